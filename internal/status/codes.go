@@ -1,0 +1,86 @@
+package status
+
+// Code is a main status as Azure Cosmos DB documents it.
+type Code int
+
+// The closed list of codes.
+const (
+	CodeNotModified        Code = 304 // the etag given still names the current version
+	CodeBadRequest         Code = 400
+	CodeUnauthorized       Code = 401
+	CodeForbidden          Code = 403
+	CodeNotFound           Code = 404
+	CodeMethodNotAllowed   Code = 405
+	CodeRequestTimeout     Code = 408
+	CodeConflict           Code = 409
+	CodeGone               Code = 410
+	CodePreconditionFailed Code = 412
+	CodeTooLarge           Code = 413
+	CodeLocked             Code = 423
+	CodeFailedDependency   Code = 424
+	CodeTooManyRequests    Code = 429
+	CodeRetryWith          Code = 449
+	CodeInternal           Code = 500
+	CodeNotImplemented     Code = 501
+	CodeUnavailable        Code = 503
+)
+
+var codeNames = map[Code]string{
+	CodeNotModified:        "NotModified",
+	CodeBadRequest:         "BadRequest",
+	CodeUnauthorized:       "Unauthorized",
+	CodeForbidden:          "Forbidden",
+	CodeNotFound:           "NotFound",
+	CodeMethodNotAllowed:   "MethodNotAllowed",
+	CodeRequestTimeout:     "RequestTimeout",
+	CodeConflict:           "Conflict",
+	CodeGone:               "Gone",
+	CodePreconditionFailed: "PreconditionFailed",
+	CodeTooLarge:           "RequestEntityTooLarge",
+	CodeLocked:             "Locked",
+	CodeFailedDependency:   "FailedDependency",
+	CodeTooManyRequests:    "TooManyRequests",
+	CodeRetryWith:          "RetryWith",
+	CodeInternal:           "InternalServerError",
+	CodeNotImplemented:     "NotImplemented",
+	CodeUnavailable:        "ServiceUnavailable",
+}
+
+// String returns the name that clients see in error bodies.
+func (c Code) String() string {
+	if name, ok := codeNames[c]; ok {
+		return name
+	}
+	return "InternalServerError"
+}
+
+// Sub is a sub-status: the documented reason below a code. The same number may
+// mean different things under different codes.
+type Sub int
+
+// The closed list of sub-codes.
+const (
+	SubPartitionKeyMismatch Sub = 1001 // 400: key in the request does not fit the document or definition
+	SubCrossPartitionQuery  Sub = 1004 // 400: the query needs a plan and a merging client
+	SubContainerRecreated   Sub = 1024 // 400: the RID the client remembers is not the container's
+	SubOfferReplacePending  Sub = 3205 // 400: another throughput change is under way
+
+	SubAuthorizationMissing   Sub = 5000 // 401: no authorization at all
+	SubAuthorizationMalformed Sub = 5001 // 401: authorization that cannot be read
+	SubEntraDisabled          Sub = 5002 // 401: bearer tokens are not configured
+
+	SubAccountLimit      Sub = 1005 // 403: as many databases and containers as the account may have
+	SubPartitionKeyQuota Sub = 1014 // 403: a logical partition is full
+
+	SubReadSessionNotAvailable Sub = 1002 // 404: the session token is ahead of the partition
+	SubOwnerNotFound           Sub = 1003 // 404: the parent resource does not exist
+
+	SubDatabaseExists Sub = 3206 // 409: a database of this name exists
+
+	SubNameCacheStale     Sub = 1000 // 410: another container has this name now
+	SubRangeGone          Sub = 1002 // 410: the partition key range was split or merged
+	SubCompletingSplit    Sub = 1007 // 410: a split is being finished
+	SubCompletingMovement Sub = 1008 // 410: a move or merge is being finished
+
+	SubRequestRateTooLarge Sub = 3200 // 429: request units of the partition are used up
+)

@@ -1,0 +1,310 @@
+package value
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// DepthMax is how many arrays and objects may be nested in a JSON text. It
+// bounds the stack that a request can make us use.
+const DepthMax = 128
+
+// SyntaxError says where and why a text is not the JSON we accept.
+type SyntaxError struct {
+	// Offset counts the bytes before the one that is wrong.
+	Offset int
+	// Message names the trouble without the place.
+	Message string
+}
+
+// Error returns the message with its place.
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("JSON at byte %d: %s", e.Offset, e.Message)
+}
+
+// Parse reads one JSON text as RFC 8259 defines it, in UTF-8 without a byte
+// order mark. It copies data once; the strings of the value share that copy.
+//
+// Of members with one name the last value wins, in the place of the first. An
+// integer within 64 bits stays exact and every other number becomes the nearest
+// double. The escape of half a surrogate pair becomes U+FFFD. Refused with a
+// *SyntaxError are a number too large for a double, invalid UTF-8, more than
+// [DepthMax] nested containers, and anything after the value.
+func Parse(data []byte) (Value, error) {
+	return ParseString(string(data))
+}
+
+// ParseString is [Parse] without the copy: the strings of the value share text.
+func ParseString(text string) (Value, error) {
+	// Room for the open containers of an ordinary document, on the stack.
+	var values [32]Value
+	var members [32]Member
+	open := stacks{values: stack[Value]{room: values[:]}, members: stack[Member]{room: members[:]}}
+	p := parser{text: text}
+	p.skipSpace()
+	v, err := p.value(&open, 0)
+	if err != nil {
+		return Value{}, err
+	}
+	p.skipSpace()
+	if p.pos < len(p.text) {
+		return Value{}, p.errorf(p.pos, "%s after the value", p.here())
+	}
+	return v, nil
+}
+
+// parser reads text in one pass.
+type parser struct {
+	text    string
+	pos     int    // The next byte to read.
+	scratch []byte // For strings with escapes.
+}
+
+// stacks hold the elements of the containers that are still open, so that one
+// that closes is allocated once with its exact size. They are apart from the
+// parser, and push never stores an old room again, because only so the compiler
+// sees that the first rooms can stay in the frame of ParseString.
+type stacks struct {
+	values  stack[Value]
+	members stack[Member]
+}
+
+type stack[T any] struct {
+	room []T
+	size int
+}
+
+func (s *stack[T]) push(x T) {
+	if s.size == len(s.room) {
+		grown := make([]T, 2*s.size)
+		copy(grown, s.room)
+		s.room = grown
+	}
+	s.room[s.size] = x
+	s.size++
+}
+
+// above returns what was pushed since the stack had that size.
+func (s *stack[T]) above(size int) []T { return s.room[size:s.size] }
+
+// value reads a value that begins at pos, inside depth containers.
+func (p *parser) value(open *stacks, depth int) (Value, error) {
+	if p.pos >= len(p.text) {
+		return Value{}, p.unexpected("a value")
+	}
+	switch c := p.text[p.pos]; c {
+	case '"':
+		s, err := p.string()
+		return String(s), err
+	case '{':
+		return p.object(open, depth+1)
+	case '[':
+		return p.array(open, depth+1)
+	case 't':
+		return Bool(true), p.word("true")
+	case 'f':
+		return Bool(false), p.word("false")
+	case 'n':
+		return Null(), p.word("null")
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return p.number()
+	}
+	return Value{}, p.unexpected("a value")
+}
+
+func (p *parser) object(open *stacks, depth int) (Value, error) {
+	if depth > DepthMax {
+		return Value{}, p.tooDeep()
+	}
+	p.pos++
+	p.skipSpace()
+	if p.next('}') {
+		return Value{kind: KindObject}, nil
+	}
+	base := open.members.size
+	for {
+		if p.pos >= len(p.text) || p.text[p.pos] != '"' {
+			return Value{}, p.unexpected("a member name")
+		}
+		name, err := p.string()
+		if err != nil {
+			return Value{}, err
+		}
+		p.skipSpace()
+		if !p.next(':') {
+			return Value{}, p.unexpected("':'")
+		}
+		p.skipSpace()
+		v, err := p.value(open, depth)
+		if err != nil {
+			return Value{}, err
+		}
+		open.members.push(Member{name, v})
+		p.skipSpace()
+		if p.next('}') {
+			break
+		}
+		if !p.next(',') {
+			return Value{}, p.unexpected("',' or '}'")
+		}
+		p.skipSpace()
+	}
+	kept := distinct(open.members.above(base))
+	open.members.size = base
+	members := make([]Member, len(kept))
+	copy(members, kept)
+	return object(members), nil
+}
+
+func (p *parser) array(open *stacks, depth int) (Value, error) {
+	if depth > DepthMax {
+		return Value{}, p.tooDeep()
+	}
+	p.pos++
+	p.skipSpace()
+	if p.next(']') {
+		return Value{kind: KindArray}, nil
+	}
+	base := open.values.size
+	for {
+		v, err := p.value(open, depth)
+		if err != nil {
+			return Value{}, err
+		}
+		open.values.push(v)
+		p.skipSpace()
+		if p.next(']') {
+			break
+		}
+		if !p.next(',') {
+			return Value{}, p.unexpected("',' or ']'")
+		}
+		p.skipSpace()
+	}
+	top := open.values.above(base)
+	items := make([]Value, len(top))
+	copy(items, top)
+	open.values.size = base
+	return Array(items), nil
+}
+
+// number reads a number. Integers of up to 18 digits, nearly all there are,
+// are computed on the way; the rest goes through strconv.
+func (p *parser) number() (Value, error) {
+	start := p.pos
+	negative := p.next('-')
+	first := p.pos
+	n := int64(0)
+	for p.pos < len(p.text) {
+		d := p.text[p.pos] - '0'
+		if d > 9 {
+			break
+		}
+		n = n*10 + int64(d) // May overflow; unused then.
+		p.pos++
+	}
+	digits := p.pos - first
+	if digits == 0 {
+		return Value{}, p.unexpected("a digit")
+	}
+	if digits > 1 && p.text[first] == '0' {
+		return Value{}, p.errorf(first, "a number with a leading zero")
+	}
+	integral := true
+	if p.next('.') {
+		integral = false
+		if !p.digits() {
+			return Value{}, p.unexpected("a digit")
+		}
+	}
+	if p.next('e') || p.next('E') {
+		integral = false
+		if !p.next('+') {
+			p.next('-')
+		}
+		if !p.digits() {
+			return Value{}, p.unexpected("a digit")
+		}
+	}
+	if integral && digits <= 18 {
+		if negative {
+			n = -n
+		}
+		return Int(n), nil
+	}
+	token := p.text[start:p.pos]
+	if integral {
+		if i, err := strconv.ParseInt(token, 10, 64); err == nil {
+			return Int(i), nil
+		}
+	}
+	f, err := strconv.ParseFloat(token, 64)
+	if err != nil { // The form is right, so it is the range.
+		return Value{}, p.errorf(start, "a number too large for a double")
+	}
+	return Number(f), nil
+}
+
+// digits skips digits and reports whether there was one.
+func (p *parser) digits() bool {
+	start := p.pos
+	for p.pos < len(p.text) && p.text[p.pos]-'0' <= 9 {
+		p.pos++
+	}
+	return p.pos > start
+}
+
+// word reads the literal name w.
+func (p *parser) word(w string) error {
+	if !strings.HasPrefix(p.text[p.pos:], w) {
+		return p.errorf(p.pos, "an unknown word")
+	}
+	p.pos += len(w)
+	return nil
+}
+
+// next skips the byte c if it is next, and reports whether it was.
+func (p *parser) next(c byte) bool {
+	if p.pos < len(p.text) && p.text[p.pos] == c {
+		p.pos++
+		return true
+	}
+	return false
+}
+
+func (p *parser) skipSpace() {
+	for p.pos < len(p.text) {
+		switch p.text[p.pos] {
+		case ' ', '\n', '\r', '\t':
+			p.pos++
+		default:
+			return
+		}
+	}
+}
+
+func (p *parser) errorf(offset int, format string, args ...any) error {
+	return &SyntaxError{Offset: offset, Message: fmt.Sprintf(format, args...)}
+}
+
+func (p *parser) unexpected(want string) error {
+	return p.errorf(p.pos, "%s where %s is expected", p.here(), want)
+}
+
+func (p *parser) tooDeep() error {
+	return p.errorf(p.pos, "more than %d nested arrays and objects", DepthMax)
+}
+
+// here names what stands at pos.
+func (p *parser) here() string {
+	if p.pos >= len(p.text) {
+		return "the end"
+	}
+	r, n := utf8.DecodeRuneInString(p.text[p.pos:])
+	if r == utf8.RuneError && n == 1 {
+		return fmt.Sprintf("byte 0x%02x", p.text[p.pos])
+	}
+	return strconv.QuoteRune(r)
+}
