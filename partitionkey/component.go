@@ -1,0 +1,116 @@
+package partitionkey
+
+import (
+	"cmp"
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// Type is what a component is. Types are declared in the order in which
+// components of different types compare.
+type Type uint8
+
+// The types, smallest first.
+const (
+	TypeUndefined Type = iota // the document has no such property
+	TypeNull
+	TypeFalse
+	TypeTrue
+	TypeNumber
+	TypeString
+)
+
+// Component is the value of one level of a key. The zero value is undefined.
+// Components are compared with ==.
+type Component struct {
+	typ  Type
+	bits uint64 // of the float64; zero unless typ is TypeNumber
+	text string // valid UTF-8; empty unless typ is TypeString
+}
+
+// notANumber is the one NaN a component holds, so that == works.
+const notANumber = 0xFFF8000000000000
+
+// Undefined is the component of a document that lacks the property.
+func Undefined() Component { return Component{} }
+
+// Null is the component of a property that is null, which is another component
+// than Undefined.
+func Null() Component { return Component{typ: TypeNull} }
+
+// Bool is the component of a boolean property.
+func Bool(b bool) Component {
+	if b {
+		return Component{typ: TypeTrue}
+	}
+	return Component{typ: TypeFalse}
+}
+
+// Number is the component of a numeric property. -0 becomes 0, so that one
+// logical partition never has two hashes. A number that is not finite makes a
+// key that [Definition.Check] refuses, because no document can hold it.
+func Number(f float64) Component {
+	if f == 0 {
+		return Component{typ: TypeNumber}
+	}
+	if math.IsNaN(f) {
+		return Component{typ: TypeNumber, bits: notANumber}
+	}
+	return Component{typ: TypeNumber, bits: math.Float64bits(f)}
+}
+
+// String is the component of a string property. Nothing is normalized or
+// trimmed, but each byte that is not UTF-8 becomes U+FFFD, as in any JSON
+// decoder.
+func String(s string) Component {
+	if !utf8.ValidString(s) {
+		s = string([]rune(s))
+	}
+	return Component{typ: TypeString, text: s}
+}
+
+// Type returns what the component is.
+func (c Component) Type() Type { return c.typ }
+
+// Float returns the number of a TypeNumber component, and 0 for other types.
+func (c Component) Float() float64 { return math.Float64frombits(c.bits) }
+
+// Text returns the string of a TypeString component, and "" for other types.
+func (c Component) Text() string { return c.text }
+
+// finite reports whether JSON can say the component.
+func (c Component) finite() bool {
+	f := c.Float()
+	return !math.IsNaN(f) && !math.IsInf(f, 0)
+}
+
+// compare orders components by type, then numbers by value and strings by
+// UTF-16 code unit.
+func (c Component) compare(o Component) int {
+	if c.typ != o.typ {
+		return cmp.Compare(c.typ, o.typ)
+	}
+	if c.typ == TypeNumber {
+		return cmp.Compare(c.Float(), o.Float())
+	}
+	return compareUTF16(c.text, o.text)
+}
+
+// compareUTF16 orders valid UTF-8 as its UTF-16 form orders by code unit. That
+// is the order of the bytes, except that U+E000 to U+FFFF (lead bytes EE and
+// EF) come after the characters that need two units (lead bytes from F0).
+func compareUTF16(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		x, y := a[i], b[i]
+		if x == y {
+			continue
+		}
+		if x >= 0xEE && y >= 0xEE && (x >= 0xF0) != (y >= 0xF0) {
+			return cmp.Compare(y, x)
+		}
+		return cmp.Compare(x, y)
+	}
+	return strings.Compare(a[n:], b[n:])
+}

@@ -1,0 +1,194 @@
+package partitionkey
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Kind is how the components of a key are hashed.
+type Kind uint8
+
+// The kinds.
+const (
+	KindHash      Kind = iota // one path; the default
+	KindMultiHash             // one to three paths, each hashed on its own
+	KindRange                 // not hashed; only old libraries know it and Validate refuses it
+)
+
+// String returns the name used on the wire.
+func (k Kind) String() string {
+	switch k {
+	case KindHash:
+		return "Hash"
+	case KindMultiHash:
+		return "MultiHash"
+	case KindRange:
+		return "Range"
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// MarshalText returns the name used on the wire, and an *Error for a number
+// that is no kind.
+func (k Kind) MarshalText() ([]byte, error) {
+	if k > KindRange {
+		return nil, &Error{Message: fmt.Sprintf("%v is not a kind of partition key.", k)}
+	}
+	return []byte(k.String()), nil
+}
+
+// UnmarshalText accepts the name of a kind in any case, and an *Error names the
+// allowed ones for every other text.
+func (k *Kind) UnmarshalText(text []byte) error {
+	for kind := KindHash; kind <= KindRange; kind++ {
+		if strings.EqualFold(string(text), kind.String()) {
+			*k = kind
+			return nil
+		}
+	}
+	return &Error{Message: fmt.Sprintf("The partition key kind %q is not known. Use 'Hash' or 'MultiHash'.", clip(string(text)))}
+}
+
+// Definition says where a container finds the key in its documents and how it
+// hashes it. It never changes in the life of a container. In JSON it has the
+// form of the wire.
+type Definition struct {
+	// Paths names the property of each level, first level first, as in
+	// "/tenantId". [ParsePath] has the syntax.
+	Paths []string `json:"paths"`
+
+	Kind Kind `json:"kind"`
+
+	// Version is that of the hash: 1, 2, or 0 for absent, which counts as 2.
+	Version int `json:"version,omitempty"`
+
+	// SystemKey marks a container that was once created without a key.
+	SystemKey bool `json:"systemKey,omitempty"`
+}
+
+// MarshalJSON writes a definition without paths as an empty list, where the
+// field alone would give null.
+func (d Definition) MarshalJSON() ([]byte, error) {
+	type wire Definition
+	if d.Paths == nil {
+		d.Paths = []string{}
+	}
+	return json.Marshal(wire(d))
+}
+
+// Validate returns an *Error that says what is allowed when no container can
+// have the definition, and nil otherwise.
+func (d Definition) Validate() error {
+	if d.Kind != KindHash && d.Kind != KindMultiHash {
+		return errorf("The partition key kind %v is not allowed. Use 'Hash' or 'MultiHash'.", d.Kind)
+	}
+	if len(d.Paths) == 0 {
+		return errorf("The partition key definition has no path. Give one path for kind 'Hash', or one to %d for kind 'MultiHash'.", LevelsMax)
+	}
+	if len(d.Paths) > LevelsMax {
+		return errorf("The partition key definition has %d paths. At most %d are allowed.", len(d.Paths), LevelsMax)
+	}
+	if d.Kind == KindHash && len(d.Paths) != 1 {
+		return errorf("The partition key kind 'Hash' takes exactly one path, not %d. Use kind 'MultiHash' with version 2 for a hierarchical partition key.", len(d.Paths))
+	}
+	if d.Version < 0 || d.Version > 2 {
+		return errorf("The partition key version %d is not known. Use 1 or 2 for kind 'Hash', and 2 for kind 'MultiHash'.", d.Version)
+	}
+	if d.Kind == KindMultiHash && d.version() != 2 {
+		return errorf("The partition key kind 'MultiHash' needs version 2, not %d.", d.Version)
+	}
+	return validatePaths(d.Paths)
+}
+
+// validatePaths refuses wrong syntax, and two spellings of one path.
+func validatePaths(paths []string) error {
+	parsed := make([][]string, len(paths))
+	for i, path := range paths {
+		segments, err := ParsePath(path)
+		if err != nil {
+			return err
+		}
+		for j, earlier := range parsed[:i] {
+			if slices.Equal(segments, earlier) {
+				return errorf("The partition key paths %q and %q name the same property. Each level needs a path of its own.", clip(paths[j]), clip(path))
+			}
+		}
+		parsed[i] = segments
+	}
+	return nil
+}
+
+// Normalize returns the definition with everything filled in that was left to
+// a default: an absent version becomes 2. It shares Paths with d.
+func (d Definition) Normalize() Definition {
+	d.Version = d.version()
+	return d
+}
+
+// version is what an absent version counts as.
+func (d Definition) version() int {
+	if d.Version == 0 {
+		return 2
+	}
+	return d.Version
+}
+
+// Equal reports whether both definitions find and hash keys in the same way:
+// same paths as text and in order, same kind and version, same SystemKey.
+func (d Definition) Equal(o Definition) bool {
+	return d.Kind == o.Kind && d.version() == o.version() && d.SystemKey == o.SystemKey &&
+		slices.Equal(d.Paths, o.Paths)
+}
+
+// Levels returns the number of components of a full key.
+func (d Definition) Levels() int { return len(d.Paths) }
+
+// None returns the key of a document that has none of the properties: one
+// undefined component per path.
+func (d Definition) None() Key {
+	return Key{make([]Component, len(d.Paths))}
+}
+
+// Check returns nil when the key fits the definition: it has no more components
+// than there are paths, no fewer if full is true, and each component is within
+// its limits. Otherwise it returns an *Error; its Mismatch is true when the
+// number of components is the trouble. Point operations ask for a full key,
+// queries and feeds take a prefix.
+func (d Definition) Check(key Key, full bool) error {
+	if n := key.Len(); n > len(d.Paths) {
+		return mismatchf("The partition key supplied in x-ms-partitionkey header has more components than defined in the collection: %d instead of %d.", n, len(d.Paths))
+	} else if full && n < len(d.Paths) {
+		return mismatchf("The partition key supplied in x-ms-partitionkey header has fewer components than defined in the collection: %d instead of %d.", n, len(d.Paths))
+	}
+	for i, c := range key.components {
+		if !c.finite() {
+			return errorf("Component %d of the partition key is not a finite number.", i+1)
+		}
+		if len(c.text) > ComponentBytesMax && d.version() == 2 {
+			return errorf("Component %d of the partition key is %d bytes long. At most %d are allowed.", i+1, len(c.text), ComponentBytesMax)
+		}
+	}
+	return nil
+}
+
+func errorf(format string, args ...any) *Error {
+	return &Error{Message: fmt.Sprintf(format, args...)}
+}
+
+func mismatchf(format string, args ...any) *Error {
+	return &Error{Message: fmt.Sprintf(format, args...), Mismatch: true}
+}
+
+// clip keeps text that a caller sent from filling a message.
+func clip(s string) string {
+	const charactersMax = 64
+	n := 0
+	for i := range s {
+		if n++; n > charactersMax {
+			return s[:i] + "..."
+		}
+	}
+	return s
+}

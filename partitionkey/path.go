@@ -1,0 +1,68 @@
+package partitionkey
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// ParsePath splits a path such as "/address/city" into the names of the
+// properties to follow, outermost first. A segment in double or single quotes
+// is taken as it stands, backslashes and slashes included, and ends at the next
+// such quote that no backslash precedes; any other is trimmed of white space. A
+// slash at the end adds nothing. Array positions and wildcards are refused. The
+// error is an *Error.
+func ParsePath(path string) ([]string, error) {
+	if !utf8.ValidString(path) {
+		return nil, errorf("The partition key path %q is not valid UTF-8.", clip(path))
+	}
+	var segments []string
+	for rest := path; rest != "" && (rest != "/" || segments == nil); {
+		if rest[0] != '/' {
+			return nil, errorf("The partition key path %q is not valid: every segment must start with '/'.", clip(path))
+		}
+		segment, after, fault := cutSegment(rest[1:])
+		if fault != "" {
+			return nil, errorf("The partition key path %q is not valid: %s.", clip(path), fault)
+		}
+		segments = append(segments, segment)
+		rest = after
+	}
+	if segments == nil {
+		return nil, errorf("A partition key path is empty. Write it as '/property' or '/outer/inner'.")
+	}
+	return segments, nil
+}
+
+// cutSegment returns the segment that s starts with and what follows it, or
+// what is wrong with it.
+func cutSegment(s string) (segment, after, fault string) {
+	if s != "" && (s[0] == '"' || s[0] == '\'') {
+		return cutQuoted(s)
+	}
+	if i := strings.IndexByte(s, '/'); i >= 0 {
+		s, after = s[:i], s[i:]
+	}
+	segment = strings.TrimSpace(s)
+	switch {
+	case segment == "":
+		return "", "", "a segment is empty"
+	case segment == "*" || segment == "?":
+		return "", "", "wildcards are not allowed"
+	case segment[0] == '[' && segment[len(segment)-1] == ']':
+		return "", "", "array positions are not allowed"
+	}
+	return segment, after, ""
+}
+
+func cutQuoted(s string) (segment, after, fault string) {
+	for i := 1; i < len(s); i++ {
+		if s[i] != s[0] || s[i-1] == '\\' {
+			continue
+		}
+		if after = s[i+1:]; after != "" && after[0] != '/' {
+			return "", "", "a quote must enclose a whole segment"
+		}
+		return s[1:i], after, ""
+	}
+	return "", "", "a quote is not closed"
+}

@@ -1,0 +1,65 @@
+package partitionkey
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+// The constants of MurmurHash3 x64 128.
+const (
+	tokenC1 = 0x87C37B91114253D5
+	tokenC2 = 0x4CF5AD432745937F
+)
+
+// Token returns what CQL's token function and its drivers compute for a routing
+// key: the first word of MurmurHash3 x64 128, as Cassandra has it. That differs
+// from everyone else's in the bytes behind the last whole block, which it takes
+// as signed. The least integer stands for the empty key alone; a key that
+// hashes to it has the greatest instead.
+//
+// Tokens have nothing to do with EPKs. They are here because routing by key is.
+func Token(routingKey []byte) int64 {
+	if len(routingKey) == 0 {
+		return math.MinInt64
+	}
+	var h1, h2 uint64
+	rest := routingKey
+	for ; len(rest) >= 16; rest = rest[16:] {
+		h1 ^= tokenMix1(binary.LittleEndian.Uint64(rest))
+		h1 = (bits.RotateLeft64(h1, 27)+h2)*5 + 0x52DCE729
+		h2 ^= tokenMix2(binary.LittleEndian.Uint64(rest[8:]))
+		h2 = (bits.RotateLeft64(h2, 31)+h1)*5 + 0x38495AB5
+	}
+	h2 ^= tokenMix2(signedTail(rest[min(8, len(rest)):]))
+	h1 ^= tokenMix1(signedTail(rest[:min(8, len(rest))]))
+
+	h1 ^= uint64(len(routingKey))
+	h2 ^= uint64(len(routingKey))
+	h1 += h2
+	h2 += h1
+	h1, h2 = tokenFinal(h1), tokenFinal(h2)
+	if token := int64(h1 + h2); token != math.MinInt64 {
+		return token
+	}
+	return math.MaxInt64
+}
+
+// signedTail puts up to eight bytes together as Java does, whose bytes carry
+// their sign into all bits above them.
+func signedTail(tail []byte) (k uint64) {
+	for i, b := range tail {
+		k ^= uint64(int64(int8(b))) << (8 * i)
+	}
+	return k
+}
+
+func tokenMix1(k uint64) uint64 { return bits.RotateLeft64(k*tokenC1, 31) * tokenC2 }
+
+func tokenMix2(k uint64) uint64 { return bits.RotateLeft64(k*tokenC2, 33) * tokenC1 }
+
+func tokenFinal(k uint64) uint64 {
+	k = (k ^ k>>33) * 0xFF51AFD7ED558CCD
+	k = (k ^ k>>33) * 0xC4CEB9FE1A85EC53
+	return k ^ k>>33
+}
