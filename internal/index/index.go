@@ -1,0 +1,170 @@
+// Package index turns documents into index terms and predicates into spans of
+// terms. A partition stores, for each [Term], the numbers of the documents that
+// have it; the query planner asks for the documents of a [Span].
+//
+// Learn [Compile] first, which reads an indexing policy, then [Index.Terms],
+// what a write puts into the index, and [Index.Span], what a query reads from
+// it. [Expr] combines spans into what the planner asks a partition for.
+//
+// # Invariants
+//
+//   - A document found through the span of a predicate may fail the predicate,
+//     unless the span is Exact; no document that satisfies it is left out.
+//   - Terms depend on the policy and the document alone, and never change from
+//     one release to the next: they are on disk. docs/formats/term.md has the
+//     layout.
+//
+// The package produces and interprets bytes; it reads and writes nothing. It
+// knows no composite, spatial, full-text or vector index.
+//
+// Page: docs/index.md
+package index
+
+import (
+	"sync"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+)
+
+// Index is a compiled indexing policy. It is safe for concurrent use.
+type Index struct {
+	root node // of the policy's paths; unused when none is set
+	none bool // the policy asks for no index at all
+
+	scratch sync.Pool // of *walker
+}
+
+// node is one segment of the policy's paths. A nil node is a place that no path
+// of the policy mentions.
+type node struct {
+	children map[string]*node
+	subtree  rule // of a path that ends in /* here
+	leaf     rule // of a path that ends in /? here, stronger than subtree
+}
+
+type rule uint8
+
+const (
+	unsaid rule = iota
+	include
+	exclude
+)
+
+// Compile reads a policy. Of two paths that cover a place the deeper one
+// decides, and at one depth /? before /*. The error of a policy that the
+// service would refuse is a BadRequest that names the path.
+//
+// An Automatic that is false changes nothing: there is no way to ask for a
+// single document to be indexed, so all are.
+func Compile(p resource.IndexingPolicy) (*Index, error) {
+	x := &Index{none: p.Mode == resource.IndexingNone}
+	x.scratch.New = func() any { return new(walker) }
+	for _, path := range p.Included {
+		if err := x.add(path, include); err != nil {
+			return nil, err
+		}
+	}
+	for _, path := range p.Excluded {
+		if err := x.add(path, exclude); err != nil {
+			return nil, err
+		}
+	}
+	if !x.none && x.root.subtree == unsaid {
+		return nil, status.BadRequest("The special mandatory indexing path \"/*\" is not provided in any of the path type sets. Please provide this path in one of the sets.")
+	}
+	return x, nil
+}
+
+// add puts a path of the policy into the tree.
+func (x *Index) add(text string, r rule) error {
+	path, subtree, err := parsePolicyPath(text)
+	if err != nil {
+		return err
+	}
+	n := &x.root
+	for _, name := range path {
+		child := n.children[name]
+		if child == nil {
+			child = new(node)
+			if n.children == nil {
+				n.children = map[string]*node{}
+			}
+			n.children[name] = child
+		}
+		n = child
+	}
+	place := &n.leaf
+	if subtree {
+		place = &n.subtree
+	}
+	if *place != unsaid && *place != r {
+		return status.BadRequest("The indexing path '%s' is both included and excluded. Give it in one of the two lists.", clip(text))
+	}
+	*place = r
+	return nil
+}
+
+// child returns what the policy says of a place one level down.
+func (n *node) child(name string) *node {
+	if n == nil || n.children == nil {
+		return nil
+	}
+	return n.children[name]
+}
+
+// decide returns whether values below n are indexed, and whether the value at n
+// itself is. inherited is what holds above.
+func (n *node) decide(inherited bool) (below, here bool) {
+	if n == nil {
+		return inherited, inherited
+	}
+	below = inherited
+	if n.subtree != unsaid {
+		below = n.subtree == include
+	}
+	here = below
+	if n.leaf != unsaid {
+		here = n.leaf == include
+	}
+	return below, here
+}
+
+// Names of top-level properties that the policy does not govern.
+const (
+	idName        = "id"  // always indexed
+	timestampName = "_ts" // always indexed, see Index.Timestamp
+)
+
+// system reports whether a top-level name belongs to a property that the
+// database writes itself and does not index.
+func system(name string) bool {
+	switch name {
+	case "_rid", "_self", "_etag", "_attachments":
+		return true
+	}
+	return false
+}
+
+// Covers reports whether whatever stands at path is indexed: scalars as
+// themselves, arrays and objects as a marker. It is so for the properties id and
+// _ts whatever the paths of the policy, and never for the other system
+// properties or in mode none.
+func (x *Index) Covers(path Path) bool {
+	if x.none || len(path) == 0 {
+		return false
+	}
+	if len(path) == 1 && (path[0] == idName || path[0] == timestampName) {
+		return true
+	}
+	if system(path[0]) || path[0] == timestampName || path[0] == idName {
+		return false
+	}
+	n := &x.root
+	below, here := n.decide(false)
+	for _, name := range path {
+		n = n.child(name)
+		below, here = n.decide(below)
+	}
+	return here
+}

@@ -1,0 +1,176 @@
+package index
+
+import (
+	"encoding/binary"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/decandb/decan/internal/status"
+)
+
+// Element is the segment of a path that stands for every element of an array.
+const Element = "[]"
+
+// Path names a place in documents: property names from the top, and [Element]
+// for the elements of an array. A property whose name is [] cannot be told from
+// the elements of an array; see [Span.Exact].
+type Path []string
+
+// String returns the path as an indexing policy writes it, less the ending:
+// /a/"b-c"/[].
+func (p Path) String() string {
+	var b strings.Builder
+	for _, name := range p {
+		b.WriteByte('/')
+		if name == Element || bare(name) {
+			b.WriteString(name)
+			continue
+		}
+		b.WriteByte('"')
+		for _, r := range name {
+			if r == '"' || r == '\\' {
+				b.WriteByte('\\')
+			}
+			b.WriteRune(r)
+		}
+		b.WriteByte('"')
+	}
+	return b.String()
+}
+
+// bare reports whether a name needs no quotes.
+func bare(name string) bool {
+	for _, r := range name {
+		if !plain(r) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+func plain(r rune) bool {
+	return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
+}
+
+// elements reports whether the path goes through the elements of an array.
+func (p Path) elements() bool {
+	for _, name := range p {
+		if name == Element {
+			return true
+		}
+	}
+	return false
+}
+
+// pathState is the hash of a path under way, so that the hash of a child goes
+// on from that of its parent.
+type pathState uint64
+
+// rootState is the hash of no segment (the offset basis of FNV-1a).
+const rootState pathState = 14695981039346656037
+
+// down returns the hash with one more segment.
+func (s pathState) down(name string) pathState {
+	const prime = 1099511628211
+	for i := range len(name) {
+		s = (s ^ pathState(name[i])) * prime
+	}
+	// A byte that no UTF-8 has ends the segment, so that /ab and /a/b differ.
+	return (s ^ 0xFF) * prime
+}
+
+// appendID appends the 8 bytes that stand for the path in a term. FNV alone
+// leaves paths that differ in their last letter close together; the finalizer
+// spreads them.
+func (s pathState) appendID(dst []byte) []byte {
+	h := uint64(s)
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	h ^= h >> 33
+	return binary.BigEndian.AppendUint64(dst, h)
+}
+
+// appendID appends the id of the path.
+func (p Path) appendID(dst []byte) []byte {
+	s := rootState
+	for _, name := range p {
+		s = s.down(name)
+	}
+	return s.appendID(dst)
+}
+
+// parsePolicyPath reads a path of an indexing policy. subtree is true when it
+// ends in /*, and false when it ends in /?.
+func parsePolicyPath(text string) (path Path, subtree bool, err error) {
+	refuse := func(at int) (Path, bool, error) {
+		return nil, false, status.BadRequest("The indexing path '%s' could not be accepted, failed near position '%d'. Please ensure that the path is a valid path. Common errors include invalid characters or absence of quotes around labels.", clip(text), at)
+	}
+	if !utf8.ValidString(text) {
+		return nil, false, status.BadRequest("The indexing path %q is not valid UTF-8.", clip(text))
+	}
+	for at := 0; ; {
+		if at >= len(text) || text[at] != '/' {
+			return refuse(at)
+		}
+		at++
+		switch rest := text[at:]; {
+		case rest == "*" || rest == "?":
+			return path, rest == "*", nil
+		case strings.HasPrefix(rest, "{"):
+			return nil, false, status.Unsupported("a tuple index (path '" + clip(text) + "')")
+		case strings.HasPrefix(rest, Element):
+			path = append(path, Element)
+			at += len(Element)
+		default:
+			name, size := policyName(rest)
+			if size == 0 {
+				return refuse(at)
+			}
+			path = append(path, name)
+			at += size
+		}
+	}
+}
+
+// policyName reads a name, quoted or bare, and returns how many bytes it took,
+// or 0 when there is none. In quotes a backslash makes the next character
+// literal.
+func policyName(text string) (name string, size int) {
+	if !strings.HasPrefix(text, `"`) {
+		for _, r := range text {
+			if !plain(r) {
+				break
+			}
+			size += utf8.RuneLen(r)
+		}
+		return text[:size], size
+	}
+	var b strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			return b.String(), i + 1
+		case '\\':
+			if i++; i == len(text) {
+				return "", 0
+			}
+		}
+		b.WriteByte(text[i])
+	}
+	return "", 0
+}
+
+// clip keeps text that a caller sent from filling a message.
+func clip(s string) string {
+	const charactersMax = 128
+	n := 0
+	for i := range s {
+		if n++; n > charactersMax {
+			return s[:i] + "..."
+		}
+	}
+	return s
+}

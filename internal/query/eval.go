@@ -1,0 +1,300 @@
+package query
+
+import (
+	"fmt"
+	"math"
+	"time"
+	"unsafe"
+
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// truth is what a condition comes to. Only yes keeps a row.
+type truth uint8
+
+const (
+	unknown truth = iota // undefined, or no boolean at all
+	no
+	yes
+)
+
+func truthOf(b bool) truth {
+	if b {
+		return yes
+	}
+	return no
+}
+
+func (t truth) not() truth {
+	switch t {
+	case yes:
+		return no
+	case no:
+		return yes
+	}
+	return unknown
+}
+
+func (t truth) value() value.Value {
+	switch t {
+	case yes:
+		return value.Bool(true)
+	case no:
+		return value.Bool(false)
+	}
+	return value.Undefined()
+}
+
+// truthIn returns what v says as a condition.
+func truthIn(v value.Value) truth {
+	if v.Kind() != value.KindBool {
+		return unknown
+	}
+	return truthOf(v.IsTrue())
+}
+
+// builtMax bounds the bytes of a value that an expression builds and of a row.
+// A page of results cannot hold more, and without a bound a short text could
+// ask for more memory than there is.
+const builtMax = 4 << 20
+
+// env is what an expression is evaluated against: one document at a time. One
+// goroutine uses it.
+type env struct {
+	now  time.Time
+	root *branch
+	body []byte
+
+	located bool
+	found   [][]byte      // by slot: the text of the place, nil when it is not there
+	parsed  []bool        // by slot
+	values  []value.Value // by slot, when parsed; they share memory with body
+	stack   []value.Value // arguments of the calls under way
+	scratch []byte
+
+	// err is the first trouble met: a document that is no JSON, or a limit.
+	// Evaluation goes on to its end, and the run stops at it.
+	err error
+}
+
+func newEnv(root *branch, slots int, now time.Time) *env {
+	return &env{
+		now: now, root: root,
+		found: make([][]byte, slots), parsed: make([]bool, slots), values: make([]value.Value, slots),
+	}
+}
+
+// load turns to another document. body must stay as it is until the next load.
+func (e *env) load(body []byte) {
+	e.body = body
+	e.located = false
+	clear(e.found)
+	clear(e.parsed)
+}
+
+func (e *env) fail(err error) {
+	if e.err == nil {
+		e.err = err
+	}
+}
+
+// fits reports whether a value of n bytes may be built.
+func (e *env) fits(n int) bool {
+	if n > builtMax {
+		e.fail(status.BadRequest("A value computed by the query is larger than %d bytes.", builtMax))
+		return false
+	}
+	return true
+}
+
+// fitsValue reports whether the JSON of v may be built. A value can be far larger
+// than the memory it takes, because its parts may be shared.
+func (e *env) fitsValue(v value.Value) bool {
+	if v.Kind() < value.KindString {
+		return true
+	}
+	return e.fits(builtMax - roomBehind(v, builtMax))
+}
+
+// roomBehind returns what is left of room bytes behind the JSON of v, less than
+// zero when it is too large.
+func roomBehind(v value.Value, room int) int {
+	room--
+	switch v.Kind() {
+	case value.KindString:
+		room -= v.Len()
+	case value.KindArray:
+		for _, item := range v.Items() {
+			if room = roomBehind(item, room); room < 0 {
+				break
+			}
+		}
+	case value.KindObject:
+		for _, m := range v.Members() {
+			if room = roomBehind(m.Value, room-len(m.Name)); room < 0 {
+				break
+			}
+		}
+	}
+	return room
+}
+
+// raw returns the text of a place in the document, nil when it is not there.
+func (e *env) raw(slot int) []byte {
+	if !e.located {
+		e.located = true
+		if !e.root.locate(e.body[blanks(e.body, 0):], e.found) {
+			clear(e.found)
+			e.fail(fmt.Errorf("a stored document is not JSON"))
+		}
+	}
+	return e.found[slot]
+}
+
+// at returns the value of a place in the document.
+func (e *env) at(slot int) value.Value {
+	if e.parsed[slot] {
+		return e.values[slot]
+	}
+	raw := e.raw(slot)
+	v := value.Undefined()
+	if raw != nil {
+		// The value shares the candidate's bytes, which outlive it: nothing
+		// that is kept for longer than a candidate refers to values.
+		var err error
+		if v, err = value.ParseString(unsafe.String(unsafe.SliceData(raw), len(raw))); err != nil {
+			e.fail(fmt.Errorf("a stored document is not JSON: %w", err))
+		}
+	}
+	e.parsed[slot], e.values[slot] = true, v
+	return v
+}
+
+// numbers returns both operands when they are numbers.
+func numbers(a, b value.Value) (x, y float64, ok bool) {
+	if a.Kind() != value.KindNumber || b.Kind() != value.KindNumber {
+		return 0, 0, false
+	}
+	return a.Float(), b.Float(), true
+}
+
+// equal is the operator =. Two defined values of different types are unequal;
+// see settled.md on that choice.
+func equal(a, b value.Value) truth {
+	if !a.IsDefined() || !b.IsDefined() {
+		return unknown
+	}
+	return truthOf(a.Kind() == b.Kind() && value.Equal(a, b))
+}
+
+// ordered returns how a compares with b, and false when < and its like are
+// undefined for them: only numbers, strings and booleans have an order, each
+// among their own kind.
+func ordered(a, b value.Value) (int, bool) {
+	k := a.Kind()
+	if k != b.Kind() || k != value.KindNumber && k != value.KindString && k != value.KindBool {
+		return 0, false
+	}
+	return value.Compare(a, b), true
+}
+
+// comparison returns the test of a comparison operator.
+func comparison(op string) func(a, b value.Value) truth {
+	hold := map[string]func(c int) bool{
+		"<":  func(c int) bool { return c < 0 },
+		"<=": func(c int) bool { return c <= 0 },
+		">":  func(c int) bool { return c > 0 },
+		">=": func(c int) bool { return c >= 0 },
+	}[op]
+	switch op {
+	case "=":
+		return equal
+	case "!=":
+		return func(a, b value.Value) truth { return equal(a, b).not() }
+	}
+	return func(a, b value.Value) truth {
+		c, ok := ordered(a, b)
+		if !ok {
+			return unknown
+		}
+		return truthOf(hold(c))
+	}
+}
+
+// arithmetic returns the function of an operator on two numbers.
+func arithmetic(op string) func(x, y float64) float64 {
+	switch op {
+	case "+":
+		return func(x, y float64) float64 { return x + y }
+	case "-":
+		return func(x, y float64) float64 { return x - y }
+	case "*":
+		return func(x, y float64) float64 { return x * y }
+	case "/":
+		return func(x, y float64) float64 { return x / y }
+	case "%":
+		return math.Mod
+	case "&":
+		return func(x, y float64) float64 { return float64(int32Of(x) & int32Of(y)) }
+	case "|":
+		return func(x, y float64) float64 { return float64(int32Of(x) | int32Of(y)) }
+	case "^":
+		return func(x, y float64) float64 { return float64(int32Of(x) ^ int32Of(y)) }
+	case "<<":
+		return func(x, y float64) float64 { return float64(int32Of(x) << (int32Of(y) & 31)) }
+	case ">>":
+		return func(x, y float64) float64 { return float64(int32Of(x) >> (int32Of(y) & 31)) }
+	case ">>>":
+		return func(x, y float64) float64 { return float64(int32(uint32(int32Of(x)) >> (int32Of(y) & 31))) }
+	}
+	return nil
+}
+
+// int32Of is the conversion of JavaScript: modulo 2^32, and 0 for what is not
+// finite.
+func int32Of(f float64) int32 {
+	if f-f != 0 {
+		return 0
+	}
+	f = math.Mod(math.Trunc(f), 1<<32)
+	return int32(uint32(int64(f)))
+}
+
+// concat is the operator ||.
+func (e *env) concat(a, b value.Value) value.Value {
+	if a.Kind() != value.KindString || b.Kind() != value.KindString || !e.fits(a.Len()+b.Len()) {
+		return value.Undefined()
+	}
+	return value.String(a.Text() + b.Text())
+}
+
+// unary applies a sign or a complement.
+func unary(op string, v value.Value) value.Value {
+	if v.Kind() != value.KindNumber {
+		return value.Undefined()
+	}
+	switch op {
+	case "-":
+		if i, ok := v.Int64(); ok && i != math.MinInt64 {
+			return value.Int(-i)
+		}
+		return value.Number(-v.Float())
+	case "~":
+		return value.Int(int64(^int32Of(v.Float())))
+	}
+	return v
+}
+
+// element is access by a computed name or position.
+func element(of, at value.Value) value.Value {
+	switch at.Kind() {
+	case value.KindString:
+		return of.Get(at.Text())
+	case value.KindNumber:
+		if i, ok := at.Int64(); ok && i >= 0 && i < math.MaxInt32 {
+			return of.Index(int(i))
+		}
+	}
+	return value.Undefined()
+}

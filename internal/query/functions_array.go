@@ -1,0 +1,285 @@
+package query
+
+import (
+	"math"
+	"slices"
+
+	"github.com/decandb/decan/internal/value"
+)
+
+// arrayFunctions work on arrays, sets and objects.
+func arrayFunctions() []function {
+	return []function{
+		{name: "ARRAY_CONTAINS", min: 2, max: 3, run: arrayContains},
+		{name: "ARRAY_CONTAINS_ANY", min: 2, max: -1, run: arrayContainsAny},
+		{name: "ARRAY_CONTAINS_ALL", min: 2, max: -1, run: arrayContainsAll},
+		{name: "ARRAY_LENGTH", min: 1, max: 1, run: func(_ *env, args []value.Value) value.Value {
+			if args[0].Kind() != value.KindArray {
+				return value.Undefined()
+			}
+			return value.Int(int64(args[0].Len()))
+		}},
+		{name: "ARRAY_CONCAT", min: 2, max: -1, run: arrayConcat},
+		{name: "ARRAY_SLICE", min: 2, max: 3, run: arraySlice},
+		{name: "ARRAY_SUM", min: 1, max: 1, run: onNumbers(func(list []float64) (float64, bool) { return total(list), true })},
+		{name: "ARRAY_AVG", min: 1, max: 1, run: onNumbers(func(list []float64) (float64, bool) {
+			return total(list) / float64(len(list)), len(list) > 0
+		})},
+		{name: "ARRAY_MEDIAN", min: 1, max: 1, run: onNumbers(median)},
+		{name: "ARRAY_MIN", min: 1, max: 1, run: extreme(-1)},
+		{name: "ARRAY_MAX", min: 1, max: 1, run: extreme(1)},
+		{name: "CHOOSE", min: 2, max: -1, run: func(_ *env, args []value.Value) value.Value {
+			if i, ok := args[0].Int64(); ok && i >= 1 && i < int64(len(args)) {
+				return args[i]
+			}
+			return value.Undefined()
+		}},
+		{name: "ObjectToArray OBJECT_TO_ARRAY", min: 1, max: 3, run: objectToArray},
+		{name: "SetUnion SET_UNION", min: 2, max: 2, run: onSets(func(a, b []value.Value) value.Value {
+			return value.Array(distinct(append(slices.Clone(a), b...), nil))
+		})},
+		{name: "SetIntersect SET_INTERSECT", min: 2, max: 2, run: onSets(func(a, b []value.Value) value.Value {
+			in := keySet(a)
+			return value.Array(distinct(b, func(key string) bool { return in[key] }))
+		})},
+		{name: "SetDifference SET_DIFFERENCE", min: 2, max: 2, run: onSets(func(a, b []value.Value) value.Value {
+			out := keySet(b)
+			return value.Array(distinct(a, func(key string) bool { return !out[key] }))
+		})},
+		{name: "SetEqual SET_EQUAL", min: 2, max: 2, run: onSets(func(a, b []value.Value) value.Value {
+			left, right := keySet(a), keySet(b)
+			same := len(left) == len(right)
+			for key := range left {
+				same = same && right[key]
+			}
+			return value.Bool(same)
+		})},
+	}
+}
+
+// contains reports whether an array has an element equal to x or, when partial
+// is set, an object that has all of x.
+func contains(array []value.Value, x value.Value, partial bool) bool {
+	for _, item := range array {
+		if value.Equal(item, x) || partial && within(x, item) {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether the object whole has every property of the object part
+// with the same value.
+func within(part, whole value.Value) bool {
+	if part.Kind() != value.KindObject || whole.Kind() != value.KindObject {
+		return false
+	}
+	for _, m := range part.Members() {
+		if v := whole.Get(m.Name); !v.IsDefined() || !value.Equal(v, m.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+func arrayContains(_ *env, args []value.Value) value.Value {
+	if args[0].Kind() != value.KindArray || !args[1].IsDefined() {
+		return value.Undefined()
+	}
+	if len(args) == 3 && args[2].Kind() != value.KindBool {
+		return value.Undefined()
+	}
+	return value.Bool(contains(args[0].Items(), args[1], len(args) == 3 && args[2].IsTrue()))
+}
+
+func arrayContainsAny(_ *env, args []value.Value) value.Value {
+	if args[0].Kind() != value.KindArray {
+		return value.Undefined()
+	}
+	result := no
+	for _, x := range args[1:] {
+		switch {
+		case !x.IsDefined():
+			result = unknown
+		case contains(args[0].Items(), x, false):
+			return value.Bool(true)
+		}
+	}
+	return result.value()
+}
+
+func arrayContainsAll(_ *env, args []value.Value) value.Value {
+	if args[0].Kind() != value.KindArray {
+		return value.Undefined()
+	}
+	result := yes
+	for _, x := range args[1:] {
+		switch {
+		case !x.IsDefined():
+			result = unknown
+		case !contains(args[0].Items(), x, false):
+			return value.Bool(false)
+		}
+	}
+	return result.value()
+}
+
+// arrayItemsMax bounds an array that an expression builds, as builtMax bounds a
+// string: an element takes about as much memory as the shortest ones take text.
+const arrayItemsMax = builtMax / 2
+
+func arrayConcat(e *env, args []value.Value) value.Value {
+	n := 0
+	for _, a := range args {
+		if a.Kind() != value.KindArray {
+			return value.Undefined()
+		}
+		n += a.Len()
+	}
+	if n > arrayItemsMax && !e.fits(2*n) {
+		return value.Undefined()
+	}
+	items := make([]value.Value, 0, n)
+	for _, a := range args {
+		items = append(items, a.Items()...)
+	}
+	return value.Array(items)
+}
+
+func arraySlice(_ *env, args []value.Value) value.Value {
+	start, ok := args[1].Int64()
+	if args[0].Kind() != value.KindArray || !ok {
+		return value.Undefined()
+	}
+	n := int64(args[0].Len())
+	length := n
+	if len(args) == 3 {
+		if length, ok = args[2].Int64(); !ok {
+			return value.Undefined()
+		}
+	}
+	if start < 0 {
+		start = max(0, n+max(start, -n))
+	}
+	start = min(start, n)
+	end := start + max(0, min(length, n-start))
+	return value.Array(args[0].Items()[start:end])
+}
+
+// onNumbers makes a function of an array of numbers; undefined elements do not
+// count, and any other makes the result undefined.
+func onNumbers(f func(list []float64) (float64, bool)) func(*env, []value.Value) value.Value {
+	return func(_ *env, args []value.Value) value.Value {
+		if args[0].Kind() != value.KindArray {
+			return value.Undefined()
+		}
+		var list []float64
+		for _, item := range args[0].Items() {
+			switch item.Kind() {
+			case value.KindNumber:
+				list = append(list, item.Float())
+			case value.KindUndefined:
+			default:
+				return value.Undefined()
+			}
+		}
+		x, ok := f(list)
+		if !ok {
+			return value.Undefined()
+		}
+		return value.Number(x)
+	}
+}
+
+func total(list []float64) (sum float64) {
+	for _, x := range list {
+		sum += x
+	}
+	return sum
+}
+
+func median(list []float64) (float64, bool) {
+	n := len(list)
+	if n == 0 {
+		return math.NaN(), false
+	}
+	slices.Sort(list)
+	if n%2 == 1 {
+		return list[n/2], true
+	}
+	return (list[n/2-1] + list[n/2]) / 2, true
+}
+
+// extreme makes ARRAY_MIN for -1 and ARRAY_MAX for 1.
+func extreme(sign int) func(*env, []value.Value) value.Value {
+	return func(_ *env, args []value.Value) value.Value {
+		if args[0].Kind() != value.KindArray {
+			return value.Undefined()
+		}
+		best := value.Undefined()
+		for _, item := range args[0].Items() {
+			if item.Kind() > value.KindString {
+				return value.Undefined()
+			}
+			if item.IsDefined() && (!best.IsDefined() || value.Compare(item, best)*sign > 0) {
+				best = item
+			}
+		}
+		return best
+	}
+}
+
+func objectToArray(_ *env, args []value.Value) value.Value {
+	names := [2]string{"k", "v"}
+	for i, arg := range args[1:] {
+		if arg.Kind() != value.KindString {
+			return value.Undefined()
+		}
+		names[i] = arg.Text()
+	}
+	if args[0].Kind() != value.KindObject {
+		return value.Undefined()
+	}
+	members := args[0].Members()
+	items := make([]value.Value, len(members))
+	for i, m := range members {
+		items[i] = value.Object([]value.Member{{Name: names[0], Value: value.String(m.Name)}, {Name: names[1], Value: m.Value}})
+	}
+	return value.Array(items)
+}
+
+func onSets(f func(a, b []value.Value) value.Value) func(*env, []value.Value) value.Value {
+	return func(e *env, args []value.Value) value.Value {
+		if args[0].Kind() != value.KindArray || args[1].Kind() != value.KindArray {
+			return value.Undefined()
+		}
+		if !e.fitsValue(args[0]) || !e.fitsValue(args[1]) {
+			return value.Undefined()
+		}
+		return f(args[0].Items(), args[1].Items())
+	}
+}
+
+func keySet(items []value.Value) map[string]bool {
+	set := make(map[string]bool, len(items))
+	for _, item := range items {
+		set[string(value.AppendKey(nil, item))] = true
+	}
+	return set
+}
+
+// distinct returns the first of each group of equal items that keep admits; a
+// nil keep admits all.
+func distinct(items []value.Value, keep func(key string) bool) []value.Value {
+	seen := make(map[string]bool, len(items))
+	var out []value.Value
+	for _, item := range items {
+		key := string(value.AppendKey(nil, item))
+		if seen[key] || keep != nil && !keep(key) {
+			continue
+		}
+		seen[key] = true
+		out = append(out, item)
+	}
+	return out
+}

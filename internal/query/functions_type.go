@@ -1,0 +1,66 @@
+package query
+
+import (
+	"strings"
+	"time"
+
+	"github.com/decandb/decan/internal/value"
+)
+
+// typeFunctions are the questions about types. They answer with a boolean even
+// for undefined.
+func typeFunctions() []function {
+	is := func(name string, holds func(v value.Value) bool) function {
+		return function{name: name, min: 1, max: 1, run: func(_ *env, args []value.Value) value.Value {
+			return value.Bool(holds(args[0]))
+		}}
+	}
+	kind := func(name string, k value.Kind) function {
+		return is(name, func(v value.Value) bool { return v.Kind() == k })
+	}
+	return []function{
+		is("IS_DEFINED", value.Value.IsDefined),
+		kind("IS_NULL", value.KindNull),
+		kind("IS_BOOL IS_BOOLEAN", value.KindBool),
+		kind("IS_NUMBER", value.KindNumber),
+		kind("IS_STRING", value.KindString),
+		kind("IS_ARRAY", value.KindArray),
+		kind("IS_OBJECT", value.KindObject),
+		is("IS_PRIMITIVE", func(v value.Value) bool {
+			return v.Kind() >= value.KindNull && v.Kind() <= value.KindString
+		}),
+		is("IS_INTEGER", func(v value.Value) bool {
+			_, ok := v.Int64()
+			return ok
+		}),
+		is("IS_FINITE_NUMBER", func(v value.Value) bool {
+			return v.Kind() == value.KindNumber && v.Finite()
+		}),
+		is("IS_DATETIME", func(v value.Value) bool { return isDateTime(v.Text()) }),
+		{name: "IIF", min: 3, max: 3, run: func(_ *env, args []value.Value) value.Value {
+			if args[0].IsTrue() {
+				return args[1]
+			}
+			return args[2]
+		}},
+	}
+}
+
+// isDateTime accepts a date, then perhaps a time, a fraction of one to seven
+// digits, and a Z.
+func isDateTime(s string) bool {
+	s = strings.TrimSuffix(s, "Z")
+	if len(s) == len(time.DateOnly) {
+		_, err := time.Parse(time.DateOnly, s)
+		return err == nil
+	}
+	whole, fraction, dotted := strings.Cut(s, ".")
+	if dotted && (len(fraction) < 1 || len(fraction) > 7 || strings.Trim(fraction, "0123456789") != "") {
+		return false
+	}
+	if len(whole) != len("2006-01-02T15:04:05") {
+		return false
+	}
+	_, err := time.Parse("2006-01-02T15:04:05", strings.Replace(whole, " ", "T", 1))
+	return err == nil
+}

@@ -1,0 +1,399 @@
+package query
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/decandb/decan/internal/value"
+)
+
+type tokenKind uint8
+
+const (
+	tokenEnd       tokenKind = iota
+	tokenName                // text is the identifier
+	tokenKeyword             // text is the keyword in upper case
+	tokenNumber              // value is the number
+	tokenString              // value is the string
+	tokenParameter           // text is the name without the @
+	tokenSymbol              // text is the operator or bracket
+	tokenBad                 // nothing of the language
+)
+
+type token struct {
+	kind  tokenKind
+	at    Span
+	text  string
+	value value.Value
+}
+
+// is reports whether the token is that keyword or symbol.
+func (t token) is(text string) bool {
+	return (t.kind == tokenKeyword || t.kind == tokenSymbol) && t.text == text
+}
+
+// reserved holds the keywords. Those that are true may be identifiers as well.
+var reserved = map[string]bool{
+	"ALL": true, "FIRST": true, "LAST": true, "LET": true, "RANK": true,
+	"AND": false, "ARRAY": false, "AS": false, "ASC": false, "BETWEEN": false, "BY": false,
+	"CASE": false, "CAST": false, "CONVERT": false, "CROSS": false, "DESC": false,
+	"DISTINCT": false, "ELSE": false, "END": false, "ESCAPE": false, "EXISTS": false,
+	"FALSE": false, "FOR": false, "FROM": false, "GROUP": false, "HAVING": false, "IN": false,
+	"INNER": false, "INSERT": false, "INTO": false, "IS": false, "JOIN": false, "LEFT": false,
+	"LIKE": false, "LIMIT": false, "NOT": false, "NULL": false, "OFFSET": false, "ON": false,
+	"OR": false, "ORDER": false, "OUTER": false, "OVER": false, "RIGHT": false, "SELECT": false,
+	"SET": false, "THEN": false, "TOP": false, "TRUE": false, "UDF": false, "UNDEFINED": false,
+	"UPDATE": false, "VALUE": false, "WHEN": false, "WHERE": false, "WITH": false,
+}
+
+// keywordMax is the length of the longest keyword.
+const keywordMax = len("UNDEFINED")
+
+// keyword returns the keyword that an identifier is, in upper case, or "".
+func keyword(name string) string {
+	if len(name) > keywordMax {
+		return ""
+	}
+	upper := strings.ToUpper(name)
+	if _, ok := reserved[upper]; ok {
+		return upper
+	}
+	return ""
+}
+
+// lexer cuts query text into tokens.
+type lexer struct {
+	text string
+	pos  int
+
+	// declared are the names of the request's parameters, and declaredMax is
+	// the length of the longest that may differ from an identifier. A name like
+	// tenant-id can only be told from a subtraction by knowing it.
+	declared    map[string]value.Value
+	declaredMax int
+}
+
+// oddNameMax bounds the length of parameter names that are not identifiers, so
+// that looking for them stays cheap.
+const oddNameMax = 256
+
+func newLexer(text string, declared map[string]value.Value) *lexer {
+	l := &lexer{text: text, declared: declared}
+	for name := range declared {
+		if len(name) <= oddNameMax && len(name) > l.declaredMax && scanName(name, 0) != len(name) {
+			l.declaredMax = len(name)
+		}
+	}
+	return l
+}
+
+// next returns the next token, and tokenEnd for ever at the end.
+func (l *lexer) next() token {
+	if start, closed := l.skipBlanks(); !closed {
+		l.pos = len(l.text)
+		return l.token(tokenBad, start)
+	}
+	start := l.pos
+	if start >= len(l.text) {
+		return token{kind: tokenEnd, at: Span{start, start}}
+	}
+	c := l.text[start]
+	switch {
+	case nameStart(c):
+		l.pos = scanName(l.text, start)
+		t := l.token(tokenName, start)
+		if word := keyword(t.text); word != "" {
+			t.kind, t.text = tokenKeyword, word
+		}
+		return t
+	case digit(c), c == '.' && start+1 < len(l.text) && digit(l.text[start+1]):
+		return l.number()
+	case c == '\'' || c == '"':
+		return l.quoted()
+	case c == '@':
+		return l.parameter()
+	}
+	return l.symbol()
+}
+
+func (l *lexer) token(kind tokenKind, start int) token {
+	return token{kind: kind, at: Span{start, l.pos}, text: l.text[start:l.pos]}
+}
+
+// skipBlanks passes white space and comments. When a comment is not closed it
+// returns where it begins.
+func (l *lexer) skipBlanks() (start int, closed bool) {
+	for l.pos < len(l.text) {
+		rest := l.text[l.pos:]
+		switch {
+		case rest[0] == ' ' || rest[0] == '\t' || rest[0] == '\r' || rest[0] == '\n':
+			l.pos++
+		case strings.HasPrefix(rest, "--"):
+			end := strings.IndexAny(rest, "\r\n")
+			if end < 0 {
+				end = len(rest)
+			}
+			l.pos += end
+		case strings.HasPrefix(rest, "/*"):
+			end := strings.Index(rest[2:], "*/")
+			if end < 0 {
+				return l.pos, false
+			}
+			l.pos += end + 4
+		default:
+			return 0, true
+		}
+	}
+	return 0, true
+}
+
+// number reads a decimal or hexadecimal number. A number that runs into a name
+// or a point is none, so that c.12a is an error instead of an alias.
+func (l *lexer) number() token {
+	start := l.pos
+	if l.text[start] == '0' && start+1 < len(l.text) && l.text[start+1]|0x20 == 'x' {
+		return l.hexadecimal()
+	}
+	i := scanDigits(l.text, start)
+	integral := true
+	if i+1 < len(l.text) && l.text[i] == '.' && digit(l.text[i+1]) {
+		integral = false
+		i = scanDigits(l.text, i+1)
+	}
+	if i < len(l.text) && l.text[i]|0x20 == 'e' {
+		j := i + 1
+		if j < len(l.text) && (l.text[j] == '+' || l.text[j] == '-') {
+			j++
+		}
+		if k := scanDigits(l.text, j); k > j {
+			integral = false
+			i = k
+		}
+	}
+	l.pos = i
+	if l.pos < len(l.text) && (nameStart(l.text[i]) || l.text[i] == '.') {
+		return l.bad(start)
+	}
+	t := l.token(tokenNumber, start)
+	if n, err := strconv.ParseInt(t.text, 10, 64); integral && err == nil {
+		t.value = value.Int(n)
+		return t
+	}
+	f, err := strconv.ParseFloat(t.text, 64)
+	if err != nil {
+		t.kind = tokenBad
+	}
+	t.value = value.Number(f)
+	return t
+}
+
+func (l *lexer) hexadecimal() token {
+	start := l.pos
+	i := start + 2
+	f := 0.0
+	for i < len(l.text) {
+		d, ok := hexDigit(l.text[i])
+		if !ok {
+			break
+		}
+		f = f*16 + float64(d)
+		i++
+	}
+	l.pos = i
+	if i == start+2 || math.IsInf(f, 0) || i < len(l.text) && (nameStart(l.text[i]) || l.text[i] == '.') {
+		return l.bad(start)
+	}
+	t := l.token(tokenNumber, start)
+	if n, err := strconv.ParseUint(t.text[2:], 16, 63); err == nil {
+		t.value = value.Int(int64(n))
+		return t
+	}
+	t.value = value.Number(f)
+	return t
+}
+
+// bad swallows the name that a number runs into, so that the error shows all.
+func (l *lexer) bad(start int) token {
+	for l.pos < len(l.text) && (nameStart(l.text[l.pos]) || digit(l.text[l.pos]) || l.text[l.pos] == '.') {
+		l.pos++
+	}
+	return l.token(tokenBad, start)
+}
+
+// quoted reads a string between single or double quotes.
+func (l *lexer) quoted() token {
+	start, quote := l.pos, l.text[l.pos]
+	end := start + 1
+	plain := true
+	for end < len(l.text) && l.text[end] != quote && l.text[end] >= ' ' {
+		if l.text[end] == '\\' {
+			plain = false
+			end++
+		}
+		end++
+	}
+	if end >= len(l.text) || l.text[end] != quote {
+		l.pos = min(end, len(l.text))
+		return l.token(tokenBad, start)
+	}
+	l.pos = end + 1
+	t := l.token(tokenString, start)
+	content := l.text[start+1 : end]
+	if !plain {
+		var ok bool
+		if content, ok = unescape(content); !ok {
+			t.kind = tokenBad
+			return t
+		}
+	}
+	t.value = value.String(content)
+	return t
+}
+
+// unescape resolves the escapes of a string literal. Surrogates without a
+// partner become U+FFFD, as in documents.
+func unescape(s string) (string, bool) {
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); {
+		if s[i] != '\\' {
+			out = append(out, s[i])
+			i++
+			continue
+		}
+		if i+1 >= len(s) {
+			return "", false
+		}
+		c := s[i+1]
+		i += 2
+		switch c {
+		case '\'', '"', '\\', '/':
+			out = append(out, c)
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		case 'u':
+			r, ok := hex4(s, i)
+			if !ok {
+				return "", false
+			}
+			i += 4
+			if r >= 0xD800 && r < 0xDC00 && strings.HasPrefix(s[i:], `\u`) {
+				if low, ok := hex4(s, i+2); ok && low >= 0xDC00 && low < 0xE000 {
+					r = 0x10000 + (r-0xD800)<<10 + (low - 0xDC00)
+					i += 6
+				}
+			}
+			out = utf8.AppendRune(out, r)
+		default:
+			return "", false
+		}
+	}
+	return string(out), true
+}
+
+func hex4(s string, i int) (r rune, ok bool) {
+	if i+4 > len(s) {
+		return 0, false
+	}
+	for _, c := range []byte(s[i : i+4]) {
+		d, ok := hexDigit(c)
+		if !ok {
+			return 0, false
+		}
+		r = r<<4 | rune(d)
+	}
+	return r, true
+}
+
+func hexDigit(c byte) (int, bool) {
+	switch {
+	case digit(c):
+		return int(c - '0'), true
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return int(c|0x20-'a') + 10, true
+	}
+	return 0, false
+}
+
+// parameter reads @name. Of the declared names that the text may mean the
+// longest wins; otherwise the name is an identifier.
+func (l *lexer) parameter() token {
+	start := l.pos
+	rest := l.text[start+1:]
+	end := scanName(rest, 0)
+	for n := min(l.declaredMax, len(rest)); n > end; n-- {
+		if n < len(rest) && nameByte(rest[n]) && nameByte(rest[n-1]) {
+			continue // In the middle of a word.
+		}
+		if _, ok := l.declared[rest[:n]]; ok {
+			end = n
+			break
+		}
+	}
+	l.pos = start + 1 + end
+	if end == 0 {
+		return l.token(tokenBad, start)
+	}
+	t := l.token(tokenParameter, start)
+	t.text = t.text[1:]
+	return t
+}
+
+// symbols are the operators and brackets, longer ones before their beginnings.
+var symbols = [...]string{
+	">>>", "<=", ">=", "<>", "!=", "<<", ">>", "||", "??",
+	"(", ")", "[", "]", "{", "}", ",", ".", ":", "?", "*", "/", "%",
+	"+", "-", "~", "&", "|", "^", "=", "<", ">",
+}
+
+func (l *lexer) symbol() token {
+	start := l.pos
+	for _, s := range symbols {
+		if strings.HasPrefix(l.text[start:], s) {
+			l.pos += len(s)
+			t := l.token(tokenSymbol, start)
+			if s == "<>" {
+				t.text = "!="
+			}
+			return t
+		}
+	}
+	_, size := utf8.DecodeRuneInString(l.text[start:])
+	l.pos += size
+	return l.token(tokenBad, start)
+}
+
+func nameStart(c byte) bool {
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+func nameByte(c byte) bool { return nameStart(c) || digit(c) }
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }
+
+// scanName returns the end of the identifier at i, i when there is none.
+func scanName(s string, i int) int {
+	if i >= len(s) || !nameStart(s[i]) {
+		return i
+	}
+	for i < len(s) && nameByte(s[i]) {
+		i++
+	}
+	return i
+}
+
+func scanDigits(s string, i int) int {
+	for i < len(s) && digit(s[i]) {
+		i++
+	}
+	return i
+}

@@ -1,0 +1,375 @@
+package query
+
+import (
+	"strings"
+
+	"github.com/decandb/decan/internal/value"
+)
+
+// The table of precedence, loosest first.
+const (
+	levelConditional = iota + 1
+	levelCoalesce
+	levelOr
+	levelAnd
+	levelPredicate // BETWEEN IN LIKE
+	levelEqual
+	levelCompare
+	levelShift
+	levelAdd
+	levelMultiply
+	levelUnary
+	levelPostfix
+)
+
+// operatorLevel returns the level of a binary operator, 0 for other symbols.
+// The published grammars disagree about & | ^ and ||; they stand with + and -,
+// and String writes brackets around them.
+func operatorLevel(op string) int {
+	switch op {
+	case "=", "!=":
+		return levelEqual
+	case "<", "<=", ">", ">=":
+		return levelCompare
+	case "<<", ">>", ">>>":
+		return levelShift
+	case "+", "-", "&", "|", "^", "||":
+		return levelAdd
+	case "*", "/", "%":
+		return levelMultiply
+	}
+	return 0
+}
+
+func disputed(op string) bool { return op == "&" || op == "|" || op == "^" || op == "||" }
+
+func (x *Literal) level() int       { return levelPostfix }
+func (x *Name) level() int          { return levelPostfix }
+func (x *Parameter) level() int     { return levelPostfix }
+func (x *Member) level() int        { return levelPostfix }
+func (x *Index) level() int         { return levelPostfix }
+func (x *Unary) level() int         { return levelUnary }
+func (x *Binary) level() int        { return operatorLevel(x.Op) }
+func (x *Coalesce) level() int      { return levelCoalesce }
+func (x *Conditional) level() int   { return levelConditional }
+func (x *Between) level() int       { return levelPredicate }
+func (x *In) level() int            { return levelPredicate }
+func (x *Like) level() int          { return levelPredicate }
+func (x *Call) level() int          { return levelPostfix }
+func (x *ArrayLiteral) level() int  { return levelPostfix }
+func (x *ObjectLiteral) level() int { return levelPostfix }
+func (x *Subquery) level() int      { return levelPostfix }
+
+func (x *Logic) level() int {
+	if x.Or {
+		return levelOr
+	}
+	return levelAnd
+}
+
+// String returns the query as text that parses to an equal tree: one line,
+// keywords in upper case, strings in double quotes, and brackets only where
+// they are needed or where readers could disagree.
+func (q *Select) String() string {
+	var p printer
+	p.query(q)
+	return p.String()
+}
+
+func (x *Literal) String() string       { return text(x) }
+func (x *Name) String() string          { return text(x) }
+func (x *Parameter) String() string     { return text(x) }
+func (x *Member) String() string        { return text(x) }
+func (x *Index) String() string         { return text(x) }
+func (x *Unary) String() string         { return text(x) }
+func (x *Binary) String() string        { return text(x) }
+func (x *Logic) String() string         { return text(x) }
+func (x *Coalesce) String() string      { return text(x) }
+func (x *Conditional) String() string   { return text(x) }
+func (x *Between) String() string       { return text(x) }
+func (x *In) String() string            { return text(x) }
+func (x *Like) String() string          { return text(x) }
+func (x *Call) String() string          { return text(x) }
+func (x *ArrayLiteral) String() string  { return text(x) }
+func (x *ObjectLiteral) String() string { return text(x) }
+func (x *Subquery) String() string      { return text(x) }
+
+func text(x Expr) string {
+	var p printer
+	p.expr(x, levelConditional)
+	return p.String()
+}
+
+type printer struct{ strings.Builder }
+
+func (p *printer) write(parts ...string) {
+	for _, part := range parts {
+		p.WriteString(part)
+	}
+}
+
+func (p *printer) query(q *Select) {
+	p.write("SELECT ")
+	if q.Distinct {
+		p.write("DISTINCT ")
+	}
+	if q.Top != nil {
+		p.write("TOP ")
+		p.expr(q.Top, levelPostfix)
+		p.write(" ")
+	}
+	switch {
+	case q.Star:
+		p.write("*")
+	case q.Value != nil:
+		p.write("VALUE ")
+		p.expr(q.Value, levelConditional)
+	}
+	for i, item := range q.Items {
+		p.comma(i)
+		p.expr(item.Expr, levelConditional)
+		if item.Alias != "" {
+			p.write(" AS ", item.Alias)
+		}
+	}
+	if q.From != nil {
+		for i := range q.From.Inputs {
+			p.input(&q.From.Inputs[i], i > 0)
+		}
+	}
+	if q.Where != nil {
+		p.write(" WHERE ")
+		p.expr(q.Where, levelConditional)
+	}
+	if q.GroupBy != nil {
+		p.write(" GROUP BY ")
+		p.list(q.GroupBy)
+	}
+	p.orderBy(q)
+	if q.Offset != nil {
+		p.write(" OFFSET ")
+		p.expr(q.Offset, levelPostfix)
+		p.write(" LIMIT ")
+		p.expr(q.Limit, levelPostfix)
+	}
+}
+
+func (p *printer) input(s *Input, join bool) {
+	if join {
+		p.write(" JOIN ")
+	} else {
+		p.write(" FROM ")
+	}
+	if s.In {
+		p.write(s.Alias, " IN ")
+	}
+	if s.Query != nil {
+		p.write("(")
+		p.query(s.Query)
+		p.write(")")
+	} else {
+		p.expr(s.Of, levelPostfix)
+	}
+	if !s.In && s.Alias != "" {
+		p.write(" AS ", s.Alias)
+	}
+}
+
+func (p *printer) orderBy(q *Select) {
+	if q.OrderBy == nil {
+		return
+	}
+	p.write(" ORDER BY ")
+	if q.Rank {
+		p.write("RANK ")
+	}
+	for i, s := range q.OrderBy {
+		p.comma(i)
+		p.expr(s.Expr, levelConditional)
+		switch {
+		case s.Desc:
+			p.write(" DESC")
+		case s.Way:
+			p.write(" ASC")
+		}
+	}
+}
+
+func (p *printer) comma(i int) {
+	if i > 0 {
+		p.write(", ")
+	}
+}
+
+func (p *printer) list(list []Expr) {
+	for i, x := range list {
+		p.comma(i)
+		p.expr(x, levelConditional)
+	}
+}
+
+// expr writes x, in brackets if its level is below lowest.
+func (p *printer) expr(x Expr, lowest int) {
+	if x.level() < lowest {
+		p.write("(")
+		defer p.write(")")
+	}
+	switch x := x.(type) {
+	case *Literal:
+		p.literal(x.Value)
+	case *Name:
+		p.write(x.Name)
+	case *Parameter:
+		p.write("@", x.Name)
+	case *Member:
+		p.base(x.Of)
+		if plainName(x.Name) {
+			p.write(".", x.Name)
+		} else {
+			p.write("[", quote(x.Name), "]")
+		}
+	case *Index:
+		p.base(x.Of)
+		p.write("[")
+		p.expr(x.At, levelConditional)
+		p.write("]")
+	case *Unary:
+		p.unary(x)
+	case *Binary:
+		p.operand(x, x.L, x.level())
+		p.write(" ", x.Op, " ")
+		p.operand(x, x.R, x.level()+1)
+	case *Logic:
+		p.logic(x)
+	case *Coalesce:
+		p.expr(x.L, levelOr)
+		p.write(" ?? ")
+		p.expr(x.R, levelCoalesce)
+	case *Conditional:
+		p.expr(x.If, levelCoalesce)
+		p.write(" ? ")
+		p.expr(x.Then, levelConditional)
+		p.write(" : ")
+		p.expr(x.Else, levelConditional)
+	default:
+		p.rest(x)
+	}
+}
+
+// rest writes the expressions that begin with an operand and a keyword, or
+// with a bracket.
+func (p *printer) rest(x Expr) {
+	switch x := x.(type) {
+	case *Between:
+		p.expr(x.X, levelEqual)
+		p.not(x.Not)
+		p.write(" BETWEEN ")
+		p.expr(x.Low, levelEqual)
+		p.write(" AND ")
+		p.expr(x.High, levelEqual)
+	case *In:
+		p.expr(x.X, levelEqual)
+		p.not(x.Not)
+		p.write(" IN (")
+		p.list(x.List)
+		p.write(")")
+	case *Like:
+		p.expr(x.X, levelEqual)
+		p.not(x.Not)
+		p.write(" LIKE ")
+		p.expr(x.Pattern, levelEqual)
+		if x.HasEscape {
+			p.write(" ESCAPE ", quote(x.Escape))
+		}
+	case *Call:
+		if x.UDF {
+			p.write("udf.")
+		}
+		p.write(x.Name, "(")
+		p.list(x.Args)
+		p.write(")")
+	case *ArrayLiteral:
+		p.write("[")
+		p.list(x.Items)
+		p.write("]")
+	case *ObjectLiteral:
+		p.write("{")
+		for i, m := range x.Members {
+			p.comma(i)
+			p.write(quote(m.Name), ": ")
+			p.expr(m.Expr, levelConditional)
+		}
+		p.write("}")
+	case *Subquery:
+		p.write([...]string{Scalar: "", Exists: "EXISTS", Array: "ARRAY", All: "ALL", First: "FIRST", Last: "LAST"}[x.Kind], "(")
+		p.query(x.Query)
+		p.write(")")
+	}
+}
+
+func (p *printer) not(not bool) {
+	if not {
+		p.write(" NOT")
+	}
+}
+
+// unary keeps two signs apart, for -- begins a comment.
+func (p *printer) unary(x *Unary) {
+	p.write(x.Op)
+	inner, ok := x.X.(*Unary)
+	if x.Op == "NOT" || ok && inner.Op == x.Op {
+		p.write(" ")
+	}
+	p.expr(x.X, levelUnary)
+}
+
+// operand writes a side of x, in brackets as well when it is an operator whose
+// precedence relative to x is in dispute.
+func (p *printer) operand(x *Binary, side Expr, lowest int) {
+	if inner, ok := side.(*Binary); ok && inner.Op != x.Op && (disputed(inner.Op) || disputed(x.Op)) {
+		lowest = levelPostfix
+	}
+	p.expr(side, lowest)
+}
+
+func (p *printer) logic(x *Logic) {
+	word := " AND "
+	if x.Or {
+		word = " OR "
+	}
+	for i, term := range x.Terms {
+		if i > 0 {
+			p.write(word)
+		}
+		p.expr(term, x.level()+1)
+	}
+}
+
+// base writes what a property or element is taken of. A number there would
+// swallow the point.
+func (p *printer) base(x Expr) {
+	if l, ok := x.(*Literal); ok && l.Value.Kind() == value.KindNumber {
+		p.write("(")
+		defer p.write(")")
+	}
+	p.expr(x, levelPostfix)
+}
+
+func (p *printer) literal(v value.Value) {
+	if !v.IsDefined() {
+		p.write("undefined")
+		return
+	}
+	p.write(v.JSON())
+}
+
+// plainName reports whether a property can be written behind a point.
+func plainName(name string) bool {
+	if name == "" || scanName(name, 0) != len(name) {
+		return false
+	}
+	word := keyword(name)
+	return word == "" || reserved[word]
+}
+
+func quote(s string) string { return string(value.AppendQuoted(nil, s)) }

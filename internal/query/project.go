@@ -1,0 +1,186 @@
+package query
+
+import (
+	"strconv"
+
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// emitter appends what an expression comes to as JSON. Places of the document
+// are copied as they stand there. It reports false, and appends nothing, when
+// the expression is undefined.
+type emitter func(e *env, dst []byte) ([]byte, bool)
+
+// projection compiles the select list. base is the slot of what the source
+// means, -1 without FROM.
+func (c *compiler) projection(q *Select, base int) emitter {
+	if q.Star {
+		return copier(base)
+	}
+	if q.Value != nil {
+		return c.emitter(q.Value)
+	}
+	exprs := make([]Expr, len(q.Items))
+	for i, item := range q.Items {
+		exprs[i] = item.Expr
+	}
+	return object(c.members(columnNames(q.Items), exprs))
+}
+
+// columnNames returns the names of the columns: the alias, the last name of a
+// path, or $1, $2 and so on for those that have neither.
+func columnNames(items []Item) []string {
+	names := make([]string, len(items))
+	unnamed := 0
+	for i, item := range items {
+		names[i] = item.Alias
+		if names[i] == "" {
+			names[i] = columnName(item.Expr)
+		}
+		if names[i] == "" {
+			unnamed++
+			names[i] = "$" + strconv.Itoa(unnamed)
+		}
+	}
+	return names
+}
+
+// columnName is the name that a select item has by itself: the last of a path.
+func columnName(x Expr) string {
+	switch x := x.(type) {
+	case *Name:
+		if _, number := numberNames[x.Name]; !number {
+			return x.Name
+		}
+	case *Member:
+		return x.Name
+	}
+	return ""
+}
+
+// memberEmitter is a property of an object that is written member by member.
+type memberEmitter struct {
+	prefix string // the quoted name and a colon
+	emit   emitter
+}
+
+// members compiles the properties of an object. Of two with one name the last
+// counts, at the place of the first.
+func (c *compiler) members(names []string, exprs []Expr) []memberEmitter {
+	members := make([]memberEmitter, 0, len(names))
+	places := make(map[string]int, len(names))
+	for i, name := range names {
+		emit := c.emitter(exprs[i])
+		if at, seen := places[name]; seen {
+			members[at].emit = emit
+			continue
+		}
+		places[name] = len(members)
+		members = append(members, memberEmitter{prefix: quote(name) + ":", emit: emit})
+	}
+	return members
+}
+
+// emitter compiles an expression for output.
+func (c *compiler) emitter(x Expr) emitter {
+	part := c.expr(x)
+	switch {
+	case part.con && !part.v.IsDefined():
+		return func(_ *env, dst []byte) ([]byte, bool) { return dst, false }
+	case part.con && part.v.Finite() && (part.v.Kind() < value.KindString || part.v.Kind() == value.KindString && part.v.Len() < foldMax):
+		text := part.v.JSON()
+		return func(_ *env, dst []byte) ([]byte, bool) { return append(dst, text...), true }
+	case part.slot >= 0:
+		return copier(part.slot)
+	}
+	switch x := x.(type) {
+	case *ObjectLiteral:
+		names, exprs := make([]string, len(x.Members)), make([]Expr, len(x.Members))
+		for i, m := range x.Members {
+			names[i], exprs[i] = m.Name, m.Expr
+		}
+		return object(c.members(names, exprs))
+	case *ArrayLiteral:
+		items := make([]emitter, len(x.Items))
+		for i, item := range x.Items {
+			items[i] = c.emitter(item)
+		}
+		return array(items)
+	}
+	eval := part.value()
+	return func(e *env, dst []byte) ([]byte, bool) {
+		v := eval(e)
+		if !v.IsDefined() {
+			return dst, false
+		}
+		if !e.fitsValue(v) {
+			return dst, false
+		}
+		if !v.Finite() {
+			e.fail(notFinite())
+			return dst, false
+		}
+		return v.Append(dst), true
+	}
+}
+
+// notFinite is the error of a row that JSON cannot express.
+func notFinite() *status.Error {
+	return status.From(numberedError(4001, "The result holds a number that is infinite or not a number, which JSON cannot express."))
+}
+
+// copier writes a place of the document as it stands.
+func copier(slot int) emitter {
+	return func(e *env, dst []byte) ([]byte, bool) {
+		raw := e.raw(slot)
+		if raw == nil || !e.fits(len(raw)) {
+			return dst, false
+		}
+		return append(dst, raw...), true
+	}
+}
+
+func object(members []memberEmitter) emitter {
+	return func(e *env, dst []byte) ([]byte, bool) {
+		start := len(dst)
+		dst = append(dst, '{')
+		for i := range members {
+			m := &members[i]
+			before := len(dst)
+			if before > start+1 {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, m.prefix...)
+			var ok bool
+			if dst, ok = m.emit(e, dst); !ok {
+				dst = dst[:before]
+			}
+			if !e.fits(len(dst) - start) {
+				return dst[:start], false
+			}
+		}
+		return append(dst, '}'), true
+	}
+}
+
+func array(items []emitter) emitter {
+	return func(e *env, dst []byte) ([]byte, bool) {
+		start := len(dst)
+		dst = append(dst, '[')
+		for _, emit := range items {
+			before := len(dst)
+			if before > start+1 {
+				dst = append(dst, ',')
+			}
+			var ok bool
+			if dst, ok = emit(e, dst); !ok {
+				dst = dst[:before]
+			}
+			if !e.fits(len(dst) - start) {
+				return dst[:start], false
+			}
+		}
+		return append(dst, ']'), true
+	}
+}

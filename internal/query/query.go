@@ -1,0 +1,26 @@
+// Package query turns the text of a query into a plan, and a plan with
+// documents into rows.
+//
+// The engine compiles a query once, asks the plan which ranges of the key space
+// to visit, has each partition run it, and merges what they return. Learn
+// [Plan] first: [Compile] makes one; [Plan.Ranges] and [Plan.Access] say where
+// to look; [Plan.Run] does the work of one partition, reading documents from a
+// [Source]; [Plan.Merge] combines partitions; [Plan.Describe] tells a client how
+// to do the same itself. [Parse] and the types of ast.go are the language.
+//
+// # Invariants
+//
+//   - The ranges and the index expression of a plan admit every document that
+//     the filter admits. They may admit more: the filter is always evaluated.
+//   - A page resumed after the position of another begins with the row behind
+//     it: paged at any size, a query over unchanged documents returns each row
+//     once and in the same order.
+//   - Parse(q.String()) is a tree equal to q.
+//   - A plan is immutable and may run in many goroutines at once.
+//
+// The package knows nothing about partitions, request units or HTTP. What it
+// parses and does not execute yet is refused with status.Unsupported when a
+// plan is compiled; docs/compatibility.md has the list.
+//
+// Page: docs/query.md.
+package query

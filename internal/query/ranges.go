@@ -1,0 +1,320 @@
+package query
+
+import (
+	"slices"
+
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// Bounds that keep routing cheap for filters with very many cases. Past them
+// the answer is wider than it could be, which costs visits and no correctness.
+const (
+	keysMax  = 10_000 // of combined levels; past it the shorter prefix is used
+	casesMax = 10_000 // of a disjunction; past it the cases are merged into one
+)
+
+// keyCase is one way to pass the filter: for each level of the key the
+// components it allows, nil where it says nothing. No list is empty.
+type keyCase [][]partitionkey.Component
+
+// routing derives key cases from a predicate. It knows how the paths of a
+// definition look as steps.
+type routing struct {
+	d     partitionkey.Definition
+	paths [][]step
+}
+
+func newRouting(d partitionkey.Definition) (*routing, bool) {
+	r := &routing{d: d}
+	for _, text := range d.Paths {
+		names, err := partitionkey.ParsePath(text)
+		if err != nil {
+			return nil, false
+		}
+		path := make([]step, len(names))
+		for i, name := range names {
+			path[i] = step{Name: name}
+		}
+		r.paths = append(r.paths, path)
+	}
+	return r, len(r.paths) > 0
+}
+
+// keyRange is a range of EPKs together with what it stands for.
+type keyRange struct {
+	partitionkey.Range
+	point partitionkey.EPK
+	exact bool // a full key: the range is point and nothing else
+}
+
+// ranges returns where documents that pass p can be, sorted and disjoint.
+func (p predicate) ranges(d partitionkey.Definition) []keyRange {
+	everywhere := []keyRange{{Range: partitionkey.Full()}}
+	r, ok := newRouting(d)
+	if !ok {
+		return everywhere
+	}
+	cases, bounded := r.cases(p)
+	if !bounded {
+		return everywhere
+	}
+	var list []keyRange
+	for _, c := range cases {
+		some, ok := r.expand(c)
+		if !ok {
+			return everywhere
+		}
+		list = append(list, some...)
+	}
+	return disjoint(list)
+}
+
+// disjoint sorts ranges and merges those that overlap. Points that are equal
+// become one; those next to each other stay apart, so that clients see points.
+func disjoint(list []keyRange) []keyRange {
+	slices.SortFunc(list, func(a, b keyRange) int {
+		if c := a.Min.Compare(b.Min); c != 0 {
+			return c
+		}
+		return b.Max.Compare(a.Max)
+	})
+	var out []keyRange
+	for _, r := range list {
+		if n := len(out); n > 0 && r.Min.Compare(out[n-1].Max) < 0 {
+			last := &out[n-1]
+			if r.Max.Compare(last.Max) > 0 {
+				last.Max = r.Max
+			}
+			last.exact = last.exact && r.exact && last.point == r.point
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// cases returns the key cases of p, or false when p does not bound the key. No
+// cases at all mean that nothing can pass.
+func (r *routing) cases(p predicate) ([]keyCase, bool) {
+	switch p.op {
+	case nothing:
+		return nil, true
+	case isIn:
+		return r.leaf(p)
+	case both:
+		return r.conjunction(p.args)
+	case either:
+		return r.disjunction(p.args)
+	}
+	return nil, false
+}
+
+// leaf is an equality with one or several constants. Arrays and objects are no
+// keys: a document that has one at a key path lies with the undefined ones, so
+// they say nothing.
+func (r *routing) leaf(p predicate) ([]keyCase, bool) {
+	level := slices.IndexFunc(r.paths, func(path []step) bool { return slices.Equal(path, p.path) })
+	if level < 0 {
+		return nil, false
+	}
+	list := make([]partitionkey.Component, 0, len(p.values))
+	for _, v := range p.values {
+		c, ok := component(v)
+		if !ok {
+			return nil, false
+		}
+		list = append(list, c)
+	}
+	one := make(keyCase, len(r.paths))
+	one[level] = unique(list)
+	return []keyCase{one}, true
+}
+
+func component(v value.Value) (partitionkey.Component, bool) {
+	switch v.Kind() {
+	case value.KindNull:
+		return partitionkey.Null(), true
+	case value.KindBool:
+		return partitionkey.Bool(v.Bool()), true
+	case value.KindNumber:
+		return partitionkey.Number(v.Float()), true
+	case value.KindString:
+		return partitionkey.String(v.Text()), true
+	}
+	return partitionkey.Component{}, false
+}
+
+// conjunction meets the cases of all terms; a term that does not bound the key
+// takes no part.
+func (r *routing) conjunction(args []predicate) ([]keyCase, bool) {
+	var result []keyCase
+	bounded := false
+	for _, arg := range args {
+		cases, ok := r.cases(arg)
+		switch {
+		case !ok:
+		case !bounded:
+			result, bounded = cases, true
+		case len(result)*len(cases) > casesMax:
+			// Either side alone is wide enough.
+			if len(cases) < len(result) {
+				result = cases
+			}
+		default:
+			result = meet(result, cases)
+		}
+	}
+	return result, bounded
+}
+
+// meet intersects each case of a with each of b and drops the contradictions.
+func meet(a, b []keyCase) []keyCase {
+	var out []keyCase
+	for _, x := range a {
+	next:
+		for _, y := range b {
+			z := slices.Clone(x)
+			for level, list := range y {
+				switch {
+				case list == nil:
+				case z[level] == nil:
+					z[level] = list
+				default:
+					if z[level] = common(z[level], list); len(z[level]) == 0 {
+						continue next
+					}
+				}
+			}
+			out = append(out, z)
+		}
+	}
+	return out
+}
+
+// disjunction collects the cases of all terms. Those that bound one and the same
+// level and nothing else become one, and so do all when there are too many.
+func (r *routing) disjunction(args []predicate) ([]keyCase, bool) {
+	var out []keyCase
+	single := make([][]partitionkey.Component, len(r.paths))
+	for _, arg := range args {
+		cases, ok := r.cases(arg)
+		if !ok {
+			return nil, false
+		}
+		for _, c := range cases {
+			if level := c.only(); level >= 0 {
+				single[level] = append(single[level], c[level]...)
+				continue
+			}
+			out = append(out, c)
+		}
+	}
+	for level, list := range single {
+		if list != nil {
+			one := make(keyCase, len(r.paths))
+			one[level] = unique(list)
+			out = append(out, one)
+		}
+	}
+	if len(out) > casesMax {
+		out = []keyCase{merge(out)}
+	}
+	return out, true
+}
+
+// only returns the level that c bounds when it bounds just one, otherwise -1.
+func (c keyCase) only() int {
+	only := -1
+	for level, list := range c {
+		if list != nil {
+			if only >= 0 {
+				return -1
+			}
+			only = level
+		}
+	}
+	return only
+}
+
+// merge returns one case that admits whatever any of the cases does.
+func merge(cases []keyCase) keyCase {
+	out := make(keyCase, len(cases[0]))
+	for level := range out {
+		var list []partitionkey.Component
+		for _, c := range cases {
+			if c[level] == nil {
+				list = nil
+				break
+			}
+			list = append(list, c[level]...)
+		}
+		if list != nil {
+			out[level] = unique(list)
+		}
+	}
+	return out
+}
+
+// expand returns the ranges of a case: those of the longest prefix of levels
+// that it bounds and whose combinations are not too many. One level alone may
+// have as many as the filter names. ok is false when no prefix is bounded.
+func (r *routing) expand(c keyCase) (list []keyRange, ok bool) {
+	levels, count := 0, 1
+	for levels < len(c) && c[levels] != nil {
+		if count *= len(c[levels]); levels > 0 && count > keysMax {
+			break
+		}
+		levels++
+	}
+	if levels == 0 || levels < len(c) && r.d.Kind != partitionkey.KindMultiHash {
+		return nil, false
+	}
+	keys := []partitionkey.Key{{}}
+	for _, components := range c[:levels] {
+		longer := make([]partitionkey.Key, 0, len(keys)*len(components))
+		for _, key := range keys {
+			for _, component := range components {
+				longer = append(longer, key.Append(component))
+			}
+		}
+		keys = longer
+	}
+	for _, key := range keys {
+		bounds, err := r.d.Prefix(key)
+		if err != nil {
+			return nil, false
+		}
+		list = append(list, keyRange{Range: bounds, point: bounds.Min, exact: levels == len(c)})
+	}
+	return list, true
+}
+
+func unique(list []partitionkey.Component) []partitionkey.Component {
+	if len(list) < 2 {
+		return list
+	}
+	seen := make(map[partitionkey.Component]struct{}, len(list))
+	out := make([]partitionkey.Component, 0, len(list))
+	for _, c := range list {
+		if _, ok := seen[c]; !ok {
+			seen[c] = struct{}{}
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func common(a, b []partitionkey.Component) []partitionkey.Component {
+	in := make(map[partitionkey.Component]struct{}, len(b))
+	for _, c := range b {
+		in[c] = struct{}{}
+	}
+	out := make([]partitionkey.Component, 0, min(len(a), len(b)))
+	for _, c := range a {
+		if _, ok := in[c]; ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,296 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/status"
+)
+
+func mustCompile(t testing.TB, text string) *Plan {
+	t.Helper()
+	p, err := Compile(text, nil, nil, Options{Now: time.Unix(0, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func numberedDocuments(t testing.TB, n int) list {
+	var docs list
+	for i := range n {
+		docs = append(docs, newDocument(t, nil, uint64(i+1), fmt.Sprintf(`{"id":"%d","k":%d,"pad":"%s"}`, i, n-i, strings.Repeat("p", 50))))
+	}
+	return docs
+}
+
+// TestDeadline shows that a page without ORDER BY ends in time, makes progress
+// whatever the time is, and may be empty.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	p := mustCompile(t, "SELECT VALUE c.id FROM c WHERE c.k = 1")
+	docs := numberedDocuments(t, 50)
+	past := time.Unix(1, 0)
+	var from Budget
+	var got []string
+	pages := 0
+	for {
+		from.Deadline = past
+		page, err := p.Run(t.Context(), docs, from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages++
+		for _, row := range page.Rows {
+			got = append(got, string(row.JSON))
+		}
+		if !page.More {
+			break
+		}
+		if page.Next.Number <= from.After.Number {
+			t.Fatalf("no progress behind %d", from.After.Number)
+		}
+		from = Budget{After: page.Next, Started: true}
+	}
+	if pages < 2 || !slices.Equal(got, []string{`"49"`}) {
+		t.Fatalf("%d pages, rows %v", pages, got)
+	}
+	// The same through a merge.
+	rows, pages, err := all(t.Context(), p, docs.split(3), Budget{Deadline: past})
+	if err != nil || len(rows) != 1 || pages < 2 {
+		t.Fatalf("%d rows on %d pages, %v", len(rows), pages, err)
+	}
+}
+
+// TestCancel shows that a context that ends, ends a run.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"SELECT * FROM c", "SELECT * FROM c ORDER BY c.k"} {
+		p := mustCompile(t, text)
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := 0
+		src := observed{numberedDocuments(t, 50), func() {
+			if seen++; seen == 3 {
+				cancel()
+			}
+		}}
+		if _, err := p.Run(ctx, src, Budget{}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if seen > 4 {
+			t.Fatalf("%s: read %d documents after the end", text, seen-3)
+		}
+		stream := func(ctx context.Context, b Budget) (Page, error) { return p.Run(ctx, src, b) }
+		if _, _, err := p.Merge([]Stream{stream}, Progress{}).Page(ctx, Budget{}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("merge of %s: %v", text, err)
+		}
+	}
+}
+
+// observed calls note before each document.
+type observed struct {
+	list
+	note func()
+}
+
+func (o observed) Candidates(ctx context.Context, access index.Expr, after uint64) iter.Seq2[Candidate, error] {
+	return func(yield func(Candidate, error) bool) {
+		for c, err := range o.list.Candidates(context.Background(), access, after) {
+			o.note()
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestSourceError shows that trouble of a source comes out as it is.
+func TestSourceError(t *testing.T) {
+	t.Parallel()
+	trouble := errors.New("disk on fire")
+	src := broken{trouble}
+	for _, text := range []string{"SELECT * FROM c", "SELECT * FROM c ORDER BY c.k"} {
+		if _, err := mustCompile(t, text).Run(t.Context(), src, Budget{}); !errors.Is(err, trouble) {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+}
+
+type broken struct{ err error }
+
+func (b broken) Candidates(context.Context, index.Expr, uint64) iter.Seq2[Candidate, error] {
+	return func(yield func(Candidate, error) bool) { yield(Candidate{}, b.err) }
+}
+
+// TestCorruptDocument shows that a document that is no JSON is an error of ours
+// and not of the client.
+func TestCorruptDocument(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{`{"a`, `{"a":`, `{"a" 1}`, `{"x":"\"`, ``, `{"a":tru}`} {
+		src := list{{number: 1, body: []byte(body)}}
+		p := mustCompile(t, "SELECT VALUE c.a = 1 FROM c")
+		_, err := p.Run(t.Context(), src, Budget{})
+		if err == nil || status.From(err) != nil {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+// TestLocate finds places in texts with white space, escapes and nesting.
+func TestLocate(t *testing.T) {
+	t.Parallel()
+	docs := list{newDocument(t, nil, 1, " { \"x\" : \"}\\\"]\\\\\" , \"a\\u0062\" : [ 1 , { \"c\" : \"\\\\\" } , [ ] ] , \"é\" : -1.5e3 , \"n\" : { } } ")}
+	for expr, want := range map[string]string{
+		`c.ab[0]`: `1`, `c.ab[1].c`: `"\\"`, `c.ab[1]["c"]`: `"\\"`, `c.ab[2]`: `[ ]`, `c.ab[3]`: ``, `c["é"]`: `-1.5e3`,
+		`c.n`: `{ }`, `c.n.x`: ``, `c.x`: `"}\"]\\"`, `c.x.y`: ``, `c.x[0]`: ``, `c.ab.c`: ``, `[c.ab[1].c, c.ab[0], c.x, c.n]`: `["\\",1,"}\"]\\",{ }]`,
+		`LENGTH(c.x)`: `4`, `c["é"] * 2`: `-3000`,
+	} {
+		page, err := mustCompile(t, "SELECT VALUE "+expr+" FROM c").Run(t.Context(), docs, Budget{})
+		if err != nil {
+			t.Errorf("%s: %v", expr, err)
+			continue
+		}
+		got := ""
+		for _, row := range page.Rows {
+			got = string(row.JSON)
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", expr, got, want)
+		}
+	}
+}
+
+// TestStats counts what was read and returned.
+func TestStats(t *testing.T) {
+	t.Parallel()
+	docs := numberedDocuments(t, 10)
+	page, err := mustCompile(t, "SELECT VALUE c.id FROM c WHERE c.k > 5").Run(t.Context(), docs, Budget{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := page.Stats
+	again, err := mustCompile(t, "SELECT VALUE c.id FROM c").Run(t.Context(), docs, Budget{MaxBytes: 7})
+	if err != nil || len(again.Rows) != 2 || again.Stats.Retrieved != 2 || !again.More {
+		t.Fatalf("a row without room is counted: %+v, %v", again.Stats, err)
+	}
+	if s.Retrieved != 10 || s.Matched != 5 || s.Output != 5 || s.OutputBytes != 15 || s.IndexHits != 0 || s.RetrievedBytes < 500 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+// TestEarlyExit shows that a merge asks no partition that it does not need.
+func TestEarlyExit(t *testing.T) {
+	t.Parallel()
+	p := mustCompile(t, "SELECT TOP 3 VALUE c.id FROM c")
+	asked := 0
+	var list []Stream
+	for _, part := range numberedDocuments(t, 40).split(4) {
+		list = append(list, func(ctx context.Context, b Budget) (Page, error) {
+			asked++
+			return p.Run(ctx, part, b)
+		})
+	}
+	page, _, err := p.Merge(list, Progress{}).Page(t.Context(), Budget{MaxItems: 100})
+	if err != nil || len(page.Rows) != 3 || page.More || asked != 1 {
+		t.Fatalf("%d rows, more %v, %d asked, %v", len(page.Rows), page.More, asked, err)
+	}
+}
+
+// TestMergeGoesOn shows that one merge may be asked for page after page, and
+// then reads each row once.
+func TestMergeGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"SELECT VALUE c.k FROM c ORDER BY c.k", "SELECT VALUE c.k FROM c ORDER BY c.k DESC OFFSET 5 LIMIT 20", "SELECT VALUE c.k FROM c"} {
+		p := mustCompile(t, text)
+		docs := numberedDocuments(t, 40)
+		m := p.Merge(streams(p, docs.split(3)), Progress{})
+		var got, want []string
+		for more := true; more; {
+			page, _, err := m.Page(t.Context(), Budget{MaxItems: 7})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range page.Rows {
+				got = append(got, string(row.JSON))
+			}
+			more = page.More
+		}
+		rows, _, err := all(t.Context(), p, docs.split(3), Budget{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			want = append(want, string(row.JSON))
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%s: got %v, want %v", text, got, want)
+		}
+	}
+}
+
+// TestSortMemory shows that a sort keeps no more rows than a page of bytes.
+func TestSortMemory(t *testing.T) {
+	t.Parallel()
+	h := &rowHeap{order: &ordering{}, bytesMax: 1000}
+	for i := range 10_000 {
+		key := fmt.Appendf(nil, "%05d", (i*7919)%10_000)
+		if h.admits(key, uint64(i)) {
+			h.push(sortedRow{key: key, number: uint64(i), json: make([]byte, 95)})
+		}
+		if h.bytes > 1000 || len(h.rows) > 10 {
+			t.Fatalf("%d rows of %d bytes", len(h.rows), h.bytes)
+		}
+	}
+	for i, row := range h.sorted() {
+		if want := fmt.Sprintf("%05d", i); string(row.key) != want {
+			t.Fatalf("row %d is %s", i, row.key)
+		}
+	}
+}
+
+// TestOnePlanManyRuns runs a plan in several goroutines; the race detector
+// watches.
+func TestOnePlanManyRuns(t *testing.T) {
+	t.Parallel()
+	p := mustCompile(t, "SELECT c.id, {k: c.k * 2} AS o FROM c WHERE c.k IN (1,2,3,4,5,6,7,8,9) AND RegexMatch(c.id, '^[0-9]') AND c.id LIKE '%' ORDER BY c.k")
+	docs := numberedDocuments(t, 40)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			page, err := p.Run(t.Context(), docs, Budget{})
+			if err != nil || len(page.Rows) != 9 {
+				t.Errorf("%d rows, %v", len(page.Rows), err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestFeatures compares what a query needs with what a client says it can.
+func TestFeatures(t *testing.T) {
+	t.Parallel()
+	f := mustCompile(t, "SELECT TOP 1 * FROM c ORDER BY c.a").Needs()
+	if got := f.Missing("MultipleOrderBy,OffsetAndLimit,OrderBy,Top"); got != nil {
+		t.Errorf("missing %v", got)
+	}
+	if got := f.Missing("Aggregate, OrderBy, Distinct"); !slices.Equal(got, []string{"Top"}) {
+		t.Errorf("missing %v", got)
+	}
+	if got := f.Missing(""); len(got) != 2 {
+		t.Errorf("missing %v", got)
+	}
+	if err := f.Refuse("OrderBy"); status.CodeOf(err) != status.CodeBadRequest || !strings.Contains(err.Error(), "Query contained Top") {
+		t.Error(err)
+	}
+	if mustCompile(t, "SELECT * FROM c").Needs().Any() {
+		t.Error("a plain query needs something")
+	}
+}

@@ -1,0 +1,221 @@
+package resource
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// ParseContainer reads the definition of a container that a client sent and
+// fills in every default. RID, ETag and TS are left to the caller. Errors are
+// status 400; a feature that is not there yet is refused by name.
+func ParseContainer(body value.Value) (Container, error) {
+	id, err := parseID(body)
+	if err != nil {
+		return Container{}, err
+	}
+	definition, err := parseDefinition(body.Get("partitionKey"), partitionkey.Definition{})
+	if err != nil {
+		return Container{}, err
+	}
+	return newContainer(id, definition, body)
+}
+
+// newContainer reads the members that a replace may change.
+func newContainer(id string, definition partitionkey.Definition, body value.Value) (Container, error) {
+	indexing, err := parseIndexing(body.Get("indexingPolicy"))
+	if err != nil {
+		return Container{}, err
+	}
+	settings, err := parseSettings(body)
+	if err != nil {
+		return Container{}, err
+	}
+	c := Container{ID: id, PartitionKey: definition, Indexing: indexing, Settings: settings}
+	c.keyPaths, err = keyPaths(definition)
+	return c, err
+}
+
+// parseDefinition reads a partition key definition. A missing kind or version
+// is that of defaults, then Hash and 2.
+func parseDefinition(body value.Value, defaults partitionkey.Definition) (partitionkey.Definition, error) {
+	d := partitionkey.Definition{Kind: defaults.Kind, Version: defaults.Version}
+	switch body.Kind() {
+	case value.KindUndefined, value.KindNull:
+		return d, status.BadRequest("The partition key definition (partitionKey) is missing. A container needs one.")
+	case value.KindObject:
+	default:
+		return d, status.BadRequest("The property 'partitionKey' is %s. It must be an object.", nameOf(body.Kind()))
+	}
+	paths := body.Get("paths")
+	if !isNull(paths) && paths.Kind() != value.KindArray {
+		return d, status.BadRequest("The property 'paths' of the partition key is %s. It must be an array of strings.", nameOf(paths.Kind()))
+	}
+	for _, path := range paths.Items() {
+		if path.Kind() != value.KindString {
+			return d, status.BadRequest("A path of the partition key is %s. It must be a string.", nameOf(path.Kind()))
+		}
+		d.Paths = append(d.Paths, path.Text())
+	}
+	if kind := body.Get("kind"); kind.Kind() == value.KindString {
+		if err := d.Kind.UnmarshalText([]byte(kind.Text())); err != nil {
+			return d, badKey(err)
+		}
+	} else if !isNull(kind) {
+		return d, status.BadRequest("The property 'kind' of the partition key is %s. It must be a string.", nameOf(kind.Kind()))
+	}
+	if version := body.Get("version"); !isNull(version) {
+		n, ok := version.Int64()
+		if !ok || n < 1 || n > 2 {
+			return d, status.BadRequest("The partition key version %s is not known. Use 1 or 2 for kind 'Hash', and 2 for kind 'MultiHash'.", clip(version.String()))
+		}
+		d.Version = int(n)
+	}
+	if system := body.Get("systemKey"); !isNull(system) && (system.Kind() != value.KindBool || system.Bool()) {
+		return d, status.BadRequest("The property 'systemKey' of the partition key cannot be set.")
+	}
+	if err := d.Validate(); err != nil {
+		return d, badKey(err)
+	}
+	return d.Normalize(), nil
+}
+
+// badKey gives an error of partitionkey its status.
+func badKey(err error) error { return status.BadRequest("%s", err.Error()) }
+
+func keyPaths(d partitionkey.Definition) ([]value.Path, error) {
+	paths := make([]value.Path, len(d.Paths))
+	for i, text := range d.Paths {
+		names, err := partitionkey.ParsePath(text)
+		if err != nil {
+			return nil, badKey(err)
+		}
+		path := make(value.Path, len(names))
+		for j, name := range names {
+			path[j].Name = name
+		}
+		paths[i] = path
+	}
+	return paths, nil
+}
+
+// Replace returns the container with the definition that a client sent in
+// place of its own. The id and the whole partition key definition must be the
+// same; a kind or version left out counts as the same. Errors are status 400.
+func (c Container) Replace(body value.Value) (Container, error) {
+	id, err := parseID(body)
+	if err != nil {
+		return Container{}, err
+	}
+	if id != c.ID {
+		return Container{}, status.BadRequest("The id of a container cannot be changed: it is '%s', not '%s'.", c.ID, clip(id))
+	}
+	definition, err := parseDefinition(body.Get("partitionKey"), c.PartitionKey)
+	if err != nil {
+		return Container{}, err
+	}
+	if !definition.Equal(c.PartitionKey) {
+		return Container{}, status.BadRequest("Document collection partition key cannot be changed: it is %s.", definitionValue(c.PartitionKey).JSON())
+	}
+	replaced, err := newContainer(c.ID, c.PartitionKey, body)
+	if err != nil {
+		return Container{}, err
+	}
+	replaced.RID, replaced.ETag, replaced.TS = c.RID, c.ETag, c.TS
+	return replaced, nil
+}
+
+// KeyOf returns the full partition key of a document: one component per path.
+// Where a path leads nowhere, or to an object or array, the component is
+// undefined.
+func (c *Container) KeyOf(doc value.Value) partitionkey.Key {
+	var room [partitionkey.LevelsMax]partitionkey.Component
+	components := room[:0]
+	for _, path := range c.keyPaths {
+		components = append(components, component(doc.At(path)))
+	}
+	return partitionkey.NewKey(components...)
+}
+
+func component(v value.Value) partitionkey.Component {
+	switch v.Kind() {
+	case value.KindNull:
+		return partitionkey.Null()
+	case value.KindBool:
+		return partitionkey.Bool(v.Bool())
+	case value.KindNumber:
+		return partitionkey.Number(v.Float())
+	case value.KindString:
+		return partitionkey.String(v.Text())
+	}
+	return partitionkey.Undefined()
+}
+
+// KeyPaths returns the parsed paths of the partition key, one per level. The
+// caller must not change them.
+func (c *Container) KeyPaths() []value.Path { return c.keyPaths }
+
+// Self returns the _self link.
+func (c Container) Self() string { return c.RID.self() }
+
+// DocumentSelf appends the _self link of a document of the container to dst.
+func (c *Container) DocumentSelf(dst []byte, document RID) []byte {
+	return document.AppendSelf(dst)
+}
+
+// Value returns the container as clients read it.
+func (c Container) Value() value.Value {
+	members := []value.Member{
+		{Name: "id", Value: value.String(c.ID)},
+		{Name: "indexingPolicy", Value: c.Indexing.Value()},
+		{Name: "partitionKey", Value: definitionValue(c.PartitionKey)},
+	}
+	members = append(members, c.Settings.Members()...)
+	return value.Object(append(members,
+		value.Member{Name: "_rid", Value: value.String(c.RID.String())},
+		value.Member{Name: "_ts", Value: value.Int(int64(c.TS))},
+		value.Member{Name: "_self", Value: value.String(c.Self())},
+		value.Member{Name: "_etag", Value: value.String(string(c.ETag))},
+		value.Member{Name: "_docs", Value: value.String("docs/")},
+		value.Member{Name: "_sprocs", Value: value.String("sprocs/")},
+		value.Member{Name: "_triggers", Value: value.String("triggers/")},
+		value.Member{Name: "_udfs", Value: value.String("udfs/")},
+		value.Member{Name: "_conflicts", Value: value.String("conflicts/")},
+	))
+}
+
+func definitionValue(d partitionkey.Definition) value.Value {
+	paths := make([]value.Value, len(d.Paths))
+	for i, path := range d.Paths {
+		paths[i] = value.String(path)
+	}
+	return value.Object([]value.Member{
+		{Name: "paths", Value: value.Array(paths)},
+		{Name: "kind", Value: value.String(d.Kind.String())},
+		{Name: "version", Value: value.Int(int64(d.Version))},
+	})
+}
+
+// UnmarshalJSON reads what [json.Marshal] wrote, checks it and parses the key
+// paths. A struct that embeds a Container must keep it in a named field instead,
+// or its own members are not read.
+func (c *Container) UnmarshalJSON(data []byte) error {
+	type plain Container // without this method
+	var stored plain
+	if err := json.Unmarshal(data, &stored); err != nil {
+		return err
+	}
+	if err := stored.PartitionKey.Validate(); err != nil {
+		return fmt.Errorf("stored container %q: %w", stored.ID, err)
+	}
+	paths, err := keyPaths(stored.PartitionKey)
+	if err != nil {
+		return fmt.Errorf("stored container %q: %w", stored.ID, err)
+	}
+	*c = Container(stored)
+	c.keyPaths = paths
+	return nil
+}

@@ -1,0 +1,180 @@
+package resource
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// The limits that are no settings: clients, the key encoding or the format on
+// disk count on them.
+const (
+	// NameCharsMax is the length of the id of a database or container, in
+	// characters.
+	NameCharsMax = 255
+
+	// ItemIDBytesMax is the length of the id of a document, in bytes of UTF-8.
+	ItemIDBytesMax = 1023
+
+	// IndexingPathsMax is how many paths an indexing policy may include, and
+	// how many it may exclude.
+	IndexingPathsMax = 1500
+
+	// ThroughputMax is the highest RU/s of a container or database.
+	ThroughputMax = 1_000_000
+
+	// NumbersMax is how many documents a partition may number in its life: the
+	// width of the counter in a document number.
+	NumbersMax = 1 << counterBits
+)
+
+// Limits is every limit of the system that a server may set, as documented by
+// the service unless the field says otherwise. Reaching one is a status, never
+// a hang. Sizes are in bytes.
+//
+// The physical limits are settings so that splits, refusals and costs can be
+// watched on a laptop at any scale, through the same code.
+type Limits struct {
+	DocumentBytes int // one document as stored JSON, system properties not counted: 413
+	BodyBytes     int // one request body as received: 413
+	ResponseBytes int // one page of rows; the first row is returned whatever its size
+	ItemIDBytes   int // fixed: the id of a document
+	NameChars     int // fixed: the id of a database or container
+	KeyBytes      int // fixed: one string component of a partition key
+	Depth         int // fixed: nested arrays and objects in a document
+
+	PageItems int           // rows of a page when the client does not ask for a number
+	PageTime  time.Duration // how long a page may be worked on before it ends where it is
+
+	LogicalPartitionBytes  int64 // documents of one full partition key: 403/1014
+	PhysicalPartitionBytes int64 // documents of one physical partition, above which it is split
+
+	PartitionRUs  int // RU/s that one physical partition can be given
+	ContainerRUs  int // fixed: RU/s of a container or database
+	ManualDivisor int // RU/s per partition when a container starts with manual throughput above PartitionRUs
+
+	Databases        int // databases and containers together: 403/1005; 0 for any number
+	SharedContainers int // containers that share the throughput of their database
+
+	QueryTextBytes    int // text of a query: 400
+	ContinuationBytes int // a continuation token, below which ours always are; a longer one is not ours
+
+	WriteQueue int // writes waiting for one partition: 429 beyond
+	OpenStores int // partition stores open at once; lowered to what the descriptor limit allows
+
+	ClockSkew      time.Duration // how far a signature's date may be from now; 0 for any
+	RequestTimeout time.Duration // a request that takes longer ends with 408
+}
+
+// DefaultLimits returns the documented defaults.
+func DefaultLimits() Limits {
+	return Limits{
+		DocumentBytes: 2 << 20, // 2 MB items
+		BodyBytes:     2 << 20, // 2,097,152 bytes as received
+		ResponseBytes: 4 << 20, // 4 MB answers
+		ItemIDBytes:   ItemIDBytesMax,
+		NameChars:     NameCharsMax,
+		KeyBytes:      partitionkey.ComponentBytesMax,
+		Depth:         value.DepthMax,
+
+		PageItems: 1000,            // what the service sends when it is free to choose
+		PageTime:  5 * time.Second, // the service's budget of one execution
+
+		LogicalPartitionBytes:  20 << 30,
+		PhysicalPartitionBytes: 50 << 30,
+
+		PartitionRUs:  10_000,
+		ContainerRUs:  ThroughputMax,
+		ManualDivisor: 6_000, // the service's sizing of large loads: 150,000 RU/s start on 25 partitions
+
+		Databases:        0, // the service has 500; on one's own machine nothing asks for a number
+		SharedContainers: 25,
+
+		QueryTextBytes:    512 << 10,
+		ContinuationBytes: 1 << 10, // clients ask for tokens below 1 KB
+
+		WriteQueue: 1_024, // a longer queue would only let clients time out in it
+		OpenStores: 4_096, // half a gigabyte of idle stores
+
+		ClockSkew:      15 * time.Minute,
+		RequestTimeout: 65 * time.Second, // clients give up after 60 s
+	}
+}
+
+// Validate reports everything that is wrong with the limits at once: a limit
+// that is not positive, a fixed one that is changed, and pairs that contradict
+// each other. ClockSkew and Databases alone may be zero.
+func (l Limits) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	d := DefaultLimits()
+	for _, fixed := range []struct {
+		name      string
+		got, want int
+	}{
+		{"ItemIDBytes", l.ItemIDBytes, d.ItemIDBytes},
+		{"NameChars", l.NameChars, d.NameChars},
+		{"KeyBytes", l.KeyBytes, d.KeyBytes},
+		{"Depth", l.Depth, d.Depth},
+		{"ContainerRUs", l.ContainerRUs, d.ContainerRUs},
+	} {
+		if fixed.got != fixed.want {
+			fault("limit %s is fixed at %d, not %d", fixed.name, fixed.want, fixed.got)
+		}
+	}
+	for _, positive := range []struct {
+		name string
+		got  int64
+	}{
+		{"DocumentBytes", int64(l.DocumentBytes)},
+		{"BodyBytes", int64(l.BodyBytes)},
+		{"ResponseBytes", int64(l.ResponseBytes)},
+		{"PageItems", int64(l.PageItems)},
+		{"PageTime", int64(l.PageTime)},
+		{"LogicalPartitionBytes", l.LogicalPartitionBytes},
+		{"PhysicalPartitionBytes", l.PhysicalPartitionBytes},
+		{"PartitionRUs", int64(l.PartitionRUs)},
+		{"ManualDivisor", int64(l.ManualDivisor)},
+		{"SharedContainers", int64(l.SharedContainers)},
+		{"QueryTextBytes", int64(l.QueryTextBytes)},
+		{"ContinuationBytes", int64(l.ContinuationBytes)},
+		{"WriteQueue", int64(l.WriteQueue)},
+		{"OpenStores", int64(l.OpenStores)},
+		{"RequestTimeout", int64(l.RequestTimeout)},
+	} {
+		if positive.got <= 0 {
+			fault("limit %s must be positive, not %d", positive.name, positive.got)
+		}
+	}
+	if l.Databases < 0 {
+		fault("limit Databases must not be negative, not %d", l.Databases)
+	}
+	if l.ClockSkew < 0 {
+		fault("limit ClockSkew must not be negative, not %v", l.ClockSkew)
+	}
+	if l.DocumentBytes > l.BodyBytes {
+		fault("limit DocumentBytes (%d) must not exceed BodyBytes (%d)", l.DocumentBytes, l.BodyBytes)
+	}
+	return errors.Join(faults...)
+}
+
+// PartitionsFor returns how many physical partitions a fresh container starts
+// with under that throughput: one up to PartitionRUs; above it as many as
+// PartitionRUs each suffice for autoscale or a shared database, and as
+// ManualDivisor each suffice for manual throughput, which leaves room to grow
+// without a split.
+func (l Limits) PartitionsFor(t Throughput) int {
+	total := t.Total()
+	switch {
+	case total <= l.PartitionRUs:
+		return 1
+	case t.Max > 0 || t.Owner.IsDatabase():
+		return ceilDiv(total, l.PartitionRUs)
+	}
+	return ceilDiv(total, l.ManualDivisor)
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }

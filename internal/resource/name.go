@@ -1,0 +1,78 @@
+package resource
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// ValidID returns nil when id may name a database or a container: 1 to 255
+// characters, none of / \ ? #, and no blank at the end, since such names
+// cannot stand in a link. The error is status 400.
+func ValidID(id string) error {
+	switch {
+	case id == "":
+		return status.BadRequest("The input name is missing. Ensure to provide a non-empty id.")
+	case utf8.RuneCountInString(id) > NameCharsMax:
+		return status.BadRequest("The id is %d characters long. At most %d are allowed.", utf8.RuneCountInString(id), NameCharsMax)
+	case !utf8.ValidString(id):
+		return status.BadRequest("The id is not valid UTF-8.")
+	case strings.ContainsAny(id, `/\?#`):
+		return status.BadRequest(`The id '%s' contains one of the characters / \ ? #, which are not allowed.`, clip(id))
+	case strings.HasSuffix(id, " "):
+		return status.BadRequest("The id '%s' ends in a blank, which is not allowed.", clip(id))
+	}
+	return nil
+}
+
+// ValidItemID returns nil when id may name a document: any text of 1 to 1,023
+// bytes. The error is status 400.
+func ValidItemID(id string) error {
+	switch {
+	case id == "":
+		return status.BadRequest("The input content is invalid because the required property 'id' is empty.")
+	case len(id) > ItemIDBytesMax:
+		return status.BadRequest("The id of the document is %d bytes long. At most %d are allowed.", len(id), ItemIDBytesMax)
+	}
+	return nil
+}
+
+// parseID returns the id of a definition that a client sent.
+func parseID(body value.Value) (string, error) {
+	if body.Kind() != value.KindObject {
+		return "", status.BadRequest("The body of the request is not a JSON object.")
+	}
+	id := body.Get("id")
+	switch id.Kind() {
+	case value.KindString:
+		return id.Text(), ValidID(id.Text())
+	case value.KindUndefined:
+		return "", status.BadRequest("The input content is invalid because the required property 'id' is missing.")
+	}
+	return "", status.BadRequest("The property 'id' is %s. It must be a string.", nameOf(id.Kind()))
+}
+
+// nameOf returns the kind as a message names it.
+func nameOf(k value.Kind) string {
+	switch k {
+	case value.KindArray, value.KindObject:
+		return "an " + k.String()
+	case value.KindUndefined, value.KindNull:
+		return k.String()
+	}
+	return "a " + k.String()
+}
+
+// clip keeps text that a caller sent from filling a message.
+func clip(s string) string {
+	const charsMax = 64
+	n := 0
+	for i := range s {
+		if n++; n > charsMax {
+			return s[:i] + "..."
+		}
+	}
+	return s
+}

@@ -1,0 +1,402 @@
+package resource
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+func container(t testing.TB, text string) Container {
+	t.Helper()
+	c, err := ParseContainer(parse(t, text))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return c
+}
+
+// S71: the order of the paths is the order of the levels, so the same document
+// is routed elsewhere when it is reversed.
+func TestOrderOfPaths(t *testing.T) {
+	t.Parallel()
+	forth := container(t, `{"id":"c","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash"}}`)
+	back := container(t, `{"id":"c","partitionKey":{"paths":["/b","/a"],"kind":"MultiHash"}}`)
+	doc := parse(t, `{"a":"x","b":"y"}`)
+	if got, want := back.KeyOf(doc).String(), `["y","x"]`; got != want {
+		t.Errorf("reversed key %s, want %s", got, want)
+	}
+	if forth.PartitionKey.Hash(forth.KeyOf(doc)) == back.PartitionKey.Hash(back.KeyOf(doc)) {
+		t.Error("both orders have one hash")
+	}
+}
+
+// S14: documents of one first level sort next to each other, since the hash of
+// a full key begins with that of its first level.
+func TestFirstLevelStaysTogether(t *testing.T) {
+	t.Parallel()
+	c := container(t, `{"id":"c","partitionKey":{"paths":["/tenant","/user","/session"],"kind":"MultiHash"}}`)
+	tenant, err := c.PartitionKey.Prefix(partitionkey.NewKey(partitionkey.String("t")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		doc := parse(t, fmt.Sprintf(`{"tenant":"t","user":%d,"session":"s%d"}`, i%7, i))
+		if epk := c.PartitionKey.Hash(c.KeyOf(doc)); !tenant.Contains(epk) {
+			t.Errorf("%s has hash %s outside %s", doc, epk, tenant)
+		}
+	}
+}
+
+// Whatever the catalog stores comes back equal and ready for use.
+func TestStoredForm(t *testing.T) {
+	t.Parallel()
+	c := container(t, `{"id":"é","partitionKey":{"paths":["/a/\"b/c\"","/d"],"kind":"MultiHash"},"indexingPolicy":{"excludedPaths":[{"path":"/*"}]},"geospatialConfig":{"type":"Geometry"}}`)
+	c.RID, c.ETag, c.TS = ContainerRID(DatabaseRID(1<<32-1), 1<<31-1), `"1"`, 99
+	data, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Container
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c.Value().JSON(), got.Value().JSON()); diff != "" {
+		t.Error(diff)
+	}
+	doc := parse(t, `{"a":{"b/c":1},"d":2}`)
+	if got.KeyOf(doc).String() != "[1,2]" {
+		t.Errorf("key %s after reading back", got.KeyOf(doc))
+	}
+	if !got.Indexing.Equal(c.Indexing) || !got.PartitionKey.Equal(c.PartitionKey) {
+		t.Errorf("got %+v, want %+v", got, c)
+	}
+
+	for _, want := range []any{
+		Database{ID: "d", RID: DatabaseRID(7), ETag: `"2"`, TS: 5},
+		Database{},
+		Partition{ID: 3, Range: partitionkey.Range{Min: "\x1f\x00", Max: partitionkey.MaxEPK}, Parents: []PartitionID{0, 2}, Group: 1, Generation: 1<<64 - 1, Ordinal: OrdinalMax, CreatedAt: 9},
+		Partition{Range: partitionkey.Full()},
+		Throughput{RID: OfferRID(1<<24 - 1), Owner: c.RID, Manual: 400, Highest: 900, ETag: `"3"`, TS: 1, Replaced: 2},
+		Throughput{RID: OfferRID(0), Owner: DatabaseRID(1), Max: 4000},
+	} {
+		data, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := reflect.New(reflect.TypeOf(want))
+		if err := json.Unmarshal(data, got.Interface()); err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		if diff := cmp.Diff(want, got.Elem().Interface()); diff != "" {
+			t.Errorf("%s: %s", data, diff)
+		}
+	}
+}
+
+func TestStoredFormRefusesDamage(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`{`,
+		`{"id":"c"}`,
+		`{"id":"c","partitionKey":{"paths":["a"],"kind":"Hash","version":2}}`,
+		`{"id":"c","partitionKey":{"paths":["/a","/b"],"kind":"Hash","version":2}}`,
+		`{"id":"c","rid":"??","partitionKey":{"paths":["/a"],"kind":"Hash","version":2}}`,
+	} {
+		var c Container
+		if err := json.Unmarshal([]byte(text), &c); err == nil {
+			t.Errorf("%s was read as %+v", text, c)
+		}
+	}
+}
+
+// A document's RID begins with its container's, and that with its database's.
+func TestRIDLayout(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		db := DatabaseRID(random.Uint32())
+		c := ContainerRID(db, random.Uint32N(1<<31))
+		ordinal, counter := random.Uint32N(OrdinalMax+1), random.Uint64N(NumbersMax)
+		doc := DocumentRID(c, NewNumber(ordinal, counter))
+		part := PartitionRID(c, PartitionID(random.Uint32()))
+		for _, r := range []RID{db, c, doc, part, OfferRID(random.Uint32N(1 << 24))} {
+			back, err := ParseRID(r.String())
+			if err != nil || back != r {
+				t.Fatalf("%x: text %s reads as %x, %v", string(r), r, string(back), err)
+			}
+			if strings.ContainsRune(r.String(), '/') {
+				t.Fatalf("%s cannot stand in a path", r)
+			}
+		}
+		if doc.Container() != c || doc.Database() != db || c.Database() != db || part.Container() != c {
+			t.Fatalf("%v %v %v %v are not nested", db, c, doc, part)
+		}
+		if !doc.IsDocument() || doc.IsPartition() || !part.IsPartition() || part.IsDocument() || !c.IsContainer() || !db.IsDatabase() {
+			t.Fatalf("kinds of %v %v %v %v", db, c, doc, part)
+		}
+		if got := doc.Number(); got != uint64(ordinal)<<40|counter {
+			t.Fatalf("number %x of ordinal %x and counter %x", got, ordinal, counter)
+		}
+	}
+}
+
+// The highest ordinal and counter still leave the type of a document alone.
+func TestNumberFitsBelowType(t *testing.T) {
+	t.Parallel()
+	c := ContainerRID(DatabaseRID(1), 1)
+	if r := DocumentRID(c, NewNumber(OrdinalMax, NumbersMax-1)); !r.IsDocument() || r.Number() != 1<<60-1 {
+		t.Errorf("%x is no document with the highest number", string(r))
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a number of 61 bits was taken")
+		}
+	}()
+	DocumentRID(c, NewNumber(OrdinalMax+1, 0))
+}
+
+func TestSelf(t *testing.T) {
+	t.Parallel()
+	c := Container{RID: ContainerRID(DatabaseRID(1), 2)}
+	if got, want := c.Self(), "dbs/AAAAAQ==/colls/AAAAAYAAAAI=/"; got != want {
+		t.Errorf("container %s, want %s", got, want)
+	}
+	if got, want := (Database{RID: DatabaseRID(1)}).Self(), "dbs/AAAAAQ==/"; got != want {
+		t.Errorf("database %s, want %s", got, want)
+	}
+	doc := DocumentRID(c.RID, 5)
+	if got, want := string(c.DocumentSelf(nil, doc)), c.Self()+"docs/"+doc.String()+"/"; got != want {
+		t.Errorf("document %s, want %s", got, want)
+	}
+}
+
+// Both sides of each limit whose check lives here.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	wide := "é" // two bytes, one character
+	paths := func(n int) string {
+		return `[` + strings.Repeat(`{"path":"/a/?"},`, n-1) + `{"path":"/*"}]`
+	}
+	for _, limit := range []struct {
+		name        string
+		within      error
+		beyond      error
+		wantInError string
+	}{
+		{"name", ValidID(strings.Repeat(wide, 255)), ValidID(strings.Repeat(wide, 256)), "255"},
+		{"item id", ValidItemID(strings.Repeat("i", 1023)), ValidItemID(strings.Repeat("i", 1024)), "1023"},
+		{"item id in bytes", ValidItemID(strings.Repeat(wide, 511)), ValidItemID(strings.Repeat(wide, 512)), "1024 bytes"},
+		{"included paths", second(parseIndexing(parse(t, `{"includedPaths":`+paths(1500)+`}`))), second(parseIndexing(parse(t, `{"includedPaths":`+paths(1501)+`}`))), "1500"},
+		{"excluded paths", second(parseIndexing(parse(t, `{"excludedPaths":`+paths(1500)+`}`))), second(parseIndexing(parse(t, `{"excludedPaths":`+paths(1501)+`}`))), "1500"},
+	} {
+		if limit.within != nil {
+			t.Errorf("%s: within the limit: %v", limit.name, limit.within)
+		}
+		if status.CodeOf(limit.beyond) != status.CodeBadRequest || !strings.Contains(limit.beyond.Error(), limit.wantInError) {
+			t.Errorf("%s: beyond the limit: %v", limit.name, limit.beyond)
+		}
+	}
+	if err := ValidID("a\xff"); status.CodeOf(err) != status.CodeBadRequest {
+		t.Errorf("name that is not UTF-8: %v", err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestLimitsValidate(t *testing.T) {
+	t.Parallel()
+	if err := DefaultLimits().Validate(); err != nil {
+		t.Fatalf("defaults: %v", err)
+	}
+	l := DefaultLimits()
+	l.ClockSkew = 0
+	l.PhysicalPartitionBytes = 1 << 20
+	if err := l.Validate(); err != nil {
+		t.Errorf("settings: %v", err)
+	}
+	if err := (Limits{}).Validate(); err == nil || strings.Count(err.Error(), "\n") < 15 {
+		t.Errorf("zero limits: %v", err)
+	}
+	for name, change := range map[string]func(*Limits){
+		"KeyBytes":      func(l *Limits) { l.KeyBytes = 100 },
+		"Depth":         func(l *Limits) { l.Depth++ },
+		"ClockSkew":     func(l *Limits) { l.ClockSkew = -time.Second },
+		"DocumentBytes": func(l *Limits) { l.DocumentBytes = l.BodyBytes + 1 },
+	} {
+		l := DefaultLimits()
+		change(&l)
+		if err := l.Validate(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestConsistency(t *testing.T) {
+	t.Parallel()
+	for account := Strong; account <= Eventual; account++ {
+		for asked := Strong; asked <= Eventual; asked++ {
+			if got, want := account.Allows(asked), asked >= account; got != want {
+				t.Errorf("%v allows %v: %v", account, asked, got)
+			}
+		}
+	}
+	if Consistency(9).String() == "" || !Strong.DoublesReads() || !BoundedStaleness.DoublesReads() || Session.DoublesReads() {
+		t.Error("wrong facts about levels")
+	}
+}
+
+func TestSessionTokenText(t *testing.T) {
+	t.Parallel()
+	for _, lsn := range []LSN{0, 1, 1<<63 - 1} {
+		text := PartitionID(4294967295).SessionToken(lsn)
+		tokens, err := ParseSession(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if got, seen := tokens.For(1, 4294967295); got != lsn || !seen {
+			t.Errorf("%s says %d, %v", text, got, seen)
+		}
+	}
+	// Empty is absent: some clients send the header with nothing in it.
+	for _, text := range []string{"", " "} {
+		if tokens, err := ParseSession(text); err != nil || !tokens.IsZero() {
+			t.Errorf("%q: %v, %v", text, tokens, err)
+		}
+	}
+}
+
+// A container is immutable: replacing it leaves the old one as it was.
+func TestReplaceLeavesTheOld(t *testing.T) {
+	t.Parallel()
+	c := container(t, `{"id":"c","partitionKey":{"paths":["/a"]}}`)
+	before := c.Value().JSON()
+	replaced, err := c.Replace(parse(t, `{"id":"c","partitionKey":{"paths":["/a"]},"indexingPolicy":{"excludedPaths":[{"path":"/*"}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Value().JSON() != before || slices.Equal(replaced.Indexing.Included, c.Indexing.Included) {
+		t.Errorf("old %s, new %s", c.Value(), replaced.Value())
+	}
+	// What a client read it may send back as it is.
+	again, err := replaced.Replace(replaced.Value())
+	if err != nil || again.Value().JSON() != replaced.Value().JSON() {
+		t.Errorf("read and sent back: %v, %v", again.Value(), err)
+	}
+}
+
+func FuzzParseRID(f *testing.F) {
+	for _, seed := range []string{"", "1ZAmAA==", "jTsuAKcq1GcCAAAAAAAAUA==", "fTbJ", "AAAA\nAQ==", "-+-+", "=="} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := ParseRID(text)
+		if err != nil {
+			if status.CodeOf(err) != status.CodeBadRequest {
+				t.Fatalf("%q: %v", text, err)
+			}
+			return
+		}
+		if r.String() != text {
+			t.Fatalf("%q and %q are one RID", text, r)
+		}
+	})
+}
+
+func FuzzParseSession(f *testing.F) {
+	for _, seed := range []string{"", "0:-1#43", "0:1#43#4=40#5=41,1:7", "0:-1#-1,", "x"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		tokens, err := ParseSession(text)
+		if err != nil && status.CodeOf(err) != status.CodeBadRequest {
+			t.Fatalf("%q: %v", text, err)
+		}
+		tokens.For(0, 1, 2)
+	})
+}
+
+// A container that was accepted can be stored, read, sent back and used.
+func FuzzParseContainer(f *testing.F) {
+	for _, seed := range []string{
+		`{"id":"c","partitionKey":{"paths":["/pk"]}}`,
+		`{"id":"c","partitionKey":{"paths":["/a","/\"b/c\""],"kind":"MultiHash","version":2},"indexingPolicy":{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/a/[]/?"}]}}`,
+		`{"id":"c","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"indexingMode":"none"},"changeFeedPolicy":{"retentionDuration":"PT0S"},"uniqueKeyPolicy":{}}`,
+		`{"id":1,"partitionKey":[]}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		body, err := value.ParseString(text)
+		if err != nil {
+			return
+		}
+		c, err := ParseContainer(body)
+		if err != nil {
+			if status.CodeOf(err) != status.CodeBadRequest {
+				t.Fatalf("%s: %v", text, err)
+			}
+			return
+		}
+		c.RID = ContainerRID(DatabaseRID(1), 1)
+		data, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Container
+		if err := json.Unmarshal(data, &back); err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		if back.Value().JSON() != c.Value().JSON() {
+			t.Fatalf("stored %s, read %s", c.Value(), back.Value())
+		}
+		if _, err := c.Replace(c.Value()); err != nil {
+			t.Fatalf("%s cannot be sent back: %v", c.Value(), err)
+		}
+		if got, want := back.KeyOf(body).Len(), len(c.PartitionKey.Paths); got != want {
+			t.Fatalf("key of %d components, want %d", got, want)
+		}
+	})
+}
+
+func BenchmarkKeyOf(b *testing.B) {
+	doc := parse(b, `{"id":"1","tenantId":"contoso","userId":"alice","sessionId":"0000-1111","n":1}`)
+	for _, levels := range []int{1, 3} {
+		b.Run(fmt.Sprintf("levels=%d", levels), func(b *testing.B) {
+			c := container(b, `{"id":"c","partitionKey":{"paths":["/tenantId","/userId","/sessionId"],"kind":"MultiHash"}}`)
+			c.keyPaths = c.keyPaths[:levels]
+			b.ReportAllocs()
+			for b.Loop() {
+				c.KeyOf(doc)
+			}
+		})
+	}
+}
+
+func BenchmarkDocumentSelf(b *testing.B) {
+	c := Container{RID: ContainerRID(DatabaseRID(1), 2)}
+	doc := DocumentRID(c.RID, NewNumber(3, 4))
+	room := make([]byte, 0, 128)
+	b.ReportAllocs()
+	for b.Loop() {
+		room = c.DocumentSelf(room[:0], doc)
+	}
+}
+
+func BenchmarkParseSession(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		tokens, _ := ParseSession("0:-1#43,1:-1#12")
+		tokens.For(1)
+	}
+}
