@@ -1,0 +1,210 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+)
+
+// Batch collects rows that enter a store together or not at all. Later rows win
+// over earlier ones with the same key. It copies the keys and values given to
+// it. It belongs to one goroutine at a time.
+type Batch struct {
+	rows    *pebble.Batch
+	scratch []byte
+}
+
+// NewBatch returns an empty batch that belongs to no store: its rows may be
+// taken out with [Batch.Repr] and appended to another.
+func NewBatch() *Batch { return &Batch{rows: new(pebble.Batch)} }
+
+// NewBatch returns an empty batch for this store. Close it.
+func (s *Store) NewBatch() *Batch { return &Batch{rows: s.db.NewBatch()} }
+
+// Set writes a row. The error is always nil for rows below 4 GB.
+func (b *Batch) Set(key, value []byte) error { return b.rows.Set(key, value, nil) }
+
+// Delete removes a row; it need not exist.
+func (b *Batch) Delete(key []byte) error { return b.rows.Delete(key, nil) }
+
+// DeleteRange removes the rows with low <= key < high.
+func (b *Batch) DeleteRange(low, high []byte) error { return b.rows.DeleteRange(low, high, nil) }
+
+// AddPosting puts a document number into the posting list. list is the list's
+// key without a chunk, as [TermKey] and [PrefixKey] make it.
+func (b *Batch) AddPosting(list []byte, number uint64) error {
+	return b.posting(list, number, formAddOne)
+}
+
+// RemovePosting takes a document number out of the posting list; it need not be
+// in it. Of an add and a remove in one batch the later wins.
+func (b *Batch) RemovePosting(list []byte, number uint64) error {
+	return b.posting(list, number, formRemoveOne)
+}
+
+func (b *Batch) posting(list []byte, number uint64, form byte) error {
+	b.scratch = append(b.scratch[:0], list...)
+	b.scratch = appendChunk(b.scratch, number>>16)
+	operand := [3]byte{form, byte(number), byte(number >> 8)}
+	return b.rows.Merge(b.scratch, operand[:], nil)
+}
+
+// Append adds rows that another batch gave with [Batch.Repr], behind those that
+// are there. Damaged rows are refused and leave the batch as it was.
+func (b *Batch) Append(repr []byte) error {
+	if len(repr) == 0 {
+		return nil
+	}
+	if err := ReadRows(repr, func(Row) error { return nil }); err != nil {
+		return err
+	}
+	var other pebble.Batch
+	if err := other.SetRepr(repr); err != nil {
+		return fmt.Errorf("append rows: %w", err)
+	}
+	if err := b.rows.Apply(&other, nil); err != nil {
+		return fmt.Errorf("append rows: %w", err)
+	}
+	return nil
+}
+
+// Repr returns the rows as bytes, for [Batch.Append] and [ReadRows]. The bytes
+// belong to the batch and are good until it changes or is closed.
+func (b *Batch) Repr() []byte {
+	if b.rows.Empty() {
+		return nil
+	}
+	return b.rows.Repr()
+}
+
+// Rows is how many rows the batch has, operands of posting lists included.
+func (b *Batch) Rows() int { return int(b.rows.Count()) }
+
+// Len is the size of the batch in bytes.
+func (b *Batch) Len() int { return b.rows.Len() }
+
+// Empty reports whether the batch has no rows.
+func (b *Batch) Empty() bool { return b.rows.Empty() }
+
+// Reset empties the batch for further use.
+func (b *Batch) Reset() { b.rows.Reset() }
+
+// Close gives the batch's memory back. It must not be used afterwards.
+func (b *Batch) Close() error {
+	if b.rows == nil {
+		return nil
+	}
+	err := b.rows.Close()
+	b.rows = nil
+	return err
+}
+
+// RowKind says what a row of a batch does.
+type RowKind uint8
+
+// The kinds of rows.
+const (
+	RowSet         RowKind = iota // Key has Value from now on
+	RowDelete                     // Key is gone
+	RowDeleteRange                // all keys in [Key, Value) are gone
+	RowPosting                    // a posting list changes; Key ends in a chunk
+)
+
+// Row is one row of a batch.
+type Row struct {
+	Kind  RowKind
+	Key   []byte
+	Value []byte
+}
+
+// Posting returns which list a row of kind [RowPosting] changes, which number
+// it adds or removes, and true for an add. The list shares the row's bytes.
+func (r Row) Posting() (list []byte, number uint64, added bool, err error) {
+	list, chunk, err := cutChunk(r.Key)
+	if err != nil {
+		return nil, 0, false, err
+	}
+	if len(r.Value) != 3 || (r.Value[0] != formAddOne && r.Value[0] != formRemoveOne) {
+		return nil, 0, false, fmt.Errorf("posting operand %x: %w", r.Value, errPosting)
+	}
+	low := uint64(r.Value[1]) | uint64(r.Value[2])<<8
+	return list, chunk<<16 | low, r.Value[0] == formAddOne, nil
+}
+
+// ReadRows calls visit for each row of repr, in order. Keys and values share
+// repr's bytes. It stops at the first error of visit and returns it; damaged
+// bytes are an error as well.
+func ReadRows(repr []byte, visit func(Row) error) error {
+	if len(repr) == 0 {
+		return nil
+	}
+	header, ok := batchrepr.ReadHeader(repr)
+	if !ok {
+		return fmt.Errorf("read rows: %w", errRows)
+	}
+	rest := repr[batchrepr.HeaderLen:]
+	count := uint32(0)
+	for len(rest) > 0 {
+		row, next, err := cutRow(rest)
+		if err != nil {
+			return fmt.Errorf("read row %d: %w", count, err)
+		}
+		if err := visit(row); err != nil {
+			return err
+		}
+		rest = next
+		count++
+	}
+	if count != header.Count {
+		return fmt.Errorf("read rows: %d of %d: %w", count, header.Count, errRows)
+	}
+	return nil
+}
+
+// cutRow takes the first row off the rows of a batch. Pebble's own reader
+// trusts its bytes, and these may come from a log or another machine.
+func cutRow(rows []byte) (row Row, rest []byte, err error) {
+	switch pebble.InternalKeyKind(rows[0]) {
+	case pebble.InternalKeyKindSet:
+		row.Kind = RowSet
+	case pebble.InternalKeyKindDelete:
+		row.Kind = RowDelete
+	case pebble.InternalKeyKindRangeDelete:
+		row.Kind = RowDeleteRange
+	case pebble.InternalKeyKindMerge:
+		row.Kind = RowPosting
+	default:
+		// No Batch of ours makes any other.
+		return Row{}, nil, fmt.Errorf("kind %d: %w", rows[0], errRows)
+	}
+	row.Key, rest, err = cutBytes(rows[1:])
+	if err != nil || row.Kind == RowDelete {
+		return row, rest, err
+	}
+	row.Value, rest, err = cutBytes(rest)
+	return row, rest, err
+}
+
+func cutBytes(b []byte) (part, rest []byte, err error) {
+	size, n := uvarint32(b)
+	if n <= 0 || uint64(size) > uint64(len(b)-n) {
+		return nil, nil, errRows
+	}
+	b = b[n:]
+	return slices.Clip(b[:size]), b[size:], nil
+}
+
+func uvarint32(b []byte) (v uint32, n int) {
+	for i, c := range b[:min(len(b), 5)] {
+		if i == 4 && c > 0x0F {
+			return 0, 0
+		}
+		v |= uint32(c&0x7F) << (7 * i)
+		if c < 0x80 {
+			return v, i + 1
+		}
+	}
+	return 0, 0
+}

@@ -1,0 +1,164 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// formatVersion numbers the layout of a store: the row families, what they
+// hold, and Pebble's own format. It rises with a change that an older release
+// would misread.
+const formatVersion = 1
+
+const (
+	// formatFile names the format of a store. It stands outside of Pebble's
+	// rows because it must be read before Pebble may touch the directory.
+	formatFile = "FORMAT"
+	// lockFile is what a server locks in its data directory.
+	lockFile = "LOCK"
+	// formatLine is the one line of a format file.
+	formatLine = "decan store format %d, written by decan %s\n"
+	// formatBytesMax is how much of a format file is read.
+	formatBytesMax = 1 << 10
+)
+
+// writeFormat writes and syncs the format file of a new store. The caller syncs
+// the directory.
+func writeFormat(files vfs.FS, dir, release string) error {
+	f, err := files.Create(files.PathJoin(dir, formatFile), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	// A line break in a release's name would make two lines of one.
+	release = strings.Join(strings.Fields(release), " ")
+	_, err = fmt.Fprintf(f, formatLine, formatVersion, release)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// checkFormat says whether this release may open the store in dir. It only
+// reads.
+func checkFormat(files vfs.FS, dir string) error {
+	f, err := files.Open(files.PathJoin(dir, formatFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no store: %w", fs.ErrNotExist)
+	}
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, formatBytesMax))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return readFormat(string(text))
+}
+
+func readFormat(text string) error {
+	var version uint32
+	rest, isStore := strings.CutPrefix(text, "decan store format ")
+	number, release, hasRelease := strings.Cut(rest, ", written by decan ")
+	_, err := fmt.Sscanf(number, "%d", &version)
+	if !isStore || !hasRelease || err != nil || fmt.Sprint(version) != number || version == 0 {
+		return fmt.Errorf("its file %s does not name a format: %w", formatFile, errDamaged)
+	}
+	if version > formatVersion {
+		return fmt.Errorf("it has format %d, written by decan %s, and this release reads formats up to %d: use that release or a newer one",
+			version, strings.TrimSpace(release), formatVersion)
+	}
+	return nil
+}
+
+// explain puts Pebble's refusals into our words where a person can act on them.
+func explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case isLocked(err):
+		return fmt.Errorf("the store is in use by another process: %w", err)
+	case pebble.IsCorruptionError(err):
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	case errors.Is(err, pebble.ErrDBDoesNotExist), errors.Is(err, pebble.ErrDBNotPristine):
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return err
+}
+
+// directories makes directories that survive a crash: each is synced into its
+// parent, up to the root. It remembers what it has synced, because a directory
+// that is merely there may have been left by an attempt that failed half-way.
+type directories struct {
+	files vfs.FS
+
+	mu     sync.Mutex
+	synced map[string]bool // directories whose entry in their parent is durable
+}
+
+func newDirectories(files vfs.FS) *directories {
+	return &directories{files: files, synced: map[string]bool{}}
+}
+
+// make makes dir and those above it that are missing.
+func (d *directories) make(dir string) error {
+	var unsure []string
+	for at := dir; ; {
+		_, err := d.files.Stat(at)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		there := err == nil
+		if there && d.known(at) {
+			break
+		}
+		parent := d.files.PathDir(at)
+		if parent == at {
+			break
+		}
+		unsure = append(unsure, at)
+		at = parent
+	}
+	if err := d.files.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, at := range unsure {
+		err := syncDir(d.files, d.files.PathDir(at))
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		// What we may not open was not made by us.
+		d.learn(at)
+	}
+	return nil
+}
+
+func (d *directories) known(dir string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.synced[dir]
+}
+
+func (d *directories) learn(dir string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.synced[dir] = true
+}
+
+// forget is told that a directory is gone.
+func (d *directories) forget(dir string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.synced, dir)
+}
+
+func syncDir(files vfs.FS, dir string) error {
+	d, err := files.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

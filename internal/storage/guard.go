@@ -1,0 +1,298 @@
+package storage
+
+import (
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// guard is the file system under one store. It stands between Pebble and the
+// disk because Pebble cannot survive an error of its log or manifest: it holds
+// locks while it panics, or tries again for ever.
+//
+// The first such error fails the store: from then on nothing is written to the
+// disk any more, Pebble hears of no error, and what it must write and read
+// again, such as a flush, goes to memory. Whoever waits inside of Pebble comes
+// out, the owner sees the failure behind every Apply, and Close works as usual.
+// The disk stays as a crash at that moment would have left it.
+//
+// Errors of tables are passed on, because Pebble handles them.
+type guard struct {
+	vfs.FS
+	dir    string
+	onFail func(error)
+
+	failure atomic.Pointer[failure]
+}
+
+// failure is why a store was cut off, and where its files go since.
+type failure struct {
+	err    error
+	memory *vfs.MemFS // tables written after the failure, by base name
+}
+
+func newGuard(files vfs.FS, dir string, onFail func(error)) *guard {
+	return &guard{FS: files, dir: dir, onFail: onFail}
+}
+
+// fail cuts the store off from the disk. Only the first call counts.
+func (g *guard) fail(err error) {
+	if g.failure.CompareAndSwap(nil, &failure{err: err, memory: vfs.NewMem()}) {
+		g.onFail(err)
+	}
+}
+
+// err returns why the store was cut off, nil while it is not.
+func (g *guard) err() error {
+	if f := g.failure.Load(); f != nil {
+		return f.err
+	}
+	return nil
+}
+
+// fileClass says what an error of a file means.
+type fileClass uint8
+
+const (
+	classForeign fileClass = iota // not of this store, such as a checkpoint: passed on
+	classTable                    // passed on; written to memory after the failure
+	classVital                    // fails the store; written nowhere after the failure
+)
+
+func (g *guard) class(name string) fileClass {
+	if g.PathDir(name) != g.dir {
+		return classForeign
+	}
+	switch path.Ext(g.PathBase(name)) {
+	case ".sst", ".blob":
+		return classTable
+	}
+	return classVital
+}
+
+// remembered returns the in-memory name of a file that was written after the
+// failure.
+func (f *failure) remembered(base string) (name string, ok bool) {
+	name = "/" + base
+	_, err := f.memory.Stat(name)
+	return name, err == nil
+}
+
+func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	class, failed := g.class(name), g.failure.Load()
+	switch {
+	case failed != nil && class == classForeign:
+		return nil, failed.err
+	case failed != nil && class == classTable:
+		return failed.memory.Create("/"+g.PathBase(name), category)
+	case failed != nil:
+		return discard{}, nil
+	case class == classVital:
+		f, err := g.FS.Create(name, category)
+		return g.vital(f, err), nil
+	}
+	return g.FS.Create(name, category)
+}
+
+func (g *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if g.failure.Load() != nil {
+		return discard{}, nil
+	}
+	f, err := g.FS.ReuseForWrite(oldname, newname, category)
+	return g.vital(f, err), nil
+}
+
+// vital wraps a file whose errors fail the store; a file that could not be
+// opened does so at once.
+func (g *guard) vital(f vfs.File, err error) vfs.File {
+	if err != nil {
+		g.fail(err)
+		return discard{}
+	}
+	return &vitalFile{File: f, guard: g}
+}
+
+func (g *guard) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
+	if failed := g.failure.Load(); failed != nil && g.class(name) == classTable {
+		if inner, ok := failed.remembered(g.PathBase(name)); ok {
+			return failed.memory.Open(inner, options...)
+		}
+	}
+	return g.FS.Open(name, options...)
+}
+
+func (g *guard) OpenReadWrite(name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
+	if failed := g.failure.Load(); failed != nil {
+		return nil, failed.err
+	}
+	return g.FS.OpenReadWrite(name, category, options...)
+}
+
+func (g *guard) OpenDir(name string) (vfs.File, error) {
+	f, err := g.FS.OpenDir(name)
+	if err != nil || g.PathJoin(name) != g.dir {
+		return f, err
+	}
+	return &vitalFile{File: f, guard: g}, nil
+}
+
+func (g *guard) Stat(name string) (vfs.FileInfo, error) {
+	if failed := g.failure.Load(); failed != nil && g.class(name) == classTable {
+		if inner, ok := failed.remembered(g.PathBase(name)); ok {
+			return failed.memory.Stat(inner)
+		}
+	}
+	return g.FS.Stat(name)
+}
+
+// Remove drops the removal of obsolete files after the failure: what is on the
+// disk may still need them.
+func (g *guard) Remove(name string) error {
+	failed := g.failure.Load()
+	if failed == nil || g.class(name) == classForeign {
+		return g.FS.Remove(name)
+	}
+	if inner, ok := failed.remembered(g.PathBase(name)); ok {
+		return failed.memory.Remove(inner)
+	}
+	return nil
+}
+
+func (g *guard) Rename(oldname, newname string) error {
+	class, failed := g.class(newname), g.failure.Load()
+	switch {
+	case class != classVital && failed == nil:
+		return g.FS.Rename(oldname, newname)
+	case class != classVital:
+		return failed.err
+	case failed != nil:
+		return nil
+	}
+	if err := g.FS.Rename(oldname, newname); err != nil {
+		g.fail(err)
+	}
+	return nil
+}
+
+func (g *guard) Link(oldname, newname string) error {
+	if failed := g.failure.Load(); failed != nil {
+		return failed.err
+	}
+	return g.FS.Link(oldname, newname)
+}
+
+// Unwrap returns the file system below.
+func (g *guard) Unwrap() vfs.FS { return g.FS }
+
+// vitalFile is a log, a manifest, a marker or the directory itself.
+type vitalFile struct {
+	vfs.File
+	guard *guard
+}
+
+func (f *vitalFile) Write(p []byte) (int, error) {
+	if f.guard.failure.Load() == nil {
+		if _, err := f.File.Write(p); err != nil {
+			f.guard.fail(err)
+		}
+	}
+	return len(p), nil
+}
+
+func (f *vitalFile) WriteAt(p []byte, offset int64) (int, error) {
+	if f.guard.failure.Load() == nil {
+		if _, err := f.File.WriteAt(p, offset); err != nil {
+			f.guard.fail(err)
+		}
+	}
+	return len(p), nil
+}
+
+func (f *vitalFile) Sync() error { return f.sync(f.File.Sync) }
+
+func (f *vitalFile) SyncData() error { return f.sync(f.File.SyncData) }
+
+func (f *vitalFile) sync(sync func() error) error {
+	if f.guard.failure.Load() == nil {
+		if err := sync(); err != nil {
+			f.guard.fail(err)
+		}
+	}
+	return nil
+}
+
+func (f *vitalFile) SyncTo(length int64) (fullSync bool, err error) {
+	if f.guard.failure.Load() != nil {
+		return false, nil
+	}
+	fullSync, err = f.File.SyncTo(length)
+	if err != nil {
+		f.guard.fail(err)
+	}
+	return fullSync, nil
+}
+
+// Preallocate is a hint: a disk that is too full for it shows so at the write.
+func (f *vitalFile) Preallocate(offset, length int64) error {
+	if f.guard.failure.Load() == nil {
+		_ = f.File.Preallocate(offset, length)
+	}
+	return nil
+}
+
+// Stat is asked of a log that is used again, while Pebble holds its locks.
+func (f *vitalFile) Stat() (vfs.FileInfo, error) {
+	info, err := f.File.Stat()
+	if err != nil {
+		f.guard.fail(err)
+		return emptyFile{}, nil
+	}
+	return info, nil
+}
+
+func (f *vitalFile) Close() error {
+	if err := f.File.Close(); err != nil {
+		f.guard.fail(err)
+	}
+	return nil
+}
+
+// discard is a file that takes everything and keeps nothing: a log or manifest
+// after the failure. Pebble does not read those back.
+type discard struct{}
+
+func (discard) Close() error                           { return nil }
+func (discard) Read([]byte) (int, error)               { return 0, io.EOF }
+func (discard) ReadAt([]byte, int64) (int, error)      { return 0, io.EOF }
+func (discard) Write(p []byte) (int, error)            { return len(p), nil }
+func (discard) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+func (discard) Preallocate(int64, int64) error         { return nil }
+func (discard) Stat() (vfs.FileInfo, error)            { return emptyFile{}, nil }
+func (discard) Sync() error                            { return nil }
+func (discard) SyncTo(int64) (bool, error)             { return false, nil }
+func (discard) SyncData() error                        { return nil }
+func (discard) Prefetch(int64, int64) error            { return nil }
+func (discard) Fd() uintptr                            { return vfs.InvalidFd }
+
+// emptyFile describes a discard.
+type emptyFile struct{}
+
+func (emptyFile) Name() string           { return "" }
+func (emptyFile) Size() int64            { return 0 }
+func (emptyFile) Mode() fs.FileMode      { return 0 }
+func (emptyFile) ModTime() time.Time     { return time.Time{} }
+func (emptyFile) IsDir() bool            { return false }
+func (emptyFile) Sys() any               { return nil }
+func (emptyFile) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }
+
+// isLocked reports whether err says that somebody else holds a lock.
+func isLocked(err error) bool {
+	text := err.Error()
+	// Neither the kernel's refusal nor Pebble's in one process has a type.
+	return isLockRefused(err) || strings.Contains(text, "lock held by current process") || strings.Contains(text, "already locked")
+}

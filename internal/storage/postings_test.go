@@ -1,0 +1,669 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// model is what the posting lists of a store should hold.
+type model map[string]map[uint64]bool
+
+func (m model) clone() model {
+	c := model{}
+	for list, numbers := range m {
+		c[list] = map[uint64]bool{}
+		for n := range numbers {
+			c[list][n] = true
+		}
+	}
+	return c
+}
+
+func (m model) sorted(list string) []uint64 {
+	numbers := make([]uint64, 0, len(m[list]))
+	for n := range m[list] {
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// union returns the sorted numbers of all lists with low <= list < high.
+func (m model) union(low, high string) []uint64 {
+	all := map[uint64]bool{}
+	for list, numbers := range m {
+		if list >= low && list < high {
+			for n := range numbers {
+				all[n] = true
+			}
+		}
+	}
+	return model{"": all}.sorted("")
+}
+
+// all reads a set to its end and closes it.
+func all(t testing.TB, p *Postings) []uint64 {
+	t.Helper()
+	numbers := []uint64{}
+	for n, ok := p.Next(); ok; n, ok = p.Next() {
+		numbers = append(numbers, n)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return numbers
+}
+
+// differ says where two lists of numbers first differ.
+func differ(got, want []uint64) string {
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			return fmt.Sprintf("number %d is %#x, want %#x", i, got[i], want[i])
+		}
+	}
+	if len(got) != len(want) {
+		return fmt.Sprintf("%d numbers, want %d", len(got), len(want))
+	}
+	return ""
+}
+
+// checkModel compares everything a snapshot can tell about posting lists with
+// the model.
+func checkModel(t *testing.T, snapshot *Snapshot, m model, r *rand.Rand) {
+	t.Helper()
+	for list := range m {
+		want := m.sorted(list)
+		if text := differ(all(t, snapshot.Postings([]byte(list))), want); text != "" {
+			t.Fatalf("list %s: %s", list, text)
+		}
+		p := snapshot.Postings([]byte(list))
+		if n, err := p.Count(); err != nil || n != int64(len(want)) {
+			t.Fatalf("list %s: count %d, %v, want %d", list, n, err, len(want))
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		checkSeeks(t, snapshot.Postings([]byte(list)), want, r)
+	}
+	for range 4 {
+		low, high := fmt.Sprintf("t%c", 'a'+r.IntN(6)), fmt.Sprintf("t%c", 'a'+r.IntN(6))
+		want := m.union(low, high)
+		if text := differ(all(t, snapshot.PostingsRange(t.Context(), []byte(low), []byte(high))), want); text != "" {
+			t.Fatalf("lists [%s,%s): %s", low, high, text)
+		}
+		checkSeeks(t, snapshot.PostingsRange(t.Context(), []byte(low), []byte(high)), want, r)
+	}
+	checkWalk(t, snapshot, m)
+}
+
+// checkSeeks moves forward by seeks and steps.
+func checkSeeks(t *testing.T, p *Postings, want []uint64, r *rand.Rand) {
+	t.Helper()
+	defer p.Close()
+	at := 0
+	for range 40 {
+		if r.IntN(2) == 0 || len(want) == 0 {
+			n, ok := p.Next()
+			if ok != (at < len(want)) || ok && n != want[at] {
+				t.Fatalf("Next = %#x, %v, want number %d of %d", n, ok, at, len(want))
+			}
+			if ok {
+				at++
+			}
+			continue
+		}
+		goal := want[r.IntN(len(want))] + uint64(r.IntN(3)) - 1
+		found, _ := slices.BinarySearch(want, goal)
+		at = max(at, found)
+		if ok := p.SeekGE(goal); ok != (at < len(want)) {
+			t.Fatalf("SeekGE(%#x) = %v with %d numbers left", goal, ok, len(want)-at)
+		}
+	}
+	if n, err := p.Count(); err != nil || n != int64(len(want)-at) {
+		t.Fatalf("count of the rest = %d, %v, want %d", n, err, len(want)-at)
+	}
+}
+
+// checkWalk walks over all lists in both directions. Empty lists are not there.
+func checkWalk(t *testing.T, snapshot *Snapshot, m model) {
+	t.Helper()
+	var want []string
+	for list, numbers := range m {
+		if len(numbers) > 0 {
+			want = append(want, fmt.Sprintf("%s %d", list, len(numbers)))
+		}
+	}
+	slices.Sort(want)
+	lists := snapshot.Lists([]byte("ta"), []byte("tz"))
+	defer lists.Close()
+	line := func(i int) string {
+		if i%3 == 0 {
+			// Moving on without counting must work as well.
+			return want[i]
+		}
+		n, err := lists.Count()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%s %d", lists.Key(), n)
+	}
+	var forward, backward []string
+	for ok := lists.First(); ok && len(forward) < len(want)+1; ok = lists.Next() {
+		if len(forward) == len(want) {
+			t.Fatalf("list %s is one too many", lists.Key())
+		}
+		forward = append(forward, line(len(forward)))
+	}
+	for ok := lists.Last(); ok; ok = lists.Prev() {
+		if len(backward) == len(want) {
+			t.Fatalf("list %s is one too many backward", lists.Key())
+		}
+		backward = append(backward, line(len(want)-1-len(backward)))
+	}
+	slices.Reverse(backward)
+	if err := lists.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(forward, want) || !slices.Equal(backward, want) {
+		t.Fatalf("lists forward %v, backward %v, want %v", forward, backward, want)
+	}
+}
+
+// Random adds and removes, flushes, compactions and old snapshots: every
+// snapshot shows the set of its moment.
+func TestPostingModel(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			s := newStore(t)
+			r := rand.New(rand.NewPCG(seed, 1))
+			m := model{}
+			type past struct {
+				snapshot *Snapshot
+				model    model
+			}
+			var kept []past
+			defer func() {
+				for _, p := range kept {
+					p.snapshot.Close()
+				}
+			}()
+			// Numbers gather around a few places: dense chunks, sparse ones,
+			// and the ends of chunks.
+			number := func() uint64 {
+				base := []uint64{0, 65530, 3 << 40, 0xFFF<<40 | 1<<39, 1<<60 - 70000}[r.IntN(5)]
+				return base + uint64(r.IntN([]int{3, 200, 70000}[r.IntN(3)]))
+			}
+			for range 120 {
+				b := s.NewBatch()
+				for range 1 + r.IntN(400) {
+					list := fmt.Sprintf("t%c", 'a'+r.IntN(5))
+					if m[list] == nil {
+						m[list] = map[uint64]bool{}
+					}
+					n := number()
+					if r.IntN(3) > 0 {
+						m[list][n] = true
+						must(t, b.AddPosting([]byte(list), n))
+					} else {
+						delete(m[list], n)
+						must(t, b.RemovePosting([]byte(list), n))
+					}
+				}
+				// Remove and add of the same number in one batch, both ways.
+				n := number()
+				if m["te"] == nil {
+					m["te"] = map[uint64]bool{}
+				}
+				must(t, errors.Join(b.RemovePosting([]byte("te"), n), b.AddPosting([]byte("te"), n),
+					b.AddPosting([]byte("te"), n+1), b.RemovePosting([]byte("te"), n+1)))
+				m["te"][n] = true
+				delete(m["te"], n+1)
+				if r.IntN(20) == 0 {
+					// A list that becomes empty vanishes.
+					for n := range m["ta"] {
+						must(t, b.RemovePosting([]byte("ta"), n))
+					}
+					m["ta"] = map[uint64]bool{}
+				}
+				must(t, errors.Join(s.Apply(b), b.Close()))
+				switch r.IntN(12) {
+				case 0:
+					must(t, s.Flush())
+				case 1:
+					must(t, s.Flush())
+					must(t, s.db.Compact(t.Context(), []byte("a"), []byte("z"), r.IntN(2) == 0))
+				case 2:
+					kept = append(kept, past{s.Snapshot(), m.clone()})
+				case 3:
+					if len(kept) > 0 {
+						kept[0].snapshot.Close()
+						kept = kept[1:]
+					}
+				}
+				if r.IntN(6) == 0 {
+					snapshot := s.Snapshot()
+					checkModel(t, snapshot, m, r)
+					snapshot.Close()
+				}
+			}
+			for _, p := range kept {
+				checkModel(t, p.snapshot, p.model, r)
+			}
+			// Everything removed and compacted: no row is left.
+			b := s.NewBatch()
+			for list, numbers := range m {
+				for n := range numbers {
+					must(t, b.RemovePosting([]byte(list), n))
+				}
+			}
+			must(t, errors.Join(s.Apply(b), b.Close()))
+			for _, p := range kept {
+				must(t, p.snapshot.Close())
+			}
+			kept = nil
+			must(t, s.Flush())
+			must(t, s.db.Compact(t.Context(), []byte("a"), []byte("z"), false))
+			must(t, s.Flush())
+			snapshot := s.Snapshot()
+			defer snapshot.Close()
+			it := snapshot.Iter(nil, nil)
+			if it.First() {
+				t.Errorf("row %x = %x is left of empty lists", it.Key(), it.Value())
+			}
+			must(t, it.Close())
+		})
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Random trees of sets against the same trees over maps.
+func TestSetAlgebra(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	r := rand.New(rand.NewPCG(7, 7))
+	m := model{}
+	b := s.NewBatch()
+	for i := range 8 {
+		list := fmt.Sprintf("t%c", 'a'+i)
+		m[list] = map[uint64]bool{}
+		size := []int{0, 1, 30, 3000, 6000, 20000}[r.IntN(6)]
+		span := []int{10000, 66000, 300000}[r.IntN(3)]
+		for range size {
+			n := uint64(r.IntN(span)) + uint64(r.IntN(2))<<40
+			m[list][n] = true
+			must(t, b.AddPosting([]byte(list), n))
+		}
+	}
+	must(t, errors.Join(s.Apply(b), b.Close(), s.Flush()))
+	snapshot := s.Snapshot()
+	defer snapshot.Close()
+
+	var build func(depth int) (*Postings, map[uint64]bool, string)
+	build = func(depth int) (*Postings, map[uint64]bool, string) {
+		if depth == 0 || r.IntN(4) == 0 {
+			i := r.IntN(8)
+			list := fmt.Sprintf("t%c", 'a'+i)
+			if r.IntN(4) == 0 {
+				high := fmt.Sprintf("t%c", 'a'+i+r.IntN(8-i))
+				set := map[uint64]bool{}
+				for _, n := range m.union(list, high) {
+					set[n] = true
+				}
+				return snapshot.PostingsRange(t.Context(), []byte(list), []byte(high)), set, list + ".." + high
+			}
+			return snapshot.Postings([]byte(list)), m[list], list
+		}
+		op := r.IntN(3)
+		count := 2
+		if op != 2 {
+			count = 1 + r.IntN(4)
+		}
+		var sets []*Postings
+		out := map[uint64]bool{}
+		text := []string{"and(", "or(", "not("}[op]
+		for i := range count {
+			p, set, label := build(depth - 1)
+			sets = append(sets, p)
+			text += label + " "
+			next := map[uint64]bool{}
+			for n := range set {
+				if i == 0 || (op == 0 && out[n]) {
+					next[n] = true
+				}
+			}
+			if i > 0 && op == 1 {
+				for n := range set {
+					out[n] = true
+				}
+				continue
+			}
+			if i > 0 && op == 2 {
+				for n := range out {
+					if !set[n] {
+						next[n] = true
+					}
+				}
+			}
+			out = next
+		}
+		switch op {
+		case 0:
+			return Intersect(sets...), out, text + ")"
+		case 1:
+			return Union(sets...), out, text + ")"
+		}
+		return Difference(sets[0], sets[1]), out, text + ")"
+	}
+	for range 150 {
+		seed := r.Uint64()
+		r = rand.New(rand.NewPCG(seed, 0))
+		p, set, text := build(3)
+		want := model{"": set}.sorted("")
+		if problem := differ(all(t, p), want); problem != "" {
+			t.Fatalf("%s: %s", text, problem)
+		}
+		r = rand.New(rand.NewPCG(seed, 0))
+		p, _, _ = build(3)
+		checkSeeks(t, p, want, r)
+		r = rand.New(rand.NewPCG(seed, 1))
+	}
+	if n, err := Union().Count(); n != 0 || err != nil {
+		t.Errorf("union of nothing has %d numbers, %v", n, err)
+	}
+}
+
+func TestCountTo(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	b := s.NewBatch()
+	for i := range uint64(200) {
+		must(t, b.AddPosting([]byte("tl"), i<<16))
+	}
+	must(t, errors.Join(s.Apply(b), b.Close()))
+	snapshot := s.Snapshot()
+	defer snapshot.Close()
+	p := snapshot.Postings([]byte("tl"))
+	defer p.Close()
+	if n, err := p.CountTo(10); n != 10 || err != nil {
+		t.Errorf("CountTo(10) = %d, %v", n, err)
+	}
+}
+
+// A list whose key is the beginning of another's has only its own numbers.
+func TestListsOfDifferentWidth(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	b := s.NewBatch()
+	must(t, b.AddPosting([]byte("ta"), 1))
+	must(t, b.AddPosting([]byte("ta\x00"), 2))
+	must(t, b.AddPosting([]byte("ta\x00\x00\x00\x00\x00\x00\x00\x00"), 3))
+	must(t, b.AddPosting([]byte("ta\xff"), 1<<40))
+	must(t, b.AddPosting([]byte("ta"), 1<<41))
+	must(t, errors.Join(s.Apply(b), b.Close()))
+	snapshot := s.Snapshot()
+	defer snapshot.Close()
+	if got, want := all(t, snapshot.Postings([]byte("ta"))), []uint64{1, 1 << 41}; !slices.Equal(got, want) {
+		t.Errorf("list ta = %x, want %x", got, want)
+	}
+}
+
+// Numbers up to the last one, and lists whose keys end in 0xFF.
+func TestPostingEnds(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	list := []byte("t\xff\xff")
+	want := []uint64{0, 65535, 65536, 1<<64 - 2, 1<<64 - 1}
+	b := s.NewBatch()
+	for _, n := range want {
+		must(t, b.AddPosting(list, n))
+	}
+	must(t, errors.Join(s.Apply(b), b.Close()))
+	snapshot := s.Snapshot()
+	defer snapshot.Close()
+	if got := all(t, snapshot.Postings(list)); !slices.Equal(got, want) {
+		t.Errorf("numbers = %x, want %x", got, want)
+	}
+	p := snapshot.PostingsRange(t.Context(), []byte("t"), []byte("u"))
+	if got := all(t, p); !slices.Equal(got, want) {
+		t.Errorf("range = %x, want %x", got, want)
+	}
+	p = snapshot.Postings(list)
+	defer p.Close()
+	if !p.SeekGE(1<<64 - 1) {
+		t.Error("SeekGE does not find the last number")
+	}
+}
+
+func TestPostingsRangeCancelled(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	b := s.NewBatch()
+	for i := range 2 * checkEvery {
+		must(t, b.AddPosting(fmt.Appendf(nil, "t%06d", i), uint64(i)))
+	}
+	must(t, errors.Join(s.Apply(b), b.Close()))
+	snapshot := s.Snapshot()
+	defer snapshot.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := snapshot.PostingsRange(ctx, []byte("t"), []byte("u"))
+	if n, ok := p.Next(); ok {
+		t.Errorf("a cancelled range has number %d", n)
+	}
+	if err := p.Close(); !errors.Is(err, context.Canceled) {
+		t.Errorf("error = %v, want that it was cancelled", err)
+	}
+}
+
+// Bytes that are no posting list are reported as damage, by reads and merges.
+func TestDamagedPostings(t *testing.T) {
+	t.Parallel()
+	merge := newMerger(func([]byte) {}).Merge
+	for _, value := range [][]byte{
+		{},
+		{0, 0},
+		{1},
+		{1, 0},
+		{1, 0, 0, 0},
+		{3, 0, 0},
+		{0x31, 0, 0},
+		{0x11},
+		{0x11, 5},
+		{0x11, 5, 0, 1, 0},
+		{0x11, 1, 0, 1, 0},
+		{2, 0},
+		make([]byte, 9000), append([]byte{1}, make([]byte, 2*arrayMax+2)...),
+		append([]byte{2}, make([]byte, bitmapBytes+1)...),
+	} {
+		if _, err := decodePosting(value); !IsCorrupt(err) {
+			t.Errorf("value %.10x of %d bytes: %v, want that it is damaged", value, len(value), err)
+		}
+		if _, err := merge([]byte("tl123456"), value); !IsCorrupt(err) {
+			t.Errorf("merge begins with %.10x: %v", value, err)
+		}
+		m, err := merge([]byte("tl123456"), []byte{formAddOne, 1, 0})
+		must(t, err)
+		if err := m.MergeNewer(value); !IsCorrupt(err) {
+			t.Errorf("merge with %.10x: %v", value, err)
+		}
+	}
+	if _, err := merge([]byte("t12345"), []byte{formAddOne, 1, 0}); !IsCorrupt(err) {
+		t.Errorf("merge of a key without a chunk: %v", err)
+	}
+	s := newStore(t)
+	put(t, s, "tx\x00\x00\x00\x00\x00\x00", "no posting list")
+	put(t, s, "ty\x00\x00\x00\x00\x00\x00", "\x10\x00\x00")
+	snapshot := s.Snapshot()
+	defer snapshot.Close()
+	for _, list := range []string{"tx", "ty"} {
+		p := snapshot.Postings([]byte(list))
+		if _, ok := p.Next(); ok || !IsCorrupt(p.Err()) {
+			t.Errorf("list %s: %v, want that it is damaged", list, p.Err())
+		}
+		if err := p.Close(); !IsCorrupt(err) {
+			t.Errorf("list %s: close says %v", list, err)
+		}
+		lists := snapshot.Lists([]byte(list), []byte("tz"))
+		lists.First()
+		if _, err := lists.Count(); !IsCorrupt(err) {
+			t.Errorf("list %s: count says %v", list, err)
+		}
+		_ = lists.Close()
+	}
+}
+
+// Merging is associative: operands may be merged in any grouping, from either
+// end, and the bytes are the same.
+func TestMergerAssociative(t *testing.T) {
+	t.Parallel()
+	merge := newMerger(func([]byte) {}).Merge
+	key := []byte("tlist\x00\x00\x00\x00\x00\x00")
+	finish := func(m pebble.ValueMerger, base bool) []byte {
+		value, closer, err := m.Finish(base)
+		must(t, err)
+		value = bytes.Clone(value)
+		if closer != nil {
+			must(t, closer.Close())
+		}
+		return value
+	}
+	r := rand.New(rand.NewPCG(3, 3))
+	for round := range 300 {
+		count := 1 + r.IntN([]int{4, 40, 9000}[round%3])
+		operands := make([][]byte, count)
+		span := []int{4, 300, 65536}[r.IntN(3)]
+		state := map[uint16]bool{}
+		for i := range operands {
+			x := uint16(r.IntN(span))
+			add := r.IntN(4) > 0
+			operands[i] = []byte{formRemoveOne, byte(x), byte(x >> 8)}
+			if add {
+				operands[i][0] = formAddOne
+			}
+			state[x] = add
+		}
+		newer := func(from, to int) []byte { // oldest first
+			m, err := merge(key, operands[from])
+			must(t, err)
+			for _, o := range operands[from+1 : to] {
+				must(t, m.MergeNewer(o))
+			}
+			return finish(m, false)
+		}
+		older := func(from, to int) []byte { // newest first
+			m, err := merge(key, operands[to-1])
+			must(t, err)
+			for i := to - 2; i >= from; i-- {
+				must(t, m.MergeOlder(operands[i]))
+			}
+			return finish(m, false)
+		}
+		whole := newer(0, count)
+		if other := older(0, count); !bytes.Equal(whole, other) {
+			t.Fatalf("round %d: from the old end %.20x, from the new end %.20x", round, whole, other)
+		}
+		if count >= 3 {
+			i := 1 + r.IntN(count-2)
+			j := i + 1 + r.IntN(count-i-1)
+			parts := [][]byte{older(0, i), newer(i, j), older(j, count)}
+			m, err := merge(key, parts[1])
+			must(t, err)
+			if r.IntN(2) == 0 {
+				must(t, m.MergeNewer(parts[2]))
+				parts[1] = finish(m, false)
+				m, err = merge(key, parts[1])
+				must(t, err)
+				must(t, m.MergeOlder(parts[0]))
+			} else {
+				must(t, m.MergeOlder(parts[0]))
+				parts[1] = finish(m, false)
+				m, err = merge(key, parts[1])
+				must(t, err)
+				must(t, m.MergeNewer(parts[2]))
+			}
+			if grouped := finish(m, false); !bytes.Equal(grouped, whole) {
+				t.Fatalf("round %d: grouped %.20x, in one go %.20x", round, grouped, whole)
+			}
+		}
+		m, err := merge(key, whole)
+		must(t, err)
+		final := finish(m, true)
+		want := []uint16{}
+		for x, in := range state {
+			if in {
+				want = append(want, x)
+			}
+		}
+		slices.Sort(want)
+		got := []uint16{}
+		if len(want) == 0 {
+			if !isEmptyPosting(final) {
+				t.Fatalf("round %d: an empty set is %x", round, final)
+			}
+		} else {
+			v, err := readerView(final)
+			must(t, err)
+			for x := range chunkSize {
+				if !v.dense {
+					i := v.find(0, uint16(x))
+					if i < v.count && v.at(i) == uint16(x) {
+						got = append(got, uint16(x))
+					}
+				} else if v.has(uint16(x)) {
+					got = append(got, uint16(x))
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("round %d: %d numbers, want %d", round, len(got), len(want))
+		}
+	}
+}
+
+func FuzzDecodePosting(f *testing.F) {
+	f.Add([]byte{formAddOne, 1, 2})
+	f.Add([]byte{formRemoveOne, 1, 2})
+	f.Add([]byte{0x11, 1, 0, 1, 0, 2, 0})
+	f.Add(append([]byte{0x12}, make([]byte, bitmapBytes+2)...))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		e, err := decodePosting(value)
+		if err != nil {
+			return
+		}
+		// Whatever can be decoded can be merged; the result is a fixed point.
+		merge := newMerger(func([]byte) {}).Merge
+		m, err := merge([]byte("t123456"), []byte{formAddOne, 0, 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.MergeOlder(value); err != nil {
+			t.Fatal(err)
+		}
+		out, closer, err := m.Finish(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decodePosting(out); err != nil {
+			t.Fatalf("%x becomes %x: %v", value, out, err)
+		}
+		_ = e.added.size() + e.removed.size()
+		if closer != nil {
+			_ = closer.Close()
+		}
+	})
+}

@@ -1,0 +1,121 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Snapshot is an unchanging view of a store. It may be used from several
+// goroutines; the iterators it makes may not.
+type Snapshot struct {
+	rows    *pebble.Snapshot
+	sweeper *sweeper
+}
+
+// Get appends the value of key to dst and reports whether there is one.
+func (s *Snapshot) Get(dst, key []byte) (value []byte, found bool, err error) {
+	found, err = s.View(key, func(value []byte) error {
+		dst = append(dst, value...)
+		return nil
+	})
+	return dst, found, err
+}
+
+// View calls use with the value of key, if there is one, and reports whether
+// there was. The value is good until use returns, whose error it passes on.
+func (s *Snapshot) View(key []byte, use func(value []byte) error) (found bool, err error) {
+	value, closer, err := s.rows.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read row: %w", explain(err))
+	}
+	err = use(value)
+	return true, errors.Join(err, closer.Close())
+}
+
+// Has reports whether there is a row with this key.
+func (s *Snapshot) Has(key []byte) (bool, error) {
+	return s.View(key, func([]byte) error { return nil })
+}
+
+// Iter returns an iterator over the rows with low <= key < high; nil leaves an
+// end open. It stands nowhere until it is moved. Close it before the snapshot.
+func (s *Snapshot) Iter(low, high []byte) *Iterator {
+	rows, err := s.rows.NewIter(&pebble.IterOptions{LowerBound: low, UpperBound: high})
+	return &Iterator{rows: rows, err: err}
+}
+
+// Close ends the snapshot.
+func (s *Snapshot) Close() error { return s.rows.Close() }
+
+// Iterator walks over rows in key order. It belongs to one goroutine. Moves
+// report whether it stands on a row; after false, ask Err.
+type Iterator struct {
+	rows *pebble.Iterator // nil when it could not be made
+	err  error
+}
+
+// First moves to the first row.
+func (i *Iterator) First() bool { return i.rows != nil && i.rows.First() }
+
+// Last moves to the last row.
+func (i *Iterator) Last() bool { return i.rows != nil && i.rows.Last() }
+
+// SeekGE moves to the first row whose key is key or above.
+func (i *Iterator) SeekGE(key []byte) bool { return i.rows != nil && i.rows.SeekGE(key) }
+
+// SeekLT moves to the last row whose key is below key.
+func (i *Iterator) SeekLT(key []byte) bool { return i.rows != nil && i.rows.SeekLT(key) }
+
+// Next moves to the next row.
+func (i *Iterator) Next() bool { return i.rows != nil && i.rows.Next() }
+
+// Prev moves to the row before.
+func (i *Iterator) Prev() bool { return i.rows != nil && i.rows.Prev() }
+
+// Valid reports whether the iterator stands on a row.
+func (i *Iterator) Valid() bool { return i.rows != nil && i.rows.Valid() }
+
+// Key returns the key of the row, good until the next move.
+func (i *Iterator) Key() []byte { return i.rows.Key() }
+
+// Value returns the value of the row, good until the next move; nil when it
+// cannot be read, which Err then tells.
+func (i *Iterator) Value() []byte {
+	value, err := i.rows.ValueAndErr()
+	if err != nil && i.err == nil {
+		i.err = err
+	}
+	return value
+}
+
+// Err returns what went wrong, nil at an ordinary end.
+func (i *Iterator) Err() error {
+	err := i.err
+	if err == nil && i.rows != nil {
+		err = i.rows.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("scan rows: %w", explain(err))
+	}
+	return nil
+}
+
+// Close ends the iterator and returns what Err would.
+func (i *Iterator) Close() error {
+	err := i.Err()
+	if i.rows == nil {
+		return err
+	}
+	closeErr := i.rows.Close()
+	i.rows = nil
+	if err == nil && closeErr != nil {
+		err = fmt.Errorf("scan rows: %w", explain(closeErr))
+	}
+	i.err = err
+	return err
+}

@@ -1,0 +1,338 @@
+// Package storage is the ordered byte store: one Pebble store per partition
+// replica, and a small one for the catalog.
+//
+// Partition, catalog and cluster keep everything they remember here. Learn
+// [Pool] first: it holds what all stores of a process share (block cache, file
+// cache, compaction budget) and creates, opens and removes them by directory.
+// Then [Store] and [Batch], the way in, and [Snapshot], the way out, with
+// [Iterator] for rows and [Postings] for sets of document numbers. Every row
+// family of the database is laid out in keyspace.go; no other package builds a
+// raw prefix.
+//
+// # Invariants
+//
+// What [Store.Apply] acknowledged is synced. A batch is whole or absent after a
+// crash, and batches that were applied one after the other survive as a prefix.
+// A store that has failed to write or sync its log, its manifest or a flush
+// takes no further write and changes no further byte on the disk; everything it
+// acknowledged is there when it is opened again. A posting list is a set: adding
+// twice is adding once, and the last of an add and a remove wins.
+//
+// The package knows no documents, no JSON and no keys of partitions beyond
+// their bytes, and it gives no order to concurrent writers.
+//
+// Page: docs/storage.md
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"runtime"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Options sets up a [Pool]. The zero value is a pool on the real file system
+// with the defaults named at the fields.
+type Options struct {
+	// FS replaces the real file system: tests hand in one that crashes or
+	// fails. It rules over InMemory.
+	FS vfs.FS
+
+	// InMemory keeps all stores in memory; they are gone with the pool.
+	InMemory bool
+
+	// CacheBytes is the size of the block cache that all stores share; 128 MB
+	// by default. The write buffers of the stores come on top.
+	CacheBytes int64
+
+	// MemTableBytes is how large the write buffer of one store may grow; 16 MB
+	// by default. It begins at 256 KB and doubles while the store is busy, so
+	// that a thousand quiet stores stay small.
+	MemTableBytes uint64
+
+	// MaxOpenFiles is how many table files the stores keep open together; 1,000
+	// by default. Each open store needs about eight descriptors besides.
+	MaxOpenFiles int
+
+	// Compactions is how many compactions may run at once, whatever the number
+	// of stores; by default half of the processors, at least one.
+	Compactions int
+
+	// Release is the name of the program's release, recorded in each store
+	// that it creates; "devel" by default.
+	Release string
+
+	// Logger receives what Pebble does at debug level and what goes wrong above
+	// it. Nil discards.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.FS == nil && o.InMemory {
+		o.FS = vfs.NewMem()
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.CacheBytes <= 0 {
+		o.CacheBytes = 128 << 20
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = 16 << 20
+	}
+	if o.MaxOpenFiles <= 0 {
+		o.MaxOpenFiles = 1000
+	}
+	if o.Compactions <= 0 {
+		o.Compactions = max(1, runtime.GOMAXPROCS(0)/2)
+	}
+	if o.Release == "" {
+		o.Release = "devel"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// validate reports everything that is wrong with the options at once.
+func (o Options) validate() error {
+	var errs []error
+	// Pebble keeps a batch above half of a write buffer outside of it, so a
+	// buffer must at least hold an ordinary effect.
+	if o.MemTableBytes < 64<<10 || o.MemTableBytes > 1<<30 {
+		errs = append(errs, fmt.Errorf("write buffer of %d bytes, want 64 KB to 1 GB", o.MemTableBytes))
+	}
+	if o.MaxOpenFiles < 16 {
+		errs = append(errs, fmt.Errorf("%d open files, want at least 16", o.MaxOpenFiles))
+	}
+	return errors.Join(errs...)
+}
+
+// Pool is what the stores of one process share, and the only way to a store.
+// Its methods may be called at the same time from several goroutines.
+type Pool struct {
+	options   Options
+	cache     *pebble.Cache
+	files     *pebble.FileCache
+	scheduler *scheduler
+	dirs      *directories
+
+	mu     sync.Mutex
+	open   map[string]*Store // by directory; nil while one is created, opened or removed
+	closed bool
+}
+
+// NewPool makes a pool. It allocates little: caches grow with use.
+func NewPool(options Options) (*Pool, error) {
+	options = options.withDefaults()
+	if err := options.validate(); err != nil {
+		return nil, fmt.Errorf("storage options: %w", err)
+	}
+	p := &Pool{
+		options:   options,
+		cache:     pebble.NewCache(options.CacheBytes),
+		files:     pebble.NewFileCache(runtime.GOMAXPROCS(0), options.MaxOpenFiles),
+		scheduler: newScheduler(options.Compactions),
+		dirs:      newDirectories(options.FS),
+		open:      map[string]*Store{},
+	}
+	return p, nil
+}
+
+// FS returns the file system of the pool, for those who keep other files next
+// to the stores. It is never nil.
+func (p *Pool) FS() vfs.FS { return p.options.FS }
+
+// Close ends the pool. Every store must have been closed before: those that are
+// not are named in the error, and the pool stays usable.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
+	if len(p.open) > 0 {
+		var names []string
+		for dir := range p.open {
+			names = append(names, dir)
+		}
+		p.mu.Unlock()
+		return fmt.Errorf("close storage: %d stores are still open: %q", len(names), names)
+	}
+	p.closed = true
+	p.mu.Unlock()
+
+	p.scheduler.close()
+	p.files.Unref()
+	p.cache.Unref()
+	return nil
+}
+
+// claim reserves a directory for one operation, so that no two of them meet in
+// it. The caller releases it, or leaves an open store in its place.
+func (p *Pool) claim(dir string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errors.New("the storage is closed")
+	}
+	if _, taken := p.open[dir]; taken {
+		return errors.New("the store is in use")
+	}
+	p.open[dir] = nil
+	return nil
+}
+
+func (p *Pool) release(dir string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, dir)
+}
+
+func (p *Pool) occupy(dir string, s *Store) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open[dir] = s
+}
+
+// Create makes a new store in dir, which must not exist or be empty. The
+// directory, the parents it needed and everything in it are synced when Create
+// returns. When it fails, what it began is removed as far as possible.
+func (p *Pool) Create(dir string) (*Store, error) {
+	dir = p.clean(dir)
+	if err := p.claim(dir); err != nil {
+		return nil, fmt.Errorf("create store %s: %w", dir, err)
+	}
+	s, err := p.create(dir)
+	if err != nil {
+		p.release(dir)
+		return nil, fmt.Errorf("create store %s: %w", dir, err)
+	}
+	p.occupy(dir, s)
+	return s, nil
+}
+
+func (p *Pool) create(dir string) (*Store, error) {
+	files := p.options.FS
+	switch names, err := files.List(dir); {
+	case err == nil && len(names) > 0:
+		return nil, fmt.Errorf("the directory is not empty: %w", fs.ErrExist)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	s, err := p.build(dir)
+	if err != nil {
+		p.dirs.forget(dir)
+		// What is left is garbage that nobody names; the next attempt must not
+		// stumble over it.
+		if removeErr := files.RemoveAll(dir); removeErr != nil {
+			p.options.Logger.Debug("store remains not removed", "dir", dir, "err", removeErr)
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+func (p *Pool) build(dir string) (*Store, error) {
+	if err := p.dirs.make(dir); err != nil {
+		return nil, err
+	}
+	if err := writeFormat(p.options.FS, dir, p.options.Release); err != nil {
+		return nil, err
+	}
+	s, err := p.start(dir, true)
+	if err != nil {
+		return nil, err
+	}
+	// Pebble syncs what it makes; the entry of our own file needs it too.
+	if err := syncDir(p.options.FS, dir); err != nil {
+		return nil, errors.Join(err, s.shut())
+	}
+	return s, nil
+}
+
+// Open opens the store in dir. A missing store is an error that is
+// [fs.ErrNotExist]; one that a newer release wrote, or that cannot be read, is
+// refused without touching it.
+func (p *Pool) Open(dir string) (*Store, error) {
+	dir = p.clean(dir)
+	if err := p.claim(dir); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	s, err := p.reopen(dir)
+	if err != nil {
+		p.release(dir)
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	p.occupy(dir, s)
+	return s, nil
+}
+
+func (p *Pool) reopen(dir string) (*Store, error) {
+	if err := checkFormat(p.options.FS, dir); err != nil {
+		return nil, err
+	}
+	return p.start(dir, false)
+}
+
+// Remove deletes the store in dir and syncs its parent. A store that is not
+// there is no error; one that is open is.
+func (p *Pool) Remove(dir string) error {
+	dir = p.clean(dir)
+	if err := p.claim(dir); err != nil {
+		return fmt.Errorf("remove store %s: %w", dir, err)
+	}
+	defer p.release(dir)
+	p.dirs.forget(dir)
+	files := p.options.FS
+	if _, err := files.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	// The format file goes first: a removal that a crash cuts short must not
+	// leave a store that opens with a part of its files.
+	err := files.Remove(files.PathJoin(dir, formatFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove store %s: %w", dir, err)
+	}
+	if err := syncDir(files, dir); err != nil {
+		return fmt.Errorf("remove store %s: %w", dir, err)
+	}
+	if err := files.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove store %s: %w", dir, err)
+	}
+	if err := syncDir(files, files.PathDir(dir)); err != nil {
+		return fmt.Errorf("remove store %s: %w", dir, err)
+	}
+	return nil
+}
+
+// clean gives each directory one name.
+func (p *Pool) clean(dir string) string { return p.options.FS.PathJoin(dir) }
+
+// LockDir takes the data directory of a server for this process and creates it
+// when it is missing. It fails when another process, or another server of this
+// one, has it. Closing the result gives the directory back. A server in memory
+// has no directory to lock.
+func LockDir(dir string) (io.Closer, error) { return lockDir(vfs.Default, dir) }
+
+func lockDir(files vfs.FS, dir string) (io.Closer, error) {
+	dir = files.PathJoin(dir)
+	if err := newDirectories(files).make(dir); err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	lock, err := files.Lock(files.PathJoin(dir, lockFile))
+	if err != nil {
+		if isLocked(err) {
+			return nil, fmt.Errorf("data directory %s is in use by another decan process", dir)
+		}
+		return nil, fmt.Errorf("lock data directory %s: %w", dir, err)
+	}
+	return lock, nil
+}

@@ -1,0 +1,328 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+)
+
+// formatMajor pins the format of Pebble's files. It may rise only together with
+// formatVersion: an older release could not open the store any more.
+const formatMajor = pebble.FormatTableFormatV6
+
+// initialBuffer is the write buffer that Pebble gives a fresh store.
+const initialBuffer = 256 << 10
+
+// Store is one ordered set of rows in one directory, open in this process. All
+// methods but Close may be called at the same time from several goroutines.
+type Store struct {
+	pool  *Pool
+	dir   string
+	db    *pebble.DB
+	guard *guard
+	turn  *turn // this store's place in the pool's scheduler
+
+	// applying is held for reading while a batch is applied, and for writing by
+	// the sweeper, which must not meet one.
+	applying sync.RWMutex
+	sweeper  sweeper
+
+	// dirty says that rows may have come in since the last flush began.
+	dirty atomic.Bool
+
+	returnCache func()
+}
+
+// start opens Pebble in a directory that has been prepared. Only a fresh one may
+// have no files of Pebble's.
+func (p *Pool) start(dir string, fresh bool) (*Store, error) {
+	logger := p.options.Logger.With("store", dir)
+	s := &Store{pool: p, dir: dir, turn: p.scheduler.newTurn()}
+	s.guard = newGuard(p.options.FS, dir, func(err error) {
+		logger.Error("store failed", "err", err)
+		s.turn.fail()
+	})
+	// Pebble takes the first write buffer of each store out of the block cache.
+	// A thousand quiet stores would take all of it, so it is given back here.
+	s.returnCache = p.cache.Reserve(-initialBuffer)
+
+	options := p.pebbleOptions(s, logger)
+	options.ErrorIfExists, options.ErrorIfNotExists = fresh, !fresh
+	db, err := pebble.Open(dir, options)
+	if err != nil {
+		s.turn.Unregister()
+		s.returnCache()
+		if failure := s.guard.err(); failure != nil {
+			err = failure
+		}
+		return nil, explain(err)
+	}
+	s.db = db
+	s.turn.opened()
+	if err := s.guard.err(); err != nil {
+		return nil, errors.Join(err, s.shut())
+	}
+	return s, nil
+}
+
+func (p *Pool) pebbleOptions(s *Store, logger *slog.Logger) *pebble.Options {
+	o := &pebble.Options{
+		Cache:              p.cache,
+		FileCache:          p.files,
+		FS:                 s.guard,
+		FormatMajorVersion: formatMajor,
+		MemTableSize:       p.options.MemTableBytes,
+		// Two buffers may wait while the disk is slow; then writers wait.
+		MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       24,
+		Merger:                      newMerger(s.sweeper.hint),
+		Logger:                      pebbleLogger{logger: logger, guard: s.guard},
+		EventListener:               s.listener(logger),
+	}
+	o.Experimental.CompactionScheduler = s.turn
+	for i := range o.Levels {
+		// A filter saves the search in every level but the last for keys that
+		// are not there, which each insert asks for once.
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].BlockSize = 8 << 10
+		o.Levels[i].IndexBlockSize = 64 << 10
+	}
+	return o
+}
+
+// listener turns Pebble's events into the store's failure and the scheduler's
+// patience. Most are called under Pebble's main lock, so they only take notes.
+func (s *Store) listener(logger *slog.Logger) *pebble.EventListener {
+	// flushErr is how the last flush ended, guarded by Pebble's lock. A flush
+	// of nothing ends with an error too, but is no background error.
+	var flushErr error
+	return &pebble.EventListener{
+		BackgroundError: func(err error) {
+			logger.Warn("background work failed", "err", err)
+			// Pebble would try the flush again at once and for ever. After the
+			// failure it succeeds into memory and lets waiting writers go.
+			if flushErr != nil && errors.Is(err, flushErr) {
+				s.guard.fail(fmt.Errorf("flush: %w", err))
+			}
+		},
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			s.guard.fail(fmt.Errorf("file %s is damaged: %w", info.Path, info.Details))
+		},
+		FlushEnd: func(info pebble.FlushInfo) {
+			flushErr = info.Err
+		},
+		CompactionEnd: func(info pebble.CompactionInfo) {
+			s.turn.report(info.Err)
+		},
+		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
+			logger.Debug("writes wait", "reason", info.Reason)
+			s.turn.stall(true)
+		},
+		WriteStallEnd: func() { s.turn.stall(false) },
+	}
+}
+
+// Dir returns the store's directory.
+func (s *Store) Dir() string { return s.dir }
+
+// Err returns why the store takes no more writes, nil while it does. Once set
+// it stays: close the store and open it again, when the cause is gone, to get
+// back every batch that was acknowledged. What the store shows until then may
+// include batches that were not.
+func (s *Store) Err() error {
+	if err := s.guard.err(); err != nil {
+		return fmt.Errorf("store %s has failed: %w", s.dir, err)
+	}
+	return nil
+}
+
+// Apply commits the batch and returns when it is synced; concurrent calls share
+// a sync. Pebble shows the rows to new snapshots a moment earlier. After an
+// error the outcome is unknown and the store has failed, see [Store.Err]. The
+// batch may be reset or closed afterwards.
+func (s *Store) Apply(b *Batch) error { return s.apply(b, pebble.Sync) }
+
+// ApplyNoSync commits the batch without waiting for the disk: for work that is
+// repeated after a crash, such as trimming. A later Apply or Flush makes it
+// durable too. Errors are those of Apply.
+func (s *Store) ApplyNoSync(b *Batch) error { return s.apply(b, pebble.NoSync) }
+
+func (s *Store) apply(b *Batch, sync *pebble.WriteOptions) error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	if b.rows.Empty() {
+		return nil
+	}
+	if s.sweeper.due() {
+		if err := s.sweep(); err != nil {
+			s.pool.options.Logger.Debug("empty posting rows not swept", "store", s.dir, "err", err)
+		}
+	}
+	err := s.commit(b, sync)
+	// The guard keeps errors of the log away from Pebble, which has no way back
+	// from them, so the answer is here.
+	if failure := s.Err(); failure != nil {
+		return failure
+	}
+	if err != nil {
+		return fmt.Errorf("apply to store %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+func (s *Store) commit(b *Batch, sync *pebble.WriteOptions) error {
+	s.applying.RLock()
+	defer s.applying.RUnlock()
+	s.dirty.Store(true)
+	return s.db.Apply(b.rows, sync)
+}
+
+// DeleteRange removes the rows with low <= key < high, synced.
+func (s *Store) DeleteRange(low, high []byte) error {
+	b := s.NewBatch()
+	defer b.Close()
+	if err := b.DeleteRange(low, high); err != nil {
+		return err
+	}
+	return s.Apply(b)
+}
+
+// Snapshot returns an unchanging view of everything applied so far. Close it:
+// an open snapshot keeps old rows from being removed. It costs about a
+// microsecond.
+func (s *Store) Snapshot() *Snapshot {
+	return &Snapshot{rows: s.db.NewSnapshot(), sweeper: &s.sweeper}
+}
+
+// Flush writes what is in memory to tables and returns when they are synced.
+// A quiet store is left as it is.
+func (s *Store) Flush() error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	s.sweepAll()
+	if !s.dirty.Swap(false) {
+		return nil
+	}
+	if err := s.db.Flush(); err != nil {
+		s.dirty.Store(true)
+		return fmt.Errorf("flush store %s: %w", s.dir, err)
+	}
+	return s.Err()
+}
+
+// Checkpoint makes dir, which must not exist, a store with everything applied
+// so far, as fast as files can be linked. It is synced, with its parents, when
+// Checkpoint returns; after an error dir is garbage, removed as far as possible.
+func (s *Store) Checkpoint(dir string) error {
+	dir = s.pool.clean(dir)
+	if err := s.pool.claim(dir); err != nil {
+		return fmt.Errorf("checkpoint store %s to %s: %w", s.dir, dir, err)
+	}
+	defer s.pool.release(dir)
+	if err := s.checkpoint(dir); err != nil {
+		return fmt.Errorf("checkpoint store %s to %s: %w", s.dir, dir, err)
+	}
+	return nil
+}
+
+func (s *Store) checkpoint(dir string) error {
+	if err := s.Flush(); err != nil {
+		return err
+	}
+	files := s.pool.options.FS
+	if err := s.pool.dirs.make(files.PathDir(dir)); err != nil {
+		return err
+	}
+	if _, err := files.Stat(dir); err == nil {
+		return fs.ErrExist
+	}
+	err := s.link(dir)
+	if err == nil {
+		// The format file comes last: without it the directory is no store.
+		err = errors.Join(writeFormat(files, dir, s.pool.options.Release), syncDir(files, dir), syncDir(files, files.PathDir(dir)), s.guard.err())
+	}
+	if err != nil {
+		if removeErr := files.RemoveAll(dir); removeErr != nil {
+			s.pool.options.Logger.Debug("checkpoint remains not removed", "dir", dir, "err", removeErr)
+		}
+	}
+	return err
+}
+
+// link has Pebble make its checkpoint. When it cannot sync the new directory it
+// panics with the error, holding no lock.
+func (s *Store) link(dir string) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case error:
+			err = r
+		default:
+			panic(r)
+		}
+	}()
+	return explain(s.db.Checkpoint(dir, pebble.WithFlushedWAL()))
+}
+
+// Size returns how many bytes the store's files take on the disk. It costs tens
+// of microseconds.
+func (s *Store) Size() int64 { return int64(s.db.Metrics().DiskSpaceUsage()) }
+
+// Close flushes the store and closes it. All its snapshots and iterators must
+// have been closed, and no other call may be under way. Of a store that has
+// failed it returns the failure, and has closed it all the same.
+func (s *Store) Close() error {
+	err := s.Flush()
+	closeErr := s.shut()
+	s.pool.release(s.dir)
+	if err != nil {
+		// What Pebble says while it closes a failed store is an echo.
+		return fmt.Errorf("close store: %w", err)
+	}
+	if closeErr != nil {
+		return fmt.Errorf("close store %s: %w", s.dir, closeErr)
+	}
+	return nil
+}
+
+func (s *Store) shut() error {
+	err := s.db.Close()
+	s.returnCache()
+	if failure := s.guard.err(); failure != nil {
+		return failure
+	}
+	return err
+}
+
+// pebbleLogger passes Pebble's log on. Fatal calls must not end the process:
+// they fail the store, which cuts it off from the disk before anything can be
+// damaged further.
+type pebbleLogger struct {
+	logger *slog.Logger
+	guard  *guard
+}
+
+func (l pebbleLogger) Infof(format string, args ...any) { l.log(format, args) }
+
+func (l pebbleLogger) Errorf(format string, args ...any) { l.log(format, args) }
+
+func (l pebbleLogger) log(format string, args []any) {
+	if !l.logger.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	l.logger.Debug("pebble", "text", fmt.Sprintf(format, args...))
+}
+
+func (l pebbleLogger) Fatalf(format string, args ...any) {
+	l.guard.fail(fmt.Errorf(format, args...))
+}
