@@ -1,0 +1,340 @@
+package partition
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// Report is what [Check] found.
+type Report struct {
+	Partition resource.PartitionID
+	Range     partitionkey.Range
+	Documents int64
+	Bytes     int64 // of stored JSON without system properties
+	Logical   int64 // logical partitions
+	Terms     int64 // entries of the index
+	LSN       resource.LSN
+
+	// Problems names what is wrong, one sentence each, at most ProblemsMax.
+	Problems []string
+	// Unnamed is how many problems there are beyond those.
+	Unnamed int
+}
+
+// ProblemsMax is how many problems a [Report] names.
+const ProblemsMax = 100
+
+// Clean reports whether nothing is wrong.
+func (r *Report) Clean() bool { return len(r.Problems) == 0 }
+
+func (r *Report) problem(format string, args ...any) {
+	if len(r.Problems) >= ProblemsMax {
+		r.Unnamed++
+		return
+	}
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
+// Check verifies every invariant of a partition from the bytes of a snapshot
+// alone: that each document has its rows in every family and exactly the index
+// terms of its body, that no row is without its document, that the counters are
+// exact, that keys hash to where they stand, and that they belong to the
+// partition's range. It reads everything, so it takes as long as that.
+//
+// What is wrong is in the report. The error is for bytes that could not be read
+// at all.
+func Check(snapshot *storage.Snapshot, container *resource.Container) (Report, error) {
+	c := checker{snapshot: snapshot, container: container}
+	if err := c.run(); err != nil {
+		return c.report, fmt.Errorf("check partition %s: %w", c.descriptor.ID, err)
+	}
+	return c.report, nil
+}
+
+// checker is one check under way.
+type checker struct {
+	snapshot  *storage.Snapshot
+	container *resource.Container
+	report    Report
+
+	descriptor descriptor
+	state      state
+	indexing   *indexing
+	epkWidth   int
+
+	lists sums // of what the documents say must be in posting lists
+	key   []byte
+}
+
+func (c *checker) run() error {
+	d, s, row, err := readMeta(c.snapshot)
+	if err != nil {
+		c.report.problem("The partition has no readable meta rows: %v.", err)
+		return nil
+	}
+	c.descriptor, c.state, c.epkWidth = d, s, epkWidth(d.Key)
+	c.report.Partition, c.report.Range, c.report.LSN = d.ID, d.Range, s.lsn
+	if d.Container != c.container.RID || !d.Key.Equal(c.container.PartitionKey) {
+		c.report.problem("The store belongs to container %s with key %v, not to %s with key %v.", d.Container, d.Key.Paths, c.container.RID, c.container.PartitionKey.Paths)
+		return nil
+	}
+	if c.indexing, err = compileIndexing(row, nil); err != nil {
+		c.report.problem("The indexing policy cannot be compiled: %v.", err)
+		return nil
+	}
+	c.lists = newSums()
+	for _, step := range []func() error{c.families, c.documents, c.numbers, c.feed, c.logical, c.postings} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if c.report.Documents != s.items || c.report.Bytes != s.bytes {
+		c.report.problem("The counters say %d documents of %d bytes, there are %d of %d.", s.items, s.bytes, c.report.Documents, c.report.Bytes)
+	}
+	return nil
+}
+
+// each calls visit for every row of a family.
+func (c *checker) each(f storage.Family, visit func(key, row []byte) error) error {
+	rows := c.snapshot.Iter(f.Bounds())
+	for valid := rows.First(); valid; valid = rows.Next() {
+		if err := visit(rows.Key(), rows.Value()); err != nil {
+			_ = rows.Close() // The error of visit tells more.
+			return err
+		}
+	}
+	return rows.Close()
+}
+
+// families looks for rows that nobody writes.
+func (c *checker) families() error {
+	rows := c.snapshot.Iter(nil, nil)
+	for valid := rows.First(); valid; {
+		f, known := storage.FamilyOf(rows.Key())
+		if !known || f == storage.FamilyExpiry {
+			c.report.problem("Row %x is of a family that this release does not write.", rows.Key())
+			valid = rows.Next()
+			continue
+		}
+		_, high := f.Bounds()
+		valid = rows.SeekGE(high)
+	}
+	if err := rows.Close(); err != nil {
+		return err
+	}
+	return c.each(storage.FamilyMeta, func(key, _ []byte) error {
+		switch name := string(key[1:]); name {
+		case metaDescriptor, metaState, metaIndex:
+		default:
+			c.report.problem("Meta row %q is unknown.", name)
+		}
+		return nil
+	})
+}
+
+// documents verifies each document and the rows that belong to it alone, and
+// adds up the totals of logical partitions, whose documents are neighbours.
+func (c *checker) documents() error {
+	var group []byte // the 'q' key of the logical partition being added up
+	var sum totals
+	err := c.each(storage.FamilyDocument, func(key, row []byte) error {
+		d, err := decodeDocument(row)
+		if err != nil {
+			c.report.problem("Document row %x cannot be read: %v.", key, err)
+			return nil
+		}
+		c.report.Documents++
+		c.report.Bytes += int64(len(d.body))
+		epk, err := c.place(key, &d)
+		if err != nil {
+			c.report.problem("Document %d: %v.", d.number, err)
+			return nil
+		}
+		c.key = storage.LogicalKey(c.key[:0], epk, keyHash(d.key))
+		if !bytes.Equal(c.key, group) {
+			if err := c.totals(group, sum); err != nil {
+				return err
+			}
+			group, sum = append(group[:0], c.key...), totals{}
+			c.report.Logical++
+		}
+		sum.items, sum.bytes = sum.items+1, sum.bytes+int64(len(d.body))
+		return c.document(key, &d, epk)
+	})
+	if err != nil {
+		return err
+	}
+	return c.totals(group, sum)
+}
+
+// place verifies that a document stands where its key belongs, and returns its
+// EPK.
+func (c *checker) place(key []byte, d *document) (partitionkey.EPK, error) {
+	if c.epkWidth > 0 && d.epkSize != c.epkWidth {
+		return "", fmt.Errorf("its hashed key has %d bytes, not %d", d.epkSize, c.epkWidth)
+	}
+	epkBytes, hash, item, err := storage.DecodeDocumentKey(key, d.epkSize)
+	if err != nil {
+		return "", err
+	}
+	epk := partitionkey.EPK(epkBytes)
+	if keyHash(d.key) != hash {
+		return "", fmt.Errorf("its key %x does not have the second hash %x", d.key, hash)
+	}
+	if !c.descriptor.Range.Contains(epk) {
+		return "", fmt.Errorf("its hashed key %s is outside of the range %s", epk, c.descriptor.Range)
+	}
+	doc, err := value.Parse(d.body)
+	if err != nil {
+		return "", err
+	}
+	if doc.Get("id").Text() != string(item) {
+		return "", fmt.Errorf("its id %q is not the %q of its row", doc.Get("id").Text(), item)
+	}
+	full := c.container.KeyOf(doc)
+	if !bytes.Equal(full.Canonical(c.descriptor.Key), d.key) {
+		return "", fmt.Errorf("its body has the key %s, its row another", full)
+	}
+	if got := c.descriptor.Key.Hash(full); got != epk {
+		return "", fmt.Errorf("its key %s hashes to %s, its row stands at %s", full, got, epk)
+	}
+	return epk, nil
+}
+
+// document verifies the numbers in a document's header, its 'r' and its 'f'
+// row, and takes note of the posting lists it must be in.
+func (c *checker) document(key []byte, d *document, epk partitionkey.EPK) error {
+	if d.lsn == 0 || d.lsn > c.state.lsn {
+		c.report.problem("Document %d has LSN %d, the partition has come to %d.", d.number, d.lsn, c.state.lsn)
+	}
+	if d.ts > c.state.ts {
+		c.report.problem("Document %d was written at %d, later than the partition's last write at %d.", d.number, d.ts, c.state.ts)
+	}
+	own := resource.NewNumber(c.descriptor.Ordinal, 0)
+	if d.number == 0 || d.number > own && d.number < own+resource.NumbersMax && d.number-own > c.state.counter {
+		c.report.problem("Document %d has a number that was not given out yet: the counter is at %d.", d.number, c.state.counter)
+	}
+	c.key = storage.RIDKey(c.key[:0], d.number)
+	if err := c.expect(c.key, key[1:], "number row of document %d", d.number); err != nil {
+		return err
+	}
+	c.key = storage.FeedKey(c.key[:0], uint64(d.lsn), d.ordinal, d.seq)
+	if err := c.expect(c.key, appendFeedValue(nil, d.number, string(epk), c.epkWidth), "feed row of document %d", d.number); err != nil {
+		return err
+	}
+	return c.listsOf(d, epk, func(list []byte) error {
+		c.lists.add(list, d.number)
+		return nil
+	})
+}
+
+// expect verifies that a row is there and has a value.
+func (c *checker) expect(key, want []byte, format string, args ...any) error {
+	found, err := c.snapshot.View(key, func(got []byte) error {
+		if !bytes.Equal(got, want) {
+			c.report.problem("The %s is %x, not %x.", fmt.Sprintf(format, args...), got, want)
+		}
+		return nil
+	})
+	if err == nil && !found {
+		c.report.problem("The %s is missing.", fmt.Sprintf(format, args...))
+	}
+	return err
+}
+
+// totals verifies the 'q' row of a logical partition.
+func (c *checker) totals(key []byte, want totals) error {
+	if key == nil {
+		return nil
+	}
+	return c.expect(key, want.append(nil), "size row of logical partition %x", key[1:])
+}
+
+// numbers looks for 'r' rows without a document. Every document has one of its
+// own, so there are strays exactly when there are more.
+func (c *checker) numbers() error {
+	return c.strays(storage.FamilyRID, func(key, row []byte) error {
+		number, err := storage.DecodeRIDKey(key)
+		if err != nil {
+			c.report.problem("Number row %x cannot be read.", key)
+			return nil
+		}
+		d, err := c.find(row)
+		if err == nil && (d == nil || d.number != number) {
+			c.report.problem("The number row %d leads to no document of that number.", number)
+		}
+		return err
+	})
+}
+
+// feed looks for 'f' rows without a document.
+func (c *checker) feed() error {
+	return c.strays(storage.FamilyFeed, func(key, row []byte) error {
+		lsn, ordinal, seq, err := storage.DecodeFeedKey(key)
+		if err != nil || len(row) < storage.NumberBytes {
+			c.report.problem("Feed row %x cannot be read.", key)
+			return nil
+		}
+		d, err := c.findNumber(row[:storage.NumberBytes])
+		if err == nil && (d == nil || d.version.lsn != resource.LSN(lsn) || d.ordinal != ordinal || d.seq != seq) {
+			c.report.problem("The feed row %d/%d/%d is of no current version.", lsn, ordinal, seq)
+		}
+		return err
+	})
+}
+
+// strays counts the rows of a family and looks at each only when there are not
+// as many as documents.
+func (c *checker) strays(f storage.Family, look func(key, row []byte) error) error {
+	count := int64(0)
+	err := c.each(f, func(_, _ []byte) error {
+		count++
+		return nil
+	})
+	if err != nil || count == c.report.Documents {
+		return err
+	}
+	return c.each(f, look)
+}
+
+// logical looks for 'q' rows without documents.
+func (c *checker) logical() error {
+	count := int64(0)
+	return c.each(storage.FamilyLogical, func(key, row []byte) error {
+		if count++; count == c.report.Logical+1 {
+			c.report.problem("There are more size rows than the %d logical partitions.", c.report.Logical)
+		}
+		if _, err := decodeTotals(row); err != nil {
+			c.report.problem("Size row %x cannot be read: %v.", key, err)
+		}
+		return nil
+	})
+}
+
+// find returns a copy of the document whose row key ends in suffix, or nil.
+func (c *checker) find(suffix []byte) (*document, error) {
+	row, found, err := c.snapshot.Get(nil, storage.DocumentKeyOf(nil, suffix))
+	if err != nil || !found {
+		return nil, err
+	}
+	d, err := decodeDocument(row)
+	if err != nil {
+		return nil, nil // It has been reported.
+	}
+	return &d, nil
+}
+
+// findNumber returns the document with a number, given as the 8 bytes of a key,
+// or nil.
+func (c *checker) findNumber(number []byte) (*document, error) {
+	suffix, found, err := c.snapshot.Get(nil, append([]byte{byte(storage.FamilyRID)}, number...))
+	if err != nil || !found {
+		return nil, err
+	}
+	return c.find(suffix)
+}

@@ -1,0 +1,157 @@
+package partition
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"slices"
+
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// sums is a fingerprint of a set of entries of posting lists that does not
+// depend on their order: whether documents and lists agree is decided without
+// holding either in memory. Random seeds make an accidental agreement a matter
+// of one in 2^64.
+type sums struct {
+	seed  maphash.Seed
+	count int64
+	sum   uint64
+	buf   []byte
+}
+
+func newSums() sums { return sums{seed: maphash.MakeSeed()} }
+
+func (s *sums) add(list []byte, number uint64) {
+	s.buf = append(s.buf[:0], list...)
+	s.buf = binary.BigEndian.AppendUint64(s.buf, number)
+	s.sum += maphash.Bytes(s.seed, s.buf)
+	s.count++
+}
+
+// listsOf calls visit with the key of every posting list that a document must
+// be in.
+func (c *checker) listsOf(d *document, epk partitionkey.EPK, visit func(list []byte) error) error {
+	list, err := c.indexing.termsOfBody(d.body)
+	if err != nil {
+		c.report.problem("Document %d: %v.", d.number, err)
+		return nil
+	}
+	var key []byte
+	for _, term := range c.indexing.stored(list, d.number, d.ts) {
+		key = storage.TermKey(key[:0], term)
+		if err := visit(key); err != nil {
+			return err
+		}
+	}
+	for level := 1; level*hashBytes < c.epkWidth; level++ {
+		key = storage.PrefixKey(key[:0], level, epk[:level*hashBytes])
+		if err := visit(key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// postings compares what is in posting lists with what the documents say, and
+// names the differences when there are any.
+func (c *checker) postings() error {
+	stored := sums{seed: c.lists.seed}
+	err := c.entries(func(list []byte, number uint64) error {
+		stored.add(list, number)
+		if list[0] == byte(storage.FamilyTerm) {
+			c.report.Terms++
+		}
+		return nil
+	})
+	if err != nil || stored.count == c.lists.count && stored.sum == c.lists.sum {
+		return err
+	}
+	before := len(c.report.Problems) + c.report.Unnamed
+	if err := c.missing(); err != nil {
+		return err
+	}
+	if err := c.entries(c.stray); err != nil {
+		return err
+	}
+	if before == len(c.report.Problems)+c.report.Unnamed {
+		c.report.problem("The posting lists hold %d entries, the documents ask for %d.", stored.count, c.lists.count)
+	}
+	return nil
+}
+
+// entries calls visit for each entry of each posting list.
+func (c *checker) entries(visit func(list []byte, number uint64) error) error {
+	for _, f := range []storage.Family{storage.FamilyTerm, storage.FamilyPrefix} {
+		lists := c.snapshot.Lists(f.Bounds())
+		for valid := lists.First(); valid; valid = lists.Next() {
+			if err := c.list(lists.Key(), visit); err != nil {
+				_ = lists.Close() // The error of the list tells more.
+				return err
+			}
+		}
+		if err := lists.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *checker) list(list []byte, visit func(list []byte, number uint64) error) error {
+	set := c.snapshot.Postings(list)
+	for number, ok := set.Next(); ok; number, ok = set.Next() {
+		if err := visit(list, number); err != nil {
+			_ = set.Close() // The error of visit tells more.
+			return err
+		}
+	}
+	return set.Close()
+}
+
+// missing names the lists that lack one of their documents.
+func (c *checker) missing() error {
+	return c.each(storage.FamilyDocument, func(key, row []byte) error {
+		d, err := decodeDocument(row)
+		if err != nil {
+			return nil // It has been reported.
+		}
+		epk, err := c.place(key, &d)
+		if err != nil {
+			return nil
+		}
+		return c.listsOf(&d, epk, func(list []byte) error {
+			set := c.snapshot.Postings(list)
+			set.SeekGE(d.number)
+			if number, ok := set.Next(); !ok || number != d.number {
+				c.report.problem("Document %d is missing from posting list %x.", d.number, list)
+			}
+			return set.Close()
+		})
+	})
+}
+
+// stray names an entry that no document asks for.
+func (c *checker) stray(list []byte, number uint64) error {
+	suffix, found, err := c.snapshot.Get(nil, storage.RIDKey(nil, number))
+	if err != nil {
+		return err
+	}
+	if !found {
+		c.report.problem("Posting list %x has number %d, which no document has.", list, number)
+		return nil
+	}
+	d, err := c.find(suffix)
+	if err != nil || d == nil {
+		return err
+	}
+	var lists []string
+	epk := partitionkey.EPK(suffix[:min(d.epkSize, len(suffix))])
+	err = c.listsOf(d, epk, func(list []byte) error {
+		lists = append(lists, string(list))
+		return nil
+	})
+	if err == nil && !slices.Contains(lists, string(list)) {
+		c.report.problem("Posting list %x has document %d, which does not belong there.", list, number)
+	}
+	return err
+}

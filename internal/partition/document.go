@@ -1,0 +1,217 @@
+package partition
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/value"
+)
+
+// A document row is a header and the JSON that the user wrote, less system
+// properties. docs/formats/document.md has the layout.
+const (
+	documentVersion = 1
+
+	offNumber  = 2
+	offLSN     = 10
+	offOrdinal = 18
+	offSeq     = 21
+	offTS      = 25
+	offETag    = 33
+	offEPKSize = 49
+	offKeySize = 50
+	offKey     = 52
+)
+
+const etagBytes = 16
+
+// keyBytesMax is what the width of a key has room for. The limits of its
+// components keep every key far below.
+const keyBytesMax = 1<<16 - 1
+
+var errDocument = errors.New("damaged document row")
+
+// document is a document row taken apart. It shares the bytes of the row.
+type document struct {
+	version
+	etag    [etagBytes]byte
+	epkSize int
+	key     []byte // the full partition key in canonical form
+	body    []byte // JSON object without system properties, never empty
+}
+
+// version says which version of which document a row is.
+type version struct {
+	number  uint64
+	lsn     resource.LSN
+	ordinal uint32 // of the partition that wrote it
+	seq     uint32 // place in the effect
+	ts      int64  // seconds since 1970
+}
+
+// newDocumentRow returns a row with the parts that are known before the writer
+// decides the rest, and the body of doc. Its stamp comes later.
+func newDocumentRow(epkSize int, key []byte, doc value.Value) []byte {
+	const bodyGuess = 1 << 10
+	row := make([]byte, offKey, offKey+len(key)+bodyGuess)
+	row[0] = documentVersion
+	row[offEPKSize] = byte(epkSize)
+	binary.BigEndian.PutUint16(row[offKeySize:], uint16(len(key)))
+	row = append(row, key...)
+	return doc.Append(row)
+}
+
+// stamp writes what the writer decided into the header of a row.
+func stamp(row []byte, v version) {
+	binary.BigEndian.PutUint64(row[offNumber:], v.number)
+	binary.BigEndian.PutUint64(row[offLSN:], uint64(v.lsn))
+	row[offOrdinal] = byte(v.ordinal >> 16)
+	row[offOrdinal+1] = byte(v.ordinal >> 8)
+	row[offOrdinal+2] = byte(v.ordinal)
+	binary.BigEndian.PutUint32(row[offSeq:], v.seq)
+	binary.BigEndian.PutUint64(row[offTS:], uint64(v.ts))
+	etag := v.newETag()
+	copy(row[offETag:], etag[:])
+}
+
+// newETag returns the etag that a version is given when it is written. LSN,
+// ordinal and place in the effect name one version in the whole container; the
+// time keeps them apart from those of a container that was restored.
+func (v version) newETag() (etag [etagBytes]byte) {
+	binary.BigEndian.PutUint32(etag[0:], uint32(v.lsn))
+	binary.BigEndian.PutUint16(etag[4:], uint16(v.lsn>>32))
+	binary.BigEndian.PutUint16(etag[6:], uint16(v.lsn>>48))
+	binary.BigEndian.PutUint32(etag[8:], v.ordinal<<12|v.seq&0xFFF)
+	binary.BigEndian.PutUint32(etag[12:], uint32(v.ts))
+	return etag
+}
+
+// bodyOffset returns where the body of a row begins.
+func bodyOffset(row []byte) int {
+	return offKey + int(binary.BigEndian.Uint16(row[offKeySize:]))
+}
+
+// decodeDocument takes a row apart.
+func decodeDocument(row []byte) (document, error) {
+	// A body has at least an id, so a comma can follow its last member.
+	if len(row) < offKey || bodyOffset(row)+len(`{"id":"x"}`) > len(row) {
+		return document{}, fmt.Errorf("%d bytes: %w", len(row), errDocument)
+	}
+	if row[0] != documentVersion || row[1] != 0 {
+		return document{}, fmt.Errorf("format %d with flags %d, which this release does not know: %w", row[0], row[1], errDocument)
+	}
+	start := bodyOffset(row)
+	d := document{
+		version: version{
+			number:  binary.BigEndian.Uint64(row[offNumber:]),
+			lsn:     resource.LSN(binary.BigEndian.Uint64(row[offLSN:])),
+			ordinal: uint32(row[offOrdinal])<<16 | uint32(row[offOrdinal+1])<<8 | uint32(row[offOrdinal+2]),
+			seq:     binary.BigEndian.Uint32(row[offSeq:]),
+			ts:      int64(binary.BigEndian.Uint64(row[offTS:])),
+		},
+		etag:    [etagBytes]byte(row[offETag:]),
+		epkSize: int(row[offEPKSize]),
+		key:     row[offKey:start:start],
+		body:    row[start:],
+	}
+	if d.body[0] != '{' || d.body[len(d.body)-1] != '}' {
+		return document{}, fmt.Errorf("the body is no object: %w", errDocument)
+	}
+	return d, nil
+}
+
+// etagText is an etag as clients see it, with its quotes: 8-4-4-4-12 digits.
+const etagText = `"00000000-0000-0000-0000-000000000000"`
+
+// appendETag appends the text of an etag without its quotes.
+func appendETag(dst []byte, etag [etagBytes]byte) []byte {
+	dst = hex.AppendEncode(dst, etag[0:4])
+	dst = append(dst, '-')
+	dst = hex.AppendEncode(dst, etag[4:6])
+	dst = append(dst, '-')
+	dst = hex.AppendEncode(dst, etag[6:8])
+	dst = append(dst, '-')
+	dst = hex.AppendEncode(dst, etag[8:10])
+	dst = append(dst, '-')
+	return hex.AppendEncode(dst, etag[10:16])
+}
+
+// etagOf returns an etag as clients see it.
+func etagOf(etag [etagBytes]byte) resource.ETag {
+	var room [len(etagText)]byte
+	text := append(room[:0], '"')
+	text = appendETag(text, etag)
+	return resource.ETag(append(text, '"'))
+}
+
+// matches reports whether an etag of a request is the one of the document.
+func (d *document) matches(etag resource.ETag) bool {
+	var room [len(etagText)]byte
+	text := append(room[:0], '"')
+	text = append(appendETag(text, d.etag), '"')
+	return string(etag) == string(text)
+}
+
+// names of the properties that the database adds to what it reads, and which it
+// drops from what it is given.
+var systemProperties = []string{"_rid", "_self", "_etag", "_attachments", "_ts"}
+
+// The texts around the system properties, which stand behind the user's own
+// properties in the order of the service.
+const (
+	textRID         = `,"_rid":"`
+	textSelf        = `","_self":"`
+	textETag        = `/","_etag":"\"`
+	textAttachments = `\"","_attachments":"attachments/","_ts":`
+)
+
+const ridChars = 24 // the text of a document's RID
+
+// renderer completes stored bodies: it knows which container they are in.
+type renderer struct {
+	container resource.RID
+	docs      string // the _self link up to the RID of the document
+}
+
+func newRenderer(container resource.RID) renderer {
+	return renderer{container: container, docs: string(container.AppendSelf(nil)) + "docs/"}
+}
+
+// size returns the length of the complete JSON of a document.
+func (r *renderer) size(bodySize int, ts int64) int {
+	var room [20]byte
+	digits := len(strconv.AppendInt(room[:0], ts, 10))
+	return bodySize + len(textRID) + ridChars + len(textSelf) + len(r.docs) + ridChars +
+		len(textETag) + len(etagText) - 2 + len(textAttachments) + digits
+}
+
+// append appends the complete JSON of a document: its body with the system
+// properties at the end. Nothing is parsed.
+func (r *renderer) append(dst []byte, d *document) []byte {
+	var raw [16]byte
+	copy(raw[:], r.container)
+	binary.LittleEndian.PutUint64(raw[8:], d.number)
+
+	dst = append(dst, d.body[:len(d.body)-1]...)
+	dst = append(dst, textRID...)
+	ridStart := len(dst)
+	dst = resource.RID(raw[:]).AppendText(dst)
+	rid := dst[ridStart:]
+	dst = append(dst, textSelf...)
+	dst = append(dst, r.docs...)
+	dst = append(dst, rid...)
+	dst = append(dst, textETag...)
+	dst = appendETag(dst, d.etag)
+	dst = append(dst, textAttachments...)
+	dst = strconv.AppendInt(dst, d.ts, 10)
+	return append(dst, '}')
+}
+
+// complete returns the complete JSON of a document in one allocation.
+func (r *renderer) complete(d *document) []byte {
+	return r.append(make([]byte, 0, r.size(len(d.body), d.ts)), d)
+}

@@ -1,0 +1,98 @@
+package partition
+
+import (
+	"github.com/decandb/decan/internal/replication"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/storage"
+)
+
+// overlay holds the rows that the next evaluation must see although no snapshot
+// has them yet: those of effects that are proposed and not applied. It belongs
+// to the writer.
+type overlay struct {
+	documents map[string]pendingDocument // by document key
+	logical   map[string]pendingTotals   // by 'q' key
+	flights   []*flight                  // in the order they were proposed
+	bytes     int                        // of their rows
+}
+
+// pendingDocument is the latest version of a document on its way.
+type pendingDocument struct {
+	row    []byte // nil when the document is deleted
+	flight *flight
+}
+
+// pendingTotals are the totals of a logical partition after an effect on its way.
+type pendingTotals struct {
+	totals
+	flight *flight
+}
+
+// flight is one effect between Propose and its result.
+type flight struct {
+	lsn      resource.LSN // zero for a step of an index rebuild
+	proposal *replication.Proposal
+	batch    *storage.Batch // owns the rows of the effect
+	keys     [3]string      // entries of the overlay: up to two documents and a logical partition
+}
+
+func newOverlay() overlay {
+	return overlay{documents: map[string]pendingDocument{}, logical: map[string]pendingTotals{}}
+}
+
+// landed reports whether the effect's result is known.
+func (f *flight) landed() bool {
+	select {
+	case <-f.proposal.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// add appends an effect that has been proposed.
+func (o *overlay) add(f *flight) {
+	o.flights = append(o.flights, f)
+	o.bytes += f.batch.Len()
+}
+
+// full reports whether there are as many effects on their way as may be.
+func (o *overlay) full() bool {
+	return len(o.flights) >= flightsMax || len(o.flights) > 0 && o.bytes >= flightsBytesMax
+}
+
+// settle drops the oldest effect, which is applied, with those of its entries
+// that no later effect has replaced.
+func (o *overlay) settle() {
+	f := o.flights[0]
+	for _, key := range f.keys[:2] {
+		if o.documents[key].flight == f {
+			delete(o.documents, key)
+		}
+	}
+	if o.logical[f.keys[2]].flight == f {
+		delete(o.logical, f.keys[2])
+	}
+	o.bytes -= f.batch.Len()
+	f.close()
+	if o.flights = o.flights[1:]; len(o.flights) == 0 {
+		o.flights = nil // Let go of the array that the slice has walked through.
+	}
+}
+
+// close gives back the memory of the rows. Nobody reads them once the effect's
+// result is known.
+func (f *flight) close() {
+	// The rows are memory only: closing them cannot fail.
+	_ = f.batch.Close()
+}
+
+// clear drops everything. All flights must have landed.
+func (o *overlay) clear() {
+	for _, f := range o.flights {
+		f.close()
+	}
+	o.flights, o.bytes = nil, 0
+	clear(o.documents)
+	clear(o.logical)
+}

@@ -1,0 +1,97 @@
+package partition
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/throughput"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// Read asks for one document.
+type Read struct {
+	Generation resource.Generation // of the partition as the caller knows it
+
+	Key partitionkey.Key // full
+	EPK partitionkey.EPK // its hash
+	ID  string
+
+	// IfNoneMatch is the version the caller has already: NotModified when it
+	// still is the current one; AnyETag any.
+	IfNoneMatch resource.ETag
+
+	// Session is the LSN that the caller has seen; zero for none.
+	Session resource.LSN
+
+	Meter *throughput.Meter
+}
+
+// Found is a document.
+type Found struct {
+	Body []byte // complete JSON; the caller's
+	ETag resource.ETag
+	LSN  resource.LSN // of the state that was read; also set with an error
+}
+
+// Read returns a document from the published state: one lookup and one
+// allocation for the body, nothing is parsed. Errors are *status.Error:
+// NotFound, NotModified, SessionNotAvailable, PartitionMoved and Unavailable.
+func (p *Partition) Read(ctx context.Context, r Read) (Found, error) {
+	if err := ctx.Err(); err != nil {
+		return Found{LSN: p.LSN()}, timedOut(ctx, "The read was not begun in time.")
+	}
+	now, err := p.acquire()
+	if err != nil {
+		return Found{}, err
+	}
+	defer p.release(now)
+	p.reads.Add(1)
+	found := Found{LSN: now.lsn}
+	if err := p.admit(r.Generation, r.Key, r.EPK); err != nil {
+		return found, err
+	}
+	if r.Session > now.lsn {
+		return found, status.SessionNotAvailable()
+	}
+
+	var keyRoom, rowRoom [128]byte
+	key := r.Key.AppendCanonical(keyRoom[:0], p.descriptor.Key)
+	rowKey := storage.DocumentKey(rowRoom[:0], r.EPK, keyHash(key), r.ID)
+	exists, err := now.snapshot.View(rowKey, func(row []byte) error {
+		return p.answer(&found, &r, key, row)
+	})
+	switch {
+	case err != nil && status.From(err) == nil:
+		return Found{LSN: now.lsn}, fmt.Errorf("read document in partition %v: %w", p.config.Ref, err)
+	case err != nil:
+		return found, err
+	case !exists:
+		r.Meter.Add(throughput.Miss)
+		return found, status.NotFound()
+	}
+	return found, nil
+}
+
+// answer makes the result out of a document row.
+func (p *Partition) answer(found *Found, r *Read, key, row []byte) error {
+	d, err := decodeDocument(row)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(d.key, key) {
+		r.Meter.Add(throughput.Miss)
+		return status.NotFound() // Another key with the same hashes.
+	}
+	found.ETag = etagOf(d.etag)
+	if r.IfNoneMatch == AnyETag || r.IfNoneMatch != "" && r.IfNoneMatch == found.ETag {
+		r.Meter.Add(throughput.NotModified)
+		return status.New(status.CodeNotModified, 0, "The document has not changed.")
+	}
+	found.Body = p.render.complete(&d)
+	r.Meter.Add(throughput.Read(len(d.body)))
+	return nil
+}

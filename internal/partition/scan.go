@@ -1,0 +1,274 @@
+package partition
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/storage"
+)
+
+// The ways from a set of documents to their bodies in the order of their
+// numbers. All begin behind the number after, and stop when yield returns false.
+
+// checkEvery is how many rows are read between two looks at the context.
+const checkEvery = 64
+
+// yielder is what receives candidates.
+type yielder = func(query.Candidate, error) bool
+
+// stopped returns the error of a context that has ended, now and then.
+func stopped(ctx context.Context, rows int) error {
+	if rows%checkEvery != 0 || ctx.Err() == nil {
+		return nil
+	}
+	return ended(ctx)
+}
+
+func ended(ctx context.Context) error {
+	return timedOut(ctx, "The query was ended before its page was complete.")
+}
+
+// passed is a document that a scan has passed: where its row, or else its row
+// key, lies in the bytes of the scan.
+type passed struct {
+	number     uint64
+	start, end int
+	keyOnly    bool
+}
+
+// scan reads all rows of a small clip in key order and sorts them. Documents
+// outside set are left out; nil is every document.
+func (s *source) scan(ctx context.Context, set *storage.Postings, after uint64, yield yielder) (err error) {
+	members := members{set: set}
+	defer members.close(&err)
+	list, text, err := s.gather(ctx, set == nil, after)
+	if err != nil {
+		return err
+	}
+	for n, at := range list {
+		if err := stopped(ctx, n+1); err != nil {
+			return err
+		}
+		if !members.has(at.number) {
+			continue
+		}
+		if set != nil {
+			s.work.Hits++
+		}
+		row := text[at.start:at.end]
+		if at.keyOnly {
+			var found bool
+			if s.row, found, err = s.now.snapshot.Get(s.row[:0], row); err != nil || !found {
+				return s.missing(at.number, err)
+			}
+			row = s.row
+		}
+		d, err := decodeDocument(row)
+		if err != nil {
+			return s.damaged(err)
+		}
+		if !s.yield(&d, yield) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// gather returns the documents of the clip in the order of their numbers, with
+// their rows while those fit into memory, if asked for, and else their row keys.
+func (s *source) gather(ctx context.Context, bodies bool, after uint64) (list []passed, text []byte, err error) {
+	rows := s.now.snapshot.Iter(s.bounds(storage.FamilyDocument))
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	n := 0
+	for valid := rows.First(); valid; valid = rows.Next() {
+		if n++; stopped(ctx, n) != nil {
+			return nil, nil, stopped(ctx, n)
+		}
+		d, err := decodeDocument(rows.Value())
+		if err != nil {
+			return nil, nil, s.damaged(err)
+		}
+		if d.number <= after || !s.holds(rows.Key()[1:], &d) {
+			continue
+		}
+		at := passed{number: d.number, start: len(text), keyOnly: !bodies || len(text) > s.p.strategy.scanBytes}
+		if at.keyOnly {
+			text = append(text, rows.Key()...)
+		} else {
+			text = append(text, rows.Value()...)
+		}
+		at.end = len(text)
+		list = append(list, at)
+	}
+	slices.SortFunc(list, func(a, b passed) int { return cmp.Compare(a.number, b.number) })
+	return list, text, nil
+}
+
+// members asks a set for numbers that rise. Without a set every number is in.
+type members struct {
+	set   *storage.Postings
+	at    uint64 // the first number of the set that is not below the last asked
+	ok    bool   // there is one
+	begun bool
+}
+
+func (m *members) has(number uint64) bool {
+	if m.set == nil {
+		return true
+	}
+	if !m.begun || m.ok && m.at < number {
+		m.begun = true
+		m.set.SeekGE(number)
+		m.at, m.ok = m.set.Next()
+	}
+	return m.ok && m.at == number
+}
+
+// close ends the set and reports what went wrong with it.
+func (m *members) close(err *error) {
+	if m.set != nil {
+		*err = errors.Join(*err, m.set.Close())
+	}
+}
+
+// walkSet looks up the documents of a set one by one.
+func (s *source) walkSet(ctx context.Context, set *storage.Postings, after uint64, yield yielder) (err error) {
+	defer func() { err = errors.Join(err, set.Close()) }()
+	set.SeekGE(after + 1)
+	n := 0
+	for number, ok := set.Next(); ok; number, ok = set.Next() {
+		if n++; stopped(ctx, n) != nil {
+			return stopped(ctx, n)
+		}
+		s.work.Hits++
+		if more, err := s.fetch(number, yield); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// walkAll reads the numbers of the whole partition.
+func (s *source) walkAll(ctx context.Context, after uint64, yield yielder) (err error) {
+	_, high := storage.FamilyRID.Bounds()
+	rows := s.now.snapshot.Iter(storage.RIDKey(nil, after+1), high)
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	n := 0
+	for valid := rows.First(); valid; valid = rows.Next() {
+		if n++; stopped(ctx, n) != nil {
+			return stopped(ctx, n)
+		}
+		number, err := storage.DecodeRIDKey(rows.Key())
+		if err != nil {
+			return s.damaged(err)
+		}
+		if more, err := s.document(number, rows.Value(), yield); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// walkPoint reads a large logical partition: its numbers are sorted in portions,
+// each of which costs one pass over the rows.
+func (s *source) walkPoint(ctx context.Context, after uint64, yield yielder) error {
+	for {
+		list, err := s.smallest(ctx, after)
+		if err != nil {
+			return err
+		}
+		for n, number := range list {
+			if err := stopped(ctx, n+1); err != nil {
+				return err
+			}
+			if more, err := s.fetch(number, yield); err != nil || !more {
+				return err
+			}
+		}
+		if len(list) < s.p.strategy.sortedMax {
+			return nil
+		}
+		after = list[len(list)-1]
+	}
+}
+
+// smallest returns the smallest numbers of the clip above after.
+func (s *source) smallest(ctx context.Context, after uint64) (list []uint64, err error) {
+	rows := s.now.snapshot.Iter(s.bounds(storage.FamilyDocument))
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	most, last := s.p.strategy.sortedMax, ^uint64(0)
+	n := 0
+	for valid := rows.First(); valid; valid = rows.Next() {
+		if n++; stopped(ctx, n) != nil {
+			return nil, stopped(ctx, n)
+		}
+		d, err := decodeDocument(rows.Value())
+		if err != nil {
+			return nil, s.damaged(err)
+		}
+		if d.number <= after || d.number > last || !s.holds(rows.Key()[1:], &d) {
+			continue
+		}
+		if list = append(list, d.number); len(list) == 2*most {
+			slices.Sort(list)
+			list = list[:most]
+			last = list[most-1]
+		}
+	}
+	slices.Sort(list)
+	return list[:min(len(list), most)], nil
+}
+
+// fetch hands out the document of a number, and reports whether to go on.
+func (s *source) fetch(number uint64, yield yielder) (more bool, err error) {
+	more = true
+	s.key = storage.RIDKey(s.key[:0], number)
+	found, err := s.now.snapshot.View(s.key, func(suffix []byte) (err error) {
+		more, err = s.document(number, suffix, yield)
+		return err
+	})
+	if err == nil && !found {
+		err = s.missing(number, nil)
+	}
+	return more, err
+}
+
+// document hands out the document with the row key that ends in suffix, if it
+// is in the clip.
+func (s *source) document(number uint64, suffix []byte, yield yielder) (more bool, err error) {
+	if s.p.epkWidth > 0 && !s.holds(suffix, nil) {
+		return true, nil
+	}
+	more = true
+	s.rowKey = storage.DocumentKeyOf(s.rowKey[:0], suffix)
+	found, err := s.now.snapshot.View(s.rowKey, func(row []byte) error {
+		d, err := decodeDocument(row)
+		if err != nil {
+			return s.damaged(err)
+		}
+		if s.holds(suffix, &d) {
+			more = s.yield(&d, yield)
+		}
+		return nil
+	})
+	if err == nil && !found {
+		err = s.missing(number, nil)
+	}
+	return more, err
+}
+
+// missing is the error of a number whose rows are not all there.
+func (s *source) missing(number uint64, err error) error {
+	if err != nil {
+		return err
+	}
+	return s.damaged(fmt.Errorf("document %d is missing: %w", number, errDocument))
+}
+
+func (s *source) damaged(err error) error {
+	return fmt.Errorf("partition %v: %w", s.p.config.Ref, err)
+}

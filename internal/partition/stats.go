@@ -1,0 +1,55 @@
+package partition
+
+import (
+	"github.com/decandb/decan/internal/resource"
+)
+
+// Stats is what a partition says about itself.
+type Stats struct {
+	Documents int64 // live documents, exactly
+	Bytes     int64 // of their stored JSON without system properties, exactly
+	// StoreBytes is what the store takes on the disk, index, compression and
+	// garbage included.
+	StoreBytes int64
+	// IndexBytes is what StoreBytes exceeds Bytes by: an estimate, and none at
+	// all while compression saves more than the index takes.
+	IndexBytes int64
+	LSN        resource.LSN
+
+	// IndexProgress is how far a change of the indexing policy has come, in
+	// percent; 100 when there is none.
+	IndexProgress int
+
+	Queued int // writes waiting to be evaluated
+
+	// Reads, Writes and Queries count since Open what was answered: writes that
+	// were made, point reads and pages of queries whatever came of them.
+	Reads, Writes, Queries int64
+
+	// Failure says why the partition stopped; nil while it serves.
+	Failure error
+}
+
+// Stats returns the numbers of the published state. It costs tens of
+// microseconds. Of a partition that was closed or has stopped only the failure
+// and the counts since Open are known.
+func (p *Partition) Stats() Stats {
+	var s Stats
+	if f := p.failure.Load(); f != nil {
+		s.Failure = f.err
+	}
+	s.Reads, s.Writes, s.Queries = p.reads.Load(), p.writes.Load(), p.queries.Load()
+	now, err := p.acquire()
+	if err != nil {
+		return s
+	}
+	defer p.release(now)
+	s.Documents, s.Bytes, s.LSN = now.items, now.bytes, now.lsn
+	s.IndexProgress = now.indexing.progress()
+	s.StoreBytes = p.config.Store.Size()
+	s.IndexBytes = max(0, s.StoreBytes-s.Bytes)
+	p.mu.Lock()
+	s.Queued = len(p.queue)
+	p.mu.Unlock()
+	return s
+}
