@@ -1,0 +1,112 @@
+// Package catalog knows what exists: databases, containers, their throughput,
+// and which physical partition owns which key range.
+//
+// The engine routes by it, cluster opens the partitions it names, and both see
+// it only as an immutable [View]. A [Change] handed to [Catalog.Commit] makes
+// the next one.
+//
+// # Invariants
+//
+// I3: in every version the partitions of a container tile the key space; a
+// change that would break that is refused before it is written.
+// Versions, RIDs and partition ids only rise, and none is used twice, whatever
+// was dropped in between.
+// A commit is one synced batch: after a crash the catalog holds a prefix of the
+// commits, and every one that was acknowledged.
+//
+// The package opens no partition and decides nothing about placement. A view
+// may lag behind the newest; the partition's own descriptor has the last word.
+//
+// Page: docs/catalog.md
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage"
+)
+
+// Catalog is the one owner of the catalog's store. It is safe for concurrent
+// use: readers take a view and no lock, commits come one after the other.
+type Catalog struct {
+	view atomic.Pointer[View]
+	now  func() time.Time
+
+	mu     sync.Mutex
+	store  *storage.Store
+	next   counters // at least what is stored: reserved numbers need not be
+	failed error    // sticky: after a failed sync nobody knows what is stored
+}
+
+// counters are the next numbers to hand out.
+type counters struct {
+	Database  uint32 `json:"database"`
+	Container uint32 `json:"container"`
+	Offer     uint32 `json:"offer"`
+}
+
+// Open reads the catalog from its store, which may be a fresh one. The store
+// stays the caller's to close, after the last commit. now stamps resources; nil
+// means time.Now.
+func Open(store *storage.Store, now func() time.Time) (*Catalog, error) {
+	if now == nil {
+		now = time.Now
+	}
+	view, next, err := load(store)
+	if err != nil {
+		return nil, fmt.Errorf("open catalog: %w", err)
+	}
+	c := &Catalog{now: now, store: store, next: next}
+	c.view.Store(view)
+	return c, nil
+}
+
+// View returns the newest version.
+func (c *Catalog) View() *View { return c.view.Load() }
+
+// ReserveContainer returns the RID of a container that is about to be created
+// in a database, so that its directories can be built before a commit names
+// them. An unused one is lost, which harms nobody.
+func (c *Catalog) ReserveContainer(database resource.RID) resource.RID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.next.Container
+	c.next.Container++
+	return resource.ContainerRID(database, n)
+}
+
+// Commit checks change against the newest version, stores it and publishes the
+// version that it makes. The error is a *status.Error when the change does not
+// fit what exists now (it names what it expects, so commits compare and set),
+// and then nothing has changed. A change that could not be made durable answers
+// 503, and so does every later one, because its outcome is unknown until the
+// catalog is opened again.
+//
+// A context that ends before the commit begins stops it; later it does not.
+func (c *Catalog) Commit(ctx context.Context, change Change) (*View, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if c.failed != nil {
+		return nil, status.Unavailable(c.failed, "The catalog has stopped after a failed write.")
+	}
+	d := newDraft(c.View(), c.next, resource.Timestamp(c.now().Unix()))
+	if err := change.apply(d); err != nil {
+		return nil, err
+	}
+	if err := d.commit(c.store); err != nil {
+		c.failed = err
+		return nil, status.Unavailable(err, "The catalog could not store the change; its outcome is unknown.")
+	}
+	c.next = d.next
+	c.view.Store(d.view)
+	return d.view, nil
+}

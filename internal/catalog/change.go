@@ -1,0 +1,284 @@
+package catalog
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// Change is one step from a version to the next: CreateDatabase,
+// DeleteDatabase, CreateContainer, ReplaceContainer, DeleteContainer or
+// PutThroughput.
+type Change interface {
+	// apply makes the change in d, or says why it does not fit.
+	apply(d *draft) error
+}
+
+// CreateDatabase makes a database: 409/3206 when the name is taken.
+type CreateDatabase struct {
+	Database   resource.Database    // RID, ETag and TS are filled in here
+	Throughput *resource.Throughput // that its containers share; nil: none
+}
+
+func (c CreateDatabase) apply(d *draft) error {
+	if _, taken := d.view.databases[c.Database.ID]; taken {
+		e := status.Conflict()
+		e.Sub = status.SubDatabaseExists
+		return e
+	}
+	database := c.Database
+	database.RID = resource.DatabaseRID(d.next.Database)
+	d.next.Database++
+	database.ETag, database.TS = d.etag(), d.now
+	if err := d.putDatabase(database, map[string]*Container{}); err != nil {
+		return err
+	}
+	return d.putOffer(c.Throughput, database.RID)
+}
+
+// DeleteDatabase removes a database with its containers and offers: 404 when it
+// does not exist, 412 when Expect is given and not its etag. The directories of
+// the containers are the caller's to remove afterwards.
+type DeleteDatabase struct {
+	RID    resource.RID
+	Expect resource.ETag
+}
+
+func (c DeleteDatabase) apply(d *draft) error {
+	database, ok := d.view.byRID[c.RID]
+	if !ok {
+		return status.NotFound()
+	}
+	if err := expect(c.Expect, database.ETag); err != nil {
+		return err
+	}
+	for _, container := range database.containers {
+		d.deleteContainer(container)
+	}
+	d.deleteDatabase(database)
+	return nil
+}
+
+// CreateContainer makes a container whose partitions exist already as
+// directories: 404/1003 without its database, 409 when the name is taken.
+type CreateContainer struct {
+	Container  resource.Container // RID from ReserveContainer; ETag and TS are filled in here
+	Partitions []resource.Partition
+	Throughput *resource.Throughput // nil: it shares its database's
+}
+
+func (c CreateContainer) apply(d *draft) error {
+	database, ok := d.view.byRID[c.Container.RID.Database()]
+	if !ok {
+		return status.OwnerNotFound()
+	}
+	if _, taken := database.containers[c.Container.ID]; taken {
+		return status.Conflict()
+	}
+	if _, taken := d.view.containers[c.Container.RID]; taken {
+		return fmt.Errorf("create container %s: its RID is in use", c.Container.RID)
+	}
+	container := &Container{Container: c.Container, Database: database.Database, Version: 1}
+	container.ETag, container.TS = d.etag(), d.now
+	if err := container.setPartitions(c.Partitions); err != nil {
+		return err
+	}
+	if err := d.putContainer(container); err != nil {
+		return err
+	}
+	return d.putOffer(c.Throughput, container.RID)
+}
+
+// setPartitions is where I3 is enforced, for new and for stored containers. It
+// fills in what follows from the other fields.
+func (c *Container) setPartitions(partitions []resource.Partition) error {
+	entries := make([]partitionkey.Entry[resource.Partition], len(partitions))
+	used := make(map[resource.PartitionID]bool, len(partitions))
+	for i, p := range partitions {
+		if used[p.ID] {
+			return fmt.Errorf("container %s: partition %s twice", c.RID, p.ID)
+		}
+		used[p.ID] = true
+		c.NextPartition = max(c.NextPartition, p.ID+1, resource.PartitionID(p.Ordinal)+1)
+		entries[i] = partitionkey.Entry[resource.Partition]{Range: p.Range, Value: p}
+	}
+	ranges, err := partitionkey.NewRangeMap(entries)
+	if err != nil {
+		return fmt.Errorf("container %s: %w", c.RID, err)
+	}
+	c.Ranges = ranges
+	c.Link = "dbs/" + c.Database.ID + "/colls/" + c.ID
+	return nil
+}
+
+// ReplaceContainer stores a changed container with the partitions it has: 404
+// when it does not exist, 412 when Expect is not its etag any more.
+type ReplaceContainer struct {
+	Container resource.Container // ETag and TS are filled in here
+	Expect    resource.ETag      // of the version that the change was made from
+}
+
+func (c ReplaceContainer) apply(d *draft) error {
+	old, ok := d.view.containers[c.Container.RID]
+	if !ok {
+		return status.NotFound()
+	}
+	if err := expect(c.Expect, old.ETag); err != nil {
+		return err
+	}
+	changed := *old
+	changed.Container = c.Container
+	changed.ETag, changed.TS = d.etag(), d.now
+	return d.putContainer(&changed)
+}
+
+// DeleteContainer removes a container and its offer: 404 when it does not
+// exist, 412 when Expect is given and not its etag. Its directories are the
+// caller's to remove afterwards.
+type DeleteContainer struct {
+	RID    resource.RID
+	Expect resource.ETag
+}
+
+func (c DeleteContainer) apply(d *draft) error {
+	container, ok := d.view.containers[c.RID]
+	if !ok {
+		return status.NotFound()
+	}
+	if err := expect(c.Expect, container.ETag); err != nil {
+		return err
+	}
+	d.deleteContainer(container)
+	return nil
+}
+
+// PutThroughput changes the offer of a database or container that has one: 404
+// when it has none, 412 when Expect is not its etag any more.
+type PutThroughput struct {
+	Throughput resource.Throughput // Owner says whose; RID, ETag and times are filled in here
+	Expect     resource.ETag       // of the version that the change was made from
+}
+
+func (c PutThroughput) apply(d *draft) error {
+	old, ok := d.view.offers[c.Throughput.Owner]
+	if !ok {
+		return status.NotFound()
+	}
+	if err := expect(c.Expect, old.ETag); err != nil {
+		return err
+	}
+	changed := c.Throughput
+	changed.RID = old.RID
+	return d.putOffer(&changed, old.Owner)
+}
+
+// expect compares an etag with the one a change expects; an empty one expects
+// nothing, and * any version.
+func expect(want, have resource.ETag) error {
+	if want != "" && want != "*" && want != have {
+		return status.PreconditionFailed()
+	}
+	return nil
+}
+
+// draft is the next version while it is made: a copy of the maps that change,
+// sharing the rest, and the rows to store.
+type draft struct {
+	view *View
+	next counters
+	now  resource.Timestamp
+	rows []row
+}
+
+// newDraft copies the maps of from: a commit is rare, and a copy of a thousand
+// entries costs less than its sync.
+func newDraft(from *View, next counters, now resource.Timestamp) *draft {
+	return &draft{
+		view: &View{
+			version:    from.version + 1,
+			databases:  maps.Clone(from.databases),
+			byRID:      maps.Clone(from.byRID),
+			containers: maps.Clone(from.containers),
+			offers:     maps.Clone(from.offers),
+		},
+		next: next,
+		now:  now,
+	}
+}
+
+// etag is unique because versions are, and has the form that clients know.
+func (d *draft) etag() resource.ETag {
+	v := d.view.version
+	return resource.ETag(fmt.Sprintf(`"%08x-%04x-0700-0000-%08x0000"`, uint32(v), uint16(v>>32), uint32(d.now)))
+}
+
+func (d *draft) putDatabase(r resource.Database, containers map[string]*Container) error {
+	database := &database{Database: r, containers: containers}
+	d.view.databases[r.ID] = database
+	d.view.byRID[r.RID] = database
+	return d.put(databaseRow, r.RID, r)
+}
+
+func (d *draft) deleteDatabase(database *database) {
+	delete(d.view.databases, database.ID)
+	delete(d.view.byRID, database.RID)
+	d.remove(databaseRow, database.RID)
+	d.deleteOffer(database.RID)
+}
+
+// putContainer replaces the container in its database, which is copied.
+func (d *draft) putContainer(c *Container) error {
+	d.database(c.RID.Database()).containers[c.ID] = c
+	d.view.containers[c.RID] = c
+	return d.put(containerRow, c.RID, storedContainer{Container: c.Container, Version: c.Version, Next: c.NextPartition, Partitions: c.partitions()})
+}
+
+func (d *draft) deleteContainer(c *Container) {
+	delete(d.database(c.RID.Database()).containers, c.ID)
+	delete(d.view.containers, c.RID)
+	d.remove(containerRow, c.RID)
+	d.deleteOffer(c.RID)
+}
+
+// database returns a copy of a database that the draft may change.
+func (d *draft) database(rid resource.RID) *database {
+	old := d.view.byRID[rid]
+	fresh := &database{Database: old.Database, containers: maps.Clone(old.containers)}
+	d.view.databases[old.ID] = fresh
+	d.view.byRID[rid] = fresh
+	return fresh
+}
+
+// putOffer stores t for owner; nil stores nothing.
+func (d *draft) putOffer(t *resource.Throughput, owner resource.RID) error {
+	if t == nil {
+		return nil
+	}
+	offer := *t
+	if offer.RID == "" {
+		offer.RID = resource.OfferRID(d.next.Offer)
+		d.next.Offer++
+	}
+	offer.Owner = owner
+	offer.ETag, offer.TS, offer.Replaced = d.etag(), d.now, d.now
+	d.view.offers[owner] = &offer
+	return d.put(offerRow, offer.RID, offer)
+}
+
+func (d *draft) deleteOffer(owner resource.RID) {
+	if offer, ok := d.view.offers[owner]; ok {
+		delete(d.view.offers, owner)
+		d.remove(offerRow, offer.RID)
+	}
+}
+
+func (c *Container) partitions() []resource.Partition {
+	all := make([]resource.Partition, c.Ranges.Len())
+	for i := range all {
+		all[i] = c.Ranges.At(i).Value
+	}
+	return all
+}

@@ -1,0 +1,178 @@
+package catalog_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/storage/storagetest"
+)
+
+// onDisk opens or creates the catalog on a disk. The returned function closes
+// what it opened; errors of a failing disk do not matter then.
+func onDisk(disk *storagetest.Disk) (*catalog.Catalog, func(), error) {
+	pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := pool.Open("data/catalog")
+	if err != nil {
+		store, err = pool.Create("data/catalog")
+	}
+	if err != nil {
+		_ = pool.Close()
+		return nil, nil, err
+	}
+	shut := func() { _, _ = store.Close(), pool.Close() }
+	c, err := catalog.Open(store, clock)
+	if err != nil {
+		shut()
+		return nil, nil, err
+	}
+	return c, shut, nil
+}
+
+// step commits change number n of the crash stories: databases with a container
+// of four partitions and an offer, of which every third is deleted again.
+func step(t testing.TB, c *catalog.Catalog, n int) error {
+	t.Helper()
+	ctx := context.Background()
+	name := fmt.Sprintf("d%d", n/3)
+	database, found := c.View().Database(name)
+	switch {
+	case n%3 == 0:
+		_, err := c.Commit(ctx, catalog.CreateDatabase{Database: resource.Database{ID: name}})
+		return err
+	case !found:
+		return fmt.Errorf("step %d: database %s is missing", n, name)
+	case n%3 == 1:
+		container := parseContainer(t, "c")
+		container.RID = c.ReserveContainer(database.RID)
+		_, err := c.Commit(ctx, catalog.CreateContainer{
+			Container:  container,
+			Partitions: tile(container.PartitionKey, 4),
+			Throughput: &resource.Throughput{Manual: 400},
+		})
+		return err
+	case n%9 == 8:
+		_, err := c.Commit(ctx, catalog.DeleteDatabase{RID: database.RID})
+		return err
+	}
+	container, _ := c.View().Container(name, "c")
+	_, err := c.Commit(ctx, catalog.PutThroughput{Throughput: resource.Throughput{Owner: container.RID, Manual: 500}})
+	return err
+}
+
+// Whatever a crash takes of what was not synced, the catalog opens with every
+// commit that was acknowledged, and with nothing that was not committed.
+func TestCrashKeepsEveryCommit(t *testing.T) {
+	t.Parallel()
+	disk := storagetest.NewCrashable()
+	c, shut, err := onDisk(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut()
+	for n := range 18 {
+		if err := step(t, c, n); err != nil {
+			t.Fatal(err)
+		}
+		want := text(c.View())
+		for _, kept := range []float64{0, 0.5, 1} {
+			after, shut, err := onDisk(disk.Crash(kept, uint64(n)))
+			if err != nil {
+				t.Fatalf("step %d, %v kept: %v", n, kept, err)
+			}
+			if got := text(after.View()); got != want {
+				t.Errorf("step %d, %v kept:\n%s\nwant:\n%s", n, kept, got, want)
+			}
+			shut()
+		}
+	}
+}
+
+// Whichever disk operation fails: a commit that was acknowledged is there after
+// a restart, one that was not is wholly there or wholly absent, and after a
+// failure the catalog takes no more commits.
+func TestFailingDisk(t *testing.T) {
+	t.Parallel()
+	const steps = 7
+	for n := int64(1); ; n++ {
+		disk := storagetest.NewCrashable()
+		disk.FailAt(n)
+		var allowed []string // the summaries that a restart may find
+		c, shut, err := onDisk(disk)
+		if err == nil {
+			allowed = runUntilFailure(t, c, steps)
+			shut()
+		}
+		if _, failed := disk.Operations(); failed == 0 {
+			if n < 20 {
+				t.Fatalf("only %d operations: the disk fails nothing", n)
+			}
+			return
+		}
+		disk.Heal()
+		after, shut, err := onDisk(disk.Crash(0, uint64(n)))
+		if err != nil {
+			t.Fatalf("operation %d: open after the failure: %v", n, err)
+		}
+		got := text(after.View())
+		shut()
+		if len(allowed) == 0 {
+			continue // it failed before the first commit
+		}
+		found := false
+		for _, want := range allowed {
+			found = found || got == want
+		}
+		if !found {
+			t.Fatalf("operation %d: found\n%s\nwant one of %q", n, got, allowed)
+		}
+	}
+}
+
+// runUntilFailure commits steps until one fails and returns what a restart may
+// find: the state acknowledged last, and the one the failed step was to make.
+func runUntilFailure(t *testing.T, c *catalog.Catalog, steps int) []string {
+	t.Helper()
+	acknowledged := text(c.View())
+	for n := range steps {
+		err := step(t, c, n)
+		if err == nil {
+			acknowledged = text(c.View())
+			continue
+		}
+		if status.CodeOf(err) != status.CodeUnavailable {
+			t.Fatalf("step %d: got %v, want 503", n, err)
+		}
+		if text(c.View()) != acknowledged {
+			t.Fatalf("step %d failed and changed the view", n)
+		}
+		if err := step(t, c, n); status.CodeOf(err) != status.CodeUnavailable {
+			t.Fatalf("step %d again: got %v, want 503", n, err)
+		}
+		return []string{acknowledged, intended(t, n)}
+	}
+	return []string{acknowledged}
+}
+
+// intended is the summary after steps 0 to n on a disk that works.
+func intended(t *testing.T, n int) string {
+	t.Helper()
+	c, shut, err := onDisk(storagetest.NewCrashable())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut()
+	for i := range n + 1 {
+		if err := step(t, c, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return text(c.View())
+}

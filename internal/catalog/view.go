@@ -1,0 +1,158 @@
+package catalog
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// View is one version of everything that exists. It never changes, and neither
+// may what it returns.
+type View struct {
+	version    uint64
+	databases  map[string]*database         // by name
+	byRID      map[resource.RID]*database   // the same
+	containers map[resource.RID]*Container  // of all databases
+	offers     map[resource.RID]*Throughput // by owner
+}
+
+// Throughput is a stored offer.
+type Throughput = resource.Throughput
+
+// database is a database with the containers in it.
+type database struct {
+	resource.Database
+	containers map[string]*Container // by name
+}
+
+// Container is a container with the partitions that hold it.
+type Container struct {
+	resource.Container
+	Database resource.Database
+	Link     string // by names: dbs/d/colls/c
+	Ranges   partitionkey.RangeMap[resource.Partition]
+
+	// Version rises with every change of Ranges, and is the etag of the range list.
+	Version uint64
+
+	// NextPartition is the lowest partition id, and the lowest ordinal, that
+	// was never used.
+	NextPartition resource.PartitionID
+}
+
+// Partition returns a partition by id.
+func (c *Container) Partition(id resource.PartitionID) (resource.Partition, bool) {
+	for i := range c.Ranges.Len() {
+		if p := c.Ranges.At(i).Value; p.ID == id {
+			return p, true
+		}
+	}
+	return resource.Partition{}, false
+}
+
+// Version rises with every commit.
+func (v *View) Version() uint64 { return v.version }
+
+// Database returns a database by name. Names are case-sensitive.
+func (v *View) Database(name string) (resource.Database, bool) {
+	if d, ok := v.databases[name]; ok {
+		return d.Database, true
+	}
+	return resource.Database{}, false
+}
+
+// DatabaseByRID returns a database by RID.
+func (v *View) DatabaseByRID(rid resource.RID) (resource.Database, bool) {
+	if d, ok := v.byRID[rid]; ok {
+		return d.Database, true
+	}
+	return resource.Database{}, false
+}
+
+// Databases returns all databases, oldest first.
+func (v *View) Databases() []resource.Database {
+	all := make([]resource.Database, 0, len(v.databases))
+	for _, d := range v.databases {
+		all = append(all, d.Database)
+	}
+	slices.SortFunc(all, func(a, b resource.Database) int { return cmp.Compare(a.RID, b.RID) })
+	return all
+}
+
+// Container returns a container by the names of its database and its own.
+func (v *View) Container(databaseName, name string) (*Container, bool) {
+	d, ok := v.databases[databaseName]
+	if !ok {
+		return nil, false
+	}
+	c, ok := d.containers[name]
+	return c, ok
+}
+
+// ContainerByRID returns a container by RID.
+func (v *View) ContainerByRID(rid resource.RID) (*Container, bool) {
+	c, ok := v.containers[rid]
+	return c, ok
+}
+
+// Containers returns the containers of a database, oldest first; none when
+// there is no such database.
+func (v *View) Containers(rid resource.RID) []*Container {
+	d, ok := v.byRID[rid]
+	if !ok {
+		return nil
+	}
+	all := make([]*Container, 0, len(d.containers))
+	for _, c := range d.containers {
+		all = append(all, c)
+	}
+	sortContainers(all)
+	return all
+}
+
+// AllContainers returns the containers of all databases, oldest first.
+func (v *View) AllContainers() []*Container {
+	all := make([]*Container, 0, len(v.containers))
+	for _, c := range v.containers {
+		all = append(all, c)
+	}
+	sortContainers(all)
+	return all
+}
+
+// ContainerCount is how many containers there are in all databases.
+func (v *View) ContainerCount() int { return len(v.containers) }
+
+func sortContainers(all []*Container) {
+	slices.SortFunc(all, func(a, b *Container) int { return cmp.Compare(a.RID, b.RID) })
+}
+
+// Throughput returns the offer of a database or container, if it has its own.
+func (v *View) Throughput(owner resource.RID) (resource.Throughput, bool) {
+	if t, ok := v.offers[owner]; ok {
+		return *t, true
+	}
+	return resource.Throughput{}, false
+}
+
+// Offer returns an offer by its own RID.
+func (v *View) Offer(rid resource.RID) (resource.Throughput, bool) {
+	for _, t := range v.offers {
+		if t.RID == rid {
+			return *t, true
+		}
+	}
+	return resource.Throughput{}, false
+}
+
+// Offers returns all offers, oldest first.
+func (v *View) Offers() []resource.Throughput {
+	all := make([]resource.Throughput, 0, len(v.offers))
+	for _, t := range v.offers {
+		all = append(all, *t)
+	}
+	slices.SortFunc(all, func(a, b resource.Throughput) int { return cmp.Compare(a.RID, b.RID) })
+	return all
+}

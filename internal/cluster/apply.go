@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/replication"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/storage"
+)
+
+var _ replication.StateMachine = (*Node)(nil)
+
+// Apply hands the effects that the group has ordered to their partition. It is
+// open: whoever proposes an effect holds it, and closing waits for its effects.
+func (n *Node) Apply(ref replication.PartitionRef, effects []replication.Effect) (rejected []error, err error) {
+	n.mu.Lock()
+	s, found := n.slots[ref]
+	n.mu.Unlock()
+	if !found {
+		return nil, fmt.Errorf("apply to partition %v: %w", ref, errNotOpen)
+	}
+	<-s.ready
+	if s.err != nil {
+		return nil, fmt.Errorf("apply to partition %v: %w", ref, errors.Join(errNotOpen, s.err))
+	}
+	return s.partition.Apply(effects)
+}
+
+var errNotOpen = errors.New("the partition is not open")
+
+// partitionConfig is what a partition of this node works with.
+func (n *Node) partitionConfig(store *storage.Store, ref replication.PartitionRef, container *resource.Container) partition.Config {
+	return partition.Config{
+		Store:     store,
+		Group:     n.group,
+		Ref:       ref,
+		Container: n.current(container),
+		Limits:    n.cfg.Limits,
+		Now:       n.cfg.Now,
+		Logger:    n.cfg.Logger,
+	}
+}
+
+// current returns a function that gives the newest version of a container: the
+// one here until the catalog knows it, and the last one after it was dropped.
+func (n *Node) current(container *resource.Container) func() *resource.Container {
+	return func() *resource.Container {
+		if c, ok := n.cfg.Catalog.View().ContainerByRID(container.RID); ok {
+			return &c.Container
+		}
+		return container
+	}
+}

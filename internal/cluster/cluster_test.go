@@ -1,0 +1,541 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/storage/storagetest"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// world is a catalog and a node on a disk in memory.
+type world struct {
+	pool    *storage.Pool
+	store   *storage.Store
+	catalog *catalog.Catalog
+	node    *cluster.Node
+}
+
+// open opens what is on the disk, or begins.
+func open(disk *storagetest.Disk, maxOpen int) (*world, error) {
+	pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
+	if err != nil {
+		return nil, err
+	}
+	w := &world{pool: pool}
+	if _, err = disk.FS().Stat("data/catalog"); err == nil {
+		w.store, err = pool.Open("data/catalog")
+	} else {
+		w.store, err = pool.Create("data/catalog")
+	}
+	if err != nil {
+		return nil, errors.Join(err, pool.Close())
+	}
+	if w.catalog, err = catalog.Open(w.store, nil); err == nil {
+		w.node, err = cluster.Start(cluster.Config{Pool: pool, Dir: "data", Catalog: w.catalog, Limits: resource.DefaultLimits(), MaxOpen: maxOpen})
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.store.Close(), pool.Close())
+	}
+	return w, nil
+}
+
+func (w *world) close() error {
+	return errors.Join(w.node.Close(), w.store.Close(), w.pool.Close())
+}
+
+func start(t testing.TB, maxOpen int) (*world, *storagetest.Disk) {
+	t.Helper()
+	disk := storagetest.NewCrashable()
+	w, err := open(disk, maxOpen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w, disk
+}
+
+func tile(d partitionkey.Definition, n int) []resource.Partition {
+	var all []resource.Partition
+	for i, r := range d.Divide(n) {
+		all = append(all, resource.Partition{ID: resource.PartitionID(i), Range: r, Group: 1, Generation: 1, Ordinal: uint32(i)})
+	}
+	return all
+}
+
+// prepare reserves a container with key /pk in database d.
+func (w *world) prepare(name string) (resource.Container, error) {
+	ctx := context.Background()
+	if _, ok := w.catalog.View().Database("d"); !ok {
+		if _, err := w.catalog.Commit(ctx, catalog.CreateDatabase{Database: resource.Database{ID: "d"}}); err != nil {
+			return resource.Container{}, err
+		}
+	}
+	database, _ := w.catalog.View().Database("d")
+	body, err := value.ParseString(fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["/pk"]}}`, name))
+	if err != nil {
+		return resource.Container{}, err
+	}
+	c, err := resource.ParseContainer(body)
+	c.RID = w.catalog.ReserveContainer(database.RID)
+	return c, err
+}
+
+// create makes a container of n partitions.
+func (w *world) create(name string, n int) (*catalog.Container, error) {
+	ctx := context.Background()
+	c, err := w.prepare(name)
+	if err != nil {
+		return nil, err
+	}
+	partitions := tile(c.PartitionKey, n)
+	if err := w.node.CreatePartitions(ctx, c, partitions); err != nil {
+		return nil, err
+	}
+	view, err := w.catalog.Commit(ctx, catalog.CreateContainer{Container: c, Partitions: partitions})
+	if err != nil {
+		return nil, err
+	}
+	created, _ := view.Container("d", name)
+	return created, nil
+}
+
+// write stores document id in partition p of c, under a key found by trying.
+func (w *world) write(c *catalog.Container, p resource.PartitionID, id string) error {
+	k, epk := keyIn(c, p)
+	replica, release, err := w.node.Replica(context.Background(), c, p)
+	if err != nil {
+		return err
+	}
+	defer release()
+	doc := value.Object([]value.Member{{Name: "id", Value: value.String(id)}, {Name: "pk", Value: value.String(k.At(0).Text())}})
+	_, err = replica.Write(context.Background(), partition.Write{Op: partition.Upsert, Generation: 1, Key: k, EPK: epk, ID: id, Document: doc})
+	return err
+}
+
+func keyIn(c *catalog.Container, p resource.PartitionID) (partitionkey.Key, partitionkey.EPK) {
+	for i := 0; ; i++ {
+		k := partitionkey.NewKey(partitionkey.String(fmt.Sprint(i)))
+		if epk := c.PartitionKey.Hash(k); c.Ranges.Locate(epk).Value.ID == p {
+			return k, epk
+		}
+	}
+}
+
+// count returns the documents of a partition.
+func (w *world) count(c *catalog.Container, p resource.PartitionID) (int64, error) {
+	replica, release, err := w.node.Replica(context.Background(), c, p)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	return replica.Stats().Documents, nil
+}
+
+// Partitions are opened when they are asked for, and the least recently used
+// idle ones are closed beyond MaxOpen, with nothing lost.
+func TestOpensLazily(t *testing.T) {
+	t.Parallel()
+	w, _ := start(t, 3)
+	c, err := w.create("c", 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.node.Open(); got != 0 {
+		t.Errorf("%d partitions open after creation, want 0", got)
+	}
+	for round := range 3 {
+		for id := range resource.PartitionID(8) {
+			if err := w.write(c, id, fmt.Sprint(round)); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.node.Open(); got > 3 {
+				t.Fatalf("%d partitions open, want at most 3", got)
+			}
+		}
+	}
+	for id := range resource.PartitionID(8) {
+		if got, err := w.count(c, id); err != nil || got != 3 {
+			t.Errorf("partition %s: %d documents (%v), want 3", id, got, err)
+		}
+	}
+	// The one used last stays open.
+	if _, open := w.node.LSN(c, 7); !open {
+		t.Error("partition 7 is closed")
+	}
+	if _, open := w.node.LSN(c, 0); open {
+		t.Error("partition 0 is open")
+	}
+}
+
+// Partitions in use are not closed, even beyond MaxOpen.
+func TestHeldStaysOpen(t *testing.T) {
+	t.Parallel()
+	w, _ := start(t, 1)
+	c, err := w.create("c", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var releases []func()
+	for id := range resource.PartitionID(4) {
+		_, release, err := w.node.Replica(context.Background(), c, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		releases = append(releases, release)
+	}
+	if got := w.node.Open(); got != 4 {
+		t.Errorf("%d open, want the 4 in use", got)
+	}
+	for _, release := range releases {
+		release()
+	}
+	if _, err := w.count(c, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Many goroutines use more partitions than may be open, while containers come
+// and go.
+func TestConcurrentUse(t *testing.T) {
+	t.Parallel()
+	w, _ := start(t, 3)
+	c, err := w.create("c", 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var users sync.WaitGroup
+	for g := range 8 {
+		users.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(g), 0))
+			for i := range 30 {
+				if err := w.write(c, resource.PartitionID(random.IntN(8)), fmt.Sprintf("%d-%d", g, i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for g := range 2 {
+		users.Go(func() {
+			for i := range 5 {
+				other, err := w.create(fmt.Sprintf("c%d-%d", g, i), 2)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := w.write(other, 1, "x"); err != nil {
+					t.Error(err)
+				}
+				if _, err := w.catalog.Commit(context.Background(), catalog.DeleteContainer{RID: other.RID}); err != nil {
+					t.Error(err)
+				}
+				w.node.DropContainer(other.RID)
+				if err := w.write(other, 1, "y"); status.CodeOf(err) != status.CodeGone {
+					t.Errorf("write to a dropped container: %v", err)
+				}
+			}
+		})
+	}
+	users.Wait()
+	total := int64(0)
+	for id := range resource.PartitionID(8) {
+		n, err := w.count(c, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += n
+	}
+	if total != 240 {
+		t.Errorf("%d documents, want 240", total)
+	}
+}
+
+// A dropped container is removed when the last holder has gone, not before.
+func TestDropWaitsForHolders(t *testing.T) {
+	t.Parallel()
+	w, disk := start(t, 10)
+	c, err := w.create("c", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.write(c, 0, "1"); err != nil {
+		t.Fatal(err)
+	}
+	dir := fmt.Sprintf("data/p/%x", string(c.RID))
+	replica, release, err := w.node.Replica(context.Background(), c, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.catalog.Commit(context.Background(), catalog.DeleteContainer{RID: c.RID}); err != nil {
+		t.Fatal(err)
+	}
+	w.node.DropContainer(c.RID)
+	if got := replica.Stats().Documents; got != 1 {
+		t.Errorf("the holder sees %d documents, want 1", got)
+	}
+	if _, _, err := w.node.Replica(context.Background(), c, 0); status.CodeOf(err) != status.CodeGone {
+		t.Errorf("a new call: got %v, want 410", err)
+	}
+	if _, err := disk.FS().Stat(dir + "/0"); err != nil {
+		t.Errorf("the directory in use is gone: %v", err)
+	}
+	if _, err := disk.FS().Stat(dir + "/1"); err == nil {
+		t.Error("the directory that nobody uses is still there")
+	}
+	release()
+	if _, err := disk.FS().Stat(dir); err == nil {
+		t.Error("the container's directory is still there")
+	}
+	if got := w.node.Open(); got != 0 {
+		t.Errorf("%d partitions open, want 0", got)
+	}
+}
+
+// A crash at any moment of a creation leaves the container wholly there or not
+// at all, and no directory that nobody names.
+func TestCrashDuringCreation(t *testing.T) {
+	t.Parallel()
+	for n := int64(1); ; n++ {
+		disk := storagetest.NewCrashable()
+		w, err := open(disk, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.prepare("before"); err != nil { // database d exists
+			t.Fatal(err)
+		}
+		disk.FailFrom(n)
+		_, createErr := w.create("c", 3)
+		_, failed := disk.Operations()
+		_ = w.close() // the disk is broken: what it says does not matter
+		disk.Heal()
+
+		after := disk.Crash(float64(n%3)/2, uint64(n))
+		w, err = open(after, 10)
+		if err != nil {
+			t.Fatalf("operation %d: open after the crash: %v", n, err)
+		}
+		c, found := w.catalog.View().Container("d", "c")
+		if createErr == nil && !found {
+			t.Fatalf("operation %d: the container was acknowledged and is gone", n)
+		}
+		if found {
+			for id := range resource.PartitionID(3) {
+				if err := w.write(c, id, "x"); err != nil {
+					t.Errorf("operation %d: %v", n, err)
+				}
+			}
+		} else if names, err := after.FS().List("data/p"); err == nil && len(names) > 0 {
+			t.Errorf("operation %d: %v is left", n, names)
+		}
+		// It can be created in a second attempt.
+		if !found {
+			if _, err := w.create("c", 3); err != nil {
+				t.Errorf("operation %d: create again: %v", n, err)
+			}
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+		if failed == 0 {
+			if n < 30 {
+				t.Fatalf("only %d operations", n)
+			}
+			return
+		}
+	}
+}
+
+// A creation that fails, or whose context ends, leaves nothing behind.
+func TestFailedCreationIsUndone(t *testing.T) {
+	t.Parallel()
+	w, disk := start(t, 10)
+	c, err := w.prepare("c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := w.node.CreatePartitions(ctx, c, tile(c.PartitionKey, 3)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+	disk.FailAt(9)
+	if err := w.node.CreatePartitions(context.Background(), c, tile(c.PartitionKey, 3)); !errors.Is(err, storagetest.ErrInjected) {
+		t.Errorf("got %v, want the injected error", err)
+	}
+	disk.Heal()
+	if names, err := disk.FS().List("data/p"); err == nil && len(names) > 0 {
+		t.Errorf("%v is left", names)
+	}
+	if err := w.node.CreatePartitions(context.Background(), c, tile(c.PartitionKey, 3)); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// At start, directories that nobody names are deleted, and one that is named
+// and missing is fatal.
+func TestStartCompares(t *testing.T) {
+	t.Parallel()
+	disk := storagetest.NewCrashable()
+	w, err := open(disk, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.create("c", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := fmt.Sprintf("data/p/%x", string(c.RID))
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, garbage := range []string{dir + "/7", dir + "/00", dir + "/x", "data/p/ff00", "data/p/README"} {
+		if err := disk.FS().MkdirAll(garbage, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w, err = open(disk, 10); err != nil {
+		t.Fatal(err)
+	}
+	if names, _ := disk.FS().List("data/p"); len(names) != 1 {
+		t.Errorf("below p: %v", names)
+	}
+	if names, _ := disk.FS().List(dir); len(names) != 2 {
+		t.Errorf("of the container: %v", names)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.FS().RemoveAll(dir + "/1"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = open(disk, 10)
+	if err == nil || !strings.Contains(err.Error(), dir+"/1") || !strings.Contains(err.Error(), "partition 1") {
+		t.Errorf("got %v, want the missing directory named", err)
+	}
+}
+
+// A partition that cannot be opened answers 503; the others serve on.
+func TestDamagedPartition(t *testing.T) {
+	t.Parallel()
+	w, disk := start(t, 1)
+	c, err := w.create("c", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.FS().Remove(fmt.Sprintf("data/p/%x/1/FORMAT", string(c.RID))); err != nil {
+		names, _ := disk.FS().List(fmt.Sprintf("data/p/%x/1", string(c.RID)))
+		t.Fatalf("%v: %v", err, names)
+	}
+	if err := w.write(c, 1, "x"); status.CodeOf(err) != status.CodeUnavailable {
+		t.Errorf("damaged: got %v, want 503", err)
+	}
+	for _, id := range []resource.PartitionID{0, 2} {
+		if err := w.write(c, id, "x"); err != nil {
+			t.Errorf("partition %s: %v", id, err)
+		}
+	}
+}
+
+// A closed node refuses calls.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	disk := storagetest.NewCrashable()
+	w, err := open(disk, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.create("c", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.write(c, 0, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.node.Replica(context.Background(), c, 0); status.CodeOf(err) != status.CodeUnavailable {
+		t.Errorf("got %v, want 503", err)
+	}
+}
+
+// Check passes over what is sound, and names what is not.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	disk := storagetest.NewCrashable()
+	w, err := open(disk, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.create("c", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range resource.PartitionID(3) {
+		if err := w.write(c, id, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	run := func() cluster.Report {
+		pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := cluster.CheckStores(pool, "data")
+		if err := errors.Join(err, pool.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return report
+	}
+	sound := run()
+	if !sound.Clean() || len(sound.Partitions) != 3 || sound.Databases != 1 || sound.Partitions[0].Documents != 1 || sound.Partitions[0].Container != "c" {
+		t.Errorf("sound directory: %+v", sound)
+	}
+	dir := fmt.Sprintf("data/p/%x", string(c.RID))
+	if err := errors.Join(disk.FS().MkdirAll(dir+"/9", 0o700), disk.FS().RemoveAll(dir+"/2")); err != nil {
+		t.Fatal(err)
+	}
+	damaged := run()
+	if damaged.Clean() || len(damaged.Problems) != 2 || len(damaged.Partitions) != 2 {
+		t.Errorf("damaged directory: %+v", damaged)
+	}
+	for i, want := range []string{"Partition 2", dir + "/9"} {
+		if len(damaged.Problems) > i && !strings.Contains(damaged.Problems[i], want) {
+			t.Errorf("problem %q does not name %s", damaged.Problems[i], want)
+		}
+	}
+}
+
+// Containers that nobody uses hold no partition open and no goroutine.
+func TestManyEmptyContainers(t *testing.T) {
+	t.Parallel()
+	w, _ := start(t, 1000)
+	for i := range 50 {
+		if _, err := w.create(fmt.Sprint(i), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.node.Open(); got != 0 {
+		t.Errorf("%d partitions open", got)
+	}
+}

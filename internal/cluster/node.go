@@ -1,0 +1,306 @@
+// Package cluster is this node's share of the database: it opens and closes
+// partitions as the catalog says, builds and removes their directories, and
+// carries calls to them.
+//
+// The engine asks [Node.Replica] for the partition that a key belongs to and
+// gives it back when the call is done. [Node.CreatePartitions] and
+// [Node.DropContainer] bracket the catalog's commits. [Check] verifies a data
+// directory that no server uses.
+//
+// # Invariants
+//
+// A partition directory counts only if the catalog names it: it is built and
+// synced before the commit that names it, and removed after the commit that no
+// longer does. What a crash leaves behind is deleted at start; a directory that
+// is named and missing stops the start.
+// A partition is open at most once, and closed only while nobody holds it.
+// An open partition that nobody uses costs memory and descriptors, but no
+// goroutine of this package and no timer.
+//
+// The package routes nothing: whoever asks names the partition.
+//
+// Page: docs/cluster.md
+package cluster
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/replication"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage"
+)
+
+// Config says what a node works on. Pool, Dir and Catalog are required.
+type Config struct {
+	Pool    *storage.Pool
+	Dir     string // the data directory; partitions live below its p
+	Catalog *catalog.Catalog
+	Limits  resource.Limits
+	Now     func() time.Time // nil: time.Now
+	Logger  *slog.Logger     // nil: discard
+
+	// MaxOpen bounds the open partitions. Zero means Limits.OpenStores, lowered
+	// to what the descriptor limit of the process allows.
+	MaxOpen int
+}
+
+// Node holds the open partitions of one process. It is safe for concurrent use.
+type Node struct {
+	cfg   Config
+	group *replication.Solo
+
+	mu     sync.Mutex
+	slots  map[replication.PartitionRef]*slot
+	idle   list.List // of *slot that nobody holds, least recently used first
+	closed bool
+
+	background sync.WaitGroup       // of Reindex
+	reindexing map[resource.RID]int // containers whose partitions are being told
+}
+
+// slot is a partition that is open, being opened, or being closed.
+type slot struct {
+	ref       replication.PartitionRef
+	partition *partition.Partition
+	store     *storage.Store
+	release   func() // gives the slot back; made once, because every call needs it
+
+	// ready is closed when the slot is open or err is set.
+	ready chan struct{}
+	err   error
+
+	reads, writes, queries atomic.Int64
+
+	// Guarded by Node.mu.
+	holders int
+	doomed  bool          // dropped: removed when the last holder goes
+	gone    chan struct{} // non-nil while closing; closed when the slot is out of the map
+	place   *list.Element // in Node.idle
+}
+
+// Start deletes the directories that the catalog does not name, verifies that
+// those it names exist, and returns a node that opens each when it is first
+// asked for.
+func Start(cfg Config) (*Node, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.MaxOpen <= 0 {
+		cfg.MaxOpen = maxOpen(cfg.Limits.OpenStores, cfg.Logger)
+	}
+	n := &Node{cfg: cfg, slots: map[replication.PartitionRef]*slot{}, reindexing: map[resource.RID]int{}}
+	n.group = replication.NewSolo(n)
+	if err := n.sweep(); err != nil {
+		return nil, fmt.Errorf("start node: %w", err)
+	}
+	return n, nil
+}
+
+// Close waits for the effects under way and closes every partition. Nobody may
+// hold a replica any more. Later calls of Replica answer 503.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	n.background.Wait()
+	n.mu.Lock()
+	slots := make([]*slot, 0, len(n.slots))
+	for _, s := range n.slots {
+		slots = append(slots, s)
+	}
+	n.mu.Unlock()
+	for _, s := range slots {
+		<-s.ready
+		n.mu.Lock()
+		closing := n.claim(s)
+		n.mu.Unlock()
+		if closing {
+			n.finish(s)
+		} else {
+			<-s.gone
+		}
+	}
+	return n.group.Close()
+}
+
+// Replica returns the partition id of a container, opening it if need be, and
+// a function that gives it back: call it exactly once, when the call and all
+// use of its results' iterators is over. The error is 410 when the catalog does
+// not name the partition any more, and 503 when it cannot be opened.
+func (n *Node) Replica(ctx context.Context, container *catalog.Container, id resource.PartitionID) (Replica, func(), error) {
+	s, err := n.acquire(ctx, replication.PartitionRef{Container: container.RID, Partition: id})
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, s.release, nil
+}
+
+// acquire returns an open slot that the caller holds.
+func (n *Node) acquire(ctx context.Context, ref replication.PartitionRef) (*slot, error) {
+	for {
+		n.mu.Lock()
+		if n.closed {
+			n.mu.Unlock()
+			return nil, status.Unavailable(nil, "The server is shutting down.")
+		}
+		s, found := n.slots[ref]
+		if !found {
+			s = n.hold(ref)
+			n.mu.Unlock()
+			return n.open(s)
+		}
+		if s.doomed {
+			n.mu.Unlock()
+			return nil, status.PartitionMoved(status.SubNameCacheStale)
+		}
+		if s.gone != nil {
+			gone := s.gone
+			n.mu.Unlock()
+			if err := wait(ctx, gone); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		n.take(s)
+		n.mu.Unlock()
+		if err := wait(ctx, s.ready); err != nil {
+			n.giveBack(s)
+			return nil, err
+		}
+		if s.err != nil {
+			n.giveBack(s)
+			return nil, s.err
+		}
+		return s, nil
+	}
+}
+
+func wait(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	default:
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// hold puts a new slot into the map, held once. The caller has mu, and opens it
+// without.
+func (n *Node) hold(ref replication.PartitionRef) *slot {
+	s := &slot{ref: ref, ready: make(chan struct{}), holders: 1}
+	s.release = func() { n.giveBack(s) }
+	n.slots[ref] = s
+	return s
+}
+
+// take adds a holder. The caller has mu.
+func (n *Node) take(s *slot) {
+	s.holders++
+	if s.place != nil {
+		n.idle.Remove(s.place)
+		s.place = nil
+	}
+}
+
+// open opens the partition of a fresh slot, and makes room for it.
+func (n *Node) open(s *slot) (*slot, error) {
+	n.makeRoom()
+	s.partition, s.store, s.err = n.openPartition(s.ref)
+	close(s.ready)
+	if s.err != nil {
+		n.giveBack(s)
+		return nil, s.err
+	}
+	// Effects reach it from here on, so it may go on with a change of policy.
+	s.partition.Reindex()
+	return s, nil
+}
+
+// giveBack removes a holder. The last one leaves the slot idle, or carries out
+// what was waiting for it.
+func (n *Node) giveBack(s *slot) {
+	n.mu.Lock()
+	s.holders--
+	if s.holders > 0 {
+		n.mu.Unlock()
+		return
+	}
+	if s.err == nil && !s.doomed {
+		s.place = n.idle.PushBack(s)
+		n.mu.Unlock()
+		return
+	}
+	closing := n.claim(s)
+	n.mu.Unlock()
+	if closing {
+		n.finish(s)
+	}
+}
+
+// claim makes the caller the one that closes the slot. The caller has mu.
+func (n *Node) claim(s *slot) bool {
+	if s.gone != nil {
+		return false
+	}
+	s.gone = make(chan struct{})
+	if s.place != nil {
+		n.idle.Remove(s.place)
+		s.place = nil
+	}
+	return true
+}
+
+// finish closes a claimed slot, takes it out of the map, and removes the
+// directory of a dropped one. The slot stays reachable for Apply until its
+// effects are done.
+func (n *Node) finish(s *slot) {
+	if s.err == nil {
+		if err := errors.Join(s.partition.Close(), s.store.Close()); err != nil {
+			n.cfg.Logger.Warn("partition not closed cleanly", "container", s.ref.Container, "partition", s.ref.Partition, "err", err)
+		}
+	}
+	n.mu.Lock()
+	delete(n.slots, s.ref)
+	doomed := s.doomed
+	n.mu.Unlock()
+	if doomed {
+		n.removeDir(s.ref)
+	}
+	close(s.gone)
+}
+
+// makeRoom closes the least recently used idle partition while there are more
+// than MaxOpen. When none is idle the bound is exceeded: refusing would fail
+// requests that descriptors may still allow.
+func (n *Node) makeRoom() {
+	for {
+		n.mu.Lock()
+		oldest := n.idle.Front()
+		if len(n.slots) <= n.cfg.MaxOpen || oldest == nil {
+			n.mu.Unlock()
+			return
+		}
+		s := oldest.Value.(*slot)
+		n.claim(s)
+		n.mu.Unlock()
+		n.finish(s)
+	}
+}

@@ -1,0 +1,276 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+)
+
+// Readers, writers, queries, policy changes and containers that come and go, on
+// more partitions than may be open. Afterwards every document is there, every
+// session token was good, and every invariant holds.
+func TestConcurrentRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	link := w.container(t, 8, "/t", "/u")
+	// Fewer stores than partitions, so that they are closed and opened all the time.
+	w.maxOpen = 5
+	w.reopen(t)
+	ctx := context.Background()
+	var users sync.WaitGroup
+	for g := range 6 {
+		users.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(g), 7))
+			for i := range 25 {
+				id, k := fmt.Sprintf("%d-%d", g, i), fmt.Sprintf(`["t%d",%d]`, random.IntN(4), random.IntN(9))
+				doc := fmt.Sprintf(`{"id":%q,"t":%s,"u":%s,"n":%d}`, id, k[1:5], k[6:7], i)
+				made, err := w.Create(ctx, caller, engine.DocumentRequest{Link: link, Document: parse(t, doc)})
+				if err != nil {
+					t.Errorf("create %s: %v", doc, err)
+					return
+				}
+				// Read your writes, by the session token.
+				read := engine.DocumentRequest{Link: link, Key: key(t, k), Options: engine.Options{Session: made.Session}}
+				read.Link.Document = id
+				got, err := w.Read(ctx, caller, read)
+				if err != nil || string(got.Body) != string(made.Body) {
+					t.Errorf("read %s: %s, %v", id, got.Body, err)
+				}
+				if i%5 == 0 {
+					_, err := w.Query(ctx, caller, engine.QueryRequest{Link: link, Text: "SELECT TOP 5 * FROM c ORDER BY c.n", Full: true})
+					if err != nil {
+						t.Errorf("query: %v", err)
+					}
+				}
+			}
+		})
+	}
+	users.Go(func() {
+		for i := range 6 {
+			body := fmt.Sprintf(`{"id":"c","partitionKey":{"paths":["/t","/u"],"kind":"MultiHash"},"indexingPolicy":{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/x%d/?"}]}}`, i)
+			if _, err := w.ReplaceContainer(ctx, caller, engine.ResourceRequest{Link: link, Body: parse(t, body)}); err != nil {
+				t.Errorf("replace container: %v", err)
+			}
+		}
+	})
+	users.Go(func() {
+		for i := range 5 {
+			name := fmt.Sprintf("other%d", i)
+			_, err := w.CreateContainer(ctx, caller, engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: parse(t, fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["/pk"]}}`, name)), Partitions: 2})
+			if err != nil {
+				t.Errorf("create container: %v", err)
+			}
+			other := engine.Link{Database: "d", Container: name}
+			w.create(t, other, `{"id":"1","pk":"a"}`)
+			var inner sync.WaitGroup
+			for range 3 {
+				inner.Go(func() {
+					_, err := w.List(ctx, caller, engine.QueryRequest{Link: other})
+					if err != nil && status.SubOf(err) != status.SubOwnerNotFound {
+						t.Errorf("list while it is deleted: %v", err)
+					}
+				})
+			}
+			if _, err := w.DeleteContainer(ctx, caller, engine.ResourceRequest{Link: other}); err != nil {
+				t.Errorf("delete container: %v", err)
+			}
+			inner.Wait()
+		}
+	})
+	users.Wait()
+	rows, _ := w.all(t, engine.QueryRequest{Link: link, Text: "SELECT VALUE c.id FROM c", Cross: true, MaxItems: 10})
+	if len(rows) != 150 {
+		t.Errorf("%d documents, want 150", len(rows))
+	}
+	w.check(t)
+}
+
+// check closes the world's stores, verifies all of them and opens them again.
+func (w *world) check(t testing.TB) {
+	t.Helper()
+	if err := errors.Join(w.node.Close(), w.store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	report, err := cluster.CheckStores(w.pool, "data")
+	if err != nil || !report.Clean() {
+		text := fmt.Sprintf("%+v", report)
+		t.Errorf("check: %v %s", err, text[:min(len(text), 2000)])
+	}
+	if w.store, err = w.pool.Open("data/catalog"); err != nil {
+		t.Fatal(err)
+	}
+	w.open(t)
+}
+
+// A query answers the same before, during and after its policy is changed, and
+// the change comes to its end.
+func TestIndexingPolicyChange(t *testing.T) {
+	t.Parallel()
+	w, link := items(t, 4, 200)
+	ctx := context.Background()
+	const text = "SELECT VALUE c.id FROM c WHERE c.n = 7"
+	want, _ := w.all(t, engine.QueryRequest{Link: link, Text: text, Cross: true})
+	for _, policy := range []string{
+		`{"indexingMode":"consistent","includedPaths":[{"path":"/t/?"}],"excludedPaths":[{"path":"/*"}]}`,
+		`{"indexingMode":"none","automatic":false}`,
+		`{"indexingMode":"consistent","includedPaths":[{"path":"/*"}]}`,
+	} {
+		body := `{"id":"c","partitionKey":{"paths":["/t","/u"],"kind":"MultiHash"},"indexingPolicy":` + policy + `}`
+		_, err := w.ReplaceContainer(ctx, caller, engine.ResourceRequest{Link: link, Body: parse(t, body)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		deadline := time.Now().Add(20 * time.Second)
+		for progress := 0; progress < 100; {
+			got, _ := w.all(t, engine.QueryRequest{Link: link, Text: text, Cross: true})
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("at %d %%: %d rows, want %d", progress, len(got), len(want))
+			}
+			r, err := w.ReadContainer(ctx, caller, engine.ResourceRequest{Link: link})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if progress = r.IndexProgress; time.Now().After(deadline) {
+				t.Fatalf("still at %d %%", progress)
+			}
+		}
+		w.check(t)
+	}
+}
+
+// A request whose context has ended is 408 and has no effect.
+func TestCancelled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	link := w.container(t, 2, "/pk")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	req := engine.DocumentRequest{Link: link, Key: key(t, `["a"]`), Document: parse(t, `{"id":"1","pk":"a"}`)}
+	if _, err := w.Create(ctx, caller, req); status.CodeOf(err) != status.CodeRequestTimeout {
+		t.Errorf("create: %v", err)
+	}
+	req.Link.Document = "1"
+	if _, err := w.Read(ctx, caller, req); status.CodeOf(err) != status.CodeRequestTimeout {
+		t.Errorf("read: %v", err)
+	}
+	if _, err := w.Query(ctx, caller, engine.QueryRequest{Link: link, Text: "SELECT * FROM c", Cross: true}); status.CodeOf(err) != status.CodeRequestTimeout {
+		t.Errorf("query: %v", err)
+	}
+	body := parse(t, `{"id":"late","partitionKey":{"paths":["/pk"]}}`)
+	if _, err := w.CreateContainer(ctx, caller, engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: body}); status.CodeOf(err) != status.CodeRequestTimeout {
+		t.Errorf("create container: %v", err)
+	}
+	rows, _ := w.all(t, engine.QueryRequest{Link: link, Text: "SELECT VALUE c.id FROM c", Cross: true})
+	if len(rows) != 0 {
+		t.Errorf("rows %v", rows)
+	}
+	w.check(t)
+}
+
+// Several creators of one name: one succeeds, the others get 409, and nothing
+// of theirs is left.
+func TestCreationRace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.container(t, 1, "/pk")
+	ctx := context.Background()
+	var made, refused int
+	var mu sync.Mutex
+	var users sync.WaitGroup
+	for range 6 {
+		users.Go(func() {
+			_, err := w.CreateContainer(ctx, caller, engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: parse(t, `{"id":"same","partitionKey":{"paths":["/pk"]}}`), Partitions: 3})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				made++
+			case status.CodeOf(err) == status.CodeConflict:
+				refused++
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	users.Wait()
+	if made != 1 || refused != 5 {
+		t.Errorf("%d made and %d refused, want 1 and 5", made, refused)
+	}
+	w.check(t)
+}
+
+// Nobody may do anything.
+func TestPermission(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	link := w.container(t, 1, "/pk")
+	ctx := context.Background()
+	doc := engine.DocumentRequest{Link: link, Key: key(t, `["a"]`), Document: parse(t, `{"id":"1","pk":"a"}`)}
+	doc.Link.Document = "1"
+	def := engine.ResourceRequest{Link: link, Body: parse(t, `{"id":"x","partitionKey":{"paths":["/pk"]}}`)}
+	q := engine.QueryRequest{Link: link, Text: "SELECT * FROM c", Cross: true}
+	for name, call := range map[string]func() error{
+		"create":  func() error { _, err := w.Create(ctx, nobody, doc); return err },
+		"upsert":  func() error { _, err := w.Upsert(ctx, nobody, doc); return err },
+		"replace": func() error { _, err := w.Replace(ctx, nobody, doc); return err },
+		"delete":  func() error { _, err := w.Delete(ctx, nobody, doc); return err },
+		"read":    func() error { _, err := w.Read(ctx, nobody, doc); return err },
+		"query":   func() error { _, err := w.Query(ctx, nobody, q); return err },
+		"list":    func() error { _, err := w.List(ctx, nobody, q); return err },
+		"plan": func() error {
+			_, err := w.QueryPlan(ctx, nobody, engine.PlanRequest{Link: link, Text: q.Text})
+			return err
+		},
+		"ranges":            func() error { _, err := w.Ranges(ctx, nobody, def); return err },
+		"stats":             func() error { _, err := w.PartitionStats(ctx, nobody, link); return err },
+		"create database":   func() error { _, err := w.CreateDatabase(ctx, nobody, def); return err },
+		"read database":     func() error { _, err := w.ReadDatabase(ctx, nobody, def); return err },
+		"delete database":   func() error { _, err := w.DeleteDatabase(ctx, nobody, def); return err },
+		"list databases":    func() error { _, err := w.ListDatabases(ctx, nobody, q); return err },
+		"query databases":   func() error { _, err := w.QueryDatabases(ctx, nobody, q); return err },
+		"create container":  func() error { _, err := w.CreateContainer(ctx, nobody, def); return err },
+		"read container":    func() error { _, err := w.ReadContainer(ctx, nobody, def); return err },
+		"replace container": func() error { _, err := w.ReplaceContainer(ctx, nobody, def); return err },
+		"delete container":  func() error { _, err := w.DeleteContainer(ctx, nobody, def); return err },
+		"list containers":   func() error { _, err := w.ListContainers(ctx, nobody, q); return err },
+		"query containers":  func() error { _, err := w.QueryContainers(ctx, nobody, q); return err },
+		"list offers":       func() error { _, err := w.ListOffers(ctx, nobody, q); return err },
+		"query offers":      func() error { _, err := w.QueryOffers(ctx, nobody, q); return err },
+		"read offer":        func() error { _, err := w.ReadOffer(ctx, nobody, def); return err },
+		"replace offer":     func() error { _, err := w.ReplaceOffer(ctx, nobody, def); return err },
+	} {
+		if err := call(); status.CodeOf(err) != status.CodeUnauthorized {
+			t.Errorf("%s: got %v, want 401", name, err)
+		}
+	}
+}
+
+// PartitionStats counts documents and calls of each partition.
+func TestPartitionStats(t *testing.T) {
+	t.Parallel()
+	w, link := tenants(t, 8)
+	stats, err := w.PartitionStats(context.Background(), caller, link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(stats) != 8 {
+		t.Fatalf("%d partitions, want 8", len(stats))
+	}
+	var documents, writes int64
+	var lsn resource.LSN
+	for _, s := range stats {
+		documents, writes, lsn = documents+s.Documents, writes+s.Writes, lsn+s.LSN
+	}
+	if documents != 120 || writes != 120 || lsn != 120 {
+		t.Errorf("%d documents, %d writes, LSNs of %d, want 120 of each", documents, writes, lsn)
+	}
+}

@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// partitionsMax bounds the explicit number of partitions of a fresh container.
+// It is several times what the highest throughput asks for.
+const partitionsMax = 1000
+
+// CreateContainer makes a container with its physical partitions: as many as
+// req.Partitions says, or else as its throughput asks for. Without a throughput
+// it shares its database's, and gets the least there is when that has none.
+func (e *Engine) CreateContainer(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+	return e.define(caller, auth.Create, req.Link, func(out *Resource) error {
+		view := e.catalog.View()
+		database, err := ownerDatabase(view, req.Link, out)
+		if err != nil {
+			return err
+		}
+		container, err := resource.ParseContainer(req.Body)
+		if err != nil {
+			return err
+		}
+		if _, taken := view.Container(database.ID, container.ID); taken {
+			return status.Conflict()
+		}
+		if err := e.roomForOne(view); err != nil {
+			return err
+		}
+		own, sizing, err := e.throughputFor(view, database, req.Throughput)
+		if err != nil {
+			return err
+		}
+		count := e.limits.PartitionsFor(sizing)
+		if req.Partitions != 0 {
+			count = req.Partitions
+		}
+		if count < 1 || count > partitionsMax {
+			return status.BadRequest("A container can start with 1 to %d physical partitions, not %d.", partitionsMax, count)
+		}
+		container.RID = e.catalog.ReserveContainer(database.RID)
+		return e.build(ctx, catalog.CreateContainer{
+			Container:  container,
+			Partitions: e.tile(container.PartitionKey, count),
+			Throughput: own,
+		}, out)
+	})
+}
+
+// build makes the directories, then the commit that names them.
+func (e *Engine) build(ctx context.Context, change catalog.CreateContainer, out *Resource) error {
+	if err := e.node.CreatePartitions(ctx, change.Container, change.Partitions); err != nil {
+		return err
+	}
+	view, err := e.catalog.Commit(ctx, change)
+	if status.CodeOf(err) == status.CodeUnavailable {
+		// The catalog may name them when it is opened again.
+		return err
+	}
+	if err != nil {
+		e.node.DiscardPartitions(change.Container.RID, change.Partitions)
+		return err
+	}
+	c, ok := view.ContainerByRID(change.Container.RID)
+	if !ok {
+		return status.NotFound() // unreachable: view is the one this commit made
+	}
+	e.logger.Info("container created", "container", c.RID, "partitions", c.Ranges.Len())
+	out.container(c)
+	return nil
+}
+
+// tile returns the partitions of a fresh container.
+func (e *Engine) tile(d partitionkey.Definition, count int) []resource.Partition {
+	created := resource.Timestamp(e.now().Unix())
+	partitions := make([]resource.Partition, 0, count)
+	for i, r := range d.Divide(count) {
+		partitions = append(partitions, resource.Partition{
+			ID:         resource.PartitionID(i),
+			Range:      r,
+			Group:      1,
+			Generation: 1,
+			Ordinal:    uint32(i),
+			CreatedAt:  created,
+		})
+	}
+	return partitions
+}
+
+// throughputFor returns the offer of a new container, nil when it shares its
+// database's, and the throughput that sizes it.
+func (e *Engine) throughputFor(view *catalog.View, database resource.Database, asked ThroughputRequest) (own *resource.Throughput, sizing resource.Throughput, err error) {
+	if shared, ok := view.Throughput(database.RID); ok && asked == (ThroughputRequest{}) {
+		sharing := sharers(view, database.RID)
+		if len(sharing) >= e.limits.SharedContainers {
+			return nil, sizing, status.BadRequest("The throughput of database '%s' is shared by %d containers already, which is the most. Create the container with throughput of its own.", database.ID, len(sharing))
+		}
+		return nil, shared, nil
+	}
+	t, err := resource.NewThroughput(asked.Manual, asked.AutoscaleMax)
+	return &t, t, err
+}
+
+// sharers returns the containers of a database that have no offer of their own.
+func sharers(view *catalog.View, database resource.RID) []*catalog.Container {
+	var sharing []*catalog.Container
+	for _, c := range view.Containers(database) {
+		if _, own := view.Throughput(c.RID); !own {
+			sharing = append(sharing, c)
+		}
+	}
+	return sharing
+}
+
+// ReadContainer returns a container.
+func (e *Engine) ReadContainer(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+	return e.define(caller, auth.Read, req.Link, func(out *Resource) error {
+		c, err := readContainer(e.catalog.View(), req.Link, out)
+		if err != nil {
+			return err
+		}
+		out.container(c)
+		if err := unmodified(req.IfNoneMatch, c.ETag); err != nil {
+			out.Body = nil
+			return err
+		}
+		if req.Usage {
+			out.Usage = new(Usage)
+			err = e.eachStats(ctx, c, func(s PartitionStats) { out.Usage.add(s) })
+		}
+		out.IndexProgress = e.node.IndexProgress(c)
+		return err
+	})
+}
+
+// add counts a partition in.
+func (u *Usage) add(s PartitionStats) {
+	u.Documents += s.Documents
+	u.DocumentBytes += s.DocumentBytes
+	u.IndexBytes += s.IndexBytes
+}
+
+// ReplaceContainer changes what may change of a container: its indexing policy
+// and the settings that Decan only keeps. Documents are indexed anew in the
+// background; Resource.IndexProgress of a read says how far that is.
+func (e *Engine) ReplaceContainer(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+	return e.define(caller, auth.Replace, req.Link, func(out *Resource) error {
+		for attempt := 0; ; attempt++ {
+			c, err := readContainer(e.catalog.View(), req.Link, out)
+			if err != nil {
+				return err
+			}
+			if err := matches(req.IfMatch, c.ETag); err != nil {
+				return err
+			}
+			changed, err := c.Container.Replace(req.Body)
+			if err != nil {
+				return err
+			}
+			view, err := e.catalog.Commit(ctx, catalog.ReplaceContainer{Container: changed, Expect: c.ETag})
+			if status.CodeOf(err) == status.CodePreconditionFailed && req.IfMatch == "" && attempt < attemptsMax {
+				continue // another replace was quicker, and this request does not mind
+			}
+			if err != nil {
+				return err
+			}
+			fresh, ok := view.ContainerByRID(c.RID)
+			if !ok {
+				return status.NotFound() // unreachable: view is the one this commit made
+			}
+			e.node.Reindex(fresh)
+			out.container(fresh)
+			out.IndexProgress = e.node.IndexProgress(fresh)
+			return nil
+		}
+	})
+}
+
+// DeleteContainer removes a container with its documents and its offer.
+func (e *Engine) DeleteContainer(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+	return e.define(caller, auth.Delete, req.Link, func(out *Resource) error {
+		c, err := readContainer(e.catalog.View(), req.Link, out)
+		if err != nil {
+			return err
+		}
+		out.RID = c.RID
+		if _, err := e.catalog.Commit(ctx, catalog.DeleteContainer{RID: c.RID, Expect: req.IfMatch}); err != nil {
+			return err
+		}
+		e.node.DropContainer(c.RID)
+		e.logger.Info("container deleted", "container", c.RID)
+		return nil
+	})
+}
+
+// ListContainers returns a page of a database's containers.
+func (e *Engine) ListContainers(ctx context.Context, caller auth.Caller, req QueryRequest) (Feed, error) {
+	req.Text, req.Params = listText, nil
+	return e.QueryContainers(ctx, caller, req)
+}
+
+// QueryContainers runs a query over a database's containers.
+func (e *Engine) QueryContainers(ctx context.Context, caller auth.Caller, req QueryRequest) (Feed, error) {
+	return e.definitions(ctx, caller, req, func(view *catalog.View, out *Feed) ([]definition, error) {
+		database, ok := locateDatabase(view, req.Link)
+		if !ok {
+			return nil, status.OwnerNotFound()
+		}
+		out.OwnerLink, out.OwnerRID, out.ParentRID = "dbs/"+database.ID, database.RID, database.RID
+		var all []definition
+		for _, c := range view.Containers(database.RID) {
+			all = append(all, definition{rid: c.RID, content: c.Container.Value()})
+		}
+		return all, nil
+	})
+}
+
+// readContainer finds a container: 404/1003 without its database, 404 alone.
+func readContainer(view *catalog.View, link Link, out *Resource) (*catalog.Container, error) {
+	if _, err := ownerDatabase(view, link, out); err != nil {
+		return nil, err
+	}
+	c, ok := locateContainer(view, link)
+	if !ok {
+		return nil, status.NotFound()
+	}
+	return c, nil
+}
+
+// ownerDatabase finds the database above a container and notes it.
+func ownerDatabase(view *catalog.View, link Link, out *Resource) (resource.Database, error) {
+	d, ok := locateDatabase(view, link)
+	if !ok {
+		return d, status.OwnerNotFound()
+	}
+	out.OwnerLink, out.OwnerRID = "dbs/"+d.ID, d.RID
+	return d, nil
+}
+
+// container fills the answer in.
+func (r *Resource) container(c *catalog.Container) {
+	r.Body, r.RID, r.ETag, r.IndexProgress = c.Container.Value().Append(nil), c.RID, c.ETag, 100
+}

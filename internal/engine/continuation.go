@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"hash/crc32"
+	"hash/fnv"
+
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// continuation is one position in the rows of a query: what has been served,
+// in terms that survive restarts, splits and merges. It names no partition. The
+// same layout is in docs/formats/continuation-token.md.
+//
+// Layout, before base64 in its URL form without padding:
+//
+//	1  version, 1
+//	4  CRC-32C of all that follows, big-endian
+//	8  fingerprint of the query and container, big-endian
+//	1  flags: 1 a position follows, 2 the position has an order key
+//	   Range.Min and Range.Max, each as length (uvarint) and bytes
+//	   number of the position (uvarint), order key as length (uvarint) and bytes
+//	   skipped and taken (uvarint)
+//
+// The checksum finds damage, not malice: a client that makes tokens up can read
+// only what it may query anyway.
+type continuation struct {
+	Query    uint64             // fingerprint
+	Range    partitionkey.Range // where the position stands; everything below is done
+	Started  bool               // false: Range has yet to be begun
+	Position query.Position
+	Skipped  int64 // rows that OFFSET has taken
+	Taken    int64 // rows that LIMIT or TOP counts
+}
+
+const (
+	continuationVersion = 1
+
+	// continuationBytesMax is more than any token of ours: two bounds of three
+	// levels or of version 1, and an order key.
+	continuationBytesMax = 740
+
+	flagStarted = 1
+	flagKey     = 2
+)
+
+var crcTable = crc32.MakeTable(crc32.Castagnoli)
+
+// String returns the token: ASCII, below 1 KB.
+func (c continuation) String() string {
+	b := make([]byte, 5, 128)
+	b[0] = continuationVersion
+	b = binary.BigEndian.AppendUint64(b, c.Query)
+	var flags byte
+	if c.Started {
+		flags |= flagStarted
+	}
+	if c.Position.Key != nil {
+		flags |= flagKey
+	}
+	b = append(b, flags)
+	b = appendBytes(b, string(c.Range.Min))
+	b = appendBytes(b, string(c.Range.Max))
+	b = binary.AppendUvarint(b, c.Position.Number)
+	b = appendBytes(b, string(c.Position.Key))
+	b = binary.AppendUvarint(b, uint64(c.Skipped))
+	b = binary.AppendUvarint(b, uint64(c.Taken))
+	binary.BigEndian.PutUint32(b[1:], crc32.Checksum(b[5:], crcTable))
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func appendBytes(dst []byte, s string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(s)))
+	return append(dst, s...)
+}
+
+// parseContinuation reads a token that String made for the same query. Anything
+// else is 400.
+func parseContinuation(token string, fingerprint uint64) (continuation, error) {
+	c, ok := decodeContinuation(token)
+	if !ok || c.Query != fingerprint {
+		return continuation{}, invalidContinuation()
+	}
+	return c, nil
+}
+
+func invalidContinuation() error {
+	return status.BadRequest("Invalid Continuation Token. It was not issued for this query, or has been changed.")
+}
+
+func decodeContinuation(token string) (c continuation, ok bool) {
+	if len(token) > base64.RawURLEncoding.EncodedLen(continuationBytesMax) {
+		return c, false
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(b) < 14 || b[0] != continuationVersion ||
+		binary.BigEndian.Uint32(b[1:]) != crc32.Checksum(b[5:], crcTable) {
+		return c, false
+	}
+	c.Query = binary.BigEndian.Uint64(b[5:])
+	flags := b[13]
+	r := reader{rest: b[14:]}
+	c.Started = flags&flagStarted != 0
+	c.Range.Min = partitionkey.EPK(r.bytes())
+	c.Range.Max = partitionkey.EPK(r.bytes())
+	c.Position.Number = r.uvarint()
+	key := r.bytes()
+	if flags&flagKey != 0 {
+		c.Position.Key = append([]byte{}, key...)
+	}
+	c.Skipped = int64(r.uvarint())
+	c.Taken = int64(r.uvarint())
+	ok = !r.failed && len(r.rest) == 0 && c.Skipped >= 0 && c.Taken >= 0 &&
+		!c.Range.Empty() && c.Range.Max.Compare(partitionkey.MaxEPK) <= 0
+	// One position has one token: no unknown flags, no lengths written long.
+	return c, ok && c.String() == token
+}
+
+// reader takes fields off a token.
+type reader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.failed, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *reader) bytes() []byte {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) {
+		r.failed, r.rest = true, nil
+		return nil
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+// fingerprint tells queries and their containers apart.
+//
+// A client that merges an ordered query by itself puts its resume filter into
+// the text, and sends the token that it got for the text before. So the filter
+// and the parameters of an ordered query do not count.
+func fingerprint(parent resource.RID, plan *query.Plan, req *QueryRequest) uint64 {
+	text, params := req.Text, req.Params
+	if plan.Ordered() {
+		if q, err := query.Parse(plan.Text()); err == nil {
+			q.Where = nil
+			text, params = q.String(), nil
+		}
+	}
+	return hashQuery(parent, text, params)
+}
+
+func hashQuery(parent resource.RID, text string, params []query.Param) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(parent))
+	h.Write([]byte{0})
+	h.Write([]byte(text))
+	var b []byte
+	for _, p := range params {
+		b = append(append(b[:0], 0), p.Name...)
+		b = p.Value.Append(append(b, 0))
+		h.Write(b)
+	}
+	return h.Sum64()
+}

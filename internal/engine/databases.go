@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/throughput"
+)
+
+// CreateDatabase makes an empty database. With a throughput, containers that
+// have none of their own share it.
+func (e *Engine) CreateDatabase(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+	return e.define(caller, auth.Create, Link{}, func(out *Resource) error {
+		database, err := resource.ParseDatabase(req.Body)
+		if err != nil {
+			return err
+		}
+		change := catalog.CreateDatabase{Database: database}
+		if req.Throughput != (ThroughputRequest{}) {
+			t, err := resource.NewThroughput(req.Throughput.Manual, req.Throughput.AutoscaleMax)
+			if err != nil {
+				return err
+			}
+			change.Throughput = &t
+		}
+		if err := e.roomForOne(e.catalog.View()); err != nil {
+			return err
+		}
+		view, err := e.catalog.Commit(ctx, change)
+		if err != nil {
+			return err
+		}
+		created, ok := view.Database(database.ID)
+		if !ok {
+			return status.NotFound() // unreachable: view is the one this commit made
+		}
+		out.database(created)
+		return nil
+	})
+}
+
+// roomForOne refuses what would exceed the account's number of databases and
+// containers, where that is bounded. Requests at the same moment may exceed it
+// by their number.
+func (e *Engine) roomForOne(view *catalog.View) error {
+	if e.limits.Databases == 0 {
+		return nil
+	}
+	if n := len(view.Databases()) + view.ContainerCount(); n >= e.limits.Databases {
+		return status.Forbidden(status.SubAccountLimit, "The account has %d databases and containers, which is the most. Delete one, or raise the limit.", n)
+	}
+	return nil
+}
+
+// ReadDatabase returns a database.
+func (e *Engine) ReadDatabase(_ context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+	return e.define(caller, auth.Read, req.Link, func(out *Resource) error {
+		d, ok := locateDatabase(e.catalog.View(), req.Link)
+		if !ok {
+			return status.NotFound()
+		}
+		out.database(d)
+		if err := unmodified(req.IfNoneMatch, d.ETag); err != nil {
+			out.Body = nil
+			return err
+		}
+		return nil
+	})
+}
+
+// DeleteDatabase removes a database with everything in it.
+func (e *Engine) DeleteDatabase(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+	return e.define(caller, auth.Delete, req.Link, func(out *Resource) error {
+		d, ok := locateDatabase(e.catalog.View(), req.Link)
+		if !ok {
+			return status.NotFound()
+		}
+		out.RID = d.RID
+		if _, err := e.catalog.Commit(ctx, catalog.DeleteDatabase{RID: d.RID, Expect: req.IfMatch}); err != nil {
+			return err
+		}
+		e.node.DropDatabase(d.RID)
+		e.logger.Info("database deleted", "database", d.RID)
+		return nil
+	})
+}
+
+// ListDatabases returns a page of the account's databases.
+func (e *Engine) ListDatabases(ctx context.Context, caller auth.Caller, req QueryRequest) (Feed, error) {
+	req.Text, req.Params = listText, nil
+	return e.QueryDatabases(ctx, caller, req)
+}
+
+// QueryDatabases runs a query over the account's databases.
+func (e *Engine) QueryDatabases(ctx context.Context, caller auth.Caller, req QueryRequest) (Feed, error) {
+	return e.definitions(ctx, caller, req, func(view *catalog.View, _ *Feed) ([]definition, error) {
+		var all []definition
+		for _, d := range view.Databases() {
+			all = append(all, definition{rid: d.RID, content: d.Value()})
+		}
+		return all, nil
+	})
+}
+
+// database fills the answer in.
+func (r *Resource) database(d resource.Database) {
+	r.Body, r.RID, r.ETag = d.Value().Append(nil), d.RID, d.ETag
+}
+
+// define carries out an operation on one definition: permission, charge, and
+// nothing but statuses on the way out.
+func (e *Engine) define(caller auth.Caller, action auth.Action, link Link, operation func(out *Resource) error) (Resource, error) {
+	var meter throughput.Meter
+	var out Resource
+	err := caller.Allow(action, link.String())
+	if err == nil {
+		err = operation(&out)
+		meter.Add(metadataCharge(action))
+	}
+	out.Charge = meter.Charge()
+	return out, fail(err)
+}
+
+func metadataCharge(action auth.Action) float64 {
+	if action == auth.Read {
+		return throughput.MetadataRead
+	}
+	return throughput.MetadataWrite
+}
+
+// matches says whether the condition of a write on a definition holds.
+func matches(ifMatch, have resource.ETag) error {
+	if ifMatch != "" && ifMatch != "*" && ifMatch != have {
+		return status.PreconditionFailed()
+	}
+	return nil
+}
+
+// unmodified is the error that says that the reader has the current version.
+func unmodified(ifNoneMatch, have resource.ETag) error {
+	if ifNoneMatch != "" && (ifNoneMatch == "*" || ifNoneMatch == have) {
+		return status.New(status.CodeNotModified, 0, "The version asked about is the current one.")
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+	"iter"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/throughput"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// listText is the query that a list of anything is.
+const listText = "SELECT * FROM c"
+
+// definition is a database, container or offer as a query sees it.
+type definition struct {
+	rid     resource.RID
+	content value.Value
+}
+
+// definitionSource feeds definitions of one kind and parent to a plan, in the
+// order of their creation, as their RIDs have it.
+type definitionSource []definition
+
+// Candidates yields those numbered above after. There is no index to narrow
+// them by access.
+func (s definitionSource) Candidates(ctx context.Context, _ index.Expr, after uint64) iter.Seq2[query.Candidate, error] {
+	return func(yield func(query.Candidate, error) bool) {
+		var body []byte
+		for _, d := range s {
+			number := d.number()
+			if number <= after {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				yield(query.Candidate{}, err)
+				return
+			}
+			body = d.content.Append(body[:0])
+			if !yield(query.Candidate{Number: number, Body: body}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// number is the RID's bytes as a number: it rises with creation among the
+// definitions of one parent, so a continuation survives what happens between
+// pages.
+func (d definition) number() uint64 {
+	var n uint64
+	for i := range len(d.rid) {
+		n = n<<8 | uint64(d.rid[i])
+	}
+	return n
+}
+
+// definitions runs req's query over the definitions that list returns. list
+// fills in the owner.
+func (e *Engine) definitions(ctx context.Context, caller auth.Caller, req QueryRequest, list func(*catalog.View, *Feed) ([]definition, error)) (Feed, error) {
+	var meter throughput.Meter
+	var out Feed
+	err := caller.Allow(auth.Query, req.Link.String())
+	if err == nil {
+		err = e.definitionPage(ctx, &req, list, &out)
+		meter.Add(throughput.MetadataQuery)
+	}
+	out.Charge = meter.Charge()
+	return out, fail(err)
+}
+
+func (e *Engine) definitionPage(ctx context.Context, req *QueryRequest, list func(*catalog.View, *Feed) ([]definition, error), out *Feed) error {
+	all, err := list(e.catalog.View(), out)
+	if err != nil {
+		return err
+	}
+	// Definitions have no index, and every path of them can be ordered by.
+	plan, err := e.compile(req.Text, req.Params, nil)
+	if err != nil {
+		return err
+	}
+	at, err := e.resume(req, out.ParentRID, plan)
+	if err != nil {
+		return err
+	}
+	run := func(ctx context.Context, b query.Budget) (query.Page, error) {
+		return plan.Run(ctx, definitionSource(all), b)
+	}
+	return e.serve(ctx, req, plan, []stream{{run: run, clip: partitionkey.Full()}}, at, out)
+}

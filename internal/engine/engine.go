@@ -1,0 +1,109 @@
+// Package engine is the one entrance for every operation of the database, free
+// of any protocol: documents, queries, and the definitions of databases,
+// containers and throughput.
+//
+// Doors call it: each operation takes a context, an authenticated caller and a
+// request struct, and returns a result struct. The engine owns what lies
+// between a door and a partition: permission, names, key extraction, routing,
+// fan-out and merge, retry on a stale view, consistency, session tokens and
+// continuation tokens. Read [Engine] first, then [DocumentRequest] with
+// [Document], and [QueryRequest] with [Feed].
+//
+// # Invariants
+//
+// I6: each request has exactly one meter, made here and handed down in the
+// request structs. A result is filled in on an error as well: charge, session
+// token, owner and the partitions that were asked. A continuation token holds
+// one position in key order and never a partition id, so it survives splits.
+// Every error is a *status.Error.
+//
+// The package knows no header, no frame and no status line, and writes nothing:
+// partitions do.
+//
+// Page: docs/engine.md
+package engine
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// CrossPartition says what becomes of a query that several partitions have to
+// answer together and that only a merging client or a merging server can.
+type CrossPartition uint8
+
+// The modes. Service is the default.
+const (
+	Service CrossPartition = iota // refuse with 400/1004 and the plan, as the hosted gateway does
+	Full                          // merge here
+)
+
+// Config says what an engine works on. Catalog, Node and Account are required.
+type Config struct {
+	Catalog        *catalog.Catalog
+	Node           *cluster.Node
+	Account        resource.Account
+	Limits         resource.Limits
+	Verifier       *auth.Verifier // nil: Verify refuses everybody
+	CrossPartition CrossPartition
+	Now            func() time.Time      // nil: time.Now
+	Logger         *slog.Logger          // nil: discard
+	Registerer     prometheus.Registerer // nil: metrics are counted and shown nowhere
+}
+
+// Engine carries out operations. It is safe for concurrent use and owns no
+// goroutine that outlives a call, so it has no Close; catalog and node belong
+// to the caller.
+type Engine struct {
+	catalog  *catalog.Catalog
+	node     *cluster.Node
+	account  resource.Account
+	limits   resource.Limits
+	verifier *auth.Verifier
+	cross    CrossPartition
+	now      func() time.Time
+	logger   *slog.Logger
+	metrics  *metrics
+	indexes  indexes
+}
+
+// New returns an engine over the catalog and node of cfg.
+func New(cfg Config) *Engine {
+	e := &Engine{
+		catalog:  cfg.Catalog,
+		node:     cfg.Node,
+		account:  cfg.Account,
+		limits:   cfg.Limits,
+		verifier: cfg.Verifier,
+		cross:    cfg.CrossPartition,
+		now:      cfg.Now,
+		logger:   cfg.Logger,
+		metrics:  newMetrics(cfg.Registerer),
+		indexes:  indexes{byRID: map[resource.RID]compiledIndex{}},
+	}
+	if e.now == nil {
+		e.now = time.Now
+	}
+	if e.logger == nil {
+		e.logger = slog.New(slog.DiscardHandler)
+	}
+	return e
+}
+
+// Account returns what the account document tells clients.
+func (e *Engine) Account() resource.Account { return e.account }
+
+// Verify turns credentials into a caller, as auth.Verifier does.
+func (e *Engine) Verify(c auth.Credentials) (auth.Caller, error) {
+	if e.verifier == nil {
+		return auth.Caller{}, status.Unauthorized(status.SubAuthorizationMissing, "The server has no account key, so nobody can be authenticated.")
+	}
+	return e.verifier.Verify(c, e.now())
+}

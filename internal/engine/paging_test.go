@@ -1,0 +1,322 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/status"
+)
+
+// items is a container of n partitions with count documents whose properties
+// repeat, so that orders have ties.
+func items(t testing.TB, partitions, count int) (*world, engine.Link) {
+	t.Helper()
+	w := newWorld(t, nil)
+	link := w.container(t, partitions, "/t", "/u")
+	random := rand.New(rand.NewPCG(1, uint64(partitions)))
+	for i := range count {
+		n := fmt.Sprintf(`,"n":%d`, random.IntN(20))
+		if i%17 == 0 {
+			n = "" // undefined sorts first
+		}
+		w.create(t, link, fmt.Sprintf(`{"id":"%03d","t":"t%d","u":%d%s}`, i, random.IntN(5), random.IntN(9), n))
+	}
+	return w, link
+}
+
+// Paged at any size, a query returns what it returns in one page: without ORDER
+// BY partition after partition, in full execution also ordered and cut.
+func TestPagingEqualsUnpaged(t *testing.T) {
+	t.Parallel()
+	for _, partitions := range []int{1, 8, 64} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
+			t.Parallel()
+			w, link := items(t, partitions, 150)
+			for _, text := range []string{
+				"", // the list of documents
+				"SELECT c.id, c.n FROM c",
+				"SELECT VALUE c.id FROM c WHERE c.n > 10",
+				`SELECT VALUE c.id FROM c WHERE c.t IN ("t1", "t3")`,
+				`SELECT VALUE c.id FROM c WHERE c.t = "t2" AND c.u IN (1, 2, 7)`,
+				"SELECT VALUE c.id FROM c ORDER BY c.n",
+				"SELECT VALUE c.id FROM c ORDER BY c.n DESC",
+				`SELECT VALUE c.id FROM c WHERE c.t = "t2" ORDER BY c.id DESC`,
+				"SELECT TOP 13 c.id FROM c",
+				"SELECT TOP 29 VALUE c.id FROM c ORDER BY c.n DESC",
+				"SELECT VALUE c.id FROM c OFFSET 20 LIMIT 31",
+				"SELECT VALUE c.id FROM c ORDER BY c.n OFFSET 7 LIMIT 40",
+				"SELECT VALUE c.id FROM c ORDER BY c.n OFFSET 140 LIMIT 40",
+			} {
+				req := engine.QueryRequest{Link: link, Text: text, Cross: true, Full: true}
+				want, _ := w.all(t, req)
+				if len(want) == 0 {
+					t.Errorf("%s: no rows", text)
+				}
+				for _, size := range []int{1, 7, 1000} {
+					req.MaxItems = size
+					if got, _ := w.all(t, req); !slices.Equal(got, want) {
+						t.Errorf("%s in pages of %d: %d rows, want %d\n%v\n%v", text, size, len(got), len(want), got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Full execution gives what sorting all documents gives, whatever the number of
+// partitions; ties come in the order of document numbers, which differ between
+// containers, so the keys are compared.
+func TestFullExecutionSorts(t *testing.T) {
+	t.Parallel()
+	type doc struct {
+		id string
+		n  int
+	}
+	w, link := items(t, 8, 150)
+	rows, _ := w.all(t, engine.QueryRequest{Link: link, Text: "SELECT c.id, c.n FROM c", Cross: true})
+	var docs []doc
+	for _, row := range rows {
+		v := parse(t, row)
+		n := -1
+		if v.Get("n").IsDefined() {
+			n = int(v.Get("n").Float())
+		}
+		docs = append(docs, doc{v.Get("id").Text(), n})
+	}
+	if len(docs) != 150 {
+		t.Fatalf("%d documents, want 150", len(docs))
+	}
+	keys := func(query string) string {
+		got, _ := w.all(t, engine.QueryRequest{Link: link, Text: query, Full: true, MaxItems: 11})
+		var b strings.Builder
+		for _, row := range got {
+			if n := parse(t, row).Get("n"); n.IsDefined() {
+				fmt.Fprintf(&b, "%v ", n.Float())
+			} else {
+				b.WriteString("-1 ")
+			}
+		}
+		return b.String()
+	}
+	want := func(docs []doc) string {
+		var b strings.Builder
+		for _, d := range docs {
+			fmt.Fprintf(&b, "%d ", d.n)
+		}
+		return b.String()
+	}
+	sort.SliceStable(docs, func(i, j int) bool { return docs[i].n < docs[j].n })
+	if got := keys("SELECT c.n FROM c ORDER BY c.n"); got != want(docs) {
+		t.Errorf("ascending:\n%s\nwant\n%s", got, want(docs))
+	}
+	if got := keys("SELECT TOP 40 c.n FROM c ORDER BY c.n"); got != want(docs[:40]) {
+		t.Errorf("TOP:\n%s\nwant\n%s", got, want(docs[:40]))
+	}
+	slices.Reverse(docs)
+	if got := keys("SELECT c.n FROM c ORDER BY c.n DESC OFFSET 25 LIMIT 50"); got != want(docs[25:75]) {
+		t.Errorf("descending:\n%s\nwant\n%s", got, want(docs[25:75]))
+	}
+}
+
+// A page ends at its size in bytes, and its one too large row is returned alone.
+func TestPageBytes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *engine.Config) { c.Limits.ResponseBytes = 10_000 })
+	link := w.container(t, 2, "/pk")
+	for i := range 20 {
+		w.create(t, link, fmt.Sprintf(`{"id":"%d","pk":%d,"pad":%q}`, i, i, strings.Repeat("x", 1500+i*600)))
+	}
+	seen := 0
+	req := engine.QueryRequest{Link: link, Text: "SELECT * FROM c", Cross: true}
+	for {
+		page, err := w.Query(context.Background(), caller, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes := 0
+		for _, row := range page.Rows {
+			bytes += len(row)
+		}
+		if bytes > 10_000 && len(page.Rows) > 1 {
+			t.Errorf("a page of %d rows and %d bytes", len(page.Rows), bytes)
+		}
+		if seen += len(page.Rows); page.Continuation == "" {
+			break
+		}
+		req.Continuation = page.Continuation
+	}
+	if seen != 20 {
+		t.Errorf("%d rows, want 20", seen)
+	}
+}
+
+// A token is good after a restart, for documents written meanwhile, and on the
+// parts of a scope that a client has cut in two, as after a split.
+func TestContinuationSurvives(t *testing.T) {
+	t.Parallel()
+	w, link := items(t, 8, 120)
+	ctx := context.Background()
+	req := engine.QueryRequest{Link: link, Text: "SELECT VALUE c.id FROM c", Cross: true}
+	want, _ := w.all(t, req)
+	req.MaxItems = 40
+	page, err := w.Query(ctx, caller, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]string, 0, len(want))
+	for _, row := range page.Rows {
+		got = append(got, string(row))
+	}
+	w.reopen(t)
+	req.Continuation = page.Continuation
+	rest, _ := w.all(t, req)
+	if !slices.Equal(append(slices.Clone(got), rest...), want) {
+		t.Errorf("after a restart: %d and %d rows, want %d", len(got), len(rest), len(want))
+	}
+
+	// The scope in two halves, each with the token of the whole.
+	c, _ := w.catalog.View().Container("d", "c")
+	whole := c.Ranges.At(0).Range
+	whole.Max = c.Ranges.At(c.Ranges.Len() - 1).Range.Max
+	middle := c.PartitionKey.Middle(whole)
+	low, high := whole, whole
+	low.Max, high.Min = middle, middle
+	req.Clip = &low
+	first, _ := w.all(t, req)
+	req.Clip = &high
+	second, _ := w.all(t, req)
+	if !slices.Equal(append(first, second...), rest) {
+		t.Errorf("in two halves: %d and %d rows, want %d", len(first), len(second), len(rest))
+	}
+}
+
+// Rows that are there during the whole of a paged query come exactly once,
+// whatever else is created and deleted meanwhile.
+func TestPagingWhileWriting(t *testing.T) {
+	t.Parallel()
+	w, link := items(t, 4, 100)
+	ctx := context.Background()
+	for _, text := range []string{"SELECT VALUE c.id FROM c", "SELECT VALUE c.id FROM c ORDER BY c.n DESC"} {
+		req := engine.QueryRequest{Link: link, Text: text, Full: true, MaxItems: 9}
+		seen := map[string]int{}
+		for step := 0; ; step++ {
+			page, err := w.Query(ctx, caller, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range page.Rows {
+				seen[string(row)]++
+			}
+			id := fmt.Sprintf("extra %d", step)
+			w.create(t, link, fmt.Sprintf(`{"id":%q,"t":"t%d","u":1,"n":%d}`, id, step%5, step))
+			if step%2 == 1 {
+				req := engine.DocumentRequest{Link: link, Key: key(t, fmt.Sprintf(`["t%d",1]`, (step-1)%5))}
+				req.Link.Document = fmt.Sprintf("extra %d", step-1)
+				if _, err := w.Delete(ctx, caller, req); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if page.Continuation == "" {
+				break
+			}
+			req.Continuation = page.Continuation
+		}
+		for i := range 100 {
+			if id := fmt.Sprintf(`"%03d"`, i); seen[id] != 1 {
+				t.Errorf("%s: %s came %d times", text, id, seen[id])
+			}
+		}
+		rows, _ := w.all(t, engine.QueryRequest{Link: link, Text: `SELECT c.id, c.t FROM c WHERE STARTSWITH(c.id, "extra")`, Cross: true})
+		for _, row := range rows {
+			v := parse(t, row)
+			del := engine.DocumentRequest{Link: link, Key: key(t, fmt.Sprintf(`[%q,1]`, v.Get("t").Text()))}
+			del.Link.Document = v.Get("id").Text()
+			if _, err := w.Delete(ctx, caller, del); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Queries within the scope that a client names give, together, all rows once:
+// by partition, and by parts of one.
+func TestScopesTile(t *testing.T) {
+	t.Parallel()
+	w, link := items(t, 8, 120)
+	req := engine.QueryRequest{Link: link, Text: "SELECT VALUE c.id FROM c"}
+	cross := req
+	cross.Cross = true
+	want, _ := w.all(t, cross)
+	c, _ := w.catalog.View().Container("d", "c")
+	var byPartition, byHalves []string
+	for i := range c.Ranges.Len() {
+		p := c.Ranges.At(i).Value
+		req.Partition, req.Clip = &p.ID, nil
+		rows, visited := w.all(t, req)
+		if len(visited) != 1 || visited[0] != p.ID {
+			t.Errorf("partition %s: visited %v", p.ID, visited)
+		}
+		byPartition = append(byPartition, rows...)
+		middle := c.PartitionKey.Middle(p.Range)
+		for _, half := range []struct{ low bool }{{true}, {false}} {
+			r := p.Range
+			if half.low {
+				r.Max = middle
+			} else {
+				r.Min = middle
+			}
+			req.Clip = &r
+			rows, _ := w.all(t, req)
+			byHalves = append(byHalves, rows...)
+		}
+	}
+	if !slices.Equal(byPartition, want) {
+		t.Errorf("by partition %d rows, want %d", len(byPartition), len(want))
+	}
+	slices.Sort(byHalves)
+	slices.Sort(want)
+	if !slices.Equal(byHalves, want) {
+		t.Errorf("by halves %d rows, want %d", len(byHalves), len(want))
+	}
+}
+
+// A document is found by the RID that its _self ends in, by the key alone that
+// it has.
+func TestDocumentByRID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	link := w.container(t, 4, "/pk")
+	ctx := context.Background()
+	for i := range 10 {
+		w.create(t, link, fmt.Sprintf(`{"id":"%d","pk":"a"}`, i))
+	}
+	rid := parse(t, string(w.create(t, link, `{"id":"x","pk":"a","n":1}`).Body)).Get("_rid").Text()
+	req := engine.DocumentRequest{Link: link, Key: key(t, `["a"]`)}
+	req.Link.Document = rid
+	doc, err := w.Read(ctx, caller, req)
+	if err != nil || parse(t, string(doc.Body)).Get("id").Text() != "x" {
+		t.Fatalf("read: %s, %v", doc.Body, err)
+	}
+	other := req
+	other.Key = key(t, `["b"]`)
+	if _, err := w.Read(ctx, caller, other); status.CodeOf(err) != status.CodeNotFound {
+		t.Errorf("by another key: %v", err)
+	}
+	replace := req
+	replace.Document = parse(t, `{"id":"x","pk":"a","n":2}`)
+	if _, err := w.Replace(ctx, caller, replace); err != nil {
+		t.Errorf("replace: %v", err)
+	}
+	if _, err := w.Delete(ctx, caller, req); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	if _, err := w.Read(ctx, caller, req); status.CodeOf(err) != status.CodeNotFound {
+		t.Errorf("after the delete: %v", err)
+	}
+}

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/throughput"
+)
+
+// Ranges returns the container's physical partitions in range order, all in one
+// page. Result.ETag is the version of the list; when it equals req.IfNoneMatch
+// the error is status.CodeNotModified.
+func (e *Engine) Ranges(_ context.Context, caller auth.Caller, req ResourceRequest) (Feed, error) {
+	var meter throughput.Meter
+	var out Feed
+	err := e.ranges(caller, req, &out)
+	meter.Add(throughput.MetadataRead)
+	out.Charge = meter.Charge()
+	return out, fail(err)
+}
+
+func (e *Engine) ranges(caller auth.Caller, req ResourceRequest, out *Feed) error {
+	if err := caller.Allow(auth.Read, req.Link.String()); err != nil {
+		return err
+	}
+	c, err := e.owner(req.Link, "", &out.Result)
+	if err != nil {
+		return err
+	}
+	out.ParentRID = c.RID
+	out.ETag = rangesETag(c)
+	if err := unmodified(req.IfNoneMatch, out.ETag); err != nil {
+		return err
+	}
+	n := c.Ranges.Len()
+	for i := range n {
+		p := c.Ranges.At(i).Value
+		// A partition that is not open is not opened for its LSN: that is a
+		// hint, and this list must be had even when one partition is damaged.
+		lsn, _ := e.node.LSN(c, p.ID)
+		out.Rows = append(out.Rows, p.Describe(c.RID, 1/float64(n), lsn).Append(nil))
+	}
+	return nil
+}
+
+// rangesETag differs between containers, so that a client that asks by name
+// notices a new one.
+func rangesETag(c *catalog.Container) resource.ETag {
+	return resource.ETag(`"` + c.RID.String() + "-" + strconv.FormatUint(c.Version, 10) + `"`)
+}
+
+// PartitionStats says how each physical partition of a container is doing, in
+// range order. It opens those that are not open.
+func (e *Engine) PartitionStats(ctx context.Context, caller auth.Caller, link Link) ([]PartitionStats, error) {
+	if err := caller.Allow(auth.Read, link.String()); err != nil {
+		return nil, fail(err)
+	}
+	c, ok := locateContainer(e.catalog.View(), link)
+	if !ok {
+		return nil, status.OwnerNotFound()
+	}
+	all := make([]PartitionStats, 0, c.Ranges.Len())
+	err := e.eachStats(ctx, c, func(s PartitionStats) { all = append(all, s) })
+	return all, fail(err)
+}
+
+// eachStats calls use for each partition of a container.
+func (e *Engine) eachStats(ctx context.Context, c *catalog.Container, use func(PartitionStats)) error {
+	for i := range c.Ranges.Len() {
+		p := c.Ranges.At(i).Value
+		replica, release, err := e.node.Replica(ctx, c, p.ID)
+		if status.CodeOf(err) == status.CodeGone {
+			return status.OwnerNotFound() // dropped while we were at it
+		}
+		if err != nil {
+			return err
+		}
+		s := replica.Stats()
+		release()
+		use(PartitionStats{
+			Partition:     p,
+			Documents:     s.Documents,
+			DocumentBytes: s.Bytes,
+			IndexBytes:    max(0, s.StoreBytes-s.Bytes),
+			LSN:           s.LSN,
+			Reads:         s.Reads,
+			Writes:        s.Writes,
+			Queries:       s.Queries,
+		})
+	}
+	return nil
+}

@@ -1,0 +1,298 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/throughput"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// Query returns a page of a query's rows.
+//
+// A query that looks beyond one physical partition needs req.Cross, unless a
+// key prefix in the request says that it may. One whose rows a client has to
+// merge (ORDER BY, TOP, OFFSET LIMIT) and that nothing fixes to one logical or
+// physical partition is 400/1004 with the plan, unless the engine or the
+// request asks for full execution.
+func (e *Engine) Query(ctx context.Context, caller auth.Caller, req QueryRequest) (Feed, error) {
+	return e.page(ctx, caller, auth.Query, &req)
+}
+
+// List returns a page of a container's documents. Text, Params, Cross and Full
+// of the request do not count.
+func (e *Engine) List(ctx context.Context, caller auth.Caller, req QueryRequest) (Feed, error) {
+	req.Text, req.Params, req.Cross = listText, nil, true
+	return e.page(ctx, caller, auth.List, &req)
+}
+
+func (e *Engine) page(ctx context.Context, caller auth.Caller, action auth.Action, req *QueryRequest) (Feed, error) {
+	q := pageOf{engine: e, req: req}
+	err := q.run(ctx, caller, action)
+	q.out.Charge = throughput.AtLevel(q.meter.Charge(), q.how.level)
+	e.metrics.queries.Inc()
+	if len(q.out.Partitions) > 1 {
+		e.metrics.fanned.Inc()
+	}
+	return q.out, fail(err)
+}
+
+// pageOf is a page of rows on its way.
+type pageOf struct {
+	engine *Engine
+	req    *QueryRequest
+	how    reading
+	meter  throughput.Meter
+	asked  bool // this attempt has asked a partition
+	out    Feed
+}
+
+func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action) error {
+	if err := caller.Allow(action, q.req.Link.String()); err != nil {
+		return err
+	}
+	var err error
+	if q.how, err = q.engine.reading(q.req.Options); err != nil {
+		return err
+	}
+	for attempt := 0; ; attempt++ {
+		c, err := q.engine.owner(q.req.Link, q.req.IntendedRID, &q.out.Result)
+		if err != nil {
+			return err
+		}
+		q.out.ParentRID = c.RID
+		q.asked = false
+		err = q.once(ctx, c)
+		// A partition that the view does not have was not there to ask: waiting
+		// for a newer view helps only those that were asked and have moved since.
+		if err != nil && q.asked && q.engine.moved(ctx, err, attempt, c) {
+			continue // rows of a half page are dropped: the next attempt has them again
+		}
+		return err
+	}
+}
+
+// once makes the page by one version of the container.
+func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
+	ix, err := q.engine.indexOf(c)
+	if err != nil {
+		return err
+	}
+	plan, err := q.engine.compile(q.req.Text, q.req.Params, ix)
+	if err != nil {
+		return err
+	}
+	s, err := scopeOf(c, q.req, plan)
+	if err != nil {
+		return err
+	}
+	if err := q.permit(c, plan, s); err != nil {
+		return err
+	}
+	at, err := q.engine.resume(q.req, c.RID, plan)
+	if err != nil {
+		return err
+	}
+	return q.engine.serve(ctx, q.req, plan, q.streams(c, plan, s, &at), at, &q.out)
+}
+
+// permit decides whether the request may look as far as its scope is.
+func (q *pageOf) permit(c *catalog.Container, plan *query.Plan, s scope) error {
+	if s.pinned {
+		return nil
+	}
+	full := q.req.Full || q.engine.cross == Full
+	if !q.req.Cross && !q.req.Full && !s.prefix {
+		// How many partitions the container has today is no reason to answer: the
+		// same program would fail tomorrow.
+		return status.BadRequest("Cross partition query is required but disabled: the query is not bound to one partition key. Allow it with x-ms-documentdb-query-enablecrosspartition, or give the partition key.")
+	}
+	several := len(tasks(c, s.ranges)) > 1
+	if !plan.Needs().Any() || full || s.prefix && !several {
+		return nil
+	}
+	q.engine.metrics.unserved.Inc()
+	return status.CrossPartition(plan.Describe(c.PartitionKey).JSON(),
+		"The cross partition query can not be directly served by the gateway. The client has to follow the query plan that comes with this error, or ask for full execution with x-decan-cross-partition: full.")
+}
+
+// resume reads the continuation of a request. Without one it is the beginning.
+func (e *Engine) resume(req *QueryRequest, parent resource.RID, plan *query.Plan) (continuation, error) {
+	mark := fingerprint(parent, plan, req)
+	if req.Continuation == "" {
+		return continuation{Query: mark, Range: partitionkey.Full()}, nil
+	}
+	if len(req.Continuation) > e.limits.ContinuationBytes {
+		return continuation{}, invalidContinuation()
+	}
+	return parseContinuation(req.Continuation, mark)
+}
+
+// stream is a part of the rows in the order of the whole, and where its
+// documents lie.
+type stream struct {
+	run  query.Stream
+	clip partitionkey.Range
+}
+
+// streams returns the partitions to ask, from the position on.
+//
+// Without ORDER BY the first stream is the range that the position stands in:
+// one partition, or those that came out of it since, in the order of numbers.
+// What lies behind follows. With ORDER BY the position is one in the order of
+// all, and every partition is asked again.
+func (q *pageOf) streams(c *catalog.Container, plan *query.Plan, s scope, at *continuation) []stream {
+	if plan.Ordered() || q.req.Continuation == "" {
+		return q.each(c, plan, tasks(c, s.ranges))
+	}
+	var list []stream
+	if here := tasks(c, within(s.ranges, at.Range)); len(here) > 0 {
+		list = append(list, q.together(c, plan, here))
+	} else {
+		// The rest of a scope that was cut into smaller ones, beside the position.
+		at.Started, at.Position = false, query.Position{}
+	}
+	behind := partitionkey.Range{Min: at.Range.Max, Max: partitionkey.MaxEPK}
+	return append(list, q.each(c, plan, tasks(c, within(s.ranges, behind)))...)
+}
+
+func (q *pageOf) each(c *catalog.Container, plan *query.Plan, list []task) []stream {
+	streams := make([]stream, len(list))
+	for i, t := range list {
+		streams[i] = stream{run: q.ask(c, plan, t), clip: t.clip}
+	}
+	return streams
+}
+
+func (q *pageOf) together(c *catalog.Container, plan *query.Plan, list []task) stream {
+	runs := make([]query.Stream, len(list))
+	for i, t := range list {
+		runs[i] = q.ask(c, plan, t)
+	}
+	clip := partitionkey.Range{Min: list[0].clip.Min, Max: list[len(list)-1].clip.Max}
+	return stream{run: query.Together(runs...), clip: clip}
+}
+
+// ask returns the stream of one partition.
+func (q *pageOf) ask(c *catalog.Container, plan *query.Plan, t task) query.Stream {
+	return func(ctx context.Context, b query.Budget) (query.Page, error) {
+		replica, release, err := q.engine.node.Replica(ctx, c, t.partition.ID)
+		if err != nil {
+			return query.Page{}, err
+		}
+		defer release()
+		q.asked = true
+		q.engine.visit(&q.out.Result, t.partition.ID)
+		page, lsn, err := replica.Query(ctx, partition.Query{
+			Plan:       plan,
+			Generation: t.partition.Generation,
+			Range:      t.asked,
+			Budget:     b,
+			Session:    q.how.behind(t.partition),
+			Meter:      &q.meter,
+		})
+		q.out.reached(t.partition.ID, lsn)
+		return page, err
+	}
+}
+
+// serve fills a page with the merged rows of streams, from a position on.
+func (e *Engine) serve(ctx context.Context, req *QueryRequest, plan *query.Plan, streams []stream, at continuation, out *Feed) error {
+	runs := make([]query.Stream, len(streams))
+	for i, s := range streams {
+		runs[i] = s.run
+	}
+	from := query.Progress{Position: at.Position, Started: at.Started, Skip: at.Skipped, Taken: at.Taken}
+	page, reached, err := plan.Merge(runs, from).Page(ctx, e.budget(req))
+	if err != nil {
+		return err
+	}
+	out.Rows = make([][]byte, len(page.Rows))
+	for i, row := range page.Rows {
+		out.Rows[i] = row.JSON
+	}
+	out.Stats = page.Stats
+	if reached.Done {
+		return nil
+	}
+	next := continuation{
+		Query:    at.Query,
+		Range:    partitionkey.Full(),
+		Started:  reached.Started,
+		Position: reached.Position,
+		Skipped:  reached.Skip,
+		Taken:    reached.Taken,
+	}
+	if !plan.Ordered() {
+		next.Range = streams[reached.Stream].clip
+	}
+	out.Continuation = next.String()
+	return nil
+}
+
+// budget is how large a page may get. The clock is that of the machine: it
+// bounds work, and stamps nothing.
+func (e *Engine) budget(req *QueryRequest) query.Budget {
+	items := req.MaxItems
+	if items <= 0 {
+		items = e.limits.PageItems
+	}
+	return query.Budget{MaxItems: items, MaxBytes: e.limits.ResponseBytes, Deadline: time.Now().Add(e.limits.PageTime)}
+}
+
+// compile makes a plan.
+func (e *Engine) compile(text string, params []query.Param, ix *index.Index) (*query.Plan, error) {
+	return query.Compile(text, params, ix, query.Options{Limits: e.limits, Now: e.now()})
+}
+
+// QueryPlan says how a client has to run a query: 400 when that needs a feature
+// that is not among req.Features.
+func (e *Engine) QueryPlan(_ context.Context, caller auth.Caller, req PlanRequest) (Plan, error) {
+	var meter throughput.Meter
+	var out Plan
+	err := e.plan(caller, &req, &out)
+	meter.Add(throughput.MetadataRead)
+	out.Charge = meter.Charge()
+	return out, fail(err)
+}
+
+func (e *Engine) plan(caller auth.Caller, req *PlanRequest, out *Plan) error {
+	if err := caller.Allow(auth.Query, req.Link.String()); err != nil {
+		return err
+	}
+	if _, err := e.reading(req.Options); err != nil {
+		return err
+	}
+	c, err := e.owner(req.Link, req.IntendedRID, &out.Result)
+	if err != nil {
+		return err
+	}
+	ix, err := e.indexOf(c)
+	if err != nil {
+		return err
+	}
+	plan, err := e.compile(req.Text, req.Params, ix)
+	if err != nil {
+		return err
+	}
+	if missing := plan.Needs().Missing(req.Features); len(missing) > 0 {
+		return missingFeatures(missing)
+	}
+	body := plan.Describe(c.PartitionKey)
+	if req.Key != nil {
+		_, base, err := named(c, &QueryRequest{Key: req.Key})
+		if err != nil {
+			return err
+		}
+		body = narrowed(body, base, c.PartitionKey)
+	}
+	out.Body = body.Append(nil)
+	return nil
+}

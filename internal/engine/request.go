@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// Link names a resource. Each segment is a name or the text of a RID: names are
+// tried first. Unused segments are empty.
+type Link struct {
+	Database  string
+	Container string
+	Document  string
+}
+
+// String returns the path of the link, such as dbs/d/colls/c/docs/x; empty for
+// the zero value, which is the account.
+func (l Link) String() string {
+	switch {
+	case l.Database == "":
+		return ""
+	case l.Container == "":
+		return "dbs/" + l.Database
+	case l.Document == "":
+		return "dbs/" + l.Database + "/colls/" + l.Container
+	}
+	return "dbs/" + l.Database + "/colls/" + l.Container + "/docs/" + l.Document
+}
+
+// Result is what every operation returns beside its body. It is filled in as
+// far as known when the operation fails, too.
+type Result struct {
+	Charge     float64                // request units, rounded to two decimals
+	Session    string                 // session token such as 0:-1#12, empty when no partition took part
+	Partitions []resource.PartitionID // physical partitions that were asked, in the order of asking
+	LSN        resource.LSN           // that the answer reflects; of the last partition asked
+	ETag       resource.ETag          // of the one resource or range list in the answer
+
+	OwnerLink string       // by names: dbs/x/colls/y for documents, dbs/x for containers
+	OwnerRID  resource.RID // of the same; empty for databases and offers
+}
+
+// Options are what every request on documents may carry.
+type Options struct {
+	Session     string // session token as received, possibly a list; empty: none
+	Consistency string // level asked for; empty: the account's
+	IntendedRID string // container RID that the client remembers; empty: none
+}
+
+// DocumentRequest asks for one document. Create and Upsert use Link's container
+// and Document; Replace uses all; Read and Delete use neither Document nor Size.
+type DocumentRequest struct {
+	Link        Link              // Link.Document is the id, or the RID as text
+	Key         *partitionkey.Key // as given with the request; nil: none was given
+	Document    value.Value       // the document as the client wrote it
+	Size        int               // bytes of the document as received
+	IfMatch     resource.ETag     // empty: no condition; "*": any version
+	IfNoneMatch resource.ETag
+	Options
+}
+
+// Document is the answer to an operation on one document. Result.ETag is the
+// document's; it is kept when Read answers status.CodeNotModified.
+type Document struct {
+	Result
+	Body    []byte // complete JSON with system properties; nil after Delete. The caller may keep it
+	Created bool   // Create always, Upsert when the document was new
+}
+
+// QueryRequest asks for a page of rows: of a query, or of all documents when
+// List is called.
+//
+// Key, Partition and Clip narrow the scope and may be combined; with none the
+// whole container is asked.
+type QueryRequest struct {
+	Link         Link
+	Text         string // not used by List
+	Params       []query.Param
+	Key          *partitionkey.Key     // whole key, or a prefix when the key is hierarchical
+	Partition    *resource.PartitionID // one physical partition; an unknown one is 410/1002
+	Clip         *partitionkey.Range   // part of the key space
+	MaxItems     int                   // rows of a page; 0: the default; negative: as many as fit
+	Continuation string                // from the page before; empty: the first page
+	Cross        bool                  // the client allows more than one partition
+	Full         bool                  // merge here, whatever the configured mode
+	Options
+}
+
+// Feed is a page of rows.
+type Feed struct {
+	Result
+	Rows         [][]byte     // each one JSON value
+	Continuation string       // for the next page, ASCII below 1 KB; empty: this is the last
+	ParentRID    resource.RID // whose feed this is; empty for databases and offers
+	Stats        query.Stats  // what the query did, over all partitions
+}
+
+// PlanRequest asks how a client has to run a query.
+type PlanRequest struct {
+	Link     Link
+	Text     string
+	Params   []query.Param
+	Key      *partitionkey.Key // whole key or prefix given beside the query; nil: none
+	Features string            // comma-separated features that the client can merge
+	Options
+}
+
+// Plan is the client-visible plan.
+type Plan struct {
+	Result
+	Body []byte // plan JSON
+}
+
+// ThroughputRequest is what a client asks for when it creates something. Both
+// nil: the default for a container, none for a database.
+type ThroughputRequest struct {
+	Manual       *int // RU/s
+	AutoscaleMax *int // RU/s
+}
+
+// ResourceRequest asks for a database, a container, its ranges or an offer.
+type ResourceRequest struct {
+	Link        Link          // what it is about; for Create the parent
+	Offer       string        // RID text of the offer; for offers only
+	Body        value.Value   // Create and Replace
+	IfMatch     resource.ETag // Replace and Delete
+	IfNoneMatch resource.ETag // reads: answer status.CodeNotModified when it is current
+
+	Throughput ThroughputRequest // Create of a database or container
+	Partitions int               // CreateContainer: exact number of physical partitions; 0: as the throughput asks
+
+	MigrateToAutoscale bool // ReplaceOffer: switch the mode
+	MigrateToManual    bool
+
+	Usage bool // ReadContainer: fill in Resource.Usage, which asks every partition
+}
+
+// Resource is the answer to an operation on a definition. Result.ETag is the
+// resource's.
+type Resource struct {
+	Result
+	Body []byte       // complete JSON; nil after Delete
+	RID  resource.RID // of the resource itself
+
+	IndexProgress int // containers: percent of the index transformation, 100 when none is under way
+	Usage         *Usage
+
+	MinThroughput  int  // offers: lowest RU/s that Replace accepts
+	ReplacePending bool // offers: a change is being carried out
+}
+
+// Usage is how much a container holds.
+type Usage struct {
+	Documents     int64
+	DocumentBytes int64 // user data
+	IndexBytes    int64 // what the stores take on disk beyond that: index, log and garbage
+}
+
+// PartitionStats is how one physical partition is doing.
+type PartitionStats struct {
+	Partition     resource.Partition
+	Documents     int64
+	DocumentBytes int64 // user data
+	IndexBytes    int64 // what the store takes on disk beyond that
+	LSN           resource.LSN
+	Reads         int64 // calls since the partition was opened
+	Writes        int64
+	Queries       int64
+}

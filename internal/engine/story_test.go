@@ -1,0 +1,314 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// story is the world of one file of testdata.
+type story struct {
+	*world
+	link         engine.Link
+	headers      map[string]string
+	text         string // of the input, behind the headers
+	etag         resource.ETag
+	continuation string
+	session      string
+	offer        string
+}
+
+// TestStories runs the files of testdata.
+//
+// The first argument of a command, or the line "link: ...", is a path such as
+// d/c/x. The input begins
+// with lines "name: value", as many as there are, for what a request carries
+// beside its body; the rest is the body or the text of the query. The values
+// <etag>, <continuation>, <session> and <offer> stand for the last ones seen.
+// System properties are left out of documents, unless "whole" is given.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
+		t.Parallel()
+		s := &story{world: newWorld(t, func(c *engine.Config) {
+			c.Now = func() time.Time { return time.Unix(1700000000, 0) }
+			c.Limits.Databases = 12
+			c.Limits.SharedContainers = 2
+			if strings.Contains(path, "weaker") {
+				c.Account.Consistency = resource.BoundedStaleness
+			}
+		})}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			out, err := s.run(t, d)
+			if err != nil {
+				out = err.Error() + "\n" + out
+			}
+			return strings.TrimRight(out, "\n") + "\n"
+		})
+	})
+}
+
+func (s *story) run(t *testing.T, d *datadriven.TestData) (string, error) {
+	s.read(d)
+	ctx := context.Background()
+	switch d.Cmd {
+	case "reopen":
+		s.reopen(t)
+		return "ok", nil
+	case "create", "upsert", "replace", "delete", "read":
+		return s.document(ctx, t, d)
+	case "query", "list":
+		return s.feed(ctx, t, d, s.Query)
+	case "plan":
+		p, err := s.QueryPlan(ctx, caller, engine.PlanRequest{Link: s.link, Text: s.text, Params: s.params(t), Key: s.key(t), Features: s.headers["features"]})
+		return string(p.Body), err
+	case "query-databases":
+		return s.feed(ctx, t, d, s.QueryDatabases)
+	case "query-containers":
+		return s.feed(ctx, t, d, s.QueryContainers)
+	case "query-offers":
+		return s.feed(ctx, t, d, s.QueryOffers)
+	case "ranges":
+		return s.ranges(ctx)
+	}
+	return s.definition(ctx, t, d)
+}
+
+// read takes the command apart.
+func (s *story) read(d *datadriven.TestData) {
+	s.link, s.headers, s.text = engine.Link{}, map[string]string{}, ""
+	if len(d.CmdArgs) > 0 {
+		parts := append(strings.SplitN(d.CmdArgs[0].Key, "/", 3), "", "", "")
+		s.link = engine.Link{Database: parts[0], Container: parts[1], Document: parts[2]}
+	}
+	lines := strings.Split(d.Input, "\n")
+	for len(lines) > 0 {
+		name, text, found := strings.Cut(lines[0], ": ")
+		if !found || strings.ContainsAny(name, " {") {
+			break
+		}
+		switch text {
+		case "<etag>":
+			text = string(s.etag)
+		case "<continuation>":
+			text = s.continuation
+		case "<session>":
+			text = s.session
+		case "<offer>":
+			text = s.offer
+		}
+		s.headers[name] = text
+		lines = lines[1:]
+	}
+	s.text = strings.Join(lines, "\n")
+	if path, given := s.headers["link"]; given {
+		parts := append(strings.SplitN(path, "/", 3), "", "", "")
+		s.link = engine.Link{Database: parts[0], Container: parts[1], Document: parts[2]}
+	}
+}
+
+func (s *story) options() engine.Options {
+	return engine.Options{Session: s.headers["session"], Consistency: s.headers["consistency"], IntendedRID: s.headers["intended"]}
+}
+
+func (s *story) key(t *testing.T) *partitionkey.Key { return key(t, s.headers["key"]) }
+
+func (s *story) params(t *testing.T) []query.Param {
+	var list []query.Param
+	if text := s.headers["params"]; text != "" {
+		for _, m := range parse(t, text).Members() {
+			list = append(list, query.Param{Name: m.Name, Value: m.Value})
+		}
+	}
+	return list
+}
+
+func (s *story) number(name string) int {
+	n, _ := strconv.Atoi(s.headers[name])
+	return n
+}
+
+func (s *story) document(ctx context.Context, t *testing.T, d *datadriven.TestData) (string, error) {
+	req := engine.DocumentRequest{
+		Link: s.link, Key: s.key(t), Options: s.options(),
+		IfMatch: resource.ETag(s.headers["if-match"]), IfNoneMatch: resource.ETag(s.headers["if-none-match"]),
+	}
+	if s.text != "" {
+		req.Document, req.Size = parse(t, s.text), len(s.text)
+	}
+	if n := s.number("size"); n > 0 {
+		req.Size = n
+	}
+	call := map[string]func() (engine.Document, error){
+		"create":  func() (engine.Document, error) { return s.Create(ctx, caller, req) },
+		"upsert":  func() (engine.Document, error) { return s.Upsert(ctx, caller, req) },
+		"replace": func() (engine.Document, error) { return s.Replace(ctx, caller, req) },
+		"delete":  func() (engine.Document, error) { return s.Delete(ctx, caller, req) },
+		"read":    func() (engine.Document, error) { return s.Read(ctx, caller, req) },
+	}
+	doc, err := call[d.Cmd]()
+	if doc.ETag != "" {
+		s.etag = doc.ETag
+	}
+	if doc.Session != "" {
+		s.session = doc.Session
+	}
+	var b strings.Builder
+	if doc.Created {
+		b.WriteString("created ")
+	}
+	if doc.Body != nil {
+		b.WriteString(s.plain(t, d, doc.Body))
+	}
+	fmt.Fprintf(&b, "\n%s", s.result(d, doc.Result))
+	return b.String(), err
+}
+
+// result shows what the arguments ask for.
+func (s *story) result(d *datadriven.TestData, r engine.Result) string {
+	var b strings.Builder
+	if d.HasArg("charge") {
+		fmt.Fprintf(&b, "charge %v\n", r.Charge)
+	}
+	if d.HasArg("session") {
+		fmt.Fprintf(&b, "session %s lsn %d\n", r.Session, r.LSN)
+	}
+	if d.HasArg("visited") {
+		fmt.Fprintf(&b, "visited %v\n", r.Partitions)
+	}
+	if d.HasArg("owner") {
+		fmt.Fprintf(&b, "owner %s %s\n", r.OwnerLink, r.OwnerRID)
+	}
+	return b.String()
+}
+
+// plain leaves the volatile members out of a JSON text.
+func (s *story) plain(t *testing.T, d *datadriven.TestData, text []byte) string {
+	if d.HasArg("whole") {
+		return string(text)
+	}
+	v := parse(t, string(text))
+	if v.Kind() != value.KindObject {
+		return string(text)
+	}
+	return v.Without("_rid", "_self", "_etag", "_ts", "_attachments").JSON()
+}
+
+func (s *story) feed(ctx context.Context, t *testing.T, d *datadriven.TestData, run func(context.Context, auth.Caller, engine.QueryRequest) (engine.Feed, error)) (string, error) {
+	req := engine.QueryRequest{
+		Link: s.link, Text: s.text, Params: s.params(t), Key: s.key(t), MaxItems: s.number("items"),
+		Continuation: s.headers["continuation"], Cross: s.headers["cross"] == "true", Full: s.headers["full"] == "true", Options: s.options(),
+	}
+	if text, given := s.headers["partition"]; given {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := resource.PartitionID(n)
+		req.Partition = &id
+	}
+	if text, given := s.headers["clip"]; given {
+		low, high, _ := strings.Cut(text, " ")
+		from, err := partitionkey.ParseEPK(strings.Trim(low, `"`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		to, err := partitionkey.ParseEPK(high)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Clip = &partitionkey.Range{Min: from, Max: to}
+	}
+	if d.Cmd == "list" {
+		run = s.List
+	}
+	page, err := run(ctx, caller, req)
+	s.continuation = page.Continuation
+	if page.Session != "" {
+		s.session = page.Session
+	}
+	var b strings.Builder
+	for _, row := range page.Rows {
+		b.WriteString(s.plain(t, d, row) + "\n")
+		if rid := parse(t, string(row)).Get("_rid"); d.Cmd == "query-offers" && rid.IsDefined() {
+			s.offer = rid.Text()
+		}
+	}
+	if page.Continuation != "" {
+		b.WriteString("more\n")
+	}
+	b.WriteString(s.result(d, page.Result))
+	if b.Len() == 0 {
+		return "no rows", err
+	}
+	return b.String(), err
+}
+
+func (s *story) ranges(ctx context.Context) (string, error) {
+	page, err := s.Ranges(ctx, caller, engine.ResourceRequest{Link: s.link, IfNoneMatch: resource.ETag(s.headers["if-none-match"])})
+	s.etag = page.ETag
+	var b strings.Builder
+	for _, row := range page.Rows {
+		b.WriteString(strings.ReplaceAll(string(row), "\n", "") + "\n")
+	}
+	return b.String(), err
+}
+
+func (s *story) definition(ctx context.Context, t *testing.T, d *datadriven.TestData) (string, error) {
+	req := engine.ResourceRequest{
+		Link: s.link, Offer: s.headers["offer"], Partitions: s.number("partitions"), Usage: s.headers["usage"] == "true",
+		IfMatch: resource.ETag(s.headers["if-match"]), IfNoneMatch: resource.ETag(s.headers["if-none-match"]),
+		MigrateToAutoscale: s.headers["migrate"] == "autoscale", MigrateToManual: s.headers["migrate"] == "manual",
+	}
+	if s.text != "" {
+		req.Body = parse(t, s.text)
+	}
+	for name, field := range map[string]**int{"manual": &req.Throughput.Manual, "autoscale": &req.Throughput.AutoscaleMax} {
+		if _, given := s.headers[name]; given {
+			n := s.number(name)
+			*field = &n
+		}
+	}
+	call, known := map[string]func(context.Context, auth.Caller, engine.ResourceRequest) (engine.Resource, error){
+		"create-database":   s.CreateDatabase,
+		"read-database":     s.ReadDatabase,
+		"delete-database":   s.DeleteDatabase,
+		"create-container":  s.CreateContainer,
+		"read-container":    s.ReadContainer,
+		"replace-container": s.ReplaceContainer,
+		"delete-container":  s.DeleteContainer,
+		"read-offer":        s.ReadOffer,
+		"replace-offer":     s.ReplaceOffer,
+	}[d.Cmd]
+	if !known {
+		t.Fatalf("unknown command %s", d.Cmd)
+	}
+	r, err := call(ctx, caller, req)
+	s.etag = r.ETag
+	var b strings.Builder
+	if r.Body != nil {
+		b.WriteString(s.plain(t, d, r.Body) + "\n")
+	}
+	if r.Usage != nil {
+		fmt.Fprintf(&b, "%d documents of %d bytes\n", r.Usage.Documents, r.Usage.DocumentBytes)
+	}
+	if r.MinThroughput != 0 {
+		fmt.Fprintf(&b, "minimum %d\n", r.MinThroughput)
+	}
+	b.WriteString(s.result(d, r.Result))
+	if b.Len() == 0 && err == nil {
+		return "ok", nil
+	}
+	return b.String(), err
+}
