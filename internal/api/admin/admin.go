@@ -1,0 +1,122 @@
+// Package admin is the door for people and machines that run Decan: health and
+// metrics for everybody, and behind the account key profiles, the state of each
+// physical partition, and containers with an exact number of them.
+//
+// Package server mounts what [New] returns on a port of its own. Read routes,
+// the table of paths, first; then key.go, which says how a caller proves to
+// hold the account key.
+//
+// # Invariants
+//
+// Whatever shows or changes data or the process is behind the key. Every error
+// is a JSON object with code and message.
+//
+// The package knows nothing of the protocol of the data plane but its signature.
+//
+// Page: docs/operating.md
+package admin
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Config says what a door shows. Engine and Gatherer are required.
+type Config struct {
+	Engine   *engine.Engine
+	Gatherer prometheus.Gatherer // whose metrics /metrics shows
+	Ready    func() error        // why the server does not serve yet, or nil; a nil function is always ready
+	Limits   resource.Limits     // the zero value: resource.DefaultLimits
+	Version  string              // of this program; empty: devel
+	Now      func() time.Time    // the engine's clock; nil: time.Now
+	Logger   *slog.Logger        // nil: discard
+}
+
+// New returns the door as an HTTP handler, safe for concurrent use.
+func New(cfg Config) http.Handler {
+	h := &handler{
+		engine:  cfg.Engine,
+		ready:   cfg.Ready,
+		limits:  cfg.Limits,
+		version: cfg.Version,
+		now:     cfg.Now,
+		logger:  cfg.Logger,
+	}
+	if h.ready == nil {
+		h.ready = func() error { return nil }
+	}
+	if h.limits == (resource.Limits{}) {
+		h.limits = resource.DefaultLimits()
+	}
+	if h.version == "" {
+		h.version = "devel"
+	}
+	if h.now == nil {
+		h.now = time.Now
+	}
+	if h.logger == nil {
+		h.logger = slog.New(slog.DiscardHandler)
+	}
+	return h.routes(cfg.Gatherer)
+}
+
+// handler is the door. Its fields are set by New and never change.
+type handler struct {
+	engine  *engine.Engine
+	ready   func() error
+	limits  resource.Limits
+	version string
+	now     func() time.Time
+	logger  *slog.Logger
+}
+
+// routes is the table of paths. The health paths answer HEAD as well.
+func (h *handler) routes(gatherer prometheus.Gatherer) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", h.showIndex)
+	mux.HandleFunc("GET /alive", h.showAlive)
+	mux.HandleFunc("GET /ready", h.showReady)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
+
+	mux.HandleFunc("GET /partitions", h.keyed(h.listPartitions))
+	mux.HandleFunc("POST /containers", h.keyed(h.createContainer))
+	mux.HandleFunc("GET /debug/pprof/", h.keyed(profile(pprof.Index)))
+	mux.HandleFunc("GET /debug/pprof/cmdline", h.keyed(profile(pprof.Cmdline)))
+	mux.HandleFunc("GET /debug/pprof/profile", h.keyed(profile(pprof.Profile)))
+	mux.HandleFunc("GET /debug/pprof/symbol", h.keyed(profile(pprof.Symbol)))
+	mux.HandleFunc("GET /debug/pprof/trace", h.keyed(profile(pprof.Trace)))
+	return h.plain(mux)
+}
+
+// operation is a handler that knows who is calling. What it returns as an error
+// is answered in JSON; it must not have written anything then.
+type operation func(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error
+
+// keyed lets only holders of the account key through.
+func (h *handler) keyed(serve operation) http.HandlerFunc {
+	return func(hw http.ResponseWriter, hr *http.Request) {
+		caller, err := h.verify(hr)
+		if err == nil {
+			err = serve(hw, hr, caller)
+		}
+		if err != nil {
+			h.fail(hw, hr, err)
+		}
+	}
+}
+
+// profile adapts a handler of net/http/pprof, which reports errors itself.
+func profile(serve http.HandlerFunc) operation {
+	return func(hw http.ResponseWriter, hr *http.Request, _ auth.Caller) error {
+		serve(hw, hr)
+		return nil
+	}
+}

@@ -1,0 +1,78 @@
+package admin
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"github.com/decandb/decan/internal/status"
+)
+
+// write answers with content as JSON.
+func write(hw http.ResponseWriter, code int, content any) error {
+	body, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	writeJSON(hw, code, body)
+	return nil
+}
+
+// writeJSON answers with a finished JSON text.
+func writeJSON(hw http.ResponseWriter, code int, body []byte) {
+	header := hw.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Cache-Control", "no-store")
+	hw.WriteHeader(code)
+	_, _ = hw.Write(body) // The client is gone; nobody is left to tell.
+}
+
+// fault is the body of an error.
+type fault struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// fail answers with an error. What is not a status goes to the log, not to the
+// client.
+func (h *handler) fail(hw http.ResponseWriter, hr *http.Request, err error) {
+	e := status.From(err)
+	if e == nil {
+		e = status.New(status.CodeInternal, 0, "The server failed to carry out the request. Its log has the reason.")
+	}
+	if e.Code == status.CodeInternal {
+		h.logger.LogAttrs(hr.Context(), slog.LevelError, "admin request failed",
+			slog.String("path", hr.URL.Path), slog.Any("error", err))
+	}
+	_ = write(hw, int(e.Code), fault{e.Code.String(), e.Message}) // Two strings always marshal.
+}
+
+// plain turns the text answers of the mux (no such path, no such verb) into
+// JSON errors.
+func (h *handler) plain(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(hw http.ResponseWriter, hr *http.Request) {
+		if _, pattern := mux.Handler(hr); pattern != "" {
+			mux.ServeHTTP(hw, hr)
+			return
+		}
+		unmatched := &unmatchedWriter{ResponseWriter: hw}
+		mux.ServeHTTP(unmatched, hr)
+		if unmatched.code == http.StatusMethodNotAllowed {
+			h.fail(hw, hr, status.New(status.CodeMethodNotAllowed, 0, "%s is not a verb of this path.", hr.Method))
+			return
+		}
+		h.fail(hw, hr, status.New(status.CodeNotFound, 0, "There is no such path. GET / lists them."))
+	})
+}
+
+// unmatchedWriter notes the status of the mux's own answer and drops its text;
+// its Allow header stays.
+type unmatchedWriter struct {
+	http.ResponseWriter
+	code int
+}
+
+func (w *unmatchedWriter) WriteHeader(code int)           { w.code = code }
+func (w *unmatchedWriter) Write(text []byte) (int, error) { return len(text), nil }

@@ -1,0 +1,90 @@
+package admin
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// headerPartitions is the same as the query parameter partitions.
+const headerPartitions = "X-Decan-Partition-Count"
+
+// createContainer answers POST /containers?database=D&partitions=N with the
+// definition of the container as the data plane takes it. The throughput may be
+// given as throughput=RUS or autoscale=RUS.
+func (h *handler) createContainer(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
+	query := hr.URL.Query()
+	req := engine.ResourceRequest{Link: engine.Link{Database: query.Get("database")}}
+	if req.Link.Database == "" {
+		return status.BadRequest("Name the database: /containers?database=D&partitions=N.")
+	}
+	count := query.Get("partitions")
+	if count == "" {
+		count = hr.Header.Get(headerPartitions)
+	}
+	if count != "" {
+		n, err := number("partitions", count)
+		if err != nil {
+			return err
+		}
+		req.Partitions = n
+	}
+	if text := query.Get("throughput"); text != "" {
+		n, err := number("throughput", text)
+		if err != nil {
+			return err
+		}
+		req.Throughput.Manual = &n
+	}
+	if text := query.Get("autoscale"); text != "" {
+		n, err := number("autoscale", text)
+		if err != nil {
+			return err
+		}
+		req.Throughput.AutoscaleMax = &n
+	}
+	var err error
+	if req.Body, err = h.readObject(hw, hr); err != nil {
+		return err
+	}
+	res, err := h.engine.CreateContainer(hr.Context(), caller, req)
+	if err != nil {
+		return err
+	}
+	writeJSON(hw, http.StatusCreated, res.Body)
+	return nil
+}
+
+func number(name, text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, status.BadRequest("The parameter %s=%q is not a positive number.", name, text)
+	}
+	return n, nil
+}
+
+// readObject reads the body as a JSON object of at most the data plane's size.
+func (h *handler) readObject(hw http.ResponseWriter, hr *http.Request) (value.Value, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(hw, hr.Body, int64(h.limits.BodyBytes)))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return value.Value{}, status.TooLarge("Request size is too large: the body is longer than %d bytes.", h.limits.BodyBytes)
+	case err != nil:
+		return value.Value{}, status.BadRequest("The body ends before the length that was announced.")
+	}
+	object, err := value.Parse(body)
+	if err != nil {
+		return value.Value{}, status.BadRequest("The body is not valid JSON: %s.", err)
+	}
+	if object.Kind() != value.KindObject {
+		return value.Value{}, status.BadRequest("The body is a JSON %s where an object is expected.", object.Kind())
+	}
+	return object, nil
+}

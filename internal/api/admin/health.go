@@ -1,0 +1,47 @@
+package admin
+
+import "net/http"
+
+type health struct {
+	Status  string `json:"status"`
+	Version string `json:"version,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// showAlive answers as long as the process does.
+func (h *handler) showAlive(hw http.ResponseWriter, _ *http.Request) {
+	_ = write(hw, http.StatusOK, health{Status: "alive", Version: h.version}) // Strings always marshal.
+}
+
+// showReady answers 200 when the data plane serves requests, and else 503.
+func (h *handler) showReady(hw http.ResponseWriter, _ *http.Request) {
+	if err := h.ready(); err != nil {
+		_ = write(hw, http.StatusServiceUnavailable, health{Status: "not ready", Reason: err.Error()})
+		return
+	}
+	_ = write(hw, http.StatusOK, health{Status: "ready", Version: h.version})
+}
+
+// index is what a visitor finds at the root.
+type index struct {
+	Name    string      `json:"name"`
+	Version string      `json:"version"`
+	Paths   []indexPath `json:"paths"`
+}
+
+type indexPath struct {
+	Path string `json:"path"`
+	Does string `json:"does"`
+	Key  bool   `json:"key"` // the account key is needed
+}
+
+func (h *handler) showIndex(hw http.ResponseWriter, _ *http.Request) {
+	_ = write(hw, http.StatusOK, index{Name: "Decan", Version: h.version, Paths: []indexPath{
+		{Path: "GET /alive", Does: "200 while the process runs"},
+		{Path: "GET /ready", Does: "200 while requests are served, else 503"},
+		{Path: "GET /metrics", Does: "metrics for Prometheus"},
+		{Path: "GET /partitions?database=D&container=C", Does: "physical partitions and what they hold", Key: true},
+		{Path: "POST /containers?database=D&partitions=N", Does: "creates a container with N physical partitions", Key: true},
+		{Path: "GET /debug/pprof/", Does: "profiles of the process", Key: true},
+	}})
+}

@@ -1,0 +1,87 @@
+package nosql
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/value"
+)
+
+// queryEngine tells clients with a query planner of their own what the server's
+// query language can do. It is a JSON document inside a string.
+// https://learn.microsoft.com/rest/api/cosmos-db/get-account-information
+const queryEngine = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":10,` +
+	`"maxLogicalAndPerSqlQuery":2000,"maxLogicalOrPerSqlQuery":2000,"maxUdfRefPerSqlQuery":10,` +
+	`"maxInExpressionItemsCount":16000,"queryMaxGroupByTableCellCount":500000,` +
+	`"queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,` +
+	`"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,` +
+	`"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,` +
+	`"sqlAllowGroupByClause":true,"sqlAllowTop":true,"enableSpatialIndexing":true,` +
+	`"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,` +
+	`"sqlDisableQueryILOptimization":false,"sqlDisableFilterPlanOptimization":false,` +
+	`"clientDisableOptimisticDirectExecution":true}`
+
+// readAccount answers GET /, which every client asks first.
+func (h *handler) readAccount(r *request) (*response, error) {
+	return r.answer(http.StatusOK, h.accountDocument(h.advertised(r)).Append(nil)), nil
+}
+
+// advertised returns the URL that clients are told to use: what this one has
+// used, so that port mappings and host names of any kind work.
+func (h *handler) advertised(r *request) string {
+	if h.endpoint != "" {
+		return h.endpoint
+	}
+	scheme := "http"
+	if r.http.TLS != nil {
+		scheme = "https"
+	}
+	if h.switches.TrustForwardedProto {
+		proto, _, _ := strings.Cut(r.header(headerForwardedProto), ",")
+		switch proto = strings.ToLower(strings.TrimSpace(proto)); proto {
+		case "http", "https":
+			scheme = proto
+		}
+	}
+	return scheme + "://" + r.http.Host + "/"
+}
+
+func (h *handler) accountDocument(endpoint string) value.Value {
+	locations := value.Array([]value.Value{value.Object([]value.Member{
+		{Name: "name", Value: value.String(h.account.Region)},
+		{Name: "databaseAccountEndpoint", Value: value.String(endpoint)},
+	})})
+	policy := []value.Member{{Name: "defaultConsistencyLevel", Value: value.String(h.account.Consistency.String())}}
+	if h.account.Consistency == resource.BoundedStaleness {
+		policy = append(policy,
+			value.Member{Name: "maxStalenessPrefix", Value: value.Int(100)},
+			value.Member{Name: "maxIntervalInSeconds", Value: value.Int(5)})
+	}
+	replicas := []value.Member{
+		{Name: "minReplicaSetSize", Value: value.Int(3)},
+		{Name: "maxReplicasetSize", Value: value.Int(4)},
+	}
+	return value.Object([]value.Member{
+		{Name: "_self", Value: value.String("")},
+		{Name: "id", Value: value.String(h.account.ID)},
+		{Name: "_rid", Value: value.String(h.account.ID + ".sql.cosmos.azure.com")},
+		{Name: "media", Value: value.String("//media/")},
+		{Name: "addresses", Value: value.String("//addresses/")},
+		{Name: "_dbs", Value: value.String("//dbs/")},
+		{Name: "writableLocations", Value: locations},
+		{Name: "readableLocations", Value: locations},
+		{Name: "enableMultipleWriteLocations", Value: value.Bool(false)},
+		{Name: "continuousBackupEnabled", Value: value.Bool(false)},
+		{Name: "enableNRegionSynchronousCommit", Value: value.Bool(false)},
+		{Name: "enablePerPartitionFailoverBehavior", Value: value.Bool(false)},
+		{Name: "userReplicationPolicy", Value: value.Object(append([]value.Member{{Name: "asyncReplication", Value: value.Bool(false)}}, replicas...))},
+		{Name: "userConsistencyPolicy", Value: value.Object(policy)},
+		{Name: "systemReplicationPolicy", Value: value.Object(replicas)},
+		{Name: "readPolicy", Value: value.Object([]value.Member{
+			{Name: "primaryReadCoefficient", Value: value.Int(1)},
+			{Name: "secondaryReadCoefficient", Value: value.Int(1)},
+		})},
+		{Name: "queryEngineConfiguration", Value: value.String(queryEngine)},
+	})
+}

@@ -1,0 +1,191 @@
+package nosql
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// postContainers creates a container, or queries them.
+func (h *handler) postContainers(r *request) (*response, error) {
+	if r.isQuery() {
+		return h.queryContainers(r)
+	}
+	return h.createContainer(r)
+}
+
+func (h *handler) createContainer(r *request) (*response, error) {
+	req, err := r.definition(h.limits.BodyBytes)
+	if err != nil {
+		return nil, err
+	}
+	if text := r.header(headerDecanPartitions); text != "" {
+		if req.Partitions, err = strconv.Atoi(text); err != nil || req.Partitions < 1 {
+			return nil, status.BadRequest("The partition count %q in x-decan-partition-count is not a positive number.", text)
+		}
+	}
+	res, err := h.engine.CreateContainer(r.ctx, r.caller, req)
+	r.result = res.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.describe(http.StatusCreated, &res), nil
+}
+
+func (h *handler) readContainer(r *request) (*response, error) {
+	req := r.named()
+	req.Usage = r.flag(headerPopulateQuota)
+	res, err := h.engine.ReadContainer(r.ctx, r.caller, req)
+	r.result = res.Result
+	if err != nil {
+		return nil, err
+	}
+	if r.flag(headerPopulateStatistics) {
+		if res.Body, err = h.withStatistics(r, res.Body); err != nil {
+			return nil, err
+		}
+	}
+	return r.describe(http.StatusOK, &res), nil
+}
+
+func (h *handler) replaceContainer(r *request) (*response, error) {
+	req, err := r.definition(h.limits.BodyBytes)
+	if err != nil {
+		return nil, err
+	}
+	if req.Throughput != (engine.ThroughputRequest{}) {
+		return nil, status.BadRequest("The throughput of a container is changed by replacing its offer, not the container.")
+	}
+	res, err := h.engine.ReplaceContainer(r.ctx, r.caller, req)
+	r.result = res.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.describe(http.StatusOK, &res), nil
+}
+
+func (h *handler) deleteContainer(r *request) (*response, error) {
+	res, err := h.engine.DeleteContainer(r.ctx, r.caller, r.named())
+	r.result = res.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.answer(http.StatusNoContent, nil), nil
+}
+
+func (h *handler) listContainers(r *request) (*response, error) {
+	req, err := r.page(r.link())
+	if err != nil {
+		return nil, err
+	}
+	page, err := h.engine.ListContainers(r.ctx, r.caller, req)
+	r.result = page.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.feed("DocumentCollections", &page), nil
+}
+
+func (h *handler) queryContainers(r *request) (*response, error) {
+	r.operation = opContainerQuery
+	req, err := h.definitionQuery(r, r.link())
+	if err != nil {
+		return nil, err
+	}
+	page, err := h.engine.QueryContainers(r.ctx, r.caller, req)
+	r.result = page.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.feed("DocumentCollections", &page), nil
+}
+
+// describe answers with a container, its index progress and, when they were
+// asked for, quota and usage.
+func (r *request) describe(status int, res *engine.Resource) *response {
+	answer := r.resource(status, res)
+	answer.set(headerIndexProgress, strconv.Itoa(res.IndexProgress))
+	if usage := res.Usage; usage != nil {
+		// The service tells no quota for a container that grows by partitions:
+		// -1 is no limit. Sizes are in KB.
+		answer.set(headerQuota, "documentSize=-1;documentsSize=-1;documentsCount=-1;collectionSize=-1;")
+		answer.set(headerUsage, "documentSize="+kilobytes(usage.DocumentBytes)+
+			";documentsSize="+kilobytes(usage.DocumentBytes)+
+			";documentsCount="+strconv.FormatInt(usage.Documents, 10)+
+			";collectionSize="+kilobytes(usage.DocumentBytes+usage.IndexBytes)+";")
+	}
+	return answer
+}
+
+// kilobytes rounds up, so that only nothing is 0.
+func kilobytes(bytes int64) string { return strconv.FormatInt((bytes+1023)/1024, 10) }
+
+// withStatistics adds what each physical partition holds to a container's JSON.
+func (h *handler) withStatistics(r *request, body []byte) ([]byte, error) {
+	stats, err := h.engine.PartitionStats(r.ctx, r.caller, r.link())
+	if err != nil {
+		return nil, err
+	}
+	list := make([]value.Value, len(stats))
+	for i, s := range stats {
+		list[i] = value.Object([]value.Member{
+			{Name: "id", Value: value.String(s.Partition.ID.String())},
+			{Name: "sizeInKB", Value: value.Int((s.DocumentBytes + 1023) / 1024)},
+			{Name: "documentCount", Value: value.Int(s.Documents)},
+			{Name: "partitionKeys", Value: value.Array(nil)},
+		})
+	}
+	open, found := bytes.CutSuffix(body, []byte("}"))
+	if !found {
+		return body, nil
+	}
+	out := append(bytes.Clone(open), `,"statistics":`...)
+	out = value.Array(list).Append(out)
+	return append(out, '}'), nil
+}
+
+// throughput reads what a client wants provisioned for what it creates.
+func (r *request) throughput() (engine.ThroughputRequest, error) {
+	var req engine.ThroughputRequest
+	switch kind := r.header(headerOfferType); kind {
+	case "", "Invalid", "invalid":
+	default:
+		return req, status.Unsupported("The throughput type " + strconv.Quote(kind) + " (x-ms-offer-type)")
+	}
+	if text := r.header(headerOfferThroughput); text != "" {
+		figure, err := strconv.Atoi(text)
+		if err != nil {
+			return req, status.BadRequest("The throughput %q in x-ms-offer-throughput is not a number.", text)
+		}
+		req.Manual = &figure
+	}
+	if text := r.header(headerOfferAutopilot); text != "" {
+		figure, err := autoscaleMax(text)
+		if err != nil {
+			return req, err
+		}
+		req.AutoscaleMax = &figure
+	}
+	return req, nil
+}
+
+// autoscaleMax reads settings such as {"maxThroughput":4000}.
+func autoscaleMax(text string) (int, error) {
+	settings, err := value.ParseString(text)
+	if err != nil {
+		return 0, status.BadRequest("The autoscale settings are not valid JSON: %s.", err)
+	}
+	increment := settings.Get("autoUpgradePolicy").Get("throughputPolicy").Get("incrementPercent")
+	if increment.Float() != 0 {
+		return 0, status.Unsupported("Automatic growth of the autoscale maximum (incrementPercent)")
+	}
+	figure, whole := settings.Get("maxThroughput").Int64()
+	if !whole || figure != int64(int32(figure)) {
+		return 0, status.BadRequest("The autoscale settings name no whole maxThroughput.")
+	}
+	return int(figure), nil
+}

@@ -1,0 +1,175 @@
+package nosql
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+)
+
+// postDocuments finds out what a POST to the documents of a container means.
+func (h *handler) postDocuments(r *request) (*response, error) {
+	switch {
+	case r.flag(headerIsBatch):
+		r.operation = opRefused
+		return nil, status.Unsupported("Transactional batch and bulk")
+	case r.flag(headerIsQueryPlan):
+		return h.planQuery(r)
+	case r.isQuery():
+		return h.queryDocuments(r)
+	case r.flag(headerIsUpsert):
+		return h.upsertDocument(r)
+	}
+	return h.createDocument(r)
+}
+
+func (h *handler) createDocument(r *request) (*response, error) {
+	req, err := h.documentWrite(r)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := h.engine.Create(r.ctx, r.caller, req)
+	r.result = doc.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.written(&doc), nil
+}
+
+func (h *handler) upsertDocument(r *request) (*response, error) {
+	r.operation = opDocumentUpsert
+	req, err := h.documentWrite(r)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := h.engine.Upsert(r.ctx, r.caller, req)
+	r.result = doc.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.written(&doc), nil
+}
+
+func (h *handler) replaceDocument(r *request) (*response, error) {
+	req, err := h.documentWrite(r)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := h.engine.Replace(r.ctx, r.caller, req)
+	r.result = doc.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.written(&doc), nil
+}
+
+func (h *handler) readDocument(r *request) (*response, error) {
+	req, err := r.document()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := h.engine.Read(r.ctx, r.caller, req)
+	r.result = doc.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.answer(http.StatusOK, doc.Body), nil
+}
+
+func (h *handler) deleteDocument(r *request) (*response, error) {
+	if err := r.refuseTriggers(); err != nil {
+		return nil, err
+	}
+	req, err := r.document()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := h.engine.Delete(r.ctx, r.caller, req)
+	r.result = doc.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.answer(http.StatusNoContent, nil), nil
+}
+
+// listDocuments is the read feed: all documents of the scope, page by page.
+func (h *handler) listDocuments(r *request) (*response, error) {
+	if feed := r.header(headerIncremental); feed != "" {
+		r.operation = opRefused
+		return nil, status.Unsupported("The change feed of a container (A-IM: " + feed + ")")
+	}
+	req, err := r.scope()
+	if err != nil {
+		return nil, err
+	}
+	// A read feed has no header that allows several partitions: it always may
+	// read them all.
+	req.Cross = true
+	page, err := h.engine.List(r.ctx, r.caller, req)
+	r.result = page.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.feed("Documents", &page), nil
+}
+
+// document is the request about the document that the path names.
+func (r *request) document() (engine.DocumentRequest, error) {
+	req := engine.DocumentRequest{
+		Link:        r.link(),
+		IfMatch:     r.ifMatch(),
+		IfNoneMatch: r.ifNoneMatch(),
+	}
+	var err error
+	if req.Options, err = r.options(); err != nil {
+		return req, err
+	}
+	req.Key, err = r.partitionKey()
+	return req, err
+}
+
+// documentWrite is document for requests with a body.
+func (h *handler) documentWrite(r *request) (engine.DocumentRequest, error) {
+	if err := r.refuseTriggers(); err != nil {
+		return engine.DocumentRequest{}, err
+	}
+	switch directive := r.header(headerIndexing); {
+	case directive == "", strings.EqualFold(directive, "default"), strings.EqualFold(directive, "include"):
+	case strings.EqualFold(directive, "exclude"):
+		return engine.DocumentRequest{}, status.Unsupported("The indexing directive Exclude")
+	default:
+		return engine.DocumentRequest{}, status.BadRequest("The indexing directive %q is none of Default, Include and Exclude.", directive)
+	}
+	req, err := r.document()
+	if err != nil {
+		return req, err
+	}
+	req.Document, req.Size, err = r.readObject(h.limits.BodyBytes)
+	return req, err
+}
+
+func (r *request) refuseTriggers() error {
+	if r.header(headerPreTrigger) != "" || r.header(headerPostTrigger) != "" {
+		return status.Unsupported("Running a trigger (x-ms-documentdb-pre-trigger-include, x-ms-documentdb-post-trigger-include)")
+	}
+	return nil
+}
+
+func (r *request) ifMatch() resource.ETag     { return resource.ETag(r.header(headerIfMatch)) }
+func (r *request) ifNoneMatch() resource.ETag { return resource.ETag(r.header(headerIfNoneMatch)) }
+
+// written answers a write, without the document when the client does not want it.
+func (r *request) written(doc *engine.Document) *response {
+	code := http.StatusOK
+	if doc.Created {
+		code = http.StatusCreated
+	}
+	if !r.minimal() {
+		return r.answer(code, doc.Body)
+	}
+	answer := r.answer(code, nil)
+	answer.set(headerPreference, "return=minimal")
+	return answer
+}

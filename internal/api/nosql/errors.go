@@ -1,0 +1,58 @@
+package nosql
+
+import (
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// requestAttrs are what a log line about a failed request says.
+func requestAttrs(r *request, err error) []slog.Attr {
+	return []slog.Attr{
+		slog.String("activity", r.activity),
+		slog.String("operation", r.operation.String()),
+		slog.Any("error", err),
+	}
+}
+
+// errorAnswer writes a status as clients read it: code and message in JSON, the
+// sub-status and the wait in headers.
+func (h *handler) errorAnswer(r *request, e *status.Error) *response {
+	out := append(r.out[:0], `{"code":`...)
+	out = value.AppendQuoted(out, e.Code.String())
+	out = append(out, `,"message":`...)
+	out = value.AppendQuoted(out, h.message(r, e))
+	if e.Code == status.CodeBadRequest && e.Info != "" {
+		out = append(out, `,"additionalErrorInfo":`...)
+		out = value.AppendQuoted(out, e.Info)
+	}
+	out = append(out, '}')
+	r.out = out
+
+	answer := r.answer(int(e.Code), out)
+	if e.Sub != 0 {
+		answer.set(headerSubStatus, strconv.Itoa(int(e.Sub)))
+	}
+	if e.RetryAfter > 0 {
+		millis := (e.RetryAfter + time.Millisecond - 1) / time.Millisecond
+		answer.set(headerRetryAfter, strconv.FormatInt(int64(millis), 10))
+	}
+	if e.Code == status.CodeMethodNotAllowed {
+		answer.set(headerAllow, e.Info)
+	}
+	return answer
+}
+
+// message adds the line that clients print and users quote. Lists of query
+// errors stand behind a word, as clients expect that style.
+func (h *handler) message(r *request, e *status.Error) string {
+	text := e.Message
+	if strings.HasPrefix(text, "{") {
+		text = "Message: " + text
+	}
+	return text + "\r\nActivityId: " + r.activity + ", " + h.agent
+}

@@ -1,0 +1,185 @@
+package nosql
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"unicode"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/status"
+)
+
+// ServeHTTP carries one request through the door: read the target, authenticate,
+// route, let the handler work, write the answer, count.
+func (h *handler) ServeHTTP(hw http.ResponseWriter, hr *http.Request) {
+	begun := h.now()
+	r := h.requests.Get().(*request)
+	r.begin(hr)
+	r.activity = activityID(r.header(headerActivityID))
+
+	answer, err := h.serve(r)
+	if err != nil {
+		answer = h.failure(r, err)
+	}
+	h.write(hw, r, answer)
+	h.metrics.observe(r, answer.status, h.now().Sub(begun))
+
+	r.end()
+	h.requests.Put(r)
+}
+
+// serve finds the answer. A handler that panics fails its own request alone.
+func (h *handler) serve(r *request) (answer *response, err error) {
+	defer func() {
+		fault := recover()
+		if fault == nil {
+			return
+		}
+		if e, ok := fault.(error); ok && errors.Is(e, http.ErrAbortHandler) {
+			panic(fault)
+		}
+		answer, err = nil, fmt.Errorf("serve %s: panic: %v\n%s", r.operation, fault, debug.Stack())
+	}()
+
+	if r.http.Method == http.MethodOptions {
+		return nil, status.Forbidden(0, "Requests from pages of other origins (CORS) are not enabled.")
+	}
+	uri := r.http.RequestURI
+	if uri == "" {
+		uri = r.http.URL.RequestURI() // A request that came from no connection.
+	}
+	if err := r.target.parse(uri); err != nil {
+		return nil, err
+	}
+	if r.caller, err = h.engine.Verify(credentials(r)); err != nil {
+		return nil, err
+	}
+	found, err := route(&r.target, r.http.Method)
+	r.operation = found.operation
+	if err != nil {
+		return nil, err
+	}
+	if found.operation != opDocumentRead && h.limits.RequestTimeout > 0 {
+		// A point read waits for nobody, and a timer would be a good part of it.
+		ctx, cancel := context.WithTimeout(r.ctx, h.limits.RequestTimeout)
+		defer cancel()
+		r.ctx = ctx
+	}
+	if h.switches.StrictItemIDs {
+		if err := strictItemID(r.target.id(2)); err != nil {
+			return nil, err
+		}
+	}
+	return found.serve(h, r)
+}
+
+// strictItemID refuses the item ids in a path that the official emulator's main
+// port cannot serve: its front end changes the path before the signature is
+// checked. The suites of the SDKs expect exactly these answers.
+func strictItemID(id string) error {
+	if strings.ContainsFunc(id, unicode.IsControl) {
+		return status.BadRequest("The request URL is invalid: an item id with control characters is refused on this port.")
+	}
+	if strings.ContainsAny(id, `/\#`) || strings.HasSuffix(id, " ") || hasPercentEscape(id) {
+		return status.Unauthorized(0, "The input authorization token can't serve the request: "+
+			"an item id with / \\ # or a percent escape in it or a blank at its end is refused on this port.")
+	}
+	return nil
+}
+
+// hasPercentEscape reports whether the decoded text would be changed by decoding
+// it once more.
+func hasPercentEscape(text string) bool {
+	for i := range len(text) - 2 {
+		if text[i] != '%' {
+			continue
+		}
+		if _, err := hex.DecodeString(text[i+1 : i+3]); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// credentials collects what the signature covers.
+func credentials(r *request) auth.Credentials {
+	c := auth.Credentials{
+		Method:        r.http.Method,
+		Authorization: r.header(headerAuthorization),
+		Date:          r.header(headerDate),
+		HTTPDate:      r.header(headerHTTPDate),
+	}
+	c.ResourceType, c.ResourceLink = r.target.signed()
+	return c
+}
+
+// failure turns an error into an answer. What is not a status is the world's
+// trouble or ours: the client learns no more than the activity id, under which
+// the log has the rest.
+func (h *handler) failure(r *request, err error) *response {
+	e := status.From(err)
+	switch {
+	case e != nil:
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		e = status.New(status.CodeRequestTimeout, 0, "The request was given up before it was done.")
+	default:
+		e = status.New(status.CodeInternal, 0, "The server failed to carry out the request. Its log has the reason under the activity id.")
+	}
+	switch e.Code {
+	case status.CodeInternal:
+		h.logger.LogAttrs(r.ctx, slog.LevelError, "request failed", requestAttrs(r, err)...)
+	case status.CodeUnavailable:
+		h.logger.LogAttrs(r.ctx, slog.LevelWarn, "request unavailable", requestAttrs(r, err)...)
+	case status.CodeNotModified:
+		return r.answer(http.StatusNotModified, nil)
+	}
+	return h.errorAnswer(r, e)
+}
+
+// activityID returns the client's id when it is a GUID, and else a fresh one.
+func activityID(given string) string {
+	if isGUID(given) {
+		return given
+	}
+	const digits = "0123456789abcdef"
+	high, low := rand.Uint64(), rand.Uint64()
+	high = high&^0xF000 | 0x4000 // version 4: random
+	low = low&^(3<<62) | 2<<62   // the variant of RFC 9562
+	var id [36]byte
+	for i, nibble := 0, 0; i < len(id); i++ {
+		switch {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			id[i] = '-'
+			continue
+		case nibble < 16:
+			id[i] = digits[high>>(60-4*nibble)&15]
+		default:
+			id[i] = digits[low>>(124-4*nibble)&15]
+		}
+		nibble++
+	}
+	return string(id[:])
+}
+
+func isGUID(text string) bool {
+	if len(text) != 36 {
+		return false
+	}
+	for i := range len(text) {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if text[i] != '-' {
+				return false
+			}
+		} else if !isHex(text[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,295 @@
+package nosql
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+)
+
+// bare is a handler for tests of what needs no engine.
+func bare() *handler {
+	return &handler{agent: "Decan/test", serviceVersion: "version=test", limits: resource.DefaultLimits(), metrics: newMetrics(nil)}
+}
+
+// TestHeaderNames checks that every header is spelled as net/http keeps it:
+// another spelling would never be found in a request.
+func TestHeaderNames(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "headers.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "header") {
+			return true
+		}
+		name, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := http.CanonicalHeaderKey(name); name != want {
+			t.Errorf("%s is %q, want %q", spec.Names[0].Name, name, want)
+		}
+		checked++
+		return false
+	})
+	if checked < 50 {
+		t.Errorf("%d names checked, want all of them", checked)
+	}
+}
+
+func TestActivityID(t *testing.T) {
+	t.Parallel()
+	const given = "6F2C3c1e-0000-4abc-9def-0123456789ab"
+	if got := activityID(given); got != given {
+		t.Errorf("a GUID is not echoed: %q", got)
+	}
+	seen := map[string]bool{}
+	for _, bad := range []string{"", "x", given + "0", strings.Replace(given, "-", "0", 1), strings.Replace(given, "a", "g", 1), "6f2c3c1e00004abc9def0123456789ab\r\nx:"} {
+		got := activityID(bad)
+		if got == bad || !isGUID(got) || got[14] != '4' || !strings.ContainsRune("89ab", rune(got[19])) {
+			t.Errorf("activityID(%q) = %q, want a fresh GUID of version 4", bad, got)
+		}
+		if seen[got] {
+			t.Errorf("%q was minted twice", got)
+		}
+		seen[got] = true
+	}
+}
+
+func TestFormatCharge(t *testing.T) {
+	t.Parallel()
+	for charge, want := range map[float64]string{0: "0", 1: "1", 5.5: "5.5", 6.67: "6.67", 2.999: "3", 100: "100", 1234567.891: "1234567.89", 0.05: "0.05"} {
+		if got := formatCharge(charge); got != want {
+			t.Errorf("formatCharge(%v) = %q, want %q", charge, got, want)
+		}
+	}
+}
+
+// TestErrors shows how each kind of error is answered.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		err     error
+		status  int
+		headers map[string]string
+		body    string // with the activity line cut off; empty for no body
+	}{
+		{
+			"not found", status.NotFound(), 404, nil,
+			`{"code":"NotFound","message":"Entity with the specified id does not exist in the system."}`,
+		},
+		{
+			"owner", status.OwnerNotFound(), 404,
+			map[string]string{headerSubStatus: "1003"},
+			`{"code":"NotFound","message":"Owner resource does not exist."}`,
+		},
+		{
+			"plan", status.CrossPartition(`{"a":"b"}`, "Cross."), 400,
+			map[string]string{headerSubStatus: "1004"},
+			`{"code":"BadRequest","message":"Cross.","additionalErrorInfo":"{\"a\":\"b\"}"}`,
+		},
+		{
+			"query", status.BadRequest("%s", `{"errors":[]}`), 400, nil,
+			`{"code":"BadRequest","message":"Message: {\"errors\":[]}"}`,
+		},
+		{
+			"throttled", status.TooManyRequests(status.SubRequestRateTooLarge, 1500*time.Microsecond, "Wait."), 429,
+			map[string]string{headerSubStatus: "3200", headerRetryAfter: "2"},
+			`{"code":"TooManyRequests","message":"Wait."}`,
+		},
+		{
+			"verb", methodNotAllowed("PUT", "GET, POST"), 405,
+			map[string]string{headerAllow: "GET, POST"},
+			`{"code":"MethodNotAllowed","message":"PUT is not a verb of this resource, which has GET, POST."}`,
+		},
+		{"unchanged", status.New(status.CodeNotModified, 0, ""), 304, nil, ""},
+		{
+			"wrapped", errors.Join(errors.New("x"), status.Conflict()), 409, nil,
+			`{"code":"Conflict","message":"Entity with the specified id already exists in the system."}`,
+		},
+		{
+			"cause is not shown", status.Unavailable(errors.New("disk secret"), "Later."), 503, nil,
+			`{"code":"ServiceUnavailable","message":"Later."}`,
+		},
+		{
+			"no status", errors.New("secret"), 500, nil,
+			`{"code":"InternalServerError","message":"The server failed to carry out the request. Its log has the reason under the activity id."}`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			h := bare()
+			h.logger = textLogger(&log)
+			r := &request{activity: "11111111-2222-4333-8444-555555555555"}
+			r.begin(httptest.NewRequest("GET", "/", nil))
+			r.result = engine.Result{Charge: 1.5, Session: "0:-1#7", ETag: `"e"`}
+			recorder := httptest.NewRecorder()
+			h.write(recorder, r, h.failure(r, c.err))
+
+			if recorder.Code != c.status {
+				t.Errorf("status %d, want %d", recorder.Code, c.status)
+			}
+			header := recorder.Header()
+			for name, want := range map[string]string{headerActivityID: r.activity, headerCharge: "1.5", headerSession: "0:-1#7"} {
+				if header.Get(name) != want {
+					t.Errorf("%s is %q, want %q", name, header.Get(name), want)
+				}
+			}
+			for _, name := range []string{headerSubStatus, headerRetryAfter, headerAllow} {
+				if got := header.Get(name); got != c.headers[name] {
+					t.Errorf("%s is %q, want %q", name, got, c.headers[name])
+				}
+			}
+			body := recorder.Body.String()
+			if c.body == "" {
+				if body != "" || header.Get(headerContentLength) != "" {
+					t.Errorf("there is a body: %q", body)
+				}
+				return
+			}
+			if !json.Valid([]byte(body)) || header.Get(headerContentType) != typeJSON || header.Get(headerContentLength) != strconv.Itoa(len(body)) {
+				t.Errorf("not a JSON body of known length: %q, %v", body, header)
+			}
+			if got := strings.Replace(body, `\r\nActivityId: `+r.activity+`, Decan/test`, "", 1); got != c.body || got == body {
+				t.Errorf("body %s, want %s and the activity line", body, c.body)
+			}
+			if logged := log.String(); (c.status >= 500) != strings.Contains(logged, "secret") && c.name != "wrapped" {
+				t.Errorf("log: %q", logged)
+			}
+		})
+	}
+}
+
+// TestAbsentIsNotEmpty shows that what is not known is no header.
+func TestAbsentIsNotEmpty(t *testing.T) {
+	t.Parallel()
+	r := &request{activity: "x"}
+	r.begin(httptest.NewRequest("GET", "/", nil))
+	recorder := httptest.NewRecorder()
+	bare().write(recorder, r, r.feed("Documents", &engine.Feed{}))
+	for name, values := range recorder.Header() {
+		if len(values) != 1 || values[0] == "" {
+			t.Errorf("%s: %q", name, values)
+		}
+	}
+	for _, name := range []string{headerSession, headerContinuation, headerETag, headerVisited, headerRangeID, headerLSN, headerContentPath, headerAltContentPath} {
+		if _, found := recorder.Header()[name]; found {
+			t.Errorf("%s is there without a value to have", name)
+		}
+	}
+	if got, want := recorder.Body.String(), `{"_rid":"","Documents":[],"_count":0}`; got != want {
+		t.Errorf("body %s, want %s", got, want)
+	}
+}
+
+// TestPartitionHeaders shows what a client learns about the partitions visited.
+func TestPartitionHeaders(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ids            []resource.PartitionID
+		visited, which string
+	}{
+		{[]resource.PartitionID{3}, "3", "3"},
+		{[]resource.PartitionID{3, 14, 0}, "3,14,0", ""},
+	} {
+		r := &request{result: engine.Result{Partitions: c.ids, LSN: 12}}
+		r.begin(httptest.NewRequest("GET", "/", nil))
+		recorder := httptest.NewRecorder()
+		bare().write(recorder, r, r.answer(200, nil))
+		header := recorder.Header()
+		if header.Get(headerVisited) != c.visited || header.Get(headerRangeID) != c.which || header.Get(headerLSN) != "12" {
+			t.Errorf("%v: headers %v", c.ids, header)
+		}
+	}
+}
+
+// TestPoolForgets shows that nothing of a request is left for the next one.
+func TestPoolForgets(t *testing.T) {
+	t.Parallel()
+	r := &request{activity: "x", operation: opDocumentRead, body: make([]byte, 3, 8), out: make([]byte, bufferKept+1)}
+	r.result.Session = "s"
+	r.begin(httptest.NewRequest("GET", "/dbs", nil))
+	r.end()
+	if r.http != nil || r.ctx != nil || r.activity != "" || r.operation != 0 || r.result.Session != "" || len(r.body) != 0 || cap(r.body) != 8 || r.out != nil {
+		t.Errorf("left over: %+v", r)
+	}
+}
+
+// TestFormatStats shows the query metrics header.
+func TestFormatStats(t *testing.T) {
+	t.Parallel()
+	stats := query.Stats{Retrieved: 8, RetrievedBytes: 900, Output: 2, OutputBytes: 20, Matched: 2, Compiled: time.Millisecond, Took: 1500 * time.Microsecond}
+	const want = "totalExecutionTimeInMs=2.50;queryCompileTimeInMs=1.00;VMExecutionTimeInMs=1.50;" +
+		"retrievedDocumentCount=8;retrievedDocumentSize=900;outputDocumentCount=2;outputDocumentSize=20;indexUtilizationRatio=0.25"
+	if got := formatStats(&stats); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := formatStats(&query.Stats{}); !strings.HasSuffix(got, "indexUtilizationRatio=1.00") {
+		t.Errorf("nothing read: %s", got)
+	}
+}
+
+// TestPanic shows that a mistake of ours fails one request: with an answer, and
+// with the reason in the log alone.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	h := bare()
+	h.logger = textLogger(&log)
+	h.now = time.Now
+	h.requests.New = func() any { return new(request) }
+	recorder := httptest.NewRecorder()
+	h.ServeHTTP(recorder, httptest.NewRequest("GET", "/dbs", nil)) // There is no engine.
+	if recorder.Code != 500 || strings.Contains(recorder.Body.String(), "nil pointer") || !strings.Contains(log.String(), "nil pointer") {
+		t.Errorf("%d %s\nlog: %s", recorder.Code, recorder.Body, log.String())
+	}
+	if id := recorder.Header().Get(headerActivityID); !strings.Contains(log.String(), id) {
+		t.Errorf("the log does not have the activity id %s: %s", id, log.String())
+	}
+}
+
+// TestAdvertised shows which endpoint clients are told to use.
+func TestAdvertised(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		target, forwarded string
+		trust             bool
+		endpoint, want    string
+	}{
+		{target: "http://127.0.0.1:49152/", want: "http://127.0.0.1:49152/"},
+		{target: "https://db.test/", want: "https://db.test/"},
+		{target: "http://[::1]:8081/", want: "http://[::1]:8081/"},
+		{target: "http://db.test/", forwarded: "https", want: "http://db.test/"},
+		{target: "http://db.test/", forwarded: "https", trust: true, want: "https://db.test/"},
+		{target: "https://db.test/", forwarded: "HTTP", trust: true, want: "http://db.test/"},
+		{target: "http://db.test/", endpoint: "https://fixed/", want: "https://fixed/"},
+	} {
+		h := bare()
+		h.endpoint, h.switches.TrustForwardedProto = c.endpoint, c.trust
+		r := new(request)
+		r.begin(httptest.NewRequest("GET", c.target, nil))
+		r.http.Header.Set(headerForwardedProto, c.forwarded)
+		if got := h.advertised(r); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}

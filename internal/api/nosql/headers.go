@@ -1,0 +1,86 @@
+package nosql
+
+// Header names in the canonical form of net/http, so that maps are indexed with
+// them directly. Names that no code reads are on the documentation page.
+
+// Headers of requests.
+const (
+	headerAuthorization      = "Authorization"                                          // signature or token
+	headerDate               = "X-Ms-Date"                                              // the time that was signed, RFC 1123
+	headerHTTPDate           = "Date"                                                   // the same for clients that cannot set x-ms-date
+	headerPartitionKey       = "X-Ms-Documentdb-Partitionkey"                           // key as a JSON array
+	headerRangeID            = "X-Ms-Documentdb-Partitionkeyrangeid"                    // both ways: one physical partition
+	headerStartEPK           = "X-Ms-Start-Epk"                                         // first hashed key of the wanted range, hexadecimal
+	headerEndEPK             = "X-Ms-End-Epk"                                           // first hashed key behind it
+	headerStartID            = "X-Ms-Start-Id"                                          // rid range; refused
+	headerEndID              = "X-Ms-End-Id"                                            // rid range; refused
+	headerMaxItemCount       = "X-Ms-Max-Item-Count"                                    // rows of a page; -1 as many as fit
+	headerConsistency        = "X-Ms-Consistency-Level"                                 // may only weaken the account's
+	headerReadStrategy       = "X-Ms-Cosmos-Read-Consistency-Strategy"                  // newer way to say the same
+	headerIfMatch            = "If-Match"                                               // write only this version
+	headerIfNoneMatch        = "If-None-Match"                                          // read only another version; cursor of feeds
+	headerIncremental        = "A-Im"                                                   // asks for a change feed
+	headerPrefer             = "Prefer"                                                 // return=minimal: no body after a write
+	headerContentOnWrite     = "X-Ms-Cosmos-Populate-Content-Response-On-Write"         // False: the same
+	headerIsUpsert           = "X-Ms-Documentdb-Is-Upsert"                              // POST replaces what exists
+	headerIsQuery            = "X-Ms-Documentdb-Isquery"                                // POST is a query
+	headerIsQueryGo          = "X-Ms-Documentdb-Query"                                  // POST is a query, as the Go client says it
+	headerIsQueryPlan        = "X-Ms-Cosmos-Is-Query-Plan-Request"                      // POST wants the plan, not the rows
+	headerQueryFeatures      = "X-Ms-Cosmos-Supported-Query-Features"                   // what the client can merge
+	headerCrossPartition     = "X-Ms-Documentdb-Query-Enablecrosspartition"             // more than one partition is allowed
+	headerDecanCross         = "X-Decan-Cross-Partition"                                // ours: full has the server merge
+	headerIsBatch            = "X-Ms-Cosmos-Is-Batch-Request"                           // POST is a batch; refused
+	headerIntendedRID        = "X-Ms-Cosmos-Intended-Collection-Rid"                    // the container that the client remembers
+	headerOfferThroughput    = "X-Ms-Offer-Throughput"                                  // manual RU/s on create
+	headerOfferAutopilot     = "X-Ms-Cosmos-Offer-Autopilot-Settings"                   // autoscale maximum on create, JSON
+	headerOfferType          = "X-Ms-Offer-Type"                                        // S1, S2, S3 of old; refused
+	headerMigrateAutoscale   = "X-Ms-Cosmos-Migrate-Offer-To-Autopilot"                 // switch an offer to autoscale
+	headerMigrateManual      = "X-Ms-Cosmos-Migrate-Offer-To-Manual-Throughput"         // and back
+	headerThroughputPolicy   = "X-Ms-Cosmos-Throughput-Policy"                          // redistribution; refused
+	headerPartitionRUs       = "X-Ms-Cosmos-Include-Physical-Partition-Throughput-Info" // per-partition figures; refused
+	headerDecanPartitions    = "X-Decan-Partition-Count"                                // ours: exact number of partitions on create
+	headerIndexing           = "X-Ms-Indexing-Directive"                                // Exclude is refused
+	headerPreTrigger         = "X-Ms-Documentdb-Pre-Trigger-Include"                    // refused
+	headerPostTrigger        = "X-Ms-Documentdb-Post-Trigger-Include"                   // refused
+	headerPopulateMetrics    = "X-Ms-Documentdb-Populatequerymetrics"                   // wants headerQueryMetrics
+	headerPopulateQuota      = "X-Ms-Documentdb-Populatequotainfo"                      // wants headerQuota and headerUsage
+	headerPopulateStatistics = "X-Ms-Documentdb-Populatepartitionstatistics"            // wants statistics in the container
+	headerForwardedProto     = "X-Forwarded-Proto"                                      // scheme before a proxy
+	headerContentEncoding    = "Content-Encoding"                                       // anything but identity is refused
+)
+
+// Headers of responses.
+const (
+	headerContentType    = "Content-Type"
+	headerContentLength  = "Content-Length"
+	headerAllow          = "Allow"                                                    // verbs, with 405
+	headerActivityID     = "X-Ms-Activity-Id"                                         // both ways: echoed when it is a GUID
+	headerCharge         = "X-Ms-Request-Charge"                                      // request units
+	headerSession        = "X-Ms-Session-Token"                                       // both ways
+	headerETag           = "Etag"                                                     // quoted version
+	headerItemCount      = "X-Ms-Item-Count"                                          // rows of this page
+	headerContinuation   = "X-Ms-Continuation"                                        // both ways: where the next page begins
+	headerSubStatus      = "X-Ms-Substatus"                                           // documented reason below the status
+	headerRetryAfter     = "X-Ms-Retry-After-Ms"                                      // with 429 and 449
+	headerAltContentPath = "X-Ms-Alt-Content-Path"                                    // owner by names
+	headerContentPath    = "X-Ms-Content-Path"                                        // owner's RID
+	headerLSN            = "Lsn"                                                      // of the partition that answered
+	headerQuota          = "X-Ms-Resource-Quota"                                      // limits of the container, KB
+	headerUsage          = "X-Ms-Resource-Usage"                                      // what it holds, KB
+	headerSchemaVersion  = "X-Ms-Schemaversion"                                       // of the protocol's resources
+	headerServiceVersion = "X-Ms-Serviceversion"                                      // of this program
+	headerGatewayVersion = "X-Ms-Gatewayversion"                                      // of this program
+	headerMinThroughput  = "X-Ms-Cosmos-Min-Throughput"                               // offers: lowest accepted RU/s
+	headerReplacePending = "X-Ms-Offer-Replace-Pending"                               // offers: a change is under way
+	headerQueryMetrics   = "X-Ms-Documentdb-Query-Metrics"                            // what the query did
+	headerIndexProgress  = "X-Ms-Documentdb-Collection-Index-Transformation-Progress" // percent
+	headerPreference     = "Preference-Applied"                                       // return=minimal
+	headerVisited        = "X-Decan-Partitions"                                       // ours: ids of the physical partitions that were asked
+)
+
+const (
+	typeJSON      = "application/json"
+	typeQuery     = "application/query+json"
+	typeSQL       = "application/sql"
+	schemaVersion = "1.19"
+)

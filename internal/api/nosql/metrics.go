@@ -1,0 +1,166 @@
+package nosql
+
+import (
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// operation is what a request turned out to be. Metrics are labelled with it.
+type operation uint8
+
+const (
+	opUnknown operation = iota // no such path or verb, or nobody was authenticated
+	opRefused                  // a feature that Decan does not have yet
+	opAccountRead
+	opDatabaseCreate
+	opDatabaseRead
+	opDatabaseDelete
+	opDatabaseList
+	opDatabaseQuery
+	opContainerCreate
+	opContainerRead
+	opContainerReplace
+	opContainerDelete
+	opContainerList
+	opContainerQuery
+	opRangeList
+	opRangeRead
+	opOfferList
+	opOfferQuery
+	opOfferRead
+	opOfferReplace
+	opConflict
+	opDocumentCreate
+	opDocumentUpsert
+	opDocumentReplace
+	opDocumentDelete
+	opDocumentRead
+	opDocumentList
+	opDocumentQuery
+	opQueryPlan
+	operations
+)
+
+var operationNames = [operations]string{
+	opUnknown:          "unknown",
+	opRefused:          "refused",
+	opAccountRead:      "account_read",
+	opDatabaseCreate:   "database_create",
+	opDatabaseRead:     "database_read",
+	opDatabaseDelete:   "database_delete",
+	opDatabaseList:     "database_list",
+	opDatabaseQuery:    "database_query",
+	opContainerCreate:  "container_create",
+	opContainerRead:    "container_read",
+	opContainerReplace: "container_replace",
+	opContainerDelete:  "container_delete",
+	opContainerList:    "container_list",
+	opContainerQuery:   "container_query",
+	opRangeList:        "range_list",
+	opRangeRead:        "range_read",
+	opOfferList:        "offer_list",
+	opOfferQuery:       "offer_query",
+	opOfferRead:        "offer_read",
+	opOfferReplace:     "offer_replace",
+	opConflict:         "conflict",
+	opDocumentCreate:   "document_create",
+	opDocumentUpsert:   "document_upsert",
+	opDocumentReplace:  "document_replace",
+	opDocumentDelete:   "document_delete",
+	opDocumentRead:     "document_read",
+	opDocumentList:     "document_list",
+	opDocumentQuery:    "document_query",
+	opQueryPlan:        "query_plan",
+}
+
+// String returns the label.
+func (o operation) String() string { return operationNames[o] }
+
+// metrics counts what goes through the door.
+type metrics struct {
+	requests *prometheus.CounterVec
+	duration [operations]prometheus.Observer
+	charge   prometheus.Counter
+	visited  prometheus.Counter
+
+	// counters holds the requests counters that were used, by operation and
+	// status, so that counting one costs no look-up of labels.
+	counters [operations][statusEnd - statusBegin]atomic.Pointer[prometheus.Counter]
+}
+
+// The statuses that an answer can have lie in between.
+const (
+	statusBegin = 200
+	statusEnd   = 505
+)
+
+// newMetrics registers with registry; nil keeps the metrics to themselves.
+func newMetrics(registry prometheus.Registerer) *metrics {
+	m := &metrics{
+		requests: register(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "decan_nosql_requests_total",
+			Help: "Requests over the NoSQL REST protocol, by operation and HTTP status.",
+		}, []string{"operation", "status"})),
+		charge: register(registry, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "decan_nosql_charge_total",
+			Help: "Request units charged for requests over the NoSQL REST protocol.",
+		})),
+		visited: register(registry, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "decan_nosql_partitions_visited_total",
+			Help: "Physical partitions asked by requests over the NoSQL REST protocol, one per request and partition.",
+		})),
+	}
+	durations := register(registry, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "decan_nosql_request_duration_seconds",
+		Help:    "Time from the headers of a request to the last byte of its answer, by operation.",
+		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+	}, []string{"operation"}))
+	for o := range operations {
+		m.duration[o] = durations.WithLabelValues(o.String())
+	}
+	return m
+}
+
+// register returns collector, or the equal one that another door registered.
+func register[C prometheus.Collector](registry prometheus.Registerer, collector C) C {
+	if registry == nil {
+		return collector
+	}
+	err := registry.Register(collector)
+	var registered prometheus.AlreadyRegisteredError
+	if errors.As(err, &registered) {
+		return registered.ExistingCollector.(C)
+	}
+	if err != nil {
+		panic(err) // Two different metrics of one name: a mistake in this program.
+	}
+	return collector
+}
+
+func (m *metrics) observe(r *request, status int, took time.Duration) {
+	m.counter(r.operation, status).Inc()
+	m.duration[r.operation].Observe(took.Seconds())
+	if r.result.Charge > 0 {
+		m.charge.Add(r.result.Charge)
+	}
+	if n := len(r.result.Partitions); n > 0 {
+		m.visited.Add(float64(n))
+	}
+}
+
+func (m *metrics) counter(o operation, status int) prometheus.Counter {
+	if status < statusBegin || status >= statusEnd {
+		return m.requests.WithLabelValues(o.String(), strconv.Itoa(status))
+	}
+	slot := &m.counters[o][status-statusBegin]
+	if counter := slot.Load(); counter != nil {
+		return *counter
+	}
+	counter := m.requests.WithLabelValues(o.String(), strconv.Itoa(status))
+	slot.Store(&counter)
+	return counter
+}

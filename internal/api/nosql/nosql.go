@@ -1,0 +1,116 @@
+// Package nosql is the door for clients that speak the REST protocol of Azure
+// Cosmos DB for NoSQL.
+//
+// Package server mounts what [New] returns on the data plane's port. A handler
+// decodes a request, calls the engine and encodes the result; the one adapter
+// around all of them, in handler.go, authenticates, writes status, headers and
+// body, and turns errors into answers. Read [Config] first, then router.go, the
+// table of everything this door knows, and headers.go, the list of every header.
+//
+// # Invariants
+//
+//   - Every answer carries an activity id, a charge and a Content-Length; every
+//     error has a JSON body with code and message.
+//   - A header whose value is unknown is absent, never empty.
+//   - Nothing is ignored in silence that would change the answer: what a later
+//     version will serve is refused by name.
+//   - I8: nothing in here decides anything about data.
+//
+// The package knows no partition and no storage; batch, patch, scripts and the
+// change feed are refused by name until the engine has them.
+//
+// Page: docs/nosql.md
+package nosql
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config says what a door serves and how. Engine is required.
+type Config struct {
+	Engine     *engine.Engine
+	Limits     resource.Limits       // the zero value: resource.DefaultLimits
+	Endpoint   string                // URL that the account document advertises; empty: what the request's own scheme and Host header say
+	Version    string                // of this program, for response headers and error texts; empty: devel
+	Now        func() time.Time      // nil: time.Now
+	Logger     *slog.Logger          // nil: discard
+	Registerer prometheus.Registerer // nil: metrics are counted and shown nowhere
+	Switches   Switches
+}
+
+// Switches are departures from what the service does, each off by default.
+type Switches struct {
+	// StrictItemIDs refuses a request whose path names an odd item id as the
+	// official emulator does on its main port: 401 for / \ # or a percent escape
+	// in it or a blank at its end, since it signs another text than the client,
+	// and 400 for control characters. The service accepts such ids.
+	StrictItemIDs bool
+
+	// TrustForwardedProto takes the scheme of the advertised endpoint from
+	// X-Forwarded-Proto. Only right behind a proxy that sets the header itself.
+	TrustForwardedProto bool
+}
+
+// New returns the door as an HTTP handler, safe for concurrent use. It wants
+// the raw request target, so nothing in front of it may clean or redirect
+// paths, as http.ServeMux does. Two doors may share a Registerer, and then
+// count together.
+func New(cfg Config) http.Handler {
+	h := &handler{
+		engine:   cfg.Engine,
+		account:  cfg.Engine.Account(),
+		limits:   cfg.Limits,
+		endpoint: cfg.Endpoint,
+		now:      cfg.Now,
+		logger:   cfg.Logger,
+		switches: cfg.Switches,
+	}
+	if h.limits == (resource.Limits{}) {
+		h.limits = resource.DefaultLimits()
+	}
+	if h.now == nil {
+		h.now = time.Now
+	}
+	if h.logger == nil {
+		h.logger = slog.New(slog.DiscardHandler)
+	}
+	version := cfg.Version
+	if version == "" {
+		version = "devel"
+	}
+	h.agent = "Decan/" + version
+	h.serviceVersion = "version=" + version
+	if h.account.ID == "" || strings.EqualFold(h.account.ID, "localhost") {
+		// Clients that see "localhost" distrust the whole account document.
+		h.account.ID = "decan"
+	}
+	if h.endpoint != "" && !strings.HasSuffix(h.endpoint, "/") {
+		h.endpoint += "/"
+	}
+	h.metrics = newMetrics(cfg.Registerer)
+	h.requests = sync.Pool{New: func() any { return new(request) }}
+	return h
+}
+
+// handler is the door. Its fields are set by New and never change.
+type handler struct {
+	engine         *engine.Engine
+	account        resource.Account
+	limits         resource.Limits
+	endpoint       string // with a trailing slash, or empty
+	now            func() time.Time
+	logger         *slog.Logger
+	switches       Switches
+	agent          string // name and version of this program, for error texts
+	serviceVersion string // value of the version headers
+	metrics        *metrics
+	requests       sync.Pool // of *request, with the buffers they have grown
+}

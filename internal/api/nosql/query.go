@@ -1,0 +1,116 @@
+package nosql
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+func (h *handler) queryDocuments(r *request) (*response, error) {
+	r.operation = opDocumentQuery
+	req, err := r.scope()
+	if err != nil {
+		return nil, err
+	}
+	req.Cross = r.flag(headerCrossPartition)
+	switch mode := r.header(headerDecanCross); {
+	case strings.EqualFold(mode, "full"):
+		req.Cross, req.Full = true, true
+	case mode != "" && !strings.EqualFold(mode, "service"):
+		return nil, status.BadRequest("The mode %q in x-decan-cross-partition is neither full nor service.", mode)
+	}
+	if req.Text, req.Params, err = h.readQuery(r); err != nil {
+		return nil, err
+	}
+	page, err := h.engine.Query(r.ctx, r.caller, req)
+	r.result = page.Result
+	if err != nil {
+		return nil, err
+	}
+	answer := r.feed("Documents", &page)
+	if r.flag(headerPopulateMetrics) {
+		answer.set(headerQueryMetrics, formatStats(&page.Stats))
+	}
+	return answer, nil
+}
+
+// planQuery answers how a client has to run a query over several partitions.
+func (h *handler) planQuery(r *request) (*response, error) {
+	r.operation = opQueryPlan
+	req := engine.PlanRequest{Link: r.container(), Features: r.header(headerQueryFeatures)}
+	var err error
+	if req.Options, err = r.options(); err != nil {
+		return nil, err
+	}
+	if req.Key, err = r.partitionKey(); err != nil {
+		return nil, err
+	}
+	if req.Text, req.Params, err = h.readQuery(r); err != nil {
+		return nil, err
+	}
+	plan, err := h.engine.QueryPlan(r.ctx, r.caller, req)
+	r.result = plan.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.answer(http.StatusOK, plan.Body), nil
+}
+
+// definitionQuery is the request of a query over databases, containers or offers.
+func (h *handler) definitionQuery(r *request, link engine.Link) (engine.QueryRequest, error) {
+	req, err := r.page(link)
+	if err != nil {
+		return req, err
+	}
+	req.Cross = true // These feeds are in one place.
+	req.Text, req.Params, err = h.readQuery(r)
+	return req, err
+}
+
+// readQuery reads text and parameters from the body, which is a JSON object or,
+// as application/sql, the bare text.
+func (h *handler) readQuery(r *request) (text string, params []query.Param, err error) {
+	media, _, _ := strings.Cut(r.header(headerContentType), ";")
+	if strings.EqualFold(strings.TrimSpace(media), typeSQL) {
+		body, err := r.readBody(h.limits.BodyBytes)
+		return string(body), nil, err
+	}
+	spec, _, err := r.readObject(h.limits.BodyBytes)
+	if err != nil {
+		return "", nil, err
+	}
+	sql := spec.Get("query")
+	if sql.Kind() != value.KindString {
+		return "", nil, status.BadRequest("The body has no member query with the text of a query.")
+	}
+	if filter := spec.Get("resumeFilter"); filter.IsDefined() && filter.Kind() != value.KindNull {
+		return "", nil, status.Unsupported("Resuming a query by resumeFilter")
+	}
+	params, err = readParams(spec.Get("parameters"))
+	return sql.Text(), params, err
+}
+
+// readParams reads [{"name":"@x","value":1}, ...]; null and nothing are none. A
+// parameter without a value is undefined.
+func readParams(list value.Value) ([]query.Param, error) {
+	switch list.Kind() {
+	case value.KindUndefined, value.KindNull:
+		return nil, nil
+	case value.KindArray:
+	default:
+		return nil, status.BadRequest("The member parameters is a JSON %s where an array is expected.", list.Kind())
+	}
+	params := make([]query.Param, list.Len())
+	for i, item := range list.Items() {
+		name := item.Get("name")
+		if name.Kind() != value.KindString || name.Text() == "" {
+			return nil, status.BadRequest("Parameter %d of the query has no name.", i+1)
+		}
+		params[i] = query.Param{Name: name.Text(), Value: item.Get("value")}
+	}
+	return params, nil
+}

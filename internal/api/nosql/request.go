@@ -1,0 +1,345 @@
+package nosql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// request is one request on its way through the door. The adapter takes it from
+// a pool and puts it back after the answer is written, so a handler keeps
+// nothing of it.
+type request struct {
+	http      *http.Request
+	ctx       context.Context
+	target    target
+	caller    auth.Caller
+	activity  string // the client's when it sent a GUID, else ours
+	operation operation
+	result    engine.Result // what the engine said, on errors too
+	response  response
+
+	key       partitionkey.Key     // what engine requests point to, so that they allocate nothing
+	clip      partitionkey.Range   // likewise
+	partition resource.PartitionID // likewise
+
+	body []byte // as received; grown and reused
+	out  []byte // the answer being built; grown and reused
+}
+
+// bufferKept is the largest buffer that goes back into the pool.
+const bufferKept = 256 << 10
+
+// begin makes a pooled request ready for hr.
+func (r *request) begin(hr *http.Request) {
+	r.http = hr
+	r.ctx = hr.Context()
+}
+
+// end drops what the request referred to and keeps buffers of ordinary size.
+func (r *request) end() {
+	body, out := r.body, r.out
+	*r = request{}
+	if cap(body) <= bufferKept {
+		r.body = body[:0]
+	}
+	if cap(out) <= bufferKept {
+		r.out = out[:0]
+	}
+}
+
+// header returns the first value of the header, whose name is in canonical
+// form, or "".
+func (r *request) header(name string) string {
+	if values := r.http.Header[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// flag reports whether a boolean header is true, in any case.
+func (r *request) flag(name string) bool {
+	return strings.EqualFold(r.header(name), "true")
+}
+
+// link returns the engine's name of what the path is about.
+func (r *request) link() engine.Link {
+	return engine.Link{Database: r.target.id(0), Container: r.target.id(1), Document: r.target.id(2)}
+}
+
+// container is link without the last id, for what lies below a container and
+// is no document.
+func (r *request) container() engine.Link {
+	return engine.Link{Database: r.target.id(0), Container: r.target.id(1)}
+}
+
+// readBody reads the body into the request's buffer: at most limit bytes,
+// otherwise 413.
+func (r *request) readBody(limit int) ([]byte, error) {
+	if encoding := r.header(headerContentEncoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, status.Unsupported("Content-Encoding " + encoding)
+	}
+	source := r.http.Body
+	if source == nil {
+		return nil, nil
+	}
+	if r.http.ContentLength > int64(limit) {
+		return nil, tooLarge(r, limit)
+	}
+	if need := int(r.http.ContentLength) + 1; need > cap(r.body) {
+		r.body = make([]byte, 0, need)
+	}
+	buffer := r.body[:0]
+	for {
+		if len(buffer) == cap(buffer) {
+			buffer = append(buffer, 0)[:len(buffer)]
+		}
+		n, err := source.Read(buffer[len(buffer):cap(buffer)])
+		buffer = buffer[:len(buffer)+n]
+		if len(buffer) > limit {
+			r.body = buffer
+			return nil, tooLarge(r, limit)
+		}
+		if err == io.EOF {
+			r.body = buffer
+			return buffer, nil
+		}
+		if err != nil {
+			return nil, bodyError(err)
+		}
+	}
+}
+
+// drainedMax is how much of a refused body is read so that the client, which
+// may still be sending, gets to see the answer.
+const drainedMax = 16 << 20
+
+func tooLarge(r *request, limit int) error {
+	if !strings.EqualFold(r.header("Expect"), "100-continue") {
+		_, _ = io.CopyN(io.Discard, r.http.Body, drainedMax) // The answer is 413 either way.
+	}
+	return status.TooLarge("Request size is too large: the body is longer than %d bytes.", limit)
+}
+
+func bodyError(err error) error {
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return status.New(status.CodeRequestTimeout, 0, "The body did not arrive in time.")
+	}
+	return status.BadRequest("The body ends before the length that was announced.")
+}
+
+// readObject reads the body as a JSON object; size is its length as received.
+func (r *request) readObject(limit int) (object value.Value, size int, err error) {
+	body, err := r.readBody(limit)
+	if err != nil {
+		return value.Value{}, 0, err
+	}
+	if len(body) == 0 {
+		return value.Value{}, 0, status.BadRequest("The request has no body: a JSON object is expected.")
+	}
+	if body[0] == 0x80 {
+		return value.Value{}, 0, status.Unsupported("The binary serialization format")
+	}
+	object, err = value.Parse(body)
+	if err != nil {
+		return value.Value{}, 0, status.BadRequest("The body is not valid JSON: %s.", err)
+	}
+	if object.Kind() != value.KindObject {
+		return value.Value{}, 0, status.BadRequest("The body is a JSON %s where an object is expected.", object.Kind())
+	}
+	return object, len(body), nil
+}
+
+// options reads the headers that every request on documents may carry.
+func (r *request) options() (engine.Options, error) {
+	opts := engine.Options{
+		Session:     r.header(headerSession),
+		Consistency: r.header(headerConsistency),
+		IntendedRID: r.header(headerIntendedRID),
+	}
+	strategy := r.header(headerReadStrategy)
+	if strategy == "" {
+		return opts, nil
+	}
+	if opts.Consistency != "" {
+		return opts, status.BadRequest("The headers x-ms-consistency-level and x-ms-cosmos-read-consistency-strategy exclude each other.")
+	}
+	switch strings.ToLower(strategy) {
+	case "eventual":
+		opts.Consistency = resource.Eventual.String()
+	case "session":
+		opts.Consistency = resource.Session.String()
+	case "latestcommitted":
+		// What one server answers is the latest committed version anyway.
+	case "globalstrong":
+		opts.Consistency = resource.Strong.String()
+	default:
+		return opts, status.BadRequest("The read consistency strategy %q is none of Eventual, Session, LatestCommitted and GlobalStrong.", strategy)
+	}
+	return opts, nil
+}
+
+// partitionKey reads the partition key header; nil means that there is none.
+func (r *request) partitionKey() (*partitionkey.Key, error) {
+	text := r.header(headerPartitionKey)
+	if text == "" {
+		return nil, nil
+	}
+	key, err := partitionkey.Parse(text)
+	if err != nil {
+		return nil, keyError(err)
+	}
+	r.key = key
+	return &r.key, nil
+}
+
+// keyError translates the one error type that comes from below package status.
+func keyError(err error) error {
+	var e *partitionkey.Error
+	if !errors.As(err, &e) {
+		return fmt.Errorf("read the partition key: %w", err)
+	}
+	if e.Mismatch {
+		return status.PartitionKeyMismatch("%s", e.Message)
+	}
+	return status.BadRequest("%s", e.Message)
+}
+
+// rangeID reads which physical partition is meant: its id, or container RID,
+// comma, id. The RID is returned apart, for the engine to compare.
+func (r *request) rangeID() (id *resource.PartitionID, rid string, err error) {
+	text := r.header(headerRangeID)
+	if text == "" {
+		return nil, "", nil
+	}
+	digits := text
+	if i := strings.LastIndexByte(text, ','); i >= 0 {
+		rid, digits = text[:i], text[i+1:]
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 32)
+	if err != nil {
+		return nil, "", status.BadRequest("The partition key range id %q is not a number.", text)
+	}
+	r.partition = resource.PartitionID(n)
+	return &r.partition, strings.TrimSpace(rid), nil
+}
+
+// epkRange reads the part of the key space that the request is confined to; nil
+// means all of it. Equal ends mean that one hashed key.
+func (r *request) epkRange() (*partitionkey.Range, error) {
+	start, end := r.header(headerStartEPK), r.header(headerEndEPK)
+	if start == "" && end == "" {
+		return nil, nil
+	}
+	r.clip = partitionkey.Full()
+	if err := parseEPK(&r.clip.Min, start, "start"); err != nil {
+		return nil, err
+	}
+	if err := parseEPK(&r.clip.Max, end, "end"); err != nil {
+		return nil, err
+	}
+	switch order := r.clip.Min.Compare(r.clip.Max); {
+	case order > 0:
+		return nil, status.BadRequest("The effective partition key range begins behind its end.")
+	case order == 0:
+		r.clip.Max = r.clip.Min + "\xFF"
+	}
+	return &r.clip, nil
+}
+
+// parseEPK sets epk from digits; without digits the end of the key space stays.
+func parseEPK(epk *partitionkey.EPK, digits, end string) error {
+	if digits == "" {
+		return nil
+	}
+	parsed, err := partitionkey.ParseEPK(digits)
+	if err != nil {
+		return status.BadRequest("The %s of the effective partition key range is not valid: %s", end, err)
+	}
+	*epk = parsed
+	return nil
+}
+
+// maxItems reads the page size: 0 is the default, negative as many as fit.
+func (r *request) maxItems() (int, error) {
+	text := r.header(headerMaxItemCount)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < -1 {
+		return 0, status.BadRequest("The page size %q in x-ms-max-item-count is neither a positive number nor -1.", text)
+	}
+	return int(n), nil
+}
+
+// page reads what feeds without a partition key have: page size and continuation.
+func (r *request) page(link engine.Link) (engine.QueryRequest, error) {
+	maxItems, err := r.maxItems()
+	return engine.QueryRequest{Link: link, MaxItems: maxItems, Continuation: r.header(headerContinuation)}, err
+}
+
+// scope reads everything that confines a feed of documents, beside the page.
+func (r *request) scope() (engine.QueryRequest, error) {
+	req, err := r.page(r.container())
+	if err != nil {
+		return req, err
+	}
+	if req.Options, err = r.options(); err != nil {
+		return req, err
+	}
+	if req.Key, err = r.partitionKey(); err != nil {
+		return req, err
+	}
+	if req.Clip, err = r.epkRange(); err != nil {
+		return req, err
+	}
+	var rid string
+	if req.Partition, rid, err = r.rangeID(); err != nil {
+		return req, err
+	}
+	if req.IntendedRID == "" {
+		req.IntendedRID = rid
+	}
+	if r.header(headerStartID) != "" || r.header(headerEndID) != "" {
+		return req, status.Unsupported("A range of resource ids (x-ms-start-id, x-ms-end-id)")
+	}
+	return req, nil
+}
+
+// minimal reports whether the client wants no body after a write.
+func (r *request) minimal() bool {
+	if strings.EqualFold(r.header(headerContentOnWrite), "false") {
+		return true
+	}
+	for _, prefer := range r.http.Header[headerPrefer] {
+		for preference := range strings.SplitSeq(prefer, ",") {
+			if strings.EqualFold(strings.TrimSpace(preference), "return=minimal") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isQuery reports whether a POST is a query. Clients say so in three ways.
+func (r *request) isQuery() bool {
+	if r.flag(headerIsQuery) || r.flag(headerIsQueryGo) {
+		return true
+	}
+	media, _, _ := strings.Cut(r.header(headerContentType), ";")
+	media = strings.TrimSpace(media)
+	return strings.EqualFold(media, typeQuery) || strings.EqualFold(media, typeSQL)
+}

@@ -1,0 +1,166 @@
+package nosql
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+)
+
+// response is what a handler answers beside the engine's result, which the
+// adapter finds in the request.
+type response struct {
+	status int
+	body   []byte // JSON; nil for none
+	etag   resource.ETag
+	fields [8]field // further headers
+	count  int
+}
+
+type field struct{ name, value string }
+
+// set adds a header, unless the value is empty.
+func (p *response) set(name, value string) {
+	if value == "" {
+		return
+	}
+	p.fields[p.count] = field{name, value}
+	p.count++
+}
+
+// answer starts the request's one response.
+func (r *request) answer(status int, body []byte) *response {
+	r.response = response{status: status, body: body, etag: r.result.ETag}
+	return &r.response
+}
+
+// resource answers with a definition.
+func (r *request) resource(status int, res *engine.Resource) *response {
+	return r.answer(status, res.Body)
+}
+
+// feed answers with a page of rows in the envelope of their kind, such as
+// Documents.
+func (r *request) feed(plural string, page *engine.Feed) *response {
+	size := 64 + len(plural)
+	for _, row := range page.Rows {
+		size += len(row) + 1
+	}
+	out := r.out[:0]
+	if cap(out) < size {
+		out = make([]byte, 0, size)
+	}
+	out = append(out, `{"_rid":"`...)
+	out = page.ParentRID.AppendText(out)
+	out = append(out, `","`...)
+	out = append(out, plural...)
+	out = append(out, `":[`...)
+	for i, row := range page.Rows {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, row...)
+	}
+	out = append(out, `],"_count":`...)
+	out = strconv.AppendInt(out, int64(len(page.Rows)), 10)
+	out = append(out, '}')
+	r.out = out
+	answer := r.answer(http.StatusOK, out)
+	answer.set(headerItemCount, strconv.Itoa(len(page.Rows)))
+	answer.set(headerContinuation, page.Continuation)
+	return answer
+}
+
+// fieldsMax is how many headers an answer can have.
+const fieldsMax = 24
+
+// writer assigns headers without making them canonical again, and with one
+// slice for all their values.
+type writer struct {
+	header http.Header
+	texts  []string
+}
+
+func (w *writer) set(name, value string) {
+	if value == "" {
+		return
+	}
+	if len(w.texts) == cap(w.texts) {
+		// A larger array would leave the values assigned before where they are.
+		w.texts = make([]string, 0, fieldsMax)
+	}
+	w.texts = append(w.texts, value)
+	n := len(w.texts)
+	w.header[name] = w.texts[n-1 : n : n]
+}
+
+// write sends status, headers and body. The answer's own headers come first, so
+// none of them can replace what the door says.
+func (h *handler) write(hw http.ResponseWriter, r *request, answer *response) {
+	w := writer{header: hw.Header()}
+	for _, f := range answer.fields[:answer.count] {
+		w.set(f.name, f.value)
+	}
+	result := &r.result
+	w.set(headerActivityID, r.activity)
+	w.set(headerCharge, formatCharge(result.Charge))
+	w.set(headerSession, result.Session)
+	w.set(headerETag, string(answer.etag))
+	w.set(headerAltContentPath, result.OwnerLink)
+	if result.OwnerRID != "" {
+		w.set(headerContentPath, result.OwnerRID.String())
+	}
+	if len(result.Partitions) > 0 {
+		visited := formatPartitions(result.Partitions)
+		w.set(headerVisited, visited)
+		if len(result.Partitions) == 1 {
+			w.set(headerRangeID, visited)
+		}
+		w.set(headerLSN, strconv.FormatUint(uint64(result.LSN), 10))
+	}
+	w.set(headerSchemaVersion, schemaVersion)
+	w.set(headerServiceVersion, h.serviceVersion)
+	w.set(headerGatewayVersion, h.serviceVersion)
+	if answer.status != http.StatusNoContent && answer.status != http.StatusNotModified {
+		if len(answer.body) > 0 {
+			w.set(headerContentType, typeJSON)
+		}
+		// Announced, so that no answer is ever chunked: one client reads error
+		// bodies only with their length.
+		w.set(headerContentLength, strconv.Itoa(len(answer.body)))
+	}
+	hw.WriteHeader(answer.status)
+	if len(answer.body) > 0 && r.http.Method != http.MethodHead {
+		_, _ = hw.Write(answer.body) // The client is gone; nobody is left to tell.
+	}
+}
+
+// formatCharge writes request units as clients parse them: with a point and at
+// most two decimals.
+func formatCharge(charge float64) string {
+	var digits [24]byte
+	out := strconv.AppendFloat(digits[:0], charge, 'f', 2, 64)
+	for out[len(out)-1] == '0' {
+		out = out[:len(out)-1]
+	}
+	if out[len(out)-1] == '.' {
+		out = out[:len(out)-1]
+	}
+	return string(out)
+}
+
+func formatPartitions(ids []resource.PartitionID) string {
+	if len(ids) == 1 {
+		return ids[0].String()
+	}
+	var digits [128]byte
+	out := digits[:0]
+	for i, id := range ids {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendUint(out, uint64(id), 10)
+	}
+	return string(out)
+}

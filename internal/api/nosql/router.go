@@ -1,0 +1,225 @@
+package nosql
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/decandb/decan/internal/status"
+)
+
+// serve is a handler: decode, call the engine, encode.
+type serve func(*handler, *request) (*response, error)
+
+// action is what one verb does on one kind of path. A handler that finds out
+// more about the request, as with POST, sets a more precise operation itself.
+type action struct {
+	operation operation
+	serve     serve
+}
+
+// verbs are the actions of one kind of path; a nil serve is a verb it has not.
+type verbs struct {
+	get, post, put, patch, delete action
+}
+
+// resourceType is a row of the routing table: what a path of these type words
+// answers to.
+type resourceType struct {
+	words   string // joined by slashes
+	feed    verbs
+	item    verbs
+	feature string // names the whole kind where Decan does not have it yet; then feed and item are empty
+}
+
+// resourceTypes is the routing table, read from the top; what is asked for most
+// comes first. It never changes.
+var resourceTypes = []resourceType{
+	{
+		words: "dbs/colls/docs",
+		feed: verbs{
+			get:  action{opDocumentList, (*handler).listDocuments},
+			post: action{opDocumentCreate, (*handler).postDocuments},
+		},
+		item: verbs{
+			get:    action{opDocumentRead, (*handler).readDocument},
+			put:    action{opDocumentReplace, (*handler).replaceDocument},
+			patch:  action{opRefused, refuse("Partial document update (PATCH)")},
+			delete: action{opDocumentDelete, (*handler).deleteDocument},
+		},
+	},
+	{
+		words: "dbs/colls/pkranges",
+		feed:  verbs{get: action{opRangeList, (*handler).listRanges}},
+		item:  verbs{get: action{opRangeRead, (*handler).readRange}},
+	},
+	{
+		words: "dbs/colls",
+		feed: verbs{
+			get:  action{opContainerList, (*handler).listContainers},
+			post: action{opContainerCreate, (*handler).postContainers},
+		},
+		item: verbs{
+			get:    action{opContainerRead, (*handler).readContainer},
+			put:    action{opContainerReplace, (*handler).replaceContainer},
+			delete: action{opContainerDelete, (*handler).deleteContainer},
+		},
+	},
+	{
+		words: "dbs",
+		feed: verbs{
+			get:  action{opDatabaseList, (*handler).listDatabases},
+			post: action{opDatabaseCreate, (*handler).postDatabases},
+		},
+		item: verbs{
+			get:    action{opDatabaseRead, (*handler).readDatabase},
+			delete: action{opDatabaseDelete, (*handler).deleteDatabase},
+		},
+	},
+	{
+		words: "offers",
+		feed: verbs{
+			get:  action{opOfferList, (*handler).listOffers},
+			post: action{opOfferQuery, (*handler).queryOffers},
+		},
+		item: verbs{
+			get: action{opOfferRead, (*handler).readOffer},
+			put: action{opOfferReplace, (*handler).replaceOffer},
+		},
+	},
+	{
+		words: "dbs/colls/conflicts",
+		feed: verbs{
+			get:  action{opConflict, (*handler).listConflicts},
+			post: action{opConflict, (*handler).listConflicts},
+		},
+		item: verbs{
+			get:    action{opConflict, (*handler).missingConflict},
+			delete: action{opConflict, (*handler).missingConflict},
+		},
+	},
+	{
+		words: "dbs/colls/operations",
+		item:  verbs{post: action{opRefused, (*handler).containerOperation}},
+	},
+	{words: "dbs/colls/sprocs", feature: "stored procedures"},
+	{words: "dbs/colls/triggers", feature: "triggers"},
+	{words: "dbs/colls/udfs", feature: "user-defined functions"},
+	{words: "dbs/colls/docs/attachments", feature: "attachments"},
+	{words: "dbs/colls/schemas", feature: "schemas"},
+	{words: "dbs/users", feature: "users and permissions"},
+	{words: "dbs/users/permissions", feature: "users and permissions"},
+	{words: "dbs/clientencryptionkeys", feature: "client encryption keys"},
+	{words: "dbs/udts", feature: "user-defined types"},
+	{words: "addresses", feature: "direct mode instead of gateway mode"},
+	{words: "media", feature: "attachments"},
+	{words: "operations", feature: "distributed transactions"},
+	{words: "snapshots", feature: "snapshots"},
+}
+
+// lookup finds the row of the path, or nil when no resource has such a path.
+func lookup(t *target) *resourceType {
+	for i := range resourceTypes {
+		if matches(resourceTypes[i].words, t) {
+			return &resourceTypes[i]
+		}
+	}
+	return nil
+}
+
+// matches compares the type words without splitting them anew for each request.
+func matches(words string, t *target) bool {
+	for i := 0; i < t.count; i += 2 {
+		word := t.segments[i]
+		if !strings.HasPrefix(words, word) {
+			return false
+		}
+		words = words[len(word):]
+		if words != "" {
+			if words[0] != '/' || i+2 >= t.count {
+				return false
+			}
+			words = words[1:]
+		}
+	}
+	return words == ""
+}
+
+// route finds the action for the request's method and path. It is called after
+// the caller is authenticated, so that strangers learn nothing.
+func route(t *target, method string) (action, error) {
+	if t.count == 0 {
+		return verbs{get: action{opAccountRead, (*handler).readAccount}}.action(method, true)
+	}
+	row := lookup(t)
+	switch {
+	case row == nil:
+		return action{opUnknown, nil}, badTarget("no resource has such a path")
+	case row.feature != "":
+		word := row.words[strings.LastIndexByte(row.words, '/')+1:]
+		return action{opRefused, nil}, status.Unsupported("The resource type " + word + ", for " + row.feature + ",")
+	case t.item():
+		return row.item.action(method, true)
+	}
+	return row.feed.action(method, false)
+}
+
+// action picks the verb. HEAD is GET without the body, which net/http leaves
+// out, on single resources.
+func (v verbs) action(method string, item bool) (action, error) {
+	var found action
+	switch method {
+	case http.MethodGet:
+		found = v.get
+	case http.MethodHead:
+		if item {
+			found = v.get
+		}
+	case http.MethodPost:
+		found = v.post
+	case http.MethodPut:
+		found = v.put
+	case http.MethodPatch:
+		found = v.patch
+	case http.MethodDelete:
+		found = v.delete
+	}
+	if found.serve == nil {
+		return action{opUnknown, nil}, methodNotAllowed(method, v.allowed())
+	}
+	return found, nil
+}
+
+// allowed lists the verbs for the Allow header.
+func (v verbs) allowed() string {
+	var names []string
+	for _, verb := range []struct {
+		name string
+		action
+	}{{"GET", v.get}, {"POST", v.post}, {"PUT", v.put}, {"PATCH", v.patch}, {"DELETE", v.delete}} {
+		if verb.serve != nil {
+			names = append(names, verb.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func methodNotAllowed(method, allowed string) error {
+	e := status.New(status.CodeMethodNotAllowed, 0, "%s is not a verb of this resource, which has %s.", method, allowed)
+	e.Info = allowed
+	return e
+}
+
+// refuse answers that Decan does not have the feature yet.
+func refuse(feature string) serve {
+	return func(*handler, *request) (*response, error) {
+		return nil, status.Unsupported(feature)
+	}
+}
+
+// containerOperation answers the paths below a container's operations.
+func (h *handler) containerOperation(r *request) (*response, error) {
+	if r.target.id(2) == "partitionkeydelete" {
+		return nil, status.Unsupported("Delete by partition key")
+	}
+	return nil, badTarget("no resource has such a path")
+}

@@ -1,0 +1,99 @@
+package nosql_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/decandb/decan/internal/api/nosql"
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/storage"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// testKey signs what tests send.
+var testKey = mustKey(auth.ParseKey(auth.WellKnownKey))
+
+func mustKey(key auth.Key, err error) auth.Key {
+	if err != nil {
+		panic(err)
+	}
+	return key
+}
+
+// settings are what a test may want different in its world.
+type settings struct {
+	nosql.Config
+	consistency string // of the account; empty: Session
+	full        bool   // the server merges
+}
+
+// world is a whole database in memory behind the door.
+type world struct {
+	handler  http.Handler
+	engine   *engine.Engine
+	registry *prometheus.Registry
+	closers  []func() error
+}
+
+func newWorld(t testing.TB, set settings) *world {
+	t.Helper()
+	w := &world{registry: prometheus.NewRegistry()}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool, err := storage.NewPool(storage.Options{InMemory: true})
+	check(err)
+	w.closers = append(w.closers, pool.Close)
+	store, err := pool.Create("catalog")
+	check(err)
+	w.closers = append(w.closers, store.Close)
+	names, err := catalog.Open(store, now)
+	check(err)
+	limits := resource.DefaultLimits()
+	node, err := cluster.Start(cluster.Config{Pool: pool, Catalog: names, Limits: limits, Now: now})
+	check(err)
+	w.closers = append(w.closers, node.Close)
+	verifier, err := auth.NewVerifier(auth.Keys{Primary: auth.WellKnownKey}, limits.ClockSkew)
+	check(err)
+	if set.consistency == "" {
+		set.consistency = "Session"
+	}
+	level, err := resource.ParseConsistency(set.consistency)
+	check(err)
+	cross := engine.Service
+	if set.full {
+		cross = engine.Full
+	}
+	w.engine = engine.New(engine.Config{
+		Catalog:        names,
+		Node:           node,
+		Account:        resource.Account{ID: "decan", Region: "South Central US", Consistency: level},
+		Limits:         limits,
+		Verifier:       verifier,
+		CrossPartition: cross,
+		Now:            now,
+	})
+	config := set.Config
+	config.Engine = w.engine
+	config.Version = "test"
+	config.Now = now
+	config.Registerer = w.registry
+	w.handler = nosql.New(config)
+	return w
+}
+
+// close closes in reverse; a second call does nothing.
+func (w *world) close() {
+	for len(w.closers) > 0 {
+		last := len(w.closers) - 1
+		_ = w.closers[last]()
+		w.closers = w.closers[:last]
+	}
+}
