@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/decandb/decan/internal/server"
+)
+
+type certCommand struct {
+	Data string `default:"./decan-data" type:"path" help:"The data directory whose authority is meant; it is made there when missing."`
+	Out  string `short:"o" placeholder:"FILE" type:"path" help:"Write the PEM here instead of standard output."`
+}
+
+const trustAdvice = `Trust this certificate where your clients run; the server's own certificate is signed by it.
+  Go         append it to tls.Config.RootCAs, or set SSL_CERT_FILE=%[1]s
+  JavaScript NODE_EXTRA_CA_CERTS=%[1]s
+  Python     REQUESTS_CA_BUNDLE=%[1]s, or connection_verify="%[1]s" on CosmosClient
+  Java       keytool -importcert -noprompt -alias decan -file %[1]s -keystore decan.jks -storepass changeit
+             then -Djavax.net.ssl.trustStore=decan.jks
+  .NET       dotnet uses the system store: see your platform below
+  Debian     cp %[1]s /usr/local/share/ca-certificates/decan.crt && update-ca-certificates
+  Fedora     cp %[1]s /etc/pki/ca-trust/source/anchors/ && update-ca-trust
+  macOS      security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain %[1]s
+  Windows    certutil -addstore -f Root %[1]s
+Plain http works on the same port and needs none of this.
+`
+
+// Run writes the authority's certificate, and the advice to standard error so
+// that the PEM can be redirected.
+func (c *certCommand) Run(io streams) error {
+	pem, err := server.AuthorityPEM(c.Data, time.Now())
+	if err != nil {
+		return err
+	}
+	name := c.Out
+	if c.Out == "" {
+		name = "decan-ca.pem"
+		_, err = io.out.Write(pem)
+	} else {
+		err = os.WriteFile(c.Out, pem, 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(io.err, trustAdvice, name)
+	return nil
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/decandb/decan/partitionkey"
+)
+
+type keyCommand struct {
+	Value   string   `arg:"" help:"The key as a JSON array, such as '[\"Contoso\",\"Alice\"]'. A shorter array than --paths is a prefix."`
+	Paths   []string `default:"/pk" env:"-" help:"The container's partition key paths, comma-separated."`
+	Kind    string   `env:"-" help:"Hash or MultiHash (default: Hash for one path, MultiHash for more)."`
+	Version int      `default:"2" env:"-" help:"Version of the hash: 1 or 2."`
+	Split   int      `name:"partitions" env:"-" placeholder:"N" help:"Also name the partition that holds the key in a fresh container of N."`
+}
+
+// Run prints the effective partition key and the range that holds it.
+func (c *keyCommand) Run(io streams) error {
+	definition := partitionkey.Definition{Paths: c.Paths, Version: c.Version}
+	kind := c.Kind
+	if kind == "" && len(c.Paths) > 1 {
+		kind = "MultiHash"
+	}
+	if kind != "" {
+		if err := definition.Kind.UnmarshalText([]byte(kind)); err != nil {
+			return err
+		}
+	}
+	if err := definition.Validate(); err != nil {
+		return err
+	}
+	key, err := partitionkey.Parse(c.Value)
+	if err != nil {
+		return err
+	}
+	extent, err := definition.Prefix(key)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "key\t%s\n", key)
+	what := "full key"
+	if key.Len() < definition.Levels() {
+		what = fmt.Sprintf("prefix: %d of %d levels", key.Len(), definition.Levels())
+	}
+	fmt.Fprintf(table, "is\t%s\n", what)
+	fmt.Fprintf(table, "effective key\t%s\n", definition.Hash(key))
+	fmt.Fprintf(table, "range\t%s\n", extent)
+	if c.Split > 0 {
+		for i, r := range definition.Divide(c.Split) {
+			if r.Overlaps(extent) {
+				fmt.Fprintf(table, "partition\t%d %s\n", i, r)
+			}
+		}
+	}
+	return table.Flush()
+}

@@ -1,0 +1,311 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/decandb/decan/internal/server"
+	"github.com/decandb/decan/internal/server/servertest"
+)
+
+// binary builds the command once per test process.
+var binary = sync.OnceValues(func() (string, error) {
+	built.Store(true)
+	dir, err := os.MkdirTemp("", "decan-test-*")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "decan")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// TestMain lets the stories of testdata run this test binary as decan, and
+// removes the real binary that the other tests built.
+func TestMain(m *testing.M) {
+	testscript.Main(cleaned{m}, map[string]func(){"decan": main})
+}
+
+type cleaned struct{ m *testing.M }
+
+// Run runs the tests, then removes what binary built.
+func (c cleaned) Run() int {
+	defer func() {
+		if built.Load() {
+			if path, err := binary(); err == nil {
+				os.RemoveAll(filepath.Dir(path))
+			}
+		}
+	}()
+	return c.m.Run()
+}
+
+var built atomic.Bool // binary was called
+
+// process is a running decan.
+type process struct {
+	command *exec.Cmd
+	address string
+	admin   string
+	output  *bytes.Buffer
+	exited  chan error
+}
+
+// freePort returns an address that was free a moment ago.
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// spawn starts decan and returns when it is ready.
+func spawn(t testing.TB, args ...string) *process {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{address: freePort(t), admin: freePort(t), output: &bytes.Buffer{}, exited: make(chan error, 1)}
+	p.command = exec.Command(path, append([]string{"--listen", p.address, "--admin-listen", p.admin}, args...)...)
+	p.command.Stdout, p.command.Stderr = p.output, p.output
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.exited <- p.command.Wait() }()
+	t.Cleanup(func() { p.command.Process.Kill() })
+	deadline := time.After(20 * time.Second)
+	for {
+		if resp, err := http.Get("http://" + p.admin + "/ready"); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return p
+			}
+		}
+		select {
+		case err := <-p.exited:
+			t.Fatalf("decan ended while starting: %v\n%s", err, p.output)
+		case <-deadline:
+			t.Fatalf("decan was not ready in 20 s\n%s", p.output)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func (p *process) kill() {
+	p.command.Process.Signal(syscall.SIGKILL)
+	<-p.exited
+}
+
+// known is what a writer knows of one document.
+type known struct {
+	acknowledged int  // version of the last acknowledged write; -1: deleted or never written
+	attempted    int  // version of a write whose answer never came
+	pending      bool // there is such a write
+}
+
+// writer changes documents of its own, so that it alone knows what they must be.
+type writer struct {
+	id        int
+	random    *rand.Rand
+	documents []known
+	writes    int
+}
+
+func (w *writer) name(i int) string { return fmt.Sprintf("w%d-%d", w.id, i) }
+
+func (w *writer) key(i int) string { return fmt.Sprintf(`["t%d","u%d"]`, w.id%3, i%5) }
+
+func (w *writer) body(i, version int) []byte {
+	return fmt.Appendf(nil, `{"id":%q,"tenant":"t%d","user":"u%d","version":%d,"pad":%q}`,
+		w.name(i), w.id%3, i%5, version, bytes.Repeat([]byte{'x'}, w.random.IntN(600)))
+}
+
+const crashLink = "dbs/crash/colls/c/docs"
+
+// load writes until the connection breaks.
+func (w *writer) load(t *testing.T, address string) {
+	client, err := servertest.Dial(address)
+	if err != nil {
+		return
+	}
+	defer client.Close()
+	for {
+		i := w.random.IntN(len(w.documents))
+		d := &w.documents[i]
+		w.writes++
+		version := w.writes
+		var request servertest.Request
+		deletes := d.acknowledged >= 0 && w.random.IntN(5) == 0
+		if deletes {
+			version = -1
+			request = servertest.Prepare(server.WellKnownKey, "DELETE", crashLink+"/"+w.name(i), nil, "x-ms-documentdb-partitionkey", w.key(i))
+		} else {
+			request = servertest.Prepare(server.WellKnownKey, "POST", crashLink, w.body(i, version),
+				"x-ms-documentdb-partitionkey", w.key(i), "x-ms-documentdb-is-upsert", "True")
+		}
+		d.attempted, d.pending = version, true
+		response, err := client.Do(request)
+		if err != nil {
+			return
+		}
+		switch response.Status {
+		case 200, 201, 204:
+			d.acknowledged, d.pending = version, false
+		default:
+			t.Errorf("a write was answered %d: %s", response.Status, response.Body)
+			return
+		}
+	}
+}
+
+// verify reads every document back and settles the writes of unknown outcome.
+func (w *writer) verify(t *testing.T, address string) {
+	client, err := servertest.Dial(address)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer client.Close()
+	for i := range w.documents {
+		d := &w.documents[i]
+		response, err := client.Do(servertest.Prepare(server.WellKnownKey, "GET", crashLink+"/"+w.name(i), nil, "x-ms-documentdb-partitionkey", w.key(i)))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		found := -1
+		if response.Status == 200 {
+			var stored struct{ Version int }
+			if err := json.Unmarshal(response.Body, &stored); err != nil {
+				t.Errorf("%s is damaged: %v", w.name(i), err)
+				continue
+			}
+			found = stored.Version
+		} else if response.Status != 404 {
+			t.Errorf("read of %s was answered %d: %s", w.name(i), response.Status, response.Body)
+			continue
+		}
+		if found != d.acknowledged && (!d.pending || found != d.attempted) {
+			t.Errorf("%s has version %d; acknowledged was %d, unanswered %v %d", w.name(i), found, d.acknowledged, d.pending, d.attempted)
+		}
+		d.acknowledged, d.pending = found, false
+	}
+}
+
+// TestKill kills the real binary with SIGKILL at random moments under concurrent
+// load: nothing that was acknowledged is lost, nothing is half there, and every
+// invariant holds. DECAN_CRASH_ROUNDS sets the number of rounds.
+func TestKill(t *testing.T) {
+	rounds := 20
+	if text := os.Getenv("DECAN_CRASH_ROUNDS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rounds = n
+	}
+	if testing.Short() {
+		rounds = 3
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d, %d rounds", seed, rounds)
+	random := rand.New(rand.NewPCG(seed, 0))
+	data := t.TempDir()
+	writers := make([]*writer, 8)
+	for i := range writers {
+		writers[i] = &writer{id: i, random: rand.New(rand.NewPCG(seed, uint64(i+1))), documents: make([]known, 40)}
+		for d := range writers[i].documents {
+			writers[i].documents[d].acknowledged = -1
+		}
+	}
+	total := 0
+	for round := range rounds {
+		p := spawn(t, "--data", data)
+		if round == 0 {
+			createCrashContainer(t, p.address)
+		} else {
+			each(writers, func(w *writer) { w.verify(t, p.address) })
+		}
+		if t.Failed() {
+			p.kill()
+			t.Fatalf("round %d\n%s", round, p.output)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			each(writers, func(w *writer) { w.load(t, p.address) })
+		}()
+		time.Sleep(time.Duration(20+random.IntN(180)) * time.Millisecond) // the moment of death is the subject of this test
+		p.kill()
+		<-done
+		report, err := server.Check(data)
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		for _, problem := range report.Problems {
+			t.Errorf("round %d: %s", round, problem)
+		}
+	}
+	p := spawn(t, "--data", data)
+	each(writers, func(w *writer) { w.verify(t, p.address) })
+	for _, w := range writers {
+		total += w.writes
+	}
+	p.command.Process.Signal(syscall.SIGTERM)
+	if err := <-p.exited; err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, p.output)
+	}
+	t.Logf("%d writes over %d kills", total, rounds)
+	if total < rounds*10 {
+		t.Errorf("only %d writes in %d rounds: the load was too thin to show anything", total, rounds)
+	}
+}
+
+func each(writers []*writer, do func(*writer)) {
+	var wait sync.WaitGroup
+	for _, w := range writers {
+		wait.Go(func() { do(w) })
+	}
+	wait.Wait()
+}
+
+func createCrashContainer(t *testing.T, address string) {
+	t.Helper()
+	client, err := servertest.Dial(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, request := range []servertest.Request{
+		servertest.Prepare(server.WellKnownKey, "POST", "dbs", []byte(`{"id":"crash"}`)),
+		servertest.Prepare(server.WellKnownKey, "POST", "dbs/crash/colls",
+			[]byte(`{"id":"c","partitionKey":{"paths":["/tenant","/user"],"kind":"MultiHash","version":2}}`), "x-ms-offer-throughput", "24000"),
+	} {
+		response, err := client.Do(request)
+		if err != nil || response.Status != 201 {
+			t.Fatalf("%v %d %s", err, response.Status, response.Body)
+		}
+	}
+}

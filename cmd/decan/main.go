@@ -1,0 +1,115 @@
+// Command decan is the database: it serves the Azure Cosmos DB protocols from
+// one data directory, and inspects keys, certificates and data.
+//
+// Page: docs/operating.md
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// version is set by the release build.
+var version = ""
+
+// cli is the command line: every flag can be given in the environment too.
+type cli struct {
+	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the server (the default command)."`
+	Key     keyCommand     `cmd:"" help:"Show the effective partition key and range of a partition key value."`
+	Cert    certCommand    `cmd:"" help:"Write the certificate that clients have to trust for https, and say how."`
+	Check   checkCommand   `cmd:"" help:"Verify a data directory that no server has open."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+// streams are what a command reads and writes; tests hand in their own.
+type streams struct {
+	out io.Writer
+	err io.Writer
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], streams{out: os.Stdout, err: os.Stderr}))
+}
+
+// run carries out a command line and returns the exit code: 0, 1 for a command
+// that failed, 2 for a command line that cannot be understood.
+func run(args []string, io streams) int {
+	var commands cli
+	exit := -1
+	parser, err := kong.New(&commands,
+		kong.Name("decan"),
+		kong.Description("An open, self-hosted database that speaks Azure Cosmos DB's protocols.\n\n"+
+			"decan alone is decan serve, and takes its flags."),
+		kong.UsageOnError(),
+		kong.Writers(io.out, io.err),
+		kong.Exit(func(code int) { exit = code }),
+		kong.DefaultEnvars("DECAN"),
+		kong.Vars{"version": versionText()},
+		kong.Bind(io),
+	)
+	if err != nil {
+		fmt.Fprintln(io.err, "decan:", err)
+		return 2
+	}
+	parsed, err := parser.Parse(translate(args))
+	if exit >= 0 { // --help was served
+		return exit
+	}
+	if err != nil {
+		fmt.Fprintln(io.err, "decan:", err)
+		fmt.Fprintln(io.err, "Run decan --help for what can be given.")
+		return 2
+	}
+	if err := parsed.Run(); err != nil {
+		fmt.Fprintln(io.err, "decan:", err)
+		return 1
+	}
+	return 0
+}
+
+// translate turns the switches of the older emulator, such as /EnablePreview,
+// into flags: people have them in their scripts (S78).
+func translate(args []string) []string {
+	out := make([]string, 0, len(args))
+	for _, arg := range args {
+		if strings.EqualFold(strings.TrimLeft(arg, "/-"), "EnablePreview") && arg != "" && (arg[0] == '/' || arg[0] == '-') {
+			arg = "--enable-preview"
+		}
+		out = append(out, arg)
+	}
+	return out
+}
+
+type versionCommand struct{}
+
+// Run prints the version.
+func (versionCommand) Run(io streams) error {
+	_, err := fmt.Fprintln(io.out, "decan", versionText())
+	return err
+}
+
+// versionText names the release, or for a build from source its revision.
+func versionText() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
+}
+
+// logger makes the logger of the server's flags.
+func logger(out io.Writer, level slog.Level, format string) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(out, options))
+	}
+	return slog.New(slog.NewTextHandler(out, options))
+}

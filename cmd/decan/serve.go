@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/decandb/decan/internal/server"
+)
+
+type serveCommand struct {
+	Listen        string `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Where clients connect, with TLS or plain HTTP on the same port."`
+	AdminListen   string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Health, metrics and management; \"none\" for no admin port."`
+	ComputeListen string `placeholder:"HOST:PORT" help:"A second port for clients that address the compute gateway."`
+
+	Data     string `default:"./decan-data" type:"path" help:"The data directory."`
+	InMemory bool   `help:"Keep everything in memory; nothing is left after the server stops."`
+
+	Key          string `placeholder:"BASE64" help:"The account key (default: the emulators' well-known key)."`
+	SecondaryKey string `placeholder:"BASE64" help:"A second account key that is accepted as well, for rotation."`
+	InsecureKey  bool   `help:"Allow the well-known key on addresses that others can reach."`
+
+	TLSCert string   `name:"tls-cert" placeholder:"FILE" type:"path" help:"PEM certificate chain (default: a self-made certificate)."`
+	TLSKey  string   `name:"tls-key" placeholder:"FILE" type:"path" help:"PEM key of the certificate."`
+	TLSHost []string `name:"tls-host" placeholder:"NAME" help:"More names and addresses for the self-made certificate."`
+
+	AccountID      string        `name:"account-id" default:"decan" help:"The account's name."`
+	Endpoint       string        `placeholder:"URL" help:"What the account document advertises (default: the scheme and Host of each request)."`
+	Region         string        `default:"South Central US" help:"The name of the account's region."`
+	Consistency    string        `default:"Session" enum:"Strong,BoundedStaleness,Session,ConsistentPrefix,Eventual" help:"The account's default consistency: ${enum}."`
+	CrossPartition string        `default:"service" enum:"service,full" help:"Refuse the cross-partition queries that the service's gateway refuses (service), or answer them (full)."`
+	StrictIDs      bool          `name:"strict-ids" help:"Refuse odd item ids on the main port as the official emulator does."`
+	ResourcesMax   int           `default:"0" placeholder:"N" help:"How many databases and containers the account may have (default: any number; the service allows 500)."`
+	ClockSkew      time.Duration `default:"15m" help:"How old or early a request's signature may be; negative for any."`
+
+	LogLevel  slog.Level `default:"info" help:"debug, info, warn or error."`
+	LogFormat string     `default:"text" enum:"text,json" help:"${enum}."`
+
+	EnablePreview bool `help:"Accepted for scripts written for the older emulator; hierarchical partition keys are always on."`
+}
+
+// Run serves until SIGINT or SIGTERM, then finishes running requests.
+func (c *serveCommand) Run(io streams) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	return c.serve(ctx, io)
+}
+
+func (c *serveCommand) serve(ctx context.Context, io streams) error {
+	config := server.Config{
+		Listen:         c.Listen,
+		AdminListen:    c.AdminListen,
+		ComputeListen:  c.ComputeListen,
+		Data:           c.Data,
+		Key:            c.Key,
+		SecondaryKey:   c.SecondaryKey,
+		InsecureKey:    c.InsecureKey,
+		TLSCert:        c.TLSCert,
+		TLSKey:         c.TLSKey,
+		TLSHosts:       c.TLSHost,
+		AccountID:      c.AccountID,
+		Endpoint:       c.Endpoint,
+		Region:         c.Region,
+		Consistency:    c.Consistency,
+		CrossPartition: c.CrossPartition,
+		StrictIDs:      c.StrictIDs,
+		ResourcesMax:   c.ResourcesMax,
+		ClockSkew:      c.ClockSkew,
+		Version:        versionText(),
+		Logger:         logger(io.err, c.LogLevel, c.LogFormat),
+	}
+	if c.InMemory {
+		config.Data = ""
+	}
+	began := time.Now()
+	running, err := server.Start(ctx, config)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(io.out, banner(running, config, time.Since(began)))
+	<-ctx.Done()
+	return running.Close()
+}
+
+// banner is what a person needs to connect. The key is shown only when
+// everybody knows it anyway.
+func banner(running *server.Server, config server.Config, took time.Duration) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "decan %s is ready after %d ms\n", config.Version, took.Milliseconds())
+	fmt.Fprintf(&out, "  endpoint  %s (https on the same port)\n", running.Endpoint())
+	if config.Key == "" {
+		fmt.Fprintf(&out, "  key       %s\n", server.WellKnownKey)
+	}
+	if config.Data == "" {
+		fmt.Fprintf(&out, "  data      in memory, gone when the server stops\n")
+	} else {
+		fmt.Fprintf(&out, "  data      %s\n", config.Data)
+	}
+	if admin := running.AdminEndpoint(); admin != "" {
+		fmt.Fprintf(&out, "  admin     %s (/alive /ready /metrics)\n", admin)
+	}
+	return out.String()
+}

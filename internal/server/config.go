@@ -1,0 +1,175 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/resource"
+)
+
+// Config says how a server runs. Its zero value is a server in memory on the
+// default ports, with the emulators' well-known key and the service's defaults.
+type Config struct {
+	Listen        string // data plane, TLS and plain on one port; default 127.0.0.1:8081
+	AdminListen   string // health, metrics and management; default 127.0.0.1:8080, "none" for no admin port
+	ComputeListen string // a second listener for clients that address the compute gateway; default none
+
+	Data string // the data directory; "" keeps everything in memory
+
+	Key          string // account key, base64; default the emulators' well-known key
+	SecondaryKey string // a second key that is accepted as well; default none
+	InsecureKey  bool   // allow the well-known key beyond loopback
+
+	TLSCert  string   // PEM file of a certificate chain; default a self-made certificate
+	TLSKey   string   // PEM file of its key
+	TLSHosts []string // more names and addresses for the self-made certificate
+
+	AccountID      string // default "decan"; never "localhost"
+	Endpoint       string // what the account document advertises; default what the request's Host header says
+	Region         string // default "South Central US"
+	Consistency    string // default "Session"
+	CrossPartition string // "service" (default) refuses what the service's gateway refuses, "full" answers it
+	StrictIDs      bool   // refuse item ids on the main port as the official emulator does
+
+	ResourcesMax int // databases and containers of the account; default 0: any number
+
+	ClockSkew time.Duration // how old or early a signature may be; default 15 minutes, negative for any
+
+	Limits  resource.Limits // zero value: the documented defaults
+	Version string          // what `decan version` says
+	Logger  *slog.Logger    // default: discard
+}
+
+// WellKnownKey is the key that every emulator of the service uses.
+const WellKnownKey = auth.WellKnownKey
+
+const (
+	defaultListen      = "127.0.0.1:8081"
+	defaultAdminListen = "127.0.0.1:8080"
+	noListener         = "none"
+)
+
+// complete fills in the defaults and reports everything that is wrong at once.
+func (c Config) complete() (Config, error) {
+	setDefault(&c.Listen, defaultListen)
+	setDefault(&c.AdminListen, defaultAdminListen)
+	setDefault(&c.Key, WellKnownKey)
+	setDefault(&c.AccountID, "decan")
+	setDefault(&c.Region, "South Central US")
+	setDefault(&c.Consistency, "Session")
+	setDefault(&c.CrossPartition, "service")
+	setDefault(&c.Version, "devel")
+	if c.ClockSkew == 0 {
+		c.ClockSkew = 15 * time.Minute
+	}
+	if c.Limits == (resource.Limits{}) {
+		c.Limits = resource.DefaultLimits()
+	}
+	if c.ClockSkew > 0 {
+		c.Limits.ClockSkew = c.ClockSkew
+	} else {
+		c.Limits.ClockSkew = 0
+	}
+	if c.ResourcesMax != 0 {
+		c.Limits.Databases = c.ResourcesMax
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if _, err := resource.ParseConsistency(c.Consistency); err != nil {
+		fault("consistency %q: use Strong, BoundedStaleness, Session, ConsistentPrefix or Eventual", c.Consistency)
+	}
+	if !slices.Contains([]string{"service", "full"}, c.CrossPartition) {
+		fault("cross-partition %q: use service or full", c.CrossPartition)
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		fault("a certificate needs its key: give both --tls-cert and --tls-key, or neither")
+	}
+	if strings.EqualFold(c.AccountID, "localhost") {
+		fault("account id %q: clients give this name a special meaning, use another", c.AccountID)
+	}
+	if err := c.Limits.Validate(); err != nil {
+		faults = append(faults, err)
+	}
+	if c.Endpoint != "" {
+		u, err := url.Parse(c.Endpoint)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			fault("endpoint %q: give a URL such as https://db.example.com:8081/", c.Endpoint)
+		}
+	}
+	for _, key := range []string{c.Key, c.SecondaryKey} {
+		if key == "" {
+			continue
+		}
+		if _, err := auth.ParseKey(key); err != nil {
+			fault("account key: %w", err)
+		}
+	}
+	for _, listen := range []string{c.Listen, c.AdminListen, c.ComputeListen} {
+		if listen == "" || listen == noListener {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(listen); err != nil {
+			fault("listen address %q: give host:port, such as 127.0.0.1:8081", listen)
+			continue
+		}
+		if (auth.IsWellKnown(c.Key) || auth.IsWellKnown(c.SecondaryKey)) && !c.InsecureKey && !isLoopback(listen) {
+			fault("listen address %q is reachable by others while the account key is the one everybody knows: "+
+				"set a key of your own with --key or DECAN_KEY, or allow it with --insecure-key", listen)
+		}
+	}
+	return c, errors.Join(faults...)
+}
+
+func setDefault(field *string, value string) {
+	if *field == "" {
+		*field = value
+	}
+}
+
+func isLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}
+
+// certificates returns how the data plane finds its certificate.
+func (c Config) certificates() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	if c.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		if err != nil {
+			return nil, fmt.Errorf("read the certificate %s and its key %s: %w", c.TLSCert, c.TLSKey, err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+		return config, nil
+	}
+	dir := ""
+	if c.Data != "" {
+		dir = tlsDir(c.Data)
+	}
+	get, err := selfMade(dir, c.TLSHosts, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	config.GetCertificate = get
+	return config, nil
+}

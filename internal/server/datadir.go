@@ -1,0 +1,106 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/decandb/decan/internal/storage"
+)
+
+// formatVersion is the version of the data directory's layout. A directory of a
+// newer version is refused untouched.
+const formatVersion = 1
+
+// inflightDir holds, below the data directory, what is being made and does not
+// count yet. It is emptied at start.
+const inflightDir = "inflight"
+
+// nodeFile is the content of node.json: which node this directory belongs to,
+// and which release laid it out.
+type nodeFile struct {
+	Node    string `json:"node"`    // 16 random bytes as hex, fixed when the directory is made
+	Format  int    `json:"format"`  // formatVersion of the writer
+	Release string `json:"release"` // the release that made the directory
+}
+
+// openDataDir makes the data directory, or checks that this release can read it,
+// and locks it for this process. It never changes a directory that it refuses,
+// and nothing before it holds the lock.
+func openDataDir(dir, release string) (io.Closer, error) {
+	if _, err := checkDataDir(dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	lock, err := storage.LockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	// Another process may have laid it out before the lock was ours.
+	laidOut, err := checkDataDir(dir)
+	if err == nil && !laidOut {
+		err = initDataDir(dir, release)
+	}
+	if err == nil {
+		err = emptyInflight(dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
+// checkDataDir says whether the directory has been laid out, and refuses one
+// that this release cannot read. It changes nothing.
+func checkDataDir(dir string) (laidOut bool, err error) {
+	content, err := os.ReadFile(filepath.Join(dir, "node.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		for _, name := range []string{"catalog", "p"} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				return false, fmt.Errorf("data directory %s has no node.json but holds %s: it is damaged or not a data directory; nothing was changed", dir, name)
+			}
+		}
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the data directory: %w", err)
+	}
+	var node nodeFile
+	if err := json.Unmarshal(content, &node); err != nil || node.Node == "" || node.Format < 1 {
+		return false, fmt.Errorf("data directory %s: node.json cannot be read; restore it from a backup, or point --data at another directory", dir)
+	}
+	if node.Format > formatVersion {
+		return false, fmt.Errorf("data directory %s has format %d, made by decan %s; this release reads formats up to %d: use that release or a later one",
+			dir, node.Format, node.Release, formatVersion)
+	}
+	return true, nil
+}
+
+func initDataDir(dir, release string) error {
+	var id [16]byte
+	rand.Read(id[:]) // never fails
+	content, err := json.Marshal(nodeFile{Node: hex.EncodeToString(id[:]), Format: formatVersion, Release: release})
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(filepath.Join(dir, "node.json"), append(content, '\n'), 0o600); err != nil {
+		return fmt.Errorf("make the data directory: %w", err)
+	}
+	return nil
+}
+
+// emptyInflight removes what downloads and exports left when a process ended.
+func emptyInflight(dir string) error {
+	if err := os.RemoveAll(filepath.Join(dir, inflightDir)); err != nil {
+		return fmt.Errorf("empty the data directory's inflight folder: %w", err)
+	}
+	return nil
+}

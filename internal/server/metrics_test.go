@@ -1,0 +1,46 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// TestMetricsAreListed compares the metrics of a server that has worked with the
+// list in docs/operating.md, both ways.
+func TestMetricsAreListed(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	if r := call(t, s, "POST", "dbs", `{"id":"d"}`); r.Status != 201 {
+		t.Fatalf("got %d %s", r.Status, r.Body)
+	}
+	resp, err := http.Get(s.AdminEndpoint() + "metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	served, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(pattern string, text []byte) []string {
+		var found []string
+		for _, match := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
+			found = append(found, string(match[1]))
+		}
+		slices.Sort(found)
+		return found
+	}
+	got := names(`(?m)^# TYPE (decan_\w+) `, served)
+	want := names("(?m)^\\| `(decan_\\w+)", page)
+	if !slices.Equal(got, want) {
+		t.Errorf("served %q, docs/operating.md lists %q", got, want)
+	}
+}

@@ -1,0 +1,361 @@
+// Package server is the only place where the parts of Decan meet: it opens the
+// storage, chooses the replication, starts the node, the engine and the doors,
+// and closes them in reverse.
+//
+// Learn [Config], then [Start]. A Server listens on one port for clients, TLS
+// and plain HTTP alike, on one for administration, and on a third for the
+// compute gateway where that is asked for.
+//
+// # Invariants
+//
+// A port is open only while requests on it can be answered. A data directory
+// belongs to one process. What is refused at start leaves the directory as it was.
+//
+// The package decides nothing about data and knows no resource.
+//
+// Page: docs/operating.md
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/decandb/decan/internal/api/admin"
+	"github.com/decandb/decan/internal/api/nosql"
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/value"
+)
+
+const (
+	// headerTimeout ends connections that begin a request and do not finish its headers.
+	headerTimeout = 30 * time.Second
+	// idleTimeout ends kept connections that ask for nothing. Clients keep
+	// theirs for at most a few minutes.
+	idleTimeout = 10 * time.Minute
+	// drainTimeout bounds how long Close waits for running requests: longer than
+	// any request may take.
+	drainTimeout = 30 * time.Second
+	// maxHeaderBytes is above the longest headers clients send: ids of 1,023
+	// bytes, keys of three times 2,048 and tokens of 16 KB, all escaped.
+	maxHeaderBytes = 128 << 10
+)
+
+// Server is a running server.
+type Server struct {
+	config Config
+	log    *slog.Logger
+	engine *engine.Engine
+	ready  atomic.Bool
+
+	data  *door // the main port
+	admin *door // nil without an admin port
+
+	closers []func() error // what Close undoes, in order of opening
+	once    sync.Once
+	err     error // what Close returned
+}
+
+// door is one listener with its HTTP server.
+type door struct {
+	listener net.Listener
+	http     *http.Server
+	done     chan struct{} // closed when the port's goroutine is gone
+}
+
+// Start opens the data and returns when every port answers. What it had opened
+// before a fault is closed again.
+func Start(ctx context.Context, config Config) (*Server, error) {
+	config, err := config.complete()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{config: config, log: config.Logger}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context) error {
+	// Addresses first: a taken port is the commonest fault and costs nothing to find.
+	listeners, err := s.listen(ctx)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	verifier, err := auth.NewVerifier(auth.Keys{Primary: s.config.Key, Secondary: s.config.SecondaryKey}, s.config.Limits.ClockSkew)
+	if err != nil {
+		return err
+	}
+	if err := s.openData(registry, verifier); err != nil {
+		return err
+	}
+	certificates, err := s.config.certificates()
+	if err != nil {
+		return err
+	}
+	s.openDoors(listeners, registry, certificates)
+	s.ready.Store(true)
+	return nil
+}
+
+type listeners struct{ data, admin, compute net.Listener }
+
+// listen binds every address. The sockets queue clients from here on, and
+// answer once the data is open.
+func (s *Server) listen(ctx context.Context) (listeners, error) {
+	var bound listeners
+	for _, want := range []struct {
+		address string
+		to      *net.Listener
+		what    string
+	}{
+		{s.config.Listen, &bound.data, "--listen"},
+		{s.config.AdminListen, &bound.admin, "--admin-listen"},
+		{s.config.ComputeListen, &bound.compute, "--compute-listen"},
+	} {
+		if want.address == "" || want.address == noListener {
+			continue
+		}
+		var config net.ListenConfig
+		listener, err := config.Listen(ctx, "tcp", want.address)
+		if err != nil {
+			return listeners{}, fmt.Errorf("%s %s: %w", want.what, want.address, err)
+		}
+		*want.to = listener
+		s.onClose(listener.Close)
+	}
+	return bound, nil
+}
+
+// openData opens storage, catalog, node and engine, and remembers how to close them.
+func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier) error {
+	options := storage.Options{InMemory: s.config.Data == "", Release: s.config.Version, Logger: s.log}
+	if s.config.Data != "" {
+		lock, err := openDataDir(s.config.Data, s.config.Version)
+		if err != nil {
+			return err
+		}
+		s.onClose(lock.Close)
+	}
+	pool, err := storage.NewPool(options)
+	if err != nil {
+		return err
+	}
+	s.onClose(pool.Close)
+	store, err := openCatalogStore(pool, filepath.Join(s.config.Data, "catalog"), filepath.Join(s.config.Data, inflightDir, "catalog"))
+	if err != nil {
+		return fmt.Errorf("open the catalog: %w", err)
+	}
+	s.onClose(store.Close)
+	names, err := catalog.Open(store, nil)
+	if err != nil {
+		return err
+	}
+	node, err := cluster.Start(cluster.Config{
+		Pool:    pool,
+		Dir:     s.config.Data,
+		Catalog: names,
+		Limits:  s.config.Limits,
+		Logger:  s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.onClose(node.Close)
+	consistency, err := resource.ParseConsistency(s.config.Consistency)
+	if err != nil {
+		return err
+	}
+	cross := engine.Service
+	if s.config.CrossPartition == "full" {
+		cross = engine.Full
+	}
+	s.engine = engine.New(engine.Config{
+		Catalog:        names,
+		Node:           node,
+		Account:        resource.Account{ID: s.config.AccountID, Region: s.config.Region, Consistency: consistency},
+		Limits:         s.config.Limits,
+		Verifier:       verifier,
+		CrossPartition: cross,
+		Logger:         s.log,
+		Registerer:     registry,
+	})
+	return nil
+}
+
+// openCatalogStore opens the catalog's store. A fresh one is made aside and
+// named when it is whole: a crash in between leaves no half of a catalog.
+func openCatalogStore(pool *storage.Pool, dir, aside string) (*storage.Store, error) {
+	files := pool.FS()
+	_, err := files.Stat(dir)
+	if err == nil {
+		return pool.Open(dir)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	store, err := pool.Create(aside)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Close(); err != nil {
+		return nil, err
+	}
+	if err := files.Rename(aside, dir); err != nil {
+		return nil, err
+	}
+	return pool.Open(dir)
+}
+
+// openDoors starts answering on every port.
+func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certificates *tls.Config) {
+	config := nosql.Config{
+		Engine:     s.engine,
+		Limits:     s.config.Limits,
+		Endpoint:   s.config.Endpoint,
+		Version:    s.config.Version,
+		Logger:     s.log,
+		Registerer: registry,
+		Switches:   nosql.Switches{StrictItemIDs: s.config.StrictIDs},
+	}
+	s.data = s.openDoor(listenMixed(bound.data, certificates), nosql.New(config))
+	if bound.compute != nil {
+		// The compute gateway never had the main port's trouble with odd ids, and
+		// clients that came to it have to stay with it.
+		config.Switches.StrictItemIDs = false
+		config.Endpoint = ""
+		s.openDoor(listenMixed(bound.compute, certificates), nosql.New(config))
+	}
+	if bound.admin != nil {
+		s.admin = s.openDoor(bound.admin, admin.New(admin.Config{
+			Engine:   s.engine,
+			Gatherer: registry,
+			Ready:    s.serving,
+			Limits:   s.config.Limits,
+			Version:  s.config.Version,
+			Logger:   s.log,
+		}))
+	}
+}
+
+// serving says why /ready is not to be answered with success, or nil.
+func (s *Server) serving() error {
+	if !s.ready.Load() {
+		return errors.New("the server is starting or closing")
+	}
+	return nil
+}
+
+// openDoor serves handler on listener until Close.
+func (s *Server) openDoor(listener net.Listener, handler http.Handler) *door {
+	d := &door{
+		listener: listener,
+		done:     make(chan struct{}),
+		http: &http.Server{
+			Handler:           handler,
+			ReadHeaderTimeout: headerTimeout,
+			IdleTimeout:       idleTimeout,
+			MaxHeaderBytes:    maxHeaderBytes,
+			ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		},
+	}
+	go func() {
+		defer close(d.done)
+		if err := d.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("port stopped answering", "listen", listener.Addr().String(), "error", err)
+		}
+	}()
+	s.onClose(d.close)
+	return d
+}
+
+// close lets running requests finish, up to drainTimeout, and waits until the
+// port's goroutine is gone.
+func (d *door) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	err := d.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("running requests did not finish in %s: %w", drainTimeout, err), d.http.Close())
+	}
+	<-d.done
+	return err
+}
+
+// onClose remembers what Close has to undo, latest first.
+func (s *Server) onClose(undo func() error) { s.closers = append(s.closers, undo) }
+
+// Close stops accepting, finishes running requests, and closes doors, node and
+// stores in reverse order of opening. Later calls return what the first did.
+func (s *Server) Close() error {
+	s.once.Do(func() {
+		s.ready.Store(false)
+		var faults []error
+		for _, undo := range slices.Backward(s.closers) {
+			if err := undo(); err != nil && !errors.Is(err, net.ErrClosed) {
+				faults = append(faults, err)
+			}
+		}
+		s.err = errors.Join(faults...)
+	})
+	return s.err
+}
+
+// Endpoint returns the data plane's URL over plain HTTP, such as
+// http://127.0.0.1:8081/. The same port answers https.
+func (s *Server) Endpoint() string { return "http://" + s.data.listener.Addr().String() + "/" }
+
+// AdminEndpoint returns the admin port's URL, "" without one.
+func (s *Server) AdminEndpoint() string {
+	if s.admin == nil {
+		return ""
+	}
+	return "http://" + s.admin.listener.Addr().String() + "/"
+}
+
+// Key returns the primary account key.
+func (s *Server) Key() string { return s.config.Key }
+
+// CreateContainer makes a container with an exact number of physical partitions,
+// and its database when that is missing. definition is the container's JSON.
+func (s *Server) CreateContainer(ctx context.Context, database, definition string, partitions int) error {
+	body, err := value.ParseString(definition)
+	if err != nil {
+		return fmt.Errorf("container definition: %w", err)
+	}
+	caller := auth.Owner()
+	name := value.Object([]value.Member{{Name: "id", Value: value.String(database)}})
+	_, err = s.engine.CreateDatabase(ctx, caller, engine.ResourceRequest{Body: name})
+	if err != nil && status.CodeOf(err) != status.CodeConflict {
+		return err
+	}
+	_, err = s.engine.CreateContainer(ctx, caller, engine.ResourceRequest{
+		Link:       engine.Link{Database: database},
+		Body:       body,
+		Partitions: partitions,
+	})
+	return err
+}

@@ -1,0 +1,285 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/decandb/decan/internal/server/servertest"
+)
+
+// start runs a server on free loopback ports and closes it with the test.
+func start(tb testing.TB, config Config) *Server {
+	tb.Helper()
+	config.Listen = "127.0.0.1:0"
+	config.AdminListen = "127.0.0.1:0"
+	s, err := Start(context.Background(), config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *Server) address() string { return s.data.listener.Addr().String() }
+
+// call sends one signed request on a connection of its own.
+func call(tb testing.TB, s *Server, method, link, body string, headers ...string) servertest.Response {
+	tb.Helper()
+	c, err := servertest.Dial(s.address())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer c.Close()
+	c.KeepHeaders = true
+	r, err := c.Do(servertest.Prepare(s.Key(), method, link, []byte(body), headers...))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+func TestBothProtocolsOnOnePort(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	s := start(t, Config{Data: data, TLSHosts: []string{"db.example.com", "192.0.2.7"}})
+	pem, err := AuthorityPEM(data, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	for _, name := range []string{"localhost", "127.0.0.1", "::1", "db.example.com", "192.0.2.7"} {
+		conn, err := tls.Dial("tcp", s.address(), &tls.Config{RootCAs: pool, ServerName: name})
+		if err != nil {
+			t.Errorf("https as %s: %v", name, err)
+			continue
+		}
+		conn.Close()
+	}
+	if conn, err := tls.Dial("tcp", s.address(), &tls.Config{RootCAs: pool, ServerName: "other.example.com"}); err == nil {
+		conn.Close()
+		t.Error("the certificate covers a name it was not made for")
+	}
+	if r := call(t, s, "GET", "", ""); r.Status != 200 {
+		t.Errorf("plain http: got %d %s, want 200", r.Status, r.Body)
+	}
+}
+
+// TestEndpointsFollowTheRequest shows that mapped ports and container names work.
+func TestEndpointsFollowTheRequest(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	for _, scheme := range []string{"http", "https"} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", scheme+"://"+s.address()+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sign(req, s.Key())
+		req.Host = "cosmos.internal:9443"
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `"databaseAccountEndpoint":"` + scheme + `://cosmos.internal:9443/"`; !strings.Contains(string(body), want) {
+			t.Errorf("%s: got %s, want it to hold %s", scheme, body, want)
+		}
+	}
+	fixed := start(t, Config{Endpoint: "https://db.example.com/"})
+	if r := call(t, fixed, "GET", "", ""); !strings.Contains(string(r.Body), `"databaseAccountEndpoint":"https://db.example.com/"`) {
+		t.Errorf("got %s, want the fixed endpoint", r.Body)
+	}
+}
+
+func TestCertificateIsKept(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	now := time.Now()
+	leaf := func(now time.Time, hosts ...string) []byte {
+		get, err := selfMade(dir, hosts, func() time.Time { return now })
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := get(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pair.Certificate[0]
+	}
+	first := leaf(now)
+	if string(leaf(now)) != string(first) {
+		t.Error("a second start made another certificate")
+	}
+	named := leaf(now, "db.example.com")
+	if string(named) == string(first) {
+		t.Error("a new name did not make a new certificate")
+	}
+	if string(leaf(now.Add(leafLife-leafRenewal/2), "db.example.com")) == string(named) {
+		t.Error("a certificate near its end was not made anew")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := selfMade(dir, nil, time.Now); err == nil {
+		t.Error("a damaged authority was replaced in silence")
+	}
+	info, err := os.Stat(filepath.Join(dir, "ca-key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the authority's key has mode %v, want 0600", info.Mode().Perm())
+	}
+}
+
+func TestSilentClientHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	for range 20 {
+		silent, err := net.Dial("tcp", s.address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+	}
+	if r := call(t, s, "GET", "", ""); r.Status != 200 {
+		t.Errorf("got %d, want 200", r.Status)
+	}
+	if err := s.Close(); err != nil { // with the silent clients still there
+		t.Error(err)
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		config Config
+		want   string
+	}{
+		"consistency":      {Config{Consistency: "Perfect"}, "Perfect"},
+		"cross-partition":  {Config{CrossPartition: "maybe"}, "maybe"},
+		"account":          {Config{AccountID: "LocalHost"}, "special meaning"},
+		"key":              {Config{Key: "not base64!"}, "account key"},
+		"well-known key":   {Config{AdminListen: ":0"}, "--insecure-key"},
+		"half a pair":      {Config{TLSCert: "a.pem"}, "both"},
+		"no certificate":   {Config{TLSCert: "a.pem", TLSKey: "b.pem"}, "a.pem"},
+		"address":          {Config{Listen: "here"}, "here"},
+		"unusable address": {Config{Listen: "127.0.0.1:99999"}, "--listen"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if c.config.Listen == "" {
+				c.config.Listen = "127.0.0.1:0"
+			}
+			if c.config.AdminListen == "" {
+				c.config.AdminListen = noListener
+			}
+			s, err := Start(t.Context(), c.config)
+			if err == nil {
+				s.Close()
+				t.Fatal("started")
+			}
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %q, want it to name %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestOwnKeyBeyondLoopback shows the other side of the well-known key's limit.
+func TestOwnKeyBeyondLoopback(t *testing.T) {
+	t.Parallel()
+	key := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 64)))
+	for _, config := range []Config{
+		{Key: key, Listen: "0.0.0.0:0"},
+		{InsecureKey: true, Listen: "0.0.0.0:0"},
+	} {
+		if _, err := config.complete(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestUnusableDataDirectory(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(t.Context(), Config{Listen: "127.0.0.1:0", AdminListen: noListener, Data: file}); err == nil {
+		t.Error("a file served as data directory")
+	}
+	if content, err := os.ReadFile(file); err != nil || len(content) != 0 {
+		t.Errorf("the file was changed: %q %v", content, err)
+	}
+}
+
+// TestCloseFinishesRequests closes the server while a request's body is still on
+// its way: the request is answered.
+func TestCloseFinishesRequests(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	if r := call(t, s, "POST", "dbs", `{"id":"d"}`); r.Status != 201 {
+		t.Fatalf("got %d %s", r.Status, r.Body)
+	}
+	reader, writer := io.Pipe()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", s.Endpoint()+"dbs/d/colls", reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign(req, s.Key())
+	// The client sends the body when the server asks for it: then a handler runs.
+	req.Header.Set("Expect", "100-continue")
+	transport := &http.Transport{ExpectContinueTimeout: time.Minute}
+	defer transport.CloseIdleConnections()
+	answered := make(chan int, 1)
+	go func() {
+		resp, err := (&http.Client{Transport: transport}).Do(req)
+		if err != nil {
+			t.Error(err)
+			answered <- 0
+			return
+		}
+		resp.Body.Close()
+		answered <- resp.StatusCode
+	}()
+	io.WriteString(writer, `{"id":"c",`)
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	io.WriteString(writer, `"partitionKey":{"paths":["/pk"]}}`)
+	writer.Close()
+	if got := <-answered; got != 201 {
+		t.Errorf("the request under way got %d, want 201", got)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+// sign adds what a client adds to a request.
+func sign(req *http.Request, key string) {
+	date := strings.ToLower(time.Now().UTC().Format(http.TimeFormat))
+	kind, link := servertest.Signed(strings.Trim(req.URL.Path, "/"))
+	req.Header.Set("x-ms-date", date)
+	req.Header.Set("authorization", servertest.Authorization(key, req.Method, kind, link, date))
+}
