@@ -1,0 +1,13 @@
+# Each word is one line that a person could type.
+
+.PHONY: build test race fuzz bench lint compat crash release
+
+build:    ; go build -o bin/decan ./cmd/decan
+test:     ; go test ./...
+race:     ; go test -race -tags invariants ./...
+fuzz:     ; ./tools/fuzz.sh 30s
+bench:    ; go test -run '^$$' -bench 'Ratios|Process' -benchtime 1x -timeout 30m ./internal/server ./cmd/decan
+lint:     ; ./tools/lint.sh
+compat:   ; ./compat/run.sh
+crash:    ; DECAN_CRASH_ROUNDS=100 go test -run TestKill -timeout 60m ./cmd/decan
+release:  ; go run -C tools ./changelog -write

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Every linter, at zero findings, over the main module and compat/go.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+GOBIN="$PWD/bin" go install -C tools tool
+PATH="$PWD/bin:$PATH"
+
+fail=0
+check() { # check NAME COMMAND...: a finding is a line of output or a failure
+	local name=$1 out
+	shift
+	if ! out=$("$@" 2>&1) || [ -n "$out" ]; then
+		printf '%s:\n%s\n' "$name" "$out"
+		fail=1
+	fi
+}
+sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
+
+check gofumpt gofumpt -l $(sources '*.go')
+check vet go vet ./...
+check "vet compat/go" go vet -C compat/go ./...
+check staticcheck staticcheck ./...
+check ineffassign ineffassign ./...
+check errorlint go-errorlint -errorf=true -asserts=true -comparison=true ./...
+check revive revive -config tools/revive.toml -exclude ./compat/... ./...
+check misspell misspell -error $(sources '*.go' '*.md')
+check "shell syntax" bash -n tools/*.sh compat/*.sh .ci/run
+exit $fail
