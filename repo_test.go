@@ -1,0 +1,354 @@
+package decan
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/decandb/decan"
+
+// policy is section 3 of docs/architecture.md as text: a package left of the
+// colon may import the packages right of it, and the standard library. A new
+// arrow is an architectural decision: argue it in the commit.
+const policy = `
+internal/value, partitionkey, internal/status:
+internal/resource: value partitionkey status
+internal/auth: resource status
+internal/throughput: resource status
+internal/index: value resource status
+internal/query: value partitionkey resource status index
+internal/storage: status
+internal/replication: resource status
+internal/partition: value partitionkey resource status index query throughput storage replication
+internal/catalog: value partitionkey resource status storage replication
+internal/cluster: value partitionkey resource status query storage replication partition catalog
+internal/engine: value partitionkey resource status auth index query throughput partition catalog cluster
+internal/api/nosql: value partitionkey resource status auth query engine
+internal/api/admin: value resource status auth catalog cluster engine
+internal/server: value partitionkey resource status auth index query throughput storage replication partition catalog cluster engine api/nosql api/admin
+.: server
+decantest: decan
+cmd/decan: value partitionkey resource status server decan
+`
+
+// libraries says which packages may import a module outside the standard
+// library and this repository. golang.org/x is free to all.
+var libraries = map[string][]string{
+	"github.com/cockroachdb/pebble/v2":    {"internal/storage", "internal/storage/storagetest"},
+	"github.com/twmb/murmur3":             {"partitionkey"},
+	"github.com/alecthomas/kong":          {"cmd/decan"},
+	"github.com/prometheus/client_golang": {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/api/nosql", "internal/api/admin", "internal/server"},
+	"github.com/Azure/azure-sdk-for-go":   nil, // tests and examples only
+	"github.com/cockroachdb/datadriven":   nil,
+	"github.com/google/go-cmp":            nil,
+	"github.com/rogpeppe/go-internal":     nil,
+	"github.com/cockroachdb/errors":       {"internal/storage", "internal/storage/storagetest"},
+	"github.com/prometheus/client_model":  {"internal/api/admin"},
+	"github.com/prometheus/common":        {"internal/api/admin"},
+}
+
+// packages lists the directories of the main module that hold Go files.
+func packages(t *testing.T) []string {
+	t.Helper()
+	var dirs []string
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			name := d.Name()
+			if path != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules" || name == "compat" || name == "tools" || name == "decan-data") {
+				return filepath.SkipDir
+			}
+			files, _ := filepath.Glob(filepath.Join(path, "*.go"))
+			if len(files) > 0 {
+				dirs = append(dirs, filepath.ToSlash(path))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dirs
+}
+
+// allowed parses policy into package -> import paths.
+func allowed() map[string][]string {
+	rules := map[string][]string{}
+	full := func(name string) string {
+		switch name {
+		case "partitionkey", "decantest", "cmd/decan":
+			return module + "/" + name
+		case "decan", ".":
+			return module
+		}
+		return module + "/internal/" + strings.TrimPrefix(name, "internal/")
+	}
+	for line := range strings.Lines(policy) {
+		left, right, found := strings.Cut(strings.TrimSpace(line), ":")
+		if !found {
+			continue
+		}
+		var targets []string
+		for _, name := range strings.Fields(right) {
+			targets = append(targets, full(name))
+		}
+		for name := range strings.SplitSeq(left, ",") {
+			rules[full(strings.TrimSpace(name))] = targets
+		}
+	}
+	return rules
+}
+
+func TestFloors(t *testing.T) {
+	rules := allowed()
+	for _, dir := range packages(t) {
+		path := module
+		if dir != "." {
+			path += "/" + dir
+		}
+		// A test suite that ships with a package (replicationtest, storagetest)
+		// lives on its parent's floor.
+		owner := path
+		if strings.HasSuffix(dir, "test") && dir != "decantest" {
+			owner = module + "/" + filepath.ToSlash(filepath.Dir(dir))
+		}
+		targets, known := rules[owner]
+		if !known {
+			t.Errorf("package %s is not in the policy: add a line to repo_test.go and docs/architecture.md, and argue it in the commit", dir)
+			continue
+		}
+		files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue // tests may assemble what they need
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, spec := range parsed.Imports {
+				imported := strings.Trim(spec.Path.Value, `"`)
+				switch {
+				case imported == owner || slices.Contains(targets, imported):
+				case strings.HasPrefix(imported, module):
+					t.Errorf("%s imports %s, which its floor does not allow: see section 3 of docs/architecture.md", file, imported)
+				case !strings.Contains(strings.SplitN(imported, "/", 2)[0], "."), strings.HasPrefix(imported, "golang.org/x/"):
+				default:
+					if !fenced(imported, dir) {
+						t.Errorf("%s imports %s: a library is fenced to the packages named in repo_test.go", file, imported)
+					}
+				}
+			}
+		}
+	}
+}
+
+func fenced(imported, dir string) bool {
+	for library, dirs := range libraries {
+		if imported == library || strings.HasPrefix(imported, library+"/") {
+			return slices.Contains(dirs, dir)
+		}
+	}
+	return false
+}
+
+func TestPackageComments(t *testing.T) {
+	for _, dir := range packages(t) {
+		files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
+		commented := 0
+		sources := 0
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			sources++
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if parsed.Doc != nil && !strings.HasPrefix(parsed.Doc.Text(), "//go:") {
+				commented++
+			}
+		}
+		if sources > 0 && commented != 1 {
+			t.Errorf("package %s: %d files carry a package comment, want exactly one: the file named after the package", dir, commented)
+		}
+	}
+}
+
+func TestNoReplaceLines(t *testing.T) {
+	text, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(text, []byte("\nreplace")) {
+		t.Error("go.mod has a replace line: a fresh clone of a user would not see the same code")
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+
+func TestDocumentLinks(t *testing.T) {
+	for _, file := range documents(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range link.FindAllSubmatch(text, -1) {
+			target := string(match[1])
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(file), target)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", file, target)
+			}
+		}
+	}
+}
+
+var page = regexp.MustCompile(`Page: (docs/[\w/.-]+\.md)`)
+
+func TestPagesNamedInPackageComments(t *testing.T) {
+	for _, dir := range packages(t) {
+		files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, match := range page.FindAllSubmatch(text, -1) {
+				if _, err := os.Stat(string(match[1])); err != nil {
+					t.Errorf("%s names %s, which does not exist", file, match[1])
+				}
+			}
+		}
+	}
+}
+
+// documents lists the Markdown files of the repository.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "node_modules" || d.Name() == ".git") {
+			return filepath.SkipDir
+		}
+		if strings.HasSuffix(path, ".md") {
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestReadmePrograms keeps the programs of the README equal to the ones that
+// tests run: a fenced block is preceded by a comment that names its source.
+func TestReadmePrograms(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	marker := regexp.MustCompile("(?s)<!-- copied from ([^ ]+) -->\n```[a-z]*\n(.*?)```")
+	found := marker.FindAllSubmatch(readme, -1)
+	if len(found) < 2 {
+		t.Fatalf("README.md copies %d programs, want the Go one and the JavaScript one", len(found))
+	}
+	for _, match := range found {
+		source, err := os.ReadFile(string(match[1]))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !bytes.Contains(source, bytes.TrimRight(match[2], "\n")) {
+			t.Errorf("the program in README.md differs from %s: copy it again", match[1])
+		}
+	}
+}
+
+// TestChangelogFragments checks that each pending change says of which kind it is.
+func TestChangelogFragments(t *testing.T) {
+	files, _ := filepath.Glob("changelog/*.md")
+	for _, file := range files {
+		if filepath.Base(file) == "README.md" {
+			continue
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scanner := bufio.NewScanner(f)
+		scanner.Scan()
+		kind := scanner.Text()
+		f.Close()
+		if !slices.Contains([]string{"# Added", "# Changed", "# Fixed", "# Security"}, kind) {
+			t.Errorf("%s begins with %q, want # Added, # Changed, # Fixed or # Security", file, kind)
+		}
+	}
+}
+
+// TestOrphanTestdata finds testdata directories whose package has no test.
+func TestOrphanTestdata(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if d.Name() == ".git" || d.Name() == "node_modules" {
+			return filepath.SkipDir
+		}
+		if d.Name() == "testdata" {
+			tests, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*_test.go"))
+			if len(tests) == 0 {
+				t.Errorf("%s belongs to no test", path)
+			}
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUpwardReach checks that floors 0 and 1 do not reach the storage, however
+// indirectly.
+func TestUpwardReach(t *testing.T) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Deps", "./internal/value", "./partitionkey", "./internal/status",
+		"./internal/resource", "./internal/auth", "./internal/throughput", "./internal/index", "./internal/query").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(out))
+	for decoder.More() {
+		var listed struct {
+			ImportPath string
+			Deps       []string
+		}
+		if err := decoder.Decode(&listed); err != nil {
+			t.Fatal(err)
+		}
+		for _, dep := range listed.Deps {
+			if strings.HasPrefix(dep, "github.com/cockroachdb/pebble") || dep == module+"/internal/storage" || dep == "net/http" {
+				t.Errorf("%s reaches %s: floors 0 and 1 are pure", listed.ImportPath, dep)
+			}
+		}
+	}
+}
