@@ -50,7 +50,7 @@ type pageOf struct {
 	req    *QueryRequest
 	how    reading
 	meter  throughput.Meter
-	asked  bool // this attempt has asked a partition
+	routed bool // this attempt knows which partitions to ask
 	out    Feed
 }
 
@@ -68,11 +68,11 @@ func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action
 			return err
 		}
 		q.out.ParentRID = c.RID
-		q.asked = false
+		q.routed = false
 		err = q.once(ctx, c)
-		// A partition that the view does not have was not there to ask: waiting
-		// for a newer view helps only those that were asked and have moved since.
-		if err != nil && q.asked && q.engine.moved(ctx, err, attempt, c) {
+		// A partition that the request names and the view does not have is gone:
+		// waiting for a newer view helps only against those that move later.
+		if err != nil && q.routed && q.engine.moved(ctx, err, attempt, c) {
 			continue // rows of a half page are dropped: the next attempt has them again
 		}
 		return err
@@ -93,6 +93,7 @@ func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
 	if err != nil {
 		return err
 	}
+	q.routed = true
 	if err := q.permit(c, plan, s); err != nil {
 		return err
 	}
@@ -188,7 +189,6 @@ func (q *pageOf) ask(c *catalog.Container, plan *query.Plan, t task) query.Strea
 			return query.Page{}, err
 		}
 		defer release()
-		q.asked = true
 		q.engine.visit(&q.out.Result, t.partition.ID)
 		page, lsn, err := replica.Query(ctx, partition.Query{
 			Plan:       plan,

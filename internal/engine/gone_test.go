@@ -1,0 +1,64 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// TestUnknownPartitionIsGoneAtOnce: a partition that no view has is answered 410
+// without waiting for a newer view, which only a moving partition deserves.
+func TestUnknownPartitionIsGoneAtOnce(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	w := newWorld(t, func(c *engine.Config) { c.Registerer = registry })
+	ctx := context.Background()
+	for _, made := range []struct {
+		link engine.Link
+		body string
+		make func(context.Context, engine.ResourceRequest) error
+	}{
+		{engine.Link{}, `{"id":"d"}`, func(ctx context.Context, r engine.ResourceRequest) error {
+			_, err := w.CreateDatabase(ctx, caller, r)
+			return err
+		}},
+		{engine.Link{Database: "d"}, `{"id":"c","partitionKey":{"paths":["/pk"]}}`, func(ctx context.Context, r engine.ResourceRequest) error {
+			_, err := w.CreateContainer(ctx, caller, r)
+			return err
+		}},
+	} {
+		body, err := value.ParseString(made.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := made.make(ctx, engine.ResourceRequest{Link: made.link, Body: body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unknown := resource.PartitionID(77)
+	_, err := w.Query(ctx, caller, engine.QueryRequest{
+		Link: engine.Link{Database: "d", Container: "c"}, Text: "SELECT * FROM c", Partition: &unknown, Cross: true,
+	})
+	if status.CodeOf(err) != status.CodeGone || status.SubOf(err) != status.SubRangeGone {
+		t.Fatalf("got %v, want 410/1002", err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "decan_engine_moved_retries_total" {
+			if n := family.GetMetric()[0].GetCounter().GetValue(); n != 0 {
+				t.Errorf("the request was tried %v times more", n)
+			}
+			return
+		}
+	}
+	t.Error("no metric counts retries")
+}
