@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,7 +8,6 @@ import (
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
-	"github.com/decandb/decan/internal/value"
 )
 
 // TestUnknownPartitionIsGoneAtOnce: a partition that no view has is answered 410
@@ -18,32 +16,10 @@ func TestUnknownPartitionIsGoneAtOnce(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	w := newWorld(t, func(c *engine.Config) { c.Registerer = registry })
-	ctx := context.Background()
-	for _, made := range []struct {
-		link engine.Link
-		body string
-		make func(context.Context, engine.ResourceRequest) error
-	}{
-		{engine.Link{}, `{"id":"d"}`, func(ctx context.Context, r engine.ResourceRequest) error {
-			_, err := w.CreateDatabase(ctx, caller, r)
-			return err
-		}},
-		{engine.Link{Database: "d"}, `{"id":"c","partitionKey":{"paths":["/pk"]}}`, func(ctx context.Context, r engine.ResourceRequest) error {
-			_, err := w.CreateContainer(ctx, caller, r)
-			return err
-		}},
-	} {
-		body, err := value.ParseString(made.body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := made.make(ctx, engine.ResourceRequest{Link: made.link, Body: body}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	link := w.container(t, 1, "/pk")
 	unknown := resource.PartitionID(77)
-	_, err := w.Query(ctx, caller, engine.QueryRequest{
-		Link: engine.Link{Database: "d", Container: "c"}, Text: "SELECT * FROM c", Partition: &unknown, Cross: true,
+	_, err := w.Query(t.Context(), caller, engine.QueryRequest{
+		Link: link, Text: "SELECT * FROM c", Partition: &unknown, Cross: true,
 	})
 	if status.CodeOf(err) != status.CodeGone || status.SubOf(err) != status.SubRangeGone {
 		t.Fatalf("got %v, want 410/1002", err)
