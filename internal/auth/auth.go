@@ -83,8 +83,8 @@ var resourceTypes = map[string]bool{
 //   - 401: it is a resource token, which is not supported yet
 //   - 401/5002: it is a bearer token, which is not supported yet
 //   - 401: the request has no date, or one that cannot be read
-//   - 400: the resource type is none that a signature can be about
 //   - 401: the signature is another; the message shows the text the server signed
+//   - 400: the resource type is none that a signature can be about
 //   - 403: the date is too far from now; the message shows the window
 func (v *Verifier) Verify(c Credentials, now time.Time) (Caller, error) {
 	if v == nil || len(v.signers) == 0 {
@@ -104,11 +104,11 @@ func (v *Verifier) Verify(c Credentials, now time.Time) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	if !resourceTypes[c.ResourceType] && !resourceTypes[strings.ToLower(c.ResourceType)] {
-		return Caller{}, status.BadRequest("The resource type '%s' is not known.", clip(c.ResourceType, nameCharsShown))
-	}
 	if !s.made(signature, &c, c.ResourceLink) && !v.matchesOther(signature, &c) {
 		return Caller{}, mismatch(&c)
+	}
+	if !resourceTypes[c.ResourceType] && !resourceTypes[strings.ToLower(c.ResourceType)] {
+		return Caller{}, status.BadRequest("The resource type '%s' is not known.", clip(c.ResourceType, nameCharsShown))
 	}
 	// Only who has a key learns the server's time.
 	if err := v.checkDate(date, now); err != nil {

@@ -78,7 +78,7 @@ func Compile(p resource.IndexingPolicy) (*Index, error) {
 
 // add puts a path of the policy into the tree.
 func (x *Index) add(text string, r rule) error {
-	path, subtree, err := parsePolicyPath(text)
+	path, subtree, err := resource.ParseIndexingPath(text)
 	if err != nil {
 		return err
 	}

@@ -161,7 +161,7 @@ func mustCompile(tb testing.TB, included ...string) *Index {
 
 func pathOf(t *testing.T, text string) Path {
 	t.Helper()
-	p, _, err := parsePolicyPath(text + "/?")
+	p, _, err := resource.ParseIndexingPath(text + "/?")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func FuzzPolicyPath(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		path, subtree, err := parsePolicyPath(text)
+		path, subtree, err := resource.ParseIndexingPath(text)
 		if err != nil {
 			return
 		}
@@ -317,9 +317,9 @@ func FuzzPolicyPath(f *testing.F) {
 		if subtree {
 			ending = "/*"
 		}
-		again, subtreeAgain, err := parsePolicyPath(path.String() + ending)
+		again, subtreeAgain, err := resource.ParseIndexingPath(Path(path).String() + ending)
 		if err != nil || subtreeAgain != subtree || !slices.Equal(again, path) {
-			t.Fatalf("%q was read as %q, and its text %q as %q (%v)", text, path, path.String(), again, err)
+			t.Fatalf("%q was read as %q, and its text %q as %q (%v)", text, path, Path(path), again, err)
 		}
 	})
 }

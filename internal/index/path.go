@@ -4,9 +4,6 @@ import (
 	"encoding/binary"
 	"strings"
 	"unicode"
-	"unicode/utf8"
-
-	"github.com/decandb/decan/internal/status"
 )
 
 // Element is the segment of a path that stands for every element of an array.
@@ -100,67 +97,6 @@ func (p Path) appendID(dst []byte) []byte {
 		s = s.down(name)
 	}
 	return s.appendID(dst)
-}
-
-// parsePolicyPath reads a path of an indexing policy. subtree is true when it
-// ends in /*, and false when it ends in /?.
-func parsePolicyPath(text string) (path Path, subtree bool, err error) {
-	refuse := func(at int) (Path, bool, error) {
-		return nil, false, status.BadRequest("The indexing path '%s' could not be accepted, failed near position '%d'. Please ensure that the path is a valid path. Common errors include invalid characters or absence of quotes around labels.", clip(text), at)
-	}
-	if !utf8.ValidString(text) {
-		return nil, false, status.BadRequest("The indexing path %q is not valid UTF-8.", clip(text))
-	}
-	for at := 0; ; {
-		if at >= len(text) || text[at] != '/' {
-			return refuse(at)
-		}
-		at++
-		switch rest := text[at:]; {
-		case rest == "*" || rest == "?":
-			return path, rest == "*", nil
-		case strings.HasPrefix(rest, "{"):
-			return nil, false, status.Unsupported("a tuple index (path '" + clip(text) + "')")
-		case strings.HasPrefix(rest, Element):
-			path = append(path, Element)
-			at += len(Element)
-		default:
-			name, size := policyName(rest)
-			if size == 0 {
-				return refuse(at)
-			}
-			path = append(path, name)
-			at += size
-		}
-	}
-}
-
-// policyName reads a name, quoted or bare, and returns how many bytes it took,
-// or 0 when there is none. In quotes a backslash makes the next character
-// literal.
-func policyName(text string) (name string, size int) {
-	if !strings.HasPrefix(text, `"`) {
-		for _, r := range text {
-			if !plain(r) {
-				break
-			}
-			size += utf8.RuneLen(r)
-		}
-		return text[:size], size
-	}
-	var b strings.Builder
-	for i := 1; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			return b.String(), i + 1
-		case '\\':
-			if i++; i == len(text) {
-				return "", 0
-			}
-		}
-		b.WriteByte(text[i])
-	}
-	return "", 0
 }
 
 // clip keeps text that a caller sent from filling a message.

@@ -21,7 +21,24 @@ func ParseContainer(body value.Value) (Container, error) {
 	if err != nil {
 		return Container{}, err
 	}
-	return newContainer(id, definition, body)
+	c, err := newContainer(id, definition, body)
+	if err != nil {
+		return Container{}, err
+	}
+	return c, c.refuseSystemPaths()
+}
+
+// refuseSystemPaths refuses a partition key below a system property. The server
+// fills those in after the key is taken, so a document would lie under another
+// key than the one it shows.
+func (c *Container) refuseSystemPaths() error {
+	for i, path := range c.keyPaths {
+		switch name := path[0].Name; name {
+		case "_rid", "_self", "_etag", "_attachments", "_ts":
+			return status.BadRequest("The partition key path %q is not valid: '%s' is a property that the server sets.", c.PartitionKey.Paths[i], name)
+		}
+	}
+	return nil
 }
 
 // newContainer reads the members that a replace may change.

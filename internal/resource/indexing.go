@@ -104,8 +104,9 @@ func parseMode(v value.Value) (IndexingMode, error) {
 	return "", status.BadRequest("The indexing mode %s is not known. Use 'consistent' or 'none'.", clip(v.String()))
 }
 
-// parsePaths reads the paths of one list. Whatever else stands beside a path is
-// left from earlier kinds of indexes and means nothing.
+// parsePaths reads the paths of one list. What else stands beside a path is left
+// from earlier kinds of indexes: a spatial one is refused, the others mean
+// nothing.
 func parsePaths(policy value.Value, member string) ([]string, error) {
 	list := policy.Get(member)
 	if isNull(list) {
@@ -123,8 +124,13 @@ func parsePaths(policy value.Value, member string) ([]string, error) {
 		if path.Kind() != value.KindString {
 			return nil, status.BadRequest("An entry of '%s' in the indexing policy has no string 'path'.", member)
 		}
-		if _, err := splitIndexingPath(path.Text()); err != nil {
+		if _, _, err := ParseIndexingPath(path.Text()); err != nil {
 			return nil, err
+		}
+		for _, kind := range item.Get("indexes").Items() {
+			if strings.EqualFold(kind.Get("kind").Text(), "Spatial") {
+				return nil, status.Unsupported("A spatial index (indexingPolicy." + member + ".indexes)")
+			}
 		}
 		paths = append(paths, path.Text())
 	}
@@ -174,45 +180,49 @@ const (
 func pathSet(paths []string) (map[string]string, error) {
 	set := make(map[string]string, len(paths))
 	for _, path := range paths {
-		segments, err := splitIndexingPath(path)
+		names, subtree, err := ParseIndexingPath(path)
 		if err != nil {
 			return nil, err
 		}
-		set[strings.Join(segments, "\xff")] = path
+		ending := "?"
+		if subtree {
+			ending = "*"
+		}
+		set[strings.Join(append(names, ending), "\xff")] = path
 	}
 	return set, nil
 }
 
-// splitIndexingPath reads a path of an indexing policy: names, quoted unless
+// ParseIndexingPath reads a path of an indexing policy: names, quoted unless
 // they are letters, digits and underscores, and [] for the elements of an
-// array, each behind a slash, and at the end /? or /*. It returns the names
-// and the ending. In quotes a backslash takes the next character as it is.
-func splitIndexingPath(path string) ([]string, error) {
+// array, each behind a slash. It returns the names; subtree is true when the
+// path ends in /* and false when it ends in /?. In quotes a backslash takes the
+// next character as it is. Anything else is a 400 that says where it fails.
+func ParseIndexingPath(path string) (names []string, subtree bool, err error) {
 	if !utf8.ValidString(path) {
-		return nil, status.BadRequest("The indexing path %q is not valid UTF-8.", clip(path))
+		return nil, false, status.BadRequest("The indexing path %q is not valid UTF-8.", clip(path))
 	}
-	var segments []string
 	at := 0
 	for at < len(path) && path[at] == '/' {
 		at++
 		rest := path[at:]
 		switch {
 		case rest == "*" || rest == "?":
-			if rest == "?" && segments == nil {
-				return nil, malformedPath(path, at)
+			if rest == "?" && names == nil {
+				return nil, false, malformedPath(path, at)
 			}
-			return append(segments, rest), nil
+			return names, rest == "*", nil
 		case strings.HasPrefix(rest, "{"):
-			return nil, status.Unsupported("A tuple index (path '" + clip(path) + "')")
+			return nil, false, status.Unsupported("A tuple index (path '" + clip(path) + "')")
 		}
 		name, size := indexingName(rest)
 		if size == 0 {
-			return nil, malformedPath(path, at)
+			return nil, false, malformedPath(path, at)
 		}
-		segments = append(segments, name)
+		names = append(names, name)
 		at += size
 	}
-	return nil, malformedPath(path, at)
+	return nil, false, malformedPath(path, at)
 }
 
 func malformedPath(path string, at int) error {

@@ -84,6 +84,9 @@ func (t Throughput) Replace(body value.Value, minimum int) (Throughput, error) {
 	if buckets := content.Get("throughputBuckets"); !isNothing(buckets) {
 		return Throughput{}, status.Unsupported("A throughput bucket (content.throughputBuckets)")
 	}
+	if content.Get("offerIsRUPerMinuteThroughputEnabled").Bool() {
+		return Throughput{}, status.Unsupported("Throughput per minute (content.offerIsRUPerMinuteThroughputEnabled)")
+	}
 	settings := content.Get("offerAutopilotSettings")
 	if settings.Kind() == value.KindNull {
 		settings = value.Undefined()
