@@ -155,10 +155,7 @@ func (r *reader) bytes() []byte {
 func fingerprint(parent resource.RID, plan *query.Plan, req *QueryRequest) uint64 {
 	text, params := req.Text, req.Params
 	if plan.Ordered() {
-		if q, err := query.Parse(plan.Text()); err == nil {
-			q.Where = nil
-			text, params = q.String(), nil
-		}
+		text, params = plan.Unfiltered(), nil
 	}
 	return hashQuery(parent, text, params)
 }
@@ -174,5 +171,17 @@ func hashQuery(parent resource.RID, text string, params []query.Param) uint64 {
 		b = p.Value.Append(append(b, 0))
 		h.Write(b)
 	}
+	return h.Sum64()
+}
+
+// withKey makes the fingerprint of a query in one logical partition of its own:
+// a position there says nothing about the documents of another.
+func withKey(mark uint64, key partitionkey.EPK) uint64 {
+	if key == "" {
+		return mark
+	}
+	h := fnv.New64a()
+	h.Write(binary.BigEndian.AppendUint64(nil, mark))
+	h.Write([]byte(key))
 	return h.Sum64()
 }

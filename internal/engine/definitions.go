@@ -84,7 +84,7 @@ func (e *Engine) definitionPage(ctx context.Context, req *QueryRequest, list fun
 	if err != nil {
 		return err
 	}
-	at, err := e.resume(req, out.ParentRID, plan)
+	at, err := e.resume(req, out.ParentRID, plan, "")
 	if err != nil {
 		return err
 	}

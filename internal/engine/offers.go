@@ -108,7 +108,7 @@ func (e *Engine) replaced(t resource.Throughput, scope offerScope, req ResourceR
 		return changed, err
 	}
 	if most := scope.partitions * e.limits.PartitionRUs; changed.Total() > most && changed.Total() > t.Total() {
-		return changed, status.Unsupported(fmt.Sprintf("raising throughput beyond the partitions' limit (%d RU/s with the physical partitions there are)", most))
+		return changed, status.Unsupported(fmt.Sprintf("Raising throughput beyond the partitions' limit (%d RU/s with the physical partitions there are)", most))
 	}
 	return changed, nil
 }

@@ -320,3 +320,27 @@ func TestDocumentByRID(t *testing.T) {
 		t.Errorf("after the delete: %v", err)
 	}
 }
+
+// A token of one logical partition is refused in another, and by the query
+// without a key: its position says nothing about their documents.
+func TestContinuationOfAnotherKey(t *testing.T) {
+	t.Parallel()
+	w, link := items(t, 8, 300)
+	for _, text := range []string{"SELECT * FROM c", "SELECT * FROM c ORDER BY c.n"} {
+		req := engine.QueryRequest{Link: link, Text: text, Key: key(t, `["t1",1]`), Full: true, MaxItems: 1}
+		page, err := w.Query(context.Background(), caller, req)
+		if err != nil || page.Continuation == "" {
+			t.Fatalf("%s: no second page, %v", text, err)
+		}
+		req.Continuation = page.Continuation
+		if page, err := w.Query(context.Background(), caller, req); err != nil || len(page.Rows) != 1 {
+			t.Errorf("%s: its own key: %d rows, %v", text, len(page.Rows), err)
+		}
+		for _, other := range []string{`["t1",2]`, `["t1"]`, ""} {
+			req.Key = key(t, other)
+			if _, err := w.Query(context.Background(), caller, req); status.CodeOf(err) != status.CodeBadRequest {
+				t.Errorf("%s: the token of another key by %q: %v, want 400", text, other, err)
+			}
+		}
+	}
+}

@@ -1,13 +1,11 @@
 package engine
 
 import (
-	"strings"
 	"sync"
 
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/resource"
-	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )
@@ -43,16 +41,6 @@ func (e *Engine) indexOf(c *catalog.Container) (*index.Index, error) {
 	}
 	e.indexes.byRID[c.RID] = compiledIndex{etag: c.ETag, Index: ix}
 	return ix, nil
-}
-
-// missingFeatures refuses a plan that the client could not follow.
-func missingFeatures(missing []string) error {
-	var text strings.Builder
-	text.WriteString("Query contains 1 or more unsupported features. Upgrade your SDK to a version that does support the requested features:")
-	for _, feature := range missing {
-		text.WriteString("\nQuery contained " + feature + ", which the calling client does not support.")
-	}
-	return status.BadRequest("%s", text.String())
 }
 
 // narrowed returns a plan description whose ranges are cut to the range of the

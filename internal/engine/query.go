@@ -97,7 +97,7 @@ func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
 	if err := q.permit(c, plan, s); err != nil {
 		return err
 	}
-	at, err := q.engine.resume(q.req, c.RID, plan)
+	at, err := q.engine.resume(q.req, c.RID, plan, s.key())
 	if err != nil {
 		return err
 	}
@@ -124,9 +124,10 @@ func (q *pageOf) permit(c *catalog.Container, plan *query.Plan, s scope) error {
 		"The cross partition query can not be directly served by the gateway. The client has to follow the query plan that comes with this error, or ask for full execution with x-decan-cross-partition: full.")
 }
 
-// resume reads the continuation of a request. Without one it is the beginning.
-func (e *Engine) resume(req *QueryRequest, parent resource.RID, plan *query.Plan) (continuation, error) {
-	mark := fingerprint(parent, plan, req)
+// resume reads the continuation of a request, whose whole key hashes to key if
+// it has one. Without a continuation it is the beginning.
+func (e *Engine) resume(req *QueryRequest, parent resource.RID, plan *query.Plan, key partitionkey.EPK) (continuation, error) {
+	mark := withKey(fingerprint(parent, plan, req), key)
 	if req.Continuation == "" {
 		return continuation{Query: mark, Range: partitionkey.Full()}, nil
 	}
@@ -282,8 +283,8 @@ func (e *Engine) plan(caller auth.Caller, req *PlanRequest, out *Plan) error {
 	if err != nil {
 		return err
 	}
-	if missing := plan.Needs().Missing(req.Features); len(missing) > 0 {
-		return missingFeatures(missing)
+	if err := plan.Needs().Refuse(req.Features); err != nil {
+		return err
 	}
 	body := plan.Describe(c.PartitionKey)
 	if req.Key != nil {

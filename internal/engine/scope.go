@@ -21,6 +21,17 @@ type scope struct {
 
 	// prefix: the request gave a part of a hierarchical key.
 	prefix bool
+
+	// whole: the request gave a whole key, so there is one range, that of the key.
+	whole bool
+}
+
+// key returns what the whole key of the request hashes to, "" without one.
+func (s scope) key() partitionkey.EPK {
+	if !s.whole {
+		return ""
+	}
+	return s.ranges[0].Min
 }
 
 // scopeOf combines what the request names with what the filter allows.
@@ -55,7 +66,7 @@ func named(c *catalog.Container, req *QueryRequest) (s scope, base partitionkey.
 			return s, base, keyError(err)
 		}
 		full = key.Len() == c.PartitionKey.Levels()
-		s.pinned, s.prefix = full, !full && key.Len() > 0
+		s.pinned, s.whole, s.prefix = full, full, !full && key.Len() > 0
 	}
 	if req.Partition != nil {
 		p, ok := c.Partition(*req.Partition)

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/decandb/decan/internal/index"
@@ -42,13 +41,14 @@ func (p predicate) access(x *index.Index) index.Expr {
 
 func (p predicate) conjunction(x *index.Index) index.Expr {
 	var args []index.Expr
+	places := map[string]int{} // label to its leaf in args
 	for _, arg := range p.args {
 		switch e := arg.access(x); e.Op {
 		case index.None:
 			return e
 		case index.All:
 		case index.Leaf:
-			if at := samePlace(args, e); at >= 0 {
+			if at, seen := places[e.Span.Label]; seen {
 				s := narrow(args[at].Span, e.Span)
 				if s.Empty() {
 					return index.Expr{Op: index.None}
@@ -56,23 +56,17 @@ func (p predicate) conjunction(x *index.Index) index.Expr {
 				args[at].Span = s
 				continue
 			}
+			// A document can have several values in an array, and two predicates
+			// may be true of different ones, so their leaves stay apart.
+			if !strings.Contains(e.Span.Label, "/"+index.Element) {
+				places[e.Span.Label] = len(args)
+			}
 			args = append(args, e)
 		default:
 			args = append(args, e)
 		}
 	}
 	return joined(index.And, args, index.All)
-}
-
-// samePlace returns which of the leaves is about the same value as e, or -1. A
-// document can have several values in an array, and two predicates may be true
-// of different ones, so leaves through elements are never the same.
-func samePlace(args []index.Expr, e index.Expr) int {
-	label := e.Span.Label
-	if strings.Contains(label, "/"+index.Element) {
-		return -1
-	}
-	return slices.IndexFunc(args, func(arg index.Expr) bool { return arg.Op == index.Leaf && arg.Span.Label == label })
 }
 
 // narrow intersects two spans of one place, such as the ends of BETWEEN.

@@ -193,10 +193,13 @@ func (a *analysis) count(x Expr, code, name string) {
 		}
 		v = a.params[x.Name]
 	}
-	if n, ok := v.Int64(); !ok || n < 0 || n > math.MaxInt32 {
-		a.fault(x.span(), code, "The %s count must be an integer from 0 to %d.", name, math.MaxInt32)
+	if n, ok := v.Int64(); !ok || n < 0 || n > countMax {
+		a.fault(x.span(), code, "The %s count must be an integer from 0 to %d.", name, countMax)
 	}
 }
+
+// countMax is the most that TOP, OFFSET and LIMIT can say.
+const countMax = math.MaxInt32
 
 func (a *analysis) expr(x Expr, s *scope) {
 	switch x := x.(type) {

@@ -59,7 +59,7 @@ func (f Features) Refuse(supported string) error {
 	}
 	text := "Query contains 1 or more unsupported features. Upgrade your SDK to a version that does support the requested features:"
 	for _, name := range missing {
-		text += "\r\nQuery contained " + name + ", which the calling client does not support."
+		text += "\nQuery contained " + name + ", which the calling client does not support."
 	}
 	return status.BadRequest("%s", text)
 }
@@ -148,14 +148,14 @@ func count(n int64) value.Value {
 }
 
 // rewriteCounts replaces parameters by their values, and has each partition
-// return the rows that may be skipped as well.
+// return the rows that may be skipped as well, as many as LIMIT can say.
 func (p *Plan) rewriteCounts(q *Select) {
 	if p.top >= 0 {
 		q.Top = &Literal{Value: value.Int(p.top)}
 	}
 	if p.limit >= 0 {
 		q.Offset = &Literal{Value: value.Int(0)}
-		q.Limit = &Literal{Value: value.Int(p.offset + p.limit)}
+		q.Limit = &Literal{Value: value.Int(min(p.offset+p.limit, countMax))}
 	}
 }
 

@@ -189,14 +189,20 @@ func equal(a, b value.Value) truth {
 }
 
 // ordered returns how a compares with b, and false when < and its like are
-// undefined for them: only numbers, strings and booleans have an order, each
-// among their own kind.
+// undefined for them: values have an order among their own kind, and arrays,
+// objects and undefined have none.
 func ordered(a, b value.Value) (int, bool) {
-	k := a.Kind()
-	if k != b.Kind() || k != value.KindNumber && k != value.KindString && k != value.KindBool {
+	if a.Kind() != b.Kind() || !hasOrder(a.Kind()) {
 		return 0, false
 	}
 	return value.Compare(a, b), true
+}
+
+// hasOrder reports whether < and its like are defined between values of a kind.
+// They are for null too: null is at most null, and clients that resume a sort
+// behind a row whose key is null ask for those from null on.
+func hasOrder(k value.Kind) bool {
+	return k == value.KindNull || k == value.KindBool || k == value.KindNumber || k == value.KindString
 }
 
 // comparison returns the test of a comparison operator.

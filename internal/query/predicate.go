@@ -143,7 +143,7 @@ func (c *compiler) comparison(op string, l, r Expr) predicate {
 	case "!=":
 		return leaf(isDefined, path)
 	}
-	if k := v.Kind(); k != value.KindBool && k != value.KindNumber && k != value.KindString {
+	if !hasOrder(v.Kind()) {
 		return predicate{op: nothing}
 	}
 	return leaf(comparisonOps[op], path, v)
@@ -209,6 +209,9 @@ var typeQuestions = map[string]value.Value{
 
 // question reduces the calls that an index can answer.
 func (c *compiler) question(x *Call) predicate {
+	if len(x.Args) == 0 {
+		return predicate{} // RAND() and the present time
+	}
 	name := strings.ToUpper(x.Name)
 	path, onPath := c.path(x.Args[0])
 	if v, ok := typeQuestions[name]; ok && onPath {

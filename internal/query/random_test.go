@@ -305,10 +305,7 @@ func randomOrder(r *rand.Rand, docs list) (string, list) {
 	}
 	model := kept(docs)
 	slices.SortFunc(model, func(a, b document) int {
-		if c := value.Compare(a.value.Get("k"), b.value.Get("k")); c != 0 {
-			return c * sign
-		}
-		return cmp.Compare(a.number, b.number)
+		return sign * cmp.Or(value.Compare(a.value.Get("k"), b.value.Get("k")), cmp.Compare(a.number, b.number))
 	})
 	return text + tail, model
 }

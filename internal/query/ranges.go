@@ -10,7 +10,7 @@ import (
 // Bounds that keep routing cheap for filters with very many cases. Past them
 // the answer is wider than it could be, which costs visits and no correctness.
 const (
-	keysMax  = 10_000 // of combined levels; past it the shorter prefix is used
+	keysMax  = 10_000 // of combined levels, over all cases; past it shorter prefixes are used
 	casesMax = 10_000 // of a disjunction; past it the cases are merged into one
 )
 
@@ -60,8 +60,9 @@ func (p predicate) ranges(d partitionkey.Definition) []keyRange {
 		return everywhere
 	}
 	var list []keyRange
+	room := keysMax
 	for _, c := range cases {
-		some, ok := r.expand(c)
+		some, ok := r.expand(c, &room)
 		if !ok {
 			return everywhere
 		}
@@ -257,16 +258,20 @@ func merge(cases []keyCase) keyCase {
 }
 
 // expand returns the ranges of a case: those of the longest prefix of levels
-// that it bounds and whose combinations are not too many. One level alone may
-// have as many as the filter names. ok is false when no prefix is bounded.
-func (r *routing) expand(c keyCase) (list []keyRange, ok bool) {
+// that it bounds and whose combinations have room, of which it takes its part.
+// One level alone may have as many as the filter names. ok is false when no
+// prefix is bounded.
+func (r *routing) expand(c keyCase, room *int) (list []keyRange, ok bool) {
 	levels, count := 0, 1
 	for levels < len(c) && c[levels] != nil {
-		if count *= len(c[levels]); levels > 0 && count > keysMax {
+		longer := count * len(c[levels])
+		if levels > 0 && longer > max(count, *room) {
 			break
 		}
+		count = longer
 		levels++
 	}
+	*room -= count
 	if levels == 0 || levels < len(c) && r.d.Kind != partitionkey.KindMultiHash {
 		return nil, false
 	}

@@ -106,7 +106,7 @@ const clockEvery = 16
 // be empty and have more behind it.
 //
 // With ORDER BY the rows come in the order of their keys, those with equal keys
-// by number whatever the direction. Run looks at all candidates and keeps the
+// by number in the same direction. Run looks at all candidates and keeps the
 // rows of the page alone, in memory bounded by MaxBytes; it does not stop at
 // the deadline, because half a sort has no position. A page resumed at a cut key
 // without AfterKey begins with the first row whose key is cut alike.

@@ -16,6 +16,42 @@ type branch struct {
 	step  step
 	slot  int // -1 when only places below are wanted
 	below []branch
+	index map[step]int // into below, once there are many; nil before
+}
+
+// indexedMin is the number of branches below one from which a map finds one of
+// them faster than a look at each. A text can name tens of thousands.
+const indexedMin = 16
+
+// child returns the branch of a step below b, nil when there is none.
+func (b *branch) child(s step) *branch {
+	if b.index != nil {
+		if i, ok := b.index[s]; ok {
+			return &b.below[i]
+		}
+		return nil
+	}
+	for i := range b.below {
+		if b.below[i].step == s {
+			return &b.below[i]
+		}
+	}
+	return nil
+}
+
+// grow adds the branch of a step that b does not have.
+func (b *branch) grow(s step) *branch {
+	b.below = append(b.below, branch{step: s, slot: -1})
+	switch last := len(b.below) - 1; {
+	case b.index != nil:
+		b.index[s] = last
+	case last+1 == indexedMin:
+		b.index = make(map[step]int, 2*indexedMin)
+		for i := range b.below {
+			b.index[b.below[i].step] = i
+		}
+	}
+	return &b.below[len(b.below)-1]
 }
 
 // add returns the slot of the path below b, giving it the next free one when
@@ -28,13 +64,11 @@ func (b *branch) add(path []step, slots *int) int {
 		}
 		return b.slot
 	}
-	for i := range b.below {
-		if b.below[i].step == path[0] {
-			return b.below[i].add(path[1:], slots)
-		}
+	below := b.child(path[0])
+	if below == nil {
+		below = b.grow(path[0])
 	}
-	b.below = append(b.below, branch{step: path[0], slot: -1})
-	return b.below[len(b.below)-1].add(path[1:], slots)
+	return below.add(path[1:], slots)
 }
 
 // locate notes where the places below b are in raw, the text of the value at b.
@@ -99,6 +133,9 @@ func (b *branch) member(quoted []byte) *branch {
 		}
 		name = []byte(v.Text())
 	}
+	if b.index != nil {
+		return b.child(step{Name: string(name)})
+	}
 	for i := range b.below {
 		if c := &b.below[i]; !c.step.IsIndex && c.step.Name == string(name) {
 			return c
@@ -120,10 +157,8 @@ func (b *branch) elements(raw []byte, found [][]byte) bool {
 		if end < 0 {
 			return false
 		}
-		for j := range b.below {
-			if c := &b.below[j]; c.step.IsIndex && c.step.Index == n && !c.locate(raw[i:end], found) {
-				return false
-			}
+		if c := b.child(step{Index: n, IsIndex: true}); c != nil && !c.locate(raw[i:end], found) {
+			return false
 		}
 		if i = blanks(raw, end); i < len(raw) && raw[i] == ',' {
 			i = blanks(raw, i+1)

@@ -19,16 +19,16 @@ type sortedRow struct {
 
 func (s sortedRow) bytes() int { return len(s.json) + len(s.key) }
 
-// compare orders rows by key, in the direction of the query, and then by
-// number: clients that merge partitions expect equal keys in the order of
-// resource ids in both directions.
+// compare orders rows by key and then by number, both in the direction of the
+// query: clients that merge partitions and go on with a token leave out the rows
+// of equal key whose resource ids are, in that direction, not behind the last.
 func (o *ordering) compare(aKey []byte, aNumber uint64, bKey []byte, bNumber uint64) int {
 	c := bytes.Compare(aKey, bKey)
-	if o.desc {
-		c = -c
-	}
 	if c == 0 {
 		c = cmp.Compare(aNumber, bNumber)
+	}
+	if o.desc {
+		c = -c
 	}
 	return c
 }
@@ -103,7 +103,7 @@ func (r *run) behind(key []byte, number uint64) bool {
 	if !isCut(b.After.Key) {
 		return o.compare(key, number, b.After.Key, b.After.Number) > 0
 	}
-	return o.compare(key[:min(len(key), OrderKeyMax)], 1, b.After.Key, 0) > 0
+	return o.compare(key[:min(len(key), OrderKeyMax)], 0, b.After.Key, 0) >= 0
 }
 
 // probe returns the row at the position, to learn its whole key.
