@@ -96,7 +96,7 @@ func (c *Catalog) Commit(ctx context.Context, change Change) (*View, error) {
 		return nil, err
 	}
 	if c.failed != nil {
-		return nil, status.Unavailable(c.failed, "The catalog has stopped after a failed write.")
+		return nil, status.Unavailable(c.failed, "The catalog has stopped after a failed write%s. It takes changes again when the server is started anew.", storage.Because(c.failed))
 	}
 	d := newDraft(c.View(), c.next, resource.Timestamp(c.now().Unix()))
 	if err := change.apply(d); err != nil {
@@ -104,7 +104,7 @@ func (c *Catalog) Commit(ctx context.Context, change Change) (*View, error) {
 	}
 	if err := d.commit(c.store); err != nil {
 		c.failed = err
-		return nil, status.Unavailable(err, "The catalog could not store the change; its outcome is unknown.")
+		return nil, status.Unavailable(err, "The catalog could not store the change%s; its outcome is unknown.", storage.Because(err))
 	}
 	c.next = d.next
 	c.view.Store(d.view)

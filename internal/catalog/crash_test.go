@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/decandb/decan/internal/catalog"
@@ -92,6 +93,43 @@ func TestCrashKeepsEveryCommit(t *testing.T) {
 			}
 			shut()
 		}
+	}
+}
+
+// On a full disk a commit answers 503 and says so, also when there is room
+// again, until the catalog is opened anew.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := storagetest.NewCrashable()
+	c, shut, err := onDisk(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := step(t, c, 0); err != nil {
+		t.Fatal(err)
+	}
+	before := text(c.View())
+	disk.Fill()
+	for range 2 {
+		err := step(t, c, 3)
+		if known := status.From(err); known == nil || known.Code != status.CodeUnavailable || !strings.Contains(known.Message, "the disk is full") {
+			t.Errorf("got %v, want 503 that names the full disk", err)
+		}
+		disk.Heal()
+	}
+	if got := text(c.View()); got != before {
+		t.Errorf("the view shows what was not stored:\n%s", got)
+	}
+	shut()
+	if c, shut, err = onDisk(disk); err != nil {
+		t.Fatal(err)
+	}
+	defer shut()
+	if got := text(c.View()); got != before {
+		t.Errorf("got\n%s\nwant\n%s", got, before)
+	}
+	if err := step(t, c, 3); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 var _ replication.StateMachine = (*Node)(nil)
 
 // Apply hands the effects that the group has ordered to their partition. It is
-// open: whoever proposes an effect holds it, and closing waits for its effects.
+// open: closing waits for the effects on their way, also for those whose caller
+// has ceased to wait.
 func (n *Node) Apply(ref replication.PartitionRef, effects []replication.Effect) (rejected []error, err error) {
 	n.mu.Lock()
 	s, found := n.slots[ref]

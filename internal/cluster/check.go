@@ -17,8 +17,13 @@ type Report struct {
 	Partitions []PartitionReport // in the order of containers and ranges
 
 	// Problems are those beyond single partitions: directories that are missing
-	// or that nobody names, and partitions that cannot be read.
+	// and partitions that cannot be read.
 	Problems []string
+
+	// Leftovers are directories that the catalog does not name: what was being
+	// made or removed when a process died. They are no problem, and the next
+	// start of a server deletes them.
+	Leftovers []string
 }
 
 // PartitionReport is what was found in one partition.
@@ -81,12 +86,8 @@ func checkAll(pool *storage.Pool, dir string, store *storage.Store) (Report, err
 			n.checkPartition(c, c.Ranges.At(i).Value, &report)
 		}
 	}
-	unnamed, err := n.unnamed(view)
-	if err != nil {
+	if report.Leftovers, err = n.unnamed(view); err != nil {
 		return report, fmt.Errorf("check: %w", err)
-	}
-	for _, dir := range unnamed {
-		report.problem("Directory %s is not named by the catalog. The next start of a server deletes it.", dir)
 	}
 	return report, nil
 }

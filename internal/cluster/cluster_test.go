@@ -129,6 +129,32 @@ func (w *world) write(c *catalog.Container, p resource.PartitionID, id string) e
 	return err
 }
 
+// read fails when the document that write made is not there.
+func (w *world) read(c *catalog.Container, p resource.PartitionID, id string) error {
+	k, epk := keyIn(c, p)
+	replica, release, err := w.node.Replica(context.Background(), c, p)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = replica.Read(context.Background(), partition.Read{Generation: 1, Key: k, EPK: epk, ID: id})
+	return err
+}
+
+// check verifies a disk on which no node runs.
+func check(t testing.TB, disk *storagetest.Disk) cluster.Report {
+	t.Helper()
+	pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := cluster.CheckStores(pool, "data")
+	if err := errors.Join(err, pool.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
 func keyIn(c *catalog.Container, p resource.PartitionID) (partitionkey.Key, partitionkey.EPK) {
 	for i := 0; ; i++ {
 		k := partitionkey.NewKey(partitionkey.String(fmt.Sprint(i)))
@@ -266,6 +292,64 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
+// Partitions are closed and opened all the time, because hardly any may be
+// open, while documents are written and read back and the indexing policy keeps
+// changing: no call fails, and every invariant holds afterwards.
+func TestClosedUnderLoad(t *testing.T) {
+	t.Parallel()
+	const partitions = 6
+	disk := storagetest.NewCrashable()
+	w, err := open(disk, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.create("c", partitions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var users sync.WaitGroup
+	for g := range 6 {
+		users.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(g), 1))
+			for i := range 40 {
+				p, id := resource.PartitionID(random.IntN(partitions)), fmt.Sprintf("%d-%d", g, i)
+				if err := errors.Join(w.write(c, p, id), w.read(c, p, id)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	policies := []resource.IndexingPolicy{resource.DefaultIndexing(), resource.DefaultIndexing()}
+	policies[1].Excluded = []string{"/id/?"}
+	users.Go(func() {
+		for i := range 20 {
+			changed := c.Container
+			changed.Indexing = policies[(i+1)%2]
+			view, err := w.catalog.Commit(context.Background(), catalog.ReplaceContainer{Container: changed})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			fresh, _ := view.ContainerByRID(c.RID)
+			w.node.Reindex(fresh)
+			w.node.IndexProgress(fresh)
+			w.node.LSN(fresh, resource.PartitionID(i%partitions))
+		}
+	})
+	users.Wait()
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	report := check(t, disk)
+	total := int64(0)
+	for _, p := range report.Partitions {
+		total += p.Documents
+	}
+	if !report.Clean() || total != 240 {
+		t.Errorf("%d documents, want 240: %+v", total, report)
+	}
+}
+
 // A dropped container is removed when the last holder has gone, not before.
 func TestDropWaitsForHolders(t *testing.T) {
 	t.Parallel()
@@ -376,8 +460,13 @@ func TestFailedCreationIsUndone(t *testing.T) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 	disk.FailAt(9)
-	if err := w.node.CreatePartitions(context.Background(), c, tile(c.PartitionKey, 3)); !errors.Is(err, storagetest.ErrInjected) {
-		t.Errorf("got %v, want the injected error", err)
+	if err := w.node.CreatePartitions(context.Background(), c, tile(c.PartitionKey, 3)); !errors.Is(err, storagetest.ErrInjected) || status.CodeOf(err) != status.CodeUnavailable {
+		t.Errorf("got %v, want 503 for the injected error", err)
+	}
+	disk.Heal()
+	disk.Fill()
+	if err := w.node.CreatePartitions(context.Background(), c, tile(c.PartitionKey, 3)); status.CodeOf(err) != status.CodeUnavailable || !strings.Contains(status.From(err).Message, "the disk is full") {
+		t.Errorf("got %v, want 503 that names the full disk", err)
 	}
 	disk.Heal()
 	if names, err := disk.FS().List("data/p"); err == nil && len(names) > 0 {
@@ -431,6 +520,34 @@ func TestStartCompares(t *testing.T) {
 	}
 }
 
+// Next to a catalog that never had a commit no directory is garbage: another
+// catalog belongs there, and nothing is deleted.
+func TestStartWithForeignCatalog(t *testing.T) {
+	t.Parallel()
+	disk := storagetest.NewCrashable()
+	w, err := open(disk, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.create("c", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.FS().RemoveAll("data/catalog"); err != nil {
+		t.Fatal(err)
+	}
+	dir := fmt.Sprintf("data/p/%x", string(c.RID))
+	if _, err := open(disk, 10); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("got %v, want the directory named", err)
+	}
+	if names, err := disk.FS().List(dir); err != nil || len(names) != 2 {
+		t.Errorf("left of the container: %v %v", names, err)
+	}
+}
+
 // A partition that cannot be opened answers 503; the others serve on.
 func TestDamagedPartition(t *testing.T) {
 	t.Parallel()
@@ -450,6 +567,51 @@ func TestDamagedPartition(t *testing.T) {
 		if err := w.write(c, id, "x"); err != nil {
 			t.Errorf("partition %s: %v", id, err)
 		}
+	}
+}
+
+// On a full disk writes answer 503 and say so, other partitions are read, and
+// after a restart with room again everything acknowledged is there.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := storagetest.NewCrashable()
+	w, err := open(disk, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.create("c", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range resource.PartitionID(2) {
+		if err := w.write(c, id, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	disk.Fill()
+	if err := w.write(c, 0, "lost"); status.CodeOf(err) != status.CodeUnavailable {
+		t.Errorf("write: got %v, want 503", err)
+	}
+	for _, id := range []resource.PartitionID{0, 2} { // stopped; not open yet
+		if err := w.write(c, id, "refused"); status.CodeOf(err) != status.CodeUnavailable || !strings.Contains(status.From(err).Message, "the disk is full") {
+			t.Errorf("write to partition %s: got %v, want 503 that names the full disk", id, err)
+		}
+	}
+	if n, err := w.count(c, 1); err != nil || n != 1 {
+		t.Errorf("another partition: %d documents, %v", n, err)
+	}
+	_ = w.close() // says that the disk is full
+	disk.Heal()
+	if w, err = open(disk, 10); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range []int64{1, 1, 0} {
+		if n, err := w.count(c, resource.PartitionID(id)); err != nil || n != want {
+			t.Errorf("partition %d: %d documents, %v, want %d", id, n, err, want)
+		}
+	}
+	if err := w.close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -496,33 +658,23 @@ func TestCheck(t *testing.T) {
 	if err := w.close(); err != nil {
 		t.Fatal(err)
 	}
-	run := func() cluster.Report {
-		pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		report, err := cluster.CheckStores(pool, "data")
-		if err := errors.Join(err, pool.Close()); err != nil {
-			t.Fatal(err)
-		}
-		return report
-	}
-	sound := run()
-	if !sound.Clean() || len(sound.Partitions) != 3 || sound.Databases != 1 || sound.Partitions[0].Documents != 1 || sound.Partitions[0].Container != "c" {
+	sound := check(t, disk)
+	if !sound.Clean() || len(sound.Leftovers) != 0 || len(sound.Partitions) != 3 || sound.Databases != 1 || sound.Partitions[0].Documents != 1 || sound.Partitions[0].Container != "c" {
 		t.Errorf("sound directory: %+v", sound)
 	}
 	dir := fmt.Sprintf("data/p/%x", string(c.RID))
 	if err := errors.Join(disk.FS().MkdirAll(dir+"/9", 0o700), disk.FS().RemoveAll(dir+"/2")); err != nil {
 		t.Fatal(err)
 	}
-	damaged := run()
-	if damaged.Clean() || len(damaged.Problems) != 2 || len(damaged.Partitions) != 2 {
-		t.Errorf("damaged directory: %+v", damaged)
+	damaged := check(t, disk)
+	if damaged.Clean() || len(damaged.Problems) != 1 || len(damaged.Leftovers) != 1 || len(damaged.Partitions) != 2 {
+		t.Fatalf("damaged directory: %+v", damaged)
 	}
-	for i, want := range []string{"Partition 2", dir + "/9"} {
-		if len(damaged.Problems) > i && !strings.Contains(damaged.Problems[i], want) {
-			t.Errorf("problem %q does not name %s", damaged.Problems[i], want)
-		}
+	if !strings.Contains(damaged.Problems[0], "Partition 2") {
+		t.Errorf("problem %q does not name the missing partition", damaged.Problems[0])
+	}
+	if !strings.HasSuffix(damaged.Leftovers[0], dir+"/9") {
+		t.Errorf("leftover %q does not name the foreign directory", damaged.Leftovers[0])
 	}
 }
 

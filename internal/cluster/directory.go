@@ -24,7 +24,8 @@ const (
 )
 
 // buildersMax bounds the partitions that are built at the same time for one
-// container: each waits for several syncs, which the disk takes together.
+// container, or closed at the same time at the end: each waits for several
+// syncs, which the disk takes together.
 const buildersMax = 16
 
 // containerDir is where the partitions of a container live. The name is
@@ -40,7 +41,7 @@ func (n *Node) partitionDir(ref replication.PartitionRef) string {
 
 // CreatePartitions builds the directories of a container that the catalog does
 // not name yet: each has its descriptor and is synced when it returns. When one
-// fails all are removed.
+// fails all are removed, and the error is 503 unless the context has ended.
 func (n *Node) CreatePartitions(ctx context.Context, container resource.Container, partitions []resource.Partition) error {
 	builders, ctx := errgroup.WithContext(ctx)
 	builders.SetLimit(buildersMax)
@@ -57,7 +58,10 @@ func (n *Node) CreatePartitions(ctx context.Context, container resource.Containe
 	}
 	if err := builders.Wait(); err != nil {
 		n.DiscardPartitions(container.RID, partitions)
-		return err
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		return status.Unavailable(err, "The partitions of the container cannot be made now%s.", storage.Because(err))
 	}
 	return nil
 }
@@ -164,12 +168,17 @@ func (n *Node) removeEmpty(dir string) error {
 }
 
 // sweep compares the directories with the catalog: what it does not name is
-// deleted, what it names and is missing is fatal.
+// deleted, what it names and is missing is fatal. So is a catalog that has never
+// named anything next to directories: it is not theirs.
 func (n *Node) sweep() error {
 	view := n.cfg.Catalog.View()
 	unnamed, err := n.unnamed(view)
 	if err != nil {
 		return err
+	}
+	// Nobody can have built a partition before the first commit made a database.
+	if view.Version() == 0 && len(unnamed) > 0 {
+		return fmt.Errorf("the catalog is empty and there are partitions, such as %s: restore the catalog from a backup", unnamed[0])
 	}
 	for _, dir := range unnamed {
 		n.cfg.Logger.Info("unnamed partition directory deleted", "dir", dir)
@@ -264,5 +273,5 @@ func (n *Node) openPartition(ref replication.PartitionRef) (*partition.Partition
 func (n *Node) notOpened(ref replication.PartitionRef, err error) error {
 	n.cfg.Logger.Error("partition not opened", "container", ref.Container, "partition", ref.Partition, "err", err)
 	return status.Unavailable(fmt.Errorf("open partition %s of container %s: %w", ref.Partition, ref.Container, err),
-		"Partition %s cannot be opened now.", ref.Partition)
+		"Partition %s cannot be opened now%s.", ref.Partition, storage.Because(err))
 }

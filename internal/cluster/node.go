@@ -38,6 +38,7 @@ import (
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
+	"golang.org/x/sync/errgroup"
 )
 
 // Config says what a node works on. Pool, Dir and Catalog are required.
@@ -122,18 +123,30 @@ func (n *Node) Close() error {
 		slots = append(slots, s)
 	}
 	n.mu.Unlock()
+	// Each flushes its store and waits for syncs, which the disk takes together.
+	var closers errgroup.Group
+	closers.SetLimit(buildersMax)
 	for _, s := range slots {
-		<-s.ready
-		n.mu.Lock()
-		closing := n.claim(s)
-		n.mu.Unlock()
-		if closing {
-			n.finish(s)
-		} else {
-			<-s.gone
-		}
+		closers.Go(func() error {
+			n.end(s)
+			return nil
+		})
 	}
+	_ = closers.Wait() // what a closer could not close it has logged
 	return n.group.Close()
+}
+
+// end closes a slot, or waits for whoever does.
+func (n *Node) end(s *slot) {
+	<-s.ready
+	n.mu.Lock()
+	closing := n.claim(s)
+	n.mu.Unlock()
+	if closing {
+		n.finish(s)
+	} else {
+		<-s.gone
+	}
 }
 
 // Replica returns the partition id of a container, opening it if need be, and

@@ -3,6 +3,7 @@ package partition
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -266,6 +267,8 @@ func TestFailureStops(t *testing.T) {
 	w.disk.Heal()
 	if err := r.step(w); status.CodeOf(err) != status.CodeUnavailable {
 		t.Errorf("write after the failure: got %v, want 503", err)
+	} else if text := status.From(err).Message; !strings.Contains(text, "log has the reason") {
+		t.Errorf("write after the failure: %q does not say where the reason is", text)
 	}
 	if _, err := w.read(r.key, r.id, nil); status.CodeOf(err) != status.CodeUnavailable {
 		t.Errorf("read after the failure: got %v, want 503", err)

@@ -288,6 +288,9 @@ func (p *Partition) fail(err error) {
 // err returns why the partition does not serve, as Unavailable.
 func (p *Partition) err() error {
 	if f := p.failure.Load(); f != nil {
+		if because := storage.Because(f.err); because != "" {
+			return status.Unavailable(f.err, "The partition has stopped%s. It serves again when that is mended and the server is started anew.", because)
+		}
 		return status.Unavailable(f.err, "The partition has stopped after a failure. The server's log has the reason.")
 	}
 	return nil

@@ -123,7 +123,7 @@ func (p *Partition) await(ctx context.Context, r *request) error {
 		if r.stage.CompareAndSwap(waiting, abandoned) {
 			return timedOut(ctx, "The write was not begun in time and has had no effect.")
 		}
-		<-r.evaluated // The writer has it in hand and waits for nothing.
+		<-r.evaluated // The writer has it in hand, and waits for one sync at most.
 	}
 	r.write.Meter.Add(r.charge)
 	if r.proposal == nil {

@@ -3,8 +3,10 @@ package storage_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -309,6 +311,26 @@ func TestCrashUnderLoad(t *testing.T) {
 	writers.Wait()
 	if err := errors.Join(s.Close(), p.Close()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Because finds the cause below what others say around it.
+func TestBecause(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{io.ErrUnexpectedEOF, ""},
+		{&fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, " because the disk is full"},
+		{fmt.Errorf("flush: %w", syscall.EDQUOT), " because the disk is full"},
+		{&fs.PathError{Op: "open", Path: "x", Err: syscall.EMFILE}, " because too many files are open"},
+		{syscall.ENFILE, " because too many files are open"},
+	} {
+		if got := storage.Because(c.err); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
+		}
 	}
 }
 

@@ -46,7 +46,8 @@ func (p *Pool) start(dir string, fresh bool) (*Store, error) {
 	logger := p.options.Logger.With("store", dir)
 	s := &Store{pool: p, dir: dir, turn: p.scheduler.newTurn()}
 	s.guard = newGuard(p.options.FS, dir, func(err error) {
-		logger.Error("store failed", "err", err)
+		// As text: Pebble's errors, logged as values, bring their stacks along.
+		logger.Error("store failed", "err", err.Error())
 		s.turn.fail()
 	})
 	// Pebble takes the first write buffer of each store out of the block cache.
@@ -66,8 +67,8 @@ func (p *Pool) start(dir string, fresh bool) (*Store, error) {
 	}
 	s.db = db
 	s.turn.opened()
-	if err := s.guard.err(); err != nil {
-		return nil, errors.Join(err, s.shut())
+	if s.guard.err() != nil {
+		return nil, s.shut()
 	}
 	return s, nil
 }
@@ -106,7 +107,7 @@ func (s *Store) listener(logger *slog.Logger) *pebble.EventListener {
 	var flushErr error
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
-			logger.Warn("background work failed", "err", err)
+			logger.Warn("background work failed", "err", err.Error())
 			// Pebble would try the flush again at once and for ever. After the
 			// failure it succeeds into memory and lets waiting writers go.
 			if flushErr != nil && errors.Is(err, flushErr) {
@@ -295,6 +296,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// shut closes Pebble and returns the store's failure, if it has failed.
 func (s *Store) shut() error {
 	err := s.db.Close()
 	s.returnCache()
