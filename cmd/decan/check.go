@@ -18,6 +18,9 @@ func (c *checkCommand) Run(io streams) error {
 	}
 	fmt.Fprintf(io.out, "%d databases, %d containers, %d partitions, %d documents, %d bytes of documents\n",
 		report.Databases, report.Containers, report.Partitions, report.Documents, report.Bytes)
+	for _, leftover := range report.Leftovers {
+		fmt.Fprintln(io.out, "left over:", leftover, "(the next start removes it)")
+	}
 	for _, problem := range report.Problems {
 		fmt.Fprintln(io.out, "problem:", problem)
 	}

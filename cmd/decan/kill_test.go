@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -283,9 +285,47 @@ func TestKill(t *testing.T) {
 	}
 }
 
-func each(writers []*writer, do func(*writer)) {
+// TestSecondSignal ends a server that waits for a request that never ends.
+func TestSecondSignal(t *testing.T) {
+	p := spawn(t, "--in-memory")
+	conn, err := net.Dial("tcp", p.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	date := strings.ToLower(time.Now().UTC().Format(http.TimeFormat))
+	fmt.Fprintf(conn, "POST /dbs HTTP/1.1\r\nHost: x\r\nx-ms-date: %s\r\nx-ms-version: 2020-07-15\r\nauthorization: %s\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
+		date, servertest.Authorization(server.WellKnownKey, "POST", "dbs", "", date))
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
+		t.Fatalf("the server does not read the body: %q %v", line, err)
+	}
+	// A server that closes refuses connections; until then the signal is on its way.
+	p.command.Process.Signal(syscall.SIGTERM)
+	for {
+		other, err := net.Dial("tcp", p.address)
+		if err != nil {
+			break
+		}
+		other.Close()
+	}
+	select {
+	case <-p.exited:
+		t.Fatal("the server did not wait for the request")
+	default:
+	}
+	p.command.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+	case <-time.After(10 * time.Second):
+		p.kill()
+		t.Errorf("the second signal did not end the process\n%s", p.output)
+	}
+}
+
+// each calls do for every worker at the same time.
+func each[W any](workers []W, do func(W)) {
 	var wait sync.WaitGroup
-	for _, w := range writers {
+	for _, w := range workers {
 		wait.Go(func() { do(w) })
 	}
 	wait.Wait()

@@ -30,6 +30,7 @@ type serveCommand struct {
 
 	AccountID      string        `name:"account-id" default:"decan" help:"The account's name."`
 	Endpoint       string        `placeholder:"URL" help:"What the account document advertises (default: the scheme and Host of each request)."`
+	TrustForwarded bool          `name:"trust-forwarded-proto" help:"Take the scheme of advertised endpoints from X-Forwarded-Proto, behind a proxy that sets it."`
 	Region         string        `default:"South Central US" help:"The name of the account's region."`
 	Consistency    string        `default:"Session" enum:"Strong,BoundedStaleness,Session,ConsistentPrefix,Eventual" help:"The account's default consistency: ${enum}."`
 	CrossPartition string        `default:"service" enum:"service,full" help:"Refuse the cross-partition queries that the service's gateway refuses (service), or answer them (full)."`
@@ -47,23 +48,27 @@ type serveCommand struct {
 func (c *serveCommand) Run(io streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	return c.serve(ctx, io)
+	return c.serve(ctx, stop, io)
 }
 
-func (c *serveCommand) serve(ctx context.Context, io streams) error {
+// serve serves until ctx ends, and then calls stop, which lets go of the signals.
+func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error {
 	config := server.Config{
-		Listen:         c.Listen,
-		AdminListen:    c.AdminListen,
-		ComputeListen:  c.ComputeListen,
-		Data:           c.Data,
-		Key:            c.Key,
-		SecondaryKey:   c.SecondaryKey,
-		InsecureKey:    c.InsecureKey,
-		TLSCert:        c.TLSCert,
-		TLSKey:         c.TLSKey,
-		TLSHosts:       c.TLSHost,
-		AccountID:      c.AccountID,
-		Endpoint:       c.Endpoint,
+		Listen:        c.Listen,
+		AdminListen:   c.AdminListen,
+		ComputeListen: c.ComputeListen,
+		Data:          c.Data,
+		Key:           c.Key,
+		SecondaryKey:  c.SecondaryKey,
+		InsecureKey:   c.InsecureKey,
+		TLSCert:       c.TLSCert,
+		TLSKey:        c.TLSKey,
+		TLSHosts:      c.TLSHost,
+		AccountID:     c.AccountID,
+		Endpoint:      c.Endpoint,
+
+		TrustForwardedProto: c.TrustForwarded,
+
 		Region:         c.Region,
 		Consistency:    c.Consistency,
 		CrossPartition: c.CrossPartition,
@@ -83,6 +88,9 @@ func (c *serveCommand) serve(ctx context.Context, io streams) error {
 	}
 	fmt.Fprint(io.out, banner(running, config, time.Since(began)))
 	<-ctx.Done()
+	// Who cannot wait sends a second signal, which ends the process at once: it
+	// loses nothing that was acknowledged, as kill -9 does not.
+	stop()
 	return running.Close()
 }
 

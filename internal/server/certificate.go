@@ -80,7 +80,9 @@ func loadAuthority(dir string, now time.Time) (*authority, error) {
 			}
 			return &authority{certificate: pair.Leaf, key: key}, nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		// Clients may trust a certificate that is there: it is never replaced.
+		_, missing := os.Stat(filepath.Join(dir, "ca.pem"))
+		if !errors.Is(err, fs.ErrNotExist) || !errors.Is(missing, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
@@ -122,7 +124,10 @@ func (ca *authority) leaf(dir string, names []string, now time.Time) (*tls.Certi
 			pair.Certificate = append(pair.Certificate[:1], ca.certificate.Raw)
 			return pair, nil
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// Files that cannot be reached are a fault. A pair that does not fit is what
+		// a crash between its two files leaves, and is made anew.
+		var unreachable *fs.PathError
+		if errors.As(err, &unreachable) && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
@@ -187,8 +192,8 @@ func readPair(dir, name string) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// writePair stores the key first: a certificate without its key would be an
-// error at the next start, a key without its certificate is made anew.
+// writePair stores the key first: an authority's certificate without its key is
+// an error at the next start, a key without its certificate is made anew.
 func writePair(dir, name string, raw []byte, key *ecdsa.PrivateKey) error {
 	encoded, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {

@@ -15,6 +15,7 @@ type Report struct {
 	Documents int64
 	Bytes     int64    // of stored JSON without system properties
 	Problems  []string // what is wrong, with the partition it was found in
+	Leftovers []string // directories of work that a dying process left; the next start removes them
 }
 
 // Check verifies every invariant of a data directory from its bytes. It fails
@@ -37,7 +38,7 @@ func Check(dir string) (Report, error) {
 }
 
 func summarize(found cluster.Report) Report {
-	report := Report{Databases: found.Databases, Partitions: len(found.Partitions), Problems: found.Problems}
+	report := Report{Databases: found.Databases, Partitions: len(found.Partitions), Problems: found.Problems, Leftovers: found.Leftovers}
 	containers := map[[2]string]bool{}
 	for _, p := range found.Partitions {
 		containers[[2]string{p.Database, p.Container}] = true

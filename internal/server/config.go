@@ -40,6 +40,10 @@ type Config struct {
 	CrossPartition string // "service" (default) refuses what the service's gateway refuses, "full" answers it
 	StrictIDs      bool   // refuse item ids on the main port as the official emulator does
 
+	// TrustForwardedProto takes the scheme of advertised endpoints from
+	// X-Forwarded-Proto, for a proxy that ends TLS and sets the header itself.
+	TrustForwardedProto bool
+
 	ResourcesMax int // databases and containers of the account; default 0: any number
 
 	ClockSkew time.Duration // how old or early a signature may be; default 15 minutes, negative for any

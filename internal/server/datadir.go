@@ -81,7 +81,25 @@ func checkDataDir(dir string) (laidOut bool, err error) {
 		return false, fmt.Errorf("data directory %s has format %d, made by decan %s; this release reads formats up to %d: use that release or a later one",
 			dir, node.Format, node.Release, formatVersion)
 	}
-	return true, nil
+	return true, checkCatalogDir(dir)
+}
+
+// checkCatalogDir refuses a directory with partitions and without the catalog
+// that names them: with a fresh catalog each of them would be garbage. A
+// directory with neither is one whose first start was cut short.
+func checkCatalogDir(dir string) error {
+	_, err := os.Stat(filepath.Join(dir, "catalog"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	partitions, err := os.ReadDir(filepath.Join(dir, "p"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the data directory: %w", err)
+	}
+	if len(partitions) > 0 {
+		return fmt.Errorf("data directory %s has no catalog but holds partitions of %d containers: restore the catalog from a backup; nothing was changed", dir, len(partitions))
+	}
+	return nil
 }
 
 func initDataDir(dir, release string) error {

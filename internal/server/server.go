@@ -239,7 +239,7 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		Version:    s.config.Version,
 		Logger:     s.log,
 		Registerer: registry,
-		Switches:   nosql.Switches{StrictItemIDs: s.config.StrictIDs},
+		Switches:   nosql.Switches{StrictItemIDs: s.config.StrictIDs, TrustForwardedProto: s.config.TrustForwardedProto},
 	}
 	s.data = s.openDoor(listenMixed(bound.data, certificates), nosql.New(config))
 	if bound.compute != nil {

@@ -5,16 +5,19 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/decandb/decan/internal/server/servertest"
+	"github.com/decandb/decan/internal/status"
 )
 
 // start runs a server on free loopback ports and closes it with the test.
@@ -143,12 +146,53 @@ func TestCertificateIsKept(t *testing.T) {
 	if _, err := selfMade(dir, nil, time.Now); err == nil {
 		t.Error("a damaged authority was replaced in silence")
 	}
+	orphan := t.TempDir()
+	if err := os.WriteFile(filepath.Join(orphan, "ca.pem"), first, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := selfMade(orphan, nil, time.Now); err == nil {
+		t.Error("an authority without its key was replaced in silence")
+	}
 	info, err := os.Stat(filepath.Join(dir, "ca-key.pem"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("the authority's key has mode %v, want 0600", info.Mode().Perm())
+	}
+}
+
+// TestCertificateRenewalCutShort leaves a new key next to the old certificate, as
+// a process does that dies between the two files: the next start makes both anew
+// under the same authority.
+func TestCertificateRenewalCutShort(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	read := func(name string) string {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	if _, err := selfMade(dir, nil, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	authority, old := read("ca.pem"), read("server.pem")
+	if _, err := selfMade(dir, []string{"db.example.com"}, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "server.pem"), []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := selfMade(dir, nil, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tls.LoadX509KeyPair(filepath.Join(dir, "server.pem"), filepath.Join(dir, "server-key.pem")); err != nil {
+		t.Error(err)
+	}
+	if read("ca.pem") != authority {
+		t.Error("the authority was replaced, which clients trust")
 	}
 }
 
@@ -282,4 +326,61 @@ func sign(req *http.Request, key string) {
 	kind, link := servertest.Signed(strings.Trim(req.URL.Path, "/"))
 	req.Header.Set("x-ms-date", date)
 	req.Header.Set("authorization", servertest.Authorization(key, req.Method, kind, link, date))
+}
+
+// TestCloseLeavesNothing starts and closes servers with data, load and clients
+// that stay connected: every goroutine of theirs ends with Close.
+func TestCloseLeavesNothing(t *testing.T) { // not parallel: it counts goroutines
+	cycle := func(data string) {
+		s, err := Start(t.Context(), Config{Data: data, Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", ComputeListen: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		silent, err := net.Dial("tcp", s.address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		kept, err := servertest.Dial(s.address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer kept.Close()
+		if err := s.CreateContainer(t.Context(), "d", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, 2); err != nil && status.CodeOf(err) != status.CodeConflict {
+			t.Fatal(err)
+		}
+		for i := range 4 {
+			body := fmt.Appendf(nil, `{"id":"x","pk":"%d"}`, i)
+			r, err := kept.Do(servertest.Prepare(s.Key(), "POST", "dbs/d/colls/c/docs", body,
+				"x-ms-documentdb-partitionkey", fmt.Sprintf(`["%d"]`, i), "x-ms-documentdb-is-upsert", "True"))
+			if err != nil || r.Status != 201 && r.Status != 200 {
+				t.Fatalf("%v %d %s", err, r.Status, r.Body)
+			}
+		}
+		policy := `{"id":"c","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"excludedPaths":[{"path":"/*"}]}}`
+		if r, err := kept.Do(servertest.Prepare(s.Key(), "PUT", "dbs/d/colls/c", []byte(policy))); err != nil || r.Status != 200 {
+			t.Fatalf("%v %d %s", err, r.Status, r.Body) // its rebuild is under way at Close
+		}
+	}
+	data := t.TempDir()
+	cycle("") // what the first server starts for the whole process stays
+	cycle(data)
+	before := runtime.NumGoroutine()
+	for range 25 {
+		cycle("")
+		cycle(data)
+	}
+	// A connection's last goroutine may still be on its way out.
+	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before && time.Now().Before(deadline); {
+		runtime.Gosched()
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		stacks := make([]byte, 1<<20)
+		t.Errorf("%d goroutines before 50 servers, %d after them\n%s", before, after, stacks[:runtime.Stack(stacks, true)])
+	}
 }

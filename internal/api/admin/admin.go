@@ -81,11 +81,11 @@ type handler struct {
 // routes is the table of paths. The health paths answer HEAD as well.
 func (h *handler) routes(gatherer prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", h.showIndex)
 	mux.HandleFunc("GET /alive", h.showAlive)
 	mux.HandleFunc("GET /ready", h.showReady)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
 
+	mux.HandleFunc("GET /{$}", h.keyed(h.showIndex))
 	mux.HandleFunc("GET /partitions", h.keyed(h.listPartitions))
 	mux.HandleFunc("POST /containers", h.keyed(h.createContainer))
 	mux.HandleFunc("GET /debug/pprof/", h.keyed(profile(pprof.Index)))

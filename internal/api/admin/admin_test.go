@@ -83,7 +83,6 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	door, _ := newDoor(t, nil)
 	for target, want := range map[string]string{
-		"/":        `"path":"GET /partitions?database=D\u0026container=C"`,
 		"/alive":   `{"status":"alive","version":"test"}`,
 		"/ready":   `{"status":"ready","version":"test"}`,
 		"/metrics": "# HELP decan_engine_",
@@ -101,6 +100,25 @@ func TestOpen(t *testing.T) {
 	}
 	if answer, _ := call(t, door, "DELETE", "/partitions", ""); answer.StatusCode != 405 || answer.Header.Get("Allow") == "" {
 		t.Errorf("an unknown verb: %d %v", answer.StatusCode, answer.Header)
+	}
+}
+
+// TestEverythingElseNeedsTheKey asks every other path without one.
+func TestEverythingElseNeedsTheKey(t *testing.T) {
+	t.Parallel()
+	door, _ := newDoor(t, nil)
+	for target, method := range map[string]string{
+		"/": "GET", "/partitions?database=d&container=c": "GET", "/containers?database=d": "POST",
+		"/debug/pprof/": "GET", "/debug/pprof/heap": "GET", "/debug/pprof/cmdline": "GET",
+		"/debug/pprof/profile": "GET", "/debug/pprof/symbol": "GET", "/debug/pprof/trace": "GET",
+	} {
+		if answer, content := call(t, door, method, target, ""); answer.StatusCode != 401 {
+			t.Errorf("%s %s: %d %s, want 401", method, target, answer.StatusCode, content)
+		}
+	}
+	answer, content := call(t, door, "GET", "/", "", "x-decan-key", auth.WellKnownKey)
+	if answer.StatusCode != 200 || !strings.Contains(content, `"path":"GET /partitions?database=D\u0026container=C"`) {
+		t.Errorf("with the key: %d %s", answer.StatusCode, content)
 	}
 }
 

@@ -1,6 +1,10 @@
 package admin
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/decandb/decan/internal/auth"
+)
 
 type health struct {
 	Status  string `json:"status"`
@@ -22,7 +26,7 @@ func (h *handler) showReady(hw http.ResponseWriter, _ *http.Request) {
 	_ = write(hw, http.StatusOK, health{Status: "ready", Version: h.version})
 }
 
-// index is what a visitor finds at the root.
+// index is what a holder of the key finds at the root.
 type index struct {
 	Name    string      `json:"name"`
 	Version string      `json:"version"`
@@ -35,8 +39,8 @@ type indexPath struct {
 	Key  bool   `json:"key"` // the account key is needed
 }
 
-func (h *handler) showIndex(hw http.ResponseWriter, _ *http.Request) {
-	_ = write(hw, http.StatusOK, index{Name: "Decan", Version: h.version, Paths: []indexPath{
+func (h *handler) showIndex(hw http.ResponseWriter, _ *http.Request, _ auth.Caller) error {
+	return write(hw, http.StatusOK, index{Name: "Decan", Version: h.version, Paths: []indexPath{
 		{Path: "GET /alive", Does: "200 while the process runs"},
 		{Path: "GET /ready", Does: "200 while requests are served, else 503"},
 		{Path: "GET /metrics", Does: "metrics for Prometheus"},

@@ -111,18 +111,18 @@ func (r *request) describe(status int, res *engine.Resource) *response {
 	answer.set(headerIndexProgress, strconv.Itoa(res.IndexProgress))
 	if usage := res.Usage; usage != nil {
 		// The service tells no quota for a container that grows by partitions:
-		// -1 is no limit. Sizes are in KB.
+		// -1 is no limit. documentSize is in MB, the other sizes are in KB.
 		answer.set(headerQuota, "documentSize=-1;documentsSize=-1;documentsCount=-1;collectionSize=-1;")
-		answer.set(headerUsage, "documentSize="+kilobytes(usage.DocumentBytes)+
-			";documentsSize="+kilobytes(usage.DocumentBytes)+
+		answer.set(headerUsage, "documentSize="+blocks(usage.DocumentBytes, 1<<20)+
+			";documentsSize="+blocks(usage.DocumentBytes, 1<<10)+
 			";documentsCount="+strconv.FormatInt(usage.Documents, 10)+
-			";collectionSize="+kilobytes(usage.DocumentBytes+usage.IndexBytes)+";")
+			";collectionSize="+blocks(usage.DocumentBytes+usage.IndexBytes, 1<<10)+";")
 	}
 	return answer
 }
 
-// kilobytes rounds up, so that only nothing is 0.
-func kilobytes(bytes int64) string { return strconv.FormatInt((bytes+1023)/1024, 10) }
+// blocks says how many blocks of that size hold the bytes. Only nothing is 0.
+func blocks(bytes, size int64) string { return strconv.FormatInt((bytes+size-1)/size, 10) }
 
 // withStatistics adds what each physical partition holds to a container's JSON.
 func (h *handler) withStatistics(r *request, body []byte) ([]byte, error) {
@@ -156,6 +156,9 @@ func (r *request) throughput() (engine.ThroughputRequest, error) {
 	default:
 		return req, status.Unsupported("The throughput type " + strconv.Quote(kind) + " (x-ms-offer-type)")
 	}
+	if r.header(headerAutopilotTier) != "" || r.header(headerAutopilotUpgrade) != "" {
+		return req, status.Unsupported("An autoscale tier (x-ms-cosmos-offer-autopilot-tier, x-ms-cosmos-offer-autopilot-autoupgrade)")
+	}
 	if text := r.header(headerOfferThroughput); text != "" {
 		figure, err := strconv.Atoi(text)
 		if err != nil {
@@ -180,7 +183,7 @@ func autoscaleMax(text string) (int, error) {
 		return 0, status.BadRequest("The autoscale settings are not valid JSON: %s.", err)
 	}
 	increment := settings.Get("autoUpgradePolicy").Get("throughputPolicy").Get("incrementPercent")
-	if increment.Float() != 0 {
+	if figure, whole := increment.Int64(); increment.IsDefined() && increment.Kind() != value.KindNull && (!whole || figure != 0) {
 		return 0, status.Unsupported("Automatic growth of the autoscale maximum (incrementPercent)")
 	}
 	figure, whole := settings.Get("maxThroughput").Int64()

@@ -293,3 +293,30 @@ func TestAdvertised(t *testing.T) {
 		}
 	}
 }
+
+// TestUsage shows the units of the usage header, as the service sends them:
+// documentSize in MB, the other sizes in KB, each rounded up.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		usage engine.Usage
+		want  string
+	}{
+		{engine.Usage{}, "documentSize=0;documentsSize=0;documentsCount=0;collectionSize=0;"},
+		{engine.Usage{Documents: 1, DocumentBytes: 1, IndexBytes: 1024}, "documentSize=1;documentsSize=1;documentsCount=1;collectionSize=2;"},
+		{engine.Usage{Documents: 2000, DocumentBytes: 884 << 10, IndexBytes: 524 << 10}, "documentSize=1;documentsSize=884;documentsCount=2000;collectionSize=1408;"},
+		{engine.Usage{Documents: 5, DocumentBytes: 3<<20 + 1}, "documentSize=4;documentsSize=3073;documentsCount=5;collectionSize=3073;"},
+	} {
+		var r request
+		answer := r.describe(http.StatusOK, &engine.Resource{Usage: &c.usage})
+		got := ""
+		for _, f := range answer.fields[:answer.count] {
+			if f.name == headerUsage {
+				got = f.value
+			}
+		}
+		if got != c.want {
+			t.Errorf("%+v: %s, want %s", c.usage, got, c.want)
+		}
+	}
+}

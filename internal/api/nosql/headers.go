@@ -33,6 +33,8 @@ const (
 	headerIntendedRID        = "X-Ms-Cosmos-Intended-Collection-Rid"                    // the container that the client remembers
 	headerOfferThroughput    = "X-Ms-Offer-Throughput"                                  // manual RU/s on create
 	headerOfferAutopilot     = "X-Ms-Cosmos-Offer-Autopilot-Settings"                   // autoscale maximum on create, JSON
+	headerAutopilotTier      = "X-Ms-Cosmos-Offer-Autopilot-Tier"                       // autoscale as it was before; refused
+	headerAutopilotUpgrade   = "X-Ms-Cosmos-Offer-Autopilot-Autoupgrade"                // likewise
 	headerOfferType          = "X-Ms-Offer-Type"                                        // S1, S2, S3 of old; refused
 	headerMigrateAutoscale   = "X-Ms-Cosmos-Migrate-Offer-To-Autopilot"                 // switch an offer to autoscale
 	headerMigrateManual      = "X-Ms-Cosmos-Migrate-Offer-To-Manual-Throughput"         // and back

@@ -9,8 +9,8 @@
 //
 // # Invariants
 //
-//   - Every answer carries an activity id, a charge and a Content-Length; every
-//     error has a JSON body with code and message.
+//   - Every answer carries an activity id, a charge and, where it may have a body,
+//     a Content-Length; every error has a JSON body with code and message.
 //   - A header whose value is unknown is absent, never empty.
 //   - Nothing is ignored in silence that would change the answer: what a later
 //     version will serve is refused by name.

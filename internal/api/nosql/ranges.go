@@ -21,7 +21,8 @@ func (h *handler) listRanges(r *request) (*response, error) {
 	return r.feed("PartitionKeyRanges", &page), nil
 }
 
-// readRange answers with one physical partition, named by id or RID.
+// readRange answers with one physical partition, named by id or RID. Its ETag
+// stands for its bounds; the LSN in it is a hint.
 func (h *handler) readRange(r *request) (*response, error) {
 	page, err := h.ranges(r, "")
 	if err != nil {
@@ -34,8 +35,12 @@ func (h *handler) readRange(r *request) (*response, error) {
 			return nil, err
 		}
 		if entry.Get("id").Text() == id || entry.Get("_rid").Text() == id {
-			answer := r.answer(http.StatusOK, row)
-			answer.etag = resource.ETag(entry.Get("_etag").Text())
+			code, etag := http.StatusOK, resource.ETag(entry.Get("_etag").Text())
+			if known := r.ifNoneMatch(); known == etag || known == "*" {
+				code, row = http.StatusNotModified, nil
+			}
+			answer := r.answer(code, row)
+			answer.etag = etag
 			return answer, nil
 		}
 	}

@@ -1,0 +1,193 @@
+// Queries as the JavaScript SDK runs them over eight partitions: orders of every
+// type and with ties, pages of every size, tokens that another client goes on
+// with, rows so large that a page ends at its bytes, and texts at their limits.
+// Run by ../run.sh against a server over http and over https.
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { after, before, describe, test } from "node:test";
+import { CosmosClient } from "@azure/cosmos";
+
+const endpoint = process.env.DECAN_ENDPOINT;
+assert.ok(endpoint, "DECAN_ENDPOINT is not set: run compat/run.sh");
+const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+const client = new CosmosClient({ endpoint, key });
+const database = client.database(`queries-${randomUUID()}`);
+const partitions = { offerThroughput: 48000 }; // eight
+let container;
+
+// items have orders with many ties (n), of few values (s, b), and of every type (mixed).
+const mixed = [undefined, null, false, true, -1, 0, 2.5, 1e300, "", "a", "a'b", "é", "x".repeat(200), "x".repeat(200) + "y"];
+const items = Array.from({ length: 120 }, (_, i) => {
+  const item = { id: `i${String(i).padStart(3, "0")}`, t: `t${i % 5}`, u: i % 7, n: (i * 37) % 11, s: `${"long ".repeat(40)}${i % 4}`, b: i % 3 === 0 };
+  const value = mixed[i % mixed.length];
+  if (value !== undefined) item.mixed = value;
+  return item;
+});
+
+const kinds = ["undefined", "null", "boolean", "number", "string"];
+const kindOf = (v) => kinds.indexOf(v === null ? "null" : typeof v);
+const compare = (a, b) => kindOf(a) - kindOf(b) || (a === b ? 0 : a < b ? -1 : 1);
+
+async function rows(query, options, on = container) {
+  const found = [];
+  const iterator = on.items.query(query, options);
+  while (iterator.hasMoreResults()) {
+    const { resources } = await iterator.fetchNext();
+    if (options?.maxItemCount > 0) assert.ok((resources ?? []).length <= options.maxItemCount);
+    found.push(...(resources ?? []));
+  }
+  return found;
+}
+
+// resumed reads every page with a client of its own, that goes on with the token of the one before.
+async function resumed(query, options) {
+  const found = [];
+  let continuationToken;
+  for (let pages = 0; ; pages++) {
+    assert.ok(pages < 1000, "no end");
+    const on = new CosmosClient({ endpoint, key }).database(database.id).container(container.id);
+    const page = await on.items.query(query, { ...options, continuationToken }).fetchNext();
+    found.push(...(page.resources ?? []));
+    continuationToken = page.continuationToken;
+    if (!continuationToken) return found;
+  }
+}
+
+before(async () => {
+  await client.databases.create({ id: database.id });
+  ({ container } = await database.containers.create({ id: "c", partitionKey: { paths: ["/t", "/u"], kind: "MultiHash", version: 2 } }, partitions));
+  for (const item of items) await container.items.create(item);
+});
+after(() => database.delete());
+
+describe(`queries over ${new URL(endpoint).protocol}`, () => {
+  for (const maxItemCount of [1, 7, 1000]) {
+    test(`orders in pages of ${maxItemCount}`, async () => {
+      for (const [name, filter] of [["n", "true"], ["s", "true"], ["b", "true"], ["id", "true"],
+        // This SDK merges keys of one type alone, and no nulls.
+        ["mixed", "IS_NUMBER(c.mixed)"], ["mixed", "IS_STRING(c.mixed)"], ["mixed", "NOT IS_DEFINED(c.mixed)"]]) {
+        const kept = items.filter(({ mixed }) => filter === "true" ||
+          { "IS_NUMBER(c.mixed)": typeof mixed === "number", "IS_STRING(c.mixed)": typeof mixed === "string", "NOT IS_DEFINED(c.mixed)": mixed === undefined }[filter]);
+        for (const sign of [1, -1]) {
+          const want = kept.map((item) => item[name]).sort((a, b) => sign * compare(a, b));
+          const text = `SELECT c.id, c.${name} AS v FROM c WHERE ${filter} ORDER BY c.${name} ${sign > 0 ? "ASC" : "DESC"}`;
+          const got = await rows(text, { maxItemCount });
+          assert.deepEqual(got.map((row) => row.v), want, text);
+          assert.equal(new Set(got.map((row) => row.id)).size, kept.length, text);
+        }
+      }
+    });
+
+    test(`mixed types in one logical partition in pages of ${maxItemCount}`, async () => {
+      for (const partitionKey of [["t1", 1], ["t2", 3]]) {
+        for (const sign of [1, -1]) {
+          const kept = items.filter(({ t, u }) => t === partitionKey[0] && u === partitionKey[1]);
+          const want = kept.map((item) => item.mixed).sort(compare);
+          if (want.includes(undefined)) want.splice(0, want.length, ...want.filter((v) => v === undefined), ...want.filter((v) => v !== undefined));
+          if (sign < 0) want.reverse();
+          const got = await rows(`SELECT * FROM c ORDER BY c.mixed ${sign > 0 ? "ASC" : "DESC"}`, { partitionKey, maxItemCount });
+          assert.deepEqual(got.map((item) => item.mixed), want);
+        }
+      }
+    });
+
+    test(`TOP and OFFSET LIMIT in pages of ${maxItemCount}`, async () => {
+      const want = items.map(({ id }) => id).sort();
+      const ids = (tail, head = "") => rows(`SELECT ${head} VALUE c.id FROM c ORDER BY c.id ${tail}`, { maxItemCount });
+      assert.deepEqual(await ids("", "TOP 13"), want.slice(0, 13));
+      assert.deepEqual(await ids("", "TOP 0"), []);
+      assert.deepEqual(await ids("OFFSET 3 LIMIT 20"), want.slice(3, 23));
+      assert.deepEqual(await ids("OFFSET 110 LIMIT 100"), want.slice(110));
+      assert.deepEqual(await ids("OFFSET 500 LIMIT 10"), []);
+      assert.deepEqual(await ids("OFFSET 100 LIMIT 2147483647"), want.slice(100), "the most that LIMIT can say");
+      assert.equal((await rows("SELECT TOP 17 * FROM c", { maxItemCount })).length, 17);
+      assert.equal((await rows("SELECT * FROM c OFFSET 100 LIMIT 17", { maxItemCount })).length, 17);
+      const parameters = [{ name: "@n", value: 9 }, { name: "@m", value: 4 }];
+      assert.deepEqual(await rows({ query: "SELECT TOP @n VALUE c.id FROM c ORDER BY c.id DESC", parameters }, { maxItemCount }), want.toReversed().slice(0, 9));
+      assert.deepEqual(await rows({ query: "SELECT VALUE c.id FROM c ORDER BY c.id OFFSET @n LIMIT @m", parameters }, { maxItemCount }), want.slice(9, 13));
+    });
+
+    test(`a prefix as an option with ORDER BY in pages of ${maxItemCount}`, async () => {
+      const of = (t) => items.filter((item) => item.t === t).map(({ id }) => id);
+      assert.deepEqual(await rows("SELECT VALUE c.id FROM c ORDER BY c.id", { partitionKey: ["t3"], maxItemCount }), of("t3"));
+      assert.deepEqual(await rows("SELECT VALUE c.id FROM c ORDER BY c.id DESC OFFSET 2 LIMIT 5", { partitionKey: ["t3"], maxItemCount }), of("t3").toReversed().slice(2, 7));
+      assert.deepEqual((await rows("SELECT VALUE c.id FROM c WHERE c.u = 2", { partitionKey: ["t3"], maxItemCount })).sort(),
+        items.filter(({ t, u }) => t === "t3" && u === 2).map(({ id }) => id));
+    });
+
+    test(`all items are read in pages of ${maxItemCount}`, async () => {
+      const found = [];
+      const iterator = container.items.readAll({ maxItemCount });
+      while (iterator.hasMoreResults()) found.push(...((await iterator.fetchNext()).resources ?? []));
+      assert.deepEqual(found.map(({ id }) => id).sort(), items.map(({ id }) => id));
+    });
+  }
+
+  for (const enableQueryControl of [false, true]) {
+    test(`another client goes on with a token${enableQueryControl ? ", query control" : ""}`, async () => {
+      for (const maxItemCount of [1, 7, 50]) {
+        const options = { maxItemCount, enableQueryControl };
+        assert.deepEqual((await resumed("SELECT VALUE c.id FROM c", options)).sort(), items.map(({ id }) => id));
+        assert.deepEqual((await resumed("SELECT VALUE c.id FROM c WHERE c.n > 5", options)).sort(), items.filter(({ n }) => n > 5).map(({ id }) => id));
+        assert.equal((await resumed("SELECT * FROM c", { ...options, partitionKey: ["t1"] })).length, 24);
+        const one = { ...options, partitionKey: ["t1", 1] };
+        assert.deepEqual((await resumed("SELECT VALUE c.id FROM c ORDER BY c.n DESC", one)).sort(),
+          items.filter(({ t, u }) => t === "t1" && u === 1).map(({ id }) => id));
+      }
+    });
+  }
+
+  test("another client goes on with the token of an ordered query", async () => {
+    for (const maxItemCount of [1, 7, 50]) {
+      for (const [name, filter] of [["n", "true"], ["s", "true"], ["b", "true"], ["id", "c.n > 3"], ["mixed", "IS_STRING(c.mixed)"]]) {
+        for (const sign of [1, -1]) {
+          const text = `SELECT c.id, c.${name} AS v FROM c WHERE ${filter} ORDER BY c.${name} ${sign > 0 ? "ASC" : "DESC"}`;
+          const want = await rows(text);
+          const got = await resumed(text, { maxItemCount, enableQueryControl: true });
+          assert.equal(new Set(got.map((row) => row.id)).size, got.length, `${text}: rows come once, pages of ${maxItemCount}`);
+          assert.deepEqual(got.map((row) => row.v), want.map((row) => row.v), `${text}: pages of ${maxItemCount}`);
+        }
+      }
+    }
+  });
+
+  test("pages of large rows end at 4 MB", async () => {
+    const { container: large } = await database.containers.create({ id: "large", partitionKey: { paths: ["/id"] } }, partitions);
+    for (let i = 0; i < 20; i++) await large.items.create({ id: `l${String(i).padStart(2, "0")}`, n: i % 3, pad: "x".repeat(400 << 10) });
+    for (const text of ["SELECT * FROM c", "SELECT * FROM c ORDER BY c.id", "SELECT * FROM c ORDER BY c.n DESC"]) {
+      for (const maxItemCount of [3, 1000]) {
+        const found = await rows(text, { maxItemCount }, large);
+        assert.equal(new Set(found.map(({ id }) => id)).size, 20, text);
+        assert.equal(found.length, 20, text);
+        assert.ok(found.every(({ pad }) => pad.length === 400 << 10));
+      }
+    }
+    await large.delete();
+  });
+
+  test("texts at their limits", async () => {
+    const list = Array.from({ length: 5000 }, (_, i) => `"i${String(i).padStart(3, "0")}"`).join(",");
+    assert.equal((await rows(`SELECT * FROM c WHERE c.id IN (${list})`)).length, items.length);
+    assert.equal((await rows(`SELECT * FROM c WHERE c.t IN ("t1", "t2") AND c.id IN (${list})`)).length, 48);
+    const text = (bytes) => { const start = 'SELECT VALUE c.id FROM c WHERE c.id = "i001" OR c.x = "'; return `${start}${"x".repeat(bytes - start.length - 1)}"`; };
+    assert.deepEqual(await rows(text(512 << 10)), ["i001"]);
+    await assert.rejects(rows(text((512 << 10) + 1)), { code: 400 });
+    const started = Date.now();
+    await assert.rejects(rows(`SELECT * FROM c WHERE ${"(".repeat(10000)}true${")".repeat(10000)}`), { code: 400 });
+    assert.ok(Date.now() - started < 5000);
+  });
+
+  test("parameters of every type", async () => {
+    for (const value of [null, true, false, 0, -1.5, 1e300, "", "é'\"", [1, "a"], { a: [null] }]) {
+      const answer = await rows({ query: "SELECT VALUE @v FROM c WHERE c.id = 'i001' AND @v = @v", parameters: [{ name: "@v", value }] });
+      assert.deepEqual(answer, [value]);
+    }
+  });
+
+  test("errors carry what is wrong and where", async () => {
+    for (const [text, code] of [["SELEC * FROM c", "SC1001"], ["SELECT * FROM c WHERE d.x = 1", "SC2001"], ["SELECT ABS() FROM c", "SC2050"], ["SELECT NOPE(1) FROM c", "SC2005"]]) {
+      await assert.rejects(rows(text), (error) => error.code === 400 && JSON.stringify(error.body).includes(code) && JSON.stringify(error.body).includes("location"), text);
+    }
+    await assert.rejects(rows("SELECT * FROM c", { continuationToken: "garbage", partitionKey: ["t1", 1] }), { code: 400 });
+  });
+});
