@@ -67,6 +67,9 @@ type Server struct {
 	engine *engine.Engine
 	ready  atomic.Bool
 
+	// catalogFault says why the catalog takes no changes any more, nil while it does.
+	catalogFault func() error
+
 	data  *door // the main port
 	admin *door // nil without an admin port
 
@@ -170,6 +173,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		return fmt.Errorf("open the catalog: %w", err)
 	}
 	s.onClose(store.Close)
+	s.catalogFault = store.Err
 	names, err := catalog.Open(store, nil)
 	if err != nil {
 		return err
@@ -265,6 +269,10 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 func (s *Server) serving() error {
 	if !s.ready.Load() {
 		return errors.New("the server is starting or closing")
+	}
+	if err := s.catalogFault(); err != nil {
+		s.log.Error("catalog takes no changes until the server is started again", "error", err)
+		return errors.New("the catalog cannot be changed until the server is started again; the log says why")
 	}
 	return nil
 }

@@ -1,0 +1,32 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// TestReadiness shows what /ready depends on: an open server whose catalog can
+// be written. The cause of a fault is for the log alone.
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	var fault error
+	s := &Server{log: slog.New(slog.NewTextHandler(&log, nil)), catalogFault: func() error { return fault }}
+	if s.serving() == nil {
+		t.Error("ready before the start is over")
+	}
+	s.ready.Store(true)
+	if err := s.serving(); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	fault = errors.Join(errors.New("sync"), io.ErrShortWrite)
+	if err := s.serving(); err == nil || strings.Contains(err.Error(), "sync") {
+		t.Errorf("with a failed catalog: %v", err)
+	}
+	if !strings.Contains(log.String(), "sync") {
+		t.Errorf("the log does not say why: %s", log.String())
+	}
+}
