@@ -18,13 +18,17 @@ trap 'stop; rm -rf "$work"' EXIT
 
 go build -o "$work/decan" ./cmd/decan
 
+ready() { # whether the server answers /ready
+	node -e 'fetch("http://127.0.0.1:8080/ready").then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))'
+}
+
 serve() { # serve NAME FLAGS...: a server that is ready when this returns
 	local name=$1
 	shift
 	"$work/decan" --data "$work/$name" "$@" >"$work/$name.log" 2>&1 &
 	server=$!
 	for _ in $(seq 100); do
-		if curl -sf http://127.0.0.1:8080/ready >/dev/null; then return; fi
+		if ready; then return; fi
 		if ! kill -0 "$server" 2>/dev/null; then break; fi
 		sleep 0.1
 	done
