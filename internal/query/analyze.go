@@ -21,15 +21,13 @@ type analysis struct {
 // scope holds the aliases that a part of the query sees.
 type scope struct {
 	outer *scope
-	names []string
+	names map[string]bool // nil until the first
 }
 
 func (s *scope) has(name string) bool {
 	for ; s != nil; s = s.outer {
-		for _, n := range s.names {
-			if n == name {
-				return true
-			}
+		if s.names[name] {
+			return true
 		}
 	}
 	return false
@@ -136,12 +134,13 @@ func (a *analysis) input(in *Input, s *scope, first bool) {
 	if alias == "" {
 		return
 	}
-	for _, name := range s.names {
-		if name == alias {
-			a.fault(in.at, "SC2011", "The input alias '%s' is specified more than once in the FROM clause.", alias)
-		}
+	if s.names[alias] {
+		a.fault(in.at, "SC2011", "The input alias '%s' is specified more than once in the FROM clause.", alias)
 	}
-	s.names = append(s.names, alias)
+	if s.names == nil {
+		s.names = map[string]bool{}
+	}
+	s.names[alias] = true
 }
 
 // sourceName is the alias of a collection that was given none: its last name.
