@@ -29,12 +29,12 @@ type definitionSource []definition
 
 // Candidates yields those numbered above after. There is no index to narrow
 // them by access.
-func (s definitionSource) Candidates(ctx context.Context, _ index.Expr, after uint64) iter.Seq2[query.Candidate, error] {
+func (s definitionSource) Candidates(ctx context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
 	return func(yield func(query.Candidate, error) bool) {
 		var body []byte
 		for _, d := range s {
 			number := d.number()
-			if number <= after {
+			if number <= need.After {
 				continue
 			}
 			if err := ctx.Err(); err != nil {

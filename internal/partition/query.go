@@ -154,11 +154,11 @@ func prefixLevel(r partitionkey.Range, width int) int {
 
 var _ query.Source = (*source)(nil)
 
-// Candidates yields the documents that may satisfy access, in the order of
-// their numbers, from the first number above after.
-func (s *source) Candidates(ctx context.Context, access index.Expr, after uint64) iter.Seq2[query.Candidate, error] {
+// Candidates yields the documents that may satisfy the need, in the order of
+// their numbers.
+func (s *source) Candidates(ctx context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
 	return func(yield func(query.Candidate, error) bool) {
-		if err := s.candidates(ctx, access, after, yield); err != nil {
+		if err := s.candidates(ctx, need.Access, need.After, yield); err != nil {
 			yield(query.Candidate{}, err)
 		}
 	}

@@ -30,10 +30,10 @@ func benchDocuments(b *testing.B, n int) plainList {
 // plainList is a Source without index and copies.
 type plainList []Candidate
 
-func (l plainList) Candidates(_ context.Context, _ index.Expr, after uint64) iter.Seq2[Candidate, error] {
+func (l plainList) Candidates(_ context.Context, need Need) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		for _, c := range l {
-			if c.Number > after && !yield(c, nil) {
+			if c.Number > need.After && !yield(c, nil) {
 				return
 			}
 		}

@@ -2,32 +2,19 @@ package query
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"github.com/decandb/decan/internal/index"
 )
 
-// Source is where a plan reads documents from: the snapshot of a partition, or
-// a list.
-type Source interface {
-	// Candidates yields, in the order of their numbers, the documents with
-	// numbers above after that may satisfy access; more than those are welcome.
-	// After an error it yields nothing more. It may be called again, and stops
-	// early when ctx ends.
-	Candidates(ctx context.Context, access index.Expr, after uint64) iter.Seq2[Candidate, error]
-}
-
-// Candidate is a document that a [Source] offers.
-type Candidate struct {
-	Number uint64 // unique in the container, never zero
-	Body   []byte // complete JSON without duplicate names, system properties included; valid until the next candidate
-}
-
 // Position is where in the order of rows a page ends.
 type Position struct {
 	Number uint64 // of the document of the last row, or of the last document looked at
 	Key    []byte // its order key, cut at OrderKeyMax bytes; nil without ORDER BY
+
+	// Row is how many rows of that document lie in front of the position, since
+	// JOIN makes several of one document. Zero is all of them.
+	Row int
 }
 
 // OrderKeyMax is the length at which the order key of a [Position] is cut, so
@@ -175,7 +162,7 @@ func (r *run) constant() error {
 func (r *run) numbered(ctx context.Context, src Source) error {
 	r.page.Next = r.budget.After
 	looked := 0
-	for c, err := range src.Candidates(ctx, r.plan.accessing, r.after()) {
+	for c, err := range src.Candidates(ctx, Need{Access: r.plan.accessing, After: r.after()}) {
 		if err == nil {
 			err = ctx.Err()
 		}

@@ -101,9 +101,9 @@ type observed struct {
 	note func()
 }
 
-func (o observed) Candidates(ctx context.Context, access index.Expr, after uint64) iter.Seq2[Candidate, error] {
+func (o observed) Candidates(ctx context.Context, need Need) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
-		for c, err := range o.list.Candidates(context.Background(), access, after) {
+		for c, err := range o.list.Candidates(context.Background(), need) {
 			o.note()
 			if !yield(c, err) {
 				return
@@ -126,7 +126,7 @@ func TestSourceError(t *testing.T) {
 
 type broken struct{ err error }
 
-func (b broken) Candidates(context.Context, index.Expr, uint64) iter.Seq2[Candidate, error] {
+func (b broken) Candidates(context.Context, Need) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) { yield(Candidate{}, b.err) }
 }
 

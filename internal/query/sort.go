@@ -6,7 +6,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -47,7 +46,7 @@ func isCut(key []byte) bool { return len(key) >= OrderKeyMax }
 func (r *run) ordered(ctx context.Context, src Source) error {
 	h := &rowHeap{order: r.plan.order, bytesMax: r.budget.MaxBytes, rowsMax: r.rowsMax()}
 	var key []byte
-	for c, err := range src.Candidates(ctx, r.plan.accessing, 0) {
+	for c, err := range src.Candidates(ctx, Need{Access: r.plan.accessing}) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -112,7 +111,7 @@ func (r *run) probe(ctx context.Context, src Source) error {
 	if r.plan.order == nil || r.plan.base < 0 || at.Number == 0 {
 		return nil
 	}
-	for c, err := range src.Candidates(ctx, index.Expr{}, at.Number-1) {
+	for c, err := range src.Candidates(ctx, Need{After: at.Number - 1}) {
 		if err != nil {
 			return err
 		}

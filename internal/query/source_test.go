@@ -25,11 +25,11 @@ type document struct {
 // that still refers to a candidate shows as garbage.
 type list []document
 
-func (l list) Candidates(ctx context.Context, access index.Expr, after uint64) iter.Seq2[Candidate, error] {
+func (l list) Candidates(ctx context.Context, need Need) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		var body []byte
 		for _, d := range l {
-			if d.number <= after || !admits(access, d.terms) {
+			if d.number <= need.After || !admits(need.Access, d.terms) {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
