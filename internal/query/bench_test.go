@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )

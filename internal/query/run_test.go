@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/status"
 )
 
