@@ -1,0 +1,235 @@
+package geo
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/golang/geo/r3"
+
+	"github.com/decandb/decan/internal/value"
+)
+
+// Reasons that do not name a place. The service documents the one on latitude
+// and the one on open rings, the others are ours.
+const (
+	reasonLatitude   = "Latitude values must be between -90 and 90 degrees."
+	reasonLongitude  = "Longitude values must be between -180 and 180 degrees."
+	reasonPlanar     = "Coordinate values must be between -1e150 and 1e150."
+	reasonPosition   = "A position must be an array of two or more numbers."
+	reasonObject     = "A geometry must be an object with the members 'type' and 'coordinates'."
+	reasonLineLength = "The LineString input is not valid because it does not have two distinct positions."
+	reasonOpposite   = "Two consecutive positions must not be on opposite sides of the earth."
+	reasonOverlap    = "The MultiPolygon input is not valid because two of its polygons or rings overlap or share a part of a side."
+)
+
+// parser collects the parts of one shape.
+type parser struct {
+	*body
+	positions int // Read so far, of positionsMax.
+	polygon   int // The polygon being read, counted from 0.
+}
+
+// parse returns the shape, or the zero Shape and a reason.
+func parse(v value.Value, s System) (Shape, string) {
+	typ := slices.Index(typeNames[:], v.Get("type").Text())
+	coordinates := v.Get("coordinates")
+	if v.Kind() != value.KindObject || v.Get("type").Kind() != value.KindString || !coordinates.IsDefined() {
+		return Shape{}, reasonObject
+	}
+	if typ < int(Point) {
+		return Shape{}, fmt.Sprintf("The geometry type %.40q is not supported.", v.Get("type").Text())
+	}
+	p := parser{body: &body{system: s, typ: Type(typ)}}
+	p.edges, p.parts = p.oneEdge[:0], p.onePart[:0]
+	if reason := p.read(coordinates); reason != "" {
+		return Shape{}, reason
+	}
+	p.build()
+	if reason := p.checkRings(); reason != "" {
+		return Shape{}, reason
+	}
+	return Shape{p.body}, ""
+}
+
+// read reads the coordinates of the shape. Like all methods of the parser it
+// returns a reason, or nothing.
+func (p *parser) read(coordinates value.Value) string {
+	switch p.typ {
+	case Point:
+		return p.point(coordinates)
+	case MultiPoint:
+		return p.each(coordinates, p.point)
+	case LineString:
+		return p.line(coordinates)
+	case MultiLineString:
+		return p.each(coordinates, p.line)
+	case Polygon:
+		return p.rings(coordinates)
+	}
+	return p.each(coordinates, func(v value.Value) string {
+		reason := p.rings(v)
+		p.polygon++
+		return reason
+	})
+}
+
+// each calls read for the elements of an array.
+func (p *parser) each(v value.Value, read func(value.Value) string) string {
+	if v.Kind() != value.KindArray {
+		return fmt.Sprintf("The coordinates of a %s must be an array.", p.typ)
+	}
+	for _, item := range v.Items() {
+		if reason := read(item); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+func (p *parser) point(v value.Value) string {
+	at, reason := p.position(v)
+	if reason != "" {
+		return reason
+	}
+	from := len(p.edges)
+	p.edges = append(p.edges, newEdge(at, at, p.system))
+	p.parts = append(p.parts, part{from: from, to: from + 1})
+	return ""
+}
+
+func (p *parser) line(v value.Value) string {
+	at, reason := p.list(v)
+	if reason != "" {
+		return reason
+	}
+	if len(at) < 2 {
+		return reasonLineLength
+	}
+	return p.chain(at, part{})
+}
+
+// rings reads a polygon.
+func (p *parser) rings(v value.Value) string {
+	if v.Kind() != value.KindArray || v.Len() == 0 {
+		return "The coordinates of a polygon must be an array of one or more rings."
+	}
+	for i, item := range v.Items() {
+		if reason := p.ring(item, i); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+// ring reads ring i of a polygon, where 0 is the outer one.
+func (p *parser) ring(v value.Value, i int) string {
+	items := v.Items()
+	at, reason := p.list(v)
+	if reason != "" {
+		return reason
+	}
+	if n := len(items); n > 0 && !value.Equal(items[0], items[n-1]) && !samePosition(at[0], at[len(at)-1], p.system) {
+		return p.invalid("the start and end points of the ring number %d are not the same. Each ring of a polygon must have the same start and end points.", i)
+	}
+	if len(items) < 4 || len(at) < 4 {
+		return p.invalid("the ring number %d does not have enough points. Each ring of a polygon must have four or more points, the last of which is the first.", i)
+	}
+	at[len(at)-1] = at[0]
+	// The inside is to the left. Of an outer ring on the earth the document
+	// says where that is; in a plane, and for a hole, it can only be the bounded
+	// side, however the ring runs.
+	reversed := false
+	switch area := ringArea(at, p.system); {
+	case p.system == Geometry:
+		reversed = (area < 0) != (i > 0)
+	case i > 0:
+		reversed = area < 2*math.Pi
+	}
+	if reversed {
+		slices.Reverse(at)
+	}
+	return p.chain(at, part{polygon: p.polygon, hole: i > 0})
+}
+
+// invalid returns a reason that is about ring i of the polygon being read.
+func (p *parser) invalid(format string, i int) string {
+	text := fmt.Sprintf("The %s input is not valid because ", p.typ)
+	if p.typ == MultiPolygon {
+		text = fmt.Sprintf("The MultiPolygon input is not valid because, in its polygon number %d, ", p.polygon+1)
+	}
+	return text + fmt.Sprintf(format, i+1)
+}
+
+// chain appends the edges between the positions, and their part.
+func (p *parser) chain(at []r3.Vector, as part) string {
+	as.from = len(p.edges)
+	p.edges = slices.Grow(p.edges, len(at)-1)
+	for i := 1; i < len(at); i++ {
+		// Less than a metre from the opposite side, the plane of an edge is
+		// rounding alone.
+		if p.system == Geography && at[i].Add(at[i-1]).Norm() < 1e-7 {
+			return reasonOpposite
+		}
+		p.edges = append(p.edges, newEdge(at[i-1], at[i], p.system))
+	}
+	as.to = len(p.edges)
+	p.parts = append(p.parts, as)
+	return ""
+}
+
+// list reads an array of positions. Of several in a row that are the same it
+// keeps one.
+func (p *parser) list(v value.Value) ([]r3.Vector, string) {
+	if v.Kind() != value.KindArray {
+		return nil, fmt.Sprintf("The coordinates of a %s must be arrays of positions.", p.typ)
+	}
+	if p.positions+v.Len() > positionsMax {
+		return nil, tooMany()
+	}
+	at := make([]r3.Vector, 0, v.Len())
+	for _, item := range v.Items() {
+		next, reason := p.position(item)
+		if reason != "" {
+			return nil, reason
+		}
+		if n := len(at); n == 0 || !samePosition(at[n-1], next, p.system) {
+			at = append(at, next)
+		}
+	}
+	return at, ""
+}
+
+func tooMany() string {
+	return fmt.Sprintf("A geometry must not have more than %d points.", positionsMax)
+}
+
+// position reads a position. Numbers behind the second, such as an altitude,
+// mean nothing.
+func (p *parser) position(v value.Value) (r3.Vector, string) {
+	items := v.Items()
+	if len(items) < 2 {
+		return r3.Vector{}, reasonPosition
+	}
+	for _, item := range items {
+		if item.Kind() != value.KindNumber {
+			return r3.Vector{}, reasonPosition
+		}
+	}
+	if p.positions++; p.positions > positionsMax {
+		return r3.Vector{}, tooMany()
+	}
+	x, y := items[0].Float(), items[1].Float()
+	// The conditions are such that NaN, which a query can compute, fails them.
+	switch {
+	case p.system == Geometry && !(math.Abs(x) <= planarMax && math.Abs(y) <= planarMax):
+		return r3.Vector{}, reasonPlanar
+	case p.system == Geometry:
+		return r3.Vector{X: x, Y: y}, ""
+	case !(math.Abs(y) <= 90):
+		return r3.Vector{}, reasonLatitude
+	case !(math.Abs(x) <= 180):
+		return r3.Vector{}, reasonLongitude
+	}
+	return onSphere(x, y), ""
+}
