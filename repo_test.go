@@ -26,11 +26,13 @@ internal/value, partitionkey, internal/status:
 internal/resource: value partitionkey status
 internal/auth: resource status
 internal/throughput: resource status
-internal/index: value resource status
-internal/query: value partitionkey resource status index
+internal/geo, internal/vector: value
+internal/text:
+internal/index: value resource status geo text vector
+internal/query: value partitionkey resource status index geo text vector
 internal/storage: status
 internal/replication: resource status
-internal/partition: value partitionkey resource status index query throughput storage replication
+internal/partition: value partitionkey resource status index query vector throughput storage replication
 internal/catalog: value partitionkey resource status storage replication
 internal/cluster: value partitionkey resource status query storage replication partition catalog
 internal/engine: value partitionkey resource status auth index query throughput partition catalog cluster
@@ -39,7 +41,7 @@ internal/api/admin: value resource status auth catalog cluster engine
 internal/server: value partitionkey resource status auth index query throughput storage replication partition catalog cluster engine api/nosql api/admin
 .: server
 decantest: decan
-cmd/decan: value partitionkey resource status server decan
+cmd/decan: value partitionkey resource status auth server decan
 `
 
 // libraries says which packages may import a module outside the standard
@@ -48,6 +50,8 @@ var libraries = map[string][]string{
 	"github.com/cockroachdb/pebble/v2":    {"internal/storage", "internal/storage/storagetest"},
 	"github.com/twmb/murmur3":             {"partitionkey"},
 	"github.com/alecthomas/kong":          {"cmd/decan"},
+	"github.com/golang/geo":               {"internal/geo"},
+	"github.com/blevesearch/snowballstem": {"internal/text"},
 	"github.com/prometheus/client_golang": {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/api/nosql", "internal/api/admin", "internal/server"},
 	"github.com/Azure/azure-sdk-for-go":   nil, // tests and examples only
 	"github.com/cockroachdb/datadriven":   nil,

@@ -1,17 +1,22 @@
 package index
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/decandb/decan/internal/value"
+)
 
 // ExprOp says how an [Expr] combines its parts.
 type ExprOp uint8
 
 // The operators.
 const (
-	All  ExprOp = iota // every document: the index does not help
-	None               // no document
-	Leaf               // the documents of Span
-	And                // those of all Args
-	Or                 // those of any of Args
+	All    ExprOp = iota // every document: the index does not help
+	None                 // no document
+	Leaf                 // the documents of Span
+	And                  // those of all Args
+	Or                   // those of any of Args
+	Filter               // the documents under those terms of Span whose value passes Test
 )
 
 // Expr is a set of documents in terms of the index: what the planner asks a
@@ -19,15 +24,22 @@ const (
 type Expr struct {
 	Op   ExprOp
 	Args []Expr // of And and Or; an empty And is All, an empty Or is None
-	Span Span   // of Leaf
+	Span Span   // of Leaf and Filter
+
+	// Test is asked for each term of a Filter, with the value that [DecodeTerm]
+	// returns; a term that is not exact passes without it. It must be true of
+	// every value that satisfies the predicate, and must not keep the value. It
+	// may be called from any goroutine, one at a time.
+	Test func(value.Value) bool
 }
 
 // Exact reports whether the documents of the expression are exactly those that
 // satisfy the predicate it was made of, given that its leaves say what was
-// asked: no leaf is an approximation, and it is not All for want of an index.
+// asked: no leaf is an approximation, and it is not All for want of an index. A
+// Filter never is, since terms that are not exact pass it.
 func (e Expr) Exact() bool {
 	switch e.Op {
-	case All:
+	case All, Filter:
 		return false
 	case Leaf:
 		return e.Span.Exact
@@ -40,12 +52,12 @@ func (e Expr) Exact() bool {
 	return true
 }
 
-// Serves reports whether the index covers every path of the expression: whether
-// an expression that was made with another index finds all documents in the
-// lists of this one.
+// Serves reports whether the index has the terms of every span of the
+// expression: whether an expression that was made with another index finds all
+// documents in the lists of this one. For a walk ask about a Leaf of its span.
 func (x *Index) Serves(e Expr) bool {
-	if e.Op == Leaf {
-		return x.Covers(e.Span.Path)
+	if e.Op == Leaf || e.Op == Filter {
+		return x.has(e.Span)
 	}
 	for _, arg := range e.Args {
 		if !x.Serves(arg) {
@@ -53,6 +65,22 @@ func (x *Index) Serves(e Expr) bool {
 		}
 	}
 	return true
+}
+
+// has reports whether documents get the terms of a span.
+func (x *Index) has(s Span) bool {
+	if len(s.Low) < idSize || x.none {
+		return false
+	}
+	id := s.Low[:idSize]
+	if x.ids[id] {
+		return true
+	}
+	if x.Covers(s.Path) && x.walk(rootState, s.Path).id() == id {
+		return true
+	}
+	at := x.spatialAt(s.cellsOf)
+	return at != nil && x.spatialID(s.cellsOf, at) == id
 }
 
 // String returns the expression with the labels of its spans, such as
@@ -65,6 +93,8 @@ func (e Expr) String() string {
 		return "none"
 	case Leaf:
 		return e.Span.Label
+	case Filter:
+		return "filter " + e.Span.Label
 	}
 	word := " and "
 	if e.Op == Or {

@@ -4,7 +4,8 @@
 //
 // Learn [Compile] first, which reads an indexing policy, then [Index.Terms],
 // what a write puts into the index, and [Index.Span], what a query reads from
-// it. [Expr] combines spans into what the planner asks a partition for.
+// it. [Expr] combines spans into what the planner asks a partition for, and
+// [Order] is a way through the terms that gives documents sorted.
 //
 // # Invariants
 //
@@ -13,9 +14,12 @@
 //   - Terms depend on the policy and the document alone, and never change from
 //     one release to the next: they are on disk. docs/formats/term.md has the
 //     layout.
+//   - Terms of different kinds, and of one place under two definitions, never
+//     meet: an expression that was made with another policy finds nothing in
+//     place of the wrong documents, and [Index.Serves] tells beforehand.
 //
 // The package produces and interprets bytes; it reads and writes nothing. It
-// knows no composite, spatial, full-text or vector index.
+// does not evaluate computed properties: documents come with them.
 //
 // Page: docs/index.md
 package index
@@ -32,6 +36,20 @@ type Index struct {
 	root node // of the policy's paths; unused when none is set
 	none bool // the policy asks for no index at all
 
+	// computed has the definitions of the computed properties.
+	computed map[string]string
+
+	// What the policy asks for beside the terms of places. All are empty when
+	// none is set.
+	composites []composite
+	tuples     []tuple
+	spatial    *spatialNode // nil without a spatial index
+	texts      []textIndex
+	vectors    []vectorIndex
+
+	ids    map[Term]bool // of composites, tuples and texts
+	policy resource.IndexingPolicy
+
 	scratch sync.Pool // of *walker
 }
 
@@ -41,6 +59,11 @@ type node struct {
 	children map[string]*node
 	subtree  rule // of a path that ends in /* here
 	leaf     rule // of a path that ends in /? here, stronger than subtree
+
+	// computed says that the node is a computed property. The paths above it do
+	// not reach it, and its hash is seed.
+	computed bool
+	seed     pathState
 }
 
 type rule uint8
@@ -52,14 +75,16 @@ const (
 )
 
 // Compile reads a policy. Of two paths that cover a place the deeper one
-// decides, and at one depth /? before /*. The error of a policy that the
-// service would refuse is a BadRequest that names the path.
+// decides, and at one depth /? before /*. Computed properties are indexed only
+// under paths that name them: /* does not reach them. The error of a policy that
+// the service would refuse is a BadRequest that names the path.
 //
 // An Automatic that is false changes nothing: there is no way to ask for a
 // single document to be indexed, so all are.
 func Compile(p resource.IndexingPolicy) (*Index, error) {
-	x := &Index{none: p.Mode == resource.IndexingNone}
+	x := &Index{none: p.Mode == resource.IndexingNone, policy: p, ids: map[Term]bool{}}
 	x.scratch.New = func() any { return new(walker) }
+	x.addComputed(p.Computed)
 	for _, path := range p.Included {
 		if err := x.add(path, include); err != nil {
 			return nil, err
@@ -70,20 +95,43 @@ func Compile(p resource.IndexingPolicy) (*Index, error) {
 			return nil, err
 		}
 	}
-	if !x.none && x.root.subtree == unsaid {
+	if x.none {
+		return x, nil
+	}
+	if x.root.subtree == unsaid {
 		return nil, status.BadRequest("The special mandatory indexing path \"/*\" is not provided in any of the path type sets. Please provide this path in one of the sets.")
+	}
+	for _, add := range []func(resource.IndexingPolicy) error{x.addComposites, x.addSpatial, x.addTexts, x.addVectors} {
+		if err := add(p); err != nil {
+			return nil, err
+		}
 	}
 	return x, nil
 }
 
+func (x *Index) addComputed(properties []resource.ComputedProperty) {
+	if len(properties) == 0 {
+		return
+	}
+	x.computed = make(map[string]string, len(properties))
+	x.root.children = make(map[string]*node, len(properties))
+	for _, p := range properties {
+		x.computed[p.Name] = p.Query
+		x.root.children[p.Name] = &node{computed: true, seed: x.top(rootState, p.Name)}
+	}
+}
+
 // add puts a path of the policy into the tree.
 func (x *Index) add(text string, r rule) error {
-	path, subtree, err := resource.ParseIndexingPath(text)
+	path, err := resource.ParseIndexPath(text)
 	if err != nil {
 		return err
 	}
+	if path.Tuple != nil {
+		return x.addTuple(text, path, r)
+	}
 	n := &x.root
-	for _, name := range path {
+	for _, name := range path.Names {
 		child := n.children[name]
 		if child == nil {
 			child = new(node)
@@ -95,7 +143,7 @@ func (x *Index) add(text string, r rule) error {
 		n = child
 	}
 	place := &n.leaf
-	if subtree {
+	if path.Subtree {
 		place = &n.subtree
 	}
 	if *place != unsaid && *place != r {
@@ -164,7 +212,7 @@ func (x *Index) Covers(path Path) bool {
 	below, here := n.decide(false)
 	for _, name := range path {
 		n = n.child(name)
-		below, here = n.decide(below)
+		below, here = n.decide(below && (n == nil || !n.computed))
 	}
 	return here
 }

@@ -3,6 +3,7 @@ package index
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,8 @@ import (
 )
 
 // TestIndex runs the cases of testdata. The policy command has lines "include
-// PATH", "exclude PATH" and "mode none", and makes a new index.
+// PATH", "exclude PATH" and "mode none", and makes a new index; the container
+// command makes one of the members of a container's definition, as JSON.
 func TestIndex(t *testing.T) {
 	datadriven.Walk(t, "testdata/cases", func(t *testing.T, file string) {
 		x := mustCompile(t, "/*")
@@ -28,44 +30,72 @@ func TestIndex(t *testing.T) {
 				}
 				x = compiled
 				return "ok"
+			case "container":
+				p, err := container(d.Input)
+				if err != nil {
+					return err.Error()
+				}
+				if x, err = Compile(p); err != nil {
+					return err.Error()
+				}
+				return "ok"
 			case "terms":
-				return describe(x.Terms(nil, parse(t, d.Input)), parse(t, d.Input))
+				return describe(x, x.Terms(nil, parse(t, d.Input)), parse(t, d.Input))
+			case "order":
+				return eachLine(d.Input, func(line string) string { return line + " -> " + describeOrder(t, x, line) })
+			case "serves":
+				// Whether this index serves what one with the policy of the
+				// input would ask for.
+				p, err := container(d.Input)
+				if err != nil {
+					return err.Error()
+				}
+				other, err := Compile(p)
+				if err != nil {
+					return err.Error()
+				}
+				return describeServed(t, x, other)
 			case "covers":
-				var b strings.Builder
-				for line := range strings.Lines(d.Input) {
-					line = strings.TrimSpace(line)
-					fmt.Fprintf(&b, "%s %t\n", line, x.Covers(pathOf(t, line)))
-				}
-				return b.String()
+				return eachLine(d.Input, func(line string) string {
+					return fmt.Sprintf("%s %t", line, x.Covers(pathOf(t, line)))
+				})
 			case "span":
-				// Each line: path, operator, value. The answer says which of
-				// the documents given with "documents" are in the span.
-				var b strings.Builder
-				for line := range strings.Lines(d.Input) {
-					path, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-					op, text, _ := strings.Cut(rest, " ")
-					v := value.Undefined()
-					if text != "" {
-						v = parse(t, text)
-					}
-					s, ok := x.Span(pathOf(t, path), opOf(t, op), v)
-					if !ok {
-						fmt.Fprintf(&b, "%s: no index\n", strings.TrimSpace(line))
-						continue
-					}
-					fmt.Fprintf(&b, "%s:%s exact=%t one=%t %s\n", strings.TrimSpace(line), found(x, s), s.Exact, s.One, s.Label)
-				}
-				return b.String()
+				return eachLine(d.Input, func(line string) string { return describeSpan(t, x, line) })
 			case "diff":
 				before, after, _ := strings.Cut(d.Input, "\n")
 				old, new := parse(t, before), parse(t, after)
 				removed, added := Diff(x.Terms(nil, old), x.Terms(nil, new))
-				return "removed\n" + describe(removed, old) + "added\n" + describe(added, new)
+				return "removed\n" + describe(x, removed, old) + "added\n" + describe(x, added, new)
 			}
 			t.Fatalf("unknown command %s", d.Cmd)
 			return ""
 		})
 	})
+}
+
+func eachLine(input string, f func(line string) string) string {
+	var b strings.Builder
+	for line := range strings.Lines(input) {
+		b.WriteString(f(strings.TrimSpace(line)) + "\n")
+	}
+	return b.String()
+}
+
+// describeSpan reads a path, an operator and a value, and says which of sample
+// are in the span.
+func describeSpan(t *testing.T, x *Index, line string) string {
+	t.Helper()
+	path, rest, _ := strings.Cut(line, " ")
+	op, text, _ := strings.Cut(rest, " ")
+	v := value.Undefined()
+	if text != "" {
+		v = parse(t, text)
+	}
+	s, ok := x.Span(pathOf(t, path), opOf(t, op), v)
+	if !ok {
+		return line + ": no index"
+	}
+	return fmt.Sprintf("%s:%s exact=%t one=%t %s", line, found(x, s), s.Exact, s.One, s.Label)
 }
 
 // sample is what spans are tried on: every type at /a, and elements at /a/[].
@@ -90,45 +120,6 @@ func found(x *Index, s Span) string {
 
 func inSpan(terms []Term, s Span) bool {
 	return slices.ContainsFunc(terms, func(t Term) bool { return s.Low <= t && t < s.High })
-}
-
-// describe prints terms as path and value, by looking for the places of doc
-// whose path has the id.
-func describe(terms []Term, doc value.Value) string {
-	places := map[string]string{}
-	var walk func(v value.Value, p Path)
-	walk = func(v value.Value, p Path) {
-		places[string(p.appendID(nil))] = p.String()
-		for _, m := range v.Members() {
-			walk(m.Value, append(slices.Clone(p), m.Name))
-		}
-		for _, item := range v.Items() {
-			walk(item, append(slices.Clone(p), Element))
-		}
-	}
-	walk(doc, nil)
-	var lines []string
-	for _, term := range terms {
-		place, key := places[string(term[:8])], []byte(term[8:])
-		switch {
-		case key[0] == arrayTag:
-			lines = append(lines, place+" array")
-		case key[0] == objectTag:
-			lines = append(lines, place+" object")
-		default:
-			v, _, err := value.DecodeKey(key)
-			if err != nil {
-				lines = append(lines, fmt.Sprintf("%s cut after %d bytes", place, len(key)))
-				continue
-			}
-			lines = append(lines, place+" "+v.String())
-		}
-	}
-	slices.Sort(lines)
-	if len(lines) == 0 {
-		return "none\n"
-	}
-	return strings.Join(lines, "\n") + "\n"
 }
 
 func policyOf(t *testing.T, text string) resource.IndexingPolicy {
@@ -161,11 +152,11 @@ func mustCompile(tb testing.TB, included ...string) *Index {
 
 func pathOf(t *testing.T, text string) Path {
 	t.Helper()
-	p, _, err := resource.ParseIndexingPath(text + "/?")
+	p, err := resource.ParseIndexPath(text + "/?")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return p.Names
 }
 
 func opOf(t *testing.T, text string) Op {
@@ -202,6 +193,39 @@ func TestTermBytes(t *testing.T) {
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("terms of %s: got %s, want %s", c.doc, strings.Join(got, " "), c.want)
+		}
+	}
+}
+
+// TestKindBytes pins the terms of the other kinds, and what is below a computed
+// property: they are on disk as well.
+func TestKindBytes(t *testing.T) {
+	t.Parallel()
+	x := mustContainer(t, everything)
+	for _, c := range []struct {
+		doc  string
+		want []string
+	}{
+		{`{"a":1,"b":"x"}`, []string{"1372b7ad93006d10 0105c0140000000000000000", "814d2aabe24d0939 05bff00000000000000000f987fffe"}},
+		{`{"cp":true}`, []string{"1372b7ad93006d10 0405c0140000000000000000", "814d2aabe24d0939 01fe", "f4bf51012cb2b05c 04"}},
+		{`{"list":[{"a":"x","b":{"c":null}}]}`, []string{"1372b7ad93006d10 0105c0140000000000000000", "814d2aabe24d0939 01fe", "860ad4af6b8b152b 0678000102"}},
+		{`{"text":"Running"}`, []string{"1372b7ad93006d10 0105c0140000000000000000", "574e0221db7b4f1e 0672756e0001", "814d2aabe24d0939 01fe"}},
+		{`{"place":{"type":"Point","coordinates":[1,2]}}`, []string{"1372b7ad93006d10 0105c0140000000000000000", "47cbd39a2dafd188 10036e18b7e22321", "814d2aabe24d0939 01fe"}},
+	} {
+		doc, plain := parse(t, c.doc), mustCompile(t, "/*")
+		var got []string
+		for _, term := range x.Stamp(x.Terms(nil, doc), 5) {
+			if !slices.Contains(plain.Stamp(plain.Terms(nil, doc), 5), term) {
+				got = append(got, fmt.Sprintf("%x %x", string(term[:idSize]), string(term[idSize:])))
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("terms of %s: got %q, want %q", c.doc, got, c.want)
+		}
+	}
+	for path, want := range map[string]string{"v": "081f6d2a239f331b", "a": "6542b7029b918c48"} {
+		if form, _ := x.VectorForm(Path{path}); fmt.Sprintf("%x", string(form.ID)) != want {
+			t.Errorf("id of the vectors at %s: got %x, want %s", path, string(form.ID), want)
 		}
 	}
 }
@@ -305,21 +329,30 @@ func TestTermsAreSortedAndReusable(t *testing.T) {
 }
 
 func FuzzPolicyPath(f *testing.F) {
-	for _, seed := range []string{"/*", "/a/?", `/"a-b"/[]/?`, `/"a\"b"/*`, "/a", "//?", "/é/?", "/{a,b}/?", `/"`} {
+	for _, seed := range []string{"/*", "/a/?", `/"a-b"/[]/?`, `/"a\"b"/*`, "/a", "//?", "/é/?", "/{a,b}/?", `/"`, `/a/[]/{b, "c-d"/e}/?`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		path, subtree, err := resource.ParseIndexingPath(text)
+		path, err := resource.ParseIndexPath(text)
 		if err != nil {
 			return
 		}
-		ending := "/?"
-		if subtree {
-			ending = "/*"
+		written := Path(path.Names).String()
+		if path.Tuple != nil {
+			members := make([]string, len(path.Tuple))
+			for i, member := range path.Tuple {
+				members[i] = strings.TrimPrefix(Path(member).String(), "/")
+			}
+			written += "/{" + strings.Join(members, ", ") + "}"
 		}
-		again, subtreeAgain, err := resource.ParseIndexingPath(Path(path).String() + ending)
-		if err != nil || subtreeAgain != subtree || !slices.Equal(again, path) {
-			t.Fatalf("%q was read as %q, and its text %q as %q (%v)", text, path, Path(path), again, err)
+		if path.Subtree {
+			written += "/*"
+		} else {
+			written += "/?"
+		}
+		again, err := resource.ParseIndexPath(written)
+		if err != nil || !reflect.DeepEqual(again, path) {
+			t.Fatalf("%q was read as %v, and its text %q as %v (%v)", text, path, written, again, err)
 		}
 	})
 }
@@ -333,6 +366,30 @@ func BenchmarkTerms(b *testing.B) {
 		dst = x.Terms(dst[:0], doc)
 	}
 	b.ReportMetric(float64(len(dst)), "terms")
+}
+
+// What the other kinds add to a document with 15 terms.
+func BenchmarkTermsOfKinds(b *testing.B) {
+	for _, kind := range []struct{ name, members string }{
+		{"none", `{}`},
+		{"composite", `{"indexingPolicy":{"compositeIndexes":[[{"path":"/p0"},{"path":"/p1"}],[{"path":"/p2"},{"path":"/_ts","order":"descending"}]]}}`},
+		{"text", `{"fullTextPolicy":{"fullTextPaths":[{"path":"/p0"}]},"indexingPolicy":{"fullTextIndexes":[{"path":"/p0"}]}}`},
+		{"spatial", `{"indexingPolicy":{"spatialIndexes":[{"path":"/*"}]}}`},
+	} {
+		b.Run("kind="+kind.name, func(b *testing.B) {
+			x := mustContainer(b, kind.members)
+			doc := benchDocument(b)
+			if kind.name == "spatial" {
+				doc = doc.With("p13", parse(b, `{"type":"Point","coordinates":[1,2]}`))
+			}
+			var dst []Term
+			b.ReportAllocs()
+			for b.Loop() {
+				dst = x.Stamp(x.Terms(dst[:0], doc), 1)
+			}
+			b.ReportMetric(float64(len(dst)), "terms")
+		})
+	}
 }
 
 func BenchmarkDiff(b *testing.B) {

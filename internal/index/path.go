@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"strings"
 	"unicode"
+
+	"github.com/decandb/decan/internal/value"
 )
 
 // Element is the segment of a path that stands for every element of an array.
@@ -77,7 +79,28 @@ func (s pathState) down(name string) pathState {
 	return (s ^ 0xFF) * prime
 }
 
-// appendID appends the 8 bytes that stand for the path in a term. FNV alone
+// mark returns the hash with a word that is no segment: another byte that no
+// UTF-8 has stands in front of it. So the ids of the kinds of terms, and those of
+// one path under two definitions of what stands there, have nothing in common.
+func (s pathState) mark(word string) pathState {
+	const prime = 1099511628211
+	return ((s ^ 0xFE) * prime).down(word)
+}
+
+// The words that begin the hashes of the kinds of terms. A place's own terms
+// have none.
+const (
+	compositeKind = "composite"
+	tupleKind     = "tuple"
+	spatialKind   = "spatial"
+	textKind      = "text"
+	vectorKind    = "vector"
+)
+
+// idSize is how many bytes of a term name the place, or places, that it is of.
+const idSize = 8
+
+// appendID appends the id of the place to which the hash has come. FNV alone
 // leaves paths that differ in their last letter close together; the finalizer
 // spreads them.
 func (s pathState) appendID(dst []byte) []byte {
@@ -90,13 +113,38 @@ func (s pathState) appendID(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(dst, h)
 }
 
-// appendID appends the id of the path.
-func (p Path) appendID(dst []byte) []byte {
-	s := rootState
-	for _, name := range p {
-		s = s.down(name)
+// id returns the id as the beginning of a term.
+func (s pathState) id() Term { return Term(s.appendID(nil)) }
+
+// top returns the hash s with a top-level property. A computed property is
+// another one for each definition.
+func (x *Index) top(s pathState, name string) pathState {
+	s = s.down(name)
+	if query, ok := x.computed[name]; ok {
+		s = s.mark(query)
 	}
-	return s.appendID(dst)
+	return s
+}
+
+// walk returns the hash s with a whole path from the top.
+func (x *Index) walk(s pathState, path Path) pathState {
+	for i, name := range path {
+		if i == 0 {
+			s = x.top(s, name)
+		} else {
+			s = s.down(name)
+		}
+	}
+	return s
+}
+
+// at returns the value at a path that goes through no array, undefined when it
+// leads nowhere.
+func (p Path) at(doc value.Value) value.Value {
+	for _, name := range p {
+		doc = doc.Get(name)
+	}
+	return doc
 }
 
 // clip keeps text that a caller sent from filling a message.

@@ -47,12 +47,16 @@ type Span struct {
 	// One says that the span has at most the one term Low.
 	One bool
 
-	// Path is the path asked for. A partition whose index is being rebuilt looks
-	// whether the index that it has covers it; see [Index.Serves].
+	// Path is the path whose values the terms are of; nil for terms of another
+	// kind.
 	Path Path
 
-	// Label is the path in the form of an indexing policy, such as /a/b/?, for
-	// people who want to know which index was used.
+	// cellsOf is the path whose cells the terms are of.
+	cellsOf Path
+
+	// Label is the path in the form of an indexing policy, such as /a/b/?, or a
+	// name of what else the terms are, for people who want to know which index
+	// was used.
 	Label string
 }
 
@@ -79,7 +83,7 @@ func (x *Index) Span(path Path, op Op, v value.Value) (Span, bool) {
 	if !x.Covers(path) {
 		return Span{}, false
 	}
-	b := bounds{id: path.appendID(make([]byte, 0, 8)), v: v}
+	b := bounds{id: x.walk(rootState, path).appendID(make([]byte, 0, idSize)), v: v}
 	s, ok := b.span(op)
 	if !ok {
 		return Span{}, false

@@ -1,8 +1,13 @@
 package index
 
 import (
+	"errors"
 	"slices"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
 
+	"github.com/decandb/decan/internal/text"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -23,8 +28,9 @@ var (
 )
 
 // Terms appends the terms of a document to dst, sorted and each once, and
-// returns it. The system properties of doc are ignored, _ts included: a writer
-// adds [Index.Timestamp] when it knows the time.
+// returns it. doc has the values of computed properties among its members. Its
+// system properties are ignored, _ts included: who stores the terms calls
+// [Index.Stamp] first, when the time is known.
 //
 // It allocates once for the bytes of all terms, besides what dst needs to grow.
 func (x *Index) Terms(dst []Term, doc value.Value) []Term {
@@ -33,6 +39,7 @@ func (x *Index) Terms(dst []Term, doc value.Value) []Term {
 	}
 	w := x.scratch.Get().(*walker)
 	w.document(doc, &x.root)
+	w.special(doc, x)
 	// The terms are parts of one string, for they live and die together.
 	text := string(w.buf)
 	start, first := 0, len(dst)
@@ -58,14 +65,35 @@ func (x *Index) Timestamp(seconds int64) (Term, bool) {
 	if x.none {
 		return "", false
 	}
-	buf := Path{timestampName}.appendID(make([]byte, 0, 24))
+	buf := rootState.down(timestampName).appendID(make([]byte, 0, 24))
 	return Term(value.AppendKey(buf, value.Int(seconds))), true
+}
+
+// Stamp returns the terms that a document is stored with, sorted and each once:
+// those that [Index.Terms] gave, and what they lack without _ts, which is that of
+// a write at this time in seconds. The result may share the memory of terms.
+func (x *Index) Stamp(terms []Term, seconds int64) []Term {
+	term, ok := x.Timestamp(seconds)
+	if !ok {
+		return terms
+	}
+	for i := range x.composites {
+		x.composites[i].stamp(terms, seconds)
+	}
+	at, found := slices.BinarySearch(terms, term)
+	if found {
+		return terms
+	}
+	return slices.Insert(terms, at, term)
 }
 
 // walker collects the terms of one document, one behind the other.
 type walker struct {
 	buf  []byte
 	ends []int
+
+	tokens []text.Token
+	cells  []uint64
 }
 
 // document walks the top level, where some names have rules of their own.
@@ -77,7 +105,12 @@ func (w *walker) document(doc value.Value, root *node) {
 			w.term(rootState.down(idName), m.Value)
 		case m.Name == timestampName || system(m.Name):
 		default:
-			w.walk(m.Value, rootState.down(m.Name), root.child(m.Name), below)
+			n := root.child(m.Name)
+			if n != nil && n.computed {
+				w.walk(m.Value, n.seed, n, false)
+				continue
+			}
+			w.walk(m.Value, rootState.down(m.Name), n, below)
 		}
 	}
 }
@@ -107,15 +140,83 @@ func (w *walker) walk(v value.Value, s pathState, n *node, inherited bool) {
 // term adds the term of v at s.
 func (w *walker) term(s pathState, v value.Value) {
 	w.buf = s.appendID(w.buf)
+	w.buf, _ = appendValue(w.buf, v)
+	w.end()
+}
+
+// appendValue appends what stands for a value in a term, and reports whether no
+// other value has it.
+func appendValue(dst []byte, v value.Value) (term []byte, exact bool) {
 	switch v.Kind() {
 	case value.KindArray:
-		w.buf = append(w.buf, arrayTag)
+		return append(dst, arrayTag), false
 	case value.KindObject:
-		w.buf = append(w.buf, objectTag)
-	default:
-		w.buf, _ = value.AppendKeyLimit(w.buf, v, StringBytesMax)
+		return append(dst, objectTag), false
 	}
-	w.ends = append(w.ends, len(w.buf))
+	dst, cut := value.AppendKeyLimit(dst, v, StringBytesMax)
+	return dst, !cut
+}
+
+// special adds the terms that are not of one place, or not of its value.
+func (w *walker) special(doc value.Value, x *Index) {
+	for i := range x.composites {
+		w.composite(doc, &x.composites[i])
+	}
+	for i := range x.tuples {
+		w.tuple(doc, &x.tuples[i])
+	}
+	if x.spatial != nil {
+		w.spatialTop(doc, x)
+	}
+	for i := range x.texts {
+		w.text(doc, &x.texts[i])
+	}
+}
+
+// end ends a term.
+func (w *walker) end() { w.ends = append(w.ends, len(w.buf)) }
+
+// DecodeTerm returns the value in a term of a single place, or the word in one
+// of a full-text index. exact is false when the value itself is not in there: of
+// an array or an object the value is an empty one, of a long string its first
+// [StringBytesMax] bytes, less those of a character that does not fit. A term of
+// another kind, or bytes that are none, give undefined and false.
+func DecodeTerm(t Term) (v value.Value, exact bool) {
+	if len(t) <= idSize {
+		return value.Undefined(), false
+	}
+	// DecodeKey does not keep what it reads.
+	key := unsafe.Slice(unsafe.StringData(string(t)), len(t))[idSize:]
+	switch {
+	case len(key) == 1 && key[0] == arrayTag:
+		return value.Array(nil), false
+	case len(key) == 1 && key[0] == objectTag:
+		return value.Object(nil), false
+	}
+	v, rest, err := value.DecodeKey(key)
+	switch {
+	case err == nil && len(rest) == 0:
+		return v, true
+	case errors.Is(err, value.ErrKeyCut):
+		return value.String(cutText(key)), false
+	}
+	return value.Undefined(), false
+}
+
+// cutText returns what is left of the string in the key of a cut one.
+func cutText(key []byte) string {
+	if len(key) <= cutHashSize+stringEndSize {
+		return ""
+	}
+	escaped := key[1 : len(key)-cutHashSize-stringEndSize]
+	text := strings.ReplaceAll(string(escaped), "\x00\xff", "\x00")
+	for len(text) > 0 {
+		if r, size := utf8.DecodeLastRuneInString(text); r != utf8.RuneError || size > 1 {
+			break
+		}
+		text = text[:len(text)-1]
+	}
+	return text
 }
 
 // Diff compares the sorted terms of two versions of a document: removed are

@@ -10,9 +10,30 @@ import (
 )
 
 // ParseContainer reads the definition of a container that a client sent and
-// fills in every default. RID, ETag and TS are left to the caller. Errors are
-// status 400; a feature that is not there yet is refused by name.
+// fills in every default. RID, ETag and TS are left to the caller, and so is
+// what the queries of computed properties mean. Errors are status 400; a feature
+// that is not there yet is refused by name.
 func ParseContainer(body value.Value) (Container, error) {
+	c, err := parseContainer(body)
+	if err != nil {
+		return Container{}, err
+	}
+	return c, c.refuseUnenforced()
+}
+
+// refuseUnenforced refuses what is understood and kept but what partitions do
+// not enforce yet.
+func (c *Container) refuseUnenforced() error {
+	switch {
+	case c.DefaultTTL != 0:
+		return status.Unsupported("Time to live (defaultTtl)")
+	case len(c.UniqueKeys) > 0:
+		return status.Unsupported("A unique key (uniqueKeyPolicy.uniqueKeys)")
+	}
+	return nil
+}
+
+func parseContainer(body value.Value) (Container, error) {
 	id, err := parseID(body)
 	if err != nil {
 		return Container{}, err
@@ -21,8 +42,11 @@ func ParseContainer(body value.Value) (Container, error) {
 	if err != nil {
 		return Container{}, err
 	}
-	c, err := newContainer(id, definition, body)
-	if err != nil {
+	c := Container{ID: id, PartitionKey: definition}
+	if c.UniqueKeys, err = parseUniqueKeys(body.Get("uniqueKeyPolicy")); err != nil {
+		return Container{}, err
+	}
+	if err := c.parseChangeable(body); err != nil {
 		return Container{}, err
 	}
 	return c, c.refuseSystemPaths()
@@ -33,27 +57,56 @@ func ParseContainer(body value.Value) (Container, error) {
 // key than the one it shows.
 func (c *Container) refuseSystemPaths() error {
 	for i, path := range c.keyPaths {
-		switch name := path[0].Name; name {
-		case "_rid", "_self", "_etag", "_attachments", "_ts":
+		if name := path[0].Name; isSystemProperty(name) {
 			return status.BadRequest("The partition key path %q is not valid: '%s' is a property that the server sets.", c.PartitionKey.Paths[i], name)
 		}
 	}
 	return nil
 }
 
-// newContainer reads the members that a replace may change.
-func newContainer(id string, definition partitionkey.Definition, body value.Value) (Container, error) {
-	indexing, err := parseIndexing(body.Get("indexingPolicy"))
-	if err != nil {
-		return Container{}, err
+// parseChangeable reads the members that a replace may change, given those that
+// it may not.
+func (c *Container) parseChangeable(body value.Value) error {
+	var err error
+	if c.keyPaths, err = keyPaths(c.PartitionKey); err != nil {
+		return err
 	}
-	settings, err := parseSettings(body)
-	if err != nil {
-		return Container{}, err
+	var with IndexingPolicy
+	if with.Geometry, err = parseGeospatial(body.Get("geospatialConfig")); err != nil {
+		return err
 	}
-	c := Container{ID: id, PartitionKey: definition, Indexing: indexing, Settings: settings}
-	c.keyPaths, err = keyPaths(definition)
-	return c, err
+	if with.Texts, err = parseTexts(body.Get("fullTextPolicy")); err != nil {
+		return err
+	}
+	if with.Embeddings, err = parseEmbeddings(body.Get("vectorEmbeddingPolicy")); err != nil {
+		return err
+	}
+	if with.Computed, err = parseComputed(body.Get("computedProperties")); err != nil {
+		return err
+	}
+	for _, p := range with.Computed {
+		if err := c.refuseKeyName(p.Name); err != nil {
+			return err
+		}
+	}
+	if c.Indexing, err = parseIndexing(body.Get("indexingPolicy"), with); err != nil {
+		return err
+	}
+	if c.DefaultTTL, err = parseTTL(body.Get("defaultTtl"), c.Indexing.Mode); err != nil {
+		return err
+	}
+	return c.parseSettings(body)
+}
+
+// refuseKeyName refuses a computed property with the name of a partition key: a
+// filter on it would be sent to the partitions of stored values.
+func (c *Container) refuseKeyName(name string) error {
+	for i, path := range c.keyPaths {
+		if path[0].Name == name {
+			return status.BadRequest("The computed property '%s' has the name of the partition key path %s. Choose another name.", clip(name), c.PartitionKey.Paths[i])
+		}
+	}
+	return nil
 }
 
 // parseDefinition reads a partition key definition. A missing kind or version
@@ -86,6 +139,9 @@ func parseDefinition(body value.Value, defaults partitionkey.Definition) (partit
 	}
 	if version := body.Get("version"); !isNull(version) {
 		n, ok := version.Int64()
+		if version.Kind() == value.KindString { // as the Java SDK writes it
+			n, ok = map[string]int64{"V1": 1, "V2": 2}[version.Text()]
+		}
 		if !ok || n < 1 || n > 2 {
 			return d, status.BadRequest("The partition key version %s is not known. Use 1 or 2 for kind 'Hash', and 2 for kind 'MultiHash'.", clip(version.String()))
 		}
@@ -120,9 +176,20 @@ func keyPaths(d partitionkey.Definition) ([]value.Path, error) {
 }
 
 // Replace returns the container with the definition that a client sent in
-// place of its own. The id and the whole partition key definition must be the
-// same; a kind or version left out counts as the same. Errors are status 400.
+// place of its own. The id, the whole partition key definition and the unique
+// keys must be the same; a kind, a version or a unique key policy left out
+// counts as the same. Entries of the vector and full-text policies and vector
+// indexes may come and go but not change, and a computed property may not take
+// the name of a property that the policy before spoke of. Errors are status 400.
 func (c Container) Replace(body value.Value) (Container, error) {
+	replaced, err := c.replace(body)
+	if err != nil {
+		return Container{}, err
+	}
+	return replaced, replaced.refuseUnenforced()
+}
+
+func (c Container) replace(body value.Value) (Container, error) {
 	id, err := parseID(body)
 	if err != nil {
 		return Container{}, err
@@ -137,8 +204,20 @@ func (c Container) Replace(body value.Value) (Container, error) {
 	if !definition.Equal(c.PartitionKey) {
 		return Container{}, status.BadRequest("Document collection partition key cannot be changed: it is %s.", definitionValue(c.PartitionKey).JSON())
 	}
-	replaced, err := newContainer(c.ID, c.PartitionKey, body)
-	if err != nil {
+	if policy := body.Get("uniqueKeyPolicy"); !isNull(policy) {
+		keys, err := parseUniqueKeys(policy)
+		if err != nil {
+			return Container{}, err
+		}
+		if !sameUniqueKeys(keys, c.UniqueKeys) {
+			return Container{}, status.BadRequest("The unique key policy of a container cannot be changed: it is %s.", clip(uniqueKeysValue(c.UniqueKeys).JSON()))
+		}
+	}
+	replaced := Container{ID: c.ID, PartitionKey: c.PartitionKey, UniqueKeys: c.UniqueKeys}
+	if err := replaced.parseChangeable(body); err != nil {
+		return Container{}, err
+	}
+	if err := c.Indexing.allows(replaced.Indexing); err != nil {
 		return Container{}, err
 	}
 	replaced.RID, replaced.ETag, replaced.TS = c.RID, c.ETag, c.TS

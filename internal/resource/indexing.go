@@ -3,12 +3,45 @@ package resource
 import (
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
+
+// IndexingMode says whether writes maintain the index.
+type IndexingMode string
+
+// The indexing modes.
+const (
+	IndexingConsistent IndexingMode = "consistent"
+	IndexingNone       IndexingMode = "none"
+)
+
+// IndexingPolicy says how a container's documents are indexed. It holds
+// everything that the index depends on, the settings of the container included,
+// so that who has the policy needs nothing else; [IndexingPolicy.Value] shows
+// only what clients know as the indexing policy.
+//
+// A list is nil when the client gave none, and empty when it gave an empty one.
+type IndexingPolicy struct {
+	Mode      IndexingMode `json:"mode"`
+	Automatic bool         `json:"automatic"` // kept and returned: documents are indexed either way
+	Included  []string     `json:"included"`  // as given, such as /a/b/?, /a/* or /a/[]/{b, c}/?; see [ParseIndexPath]
+	Excluded  []string     `json:"excluded"`
+
+	Composite [][]CompositePath `json:"composite,omitzero"`
+	Spatial   []SpatialIndex    `json:"spatial,omitzero"`
+	FullText  []FullTextIndex   `json:"fullText,omitzero"`
+	Vector    []VectorIndex     `json:"vector,omitzero"`
+
+	// Geometry says that positions are points of a plane (geospatialConfig), and
+	// not of the globe.
+	Geometry bool `json:"geometry,omitzero"`
+
+	Texts      TextPolicy         `json:"texts,omitzero"`      // fullTextPolicy
+	Embeddings []VectorEmbedding  `json:"embeddings,omitzero"` // vectorEmbeddingPolicy
+	Computed   []ComputedProperty `json:"computed,omitzero"`   // computedProperties
+}
 
 const (
 	rootPath = "/*"
@@ -28,49 +61,67 @@ func DefaultIndexing() IndexingPolicy {
 
 // Equal reports whether both policies index the same by the same words.
 func (p IndexingPolicy) Equal(o IndexingPolicy) bool {
-	return p.Mode == o.Mode && p.Automatic == o.Automatic &&
-		slices.Equal(p.Included, o.Included) && slices.Equal(p.Excluded, o.Excluded)
+	return p.Mode == o.Mode && p.Automatic == o.Automatic && p.Geometry == o.Geometry &&
+		slices.Equal(p.Included, o.Included) && slices.Equal(p.Excluded, o.Excluded) &&
+		slices.EqualFunc(p.Composite, o.Composite, slices.Equal[[]CompositePath]) &&
+		slices.EqualFunc(p.Spatial, o.Spatial, SpatialIndex.Equal) &&
+		slices.Equal(p.FullText, o.FullText) &&
+		slices.EqualFunc(p.Vector, o.Vector, VectorIndex.Equal) &&
+		p.Texts.Equal(o.Texts) &&
+		slices.Equal(p.Embeddings, o.Embeddings) &&
+		slices.Equal(p.Computed, o.Computed)
 }
 
 // Value returns the policy as clients read it.
 func (p IndexingPolicy) Value() value.Value {
-	return value.Object([]value.Member{
+	members := []value.Member{
 		{Name: "indexingMode", Value: value.String(string(p.Mode))},
 		{Name: "automatic", Value: value.Bool(p.Automatic)},
-		{Name: "includedPaths", Value: pathObjects(p.Included)},
-		{Name: "excludedPaths", Value: pathObjects(p.Excluded)},
-	})
+		{Name: "includedPaths", Value: listValue(p.Included, pathValue)},
+		{Name: "excludedPaths", Value: listValue(p.Excluded, pathValue)},
+	}
+	if p.Composite != nil {
+		members = append(members, value.Member{Name: "compositeIndexes", Value: listValue(p.Composite, compositeValue)})
+	}
+	if p.Spatial != nil {
+		members = append(members, value.Member{Name: "spatialIndexes", Value: listValue(p.Spatial, SpatialIndex.value)})
+	}
+	if p.Vector != nil {
+		members = append(members, value.Member{Name: "vectorIndexes", Value: listValue(p.Vector, VectorIndex.value)})
+	}
+	if p.FullText != nil {
+		members = append(members, value.Member{Name: "fullTextIndexes", Value: listValue(p.FullText, FullTextIndex.value)})
+	}
+	return value.Object(members)
 }
 
-func pathObjects(paths []string) value.Value {
-	items := make([]value.Value, len(paths))
-	for i, path := range paths {
-		items[i] = value.Object([]value.Member{{Name: "path", Value: value.String(path)}})
+func listValue[T any](list []T, item func(T) value.Value) value.Value {
+	items := make([]value.Value, len(list))
+	for i, x := range list {
+		items[i] = item(x)
 	}
 	return value.Array(items)
 }
 
+func pathValue(path string) value.Value {
+	return value.Object([]value.Member{{Name: "path", Value: value.String(path)}})
+}
+
 // parseIndexing reads the indexing policy of a container, fills in what is
-// missing and refuses with status 400 what cannot be.
-func parseIndexing(body value.Value) (IndexingPolicy, error) {
+// missing and refuses with status 400 what cannot be. with holds what the policy
+// depends on besides itself: the fields that Value does not show.
+func parseIndexing(body value.Value, with IndexingPolicy) (IndexingPolicy, error) {
 	switch body.Kind() {
 	case value.KindUndefined, value.KindNull:
-		return DefaultIndexing(), nil
+		p := DefaultIndexing()
+		p.Geometry, p.Texts, p.Embeddings, p.Computed = with.Geometry, with.Texts, with.Embeddings, with.Computed
+		return p, nil
 	case value.KindObject:
 	default:
 		return IndexingPolicy{}, status.BadRequest("The indexing policy is %s. It must be an object.", nameOf(body.Kind()))
 	}
-	for _, kind := range []struct{ member, feature string }{
-		{"compositeIndexes", "A composite index (indexingPolicy.compositeIndexes)"},
-		{"spatialIndexes", "A spatial index (indexingPolicy.spatialIndexes)"},
-		{"vectorIndexes", "A vector index (indexingPolicy.vectorIndexes)"},
-		{"fullTextIndexes", "A full-text index (indexingPolicy.fullTextIndexes)"},
-	} {
-		if err := refuseList(body, kind.member, kind.feature); err != nil {
-			return IndexingPolicy{}, err
-		}
-	}
-	p := IndexingPolicy{Automatic: true}
+	p := with
+	p.Automatic = true
 	var err error
 	if p.Mode, err = parseMode(body.Get("indexingMode")); err != nil {
 		return IndexingPolicy{}, err
@@ -80,11 +131,12 @@ func parseIndexing(body value.Value) (IndexingPolicy, error) {
 	} else if !isNull(automatic) {
 		return IndexingPolicy{}, status.BadRequest("The property 'automatic' of the indexing policy is %s. It must be a boolean.", nameOf(automatic.Kind()))
 	}
-	if p.Included, err = parsePaths(body, "includedPaths"); err != nil {
-		return IndexingPolicy{}, err
-	}
-	if p.Excluded, err = parsePaths(body, "excludedPaths"); err != nil {
-		return IndexingPolicy{}, err
+	for _, parse := range []func(value.Value) error{
+		p.parseIncluded, p.parseExcluded, p.parseComposite, p.parseSpatial, p.parseFullText, p.parseVector,
+	} {
+		if err := parse(body); err != nil {
+			return IndexingPolicy{}, err
+		}
 	}
 	return p.complete()
 }
@@ -104,10 +156,61 @@ func parseMode(v value.Value) (IndexingMode, error) {
 	return "", status.BadRequest("The indexing mode %s is not known. Use 'consistent' or 'none'.", clip(v.String()))
 }
 
-// parsePaths reads the paths of one list. What else stands beside a path is left
-// from earlier kinds of indexes: a spatial one is refused, the others mean
-// nothing.
+// parseIncluded reads the included paths. What else stands beside a path is left
+// from earlier kinds of indexes: a spatial one becomes a spatial index of today,
+// the others mean nothing.
+func (p *IndexingPolicy) parseIncluded(policy value.Value) error {
+	paths, err := parsePaths(policy, "includedPaths")
+	if err != nil {
+		return err
+	}
+	p.Included = paths
+	for _, item := range policy.Get("includedPaths").Items() {
+		if err := p.parseLegacy(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *IndexingPolicy) parseExcluded(policy value.Value) (err error) {
+	if p.Excluded, err = parsePaths(policy, "excludedPaths"); err != nil {
+		return err
+	}
+	for _, path := range p.Excluded {
+		if parsed, _ := ParseIndexPath(path); parsed.Tuple != nil {
+			return status.BadRequest("The tuple path '%s' is excluded. A tuple can only be included.", clip(path))
+		}
+	}
+	return nil
+}
+
+// parsePaths reads the paths of one list.
 func parsePaths(policy value.Value, member string) ([]string, error) {
+	list, err := policyList(policy, member)
+	if err != nil || list == nil {
+		return nil, err
+	}
+	if len(list) > IndexingPathsMax {
+		return nil, status.BadRequest("The property '%s' of the indexing policy has %d paths. At most %d are allowed.", member, len(list), IndexingPathsMax)
+	}
+	paths := make([]string, 0, len(list))
+	for _, item := range list {
+		path := item.Get("path")
+		if path.Kind() != value.KindString {
+			return nil, status.BadRequest("An entry of '%s' in the indexing policy has no string 'path'.", member)
+		}
+		if _, err := ParseIndexPath(path.Text()); err != nil {
+			return nil, err
+		}
+		paths = append(paths, path.Text())
+	}
+	return paths, nil
+}
+
+// policyList returns the items of a member of the indexing policy: nil when it
+// is missing, not nil when it is there.
+func policyList(policy value.Value, member string) ([]value.Value, error) {
 	list := policy.Get(member)
 	if isNull(list) {
 		return nil, nil
@@ -115,26 +218,10 @@ func parsePaths(policy value.Value, member string) ([]string, error) {
 	if list.Kind() != value.KindArray {
 		return nil, status.BadRequest("The property '%s' of the indexing policy is %s. It must be an array.", member, nameOf(list.Kind()))
 	}
-	if list.Len() > IndexingPathsMax {
-		return nil, status.BadRequest("The property '%s' of the indexing policy has %d paths. At most %d are allowed.", member, list.Len(), IndexingPathsMax)
+	if list.Len() == 0 {
+		return []value.Value{}, nil
 	}
-	paths := make([]string, 0, list.Len())
-	for _, item := range list.Items() {
-		path := item.Get("path")
-		if path.Kind() != value.KindString {
-			return nil, status.BadRequest("An entry of '%s' in the indexing policy has no string 'path'.", member)
-		}
-		if _, _, err := ParseIndexingPath(path.Text()); err != nil {
-			return nil, err
-		}
-		for _, kind := range item.Get("indexes").Items() {
-			if strings.EqualFold(kind.Get("kind").Text(), "Spatial") {
-				return nil, status.Unsupported("A spatial index (indexingPolicy." + member + ".indexes)")
-			}
-		}
-		paths = append(paths, path.Text())
-	}
-	return paths, nil
+	return list.Items(), nil
 }
 
 // complete fills in the paths that are left to a default, and checks the lists
@@ -180,81 +267,19 @@ const (
 func pathSet(paths []string) (map[string]string, error) {
 	set := make(map[string]string, len(paths))
 	for _, path := range paths {
-		names, subtree, err := ParseIndexingPath(path)
+		parsed, err := ParseIndexPath(path)
 		if err != nil {
 			return nil, err
 		}
+		key := parsed.Names
+		for _, member := range parsed.Tuple {
+			key = append(append(key, "{"), member...)
+		}
 		ending := "?"
-		if subtree {
+		if parsed.Subtree {
 			ending = "*"
 		}
-		set[strings.Join(append(names, ending), "\xff")] = path
+		set[samePlace(append(key, ending))] = path
 	}
 	return set, nil
-}
-
-// ParseIndexingPath reads a path of an indexing policy: names, quoted unless
-// they are letters, digits and underscores, and [] for the elements of an
-// array, each behind a slash. It returns the names; subtree is true when the
-// path ends in /* and false when it ends in /?. In quotes a backslash takes the
-// next character as it is. Anything else is a 400 that says where it fails.
-func ParseIndexingPath(path string) (names []string, subtree bool, err error) {
-	if !utf8.ValidString(path) {
-		return nil, false, status.BadRequest("The indexing path %q is not valid UTF-8.", clip(path))
-	}
-	at := 0
-	for at < len(path) && path[at] == '/' {
-		at++
-		rest := path[at:]
-		switch {
-		case rest == "*" || rest == "?":
-			if rest == "?" && names == nil {
-				return nil, false, malformedPath(path, at)
-			}
-			return names, rest == "*", nil
-		case strings.HasPrefix(rest, "{"):
-			return nil, false, status.Unsupported("A tuple index (path '" + clip(path) + "')")
-		}
-		name, size := indexingName(rest)
-		if size == 0 {
-			return nil, false, malformedPath(path, at)
-		}
-		names = append(names, name)
-		at += size
-	}
-	return nil, false, malformedPath(path, at)
-}
-
-func malformedPath(path string, at int) error {
-	return status.BadRequest("The indexing path '%s' could not be accepted, failed near position '%d'. Please ensure that the path is a valid path: it starts with '/', ends in '/?' or '/*', and has quotes around names of other than letters, digits and underscores.", clip(path), at)
-}
-
-// indexingName reads one segment and returns how many bytes it took, 0 when
-// there is none.
-func indexingName(text string) (name string, size int) {
-	if strings.HasPrefix(text, "[]") {
-		return "[]", 2
-	}
-	if !strings.HasPrefix(text, `"`) {
-		for _, r := range text {
-			if r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
-				break
-			}
-			size += utf8.RuneLen(r)
-		}
-		return text[:size], size
-	}
-	var b strings.Builder
-	for i := 1; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			return b.String(), i + 1
-		case '\\':
-			if i++; i == len(text) {
-				return "", 0
-			}
-		}
-		b.WriteByte(text[i])
-	}
-	return "", 0
 }

@@ -23,6 +23,38 @@ const (
 	// how many it may exclude.
 	IndexingPathsMax = 1500
 
+	// CompositeIndexesMax is how many composite indexes a container may have, and
+	// CompositePropertiesMax how many properties one of them, or a tuple path.
+	CompositeIndexesMax    = 100
+	CompositePropertiesMax = 8
+	compositePropertiesMin = 2 // one property is what included paths are for
+
+	// ComputedMax is how many computed properties a container may have.
+	ComputedMax = 20
+
+	// UniqueKeysMax is how many unique keys a container may have, and
+	// UniqueKeyPathsMax how many paths each.
+	UniqueKeysMax     = 10
+	UniqueKeyPathsMax = 16
+
+	// TTLMax is the longest time to live, in seconds.
+	TTLMax = 1<<31 - 1
+
+	// VectorDimensionsMax is how many dimensions a vector may have, and
+	// FlatDimensionsMax how many in an index of type flat.
+	VectorDimensionsMax = 4096
+	FlatDimensionsMax   = 505
+
+	// QuantizationBytesMax is the longest code of a vector that may be asked for,
+	// in bytes; it is never longer than the vector has dimensions.
+	QuantizationBytesMax = 512
+
+	// What the service takes for indexingSearchListSize, and how many paths for
+	// vectorIndexShardKey.
+	searchListMin = 25
+	searchListMax = 500
+	shardPathsMax = 1
+
 	// ThroughputMax is the highest RU/s of a container or database.
 	ThroughputMax = 1_000_000
 
@@ -59,8 +91,9 @@ type Limits struct {
 	Databases        int // databases and containers together: 403/1005; 0 for any number
 	SharedContainers int // containers that share the throughput of their database
 
-	QueryTextBytes    int // text of a query: 400
-	ContinuationBytes int // a continuation token, below which ours always are; a longer one is not ours
+	QueryTextBytes    int   // text of a query: 400
+	QueryMemoryBytes  int64 // memory of one query for what it has to hold: groups, distinct rows, ranked rows: 400
+	ContinuationBytes int   // a continuation token, below which ours always are; a longer one is not ours
 
 	WriteQueue int // writes waiting for one partition: 429 beyond
 	OpenStores int // partition stores open at once; lowered to what the descriptor limit allows
@@ -94,7 +127,8 @@ func DefaultLimits() Limits {
 		SharedContainers: 25,
 
 		QueryTextBytes:    512 << 10,
-		ContinuationBytes: 1 << 10, // clients ask for tokens below 1 KB
+		QueryMemoryBytes:  64 << 20, // two dozen such queries at once fit into a small machine
+		ContinuationBytes: 1 << 10,  // clients ask for tokens below 1 KB
 
 		WriteQueue: 1_024, // a longer queue would only let clients time out in it
 		OpenStores: 4_096, // half a gigabyte of idle stores
@@ -140,6 +174,7 @@ func (l Limits) Validate() error {
 		{"ManualDivisor", int64(l.ManualDivisor)},
 		{"SharedContainers", int64(l.SharedContainers)},
 		{"QueryTextBytes", int64(l.QueryTextBytes)},
+		{"QueryMemoryBytes", l.QueryMemoryBytes},
 		{"ContinuationBytes", int64(l.ContinuationBytes)},
 		{"WriteQueue", int64(l.WriteQueue)},
 		{"OpenStores", int64(l.OpenStores)},

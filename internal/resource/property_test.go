@@ -181,7 +181,17 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// Both sides of each limit whose check lives here.
+// numbered returns an array of n elements that hold their number.
+func numbered(n int, element string) string {
+	elements := make([]string, n)
+	for i := range elements {
+		elements[i] = fmt.Sprintf(element, i)
+	}
+	return "[" + strings.Join(elements, ",") + "]"
+}
+
+// Both sides of each limit whose check lives here, but for those whose cases are
+// short enough for testdata.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	wide := "é" // two bytes, one character
@@ -197,8 +207,10 @@ func TestLimits(t *testing.T) {
 		{"name", ValidID(strings.Repeat(wide, 255)), ValidID(strings.Repeat(wide, 256)), "255"},
 		{"item id", ValidItemID(strings.Repeat("i", 1023)), ValidItemID(strings.Repeat("i", 1024)), "1023"},
 		{"item id in bytes", ValidItemID(strings.Repeat(wide, 511)), ValidItemID(strings.Repeat(wide, 512)), "1024 bytes"},
-		{"included paths", second(parseIndexing(parse(t, `{"includedPaths":`+paths(1500)+`}`))), second(parseIndexing(parse(t, `{"includedPaths":`+paths(1501)+`}`))), "1500"},
-		{"excluded paths", second(parseIndexing(parse(t, `{"excludedPaths":`+paths(1500)+`}`))), second(parseIndexing(parse(t, `{"excludedPaths":`+paths(1501)+`}`))), "1500"},
+		{"included paths", second(parseIndexing(parse(t, `{"includedPaths":`+paths(1500)+`}`), IndexingPolicy{})), second(parseIndexing(parse(t, `{"includedPaths":`+paths(1501)+`}`), IndexingPolicy{})), "1500"},
+		{"spatial indexes", second(parseIndexing(parse(t, `{"spatialIndexes":`+numbered(1500, `{"path":"/p%d/?"}`)+`}`), IndexingPolicy{})), second(parseIndexing(parse(t, `{"spatialIndexes":`+numbered(1501, `{"path":"/p%d/?"}`)+`}`), IndexingPolicy{})), "1500"},
+		{"composite indexes", second(parseIndexing(parse(t, `{"compositeIndexes":`+numbered(100, `[{"path":"/p%d"},{"path":"/q"}]`)+`}`), IndexingPolicy{})), second(parseIndexing(parse(t, `{"compositeIndexes":`+numbered(101, `[{"path":"/p%d"},{"path":"/q"}]`)+`}`), IndexingPolicy{})), "100"},
+		{"excluded paths", second(parseIndexing(parse(t, `{"excludedPaths":`+paths(1500)+`}`), IndexingPolicy{})), second(parseIndexing(parse(t, `{"excludedPaths":`+paths(1501)+`}`), IndexingPolicy{})), "1500"},
 	} {
 		if limit.within != nil {
 			t.Errorf("%s: within the limit: %v", limit.name, limit.within)
@@ -333,6 +345,8 @@ func FuzzParseContainer(f *testing.F) {
 		`{"id":"c","partitionKey":{"paths":["/a","/\"b/c\""],"kind":"MultiHash","version":2},"indexingPolicy":{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/a/[]/?"}]}}`,
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"indexingMode":"none"},"changeFeedPolicy":{"retentionDuration":"PT0S"},"uniqueKeyPolicy":{}}`,
 		`{"id":1,"partitionKey":[]}`,
+		`{"id":"c","partitionKey":{"paths":["/pk"]},"geospatialConfig":{"type":"Geometry"},"indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/a/[]/{b, c/d}/?"},{"path":"/cp/?"}],"compositeIndexes":[[{"path":"/a","order":"descending"},{"path":"/b/[]"}]],"spatialIndexes":[{"path":"/l/*","types":["Point"],"boundingBox":{"xmin":0,"ymin":0,"xmax":1,"ymax":1}}],"fullTextIndexes":[{"path":"/t"}],"vectorIndexes":[{"path":"/v","type":"diskANN","quantizerType":"product","quantizationByteSize":2,"indexingSearchListSize":25,"vectorIndexShardKey":["/s"]}]},"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":"int8","dimensions":3,"distanceFunction":"dotproduct"}]},"fullTextPolicy":{"defaultLanguage":"de-DE","fullTextPaths":[{"path":"/t"}]},"computedProperties":[{"name":"cp","query":"SELECT VALUE LOWER(c.t) FROM c"}]}`,
+		`{"id":"c","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"includedPaths":[{"path":"/*","indexes":[{"kind":"Spatial","dataType":"Point"}]}]},"defaultTtl":60,"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/a/b","/c"]}]}}`,
 	} {
 		f.Add(seed)
 	}
@@ -341,12 +355,15 @@ func FuzzParseContainer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		c, err := ParseContainer(body)
+		c, err := parseContainer(body)
 		if err != nil {
 			if status.CodeOf(err) != status.CodeBadRequest {
 				t.Fatalf("%s: %v", text, err)
 			}
 			return
+		}
+		if err := c.refuseUnenforced(); err != nil && status.CodeOf(err) != status.CodeBadRequest {
+			t.Fatalf("%s: %v", text, err)
 		}
 		c.RID = ContainerRID(DatabaseRID(1), 1)
 		data, err := json.Marshal(c)
@@ -357,11 +374,12 @@ func FuzzParseContainer(f *testing.F) {
 		if err := json.Unmarshal(data, &back); err != nil {
 			t.Fatalf("%s: %v", data, err)
 		}
-		if back.Value().JSON() != c.Value().JSON() {
+		if back.Value().JSON() != c.Value().JSON() || !back.Indexing.Equal(c.Indexing) {
 			t.Fatalf("stored %s, read %s", c.Value(), back.Value())
 		}
-		if _, err := c.Replace(c.Value()); err != nil {
-			t.Fatalf("%s cannot be sent back: %v", c.Value(), err)
+		again, err := c.replace(c.Value())
+		if err != nil || again.Value().JSON() != c.Value().JSON() || !again.Indexing.Equal(c.Indexing) {
+			t.Fatalf("%s cannot be sent back: %s, %v", c.Value(), again.Value(), err)
 		}
 		if got, want := back.KeyOf(body).Len(), len(c.PartitionKey.Paths); got != want {
 			t.Fatalf("key of %d components, want %d", got, want)

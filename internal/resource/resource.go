@@ -82,30 +82,22 @@ type Container struct {
 	PartitionKey partitionkey.Definition `json:"partitionKey"` // normalized: kind and version are set
 	Indexing     IndexingPolicy          `json:"indexing"`
 
-	// Settings holds the members that Decan keeps and returns as they were
-	// given, because they change nothing yet at their accepted values
-	// (conflictResolutionPolicy, geospatialConfig and the like), as an object.
+	// DefaultTTL is how many seconds after their last write documents expire
+	// that do not say otherwise: 0 when documents do not expire at all, and -1
+	// when only those do that ask for it.
+	DefaultTTL int32 `json:"defaultTtl,omitzero"`
+
+	// UniqueKeys are what no two documents of one partition key may share.
+	UniqueKeys []UniqueKey `json:"uniqueKeys,omitzero"`
+
+	// Settings holds the other members of the definition as clients read them
+	// (conflictResolutionPolicy, vectorEmbeddingPolicy and the like), as an
+	// object: what was given, and the defaults that the service shows. What the
+	// database acts on is in the typed fields, here and in Indexing.
 	Settings value.Value `json:"settings"`
 
 	// keyPaths are the parsed paths of PartitionKey.
 	keyPaths []value.Path
-}
-
-// IndexingMode says whether writes maintain the index.
-type IndexingMode string
-
-// The indexing modes.
-const (
-	IndexingConsistent IndexingMode = "consistent"
-	IndexingNone       IndexingMode = "none"
-)
-
-// IndexingPolicy says which paths of a container's documents are indexed.
-type IndexingPolicy struct {
-	Mode      IndexingMode `json:"mode"`
-	Automatic bool         `json:"automatic"` // kept and returned: documents are indexed either way
-	Included  []string     `json:"included"`  // as given, such as /a/b/? or /a/*
-	Excluded  []string     `json:"excluded"`
 }
 
 // Partition is one physical partition of a container: who owns which key range.

@@ -18,10 +18,13 @@ import (
 // what comes of it, or the status.
 //
 //	container [full]     parse a container and remember it; print what differs
-//	                     from a plain one as clients read it, or everything
-//	replace [full]       replace the remembered container
+//	                     from a plain one as clients read it, or everything;
+//	                     unenforced: with what partitions do not enforce yet
+//	replace [full]       replace the remembered container; unenforced as above
+//	stored               its indexing policy as a partition keeps it
 //	key                  the partition key of each line, a document
-//	policy               parse an indexing policy
+//	policy [geometry]    parse an indexing policy
+//	path                 read each line as a path of an indexing policy
 //	database             parse a database
 //	id, item-id          one id per line, as a JSON string
 //	rid                  read each line as a RID
@@ -72,7 +75,11 @@ func (h *history) run(t *testing.T, d *datadriven.TestData) (string, error) {
 	t.Helper()
 	switch d.Cmd {
 	case "container":
-		c, err := ParseContainer(parse(t, d.Input))
+		read := ParseContainer
+		if d.HasArg("unenforced") {
+			read = parseContainer
+		}
+		c, err := read(parse(t, d.Input))
 		if err != nil {
 			return "", err
 		}
@@ -80,7 +87,11 @@ func (h *history) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		h.container = c
 		return show(t, d, c), nil
 	case "replace":
-		c, err := h.container.Replace(parse(t, d.Input))
+		replace := h.container.Replace
+		if d.HasArg("unenforced") {
+			replace = h.container.replace
+		}
+		c, err := replace(parse(t, d.Input))
 		if err != nil {
 			return "", err
 		}
@@ -91,8 +102,12 @@ func (h *history) run(t *testing.T, d *datadriven.TestData) (string, error) {
 			return h.container.KeyOf(parse(t, line)).String(), nil
 		})
 	case "policy":
-		p, err := parseIndexing(parse(t, d.Input))
+		p, err := parseIndexing(parse(t, d.Input), IndexingPolicy{Geometry: d.HasArg("geometry")})
 		return p.Value().JSON() + "\n", err
+	case "stored":
+		return pretty(t, stored(t, h.container.Indexing)), nil
+	case "path":
+		return lines(t, d, describePath)
 	case "database":
 		db, err := ParseDatabase(parse(t, d.Input))
 		db.RID, db.ETag, db.TS = DatabaseRID(1), `"e"`, 3
@@ -250,6 +265,39 @@ func parse(t testing.TB, text string) value.Value {
 		t.Fatalf("%s: %v", text, err)
 	}
 	return v
+}
+
+func describePath(line string) (string, error) {
+	p, err := ParseIndexPath(line)
+	if err != nil {
+		return "", err
+	}
+	out := fmt.Sprintf("%q", p.Names)
+	if p.Subtree {
+		out += " and below"
+	}
+	if p.Tuple != nil {
+		out += fmt.Sprintf(" tuple %q", p.Tuple)
+	}
+	return out, nil
+}
+
+// stored returns what a partition keeps of a policy, and checks that it reads
+// back equal.
+func stored(t *testing.T, p IndexingPolicy) value.Value {
+	t.Helper()
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back IndexingPolicy
+	if err := json.Unmarshal(data, &back); err != nil {
+		t.Fatal(err)
+	}
+	if !back.Equal(p) || back.Value().JSON() != p.Value().JSON() {
+		t.Fatalf("%s reads back as another policy: %+v", data, back)
+	}
+	return parse(t, string(data))
 }
 
 // show prints a container: all of it, or the members that differ from those of

@@ -10,71 +10,48 @@ import (
 // parseSettings reads the members of a container that change nothing at the
 // values accepted here, and refuses with status 400 the values that would: a
 // feature that is not there is named, never ignored. It returns what clients
-// read back: three members always, the others when they were given.
-func parseSettings(body value.Value) (value.Value, error) {
-	unique, err := parseUniqueKeys(body.Get("uniqueKeyPolicy"))
-	if err != nil {
-		return value.Value{}, err
-	}
+// read back of these and of the members that the typed fields of c hold: three
+// members always, the others when they were given.
+func (c *Container) parseSettings(body value.Value) error {
 	conflict, err := parseConflictResolution(body.Get("conflictResolutionPolicy"))
 	if err != nil {
-		return value.Value{}, err
+		return err
 	}
-	geospatial, err := parseGeospatial(body.Get("geospatialConfig"))
-	if err != nil {
-		return value.Value{}, err
-	}
-	if err := refuseTTL(body); err != nil {
-		return value.Value{}, err
+	if err := refuseExpiry(body); err != nil {
+		return err
 	}
 	if err := refuseChangeFeedPolicy(body.Get("changeFeedPolicy")); err != nil {
-		return value.Value{}, err
-	}
-	settings := []value.Member{
-		{Name: "uniqueKeyPolicy", Value: unique},
-		{Name: "conflictResolutionPolicy", Value: conflict},
-		{Name: "geospatialConfig", Value: geospatial},
-	}
-	if policy := body.Get("changeFeedPolicy"); !isNull(policy) {
-		settings = append(settings, value.Member{Name: "changeFeedPolicy", Value: policy})
+		return err
 	}
 	for _, f := range []struct{ member, list, feature string }{
-		{"computedProperties", "", "A computed property (computedProperties)"},
-		{"vectorEmbeddingPolicy", "vectorEmbeddings", "A vector embedding (vectorEmbeddingPolicy)"},
-		{"fullTextPolicy", "fullTextPaths", "Full-text search (fullTextPolicy.fullTextPaths)"},
 		{"clientEncryptionPolicy", "includedPaths", "Client-side encryption (clientEncryptionPolicy.includedPaths)"},
 		{"dataMaskingPolicy", "includedPaths", "Data masking (dataMaskingPolicy.includedPaths)"},
 	} {
-		given := body.Get(f.member)
-		if isNull(given) {
-			continue
-		}
-		if f.list == "" {
-			err = refuseList(body, f.member, f.feature)
-		} else if given.Kind() != value.KindObject {
-			err = status.BadRequest("The property '%s' is %s. It must be an object.", f.member, nameOf(given.Kind()))
-		} else {
-			err = refuseList(given, f.list, f.feature)
-		}
+		items, err := settingList(body.Get(f.member), f.member, f.list)
 		if err != nil {
-			return value.Value{}, err
+			return err
 		}
-		settings = append(settings, value.Member{Name: f.member, Value: given})
+		if len(items) > 0 {
+			return status.Unsupported(f.feature)
+		}
 	}
 	if view := body.Get("materializedViewDefinition"); !isNull(view) {
-		return value.Value{}, status.Unsupported("A materialized view (materializedViewDefinition)")
+		return status.Unsupported("A materialized view (materializedViewDefinition)")
 	}
-	return value.Object(settings), nil
-}
-
-func parseUniqueKeys(policy value.Value) (value.Value, error) {
-	if !isNull(policy) && policy.Kind() != value.KindObject {
-		return value.Value{}, status.BadRequest("The property 'uniqueKeyPolicy' is %s. It must be an object.", nameOf(policy.Kind()))
+	settings := []value.Member{
+		{Name: "uniqueKeyPolicy", Value: uniqueKeysValue(c.UniqueKeys)},
+		{Name: "conflictResolutionPolicy", Value: conflict},
+		{Name: "geospatialConfig", Value: geospatialValue(c.Indexing.Geometry)},
 	}
-	if err := refuseList(policy, "uniqueKeys", "A unique key (uniqueKeyPolicy.uniqueKeys)"); err != nil {
-		return value.Value{}, err
+	for _, name := range []string{
+		"defaultTtl", "changeFeedPolicy", "computedProperties", "vectorEmbeddingPolicy", "fullTextPolicy", "clientEncryptionPolicy", "dataMaskingPolicy",
+	} {
+		if given := body.Get(name); !isNull(given) {
+			settings = append(settings, value.Member{Name: name, Value: given})
+		}
 	}
-	return value.Object([]value.Member{{Name: "uniqueKeys", Value: value.Array(nil)}}), nil
+	c.Settings = value.Object(settings)
+	return nil
 }
 
 // parseConflictResolution accepts the policy that takes the last writer. With
@@ -110,33 +87,36 @@ func parseConflictResolution(policy value.Value) (value.Value, error) {
 	}), nil
 }
 
-func parseGeospatial(config value.Value) (value.Value, error) {
-	name := "Geography"
+// parseGeospatial reports whether positions are points of a plane.
+func parseGeospatial(config value.Value) (geometry bool, err error) {
 	switch config.Kind() {
 	case value.KindUndefined, value.KindNull:
+		return false, nil
 	case value.KindObject:
-		kind := config.Get("type")
-		switch {
-		case isNull(kind), strings.EqualFold(kind.Text(), "Geography"):
-		case strings.EqualFold(kind.Text(), "Geometry"):
-			name = "Geometry"
-		default:
-			return value.Value{}, status.BadRequest("The geospatial type %s is not known. Use 'Geography' or 'Geometry'.", clip(kind.String()))
-		}
 	default:
-		return value.Value{}, status.BadRequest("The property 'geospatialConfig' is %s. It must be an object.", nameOf(config.Kind()))
+		return false, status.BadRequest("The property 'geospatialConfig' is %s. It must be an object.", nameOf(config.Kind()))
 	}
-	return value.Object([]value.Member{{Name: "type", Value: value.String(name)}}), nil
+	kind := config.Get("type")
+	switch {
+	case isNull(kind), strings.EqualFold(kind.Text(), "Geography"):
+		return false, nil
+	case strings.EqualFold(kind.Text(), "Geometry"):
+		return true, nil
+	}
+	return false, status.BadRequest("The geospatial type %s is not known. Use 'Geography' or 'Geometry'.", clip(kind.String()))
 }
 
-// refuseTTL refuses what would let documents expire.
-func refuseTTL(body value.Value) error {
-	if ttl := body.Get("defaultTtl"); !isNull(ttl) {
-		if n, ok := ttl.Int64(); !ok || n == 0 || n < -1 {
-			return status.BadRequest("The value of 'defaultTtl' is %s. It must be -1 or a positive integer.", clip(ttl.String()))
-		}
-		return status.Unsupported("Time to live (defaultTtl)")
+func geospatialValue(geometry bool) value.Value {
+	name := "Geography"
+	if geometry {
+		name = "Geometry"
 	}
+	return value.Object([]value.Member{{Name: "type", Value: value.String(name)}})
+}
+
+// refuseExpiry refuses the ways to let documents expire that are older than
+// defaultTtl or of another store.
+func refuseExpiry(body value.Value) error {
 	if !isNull(body.Get("ttlPropertyPath")) {
 		return status.Unsupported("Time to live (ttlPropertyPath)")
 	}
@@ -167,20 +147,6 @@ func refuseChangeFeedPolicy(policy value.Value) error {
 
 func isZeroDuration(text string) bool {
 	return strings.Contains(text, "0") && !strings.ContainsAny(text, "123456789")
-}
-
-// refuseList refuses a list that is neither missing nor empty.
-func refuseList(object value.Value, member, feature string) error {
-	list := object.Get(member)
-	switch {
-	case isNull(list):
-		return nil
-	case list.Kind() != value.KindArray:
-		return status.BadRequest("The property '%s' is %s. It must be an array.", member, nameOf(list.Kind()))
-	case list.Len() > 0:
-		return status.Unsupported(feature)
-	}
-	return nil
 }
 
 // isNull reports whether a member is missing or null, which clients take for

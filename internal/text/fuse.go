@@ -30,8 +30,8 @@ type Component struct {
 // Fuse ranks the documents of all components by the sum of weight / (60 + rank),
 // the best first and of equals the one with the smaller number. The best
 // document of a component has rank 1; those with equal scores share a rank, and
-// the next one is ranked as if they did not (1, 2, 2, 4), as in the .NET and
-// JavaScript SDKs. It leaves the components as they are.
+// the next one has the next rank (1, 2, 2, 3), as in the SDKs for JavaScript and
+// Python. It leaves the components as they are.
 func Fuse(components []Component) []Scored {
 	sums := map[int]float64{}
 	for _, c := range components {
@@ -41,7 +41,7 @@ func Fuse(components []Component) []Scored {
 		rank := 1
 		for i, s := range ranked {
 			if i > 0 && !same(s.Score, ranked[i-1].Score) {
-				rank = i + 1
+				rank++
 			}
 			sums[s.Document] += math.Abs(c.Weight) / float64(fusion+rank)
 		}

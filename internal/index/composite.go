@@ -1,0 +1,274 @@
+package index
+
+import (
+	"slices"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// composite is a composite index. Each document has one term of it: the id, and
+// for each property what stands for its value, with all bytes inverted when its
+// direction is not that of the first. So the order of the terms is the order of
+// the index, forwards or backwards.
+type composite struct {
+	id    Term
+	parts []part
+
+	// terms says that documents have terms. They have none when a property is
+	// one of many in an array, or a system property that is not indexed.
+	terms bool
+	// stamped is the place of _ts among parts, -1 when it is not.
+	stamped int
+}
+
+// part is one property of a composite index.
+type part struct {
+	path     Path
+	desc     bool
+	inverted bool // desc differs from that of the first part
+}
+
+func (p part) String() string {
+	if p.desc {
+		return p.path.String() + " DESC"
+	}
+	return p.path.String() + " ASC"
+}
+
+// addComposites compiles the composite indexes. One that is another in the
+// opposite directions has the same terms, and is left out.
+func (x *Index) addComposites(p resource.IndexingPolicy) error {
+	for _, properties := range p.Composite {
+		if len(properties) == 0 {
+			return status.BadRequest("A composite index has no paths.")
+		}
+		c := composite{terms: true, stamped: -1}
+		s := rootState.mark(compositeKind)
+		for i, property := range properties {
+			path, ok := resource.ParsePropertyPath(property.Path)
+			if !ok {
+				return status.BadRequest("The path '%s' of a composite index is not valid.", clip(property.Path))
+			}
+			q := part{path: path, desc: property.Descending, inverted: property.Descending != properties[0].Descending}
+			direction := "+"
+			if q.inverted {
+				direction = "-"
+			}
+			s = x.walk(s, q.path).mark(direction)
+			switch {
+			case len(path) == 1 && path[0] == timestampName:
+				c.stamped = i
+			case q.path.elements() || system(path[0]) || path[0] == timestampName:
+				c.terms = false
+			}
+			c.parts = append(c.parts, q)
+		}
+		if c.id = s.id(); x.ids[c.id] {
+			continue
+		}
+		if c.terms {
+			x.ids[c.id] = true
+		}
+		x.composites = append(x.composites, c)
+	}
+	return nil
+}
+
+// composite adds the term of one composite index.
+func (w *walker) composite(doc value.Value, c *composite) {
+	if !c.terms {
+		return
+	}
+	w.buf = append(w.buf, c.id...)
+	for i, p := range c.parts {
+		v := value.Int(0) // where stamp writes the time
+		if i != c.stamped {
+			v = p.path.at(doc)
+		}
+		start := len(w.buf)
+		w.buf, _ = appendValue(w.buf, v)
+		if p.inverted {
+			invert(w.buf[start:])
+		}
+	}
+	w.end()
+}
+
+// stamp writes the time into the term of the index, if it is among terms, which
+// are sorted and stay so: there is no other term with its id.
+func (c *composite) stamp(terms []Term, seconds int64) {
+	if !c.terms || c.stamped < 0 {
+		return
+	}
+	i, _ := slices.BinarySearch(terms, c.id)
+	if i == len(terms) || len(terms[i]) < idSize || terms[i][:idSize] != c.id {
+		return
+	}
+	at := idSize
+	for _, p := range c.parts[:c.stamped] {
+		k, ok := readKey(terms[i][at:], p.inverted)
+		if !ok {
+			return
+		}
+		at += k.size
+	}
+	term := []byte(terms[i])
+	key := value.AppendKey(term[at:at:len(term)], value.Int(seconds))
+	if c.parts[c.stamped].inverted {
+		invert(key)
+	}
+	terms[i] = Term(term)
+}
+
+func invert(b []byte) {
+	for i := range b {
+		b[i] = ^b[i]
+	}
+}
+
+// termKey is what stands for one value in a term.
+type termKey struct {
+	size int // in bytes
+	// group is how many of them all values have that cannot be told from it, or
+	// not put in order: size when exact.
+	group int
+	exact bool
+}
+
+// Tags of value keys, and the bytes behind a zero in the key of a string; see
+// docs/formats/value-key.md.
+const (
+	tagUndefined = 0x01
+	tagNull      = 0x02
+	tagTrue      = 0x04
+	tagNumber    = 0x05
+	tagString    = 0x06
+
+	zeroEnd  = 0x01
+	zeroCut  = 0x02
+	zeroByte = 0xFF
+
+	numberSize = 11 // with the tag
+)
+
+// readKey reads the first value of what is left of a term, whose bytes are
+// inverted or not. It is false for bytes that are none.
+func readKey(t Term, inverted bool) (k termKey, ok bool) {
+	var mask byte
+	if inverted {
+		mask = 0xFF
+	}
+	if t == "" {
+		return termKey{}, false
+	}
+	switch tag := t[0] ^ mask; {
+	case tag >= tagUndefined && tag <= tagTrue:
+		return termKey{1, 1, true}, true
+	case tag == tagNumber:
+		return termKey{numberSize, numberSize, true}, len(t) >= numberSize
+	case tag == arrayTag, tag == objectTag:
+		return termKey{1, 1, false}, true
+	case tag != tagString:
+		return termKey{}, false
+	}
+	for i := 1; i+1 < len(t); i++ {
+		if t[i] != mask {
+			continue
+		}
+		switch t[i+1] ^ mask {
+		case zeroEnd:
+			return termKey{i + 2, i + 2, true}, true
+		case zeroCut:
+			return termKey{i + 2 + cutHashSize, i + 2, false}, len(t) >= i+2+cutHashSize
+		}
+		i++
+	}
+	return termKey{}, false
+}
+
+// tuple is a tuple path. For each element of the array, documents have a term of
+// the values of its members, in their order, so that predicates on one and the
+// same element can be looked up together.
+type tuple struct {
+	id      Term
+	array   Path // without the [] at its end
+	members []Path
+	label   string
+}
+
+func (x *Index) addTuple(text string, path resource.IndexPath, r rule) error {
+	if r == exclude {
+		return status.BadRequest("The tuple path '%s' is excluded. A tuple can only be included.", clip(text))
+	}
+	if x.none || system(path.Names[0]) || path.Names[0] == timestampName {
+		return nil
+	}
+	t := tuple{array: path.Names[:len(path.Names)-1], label: text}
+	s := x.walk(rootState.mark(tupleKind), path.Names)
+	for _, member := range path.Tuple {
+		s = s.mark(",")
+		for _, name := range member {
+			s = s.down(name)
+		}
+		t.members = append(t.members, member)
+	}
+	if t.id = s.id(); !x.ids[t.id] {
+		x.ids[t.id] = true
+		x.tuples = append(x.tuples, t)
+	}
+	return nil
+}
+
+// tuple adds the terms of one tuple path. An element without the first member
+// has none: no span of the tuple begins otherwise than with its value.
+func (w *walker) tuple(doc value.Value, t *tuple) {
+	for _, item := range t.array.at(doc).Items() {
+		if !t.members[0].at(item).IsDefined() {
+			continue
+		}
+		w.buf = append(w.buf, t.id...)
+		for _, member := range t.members {
+			w.buf, _ = appendValue(w.buf, member.at(item))
+		}
+		w.end()
+	}
+}
+
+// Tuple returns the documents that have an element in the array at path in which
+// each of members equals its value, and false when no tuple path of the policy
+// begins with exactly these members in any order. path ends in [Element]. The
+// span is exact unless a string is long or a value is an array or an object;
+// undefined is equal to nothing.
+func (x *Index) Tuple(path Path, members []Path, values []value.Value) (Span, bool) {
+	if len(path) == 0 || len(members) == 0 || len(members) != len(values) || path[len(path)-1] != Element {
+		return Span{}, false
+	}
+	for i := range x.tuples {
+		t := &x.tuples[i]
+		if !slices.Equal(t.array, path[:len(path)-1]) || len(members) > len(t.members) {
+			continue
+		}
+		if s, ok := t.span(members, values); ok {
+			s.Label = t.label
+			return s, true
+		}
+	}
+	return Span{}, false
+}
+
+func (t *tuple) span(members []Path, values []value.Value) (Span, bool) {
+	low, exact := []byte(t.id), true
+	for _, member := range t.members[:len(members)] {
+		i := slices.IndexFunc(members, func(p Path) bool { return slices.Equal(p, member) })
+		if i < 0 || !values[i].IsDefined() {
+			return Span{}, false
+		}
+		var one bool
+		low, one = appendValue(low, values[i])
+		exact = exact && one
+	}
+	term := Term(low)
+	return Span{Low: term, High: successor(term), Exact: exact, One: len(members) == len(t.members)}, true
+}

@@ -1,0 +1,140 @@
+package index
+
+import (
+	"slices"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/text"
+	"github.com/decandb/decan/internal/value"
+)
+
+// textIndex is a full-text index. Documents have a term for each token of the
+// string at its path.
+type textIndex struct {
+	id       Term
+	path     Path
+	analyzer *text.Analyzer
+	label    string
+}
+
+func (x *Index) addTexts(p resource.IndexingPolicy) error {
+	for _, f := range p.FullText {
+		path, ok := resource.ParsePropertyPath(f.Path)
+		if !ok || Path(path).elements() {
+			return status.BadRequest("The path '%s' of a full-text index is not valid.", clip(f.Path))
+		}
+		analyzer, ok := text.For(f.Language)
+		if !ok {
+			return status.BadRequest("The language '%s' of the full-text index of '%s' is not known.", clip(f.Language), clip(f.Path))
+		}
+		if unindexed(path[0]) {
+			continue
+		}
+		t := textIndex{path: path, analyzer: analyzer, label: f.Path}
+		// Tokens of another language mean something else.
+		t.id = x.walk(rootState.mark(textKind), t.path).mark(analyzer.Language()).id()
+		if !x.ids[t.id] {
+			x.ids[t.id] = true
+			x.texts = append(x.texts, t)
+		}
+	}
+	return nil
+}
+
+// text adds the terms of one full-text index.
+func (w *walker) text(doc value.Value, t *textIndex) {
+	v := t.path.at(doc)
+	if v.Kind() != value.KindString {
+		return
+	}
+	w.tokens = t.analyzer.Tokens(w.tokens[:0], v.Text())
+	for _, token := range w.tokens {
+		w.buf = value.AppendKey(append(w.buf, t.id...), value.String(token.Text))
+		w.end()
+	}
+	clear(w.tokens) // they hold on to the document
+}
+
+// FullText returns the documents whose text at path has every one of the
+// tokens, and false when there is no full-text index at path or no token. Tokens
+// are those that the language of the path makes, see [text.Phrase.Tokens]. The
+// expression is never exact, since a phrase may need one token twice; see
+// [Index.Phrase].
+func (x *Index) FullText(path Path, tokens []string) (Expr, bool) {
+	t := x.textAt(path)
+	if t == nil || len(tokens) == 0 {
+		return Expr{}, false
+	}
+	// Never a mere leaf: two spans of one text say nothing about one another and
+	// must not be narrowed to one as two of a value may.
+	e := Expr{Op: And}
+	for _, token := range tokens {
+		low := Term(value.AppendKey([]byte(t.id), value.String(token)))
+		e.Args = append(e.Args, Expr{Op: Leaf, Span: Span{Low: low, High: successor(low), One: true, Label: "text " + t.label}})
+	}
+	return e, true
+}
+
+// Phrase returns the documents whose text at path may match the phrase, which is
+// in the language of the path, and false when there is no full-text index at
+// path. The expression is exact for a phrase of one word; the words of a longer
+// one may stand elsewhere in the text.
+func (x *Index) Phrase(path Path, p text.Phrase) (Expr, bool) {
+	all, ok := x.Tokens(path)
+	if !ok {
+		return Expr{}, false
+	}
+	tokens := p.Tokens()
+	if len(tokens) == 0 {
+		return Expr{Op: None}, true
+	}
+	if p.Distance() > 0 {
+		e := Expr{Op: And}
+		for _, token := range tokens {
+			e.Args = append(e.Args, Expr{Op: Filter, Span: all, Test: func(v value.Value) bool {
+				return text.Within(v.Text(), token, p.Distance())
+			}})
+		}
+		return e, true
+	}
+	e, ok := x.FullText(path, tokens)
+	if len(tokens) == 1 {
+		e.Args[0].Span.Exact = p.Match([]text.Token{{Text: tokens[0]}})
+	}
+	return e, ok
+}
+
+// Tokens returns the span of all tokens at path, for a [Filter] that tests each,
+// and false when there is no full-text index at path.
+func (x *Index) Tokens(path Path) (Span, bool) {
+	t := x.textAt(path)
+	if t == nil {
+		return Span{}, false
+	}
+	return Span{Low: t.id, High: successor(t.id), Label: "text " + t.label}, true
+}
+
+func (x *Index) textAt(path Path) *textIndex {
+	for i := range x.texts {
+		if slices.Equal(x.texts[i].path, path) {
+			return &x.texts[i]
+		}
+	}
+	return nil
+}
+
+// Language returns the language of the texts at path, such as en-US. ok says
+// that the full-text policy names the path; otherwise it is the default
+// language of the policy, or of the service when there is none.
+func (x *Index) Language(path Path) (language string, ok bool) {
+	for _, t := range x.policy.Texts.Paths {
+		if names, valid := resource.ParsePropertyPath(t.Path); valid && slices.Equal(names, path) {
+			return t.Language, true
+		}
+	}
+	if language = x.policy.Texts.Default; language == "" {
+		language = resource.DefaultLanguage
+	}
+	return language, false
+}

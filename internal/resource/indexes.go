@@ -1,0 +1,508 @@
+package resource
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// CompositePath is one property of a composite index.
+type CompositePath struct {
+	Path       string `json:"path"` // as given, without an ending: see [ParsePropertyPath]
+	Descending bool   `json:"descending,omitzero"`
+}
+
+func compositeValue(paths []CompositePath) value.Value {
+	return listValue(paths, func(p CompositePath) value.Value {
+		order := "ascending"
+		if p.Descending {
+			order = "descending"
+		}
+		return value.Object([]value.Member{{Name: "path", Value: value.String(p.Path)}, {Name: "order", Value: value.String(order)}})
+	})
+}
+
+// parseComposite reads the composite indexes. A property without an order is
+// ascending.
+func (p *IndexingPolicy) parseComposite(policy value.Value) error {
+	list, err := policyList(policy, "compositeIndexes")
+	if err != nil || list == nil {
+		return err
+	}
+	if len(list) > CompositeIndexesMax {
+		return status.BadRequest("The indexing policy has %d composite indexes. At most %d are allowed.", len(list), CompositeIndexesMax)
+	}
+	p.Composite = make([][]CompositePath, 0, len(list))
+	for i, item := range list {
+		index, err := parseCompositeIndex(i, item)
+		if err != nil {
+			return err
+		}
+		p.Composite = append(p.Composite, index)
+	}
+	return nil
+}
+
+func parseCompositeIndex(i int, item value.Value) ([]CompositePath, error) {
+	if item.Kind() != value.KindArray {
+		return nil, status.BadRequest("The composite index at index (%d) is %s. It must be an array of paths.", i, nameOf(item.Kind()))
+	}
+	if n := item.Len(); n < compositePropertiesMin || n > CompositePropertiesMax {
+		return nil, status.BadRequest("The composite index at index (%d) has %d paths. It must have %d to %d.", i, n, compositePropertiesMin, CompositePropertiesMax)
+	}
+	index := make([]CompositePath, 0, item.Len())
+	seen := map[string]bool{}
+	for _, property := range item.Items() {
+		c, names, err := parseCompositePath(i, property)
+		if err != nil {
+			return nil, err
+		}
+		if !once(seen, names) {
+			return nil, status.BadRequest("The composite index at index (%d) has the path '%s' twice.", i, clip(c.Path))
+		}
+		index = append(index, c)
+	}
+	return index, nil
+}
+
+func parseCompositePath(i int, property value.Value) (c CompositePath, names []string, err error) {
+	path := property.Get("path")
+	if path.Kind() != value.KindString {
+		return c, nil, status.BadRequest("An entry of the composite index at index (%d) has no string 'path'.", i)
+	}
+	names, ok := ParsePropertyPath(path.Text())
+	if !ok {
+		return c, nil, status.BadRequest("The composite index at index (%d) contains the invalid path '%s'. A path of a composite index starts with '/' and has neither '/?' nor '/*' at its end.", i, clip(path.Text()))
+	}
+	c.Path = path.Text()
+	order := property.Get("order")
+	switch {
+	case isNull(order), strings.EqualFold(order.Text(), "ascending"):
+	case strings.EqualFold(order.Text(), "descending"):
+		c.Descending = true
+	default:
+		return c, nil, status.BadRequest("The order %s of the path '%s' in the composite index at index (%d) is not known. Use 'ascending' or 'descending'.", clip(order.String()), clip(c.Path), i)
+	}
+	return c, names, nil
+}
+
+// SpatialIndex asks for the geometries at the places of one path.
+type SpatialIndex struct {
+	Path string `json:"path"` // as given, with an ending: see [ParseIndexPath]
+
+	// Types are the types that were asked for: Point, LineString, Polygon or
+	// MultiPolygon. As the service does, the index has all types all the same.
+	Types []string `json:"types"`
+
+	// Box is where the plane's positions are expected; it is there in every
+	// policy whose positions are points of a plane. Others keep it for a change
+	// to one.
+	Box *BoundingBox `json:"box,omitempty"`
+}
+
+// coordinateMax bounds the coordinates of a plane, so that their products are
+// finite.
+const coordinateMax = 1e150
+
+// BoundingBox is a rectangle of a plane, neither endless nor without width or
+// height.
+type BoundingBox struct {
+	XMin float64 `json:"xmin"`
+	YMin float64 `json:"ymin"`
+	XMax float64 `json:"xmax"`
+	YMax float64 `json:"ymax"`
+}
+
+// Equal reports whether both say the same in the same words.
+func (s SpatialIndex) Equal(o SpatialIndex) bool {
+	if (s.Box == nil) != (o.Box == nil) || s.Box != nil && *s.Box != *o.Box {
+		return false
+	}
+	return s.Path == o.Path && slices.Equal(s.Types, o.Types)
+}
+
+var spatialTypes = []string{"Point", "LineString", "Polygon", "MultiPolygon"}
+
+func (s SpatialIndex) value() value.Value {
+	members := []value.Member{
+		{Name: "path", Value: value.String(s.Path)},
+		{Name: "types", Value: listValue(s.Types, value.String)},
+	}
+	if b := s.Box; b != nil {
+		members = append(members, value.Member{Name: "boundingBox", Value: value.Object([]value.Member{
+			{Name: "xmin", Value: value.Number(b.XMin)},
+			{Name: "ymin", Value: value.Number(b.YMin)},
+			{Name: "xmax", Value: value.Number(b.XMax)},
+			{Name: "ymax", Value: value.Number(b.YMax)},
+		})})
+	}
+	return value.Object(members)
+}
+
+// parseSpatial reads the spatial indexes, behind those that the included paths
+// brought.
+func (p *IndexingPolicy) parseSpatial(policy value.Value) error {
+	list, err := policyList(policy, "spatialIndexes")
+	if err != nil {
+		return err
+	}
+	if list != nil && p.Spatial == nil {
+		p.Spatial = []SpatialIndex{}
+	}
+	if len(list) > IndexingPathsMax {
+		return status.BadRequest("The property 'spatialIndexes' of the indexing policy has %d paths. At most %d are allowed.", len(list), IndexingPathsMax)
+	}
+	seen := map[string]bool{}
+	for _, item := range list {
+		s, err := parseSpatialIndex(item)
+		if err != nil {
+			return err
+		}
+		if seen[s.Path] {
+			return status.BadRequest("The property 'spatialIndexes' of the indexing policy has the path '%s' twice.", clip(s.Path))
+		}
+		seen[s.Path] = true
+		p.addSpatial(s)
+	}
+	if !p.Geometry {
+		return nil
+	}
+	for _, s := range p.Spatial {
+		if s.Box == nil {
+			return status.BadRequest("The spatial index of the path '%s' has no 'boundingBox'. It needs one in a container of the geospatial type 'Geometry'.", clip(s.Path))
+		}
+	}
+	return nil
+}
+
+// addSpatial adds an index. One of a path that has one already, which happens
+// when a client knows the earlier way to ask for it, takes its place.
+func (p *IndexingPolicy) addSpatial(s SpatialIndex) {
+	for i := range p.Spatial {
+		if p.Spatial[i].Path == s.Path {
+			p.Spatial[i] = s
+			return
+		}
+	}
+	p.Spatial = append(p.Spatial, s)
+}
+
+func parseSpatialIndex(item value.Value) (SpatialIndex, error) {
+	path := item.Get("path")
+	if path.Kind() != value.KindString {
+		return SpatialIndex{}, status.BadRequest("An entry of 'spatialIndexes' in the indexing policy has no string 'path'.")
+	}
+	s := SpatialIndex{Path: path.Text()}
+	if err := validSpatialPath(s.Path); err != nil {
+		return SpatialIndex{}, err
+	}
+	types := item.Get("types")
+	switch types.Kind() {
+	case value.KindUndefined, value.KindNull:
+		s.Types = spatialTypes
+	case value.KindArray:
+		s.Types = make([]string, 0, types.Len())
+	default:
+		return SpatialIndex{}, status.BadRequest("The property 'types' of the spatial index of the path '%s' is %s. It must be an array.", clip(s.Path), nameOf(types.Kind()))
+	}
+	for _, t := range types.Items() {
+		name, ok := spatialType(t.Text())
+		if !ok {
+			return SpatialIndex{}, status.BadRequest("The type %s of the spatial index of the path '%s' is not known. Use %s.", clip(t.String()), clip(s.Path), strings.Join(spatialTypes, ", "))
+		}
+		s.Types = append(s.Types, name)
+	}
+	var err error
+	s.Box, err = parseBox(s.Path, item.Get("boundingBox"))
+	return s, err
+}
+
+func validSpatialPath(path string) error {
+	parsed, err := ParseIndexPath(path)
+	if err == nil && parsed.Tuple != nil {
+		err = status.BadRequest("The path '%s' of a spatial index is a tuple. A spatial index has one place.", clip(path))
+	}
+	return err
+}
+
+// spatialType returns a type as the service spells it.
+func spatialType(text string) (name string, ok bool) {
+	for _, name := range spatialTypes {
+		if strings.EqualFold(name, text) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+func parseBox(path string, v value.Value) (*BoundingBox, error) {
+	if isNull(v) {
+		return nil, nil
+	}
+	var sides [4]float64
+	for i, name := range []string{"xmin", "ymin", "xmax", "ymax"} {
+		side := v.Get(name)
+		if side.Kind() != value.KindNumber || !(math.Abs(side.Float()) <= coordinateMax) {
+			return nil, status.BadRequest("The bounding box of the spatial index of the path '%s' has no number '%s' between -%g and %g.", clip(path), name, coordinateMax, coordinateMax)
+		}
+		sides[i] = side.Float()
+	}
+	box := &BoundingBox{XMin: sides[0], YMin: sides[1], XMax: sides[2], YMax: sides[3]}
+	if !wide(box.XMin, box.XMax) || !wide(box.YMin, box.YMax) {
+		return nil, status.BadRequest("The bounding box of the spatial index of the path '%s' is too small: xmin must be below xmax and ymin below ymax, by more than a millionth of either.", clip(path))
+	}
+	return box, nil
+}
+
+// wide reports whether a side of a box can be divided into the cells of an
+// index, which are its 2^30th part and must be wider than the distance between
+// two numbers.
+func wide(low, high float64) bool {
+	const part, least = 1e-6, 1e-150
+	return high-low > part*max(math.Abs(low), math.Abs(high)) && high-low >= least
+}
+
+// parseLegacy reads the kinds of index that earlier versions of the protocol
+// have beside an included path.
+func (p *IndexingPolicy) parseLegacy(item value.Value) error {
+	path := item.Get("path").Text()
+	for _, kind := range item.Get("indexes").Items() {
+		if !strings.EqualFold(kind.Get("kind").Text(), "Spatial") {
+			continue
+		}
+		if err := validSpatialPath(path); err != nil {
+			return err
+		}
+		name, ok := spatialType(kind.Get("dataType").Text())
+		if !ok {
+			return status.BadRequest("The type %s of the spatial index of the path '%s' is not known. Use %s.", clip(kind.Get("dataType").String()), clip(path), strings.Join(spatialTypes, ", "))
+		}
+		s := SpatialIndex{Path: path, Types: []string{name}}
+		for _, before := range p.Spatial {
+			switch {
+			case before.Path != path:
+			case slices.Contains(before.Types, name):
+				s.Types = before.Types
+			default:
+				s.Types = append(slices.Clone(before.Types), name)
+			}
+		}
+		p.addSpatial(s)
+	}
+	return nil
+}
+
+// FullTextIndex asks for the words of the text at one path.
+type FullTextIndex struct {
+	Path     string `json:"path"`     // as given, without an ending or []: see [ParsePropertyPath]
+	Language string `json:"language"` // of the path in the full-text policy, such as en-US
+}
+
+func (f FullTextIndex) value() value.Value { return pathValue(f.Path) }
+
+// parseFullText reads the full-text indexes. The texts of some errors are known
+// from tests of the service's clients.
+func (p *IndexingPolicy) parseFullText(policy value.Value) error {
+	list, err := policyList(policy, "fullTextIndexes")
+	if err != nil || list == nil {
+		return err
+	}
+	p.FullText = make([]FullTextIndex, 0, len(list))
+	languages, seen := p.Texts.places(), map[string]bool{}
+	for i, item := range list {
+		path := item.Get("path")
+		if path.Kind() != value.KindString {
+			return status.BadRequest("Missing path in full-text index specification at index (%d).", i)
+		}
+		names, ok := ParsePropertyPath(path.Text())
+		if !ok || throughArray(names) {
+			return status.BadRequest("Full-text index specification at index (%d) contains invalid path '%s'.", i, clip(path.Text()))
+		}
+		if !once(seen, names) {
+			return status.BadRequest("Full-text index specification at index (%d) has the path '%s', which has a full-text index already.", i, clip(path.Text()))
+		}
+		language, ok := languages[samePlace(names)]
+		if !ok {
+			return status.BadRequest("The path of the Full Text Index %s does not match the path specified in the Full Text Policy.", clip(path.Text()))
+		}
+		p.FullText = append(p.FullText, FullTextIndex{Path: path.Text(), Language: language})
+	}
+	return nil
+}
+
+// VectorIndexType is how a vector index is searched.
+type VectorIndexType string
+
+// The types of vector indexes, as the service spells them.
+const (
+	VectorFlat          VectorIndexType = "flat"          // all vectors, exactly
+	VectorQuantizedFlat VectorIndexType = "quantizedFlat" // all vectors, by short codes
+	VectorDiskANN       VectorIndexType = "diskANN"       // by short codes and a graph
+)
+
+// VectorIndex asks for the vectors at one path.
+type VectorIndex struct {
+	VectorEmbedding // of the path, from the vector embedding policy; Path as the index has it
+
+	Type VectorIndexType `json:"type"`
+
+	// QuantizerType is how codes are made, "product" or "spherical" as given;
+	// empty when it was not.
+	QuantizerType string `json:"quantizerType,omitzero"`
+	// QuantizationBytes is how long a code is asked to be; 0 when nothing was
+	// asked for.
+	QuantizationBytes int `json:"quantizationBytes,omitzero"`
+	// SearchListSize is how many neighbours are looked at while a graph is
+	// built; 0 when nothing was asked for.
+	SearchListSize int `json:"searchListSize,omitzero"`
+	// ShardKey holds the path, one at most, whose values have vectors searched
+	// apart from one another, as given.
+	ShardKey []string `json:"shardKey,omitzero"`
+}
+
+// Equal reports whether both say the same in the same words.
+func (v VectorIndex) Equal(o VectorIndex) bool {
+	return v.VectorEmbedding == o.VectorEmbedding && v.Type == o.Type && v.QuantizerType == o.QuantizerType &&
+		v.QuantizationBytes == o.QuantizationBytes && v.SearchListSize == o.SearchListSize && slices.Equal(v.ShardKey, o.ShardKey)
+}
+
+func (v VectorIndex) value() value.Value {
+	members := []value.Member{{Name: "path", Value: value.String(v.Path)}, {Name: "type", Value: value.String(string(v.Type))}}
+	if v.QuantizerType != "" {
+		members = append(members, value.Member{Name: "quantizerType", Value: value.String(v.QuantizerType)})
+	}
+	if v.QuantizationBytes != 0 {
+		members = append(members, value.Member{Name: "quantizationByteSize", Value: value.Int(int64(v.QuantizationBytes))})
+	}
+	if v.SearchListSize != 0 {
+		members = append(members, value.Member{Name: "indexingSearchListSize", Value: value.Int(int64(v.SearchListSize))})
+	}
+	if v.ShardKey != nil {
+		members = append(members, value.Member{Name: "vectorIndexShardKey", Value: listValue(v.ShardKey, value.String)})
+	}
+	return value.Object(members)
+}
+
+// parseVector reads the vector indexes. The texts of most errors are known from
+// tests of the service's clients.
+func (p *IndexingPolicy) parseVector(policy value.Value) error {
+	list, err := policyList(policy, "vectorIndexes")
+	if err != nil || list == nil {
+		return err
+	}
+	p.Vector = make([]VectorIndex, 0, len(list))
+	embeddings, seen := map[string]VectorEmbedding{}, map[string]bool{}
+	for _, e := range p.Embeddings {
+		names, _ := ParsePropertyPath(e.Path)
+		embeddings[samePlace(names)] = e
+	}
+	for _, item := range list {
+		v, err := parseVectorIndex(item, embeddings)
+		if err != nil {
+			return err
+		}
+		names, _ := ParsePropertyPath(v.Path)
+		if !once(seen, names) {
+			return status.BadRequest("The Vector Indexing Policy has the path %s twice.", clip(v.Path))
+		}
+		p.Vector = append(p.Vector, v)
+	}
+	return nil
+}
+
+func parseVectorIndex(item value.Value, embeddings map[string]VectorEmbedding) (v VectorIndex, err error) {
+	path := item.Get("path")
+	if path.Kind() != value.KindString {
+		return v, status.BadRequest("An entry of 'vectorIndexes' in the indexing policy has no string 'path'.")
+	}
+	names, ok := ParsePropertyPath(path.Text())
+	if !ok || throughArray(names) {
+		return v, status.BadRequest("The Vector Indexing Policy has an invalid Path: %s. It starts with '/' and has neither [] nor '/?' nor '/*'.", clip(path.Text()))
+	}
+	if v.VectorEmbedding, ok = embeddings[samePlace(names)]; !ok {
+		return v, status.BadRequest("The Vector Indexing Policy's path::%s not matching in Embedding's path.", clip(path.Text()))
+	}
+	v.Path = path.Text()
+	if v.Type, err = parseVectorType(item.Get("type")); err != nil {
+		return v, err
+	}
+	if v.Type == VectorFlat && v.Dimensions > FlatDimensionsMax {
+		return v, status.BadRequest("The Vector Indexing Policy has an index of type 'flat' on the path %s, whose vectors have %d dimensions. At most %d are allowed; use 'quantizedFlat' or 'diskANN'.", clip(v.Path), v.Dimensions, FlatDimensionsMax)
+	}
+	if v.QuantizerType, err = parseQuantizer(item.Get("quantizerType")); err != nil {
+		return v, err
+	}
+	if v.QuantizationBytes, err = parseRange("QuantizationByteSize", item.Get("quantizationByteSize"), 1, min(v.Dimensions, QuantizationBytesMax)); err != nil {
+		return v, err
+	}
+	if v.SearchListSize, err = parseRange("IndexingSearchListSize", item.Get("indexingSearchListSize"), searchListMin, searchListMax); err != nil {
+		return v, err
+	}
+	v.ShardKey, err = parseShardKey(item.Get("vectorIndexShardKey"))
+	return v, err
+}
+
+func parseVectorType(v value.Value) (VectorIndexType, error) {
+	for _, known := range []VectorIndexType{VectorFlat, VectorQuantizedFlat, VectorDiskANN} {
+		if strings.EqualFold(string(known), v.Text()) {
+			return known, nil
+		}
+	}
+	text := v.Text()
+	if v.Kind() != value.KindString {
+		text = v.String()
+	}
+	return "", status.BadRequest("The Vector Indexing Policy's Index Type::%s is invalid. Use 'flat', 'quantizedFlat' or 'diskANN'.", clip(text))
+}
+
+func parseQuantizer(v value.Value) (string, error) {
+	if isNull(v) {
+		return "", nil
+	}
+	for _, known := range []string{"product", "spherical"} {
+		if strings.EqualFold(known, v.Text()) {
+			return known, nil
+		}
+	}
+	return "", status.BadRequest("The Vector Indexing Policy has an invalid QuantizerType: %s. Use 'product' or 'spherical'.", clip(v.String()))
+}
+
+// parseRange reads a parameter that may be missing, which is 0.
+func parseRange(name string, v value.Value, low, high int) (int, error) {
+	if isNull(v) {
+		return 0, nil
+	}
+	n, ok := v.Int64()
+	if !ok || n < int64(low) || n > int64(high) {
+		return 0, status.BadRequest("The Vector Indexing Policy parameter %s value :: %s is out of range. The allowed range is between %d and %d.", name, clip(v.String()), low, high)
+	}
+	return int(n), nil
+}
+
+func parseShardKey(v value.Value) ([]string, error) {
+	if isNull(v) {
+		return nil, nil
+	}
+	if v.Kind() != value.KindArray {
+		return nil, status.BadRequest("One of the specified inputs is invalid: 'vectorIndexShardKey' is %s. It must be an array of paths.", nameOf(v.Kind()))
+	}
+	if v.Len() > shardPathsMax {
+		return nil, status.BadRequest("The number of shard paths defined in the Vector Indexing Policy: %d exceeds the maximum: %d.", v.Len(), shardPathsMax)
+	}
+	paths := make([]string, 0, v.Len())
+	for _, path := range v.Items() {
+		names, ok := ParsePropertyPath(path.Text())
+		if !ok || throughArray(names) {
+			text := path.Text()
+			if path.Kind() != value.KindString {
+				text = path.String()
+			}
+			return nil, status.BadRequest("The Vector Indexing Policy has an invalid Shard Path: %s.", clip(text))
+		}
+		paths = append(paths, path.Text())
+	}
+	return paths, nil
+}

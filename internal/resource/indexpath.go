@@ -1,0 +1,202 @@
+package resource
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/decandb/decan/internal/status"
+)
+
+// ArrayElement is the name in an [IndexPath] that stands for every element of
+// an array.
+const ArrayElement = "[]"
+
+// IndexPath is a path of an indexing policy.
+type IndexPath struct {
+	// Names lead from the top of a document to the place; [ArrayElement] stands
+	// for every element of an array.
+	Names []string
+
+	// Subtree says that the path ends in /*, for all that is below the place and
+	// the place itself, and not in /?, for the place alone.
+	Subtree bool
+
+	// Tuple has the places below Names that are indexed together, in their
+	// order: name and address/city of /people/[]/{name, address/city}/?. It is
+	// nil for a path without braces.
+	Tuple [][]string
+}
+
+// ParseIndexPath reads a path of the included or excluded paths or of the
+// spatial indexes: names, quoted unless they are letters, digits and
+// underscores, and [] for the elements of an array, each behind a slash, then /*
+// or /?. In quotes a backslash takes the next character as it is. A tuple stands
+// in braces behind the only [] of its path, before the /?. Anything else is a
+// 400 that says where it fails.
+func ParseIndexPath(path string) (IndexPath, error) {
+	if !utf8.ValidString(path) {
+		return IndexPath{}, status.BadRequest("The indexing path %q is not valid UTF-8.", clip(path))
+	}
+	var p IndexPath
+	at := 0
+	for at < len(path) && path[at] == '/' {
+		at++
+		rest := path[at:]
+		switch {
+		case rest == "*" && p.Tuple == nil:
+			p.Subtree = true
+			return p, nil
+		case rest == "?" && p.Names != nil:
+			return p, nil
+		case p.Tuple != nil:
+			return IndexPath{}, malformedPath(path, at)
+		case strings.HasPrefix(rest, "{"):
+			tuple, size, err := p.tuple(path, at)
+			if err != nil {
+				return IndexPath{}, err
+			}
+			p.Tuple = tuple
+			at += size
+			continue
+		}
+		name, size := indexingName(rest)
+		if size == 0 {
+			return IndexPath{}, malformedPath(path, at)
+		}
+		p.Names = append(p.Names, name)
+		at += size
+	}
+	return IndexPath{}, malformedPath(path, at)
+}
+
+// tuple reads the braces at path[at:], and returns how many bytes they take.
+func (p IndexPath) tuple(path string, at int) (members [][]string, size int, err error) {
+	wildcards := 0
+	for _, name := range p.Names {
+		if name == ArrayElement {
+			wildcards++
+		}
+	}
+	if wildcards != 1 || p.Names[len(p.Names)-1] != ArrayElement {
+		return nil, 0, status.BadRequest("The tuple path '%s' is not valid: exactly one [] stands before the braces, right in front of them.", clip(path))
+	}
+	text := path[at:]
+	size = 1
+	for {
+		size += blanks(text[size:])
+		member, used := tupleMember(text[size:])
+		size += used
+		size += blanks(text[size:])
+		if len(member) == 0 || size == len(text) || text[size] != ',' && text[size] != '}' {
+			return nil, 0, malformedPath(path, at+size)
+		}
+		members = append(members, member)
+		size++
+		if text[size-1] == '}' {
+			break
+		}
+	}
+	if len(members) > CompositePropertiesMax {
+		return nil, 0, status.BadRequest("The tuple path '%s' has %d properties. At most %d are allowed.", clip(path), len(members), CompositePropertiesMax)
+	}
+	return members, size, nil
+}
+
+// tupleMember reads names with slashes between them: no wildcard, none in front.
+// It returns how many bytes it took; without a name there is an error there.
+func tupleMember(text string) (names []string, size int) {
+	for {
+		name, used := indexingName(text[size:])
+		if used == 0 || name == ArrayElement {
+			return nil, size
+		}
+		names = append(names, name)
+		size += used
+		if size == len(text) || text[size] != '/' {
+			return names, size
+		}
+		size++
+	}
+}
+
+func blanks(text string) int { return len(text) - len(strings.TrimLeft(text, " ")) }
+
+// ParsePropertyPath reads a path without an ending, as composite, vector and
+// full-text indexes, their policies and unique keys have it: /a/"b-c"/[]. ok is
+// false for anything else, the empty path included.
+func ParsePropertyPath(path string) (names []string, ok bool) {
+	if !utf8.ValidString(path) {
+		return nil, false
+	}
+	for at := 0; at < len(path); {
+		if path[at] != '/' {
+			return nil, false
+		}
+		name, size := indexingName(path[at+1:])
+		if size == 0 {
+			return nil, false
+		}
+		names = append(names, name)
+		at += 1 + size
+	}
+	return names, names != nil
+}
+
+// throughArray reports whether a path goes through the elements of an array.
+func throughArray(names []string) bool {
+	for _, name := range names {
+		if name == ArrayElement {
+			return true
+		}
+	}
+	return false
+}
+
+// samePlace is a text that two paths share when they lead to one place, however
+// they are written.
+func samePlace(names []string) string { return strings.Join(names, "\xff") }
+
+// once reports whether a place is met for the first time.
+func once(seen map[string]bool, names []string) bool {
+	place := samePlace(names)
+	if seen[place] {
+		return false
+	}
+	seen[place] = true
+	return true
+}
+
+func malformedPath(path string, at int) error {
+	return status.BadRequest("The indexing path '%s' could not be accepted, failed near position '%d'. Please ensure that the path is a valid path: it starts with '/', ends in '/?' or '/*', and has quotes around names of other than letters, digits and underscores.", clip(path), at)
+}
+
+// indexingName reads one segment and returns how many bytes it took, 0 when
+// there is none.
+func indexingName(text string) (name string, size int) {
+	if strings.HasPrefix(text, ArrayElement) {
+		return ArrayElement, len(ArrayElement)
+	}
+	if !strings.HasPrefix(text, `"`) {
+		for _, r := range text {
+			if r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+				break
+			}
+			size += utf8.RuneLen(r)
+		}
+		return text[:size], size
+	}
+	var b strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			return b.String(), i + 1
+		case '\\':
+			if i++; i == len(text) {
+				return "", 0
+			}
+		}
+		b.WriteByte(text[i])
+	}
+	return "", 0
+}
