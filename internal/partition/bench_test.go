@@ -1,11 +1,18 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
+	"iter"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )
@@ -132,5 +139,236 @@ func BenchmarkComplete(b *testing.B) {
 			b.Fatal(err)
 		}
 		p.render.complete(&d)
+	}
+}
+
+// benchCounts is a partition with so many documents of 1 KB, of which only the
+// id and property0 are indexed, all of it on the disk and in the cache.
+func benchCounts(b *testing.B, documents int64) *world {
+	b.Helper()
+	w := newWorld(b, containerWith(b, 2, []string{"/a"}, `{"includedPaths":[{"path":"/property0/?"}],"excludedPaths":[{"path":"/*"}]}`))
+	for n := range documents {
+		if _, err := w.write(Create, benchDocument(n, 1<<10), nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	w.cacheBytes = 256 << 20
+	if err := errors.Join(w.store.Flush(), w.close(), w.open()); err != nil {
+		b.Fatal(err)
+	}
+	return w
+}
+
+// touch adds up all bytes of the documents. It is a function of its own so that
+// it is compiled as ordinary code is, and not as the loop of a benchmark.
+func touch(now *published) (sum, size int, err error) {
+	rows := now.snapshot.Iter(storage.FamilyDocument.Bounds())
+	for valid := rows.First(); valid; valid = rows.Next() {
+		row := rows.Value()
+		for _, c := range row {
+			sum += int(c)
+		}
+		size += len(row)
+	}
+	return sum, size, rows.Close()
+}
+
+// BenchmarkCount counts documents: the bytes are only touched, touched by a
+// query whose filter has no index, and not touched because there is one.
+func BenchmarkCount(b *testing.B) {
+	const documents = 20_000
+	w := benchCounts(b, documents)
+	b.Run("way=touch", func(b *testing.B) {
+		p := w.partition.Load()
+		for b.Loop() {
+			now, err := p.acquire()
+			if err != nil {
+				b.Fatal(err)
+			}
+			sum, size, err := touch(now)
+			if err != nil || sum < size {
+				b.Fatal(sum, err)
+			}
+			p.release(now)
+			b.SetBytes(int64(size))
+		}
+	})
+	for _, c := range []struct{ way, filter, want string }{
+		{"filter", "c.property3 = 2", "1429"},
+		{"index", "c.property0 = 2", "4000"},
+		{"all", "true", "20000"},
+	} {
+		b.Run("way="+c.way, func(b *testing.B) {
+			for b.Loop() {
+				rows, _, err := w.rows("SELECT VALUE COUNT(1) FROM c WHERE "+c.filter, partitionkey.Full(), 0, nil)
+				if err != nil || len(rows) != 1 || rows[0] != c.want {
+					b.Fatal(rows, err)
+				}
+			}
+		})
+	}
+}
+
+// indexedDocument is a document of 1 KB of which ten in eight partitions share
+// ten, a hundredth of all share hundred, and rank is its own.
+func indexedDocument(n, of int64) value.Value {
+	return value.Object([]value.Member{
+		{Name: "id", Value: value.String(fmt.Sprint("q", n))},
+		{Name: "a", Value: value.String(fmt.Sprint("tenant-", n%100))},
+		{Name: "ten", Value: value.Int(n * 8 / 10)},
+		{Name: "many", Value: value.Int(n / 10)},
+		{Name: "hundred", Value: value.String(fmt.Sprintf("h%02d", n%100))},
+		{Name: "rank", Value: value.Int(n * 7919 % of)},
+		{Name: "city", Value: value.String(fmt.Sprint("city-", n%200))},
+		{Name: "flag", Value: value.Bool(true)},
+		{Name: "plain", Value: value.Int(n % 10)},
+		{Name: "note", Value: value.String(strings.Repeat("x", 800))},
+	})
+}
+
+const indexedPolicy = `{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/note/?"},{"path":"/plain/?"}]}`
+
+// benchIndexed is a partition with so many such documents, on the disk and in
+// the cache.
+func benchIndexed(b *testing.B, documents int64) *world {
+	b.Helper()
+	w := newWorld(b, containerWith(b, 2, []string{"/a"}, indexedPolicy))
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range 64 {
+		wait.Go(func() {
+			for n := next.Add(1) - 1; n < documents; n = next.Add(1) - 1 {
+				if _, err := w.write(Create, indexedDocument(n, documents), nil); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	w.cacheBytes = 256 << 20
+	if err := errors.Join(w.store.Flush(), w.close(), w.open()); err != nil {
+		b.Fatal(err)
+	}
+	return w
+}
+
+// planOf compiles a text for the policy that a partition has.
+func (w *world) planOf(tb testing.TB, text string) *query.Plan {
+	tb.Helper()
+	now, err := w.partition.Load().acquire()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer w.partition.Load().release(now)
+	plan, err := query.Compile(text, nil, now.indexing.active.Index, query.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return plan
+}
+
+// drain reads candidates to their end and returns how many there are.
+func drain(candidates iter.Seq2[query.Candidate, error]) (n int, err error) {
+	for _, err := range candidates {
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// sourceOf returns the source of a query over the whole partition; call release.
+func (w *world) sourceOf(tb testing.TB) (s *source, release func()) {
+	p := w.partition.Load()
+	now, err := p.acquire()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return newSource(p, now, partitionkey.Full(), partitionkey.Full()), func() { p.release(now) }
+}
+
+// span returns the terms of a predicate on a place of the top level.
+func (s *source) span(tb testing.TB, place string, op index.Op, v value.Value) index.Span {
+	span, ok := s.now.indexing.active.Span(index.Path{place}, op, v)
+	if !ok {
+		tb.Fatalf("%s is not indexed", place)
+	}
+	return span
+}
+
+// BenchmarkEquality finds the documents of one term: the source alone, and with
+// a plan. A point read of the same documents is beside it.
+func BenchmarkEquality(b *testing.B) {
+	for _, c := range []struct {
+		documents int64
+		place     string
+		found     int
+	}{{2500, "ten", 1}, {100_000, "many", 10}} {
+		w := benchIndexed(b, c.documents)
+		p := w.partition.Load()
+		run := func(way string, do func(i int) (found int, err error), want int) {
+			b.Run(fmt.Sprintf("documents=%d/found=%d/way=%s", c.documents, c.found, way), func(b *testing.B) {
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					if found, err := do(i % 64); err != nil || found < want {
+						b.Fatal(found, err)
+					}
+				}
+			})
+		}
+		var reads [64]Read
+		var accesses [64]index.Expr
+		var plans [64]*query.Plan
+		s, release := w.sourceOf(b)
+		for i := range reads {
+			doc := indexedDocument(rand.Int64N(c.documents/10-1)*10, c.documents)
+			key := w.container.Load().KeyOf(doc)
+			reads[i] = Read{Generation: w.own.Generation, Key: key, EPK: w.container.Load().PartitionKey.Hash(key), ID: doc.Get("id").Text()}
+			accesses[i] = index.Expr{Op: index.Leaf, Span: s.span(b, c.place, index.Eq, doc.Get(c.place))}
+			plans[i] = w.planOf(b, fmt.Sprintf("SELECT * FROM c WHERE c.%s = %s", c.place, doc.Get(c.place)))
+		}
+		release()
+		run("read", func(i int) (int, error) {
+			_, err := p.Read(b.Context(), reads[i])
+			return 1, err
+		}, 1)
+		run("source", func(i int) (int, error) {
+			s, release := w.sourceOf(b)
+			defer release()
+			return drain(s.Candidates(b.Context(), query.Need{Access: accesses[i]}))
+		}, c.found)
+		run("query", func(i int) (int, error) {
+			page, _, err := p.Query(b.Context(), Query{Plan: plans[i], Generation: w.own.Generation, Range: partitionkey.Full(), Budget: query.Budget{MaxItems: 100}})
+			return len(page.Rows), err
+		}, c.found)
+	}
+}
+
+// BenchmarkWalk goes through the terms of a place: the first ten documents in
+// its order, and how many documents each value has.
+func BenchmarkWalk(b *testing.B) {
+	w := benchIndexed(b, 2500)
+	p := w.partition.Load()
+	for _, c := range []struct {
+		way, text string
+		rows      int
+	}{
+		{"top", "SELECT TOP 10 * FROM c ORDER BY c.rank", 10},
+		{"down", "SELECT TOP 10 * FROM c ORDER BY c.rank DESC", 10},
+		{"group", "SELECT c.hundred, COUNT(1) AS n FROM c GROUP BY c.hundred", 100},
+		{"count", "SELECT VALUE COUNT(1) FROM c WHERE c.hundred = 'h42'", 1},
+	} {
+		plan := w.planOf(b, c.text)
+		b.Run("way="+c.way, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				page, _, err := p.Query(b.Context(), Query{Plan: plan, Generation: w.own.Generation, Range: partitionkey.Full(), Budget: query.Budget{MaxItems: 1000}})
+				if err != nil || len(page.Rows) != c.rows {
+					b.Fatal(len(page.Rows), err)
+				}
+			}
+		})
 	}
 }

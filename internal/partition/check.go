@@ -3,7 +3,9 @@ package partition
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
+	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/value"
@@ -67,8 +69,9 @@ type checker struct {
 	indexing   *indexing
 	epkWidth   int
 
-	lists sums // of what the documents say must be in posting lists
-	key   []byte
+	lists      sums  // of what the documents say must be in posting lists
+	vectorRows int64 // that the documents ask for
+	key        []byte
 }
 
 func (c *checker) run() error {
@@ -88,7 +91,7 @@ func (c *checker) run() error {
 		return nil
 	}
 	c.lists = newSums()
-	for _, step := range []func() error{c.families, c.documents, c.numbers, c.feed, c.logical, c.postings} {
+	for _, step := range []func() error{c.families, c.documents, c.numbers, c.feed, c.logical, c.vectors, c.postings} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -227,7 +230,15 @@ func (c *checker) document(key []byte, d *document, epk partitionkey.EPK) error 
 	if err := c.expect(c.key, appendFeedValue(nil, d.number, string(epk), c.epkWidth), "feed row of document %d", d.number); err != nil {
 		return err
 	}
-	return c.listsOf(d, epk, func(list []byte) error {
+	k := c.keysOf(d)
+	for _, v := range k.vectors {
+		c.vectorRows++
+		c.key = storage.VectorKey(c.key[:0], v.ID, d.number)
+		if err := c.expect(c.key, v.Stored, "vector of document %d", d.number); err != nil {
+			return err
+		}
+	}
+	return c.listsOf(k, epk, func(list []byte) error {
 		c.lists.add(list, d.number)
 		return nil
 	})
@@ -258,7 +269,7 @@ func (c *checker) totals(key []byte, want totals) error {
 // numbers looks for 'r' rows without a document. Every document has one of its
 // own, so there are strays exactly when there are more.
 func (c *checker) numbers() error {
-	return c.strays(storage.FamilyRID, func(key, row []byte) error {
+	return c.strays(storage.FamilyRID, c.report.Documents, func(key, row []byte) error {
 		number, err := storage.DecodeRIDKey(key)
 		if err != nil {
 			c.report.problem("Number row %x cannot be read.", key)
@@ -274,7 +285,7 @@ func (c *checker) numbers() error {
 
 // feed looks for 'f' rows without a document.
 func (c *checker) feed() error {
-	return c.strays(storage.FamilyFeed, func(key, row []byte) error {
+	return c.strays(storage.FamilyFeed, c.report.Documents, func(key, row []byte) error {
 		lsn, ordinal, seq, err := storage.DecodeFeedKey(key)
 		if err != nil || len(row) < storage.NumberBytes {
 			c.report.problem("Feed row %x cannot be read.", key)
@@ -288,15 +299,34 @@ func (c *checker) feed() error {
 	})
 }
 
+// vectors looks for vectors that no document asks for.
+func (c *checker) vectors() error {
+	return c.strays(storage.FamilyVector, c.vectorRows, func(key, _ []byte) error {
+		path, number, err := storage.DecodeVectorKey(key)
+		if err != nil {
+			c.report.problem("Vector row %x cannot be read.", key)
+			return nil
+		}
+		d, err := c.findNumber(key[len(key)-storage.NumberBytes:])
+		if err != nil {
+			return err
+		}
+		if d == nil || !slices.ContainsFunc(c.keysOf(d).vectors, func(v index.VectorEntry) bool { return string(v.ID) == string(path) }) {
+			c.report.problem("The vector %x/%d is of no document.", path, number)
+		}
+		return nil
+	})
+}
+
 // strays counts the rows of a family and looks at each only when there are not
-// as many as documents.
-func (c *checker) strays(f storage.Family, look func(key, row []byte) error) error {
+// as many as there must be.
+func (c *checker) strays(f storage.Family, want int64, look func(key, row []byte) error) error {
 	count := int64(0)
 	err := c.each(f, func(_, _ []byte) error {
 		count++
 		return nil
 	})
-	if err != nil || count == c.report.Documents {
+	if err != nil || count == want {
 		return err
 	}
 	return c.each(f, look)

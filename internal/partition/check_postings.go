@@ -29,16 +29,22 @@ func (s *sums) add(list []byte, number uint64) {
 	s.count++
 }
 
-// listsOf calls visit with the key of every posting list that a document must
-// be in.
-func (c *checker) listsOf(d *document, epk partitionkey.EPK, visit func(list []byte) error) error {
-	list, err := c.indexing.termsOfBody(d.body)
+// keysOf returns what the store must have of a document, nothing when its body
+// does not say.
+func (c *checker) keysOf(d *document) keys {
+	k, err := c.indexing.keysOfBody(d.body)
 	if err != nil {
 		c.report.problem("Document %d: %v.", d.number, err)
-		return nil
+		return keys{}
 	}
+	return c.indexing.stored(k, d.number, d.ts)
+}
+
+// listsOf calls visit with the key of every posting list that a document must
+// be in.
+func (c *checker) listsOf(k keys, epk partitionkey.EPK, visit func(list []byte) error) error {
 	var key []byte
-	for _, term := range c.indexing.stored(list, d.number, d.ts) {
+	for _, term := range k.terms {
 		key = storage.TermKey(key[:0], term)
 		if err := visit(key); err != nil {
 			return err
@@ -119,7 +125,7 @@ func (c *checker) missing() error {
 		if err != nil {
 			return nil
 		}
-		return c.listsOf(&d, epk, func(list []byte) error {
+		return c.listsOf(c.keysOf(&d), epk, func(list []byte) error {
 			set := c.snapshot.Postings(list)
 			set.SeekGE(d.number)
 			if number, ok := set.Next(); !ok || number != d.number {
@@ -146,7 +152,7 @@ func (c *checker) stray(list []byte, number uint64) error {
 	}
 	var lists []string
 	epk := partitionkey.EPK(suffix[:min(d.epkSize, len(suffix))])
-	err = c.listsOf(d, epk, func(list []byte) error {
+	err = c.listsOf(c.keysOf(d), epk, func(list []byte) error {
 		lists = append(lists, string(list))
 		return nil
 	})

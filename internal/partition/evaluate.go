@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -111,7 +110,7 @@ func (p *Partition) change(r *request, before *document, now *published) error {
 		next.counter++
 		v.number = resource.NewNumber(p.descriptor.Ordinal, next.counter)
 	}
-	removed, added, err := r.termChanges(before, v, now.indexing)
+	changed, err := r.keyChanges(before, v, now.indexing)
 	if err != nil {
 		return fmt.Errorf("partition %v: %w", p.config.Ref, err)
 	}
@@ -135,14 +134,14 @@ func (p *Partition) change(r *request, before *document, now *published) error {
 
 	b := builder{batch: p.config.Store.NewBatch(), writer: &p.writer}
 	b.document(r, before, v, p)
-	b.terms(v.number, removed, added)
+	b.keys(v.number, changed)
 	b.totals(r, total)
 	b.state(next)
 	if b.err != nil {
 		return errors.Join(b.err, b.batch.Close())
 	}
 	r.version, r.created = v, before == nil
-	r.charge = r.cost(before, len(removed), len(added))
+	r.charge = r.cost(before, changed)
 	f := p.propose(b.batch, next.lsn, items, bytes)
 	r.proposal = f.proposal
 	p.writer.next = next
@@ -195,34 +194,34 @@ func (p *Partition) totalsOf(r *request, now *published) (totals, error) {
 	return decodeTotals(w.cell)
 }
 
-// termChanges compares the index terms of the old and the new version. v holds
+// keyChanges compares what the old and the new version can be found by. v holds
 // the number that both share.
-func (r *request) termChanges(before *document, v version, x *indexing) (removed, added []index.Term, err error) {
-	var old, new []index.Term
+func (r *request) keyChanges(before *document, v version, x *indexing) (change, error) {
+	var old, new keys
 	if before != nil {
-		list := r.before.terms
+		k, err := r.before.keys, error(nil)
 		if !r.before.found || r.before.version != before.version || !r.indexing.fits(x) {
-			if list, err = x.termsOfBody(before.body); err != nil {
-				return nil, nil, err
+			if k, err = x.keysOfBody(before.body); err != nil {
+				return change{}, err
 			}
 		}
-		old = x.stored(list, before.number, before.ts)
+		old = x.stored(k, before.number, before.ts)
 	}
 	if r.row != nil {
-		list := r.terms
+		k, err := r.keys, error(nil)
 		if !r.indexing.fits(x) {
-			if list, err = x.termsOfBody(r.row[bodyOffset(r.row):]); err != nil {
-				return nil, nil, err
+			if k, err = x.keysOfBody(r.row[bodyOffset(r.row):]); err != nil {
+				return change{}, err
 			}
 		}
-		new = x.stored(list, v.number, v.ts)
+		new = x.stored(k, v.number, v.ts)
 	}
-	removed, added = index.Diff(old, new)
-	return removed, added, nil
+	return diff(old, new), nil
 }
 
-// cost is the charge of a write that goes ahead.
-func (r *request) cost(before *document, removed, added int) float64 {
+// cost is the charge of a write that goes ahead. A vector counts as a term.
+func (r *request) cost(before *document, c change) float64 {
+	removed, added := len(c.removed)+len(c.dropped), len(c.added)+len(c.put)
 	switch {
 	case before == nil:
 		return throughput.Insert(len(r.row)-bodyOffset(r.row), added)
@@ -305,15 +304,23 @@ func appendFeedValue(dst []byte, number uint64, epk string, width int) []byte {
 	return dst
 }
 
-// terms changes the posting lists of index terms.
-func (b *builder) terms(number uint64, removed, added []index.Term) {
-	for _, term := range removed {
+// keys changes the posting lists of index terms and the vectors of a document.
+func (b *builder) keys(number uint64, c change) {
+	for _, term := range c.removed {
 		b.writer.key = storage.TermKey(b.writer.key[:0], term)
 		b.check(b.batch.RemovePosting(b.writer.key, number))
 	}
-	for _, term := range added {
+	for _, term := range c.added {
 		b.writer.key = storage.TermKey(b.writer.key[:0], term)
 		b.check(b.batch.AddPosting(b.writer.key, number))
+	}
+	for _, id := range c.dropped {
+		b.writer.key = storage.VectorKey(b.writer.key[:0], id, number)
+		b.check(b.batch.Delete(b.writer.key))
+	}
+	for _, v := range c.put {
+		b.writer.key = storage.VectorKey(b.writer.key[:0], v.ID, number)
+		b.check(b.batch.Set(b.writer.key, v.Stored))
 	}
 }
 

@@ -1,12 +1,16 @@
 package partition
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -61,8 +65,14 @@ func decodeIndexRow(row []byte) (indexRow, error) {
 // indexing is an indexRow with its policies compiled. It is immutable.
 type indexing struct {
 	indexRow
-	active *index.Index
-	other  *index.Index // nil when settled
+	active *compiled
+	other  *compiled // nil when settled
+}
+
+// compiled is a policy ready for use.
+type compiled struct {
+	*index.Index
+	computed *query.Computed // nil without computed properties
 }
 
 // compileIndexing compiles the policies of a row, reusing those of the one
@@ -71,18 +81,15 @@ func compileIndexing(row indexRow, before *indexing) (*indexing, error) {
 	x := &indexing{indexRow: row}
 	var err error
 	if x.active, err = compileOnce(row.Policy, before); err != nil {
-		return nil, fmt.Errorf("compile indexing policy: %w", err)
+		return nil, err
 	}
-	if row.Other == nil {
-		return x, nil
+	if row.Other != nil {
+		x.other, err = compileOnce(*row.Other, before)
 	}
-	if x.other, err = compileOnce(*row.Other, before); err != nil {
-		return nil, fmt.Errorf("compile indexing policy: %w", err)
-	}
-	return x, nil
+	return x, err
 }
 
-func compileOnce(p resource.IndexingPolicy, before *indexing) (*index.Index, error) {
+func compileOnce(p resource.IndexingPolicy, before *indexing) (*compiled, error) {
 	if before != nil {
 		if before.Policy.Equal(p) {
 			return before.active, nil
@@ -91,7 +98,31 @@ func compileOnce(p resource.IndexingPolicy, before *indexing) (*index.Index, err
 			return before.other, nil
 		}
 	}
-	return index.Compile(p)
+	return compile(p)
+}
+
+func compile(p resource.IndexingPolicy) (c *compiled, err error) {
+	c = new(compiled)
+	if c.Index, err = index.Compile(p); err == nil {
+		c.computed, err = query.CompileComputed(p.Computed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compile indexing policy: %w", err)
+	}
+	return c, nil
+}
+
+// keys returns what a document can be found by. body is its JSON, and doc the
+// value of that.
+func (c *compiled) keys(dst []index.Term, doc value.Value, body []byte) (keys, error) {
+	if c.computed != nil {
+		var err error
+		// A value that is too large to be computed is not indexed.
+		if doc, err = c.computed.Extend(body); err != nil && status.CodeOf(err) != status.CodeBadRequest {
+			return keys{}, fmt.Errorf("%w: %w", errDocument, err)
+		}
+	}
+	return keys{terms: c.Terms(dst, doc), vectors: c.Vectors(nil, doc)}, nil
 }
 
 // both reports whether the document has the terms of both policies in the store.
@@ -118,41 +149,87 @@ func (x *indexing) progress() int {
 	return min(half, 99)
 }
 
-// terms are the terms of one document under the policies of an indexing, without
-// that of _ts, which only the writer knows.
-type terms struct {
-	active, other []index.Term
+// keys is what a document can be found by under one policy. The terms lack _ts
+// until they are stamped, because only the writer knows the time.
+type keys struct {
+	terms   []index.Term
+	vectors []index.VectorEntry
 }
 
-// termsOf computes terms from a document.
-func (x *indexing) termsOf(doc value.Value) terms {
-	// Room for the timestamp as well.
-	t := terms{active: x.active.Terms(make([]index.Term, 0, 24), doc)}
-	if x.other != nil {
-		t.other = x.other.Terms(nil, doc)
+// allKeys are the keys of a document under the policies of an indexing.
+type allKeys struct{ active, other keys }
+
+// keysOf computes the keys of a document. body is its JSON, and doc the value of
+// that.
+func (x *indexing) keysOf(doc value.Value, body []byte) (k allKeys, err error) {
+	const termsGuess = 24 // with room for the timestamp
+	if k.active, err = x.active.keys(make([]index.Term, 0, termsGuess), doc, body); err == nil && x.other != nil {
+		k.other, err = x.other.keys(nil, doc, body)
 	}
-	return t
+	return k, err
 }
 
-// stored returns all the terms that the store has of a document with this
-// number and time, sorted.
-func (x *indexing) stored(t terms, number uint64, ts int64) []index.Term {
-	list := withTimestamp(t.active, x.active, ts)
-	if !x.both(number) {
-		return list
+// keysOfBody is keysOf for a stored body.
+func (x *indexing) keysOfBody(body []byte) (allKeys, error) {
+	doc, err := value.Parse(body)
+	if err != nil {
+		return allKeys{}, fmt.Errorf("%w: %w", errDocument, err)
 	}
-	list = append(list, withTimestamp(t.other, x.other, ts)...)
-	slices.Sort(list)
-	return slices.Compact(list)
+	return x.keysOf(doc, body)
 }
 
-// withTimestamp puts the term of _ts in its place. The result may share the
-// memory of list, which is not used afterwards.
-func withTimestamp(list []index.Term, x *index.Index, ts int64) []index.Term {
-	term, ok := x.Timestamp(ts)
-	if !ok {
-		return list
+// inUse returns the terms that queries find a stored document by, sorted.
+func (x *indexing) inUse(d *document) ([]index.Term, error) {
+	doc, err := value.Parse(d.body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDocument, err)
 	}
-	at, _ := slices.BinarySearch(list, term)
-	return slices.Insert(list, at, term)
+	k, err := x.active.keys(nil, doc, d.body)
+	return x.active.Stamp(k.terms, d.ts), err
+}
+
+// stored returns all the keys that the store has of a document with this number
+// and time, sorted. It may use up the memory of k.
+func (x *indexing) stored(k allKeys, number uint64, ts int64) keys {
+	all := keys{terms: x.active.Stamp(k.active.terms, ts), vectors: k.active.vectors}
+	if x.both(number) {
+		all.terms = append(all.terms, x.other.Stamp(k.other.terms, ts)...)
+		slices.Sort(all.terms)
+		all.terms = slices.Compact(all.terms)
+		all.vectors = append(all.vectors, k.other.vectors...)
+	}
+	// Vectors with one id are the same, since it stands for their form as well.
+	slices.SortFunc(all.vectors, func(a, b index.VectorEntry) int { return cmp.Compare(a.ID, b.ID) })
+	all.vectors = slices.CompactFunc(all.vectors, func(a, b index.VectorEntry) bool { return a.ID == b.ID })
+	return all
+}
+
+// change is the difference between the keys of two versions of a document.
+type change struct {
+	removed, added []index.Term
+	dropped        []index.Term // the ids of vectors
+	put            []index.VectorEntry
+}
+
+// diff compares sorted keys.
+func diff(before, after keys) (c change) {
+	c.removed, c.added = index.Diff(before.terms, after.terms)
+	old := before.vectors
+	for _, v := range after.vectors {
+		for len(old) > 0 && old[0].ID < v.ID {
+			c.dropped = append(c.dropped, old[0].ID)
+			old = old[1:]
+		}
+		same := len(old) > 0 && old[0].ID == v.ID
+		if !same || !bytes.Equal(old[0].Stored, v.Stored) {
+			c.put = append(c.put, v)
+		}
+		if same {
+			old = old[1:]
+		}
+	}
+	for _, v := range old {
+		c.dropped = append(c.dropped, v.ID)
+	}
+	return c
 }

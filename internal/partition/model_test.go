@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
@@ -23,7 +24,22 @@ type modelDocument struct {
 	epk     partitionkey.EPK
 	doc     value.Value
 	id, key string
+	number  uint64
+	body    string // complete
 }
+
+// richPolicy has every kind of index, with vectors of this type of index.
+func richPolicy(vectors string) string {
+	return `{"indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/double/?"},{"path":"/list/[]/{x, y}/?"}],"excludedPaths":[{"path":"/v/*"}],` +
+		`"compositeIndexes":[[{"path":"/n","order":"ascending"},{"path":"/m/x","order":"descending"}],[{"path":"/double"},{"path":"/_ts"}]],` +
+		`"spatialIndexes":[{"path":"/g/*","types":["Point"]}],"fullTextIndexes":[{"path":"/text"}],"vectorIndexes":[{"path":"/v","type":"` + vectors + `"}]},` +
+		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":"float32","dimensions":3,"distanceFunction":"cosine"}]},` +
+		`"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/text","language":"en-US"}]},` +
+		`"computedProperties":[{"name":"double","query":"SELECT VALUE c.n * 2 FROM c"}]}`
+}
+
+// containerPolicy indexes everything.
+var containerPolicy = resource.IndexingPolicy{Mode: resource.IndexingConsistent, Automatic: true, Included: []string{"/*"}}
 
 // TestModel draws operations and queries, and compares with a map: with every
 // kind of key, every way of reading, page sizes, ranges, and restarts.
@@ -51,12 +67,15 @@ func TestModel(t *testing.T) {
 
 func runModel(t *testing.T, w *world, random *rand.Rand) {
 	m := &model{documents: map[string]*modelDocument{}}
-	policies := []string{"", `{"includedPaths":[{"path":"/n/?"}],"excludedPaths":[{"path":"/*"}]}`, `{"indexingMode":"none"}`}
+	policies := []string{"", `{"includedPaths":[{"path":"/n/?"}],"excludedPaths":[{"path":"/*"}]}`, `{"indexingMode":"none"}`, richPolicy("flat"), richPolicy("quantizedFlat")}
+	exact := 0
 	for step := range 260 {
+		w.clock.Add(int64(random.IntN(2)))
 		m.step(t, w, random)
 		switch {
 		case step%60 == 59:
 			m.compare(t, w, random)
+			exact += m.compareIndexed(t, w, random)
 		case step%130 == 75:
 			if err := w.crash(0, uint64(step)); err != nil {
 				t.Fatal(err)
@@ -70,6 +89,9 @@ func runModel(t *testing.T, w *world, random *rand.Rand) {
 	}
 	w.partition.Load().waitIdle()
 	m.compare(t, w, random)
+	if exact += m.compareIndexed(t, w, random); exact < 20 {
+		t.Errorf("only %d counts were exact", exact)
+	}
 	report := w.check()
 	if !report.Clean() {
 		t.Errorf("%q", report.Problems)
@@ -90,6 +112,15 @@ func drawDocument(random *rand.Rand) value.Value {
 	members = append(members,
 		value.Member{Name: "n", Value: scalars[random.IntN(len(scalars))]},
 		value.Member{Name: "m", Value: value.Object([]value.Member{{Name: "x", Value: scalars[random.IntN(len(scalars))]}})},
+		value.Member{Name: "v", Value: value.Array([]value.Value{value.Int(int64(random.IntN(2))), value.Number(0.5), scalars[random.IntN(2)]})},
+		value.Member{Name: "g", Value: value.Object([]value.Member{
+			{Name: "type", Value: value.String("Point")},
+			{Name: "coordinates", Value: value.Array([]value.Value{value.Int(int64(random.IntN(90))), value.Int(int64(random.IntN(90)))})}})},
+		value.Member{Name: "list", Value: value.Array([]value.Value{
+			value.Object([]value.Member{{Name: "x", Value: scalars[random.IntN(len(scalars))]}, {Name: "y", Value: value.Int(1)}}),
+			value.Object([]value.Member{{Name: "x", Value: value.String("s")}, {Name: "y", Value: value.Int(int64(random.IntN(3)))}}),
+			value.Object([]value.Member{{Name: "x", Value: value.String("s")}, {Name: "y", Value: value.Null()}})})},
+		value.Member{Name: "text", Value: value.String([]string{"red houses", "a red house by the sea", "Sea", ""}[random.IntN(4)])},
 		value.Member{Name: "pad", Value: value.String(strings.Repeat("p", random.IntN(200)))})
 	return value.Object(members)
 }
@@ -128,7 +159,7 @@ func (m *model) step(t *testing.T, w *world, random *rand.Rand) {
 		delete(m.documents, name)
 		return
 	}
-	after := &modelDocument{doc: written, epk: c.PartitionKey.Hash(key), id: written.Get("id").Text(), key: newName}
+	after := &modelDocument{number: got.Number, body: string(got.Body), doc: written, epk: c.PartitionKey.Hash(key), id: written.Get("id").Text(), key: newName}
 	if before == nil {
 		m.inserted++
 		after.order = m.inserted
@@ -166,7 +197,7 @@ func (m *model) compare(t *testing.T, w *world, random *rand.Rand) {
 		{"ARRAY_CONTAINS(c.n, 1)", func(d value.Value) bool { return d.Get("n").Kind() == value.KindArray }},
 		{"c.n = 99", func(value.Value) bool { return false }},
 	}
-	for _, strategy := range []strategy{defaultStrategy(), {scanMax: 4, scanBytes: 300, sortedMax: 3}, {scanMax: 0, sortedMax: 2}} {
+	for _, strategy := range []strategy{defaultStrategy(), {scanMax: 4, scanBytes: 300, sortedMax: 3, walkFactor: 1}, {scanMax: 0, sortedMax: 2}} {
 		w.partition.Load().waitIdle() // A rebuild looks at the strategy as well.
 		strategy.sweepDocuments, strategy.sweepBytes = 7, 1<<20
 		w.partition.Load().strategy = strategy

@@ -3,7 +3,6 @@ package partition
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"iter"
 	"strings"
 
@@ -49,7 +48,7 @@ func (p *Partition) Query(ctx context.Context, q Query) (query.Page, resource.LS
 		return query.Page{}, now.lsn, status.SessionNotAvailable()
 	}
 	s := newSource(p, now, q.Range, clip)
-	page, err := q.Plan.Run(ctx, s, q.Budget)
+	page, err := q.Plan.Run(ctx, s.face(), q.Budget)
 	if err != nil && ctx.Err() != nil && status.From(err) == nil {
 		err = ended(ctx)
 	}
@@ -67,7 +66,9 @@ func (s *source) charged(page query.Page, resumed bool) throughput.Work {
 	if page.More && work.Documents > page.Stats.Retrieved {
 		work.Documents--
 		work.Bytes -= int64(s.last)
-		work.Hits = max(0, work.Hits-1)
+		if s.led {
+			work.Hits--
+		}
 	}
 	return work
 }
@@ -86,12 +87,18 @@ type source struct {
 	// nil when there is none.
 	prefix []byte
 
-	work throughput.Work
-	last int // the size of the candidate handed out last
+	work   throughput.Work
+	last   int          // the size of the candidate handed out last
+	looked []index.Span // the spans that work counts
 
-	key, rowKey []byte // scratch for the keys of 'r' and 'd' rows
-	row         []byte // scratch for a row
-	body        []byte // of the current candidate
+	bare bool       // candidates come without system properties
+	led  bool       // an index leads to them
+	term index.Term // under which they are found
+
+	current     document // scratch for a document
+	key, rowKey []byte   // scratch for the keys of 'r' and 'd' rows
+	row         []byte   // scratch for a row
+	body        []byte   // scratch for the body of a candidate
 }
 
 func newSource(p *Partition, now *published, asked, clip partitionkey.Range) *source {
@@ -99,6 +106,16 @@ func newSource(p *Partition, now *published, asked, clip partitionkey.Range) *so
 	s.low, s.high = keyBounds(clip, p.epkWidth)
 	if level := prefixLevel(asked, p.epkWidth); level > 0 && !s.whole {
 		s.prefix = storage.PrefixKey(nil, level, asked.Min)
+	}
+	return s
+}
+
+// face returns the source as the plan may use it. While the index is not the one
+// that the container asks for, plans may take for granted what is not there, so
+// they get documents alone.
+func (s *source) face() query.Source {
+	if !s.p.config.Container().Indexing.Equal(s.now.indexing.Policy) {
+		return struct{ query.Source }{s}
 	}
 	return s
 }
@@ -152,13 +169,18 @@ func prefixLevel(r partitionkey.Range, width int) int {
 	return n / hashBytes
 }
 
-var _ query.Source = (*source)(nil)
+var _ query.Indexed = (*source)(nil)
 
-// Candidates yields the documents that may satisfy the need, in the order of
-// their numbers.
+// Candidates yields the documents that may satisfy the need.
 func (s *source) Candidates(ctx context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
 	return func(yield func(query.Candidate, error) bool) {
-		if err := s.candidates(ctx, need.Access, need.After, yield); err != nil {
+		ended := false
+		once := func(c query.Candidate, err error) bool {
+			ended = ended || !yield(c, err)
+			return !ended
+		}
+		// An error behind the last candidate that was wanted is nobody's.
+		if err := s.candidates(ctx, need, once); err != nil && !ended {
 			yield(query.Candidate{}, err)
 		}
 	}
@@ -175,162 +197,118 @@ type strategy struct {
 	// sortedMax is how many numbers of a large logical partition are sorted at
 	// a time.
 	sortedMax int
+	// passFactor is how many rows in key order are read in the time of one
+	// lookup.
+	passFactor int64
+	// walkFactor is how many terms are passed in the time in which the terms of
+	// one document are computed: a walk that is limited to few documents goes on
+	// with those when it takes too long. walkBytes bounds their terms.
+	walkFactor int64
+	walkBytes  int
+	// missFactor is how many rows in key order are passed in the time in which a
+	// walk finds out that a document is not in the clip.
+	missFactor int64
 	// sweepDocuments and sweepBytes bound one step of an index rebuild: large
 	// enough to be worth a sync, small enough that writes hardly notice.
 	sweepDocuments, sweepBytes int
 }
 
 func defaultStrategy() strategy {
-	return strategy{scanMax: 5000, scanBytes: 8 << 20, sortedMax: 1 << 16, sweepDocuments: 500, sweepBytes: 8 << 20}
+	return strategy{
+		scanMax: 5000, scanBytes: 8 << 20, sortedMax: 1 << 16,
+		passFactor: 8, walkFactor: 16, walkBytes: 8 << 20, missFactor: 8,
+		sweepDocuments: 500, sweepBytes: 8 << 20,
+	}
 }
 
-func (s *source) candidates(ctx context.Context, access index.Expr, after uint64, yield yielder) error {
-	if after == ^uint64(0) {
+// candidates chooses the way from what is asked to the documents.
+func (s *source) candidates(ctx context.Context, need query.Need, yield yielder) error {
+	if need.After == ^uint64(0) {
 		return nil // a position that no document has, as a made-up token may say
 	}
-	few, err := s.few(ctx)
+	s.bare, s.led, s.term = need.Bare, false, ""
+	if need.Unordered {
+		return s.unordered(ctx, need, yield)
+	}
+	items, err := s.items(ctx, s.p.strategy.scanMax+1)
 	if err != nil {
 		return err
 	}
-	set, none := s.postings(ctx, access) // from here on somebody closes it
+	set, none := s.postings(ctx, need.Access) // from here on somebody closes it
 	if none {
 		return nil
 	}
-	if few {
-		return s.scan(ctx, set, after, yield)
+	s.led = set != nil
+	if items <= s.p.strategy.scanMax {
+		return s.few(ctx, set, items, need.After, yield)
 	}
-	if s.prefix != nil {
-		list := s.now.snapshot.Postings(s.prefix)
-		if set == nil {
-			set = list
-		} else {
-			set = storage.Intersect(set, list)
-		}
-	}
-	if set != nil {
-		return s.walkSet(ctx, set, after, yield)
+	if set = s.underPrefix(set); set != nil {
+		return s.walkSet(ctx, set, need.After, yield)
 	}
 	if s.point() {
-		return s.walkPoint(ctx, after, yield)
+		return s.walkPoint(ctx, need.After, yield)
 	}
-	return s.walkAll(ctx, after, yield)
+	return s.walkAll(ctx, need.After, yield)
+}
+
+// few yields the documents of a small clip: all rows are read, unless an index
+// leads to a small part of them.
+func (s *source) few(ctx context.Context, set *storage.Postings, items int64, after uint64, yield yielder) error {
+	if set == nil || !s.whole && s.prefix == nil {
+		return s.scan(ctx, set, after, yield)
+	}
+	numbers, err := s.underPrefix(set).Collect(ctx)
+	if err != nil {
+		return s.broken(ctx, err)
+	}
+	if items <= s.p.strategy.passFactor*numbers.Len() {
+		return s.scan(ctx, numbers.Postings(), after, yield)
+	}
+	return s.walkSet(ctx, numbers.Postings(), after, yield)
+}
+
+// unordered yields the documents in the order in which they are cheapest to
+// read: in key order, unless an index leads to a small part of them.
+func (s *source) unordered(ctx context.Context, need query.Need, yield yielder) error {
+	set, none := s.postings(ctx, need.Access)
+	if none {
+		return nil
+	}
+	if set == nil {
+		return s.pass(ctx, nil, need.After, yield)
+	}
+	s.led = true
+	numbers, err := s.underPrefix(set).Collect(ctx)
+	if err != nil {
+		return s.broken(ctx, err)
+	}
+	few := s.p.strategy.passFactor * numbers.Len()
+	items, err := s.items(ctx, few+1)
+	if err != nil {
+		return err
+	}
+	if items <= few {
+		return s.pass(ctx, numbers, need.After, yield)
+	}
+	return s.walkSet(ctx, numbers.Postings(), need.After, yield)
+}
+
+// underPrefix limits a set to the documents under the prefix that is asked for,
+// when there is one; nil is all documents.
+func (s *source) underPrefix(set *storage.Postings) *storage.Postings {
+	if s.prefix == nil {
+		return set
+	}
+	list := s.now.snapshot.Postings(s.prefix)
+	if set == nil {
+		return list
+	}
+	return storage.Intersect(set, list)
 }
 
 // point reports whether the clip holds a single EPK.
 func (s *source) point() bool {
 	return s.p.descriptor.Key.Successor(s.clip.Min).Compare(s.clip.Max) >= 0
-}
-
-// postings returns the documents of an expression, nil for all of them, or that
-// there is none. A set that is returned has to be closed.
-func (s *source) postings(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
-	if e.Op == index.All {
-		return nil, false
-	}
-	// The plan may know another version of the policy than this state.
-	if !s.now.indexing.active.Serves(e) {
-		return nil, false
-	}
-	return s.combine(ctx, e)
-}
-
-func (s *source) combine(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
-	switch e.Op {
-	case index.All:
-		return nil, false
-	case index.Leaf:
-		return s.lookup(ctx, e.Span)
-	case index.And:
-		return s.conjunction(ctx, e.Args)
-	case index.Or:
-		return s.disjunction(ctx, e.Args)
-	}
-	return nil, true
-}
-
-func (s *source) lookup(ctx context.Context, span index.Span) (set *storage.Postings, none bool) {
-	if span.Empty() {
-		return nil, true
-	}
-	s.work.Lookups++
-	low := storage.TermKey(nil, span.Low)
-	if span.One {
-		return s.now.snapshot.Postings(low), false
-	}
-	return s.now.snapshot.PostingsRange(ctx, low, storage.TermKey(nil, span.High)), false
-}
-
-func (s *source) conjunction(ctx context.Context, args []index.Expr) (set *storage.Postings, none bool) {
-	var sets []*storage.Postings
-	for _, arg := range args {
-		set, none := s.combine(ctx, arg)
-		if none {
-			discard(sets)
-			return nil, true
-		}
-		if set != nil {
-			sets = append(sets, set)
-		}
-	}
-	if len(sets) == 0 {
-		return nil, false
-	}
-	return storage.Intersect(sets...), false
-}
-
-func (s *source) disjunction(ctx context.Context, args []index.Expr) (set *storage.Postings, none bool) {
-	var sets []*storage.Postings
-	for _, arg := range args {
-		set, none := s.combine(ctx, arg)
-		if none {
-			continue
-		}
-		if set == nil {
-			discard(sets)
-			return nil, false
-		}
-		sets = append(sets, set)
-	}
-	if len(sets) == 0 {
-		return nil, true
-	}
-	return storage.Union(sets...), false
-}
-
-// discard closes sets that nobody read; what that says is of no interest.
-func discard(sets []*storage.Postings) {
-	for _, set := range sets {
-		_ = set.Close()
-	}
-}
-
-// few reports whether the clip holds at most scanMax documents.
-func (s *source) few(ctx context.Context) (bool, error) {
-	if s.now.items <= s.p.strategy.scanMax {
-		return true, nil
-	}
-	if s.whole {
-		return false, nil
-	}
-	if s.prefix != nil {
-		list := s.now.snapshot.Postings(s.prefix)
-		n, err := list.CountTo(s.p.strategy.scanMax + 1)
-		if closeErr := list.Close(); err == nil {
-			err = closeErr
-		}
-		return n <= s.p.strategy.scanMax, err
-	}
-	rows := s.now.snapshot.Iter(s.bounds(storage.FamilyLogical))
-	defer rows.Close()
-	total := int64(0)
-	for valid := rows.First(); valid && total <= s.p.strategy.scanMax; valid = rows.Next() {
-		t, err := decodeTotals(rows.Value())
-		if err != nil {
-			return false, fmt.Errorf("partition %v: %w", s.p.config.Ref, err)
-		}
-		total += t.items
-	}
-	return total <= s.p.strategy.scanMax, rows.Err()
 }
 
 // bounds returns the bounds of the clip in a family whose keys begin with the
@@ -353,6 +331,12 @@ func (s *source) yield(d *document, yield yielder) bool {
 	s.work.Documents++
 	s.last = len(d.body)
 	s.work.Bytes += int64(s.last)
+	if s.led {
+		s.work.Hits++
+	}
+	if s.bare {
+		return yield(query.Candidate{Number: d.number, Body: d.body, Term: s.term}, nil)
+	}
 	s.body = s.p.render.append(s.body[:0], d)
-	return yield(query.Candidate{Number: d.number, Body: s.body}, nil)
+	return yield(query.Candidate{Number: d.number, Body: s.body, Term: s.term}, nil)
 }

@@ -124,7 +124,7 @@ func TestQueryEnds(t *testing.T) {
 	}
 	active := now.indexing.active
 	p.release(now)
-	plan, err := query.Compile("SELECT VALUE c.id FROM c ORDER BY c.b", nil, active, query.Options{})
+	plan, err := query.Compile("SELECT VALUE c.id FROM c ORDER BY c.b", nil, active.Index, query.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,8 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"slices"
 
-	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 )
@@ -98,8 +98,8 @@ func (p *Partition) nextStep(now *published, b *builder) (*indexRow, error) {
 		if want.Equal(row.Policy) {
 			return nil, nil
 		}
-		if _, err := index.Compile(want); err != nil {
-			return nil, fmt.Errorf("compile indexing policy: %w", err)
+		if _, err := compile(want); err != nil {
+			return nil, err
 		}
 		p.config.Logger.Info("index rebuild started", "partition", p.descriptor.ID, "documents", now.items)
 		row.Other = &want
@@ -174,19 +174,22 @@ func (p *Partition) sweepTerms(now *published, row *indexRow, b *builder) (done 
 	return !valid, rows.Close()
 }
 
-// restate changes the terms of a document from those of one indexing to those
-// of another.
+// restate changes the keys of a document from those of one indexing to those of
+// another.
 func (b *builder) restate(text []byte, ahead, behind *indexing) error {
 	d, err := decodeDocument(text)
 	if err != nil {
 		return err
 	}
-	list, err := ahead.termsOfBody(d.body)
+	k, err := ahead.keysOfBody(d.body)
 	if err != nil {
 		return err
 	}
-	again := terms{active: append([]index.Term(nil), list.active...), other: append([]index.Term(nil), list.other...)}
-	removed, added := index.Diff(ahead.stored(list, d.number, d.ts), behind.stored(again, d.number, d.ts))
-	b.terms(d.number, removed, added)
+	again := allKeys{active: k.active.clone(), other: k.other.clone()}
+	b.keys(d.number, diff(ahead.stored(k, d.number, d.ts), behind.stored(again, d.number, d.ts)))
 	return nil
+}
+
+func (k keys) clone() keys {
+	return keys{terms: slices.Clone(k.terms), vectors: slices.Clone(k.vectors)}
 }

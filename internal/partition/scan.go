@@ -56,9 +56,6 @@ func (s *source) scan(ctx context.Context, set *storage.Postings, after uint64, 
 		if !members.has(at.number) {
 			continue
 		}
-		if set != nil {
-			s.work.Hits++
-		}
 		row := text[at.start:at.end]
 		if at.keyOnly {
 			var found bool
@@ -135,17 +132,44 @@ func (m *members) close(err *error) {
 	}
 }
 
+// pass reads all rows of the clip in key order and hands out those whose numbers
+// are in a set; nil is every document.
+func (s *source) pass(ctx context.Context, numbers *storage.Numbers, after uint64, yield yielder) (err error) {
+	rows := s.now.snapshot.Iter(s.bounds(storage.FamilyDocument))
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	n := 0
+	for valid := rows.First(); valid; valid = rows.Next() {
+		if n++; stopped(ctx, n) != nil {
+			return stopped(ctx, n)
+		}
+		d, err := decodeDocument(rows.Value())
+		if err != nil {
+			return s.damaged(err)
+		}
+		if d.number <= after || numbers != nil && !numbers.Has(d.number) {
+			continue
+		}
+		if s.p.epkWidth == 0 && !s.holds(rows.Key()[1:], &d) {
+			continue
+		}
+		if !s.yield(&d, yield) {
+			return nil
+		}
+	}
+	return nil
+}
+
 // walkSet looks up the documents of a set one by one.
 func (s *source) walkSet(ctx context.Context, set *storage.Postings, after uint64, yield yielder) (err error) {
 	defer func() { err = errors.Join(err, set.Close()) }()
+	use := s.offer(yield)
 	set.SeekGE(after + 1)
 	n := 0
 	for number, ok := set.Next(); ok; number, ok = set.Next() {
 		if n++; stopped(ctx, n) != nil {
 			return stopped(ctx, n)
 		}
-		s.work.Hits++
-		if more, err := s.fetch(number, yield); err != nil || !more {
+		if more, err := s.find(number, use); err != nil || !more {
 			return err
 		}
 	}
@@ -154,6 +178,7 @@ func (s *source) walkSet(ctx context.Context, set *storage.Postings, after uint6
 
 // walkAll reads the numbers of the whole partition.
 func (s *source) walkAll(ctx context.Context, after uint64, yield yielder) (err error) {
+	use := s.offer(yield)
 	_, high := storage.FamilyRID.Bounds()
 	rows := s.now.snapshot.Iter(storage.RIDKey(nil, after+1), high)
 	defer func() { err = errors.Join(err, rows.Close()) }()
@@ -166,7 +191,7 @@ func (s *source) walkAll(ctx context.Context, after uint64, yield yielder) (err 
 		if err != nil {
 			return s.damaged(err)
 		}
-		if more, err := s.document(number, rows.Value(), yield); err != nil || !more {
+		if more, err := s.document(number, rows.Value(), use); err != nil || !more {
 			return err
 		}
 	}
@@ -176,6 +201,7 @@ func (s *source) walkAll(ctx context.Context, after uint64, yield yielder) (err 
 // walkPoint reads a large logical partition: its numbers are sorted in portions,
 // each of which costs one pass over the rows.
 func (s *source) walkPoint(ctx context.Context, after uint64, yield yielder) error {
+	use := s.offer(yield)
 	for {
 		list, err := s.smallest(ctx, after)
 		if err != nil {
@@ -185,7 +211,7 @@ func (s *source) walkPoint(ctx context.Context, after uint64, yield yielder) err
 			if err := stopped(ctx, n+1); err != nil {
 				return err
 			}
-			if more, err := s.fetch(number, yield); err != nil || !more {
+			if more, err := s.find(number, use); err != nil || !more {
 				return err
 			}
 		}
@@ -223,12 +249,18 @@ func (s *source) smallest(ctx context.Context, after uint64) (list []uint64, err
 	return list[:min(len(list), most)], nil
 }
 
-// fetch hands out the document of a number, and reports whether to go on.
-func (s *source) fetch(number uint64, yield yielder) (more bool, err error) {
+// offer returns what hands out documents.
+func (s *source) offer(yield yielder) func(d *document) (more bool, err error) {
+	return func(d *document) (bool, error) { return s.yield(d, yield), nil }
+}
+
+// find calls use with the document of a number, if it is in the clip, and
+// returns what use does, true without a call.
+func (s *source) find(number uint64, use func(d *document) (more bool, err error)) (more bool, err error) {
 	more = true
 	s.key = storage.RIDKey(s.key[:0], number)
 	found, err := s.now.snapshot.View(s.key, func(suffix []byte) (err error) {
-		more, err = s.document(number, suffix, yield)
+		more, err = s.document(number, suffix, use)
 		return err
 	})
 	if err == nil && !found {
@@ -237,23 +269,21 @@ func (s *source) fetch(number uint64, yield yielder) (more bool, err error) {
 	return more, err
 }
 
-// document hands out the document with the row key that ends in suffix, if it
-// is in the clip.
-func (s *source) document(number uint64, suffix []byte, yield yielder) (more bool, err error) {
+// document is find for the document with the row key that ends in suffix.
+func (s *source) document(number uint64, suffix []byte, use func(d *document) (more bool, err error)) (more bool, err error) {
 	if s.p.epkWidth > 0 && !s.holds(suffix, nil) {
 		return true, nil
 	}
 	more = true
 	s.rowKey = storage.DocumentKeyOf(s.rowKey[:0], suffix)
-	found, err := s.now.snapshot.View(s.rowKey, func(row []byte) error {
-		d, err := decodeDocument(row)
-		if err != nil {
+	found, err := s.now.snapshot.View(s.rowKey, func(row []byte) (err error) {
+		if s.current, err = decodeDocument(row); err != nil {
 			return s.damaged(err)
 		}
-		if s.holds(suffix, &d) {
-			more = s.yield(&d, yield)
+		if s.holds(suffix, &s.current) {
+			more, err = use(&s.current)
 		}
-		return nil
+		return err
 	})
 	if err == nil && !found {
 		err = s.missing(number, nil)
@@ -267,8 +297,4 @@ func (s *source) missing(number uint64, err error) error {
 		return err
 	}
 	return s.damaged(fmt.Errorf("document %d is missing: %w", number, errDocument))
-}
-
-func (s *source) damaged(err error) error {
-	return fmt.Errorf("partition %v: %w", s.p.config.Ref, err)
 }

@@ -22,17 +22,18 @@ import (
 
 // world is one partition with everything below it, on a disk in memory.
 type world struct {
-	tb        testing.TB
-	disk      *storagetest.Disk
-	pool      *storage.Pool
-	store     *storage.Store
-	group     replication.Group
-	partition atomic.Pointer[Partition]
-	container atomic.Pointer[resource.Container]
-	own       resource.Partition
-	limits    resource.Limits
-	clock     atomic.Int64 // seconds
-	now       func()       // called with every look at the clock; nil does nothing
+	tb         testing.TB
+	disk       *storagetest.Disk
+	pool       *storage.Pool
+	store      *storage.Store
+	group      replication.Group
+	partition  atomic.Pointer[Partition]
+	container  atomic.Pointer[resource.Container]
+	own        resource.Partition
+	limits     resource.Limits
+	clock      atomic.Int64 // seconds
+	cacheBytes int64
+	now        func() // called with every look at the clock; nil does nothing
 }
 
 // Apply is the state machine of the world's group.
@@ -42,7 +43,8 @@ func (w *world) Apply(_ replication.PartitionRef, effects []replication.Effect) 
 
 const storeDir = "partition"
 
-// containerWith returns a container with these key paths and indexing policy.
+// containerWith returns a container with these key paths and indexing policy. A
+// policy that has a member indexingPolicy holds further members of the container.
 func containerWith(tb testing.TB, version int, paths []string, policy string) *resource.Container {
 	tb.Helper()
 	kind := "Hash"
@@ -52,7 +54,11 @@ func containerWith(tb testing.TB, version int, paths []string, policy string) *r
 	if policy == "" {
 		policy = "null"
 	}
-	text := fmt.Sprintf(`{"id":"c","partitionKey":{"paths":["%s"],"kind":"%s","version":%d},"indexingPolicy":%s}`, strings.Join(paths, `","`), kind, version, policy)
+	members := `"indexingPolicy":` + policy + "}"
+	if strings.HasPrefix(policy, `{"indexingPolicy"`) {
+		members = policy[1:]
+	}
+	text := fmt.Sprintf(`{"id":"c","partitionKey":{"paths":["%s"],"kind":"%s","version":%d},%s`, strings.Join(paths, `","`), kind, version, members)
 	body, err := value.Parse([]byte(text))
 	if err != nil {
 		tb.Fatal(err)
@@ -107,7 +113,7 @@ func (w *world) config() Config {
 }
 
 func (w *world) newPool() (err error) {
-	w.pool, err = storage.NewPool(storage.Options{FS: w.disk.FS(), CacheBytes: 1 << 20, MemTableBytes: 256 << 10})
+	w.pool, err = storage.NewPool(storage.Options{FS: w.disk.FS(), CacheBytes: max(1<<20, w.cacheBytes), MemTableBytes: 256 << 10})
 	return err
 }
 
@@ -214,33 +220,38 @@ func (w *world) read(key partitionkey.Key, id string, edit func(*Read)) (Found, 
 	return w.partition.Load().Read(context.Background(), request)
 }
 
-// rows runs a query to its end, in pages of pageItems, over a range.
+// rows runs a query to its end, in pages of pageItems, over a range: each page
+// with a merge of its own, as requests do.
 func (w *world) rows(text string, r partitionkey.Range, pageItems int, meter *throughput.Meter) (rows []string, pages int, err error) {
 	p := w.partition.Load()
 	now, err := p.acquire()
 	if err != nil {
 		return nil, 0, err
 	}
-	active := now.indexing.active
+	active := now.indexing.active.Index
 	p.release(now)
-	plan, err := query.Compile(text, nil, active, query.Options{})
+	plan, err := query.Compile(text, nil, active, query.Options{Computed: w.container.Load().Indexing.Computed})
 	if err != nil {
 		return nil, 0, err
 	}
-	budget := query.Budget{MaxItems: pageItems}
+	stream := func(ctx context.Context, b query.Budget) (query.Page, error) {
+		page, _, err := p.Query(ctx, Query{Plan: plan, Generation: w.own.Generation, Range: r, Budget: b, Meter: meter})
+		return page, err
+	}
+	var from query.Progress
 	for {
-		pages++
-		page, _, err := p.Query(context.Background(), Query{Plan: plan, Generation: w.own.Generation, Range: r, Budget: budget, Meter: meter})
+		page, next, err := plan.Merge([]query.Stream{stream}, from).Page(context.Background(), query.Budget{MaxItems: pageItems})
 		if err != nil {
 			return nil, pages, err
 		}
+		pages++
 		for _, row := range page.Rows {
 			rows = append(rows, string(row.JSON))
 		}
 		if !page.More {
 			return rows, pages, nil
 		}
-		budget.After, budget.Started, budget.AfterKey = page.Next, true, nil
+		from = next
 	}
 }
 

@@ -165,8 +165,8 @@ type request struct {
 	hash      uint64 // second hash of key
 	documents [2]string
 	row       []byte    // without stamp until evaluated; nil for Delete
-	indexing  *indexing // that the terms belong to
-	terms     terms
+	indexing  *indexing // that the keys belong to
+	keys      allKeys
 	before    guess
 
 	stage     atomic.Int32
@@ -180,12 +180,12 @@ type request struct {
 	charge   float64
 }
 
-// guess is the version that the caller found in the snapshot, with its terms.
+// guess is the version that the caller found in the snapshot, with its keys.
 // The writer uses it when that still is the current version.
 type guess struct {
 	found   bool
 	version version
-	terms   terms
+	keys    allKeys
 }
 
 // oldKey is the key of the document's row as it is, newKey as it will be; they
@@ -193,7 +193,7 @@ type guess struct {
 func (r *request) oldKey() string { return r.documents[0] }
 func (r *request) newKey() string { return r.documents[1] }
 
-// prepare checks a write and does what needs no order: encoding and terms.
+// prepare checks a write and does what needs no order: encoding and keys.
 func (p *Partition) prepare(w *Write) (*request, error) {
 	if err := p.admit(w.Generation, w.Key, w.EPK); err != nil {
 		return nil, err
@@ -235,7 +235,7 @@ func (p *Partition) prepare(w *Write) (*request, error) {
 	return r, p.prepareBefore(r, now)
 }
 
-// prepareDocument encodes the new content and computes its terms, and returns
+// prepareDocument encodes the new content and computes its keys, and returns
 // its id.
 func (p *Partition) prepareDocument(r *request) (id string, err error) {
 	doc := r.write.Document
@@ -254,8 +254,8 @@ func (p *Partition) prepareDocument(r *request) (id string, err error) {
 	if size, limit := len(r.row)-bodyOffset(r.row), p.config.Limits.DocumentBytes; size > limit {
 		return "", status.TooLarge("The document is %d bytes long. At most %d are allowed.", size, limit)
 	}
-	r.terms = r.indexing.termsOf(doc)
-	return member.Text(), nil
+	r.keys, err = r.indexing.keysOf(doc, r.row[bodyOffset(r.row):])
+	return member.Text(), err
 }
 
 // prepareBefore finds the version that will probably be replaced.
@@ -265,8 +265,8 @@ func (p *Partition) prepareBefore(r *request, now *published) error {
 		if err != nil {
 			return err
 		}
-		list, err := r.indexing.termsOfBody(d.body)
-		r.before = guess{found: true, version: d.version, terms: list}
+		k, err := r.indexing.keysOfBody(d.body)
+		r.before = guess{found: true, version: d.version, keys: k}
 		return err
 	})
 	if err != nil {
@@ -275,16 +275,7 @@ func (p *Partition) prepareBefore(r *request, now *published) error {
 	return nil
 }
 
-// termsOfBody computes terms from a stored body.
-func (x *indexing) termsOfBody(body []byte) (terms, error) {
-	doc, err := value.Parse(body)
-	if err != nil {
-		return terms{}, fmt.Errorf("%w: %w", errDocument, err)
-	}
-	return x.termsOf(doc), nil
-}
-
-// fits reports whether terms computed under x may be used under y.
+// fits reports whether keys computed under x may be used under y.
 func (x *indexing) fits(y *indexing) bool {
 	return x == y || x.active == y.active && x.other == y.other
 }

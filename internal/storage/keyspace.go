@@ -21,6 +21,7 @@ type Family byte
 //	'x' expiry(8) number(8)       -> expiry queue
 //	'q' epk pkh                   -> size and count of a logical partition
 //	'm' name                      -> everything there is one of
+//	'n' path(8) number(8)         -> a document's vector
 //
 // epk is the hashed key in binary, of the width that its definition gives it,
 // and pkh is an 8-byte second hash of the whole key.
@@ -29,6 +30,7 @@ const (
 	FamilyFeed     Family = 'f'
 	FamilyPrefix   Family = 'l'
 	FamilyMeta     Family = 'm'
+	FamilyVector   Family = 'n'
 	FamilyLogical  Family = 'q'
 	FamilyRID      Family = 'r'
 	FamilyTerm     Family = 't'
@@ -36,12 +38,13 @@ const (
 )
 
 // families lists all of them in key order.
-var families = [...]Family{FamilyDocument, FamilyFeed, FamilyPrefix, FamilyMeta, FamilyLogical, FamilyRID, FamilyTerm, FamilyExpiry}
+var families = [...]Family{FamilyDocument, FamilyFeed, FamilyPrefix, FamilyMeta, FamilyVector, FamilyLogical, FamilyRID, FamilyTerm, FamilyExpiry}
 
 // Widths in bytes of the parts of keys.
 const (
 	HashBytes     = 8 // the second hash of a key, pkh
 	NumberBytes   = 8 // a document number
+	PathBytes     = 8 // the id of a path
 	OrdinalBytes  = 3 // the ordinal of a partition
 	SequenceBytes = 4 // the place of a document in its effect
 	chunkBytes    = 6 // the upper part of a document number
@@ -245,6 +248,29 @@ func DecodeMetaKey(key []byte) (name []byte, err error) {
 		return nil, fmt.Errorf("meta key %x: %w", key, errKey)
 	}
 	return key[1:], nil
+}
+
+// VectorKey appends the key of the vector that a document has at a path. The
+// path is given by the 8 bytes of its id.
+func VectorKey[P ~string | ~[]byte](dst []byte, path P, number uint64) []byte {
+	dst = append(dst, byte(FamilyVector))
+	dst = append(dst, path...)
+	return binary.BigEndian.AppendUint64(dst, number)
+}
+
+// DecodeVectorKey takes the key of a vector apart. path shares key's bytes.
+func DecodeVectorKey(key []byte) (path []byte, number uint64, err error) {
+	if len(key) != 1+PathBytes+NumberBytes || key[0] != byte(FamilyVector) {
+		return nil, 0, fmt.Errorf("vector key %x: %w", key, errKey)
+	}
+	return key[1 : 1+PathBytes], binary.BigEndian.Uint64(key[1+PathBytes:]), nil
+}
+
+// VectorBounds returns the interval of the keys of the vectors at a path, in
+// the order of document numbers.
+func VectorBounds[P ~string | ~[]byte](path P) (low, high []byte) {
+	low = append([]byte{byte(FamilyVector)}, path...)
+	return low, successor(low)
 }
 
 // appendChunk appends the chunk of a document number: what follows the key of a

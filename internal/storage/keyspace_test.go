@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -37,6 +38,10 @@ func TestKeysRoundTrip(t *testing.T) {
 		if e, n, err := DecodeExpiryKey(ExpiryKey(nil, lsn, number)); err != nil || e != lsn || n != number {
 			t.Fatalf("expiry key: %d %d %v", e, n, err)
 		}
+		path := binary.BigEndian.AppendUint64(nil, lsn)
+		if p, n, err := DecodeVectorKey(VectorKey(nil, path, number)); err != nil || !bytes.Equal(p, path) || n != number {
+			t.Fatalf("vector key: %x %d %v", p, n, err)
+		}
 		if e, h, err := DecodeLogicalKey(LogicalKey(nil, epk, hash)); err != nil || !bytes.Equal(e, epk) || h != hash {
 			t.Fatalf("logical key: %x %x %v", e, h, err)
 		}
@@ -70,6 +75,7 @@ func TestKeyOrder(t *testing.T) {
 			"r":      {RIDKey(nil, a), RIDKey(nil, b)},
 			"f":      {FeedKey(nil, a, oa, 1), FeedKey(nil, b, ob, 1)},
 			"x":      {ExpiryKey(nil, a, b), ExpiryKey(nil, b, a)},
+			"n":      {VectorKey(nil, "the path", a), VectorKey(nil, "the path", b)},
 			"chunks": {appendChunk([]byte("tl"), a>>16), appendChunk([]byte("tl"), b>>16)},
 			"q":      {LogicalKey(nil, "same epk", a), LogicalKey(nil, "same epk", b)},
 			"d":      {DocumentKey(nil, "same epk", a, "i"), DocumentKey(nil, "same epk", b, "i")},
@@ -101,6 +107,12 @@ func TestBounds(t *testing.T) {
 			t.Errorf("epk %x in [10,20) = %v, want %v", epk, got, want)
 		}
 	}
+	low, high = VectorBounds("12345\xff\xff\xff")
+	for path, want := range map[string]bool{"12345\xff\xff\xff": true, "123460\x00\x00": false, "12345\xff\xff\xfe": false} {
+		if got := in(VectorKey(nil, path, 1<<64-1), low, high); got != want {
+			t.Errorf("vectors of %x in the bounds of another = %v, want %v", path, got, want)
+		}
+	}
 	low, high = LogicalBounds("", "\xff")
 	if !in(LogicalKey(nil, "\xfe", 9), low, high) || in(DocumentKey(nil, "\xfe", 9, ""), low, high) {
 		t.Error("the whole range of 'q' is not its family")
@@ -127,11 +139,12 @@ func TestDamagedKeys(t *testing.T) {
 		_, _, logicalErr := DecodeLogicalKey(key)
 		_, termErr := DecodeTermKey(key)
 		_, _, prefixErr := DecodePrefixKey(key)
+		_, _, vectorErr := DecodeVectorKey(key)
 		_, metaErr := DecodeMetaKey(key)
 		_, suffixErr := DocumentSuffix(key)
 		for name, err := range map[string]error{
 			"document": docErr, "rid": ridErr, "feed": feedErr, "expiry": expiryErr,
-			"logical": logicalErr, "term": termErr, "prefix": prefixErr, "meta": metaErr, "suffix": suffixErr,
+			"logical": logicalErr, "vector": vectorErr, "term": termErr, "prefix": prefixErr, "meta": metaErr, "suffix": suffixErr,
 		} {
 			if err == nil {
 				t.Errorf("%x is accepted as a %s key", key, name)

@@ -109,18 +109,19 @@ func (v *view) size() int {
 	if !v.dense {
 		return v.count
 	}
-	return v.ones(0)
+	return v.ones(0, chunkWords)
 }
 
-// ones counts the numbers of a bitmap from the given word on.
-func (v *view) ones(from int) (n int) {
+// ones counts the numbers of a bitmap in the words from one on and before
+// another.
+func (v *view) ones(from, to int) (n int) {
 	if v.words != nil {
-		for _, w := range v.words[from:] {
+		for _, w := range v.words[from:to] {
 			n += bits.OnesCount64(w)
 		}
 		return n
 	}
-	for raw := v.raw[8*from:]; len(raw) >= 8; raw = raw[8:] {
+	for raw := v.raw[8*from : 8*to]; len(raw) >= 8; raw = raw[8:] {
 		n += bits.OnesCount64(binary.LittleEndian.Uint64(raw))
 	}
 	return n

@@ -8,31 +8,56 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Postings is a set of document numbers that is computed while it is read, in
-// rising order: one list, the union of a range of lists, or what [Intersect],
-// [Union] and [Difference] make of others. It belongs to one goroutine. Reading
-// costs no allocation per number.
+// Postings is a set of document numbers that is computed while it is read: one
+// list, the union of a range of lists, or what [Intersect], [Union] and
+// [Difference] make of others. It belongs to one goroutine. Reading costs no
+// allocation per number.
+//
+// A set is read in one direction, that of its first move: rising with Next
+// and SeekGE, or falling with Prev and SeekLT. A move in the other direction
+// panics.
 //
 // Whoever combines sets gives them away: closing the result closes them. After
-// Next or SeekGE said no, ask Err.
+// a move said no, ask Err.
 type Postings struct {
 	root cursor
 	err  error
 
-	begun  bool
-	chunk  uint64 // the current chunk
-	ok     bool   // there is a current chunk
-	view   view   // its numbers
-	place  int    // next number of an array, or next word of a bitmap
-	word   uint64 // what is left of the word before place
+	begun bool
+	way   way
+	chunk uint64 // the current chunk
+	ok    bool   // there is a current chunk
+	view  view   // its numbers
+	// place is where the reading is in the chunk. Forward it is the next number
+	// of an array or the next word of a bitmap, backward the one behind those
+	// that are left.
+	place  int
+	word   uint64 // what is left of the word that is being read
 	closed bool
 }
 
-// cursor is a node of the tree under a Postings. It moves forward by chunks.
+// way is the direction of a reading.
+type way bool
+
+const (
+	forward  way = false
+	backward way = true
+)
+
+// before reports whether the reading meets chunk a before chunk b.
+func (w way) before(a, b uint64) bool {
+	if w == backward {
+		return a > b
+	}
+	return a < b
+}
+
+// cursor is a node of the tree under a Postings. It moves by chunks, in the one
+// way that all calls name.
 type cursor interface {
-	// seek moves to the first chunk at or above the given one that may have
-	// numbers. It never moves back.
-	seek(chunk uint64) (at uint64, ok bool, err error)
+	// seek moves to the given chunk or the first one behind it, in the way of
+	// the reading, that may have numbers. It never turns round.
+	seek(chunk uint64, w way) (at uint64, ok bool, err error)
 	// load returns the numbers of the current chunk, good until the next call.
 	// There may be none.
 	load() (view, error)
@@ -49,7 +74,13 @@ func (s *Snapshot) Postings(list []byte) *Postings {
 // which may take a while: the context can end it. It then holds two bytes for
 // each number, or 8 KB for 65,536.
 func (s *Snapshot) PostingsRange(ctx context.Context, low, high []byte) *Postings {
-	return &Postings{root: &rangeCursor{ctx: ctx, snapshot: s, low: low, high: high}}
+	return s.PostingsRanges(ctx, ListRange{Low: low, High: high})
+}
+
+// PostingsRanges is PostingsRange for the lists of several ranges. It opens one
+// iterator however many ranges there are.
+func (s *Snapshot) PostingsRanges(ctx context.Context, ranges ...ListRange) *Postings {
+	return &Postings{root: &rangeCursor{ctx: ctx, snapshot: s, ranges: ranges}}
 }
 
 // Intersect returns the numbers that are in every set. There must be one.
@@ -92,17 +123,38 @@ func roots(sets []*Postings) []cursor {
 
 // Next returns the next number.
 func (p *Postings) Next() (number uint64, ok bool) {
-	if !p.begun {
-		p.begun = true
-		p.enter(0)
-	}
+	p.begin(forward, 0)
 	for p.ok {
 		if low, ok := p.step(); ok {
 			return p.chunk<<16 | uint64(low), true
 		}
-		p.enter(p.chunk + 1)
+		p.enterNext()
 	}
 	return 0, false
+}
+
+// Prev returns the next number of a reading from the greatest to the least.
+func (p *Postings) Prev() (number uint64, ok bool) {
+	p.begin(backward, chunkLast)
+	for p.ok {
+		if low, ok := p.stepBack(); ok {
+			return p.chunk<<16 | uint64(low), true
+		}
+		p.enterNext()
+	}
+	return 0, false
+}
+
+// begin makes the first move of a reading, to the given chunk, unless it was
+// made before.
+func (p *Postings) begin(w way, chunk uint64) {
+	if !p.begun {
+		p.begun, p.way = true, w
+		p.enter(chunk)
+	}
+	if p.way != w {
+		panic("storage: a posting set is read in two directions")
+	}
 }
 
 // step returns the next number of the current chunk.
@@ -127,16 +179,58 @@ func (p *Postings) step() (low uint16, ok bool) {
 	return low, true
 }
 
+// stepBack is step in the other direction. The word that is being read is the
+// one at place.
+func (p *Postings) stepBack() (low uint16, ok bool) {
+	if !p.view.dense {
+		if p.place == 0 {
+			return 0, false
+		}
+		p.place--
+		return p.view.at(p.place), true
+	}
+	for p.word == 0 {
+		if p.place == 0 {
+			return 0, false
+		}
+		p.place--
+		p.word = p.view.word(p.place)
+	}
+	bit := bits.Len64(p.word) - 1
+	p.word &^= 1 << bit
+	return uint16(p.place<<6 | bit), true
+}
+
 // SeekGE skips all numbers below the given one, so that Next returns the first
 // at or above it, and reports whether there is one. It never moves back.
 func (p *Postings) SeekGE(number uint64) bool {
 	chunk := number >> 16
-	if !p.begun || (p.ok && p.chunk < chunk) {
-		p.begun = true
+	p.begin(forward, chunk)
+	if p.ok && p.chunk < chunk {
 		p.enter(chunk)
 	}
 	if p.ok && p.chunk == chunk {
 		p.skip(uint16(number))
+	}
+	return p.peek()
+}
+
+// SeekLT skips all numbers at or above the given one, so that Prev returns the
+// last below it, and reports whether there is one. It never moves forward.
+func (p *Postings) SeekLT(number uint64) bool {
+	if number == 0 {
+		p.begin(backward, 0)
+		p.ok = false
+		return false
+	}
+	last := number - 1
+	chunk := min(last>>16, chunkLast)
+	p.begin(backward, chunk)
+	if p.ok && p.chunk > chunk {
+		p.enter(chunk)
+	}
+	if p.ok && p.chunk == chunk && last>>16 == chunk {
+		p.skipBack(uint16(last))
 	}
 	return p.peek()
 }
@@ -158,38 +252,98 @@ func (p *Postings) skip(low uint16) {
 	}
 }
 
+// skipBack moves to the last number of the chunk that is low or below.
+func (p *Postings) skipBack(low uint16) {
+	if !p.view.dense {
+		if low < ^uint16(0) {
+			p.place = min(p.place, p.view.find(0, low+1))
+		}
+		return
+	}
+	if word := int(low >> 6); word < p.place {
+		p.place = word
+		p.word = p.view.word(p.place)
+	}
+	if int(low>>6) == p.place {
+		p.word &= ^uint64(0) >> (63 - low&63)
+	}
+}
+
 // peek moves to a chunk that has a number left, without taking it.
 func (p *Postings) peek() bool {
 	for p.ok {
-		if !p.view.dense && p.place < p.view.count {
+		if p.more() {
 			return true
 		}
-		if p.view.dense {
-			for p.word == 0 && p.place < chunkWords {
-				p.word = p.view.word(p.place)
-				p.place++
-			}
-			if p.word != 0 {
-				return true
-			}
-		}
-		p.enter(p.chunk + 1)
+		p.enterNext()
 	}
 	return false
 }
 
-// enter moves to the first chunk at or above the given one.
+// more reports whether the current chunk has a number left.
+func (p *Postings) more() bool {
+	switch {
+	case !p.view.dense && p.way == backward:
+		return p.place > 0
+	case !p.view.dense:
+		return p.place < p.view.count
+	case p.way == backward:
+		for p.word == 0 && p.place > 0 {
+			p.place--
+			p.word = p.view.word(p.place)
+		}
+	default:
+		for p.word == 0 && p.place < chunkWords {
+			p.word = p.view.word(p.place)
+			p.place++
+		}
+	}
+	return p.word != 0
+}
+
+// left counts what is left of the current chunk.
+func (p *Postings) left() int {
+	switch {
+	case !p.view.dense && p.way == backward:
+		return p.place
+	case !p.view.dense:
+		return p.view.count - p.place
+	case p.way == backward:
+		return bits.OnesCount64(p.word) + p.view.ones(0, p.place)
+	}
+	return bits.OnesCount64(p.word) + p.view.ones(p.place, chunkWords)
+}
+
+// enterNext moves to the chunk behind the current one.
+func (p *Postings) enterNext() {
+	switch {
+	case p.way == forward:
+		p.enter(p.chunk + 1)
+	case p.chunk > 0:
+		p.enter(p.chunk - 1)
+	default:
+		p.ok = false
+	}
+}
+
+// enter moves to the given chunk or the first one behind it.
 func (p *Postings) enter(chunk uint64) {
 	p.ok, p.view, p.place, p.word = false, view{}, 0, 0
 	if p.err != nil || p.closed || chunk > chunkLast {
 		return
 	}
-	at, ok, err := p.root.seek(chunk)
+	at, ok, err := p.root.seek(chunk, p.way)
 	if err == nil && ok {
 		p.view, err = p.root.load()
 	}
 	p.chunk, p.ok = at, ok && err == nil
 	p.err = err
+	if p.way == backward {
+		p.place = p.view.count
+		if p.view.dense {
+			p.place = chunkWords
+		}
+	}
 }
 
 // chunkLast is the last chunk there can be.
@@ -203,17 +357,12 @@ func (p *Postings) Count() (int64, error) { return p.CountTo(1<<63 - 1) }
 // for those who only need to know whether there are few.
 func (p *Postings) CountTo(most int64) (int64, error) {
 	if !p.begun {
-		p.begun = true
-		p.enter(0)
+		p.begin(forward, 0)
 	}
 	total := int64(0)
 	for p.ok && total < most {
-		if p.view.dense {
-			total += int64(bits.OnesCount64(p.word) + p.view.ones(p.place))
-		} else {
-			total += int64(p.view.count - p.place)
-		}
-		p.enter(p.chunk + 1)
+		total += int64(p.left())
+		p.enterNext()
 	}
 	return total, p.Err()
 }
@@ -272,26 +421,24 @@ func successor(prefix []byte) []byte {
 	return nil
 }
 
-func (c *listCursor) seek(chunk uint64) (uint64, bool, error) {
+func (c *listCursor) seek(chunk uint64, w way) (uint64, bool, error) {
 	if c.err != nil {
 		return 0, false, c.err
 	}
-	if c.done || (c.on && c.at >= chunk) {
+	if c.done || c.on && !w.before(c.at, chunk) {
 		return c.at, !c.done, nil
 	}
 	// The next chunk is often the next row.
 	valid := false
 	if c.on {
-		valid = c.rows.Next()
-		if valid && c.behind(chunk) {
-			valid = c.rows.SeekGE(appendChunk(c.list[:c.size], chunk))
-		}
-	} else {
-		valid = c.rows.SeekGE(appendChunk(c.list[:c.size], chunk))
+		valid = step(c.rows, w)
+	}
+	if !c.on || valid && c.short(chunk, w) {
+		valid = c.leap(chunk, w)
 	}
 	// Rows of a longer list may stand between ours only if a list's key is the
 	// beginning of another's; the width tells them apart.
-	for ; valid; valid = c.rows.Next() {
+	for ; valid; valid = step(c.rows, w) {
 		if len(c.rows.Key()) == c.size+chunkBytes {
 			_, c.at, _ = cutChunk(c.rows.Key())
 			c.on = true
@@ -303,10 +450,29 @@ func (c *listCursor) seek(chunk uint64) (uint64, bool, error) {
 	return 0, false, c.err
 }
 
-// behind reports whether the current row is one of the list below chunk.
-func (c *listCursor) behind(chunk uint64) bool {
+// step moves to the next row in the way of a reading.
+func step(rows *pebble.Iterator, w way) bool {
+	if w == backward {
+		return rows.Prev()
+	}
+	return rows.Next()
+}
+
+// leap moves to the row of chunk or the first one behind it.
+func (c *listCursor) leap(chunk uint64, w way) bool {
+	if w == forward {
+		return c.rows.SeekGE(appendChunk(c.list[:c.size], chunk))
+	}
+	if chunk == chunkLast {
+		return c.rows.Last()
+	}
+	return c.rows.SeekLT(appendChunk(c.list[:c.size], chunk+1))
+}
+
+// short reports whether the current row is one of the list that chunk is behind.
+func (c *listCursor) short(chunk uint64, w way) bool {
 	_, at, err := cutChunk(c.rows.Key())
-	return err == nil && at < chunk
+	return err == nil && w.before(at, chunk)
 }
 
 func (c *listCursor) load() (view, error) {

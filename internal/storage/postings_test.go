@@ -91,6 +91,8 @@ func checkModel(t *testing.T, snapshot *Snapshot, m model, r *rand.Rand) {
 			t.Fatal(err)
 		}
 		checkSeeks(t, snapshot.Postings([]byte(list)), want, r)
+		checkBack(t, snapshot.Postings([]byte(list)), want, r)
+		checkNumbers(t, snapshot.Postings([]byte(list)), want, r)
 	}
 	for range 4 {
 		low, high := fmt.Sprintf("t%c", 'a'+r.IntN(6)), fmt.Sprintf("t%c", 'a'+r.IntN(6))
@@ -99,8 +101,29 @@ func checkModel(t *testing.T, snapshot *Snapshot, m model, r *rand.Rand) {
 			t.Fatalf("lists [%s,%s): %s", low, high, text)
 		}
 		checkSeeks(t, snapshot.PostingsRange(t.Context(), []byte(low), []byte(high)), want, r)
+		checkBack(t, snapshot.PostingsRange(t.Context(), []byte(low), []byte(high)), want, r)
+		checkKeep(t, snapshot, m, low, high)
+		checkWithin(t, snapshot, m, r)
 	}
 	checkWalk(t, snapshot, m)
+}
+
+// checkKeep gathers every other list of a range, and all of another one.
+func checkKeep(t *testing.T, snapshot *Snapshot, m model, low, high string) {
+	t.Helper()
+	odd := func(list []byte) bool { return list[1]%2 == 1 }
+	want := map[uint64]bool{}
+	for list, numbers := range m {
+		if list >= low && list < high && odd([]byte(list)) || list >= "tb" && list < "td" {
+			for n := range numbers {
+				want[n] = true
+			}
+		}
+	}
+	p := snapshot.PostingsRanges(t.Context(), ListRange{Low: []byte(low), High: []byte(high), Keep: odd}, ListRange{Low: []byte("tb"), High: []byte("td")})
+	if text := differ(all(t, p), model{"": want}.sorted("")); text != "" {
+		t.Fatalf("odd lists of [%s,%s) and tb, tc: %s", low, high, text)
+	}
 }
 
 // checkSeeks moves forward by seeks and steps.
@@ -128,6 +151,146 @@ func checkSeeks(t *testing.T, p *Postings, want []uint64, r *rand.Rand) {
 	}
 	if n, err := p.Count(); err != nil || n != int64(len(want)-at) {
 		t.Fatalf("count of the rest = %d, %v, want %d", n, err, len(want)-at)
+	}
+}
+
+// checkBack moves backward by seeks and steps.
+func checkBack(t *testing.T, p *Postings, want []uint64, r *rand.Rand) {
+	t.Helper()
+	defer p.Close()
+	left := len(want)
+	for range 40 {
+		if r.IntN(2) == 0 || len(want) == 0 {
+			n, ok := p.Prev()
+			if ok != (left > 0) || ok && n != want[left-1] {
+				t.Fatalf("Prev = %#x, %v, want number %d", n, ok, left-1)
+			}
+			left = max(0, left-1)
+			continue
+		}
+		goal := want[r.IntN(len(want))] + uint64(r.IntN(3)) - 1
+		found, _ := slices.BinarySearch(want, goal)
+		left = min(left, found)
+		if ok := p.SeekLT(goal); ok != (left > 0) {
+			t.Fatalf("SeekLT(%#x) = %v with %d numbers left", goal, ok, left)
+		}
+	}
+	if n, err := p.Count(); err != nil || n != int64(left) {
+		t.Fatalf("count of the rest = %d, %v, want %d", n, err, left)
+	}
+}
+
+// falling reads a set from its end to its beginning and returns it in order.
+func falling(t testing.TB, p *Postings) []uint64 {
+	t.Helper()
+	numbers := []uint64{}
+	for n, ok := p.Prev(); ok; n, ok = p.Prev() {
+		numbers = append(numbers, n)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(numbers)
+	return numbers
+}
+
+// checkNumbers reads a set into memory and compares it there.
+func checkNumbers(t *testing.T, p *Postings, want []uint64, r *rand.Rand) {
+	t.Helper()
+	n, err := p.Collect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Len() != int64(len(want)) {
+		t.Fatalf("%d numbers in memory, want %d", n.Len(), len(want))
+	}
+	if text := differ(all(t, n.Postings()), want); text != "" {
+		t.Fatalf("in memory: %s", text)
+	}
+	for range 20 {
+		number := r.Uint64() >> r.IntN(64)
+		if len(want) > 0 {
+			number = want[r.IntN(len(want))] + uint64(r.IntN(3)) - 1
+		}
+		if _, has := slices.BinarySearch(want, number); n.Has(number) != has {
+			t.Fatalf("Has(%#x) = %v", number, !has)
+		}
+	}
+	checkSeeks(t, n.Postings(), want, r)
+	checkBack(t, n.Postings(), want, r)
+}
+
+// checkWithin walks over all lists in one direction, reads some of each, and
+// compares with the model, limited to the numbers of one of the lists.
+func checkWithin(t *testing.T, snapshot *Snapshot, m model, r *rand.Rand) {
+	t.Helper()
+	var limit map[uint64]bool
+	lists := snapshot.Lists([]byte("t"), []byte("u"))
+	defer lists.Close()
+	if r.IntN(3) > 0 {
+		name := fmt.Sprintf("t%c", 'a'+r.IntN(5))
+		set, err := snapshot.Postings([]byte(name)).Collect(t.Context())
+		must(t, err)
+		lists.Within(set)
+		if limit = m[name]; limit == nil {
+			limit = map[uint64]bool{}
+		}
+	}
+	var names []string
+	for name, numbers := range m {
+		if len(numbers) > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	falls := r.IntN(2) == 0
+	start, move := lists.First, lists.Next
+	if falls {
+		slices.Reverse(names)
+		start, move = lists.Last, lists.Prev
+	}
+	i := 0
+	for ok := start(); ok; ok = move() {
+		if i == len(names) || string(lists.Key()) != names[i] {
+			t.Fatalf("list %s is not number %d of %v", lists.Key(), i, names)
+		}
+		want := m.sorted(names[i])
+		if limit != nil {
+			want = slices.DeleteFunc(want, func(n uint64) bool { return !limit[n] })
+		}
+		for range r.IntN(4) { // Reading again begins again.
+			checkPart(t, lists.Numbers(), want, r)
+		}
+		if n, err := lists.Count(); r.IntN(2) == 0 && (err != nil || n != int64(len(want))) {
+			t.Fatalf("list %s counts %d, %v, want %d", lists.Key(), n, err, len(want))
+		}
+		i++
+	}
+	if err := lists.Err(); err != nil || i != len(names) {
+		t.Fatalf("%d of %d lists, %v", i, len(names), err)
+	}
+}
+
+// checkPart reads some numbers of a set in any of the ways.
+func checkPart(t *testing.T, p *Postings, want []uint64, r *rand.Rand) {
+	t.Helper()
+	switch r.IntN(4) {
+	case 0:
+		checkSeeks(t, p, want, r)
+	case 1:
+		checkBack(t, p, want, r)
+	case 2:
+		for i := range min(len(want), r.IntN(3)) {
+			if n, ok := p.Next(); !ok || n != want[i] {
+				t.Fatalf("Next = %#x, %v, want %#x", n, ok, want[i])
+			}
+		}
+	case 3:
+		for i := range min(len(want), r.IntN(3)) {
+			if n, ok := p.Prev(); !ok || n != want[len(want)-1-i] {
+				t.Fatalf("Prev = %#x, %v, want %#x", n, ok, want[len(want)-1-i])
+			}
+		}
 	}
 }
 
@@ -380,6 +543,17 @@ func TestSetAlgebra(t *testing.T) {
 		r = rand.New(rand.NewPCG(seed, 0))
 		p, _, _ = build(3)
 		checkSeeks(t, p, want, r)
+		r = rand.New(rand.NewPCG(seed, 0))
+		p, _, _ = build(3)
+		if problem := differ(falling(t, p), want); problem != "" {
+			t.Fatalf("%s backward: %s", text, problem)
+		}
+		r = rand.New(rand.NewPCG(seed, 0))
+		p, _, _ = build(3)
+		checkBack(t, p, want, r)
+		r = rand.New(rand.NewPCG(seed, 0))
+		p, _, _ = build(3)
+		checkNumbers(t, p, want, r)
 		r = rand.New(rand.NewPCG(seed, 1))
 	}
 	if n, err := Union().Count(); n != 0 || err != nil {
@@ -420,6 +594,9 @@ func TestListsOfDifferentWidth(t *testing.T) {
 	if got, want := all(t, snapshot.Postings([]byte("ta"))), []uint64{1, 1 << 41}; !slices.Equal(got, want) {
 		t.Errorf("list ta = %x, want %x", got, want)
 	}
+	if got, want := falling(t, snapshot.Postings([]byte("ta"))), []uint64{1, 1 << 41}; !slices.Equal(got, want) {
+		t.Errorf("list ta backward = %x, want %x", got, want)
+	}
 }
 
 // Numbers up to the last one, and lists whose keys end in 0xFF.
@@ -438,9 +615,28 @@ func TestPostingEnds(t *testing.T) {
 	if got := all(t, snapshot.Postings(list)); !slices.Equal(got, want) {
 		t.Errorf("numbers = %x, want %x", got, want)
 	}
+	if got := falling(t, snapshot.Postings(list)); !slices.Equal(got, want) {
+		t.Errorf("numbers backward = %x, want %x", got, want)
+	}
 	p := snapshot.PostingsRange(t.Context(), []byte("t"), []byte("u"))
 	if got := all(t, p); !slices.Equal(got, want) {
 		t.Errorf("range = %x, want %x", got, want)
+	}
+	p = snapshot.Postings(list)
+	if p.SeekLT(0) {
+		t.Error("SeekLT finds a number below zero")
+	}
+	must(t, p.Close())
+	lists := snapshot.Lists([]byte("t"), []byte("u"))
+	defer lists.Close()
+	if !lists.SeekLE(list) || string(lists.Key()) != string(list) {
+		t.Errorf("SeekLE does not find the list itself")
+	}
+	if n, ok := lists.Numbers().Prev(); !ok || n != want[len(want)-1] {
+		t.Errorf("the last number of the list is %x, %v", n, ok)
+	}
+	if lists.SeekLE(list[:2]) {
+		t.Errorf("SeekLE finds list %x above", lists.Key())
 	}
 	p = snapshot.Postings(list)
 	defer p.Close()

@@ -3,154 +3,158 @@ package storage
 import (
 	"bytes"
 	"context"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// rangeCursor is the union of a range of lists. The rows of a range stand in
+// ListRange is a range of posting lists: those with Low <= key < High, keys
+// without chunks and all of one family.
+type ListRange struct {
+	Low, High []byte
+	// Keep decides by its key whether a list counts; nil keeps all. The key is
+	// good until Keep returns.
+	Keep func(list []byte) bool
+}
+
+// rangeCursor is the union of the lists of ranges. The rows of a range stand in
 // the order of lists, not of chunks, so it collects them once and then walks
 // over what it has.
 type rangeCursor struct {
-	ctx       context.Context
-	snapshot  *Snapshot
-	low, high []byte
+	ctx      context.Context
+	snapshot *Snapshot
+	ranges   []ListRange
 
-	begun  bool
-	chunks []*gathered // sorted by chunk
-	place  int
+	gathered numbersCursor
 }
 
-// gathered is one chunk of a union. Most documents are in one list of a range,
-// so numbers are collected unsorted and put in order at the end.
-type gathered struct {
-	chunk uint64
-	array []uint16
-	words *[chunkWords]uint64 // instead of array when there are many
+func (c *rangeCursor) seek(chunk uint64, w way) (uint64, bool, error) {
+	if c.gathered.numbers == nil {
+		numbers, err := c.gather()
+		if err != nil {
+			return 0, false, err
+		}
+		c.gathered.numbers = numbers
+	}
+	return c.gathered.seek(chunk, w)
 }
 
-func (g *gathered) add(v *view) {
-	if g.words == nil && (v.dense || len(g.array)+v.count > arrayMax) {
-		g.words = new([chunkWords]uint64)
-		for _, x := range g.array {
-			g.words[x>>6] |= 1 << (x & 63)
-		}
-		g.array = nil
-	}
-	switch {
-	case v.dense:
-		for i := range g.words {
-			g.words[i] |= v.word(i)
-		}
-	case g.words != nil:
-		for i := range v.count {
-			x := v.at(i)
-			g.words[x>>6] |= 1 << (x & 63)
-		}
-	default:
-		for i := range v.count {
-			g.array = append(g.array, v.at(i))
-		}
-	}
+func (c *rangeCursor) load() (view, error) { return c.gathered.load() }
+
+func (c *rangeCursor) close() error {
+	c.gathered.numbers = nil
+	return nil
 }
 
-// checkEvery is how many rows are read between two looks at the context.
-const checkEvery = 1024
-
-// gather reads all rows of the range. Lists are prefix-free, so the first one
-// at or above high ends it; only a list whose key is the beginning of low can
-// stand between.
-func (c *rangeCursor) gather() (err error) {
-	if bytes.Compare(c.low, c.high) >= 0 {
-		return nil
+// gather reads all rows of the ranges.
+func (c *rangeCursor) gather() (numbers *Numbers, err error) {
+	g := gatherer{ctx: c.ctx, sweeper: c.snapshot.sweeper}
+	for _, r := range c.ranges {
+		if bytes.Compare(r.Low, r.High) >= 0 {
+			continue
+		}
+		if g.rows == nil {
+			low, high := r.Low[:1], successor(r.Low[:1])
+			if g.rows, err = c.snapshot.rows.NewIter(&pebble.IterOptions{LowerBound: low, UpperBound: high}); err != nil {
+				return nil, err
+			}
+			defer func() {
+				if closeErr := g.rows.Close(); err == nil {
+					err = closeErr
+				}
+			}()
+		}
+		if err := g.add(r); err != nil {
+			return nil, err
+		}
 	}
-	end := successor(c.low[:1])
-	rows, err := c.snapshot.rows.NewIter(&pebble.IterOptions{LowerBound: c.low, UpperBound: end})
+	return g.builder.Numbers(), nil
+}
+
+// gatherer collects the numbers of ranges.
+type gatherer struct {
+	ctx     context.Context
+	sweeper *sweeper
+	rows    *pebble.Iterator
+	builder NumbersBuilder
+	read    int // rows so far
+
+	list   []byte // the list that Keep was asked for last
+	kept   bool   // it counts
+	passed int    // rows of it that were passed because it does not
+	seek   []byte
+}
+
+const (
+	// checkEvery is how many rows are read between two looks at the context.
+	checkEvery = 1024
+	// fewRows is how many rows of a list that does not count are passed one by
+	// one before the rest is leapt over.
+	fewRows = 4
+)
+
+// add collects one range. Lists are prefix-free, so the first one at or above
+// High ends it; only a list whose key is the beginning of Low can stand between.
+func (g *gatherer) add(r ListRange) error {
+	g.list = g.list[:0]
+	for valid := g.rows.SeekGE(r.Low); valid; {
+		if g.read++; g.read%checkEvery == 0 && g.ctx.Err() != nil {
+			return context.Cause(g.ctx)
+		}
+		list, chunk, err := cutChunk(g.rows.Key())
+		if err != nil {
+			return err
+		}
+		if bytes.Compare(list, r.High) >= 0 {
+			break
+		}
+		if bytes.Compare(list, r.Low) >= 0 {
+			if !g.keep(list, r.Keep) {
+				valid = g.pass()
+				continue
+			}
+			if err := g.take(chunk); err != nil {
+				return err
+			}
+		}
+		valid = g.rows.Next()
+	}
+	return g.rows.Error()
+}
+
+// take collects the current row.
+func (g *gatherer) take(chunk uint64) error {
+	value, err := g.rows.ValueAndErr()
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closeErr := rows.Close(); err == nil {
-			err = closeErr
-		}
-	}()
-	byChunk := map[uint64]*gathered{}
-	var last *gathered
-	read := 0
-	for valid := rows.First(); valid; valid = rows.Next() {
-		if read++; read%checkEvery == 0 && c.ctx.Err() != nil {
-			return context.Cause(c.ctx)
-		}
-		list, chunk, err := cutChunk(rows.Key())
-		if err != nil {
-			return err
-		}
-		if bytes.Compare(list, c.high) >= 0 {
-			break
-		}
-		if bytes.Compare(list, c.low) < 0 {
-			continue
-		}
-		value, err := rows.ValueAndErr()
-		if err != nil {
-			return err
-		}
-		if isEmptyPosting(value) {
-			c.snapshot.sweeper.hint(rows.Key())
-			continue
-		}
-		v, err := readerView(value)
-		if err != nil {
-			return err
-		}
-		if last == nil || last.chunk != chunk {
-			last = byChunk[chunk]
-			if last == nil {
-				last = &gathered{chunk: chunk}
-				byChunk[chunk] = last
-				c.chunks = append(c.chunks, last)
-			}
-		}
-		last.add(&v)
+	if isEmptyPosting(value) {
+		g.sweeper.hint(g.rows.Key())
+		return nil
 	}
-	slices.SortFunc(c.chunks, func(a, b *gathered) int {
-		if a.chunk < b.chunk {
-			return -1
-		}
-		return 1
-	})
-	for _, g := range c.chunks {
-		slices.Sort(g.array)
-		g.array = slices.Compact(g.array)
+	v, err := readerView(value)
+	if err == nil {
+		g.builder.add(chunk, &v)
 	}
-	return rows.Error()
+	return err
 }
 
-func (c *rangeCursor) seek(chunk uint64) (uint64, bool, error) {
-	if !c.begun {
-		c.begun = true
-		if err := c.gather(); err != nil {
-			return 0, false, err
-		}
+// keep asks once for each list whether it counts.
+func (g *gatherer) keep(list []byte, keep func(list []byte) bool) bool {
+	if keep == nil {
+		return true
 	}
-	for c.place < len(c.chunks) && c.chunks[c.place].chunk < chunk {
-		c.place++
+	if !bytes.Equal(list, g.list) {
+		g.list = append(g.list[:0], list...)
+		g.kept, g.passed = keep(g.list), 0
 	}
-	if c.place == len(c.chunks) {
-		return 0, false, nil
-	}
-	return c.chunks[c.place].chunk, true, nil
+	return g.kept
 }
 
-func (c *rangeCursor) load() (view, error) {
-	g := c.chunks[c.place]
-	if g.words != nil {
-		return view{dense: true, words: g.words}, nil
+// pass moves over a row of a list that does not count.
+func (g *gatherer) pass() bool {
+	if g.passed++; g.passed != fewRows {
+		return g.rows.Next()
 	}
-	return view{count: len(g.array), array: g.array}, nil
-}
-
-func (c *rangeCursor) close() error {
-	c.chunks = nil
-	return nil
+	g.seek = appendChunk(append(g.seek[:0], g.list...), chunkLast)
+	return g.rows.SeekGE(g.seek)
 }

@@ -121,12 +121,12 @@ type intersectCursor struct {
 	views []view
 }
 
-func (c *intersectCursor) seek(chunk uint64) (uint64, bool, error) {
+func (c *intersectCursor) seek(chunk uint64, w way) (uint64, bool, error) {
 	for {
 		// Whoever moved past the others sets the pace, and all are asked again.
 		pace := chunk
 		for _, arg := range c.args {
-			at, ok, err := arg.seek(pace)
+			at, ok, err := arg.seek(pace, w)
 			if err != nil || !ok {
 				return 0, false, err
 			}
@@ -192,21 +192,21 @@ func newUnionCursor(args []cursor) *unionCursor {
 	return c
 }
 
-func (c *unionCursor) seek(chunk uint64) (least uint64, found bool, err error) {
+func (c *unionCursor) seek(chunk uint64, w way) (first uint64, found bool, err error) {
 	for i, arg := range c.args {
 		if !c.live[i] {
 			continue
 		}
-		c.ats[i], c.live[i], err = arg.seek(chunk)
+		c.ats[i], c.live[i], err = arg.seek(chunk, w)
 		if err != nil {
 			return 0, false, err
 		}
-		if c.live[i] && (!found || c.ats[i] < least) {
-			least, found = c.ats[i], true
+		if c.live[i] && (!found || w.before(c.ats[i], first)) {
+			first, found = c.ats[i], true
 		}
 	}
-	c.at = least
-	return least, found, nil
+	c.at = first
+	return first, found, nil
 }
 
 func (c *unionCursor) load() (view, error) {
@@ -242,11 +242,13 @@ func (c *unionCursor) close() error { return closeAll(c.args) }
 type differenceCursor struct {
 	from, less cursor
 	at         uint64
+	way        way
 	out        block
 }
 
-func (c *differenceCursor) seek(chunk uint64) (at uint64, ok bool, err error) {
-	c.at, ok, err = c.from.seek(chunk)
+func (c *differenceCursor) seek(chunk uint64, w way) (at uint64, ok bool, err error) {
+	c.way = w
+	c.at, ok, err = c.from.seek(chunk, w)
 	return c.at, ok, err
 }
 
@@ -255,7 +257,7 @@ func (c *differenceCursor) load() (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	at, ok, err := c.less.seek(c.at)
+	at, ok, err := c.less.seek(c.at, c.way)
 	if err != nil || !ok || at != c.at {
 		return v, err
 	}

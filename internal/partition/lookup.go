@@ -1,0 +1,329 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// What the index says without a look at the documents: the set of an
+// expression, and how many documents there are.
+
+// postings returns the documents of an expression, nil for all of them, or that
+// there is none. A set that is returned has to be closed.
+func (s *source) postings(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
+	// The plan may know another version of the policy than this state.
+	if e.Op != index.All && !s.now.indexing.active.Serves(e) {
+		return nil, false
+	}
+	return s.combine(ctx, e)
+}
+
+func (s *source) combine(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
+	switch e.Op {
+	case index.All:
+		return nil, false
+	case index.Leaf, index.Filter:
+		return s.lookup(ctx, e)
+	case index.And:
+		return s.conjunction(ctx, e.Args)
+	case index.Or:
+		return s.disjunction(ctx, e.Args)
+	}
+	return nil, true
+}
+
+// look counts a span for the charge, once however often it is asked for.
+func (s *source) look(span index.Span) {
+	seen := func(other index.Span) bool { return other.Low == span.Low && other.High == span.High }
+	if !slices.ContainsFunc(s.looked, seen) {
+		s.looked = append(s.looked, span)
+		s.work.Lookups++
+	}
+}
+
+func (s *source) lookup(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
+	if e.Span.Empty() {
+		return nil, true
+	}
+	s.look(e.Span)
+	if r := listRange(e); !e.Span.One || r.Keep != nil {
+		return s.now.snapshot.PostingsRanges(ctx, r), false
+	}
+	return s.now.snapshot.Postings(storage.TermKey(nil, e.Span.Low)), false
+}
+
+// listRange returns the posting lists of a Leaf or a Filter.
+func listRange(e index.Expr) storage.ListRange {
+	r := storage.ListRange{Low: storage.TermKey(nil, e.Span.Low), High: storage.TermKey(nil, e.Span.High)}
+	if e.Op == index.Filter {
+		r.Keep = func(list []byte) bool {
+			v, exact := index.DecodeTerm(index.Term(list[1:]))
+			return !exact || e.Test(v)
+		}
+	}
+	return r
+}
+
+func (s *source) conjunction(ctx context.Context, args []index.Expr) (set *storage.Postings, none bool) {
+	var sets []*storage.Postings
+	for _, arg := range args {
+		set, none := s.combine(ctx, arg)
+		if none {
+			discard(sets)
+			return nil, true
+		}
+		if set != nil {
+			sets = append(sets, set)
+		}
+	}
+	if len(sets) == 0 {
+		return nil, false
+	}
+	return storage.Intersect(sets...), false
+}
+
+// leavesMax is how many spans of one OR have an iterator each. More of them are
+// gathered with one.
+const leavesMax = 16
+
+func (s *source) disjunction(ctx context.Context, args []index.Expr) (set *storage.Postings, none bool) {
+	var sets []*storage.Postings
+	var ranges []storage.ListRange
+	for _, arg := range args {
+		if leaf := arg.Op == index.Leaf || arg.Op == index.Filter; leaf && len(args) > leavesMax {
+			if !arg.Span.Empty() {
+				s.look(arg.Span)
+				ranges = append(ranges, listRange(arg))
+			}
+			continue
+		}
+		set, none := s.combine(ctx, arg)
+		if none {
+			continue
+		}
+		if set == nil {
+			discard(sets)
+			return nil, false
+		}
+		sets = append(sets, set)
+	}
+	if len(ranges) > 0 {
+		sets = append(sets, s.now.snapshot.PostingsRanges(ctx, ranges...))
+	}
+	if len(sets) == 0 {
+		return nil, true
+	}
+	return storage.Union(sets...), false
+}
+
+// discard closes sets that nobody read; what that says is of no interest.
+func discard(sets []*storage.Postings) {
+	for _, set := range sets {
+		_ = set.Close()
+	}
+}
+
+// broken is the error of a set that could not be read to its end.
+func (s *source) broken(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
+	return s.damaged(err)
+}
+
+// items counts the documents of the clip, exactly up to most and at least most
+// beyond it.
+func (s *source) items(ctx context.Context, most int64) (n int64, err error) {
+	if s.whole {
+		return s.now.items, nil
+	}
+	if s.prefix != nil {
+		list := s.now.snapshot.Postings(s.prefix)
+		n, err := list.CountTo(most)
+		return n, errors.Join(err, list.Close())
+	}
+	rows := s.now.snapshot.Iter(s.bounds(storage.FamilyLogical))
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	read := 0
+	for valid := rows.First(); valid && n < most; valid = rows.Next() {
+		if read++; stopped(ctx, read) != nil {
+			return 0, stopped(ctx, read)
+		}
+		t, err := decodeTotals(rows.Value())
+		if err != nil {
+			return 0, s.damaged(err)
+		}
+		epk, _, err := storage.DecodeLogicalKey(rows.Key())
+		if err != nil {
+			return 0, s.damaged(err)
+		}
+		if s.p.epkWidth > 0 || s.clip.Contains(partitionkey.EPK(epk)) {
+			n += t.items
+		}
+	}
+	return n, nil
+}
+
+// Count returns how many documents of the clip satisfy an expression according
+// to the index. It reads no document, and is exact when the expression is and
+// the clip is the whole partition, a prefix of the key, or holds the one key
+// that the expression asks for. Otherwise the figure is an upper estimate.
+func (s *source) Count(ctx context.Context, access index.Expr, most int64) (n int64, exact bool, err error) {
+	n, exact, err = s.count(ctx, access, most)
+	return min(n, most), exact, err
+}
+
+func (s *source) count(ctx context.Context, access index.Expr, most int64) (n int64, exact bool, err error) {
+	if access.Op == index.None || most <= 0 {
+		return 0, true, nil
+	}
+	if access.Op == index.All {
+		n, err := s.items(ctx, most)
+		return n, true, err
+	}
+	if !s.now.indexing.active.Serves(access) {
+		n, err := s.items(ctx, most)
+		return n, n == 0, err
+	}
+	inside, outside := s.placed(access)
+	if outside {
+		return 0, true, nil
+	}
+	n, ok, err := s.countSet(ctx, access, most)
+	if err != nil {
+		return 0, false, err
+	}
+	if ok && n == 0 {
+		return 0, true, nil
+	}
+	if ok && (s.whole || s.prefix != nil || inside) {
+		return n, access.Exact(), nil
+	}
+	items, err := s.items(ctx, most)
+	if ok {
+		items = min(n, items)
+	}
+	return items, items == 0, err
+}
+
+// countSet counts the documents of an expression, in the part of the partition
+// under the prefix when there is one. It is not ok when the expression stands
+// for every document.
+func (s *source) countSet(ctx context.Context, access index.Expr, most int64) (n int64, ok bool, err error) {
+	if access.Op == index.Leaf && !access.Span.One && s.prefix == nil && s.single(access.Span) {
+		n, err := s.countLists(ctx, access.Span, most)
+		return n, true, err
+	}
+	set, none := s.combine(ctx, access)
+	if none {
+		return 0, true, nil
+	}
+	if set == nil {
+		return 0, false, nil
+	}
+	set = s.underPrefix(set)
+	n, err = set.CountTo(most)
+	if err = errors.Join(err, set.Close()); err != nil {
+		err = s.broken(ctx, err)
+	}
+	return n, true, err
+}
+
+// single reports whether no document has two terms of a span: they are those of
+// a place that only one value can stand at.
+func (s *source) single(span index.Span) bool {
+	own, ok := s.now.indexing.active.Span(span.Path, index.Defined, value.Null())
+	return ok && own.Low <= span.Low && span.High <= own.High && !slices.Contains(span.Path, index.Element)
+}
+
+// countLists adds up the lists of a span, none of whose documents has two of its
+// terms.
+func (s *source) countLists(ctx context.Context, span index.Span, most int64) (n int64, err error) {
+	if span.Empty() {
+		return 0, nil
+	}
+	s.look(span)
+	lists := s.lists(span)
+	defer func() { err = errors.Join(err, lists.Close()) }()
+	read := 0
+	for valid := lists.First(); valid && n < most; valid = lists.Next() {
+		if read++; stopped(ctx, read) != nil {
+			return 0, stopped(ctx, read)
+		}
+		count, err := lists.Count()
+		if err != nil {
+			return 0, s.damaged(err)
+		}
+		n += count
+	}
+	return n, nil
+}
+
+// lists returns the posting lists of a span.
+func (s *source) lists(span index.Span) *storage.Lists {
+	return s.now.snapshot.Lists(storage.TermKey(nil, span.Low), storage.TermKey(nil, span.High))
+}
+
+// placed reports whether all documents of an expression lie inside the clip, or
+// all outside: known when it asks for one value at each path of the key.
+func (s *source) placed(access index.Expr) (inside, outside bool) {
+	if s.whole {
+		return true, false
+	}
+	key := partitionkey.NewKey()
+	for level, path := range s.p.config.Container().KeyPaths() {
+		c, ok := s.fixed(access, level, path)
+		if !ok {
+			return false, false
+		}
+		key = key.Append(c)
+	}
+	inside = s.clip.Contains(s.p.descriptor.Key.Hash(key))
+	return inside, !inside
+}
+
+// fixed returns the only component of the key at a level that documents of the
+// expression can have.
+func (s *source) fixed(access index.Expr, level int, path value.Path) (partitionkey.Component, bool) {
+	switch access.Op {
+	case index.And:
+		for _, arg := range access.Args {
+			if c, ok := s.fixed(arg, level, path); ok {
+				return c, true
+			}
+		}
+	case index.Leaf:
+		span := access.Span
+		same := slices.EqualFunc(span.Path, path, func(name string, step value.Step) bool { return name == step.Name && !step.IsIndex })
+		if !same || !span.One || !span.Exact {
+			break
+		}
+		// Other kinds of indexes have spans at the same path, and a computed
+		// property of that name is not the key.
+		doc, exact := index.DecodeTerm(span.Low)
+		own, ok := s.now.indexing.active.Span(span.Path, index.Eq, doc)
+		computed := func(p resource.ComputedProperty) bool { return p.Name == path[0].Name }
+		if !exact || !ok || own.Low != span.Low || slices.ContainsFunc(s.now.indexing.Policy.Computed, computed) {
+			break
+		}
+		// A document with this value alone says which component it makes.
+		for i := len(path) - 1; i >= 0; i-- {
+			doc = value.Object([]value.Member{{Name: path[i].Name, Value: doc}})
+		}
+		return s.p.config.Container().KeyOf(doc).At(level), true
+	}
+	return partitionkey.Component{}, false
+}
+
+// damaged is an error of what is stored.
+func (s *source) damaged(err error) error {
+	return fmt.Errorf("partition %v: %w", s.p.config.Ref, err)
+}

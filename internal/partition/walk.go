@@ -1,0 +1,409 @@
+package partition
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage"
+)
+
+// Walks through the terms of the index in their order: for groups, distinct
+// values, least and greatest ones, and rows in an order that the index has.
+
+// Terms yields the terms of a walk in order, each with the number of documents
+// of the clip that have it. It reads no more of a document than its number, and
+// holds one bit for each document of the partition at most.
+func (s *source) Terms(ctx context.Context, walk query.Walk) iter.Seq2[query.TermCount, error] {
+	return func(yield func(query.TermCount, error) bool) {
+		ended := false
+		err := s.walk(ctx, walk, true, func(w *walker, set *storage.Postings) (bool, error) {
+			n, err := set.Count()
+			if err != nil {
+				return false, s.broken(ctx, err)
+			}
+			if n == 0 {
+				return true, nil
+			}
+			s.work.Hits++
+			ended = !yield(query.TermCount{Term: s.term, Count: n}, nil)
+			return !ended, nil
+		})
+		if err != nil && !ended {
+			yield(query.TermCount{}, err)
+		}
+	}
+}
+
+// Ordered yields the documents of a walk.
+func (s *source) Ordered(ctx context.Context, walk query.Walk) iter.Seq2[query.Candidate, error] {
+	return func(yield func(query.Candidate, error) bool) {
+		ended := false
+		once := func(c query.Candidate, err error) bool {
+			ended = ended || !yield(c, err)
+			return !ended
+		}
+		s.bare, s.led = walk.Bare, true
+		use := s.offer(once)
+		err := s.walk(ctx, walk, false, func(w *walker, set *storage.Postings) (bool, error) {
+			return w.documents(set, use)
+		})
+		if err != nil && !ended {
+			yield(query.Candidate{}, err)
+		}
+	}
+}
+
+// visitor receives the terms of a walk, s.term, each with its documents, and
+// reports whether to go on.
+type visitor func(w *walker, set *storage.Postings) (more bool, err error)
+
+// walker is a walk under way.
+type walker struct {
+	s    *source
+	ctx  context.Context
+	walk query.Walk
+
+	// within are the documents that count; nil for all of the partition.
+	within *storage.Numbers
+	// clip is how many documents the clip has while within may hold others,
+	// which are found out one by one: misses counts them.
+	clip, misses int64
+
+	lists  *storage.Lists
+	passed int64 // lists
+	tried  bool  // to go on with documents
+}
+
+// entry is a term of a document.
+type entry struct {
+	term   index.Term
+	number uint64
+}
+
+// walk visits the terms of a walk. With count the documents of each set are
+// exactly those of the clip that satisfy the access.
+func (s *source) walk(ctx context.Context, walk query.Walk, count bool, visit visitor) (err error) {
+	if !s.now.indexing.active.Serves(index.Expr{Op: index.Leaf, Span: walk.Span}) || count && !s.now.indexing.active.Serves(walk.Access) {
+		return status.Unavailable(nil, "The index has changed since the query was planned. Try again.")
+	}
+	w := &walker{s: s, ctx: ctx, walk: walk}
+	if err := w.limit(count); err != nil {
+		return err
+	}
+	if w.within != nil && w.within.Len() == 0 {
+		return nil
+	}
+	s.look(walk.Span)
+	w.lists = s.lists(walk.Span)
+	defer func() { err = errors.Join(err, w.lists.Close()) }()
+	missing := walk.Missing && (walk.From == "" || walk.Desc)
+	if missing && !walk.Desc {
+		if more, err := w.missing(visit); err != nil || !more {
+			return err
+		}
+	}
+	if !walk.Desc || walk.From != "" || !walk.Started {
+		if more, err := w.terms(visit); err != nil || !more {
+			return err
+		}
+	}
+	if missing && walk.Desc {
+		_, err = w.missing(visit)
+	}
+	return err
+}
+
+// clipFactor bounds the counting of a clip's documents, in times of scanMax:
+// beyond it the clip is taken to be the whole partition.
+const clipFactor = 16
+
+// limit finds the documents that count.
+func (w *walker) limit(count bool) error {
+	s := w.s
+	set, none := s.postings(w.ctx, w.walk.Access)
+	if none {
+		w.within = new(storage.Numbers)
+		return nil
+	}
+	set = s.underPrefix(set)
+	if !s.whole && s.prefix == nil {
+		most := clipFactor*s.p.strategy.scanMax + 1
+		items, err := s.items(w.ctx, most)
+		if err == nil && !count && items > s.p.strategy.scanMax {
+			// Passing all rows of a large clip can take longer than the walk.
+			if w.clip = items; items >= most {
+				w.clip = s.now.items
+			}
+		} else if err == nil {
+			var clip *storage.Numbers
+			if clip, err = s.numbers(w.ctx); err == nil {
+				set = intersect(set, clip)
+			}
+		}
+		if err != nil {
+			if set != nil {
+				discard([]*storage.Postings{set})
+			}
+			return err
+		}
+	}
+	if set == nil {
+		return nil
+	}
+	var err error
+	if w.within, err = set.Collect(w.ctx); err != nil {
+		return s.broken(w.ctx, err)
+	}
+	return nil
+}
+
+// intersect limits a set, nil for all documents, to numbers.
+func intersect(set *storage.Postings, numbers *storage.Numbers) *storage.Postings {
+	if set == nil {
+		return numbers.Postings()
+	}
+	return storage.Intersect(set, numbers.Postings())
+}
+
+// numbers returns the numbers of the clip, for which it passes all its rows.
+func (s *source) numbers(ctx context.Context) (numbers *storage.Numbers, err error) {
+	rows := s.now.snapshot.Iter(s.bounds(storage.FamilyDocument))
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var b storage.NumbersBuilder
+	n := 0
+	for valid := rows.First(); valid; valid = rows.Next() {
+		if n++; stopped(ctx, n) != nil {
+			return nil, stopped(ctx, n)
+		}
+		d, err := decodeDocument(rows.Value())
+		if err != nil {
+			return nil, s.damaged(err)
+		}
+		if s.p.epkWidth > 0 || s.holds(rows.Key()[1:], &d) {
+			b.Add(d.number)
+		}
+	}
+	return b.Numbers(), nil
+}
+
+// terms visits the terms of the span, from where the walk begins.
+func (w *walker) terms(visit visitor) (more bool, err error) {
+	n := 0
+	for ok := w.first(); ok; ok = w.next() {
+		if n++; stopped(w.ctx, n) != nil {
+			return false, stopped(w.ctx, n)
+		}
+		term := index.Term(w.lists.Key()[1:])
+		w.lists.Within(w.within)
+		if more, err := w.visit(term, w.lists.Numbers(), visit); err != nil || !more {
+			return false, err
+		}
+		if w.passed++; w.late() {
+			rest, ok, err := w.entries(term)
+			if err != nil {
+				return false, err
+			}
+			if ok {
+				return w.rest(rest, visit)
+			}
+		}
+	}
+	if err := w.lists.Err(); err != nil {
+		return false, w.s.damaged(err)
+	}
+	return true, nil
+}
+
+// first moves to the list where the walk begins.
+func (w *walker) first() bool {
+	from := storage.TermKey(nil, w.walk.From)
+	switch {
+	case w.walk.From == "" && w.walk.Desc:
+		return w.lists.Last()
+	case w.walk.From == "":
+		return w.lists.First()
+	case w.walk.Desc:
+		return w.lists.SeekLE(from)
+	}
+	return w.lists.SeekGE(from)
+}
+
+func (w *walker) next() bool {
+	if w.walk.Desc {
+		return w.lists.Prev()
+	}
+	return w.lists.Next()
+}
+
+// visit hands out the documents of a term, less those in front of the position
+// where the walk begins.
+func (w *walker) visit(term index.Term, set *storage.Postings, visit visitor) (more bool, err error) {
+	w.s.term = term
+	if w.walk.After == 0 || term != w.walk.From || term == "" && !w.walk.Started {
+		return visit(w, set)
+	}
+	if w.walk.Desc {
+		set.SeekLT(w.walk.After)
+	} else if w.walk.After == ^uint64(0) || !set.SeekGE(w.walk.After+1) {
+		return true, nil
+	}
+	return visit(w, set)
+}
+
+// documents hands out the documents of a set.
+func (w *walker) documents(set *storage.Postings, use func(d *document) (more bool, err error)) (more bool, err error) {
+	move := set.Next
+	if w.walk.Desc {
+		move = set.Prev
+	}
+	n, narrowed := 0, false
+	for number, ok := move(); ok; number, ok = move() {
+		if n++; stopped(w.ctx, n) != nil {
+			return false, stopped(w.ctx, n)
+		}
+		if narrowed && !w.within.Has(number) {
+			continue
+		}
+		before := w.s.work.Documents
+		if more, err := w.s.find(number, use); err != nil || !more {
+			return false, err
+		}
+		if w.clip == 0 || before != w.s.work.Documents {
+			continue
+		}
+		if w.misses++; w.misses*w.s.p.strategy.missFactor >= w.clip {
+			// So many are outside that it is better to know those inside.
+			if err := w.narrow(); err != nil {
+				return false, err
+			}
+			narrowed = true
+		}
+	}
+	if err := set.Err(); err != nil {
+		return false, w.s.broken(w.ctx, err)
+	}
+	return true, nil
+}
+
+// narrow limits the walk to the documents of the clip.
+func (w *walker) narrow() error {
+	clip, err := w.s.numbers(w.ctx)
+	if err == nil && w.within != nil {
+		clip, err = storage.Intersect(w.within.Postings(), clip.Postings()).Collect(w.ctx)
+	}
+	w.within, w.clip = clip, 0
+	return err
+}
+
+// missing visits the documents without a term of the span.
+func (w *walker) missing(visit visitor) (more bool, err error) {
+	s := w.s
+	have, err := s.now.snapshot.PostingsRange(w.ctx, storage.TermKey(nil, w.walk.Span.Low), storage.TermKey(nil, w.walk.Span.High)).Collect(w.ctx)
+	if err != nil {
+		return false, s.broken(w.ctx, err)
+	}
+	if have.Len() == s.now.items {
+		return true, nil
+	}
+	all := w.within
+	if all == nil {
+		if all, err = s.everyone(w.ctx); err != nil {
+			return false, err
+		}
+	}
+	return w.visit("", storage.Difference(all.Postings(), have.Postings()), visit)
+}
+
+// everyone returns the numbers of all documents of the partition.
+func (s *source) everyone(ctx context.Context) (numbers *storage.Numbers, err error) {
+	rows := s.now.snapshot.Iter(storage.FamilyRID.Bounds())
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var b storage.NumbersBuilder
+	n := 0
+	for valid := rows.First(); valid; valid = rows.Next() {
+		if n++; stopped(ctx, n) != nil {
+			return nil, stopped(ctx, n)
+		}
+		number, err := storage.DecodeRIDKey(rows.Key())
+		if err != nil {
+			return nil, s.damaged(err)
+		}
+		b.Add(number)
+	}
+	return b.Numbers(), nil
+}
+
+// late reports whether the walk has passed so many lists that the few documents
+// that count had better be asked for their terms.
+func (w *walker) late() bool {
+	if w.tried || w.within == nil || w.within.Len() > w.s.p.strategy.scanMax {
+		return false
+	}
+	return w.passed > w.s.p.strategy.walkFactor*w.within.Len()
+}
+
+// entries returns what is left of the walk behind a term, by the documents that
+// count; not ok when that is too much for the memory.
+func (w *walker) entries(behind index.Term) (list []entry, ok bool, err error) {
+	w.tried = true
+	const overhead = 32
+	bytes, n := 0, 0
+	set := w.within.Postings()
+	for number, ok := set.Next(); ok; number, ok = set.Next() {
+		if n++; stopped(w.ctx, n) != nil {
+			return nil, false, stopped(w.ctx, n)
+		}
+		terms, err := w.s.terms(number)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, term := range terms {
+			if term < w.walk.Span.Low || term >= w.walk.Span.High || (term < behind) != w.walk.Desc || term == behind {
+				continue
+			}
+			list = append(list, entry{term, number})
+			bytes += len(term) + overhead
+		}
+		if bytes > w.s.p.strategy.walkBytes {
+			return nil, false, nil
+		}
+	}
+	slices.SortFunc(list, func(a, b entry) int {
+		if w.walk.Desc {
+			a, b = b, a
+		}
+		return cmp.Or(cmp.Compare(a.term, b.term), cmp.Compare(a.number, b.number))
+	})
+	return list, true, nil
+}
+
+// rest visits the terms of a sorted list.
+func (w *walker) rest(list []entry, visit visitor) (more bool, err error) {
+	for len(list) > 0 {
+		term := list[0].term
+		var b storage.NumbersBuilder
+		for len(list) > 0 && list[0].term == term {
+			b.Add(list[0].number)
+			list = list[1:]
+		}
+		if more, err := w.visit(term, b.Numbers().Postings(), visit); err != nil || !more {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// terms returns the terms that the index in use has of a document.
+func (s *source) terms(number uint64) (list []index.Term, err error) {
+	_, err = s.find(number, func(d *document) (bool, error) {
+		list, err = s.now.indexing.inUse(d)
+		return true, err
+	})
+	return list, err
+}

@@ -1,0 +1,640 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/internal/vector"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// plain is a document as the naive answers know it.
+type plain struct {
+	number uint64
+	epk    partitionkey.EPK
+	bare   string
+	whole  string
+	terms  []index.Term
+}
+
+// plainly returns the documents of a model in the order of their numbers, with
+// the terms that an index has of them.
+func (m *model) plainly(t *testing.T, x *index.Index, properties []resource.ComputedProperty) []plain {
+	t.Helper()
+	computed, err := query.CompileComputed(properties)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []plain
+	for _, d := range m.documents {
+		doc, err := computed.Extend(d.doc.Append(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		terms := x.Stamp(x.Terms(nil, doc), int64(parsed(t, d.body).Get("_ts").Float()))
+		list = append(list, plain{number: d.number, epk: d.epk, bare: string(d.doc.Append(nil)), whole: d.body, terms: terms})
+	}
+	slices.SortFunc(list, func(a, b plain) int { return cmpNumbers(a.number, b.number) })
+	return list
+}
+
+func cmpNumbers(a, b uint64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func parsed(t *testing.T, text string) value.Value {
+	t.Helper()
+	v, err := value.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// passesFilter is the test of filters: that the JSON of a value has an even
+// length.
+func passesFilter(v value.Value) bool { return len(v.String())%2 == 0 }
+
+// admits evaluates an expression over the terms of a document.
+func admits(e index.Expr, terms []index.Term) bool {
+	switch e.Op {
+	case index.All:
+		return true
+	case index.Leaf:
+		return slices.ContainsFunc(terms, func(t index.Term) bool { return t >= e.Span.Low && t < e.Span.High })
+	case index.Filter:
+		return slices.ContainsFunc(terms, func(t index.Term) bool {
+			v, exact := index.DecodeTerm(t)
+			return t >= e.Span.Low && t < e.Span.High && (!exact || e.Test(v))
+		})
+	case index.And:
+		return !slices.ContainsFunc(e.Args, func(arg index.Expr) bool { return !admits(arg, terms) })
+	case index.Or:
+		return slices.ContainsFunc(e.Args, func(arg index.Expr) bool { return admits(arg, terms) })
+	}
+	return false
+}
+
+// compareIndexed asks a source over a random part of the key space everything
+// that it can tell, and compares with the naive answers over the same documents.
+func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact int) {
+	t.Helper()
+	p := w.partition.Load()
+	p.waitIdle()
+	now, err := p.acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.release(now)
+	x := now.indexing.active.Index
+	all := m.plainly(t, x, now.indexing.Policy.Computed)
+	strategies := []strategy{
+		defaultStrategy(),
+		{scanMax: 3, scanBytes: 300, sortedMax: 3, passFactor: 1, walkFactor: 1, walkBytes: 1 << 20, missFactor: 1},
+		{scanMax: 1000, sortedMax: 2, passFactor: 1000, walkFactor: 0, walkBytes: 400, missFactor: 1000},
+		{scanMax: 0, sortedMax: 2, missFactor: 2},
+	}
+	for range 60 {
+		asked := m.drawRange(w, random)
+		clip, ok := asked.Intersect(p.descriptor.Range)
+		if !ok {
+			continue
+		}
+		strategy := strategies[random.IntN(len(strategies))]
+		strategy.sweepDocuments, strategy.sweepBytes = 7, 1<<20
+		p.strategy = strategy
+		inClip := slices.DeleteFunc(slices.Clone(all), func(d plain) bool { return !clip.Contains(d.epk) })
+		access := drawAccess(x, random, 2)
+		label := fmt.Sprintf("%s in %s under %+v", access, asked, strategy)
+		admitted := slices.DeleteFunc(slices.Clone(inClip), func(d plain) bool { return !admits(access, d.terms) })
+
+		if checkCount(t, newSource(p, now, asked, clip), access, label, int64(len(admitted))) {
+			exact++
+		}
+		need := query.Need{Access: access, Unordered: random.IntN(2) == 0, Bare: random.IntN(2) == 0}
+		if random.IntN(2) == 0 && len(all) > 0 {
+			need.After = all[random.IntN(len(all))].number
+		}
+		checkCandidates(t, newSource(p, now, asked, clip), need, label, admitted)
+		if x.Serves(access) {
+			checkNearest(t, newSource(p, now, asked, clip), access, admitted, random, label)
+		}
+		for range 3 {
+			walk := drawWalk(x, all, random)
+			walk.Access = access
+			label := fmt.Sprintf("walk %s desc=%t missing=%t from=%x started=%t after=%d of %s", walk.Span.Label, walk.Desc, walk.Missing, string(walk.From), walk.Started, walk.After, label)
+			want := walkNaively(walk, admitted)
+			if random.IntN(3) == 0 {
+				text := orderTexts[random.IntN(len(orderTexts))]
+				checkPlan(t, newSource(p, now, asked, clip), now.indexing, text, random.IntN(4), label)
+			}
+			checkTerms(t, newSource(p, now, asked, clip), walk, label, want)
+			checkOrdered(t, newSource(p, now, asked, clip), walk, label, want)
+		}
+	}
+	// A document has two terms of this span.
+	if span, ok := x.Tuple(index.Path{"list", index.Element}, []index.Path{{"x"}}, []value.Value{value.String("s")}); ok {
+		access, whole := index.Expr{Op: index.Leaf, Span: span}, p.descriptor.Range
+		checkCount(t, newSource(p, now, whole, whole), access, access.String(), int64(len(all)))
+	}
+	p.strategy = defaultStrategy()
+	return exact
+}
+
+// checkCount compares Count with the number of documents, and reports whether
+// the count was exact.
+func checkCount(t *testing.T, s *source, access index.Expr, label string, want int64) (exact bool) {
+	t.Helper()
+	for _, most := range []int64{0, 1, 3, 1 << 40} {
+		n, known, err := s.Count(context.Background(), access, most)
+		if err != nil {
+			t.Fatalf("count %s: %v", label, err)
+		}
+		if known && n != min(want, most) || !known && n >= 0 && n < min(want, most) || n > most {
+			t.Fatalf("count %s up to %d: %d (exact %t), want %d", label, most, n, known, want)
+		}
+		exact = known
+	}
+	if s.work.Documents > 0 || s.work.Bytes > 0 {
+		t.Fatalf("count %s is charged as %+v", label, s.work)
+	}
+	if !exact && (s.whole || s.prefix != nil) && access.Exact() && s.now.indexing.active.Serves(access) {
+		t.Fatalf("count %s of an exact expression is not exact", label)
+	}
+	return exact && access.Op != index.All && access.Op != index.None
+}
+
+// checkCandidates compares candidates with the documents that the expression
+// admits: they are a superset of those, in order, and none is there twice.
+func checkCandidates(t *testing.T, s *source, need query.Need, label string, admitted []plain) {
+	t.Helper()
+	want := map[uint64]plain{}
+	for _, d := range admitted {
+		if d.number > need.After {
+			want[d.number] = d
+		}
+	}
+	serves := s.now.indexing.active.Serves(need.Access)
+	last := need.After
+	seen := map[uint64]bool{}
+	for c, err := range s.Candidates(context.Background(), need) {
+		if err != nil {
+			t.Fatalf("candidates %s: %v", label, err)
+		}
+		d, ok := want[c.Number]
+		if ok {
+			checkBody(t, label, c, d, need.Bare)
+		}
+		switch {
+		case seen[c.Number]:
+			t.Fatalf("candidates %s: %d comes twice", label, c.Number)
+		case !need.Unordered && c.Number <= last:
+			t.Fatalf("candidates %s: %d comes after %d", label, c.Number, last)
+		case serves && !ok:
+			t.Fatalf("candidates %s: %d does not belong there", label, c.Number)
+		}
+		seen[c.Number], last = true, c.Number
+		delete(want, c.Number)
+	}
+	if len(want) > 0 {
+		t.Fatalf("candidates %s, %+v: %d are left out", label, need, len(want))
+	}
+}
+
+func checkBody(t *testing.T, label string, c query.Candidate, d plain, bare bool) {
+	t.Helper()
+	body := d.whole
+	if bare {
+		body = d.bare
+	}
+	if string(c.Body) != body {
+		t.Fatalf("%s: document %d is %s, want %s", label, c.Number, c.Body, body)
+	}
+}
+
+// found is a document under a term.
+type found struct {
+	term     index.Term
+	document plain
+}
+
+// walkNaively returns what a walk is made of.
+func walkNaively(walk query.Walk, documents []plain) []found {
+	var list, missing []found
+	for _, d := range documents {
+		has := false
+		for _, term := range d.terms {
+			if term >= walk.Span.Low && term < walk.Span.High {
+				has = true
+				list = append(list, found{term, d})
+			}
+		}
+		if !has && walk.Missing {
+			missing = append(missing, found{"", d})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b found) int { return strings.Compare(string(a.term), string(b.term)) })
+	list = append(missing, list...)
+	if walk.Desc {
+		slices.Reverse(list)
+	}
+	if walk.From == "" && !walk.Started {
+		return list
+	}
+	return slices.DeleteFunc(list, func(f found) bool {
+		number := f.document.number
+		if f.term == walk.From {
+			return walk.After != 0 && (!walk.Desc && number <= walk.After || walk.Desc && number >= walk.After)
+		}
+		return (f.term < walk.From) != walk.Desc
+	})
+}
+
+func checkTerms(t *testing.T, s *source, walk query.Walk, label string, want []found) {
+	t.Helper()
+	for c, err := range s.Terms(context.Background(), walk) {
+		if refused(t, s, walk, true, err) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("terms of %s: %v", label, err)
+		}
+		n := 0
+		for n < len(want) && want[n].term == c.Term {
+			n++
+		}
+		if c.Count == 0 || int64(n) != c.Count {
+			t.Fatalf("terms of %s: %x counts %d, want %d", label, string(c.Term), c.Count, n)
+		}
+		want = want[n:]
+	}
+	if len(want) > 0 {
+		t.Fatalf("terms of %s: %d documents are left, the first under %x", label, len(want), string(want[0].term))
+	}
+}
+
+func checkOrdered(t *testing.T, s *source, walk query.Walk, label string, want []found) {
+	t.Helper()
+	serves := s.now.indexing.active.Serves(walk.Access)
+	for c, err := range s.Ordered(context.Background(), walk) {
+		if refused(t, s, walk, false, err) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("documents of %s: %v", label, err)
+		}
+		if !serves && (len(want) == 0 || want[0].document.number != c.Number || want[0].term != c.Term) {
+			continue // More than those that satisfy the access are welcome.
+		}
+		if len(want) == 0 || want[0].term != c.Term || want[0].document.number != c.Number {
+			t.Fatalf("documents of %s: %d under %x is not the next of %d", label, c.Number, string(c.Term), len(want))
+		}
+		checkBody(t, label, c, want[0].document, walk.Bare)
+		want = want[1:]
+	}
+	if len(want) > 0 {
+		t.Fatalf("documents of %s: %d are left, the first %d under %x", label, len(want), want[0].document.number, string(want[0].term))
+	}
+}
+
+// orderTexts are queries that an index answers or orders.
+var orderTexts = []string{
+	"SELECT VALUE COUNT(1) FROM c WHERE c.n = 3",
+	`SELECT VALUE COUNT(1) FROM c WHERE c.a = "x" AND c.n >= 2`,
+	"SELECT VALUE MAX(c.n) FROM c",
+	"SELECT MIN(c.m.x) AS least, COUNT(c.n) AS n FROM c",
+	"SELECT c.n, COUNT(1) AS k FROM c GROUP BY c.n",
+	"SELECT DISTINCT VALUE c.m.x FROM c",
+	"SELECT DISTINCT VALUE c.a FROM c WHERE c.n = 1",
+	"SELECT TOP 3 VALUE c.id FROM c ORDER BY c.n",
+	"SELECT TOP 3 VALUE c.id FROM c ORDER BY c.m.x DESC",
+	"SELECT VALUE c.id FROM c WHERE c.n > 0 ORDER BY c._ts DESC",
+	"SELECT TOP 4 VALUE c.id FROM c ORDER BY c.n, c.m.x DESC",
+	"SELECT VALUE c.id FROM c WHERE c.n = 1 ORDER BY c.m.x",
+	`SELECT VALUE c.id FROM c WHERE CONTAINS(c.a, "ong") AND c.n < 9`,
+	"SELECT VALUE c.double FROM c WHERE c.double > 3",
+}
+
+// checkNearest compares a search with a sort of all documents by the same
+// scores.
+func checkNearest(t *testing.T, s *source, access index.Expr, admitted []plain, random *rand.Rand, label string) {
+	t.Helper()
+	n := Nearest{Path: index.Path{"v"}, Vector: []float32{1, 0.5, float32(random.IntN(3))}, K: 1 + random.IntN(20), Access: access, Metric: []vector.Metric{vector.Cosine, vector.DotProduct, vector.Euclidean}[random.IntN(3)]}
+	form, stored := s.now.indexing.active.VectorForm(n.Path)
+	var want []vector.Scored
+	for _, d := range admitted {
+		if v, ok := vector.Parse(parsed(t, d.bare).Get("v"), nil); ok && stored && len(v) == form.Dimensions {
+			want = append(want, vector.Scored{ID: d.number, Score: n.Metric.Score(n.Vector, v)})
+		}
+	}
+	slices.SortStableFunc(want, func(a, b vector.Scored) int {
+		switch {
+		case n.Metric.Better(a.Score, b.Score):
+			return -1
+		case n.Metric.Better(b.Score, a.Score):
+			return 1
+		}
+		return 0
+	})
+	want = want[:min(len(want), n.K)]
+	for c, err := range s.Nearest(context.Background(), n) {
+		if !stored && errors.Is(err, errNoVectors) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("nearest of %s: %v", label, err)
+		}
+		if len(want) == 0 || want[0].ID != c.Number {
+			t.Fatalf("nearest of %s: %d, want %v", label, c.Number, want)
+		}
+		want = want[1:]
+	}
+	if len(want) > 0 {
+		t.Fatalf("nearest of %s: %v are left", label, want)
+	}
+}
+
+// checkPlan compares what a plan makes of the source with what it makes of the
+// documents alone.
+func checkPlan(t *testing.T, s *source, x *indexing, text string, pageItems int, label string) {
+	t.Helper()
+	plan, err := query.Compile(text, nil, x.active.Index, query.Options{Computed: x.Policy.Computed})
+	if status.CodeOf(err) == status.CodeBadRequest {
+		return // The policy has not the index that the order needs.
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := planRows(t, plan, s, pageItems)
+	want := planRows(t, plan, struct{ query.Source }{s}, 0)
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s in pages of %d, %s:\n got %s\nwant %s", text, pageItems, label, got, want)
+	}
+}
+
+func planRows(t *testing.T, plan *query.Plan, src query.Source, pageItems int) (rows []string) {
+	t.Helper()
+	stream := func(ctx context.Context, b query.Budget) (query.Page, error) { return plan.Run(ctx, src, b) }
+	var from query.Progress
+	for {
+		page, next, err := plan.Merge([]query.Stream{stream}, from).Page(context.Background(), query.Budget{MaxItems: pageItems})
+		if err != nil {
+			t.Fatalf("%s: %v", plan.Text(), err)
+		}
+		for _, row := range page.Rows {
+			rows = append(rows, string(row.JSON))
+		}
+		if !page.More {
+			return rows
+		}
+		from = next
+	}
+}
+
+// refused reports whether the index has not what the walk needs, and checks that
+// the source says so.
+func refused(t *testing.T, s *source, walk query.Walk, exactly bool, err error) bool {
+	t.Helper()
+	x := s.now.indexing.active
+	serves := x.Serves(index.Expr{Op: index.Leaf, Span: walk.Span}) && (!exactly || x.Serves(walk.Access))
+	if !serves && status.CodeOf(err) != status.CodeUnavailable {
+		t.Fatalf("a walk over %s, which the index does not have, ends with %v", walk.Span.Label, err)
+	}
+	return !serves
+}
+
+// everything is an index of all paths, which plans may have been made with.
+func everything() *index.Index {
+	x, err := index.Compile(containerPolicy)
+	if err != nil {
+		panic(err)
+	}
+	return x
+}
+
+// drawAccess draws an expression as plans make them.
+func drawAccess(x *index.Index, random *rand.Rand, depth int) index.Expr {
+	switch n := random.IntN(12); {
+	case n == 0:
+		return index.Expr{Op: index.All}
+	case n == 1 && depth < 2:
+		return index.Expr{Op: index.None}
+	case n <= 5 && depth > 0:
+		e := index.Expr{Op: index.And}
+		if random.IntN(2) == 0 {
+			e.Op = index.Or
+		}
+		size := 2 + random.IntN(2)
+		if e.Op == index.Or && random.IntN(4) == 0 {
+			size = leavesMax + 3
+		}
+		for range size {
+			arg := drawAccess(x, random, depth-1)
+			// Plans leave out what says nothing.
+			if arg.Op != index.All && arg.Op != index.None {
+				e.Args = append(e.Args, arg)
+			}
+		}
+		if len(e.Args) > 1 {
+			return e
+		}
+	case n == 7:
+		// Every other term of a place, as CONTAINS asks for.
+		if span, ok := x.Span(drawnPaths[random.IntN(len(drawnPaths))], index.Defined, value.Null()); ok {
+			return index.Expr{Op: index.Filter, Span: span, Test: passesFilter}
+		}
+	case n == 6:
+		// All levels of a key, as a query for one logical partition has them.
+		e := index.Expr{Op: index.And}
+		doc := drawDocument(random)
+		for _, name := range []string{"a", "b", "c"} {
+			if span, ok := x.Span(index.Path{name}, index.Eq, doc.Get(name)); ok {
+				e.Args = append(e.Args, index.Expr{Op: index.Leaf, Span: span})
+			}
+		}
+		if len(e.Args) > 1 {
+			return e
+		}
+	}
+	return drawLeaf(x, random)
+}
+
+var drawnPaths = []index.Path{{"a"}, {"n"}, {"n"}, {"m", "x"}, {"n", index.Element}, {"id"}, {"b"}, {"_ts"}, {"double"}}
+
+func drawLeaf(x *index.Index, random *rand.Rand) index.Expr {
+	values := []value.Value{value.Int(3), value.Int(1), value.String("s"), value.String("x"), value.Null(), value.Number(2.5), value.Int(1_700_000_100), value.String("i1")}
+	if random.IntN(12) == 0 {
+		// The first member of a tuple: a document can have several such terms.
+		if span, ok := x.Tuple(index.Path{"list", index.Element}, []index.Path{{"x"}}, []value.Value{values[random.IntN(len(values))]}); ok {
+			return index.Expr{Op: index.Leaf, Span: span}
+		}
+	}
+	for range 20 {
+		path := drawnPaths[random.IntN(len(drawnPaths))]
+		op := index.Op(random.IntN(int(index.Kind) + 1))
+		if span, ok := x.Span(path, op, values[random.IntN(len(values))]); ok {
+			return index.Expr{Op: index.Leaf, Span: span}
+		}
+	}
+	return index.Expr{Op: index.All}
+}
+
+// drawWalk draws a walk, from its beginning or from any position in it or
+// between.
+func drawWalk(x *index.Index, documents []plain, random *rand.Rand) query.Walk {
+	walk := query.Walk{Desc: random.IntN(2) == 0, Missing: random.IntN(2) == 0, Bare: random.IntN(2) == 0}
+	if order, ok := x.Order([]index.SortKey{{Path: index.Path{"n"}}, {Path: index.Path{"m", "x"}, Desc: true}}, nil); ok && order.Walks && random.IntN(3) == 0 {
+		walk.Span = order.Span
+	} else if tokens, ok := x.Tokens(index.Path{"text"}); ok && random.IntN(3) == 0 {
+		walk.Span = tokens
+	}
+	for walk.Span.High == "" {
+		e := drawLeaf(x, random)
+		if e.Op != index.Leaf { // The policy has no index at all.
+			e = drawLeaf(everything(), random)
+		}
+		if walk.Span = e.Span; random.IntN(3) > 0 {
+			if whole, ok := everything().Span(e.Span.Path, index.Defined, value.Null()); ok {
+				walk.Span = whole
+			}
+		}
+	}
+	if len(documents) == 0 || random.IntN(3) == 0 {
+		return walk
+	}
+	d := documents[random.IntN(len(documents))]
+	switch terms := slices.DeleteFunc(slices.Clone(d.terms), func(term index.Term) bool { return term < walk.Span.Low || term >= walk.Span.High }); {
+	case len(terms) == 0:
+		walk.Started, walk.After = true, d.number
+	case random.IntN(4) == 0:
+		walk.From = terms[0][:len(terms[0])-1] // not there
+	default:
+		walk.From, walk.After = terms[0], d.number
+	}
+	if random.IntN(4) == 0 {
+		walk.After = 0
+	}
+	return walk
+}
+
+// TestIndexBehind runs plans that count on an index which the container asks for
+// and the partition has not built.
+func TestIndexBehind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, containerWith(t, 2, []string{"/a"}, ""))
+	for n := range int64(100) {
+		if _, err := w.write(Create, benchDocument(n, 400).With("n", value.Int(n%7)).With("m", value.Int(-n)), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := *w.container.Load()
+	c.Indexing = containerWith(t, 2, []string{"/a"}, `{"indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/double/?"}],"compositeIndexes":[[{"path":"/n"},{"path":"/m"}]]},`+
+		`"computedProperties":[{"name":"double","query":"SELECT VALUE c.n * 2 FROM c"}]}`).Indexing
+	w.container.Store(&c)
+	p := w.partition.Load()
+	ix, err := index.Compile(c.Indexing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"SELECT TOP 3 VALUE c.m FROM c ORDER BY c.n, c.m": "-98 -91 -84",
+		"SELECT VALUE COUNT(1) FROM c WHERE c.double = 4": "14",
+		"SELECT DISTINCT VALUE c.double FROM c":           "0 2 4 6 8 10 12",
+	} {
+		plan, err := query.Compile(text, nil, ix, query.Options{Computed: c.Indexing.Computed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func() string {
+			page, _, err := plan.Merge([]query.Stream{func(ctx context.Context, b query.Budget) (query.Page, error) {
+				page, _, err := p.Query(ctx, Query{Plan: plan, Generation: w.own.Generation, Range: partitionkey.Full(), Budget: b})
+				return page, err
+			}}, query.Progress{}).Page(t.Context(), query.Budget{})
+			if err != nil {
+				return err.Error()
+			}
+			var rows []string
+			for _, row := range page.Rows {
+				rows = append(rows, string(row.JSON))
+			}
+			return strings.Join(rows, " ")
+		}
+		if got := ask(); got != want {
+			t.Errorf("%s before the index is there: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// TestWalkEnds stops walks early, ends their context, and closes in time: what
+// leaks an iterator shows when the world closes its store.
+func TestWalkEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, containerWith(t, 2, []string{"/a"}, ""))
+	for n := range int64(3 * checkEvery) {
+		if _, err := w.write(Create, benchDocument(n, 400), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := w.partition.Load()
+	now, err := p.acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.release(now)
+	span, _ := now.indexing.active.Span(index.Path{"id"}, index.Defined, value.Null())
+	missing, _ := now.indexing.active.Span(index.Path{"nobody"}, index.Defined, value.Null())
+	walks := map[string]query.Walk{"terms": {Span: span}, "falling": {Span: span, Desc: true}, "missing": {Span: missing, Missing: true}}
+	for name, walk := range walks {
+		for _, whole := range []bool{true, false} {
+			s := newSource(p, now, p.descriptor.Range, p.descriptor.Range)
+			if !whole {
+				half := partitionkey.Range{Max: p.descriptor.Key.Middle(partitionkey.Full())}
+				s = newSource(p, now, half, half)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			n := 0
+			for _, err := range s.Ordered(ctx, walk) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n++; n == 2 {
+					break
+				}
+			}
+			cancel()
+			for kind, ended := range map[string]error{"ordered": last(s.Ordered(ctx, walk)), "terms": last(s.Terms(ctx, walk)), "candidates": last(s.Candidates(ctx, query.Need{Unordered: true}))} {
+				if name == "missing" && kind == "terms" && whole {
+					continue // One term: there is nothing to look up in between.
+				}
+				if !errors.Is(ended, context.Canceled) && status.CodeOf(ended) != status.CodeRequestTimeout {
+					t.Errorf("%s of %s (whole %t) with a context that ended: %v", kind, name, whole, ended)
+				}
+			}
+		}
+	}
+}
+
+// last drains a sequence and returns the error at its end.
+func last[T any](seq iter.Seq2[T, error]) (last error) {
+	for _, err := range seq {
+		last = err
+	}
+	return last
+}

@@ -1,0 +1,173 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sort"
+)
+
+// Numbers is a set of document numbers in memory. It takes two bytes for each
+// number, or 8 KB for 65,536 neighbours where that is less. It never changes,
+// so it may be used by several goroutines.
+type Numbers struct {
+	chunks []gathered // sorted by chunk
+	count  int64
+}
+
+// gathered is one chunk of a set, with sorted numbers.
+type gathered struct {
+	chunk uint64
+	array []uint16
+	words *[chunkWords]uint64 // instead of array when there are many
+}
+
+func (g *gathered) view() view {
+	if g.words != nil {
+		return view{dense: true, words: g.words}
+	}
+	return view{count: len(g.array), array: g.array}
+}
+
+// Len returns how many numbers there are.
+func (n *Numbers) Len() int64 { return n.count }
+
+// Has reports whether a number is in the set.
+func (n *Numbers) Has(number uint64) bool {
+	at := n.find(number >> 16)
+	if at == len(n.chunks) || n.chunks[at].chunk != number>>16 {
+		return false
+	}
+	g := &n.chunks[at]
+	if g.words != nil {
+		return g.words[uint16(number)>>6]&(1<<(number&63)) != 0
+	}
+	_, found := slices.BinarySearch(g.array, uint16(number))
+	return found
+}
+
+// find returns the place of the first chunk at or above the given one.
+func (n *Numbers) find(chunk uint64) int {
+	return sort.Search(len(n.chunks), func(i int) bool { return n.chunks[i].chunk >= chunk })
+}
+
+// Postings returns the set for reading, as often as wanted.
+func (n *Numbers) Postings() *Postings { return &Postings{root: &numbersCursor{numbers: n}} }
+
+// Collect reads a set that nobody has read from into memory, and closes it. The
+// context can end it.
+func (p *Postings) Collect(ctx context.Context) (*Numbers, error) {
+	var b NumbersBuilder
+	p.begin(forward, 0)
+	for read := 1; p.ok; read++ {
+		if read%checkEvery == 0 && ctx.Err() != nil {
+			p.ok, p.err = false, context.Cause(ctx)
+			break
+		}
+		b.add(p.chunk, &p.view)
+		p.enterNext()
+	}
+	if err := p.Close(); err != nil {
+		return nil, err
+	}
+	return b.Numbers(), nil
+}
+
+// NumbersBuilder collects numbers in any order, each any number of times. The
+// zero value is empty.
+type NumbersBuilder struct {
+	chunks []*gathered
+	places map[uint64]*gathered
+	last   *gathered
+}
+
+// Add puts a number into the set.
+func (b *NumbersBuilder) Add(number uint64) {
+	one := [1]uint16{uint16(number)}
+	b.add(number>>16, &view{count: 1, array: one[:]})
+}
+
+// add puts the numbers of a chunk into the set. Most documents are in one list
+// of a range, so numbers are collected unsorted and put in order at the end.
+func (b *NumbersBuilder) add(chunk uint64, v *view) {
+	if b.last == nil || b.last.chunk != chunk {
+		b.last = b.places[chunk]
+		if b.last == nil {
+			b.last = &gathered{chunk: chunk}
+			if b.places == nil {
+				b.places = map[uint64]*gathered{}
+			}
+			b.places[chunk] = b.last
+			b.chunks = append(b.chunks, b.last)
+		}
+	}
+	b.last.add(v)
+}
+
+func (g *gathered) add(v *view) {
+	if g.words == nil && (v.dense || len(g.array)+v.count > arrayMax) {
+		g.words = new([chunkWords]uint64)
+		for _, x := range g.array {
+			g.words[x>>6] |= 1 << (x & 63)
+		}
+		g.array = nil
+	}
+	switch {
+	case v.dense:
+		for i := range g.words {
+			g.words[i] |= v.word(i)
+		}
+	case g.words != nil:
+		for i := range v.count {
+			x := v.at(i)
+			g.words[x>>6] |= 1 << (x & 63)
+		}
+	default:
+		for i := range v.count {
+			g.array = append(g.array, v.at(i))
+		}
+	}
+}
+
+// Numbers returns the set, and leaves the builder empty.
+func (b *NumbersBuilder) Numbers() *Numbers {
+	n := &Numbers{chunks: make([]gathered, 0, len(b.chunks))}
+	slices.SortFunc(b.chunks, func(x, y *gathered) int { return cmp.Compare(x.chunk, y.chunk) })
+	for _, g := range b.chunks {
+		slices.Sort(g.array)
+		g.array = slices.Compact(g.array)
+		v := g.view()
+		if size := v.size(); size > 0 {
+			n.count += int64(size)
+			n.chunks = append(n.chunks, *g)
+		}
+	}
+	*b = NumbersBuilder{}
+	return n
+}
+
+// numbersCursor reads a set in memory.
+type numbersCursor struct {
+	numbers *Numbers
+	place   int
+	on      bool // place is the one of the last seek
+}
+
+func (c *numbersCursor) seek(chunk uint64, w way) (uint64, bool, error) {
+	chunks := c.numbers.chunks
+	if !c.on || c.place >= 0 && c.place < len(chunks) && w.before(chunks[c.place].chunk, chunk) {
+		c.place = c.numbers.find(chunk)
+		if w == backward && (c.place == len(chunks) || chunks[c.place].chunk > chunk) {
+			c.place--
+		}
+		c.on = true
+	}
+	if c.place < 0 || c.place >= len(chunks) {
+		return 0, false, nil
+	}
+	return chunks[c.place].chunk, true, nil
+}
+
+func (c *numbersCursor) load() (view, error) { return c.numbers.chunks[c.place].view(), nil }
+
+func (c *numbersCursor) close() error { return nil }
