@@ -8,50 +8,73 @@ import (
 )
 
 // access turns a predicate into what to ask the index for. What the index
-// cannot tell is every document, which narrows nothing.
-func (p predicate) access(x *index.Index) index.Expr {
+// cannot tell is every document, which narrows nothing. exact says that the
+// documents of the expression are those that pass the filter, as far as its
+// leaves are exact.
+func (p predicate) access(x *index.Index) (e index.Expr, exact bool) {
 	switch p.op {
+	case anything:
+		return index.Expr{}, !p.lossy
 	case nothing:
-		return index.Expr{Op: index.None}
+		return index.Expr{Op: index.None}, true
 	case both:
-		return p.conjunction(x)
+		e, exact = p.conjunction(x)
 	case either:
-		return p.disjunction(x)
+		e, exact = p.disjunction(x)
+	default:
+		e = p.leaf(x)
+		exact = e.Op != index.All
+	}
+	return e, exact && !p.lossy
+}
+
+// leaf asks for the documents that have one of the values.
+func (p predicate) leaf(x *index.Index) index.Expr {
+	path := indexPath(p.path)
+	switch p.op {
 	case isIn:
-		return spans(x, indexPath(p.path), index.Eq, p.values)
+		return p.spans(x, path, index.Eq)
 	case isLess:
-		return spans(x, indexPath(p.path), index.Lt, p.values)
+		return p.spans(x, path, index.Lt)
 	case isAtMost:
-		return spans(x, indexPath(p.path), index.Le, p.values)
+		return p.spans(x, path, index.Le)
 	case isMore:
-		return spans(x, indexPath(p.path), index.Gt, p.values)
+		return p.spans(x, path, index.Gt)
 	case isAtLeast:
-		return spans(x, indexPath(p.path), index.Ge, p.values)
+		return p.spans(x, path, index.Ge)
 	case isPrefixed:
-		return spans(x, indexPath(p.path), index.Prefix, p.values)
+		return p.spans(x, path, index.Prefix)
 	case isDefined:
-		return spans(x, indexPath(p.path), index.Defined, []value.Value{value.Null()})
+		p.values = []value.Value{value.Null()}
+		return p.spans(x, path, index.Defined)
 	case isKind:
-		return spans(x, indexPath(p.path), index.Kind, p.values)
+		return p.spans(x, path, index.Kind)
 	case hasElement:
-		return spans(x, append(indexPath(p.path), index.Element), index.Eq, p.values)
+		return p.spans(x, append(path, index.Element), index.Eq)
+	case isNear:
+		return p.nearby(x, path)
+	case hasWords:
+		return p.words(x, path)
 	}
 	return index.Expr{}
 }
 
-func (p predicate) conjunction(x *index.Index) index.Expr {
+func (p predicate) conjunction(x *index.Index) (_ index.Expr, exact bool) {
 	var args []index.Expr
 	places := map[string]int{} // label to its leaf in args
+	exact = true
 	for _, arg := range p.args {
-		switch e := arg.access(x); e.Op {
+		e, all := arg.access(x)
+		exact = exact && all
+		switch e.Op {
 		case index.None:
-			return e
+			return e, true
 		case index.All:
 		case index.Leaf:
 			if at, seen := places[e.Span.Label]; seen {
 				s := narrow(args[at].Span, e.Span)
 				if s.Empty() {
-					return index.Expr{Op: index.None}
+					return index.Expr{Op: index.None}, true
 				}
 				args[at].Span = s
 				continue
@@ -66,7 +89,7 @@ func (p predicate) conjunction(x *index.Index) index.Expr {
 			args = append(args, e)
 		}
 	}
-	return joined(index.And, args, index.All)
+	return joined(index.And, args, index.All), exact
 }
 
 // narrow intersects two spans of one place, such as the ends of BETWEEN.
@@ -76,12 +99,15 @@ func narrow(a, b index.Span) index.Span {
 	return a
 }
 
-func (p predicate) disjunction(x *index.Index) index.Expr {
+func (p predicate) disjunction(x *index.Index) (_ index.Expr, exact bool) {
 	var args []index.Expr
+	exact = true
 	for _, arg := range p.args {
-		switch e := arg.access(x); e.Op {
+		e, all := arg.access(x)
+		exact = exact && all
+		switch e.Op {
 		case index.All:
-			return e
+			return e, false
 		case index.None:
 		case index.Or:
 			args = append(args, e.Args...)
@@ -89,7 +115,7 @@ func (p predicate) disjunction(x *index.Index) index.Expr {
 			args = append(args, e)
 		}
 	}
-	return joined(index.Or, args, index.None)
+	return joined(index.Or, args, index.None), exact
 }
 
 func joined(op index.ExprOp, args []index.Expr, empty index.ExprOp) index.Expr {
@@ -102,15 +128,19 @@ func joined(op index.ExprOp, args []index.Expr, empty index.ExprOp) index.Expr {
 	return index.Expr{Op: op, Args: args}
 }
 
-// spans asks for the documents of any of the values.
-func spans(x *index.Index, path index.Path, op index.Op, values []value.Value) index.Expr {
+// spans asks for the documents of any of the values, and of those for the ones
+// that pass the test.
+func (p predicate) spans(x *index.Index, path index.Path, op index.Op) index.Expr {
 	var args []index.Expr
-	for _, v := range values {
+	for _, v := range p.values {
 		s, ok := x.Span(path, op, v)
 		switch {
 		case !ok:
 			return index.Expr{}
-		case !s.Empty():
+		case s.Empty():
+		case p.test != nil:
+			args = append(args, index.Expr{Op: index.Filter, Span: s, Test: p.test})
+		default:
 			args = append(args, index.Expr{Op: index.Leaf, Span: s})
 		}
 	}

@@ -3,6 +3,7 @@ package query
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/decandb/decan/internal/status"
@@ -16,35 +17,25 @@ type analysis struct {
 	params  map[string]value.Value
 	faults  []fault
 	missing string // "" when everything is executable
+	joins   int    // JOINs so far, those of subqueries included
+	udfs    int    // calls of user-defined functions so far
 }
 
-// scope holds the aliases that a part of the query sees.
-type scope struct {
-	outer *scope
-	names map[string]bool // nil until the first
-}
+// Limits of the service on one query.
+const (
+	joinsMax = 10
+	udfsMax  = 10
+)
 
-func (s *scope) has(name string) bool {
-	for ; s != nil; s = s.outer {
-		if s.names[name] {
-			return true
-		}
-	}
-	return false
-}
-
-// empty reports whether no alias is in sight, so that a name is the container's.
-func (s *scope) empty() bool {
-	for ; s != nil; s = s.outer {
-		if len(s.names) > 0 {
-			return false
-		}
-	}
-	return true
-}
+// faultsMax bounds how many errors one answer lists.
+const faultsMax = 20
 
 func (a *analysis) fault(at Span, code, format string, args ...any) {
-	a.faults = append(a.faults, faultf(at, code, format, args...))
+	a.add(faultf(at, code, format, args...))
+}
+
+func (a *analysis) add(faults ...fault) {
+	a.faults = append(a.faults, faults[:min(len(faults), faultsMax-len(a.faults))]...)
 }
 
 func (a *analysis) later(format string, args ...any) {
@@ -56,11 +47,11 @@ func (a *analysis) later(format string, args ...any) {
 // check analyses a whole query. The error is what a client shall see.
 func check(text string, q *Select, params map[string]value.Value) error {
 	a := &analysis{params: params}
-	a.query(q, nil, false)
+	s := a.query(q, nil, outermost)
 	if len(a.faults) > 0 {
 		return languageErrors(text, a.faults...)
 	}
-	if err := a.order(q); err != nil {
+	if err := a.order(q, s); err != nil {
 		return err
 	}
 	if a.missing != "" {
@@ -69,37 +60,44 @@ func check(text string, q *Select, params map[string]value.Value) error {
 	return nil
 }
 
-func (a *analysis) query(q *Select, outer *scope, nested bool) {
+// position is where a query stands.
+type position uint8
+
+const (
+	outermost position = iota
+	source             // in the first input of the FROM clause of an outermost query, or of one that stands there: it may name the container
+	inside             // in any other input, or in an expression
+)
+
+// query checks a query and returns the scope that it has.
+func (a *analysis) query(q *Select, outer *scope, at position) *scope {
 	s := &scope{outer: outer}
 	if q.From != nil {
 		for i := range q.From.Inputs {
-			a.input(&q.From.Inputs[i], s, i == 0)
+			a.input(q, i, s, at)
 		}
 	}
 	a.list(q, s)
 	if q.Where != nil {
 		a.expr(q.Where, s)
+		a.noAggregate(q.Where, "the WHERE clause")
 	}
-	for _, x := range q.GroupBy {
-		a.later("GROUP BY")
-		a.expr(x, s)
-	}
+	a.groupBy(q, s)
 	for _, sort := range q.OrderBy {
 		a.expr(sort.Expr, s)
+		a.noAggregate(sort.Expr, "the ORDER BY clause")
 	}
-	if q.Distinct {
-		a.later("DISTINCT")
-	}
+	a.add(rankFaults(q, at != outermost, a.params)...)
 	a.counts(q)
-	if nested {
+	if at != outermost {
 		a.nested(q)
 	}
+	return s
 }
 
 // nested says what may not stand in a subquery.
 func (a *analysis) nested(q *Select) {
-	a.later("A subquery")
-	if len(q.OrderBy) > 0 {
+	if len(q.OrderBy) > 0 && !q.Rank {
 		a.fault(q.OrderBy[0].Expr.span(), "SC2202", "'ORDER BY' clause is not supported in subqueries.")
 	}
 	if q.Top != nil {
@@ -110,37 +108,33 @@ func (a *analysis) nested(q *Select) {
 	}
 }
 
-// input checks one input and brings its alias into scope. Only the first may
-// name the container, and only where nothing else is in scope.
-func (a *analysis) input(in *Input, s *scope, first bool) {
-	alias := in.Alias
-	switch {
-	case in.Query != nil:
-		a.later("A subquery in FROM")
-		a.query(in.Query, s, true)
-	case first && s.outer.empty():
-		if in.In {
-			a.later("Iteration with IN in FROM")
+// input checks one input and brings its alias into scope. Only the first of an
+// outermost query may name the container, and so may the first of a query that
+// stands in its place.
+func (a *analysis) input(q *Select, i int, s *scope, at position) {
+	in := &q.From.Inputs[i]
+	first := i == 0 && at != inside
+	if i > 0 {
+		if a.joins++; a.joins == joinsMax+1 {
+			a.fault(in.at, "SC3004", "The SQL query exceeded the maximum number of joins. The allowed limit is %d.", joinsMax)
 		}
-	default:
+	}
+	switch {
+	case in.Query != nil && first:
+		a.query(in.Query, s, source)
+	case in.Query != nil:
+		a.query(in.Query, s, inside)
+	case !first:
 		a.expr(in.Of, s)
 	}
-	if !first {
-		a.later("JOIN")
-	}
-	if alias == "" && in.Of != nil {
-		alias = sourceName(in.Of)
-	}
-	if alias == "" {
+	name := inputName(in)
+	if name == "" {
 		return
 	}
-	if s.names[alias] {
-		a.fault(in.at, "SC2011", "The input alias '%s' is specified more than once in the FROM clause.", alias)
+	if _, twice := s.names[name]; twice {
+		a.fault(in.at, "SC2011", "The input alias '%s' is specified more than once in the FROM clause.", name)
 	}
-	if s.names == nil {
-		s.names = map[string]bool{}
-	}
-	s.names[alias] = true
+	s.define(name, alias{input: i})
 }
 
 // sourceName is the alias of a collection that was given none: its last name.
@@ -159,14 +153,146 @@ func (a *analysis) list(q *Select, s *scope) {
 	case q.Star && len(q.GroupBy) > 0:
 		a.fault(q.listAt, "SC2041", "'SELECT *' is not allowed with GROUP BY.")
 	case q.Star && q.From == nil:
-		a.fault(q.listAt, "SC2040", "'SELECT *' is not valid without a FROM clause.")
+		a.fault(q.listAt, "SC2040", "'SELECT *' is not valid if FROM clause is omitted.")
 	case q.Star && len(q.From.Inputs) != 1:
 		a.fault(q.listAt, "SC2040", "'SELECT *' is only valid with a single input set.")
-	case q.Value != nil:
-		a.expr(q.Value, s)
 	}
-	for _, item := range q.Items {
-		a.expr(item.Expr, s)
+	for x := range selected(q) {
+		a.expr(x, s)
+	}
+}
+
+// noAggregate refuses aggregates outside of select lists.
+func (a *analysis) noAggregate(x Expr, clause string) {
+	for call := range aggregatesIn(x) {
+		a.fault(call.at, "SC2100", "An aggregate function is not allowed in %s.", clause)
+	}
+}
+
+// aggregatesIn iterates over the aggregates of x that are not inside another
+// one, nor in a subquery.
+func aggregatesIn(x Expr) func(yield func(*Call) bool) {
+	return func(yield func(*Call) bool) { walkAggregates(x, yield) }
+}
+
+func walkAggregates(x Expr, yield func(*Call) bool) bool {
+	if call, ok := x.(*Call); ok && isAggregate(call) {
+		return yield(call)
+	}
+	for part := range parts(x) {
+		if !walkAggregates(part, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+func isAggregate(x *Call) bool {
+	f := functions[strings.ToUpper(x.Name)]
+	return f != nil && f.aggregate && !x.UDF
+}
+
+// groupBy checks the keys of groups, and that the select list of a query that
+// combines rows says nothing about single ones.
+func (a *analysis) groupBy(q *Select, s *scope) {
+	keys := map[string]bool{}
+	before := len(a.faults)
+	for _, x := range q.GroupBy {
+		a.expr(x, s)
+		keys[alike(x)] = true
+		switch {
+		case holdsAggregate(x):
+			a.fault(x.span(), "SC2103", "A GROUP BY expression cannot contain an aggregate or a subquery.")
+		case len(a.faults) == before && !refers(x, s):
+			a.fault(x.span(), "SC2104", "A GROUP BY expression has to contain at least one property reference.")
+		}
+	}
+	if len(a.faults) > before || !isGrouped(q) {
+		return
+	}
+	for x := range selected(q) {
+		a.grouped(x, s, s, keys)
+	}
+}
+
+// refers reports whether x has the alias of an input in it.
+func refers(x Expr, s *scope) bool {
+	for name := range names(x) {
+		if s.has(name.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// grouped checks an expression of a select list behind groups: what it says
+// about the inputs of its query, which s has, stands in an aggregate or is a key
+// or inside of one. here is the scope of x, that of a subquery or s itself.
+func (a *analysis) grouped(x Expr, s, here *scope, keys map[string]bool) {
+	if call, ok := x.(*Call); ok && here == s && isAggregate(call) || keys[alike(x)] && !hides(x, here, s) {
+		return
+	}
+	switch y := x.(type) {
+	case *Subquery:
+		a.groupedIn(y.Query, s, here, keys)
+		return
+	case *Name, *Member, *Index:
+		root, inKey := pathRoot(x, keys)
+		if root == nil {
+			break
+		}
+		if _, of := here.lookup(root.Name); of == s && !inKey {
+			a.fault(x.span(), "SC2102", "Property reference '%s' is invalid in the select list because it is not contained in either an aggregate function or the GROUP BY clause.", clip(x.String()))
+		}
+		return
+	}
+	for part := range parts(x) {
+		a.grouped(part, s, here, keys)
+	}
+}
+
+// groupedIn checks a subquery in a select list behind groups.
+func (a *analysis) groupedIn(q *Select, s, outer *scope, keys map[string]bool) {
+	here := &scope{outer: outer}
+	if q.From != nil {
+		for i := range q.From.Inputs {
+			in := &q.From.Inputs[i]
+			if in.Query != nil {
+				a.groupedIn(in.Query, s, here, keys)
+			} else {
+				a.grouped(in.Of, s, here, keys)
+			}
+			if name := inputName(in); name != "" {
+				here.define(name, alias{})
+			}
+		}
+	}
+	for x := range selected(q) {
+		a.grouped(x, s, here, keys)
+	}
+	if q.Where != nil {
+		a.grouped(q.Where, s, here, keys)
+	}
+	for _, x := range q.GroupBy {
+		a.grouped(x, s, here, keys)
+	}
+}
+
+// pathRoot returns the name that a path begins with, nil when x is none, and
+// whether the path leads on from a key.
+func pathRoot(x Expr, keys map[string]bool) (root *Name, inKey bool) {
+	for {
+		inKey = inKey || keys[alike(x)]
+		switch y := x.(type) {
+		case *Name:
+			return y, inKey
+		case *Member:
+			x = y.Of
+		case *Index:
+			x = y.Of
+		default:
+			return nil, inKey
+		}
 	}
 }
 
@@ -204,16 +330,20 @@ func (a *analysis) expr(x Expr, s *scope) {
 	switch x := x.(type) {
 	case *Name:
 		if _, number := numberNames[x.Name]; !number && !s.has(x.Name) {
-			a.fault(x.at, "SC2001", "Identifier '%s' could not be resolved.", x.Name)
+			a.fault(x.at, "SC2001", "Identifier '%s' could not be resolved.", clip(x.Name))
 		}
 	case *Parameter:
 		if _, ok := a.params[x.Name]; !ok {
-			a.fault(x.at, "SC2001", "Identifier '@%s' could not be resolved: the request has no parameter of that name.", x.Name)
+			a.fault(x.at, "SC2001", "Identifier '@%s' could not be resolved: the request has no parameter of that name.", clip(x.Name))
 		}
 	case *Call:
 		a.call(x, s)
 	case *Subquery:
-		a.query(x.Query, s, true)
+		before := len(a.faults)
+		a.query(x.Query, s, inside)
+		if len(a.faults) == before && x.Kind == Scalar && severalRows(x.Query) {
+			a.fault(x.at, "SC2105", "The cardinality of a scalar subquery result set cannot be greater than one.")
+		}
 	default:
 		for part := range parts(x) {
 			a.expr(part, s)
@@ -221,23 +351,43 @@ func (a *analysis) expr(x Expr, s *scope) {
 	}
 }
 
+// severalRows reports whether a query can have more than one row of a document,
+// as far as its FROM clause tells.
+func severalRows(q *Select) bool {
+	if isGrouped(q) {
+		return len(q.GroupBy) > 0
+	}
+	if q.From == nil {
+		return false
+	}
+	for i := range q.From.Inputs {
+		if in := &q.From.Inputs[i]; in.In || in.Query != nil && severalRows(in.Query) {
+			return true
+		}
+	}
+	return false
+}
+
 func (a *analysis) call(x *Call, s *scope) {
 	for _, arg := range x.Args {
 		a.expr(arg, s)
 	}
 	if x.UDF {
-		a.later("The user-defined function udf.%s", x.Name)
+		if a.udfs++; a.udfs == udfsMax+1 {
+			a.fault(x.at, "SC3005", "The SQL query exceeded the maximum number of user-defined function calls. The allowed limit is %d.", udfsMax)
+		}
+		a.later("The user-defined function udf.%s", clip(x.Name))
 		return
 	}
 	f := functions[strings.ToUpper(x.Name)]
 	if f == nil {
-		a.fault(x.nameAt, "SC2005", "'%s' is not a recognized built-in function name.", x.Name)
+		a.fault(x.nameAt, "SC2005", "'%s' is not a recognized built-in function name.", clip(x.Name))
 		return
 	}
 	if n := len(x.Args); n < f.min || f.max >= 0 && n > f.max {
 		a.fault(x.at, "SC2050", "The %s function requires %s.", strings.ToUpper(x.Name), f.arity())
-		return
 	}
+	a.add(vectorFaults(x, a.params)...)
 	if f.aggregate {
 		for _, arg := range x.Args {
 			if holdsAggregate(arg) {
@@ -245,9 +395,7 @@ func (a *analysis) call(x *Call, s *scope) {
 				return
 			}
 		}
-		a.later("The aggregate %s", f.name)
-	}
-	if f.run == nil {
+	} else if f.run == nil && f.bind == nil {
 		a.later("The function %s", f.name)
 	}
 }
@@ -282,30 +430,48 @@ func holdsAggregate(x Expr) bool {
 }
 
 // order checks what ORDER BY sorts by. These errors have forms of their own.
-func (a *analysis) order(q *Select) error {
-	if len(q.OrderBy) == 0 {
+func (a *analysis) order(q *Select, s *scope) error {
+	if q.Rank {
 		return nil
 	}
-	if q.Rank {
-		return status.Unsupported("ORDER BY RANK")
-	}
 	for _, sort := range q.OrderBy {
-		if call, ok := sort.Expr.(*Call); ok && strings.EqualFold(call.Name, "VectorDistance") {
-			return status.Unsupported("ORDER BY VectorDistance")
+		if len(q.GroupBy) > 0 {
+			if !slices.ContainsFunc(q.GroupBy, func(key Expr) bool { return alike(key) == alike(sort.Expr) }) {
+				return numberedError(2206, "Unsupported ORDER BY clause. ORDER BY of a query with GROUP BY has to name an expression of GROUP BY.")
+			}
+			continue
+		}
+		if isScore(sort.Expr) {
+			continue
 		}
 		if !isPath(sort.Expr) {
 			return numberedError(2206, "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
 		}
-	}
-	if len(q.OrderBy) > 1 {
-		return status.Unsupported("ORDER BY over several paths")
-	}
-	if q.From != nil && q.From.Inputs[0].Query == nil {
-		if _, whole := q.From.Inputs[0].Of.(*Name); !whole {
-			a.later("ORDER BY in a query FROM a property")
+		if root, _ := pathRoot(sort.Expr, nil); correlated(q, s, root.Name) {
+			return planError("Order-by over correlated collections is not supported.")
 		}
 	}
 	return nil
+}
+
+// isScore reports whether x is one of the calls that rows can be ordered by.
+func isScore(x Expr) bool {
+	call, ok := x.(*Call)
+	if !ok || call.UDF {
+		return false
+	}
+	switch strings.ToUpper(call.Name) {
+	case "VECTORDISTANCE", "_VECTORSCORE", "_FULLTEXTSCORE":
+		return true
+	}
+	return false
+}
+
+// correlated reports whether a name is that of an input other than a first one
+// that stands for documents or for one place in them.
+func correlated(q *Select, s *scope, name string) bool {
+	a, _ := s.lookup(name)
+	return a.input > 0 || q.From == nil || q.From.Inputs[0].In
 }
 
 // isPath reports whether x is a property, reached by names and positions alone.

@@ -219,3 +219,64 @@ func (x *Call) span() Span          { return x.at }
 func (x *ArrayLiteral) span() Span  { return x.at }
 func (x *ObjectLiteral) span() Span { return x.at }
 func (x *Subquery) span() Span      { return x.at }
+
+// names iterates over the identifiers in x, also those in subqueries, where a
+// name may be an alias of the subquery itself.
+func names(x Expr) func(yield func(*Name) bool) {
+	return func(yield func(*Name) bool) { walkNames(x, yield) }
+}
+
+func walkNames(x Expr, yield func(*Name) bool) bool {
+	switch x := x.(type) {
+	case *Name:
+		return yield(x)
+	case *Subquery:
+		for part := range x.Query.exprs() {
+			if !walkNames(part, yield) {
+				return false
+			}
+		}
+	}
+	for part := range parts(x) {
+		if !walkNames(part, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// exprs iterates over the expressions directly inside a query and inside the
+// queries of its FROM clause: all that it has but TOP, OFFSET and LIMIT.
+func (q *Select) exprs() func(yield func(Expr) bool) {
+	return func(yield func(Expr) bool) { q.walk(yield) }
+}
+
+func (q *Select) walk(yield func(Expr) bool) bool {
+	if q.From != nil {
+		for i := range q.From.Inputs {
+			in := &q.From.Inputs[i]
+			if in.Query != nil && !in.Query.walk(yield) || in.Of != nil && !yield(in.Of) {
+				return false
+			}
+		}
+	}
+	for x := range selected(q) {
+		if !yield(x) {
+			return false
+		}
+	}
+	if q.Where != nil && !yield(q.Where) {
+		return false
+	}
+	for _, x := range q.GroupBy {
+		if !yield(x) {
+			return false
+		}
+	}
+	for _, s := range q.OrderBy {
+		if !yield(s.Expr) {
+			return false
+		}
+	}
+	return true
+}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )
@@ -88,4 +91,162 @@ func BenchmarkMerge(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkCount counts documents under a filter that no index serves, beside a
+// loop that does nothing but touch their bytes.
+func BenchmarkCount(b *testing.B) {
+	docs := benchDocuments(b, 1000)
+	var bytes int64
+	for _, c := range docs {
+		bytes += int64(len(c.Body))
+	}
+	b.Run("query=touch/docs=1000", func(b *testing.B) {
+		b.SetBytes(bytes)
+		var sum byte
+		for b.Loop() {
+			for _, c := range docs {
+				for _, x := range c.Body {
+					sum += x
+				}
+			}
+		}
+		if sum == 1 {
+			b.Log(sum)
+		}
+	})
+	for _, c := range []struct{ name, text string }{
+		{"all", `SELECT VALUE COUNT(1) FROM c`},
+		{"number", `SELECT VALUE COUNT(1) FROM c WHERE c.n > 25`},
+		{"string", `SELECT VALUE COUNT(1) FROM c WHERE c.tenantId = "tenant-3"`},
+		{"last", `SELECT VALUE COUNT(1) FROM c WHERE c.property9 = "none"`},
+		{"missing", `SELECT VALUE COUNT(1) FROM c WHERE c.nothing = 1`},
+	} {
+		b.Run("query="+c.name+"/docs=1000", func(b *testing.B) {
+			p := mustCompile(b, c.text)
+			b.SetBytes(bytes)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := p.Run(b.Context(), docs, Budget{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkGroup groups 1,000 documents by few and by many values, from the
+// documents and from the index.
+func BenchmarkGroup(b *testing.B) {
+	docs := indexedDocuments(b, 1000)
+	for _, c := range []struct{ name, text string }{
+		{"few", `SELECT c.k10, COUNT(1) AS n FROM c GROUP BY c.k10`},
+		{"many", `SELECT c.k1000, COUNT(1) AS n FROM c GROUP BY c.k1000`},
+		{"sum", `SELECT c.k10, SUM(c.k1000) AS s, AVG(c.k1000) AS a FROM c GROUP BY c.k10`},
+		{"distinct", `SELECT DISTINCT VALUE c.k10 FROM c`},
+	} {
+		p := compileWith(b, c.text, docs.ix)
+		for name, src := range map[string]Source{"documents": docs.list, "index": docs} {
+			if name == "index" && p.group.lookups == nil {
+				continue
+			}
+			b.Run("query="+c.name+"/from="+name+"/docs=1000", func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := p.Run(b.Context(), src, Budget{}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkOrderIndex takes ten of 1,000 rows in order, by sorting and out of
+// the index.
+func BenchmarkOrderIndex(b *testing.B) {
+	docs := indexedDocuments(b, 1000)
+	p := compileWith(b, `SELECT TOP 10 VALUE c.id FROM c ORDER BY c.k1000`, docs.ix)
+	for name, src := range map[string]Source{"documents": docs.list, "index": docs} {
+		b.Run("from="+name+"/docs=1000", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				page, err := p.Run(b.Context(), src, Budget{})
+				if err != nil || len(page.Rows) != 10 {
+					b.Fatal(len(page.Rows), err)
+				}
+			}
+		})
+	}
+}
+
+// sortedTerms is a list with its terms in order, so that what is measured is the
+// plan.
+type sortedTerms struct {
+	list  plainList
+	ix    *index.Index
+	terms map[index.Term][]int
+	order []index.Term
+}
+
+func indexedDocuments(b *testing.B, n int) sortedTerms {
+	s := sortedTerms{ix: newIndex(b), terms: map[index.Term][]int{}}
+	for i := range n {
+		text := fmt.Sprintf(`{"id":"item-%06d","k10":%d,"k1000":%d,"pad":"%s"}`, i, i%10, (i*7919)%1000, strings.Repeat("v", 300))
+		d := newDocument(b, s.ix, uint64(i+1), text)
+		s.list = append(s.list, Candidate{Number: d.number, Body: d.body})
+		for _, t := range d.terms {
+			s.terms[t] = append(s.terms[t], i)
+		}
+	}
+	s.order = slices.Sorted(maps.Keys(s.terms))
+	return s
+}
+
+func (s sortedTerms) Candidates(ctx context.Context, need Need) iter.Seq2[Candidate, error] {
+	return s.list.Candidates(ctx, need)
+}
+
+func (s sortedTerms) Count(context.Context, index.Expr, int64) (int64, bool, error) {
+	return int64(len(s.list)), true, nil
+}
+
+func (s sortedTerms) within(walk Walk, visit func(t index.Term, docs []int) bool) {
+	at, _ := slices.BinarySearch(s.order, walk.Span.Low)
+	for ; at < len(s.order) && s.order[at] < walk.Span.High; at++ {
+		if !visit(s.order[at], s.terms[s.order[at]]) {
+			return
+		}
+	}
+}
+
+func (s sortedTerms) Terms(_ context.Context, walk Walk) iter.Seq2[TermCount, error] {
+	return func(yield func(TermCount, error) bool) {
+		s.within(walk, func(t index.Term, docs []int) bool {
+			return yield(TermCount{Term: t, Count: int64(len(docs))}, nil)
+		})
+	}
+}
+
+func (s sortedTerms) Ordered(_ context.Context, walk Walk) iter.Seq2[Candidate, error] {
+	return func(yield func(Candidate, error) bool) {
+		s.within(walk, func(t index.Term, docs []int) bool {
+			for _, i := range docs {
+				c := s.list[i]
+				if c.Term = t; !yield(c, nil) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
+
+func compileWith(t testing.TB, text string, ix *index.Index) *Plan {
+	t.Helper()
+	p, err := Compile(text, nil, ix, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

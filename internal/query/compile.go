@@ -2,9 +2,11 @@ package query
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -78,41 +80,153 @@ func (c code) foldAlways() code {
 // foldMax bounds the strings that folding makes: a text could ask for very many.
 const foldMax = 4 << 10
 
+// local is what is in a register.
+func local(n int) code {
+	return code{slot: -1, eval: func(e *env) value.Value { return e.locals[n] }}
+}
+
 // compiler turns the expressions of an analysed query into code.
 type compiler struct {
-	params map[string]value.Value
-	alias  string // of the one source, "" without FROM
-	base   []step // from the document to what the alias means
-	root   branch
-	slots  int
-	done   map[Expr]code // what is compiled already: filters are asked for their parts again and again
+	params   map[string]value.Value
+	computed *Computed    // nil without computed properties
+	ix       *index.Index // nil for documents without policies
+	overRows bool         // the first input is made by another plan, and each row of it a document
+	scope    *scope       // of the query being compiled
+	scopes   map[*Select]*scope
+	root     branch
+	slots    int
+	locals   int
+	done     map[Expr]code // what is compiled already: filters are asked for their parts again and again
+
+	whole  bool   // some expression reads the document as a whole
+	system bool   // some expression reads a system property
+	only   []step // a place that stands for the register 0; see tester
+}
+
+func newCompiler(params map[string]value.Value, computed *Computed, ix *index.Index) *compiler {
+	return &compiler{
+		params: params, computed: computed, ix: ix, scope: new(scope), scopes: map[*Select]*scope{},
+		root: branch{slot: -1}, done: map[Expr]code{},
+	}
+}
+
+// local hands out a register.
+func (c *compiler) local() int {
+	c.locals++
+	return c.locals - 1
+}
+
+// slot returns the slot of a place in the document.
+func (c *compiler) slot(place []step) int {
+	if len(place) == 0 {
+		c.whole = true
+	} else if systemProperty(place[0].Name) {
+		c.system = true
+	}
+	return c.root.add(place, &c.slots)
+}
+
+// systemProperty reports whether a top-level property is one that the database
+// adds to a document.
+func systemProperty(name string) bool {
+	switch name {
+	case "_rid", "_self", "_etag", "_ts", "_attachments":
+		return true
+	}
+	return false
 }
 
 // path returns the place in the document that x means, from the top.
 func (c *compiler) path(x Expr) ([]step, bool) {
+	place, stored, _ := c.locate(x)
+	return place, stored
+}
+
+// place returns where the index has what x means: its path, also when x is a
+// computed property, or goes through the elements of an array by an alias.
+func (c *compiler) place(x Expr) ([]step, bool) {
+	place, _, found := c.locate(x)
+	return place, found
+}
+
+// locate returns the place of x. stored says that the document has x there,
+// found that the index would.
+func (c *compiler) locate(x Expr) (place []step, stored, found bool) {
+	if _, ok := c.registered(x); ok {
+		return nil, false, false
+	}
 	switch x := x.(type) {
 	case *Name:
-		return c.base, c.alias != "" && x.Name == c.alias
+		a, s := c.scope.lookup(x.Name)
+		return a.place, s != nil && a.local < 0, a.found
 	case *Member:
-		path, ok := c.path(x.Of)
-		return append(path[:len(path):len(path)], step{Name: x.Name}), ok
+		place, stored, found = c.locate(x.Of)
+		return c.below(place, step{Name: x.Name}, stored, found)
 	case *Index:
-		path, ok := c.path(x.Of)
-		if !ok {
-			return nil, false
+		place, stored, found = c.locate(x.Of)
+		if !found {
+			return nil, false, false
 		}
 		at := c.expr(x.At)
 		if !at.con {
-			return nil, false
+			return nil, false, false
 		}
 		if i, isInt := at.v.Int64(); isInt && i >= 0 && i < 1<<31 {
-			return append(path[:len(path):len(path)], step{Index: int(i), IsIndex: true}), true
+			return c.below(place, step{Index: int(i), IsIndex: true}, stored, found)
 		}
 		if at.v.Kind() == value.KindString {
-			return append(path[:len(path):len(path)], step{Name: at.v.Text()}), true
+			return c.below(place, step{Name: at.v.Text()}, stored, found)
 		}
 	}
-	return nil, false
+	return nil, false, false
+}
+
+// below goes one step on. A computed property hides a stored one.
+func (c *compiler) below(place []step, s step, stored, found bool) ([]step, bool, bool) {
+	if !found {
+		return nil, false, false
+	}
+	if len(place) == 0 && c.computed.has(s.Name) {
+		stored = false
+	}
+	return append(slices.Clip(place), s), stored, true
+}
+
+// computedName returns the computed property that x is.
+func (c *compiler) computedName(x Expr) (string, bool) {
+	place, stored, found := c.locate(x)
+	if stored || !found || len(place) != 1 || !c.computed.has(place[0].Name) {
+		return "", false
+	}
+	return place[0].Name, true
+}
+
+// bind makes x, and from then on whatever is written like it in this query and
+// means the same, stand for a register. It is for what is in select lists behind
+// groups: compile the arguments of aggregates and the group keys first.
+func (c *compiler) bind(x Expr, register int) {
+	if c.scope.bound == nil {
+		c.scope.bound = map[string]int{}
+	}
+	c.scope.bound[alike(x)] = register
+	delete(c.done, x)
+}
+
+// registered returns the register that stands for x.
+func (c *compiler) registered(x Expr) (int, bool) {
+	key := ""
+	for s := c.scope; s != nil; s = s.outer {
+		if len(s.bound) == 0 {
+			continue
+		}
+		if key == "" {
+			key = alike(x)
+		}
+		if register, ok := s.bound[key]; ok && !hides(x, c.scope, s) {
+			return register, true
+		}
+	}
+	return 0, false
 }
 
 // expr compiles an expression whose names are resolved and whose constructs are
@@ -127,13 +241,31 @@ func (c *compiler) expr(x Expr) code {
 }
 
 func (c *compiler) fresh(x Expr) code {
-	if path, ok := c.path(x); ok {
-		return code{slot: c.root.add(path, &c.slots)}
+	if register, ok := c.registered(x); ok {
+		return local(register)
 	}
+	place, stored, found := c.locate(x)
+	switch {
+	case found && c.only != nil && slices.Equal(place, c.only):
+		return local(0)
+	case stored:
+		return code{slot: c.slot(place)}
+	}
+	if name, ok := c.computedName(x); ok {
+		return c.property(name)
+	}
+	return c.node(x)
+}
+
+// node compiles an expression from its parts.
+func (c *compiler) node(x Expr) code {
 	switch x := x.(type) {
 	case *Literal:
 		return constant(x.Value)
 	case *Name:
+		if a, s := c.scope.lookup(x.Name); s != nil {
+			return local(a.local)
+		}
 		return constant(numberNames[x.Name])
 	case *Parameter:
 		return constant(c.params[x.Name])
@@ -169,6 +301,8 @@ func (c *compiler) fresh(x Expr) code {
 		return c.array(x)
 	case *ObjectLiteral:
 		return c.object(x)
+	case *Subquery:
+		return c.subquery(x)
 	}
 	panic("query: expression passed the analysis and has no code")
 }
@@ -379,7 +513,10 @@ func (c *compiler) call(x *Call) code {
 		parts[i] = c.expr(arg)
 		evals[i] = parts[i].value()
 	}
-	run := f.run
+	run := c.bound(f, x, parts, c.ix)
+	if run == nil {
+		run = undefinedRun // An aggregate that nobody bound.
+	}
 	if f.name == "RegexMatch" {
 		if matcher, ok := fixedRegex(parts); ok {
 			run = matcher
@@ -453,11 +590,9 @@ func (c *compiler) object(x *ObjectLiteral) code {
 		parts[i] = c.expr(m.Expr)
 		evals[i] = parts[i].value()
 	}
-	return computed(func(e *env) value.Value {
-		members := make([]value.Member, len(evals))
-		for i, eval := range evals {
-			members[i] = value.Member{Name: x.Members[i].Name, Value: eval(e)}
-		}
-		return value.Object(members)
-	}).fold(parts...)
+	names := make([]string, len(x.Members))
+	for i, m := range x.Members {
+		names[i] = m.Name
+	}
+	return computed(func(e *env) value.Value { return makeObject(e, names, evals) }).fold(parts...)
 }

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/decandb/decan/internal/status"
@@ -12,14 +13,30 @@ import (
 // to do. They are also what a gateway refuses to do itself.
 type Features uint
 
-// The features that the plans of this version can need.
+// The features that plans can need.
 const (
 	FeatureOrderBy Features = 1 << iota
 	FeatureTop
 	FeatureOffsetAndLimit
+	FeatureMultipleOrderBy     // ORDER BY of several keys
+	FeatureNonStreamingOrderBy // rows of a partition are ordered and cannot be resumed
+	FeatureDistinct
+	FeatureGroupBy
+	FeatureAggregate          // SELECT VALUE of an aggregate
+	FeatureNonValueAggregate  // an aggregate in a column
+	FeatureMultipleAggregates // several of them
+	FeatureCountIf
+	FeatureListAndSetAggregate // MAKELIST, MAKESET
+	FeatureDCount              // counting different rows
+	FeatureHybridSearch        // ORDER BY RANK
+	FeatureWeightedRankFusion  // with weights
 )
 
-var featureNames = [...]string{"OrderBy", "Top", "OffsetAndLimit"}
+var featureNames = [...]string{
+	"OrderBy", "Top", "OffsetAndLimit", "MultipleOrderBy", "NonStreamingOrderBy", "Distinct", "GroupBy",
+	"Aggregate", "NonValueAggregate", "MultipleAggregates", "CountIf", "ListAndSetAggregate", "DCount",
+	"HybridSearch", "WeightedRankFusion",
+}
 
 // Names returns the features as clients name them.
 func (f Features) Names() []string {
@@ -66,8 +83,17 @@ func (f Features) Refuse(supported string) error {
 
 // Needs returns the features of the query when it runs over several partitions.
 func (p *Plan) Needs() Features {
+	q := p.query
+	if q.Rank {
+		return rankFeatures(q)
+	}
 	var f Features
-	if p.order != nil {
+	switch n := len(q.OrderBy); {
+	case n > 1:
+		f |= FeatureOrderBy | FeatureMultipleOrderBy
+	case n == 1 && isDistance(q.OrderBy[0].Expr):
+		f |= FeatureOrderBy | FeatureNonStreamingOrderBy
+	case n == 1:
 		f |= FeatureOrderBy
 	}
 	if p.top >= 0 {
@@ -76,142 +102,151 @@ func (p *Plan) Needs() Features {
 	if p.limit >= 0 {
 		f |= FeatureOffsetAndLimit
 	}
+	inner := combining(q.From)
+	if inner == nil {
+		return f | combiningFeatures(q)
+	}
+	if _, ok := countedAs(q, inner); ok {
+		return f | FeatureDistinct | FeatureDCount
+	}
+	return f | combiningFeatures(q) | combiningFeatures(inner)
+}
+
+// combiningFeatures are those of what makes one row of several.
+func combiningFeatures(q *Select) Features {
+	var f Features
+	if q.Distinct {
+		f |= FeatureDistinct
+	}
+	if len(q.GroupBy) > 0 {
+		f |= FeatureGroupBy
+	}
+	if q.Value != nil {
+		f |= aggregateFeatures(q.Value, FeatureAggregate)
+	}
+	for _, item := range q.Items {
+		more := aggregateFeatures(item.Expr, FeatureNonValueAggregate)
+		if f&more&FeatureNonValueAggregate != 0 {
+			more |= FeatureMultipleAggregates
+		}
+		f |= more
+	}
 	return f
 }
 
-// filterPlaceholder is what clients replace in a rewritten query: by true, or
-// by a condition on the order key with which they resume.
-const filterPlaceholder = "{documentdb-formattableorderbyquery-filter}"
+// aggregateFeatures are those of the aggregates in x, which stand in a column or
+// are the value of the row.
+func aggregateFeatures(x Expr, place Features) Features {
+	switch aggregateOf(x) {
+	case "":
+	case "CountIf":
+		return place | FeatureCountIf
+	case "MakeList", "MakeSet":
+		return place | FeatureListAndSetAggregate
+	default:
+		return place
+	}
+	var f Features
+	for part := range parts(x) {
+		f |= aggregateFeatures(part, place)
+	}
+	return f
+}
+
+// Describable returns the BadRequest for a query whose rows clients cannot merge
+// themselves, nil for every other. The service refuses to plan such a query,
+// such as one that selects an expression of two aggregates; one whose filter
+// fixes the whole key is left to the partition and never among them.
+func (p *Plan) Describable(d partitionkey.Definition) error {
+	if p.query.Rank || p.Pinned(d) {
+		return nil
+	}
+	_, err := p.recipe()
+	return err
+}
 
 // Describe returns the plan that clients ask for before they visit partitions
 // themselves: what they have to do with the rows, the text to send to each
-// partition, and the ranges of the key space to visit.
+// partition, and the ranges of the key space to visit. Ask [Plan.Describable]
+// first.
 func (p *Plan) Describe(d partitionkey.Definition) value.Value {
-	info := p.describe(p.Pinned(d))
+	info, hybrid := value.Null(), value.Null()
+	if p.query.Rank {
+		hybrid = p.describeHybrid()
+	} else {
+		info = p.describe(p.Pinned(d))
+	}
 	return value.Object([]value.Member{
 		{Name: "partitionedQueryExecutionInfoVersion", Value: value.Int(2)},
 		{Name: "queryInfo", Value: info},
-		{Name: "hybridSearchQueryInfo", Value: value.Null()},
+		{Name: "hybridSearchQueryInfo", Value: hybrid},
 		{Name: "queryRanges", Value: describeRanges(p.keyRanges(d))},
 	})
 }
 
 // describe returns the queryInfo. A query with OFFSET LIMIT whose filter fixes
-// the key is left to the one partition that has it; TOP is told all the same,
-// since doing it twice is harmless.
+// the key is left to the one partition that has it, and so is one that cannot be
+// merged; TOP is told all the same, since doing it twice is harmless.
 func (p *Plan) describe(pinned bool) value.Value {
-	offset, limit, rewritten := p.offset, p.limit, ""
-	order := p.order
-	switch {
-	case limit >= 0 && pinned:
-		offset, limit, order = -1, -1, nil
-	case order != nil:
-		rewritten = p.rewriteOrdered()
-	case limit >= 0:
-		q := *p.query
-		p.rewriteCounts(&q)
-		rewritten = q.String()
+	r, err := p.recipe()
+	if err != nil || pinned && p.limit >= 0 {
+		r = p.alone()
 	}
+	return r.describe(p)
+}
+
+func (r recipe) describe(p *Plan) value.Value {
 	ways, expressions := []value.Value{}, []value.Value{}
-	if order != nil {
+	for _, sort := range r.order {
 		way := "Ascending"
-		if order.desc {
+		if computedKey(sort).Desc {
 			way = "Descending"
 		}
 		ways = append(ways, value.String(way))
-		expressions = append(expressions, value.String(p.query.OrderBy[0].Expr.String()))
+		expressions = append(expressions, value.String(sort.Expr.String()))
 	}
-	none := value.Array(nil)
+	groups, types := []value.Value{}, []value.Member{}
+	for _, key := range r.groupBy {
+		groups = append(groups, value.String(key.String()))
+	}
+	for i, alias := range r.aliases {
+		kind := value.Null()
+		if r.types[i] != "" {
+			kind = value.String(r.types[i])
+		}
+		types = append(types, value.Member{Name: alias, Value: kind})
+	}
+	text, counted := "", value.Null()
+	if r.text != nil {
+		if text = r.text.String(); p.query.Rank {
+			text = p.with.inline(text)
+		}
+	}
+	if r.count != nil {
+		counted = value.Object([]value.Member{{Name: "dCountAlias", Value: value.String(*r.count)}})
+	}
 	return value.Object([]value.Member{
-		{Name: "distinctType", Value: value.String("None")},
-		{Name: "top", Value: count(p.top)},
-		{Name: "offset", Value: count(offset)},
-		{Name: "limit", Value: count(limit)},
+		{Name: "distinctType", Value: value.String(r.distinct)},
+		{Name: "top", Value: count(r.top)},
+		{Name: "offset", Value: count(r.offset)},
+		{Name: "limit", Value: count(r.limit)},
 		{Name: "orderBy", Value: value.Array(ways)},
 		{Name: "orderByExpressions", Value: value.Array(expressions)},
-		{Name: "groupByExpressions", Value: none},
-		{Name: "groupByAliases", Value: none},
-		{Name: "aggregates", Value: none},
-		{Name: "groupByAliasToAggregateType", Value: value.Object(nil)},
-		{Name: "rewrittenQuery", Value: value.String(rewritten)},
+		{Name: "groupByExpressions", Value: value.Array(groups)},
+		{Name: "groupByAliases", Value: textArray(r.aliases)},
+		{Name: "aggregates", Value: textArray(r.aggregates)},
+		{Name: "groupByAliasToAggregateType", Value: value.Object(types)},
+		{Name: "rewrittenQuery", Value: value.String(text)},
 		{Name: "hasSelectValue", Value: value.Bool(p.query.Value != nil)},
-		{Name: "dCountInfo", Value: value.Null()},
-		{Name: "hasNonStreamingOrderBy", Value: value.Bool(false)},
+		{Name: "dCountInfo", Value: counted},
+		{Name: "hasNonStreamingOrderBy", Value: value.Bool(r.buffered)},
 	})
 }
-
 func count(n int64) value.Value {
 	if n < 0 {
 		return value.Null()
 	}
 	return value.Int(n)
-}
-
-// rewriteCounts replaces parameters by their values, and has each partition
-// return the rows that may be skipped as well, as many as LIMIT can say.
-func (p *Plan) rewriteCounts(q *Select) {
-	if p.top >= 0 {
-		q.Top = &Literal{Value: value.Int(p.top)}
-	}
-	if p.limit >= 0 {
-		q.Offset = &Literal{Value: value.Int(0)}
-		q.Limit = &Literal{Value: value.Int(min(p.offset+p.limit, countMax))}
-	}
-}
-
-// rewriteOrdered returns the query that makes each partition send, with every
-// row, what a client merges by: the resource id and the order key.
-func (p *Plan) rewriteOrdered() string {
-	q := *p.query
-	alias := &Name{Name: p.alias()}
-	sort := q.OrderBy[0]
-	payload := p.payload(alias)
-	keys := &ArrayLiteral{Items: []Expr{&ObjectLiteral{Members: []Property{{Name: "item", Expr: sort.Expr}}}}}
-	q.Star, q.Value = false, nil
-	q.Items = []Item{
-		{Expr: &Member{Of: alias, Name: "_rid"}},
-		{Expr: keys, Alias: "orderByItems"},
-		{Expr: payload, Alias: "payload"},
-	}
-	// The placeholder stands for a condition and is no expression itself, so it
-	// goes in as a name.
-	conditions := []Expr{&Name{Name: "(" + filterPlaceholder + ")"}}
-	if p.query.Value != nil {
-		conditions = append([]Expr{&Call{Name: "IS_DEFINED", Args: []Expr{payload}}}, conditions...)
-	}
-	if q.Where != nil {
-		conditions = append([]Expr{&Name{Name: "(" + q.Where.String() + ")"}}, conditions...)
-	}
-	where := conditions[0]
-	if len(conditions) > 1 {
-		where = &Name{Name: "(" + (&Logic{Terms: conditions}).String() + ")"}
-	}
-	q.Where = where
-	p.rewriteCounts(&q)
-	return q.String()
-}
-
-func (p *Plan) alias() string {
-	in := p.query.From.Inputs[0]
-	if in.Alias != "" {
-		return in.Alias
-	}
-	return sourceName(in.Of)
-}
-
-// payload is the expression of what the query returns.
-func (p *Plan) payload(alias Expr) Expr {
-	switch {
-	case p.query.Star:
-		return alias
-	case p.query.Value != nil:
-		return p.query.Value
-	}
-	o := &ObjectLiteral{}
-	for i, name := range columnNames(p.query.Items) {
-		o.Members = append(o.Members, Property{Name: name, Expr: p.query.Items[i].Expr})
-	}
-	return o
 }
 
 // describeRanges writes ranges as clients read them: a whole key as a point
@@ -234,4 +269,39 @@ func describeRanges(list []keyRange) value.Value {
 		})
 	}
 	return value.Array(ranges)
+}
+
+func textArray(list []string) value.Value {
+	items := make([]value.Value, len(list))
+	for i, s := range list {
+		items[i] = value.String(s)
+	}
+	return value.Array(items)
+}
+
+// AppendPlan appends the JSON of what [Plan.Describe] returned. The weights of a
+// hybrid search are written with a fraction even if it is zero: the Java SDK
+// takes a number without one for an integer, and fails.
+func AppendPlan(dst []byte, plan value.Value) []byte {
+	const name = `"componentWeights":`
+	weights := plan.Get("hybridSearchQueryInfo").Get("componentWeights")
+	start := len(dst)
+	dst = plan.Append(dst)
+	if weights.Len() == 0 {
+		return dst
+	}
+	text := []byte(name + "[")
+	for i, w := range weights.Items() {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		at := len(text)
+		text = w.Append(text)
+		if !bytes.ContainsAny(text[at:], ".eE") {
+			text = append(text, ".0"...)
+		}
+	}
+	text = append(text, ']')
+	// No string holds this text: its quotes would be escaped.
+	return append(dst[:start], bytes.Replace(dst[start:], []byte(name+weights.JSON()), text, 1)...)
 }

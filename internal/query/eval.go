@@ -1,8 +1,10 @@
 package query
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -72,6 +74,16 @@ type env struct {
 	values  []value.Value // by slot, when parsed; they share memory with body
 	stack   []value.Value // arguments of the calls under way
 	scratch []byte
+	rooms   rooms // of functions; see functions_text.go
+
+	// locals are the registers of a plan: for the aliases of inputs that are no
+	// places of the document, for aggregates and for group keys.
+	locals []value.Value
+	ctx    context.Context // of the run; nil for none
+	steps  int             // rows of inputs made of this document so far
+
+	memory    int64 // bytes that the query keeps; see keeps
+	memoryMax int64 // 0: memoryDefault
 
 	// err is the first trouble met: a document that is no JSON, or a limit.
 	// Evaluation goes on to its end, and the run stops at it.
@@ -85,9 +97,19 @@ func newEnv(root *branch, slots int, now time.Time) *env {
 	}
 }
 
+// env returns what one run of the plan is evaluated in. Inputs that go on for
+// long within one document look whether ctx ended.
+func (p *Plan) env(ctx context.Context, now time.Time) *env {
+	e := newEnv(&p.root, p.slots, now)
+	e.locals = make([]value.Value, p.locals)
+	e.ctx = ctx
+	return e
+}
+
 // load turns to another document. body must stay as it is until the next load.
 func (e *env) load(body []byte) {
 	e.body = body
+	e.steps = 0
 	e.located = false
 	clear(e.found)
 	clear(e.parsed)
@@ -97,6 +119,27 @@ func (e *env) fail(err error) {
 	if e.err == nil {
 		e.err = err
 	}
+}
+
+// Bounds on the rows that the inputs of a query make of one document, those of
+// subqueries included: ten arrays joined with each other have no end in sight.
+const (
+	stepsMax   = 5_000_000
+	stepsCheck = 1 << 10 // steps between two looks at the context
+)
+
+// step counts a row of an input, and reports whether to go on.
+func (e *env) step() bool {
+	e.steps++
+	if e.steps%stepsCheck == 0 {
+		if e.steps > stepsMax {
+			e.fail(status.BadRequest("The query makes more than %d rows of one document before they are filtered. Join fewer arrays, or filter their elements in subqueries.", stepsMax))
+		}
+		if e.ctx != nil && e.ctx.Err() != nil {
+			e.fail(e.ctx.Err())
+		}
+	}
+	return e.err == nil
 }
 
 // fits reports whether a value of n bytes may be built.
@@ -162,13 +205,46 @@ func (e *env) at(slot int) value.Value {
 	if raw != nil {
 		// The value shares the candidate's bytes, which outlive it: nothing
 		// that is kept for longer than a candidate refers to values.
-		var err error
-		if v, err = value.ParseString(unsafe.String(unsafe.SliceData(raw), len(raw))); err != nil {
-			e.fail(fmt.Errorf("a stored document is not JSON: %w", err))
+		text := unsafe.String(unsafe.SliceData(raw), len(raw))
+		var ok bool
+		if v, ok = plainScalar(text); !ok {
+			var err error
+			if v, err = value.ParseString(text); err != nil {
+				e.fail(fmt.Errorf("a stored document is not JSON: %w", err))
+			}
 		}
 	}
 	e.parsed[slot], e.values[slot] = true, v
 	return v
+}
+
+// plainScalar reads the values that most places hold, without the parser's room
+// for containers: words, short integers, and strings without escapes. The text
+// is that of one value in a document that was parsed when it was stored.
+func plainScalar(text string) (value.Value, bool) {
+	const digitsMax = 18 // all such numbers are integers of 64 bits
+	switch c := text[0]; {
+	case c == '"':
+		if last := len(text) - 1; last > 0 && text[last] == '"' && strings.IndexByte(text, '\\') < 0 {
+			return value.String(text[1:last]), true
+		}
+	case digit(c) && len(text) <= digitsMax:
+		n := int64(0)
+		for i := range len(text) {
+			if !digit(text[i]) {
+				return value.Value{}, false
+			}
+			n = n*10 + int64(text[i]-'0')
+		}
+		return value.Int(n), true
+	case text == "null":
+		return value.Null(), true
+	case text == "true":
+		return value.Bool(true), true
+	case text == "false":
+		return value.Bool(false), true
+	}
+	return value.Value{}, false
 }
 
 // numbers returns both operands when they are numbers.

@@ -79,7 +79,7 @@ func integerFunctions() []function {
 	return []function{
 		two("IntAdd", sure(func(x, y int64) int64 { return x + y })),
 		two("IntSub", sure(func(x, y int64) int64 { return x - y })),
-		two("IntMul", sure(func(x, y int64) int64 { return x * y })),
+		two("IntMul IntMultiply", sure(func(x, y int64) int64 { return x * y })),
 		two("IntDiv", func(x, y int64) (int64, bool) {
 			if y == 0 {
 				return 0, false

@@ -47,6 +47,11 @@ func stringFunctions() []function {
 		{name: "REPLACE", min: 3, max: 3, run: replace},
 		{name: "REPLICATE", min: 2, max: 2, run: replicate},
 		{name: "RegexMatch REGEX_MATCH", min: 2, max: 3, run: dynamicRegex},
+		{name: "REGEXEXTRACT REGEX_EXTRACT", min: 2, max: 4, bind: extract(regexExtract)},
+		{name: "REGEXEXTRACTALL REGEX_EXTRACT_ALL", min: 2, max: 4, bind: extract(regexExtractAll)},
+		part("SUBSTRINGBEFORE SUBSTRING_BEFORE", strings.Index, false), part("SUBSTRINGAFTER SUBSTRING_AFTER", strings.Index, true),
+		part("LASTSUBSTRINGBEFORE LAST_SUBSTRING_BEFORE", strings.LastIndex, false),
+		part("LASTSUBSTRINGAFTER LAST_SUBSTRING_AFTER", strings.LastIndex, true),
 		{name: "ToString TO_STRING", min: 1, max: 1, run: toString},
 		{name: "StringJoin STRING_JOIN", min: 2, max: 2, run: stringJoin},
 		{name: "StringSplit STRING_SPLIT", min: 2, max: 2, run: stringSplit},
@@ -189,6 +194,26 @@ func sub(s, start, length value.Value) value.Value {
 	return value.String(rest[:offset(rest, n)])
 }
 
+// part makes a function that splits a string at a delimiter and keeps the part
+// in front of it or behind it. Without the delimiter there is no such part, and
+// the result is the empty string; the documentation is silent on that.
+func part(name string, find func(s, delimiter string) int, behind bool) function {
+	return function{name: name, min: 2, max: 2, run: func(_ *env, args []value.Value) value.Value {
+		if !texts(args) {
+			return value.Undefined()
+		}
+		s, delimiter := args[0].Text(), args[1].Text()
+		i := find(s, delimiter)
+		switch {
+		case i < 0:
+			return value.String("")
+		case behind:
+			return value.String(s[i+len(delimiter):])
+		}
+		return value.String(s[:i])
+	}}
+}
+
 func right(_ *env, args []value.Value) value.Value {
 	n, ok := args[1].Int64()
 	if args[0].Kind() != value.KindString || !ok {
@@ -327,6 +352,81 @@ func dynamicRegex(_ *env, args []value.Value) value.Value {
 		return value.Undefined()
 	}
 	return regexMatch(re, args[0])
+}
+
+// extraction is what REGEXEXTRACT and REGEXEXTRACTALL look for: an expression,
+// and the number of the group to return, 0 for the whole match.
+type extraction struct {
+	re    *regexp.Regexp
+	group int
+}
+
+// extractionOf reads the arguments behind the string.
+func extractionOf(args []value.Value) (extraction, bool) {
+	modifiers, number := value.String(""), value.Int(0)
+	if len(args) > 1 {
+		modifiers = args[1]
+	}
+	if len(args) > 2 {
+		number = args[2]
+	}
+	re, ok := compileRegex(args[0], modifiers)
+	n, whole := number.Int64()
+	if !ok || !whole || n < 0 || n > int64(re.NumSubexp()) {
+		return extraction{}, false
+	}
+	return extraction{re: re, group: int(n)}, true
+}
+
+// extract makes a function of a string and an extraction, which is read once
+// when it is constant.
+func extract(f func(x extraction, s string) value.Value) func(b binding) runner {
+	return func(b binding) runner {
+		var fixed []value.Value
+		for i := 1; i < len(b.parts); i++ {
+			if v, ok := b.constant(i); ok {
+				fixed = append(fixed, v)
+			}
+		}
+		known := len(b.parts) > 1 && len(fixed) == len(b.parts)-1
+		var x extraction
+		if known {
+			var ok bool
+			if x, ok = extractionOf(fixed); !ok {
+				return undefinedRun
+			}
+		}
+		return func(_ *env, args []value.Value) value.Value {
+			x, ok := x, known
+			if !known {
+				x, ok = extractionOf(args[1:])
+			}
+			if !ok || args[0].Kind() != value.KindString {
+				return value.Undefined()
+			}
+			return f(x, args[0].Text())
+		}
+	}
+}
+
+// regexExtract is the first match, undefined without one.
+func regexExtract(x extraction, s string) value.Value {
+	at := x.re.FindStringSubmatchIndex(s)
+	if at == nil || at[2*x.group] < 0 {
+		return value.Undefined()
+	}
+	return value.String(s[at[2*x.group]:at[2*x.group+1]])
+}
+
+// regexExtractAll is the array of all matches, empty without one. A match in
+// which the group takes no part counts as the empty string, so that matches
+// keep their places.
+func regexExtractAll(x extraction, s string) value.Value {
+	var items []value.Value
+	for _, match := range x.re.FindAllStringSubmatch(s, arrayItemsMax) {
+		items = append(items, value.String(match[x.group]))
+	}
+	return value.Array(items)
 }
 
 func toString(e *env, args []value.Value) value.Value {

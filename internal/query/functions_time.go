@@ -40,11 +40,16 @@ func timeFunctions() []function {
 	ticks := func(t time.Time) value.Value { return value.Int(ticksOf(t)) }
 	millis := func(t time.Time) value.Value { return value.Int(t.UnixMilli()) }
 	return []function{
-		now("GetCurrentDateTime", dateTime), now("GetCurrentTicks", ticks), now("GetCurrentTimestamp", millis),
+		now("GetCurrentDateTime", dateTime), {name: "NOW", volatile: true, run: func(e *env, _ []value.Value) value.Value {
+			return dateTime(e.now)
+		}},
+		now("GetCurrentTicks", ticks), now("GetCurrentTimestamp", millis),
 		of("DateTimeToTicks", ticks), of("DateTimeToTimestamp", millis),
 		part("YEAR", "year"), part("MONTH", "month"), part("DAY", "day"),
 		fromInteger("TicksToDateTime", ticksPerSecond), fromInteger("TimestampToDateTime", 1000),
 		{name: "DateTimeAdd", min: 3, max: 3, run: dateTimeAdd},
+		{name: "AGO", min: 2, max: 2, volatile: true, run: ago},
+		{name: "DateTimeFormat", min: 2, max: 2, run: dateTimeFormat},
 		{name: "DateTimeDiff", min: 3, max: 3, run: dateTimeDiff},
 		{name: "DateTimePart", min: 2, max: 2, run: func(_ *env, args []value.Value) value.Value {
 			if t, ok := parseDateTime(args[1]); ok {
@@ -160,12 +165,25 @@ func partOf(t time.Time, part string) value.Value {
 const spanMax = 10_000 * 366
 
 func dateTimeAdd(_ *env, args []value.Value) value.Value {
-	part := partName(args[0])
 	n, whole := args[1].Int64()
 	t, ok := parseDateTime(args[2])
 	if !ok || !whole {
 		return value.Undefined()
 	}
+	return addPart(t, partName(args[0]), n)
+}
+
+// ago is the present less a number of parts.
+func ago(e *env, args []value.Value) value.Value {
+	n, whole := args[1].Int64()
+	if !whole || n == math.MinInt64 {
+		return value.Undefined()
+	}
+	return addPart(e.now.UTC(), partName(args[0]), -n)
+}
+
+// addPart adds n parts, undefined when it leads out of the years that there are.
+func addPart(t time.Time, part string, n int64) value.Value {
 	switch part {
 	case "year", "month":
 		if n < -spanMax || n > spanMax {

@@ -20,7 +20,11 @@ func seed(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, path := range paths {
+	more, err := filepath.Glob("testdata/*/*.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range append(paths, more...) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			f.Fatal(err)
@@ -34,9 +38,12 @@ func seed(f *testing.F) {
 			switch word, _, _ := strings.Cut(command, " "); word {
 			case "query", "parse", "error", "plan":
 				f.Add(input)
-			case "ranges", "access":
+			case "ranges", "access", "exact":
 				for line := range strings.Lines(input) {
-					f.Add("SELECT * FROM c WHERE " + strings.TrimSpace(line))
+					if line = strings.TrimSpace(line); !strings.HasPrefix(line, "SELECT") {
+						line = "SELECT * FROM c WHERE " + line
+					}
+					f.Add(line)
 				}
 			case "values":
 				for line := range strings.Lines(input) {

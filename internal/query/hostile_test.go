@@ -1,11 +1,14 @@
 package query
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/partitionkey"
 )
 
@@ -18,56 +21,152 @@ func repeated(n int, separator, format string) string {
 	return strings.Join(pieces, separator)
 }
 
-// Texts as long as a client may send cost time in proportion to their length,
-// whether they are answered or refused. The limit is far above what that takes,
-// and far below what a look at all pairs would.
+// hostile are texts of a size, whether they are answered or refused, and the
+// size at which they are about as long as a client may send.
+var hostile = map[string]struct {
+	text    func(n int) string
+	size    int
+	refused bool
+}{
+	"parentheses": {func(n int) string {
+		return "SELECT * FROM c WHERE " + strings.Repeat("(", n) + "1=1" + strings.Repeat(")", n)
+	}, 10_000, true},
+	"open":       {func(n int) string { return "SELECT * FROM c WHERE " + strings.Repeat("(", n) }, 500_000, true},
+	"signs":      {func(n int) string { return "SELECT * FROM c WHERE " + strings.Repeat("- ", n) + "1" }, 200_000, true},
+	"NOT":        {func(n int) string { return "SELECT * FROM c WHERE " + strings.Repeat("NOT ", n) + "true" }, 100_000, true},
+	"members":    {func(n int) string { return "SELECT * FROM c WHERE c" + strings.Repeat(".a", n) }, 200_000, true},
+	"calls":      {func(n int) string { return "SELECT * FROM c WHERE " + strings.Repeat("ABS(", n) }, 50_000, true},
+	"subqueries": {func(n int) string { return "SELECT * FROM c WHERE " + strings.Repeat("(SELECT VALUE ", n) }, 30_000, true},
+	"FROM":       {func(n int) string { return "SELECT * FROM " + strings.Repeat("(SELECT * FROM ", n) }, 30_000, true},
+	"JOIN":       {func(n int) string { return "SELECT c.id FROM c " + repeated(n, " ", "JOIN a# IN c.x") }, 20_000, true},
+	"UDF":        {func(n int) string { return "SELECT " + repeated(n, ",", "udf.f#(1)") + " FROM c" }, 30_000, true},
+	"unresolved": {func(n int) string { return "SELECT " + repeated(n, ",", "d.a#") + " FROM c" }, 30_000, true},
+	"ungrouped":  {func(n int) string { return "SELECT COUNT(1)," + repeated(n, ",", "c.a#") + " FROM c" }, 30_000, true},
+	"scores":     {func(n int) string { return "SELECT " + repeated(n, ",", `RRF(1,2)`) + " FROM c" }, 30_000, true},
+	"EXISTS": {func(n int) string {
+		return "SELECT c.id FROM c WHERE " + repeated(n, " OR ", "EXISTS(SELECT VALUE x FROM x IN c.x WHERE x=#)")
+	}, 9_000, false},
+	"FROM below": {func(n int) string {
+		return "SELECT VALUE 1 FROM " + strings.Repeat("(SELECT * FROM ", n) + "c" + strings.Repeat(") c", n)
+	}, 460, false},
+	"EXISTS below": {func(n int) string {
+		return "SELECT VALUE 1 FROM c WHERE " + strings.Repeat("EXISTS(SELECT VALUE 1 WHERE c.a = 5 AND ", n) + "true" + strings.Repeat(")", n)
+	}, 160, false},
+	"aggregates":   {func(n int) string { return "SELECT " + repeated(n, ",", "SUM(c.a#)") + " FROM c" }, 30_000, false},
+	"group keys":   {func(n int) string { return "SELECT COUNT(1) FROM c GROUP BY " + repeated(n, ",", "c.a#") }, 30_000, false},
+	"aggregates of a filter": {func(n int) string {
+		return "SELECT " + repeated(n, ",", "COUNT(c.a#)") + " FROM c WHERE " + repeated(n, " AND ", "c.b# = 1")
+	}, 12_000, false},
+	"IN":           {func(n int) string { return "SELECT * FROM c WHERE c.a IN (" + repeated(n, ",", "#") + ")" }, 60_000, false},
+	"OR":           {func(n int) string { return "SELECT * FROM c WHERE " + repeated(n, " OR ", "c.a = #") }, 30_000, false},
+	"OR of paths":  {func(n int) string { return "SELECT * FROM c WHERE " + repeated(n, " OR ", "c.a# = 1") }, 30_000, false},
+	"AND of paths": {func(n int) string { return "SELECT * FROM c WHERE " + repeated(n, " AND ", "c.a# = 1") }, 30_000, false},
+	"NOT of paths": {func(n int) string { return "SELECT * FROM c WHERE NOT (" + repeated(n, " AND ", "c.a# > 1") + ")" }, 30_000, false},
+	"tests":        {func(n int) string { return "SELECT * FROM c WHERE " + repeated(n, " OR ", "CONTAINS(c.a#, 'x')") }, 18_000, false},
+	"columns":      {func(n int) string { return "SELECT " + repeated(n, ",", "c.a#") + " FROM c" }, 45_000, false},
+	"elements":     {func(n int) string { return "SELECT " + repeated(n, ",", "c.x[#]") + " FROM c" }, 30_000, false},
+	"key cases": {func(n int) string {
+		hundred := repeated(100, ",", "#")
+		return "SELECT * FROM c WHERE " + repeated(n, " OR ", "(c.a IN ("+hundred+") AND c.b IN ("+hundred+"))")
+	}, 600, false},
+	"key conditions": {func(n int) string {
+		return "SELECT * FROM c WHERE " + repeated(n, " AND ", "(c.a = # OR (c.a = #1 AND c.b = #))")
+	}, 3_000, false},
+}
+
+// Texts as long as a client may send cost work in proportion to their length,
+// whether they are answered or refused: twice as long a text takes about twice
+// as much memory, counted over all that is ever allocated, and not four times as
+// much.
 func TestHostileTexts(t *testing.T) {
-	t.Parallel()
-	const limit = 10 * time.Second
-	d := partitionkey.Definition{Paths: []string{"/a", "/b"}, Kind: partitionkey.KindMultiHash}.Normalize()
-	ix := newIndex(t)
-	docs := list{newDocument(t, ix, 1, `{"_rid":"x","id":"1","a":5,"b":7,"x":[1,2,3]}`)}
-	hundred := repeated(100, ",", "#")
-	for name, c := range map[string]struct {
-		text    string
-		refused bool
-	}{
-		"parentheses":    {"SELECT * FROM c WHERE " + strings.Repeat("(", 10_000) + "1=1" + strings.Repeat(")", 10_000), true},
-		"open":           {"SELECT * FROM c WHERE " + strings.Repeat("(", 500_000), true},
-		"signs":          {"SELECT * FROM c WHERE " + strings.Repeat("- ", 200_000) + "1", true},
-		"NOT":            {"SELECT * FROM c WHERE " + strings.Repeat("NOT ", 100_000) + "true", true},
-		"members":        {"SELECT * FROM c WHERE c" + strings.Repeat(".a", 200_000), true},
-		"calls":          {"SELECT * FROM c WHERE " + strings.Repeat("ABS(", 50_000), true},
-		"subqueries":     {"SELECT * FROM c WHERE " + strings.Repeat("(SELECT VALUE ", 30_000), true},
-		"FROM":           {"SELECT * FROM " + strings.Repeat("(SELECT * FROM ", 30_000), true},
-		"JOIN":           {"SELECT c.id FROM c " + repeated(20_000, " ", "JOIN a# IN c.x"), true},
-		"IN":             {"SELECT * FROM c WHERE c.a IN (" + repeated(60_000, ",", "#") + ")", false},
-		"OR":             {"SELECT * FROM c WHERE " + repeated(30_000, " OR ", "c.a = #"), false},
-		"OR of paths":    {"SELECT * FROM c WHERE " + repeated(30_000, " OR ", "c.a# = 1"), false},
-		"AND of paths":   {"SELECT * FROM c WHERE " + repeated(30_000, " AND ", "c.a# = 1"), false},
-		"columns":        {"SELECT " + repeated(45_000, ",", "c.a#") + " FROM c", false},
-		"elements":       {"SELECT " + repeated(30_000, ",", "c.x[#]") + " FROM c", false},
-		"key cases":      {"SELECT * FROM c WHERE " + repeated(600, " OR ", "(c.a IN ("+hundred+") AND c.b IN ("+hundred+"))"), false},
-		"key conditions": {"SELECT * FROM c WHERE " + repeated(3_000, " AND ", "(c.a = # OR (c.a = #1 AND c.b = #))"), false},
-	} {
+	const slack = 4 << 20 // what does not depend on the length
+	for name, c := range hostile {
 		t.Run(name, func(t *testing.T) {
-			start := time.Now()
-			p, err := Compile(c.text, nil, ix, Options{})
-			if err == nil {
-				p.Ranges(d)
-				_, err = p.Run(t.Context(), docs, Budget{})
-			}
-			if took := time.Since(start); took > limit {
-				t.Errorf("%d bytes took %v", len(c.text), took)
-			}
-			if (err != nil) != c.refused {
-				t.Errorf("got error %.200v", err)
-			}
-			if err != nil && len(err.Error()) > 1000 {
-				t.Errorf("an error of %d bytes", len(err.Error()))
+			half, whole := hostileWork(t, c.text(c.size/2), c.refused), hostileWork(t, c.text(c.size), c.refused)
+			if whole > 3*half+slack {
+				t.Errorf("%d bytes for half of the text, %d for all", half, whole)
 			}
 		})
 	}
+}
+
+// hostileWork compiles a text, and routes and runs it, and returns how many
+// bytes that allocated.
+func hostileWork(t *testing.T, text string, refused bool) uint64 {
+	t.Helper()
+	d := partitionkey.Definition{Paths: []string{"/a", "/b"}, Kind: partitionkey.KindMultiHash}.Normalize()
+	ix := newIndex(t)
+	docs := list{newDocument(t, ix, 1, `{"_rid":"x","id":"1","a":5,"b":7,"x":[1,2,3]}`)}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	p, err := Compile(text, nil, ix, Options{})
+	if err == nil {
+		p.Ranges(d)
+		_, err = p.Run(t.Context(), docs, Budget{})
+	}
+	runtime.ReadMemStats(&after)
+	if (err != nil) != refused {
+		t.Errorf("%d bytes: got error %.200v", len(text), err)
+	}
+	if err != nil && len(err.Error()) > 8000 {
+		t.Errorf("an error of %d bytes", len(err.Error()))
+	}
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Ten arrays joined with each other have no end in sight: the query is refused
+// after so many rows of one document, and a context that ends, ends it before.
+func TestEndlessJoin(t *testing.T) {
+	t.Parallel()
+	docs := list{newDocument(t, nil, 1, `{"id":"1","x":[`+repeated(100, ",", "#")+`]}`)}
+	for i, text := range []string{
+		"SELECT VALUE 1 FROM c" + repeated(10, "", " JOIN a# IN c.x") + " WHERE a9 < 0",
+		"SELECT VALUE COUNT(1) FROM c" + repeated(10, "", " JOIN a# IN c.x"),
+		"SELECT VALUE (SELECT VALUE COUNT(1) FROM a IN c.x" + repeated(10, "", " JOIN a# IN c.x") + ") FROM c",
+		"SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE 1 FROM a IN c.x" + repeated(10, "", " JOIN a# IN c.x") + " WHERE a9 < 0)",
+	} {
+		p := mustCompile(t, text)
+		if i == 0 {
+			_, err := p.Run(t.Context(), docs, Budget{})
+			if e := status.From(err); e == nil || e.Code != status.CodeBadRequest || !strings.Contains(e.Message, fmt.Sprint(stepsMax)) {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		looks := 0
+		stopping := lookedAt{ctx, func() {
+			if looks++; looks == 5 {
+				cancel()
+			}
+		}}
+		if _, err := p.Run(stopping, docs, Budget{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", text, err)
+		}
+		if looks > 8 {
+			t.Errorf("%s: went on after the end, for %d looks", text, looks)
+		}
+	}
+	// The limit is for one document.
+	many := list{}
+	for i := range 8 {
+		many = append(many, newDocument(t, nil, uint64(i+1), `{"id":"1","x":[`+repeated(90, ",", "#")+`]}`))
+	}
+	p := mustCompile(t, "SELECT VALUE COUNT(1) FROM c"+repeated(3, "", " JOIN a# IN c.x"))
+	rows, _, err := all(t.Context(), p, []list{many}, Budget{})
+	if want := fmt.Sprint(8 * 90 * 90 * 90); err != nil || len(rows) != 1 || string(rows[0].JSON) != want {
+		t.Errorf("rows %v, %v, want %s", rows, err, want)
+	}
+}
+
+// lookedAt is a context that tells when somebody looks whether it ended.
+type lookedAt struct {
+	context.Context
+	look func()
+}
+
+func (c lookedAt) Err() error {
+	c.look()
+	return c.Context.Err()
 }
 
 // However many cases a filter has, the keys that it stands for are combined

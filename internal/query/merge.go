@@ -1,12 +1,14 @@
 package query
 
 import (
-	"cmp"
+	"bytes"
 	"container/heap"
 	"context"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/decandb/decan/internal/index"
 )
 
 // Stream is the rows of one partition, page by page: [Plan.Run] over its
@@ -18,44 +20,70 @@ type Stream func(ctx context.Context, b Budget) (Page, error)
 type Progress struct {
 	Position Position // behind which the next row is
 	Started  bool     // Position is set
-	Stream   int      // without ORDER BY: the stream that Position belongs to; those in front of it are finished
+	Stream   int      // of a plan that is not Ordered: the stream that Position belongs to; those in front of it are finished
 	Skip     int64    // rows left out for OFFSET so far
 	Taken    int64    // rows returned so far, for TOP and LIMIT
 	Done     bool     // no row is left
 }
 
 // Merge combines the rows of several partitions into the result of the query:
-// without ORDER BY one after the other, with it row by row in order, ties by
-// number. Then it applies OFFSET, LIMIT and TOP. It asks a stream for rows when
-// they are needed and not before. One goroutine uses it.
+// one after the other, or row by row when the plan is [Plan.Ordered], ties by
+// number. Groups of equal key become one, and are finished. Then it applies
+// DISTINCT where groups do not, and OFFSET, LIMIT and TOP. One goroutine uses
+// it.
 type Merge struct {
+	// Parallel calls do with each number from 0 to n-1, several at a time if it
+	// likes, and returns when all calls have. Nil calls one after the other, and
+	// then no stream is asked for rows that are not needed. With it streams that
+	// are read one after the other are asked ahead: in waves that grow, or all at
+	// once when the plan looks few documents up.
+	Parallel func(n int, do func(i int))
+
 	plan     *Plan
 	streams  []*mergeStream
 	progress Progress
 
-	begun bool       // with ORDER BY: the heap is built
-	heads streamHeap // with ORDER BY: streams with rows at hand, the least in front
+	wave int // streams to ask at once, of a plan that is not ordered
+
+	begun  bool       // of an ordered plan: the heap is built
+	heads  streamHeap // streams with rows at hand, the least in front
+	group  *Row       // the group under way, that later streams may have a part of
+	finish *finisher
+	unique *uniqueRows // of a plan that leaves out rows it has seen
 }
 
 // mergeStream is a stream with the rows it returned and nobody took yet.
 type mergeStream struct {
 	run   Stream
-	order *ordering
+	desc  bool
 	rows  []Row
 	after Budget // where the stream goes on
 	more  bool   // it may have rows beyond those at hand
+	asked bool   // the rows at hand are those of a page
+	page  Page   // the last one, until it is used
 }
 
 // Merge combines streams in the order of their partitions, from the beginning
-// or from where another merge of the same plan had come to. With ORDER BY the
-// streams may be others than then, as long as together they hold the same
-// documents; without it the stream that Position belongs to must be as it was,
-// or one made with [Together] of those that took its place, and Progress.Stream
-// must say which of streams it is.
+// or from where another merge of the same plan had come to. With a plan that is
+// Ordered the streams may be others than then, as long as together they hold the
+// same documents; otherwise the stream that Position belongs to must be as it
+// was, or one made with [Together] of those that took its place, and
+// Progress.Stream must say which of streams it is.
+//
+// DISTINCT in an order of its own, and over a GROUP BY that it does not show,
+// has no position: each merge begins again and leaves out as many rows as
+// progress has counted.
 func (p *Plan) Merge(streams []Stream, from Progress) *Merge {
-	m := &Merge{plan: p, progress: from, streams: make([]*mergeStream, len(streams))}
+	m := &Merge{plan: p, progress: from, wave: 1}
+	if namesTerms(p.accessing) {
+		m.wave = waveMax
+	}
+	if p.inner != nil {
+		streams = []Stream{m.outer(streams)}
+	}
+	m.streams = make([]*mergeStream, len(streams))
 	for i, run := range streams {
-		m.streams[i] = &mergeStream{run: run, order: p.order, more: true}
+		m.streams[i] = &mergeStream{run: run, desc: p.descending(), more: true}
 	}
 	return m
 }
@@ -66,6 +94,7 @@ func (m *Merge) Page(ctx context.Context, b Budget) (Page, Progress, error) {
 	if b.MaxBytes <= 0 {
 		b.MaxBytes = defaultPageBytes
 	}
+	m.prepare(ctx, b)
 	var page Page
 	if m.progress.Taken >= m.plan.take() {
 		m.progress.Done = true
@@ -73,6 +102,8 @@ func (m *Merge) Page(ctx context.Context, b Budget) (Page, Progress, error) {
 	var err error
 	switch {
 	case m.progress.Done:
+	case m.plan.group != nil:
+		err = m.grouped(ctx, b, &page)
 	case m.plan.order != nil:
 		err = m.ordered(ctx, b, &page)
 	default:
@@ -80,6 +111,9 @@ func (m *Merge) Page(ctx context.Context, b Budget) (Page, Progress, error) {
 	}
 	if err != nil {
 		return Page{}, m.progress, err
+	}
+	if m.plan.replay {
+		m.progress.Position, m.progress.Started = Position{}, false
 	}
 	page.Next, page.More = m.progress.Position, !m.progress.Done
 	page.Stats.Output = int64(len(page.Rows))
@@ -90,9 +124,32 @@ func (m *Merge) Page(ctx context.Context, b Budget) (Page, Progress, error) {
 	return page, m.progress, nil
 }
 
+// prepare makes what groups and distinct rows need, once.
+func (m *Merge) prepare(ctx context.Context, b Budget) {
+	p := m.plan
+	if p.replay && m.unique == nil {
+		m.unique = &uniqueRows{seen: map[[16]byte]struct{}{}, again: m.progress.Skip + m.progress.Taken, room: b.Memory}
+	}
+	if p.group == nil {
+		return
+	}
+	if m.finish == nil {
+		now := p.now
+		if now.IsZero() {
+			now = time.Now()
+		}
+		m.finish = &finisher{plan: p, env: p.env(ctx, now)}
+		m.finish.env.load(emptyDocument)
+	}
+	m.finish.env.ctx, m.finish.env.memoryMax = ctx, b.Memory
+}
+
 // want is how many rows the rest of the page needs from a stream: those to skip
 // and those to return. 0 is any number.
 func (m *Merge) want(b Budget, page *Page) int {
+	if m.plan.replay {
+		return 0
+	}
 	n := m.plan.take() - m.progress.Taken
 	if b.MaxItems > 0 {
 		n = min(n, int64(b.MaxItems-len(page.Rows)))
@@ -104,65 +161,200 @@ func (m *Merge) want(b Budget, page *Page) int {
 	return int(n + skip)
 }
 
-// accept takes a row into the page, or leaves it out for OFFSET. It reports
-// false, and takes nothing, when the page has no room for it.
-func (m *Merge) accept(row Row, b Budget, page *Page) bool {
-	if m.progress.Skip < m.plan.skip() {
+// accept takes a row into the page, or leaves it out for DISTINCT or OFFSET. It
+// reports false, and takes nothing, when the page has no room for it.
+func (m *Merge) accept(row Row, b Budget, page *Page) (bool, error) {
+	if m.unique != nil {
+		if fresh, err := m.unique.fresh(row.JSON); !fresh || err != nil {
+			return err == nil, err
+		}
+	}
+	switch {
+	case m.unique != nil && m.unique.again > 0:
+		m.unique.again--
+	case m.progress.Skip < m.plan.skip():
 		m.progress.Skip++
-	} else {
+	default:
 		size := page.Stats.OutputBytes + int64(len(row.JSON))
 		if b.MaxItems > 0 && len(page.Rows) >= b.MaxItems || len(page.Rows) > 0 && size > int64(b.MaxBytes) {
-			return false
+			return false, nil
 		}
 		page.Stats.OutputBytes = size
 		page.Rows = append(page.Rows, row)
 		m.progress.Taken++
 	}
+	if m.unique != nil {
+		m.unique.note()
+	}
 	m.progress.Position, m.progress.Started = row.Position, true
-	return true
+	return true, nil
 }
 
 // enough reports whether the query needs no further row.
 func (m *Merge) enough() bool { return m.progress.Taken >= m.plan.take() }
 
+// full reports whether a page needs no further row.
+func (m *Merge) full(b Budget, page *Page) bool {
+	return b.MaxItems > 0 && len(page.Rows) >= b.MaxItems
+}
+
 func late(b Budget) bool { return !b.Deadline.IsZero() && !time.Now().Before(b.Deadline) }
+
+// ask asks streams for their next pages, all at once if it can. The page of a
+// stream counts when use takes it.
+func (m *Merge) ask(ctx context.Context, list []*mergeStream, b Budget) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(list) == 1 || m.Parallel == nil {
+		for _, s := range list {
+			if err := s.ask(ctx, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	// The first that fails stops the others, whose errors then say no more.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	m.Parallel(len(list), func(i int) {
+		if err := list[i].ask(ctx, b); err != nil {
+			cancel(err)
+		}
+	})
+	return context.Cause(ctx)
+}
+
+// ask gets the next page of the stream, from where it goes on.
+func (s *mergeStream) ask(ctx context.Context, b Budget) error {
+	b.After, b.AfterKey, b.Started = s.after.After, s.after.AfterKey, s.after.Started
+	var err error
+	if s.page, err = s.run(ctx, b); err != nil {
+		return err
+	}
+	s.rows, s.more, s.asked = s.page.Rows, s.page.More, true
+	return nil
+}
+
+// use counts the page that a stream returned.
+func (s *mergeStream) use(page *Page) {
+	if !s.asked {
+		return
+	}
+	bytes := page.Stats.OutputBytes
+	page.Stats.Add(s.page.Stats)
+	page.Stats.OutputBytes = bytes
+	if s.page.Used != nil {
+		s.page.Used()
+	}
+	s.asked = false
+	s.page.Rows = nil
+}
+
+// shareMin is the least that a stream is asked for at a time, in bytes of rows:
+// less would have it sort the same rows again and again. shareMemory is the
+// least that it may use: two rows of the greatest size.
+const (
+	shareMin    = 64 << 10
+	shareMemory = 2 * builtMax
+)
+
+// share is what each of n streams is asked for, so that together they hold not
+// much more than a page.
+func (m *Merge) share(n int, b Budget, page *Page) Budget {
+	memory := b.Memory
+	if memory <= 0 {
+		memory = memoryDefault
+	}
+	return Budget{
+		Deadline: b.Deadline,
+		MaxItems: m.want(b, page),
+		MaxBytes: max(b.MaxBytes/n, shareMin),
+		Memory:   min(memory, max(memory/int64(n), shareMemory)),
+	}
+}
+
+// waveMax is how many streams are asked at once when they are read one after the
+// other.
+const waveMax = 32
+
+// namesTerms reports whether an access leads to the documents of single terms:
+// most likely a few of each partition, so that nothing is gained by asking some
+// partitions first.
+func namesTerms(x index.Expr) bool {
+	switch x.Op {
+	case index.Leaf:
+		return x.Span.One
+	case index.And:
+		return slices.ContainsFunc(x.Args, namesTerms)
+	case index.Or:
+		return !slices.ContainsFunc(x.Args, func(arg index.Expr) bool { return !namesTerms(arg) })
+	}
+	return false
+}
 
 // sequential empties one stream after the other.
 func (m *Merge) sequential(ctx context.Context, b Budget, page *Page) error {
 	pr := &m.progress
 	for first := true; ; first = false {
-		if pr.Stream >= len(m.streams) || m.enough() {
+		if pr.Stream >= len(m.streams) {
 			pr.Done = true
 			return nil
 		}
-		if b.MaxItems > 0 && len(page.Rows) >= b.MaxItems || !first && late(b) {
+		s := m.streams[pr.Stream]
+		if (len(s.rows) == 0 || s.asked) && m.full(b, page) {
 			return nil
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		before := page.Stats.OutputBytes
-		part, err := m.streams[pr.Stream].run(ctx, Budget{
-			After: pr.Position, Started: pr.Started, Deadline: b.Deadline,
-			MaxItems: m.want(b, page), MaxBytes: max(1, b.MaxBytes-int(before)),
-		})
-		if err != nil {
-			return err
-		}
-		page.Stats.Add(part.Stats)
-		page.Stats.OutputBytes = before
-		for _, row := range part.Rows {
-			if !m.accept(row, b, page) {
+		if len(s.rows) == 0 && !s.asked {
+			if !first && late(b) {
 				return nil
 			}
+			if err := m.ahead(ctx, b, page); err != nil {
+				return err
+			}
 		}
-		if part.More {
-			pr.Position, pr.Started = part.Next, true
+		s.use(page)
+		for len(s.rows) > 0 && !m.enough() {
+			if ok, err := m.accept(s.rows[0], b, page); !ok {
+				return err
+			}
+			s.rows = s.rows[1:]
+		}
+		if m.enough() {
+			pr.Done = true
+			return nil
+		}
+		if s.more {
+			pr.Position, pr.Started = s.page.Next, true
 		} else {
 			pr.Position, pr.Started = Position{}, false
 			pr.Stream++
 		}
 	}
+}
+
+// ahead asks the stream whose turn it is, and a growing number of those behind
+// it.
+func (m *Merge) ahead(ctx context.Context, b Budget, page *Page) error {
+	pr := &m.progress
+	m.streams[pr.Stream].after = Budget{After: pr.Position, Started: pr.Started}
+	list := m.streams[pr.Stream : pr.Stream+1]
+	if m.Parallel != nil && !pr.Started {
+		// The stream is a new one, and so are those behind it that no wave has
+		// reached.
+		n := 1
+		for n < m.wave && pr.Stream+n < len(m.streams) && !m.streams[pr.Stream+n].asked {
+			n++
+		}
+		list = m.streams[pr.Stream : pr.Stream+n]
+		m.wave = min(2*m.wave, waveMax)
+	}
+	ask := m.share(len(list), b, page)
+	ask.MaxBytes = max(1, b.MaxBytes-int(page.Stats.OutputBytes))
+	if len(list) > 1 {
+		ask.MaxBytes = min(ask.MaxBytes, max(b.MaxBytes/len(list), shareMin))
+	}
+	return m.ask(ctx, list, ask)
 }
 
 // ordered takes the least row of all streams again and again.
@@ -173,31 +365,116 @@ func (m *Merge) ordered(ctx context.Context, b Budget, page *Page) error {
 	for len(m.heads) > 0 && !m.enough() {
 		s := m.heads[0]
 		if len(s.rows) == 0 {
-			if b.MaxItems > 0 && len(page.Rows) >= b.MaxItems || len(page.Rows) > 0 && late(b) {
+			if m.full(b, page) || len(page.Rows) > 0 && late(b) {
 				return nil
 			}
-			if err := m.fill(ctx, s, b, page); err != nil {
+			if err := m.refill(ctx, b, page); err != nil {
 				return err
 			}
-			m.settle()
 			continue
 		}
-		if !m.accept(s.rows[0], b, page) {
-			return nil
+		if ok, err := m.accept(s.rows[0], b, page); !ok {
+			return err
 		}
-		if s.rows = s.rows[1:]; len(s.rows) == 0 && !s.more {
-			heap.Pop(&m.heads)
-			continue
-		}
-		heap.Fix(&m.heads, 0)
+		m.advance()
 	}
 	m.progress.Done = true
 	return nil
 }
 
-// settle puts the stream in front, which was just filled, where it belongs.
-func (m *Merge) settle() {
-	if len(m.heads[0].rows) == 0 {
+// grouped puts the parts of the least group together again and again.
+func (m *Merge) grouped(ctx context.Context, b Budget, page *Page) error {
+	if err := m.begin(ctx, b, page); err != nil {
+		return err
+	}
+	if m.plan.group.lone && len(m.heads) == 0 && m.group == nil && !m.progress.Started {
+		m.group = &Row{Group: m.plan.group.empty(), Position: Position{Key: []byte{}}}
+	}
+	for !m.enough() && (len(m.heads) > 0 || m.group != nil) {
+		if len(m.heads) > 0 && len(m.heads[0].rows) == 0 {
+			// Its next row may be a part of the group under way.
+			if m.full(b, page) {
+				return nil
+			}
+			if err := m.refill(ctx, b, page); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(m.heads) > 0 && (m.group == nil || bytes.Equal(m.heads[0].rows[0].Order, m.group.Order)) {
+			m.join(m.heads[0].rows[0])
+			if m.finish.env.err != nil {
+				return m.finish.env.err
+			}
+			m.advance()
+			continue
+		}
+		if ok, err := m.complete(b, page); !ok {
+			return err
+		}
+		if len(page.Rows) > 0 && len(m.heads) > 0 && late(b) {
+			return nil
+		}
+	}
+	m.progress.Done = true
+	return nil
+}
+
+// join adds a part to the group under way, or begins one.
+func (m *Merge) join(row Row) {
+	if m.group == nil {
+		m.finish.env.memory = 0
+		m.group = &row
+		return
+	}
+	m.group.Group.merge(m.finish.env, row.Group)
+}
+
+// complete finishes the group under way. It reports false, and keeps it, when
+// the page has no room for its row.
+func (m *Merge) complete(b Budget, page *Page) (bool, error) {
+	row := *m.group
+	if row.JSON == nil {
+		json, ok, err := m.finish.row(row.Group)
+		if err != nil {
+			return false, err
+		}
+		if !ok {
+			m.progress.Position, m.progress.Started = row.Position, true
+			m.group = nil
+			return true, nil
+		}
+		m.group.JSON, row.JSON = json, json
+	}
+	row.Group = nil
+	ok, err := m.accept(row, b, page)
+	if ok {
+		m.group = nil
+	}
+	return ok, err
+}
+
+// advance leaves the least row behind.
+func (m *Merge) advance() {
+	s := m.heads[0]
+	s.rows[0] = Row{}
+	s.rows = s.rows[1:]
+	m.settle(s.more)
+}
+
+// refill asks the stream in front for more rows.
+func (m *Merge) refill(ctx context.Context, b Budget, page *Page) error {
+	if err := m.fill(ctx, m.heads[:1], b, page); err != nil {
+		return err
+	}
+	m.settle(false)
+	return nil
+}
+
+// settle puts the stream in front where it belongs, and takes it out when it has
+// no rows, unless it may stay for those that it has not been asked for.
+func (m *Merge) settle(stay bool) {
+	if len(m.heads[0].rows) == 0 && !stay {
 		heap.Pop(&m.heads)
 		return
 	}
@@ -217,12 +494,14 @@ func (m *Merge) begin(ctx context.Context, b Budget, page *Page) error {
 			return err
 		}
 	}
-	heads := make(streamHeap, 0, len(m.streams))
 	for _, s := range m.streams {
 		s.after = start
-		if err := m.fill(ctx, s, b, page); err != nil {
-			return err
-		}
+	}
+	if err := m.fill(ctx, m.streams, b, page); err != nil {
+		return err
+	}
+	heads := make(streamHeap, 0, len(m.streams))
+	for _, s := range m.streams {
 		if len(s.rows) > 0 {
 			heads = append(heads, s)
 		}
@@ -240,6 +519,9 @@ func (m *Merge) wholeKey(ctx context.Context, at Budget, page *Page) ([]byte, er
 			return nil, err
 		}
 		page.Stats.Add(found.Stats)
+		if found.Used != nil {
+			found.Used()
+		}
 		if len(found.Rows) > 0 {
 			return found.Rows[0].Order, nil
 		}
@@ -247,33 +529,25 @@ func (m *Merge) wholeKey(ctx context.Context, at Budget, page *Page) ([]byte, er
 	return nil, nil
 }
 
-// shareMin is the least that a stream is asked for at a time, in bytes: less
-// would have it sort the same rows again and again.
-const shareMin = 64 << 10
-
-// fill asks a stream for its next rows. Together the rows at hand of all streams
-// are not much more than a page.
-func (m *Merge) fill(ctx context.Context, s *mergeStream, b Budget, page *Page) error {
-	ask := s.after
-	ask.MaxItems = m.want(b, page)
-	ask.MaxBytes = max(b.MaxBytes/len(m.streams), shareMin)
-	ask.Deadline = b.Deadline
-	bytes := page.Stats.OutputBytes
-	for len(s.rows) == 0 && s.more {
-		if err := ctx.Err(); err != nil {
+// fill asks streams of an ordered plan for their next rows.
+func (m *Merge) fill(ctx context.Context, list []*mergeStream, b Budget, page *Page) error {
+	list = slices.Clone(list)
+	for len(list) > 0 {
+		if err := m.ask(ctx, list, m.share(len(m.streams), b, page)); err != nil {
 			return err
 		}
-		part, err := s.run(ctx, ask)
-		if err != nil {
-			return err
+		empty := list[:0]
+		for _, s := range list {
+			s.use(page)
+			if n := len(s.rows); n > 0 {
+				last := s.rows[n-1]
+				s.after = Budget{After: last.Position, AfterKey: last.Order, Started: true}
+			} else if s.more {
+				s.after = Budget{After: s.page.Next, Started: true}
+				empty = append(empty, s)
+			}
 		}
-		page.Stats.Add(part.Stats)
-		page.Stats.OutputBytes = bytes
-		s.rows, s.more = part.Rows, part.More
-		if n := len(s.rows); n > 0 {
-			last := s.rows[n-1]
-			s.after = Budget{After: last.Position, AfterKey: last.Order, Started: true}
-		}
+		list = empty
 	}
 	return nil
 }
@@ -290,9 +564,10 @@ func (h streamHeap) Less(i, j int) bool {
 	if len(a.rows) == 0 || len(b.rows) == 0 {
 		return len(a.rows) < len(b.rows)
 	}
-	x, y := a.rows[0], b.rows[0]
-	return a.order.compare(x.Order, x.Position.Number, y.Order, y.Position.Number) < 0
+	return a.rows[0].place().compare(b.rows[0].place(), a.desc) < 0
 }
+
+func (r *Row) place() place { return place{key: r.Order, number: r.Position.Number} }
 
 func (h streamHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 
@@ -305,55 +580,4 @@ func (h *streamHeap) Pop() any {
 	s := (*h)[last]
 	*h = (*h)[:last]
 	return s
-}
-
-// Together makes one stream, without ORDER BY, of several that hold parts of
-// what was one partition: rows come in the order of numbers, so that a position
-// from before the split is good for all of them, and one position is enough for
-// what follows.
-func Together(streams ...Stream) Stream {
-	if len(streams) == 1 {
-		return streams[0]
-	}
-	return func(ctx context.Context, b Budget) (Page, error) {
-		var page Page
-		known := uint64(math.MaxUint64) // up to here no stream holds a row back
-		for _, run := range streams {
-			part, err := run(ctx, b)
-			if err != nil {
-				return Page{}, err
-			}
-			page.Stats.Add(part.Stats)
-			page.Rows = append(page.Rows, part.Rows...)
-			if part.More {
-				page.More = true
-				known = min(known, part.Next.Number)
-			}
-			page.Next.Number = max(page.Next.Number, part.Next.Number)
-		}
-		page.Next.Number = min(page.Next.Number, known)
-		slices.SortFunc(page.Rows, func(x, y Row) int { return cmp.Compare(x.Position.Number, y.Position.Number) })
-		page.trim(b, known)
-		return page, nil
-	}
-}
-
-// trim cuts the page to the rows that are known to be complete and to the
-// budget.
-func (p *Page) trim(b Budget, known uint64) {
-	kept, bytes := 0, 0
-	for _, row := range p.Rows {
-		bytes += len(row.JSON)
-		if row.Position.Number > known ||
-			b.MaxItems > 0 && kept == b.MaxItems || kept > 0 && b.MaxBytes > 0 && bytes > b.MaxBytes {
-			p.More = true
-			break
-		}
-		kept++
-	}
-	if kept < len(p.Rows) && p.Rows[kept].Position.Number <= known {
-		p.Next = p.Rows[kept-1].Position
-	}
-	clear(p.Rows[kept:])
-	p.Rows = p.Rows[:kept]
 }

@@ -259,7 +259,22 @@ func (p *parser) word() Expr {
 	if p.peek().is("(") {
 		return p.call()
 	}
+	if t.text == "LET" && p.binds() {
+		p.fail(fault{at: t.at, code: "SC1001", message: "Syntax error, LET is not supported. Write the expression where its name stands."})
+		return &Literal{}
+	}
 	return &Name{Name: p.name(), at: t.at}
+}
+
+// binds reports whether a name and = follow the current token, as they do in
+// LET x = 1 IN x and nowhere else.
+func (p *parser) binds() bool {
+	if !p.peek().isName() {
+		return false
+	}
+	ahead := *p.lex
+	t := ahead.next()
+	return t.is("=")
 }
 
 // subquery reads the query behind an opened bracket.

@@ -21,7 +21,10 @@ type Param struct {
 // Options are what compiling needs beside the query.
 type Options struct {
 	Limits resource.Limits // zero: the defaults
-	Now    time.Time       // what the query takes for the present; zero: the time at which it runs
+	// Computed are the computed properties of the container, which are those of
+	// the index as well.
+	Computed []resource.ComputedProperty
+	Now      time.Time // what the query takes for the present; zero: the time at which it runs
 }
 
 // Plan is a compiled query with its parameters.
@@ -32,21 +35,25 @@ type Plan struct {
 
 	root   branch // the places of documents that the query reads
 	slots  int
+	locals int                // registers; see env.locals
+	loop   loop               // FROM and WHERE; see each
+	plain  bool               // one input that is a place in the document, or none: base and filter say all
+	exact  bool               // the documents of accessing, where those are exact, are those that give the rows
+	bare   bool               // no expression reads a system property or copies a whole document
+	inner  *Plan              // the query in FROM that combines rows of several documents, of whose rows this one's documents are; nil without
 	base   int                // slot of what the source means; -1 without FROM
 	filter func(e *env) truth // nil when every document passes
 	emit   emitter            // writes a row
 	order  *ordering          // nil without ORDER BY
-	bound  int64              // rows that are needed at most: OFFSET + LIMIT, and TOP; -1 for all
+	group  *grouping          // nil when each row is made of one document
+	replay bool               // the merge leaves out rows it has seen, and can only do so from the beginning
+	bound  int64              // rows that are needed of a partition at most: OFFSET + LIMIT, and TOP; -1 for all
+	whole  bool               // the one input is the documents themselves
 	now    time.Time
 	took   time.Duration // compiling
+	with   inputs        // what it was compiled with, for the queries of a hybrid search
 
 	top, offset, limit int64 // -1 when not given
-}
-
-// ordering is the ORDER BY of a plan.
-type ordering struct {
-	slot int
-	desc bool
 }
 
 // Compile parses, checks and compiles a query. A nil ix stands for documents
@@ -75,7 +82,7 @@ func Compile(text string, params []Param, ix *index.Index, opts Options) (*Plan,
 	if err := check(text, q, declared); err != nil {
 		return nil, err
 	}
-	p := &Plan{query: q, now: opts.Now}
+	p := &Plan{query: q, now: opts.Now, with: inputs{params, ix, opts}}
 	if err := p.compile(declared, ix); err != nil {
 		return nil, err
 	}
@@ -84,33 +91,30 @@ func Compile(text string, params []Param, ix *index.Index, opts Options) (*Plan,
 }
 
 func (p *Plan) compile(params map[string]value.Value, ix *index.Index) error {
-	c := &compiler{params: params, root: branch{slot: -1}, done: map[Expr]code{}}
-	p.base = -1
-	if p.query.From != nil {
-		in := p.query.From.Inputs[0]
-		c.base, _ = (&compiler{alias: rootName(in.Of), done: c.done}).path(in.Of)
-		if c.alias = in.Alias; c.alias == "" {
-			c.alias = sourceName(in.Of)
+	computed, err := CompileComputed(p.with.opts.Computed)
+	if err != nil {
+		return err
+	}
+	c := newCompiler(params, computed, ix)
+	if combining(p.query.From) != nil {
+		p.inner = &Plan{query: p.query.From.Inputs[0].Query, now: p.now, with: p.with}
+		if err := p.inner.compile(params, ix); err != nil {
+			return err
 		}
-		p.base = c.root.add(c.base, &c.slots)
+		c.computed, c.overRows, ix = nil, true, nil
 	}
-	if p.query.Where != nil {
-		p.where = c.predicate(p.query.Where)
-		if f := c.expr(p.query.Where); !f.con || truthIn(f.v) != yes {
-			p.filter = f.truth()
-		}
-	}
-	if ix != nil {
-		p.accessing = p.where.access(ix)
-	} else if p.where.op == nothing {
-		p.accessing = index.Expr{Op: index.None}
-	}
-	p.emit = c.projection(p.query, p.base)
+	p.compileRows(c, ix)
 	if err := p.compileOrder(c, ix); err != nil {
 		return err
 	}
+	if err := p.compileGroups(c, ix); err != nil {
+		return err
+	}
+	if p.group == nil {
+		p.emit = c.projection(p.query)
+	}
 	p.counts(c)
-	p.root, p.slots = c.root, c.slots
+	p.root, p.slots, p.locals, p.bare = c.root, c.slots, c.locals, !c.whole && !c.system
 	return nil
 }
 
@@ -130,20 +134,50 @@ func rootName(x Expr) string {
 	}
 }
 
+// compileOrder makes the order of rows. Properties need an index that has it;
+// distances and scores are computed and sorted. Groups have an order of their
+// own, and a search by rank runs as other queries.
 func (p *Plan) compileOrder(c *compiler, ix *index.Index) error {
-	if len(p.query.OrderBy) == 0 {
+	sorts := p.query.OrderBy
+	if len(sorts) == 0 || p.query.Rank || isGrouped(p.query) {
 		return nil
 	}
-	sort := p.query.OrderBy[0]
-	path, ok := c.path(sort.Expr)
-	if !ok || len(path) == 0 {
-		return numberedError(2206, "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
+	o := &ordering{desc: computedKey(sorts[0]).Desc}
+	var paths [][]step
+	for _, sort := range sorts {
+		sort = computedKey(sort)
+		path, ok := c.place(sort.Expr)
+		if ok = ok && len(path) > 0; !ok && !sortsByValue(sort.Expr) {
+			return numberedError(2206, "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
+		}
+		if ok {
+			paths = append(paths, path)
+		}
+		o.keys = append(o.keys, orderKey{eval: c.expr(sort.Expr).value(), invert: sort.Desc != o.desc})
 	}
-	if ix != nil && !ix.Covers(indexPath(path)) {
+	p.order = o
+	if ix == nil || len(paths) < len(sorts) {
+		return nil
+	}
+	return p.orderFrom(ix, paths)
+}
+
+// orderFrom asks the index for the order: one path has to be covered, several
+// need a composite index.
+func (p *Plan) orderFrom(ix *index.Index, paths [][]step) error {
+	keys := make([]index.SortKey, len(paths))
+	for i, path := range paths {
+		keys[i] = index.SortKey{Path: indexPath(path), Desc: p.query.OrderBy[i].Desc}
+	}
+	var ok bool
+	p.order.index, ok = indexOrderOf(ix, keys, p.where, p.accessing)
+	switch {
+	case ok:
+		return nil
+	case len(keys) == 1:
 		return planError("The index path corresponding to the specified order-by item is excluded.")
 	}
-	p.order = &ordering{slot: c.root.add(path, &c.slots), desc: sort.Desc}
-	return nil
+	return planError("The order by query does not have a corresponding composite index that it can be served from.")
 }
 
 // counts binds TOP, OFFSET and LIMIT, which the analysis found to be integers.
@@ -157,7 +191,12 @@ func (p *Plan) counts(c *compiler) {
 	}
 	p.top, p.offset, p.limit = bind(p.query.Top), bind(p.query.Offset), bind(p.query.Limit)
 	p.bound = -1
-	if n := p.take(); n < math.MaxInt64 {
+	// Of groups, and of rows that equal ones are taken out of, a partition cannot
+	// know how many are needed.
+	switch n := p.take(); {
+	case n == 0:
+		p.bound = 0
+	case n < math.MaxInt64 && p.group == nil && !p.replay:
 		p.bound = p.skip() + n
 	}
 }
@@ -180,18 +219,33 @@ func (p *Plan) take() int64 {
 // Text returns the query as the plan understands it.
 func (p *Plan) Text() string { return p.query.String() }
 
-// Unfiltered returns the query without its WHERE clause. Clients that merge an
-// ordered query themselves put a condition there and change it as they go on,
-// so this is what such queries have in common.
+// Unfiltered returns the query without its WHERE clause when it has ORDER BY.
+// Clients that merge an ordered query themselves put a condition there and
+// change it as they go on, so this is what such queries have in common.
 func (p *Plan) Unfiltered() string {
 	q := *p.query
-	q.Where = nil
+	if len(q.OrderBy) > 0 {
+		q.Where = nil
+	}
 	return q.String()
 }
 
-// Ordered reports whether the rows have an order of their own, so that
-// partitions are merged row by row instead of one after the other.
-func (p *Plan) Ordered() bool { return p.order != nil }
+// Ordered reports whether the rows have an order of their own, or are made of
+// several documents: then partitions are merged row by row instead of one after
+// the other, each page asks all of them, and a position is one in the order of
+// all.
+func (p *Plan) Ordered() bool { return p.order != nil || p.group != nil || p.inner != nil }
+
+// descending is the direction of ties and positions.
+func (p *Plan) descending() bool {
+	switch {
+	case p.group != nil:
+		return p.group.desc
+	case p.order != nil:
+		return p.order.desc
+	}
+	return false
+}
 
 // Access returns a superset of the documents that pass the filter, in terms of
 // the index that the plan was compiled for: index.All when that does not help.
@@ -219,6 +273,9 @@ func (p *Plan) Pinned(d partitionkey.Definition) bool {
 }
 
 func (p *Plan) keyRanges(d partitionkey.Definition) []keyRange {
+	if p.inner != nil {
+		return p.inner.keyRanges(d)
+	}
 	if p.base < 0 {
 		return []keyRange{{
 			Range: partitionkey.Range{Min: partitionkey.MinEPK, Max: d.Successor(partitionkey.MinEPK)},

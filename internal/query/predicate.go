@@ -1,19 +1,37 @@
 package query
 
 import (
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/decandb/decan/internal/geo"
+	fulltext "github.com/decandb/decan/internal/text"
 	"github.com/decandb/decan/internal/value"
 )
 
 // predicate is what a filter tells about the documents that pass it, reduced to
 // what an index or a partition key can use. It may admit more documents than the
-// filter, never fewer. The zero value admits all.
+// filter, and is lossy then, never fewer. The zero value admits all.
 type predicate struct {
 	op     predicateOp
 	args   []predicate   // of both and either
-	path   []step        // of a leaf, from the top of the document
+	path   []step        // of a leaf, from the top of the document; a place as compiler.place gives it
 	values []value.Value // of a leaf: one, or several for isIn; nil for isDefined
+	lossy  bool          // a document may satisfy it and fail the filter
+
+	// test narrows a leaf further: it is true of the value at path wherever the
+	// filter is. It says nothing about arrays and objects, and may be called by
+	// several goroutines.
+	test func(v value.Value) bool
+
+	// hidden keeps a predicate from routing: it does not speak of what is stored
+	// at path, or stands in a subquery, of which the service routes by none.
+	hidden bool
+
+	cells  func(g geo.Grid) []geo.Interval // of isNear
+	phrase fulltext.Phrase                 // of hasWords
 }
 
 type predicateOp uint8
@@ -32,7 +50,24 @@ const (
 	isDefined
 	isKind     // of the type of values[0]
 	hasElement // an array with an element equal to values[0]
+	isNear     // a geometry with one of cells
+	hasWords   // a text with phrase
 )
+
+// unsure is what a filter comes to of which nothing is known.
+func unsure() predicate { return predicate{lossy: true} }
+
+// approximately marks a predicate that admits more than its filter.
+func approximately(p predicate) predicate {
+	p.lossy = p.lossy || p.op != nothing
+	return p
+}
+
+// hidden keeps a predicate from routing.
+func hidden(p predicate) predicate {
+	p.hidden = true
+	return p
+}
 
 // predicate reduces a filter.
 func (c *compiler) predicate(x Expr) predicate {
@@ -42,23 +77,26 @@ func (c *compiler) predicate(x Expr) predicate {
 		}
 		return predicate{op: nothing}
 	}
-	if path, ok := c.path(x); ok {
+	p := c.reduce(x)
+	if p.op == anything && p.lossy {
+		p = c.tested(predicate{op: isDefined}, x)
+	}
+	if len(p.path) > 0 && c.computed.has(p.path[0].Name) {
+		return hidden(p)
+	}
+	return p
+}
+
+func (c *compiler) reduce(x Expr) predicate {
+	if path, ok := c.place(x); ok {
 		return leaf(isIn, path, value.Bool(true))
 	}
 	switch x := x.(type) {
 	case *Logic:
-		op := both
-		if x.Or {
-			op = either
-		}
-		args := make([]predicate, len(x.Terms))
-		for i, term := range x.Terms {
-			args[i] = c.predicate(term)
-		}
-		return combine(op, args)
+		return c.chain(x, x.Or, c.predicate)
 	case *Unary:
-		if path, ok := c.path(x.X); ok && x.Op == "NOT" {
-			return leaf(isIn, path, value.Bool(false))
+		if x.Op == "NOT" {
+			return c.negation(x.X)
 		}
 	case *Binary:
 		return c.comparison(x.Op, x.L, x.R)
@@ -74,8 +112,110 @@ func (c *compiler) predicate(x Expr) predicate {
 		return c.likeness(x)
 	case *Call:
 		return c.question(x)
+	case *Subquery:
+		if x.Kind == Exists {
+			return hidden(approximately(c.exists(x.Query)))
+		}
 	}
-	return predicate{}
+	return unsure()
+}
+
+func (c *compiler) chain(x *Logic, or bool, reduce func(Expr) predicate) predicate {
+	op := both
+	if or {
+		op = either
+	}
+	args := make([]predicate, len(x.Terms))
+	for i, term := range x.Terms {
+		args[i] = reduce(term)
+	}
+	return combine(op, args)
+}
+
+// negation reduces NOT x: to the terms of a chain, negated, and to the opposite
+// of a comparison, which is true where the comparison is false, and undefined
+// where that is.
+func (c *compiler) negation(x Expr) predicate {
+	if path, ok := c.place(x); ok {
+		return leaf(isIn, path, value.Bool(false))
+	}
+	switch x := x.(type) {
+	case *Logic:
+		return c.chain(x, !x.Or, c.negated)
+	case *Unary:
+		if x.Op == "NOT" {
+			return c.predicate(x.X)
+		}
+	case *Binary:
+		if op := opposite[x.Op]; op != "" {
+			return c.comparison(op, x.L, x.R)
+		}
+	case *In:
+		if x.Not {
+			return c.membership(x)
+		}
+	}
+	return unsure()
+}
+
+// negated is predicate of NOT x, which need not be in the tree.
+func (c *compiler) negated(x Expr) predicate {
+	not := &Unary{Op: "NOT", X: x, at: x.span()}
+	return c.predicate(not)
+}
+
+// opposite is the operator that is true where an operator is false.
+var opposite = map[string]string{"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+// exists reduces the condition that a subquery has a row.
+func (c *compiler) exists(q *Select) predicate {
+	if isGrouped(q) && len(q.GroupBy) == 0 {
+		return unsure() // Aggregates over nothing are a row.
+	}
+	p := unsure()
+	c.within(c.scopes[q], func() { p = c.inputs(q) })
+	return p
+}
+
+// inputs reduces FROM and WHERE of the query whose scope is current: what holds
+// of each document that gives a row.
+func (c *compiler) inputs(q *Select) predicate {
+	var args []predicate
+	if q.Where != nil {
+		args = append(args, c.predicate(q.Where))
+	}
+	if q.From == nil {
+		return combine(both, args)
+	}
+	for i := range q.From.Inputs {
+		in, a := &q.From.Inputs[i], c.scope.inputs[i]
+		switch {
+		case in.Query != nil:
+			args = append(args, hidden(approximately(c.exists(in.Query))))
+		case a.local >= 0:
+			args = append(args, unsure())
+		case len(a.place) > 0 && (q.Where == nil || !args[0].implies(a.place)):
+			args = append(args, leaf(isDefined, a.place))
+		}
+	}
+	return combine(both, args)
+}
+
+// implies reports whether something stands at place in every document that
+// satisfies p.
+func (p predicate) implies(place []step) bool {
+	implies := func(arg predicate) bool { return arg.implies(place) }
+	switch p.op {
+	case anything:
+		return false
+	case nothing:
+		return true
+	case both:
+		return slices.ContainsFunc(p.args, implies)
+	case either:
+		return !slices.ContainsFunc(p.args, func(arg predicate) bool { return !implies(arg) })
+	}
+	return len(p.path) >= len(place) && slices.Equal(p.path[:len(place)], place)
 }
 
 func leaf(op predicateOp, path []step, values ...value.Value) predicate {
@@ -89,12 +229,14 @@ func combine(op predicateOp, args []predicate) predicate {
 		decides, neutral = anything, nothing
 	}
 	kept := make([]predicate, 0, len(args))
+	lossy := false
 	for _, arg := range args {
-		switch arg.op {
-		case decides:
-			return predicate{op: decides}
-		case neutral:
-		case op:
+		lossy = lossy || arg.lossy
+		switch {
+		case arg.op == decides:
+			return predicate{op: decides, lossy: arg.lossy}
+		case arg.op == neutral:
+		case arg.op == op && !arg.hidden:
 			kept = append(kept, arg.args...)
 		default:
 			kept = append(kept, arg)
@@ -102,11 +244,12 @@ func combine(op predicateOp, args []predicate) predicate {
 	}
 	switch len(kept) {
 	case 0:
-		return predicate{op: neutral}
+		return predicate{op: neutral, lossy: lossy}
 	case 1:
+		kept[0].lossy = lossy
 		return kept[0]
 	}
-	return predicate{op: op, args: kept}
+	return predicate{op: op, args: kept, lossy: lossy}
 }
 
 // mirrored is the operator that says the same with its sides exchanged.
@@ -116,22 +259,22 @@ var comparisonOps = map[string]predicateOp{"<": isLess, "<=": isAtMost, ">": isM
 
 func (c *compiler) comparison(op string, l, r Expr) predicate {
 	if mirrored[op] == "" {
-		return predicate{}
+		return unsure()
 	}
-	path, ok := c.path(l)
+	path, ok := c.place(l)
 	other := r
 	if !ok {
-		if path, ok = c.path(r); !ok {
-			return predicate{}
+		if path, ok = c.place(r); !ok {
+			return c.nearness(op, l, r)
 		}
 		other, op = l, mirrored[op]
 	}
 	side := c.expr(other)
 	if !side.con {
 		if op == "!=" {
-			return leaf(isDefined, path)
+			return approximately(leaf(isDefined, path))
 		}
-		return predicate{}
+		return unsure()
 	}
 	v := side.v
 	if !v.IsDefined() {
@@ -141,7 +284,9 @@ func (c *compiler) comparison(op string, l, r Expr) predicate {
 	case "=":
 		return leaf(isIn, path, v)
 	case "!=":
-		return leaf(isDefined, path)
+		p := leaf(isDefined, path)
+		p.test = func(stored value.Value) bool { return equal(stored, v) == no }
+		return p
 	}
 	if !hasOrder(v.Kind()) {
 		return predicate{op: nothing}
@@ -152,7 +297,7 @@ func (c *compiler) comparison(op string, l, r Expr) predicate {
 // membership reduces IN: to one leaf for a place and constants, otherwise to
 // the equalities it stands for.
 func (c *compiler) membership(x *In) predicate {
-	path, ok := c.path(x.X)
+	path, ok := c.place(x.X)
 	if !ok {
 		args := make([]predicate, len(x.List))
 		for i, item := range x.List {
@@ -164,7 +309,7 @@ func (c *compiler) membership(x *In) predicate {
 	for _, item := range x.List {
 		part := c.expr(item)
 		if !part.con {
-			return predicate{}
+			return unsure()
 		}
 		if part.v.IsDefined() {
 			values = append(values, part.v)
@@ -182,10 +327,10 @@ func leafIn(path []step, values []value.Value) predicate {
 
 // likeness uses what a constant pattern begins with.
 func (c *compiler) likeness(x *Like) predicate {
-	path, ok := c.path(x.X)
+	path, ok := c.place(x.X)
 	text := c.expr(x.Pattern)
 	if !ok || !text.con || x.Not {
-		return predicate{}
+		return unsure()
 	}
 	if text.v.Kind() != value.KindString {
 		return predicate{op: nothing}
@@ -195,9 +340,9 @@ func (c *compiler) likeness(x *Like) predicate {
 	case whole:
 		return leaf(isIn, path, value.String(literal))
 	case literal != "":
-		return leaf(isPrefixed, path, value.String(literal))
+		return c.tested(leaf(isPrefixed, path, value.String(literal)), x)
 	}
-	return leaf(isKind, path, value.String(""))
+	return c.tested(leaf(isKind, path, value.String("")), x)
 }
 
 // typeQuestions are the functions that ask for one type, by a value of it.
@@ -210,10 +355,10 @@ var typeQuestions = map[string]value.Value{
 // question reduces the calls that an index can answer.
 func (c *compiler) question(x *Call) predicate {
 	if len(x.Args) == 0 {
-		return predicate{} // RAND() and the present time
+		return unsure() // RAND() and the present time
 	}
 	name := strings.ToUpper(x.Name)
-	path, onPath := c.path(x.Args[0])
+	path, onPath := c.place(x.Args[0])
 	if v, ok := typeQuestions[name]; ok && onPath {
 		return leaf(isKind, path, v)
 	}
@@ -224,21 +369,119 @@ func (c *compiler) question(x *Call) predicate {
 		}
 	case "STARTSWITH", "STRINGEQUALS", "STRING_EQUALS":
 		return c.stringQuestion(name, x, path, onPath)
+	case "CONTAINS", "ENDSWITH", "REGEXMATCH", "REGEX_MATCH":
+		if onPath {
+			return c.tested(leaf(isKind, path, value.String("")), x)
+		}
 	case "ARRAY_CONTAINS":
 		return c.arrayQuestion(x, path, onPath)
+	case "ST_WITHIN", "ST_INTERSECTS":
+		return c.spatialQuestion(x)
+	case "FULLTEXTCONTAINS", "FULLTEXT_CONTAINS", "FULLTEXTCONTAINSALL", "FULLTEXT_CONTAINS_ALL":
+		return c.textQuestion(both, x)
+	case "FULLTEXTCONTAINSANY", "FULLTEXT_CONTAINS_ANY":
+		return c.textQuestion(either, x)
+	case "ARRAY_CONTAINS_ANY":
+		return c.elements(either, x, path, onPath)
+	case "ARRAY_CONTAINS_ALL":
+		return c.elements(both, x, path, onPath)
 	}
-	return predicate{}
+	return unsure()
+}
+
+// tested narrows a predicate of the place that x is about by x itself: when x is
+// about nothing else, and not true where nothing stands. A predicate without
+// values gets its path.
+func (c *compiler) tested(p predicate, x Expr) predicate {
+	path, ok := c.onlyPlace(x, nil)
+	if ok && path != nil {
+		p.test = c.tester(x, path)
+	}
+	switch {
+	case p.test != nil:
+		p.path, p.lossy = path, false
+		return p
+	case p.path == nil:
+		return unsure()
+	}
+	return approximately(p)
+}
+
+// onlyPlace returns the one place that x is about: found, or the one it finds
+// first, nil for none. It reports false when there are several, or the document
+// as a whole, or something else that changes from document to document.
+func (c *compiler) onlyPlace(x Expr, found []step) ([]step, bool) {
+	if _, ok := c.registered(x); ok {
+		return nil, false
+	}
+	if place, ok := c.place(x); ok {
+		return place, len(place) > 0 && (found == nil || slices.Equal(found, place))
+	}
+	switch x := x.(type) {
+	case *Name:
+		if _, s := c.scope.lookup(x.Name); s != nil {
+			return nil, false
+		}
+	case *Subquery:
+		return nil, false
+	case *Call:
+		if f := functions[strings.ToUpper(x.Name)]; x.UDF || f == nil || f.volatile || f.aggregate {
+			return nil, false
+		}
+	}
+	for part := range parts(x) {
+		var ok bool
+		if found, ok = c.onlyPlace(part, found); !ok {
+			return nil, false
+		}
+	}
+	return found, true
+}
+
+// tester compiles a condition into a test of the value at the one place that it
+// is about, nil when it is true where nothing stands. What fails passes, so that
+// the filter meets it and fails as well.
+func (c *compiler) tester(x Expr, place []step) func(v value.Value) bool {
+	t := newCompiler(c.params, c.computed, c.ix)
+	t.scope, t.scopes, t.only = c.scope, c.scopes, place
+	holds := t.expr(x).truth()
+	envs := sync.Pool{New: func() any {
+		e := newEnv(&t.root, 0, time.Time{})
+		e.locals = make([]value.Value, 1)
+		return e
+	}}
+	test := func(v value.Value) bool {
+		e := envs.Get().(*env)
+		e.locals[0] = v
+		passes := holds(e) == yes || e.err != nil
+		e.locals[0], e.err = value.Undefined(), nil
+		envs.Put(e)
+		return passes
+	}
+	if test(value.Undefined()) {
+		return nil
+	}
+	return test
+}
+
+// flag returns what the third argument of a search says, false without one;
+// known is false when that differs from document to document, or is no boolean.
+func (c *compiler) flag(x *Call) (set, known bool) {
+	if len(x.Args) < 3 {
+		return false, true
+	}
+	arg := c.expr(x.Args[2])
+	return arg.v.IsTrue(), arg.con && arg.v.Kind() == value.KindBool
 }
 
 func (c *compiler) stringQuestion(name string, x *Call, path []step, onPath bool) predicate {
-	if len(x.Args) == 3 {
-		if ignore := c.expr(x.Args[2]); !ignore.con || ignore.v.IsTrue() {
-			return predicate{}
-		}
+	if !onPath {
+		return unsure()
 	}
 	arg := c.expr(x.Args[1])
-	if !onPath || !arg.con || arg.v.Kind() != value.KindString {
-		return predicate{}
+	ignores, known := c.flag(x)
+	if ignores || !known || !arg.con || arg.v.Kind() != value.KindString {
+		return c.tested(leaf(isKind, path, value.String("")), x)
 	}
 	if name == "STARTSWITH" {
 		return leaf(isPrefixed, path, arg.v)
@@ -249,17 +492,50 @@ func (c *compiler) stringQuestion(name string, x *Call, path []step, onPath bool
 // arrayQuestion reduces a search in a stored array, and one for a stored value
 // in a constant array.
 func (c *compiler) arrayQuestion(x *Call, path []step, onPath bool) predicate {
-	if len(x.Args) == 3 {
-		if partial := c.expr(x.Args[2]); !partial.con || partial.v.IsTrue() {
-			return predicate{}
-		}
+	partial, known := c.flag(x)
+	if !known {
+		return unsure()
 	}
 	if arg := c.expr(x.Args[1]); onPath && arg.con && arg.v.IsDefined() {
+		if partial && arg.v.Kind() == value.KindObject {
+			return elementWith(path, arg.v)
+		}
 		return leaf(hasElement, path, arg.v)
 	}
 	list := c.expr(x.Args[0])
-	if path, ok := c.path(x.Args[1]); ok && list.con && list.v.Kind() == value.KindArray {
+	if path, ok := c.place(x.Args[1]); ok && !partial && list.con && list.v.Kind() == value.KindArray {
 		return leafIn(path, list.v.Items())
 	}
-	return predicate{}
+	return unsure()
+}
+
+// elementWith says of an array that it has an object with all members of another
+// one. Each of them may be in another element.
+func elementWith(path []step, part value.Value) predicate {
+	args := []predicate{leaf(hasElement, path, value.Object(nil))}
+	inside := append(slices.Clip(path), step{Index: anyElement, IsIndex: true})
+	for _, m := range part.Members() {
+		args = append(args, leaf(isIn, append(slices.Clip(inside), step{Name: m.Name}), m.Value))
+	}
+	return approximately(combine(both, args))
+}
+
+// elements reduces a search for several values in a stored array. An undefined
+// one is not found.
+func (c *compiler) elements(op predicateOp, x *Call, path []step, onPath bool) predicate {
+	if !onPath {
+		return unsure()
+	}
+	args := make([]predicate, len(x.Args)-1)
+	for i, item := range x.Args[1:] {
+		switch arg := c.expr(item); {
+		case !arg.con:
+			args[i] = unsure()
+		case !arg.v.IsDefined():
+			args[i] = predicate{op: nothing}
+		default:
+			args[i] = leaf(hasElement, path, arg.v)
+		}
+	}
+	return combine(op, args)
 }

@@ -100,7 +100,18 @@ func text(x Expr) string {
 	return p.String()
 }
 
-type printer struct{ strings.Builder }
+// alike returns a text that expressions have in common when they are written the
+// same but for the case of function names.
+func alike(x Expr) string {
+	p := printer{fold: true}
+	p.expr(x, levelConditional)
+	return p.String()
+}
+
+type printer struct {
+	strings.Builder
+	fold bool // function names in upper case
+}
 
 func (p *printer) write(parts ...string) {
 	for _, part := range parts {
@@ -285,7 +296,11 @@ func (p *printer) rest(x Expr) {
 		if x.UDF {
 			p.write("udf.")
 		}
-		p.write(x.Name, "(")
+		name := x.Name
+		if p.fold && !x.UDF {
+			name = strings.ToUpper(name)
+		}
+		p.write(name, "(")
 		p.list(x.Args)
 		p.write(")")
 	case *ArrayLiteral:

@@ -12,11 +12,10 @@ import (
 // the expression is undefined.
 type emitter func(e *env, dst []byte) ([]byte, bool)
 
-// projection compiles the select list. base is the slot of what the source
-// means, -1 without FROM.
-func (c *compiler) projection(q *Select, base int) emitter {
+// projection compiles the select list.
+func (c *compiler) projection(q *Select) emitter {
 	if q.Star {
-		return copier(base)
+		return c.star().emitter()
 	}
 	if q.Value != nil {
 		return c.emitter(q.Value)
@@ -91,8 +90,9 @@ func (c *compiler) emitter(x Expr) emitter {
 	case part.con && part.v.Finite() && (part.v.Kind() < value.KindString || part.v.Kind() == value.KindString && part.v.Len() < foldMax):
 		text := part.v.JSON()
 		return func(_ *env, dst []byte) ([]byte, bool) { return append(dst, text...), true }
-	case part.slot >= 0:
-		return copier(part.slot)
+	}
+	if _, ok := c.registered(x); ok {
+		return part.emitter()
 	}
 	switch x := x.(type) {
 	case *ObjectLiteral:
@@ -108,7 +108,15 @@ func (c *compiler) emitter(x Expr) emitter {
 		}
 		return array(items)
 	}
-	eval := part.value()
+	return part.emitter()
+}
+
+// emitter returns the expression for output as a whole.
+func (c code) emitter() emitter {
+	if c.slot >= 0 {
+		return copier(c.slot)
+	}
+	eval := c.value()
 	return func(e *env, dst []byte) ([]byte, bool) {
 		v := eval(e)
 		if !v.IsDefined() {

@@ -8,6 +8,11 @@
 // [Source]; [Plan.Merge] combines partitions; [Plan.Describe] tells a client how
 // to do the same itself. [Parse] and the types of ast.go are the language.
 //
+// A row is made of one document, or, with aggregates, GROUP BY and DISTINCT, of
+// many: then Run returns for each [Group] what one partition knows of it, in the
+// order of keys, and Merge puts the parts together. A source that is [Indexed]
+// answers counts, groups and orders without its documents where it can.
+//
 // # Invariants
 //
 //   - The ranges and the index expression of a plan admit every document that
@@ -16,6 +21,8 @@
 //     it: paged at any size, a query over unchanged documents returns each row
 //     once and in the same order.
 //   - Parse(q.String()) is a tree equal to q.
+//   - An index, the number of partitions and the size of pages change no result.
+//   - What a query keeps in memory is bounded, whatever it reads.
 //   - A plan is immutable and may run in many goroutines at once.
 //
 // The package knows nothing about partitions, request units or HTTP. What it

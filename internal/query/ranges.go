@@ -98,6 +98,9 @@ func disjoint(list []keyRange) []keyRange {
 // cases returns the key cases of p, or false when p does not bound the key. No
 // cases at all mean that nothing can pass.
 func (r *routing) cases(p predicate) ([]keyCase, bool) {
+	if p.hidden && p.op != nothing {
+		return nil, false
+	}
 	switch p.op {
 	case nothing:
 		return nil, true

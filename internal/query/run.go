@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/decandb/decan/internal/index"
@@ -10,7 +11,7 @@ import (
 // Position is where in the order of rows a page ends.
 type Position struct {
 	Number uint64 // of the document of the last row, or of the last document looked at
-	Key    []byte // its order key, cut at OrderKeyMax bytes; nil without ORDER BY
+	Key    []byte // its order key, cut at OrderKeyMax bytes; nil when rows have no order of their own
 
 	// Row is how many rows of that document lie in front of the position, since
 	// JOIN makes several of one document. Zero is all of them.
@@ -27,6 +28,7 @@ type Budget struct {
 	Started  bool      // After is set; otherwise the page is the first
 	MaxItems int       // rows; zero or less for any number
 	MaxBytes int       // of JSON, exceeded by a first row alone; zero or less for the default of a page
+	Memory   int64     // that groups, distinct values and lists may take, in bytes; zero or less for 64 MB
 	Deadline time.Time // zero for none; see [Plan.Run]
 
 	// AfterKey is the whole order key at After, for the case that After.Key is
@@ -39,9 +41,10 @@ type Budget struct {
 
 // Row is one row of a result.
 type Row struct {
-	JSON     []byte // the caller may keep it
+	JSON     []byte // the caller may keep it; nil when Group is set
 	Position Position
-	Order    []byte // the whole order key; nil without ORDER BY
+	Order    []byte // the whole order key; nil when rows have no order of their own
+	Group    *Group // of a plan that combines documents: what one partition knows of the row
 }
 
 // Page is a part of a result.
@@ -50,9 +53,15 @@ type Page struct {
 	Next  Position // resume strictly behind it; meaningless when nothing was looked at
 	More  bool     // there may be rows behind Next
 	Stats Stats
+
+	// Used is called by [Merge], from its own goroutine, when it takes the page
+	// into the result; nil for nobody who wants to know. A merge may ask for
+	// pages that it does not need in the end.
+	Used func()
 }
 
-// Stats counts what a query did.
+// Stats counts what a query did. Each figure is a sum over the partitions, or
+// the same in all of them.
 type Stats struct {
 	Retrieved      int64 // documents read
 	RetrievedBytes int64
@@ -61,7 +70,12 @@ type Stats struct {
 	IndexHits      int64         // documents read that an index led to
 	Matched        int64         // documents that passed the filter
 	Compiled       time.Duration // time spent on the text, once per query
-	Took           time.Duration // time spent running
+	Took           time.Duration // time spent running: all of the following, and what is between them
+
+	// What the time went into, estimated from one document in very many.
+	Lookup   time.Duration // in the index, until the first document was found
+	Load     time.Duration // reading documents
+	Evaluate time.Duration // filtering, projecting, aggregating, sorting
 }
 
 // Add adds the figures of another part of the same query.
@@ -74,14 +88,22 @@ func (s *Stats) Add(o Stats) {
 	s.Matched += o.Matched
 	s.Compiled = max(s.Compiled, o.Compiled)
 	s.Took += o.Took
+	s.Lookup += o.Lookup
+	s.Load += o.Load
+	s.Evaluate += o.Evaluate
 }
 
 // defaultPageBytes is the size of a page when the budget names none: the size
 // of an answer.
 const defaultPageBytes = 4 << 20
 
-// clockEvery is how many documents are looked at between two looks at the clock.
-const clockEvery = 16
+// How many documents are looked at between two looks at the clock, for the end
+// of the page and for the division of time, and at the context.
+const (
+	clockEvery   = 16
+	sampleEvery  = 128
+	contextEvery = 32
+)
 
 // Run returns a page of the rows of one partition: the documents of src that
 // pass the filter, projected, and in order when the query has one. OFFSET is
@@ -94,40 +116,51 @@ const clockEvery = 16
 //
 // With ORDER BY the rows come in the order of their keys, those with equal keys
 // by number in the same direction. Run looks at all candidates and keeps the
-// rows of the page alone, in memory bounded by MaxBytes; it does not stop at
-// the deadline, because half a sort has no position. A page resumed at a cut key
-// without AfterKey begins with the first row whose key is cut alike.
+// rows of the page alone, in memory bounded by MaxBytes, or it follows an index
+// that has the order; it does not stop at the deadline, because half a sort has
+// no position. A page resumed at a cut key without AfterKey begins with the
+// first row whose key is cut alike.
 //
-// When ctx ends Run returns its error at once. A row that JSON cannot express,
-// or that is too large, is a BadRequest.
+// A plan that combines documents gives rows that are groups, in the order of
+// their keys, for [Merge] to put together with those of other partitions and to
+// finish. Memory bounds them: the greatest that have no room come on a later
+// page, and a single one that has none is a BadRequest.
+//
+// When ctx ends Run returns its error within 64 documents. A row that JSON
+// cannot express, or that is too large, is a BadRequest.
 func (p *Plan) Run(ctx context.Context, src Source, b Budget) (Page, error) {
-	start := time.Now()
+	if p.inner != nil {
+		return p.inner.Run(ctx, src, b)
+	}
+	return p.run(ctx, src, b)
+}
+
+func (p *Plan) run(ctx context.Context, src Source, b Budget) (Page, error) {
+	begun := time.Now()
 	if b.MaxBytes <= 0 {
 		b.MaxBytes = defaultPageBytes
 	}
 	now := p.now
 	if now.IsZero() {
-		now = start
+		now = begun
 	}
-	r := &run{plan: p, env: newEnv(&p.root, p.slots, now), budget: b}
-	var err error
-	switch {
-	case b.Probe:
-		err = r.probe(ctx, src)
-	case p.bound == 0 || p.accessing.Op == index.None:
-	case p.base < 0:
-		err = r.constant()
-	case p.order != nil:
-		err = r.ordered(ctx, src)
-	default:
-		err = r.numbered(ctx, src)
+	r := &run{plan: p, env: p.env(ctx, now), budget: b, from: originOf(&b)}
+	r.env.memoryMax = b.Memory
+	r.page.Next = b.After
+	if p.base < 0 {
+		src = nowhere{}
 	}
-	if err != nil {
+	if err := r.rows(ctx, src); err != nil {
 		return Page{}, err
 	}
-	r.page.Stats.Output = int64(len(r.page.Rows))
-	r.page.Stats.Compiled = p.took
-	r.page.Stats.Took = time.Since(start)
+	s := &r.page.Stats
+	if p.base < 0 {
+		*s = Stats{OutputBytes: s.OutputBytes}
+	}
+	s.Output = int64(len(r.page.Rows))
+	s.Compiled = p.took
+	s.Took = time.Since(begun)
+	r.watch.divide(s)
 	return r.page, nil
 }
 
@@ -136,73 +169,203 @@ type run struct {
 	plan   *Plan
 	env    *env
 	budget Budget
+	from   origin
 	page   Page
-	buf    []byte // where rows are written, one behind the other
-	start  int    // where the current row begins in buf
-	row    []byte // the current row; nil without one
-	widest int    // bytes of the largest row so far
+	watch  stopwatch
+
+	number  uint64 // of the current document
+	matched bool   // it has a row
+	led     bool   // an order of the index leads to documents
+	visit   func(row int) bool
+	step    func() bool // of each, made once
+	place   int         // of the current row among those of its document
+
+	key   []byte // scratch for order keys
+	buf   []byte // where rows are written, one behind the other
+	start int    // where the current row begins in buf
+	row   []byte // the current row; nil without one
+
+	widest int // bytes of the largest row so far
 }
 
-// constant runs a query without FROM, which has one row or none.
-func (r *run) constant() error {
-	r.page.Next = Position{Number: 1}
-	if r.budget.Started {
+// rows fills the page.
+func (r *run) rows(ctx context.Context, src Source) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	switch {
+	case r.budget.Probe:
+		return r.probe(ctx, src)
+	case r.plan.bound == 0:
 		return nil
+	case r.plan.group != nil:
+		return r.grouped(ctx, src)
+	case r.plan.accessing.Op == index.None:
+		return nil
+	case r.plan.order != nil:
+		return r.ordered(ctx, src)
 	}
-	if r.plan.filter != nil && r.plan.filter(r.env) != yes {
-		return r.env.err
-	}
-	if r.project() {
-		r.add(r.page.Next)
-	}
-	return r.env.err
+	return r.numbered(ctx, src)
 }
 
-// numbered runs a query without ORDER BY.
-func (r *run) numbered(ctx context.Context, src Source) error {
-	r.page.Next = r.budget.After
-	looked := 0
-	for c, err := range src.Candidates(ctx, Need{Access: r.plan.accessing, After: r.after()}) {
-		if err == nil {
+// nowhere is the source of a query without FROM: one row that is no document.
+type nowhere struct{}
+
+func (nowhere) Candidates(_ context.Context, need Need) iter.Seq2[Candidate, error] {
+	return func(yield func(Candidate, error) bool) {
+		if need.After == 0 {
+			yield(Candidate{Number: 1, Body: emptyDocument}, nil)
+		}
+	}
+}
+
+var emptyDocument = []byte("{}")
+
+// candidates calls look with the documents that the plan needs, until it returns
+// false or evaluation fails.
+func (r *run) candidates(ctx context.Context, src Source, need Need, look func(c Candidate) bool) error {
+	return r.documents(ctx, src.Candidates(ctx, need), look)
+}
+
+func (r *run) documents(ctx context.Context, list iter.Seq2[Candidate, error], look func(c Candidate) bool) error {
+	r.watch.open()
+	n := 0
+	for c, err := range list {
+		if err == nil && n%contextEvery == contextEvery-1 {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return err
 		}
-		if r.full() || looked%clockEvery == 1 && r.late() {
-			r.page.More = true
-			break
+		if n == 0 {
+			r.watch.found()
 		}
-		looked++
-		before := r.page.Stats
-		if r.passes(c) && r.project() && !r.fits() {
-			r.page.Stats = before // The next page reads it again and counts it.
-			r.page.More = true
-			break
+		sample := n%sampleEvery == 1
+		if sample {
+			r.watch.begin()
 		}
+		more := look(c)
+		if sample {
+			r.watch.end()
+		}
+		n++
 		if r.env.err != nil {
 			return r.env.err
 		}
-		r.page.Next = Position{Number: c.Number}
-		if r.row != nil {
-			r.add(r.page.Next)
-		}
-		if n := r.plan.bound; n >= 0 && int64(len(r.page.Rows)) >= n {
+		if !more {
 			break
 		}
 	}
+	r.watch.stop(n)
 	return nil
 }
 
-func (r *run) after() uint64 {
-	if !r.budget.Started {
-		return 0
+// turn makes c the current document and counts it.
+func (r *run) turn(c Candidate) {
+	s := &r.page.Stats
+	s.Retrieved++
+	s.RetrievedBytes += int64(len(c.Body))
+	if r.led || r.plan.accessing.Op != index.All {
+		s.IndexHits++
 	}
-	return r.budget.After.Number
+	r.number, r.matched = c.Number, false
+	r.env.load(c.Body)
+}
+
+// each calls visit for the rows of the current document, until it returns false
+// or evaluation fails. It is told the place of the row among them: from 1 on,
+// and 0 where a document has one row only.
+func (r *run) each(visit func(row int) bool) {
+	p, e := r.plan, r.env
+	if p.plain {
+		if p.filter != nil && p.filter(e) != yes || !p.whole && p.base >= 0 && e.raw(p.base) == nil {
+			return
+		}
+		r.page.Stats.Matched++
+		visit(0)
+		return
+	}
+	if r.step == nil {
+		r.step = func() bool {
+			if !r.matched {
+				r.matched = true
+				r.page.Stats.Matched++
+			}
+			r.place++
+			return r.visit(r.place)
+		}
+	}
+	r.visit, r.place = visit, 0
+	p.each(e, r.step)
+}
+
+// numbered runs a query whose rows come in the order of documents.
+func (r *run) numbered(ctx context.Context, src Source) error {
+	need := Need{Access: r.plan.accessing, Bare: r.plan.bare}
+	at := r.budget.After
+	if r.budget.Started {
+		need.After = at.Number
+		if at.Row > 0 && at.Number > 0 {
+			need.After-- // the document has rows behind the position, perhaps
+		}
+	}
+	looked, rest, enough := 0, false, false
+	add := func(row int) bool {
+		if row > 0 && r.number == at.Number && row <= at.Row {
+			return true
+		}
+		if enough = r.enough(); enough {
+			return false
+		}
+		if rest = row > 1 && r.full(); rest || !r.project() {
+			return !rest
+		}
+		if rest = !r.fits(); rest {
+			r.drop()
+			return false
+		}
+		r.add(Position{Number: r.number, Row: row})
+		return true
+	}
+	return r.candidates(ctx, src, need, func(c Candidate) bool {
+		if r.page.More = r.full() || looked%clockEvery == 1 && r.late(); r.page.More {
+			return false
+		}
+		looked++
+		before, rows := r.page.Stats, len(r.page.Rows)
+		r.turn(c)
+		r.each(add)
+		if rest && len(r.page.Rows) == rows {
+			r.page.Stats = before // The next page reads it again and counts it.
+		} else {
+			r.finish(c.Number, rows, rest || enough)
+		}
+		r.page.More = rest
+		return !rest && !r.enough()
+	})
+}
+
+// finish notes how far the page has come with a document whose rows begin at
+// first, and that may have more of them.
+func (r *run) finish(number uint64, first int, more bool) {
+	r.page.Next = Position{Number: number}
+	last := len(r.page.Rows) - 1
+	switch {
+	case last < first:
+	case more:
+		r.page.Next = r.page.Rows[last].Position
+	default:
+		r.page.Rows[last].Position = r.page.Next
+	}
 }
 
 func (r *run) full() bool {
 	return r.budget.MaxItems > 0 && len(r.page.Rows) >= r.budget.MaxItems
+}
+
+// enough reports whether the query needs no further row at all.
+func (r *run) enough() bool {
+	return r.plan.bound >= 0 && int64(len(r.page.Rows)) >= r.plan.bound
 }
 
 // fits reports whether the row just written has room in the page. A first row
@@ -215,41 +378,22 @@ func (r *run) late() bool {
 	return !r.budget.Deadline.IsZero() && !time.Now().Before(r.budget.Deadline)
 }
 
-// passes turns to a candidate and reports whether it gives a row.
-func (r *run) passes(c Candidate) bool {
-	r.row = nil
-	s := &r.page.Stats
-	s.Retrieved++
-	s.RetrievedBytes += int64(len(c.Body))
-	if r.plan.accessing.Op != index.All {
-		s.IndexHits++
-	}
-	r.env.load(c.Body)
-	if r.plan.filter != nil && r.plan.filter(r.env) != yes {
-		return false
-	}
-	if r.env.raw(r.plan.base) == nil {
-		return false // FROM c.a, and this document has no a.
-	}
-	s.Matched++
-	return true
-}
-
-// project writes the row of the current document and reports whether there is
-// one: an undefined row is none.
+// project writes the current row and reports whether there is one: an undefined
+// row is none.
 func (r *run) project() bool {
 	const smallest, largest = 4 << 10, 64 << 10
 	if room := max(r.widest, smallest/4); cap(r.buf)-len(r.buf) < room {
 		// Rows that are written already keep the old buffer.
 		r.buf = make([]byte, 0, max(room, min(max(smallest, 2*cap(r.buf)), largest)))
 	}
+	r.row = nil
 	r.start = len(r.buf)
 	var ok bool
 	if r.buf, ok = r.plan.emit(r.env, r.buf); ok {
 		r.row = r.buf[r.start:len(r.buf):len(r.buf)]
 		r.widest = max(r.widest, len(r.row))
 	}
-	return ok
+	return ok && r.env.err == nil
 }
 
 // drop takes the current row back.
@@ -262,4 +406,58 @@ func (r *run) drop() {
 func (r *run) add(at Position) {
 	r.page.Stats.OutputBytes += int64(len(r.row))
 	r.page.Rows = append(r.page.Rows, Row{JSON: r.row, Position: at})
+}
+
+// stopwatch divides the time of a run between the index, the source and the
+// plan. It looks at the clock for a few documents and takes them for all.
+type stopwatch struct {
+	opened, sampled time.Time
+	lookup, reading time.Duration
+	evaluating      time.Duration // of the samples
+	samples, looked int64
+}
+
+// open starts the time of a list of documents, of which found has the first.
+func (w *stopwatch) open() { w.opened = time.Now() }
+
+func (w *stopwatch) found() {
+	now := time.Now()
+	w.lookup += now.Sub(w.opened)
+	w.opened = now
+}
+
+// begin and end are around the evaluation of a document that is a sample.
+func (w *stopwatch) begin() { w.sampled = time.Now() }
+
+func (w *stopwatch) end() {
+	w.evaluating += time.Since(w.sampled)
+	w.samples++
+}
+
+// stop ends the time of a list of n documents.
+func (w *stopwatch) stop(n int) {
+	passed := time.Since(w.opened)
+	if n == 0 {
+		w.lookup += passed
+		return
+	}
+	w.reading += passed
+	w.looked += int64(n)
+}
+
+// lookingUp starts a time in the index, and returns what ends it.
+func (w *stopwatch) lookingUp() func() {
+	begun := time.Now()
+	return func() { w.lookup += time.Since(begun) }
+}
+
+// divide writes the figures. What was neither in the index nor in the source is
+// evaluation.
+func (w *stopwatch) divide(s *Stats) {
+	s.Lookup = w.lookup
+	if w.samples > 0 {
+		evaluated := time.Duration(float64(w.evaluating) / float64(w.samples) * float64(w.looked))
+		s.Load = max(0, w.reading-evaluated)
+	}
+	s.Evaluate = max(0, s.Took-s.Lookup-s.Load)
 }

@@ -4,33 +4,73 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/decandb/decan/internal/value"
 )
 
-// sortedRow is a row with what it is ordered by.
-type sortedRow struct {
-	key    []byte
-	number uint64
-	json   []byte
+// ordering is the ORDER BY of a plan.
+type ordering struct {
+	keys []orderKey
+	desc bool // the direction of the first key, and so of ties and positions
+
+	index indexOrder // that has it, when it Walks
 }
 
-func (s sortedRow) bytes() int { return len(s.json) + len(s.key) }
+// orderKey is one value to order by.
+type orderKey struct {
+	eval   func(e *env) value.Value
+	invert bool // its direction is not that of the first
+}
+
+// appendKey appends the order key of the current row: the keys of the values
+// behind each other, those of the other direction with all bits turned. No key
+// is a prefix of another, so neither are these.
+func (o *ordering) appendKey(dst []byte, e *env) []byte {
+	for _, k := range o.keys {
+		start := len(dst)
+		dst = value.AppendKey(dst, k.eval(e))
+		if k.invert {
+			turn(dst[start:])
+		}
+	}
+	return dst
+}
+
+// turn inverts bits, which turns the order of bytes.
+func turn(b []byte) {
+	for i := range b {
+		b[i] = ^b[i]
+	}
+}
+
+// place is where a row stands among all.
+type place struct {
+	key    []byte
+	number uint64
+	row    int // among those of its document; 0 when there is one only
+}
 
 // compare orders rows by key and then by number, both in the direction of the
 // query: clients that merge partitions and go on with a token leave out the rows
 // of equal key whose resource ids are, in that direction, not behind the last.
-func (o *ordering) compare(aKey []byte, aNumber uint64, bKey []byte, bNumber uint64) int {
-	c := bytes.Compare(aKey, bKey)
-	if c == 0 {
-		c = cmp.Compare(aNumber, bNumber)
-	}
-	if o.desc {
+// Rows of one document keep their order, which those clients count on as well.
+func (p place) compare(o place, desc bool) int {
+	c := cmp.Or(bytes.Compare(p.key, o.key), cmp.Compare(p.number, o.number))
+	if desc {
 		c = -c
 	}
-	return c
+	return cmp.Or(c, cmp.Compare(p.row, o.row))
 }
+
+// sortedRow is a row with where it stands.
+type sortedRow struct {
+	place
+	json []byte
+}
+
+func (s *sortedRow) bytes() int { return len(s.json) + len(s.key) }
 
 // cutKey returns the part of an order key that a position holds.
 func cutKey(key []byte) []byte {
@@ -40,40 +80,58 @@ func cutKey(key []byte) []byte {
 // isCut reports whether the key of a position may be less than the whole.
 func isCut(key []byte) bool { return len(key) >= OrderKeyMax }
 
-// ordered runs a query with ORDER BY: it looks at all candidates and keeps the
-// least rows behind the position, as many as the page may hold, in a heap with
-// the greatest on top.
+// ordered runs a query with ORDER BY.
 func (r *run) ordered(ctx context.Context, src Source) error {
-	h := &rowHeap{order: r.plan.order, bytesMax: r.budget.MaxBytes, rowsMax: r.rowsMax()}
-	var key []byte
-	for c, err := range src.Candidates(ctx, Need{Access: r.plan.accessing}) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		if r.passes(c) {
-			key = value.AppendKey(key[:0], r.env.at(r.plan.order.slot))
-			if r.behind(key, c.Number) && h.admits(key, c.Number) && r.project() {
-				h.push(sortedRow{key: bytes.Clone(key), number: c.Number, json: bytes.Clone(r.row)})
-				r.drop()
-			}
-		}
-		if r.env.err != nil {
-			return r.env.err
-		}
+	done, err := r.walk(ctx, src)
+	if done || err != nil {
+		return err
 	}
-	r.page.Next, r.page.More = r.budget.After, h.dropped
-	if n := r.plan.bound; n >= 0 && int64(len(h.rows)) >= n {
+	return r.sort(ctx, src)
+}
+
+// sort looks at all candidates and keeps the least rows behind where the page
+// begins, as many as the page may still hold, in a heap with the greatest on
+// top.
+func (r *run) sort(ctx context.Context, src Source) error {
+	h := &rowHeap{desc: r.plan.order.desc, bytesMax: r.budget.MaxBytes - int(r.page.Stats.OutputBytes), rowsMax: r.rowsMax()}
+	if h.rowsMax > 0 {
+		h.rowsMax -= len(r.page.Rows)
+	}
+	err := r.candidates(ctx, src, Need{Access: r.plan.accessing, Bare: r.plan.bare}, func(c Candidate) bool {
+		r.turn(c)
+		r.each(func(row int) bool { return r.keep(h, row) })
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	r.page.More = h.dropped
+	for _, row := range h.sorted() {
+		r.deliver(row)
+	}
+	if n := r.plan.bound; n >= 0 && int64(len(r.page.Rows)) >= n {
 		r.page.More = false
 	}
-	for _, row := range h.sorted() {
-		r.page.Next = Position{Number: row.number, Key: cutKey(row.key)}
-		r.page.Rows = append(r.page.Rows, Row{JSON: row.json, Order: row.key, Position: r.page.Next})
-		r.page.Stats.OutputBytes += int64(len(row.json))
-	}
 	return nil
+}
+
+// keep puts the current row into the heap when it belongs to the page.
+func (r *run) keep(h *rowHeap, row int) bool {
+	r.key = r.plan.order.appendKey(r.key[:0], r.env)
+	at := place{key: r.key, number: r.number, row: row}
+	if r.behind(at) && h.admits(at) && r.project() {
+		at.key = bytes.Clone(at.key)
+		h.push(sortedRow{place: at, json: bytes.Clone(r.row)})
+		r.drop()
+	}
+	return r.env.err == nil
+}
+
+// deliver appends a row with an order key to the page.
+func (r *run) deliver(row sortedRow) {
+	r.page.Next = Position{Number: row.number, Key: cutKey(row.key), Row: row.row}
+	r.page.Rows = append(r.page.Rows, Row{JSON: row.json, Order: row.key, Position: r.page.Next})
+	r.page.Stats.OutputBytes += int64(len(row.json))
 }
 
 // rowsMax is how many rows the page can have, 0 for any number.
@@ -85,79 +143,100 @@ func (r *run) rowsMax() int {
 	return n
 }
 
-// behind reports whether a row comes after the position where the page begins.
+// origin is where the rows of a page with an order begin.
+type origin struct {
+	place
+	none bool // at the first
+	cut  bool // the key may be less than the whole
+}
+
+func originOf(b *Budget) origin {
+	s := origin{none: !b.Started, place: place{key: b.After.Key, number: b.After.Number, row: b.After.Row}}
+	if s.row == 0 {
+		s.row = math.MaxInt // all rows of the document are done
+	}
+	if b.AfterKey != nil {
+		s.key = b.AfterKey
+	} else {
+		s.cut = isCut(s.key)
+	}
+	return s
+}
+
+// behind reports whether a row comes after where the page begins.
 //
 // A cut key says only that the row is not in front of the group of rows that
 // are cut alike. Then the whole group comes again, so that no row is lost; it
 // happens when the document at the position is gone and nobody knows its key.
-func (r *run) behind(key []byte, number uint64) bool {
-	b := &r.budget
-	if !b.Started {
+func (r *run) behind(at place) bool {
+	s := &r.from
+	desc := r.plan.descending()
+	switch {
+	case s.none:
 		return true
+	case s.cut:
+		alike := place{key: at.key[:min(len(at.key), OrderKeyMax)]}
+		return alike.compare(place{key: s.key}, desc) >= 0
 	}
-	o := r.plan.order
-	if b.AfterKey != nil {
-		return o.compare(key, number, b.AfterKey, b.After.Number) > 0
-	}
-	if !isCut(b.After.Key) {
-		return o.compare(key, number, b.After.Key, b.After.Number) > 0
-	}
-	return o.compare(key[:min(len(key), OrderKeyMax)], 0, b.After.Key, 0) >= 0
+	return at.compare(s.place, desc) > 0
 }
 
 // probe returns the row at the position, to learn its whole key.
 func (r *run) probe(ctx context.Context, src Source) error {
 	at := r.budget.After
-	if r.plan.order == nil || r.plan.base < 0 || at.Number == 0 {
+	if !r.plan.Ordered() || r.plan.base < 0 || at.Number == 0 {
 		return nil
 	}
-	for c, err := range src.Candidates(ctx, Need{After: at.Number - 1}) {
-		if err != nil {
-			return err
-		}
+	return r.candidates(ctx, src, Need{After: at.Number - 1}, func(c Candidate) bool {
 		if c.Number != at.Number {
-			return nil
+			return false
 		}
-		r.env.load(c.Body)
-		key := value.AppendKey(nil, r.env.at(r.plan.order.slot))
-		if r.env.err != nil {
-			return r.env.err
-		}
-		r.page.Stats.Retrieved++
-		r.page.Stats.RetrievedBytes += int64(len(c.Body))
-		if bytes.Equal(cutKey(key), at.Key) {
-			r.page.Rows = []Row{{Position: at, Order: key}}
+		r.turn(c)
+		r.keys(func(key []byte) bool {
+			if !bytes.Equal(cutKey(key), at.Key) {
+				return true
+			}
+			r.page.Rows = []Row{{Position: at, Order: bytes.Clone(key)}}
 			r.page.Next = at
-		}
-		return nil
+			return false
+		})
+		return false
+	})
+}
+
+// keys calls found with the order keys that the current document may have had a
+// row with. The filter does not count: a document that has changed still tells
+// what its key was, unless that changed too.
+func (r *run) keys(found func(key []byte) bool) {
+	if o := r.plan.order; r.plan.group == nil {
+		found(o.appendKey(nil, r.env))
+		return
 	}
-	return nil
+	r.each(func(int) bool { return found(r.plan.group.appendKey(nil, r.env)) })
 }
 
 // rowHeap keeps the least rows, the greatest of them on top. Its size in memory
 // is bounded by bytesMax and one row.
 type rowHeap struct {
-	order    *ordering
+	desc     bool
 	rowsMax  int // 0 for any number
 	bytesMax int
 
 	rows    []sortedRow
 	bytes   int
-	dropped bool      // rows had to go
-	ceiling sortedRow // the least of those; nothing behind it may come in
+	dropped bool  // rows had to go
+	ceiling place // the least of those; nothing behind it may come in
 }
 
 // admits reports whether a row would stay, so that others need no projection.
-func (h *rowHeap) admits(key []byte, number uint64) bool {
-	if h.dropped && h.order.compare(key, number, h.ceiling.key, h.ceiling.number) >= 0 {
+func (h *rowHeap) admits(at place) bool {
+	if h.dropped && at.compare(h.ceiling, h.desc) >= 0 {
 		return false
 	}
-	if h.rowsMax > 0 && len(h.rows) >= h.rowsMax {
-		top := h.rows[0]
-		if h.order.compare(key, number, top.key, top.number) > 0 {
-			h.dropped, h.ceiling = true, sortedRow{key: bytes.Clone(key), number: number}
-			return false
-		}
+	if h.rowsMax > 0 && len(h.rows) >= h.rowsMax && at.compare(h.rows[0].place, h.desc) > 0 {
+		at.key = bytes.Clone(at.key)
+		h.dropped, h.ceiling = true, at
+		return false
 	}
 	return true
 }
@@ -179,12 +258,11 @@ func (h *rowHeap) pop() {
 	h.rows = h.rows[:last]
 	h.down(0)
 	h.bytes -= top.bytes()
-	h.dropped, h.ceiling = true, sortedRow{key: top.key, number: top.number}
+	h.dropped, h.ceiling = true, top.place
 }
 
 func (h *rowHeap) above(i, j int) bool {
-	a, b := h.rows[i], h.rows[j]
-	return h.order.compare(a.key, a.number, b.key, b.number) > 0
+	return h.rows[i].compare(h.rows[j].place, h.desc) > 0
 }
 
 func (h *rowHeap) up(i int) {
@@ -217,6 +295,6 @@ func (h *rowHeap) down(i int) {
 
 // sorted returns the rows in order and leaves the heap unusable.
 func (h *rowHeap) sorted() []sortedRow {
-	slices.SortFunc(h.rows, func(a, b sortedRow) int { return h.order.compare(a.key, a.number, b.key, b.number) })
+	slices.SortFunc(h.rows, func(a, b sortedRow) int { return a.compare(b.place, h.desc) })
 	return h.rows
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/decandb/decan/internal/index"
@@ -15,6 +17,7 @@ import (
 type document struct {
 	number uint64
 	body   []byte
+	bare   []byte // without system properties
 	value  value.Value
 	terms  []index.Term
 }
@@ -22,26 +25,118 @@ type document struct {
 // list is a Source over documents in memory, in the order of their numbers. It
 // uses the index the way a partition does, so that a wrong index expression
 // shows as a missing row, and it overwrites what it handed out, so that a row
-// that still refers to a candidate shows as garbage.
+// that still refers to a candidate shows as garbage. Who asks for any order gets
+// the opposite one, and who asks for bare documents gets them.
 type list []document
 
 func (l list) Candidates(ctx context.Context, need Need) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
+		docs := l
+		if need.Unordered {
+			docs = slices.Clone(l)
+			slices.Reverse(docs)
+		}
 		var body []byte
-		for _, d := range l {
-			if d.number <= need.After || !admits(need.Access, d.terms) {
-				continue
-			}
-			if err := ctx.Err(); err != nil {
-				yield(Candidate{}, err)
+		for _, d := range docs {
+			if d.number > need.After && admits(need.Access, d.terms) && !d.yield(ctx, &body, "", need.Bare, yield) {
 				return
 			}
-			body = append(body[:0], d.body...)
-			if !yield(Candidate{Number: d.number, Body: body}, nil) {
+		}
+	}
+}
+
+// yield hands the document out.
+func (d *document) yield(ctx context.Context, body *[]byte, term index.Term, bare bool, yield func(Candidate, error) bool) bool {
+	if err := ctx.Err(); err != nil {
+		yield(Candidate{}, err)
+		return false
+	}
+	*body = append((*body)[:0], d.body...)
+	if bare {
+		*body = append((*body)[:0], d.bare...)
+	}
+	if !yield(Candidate{Number: d.number, Body: *body, Term: term}, nil) {
+		return false
+	}
+	for i := range *body {
+		(*body)[i] = '#'
+	}
+	return true
+}
+
+// indexed is a list that answers from its index as well.
+type indexed struct{ list }
+
+func (l indexed) Count(_ context.Context, access index.Expr, most int64) (n int64, exact bool, err error) {
+	for _, d := range l.list {
+		if admits(access, d.terms) {
+			n++
+		}
+	}
+	return min(n, most), access.Op == index.All || access.Exact(), nil
+}
+
+// entries returns the terms of a walk with their documents, in its order.
+func (l indexed) entries(walk Walk) (terms []index.Term, docs map[index.Term]list) {
+	docs = map[index.Term]list{}
+	for _, d := range l.list {
+		if !admits(walk.Access, d.terms) {
+			continue
+		}
+		found := false
+		for _, t := range d.terms {
+			if t >= walk.Span.Low && t < walk.Span.High {
+				docs[t], found = append(docs[t], d), true
+			}
+		}
+		if !found && walk.Missing {
+			docs[""] = append(docs[""], d)
+		}
+	}
+	terms = slices.Sorted(maps.Keys(docs))
+	if walk.Desc {
+		slices.Reverse(terms)
+		for _, t := range terms {
+			slices.Reverse(docs[t])
+		}
+	}
+	terms = slices.DeleteFunc(terms, func(t index.Term) bool {
+		switch {
+		case walk.From == "" && !walk.Started:
+			return false
+		case walk.From == "":
+			return walk.Desc && t != ""
+		case walk.Desc:
+			return t > walk.From
+		}
+		return t < walk.From
+	})
+	return terms, docs
+}
+
+func (l indexed) Terms(_ context.Context, walk Walk) iter.Seq2[TermCount, error] {
+	return func(yield func(TermCount, error) bool) {
+		terms, docs := l.entries(walk)
+		for _, t := range terms {
+			if !yield(TermCount{Term: t, Count: int64(len(docs[t]))}, nil) {
 				return
 			}
-			for i := range body {
-				body[i] = '#'
+		}
+	}
+}
+
+func (l indexed) Ordered(ctx context.Context, walk Walk) iter.Seq2[Candidate, error] {
+	return func(yield func(Candidate, error) bool) {
+		terms, docs := l.entries(walk)
+		var body []byte
+		for _, t := range terms {
+			for _, d := range docs[t] {
+				if walk.After > 0 && t == walk.From && (d.number == walk.After || (d.number < walk.After) != walk.Desc) {
+					continue
+				}
+				if !d.yield(ctx, &body, t, walk.Bare, yield) {
+					return
+				}
 			}
 		}
 	}
@@ -56,6 +151,15 @@ func admits(e index.Expr, terms []index.Term) bool {
 		for _, t := range terms {
 			if t >= e.Span.Low && t < e.Span.High {
 				return true
+			}
+		}
+		return false
+	case index.Filter:
+		for _, t := range terms {
+			if t >= e.Span.Low && t < e.Span.High {
+				if v, exact := index.DecodeTerm(t); !exact || e.Test(v) {
+					return true
+				}
 			}
 		}
 		return false
@@ -84,7 +188,10 @@ func newDocument(t testing.TB, ix *index.Index, number uint64, text string) docu
 	if err != nil {
 		t.Fatalf("document %s: %v", text, err)
 	}
-	d := document{number: number, body: []byte(text), value: v}
+	d := document{number: number, body: []byte(text), bare: []byte(text), value: v}
+	if bare := v.Without("_rid", "_self", "_etag", "_ts", "_attachments"); bare.Len() < v.Len() {
+		d.bare = bare.Append(nil)
+	}
 	if ix != nil {
 		d.terms = ix.Terms(nil, v)
 	}

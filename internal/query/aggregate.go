@@ -1,0 +1,362 @@
+package query
+
+import (
+	"math"
+	"math/bits"
+	"strings"
+
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// AggregateKind is what an [Aggregate] makes of the values of a group.
+type AggregateKind uint8
+
+// The kinds of aggregates.
+const (
+	Count    AggregateKind = iota // how many are defined
+	Sum                           // of numbers
+	Average                       // of numbers
+	Min                           // the least
+	Max                           // the greatest
+	CountIf                       // how many are true
+	MakeList                      // all, as an array
+	MakeSet                       // each distinct one, as an array
+)
+
+// aggregateKinds are the kinds by the names of their functions in upper case.
+var aggregateKinds = map[string]AggregateKind{
+	"COUNT": Count, "SUM": Sum, "AVG": Average, "MIN": Min, "MAX": Max,
+	"COUNTIF": CountIf, "MAKELIST": MakeList, "MAKESET": MakeSet,
+}
+
+// aggregateKind returns what x makes of the rows of a group, and false when it
+// is no call of an aggregate.
+func aggregateKind(x Expr) (AggregateKind, bool) {
+	call, ok := x.(*Call)
+	if !ok || call.UDF {
+		return 0, false
+	}
+	kind, ok := aggregateKinds[strings.ToUpper(call.Name)]
+	return kind, ok
+}
+
+// Aggregate is what an aggregate function knows of the values that it was given
+// so far. Two of one kind merge into one that was given the values of both, in
+// whichever order: sums are exact until they are read. It is plain data that
+// refers to no document. The zero value is a COUNT of nothing.
+//
+// Undefined values count for nothing. SUM and AVG are undefined when one value
+// is no number, MIN and MAX when one is an array or an object.
+type Aggregate struct {
+	Kind  AggregateKind
+	Count int64       // values that count: for COUNTIF those that are true, otherwise those that are defined
+	Void  bool        // a value came that makes the result undefined
+	Sum   Total       // of Sum and Average
+	Best  value.Value // of Min and Max; undefined before the first
+	List  []value.Value
+
+	seen map[string]struct{} // the keys of List, of MakeSet
+	kept int64               // bytes that it counted in env.memory
+}
+
+// add takes a value in. e bounds the memory of lists; see [env.keeps].
+func (a *Aggregate) add(e *env, v value.Value) { a.addTimes(e, v, 1) }
+
+// addTimes takes a value in several times.
+func (a *Aggregate) addTimes(e *env, v value.Value, times int64) {
+	if !v.IsDefined() || a.Kind == CountIf && truthIn(v) != yes {
+		return
+	}
+	a.Count += times
+	switch a.Kind {
+	case Sum, Average:
+		if v.Kind() != value.KindNumber {
+			a.Void = true
+			return
+		}
+		a.Sum.add(v, times)
+	case Min, Max:
+		a.compete(e, v)
+	case MakeList, MakeSet:
+		for ; times > 0 && e.err == nil; times-- {
+			a.collect(e, v)
+		}
+	}
+}
+
+func (a *Aggregate) compete(e *env, v value.Value) {
+	if v.Kind() > value.KindString {
+		a.Void = true
+	}
+	if a.Void {
+		a.Best = value.Undefined()
+		return
+	}
+	if a.Best.IsDefined() {
+		c := value.Compare(v, a.Best)
+		if a.Kind == Max {
+			c = -c
+		}
+		if c >= 0 {
+			return
+		}
+	}
+	a.keeps(e, sizeOf(v)-sizeOf(a.Best))
+	a.Best = retained(v)
+}
+
+func (a *Aggregate) collect(e *env, v value.Value) {
+	if a.Kind == MakeSet && !a.isNew(e, v) || !a.keeps(e, sizeOf(v)) {
+		return
+	}
+	a.List = append(a.List, retained(v))
+}
+
+// isNew notes a value of a set, and reports whether the set had none equal to
+// it.
+func (a *Aggregate) isNew(e *env, v value.Value) bool {
+	if a.seen == nil {
+		a.seen = make(map[string]struct{}, len(a.List)+1)
+		for _, item := range a.List {
+			a.seen[string(value.AppendKey(nil, item))] = struct{}{}
+		}
+	}
+	e.scratch = value.AppendKey(e.scratch[:0], v)
+	if _, ok := a.seen[string(e.scratch)]; ok {
+		return false
+	}
+	a.seen[string(e.scratch)] = struct{}{}
+	return a.keeps(e, len(e.scratch)+entrySize)
+}
+
+// keeps is [env.keeps] for what the aggregate refers to.
+func (a *Aggregate) keeps(e *env, n int) bool {
+	a.kept += int64(n)
+	return e.keeps(n)
+}
+
+// merge takes in what o was given, behind what a was given. They are of one
+// kind. Lists may share values afterwards, which nobody changes.
+func (a *Aggregate) merge(e *env, o *Aggregate) {
+	if a.Kind == MakeList || a.Kind == MakeSet {
+		for _, v := range o.List {
+			a.collect(e, v)
+		}
+		a.Count += o.Count
+		return
+	}
+	a.Void = a.Void || o.Void
+	a.Count += o.Count
+	a.Sum.merge(&o.Sum)
+	if o.Best.IsDefined() || a.Void {
+		a.compete(e, o.Best)
+	}
+}
+
+// result returns the aggregate of all values so far.
+func (a *Aggregate) result() value.Value {
+	switch a.Kind {
+	case Count, CountIf:
+		return value.Int(a.Count)
+	case MakeList, MakeSet:
+		return value.Array(a.List)
+	}
+	if a.Void {
+		return value.Undefined()
+	}
+	switch a.Kind {
+	case Sum:
+		return a.Sum.value()
+	case Average:
+		if a.Count == 0 {
+			return value.Undefined()
+		}
+		return value.Number(a.Sum.value().Float() / float64(a.Count))
+	}
+	return a.Best
+}
+
+// Total is an exact sum of numbers, so that it is one whatever order they come
+// in: partitions and pages change no figure. It rounds once, when it is read. A
+// sum that leaves the range of doubles on the way is infinite.
+type Total struct {
+	High    int64     // of the integers, with Low: 128 bits in two's complement
+	Low     uint64    //
+	Parts   []float64 // of the others, the least first: doubles of which no two overlap
+	Special float64   // infinities and NaN; 0 without any
+}
+
+// add takes a number in several times.
+func (t *Total) add(v value.Value, times int64) {
+	if i, ok := v.Int64(); ok {
+		high, low := bits.Mul64(uint64(i), uint64(times))
+		t.addInteger(int64(high)+i>>63*times, low) // Mul64 takes a negative i for i + 2^64
+		return
+	}
+	x := v.Float()
+	if times == 1 {
+		t.addDouble(x)
+		return
+	}
+	n := float64(times)
+	if product := x * n; n < 1<<53 && product-product == 0 && math.Abs(product) > 1e-200 {
+		t.addDouble(product)
+		t.addDouble(math.FMA(x, n, -product)) // what the product was rounded by
+		return
+	}
+	for ; times > 0; times-- {
+		t.addDouble(x)
+	}
+}
+
+func (t *Total) addInteger(high int64, low uint64) {
+	var carry uint64
+	t.Low, carry = bits.Add64(t.Low, low, 0)
+	t.High += high + int64(carry)
+}
+
+// addDouble is the step of Shewchuk's exact addition: x and each part become
+// their rounded sum, which goes on, and the error of it, which stays.
+func (t *Total) addDouble(x float64) {
+	kept := t.Parts[:0]
+	for _, y := range t.Parts {
+		if math.Abs(x) < math.Abs(y) {
+			x, y = y, x
+		}
+		sum := x + y
+		if low := y - (sum - x); low != 0 && !math.IsInf(sum, 0) {
+			kept = append(kept, low)
+		}
+		x = sum
+	}
+	if x-x != 0 {
+		t.Special += x
+		t.Parts = kept[:0]
+		return
+	}
+	t.Parts = append(kept, x)
+}
+
+func (t *Total) merge(o *Total) {
+	t.addInteger(o.High, o.Low)
+	for _, x := range o.Parts {
+		t.addDouble(x)
+	}
+	t.Special += o.Special
+}
+
+// value returns the number nearest to the sum: the sum itself when it is an
+// integer of 64 bits.
+func (t *Total) value() value.Value {
+	if t.Special != 0 {
+		return value.Number(t.Special)
+	}
+	if len(t.Parts) == 0 && t.High == int64(t.Low)>>63 {
+		return value.Int(int64(t.Low))
+	}
+	all := Total{Parts: append(make([]float64, 0, len(t.Parts)+4), t.Parts...)}
+	for _, piece := range []struct {
+		bits  float64
+		shift int
+	}{{float64(uint32(t.Low)), 0}, {float64(t.Low >> 32), 32}, {float64(uint32(t.High)), 64}, {float64(t.High >> 32), 96}} {
+		if piece.bits != 0 {
+			all.addDouble(math.Ldexp(piece.bits, piece.shift))
+		}
+	}
+	if all.Special != 0 {
+		return value.Number(all.Special)
+	}
+	return value.Number(rounded(all.Parts))
+}
+
+// rounded returns the double nearest to the sum of parts that do not overlap,
+// the even one of two.
+func rounded(parts []float64) float64 {
+	i := len(parts) - 1
+	if i < 0 {
+		return 0
+	}
+	sum, low := parts[i], 0.0
+	for i--; i >= 0 && low == 0; i-- {
+		x := sum
+		sum = x + parts[i]
+		low = parts[i] - (sum - x)
+	}
+	// low is half a step beside sum at most. When it is exactly half a step, what
+	// lies below decides.
+	if low != 0 && i >= 0 && (low < 0) == (parts[i] < 0) {
+		if twice := 2 * low; twice == (sum+twice)-sum {
+			sum += twice
+		}
+	}
+	return sum
+}
+
+// memoryDefault is how much memory in bytes one query may use at a time for
+// what it has to keep: groups, sets, and lists.
+const memoryDefault = 64 << 20
+
+// entrySize is about what a place in a map takes beside its key.
+const entrySize = 48
+
+// keeps counts n bytes that the query keeps, and reports false, with the error
+// set, when that is more than it may use. Who keeps things for a while only
+// notes e.memory before and sets it back afterwards.
+func (e *env) keeps(n int) bool {
+	e.memory += int64(n)
+	most := e.memoryMax
+	if most <= 0 {
+		most = memoryDefault
+	}
+	if e.memory <= most {
+		return true
+	}
+	e.fail(tooMuchMemory(most))
+	return false
+}
+
+func tooMuchMemory(most int64) error {
+	return status.BadRequest("The query needs more memory than the %d bytes that one query may use. Filter for fewer documents, or ask for fewer groups and distinct values.", most)
+}
+
+// sizeOf is about what a value takes in memory.
+func sizeOf(v value.Value) int {
+	const word = 24
+	n := word
+	switch v.Kind() {
+	case value.KindString:
+		n += v.Len()
+	case value.KindArray:
+		for _, item := range v.Items() {
+			n += sizeOf(item)
+		}
+	case value.KindObject:
+		for _, m := range v.Members() {
+			n += 16 + len(m.Name) + sizeOf(m.Value)
+		}
+	}
+	return n
+}
+
+// retained returns a copy of v that shares no memory with the document that it
+// was read from, so that it may be kept.
+func retained(v value.Value) value.Value {
+	switch v.Kind() {
+	case value.KindString:
+		return value.String(strings.Clone(v.Text()))
+	case value.KindArray:
+		items := make([]value.Value, v.Len())
+		for i, item := range v.Items() {
+			items[i] = retained(item)
+		}
+		return value.Array(items)
+	case value.KindObject:
+		members := make([]value.Member, v.Len())
+		for i, m := range v.Members() {
+			members[i] = value.Member{Name: strings.Clone(m.Name), Value: retained(m.Value)}
+		}
+		return value.Object(members)
+	}
+	return v
+}

@@ -1,0 +1,193 @@
+package query
+
+import (
+	"strings"
+	"time"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// Computed are the computed properties of a container: expressions over a
+// document that queries see as top-level properties of it, in place of stored
+// ones of the same names. A nil Computed has none. It never changes.
+type Computed struct {
+	list  []computedProperty
+	names map[string]int // into list
+	plan  Plan           // places, slots and registers of what Extend evaluates
+	evals []func(e *env) value.Value
+}
+
+type computedProperty struct {
+	name  string
+	alias string // of the document in x
+	x     Expr
+}
+
+// computedMax is how many computed properties a container can have.
+const computedMax = 20
+
+// CompileComputed checks computed properties and compiles them; none gives nil.
+// Each is SELECT VALUE of an expression FROM one name, without any other clause,
+// subquery or aggregate, without user-defined and spatial functions, and without
+// those whose result changes; it may not refer to another computed property. The
+// error is a BadRequest that names the property.
+func CompileComputed(list []resource.ComputedProperty) (*Computed, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	if len(list) > computedMax {
+		return nil, status.BadRequest("The container has %d computed properties, and at most %d are allowed.", len(list), computedMax)
+	}
+	d := &Computed{names: map[string]int{}}
+	for i, p := range list {
+		if _, seen := d.names[p.Name]; seen {
+			return nil, refuseComputed(p.Name, "its name is given more than once")
+		}
+		if p.Name == "" || p.Name == "id" || systemProperty(p.Name) {
+			return nil, refuseComputed(p.Name, "its name belongs to the system")
+		}
+		d.names[p.Name] = i
+	}
+	for _, p := range list {
+		if err := d.add(p); err != nil {
+			return nil, err
+		}
+	}
+	c := newCompiler(nil, d, nil)
+	for _, p := range d.list {
+		d.evals = append(d.evals, c.property(p.name).value())
+	}
+	d.plan = Plan{root: c.root, slots: c.slots, locals: c.locals}
+	return d, nil
+}
+
+func refuseComputed(name, why string) error {
+	return status.BadRequest("The computed property '%s' is not valid: %s", clip(name), why)
+}
+
+// clip keeps what a caller sent from filling a message.
+func clip(s string) string {
+	const most = 128
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
+
+// add checks one property and takes it in.
+func (d *Computed) add(p resource.ComputedProperty) error {
+	q, err := Parse(p.Query)
+	if err != nil {
+		return refuseComputed(p.Name, status.From(err).Message)
+	}
+	if why := notComputable(q); why != "" {
+		return refuseComputed(p.Name, why)
+	}
+	property := computedProperty{name: p.Name, alias: inputName(&q.From.Inputs[0]), x: q.Value}
+	if why := d.refuses(&property, q.Value); why != "" {
+		return refuseComputed(p.Name, why)
+	}
+	if err := check(p.Query, q, nil); err != nil {
+		return refuseComputed(p.Name, status.From(err).Message)
+	}
+	d.list = append(d.list, property)
+	return nil
+}
+
+// notComputable says which clause keeps a query from being a computed property.
+func notComputable(q *Select) string {
+	switch {
+	case q.Value == nil:
+		return "its query has to be SELECT VALUE of an expression"
+	case q.From == nil:
+		return "its query has no FROM clause"
+	case len(q.From.Inputs) != 1:
+		return "its query has a JOIN"
+	case q.Distinct, q.Top != nil, q.Where != nil, len(q.GroupBy) > 0, len(q.OrderBy) > 0, q.Offset != nil:
+		return "its query may have no clause but SELECT VALUE and FROM"
+	}
+	in := &q.From.Inputs[0]
+	if _, whole := in.Of.(*Name); !whole || in.In {
+		return "its query has to be FROM the document as a whole"
+	}
+	return ""
+}
+
+// refuses says what in x keeps it from being a computed property.
+func (d *Computed) refuses(p *computedProperty, x Expr) string {
+	switch x := x.(type) {
+	case *Subquery:
+		return "its query has a subquery"
+	case *Call:
+		if why := refusesCall(x); why != "" {
+			return why
+		}
+	case *Member:
+		root, ok := x.Of.(*Name)
+		if _, computed := d.names[x.Name]; ok && computed && root.Name == p.alias && x.Name != p.name {
+			return "it refers to the computed property '" + clip(x.Name) + "'"
+		}
+	}
+	for part := range parts(x) {
+		if why := d.refuses(p, part); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func refusesCall(x *Call) string {
+	name := strings.ToUpper(x.Name)
+	f := functions[name]
+	switch {
+	case x.UDF:
+		return "it calls a user-defined function"
+	case f == nil:
+		return ""
+	case f.aggregate:
+		return "it has an aggregate"
+	case f.volatile:
+		return "the result of " + f.name + " changes"
+	case strings.HasPrefix(name, "ST_"):
+		return "it calls the spatial function " + f.name
+	}
+	return ""
+}
+
+func (d *Computed) has(name string) bool {
+	if d == nil {
+		return false
+	}
+	_, ok := d.names[name]
+	return ok
+}
+
+// property compiles a computed property: over the document as it is stored.
+func (c *compiler) property(name string) code {
+	d := c.computed
+	p := &d.list[d.names[name]]
+	var part code
+	c.computed = nil
+	c.within(&scope{names: map[string]alias{p.alias: {local: -1, found: true}}}, func() { part = c.expr(p.x) })
+	c.computed = d
+	return part
+}
+
+// Extend returns the document in body, which is JSON, with its computed
+// properties added: what a write gives to the index. One that is undefined is
+// missing, also when a property of that name is stored. The value may share the
+// memory of body. A nil Computed adds nothing.
+func (d *Computed) Extend(body []byte) (value.Value, error) {
+	doc, err := value.Parse(body)
+	if err != nil || d == nil {
+		return doc, err
+	}
+	e := d.plan.env(nil, time.Time{})
+	e.load(body)
+	for i, eval := range d.evals {
+		doc = doc.With(d.list[i].name, eval(e))
+	}
+	return doc, e.err
+}

@@ -1,0 +1,37 @@
+package query
+
+import (
+	"cmp"
+	"crypto/sha256"
+
+	"github.com/decandb/decan/internal/value"
+)
+
+// uniqueRows are the rows that a merge has let pass, by a hash of their values.
+type uniqueRows struct {
+	seen  map[[16]byte]struct{}
+	again int64 // how many earlier pages had, which go by once more
+	room  int64 // bytes
+	key   []byte
+	sum   [16]byte // of the row looked at last
+}
+
+// fresh reports whether no row equal to this one has passed.
+func (u *uniqueRows) fresh(json []byte) (bool, error) {
+	v, err := value.Parse(json)
+	if err != nil {
+		return false, err
+	}
+	u.key = value.AppendKey(u.key[:0], v)
+	sum := sha256.Sum256(u.key)
+	u.sum = [16]byte(sum[:16])
+	_, seen := u.seen[u.sum]
+	most := cmp.Or(max(u.room, 0), memoryDefault)
+	if int64(len(u.seen))*(entrySize+16) > most {
+		return false, tooMuchMemory(most)
+	}
+	return !seen, nil
+}
+
+// note lets the row pass that was looked at last.
+func (u *uniqueRows) note() { u.seen[u.sum] = struct{}{} }

@@ -1,0 +1,135 @@
+package query
+
+import (
+	"strings"
+
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/internal/vector"
+)
+
+// vectorFunctions compare vectors: arrays of one or more numbers, of one length.
+// Anything else makes them undefined. Behind the vectors may stand whether the
+// index is to be left aside, which changes no result, and an object of options.
+func vectorFunctions() []function {
+	return []function{
+		{name: "VectorDistance", min: 2, max: 4, bind: vectorDistance(func(_ vector.Metric, score float64) float64 { return score })},
+
+		// What rewritten queries sort by: greater for more similar vectors,
+		// whatever the metric.
+		{name: "_VectorScore", min: 2, max: 4, bind: vectorDistance(func(m vector.Metric, score float64) float64 {
+			if m.Better(0, 1) {
+				return -score
+			}
+			return score
+		})},
+	}
+}
+
+// vectorDistance makes a function of the score of two vectors.
+func vectorDistance(f func(m vector.Metric, score float64) float64) func(b binding) runner {
+	return func(b binding) runner {
+		byPolicy := b.policyMetric()
+		var fixed [2][]float32
+		for i := range fixed {
+			if v, ok := b.constant(i); ok {
+				if fixed[i], ok = vector.Parse(v, nil); !ok {
+					return undefinedRun
+				}
+			}
+		}
+		return func(e *env, args []value.Value) value.Value {
+			metric, ok := metricOf(args, byPolicy)
+			if !ok {
+				return value.Undefined()
+			}
+			left, right := fixed[0], fixed[1]
+			if left == nil {
+				if left, ok = vector.Parse(args[0], e.rooms.left[:0]); ok {
+					e.rooms.left = left
+				}
+			}
+			if right == nil && ok {
+				if right, ok = vector.Parse(args[1], e.rooms.right[:0]); ok {
+					e.rooms.right = right
+				}
+			}
+			if !ok || len(left) != len(right) {
+				return value.Undefined()
+			}
+			return value.Number(f(metric, metric.Score(left, right)))
+		}
+	}
+}
+
+// metricOf returns how vectors are compared: as the options say, or else as the
+// policy does.
+func metricOf(args []value.Value, byPolicy vector.Metric) (vector.Metric, bool) {
+	if len(args) > 2 && args[2].Kind() != value.KindBool {
+		return 0, false
+	}
+	if len(args) < 4 {
+		return byPolicy, true
+	}
+	if args[3].Kind() != value.KindObject {
+		return 0, false
+	}
+	name := args[3].Get("distanceFunction")
+	if !name.IsDefined() {
+		return byPolicy, true
+	}
+	return vector.ParseMetric(name.Text())
+}
+
+// policyMetric is that of the vector policy of either property; cosine without.
+func (b binding) policyMetric() vector.Metric {
+	for i := range 2 {
+		path, ok := b.property(i)
+		if !ok || b.ix == nil {
+			continue
+		}
+		if policy, ok := b.ix.VectorAt(path); ok {
+			m, _ := vector.ParseMetric(policy.Distance)
+			return m
+		}
+	}
+	return vector.Cosine
+}
+
+// vectorFaults are the faults in the constant options of VectorDistance. The
+// analysis adds them to its own.
+func vectorFaults(call *Call, params map[string]value.Value) []fault {
+	if !isFunction(call, "VectorDistance") || len(call.Args) < 4 {
+		return nil
+	}
+	options, ok := inputsOf(params).constant(call.Args[3])
+	if !ok {
+		return nil
+	}
+	var faults []fault
+	fault := func(code, format string, args ...any) {
+		faults = append(faults, faultf(call.Args[3].span(), code, format, args...))
+	}
+	if v := options.Get("searchListSizeMultiplier"); v.IsDefined() {
+		if n, ok := v.Int64(); !ok || n < 1 || n > searchMultiplierMax {
+			fault("SC2213", "The option 'searchListSizeMultiplier' of the VectorDistance function must be an integer from 1 to %d.", searchMultiplierMax)
+		}
+	}
+	if v := options.Get("distanceFunction"); v.IsDefined() {
+		if _, ok := vector.ParseMetric(v.Text()); !ok {
+			fault("SC2212", "The option 'distanceFunction' of the VectorDistance function must be cosine, dotproduct or euclidean.")
+		}
+	}
+	if v := options.Get("dataType"); v.IsDefined() {
+		if !vectorTypes[strings.ToLower(v.Text())] {
+			fault("SC2212", "The option 'dataType' of the VectorDistance function must be float32, float16, int8 or uint8.")
+		}
+	}
+	return faults
+}
+
+// searchMultiplierMax bounds how many times the wanted rows an index looks at.
+const searchMultiplierMax = 100
+
+// vectorTypes are the element types that an option may name. The results are
+// those of float32 whichever it is: the type says how a vector is stored.
+var vectorTypes = map[string]bool{"float32": true, "float16": true, "int8": true, "uint8": true}

@@ -1,0 +1,450 @@
+package query
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"slices"
+	"unsafe"
+
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/value"
+)
+
+// grouping is how a plan makes one row of the rows of several documents:
+// aggregates, GROUP BY, and DISTINCT, which is GROUP BY of what is selected.
+//
+// Groups come in the order of their keys, so that paging, going on after a
+// split, and merging partitions are what they are for ORDER BY. The keys that
+// an ORDER BY names stand in front.
+type grouping struct {
+	keys  []groupKey
+	calls []groupCall
+	emit  emitter // of a finished group; it reads registers alone
+
+	lookups []lookup // how the index answers; nil when it cannot
+
+	desc    bool // the direction of the first key, and so of positions
+	sorted  bool // an ORDER BY counts on the order of keys
+	drop    bool // DISTINCT VALUE: a group whose key is undefined is no row
+	lone    bool // aggregates without GROUP BY: one group, even of nothing
+	listing bool // a list is made, so that the order of documents matters
+}
+
+// groupKey is one value that the rows of a group have in common.
+type groupKey struct {
+	expr   Expr // nil for the whole document
+	eval   func(e *env) value.Value
+	local  int  // the register for the select list
+	invert bool // its direction is not that of the first
+}
+
+// groupCall is one aggregate of the select list.
+type groupCall struct {
+	kind  AggregateKind
+	expr  *Call
+	arg   func(e *env) value.Value
+	local int
+}
+
+// Group is what one partition knows of a group: plain data, so that it may come
+// from another machine. It refers to no document.
+type Group struct {
+	Keys       []value.Value
+	Aggregates []Aggregate
+}
+
+// compileGroups makes the grouping of a query that has one. DISTINCT in another
+// order than that of what is selected has none: the merge leaves out what it has
+// seen.
+func (p *Plan) compileGroups(c *compiler, ix *index.Index) error {
+	q := p.query
+	combined := isGrouped(q)
+	if !combined && !q.Distinct {
+		return nil
+	}
+	exprs := q.GroupBy
+	if !combined {
+		exprs = slices.Collect(selected(q))
+	}
+	sorts, all := keyOrder(q.OrderBy, exprs)
+	switch {
+	case !all && combined:
+		return planError("ORDER BY together with GROUP BY or an aggregate can name only what the query groups by.")
+	case !all:
+		p.replay = true
+		return nil
+	}
+	p.replay = combined && q.Distinct && !selectsKeys(q)
+	g := &grouping{drop: !combined && q.Value != nil, sorted: len(q.OrderBy) > 0}
+	g.lone = combined && len(exprs) == 0
+	g.desc = g.sorted && q.OrderBy[0].Desc
+	p.group = g
+	if q.Star {
+		whole := c.star()
+		g.keys = []groupKey{{eval: whole.value(), local: c.local()}}
+		g.emit = local(g.keys[0].local).emitter()
+		return nil
+	}
+	for _, sort := range sorts {
+		key := groupKey{expr: sort.Expr, eval: c.expr(sort.Expr).value(), local: c.local(), invert: sort.Desc != g.desc}
+		g.keys = append(g.keys, key)
+	}
+	if combined {
+		g.addCalls(c, q)
+	}
+	p.compileLookup(c, ix)
+	for _, call := range g.calls {
+		c.bind(call.expr, call.local)
+	}
+	for _, key := range g.keys {
+		c.bind(key.expr, key.local)
+	}
+	g.emit = c.projection(q)
+	return nil
+}
+
+// addCalls adds the aggregates of the select list.
+func (g *grouping) addCalls(c *compiler, q *Select) {
+	for _, x := range aggregateCalls(q) {
+		kind, _ := aggregateKind(x)
+		g.calls = append(g.calls, groupCall{kind: kind, expr: x, arg: c.expr(x.Args[0]).value(), local: c.local()})
+		g.listing = g.listing || kind == MakeList || kind == MakeSet
+	}
+}
+
+// keyOrder returns the keys of groups, each once: those that an ORDER BY names
+// first, in its order. It reports false when that names something else.
+func keyOrder(orderBy []Sort, exprs []Expr) (sorts []Sort, all bool) {
+	rest := map[string]bool{}
+	for _, x := range exprs {
+		rest[alike(x)] = true
+	}
+	take := func(sort Sort) {
+		if text := alike(sort.Expr); rest[text] {
+			rest[text] = false
+			sorts = append(sorts, sort)
+		}
+	}
+	for _, sort := range orderBy {
+		if _, known := rest[alike(sort.Expr)]; !known {
+			return nil, false
+		}
+		take(sort)
+	}
+	desc := len(sorts) > 0 && sorts[0].Desc
+	for _, x := range exprs {
+		take(Sort{Expr: x, Desc: desc})
+	}
+	return sorts, true
+}
+
+// appendKey appends the key of the group of the current row.
+func (g *grouping) appendKey(dst []byte, e *env) []byte {
+	start := len(dst)
+	for _, k := range g.keys {
+		at := len(dst)
+		dst = value.AppendKey(dst, k.eval(e))
+		if k.invert {
+			turn(dst[at:])
+		}
+	}
+	return g.short(dst, start)
+}
+
+// A key that is longer than positions hold, and whose order nobody counts on,
+// ends in a hash.
+const (
+	groupKeyMax = OrderKeyMax - 1
+	groupHash   = 16
+	groupPrefix = groupKeyMax - groupHash
+)
+
+// seekable returns the part of a key in front of which no greater key has its
+// values: a hash may put a key before or behind any that begins as it does.
+func (g *grouping) seekable(key []byte) []byte {
+	if g.sorted {
+		return key
+	}
+	return key[:min(len(key), groupPrefix)]
+}
+
+// short cuts the key that begins at start, unless its order counts.
+func (g *grouping) short(key []byte, start int) []byte {
+	if g.sorted || len(key)-start <= groupKeyMax {
+		return key
+	}
+	sum := sha256.Sum256(key[start:])
+	return append(key[:start+groupPrefix], sum[:groupHash]...)
+}
+
+// finisher writes the rows of groups that are complete.
+type finisher struct {
+	plan *Plan
+	env  *env
+}
+
+// row returns the row of a group, and false when it is undefined.
+func (f *finisher) row(group *Group) (json []byte, ok bool, err error) {
+	g := f.plan.group
+	for i, k := range g.keys {
+		f.env.locals[k.local] = group.Keys[i]
+	}
+	for i, call := range g.calls {
+		f.env.locals[call.local] = group.Aggregates[i].result()
+	}
+	json, ok = g.emit(f.env, nil)
+	return json, ok, f.env.err
+}
+
+// newGroup returns the group of the current row, without the row.
+func (g *grouping) newGroup(e *env) *Group {
+	group := &Group{Keys: make([]value.Value, len(g.keys)), Aggregates: make([]Aggregate, len(g.calls))}
+	for i, k := range g.keys {
+		group.Keys[i] = retained(k.eval(e))
+	}
+	for i, call := range g.calls {
+		group.Aggregates[i].Kind = call.kind
+	}
+	return group
+}
+
+// empty returns the one group of a query without GROUP BY, of no row.
+func (g *grouping) empty() *Group { return g.newGroup(nil) }
+
+// merge takes in what another partition knows of the same group.
+func (to *Group) merge(e *env, from *Group) {
+	for i := range to.Aggregates {
+		to.Aggregates[i].merge(e, &from.Aggregates[i])
+	}
+	for i, v := range from.Keys {
+		if represents(v, to.Keys[i]) {
+			to.Keys[i] = v
+		}
+	}
+}
+
+// represents reports whether a group shows a instead of b, which is equal:
+// objects are equal whatever the order of their members, and a group shows the
+// same one however its documents are spread.
+func represents(a, b value.Value) bool {
+	return b.Kind() >= value.KindArray && a.JSON() < b.JSON()
+}
+
+// groupSet collects the least groups of a partition behind a position.
+type groupSet struct {
+	run     *run
+	g       *grouping
+	rowsMax int   // 0 for any number
+	room    int64 // bytes
+	held    int64 // bytes of all groups
+
+	groups  map[string]*groupEntry
+	only    *groupEntry // of a grouping with one group
+	dropped bool        // groups had to go
+	ceiling []byte      // the least key of those; nothing from it on may come in
+	unknown bool        // a group has a key that is too long for a position, and no document
+
+	text []byte // scratch
+}
+
+// groupEntry is a group of a partition.
+type groupEntry struct {
+	*Group
+	number uint64 // of a document of the group, 0 when it is not known
+	size   int64  // in memory, less what its aggregates grow by
+}
+
+func (r *run) newGroupSet() *groupSet {
+	room := r.budget.Memory
+	if room <= 0 {
+		room = memoryDefault
+	}
+	s := &groupSet{run: r, g: r.plan.group, rowsMax: max(r.budget.MaxItems, 0), room: room}
+	s.reset()
+	return s
+}
+
+// reset forgets all groups.
+func (s *groupSet) reset() {
+	s.held, s.unknown = 0, false
+	s.groups, s.dropped, s.ceiling = map[string]*groupEntry{}, false, nil
+	if s.g.lone {
+		s.only = &groupEntry{Group: s.g.empty()}
+	}
+}
+
+// grouped runs a query that combines documents.
+func (r *run) grouped(ctx context.Context, src Source) error {
+	s := r.newGroupSet()
+	if s.g.lone && r.budget.Started {
+		return nil // The one group is done.
+	}
+	if r.plan.accessing.Op != index.None {
+		done, err := s.look(ctx, src)
+		if err == nil && !done {
+			s.reset()
+			err = s.scan(ctx, src)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.deliver()
+	return nil
+}
+
+// scan reads the documents.
+func (s *groupSet) scan(ctx context.Context, src Source) error {
+	r := s.run
+	need := Need{Access: r.plan.accessing, Unordered: !s.g.listing, Bare: r.plan.bare}
+	add := func(int) bool { return s.add(1) }
+	return r.candidates(ctx, src, need, func(c Candidate) bool {
+		r.turn(c)
+		r.each(add)
+		return true
+	})
+}
+
+// add takes the current row in, as many times as there are rows with its
+// values, and reports false when evaluation failed.
+func (s *groupSet) add(times int64) bool {
+	e := s.run.env
+	entry := s.only
+	if entry == nil {
+		if entry = s.entry(e); entry == nil {
+			return e.err == nil
+		}
+	}
+	before := e.memory
+	e.memory += s.held
+	for i := range s.g.calls {
+		entry.Aggregates[i].addTimes(e, s.g.calls[i].arg(e), times)
+	}
+	s.held, e.memory = e.memory-before, before
+	return e.err == nil
+}
+
+// entry returns the group of the current row, nil when it is not for this page.
+func (s *groupSet) entry(e *env) *groupEntry {
+	r, g := s.run, s.g
+	if g.drop && !g.keys[0].eval(e).IsDefined() {
+		return nil
+	}
+	s.makeRoom()
+	r.key = g.appendKey(r.key[:0], e)
+	if entry := s.groups[string(r.key)]; entry != nil {
+		for i := range g.keys {
+			if v := &entry.Keys[i]; v.Kind() >= value.KindArray {
+				if other := g.keys[i].eval(e); represents(other, *v) {
+					*v = retained(other)
+				}
+			}
+		}
+		return entry
+	}
+	if e.err != nil || !s.behind(r.key) || s.dropped && g.compare(r.key, s.ceiling) >= 0 {
+		return nil
+	}
+	return s.insert(e)
+}
+
+// makeRoom drops groups of later pages when there are too many, or when they
+// fill the memory but for a quarter, which is for what is under way.
+func (s *groupSet) makeRoom() {
+	switch {
+	case s.rowsMax > 0 && len(s.groups) >= 2*s.rowsMax+64:
+		s.trim(s.rowsMax)
+	case s.held > s.room/4*3:
+		s.trim(max(1, len(s.groups)/2))
+	}
+}
+
+// insert makes the group of the current row.
+func (s *groupSet) insert(e *env) *groupEntry {
+	r := s.run
+	s.unknown = s.unknown || r.number == 0 && isCut(r.key)
+	entry := &groupEntry{Group: s.g.newGroup(e), number: r.number}
+	entry.size = int64(len(r.key) + entrySize + int(unsafe.Sizeof(*entry)+unsafe.Sizeof(Group{})) + len(entry.Aggregates)*int(unsafe.Sizeof(Aggregate{})))
+	for _, v := range entry.Keys {
+		entry.size += int64(sizeOf(v))
+	}
+	s.groups[string(r.key)] = entry
+	if s.held += entry.size; s.held > s.room {
+		s.trim(max(1, len(s.groups)/2))
+	}
+	if s.held > s.room {
+		e.fail(tooMuchMemory(s.room))
+	}
+	return s.groups[string(r.key)]
+}
+
+// trim drops all but the n least groups.
+func (s *groupSet) trim(n int) {
+	keys := s.keys()
+	if len(keys) <= n {
+		return
+	}
+	s.dropped, s.ceiling = true, []byte(keys[n])
+	for _, key := range keys[n:] {
+		entry := s.groups[key]
+		s.held -= entry.size
+		for i := range entry.Aggregates {
+			s.held -= entry.Aggregates[i].kept
+		}
+		delete(s.groups, key)
+	}
+}
+
+// keys returns the keys of all groups in order.
+func (s *groupSet) keys() []string {
+	keys := make([]string, 0, len(s.groups))
+	for key := range s.groups {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	if s.g.desc {
+		slices.Reverse(keys)
+	}
+	return keys
+}
+
+// compare orders the keys of groups.
+func (g *grouping) compare(a, b []byte) int {
+	if g.desc {
+		return bytes.Compare(b, a)
+	}
+	return bytes.Compare(a, b)
+}
+
+// behind reports whether a group comes after where the page begins; see
+// [run.behind] about a cut key.
+func (s *groupSet) behind(key []byte) bool {
+	from := &s.run.from
+	switch {
+	case from.none:
+		return true
+	case from.cut:
+		return s.g.compare(key[:min(len(key), OrderKeyMax)], from.key) >= 0
+	}
+	return s.g.compare(key, from.key) > 0
+}
+
+// deliver puts the groups into the page.
+func (s *groupSet) deliver() {
+	r := s.run
+	if s.only != nil {
+		r.page.Next = Position{Key: []byte{}}
+		r.page.Rows = []Row{{Group: s.only.Group, Order: []byte{}, Position: r.page.Next}}
+		return
+	}
+	if s.rowsMax > 0 {
+		s.trim(s.rowsMax)
+	}
+	r.page.More = s.dropped
+	for _, key := range s.keys() {
+		entry := s.groups[key]
+		r.page.Next = Position{Number: entry.number, Key: cutKey([]byte(key))}
+		r.page.Rows = append(r.page.Rows, Row{Group: entry.Group, Order: []byte(key), Position: r.page.Next})
+	}
+}

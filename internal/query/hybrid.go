@@ -1,0 +1,319 @@
+package query
+
+import (
+	"fmt"
+	"strings"
+
+	fulltext "github.com/decandb/decan/internal/text"
+	"github.com/decandb/decan/internal/value"
+)
+
+// The placeholders that clients replace by statistics of all partitions. The
+// last two end in the number of the text component.
+const (
+	documentsPlaceholder = "{documentdb-formattablehybridsearchquery-totaldocumentcount}"
+	wordsPlaceholder     = "{documentdb-formattablehybridsearchquery-totalwordcount-%d}"
+	hitsPlaceholder      = "{documentdb-formattablehybridsearchquery-hitcountsarray-%d}"
+)
+
+// depthMin is the least number of rows that each component of a fusion
+// contributes: a document has to be among those of one component to be ranked
+// at all. The service asks for as many when a client wants 10 rows.
+const depthMin = 120
+
+// depthFactor is how many rows a component contributes for each row that the
+// client wants, once that is more.
+const depthFactor = 2
+
+// depth returns the number of rows of a component, -1 for all.
+func (p *Plan) depth() int64 {
+	if p.bound < 0 {
+		return -1
+	}
+	return min(max(depthMin, depthFactor*p.bound), countMax)
+}
+
+// describeHybrid returns the hybridSearchQueryInfo.
+func (p *Plan) describeHybrid() value.Value {
+	r, _ := rankingOf(p.query, p.with)
+	var infos, weights []value.Value
+	for i := range r.components {
+		infos = append(infos, p.componentInfo(r, i))
+		weights = append(weights, value.Number(r.weight(i)))
+	}
+	statistics := p.statisticsText(r)
+	skip := value.Null()
+	if p.offset >= 0 {
+		skip = value.Int(p.offset)
+	}
+	take := value.Null()
+	if p.bound >= 0 {
+		take = value.Int(p.take())
+	}
+	return value.Object([]value.Member{
+		{Name: "globalStatisticsQuery", Value: value.String(statistics)},
+		{Name: "componentQueryInfos", Value: value.Array(infos)},
+		{Name: "componentWithoutPayloadQueryInfos", Value: value.Array(nil)},
+		{Name: "projectionQueryInfo", Value: value.Null()},
+		{Name: "componentWeights", Value: value.Array(weights)},
+		{Name: "skip", Value: skip},
+		{Name: "take", Value: take},
+		{Name: "requiresGlobalStatistics", Value: value.Bool(statistics != "")},
+	})
+}
+
+func (r ranking) weight(i int) float64 {
+	if r.weights == nil {
+		return 1
+	}
+	return r.weights[i]
+}
+
+// componentInfo is the queryInfo of one component: its rows, the best first.
+func (p *Plan) componentInfo(r ranking, i int) value.Value {
+	info := recipe{
+		text: p.componentText(r, i), top: p.depth(), offset: -1, limit: -1,
+		distinct: distinctNone, buffered: true,
+	}
+	info.order = info.text.OrderBy
+	return info.describe(p)
+}
+
+// componentText returns the query of one component. Every row has the scores of
+// all components, so that a document that only one of them found is ranked by
+// all.
+func (p *Plan) componentText(r ranking, i int) *Select {
+	q := *p.query
+	alias := &Name{Name: p.alias()}
+	scores := r.scores()
+	known := &ArrayLiteral{}
+	for j, score := range scores {
+		known.Items = append(known.Items, &Coalesce{L: score, R: r.components[j].missing()})
+	}
+	q.Star, q.Value, q.Rank = false, nil, false
+	q.Offset, q.Limit, q.Top = nil, nil, nil
+	if n := p.depth(); n >= 0 {
+		q.Top = &Literal{Value: value.Int(n)}
+	}
+	q.Items = []Item{
+		{Expr: &Member{Of: alias, Name: "_rid"}},
+		{Expr: keyItems([]Expr{known.Items[i]}), Alias: "orderByItems"},
+		{Expr: &ObjectLiteral{Members: []Property{
+			{Name: "payload", Expr: p.payload(alias)}, {Name: "componentScores", Expr: known},
+		}}, Alias: "payload"},
+	}
+	var conditions []Expr
+	if p.query.Value != nil {
+		conditions = append(conditions, &Call{Name: "IS_DEFINED", Args: []Expr{p.query.Value}})
+	}
+	q.Where = withPlaceholder(q.Where, conditions...)
+	q.OrderBy = []Sort{{Expr: scores[i], Desc: true, Way: true}}
+	return &q
+}
+
+// scores returns the expressions that rank by each component: the greater, the
+// better.
+func (r ranking) scores() []Expr {
+	list := make([]Expr, len(r.components))
+	texts := 0
+	for i, c := range r.components {
+		if c.terms == nil {
+			list[i] = &Call{Name: "_VectorScore", Args: c.call.Args}
+			continue
+		}
+		list[i] = &Call{Name: "_FullTextScore", Args: []Expr{
+			c.call.Args[0], &ArrayLiteral{Items: c.terms}, &Name{Name: documentsPlaceholder},
+			&Name{Name: fmt.Sprintf(wordsPlaceholder, texts)}, &Name{Name: fmt.Sprintf(hitsPlaceholder, texts)},
+		}}
+		texts++
+	}
+	return list
+}
+
+// missing is the score of a document that has none, below all others.
+func (c scorer) missing() Expr {
+	if c.terms == nil {
+		return &Literal{Value: value.Number(-vectorWorst)}
+	}
+	return &Literal{Value: value.Int(-1)}
+}
+
+// vectorWorst is as far as a vector can be in a score.
+const vectorWorst = 1.7976931348623157e308
+
+// statisticsText returns the query for what the text components need to know of
+// all documents, "" when there is no such component. It has no filter: the words
+// of a language do not depend on who asks.
+func (p *Plan) statisticsText(r ranking) string {
+	entries := &ArrayLiteral{}
+	for _, c := range r.components {
+		if c.terms == nil {
+			continue
+		}
+		path := c.call.Args[0]
+		hits := &ArrayLiteral{}
+		for _, term := range c.terms {
+			found := &Call{Name: "FullTextContains", Args: []Expr{path, term}}
+			hits.Items = append(hits.Items, &Call{Name: "COUNTIF", Args: []Expr{found}})
+		}
+		words := &Call{Name: "SUM", Args: []Expr{&Call{Name: "_FullTextWordCount", Args: []Expr{path}}}}
+		entries.Items = append(entries.Items, &ObjectLiteral{Members: []Property{{Name: "totalWordCount", Expr: words}, {Name: "hitCounts", Expr: hits}}})
+	}
+	if len(entries.Items) == 0 {
+		return ""
+	}
+	q := &Select{From: p.query.From, Items: []Item{
+		{Expr: &Call{Name: "COUNT", Args: []Expr{&Literal{Value: value.Int(1)}}}, Alias: "documentCount"},
+		{Expr: entries, Alias: "fullTextStatistics"},
+	}}
+	return p.with.inline(q.String())
+}
+
+// Hybrid is how the server runs a query with ORDER BY RANK: as clients do with
+// what [Plan.Describe] tells them. First [Hybrid.Statistics] over all partitions,
+// which gives one row; with it the queries of [Hybrid.Components], each merged
+// over the partitions that [Plan.Ranges] names; then [Hybrid.Fuse]. There is no
+// position to resume at: the whole result is made at once, and a later page is
+// cut out of it.
+type Hybrid struct {
+	plan    *Plan
+	ranking ranking
+}
+
+// Hybrid returns how to run a query with ORDER BY RANK, nil for any other. Only
+// such a plan must not be run by [Plan.Run] itself.
+func (p *Plan) Hybrid() *Hybrid {
+	if !p.query.Rank {
+		return nil
+	}
+	r, _ := rankingOf(p.query, p.with)
+	return &Hybrid{plan: p, ranking: r}
+}
+
+// Statistics returns the query for the statistics of all documents, nil when no
+// component needs any.
+func (h *Hybrid) Statistics() (*Plan, error) {
+	text := h.plan.statisticsText(h.ranking)
+	if text == "" {
+		return nil, nil
+	}
+	return h.compile(text)
+}
+
+func (h *Hybrid) compile(text string) (*Plan, error) {
+	with := h.plan.with
+	return Compile(text, with.params, with.ix, with.opts)
+}
+
+// Components returns the query of each component. statistics is the row of
+// [Hybrid.Statistics], nil when there is none.
+func (h *Hybrid) Components(statistics []byte) ([]*Plan, error) {
+	fill := []string{filterPlaceholder, "true"}
+	if statistics != nil {
+		row, err := value.Parse(statistics)
+		if err != nil {
+			return nil, fmt.Errorf("statistics of a hybrid search: %w", err)
+		}
+		fill = append(fill, documentsPlaceholder, countText(row.Get("documentCount")))
+		for i, entry := range row.Get("fullTextStatistics").Items() {
+			hits := "[]"
+			if list := entry.Get("hitCounts"); list.Kind() == value.KindArray {
+				hits = list.JSON()
+			}
+			fill = append(fill, fmt.Sprintf(wordsPlaceholder, i), countText(entry.Get("totalWordCount")), fmt.Sprintf(hitsPlaceholder, i), hits)
+		}
+	}
+	replacer := strings.NewReplacer(fill...)
+	plans := make([]*Plan, len(h.ranking.components))
+	for i := range plans {
+		var err error
+		if plans[i], err = h.compile(replacer.Replace(h.plan.componentText(h.ranking, i).String())); err != nil {
+			return nil, err
+		}
+	}
+	return plans, nil
+}
+
+// countText writes a number, 0 for anything else.
+func countText(v value.Value) string {
+	if v.Kind() != value.KindNumber {
+		return "0"
+	}
+	return v.JSON()
+}
+
+// Fuse makes the result of the rows of the components, in the order of
+// [Hybrid.Components]: documents by the sum of weight / (60 + rank), those that
+// only OFFSET wants left out. A single component has its own order. The rows
+// have no positions.
+func (h *Hybrid) Fuse(components [][]Row) ([]Row, error) {
+	var found []hybridRow
+	seen := map[string]bool{}
+	for _, rows := range components {
+		for _, row := range rows {
+			one, err := parseHybridRow(row.JSON, len(h.ranking.components))
+			if err != nil {
+				return nil, err
+			}
+			if !seen[one.rid] {
+				seen[one.rid] = true
+				found = append(found, one)
+			}
+		}
+	}
+	var out []Row
+	for _, i := range h.order(found) {
+		if v := found[i].payload; v.IsDefined() {
+			out = append(out, Row{JSON: v.Append(nil)})
+		}
+	}
+	first := min(h.plan.skip(), int64(len(out)))
+	last := first + min(h.plan.take(), int64(len(out))-first)
+	return out[first:last], nil
+}
+
+// hybridRow is a row of a component query.
+type hybridRow struct {
+	rid     string
+	scores  []float64
+	payload value.Value
+}
+
+func parseHybridRow(json []byte, components int) (hybridRow, error) {
+	v, err := value.Parse(json)
+	if err != nil {
+		return hybridRow{}, fmt.Errorf("row of a hybrid search: %w", err)
+	}
+	scores := v.Get("payload").Get("componentScores").Items()
+	if len(scores) != components {
+		return hybridRow{}, fmt.Errorf("row of a hybrid search has %d scores for %d components", len(scores), components)
+	}
+	row := hybridRow{rid: v.Get("_rid").Text(), payload: v.Get("payload").Get("payload")}
+	for _, score := range scores {
+		row.scores = append(row.scores, score.Float())
+	}
+	return row, nil
+}
+
+// order returns the places of the rows in found, the best first. Rows of a
+// single component are in order already.
+func (h *Hybrid) order(found []hybridRow) []int {
+	places := make([]int, len(found))
+	if len(h.ranking.components) == 1 {
+		for i := range places {
+			places[i] = i
+		}
+		return places
+	}
+	list := make([]fulltext.Component, len(h.ranking.components))
+	for c := range list {
+		list[c].Weight = h.ranking.weight(c)
+		for i, row := range found {
+			list[c].Scores = append(list[c].Scores, fulltext.Scored{Document: i, Score: row.scores[c]})
+		}
+	}
+	for i, scored := range fulltext.Fuse(list) {
+		places[i] = scored.Document
+	}
+	return places
+}

@@ -1,0 +1,200 @@
+package query
+
+import (
+	"slices"
+
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/value"
+)
+
+// IndexUse says which indexes a plan uses, and which others could make it
+// cheaper. It depends on the plan and the policy alone, not on the documents.
+type IndexUse struct {
+	Single             []string   // paths of used indexes as a policy has them, such as /a/?
+	Composite          [][]string // used composite indexes by their properties, such as /a ASC
+	PotentialSingle    []string   // paths of the filter that the policy leaves out
+	PotentialComposite [][]string // composite indexes that would narrow or order further
+}
+
+// Value returns the use in the form of the second version of the service's index
+// metrics.
+func (u IndexUse) Value() value.Value {
+	return value.Object([]value.Member{
+		{Name: "Utilized", Value: indexLists(u.Single, u.Composite, false)},
+		{Name: "Potential", Value: indexLists(u.PotentialSingle, u.PotentialComposite, true)},
+	})
+}
+
+// indexLists writes indexes. Those that do not exist come with what they would
+// bring.
+func indexLists(single []string, composite [][]string, potential bool) value.Value {
+	entry := func(name string, spec value.Value) value.Value {
+		members := []value.Member{{Name: name, Value: spec}}
+		if potential {
+			members = append(members, value.Member{Name: "IndexImpactScore", Value: value.String("High")})
+		}
+		return value.Object(members)
+	}
+	one, many := []value.Value{}, []value.Value{}
+	for _, path := range single {
+		one = append(one, entry("IndexSpec", value.String(path)))
+	}
+	for _, properties := range composite {
+		many = append(many, entry("IndexSpecs", textArray(properties)))
+	}
+	return value.Object([]value.Member{
+		{Name: "SingleIndexes", Value: value.Array(one)},
+		{Name: "CompositeIndexes", Value: value.Array(many)},
+	})
+}
+
+// Indexes returns which indexes the plan uses. Documents without a policy have
+// none.
+func (p *Plan) Indexes() IndexUse {
+	var u IndexUse
+	ix := p.with.ix
+	if ix == nil {
+		return u
+	}
+	u.add(p.accessing)
+	if p.group != nil {
+		for _, l := range p.group.lookups {
+			u.add(l.access)
+			if l.way != byCount {
+				u.add(index.Expr{Span: l.order.Span})
+			}
+		}
+	}
+	keys := p.sortKeys()
+	if order, ok := ix.Order(keys, p.where.fixed); ok && order.Walks {
+		if order.Composite != nil {
+			u.Composite = [][]string{order.Composite}
+		} else {
+			u.single(order.Span.Label)
+		}
+	}
+	p.where.eachLeaf(func(leaf predicate) {
+		path := indexPath(leaf.path)
+		if text := path.String() + "/?"; !ix.Covers(path) && !slices.Contains(u.PotentialSingle, text) {
+			u.PotentialSingle = append(u.PotentialSingle, text)
+		}
+	})
+	if u.Composite == nil {
+		u.potential(p.where, keys)
+	}
+	return u
+}
+
+// add notes the indexes of an access.
+func (u *IndexUse) add(x index.Expr) {
+	if x.Span.Label != "" {
+		u.single(x.Span.Label)
+	}
+	for _, arg := range x.Args {
+		u.add(arg)
+	}
+}
+
+func (u *IndexUse) single(label string) {
+	if !slices.Contains(u.Single, label) {
+		u.Single = append(u.Single, label)
+	}
+}
+
+// potential notes the composite index that has the properties which the filter
+// fixes, and behind them those of the order, or else one that the filter bounds.
+func (u *IndexUse) potential(where predicate, keys []index.SortKey) {
+	var fixed, bounded []string
+	for _, term := range where.terms() {
+		path := indexPath(term.path)
+		switch {
+		case len(path) == 0 || slices.Contains(path, index.Element):
+		case term.op == isIn && len(term.values) == 1:
+			fixed = append(fixed, path.String()+" ASC")
+		case term.op == isLess || term.op == isAtMost || term.op == isMore || term.op == isAtLeast:
+			bounded = append(bounded, path.String()+" ASC")
+		}
+	}
+	slices.Sort(fixed)
+	properties := slices.Compact(fixed)
+	for _, key := range keys {
+		way := " ASC"
+		if key.Desc {
+			way = " DESC"
+		}
+		properties = append(properties, key.Path.String()+way)
+	}
+	if len(keys) == 0 && len(bounded) > 0 {
+		properties = append(properties, slices.Min(bounded))
+	}
+	if len(properties) > 1 {
+		u.PotentialComposite = [][]string{properties}
+	}
+}
+
+// terms are the predicates that all have to hold.
+func (p predicate) terms() []predicate {
+	if p.op == both {
+		return p.args
+	}
+	return []predicate{p}
+}
+
+// eachLeaf calls do for each predicate about one place.
+func (p predicate) eachLeaf(do func(leaf predicate)) {
+	if len(p.path) > 0 {
+		do(p)
+	}
+	for _, arg := range p.args {
+		arg.eachLeaf(do)
+	}
+}
+
+// fixed returns the value that all documents which pass have at a path, and
+// false when it is not known.
+func (p predicate) fixed(path index.Path) (value.Value, bool) {
+	for _, term := range p.terms() {
+		if term.op == isIn && len(term.values) == 1 && slices.Equal(indexPath(term.path), path) {
+			return term.values[0], true
+		}
+	}
+	return value.Undefined(), false
+}
+
+// sortKeys are the properties of ORDER BY; none when it has a key that is no
+// property, or orders groups.
+func (p *Plan) sortKeys() []index.SortKey {
+	q := p.query
+	if q.Rank || p.group != nil || q.From == nil || q.From.Inputs[0].Of == nil {
+		return nil
+	}
+	base := pathNames(q.From.Inputs[0].Of)
+	var keys []index.SortKey
+	for _, sort := range q.OrderBy {
+		path := pathNames(sort.Expr)
+		if len(path) == 0 {
+			return nil
+		}
+		keys = append(keys, index.SortKey{Path: append(slices.Clone(base), path...), Desc: sort.Desc})
+	}
+	return keys
+}
+
+// pathNames returns the names and elements behind the first name of a property,
+// nil for what is none.
+func pathNames(x Expr) index.Path {
+	switch x := x.(type) {
+	case *Member:
+		return append(pathNames(x.Of), x.Name)
+	case *Index:
+		at, ok := x.At.(*Literal)
+		switch {
+		case !ok:
+			return nil
+		case at.Value.Kind() == value.KindString:
+			return append(pathNames(x.Of), at.Value.Text())
+		}
+		return append(pathNames(x.Of), index.Element)
+	}
+	return nil
+}

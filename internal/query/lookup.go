@@ -1,0 +1,390 @@
+package query
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/value"
+)
+
+// lookup is how the index answers a grouping, or some of its aggregates, instead
+// of documents. What a row gives then depends on the value at one place alone,
+// and a term says how many documents have it.
+type lookup struct {
+	way   lookupWay
+	calls []int // the aggregates that it answers, with none of the others in sight; nil for all of a grouping that has keys, or a filter to evaluate
+
+	access  index.Expr // of count: the documents; otherwise those that count beside the span of order
+	order   index.Order
+	slot    int  // of the place
+	ordered bool // the terms come in the order of the groups
+	filter  bool // the filter is evaluated with the value; otherwise the access is exact
+}
+
+type lookupWay uint8
+
+const (
+	byCount  lookupWay = iota // the number of documents is enough
+	byEnds                    // the least and the greatest term are
+	byValues                  // each term is evaluated
+)
+
+// compileLookup finds out how the index can answer.
+func (p *Plan) compileLookup(c *compiler, ix *index.Index) {
+	g := p.group
+	if ix == nil || g == nil || !p.plain || !p.whole || g.listing {
+		return
+	}
+	var all places
+	for _, key := range g.keys {
+		all.add(c, key.expr)
+	}
+	for _, call := range g.calls {
+		all.add(c, call.expr.Args[0])
+	}
+	known := p.exact
+	if !known {
+		all.add(c, p.query.Where)
+	}
+	switch {
+	case all.other:
+	case g.lone && known:
+		g.lookups = p.lookupCalls(c, ix)
+	case len(all.list) == 1:
+		if l, ok := p.lookupValues(ix, all.list[0], g.desc, !known); ok {
+			l.ordered = !g.lone && !g.keys[0].invert && isPlace(c, g.keys[0].expr)
+			g.lookups = []lookup{l}
+		}
+	}
+}
+
+// lookupsMax is how many questions the index is asked for one query. For more
+// the documents are read once instead.
+const lookupsMax = 16
+
+// lookupCalls answers each aggregate of a query without GROUP BY by itself; nil
+// when it cannot answer all.
+func (p *Plan) lookupCalls(c *compiler, ix *index.Index) []lookup {
+	var list []lookup
+	for i, call := range p.group.calls {
+		var at places
+		at.add(c, call.expr.Args[0])
+		l, ok := lookup{way: byCount, access: p.accessing}, true
+		switch kind := call.kind; {
+		case len(at.list) == 0:
+		case len(at.list) > 1:
+			return nil
+		default:
+			l, ok = p.lookupValues(ix, at.list[0], false, false)
+			switch alone := isPlace(c, call.expr.Args[0]); {
+			case alone && kind == Count:
+				l.way, l.access = byCount, joined(index.And, append(slices.Clone(leavesAnd(l.access)), index.Expr{Op: index.Leaf, Span: l.order.Span}), index.All)
+			case alone && (kind == Min || kind == Max):
+				l.way = byEnds
+			}
+		}
+		if !ok {
+			return nil
+		}
+		same := func(o lookup) bool { return l.way == byValues && o.way == byValues && o.slot == l.slot }
+		if at := slices.IndexFunc(list, same); at >= 0 {
+			list[at].calls = append(list[at].calls, i) // one walk for both
+			continue
+		}
+		if len(list) == lookupsMax {
+			return nil
+		}
+		l.calls = []int{i}
+		list = append(list, l)
+	}
+	return list
+}
+
+// leavesAnd returns the parts of a conjunction.
+func leavesAnd(e index.Expr) []index.Expr {
+	switch e.Op {
+	case index.All:
+		return nil
+	case index.And:
+		return e.Args
+	}
+	return []index.Expr{e}
+}
+
+// lookupValues evaluates the values of one place.
+func (p *Plan) lookupValues(ix *index.Index, at spot, desc, filter bool) (lookup, bool) {
+	keys := []index.SortKey{{Path: indexPath(at.path), Desc: desc}}
+	o, ok := indexOrderOf(ix, keys, predicate{}, p.accessing)
+	l := lookup{way: byValues, access: o.access, order: o.Order, slot: at.slot, filter: filter}
+	if filter {
+		l.access = index.Expr{}
+	}
+	return l, ok && o.Walks && o.Composite == nil && o.Span.Exact
+}
+
+// spot is a place in documents.
+type spot struct {
+	path []step
+	slot int
+}
+
+// places are the spots that expressions depend on.
+type places struct {
+	list  []spot // two of them when there are more
+	other bool   // they depend on something else as well
+}
+
+// add adds what x depends on.
+func (l *places) add(c *compiler, x Expr) {
+	if l.other || c.expr(x).con {
+		return
+	}
+	if path, ok := c.path(x); ok {
+		l.spot(c, path)
+		return
+	}
+	switch x := x.(type) {
+	case *Name, *Subquery:
+		l.other = true
+	case *Call:
+		f := functions[strings.ToUpper(x.Name)]
+		l.other = x.UDF || f == nil || f.volatile || f.aggregate
+	}
+	for part := range parts(x) {
+		l.add(c, part)
+	}
+}
+
+func (l *places) spot(c *compiler, path []step) {
+	// Elements of arrays share their terms, and the whole document has none.
+	if len(path) == 0 || slices.ContainsFunc(path, func(s step) bool { return s.IsIndex }) {
+		l.other = true
+		return
+	}
+	at := spot{path: path, slot: c.root.add(path, &c.slots)}
+	if n := len(l.list); n == 0 || n == 1 && l.list[0].slot != at.slot {
+		l.list = append(l.list, at)
+	}
+}
+
+// isPlace reports whether x is a place itself.
+func isPlace(c *compiler, x Expr) bool {
+	_, ok := c.path(x)
+	return ok
+}
+
+// look answers from the index, and reports false when it cannot, or when it had
+// better not.
+func (s *groupSet) look(ctx context.Context, src Source) (done bool, err error) {
+	indexed, ok := src.(Indexed)
+	if !ok || len(s.g.lookups) == 0 {
+		return false, nil
+	}
+	for i := range s.g.lookups {
+		if ok, err := s.pays(ctx, indexed, &s.g.lookups[i]); !ok || err != nil {
+			return false, err
+		}
+	}
+	for i := range s.g.lookups {
+		if ok, err := s.lookup(ctx, indexed, &s.g.lookups[i]); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// pays reports whether a lookup seems to take less than reading documents: it
+// looks at each term, and if few documents count, most of those are of others.
+func (s *groupSet) pays(ctx context.Context, src Indexed, l *lookup) (bool, error) {
+	if l.way == byCount || l.access.Op == index.All {
+		return true, nil
+	}
+	defer s.run.watch.lookingUp()()
+	n, _, err := src.Count(ctx, index.Expr{}, math.MaxInt64)
+	if err != nil {
+		return false, err
+	}
+	m, _, err := src.Count(ctx, s.run.plan.accessing, n/lookupFactor+1)
+	return m < 0 || m > n/lookupFactor, err
+}
+
+func (s *groupSet) lookup(ctx context.Context, src Indexed, l *lookup) (done bool, err error) {
+	switch l.way {
+	case byCount:
+		return s.count(ctx, src, l)
+	case byEnds:
+		return s.ends(ctx, src, l)
+	}
+	return s.values(ctx, src, l)
+}
+
+func (s *groupSet) count(ctx context.Context, src Indexed, l *lookup) (done bool, err error) {
+	defer s.run.watch.lookingUp()()
+	n, exact, err := src.Count(ctx, l.access, math.MaxInt64)
+	if !exact || err != nil || n == 0 {
+		return exact, err
+	}
+	e := s.run.env
+	e.load(emptyDocument)
+	for _, i := range l.calls {
+		v := s.g.calls[i].arg(e)
+		if l.order.Walks {
+			v = value.Null() // COUNT of a place, and all of these have it
+		}
+		s.only.Aggregates[i].addTimes(e, v, n)
+	}
+	return true, e.err
+}
+
+// ends looks at the last term, which tells whether there is an array or an
+// object, and for the least value at the first.
+func (s *groupSet) ends(ctx context.Context, src Indexed, l *lookup) (done bool, err error) {
+	defer s.run.watch.lookingUp()()
+	e := s.run.env
+	for _, i := range l.calls {
+		a := &s.only.Aggregates[i]
+		for _, desc := range []bool{true, false} {
+			if !desc && (a.Kind == Max || a.Void) {
+				break
+			}
+			for t, err := range src.Terms(ctx, Walk{Span: l.order.Span, Desc: desc, Access: l.access}) {
+				if err != nil {
+					return false, err
+				}
+				v, exact := index.DecodeTerm(t.Term)
+				if !exact && v.Kind() <= value.KindString {
+					return false, nil
+				}
+				if a.Kind == Max || !desc || v.Kind() > value.KindString {
+					a.add(e, v)
+				}
+				break
+			}
+		}
+	}
+	return true, e.err
+}
+
+// unclearMax is how many terms that do not tell the value a lookup puts up with.
+// Their documents are read.
+const unclearMax = 64
+
+// values evaluates the values of the terms.
+func (s *groupSet) values(ctx context.Context, src Indexed, l *lookup) (done bool, err error) {
+	r := s.run
+	walk := Walk{Span: l.order.Span, Desc: l.order.Desc, Missing: l.order.Missing, Access: l.access}
+	if l.ordered && !r.from.none {
+		walk.From, walk.Started = l.order.Seek(s.g.seekable(r.from.key)), true
+	}
+	var unclear []index.Expr
+	looked := 0
+	watched := r.watch.lookingUp()
+	for t, err := range src.Terms(ctx, walk) {
+		if looked++; looked%contextEvery == 0 && err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return false, err
+		}
+		v, exact := value.Undefined(), true
+		if t.Term != "" {
+			v, exact = index.DecodeTerm(t.Term)
+		}
+		if !exact {
+			if unclear = append(unclear, documentsOf(t.Term, l.order.Span)); len(unclear) > unclearMax {
+				return false, nil
+			}
+			continue
+		}
+		if l.ordered && s.complete(t.Term) {
+			break
+		}
+		s.assume(l.slot, v)
+		if l.filter && r.plan.filter(r.env) != yes {
+			continue
+		}
+		if !s.take(l, t.Count) {
+			return false, r.env.err
+		}
+	}
+	watched()
+	if len(unclear) == 0 {
+		return true, r.env.err
+	}
+	return s.unclear(ctx, src, l, unclear)
+}
+
+// documentsOf is the expression of the documents that have one term.
+func documentsOf(t index.Term, of index.Span) index.Expr {
+	return index.Expr{Op: index.Leaf, Span: index.Span{Low: t, High: t + "\x00", One: true, Path: of.Path, Label: of.Label}}
+}
+
+// complete reports whether the page has all its groups when the walk has come to
+// a term. What is still to come has greater keys, even cut ones, since no key is
+// a prefix of another.
+func (s *groupSet) complete(t index.Term) bool {
+	return s.rowsMax > 0 && len(s.groups) > s.rowsMax && (s.g.sorted || len(t) < groupPrefix)
+}
+
+// assume makes a document the current one of which the value of one place is all
+// that is known.
+func (s *groupSet) assume(slot int, v value.Value) {
+	e := s.run.env
+	e.load(emptyDocument)
+	e.located = true
+	if v.IsDefined() {
+		s.text = v.Append(s.text[:0])
+		e.found[slot] = s.text
+	}
+	e.parsed[slot], e.values[slot] = true, v
+	s.run.number = 0
+}
+
+// take adds the current row to the aggregates that a lookup answers.
+func (s *groupSet) take(l *lookup, times int64) bool {
+	if l.calls == nil {
+		return s.add(times) && !s.unknown
+	}
+	e := s.run.env
+	for _, i := range l.calls {
+		s.only.Aggregates[i].addTimes(e, s.g.calls[i].arg(e), times)
+	}
+	return e.err == nil
+}
+
+// unclear reads the documents of terms that do not tell their values.
+func (s *groupSet) unclear(ctx context.Context, src Source, l *lookup, terms []index.Expr) (done bool, err error) {
+	r := s.run
+	known := map[index.Term]bool{}
+	for _, term := range terms {
+		known[term.Span.Low] = true
+	}
+	id := terms[0].Span.Low[:termIDSize]
+	need := Need{Access: joined(index.Or, terms, index.None), Unordered: true, Bare: r.plan.bare}
+	var term []byte
+	take := func(int) bool { return s.take(l, 1) }
+	err = r.candidates(ctx, src, need, func(c Candidate) bool {
+		r.turn(c)
+		term = appendTerm(append(term[:0], id...), r.env.at(l.slot))
+		if known[index.Term(term)] {
+			r.each(take)
+		}
+		return !s.unknown
+	})
+	return !s.unknown, err
+}
+
+// termIDSize is how many bytes of a term are the id of its path.
+const termIDSize = 8
+
+// appendTerm appends what stands behind the id in the term of a value.
+func appendTerm(dst []byte, v value.Value) []byte {
+	if v.Kind() >= value.KindArray {
+		return append(dst, value.AppendKey(nil, v)[0])
+	}
+	dst, _ = value.AppendKeyLimit(dst, v, index.StringBytesMax)
+	return dst
+}

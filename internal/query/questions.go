@@ -1,0 +1,130 @@
+package query
+
+import (
+	"strings"
+
+	"github.com/decandb/decan/internal/geo"
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/value"
+)
+
+// What indexes of their own kinds answer: where a stored geometry is, and which
+// words a stored text has.
+
+// spatialQuestion reduces ST_WITHIN and ST_INTERSECTS of a stored geometry and a
+// constant one: where one is within the other they have a place in common.
+func (c *compiler) spatialQuestion(x *Call) predicate {
+	path, shape, p := c.placeAndShape(x)
+	if path == nil {
+		return p
+	}
+	p = leaf(isNear, path)
+	p.cells = func(g geo.Grid) []geo.Interval { return g.Query(nil, shape) }
+	return approximately(p)
+}
+
+// nearness reduces the comparison of ST_DISTANCE, of a stored geometry and a
+// constant one, with a constant.
+func (c *compiler) nearness(op string, l, r Expr) predicate {
+	call, ok := l.(*Call)
+	if !ok {
+		if call, ok = r.(*Call); !ok {
+			return unsure()
+		}
+		r, op = l, mirrored[op]
+	}
+	limit := c.expr(r)
+	if call.UDF || !strings.EqualFold(call.Name, "ST_DISTANCE") || !limit.con || op != "<" && op != "<=" && op != "=" {
+		return unsure()
+	}
+	path, shape, p := c.placeAndShape(call)
+	if path == nil {
+		return p
+	}
+	if limit.v.Kind() != value.KindNumber {
+		return predicate{op: nothing}
+	}
+	p = leaf(isNear, path)
+	p.cells = func(g geo.Grid) []geo.Interval { return g.Near(nil, shape, limit.v.Float()) }
+	return approximately(p)
+}
+
+// placeAndShape returns the arguments of a function of a stored geometry and a
+// constant one, in either order. Without a path it returns what the call comes
+// to instead: one of a value that is no geometry is never true.
+func (c *compiler) placeAndShape(x *Call) ([]step, geo.Shape, predicate) {
+	if len(x.Args) != 2 {
+		return nil, geo.Shape{}, unsure()
+	}
+	path, ok := c.place(x.Args[0])
+	other := x.Args[1]
+	if !ok {
+		path, ok = c.place(x.Args[1])
+		other = x.Args[0]
+	}
+	part := c.expr(other)
+	if !ok || !part.con || len(path) == 0 {
+		return nil, geo.Shape{}, unsure()
+	}
+	system := geo.Geography
+	if c.ix != nil {
+		system = c.ix.System()
+	}
+	shape, ok := geo.Parse(part.v, system)
+	if !ok {
+		return nil, geo.Shape{}, predicate{op: nothing}
+	}
+	return path, shape, predicate{}
+}
+
+// textQuestion reduces a search for words in a stored text: op says whether it
+// is for all of them or for any.
+func (c *compiler) textQuestion(op predicateOp, x *Call) predicate {
+	path, stored := c.path(x.Args[0])
+	if !stored || len(path) == 0 {
+		return unsure() // Texts of other places have no language of their own.
+	}
+	parts := make([]code, len(x.Args))
+	for i, arg := range x.Args {
+		parts[i] = c.expr(arg)
+	}
+	named := func(Expr) (index.Path, bool) { return indexPath(path), true }
+	terms := binding{args: x.Args, parts: parts, ix: c.ix, path: named}.phrases(1)
+	switch {
+	case !terms.known:
+		return unsure()
+	case terms.wrong:
+		return predicate{op: nothing}
+	}
+	args := make([]predicate, len(terms.fixed))
+	for i, phrase := range terms.fixed {
+		if args[i] = leaf(hasWords, path); len(phrase.Tokens()) == 0 {
+			args[i] = predicate{op: nothing}
+		}
+		args[i].phrase = phrase
+	}
+	return combine(op, args)
+}
+
+// nearby asks for the documents with a geometry in the cells of the question.
+func (p predicate) nearby(x *index.Index, path index.Path) index.Expr {
+	grid, ok := x.Grid(path)
+	if !ok {
+		return index.Expr{}
+	}
+	e, ok := x.Spatial(path, p.cells(grid))
+	if !ok {
+		return index.Expr{}
+	}
+	return joined(index.Or, e.Args, index.None)
+}
+
+// words asks for the documents with the words of the phrase, or with words like
+// them.
+func (p predicate) words(x *index.Index, path index.Path) index.Expr {
+	e, ok := x.Phrase(path, p.phrase)
+	if !ok {
+		return index.Expr{}
+	}
+	return e
+}

@@ -1,0 +1,289 @@
+package query
+
+import (
+	"strings"
+
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/value"
+)
+
+// inputs are what a plan was compiled from beside its text: a hybrid search
+// compiles more queries with the same.
+type inputs struct {
+	params []Param
+	ix     *index.Index
+	opts   Options
+}
+
+func inputsOf(params map[string]value.Value) inputs {
+	var in inputs
+	for name, v := range params {
+		in.params = append(in.params, Param{Name: name, Value: v})
+	}
+	return in
+}
+
+// declared returns the parameters by their names.
+func (in inputs) declared() map[string]value.Value {
+	m := make(map[string]value.Value, len(in.params))
+	for _, p := range in.params {
+		m[strings.TrimPrefix(p.Name, "@")] = p.Value
+	}
+	return m
+}
+
+// constant returns the value of an expression that does not depend on a
+// document.
+func (in inputs) constant(x Expr) (value.Value, bool) {
+	if !isConstant(x) {
+		return value.Undefined(), false
+	}
+	part := newCompiler(in.declared(), nil, nil).expr(x)
+	return part.v, part.con
+}
+
+// inline returns a query with the values of its parameters in it. Some clients
+// send the texts of a hybrid search without the parameters.
+func (in inputs) inline(text string) string {
+	declared := in.declared()
+	if len(declared) == 0 {
+		return text
+	}
+	var b strings.Builder
+	done := 0
+	l := newLexer(text, declared)
+	for t := l.next(); t.kind != tokenEnd && t.kind != tokenBad; t = l.next() {
+		if v, ok := declared[t.text]; ok && t.kind == tokenParameter {
+			b.WriteString(text[done:t.at.Start])
+			b.WriteString(literalText(v))
+			done = t.at.End
+		}
+	}
+	b.WriteString(text[done:])
+	if b.Len() > resource.DefaultLimits().QueryTextBytes {
+		return text // Long vectors: no partition would take the query.
+	}
+	return b.String()
+}
+
+// literalText writes a value as an expression. Brackets keep the sign of a
+// number apart from an operator in front of it.
+func literalText(v value.Value) string {
+	if v.Kind() == value.KindNumber && v.Float() < 0 {
+		return "(" + v.JSON() + ")"
+	}
+	return (&Literal{Value: v}).String()
+}
+
+// isConstant reports whether x names no input and asks for no other row.
+func isConstant(x Expr) bool {
+	switch x := x.(type) {
+	case *Name:
+		_, number := numberNames[x.Name]
+		return number
+	case *Subquery:
+		return false
+	case *Call:
+		f := functions[strings.ToUpper(x.Name)]
+		if x.UDF || f == nil || f.run == nil || f.volatile || !f.takes(len(x.Args)) {
+			return false
+		}
+	}
+	for part := range parts(x) {
+		if !isConstant(part) {
+			return false
+		}
+	}
+	return true
+}
+
+// ranking is the ORDER BY RANK of a query.
+type ranking struct {
+	components []scorer
+	weights    []float64 // one for each component; nil when none are given
+	fused      bool      // RRF
+}
+
+// scorer is one component of a ranking.
+type scorer struct {
+	call  *Call
+	terms []Expr // of FullTextScore; nil for a distance of vectors
+}
+
+// rankingOf reads the ORDER BY RANK of a query. Faults are those that clients
+// know; a ranking with faults is of no use.
+func rankingOf(q *Select, in inputs) (ranking, []fault) {
+	key := q.OrderBy[0].Expr
+	call, ok := key.(*Call)
+	if !ok || len(q.OrderBy) > 1 {
+		return ranking{}, []fault{faultf(key.span(), "SC2220", "The ORDER BY RANK clause takes one call of FullTextScore or RRF.")}
+	}
+	if !isFunction(call, "RRF") {
+		one, f := scorerOf(call, in)
+		return ranking{components: []scorer{one}}, f
+	}
+	r := ranking{fused: true}
+	args := call.Args
+	var faults []fault
+	if n := len(args); n > 0 {
+		if _, scores := args[n-1].(*Call); !scores {
+			args = args[:n-1]
+			if r.weights = weightsOf(call.Args[n-1], in); len(r.weights) != len(args) {
+				faults = append(faults, faultf(call.Args[n-1].span(), "SC2229", "The weights of the RRF function must be an array of numbers, one for each component score."))
+			}
+		}
+	}
+	if len(args) < 2 {
+		faults = append(faults, faultf(call.at, "SC2221", "The RRF function requires at least two component scores."))
+	}
+	for _, arg := range args {
+		score, _ := arg.(*Call)
+		one, f := scorerOf(score, in)
+		if score == nil {
+			f = []fault{faultf(arg.span(), "SC2221", "The RRF function takes calls of FullTextScore and VectorDistance.")}
+		}
+		r.components, faults = append(r.components, one), append(faults, f...)
+	}
+	return r, faults
+}
+
+// weightsOf returns the weights of RRF, nil when x is no array of numbers.
+func weightsOf(x Expr, in inputs) []float64 {
+	v, ok := in.constant(x)
+	if !ok || v.Kind() != value.KindArray {
+		return nil
+	}
+	var list []float64
+	for _, item := range v.Items() {
+		if item.Kind() != value.KindNumber || !item.Finite() {
+			return nil
+		}
+		list = append(list, item.Float())
+	}
+	return list
+}
+
+// isFunction reports whether a call is one of a built-in function, by any of its
+// spellings.
+func isFunction(call *Call, name string) bool {
+	if call == nil || call.UDF {
+		return false
+	}
+	f := functions[strings.ToUpper(call.Name)]
+	return f != nil && f.name == name
+}
+
+// scorerOf reads one component.
+func scorerOf(call *Call, in inputs) (scorer, []fault) {
+	switch {
+	case isFunction(call, "VectorDistance"):
+		return scorer{call: call}, nil
+	case !isFunction(call, "FullTextScore"):
+		at := Span{}
+		if call != nil {
+			at = call.at
+		}
+		return scorer{}, []fault{faultf(at, "SC2220", "The ORDER BY RANK clause takes calls of FullTextScore, VectorDistance and RRF.")}
+	case len(call.Args) < 2:
+		return scorer{}, nil // The wrong number of arguments is a fault already.
+	}
+	if !isPath(call.Args[0]) {
+		return scorer{}, []fault{faultf(call.Args[0].span(), "SC2240", "The first argument of the FullTextScore function must be a property.")}
+	}
+	one := scorer{call: call}
+	for _, arg := range call.Args[1:] {
+		v, ok := in.constant(arg)
+		if !ok || v.Kind() != value.KindArray {
+			one.terms = append(one.terms, arg)
+			continue
+		}
+		for _, item := range v.Items() {
+			one.terms = append(one.terms, &Literal{Value: item})
+		}
+	}
+	return one, nil
+}
+
+// rankFaults are the faults of a query about rankings: where FullTextScore and
+// RRF stand, and what a query with ORDER BY RANK may read. The analysis adds
+// them to its own. nested says that q is a subquery.
+func rankFaults(q *Select, nested bool, params map[string]value.Value) []fault {
+	var faults []fault
+	check := func(x Expr) { faults = append(faults, strayScores(x)...) }
+	if q.Value != nil {
+		check(q.Value)
+	}
+	for _, item := range q.Items {
+		check(item.Expr)
+	}
+	if q.Where != nil {
+		check(q.Where)
+	}
+	for _, x := range q.GroupBy {
+		check(x)
+	}
+	if !q.Rank {
+		for _, sort := range q.OrderBy {
+			check(sort.Expr)
+		}
+		return faults
+	}
+	_, more := rankingOf(q, inputsOf(params))
+	return append(append(faults, rankPlaces(q, nested)...), more...)
+}
+
+// strayScores are the calls in x of functions that stand behind ORDER BY RANK
+// only.
+func strayScores(x Expr) []fault {
+	var faults []fault
+	if call, ok := x.(*Call); ok && (isFunction(call, "FullTextScore") || isFunction(call, "RRF")) {
+		faults = append(faults, faultf(call.at, "SC2240", "The %s function is only allowed in the ORDER BY RANK clause.", functions[strings.ToUpper(call.Name)].name))
+	}
+	for part := range parts(x) {
+		faults = append(faults, strayScores(part)...)
+	}
+	return faults
+}
+
+// rankPlaces are the faults of a query with ORDER BY RANK in what it reads.
+func rankPlaces(q *Select, nested bool) []fault {
+	at := q.OrderBy[0].Expr.span()
+	var faults []fault
+	add := func(code, where string) {
+		faults = append(faults, faultf(at, code, "The ORDER BY RANK clause is not supported %s.", where))
+	}
+	if nested {
+		add("SC2228", "in a subquery")
+	}
+	if q.Distinct || isGrouped(q) {
+		add("SC2226", "with DISTINCT, GROUP BY or an aggregate")
+	}
+	if q.From == nil {
+		add("SC2225", "without a FROM clause")
+		return faults
+	}
+	if len(q.From.Inputs) > 1 {
+		add("SC2224", "with JOIN")
+	}
+	switch first := q.From.Inputs[0]; {
+	case first.In:
+		add("SC2223", "with IN in the FROM clause")
+	case first.Query != nil:
+		add("SC2225", "with a subquery in the FROM clause")
+	case !readsDocuments(q):
+		add("SC2225", "with a property in the FROM clause")
+	}
+	return faults
+}
+
+// rankFeatures are those of a query with ORDER BY RANK.
+func rankFeatures(q *Select) Features {
+	f := FeatureHybridSearch
+	if call, ok := q.OrderBy[0].Expr.(*Call); ok && len(call.Args) > 0 && isFunction(call, "RRF") {
+		if _, scores := call.Args[len(call.Args)-1].(*Call); !scores {
+			f |= FeatureWeightedRankFusion
+		}
+	}
+	return f
+}

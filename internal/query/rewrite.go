@@ -1,0 +1,425 @@
+package query
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/decandb/decan/internal/value"
+)
+
+// recipe is how somebody who reads partitions one by one gets the result of a
+// query: the text to send to each, and what to do with the rows. The words are
+// those of the queryInfo that clients read.
+type recipe struct {
+	text               *Select // nil: the query as it is
+	top, offset, limit int64   // to apply to the merged rows; -1 for none
+	distinct           string  // None, or how equal rows arrive: Ordered, Unordered
+	order              []Sort  // keys of the rows' orderByItems
+	groupBy            []Expr  // keys of the rows' groupByItems
+	aliases            []string
+	aggregates         []string // of SELECT VALUE
+	types              []string // by alias: the aggregate in that column, "" for none
+	count              *string  // rows are counted, into a column of this name or as a value for ""
+	buffered           bool     // rows of one partition come in order and cannot be resumed
+}
+
+// The ways of distinctType.
+const (
+	distinctNone      = "None"
+	distinctOrdered   = "Ordered"
+	distinctUnordered = "Unordered"
+)
+
+// alone is the recipe of a query that the one partition it concerns runs whole.
+func (p *Plan) alone() recipe {
+	return recipe{top: p.top, offset: -1, limit: -1, distinct: distinctNone}
+}
+
+// recipe makes the recipe of the query over several partitions. It is a
+// BadRequest when clients know no way to merge it.
+func (p *Plan) recipe() (recipe, error) {
+	q := p.query
+	r := recipe{top: p.top, offset: p.offset, limit: p.limit, distinct: distinctNone}
+	switch inner := combining(q.From); {
+	case inner != nil:
+		return p.recipeOfCount(r, inner)
+	case isGrouped(q):
+		return p.recipeOfGroups(r)
+	case len(q.OrderBy) > 0 && !readsDocuments(q):
+		return r, planError("ORDER BY over several partitions is only supported in a query whose FROM clause begins with the container.")
+	case q.Distinct:
+		p.recipeOfDistinct(&r)
+	case len(q.OrderBy) > 0:
+		r.order, r.buffered = q.OrderBy, isDistance(q.OrderBy[0].Expr)
+		r.text = p.orderedText()
+		p.bindCounts(r.text)
+	case p.limit >= 0:
+		text := *q
+		p.bindCounts(&text)
+		r.text = &text
+	}
+	return r, nil
+}
+
+// readsDocuments reports whether the first input of a query is the container, so
+// that its alias has the resource id that merged rows are told apart by.
+func readsDocuments(q *Select) bool {
+	if q.From == nil {
+		return false
+	}
+	in := q.From.Inputs[0]
+	_, whole := in.Of.(*Name)
+	return whole && !in.In
+}
+
+// combining returns the subquery that a query reads from when its rows are made
+// of several documents, nil otherwise.
+func combining(from *From) *Select {
+	for from != nil {
+		q := from.Inputs[0].Query
+		switch {
+		case q == nil:
+			return nil
+		case q.Distinct || isGrouped(q):
+			return q
+		}
+		from = q.From
+	}
+	return nil
+}
+
+// isGrouped reports whether rows of a query stand for groups of rows: it has
+// GROUP BY or an aggregate.
+func isGrouped(q *Select) bool {
+	return len(q.GroupBy) > 0 || q.Value != nil && hasAggregate(q.Value) ||
+		slices.ContainsFunc(q.Items, func(item Item) bool { return hasAggregate(item.Expr) })
+}
+
+// hasAggregate reports whether x, outside of subqueries, holds an aggregate.
+func hasAggregate(x Expr) bool {
+	if aggregateOf(x) != "" {
+		return true
+	}
+	for part := range parts(x) {
+		if hasAggregate(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// aggregateNames are the aggregates as plans name them.
+var aggregateNames = map[string]string{
+	"COUNT": "Count", "SUM": "Sum", "AVG": "Average", "MIN": "Min", "MAX": "Max",
+	"COUNTIF": "CountIf", "MAKELIST": "MakeList", "MAKESET": "MakeSet",
+}
+
+// aggregateOf returns the name of the aggregate that x is a call of, "" for any
+// other expression.
+func aggregateOf(x Expr) string {
+	call, ok := x.(*Call)
+	if !ok || call.UDF {
+		return ""
+	}
+	return aggregateNames[strings.ToUpper(call.Name)]
+}
+
+// isDistance reports whether an ORDER BY key is a distance of vectors, which no
+// index has in order.
+func isDistance(x Expr) bool {
+	call, ok := x.(*Call)
+	return ok && isFunction(call, "VectorDistance")
+}
+
+// computedKey returns what a key of ORDER BY sorts by. The most similar vectors
+// come first whatever the direction says, and whether a small or a great distance
+// is similar depends on how it is measured; so the order is that of a score which
+// falls as the distance grows. Documents without the vector have no score and
+// come last. Other keys stay as they are.
+func computedKey(s Sort) Sort {
+	if !isDistance(s.Expr) {
+		return s
+	}
+	return Sort{Expr: &Call{Name: "_VectorScore", Args: s.Expr.(*Call).Args}, Desc: true, Way: true}
+}
+
+// sortsByValue reports whether x, a key of ORDER BY, is one of the few that need
+// not be a property: distances and the scores in rewritten queries.
+func sortsByValue(x Expr) bool {
+	call, ok := x.(*Call)
+	return ok && (isDistance(x) || isFunction(call, "_VectorScore") || isFunction(call, "_FullTextScore"))
+}
+
+// recipeOfCount is that of the number of different rows: each partition sends
+// its own, and the client counts. Of queries over the combined rows of a
+// subquery it is the only one that clients merge.
+func (p *Plan) recipeOfCount(r recipe, inner *Select) (recipe, error) {
+	q := p.query
+	alias, ok := countedAs(q, inner)
+	if !ok {
+		return r, planError("A query over several partitions can only count the rows of a subquery that has DISTINCT, GROUP BY or an aggregate.")
+	}
+	r.distinct, r.count, r.text = distinctUnordered, &alias, inner
+	return r, nil
+}
+
+// countedAs reports whether q does nothing but count the different rows of the
+// subquery that it reads from, and the name of the column that it does so in.
+func countedAs(q, inner *Select) (alias string, ok bool) {
+	if q.From.Inputs[0].Query != inner || len(q.From.Inputs) > 1 || isGrouped(inner) || q.Where != nil || q.GroupBy != nil {
+		return "", false
+	}
+	x := q.Value
+	if x == nil {
+		if len(q.Items) != 1 {
+			return "", false
+		}
+		x, alias = q.Items[0].Expr, columnNames(q.Items)[0]
+	}
+	if aggregateOf(x) != "Count" {
+		return "", false
+	}
+	// Each row is defined, so counting the alias or a constant is the same.
+	switch arg := x.(*Call).Args[0].(type) {
+	case *Literal:
+		return alias, arg.Value.IsDefined()
+	case *Name:
+		return alias, arg.Name == q.From.Inputs[0].Alias
+	}
+	return "", false
+}
+
+// groupedAggregatesMax is how many aggregates the service takes in a query with
+// GROUP BY over several partitions.
+const groupedAggregatesMax = 21
+
+// recipeOfGroups is that of aggregates and GROUP BY: partitions send parts of
+// groups, so nothing may be left out of their rows.
+func (p *Plan) recipeOfGroups(r recipe) (recipe, error) {
+	q := p.query
+	grouped := len(q.GroupBy) > 0
+	switch {
+	case grouped && len(q.OrderBy) > 0:
+		return r, planError("ORDER BY is not supported together with GROUP BY over several partitions.")
+	case grouped && q.Distinct && !selectsKeys(q):
+		return r, planError("DISTINCT is not supported together with GROUP BY over several partitions, unless each of the grouped expressions is selected.")
+	}
+	payload, err := p.partial(&r)
+	if err != nil {
+		return r, err
+	}
+	text := *q
+	text.Distinct, text.Top, text.Offset, text.Limit, text.OrderBy = false, nil, nil, nil, nil
+	text.Value, text.Items = nil, []Item{{Expr: payload, Alias: "payload"}}
+	switch {
+	case grouped:
+		r.groupBy = q.GroupBy
+		keys := Item{Expr: keyItems(q.GroupBy), Alias: "groupByItems"}
+		text.Items = append([]Item{keys}, text.Items...)
+	case q.Value != nil:
+		text.Value, text.Items = payload, nil
+	}
+	r.text = &text
+	return r, nil
+}
+
+// selectsKeys reports whether each key of GROUP BY is selected, so that no two
+// rows are equal.
+func selectsKeys(q *Select) bool {
+	selected := map[string]bool{}
+	if q.Value != nil {
+		selected[q.Value.String()] = true
+	}
+	for _, item := range q.Items {
+		selected[item.Expr.String()] = true
+	}
+	return !slices.ContainsFunc(q.GroupBy, func(key Expr) bool { return !selected[key.String()] })
+}
+
+// partial returns the expression of a part of a group: the select list with
+// each aggregate as something that parts can be added up from. It notes the
+// columns in r.
+func (p *Plan) partial(r *recipe) (Expr, error) {
+	q := p.query
+	if q.Value != nil {
+		name := aggregateOf(q.Value)
+		switch {
+		case name != "":
+			r.aggregates = []string{name}
+			return &ArrayLiteral{Items: []Expr{aggregateItem(q.Value.(*Call))}}, nil
+		case hasAggregate(q.Value):
+			return nil, errComposition()
+		}
+		return q.Value, nil
+	}
+	payload := &ObjectLiteral{}
+	total := 0
+	for i, name := range columnNames(q.Items) {
+		x := q.Items[i].Expr
+		kind := aggregateOf(x)
+		switch {
+		case kind != "":
+			total++
+			x = aggregateItem(x.(*Call))
+		case hasAggregate(x):
+			return nil, errComposition()
+		}
+		payload.Members = append(payload.Members, Property{Name: name, Expr: x})
+		r.aliases, r.types = append(r.aliases, name), append(r.types, kind)
+	}
+	if len(q.GroupBy) > 0 && total > groupedAggregatesMax {
+		return nil, planError("A query with GROUP BY over several partitions can have no more than 21 aggregates.")
+	}
+	return payload, nil
+}
+
+func errComposition() error {
+	return planError("Compositions of aggregates and other expressions are not allowed.")
+}
+
+// aggregateItem is an aggregate in the form in which parts of groups travel. The
+// average is a sum and a count. The least and the greatest come with a count as
+// well, since without one nobody can tell a part without values from one with
+// values that have no order.
+func aggregateItem(call *Call) Expr {
+	again := func(name string) Expr { return &Call{Name: name, Args: call.Args} }
+	object := func(name string, x Expr) *ObjectLiteral {
+		return &ObjectLiteral{Members: []Property{{Name: name, Expr: x}, {Name: "count", Expr: again("COUNT")}}}
+	}
+	item := &ObjectLiteral{Members: []Property{{Name: "item", Expr: call}}}
+	switch name := strings.ToUpper(call.Name); name {
+	case "AVG":
+		item.Members[0].Expr = object("sum", again("SUM"))
+	case "MIN", "MAX":
+		item.Members = append(item.Members, Property{Name: "item2", Expr: object(strings.ToLower(name), call)})
+	}
+	return item
+}
+
+// keyItems is the array of keys that clients compare rows by.
+func keyItems(keys []Expr) Expr {
+	list := &ArrayLiteral{}
+	for _, key := range keys {
+		list.Items = append(list.Items, &ObjectLiteral{Members: []Property{{Name: "item", Expr: key}}})
+	}
+	return list
+}
+
+// recipeOfDistinct leaves the comparison of rows to the client, who sees all of
+// them. In an order of what is selected equal rows arrive next to each other.
+// Partitions leave out equal rows of their own when there is no order; with one
+// each row has a resource id, so that none are equal, and counting is the
+// client's as well.
+func (p *Plan) recipeOfDistinct(r *recipe) {
+	q := p.query
+	r.distinct = distinctUnordered
+	text := *q
+	if len(q.OrderBy) == 0 {
+		if q.Top == nil && q.Offset == nil {
+			return
+		}
+		p.bindCounts(&text)
+		text.Top = nil
+		r.text = &text
+		return
+	}
+	if orderedBySelected(q) {
+		r.distinct = distinctOrdered
+	}
+	r.order, r.buffered = q.OrderBy, isDistance(q.OrderBy[0].Expr)
+	text = *p.orderedText()
+	text.Distinct, text.Top, text.Offset, text.Limit = false, nil, nil, nil
+	r.text = &text
+}
+
+// orderedBySelected reports whether ORDER BY has every expression that the query
+// selects, so that equal rows stand together.
+func orderedBySelected(q *Select) bool {
+	keys := map[string]bool{}
+	for _, sort := range q.OrderBy {
+		keys[sort.Expr.String()] = true
+	}
+	if q.Value != nil {
+		return keys[q.Value.String()]
+	}
+	return !q.Star && !slices.ContainsFunc(q.Items, func(item Item) bool { return !keys[item.Expr.String()] })
+}
+
+// bindCounts replaces parameters by their values, and has each partition return
+// the rows that may be skipped as well, as many as LIMIT can say.
+func (p *Plan) bindCounts(q *Select) {
+	if p.top >= 0 {
+		q.Top = &Literal{Value: value.Int(p.top)}
+	}
+	if p.limit >= 0 {
+		q.Offset = &Literal{Value: value.Int(0)}
+		q.Limit = &Literal{Value: value.Int(min(p.offset+p.limit, countMax))}
+	}
+}
+
+// filterPlaceholder is what clients replace in a rewritten query: by true, or
+// by a condition on the order key with which they resume.
+const filterPlaceholder = "{documentdb-formattableorderbyquery-filter}"
+
+// orderedText returns the query that makes each partition send, with every row,
+// what a client merges by: the resource id and the order keys.
+func (p *Plan) orderedText() *Select {
+	q := *p.query
+	alias := &Name{Name: p.alias()}
+	payload := p.payload(alias)
+	keys, sorts := make([]Expr, len(q.OrderBy)), make([]Sort, len(q.OrderBy))
+	for i, sort := range q.OrderBy {
+		sorts[i] = computedKey(sort)
+		keys[i] = sorts[i].Expr
+	}
+	q.OrderBy = sorts
+	q.Star, q.Value = false, nil
+	q.Items = []Item{
+		{Expr: &Member{Of: alias, Name: "_rid"}},
+		{Expr: keyItems(keys), Alias: "orderByItems"},
+		{Expr: payload, Alias: "payload"},
+	}
+	var conditions []Expr
+	if p.query.Value != nil {
+		conditions = append(conditions, &Call{Name: "IS_DEFINED", Args: []Expr{payload}})
+	}
+	q.Where = withPlaceholder(q.Where, conditions...)
+	return &q
+}
+
+// withPlaceholder returns a filter with the place where clients put a condition
+// of their own. The placeholder is no expression, so it goes in as a name.
+func withPlaceholder(where Expr, conditions ...Expr) Expr {
+	conditions = append(conditions, &Name{Name: "(" + filterPlaceholder + ")"})
+	if where != nil {
+		conditions = append([]Expr{&Name{Name: "(" + where.String() + ")"}}, conditions...)
+	}
+	if len(conditions) == 1 {
+		return conditions[0]
+	}
+	return &Name{Name: "(" + (&Logic{Terms: conditions}).String() + ")"}
+}
+
+// alias is the name of the first input, in whose documents the resource ids are.
+func (p *Plan) alias() string {
+	in := p.query.From.Inputs[0]
+	if in.Alias != "" {
+		return in.Alias
+	}
+	return sourceName(in.Of)
+}
+
+// payload is the expression of what the query returns.
+func (p *Plan) payload(alias Expr) Expr {
+	switch {
+	case p.query.Star:
+		return alias
+	case p.query.Value != nil:
+		return p.query.Value
+	}
+	o := &ObjectLiteral{}
+	for i, name := range columnNames(p.query.Items) {
+		o.Members = append(o.Members, Property{Name: name, Expr: p.query.Items[i].Expr})
+	}
+	return o
+}

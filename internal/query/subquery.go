@@ -1,0 +1,283 @@
+package query
+
+import (
+	"slices"
+
+	"github.com/decandb/decan/internal/value"
+)
+
+// rows is a compiled subquery: FROM and WHERE, and what becomes of their
+// combinations.
+type rows struct {
+	loop     loop
+	value    func(e *env) value.Value // of a row; undefined is no row
+	group    *combiner                // nil when each combination is a row
+	distinct bool
+}
+
+// combiner says how a subquery combines its rows.
+type combiner struct {
+	keys       []register // of GROUP BY; without any, all rows are one group, which is there always
+	aggregates []register
+	kinds      []AggregateKind // of aggregates
+}
+
+// register is an expression and where its value goes.
+type register struct {
+	eval  func(e *env) value.Value
+	local int
+}
+
+// each calls yield for one row after the other until it returns false, and
+// reports whether the end was reached.
+func (r *rows) each(e *env, yield func(v value.Value) bool) bool {
+	before := e.memory
+	defer func() { e.memory = before }()
+	if r.distinct {
+		yield = firstOnly(e, yield)
+	}
+	row := func() bool {
+		v := r.value(e)
+		return e.err == nil && (!v.IsDefined() || yield(v))
+	}
+	if r.group == nil {
+		return r.loop.each(e, row)
+	}
+	return r.group.each(e, &r.loop, row)
+}
+
+// firstOnly passes on the first of equal values.
+func firstOnly(e *env, yield func(v value.Value) bool) func(v value.Value) bool {
+	seen := map[string]struct{}{}
+	return func(v value.Value) bool {
+		key := string(value.AppendKey(nil, v))
+		if _, ok := seen[key]; ok {
+			return true
+		}
+		if !e.keeps(len(key) + entrySize) {
+			return false
+		}
+		seen[key] = struct{}{}
+		return yield(v)
+	}
+}
+
+// rowGroup is one group of a subquery under way.
+type rowGroup struct {
+	keys       []value.Value
+	aggregates []Aggregate
+}
+
+// each collects the groups, and then sets the registers for one after the other,
+// in the order in which they first came, and calls row.
+func (g *combiner) each(e *env, l *loop, row func() bool) bool {
+	for _, group := range g.collect(e, l) {
+		if e.err != nil {
+			return false
+		}
+		for i, k := range g.keys {
+			e.locals[k.local] = group.keys[i]
+		}
+		for i, a := range g.aggregates {
+			e.locals[a.local] = group.aggregates[i].result()
+		}
+		if !row() {
+			return false
+		}
+	}
+	return e.err == nil
+}
+
+func (g *combiner) collect(e *env, l *loop) []*rowGroup {
+	var groups []*rowGroup
+	places := map[string]*rowGroup{}
+	if len(g.keys) == 0 {
+		groups = append(groups, g.start(nil))
+		places[""] = groups[0]
+	}
+	keys := make([]value.Value, len(g.keys))
+	var text []byte
+	l.each(e, func() bool {
+		text = text[:0]
+		for i, k := range g.keys {
+			keys[i] = k.eval(e)
+			text = value.AppendKey(text, keys[i])
+		}
+		group := places[string(text)]
+		if group == nil {
+			if !e.keeps(len(text) + entrySize*(1+len(g.keys)+len(g.aggregates))) {
+				return false
+			}
+			group = g.start(slices.Clone(keys))
+			places[string(text)] = group
+			groups = append(groups, group)
+		}
+		for i, a := range g.aggregates {
+			group.aggregates[i].add(e, a.eval(e))
+		}
+		return e.err == nil
+	})
+	return groups
+}
+
+func (g *combiner) start(keys []value.Value) *rowGroup {
+	group := &rowGroup{keys: keys, aggregates: make([]Aggregate, len(g.aggregates))}
+	for i, kind := range g.kinds {
+		group.aggregates[i].Kind = kind
+	}
+	return group
+}
+
+// rows compiles a subquery. root says that its first input may name the
+// container.
+func (c *compiler) rows(q *Select, root bool) *rows {
+	r := &rows{distinct: q.Distinct}
+	c.within(&scope{outer: c.scope}, func() {
+		c.scopes[q] = c.scope
+		r.loop = c.loop(q, root)
+		if isGrouped(q) {
+			r.group = c.combiner(q)
+		}
+		r.value = c.rowValue(q)
+	})
+	return r
+}
+
+// rowAlias says where the rows of a subquery are, in its scope and in the form
+// of source.
+func (c *compiler) rowAlias(q *Select) alias {
+	switch {
+	case isGrouped(q):
+	case q.Star:
+		a := c.scope.inputs[0]
+		a.local = min(a.local, 0)
+		return a
+	case q.Value != nil:
+		if path, ok := c.path(q.Value); ok {
+			return alias{local: -1, place: path, found: true}
+		}
+		place, found := c.place(q.Value)
+		return alias{place: place, found: found}
+	}
+	return alias{}
+}
+
+// combiner compiles GROUP BY and the aggregates of a select list, for which
+// registers stand from then on.
+func (c *compiler) combiner(q *Select) *combiner {
+	g := &combiner{}
+	calls := aggregateCalls(q)
+	for _, call := range calls {
+		kind, _ := aggregateKind(call)
+		g.kinds = append(g.kinds, kind)
+		g.aggregates = append(g.aggregates, register{eval: c.expr(call.Args[0]).value(), local: c.local()})
+	}
+	for _, x := range q.GroupBy {
+		g.keys = append(g.keys, register{eval: c.expr(x).value(), local: c.local()})
+	}
+	for i, call := range calls {
+		c.bind(call, g.aggregates[i].local)
+	}
+	for i, x := range q.GroupBy {
+		c.bind(x, g.keys[i].local)
+	}
+	return g
+}
+
+// aggregateCalls returns the aggregates of a select list, each of those that are
+// written alike once.
+func aggregateCalls(q *Select) []*Call {
+	var calls []*Call
+	seen := map[string]bool{}
+	for x := range selected(q) {
+		for call := range aggregatesIn(x) {
+			if key := alike(call); !seen[key] {
+				seen[key] = true
+				calls = append(calls, call)
+			}
+		}
+	}
+	return calls
+}
+
+// rowValue compiles the select list of a subquery.
+func (c *compiler) rowValue(q *Select) func(e *env) value.Value {
+	switch {
+	case q.Star:
+		return c.star().value()
+	case q.Value != nil:
+		return c.expr(q.Value).value()
+	}
+	names := columnNames(q.Items)
+	evals := make([]func(e *env) value.Value, len(q.Items))
+	for i, item := range q.Items {
+		evals[i] = c.expr(item.Expr).value()
+	}
+	return func(e *env) value.Value { return makeObject(e, names, evals) }
+}
+
+func makeObject(e *env, names []string, evals []func(e *env) value.Value) value.Value {
+	members := make([]value.Member, len(evals))
+	for i, eval := range evals {
+		members[i] = value.Member{Name: names[i], Value: eval(e)}
+	}
+	return value.Object(members)
+}
+
+// subquery compiles a query used as an expression.
+func (c *compiler) subquery(x *Subquery) code {
+	r := c.rows(x.Query, false)
+	switch x.Kind {
+	case Exists:
+		if x.Query.Value == nil {
+			r.value = func(*env) value.Value { return value.Null() } // The row is there whatever is in it.
+		}
+		r.distinct = false
+		return condition(func(e *env) truth {
+			found := false
+			r.each(e, func(value.Value) bool { found = true; return false })
+			return truthOf(found)
+		})
+	case Array:
+		return computed(r.array)
+	case All:
+		r.distinct = false
+		return condition(r.all)
+	case Last:
+		r.distinct = false
+		return computed(func(e *env) (last value.Value) {
+			r.each(e, func(v value.Value) bool { last = v; return true })
+			return last
+		})
+	}
+	return computed(func(e *env) (first value.Value) {
+		r.each(e, func(v value.Value) bool { first = v; return false })
+		return first
+	})
+}
+
+// array collects all rows.
+func (r *rows) array(e *env) value.Value {
+	var items []value.Value
+	room := builtMax
+	r.each(e, func(v value.Value) bool {
+		if room = roomBehind(v, room) - 1; room < 0 {
+			return e.fits(builtMax - room)
+		}
+		items = append(items, v)
+		return true
+	})
+	return value.Array(items)
+}
+
+// all says whether each row is true, as a chain of AND over them would.
+func (r *rows) all(e *env) truth {
+	result := yes
+	r.each(e, func(v value.Value) bool {
+		if t := truthIn(v); t != yes {
+			result = t
+		}
+		return result != no
+	})
+	return result
+}
