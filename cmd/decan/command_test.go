@@ -1,10 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/server/servertest"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -32,8 +36,32 @@ func TestCommands(t *testing.T) {
 				}
 				ts.Fatalf("no server is ready on %s", args[0])
 			},
+			// put ADDRESS DATABASE CONTAINER N: a container over two partitions on
+			// /pk, with N items whose n counts.
+			"put": func(ts *testscript.TestScript, _ bool, args []string) { put(ts, args[0], args[1], args[2], args[3]) },
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})
+}
+
+func put(ts *testscript.TestScript, address, database, container, count string) {
+	client, err := servertest.Dial(address)
+	ts.Check(err)
+	defer client.Close()
+	create := func(link, body string, headers ...string) {
+		response, err := client.Do(servertest.Prepare(auth.WellKnownKey, "POST", link, []byte(body), headers...))
+		ts.Check(err)
+		if response.Status != http.StatusCreated {
+			ts.Fatalf("%s: %d %s", body, response.Status, response.Body)
+		}
+	}
+	create("dbs", fmt.Sprintf(`{"id":%q}`, database))
+	create("dbs/"+database+"/colls", fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["/pk"]}}`, container), "x-decan-partition-count", "2")
+	n, err := strconv.Atoi(count)
+	ts.Check(err)
+	for i := range n {
+		body := fmt.Sprintf(`{"id":"%d","pk":"p%d","n":%d}`, i, i%4, i)
+		create("dbs/"+database+"/colls/"+container+"/docs", body, "x-ms-documentdb-partitionkey", fmt.Sprintf(`["p%d"]`, i%4))
+	}
 }

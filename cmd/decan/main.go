@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/decandb/decan/internal/auth"
 )
 
 // version is set by the release build.
@@ -22,6 +23,7 @@ var version = ""
 type cli struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the server (the default command)."`
 	Key     keyCommand     `cmd:"" help:"Show the effective partition key and range of a partition key value."`
+	Explain explainCommand `cmd:"" help:"Show how a server answers a query: partitions, indexes, documents read, request units."`
 	Cert    certCommand    `cmd:"" help:"Write the certificate that clients have to trust for https, and say how."`
 	Check   checkCommand   `cmd:"" help:"Verify a data directory that no server has open."`
 	Version versionCommand `cmd:"" help:"Print the version."`
@@ -50,7 +52,7 @@ func run(args []string, io streams) int {
 		kong.Writers(io.out, io.err),
 		kong.Exit(func(code int) { exit = code }),
 		kong.DefaultEnvars("DECAN"),
-		kong.Vars{"version": versionText()},
+		kong.Vars{"version": versionText(), "wellKnownKey": auth.WellKnownKey},
 		kong.Bind(io),
 	)
 	if err != nil {

@@ -36,6 +36,7 @@ type serveCommand struct {
 	CrossPartition string        `default:"service" enum:"service,full" help:"Refuse the cross-partition queries that the service's gateway refuses (service), or answer them (full)."`
 	StrictIDs      bool          `name:"strict-ids" help:"Refuse odd item ids on the main port as the official emulator does."`
 	ResourcesMax   int           `default:"0" placeholder:"N" help:"How many databases and containers the account may have (default: any number; the service allows 500)."`
+	QueryMemory    int64         `default:"67108864" placeholder:"BYTES" help:"How much memory one query may take for groups, distinct rows and rankings (${default})."`
 	ClockSkew      time.Duration `default:"15m" help:"How old or early a request's signature may be; negative for any."`
 
 	LogLevel  slog.Level `default:"info" help:"debug, info, warn or error."`
@@ -74,6 +75,7 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		CrossPartition: c.CrossPartition,
 		StrictIDs:      c.StrictIDs,
 		ResourcesMax:   c.ResourcesMax,
+		QueryMemory:    c.QueryMemory,
 		ClockSkew:      c.ClockSkew,
 		Version:        versionText(),
 		Logger:         logger(io.err, c.LogLevel, c.LogFormat),

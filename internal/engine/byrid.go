@@ -28,7 +28,7 @@ func (e *Engine) idByRID(ctx context.Context, c *catalog.Container, key partitio
 	if err != nil || !rid.IsDocument() || rid.Container() != c.RID {
 		return "", false
 	}
-	plan, err := e.compile(listText, nil, nil)
+	plan, err := e.compile(listText, nil, nil, nil)
 	if err != nil {
 		return "", false
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/partitionkey"
@@ -24,7 +25,7 @@ func (e *Engine) CreateContainer(ctx context.Context, caller auth.Caller, req Re
 		if err != nil {
 			return err
 		}
-		container, err := resource.ParseContainer(req.Body)
+		container, err := computable(resource.ParseContainer(req.Body))
 		if err != nil {
 			return err
 		}
@@ -147,6 +148,14 @@ func (u *Usage) add(s PartitionStats) {
 	u.IndexBytes += s.IndexBytes
 }
 
+// computable passes a definition on whose computed properties can be computed.
+func computable(c resource.Container, err error) (resource.Container, error) {
+	if err == nil {
+		_, err = query.CompileComputed(c.Indexing.Computed)
+	}
+	return c, err
+}
+
 // ReplaceContainer changes what may change of a container: its indexing policy
 // and the settings that Decan only keeps. Documents are indexed anew in the
 // background; Resource.IndexProgress of a read says how far that is.
@@ -160,7 +169,7 @@ func (e *Engine) ReplaceContainer(ctx context.Context, caller auth.Caller, req R
 			if err := matches(req.IfMatch, c.ETag); err != nil {
 				return err
 			}
-			changed, err := c.Container.Replace(req.Body)
+			changed, err := computable(c.Container.Replace(req.Body))
 			if err != nil {
 				return err
 			}

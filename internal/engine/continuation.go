@@ -21,9 +21,11 @@ import (
 //	1  version, 1
 //	4  CRC-32C of all that follows, big-endian
 //	8  fingerprint of the query and container, big-endian
-//	1  flags: 1 a position follows, 2 the position has an order key
+//	1  flags: 1 a position follows, 2 the position has an order key, 4 it stands
+//	   between rows of one document
 //	   Range.Min and Range.Max, each as length (uvarint) and bytes
 //	   number of the position (uvarint), order key as length (uvarint) and bytes
+//	   row of the document (uvarint), with flag 4 alone
 //	   skipped and taken (uvarint)
 //
 // The checksum finds damage, not malice: a client that makes tokens up can read
@@ -46,6 +48,7 @@ const (
 
 	flagStarted = 1
 	flagKey     = 2
+	flagRow     = 4
 )
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
@@ -62,11 +65,17 @@ func (c continuation) String() string {
 	if c.Position.Key != nil {
 		flags |= flagKey
 	}
+	if c.Position.Row > 0 {
+		flags |= flagRow
+	}
 	b = append(b, flags)
 	b = appendBytes(b, string(c.Range.Min))
 	b = appendBytes(b, string(c.Range.Max))
 	b = binary.AppendUvarint(b, c.Position.Number)
 	b = appendBytes(b, string(c.Position.Key))
+	if c.Position.Row > 0 {
+		b = binary.AppendUvarint(b, uint64(c.Position.Row))
+	}
 	b = binary.AppendUvarint(b, uint64(c.Skipped))
 	b = binary.AppendUvarint(b, uint64(c.Taken))
 	binary.BigEndian.PutUint32(b[1:], crc32.Checksum(b[5:], crcTable))
@@ -112,9 +121,12 @@ func decodeContinuation(token string) (c continuation, ok bool) {
 	if flags&flagKey != 0 {
 		c.Position.Key = append([]byte{}, key...)
 	}
+	if flags&flagRow != 0 {
+		c.Position.Row = int(r.uvarint())
+	}
 	c.Skipped = int64(r.uvarint())
 	c.Taken = int64(r.uvarint())
-	ok = !r.failed && len(r.rest) == 0 && c.Skipped >= 0 && c.Taken >= 0 &&
+	ok = !r.failed && len(r.rest) == 0 && c.Skipped >= 0 && c.Taken >= 0 && c.Position.Row >= 0 &&
 		!c.Range.Empty() && c.Range.Max.Compare(partitionkey.MaxEPK) <= 0
 	// One position has one token: no unknown flags, no lengths written long.
 	return c, ok && c.String() == token

@@ -79,7 +79,7 @@ func (e *Engine) definitionPage(ctx context.Context, req *QueryRequest, list fun
 		return err
 	}
 	// Definitions have no index, and every path of them can be ordered by.
-	plan, err := e.compile(req.Text, req.Params, nil)
+	plan, err := e.compile(req.Text, req.Params, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -224,12 +224,17 @@ func (e *Engine) readOnce(ctx context.Context, container *catalog.Container, r p
 	return err
 }
 
-// visit notes that a partition is asked.
+// visit notes and counts that a partition is asked.
 func (e *Engine) visit(result *Result, id resource.PartitionID) {
-	if !slices.Contains(result.Partitions, id) {
-		result.Partitions = append(result.Partitions, id)
-	}
+	result.visited(id)
 	e.metrics.visits.Inc()
+}
+
+// visited notes that a partition was asked.
+func (r *Result) visited(id resource.PartitionID) {
+	if !slices.Contains(r.Partitions, id) {
+		r.Partitions = append(r.Partitions, id)
+	}
 }
 
 // reached notes how far a partition has come.

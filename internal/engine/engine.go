@@ -24,6 +24,7 @@
 package engine
 
 import (
+	"container/list"
 	"log/slog"
 	"time"
 
@@ -72,6 +73,10 @@ type Engine struct {
 	logger   *slog.Logger
 	metrics  *metrics
 	indexes  indexes
+	plans    plans
+
+	// otherClock says that now is not the clock of the machine.
+	otherClock bool
 }
 
 // New returns an engine over the catalog and node of cfg.
@@ -87,7 +92,9 @@ func New(cfg Config) *Engine {
 		logger:   cfg.Logger,
 		metrics:  newMetrics(cfg.Registerer),
 		indexes:  indexes{byRID: map[resource.RID]compiledIndex{}},
+		plans:    plans{byKey: map[string]*list.Element{}},
 	}
+	e.otherClock = e.now != nil
 	if e.now == nil {
 		e.now = time.Now
 	}

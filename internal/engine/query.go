@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/decandb/decan/internal/auth"
@@ -37,6 +39,7 @@ func (e *Engine) page(ctx context.Context, caller auth.Caller, action auth.Actio
 	q := pageOf{engine: e, req: req}
 	err := q.run(ctx, caller, action)
 	q.out.Charge = throughput.AtLevel(q.meter.Charge(), q.how.level)
+	slices.Sort(q.out.Partitions)
 	e.metrics.queries.Inc()
 	if len(q.out.Partitions) > 1 {
 		e.metrics.fanned.Inc()
@@ -49,9 +52,12 @@ type pageOf struct {
 	engine *Engine
 	req    *QueryRequest
 	how    reading
-	meter  throughput.Meter
 	routed bool // this attempt knows which partitions to ask
 	out    Feed
+
+	mu    sync.Mutex // several partitions are asked at the same time; guards what follows and out's visits
+	meter throughput.Meter
+	last  int // the place in the order of partitions of the one that out's session token is of
 }
 
 func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action) error {
@@ -81,11 +87,7 @@ func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action
 
 // once makes the page by one version of the container.
 func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
-	ix, err := q.engine.indexOf(c)
-	if err != nil {
-		return err
-	}
-	plan, err := q.engine.compile(q.req.Text, q.req.Params, ix)
+	plan, kept, err := q.engine.planOf(c, q.req.Text, q.req.Params)
 	if err != nil {
 		return err
 	}
@@ -101,7 +103,22 @@ func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
 	if err != nil {
 		return err
 	}
-	return q.engine.serve(ctx, q.req, plan, q.streams(c, plan, s, &at), at, &q.out)
+	q.out.Stats = query.Stats{}
+	if h := plan.Hybrid(); h != nil {
+		err = q.hybrid(ctx, c, plan, h, s, at)
+	} else {
+		err = q.engine.serve(ctx, q.req, plan, q.streams(c, plan, s, &at), at, &q.out)
+	}
+	if kept {
+		q.out.Stats.Compiled = 0
+	}
+	if err == nil && q.req.Indexes {
+		q.out.Indexes = plan.Indexes()
+	}
+	if err == nil && q.req.Explain {
+		q.explain(c, plan, s)
+	}
+	return err
 }
 
 // permit decides whether the request may look as far as its scope is.
@@ -119,8 +136,11 @@ func (q *pageOf) permit(c *catalog.Container, plan *query.Plan, s scope) error {
 	if !plan.Needs().Any() || full || s.prefix && !several {
 		return nil
 	}
+	if err := plan.Describable(c.PartitionKey); err != nil {
+		return err
+	}
 	q.engine.metrics.unserved.Inc()
-	return status.CrossPartition(plan.Describe(c.PartitionKey).JSON(),
+	return status.CrossPartition(string(query.AppendPlan(nil, plan.Describe(c.PartitionKey))),
 		"The cross partition query can not be directly served by the gateway. The client has to follow the query plan that comes with this error, or ask for full execution with x-decan-cross-partition: full.")
 }
 
@@ -168,7 +188,7 @@ func (q *pageOf) streams(c *catalog.Container, plan *query.Plan, s scope, at *co
 func (q *pageOf) each(c *catalog.Container, plan *query.Plan, list []task) []stream {
 	streams := make([]stream, len(list))
 	for i, t := range list {
-		streams[i] = stream{run: q.ask(c, plan, t), clip: t.clip}
+		streams[i] = stream{run: q.ask(c, plan, t, i+1), clip: t.clip}
 	}
 	return streams
 }
@@ -176,31 +196,49 @@ func (q *pageOf) each(c *catalog.Container, plan *query.Plan, list []task) []str
 func (q *pageOf) together(c *catalog.Container, plan *query.Plan, list []task) stream {
 	runs := make([]query.Stream, len(list))
 	for i, t := range list {
-		runs[i] = q.ask(c, plan, t)
+		runs[i] = q.ask(c, plan, t, 0)
 	}
 	clip := partitionkey.Range{Min: list[0].clip.Min, Max: list[len(list)-1].clip.Max}
 	return stream{run: query.Together(runs...), clip: clip}
 }
 
-// ask returns the stream of one partition.
-func (q *pageOf) ask(c *catalog.Container, plan *query.Plan, t task) query.Stream {
+// ask returns the stream of one partition, the at-th of those to ask. What it
+// has done is charged and told when its page becomes part of the answer: a
+// partition that was asked ahead and not needed is no part of it.
+func (q *pageOf) ask(c *catalog.Container, plan *query.Plan, t task, at int) query.Stream {
 	return func(ctx context.Context, b query.Budget) (query.Page, error) {
 		replica, release, err := q.engine.node.Replica(ctx, c, t.partition.ID)
 		if err != nil {
 			return query.Page{}, err
 		}
 		defer release()
-		q.engine.visit(&q.out.Result, t.partition.ID)
+		var meter throughput.Meter
 		page, lsn, err := replica.Query(ctx, partition.Query{
 			Plan:       plan,
 			Generation: t.partition.Generation,
 			Range:      t.asked,
 			Budget:     b,
 			Session:    q.how.behind(t.partition),
-			Meter:      &q.meter,
+			Meter:      &meter,
 		})
-		q.out.reached(t.partition.ID, lsn)
+		q.engine.metrics.visits.Inc()
+		page.Used = func() { q.visited(t.partition.ID, at, lsn, &meter) }
+		if err != nil {
+			page.Used()
+		}
 		return page, err
+	}
+}
+
+// visited notes that a partition was asked, what it did and how far it has come.
+func (q *pageOf) visited(id resource.PartitionID, at int, lsn resource.LSN, did *throughput.Meter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.out.visited(id)
+	q.meter.Merge(did)
+	if at >= q.last {
+		q.last = at
+		q.out.reached(id, lsn)
 	}
 }
 
@@ -211,7 +249,9 @@ func (e *Engine) serve(ctx context.Context, req *QueryRequest, plan *query.Plan,
 		runs[i] = s.run
 	}
 	from := query.Progress{Position: at.Position, Started: at.Started, Skip: at.Skipped, Taken: at.Taken}
-	page, reached, err := plan.Merge(runs, from).Page(ctx, e.budget(req))
+	merge := plan.Merge(runs, from)
+	merge.Parallel = parallel
+	page, reached, err := merge.Page(ctx, e.budget(req))
 	if err != nil {
 		return err
 	}
@@ -245,12 +285,21 @@ func (e *Engine) budget(req *QueryRequest) query.Budget {
 	if items <= 0 {
 		items = e.limits.PageItems
 	}
-	return query.Budget{MaxItems: items, MaxBytes: e.limits.ResponseBytes, Deadline: time.Now().Add(e.limits.PageTime)}
+	return query.Budget{
+		MaxItems: items,
+		MaxBytes: e.limits.ResponseBytes,
+		Memory:   e.limits.QueryMemoryBytes,
+		Deadline: time.Now().Add(e.limits.PageTime),
+	}
 }
 
 // compile makes a plan.
-func (e *Engine) compile(text string, params []query.Param, ix *index.Index) (*query.Plan, error) {
-	return query.Compile(text, params, ix, query.Options{Limits: e.limits, Now: e.now()})
+func (e *Engine) compile(text string, params []query.Param, ix *index.Index, computed []resource.ComputedProperty) (*query.Plan, error) {
+	options := query.Options{Limits: e.limits, Computed: computed}
+	if e.otherClock {
+		options.Now = e.now()
+	}
+	return query.Compile(text, params, ix, options)
 }
 
 // QueryPlan says how a client has to run a query: 400 when that needs a feature
@@ -275,15 +324,14 @@ func (e *Engine) plan(caller auth.Caller, req *PlanRequest, out *Plan) error {
 	if err != nil {
 		return err
 	}
-	ix, err := e.indexOf(c)
-	if err != nil {
-		return err
-	}
-	plan, err := e.compile(req.Text, req.Params, ix)
+	plan, _, err := e.planOf(c, req.Text, req.Params)
 	if err != nil {
 		return err
 	}
 	if err := plan.Needs().Refuse(req.Features); err != nil {
+		return err
+	}
+	if err := plan.Describable(c.PartitionKey); err != nil {
 		return err
 	}
 	body := plan.Describe(c.PartitionKey)
@@ -294,6 +342,6 @@ func (e *Engine) plan(caller auth.Caller, req *PlanRequest, out *Plan) error {
 		}
 		body = narrowed(body, base, c.PartitionKey)
 	}
-	out.Body = body.Append(nil)
+	out.Body = query.AppendPlan(nil, body)
 	return nil
 }

@@ -85,6 +85,8 @@ type QueryRequest struct {
 	Continuation string                // from the page before; empty: the first page
 	Cross        bool                  // the client allows more than one partition
 	Full         bool                  // merge here, whatever the configured mode
+	Indexes      bool                  // fill in Feed.Indexes
+	Explain      bool                  // answer with one row that says how the page was made, instead of its rows
 	Options
 }
 
@@ -95,6 +97,7 @@ type Feed struct {
 	Continuation string       // for the next page, ASCII below 1 KB; empty: this is the last
 	ParentRID    resource.RID // whose feed this is; empty for databases and offers
 	Stats        query.Stats  // what the query did, over all partitions
+	Indexes      query.IndexUse
 }
 
 // PlanRequest asks how a client has to run a query.

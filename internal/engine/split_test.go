@@ -77,7 +77,7 @@ func TestTokenOfRangeThatWasSplit(t *testing.T) {
 	e, c := split(t, 4)
 	ctx, caller := context.Background(), auth.Owner()
 	req := QueryRequest{Link: Link{Database: "d", Container: "c"}, Text: "SELECT c.id, c._rid FROM c", Cross: true}
-	plan, err := e.compile(req.Text, nil, nil)
+	plan, err := e.compile(req.Text, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,8 @@ type Config struct {
 
 	ResourcesMax int // databases and containers of the account; default 0: any number
 
+	QueryMemory int64 // bytes that one query may hold; default 64 MB
+
 	ClockSkew time.Duration // how old or early a signature may be; default 15 minutes, negative for any
 
 	Limits  resource.Limits // zero value: the documented defaults
@@ -85,6 +87,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.ResourcesMax != 0 {
 		c.Limits.Databases = c.ResourcesMax
+	}
+	if c.QueryMemory != 0 {
+		c.Limits.QueryMemoryBytes = c.QueryMemory
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

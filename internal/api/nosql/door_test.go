@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -24,7 +25,8 @@ func sign(hr *http.Request) *http.Request {
 	return hr
 }
 
-// call sends a request straight to the handler.
+// call sends a request straight to the handler. The names of the answer's
+// headers are as a client of net/http has them.
 func (w *world) call(t testing.TB, method, target, body string, headers ...string) *http.Response {
 	t.Helper()
 	hr := httptest.NewRequest(method, target, strings.NewReader(body))
@@ -33,7 +35,12 @@ func (w *world) call(t testing.TB, method, target, body string, headers ...strin
 	}
 	recorder := httptest.NewRecorder()
 	w.handler.ServeHTTP(recorder, sign(hr))
-	return recorder.Result()
+	answer := recorder.Result()
+	for name, values := range maps.Clone(answer.Header) {
+		delete(answer.Header, name)
+		answer.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	return answer
 }
 
 // must is call for requests that prepare a test.

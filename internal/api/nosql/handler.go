@@ -22,7 +22,7 @@ func (h *handler) ServeHTTP(hw http.ResponseWriter, hr *http.Request) {
 	begun := h.now()
 	r := h.requests.Get().(*request)
 	r.begin(hr)
-	r.activity = activityID(r.header(headerActivityID))
+	r.activity = activityID(r.header(headerGivenActivityID))
 
 	answer, err := h.serve(r)
 	if err != nil {

@@ -1,19 +1,22 @@
 package nosql
 
-// Header names in the canonical form of net/http, so that maps are indexed with
-// them directly. Names that no code reads are on the documentation page.
+// Names that no code reads are on the documentation page.
 
-// Headers of requests.
+// Headers of requests, in the canonical form of net/http, so that maps are
+// indexed with them directly.
 const (
 	headerAuthorization      = "Authorization"                                          // signature or token
 	headerDate               = "X-Ms-Date"                                              // the time that was signed, RFC 1123
 	headerHTTPDate           = "Date"                                                   // the same for clients that cannot set x-ms-date
 	headerPartitionKey       = "X-Ms-Documentdb-Partitionkey"                           // key as a JSON array
-	headerRangeID            = "X-Ms-Documentdb-Partitionkeyrangeid"                    // both ways: one physical partition
+	headerGivenRangeID       = "X-Ms-Documentdb-Partitionkeyrangeid"                    // one physical partition
 	headerStartEPK           = "X-Ms-Start-Epk"                                         // first hashed key of the wanted range, hexadecimal
 	headerEndEPK             = "X-Ms-End-Epk"                                           // first hashed key behind it
 	headerStartID            = "X-Ms-Start-Id"                                          // rid range; refused
 	headerEndID              = "X-Ms-End-Id"                                            // rid range; refused
+	headerGivenActivityID    = "X-Ms-Activity-Id"                                       // echoed when it is a GUID
+	headerGivenSession       = "X-Ms-Session-Token"                                     // what the client has seen
+	headerGivenContinuation  = "X-Ms-Continuation"                                      // where the page begins
 	headerMaxItemCount       = "X-Ms-Max-Item-Count"                                    // rows of a page; -1 as many as fit
 	headerConsistency        = "X-Ms-Consistency-Level"                                 // may only weaken the account's
 	headerReadStrategy       = "X-Ms-Cosmos-Read-Consistency-Strategy"                  // newer way to say the same
@@ -45,39 +48,45 @@ const (
 	headerPreTrigger         = "X-Ms-Documentdb-Pre-Trigger-Include"                    // refused
 	headerPostTrigger        = "X-Ms-Documentdb-Post-Trigger-Include"                   // refused
 	headerPopulateMetrics    = "X-Ms-Documentdb-Populatequerymetrics"                   // wants headerQueryMetrics
+	headerPopulateIndexes    = "X-Ms-Cosmos-Populateindexmetrics"                       // wants headerIndexes in base64
+	headerPopulateIndexesV2  = "X-Ms-Cosmos-Populateindexmetrics-V2"                    // wants headerIndexes percent-encoded
+	headerDecanExplain       = "X-Decan-Explain"                                        // ours: true answers how the query runs
 	headerPopulateQuota      = "X-Ms-Documentdb-Populatequotainfo"                      // wants headerQuota and headerUsage
 	headerPopulateStatistics = "X-Ms-Documentdb-Populatepartitionstatistics"            // wants statistics in the container
 	headerForwardedProto     = "X-Forwarded-Proto"                                      // scheme before a proxy
 	headerContentEncoding    = "Content-Encoding"                                       // anything but identity is refused
 )
 
-// Headers of responses.
+// Headers of responses, in lower case as the service sends them: one client
+// looks for them so. Those that net/http knows are in its form.
 const (
 	headerContentType    = "Content-Type"
 	headerContentLength  = "Content-Length"
 	headerAllow          = "Allow"                                                    // verbs, with 405
-	headerActivityID     = "X-Ms-Activity-Id"                                         // both ways: echoed when it is a GUID
-	headerCharge         = "X-Ms-Request-Charge"                                      // request units
-	headerSession        = "X-Ms-Session-Token"                                       // both ways
-	headerETag           = "Etag"                                                     // quoted version
-	headerItemCount      = "X-Ms-Item-Count"                                          // rows of this page
-	headerContinuation   = "X-Ms-Continuation"                                        // both ways: where the next page begins
-	headerSubStatus      = "X-Ms-Substatus"                                           // documented reason below the status
-	headerRetryAfter     = "X-Ms-Retry-After-Ms"                                      // with 429 and 449
-	headerAltContentPath = "X-Ms-Alt-Content-Path"                                    // owner by names
-	headerContentPath    = "X-Ms-Content-Path"                                        // owner's RID
-	headerLSN            = "Lsn"                                                      // of the partition that answered
-	headerQuota          = "X-Ms-Resource-Quota"                                      // limits of the container, KB
-	headerUsage          = "X-Ms-Resource-Usage"                                      // what it holds, KB
-	headerSchemaVersion  = "X-Ms-Schemaversion"                                       // of the protocol's resources
-	headerServiceVersion = "X-Ms-Serviceversion"                                      // of this program
-	headerGatewayVersion = "X-Ms-Gatewayversion"                                      // of this program
-	headerMinThroughput  = "X-Ms-Cosmos-Min-Throughput"                               // offers: lowest accepted RU/s
-	headerReplacePending = "X-Ms-Offer-Replace-Pending"                               // offers: a change is under way
-	headerQueryMetrics   = "X-Ms-Documentdb-Query-Metrics"                            // what the query did
-	headerIndexProgress  = "X-Ms-Documentdb-Collection-Index-Transformation-Progress" // percent
-	headerPreference     = "Preference-Applied"                                       // return=minimal
-	headerVisited        = "X-Decan-Partitions"                                       // ours: ids of the physical partitions that were asked
+	headerActivityID     = "x-ms-activity-id"                                         // of the request, or a new one
+	headerCharge         = "x-ms-request-charge"                                      // request units
+	headerSession        = "x-ms-session-token"                                       // what the client has seen with this answer
+	headerRangeID        = "x-ms-documentdb-partitionkeyrangeid"                      // the one physical partition that answered
+	headerETag           = "etag"                                                     // quoted version
+	headerItemCount      = "x-ms-item-count"                                          // rows of this page
+	headerContinuation   = "x-ms-continuation"                                        // where the next page begins
+	headerSubStatus      = "x-ms-substatus"                                           // documented reason below the status
+	headerRetryAfter     = "x-ms-retry-after-ms"                                      // with 429 and 449
+	headerAltContentPath = "x-ms-alt-content-path"                                    // owner by names
+	headerContentPath    = "x-ms-content-path"                                        // owner's RID
+	headerLSN            = "lsn"                                                      // of the partition that answered
+	headerQuota          = "x-ms-resource-quota"                                      // limits of the container, KB
+	headerUsage          = "x-ms-resource-usage"                                      // what it holds, KB
+	headerSchemaVersion  = "x-ms-schemaversion"                                       // of the protocol's resources
+	headerServiceVersion = "x-ms-serviceversion"                                      // of this program
+	headerGatewayVersion = "x-ms-gatewayversion"                                      // of this program
+	headerMinThroughput  = "x-ms-cosmos-min-throughput"                               // offers: lowest accepted RU/s
+	headerReplacePending = "x-ms-offer-replace-pending"                               // offers: a change is under way
+	headerQueryMetrics   = "x-ms-documentdb-query-metrics"                            // what the query did
+	headerIndexes        = "x-ms-cosmos-index-utilization"                            // indexes used, and those that would help
+	headerIndexProgress  = "x-ms-documentdb-collection-index-transformation-progress" // percent
+	headerPreference     = "preference-applied"                                       // return=minimal
+	headerVisited        = "x-decan-partitions"                                       // ours: ids of the physical partitions that were asked
 )
 
 const (

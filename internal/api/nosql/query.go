@@ -1,7 +1,9 @@
 package nosql
 
 import (
+	"encoding/base64"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/decandb/decan/internal/engine"
@@ -23,6 +25,11 @@ func (h *handler) queryDocuments(r *request) (*response, error) {
 	case mode != "" && !strings.EqualFold(mode, "service"):
 		return nil, status.BadRequest("The mode %q in x-decan-cross-partition is neither full nor service.", mode)
 	}
+	if r.flag(headerDecanExplain) {
+		req.Explain, req.Cross, req.Full = true, true, true
+	}
+	v1, v2 := r.flag(headerPopulateIndexes), r.flag(headerPopulateIndexesV2)
+	req.Indexes = v1 || v2
 	if req.Text, req.Params, err = h.readQuery(r); err != nil {
 		return nil, err
 	}
@@ -34,6 +41,12 @@ func (h *handler) queryDocuments(r *request) (*response, error) {
 	answer := r.feed("Documents", &page)
 	if r.flag(headerPopulateMetrics) {
 		answer.set(headerQueryMetrics, formatStats(&page.Stats))
+	}
+	switch {
+	case v2:
+		answer.set(headerIndexes, url.PathEscape(page.Indexes.Value().JSON()))
+	case v1:
+		answer.set(headerIndexes, base64.StdEncoding.EncodeToString([]byte(indexUseV1(page.Indexes).JSON())))
 	}
 	return answer, nil
 }

@@ -165,7 +165,7 @@ func (r *request) readObject(limit int) (object value.Value, size int, err error
 // options reads the headers that every request on documents may carry.
 func (r *request) options() (engine.Options, error) {
 	opts := engine.Options{
-		Session:     r.header(headerSession),
+		Session:     r.header(headerGivenSession),
 		Consistency: r.header(headerConsistency),
 		IntendedRID: r.header(headerIntendedRID),
 	}
@@ -220,7 +220,7 @@ func keyError(err error) error {
 // rangeID reads which physical partition is meant: its id, or container RID,
 // comma, id. The RID is returned apart, for the engine to compare.
 func (r *request) rangeID() (id *resource.PartitionID, rid string, err error) {
-	text := r.header(headerRangeID)
+	text := r.header(headerGivenRangeID)
 	if text == "" {
 		return nil, "", nil
 	}
@@ -288,7 +288,7 @@ func (r *request) maxItems() (int, error) {
 // page reads what feeds without a partition key have: page size and continuation.
 func (r *request) page(link engine.Link) (engine.QueryRequest, error) {
 	maxItems, err := r.maxItems()
-	return engine.QueryRequest{Link: link, MaxItems: maxItems, Continuation: r.header(headerContinuation)}, err
+	return engine.QueryRequest{Link: link, MaxItems: maxItems, Continuation: r.header(headerGivenContinuation)}, err
 }
 
 // scope reads everything that confines a feed of documents, beside the page.

@@ -123,7 +123,7 @@ func TestRangeID(t *testing.T) {
 	for _, c := range []struct {
 		text, id, rid string
 	}{{"", "", ""}, {"0", "0", ""}, {"17", "17", ""}, {"AbCdAKEfGh0=,3", "3", "AbCdAKEfGh0="}, {"rid, 4", "4", "rid"}} {
-		id, rid, err := with(headerRangeID, c.text).rangeID()
+		id, rid, err := with(headerGivenRangeID, c.text).rangeID()
 		got := ""
 		if id != nil {
 			got = id.String()
@@ -133,7 +133,7 @@ func TestRangeID(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"x", "-1", "4294967296", "0,", "1.0", "M"} {
-		if _, _, err := with(headerRangeID, text).rangeID(); status.CodeOf(err) != status.CodeBadRequest {
+		if _, _, err := with(headerGivenRangeID, text).rangeID(); status.CodeOf(err) != status.CodeBadRequest {
 			t.Errorf("%q: error %v, want 400", text, err)
 		}
 	}
@@ -211,7 +211,7 @@ func TestMinimal(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for strategy, want := range map[string]string{"": "", "Eventual": "Eventual", "session": "Session", "LatestCommitted": "", "GlobalStrong": "Strong"} {
-		opts, err := with(headerReadStrategy, strategy, headerSession, "0:-1#3", headerIntendedRID, "r").options()
+		opts, err := with(headerReadStrategy, strategy, headerGivenSession, "0:-1#3", headerIntendedRID, "r").options()
 		if err != nil || opts.Consistency != want || opts.Session != "0:-1#3" || opts.IntendedRID != "r" {
 			t.Errorf("%q: %+v, %v", strategy, opts, err)
 		}
@@ -285,10 +285,10 @@ func FuzzHeaders(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, first, second string) {
 		hr := &http.Request{Header: http.Header{}}
-		for _, name := range []string{headerPartitionKey, headerMaxItemCount, headerRangeID, headerStartEPK, headerOfferThroughput, headerPrefer, headerReadStrategy, headerContentType} {
+		for _, name := range []string{headerPartitionKey, headerMaxItemCount, headerGivenRangeID, headerStartEPK, headerOfferThroughput, headerPrefer, headerReadStrategy, headerContentType} {
 			hr.Header[name] = []string{first}
 		}
-		for _, name := range []string{headerEndEPK, headerOfferAutopilot, headerActivityID} {
+		for _, name := range []string{headerEndEPK, headerOfferAutopilot, headerGivenActivityID} {
 			hr.Header[name] = []string{second}
 		}
 		r := &request{http: hr}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/value"
 )
 
 // formatStats writes what a query did in the form of the query metrics header:
@@ -27,6 +28,8 @@ func formatStats(s *query.Stats) string {
 	}
 	decimal("totalExecutionTimeInMs", millis(s.Compiled+s.Took))
 	decimal("queryCompileTimeInMs", millis(s.Compiled))
+	decimal("indexLookupTimeInMs", millis(s.Lookup))
+	decimal("documentLoadTimeInMs", millis(s.Load))
 	decimal("VMExecutionTimeInMs", millis(s.Took))
 	count("retrievedDocumentCount", s.Retrieved)
 	count("retrievedDocumentSize", s.RetrievedBytes)
@@ -37,3 +40,35 @@ func formatStats(s *query.Stats) string {
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// indexUseV1 writes the indexes of a query in the first form of index metrics:
+// four lists, with the impact that an index has on the charge.
+func indexUseV1(u query.IndexUse) value.Value {
+	impact := value.Member{Name: "IndexImpactScore", Value: value.String("High")}
+	precise := value.Member{Name: "IndexPreciseSet", Value: value.Bool(true)}
+	single := func(paths []string) value.Value {
+		list := make([]value.Value, len(paths))
+		for i, path := range paths {
+			list[i] = value.Object([]value.Member{{Name: "FilterExpression", Value: value.String("")}, {Name: "IndexSpec", Value: value.String(path)},
+				{Name: "FilterPreciseSet", Value: value.Bool(true)}, precise, impact})
+		}
+		return value.Array(list)
+	}
+	composite := func(indexes [][]string) value.Value {
+		list := make([]value.Value, len(indexes))
+		for i, properties := range indexes {
+			specs := make([]value.Value, len(properties))
+			for j, property := range properties {
+				specs[j] = value.String(property)
+			}
+			list[i] = value.Object([]value.Member{{Name: "IndexSpecs", Value: value.Array(specs)}, precise, impact})
+		}
+		return value.Array(list)
+	}
+	return value.Object([]value.Member{
+		{Name: "UtilizedSingleIndexes", Value: single(u.Single)},
+		{Name: "PotentialSingleIndexes", Value: single(u.PotentialSingle)},
+		{Name: "UtilizedCompositeIndexes", Value: composite(u.Composite)},
+		{Name: "PotentialCompositeIndexes", Value: composite(u.PotentialComposite)},
+	})
+}

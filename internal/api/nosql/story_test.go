@@ -292,6 +292,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`"offerLastReplaceTimestamp":\d+`), `"offerLastReplaceTimestamp":<ts>`},
 	{regexp.MustCompile(`RID [A-Za-z0-9+=-]+`), `RID <rid>`},
 	{regexp.MustCompile(`InTimeInMs=[0-9.]+|TimeInMs=[0-9.]+`), `TimeInMs=<ms>`},
+	{regexp.MustCompile(`"milliseconds":[0-9.]+`), `"milliseconds":<ms>`},
 	{regexp.MustCompile(`^"[0-9a-f-]{20,}"$`), `<etag>`},
 }
 

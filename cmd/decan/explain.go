@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/value"
+)
+
+type explainCommand struct {
+	Database  string            `arg:"" help:"The database."`
+	Container string            `arg:"" help:"The container."`
+	Query     string            `arg:"" help:"The query, such as 'SELECT * FROM c WHERE c.n > @n'."`
+	Params    map[string]string `name:"param" short:"p" env:"-" placeholder:"NAME=JSON" help:"A parameter and its value as JSON, such as n=3."`
+	Partition string            `name:"partition-key" env:"-" placeholder:"JSON" help:"The partition key of the request as a JSON array; a shorter array is a prefix."`
+	JSON      bool              `env:"-" help:"Print the explanation as the server sends it."`
+
+	Endpoint string `name:"endpoint" default:"http://127.0.0.1:8081" env:"-" placeholder:"URL" help:"The server (${default})."`
+	Key      string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY" placeholder:"KEY" help:"The account key, in base64 (the well-known one)."`
+}
+
+// explanation is what the server answers; docs/query.md describes it.
+type explanation struct {
+	Text       string `json:"text"`
+	Partitions struct {
+		Total   int      `json:"total"`
+		Visited []int    `json:"visited"`
+		Ranges  []string `json:"ranges"`
+	} `json:"partitions"`
+	Estimated *int64  `json:"estimatedDocuments"`
+	Retrieved int64   `json:"retrievedDocuments"`
+	Hits      int64   `json:"indexHits"`
+	Returned  int64   `json:"returnedRows"`
+	Charge    float64 `json:"requestCharge"`
+	Millis    float64 `json:"milliseconds"`
+	Complete  bool    `json:"complete"`
+}
+
+// Run asks the server to run the query's first page and to say how it did that.
+func (c *explainCommand) Run(streams streams) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	request, err := c.request(ctx)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return refusal(response.Status, body)
+	}
+	var answer struct{ Documents []json.RawMessage }
+	if err := json.Unmarshal(body, &answer); err != nil || len(answer.Documents) != 1 {
+		return fmt.Errorf("%s does not explain queries: it answered %.100s", c.Endpoint, body)
+	}
+	if c.JSON {
+		var out bytes.Buffer
+		if err := json.Indent(&out, answer.Documents[0], "", "  "); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(streams.out, out.String())
+		return err
+	}
+	var e explanation
+	if err := json.Unmarshal(answer.Documents[0], &e); err != nil {
+		return err
+	}
+	return e.print(streams.out)
+}
+
+// refusal is the error that the server answered, without what only a log needs.
+func refusal(state string, body []byte) error {
+	var answer struct{ Message string }
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Message == "" {
+		return errors.New(state)
+	}
+	text, _, _ := strings.Cut(answer.Message, "\r\nActivityId")
+	return errors.New(text)
+}
+
+func (c *explainCommand) request(ctx context.Context) (*http.Request, error) {
+	key, err := auth.ParseKey(c.Key)
+	if err != nil {
+		return nil, err
+	}
+	parameters := []map[string]any{}
+	for name, text := range c.Params {
+		v, err := value.ParseString(text)
+		if err != nil {
+			return nil, fmt.Errorf("the parameter %s is not JSON: %s (a string needs quotes)", name, text)
+		}
+		parameters = append(parameters, map[string]any{"name": "@" + strings.TrimPrefix(name, "@"), "value": json.RawMessage(v.JSON())})
+	}
+	body, err := json.Marshal(map[string]any{"query": c.Query, "parameters": parameters})
+	if err != nil {
+		return nil, err
+	}
+	link := "dbs/" + c.Database + "/colls/" + c.Container
+	path := "/dbs/" + url.PathEscape(c.Database) + "/colls/" + url.PathEscape(c.Container) + "/docs"
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.Endpoint, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	date := strings.ToLower(time.Now().UTC().Format(http.TimeFormat))
+	for name, text := range map[string]string{
+		"authorization":           auth.Sign(key, http.MethodPost, "docs", link, date),
+		"x-ms-date":               date,
+		"x-ms-version":            "2020-07-15",
+		"content-type":            "application/query+json",
+		"x-ms-documentdb-isquery": "True",
+		"x-ms-documentdb-query-enablecrosspartition": "True",
+		"x-decan-explain": "true",
+	} {
+		request.Header.Set(name, text)
+	}
+	if c.Partition != "" {
+		request.Header.Set("x-ms-documentdb-partitionkey", c.Partition)
+	}
+	return request, nil
+}
+
+// print writes the plan as a tree and what running it took.
+func (e *explanation) print(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintln(&b, strings.TrimRight(e.Text, "\n"))
+	fmt.Fprintln(&b)
+	fmt.Fprintf(&b, "partitions   %d of %d: %v\n", len(e.Partitions.Visited), e.Partitions.Total, e.Partitions.Visited)
+	for _, r := range e.Partitions.Ranges {
+		fmt.Fprintf(&b, "range        %s\n", r)
+	}
+	if e.Estimated != nil {
+		fmt.Fprintf(&b, "estimated    %d documents\n", *e.Estimated)
+	}
+	fmt.Fprintf(&b, "read         %d documents, %d of them found by the index\n", e.Retrieved, e.Hits)
+	fmt.Fprintf(&b, "returned     %d rows\n", e.Returned)
+	fmt.Fprintf(&b, "charge       %.2f RU\n", e.Charge)
+	fmt.Fprintf(&b, "took         %.2f ms\n", e.Millis)
+	if !e.Complete {
+		fmt.Fprintln(&b, "This is the first page; there is more behind it.")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

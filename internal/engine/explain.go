@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/throughput"
+	"github.com/decandb/decan/internal/value"
+)
+
+// explain puts one row in place of a page's rows: how it was made.
+func (q *pageOf) explain(c *catalog.Container, plan *query.Plan, s scope) {
+	stats := &q.out.Stats
+	took := float64((stats.Compiled + stats.Took).Microseconds()) / 1000
+	visited := make([]value.Value, len(q.out.Partitions))
+	for i, id := range q.out.Partitions {
+		visited[i] = value.Int(int64(id))
+	}
+	ranges := make([]value.Value, len(s.ranges))
+	for i, r := range s.ranges {
+		ranges[i] = value.String(fmt.Sprint(r))
+	}
+	row := value.Object([]value.Member{
+		{Name: "query", Value: value.String(plan.Text())},
+		{Name: "plan", Value: stepValue(plan.Explain())},
+		{Name: "text", Value: value.String(plan.Explain().String())},
+		{Name: "partitions", Value: value.Object([]value.Member{
+			{Name: "total", Value: value.Int(int64(c.Ranges.Len()))},
+			{Name: "visited", Value: value.Array(visited)},
+			{Name: "ranges", Value: value.Array(ranges)},
+		})},
+		{Name: "indexes", Value: plan.Indexes().Value()},
+		{Name: "retrievedDocuments", Value: value.Int(stats.Retrieved)},
+		{Name: "indexHits", Value: value.Int(stats.IndexHits)},
+		{Name: "matchedDocuments", Value: value.Int(stats.Matched)},
+		{Name: "returnedRows", Value: value.Int(stats.Output)},
+		{Name: "requestCharge", Value: value.Number(throughput.AtLevel(q.meter.Charge(), q.how.level))},
+		{Name: "milliseconds", Value: value.Number(took)},
+		{Name: "complete", Value: value.Bool(q.out.Continuation == "")},
+	})
+	q.out.Rows = [][]byte{row.Append(nil)}
+	q.out.Continuation = ""
+}
+
+func stepValue(s *query.Step) value.Value {
+	members := []value.Member{{Name: "step", Value: value.String(s.Name)}}
+	if s.Detail != "" {
+		members = append(members, value.Member{Name: "detail", Value: value.String(s.Detail)})
+	}
+	if len(s.Steps) > 0 {
+		below := make([]value.Value, len(s.Steps))
+		for i, step := range s.Steps {
+			below[i] = stepValue(step)
+		}
+		members = append(members, value.Member{Name: "of", Value: value.Array(below)})
+	}
+	return value.Object(members)
+}

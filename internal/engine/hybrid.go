@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// hybrid answers a query with ORDER BY RANK: statistics of all documents, then
+// each component's best rows, then their fusion. The whole result is made for
+// every page, and a page is cut out of it, since ranks have no position at which
+// a partition could go on.
+func (q *pageOf) hybrid(ctx context.Context, c *catalog.Container, plan *query.Plan, h *query.Hybrid, s scope, at continuation) error {
+	statistics, err := h.Statistics()
+	if err != nil {
+		return err
+	}
+	var known []byte
+	if statistics != nil {
+		rows, err := q.all(ctx, c, statistics, []partitionkey.Range{partitionkey.Full()})
+		if err != nil {
+			return err
+		}
+		if len(rows) > 0 {
+			known = rows[0].JSON
+		}
+	}
+	components, err := h.Components(known)
+	if err != nil {
+		return err
+	}
+	found := make([][]query.Row, len(components))
+	for i, component := range components {
+		if found[i], err = q.all(ctx, c, component, s.ranges); err != nil {
+			return err
+		}
+	}
+	rows, err := h.Fuse(found)
+	if err != nil {
+		return err
+	}
+	q.cut(rows, at)
+	return nil
+}
+
+// cut takes the page at a position out of all rows.
+func (q *pageOf) cut(rows []query.Row, at continuation) {
+	rows = rows[min(at.Taken, int64(len(rows))):]
+	budget := q.engine.budget(q.req)
+	size := 0
+	for _, row := range rows {
+		size += len(row.JSON)
+		if budget.MaxItems > 0 && len(q.out.Rows) >= budget.MaxItems || len(q.out.Rows) > 0 && size > budget.MaxBytes {
+			break
+		}
+		q.out.Rows = append(q.out.Rows, row.JSON)
+		q.out.Stats.OutputBytes += int64(len(row.JSON))
+	}
+	q.out.Stats.Output = int64(len(q.out.Rows))
+	if len(q.out.Rows) < len(rows) {
+		next := at
+		next.Taken += int64(len(q.out.Rows))
+		q.out.Continuation = next.String()
+	}
+}
+
+// all returns every row of a plan over the documents of ranges, as long as they
+// fit into the memory of one query.
+func (q *pageOf) all(ctx context.Context, c *catalog.Container, plan *query.Plan, ranges []partitionkey.Range) ([]query.Row, error) {
+	streams := q.each(c, plan, tasks(c, ranges))
+	runs := make([]query.Stream, len(streams))
+	for i, s := range streams {
+		runs[i] = s.run
+	}
+	merge := plan.Merge(runs, query.Progress{})
+	merge.Parallel = parallel
+	budget := query.Budget{MaxBytes: q.engine.limits.ResponseBytes, Memory: q.engine.limits.QueryMemoryBytes}
+	var rows []query.Row
+	size := int64(0)
+	for {
+		page, reached, err := merge.Page(ctx, budget)
+		if err != nil {
+			return nil, err
+		}
+		q.out.Stats.Add(page.Stats)
+		for _, row := range page.Rows {
+			if size += int64(len(row.JSON)); size > q.engine.limits.QueryMemoryBytes {
+				return nil, tooMuchMemory(q.engine.limits)
+			}
+		}
+		rows = append(rows, page.Rows...)
+		if reached.Done {
+			return rows, nil
+		}
+	}
+}
+
+func tooMuchMemory(limits resource.Limits) error {
+	return status.BadRequest("The query needs more memory than the %d bytes that one query may use. Ask for fewer rows with TOP or OFFSET LIMIT, or filter more.", limits.QueryMemoryBytes)
+}

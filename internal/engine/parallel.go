@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// parallel calls do for each i below n, as many at once as there are processors,
+// and returns when all have. A panic in one of them goes on in the caller.
+func parallel(n int, do func(i int)) {
+	workers := min(n, runtime.GOMAXPROCS(0))
+	if workers <= 1 {
+		for i := range n {
+			do(i)
+		}
+		return
+	}
+	var next atomic.Int64
+	var group sync.WaitGroup
+	var trouble atomic.Pointer[any]
+	for range workers {
+		group.Go(func() {
+			defer func() {
+				if r := recover(); r != nil {
+					trouble.CompareAndSwap(nil, &r)
+				}
+			}()
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				do(int(i))
+			}
+		})
+	}
+	group.Wait()
+	if r := trouble.Load(); r != nil {
+		panic(*r)
+	}
+}

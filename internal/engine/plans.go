@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"container/list"
+	"sync"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/query"
+)
+
+// plans keeps the plans of the queries asked last, since programs ask the same
+// few texts again and again. A plan belongs to one version of a container, whose
+// etag is in the key, so a change of policy finds none of the old ones.
+type plans struct {
+	mu    sync.Mutex
+	byKey map[string]*list.Element // of *keptPlan
+	order list.List                // the one asked last in front
+}
+
+type keptPlan struct {
+	key  string
+	plan *query.Plan
+}
+
+const (
+	plansMax    = 1000     // plans kept
+	planKeysMax = 16 << 10 // bytes of text and parameters of a plan that is kept
+)
+
+// get returns a plan that was kept.
+func (p *plans) get(key []byte) (*query.Plan, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e, ok := p.byKey[string(key)]
+	if !ok {
+		return nil, false
+	}
+	p.order.MoveToFront(e)
+	return e.Value.(*keptPlan).plan, true
+}
+
+// put keeps a plan in place of the one that nobody asked for the longest.
+func (p *plans) put(key []byte, plan *query.Plan) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.byKey[string(key)]; ok {
+		return
+	}
+	if p.order.Len() >= plansMax {
+		last := p.order.Back()
+		delete(p.byKey, p.order.Remove(last).(*keptPlan).key)
+	}
+	kept := &keptPlan{key: string(key), plan: plan}
+	p.byKey[kept.key] = p.order.PushFront(kept)
+}
+
+// planKey appends what a plan depends on. Lengths stand in front of what has
+// any, so that no two sets of inputs have one key.
+func planKey(dst []byte, c *catalog.Container, text string, params []query.Param) []byte {
+	dst = appendBytes(dst, string(c.RID))
+	dst = appendBytes(dst, string(c.ETag))
+	dst = appendBytes(dst, text)
+	for _, p := range params {
+		dst = appendBytes(dst, p.Name)
+		before := len(dst)
+		dst = p.Value.Append(dst)
+		if len(dst) == before {
+			dst = append(dst, '?') // undefined
+		}
+	}
+	return dst
+}
+
+// plan compiles a query over the documents of a container, or takes the plan
+// from the last time. kept says that it did.
+func (e *Engine) planOf(c *catalog.Container, text string, params []query.Param) (plan *query.Plan, kept bool, err error) {
+	key := planKey(make([]byte, 0, 512), c, text, params)
+	if plan, ok := e.plans.get(key); ok {
+		return plan, true, nil
+	}
+	ix, err := e.indexOf(c)
+	if err != nil {
+		return nil, false, err
+	}
+	plan, err = e.compile(text, params, ix, c.Indexing.Computed)
+	// A plan has the time in it when the clock is not the machine's.
+	if err == nil && len(key) <= planKeysMax && !e.otherClock {
+		e.plans.put(key, plan)
+	}
+	return plan, false, err
+}
