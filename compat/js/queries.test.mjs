@@ -5,8 +5,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, describe, test } from "node:test";
-import { CosmosClient } from "@azure/cosmos";
 
+// S91: run.sh names the newest SDK and the oldest that knows hierarchical keys in turn.
+const sdk = process.env.DECAN_SDK ?? "@azure/cosmos";
+const { CosmosClient } = await import(sdk);
 const endpoint = process.env.DECAN_ENDPOINT;
 assert.ok(endpoint, "DECAN_ENDPOINT is not set: run compat/run.sh");
 const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
@@ -138,6 +140,11 @@ describe(`queries over ${new URL(endpoint).protocol}`, () => {
   }
 
   test("another client goes on with the token of an ordered query", async () => {
+    if (sdk !== "@azure/cosmos") { // 4.0.0 gives none
+      const page = await container.items.query("SELECT * FROM c ORDER BY c.n", { maxItemCount: 7, enableQueryControl: true }).fetchNext();
+      assert.equal(page.continuationToken, undefined);
+      return;
+    }
     for (const maxItemCount of [1, 7, 50]) {
       for (const [name, filter] of [["n", "true"], ["s", "true"], ["b", "true"], ["id", "c.n > 3"], ["mixed", "IS_STRING(c.mixed)"]]) {
         for (const sign of [1, -1]) {

@@ -6,8 +6,9 @@ import { randomUUID } from "node:crypto";
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { after, before, describe, test } from "node:test";
-import { CosmosClient } from "@azure/cosmos";
 
+// S91: run.sh names the newest SDK and the oldest that knows hierarchical keys in turn.
+const { CosmosClient } = await import(process.env.DECAN_SDK ?? "@azure/cosmos");
 const endpoint = process.env.DECAN_ENDPOINT;
 assert.ok(endpoint, "DECAN_ENDPOINT is not set: run compat/run.sh");
 const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";

@@ -1,0 +1,81 @@
+// Every query of ../queries.json as the JavaScript SDK runs it, in pages of three
+// sizes, against the answer that the server gives as a whole. What this SDK cannot
+// do is in the list of exclusions, with the reason; one that it can do after all
+// fails here. Run by ../run.sh, after ../go/answers has filled the containers.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { describe, test } from "node:test";
+
+const sdk = process.env.DECAN_SDK ?? "@azure/cosmos";
+const { CosmosClient } = await import(sdk);
+const { version } = createRequire(import.meta.url)(`./node_modules/${sdk}/package.json`);
+const endpoint = process.env.DECAN_ENDPOINT;
+const file = process.env.DECAN_ANSWERS;
+assert.ok(endpoint && file, "DECAN_ENDPOINT and DECAN_ANSWERS are not set: run compat/run.sh");
+const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+const database = new CosmosClient({ endpoint, key }).database("answers");
+
+const { queries, exclusions } = JSON.parse(readFileSync(file, "utf8"));
+const rowsOf = Object.fromEntries(queries.map((query) => [query.name, query.rows]));
+const excluded = new Map(exclusions
+  .filter((e) => e.sdk === "js" && e.versions.includes(version))
+  .flatMap((e) => e.queries.map((name) => [name, e])));
+const sizes = [-1, 1, 7]; // rows of a page; -1 leaves it to the SDK
+
+async function rows({ query, parameters, partitionKey, container }, size) {
+  const found = [];
+  const iterator = database.container(container).items.query({ query, parameters: parameters ?? [] }, { partitionKey, maxItemCount: size < 0 ? undefined : size });
+  while (iterator.hasMoreResults()) found.push(...((await iterator.fetchNext()).resources ?? []));
+  return found;
+}
+
+// text is a value as JSON with the members of objects in order.
+const text = (value) => JSON.stringify(value, (_, member) =>
+  member !== null && typeof member === "object" && !Array.isArray(member)
+    ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1))) : member);
+
+function compare({ compare, of, rows: want }, got) {
+  if (compare === "some") {
+    assert.equal(got.length, want.length);
+    const left = rowsOf[of].map(text);
+    for (const row of got.map(text)) {
+      assert.ok(left.includes(row), `${row} is no row of ${of}, or comes too often`);
+      left.splice(left.indexOf(row), 1);
+    }
+    return;
+  }
+  const [a, b] = [got.map(text), want.map(text)];
+  assert.deepEqual(compare === "rows" ? a.sort() : a, compare === "rows" ? b.sort() : b);
+}
+
+async function run(query, sizes) {
+  assert.ok(!query.refusal, `the server has no answer: ${query.refusal}`);
+  for (const size of sizes) {
+    let got;
+    try {
+      got = await rows(query, size);
+    } catch (error) {
+      throw new Error(`pages of ${size}: ${error.body?.message ?? error.message}`, { cause: error });
+    }
+    compare(query, got);
+  }
+}
+
+describe(`answers to @azure/cosmos ${version} over ${new URL(endpoint).protocol}`, () => {
+  for (const query of queries) {
+    const exclusion = excluded.get(query.name);
+    if (!exclusion) {
+      test(query.name, () => run(query, sizes));
+      continue;
+    }
+    test(`${query.name} (excluded: ${exclusion.reason})`, async () => {
+      const pages = exclusion.pages ?? sizes;
+      await run(query, sizes.filter((size) => !pages.includes(size)));
+      await assert.rejects(run(query, pages), undefined, "it works now: take it off the exclusions of queries.json");
+    });
+  }
+  test("exclusions name queries", () => {
+    for (const name of excluded.keys()) assert.ok(name in rowsOf, name);
+  });
+});
