@@ -18,6 +18,9 @@ type Replica interface {
 	// Query returns a page of a plan's rows, and the LSN that they reflect,
 	// also with an error.
 	Query(ctx context.Context, q partition.Query) (query.Page, resource.LSN, error)
+	// Estimate says how many documents a query expects to read, and false when
+	// nothing short of reading can tell.
+	Estimate(ctx context.Context, q partition.Query) (int64, bool, error)
 	// Stats says how the partition is doing.
 	Stats() Stats
 }
@@ -31,6 +34,10 @@ type Stats struct {
 }
 
 var _ Replica = (*slot)(nil)
+
+func (s *slot) Estimate(ctx context.Context, q partition.Query) (int64, bool, error) {
+	return s.partition.Estimate(ctx, q)
+}
 
 func (s *slot) Write(ctx context.Context, w partition.Write) (partition.Written, error) {
 	s.writes.Add(1)

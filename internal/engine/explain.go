@@ -1,16 +1,22 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/throughput"
 	"github.com/decandb/decan/internal/value"
 )
 
 // explain puts one row in place of a page's rows: how it was made.
-func (q *pageOf) explain(c *catalog.Container, plan *query.Plan, s scope) {
+func (q *pageOf) explain(ctx context.Context, c *catalog.Container, plan *query.Plan, s scope) error {
+	estimated, err := q.estimate(ctx, c, plan, s)
+	if err != nil {
+		return err
+	}
 	stats := &q.out.Stats
 	took := float64((stats.Compiled + stats.Took).Microseconds()) / 1000
 	visited := make([]value.Value, len(q.out.Partitions))
@@ -31,6 +37,7 @@ func (q *pageOf) explain(c *catalog.Container, plan *query.Plan, s scope) {
 			{Name: "ranges", Value: value.Array(ranges)},
 		})},
 		{Name: "indexes", Value: plan.Indexes().Value()},
+		{Name: "estimatedDocuments", Value: estimated},
 		{Name: "retrievedDocuments", Value: value.Int(stats.Retrieved)},
 		{Name: "indexHits", Value: value.Int(stats.IndexHits)},
 		{Name: "matchedDocuments", Value: value.Int(stats.Matched)},
@@ -41,6 +48,26 @@ func (q *pageOf) explain(c *catalog.Container, plan *query.Plan, s scope) {
 	})
 	q.out.Rows = [][]byte{row.Append(nil)}
 	q.out.Continuation = ""
+	return nil
+}
+
+// estimate returns how many documents all partitions of a scope expect to read,
+// null when one of them cannot tell.
+func (q *pageOf) estimate(ctx context.Context, c *catalog.Container, plan *query.Plan, s scope) (value.Value, error) {
+	total := int64(0)
+	for _, t := range tasks(c, s.ranges) {
+		replica, release, err := q.engine.node.Replica(ctx, c, t.partition.ID)
+		if err != nil {
+			return value.Null(), err
+		}
+		n, ok, err := replica.Estimate(ctx, partition.Query{Plan: plan, Generation: t.partition.Generation, Range: t.asked})
+		release()
+		if err != nil || !ok {
+			return value.Null(), err
+		}
+		total += n
+	}
+	return value.Int(total), nil
 }
 
 func stepValue(s *query.Step) value.Value {

@@ -116,7 +116,7 @@ func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
 		q.out.Indexes = plan.Indexes()
 	}
 	if err == nil && q.req.Explain {
-		q.explain(c, plan, s)
+		err = q.explain(ctx, c, plan, s)
 	}
 	return err
 }

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -45,28 +47,63 @@ func split(t *testing.T, n int) (*Engine, *catalog.Container) {
 	})
 	e := New(Config{Catalog: names, Node: node, Account: resource.Account{Consistency: resource.Session}, Limits: limits})
 	ctx, caller := context.Background(), auth.Owner()
-	parse := func(text string) value.Value {
-		v, err := value.ParseString(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-	if _, err := e.CreateDatabase(ctx, caller, ResourceRequest{Body: parse(`{"id":"d"}`)}); err != nil {
+	if _, err := e.CreateDatabase(ctx, caller, ResourceRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
 		t.Fatal(err)
 	}
-	container := ResourceRequest{Link: Link{Database: "d"}, Body: parse(`{"id":"c","partitionKey":{"paths":["/pk"]}}`), Partitions: n}
-	if _, err := e.CreateContainer(ctx, caller, container); err != nil {
-		t.Fatal(err)
-	}
+	build(t, e, parse(t, splitDefinition), n)
 	for i := range 60 {
-		doc := parse(fmt.Sprintf(`{"id":"%02d","pk":%d}`, i, i))
+		doc := parse(t, splitDocument(i))
 		if _, err := e.Create(ctx, caller, DocumentRequest{Link: Link{Database: "d", Container: "c"}, Document: doc}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c, _ := names.View().Container("d", "c")
 	return e, c
+}
+
+// parse is value.ParseString for text that is right.
+func parse(t *testing.T, text string) value.Value {
+	t.Helper()
+	v, err := value.ParseString(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return v
+}
+
+const splitDefinition = `{"id":"c","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"includedPaths":[{"path":"/*"}],"compositeIndexes":[[{"path":"/n"},{"path":"/long","order":"descending"}]]}}`
+
+// splitDocument has numbers and texts that several share, texts longer than
+// positions hold, and arrays of different lengths, which are missing here and
+// there.
+func splitDocument(i int) string {
+	text := fmt.Sprintf(`{"id":"%02d","pk":%d,"n":%d,"v":[%d,1]`, i, i, i%7, i)
+	if i%5 > 0 {
+		text += fmt.Sprintf(`,"long":"%s%d"`, strings.Repeat("x", 150), i%11)
+	}
+	if i%6 > 0 {
+		text += `,"tags":[` + strings.TrimSuffix(strings.Repeat(fmt.Sprintf(`%d,"t",`, i%4), i%3), ",") + `]`
+	}
+	return text + "}"
+}
+
+// build makes a container whose documents are not numbered in the order of its
+// partitions, as it is when some of those came out of others.
+func build(t *testing.T, e *Engine, body value.Value, n int) {
+	t.Helper()
+	definition, err := resource.ParseContainer(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	database, _ := e.catalog.View().Database("d")
+	definition.RID = e.catalog.ReserveContainer(database.RID)
+	partitions := e.tile(definition.PartitionKey, n)
+	for i := range partitions {
+		partitions[i].Ordinal = uint32(i*5+3) % uint32(n) // n is no multiple of 5
+	}
+	if err := e.build(context.Background(), catalog.CreateContainer{Container: definition, Partitions: partitions}, new(Resource)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A token that was issued for one partition is good when several own its range:
@@ -111,9 +148,10 @@ func TestTokenOfRangeThatWasSplit(t *testing.T) {
 	all := collect(req)
 	// The first three partitions as if they had been one, at each of its rows.
 	parent := partitionkey.Range{Min: c.Ranges.At(0).Range.Min, Max: c.Ranges.At(2).Range.Max}
+	last := uint64(c.Ranges.At(3).Value.Ordinal)
 	var inside, behind []row
 	for _, r := range all {
-		if r.number>>40 < 3 {
+		if r.number>>40 != last {
 			inside = append(inside, r)
 		} else {
 			behind = append(behind, r)
@@ -215,4 +253,186 @@ func TestTasksJoin(t *testing.T) {
 	if got, want := list[1].clip, at(string(entries[1].Range.Min), "\x31"); got != want || list[1].asked != want {
 		t.Errorf("second: %v asked %v, want %v", got, list[1].asked, want)
 	}
+}
+
+// splitShapes are queries of every kind whose rows have positions.
+var splitShapes = []string{
+	"SELECT VALUE c.id FROM c",
+	"SELECT * FROM c WHERE c.n > 2",
+	"SELECT VALUE c.id FROM c WHERE c.n IN (1, 4) OFFSET 3 LIMIT 9",
+	"SELECT TOP 17 VALUE c.id FROM c",
+	"SELECT VALUE c.id FROM c ORDER BY c.n",
+	"SELECT VALUE c.id FROM c ORDER BY c.n DESC OFFSET 5 LIMIT 40",
+	"SELECT VALUE c.id FROM c ORDER BY c.long",
+	"SELECT VALUE c.id FROM c WHERE c.n != 3 ORDER BY c.long DESC",
+	"SELECT VALUE c.id FROM c ORDER BY c.n, c.long DESC",
+	"SELECT VALUE c.id FROM c ORDER BY c.n DESC, c.long",
+	"SELECT VALUE c.id FROM c WHERE c.n = 3 ORDER BY c.long",
+	"SELECT VALUE c.id FROM c ORDER BY VectorDistance(c.v, [20, 1], true, {distanceFunction: 'euclidean'})",
+	"SELECT c.id, t FROM c JOIN t IN c.tags",
+	"SELECT c.id, t, u FROM c JOIN t IN c.tags JOIN u IN c.tags WHERE u != 2",
+	"SELECT TOP 30 c.id, t FROM c JOIN t IN c.tags WHERE t != 1",
+	"SELECT c.id, t FROM c JOIN t IN c.tags ORDER BY c.n DESC",
+	"SELECT c.id, t FROM c JOIN t IN c.tags ORDER BY c.long OFFSET 2 LIMIT 30",
+	"SELECT VALUE t FROM t IN c.tags",
+	"SELECT c.n, COUNT(1) AS n, MAX(c.id) AS id FROM c GROUP BY c.n",
+	"SELECT c.long, COUNT(1) AS n FROM c GROUP BY c.long",
+	"SELECT c.n, c.long, SUM(c.pk) AS s FROM c GROUP BY c.n, c.long",
+	"SELECT c.long, AVG(c.pk) AS s FROM c GROUP BY c.long ORDER BY c.long DESC",
+	"SELECT t, COUNT(1) AS n FROM c JOIN t IN c.tags GROUP BY t OFFSET 1 LIMIT 3",
+	"SELECT VALUE COUNT(1) FROM c WHERE c.n > 3",
+	"SELECT COUNT(1) AS n, AVG(c.n) AS a FROM c",
+	"SELECT DISTINCT VALUE c.n FROM c",
+	"SELECT DISTINCT c.n, c.long FROM c",
+	"SELECT DISTINCT VALUE c.long FROM c ORDER BY c.long DESC",
+	"SELECT DISTINCT VALUE c.n FROM c ORDER BY c.long",
+	"SELECT DISTINCT TOP 3 VALUE t FROM c JOIN t IN c.tags",
+	"SELECT DISTINCT VALUE COUNT(1) FROM c GROUP BY c.n",
+	"SELECT VALUE x.n FROM (SELECT c.n, COUNT(1) AS m FROM c GROUP BY c.n) x WHERE x.m > 8 ORDER BY x.n DESC",
+	"SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.long FROM c) x",
+}
+
+// A position of any shape that was reached when six partitions were still one is
+// good when they are six: what comes behind it is what would have come.
+func TestPositionsOverSplit(t *testing.T) {
+	t.Parallel()
+	e, c := split(t, 8)
+	past := before(t, e, c, 6)
+	for _, text := range splitShapes {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			want, _ := past.pages(t, text, 0)
+			rows := slices.Concat(want...)
+			if len(rows) == 0 {
+				t.Fatal("no rows")
+			}
+			tried := 0
+			for _, size := range []int{1, 3, 7} {
+				pages, tokens := past.pages(t, text, size)
+				if got := slices.Concat(pages...); !slices.Equal(got, rows) {
+					t.Fatalf("in pages of %d before the split: %v, want %v", size, got, rows)
+				}
+				var served []string
+				for i, token := range tokens {
+					served = append(served, pages[i]...)
+					then := 10 * size // rows of the pages behind it
+					rest := past.resume(t, text, token, then)
+					if got := append(slices.Clone(served), rest...); !slices.Equal(got, rows) {
+						t.Fatalf("split behind %d of %d rows, then pages of %d:\ngot  %v\nwant %v", len(served), len(rows), then, got, rows)
+					}
+					tried++
+				}
+			}
+			if tried == 0 && len(rows) > 1 {
+				t.Error("no position")
+			}
+		})
+	}
+}
+
+// unsplit is a container as it was when its first partitions were one.
+type unsplit struct {
+	e      *Engine
+	c      *catalog.Container
+	parent partitionkey.Range
+	docs   numbered // of the parent
+}
+
+// numbered are documents by number.
+type numbered []query.Candidate
+
+// Candidates yields those with greater numbers than need.After.
+func (l numbered) Candidates(_ context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
+	return func(yield func(query.Candidate, error) bool) {
+		for _, d := range l {
+			if d.Number > need.After && !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
+func before(t *testing.T, e *Engine, c *catalog.Container, n int) unsplit {
+	t.Helper()
+	u := unsplit{e: e, c: c, parent: partitionkey.Range{Min: c.Ranges.At(0).Range.Min, Max: c.Ranges.At(n - 1).Range.Max}}
+	for _, text := range u.all(t, QueryRequest{Text: "SELECT * FROM c", Clip: &u.parent}) {
+		v, err := value.ParseString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rid, err := resource.ParseRID(v.Get("_rid").Text())
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.docs = append(u.docs, query.Candidate{Number: rid.Number(), Body: []byte(text)})
+	}
+	if slices.IsSortedFunc(u.docs, func(a, b query.Candidate) int { return cmp.Compare(a.Number, b.Number) }) {
+		t.Fatal("the documents are numbered in the order of partitions")
+	}
+	slices.SortFunc(u.docs, func(a, b query.Candidate) int { return cmp.Compare(a.Number, b.Number) })
+	return u
+}
+
+// all returns the rows of a request as the container is now.
+func (u unsplit) all(t *testing.T, req QueryRequest) (rows []string) {
+	t.Helper()
+	req.Link, req.Full = Link{Database: "d", Container: "c"}, true
+	for {
+		page, err := u.e.Query(context.Background(), auth.Owner(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, texts(page)...)
+		if req.Continuation = page.Continuation; req.Continuation == "" {
+			return rows
+		}
+	}
+}
+
+func texts(page Feed) (rows []string) {
+	for _, row := range page.Rows {
+		rows = append(rows, string(row))
+	}
+	return rows
+}
+
+func (u unsplit) resume(t *testing.T, text, token string, size int) []string {
+	t.Helper()
+	return u.all(t, QueryRequest{Text: text, Continuation: token, MaxItems: size})
+}
+
+// pages serves a query as the container was, and returns the tokens behind all
+// pages but the last.
+func (u unsplit) pages(t *testing.T, text string, size int) (pages [][]string, tokens []string) {
+	t.Helper()
+	req := QueryRequest{Link: Link{Database: "d", Container: "c"}, Text: text, MaxItems: size}
+	plan, _, err := u.e.planOf(u.c, text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		at, err := u.e.resume(&req, u.c.RID, plan, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := pageOf{engine: u.e, req: &req}
+		if err := u.e.serve(context.Background(), &req, plan, u.streams(&q, plan, &at), at, &q.out); err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, texts(q.out))
+		if req.Continuation = q.out.Continuation; req.Continuation == "" {
+			return pages, tokens
+		}
+		tokens = append(tokens, req.Continuation)
+	}
+}
+
+// streams returns the parent and the partitions behind it, from a position on.
+func (u unsplit) streams(q *pageOf, plan *query.Plan, at *continuation) []stream {
+	if !plan.Ordered() && at.Range.Min.Compare(u.parent.Max) >= 0 {
+		return q.streams(u.c, plan, scope{ranges: []partitionkey.Range{partitionkey.Full()}}, at)
+	}
+	run := func(ctx context.Context, b query.Budget) (query.Page, error) { return plan.Run(ctx, u.docs, b) }
+	rest := tasks(u.c, []partitionkey.Range{{Min: u.parent.Max, Max: partitionkey.MaxEPK}})
+	return append([]stream{{run: run, clip: u.parent}}, q.each(u.c, plan, rest)...)
 }

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,7 +37,8 @@ type story struct {
 // with lines "name: value", as many as there are, for what a request carries
 // beside its body; the rest is the body or the text of the query. The values
 // <etag>, <continuation>, <session> and <offer> stand for the last ones seen.
-// System properties are left out of documents, unless "whole" is given.
+// System properties are left out of documents, unless "whole" is given. "quiet"
+// leaves out what a definition became, and "member" shows one member of it.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
@@ -68,8 +70,15 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		return "ok", nil
 	case "create", "upsert", "replace", "delete", "read":
 		return s.document(ctx, t, d)
-	case "query", "list":
+	case "query", "list", "explain":
 		return s.feed(ctx, t, d, s.Query)
+	case "load":
+		for line := range strings.SplitSeq(d.Input, "\n") {
+			s.create(t, s.link, line)
+		}
+		return "ok", nil
+	case "settle":
+		return s.settle(ctx, t)
 	case "plan":
 		p, err := s.QueryPlan(ctx, caller, engine.PlanRequest{Link: s.link, Text: s.text, Params: s.params(t), Key: s.key(t), Features: s.headers["features"]})
 		return string(p.Body), err
@@ -209,6 +218,7 @@ func (s *story) feed(ctx context.Context, t *testing.T, d *datadriven.TestData, 
 	req := engine.QueryRequest{
 		Link: s.link, Text: s.text, Params: s.params(t), Key: s.key(t), MaxItems: s.number("items"),
 		Continuation: s.headers["continuation"], Cross: s.headers["cross"] == "true", Full: s.headers["full"] == "true", Options: s.options(),
+		Explain: d.Cmd == "explain", Indexes: d.HasArg("indexes"),
 	}
 	if text, given := s.headers["partition"]; given {
 		n, err := strconv.Atoi(text)
@@ -240,6 +250,10 @@ func (s *story) feed(ctx context.Context, t *testing.T, d *datadriven.TestData, 
 	}
 	var b strings.Builder
 	for _, row := range page.Rows {
+		if req.Explain {
+			b.WriteString(explained(parse(t, string(row))))
+			continue
+		}
 		b.WriteString(s.plain(t, d, row) + "\n")
 		if rid := parse(t, string(row)).Get("_rid"); d.Cmd == "query-offers" && rid.IsDefined() {
 			s.offer = rid.Text()
@@ -248,11 +262,45 @@ func (s *story) feed(ctx context.Context, t *testing.T, d *datadriven.TestData, 
 	if page.Continuation != "" {
 		b.WriteString("more\n")
 	}
+	if d.HasArg("indexes") && err == nil {
+		fmt.Fprintf(&b, "%s\n", page.Indexes.Value().JSON())
+	}
+	if d.HasArg("read") && err == nil {
+		fmt.Fprintf(&b, "documents read: %d\n", page.Stats.Retrieved)
+	}
 	b.WriteString(s.result(d, page.Result))
 	if b.Len() == 0 {
 		return "no rows", err
 	}
 	return b.String(), err
+}
+
+// explained shows the row of an explained query, less what differs from run to
+// run.
+func explained(row value.Value) string {
+	var b strings.Builder
+	b.WriteString(row.Get("text").Text())
+	partitions := row.Get("partitions")
+	fmt.Fprintf(&b, "partitions %s of %s\n", partitions.Get("visited").JSON(), partitions.Get("total").JSON())
+	for _, name := range []string{"indexes", "retrievedDocuments", "indexHits", "matchedDocuments", "returnedRows", "complete"} {
+		fmt.Fprintf(&b, "%s %s\n", name, row.Get(name).JSON())
+	}
+	return b.String()
+}
+
+// settle waits until the index of a container is what its policy says.
+func (s *story) settle(ctx context.Context, t *testing.T) (string, error) {
+	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
+		r, err := s.ReadContainer(ctx, caller, engine.ResourceRequest{Link: s.link})
+		switch {
+		case err != nil:
+			return "", err
+		case r.IndexProgress == 100:
+			return "progress 100", nil
+		case time.Now().After(deadline):
+			t.Fatalf("the index stays at %d %%", r.IndexProgress)
+		}
+	}
 }
 
 func (s *story) ranges(ctx context.Context) (string, error) {
@@ -297,7 +345,12 @@ func (s *story) definition(ctx context.Context, t *testing.T, d *datadriven.Test
 	r, err := call(ctx, caller, req)
 	s.etag = r.ETag
 	var b strings.Builder
-	if r.Body != nil {
+	switch {
+	case d.HasArg("member"): // one member of the definition
+		var name string
+		d.ScanArgs(t, "member", &name)
+		b.WriteString(parse(t, string(r.Body)).Get(name).JSON() + "\n")
+	case r.Body != nil && !d.HasArg("quiet"):
 		b.WriteString(s.plain(t, d, r.Body) + "\n")
 	}
 	if r.Usage != nil {

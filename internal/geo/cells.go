@@ -82,6 +82,18 @@ func (g Grid) Cells(dst []uint64, s Shape, limit int) []uint64 {
 	return append(dst, g.cover(limit, levelMax, g.relater(s.body))...)
 }
 
+// Everything appends the cells of level 0, in which all others are. A shape that
+// is stored with them is found by every query.
+func (g Grid) Everything(dst []uint64) []uint64 {
+	if g.planar {
+		return append(dst, rootCell)
+	}
+	for face := range uint64(6) {
+		dst = append(dst, face<<61|rootCell)
+	}
+	return dst
+}
+
 // Query appends the intervals of stored cells by which every shape that
 // intersects s is found, ascending and disjoint, and returns the extended slice.
 // They find others as well. Each is a range of cells inside of a cell that
@@ -147,12 +159,8 @@ func (g Grid) cover(limit, lastLevel int, relate relater) []uint64 {
 			done = append(done, cell)
 		}
 	}
-	if g.planar {
-		put(rootCell)
-	} else {
-		for face := range uint64(6) {
-			put(face<<61 | rootCell)
-		}
+	for _, cell := range g.Everything(nil) {
+		put(cell)
 	}
 	for len(open) > 0 {
 		cell := open[0]

@@ -39,8 +39,12 @@ func FuzzShape(f *testing.F) {
 		if valid, reason := Validate(v, system); valid != ok || valid != (reason == "") {
 			t.Fatalf("Parse says %t, Validate %t because of %q", ok, valid, reason)
 		}
+		kind, positions := Weigh(v)
 		if !ok {
 			return
+		}
+		if kind != s.Type() || (positions == 0) != s.empty() || positions < len(s.edges) {
+			t.Fatalf("weighed as %d positions of a %s", positions, kind)
 		}
 		if area, ok := Area(s); !ok || !(area >= 0) || math.IsInf(area, 0) {
 			t.Fatalf("area %g", area)

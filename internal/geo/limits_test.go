@@ -100,6 +100,28 @@ func TestLargeShapes(t *testing.T) {
 	}
 }
 
+// TestManyPieces lays two thousand lines upon each other, each of which the other
+// shape cuts into two thousand pieces. It would not end if each of them were
+// looked for among all edges.
+func TestManyPieces(t *testing.T) {
+	const n = 2000
+	var copies, teeth, outline []string
+	for i := range n {
+		at := 0.01 * float64(i+1)
+		copies = append(copies, fmt.Sprintf("[[%g,0],[%g,0]]", 1-0.0001*float64(i), 19+0.0001*float64(i)))
+		teeth = append(teeth, fmt.Sprintf("[[%g,0],[%g,10]]", at, at))
+		outline = append(outline, fmt.Sprintf("[%g,0],[%g,-1]", at, at+0.005))
+	}
+	for _, system := range []System{Geography, Geometry} {
+		lines := mustShape(t, system, `{"type":"MultiLineString","coordinates":[`+strings.Join(copies, ",")+`]}`)
+		cut := mustShape(t, system, `{"type":"MultiLineString","coordinates":[`+strings.Join(teeth, ",")+`,[[0,0],[21,0]]]}`)
+		area := mustShape(t, system, `{"type":"Polygon","coordinates":[[`+strings.Join(outline, ",")+`,[22,0],[22,5],[-1,5],[-1,0],[0.01,0]]]}`)
+		if !Within(lines, cut) || !Within(lines, area) {
+			t.Errorf("system %d: the lines are not within what cuts them", system)
+		}
+	}
+}
+
 // TestGridBox tries boxes on both sides of what a grid needs.
 func TestGridBox(t *testing.T) {
 	for _, c := range []struct {
@@ -177,6 +199,34 @@ func TestOtherSystem(t *testing.T) {
 		}
 		if got := len(c.grid.Near(nil, c.shape, 1)) > 0; got != (c.want > 0) {
 			t.Errorf("intervals of a distance: %t, want %t", got, c.want > 0)
+		}
+	}
+}
+
+// The weight tells what parsing costs without parsing.
+func TestWeigh(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text      string
+		kind      Type
+		positions int
+	}{
+		{`{"type":"Point","coordinates":[1,2,3]}`, Point, 1},
+		{`{"type":"MultiPoint","coordinates":[[1,2],[3,4]]}`, MultiPoint, 2},
+		{`{"type":"Polygon","coordinates":[[[0,0],[1,0],[0,1],[0,0]],[]]}`, Polygon, 4},
+		{`{"type":"MultiPolygon","coordinates":[[[[0,0],[1,0]]],[[[0,0]]]]}`, MultiPolygon, 3},
+		{`{"type":"MultiPolygon","coordinates":[[[[[[[0,0],[1,0]]]]]]]}`, MultiPolygon, 1},
+		{`{"type":"MultiPolygon","coordinates":[]}`, MultiPolygon, 0},
+		{circlePolygon(0, 0, 1, 4095), Polygon, 4096},
+		{circlePolygon(0, 0, 1, 5000), Polygon, 4097},
+		{`{"type":"Feature","coordinates":[1,2]}`, 0, 0},
+		{`{"type":"Point"}`, 0, 0},
+		{`{"type":"","coordinates":[1,2]}`, 0, 0},
+		{`{"type":1,"coordinates":[1,2]}`, 0, 0},
+		{`[1,2]`, 0, 0},
+	} {
+		if kind, positions := Weigh(parseValue(t, c.text)); kind != c.kind || positions != c.positions {
+			t.Errorf("%.80s: %d positions of %q, want %d of %q", c.text, positions, kind, c.positions, c.kind)
 		}
 	}
 }

@@ -281,6 +281,9 @@ func (s *search) try(e, f *edge) {
 	}
 	center := middle(f.a, f.b, s.a.system)
 	radius := center.Sub(f.a).Norm() * s.scale.X // The greater of the scales.
+	if s.tooFar(center, e, radius) {
+		return
+	}
 	if _, d2 := e.closest(center, s.scale); math.Sqrt(d2)-radius > math.Sqrt(s.best) {
 		return
 	}
@@ -290,7 +293,21 @@ func (s *search) try(e, f *edge) {
 	s.tryEnd(f.b, e)
 }
 
+// tooFar reports whether the edge is certainly no nearer to p than the best pair
+// and a radius, because the plane that it lies in is not. Most edges are, and the
+// way to closest is long.
+func (s *search) tooFar(p r3.Vector, e *edge, radius float64) bool {
+	if e.planar || e.isPoint() {
+		return false
+	}
+	least := (math.Abs(e.normal.Dot(p)) - tolerance) * s.scale.Z // The lesser of the scales.
+	return least-radius > math.Sqrt(s.best)
+}
+
 func (s *search) tryEnd(p r3.Vector, e *edge) {
+	if s.tooFar(p, e, 0) {
+		return
+	}
 	if q, d2 := e.closest(p, s.scale); d2 < s.best {
 		s.p, s.q, s.best = p, q, d2
 	}

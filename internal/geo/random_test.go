@@ -207,6 +207,9 @@ func TestCellsFindShapes(t *testing.T) {
 		if !hit(stored, near) {
 			t.Fatalf("not found by its distance %g, grid %v:\n%s\n%s", distance, grid, aText, bText)
 		}
+		if everything := grid.Everything(nil); !hit(everything, query) || !hit(everything, near) {
+			t.Fatalf("what is everywhere is not found, grid %v:\n%s", grid, bText)
+		}
 		if !hit(stored, grid.Near(nil, b, math.Inf(1))) || len(grid.Near(nil, b, -1)) > 0 || len(grid.Near(nil, b, math.NaN())) > 0 {
 			t.Fatalf("infinity does not find all, or a number below zero finds something")
 		}

@@ -44,8 +44,9 @@ func Within(a, b Shape) bool {
 		return a.pointsWithin(b.body)
 	}
 	inside := false
+	cut := cutter{body: b.body}
 	for i := range a.edges {
-		ok := b.pieces(&a.edges[i], func(p place) bool {
+		ok := cut.pieces(&a.edges[i], func(p place) bool {
 			if b.typ.dim() == 1 {
 				inside = inside || p == forward || p == backward
 				return p != outer && p != inner
@@ -62,8 +63,9 @@ func Within(a, b Shape) bool {
 		return inside
 	}
 	// A boundary of b inside of a has the outside of b on one of its sides.
+	cut = cutter{body: a.body}
 	for i := range b.edges {
-		if !a.pieces(&b.edges[i], func(p place) bool { return p != inner }) {
+		if !cut.pieces(&b.edges[i], func(p place) bool { return p != inner }) {
 			return false
 		}
 	}
@@ -150,23 +152,34 @@ func (b *body) edgesWith(p r3.Vector) []int {
 	return on
 }
 
+// cutter cuts edges into pieces by the vertices of a shape. Thousands of edges of
+// other lines may lie upon each other and have thousands of pieces each; they are
+// the same ones then, so their places are kept.
+type cutter struct {
+	*body
+	known map[[2]r3.Vector]place
+}
+
+// cutsMin is how many cuts an edge has whose pieces are kept.
+const cutsMin = 16
+
 // pieces cuts the edge wherever a vertex of the shape is on it and calls at with
 // the place of each piece, which is one of outer, inner, forward and backward.
 // It stops, and returns false, when at returns false.
 //
 // An edge that crosses a boundary is outer in part, so at is called with outer.
-func (b *body) pieces(e *edge, at func(place) bool) bool {
+func (c *cutter) pieces(e *edge, at func(place) bool) bool {
 	var cuts []r3.Vector
 	var near []int
 	crossed := false
 	bounds := e.box()
-	b.visit(bounds.apart, func(i int) bool {
-		f := &b.edges[i]
+	c.visit(bounds.apart, func(i int) bool {
+		f := &c.edges[i]
 		switch e.meet(f) {
 		case apart:
 			return false
 		case crosses:
-			crossed = crossed || b.typ.dim() == 2
+			crossed = crossed || c.typ.dim() == 2
 		}
 		near = append(near, i)
 		for _, p := range [...]r3.Vector{f.a, f.b} {
@@ -186,12 +199,26 @@ func (b *body) pieces(e *edge, at func(place) bool) bool {
 		if e.same(from, to) {
 			continue
 		}
-		if !at(b.piece(from, to, near)) {
+		is, known := c.known[[2]r3.Vector{from, to}]
+		if !known {
+			is = c.piece(from, to, near)
+			if len(cuts) >= cutsMin {
+				c.keep(from, to, is)
+			}
+		}
+		if !at(is) {
 			return false
 		}
 		from = to
 	}
 	return true
+}
+
+func (c *cutter) keep(from, to r3.Vector, is place) {
+	if c.known == nil {
+		c.known = map[[2]r3.Vector]place{}
+	}
+	c.known[[2]r3.Vector{from, to}] = is
 }
 
 // piece returns the place of the piece of an edge between two positions, neither

@@ -44,7 +44,7 @@ func (p *parser) checkRings() string {
 			return reason != ""
 		}
 		touched[r], touched[s] = true, true
-		if how != touches {
+		if how != touches || crossesUnscaled(*e, *f) {
 			reason = p.overlap(r, s)
 		}
 		return reason != ""
@@ -58,6 +58,15 @@ func (p *parser) checkRings() string {
 		}
 	}
 	return ""
+}
+
+// crossesUnscaled reports whether edges that touch while positions are scaled by
+// clearance cross otherwise: a vertex is on the wrong side of the other ring, by
+// more than counts as on it.
+func crossesUnscaled(e, f edge) bool {
+	e.near /= clearance
+	f.near /= clearance
+	return e.meet(&f) == crosses
 }
 
 func (p *parser) scaleNear(by float64) {

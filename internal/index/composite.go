@@ -85,7 +85,7 @@ func (w *walker) composite(doc value.Value, c *composite) {
 	for i, p := range c.parts {
 		v := value.Int(0) // where stamp writes the time
 		if i != c.stamped {
-			v = p.path.at(doc)
+			v = w.at(doc, p.path)
 		}
 		start := len(w.buf)
 		w.buf, _ = appendValue(w.buf, v)
@@ -224,7 +224,7 @@ func (x *Index) addTuple(text string, path resource.IndexPath, r rule) error {
 // tuple adds the terms of one tuple path. An element without the first member
 // has none: no span of the tuple begins otherwise than with its value.
 func (w *walker) tuple(doc value.Value, t *tuple) {
-	for _, item := range t.array.at(doc).Items() {
+	for _, item := range w.at(doc, t.array).Items() {
 		if !t.members[0].at(item).IsDefined() {
 			continue
 		}

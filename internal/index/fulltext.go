@@ -44,22 +44,34 @@ func (x *Index) addTexts(p resource.IndexingPolicy) error {
 
 // text adds the terms of one full-text index.
 func (w *walker) text(doc value.Value, t *textIndex) {
-	v := t.path.at(doc)
+	v := w.at(doc, t.path)
 	if v.Kind() != value.KindString {
 		return
 	}
 	w.tokens = t.analyzer.Tokens(w.tokens[:0], v.Text())
+	if w.words == nil {
+		w.words = map[string]struct{}{}
+	}
 	for _, token := range w.tokens {
+		if _, again := w.words[token.Text]; again {
+			continue
+		}
+		w.words[token.Text] = struct{}{}
 		w.buf = value.AppendKey(append(w.buf, t.id...), value.String(token.Text))
 		w.end()
 	}
 	clear(w.tokens) // they hold on to the document
+	clear(w.words)
 }
+
+// tokensMax is how many tokens are looked up for one phrase.
+const tokensMax = 64
 
 // FullText returns the documents whose text at path has every one of the
 // tokens, and false when there is no full-text index at path or no token. Tokens
 // are those that the language of the path makes, see [text.Phrase.Tokens]. The
-// expression is never exact, since a phrase may need one token twice; see
+// expression is never exact, since a phrase may need one token twice, and of a
+// term as long as a document the first [tokensMax] are looked up; see
 // [Index.Phrase].
 func (x *Index) FullText(path Path, tokens []string) (Expr, bool) {
 	t := x.textAt(path)
@@ -69,7 +81,7 @@ func (x *Index) FullText(path Path, tokens []string) (Expr, bool) {
 	// Never a mere leaf: two spans of one text say nothing about one another and
 	// must not be narrowed to one as two of a value may.
 	e := Expr{Op: And}
-	for _, token := range tokens {
+	for _, token := range tokens[:min(len(tokens), tokensMax)] {
 		low := Term(value.AppendKey([]byte(t.id), value.String(token)))
 		e.Args = append(e.Args, Expr{Op: Leaf, Span: Span{Low: low, High: successor(low), One: true, Label: "text " + t.label}})
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -551,6 +552,59 @@ func TestSpatialFindsAll(t *testing.T) {
 	}
 }
 
+// However many geometries a document has, the work for them has an end, all are
+// found, and points stay where they are.
+func TestManyShapes(t *testing.T) {
+	t.Parallel()
+	const sharp = shapeWorkMax / shapeWorkMin
+	geometry := func(format string, i int) string {
+		x, y := float64(i%100), float64(i/100)
+		return fmt.Sprintf(format, x, y, x+0.2, y, x+0.2, y+0.2, x, y)
+	}
+	const (
+		line    = `{"type":"LineString","coordinates":[[%g,%g],[%g,%g],[%g,%g]],"n":[%g,%g]}`
+		area    = `{"type":"Polygon","coordinates":[[[%g,%g],[%g,%g],[%g,%g],[%g,%g]]]}`
+		invalid = `{"type":"Polygon","coordinates":[[[%g,%g],[%g,%g],[%g,%g],[%g,%g],[0,0],[1,0]]]}`
+		point   = `{"type":"Point","coordinates":[%g,%g],"n":[%g,%g,%g,%g,%g,%g]}`
+	)
+	for _, c := range []struct{ system, members string }{
+		{"Geography", `{"indexingPolicy":{"excludedPaths":[{"path":"/*"}],"spatialIndexes":[{"path":"/*"}]}}`},
+		{"Geometry", `{"geospatialConfig":{"type":"Geometry"},"indexingPolicy":{"excludedPaths":[{"path":"/*"}],"spatialIndexes":[{"path":"/*","boundingBox":{"xmin":-10,"ymin":-10,"xmax":110,"ymax":110}}]}}`},
+	} {
+		x := mustContainer(t, c.members)
+		grid, _ := x.Grid(Path{"a", Element})
+		found := func(terms []Term, at string) bool {
+			shape, ok := geo.Parse(parse(t, at), x.System())
+			e, served := x.Spatial(Path{"a", Element}, grid.Query(nil, shape))
+			if !ok || !served {
+				t.Fatalf("%s is no question", at)
+			}
+			return finds(e, terms)
+		}
+		const far = `{"type":"Point","coordinates":[-7.5,-7.5]}`
+		for _, n := range []int{sharp, sharp + 1, 4 * sharp} {
+			for _, format := range []string{line, area, invalid, point} {
+				items := make([]string, n)
+				for i := range items {
+					items[i] = geometry(format, i)
+				}
+				terms := x.Terms(nil, parse(t, `{"id":"1","a":[`+strings.Join(items, ",")+`]}`))
+				if most := sharp*cellsMax + 6 + 1; format != point && len(terms) > most {
+					t.Errorf("%s: %d of %s have %d terms, more than %d", c.system, n, format, len(terms), most)
+				}
+				for i := 0; i < n; i += 37 {
+					if format != invalid && !found(terms, items[i]) {
+						t.Errorf("%s: number %d of %d is not found: %s", c.system, i, n, items[i])
+					}
+				}
+				if everywhere := format != point && n > sharp; found(terms, far) != everywhere {
+					t.Errorf("%s: %d of %s are everywhere: %t, want %t", c.system, n, format, !everywhere, everywhere)
+				}
+			}
+		}
+	}
+}
+
 // Texts are found by their tokens and by no others.
 func TestFullTextFindsAll(t *testing.T) {
 	t.Parallel()
@@ -642,6 +696,50 @@ func TestTupleAgreesWithElements(t *testing.T) {
 		}
 		if _, ok := x.Tuple(Path{"list", Element}, members, values); ok {
 			t.Errorf("a tuple of %v is served", members)
+		}
+	}
+}
+
+// A phrase as long as a document is looked up by its first tokens.
+func TestLongPhrase(t *testing.T) {
+	t.Parallel()
+	x := mustContainer(t, everything)
+	analyzer, _ := text.For("en-US")
+	for n, lookups := range map[int]int{tokensMax: tokensMax, tokensMax + 1: tokensMax, 1000: tokensMax} {
+		words := make([]string, n)
+		for i := range words {
+			words[i] = fmt.Sprintf("w%d", i)
+		}
+		doc := value.Object([]value.Member{{Name: "text", Value: value.String(strings.Join(words, " "))}})
+		e, ok := x.Phrase(Path{"text"}, analyzer.Phrase(doc.Get("text").Text()))
+		if !ok || len(e.Args) != lookups || e.Exact() || !finds(e, x.Terms(nil, doc)) {
+			t.Errorf("a phrase of %d words: %d lookups, want %d", n, len(e.Args), lookups)
+		}
+	}
+}
+
+// Among thousands of other members, properties are found as they are among few.
+func TestWideDocuments(t *testing.T) {
+	t.Parallel()
+	x := mustContainer(t, strings.Replace(everything, `[{"path":"/cp"}`, `[{"path":"/b/a"},{"path":"/b/c"}],[{"path":"/cp"}`, 1))
+	special := func(doc value.Value) []Term {
+		return slices.DeleteFunc(x.Terms(nil, doc), func(t Term) bool { return !x.ids[t[:idSize]] })
+	}
+	widen := func(v value.Value) value.Value {
+		members := slices.Clone(v.Members())
+		for i := range wide {
+			members = slices.Insert(members, i, value.Member{Name: "other" + strconv.Itoa(i), Value: value.Int(1)})
+		}
+		return value.Object(members)
+	}
+	for seed := range uint64(50) {
+		r := newRandom(seed)
+		doc := r.rich()
+		if doc.Get("b").Kind() != value.KindObject {
+			doc = doc.With("b", r.document(1))
+		}
+		if got, want := special(widen(doc.With("b", widen(doc.Get("b"))))), special(doc); !slices.Equal(got, want) || len(want) == 0 {
+			t.Fatalf("seed %d: %s has the terms %x, and %x with more members", seed, doc, want, got)
 		}
 	}
 }

@@ -14,6 +14,18 @@ import (
 // on disk: a write removes those that it finds for the document before.
 const cellsMax = 12
 
+// A document can be one geometry of ten thousand positions or twenty thousand
+// geometries, and parsing and covering them may take half a minute. So the work
+// for a document has an end: of its geometries other than points, in the order in
+// which they are written, those up to shapeWorkMax positions together are
+// covered, where each counts for at least shapeWorkMin. The others are stored as
+// if they were everywhere, so they are found, and the filter decides. These
+// numbers too decide which cells are on disk.
+const (
+	shapeWorkMax = 1 << 15
+	shapeWorkMin = 64
+)
+
 // spatialIndex is what a path of the spatial indexes asks for.
 type spatialIndex struct {
 	grid   geo.Grid
@@ -76,7 +88,7 @@ func compileSpatial(s resource.SpatialIndex, geometry bool) (*spatialIndex, erro
 	}
 	var salt []byte
 	for _, side := range []float64{s.Box.XMin, s.Box.YMin, s.Box.XMax, s.Box.YMax} {
-		salt = binary.BigEndian.AppendUint64(salt, math.Float64bits(side))
+		salt = binary.BigEndian.AppendUint64(salt, math.Float64bits(side+0)) // -0 is 0
 	}
 	return &spatialIndex{grid: grid, system: geo.Geometry, salt: string(salt)}, nil
 }
@@ -133,6 +145,7 @@ func (x *Index) spatialID(path Path, s *spatialIndex) Term {
 func (w *walker) spatialTop(doc value.Value, x *Index) {
 	below, _ := x.spatial.decide(nil)
 	start := rootState.mark(spatialKind)
+	w.work = 0
 	for _, m := range doc.Members() {
 		if unindexed(m.Name) {
 			continue
@@ -153,7 +166,7 @@ func (w *walker) spatial(v value.Value, s pathState, n *spatialNode, inherited *
 	}
 	switch v.Kind() {
 	case value.KindObject:
-		if here != nil && v.Get("type").Kind() == value.KindString {
+		if here != nil {
 			w.shape(v, s, here)
 		}
 		for _, m := range v.Members() {
@@ -169,11 +182,19 @@ func (w *walker) spatial(v value.Value, s pathState, n *spatialNode, inherited *
 
 // shape adds the terms of v if it is a geometry.
 func (w *walker) shape(v value.Value, s pathState, index *spatialIndex) {
-	shape, ok := geo.Parse(v, index.system)
-	if !ok {
+	kind, positions := geo.Weigh(v)
+	if kind == 0 || positions == 0 {
 		return
 	}
-	w.cells = index.grid.Cells(w.cells[:0], shape, cellsMax)
+	if kind != geo.Point {
+		w.work += max(positions, shapeWorkMin)
+	}
+	w.cells = w.cells[:0]
+	if kind != geo.Point && w.work > shapeWorkMax {
+		w.cells = index.grid.Everything(w.cells)
+	} else if shape, ok := geo.Parse(v, index.system); ok {
+		w.cells = index.grid.Cells(w.cells, shape, cellsMax)
+	}
 	s = s.mark(index.salt)
 	for _, cell := range w.cells {
 		w.buf = binary.BigEndian.AppendUint64(s.appendID(w.buf), cell)

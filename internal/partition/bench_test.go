@@ -286,7 +286,11 @@ func (w *world) sourceOf(tb testing.TB) (s *source, release func()) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return newSource(p, now, partitionkey.Full(), partitionkey.Full()), func() { p.release(now) }
+	s = newSource(p, now, partitionkey.Full(), partitionkey.Full())
+	return s, func() {
+		s.free()
+		p.release(now)
+	}
 }
 
 // span returns the terms of a predicate on a place of the top level.
@@ -301,49 +305,48 @@ func (s *source) span(tb testing.TB, place string, op index.Op, v value.Value) i
 // BenchmarkEquality finds the documents of one term: the source alone, and with
 // a plan. A point read of the same documents is beside it.
 func BenchmarkEquality(b *testing.B) {
-	for _, c := range []struct {
-		documents int64
-		place     string
-		found     int
-	}{{2500, "ten", 1}, {100_000, "many", 10}} {
-		w := benchIndexed(b, c.documents)
-		p := w.partition.Load()
-		run := func(way string, do func(i int) (found int, err error), want int) {
-			b.Run(fmt.Sprintf("documents=%d/found=%d/way=%s", c.documents, c.found, way), func(b *testing.B) {
-				b.ReportAllocs()
-				for i := 0; b.Loop(); i++ {
-					if found, err := do(i % 64); err != nil || found < want {
-						b.Fatal(found, err)
-					}
+	b.Run("documents=2500/found=1", func(b *testing.B) { benchEquality(b, 2500, "ten", 1) })
+	b.Run("documents=100000/found=10", func(b *testing.B) { benchEquality(b, 100_000, "many", 10) })
+}
+
+func benchEquality(b *testing.B, documents int64, place string, want int) {
+	w := benchIndexed(b, documents)
+	p := w.partition.Load()
+	run := func(way string, want int, do func(i int) (found int, err error)) {
+		b.Run("way="+way, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if found, err := do(i % 64); err != nil || found < want {
+					b.Fatal(found, err)
 				}
-			})
-		}
-		var reads [64]Read
-		var accesses [64]index.Expr
-		var plans [64]*query.Plan
-		s, release := w.sourceOf(b)
-		for i := range reads {
-			doc := indexedDocument(rand.Int64N(c.documents/10-1)*10, c.documents)
-			key := w.container.Load().KeyOf(doc)
-			reads[i] = Read{Generation: w.own.Generation, Key: key, EPK: w.container.Load().PartitionKey.Hash(key), ID: doc.Get("id").Text()}
-			accesses[i] = index.Expr{Op: index.Leaf, Span: s.span(b, c.place, index.Eq, doc.Get(c.place))}
-			plans[i] = w.planOf(b, fmt.Sprintf("SELECT * FROM c WHERE c.%s = %s", c.place, doc.Get(c.place)))
-		}
-		release()
-		run("read", func(i int) (int, error) {
-			_, err := p.Read(b.Context(), reads[i])
-			return 1, err
-		}, 1)
-		run("source", func(i int) (int, error) {
-			s, release := w.sourceOf(b)
-			defer release()
-			return drain(s.Candidates(b.Context(), query.Need{Access: accesses[i]}))
-		}, c.found)
-		run("query", func(i int) (int, error) {
-			page, _, err := p.Query(b.Context(), Query{Plan: plans[i], Generation: w.own.Generation, Range: partitionkey.Full(), Budget: query.Budget{MaxItems: 100}})
-			return len(page.Rows), err
-		}, c.found)
+			}
+		})
 	}
+	var reads [64]Read
+	var accesses [64]index.Expr
+	var plans [64]*query.Plan
+	s, release := w.sourceOf(b)
+	for i := range reads {
+		doc := indexedDocument(rand.Int64N(documents/10-1)*10, documents)
+		key := w.container.Load().KeyOf(doc)
+		reads[i] = Read{Generation: w.own.Generation, Key: key, EPK: w.container.Load().PartitionKey.Hash(key), ID: doc.Get("id").Text()}
+		accesses[i] = index.Expr{Op: index.Leaf, Span: s.span(b, place, index.Eq, doc.Get(place))}
+		plans[i] = w.planOf(b, fmt.Sprintf("SELECT * FROM c WHERE c.%s = %s", place, doc.Get(place)))
+	}
+	release()
+	run("read", 1, func(i int) (int, error) {
+		_, err := p.Read(b.Context(), reads[i])
+		return 1, err
+	})
+	run("source", want, func(i int) (int, error) {
+		s, release := w.sourceOf(b)
+		defer release()
+		return drain(s.Candidates(b.Context(), query.Need{Access: accesses[i]}))
+	})
+	run("query", want, func(i int) (int, error) {
+		page, _, err := p.Query(b.Context(), Query{Plan: plans[i], Generation: w.own.Generation, Range: partitionkey.Full(), Budget: query.Budget{MaxItems: 100}})
+		return len(page.Rows), err
+	})
 }
 
 // BenchmarkWalk goes through the terms of a place: the first ten documents in

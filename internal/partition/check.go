@@ -68,6 +68,7 @@ type checker struct {
 	state      state
 	indexing   *indexing
 	epkWidth   int
+	paths      paths
 
 	lists      sums  // of what the documents say must be in posting lists
 	vectorRows int64 // that the documents ask for
@@ -89,6 +90,9 @@ func (c *checker) run() error {
 	if c.indexing, err = compileIndexing(row, nil); err != nil {
 		c.report.problem("The indexing policy cannot be compiled: %v.", err)
 		return nil
+	}
+	if c.paths, err = readPaths(c.snapshot); err != nil {
+		c.report.problem("The complete paths cannot be read: %v.", err)
 	}
 	c.lists = newSums()
 	for _, step := range []func() error{c.families, c.documents, c.numbers, c.feed, c.logical, c.vectors, c.postings} {
@@ -132,7 +136,7 @@ func (c *checker) families() error {
 	}
 	return c.each(storage.FamilyMeta, func(key, _ []byte) error {
 		switch name := string(key[1:]); name {
-		case metaDescriptor, metaState, metaIndex:
+		case metaDescriptor, metaState, metaIndex, metaPaths, metaPathsNext:
 		default:
 			c.report.problem("Meta row %q is unknown.", name)
 		}
@@ -230,7 +234,7 @@ func (c *checker) document(key []byte, d *document, epk partitionkey.EPK) error 
 	if err := c.expect(c.key, appendFeedValue(nil, d.number, string(epk), c.epkWidth), "feed row of document %d", d.number); err != nil {
 		return err
 	}
-	k := c.keysOf(d)
+	k := c.keysOf(d, c.lacks)
 	for _, v := range k.vectors {
 		c.vectorRows++
 		c.key = storage.VectorKey(c.key[:0], v.ID, d.number)
@@ -311,7 +315,7 @@ func (c *checker) vectors() error {
 		if err != nil {
 			return err
 		}
-		if d == nil || !slices.ContainsFunc(c.keysOf(d).vectors, func(v index.VectorEntry) bool { return string(v.ID) == string(path) }) {
+		if d == nil || !slices.ContainsFunc(c.keysOf(d, nil).vectors, func(v index.VectorEntry) bool { return string(v.ID) == string(path) }) {
 			c.report.problem("The vector %x/%d is of no document.", path, number)
 		}
 		return nil

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"slices"
 
+	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/partitionkey"
 )
@@ -30,14 +31,31 @@ func (s *sums) add(list []byte, number uint64) {
 }
 
 // keysOf returns what the store must have of a document, nothing when its body
-// does not say.
-func (c *checker) keysOf(d *document) keys {
+// does not say. look, when not nil, sees the keys of each policy first.
+func (c *checker) keysOf(d *document, look func(d *document, k *allKeys)) keys {
 	k, err := c.indexing.keysOfBody(d.body)
 	if err != nil {
 		c.report.problem("Document %d: %v.", d.number, err)
 		return keys{}
 	}
+	if look != nil {
+		look(d, &k)
+	}
 	return c.indexing.stored(k, d.number, d.ts)
+}
+
+// lacks names a complete path that a document does not have.
+func (c *checker) lacks(d *document, k *allKeys) {
+	name := func(set pathSet, terms []index.Term) {
+		if kept := set.in(terms); len(kept) < len(set) {
+			c.report.problem("Document %d lacks a path that is marked as complete: of %x it has %x.", d.number, []byte(set), []byte(kept))
+		}
+	}
+	name(c.paths.inUse, k.active.terms)
+	// While it is built, a policy says nothing yet of what the sweep has ahead.
+	if c.indexing.both(d.number) && c.indexing.Phase == building {
+		name(c.paths.next, k.other.terms)
+	}
 }
 
 // listsOf calls visit with the key of every posting list that a document must
@@ -125,7 +143,7 @@ func (c *checker) missing() error {
 		if err != nil {
 			return nil
 		}
-		return c.listsOf(c.keysOf(&d), epk, func(list []byte) error {
+		return c.listsOf(c.keysOf(&d, nil), epk, func(list []byte) error {
 			set := c.snapshot.Postings(list)
 			set.SeekGE(d.number)
 			if number, ok := set.Next(); !ok || number != d.number {
@@ -152,7 +170,7 @@ func (c *checker) stray(list []byte, number uint64) error {
 	}
 	var lists []string
 	epk := partitionkey.EPK(suffix[:min(d.epkSize, len(suffix))])
-	err = c.listsOf(c.keysOf(d), epk, func(list []byte) error {
+	err = c.listsOf(c.keysOf(d, nil), epk, func(list []byte) error {
 		lists = append(lists, string(list))
 		return nil
 	})

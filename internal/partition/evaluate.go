@@ -110,7 +110,11 @@ func (p *Partition) change(r *request, before *document, now *published) error {
 		next.counter++
 		v.number = resource.NewNumber(p.descriptor.Ordinal, next.counter)
 	}
-	changed, err := r.keyChanges(before, v, now.indexing)
+	known, err := p.knownPaths(now)
+	if err != nil {
+		return err
+	}
+	changed, complete, err := r.keyChanges(before, v, now.indexing, known, p.writer.next.items == 0)
 	if err != nil {
 		return fmt.Errorf("partition %v: %w", p.config.Ref, err)
 	}
@@ -135,6 +139,7 @@ func (p *Partition) change(r *request, before *document, now *published) error {
 	b := builder{batch: p.config.Store.NewBatch(), writer: &p.writer}
 	b.document(r, before, v, p)
 	b.keys(v.number, changed)
+	b.paths(known, complete)
 	b.totals(r, total)
 	b.state(next)
 	if b.err != nil {
@@ -144,7 +149,7 @@ func (p *Partition) change(r *request, before *document, now *published) error {
 	r.charge = r.cost(before, changed)
 	f := p.propose(b.batch, next.lsn, items, bytes)
 	r.proposal = f.proposal
-	p.writer.next = next
+	p.writer.next, p.writer.paths = next, complete
 	p.note(f, r, before, total)
 	return nil
 }
@@ -194,15 +199,16 @@ func (p *Partition) totalsOf(r *request, now *published) (totals, error) {
 	return decodeTotals(w.cell)
 }
 
-// keyChanges compares what the old and the new version can be found by. v holds
-// the number that both share.
-func (r *request) keyChanges(before *document, v version, x *indexing) (change, error) {
+// keyChanges compares what the old and the new version can be found by, and
+// returns which paths are complete with the new one. v holds the number that both
+// share, and first says that there is no other document.
+func (r *request) keyChanges(before *document, v version, x *indexing, known paths, first bool) (change, paths, error) {
 	var old, new keys
 	if before != nil {
 		k, err := r.before.keys, error(nil)
 		if !r.before.found || r.before.version != before.version || !r.indexing.fits(x) {
 			if k, err = x.keysOfBody(before.body); err != nil {
-				return change{}, err
+				return change{}, known, err
 			}
 		}
 		old = x.stored(k, before.number, before.ts)
@@ -211,12 +217,13 @@ func (r *request) keyChanges(before *document, v version, x *indexing) (change, 
 		k, err := r.keys, error(nil)
 		if !r.indexing.fits(x) {
 			if k, err = x.keysOfBody(r.row[bodyOffset(r.row):]); err != nil {
-				return change{}, err
+				return change{}, known, err
 			}
 		}
+		known = known.behind(x, &k, first)
 		new = x.stored(k, v.number, v.ts)
 	}
-	return diff(old, new), nil
+	return diff(old, new), known, nil
 }
 
 // cost is the charge of a write that goes ahead. A vector counts as a term.

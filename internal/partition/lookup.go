@@ -54,10 +54,11 @@ func (s *source) lookup(ctx context.Context, e index.Expr) (set *storage.Posting
 		return nil, true
 	}
 	s.look(e.Span)
-	if r := listRange(e); !e.Span.One || r.Keep != nil {
-		return s.now.snapshot.PostingsRanges(ctx, r), false
+	if !e.Span.One || e.Op == index.Filter {
+		return s.now.snapshot.PostingsRanges(ctx, listRange(e)), false
 	}
-	return s.now.snapshot.Postings(storage.TermKey(nil, e.Span.Low)), false
+	s.key = storage.TermKey(s.key[:0], e.Span.Low)
+	return s.now.snapshot.Postings(s.key), false
 }
 
 // listRange returns the posting lists of a Leaf or a Filter.

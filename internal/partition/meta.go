@@ -16,11 +16,13 @@ const (
 	metaDescriptor = "descriptor" // who owns which range; written by Initialize
 	metaState      = "state"      // counters; written by every effect
 	metaIndex      = "index"      // policy and rebuild; written by effects with LSN 0
+	metaPaths      = "paths"      // complete paths; not there while there are none
+	metaPathsNext  = "paths.next" // those of a policy that is being built
 )
 
 var errMeta = errors.New("damaged meta row")
 
-// metaVersion is the version of all three rows.
+// metaVersion is the version of all of these rows.
 const metaVersion = 1
 
 // descriptor is the partition's own word on what it is. The map of the catalog
@@ -111,7 +113,7 @@ type reader interface {
 	Get(dst, key []byte) (value []byte, found bool, err error)
 }
 
-// readMeta reads the three meta rows.
+// readMeta reads the meta rows that every partition has.
 func readMeta(r reader) (d descriptor, s state, x indexRow, err error) {
 	row := func(name string) []byte {
 		if err != nil {

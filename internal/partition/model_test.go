@@ -17,6 +17,9 @@ import (
 type model struct {
 	documents map[string]*modelDocument // by key and id
 	inserted  int
+
+	// complete and incomplete count the spans that were said to be so.
+	complete, incomplete int
 }
 
 type modelDocument struct {
@@ -91,6 +94,9 @@ func runModel(t *testing.T, w *world, random *rand.Rand) {
 	m.compare(t, w, random)
 	if exact += m.compareIndexed(t, w, random); exact < 20 {
 		t.Errorf("only %d counts were exact", exact)
+	}
+	if m.complete < 20 || m.incomplete < 20 {
+		t.Errorf("%d spans were complete and %d were not", m.complete, m.incomplete)
 	}
 	report := w.check()
 	if !report.Clean() {

@@ -79,7 +79,8 @@ func (c Config) withDefaults() Config {
 type Partition struct {
 	config     Config
 	descriptor descriptor
-	epkWidth   int // bytes of a full EPK; zero when it varies
+	epkWidth   int    // bytes of a full EPK; zero when it varies
+	low, high  []byte // bound the keys of all rows behind the family
 	render     renderer
 	strategy   strategy
 
@@ -87,6 +88,8 @@ type Partition struct {
 	current atomic.Pointer[published]
 	// open counts the published states that hold a snapshot.
 	open sync.WaitGroup
+
+	sources sync.Pool // of *source
 
 	// reads, writes and queries count what was answered since Open.
 	reads, writes, queries atomic.Int64
@@ -172,6 +175,7 @@ func (p *Partition) load(snapshot *storage.Snapshot) error {
 	}
 	p.descriptor = d
 	p.epkWidth = epkWidth(d.Key)
+	p.low, p.high = keyBounds(d.Range, p.epkWidth)
 	p.render = newRenderer(d.Container)
 	p.strategy = defaultStrategy()
 	p.writer = writer{next: s, overlay: newOverlay()}

@@ -48,6 +48,7 @@ func (p *Partition) Query(ctx context.Context, q Query) (query.Page, resource.LS
 		return query.Page{}, now.lsn, status.SessionNotAvailable()
 	}
 	s := newSource(p, now, q.Range, clip)
+	defer s.free()
 	page, err := q.Plan.Run(ctx, s.face(), q.Budget)
 	if err != nil && ctx.Err() != nil && status.From(err) == nil {
 		err = ended(ctx)
@@ -95,19 +96,53 @@ type source struct {
 	led  bool       // an index leads to them
 	term index.Term // under which they are found
 
-	current     document // scratch for a document
-	key, rowKey []byte   // scratch for the keys of 'r' and 'd' rows
-	row         []byte   // scratch for a row
-	body        []byte   // scratch for the body of a candidate
+	scratch
 }
 
+// scratch is the memory that one source leaves to the next.
+type scratch struct {
+	current     document // a document
+	key, rowKey []byte   // the keys of 'r' and 'd' rows
+	row         []byte   // a row
+	body        []byte   // the body of a candidate
+	list        []uint64 // the members of a small set
+}
+
+// scratchMax is the size in bytes up to which a buffer is used again.
+const scratchMax = 64 << 10
+
+// newSource returns a source for what of a clip is asked for. Free it, when
+// nobody uses what it gave out any more, to have its memory used again.
 func newSource(p *Partition, now *published, asked, clip partitionkey.Range) *source {
-	s := &source{p: p, now: now, clip: clip, whole: clip.Equal(p.descriptor.Range)}
+	s, ok := p.sources.Get().(*source)
+	if !ok {
+		s = new(source)
+	}
+	s.p, s.now, s.clip, s.whole = p, now, clip, clip.Equal(p.descriptor.Range)
+	if s.whole {
+		s.low, s.high = p.low, p.high
+		return s
+	}
 	s.low, s.high = keyBounds(clip, p.epkWidth)
-	if level := prefixLevel(asked, p.epkWidth); level > 0 && !s.whole {
+	if level := prefixLevel(asked, p.epkWidth); level > 0 {
 		s.prefix = storage.PrefixKey(nil, level, asked.Min)
 	}
 	return s
+}
+
+func (s *source) free() {
+	clear(s.looked)
+	left := source{looked: s.looked[:0], scratch: s.scratch}
+	left.current = document{}
+	if cap(left.row) > scratchMax {
+		left.row = nil
+	}
+	if cap(left.body) > scratchMax {
+		left.body = nil
+	}
+	p := s.p
+	*s = left
+	p.sources.Put(s)
 }
 
 // face returns the source as the plan may use it. While the index is not the one
@@ -257,14 +292,40 @@ func (s *source) few(ctx context.Context, set *storage.Postings, items int64, af
 	if set == nil || !s.whole && s.prefix == nil {
 		return s.scan(ctx, set, after, yield)
 	}
-	numbers, err := s.underPrefix(set).Collect(ctx)
-	if err != nil {
-		return s.broken(ctx, err)
+	few, many, n, err := s.members(ctx, set)
+	switch {
+	case err != nil:
+		return err
+	case items <= s.p.strategy.passFactor*n:
+		return s.scan(ctx, asNumbers(few, many).Postings(), after, yield)
+	case many != nil:
+		return s.walkSet(ctx, many.Postings(), after, yield)
 	}
-	if items <= s.p.strategy.passFactor*numbers.Len() {
-		return s.scan(ctx, numbers.Postings(), after, yield)
+	return s.walkList(ctx, few, after, yield)
+}
+
+// gatherMax is the size up to which a set is a list of numbers, which is quicker
+// to make and to read.
+const gatherMax = 512
+
+// members reads the members of a set that lie under the prefix, and says how many
+// they are. A small set is a list, good until the next call.
+func (s *source) members(ctx context.Context, set *storage.Postings) (few []uint64, many *storage.Numbers, n int64, err error) {
+	if few, many, err = s.underPrefix(set).Gather(ctx, s.list[:0], gatherMax); err != nil {
+		return nil, nil, 0, s.broken(ctx, err)
 	}
-	return s.walkSet(ctx, numbers.Postings(), after, yield)
+	s.list = few
+	if many != nil {
+		return nil, many, many.Len(), nil
+	}
+	return few, nil, int64(len(few)), nil
+}
+
+func asNumbers(few []uint64, many *storage.Numbers) *storage.Numbers {
+	if many != nil {
+		return many
+	}
+	return storage.NumbersOf(few)
 }
 
 // unordered yields the documents in the order in which they are cheapest to
@@ -278,19 +339,21 @@ func (s *source) unordered(ctx context.Context, need query.Need, yield yielder) 
 		return s.pass(ctx, nil, need.After, yield)
 	}
 	s.led = true
-	numbers, err := s.underPrefix(set).Collect(ctx)
-	if err != nil {
-		return s.broken(ctx, err)
-	}
-	few := s.p.strategy.passFactor * numbers.Len()
-	items, err := s.items(ctx, few+1)
+	few, many, n, err := s.members(ctx, set)
 	if err != nil {
 		return err
 	}
-	if items <= few {
-		return s.pass(ctx, numbers, need.After, yield)
+	most := s.p.strategy.passFactor * n
+	items, err := s.items(ctx, most+1)
+	switch {
+	case err != nil:
+		return err
+	case items <= most:
+		return s.pass(ctx, asNumbers(few, many), need.After, yield)
+	case many != nil:
+		return s.walkSet(ctx, many.Postings(), need.After, yield)
 	}
-	return s.walkSet(ctx, numbers.Postings(), need.After, yield)
+	return s.walkList(ctx, few, need.After, yield)
 }
 
 // underPrefix limits a set to the documents under the prefix that is asked for,
@@ -320,6 +383,9 @@ func (s *source) bounds(f storage.Family) (low, high []byte) {
 // holds reports whether a document is in the clip. Its row key less the family
 // is suffix.
 func (s *source) holds(suffix []byte, d *document) bool {
+	if s.whole {
+		return true
+	}
 	if bytes.Compare(suffix, s.low) < 0 || bytes.Compare(suffix, s.high) >= 0 {
 		return false
 	}

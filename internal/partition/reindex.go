@@ -63,8 +63,13 @@ func (p *Partition) step() (err error) {
 		return err
 	}
 	defer p.release(now)
+	known, err := p.knownPaths(now)
+	if err != nil {
+		return err
+	}
 	b := builder{batch: p.config.Store.NewBatch(), writer: &p.writer}
-	row, err := p.nextStep(now, &b)
+	complete := known
+	row, err := p.nextStep(now, &b, &complete)
 	if err != nil || row == nil {
 		return errors.Join(err, b.batch.Close())
 	}
@@ -73,10 +78,12 @@ func (p *Partition) step() (err error) {
 		return errors.Join(err, b.batch.Close())
 	}
 	b.check(b.batch.Set(storage.MetaKey(nil, metaIndex), text))
+	b.paths(known, complete)
 	if b.err != nil {
 		return errors.Join(b.err, b.batch.Close())
 	}
 	f := p.propose(b.batch, 0, 0, 0)
+	p.writer.paths = complete
 	<-f.proposal.Done()
 	err = f.proposal.Err()
 	p.reap()
@@ -89,29 +96,35 @@ func (p *Partition) step() (err error) {
 	return err
 }
 
-// nextStep returns the index row behind the next step and puts the step's terms
-// into the batch; nil when there is nothing to do.
-func (p *Partition) nextStep(now *published, b *builder) (*indexRow, error) {
+// nextStep returns the index row behind the next step, puts the step's terms into
+// the batch and brings the complete paths up to date; nil when there is nothing
+// to do.
+func (p *Partition) nextStep(now *published, b *builder, complete *paths) (*indexRow, error) {
 	row := now.indexing.indexRow
 	if row.Phase == settled {
 		want := p.config.Container().Indexing
 		if want.Equal(row.Policy) {
 			return nil, nil
 		}
-		if _, err := compile(want); err != nil {
+		next, err := compile(want)
+		if err != nil {
+			return nil, err
+		}
+		if complete.next, err = p.firstPaths(now, next); err != nil {
 			return nil, err
 		}
 		p.config.Logger.Info("index rebuild started", "partition", p.descriptor.ID, "documents", now.items)
 		row.Other = &want
 		return p.beginSweep(now, row, building)
 	}
-	done, err := p.sweepTerms(now, &row, b)
+	done, err := p.sweepTerms(now, &row, b, complete)
 	if err != nil || !done {
 		return &row, err
 	}
 	if row.Phase == building {
 		previous := row.Policy
 		row.Policy, row.Other = *row.Other, &previous
+		*complete = paths{inUse: complete.next}
 		return p.beginSweep(now, row, cleaning)
 	}
 	p.config.Logger.Info("index rebuild finished", "partition", p.descriptor.ID)
@@ -137,7 +150,7 @@ func (p *Partition) beginSweep(now *published, row indexRow, ph phase) (*indexRo
 
 // sweepTerms moves the cursor over the next documents and changes their terms
 // from what is stored before it to what is stored behind it.
-func (p *Partition) sweepTerms(now *published, row *indexRow, b *builder) (done bool, err error) {
+func (p *Partition) sweepTerms(now *published, row *indexRow, b *builder, complete *paths) (done bool, err error) {
 	_, high := storage.FamilyRID.Bounds()
 	if row.Until < ^uint64(0) {
 		high = storage.RIDKey(nil, row.Until+1)
@@ -161,7 +174,7 @@ func (p *Partition) sweepTerms(now *published, row *indexRow, b *builder) (done 
 			err = fmt.Errorf("document %d is missing: %w", number, errDocument)
 		}
 		if err == nil {
-			err = b.restate(text, &ahead, &behind)
+			err = b.restate(text, &ahead, &behind, complete)
 		}
 		if err != nil {
 			return false, errors.Join(err, rows.Close())
@@ -175,8 +188,8 @@ func (p *Partition) sweepTerms(now *published, row *indexRow, b *builder) (done 
 }
 
 // restate changes the keys of a document from those of one indexing to those of
-// another.
-func (b *builder) restate(text []byte, ahead, behind *indexing) error {
+// another, which says what paths it has.
+func (b *builder) restate(text []byte, ahead, behind *indexing, complete *paths) error {
 	d, err := decodeDocument(text)
 	if err != nil {
 		return err
@@ -184,6 +197,9 @@ func (b *builder) restate(text []byte, ahead, behind *indexing) error {
 	k, err := ahead.keysOfBody(d.body)
 	if err != nil {
 		return err
+	}
+	if behind.Phase == building {
+		complete.next = complete.next.in(k.other.terms)
 	}
 	again := allKeys{active: k.active.clone(), other: k.other.clone()}
 	b.keys(d.number, diff(ahead.stored(k, d.number, d.ts), behind.stored(again, d.number, d.ts)))

@@ -176,6 +176,23 @@ func (s *source) walkSet(ctx context.Context, set *storage.Postings, after uint6
 	return nil
 }
 
+// walkList looks up the documents of rising numbers one by one.
+func (s *source) walkList(ctx context.Context, numbers []uint64, after uint64, yield yielder) error {
+	use := s.offer(yield)
+	for i, number := range numbers {
+		if number <= after {
+			continue
+		}
+		if err := stopped(ctx, i+1); err != nil {
+			return err
+		}
+		if more, err := s.find(number, use); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
 // walkAll reads the numbers of the whole partition.
 func (s *source) walkAll(ctx context.Context, after uint64, yield yielder) (err error) {
 	use := s.offer(yield)

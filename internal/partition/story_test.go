@@ -10,9 +10,11 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/throughput"
+	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )
 
@@ -74,6 +76,8 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		return s.check()
 	case "rows":
 		return s.rows()
+	case "complete": // The input is paths; those that every document has.
+		return s.w.complete(s.t, d.Input)
 	case "damage":
 		return s.damage(d)
 	case "limits":
@@ -378,6 +382,12 @@ func (s *story) damage(d *datadriven.TestData) string {
 		_ = batch.RemovePosting(key[:len(key)-6], resource.NewNumber(2, 1))
 	case "unknown":
 		_ = batch.Set([]byte("z"), row)
+	case "complete": // A path that is marked as complete.
+		span, ok := s.w.partition.Load().current.Load().indexing.active.Span(index.Path{s.arg(d, "path")}, index.Defined, value.Null())
+		if !ok {
+			s.t.Fatalf("%s: the path is not indexed", d.Pos)
+		}
+		_ = batch.Set(storage.MetaKey(nil, metaPaths), pathsOf([]index.Term{span.Low}).append(nil))
 	case "meta":
 		_ = batch.Set(storage.MetaKey(nil, s.arg(d, "name")), []byte(s.arg(d, "value")))
 	default:

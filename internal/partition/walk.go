@@ -304,6 +304,9 @@ func (w *walker) narrow() error {
 // missing visits the documents without a term of the span.
 func (w *walker) missing(visit visitor) (more bool, err error) {
 	s := w.s
+	if none, err := s.complete(w.walk.Span); none || err != nil {
+		return err == nil, err
+	}
 	have, err := s.now.snapshot.PostingsRange(w.ctx, storage.TermKey(nil, w.walk.Span.Low), storage.TermKey(nil, w.walk.Span.High)).Collect(w.ctx)
 	if err != nil {
 		return false, s.broken(w.ctx, err)

@@ -111,6 +111,7 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 		{scanMax: 1000, sortedMax: 2, passFactor: 1000, walkFactor: 0, walkBytes: 400, missFactor: 1000},
 		{scanMax: 0, sortedMax: 2, missFactor: 2},
 	}
+	whole := p.descriptor.Range
 	for range 60 {
 		asked := m.drawRange(w, random)
 		clip, ok := asked.Intersect(p.descriptor.Range)
@@ -138,6 +139,7 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 		}
 		for range 3 {
 			walk := drawWalk(x, all, random)
+			m.completed(t, newSource(p, now, whole, whole), walk.Span, all)
 			walk.Access = access
 			label := fmt.Sprintf("walk %s desc=%t missing=%t from=%x started=%t after=%d of %s", walk.Span.Label, walk.Desc, walk.Missing, string(walk.From), walk.Started, walk.After, label)
 			want := walkNaively(walk, admitted)
@@ -151,7 +153,7 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 	}
 	// A document has two terms of this span.
 	if span, ok := x.Tuple(index.Path{"list", index.Element}, []index.Path{{"x"}}, []value.Value{value.String("s")}); ok {
-		access, whole := index.Expr{Op: index.Leaf, Span: span}, p.descriptor.Range
+		access := index.Expr{Op: index.Leaf, Span: span}
 		checkCount(t, newSource(p, now, whole, whole), access, access.String(), int64(len(all)))
 	}
 	p.strategy = defaultStrategy()
@@ -494,6 +496,25 @@ func drawLeaf(x *index.Index, random *rand.Rand) index.Expr {
 		}
 	}
 	return index.Expr{Op: index.All}
+}
+
+// completed compares what a source says of the terms that all documents have.
+// It need not know of all of them.
+func (m *model) completed(t *testing.T, s *source, span index.Span, all []plain) {
+	t.Helper()
+	yes, err := s.complete(span)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lacks := slices.ContainsFunc(all, func(d plain) bool { return !admits(index.Expr{Op: index.Leaf, Span: span}, d.terms) })
+	switch {
+	case yes && lacks:
+		t.Fatalf("%s is said to be complete and is not", span)
+	case yes:
+		m.complete++
+	case lacks:
+		m.incomplete++
+	}
 }
 
 // drawWalk draws a walk, from its beginning or from any position in it or

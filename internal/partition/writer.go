@@ -23,7 +23,10 @@ const (
 type writer struct {
 	// next is the state after all effects on their way.
 	next    state
+	paths   paths // once pathsKnown
 	overlay overlay
+
+	pathsKnown bool
 
 	// stalled stops an index rebuild whose last step failed, until the next
 	// write or Reindex.
@@ -138,7 +141,7 @@ func (p *Partition) restart() {
 		<-f.proposal.Done()
 	}
 	p.writer.overlay.clear()
-	p.writer.stalled = true
+	p.writer.stalled, p.writer.pathsKnown = true, false
 	if now := p.current.Load(); now != nil {
 		p.writer.next = now.state
 	}

@@ -30,6 +30,12 @@ var aggregateKinds = map[string]AggregateKind{
 	"COUNTIF": CountIf, "MAKELIST": MakeList, "MAKESET": MakeSet,
 }
 
+// aggregateNames are the kinds as plans name them.
+var aggregateNames = [...]string{"Count", "Sum", "Average", "Min", "Max", "CountIf", "MakeList", "MakeSet"}
+
+// String returns the kind as query plans name it.
+func (k AggregateKind) String() string { return aggregateNames[k] }
+
 // aggregateKind returns what x makes of the rows of a group, and false when it
 // is no call of an aggregate.
 func aggregateKind(x Expr) (AggregateKind, bool) {
@@ -39,6 +45,32 @@ func aggregateKind(x Expr) (AggregateKind, bool) {
 	}
 	kind, ok := aggregateKinds[strings.ToUpper(call.Name)]
 	return kind, ok
+}
+
+// aggregatesIn iterates over the aggregates of x that are not inside another
+// one, nor in a subquery.
+func aggregatesIn(x Expr) func(yield func(*Call) bool) {
+	return func(yield func(*Call) bool) { walkAggregates(x, yield) }
+}
+
+func walkAggregates(x Expr, yield func(*Call) bool) bool {
+	if _, ok := aggregateKind(x); ok {
+		return yield(x.(*Call))
+	}
+	for part := range parts(x) {
+		if !walkAggregates(part, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasAggregate reports whether x, outside of subqueries, holds an aggregate.
+func hasAggregate(x Expr) bool {
+	for range aggregatesIn(x) {
+		return true
+	}
+	return false
 }
 
 // Aggregate is what an aggregate function knows of the values that it was given

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
@@ -115,7 +114,7 @@ func TestAggregateMerge(t *testing.T) {
 			kinds = pool
 		}
 		kind := AggregateKind(r.IntN(int(MakeSet) + 1))
-		e := newEnv(&branch{slot: -1}, 0, time.Time{})
+		e := newEnv()
 		whole := Aggregate{Kind: kind}
 		parts := make([]Aggregate, 3)
 		for i := range parts {
@@ -158,7 +157,7 @@ func TestListMemory(t *testing.T) {
 		most int64
 		ok   bool
 	}{{10 * size, true}, {10*size - 1, false}} {
-		e := newEnv(&branch{slot: -1}, 0, time.Time{})
+		e := newEnv()
 		e.memoryMax = c.most
 		list := Aggregate{Kind: MakeList}
 		for range 10 {

@@ -169,29 +169,6 @@ func (a *analysis) noAggregate(x Expr, clause string) {
 	}
 }
 
-// aggregatesIn iterates over the aggregates of x that are not inside another
-// one, nor in a subquery.
-func aggregatesIn(x Expr) func(yield func(*Call) bool) {
-	return func(yield func(*Call) bool) { walkAggregates(x, yield) }
-}
-
-func walkAggregates(x Expr, yield func(*Call) bool) bool {
-	if call, ok := x.(*Call); ok && isAggregate(call) {
-		return yield(call)
-	}
-	for part := range parts(x) {
-		if !walkAggregates(part, yield) {
-			return false
-		}
-	}
-	return true
-}
-
-func isAggregate(x *Call) bool {
-	f := functions[strings.ToUpper(x.Name)]
-	return f != nil && f.aggregate && !x.UDF
-}
-
 // groupBy checks the keys of groups, and that the select list of a query that
 // combines rows says nothing about single ones.
 func (a *analysis) groupBy(q *Select, s *scope) {
@@ -229,7 +206,7 @@ func refers(x Expr, s *scope) bool {
 // about the inputs of its query, which s has, stands in an aggregate or is a key
 // or inside of one. here is the scope of x, that of a subquery or s itself.
 func (a *analysis) grouped(x Expr, s, here *scope, keys map[string]bool) {
-	if call, ok := x.(*Call); ok && here == s && isAggregate(call) || keys[alike(x)] && !hides(x, here, s) {
+	if _, ok := aggregateKind(x); ok && here == s || keys[alike(x)] && !hides(x, here, s) {
 		return
 	}
 	switch y := x.(type) {
@@ -388,15 +365,8 @@ func (a *analysis) call(x *Call, s *scope) {
 		a.fault(x.at, "SC2050", "The %s function requires %s.", strings.ToUpper(x.Name), f.arity())
 	}
 	a.add(vectorFaults(x, a.params)...)
-	if f.aggregate {
-		for _, arg := range x.Args {
-			if holdsAggregate(arg) {
-				a.fault(x.at, "SC2101", "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
-				return
-			}
-		}
-	} else if f.run == nil && f.bind == nil {
-		a.later("The function %s", f.name)
+	if f.aggregate && slices.ContainsFunc(x.Args, holdsAggregate) {
+		a.fault(x.at, "SC2101", "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
 	}
 }
 
@@ -413,13 +383,11 @@ func (f *function) arity() string {
 
 // holdsAggregate reports whether an aggregate or a subquery is anywhere in x.
 func holdsAggregate(x Expr) bool {
-	switch x := x.(type) {
-	case *Subquery:
+	if _, ok := x.(*Subquery); ok {
 		return true
-	case *Call:
-		if f := functions[strings.ToUpper(x.Name)]; f != nil && f.aggregate && !x.UDF {
-			return true
-		}
+	}
+	if _, ok := aggregateKind(x); ok {
+		return true
 	}
 	for part := range parts(x) {
 		if holdsAggregate(part) {
@@ -441,7 +409,7 @@ func (a *analysis) order(q *Select, s *scope) error {
 			}
 			continue
 		}
-		if isScore(sort.Expr) {
+		if sortsByValue(sort.Expr) {
 			continue
 		}
 		if !isPath(sort.Expr) {
@@ -452,19 +420,6 @@ func (a *analysis) order(q *Select, s *scope) error {
 		}
 	}
 	return nil
-}
-
-// isScore reports whether x is one of the calls that rows can be ordered by.
-func isScore(x Expr) bool {
-	call, ok := x.(*Call)
-	if !ok || call.UDF {
-		return false
-	}
-	switch strings.ToUpper(call.Name) {
-	case "VECTORDISTANCE", "_VECTORSCORE", "_FULLTEXTSCORE":
-		return true
-	}
-	return false
 }
 
 // correlated reports whether a name is that of an input other than a first one

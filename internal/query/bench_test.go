@@ -1,6 +1,7 @@
 package query
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -23,7 +24,7 @@ func benchDocuments(b *testing.B, n int) plainList {
 		for j := range 10 {
 			fmt.Fprintf(&m, `,"property%d":"%s"`, j, strings.Repeat("v", 70))
 		}
-		m.WriteString(`,"_rid":"abcdefgh","_ts":1700000000}`)
+		fmt.Fprintf(&m, `,"size":%d,"_rid":"abcdefgh","_ts":1700000000}`, i%50)
 		docs = append(docs, Candidate{Number: uint64(i + 1), Body: []byte(m.String())})
 	}
 	return docs
@@ -76,6 +77,42 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
+// BenchmarkFind is the fixed cost of a run, and of a merge of eight, of queries
+// that find one document each.
+func BenchmarkFind(b *testing.B) {
+	docs := benchDocuments(b, 8)
+	for _, c := range []struct{ name, text string }{
+		{"point", `SELECT * FROM c WHERE c.tenantId = "tenant-1"`},
+		{"project", `SELECT c.id, c.n FROM c WHERE c.tenantId = "tenant-1"`},
+		{"order", `SELECT * FROM c WHERE c.tenantId = "tenant-1" ORDER BY c.n`},
+		{"count", `SELECT VALUE COUNT(1) FROM c WHERE c.tenantId = "tenant-1"`},
+	} {
+		p := mustCompile(b, c.text)
+		b.Run("query="+c.name+"/streams=none", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if page, err := p.Run(b.Context(), docs[1:2], Budget{}); err != nil || len(page.Rows) != 1 {
+					b.Fatal(len(page.Rows), err)
+				}
+			}
+		})
+		b.Run("query="+c.name+"/streams=8", func(b *testing.B) {
+			var streams []Stream
+			for i := range 8 {
+				streams = append(streams, func(ctx context.Context, budget Budget) (Page, error) {
+					return p.Run(ctx, docs[i:i+1], budget)
+				})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if page, _, err := p.Merge(streams, Progress{}).Page(b.Context(), Budget{}); err != nil || len(page.Rows) != 1 {
+					b.Fatal(len(page.Rows), err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkMerge(b *testing.B) {
 	docs := benchDocuments(b, 1000)
 	p := mustCompile(b, `SELECT VALUE c.id FROM c ORDER BY c.n`)
@@ -93,38 +130,45 @@ func BenchmarkMerge(b *testing.B) {
 	}
 }
 
-// BenchmarkCount counts documents under a filter that no index serves, beside a
-// loop that does nothing but touch their bytes.
+// BenchmarkCount counts documents under a filter that no index serves, with the
+// member that it reads at several places, beside loops that do nothing but touch
+// their bytes: one by one, and as many at a time as the machine can.
 func BenchmarkCount(b *testing.B) {
 	docs := benchDocuments(b, 1000)
-	var bytes int64
+	var size int64
 	for _, c := range docs {
-		bytes += int64(len(c.Body))
+		size += int64(len(c.Body))
 	}
-	b.Run("query=touch/docs=1000", func(b *testing.B) {
-		b.SetBytes(bytes)
-		var sum byte
-		for b.Loop() {
-			for _, c := range docs {
-				for _, x := range c.Body {
-					sum += x
+	sum := 0
+	for name, touch := range map[string]func(body []byte) int{
+		"loop": func(body []byte) (n int) {
+			for _, x := range body {
+				n += int(x)
+			}
+			return n
+		},
+		"wide": func(body []byte) int { return bytes.Count(body, []byte{'#'}) },
+	} {
+		b.Run("touch="+name+"/docs=1000", func(b *testing.B) {
+			b.SetBytes(size)
+			for b.Loop() {
+				for _, c := range docs {
+					sum += touch(c.Body)
 				}
 			}
-		}
-		if sum == 1 {
-			b.Log(sum)
-		}
-	})
+		})
+	}
 	for _, c := range []struct{ name, text string }{
 		{"all", `SELECT VALUE COUNT(1) FROM c`},
-		{"number", `SELECT VALUE COUNT(1) FROM c WHERE c.n > 25`},
-		{"string", `SELECT VALUE COUNT(1) FROM c WHERE c.tenantId = "tenant-3"`},
-		{"last", `SELECT VALUE COUNT(1) FROM c WHERE c.property9 = "none"`},
+		{"begin", `SELECT VALUE COUNT(1) FROM c WHERE c.tenantId = "tenant-3"`},
+		{"middle", `SELECT VALUE COUNT(1) FROM c WHERE c.property4 = "none"`},
+		{"end", `SELECT VALUE COUNT(1) FROM c WHERE c.size > 25`},
+		{"sum", `SELECT VALUE SUM(c.size) FROM c WHERE c.size > 25`},
 		{"missing", `SELECT VALUE COUNT(1) FROM c WHERE c.nothing = 1`},
 	} {
 		b.Run("query="+c.name+"/docs=1000", func(b *testing.B) {
 			p := mustCompile(b, c.text)
-			b.SetBytes(bytes)
+			b.SetBytes(size)
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := p.Run(b.Context(), docs, Budget{}); err != nil {
@@ -133,6 +177,7 @@ func BenchmarkCount(b *testing.B) {
 			}
 		})
 	}
+	b.Log(sum)
 }
 
 // BenchmarkGroup groups 1,000 documents by few and by many values, from the

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/value"
@@ -69,7 +68,7 @@ func (c code) fold(parts ...code) code {
 // foldAlways evaluates c now. What fails now is left to fail for each document,
 // so that a query without documents is answered.
 func (c code) foldAlways() code {
-	e := newEnv(&branch{slot: -1}, 0, time.Time{})
+	e := newEnv()
 	v := c.value()(e)
 	if e.err != nil || v.Kind() == value.KindString && v.Len() > foldMax {
 		return c
@@ -348,6 +347,12 @@ func (c *compiler) binary(x *Binary) code {
 }
 
 func (c *compiler) compare(left, right code, op string) code {
+	switch {
+	case left.slot >= 0 && right.con && right.v.IsDefined():
+		return condition(placeComparison(op, left.slot, right.v))
+	case left.con && left.v.IsDefined() && right.slot >= 0:
+		return condition(placeComparison(mirrored[op], right.slot, left.v))
+	}
 	test := comparison(op)
 	l := left.value()
 	if right.con {
@@ -513,8 +518,16 @@ func (c *compiler) call(x *Call) code {
 		parts[i] = c.expr(arg)
 		evals[i] = parts[i].value()
 	}
-	run := c.bound(f, x, parts, c.ix)
-	if run == nil {
+	b, run := c.binding(x, parts), f.run
+	if f.direct != nil {
+		if eval := f.direct(b); eval != nil {
+			return computed(eval)
+		}
+	}
+	switch {
+	case f.bind != nil:
+		run = f.bind(b)
+	case run == nil:
 		run = undefinedRun // An aggregate that nobody bound.
 	}
 	if f.name == "RegexMatch" {

@@ -187,7 +187,7 @@ func (d *Computed) Extend(body []byte) (value.Value, error) {
 	e := d.plan.env(nil, time.Time{})
 	e.load(body)
 	for i, eval := range d.evals {
-		doc = doc.With(d.list[i].name, eval(e))
+		doc = doc.With(d.list[i].name, eval(&e))
 	}
 	return doc, e.err
 }

@@ -242,6 +242,7 @@ func (r recipe) describe(p *Plan) value.Value {
 		{Name: "hasNonStreamingOrderBy", Value: value.Bool(r.buffered)},
 	})
 }
+
 func count(n int64) value.Value {
 	if n < 0 {
 		return value.Null()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
@@ -86,7 +85,7 @@ func FuzzDateTimeFormat(f *testing.F) {
 		f.Add(format)
 	}
 	f.Fuzz(func(t *testing.T, format string) {
-		e := newEnv(&branch{slot: -1}, 0, time.Time{})
+		e := newEnv()
 		v := dateTimeFormat(e, []value.Value{value.String("2024-02-29T01:02:03.4567891Z"), value.String(format)})
 		if v.IsDefined() && v.Len() > 3*len(format) {
 			t.Fatalf("%q of %d bytes gives %d", format, len(format), v.Len())

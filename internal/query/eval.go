@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -68,10 +69,9 @@ type env struct {
 	root *branch
 	body []byte
 
-	located bool
-	found   [][]byte      // by slot: the text of the place, nil when it is not there
-	parsed  []bool        // by slot
-	values  []value.Value // by slot, when parsed; they share memory with body
+	located bool          // the texts of cells are those of body
+	shape   shape         // of the documents located
+	cells   []cell        // by slot
 	stack   []value.Value // arguments of the calls under way
 	scratch []byte
 	rooms   rooms // of functions; see functions_text.go
@@ -90,29 +90,32 @@ type env struct {
 	err error
 }
 
-func newEnv(root *branch, slots int, now time.Time) *env {
-	return &env{
-		now: now, root: root,
-		found: make([][]byte, slots), parsed: make([]bool, slots), values: make([]value.Value, slots),
-	}
-}
+// newEnv returns what constants are evaluated in.
+func newEnv() *env { return &env{root: &branch{slot: -1}} }
 
 // env returns what one run of the plan is evaluated in. Inputs that go on for
 // long within one document look whether ctx ended.
-func (p *Plan) env(ctx context.Context, now time.Time) *env {
-	e := newEnv(&p.root, p.slots, now)
-	e.locals = make([]value.Value, p.locals)
-	e.ctx = ctx
+func (p *Plan) env(ctx context.Context, now time.Time) env {
+	e := env{now: now, root: &p.root, cells: make([]cell, p.slots), ctx: ctx}
+	if p.locals > 0 {
+		e.locals = make([]value.Value, p.locals)
+	}
 	return e
 }
 
 // load turns to another document. body must stay as it is until the next load.
 func (e *env) load(body []byte) {
-	e.body = body
-	e.steps = 0
-	e.located = false
-	clear(e.found)
-	clear(e.parsed)
+	e.body, e.steps, e.located = body, 0, false
+}
+
+// assume turns to a document of which the value of one place is all that is
+// known, and all that anybody asks for. text is that value as JSON; nil when
+// nothing is there.
+func (e *env) assume(slot int, v value.Value, text []byte) {
+	e.load(emptyDocument)
+	e.located = true
+	clear(e.cells)
+	e.cells[slot] = cell{text: text, value: v, parsed: true}
 }
 
 func (e *env) fail(err error) {
@@ -186,26 +189,32 @@ func roomBehind(v value.Value, room int) int {
 // raw returns the text of a place in the document, nil when it is not there.
 func (e *env) raw(slot int) []byte {
 	if !e.located {
-		e.located = true
-		if !e.root.locate(e.body[blanks(e.body, 0):], e.found) {
-			clear(e.found)
-			e.fail(fmt.Errorf("a stored document is not JSON"))
-		}
+		e.locate()
 	}
-	return e.found[slot]
+	return e.cells[slot].text
+}
+
+func (e *env) locate() {
+	e.located = true
+	clear(e.cells)
+	if !e.root.locate(e.body, e.cells, &e.shape) {
+		clear(e.cells)
+		e.fail(fmt.Errorf("a stored document is not JSON"))
+	}
 }
 
 // at returns the value of a place in the document.
 func (e *env) at(slot int) value.Value {
-	if e.parsed[slot] {
-		return e.values[slot]
-	}
 	raw := e.raw(slot)
+	known := &e.cells[slot]
+	if known.parsed {
+		return known.value
+	}
 	v := value.Undefined()
 	if raw != nil {
 		// The value shares the candidate's bytes, which outlive it: nothing
 		// that is kept for longer than a candidate refers to values.
-		text := unsafe.String(unsafe.SliceData(raw), len(raw))
+		text := view(raw)
 		var ok bool
 		if v, ok = plainScalar(text); !ok {
 			var err error
@@ -214,7 +223,7 @@ func (e *env) at(slot int) value.Value {
 			}
 		}
 	}
-	e.parsed[slot], e.values[slot] = true, v
+	known.value, known.parsed = v, true
 	return v
 }
 
@@ -222,21 +231,15 @@ func (e *env) at(slot int) value.Value {
 // for containers: words, short integers, and strings without escapes. The text
 // is that of one value in a document that was parsed when it was stored.
 func plainScalar(text string) (value.Value, bool) {
-	const digitsMax = 18 // all such numbers are integers of 64 bits
 	switch c := text[0]; {
 	case c == '"':
-		if last := len(text) - 1; last > 0 && text[last] == '"' && strings.IndexByte(text, '\\') < 0 {
-			return value.String(text[1:last]), true
+		if s, ok := plainString(text); ok {
+			return value.String(s), true
 		}
-	case digit(c) && len(text) <= digitsMax:
-		n := int64(0)
-		for i := range len(text) {
-			if !digit(text[i]) {
-				return value.Value{}, false
-			}
-			n = n*10 + int64(text[i]-'0')
+	case digit(c):
+		if n, ok := shortInteger(text); ok {
+			return value.Int(n), true
 		}
-		return value.Int(n), true
 	case text == "null":
 		return value.Null(), true
 	case text == "true":
@@ -245,6 +248,29 @@ func plainScalar(text string) (value.Value, bool) {
 		return value.Bool(false), true
 	}
 	return value.Value{}, false
+}
+
+// plainString returns what is between the quotes of a string without escapes.
+func plainString(text string) (string, bool) {
+	last := len(text) - 1
+	if last < 1 || text[0] != '"' || text[last] != '"' || strings.IndexByte(text, '\\') >= 0 {
+		return "", false
+	}
+	return text[1:last], true
+}
+
+// shortInteger returns the number that at most 18 digits say, all of which fit.
+func shortInteger(text string) (n int64, ok bool) {
+	if len(text) == 0 || len(text) > 18 {
+		return 0, false
+	}
+	for i := range len(text) {
+		if !digit(text[i]) {
+			return 0, false
+		}
+		n = n*10 + int64(text[i]-'0')
+	}
+	return n, true
 }
 
 // numbers returns both operands when they are numbers.
@@ -281,28 +307,73 @@ func hasOrder(k value.Kind) bool {
 	return k == value.KindNull || k == value.KindBool || k == value.KindNumber || k == value.KindString
 }
 
+// outcomes are the results of a comparison, as cmp.Compare has them, for which
+// an operator holds.
+type outcomes uint8
+
+const (
+	less outcomes = 1 << iota
+	same
+	more
+)
+
+var outcomesOf = map[string]outcomes{"=": same, "!=": less | more, "<": less, "<=": less | same, ">": more, ">=": more | same}
+
+func (o outcomes) hold(c int) truth { return truthOf(o>>(c+1)&1 != 0) }
+
 // comparison returns the test of a comparison operator.
 func comparison(op string) func(a, b value.Value) truth {
-	hold := map[string]func(c int) bool{
-		"<":  func(c int) bool { return c < 0 },
-		"<=": func(c int) bool { return c <= 0 },
-		">":  func(c int) bool { return c > 0 },
-		">=": func(c int) bool { return c >= 0 },
-	}[op]
 	switch op {
 	case "=":
 		return equal
 	case "!=":
 		return func(a, b value.Value) truth { return equal(a, b).not() }
 	}
+	holds := outcomesOf[op]
 	return func(a, b value.Value) truth {
 		c, ok := ordered(a, b)
 		if !ok {
 			return unknown
 		}
-		return truthOf(hold(c))
+		return holds.hold(c)
 	}
 }
+
+// placeComparison is the comparison of a place in the document with a constant.
+// It compares the texts of plain strings and of short integers as they stand.
+func placeComparison(op string, slot int, v value.Value) func(e *env) truth {
+	test, holds := comparison(op), outcomesOf[op]
+	slow := func(e *env, raw []byte) truth {
+		if raw == nil {
+			return unknown
+		}
+		return test(e.at(slot), v)
+	}
+	if i, ok := v.Int64(); ok {
+		return func(e *env) truth {
+			raw := e.raw(slot)
+			if n, ok := shortInteger(view(raw)); ok {
+				return holds.hold(cmp.Compare(n, i))
+			}
+			return slow(e, raw)
+		}
+	}
+	if v.Kind() == value.KindString {
+		text := v.Text()
+		return func(e *env) truth {
+			raw := e.raw(slot)
+			if s, ok := plainString(view(raw)); ok {
+				return holds.hold(strings.Compare(s, text))
+			}
+			return slow(e, raw)
+		}
+	}
+	return func(e *env) truth { return slow(e, e.raw(slot)) }
+}
+
+// view returns the bytes of a document as a string, which is good for as long as
+// the document is.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // arithmetic returns the function of an operator on two numbers.
 func arithmetic(op string) func(x, y float64) float64 {

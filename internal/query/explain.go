@@ -94,8 +94,13 @@ func (p *Plan) explainRows() *Step {
 	if len(q.OrderBy) > 0 {
 		step = on("order", orderText(q.OrderBy), step)
 	}
-	if o := p.order; o != nil && o.index.Walks && p.group == nil {
-		step.Steps = append(step.Steps, on("or walk", walkText(o.index.Order)))
+	if o := p.order; o != nil && p.group == nil {
+		if o.index.Walks {
+			step.Steps = append(step.Steps, on("or walk", walkText(o.index.Order)))
+		}
+		if o.best.Op != index.All {
+			step.Steps = append(step.Steps, on("or read alone", "documents with a word", explainAccess(o.best)))
+		}
 	}
 	return step
 }

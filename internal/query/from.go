@@ -154,25 +154,6 @@ func (l *loop) each(e *env, row func() bool) bool {
 	return next() && e.err == nil
 }
 
-// each goes through the rows that the loaded document gives: the combinations
-// of its inputs that pass the filter, in the order of the inputs. It calls row
-// for each, and stops when that returns false or e.err is set.
-func (p *Plan) each(e *env, row func() bool) {
-	if !p.plain {
-		p.loop.each(e, row)
-		return
-	}
-	if p.filter != nil && p.filter(e) != yes {
-		return
-	}
-	if p.base >= 0 && e.raw(p.base) == nil {
-		return // FROM c.a, and this document has no a.
-	}
-	if e.err == nil {
-		row()
-	}
-}
-
 // within compiles with another scope.
 func (c *compiler) within(s *scope, f func()) {
 	saved := c.scope
@@ -238,6 +219,22 @@ func inputName(in *Input) string {
 		return sourceName(in.Of)
 	}
 	return in.Alias
+}
+
+// rootName is the name that a collection begins with.
+func rootName(x Expr) string {
+	for {
+		switch y := x.(type) {
+		case *Name:
+			return y.Name
+		case *Member:
+			x = y.Of
+		case *Index:
+			x = y.Of
+		default:
+			return ""
+		}
+	}
 }
 
 // input compiles an input with those in front of it in scope.

@@ -19,6 +19,10 @@ type function struct {
 	// binding at all.
 	bind func(b binding) runner
 
+	// direct makes the evaluation of one call that reads places of the document
+	// by itself, as their texts; nil, also as a result, leaves the call to run.
+	direct func(b binding) func(e *env) value.Value
+
 	aggregate bool
 	volatile  bool // may differ from row to row with the same arguments
 }
@@ -40,16 +44,12 @@ type binding struct {
 	ix    *index.Index                    // nil for documents without policies
 }
 
-// bound returns the run of one call: what its function makes of the arguments
-// that are constant and of the policies of the container.
-func (c *compiler) bound(f *function, x *Call, parts []code, ix *index.Index) runner {
-	if f.bind == nil {
-		return f.run
-	}
-	return f.bind(binding{args: x.Args, parts: parts, ix: ix, path: func(x Expr) (index.Path, bool) {
+// binding returns what the compiler knows of a call.
+func (c *compiler) binding(x *Call, parts []code) binding {
+	return binding{args: x.Args, parts: parts, ix: c.ix, path: func(x Expr) (index.Path, bool) {
 		path, ok := c.path(x)
 		return indexPath(path), ok && len(path) > 0
-	}})
+	}}
 }
 
 // constant returns argument i when it is the same for all documents.
@@ -69,7 +69,7 @@ func (b binding) property(i int) (index.Path, bool) {
 }
 
 // functions holds the functions by their names in upper case, in every spelling
-// that the service takes. Those without run are known and not executed yet.
+// that the service takes.
 var functions = makeFunctions()
 
 // numberNames are the identifiers that mean a number where no alias has them.
@@ -97,15 +97,9 @@ func makeFunctions() map[string]*function {
 
 // aggregateFunctions are of several rows: aggregate.go evaluates them.
 func aggregateFunctions() []function {
-	list := []function{
-		{name: "COUNT", min: 1, max: 1, aggregate: true},
-		{name: "SUM", min: 1, max: 1, aggregate: true},
-		{name: "AVG", min: 1, max: 1, aggregate: true},
-		{name: "MIN", min: 1, max: 1, aggregate: true},
-		{name: "MAX", min: 1, max: 1, aggregate: true},
-		{name: "COUNTIF", min: 1, max: 1, aggregate: true},
-		{name: "MAKELIST", min: 1, max: 1, aggregate: true},
-		{name: "MAKESET", min: 1, max: 1, aggregate: true},
+	var list []function
+	for name := range aggregateKinds {
+		list = append(list, function{name: name, min: 1, max: 1, aggregate: true})
 	}
 	return list
 }

@@ -41,7 +41,8 @@ func TestFunctionsOfAnything(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 7))
 	odd := oddValues()
-	e := newEnv(&branch{slot: -1}, 0, time.Unix(1_700_000_000, 0))
+	e := newEnv()
+	e.now = time.Unix(1_700_000_000, 0)
 	for _, name := range slices.Sorted(maps.Keys(functions)) {
 		f := functions[name]
 		if f.aggregate {
@@ -96,7 +97,8 @@ func TestBoundFunctions(t *testing.T) {
 
 func compareBound(t *testing.T, seed uint64, f *function, args []value.Value, r *rand.Rand) {
 	t.Helper()
-	e := newEnv(&branch{slot: -1}, 0, time.Unix(1_700_000_000, 0))
+	e := newEnv()
+	e.now = time.Unix(1_700_000_000, 0)
 	want := f.run(e, args)
 	b := binding{args: make([]Expr, len(args)), parts: make([]code, len(args))}
 	for i, arg := range args {
@@ -128,19 +130,23 @@ func TestPolicies(t *testing.T) {
 		"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/fr","language":"fr-FR"}]},
 		"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/e","dataType":"float32","dimensions":2,"distanceFunction":"euclidean"}]},
 		"geospatialConfig":{"type":"Geometry"}}`)
-	doc := `{"fr":"les chevaux","en":"les chevaux","e":[4,5],"f":[4,5],"at":{"type":"Point","coordinates":[3,4]}}`
+	doc := `{"fr":"les chevaux","en":"les chevaux","e":[4,5],"f":[4,5],"yes":true,"at":{"type":"Point","coordinates":[3,4]}}`
 	for expr, want := range map[string]string{
-		`FullTextContains(c.fr, "cheval")`:                                     `true`,
-		`FullTextContains(c.en, "cheval")`:                                     `false`,
-		`_FullTextWordCount(c.fr)`:                                             `1`,
-		`_FullTextWordCount(c.en)`:                                             `2`,
-		`VectorDistance(c.e, [1, 1])`:                                          `5`,
-		`VectorDistance([1, 1], c.e)`:                                          `5`,
-		`_VectorScore(c.e, [1, 1])`:                                            `-5`,
-		`VectorDistance(c.f, [4, 5])`:                                          `1`,
-		`VectorDistance(c.e, [1, 1], false, {distanceFunction: "dotproduct"})`: `9`,
-		`ST_DISTANCE(c.at, {"type": "Point", "coordinates": [0, 0]})`:          `5`,
-		`ST_ISVALID({"type": "Point", "coordinates": [0, 91]})`:                `true`,
+		`FullTextContains(c.fr, "cheval")`: `true`,
+		`FullTextContains(c.en, "cheval")`: `false`,
+		`_FullTextWordCount(c.fr)`:         `1`,
+		`_FullTextWordCount(c.en)`:         `2`,
+		`VectorDistance(c.e, [1, 1])`:      `5`,
+		`VectorDistance([1, 1], c.e)`:      `5`,
+		`_VectorScore(c.e, [1, 1])`:        `-5`,
+		`VectorDistance(c.f, [4, 5])`:      `1`,
+		`VectorDistance(c.e, c.f)`:         `0`,
+		`[VectorDistance(c.e, [1]), VectorDistance(c.at, [1, 1]), VectorDistance(c.none, [1, 1]), VectorDistance(c.e, "x")]`:   `[]`,
+		`[VectorDistance(c.e, [1, 1], 1), VectorDistance(c.e, [1, 1], true, {distanceFunction: c.fr}), _VectorScore(c.e, [])]`: `[]`,
+		`VectorDistance([1, 1], c.e, c.yes, {distanceFunction: "dotproduct"})`:                                                 `9`,
+		`VectorDistance(c.e, [1, 1], false, {distanceFunction: "dotproduct"})`:                                                 `9`,
+		`ST_DISTANCE(c.at, {"type": "Point", "coordinates": [0, 0]})`:                                                          `5`,
+		`ST_ISVALID({"type": "Point", "coordinates": [0, 91]})`:                                                                `true`,
 	} {
 		p, err := Compile("SELECT VALUE "+expr+" FROM c", nil, ix, Options{})
 		if err != nil {

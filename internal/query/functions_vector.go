@@ -11,17 +11,18 @@ import (
 // Anything else makes them undefined. Behind the vectors may stand whether the
 // index is to be left aside, which changes no result, and an object of options.
 func vectorFunctions() []function {
+	score := func(_ vector.Metric, score float64) float64 { return score }
+	// What rewritten queries sort by: greater for more similar vectors, whatever
+	// the metric.
+	similarity := func(m vector.Metric, score float64) float64 {
+		if m.Better(0, 1) {
+			return -score
+		}
+		return score
+	}
 	return []function{
-		{name: "VectorDistance", min: 2, max: 4, bind: vectorDistance(func(_ vector.Metric, score float64) float64 { return score })},
-
-		// What rewritten queries sort by: greater for more similar vectors,
-		// whatever the metric.
-		{name: "_VectorScore", min: 2, max: 4, bind: vectorDistance(func(m vector.Metric, score float64) float64 {
-			if m.Better(0, 1) {
-				return -score
-			}
-			return score
-		})},
+		{name: "VectorDistance", min: 2, max: 4, bind: vectorDistance(score), direct: storedVector(score)},
+		{name: "_VectorScore", min: 2, max: 4, bind: vectorDistance(similarity), direct: storedVector(similarity)},
 	}
 }
 
@@ -38,7 +39,7 @@ func vectorDistance(f func(m vector.Metric, score float64) float64) func(b bindi
 			}
 		}
 		return func(e *env, args []value.Value) value.Value {
-			metric, ok := metricOf(args, byPolicy)
+			metric, ok := metricOf(args[2:], byPolicy)
 			if !ok {
 				return value.Undefined()
 			}
@@ -61,19 +62,52 @@ func vectorDistance(f func(m vector.Metric, score float64) float64) func(b bindi
 	}
 }
 
-// metricOf returns how vectors are compared: as the options say, or else as the
-// policy does.
-func metricOf(args []value.Value, byPolicy vector.Metric) (vector.Metric, bool) {
-	if len(args) > 2 && args[2].Kind() != value.KindBool {
+// storedVector makes the same function of a vector in the document and a
+// constant one, with constant options: the constant is read once, and the other
+// without making a value of it.
+func storedVector(f func(m vector.Metric, score float64) float64) func(b binding) func(e *env) value.Value {
+	return func(b binding) func(e *env) value.Value {
+		place, constant := b.parts[0], b.parts[1]
+		if place.slot < 0 {
+			place, constant = constant, place
+		}
+		options := make([]value.Value, len(b.parts)-2)
+		for i := range options {
+			var ok bool
+			if options[i], ok = b.constant(i + 2); !ok {
+				return nil
+			}
+		}
+		metric, known := metricOf(options, b.policyMetric())
+		query, ok := vector.Parse(constant.v, nil)
+		if place.slot < 0 || !constant.con || !known || !ok {
+			return nil
+		}
+		slot, scorer := place.slot, metric.Scorer(query)
+		return func(e *env) value.Value {
+			v, ok := vector.ParseJSON(e.raw(slot), e.rooms.left[:0])
+			if !ok || len(v) != len(query) {
+				return value.Undefined()
+			}
+			e.rooms.left = v
+			return value.Number(f(metric, scorer.Score(v)))
+		}
+	}
+}
+
+// metricOf returns how vectors are compared: as the arguments behind them say,
+// or else as the policy does.
+func metricOf(options []value.Value, byPolicy vector.Metric) (vector.Metric, bool) {
+	if len(options) > 0 && options[0].Kind() != value.KindBool {
 		return 0, false
 	}
-	if len(args) < 4 {
+	if len(options) < 2 {
 		return byPolicy, true
 	}
-	if args[3].Kind() != value.KindObject {
+	if options[1].Kind() != value.KindObject {
 		return 0, false
 	}
-	name := args[3].Get("distanceFunction")
+	name := options[1].Get("distanceFunction")
 	if !name.IsDefined() {
 		return byPolicy, true
 	}
@@ -101,7 +135,7 @@ func vectorFaults(call *Call, params map[string]value.Value) []fault {
 	if !isFunction(call, "VectorDistance") || len(call.Args) < 4 {
 		return nil
 	}
-	options, ok := inputsOf(params).constant(call.Args[3])
+	options, ok := inputs{params: params}.constant(call.Args[3])
 	if !ok {
 		return nil
 	}

@@ -267,10 +267,11 @@ func (r *run) newGroupSet() *groupSet {
 
 // reset forgets all groups.
 func (s *groupSet) reset() {
-	s.held, s.unknown = 0, false
-	s.groups, s.dropped, s.ceiling = map[string]*groupEntry{}, false, nil
+	s.held, s.unknown, s.dropped, s.ceiling = 0, false, false, nil
 	if s.g.lone {
 		s.only = &groupEntry{Group: s.g.empty()}
+	} else {
+		s.groups = map[string]*groupEntry{}
 	}
 }
 
@@ -283,7 +284,6 @@ func (r *run) grouped(ctx context.Context, src Source) error {
 	if r.plan.accessing.Op != index.None {
 		done, err := s.look(ctx, src)
 		if err == nil && !done {
-			s.reset()
 			err = s.scan(ctx, src)
 		}
 		if err != nil {

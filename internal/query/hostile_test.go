@@ -52,8 +52,8 @@ var hostile = map[string]struct {
 	"EXISTS below": {func(n int) string {
 		return "SELECT VALUE 1 FROM c WHERE " + strings.Repeat("EXISTS(SELECT VALUE 1 WHERE c.a = 5 AND ", n) + "true" + strings.Repeat(")", n)
 	}, 160, false},
-	"aggregates":   {func(n int) string { return "SELECT " + repeated(n, ",", "SUM(c.a#)") + " FROM c" }, 30_000, false},
-	"group keys":   {func(n int) string { return "SELECT COUNT(1) FROM c GROUP BY " + repeated(n, ",", "c.a#") }, 30_000, false},
+	"aggregates": {func(n int) string { return "SELECT " + repeated(n, ",", "SUM(c.a#)") + " FROM c" }, 30_000, false},
+	"group keys": {func(n int) string { return "SELECT COUNT(1) FROM c GROUP BY " + repeated(n, ",", "c.a#") }, 30_000, false},
 	"aggregates of a filter": {func(n int) string {
 		return "SELECT " + repeated(n, ",", "COUNT(c.a#)") + " FROM c WHERE " + repeated(n, " AND ", "c.b# = 1")
 	}, 12_000, false},

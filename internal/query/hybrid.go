@@ -180,8 +180,8 @@ type Hybrid struct {
 	ranking ranking
 }
 
-// Hybrid returns how to run a query with ORDER BY RANK, nil for any other. Only
-// such a plan must not be run by [Plan.Run] itself.
+// Hybrid returns how to run a query with ORDER BY RANK, nil for any other. Such a
+// plan is not run by [Plan.Run] itself.
 func (p *Plan) Hybrid() *Hybrid {
 	if !p.query.Rank {
 		return nil
@@ -201,8 +201,7 @@ func (h *Hybrid) Statistics() (*Plan, error) {
 }
 
 func (h *Hybrid) compile(text string) (*Plan, error) {
-	with := h.plan.with
-	return Compile(text, with.params, with.ix, with.opts)
+	return compile(text, h.plan.with)
 }
 
 // Components returns the query of each component. statistics is the row of

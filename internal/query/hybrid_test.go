@@ -2,13 +2,16 @@ package query
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/status"
 	fulltext "github.com/decandb/decan/internal/text"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/internal/vector"
@@ -156,34 +159,114 @@ func TestHybrid(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				served := serveHybrid(t, p, parts)
-				if client := clientHybrid(t, p, params, parts); !slices.Equal(served, client) {
-					t.Fatalf("seed %d: %s: the server gives %v, a client makes %v", seed, c.rank, served, client)
+				for by, ids := range map[string][]string{
+					"the server": serveHybrid(t, p, parts), "a client": clientHybrid(t, p, params, parts),
+				} {
+					if err := checkRanks(sums, ids, int(p.skip()), int(p.take())); err != nil {
+						t.Fatalf("seed %d: %s: %s: %v", seed, c.rank, by, err)
+					}
 				}
-				checkRanks(t, seed, sums, served, int(p.skip()), int(p.take()))
 			}
 		}
 	}
 }
 
 // checkRanks compares a result with the sums of ranks: it has to be the best
-// documents in an order of their sums.
-func checkRanks(t *testing.T, seed uint64, sums map[int]float64, got []string, skip, take int) {
-	t.Helper()
-	var all []float64
-	for _, sum := range sums {
-		all = append(all, sum)
-	}
-	slices.SortFunc(all, func(a, b float64) int { return cmp.Compare(b, a) })
+// documents in an order of their sums, each once. Those of equal sums may come in
+// any order, which depends on how partitions are merged.
+func checkRanks(sums map[int]float64, got []string, skip, take int) error {
+	all := slices.SortedFunc(maps.Values(sums), func(a, b float64) int { return cmp.Compare(b, a) })
 	all = all[min(skip, len(all)):]
 	all = all[:min(take, len(all))]
 	if len(got) != len(all) {
-		t.Fatalf("seed %d: %d rows, want %d", seed, len(got), len(all))
+		return fmt.Errorf("%d rows, want %d", len(got), len(all))
 	}
+	seen := map[int]bool{}
 	for i, id := range got {
-		n, _ := strconv.Atoi(id)
-		if d := sums[n] - all[i]; d > 1e-12 || d < -1e-12 {
-			t.Fatalf("seed %d: row %d is %s with %g, want one with %g", seed, i, id, sums[n], all[i])
+		n, err := strconv.Atoi(id)
+		if d := sums[n] - all[i]; err != nil || seen[n] || d > 1e-12 || d < -1e-12 {
+			return fmt.Errorf("row %d is %s with %g, want one with %g", i, id, sums[n], all[i])
+		}
+		seen[n] = true
+	}
+	return nil
+}
+
+// TestRankIsNotRun shows that a ranking is refused where it would give rows in no
+// order.
+func TestRankIsNotRun(t *testing.T) {
+	t.Parallel()
+	p := mustCompile(t, `SELECT TOP 3 * FROM c ORDER BY RANK FullTextScore(c.text, "swim")`)
+	docs := list{newDocument(t, nil, 1, `{"text":"swim"}`)}
+	_, err := p.Run(t.Context(), docs, Budget{})
+	if err == nil || status.From(err) != nil {
+		t.Errorf("run: %v", err)
+	}
+	if _, _, err := p.Merge(streams(p, []list{docs}), Progress{}).Page(t.Context(), Budget{}); err == nil {
+		t.Error("merged")
+	}
+	if p.Sorted() || p.Ordered() {
+		t.Error("a ranking has no positions")
+	}
+}
+
+// TestBestScores shows that the best rows by a score come from the documents with
+// its words alone where those are enough, and are the same rows then.
+func TestBestScores(t *testing.T) {
+	t.Parallel()
+	ix := containerIndex(t, `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
+		"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/text","language":"en-US"}]},
+		"indexingPolicy":{"fullTextIndexes":[{"path":"/text"}]}}`)
+	var docs list
+	for i := range 200 {
+		text := []string{"a boat", "swim swim", "to run", "swim and run fast", "stone"}[i%10/2]
+		if i%10 == 9 {
+			text = "horse"
+		}
+		docs = append(docs, newDocument(t, ix, uint64(i+1), fmt.Sprintf(`{"id":"%d","n":%d,"text":"%s, %d"}`, i, i, text, i%7)))
+	}
+	for _, c := range []struct {
+		terms, where string
+		top, read    int64
+	}{
+		{`["swim"]`, "true", 10, 80},
+		{`["horse", "boot"]`, "true", 10, 20},
+		{`["horse"]`, "true", 21, 200},                           // too few
+		{`["horse"]`, "c.n >= 0", 20, 20},                        //
+		{`["horse"]`, "c.n % 2 + 0 * LENGTH(c.id) = 0", 10, 220}, // the filter leaves none
+		{`["swim", "run", "boat"]`, "true", 10, 200},             // most of all
+		{`[{"term": "hors", "distance": 1}]`, "true", 10, 20},    //
+		{`[]`, "true", 10, 200},                                  // all scores are zero
+	} {
+		text := fmt.Sprintf(`SELECT TOP %d VALUE c.id FROM c WHERE %s ORDER BY _FullTextScore(c.text, %s, 200, 600, [30, 30, 30]) DESC`, c.top, c.where, c.terms)
+		p := compileWith(t, text, ix)
+		if explained := p.Explain().String(); c.terms != "[]" && !strings.Contains(explained, "or read alone documents with a word\n") {
+			t.Errorf("%s: explained as\n%s", text, explained)
+		}
+		want, _, err := all(t.Context(), p, []list{docs}, Budget{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := func(ctx context.Context, b Budget) (Page, error) { return p.Run(ctx, indexed{docs}, b) }
+		page, _, err := p.Merge([]Stream{run}, Progress{}).Page(t.Context(), Budget{})
+		if err != nil || page.Stats.Retrieved != c.read {
+			t.Errorf("%s: read %d documents, want %d, %v", text, page.Stats.Retrieved, c.read, err)
+		}
+		same := func(a, b Row) bool { return string(a.JSON) == string(b.JSON) }
+		if !slices.EqualFunc(page.Rows, want, same) {
+			t.Errorf("%s: other rows with an index", text)
+		}
+		var paged []Row
+		var from Progress
+		for more := true; more; {
+			var part Page
+			if part, from, err = p.Merge([]Stream{run}, from).Page(t.Context(), Budget{MaxItems: 3}); err != nil {
+				t.Fatal(err)
+			}
+			paged, more = append(paged, part.Rows...), part.More
+		}
+		if !slices.EqualFunc(paged, want, same) {
+			t.Errorf("%s: other rows in pages", text)
 		}
 	}
 }
@@ -191,30 +274,7 @@ func checkRanks(t *testing.T, seed uint64, sums map[int]float64, got []string, s
 // serveHybrid does what the engine does.
 func serveHybrid(t *testing.T, p *Plan, parts []list) []string {
 	t.Helper()
-	h := p.Hybrid()
-	var row []byte
-	statistics, err := h.Statistics()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if statistics != nil {
-		rows, _, err := all(t.Context(), statistics, parts, Budget{})
-		if err != nil || len(rows) != 1 {
-			t.Fatalf("%d rows of statistics, %v", len(rows), err)
-		}
-		row = rows[0].JSON
-	}
-	plans, err := h.Components(row)
-	if err != nil {
-		t.Fatal(err)
-	}
-	components := make([][]Row, len(plans))
-	for i, plan := range plans {
-		if components[i], _, err = all(t.Context(), plan, parts, Budget{MaxItems: 7}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	rows, err := h.Fuse(components)
+	rows, err := hybridRows(t.Context(), p.Hybrid(), parts, Budget{MaxItems: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,6 +283,33 @@ func serveHybrid(t *testing.T, p *Plan, parts []list) []string {
 		ids = append(ids, strings.Trim(string(row.JSON), `"`))
 	}
 	return ids
+}
+
+// hybridRows runs a hybrid search, its queries in pages of a size.
+func hybridRows(ctx context.Context, h *Hybrid, parts []list, b Budget) ([]Row, error) {
+	var row []byte
+	statistics, err := h.Statistics()
+	if err != nil {
+		return nil, err
+	}
+	if statistics != nil {
+		rows, _, err := all(ctx, statistics, parts, b)
+		if err != nil || len(rows) != 1 {
+			return nil, fmt.Errorf("%d rows of statistics, %w", len(rows), err)
+		}
+		row = rows[0].JSON
+	}
+	plans, err := h.Components(row)
+	if err != nil {
+		return nil, err
+	}
+	components := make([][]Row, len(plans))
+	for i, plan := range plans {
+		if components[i], _, err = all(ctx, plan, parts, b); err != nil {
+			return nil, err
+		}
+	}
+	return h.Fuse(components)
 }
 
 // clientHybrid does what an SDK does with the plan, and without the parameters,

@@ -176,8 +176,8 @@ func isPlace(c *compiler, x Expr) bool {
 	return ok
 }
 
-// look answers from the index, and reports false when it cannot, or when it had
-// better not.
+// look answers from the index, and reports false, with the set as it was, when
+// it cannot, or when it had better not.
 func (s *groupSet) look(ctx context.Context, src Source) (done bool, err error) {
 	indexed, ok := src.(Indexed)
 	if !ok || len(s.g.lookups) == 0 {
@@ -190,6 +190,7 @@ func (s *groupSet) look(ctx context.Context, src Source) (done bool, err error) 
 	}
 	for i := range s.g.lookups {
 		if ok, err := s.lookup(ctx, indexed, &s.g.lookups[i]); !ok || err != nil {
+			s.reset()
 			return false, err
 		}
 	}
@@ -329,18 +330,16 @@ func (s *groupSet) complete(t index.Term) bool {
 	return s.rowsMax > 0 && len(s.groups) > s.rowsMax && (s.g.sorted || len(t) < groupPrefix)
 }
 
-// assume makes a document the current one of which the value of one place is all
-// that is known.
+// assume turns to a document of which the value of one place is all that is
+// known.
 func (s *groupSet) assume(slot int, v value.Value) {
-	e := s.run.env
-	e.load(emptyDocument)
-	e.located = true
+	var text []byte
 	if v.IsDefined() {
 		s.text = v.Append(s.text[:0])
-		e.found[slot] = s.text
+		text = s.text
 	}
-	e.parsed[slot], e.values[slot] = true, v
 	s.run.number = 0
+	s.run.env.assume(slot, v, text)
 }
 
 // take adds the current row to the aggregates that a lookup answers.

@@ -82,8 +82,10 @@ func (p *Plan) Merge(streams []Stream, from Progress) *Merge {
 		streams = []Stream{m.outer(streams)}
 	}
 	m.streams = make([]*mergeStream, len(streams))
+	all := make([]mergeStream, len(streams))
 	for i, run := range streams {
-		m.streams[i] = &mergeStream{run: run, desc: p.descending(), more: true}
+		all[i] = mergeStream{run: run, desc: p.descending(), more: true}
+		m.streams[i] = &all[i]
 	}
 	return m
 }
@@ -138,7 +140,8 @@ func (m *Merge) prepare(ctx context.Context, b Budget) {
 		if now.IsZero() {
 			now = time.Now()
 		}
-		m.finish = &finisher{plan: p, env: p.env(ctx, now)}
+		e := p.env(ctx, now)
+		m.finish = &finisher{plan: p, env: &e}
 		m.finish.env.load(emptyDocument)
 	}
 	m.finish.env.ctx, m.finish.env.memoryMax = ctx, b.Memory

@@ -2,6 +2,7 @@ package query
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ type Plan struct {
 	root   branch // the places of documents that the query reads
 	slots  int
 	locals int                // registers; see env.locals
-	loop   loop               // FROM and WHERE; see each
+	loop   loop               // FROM and WHERE; see run.each
 	plain  bool               // one input that is a place in the document, or none: base and filter say all
 	exact  bool               // the documents of accessing, where those are exact, are those that give the rows
 	bare   bool               // no expression reads a system property or copies a whole document
@@ -63,42 +64,47 @@ type Plan struct {
 // The error is a BadRequest in the form that clients expect: of the text or its
 // parameters, of an ORDER BY that the index does not cover, or Unsupported.
 func Compile(text string, params []Param, ix *index.Index, opts Options) (*Plan, error) {
+	declared := make(map[string]value.Value, len(params))
+	for _, p := range params {
+		declared[strings.TrimPrefix(p.Name, "@")] = p.Value
+	}
+	return compile(text, inputs{declared, ix, opts})
+}
+
+func compile(text string, with inputs) (*Plan, error) {
 	start := time.Now()
-	limits := opts.Limits
+	limits := with.opts.Limits
 	if limits.QueryTextBytes == 0 {
 		limits = resource.DefaultLimits()
 	}
 	if len(text) > limits.QueryTextBytes {
 		return nil, status.BadRequest("The SQL query text exceeded the maximum limit of %d bytes.", limits.QueryTextBytes)
 	}
-	declared := make(map[string]value.Value, len(params))
-	for _, p := range params {
-		declared[strings.TrimPrefix(p.Name, "@")] = p.Value
-	}
-	q, err := parse(text, declared)
+	q, err := parse(text, with.params)
 	if err != nil {
 		return nil, err
 	}
-	if err := check(text, q, declared); err != nil {
+	if err := check(text, q, with.params); err != nil {
 		return nil, err
 	}
-	p := &Plan{query: q, now: opts.Now, with: inputs{params, ix, opts}}
-	if err := p.compile(declared, ix); err != nil {
+	p := &Plan{query: q, now: with.opts.Now, with: with}
+	if err := p.compile(); err != nil {
 		return nil, err
 	}
 	p.took = time.Since(start)
 	return p, nil
 }
 
-func (p *Plan) compile(params map[string]value.Value, ix *index.Index) error {
+func (p *Plan) compile() error {
 	computed, err := CompileComputed(p.with.opts.Computed)
 	if err != nil {
 		return err
 	}
-	c := newCompiler(params, computed, ix)
+	ix := p.with.ix
+	c := newCompiler(p.with.params, computed, ix)
 	if combining(p.query.From) != nil {
 		p.inner = &Plan{query: p.query.From.Inputs[0].Query, now: p.now, with: p.with}
-		if err := p.inner.compile(params, ix); err != nil {
+		if err := p.inner.compile(); err != nil {
 			return err
 		}
 		c.computed, c.overRows, ix = nil, true, nil
@@ -116,22 +122,6 @@ func (p *Plan) compile(params map[string]value.Value, ix *index.Index) error {
 	p.counts(c)
 	p.root, p.slots, p.locals, p.bare = c.root, c.slots, c.locals, !c.whole && !c.system
 	return nil
-}
-
-// rootName is the name that a collection begins with.
-func rootName(x Expr) string {
-	for {
-		switch y := x.(type) {
-		case *Name:
-			return y.Name
-		case *Member:
-			x = y.Of
-		case *Index:
-			x = y.Of
-		default:
-			return ""
-		}
-	}
 }
 
 // compileOrder makes the order of rows. Properties need an index that has it;
@@ -156,6 +146,9 @@ func (p *Plan) compileOrder(c *compiler, ix *index.Index) error {
 		o.keys = append(o.keys, orderKey{eval: c.expr(sort.Expr).value(), invert: sort.Desc != o.desc})
 	}
 	p.order = o
+	if best, ok := c.scoring(sorts[0].Expr); ok && o.desc {
+		o.best = joined(index.And, append(slices.Clone(leavesAnd(p.accessing)), best), index.All)
+	}
 	if ix == nil || len(paths) < len(sorts) {
 		return nil
 	}
@@ -219,12 +212,12 @@ func (p *Plan) take() int64 {
 // Text returns the query as the plan understands it.
 func (p *Plan) Text() string { return p.query.String() }
 
-// Unfiltered returns the query without its WHERE clause when it has ORDER BY.
+// Unfiltered returns the query without its WHERE clause when it is [Plan.Sorted].
 // Clients that merge an ordered query themselves put a condition there and
 // change it as they go on, so this is what such queries have in common.
 func (p *Plan) Unfiltered() string {
 	q := *p.query
-	if len(q.OrderBy) > 0 {
+	if p.Sorted() {
 		q.Where = nil
 	}
 	return q.String()
@@ -235,6 +228,10 @@ func (p *Plan) Unfiltered() string {
 // the other, each page asks all of them, and a position is one in the order of
 // all.
 func (p *Plan) Ordered() bool { return p.order != nil || p.group != nil || p.inner != nil }
+
+// Sorted reports whether the query has an ORDER BY by value, so that its text
+// and parameters may change from page to page; see [Plan.Unfiltered].
+func (p *Plan) Sorted() bool { return len(p.query.OrderBy) > 0 && !p.query.Rank }
 
 // descending is the direction of ties and positions.
 func (p *Plan) descending() bool {

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/decandb/decan/internal/geo"
 	fulltext "github.com/decandb/decan/internal/text"
@@ -446,7 +445,7 @@ func (c *compiler) tester(x Expr, place []step) func(v value.Value) bool {
 	t.scope, t.scopes, t.only = c.scope, c.scopes, place
 	holds := t.expr(x).truth()
 	envs := sync.Pool{New: func() any {
-		e := newEnv(&t.root, 0, time.Time{})
+		e := newEnv()
 		e.locals = make([]value.Value, 1)
 		return e
 	}}

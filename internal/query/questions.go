@@ -128,3 +128,32 @@ func (p predicate) words(x *index.Index, path index.Path) index.Expr {
 	}
 	return e
 }
+
+// scoring asks for the documents with a word of a _FullTextScore, outside of
+// which no score is above zero; false when the index cannot tell.
+func (c *compiler) scoring(x Expr) (index.Expr, bool) {
+	call, ok := x.(*Call)
+	if !ok || c.ix == nil || !isFunction(call, "_FullTextScore") {
+		return index.Expr{}, false
+	}
+	path, stored := c.path(call.Args[0])
+	list := c.expr(call.Args[1])
+	if !stored || !list.con || list.v.Kind() != value.KindArray {
+		return index.Expr{}, false
+	}
+	at := indexPath(path)
+	named := func(Expr) (index.Path, bool) { return at, len(at) > 0 }
+	terms := phrases{analyzer: binding{args: call.Args, ix: c.ix, path: named}.analyzer()}
+	fixed, ok := terms.read(list.v.Items())
+	var args []index.Expr
+	for _, phrase := range fixed {
+		e, indexed := c.ix.Phrase(at, phrase)
+		if !indexed {
+			return index.Expr{}, false
+		}
+		if e.Op != index.None {
+			args = append(args, e)
+		}
+	}
+	return joined(index.Or, args, index.None), ok
+}

@@ -11,26 +11,9 @@ import (
 // inputs are what a plan was compiled from beside its text: a hybrid search
 // compiles more queries with the same.
 type inputs struct {
-	params []Param
+	params map[string]value.Value // by names without the @
 	ix     *index.Index
 	opts   Options
-}
-
-func inputsOf(params map[string]value.Value) inputs {
-	var in inputs
-	for name, v := range params {
-		in.params = append(in.params, Param{Name: name, Value: v})
-	}
-	return in
-}
-
-// declared returns the parameters by their names.
-func (in inputs) declared() map[string]value.Value {
-	m := make(map[string]value.Value, len(in.params))
-	for _, p := range in.params {
-		m[strings.TrimPrefix(p.Name, "@")] = p.Value
-	}
-	return m
 }
 
 // constant returns the value of an expression that does not depend on a
@@ -39,22 +22,21 @@ func (in inputs) constant(x Expr) (value.Value, bool) {
 	if !isConstant(x) {
 		return value.Undefined(), false
 	}
-	part := newCompiler(in.declared(), nil, nil).expr(x)
+	part := newCompiler(in.params, nil, nil).expr(x)
 	return part.v, part.con
 }
 
 // inline returns a query with the values of its parameters in it. Some clients
 // send the texts of a hybrid search without the parameters.
 func (in inputs) inline(text string) string {
-	declared := in.declared()
-	if len(declared) == 0 {
+	if len(in.params) == 0 {
 		return text
 	}
 	var b strings.Builder
 	done := 0
-	l := newLexer(text, declared)
+	l := newLexer(text, in.params)
 	for t := l.next(); t.kind != tokenEnd && t.kind != tokenBad; t = l.next() {
-		if v, ok := declared[t.text]; ok && t.kind == tokenParameter {
+		if v, ok := in.params[t.text]; ok && t.kind == tokenParameter {
 			b.WriteString(text[done:t.at.Start])
 			b.WriteString(literalText(v))
 			done = t.at.End
@@ -229,7 +211,7 @@ func rankFaults(q *Select, nested bool, params map[string]value.Value) []fault {
 		}
 		return faults
 	}
-	_, more := rankingOf(q, inputsOf(params))
+	_, more := rankingOf(q, inputs{params: params})
 	return append(append(faults, rankPlaces(q, nested)...), more...)
 }
 

@@ -95,33 +95,14 @@ func isGrouped(q *Select) bool {
 		slices.ContainsFunc(q.Items, func(item Item) bool { return hasAggregate(item.Expr) })
 }
 
-// hasAggregate reports whether x, outside of subqueries, holds an aggregate.
-func hasAggregate(x Expr) bool {
-	if aggregateOf(x) != "" {
-		return true
-	}
-	for part := range parts(x) {
-		if hasAggregate(part) {
-			return true
-		}
-	}
-	return false
-}
-
-// aggregateNames are the aggregates as plans name them.
-var aggregateNames = map[string]string{
-	"COUNT": "Count", "SUM": "Sum", "AVG": "Average", "MIN": "Min", "MAX": "Max",
-	"COUNTIF": "CountIf", "MAKELIST": "MakeList", "MAKESET": "MakeSet",
-}
-
 // aggregateOf returns the name of the aggregate that x is a call of, "" for any
 // other expression.
 func aggregateOf(x Expr) string {
-	call, ok := x.(*Call)
-	if !ok || call.UDF {
+	kind, ok := aggregateKind(x)
+	if !ok {
 		return ""
 	}
-	return aggregateNames[strings.ToUpper(call.Name)]
+	return kind.String()
 }
 
 // isDistance reports whether an ORDER BY key is a distance of vectors, which no

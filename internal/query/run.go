@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -127,9 +128,13 @@ const (
 // page, and a single one that has none is a BadRequest.
 //
 // When ctx ends Run returns its error within 64 documents. A row that JSON
-// cannot express, or that is too large, is a BadRequest.
+// cannot express, or that is too large, is a BadRequest. A plan that has a
+// [Plan.Hybrid] is not for Run, and an error that is nobody's request.
 func (p *Plan) Run(ctx context.Context, src Source, b Budget) (Page, error) {
-	if p.inner != nil {
+	switch {
+	case p.query.Rank:
+		return Page{}, errors.New("a query with ORDER BY RANK runs as the queries of its components: see Plan.Hybrid")
+	case p.inner != nil:
 		return p.inner.Run(ctx, src, b)
 	}
 	return p.run(ctx, src, b)
@@ -144,7 +149,8 @@ func (p *Plan) run(ctx context.Context, src Source, b Budget) (Page, error) {
 	if now.IsZero() {
 		now = begun
 	}
-	r := &run{plan: p, env: p.env(ctx, now), budget: b, from: originOf(&b)}
+	r := &run{plan: p, own: p.env(ctx, now), budget: b, from: originOf(&b)}
+	r.env = &r.own
 	r.env.memoryMax = b.Memory
 	r.page.Next = b.After
 	if p.base < 0 {
@@ -167,11 +173,14 @@ func (p *Plan) run(ctx context.Context, src Source, b Budget) (Page, error) {
 // run is one call of Run.
 type run struct {
 	plan   *Plan
-	env    *env
+	env    *env // own
+	own    env
 	budget Budget
 	from   origin
 	page   Page
-	watch  stopwatch
+
+	reading reading
+	watch   stopwatch
 
 	number  uint64 // of the current document
 	matched bool   // it has a row
@@ -228,36 +237,49 @@ func (r *run) candidates(ctx context.Context, src Source, need Need, look func(c
 }
 
 func (r *run) documents(ctx context.Context, list iter.Seq2[Candidate, error], look func(c Candidate) bool) error {
+	r.reading = reading{run: r, ctx: ctx, look: look}
 	r.watch.open()
-	n := 0
-	for c, err := range list {
-		if err == nil && n%contextEvery == contextEvery-1 {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			r.watch.found()
-		}
-		sample := n%sampleEvery == 1
-		if sample {
-			r.watch.begin()
-		}
-		more := look(c)
-		if sample {
-			r.watch.end()
-		}
-		n++
-		if r.env.err != nil {
-			return r.env.err
-		}
-		if !more {
-			break
-		}
+	list(r.reading.candidate)
+	if r.reading.err == nil {
+		r.watch.stop(r.reading.n)
 	}
-	r.watch.stop(n)
-	return nil
+	return r.reading.err
+}
+
+// reading is a list of documents under way. It is part of the run, so that the
+// loop over documents takes nothing from the heap.
+type reading struct {
+	run  *run
+	ctx  context.Context
+	look func(c Candidate) bool
+	n    int   // documents looked at
+	err  error // of the source, or of the evaluation
+}
+
+// candidate looks at the next document, and reports whether to go on.
+func (l *reading) candidate(c Candidate, err error) bool {
+	if err == nil && l.n%contextEvery == contextEvery-1 {
+		err = l.ctx.Err()
+	}
+	if err != nil {
+		l.err = err
+		return false
+	}
+	watch := &l.run.watch
+	if l.n == 0 {
+		watch.found()
+	}
+	sample := l.n%sampleEvery == 1
+	if sample {
+		watch.begin()
+	}
+	more := l.look(c)
+	if sample {
+		watch.end()
+	}
+	l.n++
+	l.err = l.run.env.err
+	return more && l.err == nil
 }
 
 // turn makes c the current document and counts it.
@@ -272,14 +294,15 @@ func (r *run) turn(c Candidate) {
 	r.env.load(c.Body)
 }
 
-// each calls visit for the rows of the current document, until it returns false
-// or evaluation fails. It is told the place of the row among them: from 1 on,
-// and 0 where a document has one row only.
+// each calls visit for the rows of the current document: the combinations of its
+// inputs that pass the filter, in the order of the inputs. It stops when visit
+// returns false or evaluation fails. visit is told the place of the row among
+// them: from 1 on, and 0 where a document has one row only.
 func (r *run) each(visit func(row int) bool) {
 	p, e := r.plan, r.env
 	if p.plain {
 		if p.filter != nil && p.filter(e) != yes || !p.whole && p.base >= 0 && e.raw(p.base) == nil {
-			return
+			return // FROM c.a, and this document has no a.
 		}
 		r.page.Stats.Matched++
 		visit(0)
@@ -296,53 +319,66 @@ func (r *run) each(visit func(row int) bool) {
 		}
 	}
 	r.visit, r.place = visit, 0
-	p.each(e, r.step)
+	p.loop.each(e, r.step)
 }
 
 // numbered runs a query whose rows come in the order of documents.
 func (r *run) numbered(ctx context.Context, src Source) error {
 	need := Need{Access: r.plan.accessing, Bare: r.plan.bare}
-	at := r.budget.After
-	if r.budget.Started {
+	if at := r.budget.After; r.budget.Started {
 		need.After = at.Number
 		if at.Row > 0 && at.Number > 0 {
 			need.After-- // the document has rows behind the position, perhaps
 		}
 	}
-	looked, rest, enough := 0, false, false
-	add := func(row int) bool {
-		if row > 0 && r.number == at.Number && row <= at.Row {
-			return true
-		}
-		if enough = r.enough(); enough {
-			return false
-		}
-		if rest = row > 1 && r.full(); rest || !r.project() {
-			return !rest
-		}
-		if rest = !r.fits(); rest {
-			r.drop()
-			return false
-		}
-		r.add(Position{Number: r.number, Row: row})
+	l := &numberedRows{run: r}
+	l.add = l.row
+	return r.candidates(ctx, src, need, l.document)
+}
+
+// numberedRows puts rows into the page in the order of documents.
+type numberedRows struct {
+	*run
+	looked int
+	rest   bool               // the current document has rows that have no room
+	ended  bool               // the query needs no more of its rows
+	add    func(row int) bool // row, made once
+}
+
+// document takes the rows of the next document, and reports whether to go on.
+func (l *numberedRows) document(c Candidate) bool {
+	if l.page.More = l.full() || l.looked%clockEvery == 1 && l.late(); l.page.More {
+		return false
+	}
+	l.looked++
+	before, rows := l.page.Stats, len(l.page.Rows)
+	l.turn(c)
+	l.each(l.add)
+	if l.rest && len(l.page.Rows) == rows {
+		l.page.Stats = before // The next page reads it again and counts it.
+	} else {
+		l.finish(c.Number, rows, l.rest || l.ended)
+	}
+	l.page.More = l.rest
+	return !l.rest && !l.enough()
+}
+
+func (l *numberedRows) row(row int) bool {
+	if at := l.budget.After; row > 0 && l.number == at.Number && row <= at.Row {
 		return true
 	}
-	return r.candidates(ctx, src, need, func(c Candidate) bool {
-		if r.page.More = r.full() || looked%clockEvery == 1 && r.late(); r.page.More {
-			return false
-		}
-		looked++
-		before, rows := r.page.Stats, len(r.page.Rows)
-		r.turn(c)
-		r.each(add)
-		if rest && len(r.page.Rows) == rows {
-			r.page.Stats = before // The next page reads it again and counts it.
-		} else {
-			r.finish(c.Number, rows, rest || enough)
-		}
-		r.page.More = rest
-		return !rest && !r.enough()
-	})
+	if l.ended = l.enough(); l.ended {
+		return false
+	}
+	if l.rest = row > 1 && l.full(); l.rest || !l.project() {
+		return !l.rest
+	}
+	if l.rest = !l.fits(); l.rest {
+		l.drop()
+		return false
+	}
+	l.run.add(Position{Number: l.number, Row: row})
+	return true
 }
 
 // finish notes how far the page has come with a document whose rows begin at
@@ -381,7 +417,7 @@ func (r *run) late() bool {
 // project writes the current row and reports whether there is one: an undefined
 // row is none.
 func (r *run) project() bool {
-	const smallest, largest = 4 << 10, 64 << 10
+	const smallest, largest = 1 << 10, 64 << 10
 	if room := max(r.widest, smallest/4); cap(r.buf)-len(r.buf) < room {
 		// Rows that are written already keep the old buffer.
 		r.buf = make([]byte, 0, max(room, min(max(smallest, 2*cap(r.buf)), largest)))

@@ -155,7 +155,7 @@ func (g grouped) expr(x Expr, b *bindings) value.Value {
 	}
 	switch x := x.(type) {
 	case *Call:
-		if isAggregate(x) {
+		if _, ok := aggregateKind(x); ok {
 			return g.aggregate(strings.ToUpper(x.Name), x.Args[0])
 		}
 	case *ObjectLiteral:

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -16,6 +17,10 @@ type ordering struct {
 	desc bool // the direction of the first key, and so of ties and positions
 
 	index indexOrder // that has it, when it Walks
+
+	// best leads to the documents of all rows whose first key is a number above
+	// zero; the zero value to none. It is of descending orders alone.
+	best index.Expr
 }
 
 // orderKey is one value to order by.
@@ -89,19 +94,14 @@ func (r *run) ordered(ctx context.Context, src Source) error {
 	return r.sort(ctx, src)
 }
 
-// sort looks at all candidates and keeps the least rows behind where the page
-// begins, as many as the page may still hold, in a heap with the greatest on
-// top.
+// sort looks at all candidates, or at the best of them if those are enough, and
+// keeps the least rows behind where the page begins, as many as the page may
+// still hold.
 func (r *run) sort(ctx context.Context, src Source) error {
-	h := &rowHeap{desc: r.plan.order.desc, bytesMax: r.budget.MaxBytes - int(r.page.Stats.OutputBytes), rowsMax: r.rowsMax()}
-	if h.rowsMax > 0 {
-		h.rowsMax -= len(r.page.Rows)
+	h, err := r.best(ctx, src)
+	if h == nil && err == nil {
+		h, err = r.collect(ctx, src, r.plan.accessing)
 	}
-	err := r.candidates(ctx, src, Need{Access: r.plan.accessing, Bare: r.plan.bare}, func(c Candidate) bool {
-		r.turn(c)
-		r.each(func(row int) bool { return r.keep(h, row) })
-		return true
-	})
 	if err != nil {
 		return err
 	}
@@ -113,6 +113,55 @@ func (r *run) sort(ctx context.Context, src Source) error {
 		r.page.More = false
 	}
 	return nil
+}
+
+// collect returns the least rows of the documents of an access.
+func (r *run) collect(ctx context.Context, src Source, access index.Expr) (*rowHeap, error) {
+	h := &rowHeap{desc: r.plan.order.desc, bytesMax: r.budget.MaxBytes - int(r.page.Stats.OutputBytes), rowsMax: r.rowsMax()}
+	if h.rowsMax > 0 {
+		h.rowsMax -= len(r.page.Rows)
+	}
+	keep := func(row int) bool { return r.keep(h, row) }
+	return h, r.candidates(ctx, src, Need{Access: access, Bare: r.plan.bare}, func(c Candidate) bool {
+		r.turn(c)
+		r.each(keep)
+		return true
+	})
+}
+
+// best returns the rows of the page from the best documents of the order alone:
+// nil when those seem to be too few, or so many that nothing is gained, or turn
+// out not to fill the page with keys above zero.
+func (r *run) best(ctx context.Context, src Source) (*rowHeap, error) {
+	access, wanted := r.plan.order.best, r.rowsMax()
+	indexed, ok := src.(Indexed)
+	if !ok || access.Op == index.All || wanted == 0 {
+		return nil, nil
+	}
+	if pays, err := r.fewBest(ctx, indexed, int64(wanted)); !pays || err != nil {
+		return nil, err
+	}
+	h, err := r.collect(ctx, src, access)
+	if err != nil || len(h.rows) < wanted && !h.dropped {
+		return nil, err
+	}
+	if worst := h.rows[0].key; bytes.Compare(worst, value.AppendKey(nil, value.Int(0))) <= 0 {
+		return nil, nil
+	}
+	h.dropped = true // There are the others still.
+	return h, nil
+}
+
+// fewBest reports whether the best documents are as many as are wanted, and at
+// most half of all.
+func (r *run) fewBest(ctx context.Context, src Indexed, wanted int64) (bool, error) {
+	defer r.watch.lookingUp()()
+	n, _, err := src.Count(ctx, r.plan.order.best, math.MaxInt64)
+	if n < wanted || err != nil {
+		return false, err
+	}
+	all, _, err := src.Count(ctx, r.plan.accessing, 2*n)
+	return all >= 2*n, err
 }
 
 // keep puts the current row into the heap when it belongs to the page.

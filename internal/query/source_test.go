@@ -230,6 +230,10 @@ func streams(p *Plan, parts []list) []Stream {
 // all runs a plan to its end in pages of that size, each with a merge of its
 // own, as requests do.
 func all(ctx context.Context, p *Plan, parts []list, b Budget) (rows []Row, pages int, err error) {
+	if h := p.Hybrid(); h != nil {
+		rows, err = hybridRows(ctx, h, parts, b)
+		return rows, 1, err
+	}
 	var from Progress
 	for {
 		done := from.Stream // Streams in front are finished; requests do not open them again.

@@ -155,17 +155,23 @@ func (p *IndexingPolicy) parseSpatial(policy value.Value) error {
 	if len(list) > IndexingPathsMax {
 		return status.BadRequest("The property 'spatialIndexes' of the indexing policy has %d paths. At most %d are allowed.", len(list), IndexingPathsMax)
 	}
-	seen := map[string]bool{}
+	// One that an included path brought gives way: some clients know both ways to
+	// ask for it.
+	brought, seen := p.spatialPlaces(), map[string]bool{}
 	for _, item := range list {
-		s, err := parseSpatialIndex(item)
+		s, place, err := parseSpatialIndex(item)
 		if err != nil {
 			return err
 		}
-		if seen[s.Path] {
+		if seen[place] {
 			return status.BadRequest("The property 'spatialIndexes' of the indexing policy has the path '%s' twice.", clip(s.Path))
 		}
-		seen[s.Path] = true
-		p.addSpatial(s)
+		seen[place] = true
+		if i, ok := brought[place]; ok {
+			p.Spatial[i] = s
+		} else {
+			p.Spatial = append(p.Spatial, s)
+		}
 	}
 	if !p.Geometry {
 		return nil
@@ -178,64 +184,66 @@ func (p *IndexingPolicy) parseSpatial(policy value.Value) error {
 	return nil
 }
 
-// addSpatial adds an index. One of a path that has one already, which happens
-// when a client knows the earlier way to ask for it, takes its place.
-func (p *IndexingPolicy) addSpatial(s SpatialIndex) {
-	for i := range p.Spatial {
-		if p.Spatial[i].Path == s.Path {
-			p.Spatial[i] = s
-			return
-		}
+// spatialPlaces returns the numbers of the spatial indexes by what their paths
+// mean.
+func (p *IndexingPolicy) spatialPlaces() map[string]int {
+	places := make(map[string]int, len(p.Spatial))
+	for i, s := range p.Spatial {
+		path, _ := ParseIndexPath(s.Path)
+		places[path.place()] = i
 	}
-	p.Spatial = append(p.Spatial, s)
+	return places
 }
 
-func parseSpatialIndex(item value.Value) (SpatialIndex, error) {
+// parseSpatialIndex also returns what the path means.
+func parseSpatialIndex(item value.Value) (s SpatialIndex, place string, err error) {
 	path := item.Get("path")
 	if path.Kind() != value.KindString {
-		return SpatialIndex{}, status.BadRequest("An entry of 'spatialIndexes' in the indexing policy has no string 'path'.")
+		return s, "", status.BadRequest("An entry of 'spatialIndexes' in the indexing policy has no string 'path'.")
 	}
-	s := SpatialIndex{Path: path.Text()}
-	if err := validSpatialPath(s.Path); err != nil {
-		return SpatialIndex{}, err
+	s.Path = path.Text()
+	if place, err = spatialPlace(s.Path); err != nil {
+		return s, "", err
 	}
 	types := item.Get("types")
 	switch types.Kind() {
 	case value.KindUndefined, value.KindNull:
-		s.Types = spatialTypes
+		s.Types = slices.Clone(spatialTypes)
 	case value.KindArray:
-		s.Types = make([]string, 0, types.Len())
+		s.Types = make([]string, 0, len(spatialTypes))
 	default:
-		return SpatialIndex{}, status.BadRequest("The property 'types' of the spatial index of the path '%s' is %s. It must be an array.", clip(s.Path), nameOf(types.Kind()))
+		return s, "", status.BadRequest("The property 'types' of the spatial index of the path '%s' is %s. It must be an array.", clip(s.Path), nameOf(types.Kind()))
 	}
 	for _, t := range types.Items() {
-		name, ok := spatialType(t.Text())
-		if !ok {
-			return SpatialIndex{}, status.BadRequest("The type %s of the spatial index of the path '%s' is not known. Use %s.", clip(t.String()), clip(s.Path), strings.Join(spatialTypes, ", "))
+		if s.Types, err = addSpatialType(s.Types, s.Path, t); err != nil {
+			return s, "", err
 		}
-		s.Types = append(s.Types, name)
 	}
-	var err error
 	s.Box, err = parseBox(s.Path, item.Get("boundingBox"))
-	return s, err
+	return s, place, err
 }
 
-func validSpatialPath(path string) error {
-	parsed, err := ParseIndexPath(path)
+// spatialPlace returns what the path of a spatial index means.
+func spatialPlace(path string) (string, error) {
+	parsed, err := parsePolicyPath(path)
 	if err == nil && parsed.Tuple != nil {
 		err = status.BadRequest("The path '%s' of a spatial index is a tuple. A spatial index has one place.", clip(path))
 	}
-	return err
+	return parsed.place(), err
 }
 
-// spatialType returns a type as the service spells it.
-func spatialType(text string) (name string, ok bool) {
+// addSpatialType adds a type, as the service spells it, unless it is among types.
+func addSpatialType(types []string, path string, t value.Value) ([]string, error) {
 	for _, name := range spatialTypes {
-		if strings.EqualFold(name, text) {
-			return name, true
+		switch {
+		case !strings.EqualFold(name, t.Text()):
+		case slices.Contains(types, name):
+			return types, nil
+		default:
+			return append(types, name), nil
 		}
 	}
-	return "", false
+	return nil, status.BadRequest("The type %s of the spatial index of the path '%s' is not known. Use %s.", clip(t.String()), clip(path), strings.Join(spatialTypes, ", "))
 }
 
 func parseBox(path string, v value.Value) (*BoundingBox, error) {
@@ -266,31 +274,39 @@ func wide(low, high float64) bool {
 }
 
 // parseLegacy reads the kinds of index that earlier versions of the protocol
-// have beside an included path.
-func (p *IndexingPolicy) parseLegacy(item value.Value) error {
-	path := item.Get("path").Text()
-	for _, kind := range item.Get("indexes").Items() {
-		if !strings.EqualFold(kind.Get("kind").Text(), "Spatial") {
-			continue
-		}
-		if err := validSpatialPath(path); err != nil {
-			return err
-		}
-		name, ok := spatialType(kind.Get("dataType").Text())
-		if !ok {
-			return status.BadRequest("The type %s of the spatial index of the path '%s' is not known. Use %s.", clip(kind.Get("dataType").String()), clip(path), strings.Join(spatialTypes, ", "))
-		}
-		s := SpatialIndex{Path: path, Types: []string{name}}
-		for _, before := range p.Spatial {
-			switch {
-			case before.Path != path:
-			case slices.Contains(before.Types, name):
-				s.Types = before.Types
-			default:
-				s.Types = append(slices.Clone(before.Types), name)
+// have beside an included path. A spatial one becomes a spatial index of today,
+// the others mean nothing.
+func (p *IndexingPolicy) parseLegacy(included []value.Value) error {
+	places := map[string]int{}
+	for _, item := range included {
+		s := SpatialIndex{Path: item.Get("path").Text()}
+		var err error
+		for _, kind := range item.Get("indexes").Items() {
+			if !strings.EqualFold(kind.Get("kind").Text(), "Spatial") {
+				continue
+			}
+			if s.Types, err = addSpatialType(s.Types, s.Path, kind.Get("dataType")); err != nil {
+				return err
 			}
 		}
-		p.addSpatial(s)
+		if s.Types == nil {
+			continue
+		}
+		place, err := spatialPlace(s.Path)
+		if err != nil {
+			return err
+		}
+		i, again := places[place]
+		if !again {
+			places[place] = len(p.Spatial)
+			p.Spatial = append(p.Spatial, s)
+			continue
+		}
+		for _, name := range s.Types {
+			if !slices.Contains(p.Spatial[i].Types, name) {
+				p.Spatial[i].Types = append(p.Spatial[i].Types, name)
+			}
+		}
 	}
 	return nil
 }

@@ -165,12 +165,7 @@ func (p *IndexingPolicy) parseIncluded(policy value.Value) error {
 		return err
 	}
 	p.Included = paths
-	for _, item := range policy.Get("includedPaths").Items() {
-		if err := p.parseLegacy(item); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.parseLegacy(policy.Get("includedPaths").Items())
 }
 
 func (p *IndexingPolicy) parseExcluded(policy value.Value) (err error) {
@@ -191,17 +186,23 @@ func parsePaths(policy value.Value, member string) ([]string, error) {
 	if err != nil || list == nil {
 		return nil, err
 	}
-	if len(list) > IndexingPathsMax {
-		return nil, status.BadRequest("The property '%s' of the indexing policy has %d paths. At most %d are allowed.", member, len(list), IndexingPathsMax)
-	}
-	paths := make([]string, 0, len(list))
+	// The path that the server adds does not count, or a policy with as many as
+	// there may be could not be sent back.
+	paths, most := make([]string, 0, min(len(list), IndexingPathsMax+1)), IndexingPathsMax
 	for _, item := range list {
 		path := item.Get("path")
 		if path.Kind() != value.KindString {
 			return nil, status.BadRequest("An entry of '%s' in the indexing policy has no string 'path'.", member)
 		}
-		if _, err := ParseIndexPath(path.Text()); err != nil {
+		parsed, err := parsePolicyPath(path.Text())
+		if err != nil {
 			return nil, err
+		}
+		if parsed.place() == etagKey {
+			most = IndexingPathsMax + 1
+		}
+		if len(paths) == most {
+			return nil, status.BadRequest("The property '%s' of the indexing policy has %d paths. At most %d are allowed.", member, len(list), IndexingPathsMax)
 		}
 		paths = append(paths, path.Text())
 	}
@@ -257,29 +258,30 @@ func (p IndexingPolicy) complete() (IndexingPolicy, error) {
 	return p, nil
 }
 
-// The keys of the two special paths, as pathSet makes them.
+// The keys of the two special paths, as IndexPath.place makes them.
 const (
 	rootKey = "*"
 	etagKey = "_etag\xff?"
 )
 
-// pathSet returns the paths by what they mean, however they are written.
+// pathSet returns the paths by what they mean. An array has at most TuplesMax
+// tuples among them.
 func pathSet(paths []string) (map[string]string, error) {
 	set := make(map[string]string, len(paths))
+	tuples := map[string]int{}
 	for _, path := range paths {
 		parsed, err := ParseIndexPath(path)
 		if err != nil {
 			return nil, err
 		}
-		key := parsed.Names
-		for _, member := range parsed.Tuple {
-			key = append(append(key, "{"), member...)
+		place := parsed.place()
+		if _, again := set[place]; parsed.Tuple != nil && !again {
+			array := samePlace(parsed.Names)
+			if tuples[array]++; tuples[array] > TuplesMax {
+				return nil, status.BadRequest("The tuple path '%s' is one of more than %d for the same array.", clip(path), TuplesMax)
+			}
 		}
-		ending := "?"
-		if parsed.Subtree {
-			ending = "*"
-		}
-		set[samePlace(append(key, ending))] = path
+		set[place] = path
 	}
 	return set, nil
 }

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -32,8 +33,8 @@ type IndexPath struct {
 // spatial indexes: names, quoted unless they are letters, digits and
 // underscores, and [] for the elements of an array, each behind a slash, then /*
 // or /?. In quotes a backslash takes the next character as it is. A tuple stands
-// in braces behind the only [] of its path, before the /?. Anything else is a
-// 400 that says where it fails.
+// in braces behind the only [] of its path, before the /?, and has no property
+// twice. Anything else is a 400 that says where it fails.
 func ParseIndexPath(path string) (IndexPath, error) {
 	if !utf8.ValidString(path) {
 		return IndexPath{}, status.BadRequest("The indexing path %q is not valid UTF-8.", clip(path))
@@ -70,6 +71,36 @@ func ParseIndexPath(path string) (IndexPath, error) {
 	return IndexPath{}, malformedPath(path, at)
 }
 
+// parsePolicyPath is [ParseIndexPath] for a new policy: it refuses a path that is
+// deeper than documents are. Those that are stored already stay.
+func parsePolicyPath(path string) (IndexPath, error) {
+	p, err := ParseIndexPath(path)
+	if err != nil {
+		return p, err
+	}
+	depth := 0
+	for _, member := range p.Tuple {
+		depth = max(depth, len(member))
+	}
+	if len(p.Names)+depth > pathNamesMax {
+		return IndexPath{}, status.BadRequest("The indexing path '%s' has more than %d names. No document is nested that deep.", clip(path), pathNamesMax)
+	}
+	return p, nil
+}
+
+// place is a text that two paths share when they mean the same, however they
+// are written.
+func (p IndexPath) place() string {
+	key := slices.Clone(p.Names)
+	for _, member := range p.Tuple {
+		key = append(append(key, "\xfe"), member...) // No name has that byte.
+	}
+	if p.Subtree {
+		return samePlace(append(key, "*"))
+	}
+	return samePlace(append(key, "?"))
+}
+
 // tuple reads the braces at path[at:], and returns how many bytes they take.
 func (p IndexPath) tuple(path string, at int) (members [][]string, size int, err error) {
 	wildcards := 0
@@ -83,6 +114,7 @@ func (p IndexPath) tuple(path string, at int) (members [][]string, size int, err
 	}
 	text := path[at:]
 	size = 1
+	seen := map[string]bool{}
 	for {
 		size += blanks(text[size:])
 		member, used := tupleMember(text[size:])
@@ -90,6 +122,9 @@ func (p IndexPath) tuple(path string, at int) (members [][]string, size int, err
 		size += blanks(text[size:])
 		if len(member) == 0 || size == len(text) || text[size] != ',' && text[size] != '}' {
 			return nil, 0, malformedPath(path, at+size)
+		}
+		if !once(seen, member) {
+			return nil, 0, status.BadRequest("The tuple path '%s' has a property twice.", clip(path))
 		}
 		members = append(members, member)
 		size++
@@ -124,7 +159,8 @@ func blanks(text string) int { return len(text) - len(strings.TrimLeft(text, " "
 
 // ParsePropertyPath reads a path without an ending, as composite, vector and
 // full-text indexes, their policies and unique keys have it: /a/"b-c"/[]. ok is
-// false for anything else, the empty path included.
+// false for anything else, the empty path and one of more names than documents are
+// deep included.
 func ParsePropertyPath(path string) (names []string, ok bool) {
 	if !utf8.ValidString(path) {
 		return nil, false
@@ -134,7 +170,7 @@ func ParsePropertyPath(path string) (names []string, ok bool) {
 			return nil, false
 		}
 		name, size := indexingName(path[at+1:])
-		if size == 0 {
+		if size == 0 || len(names) == pathNamesMax {
 			return nil, false
 		}
 		names = append(names, name)

@@ -23,11 +23,26 @@ const (
 	// how many it may exclude.
 	IndexingPathsMax = 1500
 
+	// pathNamesMax is how many names a path of a policy may have. No document has
+	// a place that is deeper.
+	pathNamesMax = value.DepthMax
+
 	// CompositeIndexesMax is how many composite indexes a container may have, and
 	// CompositePropertiesMax how many properties one of them, or a tuple path.
 	CompositeIndexesMax    = 100
 	CompositePropertiesMax = 8
 	compositePropertiesMin = 2 // one property is what included paths are for
+
+	// TuplesMax is how many tuple paths an array may have. Each of them has a term
+	// for each element, so they multiply the index of a large document as nothing
+	// else does.
+	TuplesMax = 8
+
+	// TextPathsMax is how many paths a full-text policy may have, and
+	// EmbeddingsMax how many a vector embedding policy, and so how many indexes
+	// there are of the kind. The service names no limit.
+	TextPathsMax  = 100
+	EmbeddingsMax = 100
 
 	// ComputedMax is how many computed properties a container may have.
 	ComputedMax = 20

@@ -29,6 +29,9 @@ func parseEmbeddings(policy value.Value) ([]VectorEmbedding, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(list) > EmbeddingsMax {
+		return nil, status.BadRequest("The Vector Embedding Policy has %d paths. At most %d are allowed.", len(list), EmbeddingsMax)
+	}
 	var embeddings []VectorEmbedding
 	seen := map[string]bool{}
 	for _, item := range list {
@@ -139,6 +142,9 @@ func parseTexts(policy value.Value) (t TextPolicy, err error) {
 	list, err := settingList(policy, "fullTextPolicy", "fullTextPaths")
 	if err != nil || isNull(policy) {
 		return t, err
+	}
+	if len(list) > TextPathsMax {
+		return t, status.BadRequest("The Full Text Policy has %d paths. At most %d are allowed.", len(list), TextPathsMax)
 	}
 	if t.Default, err = parseLanguage(policy.Get("defaultLanguage"), DefaultLanguage); err != nil {
 		return t, err

@@ -211,6 +211,12 @@ func TestLimits(t *testing.T) {
 		{"spatial indexes", second(parseIndexing(parse(t, `{"spatialIndexes":`+numbered(1500, `{"path":"/p%d/?"}`)+`}`), IndexingPolicy{})), second(parseIndexing(parse(t, `{"spatialIndexes":`+numbered(1501, `{"path":"/p%d/?"}`)+`}`), IndexingPolicy{})), "1500"},
 		{"composite indexes", second(parseIndexing(parse(t, `{"compositeIndexes":`+numbered(100, `[{"path":"/p%d"},{"path":"/q"}]`)+`}`), IndexingPolicy{})), second(parseIndexing(parse(t, `{"compositeIndexes":`+numbered(101, `[{"path":"/p%d"},{"path":"/q"}]`)+`}`), IndexingPolicy{})), "100"},
 		{"excluded paths", second(parseIndexing(parse(t, `{"excludedPaths":`+paths(1500)+`}`), IndexingPolicy{})), second(parseIndexing(parse(t, `{"excludedPaths":`+paths(1501)+`}`), IndexingPolicy{})), "1500"},
+		{"tuples of an array", readPolicy(t, tuples(8)), readPolicy(t, tuples(9)), "more than 8"},
+		{"names of a path", readPolicy(t, `{"includedPaths":[{"path":"/*"},{"path":"`+deep(128)+`/?"}]}`), readPolicy(t, `{"includedPaths":[{"path":"/*"},{"path":"`+deep(129)+`/?"}]}`), "128"},
+		{"names of a composite path", readPolicy(t, `{"compositeIndexes":[[{"path":"`+deep(128)+`"},{"path":"/b"}]]}`), readPolicy(t, `{"compositeIndexes":[[{"path":"`+deep(129)+`"},{"path":"/b"}]]}`), "invalid path"},
+		{"names of a tuple", readPolicy(t, `{"includedPaths":[{"path":"/*"},{"path":"/b/[]/{`+deep(126)[1:]+`}/?"}]}`), readPolicy(t, `{"includedPaths":[{"path":"/*"},{"path":"/b/[]/{`+deep(127)[1:]+`}/?"}]}`), "128"},
+		{"full-text paths", second(parseTexts(parse(t, `{"fullTextPaths":`+numbered(100, `{"path":"/p%d"}`)+`}`))), second(parseTexts(parse(t, `{"fullTextPaths":`+numbered(101, `{"path":"/p%d"}`)+`}`))), "100"},
+		{"embeddings", second(parseEmbeddings(parse(t, `{"vectorEmbeddings":`+numbered(100, `{"path":"/p%d"}`)+`}`))), second(parseEmbeddings(parse(t, `{"vectorEmbeddings":`+numbered(101, `{"path":"/p%d"}`)+`}`))), "100"},
 	} {
 		if limit.within != nil {
 			t.Errorf("%s: within the limit: %v", limit.name, limit.within)
@@ -225,6 +231,52 @@ func TestLimits(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+func readPolicy(t *testing.T, text string) error {
+	t.Helper()
+	return second(parseIndexing(parse(t, text), IndexingPolicy{}))
+}
+
+// deep returns a property path of n names.
+func deep(n int) string { return strings.Repeat("/a", n) }
+
+// tuples returns a policy with n tuples of one array, written in two ways, and
+// one of another.
+func tuples(n int) string {
+	list := numbered(n-1, `{"path":"/a/[]/{x, y%d}/?"}`)
+	return `{"includedPaths":[{"path":"/*"},{"path":"/\"a\"/[]/{z}/?"},{"path":"/b/[]/{z}/?"},` + list[1:] + `}`
+}
+
+// The path that the server adds does not count, so that a policy of as many
+// paths as there may be can be sent back as it was read.
+func TestLongestPolicyCanBeSentBack(t *testing.T) {
+	t.Parallel()
+	p, err := parseIndexing(parse(t, `{"includedPaths":[{"path":"/*"}],"excludedPaths":`+numbered(IndexingPathsMax, `{"path":"/p%d/?"}`)+`}`), IndexingPolicy{})
+	if err != nil || len(p.Excluded) != IndexingPathsMax+1 {
+		t.Fatalf("%d paths excluded, %v", len(p.Excluded), err)
+	}
+	again, err := parseIndexing(p.Value(), IndexingPolicy{})
+	if err != nil || !again.Equal(p) {
+		t.Fatalf("sent back: %d paths, %v", len(again.Excluded), err)
+	}
+}
+
+// Rows from before there were other kinds of indexes are read as containers that
+// have none.
+func TestStoredFormOfOldReleases(t *testing.T) {
+	t.Parallel()
+	const policy = `{"mode":"consistent","automatic":true,"included":["/*"],"excluded":["/\"_etag\"/?"]}`
+	var p IndexingPolicy
+	if err := json.Unmarshal([]byte(policy), &p); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(p, DefaultIndexing()) {
+		t.Errorf("%s was read as %+v", policy, p)
+	}
+	if data, err := json.Marshal(p); err != nil || string(data) != policy {
+		t.Errorf("written as %s, %v", data, err)
+	}
+}
 
 func TestLimitsValidate(t *testing.T) {
 	t.Parallel()

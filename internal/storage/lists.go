@@ -176,11 +176,35 @@ func (l *Lists) Count() (int64, error) {
 	if !l.valid {
 		return 0, l.Err()
 	}
+	if l.within.numbers == nil && l.way == forward && l.at == first {
+		return l.countRows()
+	}
 	n, err := l.Numbers().Count()
 	if err != nil && l.err == nil {
 		l.err = err
 	}
 	return n, l.Err()
+}
+
+// countRows adds up the rows of the current list, of which the rows stand on the
+// first.
+func (l *Lists) countRows() (n int64, err error) {
+	l.at = behind
+	for {
+		value, err := l.rows.ValueAndErr()
+		if err == nil && !isEmptyPosting(value) {
+			var v view
+			v, err = readerView(value)
+			n += int64(v.size())
+		}
+		if err != nil {
+			l.err = err
+			return 0, l.Err()
+		}
+		if !l.rows.Next() || !l.same() {
+			return n, l.Err()
+		}
+	}
 }
 
 // Numbers returns the numbers of the current list, limited by Within, for

@@ -57,8 +57,12 @@ func (n *Numbers) Postings() *Postings { return &Postings{root: &numbersCursor{n
 // Collect reads a set that nobody has read from into memory, and closes it. The
 // context can end it.
 func (p *Postings) Collect(ctx context.Context) (*Numbers, error) {
-	var b NumbersBuilder
 	p.begin(forward, 0)
+	return p.collect(ctx, new(NumbersBuilder))
+}
+
+// collect adds the chunks from the current one on to a builder.
+func (p *Postings) collect(ctx context.Context, b *NumbersBuilder) (*Numbers, error) {
 	for read := 1; p.ok; read++ {
 		if read%checkEvery == 0 && ctx.Err() != nil {
 			p.ok, p.err = false, context.Cause(ctx)
@@ -73,13 +77,52 @@ func (p *Postings) Collect(ctx context.Context) (*Numbers, error) {
 	return b.Numbers(), nil
 }
 
+// Gather is Collect for sets that may be small: while there are no more than most
+// numbers it appends them to few, rising, and returns no set. Otherwise few is as
+// it was and the set has all numbers.
+func (p *Postings) Gather(ctx context.Context, few []uint64, most int) ([]uint64, *Numbers, error) {
+	p.begin(forward, 0)
+	begin := len(few)
+	for read := 1; p.ok && len(few)-begin+p.view.size() <= most; read++ {
+		if read%checkEvery == 0 && ctx.Err() != nil {
+			p.ok, p.err = false, context.Cause(ctx)
+			break
+		}
+		for low, ok := p.step(); ok; low, ok = p.step() {
+			few = append(few, p.chunk<<16|uint64(low))
+		}
+		p.enterNext()
+	}
+	if !p.ok {
+		return few, nil, p.Close()
+	}
+	var b NumbersBuilder
+	for _, number := range few[begin:] {
+		b.Add(number)
+	}
+	all, err := p.collect(ctx, &b)
+	return few[:begin], all, err
+}
+
+// NumbersOf returns the set of these numbers.
+func NumbersOf(list []uint64) *Numbers {
+	var b NumbersBuilder
+	for _, number := range list {
+		b.Add(number)
+	}
+	return b.Numbers()
+}
+
 // NumbersBuilder collects numbers in any order, each any number of times. The
 // zero value is empty.
 type NumbersBuilder struct {
 	chunks []*gathered
-	places map[uint64]*gathered
+	places map[uint64]*gathered // of chunks, once they are many; nil before
 	last   *gathered
 }
+
+// fewChunks is how many chunks are found by looking at each.
+const fewChunks = 8
 
 // Add puts a number into the set.
 func (b *NumbersBuilder) Add(number uint64) {
@@ -91,17 +134,39 @@ func (b *NumbersBuilder) Add(number uint64) {
 // of a range, so numbers are collected unsorted and put in order at the end.
 func (b *NumbersBuilder) add(chunk uint64, v *view) {
 	if b.last == nil || b.last.chunk != chunk {
-		b.last = b.places[chunk]
-		if b.last == nil {
+		if b.last = b.find(chunk); b.last == nil {
 			b.last = &gathered{chunk: chunk}
-			if b.places == nil {
-				b.places = map[uint64]*gathered{}
-			}
-			b.places[chunk] = b.last
-			b.chunks = append(b.chunks, b.last)
+			b.grow()
 		}
 	}
 	b.last.add(v)
+}
+
+// find returns a chunk, nil when it is not there yet.
+func (b *NumbersBuilder) find(chunk uint64) *gathered {
+	if b.places != nil {
+		return b.places[chunk]
+	}
+	for _, g := range b.chunks {
+		if g.chunk == chunk {
+			return g
+		}
+	}
+	return nil
+}
+
+// grow adds the last chunk to the others.
+func (b *NumbersBuilder) grow() {
+	b.chunks = append(b.chunks, b.last)
+	switch {
+	case b.places != nil:
+		b.places[b.last.chunk] = b.last
+	case len(b.chunks) > fewChunks:
+		b.places = map[uint64]*gathered{}
+		for _, g := range b.chunks {
+			b.places[g.chunk] = g
+		}
+	}
 }
 
 func (g *gathered) add(v *view) {

@@ -66,7 +66,14 @@ type cursor interface {
 
 // Postings returns the posting list with this key, given without a chunk.
 func (s *Snapshot) Postings(list []byte) *Postings {
-	return &Postings{root: newListCursor(s, list)}
+	// Both in one: most sets are a single list, and many of those are short.
+	set := new(struct {
+		Postings
+		cursor listCursor
+	})
+	set.cursor.open(s, list)
+	set.root = &set.cursor
+	return &set.Postings
 }
 
 // PostingsRange returns the union of the lists with low <= key < high, keys
@@ -401,19 +408,24 @@ type listCursor struct {
 	done    bool
 }
 
-func newListCursor(s *Snapshot, list []byte) *listCursor {
-	c := &listCursor{sweeper: s.sweeper, size: len(list)}
-	c.list = append(make([]byte, 0, len(list)+chunkBytes), list...)
-	c.rows, c.err = s.rows.NewIter(&pebble.IterOptions{LowerBound: c.list[:c.size], UpperBound: successor(list)})
-	return c
+func (c *listCursor) open(s *Snapshot, list []byte) {
+	c.sweeper, c.size = s.sweeper, len(list)
+	room := make([]byte, 0, 2*len(list)+chunkBytes)
+	room = append(room, list...)
+	high := appendSuccessor(room[c.size+chunkBytes:c.size+chunkBytes], list)
+	c.list = room[: c.size : c.size+chunkBytes]
+	c.rows, c.err = s.rows.NewIter(&pebble.IterOptions{LowerBound: c.list, UpperBound: high})
 }
 
 // successor returns the least key above all that begin with prefix, nil when
 // there is none.
-func successor(prefix []byte) []byte {
+func successor(prefix []byte) []byte { return appendSuccessor(nil, prefix) }
+
+// appendSuccessor appends the successor of prefix to dst, which is empty.
+func appendSuccessor(dst, prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xFF {
-			end := append(make([]byte, 0, i+1), prefix[:i+1]...)
+			end := append(dst, prefix[:i+1]...)
 			end[i]++
 			return end
 		}

@@ -93,6 +93,7 @@ func checkModel(t *testing.T, snapshot *Snapshot, m model, r *rand.Rand) {
 		checkSeeks(t, snapshot.Postings([]byte(list)), want, r)
 		checkBack(t, snapshot.Postings([]byte(list)), want, r)
 		checkNumbers(t, snapshot.Postings([]byte(list)), want, r)
+		checkGather(t, func() *Postings { return snapshot.Postings([]byte(list)) }, want, r)
 	}
 	for range 4 {
 		low, high := fmt.Sprintf("t%c", 'a'+r.IntN(6)), fmt.Sprintf("t%c", 'a'+r.IntN(6))
@@ -218,6 +219,73 @@ func checkNumbers(t *testing.T, p *Postings, want []uint64, r *rand.Rand) {
 	}
 	checkSeeks(t, n.Postings(), want, r)
 	checkBack(t, n.Postings(), want, r)
+}
+
+// checkGather reads a set with limits around its size, behind numbers that are
+// there already.
+func checkGather(t *testing.T, set func() *Postings, want []uint64, r *rand.Rand) {
+	t.Helper()
+	for _, most := range []int{0, max(0, len(want)-1), len(want), len(want) + 1, r.IntN(len(want) + 1)} {
+		few, many, err := set().Gather(t.Context(), []uint64{7}, most)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case few[0] != 7:
+			t.Fatalf("the first number is %d", few[0])
+		case len(want) <= most:
+			if text := differ(few[1:], want); text != "" || many != nil {
+				t.Fatalf("of at most %d: %s, and a set: %t", most, text, many != nil)
+			}
+		case many == nil || len(few) != 1:
+			t.Fatalf("%d numbers of at most %d are few", len(want), most)
+		default:
+			if text := differ(all(t, many.Postings()), want); text != "" {
+				t.Fatalf("above %d: %s", most, text)
+			}
+		}
+	}
+}
+
+// TestNumbersOf makes sets out of numbers in any order, in few chunks and in
+// many.
+func TestNumbersOf(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		chunks := 1 + r.IntN(3*fewChunks)
+		var list []uint64
+		for range r.IntN(500) {
+			list = append(list, uint64(r.IntN(chunks))<<16|uint64(r.IntN(100)))
+		}
+		n := NumbersOf(list)
+		slices.Sort(list)
+		want := slices.Compact(list)
+		if text := differ(all(t, n.Postings()), want); text != "" || n.Len() != int64(len(want)) {
+			t.Fatalf("seed %d: %d numbers: %s", seed, n.Len(), text)
+		}
+	}
+}
+
+// TestGatherCancelled ends the context of a set that is being gathered.
+func TestGatherCancelled(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	b := s.NewBatch()
+	for n := range uint64(3 * checkEvery) {
+		must(t, errors.Join(b.AddPosting([]byte("ta"), n<<16), b.AddPosting([]byte("tb"), n<<16|1)))
+	}
+	must(t, errors.Join(s.Apply(b), b.Close()))
+	snapshot := s.Snapshot()
+	defer snapshot.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	both := func() *Postings { return Intersect(snapshot.Postings([]byte("ta")), snapshot.Postings([]byte("tb"))) }
+	if few, _, err := both().Gather(t.Context(), nil, 1); err != nil || len(few) != 0 {
+		t.Errorf("got %d, %v, want nothing", len(few), err)
+	}
+	if _, _, err := both().Gather(ctx, nil, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that ended: %v", err)
+	}
 }
 
 // checkWithin walks over all lists in one direction, reads some of each, and

@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/throughput"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// fuse is a context that ends when somebody looks whether it has for the n-th
+// time.
+type fuse struct {
+	context.Context
+	end  context.CancelFunc
+	left atomic.Int64
+}
+
+func newFuse(n int64) *fuse {
+	f := new(fuse)
+	f.Context, f.end = context.WithCancel(context.Background())
+	f.left.Store(n)
+	return f
+}
+
+// Err counts.
+func (f *fuse) Err() error {
+	if f.left.Add(-1) == 0 {
+		f.end()
+	}
+	return f.Context.Err()
+}
+
+// looks is how many times somebody looked.
+func (f *fuse) looks(n int64) int64 { return n - f.left.Load() }
+
+const (
+	cancelPartitions = 8
+	cancelDocuments  = 4000
+)
+
+// unindexed is a container of documents of one size, none of which passes the
+// filter of the queries.
+func unindexed(t *testing.T) (e *Engine, link Link, bytes int64) {
+	t.Helper()
+	e, _ = split(t, 1)
+	ctx, caller, link := context.Background(), auth.Owner(), Link{Database: "d", Container: "plain"}
+	body := parse(t, `{"id":"plain","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"includedPaths":[],"excludedPaths":[{"path":"/*"}]}}`)
+	if _, err := e.CreateContainer(ctx, caller, ResourceRequest{Link: Link{Database: "d"}, Body: body, Partitions: cancelPartitions}); err != nil {
+		t.Fatal(err)
+	}
+	parallel(8, func(g int) {
+		for i := g; i < cancelDocuments; i += 8 {
+			doc := parse(t, fmt.Sprintf(`{"id":"%04d","pk":"%04d","n":1}`, i, i))
+			if _, err := e.Create(ctx, caller, DocumentRequest{Link: link, Document: doc}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	page, err := e.Query(ctx, caller, QueryRequest{Link: link, Text: "SELECT VALUE COUNT(1) FROM c WHERE c.n = 2", Full: true})
+	if err != nil || page.Stats.Retrieved != cancelDocuments {
+		t.Fatalf("%d documents read, %v", page.Stats.Retrieved, err)
+	}
+	return e, link, page.Stats.RetrievedBytes / page.Stats.Retrieved
+}
+
+// read returns how many documents of a size the charge of a visit to one
+// partition is for, at least.
+func read(charge float64, bytes int64) int64 {
+	n := int64(0)
+	for throughput.Query(throughput.Work{Documents: n, Bytes: n * bytes})+0.005 < charge {
+		n++
+	}
+	return n
+}
+
+// A query that is cancelled while it looks for documents ends at the next look
+// at its context, and there is one in 64 documents.
+func TestCancelledInTheMiddle(t *testing.T) {
+	t.Parallel()
+	e, link, bytes := unindexed(t)
+	req := QueryRequest{Link: link, Text: "SELECT VALUE c.id FROM c WHERE c.n = 2", Cross: true}
+	furthest := int64(0)
+	for n := int64(1); ; n++ {
+		ctx := newFuse(n)
+		page, err := e.Query(ctx, auth.Owner(), req)
+		if ctx.Context.Err() == nil || len(page.Partitions) > 1 {
+			break // The first partition is done.
+		}
+		if status.CodeOf(err) != status.CodeRequestTimeout {
+			t.Fatalf("cancelled at look %d: %v", n, err)
+		}
+		if looks := ctx.looks(n); looks > n+8 {
+			t.Fatalf("cancelled at look %d, and looked %d times", n, looks)
+		}
+		if len(page.Partitions) == 0 {
+			continue
+		}
+		got := read(page.Charge, bytes)
+		if got > 64*n {
+			t.Fatalf("cancelled at look %d: %d documents read", n, got)
+		}
+		furthest = max(furthest, got)
+	}
+	if furthest < 128 {
+		t.Errorf("the test says little: cancelled behind %d documents at most", furthest)
+	}
+}
+
+// A query that asks all partitions at once, and is cancelled when it comes to
+// the third, reads nothing of the others.
+func TestCancelledAmongPartitions(t *testing.T) {
+	t.Parallel()
+	e, link, bytes := unindexed(t)
+	c, _ := e.catalog.View().Container(link.Database, link.Container)
+	for _, text := range []string{
+		"SELECT VALUE COUNT(1) FROM c WHERE c.n = 2",
+		"SELECT c.n, COUNT(1) AS n FROM c WHERE c.n = 2 GROUP BY c.n",
+		"SELECT DISTINCT VALUE c.n FROM c WHERE c.n = 2",
+		"SELECT VALUE c.id FROM c WHERE c.n = 2 ORDER BY c.id",
+	} {
+		req := QueryRequest{Link: link, Text: text, Full: true}
+		plan, _, err := e.planOf(c, text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		q := pageOf{engine: e, req: &req}
+		streams := q.each(c, plan, tasks(c, []partitionkey.Range{partitionkey.Full()}))
+		third := streams[2].run
+		streams[2].run = func(ctx context.Context, b query.Budget) (query.Page, error) {
+			cancel()
+			return third(ctx, b)
+		}
+		err = e.serve(ctx, &req, plan, streams, continuation{Range: partitionkey.Full()}, &q.out)
+		if status.CodeOf(err) != status.CodeRequestTimeout && ctx.Err() != err {
+			t.Errorf("%s: %v", text, err)
+		}
+		// Two partitions may be done, and a third may be at any of its documents;
+		// the visit to each of the others costs the same as to an empty one.
+		const most = cancelDocuments * 4 / cancelPartitions
+		visits := float64(cancelPartitions) * throughput.Query(throughput.Work{})
+		if got := read(q.meter.Charge()-visits, bytes); got > most {
+			t.Errorf("%s: %d documents read, want %d at most", text, got, most)
+		}
+	}
+}

@@ -1,0 +1,711 @@
+package engine_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/value"
+)
+
+// constants are what documents hold and filters ask for: all types, numbers at
+// the ends of their range, strings that agree in more bytes than an index keeps.
+func constants() []string {
+	long := strings.Repeat("x", 126)
+	list := []string{
+		"null", "true", "false", "0", "-0", "1", "-1", "1.5", "1e300", "-1e300", "5e-324",
+		"9007199254740993", "9223372036854775807", "-9223372036854775808", "18446744073709551616",
+		`""`, `"a"`, `"A"`, `"ab"`, `"b"`, `"1"`, `"true"`, `"é"`, `"e\u0301"`, `"\ud83d\ude00"`, `"\uffff"`, `"a\u0000b"`, `"a\"b\\c"`, `"%"`, `"a_b"`,
+		"[]", "[1]", `["a",1]`, "[[1]]", "{}", `{"a":1}`, `{"a":1,"b":2}`, `{"b":2,"a":1}`, "[null]",
+	}
+	for _, end := range []string{"", "x", "xx", "xxx", "xxy", "y", "xxé", "xé", "xx" + long, "xx" + long + "a", "xx" + long + "b"} {
+		list = append(list, fmt.Sprintf("%q", long+end))
+	}
+	return list
+}
+
+// The places of documents. All can be filtered by; plain ones are the members of
+// objects, which an order can follow.
+var (
+	plainPlaces = []place{
+		named("pk"), named("sk"), named("a"), {`c["b b"]`, []any{"b b"}}, {"c.n.a", []any{"n", "a"}}, {"c.n.deep.er", []any{"n", "deep", "er"}},
+		named("num"), named("f"), named("s"), named("id"), named("n"), named("t"),
+	}
+	elementPlaces = []place{{"c.t[0]", []any{"t", 0}}, {"c.t[2].a", []any{"t", 2, "a"}}, {"c.k[0].x", []any{"k", 0, "x"}}}
+	numPlace      = named("num")
+	idPlace       = named("id")
+)
+
+func named(name string) place { return place{"c." + name, []any{name}} }
+
+// words make the texts that full-text search looks through.
+var words = []string{"red", "blue", "fox", "foxes", "jump", "jumped", "the", "house", "Houses", "quick"}
+
+// The shapes that spatial conditions ask about.
+var (
+	points   = []string{`{"type":"Point","coordinates":[0,0]}`, `{"type":"Point","coordinates":[0.5,0.5]}`, `{"type":"Point","coordinates":[10,50]}`, `{"type":"Point","coordinates":[179.9,0]}`, `{"type":"Point","coordinates":[-179.9,0.1]}`, `{"type":"Point","coordinates":[0,90]}`}
+	polygons = []string{`{"type":"Polygon","coordinates":[[[-1,-1],[1,-1],[1,1],[-1,1],[-1,-1]]]}`, `{"type":"Polygon","coordinates":[[[9,49],[11,49],[11,51],[9,51],[9,49]]]}`, `{"type":"Polygon","coordinates":[[[170,-10],[-170,-10],[-170,10],[170,10],[170,-10]]]}`}
+	oddities = []string{`{"type":"Point","coordinates":[0,91]}`, `{"type":"Point"}`, `{"type":"LineString","coordinates":[[0,0],[2,2]]}`, `"nowhere"`}
+)
+
+// drawn draws documents, policies and queries of one pool of constants.
+type drawn struct {
+	*rand.Rand
+	pool   []string
+	keys   []string            // the values of partition keys, few enough that each has several documents
+	narrow bool                // no other value is good for a key
+	params map[string]string   // of the query that is being drawn
+	made   map[string]*literal // constants that were parsed
+}
+
+func newDrawn(seed uint64) *drawn {
+	d := &drawn{Rand: rand.New(rand.NewPCG(seed, 1)), pool: constants(), made: map[string]*literal{}}
+	for range 7 {
+		d.keys = append(d.keys, d.constant())
+	}
+	return d
+}
+
+func (d *drawn) one(list ...string) string { return list[d.IntN(len(list))] }
+
+func (d *drawn) constant() string { return d.one(d.pool...) }
+
+func (d *drawn) chance(percent int) bool { return d.IntN(100) < percent }
+
+// parsed returns a constant, without making it a parameter.
+func (d *drawn) parsed(text string) literal {
+	if l := d.made[text]; l != nil {
+		return *l
+	}
+	v, err := value.ParseString(text)
+	if err != nil {
+		panic(text)
+	}
+	d.made[text] = &literal{text, v}
+	return *d.made[text]
+}
+
+// literal draws a constant for a query: as it is, or as a parameter.
+func (d *drawn) literal() literal {
+	text := d.constant()
+	if d.chance(20) {
+		text = d.small()
+	}
+	return d.written(text)
+}
+
+func (d *drawn) written(text string) literal {
+	l := d.parsed(text)
+	if d.chance(20) {
+		l.text = fmt.Sprintf("@p%d", len(d.params))
+		d.params[l.text] = text
+	}
+	return l
+}
+
+// small is a number that many documents share.
+func (d *drawn) small() string { return fmt.Sprint(d.IntN(8)) }
+
+func (d *drawn) sentence() string {
+	var list []string
+	for range d.IntN(7) {
+		list = append(list, d.one(words...))
+	}
+	return strings.Join(list, d.one(" ", ", "))
+}
+
+func (d *drawn) shape() string {
+	if d.chance(20) {
+		return d.one(oddities...)
+	}
+	if d.chance(25) {
+		return d.one(polygons...)
+	}
+	if d.chance(50) {
+		return d.one(points...)
+	}
+	return fmt.Sprintf(`{"type":"Point","coordinates":[%.3f,%.3f]}`, d.Float64()*4-2, d.Float64()*4-2)
+}
+
+func (d *drawn) list(item func() string) string {
+	var items []string
+	for range d.IntN(4) {
+		items = append(items, item())
+	}
+	return "[" + strings.Join(items, ",") + "]"
+}
+
+// inner is a value at c.n.a, which may be the key.
+func (d *drawn) inner() string {
+	if d.narrow {
+		return d.one(d.keys...)
+	}
+	return d.constant()
+}
+
+// document draws a document. Members of kept are taken from there, so that a
+// replacement has the key of what it replaces.
+func (d *drawn) document(id string, kept map[string]string) string {
+	var members []string
+	member := func(name string, percent int, text string) {
+		if kept != nil {
+			if old, fixed := kept[name]; fixed {
+				if old != "" {
+					members = append(members, fmt.Sprintf("%q:%s", name, old))
+				}
+				return
+			}
+		}
+		if d.chance(percent) {
+			members = append(members, fmt.Sprintf("%q:%s", name, text))
+		}
+	}
+	member("id", 100, fmt.Sprintf("%q", id))
+	member("pk", 85, d.one(d.keys...))
+	member("sk", 85, d.one(d.keys[:4]...))
+	member("a", 80, d.constant())
+	member("b b", 80, d.constant())
+	member("n", 75, fmt.Sprintf(`{"a":%s,"deep":{"er":%s}}`, d.one(d.inner(), d.keys[0], d.keys[1]), d.constant()))
+	member("t", 75, fmt.Sprintf(`[%s,%s,{"a":%s}]`, d.constant(), d.constant(), d.constant()))
+	member("num", 90, d.small())
+	member("f", 80, d.one("0.1", "0.2", "0.3", "1e16", "-1e16", "7", "-3.25", "9007199254740993"))
+	member("s", 80, fmt.Sprintf("%q", d.sentence()))
+	member("loc", 70, d.shape())
+	member("k", 75, d.list(func() string { return fmt.Sprintf(`{"x":%s,"y":%s}`, d.small(), d.constant()) }))
+	member("v", 70, fmt.Sprintf("[%d,%d,%d]", d.IntN(9)-4, d.IntN(9)-4, d.IntN(9)-4))
+	d.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+	return "{" + strings.Join(members, ",") + "}"
+}
+
+// policy is an indexing policy, and what the test knows of it.
+type policy struct {
+	text      string // the member indexingPolicy
+	none      bool
+	excluded  []string // names under which nothing is indexed; "" for all
+	composite [][]sortKey
+	computed  []resource.ComputedProperty
+}
+
+// composites are the indexes of several properties that a policy may have.
+var composites = [][]sortKey{
+	{{named("a"), false}, {named("num"), false}},
+	{{named("a"), false}, {named("num"), true}},
+	{{named("num"), true}, {named("s"), true}},
+	{{named("num"), false}, {named("f"), true}, {named("id"), false}},
+	{{place{"c.n.a", []any{"n", "a"}}, true}, {named("pk"), false}},
+}
+
+var computedProperties = []resource.ComputedProperty{
+	{Name: "low", Query: "SELECT VALUE LOWER(c.a) FROM c"},
+	{Name: "size", Query: "SELECT VALUE LENGTH(c.s) FROM c"},
+}
+
+func (d *drawn) policy() policy {
+	var p policy
+	included, excluded := []string{"/*"}, []string{`/"_etag"/?`}
+	switch d.IntN(6) {
+	case 0:
+		p.none = d.chance(50)
+		p.excluded, included, excluded = []string{""}, nil, []string{"/*"}
+		if p.none {
+			p.text = `{"indexingMode":"none","automatic":false}`
+			return p
+		}
+	case 1, 2, 3:
+		for _, name := range []string{"a", "b b", "num", "n", "t", "s", "f", "k"} {
+			if d.chance(30) {
+				p.excluded, excluded = append(p.excluded, name), append(excluded, fmt.Sprintf(`/\"%s\"/*`, name))
+			}
+		}
+	}
+	excluded[0] = strings.ReplaceAll(excluded[0], `"`, `\"`)
+	for _, c := range composites {
+		if d.chance(40) {
+			p.composite = append(p.composite, c)
+		}
+	}
+	if d.chance(40) {
+		p.computed = computedProperties
+		if p.excluded == nil || p.excluded[0] != "" {
+			included = append(included, "/low/?", "/size/?")
+		}
+	}
+	p.text = fmt.Sprintf(`{"includedPaths":[%s],"excludedPaths":[%s],"compositeIndexes":[%s]%s%s%s}`,
+		paths(included), paths(excluded), compositeText(p.composite),
+		d.one("", `,"spatialIndexes":[{"path":"/loc/*"}]`), d.one("", `,"fullTextIndexes":[{"path":"/s"}]`), d.one("", "", `,"vectorIndexes":[{"path":"/v","type":"flat"}]`))
+	return p
+}
+
+func paths(list []string) string {
+	var items []string
+	for _, path := range list {
+		items = append(items, fmt.Sprintf(`{"path":"%s"}`, path))
+	}
+	return strings.Join(items, ",")
+}
+
+func compositeText(list [][]sortKey) string {
+	var all []string
+	for _, index := range list {
+		var properties []string
+		for _, key := range index {
+			properties = append(properties, fmt.Sprintf(`{"path":%q,"order":%q}`, "/"+strings.ReplaceAll(strings.TrimPrefix(key.text, "c."), ".", "/"), map[bool]string{false: "ascending", true: "descending"}[key.desc]))
+		}
+		all = append(all, "["+strings.Join(properties, ",")+"]")
+	}
+	return strings.Join(all, ",")
+}
+
+// orders says whether the policy has the order of some keys. What a composite
+// index has behind properties that a filter fixes is beyond it.
+func (p policy) orders(keys []sortKey) bool {
+	if p.none {
+		return false
+	}
+	if len(keys) == 1 && (keys[0].top() == "id" || !slices.Contains(p.excluded, "") && !slices.Contains(p.excluded, keys[0].top())) {
+		return true
+	}
+	return slices.ContainsFunc(p.composite, func(index []sortKey) bool {
+		if len(index) != len(keys) {
+			return false
+		}
+		for i := range index {
+			if index[i].text != keys[i].text || index[i].desc != keys[i].desc != (index[0].desc != keys[0].desc) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// place draws where a condition looks.
+func (d *drawn) place() place {
+	switch d.IntN(10) {
+	case 0, 1:
+		return named(d.one("pk", "sk"))
+	case 2:
+		return elementPlaces[d.IntN(len(elementPlaces))]
+	case 3:
+		return numPlace
+	}
+	return plainPlaces[d.IntN(len(plainPlaces))]
+}
+
+// condition draws a filter.
+func (d *drawn) condition(depth int) condition {
+	if depth > 0 {
+		a := d.condition(depth - 1)
+		switch d.IntN(5) {
+		case 0, 1:
+			return both("AND", a, d.condition(depth-1), func(x, y truth) truth { return min(x, y) })
+		case 2, 3:
+			return both("OR", a, d.condition(depth-1), func(x, y truth) truth { return max(x, y) })
+		}
+		return negated(fmt.Sprintf("(NOT (%s))", a.text), a)
+	}
+	if d.chance(30) {
+		return d.question()
+	}
+	return d.comparison()
+}
+
+func both(op string, a, b condition, join func(x, y truth) truth) condition {
+	c := condition{text: fmt.Sprintf("(%s %s %s)", a.text, op, b.text)}
+	if a.of != nil && b.of != nil {
+		c.of = func(doc value.Value) truth { return join(a.of(doc), b.of(doc)) }
+	}
+	return c
+}
+
+func negated(text string, a condition) condition {
+	c := condition{text: text}
+	if a.of != nil {
+		c.of = func(doc value.Value) truth { return -a.of(doc) }
+	}
+	return c
+}
+
+// perhaps turns a condition that has NOT in its middle around.
+func (d *drawn) perhaps(text string, of func(doc value.Value) truth) condition {
+	if d.chance(70) {
+		return condition{strings.Replace(text, "NOT ", "", 1), of}
+	}
+	return condition{text, func(doc value.Value) truth { return -of(doc) }}
+}
+
+// comparison draws a condition that operators make.
+func (d *drawn) comparison() condition {
+	p, v := d.place(), d.literal()
+	switch d.IntN(11) {
+	case 0, 1, 2:
+		return condition{p.text + " = " + v.text, func(doc value.Value) truth { return equals(p.of(doc), v.v) }}
+	case 3:
+		return condition{v.text + " = " + p.text, func(doc value.Value) truth { return equals(p.of(doc), v.v) }}
+	case 4:
+		list := make([]literal, 1+d.IntN(9))
+		var texts []string
+		for i := range list {
+			list[i] = d.literal()
+			texts = append(texts, list[i].text)
+		}
+		return d.perhaps(fmt.Sprintf("%s NOT IN (%s)", p.text, strings.Join(texts, ", ")), func(doc value.Value) truth { return among(p.of(doc), list) })
+	case 5, 6:
+		op := d.one("<", "<=", ">", ">=", "!=")
+		return condition{p.text + " " + op + " " + v.text, func(doc value.Value) truth { return compares(op, p.of(doc), v.v) }}
+	case 7:
+		high := d.literal()
+		return d.perhaps(fmt.Sprintf("(%s NOT BETWEEN %s AND %s)", p.text, v.text, high.text), func(doc value.Value) truth { return within(p.of(doc), v.v, high.v) })
+	case 8:
+		other, op := d.place(), d.one("=", "<", "!=")
+		return condition{p.text + " " + op + " " + other.text, func(doc value.Value) truth { return compares(op, p.of(doc), other.of(doc)) }}
+	case 9:
+		n := d.small()
+		op := d.one("=", "<", ">=")
+		v := d.written(n)
+		return condition{"c.num " + op + " " + v.text, func(doc value.Value) truth { return compares(op, doc.Get("num"), v.v) }}
+	}
+	return condition{p.text, func(doc value.Value) truth {
+		if v := p.of(doc); v.Kind() == value.KindBool {
+			return truthOf(v.Bool())
+		}
+		return unknown
+	}}
+}
+
+// patterns of LIKE, and the same as regular expressions.
+var patterns = [][2]string{
+	{`"a%"`, "^a.*$"}, {`"a!_b" ESCAPE "!"`, "^a_b$"}, {`"%x"`, "^.*x$"}, {`"[a-b]%"`, "^[a-b].*$"}, {`"[^a]"`, "^[^a]$"},
+	{`"` + strings.Repeat("x", 130) + `%"`, "^" + strings.Repeat("x", 130) + ".*$"}, {`"_"`, "^.$"}, {`""`, "^$"}, {`"%"`, "^.*$"}, {`"%fox%"`, "^.*fox.*$"},
+}
+
+// question draws a condition that a function makes.
+func (d *drawn) question() condition {
+	p, v := d.place(), d.literal()
+	switch d.IntN(14) {
+	case 0, 1, 2:
+		name, flag := d.one("CONTAINS", "STARTSWITH", "STARTSWITH", "ENDSWITH", "STRINGEQUALS"), d.one("", ", false", ", true")
+		return condition{fmt.Sprintf("%s(%s, %s%s)", name, p.text, v.text, flag), func(doc value.Value) truth { return searches(name, p.of(doc), v.v, flag == ", true") }}
+	case 3, 4:
+		name := d.one("IS_DEFINED", "IS_NULL", "IS_STRING", "IS_BOOL", "IS_NUMBER", "IS_ARRAY", "IS_OBJECT", "IS_PRIMITIVE")
+		return condition{fmt.Sprintf("%s(%s)", name, p.text), func(doc value.Value) truth { return isType(name, p.of(doc)) }}
+	case 5:
+		flag := d.one("", ", true", ", false")
+		return condition{fmt.Sprintf("ARRAY_CONTAINS(c.t, %s%s)", v.text, flag), func(doc value.Value) truth { return hasElement(doc.Get("t"), v.v, flag == ", true") }}
+	case 6:
+		part := d.parsed(fmt.Sprintf(`{"x":%s}`, d.small()))
+		return condition{fmt.Sprintf("ARRAY_CONTAINS(c.k, %s, true)", part.text), func(doc value.Value) truth { return hasElement(doc.Get("k"), part.v, true) }}
+	case 7:
+		other := d.literal()
+		return condition{fmt.Sprintf("ARRAY_CONTAINS([%s, %s], %s)", v.text, other.text, p.text), func(doc value.Value) truth {
+			return hasElement(value.Array([]value.Value{v.v, other.v}), p.of(doc), false)
+		}}
+	case 8:
+		pattern := patterns[d.IntN(len(patterns))]
+		exp := regexp.MustCompile("(?s)" + pattern[1])
+		return d.perhaps(fmt.Sprintf("%s NOT LIKE %s", p.text, pattern[0]), func(doc value.Value) truth { return like(p.of(doc), exp) })
+	case 9:
+		pattern, flag := d.one("^a", "b$", "x{120}", "^(a|b)+$", "FOX"), d.one("", "i")
+		exp := regexp.MustCompile(map[string]string{"i": "(?i)"}[flag] + pattern)
+		return condition{fmt.Sprintf("RegexMatch(%s, %q, %q)", p.text, pattern, flag), func(doc value.Value) truth { return like(p.of(doc), exp) }}
+	case 10:
+		n := d.parsed(d.small())
+		return condition{fmt.Sprintf("EXISTS(SELECT VALUE x FROM x IN c.k WHERE x.x = %s)", n.text), func(doc value.Value) truth {
+			return truthOf(slices.ContainsFunc(doc.Get("k").Items(), func(x value.Value) bool { return equals(x.Get("x"), n.v) == yes }))
+		}}
+	case 11:
+		return condition{text: d.spatial()}
+	case 12:
+		return condition{text: d.fullText()}
+	}
+	return condition{text: d.one(
+		fmt.Sprintf("LOWER(%s) = LOWER(%s)", p.text, v.text), fmt.Sprintf("LENGTH(%s) > 2", p.text), "c.num % 3 = 1",
+		fmt.Sprintf("(%s ?? %s) = %s", p.text, v.text, d.small()), "c._ts > 0", fmt.Sprintf("ARRAY_LENGTH(c.k) = %s", d.small()),
+		fmt.Sprintf("(SELECT VALUE COUNT(1) FROM x IN c.k) > %s", d.small()), fmt.Sprintf("ABS(%s) <= 1", p.text),
+		`c.low = "a"`, "c.size > 10", fmt.Sprintf("STARTSWITH(c.low, %s)", v.text),
+	)}
+}
+
+func (d *drawn) spatial() string {
+	switch d.IntN(3) {
+	case 0:
+		return fmt.Sprintf("ST_DISTANCE(c.loc, %s) %s %s", d.one(points...), d.one("<", "<=", ">"), d.one("0", "1000", "60000", "200000", "6000000"))
+	case 1:
+		return fmt.Sprintf("ST_WITHIN(c.loc, %s)", d.one(polygons...))
+	}
+	return fmt.Sprintf("ST_INTERSECTS(%s, c.loc)", d.one(append(polygons, oddities[2])...))
+}
+
+func (d *drawn) fullText() string {
+	switch d.IntN(4) {
+	case 0:
+		return fmt.Sprintf("FullTextContainsAll(c.s, %q, %q)", d.one(words...), d.one(words...))
+	case 1:
+		return fmt.Sprintf("FullTextContainsAny(c.s, %q, %q)", d.one(words...), d.one(words...))
+	case 2:
+		return fmt.Sprintf("FullTextContains(c.s, %q)", d.one(words...)+" "+d.one(words...))
+	}
+	return fmt.Sprintf("FullTextContains(c.s, %q)", d.one(words...))
+}
+
+// question is a query, and what the test knows of its result.
+type question struct {
+	text   string
+	params []query.Param
+	order  []sortKey // that an index has to have; nil when none has to
+	free   bool      // the order of rows depends on properties of the server
+	naive  *naive    // nil when nothing but the engine says what the text means
+	shape  string
+}
+
+// question draws a query of some shape.
+func (d *drawn) query() question {
+	d.params = map[string]string{}
+	shape := d.one("plain", "plain", "plain", "ordered", "ordered", "several", "distinct", "aggregate", "aggregate", "group", "group", "join", "rows", "vector", "rank")
+	filter := d.condition(d.IntN(4))
+	if d.chance(15) {
+		filter = condition{text: "true", of: func(value.Value) truth { return yes }}
+	}
+	q := map[string]func(condition) question{
+		"plain": d.plain, "ordered": d.sorted, "several": d.several, "distinct": d.distinct, "aggregate": d.aggregate,
+		"group": d.group, "join": d.join, "rows": d.rowsOfRows, "vector": d.vector, "rank": d.rank,
+	}[shape](filter)
+	q.shape = shape
+	if q.naive != nil && filter.of == nil {
+		q.naive = nil
+	}
+	for name, text := range d.params {
+		q.params = append(q.params, query.Param{Name: name, Value: d.parsed(text).v})
+	}
+	return q
+}
+
+// cut draws TOP or OFFSET LIMIT, and puts them into a text between the blanks
+// that stand for them. more is percent of queries.
+func (d *drawn) cut(percent int, n *naive, format string, args ...any) string {
+	top, tail := "", ""
+	n.take = -1
+	if d.chance(percent) {
+		n.take = d.IntN(40)
+		if top = fmt.Sprintf("TOP %d ", n.take); d.chance(50) {
+			n.skip = d.IntN(20)
+			top, tail = "", fmt.Sprintf(" OFFSET %d LIMIT %d", n.skip, n.take)
+		}
+	}
+	return strings.Replace(fmt.Sprintf(format, args...), "<top>", top, 1) + tail
+}
+
+var rowID = func(group []stored) value.Value { return idPlace.of(group[0].value) }
+
+func (d *drawn) plain(filter condition) question {
+	n := &naive{filter: filter, row: rowID}
+	list := "VALUE c.id"
+	if d.chance(50) {
+		n.row, list = nil, d.one(
+			"*", "VALUE c", "c.id, c.a AS x, c.num", "c.id, c", `VALUE {"id": c.id, "n": [c.a, c.num]}`, "VALUE c.num + 1", "UPPER(c.s), c.t[0], c.n.a",
+			`VALUE c.a ?? "none"`, "VALUE c.n.deep", "VALUE c.k[0].x", "c.id, ARRAY(SELECT VALUE x.x FROM x IN c.k WHERE x.x > 2) AS xs",
+			"c.id, (SELECT VALUE COUNT(1) FROM x IN c.k) AS n", "c.id, EXISTS(SELECT VALUE x FROM x IN c.t WHERE x = 1) AS e", "c.id, c.low, c.size",
+			"VALUE c.num = 3 ? c.a : c.id", "c.id, (SELECT VALUE MAX(x.x) FROM x IN c.k) AS most", "VALUE ARRAY(SELECT DISTINCT VALUE x.x FROM x IN c.k)",
+		)
+	}
+	q := question{text: d.cut(25, n, "SELECT <top>%s FROM c WHERE %s", list, filter.text)}
+	if n.row != nil {
+		q.naive = n
+	}
+	return q
+}
+
+// way draws a direction.
+func (d *drawn) way(p place) sortKey { return sortKey{p, d.chance(50)} }
+
+func orderText(keys []sortKey) string {
+	var list []string
+	for _, key := range keys {
+		list = append(list, key.text+map[bool]string{true: " DESC"}[key.desc])
+	}
+	return strings.Join(list, ", ")
+}
+
+func (d *drawn) sorted(filter condition) question {
+	keys := []sortKey{d.way(plainPlaces[d.IntN(len(plainPlaces))])}
+	n := &naive{filter: filter, order: keys, row: rowID}
+	return question{text: d.cut(50, n, "SELECT <top>VALUE c.id FROM c WHERE %s ORDER BY %s", filter.text, orderText(keys)), order: keys, naive: n}
+}
+
+// several draws an order of several places: mostly one that policies may have.
+func (d *drawn) several(filter condition) question {
+	keys := slices.Clone(composites[d.IntN(len(composites))])
+	if d.chance(50) {
+		for i := range keys {
+			keys[i].desc = !keys[i].desc
+		}
+	}
+	if d.chance(10) {
+		keys[1] = d.way(keys[1].place)
+	}
+	if d.chance(25) { // The order of the rest, behind what the filter fixes.
+		v := d.literal()
+		fixed := keys[0]
+		filter = both("AND", condition{fixed.text + " = " + v.text, func(doc value.Value) truth { return equals(fixed.of(doc), v.v) }}, filter, func(x, y truth) truth { return min(x, y) })
+		keys = keys[1:]
+	}
+	n := &naive{filter: filter, order: keys, row: rowID}
+	return question{text: d.cut(50, n, "SELECT <top>VALUE c.id FROM c WHERE %s ORDER BY %s", filter.text, orderText(keys)), order: keys, naive: n}
+}
+
+func (d *drawn) distinct(filter condition) question {
+	p := plainPlaces[d.IntN(len(plainPlaces))]
+	n := &naive{filter: filter, keys: []place{p}, row: func(group []stored) value.Value { return p.of(group[0].value) }}
+	q := question{naive: n}
+	switch d.IntN(6) {
+	case 0, 1:
+		n.take = -1
+		q.text = fmt.Sprintf("SELECT DISTINCT VALUE %s FROM c WHERE %s", p.text, filter.text)
+	case 2:
+		n.order = []sortKey{d.way(p)}
+		q.order = n.order
+		q.text = d.cut(50, n, "SELECT DISTINCT <top>VALUE %s FROM c WHERE %s ORDER BY %s", p.text, filter.text, orderText(q.order))
+	case 3:
+		q.naive, q.order = nil, []sortKey{d.way(plainPlaces[d.IntN(len(plainPlaces))])}
+		q.text = d.cut(30, n, "SELECT DISTINCT <top>VALUE c.num FROM c WHERE %s ORDER BY %s", filter.text, orderText(q.order))
+	default:
+		q.naive = nil
+		list := d.one("c.num, c.sk", "c.a, c.num", "VALUE c.k", "c.low", "VALUE [c.num, c.pk]", "*")
+		q.free = list == "*"
+		cut := 30
+		if q.free {
+			cut = 0
+		}
+		q.text = d.cut(cut, n, "SELECT DISTINCT <top>%s FROM c WHERE %s", list, filter.text)
+	}
+	return q
+}
+
+func (d *drawn) aggregate(filter condition) question {
+	p := plainPlaces[d.IntN(len(plainPlaces))]
+	n := &naive{filter: filter, lone: true, take: -1}
+	q := question{naive: n}
+	list := ""
+	switch d.IntN(9) {
+	case 0, 1:
+		list, n.row = "VALUE COUNT(1)", count
+	case 2:
+		list, n.row = fmt.Sprintf("VALUE COUNT(%s)", p.text), func(g []stored) value.Value { return value.Int(int64(len(valuesAt(g, p)))) }
+	case 3:
+		list, n.row = fmt.Sprintf("VALUE MIN(%s)", p.text), func(g []stored) value.Value { return extreme(g, p, 1) }
+	case 4:
+		list, n.row = fmt.Sprintf("VALUE MAX(%s)", p.text), func(g []stored) value.Value { return extreme(g, p, -1) }
+	case 5:
+		list, n.row = "VALUE SUM(c.num)", func(g []stored) value.Value { return sumOfIntegers(g, numPlace) }
+	case 6:
+		list, n.row = fmt.Sprintf("COUNT(1) AS n, SUM(c.num) AS s, MIN(%s) AS lo, MAX(%s) AS hi", p.text, p.text), func(g []stored) value.Value {
+			return object("n", count(g), "s", sumOfIntegers(g, numPlace), "lo", extreme(g, p, 1), "hi", extreme(g, p, -1))
+		}
+	default:
+		q.naive = nil
+		list = d.one("VALUE SUM(c.f)", "VALUE AVG(c.f)", "VALUE AVG(c.num)", "COUNT(1), COUNTIF(c.num > 3), SUM(c.a)", "VALUE SUM(c.num * 2)", "VALUE ARRAY_LENGTH(MAKESET(c.num))", "VALUE MAX(LENGTH(c.s))", "VALUE COUNT(c.num > 3)")
+	}
+	q.text = fmt.Sprintf("SELECT %s FROM c WHERE %s", list, filter.text)
+	if d.chance(10) {
+		q.text += " OFFSET 0 LIMIT 1"
+	}
+	return q
+}
+
+func (d *drawn) group(filter condition) question {
+	p := plainPlaces[d.IntN(len(plainPlaces))]
+	n := &naive{filter: filter, keys: []place{p}, take: -1}
+	q := question{naive: n}
+	list, by := "", p.text
+	switch d.IntN(6) {
+	case 0, 1:
+		list, n.row = fmt.Sprintf("%s AS k, COUNT(1) AS n", p.text), func(g []stored) value.Value { return object("k", p.of(g[0].value), "n", count(g)) }
+	case 2:
+		list, n.row = fmt.Sprintf("%s AS k, SUM(c.num) AS s, MAX(c.id) AS id", p.text), func(g []stored) value.Value {
+			return object("k", p.of(g[0].value), "s", sumOfIntegers(g, numPlace), "id", extreme(g, idPlace, -1))
+		}
+	case 3:
+		n.keys = []place{p, numPlace}
+		by += ", c.num"
+		list, n.row = fmt.Sprintf("c.num, %s AS k, COUNT(c.a) AS n", p.text), func(g []stored) value.Value {
+			return object("num", numPlace.of(g[0].value), "k", p.of(g[0].value), "n", value.Int(int64(len(valuesAt(g, named("a"))))))
+		}
+		if p.text == "c.num" {
+			q.naive, list, by = nil, "c.num, COUNT(c.a) AS n", "c.num"
+		}
+	default:
+		q.naive = nil
+		by = d.one("LENGTH(c.s)", "c.num % 2", "c.low", "c.k[0].x", "UPPER(c.a)", "c.t", "{\"n\": c.num}")
+		list = fmt.Sprintf("%s AS k, COUNT(1) AS n, AVG(c.f) AS f, COUNTIF(c.num > 3) AS m", by)
+	}
+	tail := ""
+	if by == p.text && d.chance(30) {
+		key := []sortKey{d.way(p)}
+		n.order, q.order, tail = key, key, " ORDER BY "+orderText(key)
+	}
+	q.text = fmt.Sprintf("SELECT %s FROM c WHERE %s GROUP BY %s%s", list, filter.text, by, tail)
+	if d.chance(15) {
+		q.text += fmt.Sprintf(" OFFSET %d LIMIT %d", d.IntN(5), d.IntN(9))
+		if q.naive != nil && n.order == nil {
+			q.naive = nil // Any of the groups will do.
+		}
+		if q.naive != nil {
+			fmt.Sscanf(q.text[strings.LastIndex(q.text, "OFFSET"):], "OFFSET %d LIMIT %d", &n.skip, &n.take)
+		}
+	}
+	return q
+}
+
+func (d *drawn) join(filter condition) question {
+	from := d.one(
+		"c.id, x FROM c JOIN x IN c.k", "c.id, x FROM c JOIN x IN c.t", "c.id, x.x, y FROM c JOIN x IN c.k JOIN y IN c.t", "c.id, x FROM c JOIN (SELECT VALUE y.x FROM y IN c.k WHERE y.x > 2) x",
+		"VALUE [c.id, x] FROM c JOIN x IN (SELECT VALUE c.t)", "VALUE x.x FROM c JOIN x IN c.k", "VALUE {id: c.id, x: x} FROM c JOIN (SELECT y.x, COUNT(1) AS n FROM y IN c.k GROUP BY y.x) x",
+	)
+	n := new(naive)
+	q := question{}
+	filter.text = d.one("", "", "x.x > 3 AND ", "IS_DEFINED(x.y) AND ", "x != 1 AND ") + filter.text
+	switch d.IntN(6) {
+	case 0:
+		q.order = []sortKey{d.way(plainPlaces[d.IntN(len(plainPlaces))])}
+		q.text = d.cut(40, n, "SELECT <top>%s WHERE %s ORDER BY %s", from, filter.text, orderText(q.order))
+	case 1:
+		q.text = d.cut(20, n, "SELECT DISTINCT <top>VALUE x.x FROM c JOIN x IN c.k WHERE %s", filter.text)
+	case 2:
+		q.text = fmt.Sprintf("SELECT x.x, COUNT(1) AS n, MAX(c.id) AS id FROM c JOIN x IN c.k WHERE %s GROUP BY x.x", filter.text)
+	case 3:
+		q.text = fmt.Sprintf("SELECT VALUE %s FROM c JOIN x IN c.k WHERE %s", d.one("COUNT(1)", "SUM(x.x)", "MAX(x.x)", "AVG(c.f)"), filter.text)
+	default:
+		q.text = d.cut(30, n, "SELECT <top>%s WHERE %s", from, filter.text)
+	}
+	return q
+}
+
+// rowsOfRows draws a query over the rows of another, and over arrays and values
+// inside of documents.
+func (d *drawn) rowsOfRows(filter condition) question {
+	n := new(naive)
+	return question{text: d.one(
+		fmt.Sprintf("SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE %s FROM c WHERE %s) x", plainPlaces[d.IntN(len(plainPlaces))].text, filter.text),
+		fmt.Sprintf("SELECT VALUE x FROM (SELECT c.num AS g, COUNT(1) AS n FROM c WHERE %s GROUP BY c.num) x WHERE x.n > 1 ORDER BY x.n, x.g", filter.text),
+		fmt.Sprintf("SELECT VALUE MAX(x.n) FROM (SELECT c.pk, COUNT(1) AS n FROM c WHERE %s GROUP BY c.pk) x", filter.text),
+		d.cut(30, n, "SELECT <top>VALUE x.id FROM (SELECT c.id, c.num FROM c WHERE %s) x WHERE x.num > 2", filter.text),
+		d.cut(30, n, "SELECT <top>VALUE x FROM x IN c.k WHERE x.x %s %s", d.one("=", "<", ">"), d.small()),
+		d.cut(30, n, "SELECT <top>* FROM c.n.deep WHERE deep.er != %s", d.constant()),
+		fmt.Sprintf("SELECT x.x, COUNT(1) AS n FROM x IN c.k GROUP BY x.x ORDER BY x.x%s", d.one("", " DESC")),
+	)}
+}
+
+func (d *drawn) vector(filter condition) question {
+	distance := fmt.Sprintf("VectorDistance(c.v, [%d, %d, %d], %s, {distanceFunction: %q})", d.IntN(9)-4, d.IntN(9)-4, 1+d.IntN(4), d.one("true", "false"), d.one("euclidean", "cosine", "dotproduct"))
+	return question{text: fmt.Sprintf("SELECT TOP %d c.id, %s AS d FROM c WHERE %s ORDER BY %s", 1+d.IntN(30), distance, filter.text, distance)}
+}
+
+func (d *drawn) rank(filter condition) question {
+	text := fmt.Sprintf("FullTextScore(c.s, %q, %q)", d.one(words...), d.one(words...))
+	vector := fmt.Sprintf("VectorDistance(c.v, [%d, %d, 1], true, {distanceFunction: %q})", d.IntN(9)-4, d.IntN(9)-4, d.one("euclidean", "cosine"))
+	by := d.one(text, fmt.Sprintf("RRF(%s, %s)", text, vector), fmt.Sprintf("RRF(%s, %s, [2, 1])", text, vector), fmt.Sprintf("RRF(%s, FullTextScore(c.s, %q))", text, d.one(words...)))
+	return question{text: fmt.Sprintf("SELECT TOP %d VALUE c.id FROM c WHERE %s ORDER BY RANK %s", 1+d.IntN(30), filter.text, by)}
+}

@@ -1,0 +1,17 @@
+package query
+
+import (
+	"context"
+	"math"
+)
+
+// Estimate returns how many documents of src the plan expects to read, by the
+// index alone, and false when nothing short of reading can tell.
+func (p *Plan) Estimate(ctx context.Context, src Source) (n int64, ok bool, err error) {
+	indexed, ok := src.(Indexed)
+	if !ok || p.base < 0 {
+		return 0, false, nil
+	}
+	n, _, err = indexed.Count(ctx, p.Access(), math.MaxInt64)
+	return n, n >= 0, err
+}
