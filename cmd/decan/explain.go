@@ -20,7 +20,7 @@ type explainCommand struct {
 	Database  string            `arg:"" help:"The database."`
 	Container string            `arg:"" help:"The container."`
 	Query     string            `arg:"" help:"The query, such as 'SELECT * FROM c WHERE c.n > @n'."`
-	Params    map[string]string `name:"param" short:"p" env:"-" placeholder:"NAME=JSON" help:"A parameter and its value as JSON, such as n=3."`
+	Params    map[string]string `name:"param" short:"p" mapsep:"none" env:"-" placeholder:"NAME=JSON" help:"A parameter and its value as JSON, such as n=3."`
 	Partition string            `name:"partition-key" env:"-" placeholder:"JSON" help:"The partition key of the request as a JSON array; a shorter array is a prefix."`
 	JSON      bool              `env:"-" help:"Print the explanation as the server sends it."`
 
@@ -28,7 +28,7 @@ type explainCommand struct {
 	Key      string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY" placeholder:"KEY" help:"The account key, in base64 (the well-known one)."`
 }
 
-// explanation is what the server answers; docs/query.md describes it.
+// explanation is what the server answers; docs/nosql.md describes it.
 type explanation struct {
 	Text       string `json:"text"`
 	Partitions struct {
@@ -113,7 +113,11 @@ func (c *explainCommand) request(ctx context.Context) (*http.Request, error) {
 	}
 	link := "dbs/" + c.Database + "/colls/" + c.Container
 	path := "/dbs/" + url.PathEscape(c.Database) + "/colls/" + url.PathEscape(c.Container) + "/docs"
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.Endpoint, "/")+path, bytes.NewReader(body))
+	endpoint := strings.TrimSuffix(c.Endpoint, "/")
+	if !strings.Contains(endpoint, "://") {
+		endpoint = "http://" + endpoint
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -145,10 +149,10 @@ func (e *explanation) print(out io.Writer) error {
 		fmt.Fprintf(&b, "range        %s\n", r)
 	}
 	if e.Estimated != nil {
-		fmt.Fprintf(&b, "estimated    %d documents\n", *e.Estimated)
+		fmt.Fprintf(&b, "estimated    %s\n", counted(*e.Estimated, "document"))
 	}
-	fmt.Fprintf(&b, "read         %d documents, %d of them found by the index\n", e.Retrieved, e.Hits)
-	fmt.Fprintf(&b, "returned     %d rows\n", e.Returned)
+	fmt.Fprintf(&b, "read         %s, %d of them found by the index\n", counted(e.Retrieved, "document"), e.Hits)
+	fmt.Fprintf(&b, "returned     %s\n", counted(e.Returned, "row"))
 	fmt.Fprintf(&b, "charge       %.2f RU\n", e.Charge)
 	fmt.Fprintf(&b, "took         %.2f ms\n", e.Millis)
 	if !e.Complete {
@@ -156,4 +160,11 @@ func (e *explanation) print(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+func counted(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -332,7 +332,7 @@ func TestClosedUnderLoad(t *testing.T) {
 			}
 			fresh, _ := view.ContainerByRID(c.RID)
 			w.node.Reindex(fresh)
-			w.node.IndexProgress(fresh)
+			w.node.IndexProgress(context.Background(), fresh)
 			w.node.LSN(fresh, resource.PartitionID(i%partitions))
 		}
 	})

@@ -77,10 +77,11 @@ func (n *Node) reindex(c *catalog.Container) {
 	}
 }
 
-// IndexProgress is how far the open partitions of a container have come with a
-// change of its indexing policy, in percent: that of the slowest, 100 when none
-// is at work.
-func (n *Node) IndexProgress(c *catalog.Container) int {
+// IndexProgress is how far the partitions of a container have come with a change
+// of its indexing policy, in percent: that of the slowest, 100 when none is at
+// work. It opens those that are closed, which begins what a restart had
+// interrupted; one that cannot be opened does not count.
+func (n *Node) IndexProgress(ctx context.Context, c *catalog.Container) int {
 	n.mu.Lock()
 	_, telling := n.reindexing[c.RID]
 	n.mu.Unlock()
@@ -89,8 +90,8 @@ func (n *Node) IndexProgress(c *catalog.Container) int {
 	}
 	slowest := 100
 	for i := range c.Ranges.Len() {
-		s := n.opened(replication.PartitionRef{Container: c.RID, Partition: c.Ranges.At(i).Value.ID})
-		if s == nil {
+		s, err := n.acquire(ctx, replication.PartitionRef{Container: c.RID, Partition: c.Ranges.At(i).Value.ID})
+		if err != nil {
 			continue
 		}
 		slowest = min(slowest, s.partition.Stats().IndexProgress)

@@ -136,7 +136,7 @@ func (e *Engine) ReadContainer(ctx context.Context, caller auth.Caller, req Reso
 			out.Usage = new(Usage)
 			err = e.eachStats(ctx, c, func(s PartitionStats) { out.Usage.add(s) })
 		}
-		out.IndexProgress = e.node.IndexProgress(c)
+		out.IndexProgress = e.node.IndexProgress(ctx, c)
 		return err
 	})
 }
@@ -186,7 +186,7 @@ func (e *Engine) ReplaceContainer(ctx context.Context, caller auth.Caller, req R
 			}
 			e.node.Reindex(fresh)
 			out.container(fresh)
-			out.IndexProgress = e.node.IndexProgress(fresh)
+			out.IndexProgress = e.node.IndexProgress(ctx, fresh)
 			return nil
 		}
 	})

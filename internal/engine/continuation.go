@@ -161,12 +161,12 @@ func (r *reader) bytes() []byte {
 
 // fingerprint tells queries and their containers apart.
 //
-// A client that merges an ordered query by itself puts its resume filter into
-// the text, and sends the token that it got for the text before. So the filter
-// and the parameters of an ordered query do not count.
+// A client that merges a query with ORDER BY by itself puts its resume filter
+// into the text, and sends the token that it got for the text before. So the
+// filter and the parameters of such a query do not count.
 func fingerprint(parent resource.RID, plan *query.Plan, req *QueryRequest) uint64 {
 	text, params := req.Text, req.Params
-	if plan.Ordered() {
+	if plan.Sorted() {
 		text, params = plan.Unfiltered(), nil
 	}
 	return hashQuery(parent, text, params)

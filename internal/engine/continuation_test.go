@@ -17,6 +17,7 @@ func tokens() []continuation {
 		{Range: partitionkey.Full()},
 		{Query: 1, Range: partitionkey.Full(), Started: true, Position: query.Position{Number: 7}},
 		{Query: 1 << 63, Range: partitionkey.Range{Min: "\x10", Max: long}, Started: true, Position: query.Position{Number: 1<<60 - 1, Key: []byte{}}, Skipped: 12, Taken: 1 << 40},
+		{Query: 5, Range: partitionkey.Full(), Started: true, Position: query.Position{Number: 9, Key: []byte("k"), Row: 300}},
 		{Query: 42, Range: partitionkey.Range{Min: long[:47], Max: long}, Started: true, Position: query.Position{Number: 3, Key: []byte(strings.Repeat("k", 150))}},
 		{Query: 42, Range: partitionkey.Range{Min: partitionkey.EPK(strings.Repeat("\x05", 250)), Max: partitionkey.MaxEPK}, Started: true, Position: query.Position{Number: 3, Key: []byte(strings.Repeat("k", 150))}},
 	}

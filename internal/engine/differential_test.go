@@ -94,6 +94,34 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
+// TestDifferentialWhileIndexing does the same in a world of few large
+// partitions, whose index takes several steps to follow its policy, while it
+// does.
+func TestDifferentialWhileIndexing(t *testing.T) {
+	t.Parallel()
+	seed := setting(t, "DECAN_SEED", rand.Uint64()>>1)
+	var said tally
+	c := newContest(t, seed, &said)
+	for len(c.docs) < 1500*min(2, c.partitions) {
+		c.create()
+	}
+	for range 4 {
+		c.change()
+		for range 8 {
+			if c.progress() < 100 {
+				c.underWay++
+			}
+			c.ask(c.query())
+			c.mutate()
+		}
+		c.settle()
+	}
+	c.world.check(t)
+	if said.underWay == 0 {
+		t.Errorf("DECAN_SEED=%d: the test says little: the index was complete at every query", seed)
+	}
+}
+
 // tally counts what the test has seen.
 type tally struct {
 	queries, rows, pages, naive, led, refused, failed, scoped, changes, underWay int
@@ -357,10 +385,7 @@ func (c *contest) run(n int) {
 			c.mutate()
 		}
 		if i%25 == 10 {
-			c.policy = c.drawn.policy()
-			c.define(c.indexed, c.policy, c.world.ReplaceContainer)
-			c.settled = false
-			c.changes++
+			c.change()
 		}
 		if i%25 == 18 {
 			c.settle()
@@ -373,6 +398,14 @@ func (c *contest) run(n int) {
 	if c.world.check(c.t); c.t.Failed() {
 		c.t.Fatalf("DECAN_SEED=%d", c.seed)
 	}
+}
+
+// change gives the container another policy.
+func (c *contest) change() {
+	c.policy = c.drawn.policy()
+	c.define(c.indexed, c.policy, c.world.ReplaceContainer)
+	c.settled = false
+	c.changes++
 }
 
 // progress is how far the index is.
@@ -444,8 +477,11 @@ func (c *contest) ask(q question) {
 	c.same(q, nil, "unpaged", got, want)
 	c.compareNaive(q, got)
 	sizes := []int{7, 23}
-	if len(want) <= 40 {
+	switch {
+	case len(want) <= 40:
 		sizes = []int{1, 1, 7}
+	case len(want) > 200:
+		sizes = []int{101, 400}
 	}
 	size := sizes[c.IntN(len(sizes))]
 	got, _, err = c.rowsOf(c.indexed, q, nil, size)
@@ -481,7 +517,7 @@ func (c *contest) compareScan(q question, want []string) {
 	if c.policy.computed == nil && (strings.Contains(q.text, "c.low") || strings.Contains(q.text, "c.size")) {
 		return
 	}
-	got, _, err := c.rowsOf(c.scanned, q, nil, []int{0, 7, 23}[c.IntN(3)])
+	got, _, err := c.rowsOf(c.scanned, q, nil, []int{0, 7 + len(want)/10, 23 + len(want)/10}[c.IntN(3)])
 	c.must(q, nil, err)
 	c.same(q, nil, "without an index", got, want)
 }
@@ -506,7 +542,7 @@ func (c *contest) compareKey(q question) {
 	if err != nil {
 		return // Some documents may give an error that the query leaves out elsewhere.
 	}
-	for _, size := range []int{0, 1 + c.IntN(9)} {
+	for _, size := range []int{0, 1 + c.IntN(9) + len(want)/10} {
 		got, _, err := c.rowsOf(c.indexed, q, &k, size)
 		c.must(q, &k, err)
 		c.same(q, &k, fmt.Sprintf("in pages of %d", size), got, want)

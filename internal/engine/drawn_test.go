@@ -19,7 +19,7 @@ func constants() []string {
 	list := []string{
 		"null", "true", "false", "0", "-0", "1", "-1", "1.5", "1e300", "-1e300", "5e-324",
 		"9007199254740993", "9223372036854775807", "-9223372036854775808", "18446744073709551616",
-		`""`, `"a"`, `"A"`, `"ab"`, `"b"`, `"1"`, `"true"`, `"é"`, `"e\u0301"`, `"\ud83d\ude00"`, `"\uffff"`, `"a\u0000b"`, `"a\"b\\c"`, `"%"`, `"a_b"`,
+		`""`, `"a"`, `"A"`, `"ab"`, `"AB"`, `"b"`, `"1"`, `"true"`, `"é"`, `"É"`, `"e\u0301"`, `"\ud83d\ude00"`, `"\uffff"`, `"a\u0000b"`, `"a\"b\\c"`, `"%"`, `"a_b"`,
 		"[]", "[1]", `["a",1]`, "[[1]]", "{}", `{"a":1}`, `{"a":1,"b":2}`, `{"b":2,"a":1}`, "[null]",
 	}
 	for _, end := range []string{"", "x", "xx", "xxx", "xxy", "y", "xxé", "xé", "xx" + long, "xx" + long + "a", "xx" + long + "b"} {
@@ -28,11 +28,14 @@ func constants() []string {
 	return list
 }
 
-// The places of documents. All can be filtered by; plain ones are the members of
-// objects, which an order can follow.
+// The places of documents. All can be filtered by, and those that are members of
+// objects can be ordered by.
 var (
 	plainPlaces = []place{
-		named("pk"), named("sk"), named("a"), {`c["b b"]`, []any{"b b"}}, {"c.n.a", []any{"n", "a"}}, {"c.n.deep.er", []any{"n", "deep", "er"}},
+		named("pk"), named("sk"), named("a"),
+		{`c["b b"]`, []any{"b b"}},
+		{"c.n.a", []any{"n", "a"}},
+		{"c.n.deep.er", []any{"n", "deep", "er"}},
 		named("num"), named("f"), named("s"), named("id"), named("n"), named("t"),
 	}
 	elementPlaces = []place{{"c.t[0]", []any{"t", 0}}, {"c.t[2].a", []any{"t", 2, "a"}}, {"c.k[0].x", []any{"k", 0, "x"}}}
@@ -44,6 +47,9 @@ func named(name string) place { return place{"c." + name, []any{name}} }
 
 // words make the texts that full-text search looks through.
 var words = []string{"red", "blue", "fox", "foxes", "jump", "jumped", "the", "house", "Houses", "quick"}
+
+// fragments are parts of the texts of documents, in both cases.
+var fragments = []string{`"a"`, `"A"`, `"b"`, `"aB"`, `"x"`, `"X"`, `"é"`, `"É"`, `"red"`, `"FOX"`, `"houses"`, `" the"`, `"00"`}
 
 // The shapes that spatial conditions ask about.
 var (
@@ -340,6 +346,9 @@ func (d *drawn) perhaps(text string, of func(doc value.Value) truth) condition {
 // comparison draws a condition that operators make.
 func (d *drawn) comparison() condition {
 	p, v := d.place(), d.literal()
+	if (p.text == "c.pk" || p.text == "c.sk") && d.chance(60) {
+		v = d.written(d.one(d.keys...)) // so that filters lead to partitions that have rows
+	}
 	switch d.IntN(11) {
 	case 0, 1, 2:
 		return condition{p.text + " = " + v.text, func(doc value.Value) truth { return equals(p.of(doc), v.v) }}
@@ -378,8 +387,16 @@ func (d *drawn) comparison() condition {
 
 // patterns of LIKE, and the same as regular expressions.
 var patterns = [][2]string{
-	{`"a%"`, "^a.*$"}, {`"a!_b" ESCAPE "!"`, "^a_b$"}, {`"%x"`, "^.*x$"}, {`"[a-b]%"`, "^[a-b].*$"}, {`"[^a]"`, "^[^a]$"},
-	{`"` + strings.Repeat("x", 130) + `%"`, "^" + strings.Repeat("x", 130) + ".*$"}, {`"_"`, "^.$"}, {`""`, "^$"}, {`"%"`, "^.*$"}, {`"%fox%"`, "^.*fox.*$"},
+	{`"a%"`, "^a.*$"},
+	{`"a!_b" ESCAPE "!"`, "^a_b$"},
+	{`"%x"`, "^.*x$"},
+	{`"[a-b]%"`, "^[a-b].*$"},
+	{`"[^a]"`, "^[^a]$"},
+	{`"` + strings.Repeat("x", 130) + `%"`, "^" + strings.Repeat("x", 130) + ".*$"},
+	{`"_"`, "^.$"},
+	{`""`, "^$"},
+	{`"%"`, "^.*$"},
+	{`"%fox%"`, "^.*fox.*$"},
 }
 
 // question draws a condition that a function makes.
@@ -388,6 +405,9 @@ func (d *drawn) question() condition {
 	switch d.IntN(14) {
 	case 0, 1, 2:
 		name, flag := d.one("CONTAINS", "STARTSWITH", "STARTSWITH", "ENDSWITH", "STRINGEQUALS"), d.one("", ", false", ", true")
+		if d.chance(50) {
+			v = d.written(d.one(fragments...))
+		}
 		return condition{fmt.Sprintf("%s(%s, %s%s)", name, p.text, v.text, flag), func(doc value.Value) truth { return searches(name, p.of(doc), v.v, flag == ", true") }}
 	case 3, 4:
 		name := d.one("IS_DEFINED", "IS_NULL", "IS_STRING", "IS_BOOL", "IS_NUMBER", "IS_ARRAY", "IS_OBJECT", "IS_PRIMITIVE")
@@ -461,7 +481,7 @@ type question struct {
 	shape  string
 }
 
-// question draws a query of some shape.
+// query draws a query of some shape.
 func (d *drawn) query() question {
 	d.params = map[string]string{}
 	shape := d.one("plain", "plain", "plain", "ordered", "ordered", "several", "distinct", "aggregate", "aggregate", "group", "group", "join", "rows", "vector", "rank")
@@ -483,8 +503,8 @@ func (d *drawn) query() question {
 	return q
 }
 
-// cut draws TOP or OFFSET LIMIT, and puts them into a text between the blanks
-// that stand for them. more is percent of queries.
+// cut draws TOP or OFFSET LIMIT for some percent of queries, puts TOP in the
+// place of <top> in the text, the other behind it, and notes both in n.
 func (d *drawn) cut(percent int, n *naive, format string, args ...any) string {
 	top, tail := "", ""
 	n.take = -1
@@ -648,12 +668,10 @@ func (d *drawn) group(filter condition) question {
 	}
 	q.text = fmt.Sprintf("SELECT %s FROM c WHERE %s GROUP BY %s%s", list, filter.text, by, tail)
 	if d.chance(15) {
-		q.text += fmt.Sprintf(" OFFSET %d LIMIT %d", d.IntN(5), d.IntN(9))
-		if q.naive != nil && n.order == nil {
+		n.skip, n.take = d.IntN(5), d.IntN(9)
+		q.text += fmt.Sprintf(" OFFSET %d LIMIT %d", n.skip, n.take)
+		if n.order == nil {
 			q.naive = nil // Any of the groups will do.
-		}
-		if q.naive != nil {
-			fmt.Sscanf(q.text[strings.LastIndex(q.text, "OFFSET"):], "OFFSET %d LIMIT %d", &n.skip, &n.take)
 		}
 	}
 	return q

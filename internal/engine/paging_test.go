@@ -344,3 +344,38 @@ func TestContinuationOfAnotherKey(t *testing.T) {
 		}
 	}
 }
+
+// A token is for the parameters and the filter that it was issued with, unless
+// the query has an ORDER BY: there a client that merges by itself changes both
+// as it goes on.
+func TestContinuationOfOtherParameters(t *testing.T) {
+	t.Parallel()
+	w, link := items(t, 4, 100)
+	for text, free := range map[string]bool{
+		"SELECT VALUE c.id FROM c WHERE c.n >= @n":                                   false,
+		"SELECT c.n, COUNT(1) AS k FROM c WHERE c.n >= @n GROUP BY c.n":              false,
+		"SELECT DISTINCT VALUE c.n FROM c WHERE c.n >= @n":                           false,
+		"SELECT VALUE x FROM (SELECT DISTINCT c.n FROM c WHERE c.n >= @n) x":         false,
+		"SELECT VALUE c.id FROM c WHERE c.n >= @n ORDER BY c.n":                      true,
+		"SELECT DISTINCT VALUE c.n FROM c WHERE c.n >= @n ORDER BY c.n":              true,
+		"SELECT c.n, COUNT(1) AS k FROM c WHERE c.n >= @n GROUP BY c.n ORDER BY c.n": true,
+	} {
+		req := engine.QueryRequest{Link: link, Text: text, Params: params(t, "@n", "3"), Full: true, MaxItems: 2}
+		page, err := w.Query(context.Background(), caller, req)
+		if err != nil || page.Continuation == "" {
+			t.Fatalf("%s: no second page, %v", text, err)
+		}
+		req.Continuation = page.Continuation
+		if _, err := w.Query(context.Background(), caller, req); err != nil {
+			t.Errorf("%s: the same again: %v", text, err)
+		}
+		req.Params = params(t, "@n", "4")
+		if _, err := w.Query(context.Background(), caller, req); (err == nil) != free {
+			t.Errorf("%s: another parameter: %v", text, err)
+		}
+		req.Text = strings.Replace(text, ">= @n", ">= 1 + @n", 1)
+		if _, err := w.Query(context.Background(), caller, req); (err == nil) != free {
+			t.Errorf("%s: another filter: %v", text, err)
+		}
+	}
+}

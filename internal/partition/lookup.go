@@ -42,12 +42,27 @@ func (s *source) combine(ctx context.Context, e index.Expr) (set *storage.Postin
 
 // look counts a span for the charge, once however often it is asked for.
 func (s *source) look(span index.Span) {
-	seen := func(other index.Span) bool { return other.Low == span.Low && other.High == span.High }
-	if !slices.ContainsFunc(s.looked, seen) {
-		s.looked = append(s.looked, span)
-		s.work.Lookups++
+	key := [2]index.Term{span.Low, span.High}
+	if s.lookedMany == nil && slices.Contains(s.looked, key) || s.lookedMany[key] {
+		return
 	}
+	s.work.Lookups++
+	if len(s.looked) < lookedFew {
+		s.looked = append(s.looked, key)
+		return
+	}
+	if s.lookedMany == nil {
+		s.lookedMany = map[[2]index.Term]bool{}
+		for _, k := range s.looked {
+			s.lookedMany[k] = true
+		}
+	}
+	s.lookedMany[key] = true
 }
+
+// lookedFew is how many spans are compared one by one. A text can name tens of
+// thousands, which need a map.
+const lookedFew = 16
 
 func (s *source) lookup(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
 	if e.Span.Empty() {

@@ -121,11 +121,13 @@ func drawDocument(random *rand.Rand) value.Value {
 		value.Member{Name: "v", Value: value.Array([]value.Value{value.Int(int64(random.IntN(2))), value.Number(0.5), scalars[random.IntN(2)]})},
 		value.Member{Name: "g", Value: value.Object([]value.Member{
 			{Name: "type", Value: value.String("Point")},
-			{Name: "coordinates", Value: value.Array([]value.Value{value.Int(int64(random.IntN(90))), value.Int(int64(random.IntN(90)))})}})},
+			{Name: "coordinates", Value: value.Array([]value.Value{value.Int(int64(random.IntN(90))), value.Int(int64(random.IntN(90)))})},
+		})},
 		value.Member{Name: "list", Value: value.Array([]value.Value{
 			value.Object([]value.Member{{Name: "x", Value: scalars[random.IntN(len(scalars))]}, {Name: "y", Value: value.Int(1)}}),
 			value.Object([]value.Member{{Name: "x", Value: value.String("s")}, {Name: "y", Value: value.Int(int64(random.IntN(3)))}}),
-			value.Object([]value.Member{{Name: "x", Value: value.String("s")}, {Name: "y", Value: value.Null()}})})},
+			value.Object([]value.Member{{Name: "x", Value: value.String("s")}, {Name: "y", Value: value.Null()}}),
+		})},
 		value.Member{Name: "text", Value: value.String([]string{"red houses", "a red house by the sea", "Sea", ""}[random.IntN(4)])},
 		value.Member{Name: "pad", Value: value.String(strings.Repeat("p", random.IntN(200)))})
 	return value.Object(members)

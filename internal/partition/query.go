@@ -89,8 +89,10 @@ type source struct {
 	prefix []byte
 
 	work   throughput.Work
-	last   int          // the size of the candidate handed out last
-	looked []index.Span // the spans that work counts
+	last   int             // the size of the candidate handed out last
+	looked [][2]index.Term // the first spans that work counts, by their ends
+	// lookedMany are all of them, once they are many.
+	lookedMany map[[2]index.Term]bool
 
 	bare bool       // candidates come without system properties
 	led  bool       // an index leads to them

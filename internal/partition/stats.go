@@ -46,6 +46,9 @@ func (p *Partition) Stats() Stats {
 	defer p.release(now)
 	s.Documents, s.Bytes, s.LSN = now.items, now.bytes, now.lsn
 	s.IndexProgress = now.indexing.progress()
+	if now.indexing.Phase == settled && !p.config.Container().Indexing.Equal(now.indexing.Policy) {
+		s.IndexProgress = 0 // asked for, and not begun
+	}
 	s.StoreBytes = p.config.Store.Size()
 	s.IndexBytes = max(0, s.StoreBytes-s.Bytes)
 	p.mu.Lock()

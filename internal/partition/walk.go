@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/decandb/decan/internal/index"
@@ -22,17 +23,20 @@ import (
 func (s *source) Terms(ctx context.Context, walk query.Walk) iter.Seq2[query.TermCount, error] {
 	return func(yield func(query.TermCount, error) bool) {
 		ended := false
-		err := s.walk(ctx, walk, true, func(w *walker, set *storage.Postings) (bool, error) {
+		count := func(n int64) (more bool) {
+			if n == 0 {
+				return true
+			}
+			s.work.Hits++
+			ended = !yield(query.TermCount{Term: s.term, Count: n}, nil)
+			return !ended
+		}
+		err := s.walk(ctx, walk, count, func(w *walker, set *storage.Postings) (bool, error) {
 			n, err := set.Count()
 			if err != nil {
 				return false, s.broken(ctx, err)
 			}
-			if n == 0 {
-				return true, nil
-			}
-			s.work.Hits++
-			ended = !yield(query.TermCount{Term: s.term, Count: n}, nil)
-			return !ended, nil
+			return count(n), nil
 		})
 		if err != nil && !ended {
 			yield(query.TermCount{}, err)
@@ -50,7 +54,7 @@ func (s *source) Ordered(ctx context.Context, walk query.Walk) iter.Seq2[query.C
 		}
 		s.bare, s.led = walk.Bare, true
 		use := s.offer(once)
-		err := s.walk(ctx, walk, false, func(w *walker, set *storage.Postings) (bool, error) {
+		err := s.walk(ctx, walk, nil, func(w *walker, set *storage.Postings) (bool, error) {
 			return w.documents(set, use)
 		})
 		if err != nil && !ended {
@@ -75,6 +79,8 @@ type walker struct {
 	// which are found out one by one: misses counts them.
 	clip, misses int64
 
+	count func(n int64) (more bool) // see walk
+
 	lists  *storage.Lists
 	passed int64 // lists
 	tried  bool  // to go on with documents
@@ -87,13 +93,14 @@ type entry struct {
 }
 
 // walk visits the terms of a walk. With count the documents of each set are
-// exactly those of the clip that satisfy the access.
-func (s *source) walk(ctx context.Context, walk query.Walk, count bool, visit visitor) (err error) {
-	if !s.now.indexing.active.Serves(index.Expr{Op: index.Leaf, Span: walk.Span}) || count && !s.now.indexing.active.Serves(walk.Access) {
+// exactly those of the clip that satisfy the access, and count is called instead
+// of visit where their number is known without them.
+func (s *source) walk(ctx context.Context, walk query.Walk, count func(n int64) (more bool), visit visitor) (err error) {
+	if !s.now.indexing.active.Serves(index.Expr{Op: index.Leaf, Span: walk.Span}) || count != nil && !s.now.indexing.active.Serves(walk.Access) {
 		return status.Unavailable(nil, "The index has changed since the query was planned. Try again.")
 	}
-	w := &walker{s: s, ctx: ctx, walk: walk}
-	if err := w.limit(count); err != nil {
+	w := &walker{s: s, ctx: ctx, walk: walk, count: count}
+	if err := w.limit(count != nil); err != nil {
 		return err
 	}
 	if w.within != nil && w.within.Len() == 0 {
@@ -306,6 +313,11 @@ func (w *walker) missing(visit visitor) (more bool, err error) {
 	s := w.s
 	if none, err := s.complete(w.walk.Span); none || err != nil {
 		return err == nil, err
+	}
+	if w.count != nil && w.within == nil && w.walk.After == 0 && s.single(w.walk.Span) {
+		n, err := s.countLists(w.ctx, w.walk.Span, math.MaxInt64)
+		s.term = ""
+		return err == nil && w.count(s.now.items-n), err
 	}
 	have, err := s.now.snapshot.PostingsRange(w.ctx, storage.TermKey(nil, w.walk.Span.Low), storage.TermKey(nil, w.walk.Span.High)).Collect(w.ctx)
 	if err != nil {

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -184,7 +185,7 @@ func (d *Computed) Extend(body []byte) (value.Value, error) {
 	if err != nil || d == nil {
 		return doc, err
 	}
-	e := d.plan.env(nil, time.Time{})
+	e := d.plan.env(context.Background(), time.Time{})
 	e.load(body)
 	for i, eval := range d.evals {
 		doc = doc.With(d.list[i].name, eval(&e))

@@ -40,7 +40,8 @@ func timeFunctions() []function {
 	ticks := func(t time.Time) value.Value { return value.Int(ticksOf(t)) }
 	millis := func(t time.Time) value.Value { return value.Int(t.UnixMilli()) }
 	return []function{
-		now("GetCurrentDateTime", dateTime), {name: "NOW", volatile: true, run: func(e *env, _ []value.Value) value.Value {
+		now("GetCurrentDateTime", dateTime),
+		{name: "NOW", volatile: true, run: func(e *env, _ []value.Value) value.Value {
 			return dateTime(e.now)
 		}},
 		now("GetCurrentTicks", ticks), now("GetCurrentTimestamp", millis),

@@ -246,7 +246,12 @@ func (p *Plan) descending() bool {
 
 // Access returns a superset of the documents that pass the filter, in terms of
 // the index that the plan was compiled for: index.All when that does not help.
-func (p *Plan) Access() index.Expr { return p.accessing }
+func (p *Plan) Access() index.Expr {
+	if p.inner != nil {
+		return p.inner.Access()
+	}
+	return p.accessing
+}
 
 // Ranges returns the ranges of the key space that can hold documents that pass
 // the filter, sorted and disjoint. A filter that says nothing about the key

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/decandb/decan/internal/geo"
+	"github.com/decandb/decan/internal/index"
 	fulltext "github.com/decandb/decan/internal/text"
 	"github.com/decandb/decan/internal/value"
 )
@@ -408,13 +409,16 @@ func (c *compiler) tested(p predicate, x Expr) predicate {
 
 // onlyPlace returns the one place that x is about: found, or the one it finds
 // first, nil for none. It reports false when there are several, or the document
-// as a whole, or something else that changes from document to document.
+// as a whole, or something else that changes from document to document. A place
+// in elements of an array that x names twice is two, since the names may stand
+// for different elements.
 func (c *compiler) onlyPlace(x Expr, found []step) ([]step, bool) {
 	if _, ok := c.registered(x); ok {
 		return nil, false
 	}
 	if place, ok := c.place(x); ok {
-		return place, len(place) > 0 && (found == nil || slices.Equal(found, place))
+		same := found == nil || slices.Equal(found, place) && !slices.Contains(indexPath(place), index.Element)
+		return place, len(place) > 0 && same
 	}
 	switch x := x.(type) {
 	case *Name:

@@ -6,7 +6,8 @@
 // [Plan] first: [Compile] makes one; [Plan.Ranges] and [Plan.Access] say where
 // to look; [Plan.Run] does the work of one partition, reading documents from a
 // [Source]; [Plan.Merge] combines partitions; [Plan.Describe] tells a client how
-// to do the same itself. [Parse] and the types of ast.go are the language.
+// to do the same itself, and [Plan.Hybrid] the server how to rank. [Parse] and
+// the types of ast.go are the language.
 //
 // A row is made of one document, or, with aggregates, GROUP BY and DISTINCT, of
 // many: then Run returns for each [Group] what one partition knows of it, in the
@@ -25,9 +26,9 @@
 //   - What a query keeps in memory is bounded, whatever it reads.
 //   - A plan is immutable and may run in many goroutines at once.
 //
-// The package knows nothing about partitions, request units or HTTP. What it
-// parses and does not execute yet is refused with status.Unsupported when a
-// plan is compiled; docs/compatibility.md has the list.
+// The package knows nothing about partitions, request units or HTTP. Calls of
+// user-defined functions are parsed, and refused with status.Unsupported when a
+// plan is compiled.
 //
 // Page: docs/query.md.
 package query

@@ -178,7 +178,8 @@ func TestComputedLimit(t *testing.T) {
 func TestExtend(t *testing.T) {
 	t.Parallel()
 	d, err := CompileComputed([]resource.ComputedProperty{
-		{Name: "twice", Query: "SELECT VALUE c.m * 2 FROM c"}, {Name: "n", Query: "SELECT VALUE {was: d.n} FROM d"},
+		{Name: "twice", Query: "SELECT VALUE c.m * 2 FROM c"},
+		{Name: "n", Query: "SELECT VALUE {was: d.n} FROM d"},
 		{Name: "gone", Query: "SELECT VALUE c.nothing FROM c"},
 	})
 	if err != nil {

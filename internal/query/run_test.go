@@ -185,6 +185,34 @@ func TestStats(t *testing.T) {
 	}
 }
 
+// TestEstimate says how many documents a plan reads as the index has it, and
+// nothing where there is none.
+func TestEstimate(t *testing.T) {
+	t.Parallel()
+	ix := newIndex(t)
+	var docs list
+	for i := range 10 {
+		docs = append(docs, newDocument(t, ix, uint64(i+1), fmt.Sprintf(`{"id":"%d","k":%d}`, i, i)))
+	}
+	for text, want := range map[string]int64{
+		"SELECT * FROM c":                  10,
+		"SELECT * FROM c WHERE c.k > 6":    3,
+		"SELECT * FROM c WHERE c.k = 'no'": 0,
+		"SELECT VALUE COUNT(1) FROM (SELECT DISTINCT c.id FROM c WHERE c.k < 4) AS d": 4,
+	} {
+		n, ok, err := compileWith(t, text, ix).Estimate(t.Context(), indexed{docs})
+		if n != want || !ok || err != nil {
+			t.Errorf("%s: %d, %v, %v, want %d", text, n, ok, err, want)
+		}
+	}
+	if _, ok, err := mustCompile(t, "SELECT 1").Estimate(t.Context(), indexed{docs}); ok || err != nil {
+		t.Errorf("without FROM: %v, %v", ok, err)
+	}
+	if _, ok, err := mustCompile(t, "SELECT * FROM c").Estimate(t.Context(), docs); ok || err != nil {
+		t.Errorf("without an index: %v, %v", ok, err)
+	}
+}
+
 // TestEarlyExit shows that a merge asks no partition that it does not need.
 func TestEarlyExit(t *testing.T) {
 	t.Parallel()
@@ -277,6 +305,14 @@ func TestOnePlanManyRuns(t *testing.T) {
 // TestFeatures compares what a query needs with what a client says it can.
 func TestFeatures(t *testing.T) {
 	t.Parallel()
+	for text, sorted := range map[string]bool{
+		"SELECT * FROM c": false, "SELECT * FROM c ORDER BY c.a": true, "SELECT DISTINCT c.a FROM c ORDER BY c.a": true,
+		"SELECT c.a FROM c GROUP BY c.a": false, "SELECT DISTINCT c.a FROM c": false, "SELECT COUNT(1) FROM c": false,
+	} {
+		if p := mustCompile(t, text); p.Sorted() != sorted {
+			t.Errorf("%s: sorted is %v", text, p.Sorted())
+		}
+	}
 	f := mustCompile(t, "SELECT TOP 1 * FROM c ORDER BY c.a").Needs()
 	if got := f.Missing("MultipleOrderBy,OffsetAndLimit,OrderBy,Top"); got != nil {
 		t.Errorf("missing %v", got)

@@ -25,8 +25,11 @@ func (h *handler) queryDocuments(r *request) (*response, error) {
 	case mode != "" && !strings.EqualFold(mode, "service"):
 		return nil, status.BadRequest("The mode %q in x-decan-cross-partition is neither full nor service.", mode)
 	}
-	if r.flag(headerDecanExplain) {
-		req.Explain, req.Cross, req.Full = true, true, true
+	if req.Explain, err = r.explain(); err != nil {
+		return nil, err
+	}
+	if req.Explain {
+		req.Cross, req.Full = true, true
 	}
 	v1, v2 := r.flag(headerPopulateIndexes), r.flag(headerPopulateIndexesV2)
 	req.Indexes = v1 || v2
@@ -51,11 +54,35 @@ func (h *handler) queryDocuments(r *request) (*response, error) {
 	return answer, nil
 }
 
+// explain reports whether the client asks how its query runs.
+func (r *request) explain() (bool, error) {
+	switch text := r.header(headerDecanExplain); {
+	case strings.EqualFold(text, "true"):
+		return true, nil
+	case text == "", strings.EqualFold(text, "false"):
+		return false, nil
+	default:
+		return false, status.BadRequest("The value %q in x-decan-explain is neither true nor false.", text)
+	}
+}
+
+// unexplained refuses to explain what is no query over documents.
+func (r *request) unexplained() error {
+	asked, err := r.explain()
+	if asked {
+		return status.BadRequest("Only queries over documents are explained (x-decan-explain): neither their plans nor other feeds are.")
+	}
+	return err
+}
+
 // planQuery answers how a client has to run a query over several partitions.
 func (h *handler) planQuery(r *request) (*response, error) {
 	r.operation = opQueryPlan
 	req := engine.PlanRequest{Link: r.container(), Features: r.header(headerQueryFeatures)}
-	var err error
+	err := r.unexplained()
+	if err != nil {
+		return nil, err
+	}
 	if req.Options, err = r.options(); err != nil {
 		return nil, err
 	}
@@ -77,6 +104,9 @@ func (h *handler) planQuery(r *request) (*response, error) {
 func (h *handler) definitionQuery(r *request, link engine.Link) (engine.QueryRequest, error) {
 	req, err := r.page(link)
 	if err != nil {
+		return req, err
+	}
+	if err := r.unexplained(); err != nil {
 		return req, err
 	}
 	req.Cross = true // These feeds are in one place.
