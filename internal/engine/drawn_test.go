@@ -173,7 +173,7 @@ func (d *drawn) document(id string, kept map[string]string) string {
 	member("id", 100, fmt.Sprintf("%q", id))
 	member("pk", 85, d.one(d.keys...))
 	member("sk", 85, d.one(d.keys[:4]...))
-	member("a", 80, d.constant())
+	member("a", 80, d.one(d.constant(), d.constant(), d.one(fragments...)))
 	member("b b", 80, d.constant())
 	member("n", 75, fmt.Sprintf(`{"a":%s,"deep":{"er":%s}}`, d.one(d.inner(), d.keys[0], d.keys[1]), d.constant()))
 	member("t", 75, fmt.Sprintf(`[%s,%s,{"a":%s}]`, d.constant(), d.constant(), d.constant()))
@@ -404,7 +404,7 @@ func (d *drawn) question() condition {
 	p, v := d.place(), d.literal()
 	switch d.IntN(14) {
 	case 0, 1, 2:
-		name, flag := d.one("CONTAINS", "STARTSWITH", "STARTSWITH", "ENDSWITH", "STRINGEQUALS"), d.one("", ", false", ", true")
+		name, flag := d.one("CONTAINS", "STARTSWITH", "STARTSWITH", "ENDSWITH", "STRINGEQUALS"), d.one("", ", false", ", true", ", true")
 		if d.chance(50) {
 			v = d.written(d.one(fragments...))
 		}
