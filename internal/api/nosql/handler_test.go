@@ -253,8 +253,10 @@ func TestPoolForgets(t *testing.T) {
 // TestFormatStats shows the query metrics header.
 func TestFormatStats(t *testing.T) {
 	t.Parallel()
-	stats := query.Stats{Retrieved: 8, RetrievedBytes: 900, Output: 2, OutputBytes: 20, Matched: 2, Compiled: time.Millisecond, Took: 1500 * time.Microsecond,
-		Lookup: 250 * time.Microsecond, Load: 500 * time.Microsecond}
+	stats := query.Stats{
+		Retrieved: 8, RetrievedBytes: 900, Output: 2, OutputBytes: 20, Matched: 2, Compiled: time.Millisecond, Took: 1500 * time.Microsecond,
+		Lookup: 250 * time.Microsecond, Load: 500 * time.Microsecond,
+	}
 	const want = "totalExecutionTimeInMs=2.50;queryCompileTimeInMs=1.00;indexLookupTimeInMs=0.25;documentLoadTimeInMs=0.50;VMExecutionTimeInMs=1.50;" +
 		"retrievedDocumentCount=8;retrievedDocumentSize=900;outputDocumentCount=2;outputDocumentSize=20;indexUtilizationRatio=0.25"
 	if got := formatStats(&stats); got != want {

@@ -49,8 +49,12 @@ func indexUseV1(u query.IndexUse) value.Value {
 	single := func(paths []string) value.Value {
 		list := make([]value.Value, len(paths))
 		for i, path := range paths {
-			list[i] = value.Object([]value.Member{{Name: "FilterExpression", Value: value.String("")}, {Name: "IndexSpec", Value: value.String(path)},
-				{Name: "FilterPreciseSet", Value: value.Bool(true)}, precise, impact})
+			list[i] = value.Object([]value.Member{
+				{Name: "FilterExpression", Value: value.String("")},
+				{Name: "IndexSpec", Value: value.String(path)},
+				{Name: "FilterPreciseSet", Value: value.Bool(true)},
+				precise, impact,
+			})
 		}
 		return value.Array(list)
 	}
