@@ -14,7 +14,7 @@ import (
 func TestIndexLeadsToFewDocuments(t *testing.T) {
 	t.Parallel()
 	const count = 100_000
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		t.Skip("creates 100,000 documents")
 	}
 	w := newWorld(t, nil)

@@ -58,7 +58,11 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 // world; a failure prints that of its own.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
-	queries := setting(t, "DECAN_DIFFERENTIAL", 3000)
+	number := uint64(3000)
+	if raceDetector {
+		number = 300
+	}
+	queries := setting(t, "DECAN_DIFFERENTIAL", number)
 	seed := setting(t, "DECAN_SEED", rand.Uint64()>>1)
 	t.Logf("DECAN_SEED=%d", seed)
 	var next atomic.Uint64

@@ -85,6 +85,9 @@ func TestNotFinite(t *testing.T) {
 // the trees. It would not end if a question took the product of their sizes for
 // each of them.
 func TestLargeShapes(t *testing.T) {
+	if raceDetector {
+		t.Skip("work of one goroutine, without end under the race detector")
+	}
 	for _, system := range []System{Geography, Geometry} {
 		toothed := mustShape(t, system, comb(2046))
 		round := mustShape(t, system, circlePolygon(5, 5, 3, 4095))
@@ -104,6 +107,9 @@ func TestLargeShapes(t *testing.T) {
 // shape cuts into two thousand pieces. It would not end if each of them were
 // looked for among all edges.
 func TestManyPieces(t *testing.T) {
+	if raceDetector {
+		t.Skip("work of one goroutine, without end under the race detector")
+	}
 	const n = 2000
 	var copies, teeth, outline []string
 	for i := range n {

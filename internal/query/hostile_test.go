@@ -79,6 +79,9 @@ var hostile = map[string]struct {
 // as much memory, counted over all that is ever allocated, and not four times as
 // much.
 func TestHostileTexts(t *testing.T) {
+	if raceDetector {
+		t.Skip("work of one goroutine, without end under the race detector")
+	}
 	const slack = 4 << 20 // what does not depend on the length
 	for name, c := range hostile {
 		t.Run(name, func(t *testing.T) {

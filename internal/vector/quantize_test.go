@@ -320,6 +320,9 @@ func (s recallSet) recall(m Metric, q *Quantizer, best [][]Scored) float64 {
 
 // TestRecall holds the figures of docs/vector.md: run it with -v to see them.
 func TestRecall(t *testing.T) {
+	if raceDetector {
+		t.Skip("work of one goroutine, without end under the race detector")
+	}
 	type code struct {
 		bits     int
 		centered bool

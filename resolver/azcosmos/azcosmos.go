@@ -1,0 +1,234 @@
+// Package azcosmos puts a resolver in front of the Cosmos DB SDK for Go: one
+// [Client] for a group of containers, which may lie in several databases and
+// accounts.
+//
+// It creates, reads and changes items where the routing says, and queries several
+// containers at once with one merged answer. [Mover] leads from one layout to
+// another while that goes on. [ContainerStore] keeps the routing in a container,
+// [Ensure] makes containers from a template, and [Client.Spill] adds one when the
+// last is full.
+//
+// # Invariants
+//
+// An item is read, replaced and deleted where it was created, whatever move is under
+// way. A change that two copies have to show is acknowledged when both show it. A
+// query gives each item once. Charges are the sum of everything that was sent.
+//
+// Page: docs/resolver.md
+package azcosmos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/decandb/decan/partitionkey"
+	"github.com/decandb/decan/resolver"
+)
+
+// The defaults of a Config.
+const (
+	ParallelismDefault = 8
+	FenceWaitDefault   = 30 * time.Second
+	TimeoutDefault     = 10 * time.Second
+)
+
+// The errors of this package, besides those of package resolver and of the SDK.
+var (
+	// ErrApart says that the operations of a batch belong to different containers
+	// or partition keys.
+	ErrApart = errors.New("the batch does not stay in one container and partition key")
+
+	// ErrCollision says that a move would put an item where another one with the
+	// same id and partition key lives. Rename one of them, or undo the move.
+	ErrCollision = errors.New("another item has the same id and partition key in the target")
+
+	// ErrRestart says that a query has to start again, because what it began with
+	// was moved in the meantime.
+	ErrRestart = errors.New("the layout has changed since the query began: start it again")
+
+	// ErrQuery says that a query cannot be answered over several containers, or not
+	// be understood.
+	ErrQuery = errors.New("the query cannot be merged")
+
+	// ErrContinuation says that a continuation token is not one of this query.
+	ErrContinuation = errors.New("invalid continuation token")
+)
+
+// Config says what a Client works on.
+type Config struct {
+	// Accounts are the SDK's clients by the name in Target.Account; "" is the only
+	// account of a target that names none.
+	Accounts map[string]*sdk.Client
+
+	// View is the routing to follow.
+	View *resolver.Live
+
+	// PartitionKey are the paths of the containers' partition key. Default the paths
+	// of the routing key, which has to have some then.
+	PartitionKey []string
+
+	// Parallelism is how many requests a query sends at once. Default
+	// ParallelismDefault; 1 asks one container after the other.
+	Parallelism int
+
+	// FenceWait is how long a write waits while a move hands its key over, before
+	// it fails with resolver.ErrMigrating. Default FenceWaitDefault.
+	FenceWait time.Duration
+
+	// Timeout bounds one operation on an item under a routing that is watched,
+	// waiting at a fence apart, so that a Mover knows when the last operation of a
+	// phase is over. Default TimeoutDefault.
+	Timeout time.Duration
+}
+
+// Client works on the containers of a routing as if they were one. Many goroutines
+// may use it.
+type Client struct {
+	config     Config
+	partition  resolver.Extractor
+	containers sync.Map // target address (address) -> *sdk.ContainerClient
+	sleep      func(ctx context.Context, d time.Duration) error
+}
+
+// New returns a client. The error is a resolver.ErrConfig.
+func New(c Config) (*Client, error) {
+	if c.View == nil || len(c.Accounts) == 0 {
+		return nil, fmt.Errorf("%w: a client needs a view and an account", resolver.ErrConfig)
+	}
+	if len(c.PartitionKey) == 0 {
+		c.PartitionKey = c.View.Routing().State.Key.Paths
+	}
+	partition, err := resolver.Paths(c.PartitionKey...)
+	if err != nil {
+		return nil, fmt.Errorf("partition key: %w", err)
+	}
+	if c.Parallelism <= 0 {
+		c.Parallelism = ParallelismDefault
+	}
+	if c.FenceWait <= 0 {
+		c.FenceWait = FenceWaitDefault
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = TimeoutDefault
+	}
+	return &Client{config: c, partition: partition, sleep: sleep}, nil
+}
+
+// View returns the routing that the client follows.
+func (c *Client) View() *resolver.Live { return c.config.View }
+
+// address is where a target is.
+type address struct{ account, database, container string }
+
+// container returns the SDK's client of a target.
+func (c *Client) container(t resolver.Target) (*sdk.ContainerClient, error) {
+	at := address{t.Account, t.Database, t.Container}
+	if found, ok := c.containers.Load(at); ok {
+		return found.(*sdk.ContainerClient), nil
+	}
+	account := c.config.Accounts[t.Account]
+	if account == nil {
+		return nil, fmt.Errorf("%w: target %q is in the account %q, which this client does not know", resolver.ErrConfig, t.Name, t.Account)
+	}
+	container, err := account.NewContainer(t.Database, t.Container)
+	if err != nil {
+		return nil, fmt.Errorf("%w: target %q: %w", resolver.ErrConfig, t.Name, err)
+	}
+	c.containers.Store(at, container)
+	return container, nil
+}
+
+// partitionKey turns a key into the SDK's form.
+func partitionKey(key resolver.Key) (sdk.PartitionKey, error) {
+	pk := sdk.NewPartitionKey()
+	for _, c := range key.Components() {
+		switch c.Type() {
+		case partitionkey.TypeString:
+			pk = pk.AppendString(c.Text())
+		case partitionkey.TypeNumber:
+			pk = pk.AppendNumber(c.Float())
+		case partitionkey.TypeTrue, partitionkey.TypeFalse:
+			pk = pk.AppendBool(c.Type() == partitionkey.TypeTrue)
+		case partitionkey.TypeNull:
+			pk = pk.AppendNull()
+		default:
+			return pk, fmt.Errorf("%w: the SDK cannot send the partition key of an item that lacks a property of it", resolver.ErrKey)
+		}
+	}
+	if key.Len() == 0 {
+		return pk, fmt.Errorf("%w: no partition key", resolver.ErrKey)
+	}
+	return pk, nil
+}
+
+// statusOf returns the HTTP status of an error of the SDK, 0 for any other error.
+func statusOf(err error) int {
+	if response, ok := errors.AsType[*azcore.ResponseError](err); ok {
+		return response.StatusCode
+	}
+	return 0
+}
+
+// subStatusOf returns the sub-status of an error of the SDK, "" for none.
+func subStatusOf(err error) string {
+	if response, ok := errors.AsType[*azcore.ResponseError](err); ok && response.RawResponse != nil {
+		return response.RawResponse.Header.Get("x-ms-substatus")
+	}
+	return ""
+}
+
+// throttledAttempts bounds how often a refused request of a move or a template is
+// sent again.
+const throttledAttempts = 30
+
+// retryThrottled calls f again while the service asks for patience: 429, 449 and 503,
+// after the delay it tells (at least 10 ms, 1 s when it tells none).
+func (c *Client) retryThrottled(ctx context.Context, f func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := f()
+		delay, throttled := retryDelay(err)
+		if !throttled || attempt == throttledAttempts {
+			return err
+		}
+		if err := c.sleep(ctx, delay); err != nil {
+			return err
+		}
+	}
+}
+
+// statusRetryWith is 449: the service met a conflict inside and wants a retry.
+const statusRetryWith = 449
+
+func retryDelay(err error) (time.Duration, bool) {
+	switch statusOf(err) {
+	case http.StatusTooManyRequests, statusRetryWith, http.StatusServiceUnavailable:
+	default:
+		return 0, false
+	}
+	response, _ := errors.AsType[*azcore.ResponseError](err)
+	delay := time.Second
+	if response.RawResponse != nil {
+		if told, err := time.ParseDuration(response.RawResponse.Header.Get("x-ms-retry-after-ms") + "ms"); err == nil {
+			delay = max(told, 10*time.Millisecond)
+		}
+	}
+	return delay, true
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,584 @@
+package azcosmos_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/decandb/decan"
+	"github.com/decandb/decan/decantest"
+	"github.com/decandb/decan/resolver"
+	"github.com/decandb/decan/resolver/azcosmos"
+)
+
+func isStatus(err error, status int) bool {
+	response, ok := errors.AsType[*azcore.ResponseError](err)
+	return ok && response.StatusCode == status
+}
+
+// TestItems creates, reads, replaces and deletes items of a group (S150, S156, S157,
+// S159, S160, S163).
+func TestItems(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	list := targetsOn(t, server, 3, "/userId", 1)
+	client := static(t, ringState("/userId", list), map[string]*sdk.Client{"": connect(t, server)})
+	ctx := t.Context()
+	seen := map[string]int{}
+	for i := range 60 {
+		document := []byte(fmt.Sprintf(`{"id":"u%d","userId":"J%d","n":1}`, i, i))
+		item, err := client.Create(ctx, document, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		routing := client.View().Routing()
+		key, err := routing.Key(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner, err := routing.ForWrite(key)
+		if err != nil || owner.Name != item.Ref.Target || item.Charge <= 0 || item.ETag == "" {
+			t.Fatalf("created in %s at %v RU with etag %q, want %s, %v", item.Ref.Target, item.Charge, item.ETag, owner.Name, err)
+		}
+		seen[owner.Name]++
+		if _, err := client.Create(ctx, document, nil); !isStatus(err, 409) {
+			t.Fatalf("second create: %v, want 409", err)
+		}
+		read, err := client.Read(ctx, azcosmos.Ref{Key: resolver.TextKey(fmt.Sprint("J", i)), ID: fmt.Sprint("u", i)}, nil)
+		if err != nil || read.Ref.Target != owner.Name {
+			t.Fatalf("read: %v from %s", err, read.Ref.Target)
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("60 items lie in %v, want all three containers", seen)
+	}
+	upserted, err := client.Upsert(ctx, []byte(`{"id":"u1","userId":"J1","n":2}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale := azcore.ETag(`"stale"`)
+	if _, err := client.Replace(ctx, []byte(`{"id":"u1","userId":"J1","n":3}`), &sdk.ItemOptions{IfMatchEtag: &stale}); !isStatus(err, 412) {
+		t.Errorf("replace with a stale etag: %v, want 412", err)
+	}
+	if _, err := client.Replace(ctx, []byte(`{"id":"u1","userId":"J1","n":3}`), &sdk.ItemOptions{IfMatchEtag: &upserted.ETag}); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Delete(ctx, upserted.Ref, nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Read(ctx, upserted.Ref, nil); !isStatus(err, 404) {
+		t.Errorf("read after delete: %v, want 404", err)
+	}
+	if _, err := client.Create(ctx, []byte(`{"id":"x"}`), nil); !errors.Is(err, resolver.ErrKey) {
+		t.Errorf("create without a key: %v, want ErrKey", err)
+	}
+	if _, err := client.Create(ctx, []byte(`{"userId":"J1"}`), nil); !errors.Is(err, resolver.ErrKey) {
+		t.Errorf("create without an id: %v, want ErrKey", err)
+	}
+}
+
+// queries are run over one container, whose answer is taken for right, and over a
+// group. Where order is false, only the set of rows counts.
+var queries = []struct {
+	text  string
+	order bool
+}{
+	{"SELECT VALUE c.id FROM c", false},
+	{"SELECT c.id, c.n FROM c WHERE c.n > 50", false},
+	{"SELECT * FROM c WHERE c.city = 'c3'", false},
+	{"SELECT VALUE c.n FROM c WHERE IS_DEFINED(c.n) ORDER BY c.n DESC", true},
+	{"select top 5 value c.id from c where c.n >= 10 order by c.n", true},
+	{"SELECT r.id, r.n AS number FROM root r WHERE r.n > 20 ORDER BY r.n OFFSET 2 LIMIT 7", true},
+	{"SELECT VALUE c.n FROM c WHERE c.n > 3 ORDER BY c.n OFFSET @from LIMIT 4", true},
+	{"SELECT DISTINCT VALUE c.city FROM c", false},
+	{"SELECT DISTINCT c.city FROM c ORDER BY c.city DESC", true},
+	{"SELECT VALUE COUNT(1) FROM c", true},
+	{"SELECT COUNT(c.n) AS n, SUM(c.n) AS s, AVG(c.n) AS a, MIN(c.n) AS low, MAX(c.city) AS high FROM c", true},
+	{"SELECT VALUE SUM(c.none) FROM c", true},
+	{"SELECT VALUE AVG(c.none) FROM c", true},
+	{"SELECT VALUE SUM(c.city) FROM c", true},
+	{"SELECT MIN(c.none), COUNT(1) FROM c", true},
+	{"SELECT VALUE c.id /* ORDER BY */ FROM c -- TOP 1\n WHERE c[\"city\"] = \"c1\"", false},
+}
+
+// TestQueries wants from three containers, of 1 and of 4 physical partitions each, what
+// one container answers: single-partition and partitioned containers serve alike (S146,
+// S155, S161, S162, S200).
+func TestQueries(t *testing.T) {
+	t.Parallel()
+	for _, partitions := range []int{1, 4} {
+		server := decantest.New(t)
+		account := map[string]*sdk.Client{"": connect(t, server)}
+		list := targetsOn(t, server, 4, "/userId", partitions)
+		full := decantest.Start(t, decan.Config{CrossPartition: "full"})
+		one := static(t, ringState("/userId", targetsOn(t, full, 1, "/userId", 1)), map[string]*sdk.Client{"": connect(t, full)})
+		group := static(t, ringState("/userId", list[:3]), account)
+		users(t, group, 60)
+		users(t, one, 60)
+		for _, q := range queries {
+			options := &azcosmos.QueryOptions{PageSize: 6, Parameters: []sdk.QueryParameter{{Name: "@from", Value: 1}}}
+			want, got := all(t, one, q.text, options), all(t, group, q.text, options)
+			paged := byPages(t, group, q.text, *options)
+			if strings.Contains(q.text, "*") {
+				want, got, paged = plain(t, want), plain(t, got), plain(t, paged)
+			}
+			if !q.order {
+				want, got, paged = sorted(want), sorted(got), sorted(paged)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%d partitions: %s\ngives %s\nwant  %s", partitions, q.text, got, want)
+			}
+			if !slices.Equal(paged, want) {
+				t.Errorf("%d partitions: %s\npage by page gives %s\nwant  %s", partitions, q.text, paged, want)
+			}
+		}
+	}
+}
+
+// plain takes the system properties off documents.
+func plain(t *testing.T, documents []string) []string {
+	t.Helper()
+	var list []string
+	for _, document := range documents {
+		var members map[string]any
+		if err := json.Unmarshal([]byte(document), &members); err != nil {
+			return documents // a COUNT(*) or the like
+		}
+		for _, name := range []string{"_rid", "_self", "_etag", "_ts", "_attachments"} {
+			delete(members, name)
+		}
+		text, err := json.Marshal(members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, string(text))
+	}
+	return list
+}
+
+// byPages runs a query with a new Pager for each page.
+func byPages(t *testing.T, client *azcosmos.Client, text string, options azcosmos.QueryOptions) []string {
+	t.Helper()
+	var rows []string
+	for range 1000 {
+		pager := client.Query(text, resolver.All[resolver.Key](), &options)
+		page, err := pager.NextPage(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if len(page.Items) > options.PageSize {
+			t.Errorf("%s: a page of %d items", text, len(page.Items))
+		}
+		for _, item := range page.Items {
+			rows = append(rows, string(item))
+		}
+		if !pager.More() {
+			return rows
+		}
+		if options.Continuation = page.Continuation; options.Continuation == "" {
+			t.Fatalf("%s: more to come, and no continuation", text)
+		}
+	}
+	t.Fatalf("%s: no end", text)
+	return nil
+}
+
+// TestQueryTargets asks only the containers of the keys given, the containers one after
+// the other when that is wanted, and no more than the caller reads (S152, S161, S162).
+func TestQueryTargets(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	count := &counter{}
+	list := targetsOn(t, server, 3, "/userId", 1)
+	client := static(t, ringState("/userId", list), map[string]*sdk.Client{"": connect(t, server, count)})
+	users(t, client, 30)
+	requests := func(selection resolver.Selection[resolver.Key], parallelism, pages int) int64 {
+		before := count.requests.Load()
+		pager := client.Query("SELECT VALUE c.id FROM c", selection, &azcosmos.QueryOptions{Parallelism: parallelism})
+		for range pages {
+			if _, err := pager.NextPage(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return count.requests.Load() - before
+	}
+	for _, c := range []struct {
+		selection          resolver.Selection[resolver.Key]
+		parallelism, pages int
+		want               int64
+	}{
+		{resolver.Keys(resolver.TextKey("J1")), 8, 1, 1},
+		{resolver.Keys[resolver.Key](), 8, 1, 0},
+		{resolver.All[resolver.Key](), 1, 1, 1},
+		{resolver.All[resolver.Key](), 2, 1, 2},
+		{resolver.All[resolver.Key](), 1, 3, 3},
+		{resolver.All[resolver.Key](), 8, 3, 3},
+	} {
+		if got := requests(c.selection, c.parallelism, c.pages); got != c.want {
+			t.Errorf("%d pages at parallelism %d took %d requests, want %d", c.pages, c.parallelism, got, c.want)
+		}
+	}
+	// The rows come container after container, in the order of the targets.
+	var want []string
+	for _, target := range list {
+		want = append(want, all(t, static(t, ringState("/userId", []resolver.Target{target}), map[string]*sdk.Client{"": connect(t, server)}), "SELECT VALUE c.id FROM c", nil)...)
+	}
+	if got := all(t, client, "SELECT VALUE c.id FROM c", nil); !slices.Equal(got, want) {
+		t.Errorf("rows %s, want %s", got, want)
+	}
+}
+
+// TestQueryErrors has queries that cannot be merged, and tokens that are none.
+func TestQueryErrors(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	client := static(t, ringState("/userId", targetsOn(t, server, 2, "/userId", 1)), map[string]*sdk.Client{"": connect(t, server)})
+	for _, text := range []string{
+		"SELECT c.city, COUNT(1) FROM c GROUP BY c.city", "SELECT VALUE 1 + COUNT(1) FROM c", "SELECT c.id, COUNT(1) FROM c",
+		"SELECT TOP 1 COUNT(1) FROM c", "SELECT TOP x VALUE 1 FROM c", "UPDATE c", "", "SELECT", "SELECT 'a FROM c", "SELECT (1 FROM c", "SELECT 1) FROM c",
+		"SELECT VALUE 1 FROM c OFFSET 1", "SELECT 1 FROM c ORDER", "SELECT , FROM c", "SELECT VALUE 1 /* FROM c",
+	} {
+		if _, err := client.Query(text, resolver.All[resolver.Key](), nil).NextPage(t.Context()); !errors.Is(err, azcosmos.ErrQuery) {
+			t.Errorf("%q: %v, want ErrQuery", text, err)
+		}
+	}
+	for _, token := range []string{"x", "e30", strings.Repeat("A", 1<<21)} {
+		pager := client.Query("SELECT VALUE 1 FROM c", resolver.All[resolver.Key](), &azcosmos.QueryOptions{Continuation: token})
+		if _, err := pager.NextPage(t.Context()); !errors.Is(err, azcosmos.ErrContinuation) {
+			t.Errorf("token %.10q: %v, want ErrContinuation", token, err)
+		}
+	}
+}
+
+// TestBatchApart refuses a batch whose operations lie apart before anything is sent
+// (S148).
+func TestBatchApart(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	count := &counter{}
+	client := static(t, ringState("/userId", targetsOn(t, server, 3, "/userId", 1)), map[string]*sdk.Client{"": connect(t, server, count)})
+	batch := client.NewBatch()
+	for i := range 6 {
+		batch.Create(fmt.Appendf(nil, `{"id":"a","userId":"J%d"}`, i), nil)
+	}
+	if _, err := batch.Execute(t.Context(), nil); !errors.Is(err, azcosmos.ErrApart) {
+		t.Errorf("Execute = %v, want ErrApart", err)
+	}
+	if _, err := client.NewBatch().Execute(t.Context(), nil); !errors.Is(err, azcosmos.ErrApart) {
+		t.Errorf("Execute of an empty batch = %v, want ErrApart", err)
+	}
+	broken := client.NewBatch()
+	broken.Create([]byte(`{"id":"a"}`), nil)
+	broken.Upsert([]byte(`{}`), nil)
+	if _, err := broken.Execute(t.Context(), nil); !errors.Is(err, resolver.ErrKey) {
+		t.Errorf("Execute without a key = %v, want ErrKey", err)
+	}
+	if n := count.requests.Load(); n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
+
+// TestManaged makes containers from a template, waits when creation is throttled, and
+// makes none twice: account, database, containers, scripts, the last against a writer that
+// only remembers (S145, S179, S184).
+func TestManaged(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	busy := &throttle{}
+	client := connect(t, server, busy)
+	template := resolver.Template{
+		Target:     resolver.Target{Name: "users-", Database: "made", Container: "users-"},
+		Definition: []byte(`{"partitionKey":{"paths":["/userId"],"kind":"Hash","version":2},"indexingPolicy":{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/blob/*"}]}}`),
+		Throughput: 500,
+		Scripts:    []resolver.Script{{Kind: resolver.StoredProcedure, ID: "p", Body: "function(){}"}},
+	}
+	targets, err := template.Numbered(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := static(t, ringState("/userId", targets), map[string]*sdk.Client{"": client})
+	missing, err := c.Missing(t.Context(), targets)
+	if err != nil || len(missing) != 3 {
+		t.Fatalf("missing %v, %v, want all three", missing, err)
+	}
+	if _, err := c.Ensure(t.Context(), template, targets, nil); !errors.Is(err, resolver.ErrConfig) {
+		t.Errorf("scripts without a writer: %v, want ErrConfig", err)
+	}
+	scripts := &scriptLog{}
+	busy.left.Store(3)
+	made, err := c.Ensure(t.Context(), template, targets, scripts)
+	if err != nil || len(made) != 3 || busy.left.Load() > 0 {
+		t.Fatalf("made %v, %v, with %d refusals left", names(made), err, busy.left.Load())
+	}
+	if !slices.Equal(scripts.list, []string{"users-0/sprocs/p", "users-1/sprocs/p", "users-2/sprocs/p"}) {
+		t.Errorf("scripts %q", scripts.list)
+	}
+	if made, err = c.Ensure(t.Context(), template, targets, scripts); err != nil || len(made) != 0 {
+		t.Errorf("the second time made %v, %v", made, err)
+	}
+	container, err := client.NewContainer("made", "users-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := container.Read(t.Context(), nil)
+	if err != nil || read.ContainerProperties.IndexingPolicy == nil || len(read.ContainerProperties.IndexingPolicy.ExcludedPaths) == 0 || read.ContainerProperties.IndexingPolicy.ExcludedPaths[0].Path != "/blob/*" {
+		t.Errorf("the container is %+v, %v", read.ContainerProperties, err)
+	}
+	offer, err := container.ReadThroughput(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if throughput, ok := offer.ThroughputProperties.ManualThroughput(); !ok || throughput != 500 {
+		t.Errorf("the throughput is %d", throughput)
+	}
+}
+
+// throttle answers some creations with 429 and a delay of 1 ms.
+type throttle struct{ left atomic.Int64 }
+
+func (b *throttle) Do(request *policy.Request) (*http.Response, error) {
+	if request.Raw().Method != http.MethodPost || b.left.Add(-1) < 0 {
+		return request.Next()
+	}
+	return &http.Response{
+		StatusCode: http.StatusTooManyRequests, Status: "429 Too Many Requests", Request: request.Raw(),
+		Header: http.Header{"X-Ms-Retry-After-Ms": {"1"}}, Body: io.NopCloser(strings.NewReader(`{"code":"429"}`)),
+	}, nil
+}
+
+// scriptLog is a ScriptWriter that only remembers.
+type scriptLog struct{ list []string }
+
+func (l *scriptLog) PutScript(_ context.Context, target resolver.Target, script resolver.Script) error {
+	l.list = append(l.list, target.Container+"/"+string(script.Kind)+"/"+script.ID)
+	return nil
+}
+
+// TestScripts registers a script over REST: signed, and replaced when it exists.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	var requests []string
+	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+		body, _ := io.ReadAll(request.Body)
+		requests = append(requests, request.Method+" "+request.URL.Path+" "+string(body)+" "+request.Header.Get("Authorization"))
+		if request.Method == http.MethodPost {
+			answer.WriteHeader(http.StatusConflict)
+		}
+	}))
+	defer server.Close()
+	scripts := azcosmos.RESTScripts{Endpoint: server.URL, Key: "a2V5", Now: func() time.Time { return time.Unix(0, 0) }}
+	target := resolver.Target{Database: "db", Container: "c"}
+	if err := scripts.PutScript(t.Context(), target, resolver.Script{Kind: resolver.Trigger, ID: "t", Body: "b", TriggerType: "Pre", TriggerOperation: "All"}); err != nil {
+		t.Fatal(err)
+	}
+	body := ` {"id":"t","body":"b","triggerType":"Pre","triggerOperation":"All"} `
+	want := []string{"POST /dbs/db/colls/c/triggers" + body + signature("post", "triggers", "dbs/db/colls/c"), "PUT /dbs/db/colls/c/triggers/t" + body + signature("put", "triggers", "dbs/db/colls/c/triggers/t")}
+	if !slices.Equal(requests, want) {
+		t.Errorf("requests %q\nwant %q", requests, want)
+	}
+	if err := scripts.PutScript(t.Context(), target, resolver.Script{Kind: "other"}); !errors.Is(err, resolver.ErrConfig) {
+		t.Errorf("unknown kind: %v", err)
+	}
+}
+
+// signature is the documented signature of a request at the beginning of 1970 with the
+// key "key".
+func signature(method, kind, link string) string {
+	mac := hmac.New(sha256.New, []byte("key"))
+	_, _ = io.WriteString(mac, method+"\n"+kind+"\n"+link+"\nthu, 01 jan 1970 00:00:00 gmt\n\n")
+	return url.QueryEscape("type=master&ver=1.0&sig=" + base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+}
+
+// TestSpillover fills containers: with two clients that look at once, one new container
+// appears, writes go there and reads ask all (S180).
+func TestSpillover(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	account := connect(t, server)
+	server.Container("db", `{"id":"logs-0","partitionKey":{"paths":["/userId"],"kind":"Hash","version":2}}`, 1)
+	state := resolver.State{
+		Key:     resolver.KeySpec{Paths: []string{"/userId"}},
+		Targets: []resolver.Target{{Name: "logs-0", Database: "db", Container: "logs-0"}},
+		Current: resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindSpillover, Prefix: "logs-", Targets: []string{"logs-0"}, MaxDocuments: 10}},
+	}
+	store := resolver.FileStore{Dir: t.TempDir()}
+	if _, err := resolver.SaveState(t.Context(), store, "logs", state, ""); err != nil {
+		t.Fatal(err)
+	}
+	var clients []*azcosmos.Client
+	for range 2 {
+		live, err := resolver.Watch(t.Context(), resolver.LiveConfig{Store: store, Name: "logs", Poll: -1, Lease: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(live.Close)
+		client, err := azcosmos.New(azcosmos.Config{Accounts: map[string]*sdk.Client{"": account}, View: live})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, client)
+	}
+	for i := range 25 {
+		item, err := clients[i%2].Create(t.Context(), fmt.Appendf(nil, `{"id":"l%d","userId":"J"}`, i), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprint("logs-", i/9); item.Ref.Target != want { // 9 of 10 is full
+			t.Errorf("item %d lies in %s, want %s", i, item.Ref.Target, want)
+		}
+		var wait sync.WaitGroup
+		for _, client := range clients {
+			wait.Go(func() {
+				if _, _, err := client.Spill(t.Context(), store, "logs", ""); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		for _, client := range clients {
+			if err := client.View().Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := names(clients[0].View().Routing().Targets()); !slices.Equal(got, []string{"logs-0", "logs-1", "logs-2"}) {
+		t.Errorf("targets %q", got)
+	}
+	if rows := all(t, clients[0], "SELECT VALUE COUNT(1) FROM c", nil); !slices.Equal(rows, []string{"25"}) {
+		t.Errorf("count %s, want 25", rows)
+	}
+	// An item in an old container is found, changed and deleted there.
+	ref := azcosmos.Ref{Key: resolver.TextKey("J"), ID: "l3"}
+	for _, op := range []func() (azcosmos.Item, error){
+		func() (azcosmos.Item, error) { return clients[0].Read(t.Context(), ref, nil) },
+		func() (azcosmos.Item, error) {
+			return clients[0].Upsert(t.Context(), []byte(`{"id":"l3","userId":"J","n":1}`), nil)
+		},
+		func() (azcosmos.Item, error) {
+			return clients[0].Replace(t.Context(), []byte(`{"id":"l3","userId":"J","n":2}`), nil)
+		},
+		func() (azcosmos.Item, error) { return clients[0].Delete(t.Context(), ref, nil) },
+	} {
+		if item, err := op(); err != nil || item.Ref.Target != "logs-0" {
+			t.Errorf("an old item: %s, %v, want logs-0", item.Ref.Target, err)
+		}
+	}
+}
+
+// TestItemCarriesItsTarget replaces and deletes items where they were found, without
+// the resolver, which would look elsewhere (S157).
+func TestItemCarriesItsTarget(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	targets := targetsOn(t, server, 2, "/userId", 1)
+	account := map[string]*sdk.Client{"": connect(t, server)}
+	second := static(t, ringState("/userId", targets[1:]), account)
+	item, err := second.Create(t.Context(), []byte(`{"id":"x","userId":"J"}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindLookup, Table: []resolver.LookupSpec{
+		{Values: []resolver.Value{text("J")}, Target: "c0"}, {Values: []resolver.Value{text("K")}, Target: "c1"},
+	}}}
+	client := static(t, resolver.State{Key: resolver.KeySpec{Paths: []string{"/userId"}}, Targets: targets, Current: first}, account)
+	if _, err := client.Read(t.Context(), azcosmos.Ref{Key: item.Ref.Key, ID: "x"}, nil); !isStatus(err, 404) {
+		t.Errorf("by its key: %v, want 404", err)
+	}
+	if _, err := client.Read(t.Context(), item.Ref, nil); err != nil {
+		t.Errorf("read: %v", err)
+	}
+	if _, err := client.ReplaceAt(t.Context(), item.Ref, []byte(`{"id":"x","userId":"J","n":1}`), nil); err != nil {
+		t.Errorf("replace: %v", err)
+	}
+	if _, err := client.Delete(t.Context(), item.Ref, nil); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+}
+
+// FuzzStatement takes any text apart without a panic.
+func FuzzStatement(f *testing.F) {
+	for _, q := range queries {
+		f.Add(q.text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if err := azcosmos.ParseStatement(text); err != nil && !errors.Is(err, azcosmos.ErrQuery) {
+			t.Errorf("%q: %v, want ErrQuery", text, err)
+		}
+	})
+}
+
+// FuzzContinuation resumes from any token without a panic.
+func FuzzContinuation(f *testing.F) {
+	f.Add("e30")
+	f.Add(base64.RawURLEncoding.EncodeToString([]byte(`{"v":1,"s":[{"t":"c0","l":[[1]],"e":-1}]}`)))
+	f.Fuzz(func(t *testing.T, token string) {
+		if err := azcosmos.ParsePosition(token); err != nil && !errors.Is(err, azcosmos.ErrContinuation) {
+			t.Errorf("%q: %v, want ErrContinuation", token, err)
+		}
+	})
+}
+
+// stub answers batches and patches itself, and remembers where they went.
+type stub struct{ seen []string }
+
+func (s *stub) Do(request *policy.Request) (*http.Response, error) {
+	raw := request.Raw()
+	body := `{"id":"a"}`
+	switch {
+	case raw.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "":
+		body = `[{"statusCode":201,"requestCharge":1},{"statusCode":200,"requestCharge":1}]`
+	case raw.Method != http.MethodPatch:
+		return request.Next()
+	}
+	s.seen = append(s.seen, raw.Method+" "+raw.URL.Path+" "+raw.Header.Get("X-Ms-Documentdb-Partitionkey"))
+	return &http.Response{StatusCode: http.StatusOK, Request: raw, Header: http.Header{"X-Ms-Request-Charge": {"7"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// TestBatchAndPatchRequests sends batches and patches to the owner of their key, with
+// the partition key.
+func TestBatchAndPatchRequests(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	stub := &stub{}
+	client := static(t, ringState("/userId", targetsOn(t, server, 3, "/userId", 1)), map[string]*sdk.Client{"": connect(t, server, stub)})
+	ref := azcosmos.Ref{Key: resolver.TextKey("J1"), ID: "a"}
+	owner, err := client.View().Routing().ForWrite(ref.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := client.NewBatch()
+	batch.Create([]byte(`{"id":"a","userId":"J1"}`), nil)
+	batch.Read(ref, nil)
+	result, err := batch.Execute(t.Context(), nil)
+	if err != nil || !result.Response.Success || result.Target != owner.Name || result.Charge != 7 {
+		t.Errorf("batch: %+v, %v", result, err)
+	}
+	var patch sdk.PatchOperations
+	patch.AppendSet("/n", 1)
+	item, err := client.Patch(t.Context(), ref, patch, nil)
+	if err != nil || item.Ref.Target != owner.Name || item.Charge != 7 {
+		t.Errorf("patch: %+v, %v", item, err)
+	}
+	path := "/dbs/db/colls/" + owner.Container + "/docs"
+	if want := []string{"POST " + path + ` ["J1"]`, "PATCH " + path + `/a ["J1"]`}; !slices.Equal(stub.seen, want) {
+		t.Errorf("requests %q, want %q", stub.seen, want)
+	}
+}

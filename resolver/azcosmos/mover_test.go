@@ -1,0 +1,676 @@
+package azcosmos_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/decandb/decan/decantest"
+	"github.com/decandb/decan/resolver"
+	"github.com/decandb/decan/resolver/azcosmos"
+)
+
+// errKilled is what everything of a killed process gets.
+var errKilled = errors.New("the process is dead")
+
+// killer lets a number of requests pass and none after that: what a process does that
+// dies there. Half of the deaths come after the request was sent.
+type killer struct{ left atomic.Int64 }
+
+func (k *killer) Do(request *policy.Request) (*http.Response, error) {
+	left := k.left.Add(-1)
+	if left < 0 {
+		return nil, errKilled
+	}
+	response, err := request.Next()
+	if left == 0 && len(request.Raw().URL.Path)%2 == 0 {
+		return nil, errKilled
+	}
+	return response, err
+}
+
+// world is a server with a group of containers whose state is stored in a container.
+type world struct {
+	t       *testing.T
+	server  *decantest.Server
+	store   resolver.Store
+	targets []resolver.Target
+	clients []*azcosmos.Client
+}
+
+func newWorld(t *testing.T, containers int, state resolver.State) *world {
+	t.Helper()
+	server := decantest.New(t)
+	w := &world{t: t, server: server, targets: targetsOn(t, server, containers, "/userId", 2)}
+	server.Container("db", `{"id":"meta","partitionKey":{"paths":["/id"],"kind":"Hash","version":2}}`, 1)
+	meta, err := connect(t, server).NewContainer("db", "meta")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.store = azcosmos.ContainerStore{Container: meta, Prefix: "group/"}
+	if _, err := resolver.SaveState(t.Context(), w.store, "users", state, ""); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// client returns a client that follows the state, as a process of its own would have.
+func (w *world) client(policies ...policy.Policy) *azcosmos.Client {
+	w.t.Helper()
+	live, err := resolver.Watch(w.t.Context(), resolver.LiveConfig{Store: w.store, Name: "users", Poll: -1, Lease: time.Hour})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(live.Close)
+	client, err := azcosmos.New(azcosmos.Config{Accounts: map[string]*sdk.Client{"": connect(w.t, w.server, policies...)}, View: live, Timeout: time.Minute})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return client
+}
+
+// mover returns a mover that dies after a number of requests; below 0 it does not.
+func (w *world) mover(requests int64) *azcosmos.Mover {
+	w.t.Helper()
+	var policies []policy.Policy
+	store := w.store
+	if requests >= 0 {
+		k := &killer{}
+		k.left.Store(requests)
+		policies = append(policies, k)
+		meta, err := connect(w.t, w.server, k).NewContainer("db", "meta")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		store = azcosmos.ContainerStore{Container: meta, Prefix: "group/"}
+	}
+	client := w.client(policies...)
+	mover, err := azcosmos.NewMover(azcosmos.MoverConfig{
+		Client: client, Store: store, Name: "users", PageSize: 7, Parallelism: 3,
+		Settle: azcosmos.SettleClients(append(slices.Clone(w.clients), client)...),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return mover
+}
+
+// run carries a move to its end with movers that are killed again and again.
+func (w *world) run(r *rand.Rand, most int64) azcosmos.Progress {
+	w.t.Helper()
+	for deaths := 0; ; deaths++ {
+		requests := r.Int64N(most)
+		if deaths > 400 {
+			requests = -1
+		}
+		progress, err := w.mover(requests).Run(w.t.Context())
+		if err == nil {
+			w.t.Logf("%d deaths", deaths)
+			return progress
+		}
+		if !errors.Is(err, errKilled) {
+			w.t.Fatalf("after %d deaths: %v", deaths, err)
+		}
+	}
+}
+
+// writer changes items of its own, one at a time, and checks after each change that
+// everybody sees it.
+type writer struct {
+	world  *world
+	number int
+	random *rand.Rand
+	model  map[string]int // what was acknowledged: id to version
+}
+
+func (w *writer) step(ctx context.Context) error {
+	n := w.random.IntN(20)
+	name := fmt.Sprintf("w%d-%d", w.number, n)
+	client := w.world.clients[w.random.IntN(len(w.world.clients))]
+	version, exists := w.model[name]
+	ref := azcosmos.Ref{Key: resolver.TextKey("J" + name), ID: name}
+	document := fmt.Appendf(nil, `{"id":%q,"userId":"J%s","version":%d,"big":1.50,"z":{"b":[],"a":"\u00e9"}}`, name, name, version+1)
+	var err error
+	switch {
+	case !exists:
+		_, err = client.Create(ctx, document, nil)
+	case w.random.IntN(3) == 0:
+		_, err = client.Delete(ctx, ref, nil)
+	case w.random.IntN(2) == 0:
+		_, err = client.Replace(ctx, document, nil)
+	default:
+		_, err = client.Upsert(ctx, document, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("change %s: %w", name, err)
+	}
+	_, err = client.Read(ctx, ref, nil)
+	if exists && isStatus(err, 404) {
+		delete(w.model, name)
+	} else {
+		w.model[name] = version + 1
+	}
+	return w.check(ctx, name, ref)
+}
+
+// check reads an item with every client.
+func (w *writer) check(ctx context.Context, name string, ref azcosmos.Ref) error {
+	version, exists := w.model[name]
+	for _, client := range w.world.clients {
+		item, err := client.Read(ctx, ref, nil)
+		if !exists {
+			if !isStatus(err, 404) {
+				return fmt.Errorf("%s is deleted, but read as %s", name, item.Value)
+			}
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		var got struct{ Version int }
+		if json.Unmarshal(item.Value, &got) != nil || got.Version != version {
+			return fmt.Errorf("%s in version %d is read as %s", name, version, item.Value)
+		}
+	}
+	return nil
+}
+
+// fixedItems is how many items lie still during the test.
+const fixedItems = 40
+
+// look queries everything and wants every fixed item once, and none twice.
+func (w *world) look(ctx context.Context, client *azcosmos.Client) error {
+	items, _, err := client.Query("SELECT VALUE c.id FROM c ORDER BY c.id", resolver.All[resolver.Key](), &azcosmos.QueryOptions{PageSize: 30}).Items(ctx)
+	if err != nil {
+		if errors.Is(err, azcosmos.ErrRestart) {
+			return nil // the query says so itself
+		}
+		return fmt.Errorf("query: %w", err)
+	}
+	fixed, last := 0, ""
+	for _, item := range items {
+		id := string(item)
+		if id <= last {
+			return fmt.Errorf("%s comes after %s", id, last)
+		}
+		if last = id; id[1] == 'f' {
+			fixed++
+		}
+	}
+	if fixed != fixedItems {
+		return fmt.Errorf("%d of %d items were found", fixed, fixedItems)
+	}
+	counts, _, err := client.Query("SELECT VALUE COUNT(1) FROM c WHERE c.fixed", resolver.All[resolver.Key](), nil).Items(ctx)
+	if errors.Is(err, azcosmos.ErrRestart) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("count: %w", err)
+	}
+	if string(counts[0]) != fmt.Sprint(fixedItems) {
+		return fmt.Errorf("count of fixed items: %s", counts)
+	}
+	return nil
+}
+
+// TestMoveUnderFire goes from three containers to four and back while items are
+// created, changed, deleted, read and queried by two clients, and while the movers die
+// every few requests. Nothing is lost, doubled or taken back, and at the end every item
+// lies where the ring says and nowhere else (S182, S183, S188).
+func TestMoveUnderFire(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, seed))
+	state := ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}, {Name: "c1", Database: "db", Container: "c1"}, {Name: "c2", Database: "db", Container: "c2"}})
+	w := newWorld(t, 4, state)
+	w.clients = []*azcosmos.Client{w.client(), w.client()}
+	for i := range fixedItems {
+		document := fmt.Appendf(nil, `{"id":"f%d","userId":"J%d","fixed":true}`, i, i)
+		if _, err := w.clients[0].Create(t.Context(), document, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	var wait sync.WaitGroup
+	writers := make([]*writer, 2)
+	var steps, looks atomic.Int64
+	forever := func(count *atomic.Int64, f func() error) {
+		wait.Go(func() {
+			for ctx.Err() == nil {
+				if err := f(); err != nil {
+					stop(err)
+				}
+				count.Add(1)
+			}
+		})
+	}
+	for i := range writers {
+		writers[i] = &writer{w, i, rand.New(rand.NewPCG(seed, uint64(i))), map[string]int{}}
+		forever(&steps, func() error { return writers[i].step(t.Context()) })
+	}
+	forever(&looks, func() error { return w.look(t.Context(), w.clients[0]) })
+
+	four := resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindRing, Targets: []string{"c0", "c1", "c2", "c3"}}}
+	for _, move := range []struct {
+		id   string
+		next resolver.Plan
+	}{{"grow", four}, {"shrink", state.Current}} {
+		if err := w.mover(-1).Begin(t.Context(), move.id, w.targets, move.next); err != nil {
+			t.Fatal(err)
+		}
+		w.run(r, 60)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	stop(nil)
+	wait.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	t.Logf("%d changes and %d looks", steps.Load(), looks.Load())
+	if steps.Load() == 0 || looks.Load() == 0 {
+		t.Error("nothing happened during the moves")
+	}
+	w.settled(writers)
+}
+
+// settled checks that every container holds what the ring says and nothing else.
+func (w *world) settled(writers []*writer) {
+	w.t.Helper()
+	want := fixedItems
+	for _, writer := range writers {
+		want += len(writer.model)
+		for name := range writer.model {
+			if err := writer.check(w.t.Context(), name, azcosmos.Ref{Key: resolver.TextKey("J" + name), ID: name}); err != nil {
+				w.t.Error(err)
+			}
+		}
+	}
+	routing := w.clients[0].View().Routing()
+	if routing.State.Move != nil {
+		w.t.Errorf("the move is in phase %s", routing.State.Move.Phase)
+	}
+	got := 0
+	for _, target := range w.targets {
+		for _, document := range w.contents(target) {
+			key, err := routing.Key(document)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			owner, err := routing.ForWrite(key)
+			if err != nil || owner.Name != target.Name {
+				w.t.Errorf("%s holds %s of %s, %v", target.Name, document, owner.Name, err)
+			}
+			got++
+		}
+	}
+	if got != want {
+		w.t.Errorf("the containers hold %d items, want %d", got, want)
+	}
+}
+
+// contents reads a container without a resolver.
+func (w *world) contents(target resolver.Target) [][]byte {
+	w.t.Helper()
+	container, err := connect(w.t, w.server).NewContainer(target.Database, target.Container)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var items [][]byte
+	pager := container.NewQueryItemsPager("SELECT * FROM c", sdk.NewPartitionKey(), nil)
+	for pager.More() {
+		page, err := pager.NextPage(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		items = append(items, page.Items...)
+	}
+	return items
+}
+
+// TestUndo turns a move back from every phase before the switch, with deaths, and
+// refuses it afterwards.
+func TestUndo(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, seed))
+	two := []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}, {Name: "c1", Database: "db", Container: "c1"}}
+	state := ringState("/userId", two)
+	w := newWorld(t, 3, state)
+	w.clients = []*azcosmos.Client{w.client()}
+	for i := range fixedItems {
+		if _, err := w.clients[0].Create(t.Context(), fmt.Appendf(nil, `{"id":"f%d","userId":"J%d","fixed":true}`, i, i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindRing, Targets: []string{"c0", "c1", "c2"}}}
+	for _, phase := range []resolver.Phase{resolver.Prepare, resolver.DualWrite, resolver.Copy, resolver.Verify, resolver.Fence, resolver.Switch} {
+		if err := w.mover(-1).Begin(t.Context(), "to-"+string(phase), w.targets, next); err != nil {
+			t.Fatal(err)
+		}
+		mover := w.mover(-1)
+		for w.phase() != phase {
+			if _, more, err := mover.Step(t.Context()); err != nil || !more {
+				t.Fatalf("on the way to %s: %v", phase, err)
+			}
+			if err := azcosmos.SettleClients(w.clients...)(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.look(t.Context(), w.clients[0]); err != nil {
+				t.Fatalf("in phase %s: %v", w.phase(), err)
+			}
+		}
+		err := mover.Undo(t.Context())
+		if phase == resolver.Switch {
+			if !errors.Is(err, resolver.ErrConfig) {
+				t.Errorf("undo after the switch: %v, want ErrConfig", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.run(r, 40)
+		w.settled(nil)
+	}
+}
+
+func (w *world) phase() resolver.Phase {
+	w.t.Helper()
+	state, _, err := resolver.LoadState(w.t.Context(), w.store, "users")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if state.Move == nil {
+		return ""
+	}
+	return state.Move.Phase
+}
+
+// TestVerifyRepairs damages copies in every way and has Verify find and repair it.
+func TestVerifyRepairs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}}))
+	w.clients = []*azcosmos.Client{w.client()}
+	for i := range fixedItems {
+		if _, err := w.clients[0].Create(t.Context(), fmt.Appendf(nil, `{"id":"f%d","userId":"J%d","fixed":true}`, i, i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mover := w.mover(-1)
+	if err := mover.Begin(t.Context(), "move", w.targets, resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindSingle, Targets: []string{"c1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	for w.phase() != resolver.Verify {
+		if _, _, err := mover.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copies, err := connect(t, w.server).NewContainer("db", "c1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage := []error{}
+	_, err = copies.DeleteItem(t.Context(), sdk.NewPartitionKeyString("J1"), "f1", nil)
+	damage = append(damage, err)
+	_, err = copies.ReplaceItem(t.Context(), sdk.NewPartitionKeyString("J2"), "f2", []byte(`{"id":"f2","userId":"J2","fixed":false}`), nil)
+	damage = append(damage, err)
+	_, err = copies.CreateItem(t.Context(), sdk.NewPartitionKeyString("J99"), []byte(`{"id":"f99","userId":"J99"}`), nil)
+	if err := errors.Join(append(damage, err)...); err != nil {
+		t.Fatal(err)
+	}
+	progress, _, err := mover.Step(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(progress.Pairs) != 1 || progress.Repaired != 3 {
+		t.Fatalf("progress = %+v, want one pair and 3 repairs", progress)
+	}
+	pair := progress.Pairs[0]
+	if pair.Items != fixedItems || pair.HashFrom != pair.HashTo || pair.HashFrom == 0 || pair.Missing != 1 || pair.Different != 1 || pair.Surplus != 1 {
+		t.Errorf("pair = %+v, want %d equal items, one missing, one different, one surplus", pair, fixedItems)
+	}
+	if _, err := mover.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.settled(nil)
+}
+
+// TestFence has a write of a key that moves wait at the fence and go on behind it,
+// while keys that stay are written; a caller that does not wait gets ErrMigrating.
+func TestFence(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}}))
+	w.clients = []*azcosmos.Client{w.client()}
+	mover := w.mover(-1)
+	next := resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindRing, Targets: []string{"c0", "c1"}}}
+	if err := mover.Begin(t.Context(), "move", w.targets, next); err != nil {
+		t.Fatal(err)
+	}
+	for w.phase() != resolver.Fence {
+		if _, _, err := mover.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := azcosmos.SettleClients(w.clients...)(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var moves, stays []byte
+	for i := 0; moves == nil || stays == nil; i++ {
+		document := fmt.Appendf(nil, `{"id":"x%d","userId":"J%d"}`, i, i)
+		from, to, err := w.clients[0].View().Routing().Moves(resolver.TextKey(fmt.Sprint("J", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from.Name == to.Name {
+			stays = document
+		} else {
+			moves = document
+		}
+	}
+	if _, err := w.clients[0].Create(t.Context(), stays, nil); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := w.clients[0].Create(ctx, moves, nil); !errors.Is(err, resolver.ErrMigrating) {
+		t.Errorf("a write at the fence: %v, want ErrMigrating", err)
+	}
+	written := make(chan error)
+	go func() {
+		_, err := w.clients[0].Create(t.Context(), moves, nil)
+		written <- err
+	}()
+	if _, err := mover.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-written; err != nil {
+		t.Errorf("the write that waited: %v", err)
+	}
+}
+
+// TestCollision stops a move that would put an item over another one.
+func TestCollision(t *testing.T) {
+	t.Parallel()
+	state := resolver.State{
+		Key:     resolver.KeySpec{Paths: []string{"/region"}},
+		Targets: []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}, {Name: "c1", Database: "db", Container: "c1"}},
+		Current: resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindLookup, Table: []resolver.LookupSpec{
+			{Values: []resolver.Value{text("no")}, Target: "c0"}, {Values: []resolver.Value{text("se")}, Target: "c1"},
+		}}},
+	}
+	w := newWorld(t, 2, state)
+	live, err := resolver.Watch(t.Context(), resolver.LiveConfig{Store: w.store, Name: "users", Poll: -1, Lease: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer live.Close()
+	client, err := azcosmos.New(azcosmos.Config{Accounts: map[string]*sdk.Client{"": connect(t, w.server)}, View: live, PartitionKey: []string{"/userId"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, region := range []string{"no", "se"} {
+		if _, err := client.Create(t.Context(), fmt.Appendf(nil, `{"id":"same","userId":"J","region":%q}`, region), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mover, err := azcosmos.NewMover(azcosmos.MoverConfig{Client: client, Store: w.store, Name: "users", Settle: azcosmos.SettleClients(client)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mover.Begin(t.Context(), "merge", nil, resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindSingle, Targets: []string{"c1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mover.Run(t.Context()); !errors.Is(err, azcosmos.ErrCollision) {
+		t.Fatalf("Run = %v, want ErrCollision", err)
+	}
+	if err := mover.Undo(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mover.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range w.targets {
+		if items := w.contents(target); len(items) != 1 {
+			t.Errorf("%s holds %d items after the undo, want its one", target.Name, len(items))
+		}
+	}
+}
+
+// TestDualWrite has every change in both containers when it is acknowledged, from
+// DualWrite to Switch, and in one of them before and after.
+func TestDualWrite(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}}))
+	w.clients = []*azcosmos.Client{w.client()}
+	client := w.clients[0]
+	mover := w.mover(-1)
+	if err := mover.Begin(t.Context(), "move", w.targets, resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindSingle, Targets: []string{"c1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[resolver.Phase][2]int{
+		resolver.Prepare: {1, 0}, resolver.DualWrite: {1, 1}, resolver.Copy: {1, 1}, resolver.Verify: {1, 1},
+		resolver.Switch: {1, 1}, resolver.Clean: {0, 1}, "": {0, 1},
+	}
+	for {
+		if err := azcosmos.SettleClients(client)(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		phase := w.phase()
+		if counts, written := want[phase]; written {
+			w.changes(client, phase, counts)
+			delete(want, phase)
+		}
+		if phase == "" {
+			break
+		}
+		if _, _, err := mover.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(want) != 0 {
+		t.Errorf("these phases never came: %v", want)
+	}
+}
+
+// changes creates, replaces and deletes an item, and looks into both containers after
+// each.
+func (w *world) changes(client *azcosmos.Client, phase resolver.Phase, counts [2]int) {
+	w.t.Helper()
+	ref := azcosmos.Ref{Key: resolver.TextKey("J"), ID: "x"}
+	for version, change := range []func() error{
+		func() error {
+			_, err := client.Create(w.t.Context(), []byte(`{"id":"x","userId":"J","version":0}`), nil)
+			return err
+		},
+		func() error {
+			_, err := client.Replace(w.t.Context(), []byte(`{"id":"x","userId":"J","version":1}`), nil)
+			return err
+		},
+		func() error {
+			_, err := client.Upsert(w.t.Context(), []byte(`{"id":"x","userId":"J","version":2}`), nil)
+			return err
+		},
+		func() error {
+			_, err := client.Delete(w.t.Context(), ref, nil)
+			return err
+		},
+	} {
+		if err := change(); err != nil {
+			w.t.Fatalf("in phase %s: %v", phase, err)
+		}
+		for i, target := range w.targets {
+			items := w.contents(target)
+			deleted := version == 3
+			if deleted && len(items) != 0 || !deleted && len(items) != counts[i] {
+				w.t.Errorf("in phase %s after change %d, %s holds %d items", phase, version, target.Name, len(items))
+			}
+			for _, item := range items {
+				var got struct{ Version int }
+				if err := json.Unmarshal(item, &got); err != nil || got.Version != version {
+					w.t.Errorf("in phase %s after change %d, %s holds %s", phase, version, target.Name, item)
+				}
+			}
+		}
+	}
+}
+
+// TestReadModes reads an item of which both containers hold a version (S183).
+func TestReadModes(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	targets := targetsOn(t, server, 2, "/userId", 1)
+	account := map[string]*sdk.Client{"": connect(t, server)}
+	state := ringState("/userId", targets[:1])
+	state.Targets = targets
+	next := resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindSingle, Targets: []string{"c1"}}}
+	for i, name := range []string{"old", "new"} {
+		in := resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindSingle, Targets: []string{targets[i].Name}}}
+		alone := static(t, resolver.State{Key: state.Key, Targets: targets, Current: in}, account)
+		for _, id := range []string{"both", name} {
+			if _, err := alone.Create(t.Context(), fmt.Appendf(nil, `{"id":%q,"userId":"J","side":%q}`, id, name), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		phase resolver.Phase
+		read  resolver.ReadMode
+		rows  []string
+	}{
+		{resolver.Copy, "", []string{`"both-old"`, `"old-old"`}},
+		{resolver.Switch, "", []string{`"both-new"`, `"new-new"`}},
+		{resolver.Verify, resolver.ReadBoth, []string{`"both-new"`, `"new-new"`, `"old-old"`}},
+		{resolver.Verify, resolver.ReadNone, nil},
+	} {
+		state.Move = &resolver.Move{ID: "m", Phase: c.phase, Read: c.read, Next: next}
+		client := static(t, state, account)
+		query := client.Query("SELECT VALUE CONCAT(c.id, '-', c.side) FROM c ORDER BY c.id", resolver.All[resolver.Key](), nil)
+		items, _, err := query.Items(t.Context())
+		var rows []string
+		for _, item := range items {
+			rows = append(rows, string(item))
+		}
+		if !slices.Equal(rows, c.rows) || errors.Is(err, resolver.ErrMigrating) != (c.read == resolver.ReadNone) {
+			t.Errorf("%s %s: rows %s, %v, want %s", c.phase, c.read, rows, err, c.rows)
+		}
+		_, err = client.Read(t.Context(), azcosmos.Ref{Key: resolver.TextKey("J"), ID: "old"}, nil)
+		if isStatus(err, 404) != (c.phase == resolver.Switch) || errors.Is(err, resolver.ErrMigrating) != (c.read == resolver.ReadNone) {
+			t.Errorf("%s %s: read of the old item: %v", c.phase, c.read, err)
+		}
+	}
+}

@@ -1,0 +1,573 @@
+package azcosmos
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/decandb/decan/resolver"
+)
+
+// PageSizeDefault is how many items a page of a query has at most.
+const PageSizeDefault = 100
+
+// RowsMax is how many rows are kept to compare them: all that both copies give under
+// resolver.ReadBoth, and the different ones of a DISTINCT.
+const RowsMax = 100_000
+
+// QueryOptions says how to query. The zero value is ready to use.
+type QueryOptions struct {
+	// Parameters are those of the query text.
+	Parameters []sdk.QueryParameter
+
+	// PartitionKey confines the query to one partition key in each container.
+	PartitionKey *resolver.Key
+
+	// PageSize is how many items a page has at most. Default PageSizeDefault.
+	PageSize int
+
+	// Continuation continues a query where a page of another Pager ended.
+	Continuation string
+
+	// Parallelism is how many requests are sent at once. Default that of the client.
+	Parallelism int
+}
+
+// Page is a part of a query's answer.
+type Page struct {
+	Items  [][]byte
+	Charge float64
+
+	// Continuation has another Pager go on after this page. It is "" after the last
+	// one, and where the rest is known to this Pager only: under resolver.ReadBoth and
+	// after too many rows of a DISTINCT.
+	Continuation string
+}
+
+// Pager gives the answer to a query page by page. It is for one goroutine.
+type Pager struct {
+	client    *Client
+	text      string
+	selection resolver.Selection[resolver.Key]
+	options   QueryOptions
+
+	started  bool
+	finished bool
+	reading  reading
+	routing  *resolver.Routing // of the start: whose owners rows are checked against
+	shape    shape
+	strands  []*strand
+	passed   int             // rows so far, skipped ones included
+	seen     map[digest]bool // of a DISTINCT
+	charge   float64         // since the last page
+	ready    []row           // rows that are sorted out already, under ReadBoth
+}
+
+// shape is how rows are asked for and put together.
+type shape struct {
+	statement *statement // nil: one container answers alone, whatever the query
+	aggregate bool
+	envelope  bool
+	filter    bool // ask for the owner of each row
+	both      bool // gather all rows and choose among copies
+}
+
+// Query returns the answer of all targets that may hold items of the selection, as if
+// they were one container: rows in the order of ORDER BY, otherwise target after
+// target; TOP, OFFSET LIMIT, DISTINCT and the aggregates COUNT, SUM, MIN, MAX and AVG
+// over all of them. GROUP BY, ORDER BY RANK and aggregates inside other expressions
+// are an ErrQuery unless a single container answers.
+//
+// The selection says which targets to ask; as with a partition key, the query itself
+// has to say which items are wanted.
+func (c *Client) Query(text string, selection resolver.Selection[resolver.Key], options *QueryOptions) *Pager {
+	p := &Pager{client: c, text: text, selection: selection}
+	if options != nil {
+		p.options = *options
+	}
+	if p.options.PageSize <= 0 {
+		p.options.PageSize = PageSizeDefault
+	}
+	if p.options.Parallelism <= 0 {
+		p.options.Parallelism = c.config.Parallelism
+	}
+	return p
+}
+
+// More reports whether NextPage may give more.
+func (p *Pager) More() bool { return !p.finished }
+
+// NextPage returns the next page, which may be empty. After an error the same page may
+// be asked for again, except after ErrRestart, ErrQuery and ErrContinuation.
+func (p *Pager) NextPage(ctx context.Context) (Page, error) {
+	if p.finished {
+		return Page{}, nil
+	}
+	routing, done, err := p.client.config.View.Begin(ctx)
+	if err != nil {
+		return Page{}, err
+	}
+	defer done()
+	if !p.started {
+		err = p.start(routing)
+	} else if !p.reading.holds(routing) {
+		err = ErrRestart
+	}
+	if err != nil {
+		return Page{}, err
+	}
+	rows, err := p.rows(ctx)
+	if err != nil {
+		return Page{}, err
+	}
+	page := Page{Charge: p.charge}
+	p.charge = 0
+	for _, r := range rows {
+		page.Items = append(page.Items, r.raw)
+	}
+	if !p.finished {
+		page.Continuation = p.continuation()
+	}
+	return page, nil
+}
+
+// Items returns all items of a query at once, and their charge.
+func (p *Pager) Items(ctx context.Context) ([][]byte, float64, error) {
+	var items [][]byte
+	charge := 0.0
+	for p.More() {
+		page, err := p.NextPage(ctx)
+		charge += page.Charge
+		if err != nil {
+			return items, charge, err
+		}
+		items = append(items, page.Items...)
+	}
+	return items, charge, nil
+}
+
+// reading is by which plan a query reads. Plans are known by fingerprints, because
+// routings come and go during a query.
+type reading struct {
+	plan     string
+	filtered bool
+	both     bool
+}
+
+// readingOf returns how a query that starts now reads.
+func readingOf(routing *resolver.Routing) (reading, error) {
+	mode, _ := routing.Modes()
+	r := reading{plan: planFingerprint(routing, false), filtered: routing.Copies(), both: mode == resolver.ReadBoth}
+	switch mode {
+	case resolver.ReadNext:
+		r.plan = planFingerprint(routing, true)
+	case resolver.ReadNone:
+		return r, &resolver.MigratingError{RetryAfter: resolver.RetryAfterDefault}
+	}
+	return r, nil
+}
+
+// planFingerprint tells plans apart, "" for one made in code.
+func planFingerprint(routing *resolver.Routing, next bool) string {
+	state := routing.State
+	if state.Version == 0 {
+		return ""
+	}
+	plan := state.Current
+	if next {
+		if state.Move == nil {
+			return "none"
+		}
+		plan = state.Move.Next
+	}
+	text, _ := json.Marshal(struct { // of plain data: it cannot fail
+		Key  resolver.KeySpec
+		Plan resolver.Plan
+	}{state.Key, plan})
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// holds reports whether what the reading relies on is still so: without a filter,
+// that containers hold no copies; with one, that the items of its plan are where the
+// plan says. The old ones go when a move cleans up.
+func (r reading) holds(routing *resolver.Routing) bool {
+	if r.both {
+		return true // everything is read at the start
+	}
+	move := routing.State.Move
+	current := r.plan == planFingerprint(routing, false)
+	if !r.filtered {
+		return current && !routing.Copies()
+	}
+	if move == nil {
+		return current
+	}
+	next := r.plan == planFingerprint(routing, true)
+	return current && move.Phase != resolver.Clean || next && (move.Phase == resolver.Switch || move.Phase == resolver.Clean)
+}
+
+// start chooses the strands.
+func (p *Pager) start(routing *resolver.Routing) error {
+	reading, err := readingOf(routing)
+	if err != nil {
+		return err
+	}
+	p.reading, p.routing = reading, routing
+	if p.options.Continuation != "" {
+		if err := p.resume(routing); err != nil {
+			return err
+		}
+		p.started = true
+		return nil
+	}
+	targets, err := routing.ForRead(p.selection)
+	if err != nil {
+		return err
+	}
+	for _, t := range targets {
+		p.strands = append(p.strands, &strand{target: t})
+	}
+	if len(targets) != 1 || reading.filtered {
+		if err := p.merge(); err != nil {
+			return err
+		}
+	}
+	p.started = true
+	return nil
+}
+
+// merge prepares for several strands, or for copies among the rows.
+func (p *Pager) merge() error {
+	s, err := parseStatement(p.text, p.options.Parameters)
+	if err != nil {
+		return err
+	}
+	if s.group || s.rank {
+		return fmt.Errorf("%w: GROUP BY and ORDER BY RANK need a single container", ErrQuery)
+	}
+	aggregated, err := s.aggregates()
+	if err != nil {
+		return err
+	}
+	if aggregated && (len(s.order) > 0 || s.distinct || s.limited) {
+		return fmt.Errorf("%w: an aggregate with ORDER BY, DISTINCT, TOP or OFFSET LIMIT", ErrQuery)
+	}
+	shape := shape{statement: s, aggregate: aggregated, filter: p.reading.filtered, both: p.reading.both}
+	shape.envelope = shape.filter || len(s.order) > 0
+	if shape.filter && s.root == "" {
+		return fmt.Errorf("%w: while items move, FROM has to give the document a name", ErrQuery)
+	}
+	if s.star && s.alias == "" {
+		return fmt.Errorf("%w: SELECT * without a name in FROM", ErrQuery)
+	}
+	if s.distinct {
+		p.seen = map[digest]bool{}
+	}
+	p.shape = shape
+	text := p.strandText()
+	for _, strand := range p.strands {
+		strand.text = text
+	}
+	return nil
+}
+
+// strandText returns the query that each strand sends.
+func (p *Pager) strandText() string {
+	s := p.shape.statement
+	if s == nil {
+		return p.text
+	}
+	if p.shape.envelope {
+		return s.envelope(p.members(), !p.shape.filter)
+	}
+	if p.shape.aggregate {
+		return s.partials()
+	}
+	return s.plain()
+}
+
+// members returns what an envelope has to hold to tell owners and copies.
+func (p *Pager) members() []string {
+	if !p.shape.filter {
+		return nil
+	}
+	root := p.shape.statement.root
+	member := func(name, expression string) string { return fmt.Sprintf("%q: %s", name, expression) }
+	var list []string
+	if spec := p.routing.State.Key; spec.Function != "" {
+		list = append(list, member(envelopeWhole, root))
+	} else {
+		for i, path := range spec.Paths {
+			list = append(list, member(envelopeKey+strconv.Itoa(i), pathExpression(root, path)))
+		}
+	}
+	if p.shape.both {
+		for i, path := range p.client.config.PartitionKey {
+			list = append(list, member(envelopePart+strconv.Itoa(i), pathExpression(root, path)))
+		}
+		list = append(list, member(envelopeID, root+".id"), member(envelopeTime, root+"._ts"))
+	}
+	return list
+}
+
+// rows returns the rows of the next page.
+func (p *Pager) rows(ctx context.Context) ([]row, error) {
+	for {
+		rows, err := p.produce(ctx)
+		var divided *dividedError
+		if !errors.As(err, &divided) {
+			return rows, err
+		}
+		if err := p.divide(ctx, divided.strand); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (p *Pager) produce(ctx context.Context) ([]row, error) {
+	switch {
+	case p.ready != nil:
+		return p.nextReady(), nil
+	case p.shape.both:
+		return p.gather(ctx)
+	case p.shape.aggregate:
+		return p.aggregate(ctx)
+	case p.shape.statement != nil && len(p.shape.statement.order) > 0:
+		return p.ordered(ctx)
+	}
+	return p.unordered(ctx)
+}
+
+// unordered returns the rows of one page of the first strand that has some. The pages
+// of the strands behind it are fetched at the same time.
+func (p *Pager) unordered(ctx context.Context) ([]row, error) {
+	for len(p.strands) > 0 {
+		if err := p.fill(ctx, p.strands[:min(len(p.strands), p.options.Parallelism)]); err != nil {
+			return nil, err
+		}
+		first := p.strands[0]
+		var rows []row
+		for _, r := range first.rows {
+			if p.admit(r) {
+				rows = append(rows, r)
+			}
+		}
+		first.drop(len(first.rows))
+		p.dropFinished()
+		if p.isFull() {
+			p.strands = nil
+		}
+		if len(rows) > 0 {
+			p.finished = len(p.strands) == 0
+			return rows, nil
+		}
+	}
+	p.finished = true
+	return nil, nil
+}
+
+// ordered merges the strands, each of which is in order.
+func (p *Pager) ordered(ctx context.Context) ([]row, error) {
+	var rows []row
+	terms := p.shape.statement.order
+	for len(rows) < p.options.PageSize && !p.isFull() {
+		if err := p.fill(ctx, p.strands); err != nil {
+			if len(rows) > 0 && !errors.As(err, new(*dividedError)) {
+				break // what is there is right; the error comes again with the next page
+			}
+			return rows, err
+		}
+		if p.dropFinished(); len(p.strands) == 0 {
+			break
+		}
+		first := p.strands[0]
+		for _, s := range p.strands[1:] {
+			if compareRows(terms, s.rows[0].order, first.rows[0].order) < 0 {
+				first = s
+			}
+		}
+		r := first.rows[0]
+		first.give(terms)
+		if p.admit(r) {
+			rows = append(rows, r)
+		}
+	}
+	p.dropFinished()
+	p.finished = len(p.strands) == 0 || p.isFull()
+	return rows, nil
+}
+
+// dropFinished forgets the strands that have nothing more to give.
+func (p *Pager) dropFinished() {
+	p.strands = slices.DeleteFunc(p.strands, func(s *strand) bool { return s.done && len(s.rows) == 0 })
+}
+
+// admit counts a row and reports whether it belongs to the answer.
+func (p *Pager) admit(r row) bool {
+	s := p.shape.statement
+	if s == nil {
+		return true
+	}
+	if p.isFull() || s.distinct && p.repeats(r) {
+		return false
+	}
+	p.passed++
+	return !s.limited || p.passed > s.offset
+}
+
+// isFull reports whether a TOP or LIMIT is reached.
+func (p *Pager) isFull() bool {
+	s := p.shape.statement
+	return s != nil && s.limited && p.passed >= s.offset+s.limit
+}
+
+// digest stands for a row in a DISTINCT.
+type digest [12]byte
+
+func (p *Pager) repeats(r row) bool {
+	var d digest
+	sum := sha256.Sum256(canonical(r.raw))
+	copy(d[:], sum[:])
+	if p.seen[d] {
+		return true
+	}
+	p.seen[d] = true
+	return false
+}
+
+// canonical returns equal bytes for equal JSON values: 1 and 1.0 are one number, and
+// the order of members does not count.
+func canonical(raw []byte) []byte {
+	var value any
+	if json.Unmarshal(raw, &value) == nil {
+		if text, err := json.Marshal(value); err == nil {
+			return text
+		}
+	}
+	return raw
+}
+
+// aggregate reads all strands to their end and returns the one row.
+func (p *Pager) aggregate(ctx context.Context) ([]row, error) {
+	if err := p.readAll(ctx); err != nil {
+		return nil, err
+	}
+	var all []row
+	for _, s := range p.strands {
+		all = append(all, s.rows...)
+	}
+	p.strands, p.finished = nil, true
+	return p.combine(all), nil
+}
+
+// combine puts the aggregates of rows or partial results together.
+func (p *Pager) combine(rows []row) []row {
+	s := p.shape.statement
+	var members []byte
+	for i, c := range s.columns {
+		a := accumulator{function: c.aggregate}
+		for _, r := range rows {
+			value := parseOrderValue(r.members[envelopeArg+strconv.Itoa(i)])
+			if p.shape.envelope {
+				a.add(value)
+			} else {
+				a.merge(parseOrderValue(r.members["n"+strconv.Itoa(i)]).number, value)
+			}
+		}
+		result := a.result()
+		if s.value {
+			if result == nil {
+				return nil
+			}
+			return []row{{raw: result}}
+		}
+		if result == nil {
+			continue
+		}
+		name, _ := json.Marshal(c.name)
+		members = append(append(append(append(members, ','), name...), ':'), result...)
+	}
+	if len(members) > 0 {
+		members[0] = '{'
+		return []row{{raw: append(members, '}')}}
+	}
+	return []row{{raw: []byte("{}")}}
+}
+
+// gather reads everything under ReadBoth, chooses the newer copy of each item, and
+// returns the first page of what is left.
+func (p *Pager) gather(ctx context.Context) ([]row, error) {
+	if err := p.readAll(ctx); err != nil {
+		return nil, err
+	}
+	type choice struct {
+		target string
+		time   float64
+		next   bool
+	}
+	winners := map[string]choice{}
+	var all []row
+	for _, s := range p.strands {
+		for _, r := range s.rows {
+			_, to, err := p.routing.Moves(r.key)
+			if err != nil {
+				return nil, err
+			}
+			c := choice{s.target.Name, r.time, s.target.Name == to.Name}
+			last, known := winners[r.identity]
+			if !known || c.time > last.time || c.time == last.time && c.next {
+				winners[r.identity] = c
+			}
+			all = append(all, r)
+		}
+	}
+	all = slices.DeleteFunc(all, func(r row) bool { return winners[r.identity].target != r.target })
+	p.strands = nil
+	if p.shape.aggregate {
+		p.finished = true
+		return p.combine(all), nil
+	}
+	terms := p.shape.statement.order
+	slices.SortStableFunc(all, func(a, b row) int { return compareRows(terms, a.order, b.order) })
+	p.ready = slices.DeleteFunc(all, func(r row) bool { return !p.admit(r) })
+	return p.nextReady(), nil
+}
+
+// nextReady cuts a page from rows that are in memory.
+func (p *Pager) nextReady() []row {
+	n := min(len(p.ready), p.options.PageSize)
+	rows := p.ready[:n]
+	p.ready = p.ready[n:]
+	p.finished = len(p.ready) == 0
+	return rows
+}
+
+// readAll reads all strands to their end.
+func (p *Pager) readAll(ctx context.Context) error {
+	for {
+		open, total := []*strand(nil), 0
+		for _, s := range p.strands {
+			total += len(s.rows)
+			if !s.done {
+				open = append(open, s)
+			}
+		}
+		if total > RowsMax {
+			return fmt.Errorf("%w: more than %d rows to compare", ErrQuery, RowsMax)
+		}
+		if len(open) == 0 {
+			return nil
+		}
+		if err := p.fetchAll(ctx, open); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package resolver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// The defaults of a LiveConfig.
+const (
+	PollDefault  = 2 * time.Second
+	LeaseDefault = 5 * time.Second
+)
+
+// LiveConfig says how a client follows a shared state.
+type LiveConfig struct {
+	Store Store
+	Name  string // of the state in the store
+
+	Registry Registry
+
+	// Poll is how often the store is asked for a new state. Default PollDefault;
+	// below 0 never, so that only Refresh and the lease do.
+	Poll time.Duration
+
+	// Lease is how long a state counts as confirmed after it was loaded. An operation
+	// that begins later loads it first, and fails with ErrStale when that fails. A
+	// move waits for at least the longest lease of all clients between two phases, so
+	// no client is ever two phases behind. Default LeaseDefault.
+	Lease time.Duration
+
+	// OnChange is called with the new routing after a switch, nil for nobody. It must
+	// return soon.
+	OnChange func(*Routing)
+
+	// OnError is told why the store could not be asked or its state not be used, nil
+	// for nobody. The client goes on with the state it has until the lease is over.
+	OnError func(error)
+
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+}
+
+// Live is a client's view of a shared state: it watches the store and switches
+// atomically. Operations take the routing for as long as they last, so that a switch
+// can wait until nobody uses the old one. Many goroutines may use it.
+type Live struct {
+	config LiveConfig
+	seen   atomic.Pointer[seen]
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+
+	mu sync.Mutex // one load at a time
+
+	old []*Routing // retired, with operations still in flight; guarded by mu
+}
+
+// seen is a routing and when its state was last confirmed.
+type seen struct {
+	routing *Routing
+	version string
+	at      time.Time
+}
+
+// Watch loads the state and keeps watching it until Close.
+func Watch(ctx context.Context, c LiveConfig) (*Live, error) {
+	if c.Poll == 0 {
+		c.Poll = PollDefault
+	}
+	if c.Lease <= 0 {
+		c.Lease = LeaseDefault
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	l := &Live{config: c}
+	if err := l.load(ctx); err != nil {
+		return nil, err
+	}
+	watching, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	if c.Poll > 0 {
+		l.done.Go(func() { l.poll(watching) })
+	}
+	return l, nil
+}
+
+// Static returns a view of a routing that never changes.
+func Static(routing *Routing) *Live {
+	l := &Live{stop: func() {}}
+	l.seen.Store(&seen{routing: routing})
+	return l
+}
+
+// Close stops watching. Operations in flight go on.
+func (l *Live) Close() {
+	l.stop()
+	l.done.Wait()
+}
+
+func (l *Live) poll(ctx context.Context) {
+	ticker := time.NewTicker(l.config.Poll)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := l.load(ctx); err != nil && ctx.Err() == nil && l.config.OnError != nil {
+			l.config.OnError(err)
+		}
+	}
+}
+
+// load asks the store and switches when the state is another.
+func (l *Live) load(ctx context.Context) error {
+	if l.config.Store == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// The state was in force when the load began, perhaps not when it ended.
+	at := l.config.Now()
+	state, version, err := LoadState(ctx, l.config.Store, l.config.Name)
+	if err != nil {
+		return err
+	}
+	last := l.seen.Load()
+	if last != nil && last.version == version {
+		l.seen.Store(&seen{last.routing, version, at})
+		return nil
+	}
+	if last != nil && state.Revision < last.routing.State.Revision {
+		return fmt.Errorf("%w: the store went back from revision %d to %d", ErrStale, last.routing.State.Revision, state.Revision)
+	}
+	routing, err := Open(state, l.config.Registry)
+	if err != nil {
+		return err
+	}
+	l.seen.Store(&seen{routing, version, at})
+	if last != nil {
+		last.routing.retire()
+		l.old = append(l.busyLocked(), last.routing)
+		if l.config.OnChange != nil {
+			l.config.OnChange(routing)
+		}
+	}
+	return nil
+}
+
+// Refresh loads the state now and returns when no operation uses an older one any
+// more. After it returned nil, this client has arrived.
+func (l *Live) Refresh(ctx context.Context) error {
+	if err := l.load(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	old := l.busyLocked()
+	l.mu.Unlock()
+	for _, routing := range old {
+		select {
+		case <-routing.retired:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// busyLocked returns the retired routings that operations still use.
+func (l *Live) busyLocked() []*Routing {
+	return slices.DeleteFunc(slices.Clone(l.old), func(routing *Routing) bool {
+		select {
+		case <-routing.retired:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// Routing returns the present routing, confirmed or not. To act by it, use Begin.
+func (l *Live) Routing() *Routing { return l.seen.Load().routing }
+
+// Lease returns how long a state counts as confirmed, 0 for one that never changes.
+func (l *Live) Lease() time.Duration { return l.config.Lease }
+
+// Begin returns the routing to act by, and a function to call once when the operation
+// is over. It asks the store first when the lease is over, and returns ErrStale when
+// that fails.
+func (l *Live) Begin(ctx context.Context) (*Routing, func(), error) {
+	for {
+		s := l.seen.Load()
+		if l.config.Store != nil && l.config.Now().Sub(s.at) >= l.config.Lease {
+			if err := l.load(ctx); err != nil {
+				return nil, nil, errors.Join(ErrStale, err)
+			}
+			s = l.seen.Load()
+		}
+		if s.routing.acquire() {
+			return s.routing, s.routing.release, nil
+		}
+	}
+}

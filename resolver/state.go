@@ -1,0 +1,418 @@
+package resolver
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/decandb/decan/partitionkey"
+)
+
+// StateVersion is the version of the JSON form that this package writes and reads.
+const StateVersion = 1
+
+// The limits of a state in JSON.
+const (
+	StateBytesMax = 2 << 20 // what an item of a container may hold
+	stateDepthMax = 16
+)
+
+// State says completely how keys route: it is what clients share. Its JSON form is
+// canonical, so equal states have equal bytes and one fingerprint, and it spells out
+// every default, so that a saved state never changes its meaning.
+type State struct {
+	Version int `json:"version"`
+
+	// Revision rises with every save, so that no two saves are equal. It is not part
+	// of the fingerprint.
+	Revision int64 `json:"revision"`
+
+	Key     KeySpec  `json:"key"`
+	Targets []Target `json:"targets"`
+	Current Plan     `json:"current"`
+	Move    *Move    `json:"move,omitempty"`
+}
+
+// KeySpec says where the routing key is: at paths, or in what a function returns
+// that every client registers under the name. Exactly one of the two is set.
+type KeySpec struct {
+	Paths    []string `json:"paths,omitempty"`
+	Function string   `json:"function,omitempty"`
+}
+
+// Plan is a way to lay out keys over targets: a scheme, and others behind it.
+type Plan struct {
+	Scheme Scheme `json:"scheme"`
+
+	// Behind holds schemes by name. Where a scheme names a target, it may name one
+	// of these instead, which decides in its place. Schemes that name each other in
+	// a circle are refused.
+	Behind map[string]Scheme `json:"behind,omitempty"`
+}
+
+// Move is a transition to another plan.
+type Move struct {
+	// ID tells this move from every other.
+	ID    string `json:"id"`
+	Phase Phase  `json:"phase"`
+
+	// Read replaces the read mode of the phase when it is ReadBoth or ReadNone.
+	Read ReadMode `json:"read,omitempty"`
+
+	Next Plan `json:"next"`
+}
+
+// The kinds of schemes.
+const (
+	KindSingle     = "single"     // everything in one target
+	KindRing       = "ring"       // Ring
+	KindRendezvous = "rendezvous" // Rendezvous
+	KindJump       = "jump"       // Jump
+	KindRange      = "range"      // Range
+	KindLookup     = "lookup"     // Lookup
+	KindSpillover  = "spillover"  // Spillover
+)
+
+// Scheme describes one resolver as data. Only the fields of its kind may be set.
+type Scheme struct {
+	Kind string `json:"kind"`
+
+	// Level is the level of the key that the scheme looks at, counted from 0.
+	// Absent: the whole key, which for ranges and look-ups has to have one level.
+	Level *int `json:"level,omitempty"`
+
+	// Targets are the names of the targets of a single, ring, rendezvous, jump or
+	// spillover.
+	Targets []string `json:"targets,omitempty"`
+
+	// Hash names the hash of a ring, rendezvous or jump. Default xxhash64.
+	Hash string `json:"hash,omitempty"`
+
+	// Layout and VirtualNodes are those of a ring, by default LayoutSpread and
+	// VirtualNodesDefault.
+	Layout       Layout `json:"layout,omitempty"`
+	VirtualNodes int    `json:"virtualNodes,omitempty"`
+
+	// Type is the type of the keys of a range: string, number or time.
+	Type   string      `json:"type,omitempty"`
+	Ranges []RangeSpec `json:"ranges,omitempty"`
+	Gaps   bool        `json:"gaps,omitempty"`
+
+	// Table and Default are those of a lookup.
+	Table   []LookupSpec `json:"table,omitempty"`
+	Default string       `json:"default,omitempty"`
+
+	// Prefix, MaxBytes, MaxDocuments and Fill are those of a spillover.
+	Prefix       string  `json:"prefix,omitempty"`
+	MaxBytes     int64   `json:"maxBytes,omitempty"`
+	MaxDocuments int64   `json:"maxDocuments,omitempty"`
+	Fill         float64 `json:"fill,omitempty"`
+}
+
+// RangeSpec is an entry of a range. An absent end is open.
+type RangeSpec struct {
+	Low  *Value `json:"low,omitempty"`
+	High *Value `json:"high,omitempty"`
+
+	// Closed says that the high end belongs to the range. The low end always does.
+	Closed bool   `json:"closed,omitempty"`
+	Target string `json:"target"`
+}
+
+// LookupSpec sends values to a target.
+type LookupSpec struct {
+	Values []Value `json:"values"`
+	Target string  `json:"target"`
+}
+
+// Value is a string, number, boolean or null in a state.
+type Value struct{ partitionkey.Component }
+
+// MarshalJSON writes the plain JSON value.
+func (v Value) MarshalJSON() ([]byte, error) {
+	text, err := partitionkey.NewKey(v.Component).MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return text[1 : len(text)-1], nil
+}
+
+// UnmarshalJSON reads a plain JSON value; an object or array is an ErrConfig.
+func (v *Value) UnmarshalJSON(text []byte) error {
+	c := component(text)
+	if c.Type() == partitionkey.TypeUndefined {
+		return fmt.Errorf("%w: %s is no string, number, boolean or null", ErrConfig, clip(text))
+	}
+	v.Component = c
+	return nil
+}
+
+func clip(text []byte) string {
+	if len(text) > 60 {
+		return string(text[:60]) + "..."
+	}
+	return string(text)
+}
+
+// ParseState reads and checks a state. Whatever is unknown is refused: a version, a
+// kind, a hash layout, a property, a property given twice. Which functions and hashes
+// exist only [Open] knows. The error is an ErrConfig.
+func ParseState(text []byte) (State, error) {
+	var s State
+	if len(text) > StateBytesMax {
+		return s, fmt.Errorf("%w: a state of %d bytes, at most %d are allowed", ErrConfig, len(text), StateBytesMax)
+	}
+	if err := checkNames(text); err != nil {
+		return s, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&s); err != nil {
+		if !errors.Is(err, ErrConfig) {
+			err = fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+		return State{}, err
+	}
+	s = s.withDefaults()
+	return s, s.check()
+}
+
+// Append returns the canonical JSON form behind dst. The error is an ErrConfig.
+func (s State) Append(dst []byte) ([]byte, error) {
+	s = s.withDefaults()
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if len(text) > StateBytesMax {
+		return nil, fmt.Errorf("%w: a state of %d bytes, at most %d are allowed", ErrConfig, len(text), StateBytesMax)
+	}
+	return append(dst, text...), nil
+}
+
+// Fingerprint returns 32 hexadecimal digits that differ for states that route
+// differently. It belongs into every client's log. The error is an ErrConfig.
+func (s State) Fingerprint() (string, error) {
+	s.Revision = 0
+	text, err := s.Append(nil)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), err
+}
+
+// withDefaults returns the state with every default spelled out. It shares nothing
+// that it changes.
+func (s State) withDefaults() State {
+	s.Version = cmp.Or(s.Version, StateVersion)
+	s.Current = s.Current.withDefaults()
+	if s.Move != nil {
+		move := *s.Move
+		move.Next = move.Next.withDefaults()
+		s.Move = &move
+	}
+	return s
+}
+
+func (p Plan) withDefaults() Plan {
+	p.Scheme = p.Scheme.withDefaults()
+	p.Behind = maps.Clone(p.Behind)
+	for name, scheme := range p.Behind {
+		p.Behind[name] = scheme.withDefaults()
+	}
+	return p
+}
+
+func (s Scheme) withDefaults() Scheme {
+	switch s.Kind {
+	case KindRing:
+		s.Layout = cmp.Or(s.Layout, LayoutSpread)
+		s.VirtualNodes = cmp.Or(s.VirtualNodes, VirtualNodesDefault)
+		s.Hash = cmp.Or(s.Hash, XXHash64.Name())
+	case KindRendezvous, KindJump:
+		s.Hash = cmp.Or(s.Hash, XXHash64.Name())
+	case KindSpillover:
+		s.Fill = cmp.Or(s.Fill, SpilloverFillDefault)
+	}
+	return s
+}
+
+// check returns an ErrConfig for a state that is wrong in itself. Building the
+// resolvers checks the rest.
+func (s State) check() error {
+	if s.Version != StateVersion {
+		return fmt.Errorf("%w: state version %d, this program knows %d", ErrConfig, s.Version, StateVersion)
+	}
+	if s.Revision < 0 {
+		return fmt.Errorf("%w: revision %d", ErrConfig, s.Revision)
+	}
+	if (len(s.Key.Paths) == 0) == (s.Key.Function == "") {
+		return fmt.Errorf("%w: a state needs either paths or a function for its key", ErrConfig)
+	}
+	if err := checkTargets(s.Targets); err != nil {
+		return err
+	}
+	if err := s.checkPlan(s.Current); err != nil {
+		return err
+	}
+	if s.Move == nil {
+		return nil
+	}
+	if _, known := modes[s.Move.Phase]; !known {
+		return fmt.Errorf("%w: the phase %q", ErrConfig, s.Move.Phase)
+	}
+	if s.Move.ID == "" || s.Move.Read != "" && s.Move.Read != ReadBoth && s.Move.Read != ReadNone {
+		return fmt.Errorf("%w: a move needs an id, and may change the read mode to both or none only", ErrConfig)
+	}
+	if s.Current.spills() || s.Move.Next.spills() {
+		return fmt.Errorf("%w: a plan with a spillover cannot be moved, because its keys do not tell where documents are", ErrConfig)
+	}
+	return s.checkPlan(s.Move.Next)
+}
+
+// spills reports whether a scheme of the plan is a spillover.
+func (p Plan) spills() bool {
+	spills := p.Scheme.Kind == KindSpillover
+	for _, scheme := range p.Behind {
+		spills = spills || scheme.Kind == KindSpillover
+	}
+	return spills
+}
+
+// checkPlan checks the fields of the schemes and that names are not ambiguous.
+func (s State) checkPlan(p Plan) error {
+	if err := p.Scheme.checkFields(); err != nil {
+		return err
+	}
+	for name, scheme := range p.Behind {
+		if name == "" || slices.ContainsFunc(s.Targets, func(t Target) bool { return t.Name == name }) {
+			return fmt.Errorf("%w: the scheme %q has no name or that of a target", ErrConfig, name)
+		}
+		if err := scheme.checkFields(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// schemeFields has the fields that each kind may set, besides its level.
+var schemeFields = map[string][]string{
+	KindSingle:     {"Targets"},
+	KindRing:       {"Targets", "Hash", "Layout", "VirtualNodes"},
+	KindRendezvous: {"Targets", "Hash"},
+	KindJump:       {"Targets", "Hash"},
+	KindRange:      {"Type", "Ranges", "Gaps"},
+	KindLookup:     {"Table", "Default"},
+	KindSpillover:  {"Targets", "Prefix", "MaxBytes", "MaxDocuments", "Fill"},
+}
+
+// checkFields refuses fields that another kind has, because ignoring them would
+// hide a mistake.
+func (s Scheme) checkFields() error {
+	allowed, known := schemeFields[s.Kind]
+	if !known {
+		return fmt.Errorf("%w: the kind of scheme %q", ErrConfig, s.Kind)
+	}
+	if s.Level != nil && (*s.Level < 0 || *s.Level >= PathsMax) {
+		return fmt.Errorf("%w: level %d of a key", ErrConfig, *s.Level)
+	}
+	v := reflect.ValueOf(s)
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		if name != "Kind" && name != "Level" && !v.Field(i).IsZero() && !slices.Contains(allowed, name) {
+			return fmt.Errorf("%w: a scheme of kind %s has no %s", ErrConfig, s.Kind, v.Type().Field(i).Tag.Get("json"))
+		}
+	}
+	return nil
+}
+
+// stateNames are the names of all properties of a state.
+var stateNames = fieldNames(map[string]bool{}, reflect.TypeFor[State]())
+
+func fieldNames(names map[string]bool, t reflect.Type) map[string]bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		return fieldNames(names, t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
+				names[name] = true
+				fieldNames(names, t.Field(i).Type)
+			}
+		}
+	}
+	return names
+}
+
+// nameChecker walks the tokens of a JSON text for what the decoder lets pass: a name
+// given twice, a name in other letter case, nesting without end.
+type nameChecker struct{ open []container }
+
+// container is an object or array that is being read.
+type container struct {
+	names map[string]bool // those seen; nil in an array
+	free  bool            // the names are the user's
+	last  string          // the name whose value comes next, or came last
+	value bool            // the next token begins a value
+}
+
+// checkNames returns an ErrConfig for a text that is no single JSON value, or that a
+// nameChecker refuses.
+func checkNames(text []byte) error {
+	if !json.Valid(text) {
+		return fmt.Errorf("%w: no valid JSON", ErrConfig)
+	}
+	var checker nameChecker
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = checker.take(token)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
+}
+
+func (n *nameChecker) take(token json.Token) error {
+	top := &container{}
+	if len(n.open) > 0 {
+		top = &n.open[len(n.open)-1]
+	}
+	name, isText := token.(string)
+	if isText && top.names != nil && !top.value {
+		if top.names[name] || !top.free && !stateNames[name] {
+			return fmt.Errorf("the property %q is unknown or given twice", name)
+		}
+		top.names[name], top.last, top.value = true, name, true
+		return nil
+	}
+	top.value = false
+	switch token {
+	case json.Delim('{'):
+		free := (top.last == "labels" || top.last == "behind") && !top.free
+		n.open = append(n.open, container{names: map[string]bool{}, free: free})
+	case json.Delim('['):
+		n.open = append(n.open, container{})
+	case json.Delim('}'), json.Delim(']'):
+		n.open = n.open[:len(n.open)-1]
+	}
+	if len(n.open) > stateDepthMax {
+		return fmt.Errorf("nested deeper than %d levels", stateDepthMax)
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package resolver
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ReadMode says by which layout a transition reads.
+type ReadMode string
+
+// The read modes.
+const (
+	ReadCurrent ReadMode = "current" // the old layout
+	ReadNext    ReadMode = "next"    // the new layout
+	ReadBoth    ReadMode = "both"    // the union; of two versions of a document the newer counts
+	ReadNone    ReadMode = "none"    // refused with ErrMigrating
+)
+
+// WriteMode says by which layout a transition writes.
+type WriteMode string
+
+// The write modes. Under the two modes that name both, a write is done when both
+// copies have it; the first one named decides conditions and errors.
+const (
+	WriteCurrent     WriteMode = "current"
+	WriteCurrentNext WriteMode = "current-next"
+	WriteNone        WriteMode = "none" // keys that move wait; others are written
+	WriteNextCurrent WriteMode = "next-current"
+	WriteNext        WriteMode = "next"
+)
+
+// RetryAfterDefault is what a transition that refuses an operation tells.
+const RetryAfterDefault = time.Second
+
+// Transition is a Resolver between two layouts.
+type Transition[K any] struct {
+	Current, Next Resolver[K]
+	Read          ReadMode
+	Write         WriteMode
+
+	// RetryAfter is told when an operation is refused. Default RetryAfterDefault.
+	RetryAfter time.Duration
+}
+
+// NewTransition returns a transition that reads both layouts and writes the next
+// one, which is what the legacy sample did by default.
+func NewTransition[K any](current, next Resolver[K]) *Transition[K] {
+	return &Transition[K]{Current: current, Next: next, Read: ReadBoth, Write: WriteNext}
+}
+
+func (t *Transition[K]) refuse() error {
+	after := t.RetryAfter
+	if after <= 0 {
+		after = RetryAfterDefault
+	}
+	return &MigratingError{RetryAfter: after}
+}
+
+// ForWrite returns the target that decides about a write of the key, or ErrMigrating
+// for a key that moves under WriteNone.
+func (t *Transition[K]) ForWrite(key K) (Target, error) {
+	route, err := t.Route(key)
+	return route.First, err
+}
+
+// Route is where a write goes.
+type Route struct {
+	First  Target // decides conditions and errors
+	Second Target // gets the same document afterwards, when Moves is true
+	Moves  bool   // the two layouts put the key in different places
+}
+
+// Route returns where a write of the key goes. Under modes with one layout Second
+// is empty and Moves is false.
+func (t *Transition[K]) Route(key K) (Route, error) {
+	switch t.Write {
+	case WriteCurrent:
+		target, err := t.Current.ForWrite(key)
+		return Route{First: target}, err
+	case WriteNext:
+		target, err := t.Next.ForWrite(key)
+		return Route{First: target}, err
+	case WriteCurrentNext, WriteNone:
+		route, err := route(t.Current, t.Next, key)
+		if err == nil && route.Moves && t.Write == WriteNone {
+			err = t.refuse()
+		}
+		return route, err
+	case WriteNextCurrent:
+		return route(t.Next, t.Current, key)
+	}
+	return Route{}, fmt.Errorf("%w: the write mode %q", ErrConfig, t.Write)
+}
+
+func route[K any](first, second Resolver[K], key K) (Route, error) {
+	a, err := first.ForWrite(key)
+	if err != nil {
+		return Route{}, err
+	}
+	b, err := second.ForWrite(key)
+	if err != nil {
+		return Route{}, err
+	}
+	if a.Name == b.Name {
+		return Route{First: a}, nil
+	}
+	return Route{First: a, Second: b, Moves: true}, nil
+}
+
+// ForRead returns the targets of the read mode: under ReadBoth those of the current
+// layout and then those of the next that are not among them.
+func (t *Transition[K]) ForRead(selection Selection[K]) ([]Target, error) {
+	switch t.Read {
+	case ReadCurrent:
+		return t.Current.ForRead(selection)
+	case ReadNext:
+		return t.Next.ForRead(selection)
+	case ReadNone:
+		return nil, t.refuse()
+	case ReadBoth:
+		current, err := t.Current.ForRead(selection)
+		if err != nil {
+			return nil, err
+		}
+		next, err := t.Next.ForRead(selection)
+		if err != nil {
+			return nil, err
+		}
+		var both union
+		both.add(current...)
+		both.add(next...)
+		return both.targets, nil
+	}
+	return nil, fmt.Errorf("%w: the read mode %q", ErrConfig, t.Read)
+}
+
+// Owns reports whether the target is where the read mode expects documents of the
+// key. During a move a container also holds copies that are not yet, or no longer,
+// the document; they are those that it does not own. Under ReadNone nothing is
+// owned.
+func (t *Transition[K]) Owns(target string, key K) (bool, error) {
+	for _, r := range t.readers() {
+		owner, err := r.ForWrite(key)
+		if err != nil {
+			return false, err
+		}
+		if owner.Name == target {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// readers returns the layouts of the read mode, the preferred one first.
+func (t *Transition[K]) readers() []Resolver[K] {
+	switch t.Read {
+	case ReadCurrent:
+		return []Resolver[K]{t.Current}
+	case ReadNext:
+		return []Resolver[K]{t.Next}
+	case ReadBoth:
+		return []Resolver[K]{t.Next, t.Current}
+	}
+	return nil
+}
+
+// Targets returns the targets of both layouts, the current first.
+func (t *Transition[K]) Targets() []Target {
+	var both union
+	both.add(t.Current.Targets()...)
+	both.add(t.Next.Targets()...)
+	return both.targets
+}
+
+// Phase is a step of a move from one layout to the next. Clients may be one phase
+// apart at any time; every two neighbours are made to work together.
+type Phase string
+
+// The phases, in order. Undo leads back from any before Switch.
+const (
+	Prepare   Phase = "prepare"    // the new containers are made
+	DualWrite Phase = "dual-write" // clients begin to keep both copies
+	Copy      Phase = "copy"       // documents that move are copied
+	Verify    Phase = "verify"     // both copies are compared and made equal
+	Fence     Phase = "fence"      // writes of keys that move wait until every client is here
+	Switch    Phase = "switch"     // the new layout decides; the old copy is still kept
+	Clean     Phase = "clean"      // the old copies are deleted
+	Undo      Phase = "undo"       // back in the old layout, the new copies are deleted
+)
+
+// modes has what each phase does, and where it may go.
+var modes = map[Phase]struct {
+	read  ReadMode
+	write WriteMode
+	next  []Phase
+}{
+	Prepare:   {ReadCurrent, WriteCurrent, []Phase{DualWrite, Undo}},
+	DualWrite: {ReadCurrent, WriteCurrentNext, []Phase{Copy, Undo}},
+	Copy:      {ReadCurrent, WriteCurrentNext, []Phase{Verify, Undo}},
+	Verify:    {ReadCurrent, WriteCurrentNext, []Phase{Fence, Undo}},
+	Fence:     {ReadCurrent, WriteNone, []Phase{Switch, Undo}},
+	Switch:    {ReadNext, WriteNextCurrent, []Phase{Clean}},
+	Clean:     {ReadNext, WriteNext, nil},
+	Undo:      {ReadCurrent, WriteCurrent, nil},
+}
+
+// Modes returns how documents are read and written in the phase, and ReadNone and
+// WriteNone for a phase that does not exist.
+func (p Phase) Modes() (ReadMode, WriteMode) {
+	m, known := modes[p]
+	if !known {
+		return ReadNone, WriteNone
+	}
+	return m.read, m.write
+}
+
+// MayBecome reports whether a move may go from this phase to the other.
+func (p Phase) MayBecome(next Phase) bool { return slices.Contains(modes[p].next, next) }
+
+// Final reports whether a move ends with this phase.
+func (p Phase) Final() bool { return p == Clean || p == Undo }
+
+// Following returns the phase after this one on the way forward, "" after the last.
+func (p Phase) Following() Phase {
+	if m := modes[p]; len(m.next) > 0 {
+		return m.next[0]
+	}
+	return ""
+}
