@@ -1,6 +1,6 @@
 # Each word is one line that a person could type.
 
-.PHONY: build test race fuzz bench lint compat crash release
+.PHONY: build test race fuzz bench lint compat crash differential release
 
 build:    ; go build -o bin/decan ./cmd/decan
 test:     ; go test ./...
@@ -9,5 +9,6 @@ fuzz:     ; ./tools/fuzz.sh 30s
 bench:    ; go test -run '^$$' -bench 'Ratios|Process' -benchtime 1x -timeout 30m ./internal/server ./cmd/decan
 lint:     ; ./tools/lint.sh
 compat:   ; ./compat/run.sh
+differential: ; DECAN_DIFFERENTIAL=100000 go test -run TestDifferential -timeout 120m -v ./internal/engine
 crash:    ; DECAN_CRASH_ROUNDS=100 go test -run TestKill -timeout 60m ./cmd/decan
 release:  ; go run -C tools ./changelog -write
