@@ -147,6 +147,7 @@ func TestPathsWhileBuilding(t *testing.T) {
 			container.Indexing = containerWith(t, 2, []string{"/pk"}, "").Indexing
 			w.container.Store(&container)
 			p := w.partition.Load()
+			p.waitIdle() // The goroutine of the last write is done with the writer.
 			p.strategy.sweepDocuments = 7
 			// The writer is taken by hand to the middle of the first sweep.
 			for range 4 {
