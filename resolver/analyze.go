@@ -1,6 +1,8 @@
 package resolver
 
 import (
+	"iter"
+	"maps"
 	"math"
 	"slices"
 )
@@ -15,13 +17,16 @@ type Spread struct {
 }
 
 // SpreadOf routes a sample. Weights divide the counts before they are compared.
-func SpreadOf[K any](r Resolver[K], keys []K) Spread {
+func SpreadOf[K any](r Resolver[K], keys []K) Spread { return SpreadSeq(r, slices.Values(keys)) }
+
+// SpreadSeq is SpreadOf of keys that need not all be in memory.
+func SpreadSeq[K any](r Resolver[K], keys iter.Seq[K]) Spread {
 	s := Spread{Counts: map[string]int{}}
 	targets := r.Targets()
 	for _, t := range targets {
 		s.Counts[t.Name] = 0
 	}
-	for _, key := range keys {
+	for key := range keys {
 		t, err := r.ForWrite(key)
 		if err != nil {
 			s.Unrouted++
@@ -63,8 +68,14 @@ type Movement struct {
 
 // MovementOf routes a sample with both resolvers.
 func MovementOf[K any](before, after Resolver[K], keys []K) Movement {
-	m := Movement{Keys: len(keys), Pairs: map[[2]string]int{}}
-	for _, key := range keys {
+	return MovementSeq(before, after, slices.Values(keys))
+}
+
+// MovementSeq is MovementOf of keys that need not all be in memory.
+func MovementSeq[K any](before, after Resolver[K], keys iter.Seq[K]) Movement {
+	m := Movement{Pairs: map[[2]string]int{}}
+	for key := range keys {
+		m.Keys++
 		from, errBefore := before.ForWrite(key)
 		to, errAfter := after.ForWrite(key)
 		if errBefore != nil || errAfter != nil {
@@ -77,4 +88,108 @@ func MovementOf[K any](before, after Resolver[K], keys []K) Movement {
 		}
 	}
 	return m
+}
+
+// RingMovement says exactly, without a sample, how much of a ring changes its owner.
+type RingMovement struct {
+	// Scheme is the name of the ring's scheme in the plan, "" for the first.
+	Scheme string `json:"scheme,omitempty"`
+
+	// Segments is into how many parts the points of both rings divide the ring, Moved
+	// how many of them change their owner, and Share what part of the ring those are.
+	Segments int     `json:"segments"`
+	Moved    int     `json:"moved"`
+	Share    float64 `json:"share"`
+
+	// Pairs are the moving parts by old and new owner, in the order of the targets.
+	Pairs []RingPair `json:"pairs,omitempty"`
+}
+
+// RingPair is what moves from one target of a ring to another.
+type RingPair struct {
+	From     string  `json:"from"`
+	To       string  `json:"to"`
+	Segments int     `json:"segments"`
+	Share    float64 `json:"share"`
+}
+
+// Movement compares two rings. ok is false when they do not hash alike, so that
+// segments mean nothing and a sample has to tell.
+func (r *Ring) Movement(next *Ring) (movement RingMovement, ok bool) {
+	if r.hash.Name() != next.hash.Name() || r.layout != next.layout {
+		return movement, false
+	}
+	bounds := slices.Concat(r.high, next.high)
+	slices.Sort(bounds)
+	bounds = slices.Compact(bounds)
+	pairs := map[[2]uint16]*RingPair{}
+	for i, end := range bounds {
+		start := bounds[(i+len(bounds)-1)%len(bounds)]
+		share := r.part(start, end)
+		at := Digest{High: end}
+		if r.layout == LayoutPredecessor {
+			at = Digest{High: start, Low: math.MaxUint64}
+		}
+		movement.Segments++
+		from, to := r.owners[r.pointOf(at)], next.owners[next.pointOf(at)]
+		if r.targets[from].Name == next.targets[to].Name {
+			continue
+		}
+		pair := pairs[[2]uint16{from, to}]
+		if pair == nil {
+			pair = &RingPair{From: r.targets[from].Name, To: next.targets[to].Name}
+			pairs[[2]uint16{from, to}] = pair
+		}
+		pair.Segments++
+		pair.Share += share
+		movement.Moved++
+		movement.Share += share
+	}
+	for _, owners := range slices.SortedFunc(maps.Keys(pairs), func(a, b [2]uint16) int { return slices.Compare(a[:], b[:]) }) {
+		movement.Pairs = append(movement.Pairs, *pairs[owners])
+	}
+	return movement, true
+}
+
+// part returns what part of the ring lies between two points; all of it when there is
+// but one.
+func (r *Ring) part(start, end uint64) float64 {
+	if start == end {
+		return 1
+	}
+	width := end - start
+	if r.width() < 64 {
+		width &= 1<<r.width() - 1
+	}
+	return math.Ldexp(float64(width), -r.width())
+}
+
+// RingMovements compares the rings that both plans have under the same name and that
+// look at the same level of the key: the plan in force of the one routing with that of
+// the other. Rings whose segments cannot be compared are left out.
+func RingMovements(before, after *Routing) ([]RingMovement, error) {
+	if before.State.Current.Scheme.Kind == "" || after.State.Current.Scheme.Kind == "" {
+		return nil, nil // built in code
+	}
+	var movements []RingMovement
+	names := append([]string{""}, slices.Sorted(maps.Keys(before.State.Current.Behind))...)
+	for _, name := range names {
+		old, next := before.State.Current.scheme(name), after.State.Current.scheme(name)
+		if old.Kind != KindRing || next.Kind != KindRing || old.level() != next.level() {
+			continue
+		}
+		from, err := before.ring(old)
+		if err != nil {
+			return nil, err
+		}
+		to, err := after.ring(next)
+		if err != nil {
+			return nil, err
+		}
+		if movement, ok := from.Movement(to); ok {
+			movement.Scheme = name
+			movements = append(movements, movement)
+		}
+	}
+	return movements, nil
 }

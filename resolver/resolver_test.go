@@ -3,7 +3,13 @@ package resolver_test
 import (
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -501,25 +507,103 @@ func TestSpilloverNames(t *testing.T) {
 }
 
 // TestGuidance holds docs/resolver.md to what a reader has to be told: what replaced the
-// resolvers and when (S151), that the server hashes as well (S165), which of the two to
-// choose (S186, S187), and that there are examples, open like everything else (S185).
+// resolvers and when (S151), that the server hashes as well (S165), and which of the two
+// to choose (S186, S187). The table of choices names only what exists. TestServerSide of
+// package azcosmos shows that what is said is so.
 func TestGuidance(t *testing.T) {
-	page, err := os.ReadFile("../docs/resolver.md")
+	text, err := os.ReadFile("../docs/resolver.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	page := string(text)
 	for statement, phrase := range map[string]string{
 		"S151": "when server-side partitioning came with REST API version 2015-12-16",
 		"S165": "one container; the server hashes",
-		"S185": "The examples are runnable",
 		"S186": "### Server side or client side",
 		"S187": "One container is the right answer most of the time",
 	} {
-		if !strings.Contains(string(page), phrase) {
+		if !strings.Contains(page, phrase) {
 			t.Errorf("%s: docs/resolver.md does not say %q", statement, phrase)
 		}
 	}
-	if _, err := os.Stat("../CONTRIBUTING.md"); err != nil {
-		t.Errorf("S185: %v", err)
+	_, table, _ := strings.Cut(page, "### Server side or client side")
+	table, _, _ = strings.Cut(table, "\nTransactions")
+	declared := exported(t, ".", "azcosmos")
+	choices := regexp.MustCompile("`([A-Z]\\w*)(?:\\.(\\w+))?`").FindAllStringSubmatch(table, -1)
+	if len(choices) < 8 {
+		t.Errorf("the table of choices names %d things: %q", len(choices), choices)
+	}
+	for _, choice := range choices {
+		if !declared[choice[1]] || choice[2] != "" && !declared[choice[2]] {
+			t.Errorf("S187: the table of choices names %s, which does not exist", choice[0])
+		}
+	}
+}
+
+// exported returns the names that packages declare, with those of struct fields.
+func exported(t *testing.T, dirs ...string) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	for _, dir := range dirs {
+		for _, file := range parsed(t, filepath.Join(dir, "*.go")) {
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.TypeSpec:
+					names[n.Name.Name] = true
+				case *ast.FuncDecl:
+					names[n.Name.Name] = true
+				case *ast.Field:
+					for _, name := range n.Names {
+						names[name.Name] = true
+					}
+				}
+				return true
+			})
+		}
+	}
+	return names
+}
+
+func parsed(t *testing.T, pattern string) []*ast.File {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%s: %v", pattern, err)
+	}
+	var files []*ast.File
+	for _, path := range paths {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	return files
+}
+
+// TestSamples wants the samples to be there, to run with every test, and to be open to
+// use and to change (S185).
+func TestSamples(t *testing.T) {
+	ran := 0
+	for _, pattern := range []string{"example_test.go", "azcosmos/example_test.go"} {
+		for _, example := range doc.Examples(parsed(t, pattern)...) {
+			if example.Output == "" {
+				t.Errorf("the sample %s in %s has no output, so no test runs it", example.Name, pattern)
+			}
+			ran++
+		}
+	}
+	if ran < 7 {
+		t.Errorf("%d samples, want those of hashing, legacy data, tenants, regions, months, movement and a move", ran)
+	}
+	for path, phrase := range map[string]string{
+		"../LICENSE":          "Apache License",
+		"../CONTRIBUTING.md":  "go test ./...",
+		"../docs/resolver.md": "The examples are runnable: tenants, regions, months, and from two containers to three.",
+	} {
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(text), phrase) {
+			t.Errorf("%s does not say %q: %v", path, phrase, err)
+		}
 	}
 }

@@ -170,12 +170,8 @@ func (r *Ring) place() error {
 
 // indexStarts fills starts, which has about one entry per point.
 func (r *Ring) indexStarts() {
-	width := 64
-	if r.layout != LayoutSpread && r.hash == Murmur3 {
-		width = 32
-	}
 	indexed := bits.Len(uint(len(r.high))) // #nosec G115 -- not negative
-	r.shift = width - indexed
+	r.shift = r.width() - indexed
 	r.starts = make([]uint32, 1<<indexed)
 	point := 0
 	for i := range r.starts {
@@ -184,6 +180,14 @@ func (r *Ring) indexStarts() {
 		}
 		r.starts[i] = uint32(point) // #nosec G115 -- below RingPointsMax
 	}
+}
+
+// width returns how many bits of Digest.High the ring uses.
+func (r *Ring) width() int {
+	if r.layout != LayoutSpread && r.hash == Murmur3 {
+		return 32
+	}
+	return 64
 }
 
 // digest returns where a text lies on the ring. Own rings mix the bits once more, so
@@ -253,8 +257,10 @@ func (r *Ring) Owner(key string) *Target {
 }
 
 // locate returns the index of the point that owns the key.
-func (r *Ring) locate(key string) int {
-	digest := r.digest(key)
+func (r *Ring) locate(key string) int { return r.pointOf(r.digest(key)) }
+
+// pointOf returns the index of the point that owns what lies at the digest.
+func (r *Ring) pointOf(digest Digest) int {
 	i := r.firstAtOrBehind(digest)
 	if r.layout == LayoutPredecessor {
 		if i == len(r.high) || r.high[i] != digest.High || r.low != nil && r.low[i] != digest.Low {

@@ -47,10 +47,7 @@ func Open(state State, registry Registry) (*Routing, error) {
 	if r.extract, err = openKey(state.Key, registry); err != nil {
 		return nil, err
 	}
-	b := &builder{state: r.State, registry: registry, targets: map[string]Target{}}
-	for _, t := range r.State.Targets {
-		b.targets[t.Name] = t
-	}
+	b := r.builder()
 	if r.transition.Current, err = b.plan(r.State.Current); err != nil {
 		return nil, fmt.Errorf("current plan: %w", err)
 	}
@@ -177,6 +174,36 @@ type builder struct {
 	targets  map[string]Target
 }
 
+func (r *Routing) builder() *builder {
+	b := &builder{state: r.State, registry: r.registry, targets: map[string]Target{}}
+	for _, t := range r.State.Targets {
+		b.targets[t.Name] = t
+	}
+	return b
+}
+
+// ring builds the ring of a scheme of the current plan by itself.
+func (r *Routing) ring(s Scheme) (*Ring, error) {
+	b := r.builder()
+	targets, err := b.named(r.State.Current, s.Targets...)
+	if err != nil {
+		return nil, err
+	}
+	hash, err := b.hash(s)
+	if err != nil {
+		return nil, err
+	}
+	return NewRing(RingConfig{targets, s.VirtualNodes, hash, s.Layout})
+}
+
+// scheme returns the scheme of a name, "" for the first one.
+func (p Plan) scheme(name string) Scheme {
+	if name == "" {
+		return p.Scheme
+	}
+	return p.Behind[name]
+}
+
 // plan builds the resolvers of a plan.
 func (b *builder) plan(p Plan) (Resolver[Key], error) {
 	if len(p.Behind) > TargetsMax {
@@ -281,7 +308,7 @@ func (s Scheme) level() int {
 	return *s.Level
 }
 
-func (b *builder) hashed(s Scheme, targets []Target) (Resolver[string], error) {
+func (b *builder) hash(s Scheme) (Hash, error) {
 	hash := builtInHash(s.Hash)
 	for _, h := range b.registry.Hashes {
 		if hash == nil && h.Name() == s.Hash {
@@ -290,6 +317,14 @@ func (b *builder) hashed(s Scheme, targets []Target) (Resolver[string], error) {
 	}
 	if hash == nil {
 		return nil, fmt.Errorf("%w: the hash %q is not known here", ErrConfig, s.Hash)
+	}
+	return hash, nil
+}
+
+func (b *builder) hashed(s Scheme, targets []Target) (Resolver[string], error) {
+	hash, err := b.hash(s)
+	if err != nil {
+		return nil, err
 	}
 	switch s.Kind {
 	case KindRing:
@@ -321,21 +356,21 @@ func (b *builder) ranges(p Plan, s Scheme) (Resolver[Key], error) {
 
 func buildRange[T any](b *builder, p Plan, s Scheme, convert func(Key) (T, error), compare func(a, b T) int) (Resolver[Key], error) {
 	var entries []RangeEntry[T]
-	for _, spec := range s.Ranges {
+	for i, spec := range s.Ranges {
 		targets, err := b.named(p, spec.Target)
 		if err != nil {
 			return nil, err
 		}
 		entry := RangeEntry[T]{Target: targets[0]}
 		if entry.Interval.Low, err = bound(spec.Low, Included, convert); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("ranges[%d].low: %w", i, err)
 		}
 		kind := Excluded
 		if spec.Closed {
 			kind = Included
 		}
 		if entry.Interval.High, err = bound(spec.High, kind, convert); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("ranges[%d].high: %w", i, err)
 		}
 		entries = append(entries, entry)
 	}
@@ -359,14 +394,14 @@ func bound[T any](value *Value, kind BoundKind, convert func(Key) (T, error)) (B
 
 func (b *builder) lookup(p Plan, s Scheme) (Resolver[Key], error) {
 	table := map[partitionkey.Component]Target{}
-	for _, row := range s.Table {
+	for i, row := range s.Table {
 		targets, err := b.named(p, row.Target)
 		if err != nil {
 			return nil, err
 		}
 		for _, value := range row.Values {
 			if _, twice := table[value.Component]; twice {
-				return nil, fmt.Errorf("%w: %v is in the table twice", ErrConfig, partitionkey.NewKey(value.Component))
+				return nil, fmt.Errorf("%w: table[%d]: %v is in the table twice", ErrConfig, i, partitionkey.NewKey(value.Component))
 			}
 			table[value.Component] = targets[0]
 		}

@@ -177,6 +177,9 @@ func ParseState(text []byte) (State, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&s); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			err = fmt.Errorf("%w: %s: want %s, not a %s", ErrConfig, cmp.Or(wrong.Field, "the state"), plainType(wrong.Type), wrong.Value)
+		}
 		if !errors.Is(err, ErrConfig) {
 			err = fmt.Errorf("%w: %w", ErrConfig, err)
 		}
@@ -184,6 +187,26 @@ func ParseState(text []byte) (State, error) {
 	}
 	s = s.withDefaults()
 	return s, s.check()
+}
+
+// plainType names a Go type as people who write JSON know it.
+func plainType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return plainType(t.Elem())
+	case reflect.Slice:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "a boolean"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	default:
+		return "a number"
+	}
 }
 
 // Append returns the canonical JSON form behind dst. The error is an ErrConfig.
@@ -262,14 +285,14 @@ func (s State) check() error {
 	if err := checkTargets(s.Targets); err != nil {
 		return err
 	}
-	if err := s.checkPlan(s.Current); err != nil {
+	if err := s.checkPlan("current", s.Current); err != nil {
 		return err
 	}
 	if s.Move == nil {
 		return nil
 	}
 	if _, known := modes[s.Move.Phase]; !known {
-		return fmt.Errorf("%w: the phase %q", ErrConfig, s.Move.Phase)
+		return fmt.Errorf("%w: move.phase: there is no phase %q", ErrConfig, s.Move.Phase)
 	}
 	if s.Move.ID == "" || s.Move.Read != "" && s.Move.Read != ReadBoth && s.Move.Read != ReadNone {
 		return fmt.Errorf("%w: a move needs an id, and may change the read mode to both or none only", ErrConfig)
@@ -277,7 +300,7 @@ func (s State) check() error {
 	if s.Current.spills() || s.Move.Next.spills() {
 		return fmt.Errorf("%w: a plan with a spillover cannot be moved, because its keys do not tell where documents are", ErrConfig)
 	}
-	return s.checkPlan(s.Move.Next)
+	return s.checkPlan("move.next", s.Move.Next)
 }
 
 // spills reports whether a scheme of the plan is a spillover.
@@ -289,16 +312,17 @@ func (p Plan) spills() bool {
 	return spills
 }
 
-// checkPlan checks the fields of the schemes and that names are not ambiguous.
-func (s State) checkPlan(p Plan) error {
-	if err := p.Scheme.checkFields(); err != nil {
+// checkPlan checks the fields of the schemes and that names are not ambiguous. place is
+// where the plan stands in the state.
+func (s State) checkPlan(place string, p Plan) error {
+	if err := p.Scheme.checkFields(place + ".scheme"); err != nil {
 		return err
 	}
-	for name, scheme := range p.Behind {
+	for _, name := range slices.Sorted(maps.Keys(p.Behind)) {
 		if name == "" || slices.ContainsFunc(s.Targets, func(t Target) bool { return t.Name == name }) {
-			return fmt.Errorf("%w: the scheme %q has no name or that of a target", ErrConfig, name)
+			return fmt.Errorf("%w: %s.behind: the scheme %q has no name or that of a target", ErrConfig, place, name)
 		}
-		if err := scheme.checkFields(); err != nil {
+		if err := p.Behind[name].checkFields(place + ".behind." + name); err != nil {
 			return err
 		}
 	}
@@ -318,19 +342,19 @@ var schemeFields = map[string][]string{
 
 // checkFields refuses fields that another kind has, because ignoring them would
 // hide a mistake.
-func (s Scheme) checkFields() error {
+func (s Scheme) checkFields(place string) error {
 	allowed, known := schemeFields[s.Kind]
 	if !known {
-		return fmt.Errorf("%w: the kind of scheme %q", ErrConfig, s.Kind)
+		return fmt.Errorf("%w: %s.kind: there is no kind %q", ErrConfig, place, s.Kind)
 	}
 	if s.Level != nil && (*s.Level < 0 || *s.Level >= PathsMax) {
-		return fmt.Errorf("%w: level %d of a key", ErrConfig, *s.Level)
+		return fmt.Errorf("%w: %s.level: %d, want 0 to %d", ErrConfig, place, *s.Level, PathsMax-1)
 	}
 	v := reflect.ValueOf(s)
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
 		if name != "Kind" && name != "Level" && !v.Field(i).IsZero() && !slices.Contains(allowed, name) {
-			return fmt.Errorf("%w: a scheme of kind %s has no %s", ErrConfig, s.Kind, v.Type().Field(i).Tag.Get("json"))
+			return fmt.Errorf("%w: %s: a scheme of kind %s has no %s", ErrConfig, place, s.Kind, v.Type().Field(i).Tag.Get("json"))
 		}
 	}
 	return nil
@@ -364,13 +388,14 @@ type container struct {
 	free  bool            // the names are the user's
 	last  string          // the name whose value comes next, or came last
 	value bool            // the next token begins a value
+	count int             // values begun in an array
 }
 
 // checkNames returns an ErrConfig for a text that is no single JSON value, or that a
 // nameChecker refuses.
 func checkNames(text []byte) error {
-	if !json.Valid(text) {
-		return fmt.Errorf("%w: no valid JSON", ErrConfig)
+	if err := checkSyntax(text); err != nil {
+		return err
 	}
 	var checker nameChecker
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -388,6 +413,23 @@ func checkNames(text []byte) error {
 	}
 }
 
+// checkSyntax says at which line and column a text ends to be JSON.
+func checkSyntax(text []byte) error {
+	var any json.RawMessage
+	err := json.Unmarshal(text, &any)
+	if err == nil {
+		return nil
+	}
+	syntax, ok := errors.AsType[*json.SyntaxError](err)
+	if !ok {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	before := text[:min(max(syntax.Offset-1, 0), int64(len(text)))]
+	line := bytes.Count(before, []byte{'\n'}) + 1
+	column := len(before) - bytes.LastIndexByte(before, '\n')
+	return fmt.Errorf("%w: line %d, column %d: %w", ErrConfig, line, column, err)
+}
+
 func (n *nameChecker) take(token json.Token) error {
 	top := &container{}
 	if len(n.open) > 0 {
@@ -395,11 +437,17 @@ func (n *nameChecker) take(token json.Token) error {
 	}
 	name, isText := token.(string)
 	if isText && top.names != nil && !top.value {
-		if top.names[name] || !top.free && !stateNames[name] {
-			return fmt.Errorf("the property %q is unknown or given twice", name)
+		if top.names[name] {
+			return fmt.Errorf("%s: the property %q is given twice", n.place(), name)
+		}
+		if !top.free && !stateNames[name] {
+			return fmt.Errorf("%s: there is no property %q", n.place(), name)
 		}
 		top.names[name], top.last, top.value = true, name, true
 		return nil
+	}
+	if token != json.Delim(']') {
+		top.count++
 	}
 	top.value = false
 	switch token {
@@ -415,4 +463,20 @@ func (n *nameChecker) take(token json.Token) error {
 		return fmt.Errorf("nested deeper than %d levels", stateDepthMax)
 	}
 	return nil
+}
+
+// place returns the path to the object that is being read.
+func (n *nameChecker) place() string {
+	var path strings.Builder
+	for _, c := range n.open[:max(len(n.open)-1, 0)] {
+		switch {
+		case c.names == nil:
+			fmt.Fprintf(&path, "[%d]", c.count-1)
+		case path.Len() > 0:
+			path.WriteString("." + c.last)
+		default:
+			path.WriteString(c.last)
+		}
+	}
+	return cmp.Or(path.String(), "the state")
 }

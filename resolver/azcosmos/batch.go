@@ -133,7 +133,7 @@ func (b *Batch) copy(ctx context.Context, routing *resolver.Routing, route resol
 		if !b.changes[i] {
 			continue
 		}
-		charge, err := b.client.sync(ctx, routing, route.First, route.Second, ref, session)
+		charge, err := b.client.sync(ctx, routing, route.First, route.Second, ref, session, permitted)
 		result.Charge += charge
 		if err != nil {
 			return fmt.Errorf("the batch is done in %s, but the copy of %s in %s is not confirmed, so repeat it: %w", route.First.Name, ref.ID, route.Second.Name, err)

@@ -204,7 +204,7 @@ func (c *Client) changeBy(ctx context.Context, routing *resolver.Routing, route 
 	if err != nil || !route.Moves {
 		return item, err
 	}
-	charge, err := c.sync(ctx, routing, route.First, route.Second, ref, item.Response.SessionToken)
+	charge, err := c.sync(ctx, routing, route.First, route.Second, ref, item.Response.SessionToken, permitted)
 	item.Charge += charge
 	if err != nil {
 		return item, fmt.Errorf("the item is changed in %s, but its copy in %s is not confirmed, so repeat the change: %w", route.First.Name, route.Second.Name, err)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"github.com/decandb/decan/partitionkey"
 	"github.com/decandb/decan/resolver"
 )
 
@@ -60,6 +62,63 @@ func (c *Client) Ensure(ctx context.Context, template resolver.Template, targets
 			if err := scripts.PutScript(ctx, t, script); err != nil {
 				return missing[:i], fmt.Errorf("register %s in %s: %w", script.ID, t.Name, err)
 			}
+		}
+	}
+	return missing, nil
+}
+
+// PartitionKeyPaths returns the paths of the partition key that a target's container
+// has, which is what Config.PartitionKey has to say.
+func (c *Client) PartitionKeyPaths(ctx context.Context, t resolver.Target) ([]string, error) {
+	properties, _, err := c.usage(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return properties.PartitionKeyDefinition.Paths, nil
+}
+
+// checkPartitionKeys returns a resolver.ErrConfig when a container has another partition
+// key than the client believes. Reads by the wrong key find nothing, which a move would
+// take for items that are deleted. Containers that do not exist pass.
+func (c *Client) checkPartitionKeys(ctx context.Context, targets []resolver.Target) error {
+	for _, t := range targets {
+		paths, err := c.PartitionKeyPaths(ctx, t)
+		if statusOf(err) == http.StatusNotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.EqualFunc(paths, c.config.PartitionKey, samePath) {
+			return fmt.Errorf("%w: the container of %s is partitioned by %s, the client by %s", resolver.ErrConfig,
+				t.Name, strings.Join(paths, ", "), strings.Join(c.config.PartitionKey, ", "))
+		}
+	}
+	return nil
+}
+
+// samePath reports whether two paths lead to one property, however they are quoted.
+func samePath(a, b string) bool {
+	left, errLeft := partitionkey.ParsePath(a)
+	right, errRight := partitionkey.ParsePath(b)
+	return errLeft == nil && errRight == nil && slices.Equal(left, right)
+}
+
+// EnsureLike makes the missing containers of the targets with the properties and the
+// throughput of another target's, their databases too, and returns what it made. It does
+// not copy scripts.
+func (c *Client) EnsureLike(ctx context.Context, like resolver.Target, targets []resolver.Target) ([]resolver.Target, error) {
+	missing, err := c.Missing(ctx, targets)
+	if err != nil || len(missing) == 0 {
+		return nil, err
+	}
+	properties, _, err := c.usage(ctx, like)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range missing {
+		if err := c.makeLike(ctx, like, t, properties); err != nil {
+			return missing[:i], fmt.Errorf("make the container of %s: %w", t.Name, err)
 		}
 	}
 	return missing, nil
@@ -148,9 +207,15 @@ func (c *Client) Spill(ctx context.Context, store resolver.Store, name, scheme s
 }
 
 func (c *Client) isFull(ctx context.Context, t resolver.Target, spillover *resolver.Spillover[resolver.Key]) (bool, *sdk.ContainerProperties, error) {
+	properties, usage, err := c.usage(ctx, t)
+	return err == nil && spillover.Full(usage["documentsSize"]*1024, usage["documentsCount"]), properties, err
+}
+
+// usage reads a container's properties and what it holds.
+func (c *Client) usage(ctx context.Context, t resolver.Target) (*sdk.ContainerProperties, map[string]int64, error) {
 	container, err := c.container(t)
 	if err != nil {
-		return false, nil, err
+		return nil, nil, err
 	}
 	var response sdk.ContainerResponse
 	err = c.retryThrottled(ctx, func() error {
@@ -159,10 +224,9 @@ func (c *Client) isFull(ctx context.Context, t resolver.Target, spillover *resol
 		return err
 	})
 	if err != nil {
-		return false, nil, fmt.Errorf("read the container of %s: %w", t.Name, err)
+		return nil, nil, fmt.Errorf("read the container of %s: %w", t.Name, err)
 	}
-	usage := parseUsage(response.RawResponse.Header.Get("x-ms-resource-usage"))
-	return spillover.Full(usage["documentsSize"]*1024, usage["documentsCount"]), response.ContainerProperties, nil
+	return response.ContainerProperties, parseUsage(response.RawResponse.Header.Get("x-ms-resource-usage")), nil
 }
 
 // parseUsage reads "name=number;name=number"; sizes are in KiB. What is no number is

@@ -49,15 +49,26 @@ type MoverConfig struct {
 	// OnProgress is told how far the move is after each save, nil for nobody.
 	OnProgress func(Progress)
 
+	// Takeover is how long the progress of another Mover has to lie still before this
+	// one takes its move. Default: the lease and the timeout of Client, which all Movers
+	// have to share; that is when a Mover that is only slow has stopped by itself. Below
+	// 0 it does not wait, which is safe only if the other one is known to be dead.
+	Takeover time.Duration
+
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
 }
 
 // Mover carries out moves from one plan to another. A move survives the death of its
-// Mover at any point: another one takes it up where the progress ends. Two that run at
-// once do no harm; one of them fails with resolver.ErrChanged.
+// Mover at any point: another one takes it up where the progress ends. One Mover at a
+// time works on a move: another one that runs meanwhile fails with resolver.ErrChanged,
+// and one that was paused for long fails with it when it wakes up, and does no harm.
+//
+// A Mover is used by one goroutine at a time.
 type Mover struct {
 	config MoverConfig
+	tenure *tenure // nil before the first step
+	keyed  bool    // all containers are known to have the client's partition key
 
 	pace sync.Mutex
 	from time.Time // of the figures of the throttle; guarded by pace
@@ -81,6 +92,9 @@ func NewMover(c MoverConfig) (*Mover, error) {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Takeover == 0 {
+		c.Takeover = c.Client.config.View.Lease() + c.Client.config.Timeout
 	}
 	m := &Mover{config: c}
 	if c.Ensure == nil {
@@ -126,6 +140,9 @@ func (m *Mover) checkExist(ctx context.Context, targets []resolver.Target) error
 type Progress struct {
 	Version  int   `json:"version"`
 	Revision int64 `json:"revision"`
+
+	// Owner is the Mover at work, "" when none is.
+	Owner string `json:"owner,omitempty"`
 
 	Move  string         `json:"move"` // id of the move
 	Phase resolver.Phase `json:"phase"`
@@ -193,6 +210,9 @@ func (m *Mover) Begin(ctx context.Context, id string, targets []resolver.Target,
 	if _, err := m.config.Client.config.View.Routing().With(state); err != nil {
 		return err
 	}
+	if err := m.config.Client.checkPartitionKeys(ctx, state.Targets); err != nil {
+		return err
+	}
 	_, err = resolver.SaveState(ctx, m.config.Store, m.config.Name, state, version)
 	return err
 }
@@ -213,6 +233,12 @@ func checkAddresses(targets []resolver.Target) error {
 // It may be called again after any error, or by another Mover after the death of this
 // one. Without a move it does nothing.
 func (m *Mover) Run(ctx context.Context) (Progress, error) {
+	defer func() {
+		if m.tenure != nil {
+			m.tenure.release(ctx)
+			m.tenure = nil
+		}
+	}()
 	for {
 		progress, more, err := m.Step(ctx)
 		if err != nil || !more {
@@ -222,43 +248,86 @@ func (m *Mover) Run(ctx context.Context) (Progress, error) {
 }
 
 // Step carries out the present phase of a move and enters the next one. more is false
-// when no move is under way any more.
+// when no move is under way any more. When somebody else changes the state meanwhile,
+// as Undo does, it ends early, and the next Step goes on from there. The Mover holds
+// the move until a call of Run ends.
 func (m *Mover) Step(ctx context.Context) (progress Progress, more bool, err error) {
 	state, version, err := resolver.LoadState(ctx, m.config.Store, m.config.Name)
 	if err != nil || state.Move == nil {
 		return progress, false, err
 	}
-	phase := state.Move.Phase
+	if err := m.take(ctx, state.Move.ID); err != nil {
+		return progress, true, err
+	}
+	// Until it was taken, another Mover may have carried the move on.
+	if _, present, err := m.config.Store.Load(ctx, m.config.Name); err != nil || present != version {
+		return m.tenure.snapshot(), true, err
+	}
+	kept, stop := m.tenure.keep(ctx, m.config.Name, version)
+	progress, err = m.carry(kept, state)
+	cause := context.Cause(kept)
+	stop()
+	if err != nil {
+		if errors.Is(cause, errMoved) {
+			return progress, true, nil
+		}
+		if cause != nil && ctx.Err() == nil {
+			err = cause
+		}
+		return progress, true, fmt.Errorf("phase %s: %w", state.Move.Phase, err)
+	}
+	return m.enter(ctx, progress, state, version)
+}
+
+// carry does what the phase of the state is for, after every client has arrived in it.
+func (m *Mover) carry(ctx context.Context, state resolver.State) (Progress, error) {
 	if err := m.config.Settle(ctx); err != nil {
-		return progress, true, fmt.Errorf("settle in phase %s: %w", phase, err)
+		return m.tenure.snapshot(), fmt.Errorf("settle: %w", err)
 	}
 	routing, err := m.config.Client.config.View.Routing().With(state)
 	if err != nil {
-		return progress, true, err
+		return m.tenure.snapshot(), err
 	}
-	w := &work{mover: m, routing: routing}
+	if !m.keyed {
+		targets := routing.Targets()
+		if state.Move.Phase == resolver.Undo {
+			// Where another key holds there are no copies, and the way back stays open.
+			targets = routing.Current().Targets()
+		}
+		if err := m.config.Client.checkPartitionKeys(ctx, targets); err != nil {
+			return m.tenure.snapshot(), err
+		}
+		m.keyed = state.Move.Phase != resolver.Prepare && state.Move.Phase != resolver.Undo
+	}
+	w := &work{mover: m, tenure: m.tenure, routing: routing}
 	if err := w.load(ctx, state); err != nil {
-		return progress, true, err
+		return w.progress, err
 	}
-	if err := w.phase(ctx, phase); err != nil {
-		return w.progress, true, fmt.Errorf("phase %s: %w", phase, err)
-	}
-	if phase.Final() {
+	return w.progress, w.phase(ctx, state.Move.Phase)
+}
+
+// enter saves the state of the next phase, or of the end.
+func (m *Mover) enter(ctx context.Context, progress Progress, state resolver.State, version string) (Progress, bool, error) {
+	var err error
+	if state.Move.Phase.Final() {
 		state, err = state.Finish()
 	} else {
-		state, err = state.Advance(phase.Following())
+		state, err = state.Advance(state.Move.Phase.Following())
 	}
 	if err == nil {
 		_, err = resolver.SaveState(ctx, m.config.Store, m.config.Name, state, version)
 	}
+	if errors.Is(err, resolver.ErrChanged) {
+		return progress, true, nil // the next step sees what it is now
+	}
 	if err == nil && state.Move == nil {
 		err = m.config.Settle(ctx)
 	}
-	return w.progress, state.Move != nil, err
+	return progress, state.Move != nil, err
 }
 
 // Undo turns a move back. It is a resolver.ErrConfig after the switch. Run does the
-// rest.
+// rest; a Mover that is at work does so by itself.
 func (m *Mover) Undo(ctx context.Context) error {
 	state, version, err := resolver.LoadState(ctx, m.config.Store, m.config.Name)
 	if err != nil {
@@ -278,8 +347,19 @@ func (m *Mover) Progress(ctx context.Context) (Progress, error) {
 }
 
 func (m *Mover) loadProgress(ctx context.Context) (Progress, string, error) {
+	return loadProgress(ctx, m.config.Store, m.config.Name)
+}
+
+// LoadProgress returns the progress that was saved last of a move of the state of a
+// name, or resolver.ErrNotFound. It needs no connection to the containers.
+func LoadProgress(ctx context.Context, store resolver.Store, name string) (Progress, error) {
+	progress, _, err := loadProgress(ctx, store, name)
+	return progress, err
+}
+
+func loadProgress(ctx context.Context, store resolver.Store, name string) (Progress, string, error) {
 	var progress Progress
-	document, version, err := m.config.Store.Load(ctx, m.config.Name+"-move")
+	document, version, err := store.Load(ctx, name+"-move")
 	if err == nil {
 		if json.Unmarshal(document, &progress) != nil || progress.Version != progressVersion {
 			err = fmt.Errorf("%w: the progress of a move has version %d, this program knows %d", resolver.ErrConfig, progress.Version, progressVersion)
@@ -314,8 +394,8 @@ func (m *Mover) throttle(ctx context.Context, items, charge float64) error {
 // work is one phase of a move being carried out.
 type work struct {
 	mover   *Mover
+	tenure  *tenure
 	routing *resolver.Routing
-	version string // of the saved progress
 
 	mu       sync.Mutex
 	progress Progress // guarded by mu while items are worked on
@@ -323,24 +403,17 @@ type work struct {
 
 // load takes up the progress of the phase, or begins it.
 func (w *work) load(ctx context.Context, state resolver.State) error {
-	progress, version, err := w.mover.loadProgress(ctx)
-	if err != nil && !errors.Is(err, resolver.ErrNotFound) {
-		return err
+	w.progress = w.tenure.snapshot()
+	if w.progress.Phase == state.Move.Phase {
+		return nil
 	}
-	w.version, w.progress = version, progress
-	if progress.Move != state.Move.ID {
-		w.progress = Progress{Version: progressVersion, Revision: progress.Revision, Move: state.Move.ID}
+	w.progress.Phase = state.Move.Phase
+	w.progress.Scans = w.scans(state.Move.Phase)
+	if state.Move.Phase == resolver.Verify {
+		w.progress.Since = w.mover.config.Now().Unix()
+		w.progress.Pairs = nil
 	}
-	if w.progress.Phase != state.Move.Phase {
-		w.progress.Phase = state.Move.Phase
-		w.progress.Scans = w.scans(state.Move.Phase)
-		if state.Move.Phase == resolver.Verify {
-			w.progress.Since = w.mover.config.Now().Unix()
-			w.progress.Pairs = nil
-		}
-		return w.save(ctx)
-	}
-	return nil
+	return w.save(ctx)
 }
 
 // scans returns the passes of a phase.
@@ -368,15 +441,10 @@ func (w *work) scans(phase resolver.Phase) []Scan {
 	return scans
 }
 
-// save keeps the progress. ErrChanged says that another Mover works on the move.
+// save keeps the progress and tells of it.
 func (w *work) save(ctx context.Context) error {
-	w.progress.Revision++
-	document, err := json.Marshal(w.progress)
-	if err != nil {
+	if err := w.tenure.save(ctx, &w.progress); err != nil {
 		return err
-	}
-	if w.version, err = w.mover.config.Store.Save(ctx, w.mover.config.Name+"-move", document, w.version); err != nil {
-		return fmt.Errorf("save the progress: %w", err)
 	}
 	if w.mover.config.OnProgress != nil {
 		w.mover.config.OnProgress(w.progress)
@@ -429,6 +497,10 @@ func (w *work) page(ctx context.Context, scan *Scan) error {
 		page, err = container.NewQueryItemsPager(text, sdk.NewPartitionKey(), options).NextPage(ctx)
 		return err
 	})
+	if w.progress.Phase == resolver.Undo && statusOf(err) == http.StatusNotFound {
+		scan.Done = true // the container was never made, so it has no copies
+		return w.save(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", scan.Target, err)
 	}
@@ -508,7 +580,7 @@ func (w *work) item(ctx context.Context, scan *Scan, document []byte) error {
 }
 
 func (w *work) copy(ctx context.Context, from, to resolver.Target, ref Ref) (float64, error) {
-	charge, err := w.mover.config.Client.sync(ctx, w.routing, from, to, ref, nil)
+	charge, err := w.mover.config.Client.sync(ctx, w.routing, from, to, ref, nil, w.tenure.permit)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil {
@@ -530,7 +602,7 @@ func (w *work) compare(ctx context.Context, scan *Scan, from, to resolver.Target
 		if attempt == syncAttempts {
 			return charge, errors.New("it changes too fast to be compared")
 		}
-		cost, err := w.mover.config.Client.sync(ctx, w.routing, from, to, ref, nil)
+		cost, err := w.mover.config.Client.sync(ctx, w.routing, from, to, ref, nil, w.tenure.permit)
 		charge += cost
 		if err == nil {
 			item, copied, cost, err = w.lookAtBoth(ctx, from, to, ref)
@@ -585,6 +657,11 @@ func (w *work) remove(ctx context.Context, here resolver.Target, ref Ref) (float
 	client := w.mover.config.Client
 	charge := 0.0
 	err := client.retryThrottled(ctx, func() error {
+		ctx, done, err := w.tenure.permit(ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
 		answer, err := client.run(ctx, here, ref, func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error) {
 			return in.DeleteItem(ctx, pk, ref.ID, nil)
 		})

@@ -98,7 +98,8 @@ func (w *world) mover(requests int64) *azcosmos.Mover {
 	client := w.client(policies...)
 	mover, err := azcosmos.NewMover(azcosmos.MoverConfig{
 		Client: client, Store: store, Name: "users", PageSize: 7, Parallelism: 3,
-		Settle: azcosmos.SettleClients(append(slices.Clone(w.clients), client)...),
+		Settle:   azcosmos.SettleClients(append(slices.Clone(w.clients), client)...),
+		Takeover: -1, // those before are dead
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -21,6 +21,15 @@ import (
 // syncAttempts bounds how often a copy is tried under writes of others.
 const syncAttempts = 50
 
+// permit is asked before each request that changes a copy, and says by when it has to
+// be over.
+type permit func(ctx context.Context) (context.Context, context.CancelFunc, error)
+
+// permitted is the permit of an operation that is bounded already.
+func permitted(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	return ctx, func() {}, nil
+}
+
 // sync makes the copy of an item in the second target equal to the item in the first:
 // it creates, replaces or deletes it.
 //
@@ -30,7 +39,7 @@ const syncAttempts = 50
 // the later one comes from a later read of the item, and copies never go back. Where
 // the copy was missing there is no version to compare; so after a change the item is
 // read again, and the sync starts over unless it is what was copied.
-func (c *Client) sync(ctx context.Context, routing *resolver.Routing, first, second resolver.Target, ref Ref, session *string) (float64, error) {
+func (c *Client) sync(ctx context.Context, routing *resolver.Routing, first, second resolver.Target, ref Ref, session *string, permit permit) (float64, error) {
 	charge := 0.0
 	for range syncAttempts {
 		copied, err := c.lookAt(ctx, second, ref, nil)
@@ -46,7 +55,7 @@ func (c *Client) sync(ctx context.Context, routing *resolver.Routing, first, sec
 		if equalDocuments(item.Value, copied.Value) {
 			return charge, nil
 		}
-		changed, cost, err := c.adopt(ctx, routing, second, ref, item, copied)
+		changed, cost, err := c.adopt(ctx, routing, second, ref, item, copied, permit)
 		charge += cost
 		if err != nil {
 			return charge, err
@@ -80,7 +89,7 @@ func (c *Client) lookAt(ctx context.Context, target resolver.Target, ref Ref, se
 }
 
 // adopt changes the copy to what the item is, if the copy is still what was read.
-func (c *Client) adopt(ctx context.Context, routing *resolver.Routing, second resolver.Target, ref Ref, item, copied Item) (changed bool, charge float64, err error) {
+func (c *Client) adopt(ctx context.Context, routing *resolver.Routing, second resolver.Target, ref Ref, item, copied Item, permit permit) (changed bool, charge float64, err error) {
 	if item.Value != nil && copied.Value != nil {
 		a, errA := routing.Key(item.Value)
 		b, errB := routing.Key(copied.Value)
@@ -98,6 +107,11 @@ func (c *Client) adopt(ctx context.Context, routing *resolver.Routing, second re
 		options.IfMatchEtag = &etag
 	}
 	err = c.retryThrottled(ctx, func() error {
+		ctx, done, err := permit(ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
 		answer, err := c.run(ctx, second, ref, func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error) {
 			switch {
 			case item.Value == nil:

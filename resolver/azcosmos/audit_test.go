@@ -1,0 +1,244 @@
+package azcosmos_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/decandb/decan/resolver"
+	"github.com/decandb/decan/resolver/azcosmos"
+)
+
+// TestAudit follows the counts and hashes of a move from phase to phase: the total never
+// changes, and both sides are equal from Fence to Switch. Then it finds a missing copy, a
+// different one, a surplus one and a stray.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	w := tenant(t, 20)
+	client := w.clients[0]
+	audit := func() azcosmos.Audit {
+		t.Helper()
+		a, err := client.Audit(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	before := audit()
+	if before.Total.Items != 20 || before.Total.Hash == 0 || len(before.Containers) != 1 || len(before.Pairs) != 0 || before.Charge <= 0 {
+		t.Errorf("before the move: %+v", before)
+	}
+	mover := w.mover(-1)
+	if err := mover.Begin(t.Context(), "move", w.targets, resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindRing, Targets: []string{"c0", "c1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	for phase := w.phase(); phase != ""; phase = w.phase() {
+		a := audit()
+		if a.Total != before.Total || a.Phase != phase {
+			t.Errorf("in phase %s: %+v in phase %s, want %+v", phase, a.Total, a.Phase, before.Total)
+		}
+		compared := len(a.Pairs) == 1 && a.Pairs[0].From == "c0" && a.Pairs[0].To == "c1"
+		if !compared {
+			t.Errorf("in phase %s: pairs %+v", phase, a.Pairs)
+		} else if settled := phase == resolver.Verify || phase == resolver.Fence || phase == resolver.Switch || phase == resolver.Clean; a.Pairs[0].Equal() != settled {
+			t.Errorf("in phase %s: %+v, equal %v, want %v", phase, a.Pairs[0], a.Pairs[0].Equal(), settled)
+		}
+		if phase == resolver.Fence {
+			w.damage(client, audit)
+		}
+		if _, _, err := mover.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := client.View().Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := audit(); after.Total != before.Total || len(after.Pairs) != 0 || len(after.Containers) != 2 || after.Fingerprint == before.Fingerprint {
+		t.Errorf("after the move: %+v", after)
+	}
+	stray := fmt.Appendf(nil, `{"id":"stray","userId":"J0"}`)
+	owner, err := client.View().Routing().ForWrite(resolver.TextKey("J0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, target := range w.targets {
+		if target.Name == owner.Name {
+			continue
+		}
+		if _, err := w.raw(target).CreateItem(t.Context(), sdk.NewPartitionKeyString("J0"), stray, nil); err != nil {
+			t.Fatal(err)
+		}
+		if a := audit(); a.Containers[i].Strays != 1 || a.Containers[i].Example != "stray" || a.Total != before.Total {
+			t.Errorf("with a stray in %s: %+v", target.Name, a)
+		}
+	}
+}
+
+// damage changes copies behind the client's back, wants the audit to see it, and puts
+// back what was there.
+func (w *world) damage(client *azcosmos.Client, audit func() azcosmos.Audit) {
+	w.t.Helper()
+	copies := w.raw(w.targets[1])
+	number := -1
+	for i := range 20 {
+		from, to, err := client.View().Routing().Moves(resolver.TextKey(fmt.Sprint("J", i)))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if from.Name != to.Name {
+			number = i
+		}
+	}
+	key, id := sdk.NewPartitionKeyString(fmt.Sprint("J", number)), fmt.Sprint("f", number)
+	original := fmt.Appendf(nil, `{"id":%q,"userId":"J%d","fixed":true}`, id, number)
+	for _, c := range []struct {
+		name      string
+		do, back  func() error
+		fewer     int64
+		different bool
+	}{
+		{
+			name: "a different copy", different: true,
+			do: func() error {
+				_, err := copies.ReplaceItem(w.t.Context(), key, id, fmt.Appendf(nil, `{"id":%q,"userId":"J%d","fixed":false}`, id, number), nil)
+				return err
+			},
+			back: func() error {
+				_, err := copies.ReplaceItem(w.t.Context(), key, id, original, nil)
+				return err
+			},
+		},
+		{
+			name: "a missing copy", fewer: 1,
+			do: func() error {
+				_, err := copies.DeleteItem(w.t.Context(), key, id, nil)
+				return err
+			},
+			back: func() error {
+				_, err := copies.CreateItem(w.t.Context(), key, original, nil)
+				return err
+			},
+		},
+		{
+			name: "a surplus copy", fewer: -1,
+			do: func() error {
+				_, err := copies.CreateItem(w.t.Context(), key, fmt.Appendf(nil, `{"id":"new","userId":"J%d"}`, number), nil)
+				return err
+			},
+			back: func() error {
+				_, err := copies.DeleteItem(w.t.Context(), key, "new", nil)
+				return err
+			},
+		},
+	} {
+		if err := c.do(); err != nil {
+			w.t.Fatal(err)
+		}
+		pair := audit().Pairs[0]
+		if pair.Equal() || pair.Items.Items-pair.Copies.Items != c.fewer {
+			w.t.Errorf("%s: %+v", c.name, pair)
+		}
+		if err := c.back(); err != nil {
+			w.t.Fatal(err)
+		}
+		if pair := audit().Pairs[0]; !pair.Equal() {
+			w.t.Errorf("%s put right: %+v", c.name, pair)
+		}
+	}
+}
+
+// raw returns the SDK's client of a target.
+func (w *world) raw(target resolver.Target) *sdk.ContainerClient {
+	w.t.Helper()
+	container, err := connect(w.t, w.server).NewContainer(target.Database, target.Container)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return container
+}
+
+// TestAuditRestart changes the state while an audit reads.
+func TestAuditRestart(t *testing.T) {
+	t.Parallel()
+	w := tenant(t, 3)
+	begun := false
+	_, err := w.clients[0].Audit(t.Context(), func(string, int64) {
+		if begun {
+			return
+		}
+		begun = true
+		if err := w.mover(-1).Begin(t.Context(), "move", w.targets, toOther); err != nil {
+			t.Error(err)
+		}
+	})
+	if !errors.Is(err, azcosmos.ErrRestart) || !begun {
+		t.Errorf("an audit over a change of the state: %v, want ErrRestart", err)
+	}
+}
+
+// TestAuditSpillover accepts items from every container of a spillover.
+func TestAuditSpillover(t *testing.T) {
+	t.Parallel()
+	w := tenant(t, 4)
+	state := resolver.State{Key: resolver.KeySpec{Paths: []string{"/userId"}}, Targets: w.targets, Current: resolver.Plan{Scheme: resolver.Scheme{
+		Kind: resolver.KindSpillover, Prefix: "c", Targets: []string{"c0", "c1"}, MaxDocuments: 5,
+	}}}
+	audit, err := static(t, state, map[string]*sdk.Client{"": connect(t, w.server)}).Audit(t.Context(), nil)
+	if err != nil || audit.Total.Items != 4 || audit.Containers[0].Strays != 0 {
+		t.Errorf("%+v, %v, want 4 items and no strays", audit, err)
+	}
+}
+
+// TestConnect refuses accounts that cannot be reached, and makes what the service
+// refuses readable.
+func TestConnect(t *testing.T) {
+	t.Parallel()
+	w := tenant(t, 1)
+	clients, err := azcosmos.Connect(map[string]azcosmos.Account{"eu": {Endpoint: w.server.Endpoint(), Key: w.server.Key()}})
+	if err != nil || clients["eu"] == nil {
+		t.Fatalf("Connect: %v, %v", clients, err)
+	}
+	container, err := clients["eu"].NewContainer("db", "none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = container.ReadItem(t.Context(), sdk.NewPartitionKeyString("x"), "x", nil)
+	text := azcosmos.Reason(fmt.Errorf("read it: %w", err))
+	if !strings.HasPrefix(text, "read it: GET http") || !strings.Contains(text, "/docs/x: 404 Not Found: ") || strings.ContainsAny(text, "\r\n{") {
+		t.Errorf("Reason = %q", text)
+	}
+	if text := azcosmos.Reason(errors.New("two\nlines")); text != "two lines" {
+		t.Errorf("Reason = %q", text)
+	}
+	for _, bad := range []azcosmos.Account{
+		{}, {Endpoint: "127.0.0.1:8081", Key: "AAAA"}, {Endpoint: "ftp://x", Key: "AAAA"}, {Endpoint: "http://", Key: "AAAA"}, {Endpoint: "http://x", Key: "no base64!"},
+	} {
+		if _, err := azcosmos.Connect(map[string]azcosmos.Account{"bad": bad}); !errors.Is(err, resolver.ErrConfig) || !strings.Contains(err.Error(), `account "bad"`) {
+			t.Errorf("%+v: %v, want an ErrConfig that names the account", bad, err)
+		}
+	}
+}
+
+// TestEnsureLike makes the container that is missing like the one that is there.
+func TestEnsureLike(t *testing.T) {
+	t.Parallel()
+	w := tenant(t, 1)
+	like := w.targets[0]
+	wanted := []resolver.Target{like, {Name: "n", Database: "other", Container: "n"}}
+	for _, made := range []int{1, 0} {
+		targets, err := w.clients[0].EnsureLike(t.Context(), like, wanted)
+		if err != nil || len(targets) != made {
+			t.Fatalf("EnsureLike = %v, %v, want %d", targets, err, made)
+		}
+	}
+	paths, err := w.clients[0].PartitionKeyPaths(t.Context(), wanted[1])
+	if err != nil || len(paths) != 1 || paths[0] != "/userId" {
+		t.Errorf("the new container is partitioned by %v, %v", paths, err)
+	}
+	if n, err := w.clients[0].Items(t.Context(), like); err != nil || n != 1 {
+		t.Errorf("Items = %d, %v, want 1", n, err)
+	}
+}

@@ -1,0 +1,72 @@
+package azcosmos
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/decandb/decan/resolver"
+)
+
+// Account says where an account is and by which key it is used.
+type Account struct {
+	Endpoint string `json:"endpoint"` // such as https://name.documents.azure.com:443/
+	Key      string `json:"key"`      // base64 text
+}
+
+// Connect makes the SDK's clients of accounts by name, as Config.Accounts wants them.
+// It sends nothing. The error is a resolver.ErrConfig.
+func Connect(accounts map[string]Account) (map[string]*sdk.Client, error) {
+	clients := make(map[string]*sdk.Client, len(accounts))
+	for name, account := range accounts {
+		endpoint, err := url.Parse(account.Endpoint)
+		if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
+			return nil, fmt.Errorf("%w: account %q: the endpoint %q is no http or https address", resolver.ErrConfig, name, account.Endpoint)
+		}
+		credential, err := sdk.NewKeyCredential(account.Key)
+		if err != nil {
+			return nil, fmt.Errorf("%w: account %q: the key is no base64", resolver.ErrConfig, name)
+		}
+		if clients[name], err = sdk.NewClientWithKey(account.Endpoint, credential, nil); err != nil {
+			return nil, fmt.Errorf("%w: account %q: %w", resolver.ErrConfig, name, err)
+		}
+	}
+	return clients, nil
+}
+
+// Reason returns the text of an error on one line, with the page that the SDK prints of
+// a refused request cut down to the request, the status and the service's message.
+func Reason(err error) string {
+	text := err.Error()
+	if refused, ok := errors.AsType[*azcore.ResponseError](err); ok {
+		text = strings.ReplaceAll(text, refused.Error(), refusal(refused))
+	}
+	return strings.Join(strings.Fields(text), " ")
+}
+
+func refusal(refused *azcore.ResponseError) string {
+	text := refused.ErrorCode
+	if code := strconv.Itoa(refused.StatusCode); !strings.HasPrefix(text, code) {
+		text = code + " " + text
+	}
+	if refused.RawResponse == nil {
+		return text
+	}
+	if request := refused.RawResponse.Request; request != nil {
+		text = fmt.Sprintf("%s %s: %s", request.Method, request.URL.Redacted(), text)
+	}
+	// The SDK has put the body back for others to read.
+	var answer struct{ Message string }
+	_, page, _ := strings.Cut(refused.Error(), "{")
+	if end := strings.LastIndex(page, "}"); end >= 0 && json.Unmarshal([]byte("{"+page[:end+1]), &answer) == nil && answer.Message != "" {
+		message, _, _ := strings.Cut(answer.Message, "\r\nActivityId")
+		text += ": " + message
+	}
+	return text
+}
