@@ -45,6 +45,16 @@ type Config struct {
 	// which answers them on the server.
 	CrossPartition string
 
+	// Throughput is "off" (the default), which serves every request whatever the
+	// throughput of its container, "warn", which also logs what would have been
+	// refused, or "on", which refuses with 429 as the service does.
+	Throughput string
+
+	// Limits is "default" (the default), the service's documented limits of
+	// partitions and throughput, or "laptop", limits so low that they are reached
+	// within seconds.
+	Limits string
+
 	// Logger gets what the server has to say. Default: nobody.
 	Logger *slog.Logger
 }
@@ -71,6 +81,8 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 		Key:            config.Key,
 		Consistency:    config.Consistency,
 		CrossPartition: config.CrossPartition,
+		Throughput:     config.Throughput,
+		LimitsPreset:   config.Limits,
 		Logger:         config.Logger,
 	})
 	if err != nil {

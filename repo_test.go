@@ -26,24 +26,27 @@ internal/value, partitionkey, internal/status:
 internal/resource: value partitionkey status
 internal/auth: resource status
 internal/throughput: resource status
+internal/placement: resource
 internal/geo, internal/vector: value
 internal/text:
 internal/index: value resource status geo text vector
 internal/query: value partitionkey resource status index geo text vector
+internal/script: value status
 internal/storage: status
 internal/replication: resource status
 internal/partition: value partitionkey resource status index query vector throughput storage replication
 internal/catalog: value partitionkey resource status storage replication
-internal/cluster: value partitionkey resource status query storage replication partition catalog
-internal/engine: value partitionkey resource status auth index query throughput partition catalog cluster
+internal/cluster: value partitionkey resource status query throughput storage replication partition catalog
+internal/engine: value partitionkey resource status auth index query script throughput partition catalog cluster
 internal/api/nosql: value partitionkey resource status auth query engine
-internal/api/admin: value resource status auth catalog cluster engine
-internal/server: value partitionkey resource status auth index query throughput storage replication partition catalog cluster engine api/nosql api/admin
+internal/balance: partitionkey resource status throughput placement partition catalog cluster
+internal/api/admin: value partitionkey resource status auth catalog cluster engine
+internal/server: value partitionkey resource status auth index query script throughput storage replication partition catalog cluster balance engine api/nosql api/admin
 resolver: partitionkey
 resolver/azcosmos: partitionkey resolver
 .: server
 decantest: decan
-cmd/decan: value partitionkey resource status auth server decan
+cmd/decan: value partitionkey resource status auth resolver resolver/azcosmos server decan
 `
 
 // libraries says which packages may import a module outside the standard
@@ -54,6 +57,7 @@ var libraries = map[string][]string{
 	"github.com/alecthomas/kong":          {"cmd/decan"},
 	"github.com/golang/geo":               {"internal/geo"},
 	"github.com/blevesearch/snowballstem": {"internal/text"},
+	"modernc.org/quickjs":                 {"internal/script"},
 	"github.com/prometheus/client_golang": {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/api/nosql", "internal/api/admin", "internal/server"},
 	"github.com/Azure/azure-sdk-for-go":   {"resolver/azcosmos"}, // and in tests and examples
 	"github.com/cockroachdb/datadriven":   nil,
@@ -338,7 +342,7 @@ func TestOrphanTestdata(t *testing.T) {
 // indirectly.
 func TestUpwardReach(t *testing.T) {
 	out, err := exec.Command("go", "list", "-json=ImportPath,Deps", "./internal/value", "./partitionkey", "./internal/status",
-		"./internal/resource", "./internal/auth", "./internal/throughput", "./internal/index", "./internal/query").Output()
+		"./internal/resource", "./internal/auth", "./internal/throughput", "./internal/index", "./internal/query", "./internal/script").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs the official SDKs against a decan built from this tree: the scenario of a
-# first user and the queries of queries.json with the JavaScript, Python and Java
-# SDKs, each at its newest version and at the oldest that knows hierarchical
-# partition keys (S91, S95), the scenario with the Go SDK, the programs of the
-# README, and the emulator tests that ship inside the Go SDK. Needs Go, Node.js,
+# first user, the change feed and the queries of queries.json with the JavaScript,
+# Python and Java SDKs, each at its newest version and at the oldest that knows
+# hierarchical partition keys (S91, S95), the scenario and the change feed with the
+# Go SDK, the programs of the README, and the emulator tests that ship inside the
+# Go SDK. Needs Go, Node.js,
 # Python 3 with venv, and Java 17 with Maven, and the ports 8081, 8080 and 8903 of
 # this machine free. The SDKs come through npm, pip and Maven as they are
 # configured here; what these have cached is not fetched again.
@@ -105,7 +106,7 @@ run_js() {
 	local failed=0
 	export NODE_EXTRA_CA_CERTS=$ca DECAN_ANSWERS=$answers
 	cd compat/js
-	DECAN_ENDPOINT=$http node --test --test-reporter=spec scenario.test.mjs queries.test.mjs || failed=1
+	DECAN_ENDPOINT=$http node --test --test-reporter=spec scenario.test.mjs queries.test.mjs changefeed.test.mjs || failed=1
 	DECAN_ENDPOINT=$https node --test --test-reporter=spec || failed=1
 	DECAN_ENDPOINT=$https DECAN_SDK=cosmos-oldest node --test --test-reporter=spec || failed=1 # refuses http
 	return $failed
@@ -116,7 +117,7 @@ run_python() {
 	export DECAN_HTTP=$http DECAN_HTTPS=$https DECAN_CA=$ca DECAN_ANSWERS=$answers
 	cd compat/py
 	for version in $python_versions; do
-		"$work/python-$version/bin/python" -B -m unittest -q scenario_test answers_test || failed=1
+		"$work/python-$version/bin/python" -B -m unittest -q scenario_test changefeed_test answers_test || failed=1
 	done
 	return $failed
 }

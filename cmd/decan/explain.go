@@ -43,6 +43,7 @@ type explanation struct {
 	Charge    float64 `json:"requestCharge"`
 	Millis    float64 `json:"milliseconds"`
 	Complete  bool    `json:"complete"`
+	Progress  *int    `json:"indexProgress"`
 }
 
 // Run asks the server to run the query's first page and to say how it did that.
@@ -155,6 +156,9 @@ func (e *explanation) print(out io.Writer) error {
 	fmt.Fprintf(&b, "returned     %s\n", counted(e.Returned, "row"))
 	fmt.Fprintf(&b, "charge       %.2f RU\n", e.Charge)
 	fmt.Fprintf(&b, "took         %.2f ms\n", e.Millis)
+	if e.Progress != nil {
+		fmt.Fprintf(&b, "The index is being rebuilt, and %d %% of that is done: until then documents are read where the new index would answer.\n", *e.Progress)
+	}
 	if !e.Complete {
 		fmt.Fprintln(&b, "This is the first page; there is more behind it.")
 	}

@@ -21,12 +21,15 @@ var version = ""
 
 // cli is the command line: every flag can be given in the environment too.
 type cli struct {
-	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the server (the default command)."`
-	Key     keyCommand     `cmd:"" help:"Show the effective partition key and range of a partition key value."`
-	Explain explainCommand `cmd:"" help:"Show how a server answers a query: partitions, indexes, documents read, request units."`
-	Cert    certCommand    `cmd:"" help:"Write the certificate that clients have to trust for https, and say how."`
-	Check   checkCommand   `cmd:"" help:"Verify a data directory that no server has open."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Serve      serveCommand      `cmd:"" default:"withargs" help:"Run the server (the default command)."`
+	Key        keyCommand        `cmd:"" help:"Show the effective partition key and range of a partition key value."`
+	Explain    explainCommand    `cmd:"" help:"Show how a server answers a query: partitions, indexes, documents read, request units."`
+	Partitions partitionsCommand `cmd:"" help:"Show how the physical partitions of a container are doing, and split them."`
+
+	Cert     certCommand     `cmd:"" help:"Write the certificate that clients have to trust for https, and say how."`
+	Resolver resolverCommand `cmd:"" help:"Work with keys laid out over several containers: look up, compare, move, verify."`
+	Check    checkCommand    `cmd:"" help:"Verify a data directory that no server has open."`
+	Version  versionCommand  `cmd:"" help:"Print the version."`
 }
 
 // streams are what a command reads and writes; tests hand in their own.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -38,6 +40,16 @@ type serveCommand struct {
 	ResourcesMax   int           `default:"0" placeholder:"N" help:"How many databases and containers the account may have (default: any number; the service allows 500)."`
 	QueryMemory    int64         `default:"67108864" placeholder:"BYTES" help:"How much memory one query may take for groups, distinct rows and rankings (${default})."`
 	ClockSkew      time.Duration `default:"15m" help:"How old or early a request's signature may be; negative for any."`
+
+	SplitDelay             time.Duration `placeholder:"DURATION" help:"Hold each split of a physical partition this long before it begins, such as 4h, as the service may take hours (default: no delay)."`
+	Throughput             string        `default:"warn" enum:"off,warn,on" help:"What becomes of requests over the throughput of their physical partition: nothing (off), a count and a warning (warn), or 429 as the service answers (on)."`
+	BurstCapacity          bool          `help:"Let physical partitions below 3,000 RU/s save what they do not use, for up to five minutes."`
+	Serverless             bool          `help:"Make containers without provisioned throughput, and refuse to set any."`
+	Limits                 string        `default:"default" enum:"default,laptop" help:"Limits of partitions and throughput: as the service documents them (default), or scaled down so that they are reached within seconds (laptop)."`
+	LogicalPartitionMax    sizeBytes     `placeholder:"SIZE" help:"How much one full partition key may hold, such as 20GB or 4MB (default: as --limits says)."`
+	PhysicalPartitionMax   sizeBytes     `placeholder:"SIZE" help:"How much one physical partition holds before it is split (default: as --limits says)."`
+	PartitionThroughputMax int           `default:"0" placeholder:"RU/s" help:"How much throughput one physical partition can be given (default: as --limits says)."`
+	ContainerThroughputMax int           `default:"0" placeholder:"RU/s" help:"How much throughput a container can be given (default: as --limits says)."`
 
 	LogLevel  slog.Level `default:"info" help:"debug, info, warn or error."`
 	LogFormat string     `default:"text" enum:"text,json" help:"${enum}."`
@@ -77,8 +89,19 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		ResourcesMax:   c.ResourcesMax,
 		QueryMemory:    c.QueryMemory,
 		ClockSkew:      c.ClockSkew,
-		Version:        versionText(),
-		Logger:         logger(io.err, c.LogLevel, c.LogFormat),
+
+		SplitDelay:             c.SplitDelay,
+		Throughput:             c.Throughput,
+		BurstCapacity:          c.BurstCapacity,
+		Serverless:             c.Serverless,
+		LimitsPreset:           c.Limits,
+		LogicalPartitionMax:    int64(c.LogicalPartitionMax),
+		PhysicalPartitionMax:   int64(c.PhysicalPartitionMax),
+		PartitionThroughputMax: c.PartitionThroughputMax,
+		ContainerThroughputMax: c.ContainerThroughputMax,
+
+		Version: versionText(),
+		Logger:  logger(io.err, c.LogLevel, c.LogFormat),
 	}
 	if c.InMemory {
 		config.Data = ""
@@ -94,6 +117,27 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 	// loses nothing that was acknowledged, as kill -9 does not.
 	stop()
 	return running.Close()
+}
+
+// sizeBytes is a size as people write it: 20GB, 4 MB, 512KB or plain bytes. A
+// kilobyte has 1,024 bytes, as everywhere here.
+type sizeBytes int64
+
+// UnmarshalText reads a size; it is positive and fits.
+func (s *sizeBytes) UnmarshalText(text []byte) error {
+	digits, unit := strings.ToUpper(strings.TrimSpace(string(text))), int64(1)
+	for power, suffix := range []string{"KB", "MB", "GB"} {
+		if rest, found := strings.CutSuffix(digits, suffix); found {
+			digits, unit = strings.TrimSpace(rest), 1<<(10*(power+1))
+			break
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n <= 0 || n > math.MaxInt64/unit {
+		return fmt.Errorf("%q is not a size such as 20GB, 4MB, 512KB or 1000", text)
+	}
+	*s = sizeBytes(n * unit)
+	return nil
 }
 
 // banner is what a person needs to connect. The key is shown only when

@@ -22,6 +22,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -104,9 +105,15 @@ func (c *Catalog) Commit(ctx context.Context, change Change) (*View, error) {
 	}
 	if err := d.commit(c.store); err != nil {
 		c.failed = err
-		return nil, status.Unavailable(err, "The catalog could not store the change%s; its outcome is unknown.", storage.Because(err))
+		return nil, status.Unavailable(errors.Join(errUnknown, err), "The catalog could not store the change%s; its outcome is unknown.", storage.Because(err))
 	}
 	c.next = d.next
 	c.view.Store(d.view)
 	return d.view, nil
 }
+
+var errUnknown = errors.New("the outcome of the commit is unknown")
+
+// OutcomeUnknown reports whether err says of a commit that it may or may not be
+// stored, which the next start will tell. After any other error it is not.
+func OutcomeUnknown(err error) bool { return errors.Is(err, errUnknown) }

@@ -184,8 +184,35 @@ func (w *world) change(t *testing.T, d *datadriven.TestData) (catalog.Change, er
 		changed := *throughput()
 		changed.Owner = owner
 		return catalog.PutThroughput{Throughput: changed, Expect: resource.ETag(expect)}, nil
+	case "plan-split", "finish-split", "drop-split":
+		return splitChange(t, d, container), nil
 	}
 	return nil, fmt.Errorf("unknown command %s", d.Cmd)
+}
+
+// splitChange builds a change of a split: of partition id, at the digits of an
+// EPK.
+func splitChange(t *testing.T, d *datadriven.TestData, container *catalog.Container) catalog.Change {
+	rid := resource.RID("missing")
+	if container != nil {
+		rid = container.RID
+	}
+	var id uint64
+	var digits string
+	d.ScanArgs(t, "id", &id)
+	d.MaybeScanArgs(t, "at", &digits)
+	at, err := partitionkey.ParseEPK(digits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := resource.PartitionID(id)
+	switch d.Cmd {
+	case "plan-split":
+		return catalog.PlanSplit{Container: rid, Parent: parent, At: at}
+	case "finish-split":
+		return catalog.FinishSplit{Container: rid, Parent: parent}
+	}
+	return catalog.DropSplit{Container: rid, Parent: parent}
 }
 
 // text is all that a view says.
@@ -197,7 +224,14 @@ func text(v *catalog.View) string {
 		for _, c := range v.Containers(d.RID) {
 			fmt.Fprintf(&b, "  %s %s %s indexing=%s ranges=%d next=%d\n", c.ID, c.RID, c.ETag, c.Indexing.Mode, c.Version, c.NextPartition)
 			for r, p := range c.Ranges.All() {
-				fmt.Fprintf(&b, "    %s %v\n", p.ID, r)
+				fmt.Fprintf(&b, "    %s %v", p.ID, r)
+				if len(p.Parents) > 0 {
+					fmt.Fprintf(&b, " of %v, generation %d, ordinal %d", p.Parents, p.Generation, p.Ordinal)
+				}
+				b.WriteByte('\n')
+			}
+			for _, s := range c.Splits {
+				fmt.Fprintf(&b, "    split of %s at %s into %s and %s\n", s.Parent, s.At, s.Children[0].ID, s.Children[1].ID)
 			}
 		}
 	}
@@ -314,5 +348,36 @@ func TestNamesAreCaseSensitive(t *testing.T) {
 	}
 	if _, found := w.View().Database("dB"); found {
 		t.Error("dB found")
+	}
+}
+
+// Children are numbered as long as there are ordinals: the last two may be used,
+// and then none is left.
+func TestSplitNeedsOrdinals(t *testing.T) {
+	t.Parallel()
+	for ordinal, want := range map[uint32]status.Code{resource.OrdinalMax - 2: 0, resource.OrdinalMax - 1: status.CodeForbidden, resource.OrdinalMax: status.CodeForbidden} {
+		w := newWorld(t)
+		ctx := context.Background()
+		if _, err := w.Commit(ctx, catalog.CreateDatabase{Database: resource.Database{ID: "d"}}); err != nil {
+			t.Fatal(err)
+		}
+		database, _ := w.View().Database("d")
+		c := parseContainer(t, "c")
+		c.RID = w.ReserveContainer(database.RID)
+		partitions := tile(c.PartitionKey, 1)
+		partitions[0].Ordinal = ordinal
+		if _, err := w.Commit(ctx, catalog.CreateContainer{Container: c, Partitions: partitions}); err != nil {
+			t.Fatal(err)
+		}
+		view, err := w.Commit(ctx, catalog.PlanSplit{Container: c.RID, Parent: 0, At: "\x20"})
+		if status.CodeOf(err) != want {
+			t.Errorf("behind ordinal %d: got %v, want %d", ordinal, err, want)
+		}
+		if err == nil {
+			planned, _ := view.Container("d", "c")
+			if plan, _ := planned.Split(0); plan.Children[1].Ordinal != resource.OrdinalMax {
+				t.Errorf("the last ordinal is %d", plan.Children[1].Ordinal)
+			}
+		}
 	}
 }

@@ -10,8 +10,9 @@ import (
 )
 
 // Change is one step from a version to the next: CreateDatabase,
-// DeleteDatabase, CreateContainer, ReplaceContainer, DeleteContainer or
-// PutThroughput.
+// DeleteDatabase, CreateContainer, ReplaceContainer, DeleteContainer,
+// PutThroughput, CreateFunction, ReplaceFunction, DeleteFunction, PlanSplit,
+// FinishSplit or DropSplit.
 type Change interface {
 	// apply makes the change in d, or says why it does not fit.
 	apply(d *draft) error
@@ -233,13 +234,17 @@ func (d *draft) deleteDatabase(database *database) {
 func (d *draft) putContainer(c *Container) error {
 	d.database(c.RID.Database()).containers[c.ID] = c
 	d.view.containers[c.RID] = c
-	return d.put(containerRow, c.RID, storedContainer{Container: c.Container, Version: c.Version, Next: c.NextPartition, Partitions: c.partitions()})
+	return d.put(containerRow, c.RID, storedContainer{
+		Container: c.Container, Version: c.Version, Next: c.NextPartition, Partitions: c.partitions(), Splits: c.Splits,
+		Since: c.Since,
+	})
 }
 
 func (d *draft) deleteContainer(c *Container) {
 	delete(d.database(c.RID.Database()).containers, c.ID)
 	delete(d.view.containers, c.RID)
 	d.remove(containerRow, c.RID)
+	d.deleteFunctions(c)
 	d.deleteOffer(c.RID)
 }
 

@@ -35,6 +35,9 @@ type storedContainer struct {
 	Version    uint64               `json:"version"` // of the ranges
 	Next       resource.PartitionID `json:"next"`
 	Partitions []resource.Partition `json:"partitions"`
+	Splits     []SplitPlan          `json:"splits,omitempty"`
+
+	Since map[resource.PartitionID]uint64 `json:"since,omitempty"`
 }
 
 // row is one row to write; a nil value removes it.
@@ -104,7 +107,7 @@ func load(store *storage.Store) (*View, counters, error) {
 		return nil, next, fmt.Errorf("the catalog has format %d, this release reads formats up to %d: use the release that wrote it or a later one", h.Format, format)
 	}
 	view.version = h.Version
-	// Owners first: databases, then containers, then offers.
+	// Owners first: databases, then containers, then what belongs to them.
 	err = scan(snapshot, databaseRow, func(r resource.Database) error {
 		d := &database{Database: r, containers: map[string]*Container{}}
 		view.databases[r.ID], view.byRID[r.RID] = d, d
@@ -114,6 +117,9 @@ func load(store *storage.Store) (*View, counters, error) {
 		return nil, next, err
 	}
 	if err := scan(snapshot, containerRow, view.load); err != nil {
+		return nil, next, err
+	}
+	if err := scan(snapshot, functionRow, view.loadFunction); err != nil {
 		return nil, next, err
 	}
 	err = scan(snapshot, offerRow, func(t resource.Throughput) error {
@@ -135,6 +141,8 @@ func (v *View) load(stored storedContainer) error {
 		Database:      database.Database,
 		Version:       stored.Version,
 		NextPartition: stored.Next,
+		Splits:        stored.Splits,
+		Since:         stored.Since,
 	}
 	if err := c.setPartitions(stored.Partitions); err != nil {
 		return err

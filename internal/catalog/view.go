@@ -37,9 +37,19 @@ type Container struct {
 	// Version rises with every change of Ranges, and is the etag of the range list.
 	Version uint64
 
+	// Since holds the Version that each partition came with; those of the first
+	// version are not in it. Clients ask what has come since the list they have.
+	Since map[resource.PartitionID]uint64
+
 	// NextPartition is the lowest partition id, and the lowest ordinal, that
 	// was never used.
 	NextPartition resource.PartitionID
+
+	// Splits are the splits under way, in the order in which they began.
+	Splits []SplitPlan
+
+	// Functions are its user-defined functions.
+	Functions Functions
 }
 
 // Partition returns a partition by id.

@@ -39,9 +39,18 @@ func (n *Node) partitionConfig(store *storage.Store, ref replication.PartitionRe
 		Ref:       ref,
 		Container: n.current(container),
 		Limits:    n.cfg.Limits,
+		Grown:     n.grown(container.RID),
 		Now:       n.cfg.Now,
 		Logger:    n.cfg.Logger,
 	}
+}
+
+// grown returns what a partition of a container calls when it is too large.
+func (n *Node) grown(container resource.RID) func() {
+	if n.cfg.Grown == nil {
+		return nil
+	}
+	return func() { n.cfg.Grown(container) }
 }
 
 // current returns a function that gives the newest version of a container: the

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/partition"
@@ -29,13 +30,15 @@ type world struct {
 }
 
 // open opens what is on the disk, or begins.
-func open(disk *storagetest.Disk, maxOpen int) (*world, error) {
-	pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
+func open(disk *storagetest.Disk, maxOpen int) (*world, error) { return openOn(disk.FS(), maxOpen) }
+
+func openOn(files vfs.FS, maxOpen int) (*world, error) {
+	pool, err := storage.NewPool(storage.Options{FS: files})
 	if err != nil {
 		return nil, err
 	}
 	w := &world{pool: pool}
-	if _, err = disk.FS().Stat("data/catalog"); err == nil {
+	if _, err = files.Stat("data/catalog"); err == nil {
 		w.store, err = pool.Open("data/catalog")
 	} else {
 		w.store, err = pool.Create("data/catalog")

@@ -129,7 +129,10 @@ func (n *Node) drop(ref replication.PartitionRef) {
 		close(s.ready)
 		s.holders = 0
 	}
-	s.doomed = true
+	s.doomed, s.moved = true, status.SubNameCacheStale
+	if x, ok := n.splits[ref]; ok {
+		x.cancel(status.PartitionMoved(status.SubNameCacheStale))
+	}
 	// Whoever closes it, now or when it is given back, sees that it is doomed.
 	closing := s.holders == 0 && n.claim(s)
 	n.mu.Unlock()

@@ -4,15 +4,17 @@
 //
 // The engine asks [Node.Replica] for the partition that a key belongs to and
 // gives it back when the call is done. [Node.CreatePartitions] and
-// [Node.DropContainer] bracket the catalog's commits. [Check] verifies a data
-// directory that no server uses.
+// [Node.DropContainer] bracket the catalog's commits. [Node.Split] replaces a
+// partition by two while it serves. [Check] verifies a data directory that no
+// server uses.
 //
 // # Invariants
 //
 // A partition directory counts only if the catalog names it: it is built and
 // synced before the commit that names it, and removed after the commit that no
 // longer does. What a crash leaves behind is deleted at start; a directory that
-// is named and missing stops the start.
+// is named and missing stops the start. A split has one commit, before which its
+// children are garbage and after which their parent is.
 // A partition is open at most once, and closed only while nobody holds it.
 // An open partition that nobody uses costs memory and descriptors, but no
 // goroutine of this package and no timer.
@@ -38,6 +40,7 @@ import (
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -49,6 +52,19 @@ type Config struct {
 	Limits  resource.Limits
 	Now     func() time.Time // nil: time.Now
 	Logger  *slog.Logger     // nil: discard
+
+	// Throttling says how budgets of request units are kept to.
+	Throttling Throttling
+
+	Registerer prometheus.Registerer // nil: metrics are shown nowhere
+
+	// Grown is called with a container that has a partition above its storage
+	// limit. It must not block. Nil means that nobody wants to know.
+	Grown func(container resource.RID)
+
+	// SplitDelay holds each split between its plan and its beginning, to imitate
+	// the hours that the service takes.
+	SplitDelay time.Duration
 
 	// MaxOpen bounds the open partitions. Zero means Limits.OpenStores, lowered
 	// to what the descriptor limit of the process allows.
@@ -65,8 +81,15 @@ type Node struct {
 	idle   list.List // of *slot that nobody holds, least recently used first
 	closed bool
 
-	background sync.WaitGroup       // of Reindex
+	shared    sharedBudgets
+	throttled throttled
+
+	splits map[replication.PartitionRef]*splitting
+
+	background sync.WaitGroup       // of Reindex and Split
 	reindexing map[resource.RID]int // containers whose partitions are being told
+
+	metrics *metrics
 }
 
 // slot is a partition that is open, being opened, or being closed.
@@ -81,17 +104,19 @@ type slot struct {
 	err   error
 
 	reads, writes, queries atomic.Int64
+	budget                 budget
 
 	// Guarded by Node.mu.
 	holders int
-	doomed  bool          // dropped: removed when the last holder goes
+	doomed  bool          // removed when the last holder goes
+	moved   status.Sub    // what is said of a doomed one
 	gone    chan struct{} // non-nil while closing; closed when the slot is out of the map
 	place   *list.Element // in Node.idle
 }
 
 // Start deletes the directories that the catalog does not name, verifies that
-// those it names exist, and returns a node that opens each when it is first
-// asked for.
+// those it names exist, gives up the splits that a restart interrupted, and
+// returns a node that opens each partition when it is first asked for.
 func Start(cfg Config) (*Node, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -102,19 +127,36 @@ func Start(cfg Config) (*Node, error) {
 	if cfg.MaxOpen <= 0 {
 		cfg.MaxOpen = maxOpen(cfg.Limits.OpenStores, cfg.Logger)
 	}
-	n := &Node{cfg: cfg, slots: map[replication.PartitionRef]*slot{}, reindexing: map[resource.RID]int{}}
+	n := &Node{
+		cfg:        cfg,
+		slots:      map[replication.PartitionRef]*slot{},
+		splits:     map[replication.PartitionRef]*splitting{},
+		reindexing: map[resource.RID]int{},
+		metrics:    newMetrics(cfg.Registerer),
+	}
 	n.group = replication.NewSolo(n)
+	n.throttled = newThrottled()
+	if cfg.Registerer != nil {
+		cfg.Registerer.MustRegister(n.throttled.requests, loads{n})
+	}
 	if err := n.sweep(); err != nil {
+		return nil, fmt.Errorf("start node: %w", err)
+	}
+	if err := n.dropSplits(); err != nil {
 		return nil, fmt.Errorf("start node: %w", err)
 	}
 	return n, nil
 }
 
-// Close waits for the effects under way and closes every partition. Nobody may
-// hold a replica any more. Later calls of Replica answer 503.
+// Close cancels the splits, waits for the effects under way and closes every
+// partition. Nobody may hold a replica any more. Later calls of Replica answer
+// 503.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	n.closed = true
+	for _, x := range n.splits {
+		x.cancel(errShutdown())
+	}
 	n.mu.Unlock()
 	n.background.Wait()
 	n.mu.Lock()
@@ -167,7 +209,7 @@ func (n *Node) acquire(ctx context.Context, ref replication.PartitionRef) (*slot
 		n.mu.Lock()
 		if n.closed {
 			n.mu.Unlock()
-			return nil, status.Unavailable(nil, "The server is shutting down.")
+			return nil, errShutdown()
 		}
 		s, found := n.slots[ref]
 		if !found {
@@ -177,7 +219,7 @@ func (n *Node) acquire(ctx context.Context, ref replication.PartitionRef) (*slot
 		}
 		if s.doomed {
 			n.mu.Unlock()
-			return nil, status.PartitionMoved(status.SubNameCacheStale)
+			return nil, status.PartitionMoved(s.moved)
 		}
 		if s.gone != nil {
 			gone := s.gone
@@ -201,6 +243,8 @@ func (n *Node) acquire(ctx context.Context, ref replication.PartitionRef) (*slot
 	}
 }
 
+func errShutdown() error { return status.Unavailable(nil, "The server is shutting down.") }
+
 func wait(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -220,6 +264,7 @@ func wait(ctx context.Context, done <-chan struct{}) error {
 func (n *Node) hold(ref replication.PartitionRef) *slot {
 	s := &slot{ref: ref, ready: make(chan struct{}), holders: 1}
 	s.release = func() { n.giveBack(s) }
+	s.budget.node, s.budget.slot = n, s
 	n.slots[ref] = s
 	return s
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // opened returns the slot of a partition that is open now, held; nil when it is
@@ -98,4 +100,91 @@ func (n *Node) IndexProgress(ctx context.Context, c *catalog.Container) int {
 		s.release()
 	}
 	return slowest
+}
+
+// throttled counts requests over a budget.
+type throttled struct {
+	requests *prometheus.CounterVec
+
+	// By sub-code and by whether the request was refused: looking labels up is
+	// not for a moment when there is too much to do.
+	budget, bucket [2]prometheus.Counter
+}
+
+func newThrottled() throttled {
+	t := throttled{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "decan_throttled_requests_total",
+		Help: "Requests over the throughput of a physical partition or over the cap of a throughput bucket, by whether they were refused with 429 or went ahead with a warning.",
+	}, []string{"reason", "outcome"})}
+	for i, outcome := range []string{"warned", "refused"} {
+		t.budget[i] = t.requests.WithLabelValues("budget", outcome)
+		t.bucket[i] = t.requests.WithLabelValues("bucket", outcome)
+	}
+	return t
+}
+
+func (t *throttled) count(sub status.Sub, e Enforcement) {
+	outcome := 0
+	if e == EnforceOn {
+		outcome = 1
+	}
+	if sub == status.SubBucketExceeded {
+		t.bucket[outcome].Inc()
+		return
+	}
+	t.budget[outcome].Inc()
+}
+
+// loads shows what the open partitions of a node spend.
+type loads struct{ n *Node }
+
+var (
+	partitionLabels = []string{"database", "container", "partition"}
+
+	normalizedDesc = prometheus.NewDesc("decan_partition_normalized_ru",
+		"Largest part of its throughput that one second of this minute or the one before has used, in percent, for each open physical partition.", partitionLabels, nil)
+	shareDesc = prometheus.NewDesc("decan_partition_throughput_rus",
+		"Request units per second that each open physical partition is given; 0 for no limit.", partitionLabels, nil)
+	spentDesc = prometheus.NewDesc("decan_partition_charge_total",
+		"Request units spent in each open physical partition since it was opened.", partitionLabels, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (loads) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{normalizedDesc, shareDesc, spentDesc} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (l loads) Collect(to chan<- prometheus.Metric) {
+	view := l.n.cfg.Catalog.View()
+	for _, s := range l.n.openSlots() {
+		now := l.n.cfg.Now()
+		if c, ok := view.ContainerByRID(s.ref.Container); ok {
+			u := s.budget.current(now).own.Usage(now)
+			labels := []string{c.Database.ID, c.ID, s.ref.Partition.String()}
+			to <- prometheus.MustNewConstMetric(normalizedDesc, prometheus.GaugeValue, u.Normalized, labels...)
+			to <- prometheus.MustNewConstMetric(shareDesc, prometheus.GaugeValue, u.Rate, labels...)
+			to <- prometheus.MustNewConstMetric(spentDesc, prometheus.CounterValue, u.Total, labels...)
+		}
+	}
+}
+
+// openSlots returns those that are open now. They are not held: only their
+// budgets may be looked at.
+func (n *Node) openSlots() []*slot {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var all []*slot
+	for _, s := range n.slots {
+		select {
+		case <-s.ready:
+			if s.err == nil && s.gone == nil {
+				all = append(all, s)
+			}
+		default:
+		}
+	}
+	return all
 }

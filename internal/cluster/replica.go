@@ -10,6 +10,10 @@ import (
 
 // Replica is a partition as the engine uses it: here today, on another node
 // later. Its methods may be called at the same time from several goroutines.
+//
+// What a call costs is spent from the partition's budget, as its meter says; one
+// that meets a budget which is used up may be refused with TooManyRequests, and
+// then it has done and cost nothing.
 type Replica interface {
 	// Write carries out one document write.
 	Write(ctx context.Context, w partition.Write) (partition.Written, error)
@@ -18,11 +22,15 @@ type Replica interface {
 	// Query returns a page of a plan's rows, and the LSN that they reflect,
 	// also with an error.
 	Query(ctx context.Context, q partition.Query) (query.Page, resource.LSN, error)
+	// Feed returns a page of the change feed.
+	Feed(ctx context.Context, f partition.Feed) (partition.FeedPage, error)
 	// Estimate says how many documents a query expects to read, and false when
 	// nothing short of reading can tell.
 	Estimate(ctx context.Context, q partition.Query) (int64, bool, error)
 	// Stats says how the partition is doing.
 	Stats() Stats
+	// Load says what calls have spent since the partition was opened.
+	Load() Load
 }
 
 // Stats is what a replica says about itself.
@@ -41,18 +49,49 @@ func (s *slot) Estimate(ctx context.Context, q partition.Query) (int64, bool, er
 
 func (s *slot) Write(ctx context.Context, w partition.Write) (partition.Written, error) {
 	s.writes.Add(1)
-	return s.partition.Write(ctx, w)
+	p, err := s.budget.admit(w.Meter)
+	if err != nil {
+		return partition.Written{LSN: s.partition.LSN()}, err
+	}
+	written, err := s.partition.Write(ctx, w)
+	p.bill(w.EPK, &w.Key)
+	return written, err
 }
 
 func (s *slot) Read(ctx context.Context, r partition.Read) (partition.Found, error) {
 	s.reads.Add(1)
-	return s.partition.Read(ctx, r)
+	p, err := s.budget.admit(r.Meter)
+	if err != nil {
+		return partition.Found{LSN: s.partition.LSN()}, err
+	}
+	found, err := s.partition.Read(ctx, r)
+	p.bill(r.EPK, &r.Key)
+	return found, err
 }
 
 func (s *slot) Query(ctx context.Context, q partition.Query) (query.Page, resource.LSN, error) {
 	s.queries.Add(1)
-	return s.partition.Query(ctx, q)
+	p, err := s.budget.admit(q.Meter)
+	if err != nil {
+		return query.Page{}, s.partition.LSN(), err
+	}
+	page, lsn, err := s.partition.Query(ctx, q)
+	p.billRange(q.Range)
+	return page, lsn, err
 }
+
+func (s *slot) Feed(ctx context.Context, f partition.Feed) (partition.FeedPage, error) {
+	s.queries.Add(1)
+	p, err := s.budget.admit(f.Meter)
+	if err != nil {
+		return partition.FeedPage{LSN: s.partition.LSN()}, err
+	}
+	page, err := s.partition.Feed(ctx, f)
+	p.billRange(f.Range)
+	return page, err
+}
+
+func (s *slot) Load() Load { return s.budget.load() }
 
 func (s *slot) Stats() Stats {
 	return Stats{

@@ -96,7 +96,7 @@ func (e *Engine) tile(d partitionkey.Definition, count int) []resource.Partition
 }
 
 // throughputFor returns the offer of a new container, nil when it shares its
-// database's, and the throughput that sizes it.
+// database's or is serverless, and the throughput that sizes it.
 func (e *Engine) throughputFor(view *catalog.View, database resource.Database, asked ThroughputRequest) (own *resource.Throughput, sizing resource.Throughput, err error) {
 	if shared, ok := view.Throughput(database.RID); ok && asked == (ThroughputRequest{}) {
 		sharing := sharers(view, database.RID)
@@ -105,7 +105,10 @@ func (e *Engine) throughputFor(view *catalog.View, database resource.Database, a
 		}
 		return nil, shared, nil
 	}
-	t, err := resource.NewThroughput(asked.Manual, asked.AutoscaleMax)
+	if e.serverless && asked == (ThroughputRequest{}) {
+		return nil, sizing, nil
+	}
+	t, err := e.newThroughput(asked)
 	return &t, t, err
 }
 

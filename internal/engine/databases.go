@@ -20,7 +20,7 @@ func (e *Engine) CreateDatabase(ctx context.Context, caller auth.Caller, req Res
 		}
 		change := catalog.CreateDatabase{Database: database}
 		if req.Throughput != (ThroughputRequest{}) {
-			t, err := resource.NewThroughput(req.Throughput.Manual, req.Throughput.AutoscaleMax)
+			t, err := e.newThroughput(req.Throughput)
 			if err != nil {
 				return err
 			}

@@ -48,10 +48,13 @@ func (s definitionSource) Candidates(ctx context.Context, need query.Need) iter.
 	}
 }
 
-// number is the RID's bytes as a number: it rises with creation among the
-// definitions of one parent, so a continuation survives what happens between
-// pages.
+// number is the RID's bytes as a number, and of a container's child the one that
+// it has there: it rises with creation among the definitions of one parent, so a
+// continuation survives what happens between pages.
 func (d definition) number() uint64 {
+	if n := d.rid.Number(); n != 0 {
+		return n
+	}
 	var n uint64
 	for i := range len(d.rid) {
 		n = n<<8 | uint64(d.rid[i])

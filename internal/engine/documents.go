@@ -39,7 +39,7 @@ func (e *Engine) Delete(ctx context.Context, caller auth.Caller, req DocumentReq
 // write carries out one write. Once the partition has ordered it, the end of
 // ctx no longer undoes it.
 func (e *Engine) write(ctx context.Context, caller auth.Caller, op partition.Op, action auth.Action, req DocumentRequest) (Document, error) {
-	var meter throughput.Meter
+	meter := req.meter(false)
 	var doc Document
 	err := e.tryWrite(ctx, caller, op, action, &req, &meter, &doc)
 	doc.Charge = meter.Charge()
@@ -164,9 +164,9 @@ func (e *Engine) writeOnce(ctx context.Context, container *catalog.Container, w 
 // Read returns a document by id and whole key: 404 when there is none, 304 when
 // IfNoneMatch names its version.
 func (e *Engine) Read(ctx context.Context, caller auth.Caller, req DocumentRequest) (Document, error) {
-	var meter throughput.Meter
 	var doc Document
 	how, err := e.reading(req.Options)
+	meter := req.meter(how.level.DoublesReads())
 	if err == nil {
 		err = caller.Allow(auth.Read, req.Link.String())
 	}

@@ -181,7 +181,7 @@ func (d *drawn) document(id string, kept map[string]string) string {
 	member("f", 80, d.one("0.1", "0.2", "0.3", "1e16", "-1e16", "7", "-3.25", "9007199254740993"))
 	member("s", 80, fmt.Sprintf("%q", d.sentence()))
 	member("loc", 70, d.shape())
-	member("k", 75, d.list(func() string { return fmt.Sprintf(`{"x":%s,"y":%s}`, d.small(), d.constant()) }))
+	member("k", 75, d.list(func() string { return fmt.Sprintf(`{"x":%s,"y":%s}`, d.small(), d.one(d.small(), d.constant())) }))
 	member("v", 70, fmt.Sprintf("[%d,%d,%d]", d.IntN(9)-4, d.IntN(9)-4, d.IntN(9)-4))
 	d.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 	return "{" + strings.Join(members, ",") + "}"
@@ -226,6 +226,11 @@ func (d *drawn) policy() policy {
 			if d.chance(30) {
 				p.excluded, excluded = append(p.excluded, name), append(excluded, fmt.Sprintf(`/\"%s\"/*`, name))
 			}
+		}
+	}
+	for _, tuple := range []string{"/k/[]/{x, y}/?", "/k/[]/{y}/?", "/t/[]/{a}/?"} {
+		if d.chance(30) {
+			included = append(included, tuple)
 		}
 	}
 	excluded[0] = strings.ReplaceAll(excluded[0], `"`, `\"`)
@@ -402,7 +407,7 @@ var patterns = [][2]string{
 // question draws a condition that a function makes.
 func (d *drawn) question() condition {
 	p, v := d.place(), d.literal()
-	switch d.IntN(14) {
+	switch d.IntN(16) {
 	case 0, 1, 2:
 		name, flag := d.one("CONTAINS", "STARTSWITH", "STARTSWITH", "ENDSWITH", "STRINGEQUALS"), d.one("", ", false", ", true", ", true")
 		if d.chance(50) {
@@ -440,6 +445,8 @@ func (d *drawn) question() condition {
 		return condition{text: d.spatial()}
 	case 12:
 		return condition{text: d.fullText()}
+	case 13, 14:
+		return d.oneElement()
 	}
 	return condition{text: d.one(
 		fmt.Sprintf("LOWER(%s) = LOWER(%s)", p.text, v.text), fmt.Sprintf("LENGTH(%s) > 2", p.text), "c.num % 3 = 1",
@@ -447,6 +454,74 @@ func (d *drawn) question() condition {
 		fmt.Sprintf("(SELECT VALUE COUNT(1) FROM x IN c.k) > %s", d.small()), fmt.Sprintf("ABS(%s) <= 1", p.text),
 		`c.low = "a"`, "c.size > 10", fmt.Sprintf("STARTSWITH(c.low, %s)", v.text),
 	)}
+}
+
+// oneElement draws conditions that one element has to fulfil together, or two
+// elements one each.
+func (d *drawn) oneElement() condition {
+	x, y := d.parsed(d.small()), d.written(d.one(d.small(), d.constant()))
+	has := func(name string, v literal) func(item value.Value) bool {
+		return func(item value.Value) bool { return equals(item.Get(name), v.v) == yes }
+	}
+	some := func(doc value.Value, tests ...func(item value.Value) bool) bool {
+		return slices.ContainsFunc(doc.Get("k").Items(), func(item value.Value) bool {
+			return !slices.ContainsFunc(tests, func(test func(value.Value) bool) bool { return !test(item) })
+		})
+	}
+	switch d.IntN(5) {
+	case 0:
+		return condition{fmt.Sprintf("EXISTS(SELECT VALUE x FROM x IN c.k JOIN y IN c.k WHERE x.x = %s AND y.y = %s)", x.text, y.text), func(doc value.Value) truth {
+			return truthOf(some(doc, has("x", x)) && some(doc, has("y", y)))
+		}}
+	case 1:
+		part := d.parsed(fmt.Sprintf(`{"x":%s,"y":%s}`, x.text, d.small()))
+		return condition{fmt.Sprintf("ARRAY_CONTAINS(c.k, %s, true)", part.text), func(doc value.Value) truth { return hasElement(doc.Get("k"), part.v, true) }}
+	case 2:
+		return condition{fmt.Sprintf("EXISTS(SELECT VALUE z FROM z IN c.k WHERE z.y = %s)", y.text), func(doc value.Value) truth { return truthOf(some(doc, has("y", y))) }}
+	}
+	return condition{fmt.Sprintf("EXISTS(SELECT VALUE x FROM x IN c.k WHERE x.y = %s AND x.x = %s)", y.text, x.text), func(doc value.Value) truth {
+		return truthOf(some(doc, has("x", x), has("y", y)))
+	}}
+}
+
+// resume draws a condition with which a client goes on behind a row of an ordered
+// query: the first key is behind a value, of its type or of the types that come
+// after that, or it is the value and the second key is behind another.
+func (d *drawn) resume(keys []sortKey) condition {
+	v := d.literal()
+	behind := func(key sortKey, v literal) condition {
+		op := map[bool]string{false: ">", true: "<"}[key.desc]
+		c := condition{key.text + " " + op + " " + v.text, func(doc value.Value) truth { return compares(op, key.of(doc), v.v) }}
+		types := []string{"IS_NULL", "IS_BOOL", "IS_NUMBER", "IS_STRING", "IS_ARRAY", "IS_OBJECT"}
+		at := map[value.Kind]int{value.KindNull: 0, value.KindBool: 1, value.KindNumber: 2, value.KindString: 3, value.KindArray: 4, value.KindObject: 5}[v.v.Kind()]
+		after := types[at+1:]
+		if key.desc {
+			after = types[:at]
+		}
+		for _, name := range after {
+			c = both("OR", c, condition{fmt.Sprintf("%s(%s)", name, key.text), func(doc value.Value) truth { return isType(name, key.of(doc)) }}, func(x, y truth) truth { return max(x, y) })
+		}
+		if key.desc {
+			missing := condition{fmt.Sprintf("IS_DEFINED(%s)", key.text), func(doc value.Value) truth { return isType("IS_DEFINED", key.of(doc)) }}
+			c = both("OR", c, negated("NOT "+missing.text, missing), func(x, y truth) truth { return max(x, y) })
+		}
+		return c
+	}
+	c := behind(keys[0], v)
+	if len(keys) > 1 {
+		same := condition{keys[0].text + " = " + v.text, func(doc value.Value) truth { return equals(keys[0].of(doc), v.v) }}
+		next := both("AND", same, behind(keys[1], d.literal()), func(x, y truth) truth { return min(x, y) })
+		c = both("OR", c, next, func(x, y truth) truth { return max(x, y) })
+	}
+	return c
+}
+
+// resumed puts a resume condition in front of some filters.
+func (d *drawn) resumed(filter condition, keys []sortKey) condition {
+	if d.chance(60) {
+		return filter
+	}
+	return both("AND", d.resume(keys), filter, func(x, y truth) truth { return min(x, y) })
 }
 
 func (d *drawn) spatial() string {
@@ -551,6 +626,7 @@ func orderText(keys []sortKey) string {
 
 func (d *drawn) sorted(filter condition) question {
 	keys := []sortKey{d.way(plainPlaces[d.IntN(len(plainPlaces))])}
+	filter = d.resumed(filter, keys)
 	n := &naive{filter: filter, order: keys, row: rowID}
 	return question{text: d.cut(50, n, "SELECT <top>VALUE c.id FROM c WHERE %s ORDER BY %s", filter.text, orderText(keys)), order: keys, naive: n}
 }
@@ -572,6 +648,7 @@ func (d *drawn) several(filter condition) question {
 		filter = both("AND", condition{fixed.text + " = " + v.text, func(doc value.Value) truth { return equals(fixed.of(doc), v.v) }}, filter, func(x, y truth) truth { return min(x, y) })
 		keys = keys[1:]
 	}
+	filter = d.resumed(filter, keys)
 	n := &naive{filter: filter, order: keys, row: rowID}
 	return question{text: d.cut(50, n, "SELECT <top>VALUE c.id FROM c WHERE %s ORDER BY %s", filter.text, orderText(keys)), order: keys, naive: n}
 }
@@ -684,7 +761,7 @@ func (d *drawn) join(filter condition) question {
 	)
 	n := new(naive)
 	q := question{}
-	filter.text = d.one("", "", "x.x > 3 AND ", "IS_DEFINED(x.y) AND ", "x != 1 AND ") + filter.text
+	filter.text = d.one("", "", "x.x > 3 AND ", "x.x = 2 AND x.y = 1 AND ", "IS_DEFINED(x.y) AND ", "x != 1 AND ") + filter.text
 	switch d.IntN(6) {
 	case 0:
 		q.order = []sortKey{d.way(plainPlaces[d.IntN(len(plainPlaces))])}

@@ -32,6 +32,7 @@ import (
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/script"
 	"github.com/decandb/decan/internal/status"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -54,9 +55,22 @@ type Config struct {
 	Limits         resource.Limits
 	Verifier       *auth.Verifier // nil: Verify refuses everybody
 	CrossPartition CrossPartition
-	Now            func() time.Time      // nil: time.Now
-	Logger         *slog.Logger          // nil: discard
-	Registerer     prometheus.Registerer // nil: metrics are counted and shown nowhere
+
+	// Serverless refuses provisioned throughput, and makes containers without.
+	Serverless bool
+
+	// Rebalance has a container's partitions split in the background until they
+	// can carry its throughput. It is called when that was raised beyond them,
+	// which nil refuses.
+	Rebalance func(container resource.RID)
+
+	// Scripts runs user-defined functions; nil refuses them. It belongs to the
+	// caller.
+	Scripts *script.Runner
+
+	Now        func() time.Time      // nil: time.Now
+	Logger     *slog.Logger          // nil: discard
+	Registerer prometheus.Registerer // nil: metrics are counted and shown nowhere
 }
 
 // Engine carries out operations. It is safe for concurrent use and owns no
@@ -69,11 +83,18 @@ type Engine struct {
 	limits   resource.Limits
 	verifier *auth.Verifier
 	cross    CrossPartition
-	now      func() time.Time
-	logger   *slog.Logger
-	metrics  *metrics
-	indexes  indexes
-	plans    plans
+
+	serverless bool
+	rebalance  func(container resource.RID)
+
+	now     func() time.Time
+	logger  *slog.Logger
+	metrics *metrics
+	indexes indexes
+	plans   plans
+
+	scripts  *script.Runner // nil for none
+	programs programs
 
 	// otherClock says that now is not the clock of the machine.
 	otherClock bool
@@ -88,11 +109,16 @@ func New(cfg Config) *Engine {
 		limits:   cfg.Limits,
 		verifier: cfg.Verifier,
 		cross:    cfg.CrossPartition,
-		now:      cfg.Now,
-		logger:   cfg.Logger,
-		metrics:  newMetrics(cfg.Registerer),
-		indexes:  indexes{byRID: map[resource.RID]compiledIndex{}},
-		plans:    plans{byKey: map[string]*list.Element{}},
+
+		serverless: cfg.Serverless,
+		rebalance:  cfg.Rebalance,
+
+		now:     cfg.Now,
+		logger:  cfg.Logger,
+		metrics: newMetrics(cfg.Registerer, cfg.Scripts),
+		scripts: cfg.Scripts,
+		indexes: indexes{byRID: map[resource.RID]compiledIndex{}},
+		plans:   plans{byKey: map[string]*list.Element{}},
 	}
 	e.otherClock = e.now != nil
 	if e.now == nil {

@@ -13,7 +13,7 @@ import (
 
 // explain puts one row in place of a page's rows: how it was made.
 func (q *pageOf) explain(ctx context.Context, c *catalog.Container, plan *query.Plan, s scope) error {
-	estimated, err := q.estimate(ctx, c, plan, s)
+	estimated, progress, err := q.estimate(ctx, c, plan, s)
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (q *pageOf) explain(ctx context.Context, c *catalog.Container, plan *query.
 	for i, r := range s.ranges {
 		ranges[i] = value.String(fmt.Sprint(r))
 	}
-	row := value.Object([]value.Member{
+	members := []value.Member{
 		{Name: "query", Value: value.String(plan.Text())},
 		{Name: "plan", Value: stepValue(plan.Explain())},
 		{Name: "text", Value: value.String(plan.Explain().String())},
@@ -45,35 +45,56 @@ func (q *pageOf) explain(ctx context.Context, c *catalog.Container, plan *query.
 		{Name: "requestCharge", Value: value.Number(throughput.AtLevel(q.meter.Charge(), q.how.level))},
 		{Name: "milliseconds", Value: value.Number(took)},
 		{Name: "complete", Value: value.Bool(q.out.Continuation == "")},
-	})
-	q.out.Rows = [][]byte{row.Append(nil)}
+	}
+	if progress < 100 {
+		// Partitions read documents while their index is not what the policy says.
+		members = append(members, value.Member{Name: "indexProgress", Value: value.Int(int64(progress))})
+	}
+	q.out.Rows = [][]byte{value.Object(members).Append(nil)}
 	q.out.Continuation = ""
 	return nil
 }
 
 // estimate returns how many documents all partitions of a scope expect to read,
-// null when one of them cannot tell.
-func (q *pageOf) estimate(ctx context.Context, c *catalog.Container, plan *query.Plan, s scope) (value.Value, error) {
-	total := int64(0)
+// null when one of them cannot tell, and how far the slowest has come with its
+// index, in percent.
+func (q *pageOf) estimate(ctx context.Context, c *catalog.Container, plan *query.Plan, s scope) (estimated value.Value, progress int, err error) {
+	total, known := int64(0), true
+	progress = 100
 	for _, t := range tasks(c, s.ranges) {
 		replica, release, err := q.engine.node.Replica(ctx, c, t.partition.ID)
 		if err != nil {
-			return value.Null(), err
+			return value.Null(), 0, err
 		}
+		progress = min(progress, replica.Stats().IndexProgress)
 		n, ok, err := replica.Estimate(ctx, partition.Query{Plan: plan, Generation: t.partition.Generation, Range: t.asked})
 		release()
-		if err != nil || !ok {
-			return value.Null(), err
+		if err != nil {
+			return value.Null(), 0, err
 		}
 		total += n
+		known = known && ok
 	}
-	return value.Int(total), nil
+	if !known {
+		return value.Null(), progress, nil
+	}
+	return value.Int(total), progress, nil
 }
 
 func stepValue(s *query.Step) value.Value {
 	members := []value.Member{{Name: "step", Value: value.String(s.Name)}}
 	if s.Detail != "" {
 		members = append(members, value.Member{Name: "detail", Value: value.String(s.Detail)})
+	}
+	if s.Count > 0 {
+		members = append(members, value.Member{Name: "count", Value: value.Int(int64(s.Count))})
+	}
+	if len(s.Spans) > 0 {
+		spans := make([]value.Value, len(s.Spans))
+		for i, text := range s.Spans {
+			spans[i] = value.String(text)
+		}
+		members = append(members, value.Member{Name: "spans", Value: value.Array(spans)})
 	}
 	if len(s.Steps) > 0 {
 		below := make([]value.Value, len(s.Steps))

@@ -5,8 +5,6 @@ import (
 
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/query"
-	"github.com/decandb/decan/internal/resource"
-	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/partitionkey"
 )
 
@@ -89,7 +87,7 @@ func (q *pageOf) all(ctx context.Context, c *catalog.Container, plan *query.Plan
 		q.out.Stats.Add(page.Stats)
 		for _, row := range page.Rows {
 			if size += int64(len(row.JSON)); size > q.engine.limits.QueryMemoryBytes {
-				return nil, tooMuchMemory(q.engine.limits)
+				return nil, query.TooMuchMemory(q.engine.limits.QueryMemoryBytes)
 			}
 		}
 		rows = append(rows, page.Rows...)
@@ -97,8 +95,4 @@ func (q *pageOf) all(ctx context.Context, c *catalog.Container, plan *query.Plan
 			return rows, nil
 		}
 	}
-}
-
-func tooMuchMemory(limits resource.Limits) error {
-	return status.BadRequest("The query needs more memory than the %d bytes that one query may use. Ask for fewer rows with TOP or OFFSET LIMIT, or filter more.", limits.QueryMemoryBytes)
 }

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/decandb/decan/internal/script"
+)
 
 // metrics are the engine's counters.
 type metrics struct {
@@ -12,13 +16,19 @@ type metrics struct {
 }
 
 // newMetrics makes the counters and shows them at r, unless it is nil.
-func newMetrics(r prometheus.Registerer) *metrics {
+func newMetrics(r prometheus.Registerer, scripts *script.Runner) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 		if r != nil {
 			r.MustRegister(c)
 		}
 		return c
+	}
+	if r != nil && scripts != nil {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "decan_engine_script_runaways",
+			Help: "Scripts that could not be stopped in time and still run.",
+		}, func() float64 { return float64(scripts.Runaways()) }))
 	}
 	return &metrics{
 		visits:   counter("decan_engine_partition_visits_total", "Physical partitions asked, over all requests on documents."),

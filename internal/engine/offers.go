@@ -3,11 +3,14 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/throughput"
 )
 
 // ListOffers returns a page of all offers.
@@ -40,8 +43,7 @@ func (e *Engine) ReadOffer(ctx context.Context, caller auth.Caller, req Resource
 		if err != nil {
 			return err
 		}
-		out.offer(t)
-		out.MinThroughput = scope.minimum(t)
+		e.describeOffer(t, scope, req, out)
 		if err := unmodified(req.IfNoneMatch, t.ETag); err != nil {
 			out.Body = nil
 			return err
@@ -50,9 +52,11 @@ func (e *Engine) ReadOffer(ctx context.Context, caller auth.Caller, req Resource
 	})
 }
 
-// ReplaceOffer changes a provisioned throughput, or its mode. The change is
-// complete when it returns. It refuses a figure that the physical partitions
-// there are cannot be given, because they are not split for throughput yet.
+// ReplaceOffer changes a provisioned throughput, its mode, its throughput
+// buckets or how it is divided over physical partitions. A figure that the
+// partitions there can carry counts at once. A higher one is stored and pending
+// while partitions are split for it: until then each has as much as it can be
+// given, and a further rise is 423.
 func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
 	return e.define(caller, auth.Replace, Link{}, func(out *Resource) error {
 		for attempt := 0; ; attempt++ {
@@ -83,8 +87,12 @@ func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req Resou
 			if !ok {
 				return status.NotFound() // unreachable: after is the view this commit made
 			}
-			out.offer(stored)
-			out.MinThroughput = scope.minimum(stored)
+			if scope.pending(stored, e.limits.PartitionRUs) {
+				for _, c := range scope.containers {
+					e.rebalance(c.RID)
+				}
+			}
+			e.describeOffer(stored, scope, req, out)
 			return nil
 		}
 	})
@@ -92,25 +100,56 @@ func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req Resou
 
 // replaced is the decision of ReplaceOffer.
 func (e *Engine) replaced(t resource.Throughput, scope offerScope, req ResourceRequest) (resource.Throughput, error) {
-	var changed resource.Throughput
-	var err error
-	switch {
-	case req.MigrateToAutoscale && req.MigrateToManual:
-		return changed, status.BadRequest("An offer cannot be switched to autoscale and to manual throughput by one request.")
-	case req.MigrateToAutoscale:
-		changed = t.ToAutoscale(scope.bytes)
-	case req.MigrateToManual:
-		changed = t.ToManual()
-	default:
-		changed, err = t.Replace(req.Body, scope.minimum(t))
-	}
+	changed, err := e.edited(t, scope, req)
 	if err != nil {
 		return changed, err
 	}
-	if most := scope.partitions * e.limits.PartitionRUs; changed.Total() > most && changed.Total() > t.Total() {
-		return changed, status.Unsupported(fmt.Sprintf("Raising throughput beyond the partitions' limit (%d RU/s with the physical partitions there are)", most))
+	if !slices.Equal(changed.Buckets, t.Buckets) {
+		if err := e.mayChangeBuckets(t); err != nil {
+			return changed, err
+		}
+		changed.BucketsAt = resource.Timestamp(e.now().Unix())
+	}
+	if !scope.pending(changed, e.limits.PartitionRUs) {
+		return changed, nil
+	}
+	if changed.Total() <= t.Total() && slices.Equal(changed.Shares, t.Shares) {
+		return changed, nil // It was pending before, and waits for less now.
+	}
+	if scope.pending(t, e.limits.PartitionRUs) {
+		return changed, status.New(status.CodeLocked, 0, "The throughput cannot be raised while another change of it is under way: partitions are being split to reach %d RU/s. Try again when that is done.", t.Total())
+	}
+	if e.rebalance == nil {
+		return changed, scope.notCarried(e.limits.PartitionRUs)
 	}
 	return changed, nil
+}
+
+// edited returns a throughput as the request wants it.
+func (e *Engine) edited(t resource.Throughput, scope offerScope, req ResourceRequest) (resource.Throughput, error) {
+	switch {
+	case req.MigrateToAutoscale && req.MigrateToManual:
+		return t, status.BadRequest("An offer cannot be switched to autoscale and to manual throughput by one request.")
+	case (req.MigrateToAutoscale || req.MigrateToManual) && len(t.Shares) > 0:
+		return t, resource.DividedByHand()
+	case req.MigrateToAutoscale:
+		return t.ToAutoscale(scope.bytes), nil
+	case req.MigrateToManual:
+		return t.ToManual(), nil
+	case req.Redistribution != nil:
+		return e.redistributed(t, scope, *req.Redistribution)
+	}
+	return t.Replace(req.Body, scope.minimum(t), e.limits)
+}
+
+// bucketsRest is how long throughput buckets stay as they were changed.
+const bucketsRest = 10 * time.Minute
+
+func (e *Engine) mayChangeBuckets(t resource.Throughput) error {
+	if wait := time.Unix(int64(t.BucketsAt), 0).Add(bucketsRest).Sub(e.now()); wait > 0 {
+		return status.TooManyRequests(status.SubBucketChange, wait, "Throughput buckets can be changed once in %d minutes.", int(bucketsRest.Minutes()))
+	}
+	return nil
 }
 
 func locateOffer(view *catalog.View, text string) (resource.Throughput, error) {
@@ -128,22 +167,45 @@ func locateOffer(view *catalog.View, text string) (resource.Throughput, error) {
 // offerScope is what an offer pays for.
 type offerScope struct {
 	bytes      int64 // stored documents
-	containers int   // that share it
-	partitions int   // of the container that has fewest
+	containers []*catalog.Container
 }
 
-func (s offerScope) minimum(t resource.Throughput) int { return t.Minimum(s.bytes, s.containers) }
+func (s offerScope) minimum(t resource.Throughput) int {
+	return t.Minimum(s.bytes, len(s.containers))
+}
+
+// instant returns the highest RU/s that need no split, when a partition can be
+// given that many: containers that share an offer are split alike.
+func (s offerScope) instant(most, limit int) int {
+	for _, c := range s.containers {
+		limit = min(limit, c.Ranges.Len()*most)
+	}
+	return limit
+}
+
+// pending reports whether a throughput waits for partitions to be split.
+func (s offerScope) pending(t resource.Throughput, most int) bool {
+	return slices.ContainsFunc(s.containers, func(c *catalog.Container) bool {
+		return throughput.Pending(t, partitionsOf(c), most)
+	})
+}
+
+// notCarried refuses a throughput by name that the partitions there cannot
+// carry, where nobody splits them.
+func (s offerScope) notCarried(most int) error {
+	fewest := s.containers[0].Ranges.Len()
+	for _, c := range s.containers {
+		fewest = min(fewest, c.Ranges.Len())
+	}
+	return status.Unsupported(fmt.Sprintf("Raising throughput beyond the partitions' limit (%d RU/s with the physical partitions there are)", fewest*most))
+}
 
 func (e *Engine) offerScope(ctx context.Context, view *catalog.View, t resource.Throughput) (offerScope, error) {
-	var s offerScope
-	sharing := sharers(view, t.Owner)
+	s := offerScope{containers: sharers(view, t.Owner)}
 	if c, ok := view.ContainerByRID(t.Owner); ok {
-		sharing = []*catalog.Container{c}
+		s.containers = []*catalog.Container{c}
 	}
-	s.containers = len(sharing)
-	s.partitions = partitionsMax
-	for _, c := range sharing {
-		s.partitions = min(s.partitions, c.Ranges.Len())
+	for _, c := range s.containers {
 		err := e.eachStats(ctx, c, func(p PartitionStats) { s.bytes += p.DocumentBytes })
 		if err != nil {
 			return s, err
@@ -152,7 +214,24 @@ func (e *Engine) offerScope(ctx context.Context, view *catalog.View, t resource.
 	return s, nil
 }
 
-// offer fills the answer in.
-func (r *Resource) offer(t resource.Throughput) {
-	r.Body, r.RID, r.ETag = t.Value().Append(nil), t.RID, t.ETag
+func partitionsOf(c *catalog.Container) []resource.Partition {
+	all := make([]resource.Partition, c.Ranges.Len())
+	for i := range all {
+		all[i] = c.Ranges.At(i).Value
+	}
+	return all
+}
+
+// describeOffer fills the answer in.
+func (e *Engine) describeOffer(t resource.Throughput, scope offerScope, req ResourceRequest, out *Resource) {
+	out.RID, out.ETag = t.RID, t.ETag
+	out.Body = t.Value().Append(nil)
+	if req.PartitionRUs && !t.Owner.IsDatabase() && len(scope.containers) == 1 {
+		partitions := partitionsOf(scope.containers[0])
+		out.Body = t.Describe(partitions, throughput.Shares(t, partitions, e.limits.PartitionRUs)).Append(nil)
+	}
+	out.MinThroughput = scope.minimum(t)
+	out.InstantThroughput = scope.instant(e.limits.PartitionRUs, e.limits.ContainerRUs)
+	out.MaxThroughput = e.limits.ContainerRUs
+	out.ReplacePending = scope.pending(t, e.limits.PartitionRUs)
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
@@ -12,8 +13,9 @@ import (
 )
 
 // Ranges returns the container's physical partitions in range order, all in one
-// page. Result.ETag is the version of the list; when it equals req.IfNoneMatch
-// the error is status.CodeNotModified.
+// page. Result.ETag is the version of the list. With req.IfNoneMatch only those
+// come that are new since that version, because clients add them to the list they
+// have; when there are none the error is status.CodeNotModified.
 func (e *Engine) Ranges(_ context.Context, caller auth.Caller, req ResourceRequest) (Feed, error) {
 	var meter throughput.Meter
 	var out Feed
@@ -36,13 +38,17 @@ func (e *Engine) ranges(caller auth.Caller, req ResourceRequest, out *Feed) erro
 	if err := unmodified(req.IfNoneMatch, out.ETag); err != nil {
 		return err
 	}
-	n := c.Ranges.Len()
-	for i := range n {
+	known := knownVersion(c, req.IfNoneMatch)
+	fractions := e.fractions(c)
+	for i := range c.Ranges.Len() {
 		p := c.Ranges.At(i).Value
+		if known > 0 && c.Since[p.ID] <= known {
+			continue
+		}
 		// A partition that is not open is not opened for its LSN: that is a
 		// hint, and this list must be had even when one partition is damaged.
 		lsn, _ := e.node.LSN(c, p.ID)
-		out.Rows = append(out.Rows, p.Describe(c.RID, 1/float64(n), lsn).Append(nil))
+		out.Rows = append(out.Rows, p.Describe(c.RID, fractions[i], lsn).Append(nil))
 	}
 	return nil
 }
@@ -50,7 +56,20 @@ func (e *Engine) ranges(caller auth.Caller, req ResourceRequest, out *Feed) erro
 // rangesETag differs between containers, so that a client that asks by name
 // notices a new one.
 func rangesETag(c *catalog.Container) resource.ETag {
-	return resource.ETag(`"` + c.RID.String() + "-" + strconv.FormatUint(c.Version, 10) + `"`)
+	return resource.ETag(rangesETagPrefix(c) + strconv.FormatUint(c.Version, 10) + `"`)
+}
+
+func rangesETagPrefix(c *catalog.Container) string { return `"` + c.RID.String() + "-" }
+
+// knownVersion returns the version of the list that an etag stands for; zero
+// when it is none of this container, or not an earlier one.
+func knownVersion(c *catalog.Container, etag resource.ETag) uint64 {
+	digits, ours := strings.CutPrefix(string(etag), rangesETagPrefix(c))
+	version, err := strconv.ParseUint(strings.TrimSuffix(digits, `"`), 10, 64)
+	if !ours || err != nil || version >= c.Version {
+		return 0
+	}
+	return version
 }
 
 // PartitionStats says how each physical partition of a container is doing, in
@@ -79,7 +98,7 @@ func (e *Engine) eachStats(ctx context.Context, c *catalog.Container, use func(P
 		if err != nil {
 			return err
 		}
-		s := replica.Stats()
+		s, load := replica.Stats(), replica.Load()
 		release()
 		use(PartitionStats{
 			Partition:     p,
@@ -90,6 +109,7 @@ func (e *Engine) eachStats(ctx context.Context, c *catalog.Container, use func(P
 			Reads:         s.Reads,
 			Writes:        s.Writes,
 			Queries:       s.Queries,
+			Load:          load,
 		})
 	}
 	return nil

@@ -2,15 +2,17 @@ package engine
 
 import (
 	"container/list"
+	"encoding/binary"
 	"sync"
+	"sync/atomic"
 
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/query"
 )
 
 // plans keeps the plans of the queries asked last, since programs ask the same
-// few texts again and again. A plan belongs to one version of a container, whose
-// etag is in the key, so a change of policy finds none of the old ones.
+// few texts again and again. A plan belongs to one version of a container and of
+// its functions, which are in the key, so a change finds none of the old ones.
 type plans struct {
 	mu    sync.Mutex
 	byKey map[string]*list.Element // of *keptPlan
@@ -20,6 +22,10 @@ type plans struct {
 type keptPlan struct {
 	key  string
 	plan *query.Plan
+
+	// quick says that the last page took each partition it asked no time worth
+	// another goroutine.
+	quick atomic.Bool
 }
 
 const (
@@ -28,7 +34,7 @@ const (
 )
 
 // get returns a plan that was kept.
-func (p *plans) get(key []byte) (*query.Plan, bool) {
+func (p *plans) get(key []byte) (*keptPlan, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e, ok := p.byKey[string(key)]
@@ -36,7 +42,7 @@ func (p *plans) get(key []byte) (*query.Plan, bool) {
 		return nil, false
 	}
 	p.order.MoveToFront(e)
-	return e.Value.(*keptPlan).plan, true
+	return e.Value.(*keptPlan), true
 }
 
 // put keeps a plan in place of the one that nobody asked for the longest.
@@ -59,6 +65,7 @@ func (p *plans) put(key []byte, plan *query.Plan) {
 func planKey(dst []byte, c *catalog.Container, text string, params []query.Param) []byte {
 	dst = appendBytes(dst, string(c.RID))
 	dst = appendBytes(dst, string(c.ETag))
+	dst = binary.AppendUvarint(dst, c.Functions.Version)
 	dst = appendBytes(dst, text)
 	for _, p := range params {
 		dst = appendBytes(dst, p.Name)
@@ -71,21 +78,23 @@ func planKey(dst []byte, c *catalog.Container, text string, params []query.Param
 	return dst
 }
 
-// plan compiles a query over the documents of a container, or takes the plan
-// from the last time. kept says that it did.
-func (e *Engine) planOf(c *catalog.Container, text string, params []query.Param) (plan *query.Plan, kept bool, err error) {
+// planOf compiles a query over the documents of a container, or takes the plan
+// from the last time, which kept then is; else it is nil.
+func (e *Engine) planOf(c *catalog.Container, text string, params []query.Param) (plan *query.Plan, kept *keptPlan, err error) {
 	key := planKey(make([]byte, 0, 512), c, text, params)
-	if plan, ok := e.plans.get(key); ok {
-		return plan, true, nil
+	if kept, ok := e.plans.get(key); ok {
+		return kept.plan, kept, nil
 	}
 	ix, err := e.indexOf(c)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	plan, err = e.compile(text, params, ix, c.Indexing.Computed)
+	options := e.options()
+	options.Computed, options.Functions = c.Indexing.Computed, e.functionsOf(c)
+	plan, err = query.Compile(text, params, ix, options)
 	// A plan has the time in it when the clock is not the machine's.
 	if err == nil && len(key) <= planKeysMax && !e.otherClock {
 		e.plans.put(key, plan)
 	}
-	return plan, false, err
+	return plan, nil, err
 }

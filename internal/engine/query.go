@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/decandb/decan/internal/auth"
@@ -25,17 +26,17 @@ import (
 // physical partition is 400/1004 with the plan, unless the engine or the
 // request asks for full execution.
 func (e *Engine) Query(ctx context.Context, caller auth.Caller, req QueryRequest) (Feed, error) {
-	return e.page(ctx, caller, auth.Query, &req)
+	return e.answer(ctx, caller, auth.Query, &req)
 }
 
 // List returns a page of a container's documents. Text, Params, Cross and Full
 // of the request do not count.
 func (e *Engine) List(ctx context.Context, caller auth.Caller, req QueryRequest) (Feed, error) {
 	req.Text, req.Params, req.Cross = listText, nil, true
-	return e.page(ctx, caller, auth.List, &req)
+	return e.answer(ctx, caller, auth.List, &req)
 }
 
-func (e *Engine) page(ctx context.Context, caller auth.Caller, action auth.Action, req *QueryRequest) (Feed, error) {
+func (e *Engine) answer(ctx context.Context, caller auth.Caller, action auth.Action, req *QueryRequest) (Feed, error) {
 	q := pageOf{engine: e, req: req}
 	err := q.run(ctx, caller, action)
 	q.out.Charge = throughput.AtLevel(q.meter.Charge(), q.how.level)
@@ -54,6 +55,9 @@ type pageOf struct {
 	how    reading
 	routed bool // this attempt knows which partitions to ask
 	out    Feed
+
+	// slow says that a partition took longer than quickTime for its page.
+	slow atomic.Bool
 
 	mu    sync.Mutex // several partitions are asked at the same time; guards what follows and out's visits
 	meter throughput.Meter
@@ -85,8 +89,11 @@ func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action
 	}
 }
 
-// once makes the page by one version of the container.
+// once makes the page by one version of the container. What an attempt before it
+// has left of a page is gone; what that did is charged, and its partitions were
+// asked.
 func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
+	q.out.Rows, q.out.Continuation, q.out.Stats, q.last = nil, "", query.Stats{}, 0
 	plan, kept, err := q.engine.planOf(c, q.req.Text, q.req.Params)
 	if err != nil {
 		return err
@@ -103,13 +110,15 @@ func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
 	if err != nil {
 		return err
 	}
-	q.out.Stats = query.Stats{}
 	if h := plan.Hybrid(); h != nil {
 		err = q.hybrid(ctx, c, plan, h, s, at)
 	} else {
-		err = q.engine.serve(ctx, q.req, plan, q.streams(c, plan, s, &at), at, &q.out)
+		err = q.engine.page(ctx, q.req, plan, q.streams(c, plan, s, &at), at, q.together(plan, kept), &q.out)
+		if err == nil && kept != nil {
+			kept.quick.Store(!q.slow.Load())
+		}
 	}
-	if kept {
+	if kept != nil {
 		q.out.Stats.Compiled = 0
 	}
 	if err == nil && q.req.Indexes {
@@ -132,8 +141,7 @@ func (q *pageOf) permit(c *catalog.Container, plan *query.Plan, s scope) error {
 		// same program would fail tomorrow.
 		return status.BadRequest("Cross partition query is required but disabled: the query is not bound to one partition key. Allow it with x-ms-documentdb-query-enablecrosspartition, or give the partition key.")
 	}
-	several := len(tasks(c, s.ranges)) > 1
-	if !plan.Needs().Any() || full || s.prefix && !several {
+	if !plan.Needs().Any() || full || s.prefix && !several(c, s.ranges) {
 		return nil
 	}
 	if err := plan.Describable(c.PartitionKey); err != nil {
@@ -176,7 +184,7 @@ func (q *pageOf) streams(c *catalog.Container, plan *query.Plan, s scope, at *co
 	}
 	var list []stream
 	if here := tasks(c, within(s.ranges, at.Range)); len(here) > 0 {
-		list = append(list, q.together(c, plan, here))
+		list = append(list, q.joined(c, plan, here))
 	} else {
 		// The rest of a scope that was cut into smaller ones, beside the position.
 		at.Started, at.Position = false, query.Position{}
@@ -193,7 +201,8 @@ func (q *pageOf) each(c *catalog.Container, plan *query.Plan, list []task) []str
 	return streams
 }
 
-func (q *pageOf) together(c *catalog.Container, plan *query.Plan, list []task) stream {
+// joined returns the stream of several partitions that took the place of one.
+func (q *pageOf) joined(c *catalog.Container, plan *query.Plan, list []task) stream {
 	runs := make([]query.Stream, len(list))
 	for i, t := range list {
 		runs[i] = q.ask(c, plan, t, 0)
@@ -212,7 +221,7 @@ func (q *pageOf) ask(c *catalog.Container, plan *query.Plan, t task, at int) que
 			return query.Page{}, err
 		}
 		defer release()
-		var meter throughput.Meter
+		meter := q.req.meter(q.how.level.DoublesReads())
 		page, lsn, err := replica.Query(ctx, partition.Query{
 			Plan:       plan,
 			Generation: t.partition.Generation,
@@ -222,6 +231,9 @@ func (q *pageOf) ask(c *catalog.Container, plan *query.Plan, t task, at int) que
 			Meter:      &meter,
 		})
 		q.engine.metrics.visits.Inc()
+		if page.Stats.Took > quickTime {
+			q.slow.Store(true)
+		}
 		page.Used = func() { q.visited(t.partition.ID, at, lsn, &meter) }
 		if err != nil {
 			page.Used()
@@ -244,13 +256,19 @@ func (q *pageOf) visited(id resource.PartitionID, at int, lsn resource.LSN, did 
 
 // serve fills a page with the merged rows of streams, from a position on.
 func (e *Engine) serve(ctx context.Context, req *QueryRequest, plan *query.Plan, streams []stream, at continuation, out *Feed) error {
+	return e.page(ctx, req, plan, streams, at, parallel, out)
+}
+
+// page is serve that asks several streams in a way of its own; see
+// [query.Merge].
+func (e *Engine) page(ctx context.Context, req *QueryRequest, plan *query.Plan, streams []stream, at continuation, together func(n int, do func(i int)), out *Feed) error {
 	runs := make([]query.Stream, len(streams))
 	for i, s := range streams {
 		runs[i] = s.run
 	}
 	from := query.Progress{Position: at.Position, Started: at.Started, Skip: at.Skipped, Taken: at.Taken}
 	merge := plan.Merge(runs, from)
-	merge.Parallel = parallel
+	merge.Parallel = together
 	page, reached, err := merge.Page(ctx, e.budget(req))
 	if err != nil {
 		return err
@@ -278,6 +296,25 @@ func (e *Engine) serve(ctx context.Context, req *QueryRequest, plan *query.Plan,
 	return nil
 }
 
+// together returns how partitions are asked that are asked together.
+//
+// An ordered plan asks all of them before it has a row, so it begins with all at
+// once unless the same plan was quick the last time. Any other takes them in
+// their order, and those ahead are only worth another goroutine when the first
+// turn out to be slow: rows found by an index mostly are not.
+func (q *pageOf) together(plan *query.Plan, kept *keptPlan) func(n int, do func(i int)) {
+	if plan.Ordered() && (kept == nil || !kept.quick.Load()) {
+		return parallel
+	}
+	return func(n int, do func(i int)) {
+		if q.slow.Load() {
+			parallel(n, do)
+			return
+		}
+		oneByOne(n, do)
+	}
+}
+
 // budget is how large a page may get. The clock is that of the machine: it
 // bounds work, and stamps nothing.
 func (e *Engine) budget(req *QueryRequest) query.Budget {
@@ -295,11 +332,18 @@ func (e *Engine) budget(req *QueryRequest) query.Budget {
 
 // compile makes a plan.
 func (e *Engine) compile(text string, params []query.Param, ix *index.Index, computed []resource.ComputedProperty) (*query.Plan, error) {
-	options := query.Options{Limits: e.limits, Computed: computed}
+	options := e.options()
+	options.Computed = computed
+	return query.Compile(text, params, ix, options)
+}
+
+// options are what all plans are compiled with.
+func (e *Engine) options() query.Options {
+	options := query.Options{Limits: e.limits}
 	if e.otherClock {
 		options.Now = e.now()
 	}
-	return query.Compile(text, params, ix, options)
+	return options
 }
 
 // QueryPlan says how a client has to run a query: 400 when that needs a feature

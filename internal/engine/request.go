@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/throughput"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )
@@ -47,6 +48,14 @@ type Options struct {
 	Session     string // session token as received, possibly a list; empty: none
 	Consistency string // level asked for; empty: the account's
 	IntendedRID string // container RID that the client remembers; empty: none
+
+	LowPriority bool  // gives way to other requests when throughput is short
+	Bucket      uint8 // throughput bucket 1 to 5; 0: none is named
+}
+
+// meter returns the meter of a request on documents.
+func (o Options) meter(twice bool) throughput.Meter {
+	return throughput.Meter{Spender: throughput.Spender{Low: o.LowPriority, Bucket: o.Bucket}, Twice: twice}
 }
 
 // DocumentRequest asks for one document. Create and Upsert use Link's container
@@ -93,11 +102,11 @@ type QueryRequest struct {
 // Feed is a page of rows.
 type Feed struct {
 	Result
-	Rows         [][]byte     // each one JSON value
-	Continuation string       // for the next page, ASCII below 1 KB; empty: this is the last
-	ParentRID    resource.RID // whose feed this is; empty for databases and offers
-	Stats        query.Stats  // what the query did, over all partitions
-	Indexes      query.IndexUse
+	Rows         [][]byte       // each one JSON value
+	Continuation string         // for the next page, ASCII below 1 KB; empty: this is the last
+	ParentRID    resource.RID   // whose feed this is; empty for databases and offers
+	Stats        query.Stats    // what the query did, over all partitions
+	Indexes      query.IndexUse // which indexes the plan uses, and which would help; zero unless asked for
 }
 
 // PlanRequest asks how a client has to run a query.
@@ -136,6 +145,8 @@ type ResourceRequest struct {
 
 	MigrateToAutoscale bool // ReplaceOffer: switch the mode
 	MigrateToManual    bool
+	Redistribution     *Redistribution // ReplaceOffer: divide it anew over physical partitions; nil: as Body says
+	PartitionRUs       bool            // offers: Body tells what each physical partition is given
 
 	Usage bool // ReadContainer: fill in Resource.Usage, which asks every partition
 }
@@ -150,8 +161,10 @@ type Resource struct {
 	IndexProgress int // containers: percent of the index transformation, 100 when none is under way
 	Usage         *Usage
 
-	MinThroughput  int  // offers: lowest RU/s that Replace accepts
-	ReplacePending bool // offers: a change is being carried out
+	MinThroughput     int  // offers: lowest RU/s that Replace accepts
+	InstantThroughput int  // offers: highest RU/s that need no split
+	MaxThroughput     int  // offers: highest RU/s that Replace accepts
+	ReplacePending    bool // offers: partitions are being split for it
 }
 
 // Usage is how much a container holds.
@@ -171,4 +184,5 @@ type PartitionStats struct {
 	Reads         int64 // calls since the partition was opened
 	Writes        int64
 	Queries       int64
+	Load          Load // what requests have spent
 }

@@ -128,7 +128,11 @@ type task struct {
 func tasks(c *catalog.Container, ranges []partitionkey.Range) []task {
 	var list []task
 	for _, r := range ranges {
-		for _, entry := range c.Ranges.Overlapping(r) {
+		entries := c.Ranges.Overlapping(r)
+		if list == nil {
+			list = make([]task, 0, min(len(entries)+len(ranges)-1, c.Ranges.Len()))
+		}
+		for _, entry := range entries {
 			clip, ok := entry.Range.Intersect(r)
 			if !ok {
 				continue
@@ -142,6 +146,20 @@ func tasks(c *catalog.Container, ranges []partitionkey.Range) []task {
 		}
 	}
 	return list
+}
+
+// several reports whether more than one partition holds ranges, which are sorted.
+func several(c *catalog.Container, ranges []partitionkey.Range) bool {
+	first, found := resource.PartitionID(0), false
+	for _, r := range ranges {
+		for _, entry := range c.Ranges.Overlapping(r) {
+			if found && entry.Value.ID != first {
+				return true
+			}
+			first, found = entry.Value.ID, true
+		}
+	}
+	return false
 }
 
 // within cuts sorted ranges to r.

@@ -72,6 +72,8 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		return s.document(ctx, t, d)
 	case "query", "list", "explain":
 		return s.feed(ctx, t, d, s.Query)
+	case "changes":
+		return s.changes(ctx, t, d)
 	case "load":
 		for line := range strings.SplitSeq(d.Input, "\n") {
 			s.create(t, s.link, line)

@@ -28,6 +28,8 @@ type world struct {
 	node    *cluster.Node
 	cfg     engine.Config
 	maxOpen int
+
+	throttling cluster.Throttling // counts at the next opening
 }
 
 // caller may do everything.
@@ -70,6 +72,7 @@ func (w *world) open(t testing.TB) {
 	}
 	w.node, err = cluster.Start(cluster.Config{
 		Pool: w.pool, Dir: "data", Catalog: w.catalog, Limits: w.cfg.Limits, MaxOpen: w.maxOpen, Now: w.cfg.Now,
+		Throttling: w.throttling,
 	})
 	if err != nil {
 		t.Fatal(err)

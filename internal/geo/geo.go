@@ -130,10 +130,10 @@ type edge struct {
 	normal r3.Vector
 	// near is how near to the edge a position counts as on it.
 	near float64
-	// pad is how far the edge and what counts as on it reach out of the box of a
-	// and b.
-	pad    float64
-	planar bool
+	// pad is how far what counts as on the edge reaches out of its box, and rise
+	// how far the edge reaches out of the box of a and b.
+	pad, rise float64
+	planar    bool
 }
 
 // Parse returns the shape that a GeoJSON value describes, or false when it is
@@ -182,7 +182,7 @@ func newEdge(a, b r3.Vector, s System) edge {
 	e := edge{a: a, b: b, near: near, pad: 2 * clearance * near, planar: s == Geometry}
 	if a != b && s == Geography {
 		e.normal = normal(a, b).Normalize()
-		e.pad += 1 - math.Sqrt(math.Max(0, 1-b.Sub(a).Norm2()/4))
+		e.rise = 1 - math.Sqrt(math.Max(0, 1-b.Sub(a).Norm2()/4))
 	}
 	return e
 }

@@ -405,3 +405,41 @@ func TestComplement(t *testing.T) {
 func polygonOf(ring []string) string {
 	return `{"type":"Polygon","coordinates":[[[` + strings.Join(ring, "],[") + `]]]}`
 }
+
+// TestBoxHoldsItsEdge looks whether all positions of an edge are in its box, and
+// whether the box of a long arc is about as small as one can be.
+func TestBoxHoldsItsEdge(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 3))
+	for range 20_000 {
+		a := onSphere(360*random.Float64()-180, 180*random.Float64()-90)
+		length := math.Pow(10, -7*random.Float64())
+		b := a.Add(r3.Vector{X: length * random.NormFloat64(), Y: length * random.NormFloat64(), Z: length * random.NormFloat64()}).Normalize()
+		if random.IntN(4) == 0 {
+			b = onSphere(float64(random.IntN(5)-2)*45, float64(random.IntN(5)-2)*45)
+		}
+		if a == b || a.Add(b).Norm() < 1e-3 {
+			continue
+		}
+		e := newEdge(a, b, Geography)
+		bounds := e.box()
+		seen := box{a, a}
+		angle := math.Atan2(a.Cross(b).Norm(), a.Dot(b))
+		side := e.normal.Cross(a)
+		const steps = 200
+		for i := range steps + 1 {
+			sin, cos := math.Sincos(angle * float64(i) / steps)
+			p := a.Mul(cos).Add(side.Mul(sin))
+			seen.add(box{p, p})
+			if !bounds.has(p) {
+				t.Fatalf("seed %d: the edge from %v to %v has %v, its box is %v", seed, a, b, p, bounds)
+			}
+		}
+		// Between two of the positions an arc rises by a square of their distance.
+		room := e.pad + angle*angle/steps/steps + 4e-6
+		slack := bounds.high.Sub(seen.high).Add(seen.low.Sub(bounds.low))
+		if most := math.Max(slack.X, math.Max(slack.Y, slack.Z)); most > 2*room {
+			t.Fatalf("seed %d: the box %v of the edge from %v to %v is %g wider than the edge", seed, bounds, a, b, most)
+		}
+	}
+}

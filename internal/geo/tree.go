@@ -44,12 +44,43 @@ func (b *box) gap2(c *box, scale r3.Vector) float64 {
 	return x*x + y*y + z*z
 }
 
+// flat is the rise up to which the box of an arc is not worth a closer look.
+const flat = 1e-7
+
 // box returns the box that holds the edge and what counts as on it.
 func (e *edge) box() box {
 	b := box{e.a, e.a}
 	b.add(box{e.b, e.b})
+	down, up := r3.Vector{X: e.rise, Y: e.rise, Z: e.rise}, r3.Vector{X: e.rise, Y: e.rise, Z: e.rise}
+	if e.rise > flat {
+		from, to := e.normal.Cross(e.a), e.normal.Cross(e.b)
+		down.X, up.X = e.reach(b.low.X, b.high.X, e.normal.X, from.X, to.X)
+		down.Y, up.Y = e.reach(b.low.Y, b.high.Y, e.normal.Y, from.Y, to.Y)
+		down.Z, up.Z = e.reach(b.low.Z, b.high.Z, e.normal.Z, from.Z, to.Z)
+	}
 	pad := r3.Vector{X: e.pad, Y: e.pad, Z: e.pad}
-	return box{b.low.Sub(pad), b.high.Add(pad)}
+	return box{b.low.Sub(down).Sub(pad), b.high.Add(up).Add(pad)}
+}
+
+// reach returns how far an arc that is not flat reaches out of the ends low and
+// high of its extent on one axis. normal is that of its plane, from and to are
+// the directions in which it leaves one end and comes to the other, all on that
+// axis.
+//
+// A great circle has its extremes where it stands across the axis, at a distance
+// of sqrt(1 - normal²) from the center, and the arc has one of them when it rises
+// at one end and falls at the other. The margin is for the rounding of the
+// normal, which of such long arcs is far less.
+func (e *edge) reach(low, high, normal, from, to float64) (down, up float64) {
+	const margin = 1e-11
+	extreme := math.Sqrt(math.Max(0, 1-normal*normal) + margin)
+	if from <= margin && to >= -margin {
+		down = math.Min(e.rise, math.Max(0, low+extreme))
+	}
+	if from >= -margin && to <= margin {
+		up = math.Min(e.rise, math.Max(0, extreme-high))
+	}
+	return down, up
 }
 
 // leafMax is the number of edges that are looked at one by one.

@@ -237,38 +237,41 @@ func (w *walker) tuple(doc value.Value, t *tuple) {
 }
 
 // Tuple returns the documents that have an element in the array at path in which
-// each of members equals its value, and false when no tuple path of the policy
-// begins with exactly these members in any order. path ends in [Element]. The
-// span is exact unless a string is long or a value is an array or an object;
-// undefined is equal to nothing.
-func (x *Index) Tuple(path Path, members []Path, values []value.Value) (Span, bool) {
-	if len(path) == 0 || len(members) == 0 || len(members) != len(values) || path[len(path)-1] != Element {
-		return Span{}, false
+// some of members equal their values: as many of them as a tuple path of the
+// policy begins with, in any order. used are their places among members; there
+// is none when no tuple path begins with one of them. path ends in [Element]. The
+// span is exact, for those members, unless a string is long or a value is an
+// array or an object; undefined is equal to nothing.
+func (x *Index) Tuple(path Path, members []Path, values []value.Value) (s Span, used []int) {
+	if len(path) == 0 || len(members) != len(values) || path[len(path)-1] != Element {
+		return Span{}, nil
 	}
 	for i := range x.tuples {
 		t := &x.tuples[i]
-		if !slices.Equal(t.array, path[:len(path)-1]) || len(members) > len(t.members) {
+		if !slices.Equal(t.array, path[:len(path)-1]) {
 			continue
 		}
-		if s, ok := t.span(members, values); ok {
-			s.Label = t.label
-			return s, true
+		if span, places := t.span(members, values); len(places) > len(used) {
+			s, used = span, places
 		}
 	}
-	return Span{}, false
+	return s, used
 }
 
-func (t *tuple) span(members []Path, values []value.Value) (Span, bool) {
+// span returns the terms that begin with the values of the tuple's first members,
+// as far as those are among members.
+func (t *tuple) span(members []Path, values []value.Value) (s Span, used []int) {
 	low, exact := []byte(t.id), true
-	for _, member := range t.members[:len(members)] {
+	for _, member := range t.members {
 		i := slices.IndexFunc(members, func(p Path) bool { return slices.Equal(p, member) })
 		if i < 0 || !values[i].IsDefined() {
-			return Span{}, false
+			break
 		}
 		var one bool
 		low, one = appendValue(low, values[i])
 		exact = exact && one
+		used = append(used, i)
 	}
 	term := Term(low)
-	return Span{Low: term, High: successor(term), Exact: exact, One: len(members) == len(t.members)}, true
+	return Span{Low: term, High: successor(term), Exact: exact, One: len(used) == len(t.members), Label: t.label}, used
 }

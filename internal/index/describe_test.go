@@ -65,6 +65,7 @@ func describe(x *Index, terms []Term, doc value.Value) string {
 	}
 	for _, t := range x.texts {
 		places[t.id] = "word of " + t.label
+		places[t.words] = "words of " + t.label
 	}
 	for _, c := range x.composites {
 		places[c.id] = fmt.Sprint(c.parts)

@@ -10,12 +10,12 @@ import (
 )
 
 // textIndex is a full-text index. Documents have a term for each token of the
-// string at its path.
+// string at its path, and one for the number of its words.
 type textIndex struct {
-	id       Term
-	path     Path
-	analyzer *text.Analyzer
-	label    string
+	id, words Term
+	path      Path
+	analyzer  *text.Analyzer
+	label     string
 }
 
 func (x *Index) addTexts(p resource.IndexingPolicy) error {
@@ -35,7 +35,8 @@ func (x *Index) addTexts(p resource.IndexingPolicy) error {
 		// Tokens of another language mean something else.
 		t.id = x.walk(rootState.mark(textKind), t.path).mark(analyzer.Language()).id()
 		if !x.ids[t.id] {
-			x.ids[t.id] = true
+			t.words = x.walk(rootState.mark(wordsKind), t.path).mark(analyzer.Language()).id()
+			x.ids[t.id], x.ids[t.words] = true, true
 			x.texts = append(x.texts, t)
 		}
 	}
@@ -49,6 +50,8 @@ func (w *walker) text(doc value.Value, t *textIndex) {
 		return
 	}
 	w.tokens = t.analyzer.Tokens(w.tokens[:0], v.Text())
+	w.buf = value.AppendKey(append(w.buf, t.words...), value.Int(int64(len(w.tokens))))
+	w.end()
 	if w.words == nil {
 		w.words = map[string]struct{}{}
 	}
@@ -125,6 +128,17 @@ func (x *Index) Tokens(path Path) (Span, bool) {
 		return Span{}, false
 	}
 	return Span{Low: t.id, High: successor(t.id), Label: "text " + t.label}, true
+}
+
+// Words returns the span of the numbers of words of the texts at path, and false
+// when there is no full-text index at path. Each document with a text there has
+// one term in it, which [DecodeTerm] reads.
+func (x *Index) Words(path Path) (Span, bool) {
+	t := x.textAt(path)
+	if t == nil {
+		return Span{}, false
+	}
+	return Span{Low: t.words, High: successor(t.words), Exact: true, Label: "text " + t.label}, true
 }
 
 func (x *Index) textAt(path Path) *textIndex {

@@ -36,8 +36,8 @@ type Order struct {
 	// "/a ASC"; nil when it is the path's own terms.
 	Composite []string
 
-	// place begins the terms of the first sort key's own place.
-	place Term
+	// places begin the terms of the sort keys' own places.
+	places []Term
 	// prefix begins all terms: the id, and what stands for the properties in
 	// front of the sort keys, which the filter fixes.
 	prefix Term
@@ -76,7 +76,9 @@ func (x *Index) Order(keys []SortKey, equal func(Path) (value.Value, bool)) (Ord
 		if better := !found || o.Walks && (!best.Walks || fixed > bestFixed); !ok || !better {
 			continue
 		}
-		o.place = x.walk(rootState, keys[0].Path).id()
+		for _, key := range keys {
+			o.places = append(o.places, x.walk(rootState, key.Path).id())
+		}
 		best, bestFixed, found = o, fixed, true
 	}
 	if found && best.Walks || len(keys) > 1 {
@@ -98,7 +100,7 @@ func (x *Index) single(key SortKey, equal func(Path) (value.Value, bool)) (Order
 		return Order{}, true
 	}
 	s, _ := x.Span(key.Path, Defined, value.Undefined())
-	o := Order{Walks: true, Span: s, Desc: key.Desc, Missing: true, place: s.Low[:idSize], prefix: s.Low[:idSize], inverted: []bool{false}}
+	o := Order{Walks: true, Span: s, Desc: key.Desc, Missing: true, places: []Term{s.Low[:idSize]}, prefix: s.Low[:idSize], inverted: []bool{false}}
 	if v, ok := equal(key.Path); ok {
 		if one, ok := x.Span(key.Path, Eq, v); ok {
 			o = o.Narrow(one)
@@ -174,7 +176,7 @@ func (p part) append(dst []byte, v value.Value) (term []byte, exact bool) {
 // documents without a term: no predicate of a span is true of undefined. Any
 // other span narrows nothing.
 func (o Order) Narrow(s Span) Order {
-	if !o.Walks || len(s.High) < idSize || !strings.HasPrefix(string(s.Low), string(o.place)) {
+	if !o.Walks || len(s.High) < idSize || !strings.HasPrefix(string(s.Low), string(o.places[0])) {
 		return o
 	}
 	low, high := string(o.prefix)+string(s.Low[idSize:]), string(o.prefix)+string(s.High[idSize:])
@@ -188,6 +190,22 @@ func (o Order) Narrow(s Span) Order {
 	o.Span.Low, o.Span.High = max(o.Span.Low, Term(low)), min(o.Span.High, Term(high))
 	o.Missing = false
 	return o
+}
+
+// Behind returns the part of the order in which the first sort key is v, as an
+// order of the other keys: what narrows it narrows their terms. It is false when
+// there is no other key, or terms do not tell v from other values.
+func (o Order) Behind(v value.Value) (Order, bool) {
+	if !o.Walks || len(o.inverted) < 2 {
+		return Order{}, false
+	}
+	prefix, exact := part{inverted: o.inverted[0]}.append([]byte(o.prefix), v)
+	if !exact {
+		return Order{}, false
+	}
+	o.prefix, o.places, o.inverted = Term(prefix), o.places[1:], o.inverted[1:]
+	o.Span.Low, o.Span.High = max(o.Span.Low, o.prefix), min(o.Span.High, successor(o.prefix))
+	return o, true
 }
 
 // turned returns the least term above all that begin with the inverted bytes of

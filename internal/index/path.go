@@ -94,6 +94,7 @@ const (
 	tupleKind     = "tuple"
 	spatialKind   = "spatial"
 	textKind      = "text"
+	wordsKind     = "words"
 	vectorKind    = "vector"
 )
 

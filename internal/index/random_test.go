@@ -663,17 +663,24 @@ func TestTupleAgreesWithElements(t *testing.T) {
 			item := doc.Get("list").Index(r.IntN(doc.Get("list").Len()))
 			values = []value.Value{members[0].at(item), members[1].at(item)}
 		}
-		s, ok := x.Tuple(Path{"list", Element}, members[2-n:], values[2-n:])
-		defined := !slices.ContainsFunc(values[2-n:], func(v value.Value) bool { return !v.IsDefined() })
-		if ok != defined {
-			t.Fatalf("seed %d: tuple of %v is served %t", seed, values[2-n:], ok)
+		s, used := x.Tuple(Path{"list", Element}, members[2-n:], values[2-n:])
+		// The tuple has a in front of b/c.
+		places := []int{n - 1, 0}[:n]
+		for i, place := range places {
+			if !values[2-n+place].IsDefined() {
+				places = places[:i]
+				break
+			}
 		}
-		if !ok {
+		if !slices.Equal(used, places) {
+			t.Fatalf("seed %d: of the tuple of %v, %v are served, want %v", seed, values[2-n:], used, places)
+		}
+		if len(used) == 0 {
 			continue
 		}
 		want := slices.ContainsFunc(doc.Get("list").Items(), func(item value.Value) bool {
-			for i := 2 - n; i < 2; i++ {
-				if !value.Equal(members[i].at(item), values[i]) {
+			for _, i := range used {
+				if !value.Equal(members[2-n+i].at(item), values[2-n+i]) {
 					return false
 				}
 			}
@@ -689,13 +696,26 @@ func TestTupleAgreesWithElements(t *testing.T) {
 	if hits < 50 {
 		t.Errorf("only %d documents found: the test draws too little", hits)
 	}
-	for _, members := range [][]Path{{{"b", "c"}}, {{"a"}, {"x"}}, {{"a"}, {"b", "c"}, {"x"}}, {{"a"}, {"a"}}, {}} {
-		values := make([]value.Value, len(members))
+	for _, c := range []struct {
+		members []Path
+		want    []int
+	}{
+		{[]Path{{"b", "c"}}, nil},
+		{[]Path{{"x"}, {"a"}}, []int{1}},
+		{[]Path{{"x"}, {"b", "c"}, {"a"}}, []int{2, 1}},
+		{[]Path{{"a"}, {"a"}}, []int{0}},
+		{nil, nil},
+	} {
+		values := make([]value.Value, len(c.members))
 		for i := range values {
 			values[i] = value.Int(1)
 		}
-		if _, ok := x.Tuple(Path{"list", Element}, members, values); ok {
-			t.Errorf("a tuple of %v is served", members)
+		s, used := x.Tuple(Path{"list", Element}, c.members, values)
+		if !slices.Equal(used, c.want) || s.One != (len(used) == 2) {
+			t.Errorf("of the tuple of %v, %v are served in %v", c.members, used, s)
+		}
+		if _, used := x.Tuple(Path{"list"}, c.members, values); len(used) > 0 {
+			t.Errorf("a tuple of the array itself: %v", used)
 		}
 	}
 }
@@ -798,40 +818,39 @@ func TestVectors(t *testing.T) {
 	t.Parallel()
 	x := mustContainer(t, everything)
 	form, ok := x.VectorForm(Path{"v"})
-	if !ok || form.Quantizer == nil || form.Dimensions != 3 || len(form.ID) != idSize {
+	if !ok || form.Quantizer == nil || form.Dimensions != 3 || len(form.ID) != idSize || len(form.CodeID) != idSize || form.CodeID == form.ID {
 		t.Fatalf("form %+v, %t", form, ok)
 	}
 	flat, _ := x.VectorForm(Path{"a"})
-	if flat.Quantizer != nil || flat.Size() != 2 {
+	if flat.Quantizer != nil || flat.CodeID != "" || flat.Size() != 2 {
 		t.Fatalf("form %+v", flat)
 	}
 	for _, c := range []struct{ doc, want string }{
-		{`{"v":[1,2,3],"a":[4,5]}`, "3 2"},
-		{`{"v":[1,2,3]}`, "3"},
+		{`{"v":[1,2,3],"a":[4,5]}`, "code vector flat"},
+		{`{"v":[1,2,3]}`, "code vector"},
 		{`{"v":[1,2],"a":[1]}`, ""},
 		{`{"v":[1,2,3,4],"a":{}}`, ""},
 		{`{"v":[1,2,"3"],"a":[1,null]}`, ""},
-		{`{"v":[1,2,1e300],"a":[1,2]}`, "2"},
+		{`{"v":[1,2,1e300],"a":[1,2]}`, "flat"},
 		{`{}`, ""},
 	} {
 		var got []string
 		for _, entry := range x.Vectors(nil, parse(t, c.doc)) {
-			f := form
-			if entry.ID == flat.ID {
-				f = flat
+			kind, size := "vector", 3*4
+			switch entry.ID {
+			case flat.ID:
+				kind, size = "flat", 2
+			case form.CodeID:
+				kind, size = "code", form.Quantizer.Size()
 			}
-			code, elements, ok := f.Split(entry.Stored)
-			if !ok || (len(code) > 0) != (f.Quantizer != nil) || len(elements) != f.Dimensions*f.Element.Size() {
-				t.Fatalf("%s: entry %x of form %+v", c.doc, entry.Stored, f)
+			if len(entry.Stored) != size {
+				t.Errorf("%s: %d bytes of a %s", c.doc, len(entry.Stored), kind)
 			}
-			got = append(got, fmt.Sprint(f.Dimensions))
+			got = append(got, kind)
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s has vectors %q, want %q", c.doc, got, c.want)
 		}
-	}
-	if _, _, ok := form.Split(make([]byte, form.Size()+1)); ok {
-		t.Error("a row of another length was split")
 	}
 	if at, ok := x.VectorAt(Path{"v"}); !ok || at.Type != resource.VectorQuantizedFlat || at.Dimensions != 3 {
 		t.Errorf("%+v, %t", at, ok)

@@ -12,17 +12,19 @@ import (
 
 // VectorForm says how the vectors of one index are stored. It is immutable.
 type VectorForm struct {
-	// ID stands for the path and everything that the stored bytes depend on. It
-	// has 8 bytes, as the ids in terms have.
+	// ID stands for the path and everything that the bytes of a stored vector
+	// depend on. It has 8 bytes, as the ids in terms have.
 	ID Term
 
 	Metric     vector.Metric
 	Element    vector.Element
 	Dimensions int
 
-	// Quantizer makes the code in front of a stored vector; nil when there is
-	// none, because the index is flat.
+	// Quantizer makes the codes of vectors, which have an id of their own, so that
+	// a search passes them without the vectors; nil and "" when the index is flat
+	// and has none.
 	Quantizer *vector.Quantizer
+	CodeID    Term
 }
 
 // vectorIndex is a vector index.
@@ -31,9 +33,9 @@ type vectorIndex struct {
 	form VectorForm
 }
 
-// VectorEntry is a vector of a document as it is stored.
+// VectorEntry is a vector of a document, or the code of one, as it is stored.
 type VectorEntry struct {
-	ID     Term // of its [VectorForm]
+	ID     Term // the ID or the CodeID of its [VectorForm]
 	Stored []byte
 }
 
@@ -77,50 +79,37 @@ func (x *Index) vectorForm(path Path, v resource.VectorIndex) (VectorForm, error
 	default:
 		return f, status.BadRequest("The type '%s' of the vector index of the path '%s' is not known.", clip(string(v.Type)), clip(v.Path))
 	}
-	form := fmt.Sprintf("%s %d %s %d %d", f.Element, f.Dimensions, f.Metric, size, vector.Version)
-	f.ID = x.walk(rootState.mark(vectorKind), path).mark(form).id()
+	at := x.walk(rootState.mark(vectorKind), path)
+	f.ID = at.mark(fmt.Sprintf("%s %d", f.Element, f.Dimensions)).id()
+	if f.Quantizer != nil {
+		f.CodeID = at.mark(fmt.Sprintf("code %d %s %d %d", f.Dimensions, f.Metric, size, vector.Version)).id()
+	}
 	return f, nil
 }
 
-// Append appends the stored form of a vector: its code, if the index has codes,
-// and its elements. It is false, and dst is as it was, when the vector has
-// another number of dimensions or an element that is not finite.
-func (f *VectorForm) Append(dst []byte, v []float32) ([]byte, bool) {
-	if len(v) != f.Dimensions {
-		return dst, false
-	}
-	if f.Quantizer != nil {
-		var ok bool
-		if dst, ok = f.Quantizer.Append(dst, v); !ok {
-			return dst, false
-		}
-	}
-	return vector.AppendVector(dst, f.Element, v), true
-}
-
 // Size returns how many bytes a stored vector has.
-func (f *VectorForm) Size() int {
-	size := f.Dimensions * f.Element.Size()
-	if f.Quantizer != nil {
-		size += f.Quantizer.Size()
-	}
-	return size
-}
+func (f *VectorForm) Size() int { return f.Dimensions * f.Element.Size() }
 
-// Split returns the parts of a stored vector: its code, empty when the index has
-// none, and its elements, for [vector.DecodeVector]. It is false for bytes of
-// another length.
-func (f *VectorForm) Split(stored []byte) (code, elements []byte, ok bool) {
-	if len(stored) != f.Size() {
-		return nil, nil, false
+// entries appends to dst what is stored of a vector, and nothing when it has
+// another number of dimensions or an element that is not finite.
+func (f *VectorForm) entries(dst []VectorEntry, v []float32) []VectorEntry {
+	if len(v) != f.Dimensions {
+		return dst
 	}
-	at := len(stored) - f.Dimensions*f.Element.Size()
-	return stored[:at], stored[at:], true
+	if f.Quantizer != nil {
+		code, ok := f.Quantizer.Append(make([]byte, 0, f.Quantizer.Size()), v)
+		if !ok {
+			return dst
+		}
+		dst = append(dst, VectorEntry{ID: f.CodeID, Stored: code})
+	}
+	return append(dst, VectorEntry{ID: f.ID, Stored: vector.AppendVector(make([]byte, 0, f.Size()), f.Element, v)})
 }
 
 // Vectors appends to dst the vectors of a document that are indexed, at most one
-// for each vector index, and returns it. What is no array of as many finite
-// numbers as the policy says has none. The bytes belong to the caller.
+// for each vector index, each behind its code when the index has codes, and
+// returns it. What is no array of as many finite numbers as the policy says has
+// none. The bytes belong to the caller.
 func (x *Index) Vectors(dst []VectorEntry, doc value.Value) []VectorEntry {
 	var elements []float32
 	for i := range x.vectors {
@@ -133,9 +122,7 @@ func (x *Index) Vectors(dst []VectorEntry, doc value.Value) []VectorEntry {
 		if elements, ok = vector.Parse(at, elements[:0]); !ok {
 			continue
 		}
-		if stored, ok := v.form.Append(make([]byte, 0, v.form.Size()), elements); ok {
-			dst = append(dst, VectorEntry{ID: v.form.ID, Stored: stored})
-		}
+		dst = v.form.entries(dst, elements)
 	}
 	return dst
 }

@@ -37,6 +37,11 @@ func (p *Partition) Apply(effects []replication.Effect) (rejected []error, err e
 			rejected[i] = refusal
 			continue
 		}
+		if e.Kind != replication.Write {
+			p.shape.turn(e.Kind)
+			continue
+		}
+		p.shape.keep(e)
 		if e.LSN != 0 && e.LSN <= next.lsn {
 			panic(fmt.Sprintf("effect %d comes after %d", e.LSN, next.lsn))
 		}
@@ -51,13 +56,14 @@ func (p *Partition) Apply(effects []replication.Effect) (rejected []error, err e
 		}
 		next.items, next.bytes = next.items+e.Items, next.bytes+e.Bytes
 	}
-	if batch.Empty() {
-		return rejected, nil
+	if !batch.Empty() {
+		if err := p.commit(batch, now, next, reload); err != nil {
+			p.fail(fmt.Errorf("apply %d effects behind %d: %w", len(effects), now.lsn, err))
+			return rejected, p.err()
+		}
 	}
-	if err := p.commit(batch, now, next, reload); err != nil {
-		p.fail(fmt.Errorf("apply %d effects behind %d: %w", len(effects), now.lsn, err))
-		return rejected, p.err()
-	}
+	// Only what is durable here may reach the children.
+	p.shape.pass()
 	return rejected, nil
 }
 
@@ -65,6 +71,9 @@ func (p *Partition) Apply(effects []replication.Effect) (rejected []error, err e
 func (p *Partition) refuse(e replication.Effect, last resource.LSN) error {
 	if e.Generation != p.descriptor.Generation {
 		return status.PartitionMoved(status.SubRangeGone)
+	}
+	if p.shape.sealed && e.Kind == replication.Write {
+		return status.Unavailable(nil, "The partition is being split. Try again.")
 	}
 	if e.LSN > last+1 {
 		return status.Unavailable(fmt.Errorf("effect %d does not follow %d", e.LSN, last), "A write before this one failed. Try again.")
@@ -86,6 +95,7 @@ func (p *Partition) commit(batch *storage.Batch, now *published, next state, rel
 		return errors.Join(err, snapshot.Close())
 	}
 	p.publish(after)
+	p.weigh(after.bytes)
 	return nil
 }
 

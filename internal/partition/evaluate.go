@@ -118,7 +118,7 @@ func (p *Partition) change(r *request, before *document, now *published) error {
 	if err != nil {
 		return fmt.Errorf("partition %v: %w", p.config.Ref, err)
 	}
-	total, err := p.totalsOf(r, now)
+	total, from, err := p.totalsOf(r, now)
 	if err != nil {
 		return err
 	}
@@ -132,6 +132,13 @@ func (p *Partition) change(r *request, before *document, now *published) error {
 	}
 	next.items, next.bytes = next.items+items, next.bytes+bytes
 	total.items, total.bytes = total.items+items, total.bytes+bytes
+	if err := p.quota(bytes, total.bytes); err != nil {
+		r.charge = throughput.Refused(0)
+		if before != nil {
+			r.charge = throughput.Refused(len(before.body))
+		}
+		return r.refusedBy(from, err)
+	}
 	if total.items < 0 || total.bytes < 0 || next.items < 0 || next.bytes < 0 {
 		panic(fmt.Sprintf("partition %v: totals below zero: %+v in %+v", p.config.Ref, total, next))
 	}
@@ -183,20 +190,48 @@ func (p *Partition) note(f *flight, r *request, before *document, total totals) 
 	o.logical[f.keys[2]] = pendingTotals{totals: total, flight: f}
 }
 
-// totalsOf returns the current totals of the request's logical partition.
-func (p *Partition) totalsOf(r *request, now *published) (totals, error) {
+// quota refuses a write that makes a logical partition larger than it may be.
+// One that does not make it larger goes ahead, so that a full one, or one from
+// the time of a higher limit, can be emptied.
+func (p *Partition) quota(grown, bytes int64) *status.Error {
+	limit := p.config.Limits.LogicalPartitionBytes
+	if grown <= 0 || bytes <= limit {
+		return nil
+	}
+	return status.Forbidden(status.SubPartitionKeyQuota,
+		"Partition key reached maximum size of %s. The documents of one full partition key would have %d bytes, and at most %d are allowed. Delete some, or use a key with more values, such as a further level of a hierarchical key.",
+		sizeText(limit), bytes, limit)
+}
+
+// sizeText writes a size as people read it, such as 20 GB.
+func sizeText(bytes int64) string {
+	for _, unit := range []struct {
+		name string
+		size int64
+	}{{"GB", 1 << 30}, {"MB", 1 << 20}, {"KB", 1 << 10}} {
+		if bytes >= unit.size && bytes%unit.size == 0 {
+			return fmt.Sprintf("%d %s", bytes/unit.size, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", bytes)
+}
+
+// totalsOf returns the current totals of the request's logical partition, and
+// the effect they rest on when that is on its way.
+func (p *Partition) totalsOf(r *request, now *published) (totals, *flight, error) {
 	w := &p.writer
 	w.key = storage.LogicalKey(w.key[:0], r.write.EPK, r.hash)
 	if pending, ok := w.overlay.logical[string(w.key)]; ok {
-		return pending.totals, nil
+		return pending.totals, pending.flight, nil
 	}
 	var found bool
 	var err error
 	w.cell, found, err = now.snapshot.Get(w.cell[:0], w.key)
 	if err != nil || !found {
-		return totals{}, err
+		return totals{}, nil, err
 	}
-	return decodeTotals(w.cell)
+	t, err := decodeTotals(w.cell)
+	return t, nil, err
 }
 
 // keyChanges compares what the old and the new version can be found by, and

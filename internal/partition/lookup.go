@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/decandb/decan/internal/index"
@@ -191,7 +192,8 @@ func (s *source) items(ctx context.Context, most int64) (n int64, err error) {
 // Count returns how many documents of the clip satisfy an expression according
 // to the index. It reads no document, and is exact when the expression is and
 // the clip is the whole partition, a prefix of the key, or holds the one key
-// that the expression asks for. Otherwise the figure is an upper estimate.
+// that the expression asks for. Otherwise the figure is an upper estimate, and so
+// is one that would take more terms than most.
 func (s *source) Count(ctx context.Context, access index.Expr, most int64) (n int64, exact bool, err error) {
 	n, exact, err = s.count(ctx, access, most)
 	return min(n, most), exact, err
@@ -213,7 +215,11 @@ func (s *source) count(ctx context.Context, access index.Expr, most int64) (n in
 	if outside {
 		return 0, true, nil
 	}
-	n, ok, err := s.countSet(ctx, access, most)
+	known, less, err := s.affordable(ctx, access, most)
+	if err != nil {
+		return 0, false, err
+	}
+	n, ok, err := s.countSet(ctx, known, most)
 	if err != nil {
 		return 0, false, err
 	}
@@ -221,7 +227,7 @@ func (s *source) count(ctx context.Context, access index.Expr, most int64) (n in
 		return 0, true, nil
 	}
 	if ok && (s.whole || s.prefix != nil || inside) {
-		return n, access.Exact(), nil
+		return n, access.Exact() && !less, nil
 	}
 	items, err := s.items(ctx, most)
 	if ok {
@@ -230,11 +236,26 @@ func (s *source) count(ctx context.Context, access index.Expr, most int64) (n in
 	return items, items == 0, err
 }
 
+// affordable returns what of an expression can be counted up to most without
+// passing many more terms than that.
+func (s *source) affordable(ctx context.Context, access index.Expr, most int64) (_ index.Expr, less bool, err error) {
+	if most == math.MaxInt64 || access.Op == index.Leaf && s.adds(access) {
+		return access, false, nil
+	}
+	return s.within(ctx, access, most)
+}
+
+// adds reports whether the documents of a leaf are those of its lists together,
+// none of them twice, so that a count can stop anywhere.
+func (s *source) adds(leaf index.Expr) bool {
+	return !leaf.Span.One && s.prefix == nil && s.single(leaf.Span)
+}
+
 // countSet counts the documents of an expression, in the part of the partition
 // under the prefix when there is one. It is not ok when the expression stands
 // for every document.
 func (s *source) countSet(ctx context.Context, access index.Expr, most int64) (n int64, ok bool, err error) {
-	if access.Op == index.Leaf && !access.Span.One && s.prefix == nil && s.single(access.Span) {
+	if access.Op == index.Leaf && s.adds(access) {
 		n, err := s.countLists(ctx, access.Span, most)
 		return n, true, err
 	}
@@ -274,6 +295,7 @@ func (s *source) countLists(ctx context.Context, span index.Span, most int64) (n
 		if read++; stopped(ctx, read) != nil {
 			return 0, stopped(ctx, read)
 		}
+		s.passed++
 		count, err := lists.Count()
 		if err != nil {
 			return 0, s.damaged(err)

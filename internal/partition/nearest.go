@@ -5,36 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/vector"
 )
 
-// Nearest asks for the documents whose vectors are nearest to one.
-type Nearest struct {
-	Path   index.Path // of the vectors
-	Vector []float32
-	Metric vector.Metric
-	K      int // documents at most
+var _ query.Ranked = (*source)(nil)
 
-	Access index.Expr // only documents that may satisfy it
-	Bare   bool       // see [query.Need]
-}
-
-// errNoVectors is the error of a search at a path without a vector index, or
-// with a vector of another number of dimensions.
-var errNoVectors = errors.New("the index has no such vectors")
-
-// Nearest yields the documents of the clip whose vectors are nearest, the
-// nearest first and equally near ones in the order of their numbers. It scores
-// all vectors that are stored, so it leaves none out, and it reads no document
-// but those that it yields. Vectors are compared as they are stored, in the data
-// type of the policy. Documents without a vector are not among them.
+// Nearest yields the documents of the clip whose vectors are nearest, as
+// [query.Ranked] says. Vectors are compared as they are stored, in the data type
+// of the policy, and no document is read but those that it yields.
 //
-// It costs a lookup, and a hit for each document yielded.
-func (s *source) Nearest(ctx context.Context, n Nearest) iter.Seq2[query.Candidate, error] {
+// Without a List, at an index without codes, and by another metric than that of
+// the codes all stored vectors are scored; so are those of few documents. It
+// costs a lookup, and a hit for each document yielded.
+func (s *source) Nearest(ctx context.Context, n query.Nearest) iter.Seq2[query.Candidate, error] {
 	return func(yield func(query.Candidate, error) bool) {
 		ended := false
 		once := func(c query.Candidate, err error) bool {
@@ -47,61 +36,265 @@ func (s *source) Nearest(ctx context.Context, n Nearest) iter.Seq2[query.Candida
 	}
 }
 
-func (s *source) nearest(ctx context.Context, n *Nearest, yield yielder) error {
+// searchGrowth is how many times as many documents each further round of a search
+// looks for. A round scores everything again, and there are few.
+const searchGrowth = 8
+
+func (s *source) nearest(ctx context.Context, n *query.Nearest, yield yielder) error {
 	form, ok := s.now.indexing.active.VectorForm(n.Path)
-	if !ok || form.Dimensions != len(n.Vector) {
-		return fmt.Errorf("search %s: %w", n.Path, errNoVectors)
+	if !ok || form.ID != n.Form || form.Dimensions != len(n.Vector) {
+		return status.Unavailable(nil, "The index has changed since the query was planned. Try again.")
 	}
 	w := &walker{s: s, ctx: ctx, walk: query.Walk{Access: n.Access}}
 	if err := w.limit(true); err != nil {
 		return err
 	}
 	s.work.Lookups++
-	best, err := s.score(ctx, form, n, w.within)
-	if err != nil {
-		return err
-	}
 	s.bare, s.led, s.term = n.Bare, true, ""
+	search := s.search(ctx, form, n, w.within)
 	use := s.offer(yield)
-	for i, scored := range best.Append(nil) {
-		if err := stopped(ctx, i+1); err != nil {
+	for more := true; more; {
+		found, rest, err := search.round()
+		if err != nil {
 			return err
 		}
-		if more, err := s.find(scored.ID, use); err != nil || !more {
+		for i, scored := range found {
+			if err := stopped(ctx, i+1); err != nil {
+				return err
+			}
+			if more, err := s.find(^scored.ID, use); err != nil || !more {
+				return err
+			}
+		}
+		more = rest
+	}
+	return nil
+}
+
+// vectorSearch is a search under way. Documents have, as IDs of what is scored,
+// their numbers with all bits turned, so that the greater number is the better
+// one of two.
+type vectorSearch struct {
+	s      *source
+	ctx    context.Context
+	form   *index.VectorForm
+	within *storage.Numbers // the documents that count; nil for all of the partition
+
+	scorer    *vector.Scorer
+	estimator *vector.Estimator // nil for a search without guesses
+	best      *vector.TopK      // of the round
+	size      int               // of the round
+	metric    vector.Metric
+	elements  []float32
+}
+
+// search begins a search among the documents of a set; nil is all of the
+// partition.
+func (s *source) search(ctx context.Context, form *index.VectorForm, n *query.Nearest, within *storage.Numbers) *vectorSearch {
+	v := &vectorSearch{s: s, ctx: ctx, form: form, within: within, metric: n.Metric, size: max(n.K, 1), scorer: n.Metric.Scorer(n.Vector)}
+	if n.List > 0 && form.Quantizer != nil && n.Metric == form.Metric && v.count() > max(s.p.strategy.guessMin, int64(n.List)) {
+		// The vector has the dimensions of the form and is finite, so it is ok.
+		if e, ok := form.Quantizer.Query(n.Vector); ok {
+			v.estimator, v.size = e, n.List
+		}
+	}
+	v.begin()
+	if n.Started && v.estimator == nil {
+		v.best.After(vector.Scored{ID: ^n.From.ID, Score: n.From.Score})
+	}
+	return v
+}
+
+// count returns how many documents count.
+func (v *vectorSearch) count() int64 {
+	if v.within == nil {
+		return v.s.now.items
+	}
+	return v.within.Len()
+}
+
+// begin makes room for a round.
+func (v *vectorSearch) begin() {
+	v.size = int(min(int64(v.size), v.count(), math.MaxInt32))
+	v.best = vector.NewTopK(v.metric, v.size)
+}
+
+// round returns the next documents, the nearest first, and whether there may be
+// others behind them.
+func (v *vectorSearch) round() (found []vector.Scored, more bool, err error) {
+	if v.estimator != nil {
+		err = v.score(v.form.CodeID, v.guess)
+	} else {
+		err = v.score(v.form.ID, v.exactly)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	found = v.best.Append(nil)
+	if more = len(found) == v.size && int64(v.size) < v.count(); more {
+		v.size = min(v.size, math.MaxInt32/searchGrowth) * searchGrowth
+		v.begin()
+		v.best.After(found[len(found)-1])
+	}
+	if v.estimator != nil {
+		found, err = v.compare(found)
+	}
+	return found, more, err
+}
+
+// scoring returns the score of what is stored, and false when that is damaged.
+type scoring func(stored []byte) (score float64, ok bool)
+
+func (v *vectorSearch) guess(code []byte) (float64, bool) {
+	score := v.estimator.Score(code)
+	return score, !math.IsNaN(score)
+}
+
+func (v *vectorSearch) exactly(stored []byte) (score float64, ok bool) {
+	if len(stored) != v.form.Size() {
+		return 0, false
+	}
+	v.elements, ok = vector.DecodeVector(v.elements[:0], v.form.Element, stored)
+	return v.scorer.Score(v.elements), ok
+}
+
+// score offers what is stored under an id of the documents that count.
+func (v *vectorSearch) score(id index.Term, of scoring) error {
+	if v.within != nil && v.within.Len()*v.s.p.strategy.passFactor < v.s.now.items {
+		return v.scoreEach(id, of)
+	}
+	return v.scoreAll(id, of)
+}
+
+// scoreAll passes everything that is stored under an id.
+func (v *vectorSearch) scoreAll(id index.Term, of scoring) (err error) {
+	rows := v.s.now.snapshot.Iter(storage.VectorBounds(id))
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	read := 0
+	for valid := rows.First(); valid; valid = rows.Next() {
+		if read++; stopped(v.ctx, read) != nil {
+			return stopped(v.ctx, read)
+		}
+		_, number, err := storage.DecodeVectorKey(rows.Key())
+		if err != nil {
+			return v.s.damaged(err)
+		}
+		if v.within != nil && !v.within.Has(number) {
+			continue
+		}
+		if err := v.offer(number, rows.Value(), of); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// score keeps the best of the stored vectors whose documents are within a set;
-// nil is all of the partition.
-func (s *source) score(ctx context.Context, form *index.VectorForm, n *Nearest, within *storage.Numbers) (best *vector.TopK, err error) {
-	rows := s.now.snapshot.Iter(storage.VectorBounds(form.ID))
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	best = vector.NewTopK(n.Metric, n.K)
-	scorer := n.Metric.Scorer(n.Vector)
-	var elements []float32
+// scoreEach looks the few documents that count up.
+func (v *vectorSearch) scoreEach(id index.Term, of scoring) error {
+	set := v.within.Postings()
 	read := 0
-	for valid := rows.First(); valid; valid = rows.Next() {
-		if read++; stopped(ctx, read) != nil {
-			return nil, stopped(ctx, read)
+	for number, ok := set.Next(); ok; number, ok = set.Next() {
+		if read++; stopped(v.ctx, read) != nil {
+			return stopped(v.ctx, read)
 		}
-		_, number, err := storage.DecodeVectorKey(rows.Key())
-		if err != nil {
-			return nil, s.damaged(err)
+		if _, err := v.view(id, number, of); err != nil {
+			return err
 		}
-		if within != nil && !within.Has(number) {
-			continue
-		}
-		_, raw, ok := form.Split(rows.Value())
-		if ok {
-			elements, ok = vector.DecodeVector(elements[:0], form.Element, raw)
-		}
-		if !ok {
-			return nil, s.damaged(fmt.Errorf("vector of document %d: %w", number, errDocument))
-		}
-		best.Push(number, scorer.Score(elements))
 	}
-	return best, nil
+	return nil
+}
+
+// view offers what is stored of one document, if there is something.
+func (v *vectorSearch) view(id index.Term, number uint64, of scoring) (found bool, err error) {
+	s := v.s
+	s.key = storage.VectorKey(s.key[:0], id, number)
+	return s.now.snapshot.View(s.key, func(stored []byte) error { return v.offer(number, stored, of) })
+}
+
+func (v *vectorSearch) offer(number uint64, stored []byte, of scoring) error {
+	score, ok := of(stored)
+	if !ok {
+		return v.s.damaged(fmt.Errorf("vector of document %d: %w", number, errDocument))
+	}
+	v.best.Push(^number, score)
+	return nil
+}
+
+// compare puts guesses into the order of the vectors themselves.
+func (v *vectorSearch) compare(guessed []vector.Scored) ([]vector.Scored, error) {
+	next := v.best
+	v.best = vector.NewTopK(v.metric, len(guessed))
+	for i, g := range guessed {
+		if err := stopped(v.ctx, i+1); err != nil {
+			return nil, err
+		}
+		found, err := v.view(v.form.ID, ^g.ID, v.exactly)
+		if err == nil && !found {
+			err = v.s.damaged(fmt.Errorf("the vector of document %d is missing: %w", ^g.ID, errDocument))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	compared := v.best.Append(nil)
+	v.best = next
+	return compared, nil
+}
+
+// Latest yields the documents that may satisfy the need, from the greatest number
+// down.
+func (s *source) Latest(ctx context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
+	return func(yield func(query.Candidate, error) bool) {
+		ended := false
+		once := func(c query.Candidate, err error) bool {
+			ended = ended || !yield(c, err)
+			return !ended
+		}
+		if err := s.latest(ctx, need, once); err != nil && !ended {
+			yield(query.Candidate{}, err)
+		}
+	}
+}
+
+func (s *source) latest(ctx context.Context, need query.Need, yield yielder) error {
+	w := &walker{s: s, ctx: ctx, walk: query.Walk{Access: need.Access, Desc: true}}
+	if err := w.limit(true); err != nil {
+		return err
+	}
+	s.bare, s.led, s.term = need.Bare, need.Access.Op != index.All, ""
+	use := s.offer(yield)
+	if w.within == nil {
+		return s.walkBack(ctx, need.After, use)
+	}
+	set := w.within.Postings()
+	if need.After > 0 {
+		set.SeekLT(need.After)
+	}
+	_, err := w.documents(set, use)
+	return err
+}
+
+// walkBack reads the documents of the whole partition with numbers below one,
+// zero for all, the greatest first.
+func (s *source) walkBack(ctx context.Context, below uint64, use func(d *document) (more bool, err error)) (err error) {
+	low, high := storage.FamilyRID.Bounds()
+	if below > 0 {
+		high = storage.RIDKey(nil, below)
+	}
+	rows := s.now.snapshot.Iter(low, high)
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	n := 0
+	for valid := rows.Last(); valid; valid = rows.Prev() {
+		if n++; stopped(ctx, n) != nil {
+			return stopped(ctx, n)
+		}
+		number, err := storage.DecodeRIDKey(rows.Key())
+		if err != nil {
+			return s.damaged(err)
+		}
+		if more, err := s.document(number, rows.Value(), use); err != nil || !more {
+			return err
+		}
+	}
+	return nil
 }

@@ -57,6 +57,11 @@ type Config struct {
 	// Limits of documents and queues; the zero value means the defaults.
 	Limits resource.Limits
 
+	// Grown is called when the partition is opened above its storage limit, when
+	// it passes that, and now and then while it grows on. It must not block. Nil
+	// means that nobody wants to know.
+	Grown func()
+
 	Now    func() time.Time // nil means time.Now
 	Logger *slog.Logger     // nil discards
 }
@@ -86,10 +91,16 @@ type Partition struct {
 
 	// current is what readers see; nil after Close. Apply alone replaces it.
 	current atomic.Pointer[published]
+
+	// heard is the size from which on Grown is called again. Apply's, once the
+	// partition is open.
+	heard int64
+
 	// open counts the published states that hold a snapshot.
 	open sync.WaitGroup
 
 	sources sync.Pool // of *source
+	places  places
 
 	// reads, writes and queries count what was answered since Open.
 	reads, writes, queries atomic.Int64
@@ -98,7 +109,11 @@ type Partition struct {
 	// changes once set.
 	failure atomic.Pointer[failure]
 
-	writer writer // of the writer's goroutine
+	// retired says that children own the range: nothing is served any more.
+	retired atomic.Bool
+
+	writer writer  // of the writer's goroutine
+	shape  shaping // of Apply
 
 	mu sync.Mutex
 
@@ -107,6 +122,10 @@ type Partition struct {
 	running bool          // the writer's goroutine is there
 	closed  bool          // no request enters any more
 	reindex bool          // the policy is to be compared with the container's
+	order   *order        // waiting to be carried out; nil: none
+	split   *Split        // under way; nil: none
+	sealed  bool          // the writer takes no request
+	ended   *status.Error // what every write gets; nil while the partition writes
 	idle    chan struct{} // closed when the goroutine ends; nil before the first start
 
 	// wake tells a writer that waits for a proposal that the queue has grown.
@@ -180,6 +199,7 @@ func (p *Partition) load(snapshot *storage.Snapshot) error {
 	p.strategy = defaultStrategy()
 	p.writer = writer{next: s, overlay: newOverlay()}
 	p.publish(&published{snapshot: snapshot, state: s, indexing: x})
+	p.weigh(s.bytes)
 	return nil
 }
 
@@ -289,8 +309,12 @@ func (p *Partition) fail(err error) {
 	}
 }
 
-// err returns why the partition does not serve, as Unavailable.
+// err returns why the partition does not serve, as Unavailable, or as
+// PartitionMoved when others serve its range.
 func (p *Partition) err() error {
+	if p.retired.Load() {
+		return status.PartitionMoved(status.SubRangeGone)
+	}
 	if f := p.failure.Load(); f != nil {
 		if because := storage.Because(f.err); because != "" {
 			return status.Unavailable(f.err, "The partition has stopped%s. It serves again when that is mended and the server is started anew.", because)

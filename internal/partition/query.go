@@ -89,6 +89,7 @@ type source struct {
 	prefix []byte
 
 	work   throughput.Work
+	passed int64           // terms of the index, as far as one by one
 	last   int             // the size of the candidate handed out last
 	looked [][2]index.Term // the first spans that work counts, by their ends
 	// lookedMany are all of them, once they are many.
@@ -231,6 +232,10 @@ type strategy struct {
 	scanMax int64
 	// scanBytes bounds the bodies that such a scan keeps while it sorts.
 	scanBytes int
+	// shortMax is the number of documents that an index leads to in the whole
+	// partition up to which each is looked at to find those of the clip. Their keys
+	// tell; zero is never.
+	shortMax int
 	// sortedMax is how many numbers of a large logical partition are sorted at
 	// a time.
 	sortedMax int
@@ -245,6 +250,9 @@ type strategy struct {
 	// missFactor is how many rows in key order are passed in the time in which a
 	// walk finds out that a document is not in the clip.
 	missFactor int64
+	// guessMin is the number of documents up to which a search compares vectors
+	// without guesses.
+	guessMin int64
 	// sweepDocuments and sweepBytes bound one step of an index rebuild: large
 	// enough to be worth a sync, small enough that writes hardly notice.
 	sweepDocuments, sweepBytes int
@@ -252,8 +260,8 @@ type strategy struct {
 
 func defaultStrategy() strategy {
 	return strategy{
-		scanMax: 5000, scanBytes: 8 << 20, sortedMax: 1 << 16,
-		passFactor: 8, walkFactor: 16, walkBytes: 8 << 20, missFactor: 8,
+		scanMax: 5000, scanBytes: 8 << 20, shortMax: 16, sortedMax: 1 << 16,
+		passFactor: 8, walkFactor: 16, walkBytes: 8 << 20, missFactor: 8, guessMin: 1000,
 		sweepDocuments: 500, sweepBytes: 8 << 20,
 	}
 }
@@ -264,12 +272,22 @@ func (s *source) candidates(ctx context.Context, need query.Need, yield yielder)
 		return nil // a position that no document has, as a made-up token may say
 	}
 	s.bare, s.led, s.term = need.Bare, false, ""
+	if s.prefix != nil {
+		if few, all, err := s.short(ctx, need.Access, s.p.strategy.shortMax); all || err != nil {
+			return s.walkShort(ctx, few, need.After, yield, err)
+		}
+	}
 	if need.Unordered {
 		return s.unordered(ctx, need, yield)
 	}
 	items, err := s.items(ctx, s.p.strategy.scanMax+1)
 	if err != nil {
 		return err
+	}
+	if most := s.p.strategy.shortMax; !s.whole && s.prefix == nil && items > s.p.strategy.passFactor*int64(most) {
+		if few, all, err := s.short(ctx, need.Access, most); all || err != nil {
+			return s.walkShort(ctx, few, need.After, yield, err)
+		}
 	}
 	set, none := s.postings(ctx, need.Access) // from here on somebody closes it
 	if none {
@@ -288,6 +306,51 @@ func (s *source) candidates(ctx context.Context, need query.Need, yield yielder)
 	return s.walkAll(ctx, need.After, yield)
 }
 
+// short returns the documents of an access in the whole partition, in the clip or
+// not, when it names single terms and they are no more than most. So what lies in
+// the clip besides need not be read: a hot prefix has thousands of documents, in a
+// list that the writes since the last flush have each added to. The list is good
+// until the next call.
+func (s *source) short(ctx context.Context, access index.Expr, most int) (few []uint64, all bool, err error) {
+	if most == 0 || !named(access, leavesMax) {
+		return nil, false, nil
+	}
+	set, none := s.postings(ctx, access)
+	if set == nil {
+		return nil, none, nil
+	}
+	if few, all, err = set.Few(s.list[:0], most); err != nil {
+		return nil, false, s.broken(ctx, err)
+	}
+	s.list = few
+	return few, all, nil
+}
+
+// named reports whether an expression is made of single terms, most at the most.
+func named(e index.Expr, most int) bool {
+	switch e.Op {
+	case index.Leaf:
+		return e.Span.One
+	case index.And, index.Or:
+		for _, arg := range e.Args {
+			if len(e.Args) > most || !named(arg, most/len(e.Args)) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// walkShort yields what of a short list lies in the clip.
+func (s *source) walkShort(ctx context.Context, few []uint64, after uint64, yield yielder, err error) error {
+	if err != nil {
+		return err
+	}
+	s.led = true
+	return s.walkList(ctx, few, after, yield)
+}
+
 // few yields the documents of a small clip: all rows are read, unless an index
 // leads to a small part of them.
 func (s *source) few(ctx context.Context, set *storage.Postings, items int64, after uint64, yield yielder) error {
@@ -296,7 +359,7 @@ func (s *source) few(ctx context.Context, set *storage.Postings, items int64, af
 	}
 	few, many, n, err := s.members(ctx, set)
 	switch {
-	case err != nil:
+	case err != nil || n == 0:
 		return err
 	case items <= s.p.strategy.passFactor*n:
 		return s.scan(ctx, asNumbers(few, many).Postings(), after, yield)
@@ -403,8 +466,8 @@ func (s *source) yield(d *document, yield yielder) bool {
 		s.work.Hits++
 	}
 	if s.bare {
-		return yield(query.Candidate{Number: d.number, Body: d.body, Term: s.term}, nil)
+		return yield(query.Candidate{Number: d.number, Body: d.body, Term: s.term, Led: s.led}, nil)
 	}
 	s.body = s.p.render.append(s.body[:0], d)
-	return yield(query.Candidate{Number: d.number, Body: s.body, Term: s.term}, nil)
+	return yield(query.Candidate{Number: d.number, Body: s.body, Term: s.term, Led: s.led}, nil)
 }

@@ -274,13 +274,22 @@ func (s *source) offer(yield yielder) func(d *document) (more bool, err error) {
 // find calls use with the document of a number, if it is in the clip, and
 // returns what use does, true without a call.
 func (s *source) find(number uint64, use func(d *document) (more bool, err error)) (more bool, err error) {
-	more = true
+	if suffix := s.p.places.of(number); suffix != "" {
+		s.rowKey = append(append(s.rowKey[:0], byte(storage.FamilyDocument)), suffix...)
+		if more, found, err := s.reach(number, use); found || err != nil {
+			return more, err
+		}
+	}
 	s.key = storage.RIDKey(s.key[:0], number)
-	found, err := s.now.snapshot.View(s.key, func(suffix []byte) (err error) {
-		more, err = s.document(number, suffix, use)
-		return err
+	found, err := s.now.snapshot.View(s.key, func(suffix []byte) error {
+		s.rowKey = storage.DocumentKeyOf(s.rowKey[:0], suffix)
+		return nil
 	})
-	if err == nil && !found {
+	if err != nil || !found {
+		return false, s.missing(number, err)
+	}
+	s.p.places.keep(number, s.rowKey[1:])
+	if more, found, err = s.reach(number, use); err == nil && !found {
 		err = s.missing(number, nil)
 	}
 	return more, err
@@ -288,24 +297,32 @@ func (s *source) find(number uint64, use func(d *document) (more bool, err error
 
 // document is find for the document with the row key that ends in suffix.
 func (s *source) document(number uint64, suffix []byte, use func(d *document) (more bool, err error)) (more bool, err error) {
-	if s.p.epkWidth > 0 && !s.holds(suffix, nil) {
-		return true, nil
-	}
-	more = true
 	s.rowKey = storage.DocumentKeyOf(s.rowKey[:0], suffix)
-	found, err := s.now.snapshot.View(s.rowKey, func(row []byte) (err error) {
-		if s.current, err = decodeDocument(row); err != nil {
-			return s.damaged(err)
-		}
-		if s.holds(suffix, &s.current) {
-			more, err = use(&s.current)
-		}
-		return err
-	})
+	more, found, err := s.reach(number, use)
 	if err == nil && !found {
 		err = s.missing(number, nil)
 	}
 	return more, err
+}
+
+// reach is find for the document with the key rowKey: not found when there is
+// another document or none. One outside of the clip may be found without a look.
+func (s *source) reach(number uint64, use func(d *document) (more bool, err error)) (more, found bool, err error) {
+	suffix := s.rowKey[1:]
+	if s.p.epkWidth > 0 && !s.holds(suffix, nil) {
+		return true, true, nil
+	}
+	more = true
+	_, err = s.now.snapshot.View(s.rowKey, func(row []byte) (err error) {
+		if s.current, err = decodeDocument(row); err != nil {
+			return s.damaged(err)
+		}
+		if found = s.current.number == number; found && s.holds(suffix, &s.current) {
+			more, err = use(&s.current)
+		}
+		return err
+	})
+	return more, found, err
 }
 
 // missing is the error of a number whose rows are not all there.

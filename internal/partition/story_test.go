@@ -53,6 +53,8 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		return s.read(d)
 	case "query":
 		return s.query(d)
+	case "feed":
+		return s.feed(d)
 	case "clock":
 		var seconds int64
 		d.ScanArgs(t, "add", &seconds)
@@ -81,7 +83,8 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 	case "damage":
 		return s.damage(d)
 	case "limits":
-		d.ScanArgs(t, "document", &s.w.limits.DocumentBytes)
+		d.MaybeScanArgs(t, "document", &s.w.limits.DocumentBytes)
+		d.MaybeScanArgs(t, "logical", &s.w.limits.LogicalPartitionBytes)
 		return s.result(errors.Join(s.w.close(), s.w.open()))
 	}
 	t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)

@@ -133,16 +133,26 @@ const clipFactor = 16
 // limit finds the documents that count.
 func (w *walker) limit(count bool) error {
 	s := w.s
-	set, none := s.postings(w.ctx, w.walk.Access)
+	access := w.walk.Access
+	if w.walk.Effort > 0 && !count {
+		var err error
+		if access, _, err = s.within(w.ctx, access, w.walk.Effort); err != nil {
+			return err
+		}
+	}
+	set, none := s.postings(w.ctx, access)
 	if none {
 		w.within = new(storage.Numbers)
 		return nil
 	}
 	set = s.underPrefix(set)
 	if !s.whole && s.prefix == nil {
-		most := clipFactor*s.p.strategy.scanMax + 1
+		most, few := clipFactor*s.p.strategy.scanMax+1, s.p.strategy.scanMax
+		if w.walk.Effort > 0 {
+			most, few = min(most, w.walk.Effort), 0
+		}
 		items, err := s.items(w.ctx, most)
-		if err == nil && !count && items > s.p.strategy.scanMax {
+		if err == nil && !count && items > few {
 			// Passing all rows of a large clip can take longer than the walk.
 			if w.clip = items; items >= most {
 				w.clip = s.now.items
@@ -208,6 +218,7 @@ func (w *walker) terms(visit visitor) (more bool, err error) {
 		}
 		term := index.Term(w.lists.Key()[1:])
 		w.lists.Within(w.within)
+		w.s.passed++
 		if more, err := w.visit(term, w.lists.Numbers(), visit); err != nil || !more {
 			return false, err
 		}
@@ -308,18 +319,21 @@ func (w *walker) narrow() error {
 	return err
 }
 
-// missing visits the documents without a term of the span.
+// missing visits the documents without a term of the place.
 func (w *walker) missing(visit visitor) (more bool, err error) {
-	s := w.s
-	if none, err := s.complete(w.walk.Span); none || err != nil {
+	s, span := w.s, w.walk.Place
+	if span.High == "" {
+		span = w.walk.Span
+	}
+	if none, err := s.complete(span); none || err != nil {
 		return err == nil, err
 	}
-	if w.count != nil && w.within == nil && w.walk.After == 0 && s.single(w.walk.Span) {
-		n, err := s.countLists(w.ctx, w.walk.Span, math.MaxInt64)
+	if w.count != nil && w.within == nil && w.walk.After == 0 && s.single(span) {
+		n, err := s.countLists(w.ctx, span, math.MaxInt64)
 		s.term = ""
 		return err == nil && w.count(s.now.items-n), err
 	}
-	have, err := s.now.snapshot.PostingsRange(w.ctx, storage.TermKey(nil, w.walk.Span.Low), storage.TermKey(nil, w.walk.Span.High)).Collect(w.ctx)
+	have, err := s.now.snapshot.PostingsRange(w.ctx, storage.TermKey(nil, span.Low), storage.TermKey(nil, span.High)).Collect(w.ctx)
 	if err != nil {
 		return false, s.broken(w.ctx, err)
 	}

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,7 +108,7 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 	all := m.plainly(t, x, now.indexing.Policy.Computed)
 	strategies := []strategy{
 		defaultStrategy(),
-		{scanMax: 3, scanBytes: 300, sortedMax: 3, passFactor: 1, walkFactor: 1, walkBytes: 1 << 20, missFactor: 1},
+		{scanMax: 3, scanBytes: 300, shortMax: 2, sortedMax: 3, passFactor: 1, walkFactor: 1, walkBytes: 1 << 20, missFactor: 1},
 		{scanMax: 1000, sortedMax: 2, passFactor: 1000, walkFactor: 0, walkBytes: 400, missFactor: 1000},
 		{scanMax: 0, sortedMax: 2, missFactor: 2},
 	}
@@ -134,6 +135,7 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 			need.After = all[random.IntN(len(all))].number
 		}
 		checkCandidates(t, newSource(p, now, asked, clip), need, label, admitted)
+		checkLatest(t, newSource(p, now, asked, clip), need, label, admitted, inClip, x.Serves(access))
 		if x.Serves(access) {
 			checkNearest(t, newSource(p, now, asked, clip), access, admitted, random, label)
 		}
@@ -141,7 +143,7 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 			walk := drawWalk(x, all, random)
 			m.completed(t, newSource(p, now, whole, whole), walk.Span, all)
 			walk.Access = access
-			label := fmt.Sprintf("walk %s desc=%t missing=%t from=%x started=%t after=%d of %s", walk.Span.Label, walk.Desc, walk.Missing, string(walk.From), walk.Started, walk.After, label)
+			label := fmt.Sprintf("walk %s desc=%t missing=%t place=%t effort=%d from=%x started=%t after=%d of %s", walk.Span.Label, walk.Desc, walk.Missing, walk.Place.High != "", walk.Effort, string(walk.From), walk.Started, walk.After, label)
 			want := walkNaively(walk, admitted)
 			if random.IntN(3) == 0 {
 				text := orderTexts[random.IntN(len(orderTexts))]
@@ -152,7 +154,7 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 		}
 	}
 	// A document has two terms of this span.
-	if span, ok := x.Tuple(index.Path{"list", index.Element}, []index.Path{{"x"}}, []value.Value{value.String("s")}); ok {
+	if span, used := x.Tuple(index.Path{"list", index.Element}, []index.Path{{"x"}}, []value.Value{value.String("s")}); len(used) > 0 {
 		access := index.Expr{Op: index.Leaf, Span: span}
 		checkCount(t, newSource(p, now, whole, whole), access, access.String(), int64(len(all)))
 	}
@@ -240,11 +242,15 @@ type found struct {
 // walkNaively returns what a walk is made of.
 func walkNaively(walk query.Walk, documents []plain) []found {
 	var list, missing []found
+	place := walk.Place
+	if place.High == "" {
+		place = walk.Span
+	}
 	for _, d := range documents {
 		has := false
 		for _, term := range d.terms {
+			has = has || term >= place.Low && term < place.High
 			if term >= walk.Span.Low && term < walk.Span.High {
-				has = true
 				list = append(list, found{term, d})
 			}
 		}
@@ -294,7 +300,7 @@ func checkTerms(t *testing.T, s *source, walk query.Walk, label string, want []f
 
 func checkOrdered(t *testing.T, s *source, walk query.Walk, label string, want []found) {
 	t.Helper()
-	serves := s.now.indexing.active.Serves(walk.Access)
+	serves := s.now.indexing.active.Serves(walk.Access) && walk.Effort == 0
 	for c, err := range s.Ordered(context.Background(), walk) {
 		if refused(t, s, walk, false, err) {
 			return
@@ -338,38 +344,70 @@ var orderTexts = []string{
 // scores.
 func checkNearest(t *testing.T, s *source, access index.Expr, admitted []plain, random *rand.Rand, label string) {
 	t.Helper()
-	n := Nearest{Path: index.Path{"v"}, Vector: []float32{1, 0.5, float32(random.IntN(3))}, K: 1 + random.IntN(20), Access: access, Metric: []vector.Metric{vector.Cosine, vector.DotProduct, vector.Euclidean}[random.IntN(3)]}
+	n := query.Nearest{
+		Path: index.Path{"v"}, Vector: []float32{1, 0.5, float32(random.IntN(3))}, K: 1 + random.IntN(20),
+		Metric: []vector.Metric{vector.Cosine, vector.DotProduct, vector.Euclidean}[random.IntN(3)], Access: access, Bare: true,
+	}
 	form, stored := s.now.indexing.active.VectorForm(n.Path)
+	if !stored {
+		for _, err := range s.Nearest(context.Background(), n) {
+			if status.CodeOf(err) != status.CodeUnavailable {
+				t.Fatalf("nearest of %s, without vectors: %v", label, err)
+			}
+		}
+		return
+	}
+	n.Form = form.ID
 	var want []vector.Scored
 	for _, d := range admitted {
 		if v, ok := vector.Parse(parsed(t, d.bare).Get("v"), nil); ok && stored && len(v) == form.Dimensions {
 			want = append(want, vector.Scored{ID: d.number, Score: n.Metric.Score(n.Vector, v)})
 		}
 	}
-	slices.SortStableFunc(want, func(a, b vector.Scored) int {
+	slices.SortFunc(want, func(a, b vector.Scored) int {
 		switch {
 		case n.Metric.Better(a.Score, b.Score):
 			return -1
 		case n.Metric.Better(b.Score, a.Score):
 			return 1
 		}
-		return 0
+		return cmp.Compare(b.ID, a.ID)
 	})
-	want = want[:min(len(want), n.K)]
+	guesses := random.IntN(2) == 0
+	if guesses {
+		n.List = 1 + random.IntN(20)
+	} else if len(want) > 0 && random.IntN(2) == 0 {
+		at := random.IntN(len(want))
+		n.From, n.Started, want = want[at], true, want[at+1:]
+	}
+	most := random.IntN(len(want) + 2)
+	var got []uint64
 	for c, err := range s.Nearest(context.Background(), n) {
-		if !stored && errors.Is(err, errNoVectors) {
-			return
-		}
 		if err != nil {
 			t.Fatalf("nearest of %s: %v", label, err)
 		}
-		if len(want) == 0 || want[0].ID != c.Number {
-			t.Fatalf("nearest of %s: %d, want %v", label, c.Number, want)
+		if got = append(got, c.Number); len(got) == most {
+			break
 		}
-		want = want[1:]
 	}
-	if len(want) > 0 {
-		t.Fatalf("nearest of %s: %v are left", label, want)
+	var all []uint64
+	for _, w := range want {
+		all = append(all, w.ID)
+	}
+	if guesses {
+		// Each once, and in the end all of them.
+		slices.Sort(all)
+		slices.Sort(got)
+		if len(got) < min(max(most, 1), len(all)) || len(slices.Compact(slices.Clone(got))) != len(got) || len(got) == len(all) && !slices.Equal(got, all) {
+			t.Fatalf("%d guesses of %s: %v, want %v", n.List, label, got, all)
+		}
+		return
+	}
+	if most > 0 {
+		all = all[:min(most, len(all))]
+	}
+	if !slices.Equal(got, all) {
+		t.Fatalf("nearest of %s: %v, want %v", label, got, all)
 	}
 }
 
@@ -484,7 +522,7 @@ func drawLeaf(x *index.Index, random *rand.Rand) index.Expr {
 	values := []value.Value{value.Int(3), value.Int(1), value.String("s"), value.String("x"), value.Null(), value.Number(2.5), value.Int(1_700_000_100), value.String("i1")}
 	if random.IntN(12) == 0 {
 		// The first member of a tuple: a document can have several such terms.
-		if span, ok := x.Tuple(index.Path{"list", index.Element}, []index.Path{{"x"}}, []value.Value{values[random.IntN(len(values))]}); ok {
+		if span, used := x.Tuple(index.Path{"list", index.Element}, []index.Path{{"x"}}, []value.Value{values[random.IntN(len(values))]}); len(used) > 0 {
 			return index.Expr{Op: index.Leaf, Span: span}
 		}
 	}
@@ -535,7 +573,12 @@ func drawWalk(x *index.Index, documents []plain, random *rand.Rand) query.Walk {
 			if whole, ok := everything().Span(e.Span.Path, index.Defined, value.Null()); ok {
 				walk.Span = whole
 			}
+		} else if random.IntN(2) == 0 {
+			walk.Place, _ = everything().Span(e.Span.Path, index.Defined, value.Null())
 		}
+	}
+	if random.IntN(3) == 0 {
+		walk.Effort = 1 + random.Int64N(4)
 	}
 	if len(documents) == 0 || random.IntN(3) == 0 {
 		return walk

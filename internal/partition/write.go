@@ -294,11 +294,16 @@ func (p *Partition) enqueue(r *request) error {
 	if p.closed {
 		return errClosed()
 	}
+	if p.ended != nil {
+		return p.ended
+	}
 	if len(p.queue) >= p.config.Limits.WriteQueue {
 		return status.TooManyRequests(0, queueRetryAfter, "%d writes wait for the partition. Try again later.", len(p.queue))
 	}
 	p.queue = append(p.queue, r)
-	p.startLocked()
+	if !p.sealed {
+		p.startLocked()
+	}
 	return nil
 }
 

@@ -44,6 +44,7 @@ func (p *Partition) run(idle chan struct{}) {
 	defer close(idle)
 	for {
 		p.reap()
+		p.obey()
 		requests, more := p.take()
 		if !more {
 			return
@@ -61,14 +62,18 @@ func (p *Partition) run(idle chan struct{}) {
 	}
 }
 
-// take returns the waiting requests, none when there is other work, and false
-// when the goroutine has to end.
+// take returns the waiting requests, none when there is other work or they have
+// to wait, and false when the goroutine has to end.
 func (p *Partition) take() (requests []*request, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.queue) == 0 && len(p.writer.overlay.flights) == 0 && !p.sweepingLocked() {
+	takes := len(p.queue) > 0 && !p.sealed
+	if !takes && p.order == nil && len(p.writer.overlay.flights) == 0 && !p.sweepingLocked() {
 		p.running = false
 		return nil, false
+	}
+	if !takes {
+		return nil, true
 	}
 	// The two slices change places: the one handed out comes back served.
 	requests = p.queue

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/decandb/decan/internal/index"
@@ -33,6 +34,9 @@ func (p predicate) leaf(x *index.Index) index.Expr {
 	path := indexPath(p.path)
 	switch p.op {
 	case isIn:
+		if args, _ := (predicate{args: []predicate{p}}).tuples(x); len(args) > 0 {
+			return args[0]
+		}
 		return p.spans(x, path, index.Eq)
 	case isLess:
 		return p.spans(x, path, index.Lt)
@@ -60,10 +64,10 @@ func (p predicate) leaf(x *index.Index) index.Expr {
 }
 
 func (p predicate) conjunction(x *index.Index) (_ index.Expr, exact bool) {
-	var args []index.Expr
+	args, rest := p.tuples(x)
 	places := map[string]int{} // label to its leaf in args
-	exact = true
-	for _, arg := range p.args {
+	exact = len(args) == 0
+	for _, arg := range rest {
 		e, all := arg.access(x)
 		exact = exact && all
 		switch e.Op {
@@ -90,6 +94,75 @@ func (p predicate) conjunction(x *index.Index) (_ index.Expr, exact bool) {
 		}
 	}
 	return joined(index.And, args, index.All), exact
+}
+
+// tuplesMax is how many tuple paths one element is looked up by.
+const tuplesMax = 8
+
+// tuples looks up what a conjunction says of members of one element together,
+// where a tuple path of the policy has several of them, or one that has no terms
+// of its own. rest are the other parts.
+func (p predicate) tuples(x *index.Index) (args []index.Expr, rest []predicate) {
+	places := map[int][]int{} // of each element: its equalities in p.args
+	var elements []int
+	for i, arg := range p.args {
+		at := slices.IndexFunc(arg.path, func(s step) bool { return s.IsIndex })
+		if arg.op != isIn || len(arg.values) != 1 || arg.test != nil || at < 0 || at == len(arg.path)-1 || arg.path[at].Index >= 0 {
+			continue
+		}
+		element := arg.path[at].Index
+		if places[element] == nil {
+			elements = append(elements, element)
+		}
+		places[element] = append(places[element], i)
+	}
+	if len(elements) == 0 {
+		return nil, p.args
+	}
+	told := map[int]bool{} // places in p.args that a tuple tells
+	for _, element := range elements {
+		list := places[element]
+		for range tuplesMax {
+			span, used := p.tuple(x, list)
+			if len(used) == 0 {
+				break
+			}
+			args = append(args, index.Expr{Op: index.Leaf, Span: span})
+			for _, at := range used {
+				told[at] = true
+			}
+			list = slices.DeleteFunc(list, func(at int) bool { return told[at] })
+		}
+	}
+	for i, arg := range p.args {
+		if !told[i] {
+			rest = append(rest, arg)
+		}
+	}
+	return args, rest
+}
+
+// tuple returns the span of the tuple path that tells the most of a list of
+// equalities of one element, and which ones.
+func (p predicate) tuple(x *index.Index, list []int) (s index.Span, used []int) {
+	if len(list) == 0 {
+		return index.Span{}, nil
+	}
+	members, values := make([]index.Path, len(list)), make([]value.Value, len(list))
+	var array index.Path
+	for i, at := range list {
+		path := indexPath(p.args[at].path)
+		end := slices.Index(path, index.Element) + 1
+		array, members[i], values[i] = path[:end], path[end:], p.args[at].values[0]
+	}
+	s, used = x.Tuple(array, members, values)
+	if len(used) == 1 && x.Covers(append(slices.Clip(array), members[used[0]]...)) {
+		return index.Span{}, nil // The place has terms of its own.
+	}
+	for i, place := range used {
+		used[i] = list[place]
+	}
+	return s, used
 }
 
 // narrow intersects two spans of one place, such as the ends of BETWEEN.

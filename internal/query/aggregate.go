@@ -344,12 +344,14 @@ func (e *env) keeps(n int) bool {
 	if e.memory <= most {
 		return true
 	}
-	e.fail(tooMuchMemory(most))
+	e.fail(TooMuchMemory(most))
 	return false
 }
 
-func tooMuchMemory(most int64) error {
-	return status.BadRequest("The query needs more memory than the %d bytes that one query may use. Filter for fewer documents, or ask for fewer groups and distinct values.", most)
+// TooMuchMemory is the error of a query that needs more than most bytes for what
+// it has to hold at once: groups, distinct rows, or a ranking.
+func TooMuchMemory(most int64) error {
+	return status.BadRequest("The query needs more memory than the %d bytes that one query may use. Filter for fewer documents, or ask for fewer rows with TOP or OFFSET LIMIT, or for fewer groups and distinct values.", most)
 }
 
 // sizeOf is about what a value takes in memory.

@@ -14,11 +14,12 @@ import (
 // first construct that is not executed yet. Faults come before that: a wrong
 // query is wrong whatever we can do.
 type analysis struct {
-	params  map[string]value.Value
-	faults  []fault
-	missing string // "" when everything is executable
-	joins   int    // JOINs so far, those of subqueries included
-	udfs    int    // calls of user-defined functions so far
+	params    map[string]value.Value
+	functions func(name string) (Function, bool) // user-defined; nil for none at all
+	faults    []fault
+	missing   string // "" when everything is executable
+	joins     int    // JOINs so far, those of subqueries included
+	udfs      int    // calls of user-defined functions so far
 }
 
 // Limits of the service on one query.
@@ -45,8 +46,8 @@ func (a *analysis) later(format string, args ...any) {
 }
 
 // check analyses a whole query. The error is what a client shall see.
-func check(text string, q *Select, params map[string]value.Value) error {
-	a := &analysis{params: params}
+func check(text string, q *Select, in inputs) error {
+	a := &analysis{params: in.params, functions: in.opts.Functions}
 	s := a.query(q, nil, outermost)
 	if len(a.faults) > 0 {
 		return languageErrors(text, a.faults...)
@@ -350,10 +351,7 @@ func (a *analysis) call(x *Call, s *scope) {
 		a.expr(arg, s)
 	}
 	if x.UDF {
-		if a.udfs++; a.udfs == udfsMax+1 {
-			a.fault(x.at, "SC3005", "The SQL query exceeded the maximum number of user-defined function calls. The allowed limit is %d.", udfsMax)
-		}
-		a.later("The user-defined function udf.%s", clip(x.Name))
+		a.userFunction(x)
 		return
 	}
 	f := functions[strings.ToUpper(x.Name)]

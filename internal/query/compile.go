@@ -88,6 +88,7 @@ func local(n int) code {
 type compiler struct {
 	params   map[string]value.Value
 	computed *Computed    // nil without computed properties
+	stepped  int          // elements handed out; see element
 	ix       *index.Index // nil for documents without policies
 	overRows bool         // the first input is made by another plan, and each row of it a document
 	scope    *scope       // of the query being compiled
@@ -96,6 +97,9 @@ type compiler struct {
 	slots    int
 	locals   int
 	done     map[Expr]code // what is compiled already: filters are asked for their parts again and again
+
+	functions func(name string) (Function, bool) // user-defined; nil for none at all
+	scripted  bool                               // some expression calls one
 
 	whole  bool   // some expression reads the document as a whole
 	system bool   // some expression reads a system property
@@ -511,6 +515,9 @@ func (c *compiler) like(x *Like) code {
 }
 
 func (c *compiler) call(x *Call) code {
+	if x.UDF {
+		return c.userFunction(x)
+	}
 	f := functions[strings.ToUpper(x.Name)]
 	parts := make([]code, len(x.Args))
 	evals := make([]func(e *env) value.Value, len(x.Args))

@@ -90,7 +90,7 @@ func (d *Computed) add(p resource.ComputedProperty) error {
 	if why := d.refuses(&property, q.Value); why != "" {
 		return refuseComputed(p.Name, why)
 	}
-	if err := check(p.Query, q, nil); err != nil {
+	if err := check(p.Query, q, inputs{}); err != nil {
 		return refuseComputed(p.Name, status.From(err).Message)
 	}
 	d.list = append(d.list, property)

@@ -28,7 +28,7 @@ func (u *uniqueRows) fresh(json []byte) (bool, error) {
 	_, seen := u.seen[u.sum]
 	most := cmp.Or(max(u.room, 0), memoryDefault)
 	if int64(len(u.seen))*(entrySize+16) > most {
-		return false, tooMuchMemory(most)
+		return false, TooMuchMemory(most)
 	}
 	return !seen, nil
 }

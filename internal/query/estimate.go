@@ -12,6 +12,12 @@ func (p *Plan) Estimate(ctx context.Context, src Source) (n int64, ok bool, err 
 	if !ok || p.base < 0 {
 		return 0, false, nil
 	}
+	if h := p.Hybrid(); h != nil {
+		return h.estimate(ctx, src)
+	}
 	n, _, err = indexed.Count(ctx, p.Access(), math.MaxInt64)
+	if n > 0 && err == nil {
+		n, err = p.estimateBest(ctx, indexed, n)
+	}
 	return n, n >= 0, err
 }

@@ -96,11 +96,16 @@ func newEnv() *env { return &env{root: &branch{slot: -1}} }
 // env returns what one run of the plan is evaluated in. Inputs that go on for
 // long within one document look whether ctx ended.
 func (p *Plan) env(ctx context.Context, now time.Time) env {
-	e := env{now: now, root: &p.root, cells: make([]cell, p.slots), ctx: ctx}
+	left := env{cells: make([]cell, p.slots)}
 	if p.locals > 0 {
-		e.locals = make([]value.Value, p.locals)
+		left.locals = make([]value.Value, p.locals)
 	}
-	return e
+	return p.renew(&left, ctx, now)
+}
+
+// renew is env with the memory that another run of the plan has left.
+func (p *Plan) renew(left *env, ctx context.Context, now time.Time) env {
+	return env{now: now, root: &p.root, cells: left.cells, locals: left.locals, shape: left.shape, ctx: ctx}
 }
 
 // load turns to another document. body must stay as it is until the next load.

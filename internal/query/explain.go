@@ -1,9 +1,12 @@
 package query
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/value"
 )
 
 // Step is a part of how a plan runs. The steps below it come before it: they
@@ -12,6 +15,9 @@ type Step struct {
 	Name   string // such as order
 	Detail string // such as c.a DESC; "" for none
 	Steps  []*Step
+
+	Count int      // of a step that looks terms up: how many spans of them; 0 of others
+	Spans []string // those spans while they are few: a value as JSON, or bounds in hexadecimal
 }
 
 // String returns the tree, a step a line and two blanks for each level, with a
@@ -98,9 +104,7 @@ func (p *Plan) explainRows() *Step {
 		if o.index.Walks {
 			step.Steps = append(step.Steps, on("or walk", walkText(o.index.Order)))
 		}
-		if o.best.Op != index.All {
-			step.Steps = append(step.Steps, on("or read alone", "documents with a word", explainAccess(o.best)))
-		}
+		step.Steps = append(step.Steps, p.explainBest()...)
 	}
 	return step
 }
@@ -115,6 +119,10 @@ func explainLookups(list []lookup) *Step {
 			one = on("for the ends of", walkText(l.order))
 		case byValues:
 			one = on("for the values of", walkText(l.order))
+		case byWords:
+			one = on("for the numbers of words of", walkText(l.order))
+		case byDocuments:
+			one = on("for documents to read", "", explainAccess(l.access))
 		}
 		step.Steps = append(step.Steps, one)
 	}
@@ -165,25 +173,91 @@ func (p *Plan) explainDocuments() *Step {
 func explainAccess(x index.Expr) *Step {
 	switch x.Op {
 	case index.And, index.Or:
-		name := "all of"
-		if x.Op == index.Or {
-			name = "any of"
-		}
-		step := on(name, "")
-		for _, arg := range x.Args {
-			step.Steps = append(step.Steps, explainAccess(arg))
-		}
-		return step
+		return explainParts(x)
 	case index.Leaf:
-		name := "range"
-		if x.Span.One {
-			name = "term"
-		}
-		return on(name, x.Span.Label)
+		return explainSpans([]index.Expr{x}, "")
 	case index.All, index.None:
 		return on("terms", x.String())
 	}
 	return on("terms", x.Span.Label+", each looked at")
+}
+
+// explainParts returns the steps of a combination. Spans of one index are one
+// step: a list of values or the cells of a shape can be very many.
+func explainParts(x index.Expr) *Step {
+	step := on("all of", "")
+	if x.Op == index.Or {
+		step.Name = "any of"
+	}
+	places := map[string]int{} // label to its place in lists
+	var lists [][]index.Expr
+	for _, arg := range x.Args {
+		if len(arg.Args) == 1 && arg.Args[0].Op == index.Leaf {
+			arg = arg.Args[0]
+		}
+		at, seen := places[arg.Span.Label]
+		if arg.Op != index.Leaf || !seen {
+			at = len(lists)
+			lists = append(lists, nil)
+		}
+		if arg.Op == index.Leaf {
+			places[arg.Span.Label] = at
+		}
+		lists[at] = append(lists[at], arg)
+	}
+	for _, list := range lists {
+		if list[0].Op == index.Leaf {
+			step.Steps = append(step.Steps, explainSpans(list, step.Name))
+			continue
+		}
+		step.Steps = append(step.Steps, explainAccess(list[0]))
+	}
+	if len(step.Steps) == 1 && len(lists[0]) == len(x.Args) {
+		return step.Steps[0]
+	}
+	return step
+}
+
+// spansMax is how many spans of one step are shown one by one.
+const spansMax = 16
+
+// explainSpans returns the step of spans that are of one index, all of which
+// count, or any of them.
+func explainSpans(list []index.Expr, count string) *Step {
+	step := on("range", list[0].Span.Label)
+	step.Count = len(list)
+	one := !slices.ContainsFunc(list, func(arg index.Expr) bool { return !arg.Span.One })
+	if one {
+		step.Name = "term"
+	}
+	kind, path, special := strings.Cut(step.Detail, " ")
+	special = special && !strings.HasPrefix(kind, "/")
+	switch n := value.Int(int64(len(list))).JSON(); {
+	case special && kind == "spatial":
+		step.Name, step.Detail = "terms", path+" spatial, "+n+" cells"
+	case len(list) == 1:
+	case special:
+		step.Name, step.Detail = step.Name+"s", step.Detail+", "+count+" "+n+" words"
+	case one && count == "any of":
+		step.Name, step.Detail = "terms", step.Detail+" IN "+n+" values"
+	default:
+		step.Name, step.Detail = step.Name+"s", step.Detail+", "+count+" "+n
+	}
+	if len(list) <= spansMax {
+		for _, arg := range list {
+			step.Spans = append(step.Spans, spanText(arg.Span))
+		}
+	}
+	return step
+}
+
+// spanText is the value of a single term that shows one, or else the bounds of a
+// span.
+func spanText(s index.Span) string {
+	if v, exact := index.DecodeTerm(s.Low); s.One && exact && s.Path != nil {
+		return v.JSON()
+	}
+	return fmt.Sprintf("[%x,%x)", string(s.Low), string(s.High))
 }
 
 // explain returns how a hybrid search runs.
@@ -193,12 +267,21 @@ func (h *Hybrid) explain() *Step {
 		name, detail = "fuse", "by ranks"
 	}
 	step := on(name, detail)
-	if h.plan.statisticsText(h.ranking) != "" {
-		step.Steps = append(step.Steps, on("statistics", "of all documents"))
+	if p, err := h.Statistics(); p != nil && err == nil {
+		statistics := on("statistics", "of all documents")
+		if p.group != nil && len(p.group.lookups) > 0 {
+			statistics.Steps = append(statistics.Steps, explainLookups(p.group.lookups))
+		}
+		step.Steps = append(step.Steps, statistics)
 	}
-	for _, c := range h.ranking.components {
+	plans, err := h.Outline()
+	for i, c := range h.ranking.components {
 		from := h.plan.explainFilter(h.plan.explainDocuments())
-		step.Steps = append(step.Steps, on("score", c.call.String(), from))
+		one := on("score", c.call.String(), from)
+		if err == nil {
+			one.Steps = append(one.Steps, plans[i].explainBest()...)
+		}
+		step.Steps = append(step.Steps, one)
 	}
 	return step
 }

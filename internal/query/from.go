@@ -63,9 +63,13 @@ func (s *scope) define(name string, a alias) {
 	s.names[name] = a
 }
 
-// anyElement is the position in a place that stands for every element of an
-// array. Only the index has such places.
-const anyElement = -1
+// element is a step to any one element of an array: the same one wherever it
+// stands in places, and another one than that of any other call. Only the index
+// has such places.
+func (c *compiler) element() step {
+	c.stepped++
+	return step{Index: -c.stepped, IsIndex: true}
+}
 
 // input is a compiled input of a query. Exactly one of slot, value and query is
 // what it reads.
@@ -262,7 +266,7 @@ func (c *compiler) input(in *Input, root bool) (out input, a alias) {
 	out.local = c.local()
 	a.local = out.local
 	if in.In && a.found {
-		a.place = append(slices.Clip(a.place), step{Index: anyElement, IsIndex: true})
+		a.place = append(slices.Clip(a.place), c.element())
 	}
 	return out, a
 }

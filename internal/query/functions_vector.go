@@ -12,18 +12,19 @@ import (
 // index is to be left aside, which changes no result, and an object of options.
 func vectorFunctions() []function {
 	score := func(_ vector.Metric, score float64) float64 { return score }
-	// What rewritten queries sort by: greater for more similar vectors, whatever
-	// the metric.
-	similarity := func(m vector.Metric, score float64) float64 {
-		if m.Better(0, 1) {
-			return -score
-		}
-		return score
-	}
 	return []function{
 		{name: "VectorDistance", min: 2, max: 4, bind: vectorDistance(score), direct: storedVector(score)},
 		{name: "_VectorScore", min: 2, max: 4, bind: vectorDistance(similarity), direct: storedVector(similarity)},
 	}
+}
+
+// similarity is what rewritten queries sort by: greater for more similar vectors,
+// whatever the metric. It is its own inverse.
+func similarity(m vector.Metric, score float64) float64 {
+	if m.Better(0, 1) {
+		return -score
+	}
+	return score
 }
 
 // vectorDistance makes a function of the score of two vectors.
@@ -143,9 +144,10 @@ func vectorFaults(call *Call, params map[string]value.Value) []fault {
 	fault := func(code, format string, args ...any) {
 		faults = append(faults, faultf(call.Args[3].span(), code, format, args...))
 	}
-	if v := options.Get("searchListSizeMultiplier"); v.IsDefined() {
-		if n, ok := v.Int64(); !ok || n < 1 || n > searchMultiplierMax {
-			fault("SC2213", "The option 'searchListSizeMultiplier' of the VectorDistance function must be an integer from 1 to %d.", searchMultiplierMax)
+	for _, name := range [...]string{searchListMultiplier, listMultiplier} {
+		v := options.Get(name)
+		if n, ok := v.Int64(); v.IsDefined() && (!ok || n < 1 || n > searchMultiplierMax) {
+			fault("SC2213", "The option '%s' of the VectorDistance function must be an integer from 1 to %d.", name, searchMultiplierMax)
 		}
 	}
 	if v := options.Get("distanceFunction"); v.IsDefined() {

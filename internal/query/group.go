@@ -374,7 +374,7 @@ func (s *groupSet) insert(e *env) *groupEntry {
 		s.trim(max(1, len(s.groups)/2))
 	}
 	if s.held > s.room {
-		e.fail(tooMuchMemory(s.room))
+		e.fail(TooMuchMemory(s.room))
 	}
 	return s.groups[string(r.key)]
 }

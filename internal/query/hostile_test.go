@@ -65,6 +65,15 @@ var hostile = map[string]struct {
 	"tests":        {func(n int) string { return "SELECT * FROM c WHERE " + repeated(n, " OR ", "CONTAINS(c.a#, 'x')") }, 18_000, false},
 	"columns":      {func(n int) string { return "SELECT " + repeated(n, ",", "c.a#") + " FROM c" }, 45_000, false},
 	"elements":     {func(n int) string { return "SELECT " + repeated(n, ",", "c.x[#]") + " FROM c" }, 30_000, false},
+	"members of an element": {func(n int) string {
+		return "SELECT * FROM c WHERE EXISTS(SELECT VALUE x FROM x IN c.x WHERE " + repeated(n, " AND ", "x.a#=1") + ")"
+	}, 30_000, false},
+	"cases of an order": {func(n int) string {
+		return "SELECT * FROM c WHERE " + repeated(n, " AND ", "(c.a = # OR c.a > #)") + " ORDER BY c.a"
+	}, 15_000, false},
+	"values of an order": {func(n int) string {
+		return "SELECT * FROM c WHERE c.a IN (" + repeated(n, ",", "#") + ") ORDER BY c.a"
+	}, 60_000, false},
 	"key cases": {func(n int) string {
 		hundred := repeated(100, ",", "#")
 		return "SELECT * FROM c WHERE " + repeated(n, " OR ", "(c.a IN ("+hundred+") AND c.b IN ("+hundred+"))")
@@ -79,9 +88,6 @@ var hostile = map[string]struct {
 // as much memory, counted over all that is ever allocated, and not four times as
 // much.
 func TestHostileTexts(t *testing.T) {
-	if raceDetector {
-		t.Skip("work of one goroutine, without end under the race detector")
-	}
 	const slack = 4 << 20 // what does not depend on the length
 	for name, c := range hostile {
 		t.Run(name, func(t *testing.T) {

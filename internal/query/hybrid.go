@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	fulltext "github.com/decandb/decan/internal/text"
@@ -226,11 +227,24 @@ func (h *Hybrid) Components(statistics []byte) ([]*Plan, error) {
 	plans := make([]*Plan, len(h.ranking.components))
 	for i := range plans {
 		var err error
-		if plans[i], err = h.compile(replacer.Replace(h.plan.componentText(h.ranking, i).String())); err != nil {
+		q := h.plan.componentText(h.ranking, i)
+		if bound := h.plan.bound; !h.ranking.fused && bound >= 0 {
+			// Nothing is fused, so its first rows are those of the result.
+			q.Top = &Literal{Value: value.Int(bound)}
+		}
+		if plans[i], err = h.compile(replacer.Replace(q.String())); err != nil {
 			return nil, err
 		}
 	}
 	return plans, nil
+}
+
+// Outline returns the queries of the components as far as they are known without
+// statistics: they find what the real ones find, and score it otherwise. With
+// them and [Hybrid.Statistics] one can tell what a search will read.
+func (h *Hybrid) Outline() ([]*Plan, error) {
+	none := slices.Repeat([]value.Value{value.Object(nil)}, len(h.ranking.components))
+	return h.Components(value.Object([]value.Member{{Name: "fullTextStatistics", Value: value.Array(none)}}).Append(nil))
 }
 
 // countText writes a number, 0 for anything else.

@@ -211,7 +211,8 @@ func TestRankIsNotRun(t *testing.T) {
 }
 
 // TestBestScores shows that the best rows by a score come from the documents with
-// its words alone where those are enough, and are the same rows then.
+// its words, and from the latest ones without where those are not enough, and are
+// the same rows then.
 func TestBestScores(t *testing.T) {
 	t.Parallel()
 	ix := containerIndex(t, `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
@@ -231,12 +232,14 @@ func TestBestScores(t *testing.T) {
 	}{
 		{`["swim"]`, "true", 10, 80},
 		{`["horse", "boot"]`, "true", 10, 20},
-		{`["horse"]`, "true", 21, 200},                           // too few
+		{`["horse"]`, "true", 21, 22},                            // too few: one more of the others
+		{`["horse"]`, "true", 60, 200},                           // by far
 		{`["horse"]`, "c.n >= 0", 20, 20},                        //
-		{`["horse"]`, "c.n % 2 + 0 * LENGTH(c.id) = 0", 10, 220}, // the filter leaves none
+		{`["horse"]`, "c.n % 2 + 0 * LENGTH(c.id) = 0", 10, 40},  // the filter leaves none
+		{`["horse"]`, "c.n % 50 + 0 * LENGTH(c.id) = 0", 4, 265}, // and few of the others
 		{`["swim", "run", "boat"]`, "true", 10, 200},             // most of all
 		{`[{"term": "hors", "distance": 1}]`, "true", 10, 20},    //
-		{`[]`, "true", 10, 200},                                  // all scores are zero
+		{`[]`, "true", 10, 10},                                   // all scores are zero
 	} {
 		text := fmt.Sprintf(`SELECT TOP %d VALUE c.id FROM c WHERE %s ORDER BY _FullTextScore(c.text, %s, 200, 600, [30, 30, 30]) DESC`, c.top, c.where, c.terms)
 		p := compileWith(t, text, ix)

@@ -2,6 +2,7 @@ package query
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/value"
@@ -73,6 +74,7 @@ func (p *Plan) Indexes() IndexUse {
 			u.single(order.Span.Label)
 		}
 	}
+	u.best(p)
 	p.where.eachLeaf(func(leaf predicate) {
 		path := indexPath(leaf.path)
 		if text := path.String() + "/?"; !ix.Covers(path) && !slices.Contains(u.PotentialSingle, text) {
@@ -96,9 +98,20 @@ func (u *IndexUse) add(x index.Expr) {
 }
 
 func (u *IndexUse) single(label string) {
+	label = policyPath(label)
 	if !slices.Contains(u.Single, label) {
 		u.Single = append(u.Single, label)
 	}
+}
+
+// policyPath returns the path by which the service names an index: /loc/? for
+// what a label calls spatial /loc.
+func policyPath(label string) string {
+	_, path, other := strings.Cut(label, " /")
+	if !other || strings.HasPrefix(label, "/") {
+		return label
+	}
+	return "/" + path + "/?"
 }
 
 // potential notes the composite index that has the properties which the filter

@@ -22,14 +22,17 @@ type lookup struct {
 	slot    int  // of the place
 	ordered bool // the terms come in the order of the groups
 	filter  bool // the filter is evaluated with the value; otherwise the access is exact
+	holds   bool // of count: the argument is true of these documents
 }
 
 type lookupWay uint8
 
 const (
-	byCount  lookupWay = iota // the number of documents is enough
-	byEnds                    // the least and the greatest term are
-	byValues                  // each term is evaluated
+	byCount     lookupWay = iota // the number of documents is enough
+	byEnds                       // the least and the greatest term are
+	byValues                     // each term is evaluated
+	byWords                      // the numbers of words are added up
+	byDocuments                  // the documents of access are read, and only those count
 )
 
 // compileLookup finds out how the index can answer.
@@ -73,7 +76,10 @@ func (p *Plan) lookupCalls(c *compiler, ix *index.Index) []lookup {
 		var at places
 		at.add(c, call.expr.Args[0])
 		l, ok := lookup{way: byCount, access: p.accessing}, true
+		text, isText := p.lookupText(c, ix, call)
 		switch kind := call.kind; {
+		case isText:
+			l = text
 		case len(at.list) == 0:
 		case len(at.list) > 1:
 			return nil
@@ -208,6 +214,10 @@ func (s *groupSet) pays(ctx context.Context, src Indexed, l *lookup) (bool, erro
 	if err != nil {
 		return false, err
 	}
+	if l.way == byDocuments {
+		m, _, err := src.Count(ctx, l.access, n/lookupFactor+1)
+		return m >= 0 && m <= n/lookupFactor, err
+	}
 	m, _, err := src.Count(ctx, s.run.plan.accessing, n/lookupFactor+1)
 	return m < 0 || m > n/lookupFactor, err
 }
@@ -218,6 +228,10 @@ func (s *groupSet) lookup(ctx context.Context, src Indexed, l *lookup) (done boo
 		return s.count(ctx, src, l)
 	case byEnds:
 		return s.ends(ctx, src, l)
+	case byWords:
+		return s.words(ctx, src, l)
+	case byDocuments:
+		return s.documents(ctx, src, l)
 	}
 	return s.values(ctx, src, l)
 }
@@ -232,7 +246,10 @@ func (s *groupSet) count(ctx context.Context, src Indexed, l *lookup) (done bool
 	e.load(emptyDocument)
 	for _, i := range l.calls {
 		v := s.g.calls[i].arg(e)
-		if l.order.Walks {
+		switch {
+		case l.holds:
+			v = value.Bool(true)
+		case l.order.Walks:
 			v = value.Null() // COUNT of a place, and all of these have it
 		}
 		s.only.Aggregates[i].addTimes(e, v, n)

@@ -357,7 +357,18 @@ func (m *Merge) ahead(ctx context.Context, b Budget, page *Page) error {
 	if len(list) > 1 {
 		ask.MaxBytes = min(ask.MaxBytes, max(b.MaxBytes/len(list), shareMin))
 	}
-	return m.ask(ctx, list, ask)
+	if err := m.ask(ctx, list, ask); err != nil {
+		return err
+	}
+	rows := 0
+	for _, s := range list {
+		rows += len(s.rows)
+	}
+	if b.MaxItems > 0 {
+		rows = min(rows, b.MaxItems-len(page.Rows))
+	}
+	page.Rows = slices.Grow(page.Rows, rows)
+	return nil
 }
 
 // ordered takes the least row of all streams again and again.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/decandb/decan/internal/index"
@@ -26,6 +27,9 @@ type Options struct {
 	// the index as well.
 	Computed []resource.ComputedProperty
 	Now      time.Time // what the query takes for the present; zero: the time at which it runs
+
+	// Functions finds user-defined functions by name; nil refuses all of them.
+	Functions func(name string) (Function, bool)
 }
 
 // Plan is a compiled query with its parameters.
@@ -50,9 +54,12 @@ type Plan struct {
 	replay bool               // the merge leaves out rows it has seen, and can only do so from the beginning
 	bound  int64              // rows that are needed of a partition at most: OFFSET + LIMIT, and TOP; -1 for all
 	whole  bool               // the one input is the documents themselves
+	script bool               // it calls user-defined functions, so that any document may take long
 	now    time.Time
 	took   time.Duration // compiling
 	with   inputs        // what it was compiled with, for the queries of a hybrid search
+
+	spare atomic.Pointer[run] // the memory of a run that is over; nil when it is in use or there was none
 
 	top, offset, limit int64 // -1 when not given
 }
@@ -84,7 +91,7 @@ func compile(text string, with inputs) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := check(text, q, with.params); err != nil {
+	if err := check(text, q, with); err != nil {
 		return nil, err
 	}
 	p := &Plan{query: q, now: with.opts.Now, with: with}
@@ -102,6 +109,7 @@ func (p *Plan) compile() error {
 	}
 	ix := p.with.ix
 	c := newCompiler(p.with.params, computed, ix)
+	c.functions = p.with.opts.Functions
 	if combining(p.query.From) != nil {
 		p.inner = &Plan{query: p.query.From.Inputs[0].Query, now: p.now, with: p.with}
 		if err := p.inner.compile(); err != nil {
@@ -121,6 +129,7 @@ func (p *Plan) compile() error {
 	}
 	p.counts(c)
 	p.root, p.slots, p.locals, p.bare = c.root, c.slots, c.locals, !c.whole && !c.system
+	p.script = c.scripted
 	return nil
 }
 
@@ -146,6 +155,9 @@ func (p *Plan) compileOrder(c *compiler, ix *index.Index) error {
 		o.keys = append(o.keys, orderKey{eval: c.expr(sort.Expr).value(), invert: sort.Desc != o.desc})
 	}
 	p.order = o
+	if o.desc && len(sorts) == 1 {
+		o.nearest = c.nearestTo(computedKey(sorts[0]).Expr, ix)
+	}
 	if best, ok := c.scoring(sorts[0].Expr); ok && o.desc {
 		o.best = joined(index.And, append(slices.Clone(leavesAnd(p.accessing)), best), index.All)
 	}

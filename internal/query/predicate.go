@@ -48,6 +48,7 @@ const (
 	isAtLeast
 	isPrefixed // a string that begins with values[0]
 	isDefined
+	isMissing  // nothing stands there, which no index tells
 	isKind     // of the type of values[0]
 	hasElement // an array with an element equal to values[0]
 	isNear     // a geometry with one of cells
@@ -146,6 +147,12 @@ func (c *compiler) negation(x Expr) predicate {
 		if x.Op == "NOT" {
 			return c.predicate(x.X)
 		}
+	case *Call:
+		if len(x.Args) == 1 && strings.EqualFold(x.Name, "IS_DEFINED") && !x.UDF {
+			if path, ok := c.place(x.Args[0]); ok && len(path) > 0 {
+				return leaf(isMissing, path)
+			}
+		}
 	case *Binary:
 		if op := opposite[x.Op]; op != "" {
 			return c.comparison(op, x.L, x.R)
@@ -215,7 +222,7 @@ func (p predicate) implies(place []step) bool {
 	case either:
 		return !slices.ContainsFunc(p.args, func(arg predicate) bool { return !implies(arg) })
 	}
-	return len(p.path) >= len(place) && slices.Equal(p.path[:len(place)], place)
+	return p.op != isMissing && len(p.path) >= len(place) && slices.Equal(p.path[:len(place)], place)
 }
 
 func leaf(op predicateOp, path []step, values ...value.Value) predicate {
@@ -354,8 +361,8 @@ var typeQuestions = map[string]value.Value{
 
 // question reduces the calls that an index can answer.
 func (c *compiler) question(x *Call) predicate {
-	if len(x.Args) == 0 {
-		return unsure() // RAND() and the present time
+	if len(x.Args) == 0 || x.UDF {
+		return unsure() // RAND(), the present time, and what no index knows
 	}
 	name := strings.ToUpper(x.Name)
 	path, onPath := c.place(x.Args[0])
@@ -501,7 +508,7 @@ func (c *compiler) arrayQuestion(x *Call, path []step, onPath bool) predicate {
 	}
 	if arg := c.expr(x.Args[1]); onPath && arg.con && arg.v.IsDefined() {
 		if partial && arg.v.Kind() == value.KindObject {
-			return elementWith(path, arg.v)
+			return c.elementWith(path, arg.v)
 		}
 		return leaf(hasElement, path, arg.v)
 	}
@@ -513,10 +520,10 @@ func (c *compiler) arrayQuestion(x *Call, path []step, onPath bool) predicate {
 }
 
 // elementWith says of an array that it has an object with all members of another
-// one. Each of them may be in another element.
-func elementWith(path []step, part value.Value) predicate {
+// one.
+func (c *compiler) elementWith(path []step, part value.Value) predicate {
 	args := []predicate{leaf(hasElement, path, value.Object(nil))}
-	inside := append(slices.Clip(path), step{Index: anyElement, IsIndex: true})
+	inside := append(slices.Clip(path), c.element())
 	for _, m := range part.Members() {
 		args = append(args, leaf(isIn, append(slices.Clip(inside), step{Name: m.Name}), m.Value))
 	}

@@ -149,10 +149,7 @@ func (p *Plan) run(ctx context.Context, src Source, b Budget) (Page, error) {
 	if now.IsZero() {
 		now = begun
 	}
-	r := &run{plan: p, own: p.env(ctx, now), budget: b, from: originOf(&b)}
-	r.env = &r.own
-	r.env.memoryMax = b.Memory
-	r.page.Next = b.After
+	r := p.begin(ctx, now, b)
 	if p.base < 0 {
 		src = nowhere{}
 	}
@@ -167,7 +164,63 @@ func (p *Plan) run(ctx context.Context, src Source, b Budget) (Page, error) {
 	s.Compiled = p.took
 	s.Took = time.Since(begun)
 	r.watch.divide(s)
-	return r.page, nil
+	return r.end(), nil
+}
+
+// begin makes a run, of what another one has left if there is that.
+func (p *Plan) begin(ctx context.Context, now time.Time, b Budget) *run {
+	r := p.spare.Swap(nil)
+	if r == nil {
+		r = &run{plan: p, own: p.env(ctx, now)}
+		r.env = &r.own
+	} else {
+		r.own = p.renew(&r.own, ctx, now)
+	}
+	r.env.memoryMax = b.Memory
+	r.budget, r.from = b, originOf(&b)
+	r.page.Next = b.After
+	return r
+}
+
+// spareMax is the size in bytes up to which a plan keeps the buffer of a run.
+const spareMax = 16 << 10
+
+// end returns the page, and leaves the memory of a run that numbered has made to
+// the next one: a look-up of few documents is a run for each partition, and most
+// of what it takes would be for runs.
+func (r *run) end() Page {
+	page := r.page
+	if r.inOrder.run == nil {
+		return page
+	}
+	buf := r.buf[:0]
+	if r.moving && cap(buf) <= spareMax {
+		page.pack()
+	} else {
+		buf = nil
+	}
+	clear(r.own.cells)
+	clear(r.own.locals)
+	*r = run{
+		plan: r.plan, env: r.env, own: env{cells: r.own.cells, locals: r.own.locals, shape: r.own.shape},
+		inOrder: r.inOrder, reading: reading{offer: r.reading.offer}, step: r.step, buf: buf,
+	}
+	r.plan.spare.Store(r)
+	return page
+}
+
+// pack copies the rows into memory of their own, as much as they take.
+func (p *Page) pack() {
+	size := 0
+	for i := range p.Rows {
+		size += len(p.Rows[i].JSON)
+	}
+	all := make([]byte, 0, size)
+	for i := range p.Rows {
+		from := len(all)
+		all = append(all, p.Rows[i].JSON...)
+		p.Rows[i].JSON = all[from:len(all):len(all)]
+	}
 }
 
 // run is one call of Run.
@@ -180,11 +233,11 @@ type run struct {
 	page   Page
 
 	reading reading
+	inOrder numberedRows // of numbered
 	watch   stopwatch
 
 	number  uint64 // of the current document
 	matched bool   // it has a row
-	led     bool   // an order of the index leads to documents
 	visit   func(row int) bool
 	step    func() bool // of each, made once
 	place   int         // of the current row among those of its document
@@ -192,7 +245,10 @@ type run struct {
 	key   []byte // scratch for order keys
 	buf   []byte // where rows are written, one behind the other
 	start int    // where the current row begins in buf
-	row   []byte // the current row; nil without one
+	// moving says that the rows of the page are copied at the end, so that buf
+	// may be used again.
+	moving bool
+	row    []byte // the current row; nil without one
 
 	widest int // bytes of the largest row so far
 }
@@ -237,9 +293,13 @@ func (r *run) candidates(ctx context.Context, src Source, need Need, look func(c
 }
 
 func (r *run) documents(ctx context.Context, list iter.Seq2[Candidate, error], look func(c Candidate) bool) error {
-	r.reading = reading{run: r, ctx: ctx, look: look}
+	offer := r.reading.offer
+	r.reading = reading{run: r, ctx: ctx, look: look, offer: offer}
+	if offer == nil {
+		r.reading.offer = r.reading.candidate
+	}
 	r.watch.open()
-	list(r.reading.candidate)
+	list(r.reading.offer)
 	if r.reading.err == nil {
 		r.watch.stop(r.reading.n)
 	}
@@ -254,6 +314,8 @@ type reading struct {
 	look func(c Candidate) bool
 	n    int   // documents looked at
 	err  error // of the source, or of the evaluation
+
+	offer func(c Candidate, err error) bool // candidate, made once
 }
 
 // candidate looks at the next document, and reports whether to go on.
@@ -287,7 +349,7 @@ func (r *run) turn(c Candidate) {
 	s := &r.page.Stats
 	s.Retrieved++
 	s.RetrievedBytes += int64(len(c.Body))
-	if r.led || r.plan.accessing.Op != index.All {
+	if c.Led {
 		s.IndexHits++
 	}
 	r.number, r.matched = c.Number, false
@@ -331,23 +393,28 @@ func (r *run) numbered(ctx context.Context, src Source) error {
 			need.After-- // the document has rows behind the position, perhaps
 		}
 	}
-	l := &numberedRows{run: r}
-	l.add = l.row
-	return r.candidates(ctx, src, need, l.document)
+	l := &r.inOrder
+	if l.run == nil {
+		l.run = r
+		l.add, l.take = l.row, l.document
+	}
+	l.looked, l.rest, l.ended, r.moving = 0, false, false, true
+	return r.candidates(ctx, src, need, l.take)
 }
 
 // numberedRows puts rows into the page in the order of documents.
 type numberedRows struct {
 	*run
 	looked int
-	rest   bool               // the current document has rows that have no room
-	ended  bool               // the query needs no more of its rows
-	add    func(row int) bool // row, made once
+	rest   bool                   // the current document has rows that have no room
+	ended  bool                   // the query needs no more of its rows
+	add    func(row int) bool     // row, made once
+	take   func(c Candidate) bool // document, made once
 }
 
 // document takes the rows of the next document, and reports whether to go on.
 func (l *numberedRows) document(c Candidate) bool {
-	if l.page.More = l.full() || l.looked%clockEvery == 1 && l.late(); l.page.More {
+	if l.page.More = l.full() || l.clockDue() && l.late(); l.page.More {
 		return false
 	}
 	l.looked++
@@ -361,6 +428,11 @@ func (l *numberedRows) document(c Candidate) bool {
 	}
 	l.page.More = l.rest
 	return !l.rest && !l.enough()
+}
+
+// clockDue reports whether to look at the clock, behind one document at least.
+func (l *numberedRows) clockDue() bool {
+	return l.looked%clockEvery == 1 || l.plan.script && l.looked > 0
 }
 
 func (l *numberedRows) row(row int) bool {
@@ -418,9 +490,11 @@ func (r *run) late() bool {
 // row is none.
 func (r *run) project() bool {
 	const smallest, largest = 1 << 10, 64 << 10
-	if room := max(r.widest, smallest/4); cap(r.buf)-len(r.buf) < room {
+	const growing = spareMax / 2 // it grows by half at least, and is not to outgrow spareMax
+	if room := max(r.widest, smallest/4); cap(r.buf)-len(r.buf) < room && (!r.moving || cap(r.buf) > growing) {
 		// Rows that are written already keep the old buffer.
 		r.buf = make([]byte, 0, max(room, min(max(smallest, 2*cap(r.buf)), largest)))
+		r.moving = false
 	}
 	r.row = nil
 	r.start = len(r.buf)

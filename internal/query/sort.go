@@ -21,6 +21,8 @@ type ordering struct {
 	// best leads to the documents of all rows whose first key is a number above
 	// zero; the zero value to none. It is of descending orders alone.
 	best index.Expr
+
+	nearest *nearness // the vector index that has the order; nil without one
 }
 
 // orderKey is one value to order by.
@@ -98,7 +100,10 @@ func (r *run) ordered(ctx context.Context, src Source) error {
 // keeps the least rows behind where the page begins, as many as the page may
 // still hold.
 func (r *run) sort(ctx context.Context, src Source) error {
-	h, err := r.best(ctx, src)
+	h, err := r.nearest(ctx, src)
+	if h == nil && err == nil {
+		h, err = r.best(ctx, src)
+	}
 	if h == nil && err == nil {
 		h, err = r.collect(ctx, src, r.plan.accessing)
 	}
@@ -117,10 +122,7 @@ func (r *run) sort(ctx context.Context, src Source) error {
 
 // collect returns the least rows of the documents of an access.
 func (r *run) collect(ctx context.Context, src Source, access index.Expr) (*rowHeap, error) {
-	h := &rowHeap{desc: r.plan.order.desc, bytesMax: r.budget.MaxBytes - int(r.page.Stats.OutputBytes), rowsMax: r.rowsMax()}
-	if h.rowsMax > 0 {
-		h.rowsMax -= len(r.page.Rows)
-	}
+	h := r.newHeap()
 	keep := func(row int) bool { return r.keep(h, row) }
 	return h, r.candidates(ctx, src, Need{Access: access, Bare: r.plan.bare}, func(c Candidate) bool {
 		r.turn(c)
@@ -129,44 +131,23 @@ func (r *run) collect(ctx context.Context, src Source, access index.Expr) (*rowH
 	})
 }
 
-// best returns the rows of the page from the best documents of the order alone:
-// nil when those seem to be too few, or so many that nothing is gained, or turn
-// out not to fill the page with keys above zero.
-func (r *run) best(ctx context.Context, src Source) (*rowHeap, error) {
-	access, wanted := r.plan.order.best, r.rowsMax()
-	indexed, ok := src.(Indexed)
-	if !ok || access.Op == index.All || wanted == 0 {
-		return nil, nil
+// newHeap returns a heap for what the page may still hold.
+func (r *run) newHeap() *rowHeap {
+	h := &rowHeap{desc: r.plan.order.desc, bytesMax: r.budget.MaxBytes - int(r.page.Stats.OutputBytes), rowsMax: r.rowsMax()}
+	if h.rowsMax > 0 {
+		h.rowsMax -= len(r.page.Rows)
 	}
-	if pays, err := r.fewBest(ctx, indexed, int64(wanted)); !pays || err != nil {
-		return nil, err
-	}
-	h, err := r.collect(ctx, src, access)
-	if err != nil || len(h.rows) < wanted && !h.dropped {
-		return nil, err
-	}
-	if worst := h.rows[0].key; bytes.Compare(worst, value.AppendKey(nil, value.Int(0))) <= 0 {
-		return nil, nil
-	}
-	h.dropped = true // There are the others still.
-	return h, nil
-}
-
-// fewBest reports whether the best documents are as many as are wanted, and at
-// most half of all.
-func (r *run) fewBest(ctx context.Context, src Indexed, wanted int64) (bool, error) {
-	defer r.watch.lookingUp()()
-	n, _, err := src.Count(ctx, r.plan.order.best, math.MaxInt64)
-	if n < wanted || err != nil {
-		return false, err
-	}
-	all, _, err := src.Count(ctx, r.plan.accessing, 2*n)
-	return all >= 2*n, err
+	return h
 }
 
 // keep puts the current row into the heap when it belongs to the page.
 func (r *run) keep(h *rowHeap, row int) bool {
 	r.key = r.plan.order.appendKey(r.key[:0], r.env)
+	return r.put(h, row)
+}
+
+// put is keep for a row whose key is in r.key.
+func (r *run) put(h *rowHeap, row int) bool {
 	at := place{key: r.key, number: r.number, row: row}
 	if r.behind(at) && h.admits(at) && r.project() {
 		at.key = bytes.Clone(at.key)
@@ -289,6 +270,9 @@ func (h *rowHeap) admits(at place) bool {
 	}
 	return true
 }
+
+// full reports whether rows that come behind all others so far have no room.
+func (h *rowHeap) full() bool { return h.dropped || h.rowsMax > 0 && len(h.rows) >= h.rowsMax }
 
 func (h *rowHeap) push(row sortedRow) {
 	h.rows = append(h.rows, row)

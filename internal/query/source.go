@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/vector"
 )
 
 // Source is where a plan reads documents from: the snapshot of a partition, or
@@ -35,6 +36,7 @@ type Candidate struct {
 	Number uint64     // unique in the container, never zero
 	Body   []byte     // complete JSON without duplicate names, system properties included unless Bare; valid until the next candidate
 	Term   index.Term // of Indexed.Ordered: under which the document was found; "" for one that has none
+	Led    bool       // an index led to it, and it was not come across among all documents
 }
 
 // Indexed is a [Source] that can answer from its index alone. Its methods look
@@ -48,7 +50,9 @@ type Indexed interface {
 	// most when there are as many or more. exact says that each counted document
 	// satisfies the predicate that access was made of and that none is missing;
 	// otherwise the figure is an upper estimate, -1 when finding one out costs as
-	// much as reading. The access index.All counts all documents.
+	// much as reading. The access index.All counts all documents. It passes about
+	// as many terms as it counts documents at most, and gives an estimate where
+	// it had to pass more. It may be called while one of the others is under way.
 	Count(ctx context.Context, access index.Expr, most int64) (n int64, exact bool, err error)
 
 	// Terms yields the terms of a walk in order, each with the number of
@@ -66,10 +70,11 @@ type Walk struct {
 	Span index.Span // the terms
 	Desc bool       // from the greatest to the least
 
-	// Missing says that documents without any term of Span belong to the walk
+	// Missing says that documents without any term of Place belong to the walk
 	// too: in front of all others, and behind them when Desc. Their Term is "".
 	// Terms yields them as one TermCount with the Term "".
 	Missing bool
+	Place   index.Span // that Span is a part of; the zero value is Span itself
 
 	// From is where to begin: at this term, or behind it in the direction of the
 	// walk when it is not there. "" is the beginning of a walk, and with
@@ -82,6 +87,11 @@ type Walk struct {
 
 	Access index.Expr // only documents that may satisfy it; of Terms: that satisfy it exactly, see [Indexed.Count]
 	Bare   bool       // see [Need]
+
+	// Effort is how many terms a walk of documents may pass to find out which
+	// satisfy Access; where that takes more, others come as well. Zero is any
+	// number, and Terms always takes what it needs.
+	Effort int64
 }
 
 // TermCount is a term and the number of documents of a walk that have it,
@@ -89,4 +99,42 @@ type Walk struct {
 type TermCount struct {
 	Term  index.Term
 	Count int64
+}
+
+// Ranked is an [Indexed] that knows which documents may be the first of a
+// ranking. A plan falls back to Candidates where those are not enough.
+type Ranked interface {
+	Indexed
+
+	// Nearest yields the documents that have a vector, the nearest first, and of
+	// equally near ones the greater number first, for as long as it is asked.
+	// Documents without a vector are not among them.
+	//
+	// With a List the source may guess, and then the order is one of groups: first
+	// the documents of the List best guesses, then those of the next ones; within
+	// a group the nearest come first.
+	Nearest(ctx context.Context, search Nearest) iter.Seq2[Candidate, error]
+
+	// Latest yields what Candidates does, from the greatest number down. After
+	// leaves out the documents from that number on; zero leaves none out.
+	Latest(ctx context.Context, need Need) iter.Seq2[Candidate, error]
+}
+
+// Nearest asks a [Ranked] for the documents whose vectors are nearest to one.
+type Nearest struct {
+	Path   index.Path // of the vectors
+	Form   index.Term // the id of what is stored of them; see [index.VectorForm]
+	Vector []float32
+	Metric vector.Metric
+
+	K    int // how many documents will be asked for, most likely
+	List int // how many guesses to compare exactly before others are made; 0 for no guesses
+
+	// From leaves out, when Started, the documents that are not further away than
+	// it. It is of searches without a List.
+	From    vector.Scored
+	Started bool
+
+	Access index.Expr // only documents that may satisfy it
+	Bare   bool       // see [Need]
 }

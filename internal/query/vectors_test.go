@@ -9,6 +9,7 @@ import (
 
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/script"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
@@ -101,7 +102,7 @@ func vectorRows(t *testing.T, suite, c value.Value, def partitionkey.Definition,
 	for _, p := range c.Get("parameters").Items() {
 		params = append(params, Param{Name: p.Get("name").Text(), Value: p.Get("value")})
 	}
-	p, err := Compile(c.Get("query").Text(), params, ix, Options{Computed: policy.Computed})
+	p, err := Compile(c.Get("query").Text(), params, ix, Options{Computed: policy.Computed, Functions: suiteFunctions(t, suite.Get("container"))})
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +136,29 @@ func vectorRows(t *testing.T, suite, c value.Value, def partitionkey.Definition,
 		out = append(out, v)
 	}
 	return out, err
+}
+
+// suiteFunctions returns the user-defined functions of a suite.
+func suiteFunctions(t *testing.T, container value.Value) func(name string) (Function, bool) {
+	defined := container.Get("userDefinedFunctions").Items()
+	if len(defined) == 0 {
+		return nil
+	}
+	runner := script.New(script.Limits{})
+	t.Cleanup(runner.Close)
+	return func(name string) (Function, bool) {
+		for _, f := range defined {
+			if f.Get("id").Text() != name {
+				continue
+			}
+			program, err := runner.Compile(t.Context(), script.Function, name, f.Get("body").Text())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return program.Call, true
+		}
+		return nil, false
+	}
 }
 
 func vectorDocuments(t *testing.T, suite value.Value, def partitionkey.Definition, ix *index.Index, computed *Computed, r partitionkey.Range) list {

@@ -14,8 +14,9 @@
 // same time. An effect whose proposal says applied is durable. One whose
 // proposal says unknown may or may not be there, and nobody repeats it.
 //
-// Effects are opaque here: rows, not meaning. The package knows no storage, no
-// documents and no keys.
+// Effects are opaque here: rows, not meaning. Those that change the shape of a
+// partition have a [Kind] and no rows, and their place among the others is all
+// that the group sees to. The package knows no storage, no documents and no keys.
 //
 // Page: docs/storage.md
 package replication
@@ -40,9 +41,40 @@ func (r PartitionRef) String() string {
 	return fmt.Sprintf("%x/%s", string(r.Container), r.Partition)
 }
 
+// Kind says what an effect does. All kinds have their place in the one order of
+// a partition, so that a change of its shape comes behind every write before it
+// and in front of every write after it, on every replica.
+type Kind uint8
+
+// The kinds of effects.
+const (
+	// Write changes rows.
+	Write Kind = iota
+	// Follow begins a split: from here on the state machine keeps the effects of
+	// the partition for its children.
+	Follow
+	// Seal ends the writes: those behind it are rejected, until an Unseal.
+	Seal
+	// Unseal takes a Seal back, when the split has failed.
+	Unseal
+)
+
+var kindNames = [...]string{"write", "follow", "seal", "unseal"}
+
+// String returns the kind in lower case.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
 // Effect is what one request writes in one partition, finished and ready to be
-// applied on any replica. It is immutable once proposed.
+// applied on any replica, or a change of the partition's shape, which has no
+// rows. It is immutable once proposed.
 type Effect struct {
+	Kind Kind
+
 	// Generation is the partition's generation that the effect was evaluated
 	// in. A state machine rejects an effect of another one.
 	Generation resource.Generation

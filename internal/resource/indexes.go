@@ -32,10 +32,14 @@ func (p *IndexingPolicy) parseComposite(policy value.Value) error {
 	if err != nil || list == nil {
 		return err
 	}
-	if len(list) > CompositeIndexesMax {
-		return status.BadRequest("The indexing policy has %d composite indexes. At most %d are allowed.", len(list), CompositeIndexesMax)
+	paths := 0
+	for _, item := range list {
+		paths += len(item.Items())
 	}
-	p.Composite = make([][]CompositePath, 0, len(list))
+	if paths > CompositePathsMax {
+		return status.BadRequest("The composite indexes of the indexing policy have %d paths. At most %d are allowed.", paths, CompositePathsMax)
+	}
+	p.Composite = make([][]CompositePath, 0, min(len(list), CompositePathsMax))
 	for i, item := range list {
 		index, err := parseCompositeIndex(i, item)
 		if err != nil {

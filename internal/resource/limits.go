@@ -27,9 +27,10 @@ const (
 	// a place that is deeper.
 	pathNamesMax = value.DepthMax
 
-	// CompositeIndexesMax is how many composite indexes a container may have, and
-	// CompositePropertiesMax how many properties one of them, or a tuple path.
-	CompositeIndexesMax    = 100
+	// CompositePathsMax is how many paths the composite indexes of a container may
+	// have together, each counted in every index, and CompositePropertiesMax how
+	// many one of them, or a tuple path, may have.
+	CompositePathsMax      = 100
 	CompositePropertiesMax = 8
 	compositePropertiesMin = 2 // one property is what included paths are for
 
@@ -70,9 +71,6 @@ const (
 	searchListMax = 500
 	shardPathsMax = 1
 
-	// ThroughputMax is the highest RU/s of a container or database.
-	ThroughputMax = 1_000_000
-
 	// NumbersMax is how many documents a partition may number in its life: the
 	// width of the counter in a document number.
 	NumbersMax = 1 << counterBits
@@ -100,7 +98,7 @@ type Limits struct {
 	PhysicalPartitionBytes int64 // documents of one physical partition, above which it is split
 
 	PartitionRUs  int // RU/s that one physical partition can be given
-	ContainerRUs  int // fixed: RU/s of a container or database
+	ContainerRUs  int // RU/s that a container or database can be given: 400
 	ManualDivisor int // RU/s per partition when a container starts with manual throughput above PartitionRUs
 
 	Databases        int // databases and containers together: 403/1005; 0 for any number
@@ -135,7 +133,7 @@ func DefaultLimits() Limits {
 		PhysicalPartitionBytes: 50 << 30,
 
 		PartitionRUs:  10_000,
-		ContainerRUs:  ThroughputMax,
+		ContainerRUs:  1_000_000,
 		ManualDivisor: 6_000, // the service's sizing of large loads: 150,000 RU/s start on 25 partitions
 
 		Databases:        0, // the service has 500; on one's own machine nothing asks for a number
@@ -153,6 +151,19 @@ func DefaultLimits() Limits {
 	}
 }
 
+// LaptopLimits returns limits at which seconds of load show what takes hours in
+// the service: a physical partition is full at 10 MB, a logical one at 4 MB, and
+// RU/s are a tenth, but for the least that an offer may have.
+func LaptopLimits() Limits {
+	l := DefaultLimits()
+	l.LogicalPartitionBytes = 4 << 20 // a 5,120th, like the next
+	l.PhysicalPartitionBytes = 10 << 20
+	l.PartitionRUs = 1_000
+	l.ContainerRUs = 100_000
+	l.ManualDivisor = 600
+	return l
+}
+
 // Validate reports everything that is wrong with the limits at once: a limit
 // that is not positive, a fixed one that is changed, and pairs that contradict
 // each other. ClockSkew and Databases alone may be zero.
@@ -168,7 +179,6 @@ func (l Limits) Validate() error {
 		{"NameChars", l.NameChars, d.NameChars},
 		{"KeyBytes", l.KeyBytes, d.KeyBytes},
 		{"Depth", l.Depth, d.Depth},
-		{"ContainerRUs", l.ContainerRUs, d.ContainerRUs},
 	} {
 		if fixed.got != fixed.want {
 			fault("limit %s is fixed at %d, not %d", fixed.name, fixed.want, fixed.got)
@@ -199,6 +209,9 @@ func (l Limits) Validate() error {
 			fault("limit %s must be positive, not %d", positive.name, positive.got)
 		}
 	}
+	if l.ContainerRUs < AutoscaleMin {
+		fault("limit ContainerRUs must be at least %d, not %d", AutoscaleMin, l.ContainerRUs)
+	}
 	if l.Databases < 0 {
 		fault("limit Databases must not be negative, not %d", l.Databases)
 	}
@@ -224,7 +237,7 @@ func (l Limits) PartitionsFor(t Throughput) int {
 	case t.Max > 0 || t.Owner.IsDatabase():
 		return ceilDiv(total, l.PartitionRUs)
 	}
-	return ceilDiv(total, l.ManualDivisor)
+	return ceilDiv(total, min(l.ManualDivisor, l.PartitionRUs))
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

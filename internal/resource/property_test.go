@@ -209,7 +209,8 @@ func TestLimits(t *testing.T) {
 		{"item id in bytes", ValidItemID(strings.Repeat(wide, 511)), ValidItemID(strings.Repeat(wide, 512)), "1024 bytes"},
 		{"included paths", second(parseIndexing(parse(t, `{"includedPaths":`+paths(1500)+`}`), IndexingPolicy{})), second(parseIndexing(parse(t, `{"includedPaths":`+paths(1501)+`}`), IndexingPolicy{})), "1500"},
 		{"spatial indexes", second(parseIndexing(parse(t, `{"spatialIndexes":`+numbered(1500, `{"path":"/p%d/?"}`)+`}`), IndexingPolicy{})), second(parseIndexing(parse(t, `{"spatialIndexes":`+numbered(1501, `{"path":"/p%d/?"}`)+`}`), IndexingPolicy{})), "1500"},
-		{"composite indexes", second(parseIndexing(parse(t, `{"compositeIndexes":`+numbered(100, `[{"path":"/p%d"},{"path":"/q"}]`)+`}`), IndexingPolicy{})), second(parseIndexing(parse(t, `{"compositeIndexes":`+numbered(101, `[{"path":"/p%d"},{"path":"/q"}]`)+`}`), IndexingPolicy{})), "100"},
+		{"composite indexes", readPolicy(t, `{"compositeIndexes":`+numbered(50, `[{"path":"/p%d"},{"path":"/q"}]`)+`}`), readPolicy(t, `{"compositeIndexes":`+numbered(51, `[{"path":"/p%d"},{"path":"/q"}]`)+`}`), "have 102 paths. At most 100"},
+		{"paths of composite indexes", readPolicy(t, compositesOf(12, 8, 4)), readPolicy(t, compositesOf(12, 8, 5)), "have 101 paths. At most 100"},
 		{"excluded paths", second(parseIndexing(parse(t, `{"excludedPaths":`+paths(1500)+`}`), IndexingPolicy{})), second(parseIndexing(parse(t, `{"excludedPaths":`+paths(1501)+`}`), IndexingPolicy{})), "1500"},
 		{"tuples of an array", readPolicy(t, tuples(8)), readPolicy(t, tuples(9)), "more than 8"},
 		{"names of a path", readPolicy(t, `{"includedPaths":[{"path":"/*"},{"path":"`+deep(128)+`/?"}]}`), readPolicy(t, `{"includedPaths":[{"path":"/*"},{"path":"`+deep(129)+`/?"}]}`), "128"},
@@ -239,6 +240,23 @@ func readPolicy(t *testing.T, text string) error {
 
 // deep returns a property path of n names.
 func deep(n int) string { return strings.Repeat("/a", n) }
+
+// compositesOf returns a policy with n composite indexes of some paths each, and
+// one of last paths.
+func compositesOf(n, each, last int) string {
+	paths := func(i, count int) string {
+		list := make([]string, count)
+		for j := range list {
+			list[j] = fmt.Sprintf(`{"path":"/p%d_%d"}`, i, j)
+		}
+		return "[" + strings.Join(list, ",") + "]"
+	}
+	indexes := make([]string, 0, n+1)
+	for i := range n {
+		indexes = append(indexes, paths(i, each))
+	}
+	return `{"compositeIndexes":[` + strings.Join(append(indexes, paths(n, last)), ",") + `]}`
+}
 
 // tuples returns a policy with n tuples of one array, written in two ways, and
 // one of another.
@@ -295,6 +313,7 @@ func TestLimitsValidate(t *testing.T) {
 	for name, change := range map[string]func(*Limits){
 		"KeyBytes":      func(l *Limits) { l.KeyBytes = 100 },
 		"Depth":         func(l *Limits) { l.Depth++ },
+		"ContainerRUs":  func(l *Limits) { l.ContainerRUs = AutoscaleMin - 1 },
 		"ClockSkew":     func(l *Limits) { l.ClockSkew = -time.Second },
 		"DocumentBytes": func(l *Limits) { l.DocumentBytes = l.BodyBytes + 1 },
 	} {
@@ -391,6 +410,50 @@ func FuzzParseSession(f *testing.F) {
 }
 
 // A container that was accepted can be stored, read, sent back and used.
+// An offer that was accepted can be had, and says what it says again.
+func FuzzReplaceOffer(f *testing.F) {
+	f.Add(`{"content":{"offerThroughput":500,"throughputBuckets":[{"id":1,"maxThroughputPercentage":50,"isDefaultBucket":true}]}}`, false)
+	f.Add(`{"content":{"offerAutopilotSettings":{"maxThroughput":2000}}}`, true)
+	f.Fuzz(func(t *testing.T, text string, autoscale bool) {
+		body, err := value.ParseString(text)
+		if err != nil {
+			return
+		}
+		limits := DefaultLimits()
+		offer := Throughput{Manual: 400, Highest: 400}
+		if autoscale {
+			offer = Throughput{Max: 1000, Highest: 1000}
+		}
+		changed, err := offer.Replace(body, ManualMin, limits)
+		if err != nil {
+			return
+		}
+		if err := limits.Valid(changed); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		again, err := changed.Replace(changed.Value(), ManualMin, limits)
+		if err != nil || figures(again) != figures(changed) {
+			t.Errorf("%s: %s, again %s %v", text, figures(changed), figures(again), err)
+		}
+	})
+}
+
+func FuzzParseShares(f *testing.F) {
+	f.Add(`[{"id":"0","throughput":400},{"id":"1"}]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := value.ParseString(text)
+		if err != nil {
+			return
+		}
+		shares, err := ParseShares(list)
+		for _, s := range shares {
+			if err == nil && s.RUs < 0 {
+				t.Errorf("%s: %+v", text, s)
+			}
+		}
+	})
+}
+
 func FuzzParseContainer(f *testing.F) {
 	for _, seed := range []string{
 		`{"id":"c","partitionKey":{"paths":["/pk"]}}`,

@@ -122,6 +122,27 @@ type Throughput struct {
 	ETag     ETag      `json:"etag"`
 	TS       Timestamp `json:"ts"`
 	Replaced Timestamp `json:"replaced"` // last change of the figure
+
+	// Shares divides the total over physical partitions by hand: in the order of
+	// ids, and with the sum Total. Empty divides it evenly. A partition that was
+	// split or merged since has its share from its parents.
+	Shares []Share `json:"shares,omitempty"`
+
+	Buckets   []Bucket  `json:"buckets,omitempty"`   // in the order of ids; none has an id twice
+	BucketsAt Timestamp `json:"bucketsAt,omitempty"` // last change of them
+}
+
+// Share is what one physical partition is given of its container's throughput.
+type Share struct {
+	ID  PartitionID `json:"id"`
+	RUs int         `json:"rus"` // RU/s
+}
+
+// Bucket is a throughput bucket: a cap on the requests that name it.
+type Bucket struct {
+	ID      int  `json:"id"`                // 1 to BucketsMax
+	Percent int  `json:"percent"`           // of the throughput, 1 to 100
+	Default bool `json:"default,omitempty"` // requests that name no bucket are in this one
 }
 
 // Total returns the RU/s that sizes the container: the manual figure or the

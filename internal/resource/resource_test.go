@@ -149,7 +149,7 @@ func (h *history) runThroughput(t *testing.T, d *datadriven.TestData) (string, e
 	var err error
 	switch d.Cmd {
 	case "throughput":
-		h.throughput, err = NewThroughput(optional(t, d, "manual"), optional(t, d, "max"))
+		h.throughput, err = DefaultLimits().NewThroughput(optional(t, d, "manual"), optional(t, d, "max"))
 		h.throughput.RID, h.throughput.Owner = OfferRID(1), ContainerRID(DatabaseRID(1), 2)
 		h.throughput.ETag, h.throughput.TS, h.throughput.Replaced = `"e"`, 3, 4
 		if d.HasArg("full") {
@@ -159,12 +159,21 @@ func (h *history) runThroughput(t *testing.T, d *datadriven.TestData) (string, e
 	case "offer":
 		minimum := ManualMin
 		d.MaybeScanArgs(t, "minimum", &minimum)
-		replaced, err := h.throughput.Replace(parse(t, d.Input), minimum)
+		replaced, err := h.throughput.Replace(parse(t, d.Input), minimum, DefaultLimits())
 		if err != nil {
 			return "", err
 		}
 		h.throughput = replaced
 		return figures(replaced), nil
+	case "divide":
+		for line := range strings.SplitSeq(d.Input, "\n") {
+			var share Share
+			if _, err := fmt.Sscanf(line, "%d=%d", &share.ID, &share.RUs); err != nil {
+				t.Fatalf("%s: %q: %v", d.Pos, line, err)
+			}
+			h.throughput.Shares = append(h.throughput.Shares, share)
+		}
+		return figures(h.throughput), nil
 	case "migrate":
 		var to string
 		var gigabytes int64
@@ -194,7 +203,17 @@ func (h *history) runThroughput(t *testing.T, d *datadriven.TestData) (string, e
 }
 
 func figures(t Throughput) string {
-	return fmt.Sprintf("manual=%d max=%d highest=%d\n", t.Manual, t.Max, t.Highest)
+	out := fmt.Sprintf("manual=%d max=%d highest=%d", t.Manual, t.Max, t.Highest)
+	for _, b := range t.Buckets {
+		out += fmt.Sprintf(" bucket%d=%d%%", b.ID, b.Percent)
+		if b.Default {
+			out += "default"
+		}
+	}
+	for _, s := range t.Shares {
+		out += fmt.Sprintf(" %s=%d", s.ID, s.RUs)
+	}
+	return out + "\n"
 }
 
 // lines runs f on each line of the input and prints line and result.

@@ -1,6 +1,10 @@
 package resource
 
 import (
+	"math"
+	"slices"
+	"strconv"
+
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
@@ -12,6 +16,12 @@ const (
 	AutoscaleMin  = 1_000
 	AutoscaleStep = 1_000
 
+	// PartitionMin is the least that one physical partition may be given by hand.
+	PartitionMin = 100
+
+	// BucketsMax is the highest id of a throughput bucket, and how many there are.
+	BucketsMax = 5
+
 	// autoscaleFloor is which part of the maximum autoscale never falls below.
 	autoscaleFloor = 10
 )
@@ -20,28 +30,37 @@ const (
 // manual RU/s, an autoscale maximum, or neither, which is 400 RU/s manual.
 // Asking for both, or for a figure that cannot be had, is status 400. RIDs,
 // ETag and times are left to the caller.
-func NewThroughput(manual, autoscaleMax *int) (Throughput, error) {
+func (l Limits) NewThroughput(manual, autoscaleMax *int) (Throughput, error) {
 	switch {
 	case manual != nil && autoscaleMax != nil:
 		return Throughput{}, status.BadRequest("Manual throughput and autoscale settings cannot be given together. Use one of them.")
 	case autoscaleMax != nil:
-		return Throughput{Max: *autoscaleMax, Highest: *autoscaleMax}, validAutoscale(int64(*autoscaleMax))
+		return Throughput{Max: *autoscaleMax, Highest: *autoscaleMax}, l.validAutoscale(int64(*autoscaleMax))
 	case manual != nil:
-		return Throughput{Manual: *manual, Highest: *manual}, validManual(int64(*manual))
+		return Throughput{Manual: *manual, Highest: *manual}, l.validManual(int64(*manual))
 	}
 	return Throughput{Manual: ManualMin, Highest: ManualMin}, nil
 }
 
-func validManual(n int64) error {
-	if n < ManualMin || n > ThroughputMax || n%ManualStep != 0 {
-		return status.BadRequest("The offer throughput %d is not valid. Use %d to %d RU/s in steps of %d.", n, ManualMin, ThroughputMax, ManualStep)
+// Valid reports whether the figure of a throughput can be had under the limits;
+// the error is status 400.
+func (l Limits) Valid(t Throughput) error {
+	if t.IsAutoscale() {
+		return l.validAutoscale(int64(t.Max))
+	}
+	return l.validManual(int64(t.Manual))
+}
+
+func (l Limits) validManual(n int64) error {
+	if n < ManualMin || n > int64(l.ContainerRUs) || n%ManualStep != 0 {
+		return status.BadRequest("The offer throughput %d is not valid. Use %d to %d RU/s in steps of %d.", n, ManualMin, l.ContainerRUs, ManualStep)
 	}
 	return nil
 }
 
-func validAutoscale(n int64) error {
-	if n < AutoscaleMin || n > ThroughputMax || n%AutoscaleStep != 0 {
-		return status.BadRequest("The autoscale maximum throughput %d is not valid. Use %d to %d RU/s in steps of %d.", n, AutoscaleMin, ThroughputMax, AutoscaleStep)
+func (l Limits) validAutoscale(n int64) error {
+	if n < AutoscaleMin || n > int64(l.ContainerRUs) || n%AutoscaleStep != 0 {
+		return status.BadRequest("The autoscale maximum throughput %d is not valid. Use %d to %d RU/s in steps of %d.", n, AutoscaleMin, l.ContainerRUs, AutoscaleStep)
 	}
 	return nil
 }
@@ -69,8 +88,9 @@ func (t Throughput) Minimum(sizeBytes int64, containers int) int {
 // Replace returns the throughput with the figures of an offer that a client
 // edited and sent back whole. The offer must name the same owner and mode:
 // switching the mode is ToAutoscale and ToManual. minimum is the lowest figure
-// allowed. Errors are status 400.
-func (t Throughput) Replace(body value.Value, minimum int) (Throughput, error) {
+// allowed. A figure that is divided by hand stays as it is: the division says
+// what the sum is. Errors are status 400.
+func (t Throughput) Replace(body value.Value, minimum int, limits Limits) (Throughput, error) {
 	if body.Kind() != value.KindObject {
 		return Throughput{}, status.BadRequest("The body of the request is not a JSON object.")
 	}
@@ -80,9 +100,6 @@ func (t Throughput) Replace(body value.Value, minimum int) (Throughput, error) {
 	content := body.Get("content")
 	if content.Kind() != value.KindObject {
 		return Throughput{}, status.BadRequest("The offer has no object 'content'.")
-	}
-	if buckets := content.Get("throughputBuckets"); !isNothing(buckets) {
-		return Throughput{}, status.Unsupported("A throughput bucket (content.throughputBuckets)")
 	}
 	if content.Get("offerIsRUPerMinuteThroughputEnabled").Bool() {
 		return Throughput{}, status.Unsupported("Throughput per minute (content.offerIsRUPerMinuteThroughputEnabled)")
@@ -94,21 +111,130 @@ func (t Throughput) Replace(body value.Value, minimum int) (Throughput, error) {
 	if settings.IsDefined() != t.IsAutoscale() {
 		return Throughput{}, status.BadRequest("An offer cannot be switched between manual and autoscale throughput by editing it. Send the migration header with the request.")
 	}
-	if t.IsAutoscale() {
-		return t.replaceMax(settings, minimum)
+	changed := t
+	var err error
+	if changed.Buckets, err = t.replaceBuckets(content.Get("throughputBuckets")); err != nil {
+		return Throughput{}, err
 	}
+	if t.IsAutoscale() {
+		changed, err = changed.replaceMax(settings, limits)
+	} else {
+		changed, err = changed.replaceManual(content, limits)
+	}
+	if err != nil {
+		return Throughput{}, err
+	}
+	if changed.Total() == t.Total() {
+		return changed, nil
+	}
+	if len(t.Shares) > 0 {
+		return Throughput{}, DividedByHand()
+	}
+	return changed.AtLeast(minimum)
+}
+
+// DividedByHand is the refusal of a new figure for a throughput with
+// [Throughput.Shares].
+func DividedByHand() error {
+	return status.BadRequest("The throughput is divided over physical partitions by hand. Set the throughput policy to equal before the offer is changed.")
+}
+
+func (t Throughput) replaceManual(content value.Value, limits Limits) (Throughput, error) {
 	n, ok := content.Get("offerThroughput").Int64()
 	if !ok {
 		return Throughput{}, status.BadRequest("The offer has no integer 'content.offerThroughput'.")
 	}
-	if err := validManual(n); err != nil {
-		return Throughput{}, err
-	}
 	t.Manual = int(n)
-	return t.atLeast(minimum)
+	return t, limits.validManual(n)
 }
 
-func (t Throughput) replaceMax(settings value.Value, minimum int) (Throughput, error) {
+// replaceBuckets reads the throughput buckets of an edited offer. Without the
+// member they stay; null or an empty list removes them. One of 100 percent is
+// stored as well: it caps nothing, and clients read it back.
+func (t Throughput) replaceBuckets(list value.Value) ([]Bucket, error) {
+	switch list.Kind() {
+	case value.KindUndefined:
+		return t.Buckets, nil
+	case value.KindNull:
+		return nil, nil
+	case value.KindArray:
+	default:
+		return nil, status.BadRequest("The property 'content.throughputBuckets' is %s. It must be an array.", nameOf(list.Kind()))
+	}
+	if list.Len() > 0 && t.Owner.IsDatabase() {
+		return nil, status.BadRequest("The throughput of a database cannot have throughput buckets. Use throughput of a container's own.")
+	}
+	var buckets []Bucket
+	for _, item := range list.Items() {
+		b, err := parseBucket(item)
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range buckets {
+			if other.ID == b.ID || other.Default && b.Default {
+				return nil, status.BadRequest("The throughput bucket %d is given twice, or there are two default buckets.", b.ID)
+			}
+		}
+		buckets = append(buckets, b)
+	}
+	slices.SortFunc(buckets, func(a, b Bucket) int { return a.ID - b.ID })
+	return buckets, nil
+}
+
+func parseBucket(item value.Value) (Bucket, error) {
+	id, isID := item.Get("id").Int64()
+	if !isID || id < 1 || id > BucketsMax {
+		return Bucket{}, status.BadRequest("The id %s of a throughput bucket is not one of 1 to %d.", clip(item.Get("id").String()), BucketsMax)
+	}
+	percent, isPercent := item.Get("maxThroughputPercentage").Int64()
+	if !isPercent || percent < 1 || percent > 100 {
+		return Bucket{}, status.BadRequest("The maxThroughputPercentage %s of throughput bucket %d is not one of 1 to 100.", clip(item.Get("maxThroughputPercentage").String()), id)
+	}
+	return Bucket{ID: int(id), Percent: int(percent), Default: item.Get("isDefaultBucket").Bool()}, nil
+}
+
+// ParseShares reads a list of physical partitions and what each is to have, such
+// as [{"id":"0","throughput":400}]. Without a throughput it is 0. Errors are
+// status 400.
+func ParseShares(list value.Value) ([]Share, error) {
+	switch list.Kind() {
+	case value.KindUndefined, value.KindNull:
+		return nil, nil
+	case value.KindArray:
+	default:
+		return nil, status.BadRequest("The list of physical partitions is %s. It must be an array.", nameOf(list.Kind()))
+	}
+	shares := make([]Share, list.Len())
+	for i, item := range list.Items() {
+		id, err := ParsePartitionID(item.Get("id"))
+		if err != nil {
+			return nil, err
+		}
+		shares[i].ID = id
+		given := item.Get("throughput")
+		if isNull(given) {
+			continue
+		}
+		n, ok := given.Int64()
+		if !ok || n < 1 || n > math.MaxInt32 {
+			return nil, status.BadRequest("The throughput %s of partition %s is not a positive whole number.", clip(given.String()), id)
+		}
+		shares[i].RUs = int(n)
+	}
+	return shares, nil
+}
+
+// ParsePartitionID reads the id of a physical partition, which is a string of
+// digits.
+func ParsePartitionID(id value.Value) (PartitionID, error) {
+	n, err := strconv.ParseUint(id.Text(), 10, 32)
+	if id.Kind() != value.KindString || err != nil {
+		return 0, status.BadRequest("The physical partition id %s is not a number in a string.", clip(id.String()))
+	}
+	return PartitionID(n), nil
+}
+
+func (t Throughput) replaceMax(settings value.Value, limits Limits) (Throughput, error) {
 	increment := settings.Get("autoUpgradePolicy").Get("throughputPolicy").Get("incrementPercent")
 	if !isNothing(increment) {
 		return Throughput{}, status.Unsupported("An autoscale upgrade policy (content.offerAutopilotSettings.autoUpgradePolicy)")
@@ -117,14 +243,13 @@ func (t Throughput) replaceMax(settings value.Value, minimum int) (Throughput, e
 	if !ok {
 		return Throughput{}, status.BadRequest("The offer has no integer 'content.offerAutopilotSettings.maxThroughput'.")
 	}
-	if err := validAutoscale(n); err != nil {
-		return Throughput{}, err
-	}
 	t.Max = int(n)
-	return t.atLeast(minimum)
+	return t, limits.validAutoscale(n)
 }
 
-func (t Throughput) atLeast(minimum int) (Throughput, error) {
+// AtLeast returns the throughput with its highest figure noted, or status 400
+// when it is below a minimum.
+func (t Throughput) AtLeast(minimum int) (Throughput, error) {
 	if t.Total() < minimum {
 		return Throughput{}, status.BadRequest("The offer throughput %d is below the minimum of %d RU/s, which follows from the data stored and the highest throughput ever set.", t.Total(), minimum)
 	}
@@ -174,7 +299,22 @@ func (t Throughput) ToManual() Throughput {
 
 // Value returns the offer as clients read it. Autoscale shows its floor as
 // offerThroughput.
-func (t Throughput) Value() value.Value {
+func (t Throughput) Value() value.Value { return t.with() }
+
+// Describe is Value with what each physical partition is given, in RU/s.
+func (t Throughput) Describe(partitions []Partition, shares []float64) value.Value {
+	infos := make([]value.Value, len(partitions))
+	for i, p := range partitions {
+		infos[i] = value.Object([]value.Member{
+			{Name: "id", Value: value.String(p.ID.String())},
+			{Name: "throughput", Value: value.Number(shares[i])},
+		})
+	}
+	return t.with(value.Member{Name: "physicalPartitionThroughputInfo", Value: value.Array(infos)})
+}
+
+// with is Value with further members of its content.
+func (t Throughput) with(further ...value.Member) value.Value {
 	now := t.Manual
 	if t.IsAutoscale() {
 		now = t.Max / autoscaleFloor
@@ -192,6 +332,14 @@ func (t Throughput) Value() value.Value {
 			{Name: "maxThroughput", Value: value.Int(int64(t.Max))},
 		})})
 	}
+	if len(t.Buckets) > 0 {
+		buckets := make([]value.Value, len(t.Buckets))
+		for i, b := range t.Buckets {
+			buckets[i] = b.value()
+		}
+		content = append(content, value.Member{Name: "throughputBuckets", Value: value.Array(buckets)})
+	}
+	content = append(content, further...)
 	return value.Object([]value.Member{
 		{Name: "id", Value: value.String(t.RID.String())},
 		{Name: "_rid", Value: value.String(t.RID.String())},
@@ -204,4 +352,15 @@ func (t Throughput) Value() value.Value {
 		{Name: "offerVersion", Value: value.String("V2")},
 		{Name: "content", Value: value.Object(content)},
 	})
+}
+
+func (b Bucket) value() value.Value {
+	members := []value.Member{
+		{Name: "id", Value: value.Int(int64(b.ID))},
+		{Name: "maxThroughputPercentage", Value: value.Int(int64(b.Percent))},
+	}
+	if b.Default {
+		members = append(members, value.Member{Name: "isDefaultBucket", Value: value.Bool(true)})
+	}
+	return value.Object(members)
 }

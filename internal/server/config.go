@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/resource"
 )
 
@@ -48,6 +49,27 @@ type Config struct {
 
 	QueryMemory int64 // bytes that one query may hold; default 64 MB
 
+	// Throughput says what becomes of requests over the throughput of a physical
+	// partition: "off" (default) lets them go ahead, "warn" counts and logs them,
+	// "on" refuses them with 429.
+	Throughput string
+
+	BurstCapacity bool // physical partitions below 3,000 RU/s save what they do not use
+	Serverless    bool // containers have no provisioned throughput
+
+	// LimitsPreset is where Limits begin when they are zero: "default", as the
+	// service documents them, or "laptop", scaled down.
+	LimitsPreset string
+
+	LogicalPartitionMax    int64 // bytes of one full partition key; default as the limits say, as for those below
+	PhysicalPartitionMax   int64 // bytes of one physical partition
+	PartitionThroughputMax int   // RU/s of one physical partition
+	ContainerThroughputMax int   // RU/s of a container or database
+
+	// SplitDelay holds each split of a physical partition before it begins, to
+	// imitate the hours that the service takes. Zero: no delay.
+	SplitDelay time.Duration
+
 	ClockSkew time.Duration // how old or early a signature may be; default 15 minutes, negative for any
 
 	Limits  resource.Limits // zero value: the documented defaults
@@ -77,9 +99,9 @@ func (c Config) complete() (Config, error) {
 	if c.ClockSkew == 0 {
 		c.ClockSkew = 15 * time.Minute
 	}
-	if c.Limits == (resource.Limits{}) {
-		c.Limits = resource.DefaultLimits()
-	}
+	setDefault(&c.Throughput, cluster.EnforceOff.String())
+	setDefault(&c.LimitsPreset, "default")
+	c.setLimits()
 	if c.ClockSkew > 0 {
 		c.Limits.ClockSkew = c.ClockSkew
 	} else {
@@ -102,6 +124,12 @@ func (c Config) complete() (Config, error) {
 	}
 	if !slices.Contains([]string{"service", "full"}, c.CrossPartition) {
 		fault("cross-partition %q: use service or full", c.CrossPartition)
+	}
+	if _, err := cluster.ParseEnforcement(c.Throughput); err != nil {
+		faults = append(faults, err)
+	}
+	if _, ok := limitsPresets[c.LimitsPreset]; !ok {
+		fault("limits %q: use default or laptop", c.LimitsPreset)
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		fault("a certificate needs its key: give both --tls-cert and --tls-key, or neither")
@@ -126,6 +154,9 @@ func (c Config) complete() (Config, error) {
 			fault("account key: %w", err)
 		}
 	}
+	if c.SplitDelay < 0 {
+		fault("split delay %s must not be negative", c.SplitDelay)
+	}
 	for _, listen := range []string{c.Listen, c.AdminListen, c.ComputeListen} {
 		if listen == "" || listen == noListener {
 			continue
@@ -140,6 +171,30 @@ func (c Config) complete() (Config, error) {
 		}
 	}
 	return c, errors.Join(faults...)
+}
+
+var limitsPresets = map[string]func() resource.Limits{
+	"default": resource.DefaultLimits,
+	"laptop":  resource.LaptopLimits,
+}
+
+// setLimits fills Limits in from the preset and the single settings.
+func (c *Config) setLimits() {
+	if preset, ok := limitsPresets[c.LimitsPreset]; ok && c.Limits == (resource.Limits{}) {
+		c.Limits = preset()
+	}
+	if c.LogicalPartitionMax != 0 {
+		c.Limits.LogicalPartitionBytes = c.LogicalPartitionMax
+	}
+	if c.PhysicalPartitionMax != 0 {
+		c.Limits.PhysicalPartitionBytes = c.PhysicalPartitionMax
+	}
+	if c.PartitionThroughputMax != 0 {
+		c.Limits.PartitionRUs = c.PartitionThroughputMax
+	}
+	if c.ContainerThroughputMax != 0 {
+		c.Limits.ContainerRUs = c.ContainerThroughputMax
+	}
 }
 
 func setDefault(field *string, value string) {

@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/decandb/decan/internal/api/nosql"
 )
 
 // firstByteTimeout bounds how long a fresh connection may stay silent. It only
@@ -145,6 +147,45 @@ type peekedConn struct {
 	net.Conn
 
 	reader *bufio.Reader // nil once drained
+
+	gathering bool   // Write keeps a first piece back
+	held      []byte // that piece
+}
+
+var _ nosql.Gatherer = (*peekedConn)(nil)
+
+// pieceMax is the size of the first piece that is kept back: that of the buffer
+// of net/http, in which the headers and the beginning of a body meet.
+const pieceMax = 4 << 10
+
+// Gather calls write, and sends the first two pieces that it writes as one.
+func (c *peekedConn) Gather(write func()) {
+	c.gathering = true
+	defer func() {
+		c.gathering = false
+		if len(c.held) > 0 {
+			_, _ = c.Conn.Write(c.held) // The client is gone; reading on will tell.
+			c.held = c.held[:0]
+		}
+	}()
+	write()
+}
+
+// Write sends p, behind what Gather keeps back.
+func (c *peekedConn) Write(p []byte) (int, error) {
+	if !c.gathering {
+		return c.Conn.Write(p)
+	}
+	if len(c.held) == 0 && len(p) <= pieceMax {
+		c.held = append(c.held, p...)
+		return len(p), nil
+	}
+	c.gathering = false
+	before := len(c.held)
+	both := net.Buffers{c.held, p}
+	sent, err := both.WriteTo(c.Conn)
+	c.held = c.held[:0]
+	return max(0, int(sent)-before), err
 }
 
 // Read returns the bytes read ahead, then those of the connection.

@@ -17,6 +17,13 @@ func TestMetricsAreListed(t *testing.T) {
 	if r := call(t, s, "POST", "dbs", `{"id":"d"}`); r.Status != 201 {
 		t.Fatalf("got %d %s", r.Status, r.Body)
 	}
+	if r := call(t, s, "POST", "dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]}}`); r.Status != 201 {
+		t.Fatalf("got %d %s", r.Status, r.Body)
+	}
+	// Metrics of partitions are there when one is open.
+	if r := call(t, s, "POST", "dbs/d/colls/c/docs", `{"id":"1","pk":"a"}`, "x-ms-documentdb-partitionkey", `["a"]`); r.Status != 201 {
+		t.Fatalf("got %d %s", r.Status, r.Body)
+	}
 	resp, err := http.Get(s.AdminEndpoint() + "metrics")
 	if err != nil {
 		t.Fatal(err)

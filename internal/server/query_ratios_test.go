@@ -8,13 +8,19 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/server/servertest"
 	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
 )
 
 // BenchmarkQueryRatios measures queries over 8 partitions of 1 KB documents, at
@@ -54,11 +60,63 @@ func BenchmarkQueryRatios(b *testing.B) {
 	}
 }
 
+// BenchmarkFewDocuments measures, one by one, a point read and the queries that
+// return ten documents, through the NoSQL door and at the engine behind it: for
+// profiles. Each query has another value, of which there are more than plans are
+// kept. DECAN_BENCH_ITEMS (100,000) is the number of documents.
+func BenchmarkFewDocuments(b *testing.B) {
+	items := 100_000
+	if text := os.Getenv("DECAN_BENCH_ITEMS"); text != "" {
+		if _, err := fmt.Sscan(text, &items); err != nil {
+			b.Fatal(err)
+		}
+	}
+	q := newQueryBench(&ratios{b: b}, items)
+	defer q.client.Close()
+	read, equality, between, key, prefix := q.lookups()
+	for _, l := range []lookup{read, equality, between, key, prefix} {
+		b.Run("door=nosql/what="+l.what, func(b *testing.B) {
+			quantiles(b, func(i int) error {
+				response, err := q.client.Do(l.requests[i%len(l.requests)])
+				if err == nil && response.Status != 200 {
+					err = fmt.Errorf("%d %s", response.Status, response.Body)
+				}
+				return err
+			})
+		})
+		b.Run("door=none/what="+l.what, func(b *testing.B) {
+			quantiles(b, func(i int) error {
+				_, err := l.calls[i%len(l.calls)]()
+				return err
+			})
+		})
+	}
+}
+
+// quantiles runs a benchmark and reports, beside the mean, the median and the
+// first decile of the calls, which what else the machine does disturbs less.
+func quantiles(b *testing.B, do func(i int) error) {
+	b.ReportAllocs()
+	took := make([]time.Duration, 0, 1<<20)
+	for i := 0; b.Loop(); i++ {
+		began := time.Now()
+		if err := do(i); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
+	b.ReportMetric(float64(took[len(took)/10].Nanoseconds()), "p10-ns")
+}
+
 const (
 	queryBenchPartitions = 8
 	queryBenchContainer  = `{"id":"c","partitionKey":{"paths":["/tenant","/user"],"kind":"MultiHash","version":2},` +
 		`"indexingPolicy":{"indexingMode":"consistent","includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/note/?"},{"path":"/plain/?"},{"path":"/\"_etag\"/?"}]}}`
 )
+
+var benchEngineLink = engine.Link{Database: "bench", Container: "c"}
 
 // queryItem is a document of 1 KB: ten share ten, a hundredth of all shares
 // hundred, rank is unique, and plain is not indexed.
@@ -111,8 +169,8 @@ func newQueryBench(r *ratios, items int) *queryBench {
 	return q
 }
 
-// query prepares a query that the server answers in full.
-func (q *queryBench) query(text string, params ...any) servertest.Request {
+// query prepares a query that the server answers in full, with further headers.
+func (q *queryBench) query(text string, header []string, params ...any) servertest.Request {
 	list := []map[string]any{}
 	for i := 0; i+1 < len(params); i += 2 {
 		list = append(list, map[string]any{"name": params[i], "value": params[i+1]})
@@ -121,9 +179,9 @@ func (q *queryBench) query(text string, params ...any) servertest.Request {
 	if err != nil {
 		q.b.Fatal(err)
 	}
-	return servertest.Prepare(q.server.Key(), "POST", benchLink, body,
-		"x-ms-documentdb-isquery", "True", "Content-Type", "application/query+json",
+	header = append(header, "x-ms-documentdb-isquery", "True", "Content-Type", "application/query+json",
 		"x-ms-documentdb-query-enablecrosspartition", "True", "x-decan-cross-partition", "full")
+	return servertest.Prepare(q.server.Key(), "POST", benchLink, body, header...)
 }
 
 // p50 sends requests in turn and returns the median time in microseconds. The
@@ -156,21 +214,10 @@ func micros(us float64) string {
 // run measures everything and returns the medians of equality and range.
 func (q *queryBench) run() (equality, ranges float64) {
 	defer func() { q.client.Close() }()
-	reads, equals, between := q.lookups()
-	var read []float64
-	var equalityRounds, rangeRounds, equalityRatios, rangeRatios []float64
-	for range benchRounds {
-		r, e, g := q.p50(reads, 2, -1), q.p50(equals, 2, 10), q.p50(between, 2, 10)
-		read, equalityRounds, rangeRounds = append(read, r), append(equalityRounds, e), append(rangeRounds, g)
-		equalityRatios, rangeRatios = append(equalityRatios, e/r), append(rangeRatios, g/r)
-	}
-	equality, ranges = median(equalityRounds), median(rangeRounds)
+	equality, ranges = q.few()
 	name := func(what string) string { return fmt.Sprintf("%s, %d items", what, q.items) }
-	q.add(name("equality returning 10, p50"), micros(equality), micros(median(read))+" point read", fmt.Sprintf("%.2f", median(equalityRatios)), "at most 2")
-	q.add(name("range returning 10, p50"), micros(ranges), micros(median(read))+" point read", fmt.Sprintf("%.2f", median(rangeRatios)), "at most 2")
-
 	one := func(text string, rounds, rows int, params ...any) float64 {
-		return q.p50([]servertest.Request{q.query(text, params...)}, rounds, rows)
+		return q.p50([]servertest.Request{q.query(text, nil, params...)}, rounds, rows)
 	}
 	top := one("SELECT TOP 10 * FROM c ORDER BY c.rank", 200, 10)
 	q.add(name("ORDER BY TOP 10, p50"), micros(top), "", "", "below 1 ms")
@@ -205,6 +252,43 @@ func (q *queryBench) run() (equality, ranges float64) {
 	return equality, ranges
 }
 
+// few measures the queries that find few items against point reads, both through
+// the door and both at the engine, and returns the medians of equality and range
+// through the door.
+func (q *queryBench) few() (equality, ranges float64) {
+	read, equals, between, key, prefix := q.lookups()
+	var reads, readCalls []float64
+	list := []struct {
+		lookup
+		name string
+		rows int
+		aim  string
+
+		took, calls, ratios, callRatios []float64
+	}{
+		{lookup: equals, name: "equality returning 10", rows: 10, aim: "at most 2"},
+		{lookup: between, name: "range returning 10", rows: 10, aim: "at most 2"},
+		{lookup: key, name: "equality in a key, returning 1", rows: 1, aim: "published"},
+		{lookup: prefix, name: "equality in a prefix of the key, returning 1", rows: 1, aim: "published"},
+	}
+	for range benchRounds {
+		r, rc := q.p50(read.requests, 1, -1), q.p50Calls(read.calls, 1, 1)
+		reads, readCalls = append(reads, r), append(readCalls, rc)
+		for i := range list {
+			l := &list[i]
+			e, c := q.p50(l.requests, 1, l.rows), q.p50Calls(l.lookup.calls, 1, l.rows)
+			l.took, l.calls = append(l.took, e), append(l.calls, c)
+			l.ratios, l.callRatios = append(l.ratios, e/r), append(l.callRatios, c/rc)
+		}
+	}
+	for i := range list {
+		l := &list[i]
+		q.add(fmt.Sprintf("%s, p50, %d items", l.name, q.items), micros(median(l.took)), micros(median(reads))+" point read", fmt.Sprintf("%.2f", median(l.ratios)), l.aim)
+		q.add("  of it in the engine", micros(median(l.calls)), micros(median(readCalls))+" point read", fmt.Sprintf("%.2f", median(l.callRatios)), "published")
+	}
+	return median(list[0].took), median(list[1].took)
+}
+
 // aim returns what is aimed at, which holds at one size.
 func (q *queryBench) aim(items int, text string) string {
 	if q.items == items {
@@ -213,16 +297,85 @@ func (q *queryBench) aim(items int, text string) string {
 	return "published"
 }
 
-// lookups prepares point reads and the queries that return ten items.
-func (q *queryBench) lookups() (reads, equals, between []servertest.Request) {
-	for range 200 {
+// lookup is a kind of request for few documents, with many values: through the
+// door and, for the same values, at the engine.
+type lookup struct {
+	what     string
+	requests []servertest.Request
+	calls    []func() (rows int, err error)
+}
+
+// lookupValues is how many values each lookup has: more than the engine keeps
+// plans, so that a value that comes round again is a new one to it.
+const lookupValues = 1500
+
+// lookups prepares point reads and the queries that return few items.
+func (q *queryBench) lookups() (read, equality, between, key, prefix lookup) {
+	read.what, equality.what, between.what = "point-read", "equality", "range"
+	key.what, prefix.what = "equality-in-a-key", "equality-in-a-prefix"
+	for range lookupValues {
 		i := rand.IntN(q.items)
-		reads = append(reads, servertest.Prepare(q.server.Key(), "GET", fmt.Sprintf("%s/q%d", benchLink, i), nil, "x-ms-documentdb-partitionkey", queryItemKey(i)))
-		equals = append(equals, q.query("SELECT * FROM c WHERE c.ten = @v", "@v", i/10))
 		low := rand.IntN(q.items - 10)
-		between = append(between, q.query("SELECT * FROM c WHERE c.rank >= @v AND c.rank < @w", "@v", low, "@w", low+10))
+		tenant, full := fmt.Sprintf(`["t%d"]`, i%10), queryItemKey(i)
+		q.read(&read, fmt.Sprintf("q%d", i), full)
+		q.ask(&equality, "", "SELECT * FROM c WHERE c.ten = @v", "@v", i/10)
+		q.ask(&between, "", "SELECT * FROM c WHERE c.rank >= @v AND c.rank < @w", "@v", low, "@w", low+10)
+		q.ask(&key, full, "SELECT * FROM c WHERE c.ten = @v", "@v", i/10)
+		q.ask(&prefix, tenant, "SELECT * FROM c WHERE c.ten = @v", "@v", i/10)
 	}
-	return reads, equals, between
+	return read, equality, between, key, prefix
+}
+
+// read adds a point read to a lookup.
+func (q *queryBench) read(l *lookup, id, key string) {
+	l.requests = append(l.requests, servertest.Prepare(q.server.Key(), "GET", benchLink+"/"+id, nil, "x-ms-documentdb-partitionkey", key))
+	req := engine.DocumentRequest{Link: benchEngineLink, Key: q.key(key)}
+	req.Link.Document = id
+	l.calls = append(l.calls, func() (int, error) {
+		_, err := q.server.engine.Read(context.Background(), auth.Owner(), req)
+		return 1, err
+	})
+}
+
+// ask adds a query to a lookup, pinned to a key if there is one.
+func (q *queryBench) ask(l *lookup, key, text string, params ...any) {
+	var header []string
+	req := engine.QueryRequest{Link: benchEngineLink, Text: text, Cross: true, Full: true}
+	if key != "" {
+		header, req.Key = []string{"x-ms-documentdb-partitionkey", key}, q.key(key)
+	}
+	for i := 0; i+1 < len(params); i += 2 {
+		req.Params = append(req.Params, query.Param{Name: params[i].(string), Value: value.Number(float64(params[i+1].(int)))})
+	}
+	l.requests = append(l.requests, q.query(text, header, params...))
+	l.calls = append(l.calls, func() (int, error) {
+		page, err := q.server.engine.Query(context.Background(), auth.Owner(), req)
+		return len(page.Rows), err
+	})
+}
+
+func (q *queryBench) key(text string) *partitionkey.Key {
+	key, err := partitionkey.Parse(text)
+	if err != nil {
+		q.b.Fatal(err)
+	}
+	return &key
+}
+
+// p50Calls is p50 for calls of the engine.
+func (q *queryBench) p50Calls(calls []func() (int, error), rounds, want int) float64 {
+	var took []float64
+	for range rounds {
+		for _, call := range calls {
+			began := time.Now()
+			rows, err := call()
+			took = append(took, float64(time.Since(began).Nanoseconds())/1000)
+			if err != nil || rows != want {
+				q.b.Fatalf("%d rows, want %d: %v", rows, want, err)
+			}
+		}
+	}
+	return median(took)
 }
 
 // scan passes over the rows of all documents and looks at each byte, as many

@@ -37,10 +37,12 @@ import (
 	"github.com/decandb/decan/internal/api/admin"
 	"github.com/decandb/decan/internal/api/nosql"
 	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/balance"
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/script"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/value"
@@ -178,7 +180,21 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	if err != nil {
 		return err
 	}
+	enforcement, err := cluster.ParseEnforcement(s.config.Throughput)
+	if err != nil {
+		return err
+	}
+	var balancer *balance.Balancer // There before the first partition is opened.
 	node, err := cluster.Start(cluster.Config{
+		Grown:      func(container resource.RID) { balancer.Wake(container) },
+		SplitDelay: s.config.SplitDelay,
+		Throttling: cluster.Throttling{
+			Enforcement: enforcement,
+			Burst:       s.config.BurstCapacity,
+			Serverless:  s.config.Serverless,
+		},
+		Registerer: registry,
+
 		Pool:    pool,
 		Dir:     s.config.Data,
 		Catalog: names,
@@ -189,6 +205,8 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		return err
 	}
 	s.onClose(node.Close)
+	balancer = balance.New(balance.Config{Catalog: names, Node: node, Limits: s.config.Limits, Logger: s.log})
+	s.onClose(func() error { balancer.Close(); return nil })
 	consistency, err := resource.ParseConsistency(s.config.Consistency)
 	if err != nil {
 		return err
@@ -197,6 +215,8 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	if s.config.CrossPartition == "full" {
 		cross = engine.Full
 	}
+	scripts := script.New(script.Limits{ResultBytes: s.config.Limits.ResponseBytes})
+	s.onClose(func() error { scripts.Close(); return nil })
 	s.engine = engine.New(engine.Config{
 		Catalog:        names,
 		Node:           node,
@@ -204,9 +224,13 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		Limits:         s.config.Limits,
 		Verifier:       verifier,
 		CrossPartition: cross,
+		Serverless:     s.config.Serverless,
+		Rebalance:      balancer.Wake,
+		Scripts:        scripts,
 		Logger:         s.log,
 		Registerer:     registry,
 	})
+	balancer.Start()
 	return nil
 }
 
@@ -284,6 +308,7 @@ func (s *Server) openDoor(listener net.Listener, handler http.Handler) *door {
 		done:     make(chan struct{}),
 		http: &http.Server{
 			Handler:           handler,
+			ConnContext:       nosql.WithConn,
 			ReadHeaderTimeout: headerTimeout,
 			IdleTimeout:       idleTimeout,
 			MaxHeaderBytes:    maxHeaderBytes,

@@ -83,4 +83,6 @@ const (
 	SubCompletingMovement Sub = 1008 // 410: a move or merge is being finished
 
 	SubRequestRateTooLarge Sub = 3200 // 429: request units of the partition are used up
+	SubBucketExceeded      Sub = 3212 // 429: the requests of a throughput bucket exceed its cap
+	SubBucketChange        Sub = 3213 // 429: throughput buckets were changed a moment ago
 )

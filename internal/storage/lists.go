@@ -3,8 +3,6 @@ package storage
 import (
 	"bytes"
 	"fmt"
-
-	"github.com/cockroachdb/pebble/v2"
 )
 
 // Lists walks over the posting lists of a range, list by list in the order of
@@ -13,7 +11,7 @@ import (
 // All lists of the range must be of one family, in which no key is the
 // beginning of another.
 type Lists struct {
-	rows    *pebble.Iterator
+	rows    *finder
 	sweeper *sweeper
 	err     error
 	low     []byte
@@ -49,7 +47,7 @@ func (s *Snapshot) Lists(low, high []byte) *Lists {
 	if len(low) == 0 || bytes.Compare(low, high) >= 0 {
 		return l
 	}
-	l.rows, l.err = s.rows.NewIter(&pebble.IterOptions{LowerBound: l.low, UpperBound: successor(l.low[:1])})
+	l.rows, l.err = s.take(l.low, successor(l.low[:1]))
 	return l
 }
 
@@ -109,6 +107,14 @@ func (l *Lists) move(w way, there where) bool {
 		ok = l.leave(w)
 	}
 	return l.settle(ok, w)
+}
+
+// step moves to the next row in the way of a reading.
+func step(r *finder, w way) bool {
+	if w == backward {
+		return r.Prev()
+	}
+	return r.Next()
 }
 
 // leave moves the rows out of the current list.
@@ -308,7 +314,7 @@ func (l *Lists) Err() error {
 func (l *Lists) Close() error {
 	err := l.Err()
 	if l.rows != nil {
-		closeErr := l.rows.Close()
+		closeErr := l.rows.put()
 		l.rows, l.valid = nil, false
 		if err == nil && closeErr != nil {
 			err = fmt.Errorf("walk over posting lists: %w", explain(closeErr))

@@ -104,6 +104,25 @@ func (p *Postings) Gather(ctx context.Context, few []uint64, most int) ([]uint64
 	return few[:begin], all, err
 }
 
+// Few appends the numbers of a set that nobody has read from to few, rising, when
+// there are no more than most, and says so. Otherwise few is as it was, and little
+// more of the set than that has been read. Either way it closes the set.
+func (p *Postings) Few(few []uint64, most int) (_ []uint64, all bool, err error) {
+	p.begin(forward, 0)
+	begin := len(few)
+	for read := 0; p.ok && read <= most && len(few)-begin+p.view.size() <= most; read++ {
+		for low, ok := p.step(); ok; low, ok = p.step() {
+			few = append(few, p.chunk<<16|uint64(low))
+		}
+		p.enterNext()
+	}
+	all = !p.ok
+	if err := p.Close(); err != nil || !all {
+		return few[:begin], false, err
+	}
+	return few, true, nil
+}
+
 // NumbersOf returns the set of these numbers.
 func NumbersOf(list []uint64) *Numbers {
 	var b NumbersBuilder

@@ -398,10 +398,11 @@ func (p *Postings) Close() error {
 
 // listCursor reads one list.
 type listCursor struct {
-	rows    *pebble.Iterator
+	rows    *finder
 	sweeper *sweeper
 	err     error
 	list    []byte // the key without a chunk, with room for one
+	high    []byte // above all rows of the list
 	size    int    // of the key without a chunk
 	at      uint64
 	on      bool // rows stands on chunk at
@@ -412,9 +413,9 @@ func (c *listCursor) open(s *Snapshot, list []byte) {
 	c.sweeper, c.size = s.sweeper, len(list)
 	room := make([]byte, 0, 2*len(list)+chunkBytes)
 	room = append(room, list...)
-	high := appendSuccessor(room[c.size+chunkBytes:c.size+chunkBytes], list)
+	c.high = appendSuccessor(room[c.size+chunkBytes:c.size+chunkBytes], list)
 	c.list = room[: c.size : c.size+chunkBytes]
-	c.rows, c.err = s.rows.NewIter(&pebble.IterOptions{LowerBound: c.list, UpperBound: high})
+	c.rows, c.err = s.take(nil, nil)
 }
 
 // successor returns the least key above all that begin with prefix, nil when
@@ -443,14 +444,14 @@ func (c *listCursor) seek(chunk uint64, w way) (uint64, bool, error) {
 	// The next chunk is often the next row.
 	valid := false
 	if c.on {
-		valid = step(c.rows, w)
+		valid = c.step(w)
 	}
 	if !c.on || valid && c.short(chunk, w) {
 		valid = c.leap(chunk, w)
 	}
 	// Rows of a longer list may stand between ours only if a list's key is the
 	// beginning of another's; the width tells them apart.
-	for ; valid; valid = step(c.rows, w) {
+	for ; valid; valid = c.step(w) {
 		if len(c.rows.Key()) == c.size+chunkBytes {
 			_, c.at, _ = cutChunk(c.rows.Key())
 			c.on = true
@@ -462,23 +463,26 @@ func (c *listCursor) seek(chunk uint64, w way) (uint64, bool, error) {
 	return 0, false, c.err
 }
 
-// step moves to the next row in the way of a reading.
-func step(rows *pebble.Iterator, w way) bool {
+// step moves to the next row of the list. The list's ends are limits of the moves
+// and not bounds of the iterator, which would cost it the place that it is at.
+// They keep it from merging the row of the list behind.
+func (c *listCursor) step(w way) bool {
 	if w == backward {
-		return rows.Prev()
+		return c.rows.PrevWithLimit(c.list[:c.size]) == pebble.IterValid
 	}
-	return rows.Next()
+	return c.rows.NextWithLimit(c.high) == pebble.IterValid
 }
 
 // leap moves to the row of chunk or the first one behind it.
 func (c *listCursor) leap(chunk uint64, w way) bool {
-	if w == forward {
-		return c.rows.SeekGE(appendChunk(c.list[:c.size], chunk))
+	low := c.list[:c.size]
+	switch {
+	case w == forward:
+		return c.rows.SeekGEWithLimit(appendChunk(low, chunk), c.high) == pebble.IterValid
+	case chunk == chunkLast:
+		return c.rows.SeekLTWithLimit(c.high, low) == pebble.IterValid
 	}
-	if chunk == chunkLast {
-		return c.rows.Last()
-	}
-	return c.rows.SeekLT(appendChunk(c.list[:c.size], chunk+1))
+	return c.rows.SeekLTWithLimit(appendChunk(low, chunk+1), low) == pebble.IterValid
 }
 
 // short reports whether the current row is one of the list that chunk is behind.
@@ -515,7 +519,7 @@ func (c *listCursor) close() error {
 	if c.rows == nil {
 		return nil
 	}
-	err := c.rows.Close()
+	err := c.rows.put()
 	c.rows = nil
 	return err
 }

@@ -243,6 +243,16 @@ func checkGather(t *testing.T, set func() *Postings, want []uint64, r *rand.Rand
 				t.Fatalf("above %d: %s", most, text)
 			}
 		}
+		few, all, err := set().Few([]uint64{7}, most)
+		switch text := differ(few[1:], want); {
+		case err != nil || few[0] != 7:
+			t.Fatal(few[0], err)
+		case all && (text != "" || len(want) > most):
+			t.Fatalf("of at most %d: %s", most, text)
+		case !all && (len(few) != 1 || len(want) <= most && len(want) > 0 && want[len(want)-1]>>16 <= uint64(most)):
+			// A list may have more empty chunks than are looked at.
+			t.Fatalf("%d numbers of at most %d are not few", len(want), most)
+		}
 	}
 }
 

@@ -3,8 +3,6 @@ package storage
 import (
 	"bytes"
 	"context"
-
-	"github.com/cockroachdb/pebble/v2"
 )
 
 // ListRange is a range of posting lists: those with Low <= key < High, keys
@@ -54,11 +52,11 @@ func (c *rangeCursor) gather() (numbers *Numbers, err error) {
 		}
 		if g.rows == nil {
 			low, high := r.Low[:1], successor(r.Low[:1])
-			if g.rows, err = c.snapshot.rows.NewIter(&pebble.IterOptions{LowerBound: low, UpperBound: high}); err != nil {
+			if g.rows, err = c.snapshot.take(low, high); err != nil {
 				return nil, err
 			}
 			defer func() {
-				if closeErr := g.rows.Close(); err == nil {
+				if closeErr := g.rows.put(); err == nil {
 					err = closeErr
 				}
 			}()
@@ -74,7 +72,7 @@ func (c *rangeCursor) gather() (numbers *Numbers, err error) {
 type gatherer struct {
 	ctx     context.Context
 	sweeper *sweeper
-	rows    *pebble.Iterator
+	rows    *finder
 	builder NumbersBuilder
 	read    int // rows so far
 

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -10,8 +11,11 @@ import (
 // Snapshot is an unchanging view of a store. It may be used from several
 // goroutines; the iterators it makes may not.
 type Snapshot struct {
-	rows    *pebble.Snapshot
+	at      *pebble.Snapshot
+	pool    *Pool
+	tables  *atomic.Uint64 // of the store
 	sweeper *sweeper
+	spareOf
 }
 
 // Get appends the value of key to dst and reports whether there is one.
@@ -26,7 +30,31 @@ func (s *Snapshot) Get(dst, key []byte) (value []byte, found bool, err error) {
 // View calls use with the value of key, if there is one, and reports whether
 // there was. The value is good until use returns, whose error it passes on.
 func (s *Snapshot) View(key []byte, use func(value []byte) error) (found bool, err error) {
-	value, closer, err := s.rows.Get(key)
+	if s.views.Load() < viewsUntilSpare {
+		s.views.Add(1)
+		return s.viewOnce(key, use)
+	}
+	r, err := s.take(nil, nil)
+	if err != nil {
+		return false, fmt.Errorf("read row: %w", explain(err))
+	}
+	if !r.SeekPrefixGE(key) {
+		if err := r.put(); err != nil {
+			return false, fmt.Errorf("read row: %w", explain(err))
+		}
+		return false, nil
+	}
+	value, err := r.ValueAndErr()
+	if err != nil {
+		return false, errors.Join(fmt.Errorf("read row: %w", explain(err)), r.Close())
+	}
+	err = use(value)
+	return true, errors.Join(err, r.put())
+}
+
+// viewOnce is View without an iterator to be used again.
+func (s *Snapshot) viewOnce(key []byte, use func(value []byte) error) (found bool, err error) {
+	value, closer, err := s.at.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return false, nil
 	}
@@ -45,17 +73,20 @@ func (s *Snapshot) Has(key []byte) (bool, error) {
 // Iter returns an iterator over the rows with low <= key < high; nil leaves an
 // end open. It stands nowhere until it is moved. Close it before the snapshot.
 func (s *Snapshot) Iter(low, high []byte) *Iterator {
-	rows, err := s.rows.NewIter(&pebble.IterOptions{LowerBound: low, UpperBound: high})
+	rows, err := s.take(low, high)
 	return &Iterator{rows: rows, err: err}
 }
 
-// Close ends the snapshot.
-func (s *Snapshot) Close() error { return s.rows.Close() }
+// Close ends the snapshot. Nobody may use it any more.
+func (s *Snapshot) Close() error {
+	s.pool.spares.drop(s)
+	return s.at.Close()
+}
 
 // Iterator walks over rows in key order. It belongs to one goroutine. Moves
 // report whether it stands on a row; after false, ask Err.
 type Iterator struct {
-	rows *pebble.Iterator // nil when it could not be made
+	rows *finder // nil when it could not be made
 	err  error
 }
 
@@ -111,7 +142,7 @@ func (i *Iterator) Close() error {
 	if i.rows == nil {
 		return err
 	}
-	closeErr := i.rows.Close()
+	closeErr := i.rows.put()
 	i.rows = nil
 	if err == nil && closeErr != nil {
 		err = fmt.Errorf("scan rows: %w", explain(closeErr))

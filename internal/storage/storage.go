@@ -123,6 +123,7 @@ type Pool struct {
 	files     *pebble.FileCache
 	scheduler *scheduler
 	dirs      *directories
+	spares    spares
 
 	mu     sync.Mutex
 	open   map[string]*Store // by directory; nil while one is created, opened or removed

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -16,9 +15,6 @@ import (
 // formatMajor pins the format of Pebble's files. It may rise only together with
 // formatVersion: an older release could not open the store any more.
 const formatMajor = pebble.FormatTableFormatV6
-
-// initialBuffer is the write buffer that Pebble gives a fresh store.
-const initialBuffer = 256 << 10
 
 // Store is one ordered set of rows in one directory, open in this process. All
 // methods but Close may be called at the same time from several goroutines.
@@ -37,7 +33,10 @@ type Store struct {
 	// dirty says that rows may have come in since the last flush began.
 	dirty atomic.Bool
 
-	returnCache func()
+	buffers buffers
+	// tables counts flushes and compactions, so that iterators that keep what
+	// they have replaced can be told from newer ones.
+	tables atomic.Uint64
 }
 
 // start opens Pebble in a directory that has been prepared. Only a fresh one may
@@ -50,22 +49,19 @@ func (p *Pool) start(dir string, fresh bool) (*Store, error) {
 		logger.Error("store failed", "err", err.Error())
 		s.turn.fail()
 	})
-	// Pebble takes the first write buffer of each store out of the block cache.
-	// A thousand quiet stores would take all of it, so it is given back here.
-	s.returnCache = p.cache.Reserve(-initialBuffer)
 
 	options := p.pebbleOptions(s, logger)
 	options.ErrorIfExists, options.ErrorIfNotExists = fresh, !fresh
 	db, err := pebble.Open(dir, options)
 	if err != nil {
 		s.turn.Unregister()
-		s.returnCache()
 		if failure := s.guard.err(); failure != nil {
 			err = failure
 		}
 		return nil, explain(err)
 	}
 	s.db = db
+	s.settle()
 	s.turn.opened()
 	if s.guard.err() != nil {
 		return nil, s.shut()
@@ -117,10 +113,13 @@ func (s *Store) listener(logger *slog.Logger) *pebble.EventListener {
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			s.guard.fail(fmt.Errorf("file %s is damaged: %w", info.Path, info.Details))
 		},
+		WALCreated: func(pebble.WALCreateInfo) { s.buffers.changed.Store(true) },
 		FlushEnd: func(info pebble.FlushInfo) {
 			flushErr = info.Err
+			s.tables.Add(1)
 		},
 		CompactionEnd: func(info pebble.CompactionInfo) {
+			s.tables.Add(1)
 			s.turn.report(info.Err)
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
@@ -184,7 +183,48 @@ func (s *Store) commit(b *Batch, sync *pebble.WriteOptions) error {
 	s.applying.RLock()
 	defer s.applying.RUnlock()
 	s.dirty.Store(true)
-	return s.db.Apply(b.rows, sync)
+	err := s.db.Apply(b.rows, sync)
+	if s.buffers.changed.Load() {
+		s.settle()
+	}
+	return err
+}
+
+// buffers is what the write buffers of a store have to do with the block cache.
+// Pebble takes them out of it: 16 MB each, of which a busy store has two, so that
+// eight such stores would leave nothing of a cache of 128 MB, and each read would
+// load and unpack its blocks again. So what Pebble takes is given back, and the
+// buffers come on top of the cache.
+type buffers struct {
+	changed atomic.Bool // there is another buffer since they were settled last
+
+	mu sync.Mutex
+
+	takeBack func() // ends what was given back; nil when nothing is
+}
+
+// settle gives the block cache back what the write buffers have taken out of it
+// by now. Pebble keeps one buffer in use and one for later; more of them only
+// wait for a slow disk, and what they take is left to them.
+func (s *Store) settle() {
+	s.buffers.changed.Store(false)
+	m := s.db.Metrics().MemTable
+	taken := min(m.Size+m.ZombieSize, 2*s.pool.options.MemTableBytes)
+	s.buffers.give(s.pool.cache, int(taken))
+}
+
+// give replaces what was given back.
+func (b *buffers) give(cache *pebble.Cache, taken int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := b.takeBack
+	if b.takeBack = nil; taken > 0 {
+		b.takeBack = cache.Reserve(-taken)
+	}
+	// In this order the cache never shrinks in between.
+	if before != nil {
+		before()
+	}
 }
 
 // DeleteRange removes the rows with low <= key < high, synced.
@@ -201,7 +241,7 @@ func (s *Store) DeleteRange(low, high []byte) error {
 // an open snapshot keeps old rows from being removed. It costs about a
 // microsecond.
 func (s *Store) Snapshot() *Snapshot {
-	return &Snapshot{rows: s.db.NewSnapshot(), sweeper: &s.sweeper}
+	return &Snapshot{at: s.db.NewSnapshot(), pool: s.pool, tables: &s.tables, sweeper: &s.sweeper}
 }
 
 // Flush writes what is in memory to tables and returns when they are synced.
@@ -214,65 +254,13 @@ func (s *Store) Flush() error {
 	if !s.dirty.Swap(false) {
 		return nil
 	}
-	if err := s.db.Flush(); err != nil {
+	err := s.db.Flush()
+	s.settle()
+	if err != nil {
 		s.dirty.Store(true)
 		return fmt.Errorf("flush store %s: %w", s.dir, err)
 	}
 	return s.Err()
-}
-
-// Checkpoint makes dir, which must not exist, a store with everything applied
-// so far, as fast as files can be linked. It is synced, with its parents, when
-// Checkpoint returns; after an error dir is garbage, removed as far as possible.
-func (s *Store) Checkpoint(dir string) error {
-	dir = s.pool.clean(dir)
-	if err := s.pool.claim(dir); err != nil {
-		return fmt.Errorf("checkpoint store %s to %s: %w", s.dir, dir, err)
-	}
-	defer s.pool.release(dir)
-	if err := s.checkpoint(dir); err != nil {
-		return fmt.Errorf("checkpoint store %s to %s: %w", s.dir, dir, err)
-	}
-	return nil
-}
-
-func (s *Store) checkpoint(dir string) error {
-	if err := s.Flush(); err != nil {
-		return err
-	}
-	files := s.pool.options.FS
-	if err := s.pool.dirs.make(files.PathDir(dir)); err != nil {
-		return err
-	}
-	if _, err := files.Stat(dir); err == nil {
-		return fs.ErrExist
-	}
-	err := s.link(dir)
-	if err == nil {
-		// The format file comes last: without it the directory is no store.
-		err = errors.Join(writeFormat(files, dir, s.pool.options.Release), syncDir(files, dir), syncDir(files, files.PathDir(dir)), s.guard.err())
-	}
-	if err != nil {
-		if removeErr := files.RemoveAll(dir); removeErr != nil {
-			s.pool.options.Logger.Debug("checkpoint remains not removed", "dir", dir, "err", removeErr)
-		}
-	}
-	return err
-}
-
-// link has Pebble make its checkpoint. When it cannot sync the new directory it
-// panics with the error, holding no lock.
-func (s *Store) link(dir string) (err error) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case error:
-			err = r
-		default:
-			panic(r)
-		}
-	}()
-	return explain(s.db.Checkpoint(dir, pebble.WithFlushedWAL()))
 }
 
 // Size returns how many bytes the store's files take on the disk. It costs tens
@@ -299,7 +287,7 @@ func (s *Store) Close() error {
 // shut closes Pebble and returns the store's failure, if it has failed.
 func (s *Store) shut() error {
 	err := s.db.Close()
-	s.returnCache()
+	s.buffers.give(s.pool.cache, 0)
 	if failure := s.guard.err(); failure != nil {
 		return failure
 	}

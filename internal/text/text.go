@@ -106,7 +106,7 @@ func (a *Analyzer) Language() string { return a.language }
 // Bytes that are not UTF-8 separate words.
 func (a *Analyzer) Tokens(dst []Token, s string) []Token {
 	w := words{text: fold(s), apostrophe: a.apostrophe}
-	var env *snowballstem.Env
+	stems := stemmer{stem: a.stem}
 	for position := 0; ; position++ {
 		word, ok := w.next()
 		if !ok {
@@ -119,14 +119,49 @@ func (a *Analyzer) Tokens(dst []Token, s string) []Token {
 			dst = append(dst, Token{cut(word), position})
 			continue
 		}
-		if env == nil {
-			env = snowballstem.NewEnv(word)
-		} else {
-			env.SetCurrent(word)
-		}
-		a.stem(env)
-		dst = append(dst, Token{kept(word, env.Current()), position})
+		dst = append(dst, Token{stems.of(word), position})
 	}
+}
+
+// stemmer stems the words of one text. Those of a long text come again and
+// again, and finding one is much quicker than stemming it.
+type stemmer struct {
+	stem  func(*snowballstem.Env) bool
+	env   *snowballstem.Env
+	count int               // words stemmed
+	known map[string]string // nil in a short text
+}
+
+// How many words are stemmed before stems are kept, and how many are kept until
+// all are forgotten.
+const (
+	stemsFirst = 256
+	stemsMax   = 4096
+)
+
+func (s *stemmer) of(word string) string {
+	if stem, known := s.known[word]; known {
+		return stem
+	}
+	if s.env == nil {
+		s.env = snowballstem.NewEnv(word)
+	} else {
+		s.env.SetCurrent(word)
+	}
+	s.stem(s.env)
+	s.count++
+	stem := kept(word, s.env.Current())
+	switch {
+	case s.count < stemsFirst:
+	case s.known == nil:
+		s.known = map[string]string{}
+	case len(s.known) == stemsMax:
+		clear(s.known)
+	}
+	if s.known != nil {
+		s.known[word] = stem
+	}
+	return stem
 }
 
 // Count returns how many tokens s has: the length of a document in words, as

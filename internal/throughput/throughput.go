@@ -4,8 +4,10 @@
 // The engine gives every request one [Meter]; partition and engine add to it
 // what the cost functions of model.go say ([Read], [Insert], [Replace],
 // [Delete], [Query] and the metadata figures); a door shows the sum as the
-// charge. A [Bucket] is the budget of one physical partition, and [Autoscale]
-// the figure that a load drives it to. The simulator asks the same functions.
+// charge. A [Budget] is what one physical partition may spend, [Shares] says how
+// a container's throughput is divided into budgets and [Redistribute] changes
+// that, [Autoscale] is the figure that a load drives a budget to, and [Heavy]
+// finds the keys that spend most. The simulator asks the same functions.
 //
 // # Invariants
 //
@@ -14,8 +16,8 @@
 // query would have cost in one, once a document was loaded for the first. Time
 // is always an argument.
 //
-// The package knows no partition, no document and no clock, and refuses
-// nothing: who owns a Bucket decides whether it binds.
+// The package knows no document and no clock, opens no partition and refuses
+// nothing: who owns a Budget decides whether it binds.
 //
-// Page: docs/architecture.md, "Floor 1: pure machines".
+// Page: docs/throughput.md
 package throughput

@@ -3,5 +3,5 @@
 package vector
 
 // raceDetector says that the race detector is on: it makes work of one goroutine
-// ten times as slow, and can find nothing in it.
+// ten times as slow, so tests have less of it.
 const raceDetector = true

@@ -16,6 +16,8 @@ type TopK struct {
 	k      int
 	// heap has the worst at its root.
 	heap []Scored
+
+	after *Scored // see [TopK.After]; nil takes all
 }
 
 // roomMax is how many places a TopK makes at once; more grow as they are used.
@@ -27,10 +29,17 @@ func NewTopK(m Metric, k int) *TopK {
 	return &TopK{metric: m, k: k, heap: make([]Scored, 0, min(k, roomMax))}
 }
 
+// After leaves out what is pushed from now on and is not worse than s, of which
+// a search before has told.
+func (t *TopK) After(s Scored) { t.after = &s }
+
 // Push offers one and reports whether it is among the best so far. It does not
 // allocate but to grow beyond the room that it has.
 func (t *TopK) Push(id uint64, score float64) bool {
 	s := Scored{id, score}
+	if t.after != nil && !t.better(*t.after, s) {
+		return false
+	}
 	if len(t.heap) < t.k {
 		t.heap = append(t.heap, s)
 		t.up(len(t.heap) - 1)

@@ -388,6 +388,19 @@ func TestTopKIsASort(t *testing.T) {
 		if top.Len() != len(want) || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("%s: best %d are %v, want %v", m, k, got, want)
 		}
+		// The next ones, whichever is the last that a search before has told.
+		if len(all) == 0 {
+			continue
+		}
+		at := random.IntN(len(all))
+		next := NewTopK(m, k)
+		next.After(all[at])
+		for _, i := range random.Perm(len(all)) {
+			next.Push(all[i].ID, all[i].Score)
+		}
+		if got, want := next.Append(nil), all[at+1:][:min(k, len(all)-at-1)]; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("%s: next %d behind %v are %v, want %v", m, k, all[at], got, want)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 // Package admin is the door for people and machines that run Decan: health and
 // metrics for everybody, and behind the account key profiles, the state of each
-// physical partition, and containers with an exact number of them.
+// physical partition, containers with an exact number of them, and throughput in
+// the form of the service's management API.
 //
 // Package server mounts what [New] returns on a port of its own. Read routes,
 // the table of paths, first; then key.go, which says how a caller proves to
@@ -87,7 +88,9 @@ func (h *handler) routes(gatherer prometheus.Gatherer) http.Handler {
 
 	mux.HandleFunc("GET /{$}", h.keyed(h.showIndex))
 	mux.HandleFunc("GET /partitions", h.keyed(h.listPartitions))
+	mux.HandleFunc("POST /partitions/split", h.keyed(h.splitPartition))
 	mux.HandleFunc("POST /containers", h.keyed(h.createContainer))
+	h.throughputRoutes(mux)
 	mux.HandleFunc("GET /debug/pprof/", h.keyed(profile(pprof.Index)))
 	mux.HandleFunc("GET /debug/pprof/cmdline", h.keyed(profile(pprof.Cmdline)))
 	mux.HandleFunc("GET /debug/pprof/profile", h.keyed(profile(pprof.Profile)))

@@ -47,7 +47,7 @@ func newDoor(t *testing.T, ready func() error) (http.Handler, *engine.Engine) {
 	verifier, err := auth.NewVerifier(auth.Keys{Primary: auth.WellKnownKey}, limits.ClockSkew)
 	check(err)
 	registry := prometheus.NewRegistry()
-	e := engine.New(engine.Config{Catalog: names, Node: node, Limits: limits, Verifier: verifier, Now: now, Registerer: registry})
+	e := engine.New(engine.Config{Catalog: names, Node: node, Account: resource.Account{ID: "decan"}, Limits: limits, Verifier: verifier, Now: now, Registerer: registry})
 	body, err := value.ParseString(`{"id":"d"}`)
 	check(err)
 	_, err = e.CreateDatabase(t.Context(), auth.Owner(), engine.ResourceRequest{Body: body})

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/decandb/decan/internal/status"
 )
@@ -45,6 +46,12 @@ func (h *handler) fail(hw http.ResponseWriter, hr *http.Request, err error) {
 	if e.Code == status.CodeInternal {
 		h.logger.LogAttrs(hr.Context(), slog.LevelError, "admin request failed",
 			slog.String("path", hr.URL.Path), slog.Any("error", err))
+	}
+	if e.Sub != 0 {
+		hw.Header().Set("x-ms-substatus", strconv.Itoa(int(e.Sub)))
+	}
+	if e.RetryAfter > 0 {
+		hw.Header().Set("x-ms-retry-after-ms", strconv.FormatInt(int64((e.RetryAfter+time.Millisecond-1)/time.Millisecond), 10))
 	}
 	_ = write(hw, int(e.Code), fault{e.Code.String(), e.Message}) // Two strings always marshal.
 }

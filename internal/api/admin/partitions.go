@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"encoding/json"
+	"math"
 	"net/http"
 
 	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/status"
 )
@@ -13,7 +16,15 @@ import (
 type partitionList struct {
 	Database   string      `json:"database"`
 	Container  string      `json:"container"`
+	Limits     limits      `json:"limits"`
 	Partitions []partition `json:"partitions"`
+}
+
+// limits are those of one partition.
+type limits struct {
+	PartitionBytes int64 `json:"partitionBytes"` // documents, above which it is split
+	LogicalBytes   int64 `json:"logicalBytes"`   // documents of one full partition key
+	PartitionRUs   int   `json:"partitionRUs"`   // RU/s that it can be given
 }
 
 type partition struct {
@@ -26,6 +37,26 @@ type partition struct {
 	IndexBytes    int64    `json:"indexBytes"`
 	LSN           uint64   `json:"lsn"`
 	Requests      requests `json:"requests"`
+
+	Share         float64 `json:"share"`                   // RU/s that it is given; 0 for no limit
+	ConsumedRUs   float64 `json:"consumedRUs"`             // in the last whole second
+	ConsumedTotal float64 `json:"consumedTotal"`           // request units since it was opened
+	Normalized    float64 `json:"normalizedRUConsumption"` // percent, of the busiest second of this minute and the one before
+	SavedRUs      float64 `json:"savedRUs"`                // for a burst
+	AutoscaledRUs int     `json:"autoscaledRUs,omitempty"` // autoscale: what the load asks for
+	BilledRUs     int     `json:"billedRUs,omitempty"`     // autoscale: the highest of the hour
+	Throttled     int64   `json:"throttled"`               // requests over the share, refused or warned about
+	Capped        int64   `json:"capped"`                  // requests over the cap of their throughput bucket
+	Keys          []hot   `json:"hottestKeys"`             // of this minute and the one before, most first
+	Prefixes      []hot   `json:"hottestPrefixes"`         // of a hierarchical key, the same
+}
+
+// hot is a partition key, or a prefix of one, that spends much.
+type hot struct {
+	Key   json.RawMessage `json:"key,omitempty"` // as clients write it; missing when only queries have asked for it
+	EPK   string          `json:"epk"`
+	Units float64         `json:"requestUnits"`
+	Error float64         `json:"error"` // by how much requestUnits may be too high
 }
 
 // requests counts since the partition was opened.
@@ -47,6 +78,7 @@ func (h *handler) listPartitions(hw http.ResponseWriter, hr *http.Request, calle
 		return err
 	}
 	list := partitionList{Database: link.Database, Container: link.Container, Partitions: make([]partition, len(stats))}
+	list.Limits = limits{PartitionBytes: h.limits.PhysicalPartitionBytes, LogicalBytes: h.limits.LogicalPartitionBytes, PartitionRUs: h.limits.PartitionRUs}
 	for i, s := range stats {
 		list.Partitions[i] = describe(s)
 	}
@@ -68,5 +100,31 @@ func describe(s engine.PartitionStats) partition {
 		IndexBytes:    s.IndexBytes,
 		LSN:           uint64(s.LSN),
 		Requests:      requests{Reads: s.Reads, Writes: s.Writes, Queries: s.Queries},
+
+		Share:         round(s.Load.Rate),
+		ConsumedRUs:   round(s.Load.Second),
+		ConsumedTotal: round(s.Load.Total),
+		Normalized:    round(s.Load.Normalized),
+		SavedRUs:      round(s.Load.Saved),
+		AutoscaledRUs: s.Load.Autoscaled,
+		BilledRUs:     s.Load.Billed,
+		Throttled:     s.Load.Throttled,
+		Capped:        s.Load.Capped,
+		Keys:          hottest(s.Load.Keys),
+		Prefixes:      hottest(s.Load.Prefixes),
 	}
+}
+
+// round leaves hundredths, as charges have.
+func round(n float64) float64 { return math.Round(n*100) / 100 }
+
+func hottest(keys []cluster.HotKey) []hot {
+	all := make([]hot, len(keys))
+	for i, k := range keys {
+		all[i] = hot{EPK: k.EPK.String(), Units: round(k.Units), Error: round(k.Error)}
+		if text, err := k.Key.AppendText(nil); err == nil && k.Key.Len() > 0 {
+			all[i].Key = text
+		}
+	}
+	return all
 }

@@ -94,11 +94,11 @@ func (h *handler) deleteDocument(r *request) (*response, error) {
 	return r.answer(http.StatusNoContent, nil), nil
 }
 
-// listDocuments is the read feed: all documents of the scope, page by page.
+// listDocuments is the read feed: all documents of the scope, page by page. With
+// A-IM it is the change feed.
 func (h *handler) listDocuments(r *request) (*response, error) {
-	if feed := r.header(headerIncremental); feed != "" {
-		r.operation = opRefused
-		return nil, status.Unsupported("The change feed of a container (A-IM: " + feed + ")")
+	if r.header(headerIncremental) != "" {
+		return h.changeFeed(r)
 	}
 	req, err := r.scope()
 	if err != nil {

@@ -22,6 +22,7 @@ const (
 	headerReadStrategy       = "X-Ms-Cosmos-Read-Consistency-Strategy"                  // newer way to say the same
 	headerIfMatch            = "If-Match"                                               // write only this version
 	headerIfNoneMatch        = "If-None-Match"                                          // read only another version; cursor of feeds
+	headerIfModifiedSince    = "If-Modified-Since"                                      // change feed: from this time on
 	headerIncremental        = "A-Im"                                                   // asks for a change feed
 	headerPrefer             = "Prefer"                                                 // return=minimal: no body after a write
 	headerContentOnWrite     = "X-Ms-Cosmos-Populate-Content-Response-On-Write"         // False: the same
@@ -41,8 +42,12 @@ const (
 	headerOfferType          = "X-Ms-Offer-Type"                                        // S1, S2, S3 of old; refused
 	headerMigrateAutoscale   = "X-Ms-Cosmos-Migrate-Offer-To-Autopilot"                 // switch an offer to autoscale
 	headerMigrateManual      = "X-Ms-Cosmos-Migrate-Offer-To-Manual-Throughput"         // and back
-	headerThroughputPolicy   = "X-Ms-Cosmos-Throughput-Policy"                          // redistribution; refused
-	headerPartitionRUs       = "X-Ms-Cosmos-Include-Physical-Partition-Throughput-Info" // per-partition figures; refused
+	headerThroughputPolicy   = "X-Ms-Cosmos-Throughput-Policy"                          // PUT of an offer divides it over physical partitions: equal or custom
+	headerTargetPartitions   = "X-Ms-Cosmos-Target-Partition-Throughput-Info"           // custom: what partitions are to have, JSON
+	headerSourcePartitions   = "X-Ms-Cosmos-Source-Partition-Throughput-Info"           // custom: which partitions give it up, JSON
+	headerPartitionRUs       = "X-Ms-Cosmos-Include-Physical-Partition-Throughput-Info" // wants what each physical partition has
+	headerPriority           = "X-Ms-Cosmos-Priority-Level"                             // Low gives way to High
+	headerBucket             = "X-Ms-Cosmos-Throughput-Bucket"                          // the throughput bucket of the request, 1 to 5
 	headerDecanPartitions    = "X-Decan-Partition-Count"                                // ours: exact number of partitions on create
 	headerIndexing           = "X-Ms-Indexing-Directive"                                // Exclude is refused
 	headerPreTrigger         = "X-Ms-Documentdb-Pre-Trigger-Include"                    // refused
@@ -81,7 +86,9 @@ const (
 	headerServiceVersion = "x-ms-serviceversion"                                      // of this program
 	headerGatewayVersion = "x-ms-gatewayversion"                                      // of this program
 	headerMinThroughput  = "x-ms-cosmos-min-throughput"                               // offers: lowest accepted RU/s
-	headerReplacePending = "x-ms-offer-replace-pending"                               // offers: a change is under way
+	headerInstantMax     = "x-ms-cosmos-instant-scale-up-value"                       // offers: highest RU/s without a split
+	headerMaxThroughput  = "x-ms-cosmos-offer-max-allowed-throughput"                 // offers: highest accepted RU/s
+	headerReplacePending = "x-ms-offer-replace-pending"                               // offers: partitions are being split for it
 	headerQueryMetrics   = "x-ms-documentdb-query-metrics"                            // what the query did
 	headerIndexes        = "x-ms-cosmos-index-utilization"                            // indexes used, and those that would help
 	headerIndexProgress  = "x-ms-documentdb-collection-index-transformation-progress" // percent

@@ -27,6 +27,12 @@ const (
 	opContainerDelete
 	opContainerList
 	opContainerQuery
+	opFunctionCreate
+	opFunctionRead
+	opFunctionReplace
+	opFunctionDelete
+	opFunctionList
+	opFunctionQuery
 	opRangeList
 	opRangeRead
 	opOfferList
@@ -40,6 +46,7 @@ const (
 	opDocumentDelete
 	opDocumentRead
 	opDocumentList
+	opDocumentFeed
 	opDocumentQuery
 	opQueryPlan
 	operations
@@ -60,6 +67,12 @@ var operationNames = [operations]string{
 	opContainerDelete:  "container_delete",
 	opContainerList:    "container_list",
 	opContainerQuery:   "container_query",
+	opFunctionCreate:   "function_create",
+	opFunctionRead:     "function_read",
+	opFunctionReplace:  "function_replace",
+	opFunctionDelete:   "function_delete",
+	opFunctionList:     "function_list",
+	opFunctionQuery:    "function_query",
 	opRangeList:        "range_list",
 	opRangeRead:        "range_read",
 	opOfferList:        "offer_list",
@@ -73,6 +86,7 @@ var operationNames = [operations]string{
 	opDocumentDelete:   "document_delete",
 	opDocumentRead:     "document_read",
 	opDocumentList:     "document_list",
+	opDocumentFeed:     "document_feed",
 	opDocumentQuery:    "document_query",
 	opQueryPlan:        "query_plan",
 }

@@ -3,9 +3,12 @@ package nosql
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
 )
 
 func (h *handler) listOffers(r *request) (*response, error) {
@@ -60,6 +63,10 @@ func (h *handler) replaceOffer(r *request) (*response, error) {
 	if req.Body, _, err = r.readObject(h.limits.BodyBytes); err != nil {
 		return nil, err
 	}
+	if req.Redistribution != nil {
+		// The division says what the throughput is; the body is as it was.
+		req.PartitionRUs = true
+	}
 	req.MigrateToAutoscale = r.flag(headerMigrateAutoscale)
 	req.MigrateToManual = r.flag(headerMigrateManual)
 	res, err := h.engine.ReplaceOffer(r.ctx, r.caller, req)
@@ -77,18 +84,50 @@ func (r *request) offer() (engine.ResourceRequest, error) {
 		IfMatch:     r.ifMatch(),
 		IfNoneMatch: r.ifNoneMatch(),
 	}
-	if r.header(headerThroughputPolicy) != "" {
-		return req, status.Unsupported("Redistribution of throughput over physical partitions")
+	req.PartitionRUs = r.flag(headerPartitionRUs)
+	var err error
+	req.Redistribution, err = r.redistribution()
+	return req, err
+}
+
+// redistribution reads how a throughput is to be divided over physical
+// partitions; nil when the request is not about that.
+func (r *request) redistribution() (*engine.Redistribution, error) {
+	wish := &engine.Redistribution{}
+	switch policy := r.header(headerThroughputPolicy); {
+	case policy == "":
+		return nil, nil
+	case strings.EqualFold(policy, "equal"):
+		wish.Equal = true
+	case !strings.EqualFold(policy, "custom"):
+		return nil, status.BadRequest("The throughput policy %q is neither equal nor custom.", policy)
 	}
-	if r.flag(headerPartitionRUs) {
-		return req, status.Unsupported("Throughput per physical partition")
+	var err error
+	if wish.Targets, err = partitionShares(r.header(headerTargetPartitions)); err != nil {
+		return nil, err
 	}
-	return req, nil
+	wish.Sources, err = partitionShares(r.header(headerSourcePartitions))
+	return wish, err
+}
+
+// partitionShares reads [{"id":"0","throughput":400}, ...]; without a throughput
+// it is 0.
+func partitionShares(text string) ([]resource.Share, error) {
+	if text == "" {
+		return nil, nil
+	}
+	list, err := value.ParseString(text)
+	if err != nil {
+		return nil, status.BadRequest("The physical partitions %q are not valid JSON: %s.", text, err)
+	}
+	return resource.ParseShares(list)
 }
 
 func (r *request) describeOffer(res *engine.Resource) *response {
 	answer := r.resource(http.StatusOK, res)
 	answer.set(headerMinThroughput, strconv.Itoa(res.MinThroughput))
+	answer.set(headerInstantMax, strconv.Itoa(res.InstantThroughput))
+	answer.set(headerMaxThroughput, strconv.Itoa(res.MaxThroughput))
 	answer.set(headerReplacePending, strconv.FormatBool(res.ReplacePending))
 	return answer
 }

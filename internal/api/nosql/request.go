@@ -169,6 +169,9 @@ func (r *request) options() (engine.Options, error) {
 		Consistency: r.header(headerConsistency),
 		IntendedRID: r.header(headerIntendedRID),
 	}
+	if err := r.spender(&opts); err != nil {
+		return opts, err
+	}
 	strategy := r.header(headerReadStrategy)
 	if strategy == "" {
 		return opts, nil
@@ -189,6 +192,27 @@ func (r *request) options() (engine.Options, error) {
 		return opts, status.BadRequest("The read consistency strategy %q is none of Eventual, Session, LatestCommitted and GlobalStrong.", strategy)
 	}
 	return opts, nil
+}
+
+// spender reads as whom the request spends throughput.
+func (r *request) spender(opts *engine.Options) error {
+	switch priority := r.header(headerPriority); {
+	case priority == "", strings.EqualFold(priority, "high"):
+	case strings.EqualFold(priority, "low"):
+		opts.LowPriority = true
+	default:
+		return status.BadRequest("The priority level %q is neither High nor Low.", priority)
+	}
+	text := r.header(headerBucket)
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > resource.BucketsMax {
+		return status.BadRequest("The throughput bucket %q is not one of 1 to %d.", text, resource.BucketsMax)
+	}
+	opts.Bucket = uint8(n)
+	return nil
 }
 
 // partitionKey reads the partition key header; nil means that there is none.

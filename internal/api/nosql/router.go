@@ -76,6 +76,18 @@ var resourceTypes = []resourceType{
 		},
 	},
 	{
+		words: "dbs/colls/udfs",
+		feed: verbs{
+			get:  action{opFunctionList, (*handler).listFunctions},
+			post: action{opFunctionCreate, (*handler).postFunctions},
+		},
+		item: verbs{
+			get:    action{opFunctionRead, (*handler).readFunction},
+			put:    action{opFunctionReplace, (*handler).replaceFunction},
+			delete: action{opFunctionDelete, (*handler).deleteFunction},
+		},
+	},
+	{
 		words: "offers",
 		feed: verbs{
 			get:  action{opOfferList, (*handler).listOffers},
@@ -103,7 +115,6 @@ var resourceTypes = []resourceType{
 	},
 	{words: "dbs/colls/sprocs", feature: "stored procedures"},
 	{words: "dbs/colls/triggers", feature: "triggers"},
-	{words: "dbs/colls/udfs", feature: "user-defined functions"},
 	{words: "dbs/colls/docs/attachments", feature: "attachments"},
 	{words: "dbs/colls/schemas", feature: "schemas"},
 	{words: "dbs/users", feature: "users and permissions"},

@@ -3,6 +3,7 @@ package nosql_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/decandb/decan/internal/api/nosql"
 	"github.com/decandb/decan/internal/auth"
@@ -10,6 +11,7 @@ import (
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/script"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -60,6 +62,8 @@ func newWorld(t testing.TB, set settings) *world {
 	node, err := cluster.Start(cluster.Config{Pool: pool, Catalog: names, Limits: limits, Now: now})
 	check(err)
 	w.closers = append(w.closers, node.Close)
+	scripts := script.New(script.Limits{Time: 100 * time.Millisecond})
+	w.closers = append(w.closers, func() error { scripts.Close(); return nil })
 	verifier, err := auth.NewVerifier(auth.Keys{Primary: auth.WellKnownKey}, limits.ClockSkew)
 	check(err)
 	if set.consistency == "" {
@@ -78,6 +82,7 @@ func newWorld(t testing.TB, set settings) *world {
 		Limits:         limits,
 		Verifier:       verifier,
 		CrossPartition: cross,
+		Scripts:        scripts,
 		Now:            now,
 	})
 	config := set.Config

@@ -36,7 +36,8 @@ type FlakyOptions struct {
 //
 // When effects of a partition are lost, everything that was evaluated on top of
 // them is refused, until an effect comes with the LSN of the first lost one:
-// its proposer has noticed. In a cluster the term of the log does that. When
+// its proposer has noticed. In a cluster the term of the log does that. Effects
+// that write nothing rest on no other and are never refused so. When
 // answers are lost the partition has stopped until [Flaky.Restart].
 type Flaky struct {
 	machine replication.StateMachine
@@ -120,12 +121,14 @@ func (f *Flaky) admitLocked(q *flakyQueue, effect replication.Effect) error {
 		return status.Unavailable(nil, "The server is shutting down.")
 	case q.broken != nil:
 		return status.Unavailable(q.broken, "The partition has stopped.")
-	case q.fence != 0 && effect.LSN != q.fence:
+	case q.fence != 0 && effect.LSN != q.fence && effect.Kind == replication.Write:
 		return status.Unavailable(ErrFlaky, "The write was evaluated on top of one that was lost.")
 	case len(q.waiting) >= f.options.QueueEffects || f.chanceLocked(f.options.Refuse):
 		return status.TooManyRequests(status.SubRequestRateTooLarge, time.Millisecond, "Too many writes wait for the partition.")
 	}
-	q.fence = 0
+	if effect.Kind == replication.Write {
+		q.fence = 0
+	}
 	return nil
 }
 

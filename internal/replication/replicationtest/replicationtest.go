@@ -62,7 +62,7 @@ func (r *Recorder) Apply(partition replication.PartitionRef, effects []replicati
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, e := range effects {
-		if rejected == nil || rejected[i] == nil {
+		if e.Kind == replication.Write && (rejected == nil || rejected[i] == nil) {
 			r.applied[partition] = append(r.applied[partition], int(binary.BigEndian.Uint64(e.Rows)))
 		}
 	}
@@ -123,6 +123,7 @@ func (r *Recorder) Check(t testing.TB) {
 func Conformance(t *testing.T, make func(sm replication.StateMachine, queueEffects int) replication.Group) {
 	s := suite{make}
 	t.Run("order", s.order)
+	t.Run("kinds", s.kinds)
 	t.Run("gathering", s.gathering)
 	t.Run("full queue", s.fullQueue)
 	t.Run("rejected", s.rejected)
@@ -178,6 +179,38 @@ func (s suite) order(t *testing.T) {
 	writers.Wait()
 	if got := g.Status(); got.Pending != 0 || got.Applied != partitions*effects || got.Closed {
 		t.Errorf("status at rest = %+v", got)
+	}
+}
+
+// kinds: an effect of any kind keeps its place among the writes, whether it has
+// rows and an LSN or not.
+func (s suite) kinds(t *testing.T) {
+	t.Parallel()
+	const writes = 60
+	var got []string
+	r := Recorder{Before: func(_ replication.PartitionRef, effects []replication.Effect) ([]error, error) {
+		for _, e := range effects {
+			got = append(got, fmt.Sprint(e.Kind, e.LSN))
+		}
+		return nil, nil
+	}}
+	g := s.start(t, &r, 1<<20)
+	var want []string
+	var last *replication.Proposal
+	for n := 1; n <= writes; n++ {
+		g.Propose(t.Context(), Ref(1), Effect(n))
+		want = append(want, fmt.Sprint(replication.Write, n))
+		if kind := replication.Kind(n % 4); kind != replication.Write {
+			last = g.Propose(t.Context(), Ref(1), replication.Effect{Kind: kind})
+			want = append(want, fmt.Sprint(kind, 0))
+		}
+	}
+	if err := g.Propose(t.Context(), Ref(1), Effect(writes+1)).Wait(t.Context()); err != nil || last.Outcome() != replication.Applied {
+		t.Fatalf("%v, and the last without rows is %s", err, last.Outcome())
+	}
+	want = append(want, fmt.Sprint(replication.Write, writes+1))
+	if !slices.Equal(got, want) {
+		t.Errorf("applied %v\nwant %v", got, want)
 	}
 }
 

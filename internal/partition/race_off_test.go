@@ -1,6 +1,6 @@
 //go:build !race
 
-package query
+package partition
 
 // raceDetector says that the race detector is on.
 const raceDetector = false

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// What the server tells about a query is printed, and a rebuild of the index
+// while there is one.
+func TestExplanationPrints(t *testing.T) {
+	t.Parallel()
+	for member, want := range map[string]string{
+		``:                        "took         2.00 ms\n",
+		`,"indexProgress":0`:      "rebuilt, and 0 % of that is done",
+		`,"indexProgress":42`:     "rebuilt, and 42 % of that is done",
+		`,"complete":false`:       "This is the first page",
+		`,"indexHits":1`:          "read         3 documents, 1 of them found by the index\n",
+		`,"estimatedDocuments":1`: "estimated    1 document\n",
+	} {
+		var e explanation
+		text := `{"text":"plan\n","partitions":{"total":2,"visited":[0],"ranges":["[,FF)"]},"retrievedDocuments":3,"returnedRows":1,"requestCharge":2.5,"milliseconds":2,"complete":true` + member + `}`
+		if err := json.Unmarshal([]byte(text), &e); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := e.print(&out); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s prints\n%s", member, out.String())
+		}
+		if rebuilt := strings.Contains(member, "Progress"); rebuilt != strings.Contains(out.String(), "rebuilt") {
+			t.Errorf("%s prints\n%s", member, out.String())
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type partitionsCommand struct {
+	List  partitionsListCommand  `cmd:"" default:"withargs" help:"Show a container's physical partitions: size, throughput, hottest keys (the default)."`
+	Split partitionsSplitCommand `cmd:"" help:"Split a physical partition in two while it serves."`
+}
+
+// adminServer is where the commands that manage a server ask.
+type adminServer struct {
+	Endpoint string `name:"admin" default:"http://127.0.0.1:8080" env:"-" placeholder:"URL" help:"The admin port of the server (${default})."`
+	Key      string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY" placeholder:"KEY" help:"The account key, in base64 (the well-known one)."`
+}
+
+// ask sends a request without a body and decodes the answer into out.
+func (s adminServer) ask(ctx context.Context, method, path string, query url.Values, out any) error {
+	endpoint := strings.TrimSuffix(s.Endpoint, "/")
+	if !strings.Contains(endpoint, "://") {
+		endpoint = "http://" + endpoint
+	}
+	request, err := http.NewRequestWithContext(ctx, method, endpoint+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("x-decan-key", s.Key)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		return refusal(response.Status, body)
+	}
+	if raw, ok := out.(*json.RawMessage); ok {
+		*raw = body
+		return nil
+	}
+	if err := json.Unmarshal(body, out); err != nil {
+		return fmt.Errorf("%s is no admin port of decan: it answered %.100s", endpoint, body)
+	}
+	return nil
+}
+
+type partitionsListCommand struct {
+	Database  string        `arg:"" help:"The database."`
+	Container string        `arg:"" help:"The container."`
+	Watch     time.Duration `env:"-" placeholder:"INTERVAL" help:"Show it again at this interval, such as 1s, until interrupted."`
+	JSON      bool          `env:"-" help:"Print what the server sends."`
+
+	adminServer
+}
+
+// partitionTable is the answer of GET /partitions; docs/operating.md describes it.
+type partitionTable struct {
+	Database   string         `json:"database"`
+	Container  string         `json:"container"`
+	Limits     partitionLimit `json:"limits"`
+	Partitions []partitionRow `json:"partitions"`
+}
+
+type partitionLimit struct {
+	Bytes int64   `json:"partitionBytes"`
+	RUs   float64 `json:"partitionRUs"`
+}
+
+type partitionRow struct {
+	ID         string   `json:"id"`
+	Min        string   `json:"min"`
+	Max        string   `json:"max"`
+	Parents    []string `json:"parents"`
+	Documents  int64    `json:"documents"`
+	Bytes      int64    `json:"documentBytes"`
+	Share      float64  `json:"share"`
+	Consumed   float64  `json:"consumedRUs"`
+	Normalized float64  `json:"normalizedRUConsumption"`
+	Throttled  int64    `json:"throttled"`
+	Keys       []hotKey `json:"hottestKeys"`
+	Prefixes   []hotKey `json:"hottestPrefixes"`
+}
+
+type hotKey struct {
+	Key   json.RawMessage `json:"key"`
+	EPK   string          `json:"epk"`
+	Units float64         `json:"requestUnits"`
+}
+
+// clearScreen moves the cursor of a terminal home and clears what is below.
+const clearScreen = "\x1b[H\x1b[J"
+
+// Run prints the table, once or until it is interrupted.
+func (c *partitionsListCommand) Run(streams streams) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if c.Watch < 0 {
+		return fmt.Errorf("--watch=%s: an interval is positive, such as 1s", c.Watch)
+	}
+	for {
+		err := c.show(ctx, streams.out)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil || c.Watch == 0 {
+			return err
+		}
+		select {
+		case <-time.After(c.Watch):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// show asks once.
+func (c *partitionsListCommand) show(ctx context.Context, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	query := url.Values{"database": {c.Database}, "container": {c.Container}}
+	if c.JSON {
+		var raw json.RawMessage
+		if err := c.ask(ctx, http.MethodGet, "/partitions", query, &raw); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(out, "%s\n", strings.TrimSpace(string(raw)))
+		return err
+	}
+	var table partitionTable
+	if err := c.ask(ctx, http.MethodGet, "/partitions", query, &table); err != nil {
+		return err
+	}
+	text := table.String()
+	if c.Watch > 0 {
+		text = clearScreen + text
+	}
+	_, err := io.WriteString(out, text)
+	return err
+}
+
+// String is the table as people read it: a line for each partition, with a bar
+// for how full it is and one for how busy.
+func (t partitionTable) String() string {
+	var documents, bytes int64
+	var share float64
+	for _, p := range t.Partitions {
+		documents, bytes, share = documents+p.Documents, bytes+p.Bytes, share+p.Share
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s/%s  %s, %s documents, %s", t.Database, t.Container, counted(int64(len(t.Partitions)), "physical partition"), grouped(documents), size(bytes))
+	if share > 0 {
+		fmt.Fprintf(&b, ", %s RU/s", grouped(int64(share+0.5)))
+	}
+	b.WriteString("\n\n")
+	fmt.Fprintf(&b, "%-5s %-23s %12s %9s %-17s %9s %-17s %9s  %s\n",
+		"id", "range", "documents", "size", "of "+size(t.Limits.Bytes), "RU/s", "busiest second", "throttled", "hottest key")
+	for _, p := range t.Partitions {
+		rate := "-"
+		if p.Share > 0 {
+			rate = grouped(int64(p.Share + 0.5))
+		}
+		fmt.Fprintf(&b, "%-5s %-23s %12s %9s %s %9s %s %9s  %s\n",
+			p.ID, shortRange(p.Min, p.Max), grouped(p.Documents), size(p.Bytes),
+			gauge(100*float64(p.Bytes)/float64(max(t.Limits.Bytes, 1))), rate, gauge(p.Normalized), grouped(p.Throttled), p.hottest())
+	}
+	return b.String()
+}
+
+// hottest names the key that spent most of late, and how much.
+func (p partitionRow) hottest() string {
+	if len(p.Keys) == 0 {
+		return ""
+	}
+	k := p.Keys[0]
+	name := string(k.Key)
+	if name == "" {
+		name = k.EPK
+	}
+	const most = 40
+	if runes := []rune(name); len(runes) > most {
+		name = string(runes[:most-1]) + "…"
+	}
+	return fmt.Sprintf("%s %s RU", name, grouped(int64(k.Units+0.5)))
+}
+
+// gauge draws percent as ten cells and its figure, 17 columns wide.
+func gauge(percent float64) string {
+	const cells = 10
+	eighths := int(min(max(percent, 0), 100)/100*cells*8 + 0.5)
+	full, part := eighths/8, eighths%8
+	drawn := strings.Repeat("█", full)
+	if part > 0 {
+		drawn += string(rune('█' + 8 - part))
+		full++
+	}
+	return fmt.Sprintf("%s%s %4.0f %%", drawn, strings.Repeat("·", cells-full), percent)
+}
+
+// shortRange shortens bounds to the figures that tell neighbours apart.
+func shortRange(low, high string) string {
+	short := func(epk string) string {
+		const figures = 8
+		if len(epk) > figures {
+			return epk[:figures] + "…"
+		}
+		return epk
+	}
+	return fmt.Sprintf("%9s - %-9s", short(low), short(high))
+}
+
+// size is bytes as people read them, in powers of 1,024.
+func size(bytes int64) string {
+	units := []string{"B", "KB", "MB", "GB", "TB"}
+	n, unit := float64(bytes), 0
+	for n >= 1000 && unit < len(units)-1 {
+		n, unit = n/1024, unit+1
+	}
+	if unit == 0 || n >= 100 || n == float64(int64(n)) {
+		return fmt.Sprintf("%.0f %s", n, units[unit])
+	}
+	return fmt.Sprintf("%.1f %s", n, units[unit])
+}
+
+// grouped is a number with a comma between thousands.
+func grouped(n int64) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+type partitionsSplitCommand struct {
+	Database  string `arg:"" help:"The database."`
+	Container string `arg:"" help:"The container."`
+	Partition string `arg:"" help:"The id of the physical partition."`
+	At        string `env:"-" placeholder:"EPK" help:"Where to cut, as an effective partition key in hexadecimal; decan key shows those. Without it the stored bytes are halved."`
+
+	adminServer
+}
+
+// splitOutcome is the answer of POST /partitions/split.
+type splitOutcome struct {
+	Parent   string   `json:"parent"`
+	At       string   `json:"at"`
+	Children []string `json:"children"`
+	Pause    float64  `json:"pauseMilliseconds"`
+	Took     float64  `json:"milliseconds"`
+}
+
+// Run has the partition split and says what came of it.
+func (c *partitionsSplitCommand) Run(streams streams) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	query := url.Values{"database": {c.Database}, "container": {c.Container}, "partition": {c.Partition}}
+	if c.At != "" {
+		query.Set("at", c.At)
+	}
+	var out splitOutcome
+	if err := c.ask(ctx, http.MethodPost, "/partitions/split", query, &out); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(streams.out, "Partition %s is now %s, cut at %s. It took %.0f ms; writes waited for %.1f ms of them.\n",
+		out.Parent, strings.Join(out.Children, " and "), out.At, out.Took, out.Pause)
+	return err
+}

@@ -1,0 +1,509 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/decandb/decan/resolver"
+	"github.com/decandb/decan/resolver/azcosmos"
+)
+
+type migrateCommand struct {
+	stateSource     `embed:""`
+	To              string  `env:"-" placeholder:"FILE" help:"A JSON file with the state to move to; only its targets and its plan count. Not needed to go on with a move."`
+	Undo            bool    `env:"-" help:"Turn the move back; possible until it switches."`
+	Make            bool    `env:"-" help:"Make containers that are missing, with the properties and throughput of the first one of the present plan."`
+	Alone           bool    `env:"-" help:"No other program uses the state now, so do not wait between phases for others to see it."`
+	ItemsPerSecond  float64 `env:"-" placeholder:"N" help:"Work on at most so many items a second (default: no bound)."`
+	ChargePerSecond float64 `env:"-" placeholder:"RU" help:"Use at most so many request units a second (default: no bound)."`
+	Page            int     `default:"100" env:"-" placeholder:"N" help:"How many items to look at between two saves of the progress (${default})."`
+	Parallelism     int     `default:"8" env:"-" placeholder:"N" help:"How many items to work on at once (${default})."`
+	clientFlags     `embed:""`
+	accountFlags    `embed:""`
+}
+
+// Validate refuses flags that contradict each other.
+func (c *migrateCommand) Validate() error {
+	switch {
+	case c.Undo && c.To != "":
+		return errors.New("--undo turns a move back and --to begins one: give one of the two")
+	case c.ItemsPerSecond < 0 || c.ChargePerSecond < 0:
+		return errors.New("--items-per-second and --charge-per-second cannot be negative")
+	case c.Page < 1 || c.Parallelism < 1:
+		return errors.New("--page and --parallelism have to be 1 or more")
+	}
+	return c.clientFlags.Validate()
+}
+
+// Run begins or takes up a move and carries it to its end.
+func (c *migrateCommand) Run(io streams) error {
+	ctx, stop := interruptible()
+	defer stop()
+	var next resolver.State
+	if c.To != "" {
+		var err error
+		if next, err = readState(c.To); err != nil {
+			return err
+		}
+	}
+	connected, err := c.connect(ctx, &c.accountFlags, &c.clientFlags, c.Parallelism)
+	if err != nil {
+		return say(err)
+	}
+	defer connected.live.Close()
+	meter := &moveMeter{out: io.out, terminal: isTerminal(io.out), items: connected.items(ctx)}
+	mover, err := c.mover(connected, meter)
+	if err != nil {
+		return err
+	}
+	if more, err := c.prepare(ctx, connected, mover, next, io.out); err != nil || !more {
+		return say(err)
+	}
+	progress, err := mover.Run(ctx)
+	meter.endLine()
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("stopped; run decan resolver migrate again to go on")
+	case errors.Is(err, resolver.ErrChanged):
+		return fmt.Errorf("%w; nothing is lost: let that one go on, or run decan resolver migrate again when it has ended", say(err))
+	case err != nil:
+		return say(err)
+	}
+	return summarize(io.out, progress)
+}
+
+func (c *migrateCommand) mover(connected *connection, meter *moveMeter) (*azcosmos.Mover, error) {
+	config := azcosmos.MoverConfig{
+		Client: connected.client, Store: connected.store, Name: connected.name,
+		ItemsPerSecond: c.ItemsPerSecond, ChargePerSecond: c.ChargePerSecond,
+		PageSize: c.Page, Parallelism: c.Parallelism,
+		OnProgress: meter.show,
+	}
+	if c.Alone {
+		config.Settle = azcosmos.SettleClients(connected.client)
+	}
+	if c.Make {
+		config.Ensure = func(ctx context.Context, targets []resolver.Target) error {
+			made, err := connected.client.EnsureLike(ctx, connected.live.Routing().Current().Targets()[0], targets)
+			for _, t := range made {
+				meter.note("made the container of " + address(t))
+			}
+			return err
+		}
+	}
+	return azcosmos.NewMover(config)
+}
+
+// prepare begins the move to the next state, or its way back, unless it is under way. more is false when
+// there is nothing to do.
+func (c *migrateCommand) prepare(ctx context.Context, connected *connection, mover *azcosmos.Mover, next resolver.State, out io.Writer) (more bool, err error) {
+	state, _, err := resolver.LoadState(ctx, connected.store, connected.name)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case c.Undo && state.Move == nil:
+		return false, errors.New("no move is under way")
+	case c.Undo && state.Move.Phase != resolver.Undo:
+		if err := mover.Undo(ctx); err != nil {
+			return false, fmt.Errorf("the move is in phase %s and cannot be turned back: %w", state.Move.Phase, err)
+		}
+		return true, nil
+	case c.To == "" && state.Move == nil:
+		return false, errors.New("no move is under way: name the file of the state to move to with --to")
+	case c.To == "":
+		return true, c.warn(ctx, connected, out)
+	}
+	if state.Move != nil {
+		if !samePlan(state.Move.Next, next.Current) {
+			return false, fmt.Errorf("the move %s to another plan is under way: go on with it without --to, or turn it back with --undo", state.Move.ID)
+		}
+		return true, c.warn(ctx, connected, out)
+	}
+	if samePlan(state.Current, next.Current) {
+		_, err := fmt.Fprintf(out, "nothing to move: %s is the plan in force\n", c.To)
+		return false, err
+	}
+	id := fmt.Sprintf("move-%d", state.Revision+1)
+	begun, err := begin(state, next, id)
+	if err != nil {
+		return false, err
+	}
+	if err := c.checkContainers(ctx, connected, begun); err != nil {
+		return false, err
+	}
+	return true, mover.Begin(ctx, id, next.Targets, next.Current)
+}
+
+// checkContainers looks at the containers of both plans before anything is changed.
+func (c *migrateCommand) checkContainers(ctx context.Context, connected *connection, begun resolver.State) error {
+	missing, err := connected.client.Missing(ctx, begun.Targets)
+	if err != nil {
+		return err
+	}
+	for _, t := range missing {
+		if !c.Make || slices.ContainsFunc(connected.live.Routing().Current().Targets(), t.SameAddress) {
+			return fmt.Errorf("the container of %s does not exist; --make makes those that only the next plan has", address(t))
+		}
+	}
+	return nil
+}
+
+// warn says why nothing happens at first when another mover has not let go of the move.
+func (c *migrateCommand) warn(ctx context.Context, connected *connection, out io.Writer) error {
+	progress, err := azcosmos.LoadProgress(ctx, connected.store, connected.name)
+	if err != nil || progress.Owner == "" {
+		return nil // the mover will say what is wrong
+	}
+	_, err = fmt.Fprintf(out, "another mover has not ended: watching for %v whether it lives\n", c.Lease+c.Timeout)
+	return err
+}
+
+// samePlan reports whether two plans of checked states are the same.
+func samePlan(a, b resolver.Plan) bool {
+	left, errLeft := json.Marshal(a)
+	right, errRight := json.Marshal(b)
+	return errLeft == nil && errRight == nil && bytes.Equal(left, right)
+}
+
+// summarize prints what a move did.
+func summarize(out io.Writer, p azcosmos.Progress) error {
+	what := "moved"
+	if p.Phase == resolver.Undo {
+		what = "turned back"
+	}
+	var text strings.Builder
+	for _, pair := range p.Pairs {
+		fmt.Fprintf(&text, "%s to %s: %s, both sides equal\n", pair.From, pair.To, counted(pair.Items, "item"))
+	}
+	fmt.Fprintf(&text, "%s: %s\n", what, figures(p))
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// figures are the counts of a move on one line.
+func figures(p azcosmos.Progress) string {
+	return fmt.Sprintf("%d copied, %d repaired, %d deleted, %.2f RU", p.Copied, p.Repaired, p.Deleted, p.Charge)
+}
+
+// moveMeter shows how far a move is: as a bar that is redrawn on a terminal, and as a
+// line for each phase and each tenth of it elsewhere.
+type moveMeter struct {
+	out      io.Writer
+	terminal bool
+	items    func(target string) int64 // how many a container has, 0 when that is not known
+
+	phase  resolver.Phase
+	counts map[string]int64 // items by target, as the phase began
+	shown  int              // tenths of the phase shown; -1 none
+	open   bool             // the bar's line has no end yet
+}
+
+// meterBar is how long the bar is.
+const meterBar = 30
+
+// show is called after each save of the progress.
+func (m *moveMeter) show(p azcosmos.Progress) {
+	if p.Phase != m.phase {
+		m.endLine()
+		m.phase, m.shown, m.counts = p.Phase, -1, m.count(p)
+	}
+	if len(p.Scans) == 0 {
+		if m.shown < 0 {
+			m.shown = 0
+			fmt.Fprintf(m.out, "%s\n", p.Phase)
+		}
+		return
+	}
+	done := m.done(p)
+	if m.terminal {
+		filled := int(done * meterBar)
+		fmt.Fprintf(m.out, "\r\x1b[K%-10s [%s%s] %3.0f %%  %s", p.Phase, strings.Repeat("#", filled), strings.Repeat("-", meterBar-filled), 100*done, figures(p))
+		m.open = true
+		return
+	}
+	if tenth := int(done * 10); tenth > m.shown {
+		m.shown = tenth
+		fmt.Fprintf(m.out, "%-10s %3.0f %%  %s\n", p.Phase, 100*done, figures(p))
+	}
+}
+
+// count asks how many items the scans of a phase will see.
+func (m *moveMeter) count(p azcosmos.Progress) map[string]int64 {
+	counts := map[string]int64{}
+	for _, scan := range p.Scans {
+		if _, known := counts[scan.Target]; !known {
+			counts[scan.Target] = m.items(scan.Target)
+		}
+	}
+	return counts
+}
+
+// done returns which part of a phase with scans is over.
+func (m *moveMeter) done(p azcosmos.Progress) float64 {
+	seen, all := 0.0, 0.0
+	for _, scan := range p.Scans {
+		expected := float64(max(m.counts[scan.Target], scan.Seen, 1))
+		all += expected
+		if scan.Done {
+			seen += expected
+		} else {
+			seen += min(float64(scan.Seen), expected)
+		}
+	}
+	return seen / all
+}
+
+// note prints a line of its own.
+func (m *moveMeter) note(text string) {
+	m.endLine()
+	fmt.Fprintln(m.out, text)
+}
+
+func (m *moveMeter) endLine() {
+	if m.open {
+		fmt.Fprintln(m.out)
+		m.open = false
+	}
+}
+
+// isTerminal reports whether a person watches.
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+type verifyCommand struct {
+	stateSource  `embed:""`
+	JSON         bool `env:"-" help:"Print JSON."`
+	clientFlags  `embed:""`
+	accountFlags `embed:""`
+}
+
+// Run audits the containers and fails when an item is where nobody looks for it, or
+// when both sides of a move differ after they were made equal.
+func (c *verifyCommand) Run(io streams) error {
+	ctx, stop := interruptible()
+	defer stop()
+	connected, err := c.connect(ctx, &c.accountFlags, &c.clientFlags, 1)
+	if err != nil {
+		return say(err)
+	}
+	defer connected.live.Close()
+	var onPage func(string, int64)
+	if isTerminal(io.err) {
+		onPage = func(target string, read int64) { fmt.Fprintf(io.err, "\r\x1b[K%s: %d", target, read) }
+	}
+	audit, err := connected.client.Audit(ctx, onPage)
+	if onPage != nil {
+		fmt.Fprint(io.err, "\r\x1b[K")
+	}
+	if err != nil {
+		return say(err)
+	}
+	if c.JSON {
+		err = printJSON(io.out, audit)
+	} else {
+		err = printAudit(io.out, audit)
+	}
+	if err != nil {
+		return err
+	}
+	return auditProblem(audit)
+}
+
+// auditProblem says what is wrong, nil when all is well.
+func auditProblem(audit azcosmos.Audit) error {
+	for _, found := range audit.Containers {
+		if found.Strays > 0 {
+			return fmt.Errorf("%s has %s where no read finds them, such as %q", found.Target, counted(found.Strays, "item"), found.Example)
+		}
+	}
+	if audit.Phase != resolver.Fence && audit.Phase != resolver.Switch {
+		return nil
+	}
+	for _, pair := range audit.Pairs {
+		if !pair.Equal() {
+			return fmt.Errorf("the items that move from %s to %s differ: %d and %d, or their contents", pair.From, pair.To, pair.Items.Items, pair.Copies.Items)
+		}
+	}
+	return nil
+}
+
+func printAudit(out io.Writer, audit azcosmos.Audit) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "container\titems\thash")
+	for _, found := range audit.Containers {
+		fmt.Fprintf(table, "%s\t%d\t%016x", found.Target, found.All.Items, found.All.Hash)
+		if found.Unrouted > 0 {
+			fmt.Fprintf(table, "\t%d of them without a target, such as %q", found.Unrouted, found.Example)
+		}
+		fmt.Fprintln(table)
+	}
+	fmt.Fprintf(table, "all, each once\t%d\t%016x\n", audit.Total.Items, audit.Total.Hash)
+	for _, pair := range audit.Pairs {
+		verdict := "equal"
+		if !pair.Equal() {
+			verdict = fmt.Sprintf("not equal in phase %s", audit.Phase)
+		}
+		fmt.Fprintf(table, "%s to %s\t%d and %d\t%s\n", pair.From, pair.To, pair.Items.Items, pair.Copies.Items, verdict)
+	}
+	return table.Flush()
+}
+
+type stateCommand struct {
+	stateSource  `embed:""`
+	Init         string `env:"-" placeholder:"FILE" help:"Store the state of this JSON file as the first one. A stored state is never replaced by this; migrate changes it."`
+	JSON         bool   `env:"-" help:"Print the state, and the progress of its last move, as JSON."`
+	accountFlags `embed:""`
+}
+
+// stateReport is what state --json prints.
+type stateReport struct {
+	Fingerprint string             `json:"fingerprint"`
+	State       resolver.State     `json:"state"`
+	Progress    *azcosmos.Progress `json:"progress,omitempty"` // of the last move
+}
+
+// Run shows the state, after storing it if asked to.
+func (c *stateCommand) Run(io streams) error {
+	ctx, stop := interruptible()
+	defer stop()
+	if c.Init != "" {
+		if err := c.init(ctx); err != nil {
+			return say(err)
+		}
+	}
+	state, err := c.load(ctx, &c.accountFlags)
+	if err != nil {
+		return say(err)
+	}
+	report := stateReport{State: state}
+	if report.Fingerprint, err = state.Fingerprint(); err != nil {
+		return err
+	}
+	if report.Progress, err = c.progress(ctx); err != nil {
+		return say(err)
+	}
+	if c.JSON {
+		return printJSON(io.out, report)
+	}
+	return report.print(io.out)
+}
+
+// init stores the first state.
+func (c *stateCommand) init(ctx context.Context) error {
+	state, err := readState(c.Init)
+	if err != nil {
+		return err
+	}
+	if state.Move != nil {
+		return fmt.Errorf("%s: a first state cannot be in the middle of a move", c.Init)
+	}
+	store, name, err := c.store(&c.accountFlags)
+	if err != nil {
+		return err
+	}
+	_, err = resolver.SaveState(ctx, store, name, state, "")
+	if errors.Is(err, resolver.ErrChanged) {
+		return fmt.Errorf("%s: there is a state already; use decan resolver migrate to change it", c.State)
+	}
+	return err
+}
+
+// progress returns what is known of the last move, nil for nothing.
+func (c *stateCommand) progress(ctx context.Context) (*azcosmos.Progress, error) {
+	store, name, err := c.store(&c.accountFlags)
+	if err != nil {
+		return nil, nil // the state is a file of its own
+	}
+	progress, err := azcosmos.LoadProgress(ctx, store, name)
+	if errors.Is(err, resolver.ErrNotFound) {
+		return nil, nil
+	}
+	return &progress, err
+}
+
+func (r *stateReport) print(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "revision\t%d\n", r.State.Revision)
+	fmt.Fprintf(table, "fingerprint\t%s\n", r.Fingerprint)
+	fmt.Fprintf(table, "key\t%s\n", describeKey(r.State.Key))
+	for _, t := range r.State.Targets {
+		fmt.Fprintf(table, "target\t%s\n", address(t))
+	}
+	if err := printPlan(table, "plan", r.State.Current); err != nil {
+		return err
+	}
+	move := r.State.Move
+	if move == nil {
+		fmt.Fprintln(table, "move\tnone")
+	} else {
+		read, write := move.Phase.Modes()
+		if move.Read != "" {
+			read = move.Read
+		}
+		fmt.Fprintf(table, "move\t%s, phase %s: reads %s, writes %s\n", move.ID, move.Phase, read, write)
+		if err := printPlan(table, "next plan", move.Next); err != nil {
+			return err
+		}
+	}
+	if p := r.Progress; p != nil {
+		printProgress(table, p, move)
+	}
+	return table.Flush()
+}
+
+func printPlan(out io.Writer, name string, plan resolver.Plan) error {
+	text, err := marshalLine(plan)
+	if err == nil {
+		_, err = fmt.Fprintf(out, "%s\t%s\n", name, text)
+	}
+	return err
+}
+
+// printProgress shows the progress of the move, or of the last one when none is under
+// way.
+func printProgress(out io.Writer, p *azcosmos.Progress, move *resolver.Move) {
+	name := "progress"
+	if move == nil || move.ID != p.Move {
+		name = "last move"
+	}
+	fmt.Fprintf(out, "%s\t%s\n", name, figures(*p))
+	for _, pair := range p.Pairs {
+		fmt.Fprintf(out, "  %s to %s\t%s compared, %d missing, %d different, %d surplus\n", pair.From, pair.To, counted(pair.Items, "item"), pair.Missing, pair.Different, pair.Surplus)
+	}
+	if move == nil || move.ID != p.Move {
+		return
+	}
+	for _, scan := range p.Scans {
+		state := fmt.Sprintf("%d seen", scan.Seen)
+		if scan.Done {
+			state += ", done"
+		}
+		fmt.Fprintf(out, "  %s\t%s\n", scan.Target, state)
+	}
+	if p.Owner != "" {
+		fmt.Fprintln(out, "mover\tat work, or it died and another one may go on")
+	} else {
+		fmt.Fprintln(out, "mover\tnone at work: decan resolver migrate goes on")
+	}
+}
+
+// marshalLine writes a value as JSON on one line.
+func marshalLine(value any) (string, error) {
+	text, err := json.Marshal(value)
+	return string(text), err
+}

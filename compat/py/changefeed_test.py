@@ -1,0 +1,156 @@
+"""The latest-version change feed with the Python SDK: from the beginning, a time
+and now, of the container, its ranges, a whole key and a prefix, with pages of one,
+seven and any size, compared with what the program wrote (S111). The oldest SDK
+knows no times and no ranges but the ids of partitions. Run by ../run.sh against a
+server over http and over https."""
+
+import os
+import time
+import unittest
+import uuid
+from datetime import datetime, timezone
+
+from azure.cosmos import ContainerProxy, CosmosClient, PartitionKey, documents, exceptions
+
+from scenario_test import KEY
+
+LEVELS = ["/TenantId", "/UserId"]
+PARTITIONS = 4
+THROUGHPUT = 24000  # at 6,000 RU/s each: four physical partitions
+SIZES = [1, 7, None]  # None: as the server likes
+NEW = hasattr(ContainerProxy, "read_feed_ranges")
+
+SCOPES = {
+    "the container": (None, lambda item: True),
+    "a whole key": (["t1", "u2"], lambda item: (item["TenantId"], item["UserId"]) == ("t1", "u2")),
+    "a prefix": (["t2"], lambda item: item["TenantId"] == "t2"),
+}
+
+
+def name_of(item):
+    return item["TenantId"], item["UserId"], item["id"]
+
+
+class ChangeFeed:
+    """The tests; the classes below say over which protocol they run."""
+
+    endpoint = ""
+    ca = None  # the authority of the server's certificate
+
+    @classmethod
+    def setUpClass(cls):
+        options = {}
+        if cls.ca:
+            options["ssl_config"] = documents.SSLConfiguration()
+            options["ssl_config"].SSLCaCerts = cls.ca
+        cls.client = CosmosClient(cls.endpoint, KEY, **options)
+        cls.database = cls.client.create_database(f"compat-feed-{uuid.uuid4()}")
+        cls.addClassCleanup(lambda: cls.client.delete_database(cls.database.id))
+        cls.container = cls.database.create_container(
+            "items", PartitionKey(path=LEVELS, kind="MultiHash"), offer_throughput=THROUGHPUT)
+        cls.items, cls.written = {}, 0
+        for _ in range(80):
+            cls.last = cls.change(1)
+        cls.ended = {}  # readers that began before the second half
+        for name, (key, _) in SCOPES.items():
+            # The oldest SDK begins at the beginning whatever it is asked for.
+            found, cls.ended[name] = cls.drain(key=key, start="Now")
+            assert not NEW or not found, "now is behind everything"
+        cls.second = cls.last + 1  # a time counts in whole seconds and is included
+        while time.time() < cls.second:
+            time.sleep(0.05)
+        for _ in range(60):
+            cls.change(2)
+
+    @classmethod
+    def change(cls, half):
+        n = cls.written
+        cls.written += 1
+        item = {"id": f"id{n * 7 % 5}", "TenantId": f"t{n * 11 % 4}", "UserId": f"u{n * 5 % 3}", "n": n}
+        if n % 4 == 3 and name_of(item) in cls.items:
+            cls.container.delete_item(item["id"], [item["TenantId"], item["UserId"]])
+            del cls.items[name_of(item)]
+            return cls.last
+        cls.items[name_of(item)] = dict(item, half=half)
+        return cls.container.upsert_item(item)["_ts"]
+
+    @classmethod
+    def drain(cls, key=None, size=None, **options):
+        """Reads until nothing is left for now, and returns the numbers by name, each
+        of which comes once, and where the feed goes on."""
+        options["max_item_count"] = size
+        if key is not None:
+            options["partition_key"] = key
+        start = options.pop("start", None)
+        if NEW and start is not None:
+            options["start_time"] = start
+        elif start == "Beginning":
+            options["is_start_from_beginning"] = True
+        found = {}
+        for item in cls.container.query_items_change_feed(**options):
+            assert item["_lsn"] > 0, item
+            assert name_of(item) not in found, f"{name_of(item)} comes twice"
+            found[name_of(item)] = item["n"]
+        return found, cls.container.client_connection.last_response_headers["etag"]
+
+    def want(self, holds):
+        return {name: item["n"] for name, item in self.items.items() if holds(item)}
+
+    def test_from_the_beginning(self):
+        for name, (key, holds) in SCOPES.items():
+            for size in SIZES:
+                with self.subTest(name, size=size):
+                    found, _ = self.drain(key=key, size=size, start="Beginning")
+                    self.assertEqual(found, self.want(holds))
+
+    def test_from_now(self):
+        for name, (key, holds) in SCOPES.items():
+            for size in SIZES:
+                with self.subTest(name, size=size):
+                    # The newest SDK has the key in its token.
+                    again = {} if NEW else {"key": key}
+                    found, end = self.drain(size=size, continuation=self.ended[name], **again)
+                    self.assertEqual(found, self.want(lambda item: holds(item) and item["half"] == 2))
+                    self.assertEqual(self.drain(size=size, continuation=end, **again)[0], {})
+
+    @unittest.skipUnless(NEW, "the oldest SDK knows no times")
+    def test_from_a_time(self):
+        for name, (key, holds) in SCOPES.items():
+            for size in SIZES:
+                with self.subTest(name, size=size):
+                    found, _ = self.drain(key=key, size=size, start=datetime.fromtimestamp(self.second, timezone.utc))
+                    self.assertEqual(found, self.want(lambda item: holds(item) and item["half"] == 2))
+
+    def test_ranges_together_are_the_container(self):
+        if NEW:
+            parts = [{"feed_range": r} for r in self.container.read_feed_ranges()]
+        else:
+            link = f"dbs/{self.database.id}/colls/items"
+            parts = [{"partition_key_range_id": r["id"]} for r in self.client.client_connection._ReadPartitionKeyRanges(link)]
+        self.assertEqual(len(parts), PARTITIONS)
+        together = {}
+        for part in parts:
+            found, _ = self.drain(size=7, start="Beginning", **part)
+            self.assertFalse(found.keys() & together.keys(), "an item is in two ranges")
+            together.update(found)
+        self.assertEqual(together, self.want(lambda item: True))
+
+    @unittest.skipUnless(NEW, "the oldest SDK knows no modes")
+    def test_all_versions_and_deletes_are_refused_by_name(self):
+        with self.assertRaises(exceptions.CosmosHttpResponseError) as caught:
+            list(self.container.query_items_change_feed(mode="AllVersionsAndDeletes"))
+        self.assertEqual(caught.exception.status_code, 400)
+        self.assertIn("all versions and deletes", str(caught.exception))
+
+
+class Http(ChangeFeed, unittest.TestCase):
+    """Over http."""
+
+    endpoint = os.environ["DECAN_HTTP"]
+
+
+class Https(ChangeFeed, unittest.TestCase):
+    """Over https, with the authority of `decan cert`."""
+
+    endpoint = os.environ["DECAN_HTTPS"]
+    ca = os.environ["DECAN_CA"]

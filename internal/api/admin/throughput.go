@@ -1,0 +1,286 @@
+package admin
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// The paths of throughput in the form of the service's management API. They may
+// be given from the account on, too.
+const (
+	accountPath   = "/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.DocumentDB/databaseAccounts/{account}"
+	databasePath  = "/sqlDatabases/{database}"
+	containerPath = databasePath + "/containers/{container}"
+	settingsPath  = "/throughputSettings/default"
+)
+
+// throughputRoutes adds the paths of throughput to the table.
+func (h *handler) throughputRoutes(mux *http.ServeMux) {
+	for _, account := range []string{accountPath, ""} {
+		for _, owner := range []string{account + databasePath, account + containerPath} {
+			mux.HandleFunc("GET "+owner+settingsPath, h.keyed(h.readThroughput))
+			mux.HandleFunc("PUT "+owner+settingsPath, h.keyed(h.replaceThroughput))
+			mux.HandleFunc("POST "+owner+settingsPath+"/migrateToAutoscale", h.keyed(h.migrateToAutoscale))
+			mux.HandleFunc("POST "+owner+settingsPath+"/migrateToManualThroughput", h.keyed(h.migrateToManual))
+		}
+		mux.HandleFunc("POST "+account+containerPath+settingsPath+"/retrieveThroughputDistribution", h.keyed(h.retrieveDistribution))
+		mux.HandleFunc("POST "+account+containerPath+settingsPath+"/redistributeThroughput", h.keyed(h.redistribute))
+	}
+}
+
+// managed returns the database or container that a path names.
+func (h *handler) managed(hr *http.Request) (engine.Link, error) {
+	if account := hr.PathValue("account"); account != "" && !strings.EqualFold(account, h.engine.Account().ID) {
+		return engine.Link{}, status.New(status.CodeNotFound, 0, "The account '%s' does not exist: this one is '%s'.", account, h.engine.Account().ID)
+	}
+	return engine.Link{Database: hr.PathValue("database"), Container: hr.PathValue("container")}, nil
+}
+
+// readThroughput answers with the throughput of a database or container: 404
+// when it has none of its own.
+func (h *handler) readThroughput(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
+	req, err := h.offerRequest(hr)
+	if err != nil {
+		return err
+	}
+	res, err := h.engine.ReadOffer(hr.Context(), caller, req)
+	if err != nil {
+		return err
+	}
+	return settings(hw, hr, &res)
+}
+
+// offerRequest is the request about the offer that a path is about.
+func (h *handler) offerRequest(hr *http.Request) (engine.ResourceRequest, error) {
+	link, err := h.managed(hr)
+	if err != nil {
+		return engine.ResourceRequest{}, err
+	}
+	offer, err := h.engine.OfferOf(link)
+	return engine.ResourceRequest{Offer: offer}, err
+}
+
+// replaceThroughput changes the throughput or the throughput buckets. What the
+// body leaves out stays.
+func (h *handler) replaceThroughput(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
+	req, err := h.offerRequest(hr)
+	if err != nil {
+		return err
+	}
+	body, err := h.readObject(hw, hr)
+	if err != nil {
+		return err
+	}
+	current, err := h.engine.ReadOffer(hr.Context(), caller, req)
+	if err != nil {
+		return err
+	}
+	if req.Body, err = editedOffer(&current, body.Get("properties").Get("resource")); err != nil {
+		return err
+	}
+	req.IfMatch = current.ETag
+	res, err := h.engine.ReplaceOffer(hr.Context(), caller, req)
+	if err != nil {
+		return err
+	}
+	return settings(hw, hr, &res)
+}
+
+// editedOffer puts what wanted has in place of what an offer has.
+func editedOffer(current *engine.Resource, wanted value.Value) (value.Value, error) {
+	offer, err := value.Parse(current.Body)
+	if err != nil {
+		return offer, err
+	}
+	manual, autoscale := wanted.Get("throughput"), wanted.Get("autoscaleSettings")
+	if manual.IsDefined() && autoscale.IsDefined() {
+		return offer, status.BadRequest("Manual throughput and autoscale settings cannot be given together. Use one of them.")
+	}
+	content := offer.Get("content")
+	members := []value.Member{}
+	for _, m := range []value.Member{
+		{Name: "offerThroughput", Value: manual},
+		{Name: "offerAutopilotSettings", Value: autoscale},
+		{Name: "throughputBuckets", Value: wanted.Get("throughputBuckets")},
+	} {
+		if !m.Value.IsDefined() {
+			m.Value = content.Get(m.Name)
+		}
+		if m.Value.IsDefined() {
+			members = append(members, m)
+		}
+	}
+	return value.Object([]value.Member{{Name: "content", Value: value.Object(members)}}), nil
+}
+
+func (h *handler) migrateToAutoscale(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
+	return h.migrate(hw, hr, caller, func(req *engine.ResourceRequest) { req.MigrateToAutoscale = true })
+}
+
+func (h *handler) migrateToManual(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
+	return h.migrate(hw, hr, caller, func(req *engine.ResourceRequest) { req.MigrateToManual = true })
+}
+
+// migrate switches the mode of a throughput; the service chooses the figure.
+func (h *handler) migrate(hw http.ResponseWriter, hr *http.Request, caller auth.Caller, to func(*engine.ResourceRequest)) error {
+	req, err := h.offerRequest(hr)
+	if err != nil {
+		return err
+	}
+	to(&req)
+	res, err := h.engine.ReplaceOffer(hr.Context(), caller, req)
+	if err != nil {
+		return err
+	}
+	return settings(hw, hr, &res)
+}
+
+// settings answers with a throughput as the management API has it: figures that
+// are not set but follow are text there.
+func settings(hw http.ResponseWriter, hr *http.Request, res *engine.Resource) error {
+	offer, err := value.Parse(res.Body)
+	if err != nil {
+		return err
+	}
+	content := offer.Get("content")
+	var members []value.Member
+	add := func(name string, v value.Value) {
+		if v.IsDefined() {
+			members = append(members, value.Member{Name: name, Value: v})
+		}
+	}
+	if autoscale := content.Get("offerAutopilotSettings"); autoscale.IsDefined() {
+		add("autoscaleSettings", autoscale)
+		if res.ReplacePending {
+			add("targetMaxThroughput", autoscale.Get("maxThroughput"))
+		}
+	} else {
+		add("throughput", content.Get("offerThroughput"))
+	}
+	add("minimumThroughput", value.String(strconv.Itoa(res.MinThroughput)))
+	add("offerReplacePending", value.String(strconv.FormatBool(res.ReplacePending)))
+	add("instantMaximumThroughput", value.String(strconv.Itoa(res.InstantThroughput)))
+	add("softAllowedMaximumThroughput", value.String(strconv.Itoa(res.MaxThroughput)))
+	add("throughputBuckets", content.Get("throughputBuckets"))
+	for _, name := range []string{"_rid", "_ts", "_etag"} {
+		add(name, offer.Get(name))
+	}
+	kind := "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/throughputSettings"
+	if hr.PathValue("container") != "" {
+		kind = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/throughputSettings"
+	}
+	path, _, _ := strings.Cut(hr.URL.Path, settingsPath)
+	answer := value.Object([]value.Member{
+		{Name: "id", Value: value.String(path + settingsPath)},
+		{Name: "name", Value: value.String("default")},
+		{Name: "type", Value: value.String(kind)},
+		properties(value.Object(members)),
+	})
+	writeJSON(hw, http.StatusOK, answer.Append(nil))
+	return nil
+}
+
+// properties is the envelope of what the management API says about a resource.
+func properties(resource value.Value) value.Member {
+	return value.Member{Name: "properties", Value: value.Object([]value.Member{{Name: "resource", Value: resource}})}
+}
+
+// retrieveDistribution answers what each of some physical partitions is given.
+// The id "-1", or no id at all, means all of them.
+func (h *handler) retrieveDistribution(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
+	link, err := h.managed(hr)
+	if err != nil {
+		return err
+	}
+	body, err := h.readObject(hw, hr)
+	if err != nil {
+		return err
+	}
+	var ids []resource.PartitionID
+	for _, item := range body.Get("properties").Get("resource").Get("physicalPartitionIds").Items() {
+		if item.Get("id").Text() == "-1" {
+			ids = nil
+			break
+		}
+		id, err := resource.ParsePartitionID(item.Get("id"))
+		if err != nil {
+			return err
+		}
+		ids = append(ids, id)
+	}
+	return h.distribution(hw, hr, caller, link, ids)
+}
+
+// redistribute divides a throughput anew and answers what the partitions named,
+// or all when none is, are given now.
+func (h *handler) redistribute(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
+	req, err := h.offerRequest(hr)
+	if err != nil {
+		return err
+	}
+	body, err := h.readObject(hw, hr)
+	if err != nil {
+		return err
+	}
+	if req.Redistribution, err = parseRedistribution(body.Get("properties").Get("resource")); err != nil {
+		return err
+	}
+	if _, err := h.engine.ReplaceOffer(hr.Context(), caller, req); err != nil {
+		return err
+	}
+	link, err := h.managed(hr)
+	if err != nil {
+		return err
+	}
+	var ids []resource.PartitionID
+	for _, list := range [][]resource.Share{req.Redistribution.Targets, req.Redistribution.Sources} {
+		for _, share := range list {
+			ids = append(ids, share.ID)
+		}
+	}
+	return h.distribution(hw, hr, caller, link, ids)
+}
+
+func parseRedistribution(wanted value.Value) (*engine.Redistribution, error) {
+	wish := &engine.Redistribution{}
+	policy := wanted.Get("throughputPolicy").Text()
+	switch {
+	case strings.EqualFold(policy, "equal"):
+		wish.Equal = true
+	case !strings.EqualFold(policy, "custom"):
+		return nil, status.BadRequest("The throughputPolicy %q is neither equal nor custom.", policy)
+	}
+	var err error
+	if wish.Targets, err = resource.ParseShares(wanted.Get("targetPhysicalPartitionThroughputInfo")); err != nil {
+		return nil, err
+	}
+	wish.Sources, err = resource.ParseShares(wanted.Get("sourcePhysicalPartitionThroughputInfo"))
+	return wish, err
+}
+
+// distribution answers what partitions are given.
+func (h *handler) distribution(hw http.ResponseWriter, hr *http.Request, caller auth.Caller, link engine.Link, ids []resource.PartitionID) error {
+	given, err := h.engine.ThroughputDistribution(hr.Context(), caller, link, ids)
+	if err != nil {
+		return err
+	}
+	infos := make([]value.Value, len(given))
+	for i, p := range given {
+		infos[i] = value.Object([]value.Member{
+			{Name: "id", Value: value.String(p.ID.String())},
+			{Name: "throughput", Value: value.Number(round(p.RUs))},
+		})
+	}
+	answer := value.Object([]value.Member{properties(value.Object([]value.Member{
+		{Name: "physicalPartitionThroughputInfo", Value: value.Array(infos)},
+	}))})
+	writeJSON(hw, http.StatusOK, answer.Append(nil))
+	return nil
+}

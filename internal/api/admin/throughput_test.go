@@ -1,0 +1,140 @@
+package admin_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/value"
+)
+
+// arm is the path of the account in the management API.
+const arm = "/subscriptions/0/resourceGroups/rg/providers/Microsoft.DocumentDB/databaseAccounts/decan"
+
+// step is a request and what its answer holds.
+type step struct {
+	method, target, body string
+	want                 int
+	holds                []string
+}
+
+// walk carries out steps one after the other, with the key.
+func walk(t *testing.T, door http.Handler, steps []step) {
+	t.Helper()
+	for _, s := range steps {
+		answer, content := call(t, door, s.method, s.target, s.body, "x-decan-key", auth.WellKnownKey)
+		if answer.StatusCode != s.want {
+			t.Errorf("%s %s %s: %d, want %d: %s", s.method, s.target, s.body, answer.StatusCode, s.want, content)
+		}
+		for _, part := range s.holds {
+			if !strings.Contains(content, part) {
+				t.Errorf("%s %s %s: %s, want it to hold %s", s.method, s.target, s.body, content, part)
+			}
+		}
+	}
+}
+
+// TestThroughputSettings shows throughput in the form of the management API.
+func TestThroughputSettings(t *testing.T) {
+	t.Parallel()
+	door, e := newDoor(t, nil)
+	const settings = "/sqlDatabases/d/containers/c/throughputSettings/default"
+	if _, err := e.CreateDatabase(t.Context(), auth.Owner(), engine.ResourceRequest{
+		Body:       value.Object([]value.Member{{Name: "id", Value: value.String("shared")}}),
+		Throughput: engine.ThroughputRequest{Manual: new(500)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	walk(t, door, []step{
+		{"POST", "/containers?database=d&partitions=2&throughput=1000", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, 201, nil},
+		{"POST", "/containers?database=shared&partitions=2", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, 201, nil},
+		{"GET", arm + settings, "", 200, []string{
+			`"name":"default","type":"Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/throughputSettings"`,
+			`"resource":{"throughput":1000,"minimumThroughput":"400","offerReplacePending":"false","instantMaximumThroughput":"20000","softAllowedMaximumThroughput":"1000000","_rid":`,
+		}},
+		{"GET", "/sqlDatabases/shared/throughputSettings/default", "", 200, []string{`"throughput":500`, `sqlDatabases/throughputSettings"`}},
+		{"PUT", settings, `{"properties":{"resource":{"throughput":1200}}}`, 200, []string{`"throughput":1200`}},
+		{"PUT", settings, `{"properties":{"resource":{"throughput":300}}}`, 400, nil},
+		{"PUT", settings, `{"properties":{"resource":{"throughput":1200,"autoscaleSettings":{"maxThroughput":4000}}}}`, 400, nil},
+		{"PUT", settings, `{"properties":{"resource":{"autoscaleSettings":{"maxThroughput":4000}}}}`, 400, []string{"migration"}},
+		{"PUT", settings, `{"properties":{"resource":{"throughput":20100}}}`, 400, []string{"20000 RU/s"}},
+		{"POST", settings + "/migrateToAutoscale", "", 200, []string{`"autoscaleSettings":{"maxThroughput":2000}`}},
+		{"PUT", settings, `{"properties":{"resource":{"autoscaleSettings":{"maxThroughput":3000}}}}`, 200, []string{`"autoscaleSettings":{"maxThroughput":3000}`}},
+		{"POST", settings + "/migrateToManualThroughput", "", 200, []string{`"throughput":3000`}},
+		{"PUT", settings, `{"properties":{"resource":{"throughputBuckets":[{"id":1,"maxThroughputPercentage":30}]}}}`, 200, []string{`"throughput":3000`, `"throughputBuckets":[{"id":1,"maxThroughputPercentage":30}]`}},
+		{"PUT", settings, `{"properties":{"resource":{"throughputBuckets":null}}}`, 429, []string{"10 minutes"}},
+		{"GET", strings.Replace(arm, "decan", "other", 1) + settings, "", 404, []string{"other"}},
+		{"GET", "/sqlDatabases/d/containers/none/throughputSettings/default", "", 404, nil},
+		{"GET", "/sqlDatabases/none/throughputSettings/default", "", 404, nil},
+		{"GET", "/sqlDatabases/d/throughputSettings/default", "", 404, nil},
+		{"GET", "/sqlDatabases/shared/containers/c/throughputSettings/default", "", 404, nil},
+		{"PUT", settings, "[]", 400, nil},
+	})
+	if answer, _ := call(t, door, "GET", settings, ""); answer.StatusCode != 401 {
+		t.Errorf("without a key: %d", answer.StatusCode)
+	}
+}
+
+// TestS113Redistribution gives three partitions 2,000, 4,000 and 1,000 RU/s and
+// reads them back.
+func TestS113Redistribution(t *testing.T) {
+	t.Parallel()
+	door, _ := newDoor(t, nil)
+	const settings = arm + "/sqlDatabases/d/containers/c/throughputSettings/default"
+	walk(t, door, []step{
+		{"POST", "/containers?database=d&partitions=3&throughput=6000", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, 201, nil},
+		{"POST", settings + "/retrieveThroughputDistribution", `{"properties":{"resource":{"physicalPartitionIds":[{"id":"-1"}]}}}`, 200, []string{
+			`{"properties":{"resource":{"physicalPartitionThroughputInfo":[{"id":"0","throughput":2000},{"id":"1","throughput":2000},{"id":"2","throughput":2000}]}}}`,
+		}},
+		{"POST", settings + "/redistributeThroughput", `{"properties":{"resource":{"throughputPolicy":"custom","targetPhysicalPartitionThroughputInfo":[{"id":"1","throughput":4000}],"sourcePhysicalPartitionThroughputInfo":[{"id":"2","throughput":1000}]}}}`, 200, []string{
+			`{"properties":{"resource":{"physicalPartitionThroughputInfo":[{"id":"1","throughput":4000},{"id":"2","throughput":1000}]}}}`,
+		}},
+		{"POST", settings + "/retrieveThroughputDistribution", `{"properties":{"resource":{}}}`, 200, []string{
+			`[{"id":"0","throughput":2000},{"id":"1","throughput":4000},{"id":"2","throughput":1000}]`,
+		}},
+		{"POST", settings + "/retrieveThroughputDistribution", `{"properties":{"resource":{"physicalPartitionIds":[{"id":"1"}]}}}`, 200, []string{`Info":[{"id":"1","throughput":4000}]`}},
+		{"GET", settings, "", 200, []string{`"throughput":7000`}},
+		{"PUT", settings, `{"properties":{"resource":{"throughput":8000}}}`, 400, []string{"by hand"}},
+		{"POST", settings + "/migrateToAutoscale", "", 400, []string{"by hand"}},
+		{"GET", "/partitions?database=d&container=c", "", 200, []string{`"share":2000,`, `"share":4000,`, `"share":1000,`}},
+		{"POST", settings + "/redistributeThroughput", `{"properties":{"resource":{"throughputPolicy":"equal","targetPhysicalPartitionThroughputInfo":[],"sourcePhysicalPartitionThroughputInfo":[]}}}`, 200, []string{
+			`[{"id":"0","throughput":2333.33},{"id":"1","throughput":2333.33},{"id":"2","throughput":2333.33}]`,
+		}},
+		{"POST", settings + "/redistributeThroughput", `{"properties":{"resource":{"throughputPolicy":"custom"}}}`, 400, nil},
+		{"POST", settings + "/redistributeThroughput", `{"properties":{"resource":{"throughputPolicy":"none"}}}`, 400, nil},
+		{"POST", settings + "/redistributeThroughput", `{"properties":{"resource":{"throughputPolicy":"custom","targetPhysicalPartitionThroughputInfo":[{"id":"x","throughput":4000}]}}}`, 400, nil},
+		{"POST", settings + "/retrieveThroughputDistribution", `{"properties":{"resource":{"physicalPartitionIds":[{"id":"3"}]}}}`, 400, nil},
+		{"POST", settings + "/retrieveThroughputDistribution", `{"properties":{"resource":{"physicalPartitionIds":[{"id":1}]}}}`, 400, nil},
+		{"POST", strings.Replace(settings, "/c/", "/none/", 1) + "/retrieveThroughputDistribution", `{}`, 404, nil},
+	})
+}
+
+// TestHottestKeys shows what a partition has spent, on which keys.
+func TestHottestKeys(t *testing.T) {
+	t.Parallel()
+	door, e := newDoor(t, nil)
+	walk(t, door, []step{
+		{"POST", "/containers?database=d&throughput=1000", `{"id":"c","partitionKey":{"paths":["/tenant","/user"],"kind":"MultiHash"},"indexingPolicy":{"indexingMode":"none","automatic":false}}`, 201, nil},
+	})
+	for i, user := range []string{"Alice", "Bob", "Alice"} {
+		document, err := value.ParseString(`{"id":"` + string(rune('1'+i)) + `","tenant":"Contoso","user":"` + user + `"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Create(t.Context(), auth.Owner(), engine.DocumentRequest{Link: engine.Link{Database: "d", Container: "c"}, Document: document}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	walk(t, door, []step{
+		{"GET", "/partitions?database=d&container=c", "", 200, []string{
+			`"limits":{"partitionBytes":53687091200,"logicalBytes":21474836480,"partitionRUs":10000}`,
+			`"share":1000,"consumedRUs":0,"consumedTotal":15,"normalizedRUConsumption":1.5,"savedRUs":0,"throttled":0,"capped":0,`,
+			`"hottestKeys":[{"key":["Contoso","Alice"],"epk":"`,
+			`"requestUnits":10,"error":0},{"key":["Contoso","Bob"],"epk":"`,
+			`"hottestPrefixes":[{"key":["Contoso"],"epk":"`,
+			`"requestUnits":15,"error":0}]`,
+		}},
+	})
+}

@@ -1,0 +1,75 @@
+package nosql
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/status"
+)
+
+// changeFeed answers with a page of the change feed of a container, or of the
+// part of it that the request names. The etag of the answer is where the next
+// page goes on; 304 says that this is the end for now.
+func (h *handler) changeFeed(r *request) (*response, error) {
+	r.operation = opDocumentFeed
+	if err := r.feedMode(); err != nil {
+		return nil, err
+	}
+	scope, err := r.scope()
+	if err != nil {
+		return nil, err
+	}
+	req := engine.FeedRequest{
+		Link:      scope.Link,
+		Key:       scope.Key,
+		Partition: scope.Partition,
+		Clip:      scope.Clip,
+		MaxItems:  scope.MaxItems,
+		After:     r.ifNoneMatch(),
+		Options:   scope.Options,
+	}
+	if req.Since, err = r.ifModifiedSince(); err != nil {
+		return nil, err
+	}
+	page, err := h.engine.Feed(r.ctx, r.caller, req)
+	r.result = page.Result
+	if status.CodeOf(err) == status.CodeNotModified {
+		answer := r.answer(http.StatusNotModified, nil)
+		answer.set(headerItemCount, "0")
+		return answer, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.feed("Documents", &page), nil
+}
+
+// feedMode refuses every mode of the change feed but the latest versions.
+func (r *request) feedMode() error {
+	switch mode := strings.TrimSpace(r.header(headerIncremental)); {
+	case strings.EqualFold(mode, "incremental feed"):
+		return nil
+	case strings.EqualFold(mode, "full-fidelity feed"):
+		r.operation = opRefused
+		return status.Unsupported("The change feed of all versions and deletes (A-IM: " + mode + ")")
+	default:
+		return status.BadRequest("The mode %q in A-IM is none of the change feed: Incremental Feed, Full-Fidelity Feed.", mode)
+	}
+}
+
+// ifModifiedSince reads the time from which on changes are asked for; the zero
+// value is any time. Clients write the zone as GMT or as UTC, and the day with
+// one digit or two.
+func (r *request) ifModifiedSince() (time.Time, error) {
+	text := r.header(headerIfModifiedSince)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse("Mon, 2 Jan 2006 15:04:05 MST", text)
+	if zone, _ := t.Zone(); err != nil || zone != "GMT" && zone != "UTC" {
+		return time.Time{}, status.BadRequest("The time %q in If-Modified-Since is not in the form of RFC 1123, such as Tue, 15 Nov 1994 12:45:26 GMT.", text)
+	}
+	return t, nil
+}

@@ -1,0 +1,341 @@
+// Package balance carries out what package placement decides: it has physical
+// partitions split when they pass their storage limit, and when a container's
+// throughput asks for more of them.
+//
+// Learn [Balancer.Wake] first: whoever knows that something may have to be done
+// for a container says so, and the balancer looks, decides, acts and looks
+// again until nothing is left to do.
+//
+// # Invariants
+//
+// Each container is looked after by one goroutine, which ends when nothing is
+// to be done: a quiet server has none.
+// A split that fails is tried again later, ever more rarely; the container
+// serves on meanwhile.
+// Nothing is remembered here that a restart needs: [Balancer.Start] finds what
+// is left to be done by looking.
+//
+// The package decides nothing, and does not split itself: see placement and
+// cluster.
+//
+// Page: docs/placement.md
+package balance
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/placement"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/throughput"
+	"github.com/decandb/decan/partitionkey"
+	"golang.org/x/sync/errgroup"
+)
+
+// Config says what a balancer looks after. Catalog and Node are required.
+type Config struct {
+	Catalog *catalog.Catalog
+	Node    *cluster.Node
+	Limits  resource.Limits
+	Logger  *slog.Logger // nil: discard
+
+	// Retry is the pause before the second attempt; each further one waits twice
+	// as long, up to retryMax. Zero means one second.
+	Retry time.Duration
+}
+
+// retryMax is the longest pause between two attempts.
+const retryMax = time.Minute
+
+// Balancer looks after the containers of a node. It is safe for concurrent use.
+type Balancer struct {
+	cfg    Config
+	limits placement.Limits
+
+	ctx  context.Context
+	stop context.CancelFunc
+
+	// slots bounds the splits of all containers at the same time: each reads
+	// through half a partition, and the partitions go on serving.
+	slots chan struct{}
+
+	mu      sync.Mutex
+	workers map[resource.RID]*worker
+	running sync.WaitGroup
+	whole   map[ref]whole
+}
+
+// ref names a partition.
+type ref struct {
+	container resource.RID
+	id        resource.PartitionID
+}
+
+// whole is a partition that one key fills.
+type whole struct {
+	bytes int64 // when that was found out
+	stuck bool  // not even its range can be divided
+}
+
+// worker looks after one container.
+type worker struct {
+	again bool // something has changed since it looked
+}
+
+// New returns a balancer that does nothing until it is told to.
+func New(cfg Config) *Balancer {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Retry <= 0 {
+		cfg.Retry = time.Second
+	}
+	b := &Balancer{
+		cfg:     cfg,
+		limits:  placement.Limits{Bytes: cfg.Limits.PhysicalPartitionBytes, Throughput: cfg.Limits.PartitionRUs},
+		slots:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		workers: map[resource.RID]*worker{},
+		whole:   map[ref]whole{},
+	}
+	b.ctx, b.stop = context.WithCancel(context.Background())
+	return b
+}
+
+// Start looks after the containers whose throughput asks for more partitions
+// than there are: a restart may have come between. Those that are too full are
+// found when they are opened.
+func (b *Balancer) Start() {
+	view := b.cfg.Catalog.View()
+	for _, c := range view.AllContainers() {
+		if throughput.Pending(throughputOf(view, c), partitionsOf(c), b.limits.Throughput) {
+			b.Wake(c.RID)
+		}
+	}
+}
+
+// Close stops all work and waits for its end. Splits under way are undone.
+func (b *Balancer) Close() {
+	b.mu.Lock()
+	b.stop()
+	b.mu.Unlock()
+	b.running.Wait()
+}
+
+// Wake says that something may have to be done for a container. It returns at
+// once.
+func (b *Balancer) Wake(container resource.RID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ctx.Err() != nil {
+		return
+	}
+	if w, found := b.workers[container]; found {
+		w.again = true
+		return
+	}
+	w := new(worker)
+	b.workers[container] = w
+	b.running.Go(func() { b.look(container, w) })
+}
+
+// look is the goroutine of a container.
+func (b *Balancer) look(container resource.RID, w *worker) {
+	pause := b.cfg.Retry
+	for {
+		err := b.settle(b.ctx, container)
+		b.mu.Lock()
+		if b.ctx.Err() != nil || err == nil && !w.again {
+			delete(b.workers, container)
+			b.mu.Unlock()
+			return
+		}
+		w.again = false
+		b.mu.Unlock()
+		if err == nil {
+			pause = b.cfg.Retry
+			continue
+		}
+		b.cfg.Logger.Warn("partitions not split; trying again", "container", container, "in", pause, "err", err)
+		if !sleep(b.ctx, pause) {
+			continue // ended, which the loop sees
+		}
+		pause = min(2*pause, retryMax)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// settle acts until nothing is to be done for the container.
+func (b *Balancer) settle(ctx context.Context, rid resource.RID) error {
+	for {
+		view := b.cfg.Catalog.View()
+		c, found := view.ContainerByRID(rid)
+		if !found {
+			b.forget(rid)
+			return nil
+		}
+		state, err := b.state(ctx, view, c)
+		if err != nil {
+			return err
+		}
+		splits := placement.Splits(state, b.limits)
+		if len(splits) == 0 {
+			return nil
+		}
+		if err := b.splitAll(ctx, c, state, splits); err != nil {
+			return err
+		}
+	}
+}
+
+// splitAll has several partitions split at the same time. A partition that
+// cannot be divided is remembered, and one that somebody else has split is
+// nobody's trouble.
+func (b *Balancer) splitAll(ctx context.Context, c *catalog.Container, state placement.Container, splits []placement.Split) error {
+	var failures []error
+	var mu sync.Mutex
+	var group errgroup.Group
+	for _, s := range splits {
+		group.Go(func() error {
+			err := b.split(ctx, c, s, "")
+			if errors.Is(err, partition.ErrIndivisible) {
+				known := whole{bytes: bytesOf(state, s.ID)}
+				if s.Reason != placement.Storage {
+					// One key fills it, but throughput is shared by ranges.
+					err = b.split(ctx, c, s, middle(c, s.ID))
+					known.stuck = status.CodeOf(err) == status.CodeBadRequest
+				}
+				b.remember(ref{c.RID, s.ID}, known)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case status.CodeOf(err) == status.CodeBadRequest: // It is remembered.
+			case err != nil && status.CodeOf(err) != status.CodeGone:
+				failures = append(failures, err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // failures has them all
+	return errors.Join(failures...)
+}
+
+func (b *Balancer) split(ctx context.Context, c *catalog.Container, s placement.Split, at partitionkey.EPK) error {
+	select {
+	case b.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-b.slots }()
+	b.cfg.Logger.Info("splitting a partition", "container", c.RID, "partition", s.ID, "reason", s.Reason)
+	_, err := b.cfg.Node.Split(ctx, c.RID, s.ID, at)
+	return err
+}
+
+// middle returns the point halfway through a partition's range.
+func middle(c *catalog.Container, id resource.PartitionID) partitionkey.EPK {
+	p, _ := c.Partition(id)
+	return c.PartitionKey.Middle(p.Range)
+}
+
+// state gathers what the decision needs. Only a container that needs more
+// partitions for its throughput has closed ones opened: nothing grows unopened.
+func (b *Balancer) state(ctx context.Context, view *catalog.View, c *catalog.Container) (placement.Container, error) {
+	t := throughputOf(view, c)
+	parts := partitionsOf(c)
+	state := placement.Container{Throughput: t.Total(), Partitions: make([]placement.Partition, len(parts))}
+	given := throughput.Shares(t, parts, math.MaxInt)
+	all := placement.Needed(state.Throughput, b.limits) > len(parts)
+	for i, p := range parts {
+		bytes, err := b.cfg.Node.Size(ctx, c, p.ID, all)
+		if err != nil {
+			return state, err
+		}
+		known, isWhole := b.known(ref{c.RID, p.ID}, bytes)
+		state.Partitions[i] = placement.Partition{ID: p.ID, Bytes: bytes, Whole: isWhole, Busy: known.stuck}
+		if len(t.Shares) > 0 {
+			state.Partitions[i].Throughput = int(given[i])
+		}
+	}
+	return state, nil
+}
+
+// throughputOf returns the throughput that a container's partitions have to
+// carry: its own, that of its database, or none.
+func throughputOf(view *catalog.View, c *catalog.Container) resource.Throughput {
+	t, own := view.Throughput(c.RID)
+	if !own {
+		t, _ = view.Throughput(c.Database.RID)
+	}
+	return t
+}
+
+// partitionsOf returns a container's partitions in the order of their ranges.
+func partitionsOf(c *catalog.Container) []resource.Partition {
+	parts := make([]resource.Partition, c.Ranges.Len())
+	for i := range parts {
+		parts[i] = c.Ranges.At(i).Value
+	}
+	return parts
+}
+
+func bytesOf(state placement.Container, id resource.PartitionID) int64 {
+	for _, p := range state.Partitions {
+		if p.ID == id {
+			return p.Bytes
+		}
+	}
+	return 0
+}
+
+// remember notes that one key fills a partition.
+func (b *Balancer) remember(r ref, w whole) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.whole[r] = w
+	b.cfg.Logger.Warn("one partition key owns everything in a partition, which is never divided",
+		"container", r.container, "partition", r.id, "bytes", w.bytes)
+}
+
+// known returns what is remembered of a partition that one key fills. One that
+// has changed since is worth another look.
+func (b *Balancer) known(r ref, bytes int64) (w whole, isWhole bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w, isWhole = b.whole[r]
+	if isWhole && w.bytes != bytes {
+		delete(b.whole, r)
+		return whole{}, false
+	}
+	return w, isWhole
+}
+
+// forget drops what is remembered of a container that is gone.
+func (b *Balancer) forget(container resource.RID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for r := range b.whole {
+		if r.container == container {
+			delete(b.whole, r)
+		}
+	}
+}

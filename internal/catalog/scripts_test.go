@@ -1,0 +1,149 @@
+package catalog_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage"
+)
+
+// functionWorld has a database d with the containers c and e.
+func functionWorld(t *testing.T) (w *world, c, e resource.RID) {
+	t.Helper()
+	w = newWorld(t)
+	w.must(t, catalog.CreateDatabase{Database: resource.Database{ID: "d"}})
+	database, _ := w.View().Database("d")
+	for i, rid := range []*resource.RID{&c, &e} {
+		container := parseContainer(t, []string{"c", "e"}[i])
+		container.RID = w.ReserveContainer(database.RID)
+		*rid = container.RID
+		w.must(t, catalog.CreateContainer{Container: container, Partitions: tile(container.PartitionKey, 1)})
+	}
+	return w, c, e
+}
+
+func (w *world) must(t *testing.T, change catalog.Change) {
+	t.Helper()
+	if _, err := w.Commit(context.Background(), change); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) fails(t *testing.T, code status.Code, change catalog.Change) {
+	t.Helper()
+	if _, err := w.Commit(context.Background(), change); status.CodeOf(err) != code {
+		t.Errorf("%T: got %v, want %d", change, err, code)
+	}
+}
+
+// functions returns the ids and bodies of a container's functions, oldest first.
+func (w *world) functions(rid resource.RID) []string {
+	c, _ := w.View().ContainerByRID(rid)
+	var all []string
+	for _, f := range c.Functions.All() {
+		all = append(all, f.ID+"="+f.Body)
+	}
+	return all
+}
+
+// TestFunctions goes through the life of functions, each step seen after the
+// catalog was opened anew as before.
+func TestFunctions(t *testing.T) {
+	t.Parallel()
+	w, c, e := functionWorld(t)
+	check := func(rid resource.RID, want ...string) {
+		t.Helper()
+		for _, when := range []string{"now", "reopened"} {
+			if got := w.functions(rid); !slices.Equal(got, want) {
+				t.Errorf("%s: got %v, want %v", when, got, want)
+			}
+			w.reopen(t)
+		}
+	}
+	create := func(container resource.RID, id string) catalog.CreateFunction {
+		return catalog.CreateFunction{Container: container, Function: resource.Function{ID: id, Body: "1"}}
+	}
+	w.must(t, create(c, "f"))
+	w.must(t, create(c, "g"))
+	w.must(t, create(e, "f"))
+	w.fails(t, status.CodeConflict, create(c, "f"))
+	w.fails(t, status.CodeNotFound, create(resource.ContainerRID(resource.DatabaseRID(9), 9), "f"))
+	check(c, "f=1", "g=1")
+	check(e, "f=1")
+
+	container, _ := w.View().ContainerByRID(c)
+	f, _ := container.Functions.Get("f")
+	version := container.Functions.Version
+	changed := f
+	changed.Body = "2"
+	w.fails(t, status.CodePreconditionFailed, catalog.ReplaceFunction{Function: changed, Expect: "other"})
+	w.must(t, catalog.ReplaceFunction{Function: changed, Expect: f.ETag})
+	w.fails(t, status.CodePreconditionFailed, catalog.ReplaceFunction{Function: changed, Expect: f.ETag})
+	check(c, "f=2", "g=1")
+	after, _ := w.View().ContainerByRID(c)
+	if after.Functions.Version <= version || after.ETag != container.ETag {
+		t.Errorf("version %d after %d, etag %s after %s", after.Functions.Version, version, after.ETag, container.ETag)
+	}
+
+	changed.ID = "g"
+	w.fails(t, status.CodeConflict, catalog.ReplaceFunction{Function: changed})
+	changed.ID = "h"
+	w.must(t, catalog.ReplaceFunction{Function: changed})
+	check(c, "h=2", "g=1")
+
+	w.fails(t, status.CodePreconditionFailed, catalog.DeleteFunction{RID: f.RID, Expect: "other"})
+	w.must(t, catalog.DeleteFunction{RID: f.RID})
+	w.fails(t, status.CodeNotFound, catalog.DeleteFunction{RID: f.RID})
+	w.fails(t, status.CodeNotFound, catalog.ReplaceFunction{Function: changed})
+	check(c, "g=1")
+
+	// A container that changes keeps its functions, one that goes takes them along.
+	container, _ = w.View().ContainerByRID(c)
+	w.must(t, catalog.ReplaceContainer{Container: container.Container, Expect: container.ETag})
+	check(c, "g=1")
+	w.must(t, catalog.DeleteContainer{RID: c})
+	if got := w.functionRows(t); got != 1 {
+		t.Errorf("%d rows of functions are stored, want 1", got)
+	}
+	w.reopen(t)
+	if _, ok := w.View().ContainerByRID(c); ok {
+		t.Error("the container is still there")
+	}
+	check(e, "f=1")
+}
+
+func (w *world) functionRows(t *testing.T) (n int) {
+	t.Helper()
+	snapshot := w.store.Snapshot()
+	defer snapshot.Close()
+	rows := snapshot.Iter(storage.MetaKey(nil, "function/"), storage.MetaKey(nil, "function0"))
+	defer rows.Close()
+	for ok := rows.First(); ok; ok = rows.Next() {
+		n++
+	}
+	return n
+}
+
+// TestFunctionsMax has as many functions as a container may have, and one more.
+func TestFunctionsMax(t *testing.T) {
+	t.Parallel()
+	w, c, e := functionWorld(t)
+	for i := range resource.FunctionsMax {
+		w.must(t, catalog.CreateFunction{Container: c, Function: resource.Function{ID: fmt.Sprint(i)}})
+	}
+	w.fails(t, status.CodeForbidden, catalog.CreateFunction{Container: c, Function: resource.Function{ID: "more"}})
+	w.must(t, catalog.CreateFunction{Container: e, Function: resource.Function{ID: "more"}})
+	container, _ := w.View().ContainerByRID(c)
+	rids := map[resource.RID]bool{}
+	for _, f := range container.Functions.All() {
+		rids[f.RID] = true
+	}
+	if len(rids) != resource.FunctionsMax {
+		t.Errorf("%d RIDs for %d functions", len(rids), resource.FunctionsMax)
+	}
+}

@@ -1,0 +1,146 @@
+package catalog
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// SplitPlan is a split under way. Before it is finished nobody is routed to the
+// children, and their directories are garbage after a restart.
+type SplitPlan struct {
+	Parent     resource.PartitionID  `json:"parent"`
+	Generation resource.Generation   `json:"generation"` // of the parent
+	At         partitionkey.EPK      `json:"at"`         // where its range is cut
+	Children   [2]resource.Partition `json:"children"`   // below the cut, and from it on
+}
+
+// Split returns the plan of the split of a partition that is under way.
+func (c *Container) Split(parent resource.PartitionID) (SplitPlan, bool) {
+	if i := c.plan(parent); i >= 0 {
+		return c.Splits[i], true
+	}
+	return SplitPlan{}, false
+}
+
+func (c *Container) plan(parent resource.PartitionID) int {
+	return slices.IndexFunc(c.Splits, func(p SplitPlan) bool { return p.Parent == parent })
+}
+
+// PlanSplit records that a partition is about to be split and reserves the ids
+// and ordinals of its children: 404/1003 without the container, 404 without the
+// partition, 409 when it is being split, 400 when At is not inside of its range,
+// 403 when the container has had as many partitions as there are ordinals.
+type PlanSplit struct {
+	Container resource.RID
+	Parent    resource.PartitionID
+	At        partitionkey.EPK
+}
+
+func (s PlanSplit) apply(d *draft) error {
+	old, ok := d.view.containers[s.Container]
+	if !ok {
+		return status.OwnerNotFound()
+	}
+	parent, ok := old.Partition(s.Parent)
+	switch {
+	case !ok:
+		return NoPartition(s.Parent)
+	case old.plan(s.Parent) >= 0:
+		return status.New(status.CodeConflict, 0, "Partition %s is being split already.", s.Parent)
+	case s.At.Compare(parent.Range.Min) <= 0 || s.At.Compare(parent.Range.Max) >= 0:
+		return status.BadRequest("The point %s does not lie inside of the range %s of partition %s.", s.At, parent.Range, s.Parent)
+	case uint64(old.NextPartition)+1 > resource.OrdinalMax:
+		return status.Forbidden(0, "The container has had %d physical partitions, as many as it can number.", old.NextPartition)
+	}
+	changed := *old
+	plan := SplitPlan{Parent: s.Parent, Generation: parent.Generation, At: s.At}
+	ranges := [2]partitionkey.Range{{Min: parent.Range.Min, Max: s.At}, {Min: s.At, Max: parent.Range.Max}}
+	for i, r := range ranges {
+		plan.Children[i] = resource.Partition{
+			ID:         changed.NextPartition,
+			Range:      r,
+			Parents:    append(slices.Clone(parent.Parents), parent.ID),
+			Group:      parent.Group,
+			Generation: parent.Generation + 1,
+			Ordinal:    uint32(changed.NextPartition),
+			CreatedAt:  d.now,
+		}
+		changed.NextPartition++
+	}
+	changed.Splits = append(slices.Clone(old.Splits), plan)
+	return d.putContainer(&changed)
+}
+
+// NoPartition is the 404 of a partition that a container does not have.
+func NoPartition(id resource.PartitionID) error {
+	return status.New(status.CodeNotFound, 0, "The container has no physical partition %s.", id)
+}
+
+// FinishSplit puts the children of a planned split in the place of their parent.
+// It is the instant of the split: 404 when the container or the plan is gone.
+type FinishSplit struct {
+	Container resource.RID
+	Parent    resource.PartitionID
+}
+
+func (s FinishSplit) apply(d *draft) error {
+	changed, plan, err := s.without(d)
+	if err != nil {
+		return err
+	}
+	parent, ok := changed.Partition(plan.Parent)
+	if !ok || parent.Generation != plan.Generation {
+		return fmt.Errorf("finish the split of partition %s of container %s: it is not the one that was planned for", plan.Parent, s.Container)
+	}
+	var entries []partitionkey.Entry[resource.Partition]
+	for _, child := range plan.Children {
+		entries = append(entries, partitionkey.Entry[resource.Partition]{Range: child.Range, Value: child})
+	}
+	if changed.Ranges, err = changed.Ranges.Replace([]partitionkey.Range{parent.Range}, entries); err != nil {
+		return fmt.Errorf("finish the split of partition %s of container %s: %w", plan.Parent, s.Container, err)
+	}
+	changed.Version++
+	changed.Since = maps.Clone(changed.Since)
+	if changed.Since == nil {
+		changed.Since = map[resource.PartitionID]uint64{}
+	}
+	delete(changed.Since, parent.ID)
+	for _, child := range plan.Children {
+		changed.Since[child.ID] = changed.Version
+	}
+	return d.putContainer(changed)
+}
+
+// DropSplit removes the plan of a split that is given up: 404 when there is none.
+type DropSplit FinishSplit
+
+func (s DropSplit) apply(d *draft) error {
+	changed, _, err := FinishSplit(s).without(d)
+	if err != nil {
+		return err
+	}
+	return d.putContainer(changed)
+}
+
+// without returns a copy of the container less the plan, and the plan.
+func (s FinishSplit) without(d *draft) (*Container, SplitPlan, error) {
+	old, ok := d.view.containers[s.Container]
+	if !ok {
+		return nil, SplitPlan{}, status.OwnerNotFound()
+	}
+	i := old.plan(s.Parent)
+	if i < 0 {
+		return nil, SplitPlan{}, status.New(status.CodeNotFound, 0, "Partition %s is not being split.", s.Parent)
+	}
+	changed := *old
+	changed.Splits = slices.Delete(slices.Clone(old.Splits), i, i+1)
+	if len(changed.Splits) == 0 {
+		changed.Splits = nil
+	}
+	return &changed, old.Splits[i], nil
+}

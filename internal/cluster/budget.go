@@ -1,0 +1,323 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/throughput"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// Enforcement says what becomes of a request that meets a budget which is used
+// up. Consumption is counted at every level.
+type Enforcement uint8
+
+// The levels of enforcement.
+const (
+	EnforceOff  Enforcement = iota // it goes ahead
+	EnforceWarn                    // it goes ahead, is counted, and logged at most once a second
+	EnforceOn                      // it is refused with 429
+)
+
+var enforcements = [...]string{EnforceOff: "off", EnforceWarn: "warn", EnforceOn: "on"}
+
+// ParseEnforcement reads off, warn or on.
+func ParseEnforcement(text string) (Enforcement, error) {
+	for level, name := range enforcements {
+		if strings.EqualFold(text, name) {
+			return Enforcement(level), nil
+		}
+	}
+	return EnforceOff, fmt.Errorf("throughput %q: use off, warn or on", text)
+}
+
+// String returns what ParseEnforcement reads.
+func (e Enforcement) String() string { return enforcements[e] }
+
+// Throttling says how a node keeps to budgets. The zero value counts only.
+type Throttling struct {
+	Enforcement Enforcement
+
+	// Burst lets physical partitions below 3,000 RU/s save what they do not use.
+	Burst bool
+
+	// Serverless gives containers without provisioned throughput what the
+	// service gives them in a serverless account.
+	Serverless bool
+}
+
+// budget is what one partition may spend, alone and together with others, and
+// what it has spent on what. It belongs to a slot and is safe for concurrent
+// use.
+type budget struct {
+	node *Node
+	slot *slot
+
+	terms    atomic.Pointer[terms] // nil until they are first asked for
+	deciding sync.Mutex            // held while terms are made anew
+
+	keys     throughput.Heavy[partitionkey.Key] // by EPK
+	prefixes throughput.Heavy[partitionkey.Key] // by the EPK of some levels; the key may have more
+	warned   atomic.Int64                       // the second of the last warning
+}
+
+// terms are what a budget goes by, as one version of the catalog has it.
+type terms struct {
+	version   uint64
+	container *catalog.Container // nil when the version does not name it
+	offer     resource.ETag      // of the throughput that they follow from; empty without one
+
+	own    *throughput.Budget // of the partition; the same in all terms of a slot
+	shared *throughput.Budget // of its database, nil unless that shares its throughput
+}
+
+// hashBytes is the width of one level of an EPK of a hierarchical key.
+const hashBytes = 16
+
+// current returns the terms of the newest view.
+func (b *budget) current(now time.Time) *terms {
+	view := b.node.cfg.Catalog.View()
+	if t := b.terms.Load(); t != nil && t.version == view.Version() {
+		return t
+	}
+	b.deciding.Lock()
+	defer b.deciding.Unlock()
+	old := b.terms.Load()
+	if old == nil {
+		old = &terms{own: throughput.NewBudget(throughput.Plan{}, now)}
+	} else if old.version >= view.Version() {
+		return old
+	}
+	fresh := b.node.termsOf(view, b.slot, old, now)
+	b.terms.Store(fresh)
+	return fresh
+}
+
+// termsOf works the terms of a partition out. One that the view does not name
+// keeps what it had: its requests are about to be sent elsewhere.
+func (n *Node) termsOf(view *catalog.View, s *slot, old *terms, now time.Time) *terms {
+	fresh := *old
+	fresh.version = view.Version()
+	c, named := view.ContainerByRID(s.ref.Container)
+	if named {
+		_, named = c.Partition(s.ref.Partition)
+	}
+	if !named {
+		return &fresh
+	}
+	t, own := view.Throughput(c.RID)
+	shares := false
+	if !own {
+		t, shares = view.Throughput(c.Database.RID)
+	}
+	if fresh.container == c && fresh.offer == t.ETag {
+		return &fresh // Something else has changed.
+	}
+	fresh.container, fresh.offer = c, t.ETag
+	most := n.cfg.Limits.PartitionRUs
+	plan := n.plan()
+	switch {
+	case own:
+		plan.Rate, plan.Autoscale = shareOf(c, s.ref.Partition, t, most), t.IsAutoscale()
+		plan = throughput.Caps(plan, t.Buckets)
+	case shares:
+		fresh.shared = n.shared.budget(view, t, plan, now)
+		plan.Rate, plan.Burst = float64(min(most, t.Total())), 0
+	case n.cfg.Throttling.Serverless:
+		plan.Rate, plan.Burst = min(float64(most), throughput.Serverless(c.Ranges.Len())), 0
+	}
+	fresh.own.Set(plan, now)
+	return &fresh
+}
+
+// shareOf returns what one partition of a container is given.
+func shareOf(c *catalog.Container, id resource.PartitionID, t resource.Throughput, most int) float64 {
+	partitions := make([]resource.Partition, c.Ranges.Len())
+	for i := range partitions {
+		partitions[i] = c.Ranges.At(i).Value
+	}
+	for i, share := range throughput.Shares(t, partitions, most) {
+		if partitions[i].ID == id {
+			return share
+		}
+	}
+	return 0 // unreachable: the caller has found the partition
+}
+
+// plan is one without a rate.
+func (n *Node) plan() throughput.Plan {
+	p := throughput.Plan{Forgive: n.cfg.Throttling.Enforcement != EnforceOn}
+	if n.cfg.Throttling.Burst {
+		p.Burst = min(throughput.BurstRUs, float64(n.cfg.Limits.PartitionRUs))
+	}
+	return p
+}
+
+// sharedBudgets holds one budget for each database whose containers share its
+// throughput. The zero value is empty.
+type sharedBudgets struct {
+	mu sync.Mutex
+
+	byDatabase map[resource.RID]*throughput.Budget
+}
+
+// budget returns the budget of a database with the plan that follows from its
+// throughput.
+func (s *sharedBudgets) budget(view *catalog.View, t resource.Throughput, plan throughput.Plan, now time.Time) *throughput.Budget {
+	plan.Rate, plan.Autoscale = float64(t.Total()), t.IsAutoscale()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b, ok := s.byDatabase[t.Owner]; ok {
+		b.Set(plan, now)
+		return b
+	}
+	for rid := range s.byDatabase { // Databases come and go; this is when one has come.
+		if _, exists := view.DatabaseByRID(rid); !exists {
+			delete(s.byDatabase, rid)
+		}
+	}
+	if s.byDatabase == nil {
+		s.byDatabase = map[resource.RID]*throughput.Budget{}
+	}
+	b := throughput.NewBudget(plan, now)
+	s.byDatabase[t.Owner] = b
+	return b
+}
+
+// purchase is a request between its admission and its bill.
+type purchase struct {
+	budget *budget
+	terms  *terms
+	meter  *throughput.Meter
+	before float64 // what the meter had counted
+	now    time.Time
+}
+
+// admit lets a request in, or refuses it with 429. Whoever is let in is to call
+// bill when it is done.
+func (b *budget) admit(meter *throughput.Meter) (purchase, error) {
+	now := b.node.cfg.Now()
+	p := purchase{budget: b, terms: b.current(now), meter: meter, before: meter.Due(), now: now}
+	enforcement := b.node.cfg.Throttling.Enforcement
+	if enforcement == EnforceOff {
+		return p, nil
+	}
+	refused, ok := p.terms.own.Take(meter.As(), now)
+	if ok && p.terms.shared != nil {
+		if refused, ok = p.terms.shared.Take(meter.As(), now); !ok {
+			p.terms.own.Note(refused)
+		}
+	}
+	if ok {
+		return p, nil
+	}
+	b.node.throttled.count(refused.Sub, enforcement)
+	if enforcement == EnforceWarn {
+		b.warn(refused, now)
+		return p, nil
+	}
+	return p, refusal(refused)
+}
+
+// refusal is how clients are told. The first sentence is the one they know.
+func refusal(r throughput.Refusal) error {
+	if r.Sub == status.SubBucketExceeded {
+		return status.TooManyRequests(r.Sub, r.Wait, "Request rate is large. The requests of this throughput bucket have used up its part of the throughput. More throughput or a higher percentage avoids this.")
+	}
+	return status.TooManyRequests(r.Sub, r.Wait, "Request rate is large. More Request Units may be needed, so no changes were made. Please retry this request later.")
+}
+
+// warn logs that a request would have been refused, at most once a second.
+func (b *budget) warn(r throughput.Refusal, now time.Time) {
+	second := now.Unix()
+	if last := b.warned.Load(); last == second || !b.warned.CompareAndSwap(last, second) {
+		return
+	}
+	u := b.terms.Load().own.Usage(now)
+	b.node.cfg.Logger.Warn("throughput exceeded", "container", b.slot.ref.Container, "partition", b.slot.ref.Partition,
+		"share", u.Rate, "sub_status", int(r.Sub), "would_be_refused", u.Throttled+u.Capped)
+}
+
+// bill charges what the request has cost, to the budgets and to the key that it
+// was for. An EPK of only the first levels of a hierarchical key is a prefix,
+// and an empty one is no key; key is nil when only the EPK is known.
+func (p purchase) bill(epk partitionkey.EPK, key *partitionkey.Key) {
+	charge := p.meter.Due() - p.before
+	if charge <= 0 {
+		return
+	}
+	as := p.meter.As()
+	p.terms.own.Spend(as, charge, p.now)
+	if p.terms.shared != nil {
+		p.terms.shared.Spend(as, charge, p.now)
+	}
+	if epk == "" || p.terms.container == nil {
+		return
+	}
+	levels := 1
+	if d := &p.terms.container.PartitionKey; d.Kind == partitionkey.KindMultiHash {
+		levels = d.Levels()
+	}
+	if levels == 1 || len(epk) >= levels*hashBytes {
+		p.budget.keys.Add(string(epk), key, charge, p.now)
+	}
+	for level := 1; level < levels && level*hashBytes <= len(epk); level++ {
+		p.budget.prefixes.Add(string(epk[:level*hashBytes]), key, charge, p.now)
+	}
+}
+
+// billRange is bill for a request about a part of the key space: a key, a prefix
+// or more.
+func (p purchase) billRange(r partitionkey.Range) {
+	epk := partitionkey.EPK("")
+	if c := p.terms.container; c != nil && r.Min != "" && (r.Max == c.PartitionKey.Successor(r.Min) || r.Max == r.Min+partitionkey.MaxEPK) {
+		epk = r.Min
+	}
+	p.bill(epk, nil)
+}
+
+// Load is what a partition has spent, on what.
+type Load struct {
+	throughput.Usage
+	Keys     []HotKey // the hottest of this minute and the one before
+	Prefixes []HotKey // of a hierarchical key: the same, of its first levels
+}
+
+// HotKey is a partition key, or a prefix of one, that spends much.
+type HotKey struct {
+	EPK   partitionkey.EPK
+	Key   partitionkey.Key // empty when only queries have asked for it
+	Units float64          // request units, at most
+	Error float64          // by how much Units may be too high
+}
+
+// hottestMax is how many hot keys, and how many prefixes, a Load names.
+const hottestMax = 10
+
+// load returns what has been spent until now.
+func (b *budget) load() Load {
+	now := b.node.cfg.Now()
+	return Load{
+		Usage:    b.current(now).own.Usage(now),
+		Keys:     hottest(&b.keys, now),
+		Prefixes: hottest(&b.prefixes, now),
+	}
+}
+
+func hottest(h *throughput.Heavy[partitionkey.Key], now time.Time) []HotKey {
+	var all []HotKey
+	for _, hot := range h.Top(hottestMax, now) {
+		key := hot.Value
+		if levels := len(hot.ID) / hashBytes; levels > 0 && key.Len() > levels {
+			key = partitionkey.NewKey(key.Components()[:levels]...)
+		}
+		all = append(all, HotKey{EPK: partitionkey.EPK(hot.ID), Key: key, Units: hot.Units, Error: hot.Error})
+	}
+	return all
+}

@@ -1,0 +1,805 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage/storagetest"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+)
+
+// keyKinds are the definitions that splits are tested with.
+var keyKinds = map[string]string{
+	"v1":    `{"paths":["/a"],"version":1}`,
+	"v2":    `{"paths":["/a"],"version":2}`,
+	"two":   `{"paths":["/a","/b"],"kind":"MultiHash"}`,
+	"three": `{"paths":["/a","/b","/c"],"kind":"MultiHash"}`,
+}
+
+// createWith makes a container of n partitions with further members.
+func (w *world) createWith(name, key, members string, n int) (*catalog.Container, error) {
+	c, err := w.prepare(name)
+	if err != nil {
+		return nil, err
+	}
+	body, err := value.ParseString(fmt.Sprintf(`{"id":%q,"partitionKey":%s%s}`, name, key, members))
+	if err != nil {
+		return nil, err
+	}
+	rid := c.RID
+	if c, err = resource.ParseContainer(body); err != nil {
+		return nil, err
+	}
+	c.RID = rid
+	partitions := tile(c.PartitionKey, n)
+	if err := w.node.CreatePartitions(context.Background(), c, partitions); err != nil {
+		return nil, err
+	}
+	view, err := w.catalog.Commit(context.Background(), catalog.CreateContainer{Container: c, Partitions: partitions})
+	if err != nil {
+		return nil, err
+	}
+	created, _ := view.Container("d", name)
+	return created, nil
+}
+
+// client does what the engine does: it finds partitions in the newest view and
+// follows those that have moved.
+type client struct {
+	w   *world
+	rid resource.RID
+}
+
+func (c client) container() *catalog.Container {
+	found, _ := c.w.catalog.View().ContainerByRID(c.rid)
+	return found
+}
+
+// at calls use with the replica that owns an EPK.
+func (c client) at(epk partitionkey.EPK, use func(r replica, p resource.Partition) error) error {
+	var err error
+	for range 1000 {
+		container := c.container()
+		p := container.Ranges.Locate(epk).Value
+		if err = c.on(container, p, use); status.CodeOf(err) != status.CodeGone {
+			return err
+		}
+	}
+	return err
+}
+
+// replica is the face that the engine uses.
+type replica interface {
+	Write(ctx context.Context, w partition.Write) (partition.Written, error)
+	Read(ctx context.Context, r partition.Read) (partition.Found, error)
+	Query(ctx context.Context, q partition.Query) (query.Page, resource.LSN, error)
+}
+
+func (c client) on(container *catalog.Container, p resource.Partition, use func(r replica, p resource.Partition) error) error {
+	replica, release, err := c.w.node.Replica(context.Background(), container, p.ID)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return use(replica, p)
+}
+
+func (c client) write(op partition.Op, doc value.Value, id string) (partition.Written, error) {
+	key := c.container().KeyOf(doc)
+	epk := c.container().PartitionKey.Hash(key)
+	var written partition.Written
+	err := c.at(epk, func(r replica, p resource.Partition) (err error) {
+		request := partition.Write{Op: op, Generation: p.Generation, Key: key, EPK: epk, ID: id}
+		if op != partition.Delete {
+			request.Document = doc
+		}
+		written, err = r.Write(context.Background(), request)
+		return err
+	})
+	return written, err
+}
+
+// read returns a document, nil when there is none.
+func (c client) read(doc value.Value) (body []byte, lsn resource.LSN, err error) {
+	key := c.container().KeyOf(doc)
+	epk := c.container().PartitionKey.Hash(key)
+	err = c.at(epk, func(r replica, p resource.Partition) error {
+		found, err := r.Read(context.Background(), partition.Read{Generation: p.Generation, Key: key, EPK: epk, ID: doc.Get("id").Text()})
+		body, lsn = found.Body, found.LSN
+		if status.CodeOf(err) == status.CodeNotFound {
+			return nil
+		}
+		return err
+	})
+	return body, lsn, err
+}
+
+// query runs a query over a range, in pages, and begins anew when a partition
+// has moved.
+func (c client) query(text string, r partitionkey.Range) (rows []string, err error) {
+	for range 1000 {
+		if rows, err = c.queryOnce(text, r); status.CodeOf(err) != status.CodeGone {
+			return rows, err
+		}
+	}
+	return nil, err
+}
+
+func (c client) queryOnce(text string, r partitionkey.Range) (rows []string, err error) {
+	container := c.container()
+	x, err := index.Compile(container.Indexing)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := query.Compile(text, nil, x, query.Options{})
+	if err != nil {
+		return nil, err
+	}
+	var streams []query.Stream
+	for _, entry := range container.Ranges.Overlapping(r) {
+		streams = append(streams, func(ctx context.Context, b query.Budget) (page query.Page, err error) {
+			err = c.on(container, entry.Value, func(on replica, p resource.Partition) error {
+				page, _, err = on.Query(ctx, partition.Query{Plan: plan, Generation: p.Generation, Range: r, Budget: b})
+				return err
+			})
+			return page, err
+		})
+	}
+	var from query.Progress
+	for {
+		page, next, err := plan.Merge(streams, from).Page(context.Background(), query.Budget{MaxItems: 100})
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range page.Rows {
+			rows = append(rows, string(row.JSON))
+		}
+		if !page.More {
+			return rows, nil
+		}
+		from = next
+	}
+}
+
+// item is document number i of the tests: few tenants, some users, many items.
+func item(i, version int) value.Value {
+	doc := fmt.Sprintf(`{"id":"%d","a":"tenant%d","b":%d,"c":null,"n":%d,"v":%d,"tags":["every",%d]`, i, i%7, i%13, i%10, version, i%3)
+	if i%5 > 0 {
+		doc += fmt.Sprintf(`,"odd":"%s"`, strings.Repeat("x", i%50))
+	}
+	v, err := value.ParseString(doc + "}")
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// verify compares the container with a model: every document once, counts by
+// the index, prefixes, and order.
+func (c client) verify(m map[int]int) error {
+	var errs []error
+	ask := func(text string, r partitionkey.Range, want []string, ordered bool) {
+		rows, err := c.query(text, r)
+		if !ordered {
+			slices.Sort(rows)
+			slices.Sort(want)
+		}
+		if err != nil || !slices.Equal(rows, want) {
+			errs = append(errs, fmt.Errorf("%s in %v: %d rows, want %d; %v\ngot  %.300q\nwant %.300q", text, r, len(rows), len(want), err, rows, want))
+		}
+	}
+	all := map[string][]string{}
+	counts := map[string]int{}
+	for i, version := range m {
+		doc := item(i, version)
+		row := fmt.Sprintf(`{"id":"%d","v":%d}`, i, version)
+		for _, name := range []string{"", doc.Get("a").Text(), fmt.Sprint("n", i%10)} {
+			all[name] = append(all[name], row)
+			counts[name]++
+		}
+		if i%5 > 0 {
+			counts["odd"]++
+		}
+	}
+	full := partitionkey.Full()
+	ask("SELECT c.id, c.v FROM c", full, all[""], false)
+	ask("SELECT VALUE COUNT(1) FROM c", full, []string{fmt.Sprint(counts[""])}, true)
+	ask("SELECT VALUE COUNT(1) FROM c WHERE IS_DEFINED(c.odd)", full, []string{fmt.Sprint(counts["odd"])}, true)
+	ask("SELECT c.id, c.v FROM c WHERE c.n = 3", full, all["n3"], false)
+	definition := c.container().PartitionKey
+	for t := range 7 {
+		tenant := fmt.Sprint("tenant", t)
+		r, err := definition.Prefix(partitionkey.NewKey(partitionkey.String(tenant)))
+		if err != nil {
+			return err
+		}
+		ask("SELECT c.id, c.v FROM c", r, all[tenant], false)
+		ask("SELECT VALUE COUNT(1) FROM c", r, []string{fmt.Sprint(counts[tenant])}, true)
+	}
+	rows, err := c.query("SELECT VALUE c.n FROM c ORDER BY c.n", full)
+	if err != nil || len(rows) != len(m) || !slices.IsSorted(rows) {
+		errs = append(errs, fmt.Errorf("order: %d rows, want %d: %v", len(rows), len(m), err))
+	}
+	return errors.Join(errs...)
+}
+
+// clean verifies the bytes on a disk on which no node runs.
+func clean(t testing.TB, disk *storagetest.Disk, partitions int) {
+	t.Helper()
+	report := check(t, disk)
+	if !report.Clean() {
+		t.Errorf("problems: %q", report.Problems)
+	}
+	for _, p := range report.Partitions {
+		if !p.Clean() {
+			t.Errorf("partition %s: %q", p.Partition, p.Problems)
+		}
+	}
+	if len(report.Partitions) != partitions || len(report.Leftovers) > 0 {
+		t.Errorf("%d partitions and leftovers %q, want %d", len(report.Partitions), report.Leftovers, partitions)
+	}
+}
+
+// A partition becomes two, and they two more: documents, counts, prefixes that
+// span partitions and positions are as before (S37-S40).
+func TestSplitQuiet(t *testing.T) {
+	t.Parallel()
+	for name, key := range keyKinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disk := storagetest.NewCrashable()
+			w, err := open(disk, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			created, err := w.createWith("c", key, "", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := client{w, created.RID}
+			m := map[int]int{}
+			for i := range 400 {
+				if _, err := c.write(partition.Upsert, item(i, 0), ""); err != nil {
+					t.Fatal(err)
+				}
+				m[i] = 0
+			}
+			r := rand.New(rand.NewPCG(1, 2))
+			for parts := 1; parts < 5; parts++ {
+				if err := c.verify(m); err != nil {
+					t.Fatalf("%d partitions: %v", parts, err)
+				}
+				parent := c.container().Ranges.At(r.IntN(parts)).Value
+				if parts == 1 {
+					parent = c.container().Ranges.At(0).Value
+				}
+				result, err := w.node.Split(t.Context(), c.rid, parent.ID, "")
+				if errors.Is(err, partition.ErrIndivisible) {
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, child := range result.Children {
+					if !slices.Contains(child.Parents, parent.ID) || len(child.Parents) != len(parent.Parents)+1 || child.Generation != parent.Generation+1 {
+						t.Errorf("child %+v of %+v", child, parent)
+					}
+				}
+				for i := range 50 {
+					if _, err := c.write(partition.Upsert, item(i, parts), ""); err != nil {
+						t.Fatal(err)
+					}
+					m[i] = parts
+				}
+			}
+			if err := c.verify(m); err != nil {
+				t.Fatal(err)
+			}
+			n := c.container().Ranges.Len()
+			if n < 3 {
+				t.Errorf("%d partitions", n)
+			}
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+			clean(t, disk, n)
+		})
+	}
+}
+
+// seed is a new one for each run; a failure prints it.
+func seed(t testing.TB) (uint64, *rand.Rand) {
+	s := rand.Uint64()
+	t.Logf("seed %d", s)
+	return s, rand.New(rand.NewPCG(s, 0))
+}
+
+// A partition is split again and again while it is written, read and queried:
+// each acknowledged write is there once, what a query can know for certain it
+// says at every moment, and every store is clean (S37, S38).
+func TestSplitModel(t *testing.T) {
+	t.Parallel()
+	for name, key := range keyKinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testSplitModel(t, key)
+		})
+	}
+}
+
+const (
+	modelItems  = 600
+	modelStatic = 10 // of so many documents the first never changes
+	modelSplits = 5
+)
+
+func testSplitModel(t *testing.T, key string) {
+	start, random := seed(t)
+	disk := storagetest.NewCrashable()
+	w, err := open(disk, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	created, err := w.createWith("c", key, "", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client{w, created.RID}
+	static := map[int]int{}
+	for i := 0; i < modelItems; i += modelStatic {
+		if _, err := c.write(partition.Create, item(i, 0), ""); err != nil {
+			t.Fatal(err)
+		}
+		static[i] = 0
+	}
+	const writers = 6
+	models := make([]map[int]int, writers)
+	stop := make(chan struct{})
+	var group errgroup.Group
+	for g := range writers {
+		models[g] = map[int]int{}
+		group.Go(func() error { return modelWriter(c, models[g], g, writers, start, stop) })
+	}
+	group.Go(func() error { return modelReader(c, static, stop) })
+	splits := modelSplitter(t, c, random)
+	close(stop)
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	all := static
+	for _, m := range models {
+		for i, version := range m {
+			all[i] = version
+		}
+	}
+	if err := c.verify(all); err != nil {
+		t.Error(err)
+	}
+	if splits == 0 {
+		t.Error("nothing was split")
+	}
+	n := c.container().Ranges.Len()
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	clean(t, disk, n)
+}
+
+// modelSplitter splits partitions at medians, middles of their ranges and random
+// points.
+func modelSplitter(t *testing.T, c client, random *rand.Rand) (splits int) {
+	for range 4 * modelSplits {
+		container := c.container()
+		p := container.Ranges.At(random.IntN(container.Ranges.Len())).Value
+		var at partitionkey.EPK
+		switch random.IntN(3) {
+		case 0:
+			at = container.PartitionKey.Middle(p.Range)
+		case 1:
+			at = container.PartitionKey.Hash(container.KeyOf(item(random.IntN(modelItems), 0)))
+		}
+		_, err := c.w.node.Split(t.Context(), c.rid, p.ID, at)
+		switch code := status.CodeOf(err); {
+		case err == nil:
+			splits++
+		case code != status.CodeBadRequest:
+			t.Errorf("split %s at %s: %v", p.ID, at, err)
+		}
+		if splits == modelSplits {
+			break
+		}
+	}
+	return splits
+}
+
+// modelWriter writes its share of the documents until stop, and notes in m what
+// it knows to be there.
+func modelWriter(c client, m map[int]int, g, writers int, start uint64, stop chan struct{}) error {
+	r := rand.New(rand.NewPCG(start, uint64(g+1)))
+	for version := 1; ; version++ {
+		select {
+		case <-stop:
+			return nil
+		default:
+		}
+		i := r.IntN(modelItems/writers)*writers + g
+		if i%modelStatic == 0 {
+			continue
+		}
+		_, there := m[i]
+		op := [...]partition.Op{partition.Upsert, partition.Upsert, partition.Create, partition.Delete, partition.Replace}[r.IntN(5)]
+		_, err := c.write(op, item(i, version), fmt.Sprint(i))
+		want := status.Code(0)
+		switch {
+		case op == partition.Create && there:
+			want = status.CodeConflict
+		case (op == partition.Delete || op == partition.Replace) && !there:
+			want = status.CodeNotFound
+		case op == partition.Delete:
+			delete(m, i)
+		default:
+			m[i] = version
+		}
+		if status.CodeOf(err) != want {
+			return fmt.Errorf("%s of %d, which is there: %v: %w", op, i, there, err)
+		}
+		body, _, err := c.read(item(i, 0))
+		if err != nil {
+			return err
+		}
+		if version, there := m[i]; there != (body != nil) || there && !strings.Contains(string(body), fmt.Sprintf(`"v":%d,`, version)) {
+			return fmt.Errorf("%d is %s, want version %d, %v", i, body, version, there)
+		}
+	}
+}
+
+// modelReader asks for the documents that never change, until stop.
+func modelReader(c client, static map[int]int, stop chan struct{}) error {
+	var want []string
+	for i := range static {
+		want = append(want, fmt.Sprintf(`%d`, i))
+	}
+	slices.Sort(want)
+	const text = `SELECT VALUE c.id FROM c WHERE c.n = 0 ORDER BY c.n`
+	for {
+		select {
+		case <-stop:
+			return nil
+		default:
+		}
+		rows, err := c.query(text, partitionkey.Full())
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			rows[i] = strings.Trim(rows[i], `"`)
+		}
+		slices.Sort(rows)
+		if !slices.Equal(rows, want) {
+			return fmt.Errorf("%d rows %q, want %d", len(rows), rows, len(want))
+		}
+		count, err := c.query(`SELECT VALUE COUNT(1) FROM c WHERE c.n = 0`, partitionkey.Full())
+		if err != nil || len(count) != 1 || count[0] != fmt.Sprint(len(want)) {
+			return fmt.Errorf("counted %q, want %d: %w", count, len(want), err)
+		}
+	}
+}
+
+// delayed is a world whose splits wait between plan and beginning.
+func delayed(t *testing.T, files vfs.FS, delay time.Duration) *world {
+	t.Helper()
+	w, err := openOn(files, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.node.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.node, err = cluster.Start(cluster.Config{Pool: w.pool, Dir: "data", Catalog: w.catalog, Limits: resource.DefaultLimits(), SplitDelay: delay})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// planned begins a split and returns when its plan is there.
+func planned(t *testing.T, c client) <-chan error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.w.node.Split(context.Background(), c.rid, 0, "")
+		done <- err
+	}()
+	for c.container() != nil && len(c.container().Splits) == 0 {
+		select {
+		case err := <-done:
+			t.Fatalf("the split ended with %v", err)
+		default:
+			runtime.Gosched()
+		}
+	}
+	return done
+}
+
+// While a split waits, as in the service for hours, its partition serves, its
+// plan can be seen, and it is not split a second time. A container that is
+// dropped, and a server that stops, end it; a start gives it up.
+func TestSplitWaits(t *testing.T) {
+	t.Parallel()
+	disk := storagetest.NewCrashable()
+	w := delayed(t, disk.FS(), time.Hour)
+	c, registers := small(t, w, keyKinds["v2"], 20)
+	done := planned(t, c)
+	plan, ok := c.container().Split(0)
+	if !ok || plan.Children[0].ID != 1 || plan.Children[1].ID != 2 || plan.Children[0].Range.Max != plan.At || c.container().NextPartition != 3 {
+		t.Errorf("plan %+v, next %s", plan, c.container().NextPartition)
+	}
+	if err := registers[0].step(c); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.node.Split(t.Context(), c.rid, 0, ""); status.CodeOf(err) != status.CodeConflict {
+		t.Errorf("a second split: %v, want 409", err)
+	}
+	crashed := disk.Crash(0, 1)
+	after, err := open(crashed, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := (client{after, c.rid}).container(); len(left.Splits) != 0 || left.NextPartition != 3 {
+		t.Errorf("after a crash: plans %v, next %s", left.Splits, left.NextPartition)
+	}
+	if err := after.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.catalog.Commit(t.Context(), catalog.DeleteContainer{RID: c.rid}); err != nil {
+		t.Fatal(err)
+	}
+	w.node.DropContainer(c.rid)
+	if err := <-done; status.CodeOf(err) != status.CodeGone {
+		t.Errorf("a split of a container that was dropped: %v, want 410", err)
+	}
+	c, _ = small(t, w, keyKinds["v2"], 20)
+	done = planned(t, c)
+	if err := w.node.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; status.CodeOf(err) != status.CodeUnavailable {
+		t.Errorf("a split in a server that stops: %v, want 503", err)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	clean(t, disk, 1)
+}
+
+// Dropping a container at any moment of a split leaves nothing of it.
+func TestSplitAndDrop(t *testing.T) {
+	t.Parallel()
+	_, random := seed(t)
+	ends := map[status.Code]int{}
+	for range 25 {
+		disk := storagetest.NewCrashable()
+		var w *world
+		var rid resource.RID
+		var left atomic.Int64
+		var dropped sync.WaitGroup
+		left.Store(1 << 60)
+		files := errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if left.Add(-1) == 0 {
+				dropped.Go(func() {
+					if _, err := w.catalog.Commit(context.Background(), catalog.DeleteContainer{RID: rid}); err != nil {
+						t.Error(err)
+					}
+					w.node.DropContainer(rid)
+				})
+			}
+			return nil
+		}))
+		w, err := openOn(files, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, _ := small(t, w, keyKinds["v2"], 20)
+		rid = c.rid
+		left.Store(1 + random.Int64N(700))
+		_, err = w.node.Split(t.Context(), c.rid, 0, "")
+		ends[status.CodeOf(err)]++
+		if code := status.CodeOf(err); err != nil && code != status.CodeGone && code != status.CodeNotFound {
+			t.Errorf("got %v, want 410", err)
+		}
+		left.Store(1 << 60)
+		dropped.Wait()
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+		if report := check(t, disk); !report.Clean() {
+			t.Errorf("problems %q", report.Problems)
+		} else if len(report.Partitions) == 0 && len(report.Leftovers) > 0 {
+			t.Errorf("left over: %q", report.Leftovers)
+		}
+	}
+	t.Logf("%v", ends)
+	if len(ends) < 2 {
+		t.Errorf("all ended alike: %v", ends)
+	}
+}
+
+// When nobody knows whether the switch was stored, writes to the range are
+// refused and reads served, until a start finds out.
+func TestSplitInDoubt(t *testing.T) {
+	t.Parallel()
+	disk := storagetest.NewCrashable()
+	var syncs atomic.Int64
+	syncs.Store(1 << 60)
+	files := errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		// The plan is one sync of the catalog, the switch the next.
+		if strings.HasPrefix(op.Path, "data/catalog/") && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) && syncs.Add(-1) < 0 {
+			return storagetest.ErrInjected
+		}
+		return nil
+	}))
+	w, err := openOn(files, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, registers := small(t, w, keyKinds["v2"], 20)
+	syncs.Store(1)
+	if _, err := w.node.Split(t.Context(), c.rid, 0, ""); status.CodeOf(err) != status.CodeUnavailable || !catalog.OutcomeUnknown(err) {
+		t.Fatalf("got %v, want 503 and an unknown outcome", err)
+	}
+	certain := moment{at: "in doubt"}
+	for _, r := range registers {
+		if err := r.verify(c, 1, 1); err != nil {
+			t.Error(err)
+		}
+		if err := r.step(c); status.CodeOf(err) != status.CodeUnavailable {
+			t.Errorf("a write: %v, want 503", err)
+		}
+		certain.low, certain.high = append(certain.low, 1), append(certain.high, 1)
+	}
+	_ = w.close() // the catalog has failed
+	for i, kept := range keptParts {
+		certain.disks = append(certain.disks, disk.Crash(kept, uint64(i)))
+	}
+	certain.verify(t, c.rid, registers)
+}
+
+// Whoever holds the parent when it is split reads on, and its directory goes when
+// it is given back.
+func TestSplitWhileHeld(t *testing.T) {
+	t.Parallel()
+	w, disk := start(t, 0)
+	c, _ := small(t, w, keyKinds["v2"], 20)
+	replica, release, err := w.node.Replica(t.Context(), c.container(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := c.container()
+	result, err := w.node.Split(t.Context(), c.rid, 0, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if replica.Stats().Failure != nil {
+		t.Error("the parent failed")
+	}
+	dir := fmt.Sprintf("data/p/%x/0", string(c.rid))
+	if _, err := disk.FS().Stat(dir); err != nil {
+		t.Errorf("the directory of a parent that is held: %v", err)
+	}
+	release()
+	if _, err := disk.FS().Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory of a parent that was given back: %v", err)
+	}
+	if _, _, err := w.node.Replica(t.Context(), before, 0); status.CodeOf(err) != status.CodeGone || status.SubOf(err) != status.SubRangeGone {
+		t.Errorf("the parent by an old view: %v, want 410/1002", err)
+	}
+	if _, err := w.node.Split(t.Context(), c.rid, 0, ""); status.CodeOf(err) != status.CodeNotFound {
+		t.Errorf("the parent is split again: %v, want 404", err)
+	}
+	for _, child := range result.Children {
+		if lsn, open := w.node.LSN(c.container(), child.ID); !open || lsn != 20 {
+			t.Errorf("child %s: LSN %d, open %v, want 20", child.ID, lsn, open)
+		}
+	}
+}
+
+// A position in the parent's change feed is good in the feed of each child: what
+// was changed later comes once, and nothing else.
+func TestSplitFeed(t *testing.T) {
+	t.Parallel()
+	w, _ := start(t, 0)
+	c, registers := small(t, w, keyKinds["two"], 40)
+	const seen = resource.LSN(25) // documents 0 to 24
+	if _, err := w.node.Split(t.Context(), c.rid, 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{3, 30} {
+		if err := registers[i].step(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for i := range 2 {
+		p := c.container().Ranges.At(i).Value
+		replica, release, err := w.node.Replica(t.Context(), c.container(), p.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := replica.Feed(t.Context(), partition.Feed{Generation: p.Generation, Range: p.Range, After: seen})
+		release()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range page.Documents {
+			doc, err := value.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, doc.Get("id").Text())
+		}
+	}
+	want := []string{"3"}
+	for i := 25; i < 40; i++ {
+		want = append(want, fmt.Sprint(i))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the feed behind %d has %q, want %q", seen, got, want)
+	}
+}
+
+// Splits are counted, those that failed apart, with their pauses.
+func TestSplitMetrics(t *testing.T) {
+	t.Parallel()
+	w, _ := start(t, 0)
+	if err := w.node.Close(); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	var err error
+	w.node, err = cluster.Start(cluster.Config{Pool: w.pool, Dir: "data", Catalog: w.catalog, Limits: resource.DefaultLimits(), Registerer: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := small(t, w, keyKinds["v2"], 20)
+	for _, id := range []resource.PartitionID{0, 0, 9} {
+		_, _ = w.node.Split(t.Context(), c.rid, id, "")
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		m := f.GetMetric()[0]
+		got[f.GetName()] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+	}
+	for name, want := range map[string]float64{"decan_partition_splits_total": 1, "decan_partition_split_failures_total": 2, "decan_partition_split_pause_seconds": 1} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// moved returns a version of a container that is one behind for partition i.
+func moved(t *testing.T, c *catalog.Container, i int) *catalog.Container {
+	t.Helper()
+	entry := c.Ranges.At(i)
+	entry.Value.Generation++
+	ranges, err := c.Ranges.Replace([]partitionkey.Range{entry.Range}, []partitionkey.Entry[resource.Partition]{entry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale := *c
+	stale.Ranges = ranges
+	return &stale
+}
+
+// A page that is tried again, because a partition has moved in the middle of it,
+// is the page that the second attempt makes: nothing of the first is in it, but
+// for what that cost and whom it asked.
+func TestAttemptStartsClean(t *testing.T) {
+	t.Parallel()
+	e, c := split(t, 4)
+	link := Link{Database: "d", Container: "c"}
+	hybrid := `SELECT VALUE c.id FROM c ORDER BY RANK RRF(FullTextScore(c.long, "x"), FullTextScore(c.id, "1", "2"))`
+	first := c.Ranges.At(0).Range
+	for _, c := range []struct {
+		name string
+		// Each attempt before the last, by the partition that has moved; none has
+		// in -1, whose page is then dropped for another reason.
+		before []int
+		req    QueryRequest
+		last   *partitionkey.Range // what the last attempt asks for
+	}{
+		{name: "first partition", before: []int{0}, req: QueryRequest{Text: "SELECT VALUE c.id FROM c"}},
+		{name: "third partition", before: []int{2}, req: QueryRequest{Text: "SELECT VALUE c.id FROM c"}},
+		{name: "twice", before: []int{3, 1}, req: QueryRequest{Text: "SELECT VALUE c.id FROM c"}},
+		{name: "in a page that is cut", before: []int{0}, req: QueryRequest{Text: "SELECT VALUE c.id FROM c", MaxItems: 20}},
+		{name: "ordered", before: []int{2}, req: QueryRequest{Text: "SELECT VALUE c.id FROM c ORDER BY c.n", MaxItems: 20}},
+		{name: "aggregate", before: []int{3}, req: QueryRequest{Text: "SELECT VALUE COUNT(1) FROM c"}},
+		{name: "hybrid", before: []int{2}, req: QueryRequest{Text: hybrid}},
+		{name: "behind a hybrid page", before: []int{-1}, req: QueryRequest{Text: hybrid}},
+		{name: "behind a hybrid page that is cut", before: []int{-1, 3}, req: QueryRequest{Text: hybrid, MaxItems: 20}},
+		{name: "behind a page", before: []int{-1}, req: QueryRequest{Text: "SELECT VALUE c.id FROM c", MaxItems: 20}},
+		{name: "fewer partitions than before", before: []int{3}, req: QueryRequest{Text: "SELECT VALUE c.id FROM c"}, last: &first},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.req.Link, c.req.Full, c.req.Cross = link, true, true
+			container, _ := e.catalog.View().Container("d", "c")
+			req := c.req
+			q := pageOf{engine: e, req: &req}
+			for _, i := range c.before {
+				if i < 0 {
+					if err := q.once(context.Background(), container); err != nil {
+						t.Fatal(err)
+					}
+				} else if err := q.once(context.Background(), moved(t, container, i)); status.CodeOf(err) != status.CodeGone {
+					t.Fatalf("got %v from an attempt in which partition %d has moved, want 410", err, i)
+				}
+			}
+			req.Clip, c.req.Clip = c.last, c.last
+			if err := q.once(context.Background(), container); err != nil {
+				t.Fatal(err)
+			}
+			want, err := e.Query(context.Background(), auth.Owner(), c.req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := texts(q.out); !slices.Equal(got, texts(want)) || len(got) == 0 {
+				t.Errorf("rows %q, want %q", got, texts(want))
+			}
+			if q.out.Continuation != want.Continuation {
+				t.Errorf("continuation %q, want %q", q.out.Continuation, want.Continuation)
+			}
+			if q.out.Session != want.Session || q.out.LSN != want.LSN {
+				t.Errorf("session %q at %d, want %q at %d", q.out.Session, q.out.LSN, want.Session, want.LSN)
+			}
+			got := []int64{q.out.Stats.Retrieved, q.out.Stats.Output, q.out.Stats.OutputBytes, q.out.Stats.Matched}
+			if want := []int64{want.Stats.Retrieved, want.Stats.Output, want.Stats.OutputBytes, want.Stats.Matched}; !reflect.DeepEqual(got, want) {
+				t.Errorf("statistics %v, want %v", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"hash/crc32"
+	"strconv"
+	"strings"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// feedToken is a position in a change feed: an LSN for each part of the key
+// space, exclusive. It names no partition. An LSN of a partition is good for
+// what comes out of it, because LSNs go on behind the parent's.
+//
+// As an ETag it is the LSN in quotes, such as "43", when one LSN says it all, as
+// it does whenever one partition is read: clients make such positions up. The
+// rest is what docs/formats/continuation-token.md says, in quotes as well.
+type feedToken struct {
+	container resource.RID
+	since     int64 // seconds since 1970; where entries with LSN 0 begin; 0 for the beginning
+	turn      int   // the entry to begin with
+	min       partitionkey.EPK
+	entries   []feedEntry // tile the scope from min on; never empty
+}
+
+// feedEntry says how far a part of the key space has been read.
+type feedEntry struct {
+	max partitionkey.EPK // not included; the next entry begins there
+	lsn resource.LSN     // 0: the part has yet to be begun
+}
+
+const (
+	feedTokenVersion = 2 // continuations have 1
+
+	// feedTokenCharsMax is more than the token of a thousand partitions needs.
+	// Those of one partition have at most 22 characters.
+	feedTokenCharsMax = 128 << 10
+
+	feedTokenHead = 1 + 4 + containerRIDBytes
+
+	containerRIDBytes = 8
+)
+
+// pieces cuts the scope along the entries and the partitions, in range order,
+// and says which piece to begin with.
+func (t feedToken) pieces(c *catalog.Container, scope partitionkey.Range) (list []piece, first int) {
+	low := t.min
+	for i, entry := range t.entries {
+		if i == t.turn {
+			first = len(list)
+		}
+		part, ok := scope.Intersect(partitionkey.Range{Min: low, Max: entry.max})
+		low = entry.max
+		if !ok {
+			continue
+		}
+		for _, owner := range c.Ranges.Overlapping(part) {
+			if clip, ok := owner.Range.Intersect(part); ok {
+				list = append(list, piece{partition: owner.Value, clip: clip, lsn: entry.lsn})
+			}
+		}
+	}
+	return list, first % len(list)
+}
+
+// next is the token behind pieces, with the piece whose turn it is. Neighbours
+// that are equally far are one entry.
+func (t feedToken) next(pieces []piece, turn int) feedToken {
+	next := feedToken{container: t.container, since: t.since, min: pieces[0].clip.Min.Canonical()}
+	for i, p := range pieces {
+		entry := feedEntry{max: p.clip.Max.Canonical(), lsn: p.lsn}
+		if n := len(next.entries); n > 0 && next.entries[n-1].lsn == p.lsn {
+			next.entries[n-1] = entry
+		} else {
+			next.entries = append(next.entries, entry)
+		}
+		if i == turn {
+			next.turn = len(next.entries) - 1
+		}
+	}
+	return next
+}
+
+// simple reports whether one LSN says it all.
+func (t feedToken) simple() bool {
+	return len(t.entries) == 1 && (t.since == 0 || t.entries[0].lsn > 0)
+}
+
+// etag returns the token as clients see it.
+func (t feedToken) etag() resource.ETag {
+	if t.simple() {
+		return resource.ETag(`"` + strconv.FormatUint(uint64(t.entries[0].lsn), 10) + `"`)
+	}
+	b := make([]byte, 5, 128)
+	b[0] = feedTokenVersion
+	b = append(b, t.container...)
+	b = binary.AppendUvarint(b, uint64(t.since))
+	b = binary.AppendUvarint(b, uint64(t.turn))
+	b = appendBytes(b, string(t.min))
+	for _, entry := range t.entries {
+		b = appendBytes(b, string(entry.max))
+		b = binary.AppendUvarint(b, uint64(entry.lsn))
+	}
+	binary.BigEndian.PutUint32(b[1:], crc32.Checksum(b[5:], crcTable))
+	return resource.ETag(`"` + base64.RawURLEncoding.EncodeToString(b) + `"`)
+}
+
+// parseFeedToken reads an ETag that etag made, with or without its quotes, for
+// a scope of a container. Anything else is 400.
+func parseFeedToken(etag resource.ETag, container resource.RID, scope partitionkey.Range) (feedToken, error) {
+	text := string(etag)
+	if inner, ok := strings.CutPrefix(text, `"`); ok {
+		if inner, ok = strings.CutSuffix(inner, `"`); ok {
+			text = inner
+		}
+	}
+	if lsn, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return feedToken{container: container, min: scope.Min, entries: []feedEntry{{max: scope.Max, lsn: resource.LSN(lsn)}}}, nil
+	}
+	t, ok := decodeFeedToken(text)
+	if !ok || t.container != container || !t.covers(scope) {
+		return feedToken{}, status.BadRequest("The If-None-Match value is no position in this change feed: it was issued for another container or scope, or has been changed.")
+	}
+	return t, nil
+}
+
+func (t feedToken) covers(scope partitionkey.Range) bool {
+	return partitionkey.Range{Min: t.min, Max: t.entries[len(t.entries)-1].max}.Covers(scope)
+}
+
+func decodeFeedToken(text string) (t feedToken, ok bool) {
+	if len(text) > feedTokenCharsMax {
+		return t, false
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(b) < feedTokenHead || b[0] != feedTokenVersion ||
+		binary.BigEndian.Uint32(b[1:]) != crc32.Checksum(b[5:], crcTable) {
+		return t, false
+	}
+	t.container = resource.RID(b[5:feedTokenHead])
+	r := reader{rest: b[feedTokenHead:]}
+	t.since = int64(r.uvarint())
+	turn := r.uvarint()
+	t.min = partitionkey.EPK(r.bytes())
+	low := t.min
+	for len(r.rest) > 0 {
+		entry := feedEntry{max: partitionkey.EPK(r.bytes()), lsn: resource.LSN(r.uvarint())}
+		if r.failed || low.Compare(entry.max) >= 0 {
+			return t, false
+		}
+		low = entry.max
+		t.entries = append(t.entries, entry)
+	}
+	if r.failed || t.since < 0 || turn >= uint64(len(t.entries)) || low.Compare(partitionkey.MaxEPK) > 0 {
+		return t, false
+	}
+	t.turn = int(turn)
+	// One position has one token, and a simple one is a number.
+	return t, !t.simple() && string(t.etag()) == `"`+text+`"`
+}

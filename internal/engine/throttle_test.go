@@ -1,0 +1,419 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// TestThrottling runs the stories of testdata/throttle: budgets with a clock that
+// the story sets.
+//
+//	world [enforcement=on|warn|off] [burst] [serverless] [laptop] [strong] [splits]
+//	    a fresh server; splits lets it be asked for more partitions, which never come
+//	database id= [manual=] [max=]
+//	container id= [db=] [manual=] [max=] [partitions=] [paths=(/a,/b)] [cut=tenant]
+//	    cut makes two partitions that meet inside a tenant
+//	offer id= [db=]        the input is an offer, equal, or lines: target|source id[=RU/s]; nothing reads it
+//	load                   lines: <seconds> <verb> <container> <arguments>
+//	    create <n> <key> [low] [bucket=N]  documents of one key until one is refused; @2 is some key
+//	                                       of partition 2, Contoso@2 some key of that tenant there
+//	    read, query                        the same with point reads of the first, and COUNT over the key
+//	    partitions                         what the partitions have spent
+//	    hot                                which keys spend most
+func TestThrottling(t *testing.T) {
+	t.Parallel()
+	datadriven.Walk(t, "testdata/throttle", func(t *testing.T, file string) {
+		t.Parallel()
+		s := &throttleStory{}
+		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
+			return s.run(t, d)
+		})
+	})
+}
+
+type throttleStory struct {
+	t     *testing.T
+	w     *world
+	now   time.Time
+	next  int
+	first map[string]string // the first document of a key
+	asked []string
+}
+
+func (s *throttleStory) run(t *testing.T, d *datadriven.TestData) string {
+	s.t = t
+	switch d.Cmd {
+	case "world":
+		return s.world(d)
+	case "database":
+		res, err := s.w.CreateDatabase(t.Context(), caller, engine.ResourceRequest{
+			Body: parse(t, `{"id":"`+text(d, "id")+`"}`), Throughput: asked(t, d),
+		})
+		return outcome(res.Body != nil, err)
+	case "container":
+		return s.container(d)
+	case "offer":
+		return s.offer(d)
+	case "load":
+		var b strings.Builder
+		for line := range strings.SplitSeq(d.Input, "\n") {
+			fmt.Fprintf(&b, "%s -> %s\n", line, s.line(strings.Fields(line)))
+		}
+		return b.String()
+	}
+	t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
+	return ""
+}
+
+func text(d *datadriven.TestData, name string) string {
+	for _, arg := range d.CmdArgs {
+		if arg.Key == name {
+			return strings.Join(arg.Vals, ",")
+		}
+	}
+	return ""
+}
+
+func asked(t *testing.T, d *datadriven.TestData) engine.ThroughputRequest {
+	t.Helper()
+	number := func(name string) *int {
+		if !d.HasArg(name) {
+			return nil
+		}
+		var n int
+		d.ScanArgs(t, name, &n)
+		return &n
+	}
+	return engine.ThroughputRequest{Manual: number("manual"), AutoscaleMax: number("max")}
+}
+
+func outcome(done bool, err error) string {
+	if err != nil {
+		return throttled(err)
+	}
+	return fmt.Sprintf("done %v", done)
+}
+
+func throttled(err error) string {
+	e := status.From(err)
+	if e == nil {
+		return err.Error()
+	}
+	if e.Code == status.CodeTooManyRequests {
+		return fmt.Sprintf("429/%d, wait %v", e.Sub, e.RetryAfter)
+	}
+	return e.Error()
+}
+
+func (s *throttleStory) world(d *datadriven.TestData) string {
+	s.now, s.first = time.Unix(1_700_002_800, 0), map[string]string{}
+	s.w = newWorld(s.t, func(c *engine.Config) {
+		c.Now = func() time.Time { return s.now }
+		c.Serverless = d.HasArg("serverless")
+		if d.HasArg("strong") {
+			c.Account.Consistency = resource.Strong
+		}
+		if d.HasArg("laptop") {
+			c.Limits = resource.LaptopLimits()
+		}
+		if d.HasArg("splits") {
+			c.Rebalance = func(container resource.RID) {
+				c, _ := s.w.catalog.View().ContainerByRID(container)
+				s.asked = append(s.asked, c.ID+" is rebalanced")
+			}
+		}
+	})
+	enforcement, err := cluster.ParseEnforcement(text(d, "enforcement"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.w.throttling = cluster.Throttling{Enforcement: enforcement, Burst: d.HasArg("burst"), Serverless: d.HasArg("serverless")}
+	s.w.reopen(s.t)
+	return "ok"
+}
+
+func database(d *datadriven.TestData) string {
+	if name := text(d, "db"); name != "" {
+		return name
+	}
+	return "d"
+}
+
+func (s *throttleStory) container(d *datadriven.TestData) string {
+	paths := text(d, "paths")
+	if paths == "" {
+		paths = "/pk"
+	}
+	list := strings.Split(paths, ",")
+	kind := "Hash"
+	if len(list) > 1 {
+		kind = "MultiHash"
+	}
+	partitions := 0
+	d.MaybeScanArgs(s.t, "partitions", &partitions)
+	if tenant := text(d, "cut"); tenant != "" {
+		return s.cut(d, list, tenant)
+	}
+	res, err := s.w.CreateContainer(s.t.Context(), caller, engine.ResourceRequest{
+		Link: engine.Link{Database: database(d)},
+		Body: parse(s.t, fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["%s"],"kind":%q,"version":2},"indexingPolicy":{"indexingMode":"none","automatic":false}}`,
+			text(d, "id"), strings.Join(list, `","`), kind)),
+		Throughput: asked(s.t, d),
+		Partitions: partitions,
+	})
+	if err != nil {
+		return outcome(res.Body != nil, err)
+	}
+	c, _ := s.w.catalog.View().Container(database(d), text(d, "id"))
+	return fmt.Sprintf("%d partitions", c.Ranges.Len())
+}
+
+// cut makes a container of two partitions that meet in the middle of a tenant's
+// keys, as a split leaves them.
+func (s *throttleStory) cut(d *datadriven.TestData, paths []string, tenant string) string {
+	owner, ok := s.w.catalog.View().Database(database(d))
+	if !ok {
+		s.t.Fatalf("no database %s", database(d))
+	}
+	container, err := resource.ParseContainer(parse(s.t, fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["%s"],"kind":"MultiHash","version":2}}`, text(d, "id"), strings.Join(paths, `","`))))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	container.RID = s.w.catalog.ReserveContainer(owner.RID)
+	prefix, err := container.PartitionKey.Prefix(partitionkey.NewKey(partitionkey.String(tenant)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	middle := prefix.Min + "\x20" // second levels hash to bytes up to 3F
+	change := catalog.CreateContainer{Container: container, Partitions: []resource.Partition{
+		{ID: 0, Range: partitionkey.Range{Min: partitionkey.MinEPK, Max: middle}, Group: 1, Generation: 1},
+		{ID: 1, Range: partitionkey.Range{Min: middle, Max: partitionkey.MaxEPK}, Group: 1, Generation: 1, Ordinal: 1},
+	}}
+	t, err := resource.DefaultLimits().NewThroughput(asked(s.t, d).Manual, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	change.Throughput = &t
+	if err := s.w.node.CreatePartitions(s.t.Context(), container, change.Partitions); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := s.w.catalog.Commit(s.t.Context(), change); err != nil {
+		s.t.Fatal(err)
+	}
+	return "2 partitions"
+}
+
+func (s *throttleStory) offer(d *datadriven.TestData) string {
+	link := engine.Link{Database: database(d), Container: text(d, "id")}
+	offer, err := s.w.OfferOf(link)
+	if err != nil {
+		return throttled(err)
+	}
+	req := engine.ResourceRequest{Offer: offer, PartitionRUs: true, MigrateToAutoscale: d.HasArg("autoscale"), MigrateToManual: d.HasArg("manual")}
+	change := s.w.ReplaceOffer
+	switch {
+	case d.Input == "" && !req.MigrateToAutoscale && !req.MigrateToManual:
+		change = s.w.ReadOffer
+	case strings.HasPrefix(d.Input, "{"):
+		req.Body = parse(s.t, d.Input)
+	case d.Input != "":
+		req.Redistribution = s.redistribution(d.Input)
+	}
+	s.asked = nil
+	res, err := change(s.t.Context(), caller, req)
+	if err != nil {
+		return throttled(err)
+	}
+	content := parse(s.t, string(res.Body)).Get("content")
+	out := fmt.Sprintf("throughput %s", content.Get("offerThroughput"))
+	if settings := content.Get("offerAutopilotSettings"); settings.IsDefined() {
+		out += fmt.Sprintf(" of %s", settings.Get("maxThroughput"))
+	}
+	out += fmt.Sprintf(", at least %d, at once %d, at most %d, pending %v", res.MinThroughput, res.InstantThroughput, res.MaxThroughput, res.ReplacePending)
+	for _, p := range content.Get("physicalPartitionThroughputInfo").Items() {
+		out += fmt.Sprintf("\npartition %s has %s", p.Get("id").Text(), p.Get("throughput"))
+	}
+	return strings.Join(append([]string{out}, s.asked...), "\n")
+}
+
+func (s *throttleStory) redistribution(input string) *engine.Redistribution {
+	var r engine.Redistribution
+	for line := range strings.SplitSeq(input, "\n") {
+		words := strings.Fields(line)
+		if words[0] == "equal" {
+			r.Equal = true
+			continue
+		}
+		var share resource.Share
+		id, rus, _ := strings.Cut(words[1], "=")
+		n, err := strconv.Atoi(id)
+		if err == nil && rus != "" {
+			share.RUs, err = strconv.Atoi(rus)
+		}
+		if err != nil {
+			s.t.Fatalf("%q: %v", line, err)
+		}
+		share.ID = resource.PartitionID(n)
+		if words[0] == "target" {
+			r.Targets = append(r.Targets, share)
+		} else {
+			r.Sources = append(r.Sources, share)
+		}
+	}
+	return &r
+}
+
+// line carries out one line of load.
+func (s *throttleStory) line(words []string) string {
+	at, err := strconv.ParseFloat(words[0], 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.now = time.Unix(1_700_002_800, 0).Add(time.Duration(at * float64(time.Second)))
+	link := engine.Link{Database: "d", Container: words[2]}
+	if db, name, found := strings.Cut(words[2], "/"); found {
+		link = engine.Link{Database: db, Container: name}
+	}
+	switch words[1] {
+	case "partitions":
+		return s.partitions(link)
+	case "hot":
+		return s.hot(link)
+	}
+	n, err := strconv.Atoi(words[3])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var opts engine.Options
+	for _, word := range words[5:] {
+		if bucket, found := strings.CutPrefix(word, "bucket="); found {
+			number, err := strconv.Atoi(bucket)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			opts.Bucket = uint8(number)
+		} else {
+			opts.LowPriority = opts.LowPriority || word == "low"
+			if strings.HasPrefix(word, "level=") {
+				opts.Consistency = word[len("level="):]
+			}
+		}
+	}
+	return s.repeat(n, func() (engine.Result, error) { return s.request(words[1], link, words[4], opts) })
+}
+
+// repeat sends requests until one is refused.
+func (s *throttleStory) repeat(n int, request func() (engine.Result, error)) string {
+	charge := 0.0
+	for i := range n {
+		result, err := request()
+		charge += result.Charge
+		if err != nil {
+			return fmt.Sprintf("%d done for %.2f RU, then %s for %.2f RU", i, charge-result.Charge, throttled(err), result.Charge)
+		}
+	}
+	return fmt.Sprintf("%d done for %.2f RU", n, charge)
+}
+
+func (s *throttleStory) request(verb string, link engine.Link, word string, opts engine.Options) (engine.Result, error) {
+	ctx := context.Background()
+	c, ok := s.w.catalog.View().Container(link.Database, link.Container)
+	if !ok {
+		s.t.Fatalf("no container %v", link)
+	}
+	values := s.keyOf(c, word)
+	k := key(s.t, `["`+strings.Join(values, `","`)+`"]`)
+	switch verb {
+	case "create":
+		s.next++
+		doc := fmt.Sprintf(`{"id":"%d"`, s.next)
+		for i, v := range values {
+			doc += fmt.Sprintf(`,%q:%q`, strings.TrimPrefix(c.PartitionKey.Paths[i], "/"), v)
+		}
+		if s.first[word] == "" {
+			s.first[word] = strconv.Itoa(s.next)
+		}
+		out, err := s.w.Create(ctx, caller, engine.DocumentRequest{Link: link, Document: parse(s.t, doc+"}"), Options: opts})
+		return out.Result, err
+	case "read":
+		link.Document = s.first[word]
+		out, err := s.w.Read(ctx, caller, engine.DocumentRequest{Link: link, Key: k, Options: opts})
+		return out.Result, err
+	case "query":
+		out, err := s.w.Query(ctx, caller, engine.QueryRequest{Link: link, Text: "SELECT VALUE COUNT(1) FROM c", Key: k, Options: opts})
+		return out.Result, err
+	}
+	s.t.Fatalf("unknown verb %s", verb)
+	return engine.Result{}, nil
+}
+
+// keyOf returns the values of a key, such as a/b; @2 is one in partition 2, and
+// a@2 one below a there.
+func (s *throttleStory) keyOf(c *catalog.Container, word string) []string {
+	prefix, id, some := strings.Cut(word, "@")
+	if !some {
+		return strings.Split(word, "/")
+	}
+	for i := range 10_000 {
+		values := []string{"k" + strconv.Itoa(i)}
+		if prefix != "" {
+			values = append([]string{prefix}, values...)
+		}
+		var components []partitionkey.Component
+		for _, v := range values {
+			components = append(components, partitionkey.String(v))
+		}
+		if c.Ranges.Locate(c.PartitionKey.Hash(partitionkey.NewKey(components...))).Value.ID.String() == id {
+			return values
+		}
+	}
+	s.t.Fatalf("no key in partition %s", id)
+	return nil
+}
+
+func (s *throttleStory) stats(link engine.Link) []engine.PartitionStats {
+	all, err := s.w.PartitionStats(s.t.Context(), caller, link)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+func (s *throttleStory) partitions(link engine.Link) string {
+	var b strings.Builder
+	for _, p := range s.stats(link) {
+		l := p.Load
+		fmt.Fprintf(&b, "\n   %s: share %.2f, normalized %.1f%%, spent %.2f, throttled %d, capped %d", p.Partition.ID, l.Rate, l.Normalized, l.Total, l.Throttled, l.Capped)
+		if l.Billed > 0 {
+			fmt.Fprintf(&b, ", autoscaled %d, billed %d", l.Autoscaled, l.Billed)
+		}
+	}
+	return b.String()
+}
+
+func (s *throttleStory) hot(link engine.Link) string {
+	var b strings.Builder
+	for _, p := range s.stats(link) {
+		for _, list := range []struct {
+			name string
+			keys []cluster.HotKey
+		}{{"key", p.Load.Keys}, {"prefix", p.Load.Prefixes}} {
+			for _, hot := range list.keys {
+				fmt.Fprintf(&b, "\n   %s: %s %s spent %.2f", p.Partition.ID, list.name, hot.Key, hot.Units)
+			}
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,60 @@
+package index
+
+import (
+	"testing"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/value"
+)
+
+// An order behind one value of its first key, narrowed by its second, holds the
+// documents that have that value and satisfy the predicate, in whatever
+// directions the index and the query have their keys.
+func TestBehindAgreesWithValues(t *testing.T) {
+	t.Parallel()
+	hits := 0
+	for seed := range uint64(4000) {
+		r := newRandom(seed)
+		policy := resource.DefaultIndexing()
+		down, up := r.coin(), r.coin()
+		policy.Composite = [][]resource.CompositePath{{{Path: "/a", Descending: down}, {Path: "/b", Descending: up}}}
+		x, err := Compile(policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turned := r.coin()
+		o, ok := x.Order([]SortKey{{Path: Path{"a"}, Desc: down != turned}, {Path: Path{"b"}, Desc: up != turned}}, nil)
+		if !ok || !o.Walks {
+			t.Fatalf("seed %d: no order", seed)
+		}
+		v, bound := r.value(0), r.value(0)
+		doc := value.Object([]value.Member{{Name: "a", Value: v}, {Name: "b", Value: r.value(0)}})
+		if r.coin() {
+			doc = doc.With("a", r.value(0))
+		}
+		op := []Op{Eq, Lt, Le, Gt, Ge}[r.IntN(5)]
+		s, ok := x.Span(Path{"b"}, op, bound)
+		behind, tells := o.Behind(v)
+		if !ok || !tells {
+			continue // undefined, an array, an object or a long string
+		}
+		same := value.Equal(doc.Get("a"), v) || !v.IsDefined() && !doc.Get("a").IsDefined()
+		want := same && holds(doc.Get("b"), op, bound)
+		got := inSpan(x.Terms(nil, doc), behind.Narrow(s).Span)
+		if want && !got || got && !want && s.Exact {
+			t.Fatalf("seed %d: %s with a = %s and b %s %s: %t, found %t", seed, doc, v, op, bound, want, got)
+		}
+		if in := inSpan(x.Terms(nil, doc), behind.Span); in != same {
+			t.Fatalf("seed %d: %s with a = %s: %t, found %t", seed, doc, v, same, in)
+		}
+		if want {
+			hits++
+		}
+		if _, more := behind.Behind(v); more {
+			t.Fatalf("seed %d: an order of one key goes on behind it", seed)
+		}
+	}
+	if hits < 40 {
+		t.Errorf("only %d documents found: the test draws too little", hits)
+	}
+}

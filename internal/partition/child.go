@@ -1,0 +1,450 @@
+package partition
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/decandb/decan/internal/replication"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/storage"
+)
+
+// Child is one half of a partition while it is made: a checkpoint of the
+// parent's store, out of which the rows of the other half are taken while it
+// follows what the parent writes. Nobody serves from it before the split is
+// done. It belongs to one goroutine.
+type Child struct {
+	split *Split
+	side  side
+	store *storage.Store
+	state state
+	tail  *tail
+	gone  *storage.Numbers // of the documents of the other half, once known
+
+	// unsynced is how many bytes were applied since the last sync.
+	unsynced int
+	busy     int64 // what the parent had served at the last look
+}
+
+// side is the half of the range that a child has.
+type side int
+
+const (
+	left  side = iota // below the cut
+	right             // the cut and above
+)
+
+const (
+	// trimBytes is how much one step of a trim reads or writes: a millisecond
+	// or two.
+	trimBytes = 256 << 10
+	// followBytes is how much is applied to a child in one batch, and how much
+	// may wait for a sync before the parent is sealed.
+	followBytes = 1 << 20
+	// sealBytes is how much may be left to follow when the parent is sealed, and
+	// catchUpsMax how often a child tries to come that near to a parent that
+	// writes as fast as it follows.
+	sealBytes   = 256 << 10
+	catchUpsMax = 50
+)
+
+// LeftOut returns the bounds of the documents that a child does not have, for
+// [storage.Store.CheckpointWithout].
+func (s *Split) LeftOut(own resource.Partition) (low, high []byte) {
+	return s.foreign(s.sideOf(own), storage.FamilyDocument)
+}
+
+func (s *Split) sideOf(own resource.Partition) side {
+	if own.Range.Min.Compare(s.cut) < 0 {
+		return left
+	}
+	return right
+}
+
+// foreign returns the bounds of what the other side has of a family that is
+// ordered by EPK.
+func (s *Split) foreign(own side, f storage.Family) (low, high []byte) {
+	low, high = f.Bounds()
+	cut := append([]byte{byte(f)}, s.bound...)
+	if own == left {
+		return cut, high
+	}
+	return low, cut
+}
+
+// Adopt makes a child of a checkpoint of the parent that was taken since Split.
+// The store stays the caller's. It is not synced before [Child.Follow] ends.
+func (s *Split) Adopt(store *storage.Store, own resource.Partition) (*Child, error) {
+	c := &Child{split: s, side: s.sideOf(own), store: store}
+	c.tail = s.tails[c.side]
+	if err := c.adopt(own); err != nil {
+		return nil, fmt.Errorf("adopt partition %s: %w", own.ID, err)
+	}
+	return c, nil
+}
+
+func (c *Child) adopt(own resource.Partition) error {
+	snapshot := c.store.Snapshot()
+	d, before, _, err := readMeta(snapshot)
+	if err := errors.Join(err, snapshot.Close()); err != nil {
+		return err
+	}
+	d.Partition = own
+	row, err := d.append()
+	if err != nil {
+		return err
+	}
+	// Its numbers begin anew, because they have an ordinal of their own.
+	c.state = state{lsn: before.lsn, ts: before.ts}
+	batch := c.store.NewBatch()
+	defer batch.Close()
+	err = errors.Join(
+		batch.Set(storage.MetaKey(nil, metaDescriptor), row),
+		batch.Set(storage.MetaKey(nil, metaState), c.state.append(nil)),
+	)
+	for _, f := range keyed {
+		low, high := c.split.foreign(c.side, f)
+		err = errors.Join(err, batch.DeleteRange(low, high))
+	}
+	for level := 1; level*hashBytes < c.split.parent.epkWidth; level++ {
+		if low, high := c.foreignPrefixes(level); bytes.Compare(low, high) < 0 {
+			err = errors.Join(err, batch.DeleteRange(low, high))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return c.store.ApplyNoSync(batch)
+}
+
+// How the rows of each family leave a child that must not have them.
+var (
+	// keyed begin with an EPK: they go as one range.
+	keyed = []storage.Family{storage.FamilyDocument, storage.FamilyLogical}
+	// numbered name one document: those of foreign numbers go one by one.
+	numbered = []storage.Family{storage.FamilyFeed, storage.FamilyVector, storage.FamilyExpiry}
+	// listed are posting lists, out of which foreign numbers are taken. Those of
+	// prefixes, which begin with a part of an EPK, have mostly gone as ranges.
+	listed = []storage.Family{storage.FamilyPrefix, storage.FamilyTerm}
+	// FamilyRID says which numbers those are; FamilyMeta is written anew.
+)
+
+// foreignPrefixes returns the bounds of the posting lists of one level's prefixes
+// that the other side has alone. The one list that spans the cut is in neither.
+func (c *Child) foreignPrefixes(level int) (low, high []byte) {
+	cut := make([]byte, level*hashBytes)
+	copy(cut, c.split.bound)
+	spans := len(c.split.bound) > len(cut)
+	at := storage.PrefixKey(nil, level, cut)
+	if c.side == right {
+		return storage.PrefixKey(nil, level, ""), at
+	}
+	if spans {
+		at = after(at)
+	}
+	return at, storage.PrefixKey(nil, level+1, "")
+}
+
+// Follow trims the child and has it catch up with the parent. It calls caughtUp
+// once, when the trim is over and little is left to follow, and returns when the
+// parent is sealed and all its effects are applied and synced here, with the
+// first error otherwise. The context ends it.
+func (c *Child) Follow(ctx context.Context, caughtUp func()) (err error) {
+	defer func() {
+		if err != nil {
+			c.tail.abandon() // Nobody takes from it: the parent must not wait.
+			err = fmt.Errorf("follow partition %s: %w", c.split.parent.descriptor.ID, err)
+		}
+	}()
+	if err := c.trim(ctx); err != nil {
+		return err
+	}
+	more := true
+	for n := 0; more && (n == 0 || n < catchUpsMax && c.tail.size() > sealBytes); n++ {
+		if more, err = c.catchUp(true); err != nil {
+			return err
+		}
+	}
+	caughtUp()
+	for more {
+		select {
+		case <-c.tail.grown:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if more, err = c.catchUp(false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trim takes the rows of the other side out of every family, in small steps
+// between which the parent is served and followed.
+func (c *Child) trim(ctx context.Context) error {
+	if err := c.sum(ctx); err != nil {
+		return err
+	}
+	if err := c.numbers(ctx); err != nil {
+		return err
+	}
+	for _, f := range numbered {
+		if err := c.trimNumbered(ctx, f); err != nil {
+			return err
+		}
+	}
+	for _, f := range listed {
+		low, high := f.Bounds()
+		err := c.steps(ctx, low, func(low []byte, b *storage.Batch) ([]byte, error) {
+			return c.store.TrimPostings(b, low, high, c.gone, trimBytes)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	c.gone = nil
+	return nil
+}
+
+// steps calls step until there is nowhere to go on, and applies what it put into
+// the batch.
+func (c *Child) steps(ctx context.Context, low []byte, step func(low []byte, b *storage.Batch) (next []byte, err error)) error {
+	batch := c.store.NewBatch()
+	defer batch.Close()
+	for low != nil {
+		if _, err := c.catchUp(false); err != nil {
+			return err
+		}
+		err := c.turn(ctx, func() (err error) {
+			batch.Reset()
+			if low, err = step(low, batch); err != nil {
+				return err
+			}
+			c.unsynced += batch.Len()
+			return c.store.ApplyNoSync(batch)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn does one step when the other child does none. While the parent serves, it
+// then leaves the processor for as long as the step took.
+func (c *Child) turn(ctx context.Context, step func() error) error {
+	select {
+	case c.split.trimming <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	began := time.Now()
+	err := step()
+	took := time.Since(began)
+	p := c.split.parent
+	served := p.reads.Load() + p.writes.Load() + p.queries.Load()
+	if err == nil && served != c.busy {
+		c.busy = served
+		pause := time.NewTimer(took)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+		}
+	}
+	<-c.split.trimming
+	return errors.Join(err, context.Cause(ctx))
+}
+
+// sum counts the documents and bytes of the child as it began. What it follows
+// meanwhile is added apart, so the rows are read from a snapshot.
+func (c *Child) sum(ctx context.Context) error {
+	snapshot := c.store.Snapshot()
+	low, high := storage.FamilyLogical.Bounds()
+	err := c.steps(ctx, low, func(low []byte, _ *storage.Batch) ([]byte, error) {
+		rows := snapshot.Iter(low, high)
+		read := 0
+		for valid := rows.First(); valid; valid = rows.Next() {
+			if read >= trimBytes {
+				next := bytes.Clone(rows.Key())
+				return next, rows.Close()
+			}
+			t, err := decodeTotals(rows.Value())
+			if err != nil {
+				return nil, errors.Join(err, rows.Close())
+			}
+			c.state.items, c.state.bytes = c.state.items+t.items, c.state.bytes+t.bytes
+			read += len(rows.Key()) + totalsBytes
+		}
+		return nil, rows.Close()
+	})
+	return errors.Join(err, snapshot.Close())
+}
+
+// numbers finds the numbers of the documents of the other side and removes the
+// rows that say where those are.
+func (c *Child) numbers(ctx context.Context) error {
+	var gone storage.NumbersBuilder
+	low, high := storage.FamilyRID.Bounds()
+	err := c.steps(ctx, low, func(low []byte, b *storage.Batch) ([]byte, error) {
+		return c.store.Walk(b, low, high, trimBytes, func(key, suffix []byte) error {
+			if c.owns(suffix) {
+				return nil
+			}
+			number, err := storage.DecodeRIDKey(key)
+			if err != nil {
+				return err
+			}
+			gone.Add(number)
+			return b.Delete(key)
+		})
+	})
+	c.gone = gone.Numbers()
+	return err
+}
+
+// owns reports whether a row is the child's, by its key behind the family.
+func (c *Child) owns(suffix []byte) bool {
+	return (bytes.Compare(suffix, c.split.bound) < 0) == (c.side == left)
+}
+
+// trimNumbered removes the rows of foreign documents from a family.
+func (c *Child) trimNumbered(ctx context.Context, f storage.Family) error {
+	low, high := f.Bounds()
+	return c.steps(ctx, low, func(low []byte, b *storage.Batch) ([]byte, error) {
+		return c.store.Walk(b, low, high, trimBytes, func(key, value []byte) error {
+			number, err := numberIn(f, key, value)
+			if err == nil && c.gone.Has(number) {
+				err = b.Delete(key)
+			}
+			return err
+		})
+	})
+}
+
+// numberIn returns which document a row is of.
+func numberIn(f storage.Family, key, value []byte) (number uint64, err error) {
+	switch f {
+	case storage.FamilyVector:
+		_, number, err = storage.DecodeVectorKey(key)
+	case storage.FamilyExpiry:
+		_, number, err = storage.DecodeExpiryKey(key)
+	default:
+		if len(value) < storage.NumberBytes {
+			return 0, fmt.Errorf("feed row %x: %w", key, errMeta)
+		}
+		number = binary.BigEndian.Uint64(value)
+	}
+	return number, err
+}
+
+// catchUp applies what the parent has written. The last of it is synced, and so
+// is each portion that has grown large, or everything when sync is set. It
+// reports whether more can come.
+func (c *Child) catchUp(sync bool) (more bool, err error) {
+	effects, more, err := c.tail.take()
+	if err != nil {
+		return false, err
+	}
+	batch := c.store.NewBatch()
+	defer batch.Close()
+	for i := range effects {
+		if err := c.follow(batch, &effects[i]); err != nil {
+			return false, err
+		}
+		if batch.Len() >= followBytes {
+			if err := c.apply(batch, false); err != nil {
+				return false, err
+			}
+		}
+	}
+	if batch.Empty() && more && !sync {
+		return more, nil
+	}
+	return more, c.apply(batch, sync || !more)
+}
+
+// apply commits a batch with the counters behind it.
+func (c *Child) apply(batch *storage.Batch, sync bool) error {
+	defer batch.Reset()
+	if err := batch.Set(storage.MetaKey(nil, metaState), c.state.append(nil)); err != nil {
+		return err
+	}
+	if c.unsynced += batch.Len(); sync || c.unsynced > followBytes {
+		c.unsynced = 0
+		return c.store.Apply(batch)
+	}
+	return c.store.ApplyNoSync(batch)
+}
+
+// follow adds an effect of the parent to a batch: its rows when they are of this
+// side, and its LSN in any case.
+func (c *Child) follow(batch *storage.Batch, e *replication.Effect) error {
+	if e.LSN <= c.state.lsn && e.LSN != 0 {
+		return nil // The checkpoint has it.
+	}
+	if e.LSN != c.state.lsn+1 {
+		return fmt.Errorf("effect %d follows %d", e.LSN, c.state.lsn)
+	}
+	own, err := c.ownsEffect(e)
+	if err != nil {
+		return fmt.Errorf("effect %d: %w", e.LSN, err)
+	}
+	err = storage.ReadRows(e.Rows, func(r storage.Row) error {
+		if r.Key[0] == byte(storage.FamilyMeta) {
+			return c.followMeta(batch, r)
+		}
+		if own {
+			return batch.Add(r)
+		}
+		return nil
+	})
+	c.state.lsn = e.LSN
+	if own {
+		c.state.items, c.state.bytes = c.state.items+e.Items, c.state.bytes+e.Bytes
+	}
+	return err
+}
+
+// ownsEffect reports which side the logical key of an effect is on.
+func (c *Child) ownsEffect(e *replication.Effect) (own bool, err error) {
+	owned, foreign := 0, 0
+	err = storage.ReadRows(e.Rows, func(r storage.Row) error {
+		f, known := storage.FamilyOf(r.Key)
+		if !known {
+			return fmt.Errorf("row %x is of no family", r.Key)
+		}
+		if f != storage.FamilyDocument && f != storage.FamilyLogical {
+			return nil
+		}
+		if c.owns(r.Key[1:]) {
+			owned++
+		} else {
+			foreign++
+		}
+		return nil
+	})
+	if err == nil && (owned == 0) == (foreign == 0) {
+		err = fmt.Errorf("it has %d rows of this side and %d of the other", owned, foreign)
+	}
+	return owned > 0, err
+}
+
+// followMeta takes over what an effect says of the whole partition: its time,
+// and the complete paths, which what is complete in both halves is in each.
+func (c *Child) followMeta(batch *storage.Batch, r storage.Row) error {
+	switch name := string(r.Key[1:]); name {
+	case metaState:
+		s, err := decodeState(r.Value)
+		c.state.ts = max(c.state.ts, s.ts)
+		return err
+	case metaPaths, metaPathsNext:
+		return batch.Add(r)
+	default:
+		return fmt.Errorf("meta row %q in an effect: %w", name, errMeta)
+	}
+}

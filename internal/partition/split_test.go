@@ -1,0 +1,482 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/decandb/decan/internal/replication"
+	"github.com/decandb/decan/internal/replication/replicationtest"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// half is one child of a split of a world.
+type half struct {
+	store *storage.Store
+	child *Child
+	own   resource.Partition
+}
+
+// halve begins a split and adopts both children.
+func (w *world) halve(t *testing.T, at partitionkey.EPK) (*Split, [2]half) {
+	t.Helper()
+	p := w.partition.Load()
+	at, err := p.SplitPoint(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.Split(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var halves [2]half
+	for i, r := range []partitionkey.Range{{Min: w.own.Range.Min, Max: at}, {Min: at, Max: w.own.Range.Max}} {
+		h := half{own: resource.Partition{ID: 20 + resource.PartitionID(i), Range: r, Parents: []resource.PartitionID{w.own.ID}, Generation: w.own.Generation + 1, Ordinal: 20 + uint32(i)}}
+		dir := fmt.Sprint("half", i)
+		low, high := s.LeftOut(h.own)
+		if err := w.store.CheckpointWithout(dir, low, high); err != nil {
+			t.Fatal(err)
+		}
+		if h.store, err = w.pool.Open(dir); err != nil {
+			t.Fatal(err)
+		}
+		if h.child, err = s.Adopt(h.store, h.own); err != nil {
+			t.Fatal(err)
+		}
+		halves[i] = h
+	}
+	return s, halves
+}
+
+// follow has both children catch up and seals the parent.
+func follow(t *testing.T, s *Split, halves [2]half) error {
+	t.Helper()
+	var group, caughtUp sync.WaitGroup
+	errs := make([]error, 2)
+	for i, h := range halves {
+		caughtUp.Add(1)
+		group.Go(func() { errs[i] = h.child.Follow(t.Context(), sync.OnceFunc(caughtUp.Done)) })
+	}
+	caughtUp.Wait()
+	err := s.Seal(t.Context())
+	if err != nil {
+		s.Cancel()
+	}
+	group.Wait()
+	return errors.Join(append(errs, err)...)
+}
+
+// checkHalves verifies the bytes of both and closes them.
+func (w *world) checkHalves(t *testing.T, halves [2]half) (documents int64) {
+	t.Helper()
+	for _, h := range halves {
+		snapshot := h.store.Snapshot()
+		report, err := Check(snapshot, w.container.Load())
+		if err != nil || !report.Clean() {
+			t.Errorf("child %s: %v, %q", h.own.ID, err, report.Problems)
+		}
+		documents += report.Documents
+		if report.LSN != w.partition.Load().LSN() {
+			t.Errorf("child %s has come to %d, its parent to %d", h.own.ID, report.LSN, w.partition.Load().LSN())
+		}
+		if err := errors.Join(snapshot.Close(), h.store.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	return documents
+}
+
+// Every family of rows has its way out of a child.
+func TestTrimKnowsEveryFamily(t *testing.T) {
+	t.Parallel()
+	known := slices.Concat(keyed, numbered, listed, []storage.Family{storage.FamilyRID, storage.FamilyMeta})
+	for b := range 256 {
+		f, exists := storage.FamilyOf([]byte{byte(b)})
+		if exists && !slices.Contains(known, f) {
+			t.Errorf("rows of family %s stay in a child that must not have them", f)
+		}
+	}
+}
+
+// What is written between the checkpoint and the seal is in the child that owns
+// it: new documents, changed, renamed and deleted ones; and what is complete of
+// the paths is so in both, also when the parent was empty in between.
+func TestSplitFollows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
+	doc := func(i int, members string) string {
+		return fmt.Sprintf(`{"id":"%d","a":"tenant%d","b":%d%s}`, i, i%5, i, members)
+	}
+	must := func(op Op, i int, members string) {
+		t.Helper()
+		if _, err := w.write(op, w.parse(doc(i, members)), func(r *Write) { r.ID = fmt.Sprint(i) }); err != nil {
+			t.Fatalf("%s %d: %v", op, i, err)
+		}
+	}
+	for i := range 60 {
+		must(Create, i, `,"old":1,"both":2`)
+	}
+	s, halves := w.halve(t, "")
+	// Emptied, so that the next document says anew what is complete, in one child
+	// while the other has none; then one like it in the other, which must not
+	// count on what was complete before.
+	for i := range 60 {
+		must(Delete, i, "")
+	}
+	sides := [2][]int{}
+	for i := range 60 {
+		key := partitionkey.NewKey(partitionkey.String(fmt.Sprint("tenant", i%5)), partitionkey.Number(float64(i)))
+		side := 0
+		if w.container.Load().PartitionKey.Hash(key).Compare(s.cut) >= 0 {
+			side = 1
+		}
+		sides[side] = append(sides[side], i)
+	}
+	must(Create, sides[0][0], `,"new":1,"both":2`)
+	must(Create, sides[1][0], `,"new":1,"both":2`)
+	must(Upsert, sides[0][1], `,"new":1`)
+	must(Replace, sides[0][0], `,"other":{"deep":[1,2]}`)
+	if err := follow(t, s, halves); err != nil {
+		t.Fatal(err)
+	}
+	s.Done()
+	if got := w.checkHalves(t, halves); got != 3 {
+		t.Errorf("%d documents, want 3", got)
+	}
+	if _, err := w.write(Create, w.parse(doc(70, "")), nil); status.CodeOf(err) != status.CodeGone || status.SubOf(err) != status.SubRangeGone {
+		t.Errorf("a write to the parent: %v, want 410/1002", err)
+	}
+	if _, err := w.read(partitionkey.NewKey(partitionkey.String("tenant0"), partitionkey.Number(0)), "0", nil); status.CodeOf(err) != status.CodeGone {
+		t.Errorf("a read of the parent: %v, want 410", err)
+	}
+}
+
+// Vectors, full text, composite and spatial terms, and computed properties leave
+// a child as they came.
+func TestSplitIndexes(t *testing.T) {
+	t.Parallel()
+	policy := `{"indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/twice/?"}],"excludedPaths":[{"path":"/v/*"}],` +
+		`"compositeIndexes":[[{"path":"/n"},{"path":"/m","order":"descending"}]],"spatialIndexes":[{"path":"/g/*","types":["Point"]}],` +
+		`"fullTextIndexes":[{"path":"/text"}],"vectorIndexes":[{"path":"/v","type":"quantizedFlat"}]},` +
+		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":"float32","dimensions":3,"distanceFunction":"cosine"}]},` +
+		`"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/text","language":"en-US"}]},` +
+		`"computedProperties":[{"name":"twice","query":"SELECT VALUE c.n * 2 FROM c"}]}`
+	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b", "/c"}, policy))
+	write := func(i, v int) {
+		t.Helper()
+		text := fmt.Sprintf(`{"id":"%d","a":"t","b":%d,"c":null,"n":%d,"m":%d,"v":[%d,2,3],"text":"the %d quick foxes","g":{"type":"Point","coordinates":[%d,%d]}}`, i, i%3, v%7, i%5, v, v, i%90, v%80)
+		if _, err := w.write(Upsert, w.parse(text), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 120 {
+		write(i, i)
+	}
+	s, halves := w.halve(t, "")
+	for i := range 40 {
+		write(i, i+1)
+		write(200+i, i)
+	}
+	if err := follow(t, s, halves); err != nil {
+		t.Fatal(err)
+	}
+	s.Done()
+	if got := w.checkHalves(t, halves); got != 160 {
+		t.Errorf("%d documents, want 160", got)
+	}
+}
+
+// A split and an index rebuild keep apart: a policy that changes during a split
+// waits for its end, and a partition that is rebuilt is not split.
+func TestSplitAndRebuild(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
+	for i := range 30 {
+		if _, err := w.write(Create, w.parse(fmt.Sprintf(`{"id":"%d","a":"t%d","b":1,"x":%d}`, i, i, i)), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := w.partition.Load()
+	s, halves := w.halve(t, "")
+	next := containerWith(t, 2, []string{"/a", "/b"}, `{"includedPaths":[{"path":"/x/?"}],"excludedPaths":[{"path":"/*"}]}`)
+	w.container.Store(next)
+	p.Reindex()
+	p.waitIdle()
+	if got := p.Stats().IndexProgress; got != 0 {
+		t.Errorf("the rebuild has come to %d %% during a split", got)
+	}
+	s.Cancel()
+	for _, h := range halves {
+		if err := h.child.Follow(t.Context(), func() {}); !errors.Is(err, errCancelled) {
+			t.Errorf("follow a split that was cancelled: %v", err)
+		}
+		if err := h.store.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	p.waitIdle()
+	if got := p.Stats().IndexProgress; got != 100 {
+		t.Errorf("the rebuild has come to %d %% after the split", got)
+	}
+	if report := w.check(); !report.Clean() {
+		t.Errorf("%q", report.Problems)
+	}
+	// The other way round.
+	w.container.Store(containerWith(t, 2, []string{"/a", "/b"}, ""))
+	if _, err := p.Split(t.Context(), s.cut); status.CodeOf(err) != status.CodeConflict {
+		t.Errorf("split with a policy to be followed: %v, want 409", err)
+	}
+	p.waitIdle()
+	if got := p.Stats().IndexProgress; got != 100 {
+		t.Errorf("the rebuild has come to %d %% after a split was refused", got)
+	}
+	if _, err := p.Split(t.Context(), s.cut); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Split(t.Context(), s.cut); status.CodeOf(err) != status.CodeConflict {
+		t.Errorf("a second split: %v, want 409", err)
+	}
+}
+
+// Nothing is written behind a seal: writes wait, reads go on, and both go on when
+// it is taken back.
+func TestSeal(t *testing.T) {
+	held(t, func(t *testing.T, w *world, g *heldGroup) {
+		p := w.partition.Load()
+		first := w.begin(t.Context(), Create, `{"id":"1","a":"x","b":1}`)
+		synctest.Wait()
+		g.apply(t)
+		if err := (<-first).err; err != nil {
+			t.Fatal(err)
+		}
+		proposed := make(chan *Split)
+		go func() {
+			s, err := p.Split(t.Context(), p.descriptor.Key.Middle(partitionkey.Full()))
+			if err != nil {
+				t.Error(err)
+			}
+			proposed <- s
+		}()
+		synctest.Wait()
+		g.apply(t)
+		s := <-proposed
+		// In front of the seal, on its way with it, and behind.
+		before := w.begin(t.Context(), Create, `{"id":"2","a":"x","b":1}`)
+		synctest.Wait()
+		sealed := make(chan error)
+		go func() { sealed <- s.Seal(t.Context()) }()
+		synctest.Wait()
+		behind := w.begin(t.Context(), Create, `{"id":"3","a":"x","b":1}`)
+		synctest.Wait()
+		if n := g.apply(t); n != 2 {
+			t.Errorf("%d effects in front of the seal and itself, want 2", n)
+		}
+		if err := errors.Join((<-before).err, <-sealed); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := len(g.take()); n != 0 {
+			t.Errorf("%d effects behind the seal", n)
+		}
+		for _, tail := range s.tails {
+			effects, more, err := tail.take()
+			if err != nil || more || len(effects) != 1 || effects[0].LSN != 2 {
+				t.Errorf("the child has %d effects to follow, more %v, %v", len(effects), more, err)
+			}
+		}
+		key := partitionkey.NewKey(partitionkey.String("x"), partitionkey.Number(1))
+		if _, err := w.read(key, "2", nil); err != nil {
+			t.Errorf("a read behind the seal: %v", err)
+		}
+		rejected, err := p.Apply([]replication.Effect{{Generation: w.own.Generation, LSN: 3, Rows: nil}})
+		if err != nil || len(rejected) != 1 || status.CodeOf(rejected[0]) != status.CodeUnavailable {
+			t.Errorf("an effect behind the seal: %v, %v", rejected, err)
+		}
+		cancelled := make(chan struct{})
+		go func() {
+			s.Cancel()
+			close(cancelled)
+		}()
+		synctest.Wait()
+		g.lose() // The unseal, once.
+		for done := false; !done; {
+			synctest.Wait()
+			g.apply(t)
+			select {
+			case <-cancelled:
+				done = true
+			default:
+				sleep() // Until it is proposed again.
+			}
+		}
+		synctest.Wait()
+		g.apply(t)
+		if err := (<-behind).err; err != nil {
+			t.Errorf("the write that waited: %v", err)
+		}
+	})
+}
+
+// What waits for children is bounded: who applies waits for those who follow, and
+// nobody waits for those who have given up.
+func TestTailIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tail := newTail()
+		large := []replication.Effect{{LSN: 1, Rows: make([]byte, tailBytesMax+1)}}
+		tail.add(large)
+		var added atomic.Int32
+		add := func() {
+			tail.add(large)
+			added.Add(1)
+		}
+		go add()
+		synctest.Wait()
+		if added.Load() != 0 {
+			t.Error("there is no bound")
+		}
+		if effects, more, err := tail.take(); len(effects) != 1 || !more || err != nil {
+			t.Errorf("took %d effects, more %v, %v", len(effects), more, err)
+		}
+		synctest.Wait()
+		if added.Load() != 1 {
+			t.Error("there is room, and nobody noticed")
+		}
+		go add()
+		synctest.Wait()
+		tail.abandon()
+		synctest.Wait()
+		if added.Load() != 2 {
+			t.Error("somebody waits for nobody")
+		}
+		add()
+	})
+}
+
+// A split that fails again and again, in a group that loses effects, refuses and
+// delays them, costs no write that was acknowledged.
+func TestSplitFlaky(t *testing.T) {
+	t.Parallel()
+	start := rand.Uint64()
+	t.Logf("seed %d", start)
+	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	err := w.openWith(func(sm replication.StateMachine) replication.Group {
+		return replicationtest.NewFlaky(sm, replicationtest.FlakyOptions{Seed: start, Delay: 0.2, Lose: 0.05, Refuse: 0.02})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registers := newRegisters(8)
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	for _, r := range registers {
+		group.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				switch err := r.step(w); status.CodeOf(err) {
+				case 0, status.CodeUnavailable, status.CodeTooManyRequests:
+				default:
+					t.Errorf("got %v, want 429 or 503", err)
+				}
+			}
+		})
+	}
+	p := w.partition.Load()
+	cut := p.descriptor.Key.Middle(partitionkey.Full())
+	sealed := 0
+	for range 60 {
+		s, err := p.Split(t.Context(), cut)
+		if err != nil {
+			continue
+		}
+		if err = s.Seal(t.Context()); err == nil {
+			sealed++
+		}
+		s.Cancel()
+	}
+	close(stop)
+	group.Wait()
+	p.waitIdle()
+	if sealed == 0 {
+		t.Error("nothing was sealed")
+	}
+	for _, r := range registers {
+		if err := r.verify(w, r.certain.Load(), r.attempted.Load()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := registers[0].step(w); err != nil && status.CodeOf(err) != status.CodeUnavailable && status.CodeOf(err) != status.CodeTooManyRequests {
+		t.Error(err)
+	}
+	if report := w.check(); !report.Clean() {
+		t.Errorf("%q", report.Problems)
+	}
+}
+
+// A context that ends withdraws what the writer has not taken up.
+func TestSplitContext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
+	p := w.partition.Load()
+	cut := p.descriptor.Key.Middle(partitionkey.Full())
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		s, err := p.Split(ended, cut)
+		if err == nil {
+			s.Cancel() // The writer was quicker.
+		} else if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	s, err := p.Split(t.Context(), cut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Cancel()
+}
+
+// Where no key of version 1 can be cut in two.
+func TestAddressable(t *testing.T) {
+	t.Parallel()
+	definition := partitionkey.Definition{Paths: []string{"/a"}, Version: 1}
+	for _, key := range []partitionkey.Component{
+		partitionkey.String("redmond"), partitionkey.String(strings.Repeat("long", 60)), partitionkey.Number(4711), partitionkey.Null(), partitionkey.Bool(true), partitionkey.String(""),
+	} {
+		epk := definition.Hash(partitionkey.NewKey(key))
+		for end := 1; end <= len(epk); end++ {
+			if at := epk[:end].Canonical(); !addressable(at, 0) {
+				t.Errorf("%v: %s lies in front of every key that begins so", key, at)
+			}
+		}
+		if at := epk + "\x01"; addressable(at, 0) {
+			t.Errorf("%v: %s lies inside of its key", key, at)
+		}
+	}
+	for at, want := range map[partitionkey.EPK]bool{"\x3f": true, "\x40": false, "\x01\x40": true, partitionkey.EPK(strings.Repeat("\x01", 16)): true, partitionkey.EPK(strings.Repeat("\x01", 17)): false} {
+		if got := addressable(at, 16); got != want {
+			t.Errorf("%s: %v, want %v", at, got, want)
+		}
+	}
+}
+
+// sleep lets the fake time of a bubble go on.
+func sleep() { time.Sleep(time.Millisecond) }

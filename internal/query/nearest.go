@@ -1,0 +1,192 @@
+package query
+
+import (
+	"context"
+	"math"
+	"strconv"
+
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/internal/vector"
+)
+
+// nearness is an order by the similarity of a stored vector and a constant one,
+// as a vector index has it.
+type nearness struct {
+	policy index.Path // where the vectors are
+	form   *index.VectorForm
+	vector []float32
+	metric vector.Metric
+
+	// multiplier is how many guesses to compare for each row that is wanted; 0 for
+	// a search that makes none.
+	multiplier int64
+	// rounded says that the index has vectors of fewer bits than documents, so
+	// that its order is a guess as well.
+	rounded bool
+}
+
+// nearestTo returns the vector index that has the order of an expression, the
+// greatest first; nil without one.
+func (c *compiler) nearestTo(x Expr, ix *index.Index) *nearness {
+	call, ok := x.(*Call)
+	if !ok || ix == nil || !isFunction(call, "_VectorScore") {
+		return nil
+	}
+	parts := make([]code, len(call.Args))
+	for i, arg := range call.Args {
+		parts[i] = c.expr(arg)
+		if i > 1 && !parts[i].con {
+			return nil
+		}
+	}
+	at, given := call.Args[0], parts[1]
+	path, stored := c.path(at)
+	if !stored {
+		at, given = call.Args[1], parts[0]
+		path, stored = c.path(at)
+	}
+	if !stored || !given.con {
+		return nil
+	}
+	n := &nearness{policy: indexPath(path)}
+	if n.form, ok = ix.VectorForm(n.policy); !ok {
+		return nil
+	}
+	var options []value.Value
+	for _, part := range parts[2:] {
+		options = append(options, part.v)
+	}
+	n.metric, ok = metricOf(options, c.binding(call, parts).policyMetric())
+	if v, fits := vector.Parse(given.v, nil); ok && fits && len(v) == n.form.Dimensions {
+		n.vector = v
+	}
+	n.rounded = n.form.Element != vector.Float32
+	exact := len(options) > 0 && options[0].Bool()
+	if n.vector == nil || exact && n.rounded {
+		return nil
+	}
+	if !exact && (n.rounded || n.form.Quantizer != nil && n.form.Metric == n.metric) {
+		n.multiplier = searchMultiplier(options)
+	}
+	return n
+}
+
+// Names of options that say how many guesses to compare for each row, the first
+// one that is given counts, and what counts without them.
+const (
+	listMultiplier          = "quantizedVectorListMultiplier"
+	searchListMultiplier    = "searchListSizeMultiplier"
+	searchMultiplierDefault = 5
+)
+
+// searchMultiplier reads the options behind the vectors of a call.
+func searchMultiplier(options []value.Value) int64 {
+	if len(options) < 2 {
+		return searchMultiplierDefault
+	}
+	for _, name := range [...]string{listMultiplier, searchListMultiplier} {
+		if n, ok := options[1].Get(name).Int64(); ok {
+			return min(max(n, 1), searchMultiplierMax)
+		}
+	}
+	return searchMultiplierDefault
+}
+
+// nearest returns the rows of the page from the documents whose vectors are
+// nearest, which it has the source find; nil when those seem to be too many, or
+// turn out not to fill the page, since then others come behind them.
+//
+// A search with guesses goes on until it has seen as many documents that pass the
+// filter as all pages together have rows, whichever page this is: so every page
+// comes from the same documents.
+func (r *run) nearest(ctx context.Context, src Source) (*rowHeap, error) {
+	n, wanted := r.plan.order.nearest, r.rowsMax()
+	ranked, ok := src.(Ranked)
+	if !ok || n == nil || r.plan.bound < 0 || wanted == 0 {
+		return nil, nil
+	}
+	search := Nearest{
+		Path: n.policy, Form: n.form.ID, Vector: n.vector, Metric: n.metric,
+		K: wanted, Access: r.plan.accessing, Bare: r.plan.bare,
+	}
+	passing := int64(0) // documents that have to pass the filter
+	if n.multiplier > 0 {
+		search.List = int(min(n.multiplier*r.plan.bound, math.MaxInt32))
+		passing = n.needed(r.plan.bound)
+		search.K = int(passing)
+	} else if !r.from.none {
+		if search.From, search.Started = n.behind(r.from.place); !search.Started {
+			return nil, nil
+		}
+	}
+	most, err := r.nearestMax(ctx, ranked, max(passing, int64(wanted)))
+	if most == 0 || err != nil {
+		return nil, err
+	}
+	h := r.newHeap()
+	keep := func(row int) bool { return r.keep(h, row) }
+	seen, before, abandoned := int64(0), r.page.Stats.Matched, false
+	err = r.documents(ctx, ranked.Nearest(ctx, search), func(c Candidate) bool {
+		if seen++; seen > most {
+			abandoned = true
+			return false
+		}
+		r.turn(c)
+		r.each(keep)
+		return !h.full() || r.page.Stats.Matched-before < passing
+	})
+	if err != nil || abandoned || !h.full() {
+		return nil, err
+	}
+	h.dropped = true // There may be others.
+	return h, nil
+}
+
+// needed returns how many documents to read for so many rows. Where the index has
+// less of a vector than the document, those that it puts first are guesses too.
+func (n *nearness) needed(rows int64) int64 {
+	if n.rounded {
+		return min(n.multiplier*rows, math.MaxInt32)
+	}
+	return rows
+}
+
+// nearestMax returns how many documents to look at in the order of a search
+// before giving it up, 0 to do without: each takes as long as several of those
+// that are read and sorted.
+func (r *run) nearestMax(ctx context.Context, src Indexed, wanted int64) (int64, error) {
+	defer r.watch.lookingUp()()
+	m, _, err := src.Count(ctx, r.plan.accessing, math.MaxInt64)
+	if m < 0 && err == nil {
+		m, _, err = src.Count(ctx, index.Expr{}, math.MaxInt64)
+	}
+	if m <= lookupFactor*wanted || err != nil {
+		return 0, err
+	}
+	return m / lookupFactor, nil
+}
+
+// behind returns where a search begins for the rows behind a place: not ok for
+// rows without a vector.
+func (n *nearness) behind(at place) (vector.Scored, bool) {
+	key, _, err := value.DecodeKey(at.key)
+	if err != nil || key.Kind() != value.KindNumber {
+		return vector.Scored{}, false
+	}
+	s := vector.Scored{ID: at.number, Score: similarity(n.metric, key.Float())}
+	if at.row < math.MaxInt {
+		s.ID++ // The document may have more rows.
+	}
+	return s, true
+}
+
+// explain returns how a partition searches.
+func (n *nearness) explain(bound int64) *Step {
+	detail := "to a vector at " + n.policy.String() + " by " + n.metric.String()
+	if n.multiplier == 0 {
+		return on("or find nearest", detail+", exactly")
+	}
+	list := n.multiplier * bound
+	return on("or find nearest", detail+", among "+strconv.FormatInt(list, 10)+" guesses")
+}

@@ -1,0 +1,82 @@
+package query
+
+import (
+	"context"
+
+	"github.com/decandb/decan/internal/value"
+)
+
+// Function is a user-defined function. It is called with the arguments of one
+// row, undefined ones included, which are good for the time of the call; many
+// goroutines may call it at the same time. Its error ends the query, and is a
+// *status.Error or that of ctx.
+//
+// The same arguments are taken to give the same result, and how often it is
+// called for a row is not promised. No index knows what it returns.
+type Function func(ctx context.Context, args []value.Value) (value.Value, error)
+
+// userFunction checks a call of a user-defined function.
+func (a *analysis) userFunction(x *Call) {
+	if a.udfs++; a.udfs == udfsMax+1 {
+		a.fault(x.at, "SC3005", "The SQL query exceeded the maximum number of user-defined function calls. The allowed limit is %d.", udfsMax)
+	}
+	if a.functions == nil {
+		a.later("The user-defined function udf.%s", clip(x.Name))
+		return
+	}
+	if _, found := a.functions(x.Name); !found {
+		a.fault(x.nameAt, "SC2005", "'udf.%s' is not a recognized user-defined function name.", clip(x.Name))
+	}
+}
+
+// userFunction compiles a call of a user-defined function. It is never folded:
+// even one of constants runs while the query does, in its time.
+func (c *compiler) userFunction(x *Call) code {
+	var f Function
+	found := false
+	if c.functions != nil {
+		f, found = c.functions(x.Name)
+	}
+	if !found {
+		// It was there a moment ago. The query is refused as if it had come later.
+		return computed(func(e *env) value.Value {
+			e.fail(languageErrors("", faultf(Span{}, "SC2005", "'udf.%s' is not a recognized user-defined function name.", clip(x.Name))))
+			return value.Undefined()
+		})
+	}
+	c.scripted = true
+	evals := make([]func(e *env) value.Value, len(x.Args))
+	for i, arg := range x.Args {
+		evals[i] = c.expr(arg).value()
+	}
+	return computed(func(e *env) value.Value {
+		base := len(e.stack)
+		for _, eval := range evals {
+			v := eval(e)
+			e.stack = append(e.stack, v)
+		}
+		v := e.callUser(f, e.stack[base:])
+		e.stack = e.stack[:base]
+		return v
+	})
+}
+
+// callUser calls a user-defined function, unless the query has failed already.
+func (e *env) callUser(f Function, args []value.Value) value.Value {
+	if e.err != nil {
+		return value.Undefined()
+	}
+	ctx := e.ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	v, err := f(ctx, args)
+	if err != nil {
+		e.fail(err)
+		return value.Undefined()
+	}
+	if !e.fitsValue(v) {
+		return value.Undefined()
+	}
+	return v
+}

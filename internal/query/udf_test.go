@@ -1,0 +1,173 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// functionsOfTest are what a container has in testdata/udf. Names of built-in
+// functions are among them, which they must not be mistaken for.
+var functionsOfTest = map[string]Function{
+	"twice": func(_ context.Context, args []value.Value) (value.Value, error) {
+		return value.Number(2 * args[0].Float()), nil
+	},
+	"count": func(_ context.Context, args []value.Value) (value.Value, error) {
+		return value.Int(int64(len(args))), nil
+	},
+	"kinds":      kindsOfTest,
+	"none":       func(context.Context, []value.Value) (value.Value, error) { return value.Value{}, nil },
+	"yes":        func(context.Context, []value.Value) (value.Value, error) { return value.Bool(true), nil },
+	"contains":   func(context.Context, []value.Value) (value.Value, error) { return value.Bool(true), nil },
+	"IS_DEFINED": func(context.Context, []value.Value) (value.Value, error) { return value.Bool(false), nil },
+	"SUM":        func(_ context.Context, args []value.Value) (value.Value, error) { return args[0], nil },
+	"refuse": func(context.Context, []value.Value) (value.Value, error) {
+		return value.Value{}, status.BadRequest("Refused.")
+	},
+	"large": func(context.Context, []value.Value) (value.Value, error) {
+		return value.String(strings.Repeat("x", builtMax)), nil
+	},
+	"list": func(_ context.Context, args []value.Value) (value.Value, error) {
+		return value.Array([]value.Value{args[0], value.Int(0)}), nil
+	},
+}
+
+func kindsOfTest(_ context.Context, args []value.Value) (value.Value, error) {
+	var kinds []value.Value
+	for _, arg := range args {
+		kinds = append(kinds, value.String(arg.Kind().String()))
+	}
+	return value.Array(kinds), nil
+}
+
+func findOfTest(name string) (Function, bool) {
+	f, found := functionsOfTest[name]
+	return f, found
+}
+
+// TestFunctions runs testdata/udf. load takes documents, one a line; query
+// and access take a query, which is run over one partition and over two, in
+// pages of two rows and in one.
+func TestFunctions(t *testing.T) {
+	t.Parallel()
+	datadriven.Walk(t, "testdata/udf", func(t *testing.T, path string) {
+		ix := newIndex(t)
+		var docs list
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "load" {
+				docs = nil
+				for line := range strings.Lines(d.Input) {
+					docs = append(docs, newDocument(t, ix, uint64(len(docs)+1), strings.TrimSpace(line)))
+				}
+				return ""
+			}
+			p, err := Compile(d.Input, nil, ix, Options{Functions: findOfTest})
+			if err != nil {
+				return failure(err)
+			}
+			switch d.Cmd {
+			case "access":
+				return fmt.Sprint(p.Access())
+			case "query":
+				return functionRows(t, p, docs)
+			}
+			t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
+			return ""
+		})
+	})
+}
+
+// functionRows runs a plan in several ways that have to agree.
+func functionRows(t *testing.T, p *Plan, docs list) string {
+	var first string
+	shapes := [][]list{{docs}, {docs[:len(docs)/2], docs[len(docs)/2:]}}
+	if p.base < 0 {
+		shapes = shapes[:1] // Its one row is in one partition.
+	}
+	for i, parts := range shapes {
+		for _, items := range []int{0, 2} {
+			rows, _, err := all(t.Context(), p, parts, Budget{MaxItems: items})
+			var out []string
+			for _, row := range rows {
+				out = append(out, string(row.JSON))
+			}
+			if err != nil {
+				out = append(out, failure(err))
+			}
+			text := strings.Join(out, "\n")
+			if i == 0 && items == 0 {
+				first = text
+			} else if text != first {
+				t.Errorf("%d partitions, pages of %d: got %s, want %s", len(parts), items, text, first)
+			}
+		}
+	}
+	return first
+}
+
+// TestFunctionEndsQuery has a function whose error ends the query at once, and
+// one that notices the end of the context.
+func TestFunctionEndsQuery(t *testing.T) {
+	t.Parallel()
+	ix := newIndex(t)
+	var docs list
+	for i := range 10 {
+		docs = append(docs, newDocument(t, ix, uint64(i+1), fmt.Sprintf(`{"id":"%d"}`, i)))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	functions := func(string) (Function, bool) {
+		return func(ctx context.Context, _ []value.Value) (value.Value, error) {
+			if calls++; calls == 3 {
+				cancel()
+			}
+			return value.Bool(true), ctx.Err()
+		}, true
+	}
+	p, err := Compile("SELECT * FROM c WHERE udf.f(c.id)", nil, ix, Options{Functions: functions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Run(ctx, docs, Budget{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if calls != 3 {
+		t.Errorf("called %d times, want 3", calls)
+	}
+}
+
+// TestFunctionsAndClock has a page end behind one document when the time is over
+// and any document may take long.
+func TestFunctionsAndClock(t *testing.T) {
+	t.Parallel()
+	ix := newIndex(t)
+	var docs list
+	for i := range 5 {
+		docs = append(docs, newDocument(t, ix, uint64(i+1), fmt.Sprintf(`{"id":"%d"}`, i)))
+	}
+	p, err := Compile("SELECT VALUE udf.count(c.id) FROM c", nil, ix, Options{Functions: findOfTest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := p.Run(t.Context(), docs, Budget{Deadline: time.Now().Add(-time.Second)})
+	if err != nil || len(page.Rows) != 1 || !page.More {
+		t.Errorf("got %d rows, more %v, %v, want one row and more", len(page.Rows), page.More, err)
+	}
+}
+
+// TestRefusedFunctions refuses functions by name where there are none at all.
+func TestRefusedFunctions(t *testing.T) {
+	t.Parallel()
+	_, err := Compile("SELECT VALUE udf.f(1)", nil, nil, Options{})
+	if e := status.From(err); e == nil || !strings.Contains(e.Message, "udf.f is not supported") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,272 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+func compile(t testing.TB, r *Runner, kind Kind, body string) *Program {
+	t.Helper()
+	p, err := r.Compile(context.Background(), kind, "test", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// endless is a call that the engine cannot interrupt: a built-in function that
+// looks at four billion places and at no flag.
+const endless = "function (n) { return new Array(n).indexOf(1); }"
+
+// TestRunaway leaves behind what cannot be stopped: the caller gets its answer,
+// the script is not started again, and as many as that are too many.
+func TestRunaway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("what it leaves behind takes the processors for a while")
+	}
+	r := New(Limits{Time: 10 * time.Millisecond, Runaways: 1})
+	r.grace = 20 * time.Millisecond
+	p, q := compile(t, r, Function, endless), compile(t, r, Function, "function () { return 1; }")
+	n := value.Int(10_000_000 / slowdown) // It ends some time, so that the test leaves nothing behind.
+	if _, err := p.Call(t.Context(), []value.Value{n}); status.CodeOf(err) != status.CodeBadRequest {
+		t.Fatalf("got %v, want 400", err)
+	}
+	if got := r.Runaways(); got != 1 {
+		t.Errorf("got %d runaways, want 1", got)
+	}
+	if _, err := p.Call(t.Context(), nil); status.CodeOf(err) != status.CodeBadRequest {
+		t.Errorf("called again: got %v, want 400 at once", err)
+	}
+	if _, err := q.Call(t.Context(), nil); status.CodeOf(err) != status.CodeTooManyRequests || status.SubOf(err) != subConcurrency {
+		t.Errorf("another script: got %v, want 429", err)
+	}
+	r.Close() // It does not wait for the runaway.
+	for r.Runaways() != 0 {
+		runtime.Gosched()
+	}
+}
+
+// TestContextEnds stops a script when its caller is gone.
+func TestContextEnds(t *testing.T) {
+	t.Parallel()
+	r := New(Limits{Time: time.Hour})
+	defer r.Close()
+	loop := compile(t, r, Function, "function () { for (;;); }")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := loop.Call(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a call: got %v", err)
+	}
+	if _, err := loop.Call(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a call by a context that is over: got %v", err)
+	}
+	for _, body := range []string{"function () { for (;;); }", "function f() { __.readDocuments(__.getSelfLink(), f); }", "async function () { for (;;) await 0; }"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if _, err := compile(t, r, Procedure, body).Run(ctx, &recorder{}, Request{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: got %v", body, err)
+		}
+		cancel()
+	}
+	if _, err := compile(t, r, Function, "function () { return 1; }").Call(t.Context(), nil); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestSlots has more callers than engines: they wait, and all are served.
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	r := New(Limits{Engines: 2, Idle: 1})
+	p := compile(t, r, Function, "function (x) { total = x; for (i = 0; i < 10; i++) total += i; return total; }")
+	fresh := compile(t, r, Function, "function (x) { String.prototype.x = x; return ''.x; }")
+	var calls sync.WaitGroup
+	var served atomic.Int32
+	for i := range 8 {
+		calls.Go(func() {
+			for j := range 50 {
+				x := value.Int(int64(i*1000 + j))
+				if got, err := p.Call(t.Context(), []value.Value{x}); err != nil || !got.Equal(value.Int(int64(i*1000+j+45))) {
+					t.Errorf("got %v, %v", got, err)
+				}
+				served.Add(1)
+			}
+			if got, err := fresh.Call(t.Context(), []value.Value{value.Int(int64(i))}); err != nil || !got.Equal(value.Int(int64(i))) {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+	}
+	calls.Wait()
+	if got := served.Load(); got != 400 {
+		t.Errorf("served %d calls, want 400", got)
+	}
+	if got := len(r.idle); got != 1 {
+		t.Errorf("%d engines are kept, want 1", got)
+	}
+	r.Close()
+	if _, err := p.Call(t.Context(), nil); !errors.Is(err, errClosed) {
+		t.Errorf("after Close: got %v", err)
+	}
+}
+
+// TestManyPrograms replaces an engine that has loaded as many programs as it may.
+func TestManyPrograms(t *testing.T) {
+	t.Parallel()
+	r := New(Limits{Idle: 1})
+	defer r.Close()
+	for i := range 2*programsMax + 1 {
+		p := compile(t, r, Function, fmt.Sprintf("function () { return %d; }", i))
+		for range 2 {
+			if got, err := p.Call(t.Context(), nil); err != nil || !got.Equal(value.Int(int64(i))) {
+				t.Fatalf("got %v, %v", got, err)
+			}
+		}
+		for _, m := range r.idle {
+			if len(m.makers) > programsMax {
+				t.Fatalf("an engine has %d programs loaded", len(m.makers))
+			}
+		}
+	}
+}
+
+// TestKinds refuses to call what is to be run, and the other way round.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	r := New(Limits{})
+	defer r.Close()
+	if _, err := compile(t, r, Procedure, "function () {}").Call(t.Context(), nil); err == nil {
+		t.Error("a stored procedure was called")
+	}
+	if _, err := compile(t, r, Function, "function () {}").Run(t.Context(), &recorder{}, Request{}); err == nil {
+		t.Error("a user-defined function was run")
+	}
+}
+
+// TestArgumentsBound has arguments that just fit, and some that do not.
+func TestArgumentsBound(t *testing.T) {
+	t.Parallel()
+	r := New(Limits{MemoryBytes: 4 << 20})
+	defer r.Close()
+	p := compile(t, r, Function, "function (a, b) { return a.length + b.length; }")
+	half := value.String(strings.Repeat("x", 1<<19))
+	if got, err := p.Call(t.Context(), []value.Value{half, half}); err != nil || !got.Equal(value.Int(1<<20)) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := p.Call(t.Context(), []value.Value{half, half, value.String("x")}); status.CodeOf(err) != status.CodeBadRequest {
+		t.Errorf("got %v, want 400", err)
+	}
+}
+
+// TestOwnScripts keeps the lines of our scripts below those of bodies, by which
+// stack traces tell them apart.
+func TestOwnScripts(t *testing.T) {
+	t.Parallel()
+	for name, source := range map[string]string{"base": baseSource, "realm": realmSource, "api": apiSource} {
+		if lines := strings.Count(source, "\n"); lines >= linesBefore {
+			t.Errorf("%s.js has %d lines", name, lines)
+		}
+	}
+}
+
+// TestRandomValues sends values through a function that returns its argument,
+// and through one that does so in a realm of its own.
+func TestRandomValues(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	r := New(Limits{})
+	defer r.Close()
+	same := compile(t, r, Function, "function (x) { return x; }")
+	own := compile(t, r, Function, "function (x) { return Reflect.get({ x: x }, 'x'); }")
+	for range 300 {
+		v := randomValue(rng, 4)
+		for _, p := range []*Program{same, own}[:1+rng.IntN(2)] {
+			if got, err := p.Call(t.Context(), []value.Value{v}); err != nil || !got.Equal(v) {
+				t.Fatalf("seed %d: sent %v, got %v, %v", seed, v, got, err)
+			}
+		}
+	}
+}
+
+func randomValue(rng *rand.Rand, depth int) value.Value {
+	texts := []string{"", "a", "é😀", "\x00", "\"\\\n\u2028", "__proto__", "constructor", "toString", "0", "toJSON"}
+	kinds := 5
+	if depth > 0 {
+		kinds = 7
+	}
+	switch rng.IntN(kinds) {
+	case 0:
+		return value.Null()
+	case 1:
+		return value.Bool(rng.IntN(2) == 0)
+	case 2:
+		return value.Int(rng.Int64N(1<<54) - 1<<53)
+	case 3:
+		return value.Number(rng.NormFloat64() * 1e100)
+	case 4:
+		return value.String(texts[rng.IntN(len(texts))])
+	case 5:
+		items := make([]value.Value, rng.IntN(4))
+		for i := range items {
+			items[i] = randomValue(rng, depth-1)
+		}
+		return value.Array(items)
+	}
+	members := make([]value.Member, rng.IntN(4))
+	for i := range members {
+		members[i] = value.Member{Name: texts[rng.IntN(len(texts)-3)] + "x", Value: randomValue(rng, depth-1)}
+	}
+	return value.Object(members)
+}
+
+// FuzzCall compiles and calls whatever comes: it gets a value or a status, in
+// time, and the next call of another function is as if it had not been.
+func FuzzCall(f *testing.F) {
+	for _, body := range []string{
+		"function (x) { return x; }", "x => x.y.z", "function () { this.a = 1; return a }", "(", "async () => 1", "class { static x = 1 }",
+		"function () { Object.freeze(this) }", "function () { for (;;); }", "function () { delete this.undefined; return Object.keys(this) }",
+		"function f() {}\nfunction g() {}", "/*", "`", "function () { throw { toString: null } }", "() => ({ toJSON: () => 1n })",
+		"function () { Array.prototype = 1; Math = 2; [].push = 3 }", "function*(){ yield 1 }", "function () { return arguments.callee }",
+	} {
+		f.Add(body, `[{"a":1},"x"]`)
+	}
+	r := New(Limits{Time: 50 * time.Millisecond, MemoryBytes: 8 << 20, Runaways: 1 << 20})
+	witness, err := r.Compile(context.Background(), Function, "witness", "function () { return [typeof leak, Object.keys(this).length, ''.x === undefined, [].map.name, JSON.stringify({ a: [1] })]; }")
+	if err != nil {
+		f.Fatal(err)
+	}
+	want, err := witness.Call(context.Background(), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, body, args string) {
+		p, err := r.Compile(t.Context(), Function, "fuzz", body)
+		if err != nil {
+			if status.From(err) == nil {
+				t.Fatalf("compile: %v", err)
+			}
+			return
+		}
+		given, err := value.ParseString(args)
+		if err != nil {
+			return
+		}
+		for range 2 {
+			if _, err := p.Call(t.Context(), given.Items()); err != nil && status.From(err) == nil {
+				t.Fatalf("call: %v", err)
+			}
+		}
+		if got, err := witness.Call(t.Context(), nil); err != nil || !got.Equal(want) {
+			t.Fatalf("the witness saw %v, %v, want %v", got, err, want)
+		}
+	})
+}

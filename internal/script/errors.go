@@ -1,0 +1,134 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"modernc.org/quickjs"
+
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// Sub-statuses of scripts, as the service documents them.
+const (
+	subCompile     status.Sub = 65535 // 400: the body of a script is no JavaScript
+	subConcurrency status.Sub = 3084  // 429: too many scripts at once
+)
+
+// stopped translates how work was stopped.
+func (p *Program) stopped(err error) error {
+	switch {
+	case errors.Is(err, errRunaway):
+		p.bad.Store(true)
+		return p.overtime()
+	case errors.Is(err, errStopped):
+		return p.overtime()
+	}
+	return err
+}
+
+// overtime is what a script gets whose time is over. For a function it is the
+// query that is wrong: clients would try a 408 again.
+func (p *Program) overtime() error {
+	code := status.CodeRequestTimeout
+	if p.kind == Function {
+		code = status.CodeBadRequest
+	}
+	return status.New(code, 0, "The %s %s did not end within %v.", p.kind, p.name, p.runner.limits.Time)
+}
+
+// condemned refuses a script that could not be stopped before.
+func (p *Program) condemned() error {
+	if p.bad.Load() {
+		return p.overtime()
+	}
+	return nil
+}
+
+// uncaught translates an error of the engine itself, which no script can catch
+// or which kept it from telling what was thrown.
+func (p *Program) uncaught(err error) error {
+	var e *quickjs.Error
+	if !errors.As(err, &e) {
+		return p.failed(err.Error(), "", 0)
+	}
+	if e.Name == "InternalError" && e.Message == "interrupted" {
+		return p.overtime()
+	}
+	return p.failed(e.Error(), "", 0)
+}
+
+const outOfMemory = "InternalError: out of memory"
+
+// exception translates what a script threw, as base.js describes it. internal
+// says that the engine threw it for want of memory or stack.
+func (p *Program) exception(described string) (err error, internal bool) {
+	told, _ := value.ParseString(described)
+	number, _ := told.Get("number").Int64()
+	if number < 0 || number > 1<<16-1 {
+		number = 0
+	}
+	text := told.Get("text").Text()
+	internal = told.Get("internal").IsTrue() || text == "null" // which the engine throws when it has no memory for an error
+	if text == outOfMemory {
+		text = fmt.Sprintf("%s (a script has %d bytes)", text, p.runner.limits.MemoryBytes)
+	}
+	return p.failed(text, told.Get("stack").Text(), status.Sub(number)), internal
+}
+
+// failed makes the error of a script that threw. The number of the exception,
+// such as that of an operation that failed, is the sub-status.
+func (p *Program) failed(text, stack string, number status.Sub) error {
+	text = clip(text)
+	message := "Encountered exception while executing Javascript. Exception = " + text
+	if trace := p.trace(stack); trace != "" {
+		message += "\r\nStack trace: " + text + trace
+	}
+	return scriptError(number, message)
+}
+
+// scriptError has the form in which the service tells of scripts.
+func scriptError(sub status.Sub, message string) error {
+	return status.New(status.CodeBadRequest, sub, `{"Errors":[%s]}`, value.AppendQuoted(nil, message))
+}
+
+// textMax bounds what of a script's own text goes into a message, in bytes.
+const textMax = 4 << 10
+
+func clip(text string) string {
+	if len(text) <= textMax {
+		return text
+	}
+	return strings.ToValidUTF8(text[:textMax], "") + "..."
+}
+
+var place = regexp.MustCompile(`\(?<eval>:(\d+):(\d+)\)?`)
+
+// framesMax is how many calls a message shows.
+const framesMax = 10
+
+// trace turns the engine's stack into the lines of a message: places are those
+// of the body, and frames outside of it are left out.
+func (p *Program) trace(stack string) string {
+	var b strings.Builder
+	frames := 0
+	for line := range strings.Lines(stack) {
+		at := place.FindStringSubmatchIndex(line)
+		if at == nil {
+			continue
+		}
+		row, _ := strconv.Atoi(line[at[2]:at[3]])
+		if row <= linesBefore {
+			continue
+		}
+		if frames++; frames > framesMax {
+			break
+		}
+		fmt.Fprintf(&b, "\r\n   %s(%s.js:%d:%s)", strings.TrimLeft(line[:at[0]], " "), p.name, row-linesBefore, line[at[4]:at[5]])
+	}
+	return b.String()
+}

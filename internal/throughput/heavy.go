@@ -1,0 +1,136 @@
+package throughput
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+)
+
+// heavyKept is how many candidates a window of [Heavy] keeps. Whatever has spent
+// more than one in heavyKept of a window's units is among them.
+const heavyKept = 64
+
+// Heavy finds what spends most, such as the hottest partition keys of a
+// partition, in memory that does not grow with their number. It keeps the
+// candidates of this minute and of the one before, by the space-saving rule: a
+// newcomer takes the place of the least, with its units as a possible error.
+//
+// A Heavy is safe for concurrent use; the zero value is empty. Adding allocates
+// nothing. V is what a caller wants back beside the identity; the candidates
+// keep it alive.
+type Heavy[V any] struct {
+	mu sync.Mutex
+
+	minute       int64
+	now, earlier *window[V]
+	seed         maphash.Seed
+}
+
+// Hot is something that spends much.
+type Hot[V any] struct {
+	ID    string
+	Value V
+	Units float64 // spent at most
+	Error float64 // by how much Units may be too high
+}
+
+// window counts one minute.
+type window[V any] struct {
+	count  int
+	hashes [heavyKept]uint64
+	hot    [heavyKept]Hot[V]
+}
+
+// Add counts units that id has spent. v is what Top gives back for it; nil
+// when the caller does not know it, and then it stays what it was.
+func (h *Heavy[V]) Add(id string, v *V, units float64, now time.Time) {
+	if units <= 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.advance(now)
+	h.now.add(maphash.String(h.seed, id), id, v, units)
+}
+
+// Top returns what has spent most in this minute and the one before, the
+// hottest first, at most that many.
+func (h *Heavy[V]) Top(most int, now time.Time) []Hot[V] {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.advance(now)
+	all := slices.Clone(h.now.hot[:h.now.count])
+	for i, old := range h.earlier.hot[:h.earlier.count] {
+		if at := h.now.find(h.earlier.hashes[i], old.ID); at >= 0 {
+			all[at].Units += old.Units
+			all[at].Error += old.Error
+		} else {
+			all = append(all, old)
+		}
+	}
+	slices.SortFunc(all, func(a, b Hot[V]) int {
+		return cmp.Or(cmp.Compare(b.Units-b.Error, a.Units-a.Error), cmp.Compare(b.Units, a.Units), cmp.Compare(a.ID, b.ID))
+	})
+	return all[:min(most, len(all))]
+}
+
+// advance begins a new minute if now lies in one.
+func (h *Heavy[V]) advance(now time.Time) {
+	minute := minuteOf(now.Unix())
+	if h.now == nil {
+		h.now, h.earlier, h.seed, h.minute = new(window[V]), new(window[V]), maphash.MakeSeed(), minute
+	}
+	switch passed := minute - h.minute; {
+	case passed <= 0: // A clock that was set back counts in the present.
+		return
+	case passed == 1:
+		h.now, h.earlier = h.earlier, h.now
+		*h.now = window[V]{}
+	default:
+		*h.now, *h.earlier = window[V]{}, window[V]{}
+	}
+	h.minute = minute
+}
+
+func (w *window[V]) find(hash uint64, id string) int {
+	for i, have := range w.hashes[:w.count] {
+		if have == hash && w.hot[i].ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+func (w *window[V]) add(hash uint64, id string, v *V, units float64) {
+	if at := w.find(hash, id); at >= 0 {
+		w.hot[at].Units += units
+		if v != nil {
+			w.hot[at].Value = *v
+		}
+		return
+	}
+	at, before := w.count, 0.0
+	if at < heavyKept {
+		w.count++
+	} else {
+		at = w.least()
+		before = w.hot[at].Units
+	}
+	w.hashes[at] = hash
+	w.hot[at] = Hot[V]{ID: id, Units: before + units, Error: before}
+	if v != nil {
+		w.hot[at].Value = *v
+	}
+}
+
+func (w *window[V]) least() int {
+	at := 0
+	for i := range w.hot[:w.count] {
+		if w.hot[i].Units < w.hot[at].Units {
+			at = i
+		}
+	}
+	return at
+}
