@@ -48,6 +48,10 @@ type Config struct {
 	Limits  resource.Limits
 	Logger  *slog.Logger // nil: discard
 
+	// Parallel is how many partitions are split at the same time; zero means half
+	// as many as there are processors, since the partitions go on serving.
+	Parallel int
+
 	// Retry is the pause before the second attempt; each further one waits twice
 	// as long, up to retryMax. Zero means one second.
 	Retry time.Duration
@@ -64,8 +68,7 @@ type Balancer struct {
 	ctx  context.Context
 	stop context.CancelFunc
 
-	// slots bounds the splits of all containers at the same time: each reads
-	// through half a partition, and the partitions go on serving.
+	// slots bounds the splits of all containers at the same time.
 	slots chan struct{}
 
 	mu      sync.Mutex
@@ -99,10 +102,13 @@ func New(cfg Config) *Balancer {
 	if cfg.Retry <= 0 {
 		cfg.Retry = time.Second
 	}
+	if cfg.Parallel <= 0 {
+		cfg.Parallel = max(1, runtime.GOMAXPROCS(0)/2)
+	}
 	b := &Balancer{
 		cfg:     cfg,
 		limits:  placement.Limits{Bytes: cfg.Limits.PhysicalPartitionBytes, Throughput: cfg.Limits.PartitionRUs},
-		slots:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		slots:   make(chan struct{}, cfg.Parallel),
 		workers: map[resource.RID]*worker{},
 		whole:   map[ref]whole{},
 	}
@@ -316,13 +322,17 @@ func (b *Balancer) remember(r ref, w whole) {
 		"container", r.container, "partition", r.id, "bytes", w.bytes)
 }
 
+// changeSteps is by which part of the storage limit a partition that one key
+// fills has to change until it is looked at again.
+const changeSteps = 16
+
 // known returns what is remembered of a partition that one key fills. One that
 // has changed since is worth another look.
 func (b *Balancer) known(r ref, bytes int64) (w whole, isWhole bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w, isWhole = b.whole[r]
-	if isWhole && w.bytes != bytes {
+	if changed := b.limits.Bytes / changeSteps; isWhole && (bytes > w.bytes+changed || bytes < w.bytes-changed) {
 		delete(b.whole, r)
 		return whole{}, false
 	}

@@ -21,7 +21,7 @@ type Enforcement uint8
 // The levels of enforcement.
 const (
 	EnforceOff  Enforcement = iota // it goes ahead
-	EnforceWarn                    // it goes ahead, is counted, and logged at most once a second
+	EnforceWarn                    // it goes ahead, is counted, and logged at most once a minute
 	EnforceOn                      // it is refused with 429
 )
 
@@ -233,10 +233,13 @@ func refusal(r throughput.Refusal) error {
 	return status.TooManyRequests(r.Sub, r.Wait, "Request rate is large. More Request Units may be needed, so no changes were made. Please retry this request later.")
 }
 
-// warn logs that a request would have been refused, at most once a second.
+// warnEvery is how often one partition may warn, in seconds.
+const warnEvery = 60
+
+// warn logs that a request would have been refused, now and then.
 func (b *budget) warn(r throughput.Refusal, now time.Time) {
 	second := now.Unix()
-	if last := b.warned.Load(); last == second || !b.warned.CompareAndSwap(last, second) {
+	if last := b.warned.Load(); second < last+warnEvery || !b.warned.CompareAndSwap(last, second) {
 		return
 	}
 	u := b.terms.Load().own.Usage(now)

@@ -155,6 +155,9 @@ func (s *Server) listen(ctx context.Context) (listeners, error) {
 	return bound, nil
 }
 
+// splitsHeld is how many splits may wait for their delay at the same time.
+const splitsHeld = 1 << 10
+
 // openData opens storage, catalog, node and engine, and remembers how to close them.
 func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier) error {
 	options := storage.Options{InMemory: s.config.Data == "", Release: s.config.Version, Logger: s.log}
@@ -205,7 +208,11 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		return err
 	}
 	s.onClose(node.Close)
-	balancer = balance.New(balance.Config{Catalog: names, Node: node, Limits: s.config.Limits, Logger: s.log})
+	parallel := 0
+	if s.config.SplitDelay > 0 {
+		parallel = splitsHeld // One that waits does no work.
+	}
+	balancer = balance.New(balance.Config{Catalog: names, Node: node, Limits: s.config.Limits, Parallel: parallel, Logger: s.log})
 	s.onClose(func() error { balancer.Close(); return nil })
 	consistency, err := resource.ParseConsistency(s.config.Consistency)
 	if err != nil {
