@@ -251,3 +251,31 @@ func TestWeigh(t *testing.T) {
 		}
 	}
 }
+
+// bundle is a line that goes to and fro diagonally n times, beside the origin.
+func bundle(n int, beside float64) string {
+	at := make([]string, n)
+	for i := range at {
+		x, y := beside+1e-6*float64(i), -beside
+		if i%2 == 1 {
+			x, y = x+40, y+40
+		}
+		at[i] = fmt.Sprintf("[%g,%g]", x, y)
+	}
+	return `{"type":"LineString","coordinates":[` + strings.Join(at, ",") + `]}`
+}
+
+// TestBundles measures between two lines of which all parts are about as far
+// from each other, on both sides of what is compared for a distance.
+func TestBundles(t *testing.T) {
+	for _, system := range []System{Geography, Geometry} {
+		a, b := mustShape(t, system, bundle(500, 0)), mustShape(t, system, bundle(500, 1))
+		if d, ok := Distance(a, b); !ok || d <= 0 {
+			t.Errorf("system %d: two bundles of 500 lines are %g apart, %v", system, d, ok)
+		}
+		a, b = mustShape(t, system, bundle(4095, 0)), mustShape(t, system, bundle(4095, 1))
+		if d, ok := Distance(a, b); ok {
+			t.Errorf("system %d: two bundles of 4,095 lines are %g apart: all of their pairs were compared", system, d)
+		}
+	}
+}

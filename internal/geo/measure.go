@@ -57,7 +57,8 @@ func sincosDegrees(degrees float64) (sin, cos float64) {
 
 // Distance returns how far the shapes are from each other: in metres on the
 // earth, in the unit of the coordinates in a plane. It is 0 when they intersect,
-// and false when one is empty or they are of different systems.
+// and false when one is empty, they are of different systems, or more than
+// pairsMax pairs of their edges have to be measured.
 //
 // On the earth it is the length of the great ellipse between the two positions
 // that are nearest to each other in a straight line through the earth. Another
@@ -72,6 +73,9 @@ func Distance(a, b Shape) (float64, bool) {
 	}
 	s := newSearch(a.body, b.body)
 	s.search(a.root(), b.root())
+	if s.pairs > pairsMax {
+		return 0, false
+	}
 	length := math.Sqrt(s.best)
 	if a.system == Geography {
 		length = arcLength(s.p, s.q)
@@ -222,6 +226,7 @@ type search struct {
 	scale r3.Vector
 	p, q  r3.Vector // The nearest pair so far, in any order.
 	best  float64   // The square of their distance in the space stretched by scale.
+	pairs int       // Of edges that were measured.
 }
 
 // newSearch returns a search for the nearest positions in a straight line.
@@ -233,8 +238,13 @@ func newSearch(a, b *body) search {
 	return search{a: a, b: b, scale: scale, best: math.Inf(1)}
 }
 
+// pairsMax is how many pairs of edges are measured for one distance, in a second
+// or two. Two bundles of thousands of long lines that run diagonally beside each
+// other need them all.
+const pairsMax = 1 << 19
+
 func (s *search) search(x, y span) {
-	if s.gap2(x, y) >= s.best {
+	if s.pairs > pairsMax || s.gap2(x, y) >= s.best {
 		return
 	}
 	switch {
@@ -284,6 +294,7 @@ func (s *search) try(e, f *edge) {
 	if s.tooFar(center, e, radius) {
 		return
 	}
+	s.pairs++
 	if _, d2 := e.closest(center, s.scale); math.Sqrt(d2)-radius > math.Sqrt(s.best) {
 		return
 	}

@@ -48,7 +48,7 @@ func TestRunaway(t *testing.T) {
 	if _, err := p.Call(t.Context(), nil); status.CodeOf(err) != status.CodeBadRequest {
 		t.Errorf("called again: got %v, want 400 at once", err)
 	}
-	if _, err := q.Call(t.Context(), nil); status.CodeOf(err) != status.CodeTooManyRequests || status.SubOf(err) != subConcurrency {
+	if _, err := q.Call(t.Context(), nil); status.CodeOf(err) != status.CodeTooManyRequests || status.SubOf(err) != status.SubScriptConcurrency {
 		t.Errorf("another script: got %v, want 429", err)
 	}
 	r.Close() // It does not wait for the runaway.

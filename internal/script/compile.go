@@ -93,7 +93,7 @@ func compileError(err error, body string) error {
 	if line := e.LineNumber - 1; line > 0 {
 		message += fmt.Sprintf("\r\nSource information: line: %d, column: %d, source line:\r\n%s", line, e.ColumnNumber, sourceLine(body, line))
 	}
-	return scriptError(subCompile, message)
+	return scriptError(status.SubScriptCompile, message)
 }
 
 // sourceLine returns a line of the body counted from 1, cut to what a message

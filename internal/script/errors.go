@@ -13,12 +13,6 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Sub-statuses of scripts, as the service documents them.
-const (
-	subCompile     status.Sub = 65535 // 400: the body of a script is no JavaScript
-	subConcurrency status.Sub = 3084  // 429: too many scripts at once
-)
-
 // stopped translates how work was stopped.
 func (p *Program) stopped(err error) error {
 	switch {

@@ -152,7 +152,7 @@ func (r *Runner) Runaways() int { return int(r.runaways.Load()) }
 // enter waits for a slot. The caller gives it back by leave.
 func (r *Runner) enter(ctx context.Context, slots chan struct{}) error {
 	if r.Runaways() >= r.limits.Runaways {
-		return status.TooManyRequests(subConcurrency, time.Second, "%d scripts did not stop when their time was over. No other is started before one of them ends.", r.Runaways())
+		return status.TooManyRequests(status.SubScriptConcurrency, time.Second, "%d scripts did not stop when their time was over. No other is started before one of them ends.", r.Runaways())
 	}
 	select {
 	case slots <- struct{}{}:

@@ -60,10 +60,10 @@ type Sub int
 
 // The closed list of sub-codes.
 const (
-	SubPartitionKeyMismatch Sub = 1001 // 400: key in the request does not fit the document or definition
-	SubCrossPartitionQuery  Sub = 1004 // 400: the query needs a plan and a merging client
-	SubContainerRecreated   Sub = 1024 // 400: the RID the client remembers is not the container's
-	SubOfferReplacePending  Sub = 3205 // 400: another throughput change is under way
+	SubPartitionKeyMismatch Sub = 1001  // 400: key in the request does not fit the document or definition
+	SubCrossPartitionQuery  Sub = 1004  // 400: the query needs a plan and a merging client
+	SubContainerRecreated   Sub = 1024  // 400: the RID the client remembers is not the container's
+	SubScriptCompile        Sub = 65535 // 400: the body of a script is no JavaScript
 
 	SubAuthorizationMissing   Sub = 5000 // 401: no authorization at all
 	SubAuthorizationMalformed Sub = 5001 // 401: authorization that cannot be read
@@ -83,6 +83,7 @@ const (
 	SubCompletingMovement Sub = 1008 // 410: a move or merge is being finished
 
 	SubRequestRateTooLarge Sub = 3200 // 429: request units of the partition are used up
+	SubScriptConcurrency   Sub = 3084 // 429: too many scripts that do not end
 	SubBucketExceeded      Sub = 3212 // 429: the requests of a throughput bucket exceed its cap
 	SubBucketChange        Sub = 3213 // 429: throughput buckets were changed a moment ago
 )
