@@ -40,7 +40,8 @@ func scopeOf(c *catalog.Container, req *QueryRequest, plan *query.Plan) (scope, 
 	if err != nil {
 		return s, err
 	}
-	s.ranges = within(plan.Ranges(c.PartitionKey), base)
+	ranges := plan.Ranges(c.PartitionKey)
+	s.ranges = within(ranges, base)
 	if len(s.ranges) == 0 {
 		// The filter contradicts itself or the key. One partition is asked all
 		// the same, because the answer has a charge and a session token.
@@ -49,7 +50,8 @@ func scopeOf(c *catalog.Container, req *QueryRequest, plan *query.Plan) (scope, 
 		s.ranges = []partitionkey.Range{r}
 		s.pinned = true
 	}
-	s.pinned = s.pinned || plan.Pinned(c.PartitionKey)
+	// A filter that leaves out no key fixes none, and is not asked again.
+	s.pinned = s.pinned || !(len(ranges) == 1 && ranges[0] == partitionkey.Full()) && plan.Pinned(c.PartitionKey)
 	return s, nil
 }
 

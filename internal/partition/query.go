@@ -273,8 +273,8 @@ func (s *source) candidates(ctx context.Context, need query.Need, yield yielder)
 	}
 	s.bare, s.led, s.term = need.Bare, false, ""
 	if s.prefix != nil {
-		if few, all, err := s.short(ctx, need.Access, s.p.strategy.shortMax); all || err != nil {
-			return s.walkShort(ctx, few, need.After, yield, err)
+		if done, err := s.short(ctx, need, yield); done || err != nil {
+			return err
 		}
 	}
 	if need.Unordered {
@@ -284,9 +284,9 @@ func (s *source) candidates(ctx context.Context, need query.Need, yield yielder)
 	if err != nil {
 		return err
 	}
-	if most := s.p.strategy.shortMax; !s.whole && s.prefix == nil && items > s.p.strategy.passFactor*int64(most) {
-		if few, all, err := s.short(ctx, need.Access, most); all || err != nil {
-			return s.walkShort(ctx, few, need.After, yield, err)
+	if !s.whole && s.prefix == nil && items > s.p.strategy.passFactor*int64(s.p.strategy.shortMax) {
+		if done, err := s.short(ctx, need, yield); done || err != nil {
+			return err
 		}
 	}
 	set, none := s.postings(ctx, need.Access) // from here on somebody closes it
@@ -306,24 +306,28 @@ func (s *source) candidates(ctx context.Context, need query.Need, yield yielder)
 	return s.walkAll(ctx, need.After, yield)
 }
 
-// short returns the documents of an access in the whole partition, in the clip or
-// not, when it names single terms and they are no more than most. So what lies in
-// the clip besides need not be read: a hot prefix has thousands of documents, in a
-// list that the writes since the last flush have each added to. The list is good
-// until the next call.
-func (s *source) short(ctx context.Context, access index.Expr, most int) (few []uint64, all bool, err error) {
-	if most == 0 || !named(access, leavesMax) {
-		return nil, false, nil
+// short yields the documents of an access that names single terms, when those of
+// the whole partition, in the clip or not, are no more than shortMax, and says
+// whether it was so. Then nothing else of the clip need be read: a hot prefix has
+// thousands of documents, in a list to which each write since the last flush has
+// added one.
+func (s *source) short(ctx context.Context, need query.Need, yield yielder) (done bool, err error) {
+	if s.p.strategy.shortMax == 0 || !named(need.Access, leavesMax) {
+		return false, nil
 	}
-	set, none := s.postings(ctx, access)
+	set, none := s.postings(ctx, need.Access)
 	if set == nil {
-		return nil, none, nil
+		return none, nil
 	}
-	if few, all, err = set.Few(s.list[:0], most); err != nil {
-		return nil, false, s.broken(ctx, err)
+	few, all, err := set.Few(s.list[:0], s.p.strategy.shortMax)
+	if err != nil {
+		return false, s.broken(ctx, err)
 	}
-	s.list = few
-	return few, all, nil
+	if s.list = few; !all {
+		return false, nil
+	}
+	s.led = true
+	return true, s.walkList(ctx, few, need.After, yield)
 }
 
 // named reports whether an expression is made of single terms, most at the most.
@@ -340,15 +344,6 @@ func named(e index.Expr, most int) bool {
 		return true
 	}
 	return false
-}
-
-// walkShort yields what of a short list lies in the clip.
-func (s *source) walkShort(ctx context.Context, few []uint64, after uint64, yield yielder, err error) error {
-	if err != nil {
-		return err
-	}
-	s.led = true
-	return s.walkList(ctx, few, after, yield)
 }
 
 // few yields the documents of a small clip: all rows are read, unless an index

@@ -100,11 +100,11 @@ func (p *Plan) env(ctx context.Context, now time.Time) env {
 	if p.locals > 0 {
 		left.locals = make([]value.Value, p.locals)
 	}
-	return p.renew(&left, ctx, now)
+	return p.renew(ctx, &left, now)
 }
 
 // renew is env with the memory that another run of the plan has left.
-func (p *Plan) renew(left *env, ctx context.Context, now time.Time) env {
+func (p *Plan) renew(ctx context.Context, left *env, now time.Time) env {
 	return env{now: now, root: &p.root, cells: left.cells, locals: left.locals, shape: left.shape, ctx: ctx}
 }
 

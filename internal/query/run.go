@@ -174,7 +174,7 @@ func (p *Plan) begin(ctx context.Context, now time.Time, b Budget) *run {
 		r = &run{plan: p, own: p.env(ctx, now)}
 		r.env = &r.own
 	} else {
-		r.own = p.renew(&r.own, ctx, now)
+		r.own = p.renew(ctx, &r.own, now)
 	}
 	r.env.memoryMax = b.Memory
 	r.budget, r.from = b, originOf(&b)
