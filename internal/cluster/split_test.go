@@ -207,7 +207,7 @@ func (c client) verify(m map[int]int) error {
 			slices.Sort(want)
 		}
 		if err != nil || !slices.Equal(rows, want) {
-			errs = append(errs, fmt.Errorf("%s in %v: %d rows, want %d; %v\ngot  %.300q\nwant %.300q", text, r, len(rows), len(want), err, rows, want))
+			errs = append(errs, fmt.Errorf("%s in %v: %d rows, want %d; %v\ngot  %.300q\nwant %.300q", text, r, len(rows), len(want), fmt.Sprint(err), rows, want))
 		}
 	}
 	all := map[string][]string{}
@@ -240,7 +240,7 @@ func (c client) verify(m map[int]int) error {
 	}
 	rows, err := c.query("SELECT VALUE c.n FROM c ORDER BY c.n", full)
 	if err != nil || len(rows) != len(m) || !slices.IsSorted(rows) {
-		errs = append(errs, fmt.Errorf("order: %d rows, want %d: %v", len(rows), len(m), err))
+		errs = append(errs, fmt.Errorf("order: %d rows, want %d: %v", len(rows), len(m), fmt.Sprint(err)))
 	}
 	return errors.Join(errs...)
 }

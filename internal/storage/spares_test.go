@@ -129,7 +129,7 @@ func TestSparesForgetTheirUse(t *testing.T) {
 		"walk": func(i int) error {
 			lists := snapshot.Lists(one(i), one(i+1))
 			if !lists.Last() || string(lists.Key()) != string(one(i)) || lists.Prev() {
-				return fmt.Errorf("walk stands at %q: %v", lists.Key(), lists.Err())
+				return fmt.Errorf("walk stands at %q: %w", lists.Key(), lists.Err())
 			}
 			return lists.Close()
 		},
