@@ -298,12 +298,12 @@ func (e *Engine) page(ctx context.Context, req *QueryRequest, plan *query.Plan, 
 
 // together returns how partitions are asked that are asked together.
 //
-// An ordered plan asks all of them before it has a row, so it begins with all at
-// once unless the same plan was quick the last time. Any other takes them in
-// their order, and those ahead are only worth another goroutine when the first
-// turn out to be slow: rows found by an index mostly are not.
+// A plan whose rows are merged asks all of them before it has a row, so it begins
+// with all at once unless the same plan was quick the last time. Any other takes
+// them in their order, and those ahead are only worth another goroutine when the
+// first turn out to be slow: rows found by an index mostly are not.
 func (q *pageOf) together(plan *query.Plan, kept *keptPlan) func(n int, do func(i int)) {
-	if plan.Ordered() && (kept == nil || !kept.quick.Load()) {
+	if (plan.Ordered() || plan.Needs().Any()) && (kept == nil || !kept.quick.Load()) {
 		return parallel
 	}
 	return func(n int, do func(i int)) {
