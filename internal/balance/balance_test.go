@@ -1,0 +1,132 @@
+package balance_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/decandb/decan/internal/balance"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/value"
+)
+
+// world is a container of one partition, with 400 RU/s, on a node in memory.
+type world struct {
+	catalog   *catalog.Catalog
+	node      *cluster.Node
+	container resource.RID
+	limits    resource.Limits
+}
+
+func newWorld(t *testing.T, delay time.Duration) *world {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool, err := storage.NewPool(storage.Options{InMemory: true})
+	must(err)
+	store, err := pool.Create("catalog")
+	must(err)
+	w := &world{limits: resource.DefaultLimits()}
+	w.limits.PartitionRUs = 100
+	w.catalog, err = catalog.Open(store, nil)
+	must(err)
+	w.node, err = cluster.Start(cluster.Config{Pool: pool, Catalog: w.catalog, Limits: w.limits, SplitDelay: delay})
+	must(err)
+	t.Cleanup(func() {
+		for _, closing := range []func() error{w.node.Close, store.Close, pool.Close} {
+			if err := closing(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	ctx := context.Background()
+	_, err = w.catalog.Commit(ctx, catalog.CreateDatabase{Database: resource.Database{ID: "d"}})
+	must(err)
+	database, _ := w.catalog.View().Database("d")
+	body, err := value.ParseString(`{"id":"c","partitionKey":{"paths":["/pk"]}}`)
+	must(err)
+	c, err := resource.ParseContainer(body)
+	must(err)
+	c.RID = w.catalog.ReserveContainer(database.RID)
+	w.container = c.RID
+	partitions := []resource.Partition{{Range: c.PartitionKey.Divide(1)[0], Group: 1, Generation: 1}}
+	must(w.node.CreatePartitions(ctx, c, partitions))
+	_, err = w.catalog.Commit(ctx, catalog.CreateContainer{Container: c, Partitions: partitions, Throughput: &resource.Throughput{Manual: 400, Highest: 400}})
+	must(err)
+	return w
+}
+
+func (w *world) balancer() *balance.Balancer {
+	return balance.New(balance.Config{Catalog: w.catalog, Node: w.node, Limits: w.limits})
+}
+
+func (w *world) view() *catalog.Container {
+	c, _ := w.catalog.View().ContainerByRID(w.container)
+	return c
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("still waiting for %s", what)
+		}
+	}
+}
+
+// TestStartFindsWhatIsLeft begins with a container whose throughput needs four
+// partitions, as a restart may find it (S105).
+func TestStartFindsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	b := w.balancer()
+	defer b.Close()
+	b.Start()
+	eventually(t, "four partitions", func() bool { return w.view().Ranges.Len() == 4 })
+	for range 3 {
+		b.Wake(w.container)
+	}
+	b.Close()
+	if n := w.view().Ranges.Len(); n != 4 {
+		t.Errorf("%d partitions, want 4: nothing was left to be done", n)
+	}
+}
+
+// TestCloseUndoes closes while a split is held: it is given up, and what comes
+// later does nothing.
+func TestCloseUndoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, time.Hour)
+	b := w.balancer()
+	b.Start()
+	eventually(t, "a plan", func() bool { return len(w.view().Splits) == 1 })
+	b.Close()
+	b.Wake(w.container)
+	if c := w.view(); len(c.Splits) != 0 || c.Ranges.Len() != 1 {
+		t.Errorf("%d plans and %d partitions are left", len(c.Splits), c.Ranges.Len())
+	}
+}
+
+// TestDropped wakes for a container that is gone, and drops one whose split is
+// held.
+func TestDropped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, time.Hour)
+	b := w.balancer()
+	defer b.Close()
+	b.Wake("nobody")
+	b.Wake(w.container)
+	eventually(t, "a plan", func() bool { return len(w.view().Splits) == 1 })
+	if _, err := w.catalog.Commit(t.Context(), catalog.DeleteContainer{RID: w.container}); err != nil {
+		t.Fatal(err)
+	}
+	w.node.DropContainer(w.container)
+	b.Close()
+}
