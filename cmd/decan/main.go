@@ -25,6 +25,7 @@ type cli struct {
 	Key        keyCommand        `cmd:"" help:"Show the effective partition key and range of a partition key value."`
 	Explain    explainCommand    `cmd:"" help:"Show how a server answers a query: partitions, indexes, documents read, request units."`
 	Partitions partitionsCommand `cmd:"" help:"Show how the physical partitions of a container are doing, and split them."`
+	Demo       demoCommand       `cmd:"" help:"Show on a server in memory what partition keys do."`
 
 	Cert     certCommand     `cmd:"" help:"Write the certificate that clients have to trust for https, and say how."`
 	Resolver resolverCommand `cmd:"" help:"Work with keys laid out over several containers: look up, compare, move, verify."`

@@ -45,6 +45,7 @@ func (h *handler) showIndex(hw http.ResponseWriter, _ *http.Request, _ auth.Call
 		{Path: "GET /ready", Does: "200 while requests are served, else 503"},
 		{Path: "GET /metrics", Does: "metrics for Prometheus"},
 		{Path: "GET /partitions?database=D&container=C", Does: "physical partitions, what they hold, what they may spend and have spent, and their hottest keys", Key: true},
+		{Path: "POST /partitions/split?database=D&container=C&partition=P", Does: "splits a physical partition, at half of its bytes or at=EPK", Key: true},
 		{Path: "POST /containers?database=D&partitions=N", Does: "creates a container with N physical partitions", Key: true},
 		{Path: "GET " + containerPath + settingsPath, Does: "throughput of a container, or without /containers of a database; PUT changes it; POST to /migrateToAutoscale and /migrateToManualThroughput switches its mode", Key: true},
 		{Path: "POST " + containerPath + settingsPath + "/retrieveThroughputDistribution", Does: "what each physical partition is given", Key: true},

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// demoReport is the comparison, as --json prints it.
+type demoReport struct {
+	Events     int          `json:"events"`     // offered to each container
+	EventBytes int          `json:"eventBytes"` // of each, about
+	Layouts    []demoResult `json:"keys"`
+}
+
+// demoResult is what became of the events under one partition key, and what asking
+// for them costs.
+type demoResult struct {
+	Key          string   `json:"key"`
+	Container    string   `json:"container"`
+	Partitions   int      `json:"partitions"` // physical ones, after the last split
+	Documents    int64    `json:"documents"`  // as the server counts them
+	Bytes        int64    `json:"documentBytes"`
+	Taken        int      `json:"takenWrites"`
+	TakenBytes   int64    `json:"takenBytes"`
+	Refused      int      `json:"refusedWrites"` // 403 with sub-status 1014
+	FullKeys     []string `json:"fullKeys"`      // those that refused writes, as clients send them
+	LargestKey   string   `json:"largestKey"`    // the logical partition that took most
+	LargestBytes int64    `json:"largestKeyBytes"`
+	LogicalLimit int64    `json:"logicalPartitionMax"`
+
+	Queries []demoAnswer `json:"queries"`
+	Verdict string       `json:"verdict"`
+}
+
+// demoAnswer is what one query, or the point read, came to.
+type demoAnswer struct {
+	Name    string `json:"name"`
+	Text    string `json:"query,omitempty"`
+	Missing int    `json:"missingDocuments"` // asked for, and not there because their writes were refused
+
+	queryCost
+}
+
+// summary adds up what the writers were told, beside what the server counts.
+func summary(layout *demoLayout, list containerState, ledgers []ledger) *demoResult {
+	r := &demoResult{Key: layout.title, Container: layout.container, Partitions: len(list.Partitions), LogicalLimit: list.Limits.LogicalBytes}
+	for _, p := range list.Partitions {
+		r.Documents, r.Bytes = r.Documents+p.Documents, r.Bytes+p.Bytes
+	}
+	sums, full := map[string]int64{}, map[string]bool{}
+	for _, book := range ledgers {
+		r.Taken += book.taken
+		for key, bytes := range book.bytes {
+			sums[key] += bytes
+		}
+		for key, writes := range book.refused {
+			r.Refused += writes
+			full[key] = true
+		}
+	}
+	r.FullKeys = slices.AppendSeq([]string{}, maps.Keys(full))
+	slices.Sort(r.FullKeys)
+	for key, bytes := range sums {
+		r.TakenBytes += bytes
+		if bytes > r.LargestBytes || bytes == r.LargestBytes && key < r.LargestKey {
+			r.LargestKey, r.LargestBytes = key, bytes
+		}
+	}
+	return r
+}
+
+func (r *demoResult) add(name, text string, cost queryCost, offered int) {
+	cost.Total, cost.Charge = r.Partitions, math.Round(cost.Charge*100)/100
+	r.Queries = append(r.Queries, demoAnswer{Name: name, Text: text, Missing: offered - cost.Documents, queryCost: cost})
+}
+
+// print shows a column for each key, and below the table a line about each.
+func (r *demoReport) print(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s events of about %s, offered to four containers\n\n", grouped(int64(r.Events)), size(int64(r.EventBytes)))
+	line := func(name string, cell func(demoResult) string) {
+		text := fmt.Sprintf("%-22s", name)
+		for _, layout := range r.Layouts {
+			text += fmt.Sprintf("  %*s", max(20, len(layout.Key)), cell(layout))
+		}
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+	line("partition key", func(l demoResult) string { return l.Key })
+	line("physical partitions", func(l demoResult) string { return grouped(int64(l.Partitions)) })
+	line("largest logical one", func(l demoResult) string { return size(l.LargestBytes) })
+	line("refused writes", func(l demoResult) string { return grouped(int64(l.Refused)) })
+	b.WriteString("\npartitions asked, and request units, of a query for\n")
+	missing := false
+	for i := range r.Layouts[0].Queries {
+		line(r.Layouts[0].Queries[i].Name, func(l demoResult) string {
+			q := l.Queries[i]
+			missing = missing || q.Missing > 0
+			return q.cell()
+		})
+	}
+	if missing {
+		b.WriteString("* finds less, because writes were refused\n")
+	}
+	b.WriteString("\n")
+	for _, layout := range r.Layouts {
+		fmt.Fprintf(&b, "%s\n    %s\n", layout.Key, layout.Verdict)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// cell is the answer in a column of the table.
+func (a demoAnswer) cell() string {
+	mark := ""
+	if a.Missing > 0 {
+		mark = "*"
+	}
+	return fmt.Sprintf("%d of %d %10s%1s", a.Visited, a.Total, units(a.Charge), mark)
+}
+
+// units writes request units with two decimals and commas.
+func units(charge float64) string {
+	hundredths := int64(charge*100 + 0.5)
+	return fmt.Sprintf("%s.%02d", grouped(hundredths/100), hundredths%100)
+}
+
+// verdict says in a line what the figures mean.
+func (r *demoResult) verdict(layout *demoLayout) string {
+	writes := "Takes every write"
+	if r.Refused > 0 {
+		writes = fmt.Sprintf("Refuses %s writes: full at %s is %s", grouped(int64(r.Refused)), size(r.LogicalLimit), strings.Join(r.FullKeys, ", "))
+	}
+	text := fmt.Sprintf("%s. Partitions asked for the largest tenant: %s; for a small one: %s; for a user: %s.",
+		writes, r.asks(askLargest), r.asks(askSmall), r.asks(askUser))
+	if layout.synthetic {
+		text += " The program has to build the key."
+	}
+	return text
+}
+
+// asks says how many of the partitions a query asks.
+func (r *demoResult) asks(name string) string {
+	for _, q := range r.Queries {
+		switch {
+		case q.Name != name:
+		case q.Visited == q.Total && q.Total > 1:
+			return fmt.Sprintf("all %d", q.Total)
+		default:
+			return fmt.Sprintf("%d of %d", q.Visited, q.Total)
+		}
+	}
+	return "none"
+}
+
+// loadMeter shows how far a load is: as a bar that is redrawn on a terminal, and as
+// a line for each quarter elsewhere. Writers count, one goroutine at a time shows.
+type loadMeter struct {
+	done, refused atomic.Int64
+
+	out      io.Writer
+	terminal bool
+	title    string
+	total    int
+	quarter  int  // shown last
+	open     bool // the bar's line has no end yet
+}
+
+func newLoadMeter(out io.Writer, title string, total int) *loadMeter {
+	return &loadMeter{out: out, terminal: isTerminal(out), title: title, total: total}
+}
+
+// show draws what is done with this many physical partitions.
+func (m *loadMeter) show(partitions int) {
+	part := float64(m.done.Load()) / float64(max(m.total, 1))
+	if m.terminal {
+		filled := int(part * meterBar)
+		fmt.Fprintf(m.out, "\r\x1b[K%-28s [%s%s] %s", m.title, strings.Repeat("#", filled), strings.Repeat("-", meterBar-filled), m.figures(partitions))
+		m.open = true
+		return
+	}
+	// The last quarter ends with the last split.
+	if quarter := min(int(part*4), 3); quarter > m.quarter {
+		m.quarter = quarter
+		fmt.Fprintf(m.out, "%-28s %s\n", m.title, m.figures(partitions))
+	}
+}
+
+// finish shows what a load came to. A bar shows it already.
+func (m *loadMeter) finish(partitions int) {
+	if !m.terminal {
+		fmt.Fprintf(m.out, "%-28s %s\n", m.title, m.figures(partitions))
+	}
+}
+
+func (m *loadMeter) figures(partitions int) string {
+	text := fmt.Sprintf("%s of %s, %s", grouped(m.done.Load()), grouped(int64(m.total)), counted(int64(partitions), "physical partition"))
+	if refused := m.refused.Load(); refused > 0 {
+		text += fmt.Sprintf(", %s refused", grouped(refused))
+	}
+	return text
+}
+
+// endLine leaves the bar as it is and goes on below it.
+func (m *loadMeter) endLine() {
+	if m.open {
+		fmt.Fprintln(m.out)
+		m.open = false
+	}
+}

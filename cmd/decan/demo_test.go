@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// untilTold keeps what is written, and calls told with all of it once it holds a text.
+type untilTold struct {
+	bytes.Buffer
+
+	text string
+	told func(all string)
+}
+
+// Write implements io.Writer.
+func (u *untilTold) Write(p []byte) (int, error) {
+	n, err := u.Buffer.Write(p)
+	if u.told != nil && strings.Contains(u.String(), u.text) {
+		told := u.told
+		u.told = nil
+		told(u.String())
+	}
+	return n, err
+}
+
+// TestDemoTenants runs the demonstration with few events, looks at the server that
+// stays, and at what is true of the four keys whatever the figures (S6, S32, S33,
+// S34, S38, S39, S42).
+func TestDemoTenants(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var table bytes.Buffer
+	code := -1
+	progress := &untilTold{text: "--endpoint ", told: func(all string) {
+		if admin := regexp.MustCompile(`admin +(http://\S+)`).FindStringSubmatch(all); admin != nil {
+			code = run([]string{"partitions", demoDatabase, "hierarchical", "--admin", admin[1]}, streams{out: &table, err: &table})
+		}
+		cancel()
+	}}
+	var out bytes.Buffer
+	c := &demoTenantsCommand{Documents: demoDocumentsMin, JSON: true, Keep: true}
+	if err := c.run(ctx, streams{out: &out, err: progress}); err != nil {
+		t.Fatal(err)
+	}
+	var report demoReport
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		t.Fatal(err)
+	}
+	if code != 0 || !strings.Contains(table.String(), "1,000 documents") {
+		t.Errorf("the server that stays: %d %s", code, table.String())
+	}
+	if report.Events != demoDocumentsMin || len(report.Layouts) != len(demoLayouts) {
+		t.Fatalf("%d events for %d keys", report.Events, len(report.Layouts))
+	}
+	for i := range report.Layouts {
+		demoHolds(t, &report, &report.Layouts[i])
+		if line := fmt.Sprintf("%-28s 1,000 of 1,000, %d physical partitions", demoLayouts[i].title, report.Layouts[i].Partitions); !strings.Contains(progress.String(), line) {
+			t.Errorf("the progress has no line %q:\n%s", line, progress.String())
+		}
+	}
+	demoCompares(t, report.Layouts)
+
+	var text bytes.Buffer
+	if err := report.print(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1,000 events of about", "refused writes", "user alone", "* finds less, because writes were refused", `full at 4 MB is ["Contoso"].`, "The program has to build the key."} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the table does not say %q:\n%s", want, text.String())
+		}
+	}
+	if lines := strings.Count(text.String(), "\n"); lines > 24 {
+		t.Errorf("the table has %d lines, more than a screen", lines)
+	}
+}
+
+// demoHolds looks at one key: what the client was told agrees with what the server counts.
+func demoHolds(t *testing.T, report *demoReport, r *demoResult) {
+	t.Helper()
+	if r.Taken+r.Refused != report.Events || int64(r.Taken) != r.Documents || r.TakenBytes != r.Bytes {
+		t.Errorf("%s: %d taken with %d bytes and %d refused of %d; the server has %d with %d", r.Key, r.Taken, r.TakenBytes, r.Refused, report.Events, r.Documents, r.Bytes)
+	}
+	if r.Partitions < 2 || r.LargestBytes < 1 || r.LargestBytes > r.LogicalLimit {
+		t.Errorf("%s: %d partitions, %s has %d bytes of %d", r.Key, r.Partitions, r.LargestKey, r.LargestBytes, r.LogicalLimit)
+	}
+	if len(r.Queries) != 6 {
+		t.Fatalf("%s: %d queries", r.Key, len(r.Queries))
+	}
+	for _, q := range r.Queries {
+		if q.Visited < 1 || q.Visited > q.Total || q.Total != r.Partitions || q.Charge < 1 || q.Documents < 1 || q.Pages < 1 {
+			t.Errorf("%s, %s: %+v", r.Key, q.Name, q)
+		}
+		if q.Missing < 0 || q.Missing > 0 && r.Refused == 0 {
+			t.Errorf("%s, %s: %d documents are missing, %d were refused", r.Key, q.Name, q.Missing, r.Refused)
+		}
+	}
+}
+
+// demoCompares looks at what the keys differ in.
+func demoCompares(t *testing.T, layouts []demoResult) {
+	t.Helper()
+	byTenant, byUser, synthetic, hierarchical := layouts[0], layouts[1], layouts[2], layouts[3]
+	if byTenant.Refused == 0 || byUser.Refused+synthetic.Refused+hierarchical.Refused > 0 {
+		t.Errorf("refused: %d %d %d %d", byTenant.Refused, byUser.Refused, synthetic.Refused, hierarchical.Refused)
+	}
+	asked := func(r demoResult, name string) demoAnswer {
+		for _, q := range r.Queries {
+			if q.Name == name {
+				return q
+			}
+		}
+		t.Fatalf("%s: nothing about %s", r.Key, name)
+		return demoAnswer{}
+	}
+	for _, all := range []demoAnswer{
+		asked(byTenant, askUser), asked(synthetic, askUser), asked(hierarchical, askUser),
+		asked(byUser, askSmall), asked(synthetic, askSmall), asked(byUser, askLargest), asked(synthetic, askLargest),
+	} {
+		if all.Visited != all.Total {
+			t.Errorf("a fan-out visited %d of %d: %s", all.Visited, all.Total, all.Text)
+		}
+	}
+	for _, one := range []demoAnswer{asked(byTenant, askLargest), asked(byTenant, askSmall), asked(byUser, askUser), asked(synthetic, "tenant and user"), asked(synthetic, "point read"), asked(hierarchical, "point read")} {
+		if one.Visited != 1 {
+			t.Errorf("a targeted request visited %d of %d: %s", one.Visited, one.Total, one.Text)
+		}
+	}
+	large, small := asked(hierarchical, askLargest), asked(hierarchical, askSmall)
+	if large.Visited < 2 || small.Visited >= small.Total {
+		t.Errorf("hierarchical: the largest tenant is on %d partitions, a small one on %d, of %d", large.Visited, small.Visited, small.Total)
+	}
+	// Each partition more costs its base, a look-up, and what finding nothing does.
+	fan := asked(byUser, askSmall)
+	if more, want := fan.Charge-small.Charge, 2*float64(fan.Visited-small.Visited); more < want || fan.Documents != small.Documents {
+		t.Errorf("%d documents for %.2f RU from %d partitions, %d for %.2f from %d: the difference is below %.2f",
+			fan.Documents, fan.Charge, fan.Visited, small.Documents, small.Charge, small.Visited, want)
+	}
+}
+
+// TestDemoEvents: the same events each time, of uneven tenants, as large as asked.
+func TestDemoEvents(t *testing.T) {
+	t.Parallel()
+	const count = 20_000
+	events := demoEvents(count)
+	tenants, users, ids := map[string]int{}, map[string]bool{}, map[string]bool{}
+	for i, e := range demoEvents(count) {
+		if e != events[i] {
+			t.Fatalf("event %d differs: %+v and %+v", i, e, events[i])
+		}
+		tenants[e.TenantID]++
+		ids[e.ID] = true
+		if e.TenantID == demoLargest {
+			users[e.UserID] = true
+		}
+	}
+	if len(events) != count || len(ids) != count || len(tenants) != demoTenants+2 {
+		t.Errorf("%d events with %d ids of %d tenants", len(events), len(ids), len(tenants))
+	}
+	if share := float64(tenants[demoLargest]) / count; math.Abs(share-0.6) > 0.05 || len(users) < 1_000 {
+		t.Errorf("%s has %.2f of the events and %d users", demoLargest, share, len(users))
+	}
+	for _, want := range []int{demoEventBytes, demoVolume / demoDocumentsMin} {
+		body, err := events[0].body(want)
+		if err != nil || math.Abs(float64(len(body)-want)) > 100 {
+			t.Errorf("an event of %d bytes has %d, %v", want, len(body), err)
+		}
+	}
+}
+
+// TestDemoInterrupted: who interrupts a load gets an error, and no table.
+func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out bytes.Buffer
+	progress := &untilTold{text: "of 1,000", told: func(string) { cancel() }}
+	c := &demoTenantsCommand{Documents: demoDocumentsMin}
+	if err := c.run(ctx, streams{out: &out, err: progress}); err == nil || out.Len() > 0 {
+		t.Errorf("%v %s", err, out.String())
+	}
+}
+
+// TestLoadMeter draws a bar on a terminal.
+func TestLoadMeter(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	m := newLoadMeter(&out, "/TenantId", 2_000)
+	m.terminal = true
+	m.done.Store(1_000)
+	m.refused.Store(7)
+	m.show(3)
+	m.endLine()
+	m.endLine()
+	m.finish(3)
+	want := "\r\x1b[K/TenantId                    [" + strings.Repeat("#", 15) + strings.Repeat("-", 15) + "] 1,000 of 2,000, 3 physical partitions, 7 refused\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}

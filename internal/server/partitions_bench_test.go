@@ -1,0 +1,331 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/server/servertest"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// BenchmarkManyPartitions measures containers with 8, 100 and 1,000 physical
+// partitions that hold the same documents, and prints how the figures grow. What
+// asks for few partitions should not notice how many there are (S40). Each size has
+// a fresh server and data directory.
+func BenchmarkManyPartitions(b *testing.B) {
+	for b.Loop() {
+		var columns []manyFigures
+		for _, partitions := range manySizes {
+			m := &manyBench{b: b, partitions: partitions, data: b.TempDir()}
+			m.run()
+			columns = append(columns, m.figures)
+		}
+		printMany(columns)
+	}
+}
+
+var manySizes = []int{8, 100, 1000}
+
+const (
+	manyDocuments = 10_000 // of tenants that have one each, in all containers the same
+	manyUsers     = 500    // of the one tenant that lies on manyTouched partitions, a document each
+	manyTouched   = 5
+	manySample    = 1_000 // requests measured of what asks for few partitions
+	manyFans      = 50    // fan-outs measured
+)
+
+// manyFigures are what one size came to; times in microseconds.
+type manyFigures struct {
+	create, restart, reopen     float64
+	write, targeted, prefix     float64
+	fan                         float64
+	targetedRU, prefixRU, fanRU float64
+	idle                        float64 // bytes of resident memory of a partition that is open and idle; 0 where the system does not say
+}
+
+type manyBench struct {
+	b          *testing.B
+	partitions int
+	data       string
+	server     *Server
+	client     *servertest.Client
+	figures    manyFigures
+}
+
+func (m *manyBench) run() {
+	m.create()
+	m.load()
+	m.ask()
+	m.restart()
+	m.client.Close()
+	if err := m.server.Close(); err != nil {
+		m.b.Fatal(err)
+	}
+}
+
+// dial makes a client for the requests that follow: a connection that asks nothing
+// for half a minute is closed.
+func (m *manyBench) dial() {
+	client, err := servertest.Dial(m.server.address())
+	if err != nil {
+		m.b.Fatal(err)
+	}
+	client.KeepHeaders = true
+	m.client = client
+}
+
+// create measures the creation of a container with all partitions but four, and
+// then splits the one of the large tenant four times, between its users.
+func (m *manyBench) create() {
+	m.server = start(m.b, Config{Data: m.data})
+	began := time.Now()
+	if err := m.server.CreateContainer(context.Background(), "bench", benchContainer, m.partitions-manyTouched+1); err != nil {
+		m.b.Fatal(err)
+	}
+	m.figures.create = since(began)
+	definition := partitionkey.Definition{Paths: []string{"/tenant", "/user"}, Kind: partitionkey.KindMultiHash, Version: 2}
+	users := make([]partitionkey.EPK, manyUsers)
+	for i := range users {
+		users[i] = definition.Hash(partitionkey.NewKey(partitionkey.String("large"), partitionkey.String(fmt.Sprintf("u%d", i))))
+	}
+	slices.SortFunc(users, partitionkey.EPK.Compare)
+	for i := 1; i < manyTouched; i++ {
+		m.split(users[i*manyUsers/manyTouched])
+	}
+}
+
+// split cuts the partition that holds a point there.
+func (m *manyBench) split(at partitionkey.EPK) {
+	ctx := context.Background()
+	stats, err := m.server.engine.PartitionStats(ctx, auth.Owner(), benchEngineLink)
+	if err != nil {
+		m.b.Fatal(err)
+	}
+	for _, s := range stats {
+		if s.Partition.Range.Contains(at) {
+			// A bound never ends in a zero byte, and a shorter one lies between the same two users.
+			at = partitionkey.EPK(strings.TrimRight(string(at[:len(at)-8]), "\x00"))
+			if _, err := m.server.engine.SplitPartition(ctx, auth.Owner(), engine.SplitRequest{Link: benchEngineLink, Partition: s.Partition.ID, At: at}); err != nil {
+				m.b.Fatal(err)
+			}
+			return
+		}
+	}
+	m.b.Fatalf("no partition holds %s", at)
+}
+
+// manyDocument is of 1 KB. Its unique path is in no other.
+func manyDocument(tenant, user string, unique int) (key, text string) {
+	text = fmt.Sprintf(`{"id":"d%d","tenant":%q,"user":%q,"unique":"value-%d","kind":"order","status":"open","region":"north","count":%d,"note":"`,
+		unique, tenant, user, unique, unique%7)
+	return fmt.Sprintf(`[%q,%q]`, tenant, user), text + strings.Repeat("x", max(0, 1022-len(text))) + `"}`
+}
+
+func (m *manyBench) put(tenant, user string, unique int) servertest.Request {
+	key, text := manyDocument(tenant, user, unique)
+	return servertest.Prepare(m.server.Key(), "POST", benchLink, []byte(text), "x-ms-documentdb-partitionkey", key)
+}
+
+func tenantOf(i int) string { return fmt.Sprintf("t%d", i) }
+
+// load writes the documents over many connections.
+func (m *manyBench) load() {
+	var wait sync.WaitGroup
+	const loaders = 64
+	for worker := range loaders {
+		client, err := servertest.Dial(m.server.address())
+		if err != nil {
+			m.b.Fatal(err)
+		}
+		wait.Go(func() {
+			defer client.Close()
+			for i := worker; i < manyDocuments+manyUsers; i += loaders {
+				request := m.put(tenantOf(i), "u", i)
+				if i >= manyDocuments {
+					request = m.put("large", fmt.Sprintf("u%d", i-manyDocuments), i)
+				}
+				if response, err := client.Do(request); err != nil || response.Status != 201 {
+					m.b.Errorf("%v %d %s", err, response.Status, response.Body)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if m.b.Failed() {
+		m.b.FailNow()
+	}
+}
+
+// manyRequest is a request, and for a query the one for the page behind a
+// continuation.
+type manyRequest struct {
+	first servertest.Request
+	next  func(continuation string) servertest.Request
+}
+
+func (m *manyBench) query(text, v string) manyRequest {
+	body := fmt.Appendf(nil, `{"query":%q,"parameters":[{"name":"@v","value":%q}]}`, text, v)
+	next := func(continuation string) servertest.Request {
+		headers := []string{"x-ms-documentdb-isquery", "True", "Content-Type", "application/query+json", "x-ms-documentdb-query-enablecrosspartition", "True"}
+		if continuation != "" {
+			headers = append(headers, "x-ms-continuation", continuation)
+		}
+		return servertest.Prepare(m.server.Key(), "POST", benchLink, body, headers...)
+	}
+	return manyRequest{first: next(""), next: next}
+}
+
+const (
+	askKey    = `SELECT * FROM c WHERE c.tenant = @v AND c["user"] = 'u'`
+	askPrefix = `SELECT * FROM c WHERE c.tenant = 'large' AND c["unique"] = @v`
+	askAll    = `SELECT * FROM c WHERE c["unique"] = @v`
+)
+
+// ask measures what a client waits for, one request at a time.
+func (m *manyBench) ask() {
+	writes, targeted, prefix := make([]manyRequest, manySample), make([]manyRequest, manySample), make([]manyRequest, manySample)
+	for i := range writes {
+		fresh := manyDocuments + manyUsers + i
+		writes[i].first = m.put(tenantOf(fresh), "u", fresh)
+		targeted[i] = m.query(askKey, tenantOf(rand.IntN(manyDocuments)))
+		prefix[i] = m.query(askPrefix, fmt.Sprintf("value-%d", manyDocuments+rand.IntN(manyUsers)))
+	}
+	fans := make([]manyRequest, manyFans)
+	for i := range fans {
+		fans[i] = m.query(askAll, fmt.Sprintf("value-%d", rand.IntN(manyDocuments)))
+	}
+	m.dial()
+	f := &m.figures
+	f.write, _ = m.p50(writes, 201, 1)
+	f.targeted, f.targetedRU = m.p50(targeted, 200, 1)
+	f.prefix, f.prefixRU = m.p50(prefix, 200, manyTouched)
+	f.fan, f.fanRU = m.p50(fans, 200, m.partitions)
+}
+
+// p50 sends requests one after the other, and returns the median time and charge
+// of one with all its pages. Each has to visit as many partitions as said.
+func (m *manyBench) p50(requests []manyRequest, status, visits int) (took, charge float64) {
+	var times, charges []float64
+	for _, request := range requests {
+		began := time.Now()
+		units, visited := m.pages(request, status)
+		times, charges = append(times, since(began)), append(charges, units)
+		if visited != visits {
+			m.b.Fatalf("visited %d of %d partitions, want %d", visited, m.partitions, visits)
+		}
+	}
+	return median(times), median(charges)
+}
+
+// pages sends a request and those for the pages behind it, and returns what they
+// cost and how many partitions they visited. A page ends when it took too long.
+func (m *manyBench) pages(request manyRequest, status int) (charge float64, visited int) {
+	seen := map[string]bool{}
+	for send := request.first; ; {
+		response, err := m.client.Do(send)
+		if err != nil || response.Status != status {
+			m.b.Fatalf("%v %d %s", err, response.Status, response.Body)
+		}
+		units, err := strconv.ParseFloat(response.Header.Get("x-ms-request-charge"), 64)
+		if err != nil {
+			m.b.Fatal(err)
+		}
+		charge += units
+		for id := range strings.SplitSeq(response.Header.Get("x-decan-partitions"), ",") {
+			seen[id] = true
+		}
+		continuation := response.Header.Get("x-ms-continuation")
+		if continuation == "" || request.next == nil {
+			return charge, len(seen)
+		}
+		send = request.next(continuation)
+	}
+}
+
+// restart measures a start until a document is read, then the first fan-out, which
+// opens all partitions, and what they hold in memory when they are idle.
+func (m *manyBench) restart() {
+	m.client.Close()
+	if err := m.server.Close(); err != nil {
+		m.b.Fatal(err)
+	}
+	began := time.Now()
+	m.server = start(m.b, Config{Data: m.data})
+	m.dial()
+	read := servertest.Prepare(m.server.Key(), "GET", benchLink+"/d0", nil, "x-ms-documentdb-partitionkey", `["t0","u"]`)
+	if response, err := m.client.Do(read); err != nil || response.Status != 200 {
+		m.b.Fatalf("%v %d %s", err, response.Status, response.Body)
+	}
+	m.figures.restart = since(began)
+	before := resident()
+	m.figures.reopen, _ = m.p50([]manyRequest{m.query(askAll, "value-1")}, 200, m.partitions)
+	m.figures.idle = (resident() - before) / float64(m.partitions-1)
+}
+
+func since(began time.Time) float64 { return float64(time.Since(began).Nanoseconds()) / 1000 }
+
+// resident returns the bytes of memory that the process keeps after what is
+// garbage was given back; 0 where the system does not say.
+func resident() float64 {
+	runtime.GC()
+	debug.FreeOSMemory()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseFloat(fields[1], 64)
+	if err != nil {
+		return 0
+	}
+	return pages * float64(os.Getpagesize())
+}
+
+// printMany prints a column for each size, and what the last is to the first.
+func printMany(columns []manyFigures) {
+	fmt.Fprintf(os.Stdout, "\n%s, %d processors; %d documents of 1 KB in each container\n", runtime.Version(), runtime.GOMAXPROCS(0), manyDocuments+manyUsers)
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprint(out, "physical partitions")
+	for _, n := range manySizes {
+		fmt.Fprintf(out, "\t%d", n)
+	}
+	fmt.Fprintf(out, "\t%d : %d\n", manySizes[len(manySizes)-1], manySizes[0])
+	line := func(what string, show func(float64) string, of func(manyFigures) float64) {
+		fmt.Fprint(out, what)
+		for _, f := range columns {
+			fmt.Fprint(out, "\t", show(of(f)))
+		}
+		fmt.Fprintf(out, "\t%.2f\n", of(columns[len(columns)-1])/of(columns[0]))
+	}
+	units := func(n float64) string { return fmt.Sprintf("%.2f RU", n) }
+	kilobytes := func(n float64) string { return fmt.Sprintf("%.0f KB", n/1024) }
+	line("create the container", micros, func(f manyFigures) float64 { return f.create })
+	line("point write, p50", micros, func(f manyFigures) float64 { return f.write })
+	line("query of a full key, p50", micros, func(f manyFigures) float64 { return f.targeted })
+	line("its charge", units, func(f manyFigures) float64 { return f.targetedRU })
+	line(fmt.Sprintf("query of a prefix on %d partitions, p50", manyTouched), micros, func(f manyFigures) float64 { return f.prefix })
+	line("its charge", units, func(f manyFigures) float64 { return f.prefixRU })
+	line("query of all partitions, p50", micros, func(f manyFigures) float64 { return f.fan })
+	line("its charge", units, func(f manyFigures) float64 { return f.fanRU })
+	line("restart to the first read", micros, func(f manyFigures) float64 { return f.restart })
+	line("first query of all partitions, which opens them", micros, func(f manyFigures) float64 { return f.reopen })
+	line("memory of an open, idle partition", kilobytes, func(f manyFigures) float64 { return f.idle })
+	out.Flush()
+}
