@@ -3,8 +3,8 @@
 # first user, the change feed and the queries of queries.json with the JavaScript,
 # Python and Java SDKs, each at its newest version and at the oldest that knows
 # hierarchical partition keys (S91, S95), the scenario and the change feed with the
-# Go SDK, the programs of the README, and the emulator tests that ship inside the
-# Go SDK. Needs Go, Node.js,
+# Go SDK, the programs of the README, all but the Go SDK while partitions split, and
+# the emulator tests that ship inside the Go SDK. Needs Go, Node.js,
 # Python 3 with venv, and Java 17 with Maven, and the ports 8081, 8080 and 8903 of
 # this machine free. The SDKs come through npm, pip and Maven as they are
 # configured here; what these have cached is not fetched again.
@@ -68,6 +68,7 @@ serve() { # serve NAME FLAGS...: a server that is ready when this returns
 
 http=http://127.0.0.1:8081/
 https=https://localhost:8081/
+admin=http://127.0.0.1:8080/
 python_versions="oldest newest"     # the requirements files of compat/py
 java_versions="4.42.0 4.81.0"       # the first needs https
 ca=$work/ca.pem
@@ -107,8 +108,9 @@ run_js() {
 	export NODE_EXTRA_CA_CERTS=$ca DECAN_ANSWERS=$answers
 	cd compat/js
 	DECAN_ENDPOINT=$http node --test --test-reporter=spec scenario.test.mjs queries.test.mjs changefeed.test.mjs || failed=1
-	DECAN_ENDPOINT=$https node --test --test-reporter=spec || failed=1
-	DECAN_ENDPOINT=$https DECAN_SDK=cosmos-oldest node --test --test-reporter=spec || failed=1 # refuses http
+	local all="scenario.test.mjs queries.test.mjs changefeed.test.mjs answers.test.mjs"
+	DECAN_ENDPOINT=$https node --test --test-reporter=spec $all || failed=1
+	DECAN_ENDPOINT=$https DECAN_SDK=cosmos-oldest node --test --test-reporter=spec $all || failed=1 # refuses http
 	return $failed
 }
 
@@ -134,6 +136,30 @@ run_java() {
 	return $failed
 }
 
+# These want a server whose partitions split after 256 KB. Versions run one after the other.
+
+split_js() {
+	export NODE_EXTRA_CA_CERTS=$ca DECAN_ADMIN=$admin
+	cd compat/js
+	DECAN_ENDPOINT=$http node --test --test-reporter=spec splits.test.mjs
+	DECAN_ENDPOINT=$https DECAN_SDK=cosmos-oldest node --test --test-reporter=spec splits.test.mjs
+}
+
+split_python() {
+	local version
+	export DECAN_HTTP=$http DECAN_HTTPS=$https DECAN_CA=$ca DECAN_ADMIN=$admin
+	cd compat/py
+	for version in $python_versions; do
+		"$work/python-$version/bin/python" -B -m unittest -q splits_test
+	done
+}
+
+split_java() { # the feed of the oldest does not outlive a split
+	local version=${java_versions##* }
+	java -DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true \
+		-cp "$work/java-$version/classes:$(cat "$work/java-$version/classpath")" compat.Splits $http $admin
+}
+
 echo "== the Go SDK, the other SDKs, and the answers they are compared with"
 serve scenario
 "$work/decan" cert --data "$work/scenario" --out "$ca" 2>/dev/null
@@ -152,6 +178,16 @@ finish
 [ -z "${refused-}" ]
 stop
 "$work/decan" check "$work/scenario"
+
+echo "== partitions that split while the SDKs read and write"
+serve splits --physical-partition-max 256KB --logical-partition-max 64KB
+"$work/decan" cert --data "$work/splits" --out "$ca" 2>/dev/null
+start split-js split_js
+start split-python split_python
+start split-java split_java
+finish
+stop
+"$work/decan" check "$work/splits"
 
 echo "== emulator tests of the Go SDK"
 serve emulator --compute-listen 127.0.0.1:8903 --endpoint https://127.0.0.1:8081/ --consistency Strong --region "South Central US" --strict-ids
