@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -130,6 +129,8 @@ type known struct {
 // writer changes documents of its own, so that it alone knows what they must be.
 type writer struct {
 	id        int
+	container string
+	users     int // how many keys each tenant has
 	random    *rand.Rand
 	documents []known
 	writes    int
@@ -137,14 +138,14 @@ type writer struct {
 
 func (w *writer) name(i int) string { return fmt.Sprintf("w%d-%d", w.id, i) }
 
-func (w *writer) key(i int) string { return fmt.Sprintf(`["t%d","u%d"]`, w.id%3, i%5) }
+func (w *writer) key(i int) string { return fmt.Sprintf(`["t%d","u%d"]`, w.id%3, i%w.users) }
+
+func (w *writer) link() string { return "dbs/crash/colls/" + w.container + "/docs" }
 
 func (w *writer) body(i, version int) []byte {
 	return fmt.Appendf(nil, `{"id":%q,"tenant":"t%d","user":"u%d","version":%d,"pad":%q}`,
-		w.name(i), w.id%3, i%5, version, bytes.Repeat([]byte{'x'}, w.random.IntN(600)))
+		w.name(i), w.id%3, i%w.users, version, bytes.Repeat([]byte{'x'}, w.random.IntN(600)))
 }
-
-const crashLink = "dbs/crash/colls/c/docs"
 
 // load writes until the connection breaks.
 func (w *writer) load(t *testing.T, address string) {
@@ -162,9 +163,9 @@ func (w *writer) load(t *testing.T, address string) {
 		deletes := d.acknowledged >= 0 && w.random.IntN(5) == 0
 		if deletes {
 			version = -1
-			request = servertest.Prepare(server.WellKnownKey, "DELETE", crashLink+"/"+w.name(i), nil, "x-ms-documentdb-partitionkey", w.key(i))
+			request = servertest.Prepare(server.WellKnownKey, "DELETE", w.link()+"/"+w.name(i), nil, "x-ms-documentdb-partitionkey", w.key(i))
 		} else {
-			request = servertest.Prepare(server.WellKnownKey, "POST", crashLink, w.body(i, version),
+			request = servertest.Prepare(server.WellKnownKey, "POST", w.link(), w.body(i, version),
 				"x-ms-documentdb-partitionkey", w.key(i), "x-ms-documentdb-is-upsert", "True")
 		}
 		d.attempted, d.pending = version, true
@@ -192,7 +193,7 @@ func (w *writer) verify(t *testing.T, address string) {
 	defer client.Close()
 	for i := range w.documents {
 		d := &w.documents[i]
-		response, err := client.Do(servertest.Prepare(server.WellKnownKey, "GET", crashLink+"/"+w.name(i), nil, "x-ms-documentdb-partitionkey", w.key(i)))
+		response, err := client.Do(servertest.Prepare(server.WellKnownKey, "GET", w.link()+"/"+w.name(i), nil, "x-ms-documentdb-partitionkey", w.key(i)))
 		if err != nil {
 			t.Error(err)
 			return
@@ -220,24 +221,14 @@ func (w *writer) verify(t *testing.T, address string) {
 // load: nothing that was acknowledged is lost, nothing is half there, and every
 // invariant holds. DECAN_CRASH_ROUNDS sets the number of rounds.
 func TestKill(t *testing.T) {
-	rounds := 20
-	if text := os.Getenv("DECAN_CRASH_ROUNDS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rounds = n
-	}
-	if testing.Short() {
-		rounds = 3
-	}
+	rounds := crashRounds(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d rounds", seed, rounds)
 	random := rand.New(rand.NewPCG(seed, 0))
 	data := t.TempDir()
 	writers := make([]*writer, 8)
 	for i := range writers {
-		writers[i] = &writer{id: i, random: rand.New(rand.NewPCG(seed, uint64(i+1))), documents: make([]known, 40)}
+		writers[i] = &writer{id: i, random: rand.New(rand.NewPCG(seed, uint64(i+1))), container: "c", users: 5, documents: make([]known, 40)}
 		for d := range writers[i].documents {
 			writers[i].documents[d].acknowledged = -1
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -20,8 +19,19 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// split is an engine with container c of n partitions, and documents in all.
+// split is an engine with container c of n partitions that came out of one, and
+// documents in all: half of them are older than that. So they are not numbered in
+// the order of partitions.
 func split(t *testing.T, n int) (*Engine, *catalog.Container) {
+	t.Helper()
+	e := build(t)
+	fill(t, e, 0, 30)
+	divide(t, e, partitionkey.Full(), n)
+	return e, fill(t, e, 30, 60)
+}
+
+// build is an engine with an empty container c of one partition.
+func build(t *testing.T) *Engine {
 	t.Helper()
 	pool, err := storage.NewPool(storage.Options{InMemory: true})
 	if err != nil {
@@ -50,15 +60,40 @@ func split(t *testing.T, n int) (*Engine, *catalog.Container) {
 	if _, err := e.CreateDatabase(ctx, caller, ResourceRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
 		t.Fatal(err)
 	}
-	build(t, e, parse(t, splitDefinition), n)
-	for i := range 60 {
-		doc := parse(t, splitDocument(i))
-		if _, err := e.Create(ctx, caller, DocumentRequest{Link: Link{Database: "d", Container: "c"}, Document: doc}); err != nil {
+	if _, err := e.CreateContainer(ctx, caller, ResourceRequest{Link: Link{Database: "d"}, Body: parse(t, splitDefinition), Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// fill creates the documents from one number to another.
+func fill(t *testing.T, e *Engine, from, to int) *catalog.Container {
+	t.Helper()
+	for i := from; i < to; i++ {
+		req := DocumentRequest{Link: Link{Database: "d", Container: "c"}, Document: parse(t, splitDocument(i))}
+		if _, err := e.Create(context.Background(), auth.Owner(), req); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c, _ := names.View().Container("d", "c")
-	return e, c
+	c, _ := e.catalog.View().Container("d", "c")
+	return c
+}
+
+// divide splits the partitions inside of a range, the oldest first, until there
+// are n.
+func divide(t *testing.T, e *Engine, r partitionkey.Range, n int) *catalog.Container {
+	t.Helper()
+	for {
+		c, _ := e.catalog.View().Container("d", "c")
+		inside := c.Ranges.Overlapping(r)
+		if len(inside) >= n {
+			return c
+		}
+		oldest := slices.MinFunc(inside, func(a, b partitionkey.Entry[resource.Partition]) int { return cmp.Compare(a.Value.ID, b.Value.ID) })
+		if _, err := e.node.Split(context.Background(), c.RID, oldest.Value.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // parse is value.ParseString for text that is right.
@@ -85,25 +120,6 @@ func splitDocument(i int) string {
 		text += `,"tags":[` + strings.TrimSuffix(strings.Repeat(fmt.Sprintf(`%d,"t",`, i%4), i%3), ",") + `]`
 	}
 	return text + "}"
-}
-
-// build makes a container whose documents are not numbered in the order of its
-// partitions, as it is when some of those came out of others.
-func build(t *testing.T, e *Engine, body value.Value, n int) {
-	t.Helper()
-	definition, err := resource.ParseContainer(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	database, _ := e.catalog.View().Database("d")
-	definition.RID = e.catalog.ReserveContainer(database.RID)
-	partitions := e.tile(definition.PartitionKey, n)
-	for i := range partitions {
-		partitions[i].Ordinal = uint32(i*5+3) % uint32(n) // n is no multiple of 5
-	}
-	if err := e.build(context.Background(), catalog.CreateContainer{Container: definition, Partitions: partitions}, new(Resource)); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A token that was issued for one partition is good when several own its range:
@@ -145,19 +161,17 @@ func TestTokenOfRangeThatWasSplit(t *testing.T) {
 			req.Continuation = page.Continuation
 		}
 	}
-	all := collect(req)
-	// The first three partitions as if they had been one, at each of its rows.
-	parent := partitionkey.Range{Min: c.Ranges.At(0).Range.Min, Max: c.Ranges.At(2).Range.Max}
-	last := uint64(c.Ranges.At(3).Value.Ordinal)
-	var inside, behind []row
-	for _, r := range all {
-		if r.number>>40 != last {
-			inside = append(inside, r)
-		} else {
-			behind = append(behind, r)
-		}
+	parent := before(t, c)
+	req.Clip = &parent
+	inside := collect(req)
+	req.Clip = &partitionkey.Range{Min: parent.Max, Max: partitionkey.MaxEPK}
+	behind := collect(req)
+	req.Clip = nil
+	byNumber := func(a, b row) int { return cmp.Compare(a.number, b.number) }
+	if slices.IsSortedFunc(inside, byNumber) {
+		t.Fatal("the documents are numbered in the order of partitions")
 	}
-	slices.SortFunc(inside, func(a, b row) int { return int(a.number) - int(b.number) })
+	slices.SortFunc(inside, byNumber)
 	if len(inside) < 20 || len(behind) < 5 {
 		t.Fatalf("%d and %d rows", len(inside), len(behind))
 	}
@@ -292,100 +306,89 @@ var splitShapes = []string{
 	"SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.long FROM c) x",
 }
 
+// before returns the range of the first partition's ancestor below the one that
+// the container began with, which is that of all whose parent it is.
+func before(t *testing.T, c *catalog.Container) partitionkey.Range {
+	t.Helper()
+	parents := c.Ranges.At(0).Value.Parents
+	if len(parents) < 2 || parents[0] != 0 {
+		t.Fatalf("the first partition has parents %v", parents)
+	}
+	r := partitionkey.Range{Min: c.Ranges.At(0).Range.Min}
+	for i := range c.Ranges.Len() {
+		if at := c.Ranges.At(i); slices.Contains(at.Value.Parents, parents[1]) {
+			r.Max = at.Range.Max
+		}
+	}
+	return r
+}
+
+// reached is a position of a query, and what was served up to there in pages of
+// a size.
+type reached struct {
+	rows  []string
+	size  int
+	token string
+}
+
 // A position of any shape that was reached when six partitions were still one is
 // good when they are six: what comes behind it is what would have come.
 func TestPositionsOverSplit(t *testing.T) {
 	t.Parallel()
-	e, c := split(t, 8)
-	past := before(t, e, c, 6)
+	e := build(t)
+	fill(t, e, 0, 30)
+	first := divide(t, e, partitionkey.Full(), 2).Ranges.At(0)
+	fill(t, e, 30, 60)
+	want := map[string][]string{}
+	positions := map[string][]reached{}
+	for _, text := range splitShapes {
+		want[text], _ = pages(t, e, QueryRequest{Text: text})
+		for _, size := range []int{1, 3, 7} {
+			rows, list := pages(t, e, QueryRequest{Text: text, MaxItems: size})
+			if !slices.Equal(rows, want[text]) {
+				t.Fatalf("%s in pages of %d before the split: %v, want %v", text, size, rows, want[text])
+			}
+			positions[text] = append(positions[text], list...)
+		}
+	}
+	c := divide(t, e, first.Range, 6)
+	if c.Ranges.Len() != 7 || !before(t, c).Equal(first.Range) {
+		t.Fatalf("%d partitions, of which those of %v were one, want 7 and %v", c.Ranges.Len(), before(t, c), first.Range)
+	}
 	for _, text := range splitShapes {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			want, _ := past.pages(t, text, 0)
-			rows := slices.Concat(want...)
-			if len(rows) == 0 {
+			if len(want[text]) == 0 {
 				t.Fatal("no rows")
 			}
-			tried := 0
-			for _, size := range []int{1, 3, 7} {
-				pages, tokens := past.pages(t, text, size)
-				if got := slices.Concat(pages...); !slices.Equal(got, rows) {
-					t.Fatalf("in pages of %d before the split: %v, want %v", size, got, rows)
-				}
-				var served []string
-				for i, token := range tokens {
-					served = append(served, pages[i]...)
-					then := 10 * size // rows of the pages behind it
-					rest := past.resume(t, text, token, then)
-					if got := append(slices.Clone(served), rest...); !slices.Equal(got, rows) {
-						t.Fatalf("split behind %d of %d rows, then pages of %d:\ngot  %v\nwant %v", len(served), len(rows), then, got, rows)
-					}
-					tried++
-				}
-			}
-			if tried == 0 && len(rows) > 1 {
+			if len(positions[text]) == 0 && len(want[text]) > 1 {
 				t.Error("no position")
+			}
+			for _, at := range positions[text] {
+				then := 10 * at.size // rows of the pages behind it
+				rest, _ := pages(t, e, QueryRequest{Text: text, Continuation: at.token, MaxItems: then})
+				if got := slices.Concat(at.rows, rest); !slices.Equal(got, want[text]) {
+					t.Fatalf("split behind %d of %d rows, then pages of %d:\ngot  %v\nwant %v", len(at.rows), len(want[text]), then, got, want[text])
+				}
 			}
 		})
 	}
 }
 
-// unsplit is a container as it was when its first partitions were one.
-type unsplit struct {
-	e      *Engine
-	c      *catalog.Container
-	parent partitionkey.Range
-	docs   numbered // of the parent
-}
-
-// numbered are documents by number.
-type numbered []query.Candidate
-
-// Candidates yields those with greater numbers than need.After.
-func (l numbered) Candidates(_ context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
-	return func(yield func(query.Candidate, error) bool) {
-		for _, d := range l {
-			if d.Number > need.After && !yield(d, nil) {
-				return
-			}
-		}
-	}
-}
-
-func before(t *testing.T, e *Engine, c *catalog.Container, n int) unsplit {
-	t.Helper()
-	u := unsplit{e: e, c: c, parent: partitionkey.Range{Min: c.Ranges.At(0).Range.Min, Max: c.Ranges.At(n - 1).Range.Max}}
-	for _, text := range u.all(t, QueryRequest{Text: "SELECT * FROM c", Clip: &u.parent}) {
-		v, err := value.ParseString(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rid, err := resource.ParseRID(v.Get("_rid").Text())
-		if err != nil {
-			t.Fatal(err)
-		}
-		u.docs = append(u.docs, query.Candidate{Number: rid.Number(), Body: []byte(text)})
-	}
-	if slices.IsSortedFunc(u.docs, func(a, b query.Candidate) int { return cmp.Compare(a.Number, b.Number) }) {
-		t.Fatal("the documents are numbered in the order of partitions")
-	}
-	slices.SortFunc(u.docs, func(a, b query.Candidate) int { return cmp.Compare(a.Number, b.Number) })
-	return u
-}
-
-// all returns the rows of a request as the container is now.
-func (u unsplit) all(t *testing.T, req QueryRequest) (rows []string) {
+// pages returns all rows of a query of c, and the positions behind its pages.
+func pages(t *testing.T, e *Engine, req QueryRequest) (rows []string, behind []reached) {
 	t.Helper()
 	req.Link, req.Full = Link{Database: "d", Container: "c"}, true
 	for {
-		page, err := u.e.Query(context.Background(), auth.Owner(), req)
+		page, err := e.Query(context.Background(), auth.Owner(), req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		rows = append(rows, texts(page)...)
 		if req.Continuation = page.Continuation; req.Continuation == "" {
-			return rows
+			return rows, behind
 		}
+		behind = append(behind, reached{slices.Clone(rows), req.MaxItems, req.Continuation})
 	}
 }
 
@@ -394,45 +397,4 @@ func texts(page Feed) (rows []string) {
 		rows = append(rows, string(row))
 	}
 	return rows
-}
-
-func (u unsplit) resume(t *testing.T, text, token string, size int) []string {
-	t.Helper()
-	return u.all(t, QueryRequest{Text: text, Continuation: token, MaxItems: size})
-}
-
-// pages serves a query as the container was, and returns the tokens behind all
-// pages but the last.
-func (u unsplit) pages(t *testing.T, text string, size int) (pages [][]string, tokens []string) {
-	t.Helper()
-	req := QueryRequest{Link: Link{Database: "d", Container: "c"}, Text: text, MaxItems: size}
-	plan, _, err := u.e.planOf(u.c, text, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		at, err := u.e.resume(&req, u.c.RID, plan, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		q := pageOf{engine: u.e, req: &req}
-		if err := u.e.serve(context.Background(), &req, plan, u.streams(&q, plan, &at), at, &q.out); err != nil {
-			t.Fatal(err)
-		}
-		pages = append(pages, texts(q.out))
-		if req.Continuation = q.out.Continuation; req.Continuation == "" {
-			return pages, tokens
-		}
-		tokens = append(tokens, req.Continuation)
-	}
-}
-
-// streams returns the parent and the partitions behind it, from a position on.
-func (u unsplit) streams(q *pageOf, plan *query.Plan, at *continuation) []stream {
-	if !plan.Ordered() && at.Range.Min.Compare(u.parent.Max) >= 0 {
-		return q.streams(u.c, plan, scope{ranges: []partitionkey.Range{partitionkey.Full()}}, at)
-	}
-	run := func(ctx context.Context, b query.Budget) (query.Page, error) { return plan.Run(ctx, u.docs, b) }
-	rest := tasks(u.c, []partitionkey.Range{{Min: u.parent.Max, Max: partitionkey.MaxEPK}})
-	return append([]stream{{run: run, clip: u.parent}}, q.each(u.c, plan, rest)...)
 }
