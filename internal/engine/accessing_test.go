@@ -18,7 +18,7 @@ func TestIndexLeadsToFewDocuments(t *testing.T) {
 	}
 	count, partitions := 100_000, 8
 	if raceDetector {
-		count, partitions = 25_000, 4 // of a quarter of the pace
+		count, partitions = 10_000, 2 // of a tenth of the pace
 	}
 	last := count - 1
 	w := newWorld(t, nil)

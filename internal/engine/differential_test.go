@@ -60,7 +60,7 @@ func TestDifferential(t *testing.T) {
 	t.Parallel()
 	number := uint64(3000)
 	if raceDetector {
-		number = 1500
+		number = 600
 	}
 	queries := setting(t, "DECAN_DIFFERENTIAL", number)
 	seed := setting(t, "DECAN_SEED", rand.Uint64()>>1)

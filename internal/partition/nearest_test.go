@@ -154,7 +154,7 @@ func TestRecallOfSearches(t *testing.T) {
 	t.Parallel()
 	documents, queries := 10_000, 20
 	if raceDetector {
-		documents, queries = 1_500, 5
+		documents, queries = 1_200, 3
 	}
 	for _, dimensions := range []int{128, 768} {
 		t.Run(fmt.Sprint("dimensions=", dimensions), func(t *testing.T) {
