@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -50,36 +49,27 @@ type explanation struct {
 func (c *explainCommand) Run(streams streams) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	request, err := c.request(ctx)
+	page, err := c.ask(ctx)
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
+	if page.status != http.StatusOK {
+		return refusal(strconv.Itoa(page.status)+" "+http.StatusText(page.status), page.body)
 	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return refusal(response.Status, body)
-	}
-	var answer struct{ Documents []json.RawMessage }
-	if err := json.Unmarshal(body, &answer); err != nil || len(answer.Documents) != 1 {
-		return fmt.Errorf("%s does not explain queries: it answered %.100s", c.Endpoint, body)
+	var rows struct{ Documents []json.RawMessage }
+	if err := json.Unmarshal(page.body, &rows); err != nil || len(rows.Documents) != 1 {
+		return fmt.Errorf("%s does not explain queries: it answered %.100s", c.Endpoint, page.body)
 	}
 	if c.JSON {
 		var out bytes.Buffer
-		if err := json.Indent(&out, answer.Documents[0], "", "  "); err != nil {
+		if err := json.Indent(&out, rows.Documents[0], "", "  "); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintln(streams.out, out.String())
 		return err
 	}
 	var e explanation
-	if err := json.Unmarshal(answer.Documents[0], &e); err != nil {
+	if err := json.Unmarshal(rows.Documents[0], &e); err != nil {
 		return err
 	}
 	return e.print(streams.out)
@@ -95,49 +85,35 @@ func refusal(state string, body []byte) error {
 	return errors.New(text)
 }
 
-func (c *explainCommand) request(ctx context.Context) (*http.Request, error) {
-	key, err := auth.ParseKey(c.Key)
+// ask sends the query.
+func (c *explainCommand) ask(ctx context.Context) (answer, error) {
+	client, err := newDocumentClient(c.Endpoint, c.Key, 1)
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
+	defer client.close()
 	parameters := []map[string]any{}
 	for name, text := range c.Params {
 		v, err := value.ParseString(text)
 		if err != nil {
-			return nil, fmt.Errorf("the parameter %s is not JSON: %s (a string needs quotes)", name, text)
+			return answer{}, fmt.Errorf("the parameter %s is not JSON: %s (a string needs quotes)", name, text)
 		}
 		parameters = append(parameters, map[string]any{"name": "@" + strings.TrimPrefix(name, "@"), "value": json.RawMessage(v.JSON())})
 	}
 	body, err := json.Marshal(map[string]any{"query": c.Query, "parameters": parameters})
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
-	link := "dbs/" + c.Database + "/colls/" + c.Container
-	path := "/dbs/" + url.PathEscape(c.Database) + "/colls/" + url.PathEscape(c.Container) + "/docs"
-	endpoint := strings.TrimSuffix(c.Endpoint, "/")
-	if !strings.Contains(endpoint, "://") {
-		endpoint = "http://" + endpoint
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	date := strings.ToLower(time.Now().UTC().Format(http.TimeFormat))
-	for name, text := range map[string]string{
-		"authorization":           auth.Sign(key, http.MethodPost, "docs", link, date),
-		"x-ms-date":               date,
-		"x-ms-version":            "2020-07-15",
-		"content-type":            "application/query+json",
-		"x-ms-documentdb-isquery": "True",
-		"x-ms-documentdb-query-enablecrosspartition": "True",
-		"x-decan-explain": "true",
-	} {
-		request.Header.Set(name, text)
+	headers := []string{
+		"content-type", "application/query+json",
+		"x-ms-documentdb-isquery", "True",
+		"x-ms-documentdb-query-enablecrosspartition", "True",
+		"x-decan-explain", "true",
 	}
 	if c.Partition != "" {
-		request.Header.Set("x-ms-documentdb-partitionkey", c.Partition)
+		headers = append(headers, "x-ms-documentdb-partitionkey", c.Partition)
 	}
-	return request, nil
+	return client.do(ctx, http.MethodPost, []string{"dbs", c.Database, "colls", c.Container, "docs"}, body, headers...)
 }
 
 // print writes the plan as a tree and what running it took.

@@ -26,10 +26,7 @@ type adminServer struct {
 
 // ask sends a request without a body and decodes the answer into out.
 func (s adminServer) ask(ctx context.Context, method, path string, query url.Values, out any) error {
-	endpoint := strings.TrimSuffix(s.Endpoint, "/")
-	if !strings.Contains(endpoint, "://") {
-		endpoint = "http://" + endpoint
-	}
+	endpoint := baseURL(s.Endpoint)
 	request, err := http.NewRequestWithContext(ctx, method, endpoint+path+"?"+query.Encode(), nil)
 	if err != nil {
 		return err
@@ -133,14 +130,14 @@ func (c *partitionsListCommand) show(ctx context.Context, out io.Writer) error {
 	query := url.Values{"database": {c.Database}, "container": {c.Container}}
 	if c.JSON {
 		var raw json.RawMessage
-		if err := c.ask(ctx, http.MethodGet, "/partitions", query, &raw); err != nil {
+		if err := c.ask(ctx, http.MethodGet, "partitions", query, &raw); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(out, "%s\n", strings.TrimSpace(string(raw)))
 		return err
 	}
 	var table partitionTable
-	if err := c.ask(ctx, http.MethodGet, "/partitions", query, &table); err != nil {
+	if err := c.ask(ctx, http.MethodGet, "partitions", query, &table); err != nil {
 		return err
 	}
 	text := table.String()
@@ -270,7 +267,7 @@ func (c *partitionsSplitCommand) Run(streams streams) error {
 		query.Set("at", c.At)
 	}
 	var out splitOutcome
-	if err := c.ask(ctx, http.MethodPost, "/partitions/split", query, &out); err != nil {
+	if err := c.ask(ctx, http.MethodPost, "partitions/split", query, &out); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(streams.out, "Partition %s is now %s, cut at %s. It took %.0f ms; writes waited for %.1f ms of them.\n",

@@ -122,7 +122,7 @@ func New(cfg Config) *Balancer {
 func (b *Balancer) Start() {
 	view := b.cfg.Catalog.View()
 	for _, c := range view.AllContainers() {
-		if throughput.Pending(throughputOf(view, c), partitionsOf(c), b.limits.Throughput) {
+		if throughput.Pending(throughputOf(view, c), c.Partitions(), b.limits.Throughput) {
 			b.Wake(c.RID)
 		}
 	}
@@ -267,7 +267,7 @@ func middle(c *catalog.Container, id resource.PartitionID) partitionkey.EPK {
 // partitions for its throughput has closed ones opened: nothing grows unopened.
 func (b *Balancer) state(ctx context.Context, view *catalog.View, c *catalog.Container) (placement.Container, error) {
 	t := throughputOf(view, c)
-	parts := partitionsOf(c)
+	parts := c.Partitions()
 	state := placement.Container{Throughput: t.Total(), Partitions: make([]placement.Partition, len(parts))}
 	given := throughput.Shares(t, parts, math.MaxInt)
 	all := placement.Needed(state.Throughput, b.limits) > len(parts)
@@ -293,15 +293,6 @@ func throughputOf(view *catalog.View, c *catalog.Container) resource.Throughput 
 		t, _ = view.Throughput(c.Database.RID)
 	}
 	return t
-}
-
-// partitionsOf returns a container's partitions in the order of their ranges.
-func partitionsOf(c *catalog.Container) []resource.Partition {
-	parts := make([]resource.Partition, c.Ranges.Len())
-	for i := range parts {
-		parts[i] = c.Ranges.At(i).Value
-	}
-	return parts
 }
 
 func bytesOf(state placement.Container, id resource.PartitionID) int64 {

@@ -235,7 +235,7 @@ func (d *draft) putContainer(c *Container) error {
 	d.database(c.RID.Database()).containers[c.ID] = c
 	d.view.containers[c.RID] = c
 	return d.put(containerRow, c.RID, storedContainer{
-		Container: c.Container, Version: c.Version, Next: c.NextPartition, Partitions: c.partitions(), Splits: c.Splits,
+		Container: c.Container, Version: c.Version, Next: c.NextPartition, Partitions: c.Partitions(), Splits: c.Splits,
 		Since: c.Since,
 	})
 }
@@ -278,12 +278,4 @@ func (d *draft) deleteOffer(owner resource.RID) {
 		delete(d.view.offers, owner)
 		d.remove(offerRow, offer.RID)
 	}
-}
-
-func (c *Container) partitions() []resource.Partition {
-	all := make([]resource.Partition, c.Ranges.Len())
-	for i := range all {
-		all[i] = c.Ranges.At(i).Value
-	}
-	return all
 }

@@ -52,6 +52,16 @@ type Container struct {
 	Functions Functions
 }
 
+// Partitions returns all partitions in the order of their ranges. The slice is
+// the caller's.
+func (c *Container) Partitions() []resource.Partition {
+	all := make([]resource.Partition, c.Ranges.Len())
+	for i := range all {
+		all[i] = c.Ranges.At(i).Value
+	}
+	return all
+}
+
 // Partition returns a partition by id.
 func (c *Container) Partition(id resource.PartitionID) (resource.Partition, bool) {
 	for i := range c.Ranges.Len() {

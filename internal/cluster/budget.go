@@ -138,10 +138,7 @@ func (n *Node) termsOf(view *catalog.View, s *slot, old *terms, now time.Time) *
 
 // shareOf returns what one partition of a container is given.
 func shareOf(c *catalog.Container, id resource.PartitionID, t resource.Throughput, most int) float64 {
-	partitions := make([]resource.Partition, c.Ranges.Len())
-	for i := range partitions {
-		partitions[i] = c.Ranges.At(i).Value
-	}
+	partitions := c.Partitions()
 	for i, share := range throughput.Shares(t, partitions, most) {
 		if partitions[i].ID == id {
 			return share

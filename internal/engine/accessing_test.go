@@ -13,9 +13,6 @@ import (
 // lead to them. The container has more in each partition than a scan is for.
 func TestIndexLeadsToFewDocuments(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("creates tens of thousands of documents")
-	}
 	count, partitions := 100_000, 8
 	if raceDetector {
 		count, partitions = 10_000, 2 // of a tenth of the pace

@@ -136,11 +136,17 @@ func (e *Engine) ReadContainer(ctx context.Context, caller auth.Caller, req Reso
 			return err
 		}
 		if req.Usage {
+			all, err := e.stats(ctx, c)
+			if err != nil {
+				return err
+			}
 			out.Usage = new(Usage)
-			err = e.eachStats(ctx, c, func(s PartitionStats) { out.Usage.add(s) })
+			for _, s := range all {
+				out.Usage.add(s)
+			}
 		}
 		out.IndexProgress = e.node.IndexProgress(ctx, c)
-		return err
+		return nil
 	})
 }
 

@@ -186,7 +186,7 @@ func (s offerScope) instant(most, limit int) int {
 // pending reports whether a throughput waits for partitions to be split.
 func (s offerScope) pending(t resource.Throughput, most int) bool {
 	return slices.ContainsFunc(s.containers, func(c *catalog.Container) bool {
-		return throughput.Pending(t, partitionsOf(c), most)
+		return throughput.Pending(t, c.Partitions(), most)
 	})
 }
 
@@ -206,20 +206,15 @@ func (e *Engine) offerScope(ctx context.Context, view *catalog.View, t resource.
 		s.containers = []*catalog.Container{c}
 	}
 	for _, c := range s.containers {
-		err := e.eachStats(ctx, c, func(p PartitionStats) { s.bytes += p.DocumentBytes })
+		all, err := e.stats(ctx, c)
 		if err != nil {
 			return s, err
 		}
+		for _, p := range all {
+			s.bytes += p.DocumentBytes
+		}
 	}
 	return s, nil
-}
-
-func partitionsOf(c *catalog.Container) []resource.Partition {
-	all := make([]resource.Partition, c.Ranges.Len())
-	for i := range all {
-		all[i] = c.Ranges.At(i).Value
-	}
-	return all
 }
 
 // describeOffer fills the answer in.
@@ -227,7 +222,7 @@ func (e *Engine) describeOffer(t resource.Throughput, scope offerScope, req Reso
 	out.RID, out.ETag = t.RID, t.ETag
 	out.Body = t.Value().Append(nil)
 	if req.PartitionRUs && !t.Owner.IsDatabase() && len(scope.containers) == 1 {
-		partitions := partitionsOf(scope.containers[0])
+		partitions := scope.containers[0].Partitions()
 		out.Body = t.Describe(partitions, throughput.Shares(t, partitions, e.limits.PartitionRUs)).Append(nil)
 	}
 	out.MinThroughput = scope.minimum(t)

@@ -82,25 +82,36 @@ func (e *Engine) PartitionStats(ctx context.Context, caller auth.Caller, link Li
 	if !ok {
 		return nil, status.OwnerNotFound()
 	}
-	all := make([]PartitionStats, 0, c.Ranges.Len())
-	err := e.eachStats(ctx, c, func(s PartitionStats) { all = append(all, s) })
+	all, err := e.stats(ctx, c)
 	return all, fail(err)
 }
 
-// eachStats calls use for each partition of a container.
-func (e *Engine) eachStats(ctx context.Context, c *catalog.Container, use func(PartitionStats)) error {
-	for i := range c.Ranges.Len() {
-		p := c.Ranges.At(i).Value
-		replica, release, err := e.node.Replica(ctx, c, p.ID)
-		if status.CodeOf(err) == status.CodeGone {
-			return status.OwnerNotFound() // dropped while we were at it
+// stats looks at every partition of a container. When one is split or merged
+// meanwhile it looks at all of them again, so that no document counts twice.
+func (e *Engine) stats(ctx context.Context, c *catalog.Container) ([]PartitionStats, error) {
+	for attempt := 0; ; attempt++ {
+		all, err := e.statsOnce(ctx, c)
+		if !e.moved(ctx, err, attempt, c) {
+			return all, err
 		}
+		now, ok := e.catalog.View().ContainerByRID(c.RID)
+		if !ok {
+			return nil, status.OwnerNotFound() // dropped while we were at it
+		}
+		c = now
+	}
+}
+
+func (e *Engine) statsOnce(ctx context.Context, c *catalog.Container) ([]PartitionStats, error) {
+	all := make([]PartitionStats, 0, c.Ranges.Len())
+	for _, p := range c.Partitions() {
+		replica, release, err := e.node.Replica(ctx, c, p.ID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		s, load := replica.Stats(), replica.Load()
 		release()
-		use(PartitionStats{
+		all = append(all, PartitionStats{
 			Partition:     p,
 			Documents:     s.Documents,
 			DocumentBytes: s.Bytes,
@@ -112,5 +123,5 @@ func (e *Engine) eachStats(ctx context.Context, c *catalog.Container, use func(P
 			Load:          load,
 		})
 	}
-	return nil
+	return all, nil
 }

@@ -53,6 +53,8 @@ func TestSplitMetamorphic(t *testing.T) {
 			var ends sync.WaitGroup
 			ticks := make(chan struct{})
 			ends.Go(func() { moving.splitAt(t, rand.New(rand.NewPCG(seed, 99)), ticks) })
+			watched := make(chan struct{})
+			ends.Go(func() { moving.watch(t, watched) })
 			var actors sync.WaitGroup
 			var all [splitActors]*actor
 			for i := range all {
@@ -61,6 +63,7 @@ func TestSplitMetamorphic(t *testing.T) {
 			}
 			actors.Wait()
 			close(ticks)
+			close(watched)
 			ends.Wait()
 			met := 0
 			for _, a := range all {
@@ -110,6 +113,33 @@ func (s *side) container() *catalog.Container {
 func (s *side) splitAt(t *testing.T, random *rand.Rand, ticks chan struct{}) {
 	for range ticks {
 		s.split(t, random)
+	}
+}
+
+// watch looks at the partitions' figures until it is told to end: a split is no
+// reason for the container to be missing.
+func (s *side) watch(t *testing.T, ended chan struct{}) {
+	for {
+		select {
+		case <-ended:
+			return
+		default:
+		}
+		all, err := s.PartitionStats(context.Background(), caller, s.link)
+		if err != nil {
+			t.Errorf("figures of the partitions: %v", err)
+			return
+		}
+		next := partitionkey.MinEPK
+		for _, p := range all {
+			if p.Partition.Range.Min.Compare(next) != 0 {
+				t.Errorf("figures of %s, which begins at %s where the one before ends at %s", p.Partition.ID, p.Partition.Range.Min, next)
+			}
+			next = p.Partition.Range.Max
+		}
+		if next.Compare(partitionkey.MaxEPK) != 0 {
+			t.Errorf("figures end at %s", next)
+		}
 	}
 }
 

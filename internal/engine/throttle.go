@@ -35,7 +35,7 @@ func (e *Engine) redistributed(t resource.Throughput, scope offerScope, r Redist
 	if len(scope.containers) != 1 {
 		return t, status.NotFound()
 	}
-	changed, err := throughput.Redistribute(t, partitionsOf(scope.containers[0]), r, e.limits)
+	changed, err := throughput.Redistribute(t, scope.containers[0].Partitions(), r, e.limits)
 	if err != nil || changed.Total() == t.Total() {
 		return changed, err
 	}
@@ -54,7 +54,7 @@ func (e *Engine) fractions(c *catalog.Container) []float64 {
 	if !own || len(t.Shares) == 0 {
 		return parts
 	}
-	for i, share := range throughput.Shares(t, partitionsOf(c), math.MaxInt) {
+	for i, share := range throughput.Shares(t, c.Partitions(), math.MaxInt) {
 		parts[i] = share / float64(t.Total())
 	}
 	return parts
@@ -115,7 +115,7 @@ func (e *Engine) ThroughputDistribution(_ context.Context, caller auth.Caller, l
 		}
 		wanted[id] = true
 	}
-	partitions := partitionsOf(c)
+	partitions := c.Partitions()
 	var all []PartitionThroughput
 	for i, share := range throughput.Shares(t, partitions, e.limits.PartitionRUs) {
 		if id := partitions[i].ID; len(ids) == 0 || wanted[id] {

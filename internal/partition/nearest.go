@@ -276,25 +276,10 @@ func (s *source) latest(ctx context.Context, need query.Need, yield yielder) err
 
 // walkBack reads the documents of the whole partition with numbers below one,
 // zero for all, the greatest first.
-func (s *source) walkBack(ctx context.Context, below uint64, use func(d *document) (more bool, err error)) (err error) {
+func (s *source) walkBack(ctx context.Context, below uint64, use func(d *document) (more bool, err error)) error {
 	low, high := storage.FamilyRID.Bounds()
 	if below > 0 {
 		high = storage.RIDKey(nil, below)
 	}
-	rows := s.now.snapshot.Iter(low, high)
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	n := 0
-	for valid := rows.Last(); valid; valid = rows.Prev() {
-		if n++; stopped(ctx, n) != nil {
-			return stopped(ctx, n)
-		}
-		number, err := storage.DecodeRIDKey(rows.Key())
-		if err != nil {
-			return s.damaged(err)
-		}
-		if more, err := s.document(number, rows.Value(), use); err != nil || !more {
-			return err
-		}
-	}
-	return nil
+	return s.walkNumbers(ctx, low, high, true, use)
 }

@@ -194,13 +194,22 @@ func (s *source) walkList(ctx context.Context, numbers []uint64, after uint64, y
 }
 
 // walkAll reads the numbers of the whole partition.
-func (s *source) walkAll(ctx context.Context, after uint64, yield yielder) (err error) {
-	use := s.offer(yield)
+func (s *source) walkAll(ctx context.Context, after uint64, yield yielder) error {
 	_, high := storage.FamilyRID.Bounds()
-	rows := s.now.snapshot.Iter(storage.RIDKey(nil, after+1), high)
+	return s.walkNumbers(ctx, storage.RIDKey(nil, after+1), high, false, s.offer(yield))
+}
+
+// walkNumbers reads the documents of the whole partition whose 'r' keys lie
+// between low and high, from the least number up or from the greatest down.
+func (s *source) walkNumbers(ctx context.Context, low, high []byte, down bool, use func(d *document) (more bool, err error)) (err error) {
+	rows := s.now.snapshot.Iter(low, high)
 	defer func() { err = errors.Join(err, rows.Close()) }()
+	begin, step := rows.First, rows.Next
+	if down {
+		begin, step = rows.Last, rows.Prev
+	}
 	n := 0
-	for valid := rows.First(); valid; valid = rows.Next() {
+	for valid := begin(); valid; valid = step() {
 		if n++; stopped(ctx, n) != nil {
 			return stopped(ctx, n)
 		}

@@ -32,9 +32,6 @@ const endless = "function (n) { return new Array(n).indexOf(1); }"
 // TestRunaway leaves behind what cannot be stopped: the caller gets its answer,
 // the script is not started again, and as many as that are too many.
 func TestRunaway(t *testing.T) {
-	if testing.Short() {
-		t.Skip("what it leaves behind takes the processors for a while")
-	}
 	r := New(Limits{Time: 10 * time.Millisecond, Runaways: 1})
 	r.grace = 20 * time.Millisecond
 	p, q := compile(t, r, Function, endless), compile(t, r, Function, "function () { return 1; }")

@@ -25,6 +25,14 @@ type documentClient struct {
 	http     *http.Client
 }
 
+// baseURL is an endpoint as people write it with a scheme and a slash at its end.
+func baseURL(endpoint string) string {
+	if !strings.Contains(endpoint, "://") {
+		endpoint = "http://" + endpoint
+	}
+	return strings.TrimSuffix(endpoint, "/") + "/"
+}
+
 // newDocumentClient makes a client that keeps up to connections open.
 func newDocumentClient(endpoint, key string, connections int) (*documentClient, error) {
 	parsed, err := auth.ParseKey(key)
@@ -32,7 +40,7 @@ func newDocumentClient(endpoint, key string, connections int) (*documentClient, 
 		return nil, err
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: connections, DisableCompression: true}
-	return &documentClient{endpoint: endpoint, key: parsed, http: &http.Client{Transport: transport}}, nil
+	return &documentClient{endpoint: baseURL(endpoint), key: parsed, http: &http.Client{Transport: transport}}, nil
 }
 
 // close ends the connections.
