@@ -60,7 +60,7 @@ func TestDifferential(t *testing.T) {
 	t.Parallel()
 	number := uint64(3000)
 	if raceDetector {
-		number = 600
+		number = 400
 	}
 	queries := setting(t, "DECAN_DIFFERENTIAL", number)
 	seed := setting(t, "DECAN_SEED", rand.Uint64()>>1)
@@ -109,7 +109,11 @@ func TestDifferentialWhileIndexing(t *testing.T) {
 	for len(c.docs) < 1500*min(2, c.partitions) {
 		c.create()
 	}
-	for range 4 {
+	changes := 4
+	if raceDetector {
+		changes = 2
+	}
+	for range changes {
 		c.change()
 		for range 8 {
 			if c.progress() < 100 {

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -96,6 +97,12 @@ func FuzzDecodeMeta(f *testing.F) {
 func TestLargestDocument(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a"}, ""))
+	if raceDetector {
+		w.limits.DocumentBytes /= 8
+		if err := errors.Join(w.close(), w.open()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	limit := w.limits.DocumentBytes
 	var items []value.Value
 	for size := 100; size < limit-200; size += 103 {

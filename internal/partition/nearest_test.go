@@ -152,11 +152,11 @@ func checkLatest(t *testing.T, s *source, need query.Need, label string, admitte
 // -v to see them.
 func TestRecallOfSearches(t *testing.T) {
 	t.Parallel()
-	documents, queries := 10_000, 20
+	documents, queries, widths := 10_000, 20, []int{128, 768}
 	if raceDetector {
-		documents, queries = 1_200, 3
+		documents, queries, widths = 1_000, 3, widths[:1]
 	}
-	for _, dimensions := range []int{128, 768} {
+	for _, dimensions := range widths {
 		t.Run(fmt.Sprint("dimensions=", dimensions), func(t *testing.T) {
 			w := newVectorWorld(t, "quantizedFlat", dimensions, documents)
 			for _, c := range []struct {
