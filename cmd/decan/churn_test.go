@@ -211,9 +211,6 @@ func (w *churner) verify(t *testing.T, address string) {
 // leaves no directory that nobody names.
 func TestKillWhileContainersChange(t *testing.T) {
 	rounds := 5
-	if testing.Short() {
-		rounds = 2
-	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -222,6 +219,13 @@ func TestKillWhileContainersChange(t *testing.T) {
 	for i := range churners {
 		churners[i] = &churner{id: i, random: rand.New(rand.NewPCG(seed, uint64(i+1))), containers: make([]churned, 3)}
 	}
+	total := func() (n int) {
+		for _, w := range churners {
+			n += w.done
+		}
+		return n
+	}
+	life := stretched{random: random, least: 200 * time.Millisecond, most: 600 * time.Millisecond}
 	for round := range rounds + 1 {
 		p := spawn(t, "--data", data)
 		if round == 0 {
@@ -246,9 +250,10 @@ func TestKillWhileContainersChange(t *testing.T) {
 				defer close(done)
 				each(churners, func(w *churner) { w.churn(t, p.address) })
 			}()
-			time.Sleep(time.Duration(200+random.IntN(400)) * time.Millisecond) // the moment of death is the subject of this test
+			life.live()
 			p.kill()
 			<-done
+			life.judge(total() < 20*(round+1))
 		}
 		report, err := server.Check(data)
 		if err != nil {
@@ -264,12 +269,8 @@ func TestKillWhileContainersChange(t *testing.T) {
 			t.Fatalf("round %d\n%s", round, p.output)
 		}
 	}
-	total := 0
-	for _, w := range churners {
-		total += w.done
-	}
-	t.Logf("%d operations over %d kills", total, rounds)
-	if total < rounds*10 {
-		t.Errorf("only %d operations in %d rounds: too few to show anything", total, rounds)
+	t.Logf("%d operations over %d kills", total(), rounds)
+	if total() < rounds*10 {
+		t.Errorf("only %d operations in %d rounds: too few to show anything", total(), rounds)
 	}
 }

@@ -70,15 +70,46 @@ type process struct {
 	exited  chan error
 }
 
-// freePort returns an address that was free a moment ago.
+// freePort returns an address that was free a moment ago, and that stays free: it
+// is given out once, and lies below the ports that systems choose for connections.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range portsEnd - portsBegin {
+		port := portsBegin + (os.Getpid()*101+int(ports.Add(1)))%(portsEnd-portsBegin)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
+}
+
+const portsBegin, portsEnd = 20_000, 30_000
+
+var ports atomic.Int32 // given out
+
+// stretched is how long a process lives until it is killed: a random part of a
+// range, and longer while it takes several lives to show anything, because the
+// machine is busy with something else.
+type stretched struct {
+	random      *rand.Rand
+	least, most time.Duration
+	factor      int // 0 counts as 1
+}
+
+// live waits for the length of a life. The moment of death is the subject of the
+// tests that call it.
+func (s *stretched) live() {
+	length := s.least + time.Duration(s.random.Int64N(int64(s.most-s.least)))
+	time.Sleep(time.Duration(max(1, s.factor)) * length)
+}
+
+// judge lengthens the next lives when those so far have shown too little.
+func (s *stretched) judge(tooLittle bool) {
+	if tooLittle {
+		s.factor = min(2*max(1, s.factor), 16)
+	}
 }
 
 // spawn starts decan and returns when it is ready.
@@ -233,7 +264,13 @@ func TestKill(t *testing.T) {
 			writers[i].documents[d].acknowledged = -1
 		}
 	}
-	total := 0
+	total := func() (n int) {
+		for _, w := range writers {
+			n += w.writes
+		}
+		return n
+	}
+	life := stretched{random: random, least: 20 * time.Millisecond, most: 200 * time.Millisecond}
 	for round := range rounds {
 		p := spawn(t, "--data", data)
 		if round == 0 {
@@ -250,9 +287,10 @@ func TestKill(t *testing.T) {
 			defer close(done)
 			each(writers, func(w *writer) { w.load(t, p.address) })
 		}()
-		time.Sleep(time.Duration(20+random.IntN(180)) * time.Millisecond) // the moment of death is the subject of this test
+		life.live()
 		p.kill()
 		<-done
+		life.judge(total() < 20*(round+1))
 		report, err := server.Check(data)
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
@@ -263,16 +301,13 @@ func TestKill(t *testing.T) {
 	}
 	p := spawn(t, "--data", data)
 	each(writers, func(w *writer) { w.verify(t, p.address) })
-	for _, w := range writers {
-		total += w.writes
-	}
 	p.command.Process.Signal(syscall.SIGTERM)
 	if err := <-p.exited; err != nil {
 		t.Errorf("SIGTERM: %v\n%s", err, p.output)
 	}
-	t.Logf("%d writes over %d kills", total, rounds)
-	if total < rounds*10 {
-		t.Errorf("only %d writes in %d rounds: the load was too thin to show anything", total, rounds)
+	t.Logf("%d writes over %d kills", total(), rounds)
+	if total() < rounds*10 {
+		t.Errorf("only %d writes in %d rounds: the load was too thin to show anything", total(), rounds)
 	}
 }
 
