@@ -153,6 +153,15 @@ func (l *Live) load(ctx context.Context) error {
 	return nil
 }
 
+// Confirm loads the state now and returns its routing. An operation that lasted for long
+// can learn by it whether what it relied on was so to its end.
+func (l *Live) Confirm(ctx context.Context) (*Routing, error) {
+	if err := l.load(ctx); err != nil {
+		return nil, errors.Join(ErrStale, err)
+	}
+	return l.Routing(), nil
+}
+
 // Refresh loads the state now and returns when no operation uses an older one any
 // more. After it returned nil, this client has arrived.
 func (l *Live) Refresh(ctx context.Context) error {

@@ -297,14 +297,15 @@ func (s State) check() error {
 	if s.Move.ID == "" || s.Move.Read != "" && s.Move.Read != ReadBoth && s.Move.Read != ReadNone {
 		return fmt.Errorf("%w: a move needs an id, and may change the read mode to both or none only", ErrConfig)
 	}
-	if s.Current.spills() || s.Move.Next.spills() {
+	if s.Current.Spills() || s.Move.Next.Spills() {
 		return fmt.Errorf("%w: a plan with a spillover cannot be moved, because its keys do not tell where documents are", ErrConfig)
 	}
 	return s.checkPlan("move.next", s.Move.Next)
 }
 
-// spills reports whether a scheme of the plan is a spillover.
-func (p Plan) spills() bool {
+// Spills reports whether a scheme of the plan is a spillover, so that keys do not tell
+// where documents are.
+func (p Plan) Spills() bool {
 	spills := p.Scheme.Kind == KindSpillover
 	for _, scheme := range p.Behind {
 		spills = spills || scheme.Kind == KindSpillover

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -84,7 +85,8 @@ type Config struct {
 
 	// Timeout bounds one operation on an item under a routing that is watched,
 	// waiting at a fence apart, so that a Mover knows when the last operation of a
-	// phase is over. Default TimeoutDefault.
+	// phase is over. A page of a query may take longer; it then ends with one more
+	// look at the state. Default TimeoutDefault.
 	Timeout time.Duration
 }
 
@@ -182,6 +184,16 @@ func subStatusOf(err error) string {
 		return response.RawResponse.Header.Get("x-ms-substatus")
 	}
 	return ""
+}
+
+// chargeOf returns what a failed request cost.
+func chargeOf(err error) float64 {
+	if response, ok := errors.AsType[*azcore.ResponseError](err); ok && response.RawResponse != nil {
+		if charge, err := strconv.ParseFloat(response.RawResponse.Header.Get("x-ms-request-charge"), 64); err == nil {
+			return charge
+		}
+	}
+	return 0
 }
 
 // throttledAttempts bounds how often a refused request of a move or a template is

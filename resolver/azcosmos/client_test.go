@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -193,6 +195,8 @@ func byPages(t *testing.T, client *azcosmos.Client, text string, options azcosmo
 		if !pager.More() {
 			return rows
 		}
+		// Pages may be of any size, the size of the pages before them notwithstanding.
+		options.PageSize = options.PageSize%7 + 1
 		if options.Continuation = page.Continuation; options.Continuation == "" {
 			t.Fatalf("%s: more to come, and no continuation", text)
 		}
@@ -244,6 +248,79 @@ func TestQueryTargets(t *testing.T) {
 	if got := all(t, client, "SELECT VALUE c.id FROM c", nil); !slices.Equal(got, want) {
 		t.Errorf("rows %s, want %s", got, want)
 	}
+}
+
+// meter adds up what the answers of a server say they cost.
+type meter struct {
+	mu    sync.Mutex
+	total float64
+}
+
+func (m *meter) Do(request *policy.Request) (*http.Response, error) {
+	response, err := request.Next()
+	if err == nil && strings.Contains(request.Raw().URL.Path, "/docs") {
+		charge, _ := strconv.ParseFloat(response.Header.Get("X-Ms-Request-Charge"), 64)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.total += charge
+	}
+	return response, err
+}
+
+func (m *meter) take() float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	total := m.total
+	m.total = 0
+	return total
+}
+
+// TestCharges wants every answer to cost what all requests for it did: the pages of all
+// containers and partitions, the looks into several containers, the second copies of a
+// move, and requests that fail.
+func TestCharges(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	meter := &meter{}
+	account := map[string]*sdk.Client{"": connect(t, server, meter)}
+	targets := targetsOn(t, server, 3, "/userId", 3)
+	state := ringState("/userId", targets)
+	client := static(t, state, account)
+	users(t, client, 30)
+	meter.take()
+	same := func(what string, charge float64) {
+		t.Helper()
+		if sent := meter.take(); math.Abs(charge-sent) > 1e-6 || sent <= 0 {
+			t.Errorf("%s: a charge of %v, and the answers say %v", what, charge, sent)
+		}
+	}
+	for _, query := range []string{"SELECT * FROM c", "SELECT VALUE c.id FROM c ORDER BY c.n", "SELECT VALUE SUM(c.n) FROM c"} {
+		_, charge, err := client.Query(query, resolver.All[resolver.Key](), &azcosmos.QueryOptions{PageSize: 4}).Items(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(query, charge)
+	}
+	state.Targets = targets
+	state.Move = &resolver.Move{ID: "m", Phase: resolver.Copy, Next: resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindSingle, Targets: []string{"c2"}}}}
+	moving := static(t, state, account)
+	for i := range 6 {
+		item, err := moving.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"u%d","userId":"J%d","n":0}`, i, i), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same("an upsert during a move", item.Charge)
+	}
+	item, err := client.Read(t.Context(), azcosmos.Ref{Key: resolver.TextKey("J1"), ID: "u1", Target: "c2"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same("a read where it was last seen", item.Charge)
+	item, err = client.Create(t.Context(), []byte(`{"id":"u1","userId":"J1"}`), nil)
+	if !isStatus(err, 409) {
+		t.Errorf("a second create: %v", err)
+	}
+	same("a create that fails", item.Charge)
 }
 
 // TestQueryErrors has queries that cannot be merged, and tokens that are none.
@@ -370,6 +447,48 @@ type scriptLog struct{ list []string }
 func (l *scriptLog) PutScript(_ context.Context, target resolver.Target, script resolver.Script) error {
 	l.list = append(l.list, target.Container+"/"+string(script.Kind)+"/"+script.ID)
 	return nil
+}
+
+// TestManagedScripts makes three containers with a function that was not there before, and
+// calls it in each of them (S179).
+func TestManagedScripts(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	template := resolver.Template{
+		Target:     resolver.Target{Name: "users-", Database: "made", Container: "users-"},
+		Definition: []byte(`{"partitionKey":{"paths":["/userId"],"kind":"Hash","version":2}}`),
+		Scripts:    []resolver.Script{{Kind: resolver.UserDefinedFunction, ID: "twice", Body: "function twice(n) { return 2 * n; }"}},
+	}
+	targets, err := template.Numbered(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := static(t, ringState("/userId", targets), map[string]*sdk.Client{"": connect(t, server)})
+	scripts := azcosmos.RESTScripts{Endpoint: server.Endpoint(), Key: server.Key()}
+	if made, err := client.Ensure(t.Context(), template, targets, scripts); err != nil || len(made) != 3 {
+		t.Fatalf("made %v, %v", names(made), err)
+	}
+	seen := map[string]bool{}
+	for i := range 30 {
+		item, err := client.Create(t.Context(), fmt.Appendf(nil, `{"id":"u","userId":"J%d","n":%d}`, i, i), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[item.Ref.Target] = true
+	}
+	if rows := all(t, client, "SELECT VALUE SUM(udf.twice(c.n)) FROM c", nil); !slices.Equal(rows, []string{"870"}) || len(seen) != 3 {
+		t.Errorf("twice the sum of 0 to 29 in %d containers is %s, want 870 in 3", len(seen), rows)
+	}
+	// Registering one again replaces it.
+	template.Scripts[0].Body = "function twice(n) { return 0; }"
+	for _, target := range targets {
+		if err := scripts.PutScript(t.Context(), target, template.Scripts[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows := all(t, client, "SELECT VALUE SUM(udf.twice(c.n)) FROM c", nil); !slices.Equal(rows, []string{"0"}) {
+		t.Errorf("the function that was replaced gives %s", rows)
+	}
 }
 
 // TestScripts registers a script over REST: signed, and replaced when it exists.
@@ -528,7 +647,7 @@ func FuzzStatement(f *testing.F) {
 // FuzzContinuation resumes from any token without a panic.
 func FuzzContinuation(f *testing.F) {
 	f.Add("e30")
-	f.Add(base64.RawURLEncoding.EncodeToString([]byte(`{"v":1,"s":[{"t":"c0","l":[[1]],"e":-1}]}`)))
+	f.Add(base64.RawURLEncoding.EncodeToString([]byte(`{"v":2,"s":[{"t":"c0","r":"1","k":{"a":"","b":"FF"},"l":[[1]],"e":["r"]}]}`)))
 	f.Fuzz(func(t *testing.T, token string) {
 		if err := azcosmos.ParsePosition(token); err != nil && !errors.Is(err, azcosmos.ErrContinuation) {
 			t.Errorf("%q: %v, want ErrContinuation", token, err)

@@ -7,11 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/decandb/decan/partitionkey"
 	"github.com/decandb/decan/resolver"
 )
 
 const (
-	continuationVersion = 1
+	continuationVersion = 2
 
 	// continuationBytesMax bounds a token, which may come from anywhere.
 	continuationBytesMax = 1 << 20
@@ -27,6 +28,7 @@ type position struct {
 	Query    string           `json:"q"` // fingerprint of text, parameters and selection
 	Plan     string           `json:"p"`
 	Filtered bool             `json:"f,omitempty"`
+	Alone    bool             `json:"a,omitempty"`
 	Merged   bool             `json:"m,omitempty"`
 	Passed   int              `json:"n,omitempty"`
 	Strands  []strandPosition `json:"s"`
@@ -36,9 +38,16 @@ type position struct {
 type strandPosition struct {
 	Target string            `json:"t"`
 	Part   string            `json:"r,omitempty"` // id of the physical partition
+	Keys   *keyRange         `json:"k,omitempty"` // the part of it, with an id
 	Token  string            `json:"c,omitempty"`
 	Last   []json.RawMessage `json:"l,omitempty"`
-	Equal  int               `json:"e,omitempty"`
+	Ties   []string          `json:"e,omitempty"`
+}
+
+// keyRange is a range of hashed keys.
+type keyRange struct {
+	Min partitionkey.EPK `json:"a"`
+	Max partitionkey.EPK `json:"b"`
 }
 
 // continuation returns the token for the place after the last page.
@@ -47,14 +56,17 @@ func (p *Pager) continuation() string {
 		return ""
 	}
 	at := position{
-		Version: continuationVersion, Query: p.fingerprint(), Plan: p.reading.plan, Filtered: p.reading.filtered,
-		Merged: p.shape.statement != nil, Passed: p.passed,
+		Version: continuationVersion, Query: p.fingerprint(), Plan: p.reading.plan,
+		Filtered: p.reading.filtered, Alone: p.reading.alone, Merged: p.shape.statement != nil, Passed: p.passed,
 	}
 	for _, s := range p.strands {
 		if s.done && len(s.rows) == 0 {
 			continue
 		}
-		one := strandPosition{Target: s.target.Name, Part: s.partition, Token: s.pageToken, Equal: s.equal}
+		one := strandPosition{Target: s.target.Name, Part: s.part.partition, Token: s.pageToken, Ties: s.ties}
+		if one.Part != "" {
+			one.Keys = &keyRange{s.part.keys.Min, s.part.keys.Max}
+		}
 		for _, value := range s.last {
 			// An array of none or one value, because a value may be undefined.
 			wrapped := json.RawMessage("[]")
@@ -84,7 +96,7 @@ func (p *Pager) resume(routing *resolver.Routing) error {
 	if at.Query != p.fingerprint() {
 		return fmt.Errorf("%w: it belongs to another query", ErrContinuation)
 	}
-	p.reading = reading{plan: at.Plan, filtered: at.Filtered}
+	p.reading = reading{plan: at.Plan, filtered: at.Filtered, alone: at.Alone}
 	if !p.reading.holds(routing) {
 		return ErrRestart
 	}
@@ -134,10 +146,13 @@ func (p *Pager) resumeStrands(routing *resolver.Routing, at position) error {
 	}
 	for _, one := range at.Strands {
 		target, found := targets[one.Target]
-		if !found || one.Equal < 0 {
+		if !found || (one.Part == "") != (one.Keys == nil) {
 			return fmt.Errorf("%w: the target %q", ErrContinuation, one.Target)
 		}
-		s := &strand{target: target, partition: one.Part, token: one.Token, pageToken: one.Token, equal: one.Equal}
+		s := &strand{target: target, token: one.Token, pageToken: one.Token, ties: one.Ties}
+		if one.Keys != nil {
+			s.part = part{one.Part, partitionkey.Range{Min: one.Keys.Min, Max: one.Keys.Max}}
+		}
 		for _, wrapped := range one.Last {
 			var values []json.RawMessage
 			if err := json.Unmarshal(wrapped, &values); err != nil || len(values) > 1 {

@@ -1,5 +1,13 @@
 package azcosmos
 
+import (
+	"context"
+	"time"
+)
+
+// SetSleep has the client wait by a function of the test, before its first use.
+func (c *Client) SetSleep(sleep func(ctx context.Context, d time.Duration) error) { c.sleep = sleep }
+
 // ParseStatement opens the parser to fuzzing.
 func ParseStatement(text string) error {
 	s, err := parseStatement(text, nil)

@@ -104,9 +104,9 @@ func users(t testing.TB, client *azcosmos.Client, n int) []string {
 	t.Helper()
 	var documents []string
 	for i := range n {
-		document := fmt.Sprintf(`{"id":"u%d","userId":"J%d","n":%d,"city":"c%d"}`, i, i, i, i%7)
+		document := fmt.Sprintf(`{"id":"u%d","userId":"J%d","n":%d,"city":"c%d","tags":["x","x","t%d"]}`, i, i, i, i%7, i)
 		if i%10 == 3 {
-			document = fmt.Sprintf(`{"id":"u%d","userId":"J%d","city":"c%d"}`, i, i, i%7)
+			document = fmt.Sprintf(`{"id":"u%d","userId":"J%d","city":"c%d","tags":["x"]}`, i, i, i%7)
 		}
 		if _, err := client.Create(t.Context(), []byte(document), nil); err != nil {
 			t.Fatal(err)

@@ -30,9 +30,13 @@ type MoverConfig struct {
 	Ensure func(ctx context.Context, targets []resolver.Target) error
 
 	// Settle returns when every client has seen the saved state and has finished what
-	// it began before. Default: it waits for the lease and the timeout of Client,
-	// which all clients have to share, after Client itself has arrived. Where all
-	// clients are known, SettleClients does not need to wait that long.
+	// it began before. Default: it waits for the lease and the timeout of Client
+	// together, 15 s if those are the defaults, after Client itself has arrived. That is
+	// enough when no client has a longer lease or timeout: one that loaded the old state
+	// just before the new one was saved may begin operations under it for a lease, and
+	// they last for a timeout at most. A move settles eight times, which is two minutes;
+	// writes of keys that move wait for one of those. Where all clients are known,
+	// SettleClients does not need to wait that long.
 	Settle func(ctx context.Context) error
 
 	// ItemsPerSecond and ChargePerSecond bound the work on items, in RU/s the latter.

@@ -40,10 +40,12 @@ func (k *killer) Do(request *policy.Request) (*http.Response, error) {
 	return response, err
 }
 
-// world is a server with a group of containers whose state is stored in a container.
+// world is a group of containers, on one server or several, whose state is stored in a
+// container of the first server.
 type world struct {
 	t       *testing.T
 	server  *decantest.Server
+	others  map[string]*decantest.Server // by the account of their targets
 	store   resolver.Store
 	targets []resolver.Target
 	clients []*azcosmos.Client
@@ -52,17 +54,38 @@ type world struct {
 func newWorld(t *testing.T, containers int, state resolver.State) *world {
 	t.Helper()
 	server := decantest.New(t)
-	w := &world{t: t, server: server, targets: targetsOn(t, server, containers, "/userId", 2)}
+	w := &world{t: t, server: server, others: map[string]*decantest.Server{}, targets: targetsOn(t, server, containers, "/userId", 2)}
 	server.Container("db", `{"id":"meta","partitionKey":{"paths":["/id"],"kind":"Hash","version":2}}`, 1)
 	meta, err := connect(t, server).NewContainer("db", "meta")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.store = azcosmos.ContainerStore{Container: meta, Prefix: "group/"}
+	w.store = azcosmos.ContainerStore{Container: meta, Prefix: "group-"}
 	if _, err := resolver.SaveState(t.Context(), w.store, "users", state, ""); err != nil {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// on puts a target on a server of its own account, in place of the first one.
+func (w *world) on(account string, i int) {
+	w.t.Helper()
+	if w.others[account] == nil {
+		w.others[account] = decantest.New(w.t)
+	}
+	target := &w.targets[i]
+	target.Account = account
+	w.others[account].Container(target.Database, fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["/userId"],"kind":"Hash","version":2}}`, target.Container), 2)
+}
+
+// accounts returns clients of all servers.
+func (w *world) accounts(policies ...policy.Policy) map[string]*sdk.Client {
+	w.t.Helper()
+	all := map[string]*sdk.Client{"": connect(w.t, w.server, policies...)}
+	for account, server := range w.others {
+		all[account] = connect(w.t, server, policies...)
+	}
+	return all
 }
 
 // client returns a client that follows the state, as a process of its own would have.
@@ -73,7 +96,7 @@ func (w *world) client(policies ...policy.Policy) *azcosmos.Client {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(live.Close)
-	client, err := azcosmos.New(azcosmos.Config{Accounts: map[string]*sdk.Client{"": connect(w.t, w.server, policies...)}, View: live, Timeout: time.Minute})
+	client, err := azcosmos.New(azcosmos.Config{Accounts: w.accounts(policies...), View: live, Timeout: time.Minute})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -93,7 +116,7 @@ func (w *world) mover(requests int64) *azcosmos.Mover {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		store = azcosmos.ContainerStore{Container: meta, Prefix: "group/"}
+		store = azcosmos.ContainerStore{Container: meta, Prefix: "group-"}
 	}
 	client := w.client(policies...)
 	mover, err := azcosmos.NewMover(azcosmos.MoverConfig{
@@ -225,17 +248,24 @@ func (w *world) look(ctx context.Context, client *azcosmos.Client) error {
 	return nil
 }
 
-// TestMoveUnderFire goes from three containers to four and back while items are
-// created, changed, deleted, read and queried by two clients, and while the movers die
-// every few requests. Nothing is lost, doubled or taken back, and at the end every item
-// lies where the ring says and nowhere else (S182, S183, S188).
+// TestMoveUnderFire goes from three containers on three servers to four and back while
+// items are created, changed, deleted, read and queried by two clients, and while the
+// movers die every few requests. Nothing is lost, doubled or taken back, and at the end
+// every item lies where the ring says and nowhere else (S182, S183, S188).
 func TestMoveUnderFire(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, seed))
-	state := ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}, {Name: "c1", Database: "db", Container: "c1"}, {Name: "c2", Database: "db", Container: "c2"}})
+	state := ringState("/userId", []resolver.Target{
+		{Name: "c0", Database: "db", Container: "c0"},
+		{Name: "c1", Account: "second", Database: "db", Container: "c1"},
+		{Name: "c2", Account: "third", Database: "db", Container: "c2"},
+	})
 	w := newWorld(t, 4, state)
+	w.on("second", 1)
+	w.on("third", 2)
+	w.on("second", 3)
 	w.clients = []*azcosmos.Client{w.client(), w.client()}
 	for i := range fixedItems {
 		document := fmt.Appendf(nil, `{"id":"f%d","userId":"J%d","fixed":true}`, i, i)
@@ -326,7 +356,7 @@ func (w *world) settled(writers []*writer) {
 // contents reads a container without a resolver.
 func (w *world) contents(target resolver.Target) [][]byte {
 	w.t.Helper()
-	container, err := connect(w.t, w.server).NewContainer(target.Database, target.Container)
+	container, err := w.accounts()[target.Account].NewContainer(target.Database, target.Container)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
@@ -60,6 +62,7 @@ type Pager struct {
 
 	started  bool
 	finished bool
+	outlived bool // what it began with is gone
 	reading  reading
 	routing  *resolver.Routing // of the start: whose owners rows are checked against
 	shape    shape
@@ -107,6 +110,9 @@ func (p *Pager) More() bool { return !p.finished }
 // NextPage returns the next page, which may be empty. After an error the same page may
 // be asked for again, except after ErrRestart, ErrQuery and ErrContinuation.
 func (p *Pager) NextPage(ctx context.Context) (Page, error) {
+	if p.outlived {
+		return Page{}, ErrRestart
+	}
 	if p.finished {
 		return Page{}, nil
 	}
@@ -123,7 +129,12 @@ func (p *Pager) NextPage(ctx context.Context) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
+	began := time.Now()
 	rows, err := p.rows(ctx)
+	if err == nil && time.Since(began) >= p.client.config.Timeout {
+		err = p.confirm(ctx)
+		p.outlived = err != nil
+	}
 	if err != nil {
 		return Page{}, err
 	}
@@ -136,6 +147,23 @@ func (p *Pager) NextPage(ctx context.Context) (Page, error) {
 		page.Continuation = p.continuation()
 	}
 	return page, nil
+}
+
+// confirm looks whether a page that took longer than a Mover waits for was read before
+// the copies it relied on were deleted.
+func (p *Pager) confirm(ctx context.Context) error {
+	if p.client.config.View.Lease() == 0 {
+		return nil
+	}
+	routing, err := p.client.config.View.Confirm(ctx)
+	if err != nil {
+		return errors.Join(ErrRestart, err)
+	}
+	move := routing.State.Move
+	if p.reading.both && (move == nil || move.Phase == resolver.Clean) || !p.reading.holds(routing) {
+		return ErrRestart
+	}
+	return nil
 }
 
 // Items returns all items of a query at once, and their charge.
@@ -157,7 +185,8 @@ func (p *Pager) Items(ctx context.Context) ([][]byte, float64, error) {
 // routings come and go during a query.
 type reading struct {
 	plan     string
-	filtered bool
+	filtered bool // each row's owner is asked for
+	alone    bool // one container is asked, in which copies are no second rows
 	both     bool
 }
 
@@ -174,7 +203,8 @@ func readingOf(routing *resolver.Routing) (reading, error) {
 	return r, nil
 }
 
-// planFingerprint tells plans apart, "" for one made in code.
+// planFingerprint tells plans apart, "" for one made in code. A spillover that has grown
+// is the same, because what a query looks for stays where it is.
 func planFingerprint(routing *resolver.Routing, next bool) string {
 	state := routing.State
 	if state.Version == 0 {
@@ -187,6 +217,16 @@ func planFingerprint(routing *resolver.Routing, next bool) string {
 		}
 		plan = state.Move.Next
 	}
+	ungrown := func(s resolver.Scheme) resolver.Scheme {
+		if s.Kind == resolver.KindSpillover {
+			s.Targets = nil
+		}
+		return s
+	}
+	plan.Scheme, plan.Behind = ungrown(plan.Scheme), maps.Clone(plan.Behind)
+	for name, behind := range plan.Behind {
+		plan.Behind[name] = ungrown(behind)
+	}
 	text, _ := json.Marshal(struct { // of plain data: it cannot fail
 		Key  resolver.KeySpec
 		Plan resolver.Plan
@@ -195,16 +235,16 @@ func planFingerprint(routing *resolver.Routing, next bool) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// holds reports whether what the reading relies on is still so: without a filter,
-// that containers hold no copies; with one, that the items of its plan are where the
-// plan says. The old ones go when a move cleans up.
+// holds reports whether what the reading relies on is still so: that the items of its
+// plan are where the plan says, from which a move takes the old ones when it cleans up;
+// and without a filter, that several containers hold no copies.
 func (r reading) holds(routing *resolver.Routing) bool {
 	if r.both {
 		return true // everything is read at the start
 	}
 	move := routing.State.Move
 	current := r.plan == planFingerprint(routing, false)
-	if !r.filtered {
+	if !r.filtered && !r.alone {
 		return current && !routing.Copies()
 	}
 	if move == nil {
@@ -235,13 +275,36 @@ func (p *Pager) start(routing *resolver.Routing) error {
 	for _, t := range targets {
 		p.strands = append(p.strands, &strand{target: t})
 	}
-	if len(targets) != 1 || reading.filtered {
+	p.reading.alone = len(targets) == 1
+	if len(targets) != 1 || reading.filtered || p.mayDivide() {
 		if err := p.merge(); err != nil {
 			return err
 		}
 	}
 	p.started = true
 	return nil
+}
+
+// mayDivide reports whether one container, which could answer alone, is better asked as
+// one of several: its gateway may refuse the query for its partitions after some pages,
+// and a place in the query of the user could not be handed to strands of a merged one.
+func (p *Pager) mayDivide() bool {
+	s, err := parseStatement(p.text, p.options.Parameters)
+	if err != nil || s.group || s.rank || s.star && s.alias == "" {
+		return false
+	}
+	aggregated, err := s.aggregates()
+	return err == nil && !aggregated && (len(s.order) > 0 || s.distinct || s.limited)
+}
+
+// mayMove reports whether rows have to be asked for their keys although no containers
+// hold copies, because a move may begin between two pages. It may under a state that is
+// watched. Aggregates have one page. A filter on DISTINCT would have all rows sent, and
+// one under a key function all documents.
+func (p *Pager) mayMove(s *statement, aggregated bool) bool {
+	state := p.routing.State
+	return p.options.Continuation == "" && !p.reading.alone && p.client.config.View.Lease() > 0 &&
+		!aggregated && !s.distinct && s.root != "" && state.Version != 0 && state.Key.Function == "" && !state.Current.Spills()
 }
 
 // merge prepares for several strands, or for copies among the rows.
@@ -259,6 +322,9 @@ func (p *Pager) merge() error {
 	}
 	if aggregated && (len(s.order) > 0 || s.distinct || s.limited) {
 		return fmt.Errorf("%w: an aggregate with ORDER BY, DISTINCT, TOP or OFFSET LIMIT", ErrQuery)
+	}
+	if p.mayMove(s, aggregated) {
+		p.reading.filtered = true
 	}
 	shape := shape{statement: s, aggregate: aggregated, filter: p.reading.filtered, both: p.reading.both}
 	shape.envelope = shape.filter || len(s.order) > 0
@@ -294,14 +360,18 @@ func (p *Pager) strandText() string {
 	return s.plain()
 }
 
-// members returns what an envelope has to hold to tell owners and copies.
+// members returns what an envelope has to hold to tell equal rows, owners and copies
+// apart.
 func (p *Pager) members() []string {
-	if !p.shape.filter {
-		return nil
-	}
 	root := p.shape.statement.root
 	member := func(name, expression string) string { return fmt.Sprintf("%q: %s", name, expression) }
 	var list []string
+	if len(p.shape.statement.order) > 0 && root != "" {
+		list = append(list, member(envelopeSource, root+"._rid"))
+	}
+	if !p.shape.filter {
+		return list
+	}
 	if spec := p.routing.State.Key; spec.Function != "" {
 		list = append(list, member(envelopeWhole, root))
 	} else {
@@ -380,7 +450,7 @@ func (p *Pager) ordered(ctx context.Context) ([]row, error) {
 	terms := p.shape.statement.order
 	for len(rows) < p.options.PageSize && !p.isFull() {
 		if err := p.fill(ctx, p.strands); err != nil {
-			if len(rows) > 0 && !errors.As(err, new(*dividedError)) {
+			if len(rows) > 0 {
 				break // what is there is right; the error comes again with the next page
 			}
 			return rows, err

@@ -19,6 +19,7 @@ type ContainerStore struct {
 	Container *sdk.ContainerClient
 
 	// Prefix begins the ids of the items, so that several groups may share a container.
+	// Ids do not hold a slash or backslash.
 	Prefix string
 }
 

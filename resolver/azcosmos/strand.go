@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"sync"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/decandb/decan/partitionkey"
@@ -20,20 +18,23 @@ import (
 // strand is the part of a query that one container answers, or one physical partition
 // of it.
 type strand struct {
-	target    resolver.Target
-	partition string // id of the physical one, "" for the whole container
-	text      string
+	target resolver.Target
+	part   part // zero for the whole container
+	text   string
+	cuts   int // how often it was divided since the last page
 
 	token string // for the next page
 	done  bool   // there is no next page
 	rows  []row  // fetched and not given yet
 
 	// Where the page of rows began, and what was given of it: the order values of the
-	// last row and how many rows of the page have the same. So a resumed query finds
-	// its place even if the page has changed.
+	// last row, and the documents of all rows from there on that have the same. So a
+	// resumed query finds its place even if the page has changed, or its partition was
+	// split.
 	pageToken string
 	last      []orderValue
-	equal     int
+	ties      []string
+	pending   []string // of ties, those that a resumed query has not met yet
 }
 
 // row is one row of an answer.
@@ -41,6 +42,7 @@ type row struct {
 	raw     []byte                     // what the user asked for
 	members map[string]json.RawMessage // the envelope
 	order   []orderValue
+	source  string // _rid of the document under ORDER BY, "" when it has no name
 
 	target   string
 	key      resolver.Key
@@ -51,36 +53,45 @@ type row struct {
 // drop gives n rows away at once.
 func (s *strand) drop(n int) {
 	s.rows = s.rows[n:]
-	if len(s.rows) == 0 {
-		s.rows, s.pageToken, s.last, s.equal = nil, s.token, nil, 0
+	if len(s.rows) > 0 {
+		return
+	}
+	s.rows, s.pageToken, s.ties = nil, s.token, s.pending
+	if len(s.ties) == 0 {
+		s.last = nil
 	}
 }
 
 // give gives the first row away and notes its place.
 func (s *strand) give(terms []orderTerm) {
-	order := s.rows[0].order
-	if s.last == nil || compareRows(terms, s.last, order) != 0 {
-		s.equal = 0
+	first := s.rows[0]
+	if s.last == nil || compareRows(terms, s.last, first.order) != 0 {
+		s.ties, s.pending = nil, nil
 	}
-	s.last, s.equal = order, s.equal+1
+	s.last, s.ties = first.order, append(s.ties, first.source)
 	s.drop(1)
 }
 
-// skip drops what an earlier Pager has given of the page that was just fetched.
+// skip drops what an earlier Pager has given of the page that was just fetched. The page
+// may be shorter than that Pager's was; then the next one is looked through as well.
 func (s *strand) skip(terms []orderTerm) {
-	last, equal := s.last, s.equal
-	given := 0
-	for _, r := range s.rows {
-		c := compareRows(terms, r.order, last)
-		if c > 0 || c == 0 && equal == 0 {
-			break
+	s.pending = slices.Clone(s.ties)
+	beyond := false
+	s.rows = slices.DeleteFunc(s.rows, func(r row) bool {
+		c := compareRows(terms, r.order, s.last)
+		beyond = beyond || c > 0
+		if c != 0 {
+			return c < 0
 		}
-		if c == 0 {
-			equal--
+		i := slices.Index(s.pending, r.source)
+		if i >= 0 {
+			s.pending = slices.Delete(s.pending, i, i+1)
 		}
-		given++
+		return i >= 0
+	})
+	if beyond {
+		s.pending = nil
 	}
-	s.rows = s.rows[given:]
 	if len(s.rows) == 0 {
 		s.drop(0)
 	}
@@ -137,18 +148,6 @@ func (p *Pager) fetchAll(ctx context.Context, strands []*strand) error {
 	return nil
 }
 
-// dividedError says that a container wants its partitions to be asked one by one.
-type dividedError struct {
-	strand *strand
-	cause  error
-}
-
-func (e *dividedError) Error() string { return e.cause.Error() }
-
-// subStatusCrossPartition comes with status 400 when a gateway does not answer a query
-// over several partitions.
-const subStatusCrossPartition = "1004"
-
 // fetch fetches the next page of a strand. It keeps what the strand had.
 func (p *Pager) fetch(ctx context.Context, s *strand) (float64, error) {
 	container, err := p.client.container(s.target)
@@ -161,13 +160,11 @@ func (p *Pager) fetch(ctx context.Context, s *strand) (float64, error) {
 			return 0, err
 		}
 	}
-	options := &sdk.QueryOptions{QueryParameters: p.options.Parameters, PageSizeHint: int32(min(p.options.PageSize, 1<<30))} // #nosec G115 -- bounded
+	options := &sdk.QueryOptions{QueryParameters: p.options.Parameters, PageSizeHint: p.pageSizeHint(s)}
 	if s.token != "" {
 		options.ContinuationToken = &s.token
 	}
-	if s.partition != "" {
-		ctx = policy.WithHTTPHeader(ctx, http.Header{headerPartition: {s.partition}})
-	}
+	ctx = s.part.within(ctx)
 	text := s.text
 	if text == "" {
 		text = p.text
@@ -178,13 +175,24 @@ func (p *Pager) fetch(ctx context.Context, s *strand) (float64, error) {
 		page, err = container.NewQueryItemsPager(text, pk, options).NextPage(ctx)
 		return err
 	})
-	if statusOf(err) == http.StatusBadRequest && subStatusOf(err) == subStatusCrossPartition && s.partition == "" && s.token == "" {
+	if s.mustDivide(err) {
 		return chargeOf(err), &dividedError{s, err}
 	}
 	if err != nil {
 		return chargeOf(err), fmt.Errorf("query %s: %w", s.target.Name, err)
 	}
+	s.cuts = 0
 	return float64(page.RequestCharge), p.take(s, page)
+}
+
+// pageSizeHint returns how many rows to ask a strand for: no more than can be given, and
+// as many as ever where some of them were given before.
+func (p *Pager) pageSizeHint(of *strand) int32 {
+	size := p.options.PageSize
+	if s := p.shape.statement; s != nil && s.limited && !s.distinct && of.last == nil {
+		size = min(size, max(1, s.offset+s.limit-p.passed))
+	}
+	return int32(min(size, 1<<30)) // #nosec G115 -- bounded
 }
 
 // take adds a page to a strand.
@@ -223,6 +231,7 @@ func (p *Pager) row(s *strand, item []byte) (row, bool, error) {
 	for i := range p.shape.statement.order {
 		r.order = append(r.order, parseOrderValue(r.members[envelopeOrder+strconv.Itoa(i)]))
 	}
+	r.source = parseOrderValue(r.members[envelopeSource]).text
 	if p.shape.filter {
 		if owned, err := p.owned(&r); err != nil || !owned {
 			return r, false, err
@@ -289,65 +298,4 @@ func pathExpression(alias, path string) string {
 		alias += "[" + string(quoted) + "]"
 	}
 	return alias
-}
-
-// divide puts a strand per physical partition in the place of one of a container.
-func (p *Pager) divide(ctx context.Context, whole *strand) error {
-	container, err := p.client.container(whole.target)
-	if err != nil {
-		return err
-	}
-	ids, err := p.partitions(ctx, container)
-	if err != nil {
-		return fmt.Errorf("partitions of %s: %w", whole.target.Name, err)
-	}
-	i := slices.Index(p.strands, whole)
-	if i < 0 {
-		return nil
-	}
-	var parts []*strand
-	for _, id := range ids {
-		parts = append(parts, &strand{target: whole.target, partition: id, text: whole.text})
-	}
-	p.strands = slices.Replace(p.strands, i, i+1, parts...)
-	if p.shape.statement == nil {
-		return p.merge()
-	}
-	return nil
-}
-
-// headerPartition names a physical partition, in requests and answers.
-const headerPartition = "X-Ms-Documentdb-Partitionkeyrangeid"
-
-// partitions returns the ids of a container's physical partitions. The SDK shows their
-// bounds only, so each is asked for its name with a query that reads nothing.
-func (p *Pager) partitions(ctx context.Context, container *sdk.ContainerClient) ([]string, error) {
-	ranges, err := container.ReadFeedRanges(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	var ids []string
-	for _, r := range ranges {
-		within := policy.WithHTTPHeader(ctx, http.Header{
-			"X-Ms-Read-Key-Type": {"EffectivePartitionKeyRange"},
-			"X-Ms-Start-Epk":     {r.MinInclusive},
-			"X-Ms-End-Epk":       {r.MaxExclusive},
-		})
-		var page sdk.QueryItemsResponse
-		err := p.client.retryThrottled(ctx, func() error {
-			var err error
-			page, err = container.NewQueryItemsPager("SELECT VALUE c.id FROM c WHERE false", sdk.NewPartitionKey(), nil).NextPage(within)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		p.charge += float64(page.RequestCharge)
-		id := page.RawResponse.Header.Get(headerPartition)
-		if id == "" || slices.Contains(ids, id) {
-			return nil, fmt.Errorf("%w: the service does not name the partition of %s to %s", ErrQuery, r.MinInclusive, r.MaxExclusive)
-		}
-		ids = append(ids, id)
-	}
-	return ids, nil
 }

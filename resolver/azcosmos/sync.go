@@ -10,9 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"strconv"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/decandb/decan/resolver"
@@ -199,14 +197,4 @@ func documentHash(document []byte) uint64 {
 	}
 	sum := sha256.Sum256(text)
 	return binary.BigEndian.Uint64(sum[:8])
-}
-
-// chargeOf returns what a failed request cost.
-func chargeOf(err error) float64 {
-	if response, ok := errors.AsType[*azcore.ResponseError](err); ok && response.RawResponse != nil {
-		if charge, err := strconv.ParseFloat(response.RawResponse.Header.Get("x-ms-request-charge"), 64); err == nil {
-			return charge
-		}
-	}
-	return 0
 }

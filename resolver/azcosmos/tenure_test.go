@@ -82,7 +82,7 @@ func (w *world) leased(lease time.Duration, config azcosmos.MoverConfig, policie
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	store := azcosmos.ContainerStore{Container: meta, Prefix: "group/"}
+	store := azcosmos.ContainerStore{Container: meta, Prefix: "group-"}
 	live, err := resolver.Watch(w.t.Context(), resolver.LiveConfig{Store: store, Name: "users", Poll: -1, Lease: lease})
 	if err != nil {
 		w.t.Fatal(err)
