@@ -37,6 +37,22 @@ type Config struct {
 	// key, which is refused on an address beyond loopback.
 	Key string
 
+	// TokenIssuers, TokenAudiences and TokenKeys say which bearer tokens (Microsoft
+	// Entra ID, OpenID Connect) are accepted: what "iss" and "aud" may be, and the
+	// file or URL of the issuers' public keys. Default: none. Roles are given on
+	// the admin port.
+	TokenIssuers   []string
+	TokenAudiences []string
+	TokenKeys      string
+
+	// EmulatorTokens accepts the bearer tokens of the SDKs' test suites, which
+	// carry the account key itself.
+	EmulatorTokens bool
+
+	// PrefixPermissions allows permissions, and so resource tokens, for a prefix
+	// of a hierarchical partition key, which the service does not.
+	PrefixPermissions bool
+
 	// Consistency is the account's default level. Default Session.
 	Consistency string
 
@@ -84,6 +100,11 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 		Throughput:     config.Throughput,
 		LimitsPreset:   config.Limits,
 		Logger:         config.Logger,
+
+		Tokens: server.TokenConfig{
+			Issuers: config.TokenIssuers, Audiences: config.TokenAudiences, Keys: config.TokenKeys, Emulator: config.EmulatorTokens,
+		},
+		PrefixPermissions: config.PrefixPermissions,
 	})
 	if err != nil {
 		return nil, err
@@ -98,7 +119,7 @@ func (s *Server) Endpoint() string { return s.running.Endpoint() }
 // AdminEndpoint returns the URL of the admin port, "" without one.
 func (s *Server) AdminEndpoint() string { return s.running.AdminEndpoint() }
 
-// Key returns the account key.
+// Key returns the primary account key as it is now.
 func (s *Server) Key() string { return s.running.Key() }
 
 // CreateContainer makes a container with exactly the given number of physical

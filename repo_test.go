@@ -32,16 +32,19 @@ internal/text:
 internal/index: value resource status geo text vector
 internal/query: value partitionkey resource status index geo text vector
 internal/script: value status
+internal/patch: value status
 internal/storage: status
 internal/replication: resource status
-internal/partition: value partitionkey resource status index query vector throughput storage replication
+internal/partition: value partitionkey resource status index patch query vector throughput storage replication
 internal/catalog: value partitionkey resource status storage replication
 internal/cluster: value partitionkey resource status query throughput storage replication partition catalog
-internal/engine: value partitionkey resource status auth index query script throughput partition catalog cluster
-internal/api/nosql: value partitionkey resource status auth query engine
+internal/engine: value partitionkey resource status auth index patch query script throughput partition catalog cluster
+internal/api/nosql/hybridrow: value status
+internal/api/nosql: value partitionkey resource status auth query engine api/nosql/hybridrow
 internal/balance: partitionkey resource status throughput placement partition catalog cluster
-internal/api/admin: value partitionkey resource status auth catalog cluster engine
-internal/server: value partitionkey resource status auth index query script throughput storage replication partition catalog cluster balance engine api/nosql api/admin
+internal/copyjob: value partitionkey resource status auth catalog engine
+internal/api/admin: value partitionkey resource status auth catalog cluster engine copyjob
+internal/server: value partitionkey resource status auth index query script throughput storage replication partition catalog cluster balance engine copyjob api/nosql api/admin
 resolver: partitionkey
 resolver/azcosmos: partitionkey resolver
 .: server
@@ -53,6 +56,7 @@ cmd/decan: value partitionkey resource status auth resolver resolver/azcosmos se
 // library and this repository. golang.org/x is free to all.
 var libraries = map[string][]string{
 	"github.com/cockroachdb/pebble/v2":    {"internal/storage", "internal/storage/storagetest"},
+	"github.com/golang-jwt/jwt/v5":        {"internal/auth"},
 	"github.com/twmb/murmur3":             {"partitionkey"},
 	"github.com/alecthomas/kong":          {"cmd/decan"},
 	"github.com/golang/geo":               {"internal/geo"},
@@ -62,6 +66,7 @@ var libraries = map[string][]string{
 	"github.com/Azure/azure-sdk-for-go":   {"resolver/azcosmos"}, // and in tests and examples
 	"github.com/cockroachdb/datadriven":   nil,
 	"github.com/google/go-cmp":            nil,
+	"github.com/anishathalye/porcupine":   nil,
 	"github.com/rogpeppe/go-internal":     nil,
 	"github.com/cockroachdb/errors":       {"internal/storage", "internal/storage/storagetest"},
 	"github.com/prometheus/client_model":  {"internal/api/admin"},

@@ -107,8 +107,8 @@ run_js() {
 	local failed=0
 	export NODE_EXTRA_CA_CERTS=$ca DECAN_ANSWERS=$answers
 	cd compat/js
-	DECAN_ENDPOINT=$http node --test --test-reporter=spec scenario.test.mjs queries.test.mjs changefeed.test.mjs || failed=1
-	local all="scenario.test.mjs queries.test.mjs changefeed.test.mjs answers.test.mjs"
+	DECAN_ENDPOINT=$http node --test --test-reporter=spec scenario.test.mjs queries.test.mjs changefeed.test.mjs access.test.mjs || failed=1
+	local all="scenario.test.mjs queries.test.mjs changefeed.test.mjs access.test.mjs answers.test.mjs"
 	DECAN_ENDPOINT=$https node --test --test-reporter=spec $all || failed=1
 	DECAN_ENDPOINT=$https DECAN_SDK=cosmos-oldest node --test --test-reporter=spec $all || failed=1 # refuses http
 	return $failed
@@ -190,7 +190,8 @@ stop
 "$work/decan" check "$work/splits"
 
 echo "== emulator tests of the Go SDK"
-serve emulator --compute-listen 127.0.0.1:8903 --endpoint https://127.0.0.1:8081/ --consistency Strong --region "South Central US" --strict-ids
-(cd compat/go && DECAN_ENDPOINTS=unused DECAN_EMULATOR=1 go test -count=1 -v -run '^TestEmulatorSuite$' .)
+serve emulator --compute-listen 127.0.0.1:8903 --endpoint https://127.0.0.1:8081/ --consistency Strong --region "South Central US" --strict-ids --emulator-tokens
+"$work/decan" cert --data "$work/emulator" --out "$ca" 2>/dev/null
+(cd compat/go && SSL_CERT_FILE=$ca DECAN_ENDPOINTS=unused DECAN_EMULATOR=1 go test -count=1 -v -run '^TestEmulatorSuite$' .)
 stop
 "$work/decan" check "$work/emulator"

@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,10 +41,45 @@ func TestCommands(t *testing.T) {
 			// put ADDRESS DATABASE CONTAINER N: a container over two partitions on
 			// /pk, with N items whose n counts.
 			"put": func(ts *testscript.TestScript, _ bool, args []string) { put(ts, args[0], args[1], args[2], args[3]) },
+			// make ADDRESS DATABASE CONTAINER PATH...: an empty container with these
+			// levels, and its database when that is missing.
+			"make": func(ts *testscript.TestScript, _ bool, args []string) {
+				makeEmpty(ts, args[0], args[1], args[2], args[3:])
+			},
+			// sorted A B: two files have the same lines in some order.
+			"sorted": func(ts *testscript.TestScript, _ bool, args []string) {
+				lines := func(name string) []string {
+					return slices.Sorted(strings.Lines(ts.ReadFile(name)))
+				}
+				if !slices.Equal(lines(args[0]), lines(args[1])) {
+					ts.Fatalf("%s and %s differ", args[0], args[1])
+				}
+			},
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})
+}
+
+func makeEmpty(ts *testscript.TestScript, address, database, container string, paths []string) {
+	client, err := servertest.Dial(address)
+	ts.Check(err)
+	defer client.Close()
+	kind := "MultiHash"
+	if len(paths) == 1 {
+		kind = "Hash"
+	}
+	for _, request := range []servertest.Request{
+		servertest.Prepare(auth.WellKnownKey, "POST", "dbs", fmt.Appendf(nil, `{"id":%q}`, database)),
+		servertest.Prepare(auth.WellKnownKey, "POST", "dbs/"+database+"/colls",
+			fmt.Appendf(nil, `{"id":%q,"partitionKey":{"paths":["%s"],"kind":%q,"version":2}}`, container, strings.Join(paths, `","`), kind)),
+	} {
+		response, err := client.Do(request)
+		ts.Check(err)
+		if response.Status != http.StatusCreated && response.Status != http.StatusConflict {
+			ts.Fatalf("%d %s", response.Status, response.Body)
+		}
+	}
 }
 
 func put(ts *testscript.TestScript, address, database, container, count string) {

@@ -35,6 +35,9 @@ type explanation struct {
 		Visited []int    `json:"visited"`
 		Ranges  []string `json:"ranges"`
 	} `json:"partitions"`
+	Indexes struct {
+		Utilized, Potential indexList
+	} `json:"indexes"`
 	Estimated *int64  `json:"estimatedDocuments"`
 	Retrieved int64   `json:"retrievedDocuments"`
 	Hits      int64   `json:"indexHits"`
@@ -43,6 +46,28 @@ type explanation struct {
 	Millis    float64 `json:"milliseconds"`
 	Complete  bool    `json:"complete"`
 	Progress  *int    `json:"indexProgress"`
+}
+
+// indexList is indexes in the form of the service's index metrics.
+type indexList struct {
+	SingleIndexes []struct {
+		IndexSpec string
+	}
+	CompositeIndexes []struct {
+		IndexSpecs []string
+	}
+}
+
+// String names the indexes, a composite one in brackets; "" for none.
+func (l indexList) String() string {
+	var names []string
+	for _, x := range l.SingleIndexes {
+		names = append(names, x.IndexSpec)
+	}
+	for _, x := range l.CompositeIndexes {
+		names = append(names, "("+strings.Join(x.IndexSpecs, ", ")+")")
+	}
+	return strings.Join(names, ", ")
 }
 
 // Run asks the server to run the query's first page and to say how it did that.
@@ -124,6 +149,12 @@ func (e *explanation) print(out io.Writer) error {
 	fmt.Fprintf(&b, "partitions   %d of %d: %v\n", len(e.Partitions.Visited), e.Partitions.Total, e.Partitions.Visited)
 	for _, r := range e.Partitions.Ranges {
 		fmt.Fprintf(&b, "range        %s\n", r)
+	}
+	if used := e.Indexes.Utilized.String(); used != "" {
+		fmt.Fprintf(&b, "indexes      %s\n", used)
+	}
+	if missing := e.Indexes.Potential.String(); missing != "" {
+		fmt.Fprintf(&b, "would help   %s\n", missing)
 	}
 	if e.Estimated != nil {
 		fmt.Fprintf(&b, "estimated    %s\n", counted(*e.Estimated, "document"))

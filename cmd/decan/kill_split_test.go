@@ -27,6 +27,7 @@ type torn struct {
 	kills      int
 	writes     int // attempted
 	planned    int // kills that left a plan of a split
+	joining    int // kills that left a plan of a merge
 	leftovers  int // kills that left directories that nothing names
 	splits     int // that were finished
 	partitions int // of the last container, at most
@@ -160,6 +161,9 @@ func settleTorn(t *testing.T, data string, writers []*writer, met *torn) {
 	}
 	if strings.Contains(p.output.String(), `"interrupted split given up"`) {
 		met.planned++
+	}
+	if strings.Contains(p.output.String(), `"interrupted merge given up"`) {
+		met.joining++
 	}
 	report, err := server.Check(data)
 	if err != nil {

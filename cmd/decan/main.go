@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/server"
 )
 
 // version is set by the release build.
@@ -25,9 +26,15 @@ type cli struct {
 	Key        keyCommand        `cmd:"" help:"Show the effective partition key and range of a partition key value."`
 	Explain    explainCommand    `cmd:"" help:"Show how a server answers a query: partitions, indexes, documents read, request units."`
 	Partitions partitionsCommand `cmd:"" help:"Show how the physical partitions of a container are doing, and split them."`
+	Limits     limitsCommand     `cmd:"" help:"Show the limits of a container, and give it limits of its own."`
 	Demo       demoCommand       `cmd:"" help:"Show on a server in memory what partition keys do."`
 
+	Copy   copyCommand   `cmd:"" help:"Copy containers into others on the server, such as under a hierarchical partition key."`
+	Import importCommand `cmd:"" help:"Write the documents of JSON lines, JSON arrays and CSV files to a container."`
+	Export exportCommand `cmd:"" help:"Write the documents of a container, or the rows of a query, as JSON lines, a JSON array or CSV."`
+
 	Cert     certCommand     `cmd:"" help:"Write the certificate that clients have to trust for https, and say how."`
+	Token    tokenCommand    `cmd:"" help:"Work with bearer tokens of an issuer on this machine: make its keys, sign tokens."`
 	Resolver resolverCommand `cmd:"" help:"Work with keys laid out over several containers: look up, compare, move, verify."`
 	Check    checkCommand    `cmd:"" help:"Verify a data directory that no server has open."`
 	Version  versionCommand  `cmd:"" help:"Print the version."`
@@ -35,12 +42,13 @@ type cli struct {
 
 // streams are what a command reads and writes; tests hand in their own.
 type streams struct {
+	in  io.Reader
 	out io.Writer
 	err io.Writer
 }
 
 func main() {
-	os.Exit(run(os.Args[1:], streams{out: os.Stdout, err: os.Stderr}))
+	os.Exit(run(os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 }
 
 // run carries out a command line and returns the exit code: 0, 1 for a command
@@ -56,7 +64,7 @@ func run(args []string, io streams) int {
 		kong.Writers(io.out, io.err),
 		kong.Exit(func(code int) { exit = code }),
 		kong.DefaultEnvars("DECAN"),
-		kong.Vars{"version": versionText(), "wellKnownKey": auth.WellKnownKey},
+		kong.Vars{"version": versionText(), "wellKnownKey": auth.WellKnownKey, "issuerName": issuerName, "audience": server.DefaultAudience},
 		kong.Bind(io),
 	)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 type partitionsCommand struct {
 	List  partitionsListCommand  `cmd:"" default:"withargs" help:"Show a container's physical partitions: size, throughput, hottest keys (the default)."`
 	Split partitionsSplitCommand `cmd:"" help:"Split a physical partition in two while it serves."`
+	Merge partitionsMergeCommand `cmd:"" help:"Merge physical partitions while they serve: two neighbours, or all of a container as far as its throughput and size allow."`
 }
 
 // adminServer is where the commands that manage a server ask.
@@ -26,8 +27,13 @@ type adminServer struct {
 
 // ask sends a request without a body and decodes the answer into out.
 func (s adminServer) ask(ctx context.Context, method, path string, query url.Values, out any) error {
+	return s.send(ctx, method, path+"?"+query.Encode(), nil, out)
+}
+
+// send sends a request and decodes the answer into out.
+func (s adminServer) send(ctx context.Context, method, path string, content io.Reader, out any) error {
 	endpoint := baseURL(s.Endpoint)
-	request, err := http.NewRequestWithContext(ctx, method, endpoint+path+"?"+query.Encode(), nil)
+	request, err := http.NewRequestWithContext(ctx, method, endpoint+path, content)
 	if err != nil {
 		return err
 	}
@@ -272,5 +278,72 @@ func (c *partitionsSplitCommand) Run(streams streams) error {
 	}
 	_, err := fmt.Fprintf(streams.out, "Partition %s is now %s, cut at %s. It took %.0f ms; writes waited for %.1f ms of them.\n",
 		out.Parent, strings.Join(out.Children, " and "), out.At, out.Took, out.Pause)
+	return err
+}
+
+type partitionsMergeCommand struct {
+	Database   string   `arg:"" help:"The database."`
+	Container  string   `arg:"" help:"The container."`
+	Partitions []string `arg:"" optional:"" name:"partition" help:"The ids of two neighbouring physical partitions; without them all of the container's are merged, the smallest pairs first."`
+	DryRun     bool     `env:"-" help:"Only say which partitions there would be."`
+
+	adminServer
+}
+
+// mergeOutcome is the answer of POST /partitions/merge.
+type mergeOutcome struct {
+	Parents []string `json:"parents"`
+	Child   string   `json:"child"`
+	Pause   float64  `json:"pauseMilliseconds"`
+	Took    float64  `json:"milliseconds"`
+}
+
+// mergeLayout is the answer of POST .../partitionMerge.
+type mergeLayout struct {
+	Partitions []struct {
+		ID      string  `json:"id"`
+		Storage float64 `json:"storageInKB"`
+	} `json:"physicalPartitionStorageInfoCollection"`
+}
+
+// Run has the partitions merged and says what came of it.
+func (c *partitionsMergeCommand) Run(streams streams) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	switch {
+	case len(c.Partitions) == 0:
+		return c.all(ctx, streams.out)
+	case len(c.Partitions) != 2:
+		return fmt.Errorf("name two neighbouring partitions, or none for all of the container")
+	case c.DryRun:
+		return fmt.Errorf("--dry-run is for a whole container: leave out the partitions")
+	}
+	query := url.Values{"database": {c.Database}, "container": {c.Container}, "partition": {c.Partitions[0]}, "with": {c.Partitions[1]}}
+	var out mergeOutcome
+	if err := c.ask(ctx, http.MethodPost, "partitions/merge", query, &out); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(streams.out, "Partitions %s are now %s. It took %.0f ms; writes waited for %.1f ms of them.\n",
+		strings.Join(out.Parents, " and "), out.Child, out.Took, out.Pause)
+	return err
+}
+
+// all has a whole container merged.
+func (c *partitionsMergeCommand) all(ctx context.Context, out io.Writer) error {
+	path := fmt.Sprintf("sqlDatabases/%s/containers/%s/partitionMerge", url.PathEscape(c.Database), url.PathEscape(c.Container))
+	var layout mergeLayout
+	if err := c.send(ctx, http.MethodPost, path, strings.NewReader(fmt.Sprintf(`{"isDryRun":%t}`, c.DryRun)), &layout); err != nil {
+		return err
+	}
+	has := "has"
+	if c.DryRun {
+		has = "would have"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s/%s %s %s:\n", c.Database, c.Container, has, counted(int64(len(layout.Partitions)), "physical partition"))
+	for _, p := range layout.Partitions {
+		fmt.Fprintf(&b, "%-5s %9s\n", p.ID, size(int64(p.Storage*1024)))
+	}
+	_, err := io.WriteString(out, b.String())
 	return err
 }

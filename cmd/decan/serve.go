@@ -22,9 +22,18 @@ type serveCommand struct {
 	Data     string `default:"./decan-data" type:"path" help:"The data directory."`
 	InMemory bool   `help:"Keep everything in memory; nothing is left after the server stops."`
 
-	Key          string `placeholder:"BASE64" help:"The account key (default: the emulators' well-known key)."`
-	SecondaryKey string `placeholder:"BASE64" help:"A second account key that is accepted as well, for rotation."`
-	InsecureKey  bool   `help:"Allow the well-known key on addresses that others can reach."`
+	Key                  string `placeholder:"BASE64" help:"The account key (default: the emulators' well-known key)."`
+	SecondaryKey         string `placeholder:"BASE64" help:"A second account key that is accepted as well, for rotation."`
+	ReadonlyKey          string `placeholder:"BASE64" help:"A key that opens what changes nothing."`
+	SecondaryReadonlyKey string `placeholder:"BASE64" help:"A second one, for rotation."`
+
+	TokenIssuer       []string `placeholder:"URL" help:"Accept bearer tokens (Microsoft Entra ID, OpenID Connect) that say they are of this issuer."`
+	TokenAudience     []string `placeholder:"URL" help:"Whom bearer tokens must be for (default: ${audience})."`
+	TokenKeys         string   `placeholder:"FILE|URL" help:"The public keys of the issuer: a JSON web key set or PEM."`
+	EmulatorTokens    bool     `help:"Accept the bearer tokens of the SDKs' test suites, which carry the account key itself."`
+	PrefixPermissions bool     `help:"Allow permissions, and so resource tokens, for a prefix of a hierarchical partition key, which the service does not."`
+
+	InsecureKey bool `help:"Allow the well-known key on addresses that others can reach."`
 
 	TLSCert string   `name:"tls-cert" placeholder:"FILE" type:"path" help:"PEM certificate chain (default: a self-made certificate)."`
 	TLSKey  string   `name:"tls-key" placeholder:"FILE" type:"path" help:"PEM key of the certificate."`
@@ -40,6 +49,8 @@ type serveCommand struct {
 	ResourcesMax   int           `default:"0" placeholder:"N" help:"How many databases and containers the account may have (default: any number; the service allows 500)."`
 	QueryMemory    int64         `default:"67108864" placeholder:"BYTES" help:"How much memory one query may take for groups, distinct rows and rankings (${default})."`
 	ClockSkew      time.Duration `default:"15m" help:"How old or early a request's signature may be; negative for any."`
+
+	IdleFlush time.Duration `default:"1m" placeholder:"DURATION" help:"Flush a physical partition that was not written to for this long, so that it takes little memory (${default}); negative for never."`
 
 	SplitDelay             time.Duration `placeholder:"DURATION" help:"Hold each split of a physical partition this long before it begins, such as 4h, as the service may take hours (default: no delay)."`
 	Throughput             string        `default:"warn" enum:"off,warn,on" help:"What becomes of requests over the throughput of their physical partition: nothing (off), a count and a warning (warn), or 429 as the service answers (on)."`
@@ -73,12 +84,19 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		Data:          c.Data,
 		Key:           c.Key,
 		SecondaryKey:  c.SecondaryKey,
+		ReadonlyKey:   c.ReadonlyKey,
 		InsecureKey:   c.InsecureKey,
 		TLSCert:       c.TLSCert,
 		TLSKey:        c.TLSKey,
 		TLSHosts:      c.TLSHost,
 		AccountID:     c.AccountID,
 		Endpoint:      c.Endpoint,
+
+		SecondaryReadonlyKey: c.SecondaryReadonlyKey,
+		Tokens: server.TokenConfig{
+			Issuers: c.TokenIssuer, Audiences: c.TokenAudience, Keys: c.TokenKeys, Emulator: c.EmulatorTokens,
+		},
+		PrefixPermissions: c.PrefixPermissions,
 
 		TrustForwardedProto: c.TrustForwarded,
 
@@ -90,6 +108,7 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		QueryMemory:    c.QueryMemory,
 		ClockSkew:      c.ClockSkew,
 
+		IdleFlush:              c.IdleFlush,
 		SplitDelay:             c.SplitDelay,
 		Throughput:             c.Throughput,
 		BurstCapacity:          c.BurstCapacity,

@@ -4,6 +4,7 @@
 // Run by ../run.sh against a server over http and over https.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
 
 // S91: run.sh names the newest SDK and the oldest that knows hierarchical keys in turn.
@@ -54,6 +55,10 @@ async function resumed(query, options) {
     if (!continuationToken) return found;
   }
 }
+
+// merging is the container by a client whose queries the server merges.
+const plugins = [{ on: "request", plugin: (context, _diagnostics, next) => { context.headers["x-decan-cross-partition"] = "full"; return next(context); } }];
+const merging = (on) => new CosmosClient({ endpoint, key, plugins, consistencyLevel: "Session" }).database(database.id).container(on.id);
 
 before(async () => {
   await client.databases.create({ id: database.id });
@@ -158,6 +163,38 @@ describe(`queries over ${new URL(endpoint).protocol}`, () => {
     }
   });
 
+  test("orders of two keys, and of a key that many items lack", async () => {
+    const indexingPolicy = { includedPaths: [{ path: "/*" }], excludedPaths: [], compositeIndexes: [
+      [{ path: "/a", order: "ascending" }, { path: "/b", order: "descending" }],
+      [{ path: "/a", order: "ascending" }, { path: "/s", order: "ascending" }]] };
+    const { container: pairs } = await database.containers.create({ id: "pairs", partitionKey: { paths: ["/id"] }, indexingPolicy }, partitions);
+    const all = Array.from({ length: 48 }, (_, i) => ({ id: `p${String(i).padStart(2, "0")}`, a: i % 4, b: (i * 7) % 5, s: `s${(i * 5) % 3}`, ...(i % 3 === 0 ? { opt: i % 2 } : {}) }));
+    for (const item of all) await pairs.items.create(item);
+    const by = (...keys) => (x, y) => keys.reduce((c, [name, sign]) => c || sign * compare(x[name], y[name]), 0);
+    for (const [order, keys] of [["c.a, c.b DESC", [["a", 1], ["b", -1]]], ["c.a DESC, c.b", [["a", -1], ["b", 1]]], ["c.a, c.s", [["a", 1], ["s", 1]]], ["c.a DESC, c.s DESC", [["a", -1], ["s", -1]]]]) {
+      const want = all.toSorted(by(...keys)).map((item) => keys.map(([name]) => item[name]));
+      for (const maxItemCount of [1, 7, 1000]) {
+        const got = await rows(`SELECT * FROM c ORDER BY ${order}`, { maxItemCount }, pairs);
+        assert.deepEqual(got.map((item) => keys.map(([name]) => item[name])), want, `${order} in pages of ${maxItemCount}`);
+        assert.equal(new Set(got.map(({ id }) => id)).size, all.length, `${order} in pages of ${maxItemCount}`);
+      }
+    }
+    // The server merges: this SDK would not compare keys of two types, or nothing with a number.
+    const whole = merging(pairs);
+    for (const [order, sign] of [["c.opt", 1], ["c.opt DESC", -1]]) {
+      const want = all.map(({ opt }) => opt).sort(compare);
+      const lacking = want.filter((v) => v === undefined);
+      const there = want.filter((v) => v !== undefined);
+      const inOrder = sign > 0 ? [...lacking, ...there] : [...there.reverse(), ...lacking];
+      for (const maxItemCount of [1, 5, 1000]) {
+        const got = await rows(`SELECT c.id, c.opt FROM c ORDER BY ${order}`, { maxItemCount }, whole);
+        assert.deepEqual(got.map(({ opt }) => opt), inOrder, `${order} in pages of ${maxItemCount}`);
+        assert.equal(new Set(got.map(({ id }) => id)).size, all.length, `${order} in pages of ${maxItemCount}: rows come once`);
+      }
+    }
+    await pairs.delete();
+  });
+
   test("pages of large rows end at 4 MB", async () => {
     const { container: large } = await database.containers.create({ id: "large", partitionKey: { paths: ["/id"] } }, partitions);
     for (let i = 0; i < 20; i++) await large.items.create({ id: `l${String(i).padStart(2, "0")}`, n: i % 3, pad: "x".repeat(400 << 10) });
@@ -196,5 +233,70 @@ describe(`queries over ${new URL(endpoint).protocol}`, () => {
       await assert.rejects(rows(text), (error) => error.code === 400 && JSON.stringify(error.body).includes(code) && JSON.stringify(error.body).includes("location"), text);
     }
     await assert.rejects(rows("SELECT * FROM c", { continuationToken: "garbage", partitionKey: ["t1", 1] }), { code: 400 });
+  });
+});
+
+// The published examples of the language, each with its result or its error: as
+// this SDK runs them over eight partitions, and as the server does when it merges.
+const suites = JSON.parse(readFileSync(new URL("../../internal/query/testdata/vectors/query-examples.json", import.meta.url), "utf8"));
+
+// What this SDK cannot merge over partitions; the server does. One that works after all fails here.
+const rank = "SELECT TOP 1 VALUE c.id FROM c ORDER BY RANK FullTextScore(c.txt, 'apple')";
+const unmerged = new Map([
+  ["SELECT SUM(b.pages) FROM b", "leaves out partitions whose sum is undefined"],
+  ...(sdk === "@azure/cosmos" ? [[rank, "takes a row that is no object for a row of another plan"]] : [
+    [rank, "does not know HybridSearch"],
+    ["SELECT TOP 2 VALUE c.id FROM c ORDER BY VectorDistance(c.e, [0.2, 1])", "does not know NonStreamingOrderBy"],
+  ]),
+]);
+// The oldest takes a partition without values for one with the least, depending on which one answers first.
+const undecided = new Set(sdk === "@azure/cosmos" ? [] : ["SELECT VALUE MIN(b.pages) FROM b", "SELECT MIN(b.price) AS lo, MAX(b.price), COUNT(1) FROM b"]);
+
+const alike = (got, want, approx) => {
+  if (typeof want === "number" && typeof got === "number") return got === want || approx && Math.abs(got - want) <= 1e-9 * Math.abs(want);
+  if (want === null || got === null || typeof want !== "object" || typeof got !== "object") return got === want;
+  const [a, b] = [Object.keys(got), Object.keys(want)];
+  return Array.isArray(got) === Array.isArray(want) && a.length === b.length && b.every((name) => name in got && alike(got[name], want[name], approx));
+};
+
+function expectRows(got, { documents, ordered, approx }, text) {
+  assert.equal(got.length, documents.length, `${text}: ${JSON.stringify(got)}`);
+  const left = [...got];
+  for (const want of documents) {
+    const at = ordered ? 0 : left.findIndex((row) => alike(row, want, approx));
+    assert.ok(at >= 0 && alike(left[at], want, approx), `${text}: ${JSON.stringify(got)}, want ${JSON.stringify(documents)}`);
+    left.splice(at, 1);
+  }
+}
+
+describe(`published examples over ${new URL(endpoint).protocol}`, () => {
+  const examples = client.database(`examples-${randomUUID()}`);
+  before(() => client.databases.create({ id: examples.id }));
+  after(() => examples.delete());
+  suites.forEach((suite, i) => {
+    test(suite.name, async () => {
+      const { userDefinedFunctions, ...definition } = suite.container;
+      const { container: on } = await examples.containers.create({ id: `s${i}`, ...definition }, partitions);
+      for (const udf of userDefinedFunctions ?? []) await on.scripts.userDefinedFunctions.create(udf);
+      for (const document of suite.documents) await on.items.create(document);
+      const byServer = new CosmosClient({ endpoint, key, plugins }).database(examples.id).container(on.id);
+      for (const { query, parameters, options, expect } of suite.cases) {
+        const partitionKey = options?.partitionKey;
+        const run = (from, maxItemCount) => rows({ query, parameters: parameters ?? [] }, { partitionKey, maxItemCount }, from);
+        for (const maxItemCount of options?.maxItemCount ? [options.maxItemCount] : [undefined, 1]) {
+          for (const from of undecided.has(query) ? [byServer] : [on, byServer]) {
+            const text = `${query} in pages of ${maxItemCount ?? "any size"}${from === byServer ? ", merged by the server" : ""}`;
+            if (expect.error) {
+              await assert.rejects(run(from, maxItemCount), (error) =>
+                error.code === expect.error.status && (!expect.error.code || JSON.stringify(error.body ?? error.message).includes(expect.error.code)), text);
+            } else if (from === on && unmerged.has(query)) {
+              await assert.rejects(async () => expectRows(await run(from, maxItemCount), expect, text), undefined, `${text} works: ${unmerged.get(query)}`);
+            } else {
+              expectRows(await run(from, maxItemCount), expect, text);
+            }
+          }
+        }
+      }
+    });
   });
 });

@@ -220,6 +220,42 @@ class Splits(unittest.TestCase):
         check(late, late)
         self.assertEqual(len(self.bounds(container)), 6)
 
+    def test_merged_partitions_serve_on(self):
+        """Four partitions become one while queries and a reader of the change feed are
+        under way (S111). An ORDER BY that the SDK merges itself is no better off than
+        when a partition splits: see test_known_limits."""
+        container = self.create("merges")
+        want = {f"item {n}" for n in range(200)}
+        for n in range(200):
+            container.create_item({"id": f"item {n}", "tenant": f"tenant {n % 20}", "user": f"user {n}"})
+        for partition in (0, 1, 2):
+            self.split(container, partition)
+        late, seen = self.fresh(container), []
+        position = self.follow(late, seen)
+        self.assertEqual(self.distinct(seen, "change feed"), want)
+        query, everywhere = "SELECT c.id FROM c", {"enable_cross_partition_query": True}
+        readers = [self.fresh(container, merging).query_items(text, max_item_count=7, **options) for text, options, merging in (
+            (query, everywhere, False),
+            (f"{query} ORDER BY c.user", everywhere, True),
+        )]
+        found = [[next(rows)["id"] for _ in range(30)] for rows in readers]
+        merge = urllib.request.Request(
+            f"{os.environ['DECAN_ADMIN']}sqlDatabases/{self.database.id}/containers/{container.id}/partitionMerge",
+            data=b"{}", method="POST", headers={"x-decan-key": KEY})
+        with urllib.request.urlopen(merge) as answer:
+            self.assertEqual(len(json.load(answer)["physicalPartitionStorageInfoCollection"]), 1)
+        self.assertEqual(len(self.bounds(container)), 1)
+        for rows, begun in zip(readers, found):
+            begun += [row["id"] for row in rows]
+            self.assertEqual(self.distinct(begun, "a query that was begun before"), want)
+        for reader in (container, self.fresh(container)):
+            self.assertEqual(self.distinct([row["id"] for row in self.rows(reader, query)], "a query"), want)
+            self.assertEqual(reader.read_item("item 5", ["tenant 5", "user 5"])["id"], "item 5")
+        container.upsert_item({"id": "item 7", "tenant": "tenant 7", "user": "user 7", "again": True})
+        changed = []
+        self.follow(late, changed, position)
+        self.assertEqual(changed, ["item 7"])
+
     def test_known_limits(self):
         """What goes wrong in the SDK when a partition splits between two pages. Each
         of these fails when it is repaired, and the detours above can go."""

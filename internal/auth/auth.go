@@ -1,20 +1,24 @@
 // Package auth says who is calling and what they may do.
 //
 // A door gathers [Credentials] from a request; [Verifier.Verify] turns them into
-// a [Caller], or into the status that the client gets; the engine asks
-// [Caller.Allow] before it does anything. The credentials are those of the
-// NoSQL protocol: a signature made with one of the account's two keys, in
-// payload.go. [Sign] makes one, for tests and the command line.
+// a [Caller], or into the status that the client gets; the engine tells the
+// caller what it needs to know, asks [Caller.May] before it does anything, and
+// keeps to the partition key of [Caller.Grant]. The credentials are those of the
+// NoSQL protocol: a signature made with one of the account's four keys
+// (payload.go), a resource token that [Verifier.Mint] made (grant.go), or a
+// bearer token of a configured issuer (bearer.go, keyset.go). [Sign] makes a
+// signature, for tests and the command line.
 //
 // # Invariants
 //
 // Secrets are compared in constant time. An error says what the server would
-// have signed, never with what. The zero Caller may do nothing.
+// have signed, never with what, and shows nothing of a token. The zero Caller may
+// do nothing. What a token or a role does not name is refused.
 //
-// Resource tokens and bearer tokens are refused by name until the issues that
-// bring them. The package knows no header by name and has no clock.
+// The package knows no header by name, has no clock and looks up nothing: what
+// a permission or a role says today is the engine's to find.
 //
-// Page: docs/architecture.md, "Floor 1: pure machines".
+// Page: docs/access.md
 package auth
 
 import (
@@ -47,23 +51,48 @@ type Credentials struct {
 // Verifier verifies credentials for one account. It is immutable and safe for
 // concurrent use. Nil and the zero Verifier refuse everybody.
 type Verifier struct {
+	keys    Keys
 	signers []*signer // primary key first
 	skew    time.Duration
+	bearer  BearerRules
 }
 
 // NewVerifier returns a verifier for the keys. A signature is good for the time
 // skew before and after its date, both ends included; zero or less is for ever.
 // The error names the key that cannot be used.
 func NewVerifier(keys Keys, skew time.Duration) (*Verifier, error) {
-	parsed, err := keys.parse()
+	signers, err := keys.signers()
 	if err != nil {
 		return nil, err
 	}
-	v := &Verifier{skew: skew}
-	for _, key := range parsed {
-		v.signers = append(v.signers, newSigner(key))
+	return &Verifier{keys: keys, signers: signers, skew: skew}, nil
+}
+
+// WithBearer returns a verifier that accepts bearer tokens, too.
+func (v *Verifier) WithBearer(rules BearerRules) *Verifier {
+	changed := *v
+	changed.bearer = rules
+	return &changed
+}
+
+// WithKeys returns a verifier with other keys. The error names the key that
+// cannot be used.
+func (v *Verifier) WithKeys(keys Keys) (*Verifier, error) {
+	signers, err := keys.signers()
+	if err != nil {
+		return nil, err
 	}
-	return v, nil
+	changed := *v
+	changed.keys, changed.signers = keys, signers
+	return &changed, nil
+}
+
+// Keys returns the account's keys, none for nil.
+func (v *Verifier) Keys() Keys {
+	if v == nil {
+		return Keys{}
+	}
+	return v.keys
 }
 
 // resourceTypes are the types that a signature can be about. It never changes.
@@ -80,12 +109,16 @@ var resourceTypes = map[string]bool{
 //
 //   - 401/5000: there is no authorization
 //   - 401/5001: it cannot be read, or is longer than its kind may be
-//   - 401: it is a resource token, which is not supported yet
-//   - 401/5002: it is a bearer token, which is not supported yet
+//   - of a resource token, 401: this account has not made it; 403: it has expired
+//   - of a bearer token, 401/5002 to 5011: none are accepted, or not this one
 //   - 401: the request has no date, or one that cannot be read
 //   - 401: the signature is another; the message shows the text the server signed
 //   - 400: the resource type is none that a signature can be about
 //   - 403: the date is too far from now; the message shows the window
+//
+// A caller with a token is to be told its permission ([Caller.WithPermission]),
+// one with a bearer token its roles ([Caller.WithRoles]): without that it may do
+// nothing.
 func (v *Verifier) Verify(c Credentials, now time.Time) (Caller, error) {
 	if v == nil || len(v.signers) == 0 {
 		return Caller{}, status.Unauthorized(0, "No account key is configured.")
@@ -96,16 +129,30 @@ func (v *Verifier) Verify(c Credentials, now time.Time) (Caller, error) {
 	primary := v.signers[0]
 	s := primary.get()
 	defer primary.put(s)
-	signature, err := s.parse(c.Authorization)
+	kind, signature, err := s.parse(c.Authorization)
 	if err != nil {
 		return Caller{}, err
 	}
+	switch kind {
+	case resourceForm:
+		return v.verifyToken(string(signature), now)
+	case bearerForm:
+		return v.verifyBearer(string(signature), now)
+	}
+	return v.verifySignature(s, signature, &c, now)
+}
+
+func (v *Verifier) verifySignature(s *scratch, signature []byte, c *Credentials, now time.Time) (Caller, error) {
 	date, err := c.date()
 	if err != nil {
 		return Caller{}, err
 	}
-	if !s.made(signature, &c, c.ResourceLink) && !v.matchesOther(signature, &c) {
-		return Caller{}, mismatch(&c)
+	caller := Caller{kind: Master}
+	if !s.made(signature, c, c.ResourceLink) {
+		caller.kind = v.matchesOther(signature, c)
+	}
+	if caller.kind == Nobody {
+		return caller, mismatch(c)
 	}
 	if !resourceTypes[c.ResourceType] && !resourceTypes[strings.ToLower(c.ResourceType)] {
 		return Caller{}, status.BadRequest("The resource type '%s' is not known.", clip(c.ResourceType, nameCharsShown))
@@ -114,28 +161,36 @@ func (v *Verifier) Verify(c Credentials, now time.Time) (Caller, error) {
 	if err := v.checkDate(date, now); err != nil {
 		return Caller{}, err
 	}
-	return Caller{kind: Master}, nil
+	return caller, nil
 }
 
 // matchesOther tries what clients sign less often than the link with the
-// primary key: the link with the secondary key, then the RID alone with both.
-// RIDs come last since few requests use them, and finding out takes longest.
-func (v *Verifier) matchesOther(signature []byte, c *Credentials) bool {
+// primary key: the link with the other keys, then the RID alone with all.
+// RIDs come last since few requests use them, and finding out takes longest. It
+// returns what the key makes of the caller.
+func (v *Verifier) matchesOther(signature []byte, c *Credentials) Kind {
 	for _, signer := range v.signers[1:] {
 		if signer.made(signature, c, c.ResourceLink) {
-			return true
+			return signer.kind()
 		}
 	}
 	rid, ok := ridLink(c.ResourceLink)
 	if !ok {
-		return false
+		return Nobody
 	}
 	for _, signer := range v.signers {
 		if signer.made(signature, c, rid) {
-			return true
+			return signer.kind()
 		}
 	}
-	return false
+	return Nobody
+}
+
+func (s *signer) kind() Kind {
+	if s.readOnly {
+		return Reader
+	}
+	return Master
 }
 
 // ridLink returns what takes the place of the link in a signature when the

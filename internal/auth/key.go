@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -23,28 +24,49 @@ func IsWellKnown(text string) bool {
 	return err == nil && key == known
 }
 
-// Keys is the two keys of an account as base64 text. Either is good at any
-// time, so that one can be changed while clients use the other. Secondary may
-// be empty. They print as nothing of themselves.
+// Keys is the keys of an account as base64 text. Of either kind there are two,
+// both good at any time, so that one can be changed while clients use the other.
+// All but Primary may be empty. They print as nothing of themselves.
 type Keys struct {
-	Primary   string
-	Secondary string
+	Primary           string
+	Secondary         string
+	PrimaryReadonly   string
+	SecondaryReadonly string
 }
 
-func (k Keys) parse() ([]Key, error) {
-	primary, err := ParseKey(k.Primary)
-	if err != nil {
-		return nil, fmt.Errorf("primary account key: %w", err)
+// signers returns what verifies signatures, the primary key's first. The error
+// names the key that cannot be used.
+func (k Keys) signers() ([]*signer, error) {
+	var all []*signer
+	for _, given := range []struct {
+		name, text string
+		readOnly   bool
+	}{
+		{"primary", k.Primary, false},
+		{"secondary", k.Secondary, false},
+		{"primary read-only", k.PrimaryReadonly, true},
+		{"secondary read-only", k.SecondaryReadonly, true},
+	} {
+		if given.text == "" && given.name != "primary" {
+			continue
+		}
+		key, err := ParseKey(given.text)
+		if err != nil {
+			return nil, fmt.Errorf("%s account key: %w", given.name, err)
+		}
+		all = append(all, newSigner(key, given.readOnly))
 	}
-	if k.Secondary == "" {
-		return []Key{primary}, nil
-	}
-	secondary, err := ParseKey(k.Secondary)
-	if err != nil {
-		return nil, fmt.Errorf("secondary account key: %w", err)
-	}
-	return []Key{primary, secondary}, nil
+	return all, nil
 }
+
+// NewKey returns a fresh random key as base64 text, as long as the service's.
+func NewKey() string {
+	secret := make([]byte, newKeyBytes)
+	_, _ = rand.Read(secret) // It never fails: the program ends first.
+	return base64.StdEncoding.EncodeToString(secret)
+}
+
+const newKeyBytes = 64
 
 // keyBytesMin keeps keys from being guessed. The service's have 64 bytes.
 const keyBytesMin = 16

@@ -41,7 +41,9 @@ func appendLower(dst []byte, text string) []byte {
 // signer makes signatures with one key, with state that is kept between
 // requests: setting up a key costs as much as signing with it.
 type signer struct {
-	pool sync.Pool // of *scratch
+	pool     sync.Pool // of *scratch
+	readOnly bool
+	tokenKey []byte // of resource tokens
 }
 
 // scratch is what verifying one request needs. A field that is handed to an
@@ -54,8 +56,8 @@ type scratch struct {
 	text    []byte // sum in base64
 }
 
-func newSigner(key Key) *signer {
-	s := new(signer)
+func newSigner(key Key, readOnly bool) *signer {
+	s := &signer{readOnly: readOnly, tokenKey: tokenKeyOf(key)}
 	s.pool.New = func() any { return newScratch(key) }
 	return s
 }

@@ -14,47 +14,59 @@ const (
 	bearerBytesMax   = 16 << 10
 )
 
-// parse returns the signature in the authorization header, base64 text that
-// belongs to s. The header is the percent-encoded form of
+// form is what kind of token an authorization header has.
+type form uint8
+
+const (
+	masterForm form = iota
+	resourceForm
+	bearerForm
+)
+
+// forms are what is accepted of each kind. It never changes.
+var forms = [...]struct {
+	name, version string
+	bytesMax      int
+}{
+	masterForm:   {"master", "1.0", masterBytesMax},
+	resourceForm: {"resource", "1.0", resourceBytesMax},
+	bearerForm:   {"aad", "1.0", bearerBytesMax},
+}
+
+// parse returns the kind of token in the authorization header and its signature,
+// which belongs to s. The header is the percent-encoded form of
 // "type=master&ver=1.0&sig=...", in which '+' stands for itself, since base64
 // has it and no client encodes a blank. What follows a comma is ignored.
-func (s *scratch) parse(header string) (signature []byte, err error) {
+func (s *scratch) parse(header string) (kind form, signature []byte, err error) {
 	header, _, _ = strings.Cut(header, ",")
 	// Encoding makes three bytes of one at most.
 	if len(header) > 3*bearerBytesMax {
-		return nil, malformed("it is longer than any token may be")
+		return 0, nil, malformed("it is longer than any token may be")
 	}
 	var ok bool
 	if s.token, ok = appendDecoded(s.token[:0], header); !ok {
-		return nil, malformed("a percent sign is not followed by two hexadecimal digits")
+		return 0, nil, malformed("a percent sign is not followed by two hexadecimal digits")
 	}
 	text, _, _ := bytes.Cut(s.token, []byte(","))
-	kind, version, signature, ok := cutParts(text)
+	name, version, signature, ok := cutParts(text)
 	if !ok {
-		return nil, malformed("it does not have the form 'type=...&ver=...&sig=...'")
+		return 0, nil, malformed("it does not have the form 'type=...&ver=...&sig=...'")
 	}
-	switch string(kind) {
-	case "master":
-		if len(text) > masterBytesMax {
-			return nil, malformed("it is longer than a token of type 'master' may be")
+	for kind := range forms {
+		f := &forms[kind]
+		if string(name) != f.name {
+			continue
 		}
-	case "resource":
-		if len(text) > resourceBytesMax {
-			return nil, malformed("it is longer than a token of type 'resource' may be")
+		if len(text) > f.bytesMax {
+			return 0, nil, malformed("it is longer than a token of type '" + f.name + "' may be")
 		}
-		return nil, status.Unauthorized(0, "Authorization with a resource token (type=resource) is not supported by this version of Decan. Use an account key. See docs/compatibility.md.")
-	case "aad":
-		if len(text) > bearerBytesMax {
-			return nil, malformed("it is longer than a token of type 'aad' may be")
+		// The service's own resource tokens say 1.
+		if string(version) != f.version && (form(kind) == masterForm || string(version) != "1") {
+			return 0, nil, malformed("its version is not '1.0'")
 		}
-		return nil, status.Unauthorized(status.SubEntraDisabled, "Authorization with a Microsoft Entra token (type=aad) is not supported by this version of Decan. Use an account key. See docs/compatibility.md.")
-	default:
-		return nil, malformed("its type is not 'master'")
+		return form(kind), signature, nil
 	}
-	if string(version) != "1.0" {
-		return nil, malformed("its version is not '1.0'")
-	}
-	return signature, nil
+	return 0, nil, malformed("its type is none of 'master', 'resource' and 'aad'")
 }
 
 func malformed(what string) error {

@@ -1,6 +1,6 @@
 // Package balance carries out what package placement decides: it has physical
 // partitions split when they pass their storage limit, and when a container's
-// throughput asks for more of them.
+// throughput asks for more of them, and merged when somebody asks for it.
 //
 // Learn [Balancer.Wake] first: whoever knows that something may have to be done
 // for a container says so, and the balancer looks, decides, acts and looks
@@ -15,8 +15,8 @@
 // Nothing is remembered here that a restart needs: [Balancer.Start] finds what
 // is left to be done by looking.
 //
-// The package decides nothing, and does not split itself: see placement and
-// cluster.
+// The package decides nothing, and does not split or merge itself: see placement
+// and cluster.
 //
 // Page: docs/placement.md
 package balance
@@ -62,8 +62,7 @@ const retryMax = time.Minute
 
 // Balancer looks after the containers of a node. It is safe for concurrent use.
 type Balancer struct {
-	cfg    Config
-	limits placement.Limits
+	cfg Config
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -107,7 +106,6 @@ func New(cfg Config) *Balancer {
 	}
 	b := &Balancer{
 		cfg:     cfg,
-		limits:  placement.Limits{Bytes: cfg.Limits.PhysicalPartitionBytes, Throughput: cfg.Limits.PartitionRUs},
 		slots:   make(chan struct{}, cfg.Parallel),
 		workers: map[resource.RID]*worker{},
 		whole:   map[ref]whole{},
@@ -122,7 +120,7 @@ func New(cfg Config) *Balancer {
 func (b *Balancer) Start() {
 	view := b.cfg.Catalog.View()
 	for _, c := range view.AllContainers() {
-		if throughput.Pending(throughputOf(view, c), c.Partitions(), b.limits.Throughput) {
+		if throughput.Pending(throughputOf(view, c), c.Partitions(), b.limitsOf(c).Throughput) {
 			b.Wake(c.RID)
 		}
 	}
@@ -202,7 +200,7 @@ func (b *Balancer) settle(ctx context.Context, rid resource.RID) error {
 		if err != nil {
 			return err
 		}
-		splits := placement.Splits(state, b.limits)
+		splits := placement.Splits(state, b.limitsOf(c))
 		if len(splits) == 0 {
 			return nil
 		}
@@ -246,12 +244,14 @@ func (b *Balancer) splitAll(ctx context.Context, c *catalog.Container, state pla
 }
 
 func (b *Balancer) split(ctx context.Context, c *catalog.Container, s placement.Split, at partitionkey.EPK) error {
-	select {
-	case b.slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if held := c.Limits.SplitDelay; held == nil || *held <= 0 { // One that is held does no work.
+		select {
+		case b.slots <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func() { <-b.slots }()
 	}
-	defer func() { <-b.slots }()
 	b.cfg.Logger.Info("splitting a partition", "container", c.RID, "partition", s.ID, "reason", s.Reason)
 	_, err := b.cfg.Node.Split(ctx, c.RID, s.ID, at)
 	return err
@@ -266,23 +266,33 @@ func middle(c *catalog.Container, id resource.PartitionID) partitionkey.EPK {
 // state gathers what the decision needs. Only a container that needs more
 // partitions for its throughput has closed ones opened: nothing grows unopened.
 func (b *Balancer) state(ctx context.Context, view *catalog.View, c *catalog.Container) (placement.Container, error) {
+	return b.stateOf(ctx, view, c, placement.Needed(throughputOf(view, c).Total(), b.limitsOf(c)) > c.Ranges.Len())
+}
+
+// stateOf is state with all partitions opened, or those alone that are open.
+func (b *Balancer) stateOf(ctx context.Context, view *catalog.View, c *catalog.Container, all bool) (placement.Container, error) {
 	t := throughputOf(view, c)
 	parts := c.Partitions()
 	state := placement.Container{Throughput: t.Total(), Partitions: make([]placement.Partition, len(parts))}
 	given := throughput.Shares(t, parts, math.MaxInt)
-	all := placement.Needed(state.Throughput, b.limits) > len(parts)
 	for i, p := range parts {
 		bytes, err := b.cfg.Node.Size(ctx, c, p.ID, all)
 		if err != nil {
 			return state, err
 		}
-		known, isWhole := b.known(ref{c.RID, p.ID}, bytes)
+		known, isWhole := b.known(ref{c.RID, p.ID}, bytes, b.limitsOf(c).Bytes)
 		state.Partitions[i] = placement.Partition{ID: p.ID, Bytes: bytes, Whole: isWhole, Busy: known.stuck}
 		if len(t.Shares) > 0 {
 			state.Partitions[i].Throughput = int(given[i])
 		}
 	}
 	return state, nil
+}
+
+// limitsOf returns the limits of one partition of a container.
+func (b *Balancer) limitsOf(c *catalog.Container) placement.Limits {
+	l := b.cfg.Limits.Of(c.Limits)
+	return placement.Limits{Bytes: l.PhysicalPartitionBytes, Throughput: l.PartitionRUs}
 }
 
 // throughputOf returns the throughput that a container's partitions have to
@@ -319,11 +329,11 @@ const changeSteps = 16
 
 // known returns what is remembered of a partition that one key fills. One that
 // has changed since is worth another look.
-func (b *Balancer) known(r ref, bytes int64) (w whole, isWhole bool) {
+func (b *Balancer) known(r ref, bytes, most int64) (w whole, isWhole bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w, isWhole = b.whole[r]
-	if changed := b.limits.Bytes / changeSteps; isWhole && (bytes > w.bytes+changed || bytes < w.bytes-changed) {
+	if changed := most / changeSteps; isWhole && (bytes > w.bytes+changed || bytes < w.bytes-changed) {
 		delete(b.whole, r)
 		return whole{}, false
 	}

@@ -50,6 +50,7 @@ type counters struct {
 	Database  uint32 `json:"database"`
 	Container uint32 `json:"container"`
 	Offer     uint32 `json:"offer"`
+	User      uint32 `json:"user,omitempty"` // the last one handed out
 }
 
 // Open reads the catalog from its store, which may be a fresh one. The store

@@ -186,6 +186,8 @@ func (w *world) change(t *testing.T, d *datadriven.TestData) (catalog.Change, er
 		return catalog.PutThroughput{Throughput: changed, Expect: resource.ETag(expect)}, nil
 	case "plan-split", "finish-split", "drop-split":
 		return splitChange(t, d, container), nil
+	case "plan-merge", "finish-merge", "drop-merge":
+		return mergeChange(t, d, container), nil
 	}
 	return nil, fmt.Errorf("unknown command %s", d.Cmd)
 }
@@ -215,6 +217,26 @@ func splitChange(t *testing.T, d *datadriven.TestData, container *catalog.Contai
 	return catalog.DropSplit{Container: rid, Parent: parent}
 }
 
+// mergeChange builds a change of a merge: of two partitions, of which one can
+// serve 10,000 RU/s.
+func mergeChange(t *testing.T, d *datadriven.TestData, container *catalog.Container) catalog.Change {
+	const most = 10_000
+	rid := resource.RID("missing")
+	if container != nil {
+		rid = container.RID
+	}
+	var a, b uint64
+	d.ScanArgs(t, "ids", &a, &b)
+	parents := [2]resource.PartitionID{resource.PartitionID(a), resource.PartitionID(b)}
+	switch d.Cmd {
+	case "plan-merge":
+		return catalog.PlanMerge{Container: rid, Parents: parents, PartitionRUs: most}
+	case "finish-merge":
+		return catalog.FinishMerge{Container: rid, Parents: parents, PartitionRUs: most}
+	}
+	return catalog.DropMerge{Container: rid, Parents: parents}
+}
+
 // text is all that a view says.
 func text(v *catalog.View) string {
 	var b strings.Builder
@@ -232,6 +254,9 @@ func text(v *catalog.View) string {
 			}
 			for _, s := range c.Splits {
 				fmt.Fprintf(&b, "    split of %s at %s into %s and %s\n", s.Parent, s.At, s.Children[0].ID, s.Children[1].ID)
+			}
+			for _, m := range c.Merges {
+				fmt.Fprintf(&b, "    merge of %s and %s into %s\n", m.Parents[0], m.Parents[1], m.Child.ID)
 			}
 		}
 	}

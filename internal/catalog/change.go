@@ -11,8 +11,8 @@ import (
 
 // Change is one step from a version to the next: CreateDatabase,
 // DeleteDatabase, CreateContainer, ReplaceContainer, DeleteContainer,
-// PutThroughput, CreateFunction, ReplaceFunction, DeleteFunction, PlanSplit,
-// FinishSplit or DropSplit.
+// PutThroughput, PlanSplit, FinishSplit, DropSplit, and those of merges, functions, users,
+// permissions, roles and account keys in the files of these names.
 type Change interface {
 	// apply makes the change in d, or says why it does not fit.
 	apply(d *draft) error
@@ -56,6 +56,7 @@ func (c DeleteDatabase) apply(d *draft) error {
 	if err := expect(c.Expect, database.ETag); err != nil {
 		return err
 	}
+	d.deleteUsers(c.RID) // Before the containers, which have to look for permissions.
 	for _, container := range database.containers {
 		d.deleteContainer(container)
 	}
@@ -132,6 +133,7 @@ func (c ReplaceContainer) apply(d *draft) error {
 	}
 	changed := *old
 	changed.Container = c.Container
+	changed.Limits = old.Limits // A change of those since then stays.
 	changed.ETag, changed.TS = d.etag(), d.now
 	return d.putContainer(&changed)
 }
@@ -204,6 +206,8 @@ func newDraft(from *View, next counters, now resource.Timestamp) *draft {
 			byRID:      maps.Clone(from.byRID),
 			containers: maps.Clone(from.containers),
 			offers:     maps.Clone(from.offers),
+			users:      from.users,
+			access:     from.access,
 		},
 		next: next,
 		now:  now,
@@ -236,7 +240,7 @@ func (d *draft) putContainer(c *Container) error {
 	d.view.containers[c.RID] = c
 	return d.put(containerRow, c.RID, storedContainer{
 		Container: c.Container, Version: c.Version, Next: c.NextPartition, Partitions: c.Partitions(), Splits: c.Splits,
-		Since: c.Since,
+		Merges: c.Merges, Since: c.Since,
 	})
 }
 
@@ -245,6 +249,7 @@ func (d *draft) deleteContainer(c *Container) {
 	delete(d.view.containers, c.RID)
 	d.remove(containerRow, c.RID)
 	d.deleteFunctions(c)
+	d.deletePermissionsFor(c.RID)
 	d.deleteOffer(c.RID)
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// format is the version of the rows in this file, which
+// format is the highest version of the rows in this file that is read, which
 // docs/formats/catalog-store.md describes. A newer one is refused.
-const format = 1
+const format = 2
 
 // The kinds of rows. Each is a row of the meta family whose name is the kind
 // and the RID in hexadecimal; its value is JSON. One row named head says which
@@ -36,6 +36,7 @@ type storedContainer struct {
 	Next       resource.PartitionID `json:"next"`
 	Partitions []resource.Partition `json:"partitions"`
 	Splits     []SplitPlan          `json:"splits,omitempty"`
+	Merges     []MergePlan          `json:"merges,omitempty"`
 
 	Since map[resource.PartitionID]uint64 `json:"since,omitempty"`
 }
@@ -65,7 +66,7 @@ func (d *draft) remove(kind string, rid resource.RID) {
 
 // commit writes the rows and the new head in one synced batch.
 func (d *draft) commit(store *storage.Store) error {
-	text, err := json.Marshal(head{Format: format, Version: d.view.version, Next: d.next})
+	text, err := json.Marshal(head{Format: d.view.format(), Version: d.view.version, Next: d.next})
 	if err != nil {
 		return err
 	}
@@ -91,6 +92,7 @@ func load(store *storage.Store) (*View, counters, error) {
 		byRID:      map[resource.RID]*database{},
 		containers: map[resource.RID]*Container{},
 		offers:     map[resource.RID]*Throughput{},
+		access:     newAccess(),
 	}
 	next := counters{Database: 1, Container: 1, Offer: 1}
 	snapshot := store.Snapshot()
@@ -122,6 +124,10 @@ func load(store *storage.Store) (*View, counters, error) {
 	if err := scan(snapshot, functionRow, view.loadFunction); err != nil {
 		return nil, next, err
 	}
+	if err := view.loadPeople(snapshot); err != nil {
+		return nil, next, err
+	}
+	h.Next.User = view.nextUser(h.Next.User)
 	err = scan(snapshot, offerRow, func(t resource.Throughput) error {
 		view.offers[t.Owner] = &t
 		return nil
@@ -142,6 +148,7 @@ func (v *View) load(stored storedContainer) error {
 		Version:       stored.Version,
 		NextPartition: stored.Next,
 		Splits:        stored.Splits,
+		Merges:        stored.Merges,
 		Since:         stored.Since,
 	}
 	if err := c.setPartitions(stored.Partitions); err != nil {

@@ -33,8 +33,8 @@ func (c *Container) plan(parent resource.PartitionID) int {
 
 // PlanSplit records that a partition is about to be split and reserves the ids
 // and ordinals of its children: 404/1003 without the container, 404 without the
-// partition, 409 when it is being split, 400 when At is not inside of its range,
-// 403 when the container has had as many partitions as there are ordinals.
+// partition, 409 when it is being split or merged, 400 when At is not inside of its
+// range, 403 when the container has had as many partitions as there are ordinals.
 type PlanSplit struct {
 	Container resource.RID
 	Parent    resource.PartitionID
@@ -47,11 +47,13 @@ func (s PlanSplit) apply(d *draft) error {
 		return status.OwnerNotFound()
 	}
 	parent, ok := old.Partition(s.Parent)
-	switch {
-	case !ok:
+	if !ok {
 		return NoPartition(s.Parent)
-	case old.plan(s.Parent) >= 0:
-		return status.New(status.CodeConflict, 0, "Partition %s is being split already.", s.Parent)
+	}
+	if err := old.free(s.Parent); err != nil {
+		return err
+	}
+	switch {
 	case s.At.Compare(parent.Range.Min) <= 0 || s.At.Compare(parent.Range.Max) >= 0:
 		return status.BadRequest("The point %s does not lie inside of the range %s of partition %s.", s.At, parent.Range, s.Parent)
 	case uint64(old.NextPartition)+1 > resource.OrdinalMax:

@@ -16,6 +16,8 @@ type View struct {
 	byRID      map[resource.RID]*database   // the same
 	containers map[resource.RID]*Container  // of all databases
 	offers     map[resource.RID]*Throughput // by owner
+	users      users
+	access     *access
 }
 
 // Throughput is a stored offer.
@@ -47,6 +49,9 @@ type Container struct {
 
 	// Splits are the splits under way, in the order in which they began.
 	Splits []SplitPlan
+
+	// Merges are the merges under way, in the order in which they began.
+	Merges []MergePlan
 
 	// Functions are its user-defined functions.
 	Functions Functions

@@ -120,8 +120,8 @@ func (n *Node) termsOf(view *catalog.View, s *slot, old *terms, now time.Time) *
 		return &fresh // Something else has changed.
 	}
 	fresh.container, fresh.offer = c, t.ETag
-	most := n.cfg.Limits.PartitionRUs
-	plan := n.plan()
+	most := n.cfg.Limits.Of(c.Limits).PartitionRUs
+	plan := n.plan(most)
 	switch {
 	case own:
 		plan.Rate, plan.Autoscale = shareOf(c, s.ref.Partition, t, most), t.IsAutoscale()
@@ -147,11 +147,11 @@ func shareOf(c *catalog.Container, id resource.PartitionID, t resource.Throughpu
 	return 0 // unreachable: the caller has found the partition
 }
 
-// plan is one without a rate.
-func (n *Node) plan() throughput.Plan {
+// plan is one without a rate, of a partition that can be given most.
+func (n *Node) plan(most int) throughput.Plan {
 	p := throughput.Plan{Forgive: n.cfg.Throttling.Enforcement != EnforceOn}
 	if n.cfg.Throttling.Burst {
-		p.Burst = min(throughput.BurstRUs, float64(n.cfg.Limits.PartitionRUs))
+		p.Burst = min(throughput.BurstRUs, float64(most))
 	}
 	return p
 }

@@ -27,6 +27,8 @@ type world struct {
 	store   *storage.Store
 	catalog *catalog.Catalog
 	node    *cluster.Node
+
+	offer *resource.Throughput // of the containers that createWith makes; nil: none
 }
 
 // open opens what is on the disk, or begins.

@@ -68,12 +68,9 @@ func (n *Node) CreatePartitions(ctx context.Context, container resource.Containe
 
 func (n *Node) createPartition(container resource.Container, p resource.Partition) error {
 	ref := replication.PartitionRef{Container: container.RID, Partition: p.ID}
-	store, err := n.cfg.Pool.Create(n.partitionDir(ref))
-	if err != nil {
-		return err
-	}
-	err = partition.Initialize(n.partitionConfig(store, ref, &container), p)
-	return errors.Join(err, store.Close())
+	return n.cfg.Pool.Build(n.partitionDir(ref), func(store *storage.Store) error {
+		return partition.Initialize(n.partitionConfig(store, ref, &container), p)
+	})
 }
 
 // DiscardPartitions removes the directories of a container that no commit came
@@ -130,7 +127,7 @@ func (n *Node) drop(ref replication.PartitionRef) {
 		s.holders = 0
 	}
 	s.doomed, s.moved = true, status.SubNameCacheStale
-	if x, ok := n.splits[ref]; ok {
+	if x, ok := n.changes[ref]; ok {
 		x.cancel(status.PartitionMoved(status.SubNameCacheStale))
 	}
 	// Whoever closes it, now or when it is given back, sees that it is doomed.

@@ -5,16 +5,16 @@
 // The engine asks [Node.Replica] for the partition that a key belongs to and
 // gives it back when the call is done. [Node.CreatePartitions] and
 // [Node.DropContainer] bracket the catalog's commits. [Node.Split] replaces a
-// partition by two while it serves. [Check] verifies a data directory that no
-// server uses.
+// partition by two while it serves, [Node.Merge] two by one. [Check] verifies a
+// data directory that no server uses.
 //
 // # Invariants
 //
 // A partition directory counts only if the catalog names it: it is built and
 // synced before the commit that names it, and removed after the commit that no
 // longer does. What a crash leaves behind is deleted at start; a directory that
-// is named and missing stops the start. A split has one commit, before which its
-// children are garbage and after which their parent is.
+// is named and missing stops the start. A split or merge has one commit, before
+// which its children are garbage and after which their parents are.
 // A partition is open at most once, and closed only while nobody holds it.
 // An open partition that nobody uses costs memory and descriptors, but no
 // goroutine of this package and no timer.
@@ -62,8 +62,8 @@ type Config struct {
 	// limit. It must not block. Nil means that nobody wants to know.
 	Grown func(container resource.RID)
 
-	// SplitDelay holds each split between its plan and its beginning, to imitate
-	// the hours that the service takes.
+	// SplitDelay holds each split and merge between its plan and its beginning, to
+	// imitate the hours that the service takes.
 	SplitDelay time.Duration
 
 	// MaxOpen bounds the open partitions. Zero means Limits.OpenStores, lowered
@@ -84,9 +84,9 @@ type Node struct {
 	shared    sharedBudgets
 	throttled throttled
 
-	splits map[replication.PartitionRef]*splitting
+	changes map[replication.PartitionRef]*change // splits and merges under way, by their parents
 
-	background sync.WaitGroup       // of Reindex and Split
+	background sync.WaitGroup       // of Reindex, Split and Merge
 	reindexing map[resource.RID]int // containers whose partitions are being told
 
 	metrics *metrics
@@ -115,7 +115,7 @@ type slot struct {
 }
 
 // Start deletes the directories that the catalog does not name, verifies that
-// those it names exist, gives up the splits that a restart interrupted, and
+// those it names exist, gives up the splits and merges that a restart interrupted, and
 // returns a node that opens each partition when it is first asked for.
 func Start(cfg Config) (*Node, error) {
 	if cfg.Now == nil {
@@ -130,7 +130,7 @@ func Start(cfg Config) (*Node, error) {
 	n := &Node{
 		cfg:        cfg,
 		slots:      map[replication.PartitionRef]*slot{},
-		splits:     map[replication.PartitionRef]*splitting{},
+		changes:    map[replication.PartitionRef]*change{},
 		reindexing: map[resource.RID]int{},
 		metrics:    newMetrics(cfg.Registerer),
 	}
@@ -142,23 +142,25 @@ func Start(cfg Config) (*Node, error) {
 	if err := n.sweep(); err != nil {
 		return nil, fmt.Errorf("start node: %w", err)
 	}
-	if err := n.dropSplits(); err != nil {
+	if err := n.dropPlans(); err != nil {
 		return nil, fmt.Errorf("start node: %w", err)
 	}
+	cfg.Pool.GiveUp(n.giveUp)
 	return n, nil
 }
 
-// Close cancels the splits, waits for the effects under way and closes every
+// Close cancels splits and merges, waits for the effects under way and closes every
 // partition. Nobody may hold a replica any more. Later calls of Replica answer
 // 503.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	n.closed = true
-	for _, x := range n.splits {
+	for _, x := range n.changes {
 		x.cancel(errShutdown())
 	}
 	n.mu.Unlock()
 	n.background.Wait()
+	n.cfg.Pool.GiveUp(nil)
 	n.mu.Lock()
 	slots := make([]*slot, 0, len(n.slots))
 	for _, s := range n.slots {
@@ -343,6 +345,60 @@ func (n *Node) finish(s *slot) {
 		n.removeDir(s.ref)
 	}
 	close(s.gone)
+}
+
+// giveUp closes the partition of an idle store that nobody holds, and reports
+// whether there is none any more.
+func (n *Node) giveUp(store *storage.Store) bool {
+	n.mu.Lock()
+	for place := n.idle.Front(); place != nil; place = place.Next() {
+		if s := place.Value.(*slot); s.store == store {
+			n.claim(s)
+			n.mu.Unlock()
+			n.finish(s)
+			return true
+		}
+	}
+	n.mu.Unlock()
+	return false
+}
+
+// Open all of them at once, and the disk or the processors only make each other
+// wait: this many keep both busy.
+const openersMax = 8
+
+// Warm opens those of a container's partitions that are closed, several at a
+// time, for a caller who is about to ask all of them. What cannot be opened says
+// so when it is asked.
+func (n *Node) Warm(ctx context.Context, c *catalog.Container) {
+	var openers errgroup.Group
+	openers.SetLimit(openersMax)
+	for i := range c.Ranges.Len() {
+		ref := replication.PartitionRef{Container: c.RID, Partition: c.Ranges.At(i).Value.ID}
+		if n.isOpen(ref) {
+			continue
+		}
+		openers.Go(func() error {
+			if s, err := n.acquire(ctx, ref); err == nil {
+				s.release()
+			}
+			return nil
+		})
+	}
+	_ = openers.Wait() // none has an error
+}
+
+// isOpen reports whether a partition is open, or about to be.
+func (n *Node) isOpen(ref replication.PartitionRef) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s, found := n.slots[ref]
+	return found && s.gone == nil
+}
+
+// IsOpen reports whether a partition of a container is open, or about to be.
+func (n *Node) IsOpen(c *catalog.Container, id resource.PartitionID) bool {
+	return n.isOpen(replication.PartitionRef{Container: c.RID, Partition: id})
 }
 
 // makeRoom closes the least recently used idle partition while there are more

@@ -68,6 +68,7 @@ func (n *Node) Reindex(c *catalog.Container) {
 }
 
 func (n *Node) reindex(c *catalog.Container) {
+	n.Warm(context.Background(), c)
 	for i := range c.Ranges.Len() {
 		// Opening begins it; one that was open is told.
 		s, err := n.acquire(context.Background(), replication.PartitionRef{Container: c.RID, Partition: c.Ranges.At(i).Value.ID})
@@ -90,6 +91,7 @@ func (n *Node) IndexProgress(ctx context.Context, c *catalog.Container) int {
 	if telling {
 		return 0
 	}
+	n.Warm(ctx, c)
 	slowest := 100
 	for i := range c.Ranges.Len() {
 		s, err := n.acquire(ctx, replication.PartitionRef{Container: c.RID, Partition: c.Ranges.At(i).Value.ID})

@@ -17,6 +17,8 @@ import (
 type Replica interface {
 	// Write carries out one document write.
 	Write(ctx context.Context, w partition.Write) (partition.Written, error)
+	// Batch carries out several operations on documents of one key, all or none.
+	Batch(ctx context.Context, b partition.Batch) (partition.Batched, error)
 	// Read returns one document.
 	Read(ctx context.Context, r partition.Read) (partition.Found, error)
 	// Query returns a page of a plan's rows, and the LSN that they reflect,
@@ -56,6 +58,17 @@ func (s *slot) Write(ctx context.Context, w partition.Write) (partition.Written,
 	written, err := s.partition.Write(ctx, w)
 	p.bill(w.EPK, &w.Key)
 	return written, err
+}
+
+func (s *slot) Batch(ctx context.Context, b partition.Batch) (partition.Batched, error) {
+	s.writes.Add(1)
+	p, err := s.budget.admit(b.Meter)
+	if err != nil {
+		return partition.Batched{LSN: s.partition.LSN()}, err
+	}
+	done, err := s.partition.Batch(ctx, b)
+	p.bill(b.EPK, &b.Key)
+	return done, err
 }
 
 func (s *slot) Read(ctx context.Context, r partition.Read) (partition.Found, error) {

@@ -26,3 +26,10 @@ func (n *Node) Size(ctx context.Context, c *catalog.Container, id resource.Parti
 	defer s.release()
 	return s.partition.Stats().Bytes, nil
 }
+
+// PartitionSize is a physical partition, and the bytes of the documents in it.
+type PartitionSize struct {
+	Container resource.RID
+	ID        resource.PartitionID
+	Bytes     int64
+}

@@ -34,18 +34,19 @@ type SplitResult struct {
 // Nothing has changed when it answers 404 (no such container or partition), 400
 // (a cut that is no point of the range between two keys, or a partition that
 // cannot be divided, with [partition.ErrIndivisible] as the cause), 409 (it is
-// being split, or its index is being rebuilt), 403 (no more ordinals), 410 (the
+// being split or merged, or its index is being rebuilt), 403 (no more ordinals), 410 (the
 // container was dropped meanwhile), or 503 because of the world's trouble. A
 // context that ends cancels it until the writes have been stopped. Only when the
 // catalog's commit could not be stored is the outcome unknown: then writes to the
 // range get 503 until the server is started anew.
 func (n *Node) Split(ctx context.Context, container resource.RID, id resource.PartitionID, at partitionkey.EPK) (SplitResult, error) {
 	ref := replication.PartitionRef{Container: container, Partition: id}
-	x, ctx, err := n.beginSplit(ctx, ref)
-	if err != nil {
+	x := &splitting{node: n, ref: ref}
+	var err error
+	if x.change, ctx, err = n.beginChange(ctx, "split", ref); err != nil {
 		return SplitResult{}, err
 	}
-	defer n.endSplit(x)
+	defer n.endChange(x.change)
 	began := time.Now()
 	result, err := x.run(ctx, at)
 	result.Took = time.Since(began)
@@ -66,9 +67,9 @@ func (n *Node) Split(ctx context.Context, container resource.RID, id resource.Pa
 
 // splitting is one split under way.
 type splitting struct {
-	node   *Node
-	ref    replication.PartitionRef
-	cancel context.CancelCauseFunc
+	*change
+	node *Node
+	ref  replication.PartitionRef
 
 	parent   *slot
 	plan     catalog.SplitPlan
@@ -79,7 +80,7 @@ type splitting struct {
 	doubtful bool
 }
 
-// child is one child while it is made.
+// child is one child of a split or merge while it is made.
 type child struct {
 	own   resource.Partition
 	ref   replication.PartitionRef
@@ -87,27 +88,40 @@ type child struct {
 	slot  *slot          // once it stands in the node; it has the store then
 }
 
-// beginSplit takes note of a split, one for each partition.
-func (n *Node) beginSplit(ctx context.Context, ref replication.PartitionRef) (*splitting, context.Context, error) {
+// change is a split or merge under way, as the node knows it.
+type change struct {
+	what   string // that becomes of its partitions: split or merged
+	refs   []replication.PartitionRef
+	cancel context.CancelCauseFunc
+}
+
+// beginChange takes note of a split or merge, one for each partition.
+func (n *Node) beginChange(ctx context.Context, what string, refs ...replication.PartitionRef) (*change, context.Context, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
 		return nil, nil, errShutdown()
 	}
-	if _, busy := n.splits[ref]; busy {
-		return nil, nil, status.New(status.CodeConflict, 0, "Partition %s is being split already.", ref.Partition)
+	for _, ref := range refs {
+		if other, busy := n.changes[ref]; busy {
+			return nil, nil, status.New(status.CodeConflict, 0, "Partition %s is being %s already.", ref.Partition, other.what)
+		}
 	}
-	x := &splitting{node: n, ref: ref}
+	x := &change{what: what, refs: refs}
 	ctx, x.cancel = context.WithCancelCause(ctx)
-	n.splits[ref] = x
+	for _, ref := range refs {
+		n.changes[ref] = x
+	}
 	n.background.Add(1)
 	return x, ctx, nil
 }
 
-func (n *Node) endSplit(x *splitting) {
+func (n *Node) endChange(x *change) {
 	x.cancel(nil)
 	n.mu.Lock()
-	delete(n.splits, x.ref)
+	for _, ref := range x.refs {
+		delete(n.changes, ref)
+	}
 	n.mu.Unlock()
 	n.background.Done()
 }
@@ -186,7 +200,7 @@ func (x *splitting) commitPlan(ctx context.Context, at partitionkey.EPK) error {
 // carryOut prepares the children while the parent serves, and switches. It
 // returns for how long writes waited.
 func (x *splitting) carryOut(ctx context.Context) (pause time.Duration, err error) {
-	if err := x.delay(ctx); err != nil {
+	if err := x.node.delay(ctx, x.ref.Container); err != nil {
 		return 0, err
 	}
 	if x.split, err = x.parent.partition.Split(ctx, x.plan.At); err != nil {
@@ -220,12 +234,13 @@ func (x *splitting) carryOut(ctx context.Context) (pause time.Duration, err erro
 	return time.Since(sealed), nil
 }
 
-// delay waits as long as the settings say.
-func (x *splitting) delay(ctx context.Context) error {
-	if x.node.cfg.SplitDelay <= 0 {
+// delay waits as long as the settings say, or those of the container.
+func (n *Node) delay(ctx context.Context, container resource.RID) error {
+	held := n.splitDelay(container)
+	if held <= 0 {
 		return nil
 	}
-	wait := time.NewTimer(x.node.cfg.SplitDelay)
+	wait := time.NewTimer(held)
 	defer wait.Stop()
 	select {
 	case <-wait.C:
@@ -258,19 +273,25 @@ func (x *splitting) prepare(ctx context.Context, c *child, caughtUp func()) (err
 // request that the catalog sends to them need not wait. Nobody knows of them
 // before the commit.
 func (x *splitting) enter() error {
-	n := x.node
-	container, ok := n.cfg.Catalog.View().ContainerByRID(x.ref.Container)
+	for _, c := range x.children {
+		if err := x.node.enterChild(c); err != nil {
+			return x.trouble(err)
+		}
+	}
+	return nil
+}
+
+func (n *Node) enterChild(c *child) error {
+	container, ok := n.cfg.Catalog.View().ContainerByRID(c.ref.Container)
 	if !ok {
 		return status.PartitionMoved(status.SubNameCacheStale)
 	}
-	for _, c := range x.children {
-		p, err := partition.Open(n.partitionConfig(c.store, c.ref, &container.Container))
-		if err != nil {
-			return x.trouble(err)
-		}
-		if c.slot, err = n.enter(c.ref, p, c.store); err != nil {
-			return errors.Join(err, p.Close())
-		}
+	p, err := partition.Open(n.partitionConfig(c.store, c.ref, &container.Container))
+	if err != nil {
+		return err
+	}
+	if c.slot, err = n.enter(c.ref, p, c.store); err != nil {
+		return errors.Join(err, p.Close())
 	}
 	return nil
 }
@@ -319,23 +340,28 @@ func (x *splitting) undo() {
 		x.split.Cancel()
 	}
 	for _, c := range x.children {
-		if c.slot != nil {
-			n.doom(c.slot)
-			c.slot.release()
-			continue
-		}
-		if c.store != nil {
-			if err := c.store.Close(); err != nil {
-				n.cfg.Logger.Debug("store of a child not closed cleanly", "container", c.ref.Container, "partition", c.ref.Partition, "err", err)
-			}
-		}
-		n.removeDir(c.ref)
+		n.discard(c)
 	}
 	_, err := n.cfg.Catalog.Commit(context.Background(), catalog.DropSplit{Container: x.ref.Container, Parent: x.ref.Partition})
 	if err != nil && status.CodeOf(err) != status.CodeNotFound {
 		n.cfg.Logger.Warn("plan of a split not dropped", "container", x.ref.Container, "partition", x.ref.Partition, "err", err)
 	}
 	x.parent.release()
+}
+
+// discard removes a child that nobody came to know.
+func (n *Node) discard(c *child) {
+	if c.slot != nil {
+		n.doom(c.slot)
+		c.slot.release()
+		return
+	}
+	if c.store != nil {
+		if err := c.store.Close(); err != nil {
+			n.cfg.Logger.Debug("store of a child not closed cleanly", "container", c.ref.Container, "partition", c.ref.Partition, "err", err)
+		}
+	}
+	n.removeDir(c.ref)
 }
 
 // suspend leaves it to the next start to find out who owns the range. All three
@@ -370,15 +396,20 @@ func (n *Node) shut(s *slot) {
 
 // trouble makes the world's trouble a status.
 func (x *splitting) trouble(err error) error {
-	if err == nil || status.From(err) != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || known(err) {
 		return err
 	}
 	return status.Unavailable(err, "Partition %s cannot be split now%s. It serves as before.", x.ref.Partition, storage.Because(err))
 }
 
-// dropSplits gives up the splits that a restart interrupted: their children were
-// unnamed and are gone.
-func (n *Node) dropSplits() error {
+// known reports whether an error is one that a caller may see as it is.
+func known(err error) bool {
+	return status.From(err) != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// dropPlans gives up the splits and merges that a restart interrupted: their
+// children were unnamed and are gone.
+func (n *Node) dropPlans() error {
 	for _, c := range n.cfg.Catalog.View().AllContainers() {
 		for _, plan := range c.Splits {
 			_, err := n.cfg.Catalog.Commit(context.Background(), catalog.DropSplit{Container: c.RID, Parent: plan.Parent})
@@ -387,14 +418,23 @@ func (n *Node) dropSplits() error {
 			}
 			n.cfg.Logger.Info("interrupted split given up", "container", c.RID, "partition", plan.Parent)
 		}
+		for _, plan := range c.Merges {
+			_, err := n.cfg.Catalog.Commit(context.Background(), catalog.DropMerge{Container: c.RID, Parents: plan.Parents})
+			if err != nil {
+				return fmt.Errorf("give up the merge of partitions %v of container %s: %w", plan.Parents, c.RID, err)
+			}
+			n.cfg.Logger.Info("interrupted merge given up", "container", c.RID, "low", plan.Parents[0], "high", plan.Parents[1])
+		}
 	}
 	return nil
 }
 
-// metrics are what a node counts of splits.
+// metrics are what a node counts of splits and merges.
 type metrics struct {
 	splits, splitFailures prometheus.Counter
 	splitPause            prometheus.Histogram
+	merges, mergeFailures prometheus.Counter
+	mergePause            prometheus.Histogram
 }
 
 // newMetrics makes the metrics and shows them at r, unless it is nil.
@@ -411,9 +451,20 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help:    "Time for which the writes to a physical partition waited while it was split.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
 		}),
+		merges: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "decan_partition_merges_total", Help: "Pairs of physical partitions that were replaced by one.",
+		}),
+		mergeFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "decan_partition_merge_failures_total", Help: "Merges of physical partitions that were refused or undone.",
+		}),
+		mergePause: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "decan_partition_merge_pause_seconds",
+			Help:    "Time for which the writes to two physical partitions waited while they were merged.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
+		}),
 	}
 	if r != nil {
-		r.MustRegister(m.splits, m.splitFailures, m.splitPause)
+		r.MustRegister(m.splits, m.splitFailures, m.splitPause, m.merges, m.mergeFailures, m.mergePause)
 	}
 	return m
 }

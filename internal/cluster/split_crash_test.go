@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -92,7 +93,7 @@ func (m moment) verify(t *testing.T, rid resource.RID, registers []*register) (p
 		}
 		c := client{w, rid}
 		partitions = c.container().Ranges.Len()
-		if len(c.container().Splits) > 0 {
+		if len(c.container().Splits)+len(c.container().Merges) > 0 {
 			t.Errorf("%s: the plan is still there", m.at)
 		}
 		for i, r := range registers {
@@ -111,7 +112,13 @@ func (m moment) verify(t *testing.T, rid resource.RID, registers []*register) (p
 // small is a container whose documents are certain, and a client of it.
 func small(t *testing.T, w *world, key string, n int) (client, []*register) {
 	t.Helper()
-	created, err := w.createWith("c", key, "", 1)
+	return smallOf(t, w, key, n, 1)
+}
+
+// smallOf is small with some partitions.
+func smallOf(t *testing.T, w *world, key string, n, partitions int) (client, []*register) {
+	t.Helper()
+	created, err := w.createWith("c", key, "", partitions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,20 +134,42 @@ func small(t *testing.T, w *world, key string, n int) (client, []*register) {
 	return c, registers
 }
 
+// reshape is what crash tests do to the first partitions of a container: split one,
+// or merge two.
+type reshape struct {
+	before, after int // partitions
+	do            func(t *testing.T, c client) error
+}
+
+var splitOne = reshape{before: 1, after: 2, do: func(t *testing.T, c client) error {
+	_, err := c.w.node.Split(t.Context(), c.rid, 0, "")
+	return err
+}}
+
+var mergeTwo = reshape{before: 2, after: 1, do: func(t *testing.T, c client) error {
+	_, err := c.w.node.Merge(t.Context(), c.rid, 0, 1)
+	return err
+}}
+
 // Whenever the power fails during a split under load, and whatever of the writes
 // that were not synced is lost, the next start finds one partition or two, and
 // every acknowledged write in them.
-func TestSplitCrash(t *testing.T) {
+func TestSplitCrash(t *testing.T) { testCrash(t, splitOne) }
+
+// The same of a merge: two partitions, or one.
+func TestMergeCrash(t *testing.T) { testCrash(t, mergeTwo) }
+
+func testCrash(t *testing.T, change reshape) {
 	t.Parallel()
 	for name, key := range keyKinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testSplitCrash(t, key)
+			testCrashWith(t, key, change)
 		})
 	}
 }
 
-func testSplitCrash(t *testing.T, key string) {
+func testCrashWith(t *testing.T, key string, change reshape) {
 	_, random := seed(t)
 	disk := storagetest.NewCrashable()
 	var mu sync.Mutex
@@ -165,7 +194,7 @@ func testSplitCrash(t *testing.T, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, all := small(t, w, key, 40)
+	c, all := smallOf(t, w, key, 40, change.before)
 	registers = all
 	stop := make(chan struct{})
 	var writers sync.WaitGroup
@@ -177,7 +206,7 @@ func testSplitCrash(t *testing.T, key string) {
 					return
 				default:
 				}
-				// The first is the splitter's own.
+				// The first is written when it is done.
 				if err := registers[1+i%(len(registers)-1)].step(c); err != nil {
 					t.Error(err)
 					return
@@ -186,7 +215,7 @@ func testSplitCrash(t *testing.T, key string) {
 		})
 	}
 	armed.Store(true)
-	_, err = w.node.Split(t.Context(), c.rid, 0, "")
+	err = change.do(t, c)
 	for range 20 {
 		if err := registers[0].step(c); err != nil {
 			t.Error(err)
@@ -208,15 +237,20 @@ func testSplitCrash(t *testing.T, key string) {
 		found[m.verify(t, c.rid, registers)]++
 	}
 	t.Logf("%d operations, partitions found: %v", operations, found)
-	if found[1] == 0 || found[2] == 0 || len(found) > 2 {
-		t.Errorf("found %v partitions, want one and two", found)
+	if found[change.before] == 0 || found[change.after] == 0 || len(found) > 2 {
+		t.Errorf("found %v partitions, want %d and %d", found, change.before, change.after)
 	}
 }
 
 // Whichever operation of the disk fails during a split: it is done, or undone
 // and the parent serves on, or the start tells; and every acknowledged write is
 // there.
-func TestSplitFailingDisk(t *testing.T) {
+func TestSplitFailingDisk(t *testing.T) { testFailingDisk(t, splitOne) }
+
+// The same of a merge.
+func TestMergeFailingDisk(t *testing.T) { testFailingDisk(t, mergeTwo) }
+
+func testFailingDisk(t *testing.T, change reshape) {
 	t.Parallel()
 	_, random := seed(t)
 	outcomes := map[string]int{}
@@ -226,24 +260,24 @@ func TestSplitFailingDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, registers := small(t, w, keyKinds["three"], 30)
+		c, registers := smallOf(t, w, keyKinds["three"], 30, change.before)
 		disk.FailAt(n)
-		_, splitErr := w.node.Split(t.Context(), c.rid, 0, "")
+		changeErr := change.do(t, c)
 		_, failed := disk.Operations()
 		disk.Heal()
-		outcome := afterFailure(t, c, registers, n, splitErr)
+		outcome := afterFailure(t, c, registers, n, change, changeErr)
 		outcomes[outcome]++
 		_ = w.close() // a store that has failed says so again
 		parts := moment{disks: []*storagetest.Disk{disk}, at: fmt.Sprintf("operation %d", n)}
 		for _, r := range registers {
 			parts.low, parts.high = append(parts.low, r.certain.Load()), append(parts.high, r.attempted.Load())
 		}
-		if got := parts.verify(t, c.rid, registers); (splitErr == nil || outcome == "again") && got != 2 {
-			t.Errorf("operation %d: %s, and there is %d partition", n, outcome, got)
+		if got := parts.verify(t, c.rid, registers); (changeErr == nil || outcome == "again") && got != change.after {
+			t.Errorf("operation %d: %s, and there are %d partitions", n, outcome, got)
 		}
 		if failed == 0 {
-			if splitErr != nil || n < 50 {
-				t.Fatalf("operation %d: %v", n, splitErr)
+			if changeErr != nil || n < 50 {
+				t.Fatalf("operation %d: %v", n, changeErr)
 			}
 			break
 		}
@@ -254,12 +288,12 @@ func TestSplitFailingDisk(t *testing.T) {
 	}
 }
 
-// afterFailure writes after a split, and splits again when the disk's trouble
-// was not the parent's own or the catalog's.
-func afterFailure(t *testing.T, c client, registers []*register, n int64, splitErr error) string {
+// afterFailure writes after a change, and tries it again when the disk's trouble
+// was not a parent's own or the catalog's.
+func afterFailure(t *testing.T, c client, registers []*register, n int64, change reshape, changeErr error) string {
 	t.Helper()
-	if splitErr != nil && status.CodeOf(splitErr) != status.CodeUnavailable {
-		t.Errorf("operation %d: %v, want 503", n, splitErr)
+	if changeErr != nil && status.CodeOf(changeErr) != status.CodeUnavailable {
+		t.Errorf("operation %d: %v, want 503", n, changeErr)
 	}
 	failures := 0
 	for _, r := range registers {
@@ -275,23 +309,28 @@ func afterFailure(t *testing.T, c client, registers []*register, n int64, splitE
 		}
 	}
 	switch {
-	case splitErr == nil:
+	case changeErr == nil:
 		return "done"
 	case failures > 0:
 		return "stopped" // the parent's or the catalog's own files failed
 	}
-	if _, err := c.w.node.Split(t.Context(), c.rid, 0, ""); err != nil {
+	if err := change.do(t, c); err != nil {
 		if status.CodeOf(err) == status.CodeUnavailable {
 			return "catalog stopped"
 		}
-		t.Errorf("operation %d: split again: %v", n, err)
+		t.Errorf("operation %d: again: %v", n, err)
 	}
 	return "again"
 }
 
 // While the disk has no room for the children, or no descriptors, the parent
 // serves on as if nothing had been tried.
-func TestSplitWithoutRoom(t *testing.T) {
+func TestSplitWithoutRoom(t *testing.T) { testWithoutRoom(t, splitOne, "0") }
+
+// The same of a merge.
+func TestMergeWithoutRoom(t *testing.T) { testWithoutRoom(t, mergeTwo, "0", "1") }
+
+func testWithoutRoom(t *testing.T, change reshape, parents ...string) {
 	t.Parallel()
 	for name, cause := range map[string]error{"the disk is full": syscall.ENOSPC, "too many files are open": syscall.EMFILE} {
 		t.Run(name, func(t *testing.T) {
@@ -303,7 +342,8 @@ func TestSplitWithoutRoom(t *testing.T) {
 			files := errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 				_, child, in := strings.Cut(op.Path, "data/p/")
 				_, child, _ = strings.Cut(child, "/")
-				if !armed.Load() || !in || child == "" || strings.HasPrefix(child, "0") {
+				child, _, _ = strings.Cut(child, "/")
+				if !armed.Load() || !in || child == "" || slices.Contains(parents, child) {
 					return nil
 				}
 				switch op.Kind {
@@ -318,12 +358,12 @@ func TestSplitWithoutRoom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, registers := small(t, w, keyKinds["v2"], 40)
+			c, registers := smallOf(t, w, keyKinds["v2"], 40, change.before)
 			refused := 0
 			for ; ; failAt.Add(7) {
 				seen.Store(0)
 				armed.Store(true)
-				_, err := w.node.Split(t.Context(), c.rid, 0, "")
+				err := change.do(t, c)
 				armed.Store(false)
 				if err == nil {
 					break
@@ -337,8 +377,8 @@ func TestSplitWithoutRoom(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if n := c.container().Ranges.Len(); n != 1 || len(c.container().Splits) > 0 {
-					t.Fatalf("%d partitions and plans %v", n, c.container().Splits)
+				if n := c.container().Ranges.Len(); n != change.before || len(c.container().Splits)+len(c.container().Merges) > 0 {
+					t.Fatalf("%d partitions and plans %v, %v", n, c.container().Splits, c.container().Merges)
 				}
 			}
 			if refused < 3 {
@@ -347,7 +387,7 @@ func TestSplitWithoutRoom(t *testing.T) {
 			if err := w.close(); err != nil {
 				t.Fatal(err)
 			}
-			clean(t, disk, 2)
+			clean(t, disk, change.after)
 		})
 	}
 }
@@ -363,24 +403,29 @@ func (f *crowded) GetDiskUsage(string) (vfs.DiskUsage, error) {
 }
 
 // A split is not begun when it would fill the disk.
-func TestSplitNeedsRoom(t *testing.T) {
+func TestSplitNeedsRoom(t *testing.T) { testNeedsRoom(t, splitOne) }
+
+// The same of a merge.
+func TestMergeNeedsRoom(t *testing.T) { testNeedsRoom(t, mergeTwo) }
+
+func testNeedsRoom(t *testing.T, change reshape) {
 	t.Parallel()
 	files := &crowded{FS: storagetest.NewCrashable().FS()}
 	w, err := openOn(files, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, _ := small(t, w, keyKinds["v2"], 40)
+	c, _ := smallOf(t, w, keyKinds["v2"], 40, change.before)
 	version := w.catalog.View().Version()
 	files.free.Store(64 << 20)
-	if _, err := w.node.Split(t.Context(), c.rid, 0, ""); status.CodeOf(err) != status.CodeUnavailable {
+	if err := change.do(t, c); status.CodeOf(err) != status.CodeUnavailable {
 		t.Errorf("got %v, want 503", err)
 	}
 	if got := w.catalog.View().Version(); got != version {
 		t.Errorf("the catalog came from version %d to %d", version, got)
 	}
 	files.free.Store(80 << 20)
-	if _, err := w.node.Split(t.Context(), c.rid, 0, ""); err != nil {
+	if err := change.do(t, c); err != nil {
 		t.Error(err)
 	}
 	if err := w.close(); err != nil {
@@ -527,4 +572,91 @@ func TestSplitInsideTenant(t *testing.T) {
 		t.Fatal(err)
 	}
 	clean(t, disk, n)
+}
+
+// What cannot be merged is refused with a status that says why, and nothing has
+// changed.
+func TestMergeRefused(t *testing.T) {
+	t.Parallel()
+	w, _ := start(t, 0)
+	c, _ := smallOf(t, w, keyKinds["two"], 40, 4)
+	other, err := w.createWith("other", keyKinds["v2"], "", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := w.catalog.View().Version()
+	for name, test := range map[string]struct {
+		rid       resource.RID
+		low, high resource.PartitionID
+		code      status.Code
+	}{
+		"unknown container":      {rid: resource.ContainerRID(resource.DatabaseRID(9), 9), high: 1, code: status.CodeNotFound},
+		"unknown partition":      {rid: c.rid, low: 3, high: 4, code: status.CodeNotFound},
+		"the other unknown":      {rid: c.rid, low: 7, high: 3, code: status.CodeNotFound},
+		"one of another":         {rid: other.RID, low: 1, high: 2, code: status.CodeNotFound},
+		"the same one twice":     {rid: c.rid, low: 1, high: 1, code: status.CodeBadRequest},
+		"one is in between":      {rid: c.rid, low: 1, high: 3, code: status.CodeBadRequest},
+		"the first and the last": {rid: c.rid, low: 3, high: 0, code: status.CodeBadRequest},
+	} {
+		if _, err := w.node.Merge(t.Context(), test.rid, test.low, test.high); status.CodeOf(err) != test.code {
+			t.Errorf("%s: %v, want %d", name, err, test.code)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := w.node.Merge(ended, c.rid, 0, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that has ended: %v", err)
+	}
+	if got := w.catalog.View().Version(); got != version {
+		t.Errorf("the catalog came from version %d to %d", version, got)
+	}
+}
+
+// Two partitions are merged when one may hold what they hold together and serve
+// what they are given, and not when either is a little less.
+func TestMergeLimits(t *testing.T) {
+	t.Parallel()
+	bytes := int64(0)
+	for i := range 40 {
+		bytes += int64(len(item(i, 1).JSON()))
+	}
+	shares := []resource.Share{{ID: 0, RUs: 1500}, {ID: 1, RUs: 2000}}
+	for name, test := range map[string]struct {
+		bytes  int64
+		rus    int
+		offer  *resource.Throughput
+		merges bool
+	}{
+		"as many bytes":          {bytes: bytes, rus: 10_000, merges: true},
+		"a byte too many":        {bytes: bytes - 1, rus: 10_000},
+		"as much throughput":     {bytes: bytes, rus: 3500, offer: &resource.Throughput{Manual: 3500}, merges: true},
+		"too much throughput":    {bytes: bytes, rus: 3400, offer: &resource.Throughput{Manual: 3500}},
+		"as much by hand":        {bytes: bytes, rus: 3500, offer: &resource.Throughput{Manual: 3500, Shares: shares}, merges: true},
+		"too much by hand":       {bytes: bytes, rus: 3400, offer: &resource.Throughput{Manual: 3400, Shares: shares}},
+		"autoscale up to enough": {bytes: bytes, rus: 4000, offer: &resource.Throughput{Max: 4000}, merges: true},
+		"autoscale up to more":   {bytes: bytes, rus: 4000, offer: &resource.Throughput{Max: 5000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := start(t, 0)
+			if err := w.node.Close(); err != nil {
+				t.Fatal(err)
+			}
+			limits := resource.DefaultLimits()
+			limits.PhysicalPartitionBytes, limits.PartitionRUs = test.bytes, test.rus
+			var err error
+			if w.node, err = cluster.Start(cluster.Config{Pool: w.pool, Dir: "data", Catalog: w.catalog, Limits: limits}); err != nil {
+				t.Fatal(err)
+			}
+			w.offer = test.offer
+			c, _ := smallOf(t, w, keyKinds["v2"], 40, 2)
+			err = mergeTwo.do(t, c)
+			if test.merges != (err == nil) || err != nil && status.CodeOf(err) != status.CodeBadRequest {
+				t.Errorf("got %v", err)
+			}
+			if got := c.container().Ranges.Len(); got != map[bool]int{true: 1, false: 2}[test.merges] {
+				t.Errorf("%d partitions", got)
+			}
+		})
+	}
 }

@@ -57,7 +57,7 @@ func (w *world) createWith(name, key, members string, n int) (*catalog.Container
 	if err := w.node.CreatePartitions(context.Background(), c, partitions); err != nil {
 		return nil, err
 	}
-	view, err := w.catalog.Commit(context.Background(), catalog.CreateContainer{Container: c, Partitions: partitions})
+	view, err := w.catalog.Commit(context.Background(), catalog.CreateContainer{Container: c, Partitions: partitions, Throughput: w.offer})
 	if err != nil {
 		return nil, err
 	}

@@ -84,8 +84,8 @@ func TestAttemptStartsClean(t *testing.T) {
 			if q.out.Continuation != want.Continuation {
 				t.Errorf("continuation %q, want %q", q.out.Continuation, want.Continuation)
 			}
-			if q.out.Session != want.Session || q.out.LSN != want.LSN {
-				t.Errorf("session %q at %d, want %q at %d", q.out.Session, q.out.LSN, want.Session, want.LSN)
+			if got := q.seen.token(); got != want.Session || q.out.LSN != want.LSN {
+				t.Errorf("session %q at %d, want %q at %d", got, q.out.LSN, want.Session, want.LSN)
 			}
 			got := []int64{q.out.Stats.Retrieved, q.out.Stats.Output, q.out.Stats.OutputBytes, q.out.Stats.Matched}
 			if want := []int64{want.Stats.Retrieved, want.Stats.Output, want.Stats.OutputBytes, want.Stats.Matched}; !reflect.DeepEqual(got, want) {

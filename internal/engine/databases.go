@@ -113,9 +113,14 @@ func (r *Resource) database(d resource.Database) {
 // define carries out an operation on one definition: permission, charge, and
 // nothing but statuses on the way out.
 func (e *Engine) define(caller auth.Caller, action auth.Action, link Link, operation func(out *Resource) error) (Resource, error) {
+	return e.defineAs(caller, action, kindOf(action, link), link, operation)
+}
+
+// defineAs is define for a kind of resource that the link does not tell.
+func (e *Engine) defineAs(caller auth.Caller, action auth.Action, on auth.Resource, link Link, operation func(out *Resource) error) (Resource, error) {
 	var meter throughput.Meter
 	var out Resource
-	err := caller.Allow(action, link.String())
+	err := e.allow(caller, auth.Wish{Action: action, On: on}, link)
 	if err == nil {
 		err = operation(&out)
 		meter.Add(metadataCharge(action))

@@ -65,9 +65,14 @@ func (d definition) number() uint64 {
 // definitions runs req's query over the definitions that list returns. list
 // fills in the owner.
 func (e *Engine) definitions(ctx context.Context, caller auth.Caller, req QueryRequest, list func(*catalog.View, *Feed) ([]definition, error)) (Feed, error) {
+	return e.definitionsOf(ctx, caller, kindOf(auth.Query, req.Link), req, list)
+}
+
+// definitionsOf is definitions for a kind of resource that the link does not tell.
+func (e *Engine) definitionsOf(ctx context.Context, caller auth.Caller, on auth.Resource, req QueryRequest, list func(*catalog.View, *Feed) ([]definition, error)) (Feed, error) {
 	var meter throughput.Meter
 	var out Feed
-	err := caller.Allow(auth.Query, req.Link.String())
+	err := e.allow(caller, auth.Wish{Action: auth.Query, On: on}, req.Link)
 	if err == nil {
 		err = e.definitionPage(ctx, &req, list, &out)
 		meter.Add(throughput.MetadataQuery)

@@ -3,10 +3,13 @@ package engine
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/patch"
+	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/throughput"
@@ -36,6 +39,13 @@ func (e *Engine) Delete(ctx context.Context, caller auth.Caller, req DocumentReq
 	return e.write(ctx, caller, partition.Delete, auth.Delete, req)
 }
 
+// Patch changes parts of the document that Link and Key name, as req.Document
+// says, which is the body of a PATCH request: 404 when there is none, 412 when
+// its condition is not fulfilled.
+func (e *Engine) Patch(ctx context.Context, caller auth.Caller, req DocumentRequest) (Document, error) {
+	return e.write(ctx, caller, partition.Patch, auth.Patch, req)
+}
+
 // write carries out one write. Once the partition has ordered it, the end of
 // ctx no longer undoes it.
 func (e *Engine) write(ctx context.Context, caller auth.Caller, op partition.Op, action auth.Action, req DocumentRequest) (Document, error) {
@@ -47,7 +57,7 @@ func (e *Engine) write(ctx context.Context, caller auth.Caller, op partition.Op,
 }
 
 func (e *Engine) tryWrite(ctx context.Context, caller auth.Caller, op partition.Op, action auth.Action, req *DocumentRequest, meter *throughput.Meter, doc *Document) error {
-	if err := caller.Allow(action, req.Link.String()); err != nil {
+	if err := e.allowDocuments(caller, action, req.Link, &req.Options); err != nil {
 		return err
 	}
 	if _, err := e.reading(req.Options); err != nil {
@@ -60,6 +70,9 @@ func (e *Engine) tryWrite(ctx context.Context, caller auth.Caller, op partition.
 		}
 		w, err := e.writeOf(container, op, req)
 		if err != nil {
+			return err
+		}
+		if err := allowKey(caller, container, w.Key); err != nil {
 			return err
 		}
 		w.Meter = meter
@@ -78,49 +91,89 @@ func (e *Engine) tryWrite(ctx context.Context, caller auth.Caller, op partition.
 }
 
 // writeOf checks the request against the container and makes it a partition's.
-func (e *Engine) writeOf(container *catalog.Container, op partition.Op, req *DocumentRequest) (partition.Write, error) {
-	w := partition.Write{Op: op, ID: req.Link.Document, IfMatch: req.IfMatch, IfNoneMatch: req.IfNoneMatch}
-	var err error
-	if op == partition.Delete {
-		w.Key, err = pointKey(container, req.Key)
-	} else {
-		w.Document = req.Document
-		w.Key, err = e.documentKey(container, req)
-	}
-	if err != nil {
+func (e *Engine) writeOf(container *catalog.Container, op partition.Op, req *DocumentRequest) (w partition.Write, err error) {
+	o := partition.Operation{Op: op, ID: req.Link.Document, IfMatch: req.IfMatch, IfNoneMatch: req.IfNoneMatch}
+	if w.Key, err = e.operationOf(container, &o, req.Document, req.Size, req.Key); err != nil {
 		return w, err
 	}
-	if op == partition.Create || op == partition.Upsert {
-		w.ID = req.Document.Get("id").Text()
-	}
+	w.Op, w.ID, w.IfMatch, w.IfNoneMatch = o.Op, o.ID, o.IfMatch, o.IfNoneMatch
+	w.Document, w.Changes, w.Condition = o.Document, o.Changes, o.Condition
 	w.EPK = container.PartitionKey.Hash(w.Key)
 	return w, nil
 }
 
+// operationOf puts the body of a request into an operation, and returns the key
+// that it is for. size is that of the body as received, key what the request
+// gave, or nil.
+func (e *Engine) operationOf(container *catalog.Container, o *partition.Operation, body value.Value, size int, asked *partitionkey.Key) (key partitionkey.Key, err error) {
+	switch o.Op {
+	case partition.Fetch, partition.Delete:
+		return pointKey(container, asked)
+	case partition.Patch:
+		if key, err = pointKey(container, asked); err != nil {
+			return key, err
+		}
+		if o.Changes, err = patch.Parse(body); err == nil && o.Changes.Condition != "" {
+			o.Condition, err = e.conditionOf(container, o.Changes.Condition)
+		}
+		return key, err
+	case partition.Create, partition.Upsert:
+		o.ID = body.Get("id").Text()
+	}
+	o.Document = body
+	return e.documentKey(container, body, size, asked)
+}
+
+// conditionOf compiles the condition of a patch: FROM and WHERE of a query over
+// one document. No function of the user is called, since a partition waits for
+// the answer.
+func (e *Engine) conditionOf(container *catalog.Container, text string) (*query.Plan, error) {
+	const list = "SELECT VALUE true "
+	wrong := func(why string) error {
+		return status.BadRequest("The condition of the patch is not valid: it is a filter such as 'from c where c.n = 1', %s.", why)
+	}
+	if words := strings.Fields(text); len(words) == 0 || !strings.EqualFold(words[0], "from") {
+		return nil, wrong("which begins with FROM")
+	}
+	q, err := query.Parse(list + text)
+	if err != nil {
+		return nil, err
+	}
+	if len(q.From.Inputs) > 1 || q.From.Inputs[0].In || q.From.Inputs[0].Query != nil {
+		return nil, wrong("and has no JOIN, no IN and no subquery after FROM")
+	}
+	if q.GroupBy != nil || q.OrderBy != nil || q.Offset != nil {
+		return nil, wrong("and has nothing behind WHERE")
+	}
+	options := e.options()
+	options.Computed = container.Indexing.Computed
+	return query.Compile(list+text, nil, nil, options)
+}
+
 // documentKey checks a document and returns its key, which must be the one that
 // was given, if one was.
-func (e *Engine) documentKey(container *catalog.Container, req *DocumentRequest) (partitionkey.Key, error) {
-	if req.Size > e.limits.DocumentBytes {
-		return partitionkey.Key{}, status.TooLarge("Request size is too large: the document has %d bytes, and at most %d are allowed.", req.Size, e.limits.DocumentBytes)
+func (e *Engine) documentKey(container *catalog.Container, document value.Value, size int, asked *partitionkey.Key) (partitionkey.Key, error) {
+	if size > e.limits.DocumentBytes {
+		return partitionkey.Key{}, status.TooLarge("Request size is too large: the document has %d bytes, and at most %d are allowed.", size, e.limits.DocumentBytes)
 	}
-	if req.Document.Kind() != value.KindObject {
+	if document.Kind() != value.KindObject {
 		return partitionkey.Key{}, status.BadRequest("The document must be a JSON object.")
 	}
-	id := req.Document.Get("id")
+	id := document.Get("id")
 	if id.Kind() != value.KindString {
 		return partitionkey.Key{}, status.BadRequest("The input content is invalid because the required property 'id' is missing or is not a string.")
 	}
 	if err := resource.ValidItemID(id.Text()); err != nil {
 		return partitionkey.Key{}, err
 	}
-	own := container.KeyOf(req.Document)
+	own := container.KeyOf(document)
 	if err := container.PartitionKey.Check(own, true); err != nil {
 		return partitionkey.Key{}, keyError(err)
 	}
-	if req.Key == nil {
+	if asked == nil {
 		return own, nil
 	}
-	key := given(container.PartitionKey, *req.Key)
+	key := given(container.PartitionKey, *asked)
 	if err := container.PartitionKey.Check(key, true); err != nil {
 		return partitionkey.Key{}, keyError(err)
 	}
@@ -168,16 +221,16 @@ func (e *Engine) Read(ctx context.Context, caller auth.Caller, req DocumentReque
 	how, err := e.reading(req.Options)
 	meter := req.meter(how.level.DoublesReads())
 	if err == nil {
-		err = caller.Allow(auth.Read, req.Link.String())
+		err = e.allowDocuments(caller, auth.Read, req.Link, &req.Options)
 	}
 	if err == nil {
-		err = e.tryRead(ctx, &req, how, &meter, &doc)
+		err = e.tryRead(ctx, caller, &req, how, &meter, &doc)
 	}
 	doc.Charge = throughput.AtLevel(meter.Charge(), how.level)
 	return doc, fail(err)
 }
 
-func (e *Engine) tryRead(ctx context.Context, req *DocumentRequest, how reading, meter *throughput.Meter, doc *Document) error {
+func (e *Engine) tryRead(ctx context.Context, caller auth.Caller, req *DocumentRequest, how reading, meter *throughput.Meter, doc *Document) error {
 	for attempt := 0; ; attempt++ {
 		container, err := e.owner(req.Link, req.IntendedRID, &doc.Result)
 		if err != nil {
@@ -185,6 +238,9 @@ func (e *Engine) tryRead(ctx context.Context, req *DocumentRequest, how reading,
 		}
 		key, err := pointKey(container, req.Key)
 		if err != nil {
+			return err
+		}
+		if err := allowKey(caller, container, key); err != nil {
 			return err
 		}
 		r := partition.Read{

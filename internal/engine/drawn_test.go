@@ -354,7 +354,10 @@ func (d *drawn) comparison() condition {
 	if (p.text == "c.pk" || p.text == "c.sk") && d.chance(60) {
 		v = d.written(d.one(d.keys...)) // so that filters lead to partitions that have rows
 	}
-	switch d.IntN(11) {
+	switch d.IntN(12) {
+	case 11:
+		op := d.one("=", "<", ">=", "!=")
+		return condition{fmt.Sprintf("(LET x = %s IN x %s %s)", p.text, op, v.text), func(doc value.Value) truth { return compares(op, p.of(doc), v.v) }}
 	case 0, 1, 2:
 		return condition{p.text + " = " + v.text, func(doc value.Value) truth { return equals(p.of(doc), v.v) }}
 	case 3:

@@ -6,7 +6,8 @@
 // request struct, and returns a result struct. The engine owns what lies
 // between a door and a partition: permission, names, key extraction, routing,
 // fan-out and merge, retry on a stale view, consistency, session tokens and
-// continuation tokens. Read [Engine] first, then [DocumentRequest] with
+// continuation tokens. What the caller may do
+// is decided in access.go. Read [Engine] first, then [DocumentRequest] with
 // [Document], and [QueryRequest] with [Feed].
 //
 // # Invariants
@@ -25,7 +26,9 @@ package engine
 
 import (
 	"container/list"
+	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/decandb/decan/internal/auth"
@@ -33,7 +36,6 @@ import (
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/script"
-	"github.com/decandb/decan/internal/status"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -53,16 +55,25 @@ type Config struct {
 	Node           *cluster.Node
 	Account        resource.Account
 	Limits         resource.Limits
-	Verifier       *auth.Verifier // nil: Verify refuses everybody
+	Verifier       *auth.Verifier // with the configured keys, of which some may have been replaced since; nil: Verify refuses everybody
 	CrossPartition CrossPartition
 
 	// Serverless refuses provisioned throughput, and makes containers without.
 	Serverless bool
 
+	// PrefixPermissions allows permissions for a prefix of a hierarchical
+	// partition key, which the service does not have.
+	PrefixPermissions bool
+
 	// Rebalance has a container's partitions split in the background until they
 	// can carry its throughput. It is called when that was raised beyond them,
 	// which nil refuses.
 	Rebalance func(container resource.RID)
+
+	// MergeAll has a container's partitions merged as far as its throughput and
+	// bytes allow, and returns those that are left; with dry only those that would
+	// be. Nil refuses it.
+	MergeAll func(ctx context.Context, container resource.RID, dry bool) ([]cluster.PartitionSize, error)
 
 	// Scripts runs user-defined functions; nil refuses them. It belongs to the
 	// caller.
@@ -77,15 +88,19 @@ type Config struct {
 // goroutine that outlives a call, so it has no Close; catalog and node belong
 // to the caller.
 type Engine struct {
-	catalog  *catalog.Catalog
-	node     *cluster.Node
-	account  resource.Account
-	limits   resource.Limits
-	verifier *auth.Verifier
-	cross    CrossPartition
+	catalog *catalog.Catalog
+	node    *cluster.Node
+	account resource.Account
+	limits  resource.Limits
+	cross   CrossPartition
+
+	configured        *auth.Verifier // with the keys of the configuration; nil for none
+	verifier          atomic.Pointer[keyring]
+	prefixPermissions bool
 
 	serverless bool
 	rebalance  func(container resource.RID)
+	mergeAll   func(ctx context.Context, container resource.RID, dry bool) ([]cluster.PartitionSize, error)
 
 	now     func() time.Time
 	logger  *slog.Logger
@@ -103,15 +118,18 @@ type Engine struct {
 // New returns an engine over the catalog and node of cfg.
 func New(cfg Config) *Engine {
 	e := &Engine{
-		catalog:  cfg.Catalog,
-		node:     cfg.Node,
-		account:  cfg.Account,
-		limits:   cfg.Limits,
-		verifier: cfg.Verifier,
-		cross:    cfg.CrossPartition,
+		catalog: cfg.Catalog,
+		node:    cfg.Node,
+		account: cfg.Account,
+		limits:  cfg.Limits,
+		cross:   cfg.CrossPartition,
+
+		configured:        cfg.Verifier,
+		prefixPermissions: cfg.PrefixPermissions,
 
 		serverless: cfg.Serverless,
 		rebalance:  cfg.Rebalance,
+		mergeAll:   cfg.MergeAll,
 
 		now:     cfg.Now,
 		logger:  cfg.Logger,
@@ -127,16 +145,9 @@ func New(cfg Config) *Engine {
 	if e.logger == nil {
 		e.logger = slog.New(slog.DiscardHandler)
 	}
+	e.refreshKeys()
 	return e
 }
 
 // Account returns what the account document tells clients.
 func (e *Engine) Account() resource.Account { return e.account }
-
-// Verify turns credentials into a caller, as auth.Verifier does.
-func (e *Engine) Verify(c auth.Credentials) (auth.Caller, error) {
-	if e.verifier == nil {
-		return auth.Caller{}, status.Unauthorized(status.SubAuthorizationMissing, "The server has no account key, so nobody can be authenticated.")
-	}
-	return e.verifier.Verify(c, e.now())
-}

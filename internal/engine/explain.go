@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/partition"
@@ -17,7 +18,11 @@ func (q *pageOf) explain(ctx context.Context, c *catalog.Container, plan *query.
 	if err != nil {
 		return err
 	}
-	stats := &q.out.Stats
+	stats, steps, probes := &q.out.Stats, plan.Explain(), probesMax
+	if err := q.probe(ctx, c, steps, s, &probes); err != nil {
+		return err
+	}
+	plan.Measure(steps, stats, estimated)
 	took := float64((stats.Compiled + stats.Took).Microseconds()) / 1000
 	visited := make([]value.Value, len(q.out.Partitions))
 	for i, id := range q.out.Partitions {
@@ -29,15 +34,15 @@ func (q *pageOf) explain(ctx context.Context, c *catalog.Container, plan *query.
 	}
 	members := []value.Member{
 		{Name: "query", Value: value.String(plan.Text())},
-		{Name: "plan", Value: stepValue(plan.Explain())},
-		{Name: "text", Value: value.String(plan.Explain().String())},
+		{Name: "plan", Value: stepValue(steps)},
+		{Name: "text", Value: value.String(steps.String())},
 		{Name: "partitions", Value: value.Object([]value.Member{
 			{Name: "total", Value: value.Int(int64(c.Ranges.Len()))},
 			{Name: "visited", Value: value.Array(visited)},
 			{Name: "ranges", Value: value.Array(ranges)},
 		})},
 		{Name: "indexes", Value: plan.Indexes().Value()},
-		{Name: "estimatedDocuments", Value: estimated},
+		{Name: "estimatedDocuments", Value: known(estimated)},
 		{Name: "retrievedDocuments", Value: value.Int(stats.Retrieved)},
 		{Name: "indexHits", Value: value.Int(stats.IndexHits)},
 		{Name: "matchedDocuments", Value: value.Int(stats.Matched)},
@@ -55,36 +60,70 @@ func (q *pageOf) explain(ctx context.Context, c *catalog.Container, plan *query.
 	return nil
 }
 
-// estimate returns how many documents all partitions of a scope expect to read,
-// null when one of them cannot tell, and how far the slowest has come with its
-// index, in percent.
-func (q *pageOf) estimate(ctx context.Context, c *catalog.Container, plan *query.Plan, s scope) (estimated value.Value, progress int, err error) {
-	total, known := int64(0), true
+// estimate returns how many documents all partitions of a scope expect to read
+// for a plan, -1 when one of them cannot tell, and how far the slowest has come
+// with its index, in percent.
+func (q *pageOf) estimate(ctx context.Context, c *catalog.Container, plan *query.Plan, s scope) (total int64, progress int, err error) {
 	progress = 100
 	for _, t := range tasks(c, s.ranges) {
 		replica, release, err := q.engine.node.Replica(ctx, c, t.partition.ID)
 		if err != nil {
-			return value.Null(), 0, err
+			return -1, 0, err
 		}
 		progress = min(progress, replica.Stats().IndexProgress)
 		n, ok, err := replica.Estimate(ctx, partition.Query{Plan: plan, Generation: t.partition.Generation, Range: t.asked})
 		release()
 		if err != nil {
-			return value.Null(), 0, err
+			return -1, 0, err
 		}
-		total += n
-		known = known && ok
+		if total += n; !ok {
+			total = math.MinInt64 / 2 // and stays below zero
+		}
 	}
-	if !known {
-		return value.Null(), progress, nil
+	return max(total, -1), progress, nil
+}
+
+// probesMax is how many steps of a plan are estimated: each asks every partition.
+const probesMax = 32
+
+// probe estimates the steps of a plan that are about terms of an index, from the
+// top, as long as there are not too many.
+func (q *pageOf) probe(ctx context.Context, c *catalog.Container, step *query.Step, s scope, left *int) error {
+	if plan := step.Probe(); plan != nil && *left > 0 {
+		*left--
+		var err error
+		if step.Expected, _, err = q.estimate(ctx, c, plan, s); err != nil {
+			return err
+		}
 	}
-	return value.Int(total), progress, nil
+	for _, below := range step.Steps {
+		if err := q.probe(ctx, c, below, s, left); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// known is a figure, null when nothing tells it.
+func known(n int64) value.Value {
+	if n < 0 {
+		return value.Null()
+	}
+	return value.Int(n)
 }
 
 func stepValue(s *query.Step) value.Value {
 	members := []value.Member{{Name: "step", Value: value.String(s.Name)}}
 	if s.Detail != "" {
 		members = append(members, value.Member{Name: "detail", Value: value.String(s.Detail)})
+	}
+	for _, figure := range []struct {
+		name string
+		n    int64
+	}{{"rows", s.Rows}, {"expected", s.Expected}, {"taken", s.Times}} {
+		if figure.n >= 0 {
+			members = append(members, value.Member{Name: figure.name, Value: value.Int(figure.n)})
+		}
 	}
 	if s.Count > 0 {
 		members = append(members, value.Member{Name: "count", Value: value.Int(int64(s.Count))})

@@ -61,7 +61,7 @@ func TestExplainedSpans(t *testing.T) {
 				t.Errorf("%d values: span %d is %s", n, i, span.JSON())
 			}
 		}
-		if lines := strings.Count(e.Get("text").Text(), "\n"); lines > 6 {
+		if lines := strings.Count(e.Get("text").Text(), "\n"); lines > 7 {
 			t.Errorf("%d values take %d lines", n, lines)
 		}
 	}

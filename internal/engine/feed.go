@@ -71,7 +71,10 @@ type feedOf struct {
 
 func (f *feedOf) run(ctx context.Context, caller auth.Caller) error {
 	e := f.engine
-	if err := caller.Allow(auth.List, f.req.Link.String()); err != nil {
+	if err := e.allowDocuments(caller, auth.Feed, f.req.Link, &f.req.Options); err != nil {
+		return err
+	}
+	if err := e.confine(caller, &f.req.Key, false); err != nil {
 		return err
 	}
 	var err error
@@ -176,6 +179,7 @@ type piece struct {
 	partition resource.Partition
 	clip      partitionkey.Range
 	lsn       resource.LSN
+	mixed     bool // lsn alone does not leave out what the time does
 }
 
 // fill asks the partitions of the pieces in turn until the page is full or all
@@ -237,6 +241,6 @@ func (f *feedOf) ask(ctx context.Context, c *catalog.Container, p *piece, since 
 		f.bytes -= len(doc)
 	}
 	f.out.Rows = append(f.out.Rows, page.Documents...)
-	p.lsn = page.Position
+	p.lsn, p.mixed = page.Position, page.Mixed
 	return page.More, nil
 }

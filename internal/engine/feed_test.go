@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -127,6 +128,9 @@ func (w *feedWorld) run() {
 		if step%60 == 40 {
 			w.split()
 		}
+		if step%60 == 59 {
+			w.merge()
+		}
 		for range min(2, len(readers)) {
 			w.advance(readers[w.random.IntN(len(readers))])
 		}
@@ -145,6 +149,18 @@ func (w *feedWorld) split() {
 	c, _ := w.catalog.View().Container("d", "c")
 	entry := c.Ranges.At(w.random.IntN(c.Ranges.Len()))
 	if _, err := w.node.Split(context.Background(), c.RID, entry.Value.ID, ""); err != nil && !errors.Is(err, partition.ErrIndivisible) {
+		w.t.Fatal(err)
+	}
+}
+
+// merge has two neighbours merged.
+func (w *feedWorld) merge() {
+	c, _ := w.catalog.View().Container("d", "c")
+	if c.Ranges.Len() < 2 {
+		return
+	}
+	at := w.random.IntN(c.Ranges.Len() - 1)
+	if _, err := w.node.Merge(context.Background(), c.RID, c.Ranges.At(at).Value.ID, c.Ranges.At(at+1).Value.ID); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -270,15 +286,14 @@ func (w *feedWorld) advance(r *feedReader) bool {
 	if err != nil && !end || end && len(page.Rows) > 0 {
 		w.t.Fatalf("%s: %v with %d documents", r.scope, err, len(page.Rows))
 	}
-	if req.MaxItems > 0 && len(page.Rows) > req.MaxItems {
-		w.t.Fatalf("%s: %d documents on a page of %d", r.scope, len(page.Rows), req.MaxItems)
-	}
-	size := 0
 	for _, row := range page.Rows {
-		size += len(row)
 		w.take(r, string(row))
 	}
-	if len(page.Rows) > 1 && size > w.cfg.Limits.ResponseBytes {
+	rows := w.begun(page.Rows)
+	if req.MaxItems > 0 && len(rows) > req.MaxItems {
+		w.t.Fatalf("%s: %d documents on a page of %d", r.scope, len(rows), req.MaxItems)
+	}
+	if size := len(bytes.Join(rows, nil)); len(rows) > 1 && size > w.cfg.Limits.ResponseBytes {
 		w.t.Fatalf("%s: %d bytes on a page", r.scope, size)
 	}
 	if page.ETag == "" || page.Charge < 1 || page.Session == "" {
@@ -292,6 +307,21 @@ func (w *feedWorld) advance(r *feedReader) bool {
 	return end
 }
 
+// begun returns the documents of a page less those that had to come with the last
+// one: what one LSN has brought is on one page, and partitions that were merged may
+// each have brought something.
+func (w *feedWorld) begun(rows [][]byte) [][]byte {
+	lsn := func(at int) int64 {
+		n, _ := parse(w.t, string(rows[at])).Get("_lsn").Int64()
+		return n
+	}
+	end := len(rows)
+	for end > 1 && lsn(end-2) == lsn(end-1) {
+		end--
+	}
+	return rows[:end]
+}
+
 // follow replaces a part that is gone by those that hold its range today, as
 // clients do: each goes on where it was.
 func (w *feedWorld) follow(r *feedReader) {
@@ -299,7 +329,8 @@ func (w *feedWorld) follow(r *feedReader) {
 	gone := r.parts[0]
 	r.parts = r.parts[1:]
 	for _, entry := range c.Ranges.Overlapping(*gone.Clip) {
-		id, clip := entry.Value.ID, entry.Range
+		id := entry.Value.ID
+		clip, _ := entry.Range.Intersect(*gone.Clip)
 		part := gone
 		part.Partition, part.Clip = &id, &clip
 		r.parts = append(r.parts, part)
@@ -362,9 +393,17 @@ func TestFeedWhileSplitting(t *testing.T) {
 	split := make(chan struct{})
 	go func() {
 		defer close(split)
-		for i := range 4 {
+		for i := range 8 {
 			c, _ := w.catalog.View().Container("d", "c")
-			if _, err := w.node.Split(context.Background(), c.RID, c.Ranges.At(i%c.Ranges.Len()).Value.ID, ""); err != nil {
+			at := i % (c.Ranges.Len() - 1)
+			low, high := c.Ranges.At(at).Value.ID, c.Ranges.At(at+1).Value.ID
+			var err error
+			if i%3 == 2 {
+				_, err = w.node.Merge(context.Background(), c.RID, low, high)
+			} else {
+				_, err = w.node.Split(context.Background(), c.RID, low, "")
+			}
+			if err != nil {
 				t.Error(err)
 			}
 		}

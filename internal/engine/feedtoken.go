@@ -22,10 +22,11 @@ import (
 // rest is what docs/formats/continuation-token.md says, in quotes as well.
 type feedToken struct {
 	container resource.RID
-	since     int64 // seconds since 1970; where entries with LSN 0 begin; 0 for the beginning
+	since     int64 // seconds since 1970; what changed before is left out; 0 for nothing
 	turn      int   // the entry to begin with
 	min       partitionkey.EPK
 	entries   []feedEntry // tile the scope from min on; never empty
+	mixed     bool        // behind the one entry there is what since leaves out
 }
 
 // feedEntry says how far a part of the key space has been read.
@@ -74,6 +75,7 @@ func (t feedToken) next(pieces []piece, turn int) feedToken {
 	next := feedToken{container: t.container, since: t.since, min: pieces[0].clip.Min.Canonical()}
 	for i, p := range pieces {
 		entry := feedEntry{max: p.clip.Max.Canonical(), lsn: p.lsn}
+		next.mixed = next.mixed || p.mixed
 		if n := len(next.entries); n > 0 && next.entries[n-1].lsn == p.lsn {
 			next.entries[n-1] = entry
 		} else {
@@ -88,7 +90,7 @@ func (t feedToken) next(pieces []piece, turn int) feedToken {
 
 // simple reports whether one LSN says it all.
 func (t feedToken) simple() bool {
-	return len(t.entries) == 1 && (t.since == 0 || t.entries[0].lsn > 0)
+	return len(t.entries) == 1 && (t.since == 0 || t.entries[0].lsn > 0 && !t.mixed)
 }
 
 // etag returns the token as clients see it.
@@ -160,6 +162,7 @@ func decodeFeedToken(text string) (t feedToken, ok bool) {
 		return t, false
 	}
 	t.turn = int(turn)
+	t.mixed = len(t.entries) == 1 && t.entries[0].lsn > 0
 	// One position has one token, and a simple one is a number.
 	return t, !t.simple() && string(t.etag()) == `"`+text+`"`
 }

@@ -22,7 +22,7 @@ func (e *Engine) ListOffers(ctx context.Context, caller auth.Caller, req QueryRe
 // QueryOffers runs a query over all offers. Clients find the one of a resource
 // by its self link or RID.
 func (e *Engine) QueryOffers(ctx context.Context, caller auth.Caller, req QueryRequest) (Feed, error) {
-	return e.definitions(ctx, caller, req, func(view *catalog.View, _ *Feed) ([]definition, error) {
+	return e.definitionsOf(ctx, caller, auth.Offer, req, func(view *catalog.View, _ *Feed) ([]definition, error) {
 		var all []definition
 		for _, t := range view.Offers() {
 			all = append(all, definition{rid: t.RID, content: t.Value()})
@@ -33,7 +33,7 @@ func (e *Engine) QueryOffers(ctx context.Context, caller auth.Caller, req QueryR
 
 // ReadOffer returns the offer req.Offer.
 func (e *Engine) ReadOffer(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
-	return e.define(caller, auth.Read, Link{}, func(out *Resource) error {
+	return e.defineAs(caller, auth.Read, auth.Offer, Link{}, func(out *Resource) error {
 		view := e.catalog.View()
 		t, err := locateOffer(view, req.Offer)
 		if err != nil {
@@ -58,7 +58,7 @@ func (e *Engine) ReadOffer(ctx context.Context, caller auth.Caller, req Resource
 // while partitions are split for it: until then each has as much as it can be
 // given, and a further rise is 423.
 func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
-	return e.define(caller, auth.Replace, Link{}, func(out *Resource) error {
+	return e.defineAs(caller, auth.Replace, auth.Offer, Link{}, func(out *Resource) error {
 		for attempt := 0; ; attempt++ {
 			view := e.catalog.View()
 			t, err := locateOffer(view, req.Offer)
@@ -87,7 +87,7 @@ func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req Resou
 			if !ok {
 				return status.NotFound() // unreachable: after is the view this commit made
 			}
-			if scope.pending(stored, e.limits.PartitionRUs) {
+			if scope.pending(stored) {
 				for _, c := range scope.containers {
 					e.rebalance(c.RID)
 				}
@@ -110,17 +110,17 @@ func (e *Engine) replaced(t resource.Throughput, scope offerScope, req ResourceR
 		}
 		changed.BucketsAt = resource.Timestamp(e.now().Unix())
 	}
-	if !scope.pending(changed, e.limits.PartitionRUs) {
+	if !scope.pending(changed) {
 		return changed, nil
 	}
 	if changed.Total() <= t.Total() && slices.Equal(changed.Shares, t.Shares) {
 		return changed, nil // It was pending before, and waits for less now.
 	}
-	if scope.pending(t, e.limits.PartitionRUs) {
+	if scope.pending(t) {
 		return changed, status.New(status.CodeLocked, 0, "The throughput cannot be raised while another change of it is under way: partitions are being split to reach %d RU/s. Try again when that is done.", t.Total())
 	}
 	if e.rebalance == nil {
-		return changed, scope.notCarried(e.limits.PartitionRUs)
+		return changed, scope.notCarried()
 	}
 	return changed, nil
 }
@@ -139,7 +139,7 @@ func (e *Engine) edited(t resource.Throughput, scope offerScope, req ResourceReq
 	case req.Redistribution != nil:
 		return e.redistributed(t, scope, *req.Redistribution)
 	}
-	return t.Replace(req.Body, scope.minimum(t), e.limits)
+	return t.Replace(req.Body, scope.minimum(t), scope.limits())
 }
 
 // bucketsRest is how long throughput buckets stay as they were changed.
@@ -168,40 +168,50 @@ func locateOffer(view *catalog.View, text string) (resource.Throughput, error) {
 type offerScope struct {
 	bytes      int64 // stored documents
 	containers []*catalog.Container
+	server     resource.Limits
 }
 
 func (s offerScope) minimum(t resource.Throughput) int {
 	return t.Minimum(s.bytes, len(s.containers))
 }
 
-// instant returns the highest RU/s that need no split, when a partition can be
-// given that many: containers that share an offer are split alike.
-func (s offerScope) instant(most, limit int) int {
+// limits are those of the one container, or the server's for containers that
+// share an offer.
+func (s offerScope) limits() resource.Limits {
+	if len(s.containers) == 1 {
+		return s.server.Of(s.containers[0].Limits)
+	}
+	return s.server
+}
+
+// most is what one partition of a container can be given.
+func (s offerScope) most(c *catalog.Container) int { return s.server.Of(c.Limits).PartitionRUs }
+
+// instant returns the highest RU/s that need no split, when every partition is
+// given what it can be: containers that share an offer are split alike.
+func (s offerScope) instant() int {
+	limit := s.limits().ContainerRUs
 	for _, c := range s.containers {
-		limit = min(limit, c.Ranges.Len()*most)
+		limit = min(limit, c.Ranges.Len()*s.most(c))
 	}
 	return limit
 }
 
 // pending reports whether a throughput waits for partitions to be split.
-func (s offerScope) pending(t resource.Throughput, most int) bool {
+func (s offerScope) pending(t resource.Throughput) bool {
 	return slices.ContainsFunc(s.containers, func(c *catalog.Container) bool {
-		return throughput.Pending(t, c.Partitions(), most)
+		return throughput.Pending(t, c.Partitions(), s.most(c))
 	})
 }
 
 // notCarried refuses a throughput by name that the partitions there cannot
 // carry, where nobody splits them.
-func (s offerScope) notCarried(most int) error {
-	fewest := s.containers[0].Ranges.Len()
-	for _, c := range s.containers {
-		fewest = min(fewest, c.Ranges.Len())
-	}
-	return status.Unsupported(fmt.Sprintf("Raising throughput beyond the partitions' limit (%d RU/s with the physical partitions there are)", fewest*most))
+func (s offerScope) notCarried() error {
+	return status.Unsupported(fmt.Sprintf("Raising throughput beyond the partitions' limit (%d RU/s with the physical partitions there are)", s.instant()))
 }
 
 func (e *Engine) offerScope(ctx context.Context, view *catalog.View, t resource.Throughput) (offerScope, error) {
-	s := offerScope{containers: sharers(view, t.Owner)}
+	s := offerScope{containers: sharers(view, t.Owner), server: e.limits}
 	if c, ok := view.ContainerByRID(t.Owner); ok {
 		s.containers = []*catalog.Container{c}
 	}
@@ -223,10 +233,10 @@ func (e *Engine) describeOffer(t resource.Throughput, scope offerScope, req Reso
 	out.Body = t.Value().Append(nil)
 	if req.PartitionRUs && !t.Owner.IsDatabase() && len(scope.containers) == 1 {
 		partitions := scope.containers[0].Partitions()
-		out.Body = t.Describe(partitions, throughput.Shares(t, partitions, e.limits.PartitionRUs)).Append(nil)
+		out.Body = t.Describe(partitions, throughput.Shares(t, partitions, scope.limits().PartitionRUs)).Append(nil)
 	}
 	out.MinThroughput = scope.minimum(t)
-	out.InstantThroughput = scope.instant(e.limits.PartitionRUs, e.limits.ContainerRUs)
-	out.MaxThroughput = e.limits.ContainerRUs
-	out.ReplacePending = scope.pending(t, e.limits.PartitionRUs)
+	out.InstantThroughput = scope.instant()
+	out.MaxThroughput = scope.limits().ContainerRUs
+	out.ReplacePending = scope.pending(t)
 }

@@ -25,11 +25,17 @@ func oneByOne(n int, do func(i int)) {
 	}
 }
 
-// parallel calls do for each i below n, as many at once as there are processors,
-// and returns when all have. A panic in one of them goes on in the caller.
-func parallel(n int, do func(i int)) {
-	workers := min(n, runtime.GOMAXPROCS(0))
-	if workers <= 1 {
+// openersMax is how many partitions are opened at the same time for one page.
+const openersMax = 8
+
+// parallel is workers with as many as there are processors.
+func parallel(n int, do func(i int)) { workers(n, runtime.GOMAXPROCS(0), do) }
+
+// workers calls do for each i below n, at most that many at once, and returns
+// when all have. A panic in one of them goes on in the caller.
+func workers(n, most int, do func(i int)) {
+	most = min(n, most)
+	if most <= 1 {
 		for i := range n {
 			do(i)
 		}
@@ -38,7 +44,7 @@ func parallel(n int, do func(i int)) {
 	var next atomic.Int64
 	var group sync.WaitGroup
 	var trouble atomic.Pointer[any]
-	for range workers {
+	for range most {
 		group.Go(func() {
 			defer func() {
 				if r := recover(); r != nil {

@@ -26,7 +26,7 @@ func (e *Engine) Ranges(_ context.Context, caller auth.Caller, req ResourceReque
 }
 
 func (e *Engine) ranges(caller auth.Caller, req ResourceRequest, out *Feed) error {
-	if err := caller.Allow(auth.Read, req.Link.String()); err != nil {
+	if err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Container}, req.Link); err != nil {
 		return err
 	}
 	c, err := e.owner(req.Link, "", &out.Result)
@@ -75,7 +75,7 @@ func knownVersion(c *catalog.Container, etag resource.ETag) uint64 {
 // PartitionStats says how each physical partition of a container is doing, in
 // range order. It opens those that are not open.
 func (e *Engine) PartitionStats(ctx context.Context, caller auth.Caller, link Link) ([]PartitionStats, error) {
-	if err := caller.Allow(auth.Read, link.String()); err != nil {
+	if err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Statistics}, link); err != nil {
 		return nil, fail(err)
 	}
 	c, ok := locateContainer(e.catalog.View(), link)
@@ -103,6 +103,7 @@ func (e *Engine) stats(ctx context.Context, c *catalog.Container) ([]PartitionSt
 }
 
 func (e *Engine) statsOnce(ctx context.Context, c *catalog.Container) ([]PartitionStats, error) {
+	e.node.Warm(ctx, c)
 	all := make([]PartitionStats, 0, c.Ranges.Len())
 	for _, p := range c.Partitions() {
 		replica, release, err := e.node.Replica(ctx, c, p.ID)

@@ -39,6 +39,7 @@ func (e *Engine) List(ctx context.Context, caller auth.Caller, req QueryRequest)
 func (e *Engine) answer(ctx context.Context, caller auth.Caller, action auth.Action, req *QueryRequest) (Feed, error) {
 	q := pageOf{engine: e, req: req}
 	err := q.run(ctx, caller, action)
+	q.out.Session = q.seen.token()
 	q.out.Charge = throughput.AtLevel(q.meter.Charge(), q.how.level)
 	slices.Sort(q.out.Partitions)
 	e.metrics.queries.Inc()
@@ -59,13 +60,18 @@ type pageOf struct {
 	// slow says that a partition took longer than quickTime for its page.
 	slow atomic.Bool
 
+	// cold says that a partition to ask is closed.
+	cold bool
+
 	mu    sync.Mutex // several partitions are asked at the same time; guards what follows and out's visits
 	meter throughput.Meter
-	last  int // the place in the order of partitions of the one that out's session token is of
+	seen  seen
+	calls int64 // of user-defined functions that partitions made, which are charged with the rest of their work
+	last  int   // the place in the order of partitions of the one that out's LSN is of
 }
 
 func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action) error {
-	if err := caller.Allow(action, q.req.Link.String()); err != nil {
+	if err := q.engine.allowFeed(caller, action, q.req); err != nil {
 		return err
 	}
 	var err error
@@ -94,6 +100,7 @@ func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action
 // asked.
 func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
 	q.out.Rows, q.out.Continuation, q.out.Stats, q.last = nil, "", query.Stats{}, 0
+	q.seen, q.calls = nil, 0
 	plan, kept, err := q.engine.planOf(c, q.req.Text, q.req.Params)
 	if err != nil {
 		return err
@@ -113,7 +120,8 @@ func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
 	if h := plan.Hybrid(); h != nil {
 		err = q.hybrid(ctx, c, plan, h, s, at)
 	} else {
-		err = q.engine.page(ctx, q.req, plan, q.streams(c, plan, s, &at), at, q.together(plan, kept), &q.out)
+		streams := q.streams(c, plan, s, &at)
+		err = q.engine.page(ctx, q.req, plan, streams, at, q.together(plan, kept), &q.out)
 		if err == nil && kept != nil {
 			kept.quick.Store(!q.slow.Load())
 		}
@@ -121,6 +129,7 @@ func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
 	if kept != nil {
 		q.out.Stats.Compiled = 0
 	}
+	q.meter.Add(throughput.Calls(max(0, q.out.Stats.Calls-q.calls)))
 	if err == nil && q.req.Indexes {
 		q.out.Indexes = plan.Indexes()
 	}
@@ -195,6 +204,7 @@ func (q *pageOf) streams(c *catalog.Container, plan *query.Plan, s scope, at *co
 
 func (q *pageOf) each(c *catalog.Container, plan *query.Plan, list []task) []stream {
 	streams := make([]stream, len(list))
+	q.cold = len(list) > 1 && slices.ContainsFunc(list, func(t task) bool { return !q.engine.node.IsOpen(c, t.partition.ID) })
 	for i, t := range list {
 		streams[i] = stream{run: q.ask(c, plan, t, i+1), clip: t.clip}
 	}
@@ -234,7 +244,7 @@ func (q *pageOf) ask(c *catalog.Container, plan *query.Plan, t task, at int) que
 		if page.Stats.Took > quickTime {
 			q.slow.Store(true)
 		}
-		page.Used = func() { q.visited(t.partition.ID, at, lsn, &meter) }
+		page.Used = func() { q.visited(t.partition.ID, at, lsn, page.Stats.Calls, &meter) }
 		if err != nil {
 			page.Used()
 		}
@@ -243,14 +253,15 @@ func (q *pageOf) ask(c *catalog.Container, plan *query.Plan, t task, at int) que
 }
 
 // visited notes that a partition was asked, what it did and how far it has come.
-func (q *pageOf) visited(id resource.PartitionID, at int, lsn resource.LSN, did *throughput.Meter) {
+func (q *pageOf) visited(id resource.PartitionID, at int, lsn resource.LSN, calls int64, did *throughput.Meter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.out.visited(id)
 	q.meter.Merge(did)
+	q.calls += calls
+	q.seen.reached(id, lsn)
 	if at >= q.last {
-		q.last = at
-		q.out.reached(id, lsn)
+		q.last, q.out.LSN = at, lsn
 	}
 }
 
@@ -302,7 +313,12 @@ func (e *Engine) page(ctx context.Context, req *QueryRequest, plan *query.Plan, 
 // with all at once unless the same plan was quick the last time. Any other takes
 // them in their order, and those ahead are only worth another goroutine when the
 // first turn out to be slow: rows found by an index mostly are not.
+//
+// Partitions that have to be opened keep the disk busy and not the processors.
 func (q *pageOf) together(plan *query.Plan, kept *keptPlan) func(n int, do func(i int)) {
+	if q.cold {
+		return func(n int, do func(i int)) { workers(n, openersMax, do) }
+	}
 	if (plan.Ordered() || plan.Needs().Any()) && (kept == nil || !kept.quick.Load()) {
 		return parallel
 	}
@@ -358,7 +374,10 @@ func (e *Engine) QueryPlan(_ context.Context, caller auth.Caller, req PlanReques
 }
 
 func (e *Engine) plan(caller auth.Caller, req *PlanRequest, out *Plan) error {
-	if err := caller.Allow(auth.Query, req.Link.String()); err != nil {
+	if err := e.allowDocuments(caller, auth.Query, req.Link, &req.Options); err != nil {
+		return err
+	}
+	if err := e.confine(caller, &req.Key, true); err != nil {
 		return err
 	}
 	if _, err := e.reading(req.Options); err != nil {

@@ -127,7 +127,7 @@ func (e *Engine) QueryFunctions(ctx context.Context, caller auth.Caller, req Que
 func (e *Engine) defineFunction(caller auth.Caller, action auth.Action, req *FunctionRequest, operation func(c *catalog.Container, out *Resource) error) (Resource, error) {
 	var meter throughput.Meter
 	var out Resource
-	err := caller.Allow(action, req.link())
+	err := e.allow(caller, auth.Wish{Action: action, On: auth.Script, Feed: "udfs", ID: req.Function}, req.Link)
 	if err == nil {
 		var c *catalog.Container
 		if c, err = e.owner(req.Link, "", &out.Result); err == nil {

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 )
@@ -49,4 +52,47 @@ func (r reading) behind(p resource.Partition) resource.LSN {
 	}
 	lsn, _ := r.tokens.For(append([]resource.PartitionID{p.ID}, p.Parents...)...)
 	return lsn
+}
+
+// sessionBytesMax bounds the session token of an answer, so that the headers of
+// an answer stay below the 16 KB that some HTTP clients take: about 600
+// partitions have room.
+const sessionBytesMax = 8 << 10
+
+// seen is how far the partitions have come that a page is made of, by their ids.
+// The zero value has none.
+type seen []seenPartition
+
+type seenPartition struct {
+	id  resource.PartitionID
+	lsn resource.LSN
+}
+
+// reached notes how far a partition has come, each time that it is asked.
+func (s *seen) reached(id resource.PartitionID, lsn resource.LSN) {
+	at, found := slices.BinarySearchFunc(*s, id, func(p seenPartition, id resource.PartitionID) int { return cmp.Compare(p.id, id) })
+	if !found {
+		*s = slices.Insert(*s, at, seenPartition{id: id})
+	}
+	(*s)[at].lsn = max((*s)[at].lsn, lsn)
+}
+
+// token returns the session token of the page: that of each partition, joined by
+// commas, as clients send the tokens of several partitions. Without partitions
+// it is "". Those that have no room are left out, the greatest ids first.
+func (s seen) token() string {
+	if len(s) == 1 {
+		return s[0].id.SessionToken(s[0].lsn)
+	}
+	var token []byte
+	for i, p := range s {
+		whole := len(token)
+		if i > 0 {
+			token = append(token, ',')
+		}
+		if token = p.id.AppendSessionToken(token, p.lsn); len(token) > sessionBytesMax {
+			return string(token[:whole])
+		}
+	}
+	return string(token)
 }

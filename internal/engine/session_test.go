@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/decandb/decan/internal/resource"
@@ -32,6 +33,48 @@ func TestSessionOfParents(t *testing.T) {
 		}
 		if got := r.behind(child); got != c.want {
 			t.Errorf("token %q at level %q: got %d, want %d", c.token, c.level, got, c.want)
+		}
+	}
+}
+
+// The token of a page has each of its partitions once, at the furthest that it
+// has come, and is one that a request may carry; it never grows beyond what
+// headers have room for.
+func TestSessionOfPage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		reached [][2]uint64
+		want    string
+	}{
+		{nil, ""},
+		{[][2]uint64{{7, 12}}, "7:-1#12"},
+		{[][2]uint64{{7, 12}, {7, 11}}, "7:-1#12"},
+		{[][2]uint64{{9, 1}, {7, 12}, {9, 3}, {0, 0}, {9, 2}}, "0:-1#0,7:-1#12,9:-1#3"},
+	} {
+		var s seen
+		for _, r := range c.reached {
+			s.reached(resource.PartitionID(r[0]), resource.LSN(r[1]))
+		}
+		if got := s.token(); got != c.want {
+			t.Errorf("%v: token %q, want %q", c.reached, got, c.want)
+		}
+	}
+	var many seen
+	for id := range 1000 {
+		many.reached(resource.PartitionID(999-id), resource.LSN(1_000_000+999-id))
+	}
+	token := many.token()
+	parsed, err := resource.ParseSession(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := strings.Count(token, ",") + 1
+	if len(token) > sessionBytesMax || len(token) < sessionBytesMax-40 || kept < 500 {
+		t.Errorf("%d bytes of %d partitions", len(token), kept)
+	}
+	for id := range kept {
+		if lsn, ok := parsed.For(resource.PartitionID(id)); !ok || lsn != resource.LSN(1_000_000+id) {
+			t.Errorf("partition %d: %d, %v", id, lsn, ok)
 		}
 	}
 }

@@ -33,15 +33,15 @@ const (
 	splitActors    = 3
 	splitSteps     = 200
 	splitDocuments = 90 // of one actor
-	splitsMax      = 30 // of one container
+	changesMax     = 45 // splits and merges of one container
 )
 
 // TestSplitMetamorphic has several actors carry out random operations, each on a
-// container that stays one partition and on one that is split at random moments
-// and places meanwhile, by them and by somebody else. Nobody can tell the two
-// apart: every status, every row, whatever was read in pages or followed in the
-// change feed across splits is the same. An actor's documents are its own, but
-// lie under the keys of the others' as well.
+// container that stays one partition and on one that is split and merged at random
+// moments and places meanwhile, by them and by somebody else. Nobody can tell the
+// two apart: every status, every row, whatever was read in pages or followed in the
+// change feed across splits and merges is the same. An actor's documents are its
+// own, but lie under the keys of the others' as well.
 func TestSplitMetamorphic(t *testing.T) {
 	t.Parallel()
 	seed := setting(t, "DECAN_SEED", rand.Uint64()>>1)
@@ -52,7 +52,7 @@ func TestSplitMetamorphic(t *testing.T) {
 			still, moving := newSide(t, "still", definition), newSide(t, "moving", definition)
 			var ends sync.WaitGroup
 			ticks := make(chan struct{})
-			ends.Go(func() { moving.splitAt(t, rand.New(rand.NewPCG(seed, 99)), ticks) })
+			ends.Go(func() { moving.changeAt(t, rand.New(rand.NewPCG(seed, 99)), ticks) })
 			watched := make(chan struct{})
 			ends.Go(func() { moving.watch(t, watched) })
 			var actors sync.WaitGroup
@@ -69,10 +69,11 @@ func TestSplitMetamorphic(t *testing.T) {
 			for _, a := range all {
 				met += a.crossed
 			}
-			splits := moving.splits.Load()
-			t.Logf("%d splits, %d pages that went on across one", splits, met)
-			if splits < 8 || met < 20 {
-				t.Errorf("%d splits, and %d pages across them: too few to show anything", splits, met)
+			merges := moving.merges.Load()
+			splits := moving.changes.Load() - merges
+			t.Logf("%d splits, %d merges, %d pages that went on across one", splits, merges, met)
+			if splits < 8 || merges < 4 || met < 20 {
+				t.Errorf("%d splits, %d merges, and %d pages across them: too few to show anything", splits, merges, met)
 			}
 			still.check(t)
 			moving.check(t)
@@ -83,10 +84,11 @@ func TestSplitMetamorphic(t *testing.T) {
 // side is one of the two containers.
 type side struct {
 	*world
-	name   string
-	link   engine.Link
-	key    partitionkey.Definition
-	splits atomic.Int64
+	name string
+	link engine.Link
+	key  partitionkey.Definition
+
+	changes, merges atomic.Int64 // of partitions; merges are changes
 }
 
 func newSide(t *testing.T, name, definition string) *side {
@@ -109,15 +111,44 @@ func (s *side) container() *catalog.Container {
 	return c
 }
 
-// splitAt splits a random partition at each tick.
-func (s *side) splitAt(t *testing.T, random *rand.Rand, ticks chan struct{}) {
+// changeAt splits or merges random partitions at each tick.
+func (s *side) changeAt(t *testing.T, random *rand.Rand, ticks chan struct{}) {
 	for range ticks {
-		s.split(t, random)
+		s.change(t, random)
 	}
 }
 
-// watch looks at the partitions' figures until it is told to end: a split is no
-// reason for the container to be missing.
+// change has random partitions split, or merged once there are some.
+func (s *side) change(t *testing.T, random *rand.Rand) {
+	if s.changes.Load() >= changesMax {
+		return
+	}
+	if n := s.container().Ranges.Len(); n > 3 && random.IntN(8) < min(n, 6) {
+		s.merge(t, random)
+		return
+	}
+	s.split(t, random)
+}
+
+// merge has a random partition merged with the one behind it. It may be that
+// somebody is at one of them.
+func (s *side) merge(t *testing.T, random *rand.Rand) {
+	ranges := s.container().Ranges
+	at := random.IntN(ranges.Len() - 1)
+	low, high := ranges.At(at).Value.ID, ranges.At(at+1).Value.ID
+	_, err := s.node.Merge(context.Background(), s.container().RID, low, high)
+	switch status.CodeOf(err) {
+	case 0:
+		s.merges.Add(1)
+		s.changes.Add(1)
+	case status.CodeConflict, status.CodeGone, status.CodeNotFound:
+	default:
+		t.Errorf("merge of %s and %s: %v", low, high, err)
+	}
+}
+
+// watch looks at the partitions' figures until it is told to end: a split or merge
+// is no reason for the container to be missing.
 func (s *side) watch(t *testing.T, ended chan struct{}) {
 	for {
 		select {
@@ -146,9 +177,6 @@ func (s *side) watch(t *testing.T, ended chan struct{}) {
 // split has a random partition split, in the middle of its documents or at a
 // random key. It may be that somebody is splitting it, or that it has one key.
 func (s *side) split(t *testing.T, random *rand.Rand) {
-	if s.splits.Load() >= splitsMax {
-		return
-	}
 	c := s.container()
 	own := c.Ranges.At(random.IntN(c.Ranges.Len())).Value
 	var at partitionkey.EPK
@@ -159,7 +187,7 @@ func (s *side) split(t *testing.T, random *rand.Rand) {
 	_, err := s.node.Split(context.Background(), c.RID, own.ID, at)
 	switch status.CodeOf(err) {
 	case 0:
-		s.splits.Add(1)
+		s.changes.Add(1)
 	case status.CodeConflict, status.CodeGone, status.CodeNotFound, status.CodeBadRequest:
 		if at == "" && status.CodeOf(err) == status.CodeBadRequest && !errors.Is(err, partition.ErrIndivisible) {
 			t.Error(err)
@@ -206,7 +234,7 @@ type actor struct {
 	cursors  []*cursor
 	readers  []*splitReader
 
-	crossed int // pages that went on behind a position of before a split
+	crossed int // pages that went on behind a position of before a change
 }
 
 func newActor(t *testing.T, id int, seed uint64, still, moving *side, ticks chan<- struct{}) *actor {
@@ -440,7 +468,7 @@ func (a *actor) scoped() (key *partitionkey.Key, clip *partitionkey.Range) {
 	return nil, nil
 }
 
-// query reads a whole query in pages, with a split in between now and then.
+// query reads a whole query in pages, with a split or merge in between now and then.
 func (a *actor) query() {
 	shape := splittingShapes[a.random.IntN(len(splittingShapes))]
 	text := fmt.Sprintf(shape.text, a.id)
@@ -459,7 +487,7 @@ func (a *actor) query() {
 				break
 			}
 			if on == 1 && page%4 == 1 && a.random.IntN(3) == 0 {
-				s.split(a.t, a.random)
+				s.change(a.t, a.random)
 				a.crossed++
 			}
 		}
@@ -531,7 +559,7 @@ func (a *actor) fanOut() {
 				parts = parts[1:]
 			}
 			if on == 1 && a.random.IntN(6) == 0 {
-				s.split(a.t, a.random)
+				s.change(a.t, a.random)
 			}
 			if !byID && len(parts) > 0 && a.random.IntN(3) == 0 {
 				parts = append(s.parts(parts[0], *parts[0].Clip, byID), parts[1:]...)
@@ -565,7 +593,7 @@ type cursor struct {
 	req     [2]engine.QueryRequest
 	rows    [2][]string
 	ended   [2]bool
-	splits  int64           // when its last page was read
+	changes int64           // when its last page was read
 	touched map[string]bool // documents that have changed since it was begun
 }
 
@@ -579,7 +607,7 @@ func (a *actor) turnCursor() {
 		for on, s := range a.sides {
 			c.req[on] = engine.QueryRequest{Link: s.link, Text: fmt.Sprintf(c.shape.text, a.id), MaxItems: 1 + a.random.IntN(12), Cross: true, Full: true}
 		}
-		c.splits = a.sides[1].splits.Load()
+		c.changes = a.sides[1].changes.Load()
 		a.cursors = append(a.cursors, c)
 	}
 	at := a.random.IntN(len(a.cursors))
@@ -602,8 +630,8 @@ func (a *actor) advance(c *cursor) (ended bool) {
 		}
 		c.rows[on] = append(c.rows[on], rows...)
 		c.ended[on] = c.req[on].Continuation == ""
-		if now := s.splits.Load(); on == 1 && begun && now > c.splits {
-			c.splits = now
+		if now := s.changes.Load(); on == 1 && begun && now > c.changes {
+			c.changes = now
 			a.crossed++
 		}
 	}
@@ -627,7 +655,7 @@ type splitReader struct {
 	etags   [2]map[string]string // of all documents
 	ignored map[string]string    // those of before
 	holds   func(partitionkey.EPK) bool
-	splits  int64
+	changes int64
 }
 
 // turnReader begins a reader, reads a page of one, or all that is left.
@@ -648,7 +676,7 @@ func (a *actor) turnReader() {
 
 // reader begins at the beginning, or now.
 func (a *actor) reader() *splitReader {
-	r := &splitReader{ignored: map[string]string{}, holds: partitionkey.Full().Contains, splits: a.sides[1].splits.Load()}
+	r := &splitReader{ignored: map[string]string{}, holds: partitionkey.Full().Contains, changes: a.sides[1].changes.Load()}
 	key, clip := a.scoped()
 	if key != nil {
 		within, err := a.sides[0].key.Prefix(*key)
@@ -687,8 +715,8 @@ func (a *actor) follow(r *splitReader, on int) (end bool) {
 		a.t.Errorf("actor %d: %s: change feed: %v", a.id, s.name, err)
 		return true
 	}
-	if now := s.splits.Load(); on == 1 && req.After != "" && now > r.splits {
-		r.splits = now
+	if now := s.changes.Load(); on == 1 && req.After != "" && now > r.changes {
+		r.changes = now
 		a.crossed++
 	}
 	r.req[on].After = page.ETag

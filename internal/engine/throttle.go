@@ -35,7 +35,7 @@ func (e *Engine) redistributed(t resource.Throughput, scope offerScope, r Redist
 	if len(scope.containers) != 1 {
 		return t, status.NotFound()
 	}
-	changed, err := throughput.Redistribute(t, scope.containers[0].Partitions(), r, e.limits)
+	changed, err := throughput.Redistribute(t, scope.containers[0].Partitions(), r, scope.limits())
 	if err != nil || changed.Total() == t.Total() {
 		return changed, err
 	}
@@ -96,7 +96,7 @@ type PartitionThroughput struct {
 // all when none is. A name that is none of its partitions is 400, and a
 // container without a throughput of its own 404.
 func (e *Engine) ThroughputDistribution(_ context.Context, caller auth.Caller, link Link, ids []resource.PartitionID) ([]PartitionThroughput, error) {
-	if err := caller.Allow(auth.Read, link.String()); err != nil {
+	if err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Offer}, link); err != nil {
 		return nil, fail(err)
 	}
 	view := e.catalog.View()
@@ -117,7 +117,7 @@ func (e *Engine) ThroughputDistribution(_ context.Context, caller auth.Caller, l
 	}
 	partitions := c.Partitions()
 	var all []PartitionThroughput
-	for i, share := range throughput.Shares(t, partitions, e.limits.PartitionRUs) {
+	for i, share := range throughput.Shares(t, partitions, e.limits.Of(c.Limits).PartitionRUs) {
 		if id := partitions[i].ID; len(ids) == 0 || wanted[id] {
 			all = append(all, PartitionThroughput{ID: id, RUs: share})
 		}

@@ -136,7 +136,7 @@ func (c *checker) families() error {
 	}
 	return c.each(storage.FamilyMeta, func(key, _ []byte) error {
 		switch name := string(key[1:]); name {
-		case metaDescriptor, metaState, metaIndex, metaPaths, metaPathsNext:
+		case metaDescriptor, metaState, metaIndex, metaPaths, metaPathsNext, metaMerged:
 		default:
 			c.report.problem("Meta row %q is unknown.", name)
 		}

@@ -3,7 +3,6 @@ package partition
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/decandb/decan/internal/replication"
@@ -14,150 +13,79 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// evaluate decides what a request does, proposes the effect and notes it in the
-// overlay. The result is a refusal, or nil when there is a proposal to wait for.
+// evaluate decides what a request does and proposes the effect. The answers are
+// in its operations, and certain when its proposal is, if it has one. An error is
+// the world's trouble.
 func (p *Partition) evaluate(r *request, now *published) error {
-	before, from, err := p.find(r.oldKey(), now, &p.writer.row)
-	if err != nil {
+	tx := &p.writer.tx
+	tx.begin(p, now, r.epk, r.key, r.hash)
+	defer tx.end()
+	commits, err := r.do(tx)
+	if err == nil && commits {
+		f, err := tx.commit()
+		if err == nil {
+			r.proposal, r.lsn = f.proposal, f.lsn
+		}
 		return err
 	}
-	if before != nil && string(before.key) != string(r.key) {
-		return fmt.Errorf("partition %v: two partition keys have one hash", p.config.Ref)
+	if tx.rests != nil {
+		r.proposal = tx.rests.proposal
 	}
-	if err := r.conditions(before); err != nil {
-		size := 0
-		if before != nil {
-			size = len(before.body)
-		}
-		r.charge = throughput.Refused(size)
-		return r.refusedBy(from, err)
-	}
-	if r.oldKey() != r.newKey() {
-		if other, from, err := p.find(r.newKey(), now, &p.writer.other); err != nil {
-			return err
-		} else if other != nil {
-			r.charge = throughput.Refused(len(other.body))
-			return r.refusedBy(from, status.Conflict())
-		}
-	}
-	return p.change(r, before, now)
+	return err
 }
 
-// conditions checks a request against the current version, nil when there is
-// none.
-func (r *request) conditions(before *document) *status.Error {
-	w := r.write
-	if before == nil {
-		if w.Op == Replace || w.Op == Delete {
-			return status.NotFound()
+// do carries out the operations as far as the unity of the request goes, and
+// reports whether there is something to commit.
+func (r *request) do(tx *transaction) (commits bool, err error) {
+	room := r.answerMax
+	for i := range r.operations {
+		op := &r.operations[i]
+		if op.err == nil {
+			op.err = r.one(tx, op, &room)
 		}
-		return nil
+		if op.err != nil && status.From(op.err) == nil {
+			return false, op.err
+		}
+		r.charge += op.charge
+		if op.err == nil || status.CodeOf(op.err) == status.CodeNotModified {
+			continue
+		}
+		r.refused = true
+		switch r.unity {
+		case Atomic:
+			r.charge = op.charge
+			dependent(r.operations[:i])
+			dependent(r.operations[i+1:])
+			return false, nil
+		case UpTo:
+			dependent(r.operations[i+1:])
+			return tx.versions > 0, nil
+		}
 	}
-	if w.Op == Create {
-		return status.Conflict()
-	}
-	if w.IfMatch != "" && w.IfMatch != AnyETag && !before.matches(w.IfMatch) {
-		return status.PreconditionFailed()
-	}
-	if w.IfNoneMatch == AnyETag || w.IfNoneMatch != "" && before.matches(w.IfNoneMatch) {
-		return status.PreconditionFailed()
-	}
-	return nil
+	return tx.versions > 0, nil
 }
 
-// find returns the latest version of a document, nil when there is none, and
-// the effect it rests on when that is on its way. The version may share buf.
-func (p *Partition) find(key string, now *published, buf *[]byte) (*document, *flight, error) {
-	w := &p.writer
-	row, from := []byte(nil), (*flight)(nil)
-	if pending, ok := w.overlay.documents[key]; ok {
-		if pending.row == nil {
-			return nil, pending.flight, nil
-		}
-		row, from = pending.row, pending.flight
-	} else {
-		w.key = append(w.key[:0], key...)
-		found := false
-		var err error
-		*buf, found, err = now.snapshot.Get((*buf)[:0], w.key)
-		if err != nil {
-			return nil, nil, fmt.Errorf("read document in partition %v: %w", p.config.Ref, err)
-		}
-		if !found {
-			return nil, nil, nil
-		}
-		row = *buf
+// one carries out one operation. room is what the answer still has for documents:
+// one operation may go beyond it when it cannot be undone.
+func (r *request) one(tx *transaction, op *operation, room *int) error {
+	if r.answerMax == 0 {
+		return tx.do(op)
 	}
-	d, err := decodeDocument(row)
-	if err != nil {
-		return nil, nil, fmt.Errorf("partition %v: %w", p.config.Ref, err)
+	long := func() error {
+		return status.TooLarge("Response size is too large: the documents of the answer are longer than %d bytes.", r.answerMax)
 	}
-	return &d, from, nil
-}
-
-// change builds and proposes the effect of a request that may go ahead.
-func (p *Partition) change(r *request, before *document, now *published) error {
-	next := p.writer.next
-	next.lsn++
-	next.ts = max(next.ts, p.config.Now().Unix())
-	v := version{lsn: next.lsn, ordinal: p.descriptor.Ordinal, ts: next.ts}
-	if before != nil {
-		v.number = before.number
-	} else {
-		if next.counter+1 >= resource.NumbersMax {
-			return status.Forbidden(0, "The partition has given out all its document numbers.")
-		}
-		next.counter++
-		v.number = resource.NewNumber(p.descriptor.Ordinal, next.counter)
+	if *room <= 0 {
+		return long()
 	}
-	known, err := p.knownPaths(now)
-	if err != nil {
+	if err := tx.do(op); err != nil {
 		return err
 	}
-	changed, complete, err := r.keyChanges(before, v, now.indexing, known, p.writer.next.items == 0)
-	if err != nil {
-		return fmt.Errorf("partition %v: %w", p.config.Ref, err)
+	if op.answers() {
+		*room -= tx.p.render.size(op.size(), op.version.ts)
 	}
-	total, from, err := p.totalsOf(r, now)
-	if err != nil {
-		return err
+	if *room < 0 && (r.unity == Atomic || op.ask.Op == Fetch) {
+		return long()
 	}
-	var items, bytes int64
-	if before != nil {
-		items, bytes = items-1, bytes-int64(len(before.body))
-	}
-	if r.row != nil {
-		items, bytes = items+1, bytes+int64(len(r.row)-bodyOffset(r.row))
-		stamp(r.row, v)
-	}
-	next.items, next.bytes = next.items+items, next.bytes+bytes
-	total.items, total.bytes = total.items+items, total.bytes+bytes
-	if err := p.quota(bytes, total.bytes); err != nil {
-		r.charge = throughput.Refused(0)
-		if before != nil {
-			r.charge = throughput.Refused(len(before.body))
-		}
-		return r.refusedBy(from, err)
-	}
-	if total.items < 0 || total.bytes < 0 || next.items < 0 || next.bytes < 0 {
-		panic(fmt.Sprintf("partition %v: totals below zero: %+v in %+v", p.config.Ref, total, next))
-	}
-
-	b := builder{batch: p.config.Store.NewBatch(), writer: &p.writer}
-	b.document(r, before, v, p)
-	b.keys(v.number, changed)
-	b.paths(known, complete)
-	b.totals(r, total)
-	b.state(next)
-	if b.err != nil {
-		return errors.Join(b.err, b.batch.Close())
-	}
-	r.version, r.created = v, before == nil
-	r.charge = r.cost(before, changed)
-	f := p.propose(b.batch, next.lsn, items, bytes)
-	r.proposal = f.proposal
-	p.writer.next, p.writer.paths = next, complete
-	p.note(f, r, before, total)
 	return nil
 }
 
@@ -176,25 +104,11 @@ func (p *Partition) propose(batch *storage.Batch, lsn resource.LSN, items, bytes
 	return f
 }
 
-// note puts what an effect changes into the overlay.
-func (p *Partition) note(f *flight, r *request, before *document, total totals) {
-	o := &p.writer.overlay
-	f.keys[0], f.keys[1] = r.oldKey(), r.newKey()
-	if before != nil && (r.row == nil || r.oldKey() != r.newKey()) {
-		o.documents[r.oldKey()] = pendingDocument{flight: f}
-	}
-	if r.row != nil {
-		o.documents[r.newKey()] = pendingDocument{row: r.row, flight: f}
-	}
-	f.keys[2] = string(storage.LogicalKey(p.writer.key[:0], r.write.EPK, r.hash))
-	o.logical[f.keys[2]] = pendingTotals{totals: total, flight: f}
-}
-
 // quota refuses a write that makes a logical partition larger than it may be.
 // One that does not make it larger goes ahead, so that a full one, or one from
 // the time of a higher limit, can be emptied.
 func (p *Partition) quota(grown, bytes int64) *status.Error {
-	limit := p.config.Limits.LogicalPartitionBytes
+	limit := p.limits().LogicalPartitionBytes
 	if grown <= 0 || bytes <= limit {
 		return nil
 	}
@@ -216,61 +130,16 @@ func sizeText(bytes int64) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// totalsOf returns the current totals of the request's logical partition, and
-// the effect they rest on when that is on its way.
-func (p *Partition) totalsOf(r *request, now *published) (totals, *flight, error) {
-	w := &p.writer
-	w.key = storage.LogicalKey(w.key[:0], r.write.EPK, r.hash)
-	if pending, ok := w.overlay.logical[string(w.key)]; ok {
-		return pending.totals, pending.flight, nil
-	}
-	var found bool
-	var err error
-	w.cell, found, err = now.snapshot.Get(w.cell[:0], w.key)
-	if err != nil || !found {
-		return totals{}, nil, err
-	}
-	t, err := decodeTotals(w.cell)
-	return t, nil, err
-}
-
-// keyChanges compares what the old and the new version can be found by, and
-// returns which paths are complete with the new one. v holds the number that both
-// share, and first says that there is no other document.
-func (r *request) keyChanges(before *document, v version, x *indexing, known paths, first bool) (change, paths, error) {
-	var old, new keys
-	if before != nil {
-		k, err := r.before.keys, error(nil)
-		if !r.before.found || r.before.version != before.version || !r.indexing.fits(x) {
-			if k, err = x.keysOfBody(before.body); err != nil {
-				return change{}, known, err
-			}
-		}
-		old = x.stored(k, before.number, before.ts)
-	}
-	if r.row != nil {
-		k, err := r.keys, error(nil)
-		if !r.indexing.fits(x) {
-			if k, err = x.keysOfBody(r.row[bodyOffset(r.row):]); err != nil {
-				return change{}, known, err
-			}
-		}
-		known = known.behind(x, &k, first)
-		new = x.stored(k, v.number, v.ts)
-	}
-	return diff(old, new), known, nil
-}
-
-// cost is the charge of a write that goes ahead. A vector counts as a term.
-func (r *request) cost(before *document, c change) float64 {
+// cost is the charge of a change. A vector counts as a term.
+func (op *operation) cost(before *current, c change) float64 {
 	removed, added := len(c.removed)+len(c.dropped), len(c.added)+len(c.put)
 	switch {
-	case before == nil:
-		return throughput.Insert(len(r.row)-bodyOffset(r.row), added)
-	case r.row == nil:
-		return throughput.Delete(len(before.body), removed)
+	case !before.exists:
+		return throughput.Insert(op.size(), added)
+	case op.row == nil:
+		return throughput.Delete(before.size(), removed)
 	}
-	return throughput.Replace(len(before.body), len(r.row)-bodyOffset(r.row), removed+added)
+	return throughput.Replace(before.size(), op.size(), removed+added)
 }
 
 // builder writes the rows of an effect.
@@ -286,38 +155,45 @@ func (b *builder) check(err error) {
 	}
 }
 
-// document writes the rows of the document itself: 'd', 'r', 'l' and 'f'.
-func (b *builder) document(r *request, before *document, v version, p *Partition) {
-	w := b.writer
-	epk := r.write.EPK
-	renamed := r.oldKey() != r.newKey()
-	if before != nil {
-		w.key = storage.FeedKey(w.key[:0], uint64(before.lsn), before.ordinal, before.seq)
-		b.check(b.batch.Delete(w.key))
-		if r.row == nil || renamed {
-			w.key = append(w.key[:0], r.oldKey()...)
-			b.check(b.batch.Delete(w.key))
-		}
-	}
-	if r.row == nil {
-		w.key = storage.RIDKey(w.key[:0], v.number)
-		b.check(b.batch.Delete(w.key))
-		b.prefixes(epk, v.number, p, b.batch.RemovePosting)
+// remove takes away the rows of the version in front of a transaction.
+func (b *builder) remove(tx *transaction, e *edit) {
+	if !e.existed {
 		return
 	}
-	w.key = append(w.key[:0], r.newKey()...)
-	b.check(b.batch.Set(w.key, r.row))
-	if before == nil || renamed {
-		w.cell = append(w.cell[:0], r.newKey()[1:]...)
-		w.key = storage.RIDKey(w.key[:0], v.number)
+	w := b.writer
+	w.key = storage.FeedKey(w.key[:0], uint64(e.before.lsn), e.before.ordinal, e.before.seq)
+	b.check(b.batch.Delete(w.key))
+	if e.leaves() {
+		w.key = append(w.key[:0], e.beforeKey...)
+		b.check(b.batch.Delete(w.key))
+	}
+	if e.row == nil {
+		w.key = storage.RIDKey(w.key[:0], e.number)
+		b.check(b.batch.Delete(w.key))
+		b.prefixes(tx.epk, e.number, tx.p, b.batch.RemovePosting)
+	}
+}
+
+// enter writes the rows of the version behind a transaction: 'd', 'r', 'l' and
+// 'f', and changes the index. A document that came and went leaves no row.
+func (b *builder) enter(tx *transaction, e *edit) {
+	w := b.writer
+	if e.row != nil {
+		w.key = append(w.key[:0], e.key...)
+		b.check(b.batch.Set(w.key, e.row))
+		if !e.existed || e.leaves() {
+			w.cell = append(w.cell[:0], e.key[1:]...)
+			w.key = storage.RIDKey(w.key[:0], e.number)
+			b.check(b.batch.Set(w.key, w.cell))
+		}
+		if !e.existed {
+			b.prefixes(tx.epk, e.number, tx.p, b.batch.AddPosting)
+		}
+		w.key = storage.FeedKey(w.key[:0], uint64(e.lsn), e.ordinal, e.seq)
+		w.cell = appendFeedValue(w.cell[:0], e.number, string(tx.epk), tx.p.epkWidth)
 		b.check(b.batch.Set(w.key, w.cell))
 	}
-	if before == nil {
-		b.prefixes(epk, v.number, p, b.batch.AddPosting)
-	}
-	w.key = storage.FeedKey(w.key[:0], uint64(v.lsn), v.ordinal, v.seq)
-	w.cell = appendFeedValue(w.cell[:0], v.number, string(epk), p.epkWidth)
-	b.check(b.batch.Set(w.key, w.cell))
+	b.keys(e.number, e.moved())
 }
 
 // hashBytes is the width of one level of an EPK of version 2.
@@ -367,14 +243,14 @@ func (b *builder) keys(number uint64, c change) {
 }
 
 // totals writes the 'q' row, which a logical partition without documents has not.
-func (b *builder) totals(r *request, t totals) {
+func (b *builder) totals(tx *transaction) {
 	w := b.writer
-	w.key = storage.LogicalKey(w.key[:0], r.write.EPK, r.hash)
-	if t.items == 0 {
+	w.key = storage.LogicalKey(w.key[:0], tx.epk, tx.hash)
+	if tx.total.items == 0 {
 		b.check(b.batch.Delete(w.key))
 		return
 	}
-	w.cell = t.append(w.cell[:0])
+	w.cell = tx.total.append(w.cell[:0])
 	b.check(b.batch.Set(w.key, w.cell))
 }
 

@@ -56,6 +56,10 @@ type FeedPage struct {
 	Position resource.LSN
 	More     bool // there may be more behind Position already
 
+	// Mixed says that what is behind Position has changed before and after
+	// Feed.Since: going on without it would bring what it leaves out.
+	Mixed bool
+
 	// LSN is that of the state that was read; also set with an error.
 	LSN resource.LSN
 }
@@ -100,6 +104,13 @@ func (p *Partition) Feed(ctx context.Context, f Feed) (FeedPage, error) {
 	if !page.More {
 		// All of this state is known. A position ahead of it stays where it is.
 		page.Position = max(r.reached, now.lsn)
+	}
+	if f.Since > 0 && page.More {
+		m, err := readMerged(now.snapshot)
+		if err != nil {
+			return FeedPage{LSN: now.lsn}, err
+		}
+		page.Mixed = page.Position < m.lsn && f.Since <= m.ts
 	}
 	return page, nil
 }
@@ -310,9 +321,14 @@ func (r *feedReader) behind(ctx context.Context) (list []gathered, keys []byte, 
 
 // before returns an LSN up to which no document changed at a time or later. Time
 // never goes back in a partition, so halving the LSNs finds it: each step looks
-// at one document.
+// at one document. What came out of a merge has no order of times among itself: it
+// is passed as a whole or not at all.
 func (r *feedReader) before(ctx context.Context, since int64) (lsn resource.LSN, err error) {
-	low, high := resource.LSN(0), r.source.now.lsn // everything up to low is earlier, behind high nothing is
+	m, err := readMerged(r.source.now.snapshot)
+	if err != nil || since <= m.ts {
+		return 0, err
+	}
+	low, high := m.lsn, r.source.now.lsn // everything up to low is earlier, behind high nothing is
 	rows := r.source.now.snapshot.Iter(storage.FamilyFeed.Bounds())
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for low < high {

@@ -18,6 +18,7 @@ const (
 	metaIndex      = "index"      // policy and rebuild; written by effects with LSN 0
 	metaPaths      = "paths"      // complete paths; not there while there are none
 	metaPathsNext  = "paths.next" // those of a policy that is being built
+	metaMerged     = "merged"     // since when LSN and time rise together; not there without a merge
 )
 
 var errMeta = errors.New("damaged meta row")

@@ -22,7 +22,8 @@ var _ query.Ranked = (*source)(nil)
 //
 // Without a List, at an index without codes, and by another metric than that of
 // the codes all stored vectors are scored; so are those of few documents. It
-// costs a lookup, and a hit for each document yielded.
+// costs a lookup, each vector and code that is compared, and a hit for each
+// document yielded.
 func (s *source) Nearest(ctx context.Context, n query.Nearest) iter.Seq2[query.Candidate, error] {
 	return func(yield func(query.Candidate, error) bool) {
 		ended := false
@@ -212,6 +213,7 @@ func (v *vectorSearch) view(id index.Term, number uint64, of scoring) (found boo
 }
 
 func (v *vectorSearch) offer(number uint64, stored []byte, of scoring) error {
+	v.s.work.Vectors++
 	score, ok := of(stored)
 	if !ok {
 		return v.s.damaged(fmt.Errorf("vector of document %d: %w", number, errDocument))

@@ -33,7 +33,12 @@ type flight struct {
 	lsn      resource.LSN // zero for a step of an index rebuild
 	proposal *replication.Proposal
 	batch    *storage.Batch // owns the rows of the effect
-	keys     [3]string      // entries of the overlay: up to two documents and a logical partition
+
+	// Its entries of the overlay: documents by their keys, and the logical
+	// partition.
+	documents []string
+	logical   string
+	room      [2]string // for the documents of most effects
 }
 
 func newOverlay() overlay {
@@ -56,6 +61,16 @@ func (o *overlay) add(f *flight) {
 	o.bytes += f.batch.Len()
 }
 
+// put enters the version of a document that an effect leaves, a nil row for
+// none.
+func (o *overlay) put(f *flight, key string, row []byte) {
+	if f.documents == nil {
+		f.documents = f.room[:0]
+	}
+	f.documents = append(f.documents, key)
+	o.documents[key] = pendingDocument{row: row, flight: f}
+}
+
 // full reports whether there are as many effects on their way as may be.
 func (o *overlay) full() bool {
 	return len(o.flights) >= flightsMax || len(o.flights) > 0 && o.bytes >= flightsBytesMax
@@ -65,13 +80,13 @@ func (o *overlay) full() bool {
 // that no later effect has replaced.
 func (o *overlay) settle() {
 	f := o.flights[0]
-	for _, key := range f.keys[:2] {
+	for _, key := range f.documents {
 		if o.documents[key].flight == f {
 			delete(o.documents, key)
 		}
 	}
-	if o.logical[f.keys[2]].flight == f {
-		delete(o.logical, f.keys[2])
+	if o.logical[f.logical].flight == f {
+		delete(o.logical, f.logical)
 	}
 	o.bytes -= f.batch.Len()
 	f.close()

@@ -123,7 +123,7 @@ type Partition struct {
 	closed  bool          // no request enters any more
 	reindex bool          // the policy is to be compared with the container's
 	order   *order        // waiting to be carried out; nil: none
-	split   *Split        // under way; nil: none
+	handing *handover     // a split or merge under way; nil: none
 	sealed  bool          // the writer takes no request
 	ended   *status.Error // what every write gets; nil while the partition writes
 	idle    chan struct{} // closed when the goroutine ends; nil before the first start

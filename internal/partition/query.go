@@ -63,7 +63,7 @@ func (p *Partition) Query(ctx context.Context, q Query) (query.Page, resource.LS
 // would have cost.
 func (s *source) charged(page query.Page, resumed bool) throughput.Work {
 	work := s.work
-	work.Results, work.Resumed = int64(len(page.Rows)), resumed
+	work.Results, work.Calls, work.Resumed = int64(len(page.Rows)), page.Stats.Calls, resumed
 	if page.More && work.Documents > page.Stats.Retrieved {
 		work.Documents--
 		work.Bytes -= int64(s.last)

@@ -32,8 +32,8 @@ func (p *Partition) sweeping() bool {
 }
 
 func (p *Partition) sweepingLocked() bool {
-	if p.closed || p.split != nil || p.failure.Load() != nil {
-		return false // A split and a rebuild keep apart.
+	if p.closed || p.handing != nil || p.failure.Load() != nil {
+		return false // A split or merge and a rebuild keep apart.
 	}
 	if p.reindex {
 		return true

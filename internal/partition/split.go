@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,15 +15,23 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
+// handover is what a partition does while others prepare to take its range: it
+// keeps its effects for them, and ends its writes at one point.
+type handover struct {
+	parent *Partition
+	what   string  // that becomes of it: split or merged
+	tails  []*tail // of those who follow
+}
+
 // Split is the parent's side of a split under way. Cluster drives it: Split,
 // then a checkpoint of the store for each child and Adopt, [Child.Follow] in the
 // background until both have caught up, Seal, the catalog's commit, and at the
 // end Done, Cancel or Suspend. docs/split.md has the walk.
 type Split struct {
-	parent *Partition
-	cut    partitionkey.EPK
-	bound  []byte // the cut as row keys have it, behind the family
-	tails  [2]*tail
+	handover // with a tail for each side
+
+	cut   partitionkey.EPK
+	bound []byte // the cut as row keys have it, behind the family
 
 	// trimming is held by the child that takes a step of its trim, so that a
 	// split never takes more than one processor from those who are served.
@@ -35,50 +44,58 @@ type Split struct {
 // split keeps apart from. A change of the policy that comes later waits for the
 // end of the split.
 func (p *Partition) Split(ctx context.Context, cut partitionkey.EPK) (*Split, error) {
-	s := &Split{parent: p, cut: cut, bound: []byte(cut.Canonical()), trimming: make(chan struct{}, 1)}
-	for i := range s.tails {
-		s.tails[i] = newTail()
-	}
-	p.mu.Lock()
-	if p.split != nil {
-		p.mu.Unlock()
-		return nil, status.New(status.CodeConflict, 0, "Partition %s is being split already.", p.descriptor.ID)
-	}
-	p.split = s
-	p.mu.Unlock()
-	if err := p.command(ctx, replication.Follow); err != nil {
-		s.Cancel()
+	s := &Split{cut: cut, bound: []byte(cut.Canonical()), trimming: make(chan struct{}, 1)}
+	s.handover = handover{parent: p, what: "split", tails: []*tail{left: newTail(), right: newTail()}}
+	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
+// begin has the parent keep its effects from one point in their order on. After
+// an error nothing has changed.
+func (h *handover) begin(ctx context.Context) error {
+	p := h.parent
+	p.mu.Lock()
+	if busy := p.handing; busy != nil {
+		p.mu.Unlock()
+		return status.New(status.CodeConflict, 0, "Partition %s is being %s already.", p.descriptor.ID, busy.what)
+	}
+	p.handing = h
+	p.mu.Unlock()
+	err := p.command(ctx, replication.Follow)
+	if err != nil {
+		h.Cancel()
+	}
+	return err
+}
+
 // Seal ends the writes of the parent at one point in the order of effects: they
 // wait in its queue, and reads go on. When it returns without an error, all that
 // the children have to follow is on its way to them.
-func (s *Split) Seal(ctx context.Context) error {
-	return s.parent.command(ctx, replication.Seal)
+func (h *handover) Seal(ctx context.Context) error {
+	return h.parent.command(ctx, replication.Seal)
 }
 
 // unsealAttempts bounds how often an unseal is proposed. A group refuses it only
 // while it is full or has lost its leader.
 const unsealAttempts = 200
 
-// Cancel undoes the split: the parent serves on as if there had been none.
-func (s *Split) Cancel() {
-	p := s.parent
-	for _, t := range s.tails {
+// Cancel undoes everything: the parent serves on as if there had been nothing.
+func (h *handover) Cancel() {
+	p := h.parent
+	for _, t := range h.tails {
 		t.abandon()
 	}
 	p.mu.Lock()
 	sealed := p.sealed
 	p.mu.Unlock()
 	if sealed {
-		s.unseal()
+		h.unseal()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.split, p.sealed = nil, false
+	p.handing, p.sealed = nil, false
 	if !p.closed {
 		p.reindex = true // What came meanwhile has waited.
 		p.startLocked()
@@ -87,8 +104,8 @@ func (s *Split) Cancel() {
 
 // unseal has the writes that come after it applied again. A partition that
 // cannot be unsealed stops, since it would refuse each of them without an end.
-func (s *Split) unseal() {
-	p := s.parent
+func (h *handover) unseal() {
+	p := h.parent
 	var err error
 	for attempt := range unsealAttempts {
 		if err = p.command(context.Background(), replication.Unseal); err == nil || p.err() != nil {
@@ -96,20 +113,20 @@ func (s *Split) unseal() {
 		}
 		time.Sleep(time.Duration(attempt) * time.Millisecond)
 	}
-	p.fail(fmt.Errorf("unseal after a split that failed: %w", err))
+	p.fail(fmt.Errorf("unseal a partition that could not be %s: %w", h.what, err))
 }
 
 // Done ends the parent, whose children own its range now: requests that wait,
 // and all that come, get PartitionMoved. Readers under way finish.
-func (s *Split) Done() {
-	s.parent.retired.Store(true)
-	s.parent.end(status.PartitionMoved(status.SubRangeGone))
+func (h *handover) Done() {
+	h.parent.retired.Store(true)
+	h.parent.end(status.PartitionMoved(status.SubRangeGone))
 }
 
 // Suspend ends the writes of the parent when nobody knows whether its children
 // own its range: requests that wait, and all that come, get err. Reads go on,
 // because what they see is the same on both sides.
-func (s *Split) Suspend(err *status.Error) { s.parent.end(err) }
+func (h *handover) Suspend(err *status.Error) { h.parent.end(err) }
 
 // end answers every write with err from now on.
 func (p *Partition) end(err *status.Error) {
@@ -141,7 +158,7 @@ func (p *Partition) command(ctx context.Context, kind replication.Kind) error {
 	p.mu.Lock()
 	if p.closed || p.order != nil {
 		p.mu.Unlock()
-		return errClosed() // There is one split, which gives one order at a time.
+		return errClosed() // There is one handover, which gives one order at a time.
 	}
 	p.order = o
 	p.startLocked()
@@ -171,7 +188,7 @@ func (p *Partition) command(ctx context.Context, kind replication.Kind) error {
 // effect that has been evaluated, and in front of all others.
 func (p *Partition) obey() {
 	p.mu.Lock()
-	o, split := p.order, p.split
+	o, h := p.order, p.handing
 	p.order = nil
 	if o != nil && o.kind == replication.Seal {
 		p.sealed = true
@@ -182,25 +199,25 @@ func (p *Partition) obey() {
 	}
 	defer close(o.taken)
 	if o.kind == replication.Follow {
-		if o.err = p.divisible(); o.err != nil {
+		if o.err = p.presentable(h); o.err != nil {
 			return
 		}
-		p.shape.announced.Store(split)
+		p.shape.announced.Store(h)
 	}
 	o.proposal = p.config.Group.Propose(context.Background(), p.config.Ref, replication.Effect{Kind: o.kind, Generation: p.descriptor.Generation})
 }
 
-// divisible refuses a split while the index is not the one that the container
+// presentable refuses a handover while the index is not the one that the container
 // asks for: the effects of a rebuild are of no one key.
-func (p *Partition) divisible() error {
+func (p *Partition) presentable(h *handover) error {
 	now, err := p.acquire()
 	if err != nil {
 		return err
 	}
 	defer p.release(now)
 	if now.indexing.Phase != settled || !p.config.Container().Indexing.Equal(now.indexing.Policy) {
-		return status.New(status.CodeConflict, 0, "The index of partition %s is being rebuilt (%d %%). It can be split afterwards.",
-			p.descriptor.ID, now.indexing.progress())
+		return status.New(status.CodeConflict, 0, "The index of partition %s is being rebuilt (%d %%). It can be %s afterwards.",
+			p.descriptor.ID, now.indexing.progress(), h.what)
 	}
 	return nil
 }
@@ -208,8 +225,8 @@ func (p *Partition) divisible() error {
 // shaping is what the effects without rows have made of a partition so far. It
 // belongs to Apply, but for what the writer announces.
 type shaping struct {
-	announced  atomic.Pointer[Split] // whom the next Follow is for
-	split      *Split                // that receives the effects; nil: none
+	announced  atomic.Pointer[handover] // whom the next Follow is for
+	handing    *handover                // that receives the effects; nil: none
 	sealed     bool
 	kept       []replication.Effect
 	keptSealed bool // a seal stands behind kept
@@ -219,45 +236,51 @@ type shaping struct {
 func (s *shaping) turn(kind replication.Kind) {
 	switch kind {
 	case replication.Follow:
-		s.split, s.kept, s.keptSealed = s.announced.Swap(nil), nil, false
+		s.handing, s.kept, s.keptSealed = s.announced.Swap(nil), nil, false
 	case replication.Seal:
 		s.sealed, s.keptSealed = true, true
 	case replication.Unseal:
-		s.sealed, s.split, s.kept = false, nil, nil
+		s.sealed, s.handing, s.kept = false, nil, nil
 	}
 }
 
 // keep takes note of an effect that is about to be applied.
 func (s *shaping) keep(e replication.Effect) {
-	if s.split != nil {
+	if s.handing != nil {
 		s.kept = append(s.kept, e)
 	}
 }
 
 // pass hands what was kept to the children. It waits while they are too far
-// behind, so that the memory of a split is bounded: the group's queue fills
+// behind, so that its memory is bounded: the group's queue fills
 // meanwhile, and writers are told to slow down.
 func (s *shaping) pass() {
-	if s.split != nil && s.split.tails[left].abandoned() && s.split.tails[right].abandoned() {
-		s.split, s.kept, s.keptSealed = nil, nil, false // It was cancelled.
+	if s.handing == nil {
+		return
 	}
-	if s.split == nil {
+	if s.handing.abandoned() {
+		s.handing, s.kept, s.keptSealed = nil, nil, false // It was cancelled.
 		return
 	}
 	if len(s.kept) > 0 {
 		kept := copyEffects(s.kept)
 		clear(s.kept)
 		s.kept = s.kept[:0]
-		for _, t := range s.split.tails {
+		for _, t := range s.handing.tails {
 			t.add(kept)
 		}
 	}
 	if s.keptSealed {
-		for _, t := range s.split.tails {
+		for _, t := range s.handing.tails {
 			t.end()
 		}
-		s.split, s.kept, s.keptSealed = nil, nil, false
+		s.handing, s.kept, s.keptSealed = nil, nil, false
 	}
+}
+
+// abandoned reports whether nobody follows any more.
+func (h *handover) abandoned() bool {
+	return !slices.ContainsFunc(h.tails, func(t *tail) bool { return !t.abandoned() })
 }
 
 // copyEffects copies effects with their rows, whose memory is used again once
@@ -366,7 +389,7 @@ func (t *tail) take() (effects []replication.Effect, more bool, err error) {
 	return effects, !t.ended, nil
 }
 
-var errCancelled = errors.New("the split was cancelled")
+var errCancelled = errors.New("the handover was cancelled")
 
 // ErrIndivisible is the cause of a refusal to split a partition because one full
 // key has all of its documents, or its range holds one key only. It stays so

@@ -49,6 +49,10 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		return s.newContainer(d)
 	case "create", "upsert", "replace", "delete":
 		return s.write(d)
+	case "patch":
+		return s.patch(d)
+	case "batch":
+		return s.batch(d)
 	case "read":
 		return s.read(d)
 	case "query":
@@ -85,6 +89,7 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 	case "limits":
 		d.MaybeScanArgs(t, "document", &s.w.limits.DocumentBytes)
 		d.MaybeScanArgs(t, "logical", &s.w.limits.LogicalPartitionBytes)
+		d.MaybeScanArgs(t, "response", &s.w.limits.ResponseBytes)
 		return s.result(errors.Join(s.w.close(), s.w.open()))
 	}
 	t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/decandb/decan/internal/patch"
+	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -25,6 +27,8 @@ const (
 	Upsert            // create or replace
 	Replace           // NotFound when there is none; the id may change
 	Delete            // NotFound when there is none
+	Patch             // NotFound when there is none; changes parts of it
+	Fetch             // reads, in a Batch; NotFound when there is none
 )
 
 // String returns the operation as logs name it.
@@ -38,6 +42,10 @@ func (o Op) String() string {
 		return "replace"
 	case Delete:
 		return "delete"
+	case Patch:
+		return "patch"
+	case Fetch:
+		return "read"
 	}
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
@@ -45,35 +53,61 @@ func (o Op) String() string {
 // AnyETag is the condition "whatever the version".
 const AnyETag resource.ETag = "*"
 
-// Write asks for one document to be changed.
-type Write struct {
-	Op         Op
-	Generation resource.Generation // of the partition as the caller knows it
-
-	// Key is the full partition key, the one of Document where there is one,
-	// and EPK its hash. The caller has checked both.
-	Key partitionkey.Key
-	EPK partitionkey.EPK
+// Operation is what is done to one document.
+type Operation struct {
+	Op Op
 
 	// ID names the document. Empty means the id of Document, which for Replace
 	// may be another one: a rename.
 	ID string
 
-	// Document is the new content. System properties in it are dropped. Unused
-	// by Delete.
+	// Document is the new content, of Create, Upsert and Replace. Its key is that
+	// of the request, which the caller has checked. System properties in it are
+	// dropped.
 	Document value.Value
 
-	// IfMatch, when not empty, lets the write replace or delete only the
-	// version with that etag; AnyETag any. An upsert that creates and a create
-	// ignore it.
+	Changes *patch.Patch // of Patch
+	// Condition is of Patch, and nil for none: a query over documents without any
+	// index that has a row when the current version fulfils it. Otherwise the
+	// answer is PreconditionFailed.
+	Condition *query.Plan
+
+	// IfMatch, when not empty, lets the operation see only the version with that
+	// etag; AnyETag any. An upsert that creates and a create ignore it.
 	IfMatch resource.ETag
 
-	// IfNoneMatch, when not empty, refuses to replace or delete the version
-	// with that etag; AnyETag any, so that an upsert only creates.
+	// IfNoneMatch, when not empty, refuses the version with that etag; AnyETag
+	// any, so that an upsert only creates. A Fetch then is NotModified.
+	IfNoneMatch resource.ETag
+}
+
+// Write asks for one document to be changed: an operation that is no Fetch, and
+// the key that the document is under. Its fields are those of [Operation].
+type Write struct {
+	Op         Op
+	Generation resource.Generation // of the partition as the caller knows it
+
+	// Key is the full partition key, and EPK its hash. The caller has checked
+	// both.
+	Key partitionkey.Key
+	EPK partitionkey.EPK
+
+	ID          string
+	Document    value.Value
+	Changes     *patch.Patch
+	Condition   *query.Plan
+	IfMatch     resource.ETag
 	IfNoneMatch resource.ETag
 
 	// Meter receives the charge, also of a write that is refused.
 	Meter *throughput.Meter
+}
+
+func (w *Write) operation() Operation {
+	return Operation{
+		Op: w.Op, ID: w.ID, Document: w.Document, Changes: w.Changes, Condition: w.Condition,
+		IfMatch: w.IfMatch, IfNoneMatch: w.IfNoneMatch,
+	}
 }
 
 // Written says what a write did.
@@ -93,29 +127,62 @@ type Written struct {
 // reading. A context that ends while the write waits in the queue cancels it;
 // later it only ends the waiting, with RequestTimeout and an unknown outcome.
 func (p *Partition) Write(ctx context.Context, w Write) (Written, error) {
-	r, err := p.prepare(&w)
-	if err == nil {
-		err = p.enqueue(r)
+	r, err := p.newRequest(w.Generation, w.Key, w.EPK, w.Meter)
+	if err != nil {
+		return Written{LSN: p.LSN()}, err
+	}
+	op := &r.single[0]
+	r.operations, op.ask = r.single[:], w.operation()
+	if err = p.prepare(ctx, r); err == nil {
+		err = op.err // Whatever is stored, so that it need not wait for the writer.
 	}
 	if err == nil {
-		err = p.await(ctx, r)
+		err = p.submit(ctx, r)
+	}
+	if err == nil {
+		err = r.err
+	}
+	if err == nil {
+		err = op.err
 	}
 	if err != nil {
 		return Written{LSN: p.LSN()}, err
 	}
 	p.writes.Add(1)
-	written := Written{Created: r.created, LSN: r.version.lsn, Number: r.version.number}
-	if w.Op != Delete {
-		d, err := decodeDocument(r.row)
-		if err != nil {
-			return Written{LSN: p.LSN()}, fmt.Errorf("partition %v: %w", p.config.Ref, err)
-		}
-		written.Body, written.ETag = p.render.complete(&d), etagOf(d.etag)
+	written, err := p.written(op)
+	if err != nil {
+		return Written{LSN: p.LSN()}, err
 	}
 	return written, nil
 }
 
-// await waits until the result of a request is certain.
+// written is the answer to an operation that was done.
+func (p *Partition) written(op *operation) (Written, error) {
+	done := Written{Created: op.created, LSN: op.version.lsn, Number: op.version.number}
+	if op.row == nil {
+		return done, nil
+	}
+	d, err := decodeDocument(op.row)
+	if err != nil {
+		return done, fmt.Errorf("partition %v: %w", p.config.Ref, err)
+	}
+	done.ETag = etagOf(d.etag)
+	if op.answers() {
+		done.Body = p.render.complete(&d)
+	}
+	return done, nil
+}
+
+// submit hands a request to the writer and waits until its result is certain.
+// The error says that it is not, or that the writer never began.
+func (p *Partition) submit(ctx context.Context, r *request) error {
+	if err := p.enqueue(r); err != nil {
+		return err
+	}
+	return p.await(ctx, r)
+}
+
+// await waits until the result of a request is certain, as submit says.
 func (p *Partition) await(ctx context.Context, r *request) error {
 	select {
 	case <-r.evaluated:
@@ -125,9 +192,9 @@ func (p *Partition) await(ctx context.Context, r *request) error {
 		}
 		<-r.evaluated // The writer has it in hand, and waits for one sync at most.
 	}
-	r.write.Meter.Add(r.charge)
+	r.meter.Add(r.charge)
 	if r.proposal == nil {
-		return r.err
+		return nil
 	}
 	select {
 	case <-r.proposal.Done():
@@ -141,7 +208,7 @@ func (p *Partition) await(ctx context.Context, r *request) error {
 		}
 		return status.Unavailable(err, "The outcome of the write is not known. Read the document to find out.")
 	}
-	return r.err
+	return nil
 }
 
 func timedOut(ctx context.Context, text string) error {
@@ -157,27 +224,45 @@ const (
 	abandoned
 )
 
-// request is a write in the queue: what the caller could work out without the
-// writer, and what the writer answers.
+// request is the operations of one call in the queue, on documents of one full
+// key: what the caller could work out without the writer, and what the writer
+// answers.
 type request struct {
-	write     *Write
-	key       []byte // canonical
-	hash      uint64 // second hash of key
-	documents [2]string
-	row       []byte    // without stamp until evaluated; nil for Delete
-	indexing  *indexing // that the keys belong to
-	keys      allKeys
-	before    guess
+	epk        partitionkey.EPK
+	key        []byte // canonical
+	hash       uint64 // second hash of key
+	operations []operation
+	single     [1]operation // what operations is of a Write
+	unity      Unity
+	answerMax  int // bytes of the documents that are answered; 0 for any number
+	meter      *throughput.Meter
 
 	stage     atomic.Int32
 	evaluated chan struct{} // closed by the writer
 
 	// Written by the writer before evaluated is closed.
 	err      error
+	refused  bool                  // an operation was
 	proposal *replication.Proposal // to wait for, also with an err that rests on it; nil: none
-	created  bool
-	version  version
+	lsn      resource.LSN          // of the effect; zero without one
 	charge   float64
+}
+
+// operation is one operation of a request.
+type operation struct {
+	ask       Operation
+	documents [2]string
+	row       []byte    // without stamp until evaluated; nil for Delete
+	indexing  *indexing // that the keys belong to
+	keys      allKeys
+	before    guess
+	silent    bool // the answer has no document
+
+	// Written by the writer, but for what is wrong whatever is stored.
+	err     error
+	created bool
+	version version
+	charge  float64
 }
 
 // guess is the version that the caller found in the snapshot, with its keys.
@@ -190,55 +275,95 @@ type guess struct {
 
 // oldKey is the key of the document's row as it is, newKey as it will be; they
 // differ only in a rename.
-func (r *request) oldKey() string { return r.documents[0] }
-func (r *request) newKey() string { return r.documents[1] }
+func (op *operation) oldKey() string { return op.documents[0] }
+func (op *operation) newKey() string { return op.documents[1] }
 
-// prepare checks a write and does what needs no order: encoding and keys.
-func (p *Partition) prepare(w *Write) (*request, error) {
-	if err := p.admit(w.Generation, w.Key, w.EPK); err != nil {
+func (op *operation) renames() bool { return op.documents[0] != op.documents[1] }
+
+// answers reports whether the answer has the document.
+func (op *operation) answers() bool { return !op.silent && op.err == nil && op.row != nil }
+
+// size is that of the document behind the operation, zero for none.
+func (op *operation) size() int {
+	if op.row == nil {
+		return 0
+	}
+	return len(op.row) - bodyOffset(op.row)
+}
+
+// newRequest begins a request for documents of a full key.
+func (p *Partition) newRequest(generation resource.Generation, key partitionkey.Key, epk partitionkey.EPK, meter *throughput.Meter) (*request, error) {
+	if err := p.admit(generation, key, epk); err != nil {
 		return nil, err
 	}
-	now, err := p.acquire()
-	if err != nil {
-		return nil, err
-	}
-	defer p.release(now)
-
-	r := &request{write: w, indexing: now.indexing, evaluated: make(chan struct{})}
-	r.key = w.Key.AppendCanonical(nil, p.descriptor.Key)
+	r := &request{epk: epk, meter: meter, evaluated: make(chan struct{})}
+	r.key = key.AppendCanonical(nil, p.descriptor.Key)
 	if len(r.key) > keyBytesMax {
 		return nil, status.BadRequest("The partition key is %d bytes long. At most %d are allowed.", len(r.key), keyBytesMax)
 	}
 	r.hash = keyHash(r.key)
-	id := w.ID
-	if w.Op != Delete {
-		if id, err = p.prepareDocument(r); err != nil {
-			return nil, err
+	return r, nil
+}
+
+// prepare checks the operations of a request and does what needs no order:
+// encoding and keys. What is wrong with an operation is its err.
+func (p *Partition) prepare(ctx context.Context, r *request) error {
+	now, err := p.acquire()
+	if err != nil {
+		return err
+	}
+	defer p.release(now)
+	for i := range r.operations {
+		op := &r.operations[i]
+		if op.err != nil {
+			continue
+		}
+		op.indexing = now.indexing
+		err := p.prepareOperation(ctx, r, op, now)
+		if err != nil && status.From(err) == nil {
+			return err
+		}
+		op.err = err
+	}
+	return nil
+}
+
+func (p *Partition) prepareOperation(ctx context.Context, r *request, op *operation, now *published) (err error) {
+	ask := &op.ask
+	id := ask.ID
+	switch ask.Op {
+	case Create, Upsert, Replace:
+		if id, err = p.prepareDocument(r, op); err != nil {
+			return err
+		}
+	case Patch:
+		if path, refused := p.routed(ask.Changes); refused {
+			return status.BadRequest("The path %s cannot be patched: it is a part of the partition key.", path)
 		}
 	}
-	if w.ID == "" {
-		w.ID = id
-	} else if w.ID != id && w.Op != Replace {
-		return nil, status.BadRequest("The id of the document is not the one of the request.")
+	if ask.ID == "" {
+		ask.ID = id
+	} else if ask.ID != id && ask.Op != Replace {
+		return status.BadRequest("The id of the document is not the one of the request.")
 	}
-	if err := resource.ValidItemID(w.ID); err != nil {
-		return nil, err
+	if err := resource.ValidItemID(ask.ID); err != nil {
+		return err
 	}
-	r.documents[0] = string(storage.DocumentKey(nil, w.EPK, r.hash, w.ID))
-	r.documents[1] = r.documents[0]
-	if id != w.ID {
-		r.documents[1] = string(storage.DocumentKey(nil, w.EPK, r.hash, id))
+	op.documents[0] = string(storage.DocumentKey(nil, r.epk, r.hash, ask.ID))
+	op.documents[1] = op.documents[0]
+	if id != ask.ID {
+		op.documents[1] = string(storage.DocumentKey(nil, r.epk, r.hash, id))
 	}
-	if w.Op == Create {
-		return r, nil
+	if ask.Op == Create || ask.Op == Fetch {
+		return nil
 	}
-	return r, p.prepareBefore(r, now)
+	return p.prepareBefore(ctx, r, op, now)
 }
 
 // prepareDocument encodes the new content and computes its keys, and returns
 // its id.
-func (p *Partition) prepareDocument(r *request) (id string, err error) {
-	doc := r.write.Document
+func (p *Partition) prepareDocument(r *request, op *operation) (id string, err error) {
+	doc := op.ask.Document
 	if doc.Kind() != value.KindObject {
 		return "", status.BadRequest("A document must be a JSON object.")
 	}
@@ -249,24 +374,36 @@ func (p *Partition) prepareDocument(r *request) (id string, err error) {
 	if err := resource.ValidItemID(member.Text()); err != nil {
 		return "", err
 	}
-	doc = doc.Without(systemProperties...)
-	r.row = newDocumentRow(len(r.write.EPK), r.key, doc)
-	if size, limit := len(r.row)-bodyOffset(r.row), p.config.Limits.DocumentBytes; size > limit {
-		return "", status.TooLarge("The document is %d bytes long. At most %d are allowed.", size, limit)
-	}
-	r.keys, err = r.indexing.keysOf(doc, r.row[bodyOffset(r.row):])
-	return member.Text(), err
+	return member.Text(), p.encode(op, len(r.epk), r.key, doc.Without(systemProperties...))
 }
 
-// prepareBefore finds the version that will probably be replaced.
-func (p *Partition) prepareBefore(r *request, now *published) error {
-	_, err := now.snapshot.View([]byte(r.oldKey()), func(row []byte) error {
+// encode makes the row of a document and computes its keys.
+func (p *Partition) encode(op *operation, epkSize int, key []byte, doc value.Value) (err error) {
+	row := newDocumentRow(epkSize, key, doc)
+	if size, limit := len(row)-bodyOffset(row), p.config.Limits.DocumentBytes; size > limit {
+		return status.TooLarge("The document is %d bytes long. At most %d are allowed.", size, limit)
+	}
+	op.keys, err = op.indexing.keysOf(doc, row[bodyOffset(row):])
+	op.row = row
+	return err
+}
+
+// prepareBefore finds the version that will probably be replaced, and patches it.
+func (p *Partition) prepareBefore(ctx context.Context, r *request, op *operation, now *published) error {
+	_, err := now.snapshot.View([]byte(op.oldKey()), func(row []byte) error {
 		d, err := decodeDocument(row)
 		if err != nil {
 			return err
 		}
-		k, err := r.indexing.keysOfBody(d.body)
-		r.before = guess{found: true, version: d.version, keys: k}
+		doc, err := value.Parse(d.body)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errDocument, err)
+		}
+		k, err := op.indexing.keysOf(doc, d.body)
+		op.before = guess{found: true, version: d.version, keys: k}
+		if err == nil && op.ask.Op == Patch {
+			op.guessPatch(ctx, p, &d, doc)
+		}
 		return err
 	})
 	if err != nil {

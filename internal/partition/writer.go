@@ -1,10 +1,6 @@
 package partition
 
-import (
-	"time"
-
-	"github.com/decandb/decan/internal/status"
-)
+import "time"
 
 const (
 	// flightsMax bounds the effects on their way, and so the memory of the
@@ -32,11 +28,9 @@ type writer struct {
 	// write or Reindex.
 	stalled bool
 
-	key  []byte // scratch for keys
-	cell []byte // scratch for values
-	// Scratch for the row that is replaced, and for one that is in the way of a
-	// rename.
-	row, other []byte
+	tx   transaction // under way
+	key  []byte      // scratch for keys
+	cell []byte      // scratch for values
 }
 
 // run is the writer's goroutine.
@@ -150,13 +144,4 @@ func (p *Partition) restart() {
 	if now := p.current.Load(); now != nil {
 		p.writer.next = now.state
 	}
-}
-
-// refusedBy is a refusal that rests on an effect which may still fail: the
-// caller gets it when that effect is durable (I9).
-func (r *request) refusedBy(f *flight, err *status.Error) error {
-	if f != nil {
-		r.proposal = f.proposal
-	}
-	return err
 }

@@ -157,8 +157,9 @@ const mergeFill = 0.8
 
 // Merges returns the neighbours to join so that the container comes near the
 // fewest partitions that its throughput needs and its bytes fit into: pairs that
-// do not overlap, the smallest together first. Applying it again and again
-// comes to an end, with no pair left that fits.
+// do not overlap, those with an empty partition first (S111) and then the smallest
+// together. Applying it again and again comes to an end, with no pair left that
+// fits.
 //
 // A pair fits when both are idle, when together they fill at most four fifths of
 // the storage limit, and when the container keeps enough partitions for its
@@ -168,6 +169,7 @@ func Merges(c Container, l Limits) []Merge {
 	type pair struct {
 		low   int
 		bytes int64
+		full  int // 0 with an empty partition
 	}
 	var pairs []pair
 	for i := 0; i+1 < len(c.Partitions); i++ {
@@ -176,9 +178,9 @@ func Merges(c Container, l Limits) []Merge {
 		if a.Busy || b.Busy || float64(together) > mergeFill*float64(l.Bytes) || a.Throughput+b.Throughput > l.Throughput {
 			continue
 		}
-		pairs = append(pairs, pair{i, together})
+		pairs = append(pairs, pair{i, together, int(min(a.Bytes, b.Bytes, 1))})
 	}
-	slices.SortStableFunc(pairs, func(a, b pair) int { return cmp.Compare(a.bytes, b.bytes) })
+	slices.SortStableFunc(pairs, func(a, b pair) int { return cmp.Or(cmp.Compare(a.full, b.full), cmp.Compare(a.bytes, b.bytes)) })
 	taken := map[int]bool{}
 	var merges []Merge
 	for _, p := range pairs {

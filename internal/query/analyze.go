@@ -214,6 +214,10 @@ func (a *analysis) grouped(x Expr, s, here *scope, keys map[string]bool) {
 	case *Subquery:
 		a.groupedIn(y.Query, s, here, keys)
 		return
+	case *Let:
+		a.grouped(y.Value, s, here, keys)
+		a.grouped(y.In, s, here.with(y.Name), keys)
+		return
 	case *Name, *Member, *Index:
 		root, inKey := pathRoot(x, keys)
 		if root == nil {
@@ -316,6 +320,8 @@ func (a *analysis) expr(x Expr, s *scope) {
 		}
 	case *Call:
 		a.call(x, s)
+	case *Let:
+		a.let(x, s)
 	case *Subquery:
 		before := len(a.faults)
 		a.query(x.Query, s, inside)
@@ -327,6 +333,14 @@ func (a *analysis) expr(x Expr, s *scope) {
 			a.expr(part, s)
 		}
 	}
+}
+
+// let checks a LET. Its name may be one that means something else around it.
+func (a *analysis) let(x *Let, s *scope) {
+	a.expr(x.Value, s)
+	a.expr(x.In, s.with(x.Name))
+	a.noAggregate(x.Value, "a LET expression")
+	a.noAggregate(x.In, "a LET expression")
 }
 
 // severalRows reports whether a query can have more than one row of a document,
@@ -481,6 +495,8 @@ func parts(x Expr) func(yield func(Expr) bool) {
 			}
 		case *Like:
 			all(x.X, x.Pattern)
+		case *Let:
+			all(x.Value, x.In)
 		case *Call:
 			all(x.Args...)
 		case *ArrayLiteral:

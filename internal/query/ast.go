@@ -155,6 +155,13 @@ type Like struct {
 	at        Span
 }
 
+// Let is LET Name = Value IN In: In, where the name means the value.
+type Let struct {
+	Name      string
+	Value, In Expr
+	at        Span
+}
+
 // Call is a call of a built-in function, or of a user-defined one.
 type Call struct {
 	Name   string // as written, without udf.
@@ -215,6 +222,7 @@ func (x *Conditional) span() Span   { return x.at }
 func (x *Between) span() Span       { return x.at }
 func (x *In) span() Span            { return x.at }
 func (x *Like) span() Span          { return x.at }
+func (x *Let) span() Span           { return x.at }
 func (x *Call) span() Span          { return x.at }
 func (x *ArrayLiteral) span() Span  { return x.at }
 func (x *ObjectLiteral) span() Span { return x.at }

@@ -14,10 +14,33 @@ import (
 // and what it lacks from the latest of the others, for documents of equal scores
 // come in descending order of their numbers.
 
+// sparedMin is how many documents may have what a query merely demands to be
+// there, for a search to find out which they are.
+const sparedMin = 1000
+
+// searchAccess returns what a search by scores asks the index for beside the
+// scores. That something stands at a place, as every rewritten query demands of
+// what it selects, is left to the filter unless few documents have it: there may
+// be as many terms to pass as there are documents.
+func (r *run) searchAccess(ctx context.Context, src Source) (index.Expr, error) {
+	p := r.plan
+	indexed, ok := src.(Indexed)
+	if !ok || !p.order.narrows || p.order.nearest == nil && p.order.best.Op == index.All {
+		return p.accessing, nil
+	}
+	defer r.watch.lookingUp()()
+	most := max(sparedMin, lookupFactor*p.bound)
+	n, _, err := indexed.Count(ctx, p.accessing, most)
+	if n < 0 || n >= most {
+		return p.order.narrow, err
+	}
+	return p.accessing, err
+}
+
 // best returns the rows of the page from the best documents of the order alone,
 // and from the latest ones with a score of zero; nil when nothing seems to be
 // gained, or those turn out not to fill the page.
-func (r *run) best(ctx context.Context, src Source) (*rowHeap, error) {
+func (r *run) best(ctx context.Context, src Source, candidates index.Expr) (*rowHeap, error) {
 	access, wanted := r.plan.order.best, r.rowsMax()
 	indexed, ok := src.(Indexed)
 	zero := value.AppendKey(nil, value.Int(0))
@@ -26,7 +49,7 @@ func (r *run) best(ctx context.Context, src Source) (*rowHeap, error) {
 		return nil, nil
 	}
 	watched := r.watch.lookingUp()
-	_, most, err := r.plan.bestMax(ctx, indexed, int64(wanted))
+	_, most, err := r.plan.bestMax(ctx, indexed, candidates, int64(wanted))
 	watched()
 	if most < 0 || err != nil {
 		return nil, err
@@ -36,7 +59,7 @@ func (r *run) best(ctx context.Context, src Source) (*rowHeap, error) {
 		return nil, err
 	}
 	if !h.full() || bytes.Compare(h.rows[0].key, zero) <= 0 {
-		if h, err = r.latest(ctx, src, h, zero, most); h == nil || err != nil {
+		if h, err = r.latest(ctx, src, h, candidates, zero, most); h == nil || err != nil {
 			return nil, err
 		}
 	}
@@ -48,7 +71,7 @@ func (r *run) best(ctx context.Context, src Source) (*rowHeap, error) {
 // scores, and how many with a score of zero to look at before giving up: less
 // than none when it is better to look at all candidates, because those that may
 // have a greater score are too many, or those that have to be added.
-func (p *Plan) bestMax(ctx context.Context, src Indexed, wanted int64) (needed, most int64, err error) {
+func (p *Plan) bestMax(ctx context.Context, src Indexed, candidates index.Expr, wanted int64) (needed, most int64, err error) {
 	n, _, err := src.Count(ctx, p.order.best, math.MaxInt64)
 	if err != nil {
 		return 0, -1, err
@@ -58,7 +81,7 @@ func (p *Plan) bestMax(ctx context.Context, src Indexed, wanted int64) (needed, 
 	if n < 0 || lacking > 0 && (!ranked || len(p.order.keys) > 1) {
 		return 0, -1, nil
 	}
-	all, _, err := src.Count(ctx, p.accessing, math.MaxInt64)
+	all, _, err := src.Count(ctx, candidates, math.MaxInt64)
 	if all < 2*(n+lookupFactor*lacking) || err != nil {
 		return 0, -1, err
 	}
@@ -67,7 +90,7 @@ func (p *Plan) bestMax(ctx context.Context, src Indexed, wanted int64) (needed, 
 
 // latest adds to the rows of a heap whose keys are above zero the latest ones
 // whose keys are zero; nil when the page is not full after so many documents.
-func (r *run) latest(ctx context.Context, src Source, from *rowHeap, zero []byte, most int64) (*rowHeap, error) {
+func (r *run) latest(ctx context.Context, src Source, from *rowHeap, candidates index.Expr, zero []byte, most int64) (*rowHeap, error) {
 	ranked, ok := src.(Ranked)
 	if !ok || len(r.plan.order.keys) > 1 {
 		return nil, nil
@@ -78,7 +101,7 @@ func (r *run) latest(ctx context.Context, src Source, from *rowHeap, zero []byte
 			h.push(row)
 		}
 	}
-	need := Need{Access: r.plan.accessing, Bare: r.plan.bare}
+	need := Need{Access: candidates, Bare: r.plan.bare}
 	if at := r.from; !at.none && !at.cut && bytes.Equal(at.key, zero) {
 		need.After = at.number
 		if at.row < math.MaxInt && at.number < math.MaxUint64 {
@@ -117,7 +140,7 @@ func (p *Plan) estimateBest(ctx context.Context, src Indexed, all int64) (int64,
 			return n, nil
 		}
 	case o.best.Op != index.All:
-		if n, most, err := p.bestMax(ctx, src, p.bound); most >= 0 || err != nil {
+		if n, most, err := p.bestMax(ctx, src, p.accessing, p.bound); most >= 0 || err != nil {
 			return n, err
 		}
 	}

@@ -93,6 +93,7 @@ type compiler struct {
 	overRows bool         // the first input is made by another plan, and each row of it a document
 	scope    *scope       // of the query being compiled
 	scopes   map[*Select]*scope
+	lets     map[*Let]*scope // of those compiled so far
 	root     branch
 	slots    int
 	locals   int
@@ -100,16 +101,18 @@ type compiler struct {
 
 	functions func(name string) (Function, bool) // user-defined; nil for none at all
 	scripted  bool                               // some expression calls one
+	called    map[string]int                     // the places of those calls, by their texts
 
 	whole  bool   // some expression reads the document as a whole
 	system bool   // some expression reads a system property
 	only   []step // a place that stands for the register 0; see tester
+	asked  *scope // of the expression that onlyPlace is asked about
 }
 
 func newCompiler(params map[string]value.Value, computed *Computed, ix *index.Index) *compiler {
 	return &compiler{
 		params: params, computed: computed, ix: ix, scope: new(scope), scopes: map[*Select]*scope{},
-		root: branch{slot: -1}, done: map[Expr]code{},
+		lets: map[*Let]*scope{}, root: branch{slot: -1}, done: map[Expr]code{},
 	}
 }
 
@@ -266,7 +269,11 @@ func (c *compiler) node(x Expr) code {
 	case *Literal:
 		return constant(x.Value)
 	case *Name:
-		if a, s := c.scope.lookup(x.Name); s != nil {
+		switch a, s := c.scope.lookup(x.Name); {
+		case s == nil:
+		case a.fixed != nil:
+			return constant(*a.fixed)
+		default:
 			return local(a.local)
 		}
 		return constant(numberNames[x.Name])
@@ -298,6 +305,8 @@ func (c *compiler) node(x Expr) code {
 		return c.in(x)
 	case *Like:
 		return c.like(x)
+	case *Let:
+		return c.let(x)
 	case *Call:
 		return c.call(x)
 	case *ArrayLiteral:

@@ -74,7 +74,9 @@ type env struct {
 	cells   []cell        // by slot
 	stack   []value.Value // arguments of the calls under way
 	scratch []byte
-	rooms   rooms // of functions; see functions_text.go
+	rooms   rooms    // of functions; see functions_text.go
+	called  []result // of user-defined functions, by the place of the call; see callUser
+	calls   int64    // of user-defined functions
 
 	// locals are the registers of a plan: for the aliases of inputs that are no
 	// places of the document, for aggregates and for group keys.
@@ -111,6 +113,9 @@ func (p *Plan) renew(ctx context.Context, left *env, now time.Time) env {
 // load turns to another document. body must stay as it is until the next load.
 func (e *env) load(body []byte) {
 	e.body, e.steps, e.located = body, 0, false
+	for i := range e.called {
+		e.called[i].known = false
+	}
 }
 
 // assume turns to a document of which the value of one place is all that is

@@ -18,31 +18,48 @@ type Step struct {
 
 	Count int      // of a step that looks terms up: how many spans of them; 0 of others
 	Spans []string // those spans while they are few: a value as JSON, or bounds in hexadecimal
+
+	// What [Plan.Measure] and whoever asks [Step.Probe] found out; -1 where nothing
+	// is known.
+	Rows     int64 // documents or rows that came out of the step
+	Expected int64 // that were expected to, by the index alone
+	Times    int64 // of a step that begins with "or": how many pages of partitions were made so
+
+	access *index.Expr // of a step about terms
 }
 
 // String returns the tree, a step a line and two blanks for each level, with a
-// line break at the end.
+// line break at the end. Figures stand in columns behind it, once the top step
+// has some.
 func (s *Step) String() string {
+	if s.Rows >= 0 {
+		return s.table()
+	}
 	var b strings.Builder
 	s.write(&b, 0)
 	return b.String()
 }
 
 func (s *Step) write(b *strings.Builder, level int) {
-	b.WriteString(strings.Repeat("  ", level))
-	b.WriteString(s.Name)
-	if s.Detail != "" {
-		b.WriteString(" " + s.Detail)
-	}
+	b.WriteString(s.line(level))
 	b.WriteByte('\n')
 	for _, below := range s.Steps {
 		below.write(b, level+1)
 	}
 }
 
+// line is what is said of the step itself.
+func (s *Step) line(level int) string {
+	line := strings.Repeat("  ", level) + s.Name
+	if s.Detail != "" {
+		line += " " + s.Detail
+	}
+	return line
+}
+
 // on returns a step that takes what the others give.
 func on(name, detail string, below ...*Step) *Step {
-	return &Step{Name: name, Detail: detail, Steps: below}
+	return &Step{Name: name, Detail: detail, Steps: below, Rows: -1, Expected: -1, Times: -1}
 }
 
 // Explain returns how the plan runs, from the rows that the client gets down to
@@ -175,11 +192,11 @@ func explainAccess(x index.Expr) *Step {
 	case index.And, index.Or:
 		return explainParts(x)
 	case index.Leaf:
-		return explainSpans([]index.Expr{x}, "")
+		return explainSpans([]index.Expr{x}, "").of(x)
 	case index.All, index.None:
 		return on("terms", x.String())
 	}
-	return on("terms", x.Span.Label+", each looked at")
+	return on("terms", x.Span.Label+", each looked at").of(x)
 }
 
 // explainParts returns the steps of a combination. Spans of one index are one
@@ -207,7 +224,7 @@ func explainParts(x index.Expr) *Step {
 	}
 	for _, list := range lists {
 		if list[0].Op == index.Leaf {
-			step.Steps = append(step.Steps, explainSpans(list, step.Name))
+			step.Steps = append(step.Steps, explainSpans(list, step.Name).of(joined(x.Op, list, index.All)))
 			continue
 		}
 		step.Steps = append(step.Steps, explainAccess(list[0]))
@@ -215,7 +232,7 @@ func explainParts(x index.Expr) *Step {
 	if len(step.Steps) == 1 && len(lists[0]) == len(x.Args) {
 		return step.Steps[0]
 	}
-	return step
+	return step.of(x)
 }
 
 // spansMax is how many spans of one step are shown one by one.

@@ -8,7 +8,8 @@ import (
 )
 
 // scope is what names mean in one query: the aliases of its inputs, and behind
-// them those of the queries around it.
+// them those of the queries around it. That of a LET is one more, around what it
+// is for.
 type scope struct {
 	outer  *scope
 	names  map[string]alias // nil until the first
@@ -16,12 +17,14 @@ type scope struct {
 	bound  map[string]int // registers by the text of the expressions they stand for; see compiler.bind
 }
 
-// alias is what the name of an input means.
+// alias is what the name of an input or of a LET means.
 type alias struct {
-	input int    // the place of the input in its query
-	local int    // the register that holds the value; -1 when place is where it is in the document
-	place []step // with a register: where the index has it
-	found bool   // place is known
+	input int          // the place of the input in its query
+	local int          // the register that holds the value; -1 when place is where it is in the document
+	place []step       // with a register: where the index has it
+	found bool         // place is known
+	let   bool         // the name of a LET: its value depends on nothing that its expression does not
+	fixed *value.Value // of a LET: the same for all documents; nil for a value that is not. local is unused
 }
 
 // lookup returns what a name means and the scope that says so, nil for a name
@@ -38,6 +41,23 @@ func (s *scope) lookup(name string) (alias, *scope) {
 func (s *scope) has(name string) bool {
 	_, in := s.lookup(name)
 	return in != nil
+}
+
+// with is the scope inside of a LET, as far as the analysis asks.
+func (s *scope) with(name string) *scope {
+	inner := &scope{outer: s}
+	inner.define(name, alias{let: true})
+	return inner
+}
+
+// inside reports whether s is another scope, or one inside of it.
+func (s *scope) inside(other *scope) bool {
+	for ; s != nil; s = s.outer {
+		if s == other {
+			return true
+		}
+	}
+	return false
 }
 
 // hides reports whether a name in x means something else here than in an outer

@@ -162,3 +162,196 @@ func TestPolicies(t *testing.T) {
 		}
 	}
 }
+
+// goodCalls is a call of every function, each argument of the kind that is wanted
+// there, and what other kinds are taken: "1:any" is any kind as argument 1.
+var goodCalls = map[string][]string{
+	`IS_DEFINED(1)`:                   {"0:any"},
+	`IS_NULL(1)`:                      {"0:any"},
+	`IS_BOOL(1)`:                      {"0:any"},
+	`IS_NUMBER(1)`:                    {"0:any"},
+	`IS_STRING(1)`:                    {"0:any"},
+	`IS_ARRAY(1)`:                     {"0:any"},
+	`IS_OBJECT(1)`:                    {"0:any"},
+	`IS_PRIMITIVE(1)`:                 {"0:any"},
+	`IS_INTEGER(1)`:                   {"0:any"},
+	`IS_FINITE_NUMBER(1)`:             {"0:any"},
+	`IS_DATETIME(1)`:                  {"0:any"},
+	`ABS(1)`:                          nil,
+	`ACOS(1)`:                         nil,
+	`ASIN(1)`:                         nil,
+	`ATAN(1)`:                         nil,
+	`CEILING(1)`:                      nil,
+	`COS(1)`:                          nil,
+	`COT(1)`:                          nil,
+	`DEGREES(1)`:                      nil,
+	`EXP(1)`:                          nil,
+	`FLOOR(1)`:                        nil,
+	`LOG10(1)`:                        nil,
+	`RADIANS(1)`:                      nil,
+	`SIGN(1)`:                         nil,
+	`SIN(1)`:                          nil,
+	`SQRT(1)`:                         nil,
+	`SQUARE(1)`:                       nil,
+	`TAN(1)`:                          nil,
+	`TRUNC(1)`:                        nil,
+	`ATN2(2, 3)`:                      nil,
+	`LOG(2, 3)`:                       nil,
+	`NumberBin(2, 3)`:                 nil,
+	`POWER(2, 3)`:                     nil,
+	`ROUND(2, 3)`:                     nil,
+	`IntAdd(2, 3)`:                    nil,
+	`IntSub(2, 3)`:                    nil,
+	`IntMul(2, 3)`:                    nil,
+	`IntDiv(2, 3)`:                    nil,
+	`IntMod(2, 3)`:                    nil,
+	`IntBitAnd(2, 3)`:                 nil,
+	`IntBitOr(2, 3)`:                  nil,
+	`IntBitXor(2, 3)`:                 nil,
+	`IntBitLeftShift(2, 3)`:           nil,
+	`IntBitRightShift(2, 3)`:          nil,
+	`IntBitNot(2)`:                    nil,
+	`PI()`:                            nil,
+	`RAND()`:                          nil,
+	`LENGTH("ab")`:                    nil,
+	`LOWER("ab")`:                     nil,
+	`UPPER("ab")`:                     nil,
+	`REVERSE("ab")`:                   nil,
+	`LTRIM("ab", "a")`:                nil,
+	`RTRIM("ab", "a")`:                nil,
+	`TRIM("ab", "a")`:                 nil,
+	`CONTAINS("ab", "a", true)`:       nil,
+	`STARTSWITH("ab", "a", true)`:     nil,
+	`ENDSWITH("ab", "a", true)`:       nil,
+	`STRINGEQUALS("ab", "a", true)`:   nil,
+	`CONTAINS_ANY_CI("ab", "a", "b")`: {"1:any", "2:any"},
+	`CONTAINS_ANY_CS("ab", "a", "b")`: {"1:any", "2:any"},
+	`CONTAINS_ALL_CI("ab", "a", "b")`: nil,
+	`CONTAINS_ALL_CS("ab", "a", "b")`: nil,
+	`CONCAT("a", "b", "c")`:           nil,
+	`INDEX_OF("ab", "b", 0)`:          nil,
+	`LASTINDEXOF("ab", "b", 0)`:       nil,
+	`LEFT("ab", 1)`:                   nil,
+	`RIGHT("ab", 1)`:                  nil,
+	`REPLICATE("ab", 1)`:              nil,
+	`SUBSTRING("ab", 0, 1)`:           nil,
+	`REPLACE("ab", "a", "c")`:         nil,
+	`SUBSTRINGBEFORE("ab", "a")`:      nil,
+	`SUBSTRINGAFTER("ab", "a")`:       nil,
+	`LASTSUBSTRINGBEFORE("ab", "a")`:  nil,
+	`LASTSUBSTRINGAFTER("ab", "a")`:   nil,
+	`RegexMatch("ab", "A", "i")`:      nil,
+	`REGEXEXTRACT("ab", "a")`:         nil,
+	`REGEXEXTRACTALL("ab", "a")`:      nil,
+	`ToString(1)`:                     {"0:any"},
+	`StringJoin(["a"], "-")`:          nil,
+	`StringSplit("a-b", "-")`:         nil,
+	`StringToArray("[1]")`:            nil,
+	`StringToBoolean("true")`:         nil,
+	`StringToNull("null")`:            nil,
+	`StringToNumber("1")`:             nil,
+	`StringToObject("{}")`:            nil,
+	`ARRAY_CONCAT([1], [2], [3])`:     nil,
+	`ARRAY_CONTAINS([1], 1, true)`:    {"1:any"},
+	`ARRAY_CONTAINS_ANY([1], 2, 1)`:   {"1:any", "2:any"},
+	`ARRAY_CONTAINS_ALL([1], 1, 1)`:   {"1:any", "2:any"},
+	`ARRAY_LENGTH([1, 2])`:            nil,
+	`ARRAY_SUM([1, 2])`:               nil,
+	`ARRAY_AVG([1, 2])`:               nil,
+	`ARRAY_MEDIAN([1, 2])`:            nil,
+	`ARRAY_MIN([1, 2])`:               nil,
+	`ARRAY_MAX([1, 2])`:               nil,
+	`ARRAY_SLICE([1, 2], 0, 1)`:       nil,
+	`CHOOSE(1, "a", "b")`:             {"1:any", "2:any"},
+	`ObjectToArray({a: 1}, "k", "v")`: nil,
+	`SetUnion([1], [1, 2])`:           nil,
+	`SetIntersect([1], [1, 2])`:       nil,
+	`SetDifference([1], [1, 2])`:      nil,
+	`SetEqual([1], [1, 2])`:           nil,
+	`NOW()`:                           nil,
+	`GetCurrentDateTime()`:            nil,
+	`GetCurrentDateTimeStatic()`:      nil,
+	`GetCurrentTicks()`:               nil,
+	`GetCurrentTicksStatic()`:         nil,
+	`GetCurrentTimestamp()`:           nil,
+	`GetCurrentTimestampStatic()`:     nil,
+	`AGO("hh", 1)`:                    nil,
+	`DateTimeAdd("hh", 1, "2024-02-29T01:02:03Z")`:                                            nil,
+	`DateTimeDiff("hh", "2024-02-29T01:02:03Z", "2024-02-29T01:02:03Z")`:                      nil,
+	`DateTimePart("hh", "2024-02-29T01:02:03Z")`:                                              nil,
+	`DateTimeFromParts(2024, 2, 3, 4, 5, 6, 7)`:                                               nil,
+	`DateTimeBin("2024-02-29T01:02:03Z", "hh", 1, "2024-02-29T01:02:03Z")`:                    nil,
+	`DateTimeFormat("2024-02-29T01:02:03Z", "yyyy")`:                                          nil,
+	`DateTimeToTicks("2024-02-29T01:02:03Z")`:                                                 nil,
+	`DateTimeToTimestamp("2024-02-29T01:02:03Z")`:                                             nil,
+	`YEAR("2024-02-29T01:02:03Z")`:                                                            nil,
+	`MONTH("2024-02-29T01:02:03Z")`:                                                           nil,
+	`DAY("2024-02-29T01:02:03Z")`:                                                             nil,
+	`TicksToDateTime(1)`:                                                                      nil,
+	`TimestampToDateTime(1)`:                                                                  nil,
+	`ST_DISTANCE({type: "Point", coordinates: [0, 0]}, {type: "Point", coordinates: [0, 0]})`: nil,
+	`ST_WITHIN({type: "Point", coordinates: [0, 0]}, {type: "Polygon", coordinates: [[[0, 0], [1, 0], [1, 1], [0, 0]]]})`:     nil,
+	`ST_INTERSECTS({type: "Point", coordinates: [0, 0]}, {type: "Polygon", coordinates: [[[0, 0], [1, 0], [1, 1], [0, 0]]]})`: nil,
+	`ST_AREA({type: "Polygon", coordinates: [[[0, 0], [1, 0], [1, 1], [0, 0]]]})`:                                             nil,
+	`ST_ISVALID({type: "Point", coordinates: [0, 0]})`:                                                                        {"0:any"},
+	`ST_ISVALIDDETAILED({type: "Point", coordinates: [0, 0]})`:                                                                {"0:any"},
+	`FullTextContains("a fox", "fox")`:                                                                                        {"1:object", "1:array"},
+	`FullTextContainsAll("a fox", "fox", "fox")`:                                                                              {"1:object", "2:object", "1:array", "2:array"},
+	`FullTextContainsAny("a fox", "fox", "fox")`:                                                                              {"1:object", "2:object", "1:array", "2:array"},
+	`_FullTextWordCount("a fox")`:                                                                                             nil,
+	`_FullTextScore("a fox", ["fox"], 1, 2, [1])`:                                                                             nil,
+	`VectorDistance([1, 2], [3, 4], true, {})`:                                                                                nil,
+	`_VectorScore([1, 2], [3, 4], true, {})`:                                                                                  nil,
+	`IIF(true, 1, 2)`:                                                                                                         {"0:any", "1:any", "2:any"},
+	`HASH(1, 7)`:                                                                                                              {"0:any"},
+	`DOCUMENTID({_rid: "36ZyAPW+uN8NAAAAAAAAAA=="})`:                                                                          nil,
+}
+
+// TestFunctionsRefuseKinds puts values of other kinds in the place of each
+// argument of a good call, one after the other: null, undefined and every wrong
+// type make the result undefined, and never an error.
+func TestFunctionsRefuseKinds(t *testing.T) {
+	t.Parallel()
+	e := newEnv()
+	e.now = time.Unix(1_700_000_000, 0)
+	seen := map[*function]bool{}
+	for text, others := range goodCalls {
+		q, err := Parse("SELECT VALUE " + text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		call := q.Value.(*Call)
+		f := functions[strings.ToUpper(call.Name)]
+		if f == nil {
+			t.Fatalf("%s: no such function", text)
+		}
+		seen[f] = true
+		var args []value.Value
+		c := newCompiler(nil, nil, nil)
+		for _, arg := range call.Args {
+			args = append(args, c.expr(arg).v)
+		}
+		if v := f.run(e, slices.Clone(args)); !v.IsDefined() || e.err != nil {
+			t.Errorf("%s is undefined, %v", text, e.err)
+		}
+		for i, good := range args {
+			for _, odd := range oddValues() {
+				if odd.Kind() == good.Kind() || slices.Contains(others, fmt.Sprintf("%d:any", i)) || slices.Contains(others, fmt.Sprintf("%d:%s", i, odd.Kind())) {
+					continue
+				}
+				wrong := slices.Clone(args)
+				wrong[i] = odd
+				if v := f.run(e, wrong); v.IsDefined() || e.err != nil {
+					t.Errorf("%s with %s as argument %d is %s, %v", text, odd.JSON(), i, v.JSON(), e.err)
+					e.err = nil
+					break
+				}
+			}
+		}
+	}
+	for name, f := range functions {
+		if !seen[f] && !f.aggregate && f.name != "RRF" && f.name != "FullTextScore" { // Those stand behind ORDER BY RANK alone.
+			t.Errorf("%s has no call in goodCalls", name)
+		}
+	}
+}

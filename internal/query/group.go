@@ -283,6 +283,9 @@ func (r *run) grouped(ctx context.Context, src Source) error {
 	}
 	if r.plan.accessing.Op != index.None {
 		done, err := s.look(ctx, src)
+		if done {
+			r.page.Stats.Ways.Answered = 1
+		}
 		if err == nil && !done {
 			err = s.scan(ctx, src)
 		}

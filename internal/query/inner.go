@@ -14,6 +14,7 @@ func (m *Merge) outer(streams []Stream) Stream {
 		src := &combined{plan: m.plan.inner, streams: streams, parallel: m.Parallel, memory: b.Memory}
 		page, err := m.plan.run(ctx, src, b)
 		src.stats.OutputBytes, src.stats.Compiled = page.Stats.OutputBytes, m.plan.took
+		src.stats.Calls += page.Stats.Calls
 		page.Stats = src.stats
 		return page, err
 	}

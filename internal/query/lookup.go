@@ -153,8 +153,15 @@ func (l *places) add(c *compiler, x Expr) {
 		return
 	}
 	switch x := x.(type) {
-	case *Name, *Subquery:
+	case *Name:
+		a, _ := c.scope.lookup(x.Name)
+		l.other = !a.let
+	case *Subquery:
 		l.other = true
+	case *Let:
+		l.add(c, x.Value)
+		c.within(c.lets[x], func() { l.add(c, x.In) })
+		return
 	case *Call:
 		f := functions[strings.ToUpper(x.Name)]
 		l.other = x.UDF || f == nil || f.volatile || f.aggregate

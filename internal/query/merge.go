@@ -98,6 +98,7 @@ func (m *Merge) Page(ctx context.Context, b Budget) (Page, Progress, error) {
 	}
 	m.prepare(ctx, b)
 	var page Page
+	skipped := m.progress.Skip
 	if m.progress.Taken >= m.plan.take() {
 		m.progress.Done = true
 	}
@@ -114,10 +115,15 @@ func (m *Merge) Page(ctx context.Context, b Budget) (Page, Progress, error) {
 	if err != nil {
 		return Page{}, m.progress, err
 	}
+	if m.finish != nil {
+		page.Stats.Calls += m.finish.env.calls
+		m.finish.env.calls = 0
+	}
 	if m.plan.replay {
 		m.progress.Position, m.progress.Started = Position{}, false
 	}
 	page.Next, page.More = m.progress.Position, !m.progress.Done
+	page.Stats.Ways.Skipped = m.progress.Skip - skipped
 	page.Stats.Output = int64(len(page.Rows))
 	page.Stats.OutputBytes = 0
 	for _, row := range page.Rows {
@@ -316,6 +322,11 @@ func (m *Merge) sequential(ctx context.Context, b Budget, page *Page) error {
 				return err
 			}
 		}
+		if s.asked && !m.fits(s, b, page) {
+			if room, err := m.cut(ctx, s, b, page); !room || err != nil {
+				return err
+			}
+		}
 		s.use(page)
 		for len(s.rows) > 0 && !m.enough() {
 			if ok, err := m.accept(s.rows[0], b, page); !ok {
@@ -334,6 +345,51 @@ func (m *Merge) sequential(ctx context.Context, b Budget, page *Page) error {
 			pr.Stream++
 		}
 	}
+}
+
+// blocked reports whether not even the first row at hand has room in the page.
+func (m *Merge) blocked(s *mergeStream, b Budget, page *Page) bool {
+	return m.unique == nil && len(s.rows) > 0 && len(page.Rows) > 0 && m.progress.Skip >= m.plan.skip() &&
+		page.Stats.OutputBytes+int64(len(s.rows[0].JSON)) > int64(b.MaxBytes)
+}
+
+// fits reports whether the page has room for all rows at hand of a stream.
+func (m *Merge) fits(s *mergeStream, b Budget, page *Page) bool {
+	if m.unique != nil {
+		return true
+	}
+	if most := m.want(b, page); most > 0 && len(s.rows) > most {
+		return false
+	}
+	left := m.plan.skip() - m.progress.Skip
+	size := page.Stats.OutputBytes
+	for i, row := range s.rows {
+		if int64(i) < left {
+			continue
+		}
+		if size += int64(len(row.JSON)); size > int64(b.MaxBytes) && len(page.Rows)+i > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// cut asks the stream whose turn it is again, for what there is room for: what is
+// left for the next page is not to be charged twice. It reports false when there
+// is no room for a row.
+func (m *Merge) cut(ctx context.Context, s *mergeStream, b Budget, page *Page) (bool, error) {
+	if m.blocked(s, b, page) {
+		return false, nil
+	}
+	pr := &m.progress
+	s.rows, s.asked = nil, false
+	s.after = Budget{After: pr.Position, Started: pr.Started}
+	ask := m.share(1, b, page)
+	ask.MaxBytes = max(1, b.MaxBytes-int(page.Stats.OutputBytes))
+	if err := m.ask(ctx, m.streams[pr.Stream:pr.Stream+1], ask); err != nil {
+		return false, err
+	}
+	return !m.blocked(s, b, page), nil
 }
 
 // ahead asks the stream whose turn it is, and a growing number of those behind

@@ -100,7 +100,7 @@ func searchMultiplier(options []value.Value) int64 {
 // A search with guesses goes on until it has seen as many documents that pass the
 // filter as all pages together have rows, whichever page this is: so every page
 // comes from the same documents.
-func (r *run) nearest(ctx context.Context, src Source) (*rowHeap, error) {
+func (r *run) nearest(ctx context.Context, src Source, access index.Expr) (*rowHeap, error) {
 	n, wanted := r.plan.order.nearest, r.rowsMax()
 	ranked, ok := src.(Ranked)
 	if !ok || n == nil || r.plan.bound < 0 || wanted == 0 {
@@ -108,7 +108,7 @@ func (r *run) nearest(ctx context.Context, src Source) (*rowHeap, error) {
 	}
 	search := Nearest{
 		Path: n.policy, Form: n.form.ID, Vector: n.vector, Metric: n.metric,
-		K: wanted, Access: r.plan.accessing, Bare: r.plan.bare,
+		K: wanted, Access: access, Bare: r.plan.bare,
 	}
 	passing := int64(0) // documents that have to pass the filter
 	if n.multiplier > 0 {
@@ -120,7 +120,7 @@ func (r *run) nearest(ctx context.Context, src Source) (*rowHeap, error) {
 			return nil, nil
 		}
 	}
-	most, err := r.nearestMax(ctx, ranked, max(passing, int64(wanted)))
+	most, err := r.nearestMax(ctx, ranked, access, max(passing, int64(wanted)))
 	if most == 0 || err != nil {
 		return nil, err
 	}
@@ -155,9 +155,9 @@ func (n *nearness) needed(rows int64) int64 {
 // nearestMax returns how many documents to look at in the order of a search
 // before giving it up, 0 to do without: each takes as long as several of those
 // that are read and sorted.
-func (r *run) nearestMax(ctx context.Context, src Indexed, wanted int64) (int64, error) {
+func (r *run) nearestMax(ctx context.Context, src Indexed, access index.Expr, wanted int64) (int64, error) {
 	defer r.watch.lookingUp()()
-	m, _, err := src.Count(ctx, r.plan.accessing, math.MaxInt64)
+	m, _, err := src.Count(ctx, access, math.MaxInt64)
 	if m < 0 && err == nil {
 		m, _, err = src.Count(ctx, index.Expr{}, math.MaxInt64)
 	}

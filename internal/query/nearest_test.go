@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -272,6 +273,83 @@ func TestHybridFromIndex(t *testing.T) {
 			}
 			if few := !strings.Contains(rank, "stone") && !strings.Contains(rank, "boa"); few && where == "" && 5*readFromIndex > read {
 				t.Errorf("%s: %d documents read, %d without the index", text, readFromIndex, read)
+			}
+		}
+	}
+}
+
+// asked is a source that notes which accesses it has to find out whole.
+type asked struct {
+	indexed
+	whole *[]string
+}
+
+func (s asked) note(access index.Expr) { *s.whole = append(*s.whole, access.String()) }
+
+func (s asked) Count(ctx context.Context, access index.Expr, most int64) (int64, bool, error) {
+	if most == math.MaxInt64 {
+		s.note(access)
+	}
+	return s.indexed.Count(ctx, access, most)
+}
+
+func (s asked) Nearest(ctx context.Context, n Nearest) iter.Seq2[Candidate, error] {
+	s.note(n.Access)
+	return s.indexed.Nearest(ctx, n)
+}
+
+func (s asked) Latest(ctx context.Context, n Need) iter.Seq2[Candidate, error] {
+	s.note(n.Access)
+	return s.indexed.Latest(ctx, n)
+}
+
+func (s asked) Candidates(ctx context.Context, n Need) iter.Seq2[Candidate, error] {
+	s.note(n.Access)
+	return s.indexed.Candidates(ctx, n)
+}
+
+// TestHybridOfValues has searches that select a value, which has to be there, so
+// that their components demand it: no component passes all terms of its place,
+// but where few documents have it.
+func TestHybridOfValues(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 14))
+	ix := nearestIndex(t, "flat", "float32", "euclidean")
+	var docs list
+	for n := range 4000 {
+		d := nearestDocument(t, r, ix, n+1)
+		if n%80 == 0 {
+			d = newDocument(t, ix, uint64(n+1), strings.Replace(strings.Replace(string(d.body), "stone", "stone horse", 1), "{", `{"rare":1,`, 1))
+		}
+		docs = append(docs, d)
+	}
+	for _, c := range []struct {
+		what, where string
+		asked       bool // for all that have the value
+	}{
+		{"c.id", "", false}, {"c.id", "WHERE c.n > 3", false}, {"c.rare", "", true},
+	} {
+		for _, rank := range []string{
+			`FullTextScore(c.text, "horse")`, `VectorDistance(c.v, [1, 2, 3])`,
+			`RRF(FullTextScore(c.text, "horse"), VectorDistance(c.v, [1, 2, 3]))`,
+		} {
+			h := compileWith(t, fmt.Sprintf("SELECT TOP 5 VALUE %s FROM c %s ORDER BY RANK %s", c.what, c.where, rank), ix).Hybrid()
+			want, _, err := fused(t.Context(), h, func(l list) Source { return l }, []list{docs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var whole []string
+			got, _, err := fused(t.Context(), h, func(l list) Source { return asked{indexed{l}, &whole} }, []list{docs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, want) || len(got) != 5 {
+				t.Errorf("seed %d: %s of %s: %v, want %v", seed, c.what, rank, got, want)
+			}
+			path := "/" + strings.TrimPrefix(c.what, "c.") + "/?"
+			if found := slices.ContainsFunc(whole, func(access string) bool { return strings.Contains(access, path) }); found != c.asked {
+				t.Errorf("seed %d: %s %s of %s asks for %q", seed, c.what, c.where, rank, whole)
 			}
 		}
 	}

@@ -71,10 +71,13 @@ func (p *parser) logic(or bool) Expr {
 	return chain
 }
 
-// predicate reads BETWEEN, IN and LIKE, which do not chain. The AND of BETWEEN
-// is taken here, so a logical AND may follow without brackets.
+// predicate reads BETWEEN, IN, LIKE and LET, which do not chain. The AND of
+// BETWEEN is taken here, so a logical AND may follow without brackets.
 func (p *parser) predicate() Expr {
 	start := p.tok.at.Start
+	if p.tok.is("LET") && p.binds() {
+		return p.let()
+	}
 	x := p.binary(levelEqual)
 	not := false
 	if p.tok.is("NOT") {
@@ -259,15 +262,27 @@ func (p *parser) word() Expr {
 	if p.peek().is("(") {
 		return p.call()
 	}
-	if t.text == "LET" && p.binds() {
-		p.fail(fault{at: t.at, code: "SC1001", message: "Syntax error, LET is not supported. Write the expression where its name stands."})
-		return &Literal{}
-	}
 	return &Name{Name: p.name(), at: t.at}
 }
 
-// binds reports whether a name and = follow the current token, as they do in
-// LET x = 1 IN x and nowhere else.
+// let reads LET name = value IN expression, both sides without AND, OR and what
+// is looser, unless they stand in brackets.
+func (p *parser) let() Expr {
+	start := p.tok.at.Start
+	p.advance()
+	x := &Let{Name: p.name()}
+	p.expect("=")
+	x.Value = p.binary(levelEqual)
+	height := p.height
+	p.expect("IN")
+	x.In = p.binary(levelEqual)
+	p.raise(max(height, p.height))
+	x.at = p.from(start)
+	return x
+}
+
+// binds reports whether a name and = follow the current token, which is LET: as
+// a name of its own LET may stand in front of = alone.
 func (p *parser) binds() bool {
 	if !p.peek().isName() {
 		return false

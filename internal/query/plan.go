@@ -155,11 +155,16 @@ func (p *Plan) compileOrder(c *compiler, ix *index.Index) error {
 		o.keys = append(o.keys, orderKey{eval: c.expr(sort.Expr).value(), invert: sort.Desc != o.desc})
 	}
 	p.order = o
+	if o.narrow = p.accessing; ix != nil && p.accessing.Op != index.None {
+		var narrow predicate
+		narrow, o.narrows = p.where.narrow()
+		o.narrow, _ = narrow.access(ix)
+	}
 	if o.desc && len(sorts) == 1 {
 		o.nearest = c.nearestTo(computedKey(sorts[0]).Expr, ix)
 	}
 	if best, ok := c.scoring(sorts[0].Expr); ok && o.desc {
-		o.best = joined(index.And, append(slices.Clone(leavesAnd(p.accessing)), best), index.All)
+		o.best = joined(index.And, append(slices.Clone(leavesAnd(o.narrow)), best), index.All)
 	}
 	if ix == nil || len(paths) < len(sorts) {
 		return nil

@@ -113,6 +113,12 @@ func (c *compiler) reduce(x Expr) predicate {
 		return c.likeness(x)
 	case *Call:
 		return c.question(x)
+	case *Let:
+		p := unsure()
+		if s := c.lets[x]; s != nil {
+			c.within(s, func() { p = c.predicate(x.In) })
+		}
+		return p
 	case *Subquery:
 		if x.Kind == Exists {
 			return hidden(approximately(c.exists(x.Query)))
@@ -223,6 +229,26 @@ func (p predicate) implies(place []step) bool {
 		return !slices.ContainsFunc(p.args, func(arg predicate) bool { return !implies(arg) })
 	}
 	return p.op != isMissing && len(p.path) >= len(place) && slices.Equal(p.path[:len(place)], place)
+}
+
+// narrow is a predicate less the conditions that something stands at a place,
+// which tell little where most documents have it, and whether there are some.
+func (p predicate) narrow() (n predicate, less bool) {
+	switch {
+	case p.op == isDefined && p.test == nil:
+		return unsure(), true
+	case p.op == both:
+		args := make([]predicate, len(p.args))
+		for i, arg := range p.args {
+			one := false
+			args[i], one = arg.narrow()
+			less = less || one
+		}
+		n = combine(both, args)
+		n.hidden = p.hidden
+		return n, less
+	}
+	return p, false
 }
 
 func leaf(op predicateOp, path []step, values ...value.Value) predicate {
@@ -400,6 +426,7 @@ func (c *compiler) question(x *Call) predicate {
 // about nothing else, and not true where nothing stands. A predicate without
 // values gets its path.
 func (c *compiler) tested(p predicate, x Expr) predicate {
+	c.asked = c.scope
 	path, ok := c.onlyPlace(x, nil)
 	if ok && path != nil {
 		p.test = c.tester(x, path)
@@ -429,9 +456,10 @@ func (c *compiler) onlyPlace(x Expr, found []step) ([]step, bool) {
 	}
 	switch x := x.(type) {
 	case *Name:
-		if _, s := c.scope.lookup(x.Name); s != nil {
-			return nil, false
-		}
+		a, s := c.scope.lookup(x.Name)
+		return found, s == nil || a.fixed != nil || a.let && !c.asked.inside(s)
+	case *Let:
+		return c.onlyPlaceOfLet(x, found)
 	case *Subquery:
 		return nil, false
 	case *Call:
@@ -448,23 +476,35 @@ func (c *compiler) onlyPlace(x Expr, found []step) ([]step, bool) {
 	return found, true
 }
 
+func (c *compiler) onlyPlaceOfLet(x *Let, found []step) ([]step, bool) {
+	found, ok := c.onlyPlace(x.Value, found)
+	s := c.lets[x]
+	if !ok || s == nil {
+		return nil, false
+	}
+	c.within(s, func() { found, ok = c.onlyPlace(x.In, found) })
+	return found, ok
+}
+
 // tester compiles a condition into a test of the value at the one place that it
 // is about, nil when it is true where nothing stands. What fails passes, so that
 // the filter meets it and fails as well.
 func (c *compiler) tester(x Expr, place []step) func(v value.Value) bool {
 	t := newCompiler(c.params, c.computed, c.ix)
 	t.scope, t.scopes, t.only = c.scope, c.scopes, place
+	t.local() // The first register is for the value.
 	holds := t.expr(x).truth()
 	envs := sync.Pool{New: func() any {
 		e := newEnv()
-		e.locals = make([]value.Value, 1)
+		e.locals = make([]value.Value, t.locals)
 		return e
 	}}
 	test := func(v value.Value) bool {
 		e := envs.Get().(*env)
 		e.locals[0] = v
 		passes := holds(e) == yes || e.err != nil
-		e.locals[0], e.err = value.Undefined(), nil
+		clear(e.locals)
+		e.err = nil
 		envs.Put(e)
 		return passes
 	}

@@ -12,7 +12,7 @@ const (
 	levelCoalesce
 	levelOr
 	levelAnd
-	levelPredicate // BETWEEN IN LIKE
+	levelPredicate // BETWEEN IN LIKE LET
 	levelEqual
 	levelCompare
 	levelShift
@@ -55,6 +55,7 @@ func (x *Conditional) level() int   { return levelConditional }
 func (x *Between) level() int       { return levelPredicate }
 func (x *In) level() int            { return levelPredicate }
 func (x *Like) level() int          { return levelPredicate }
+func (x *Let) level() int           { return levelPredicate }
 func (x *Call) level() int          { return levelPostfix }
 func (x *ArrayLiteral) level() int  { return levelPostfix }
 func (x *ObjectLiteral) level() int { return levelPostfix }
@@ -89,6 +90,7 @@ func (x *Conditional) String() string   { return text(x) }
 func (x *Between) String() string       { return text(x) }
 func (x *In) String() string            { return text(x) }
 func (x *Like) String() string          { return text(x) }
+func (x *Let) String() string           { return text(x) }
 func (x *Call) String() string          { return text(x) }
 func (x *ArrayLiteral) String() string  { return text(x) }
 func (x *ObjectLiteral) String() string { return text(x) }
@@ -267,8 +269,7 @@ func (p *printer) expr(x Expr, lowest int) {
 	}
 }
 
-// rest writes the expressions that begin with an operand and a keyword, or
-// with a bracket.
+// rest writes the expressions that have a keyword or a bracket in them.
 func (p *printer) rest(x Expr) {
 	switch x := x.(type) {
 	case *Between:
@@ -292,6 +293,11 @@ func (p *printer) rest(x Expr) {
 		if x.HasEscape {
 			p.write(" ESCAPE ", quote(x.Escape))
 		}
+	case *Let:
+		p.write("LET ", x.Name, " = ")
+		p.expr(x.Value, levelEqual)
+		p.write(" IN ")
+		p.expr(x.In, levelEqual)
 	case *Call:
 		if x.UDF {
 			p.write("udf.")

@@ -99,7 +99,11 @@ func randomFilter(r *rand.Rand, depth int) string {
 // randomQuestion writes a condition that the index tests term by term, or asks
 // about elements.
 func randomQuestion(r *rand.Rand, path, constant string) string {
-	switch r.IntN(12) {
+	switch r.IntN(14) {
+	case 11:
+		return fmt.Sprintf("(LET v = %s IN v %s %s)", path, pick(r, []string{"=", "<", "!=", ">="}), constant)
+	case 12:
+		return fmt.Sprintf("(LET v = LOWER(%s) IN CONTAINS(v, %s))", path, pick(r, []string{`"a"`, `"b"`, "c.b", "v"}))
 	case 0:
 		return fmt.Sprintf("%s(%s, %s, %s)", pick(r, []string{"CONTAINS", "STARTSWITH", "ENDSWITH", "STRINGEQUALS", "RegexMatch"}), path, pick(r, []string{`"A"`, `"b"`, `""`, "1"}), pick(r, []string{"true", "false", "1", "c.b"}))
 	case 1:

@@ -70,6 +70,8 @@ type Stats struct {
 	OutputBytes    int64
 	IndexHits      int64         // documents read that an index led to
 	Matched        int64         // documents that passed the filter
+	Calls          int64         // of user-defined functions
+	Ways           Ways          // how rows were made, for explanations
 	Compiled       time.Duration // time spent on the text, once per query
 	Took           time.Duration // time spent running: all of the following, and what is between them
 
@@ -87,6 +89,8 @@ func (s *Stats) Add(o Stats) {
 	s.OutputBytes += o.OutputBytes
 	s.IndexHits += o.IndexHits
 	s.Matched += o.Matched
+	s.Calls += o.Calls
+	s.Ways.add(o.Ways)
 	s.Compiled = max(s.Compiled, o.Compiled)
 	s.Took += o.Took
 	s.Lookup += o.Lookup
@@ -158,9 +162,13 @@ func (p *Plan) run(ctx context.Context, src Source, b Budget) (Page, error) {
 	}
 	s := &r.page.Stats
 	if p.base < 0 {
-		*s = Stats{OutputBytes: s.OutputBytes}
+		*s = Stats{OutputBytes: s.OutputBytes, Ways: s.Ways}
 	}
 	s.Output = int64(len(r.page.Rows))
+	s.Calls = r.env.calls
+	if s.Ways.Rows = s.Output; p.plain {
+		s.Ways.Passed = s.Matched
+	}
 	s.Compiled = p.took
 	s.Took = time.Since(begun)
 	r.watch.divide(s)
@@ -377,6 +385,7 @@ func (r *run) each(visit func(row int) bool) {
 				r.page.Stats.Matched++
 			}
 			r.place++
+			r.page.Stats.Ways.Passed++
 			return r.visit(r.place)
 		}
 	}
@@ -418,11 +427,11 @@ func (l *numberedRows) document(c Candidate) bool {
 		return false
 	}
 	l.looked++
-	before, rows := l.page.Stats, len(l.page.Rows)
+	before, rows, calls := l.page.Stats, len(l.page.Rows), l.env.calls
 	l.turn(c)
 	l.each(l.add)
 	if l.rest && len(l.page.Rows) == rows {
-		l.page.Stats = before // The next page reads it again and counts it.
+		l.page.Stats, l.env.calls = before, calls // The next page reads it again and counts it.
 	} else {
 		l.finish(c.Number, rows, l.rest || l.ended)
 	}

@@ -256,6 +256,8 @@ func (n second) expr(x Expr, b *bindings) value.Value {
 			members = append(members, value.Member{Name: m.Name, Value: n.expr(m.Expr, b)})
 		}
 		return value.Object(members)
+	case *Let:
+		return n.expr(x.In, b.with(x.Name, n.expr(x.Value, b)))
 	case *Call:
 		return n.call(strings.ToUpper(x.Name), n.list(x.Args, b))
 	case *Subquery:
@@ -496,7 +498,9 @@ func (w *queryWriter) expr(depth int) string {
 	if depth == 0 || w.IntN(3) == 0 {
 		return w.path()
 	}
-	switch w.IntN(9) {
+	switch w.IntN(10) {
+	case 9:
+		return w.let(depth, w.expr)
 	case 0:
 		return fmt.Sprintf("{a: %s, b: %s}", w.expr(depth-1), w.expr(depth-1))
 	case 1:
@@ -517,9 +521,24 @@ func (w *queryWriter) expr(depth int) string {
 	return w.condition(depth - 1)
 }
 
+// let writes a LET around what body writes. Its name may be one in sight.
+func (w *queryWriter) let(depth int, body func(depth int) string) string {
+	outer, name, of := len(w.aliases), w.alias(), w.expr(depth-1)
+	if w.IntN(4) == 0 {
+		name = pick(w.Rand, w.aliases)
+	}
+	w.aliases = append(w.aliases, name)
+	defer func() { w.aliases = w.aliases[:outer] }()
+	return fmt.Sprintf("(LET %s = %s IN %s)", name, of, body(depth-1))
+}
+
 func (w *queryWriter) condition(depth int) string {
 	if depth > 0 {
-		switch w.IntN(7) {
+		switch w.IntN(8) {
+		case 7:
+			if len(w.aliases) > 0 {
+				return w.let(depth, w.condition)
+			}
 		case 0:
 			return fmt.Sprintf("(%s AND %s)", w.condition(depth-1), w.condition(depth-1))
 		case 1:

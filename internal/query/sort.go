@@ -23,6 +23,11 @@ type ordering struct {
 	best index.Expr
 
 	nearest *nearness // the vector index that has the order; nil without one
+
+	// narrow is the access of a search by nearest or best, less the conditions
+	// that something stands at a place; narrows says that there are some.
+	narrow  index.Expr
+	narrows bool
 }
 
 // orderKey is one value to order by.
@@ -91,6 +96,7 @@ func isCut(key []byte) bool { return len(key) >= OrderKeyMax }
 func (r *run) ordered(ctx context.Context, src Source) error {
 	done, err := r.walk(ctx, src)
 	if done || err != nil {
+		r.page.Stats.Ways.Walked = 1
 		return err
 	}
 	return r.sort(ctx, src)
@@ -100,9 +106,16 @@ func (r *run) ordered(ctx context.Context, src Source) error {
 // keeps the least rows behind where the page begins, as many as the page may
 // still hold.
 func (r *run) sort(ctx context.Context, src Source) error {
-	h, err := r.nearest(ctx, src)
+	access, err := r.searchAccess(ctx, src)
+	if err != nil {
+		return err
+	}
+	h, err := r.nearest(ctx, src, access)
 	if h == nil && err == nil {
-		h, err = r.best(ctx, src)
+		h, err = r.best(ctx, src, access)
+	}
+	if h != nil {
+		r.page.Stats.Ways.Searched = 1
 	}
 	if h == nil && err == nil {
 		h, err = r.collect(ctx, src, r.plan.accessing)

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"slices"
 
 	"github.com/decandb/decan/internal/value"
 )
@@ -11,8 +12,9 @@ import (
 // goroutines may call it at the same time. Its error ends the query, and is a
 // *status.Error or that of ctx.
 //
-// The same arguments are taken to give the same result, and how often it is
-// called for a row is not promised. No index knows what it returns.
+// The same arguments are taken to give the same result: what is written twice in
+// a query, or by whoever rewrote it, is called once for a row. No index knows
+// what it returns.
 type Function func(ctx context.Context, args []value.Value) (value.Value, error)
 
 // userFunction checks a call of a user-defined function.
@@ -45,6 +47,7 @@ func (c *compiler) userFunction(x *Call) code {
 		})
 	}
 	c.scripted = true
+	place := c.callPlace(x)
 	evals := make([]func(e *env) value.Value, len(x.Args))
 	for i, arg := range x.Args {
 		evals[i] = c.expr(arg).value()
@@ -55,21 +58,52 @@ func (c *compiler) userFunction(x *Call) code {
 			v := eval(e)
 			e.stack = append(e.stack, v)
 		}
-		v := e.callUser(f, e.stack[base:])
+		v := e.callUser(f, place, e.stack[base:])
 		e.stack = e.stack[:base]
 		return v
 	})
 }
 
-// callUser calls a user-defined function, unless the query has failed already.
-func (e *env) callUser(f Function, args []value.Value) value.Value {
+// callPlace is the number of a call, the same for all that are written alike.
+func (c *compiler) callPlace(x *Call) int {
+	if c.called == nil {
+		c.called = map[string]int{}
+	}
+	key := alike(x)
+	place, known := c.called[key]
+	if !known {
+		place = len(c.called)
+		c.called[key] = place
+	}
+	return place
+}
+
+// result is what a user-defined function made of its arguments last.
+type result struct {
+	known bool // of the current document
+	args  []value.Value
+	v     value.Value
+}
+
+// callUser calls a user-defined function, unless the query has failed already, or
+// a call at the same place has had these arguments last: a filter and what is
+// selected often have a call in common.
+func (e *env) callUser(f Function, place int, args []value.Value) value.Value {
 	if e.err != nil {
 		return value.Undefined()
+	}
+	for place >= len(e.called) {
+		e.called = append(e.called, result{})
+	}
+	last := &e.called[place]
+	if last.known && slices.EqualFunc(last.args, args, identical) {
+		return last.v
 	}
 	ctx := e.ctx
 	if ctx == nil {
 		ctx = context.Background()
 	}
+	e.calls++
 	v, err := f(ctx, args)
 	if err != nil {
 		e.fail(err)
@@ -78,5 +112,18 @@ func (e *env) callUser(f Function, args []value.Value) value.Value {
 	if !e.fitsValue(v) {
 		return value.Undefined()
 	}
+	last.known, last.args, last.v = true, append(last.args[:0], args...), v
 	return v
+}
+
+// identical reports whether nobody can tell two values apart: those that are
+// equal may differ in the order of members.
+func identical(a, b value.Value) bool {
+	if a.Kind() != b.Kind() {
+		return false
+	}
+	if a.Kind() < value.KindArray {
+		return value.Compare(a, b) == 0
+	}
+	return a.JSON() == b.JSON()
 }

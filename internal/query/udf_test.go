@@ -12,6 +12,7 @@ import (
 
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
 )
 
 // functionsOfTest are what a container has in testdata/udf. Names of built-in
@@ -169,5 +170,81 @@ func TestRefusedFunctions(t *testing.T) {
 	_, err := Compile("SELECT VALUE udf.f(1)", nil, nil, Options{})
 	if e := status.From(err); e == nil || !strings.Contains(e.Message, "udf.f is not supported") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestFunctionsCalledOnce counts the calls of a function that a query has several
+// times, as rewritten queries do: once for each document and different argument,
+// the calls that a later page repeats left out.
+func TestFunctionsCalledOnce(t *testing.T) {
+	t.Parallel()
+	ix := newIndex(t)
+	var docs list
+	for i, text := range []string{`{"n":1}`, `{"n":1,"t":[1,1,2]}`, `{"m":3}`, `{"n":{"a":1,"b":2},"t":[{"b":2,"a":1}]}`} {
+		docs = append(docs, newDocument(t, ix, uint64(i+1), text))
+	}
+	calls := int64(0)
+	functions := func(string) (Function, bool) {
+		return func(_ context.Context, args []value.Value) (value.Value, error) {
+			calls++
+			return args[0], nil
+		}, true
+	}
+	original, err := Compile("SELECT VALUE udf.f(c.n) FROM c ORDER BY c.n", nil, ix, Options{Functions: functions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	def := partitionkey.Definition{Paths: []string{"/n"}}.Normalize()
+	rewritten := original.Describe(def).Get("queryInfo").Get("rewrittenQuery").Text()
+	rewritten = strings.ReplaceAll(rewritten, filterPlaceholder, "true")
+	if strings.Count(rewritten, "udf.f") != 2 {
+		t.Fatalf("the test says little of %s", rewritten)
+	}
+	for _, c := range []struct {
+		text  string
+		calls int64
+	}{
+		{rewritten, 4},
+		{"SELECT VALUE udf.f(c.n) FROM c", 4},
+		{"SELECT udf.f(c.n) AS a, udf.f(c.n) AS b FROM c WHERE udf.f(c.n) != 9", 4}, // undefined is asked for, too
+		{"SELECT udf.f(c.n) AS a, udf.f(c.m) AS b FROM c", 8},
+		{"SELECT udf.f(c.n) AS a, udf.g(c.n) AS b FROM c", 8},
+		{"SELECT VALUE udf.f(t) FROM c JOIN t IN c.t", 3},                   // [1,1,2] and an object
+		{"SELECT VALUE [udf.f(c.n), udf.f(t)] FROM c JOIN t IN c.t", 2 + 3}, // each is known by its own argument
+		{"SELECT VALUE udf.f(COUNT(1)) FROM c GROUP BY c.n", 3},
+		{"SELECT COUNT(udf.f(c.n)) AS n, SUM(udf.f(c.n)) AS s FROM c", 4},
+	} {
+		p, err := Compile(c.text, nil, ix, Options{Functions: functions})
+		if err != nil {
+			t.Fatalf("%s: %v", c.text, err)
+		}
+		for _, parts := range [][]list{{docs}, docs.split(3)} {
+			calls = 0
+			page, _, err := p.Merge(streams(p, parts), Progress{}).Page(t.Context(), Budget{})
+			if err != nil {
+				t.Fatalf("%s: %v", c.text, err)
+			}
+			if calls != c.calls || page.Stats.Calls != calls {
+				t.Errorf("%s over %d lists: called %d times, want %d; counted %d", c.text, len(parts), calls, c.calls, page.Stats.Calls)
+			}
+		}
+	}
+	// A document whose rows had no room in a page is evaluated again, and counts there.
+	p, err := Compile("SELECT VALUE udf.f(c.n) FROM c", nil, ix, Options{Functions: functions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls = 0
+	counted, b := int64(0), Budget{MaxBytes: 2}
+	for more := true; more; {
+		page, err := p.Run(t.Context(), docs, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counted, more = counted+page.Stats.Calls, page.More
+		b.After, b.Started = page.Next, true
+	}
+	if counted != 4 || calls < 4 {
+		t.Errorf("pages count %d calls of %d, want 4", counted, calls)
 	}
 }

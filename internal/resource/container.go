@@ -220,7 +220,7 @@ func (c Container) replace(body value.Value) (Container, error) {
 	if err := c.Indexing.allows(replaced.Indexing); err != nil {
 		return Container{}, err
 	}
-	replaced.RID, replaced.ETag, replaced.TS = c.RID, c.ETag, c.TS
+	replaced.RID, replaced.ETag, replaced.TS, replaced.Limits = c.RID, c.ETag, c.TS, c.Limits
 	return replaced, nil
 }
 

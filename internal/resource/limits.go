@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )
@@ -241,3 +242,83 @@ func (l Limits) PartitionsFor(t Throughput) int {
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// OwnLimits are the limits that one container has in place of the server's. A
+// field of zero leaves the server's in force. Sizes are in bytes.
+type OwnLimits struct {
+	LogicalPartitionBytes  int64 `json:"logicalPartitionBytes,omitzero"`
+	PhysicalPartitionBytes int64 `json:"partitionBytes,omitzero"`
+	PartitionRUs           int   `json:"partitionRUs,omitzero"`
+	ContainerRUs           int   `json:"containerRUs,omitzero"`
+
+	// SplitDelay holds each split of its partitions before it begins; nil leaves
+	// it to the server, since zero is a delay as well.
+	SplitDelay *time.Duration `json:"splitDelay,omitempty"`
+}
+
+// What limits of one container may be. The lowest sizes hold a document of some
+// kilobytes; the highest are beyond any disk.
+const (
+	OwnBytesMin      = 16 << 10
+	OwnBytesMax      = 1 << 50
+	OwnRUsMax        = 100_000_000
+	OwnSplitDelayMax = 7 * 24 * time.Hour
+)
+
+// Of returns the limits that hold for a container which has own ones.
+func (l Limits) Of(own OwnLimits) Limits {
+	if own.LogicalPartitionBytes != 0 {
+		l.LogicalPartitionBytes = own.LogicalPartitionBytes
+	}
+	if own.PhysicalPartitionBytes != 0 {
+		l.PhysicalPartitionBytes = own.PhysicalPartitionBytes
+	}
+	if own.PartitionRUs != 0 {
+		l.PartitionRUs = own.PartitionRUs
+	}
+	if own.ContainerRUs != 0 {
+		l.ContainerRUs = own.ContainerRUs
+	}
+	return l
+}
+
+// Equal reports whether both say the same.
+func (o OwnLimits) Equal(other OwnLimits) bool {
+	a, b := o.SplitDelay, other.SplitDelay
+	o.SplitDelay, other.SplitDelay = nil, nil
+	return o == other && (a == nil) == (b == nil) && (a == nil || *a == *b)
+}
+
+// Validate reports the first thing that is wrong with own limits beside those of
+// the server; the error is status 400.
+func (o OwnLimits) Validate(server Limits) error {
+	for _, size := range []struct {
+		name string
+		got  int64
+	}{
+		{"logicalPartitionBytes", o.LogicalPartitionBytes},
+		{"partitionBytes", o.PhysicalPartitionBytes},
+	} {
+		if size.got != 0 && (size.got < OwnBytesMin || size.got > OwnBytesMax) {
+			return status.BadRequest("The limit %s of %d is not valid. Use %d to %d bytes.", size.name, size.got, OwnBytesMin, OwnBytesMax)
+		}
+	}
+	for _, rate := range []struct {
+		name     string
+		got, min int
+	}{
+		{"partitionRUs", o.PartitionRUs, PartitionMin},
+		{"containerRUs", o.ContainerRUs, AutoscaleMin},
+	} {
+		if rate.got != 0 && (rate.got < rate.min || rate.got > OwnRUsMax) {
+			return status.BadRequest("The limit %s of %d is not valid. Use %d to %d RU/s.", rate.name, rate.got, rate.min, OwnRUsMax)
+		}
+	}
+	if all := server.Of(o); all.PartitionRUs > all.ContainerRUs {
+		return status.BadRequest("The limit partitionRUs of %d must not exceed containerRUs of %d.", all.PartitionRUs, all.ContainerRUs)
+	}
+	if d := o.SplitDelay; d != nil && (*d < 0 || *d > OwnSplitDelayMax) {
+		return status.BadRequest("The limit splitDelay of %s is not valid. Use 0s to %s.", *d, OwnSplitDelayMax)
+	}
+	return nil
+}

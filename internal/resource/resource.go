@@ -96,6 +96,9 @@ type Container struct {
 	// database acts on is in the typed fields, here and in Indexing.
 	Settings value.Value `json:"settings"`
 
+	// Limits are those that the container has of its own. Clients do not see them.
+	Limits OwnLimits `json:"limits,omitzero"`
+
 	// keyPaths are the parsed paths of PartitionKey.
 	keyPaths []value.Path
 }

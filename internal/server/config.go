@@ -26,9 +26,17 @@ type Config struct {
 
 	Data string // the data directory; "" keeps everything in memory
 
-	Key          string // account key, base64; default the emulators' well-known key
-	SecondaryKey string // a second key that is accepted as well; default none
-	InsecureKey  bool   // allow the well-known key beyond loopback
+	// The account keys, base64. One that was regenerated while the server ran with
+	// the same configuration is replaced by what was made then.
+	Key                  string // default the emulators' well-known key
+	SecondaryKey         string // accepted as well; default none until keys are listed
+	ReadonlyKey          string // opens what changes nothing; default none until keys are listed
+	SecondaryReadonlyKey string // likewise
+	InsecureKey          bool   // allow the well-known key beyond loopback
+
+	Tokens TokenConfig // bearer tokens; the zero value accepts none
+
+	PrefixPermissions bool // allow permissions for a prefix of a hierarchical key
 
 	TLSCert  string   // PEM file of a certificate chain; default a self-made certificate
 	TLSKey   string   // PEM file of its key
@@ -69,6 +77,10 @@ type Config struct {
 	// SplitDelay holds each split of a physical partition before it begins, to
 	// imitate the hours that the service takes. Zero: no delay.
 	SplitDelay time.Duration
+
+	// IdleFlush is for how long a physical partition is not written to until what
+	// it holds in memory is flushed; default a minute, negative for never.
+	IdleFlush time.Duration
 
 	ClockSkew time.Duration // how old or early a signature may be; default 15 minutes, negative for any
 
@@ -146,7 +158,8 @@ func (c Config) complete() (Config, error) {
 			fault("endpoint %q: give a URL such as https://db.example.com:8081/", c.Endpoint)
 		}
 	}
-	for _, key := range []string{c.Key, c.SecondaryKey} {
+	faults = append(faults, c.Tokens.faults()...)
+	for _, key := range []string{c.Key, c.SecondaryKey, c.ReadonlyKey, c.SecondaryReadonlyKey} {
 		if key == "" {
 			continue
 		}

@@ -443,3 +443,224 @@ func TestOneKeyIsNotDivided(t *testing.T) {
 	}
 	waitFor(t, "a split", func() bool { return c.partitions(t) > 1 })
 }
+
+// admin sends a request to the admin port of the server.
+func (g growing) admin(t *testing.T, method, path, body string) (code int, answer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, g.server.AdminEndpoint()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("x-decan-key", g.server.Key())
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// layout is the answer of a merge in the form of the management API.
+type layout struct {
+	Partitions []struct {
+		ID      string  `json:"id"`
+		Storage float64 `json:"storageInKB"`
+	} `json:"physicalPartitionStorageInfoCollection"`
+}
+
+func (g growing) merge(t *testing.T, body string) (left layout) {
+	t.Helper()
+	code, answer := g.admin(t, http.MethodPost, "sqlDatabases/d/containers/c/partitionMerge", body)
+	if code != http.StatusOK {
+		t.Fatalf("merge: %d %s", code, answer)
+	}
+	if err := json.Unmarshal([]byte(answer), &left); err != nil {
+		t.Fatal(err)
+	}
+	return left
+}
+
+// follow reads the change feed of the container from a position until nothing is
+// left, counts the documents, and returns the position then. Unlike the Go SDK it
+// names no partition: that asks by id alone, which says nothing of where in a merged
+// partition it stands.
+func (g growing) follow(t *testing.T, from string, seen map[string]int) string {
+	t.Helper()
+	for {
+		page := call(t, g.server, http.MethodGet, "dbs/d/colls/c/docs", "", "A-IM", "Incremental feed", "If-None-Match", from, "x-ms-max-item-count", "20")
+		from = page.Header.Get("Etag")
+		if page.Status == http.StatusNotModified {
+			return from
+		}
+		var content struct{ Documents []struct{ ID string } }
+		if err := json.Unmarshal(page.Body, &content); err != nil || page.Status != http.StatusOK {
+			t.Fatalf("change feed: %d %s", page.Status, page.Body)
+		}
+		for _, document := range content.Documents {
+			seen[document.ID]++
+		}
+	}
+}
+
+// TestS111MergeAfterLoad loads few keys into many partitions, scales down and
+// merges (S110, S111, S112): fewer partitions, none of them empty, no document
+// lost, and a query and a change feed that were begun before go on.
+func TestS111MergeAfterLoad(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{PartitionThroughputMax: 1000, CrossPartition: "full"})
+	c := newGrowing(t, s, azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, 8000)
+	ctx := t.Context()
+	waitFor(t, "eight partitions", func() bool { return c.partitions(t) == 8 })
+	const keys, each = 5, 30
+	want := map[string]int{}
+	for i := range keys * each {
+		key, id := fmt.Sprint(i%keys), fmt.Sprint(i)
+		if _, err := c.CreateItem(ctx, azcosmos.NewPartitionKeyString(key), []byte(`{"id":"`+id+`","pk":"`+key+`"}`), nil); err != nil {
+			t.Fatal(err)
+		}
+		want[id] = 1
+	}
+	feed := map[string]int{}
+	position := c.follow(t, "", feed)
+	if len(feed) != len(want) {
+		t.Fatalf("%d changes", len(feed))
+	}
+	seen := map[string]int{}
+	pager := c.NewQueryItemsPager("SELECT VALUE c.id FROM c", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{PageSizeHint: 11})
+	take := func() {
+		t.Helper()
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range page.Items {
+			seen[strings.Trim(string(item), `"`)]++
+		}
+	}
+	take()
+	take()
+
+	if lowered, err := c.ReplaceThroughput(ctx, azcosmos.NewManualThroughputProperties(3000), nil); err != nil || lowered.IsReplacePending {
+		t.Fatalf("scaling down: pending %v, %v", lowered.IsReplacePending, err)
+	}
+	foreseen := c.merge(t, `{"isDryRun":true}`)
+	if n := c.partitions(t); n != 8 {
+		t.Errorf("%d partitions after a dry run", n)
+	}
+	left := c.merge(t, `{}`)
+	if len(left.Partitions) != 3 || c.partitions(t) != 3 || !slices.Equal(left.Partitions, foreseen.Partitions) {
+		t.Errorf("left are %v, foreseen %v, want 3", left, foreseen)
+	}
+	for _, p := range left.Partitions {
+		if p.Storage <= 0 {
+			t.Errorf("partition %s is empty", p.ID)
+		}
+	}
+	for pager.More() {
+		take()
+	}
+	for id := range want {
+		if seen[id] != 1 {
+			t.Errorf("the query brought %s %d times", id, seen[id])
+		}
+	}
+	clear(feed)
+	for _, id := range []string{"0", "7", "23"} {
+		n, _ := strconv.Atoi(id)
+		key := fmt.Sprint(n % keys)
+		if _, err := c.UpsertItem(ctx, azcosmos.NewPartitionKeyString(key), []byte(`{"id":"`+id+`","pk":"`+key+`","n":2}`), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.follow(t, position, feed); len(feed) != 3 || feed["0"] != 1 || feed["7"] != 1 || feed["23"] != 1 {
+		t.Errorf("changes since the merge: %v", feed)
+	}
+	if again := c.merge(t, ``); len(again.Partitions) != 3 {
+		t.Errorf("merged again: %v", again)
+	}
+}
+
+// TestMergeOnCommand merges two neighbours by the admin port. A client that knows
+// an earlier list of ranges is told the new one with all its ancestors, and the
+// partitions that are gone answer 410/1002; what cannot be merged is refused and
+// changes nothing.
+func TestMergeOnCommand(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	c := newGrowing(t, s, azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, 400)
+	merge := func(query string) (int, string) {
+		t.Helper()
+		return c.admin(t, http.MethodPost, "partitions/merge?database=d&container=c&"+query, "")
+	}
+	for _, id := range []string{"0", "2"} {
+		if code, body := c.admin(t, http.MethodPost, "partitions/split?database=d&container=c&partition="+id, ""); code != http.StatusOK {
+			t.Fatalf("split: %d %s", code, body)
+		}
+	}
+	before := call(t, s, http.MethodGet, "dbs/d/colls/c/pkranges", "", "A-IM", "Incremental Feed").Header.Get("Etag")
+	for query, code := range map[string]int{
+		"partition=0&with=1": http.StatusNotFound, // it was split
+		"partition=1&with=4": http.StatusBadRequest,
+		"partition=1&with=1": http.StatusBadRequest,
+		"partition=1":        http.StatusBadRequest,
+		"partition=1&with=x": http.StatusBadRequest,
+	} {
+		if got, body := merge(query); got != code || !strings.Contains(body, `"message"`) {
+			t.Errorf("merge %s: %d %s, want %d", query, got, body, code)
+		}
+	}
+	if same := call(t, s, http.MethodGet, "dbs/d/colls/c/pkranges", "", "A-IM", "Incremental Feed", "If-None-Match", before); same.Status != http.StatusNotModified {
+		t.Errorf("refused merges have changed the list: %d %s", same.Status, same.Body)
+	}
+	if code, body := merge("partition=3&with=1"); code != http.StatusOK || !strings.Contains(body, `"parents":["1","3"],"child":"5"`) {
+		t.Fatalf("merge: %d %s", code, body)
+	}
+	after := call(t, s, http.MethodGet, "dbs/d/colls/c/pkranges", "", "A-IM", "Incremental Feed", "If-None-Match", before)
+	var list struct {
+		PartitionKeyRanges []struct {
+			ID      string   `json:"id"`
+			Parents []string `json:"parents"`
+		}
+	}
+	if err := json.Unmarshal(after.Body, &list); err != nil {
+		t.Fatal(err)
+	}
+	if got := list.PartitionKeyRanges; len(got) != 1 || got[0].ID != "5" || !slices.Equal(got[0].Parents, []string{"0", "1", "2", "3"}) {
+		t.Errorf("new in the list: %+v", got)
+	}
+	for _, id := range []string{"1", "3"} {
+		gone := call(t, s, http.MethodGet, "dbs/d/colls/c/docs", "", "x-ms-documentdb-partitionkeyrangeid", id)
+		if gone.Status != http.StatusGone || gone.Header.Get("x-ms-substatus") != "1002" {
+			t.Errorf("partition %s: %d/%s, want 410/1002", id, gone.Status, gone.Header.Get("x-ms-substatus"))
+		}
+	}
+}
+
+// TestIdlePartitionLetsGo writes more to a partition than an idle one should keep
+// in memory. Once it is idle it is flushed and closed, and opened by whoever asks.
+func TestIdlePartitionLetsGo(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{IdleFlush: 10 * time.Millisecond})
+	newGrowing(t, s, azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, 400)
+	const documents = 30
+	for i := range documents {
+		body := fmt.Sprintf(`{"id":"%d","pk":"a","text":%q}`, i, strings.Repeat("x", 100_000))
+		if r := call(t, s, http.MethodPost, "dbs/d/colls/c/docs", body); r.Status != http.StatusCreated {
+			t.Fatalf("%d %s", r.Status, r.Body)
+		}
+	}
+	// Metrics are of open partitions alone, and open none.
+	waitFor(t, "the partition to be closed", func() bool {
+		return !strings.Contains(scrape(t, s), `decan_partition_throughput_rus{`)
+	})
+	for i := range documents {
+		r := call(t, s, http.MethodGet, fmt.Sprintf("dbs/d/colls/c/docs/%d", i), "", "x-ms-documentdb-partitionkey", `["a"]`)
+		if r.Status != http.StatusOK {
+			t.Errorf("document %d: %d %s", i, r.Status, r.Body)
+		}
+	}
+}

@@ -40,6 +40,7 @@ import (
 	"github.com/decandb/decan/internal/balance"
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/copyjob"
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/script"
@@ -67,6 +68,7 @@ type Server struct {
 	config Config
 	log    *slog.Logger
 	engine *engine.Engine
+	copies *copyjob.Jobs
 	ready  atomic.Bool
 
 	// catalogFault says why the catalog takes no changes any more, nil while it does.
@@ -110,7 +112,7 @@ func (s *Server) start(ctx context.Context) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	verifier, err := auth.NewVerifier(auth.Keys{Primary: s.config.Key, Secondary: s.config.SecondaryKey}, s.config.Limits.ClockSkew)
+	verifier, err := s.verifier()
 	if err != nil {
 		return err
 	}
@@ -160,7 +162,7 @@ const splitsHeld = 1 << 10
 
 // openData opens storage, catalog, node and engine, and remembers how to close them.
 func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier) error {
-	options := storage.Options{InMemory: s.config.Data == "", Release: s.config.Version, Logger: s.log}
+	options := storage.Options{InMemory: s.config.Data == "", IdleFlush: s.config.IdleFlush, Release: s.config.Version, Logger: s.log}
 	if s.config.Data != "" {
 		lock, err := openDataDir(s.config.Data, s.config.Version)
 		if err != nil {
@@ -233,11 +235,19 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		CrossPartition: cross,
 		Serverless:     s.config.Serverless,
 		Rebalance:      balancer.Wake,
+		MergeAll:       balancer.Merge,
 		Scripts:        scripts,
 		Logger:         s.log,
 		Registerer:     registry,
+
+		PrefixPermissions: s.config.PrefixPermissions,
 	})
 	balancer.Start()
+	if s.copies, err = copyjob.Open(copyjob.Config{Catalog: names, Engine: s.engine, Logger: s.log}); err != nil {
+		return err
+	}
+	s.onClose(func() error { s.copies.Close(); return nil })
+	s.copies.Start()
 	return nil
 }
 
@@ -288,6 +298,7 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		s.admin = s.openDoor(bound.admin, admin.New(admin.Config{
 			Engine:   s.engine,
 			Gatherer: registry,
+			CopyJobs: s.copies,
 			Ready:    s.serving,
 			Limits:   s.config.Limits,
 			Version:  s.config.Version,
@@ -376,8 +387,8 @@ func (s *Server) AdminEndpoint() string {
 	return "http://" + s.admin.listener.Addr().String() + "/"
 }
 
-// Key returns the primary account key.
-func (s *Server) Key() string { return s.config.Key }
+// Key returns the primary account key as it is now.
+func (s *Server) Key() string { return s.engine.PrimaryKey() }
 
 // CreateContainer makes a container with an exact number of physical partitions,
 // and its database when that is missing. definition is the container's JSON.

@@ -68,6 +68,17 @@ const (
 	SubAuthorizationMissing   Sub = 5000 // 401: no authorization at all
 	SubAuthorizationMalformed Sub = 5001 // 401: authorization that cannot be read
 	SubEntraDisabled          Sub = 5002 // 401: bearer tokens are not configured
+	SubEntraMalformed         Sub = 5003 // 401: a bearer token that cannot be read
+	SubEntraSignature         Sub = 5004 // 401: a bearer token that is not signed as it must be
+	SubEntraNotYet            Sub = 5005 // 401: a bearer token whose time has not come
+	SubEntraExpired           Sub = 5006 // 401: a bearer token whose time is over
+	SubEntraIssuer            Sub = 5007 // 401: a bearer token of another issuer
+	SubEntraAudience          Sub = 5008 // 401: a bearer token for another audience
+	SubEntraNoObject          Sub = 5011 // 401: a bearer token that names nobody
+
+	SubRoleUnsupported Sub = 5300 // 403: no role allows it
+	SubRoleMetadata    Sub = 5301 // 403: no role of the principal allows to read the definition
+	SubRoleData        Sub = 5302 // 403: no role of the principal allows what is wanted with data
 
 	SubAccountLimit      Sub = 1005 // 403: as many databases and containers as the account may have
 	SubPartitionKeyQuota Sub = 1014 // 403: a logical partition is full

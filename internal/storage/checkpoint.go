@@ -49,7 +49,7 @@ func (s *Store) checkpointTo(dir string, options ...pebble.CheckpointOption) err
 }
 
 func (s *Store) checkpoint(dir string, options []pebble.CheckpointOption) error {
-	if err := s.Flush(); err != nil {
+	if err := errors.Join(s.Flush(), s.list()); err != nil {
 		return err
 	}
 	files := s.pool.options.FS

@@ -28,6 +28,7 @@ type guard struct {
 	onFail func(error)
 
 	failure atomic.Pointer[failure]
+	late    late
 }
 
 // failure is why a store was cut off, and where its files go since.
@@ -93,10 +94,20 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	case failed != nil:
 		return discard{}, nil
 	case class == classVital:
+		if f, ok := g.writesOptions(name); ok {
+			return f, nil
+		}
 		f, err := g.FS.Create(name, category)
-		return g.vital(f, err), nil
+		if strings.HasPrefix(g.PathBase(name), manifestPrefix) {
+			g.begunManifest()
+		}
+		return g.vital(name, f, err), nil
 	}
-	return g.FS.Create(name, category)
+	f, err := g.FS.Create(name, category)
+	if err == nil && class == classTable && g.at(stageBuilding) {
+		return &tableFile{File: f, guard: g, name: name}, nil
+	}
+	return f, err
 }
 
 func (g *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
@@ -104,17 +115,17 @@ func (g *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCat
 		return discard{}, nil
 	}
 	f, err := g.FS.ReuseForWrite(oldname, newname, category)
-	return g.vital(f, err), nil
+	return g.vital(newname, f, err), nil
 }
 
 // vital wraps a file whose errors fail the store; a file that could not be
 // opened does so at once.
-func (g *guard) vital(f vfs.File, err error) vfs.File {
+func (g *guard) vital(name string, f vfs.File, err error) vfs.File {
 	if err != nil {
 		g.fail(err)
 		return discard{}
 	}
-	return &vitalFile{File: f, guard: g}
+	return &vitalFile{File: f, guard: g, name: name}
 }
 
 func (g *guard) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
@@ -135,10 +146,15 @@ func (g *guard) OpenReadWrite(name string, category vfs.DiskWriteCategory, optio
 
 func (g *guard) OpenDir(name string) (vfs.File, error) {
 	f, err := g.FS.OpenDir(name)
-	if err != nil || g.PathJoin(name) != g.dir {
+	switch {
+	case err != nil:
 		return f, err
+	case g.PathJoin(name) == g.dir:
+		return &vitalFile{File: f, guard: g, name: g.dir}, nil
+	case !g.at(stageServing):
+		return idleDir{f}, nil
 	}
-	return &vitalFile{File: f, guard: g}, nil
+	return f, nil
 }
 
 func (g *guard) Stat(name string) (vfs.FileInfo, error) {
@@ -154,6 +170,11 @@ func (g *guard) Stat(name string) (vfs.FileInfo, error) {
 // disk may still need them.
 func (g *guard) Remove(name string) error {
 	failed := g.failure.Load()
+	if failed == nil && g.class(name) != classForeign {
+		g.settle()
+		g.moved(name, "")
+		failed = g.failure.Load()
+	}
 	if failed == nil || g.class(name) == classForeign {
 		return g.FS.Remove(name)
 	}
@@ -173,7 +194,12 @@ func (g *guard) Rename(oldname, newname string) error {
 	case failed != nil:
 		return nil
 	}
-	if err := g.FS.Rename(oldname, newname); err != nil {
+	placed, err := g.placesOptions(oldname, newname)
+	if !placed {
+		err = g.FS.Rename(oldname, newname)
+		g.moved(oldname, newname)
+	}
+	if err != nil {
 		g.fail(err)
 	}
 	return nil
@@ -193,6 +219,7 @@ func (g *guard) Unwrap() vfs.FS { return g.FS }
 type vitalFile struct {
 	vfs.File
 	guard *guard
+	name  string
 }
 
 func (f *vitalFile) Write(p []byte) (int, error) {
@@ -218,7 +245,7 @@ func (f *vitalFile) Sync() error { return f.sync(f.File.Sync) }
 func (f *vitalFile) SyncData() error { return f.sync(f.File.SyncData) }
 
 func (f *vitalFile) sync(sync func() error) error {
-	if f.guard.failure.Load() == nil {
+	if f.due() {
 		if err := sync(); err != nil {
 			f.guard.fail(err)
 		}
@@ -226,8 +253,20 @@ func (f *vitalFile) sync(sync func() error) error {
 	return nil
 }
 
+// due reports whether a sync has to be made now, and makes those that have to
+// come before it.
+func (f *vitalFile) due() bool {
+	if f.guard.failure.Load() != nil || f.guard.putOff(f.name) {
+		return false
+	}
+	if f.name != f.guard.dir {
+		f.guard.settle()
+	}
+	return f.guard.failure.Load() == nil
+}
+
 func (f *vitalFile) SyncTo(length int64) (fullSync bool, err error) {
-	if f.guard.failure.Load() != nil {
+	if !f.due() {
 		return false, nil
 	}
 	fullSync, err = f.File.SyncTo(length)

@@ -54,7 +54,7 @@ func (s *Snapshot) take(low, high []byte) (*finder, error) {
 	}
 	if r == nil {
 		tables := s.tables.Load()
-		made, err := s.at.NewIter(&pebble.IterOptions{LowerBound: low, UpperBound: high})
+		made, err := s.at.NewIter(&pebble.IterOptions{LowerBound: low, UpperBound: high, UseL6Filters: true})
 		if err != nil {
 			return nil, err
 		}

@@ -30,8 +30,10 @@ type Store struct {
 	applying sync.RWMutex
 	sweeper  sweeper
 
-	// dirty says that rows may have come in since the last flush began.
-	dirty atomic.Bool
+	// dirty says that rows may have come in since the last flush began, and
+	// touched the same of the last look for idle stores.
+	dirty, touched atomic.Bool
+	resting
 
 	buffers buffers
 	// tables counts flushes and compactions, so that iterators that keep what
@@ -40,7 +42,7 @@ type Store struct {
 }
 
 // start opens Pebble in a directory that has been prepared. Only a fresh one may
-// have no files of Pebble's.
+// have no files of Pebble's; the caller then calls [guard.built].
 func (p *Pool) start(dir string, fresh bool) (*Store, error) {
 	logger := p.options.Logger.With("store", dir)
 	s := &Store{pool: p, dir: dir, turn: p.scheduler.newTurn()}
@@ -50,6 +52,10 @@ func (p *Pool) start(dir string, fresh bool) (*Store, error) {
 		s.turn.fail()
 	})
 
+	s.guard.during(stageOpening)
+	if fresh {
+		s.guard.during(stageBuilding)
+	}
 	options := p.pebbleOptions(s, logger)
 	options.ErrorIfExists, options.ErrorIfNotExists = fresh, !fresh
 	db, err := pebble.Open(dir, options)
@@ -61,6 +67,9 @@ func (p *Pool) start(dir string, fresh bool) (*Store, error) {
 		return nil, explain(err)
 	}
 	s.db = db
+	if !fresh {
+		s.guard.during(stageServing)
+	}
 	s.settle()
 	s.turn.opened()
 	if s.guard.err() != nil {
@@ -182,12 +191,22 @@ func (s *Store) apply(b *Batch, sync *pebble.WriteOptions) error {
 func (s *Store) commit(b *Batch, sync *pebble.WriteOptions) error {
 	s.applying.RLock()
 	defer s.applying.RUnlock()
-	s.dirty.Store(true)
+	s.written()
 	err := s.db.Apply(b.rows, sync)
 	if s.buffers.changed.Load() {
 		s.settle()
 	}
 	return err
+}
+
+// written notes that rows come in.
+func (s *Store) written() {
+	if !s.touched.Load() {
+		s.touched.Store(true)
+	}
+	if !s.dirty.Load() && !s.dirty.Swap(true) {
+		s.pool.wake()
+	}
 }
 
 // buffers is what the write buffers of a store have to do with the block cache.
@@ -200,7 +219,15 @@ type buffers struct {
 
 	mu sync.Mutex
 
+	taken    int    // bytes that the buffers took when they were settled last
 	takeBack func() // ends what was given back; nil when nothing is
+}
+
+// size returns what the buffers take, in bytes.
+func (b *buffers) size() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.taken
 }
 
 // settle gives the block cache back what the write buffers have taken out of it
@@ -218,6 +245,7 @@ func (b *buffers) give(cache *pebble.Cache, taken int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.takeBack
+	b.taken = taken
 	if b.takeBack = nil; taken > 0 {
 		b.takeBack = cache.Reserve(-taken)
 	}
@@ -271,12 +299,16 @@ func (s *Store) Size() int64 { return int64(s.db.Metrics().DiskSpaceUsage()) }
 // have been closed, and no other call may be under way. Of a store that has
 // failed it returns the failure, and has closed it all the same.
 func (s *Store) Close() error {
+	s.leave()
+	defer s.pool.release(s.dir)
 	err := s.Flush()
 	closeErr := s.shut()
-	s.pool.release(s.dir)
 	if err != nil {
 		// What Pebble says while it closes a failed store is an echo.
 		return fmt.Errorf("close store: %w", err)
+	}
+	if closeErr == nil {
+		closeErr = s.guard.dropLogs()
 	}
 	if closeErr != nil {
 		return fmt.Errorf("close store %s: %w", s.dir, closeErr)

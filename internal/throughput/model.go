@@ -34,10 +34,12 @@ const (
 	writeFactor = 5.0  // a unit written costs this many units read
 	termCost    = 0.12 // each index term added or removed
 
-	queryBase  = 1.3   // once for each partition that a query visits
-	lookupCost = 0.07  // each span of the index that is looked up
-	hitCost    = 0.001 // each entry that a lookup yields
-	resultCost = 0.005 // each row returned
+	queryBase  = 1.3    // once for each partition that a query visits
+	lookupCost = 0.07   // each span of the index that is looked up
+	hitCost    = 0.001  // each entry that a lookup yields
+	resultCost = 0.005  // each row returned
+	vectorCost = 0.0002 // each stored vector or code that is compared in the index
+	callCost   = 0.01   // each call of a user-defined function
 )
 
 // The charges of operations whose work does not vary.
@@ -95,6 +97,8 @@ type Work struct {
 	Lookups   int64 // spans of the index looked up
 	Hits      int64 // entries that the lookups yielded
 	Results   int64 // rows returned
+	Vectors   int64 // stored vectors, or codes of them, compared in the index
+	Calls     int64 // of user-defined functions
 
 	// Resumed marks a page that goes on where one before ended. Only the
 	// first page in a partition pays for the visit.
@@ -105,12 +109,16 @@ type Work struct {
 // also below 1 KB, so that it does not matter how they fall on pages.
 func Query(w Work) float64 {
 	loaded := (unitOffset*float64(w.Documents) + float64(w.Bytes)/kilobyte) / unitSlope
-	charge := hitCost*float64(w.Hits) + resultCost*float64(w.Results)
+	charge := hitCost*float64(w.Hits) + resultCost*float64(w.Results) + vectorCost*float64(w.Vectors) + Calls(w.Calls)
 	if w.Resumed {
 		return charge + loaded
 	}
 	return charge + queryBase + lookupCost*float64(w.Lookups) + max(1, loaded)
 }
+
+// Calls is the charge of calls of user-defined functions, which takes no account
+// of how long they run.
+func Calls(n int64) float64 { return callCost * float64(n) }
 
 // AtLevel is the charge of a read at a level of consistency: strong and bounded
 // staleness ask two replicas, and cost twice.

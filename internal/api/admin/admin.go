@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/copyjob"
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,7 @@ import (
 type Config struct {
 	Engine   *engine.Engine
 	Gatherer prometheus.Gatherer // whose metrics /metrics shows
+	CopyJobs *copyjob.Jobs       // nil: requests about copy jobs are refused
 	Ready    func() error        // why the server does not serve yet, or nil; a nil function is always ready
 	Limits   resource.Limits     // the zero value: resource.DefaultLimits
 	Version  string              // of this program; empty: devel
@@ -45,6 +47,7 @@ type Config struct {
 func New(cfg Config) http.Handler {
 	h := &handler{
 		engine:  cfg.Engine,
+		jobs:    cfg.CopyJobs,
 		ready:   cfg.Ready,
 		limits:  cfg.Limits,
 		version: cfg.Version,
@@ -72,6 +75,7 @@ func New(cfg Config) http.Handler {
 // handler is the door. Its fields are set by New and never change.
 type handler struct {
 	engine  *engine.Engine
+	jobs    *copyjob.Jobs // nil for none
 	ready   func() error
 	limits  resource.Limits
 	version string
@@ -89,8 +93,14 @@ func (h *handler) routes(gatherer prometheus.Gatherer) http.Handler {
 	mux.HandleFunc("GET /{$}", h.keyed(h.showIndex))
 	mux.HandleFunc("GET /partitions", h.keyed(h.listPartitions))
 	mux.HandleFunc("POST /partitions/split", h.keyed(h.splitPartition))
+	mux.HandleFunc("POST /partitions/merge", h.keyed(h.mergePartitions))
 	mux.HandleFunc("POST /containers", h.keyed(h.createContainer))
 	h.throughputRoutes(mux)
+	h.keyRoutes(mux)
+	h.roleRoutes(mux)
+	h.limitsRoutes(mux)
+	h.mergeRoutes(mux)
+	h.copyRoutes(mux)
 	mux.HandleFunc("GET /debug/pprof/", h.keyed(profile(pprof.Index)))
 	mux.HandleFunc("GET /debug/pprof/cmdline", h.keyed(profile(pprof.Cmdline)))
 	mux.HandleFunc("GET /debug/pprof/profile", h.keyed(profile(pprof.Profile)))

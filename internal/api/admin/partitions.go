@@ -78,7 +78,12 @@ func (h *handler) listPartitions(hw http.ResponseWriter, hr *http.Request, calle
 		return err
 	}
 	list := partitionList{Database: link.Database, Container: link.Container, Partitions: make([]partition, len(stats))}
-	list.Limits = limits{PartitionBytes: h.limits.PhysicalPartitionBytes, LogicalBytes: h.limits.LogicalPartitionBytes, PartitionRUs: h.limits.PartitionRUs}
+	all, err := h.engine.LimitsOf(caller, link)
+	if err != nil {
+		return err
+	}
+	l := all.Limits
+	list.Limits = limits{PartitionBytes: l.PhysicalPartitionBytes, LogicalBytes: l.LogicalPartitionBytes, PartitionRUs: l.PartitionRUs}
 	for i, s := range stats {
 		list.Partitions[i] = describe(s)
 	}

@@ -13,8 +13,7 @@ import (
 func (h *handler) postDocuments(r *request) (*response, error) {
 	switch {
 	case r.flag(headerIsBatch):
-		r.operation = opRefused
-		return nil, status.Unsupported("Transactional batch and bulk")
+		return h.batchDocuments(r)
 	case r.flag(headerIsQueryPlan):
 		return h.planQuery(r)
 	case r.isQuery():
@@ -58,6 +57,27 @@ func (h *handler) replaceDocument(r *request) (*response, error) {
 		return nil, err
 	}
 	doc, err := h.engine.Replace(r.ctx, r.caller, req)
+	r.result = doc.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.written(&doc), nil
+}
+
+// patchDocument changes parts of a document. The body is JSON whatever its content
+// type says: a client each has its own.
+func (h *handler) patchDocument(r *request) (*response, error) {
+	if err := r.refuseTriggers(); err != nil {
+		return nil, err
+	}
+	req, err := r.document()
+	if err != nil {
+		return nil, err
+	}
+	if req.Document, req.Size, err = r.readJSON(h.limits.BodyBytes); err != nil {
+		return nil, err
+	}
+	doc, err := h.engine.Patch(r.ctx, r.caller, req)
 	r.result = doc.Result
 	if err != nil {
 		return nil, err

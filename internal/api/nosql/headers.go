@@ -33,7 +33,9 @@ const (
 	headerQueryFeatures      = "X-Ms-Cosmos-Supported-Query-Features"                   // what the client can merge
 	headerCrossPartition     = "X-Ms-Documentdb-Query-Enablecrosspartition"             // more than one partition is allowed
 	headerDecanCross         = "X-Decan-Cross-Partition"                                // ours: full has the server merge
-	headerIsBatch            = "X-Ms-Cosmos-Is-Batch-Request"                           // POST is a batch; refused
+	headerIsBatch            = "X-Ms-Cosmos-Is-Batch-Request"                           // POST is a batch
+	headerBatchAtomic        = "X-Ms-Cosmos-Batch-Atomic"                               // all operations or none
+	headerBatchContinue      = "X-Ms-Cosmos-Batch-Continue-On-Error"                    // each operation for itself
 	headerIntendedRID        = "X-Ms-Cosmos-Intended-Collection-Rid"                    // the container that the client remembers
 	headerOfferThroughput    = "X-Ms-Offer-Throughput"                                  // manual RU/s on create
 	headerOfferAutopilot     = "X-Ms-Cosmos-Offer-Autopilot-Settings"                   // autoscale maximum on create, JSON
@@ -49,6 +51,7 @@ const (
 	headerPriority           = "X-Ms-Cosmos-Priority-Level"                             // Low gives way to High
 	headerBucket             = "X-Ms-Cosmos-Throughput-Bucket"                          // the throughput bucket of the request, 1 to 5
 	headerDecanPartitions    = "X-Decan-Partition-Count"                                // ours: exact number of partitions on create
+	headerTokenLifetime      = "X-Ms-Documentdb-Expiry-Seconds"                         // how long the resource token of a permission is good
 	headerIndexing           = "X-Ms-Indexing-Directive"                                // Exclude is refused
 	headerPreTrigger         = "X-Ms-Documentdb-Pre-Trigger-Include"                    // refused
 	headerPostTrigger        = "X-Ms-Documentdb-Post-Trigger-Include"                   // refused
@@ -98,6 +101,7 @@ const (
 
 const (
 	typeJSON      = "application/json"
+	typeBinary    = "application/octet-stream"
 	typeQuery     = "application/query+json"
 	typeSQL       = "application/sql"
 	schemaVersion = "1.19"

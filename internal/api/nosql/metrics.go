@@ -33,6 +33,20 @@ const (
 	opFunctionDelete
 	opFunctionList
 	opFunctionQuery
+	opUserCreate
+	opUserRead
+	opUserReplace
+	opUserUpsert
+	opUserDelete
+	opUserList
+	opUserQuery
+	opPermissionCreate
+	opPermissionRead
+	opPermissionReplace
+	opPermissionUpsert
+	opPermissionDelete
+	opPermissionList
+	opPermissionQuery
 	opRangeList
 	opRangeRead
 	opOfferList
@@ -43,6 +57,8 @@ const (
 	opDocumentCreate
 	opDocumentUpsert
 	opDocumentReplace
+	opDocumentPatch
+	opDocumentBatch
 	opDocumentDelete
 	opDocumentRead
 	opDocumentList
@@ -53,42 +69,58 @@ const (
 )
 
 var operationNames = [operations]string{
-	opUnknown:          "unknown",
-	opRefused:          "refused",
-	opAccountRead:      "account_read",
-	opDatabaseCreate:   "database_create",
-	opDatabaseRead:     "database_read",
-	opDatabaseDelete:   "database_delete",
-	opDatabaseList:     "database_list",
-	opDatabaseQuery:    "database_query",
-	opContainerCreate:  "container_create",
-	opContainerRead:    "container_read",
-	opContainerReplace: "container_replace",
-	opContainerDelete:  "container_delete",
-	opContainerList:    "container_list",
-	opContainerQuery:   "container_query",
-	opFunctionCreate:   "function_create",
-	opFunctionRead:     "function_read",
-	opFunctionReplace:  "function_replace",
-	opFunctionDelete:   "function_delete",
-	opFunctionList:     "function_list",
-	opFunctionQuery:    "function_query",
-	opRangeList:        "range_list",
-	opRangeRead:        "range_read",
-	opOfferList:        "offer_list",
-	opOfferQuery:       "offer_query",
-	opOfferRead:        "offer_read",
-	opOfferReplace:     "offer_replace",
-	opConflict:         "conflict",
-	opDocumentCreate:   "document_create",
-	opDocumentUpsert:   "document_upsert",
-	opDocumentReplace:  "document_replace",
-	opDocumentDelete:   "document_delete",
-	opDocumentRead:     "document_read",
-	opDocumentList:     "document_list",
-	opDocumentFeed:     "document_feed",
-	opDocumentQuery:    "document_query",
-	opQueryPlan:        "query_plan",
+	opUnknown:           "unknown",
+	opRefused:           "refused",
+	opAccountRead:       "account_read",
+	opDatabaseCreate:    "database_create",
+	opDatabaseRead:      "database_read",
+	opDatabaseDelete:    "database_delete",
+	opDatabaseList:      "database_list",
+	opDatabaseQuery:     "database_query",
+	opContainerCreate:   "container_create",
+	opContainerRead:     "container_read",
+	opContainerReplace:  "container_replace",
+	opContainerDelete:   "container_delete",
+	opContainerList:     "container_list",
+	opContainerQuery:    "container_query",
+	opFunctionCreate:    "function_create",
+	opFunctionRead:      "function_read",
+	opFunctionReplace:   "function_replace",
+	opFunctionDelete:    "function_delete",
+	opFunctionList:      "function_list",
+	opFunctionQuery:     "function_query",
+	opUserCreate:        "user_create",
+	opUserRead:          "user_read",
+	opUserReplace:       "user_replace",
+	opUserUpsert:        "user_upsert",
+	opUserDelete:        "user_delete",
+	opUserList:          "user_list",
+	opUserQuery:         "user_query",
+	opPermissionCreate:  "permission_create",
+	opPermissionRead:    "permission_read",
+	opPermissionReplace: "permission_replace",
+	opPermissionUpsert:  "permission_upsert",
+	opPermissionDelete:  "permission_delete",
+	opPermissionList:    "permission_list",
+	opPermissionQuery:   "permission_query",
+	opRangeList:         "range_list",
+	opRangeRead:         "range_read",
+	opOfferList:         "offer_list",
+	opOfferQuery:        "offer_query",
+	opOfferRead:         "offer_read",
+	opOfferReplace:      "offer_replace",
+	opConflict:          "conflict",
+	opDocumentCreate:    "document_create",
+	opDocumentUpsert:    "document_upsert",
+	opDocumentReplace:   "document_replace",
+	opDocumentPatch:     "document_patch",
+	opDocumentBatch:     "document_batch",
+	opDocumentDelete:    "document_delete",
+	opDocumentRead:      "document_read",
+	opDocumentList:      "document_list",
+	opDocumentFeed:      "document_feed",
+	opDocumentQuery:     "document_query",
+	opQueryPlan:         "query_plan",
 }
 
 // String returns the label.

@@ -142,6 +142,15 @@ func bodyError(err error) error {
 
 // readObject reads the body as a JSON object; size is its length as received.
 func (r *request) readObject(limit int) (object value.Value, size int, err error) {
+	object, size, err = r.readJSON(limit)
+	if err == nil && object.Kind() != value.KindObject {
+		return value.Value{}, 0, status.BadRequest("The body is a JSON %s where an object is expected.", object.Kind())
+	}
+	return object, size, err
+}
+
+// readJSON reads the body as JSON; size is its length as received.
+func (r *request) readJSON(limit int) (v value.Value, size int, err error) {
 	body, err := r.readBody(limit)
 	if err != nil {
 		return value.Value{}, 0, err
@@ -152,14 +161,11 @@ func (r *request) readObject(limit int) (object value.Value, size int, err error
 	if body[0] == 0x80 {
 		return value.Value{}, 0, status.Unsupported("The binary serialization format")
 	}
-	object, err = value.Parse(body)
+	v, err = value.Parse(body)
 	if err != nil {
 		return value.Value{}, 0, status.BadRequest("The body is not valid JSON: %s.", err)
 	}
-	if object.Kind() != value.KindObject {
-		return value.Value{}, 0, status.BadRequest("The body is a JSON %s where an object is expected.", object.Kind())
-	}
-	return object, len(body), nil
+	return v, len(body), nil
 }
 
 // options reads the headers that every request on documents may carry.

@@ -14,7 +14,8 @@ import (
 // adapter finds in the request.
 type response struct {
 	status int
-	body   []byte // JSON; nil for none
+	body   []byte // nil for none
+	binary bool   // the body is not JSON
 	etag   resource.ETag
 	fields [8]field // further headers
 	count  int
@@ -125,7 +126,9 @@ func (h *handler) write(hw http.ResponseWriter, r *request, answer *response) {
 	w.set(headerServiceVersion, h.serviceVersion)
 	w.set(headerGatewayVersion, h.serviceVersion)
 	if answer.status != http.StatusNoContent && answer.status != http.StatusNotModified {
-		if len(answer.body) > 0 {
+		if answer.binary {
+			w.set(headerContentType, typeBinary)
+		} else if len(answer.body) > 0 {
 			w.set(headerContentType, typeJSON)
 		}
 		// Announced, so that no answer is ever chunked: one client reads error

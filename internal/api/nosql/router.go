@@ -43,7 +43,7 @@ var resourceTypes = []resourceType{
 		item: verbs{
 			get:    action{opDocumentRead, (*handler).readDocument},
 			put:    action{opDocumentReplace, (*handler).replaceDocument},
-			patch:  action{opRefused, refuse("Partial document update (PATCH)")},
+			patch:  action{opDocumentPatch, (*handler).patchDocument},
 			delete: action{opDocumentDelete, (*handler).deleteDocument},
 		},
 	},
@@ -117,8 +117,30 @@ var resourceTypes = []resourceType{
 	{words: "dbs/colls/triggers", feature: "triggers"},
 	{words: "dbs/colls/docs/attachments", feature: "attachments"},
 	{words: "dbs/colls/schemas", feature: "schemas"},
-	{words: "dbs/users", feature: "users and permissions"},
-	{words: "dbs/users/permissions", feature: "users and permissions"},
+	{
+		words: "dbs/users",
+		feed: verbs{
+			get:  action{opUserList, (*handler).listUsers},
+			post: action{opUserCreate, (*handler).postUsers},
+		},
+		item: verbs{
+			get:    action{opUserRead, (*handler).readUser},
+			put:    action{opUserReplace, (*handler).replaceUser},
+			delete: action{opUserDelete, (*handler).deleteUser},
+		},
+	},
+	{
+		words: "dbs/users/permissions",
+		feed: verbs{
+			get:  action{opPermissionList, (*handler).listPermissions},
+			post: action{opPermissionCreate, (*handler).postPermissions},
+		},
+		item: verbs{
+			get:    action{opPermissionRead, (*handler).readPermission},
+			put:    action{opPermissionReplace, (*handler).replacePermission},
+			delete: action{opPermissionDelete, (*handler).deletePermission},
+		},
+	},
 	{words: "dbs/clientencryptionkeys", feature: "client encryption keys"},
 	{words: "dbs/udts", feature: "user-defined types"},
 	{words: "addresses", feature: "direct mode instead of gateway mode"},
@@ -218,13 +240,6 @@ func methodNotAllowed(method, allowed string) error {
 	e := status.New(status.CodeMethodNotAllowed, 0, "%s is not a verb of this resource, which has %s.", method, allowed)
 	e.Info = allowed
 	return e
-}
-
-// refuse answers that Decan does not have the feature yet.
-func refuse(feature string) serve {
-	return func(*handler, *request) (*response, error) {
-		return nil, status.Unsupported(feature)
-	}
 }
 
 // containerOperation answers the paths below a container's operations.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -34,8 +35,8 @@ import (
 //	as=GET       sign as if the method were this one
 //	raw          show the body as it is
 //
-// $etag, $continuation, $session, $rid, $self and $activity stand for values of
-// the last answer. The command server starts anew with other settings.
+// $etag, $continuation, $session, $rid, $self, $token and $activity stand for
+// values of the last answer. The command server starts anew with other settings.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -81,6 +82,8 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 			switch arg.Key {
 			case "full":
 				set.full = true
+			case "prefix-permissions":
+				set.prefixes = true
 			case "strict-ids":
 				set.Switches.StrictItemIDs = true
 			case "trust-proxy":
@@ -261,6 +264,9 @@ func (s *story) remember(prefix string, answer *http.Response, content []byte) {
 	if json.Unmarshal(content, &body) == nil {
 		values["rid"], _ = body["_rid"].(string)
 		values["self"], _ = body["_self"].(string)
+		if token, ok := body["_token"].(string); ok {
+			values["token"] = url.QueryEscape(token)
+		}
 		if offers, ok := body["Offers"].([]any); ok && len(offers) > 0 {
 			offer, _ := offers[0].(map[string]any)
 			values["offer"], _ = offer["_self"].(string)
@@ -287,8 +293,9 @@ var volatile = []struct {
 	{regexp.MustCompile(`"id":"[^"]{4}","_rid":"([^"]{4})","_self":"offers/`), `"id":<rid>,"_rid":"$1","_self":"offers/`},
 	{regexp.MustCompile(`"_rid":"[A-Za-z0-9+=-]+"`), `"_rid":<rid>`},
 	{regexp.MustCompile(`"_self":"[A-Za-z0-9+=/-]+"`), `"_self":<self>`},
+	{regexp.MustCompile(`"_token":"type=resource&ver=1&sig=[^"]+;[^"]+;"`), `"_token":<token>`},
 	{regexp.MustCompile(`"offerResourceId":"[A-Za-z0-9+=-]+"`), `"offerResourceId":<rid>`},
-	{regexp.MustCompile(`"resource":"dbs/[A-Za-z0-9+=/-]+"`), `"resource":<self>`},
+	{regexp.MustCompile(`"resource":"dbs/[A-Za-z0-9+=-]{8}/[A-Za-z0-9+=/-]+"`), `"resource":<self>`},
 	{regexp.MustCompile(`"offerLastReplaceTimestamp":\d+`), `"offerLastReplaceTimestamp":<ts>`},
 	{regexp.MustCompile(`RID [A-Za-z0-9+=-]+`), `RID <rid>`},
 	{regexp.MustCompile(`InTimeInMs=[0-9.]+|TimeInMs=[0-9.]+`), `TimeInMs=<ms>`},

@@ -31,6 +31,7 @@ type settings struct {
 	nosql.Config
 	consistency string // of the account; empty: Session
 	full        bool   // the server merges
+	prefixes    bool   // permissions for a prefix of a key are allowed
 }
 
 // world is a whole database in memory behind the door.
@@ -82,8 +83,10 @@ func newWorld(t testing.TB, set settings) *world {
 		Limits:         limits,
 		Verifier:       verifier,
 		CrossPartition: cross,
-		Scripts:        scripts,
-		Now:            now,
+
+		PrefixPermissions: set.prefixes,
+		Scripts:           scripts,
+		Now:               now,
 	})
 	config := set.Config
 	config.Engine = w.engine

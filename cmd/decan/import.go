@@ -1,0 +1,482 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+type importCommand struct {
+	Database  string   `arg:"" help:"The database."`
+	Container string   `arg:"" help:"The container, which exists."`
+	Files     []string `arg:"" optional:"" help:"The files; - or none is standard input."`
+
+	Format   string `enum:",jsonl,json,csv" default:"" env:"-" placeholder:"FORMAT" help:"jsonl (a document on each line), json (an array of documents, or one after the other) or csv; without it the name of the file says it, and standard input is jsonl."`
+	CSVTypes string `name:"csv-types" enum:"infer,strings" default:"infer" env:"-" placeholder:"HOW" help:"infer: a cell that is JSON is that value, such as 5, true or [1], any other is text. strings: every cell is text. An empty cell is no property. (${default})"`
+	Parallel int    `default:"16" env:"-" placeholder:"N" help:"How many documents to write at the same time (${default})."`
+	Skip     int64  `default:"0" env:"-" placeholder:"N" help:"Pass over the first N documents: those that an import before has written."`
+	State    string `env:"-" placeholder:"FILE" help:"Keep in this file how many documents are written, and go on from there."`
+	Continue bool   `name:"continue-on-error" env:"-" help:"Go on behind documents that cannot be read or written."`
+	Report   string `env:"-" placeholder:"FILE" help:"Write those to this file, as JSON lines; without it they are told on standard error."`
+
+	dataServer
+}
+
+// Validate refuses what contradicts itself.
+func (c *importCommand) Validate() error {
+	switch {
+	case c.Parallel < 1 || c.Parallel > parallelMax:
+		return fmt.Errorf("--parallel is 1 to %d, not %d", parallelMax, c.Parallel)
+	case c.Skip < 0:
+		return fmt.Errorf("--skip cannot be negative")
+	case c.Skip > 0 && c.State != "":
+		return errors.New("--skip and --state both say where to begin: give one of the two")
+	case c.Report != "" && !c.Continue:
+		return errors.New("--report is for the documents that --continue-on-error passes over: give both")
+	}
+	return nil
+}
+
+// parallelMax bounds the requests under way, each with a document in memory.
+const parallelMax = 256
+
+// Run reads the files one after the other and upserts their documents. Those of
+// one id and key are written in the order of the files.
+func (c *importCommand) Run(streams streams) error {
+	ctx, stop := interruptible()
+	defer stop()
+	if len(c.Files) == 0 {
+		c.Files = []string{"-"}
+	}
+	client, err := newDocumentClient(c.Endpoint, c.Key, c.Parallel)
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	im := &importer{importCommand: c, client: client, streams: streams, began: time.Now()}
+	if err := im.open(ctx); err != nil {
+		return err
+	}
+	err = im.run(ctx)
+	im.meter.end()
+	return errors.Join(im.finish(ctx, err), im.close())
+}
+
+// importer is an import at work.
+type importer struct {
+	*importCommand
+	client  *documentClient
+	streams streams
+	began   time.Time
+	paths   [][]string // of the partition key
+
+	skip   int64 // records that are passed over
+	report io.WriteCloser
+
+	sizes, read atomic.Int64 // bytes of all files, and of what has been read
+	meter       meter
+
+	mu      sync.Mutex
+	done    low   // records that have been dealt with
+	written int64 // documents
+	failed  int64
+	charge  float64
+	stored  time.Time // when the state was
+}
+
+// low is the number of records below which all are done.
+type low struct {
+	next  int64
+	ahead map[int64]bool
+}
+
+func (l *low) add(n int64) {
+	if l.ahead == nil {
+		l.ahead = map[int64]bool{}
+	}
+	l.ahead[n] = true
+	for l.ahead[l.next] {
+		delete(l.ahead, l.next)
+		l.next++
+	}
+}
+
+// importState is what --state keeps.
+type importState struct {
+	Database  string   `json:"database"`
+	Container string   `json:"container"`
+	Files     []string `json:"files"`
+	Written   int64    `json:"records"` // dealt with from the beginning on
+	Ended     bool     `json:"ended"`
+}
+
+// open asks for the container, and finds out where to begin.
+func (im *importer) open(ctx context.Context) error {
+	im.meter = meter{out: im.streams.err, terminal: isTerminal(im.streams.err)}
+	container, err := im.client.keyPaths(ctx, im.Database, im.Container)
+	if err != nil {
+		return err
+	}
+	im.paths = container
+	im.skip = im.Skip
+	if im.State != "" {
+		if im.skip, err = im.loadState(); err != nil {
+			return err
+		}
+	}
+	im.done.next = im.skip
+	for _, name := range im.Files {
+		if name == "-" {
+			im.sizes.Store(0)
+			break
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			im.sizes.Store(0)
+			break
+		}
+		im.sizes.Add(info.Size())
+	}
+	if im.Report != "" {
+		im.report, err = os.Create(im.Report)
+	}
+	return err
+}
+
+// loadState returns how many records a state file says are done.
+func (im *importer) loadState() (int64, error) {
+	text, err := os.ReadFile(im.State)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var state importState
+	if err := json.Unmarshal(text, &state); err != nil || state.Written < 0 {
+		return 0, fmt.Errorf("%s is no state of an import", im.State)
+	}
+	if state.Database != im.Database || state.Container != im.Container || !slices.Equal(state.Files, im.Files) {
+		return 0, fmt.Errorf("%s is the state of an import of %q into %s/%s: remove it to begin anew", im.State, state.Files, state.Database, state.Container)
+	}
+	return state.Written, nil
+}
+
+// store writes the state aside and puts it in place, so that there is always a
+// whole one.
+func (im *importer) store(ended bool) error {
+	if im.State == "" {
+		return nil
+	}
+	im.mu.Lock()
+	state := importState{Database: im.Database, Container: im.Container, Files: im.Files, Written: im.done.next, Ended: ended}
+	im.mu.Unlock()
+	text, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	aside := im.State + ".new"
+	if err := os.WriteFile(aside, append(text, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(aside, im.State)
+}
+
+func (im *importer) close() error {
+	if im.report == nil {
+		return nil
+	}
+	return im.report.Close()
+}
+
+// job is a record on its way to be written.
+type job struct {
+	record
+	number int64 // among the records of all files, from 0
+	file   string
+	key    string // as the header has it
+}
+
+// run reads on this goroutine and writes on others. A document always goes to the
+// same one, so that of two with one id and key the later one counts.
+func (im *importer) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	queues := make([]chan job, im.Parallel)
+	var writers sync.WaitGroup
+	for i := range queues {
+		queues[i] = make(chan job, 2)
+		writers.Go(func() {
+			for j := range queues[i] {
+				if err := im.write(ctx, j); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	err := im.readAll(ctx, queues)
+	for _, queue := range queues {
+		close(queue)
+	}
+	writers.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// readAll reads the files and hands their documents out.
+func (im *importer) readAll(ctx context.Context, queues []chan job) error {
+	number := int64(0)
+	for _, name := range im.Files {
+		if err := im.readFile(ctx, name, &number, queues); err != nil {
+			return err
+		}
+	}
+	if number < im.skip {
+		return fmt.Errorf("the files have %s, and %d are to be passed over", counted(number, "document"), im.skip)
+	}
+	return nil
+}
+
+func (im *importer) readFile(ctx context.Context, name string, number *int64, queues []chan job) error {
+	format, err := formatOf(im.Format, name)
+	if err != nil {
+		return err
+	}
+	in := io.NopCloser(im.streams.in)
+	if name != "-" {
+		if in, err = os.Open(name); err != nil {
+			return err
+		}
+	}
+	defer in.Close()
+	reader, err := newRecordReader(format, &counting{in: in, count: &im.read}, im.CSVTypes == "infer")
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for ; ; *number++ {
+		rec, err := reader.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		var bad *recordError
+		if err != nil && !errors.As(err, &bad) {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if *number < im.skip {
+			continue
+		}
+		j := job{record: rec, number: *number, file: name}
+		if bad != nil {
+			j.line = bad.line
+			if err := im.fail(j, bad.cause); err != nil {
+				return err
+			}
+			continue
+		}
+		key := keyHeader(rec.document, im.paths)
+		j.key = key
+		shard := fnv.New32a()
+		_, _ = io.WriteString(shard, key+"\x00"+rec.document.Get("id").Text()) // It never fails.
+		select {
+		case queues[shard.Sum32()%uint32(len(queues))] <- j:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := im.tick(); err != nil {
+			return err
+		}
+	}
+}
+
+// write upserts a document.
+func (im *importer) write(ctx context.Context, j job) error {
+	if ctx.Err() != nil {
+		return nil // what stopped the import is known
+	}
+	body := j.document.Append(nil)
+	charge := 0.0
+	a, err := patiently(ctx, func() (answer, error) {
+		a, err := im.client.do(ctx, http.MethodPost, documentPath(im.Database, im.Container), body,
+			"content-type", "application/json",
+			"x-ms-documentdb-partitionkey", j.key,
+			"x-ms-documentdb-is-upsert", "True",
+		)
+		if spent, err := a.charge(); err == nil {
+			charge += spent
+		}
+		return a, err
+	})
+	if err != nil {
+		return err
+	}
+	switch a.status {
+	case http.StatusOK, http.StatusCreated:
+		im.mu.Lock()
+		defer im.mu.Unlock()
+		im.done.add(j.number)
+		im.written++
+		im.charge += charge
+		return nil
+	case http.StatusUnauthorized, http.StatusNotFound:
+		return a.refusal("write to " + im.Database + "/" + im.Container) // not this document's fault
+	}
+	return im.fail(j, fmt.Errorf("%d: %w", a.status, refusal(http.StatusText(a.status), a.body)))
+}
+
+// importFailure is a line of the report.
+type importFailure struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Record int64  `json:"record"` // among those of all files, from 1
+	ID     string `json:"id,omitempty"`
+	Error  string `json:"error"`
+}
+
+// fail notes a document that could not be read or written, or returns the error
+// that ends the import.
+func (im *importer) fail(j job, cause error) error {
+	if !im.Continue {
+		return fmt.Errorf("%s: line %d: %w", j.file, j.line, cause)
+	}
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	im.done.add(j.number)
+	im.failed++
+	if im.report == nil {
+		im.meter.end()
+		_, err := fmt.Fprintf(im.streams.err, "%s: line %d: %v\n", j.file, j.line, cause)
+		return err
+	}
+	text, err := json.Marshal(importFailure{File: j.file, Line: j.line, Record: j.number + 1, ID: j.document.Get("id").Text(), Error: cause.Error()})
+	if err != nil {
+		return err
+	}
+	_, err = im.report.Write(append(text, '\n'))
+	return err
+}
+
+// tick shows and stores the progress now and then.
+func (im *importer) tick() error {
+	now := time.Now()
+	im.mu.Lock()
+	due := now.Sub(im.stored) >= meterEvery
+	if due {
+		im.stored = now
+		part := -1.0
+		if size := im.sizes.Load(); size > 0 {
+			part = float64(im.read.Load()) / float64(size)
+		}
+		im.meter.show(part, fmt.Sprintf("%s documents, %.0f a second, %.0f RU", grouped(im.written), float64(im.written)/now.Sub(im.began).Seconds(), im.charge))
+	}
+	im.mu.Unlock()
+	if !due {
+		return nil
+	}
+	return im.store(false)
+}
+
+// finish stores the state and says what came of the import.
+func (im *importer) finish(ctx context.Context, err error) error {
+	if stored := im.store(err == nil); stored != nil && err == nil {
+		return stored
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("stopped")
+		}
+		again := fmt.Sprintf("give --skip %d", im.done.next)
+		if im.State != "" {
+			again = "give the same --state"
+		}
+		return fmt.Errorf("%w; %s written, and to go on %s", err, counted(im.written, "document"), again)
+	}
+	took := time.Since(im.began)
+	_, err = fmt.Fprintf(im.streams.out, "%s written in %s, %.2f RU\n", counted(im.written, "document"), took.Round(time.Millisecond), im.charge)
+	if err == nil && im.failed > 0 {
+		err = fmt.Errorf("%s could not be written", counted(im.failed, "document"))
+	}
+	return err
+}
+
+// counting counts what is read.
+type counting struct {
+	in    io.Reader
+	count *atomic.Int64
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	c.count.Add(int64(n))
+	return n, err
+}
+
+// keyPaths asks a container for the names that lead to the levels of its key.
+func (c *documentClient) keyPaths(ctx context.Context, database, container string) ([][]string, error) {
+	a, err := patiently(ctx, func() (answer, error) {
+		return c.do(ctx, http.MethodGet, []string{"dbs", database, "colls", container}, nil)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if a.status != http.StatusOK {
+		return nil, a.refusal("the container " + database + "/" + container)
+	}
+	var definition struct {
+		PartitionKey struct {
+			Paths []string `json:"paths"`
+		} `json:"partitionKey"`
+	}
+	if err := json.Unmarshal(a.body, &definition); err != nil {
+		return nil, fmt.Errorf("the container %s/%s: %w", database, container, err)
+	}
+	var paths [][]string
+	for _, text := range definition.PartitionKey.Paths {
+		names, err := partitionkey.ParsePath(text)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, names)
+	}
+	return paths, nil
+}
+
+// keyHeader is the partition key of a document as requests carry it.
+func keyHeader(document value.Value, paths [][]string) string {
+	components := make([]partitionkey.Component, len(paths))
+	for i, names := range paths {
+		v := document
+		for _, name := range names {
+			v = v.Get(name)
+		}
+		switch v.Kind() {
+		case value.KindNull:
+			components[i] = partitionkey.Null()
+		case value.KindBool:
+			components[i] = partitionkey.Bool(v.Bool())
+		case value.KindNumber:
+			components[i] = partitionkey.Number(v.Float())
+		case value.KindString:
+			components[i] = partitionkey.String(v.Text())
+		default:
+			components[i] = partitionkey.Undefined()
+		}
+	}
+	return partitionkey.NewKey(components...).String()
+}

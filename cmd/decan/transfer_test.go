@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/decandb/decan/internal/value"
+)
+
+// readRecords reads all of a text: documents, and errors as !LINE: TEXT. It stops
+// at an error that ends the reading, which is shown as !! TEXT.
+func readRecords(format, text string, infer bool) (out []string, documents []value.Value) {
+	r, err := newRecordReader(format, strings.NewReader(text), infer)
+	for err == nil {
+		var rec record
+		rec, err = r.next()
+		var bad *recordError
+		switch {
+		case err == nil:
+			out = append(out, fmt.Sprintf("%d: %s", rec.line, rec.document.JSON()))
+			documents = append(documents, rec.document)
+		case errors.As(err, &bad):
+			out = append(out, fmt.Sprintf("!%d: %v", bad.line, bad.cause))
+			err = nil
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		out = append(out, "!! "+err.Error())
+	}
+	return out, documents
+}
+
+// TestReadRecords runs the stories of testdata/read: a format, then a file, then
+// its documents with their lines, or what is wrong.
+func TestReadRecords(t *testing.T) {
+	t.Parallel()
+	datadriven.RunTest(t, "testdata/read/formats", func(t *testing.T, d *datadriven.TestData) string {
+		format, types, _ := strings.Cut(d.Cmd, "-")
+		out, _ := readRecords(format, d.Input, types != "strings")
+		if len(out) == 0 {
+			return "nothing\n"
+		}
+		return strings.Join(out, "\n") + "\n"
+	})
+}
+
+// A text that is too long for a document is refused on both sides of the limit,
+// and what follows is read where its end is known.
+func TestRecordTooLong(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{formatLines, formatArray} {
+		fits := `{"a":"` + strings.Repeat("x", recordBytesMax-len(`{"a":""}`)-1) + `"}`
+		for _, c := range []struct {
+			text string
+			want int
+		}{{fits, 2}, {fits[:6] + "xx" + fits[6:], 1}} {
+			_, documents := readRecords(format, c.text+"\n"+`{"b":1}`, true)
+			if len(documents) != c.want || !value.Equal(documents[len(documents)-1], value.Object([]value.Member{{Name: "b", Value: value.Int(1)}})) {
+				t.Errorf("%s: %d documents of %d bytes, want %d", format, len(documents), len(c.text), c.want)
+			}
+		}
+	}
+	// A quote that is never closed ends the reading before it fills the memory.
+	endless := io.MultiReader(strings.NewReader("id,a\n1,\""), endlessReader{})
+	r, err := newRecordReader(formatCSV, endless, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.next(); !errors.Is(err, errLongRecord) {
+		t.Errorf("an endless cell: %v", err)
+	}
+}
+
+type endlessReader struct{}
+
+func (endlessReader) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// toCSV writes documents as export does.
+func toCSV(t testing.TB, documents []value.Value) string {
+	var columns columnSet
+	var spool, out bytes.Buffer
+	for _, d := range documents {
+		flatten("", d, func(column, _ string) { columns.add(column) })
+		spool.Write(append(d.Append(nil), '\n'))
+	}
+	if err := writeSpooled(&spool, &columns, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// FuzzCSVRoundTrip exports any document as CSV and imports it again: it is the
+// same in value terms, whatever its strings look like. Members may have another
+// order, and one that is only found in objects without properties is kept.
+func FuzzCSVRoundTrip(f *testing.F) {
+	for _, text := range []string{
+		`{"id":"1","n":1,"s":"1","t":"true","u":true,"v":null,"w":"null","x":"","y":[],"z":{}}`,
+		`{"a.b":1,"a":{"b":2,"c.d\\e":{"f":"\r\n"}},"":{"":"x"}}`,
+		`{"i":9223372036854775807,"j":"12345678901234567890","k":"0.1","l":0.1,"m":1.7976931348623157e308,"o":"1e5","p":"05"}`,
+		`{"q":"\"quoted\"","r":"{","s":"[1]","t":" 5 ","u":"\u0000","v":",","w":"a\nb","x":"\ufeff"}`,
+		`{"id":"\"7\"\r"}`, `{"id":"5"}`,
+		`{"q\r":"\r","long":0.12345678901234568}`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		document, err := value.ParseString(text)
+		if err != nil || document.Kind() != value.KindObject || document.Len() == 0 || !isText(document.Get("id")) {
+			t.Skip()
+		}
+		if strings.HasPrefix(document.Members()[0].Name, "\ufeff") || deep(document) || strings.Contains(text, "\ufffd") {
+			t.Skip() // a byte order mark in front of a file is none of its text
+		}
+		table := toCSV(t, []value.Value{document})
+		out, got := readRecords(formatCSV, table, true)
+		if len(got) != 1 || !value.Equal(got[0], document) {
+			t.Fatalf("%s\nas CSV is\n%s\nand comes back as %q", document.JSON(), table, out)
+		}
+	})
+}
+
+// isText reports whether a value may be the id of a document, or is missing.
+func isText(v value.Value) bool { return !v.IsDefined() || v.Kind() == value.KindString }
+
+// deep reports whether a column would have more names than are read.
+func deep(v value.Value) bool {
+	found := false
+	flatten("", v, func(column, _ string) {
+		names, err := parseColumn(column)
+		found = found || err != nil || len(names) > value.DepthMax
+	})
+	return found
+}
+
+// FuzzReadRecords reads any text in any format: it ends, and what it reads as JSON
+// lines or an array comes back from being written so.
+func FuzzReadRecords(f *testing.F) {
+	for _, text := range []string{"", "[", "[]", "[{}]", `[{"a":1},{"b":[{}]}] x`, "{}\n{}", "{\"a\":\n1}\n", "a,b.c\n1,2\n", "\"", "a\n\"", "\xef\xbb\xbf{}", "a,a\n"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, format := range []string{formatLines, formatArray, formatCSV} {
+			out, documents := readRecords(format, text, true)
+			if len(out) > len(text)+1 {
+				t.Fatalf("%s: %d documents and errors from %d bytes", format, len(out), len(text))
+			}
+			var lines, array bytes.Buffer
+			for i, d := range documents {
+				lines.Write(append(d.Append(nil), '\n'))
+				array.WriteString([]string{"[", ","}[min(i, 1)])
+				array.Write(d.Append(nil))
+			}
+			if len(documents) == 0 {
+				continue
+			}
+			array.WriteByte(']')
+			_, again := readRecords(formatLines, lines.String(), true)
+			_, once := readRecords(formatArray, array.String(), true)
+			same := func(a, b value.Value) bool { return value.Equal(a, b) }
+			if !slices.EqualFunc(documents, again, same) || !slices.EqualFunc(documents, once, same) {
+				t.Fatalf("%s: %q changes when it is written", format, text)
+			}
+		}
+	})
+}
+
+// FuzzColumn escapes and reads names.
+func FuzzColumn(f *testing.F) {
+	f.Add("a", "b.c")
+	f.Add(`\`, "")
+	f.Add("\r\n", `\r`)
+	f.Fuzz(func(t *testing.T, a, b string) {
+		names, err := parseColumn(escapeColumn(a) + "." + escapeColumn(b))
+		if err != nil || !slices.Equal(names, []string{a, b}) {
+			t.Fatalf("%q and %q come back as %q, %v", a, b, names, err)
+		}
+		if names, err := parseColumn(a); err == nil {
+			for i := range names {
+				names[i] = escapeColumn(names[i])
+			}
+			if again := strings.Join(names, "."); again != a && !strings.Contains(a, "\r") {
+				t.Fatalf("%q is written again as %q", a, again)
+			}
+		}
+	})
+}
+
+// The meter shows each tenth once where nobody watches.
+func TestMeter(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	m := meter{out: &out}
+	for i := range 101 {
+		m.show(float64(i)/100, "x")
+	}
+	m.show(-1, "unknown")
+	m.end()
+	if n := strings.Count(out.String(), "\n"); n != 11 || !strings.HasPrefix(out.String(), "  0 %  x\n 10 %") || strings.Contains(out.String(), "unknown") {
+		t.Errorf("%d lines:\n%s", n, out.String())
+	}
+	out.Reset()
+	m = meter{out: &out, terminal: true}
+	m.show(0.5, "half")
+	m.show(-1, "unknown")
+	m.end()
+	if got := out.String(); !strings.Contains(got, "█████·····   50 %  half") || !strings.HasSuffix(got, "\x1b[Kunknown\n") {
+		t.Errorf("on a terminal %q", got)
+	}
+}
+
+// The watermark is below everything that is under way.
+func TestLow(t *testing.T) {
+	t.Parallel()
+	var l low
+	for i, c := range []struct{ add, want int64 }{{1, 0}, {2, 0}, {0, 3}, {4, 3}, {3, 5}} {
+		if l.add(c.add); l.next != c.want {
+			t.Errorf("step %d: %d, want %d", i, l.next, c.want)
+		}
+	}
+	if len(l.ahead) != 0 {
+		t.Errorf("%d records are remembered for ever", len(l.ahead))
+	}
+}

@@ -1,0 +1,274 @@
+package nosql
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/decandb/decan/internal/api/nosql/hybridrow"
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// batchDocuments carries out a transactional batch, or a bulk request, which is
+// a batch whose operations stand for themselves. The body is JSON or HybridRow,
+// whatever its content type says, and the answer is in kind.
+func (h *handler) batchDocuments(r *request) (*response, error) {
+	r.operation = opDocumentBatch
+	if err := r.refuseTriggers(); err != nil {
+		return nil, err
+	}
+	req, err := r.batch()
+	if err != nil {
+		return nil, err
+	}
+	body, err := r.readBody(h.limits.BodyBytes)
+	if err != nil {
+		return nil, err
+	}
+	read, write := jsonOperations, jsonResults
+	if hybridrow.Is(body) {
+		read, write = rowOperations, rowResults
+	}
+	if req.Operations, err = read(body); err != nil {
+		return nil, err
+	}
+	minimal := r.minimal()
+	for i := range req.Operations {
+		req.Operations[i].Silent = req.Operations[i].Silent || minimal
+	}
+	done, err := h.engine.Batch(r.ctx, r.caller, req)
+	r.result = done.Result
+	if err != nil {
+		return nil, err
+	}
+	code := http.StatusOK
+	if done.Refused {
+		code = http.StatusMultiStatus
+	}
+	r.out = write(r.out[:0], req.Operations, done.Results)
+	answer := r.answer(code, r.out)
+	answer.binary = hybridrow.Is(r.out)
+	if minimal {
+		answer.set(headerPreference, "return=minimal")
+	}
+	return answer, nil
+}
+
+// batch reads what the headers say of a batch. A batch for one key is atomic
+// unless its header denies that.
+func (r *request) batch() (engine.BatchRequest, error) {
+	req := engine.BatchRequest{Link: r.container(), Unity: engine.UpTo}
+	var err error
+	if req.Options, err = r.options(); err != nil {
+		return req, err
+	}
+	if req.Key, err = r.partitionKey(); err != nil {
+		return req, err
+	}
+	rid := ""
+	if req.Key == nil {
+		if req.Partition, rid, err = r.rangeID(); err != nil {
+			return req, err
+		}
+	}
+	if req.IntendedRID == "" {
+		req.IntendedRID = rid
+	}
+	switch {
+	case r.flag(headerBatchAtomic), r.header(headerBatchAtomic) == "" && req.Partition == nil:
+		req.Unity = engine.Atomic
+	case r.flag(headerBatchContinue):
+		req.Unity = engine.Each
+	}
+	return req, nil
+}
+
+// batchActions are the operations of a batch by their names.
+var batchActions = map[string]auth.Action{
+	"create": auth.Create, "upsert": auth.Upsert, "read": auth.Read, "replace": auth.Replace, "delete": auth.Delete, "patch": auth.Patch,
+}
+
+// jsonOperations reads a batch in JSON: an array of operations.
+func jsonOperations(body []byte) ([]engine.BatchOperation, error) {
+	list, err := value.Parse(body)
+	if err != nil {
+		return nil, status.BadRequest("The body is not valid JSON: %s.", err)
+	}
+	if list.Kind() != value.KindArray {
+		return nil, status.BadRequest("The body is a JSON %s where an array of operations is expected.", list.Kind())
+	}
+	operations := make([]engine.BatchOperation, list.Len())
+	for i, item := range list.Items() {
+		action, known := batchActions[strings.ToLower(item.Get("operationType").Text())]
+		if !known {
+			return nil, status.BadRequest("The operationType %s of operation %d is none of Create, Upsert, Read, Replace, Delete and Patch.", item.Get("operationType"), i)
+		}
+		o := &operations[i]
+		*o = engine.BatchOperation{
+			Action:      action,
+			ID:          item.Get("id").Text(),
+			Body:        item.Get("resourceBody"),
+			IfMatch:     resource.ETag(item.Get("ifMatch").Text()),
+			IfNoneMatch: resource.ETag(item.Get("ifNoneMatch").Text()),
+			Silent:      item.Get("minimalReturnPreference").IsTrue(),
+		}
+		key := item.Get("partitionKey")
+		text := key.Text()
+		if key.Kind() == value.KindArray {
+			text = key.JSON()
+		}
+		o.Key, o.Wrong = operationKey(text)
+		if o.Wrong == nil {
+			o.Wrong = unsupportedIn(item.Get("indexingDirective").Text(), item.Get("timeToLiveInSeconds").IsDefined())
+		}
+	}
+	return operations, nil
+}
+
+// operationKey reads the key of an operation, nil for none.
+func operationKey(text string) (*partitionkey.Key, error) {
+	if text == "" {
+		return nil, nil
+	}
+	key, err := partitionkey.Parse(text)
+	if err != nil {
+		return nil, keyError(err)
+	}
+	return &key, nil
+}
+
+// unsupportedIn refuses by name what an operation cannot ask for yet.
+func unsupportedIn(directive string, timeToLive bool) error {
+	switch {
+	case timeToLive:
+		return status.Unsupported("The time to live of an operation (timeToLiveInSeconds)")
+	case strings.EqualFold(directive, "exclude"):
+		return status.Unsupported("The indexing directive Exclude")
+	}
+	return nil
+}
+
+// jsonResults appends the results of a batch as a JSON array.
+func jsonResults(out []byte, operations []engine.BatchOperation, results []engine.OperationResult) []byte {
+	out = append(out, '[')
+	for i := range results {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		result := &results[i]
+		code, sub := resultStatus(&operations[i], result)
+		out = append(out, `{"statusCode":`...)
+		out = strconv.AppendInt(out, int64(code), 10)
+		if sub != 0 {
+			out = append(out, `,"subStatusCode":`...)
+			out = strconv.AppendInt(out, int64(sub), 10)
+		}
+		out = append(out, `,"requestCharge":`...)
+		out = append(out, formatCharge(result.Charge)...)
+		if result.ETag != "" {
+			out = append(out, `,"eTag":`...)
+			out = value.AppendQuoted(out, string(result.ETag))
+		}
+		if result.Body != nil {
+			out = append(out, `,"resourceBody":`...)
+			out = append(out, result.Body...)
+		}
+		out = appendReason(out, result.Err)
+		out = append(out, '}')
+	}
+	return append(out, ']')
+}
+
+// appendReason appends when to come back and, as our addition, what is wrong.
+func appendReason(out []byte, err *status.Error) []byte {
+	if err == nil || err.Code == status.CodeNotModified {
+		return out
+	}
+	if err.RetryAfter > 0 {
+		out = append(out, `,"retryAfterMilliseconds":`...)
+		out = strconv.AppendInt(out, millisOf(err.RetryAfter), 10)
+	}
+	if err.Code != status.CodeFailedDependency {
+		out = append(out, `,"message":`...)
+		out = value.AppendQuoted(out, err.Message)
+	}
+	return out
+}
+
+// millisOf rounds a wait up to milliseconds.
+func millisOf(wait time.Duration) int64 {
+	return int64((wait + time.Millisecond - 1) / time.Millisecond)
+}
+
+// resultStatus is the status of one operation.
+func resultStatus(o *engine.BatchOperation, result *engine.OperationResult) (code, sub int) {
+	switch {
+	case result.Err != nil:
+		return int(result.Err.Code), int(result.Err.Sub)
+	case o.Action == auth.Delete:
+		return http.StatusNoContent, 0
+	case result.Created:
+		return http.StatusCreated, 0
+	}
+	return http.StatusOK, 0
+}
+
+// rowActions are the operations of a batch by their numbers.
+var rowActions = map[int32]auth.Action{
+	hybridrow.OpCreate: auth.Create, hybridrow.OpUpsert: auth.Upsert, hybridrow.OpRead: auth.Read,
+	hybridrow.OpReplace: auth.Replace, hybridrow.OpDelete: auth.Delete, hybridrow.OpPatch: auth.Patch,
+}
+
+// rowOperations reads a batch in HybridRow, as the .NET client sends it.
+func rowOperations(body []byte) ([]engine.BatchOperation, error) {
+	rows, err := hybridrow.ReadOperations(body)
+	if err != nil {
+		return nil, err
+	}
+	operations := make([]engine.BatchOperation, len(rows))
+	for i := range rows {
+		row, o := &rows[i], &operations[i]
+		action, known := rowActions[row.Type]
+		if !known || row.Resource != hybridrow.ResourceDocument {
+			return nil, status.BadRequest("Operation %d has type %d on resources of type %d, which a batch cannot have.", i, row.Type, row.Resource)
+		}
+		*o = engine.BatchOperation{
+			Action:      action,
+			ID:          row.ID,
+			Size:        len(row.Body),
+			IfMatch:     resource.ETag(row.IfMatch),
+			IfNoneMatch: resource.ETag(row.IfNoneMatch),
+			Silent:      row.Minimal,
+		}
+		o.Key, o.Wrong = operationKey(row.PartitionKey)
+		if o.Wrong == nil {
+			o.Wrong = unsupportedIn(row.IndexingDirective, row.TimeToLive != nil)
+		}
+		if o.Wrong == nil && len(row.Body) > 0 {
+			if o.Body, err = value.Parse(row.Body); err != nil {
+				o.Wrong = status.BadRequest("The body of the operation is not valid JSON: %s.", err)
+			}
+		}
+	}
+	return operations, nil
+}
+
+// rowResults appends the results of a batch in HybridRow.
+func rowResults(out []byte, operations []engine.BatchOperation, results []engine.OperationResult) []byte {
+	rows := make([]hybridrow.Result, len(results))
+	for i := range results {
+		result := &results[i]
+		code, sub := resultStatus(&operations[i], result)
+		rows[i] = hybridrow.Result{Status: int32(code), SubStatus: int32(sub), ETag: string(result.ETag), Body: result.Body, Charge: result.Charge}
+		if result.Err != nil && result.Err.RetryAfter > 0 {
+			rows[i].RetryAfterMillis = uint32(millisOf(result.Err.RetryAfter))
+		}
+	}
+	return hybridrow.AppendResults(out, rows)
+}

@@ -1,0 +1,175 @@
+package nosql_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/decandb/decan/internal/api/nosql/hybridrow"
+)
+
+// batchHeaders are those of a transactional batch for the key a.
+var batchHeaders = []string{"x-ms-documentdb-partitionkey", `["a"]`, "x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "True"}
+
+// rows sends a batch as the .NET client does, and reads the answer.
+func (w *world) rows(t *testing.T, operations []hybridrow.Operation, headers ...string) (code int, results []hybridrow.Result) {
+	t.Helper()
+	body := hybridrow.AppendOperations(nil, operations)
+	answer := w.call(t, "POST", "/dbs/d/colls/c/docs", string(body), headers...)
+	content, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode >= 400 {
+		return answer.StatusCode, nil
+	}
+	if kind := answer.Header.Get("content-type"); kind != "application/octet-stream" {
+		t.Errorf("the content type is %s", kind)
+	}
+	if results, err = hybridrow.ReadResults(content); err != nil || len(results) != len(operations) {
+		t.Fatalf("%d results of %d operations: %v", len(results), len(operations), err)
+	}
+	return answer.StatusCode, results
+}
+
+func statuses(results []hybridrow.Result) (list []int32) {
+	for _, r := range results {
+		list = append(list, r.Status)
+	}
+	return list
+}
+
+// TestHybridRow has a batch and a bulk request in the form of the .NET client
+// answered in that form.
+func TestHybridRow(t *testing.T) {
+	t.Parallel()
+	w := shop(t, 1)
+	row := func(kind int32, id, body string) hybridrow.Operation {
+		o := hybridrow.Operation{Type: kind, Resource: hybridrow.ResourceDocument, ID: id}
+		if body != "" {
+			o.Body = []byte(body)
+		}
+		return o
+	}
+
+	code, got := w.rows(t, []hybridrow.Operation{
+		row(hybridrow.OpCreate, "", `{"id":"1","pk":"a","n":1}`),
+		row(hybridrow.OpUpsert, "", `{"id":"2","pk":"a"}`),
+		row(hybridrow.OpReplace, "2", `{"id":"2","pk":"a","n":5}`),
+		row(hybridrow.OpPatch, "1", `{"operations":[{"op":"incr","path":"/n","value":1}]}`),
+		row(hybridrow.OpRead, "1", ""),
+		row(hybridrow.OpDelete, "2", ""),
+	}, batchHeaders...)
+	if want := []int32{201, 201, 200, 200, 200, 204}; code != 200 || !slices.Equal(statuses(got), want) {
+		t.Fatalf("%d with %v, want %v", code, statuses(got), want)
+	}
+	var doc struct {
+		N    int
+		ETag string `json:"_etag"`
+	}
+	if err := json.Unmarshal(got[4].Body, &doc); err != nil || doc.N != 2 || doc.ETag != got[4].ETag || got[4].Charge != 1 {
+		t.Errorf("read %s with etag %s for %v (%v)", got[4].Body, got[4].ETag, got[4].Charge, err)
+	}
+
+	minimal, bad, expiring := row(hybridrow.OpUpsert, "", `{"id":"1","pk":"a"}`), row(hybridrow.OpReplace, "1", `{"id":"1","pk":"a"}`), row(hybridrow.OpRead, "1", "")
+	minimal.Minimal, bad.IfMatch = true, `"0"`
+	one := int32(1)
+	expiring.TimeToLive = &one
+	for _, c := range []struct {
+		operations []hybridrow.Operation
+		want       []int32
+	}{
+		{[]hybridrow.Operation{minimal}, []int32{200}},
+		{[]hybridrow.Operation{minimal, bad, minimal}, []int32{424, 412, 424}},
+		{[]hybridrow.Operation{row(hybridrow.OpCreate, "", `{`)}, []int32{400}},
+		{[]hybridrow.Operation{expiring}, []int32{400}},
+	} {
+		if _, got := w.rows(t, c.operations, batchHeaders...); !slices.Equal(statuses(got), c.want) || got[0].Body != nil {
+			t.Errorf("got %+v, want %v", got, c.want)
+		}
+	}
+	if code, _ := w.rows(t, []hybridrow.Operation{row(15, "1", "")}, batchHeaders...); code != 400 {
+		t.Errorf("a query in a batch: %d", code)
+	}
+	if code, _ := w.rows(t, nil, batchHeaders...); code != 400 {
+		t.Errorf("an empty batch: %d", code)
+	}
+
+	bulk := []hybridrow.Operation{row(hybridrow.OpCreate, "", `{"id":"1","pk":"b"}`), row(hybridrow.OpDelete, "none", ""), row(hybridrow.OpRead, "1", "")}
+	for i, key := range []string{`["b"]`, `["c"]`, `["b"]`} {
+		bulk[i].PartitionKey = key
+	}
+	code, got = w.rows(t, bulk, "x-ms-documentdb-partitionkeyrangeid", "0", "x-ms-cosmos-is-batch-request", "True",
+		"x-ms-cosmos-batch-atomic", "False", "x-ms-cosmos-batch-continue-on-error", "True")
+	if want := []int32{201, 404, 200}; code != 207 || !slices.Equal(statuses(got), want) {
+		t.Errorf("%d with %v, want %v", code, statuses(got), want)
+	}
+}
+
+// TestBatchLimits looks at both sides of the number of operations and of the size
+// of a batch.
+func TestBatchLimits(t *testing.T) {
+	t.Parallel()
+	w := shop(t, 1)
+	batch := func(n, pad int) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprintf(`{"operationType":"Upsert","resourceBody":{"id":"%d","pk":"a"}}`, i)
+		}
+		body := "[" + strings.Join(list, ",") + "]"
+		return body + strings.Repeat(" ", max(0, pad-len(body)))
+	}
+	const most = 2 << 20
+	for _, c := range []struct {
+		n, size, want int
+	}{
+		{1, 0, 200}, {100, 0, 200}, {101, 0, 400}, {1, most, 200}, {1, most + 1, 413},
+	} {
+		answer := w.call(t, "POST", "/dbs/d/colls/c/docs", batch(c.n, c.size), batchHeaders...)
+		if answer.StatusCode != c.want {
+			t.Errorf("%d operations in %d bytes: %d, want %d", c.n, c.size, answer.StatusCode, c.want)
+		}
+	}
+}
+
+// FuzzBatch sends whatever comes as a batch, in JSON and in HybridRow: it is
+// answered in kind with as many results, or refused.
+func FuzzBatch(f *testing.F) {
+	w := shop(f, 1)
+	f.Add([]byte(`[{"operationType":"Create","resourceBody":{"id":"1","pk":"a"},"partitionKey":"[\"a\"]"},{"operationType":"Patch","id":"1","resourceBody":{"condition":"from c","operations":[{"op":"incr","path":"/n","value":1}]}}]`), true)
+	f.Add([]byte(`[{"operationType":"Read","id":"1","ifNoneMatch":"*","partitionKey":["a"]}]`), false)
+	f.Add(hybridrow.AppendOperations(nil, []hybridrow.Operation{{Type: hybridrow.OpRead, Resource: hybridrow.ResourceDocument, ID: "1", PartitionKey: `["a"]`}}), false)
+	f.Fuzz(func(t *testing.T, body []byte, atomic bool) {
+		headers := batchHeaders
+		if !atomic {
+			headers = []string{"x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "False", "x-ms-cosmos-batch-continue-on-error", "True"}
+		}
+		answer := w.call(t, "POST", "/dbs/d/colls/c/docs", string(body), headers...)
+		content, err := io.ReadAll(answer.Body)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case answer.StatusCode == 400:
+			return
+		case answer.StatusCode != 200 && answer.StatusCode != 207:
+			t.Fatalf("%d: %s", answer.StatusCode, content)
+		case hybridrow.Is(body):
+			operations, _ := hybridrow.ReadOperations(body)
+			if results, err := hybridrow.ReadResults(content); err != nil || len(results) != len(operations) {
+				t.Errorf("%d results of %d operations: %v", len(results), len(operations), err)
+			}
+			return
+		}
+		var operations, results []map[string]any
+		if err := json.Unmarshal(content, &results); err != nil {
+			t.Errorf("%s: %v", content, err)
+		}
+		if err := json.NewDecoder(bytes.NewReader(body)).Decode(&operations); err == nil && len(operations) != len(results) {
+			t.Errorf("%d results of %d operations", len(results), len(operations))
+		}
+	})
+}

@@ -1,0 +1,46 @@
+package balance_test
+
+import (
+	"testing"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+)
+
+// TestMergeAfterScalingDown merges what a lower throughput does not need any more
+// (S110-S112): what a dry run foretells, and nothing while everything is needed.
+func TestMergeAfterScalingDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	b := w.balancer()
+	defer b.Close()
+	b.Start()
+	eventually(t, "four partitions", func() bool { return w.view().Ranges.Len() == 4 })
+	if left, err := b.Merge(t.Context(), w.container, false); err != nil || len(left) != 4 {
+		t.Errorf("with 400 RU/s: %v, %v", left, err)
+	}
+	for _, step := range []struct{ rus, want int }{{300, 3}, {100, 1}, {100, 1}} {
+		lower := catalog.PutThroughput{Throughput: resource.Throughput{Owner: w.container, Manual: step.rus, Highest: 400}}
+		if _, err := w.catalog.Commit(t.Context(), lower); err != nil {
+			t.Fatal(err)
+		}
+		version := w.catalog.View().Version()
+		foreseen, err := b.Merge(t.Context(), w.container, true)
+		if err != nil || len(foreseen) != step.want || w.catalog.View().Version() != version {
+			t.Errorf("a dry run with %d RU/s: %v, %v", step.rus, foreseen, err)
+		}
+		left, err := b.Merge(t.Context(), w.container, false)
+		if err != nil || len(left) != step.want || w.view().Ranges.Len() != step.want {
+			t.Errorf("with %d RU/s: %v, %v, %d partitions", step.rus, left, err, w.view().Ranges.Len())
+		}
+		for i := range left {
+			if left[i] != foreseen[i] {
+				t.Errorf("with %d RU/s: left is %v, foreseen %v", step.rus, left[i], foreseen[i])
+			}
+		}
+	}
+	if _, err := b.Merge(t.Context(), "nobody", false); status.CodeOf(err) != status.CodeNotFound {
+		t.Errorf("a container that there is not: %v, want 404", err)
+	}
+}

@@ -1,0 +1,208 @@
+package catalog
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// MergePlan is a merge under way. Before it is finished nobody is routed to the
+// child, and its directory is garbage after a restart.
+type MergePlan struct {
+	Parents     [2]resource.PartitionID `json:"parents"`     // in the order of their ranges
+	Generations [2]resource.Generation  `json:"generations"` // of the parents
+	ETag        resource.ETag           `json:"etag"`        // of the container when it was planned
+	Child       resource.Partition      `json:"child"`
+}
+
+// Merge returns the plan of the merge that a partition is in.
+func (c *Container) Merge(parent resource.PartitionID) (MergePlan, bool) {
+	i := slices.IndexFunc(c.Merges, func(p MergePlan) bool { return slices.Contains(p.Parents[:], parent) })
+	if i < 0 {
+		return MergePlan{}, false
+	}
+	return c.Merges[i], true
+}
+
+// free refuses a partition that is being split or merged, with 409.
+func (c *Container) free(id resource.PartitionID) error {
+	if c.plan(id) >= 0 {
+		return status.New(status.CodeConflict, 0, "Partition %s is being split already.", id)
+	}
+	if _, busy := c.Merge(id); busy {
+		return status.New(status.CodeConflict, 0, "Partition %s is being merged already.", id)
+	}
+	return nil
+}
+
+// PlanMerge records that two neighbours are about to be merged, in either order,
+// and reserves the id and ordinal of their child: 404/1003 without the container,
+// 404 without one of the partitions, 400 when they are the same or no neighbours,
+// or when the container's throughput needs as many partitions as it has, 409 when
+// one is being split or merged, 403 when the container has had as many partitions
+// as there are ordinals.
+type PlanMerge struct {
+	Container    resource.RID
+	Parents      [2]resource.PartitionID
+	PartitionRUs int // RU/s that one partition can serve
+}
+
+func (m PlanMerge) apply(d *draft) error {
+	old, ok := d.view.containers[m.Container]
+	if !ok {
+		return status.OwnerNotFound()
+	}
+	low, high, err := old.Neighbours(m.Parents[0], m.Parents[1])
+	if err != nil {
+		return err
+	}
+	for _, p := range []resource.Partition{low, high} {
+		if err := old.free(p.ID); err != nil {
+			return err
+		}
+	}
+	if needed, left := d.needed(old, m.PartitionRUs), old.Ranges.Len()-len(old.Merges)-1; left < needed {
+		return status.BadRequest("Partitions %s and %s cannot be merged: the throughput of the container needs %d partitions, and %d would be left.",
+			low.ID, high.ID, needed, left)
+	}
+	if uint64(old.NextPartition) > resource.OrdinalMax {
+		return status.Forbidden(0, "The container has had %d physical partitions, as many as it can number.", old.NextPartition)
+	}
+	changed := *old
+	ancestors := slices.Concat(low.Parents, high.Parents, []resource.PartitionID{low.ID, high.ID})
+	slices.Sort(ancestors)
+	changed.Merges = append(slices.Clone(old.Merges), MergePlan{
+		Parents:     [2]resource.PartitionID{low.ID, high.ID},
+		Generations: [2]resource.Generation{low.Generation, high.Generation},
+		ETag:        old.ETag,
+		Child: resource.Partition{
+			ID:         changed.NextPartition,
+			Range:      partitionkey.Range{Min: low.Range.Min, Max: high.Range.Max},
+			Parents:    slices.Compact(ancestors),
+			Group:      low.Group,
+			Generation: max(low.Generation, high.Generation) + 1,
+			Ordinal:    uint32(changed.NextPartition),
+			CreatedAt:  d.now,
+		},
+	})
+	changed.NextPartition++
+	return d.putContainer(&changed)
+}
+
+// Neighbours returns two partitions whose ranges meet, in the order of those: 404
+// when there is no such partition, 400 when they are the same or do not meet.
+func (c *Container) Neighbours(a, b resource.PartitionID) (low, high resource.Partition, err error) {
+	low, ok := c.Partition(a)
+	if !ok {
+		return low, high, NoPartition(a)
+	}
+	if high, ok = c.Partition(b); !ok {
+		return low, high, NoPartition(b)
+	}
+	if high.Range.Min.Compare(low.Range.Min) < 0 {
+		low, high = high, low
+	}
+	switch {
+	case a == b:
+		return low, high, status.BadRequest("Partition %s cannot be merged with itself.", a)
+	case low.Range.Max.Compare(high.Range.Min) != 0:
+		return low, high, status.BadRequest("Partitions %s and %s cannot be merged: their ranges %s and %s do not meet.", low.ID, high.ID, low.Range, high.Range)
+	case low.Group != high.Group:
+		return low, high, status.BadRequest("Partitions %s and %s cannot be merged: they are in different groups.", low.ID, high.ID)
+	}
+	return low, high, nil
+}
+
+// needed returns how many partitions the throughput of a container needs, its own
+// or that which it shares with its database.
+func (d *draft) needed(c *Container, partitionRUs int) int {
+	t, ok := d.view.offers[c.RID]
+	if !ok {
+		t, ok = d.view.offers[c.Database.RID]
+	}
+	if !ok || partitionRUs <= 0 {
+		return 1
+	}
+	return max(1, (t.Total()+partitionRUs-1)/partitionRUs)
+}
+
+// FinishMerge puts the child of a planned merge in the place of its parents. It is
+// the instant of the merge: 404 when the container or the plan is gone, 409 when
+// the container has been changed since it was planned, or its throughput raised so
+// far that it needs the partitions.
+type FinishMerge struct {
+	Container    resource.RID
+	Parents      [2]resource.PartitionID // in the order of their ranges
+	PartitionRUs int                     // RU/s that one partition can serve
+}
+
+func (m FinishMerge) apply(d *draft) error {
+	changed, plan, err := m.without(d)
+	if err != nil {
+		return err
+	}
+	var ranges []partitionkey.Range
+	for i, id := range plan.Parents {
+		p, ok := changed.Partition(id)
+		if !ok || p.Generation != plan.Generations[i] {
+			return fmt.Errorf("finish the merge of partitions %v of container %s: %s is not the one that was planned for", plan.Parents, m.Container, id)
+		}
+		ranges = append(ranges, p.Range)
+	}
+	if changed.ETag != plan.ETag {
+		return status.New(status.CodeConflict, 0, "The merge of partitions %s and %s was given up: the container has been changed meanwhile.", plan.Parents[0], plan.Parents[1])
+	}
+	if changed.Ranges.Len()-1 < d.needed(changed, m.PartitionRUs) {
+		return status.New(status.CodeConflict, 0, "The merge of partitions %s and %s was given up: the throughput of the container was raised, and needs them.", plan.Parents[0], plan.Parents[1])
+	}
+	child := []partitionkey.Entry[resource.Partition]{{Range: plan.Child.Range, Value: plan.Child}}
+	if changed.Ranges, err = changed.Ranges.Replace(ranges, child); err != nil {
+		return fmt.Errorf("finish the merge of partitions %v of container %s: %w", plan.Parents, m.Container, err)
+	}
+	changed.Version++
+	changed.Since = maps.Clone(changed.Since)
+	if changed.Since == nil {
+		changed.Since = map[resource.PartitionID]uint64{}
+	}
+	for _, id := range plan.Parents {
+		delete(changed.Since, id)
+	}
+	changed.Since[plan.Child.ID] = changed.Version
+	return d.putContainer(changed)
+}
+
+// DropMerge removes the plan of a merge that is given up: 404 when there is none.
+type DropMerge struct {
+	Container resource.RID
+	Parents   [2]resource.PartitionID // in the order of their ranges
+}
+
+func (m DropMerge) apply(d *draft) error {
+	changed, _, err := FinishMerge{Container: m.Container, Parents: m.Parents}.without(d)
+	if err != nil {
+		return err
+	}
+	return d.putContainer(changed)
+}
+
+// without returns a copy of the container less the plan, and the plan.
+func (m FinishMerge) without(d *draft) (*Container, MergePlan, error) {
+	old, ok := d.view.containers[m.Container]
+	if !ok {
+		return nil, MergePlan{}, status.OwnerNotFound()
+	}
+	i := slices.IndexFunc(old.Merges, func(p MergePlan) bool { return p.Parents == m.Parents })
+	if i < 0 {
+		return nil, MergePlan{}, status.New(status.CodeNotFound, 0, "Partitions %s and %s are not being merged.", m.Parents[0], m.Parents[1])
+	}
+	changed := *old
+	changed.Merges = slices.Delete(slices.Clone(old.Merges), i, i+1)
+	if len(changed.Merges) == 0 {
+		changed.Merges = nil
+	}
+	return &changed, old.Merges[i], nil
+}

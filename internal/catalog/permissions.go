@@ -1,0 +1,194 @@
+package catalog
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage"
+)
+
+// Permission returns a permission of a user by name. Names are case-sensitive.
+func (v *View) Permission(user resource.RID, name string) (resource.Permission, bool) {
+	if owner, ok := v.users.get(user); ok {
+		if found, ok := owner.byID[name]; ok {
+			return *found, true
+		}
+	}
+	return resource.Permission{}, false
+}
+
+// PermissionByRID returns a permission by RID. The pointer is to what never
+// changes.
+func (v *View) PermissionByRID(rid resource.RID) (*resource.Permission, bool) {
+	owner, ok := v.users.get(rid.User())
+	if !ok {
+		return nil, false
+	}
+	found, ok := owner.byRID[rid]
+	return found, ok
+}
+
+// Permissions returns the permissions of a user, oldest first.
+func (v *View) Permissions(user resource.RID) []resource.Permission {
+	owner, ok := v.users.get(user)
+	if !ok {
+		return nil
+	}
+	all := make([]resource.Permission, 0, len(owner.byID))
+	for _, found := range owner.byID {
+		all = append(all, *found)
+	}
+	slices.SortFunc(all, func(a, b resource.Permission) int { return cmp.Compare(a.RID.Number(), b.RID.Number()) })
+	return all
+}
+
+// CreatePermission makes a permission of a user: 404/1003 without the user, 404
+// without the container that it is for, 409 when the id is taken or the user has
+// one for the same, 403 when there are as many as an account may have.
+type CreatePermission struct {
+	User       resource.RID
+	Permission resource.Permission // RID, ETag and TS are filled in here
+}
+
+func (c CreatePermission) apply(d *draft) error {
+	owner, ok := d.view.users.get(c.User)
+	if !ok {
+		return status.OwnerNotFound()
+	}
+	if _, taken := owner.byID[c.Permission.ID]; taken {
+		return status.Conflict()
+	}
+	if d.view.users.permissions >= resource.PermissionsMax {
+		return status.Forbidden(0, "The account has %d permissions, which is the most. Delete some first.", resource.PermissionsMax)
+	}
+	permission := c.Permission
+	// Versions rise, so numbers do, and none is used twice.
+	permission.RID = resource.PermissionRID(c.User, d.view.version)
+	return d.putPermission(owner, permission, nil)
+}
+
+// ReplacePermission changes a permission: 404 when it or the container that it
+// is for does not exist, 412 when Expect is given and not its etag, 409 when the
+// user has another one of the new id or for the same.
+type ReplacePermission struct {
+	Permission resource.Permission // RID says which; ETag and TS are filled in here
+	Expect     resource.ETag
+}
+
+func (c ReplacePermission) apply(d *draft) error {
+	owner, old, err := d.permission(c.Permission.RID, c.Expect)
+	if err != nil {
+		return err
+	}
+	if _, taken := owner.byID[c.Permission.ID]; taken && c.Permission.ID != old.ID {
+		return status.Conflict()
+	}
+	return d.putPermission(owner, c.Permission, old)
+}
+
+// DeletePermission removes a permission: 404 when it does not exist, 412 when
+// Expect is given and not its etag.
+type DeletePermission struct {
+	RID    resource.RID
+	Expect resource.ETag
+}
+
+func (c DeletePermission) apply(d *draft) error {
+	owner, old, err := d.permission(c.RID, c.Expect)
+	if err != nil {
+		return err
+	}
+	d.dropPermissions(owner, []*resource.Permission{old})
+	return nil
+}
+
+// permission finds a permission that a change is about, with its user.
+func (d *draft) permission(rid resource.RID, want resource.ETag) (*user, *resource.Permission, error) {
+	owner, ok := d.view.users.get(rid.User())
+	if !ok {
+		return nil, nil, status.OwnerNotFound()
+	}
+	old, ok := owner.byRID[rid]
+	if !ok {
+		return nil, nil, status.NotFound()
+	}
+	return owner, old, expect(want, old.ETag)
+}
+
+// putPermission stores a permission in place of the one before, nil for none.
+func (d *draft) putPermission(owner *user, permission resource.Permission, before *resource.Permission) error {
+	if c, ok := d.view.containers[permission.Target.Container]; !ok || c.Database.RID != owner.RID.Database() {
+		return status.NotFound()
+	}
+	for _, other := range owner.byID {
+		if other.RID != permission.RID && other.SameResource(permission) {
+			e := status.Conflict()
+			e.Message = "The user has a permission for this resource already, with the id '" + other.ID + "'."
+			return e
+		}
+	}
+	permission.ETag, permission.TS = d.etag(), d.now
+	changed := *owner
+	if before != nil {
+		changed.byID = without(changed.byID, before.ID)
+	}
+	changed.byID = with(changed.byID, permission.ID, &permission)
+	changed.byRID = with(changed.byRID, permission.RID, &permission)
+	d.view.users.put(&changed, owner)
+	return d.put(permissionRow, permission.RID, permission)
+}
+
+// dropPermissions removes permissions of a user, whose own row stays as it is.
+func (d *draft) dropPermissions(owner *user, gone []*resource.Permission) {
+	changed := *owner
+	for _, one := range gone {
+		changed.byID, changed.byRID = without(changed.byID, one.ID), without(changed.byRID, one.RID)
+		d.remove(permissionRow, one.RID)
+	}
+	d.view.users.put(&changed, owner)
+}
+
+// deletePermissionsFor removes the permissions for a container that goes and for
+// what is in it.
+func (d *draft) deletePermissionsFor(container resource.RID) {
+	for _, owner := range d.view.users.of(container.Database()) {
+		var gone []*resource.Permission
+		for _, one := range owner.byID {
+			if one.Target.Container == container {
+				gone = append(gone, one)
+			}
+		}
+		if len(gone) > 0 {
+			d.dropPermissions(owner, gone)
+		}
+	}
+}
+
+// loadPermission takes a stored permission into the view. One whose user or
+// container is gone was left by a release that does not know permissions.
+func (v *View) loadPermission(permission resource.Permission) error {
+	owner, ok := v.users.get(permission.RID.User())
+	if _, exists := v.containers[permission.Target.Container]; !ok || !exists {
+		return nil
+	}
+	if owner.byID == nil {
+		owner.byID, owner.byRID = map[string]*resource.Permission{}, map[resource.RID]*resource.Permission{}
+	}
+	owner.byID[permission.ID], owner.byRID[permission.RID] = &permission, &permission
+	v.users.permissions++
+	return nil
+}
+
+// loadPeople takes the stored users and permissions into the view, and what the
+// account says about access.
+func (v *View) loadPeople(snapshot *storage.Snapshot) error {
+	if err := scan(snapshot, userRow, v.loadUser); err != nil {
+		return err
+	}
+	if err := scan(snapshot, permissionRow, v.loadPermission); err != nil {
+		return err
+	}
+	return v.loadAccess(snapshot)
+}

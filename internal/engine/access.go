@@ -1,0 +1,251 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// Verify turns credentials into a caller, as auth.Verifier does, that knows what
+// its permission or its roles say now.
+func (e *Engine) Verify(c auth.Credentials) (auth.Caller, error) {
+	current := e.verifier.Load()
+	if current == nil {
+		return auth.Caller{}, status.Unauthorized(status.SubAuthorizationMissing, "The server has no account key, so nobody can be authenticated.")
+	}
+	caller, err := current.verifier.Verify(c, e.now())
+	if err != nil {
+		return caller, err
+	}
+	switch caller.Kind() {
+	case auth.Token:
+		return e.withPermission(caller)
+	case auth.Bearer:
+		return e.withRoles(caller), nil
+	}
+	return caller, nil
+}
+
+// withPermission looks up what a token speaks for.
+func (e *Engine) withPermission(caller auth.Caller) (auth.Caller, error) {
+	view := e.catalog.View()
+	found, _ := view.PermissionByRID(caller.Permission())
+	caller, err := caller.WithPermission(found)
+	if err != nil {
+		return caller, err
+	}
+	c, ok := view.ContainerByRID(found.Target.Container)
+	if !ok || found.Key != nil && found.Key.Len() < c.PartitionKey.Levels() && !e.prefixPermissions {
+		return auth.Caller{}, status.Forbidden(0, "The resource token is for a prefix of a partition key, which this server does not allow: see --prefix-permissions.")
+	}
+	return caller, nil
+}
+
+// withRoles looks up what the roles of a principal and its groups allow.
+func (e *Engine) withRoles(caller auth.Caller) auth.Caller {
+	view := e.catalog.View()
+	var roles []auth.Grant
+	for _, id := range caller.Principal() {
+		for _, one := range view.AssignedTo(id) {
+			role, ok := view.Role(one.Definition)
+			at, err := resource.ParseScope(one.Scope, e.account.ID)
+			if !ok || err != nil {
+				continue // The account has another name than when it was given.
+			}
+			roles = append(roles, auth.Grant{At: at, Actions: role.Allowed()})
+		}
+	}
+	return caller.WithRoles(roles)
+}
+
+// allow decides whether the caller may do w to what the link is about, as far as
+// that does not depend on the partition key: see [allowKey] and [Engine.confine].
+// The names of w are filled in here.
+func (e *Engine) allow(caller auth.Caller, w auth.Wish, link Link) error {
+	if caller.Kind() == auth.Master {
+		return nil
+	}
+	w.Link = link.String()
+	if w.Feed != "" && link.Document == "" {
+		w.Link += "/" + w.Feed
+		if w.ID != "" {
+			w.Link += "/" + w.ID
+		}
+	}
+	// What does not exist has the name that it was asked by: who may see all of
+	// the database is told that it is missing, everybody else is refused.
+	w.At = resource.Scope{Database: link.Database, Container: link.Container}
+	view := e.catalog.View()
+	if c, ok := locateContainer(view, link); ok && link.Container != "" {
+		w.At, w.Container = resource.Scope{Database: c.Database.ID, Container: c.ID}, c.RID
+	} else if d, ok := locateDatabase(view, link); ok {
+		w.At.Database = d.ID
+	}
+	return caller.May(w)
+}
+
+// allowDocuments decides about documents of the link's container, or the one that
+// the link names. It has the options name the container that was decided about,
+// so that no other of the same name takes its place. An operation that knows a
+// partition key asks [allowKey] as well, one that looks at several [Engine.confine].
+func (e *Engine) allowDocuments(caller auth.Caller, action auth.Action, link Link, options *Options) error {
+	w := auth.Wish{Action: action, On: auth.Document}
+	if link.Document != "" {
+		w.Feed, w.ID = "docs", link.Document
+	}
+	if err := e.allow(caller, w, link); err != nil {
+		return err
+	}
+	grant := caller.Grant()
+	if grant == nil {
+		return nil
+	}
+	rid := grant.Target.Container.String()
+	if options.IntendedRID != "" && options.IntendedRID != rid {
+		return forbidden("The resource token is for another container than the one that the request expects.")
+	}
+	options.IntendedRID = rid
+	return nil
+}
+
+// allowKey refuses a partition key that the caller's permission does not cover.
+func allowKey(caller auth.Caller, c *catalog.Container, key partitionkey.Key) error {
+	grant := caller.Grant()
+	if grant == nil || grant.Target.Container == c.RID && (grant.Key == nil || key.HasPrefix(given(c.PartitionKey, *grant.Key))) {
+		return nil
+	}
+	return forbidden("The resource token is not for the partition key %s.", key)
+}
+
+// confine keeps an operation over several documents to the partition key of the
+// caller's permission: a request for a key outside of it is refused. A request
+// without a key gets the prefix that the permission is for; where that is a whole
+// key the request has to name it, unless bind says that it gets that too.
+func (e *Engine) confine(caller auth.Caller, key **partitionkey.Key, bind bool) error {
+	grant := caller.Grant()
+	if grant == nil || grant.Key == nil {
+		return nil
+	}
+	c, ok := e.catalog.View().ContainerByRID(grant.Target.Container)
+	if !ok {
+		return forbidden("The container of the resource token does not exist any more.")
+	}
+	own := given(c.PartitionKey, *grant.Key)
+	if *key != nil {
+		return allowKey(caller, c, given(c.PartitionKey, **key))
+	}
+	if own.Len() == c.PartitionKey.Levels() && !bind {
+		return forbidden("The resource token is for one partition key: the request has to name it, in x-ms-documentdb-partitionkey.")
+	}
+	*key = &own
+	return nil
+}
+
+// allowFeed decides about a query or a list, and keeps it to the partition key of
+// the caller's permission.
+func (e *Engine) allowFeed(caller auth.Caller, action auth.Action, req *QueryRequest) error {
+	if err := e.allowDocuments(caller, action, req.Link, &req.Options); err != nil {
+		return err
+	}
+	free := req.Key == nil
+	if err := e.confine(caller, &req.Key, false); err != nil {
+		return err
+	}
+	if !free || req.Key == nil || req.Partition == nil {
+		return nil
+	}
+	// A client that goes through all partitions must not take the answer for that
+	// of a partition that has moved.
+	c, ok := e.catalog.View().ContainerByRID(caller.Grant().Target.Container)
+	if !ok {
+		return nil // The request will find out.
+	}
+	p, ok := c.Partition(*req.Partition)
+	if extent, err := c.PartitionKey.Prefix(*req.Key); ok && err == nil && !p.Range.Overlaps(extent) {
+		return forbidden("The resource token is not for what the physical partition %s holds.", p.ID)
+	}
+	return nil
+}
+
+func forbidden(format string, args ...any) error {
+	return status.Forbidden(0, "Insufficient permissions provided in the authorization header for the corresponding request. "+format, args...)
+}
+
+// kindOf returns what an action on the definition that the link names, or on those
+// below it, is about.
+func kindOf(action auth.Action, link Link) auth.Resource {
+	below := action == auth.Create || action == auth.List || action == auth.Query
+	switch {
+	case link.Container != "" && below:
+		return auth.Script
+	case link.Container != "", link.Database != "" && below:
+		return auth.Container
+	}
+	return auth.Database
+}
+
+// keyring is the verifier for one version of the account's keys.
+type keyring struct {
+	verifier *auth.Verifier
+	at       uint64 // version of the catalog that it was made from
+}
+
+// refreshKeys has the keys count that the newest view has.
+func (e *Engine) refreshKeys() {
+	for {
+		old, view := e.verifier.Load(), e.catalog.View()
+		if e.configured == nil || old != nil && old.at >= view.Version() {
+			return
+		}
+		fresh, err := e.configured.WithKeys(e.keysOf(view))
+		if err != nil {
+			e.logger.Error("stored account keys cannot be read", "error", err)
+			fresh = nil // Nobody is let in: a key that was replaced must not count again.
+		}
+		if e.verifier.CompareAndSwap(old, &keyring{fresh, view.Version()}) {
+			return
+		}
+	}
+}
+
+// keysOf returns the account's keys: those of the configuration, but for each that
+// was replaced by one that the server made.
+func (e *Engine) keysOf(view *catalog.View) auth.Keys {
+	keys := e.configured.Keys()
+	for _, which := range resource.AccountKeys {
+		text := keyOf(&keys, which)
+		if made, ok := view.AccountKey(which); ok && made.Replaces == resource.KeyDigest(*text) {
+			*text = made.Key
+		}
+	}
+	return keys
+}
+
+// keyOf returns where a key is kept.
+func keyOf(keys *auth.Keys, which resource.AccountKey) *string {
+	switch which {
+	case resource.SecondaryKey:
+		return &keys.Secondary
+	case resource.PrimaryReadonlyKey:
+		return &keys.PrimaryReadonly
+	case resource.SecondaryReadonlyKey:
+		return &keys.SecondaryReadonly
+	}
+	return &keys.Primary
+}
+
+// expiry returns until when a token that is made now is good.
+func (e *Engine) expiry(lifetime time.Duration) (time.Time, error) {
+	if lifetime == 0 {
+		lifetime = resource.TokenLifetimeDefault
+	}
+	if lifetime < resource.TokenLifetimeMin || lifetime > resource.TokenLifetimeMax {
+		return time.Time{}, status.BadRequest("A resource token is good for %d to %d seconds, not %d.",
+			int(resource.TokenLifetimeMin.Seconds()), int(resource.TokenLifetimeMax.Seconds()), int(lifetime.Seconds()))
+	}
+	return e.now().Add(lifetime), nil
+}

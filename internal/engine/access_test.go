@@ -1,0 +1,556 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// The keys of the account in these tests.
+const (
+	masterKey = "c2VjcmV0IG9mIHRoZSBhY2NvdW50Lg=="
+	readerKey = "cmVhZC1vbmx5IHNlY3JldCBvZiBpdC4="
+)
+
+var accessNow = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// accessWorld is an engine with one of each credential.
+type accessWorld struct {
+	*world
+	issuer *auth.Issuer
+	now    time.Time
+	link   engine.Link
+}
+
+func newAccessWorld(t *testing.T, prefixes bool) *accessWorld {
+	t.Helper()
+	a := &accessWorld{now: accessNow}
+	var err error
+	if a.issuer, err = auth.NewIssuer(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := a.issuer.KeySet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := auth.ParseKeySet(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier, err := auth.NewVerifier(auth.Keys{Primary: masterKey, PrimaryReadonly: readerKey}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.world = newWorld(t, func(cfg *engine.Config) {
+		cfg.Now = func() time.Time { return a.now }
+		cfg.PrefixPermissions = prefixes
+		cfg.Verifier = verifier.WithBearer(auth.BearerRules{
+			Issuers: []string{"iss"}, Audiences: []string{"aud"}, Keys: func(string) *auth.KeySet { return set },
+		})
+	})
+	a.link = a.container(t, 2, "/t", "/u")
+	for _, doc := range []string{`{"id":"1","t":"t1","u":"u1"}`, `{"id":"2","t":"t2","u":"u1"}`} {
+		a.create(t, a.link, doc)
+	}
+	if _, err := a.CreateUser(t.Context(), caller, engine.UserRequest{Link: a.link, Body: parse(t, `{"id":"ann"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// token makes a permission and returns whom its token makes.
+func (a *accessWorld) token(t *testing.T, id, mode, link, key string) auth.Caller {
+	t.Helper()
+	who, err := a.Verify(auth.Credentials{Authorization: a.permit(t, id, mode, link, key)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return who
+}
+
+// permit makes a permission and returns its token.
+func (a *accessWorld) permit(t *testing.T, id, mode, link, key string) string {
+	t.Helper()
+	body := fmt.Sprintf(`{"id":%q,"permissionMode":%q,"resource":%q}`, id, mode, link)
+	if key != "" {
+		body = strings.TrimSuffix(body, "}") + `,"resourcePartitionKey":` + key + "}"
+	}
+	res, err := a.CreatePermission(t.Context(), caller, engine.PermissionRequest{Link: a.link, User: "ann", Body: parse(t, body)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, string(res.Body)).Get("_token").Text()
+}
+
+// bearer signs a token for a principal.
+func (a *accessWorld) bearer(t *testing.T, principal string, groups ...string) string {
+	t.Helper()
+	token, err := a.issuer.Sign(auth.BearerToken{Issuer: "iss", Audience: "aud", Principal: principal, Groups: groups, NotBefore: a.now, Expires: a.now.Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "type=aad&ver=1.0&sig=" + token
+}
+
+// assign gives a role to a principal.
+func (a *accessWorld) assign(t *testing.T, n int, role, scope, principal string) {
+	t.Helper()
+	properties := fmt.Sprintf(`{"roleDefinitionId":%q,"scope":%q,"principalId":%q}`, role, scope, principal)
+	if _, err := a.PutRoleAssignment(t.Context(), caller, guid(n), parse(t, properties)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func guid(n int) string { return fmt.Sprintf("10000000-0000-0000-0000-%012d", n) }
+
+// signed is whom a signature with a key makes.
+func (a *accessWorld) signed(t *testing.T, text string) (auth.Caller, error) {
+	t.Helper()
+	key, err := auth.ParseKey(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	date := a.now.Format("Mon, 02 Jan 2006 15:04:05 GMT")
+	return a.Verify(auth.Credentials{Method: "get", Date: date, Authorization: auth.Sign(key, "get", "", "", date)})
+}
+
+// callers are one of each credential, under the names of the table's columns.
+func (a *accessWorld) callers(t *testing.T) map[string]auth.Caller {
+	t.Helper()
+	all := map[string]auth.Caller{
+		"nobody":      {},
+		"All":         a.token(t, "all", "All", "dbs/d/colls/c", ""),
+		"All of key":  a.token(t, "all-key", "All", "dbs/d/colls/c", `["t1","u1"]`),
+		"All of item": a.token(t, "all-item", "All", "dbs/d/colls/c/docs/1", ""),
+		"All of udf":  a.token(t, "all-udf", "All", "dbs/d/colls/c/udfs/f", ""),
+	}
+	if _, err := a.CreateUser(t.Context(), caller, engine.UserRequest{Link: a.link, Body: parse(t, `{"id":"bob"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	for name, key := range map[string]string{"Read": "", "Read of key": `["t1","u1"]`} {
+		body := fmt.Sprintf(`{"id":%q,"permissionMode":"Read","resource":"dbs/d/colls/c"}`, name)
+		if key != "" {
+			body = strings.TrimSuffix(body, "}") + `,"resourcePartitionKey":` + key + "}"
+		}
+		res, err := a.CreatePermission(t.Context(), caller, engine.PermissionRequest{Link: a.link, User: "bob", Body: parse(t, body)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all[name], err = a.Verify(auth.Credentials{Authorization: parse(t, string(res.Body)).Get("_token").Text()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, key := range map[string]string{"key": masterKey, "read-only key": readerKey} {
+		var err error
+		if all[name], err = a.signed(t, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.assign(t, 1, resource.DataReaderID, "/", "reader")
+	a.assign(t, 2, resource.DataContributorID, "/dbs/d", "writers")
+	for name, authorization := range map[string]string{
+		"Data Reader": a.bearer(t, "reader"), "Data Contributor": a.bearer(t, "someone", "writers"), "no role": a.bearer(t, "stranger"),
+	} {
+		var err error
+		if all[name], err = a.Verify(auth.Credentials{Authorization: authorization}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// operations are all calls of the engine that somebody makes, each in a way that
+// changes nothing for whoever may make it. A slash parts a variant from its name.
+func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, auth.Caller) error {
+	item := engine.Link{Database: "d", Container: "c", Document: "1"}
+	const noETag = `"none"`
+	wrong := parse(t, `{"id":1}`)
+	document := func(link engine.Link, keyText, body string) engine.DocumentRequest {
+		return engine.DocumentRequest{Link: link, Key: key(t, keyText), Document: parse(t, body), IfMatch: noETag, IfNoneMatch: ""}
+	}
+	own := `{"id":"1","t":"t1","u":"u1"}`
+	definition := engine.ResourceRequest{Link: a.link, Body: wrong, IfMatch: noETag}
+	database := engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: wrong, IfMatch: noETag}
+	function := engine.FunctionRequest{Link: a.link, Function: "f", Body: wrong, IfMatch: noETag}
+	user := engine.UserRequest{Link: engine.Link{Database: "d"}, User: "ann", Body: wrong, IfMatch: noETag}
+	permission := engine.PermissionRequest{Link: user.Link, User: "ann", Permission: "all", Body: wrong, IfMatch: noETag}
+	rows := func(link engine.Link, keyText string) engine.QueryRequest {
+		return engine.QueryRequest{Link: link, Text: "SELECT VALUE c.id FROM c", Key: key(t, keyText), Cross: true}
+	}
+	feed := func(keyText string) engine.FeedRequest {
+		return engine.FeedRequest{Link: a.link, Key: key(t, keyText)}
+	}
+	batch := func(action auth.Action) engine.BatchRequest {
+		return engine.BatchRequest{Link: a.link, Key: key(t, `["t1","u1"]`), Operations: []engine.BatchOperation{{Action: action, ID: "1", IfMatch: noETag, Body: parse(t, own), Size: len(own)}}}
+	}
+	properties := value.Value{}
+	type call = func(context.Context, auth.Caller) error
+	return map[string]call{
+		"AccountKeys":      func(ctx context.Context, c auth.Caller) error { _, err := a.AccountKeys(ctx, c); return err },
+		"RegenerateKey":    func(ctx context.Context, c auth.Caller) error { _, err := a.RegenerateKey(ctx, c, "none"); return err },
+		"CreateDatabase":   of(a.CreateDatabase, database),
+		"ReadDatabase":     of(a.ReadDatabase, database),
+		"DeleteDatabase":   of(a.DeleteDatabase, database),
+		"ListDatabases":    of(a.ListDatabases, rows(engine.Link{}, "")),
+		"QueryDatabases":   of(a.QueryDatabases, rows(engine.Link{}, "")),
+		"CreateContainer":  of(a.CreateContainer, database),
+		"ReadContainer":    of(a.ReadContainer, definition),
+		"ReplaceContainer": of(a.ReplaceContainer, definition),
+		"DeleteContainer":  of(a.DeleteContainer, definition),
+		"ListContainers":   of(a.ListContainers, rows(database.Link, "")),
+		"QueryContainers":  of(a.QueryContainers, rows(database.Link, "")),
+		"Ranges":           of(a.Ranges, definition),
+		"PartitionStats":   of(a.PartitionStats, a.link),
+		"LimitsOf":         func(_ context.Context, c auth.Caller) error { _, err := a.LimitsOf(c, a.link); return err },
+		"ChangeLimits": func(ctx context.Context, c auth.Caller) error {
+			_, err := a.ChangeLimits(ctx, c, engine.Link{Database: "d", Container: "none"}, func(*resource.OwnLimits) error { return nil })
+			return err
+		},
+		"SplitPartition":  of(a.SplitPartition, engine.SplitRequest{Link: a.link, Partition: 99}),
+		"MergePartitions": of(a.MergePartitions, engine.MergeRequest{Link: engine.Link{Database: "none", Container: "none"}}),
+		"MergeAll": func(ctx context.Context, c auth.Caller) error {
+			_, err := a.MergeAll(ctx, c, engine.Link{Database: "none", Container: "none"}, true)
+			return err
+		},
+		"Create":                of(a.Create, document(a.link, "", own)),
+		"Create/another key":    of(a.Create, document(a.link, "", `{"id":"2","t":"t2","u":"u1"}`)),
+		"Upsert":                of(a.Upsert, document(a.link, "", own)),
+		"Read":                  of(a.Read, document(item, `["t1","u1"]`, own)),
+		"Read/another key":      of(a.Read, document(engine.Link{Database: "d", Container: "c", Document: "2"}, `["t2","u1"]`, own)),
+		"Replace":               of(a.Replace, document(item, "", own)),
+		"Delete":                of(a.Delete, document(item, `["t1","u1"]`, own)),
+		"Patch":                 of(a.Patch, document(item, `["t1","u1"]`, `{"operations":[{"op":"set","path":"/n","value":1}]}`)),
+		"Batch/Read":            of(a.Batch, batch(auth.Read)),
+		"Batch/Replace":         of(a.Batch, batch(auth.Replace)),
+		"List":                  of(a.List, rows(a.link, "")),
+		"List/its key":          of(a.List, rows(a.link, `["t1","u1"]`)),
+		"Query":                 of(a.Query, rows(a.link, "")),
+		"Query/its key":         of(a.Query, rows(a.link, `["t1","u1"]`)),
+		"Query/another key":     of(a.Query, rows(a.link, `["t2","u1"]`)),
+		"Query/prefix of a key": of(a.Query, rows(a.link, `["t1"]`)),
+		"QueryPlan":             of(a.QueryPlan, engine.PlanRequest{Link: a.link, Text: "SELECT * FROM c"}),
+		"Feed":                  of(a.Feed, feed("")),
+		"Feed/its key":          of(a.Feed, feed(`["t1","u1"]`)),
+		"CreateFunction":        of(a.CreateFunction, engine.FunctionRequest{Link: a.link, Body: wrong}),
+		"ReadFunction":          of(a.ReadFunction, function),
+		"ReplaceFunction":       of(a.ReplaceFunction, function),
+		"DeleteFunction":        of(a.DeleteFunction, function),
+		"ListFunctions":         of(a.ListFunctions, rows(a.link, "")),
+		"QueryFunctions":        of(a.QueryFunctions, rows(a.link, "")),
+		"ListOffers":            of(a.ListOffers, rows(engine.Link{}, "")),
+		"QueryOffers":           of(a.QueryOffers, rows(engine.Link{}, "")),
+		"ReadOffer":             of(a.ReadOffer, engine.ResourceRequest{Offer: "none"}),
+		"ReplaceOffer":          of(a.ReplaceOffer, engine.ResourceRequest{Offer: "none"}),
+		"ThroughputDistribution": func(ctx context.Context, c auth.Caller) error {
+			_, err := a.ThroughputDistribution(ctx, c, a.link, nil)
+			return err
+		},
+		"CreateUser":       of(a.CreateUser, user),
+		"UpsertUser":       func(ctx context.Context, c auth.Caller) error { _, _, err := a.UpsertUser(ctx, c, user); return err },
+		"ReadUser":         of(a.ReadUser, user),
+		"ReplaceUser":      of(a.ReplaceUser, user),
+		"DeleteUser":       of(a.DeleteUser, user),
+		"ListUsers":        of(a.ListUsers, rows(user.Link, "")),
+		"QueryUsers":       of(a.QueryUsers, rows(user.Link, "")),
+		"CreatePermission": of(a.CreatePermission, permission),
+		"UpsertPermission": func(ctx context.Context, c auth.Caller) error {
+			_, _, err := a.UpsertPermission(ctx, c, permission)
+			return err
+		},
+		"ReadPermission":    of(a.ReadPermission, permission),
+		"ReplacePermission": of(a.ReplacePermission, permission),
+		"DeletePermission":  of(a.DeletePermission, permission),
+		"ListPermissions": func(ctx context.Context, c auth.Caller) error {
+			_, err := a.ListPermissions(ctx, c, permission, rows(user.Link, ""))
+			return err
+		},
+		"QueryPermissions": func(ctx context.Context, c auth.Caller) error {
+			_, err := a.QueryPermissions(ctx, c, permission, rows(user.Link, ""))
+			return err
+		},
+		"PutRole": func(ctx context.Context, c auth.Caller) error {
+			_, err := a.PutRole(ctx, c, guid(1), properties)
+			return err
+		},
+		"ReadRole":   of(a.ReadRole, guid(1)),
+		"ListRoles":  func(ctx context.Context, c auth.Caller) error { _, err := a.ListRoles(ctx, c); return err },
+		"DeleteRole": func(ctx context.Context, c auth.Caller) error { return a.DeleteRole(ctx, c, guid(9)) },
+		"PutRoleAssignment": func(ctx context.Context, c auth.Caller) error {
+			_, err := a.PutRoleAssignment(ctx, c, guid(9), properties)
+			return err
+		},
+		"ReadRoleAssignment":   of(a.ReadRoleAssignment, guid(1)),
+		"ListRoleAssignments":  func(ctx context.Context, c auth.Caller) error { _, err := a.ListRoleAssignments(ctx, c); return err },
+		"DeleteRoleAssignment": func(ctx context.Context, c auth.Caller) error { return a.DeleteRoleAssignment(ctx, c, guid(9)) },
+	}
+}
+
+// of makes a call of an operation with one request.
+func of[Q, A any](do func(context.Context, auth.Caller, Q) (A, error), req Q) func(context.Context, auth.Caller) error {
+	return func(ctx context.Context, c auth.Caller) error {
+		_, err := do(ctx, c, req)
+		return err
+	}
+}
+
+// accessTable reads the table of docs/access.md: columns, and the cells of each
+// operation.
+func accessTable(t *testing.T) (columns []string, rows map[string][]string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/access.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows = map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		if len(rows) > 0 && !strings.HasPrefix(line, "|") {
+			break // The page has other tables.
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch {
+		case cells[0] == "operation":
+			columns = cells[1:]
+		case columns != nil && strings.HasPrefix(line, "| `"):
+			rows[strings.Trim(cells[0], "`")] = cells[1:]
+		}
+	}
+	return columns, rows
+}
+
+// TestAccess walks every operation of the engine with every kind of credential and
+// compares who may do what with the table in docs/access.md (S103).
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	a := newAccessWorld(t, false)
+	callers, operations := a.callers(t), a.operations(t)
+	columns, table := accessTable(t)
+	if want := slices.Sorted(maps.Keys(callers)); !slices.Equal(slices.Sorted(slices.Values(columns)), want) {
+		t.Fatalf("the table has the columns %q, want %q", columns, want)
+	}
+	checkWalk(t, operations)
+	for name := range table {
+		if operations[name] == nil {
+			t.Errorf("the table has %s, which is no operation", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(operations)) {
+		cells := make([]string, len(columns))
+		for i, column := range columns {
+			cells[i] = verdict(t, name, operations[name](t.Context(), callers[column]))
+		}
+		if !slices.Equal(cells, table[name]) {
+			t.Errorf("docs/access.md should have\n| `%s` | %s |", name, strings.Join(cells, " | "))
+		}
+	}
+}
+
+// verdict is yes for whatever an operation says to somebody who may call it.
+func verdict(t *testing.T, name string, err error) string {
+	t.Helper()
+	switch code, sub := status.CodeOf(err), status.SubOf(err); {
+	case err == nil || code != status.CodeUnauthorized && code != status.CodeForbidden:
+		if code == status.CodeInternal {
+			t.Errorf("%s: %v", name, err)
+		}
+		return "yes"
+	case sub != 0:
+		return fmt.Sprintf("%d/%d", code, sub)
+	default:
+		return fmt.Sprint(int(code))
+	}
+}
+
+// checkWalk finds operations that the walk leaves out.
+func checkWalk(t *testing.T, operations map[string]func(context.Context, auth.Caller) error) {
+	t.Helper()
+	walked := map[string]bool{}
+	for name := range operations {
+		method, _, _ := strings.Cut(name, "/")
+		walked[method] = true
+	}
+	kind := reflect.TypeFor[*engine.Engine]()
+	for i := range kind.NumMethod() {
+		method := kind.Method(i)
+		for j := range method.Type.NumIn() {
+			if method.Type.In(j) == reflect.TypeFor[auth.Caller]() && !walked[method.Name] {
+				t.Errorf("the engine has the operation %s: add it to the walk and to docs/access.md", method.Name)
+			}
+		}
+	}
+}
+
+// TestTokenLife shows how long a token is good: to the second of its end, as long
+// as its permission allows the same, and with the keys that made it.
+func TestTokenLife(t *testing.T) {
+	t.Parallel()
+	a := newAccessWorld(t, false)
+	token := auth.Credentials{Authorization: a.permit(t, "p", "Read", "dbs/d/colls/c", "")}
+	check := func(when string, want status.Code) {
+		t.Helper()
+		if _, err := a.Verify(token); status.CodeOf(err) != want && (err != nil || want != 0) {
+			t.Errorf("%s: %v, want %d", when, err, want)
+		}
+	}
+	check("fresh", 0)
+	a.now = accessNow.Add(resource.TokenLifetimeDefault - time.Second)
+	check("in its last second", 0)
+	a.now = accessNow.Add(resource.TokenLifetimeDefault)
+	check("at its end", status.CodeForbidden)
+
+	a.now = accessNow
+	a.reopen(t)
+	check("after a restart", 0)
+	if _, err := a.RegenerateKey(t.Context(), caller, resource.SecondaryKey); err != nil {
+		t.Fatal(err)
+	}
+	check("after another key was replaced", 0)
+	if _, err := a.RegenerateKey(t.Context(), caller, resource.PrimaryKey); err != nil {
+		t.Fatal(err)
+	}
+	check("after its key was replaced", status.CodeUnauthorized)
+}
+
+// TestDroppedWithOwner shows that a permission goes with its container and its
+// database, in the stored catalog, too.
+func TestDroppedWithOwner(t *testing.T) {
+	t.Parallel()
+	a := newAccessWorld(t, false)
+	token := auth.Credentials{Authorization: a.permit(t, "p", "Read", "dbs/d/colls/c", "")}
+	if _, err := a.DeleteContainer(t.Context(), caller, engine.ResourceRequest{Link: a.link}); err != nil {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"at once", "after a restart"} {
+		if _, err := a.Verify(token); status.CodeOf(err) != status.CodeForbidden {
+			t.Errorf("%s: %v", when, err)
+		}
+		page, err := a.ListPermissions(t.Context(), caller, engine.PermissionRequest{Link: a.link, User: "ann"}, engine.QueryRequest{})
+		if err != nil || len(page.Rows) != 0 {
+			t.Errorf("%s: %d permissions, %v", when, len(page.Rows), err)
+		}
+		a.reopen(t)
+	}
+	if _, err := a.DeleteDatabase(t.Context(), caller, engine.ResourceRequest{Link: engine.Link{Database: "d"}}); err != nil {
+		t.Fatal(err)
+	}
+	a.reopen(t)
+	if _, err := a.CreateDatabase(t.Context(), caller, engine.ResourceRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := a.ListUsers(t.Context(), caller, engine.QueryRequest{Link: engine.Link{Database: "d"}})
+	if err != nil || len(page.Rows) != 0 {
+		t.Errorf("a new database has %d users, %v", len(page.Rows), err)
+	}
+}
+
+// TestRotation replaces each key of the account: the new one opens what the old
+// one did, the old one nothing, after a restart as well, until the configuration
+// has another key.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	a := newAccessWorld(t, false)
+	for _, c := range []struct {
+		which resource.AccountKey
+		of    func(auth.Keys) string
+		kind  auth.Kind
+	}{
+		{resource.PrimaryKey, func(k auth.Keys) string { return k.Primary }, auth.Master},
+		{resource.SecondaryKey, func(k auth.Keys) string { return k.Secondary }, auth.Master},
+		{resource.PrimaryReadonlyKey, func(k auth.Keys) string { return k.PrimaryReadonly }, auth.Reader},
+		{resource.SecondaryReadonlyKey, func(k auth.Keys) string { return k.SecondaryReadonly }, auth.Reader},
+	} {
+		keys, err := a.AccountKeys(t.Context(), caller)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := c.of(keys)
+		if keys, err = a.RegenerateKey(t.Context(), caller, c.which); err != nil {
+			t.Fatal(err)
+		}
+		for _, when := range []string{"at once", "after a restart"} {
+			if who, err := a.signed(t, c.of(keys)); err != nil || who.Kind() != c.kind {
+				t.Errorf("%s, the new %s key: %s, %v", when, c.which, who.Kind(), err)
+			}
+			if _, err := a.signed(t, before); status.CodeOf(err) != status.CodeUnauthorized {
+				t.Errorf("%s, the old %s key: %v", when, c.which, err)
+			}
+			a.reopen(t)
+		}
+		if again, err := a.AccountKeys(t.Context(), caller); err != nil || c.of(again) != c.of(keys) {
+			t.Errorf("the %s key is listed as another, %v", c.which, err)
+		}
+	}
+	made := a.PrimaryKey()
+	other, err := auth.NewVerifier(auth.Keys{Primary: "YW5vdGhlciBrZXkgb2YgdGhlIHVzZXI="}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.cfg.Verifier = other
+	a.reopen(t)
+	if _, err := a.signed(t, other.Keys().Primary); err != nil {
+		t.Errorf("a key that was configured anew: %v", err)
+	}
+	if _, err := a.signed(t, made); status.CodeOf(err) != status.CodeUnauthorized {
+		t.Errorf("the key that it replaces: %v", err)
+	}
+}
+
+// TestRoles gives custom roles at each scope and takes them away.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	a := newAccessWorld(t, false)
+	const items = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/"
+	role := fmt.Sprintf(`{"roleName":"writer","assignableScopes":["/dbs/d"],"permissions":[{"dataActions":["%screate"]},{"dataActions":["%sRead"]}]}`, items, items)
+	if _, err := a.PutRole(t.Context(), caller, guid(1), parse(t, role)); err != nil {
+		t.Fatal(err)
+	}
+	read := func() error {
+		who, err := a.Verify(auth.Credentials{Authorization: a.bearer(t, "ann")})
+		if err != nil {
+			return err
+		}
+		_, err = a.Read(t.Context(), who, engine.DocumentRequest{Link: engine.Link{Database: "d", Container: "c", Document: "1"}, Key: key(t, `["t1","u1"]`)})
+		return err
+	}
+	if err := read(); status.SubOf(err) != status.SubRoleData {
+		t.Errorf("without an assignment: %v", err)
+	}
+	for scope, want := range map[string]status.Code{"/": 400, "/dbs/e": 400, "/dbs/d/colls/other": 403, "/dbs/d/colls/c": 0, "/dbs/d": 0} {
+		body := fmt.Sprintf(`{"roleDefinitionId":"/x/%s","scope":%q,"principalId":"ann"}`, guid(1), scope)
+		_, err := a.PutRoleAssignment(t.Context(), caller, guid(2), parse(t, body))
+		if err == nil {
+			err = read()
+			if err := a.DeleteRoleAssignment(t.Context(), caller, guid(2)); err != nil {
+				t.Error(err)
+			}
+		}
+		if (err != nil || want != 0) && status.CodeOf(err) != want {
+			t.Errorf("at %s: %v, want %d", scope, err, want)
+		}
+	}
+	a.assign(t, 3, guid(1), "/dbs/d", "ann")
+	if err := a.DeleteRole(t.Context(), caller, guid(1)); status.CodeOf(err) != status.CodeConflict {
+		t.Errorf("delete a role that somebody has: %v", err)
+	}
+	a.reopen(t)
+	if err := read(); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+	if err := a.DeleteRole(t.Context(), caller, resource.DataReaderID); status.CodeOf(err) != status.CodeForbidden {
+		t.Errorf("delete a built-in role: %v", err)
+	}
+}

@@ -1,0 +1,336 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/throughput"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// Unity says what a refused operation means for the others of its batch.
+type Unity = partition.Unity
+
+// The unities.
+const (
+	Atomic = partition.Atomic // all operations or none
+	UpTo   = partition.UpTo   // those in front of the first that is refused
+	Each   = partition.Each   // all that are not refused
+)
+
+// BatchRequest asks for several operations on documents of one container. One
+// that is not Atomic may have operations of several keys.
+type BatchRequest struct {
+	Link       Link                  // of the container
+	Key        *partitionkey.Key     // of all operations; nil: each has its own
+	Partition  *resource.PartitionID // of all operations, when they have their own keys; nil: any
+	Unity      Unity
+	Operations []BatchOperation
+	Options
+}
+
+// BatchOperation is one operation of a batch.
+type BatchOperation struct {
+	Action      auth.Action       // Create, Upsert, Replace, Delete, Patch or Read
+	ID          string            // of the document; not used by Create and Upsert
+	Key         *partitionkey.Key // as given with the operation; nil: none was given
+	Body        value.Value       // the document, or the body of a PATCH request
+	Size        int               // bytes of Body as received
+	IfMatch     resource.ETag
+	IfNoneMatch resource.ETag
+	Silent      bool // nobody wants the document after a write
+
+	// Wrong is why the operation cannot be carried out, as whoever read it found
+	// out; nil when it can.
+	Wrong error
+}
+
+// BatchResult is the answer to a batch. Results has one for each operation.
+type BatchResult struct {
+	Result
+	Results []OperationResult
+	Refused bool // at least one operation was
+}
+
+// OperationResult is the answer to one operation of a batch.
+type OperationResult struct {
+	Body    []byte // complete JSON with system properties; nil when there is none. The caller may keep it
+	ETag    resource.ETag
+	Created bool
+	Charge  float64 // request units, rounded to two decimals
+
+	// Err is why the operation is not done, nil when it is:
+	// status.CodeFailedDependency because of another one, and
+	// status.CodeNotModified for a Read whose IfNoneMatch names the version.
+	Err *status.Error
+}
+
+// Batch carries out operations in their order. Those of one key are one effect in
+// their partition, which readers see whole or not at all. What is wrong with the
+// batch itself is the error; a refused operation is in the results.
+func (e *Engine) Batch(ctx context.Context, caller auth.Caller, req BatchRequest) (BatchResult, error) {
+	b := batch{engine: e, caller: caller, req: &req, meter: req.meter(false)}
+	err := b.run(ctx)
+	b.out.Charge = b.meter.Charge()
+	b.out.Session = b.seen.token()
+	return b.out, fail(err)
+}
+
+// batch is a batch on its way.
+type batch struct {
+	engine *Engine
+	caller auth.Caller
+	req    *BatchRequest
+	out    BatchResult
+
+	mu    sync.Mutex // several keys are worked on at the same time; guards what follows, and out
+	meter throughput.Meter
+	seen  seen
+}
+
+// share is the operations of a batch that one partition carries out together:
+// those of one key.
+type share struct {
+	places []int // in the batch
+	key    *partitionkey.Key
+}
+
+func (b *batch) run(ctx context.Context) error {
+	e := b.engine
+	switch n := len(b.req.Operations); {
+	case n == 0:
+		return status.BadRequest("A batch has at least one operation.")
+	case n > partition.BatchMax:
+		return status.BadRequest("Batch request has more operations than what is supported: %d, and at most %d are allowed.", n, partition.BatchMax)
+	}
+	if err := b.allow(); err != nil {
+		return err
+	}
+	if _, err := e.reading(b.req.Options); err != nil {
+		return err
+	}
+	container, err := e.owner(b.req.Link, b.req.IntendedRID, &b.out.Result)
+	if err != nil {
+		return err
+	}
+	if b.req.Partition != nil {
+		if _, ok := container.Partition(*b.req.Partition); !ok {
+			return status.PartitionMoved(status.SubRangeGone)
+		}
+	}
+	if b.req.Key != nil || b.req.Unity == Atomic {
+		key, err := pointKey(container, b.req.Key)
+		if err == nil {
+			err = allowKey(b.caller, container, key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	b.out.Results = make([]OperationResult, len(b.req.Operations))
+	shares := b.shares(container)
+	if b.req.Unity != Each {
+		return b.inOrder(ctx, shares)
+	}
+	parallel(len(shares), func(i int) { _ = b.carryOut(ctx, &shares[i]) }) // The error is in the results.
+	return nil
+}
+
+// allow asks whether the caller may do each of the operations.
+func (b *batch) allow() error {
+	for i := range b.req.Operations {
+		o := &b.req.Operations[i]
+		link := b.req.Link
+		if o.Action != auth.Create && o.Action != auth.Upsert {
+			link.Document = o.ID
+		}
+		if err := b.engine.allowDocuments(b.caller, o.Action, link, &b.req.Options); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inOrder carries out shares up to the first that is refused.
+func (b *batch) inOrder(ctx context.Context, shares []share) error {
+	for i := range shares {
+		if err := b.carryOut(ctx, &shares[i]); err != nil && len(shares) == 1 {
+			return err
+		}
+		if !b.out.Refused {
+			continue
+		}
+		for _, rest := range shares[i+1:] {
+			b.refuse(&rest, status.New(status.CodeFailedDependency, 0, "An operation before this one was refused, so this one was not done."))
+		}
+		return nil
+	}
+	return nil
+}
+
+// shares divides the operations by their keys: all of one key together, or, when
+// the order of all of them counts, those of one key that follow each other. One
+// whose key cannot be told is refused alone.
+func (b *batch) shares(container *catalog.Container) (shares []share) {
+	if b.req.Key != nil {
+		all := share{key: b.req.Key}
+		for i := range b.req.Operations {
+			all.places = append(all.places, i)
+		}
+		return []share{all}
+	}
+	byKey := map[string]int{}
+	for i := range b.req.Operations {
+		key, err := b.key(container, &b.req.Operations[i])
+		if err != nil {
+			b.req.Operations[i].Wrong = err
+			shares = append(shares, share{places: []int{i}})
+			continue
+		}
+		name := string(key.Canonical(container.PartitionKey))
+		at, known := byKey[name]
+		if !known || b.req.Unity != Each && at != len(shares)-1 {
+			at = len(shares)
+			shares = append(shares, share{key: &key})
+			byKey[name] = at
+		}
+		shares[at].places = append(shares[at].places, i)
+	}
+	return shares
+}
+
+// key returns the key of an operation that has its own.
+func (b *batch) key(container *catalog.Container, o *BatchOperation) (key partitionkey.Key, err error) {
+	switch {
+	case o.Wrong != nil:
+		return key, o.Wrong
+	case o.Key == nil && (o.Action == auth.Create || o.Action == auth.Upsert || o.Action == auth.Replace):
+		key = container.KeyOf(o.Body)
+		if err := container.PartitionKey.Check(key, true); err != nil {
+			return key, keyError(err)
+		}
+	default:
+		if key, err = pointKey(container, o.Key); err != nil {
+			return key, err
+		}
+	}
+	if err := allowKey(b.caller, container, key); err != nil {
+		return key, err
+	}
+	if b.req.Partition != nil && container.Ranges.Locate(container.PartitionKey.Hash(key)).Value.ID != *b.req.Partition {
+		return key, status.PartitionMoved(status.SubRangeGone)
+	}
+	return key, nil
+}
+
+// carryOut has a partition carry out a share. The error is that of all its
+// operations.
+func (b *batch) carryOut(ctx context.Context, s *share) error {
+	if s.key == nil {
+		err := b.req.Operations[s.places[0]].Wrong
+		b.refuse(s, err)
+		return err
+	}
+	meter := b.req.meter(false)
+	err := b.tryShare(ctx, s, &meter)
+	b.mu.Lock()
+	b.meter.Merge(&meter)
+	b.mu.Unlock()
+	if err != nil {
+		b.refuse(s, err)
+	}
+	return err
+}
+
+// refuse gives all operations of a share one error.
+func (b *batch) refuse(s *share, err error) {
+	err = fail(err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.out.Refused = true
+	for _, place := range s.places {
+		b.out.Results[place] = OperationResult{Err: status.From(err)}
+	}
+}
+
+func (b *batch) tryShare(ctx context.Context, s *share, meter *throughput.Meter) error {
+	e := b.engine
+	for attempt := 0; ; attempt++ {
+		var owner Result
+		container, err := e.owner(b.req.Link, b.req.IntendedRID, &owner)
+		if err != nil {
+			return err
+		}
+		ask := partition.Batch{Unity: b.req.Unity, Meter: meter}
+		if ask.Key, err = pointKey(container, s.key); err != nil {
+			return err
+		}
+		ask.EPK = container.PartitionKey.Hash(ask.Key)
+		ask.Operations = make([]partition.BatchOperation, len(s.places))
+		for i, place := range s.places {
+			ask.Operations[i] = b.operation(container, &b.req.Operations[place], s.key)
+		}
+		err = b.ask(ctx, container, ask, s)
+		if err != nil && e.moved(ctx, err, attempt, container) {
+			continue
+		}
+		return err
+	}
+}
+
+// operation makes an operation of a batch a partition's.
+func (b *batch) operation(container *catalog.Container, o *BatchOperation, key *partitionkey.Key) (ask partition.BatchOperation) {
+	ask.Operation = partition.Operation{Op: operations[o.Action], ID: o.ID, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch}
+	ask.Silent = o.Silent
+	err := o.Wrong
+	if err == nil && o.Key != nil && !given(container.PartitionKey, *o.Key).Equal(given(container.PartitionKey, *key)) {
+		err = status.PartitionKeyMismatch("The partition key of an operation is not the one of its batch.")
+	}
+	if err == nil {
+		_, err = b.engine.operationOf(container, &ask.Operation, o.Body, o.Size, key)
+	}
+	if err != nil {
+		ask.Wrong = status.From(fail(err))
+	}
+	return ask
+}
+
+var operations = map[auth.Action]partition.Op{
+	auth.Create: partition.Create, auth.Upsert: partition.Upsert, auth.Replace: partition.Replace,
+	auth.Delete: partition.Delete, auth.Patch: partition.Patch, auth.Read: partition.Fetch,
+}
+
+// ask asks the partition that the container's map names.
+func (b *batch) ask(ctx context.Context, container *catalog.Container, ask partition.Batch, s *share) error {
+	e := b.engine
+	p := container.Ranges.Locate(ask.EPK).Value
+	ask.Generation = p.Generation
+	replica, release, err := e.node.Replica(ctx, container, p.ID)
+	if err != nil {
+		return err
+	}
+	defer release()
+	done, err := replica.Batch(ctx, ask)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e.visit(&b.out.Result, p.ID)
+	b.seen.reached(p.ID, done.LSN)
+	b.out.LSN = done.LSN
+	if err != nil {
+		return err
+	}
+	b.out.Refused = b.out.Refused || done.Refused
+	for i, place := range s.places {
+		r := &done.Results[i]
+		meter := throughput.Meter{}
+		meter.Add(r.Charge)
+		b.out.Results[place] = OperationResult{Body: r.Body, ETag: r.ETag, Created: r.Created, Charge: meter.Charge(), Err: r.Err}
+	}
+	return nil
+}

@@ -1,0 +1,295 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// PermissionRequest asks for a permission of a user. Each answer has a fresh
+// resource token in it.
+type PermissionRequest struct {
+	Link        Link          // of the database
+	User        string        // id of the user, or the text of its RID
+	Permission  string        // its id, or the text of its RID; empty for Create and Upsert
+	Body        value.Value   // Create, Replace and Upsert
+	IfMatch     resource.ETag // Replace, Upsert and Delete
+	IfNoneMatch resource.ETag // Read: answer status.CodeNotModified when it is current
+
+	// Lifetime is how long the token in the answer is good, in whole seconds. Zero
+	// is resource.TokenLifetimeDefault; beyond the bounds there it is 400.
+	Lifetime time.Duration
+}
+
+// CreatePermission makes a permission: 404 when what it is for does not exist,
+// 409 when the id is taken or the user has one for the same, 400 when its key does
+// not fit the container's.
+func (e *Engine) CreatePermission(ctx context.Context, caller auth.Caller, req PermissionRequest) (Resource, error) {
+	return e.definePermission(caller, auth.Create, &req, func(p *permissions) error {
+		permission, err := e.parsePermission(ctx, p.user, req.Body)
+		if err != nil {
+			return err
+		}
+		return p.commit(ctx, catalog.CreatePermission{User: p.user.RID, Permission: permission}, permission.ID)
+	})
+}
+
+// UpsertPermission makes a permission, or has the one with its id written anew.
+// Created reports which.
+func (e *Engine) UpsertPermission(ctx context.Context, caller auth.Caller, req PermissionRequest) (res Resource, created bool, err error) {
+	res, err = e.definePermission(caller, auth.Upsert, &req, func(p *permissions) error {
+		permission, err := e.parsePermission(ctx, p.user, req.Body)
+		if err != nil {
+			return err
+		}
+		old, ok := e.catalog.View().Permission(p.user.RID, permission.ID)
+		if !ok {
+			created = true
+			return p.commit(ctx, catalog.CreatePermission{User: p.user.RID, Permission: permission}, permission.ID)
+		}
+		permission.RID = old.RID
+		return p.commit(ctx, catalog.ReplacePermission{Permission: permission, Expect: req.IfMatch}, permission.ID)
+	})
+	return res, created && err == nil, err
+}
+
+// ReadPermission returns a permission.
+func (e *Engine) ReadPermission(_ context.Context, caller auth.Caller, req PermissionRequest) (Resource, error) {
+	return e.definePermission(caller, auth.Read, &req, func(p *permissions) error {
+		permission, err := p.locate(req.Permission)
+		if err != nil {
+			return err
+		}
+		p.answer(permission)
+		if err := unmodified(req.IfNoneMatch, permission.ETag); err != nil {
+			p.out.Body = nil
+			return err
+		}
+		return nil
+	})
+}
+
+// ReplacePermission changes a permission. Tokens that were made for it are refused
+// from here on when it allows something else.
+func (e *Engine) ReplacePermission(ctx context.Context, caller auth.Caller, req PermissionRequest) (Resource, error) {
+	return e.definePermission(caller, auth.Replace, &req, func(p *permissions) error {
+		old, err := p.locate(req.Permission)
+		if err != nil {
+			return err
+		}
+		permission, err := e.parsePermission(ctx, p.user, req.Body)
+		if err != nil {
+			return err
+		}
+		permission.RID = old.RID
+		return p.commit(ctx, catalog.ReplacePermission{Permission: permission, Expect: req.IfMatch}, permission.ID)
+	})
+}
+
+// DeletePermission removes a permission. Its tokens are refused from here on.
+func (e *Engine) DeletePermission(ctx context.Context, caller auth.Caller, req PermissionRequest) (Resource, error) {
+	return e.definePermission(caller, auth.Delete, &req, func(p *permissions) error {
+		permission, err := p.locate(req.Permission)
+		if err != nil {
+			return err
+		}
+		p.out.RID = permission.RID
+		_, err = e.catalog.Commit(ctx, catalog.DeletePermission{RID: permission.RID, Expect: req.IfMatch})
+		return err
+	})
+}
+
+// ListPermissions returns a page of a user's permissions, each with a token. Of
+// req, Link, User and Lifetime count; page says which page.
+func (e *Engine) ListPermissions(ctx context.Context, caller auth.Caller, req PermissionRequest, page QueryRequest) (Feed, error) {
+	page.Text, page.Params = listText, nil
+	return e.QueryPermissions(ctx, caller, req, page)
+}
+
+// QueryPermissions runs a query over the permissions of a user, as
+// [Engine.ListPermissions] has them.
+func (e *Engine) QueryPermissions(ctx context.Context, caller auth.Caller, req PermissionRequest, page QueryRequest) (Feed, error) {
+	page.Link = Link{Database: req.Link.Database}
+	return e.definitionsOf(ctx, caller, auth.Permission, page, func(view *catalog.View, out *Feed) ([]definition, error) {
+		p := permissions{engine: e, out: &Resource{}}
+		var err error
+		if p.expires, err = e.expiry(req.Lifetime); err != nil {
+			return nil, err
+		}
+		if err := p.find(view, &req); err != nil {
+			return nil, err
+		}
+		out.OwnerLink, out.OwnerRID = p.out.OwnerLink, p.out.OwnerRID
+		out.ParentRID = p.user.RID
+		var all []definition
+		for _, permission := range view.Permissions(p.user.RID) {
+			all = append(all, definition{rid: permission.RID, content: p.describe(permission)})
+		}
+		return all, nil
+	})
+}
+
+// permissions is a request about permissions on its way.
+type permissions struct {
+	engine  *Engine
+	user    resource.User
+	expires time.Time // of the tokens that it makes
+	out     *Resource
+}
+
+// definePermission carries out an operation on a permission: permission, charge,
+// its user, and nothing but statuses on the way out.
+func (e *Engine) definePermission(caller auth.Caller, action auth.Action, req *PermissionRequest, operation func(*permissions) error) (Resource, error) {
+	return e.defineAs(caller, action, auth.Permission, Link{Database: req.Link.Database}, func(out *Resource) error {
+		expires, err := e.expiry(req.Lifetime)
+		if err != nil {
+			return err
+		}
+		p := permissions{engine: e, expires: expires, out: out}
+		if err := p.find(e.catalog.View(), req); err != nil {
+			return err
+		}
+		return operation(&p)
+	})
+}
+
+// find finds the user.
+func (p *permissions) find(view *catalog.View, req *PermissionRequest) error {
+	database, ok := locateDatabase(view, req.Link)
+	if !ok {
+		return status.OwnerNotFound()
+	}
+	user, err := locateUser(view, database, req.User)
+	if err != nil {
+		return status.OwnerNotFound()
+	}
+	p.user = user
+	p.out.OwnerLink, p.out.OwnerRID = "dbs/"+database.ID+"/users/"+user.ID, user.RID
+	return nil
+}
+
+// locate finds a permission of the user by id, or by the text of its RID.
+func (p *permissions) locate(name string) (resource.Permission, error) {
+	view := p.engine.catalog.View()
+	if found, ok := view.Permission(p.user.RID, name); ok {
+		return found, nil
+	}
+	if rid, err := resource.ParseRID(name); err == nil && rid.User() == p.user.RID {
+		if found, ok := view.PermissionByRID(rid); ok {
+			return *found, nil
+		}
+	}
+	return resource.Permission{}, status.NotFound()
+}
+
+// commit makes a change and answers with the permission that it is about.
+func (p *permissions) commit(ctx context.Context, change catalog.Change, id string) error {
+	view, err := p.engine.catalog.Commit(ctx, change)
+	if err != nil {
+		return err
+	}
+	permission, ok := view.Permission(p.user.RID, id)
+	if !ok {
+		return status.NotFound() // unreachable: view is the one this commit made
+	}
+	p.answer(permission)
+	return nil
+}
+
+func (p *permissions) answer(permission resource.Permission) {
+	p.out.Body, p.out.RID, p.out.ETag = p.describe(permission).Append(nil), permission.RID, permission.ETag
+}
+
+// describe returns a permission as clients read it, with a fresh token.
+func (p *permissions) describe(permission resource.Permission) value.Value {
+	token := ""
+	if current := p.engine.verifier.Load(); current != nil {
+		token = current.verifier.Mint(&permission, p.expires)
+	}
+	return permission.Value(token)
+}
+
+// parsePermission reads a definition, and finds what it is for.
+func (e *Engine) parsePermission(ctx context.Context, user resource.User, body value.Value) (resource.Permission, error) {
+	p, err := resource.ParsePermission(body)
+	if err != nil {
+		return p, err
+	}
+	named, err := resource.ParsePermissionLink(p.Resource)
+	if err != nil {
+		return p, err
+	}
+	c, ok := locateContainer(e.catalog.View(), Link{Database: named.Database, Container: named.Container})
+	if !ok || c.Database.RID != user.RID.Database() {
+		return p, status.New(status.CodeNotFound, 0, "The resource '%s' of the permission does not exist in the database of the user.", p.Resource)
+	}
+	p.Target = resource.PermissionTarget{Container: c.RID, Feed: named.Feed, ID: named.ID}
+	if err := e.checkPermissionKey(c, &p); err != nil {
+		return p, err
+	}
+	if rid, err := resource.ParseRID(named.ID); err == nil && rid.Container() == c.RID {
+		return p, e.resolvePermission(ctx, c, rid, &p)
+	}
+	return p, nil
+}
+
+// checkPermissionKey refuses a key that does not fit the container. By default,
+// as in the service, that is each but a whole one (S102).
+func (e *Engine) checkPermissionKey(c *catalog.Container, p *resource.Permission) error {
+	if p.Key == nil {
+		return nil
+	}
+	if p.Target.Feed == "triggers" || p.Target.Feed == "udfs" {
+		return status.BadRequest("A permission for a trigger or a user-defined function has no resourcePartitionKey: they have no partition.")
+	}
+	if levels := c.PartitionKey.Levels(); p.Key.Len() < levels && !e.prefixPermissions {
+		return status.BadRequest("The resourcePartitionKey has %d values, and the partition key has %d paths. A permission for a prefix of a hierarchical partition key is not supported; a server started with --prefix-permissions allows it.", p.Key.Len(), levels)
+	}
+	if err := c.PartitionKey.Check(*p.Key, false); err != nil {
+		return status.BadRequest("The resourcePartitionKey does not fit the container: %s", err)
+	}
+	return nil
+}
+
+// resolvePermission puts the id of a document or function in place of its RID, as
+// links with RIDs have it, and the key of a document, since the RID names one.
+func (e *Engine) resolvePermission(ctx context.Context, c *catalog.Container, rid resource.RID, p *resource.Permission) error {
+	missing := status.New(status.CodeNotFound, 0, "The resource '%s' of the permission does not exist.", p.Resource)
+	if p.Target.Feed != "docs" {
+		function, ok := c.Functions.ByRID(rid)
+		if !ok || p.Target.Feed != "udfs" {
+			return missing
+		}
+		p.Target.ID = function.ID
+		return nil
+	}
+	page, err := e.Query(ctx, auth.Owner(), QueryRequest{
+		Link:   Link{Database: c.Database.ID, Container: c.ID},
+		Text:   "SELECT * FROM c WHERE c._rid = @rid",
+		Params: []query.Param{{Name: "@rid", Value: value.String(rid.String())}},
+		Cross:  true,
+		Full:   true,
+	})
+	if err != nil {
+		return err
+	}
+	if len(page.Rows) == 0 {
+		return missing
+	}
+	doc, err := value.Parse(page.Rows[0])
+	if err != nil {
+		return err
+	}
+	key := c.KeyOf(doc)
+	if p.Key != nil && !key.HasPrefix(*p.Key) {
+		return status.BadRequest("The resourcePartitionKey is not that of the document '%s'.", p.Resource)
+	}
+	p.Target.ID, p.Key = doc.Get("id").Text(), &key
+	return nil
+}

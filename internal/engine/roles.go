@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"context"
+	"strings"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// PutRole makes or changes the custom role with that GUID, as the properties of
+// the management API describe it. The caller must be an administrator, here and
+// in all that follows.
+func (e *Engine) PutRole(ctx context.Context, caller auth.Caller, id string, properties value.Value) (resource.RoleDefinition, error) {
+	id, err := e.mayGiveRoles(caller, id)
+	if err != nil {
+		return resource.RoleDefinition{}, err
+	}
+	role, err := resource.ParseRoleDefinition(id, properties, e.account.ID)
+	if err != nil {
+		return role, err
+	}
+	for _, other := range e.catalog.View().Roles() {
+		if other.ID != id && strings.EqualFold(other.Name, role.Name) {
+			fault := status.Conflict()
+			fault.Message = "The role " + other.ID + " has the name '" + other.Name + "' already."
+			return role, fault
+		}
+	}
+	_, err = e.catalog.Commit(ctx, catalog.PutRole{Role: role})
+	return role, fail(err)
+}
+
+// ReadRole returns the role with that GUID.
+func (e *Engine) ReadRole(_ context.Context, caller auth.Caller, id string) (resource.RoleDefinition, error) {
+	id, err := e.mayGiveRoles(caller, id)
+	if err != nil {
+		return resource.RoleDefinition{}, err
+	}
+	role, ok := e.catalog.View().Role(id)
+	if !ok {
+		return role, status.NotFound()
+	}
+	return role, nil
+}
+
+// ListRoles returns all roles, the built-in ones first.
+func (e *Engine) ListRoles(_ context.Context, caller auth.Caller) ([]resource.RoleDefinition, error) {
+	if err := caller.Allow(auth.Administer, ""); err != nil {
+		return nil, err
+	}
+	return e.catalog.View().Roles(), nil
+}
+
+// DeleteRole removes a custom role that nobody has.
+func (e *Engine) DeleteRole(ctx context.Context, caller auth.Caller, id string) error {
+	id, err := e.mayGiveRoles(caller, id)
+	if err != nil {
+		return err
+	}
+	_, err = e.catalog.Commit(ctx, catalog.DeleteRole{ID: id})
+	return fail(err)
+}
+
+// PutRoleAssignment gives a role to a principal, as the properties of the
+// management API describe it: 400 where the role may not be given.
+func (e *Engine) PutRoleAssignment(ctx context.Context, caller auth.Caller, id string, properties value.Value) (resource.RoleAssignment, error) {
+	id, err := e.mayGiveRoles(caller, id)
+	if err != nil {
+		return resource.RoleAssignment{}, err
+	}
+	one, err := resource.ParseRoleAssignment(id, properties, e.account.ID)
+	if err != nil {
+		return one, err
+	}
+	role, ok := e.catalog.View().Role(one.Definition)
+	if !ok {
+		return one, status.BadRequest("The role definition %s does not exist.", one.Definition)
+	}
+	at, err := resource.ParseScope(one.Scope, e.account.ID)
+	if err != nil {
+		return one, err
+	}
+	if !role.AssignableAt(at, e.account.ID) {
+		return one, status.BadRequest("The role '%s' cannot be given at the scope %s: it is not at or below one of its assignable scopes.", role.Name, at)
+	}
+	_, err = e.catalog.Commit(ctx, catalog.PutRoleAssignment{Assignment: one})
+	return one, fail(err)
+}
+
+// ReadRoleAssignment returns the assignment with that GUID.
+func (e *Engine) ReadRoleAssignment(_ context.Context, caller auth.Caller, id string) (resource.RoleAssignment, error) {
+	id, err := e.mayGiveRoles(caller, id)
+	if err != nil {
+		return resource.RoleAssignment{}, err
+	}
+	one, ok := e.catalog.View().RoleAssignment(id)
+	if !ok {
+		return one, status.NotFound()
+	}
+	return one, nil
+}
+
+// ListRoleAssignments returns all assignments.
+func (e *Engine) ListRoleAssignments(_ context.Context, caller auth.Caller) ([]resource.RoleAssignment, error) {
+	if err := caller.Allow(auth.Administer, ""); err != nil {
+		return nil, err
+	}
+	return e.catalog.View().RoleAssignments(), nil
+}
+
+// DeleteRoleAssignment takes a role away; it counts from the next request on.
+func (e *Engine) DeleteRoleAssignment(ctx context.Context, caller auth.Caller, id string) error {
+	id, err := e.mayGiveRoles(caller, id)
+	if err != nil {
+		return err
+	}
+	_, err = e.catalog.Commit(ctx, catalog.DeleteRoleAssignment{ID: id})
+	return fail(err)
+}
+
+// mayGiveRoles lets administrators through, and returns a GUID as it is stored.
+func (e *Engine) mayGiveRoles(caller auth.Caller, id string) (string, error) {
+	if err := caller.Allow(auth.Administer, ""); err != nil {
+		return "", err
+	}
+	id = strings.ToLower(id)
+	if !resource.IsGUID(id) {
+		return "", status.BadRequest("The id '%.64s' is no GUID.", id)
+	}
+	return id, nil
+}

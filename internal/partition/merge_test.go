@@ -1,0 +1,413 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/decandb/decan/internal/replication"
+	"github.com/decandb/decan/internal/replication/replicationtest"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// neighbours are two partitions that meet in the middle of the key space.
+type neighbours struct {
+	t      *testing.T
+	worlds [2]*world
+	middle partitionkey.EPK
+	store  *storage.Store // of the child
+	own    resource.Partition
+}
+
+func newNeighbours(t *testing.T, container *resource.Container) *neighbours {
+	t.Helper()
+	n := &neighbours{t: t, middle: container.PartitionKey.Middle(partitionkey.Full())}
+	for i, r := range []partitionkey.Range{{Max: n.middle}, {Min: n.middle, Max: partitionkey.MaxEPK}} {
+		n.worlds[i] = newWorldOf(t, container, resource.Partition{ID: 7 + resource.PartitionID(i), Range: r, Generation: 3, Ordinal: 2 + uint32(i)})
+	}
+	n.own = resource.Partition{ID: 20, Range: partitionkey.Full(), Parents: []resource.PartitionID{7, 8}, Generation: 4, Ordinal: 20}
+	return n
+}
+
+// write writes a document where its key belongs.
+func (n *neighbours) write(op Op, text string) error {
+	doc := n.worlds[0].parse(text)
+	_, err := n.owner(doc).write(op, doc, func(r *Write) { r.ID = doc.Get("id").Text() })
+	return err
+}
+
+func (n *neighbours) owner(doc value.Value) *world {
+	c := n.worlds[0].container.Load()
+	if c.PartitionKey.Hash(c.KeyOf(doc)).Compare(n.middle) < 0 {
+		return n.worlds[0]
+	}
+	return n.worlds[1]
+}
+
+// begin begins a merge with one of the two as the base.
+func (n *neighbours) begin(base int) (*Merge, *Merged) {
+	n.t.Helper()
+	m, err := BeginMerge(n.t.Context(), n.worlds[0].partition.Load(), n.worlds[1].partition.Load())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	w := n.worlds[base]
+	if err := w.store.Checkpoint("merged"); err != nil {
+		n.t.Fatal(err)
+	}
+	if n.store, err = w.pool.Open("merged"); err != nil {
+		n.t.Fatal(err)
+	}
+	child, err := m.Adopt(n.store, n.own, w.own.ID)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return m, child
+}
+
+// finish has the child catch up, and both sealed.
+func (n *neighbours) finish(m *Merge, child *Merged) {
+	n.t.Helper()
+	caughtUp := make(chan struct{})
+	done := make(chan error, 1)
+	go func() { done <- child.Follow(n.t.Context(), sync.OnceFunc(func() { close(caughtUp) })) }()
+	select {
+	case <-caughtUp:
+	case err := <-done:
+		n.t.Fatal(err)
+	}
+	if err := errors.Join(m.Seal(n.t.Context()), <-done); err != nil {
+		n.t.Fatal(err)
+	}
+	m.Done()
+}
+
+// check verifies the child's bytes, and that it has come further than its parents.
+func (n *neighbours) check() Report {
+	n.t.Helper()
+	snapshot := n.store.Snapshot()
+	report, err := Check(snapshot, n.worlds[0].container.Load())
+	if err := errors.Join(err, snapshot.Close()); err != nil || !report.Clean() {
+		n.t.Errorf("child: %v, %q", err, report.Problems)
+	}
+	if want := max(n.worlds[0].partition.Load().LSN(), n.worlds[1].partition.Load().LSN()) + 1; report.LSN != want {
+		n.t.Errorf("the child has come to %d, want %d", report.LSN, want)
+	}
+	return report
+}
+
+// Rows of every family come over, but for those that are written anew.
+func TestMergeKnowsEveryFamily(t *testing.T) {
+	t.Parallel()
+	known := append(slices.Clone(copied), storage.FamilyMeta)
+	for b := range 256 {
+		f, exists := storage.FamilyOf([]byte{byte(b)})
+		if exists && !slices.Contains(known, f) {
+			t.Errorf("rows of family %s do not come over", f)
+		}
+	}
+}
+
+// Everything that both parents write while the child copies is in it: in front of
+// the copy, behind it and where it stands. There is more than a step's worth of
+// rows in each of the larger families.
+func TestMergeFollows(t *testing.T) {
+	t.Parallel()
+	for base := range 2 {
+		t.Run(fmt.Sprint("base ", base), func(t *testing.T) {
+			t.Parallel()
+			start := rand.Uint64()
+			t.Logf("seed %d", start)
+			n := newNeighbours(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
+			text := func(i, v int) string {
+				return fmt.Sprintf(`{"id":"%d","a":"tenant%d","b":%d,"v":%d,"w%d":1,"pad":"%s"}`, i, i%9, i%50, v, v%5, strings.Repeat("p", 400+v%100))
+			}
+			const documents, writers = 3000, 4
+			model := map[int]int{}
+			for i := range documents {
+				if err := n.write(Create, text(i, 0)); err != nil {
+					t.Fatal(err)
+				}
+				model[i] = 0
+			}
+			m, child := n.begin(base)
+			stop := make(chan struct{})
+			var group sync.WaitGroup
+			var mu sync.Mutex
+			wrote := 0
+			for g := range writers {
+				random := rand.New(rand.NewPCG(start, uint64(g)))
+				group.Go(func() {
+					for v := 1; ; v++ {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						i := random.IntN(documents/writers)*writers + g
+						op := Upsert
+						if random.IntN(4) == 0 {
+							op = Delete
+						}
+						err := n.write(op, text(i, v))
+						mu.Lock()
+						_, there := model[i]
+						switch code := status.CodeOf(err); {
+						case code == status.CodeGone:
+							mu.Unlock()
+							return // It was merged.
+						case op == Delete && err == nil && there:
+							delete(model, i)
+						case op == Delete && code == status.CodeNotFound && !there:
+						case op == Upsert && err == nil:
+							model[i] = v
+						default:
+							t.Errorf("%s of %d, which is there: %v: %v", op, i, there, err)
+						}
+						wrote++
+						mu.Unlock()
+					}
+				})
+			}
+			n.finish(m, child)
+			close(stop)
+			group.Wait()
+			if wrote == 0 {
+				t.Error("nothing was written meanwhile")
+			}
+			if report := n.check(); report.Documents != int64(len(model)) {
+				t.Errorf("%d documents, want %d", report.Documents, len(model))
+			}
+			n.compare(model)
+		})
+	}
+}
+
+// compare reads all documents of the child and their versions.
+func (n *neighbours) compare(model map[int]int) {
+	n.t.Helper()
+	rows := n.store.Snapshot()
+	iter := rows.Iter(storage.FamilyDocument.Bounds())
+	found := 0
+	for valid := iter.First(); valid; valid = iter.Next() {
+		d, err := decodeDocument(iter.Value())
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		doc, err := value.Parse(d.body)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		var id int
+		if _, err := fmt.Sscan(doc.Get("id").Text(), &id); err != nil {
+			n.t.Fatal(err)
+		}
+		v, _ := doc.Get("v").Int64()
+		if want, there := model[id]; !there || int64(want) != v {
+			n.t.Errorf("document %d is of version %d, want %d, %v", id, v, want, there)
+		}
+		found++
+	}
+	if err := errors.Join(iter.Close(), rows.Close()); err != nil || found != len(model) {
+		n.t.Errorf("%d documents, want %d: %v", found, len(model), err)
+	}
+}
+
+// Vectors, full text, composite and spatial terms, and computed properties come over
+// as they were, and lists that both parents have are united.
+func TestMergeIndexes(t *testing.T) {
+	t.Parallel()
+	policy := `{"indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/twice/?"}],"excludedPaths":[{"path":"/v/*"}],` +
+		`"compositeIndexes":[[{"path":"/n"},{"path":"/m","order":"descending"}]],"spatialIndexes":[{"path":"/g/*","types":["Point"]}],` +
+		`"fullTextIndexes":[{"path":"/text"}],"vectorIndexes":[{"path":"/v","type":"quantizedFlat"}]},` +
+		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":"float32","dimensions":3,"distanceFunction":"cosine"}]},` +
+		`"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/text","language":"en-US"}]},` +
+		`"computedProperties":[{"name":"twice","query":"SELECT VALUE c.n * 2 FROM c"}]}`
+	n := newNeighbours(t, containerWith(t, 2, []string{"/a", "/b", "/c"}, policy))
+	write := func(i, v int) {
+		t.Helper()
+		text := fmt.Sprintf(`{"id":"%d","a":"t%d","b":%d,"c":null,"n":%d,"m":%d,"v":[%d,2,3],"text":"the %d quick foxes","g":{"type":"Point","coordinates":[%d,%d]}}`, i, i%11, i%3, v%7, i%5, v, v, i%90, v%80)
+		if err := n.write(Upsert, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 120 {
+		write(i, i)
+	}
+	m, child := n.begin(0)
+	for i := range 40 {
+		write(i, i+1)
+		write(200+i, i)
+	}
+	n.finish(m, child)
+	if got := n.check().Documents; got != 160 {
+		t.Errorf("%d documents, want 160", got)
+	}
+}
+
+// What is complete of the paths in both is complete in the child; one that is empty
+// takes nothing away.
+func TestMergeCompletePaths(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name      string
+		low, high string // what all documents of one have besides
+		want      int    // complete paths, with those of id, a and b
+	}{
+		{"the same", `,"x":1,"y":1`, `,"x":1,"y":1`, 5},
+		{"some", `,"x":1,"y":1`, `,"y":1,"z":1`, 4},
+		{"none", `,"x":1`, `,"z":1`, 3},
+		{"the high one is empty", `,"x":1,"y":1`, "", 5},
+		{"the low one is empty", "", `,"y":1,"z":1`, 5},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			n := newNeighbours(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
+			for i := range 40 {
+				text := fmt.Sprintf(`{"id":"%d","a":"t%d","b":1`, i, i)
+				members := test.low
+				if n.owner(n.worlds[0].parse(text+"}")) == n.worlds[1] {
+					members = test.high
+				}
+				if members == "" {
+					continue
+				}
+				if err := n.write(Create, text+members+"}"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m, child := n.begin(1)
+			n.finish(m, child)
+			n.check()
+			known, err := readPaths(n.store.Snapshot())
+			if got := len(known.inUse) / storage.PathBytes; err != nil || got != test.want {
+				t.Errorf("%d complete paths, want %d: %v", got, test.want, err)
+			}
+		})
+	}
+}
+
+// A merge and an index rebuild keep apart, and so do a merge and a split: what is
+// refused leaves both as they were.
+func TestMergeRefusedByOne(t *testing.T) {
+	t.Parallel()
+	n := newNeighbours(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
+	low, high := n.worlds[0].partition.Load(), n.worlds[1].partition.Load()
+	next := containerWith(t, 2, []string{"/a", "/b"}, `{"includedPaths":[{"path":"/x/?"}],"excludedPaths":[{"path":"/*"}]}`)
+	n.worlds[1].container.Store(next)
+	if _, err := BeginMerge(t.Context(), low, high); status.CodeOf(err) != status.CodeConflict {
+		t.Errorf("with a policy to be followed: %v, want 409", err)
+	}
+	high.Reindex()
+	high.waitIdle()
+	n.worlds[0].container.Store(next)
+	low.Reindex()
+	low.waitIdle()
+	s, err := high.Split(t.Context(), high.descriptor.Key.Middle(high.descriptor.Range))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := BeginMerge(t.Context(), low, high); status.CodeOf(err) != status.CodeConflict || !strings.Contains(err.Error(), "being split") {
+		t.Errorf("during a split: %v, want 409", err)
+	}
+	s.Cancel()
+	m, err := BeginMerge(t.Context(), low, high)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*Partition{low, high} {
+		if _, err := p.Split(t.Context(), p.descriptor.Key.Middle(p.descriptor.Range)); status.CodeOf(err) != status.CodeConflict || !strings.Contains(err.Error(), "being merged") {
+			t.Errorf("a split during a merge: %v, want 409", err)
+		}
+	}
+	m.Cancel()
+	for i := range 20 {
+		if err := n.write(Create, fmt.Sprintf(`{"id":"%d","a":"t%d","b":1}`, i, i)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A merge that fails again and again, in groups that lose effects, refuse and delay
+// them, costs no write that was acknowledged.
+func TestMergeFlaky(t *testing.T) {
+	t.Parallel()
+	start := rand.Uint64()
+	t.Logf("seed %d", start)
+	n := newNeighbours(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
+	for i, w := range n.worlds {
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+		err := w.openWith(func(sm replication.StateMachine) replication.Group {
+			return replicationtest.NewFlaky(sm, replicationtest.FlakyOptions{Seed: start + uint64(i), Delay: 0.2, Lose: 0.05, Refuse: 0.02})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	written := make([]map[int]bool, 4)
+	for g := range written {
+		written[g] = map[int]bool{}
+		group.Go(func() {
+			for i := g; ; i += len(written) {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				switch err := n.write(Create, fmt.Sprintf(`{"id":"%d","a":"t%d","b":%d}`, i, i%20, i)); status.CodeOf(err) {
+				case 0:
+					written[g][i] = true
+				case status.CodeUnavailable, status.CodeTooManyRequests:
+				default:
+					t.Errorf("got %v, want 429 or 503", err)
+				}
+			}
+		})
+	}
+	low, high := n.worlds[0].partition.Load(), n.worlds[1].partition.Load()
+	sealed := 0
+	for range 60 {
+		m, err := BeginMerge(context.Background(), low, high)
+		if err != nil {
+			continue
+		}
+		if err = m.Seal(context.Background()); err == nil {
+			sealed++
+		}
+		m.Cancel()
+	}
+	close(stop)
+	group.Wait()
+	low.waitIdle()
+	high.waitIdle()
+	if sealed == 0 {
+		t.Error("nothing was sealed")
+	}
+	for _, w := range n.worlds {
+		if report := w.check(); !report.Clean() {
+			t.Errorf("%q", report.Problems)
+		}
+	}
+	for _, part := range written {
+		for i := range part {
+			w := n.owner(n.worlds[0].parse(fmt.Sprintf(`{"id":"%d","a":"t%d","b":%d}`, i, i%20, i)))
+			key := partitionkey.NewKey(partitionkey.String(fmt.Sprint("t", i%20)), partitionkey.Number(float64(i)))
+			if _, err := w.read(key, fmt.Sprint(i), nil); err != nil {
+				t.Errorf("document %d: %v", i, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package query
+
+import "github.com/decandb/decan/internal/value"
+
+// let compiles LET name = value IN expression. A name for a place of the document
+// or for a constant is just another way to write it, so that indexes and routing
+// see through it; any other value is computed once, into a register.
+func (c *compiler) let(x *Let) code {
+	part := c.expr(x.Value)
+	a := alias{let: true}
+	switch path, stored := c.path(x.Value); {
+	case stored:
+		a.local, a.place, a.found = -1, path, true
+	case part.con:
+		a.fixed = &part.v
+	default:
+		a.place, a.found = c.place(x.Value)
+		a.local = c.local()
+	}
+	inner := &scope{outer: c.scope}
+	inner.define(x.Name, a)
+	c.lets[x] = inner
+	var in code
+	c.within(inner, func() { in = c.expr(x.In) })
+	if in.con || a.local < 0 || a.fixed != nil {
+		return in
+	}
+	eval, register := part.value(), a.local
+	if in.test != nil {
+		test := in.test
+		return condition(func(e *env) truth {
+			e.locals[register] = eval(e)
+			return test(e)
+		})
+	}
+	body := in.value()
+	return computed(func(e *env) value.Value {
+		e.locals[register] = eval(e)
+		return body(e)
+	})
+}

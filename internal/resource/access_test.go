@@ -1,0 +1,171 @@
+package resource
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// The RIDs of users and permissions tell what they name and where it lives, beside
+// those of containers and documents.
+func TestUserRIDs(t *testing.T) {
+	t.Parallel()
+	database := DatabaseRID(7)
+	for _, n := range []uint32{1, 2, UserNumbers - 1} {
+		user := UserRID(database, n)
+		permission := PermissionRID(user, 1<<40+uint64(n))
+		if !user.IsUser() || user.IsContainer() || user.UserNumber() != n || user.Database() != database || user.Container() != "" {
+			t.Errorf("user %d is %q", n, user)
+		}
+		if !permission.IsPermission() || permission.IsDocument() || permission.User() != user || permission.Container() != "" || permission.Number() != 1<<40+uint64(n) {
+			t.Errorf("permission of user %d is %q", n, permission)
+		}
+		for _, rid := range []RID{user, permission} {
+			if again, err := ParseRID(rid.String()); err != nil || again != rid {
+				t.Errorf("%q is read as %q, %v", rid, again, err)
+			}
+		}
+		if want := "dbs/" + database.String() + "/users/" + user.String() + "/permissions/" + permission.String() + "/"; (Permission{RID: permission}).Self() != want {
+			t.Errorf("self link %s, want %s", Permission{RID: permission}.Self(), want)
+		}
+	}
+	container := ContainerRID(database, 1)
+	if container.IsUser() || container.UserNumber() != 0 || container.User() != "" || DocumentRID(container, 1).IsPermission() {
+		t.Errorf("container %q is a user", container)
+	}
+}
+
+// A fingerprint is another when what is allowed is.
+func TestFingerprint(t *testing.T) {
+	t.Parallel()
+	container := ContainerRID(DatabaseRID(1), 1)
+	seen := map[[8]byte]string{}
+	for _, mode := range []string{"All", "Read"} {
+		for _, key := range []string{"", `,"resourcePartitionKey":["a"]`, `,"resourcePartitionKey":["a","b"]`, `,"resourcePartitionKey":["a,b"]`, `,"resourcePartitionKey":[null]`, `,"resourcePartitionKey":[{}]`} {
+			for _, target := range []PermissionTarget{{Container: container}, {Container: ContainerRID(DatabaseRID(1), 2)}, {container, "docs", "x"}, {container, "udfs", "x"}, {container, "docs", "y"}} {
+				body, err := value.ParseString(fmt.Sprintf(`{"id":"p","permissionMode":%q,"resource":"r"%s}`, mode, key))
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := ParsePermission(body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.Target = target
+				what := fmt.Sprint(mode, key, target)
+				if other, twice := seen[p.Fingerprint()]; twice {
+					t.Errorf("%s has the fingerprint of %s", what, other)
+				}
+				seen[p.Fingerprint()] = what
+				if p.ID, p.ETag = "q", "e"; seen[p.Fingerprint()] != what {
+					t.Errorf("%s has another fingerprint with another id", what)
+				}
+			}
+		}
+	}
+}
+
+// FuzzPermissionLink reads any text as the resource of a permission: a link that is
+// put together again is the same one.
+func FuzzPermissionLink(f *testing.F) {
+	for _, link := range []string{"dbs/d/colls/c", "/dbs/d/colls/c/", "dbs/d/colls/c/docs/a/b", "dbs/d/colls/c/sprocs/s", "dbs/d", "", "dbs//colls/c", "dbs/d/colls/c/docs/", "dbs/d/colls/c/docs"} {
+		f.Add(link)
+	}
+	f.Fuzz(func(t *testing.T, link string) {
+		l, err := ParsePermissionLink(link)
+		if err != nil {
+			if status.CodeOf(err) != status.CodeBadRequest {
+				t.Fatal(err)
+			}
+			return
+		}
+		again := "dbs/" + l.Database + "/colls/" + l.Container
+		if l.Feed != "" {
+			again += "/" + l.Feed + "/" + l.ID
+		}
+		if again != strings.Trim(link, "/") || (l.Feed == "") != (l.ID == "") {
+			t.Fatalf("%q is read as %+v", link, l)
+		}
+	})
+}
+
+// FuzzScope reads any text as the scope of a role: one that is written in its short
+// form is the same, and covers itself.
+func FuzzScope(f *testing.F) {
+	const account = "/subscriptions/0/resourceGroups/rg/providers/Microsoft.DocumentDB/databaseAccounts/decan"
+	for _, text := range []string{"/", "/dbs/d", "/dbs/d/colls/c", account, account + "/dbs/d", account + "/sqlDatabases/d/containers/c", account + "/", "/dbs", "/dbs/d/colls", "dbs/d", "", "/x/d"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := ParseScope(text, "decan")
+		if err != nil {
+			if status.CodeOf(err) != status.CodeBadRequest {
+				t.Fatal(err)
+			}
+			return
+		}
+		again, err := ParseScope(s.String(), "decan")
+		if err != nil || again != s || !s.Covers(s) || !(Scope{}).Covers(s) {
+			t.Fatalf("%q is %+v, which is read as %+v: %v", text, s, again, err)
+		}
+	})
+}
+
+// Who has a role at a scope has it below, and nowhere else.
+func TestScopeCovers(t *testing.T) {
+	t.Parallel()
+	account, database, container := Scope{}, Scope{Database: "d"}, Scope{"d", "c"}
+	other, sibling := Scope{Database: "e"}, Scope{"d", "e"}
+	for _, c := range []struct {
+		scope, at Scope
+		want      bool
+	}{
+		{account, container, true}, {database, database, true}, {database, container, true}, {container, container, true},
+		{database, account, false}, {container, database, false}, {database, other, false}, {container, sibling, false},
+		{container, Scope{"e", "c"}, false},
+	} {
+		if got := c.scope.Covers(c.at); got != c.want {
+			t.Errorf("%s covers %s: %v", c.scope, c.at, got)
+		}
+	}
+}
+
+// What the two wildcards stand for does not overlap, and no name stands for nothing.
+func TestDataActions(t *testing.T) {
+	t.Parallel()
+	if itemActions&containerActions != 0 || (itemActions|containerActions)&ReadMetadata != 0 {
+		t.Error("the wildcards overlap")
+	}
+	for _, known := range dataActions {
+		got, err := parseDataAction(strings.ToUpper(actionPrefix + known.name))
+		if err != nil || got != known.actions || got == 0 || got.String() == "" {
+			t.Errorf("%s: %v, %v", known.name, got, err)
+		}
+	}
+	for _, wrong := range []string{"", "*", actionPrefix + "*", "readMetadata", actionPrefix + "sqlDatabases/*"} {
+		if _, err := parseDataAction(wrong); err == nil {
+			t.Errorf("%q is an action", wrong)
+		}
+	}
+	reader, writer := BuiltInRoles()[0].Allowed(), BuiltInRoles()[1].Allowed()
+	if reader != ReadMetadata|ReadItem|ExecuteQuery|ReadChangeFeed || writer != ReadMetadata|itemActions|containerActions {
+		t.Errorf("the built-in roles allow %s and %s", reader, writer)
+	}
+}
+
+// An account key prints as nothing of itself.
+func TestStoredKeyHidden(t *testing.T) {
+	t.Parallel()
+	key := StoredKey{Key: "secret", Replaces: KeyDigest("other")}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		if printed := fmt.Sprintf(verb, map[string]StoredKey{"k": key}); strings.Contains(printed, "secret") {
+			t.Errorf("%s prints %s", verb, printed)
+		}
+	}
+	if KeyDigest("") != "" || KeyDigest("a") == KeyDigest("b") || KeyDigest("a") != KeyDigest(" a\n") {
+		t.Error("a digest stands for a key without the white space around it, and for none when there is none")
+	}
+}

@@ -1,0 +1,316 @@
+package resource
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// How many roles an account may have, as the service documents it.
+const (
+	RoleDefinitionsMax = 100
+	RoleAssignmentsMax = 2_000
+)
+
+// DataActions is a set of what a role may allow on data. The bits are kept in
+// memory alone; text is what is stored and sent.
+type DataActions uint16
+
+// The actions.
+const (
+	ReadMetadata DataActions = 1 << iota
+	CreateItem
+	ReadItem
+	ReplaceItem
+	UpsertItem
+	DeleteItem
+	ExecuteQuery
+	ReadChangeFeed
+	ExecuteStoredProcedure
+	ManageConflicts
+
+	itemActions      = CreateItem | ReadItem | ReplaceItem | UpsertItem | DeleteItem
+	containerActions = ExecuteQuery | ReadChangeFeed | ExecuteStoredProcedure | ManageConflicts
+)
+
+// actionPrefix begins the name of each action.
+const actionPrefix = "Microsoft.DocumentDB/databaseAccounts/"
+
+// dataActions are the names behind the prefix, and the two wildcards, of which
+// neither covers what the other does. It never changes.
+var dataActions = []struct {
+	name    string
+	actions DataActions
+}{
+	{"readMetadata", ReadMetadata},
+	{"sqlDatabases/containers/items/create", CreateItem},
+	{"sqlDatabases/containers/items/read", ReadItem},
+	{"sqlDatabases/containers/items/replace", ReplaceItem},
+	{"sqlDatabases/containers/items/upsert", UpsertItem},
+	{"sqlDatabases/containers/items/delete", DeleteItem},
+	{"sqlDatabases/containers/executeQuery", ExecuteQuery},
+	{"sqlDatabases/containers/readChangeFeed", ReadChangeFeed},
+	{"sqlDatabases/containers/executeStoredProcedure", ExecuteStoredProcedure},
+	{"sqlDatabases/containers/manageConflicts", ManageConflicts},
+	{"sqlDatabases/containers/items/*", itemActions},
+	{"sqlDatabases/containers/*", containerActions},
+}
+
+// String names the actions, separated by commas and blanks.
+func (a DataActions) String() string {
+	var names []string
+	for _, known := range dataActions {
+		if single := known.actions&(known.actions-1) == 0; single && a&known.actions != 0 {
+			names = append(names, actionPrefix+known.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// parseDataAction reads the name of an action, in any case: 400 for one that
+// there is not.
+func parseDataAction(name string) (DataActions, error) {
+	for _, known := range dataActions {
+		if strings.EqualFold(name, actionPrefix+known.name) {
+			return known.actions, nil
+		}
+	}
+	return 0, status.BadRequest("The data action '%s' does not exist.", clip(name))
+}
+
+// RoleDefinition is a role: what whoever has it may do, and where it may be
+// given.
+type RoleDefinition struct {
+	ID     string   `json:"id"` // a GUID in lower case
+	Name   string   `json:"name"`
+	Scopes []string `json:"scopes"` // as given; see [ParseScope]
+
+	// Permissions are the names of the allowed actions, as they were given, one
+	// list for each element of the definition's permissions.
+	Permissions [][]string `json:"permissions"`
+
+	BuiltIn bool `json:"-"`
+}
+
+// The built-in roles.
+const (
+	DataReaderID      = "00000000-0000-0000-0000-000000000001"
+	DataContributorID = "00000000-0000-0000-0000-000000000002"
+)
+
+// BuiltInRoles returns the roles that each account has, which nobody can change.
+func BuiltInRoles() []RoleDefinition {
+	const items, containers = actionPrefix + "sqlDatabases/containers/items/", actionPrefix + "sqlDatabases/containers/"
+	return []RoleDefinition{
+		{
+			ID: DataReaderID, Name: "Cosmos DB Built-in Data Reader", Scopes: []string{"/"}, BuiltIn: true,
+			Permissions: [][]string{{actionPrefix + "readMetadata", items + "read", containers + "executeQuery", containers + "readChangeFeed"}},
+		},
+		{
+			ID: DataContributorID, Name: "Cosmos DB Built-in Data Contributor", Scopes: []string{"/"}, BuiltIn: true,
+			Permissions: [][]string{{actionPrefix + "readMetadata", containers + "*", items + "*"}},
+		},
+	}
+}
+
+// Allowed returns the actions that the role allows.
+func (r RoleDefinition) Allowed() DataActions {
+	var all DataActions
+	for _, list := range r.Permissions {
+		for _, name := range list {
+			actions, err := parseDataAction(name)
+			if err == nil { // Of a stored one it always is.
+				all |= actions
+			}
+		}
+	}
+	return all
+}
+
+// AssignableAt reports whether the role may be given at a scope of the account:
+// one of its own is the same or above.
+func (r RoleDefinition) AssignableAt(at Scope, account string) bool {
+	return slices.ContainsFunc(r.Scopes, func(text string) bool {
+		own, err := ParseScope(text, account)
+		return err == nil && own.Covers(at)
+	})
+}
+
+// ParseRoleDefinition reads the properties of a role with that id from a request
+// of the management API. Errors are status 400.
+func ParseRoleDefinition(id string, properties value.Value, account string) (RoleDefinition, error) {
+	r := RoleDefinition{ID: id, Name: properties.Get("roleName").Text()}
+	if r.Name == "" || len(r.Name) > NameCharsMax {
+		return r, status.BadRequest("The property 'roleName' must be a name of 1 to %d bytes.", NameCharsMax)
+	}
+	if kind := properties.Get("type"); kind.IsDefined() && !strings.EqualFold(kind.Text(), "CustomRole") {
+		return r, status.BadRequest("The type of a role that is written must be CustomRole.")
+	}
+	for _, scope := range properties.Get("assignableScopes").Items() {
+		if _, err := ParseScope(scope.Text(), account); err != nil {
+			return r, err
+		}
+		r.Scopes = append(r.Scopes, scope.Text())
+	}
+	for _, permission := range properties.Get("permissions").Items() {
+		if len(permission.Get("notDataActions").Items()) > 0 {
+			return r, status.BadRequest("The property 'notDataActions' is not supported: what is not among the data actions is not allowed.")
+		}
+		var names []string
+		for _, action := range permission.Get("dataActions").Items() {
+			if _, err := parseDataAction(action.Text()); err != nil {
+				return r, err
+			}
+			names = append(names, action.Text())
+		}
+		r.Permissions = append(r.Permissions, names)
+	}
+	const listMax = 100
+	if len(r.Scopes) == 0 || len(r.Scopes) > listMax || len(r.Permissions) > listMax || r.Allowed() == 0 {
+		return r, status.BadRequest("A role needs 1 to %d assignable scopes and at least one data action.", listMax)
+	}
+	return r, nil
+}
+
+// RoleAssignment gives a role to a principal at a scope.
+type RoleAssignment struct {
+	ID         string `json:"id"`         // a GUID in lower case
+	Definition string `json:"definition"` // id of the role
+	Scope      string `json:"scope"`      // as given; see [ParseScope]
+	Principal  string `json:"principal"`  // object id of a user, application or group
+}
+
+// ParseRoleAssignment reads the properties of an assignment with that id from a
+// request of the management API. Errors are status 400.
+func ParseRoleAssignment(id string, properties value.Value, account string) (RoleAssignment, error) {
+	a := RoleAssignment{ID: id, Scope: properties.Get("scope").Text(), Principal: properties.Get("principalId").Text()}
+	definition := properties.Get("roleDefinitionId").Text()
+	a.Definition = strings.ToLower(definition[strings.LastIndexByte(definition, '/')+1:])
+	if !IsGUID(a.Definition) {
+		return a, status.BadRequest("The property 'roleDefinitionId' must end in the GUID of a role definition.")
+	}
+	if a.Principal == "" || len(a.Principal) > NameCharsMax {
+		return a, status.BadRequest("The property 'principalId' must be the object id of a user, application or group, of 1 to %d bytes.", NameCharsMax)
+	}
+	_, err := ParseScope(a.Scope, account)
+	return a, err
+}
+
+// Scope is where a role holds: the account when both names are empty, else a
+// database, or a container of one. It goes by names: who makes another of the
+// same name gets what was allowed there.
+type Scope struct {
+	Database, Container string
+}
+
+// ParseScope reads a scope: the full id of an account, database or container of
+// the management API, or what follows the account in it, "/" being the account.
+// Containers may be written with colls or containers, databases with dbs or
+// sqlDatabases. Errors are status 400.
+func ParseScope(text, account string) (Scope, error) {
+	wrong := status.BadRequest("The scope '%s' is none of this account: it is '/', '/dbs/D' or '/dbs/D/colls/C', or the full id of the same.", clip(text))
+	if !strings.HasPrefix(text, "/") || len(text) > 4*NameCharsMax {
+		return Scope{}, wrong
+	}
+	parts := strings.Split(strings.Trim(text, "/"), "/")
+	if strings.EqualFold(parts[0], "subscriptions") {
+		// /subscriptions/S/resourceGroups/G/providers/Microsoft.DocumentDB/databaseAccounts/A
+		const accountParts = 8
+		if len(parts) < accountParts || !strings.EqualFold(parts[6], "databaseAccounts") || !strings.EqualFold(parts[7], account) {
+			return Scope{}, wrong
+		}
+		parts = parts[accountParts:]
+	} else if parts[0] == "" {
+		parts = nil
+	}
+	var s Scope
+	switch {
+	case len(parts) == 0:
+		return s, nil
+	case len(parts) != 2 && len(parts) != 4,
+		!strings.EqualFold(parts[0], "dbs") && !strings.EqualFold(parts[0], "sqlDatabases"), ValidID(parts[1]) != nil:
+		return s, wrong
+	}
+	s.Database = parts[1]
+	if len(parts) == 4 {
+		if !strings.EqualFold(parts[2], "colls") && !strings.EqualFold(parts[2], "containers") || ValidID(parts[3]) != nil {
+			return Scope{}, wrong
+		}
+		s.Container = parts[3]
+	}
+	return s, nil
+}
+
+// Covers reports whether at is s or lies below it.
+func (s Scope) Covers(at Scope) bool {
+	return s.Database == "" || s.Database == at.Database && (s.Container == "" || s.Container == at.Container)
+}
+
+// String returns the short form of the scope.
+func (s Scope) String() string {
+	switch {
+	case s.Database == "":
+		return "/"
+	case s.Container == "":
+		return "/dbs/" + s.Database
+	}
+	return "/dbs/" + s.Database + "/colls/" + s.Container
+}
+
+// IsGUID reports whether the text is a GUID in lower case.
+func IsGUID(text string) bool {
+	if len(text) != 36 {
+		return false
+	}
+	for i := range len(text) {
+		switch c := text[i]; {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return false
+			}
+		case c < '0' || c > '9' && c < 'a' || c > 'f':
+			return false
+		}
+	}
+	return true
+}
+
+// AccountKey says which of the account's keys is meant.
+type AccountKey string
+
+// The keys, named as the management API names them.
+const (
+	PrimaryKey           AccountKey = "primary"
+	SecondaryKey         AccountKey = "secondary"
+	PrimaryReadonlyKey   AccountKey = "primaryReadonly"
+	SecondaryReadonlyKey AccountKey = "secondaryReadonly"
+)
+
+// AccountKeys are the four, primary first. It never changes.
+var AccountKeys = []AccountKey{PrimaryKey, SecondaryKey, PrimaryReadonlyKey, SecondaryReadonlyKey}
+
+// StoredKey is an account key that the server made. It takes the place of the
+// key that the configuration had at that time, and gives way when the
+// configuration has another one. It prints as nothing of itself.
+type StoredKey struct {
+	Key      string `json:"key"`                // base64
+	Replaces string `json:"replaces,omitempty"` // digest of the configured key; empty: there was none
+}
+
+// Format prints that there is a key, whatever the verb.
+func (StoredKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(hidden)") }
+
+// KeyDigest stands for a configured key in [StoredKey]; empty for none.
+func KeyDigest(key string) string {
+	if key == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(strings.TrimSpace(key)))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/decandb/decan/internal/auth"
+)
+
+// issuerAt serves what set returns as the keys of an issuer, and counts requests.
+func issuerAt(t *testing.T, set func(hw http.ResponseWriter)) (address string, asked *atomic.Int64) {
+	t.Helper()
+	asked = &atomic.Int64{}
+	s := httptest.NewServer(http.HandlerFunc(func(hw http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		set(hw)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, asked
+}
+
+func newKeySet(t *testing.T) []byte {
+	t.Helper()
+	issuer, err := auth.NewIssuer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := issuer.KeySet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestRemoteKeys shows when an issuer is asked for its keys: for one that is not
+// there, and not twice in the same minute.
+func TestRemoteKeys(t *testing.T) {
+	t.Parallel()
+	text := newKeySet(t)
+	address, asked := issuerAt(t, func(hw http.ResponseWriter) { _, _ = hw.Write(text) })
+	source := newRemoteKeys(address, slog.New(slog.DiscardHandler))
+	if err := source.fetch(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	source.keys("unknown")
+	source.keys("")
+	if n := asked.Load(); n != 1 {
+		t.Errorf("asked %d times within a minute", n)
+	}
+	source.last.Store(time.Now().Add(-keysRest).UnixNano())
+	if source.keys(""); asked.Load() != 1 {
+		t.Error("asked for a token that names no key")
+	}
+	if source.keys("unknown"); asked.Load() != 2 {
+		t.Errorf("asked %d times for a key that is not there, a minute later", asked.Load()-1)
+	}
+	if !strings.Contains(string(text), `"kid"`) || source.keys("unknown") == nil {
+		t.Error("the keys are gone")
+	}
+}
+
+// TestRemoteKeysRefused shows what of an issuer is not taken for keys.
+func TestRemoteKeysRefused(t *testing.T) {
+	t.Parallel()
+	good := newKeySet(t)
+	for name, answer := range map[string]func(http.ResponseWriter){
+		"an error":   func(hw http.ResponseWriter) { hw.WriteHeader(500); _, _ = hw.Write(good) },
+		"a redirect": func(hw http.ResponseWriter) { hw.Header().Set("Location", "/other"); hw.WriteHeader(302) },
+		"no keys":    func(hw http.ResponseWriter) { _, _ = hw.Write([]byte("{}")) },
+		"too much": func(hw http.ResponseWriter) {
+			_, _ = hw.Write(append(bytes.Repeat([]byte(" "), keysBytesMax+1-len(good)), good...))
+		},
+	} {
+		address, _ := issuerAt(t, answer)
+		if err := newRemoteKeys(address, slog.New(slog.DiscardHandler)).fetch(context.Background()); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	address, _ := issuerAt(t, func(hw http.ResponseWriter) {
+		_, _ = hw.Write(append(bytes.Repeat([]byte(" "), keysBytesMax-len(good)), good...))
+	})
+	if err := newRemoteKeys(address, slog.New(slog.DiscardHandler)).fetch(context.Background()); err != nil {
+		t.Errorf("as much as may be: %v", err)
+	}
+}
+
+// TestTokenConfig shows which settings of bearer tokens go together.
+func TestTokenConfig(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "keys.json")
+	if err := os.WriteFile(file, newKeySet(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	issuers := []string{"iss"}
+	for _, c := range []struct {
+		config TokenConfig
+		good   bool
+	}{
+		{TokenConfig{}, true},
+		{TokenConfig{Emulator: true}, true},
+		{TokenConfig{Issuers: issuers, Keys: file}, true},
+		{TokenConfig{Issuers: issuers, Keys: "https://issuer.example/keys"}, true},
+		{TokenConfig{Issuers: issuers, Keys: "http://127.0.0.1:1/keys"}, true},
+		{TokenConfig{Issuers: issuers, Keys: "http://localhost/keys"}, true},
+		{TokenConfig{Issuers: issuers, Keys: "http://issuer.example/keys"}, false},
+		{TokenConfig{Issuers: issuers}, false},
+		{TokenConfig{Keys: file}, false},
+		{TokenConfig{Audiences: []string{"aud"}}, false},
+		{TokenConfig{Issuers: []string{""}, Keys: file}, false},
+		{TokenConfig{Issuers: issuers, Audiences: []string{""}, Keys: file}, false},
+	} {
+		if faults := c.config.faults(); c.good != (len(faults) == 0) {
+			t.Errorf("%+v: %v", c.config, faults)
+		}
+	}
+	rules, err := TokenConfig{Issuers: issuers, Keys: file}.rules(t.Context(), slog.New(slog.DiscardHandler))
+	if err != nil || rules.Keys("") == nil || len(rules.Audiences) != 1 || rules.Audiences[0] != DefaultAudience {
+		t.Errorf("%v, %v", rules.Audiences, err)
+	}
+	if _, err := (TokenConfig{Issuers: issuers, Keys: file + "none"}).rules(t.Context(), slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a file that is not there is read")
+	}
+}
