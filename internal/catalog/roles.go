@@ -34,8 +34,10 @@ func (a *access) clone() *access {
 // newAccess returns what an account begins with.
 func newAccess() *access {
 	a := &access{
-		map[string]resource.RoleDefinition{}, map[string]resource.RoleAssignment{},
-		map[string][]resource.RoleAssignment{}, map[resource.AccountKey]resource.StoredKey{},
+		map[string]resource.RoleDefinition{},
+		map[string]resource.RoleAssignment{},
+		map[string][]resource.RoleAssignment{},
+		map[resource.AccountKey]resource.StoredKey{},
 	}
 	for _, role := range resource.BuiltInRoles() {
 		a.roles[role.ID] = role

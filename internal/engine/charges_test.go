@@ -43,8 +43,10 @@ func TestFunctionsAreCharged(t *testing.T) {
 		{"SELECT VALUE udf.f(c.n) FROM c", "SELECT VALUE c.n FROM c", 0, documents},
 		{"SELECT VALUE udf.f(c.n) FROM c", "SELECT VALUE c.n FROM c", 7, documents},
 		{"SELECT VALUE udf.f(c.id) FROM c WHERE udf.f(c.id) = c.id", "SELECT VALUE c.id FROM c WHERE c.n + c.pk >= 0", 0, documents},
-		{"SELECT c._rid, [{item: c.id}] AS orderByItems, udf.f(c.n) AS payload FROM c WHERE (IS_DEFINED(udf.f(c.n)) AND (true)) ORDER BY c.id",
-			"SELECT c._rid, [{item: c.id}] AS orderByItems, c.n AS payload FROM c WHERE (c.n + c.pk >= 0 AND (true)) ORDER BY c.id", 0, documents},
+		{
+			"SELECT c._rid, [{item: c.id}] AS orderByItems, udf.f(c.n) AS payload FROM c WHERE (IS_DEFINED(udf.f(c.n)) AND (true)) ORDER BY c.id",
+			"SELECT c._rid, [{item: c.id}] AS orderByItems, c.n AS payload FROM c WHERE (c.n + c.pk >= 0 AND (true)) ORDER BY c.id", 0, documents,
+		},
 		{"SELECT SUM(udf.f(c.n)) AS s FROM c WHERE c.n + c.pk >= 0", "SELECT SUM(c.n) AS s FROM c WHERE c.n + c.pk >= 0", 0, documents},
 		// Of groups that several partitions have, one row calls it once.
 		{"SELECT VALUE udf.f(c.n) FROM c GROUP BY c.n", "SELECT VALUE c.n FROM c GROUP BY c.n", 0, values},

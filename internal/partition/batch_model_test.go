@@ -115,8 +115,11 @@ var modelIDs = []string{"x", "y", "z"}
 
 func modelDocumentOf(id, name string, n, size int64) value.Value {
 	return value.Object([]value.Member{
-		{Name: "id", Value: value.String(id)}, {Name: "a", Value: value.String(name)}, {Name: "b", Value: value.Int(1)},
-		{Name: "n", Value: value.Int(n)}, {Name: "pad", Value: value.String(strings.Repeat("p", int(size)))},
+		{Name: "id", Value: value.String(id)},
+		{Name: "a", Value: value.String(name)},
+		{Name: "b", Value: value.Int(1)},
+		{Name: "n", Value: value.Int(n)},
+		{Name: "pad", Value: value.String(strings.Repeat("p", int(size)))},
 	})
 }
 

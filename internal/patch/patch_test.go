@@ -106,7 +106,8 @@ func TestDepth(t *testing.T) {
 			t.Fatal(err)
 		}
 		body := value.Object([]value.Member{
-			{Name: "op", Value: value.String("set")}, {Name: "path", Value: value.String("/y")},
+			{Name: "op", Value: value.String("set")},
+			{Name: "path", Value: value.String("/y")},
 			{Name: "value", Value: parse(t, deep(n))},
 		})
 		p, err = Parse(value.Array([]value.Value{body}))

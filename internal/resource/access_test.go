@@ -123,8 +123,14 @@ func TestScopeCovers(t *testing.T) {
 		scope, at Scope
 		want      bool
 	}{
-		{account, container, true}, {database, database, true}, {database, container, true}, {container, container, true},
-		{database, account, false}, {container, database, false}, {database, other, false}, {container, sibling, false},
+		{account, container, true},
+		{database, database, true},
+		{database, container, true},
+		{container, container, true},
+		{database, account, false},
+		{container, database, false},
+		{database, other, false},
+		{container, sibling, false},
 		{container, Scope{"e", "c"}, false},
 	} {
 		if got := c.scope.Covers(c.at); got != c.want {

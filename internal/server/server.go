@@ -269,7 +269,7 @@ func openCatalogStore(pool *storage.Pool, dir, aside string) (*storage.Store, er
 	if err := store.Close(); err != nil {
 		return nil, err
 	}
-	if err := files.Rename(aside, dir); err != nil {
+	if err := pool.Rename(aside, dir); err != nil {
 		return nil, err
 	}
 	return pool.Open(dir)

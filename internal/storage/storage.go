@@ -258,6 +258,22 @@ func (p *Pool) Build(dir string, fill func(*Store) error) error {
 	return nil
 }
 
+// Rename gives the closed store in one directory another name on the same file
+// system, durably.
+func (p *Pool) Rename(from, to string) error {
+	from, to = p.clean(from), p.clean(to)
+	files := p.options.FS
+	err := files.Rename(from, to)
+	if err == nil {
+		p.dirs.forget(from)
+		err = errors.Join(syncDir(files, files.PathDir(to)), syncDir(files, files.PathDir(from)))
+	}
+	if err != nil {
+		return fmt.Errorf("rename store %s: %w", from, err)
+	}
+	return nil
+}
+
 func (p *Pool) create(dir string) (s *Store, err error) {
 	err = p.fresh(dir, func() error {
 		if s, err = p.prepare(dir); err != nil {
