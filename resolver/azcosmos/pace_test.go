@@ -32,10 +32,11 @@ func (c *clock) sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// timed returns a mover that lives by a clock, with the default of Settle.
-func (w *world) timed(c *clock, config azcosmos.MoverConfig) *azcosmos.Mover {
+// timed returns a mover that lives by a clock, with the default of Settle, and of
+// the lease when that is 0.
+func (w *world) timed(c *clock, lease time.Duration, config azcosmos.MoverConfig) *azcosmos.Mover {
 	w.t.Helper()
-	live, err := resolver.Watch(w.t.Context(), resolver.LiveConfig{Store: w.store, Name: "users", Poll: -1})
+	live, err := resolver.Watch(w.t.Context(), resolver.LiveConfig{Store: w.store, Name: "users", Poll: -1, Lease: lease})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func TestSettleDefault(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 3)
 	c := &clock{at: time.Now()}
-	mover := w.timed(c, azcosmos.MoverConfig{})
+	mover := w.timed(c, 0, azcosmos.MoverConfig{})
 	if err := mover.Begin(t.Context(), "move", w.targets, toOther); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func TestThrottle(t *testing.T) {
 		w := tenant(t, documents)
 		c := &clock{at: time.Now()}
 		began := c.at
-		mover := w.timed(c, config)
+		mover := w.timed(c, time.Hour, config) // the clock leaps whenever one of several workers waits
 		if err := mover.Begin(t.Context(), "move", w.targets, toOther); err != nil {
 			t.Fatal(err)
 		}
