@@ -327,6 +327,7 @@ func TestLive(t *testing.T) {
 		state.Current.Scheme.Targets, state.Revision = []string{"c1"}, 1
 		version = must[string](t)(resolver.SaveState(t.Context(), store, "s", state, version))
 		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
 		if owner() != "c1" || len(changes) != 1 {
 			t.Errorf("after a poll the owner is %s, with %d changes", owner(), len(changes))
 		}

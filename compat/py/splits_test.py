@@ -109,6 +109,9 @@ class Splits(unittest.TestCase):
             rounds[name] = 0
             return started(run)
 
+        # A client keeps the headers of its last response, so each thread that reads
+        # pages has one of its own.
+        every, filtering, reading = (self.fresh(container) for _ in range(3))
         merging = self.fresh(container, merging=True)  # see test_known_limits
         late = []
 
@@ -119,7 +122,7 @@ class Splits(unittest.TestCase):
                 late.append(self.fresh(container))
             complete("prefix", "SELECT c.id FROM c", reader=late[0], max_item_count=7, partition_key=["acme"])
 
-        def complete(what, query, reader=container, **options):
+        def complete(what, query, reader, **options):
             """Items come at most once, and those that were there before the query began do."""
             known = {item["id"] for item in list(written)}
             found = self.rows(reader, query, **options)
@@ -135,10 +138,10 @@ class Splits(unittest.TestCase):
         def read():
             if written:
                 item = random.choice(written)
-                self.assertEqual(container.read_item(item["id"], [item["tenant"], item["user"]])["n"], item["n"])
+                self.assertEqual(reading.read_item(item["id"], [item["tenant"], item["user"]])["n"], item["n"])
 
         followed, position = [], [None]
-        follower = self.fresh(container)  # the headers of the last response are its own
+        follower = self.fresh(container)
 
         def follow():
             position[0] = self.follow(follower, followed, position[0])
@@ -151,8 +154,8 @@ class Splits(unittest.TestCase):
                 written.append(item)
 
         readers = [
-            reader("query", lambda: complete("query", "SELECT c.id FROM c", max_item_count=7)),
-            reader("filter", lambda: complete("filter", "SELECT c.id FROM c WHERE c.tenant = 'acme'", max_item_count=50)),
+            reader("query", lambda: complete("query", "SELECT c.id FROM c", every, max_item_count=7)),
+            reader("filter", lambda: complete("filter", "SELECT c.id FROM c WHERE c.tenant = 'acme'", filtering, max_item_count=50)),
             reader("order", order),
             reader("read", read),
             reader("feed", follow),
