@@ -6,7 +6,7 @@ build:    ; go build -o bin/decan ./cmd/decan
 test:     ; go test ./...
 race:     ; go test -race ./...
 fuzz:     ; ./tools/fuzz.sh 30s
-bench:    ; go test -run '^$$' -bench 'Ratios|Process|ManyPartitions' -benchtime 1x -timeout 30m ./internal/server ./cmd/decan && go test -run '^$$' -bench Split -benchtime 4x ./internal/cluster
+bench:    ; go test -run '^$$' -bench 'Ratios|Process|ManyPartitions|Reshape' -benchtime 1x -timeout 30m ./internal/server ./cmd/decan && go test -run '^$$' -bench Split -benchtime 4x ./internal/cluster
 lint:     ; ./tools/lint.sh
 compat:   ; ./compat/run.sh
 differential: ; DECAN_DIFFERENTIAL=100000 go test -run TestDifferential -timeout 120m -v ./internal/engine
