@@ -107,8 +107,8 @@ run_js() {
 	local failed=0
 	export NODE_EXTRA_CA_CERTS=$ca DECAN_ANSWERS=$answers
 	cd compat/js
-	DECAN_ENDPOINT=$http node --test --test-reporter=spec scenario.test.mjs queries.test.mjs changefeed.test.mjs access.test.mjs || failed=1
-	local all="scenario.test.mjs queries.test.mjs changefeed.test.mjs access.test.mjs answers.test.mjs"
+	DECAN_ENDPOINT=$http node --test --test-reporter=spec scenario.test.mjs queries.test.mjs changefeed.test.mjs access.test.mjs scripts.test.mjs || failed=1
+	local all="scenario.test.mjs queries.test.mjs changefeed.test.mjs access.test.mjs scripts.test.mjs answers.test.mjs"
 	DECAN_ENDPOINT=$https node --test --test-reporter=spec $all || failed=1
 	DECAN_ENDPOINT=$https DECAN_SDK=cosmos-oldest node --test --test-reporter=spec $all || failed=1 # refuses http
 	return $failed

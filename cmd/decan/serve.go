@@ -49,6 +49,7 @@ type serveCommand struct {
 	ResourcesMax   int           `default:"0" placeholder:"N" help:"How many databases and containers the account may have (default: any number; the service allows 500)."`
 	QueryMemory    int64         `default:"67108864" placeholder:"BYTES" help:"How much memory one query may take for groups, distinct rows and rankings (${default})."`
 	ClockSkew      time.Duration `default:"15m" help:"How old or early a request's signature may be; negative for any."`
+	SessionWait    time.Duration `default:"50ms" placeholder:"DURATION" help:"How long a read waits for a partition that is behind its session token before it is refused (${default}); negative for not at all."`
 
 	IdleFlush time.Duration `default:"1m" placeholder:"DURATION" help:"Flush a physical partition that was not written to for this long, so that it takes little memory (${default}); negative for never."`
 
@@ -107,6 +108,7 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		ResourcesMax:   c.ResourcesMax,
 		QueryMemory:    c.QueryMemory,
 		ClockSkew:      c.ClockSkew,
+		SessionWait:    c.SessionWait,
 
 		IdleFlush:              c.IdleFlush,
 		SplitDelay:             c.SplitDelay,

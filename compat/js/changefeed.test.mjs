@@ -1,4 +1,4 @@
-// The latest-version change feed with the JavaScript SDK: readers from the
+// The change feed with the JavaScript SDK: readers from the
 // beginning, a time and now, of the container, its ranges, a whole key and a
 // prefix, with pages of one, seven and as many as fit, compared with what the
 // program wrote (S111). Run by ../run.sh against a server over http and https.
@@ -142,8 +142,70 @@ describe(`change feed over ${new URL(endpoint).protocol}`, () => {
   });
 
   // The oldest SDK knows no modes.
-  test("all versions and deletes are refused by name", { skip: ChangeFeedMode === undefined }, async () => {
-    const feed = container.items.getChangeFeedIterator({ changeFeedMode: ChangeFeedMode.AllVersionsAndDeletes, changeFeedStartFrom: ChangeFeedStartFrom.Now(["t1", "u2"]) });
-    await assert.rejects(feed.readNext(), { code: 400, message: /all versions and deletes/ });
+  const newOnly = { skip: ChangeFeedMode === undefined };
+  const allVersions = (resource, maxItemCount) => ({
+    changeFeedMode: ChangeFeedMode.AllVersionsAndDeletes, changeFeedStartFrom: ChangeFeedStartFrom.Now(resource), maxItemCount,
+  });
+
+  test("all versions and deletes are refused where they are not kept", newOnly, async () => {
+    const feed = container.items.getChangeFeedIterator(allVersions(["t1", "u2"]));
+    await assert.rejects(feed.readNext(), { code: 400, message: /does not keep all versions/ });
+  });
+
+  test("all versions and deletes", newOnly, async () => {
+    const { container: all } = await database.containers.createIfNotExists({
+      id: "all",
+      partitionKey: { paths: ["/TenantId", "/UserId"], kind: "MultiHash", version: 2 },
+      changeFeedPolicy: { retentionDuration: 10 },
+      throughput: 24000,
+    });
+    // A reader of the container, of each of its ranges and of a key, in pages of
+    // several sizes, from now on.
+    const listed = await all.getFeedRanges();
+    const readers = [
+      { name: "container", resource: undefined, size: 7 },
+      { name: "key", resource: ["t1", "u1"], size: 1 },
+      ...(listed.resources ?? listed).map((resource) => ({ name: "range", resource, size: undefined })),
+    ].map((r) => ({ ...r, feed: all.items.getChangeFeedIterator(allVersions(r.resource, r.size)), events: [] }));
+    const advance = async (r) => {
+      for (let ended = 0, pages = 0; ended < 5; pages++) {
+        assert.ok(pages < 1000, "no end");
+        const page = await r.feed.readNext();
+        ended = page.statusCode === StatusCodes.NotModified ? ended + 1 : 0;
+        r.events.push(...(page.result ?? []).map(({ current, previous, metadata }) => ({
+          kind: metadata.operationType, id: current?.id ?? metadata.id, tenant: (current ?? metadata.partitionKey).TenantId, user: (current ?? metadata.partitionKey).UserId, n: current?.n, before: previous?.n,
+        })));
+      }
+    };
+    for (const r of readers) await advance(r);
+    const happened = [];
+    const live = new Map();
+    for (let n = 0; n < 60; n++) {
+      const item = { id: `id${(n * 7) % 3}`, TenantId: `t${n % 4}`, UserId: `u${n % 2}`, n };
+      const name = nameOf(item);
+      const event = { id: item.id, tenant: item.TenantId, user: item.UserId, before: live.get(name) };
+      if (n % 5 === 4 && live.has(name)) {
+        await all.item(item.id, [item.TenantId, item.UserId]).delete();
+        live.delete(name);
+        happened.push({ ...event, kind: "delete", n: undefined });
+      } else {
+        await all.items.upsert(item);
+        happened.push({ ...event, kind: live.has(name) ? "replace" : "create", n });
+        live.set(name, n);
+      }
+      if (n % 20 === 7) for (const r of readers) await advance(r);
+    }
+    for (const r of readers) await advance(r);
+    // What happened to each key, in its order; keys of several ranges have none among them.
+    const byKey = (events) => {
+      const all = {};
+      for (const e of events) (all[`${e.tenant} ${e.user}`] ??= []).push([e.kind, e.id, e.n, e.before]);
+      return all;
+    };
+    assert.ok(happened.some((e) => e.kind === "delete") && happened.some((e) => e.kind === "replace"));
+    assert.equal(readers.length, 6);
+    assert.deepEqual(byKey(readers[0].events), byKey(happened));
+    assert.deepEqual(byKey(readers[1].events), byKey(happened.filter((e) => e.tenant === "t1" && e.user === "u1")));
+    assert.deepEqual(byKey(readers.slice(2).flatMap((r) => r.events)), byKey(happened));
   });
 });

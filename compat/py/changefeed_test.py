@@ -1,4 +1,4 @@
-"""The latest-version change feed with the Python SDK: from the beginning, a time
+"""The change feed with the Python SDK: from the beginning, a time
 and now, of the container, its ranges, a whole key and a prefix, with pages of one,
 seven and any size, compared with what the program wrote (S111). The oldest SDK
 knows no times and no ranges but the ids of partitions. Run by ../run.sh against a
@@ -136,11 +136,52 @@ class ChangeFeed:
         self.assertEqual(together, self.want(lambda item: True))
 
     @unittest.skipUnless(NEW, "the oldest SDK knows no modes")
-    def test_all_versions_and_deletes_are_refused_by_name(self):
+    def test_all_versions_and_deletes_are_refused_where_they_are_not_kept(self):
         with self.assertRaises(exceptions.CosmosHttpResponseError) as caught:
             list(self.container.query_items_change_feed(mode="AllVersionsAndDeletes"))
         self.assertEqual(caught.exception.status_code, 400)
-        self.assertIn("all versions and deletes", str(caught.exception))
+        self.assertIn("does not keep all versions", str(caught.exception))
+
+    @unittest.skipUnless(NEW, "the oldest SDK knows no modes")
+    def test_all_versions_and_deletes(self):
+        everything = self.database.create_container(
+            f"all-{uuid.uuid4()}", PartitionKey(path=LEVELS, kind="MultiHash"), offer_throughput=THROUGHPUT,
+            change_feed_policy={"retentionDuration": 10})
+        scopes = {
+            "the container": ({}, lambda event: True),
+            "a whole key": ({"partition_key": ["t1", "u1"]}, lambda event: event[0] == ("t1", "u1")),
+        }
+
+        def drain(options):
+            events = []
+            for change in everything.query_items_change_feed(max_item_count=3, **options):
+                facts, current = change["metadata"], change.get("current")
+                owner = current or facts["partitionKey"]
+                events.append(((owner["TenantId"], owner["UserId"]), facts["operationType"], (current or facts)["id"],
+                               (current or {}).get("n"), change.get("previous", {}).get("n")))
+            return events, everything.client_connection.last_response_headers["etag"]
+
+        ends = {}
+        for name, (options, _) in scopes.items():
+            found, ends[name] = drain(dict(options, mode="AllVersionsAndDeletes", start_time="Now"))
+            self.assertEqual(found, [])
+        happened, live = [], {}
+        for n in range(60):
+            item = {"id": f"id{n * 7 % 3}", "TenantId": f"t{n % 4}", "UserId": f"u{n % 2}", "n": n}
+            key, name = (item["TenantId"], item["UserId"]), name_of(item)
+            if n % 5 == 4 and name in live:
+                everything.delete_item(item["id"], list(key))
+                happened.append((key, "delete", item["id"], None, live.pop(name)))
+            else:
+                everything.upsert_item(item)
+                happened.append((key, "replace" if name in live else "create", item["id"], n, live.get(name)))
+                live[name] = n
+        self.assertEqual({event[1] for event in happened}, {"create", "replace", "delete"})
+        for name, (_, holds) in scopes.items():
+            with self.subTest(name):
+                found, _ = drain({"continuation": ends[name]})
+                # In the order of each key.
+                self.assertEqual(sorted(found, key=lambda e: e[0]), sorted(filter(holds, happened), key=lambda e: e[0]))
 
 
 class Http(ChangeFeed, unittest.TestCase):

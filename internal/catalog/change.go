@@ -248,7 +248,7 @@ func (d *draft) deleteContainer(c *Container) {
 	delete(d.database(c.RID.Database()).containers, c.ID)
 	delete(d.view.containers, c.RID)
 	d.remove(containerRow, c.RID)
-	d.deleteFunctions(c)
+	d.deleteScripts(c)
 	d.deletePermissionsFor(c.RID)
 	d.deleteOffer(c.RID)
 }

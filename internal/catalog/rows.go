@@ -121,8 +121,10 @@ func load(store *storage.Store) (*View, counters, error) {
 	if err := scan(snapshot, containerRow, view.load); err != nil {
 		return nil, next, err
 	}
-	if err := scan(snapshot, functionRow, view.loadFunction); err != nil {
-		return nil, next, err
+	for _, kind := range resource.ScriptKinds {
+		if err := scan(snapshot, scriptRow(kind), view.loadScript); err != nil {
+			return nil, next, err
+		}
 	}
 	if err := view.loadPeople(snapshot); err != nil {
 		return nil, next, err

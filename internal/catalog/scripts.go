@@ -9,157 +9,184 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// functionRow is the kind of the rows of user-defined functions.
-const functionRow = "function/"
-
-// Functions are the user-defined functions of a container. The zero value is
-// none; it never changes.
-type Functions struct {
-	// Version rises with every change, so that what was compiled with the
-	// functions of another one can be told apart.
-	Version uint64
-
-	byID map[string]resource.Function
+// scriptRow returns the kind of the rows of scripts.
+func scriptRow(kind resource.ScriptKind) string {
+	switch kind {
+	case resource.Trigger:
+		return "trigger/"
+	case resource.Procedure:
+		return "procedure/"
+	}
+	return "function/"
 }
 
-// Get returns a function by id. Ids are case-sensitive.
-func (f Functions) Get(id string) (resource.Function, bool) {
-	found, ok := f.byID[id]
+// Scripts are the scripts of one kind of a container. The zero value is none; it
+// never changes.
+type Scripts struct {
+	// Version rises with every change, so that what was compiled with the scripts
+	// of another one can be told apart.
+	Version uint64
+
+	byID map[string]resource.Script
+}
+
+// Get returns a script by id. Ids are case-sensitive.
+func (s Scripts) Get(id string) (resource.Script, bool) {
+	found, ok := s.byID[id]
 	return found, ok
 }
 
-// ByRID returns a function by RID.
-func (f Functions) ByRID(rid resource.RID) (resource.Function, bool) {
-	for _, found := range f.byID {
+// ByRID returns a script by RID.
+func (s Scripts) ByRID(rid resource.RID) (resource.Script, bool) {
+	for _, found := range s.byID {
 		if found.RID == rid {
 			return found, true
 		}
 	}
-	return resource.Function{}, false
+	return resource.Script{}, false
 }
 
-// All returns the functions, oldest first.
-func (f Functions) All() []resource.Function {
-	return slices.SortedFunc(maps.Values(f.byID), func(a, b resource.Function) int {
+// All returns the scripts, oldest first.
+func (s Scripts) All() []resource.Script {
+	return slices.SortedFunc(maps.Values(s.byID), func(a, b resource.Script) int {
 		return cmp.Compare(a.RID.Number(), b.RID.Number())
 	})
 }
 
-// CreateFunction makes a user-defined function: 404/1003 without its container,
-// 409 when the id is taken, 403 when there are as many as a container may have.
-type CreateFunction struct {
-	Container resource.RID
-	Function  resource.Function // RID, ETag and TS are filled in here
+// Scripts returns the container's scripts of a kind.
+func (c *Container) Scripts(kind resource.ScriptKind) Scripts { return *c.scripts(kind) }
+
+func (c *Container) scripts(kind resource.ScriptKind) *Scripts {
+	switch kind {
+	case resource.Trigger:
+		return &c.Triggers
+	case resource.Procedure:
+		return &c.Procedures
+	}
+	return &c.Functions
 }
 
-func (c CreateFunction) apply(d *draft) error {
+// CreateScript makes a script: 404/1003 without its container, 409 when the id is
+// taken by one of its kind, 403 when there are as many as a container may have.
+type CreateScript struct {
+	Container resource.RID
+	Kind      resource.ScriptKind
+	Script    resource.Script // RID, ETag and TS are filled in here
+}
+
+func (c CreateScript) apply(d *draft) error {
 	old, ok := d.view.containers[c.Container]
 	if !ok {
 		return status.OwnerNotFound()
 	}
-	if _, taken := old.Functions.Get(c.Function.ID); taken {
+	scripts := old.scripts(c.Kind)
+	if _, taken := scripts.Get(c.Script.ID); taken {
 		return status.Conflict()
 	}
-	if n := len(old.Functions.byID); n >= resource.FunctionsMax {
-		return status.Forbidden(0, "The container has %d user-defined functions, which is the most. Delete one first.", n)
+	if n := len(scripts.byID); n >= c.Kind.Max() {
+		return status.Forbidden(0, "The container has %d scripts of this kind (%s), which is the most. Delete one first.", n, c.Kind)
 	}
-	function := c.Function
+	script := c.Script
 	// Versions rise, so numbers do, and none is used twice.
-	function.RID = resource.FunctionRID(c.Container, d.view.version)
-	return d.putFunction(old, function, "")
+	script.RID = resource.ScriptRID(c.Kind, c.Container, d.view.version)
+	return d.putScript(old, c.Kind, script, "")
 }
 
-// ReplaceFunction changes the body of a function, or its id: 404 when it does not
-// exist, 412 when Expect is given and not its etag, 409 when another has the new
-// id.
-type ReplaceFunction struct {
-	Function resource.Function // RID says which; ETag and TS are filled in here
-	Expect   resource.ETag
+// ReplaceScript changes a script, or its id: 404 when it does not exist, 412 when
+// Expect is given and not its etag, 409 when another of its kind has the new id.
+type ReplaceScript struct {
+	Script resource.Script // RID says which; ETag and TS are filled in here
+	Expect resource.ETag
 }
 
-func (c ReplaceFunction) apply(d *draft) error {
-	container, old, err := d.function(c.Function.RID, c.Expect)
+func (c ReplaceScript) apply(d *draft) error {
+	container, kind, old, err := d.script(c.Script.RID, c.Expect)
 	if err != nil {
 		return err
 	}
-	if _, taken := container.Functions.Get(c.Function.ID); taken && c.Function.ID != old.ID {
+	if _, taken := container.scripts(kind).Get(c.Script.ID); taken && c.Script.ID != old.ID {
 		return status.Conflict()
 	}
-	return d.putFunction(container, c.Function, old.ID)
+	return d.putScript(container, kind, c.Script, old.ID)
 }
 
-// DeleteFunction removes a function: 404 when it does not exist, 412 when Expect
-// is given and not its etag.
-type DeleteFunction struct {
+// DeleteScript removes a script: 404 when it does not exist, 412 when Expect is
+// given and not its etag.
+type DeleteScript struct {
 	RID    resource.RID
 	Expect resource.ETag
 }
 
-func (c DeleteFunction) apply(d *draft) error {
-	container, old, err := d.function(c.RID, c.Expect)
+func (c DeleteScript) apply(d *draft) error {
+	container, kind, old, err := d.script(c.RID, c.Expect)
 	if err != nil {
 		return err
 	}
-	d.changeFunctions(container, func(byID map[string]resource.Function) { delete(byID, old.ID) })
-	d.remove(functionRow, c.RID)
+	d.changeScripts(container, kind, func(byID map[string]resource.Script) { delete(byID, old.ID) })
+	d.remove(scriptRow(kind), c.RID)
 	return nil
 }
 
-// function finds a function that a change is about, with its container.
-func (d *draft) function(rid resource.RID, want resource.ETag) (*Container, resource.Function, error) {
+// script finds a script that a change is about, with its container.
+func (d *draft) script(rid resource.RID, want resource.ETag) (*Container, resource.ScriptKind, resource.Script, error) {
 	container, ok := d.view.containers[rid.Container()]
 	if !ok {
-		return nil, resource.Function{}, status.OwnerNotFound()
+		return nil, 0, resource.Script{}, status.OwnerNotFound()
 	}
-	old, ok := container.Functions.ByRID(rid)
+	kind, _ := rid.ScriptKind()
+	old, ok := container.scripts(kind).ByRID(rid)
 	if !ok {
-		return nil, old, status.NotFound()
+		return nil, 0, old, status.NotFound()
 	}
-	return container, old, expect(want, old.ETag)
+	return container, kind, old, expect(want, old.ETag)
 }
 
-// putFunction stores a function in place of the one with the id before.
-func (d *draft) putFunction(container *Container, function resource.Function, before string) error {
-	function.ETag, function.TS = d.etag(), d.now
-	d.changeFunctions(container, func(byID map[string]resource.Function) {
+// putScript stores a script in place of the one with the id before.
+func (d *draft) putScript(container *Container, kind resource.ScriptKind, script resource.Script, before string) error {
+	script.ETag, script.TS = d.etag(), d.now
+	d.changeScripts(container, kind, func(byID map[string]resource.Script) {
 		delete(byID, before)
-		byID[function.ID] = function
+		byID[script.ID] = script
 	})
-	return d.put(functionRow, function.RID, function)
+	return d.put(scriptRow(kind), script.RID, script)
 }
 
-// changeFunctions puts a container with other functions into the view. The row
-// of the container does not have them, and its etag is not theirs.
-func (d *draft) changeFunctions(old *Container, change func(byID map[string]resource.Function)) {
+// changeScripts puts a container with other scripts into the view. The row of the
+// container does not have them, and its etag is not theirs.
+func (d *draft) changeScripts(old *Container, kind resource.ScriptKind, change func(byID map[string]resource.Script)) {
 	changed := *old
-	byID := maps.Clone(old.Functions.byID)
+	scripts := changed.scripts(kind)
+	byID := maps.Clone(scripts.byID)
 	if byID == nil {
-		byID = map[string]resource.Function{}
+		byID = map[string]resource.Script{}
 	}
 	change(byID)
-	changed.Functions = Functions{Version: d.view.version, byID: byID}
+	*scripts = Scripts{Version: d.view.version, byID: byID}
 	d.database(old.RID.Database()).containers[old.ID] = &changed
 	d.view.containers[old.RID] = &changed
 }
 
-// deleteFunctions removes the rows of a container's functions.
-func (d *draft) deleteFunctions(c *Container) {
-	for _, function := range c.Functions.byID {
-		d.remove(functionRow, function.RID)
+// deleteScripts removes the rows of a container's scripts.
+func (d *draft) deleteScripts(c *Container) {
+	for _, kind := range resource.ScriptKinds {
+		for _, script := range c.scripts(kind).byID {
+			d.remove(scriptRow(kind), script.RID)
+		}
 	}
 }
 
-// loadFunction takes a stored function into the view. One whose container is gone
-// was left by a release that does not know functions; no container gets its RID
-// again.
-func (v *View) loadFunction(function resource.Function) error {
-	c, ok := v.containers[function.RID.Container()]
+// loadScript takes a stored script into the view. One whose container is gone was
+// left by a release that does not know its kind; no container gets its RID again.
+func (v *View) loadScript(script resource.Script) error {
+	c, ok := v.containers[script.RID.Container()]
 	if !ok {
 		return nil
 	}
-	if c.Functions.byID == nil {
-		c.Functions = Functions{Version: v.version, byID: map[string]resource.Function{}}
+	kind, _ := script.RID.ScriptKind()
+	scripts := c.scripts(kind)
+	if scripts.byID == nil {
+		*scripts = Scripts{Version: v.version, byID: map[string]resource.Script{}}
 	}
-	c.Functions.byID[function.ID] = function
+	scripts.byID[script.ID] = script
 	return nil
 }

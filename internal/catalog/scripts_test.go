@@ -65,8 +65,8 @@ func TestFunctions(t *testing.T) {
 			w.reopen(t)
 		}
 	}
-	create := func(container resource.RID, id string) catalog.CreateFunction {
-		return catalog.CreateFunction{Container: container, Function: resource.Function{ID: id, Body: "1"}}
+	create := func(container resource.RID, id string) catalog.CreateScript {
+		return catalog.CreateScript{Container: container, Kind: resource.Function, Script: resource.Script{ID: id, Body: "1"}}
 	}
 	w.must(t, create(c, "f"))
 	w.must(t, create(c, "g"))
@@ -81,9 +81,9 @@ func TestFunctions(t *testing.T) {
 	version := container.Functions.Version
 	changed := f
 	changed.Body = "2"
-	w.fails(t, status.CodePreconditionFailed, catalog.ReplaceFunction{Function: changed, Expect: "other"})
-	w.must(t, catalog.ReplaceFunction{Function: changed, Expect: f.ETag})
-	w.fails(t, status.CodePreconditionFailed, catalog.ReplaceFunction{Function: changed, Expect: f.ETag})
+	w.fails(t, status.CodePreconditionFailed, catalog.ReplaceScript{Script: changed, Expect: "other"})
+	w.must(t, catalog.ReplaceScript{Script: changed, Expect: f.ETag})
+	w.fails(t, status.CodePreconditionFailed, catalog.ReplaceScript{Script: changed, Expect: f.ETag})
 	check(c, "f=2", "g=1")
 	after, _ := w.View().ContainerByRID(c)
 	if after.Functions.Version <= version || after.ETag != container.ETag {
@@ -91,15 +91,15 @@ func TestFunctions(t *testing.T) {
 	}
 
 	changed.ID = "g"
-	w.fails(t, status.CodeConflict, catalog.ReplaceFunction{Function: changed})
+	w.fails(t, status.CodeConflict, catalog.ReplaceScript{Script: changed})
 	changed.ID = "h"
-	w.must(t, catalog.ReplaceFunction{Function: changed})
+	w.must(t, catalog.ReplaceScript{Script: changed})
 	check(c, "h=2", "g=1")
 
-	w.fails(t, status.CodePreconditionFailed, catalog.DeleteFunction{RID: f.RID, Expect: "other"})
-	w.must(t, catalog.DeleteFunction{RID: f.RID})
-	w.fails(t, status.CodeNotFound, catalog.DeleteFunction{RID: f.RID})
-	w.fails(t, status.CodeNotFound, catalog.ReplaceFunction{Function: changed})
+	w.fails(t, status.CodePreconditionFailed, catalog.DeleteScript{RID: f.RID, Expect: "other"})
+	w.must(t, catalog.DeleteScript{RID: f.RID})
+	w.fails(t, status.CodeNotFound, catalog.DeleteScript{RID: f.RID})
+	w.fails(t, status.CodeNotFound, catalog.ReplaceScript{Script: changed})
 	check(c, "g=1")
 
 	// A container that changes keeps its functions, one that goes takes them along.
@@ -133,17 +133,47 @@ func (w *world) functionRows(t *testing.T) (n int) {
 func TestFunctionsMax(t *testing.T) {
 	t.Parallel()
 	w, c, e := functionWorld(t)
-	for i := range resource.FunctionsMax {
-		w.must(t, catalog.CreateFunction{Container: c, Function: resource.Function{ID: fmt.Sprint(i)}})
+	for i := range resource.Function.Max() {
+		w.must(t, catalog.CreateScript{Container: c, Kind: resource.Function, Script: resource.Script{ID: fmt.Sprint(i)}})
 	}
-	w.fails(t, status.CodeForbidden, catalog.CreateFunction{Container: c, Function: resource.Function{ID: "more"}})
-	w.must(t, catalog.CreateFunction{Container: e, Function: resource.Function{ID: "more"}})
+	w.fails(t, status.CodeForbidden, catalog.CreateScript{Container: c, Kind: resource.Function, Script: resource.Script{ID: "more"}})
+	w.must(t, catalog.CreateScript{Container: e, Kind: resource.Function, Script: resource.Script{ID: "more"}})
 	container, _ := w.View().ContainerByRID(c)
 	rids := map[resource.RID]bool{}
 	for _, f := range container.Functions.All() {
 		rids[f.RID] = true
 	}
-	if len(rids) != resource.FunctionsMax {
-		t.Errorf("%d RIDs for %d functions", len(rids), resource.FunctionsMax)
+	if len(rids) != resource.Function.Max() {
+		t.Errorf("%d RIDs for %d functions", len(rids), resource.Function.Max())
+	}
+}
+
+// TestScriptKinds has scripts of all kinds under one id, each with a life of its
+// own, also behind a restart.
+func TestScriptKinds(t *testing.T) {
+	t.Parallel()
+	w, rid, _ := functionWorld(t)
+	for _, kind := range resource.ScriptKinds {
+		made := resource.Script{ID: "s", Body: kind.Word()}
+		if kind == resource.Trigger {
+			made.TriggerType, made.TriggerOperation = resource.PreTrigger, "All"
+		}
+		w.must(t, catalog.CreateScript{Container: rid, Kind: kind, Script: made})
+		w.fails(t, status.CodeConflict, catalog.CreateScript{Container: rid, Kind: kind, Script: made})
+	}
+	w.reopen(t)
+	for _, kind := range resource.ScriptKinds {
+		c, _ := w.View().ContainerByRID(rid)
+		found, ok := c.Scripts(kind).Get("s")
+		if own, is := found.RID.ScriptKind(); !ok || !is || own != kind || found.Body != kind.Word() || (found.TriggerType != "") != (kind == resource.Trigger) {
+			t.Errorf("%s: %+v", kind, found)
+		}
+		w.must(t, catalog.DeleteScript{RID: found.RID})
+	}
+	c, _ := w.View().ContainerByRID(rid)
+	for _, kind := range resource.ScriptKinds {
+		if n := len(c.Scripts(kind).All()); n != 0 {
+			t.Errorf("%s: %d are left", kind, n)
+		}
 	}
 }

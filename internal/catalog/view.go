@@ -53,8 +53,10 @@ type Container struct {
 	// Merges are the merges under way, in the order in which they began.
 	Merges []MergePlan
 
-	// Functions are its user-defined functions.
-	Functions Functions
+	// Its scripts: user-defined functions, triggers and stored procedures.
+	Functions  Scripts
+	Triggers   Scripts
+	Procedures Scripts
 }
 
 // Partitions returns all partitions in the order of their ranges. The slice is

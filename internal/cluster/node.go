@@ -86,7 +86,8 @@ type Node struct {
 
 	changes map[replication.PartitionRef]*change // splits and merges under way, by their parents
 
-	background sync.WaitGroup       // of Reindex, Split and Merge
+	background sync.WaitGroup       // of Reindex, Split, Merge and expiring
+	stop       context.CancelFunc   // ends expiring
 	reindexing map[resource.RID]int // containers whose partitions are being told
 
 	metrics *metrics
@@ -146,6 +147,9 @@ func Start(cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("start node: %w", err)
 	}
 	cfg.Pool.GiveUp(n.giveUp)
+	ctx, stop := context.WithCancel(context.Background())
+	n.stop = stop
+	n.background.Go(func() { n.expiring(ctx) })
 	return n, nil
 }
 
@@ -159,6 +163,7 @@ func (n *Node) Close() error {
 		x.cancel(errShutdown())
 	}
 	n.mu.Unlock()
+	n.stop()
 	n.background.Wait()
 	n.cfg.Pool.GiveUp(nil)
 	n.mu.Lock()

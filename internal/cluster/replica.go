@@ -19,6 +19,9 @@ type Replica interface {
 	Write(ctx context.Context, w partition.Write) (partition.Written, error)
 	// Batch carries out several operations on documents of one key, all or none.
 	Batch(ctx context.Context, b partition.Batch) (partition.Batched, error)
+	// Hold has work done with the documents of one key, all of it or nothing,
+	// while others wait for the key.
+	Hold(ctx context.Context, h partition.Hold, work func(*partition.Holding) error) (partition.Held, error)
 	// Read returns one document.
 	Read(ctx context.Context, r partition.Read) (partition.Found, error)
 	// Query returns a page of a plan's rows, and the LSN that they reflect,
@@ -69,6 +72,17 @@ func (s *slot) Batch(ctx context.Context, b partition.Batch) (partition.Batched,
 	done, err := s.partition.Batch(ctx, b)
 	p.bill(b.EPK, &b.Key)
 	return done, err
+}
+
+func (s *slot) Hold(ctx context.Context, h partition.Hold, work func(*partition.Holding) error) (partition.Held, error) {
+	s.writes.Add(1)
+	p, err := s.budget.admit(h.Meter)
+	if err != nil {
+		return partition.Held{LSN: s.partition.LSN()}, err
+	}
+	held, err := s.partition.Hold(ctx, h, work)
+	p.bill(h.EPK, &h.Key)
+	return held, err
 }
 
 func (s *slot) Read(ctx context.Context, r partition.Read) (partition.Found, error) {

@@ -183,11 +183,22 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 	own := `{"id":"1","t":"t1","u":"u1"}`
 	definition := engine.ResourceRequest{Link: a.link, Body: wrong, IfMatch: noETag}
 	database := engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: wrong, IfMatch: noETag}
-	function := engine.FunctionRequest{Link: a.link, Function: "f", Body: wrong, IfMatch: noETag}
 	user := engine.UserRequest{Link: engine.Link{Database: "d"}, User: "ann", Body: wrong, IfMatch: noETag}
 	permission := engine.PermissionRequest{Link: user.Link, User: "ann", Permission: "all", Body: wrong, IfMatch: noETag}
 	rows := func(link engine.Link, keyText string) engine.QueryRequest {
 		return engine.QueryRequest{Link: link, Text: "SELECT VALUE c.id FROM c", Key: key(t, keyText), Cross: true}
+	}
+	script := func(kind resource.ScriptKind) engine.ScriptRequest {
+		return engine.ScriptRequest{Kind: kind, Link: a.link, Script: "f", Body: wrong, IfMatch: noETag}
+	}
+	scripts := func(list func(context.Context, auth.Caller, resource.ScriptKind, engine.QueryRequest) (engine.Feed, error)) func(context.Context, auth.Caller) error {
+		return func(ctx context.Context, c auth.Caller) error {
+			_, err := list(ctx, c, resource.Function, rows(a.link, ""))
+			return err
+		}
+	}
+	execute := func(keyText string) engine.ExecuteRequest {
+		return engine.ExecuteRequest{Link: a.link, Procedure: "none", Key: key(t, keyText)}
 	}
 	feed := func(keyText string) engine.FeedRequest {
 		return engine.FeedRequest{Link: a.link, Key: key(t, keyText)}
@@ -243,12 +254,16 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 		"QueryPlan":             of(a.QueryPlan, engine.PlanRequest{Link: a.link, Text: "SELECT * FROM c"}),
 		"Feed":                  of(a.Feed, feed("")),
 		"Feed/its key":          of(a.Feed, feed(`["t1","u1"]`)),
-		"CreateFunction":        of(a.CreateFunction, engine.FunctionRequest{Link: a.link, Body: wrong}),
-		"ReadFunction":          of(a.ReadFunction, function),
-		"ReplaceFunction":       of(a.ReplaceFunction, function),
-		"DeleteFunction":        of(a.DeleteFunction, function),
-		"ListFunctions":         of(a.ListFunctions, rows(a.link, "")),
-		"QueryFunctions":        of(a.QueryFunctions, rows(a.link, "")),
+		"CreateScript":          of(a.CreateScript, engine.ScriptRequest{Kind: resource.Function, Link: a.link, Body: wrong}),
+		"ReadScript/udf":        of(a.ReadScript, script(resource.Function)),
+		"ReadScript/trigger":    of(a.ReadScript, script(resource.Trigger)),
+		"ReplaceScript/udf":     of(a.ReplaceScript, script(resource.Function)),
+		"ReplaceScript/sproc":   of(a.ReplaceScript, script(resource.Procedure)),
+		"DeleteScript/udf":      of(a.DeleteScript, script(resource.Function)),
+		"ListScripts":           scripts(a.ListScripts),
+		"QueryScripts":          scripts(a.QueryScripts),
+		"Execute":               of(a.Execute, execute(`["t1","u1"]`)),
+		"Execute/another key":   of(a.Execute, execute(`["t2","u1"]`)),
 		"ListOffers":            of(a.ListOffers, rows(engine.Link{}, "")),
 		"QueryOffers":           of(a.QueryOffers, rows(engine.Link{}, "")),
 		"ReadOffer":             of(a.ReadOffer, engine.ResourceRequest{Offer: "none"}),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
@@ -76,11 +77,17 @@ func (e *Engine) tryWrite(ctx context.Context, caller auth.Caller, op partition.
 			return err
 		}
 		w.Meter = meter
-		err = e.writeOnce(ctx, container, w, doc)
+		once := e.writeOnce
+		if len(req.PreTriggers)+len(req.PostTriggers) > 0 {
+			once = func(ctx context.Context, container *catalog.Container, w partition.Write, doc *Document) error {
+				return e.writeTriggered(ctx, container, w, req, doc)
+			}
+		}
+		err = once(ctx, container, w, doc)
 		if op != partition.Create && op != partition.Upsert && missing(err) {
 			if id, ok := e.idByRID(ctx, container, w.Key, w.ID, meter); ok {
 				w.ID = id
-				err = e.writeOnce(ctx, container, w, doc)
+				err = once(ctx, container, w, doc)
 			}
 		}
 		if err != nil && e.moved(ctx, err, attempt, container) {
@@ -275,6 +282,9 @@ func (e *Engine) readOnce(ctx context.Context, container *catalog.Container, r p
 	defer release()
 	e.visit(&doc.Result, p.ID)
 	found, err := replica.Read(ctx, r)
+	for pause := time.Duration(0); how.again(ctx, err, r.Session, &pause); {
+		found, err = replica.Read(ctx, r)
+	}
 	doc.reached(p.ID, found.LSN)
 	doc.Body, doc.ETag = found.Body, found.ETag
 	return err

@@ -14,8 +14,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// FeedRequest asks for a page of a container's change feed, latest versions
-// only.
+// FeedRequest asks for a page of a container's change feed.
 //
 // Key, Partition and Clip narrow the scope as in a [QueryRequest]; with none the
 // whole container is read.
@@ -25,6 +24,11 @@ type FeedRequest struct {
 	Partition *resource.PartitionID // one physical partition; an unknown one is 410/1002
 	Clip      *partitionkey.Range   // part of the key space
 	MaxItems  int                   // documents of a page; 0: the default; negative: as many as fit
+
+	// Complete asks for every version, deletions included, of a container that
+	// keeps them. Such a feed begins at now, and takes no Since; positions that are
+	// older than what is kept are 400.
+	Complete bool
 
 	// After is where the feed goes on: the ETag of the page before. Empty is the
 	// beginning, "*" is now.
@@ -38,7 +42,8 @@ type FeedRequest struct {
 }
 
 // Feed returns a page of the change feed: each live document once, at the place
-// of its last change, with its LSN as _lsn. Documents of one partition come in
+// of its last change, with its LSN as _lsn; or, when it is complete, each change as
+// an object of the document before and behind it and what is known of it. Documents of one partition come in
 // the order of their changes. Result.ETag is where the next page goes on; it is
 // good for the same scope, also when its partitions have been split meanwhile,
 // and there always is a next page. When nothing is left for now, the error is
@@ -51,6 +56,7 @@ func (e *Engine) Feed(ctx context.Context, caller auth.Caller, req FeedRequest) 
 		f.out.Rows = nil
 	}
 	slices.Sort(f.out.Partitions)
+	f.out.Session = f.seen.token()
 	f.out.Charge = throughput.AtLevel(f.meter.Charge(), f.how.level)
 	return f.out, fail(err)
 }
@@ -61,6 +67,7 @@ type feedOf struct {
 	req    *FeedRequest
 	how    reading
 	meter  throughput.Meter
+	seen   seen
 	routed bool // this attempt knows which partitions to ask
 	out    Feed
 
@@ -81,6 +88,14 @@ func (f *feedOf) run(ctx context.Context, caller auth.Caller) error {
 	if f.how, err = e.reading(f.req.Options); err != nil {
 		return err
 	}
+	if f.req.Complete {
+		switch {
+		case f.req.After == "":
+			return status.BadRequest("The change feed of all versions cannot be read from the beginning. Begin at now: If-None-Match: *.")
+		case !f.req.Since.IsZero():
+			return status.BadRequest("The change feed of all versions cannot be read from a time. Begin at now: If-None-Match: *.")
+		}
+	}
 	if f.maxItems = f.req.MaxItems; f.maxItems <= 0 {
 		f.maxItems = e.limits.PageItems
 	}
@@ -92,6 +107,7 @@ func (f *feedOf) run(ctx context.Context, caller auth.Caller) error {
 			return err
 		}
 		f.out.ParentRID, f.out.Rows, f.bytes, f.routed = c.RID, nil, e.limits.ResponseBytes, false
+		f.seen = nil
 		err = f.once(ctx, c)
 		// A partition that the request names and the view does not have is gone
 		// for good.
@@ -219,11 +235,12 @@ func (f *feedOf) ask(ctx context.Context, c *catalog.Container, p *piece, since 
 	defer release()
 	f.engine.visit(&f.out.Result, p.partition.ID)
 	meter := f.req.meter(f.how.level.DoublesReads())
-	page, err := replica.Feed(ctx, partition.Feed{
+	ask := partition.Feed{
 		Generation: p.partition.Generation,
 		Range:      p.clip,
 		After:      p.lsn,
 		Since:      since,
+		Complete:   f.req.Complete,
 		Now:        now,
 		MaxItems:   f.left(),
 		MaxBytes:   f.bytes,
@@ -231,9 +248,14 @@ func (f *feedOf) ask(ctx context.Context, c *catalog.Container, p *piece, since 
 		Deadline:   f.deadline,
 		Session:    f.how.behind(p.partition),
 		Meter:      &meter,
-	})
+	}
+	page, err := replica.Feed(ctx, ask)
+	for pause := time.Duration(0); f.how.again(ctx, err, ask.Session, &pause); {
+		page, err = replica.Feed(ctx, ask)
+	}
 	f.meter.Merge(&meter)
-	f.out.reached(p.partition.ID, page.LSN)
+	f.seen.reached(p.partition.ID, page.LSN)
+	f.out.LSN = page.LSN
 	if err != nil {
 		return false, err
 	}

@@ -257,16 +257,17 @@ func (e *Engine) checkPermissionKey(c *catalog.Container, p *resource.Permission
 	return nil
 }
 
-// resolvePermission puts the id of a document or function in place of its RID, as
+// resolvePermission puts the id of a document or script in place of its RID, as
 // links with RIDs have it, and the key of a document, since the RID names one.
 func (e *Engine) resolvePermission(ctx context.Context, c *catalog.Container, rid resource.RID, p *resource.Permission) error {
 	missing := status.New(status.CodeNotFound, 0, "The resource '%s' of the permission does not exist.", p.Resource)
 	if p.Target.Feed != "docs" {
-		function, ok := c.Functions.ByRID(rid)
-		if !ok || p.Target.Feed != "udfs" {
+		kind, _ := resource.ScriptKindOf(p.Target.Feed)
+		found, ok := c.Scripts(kind).ByRID(rid)
+		if !ok {
 			return missing
 		}
-		p.Target.ID = function.ID
+		p.Target.ID = found.ID
 		return nil
 	}
 	page, err := e.Query(ctx, auth.Owner(), QueryRequest{

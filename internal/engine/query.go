@@ -232,14 +232,18 @@ func (q *pageOf) ask(c *catalog.Container, plan *query.Plan, t task, at int) que
 		}
 		defer release()
 		meter := q.req.meter(q.how.level.DoublesReads())
-		page, lsn, err := replica.Query(ctx, partition.Query{
+		ask := partition.Query{
 			Plan:       plan,
 			Generation: t.partition.Generation,
 			Range:      t.asked,
 			Budget:     b,
 			Session:    q.how.behind(t.partition),
 			Meter:      &meter,
-		})
+		}
+		page, lsn, err := replica.Query(ctx, ask)
+		for pause := time.Duration(0); q.how.again(ctx, err, ask.Session, &pause); {
+			page, lsn, err = replica.Query(ctx, ask)
+		}
 		q.engine.metrics.visits.Inc()
 		if page.Stats.Took > quickTime {
 			q.slow.Store(true)

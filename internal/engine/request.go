@@ -67,6 +67,10 @@ type DocumentRequest struct {
 	Size        int               // bytes of the document as received
 	IfMatch     resource.ETag     // empty: no condition; "*": any version
 	IfNoneMatch resource.ETag
+
+	// The triggers of the container that run with a Create, Replace, Upsert or
+	// Delete, in their order: those in front of the write, and those behind it.
+	PreTriggers, PostTriggers []string
 	Options
 }
 

@@ -14,49 +14,42 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// FunctionRequest asks for a user-defined function of a container.
-type FunctionRequest struct {
+// ScriptRequest asks for a script of a container: a user-defined function, a
+// trigger or a stored procedure.
+type ScriptRequest struct {
+	Kind        resource.ScriptKind
 	Link        Link          // of the container
-	Function    string        // its id, or the text of its RID; empty for Create
+	Script      string        // its id, or the text of its RID; empty for Create
 	Body        value.Value   // Create and Replace
 	IfMatch     resource.ETag // Replace and Delete
 	IfNoneMatch resource.ETag // Read: answer status.CodeNotModified when it is current
 }
 
-// link is the path of what is asked for.
-func (r *FunctionRequest) link() string {
-	if r.Function == "" {
-		return r.Link.String() + "/udfs"
-	}
-	return r.Link.String() + "/udfs/" + r.Function
-}
-
-// CreateFunction defines a user-defined function: 400 when its body is no
-// JavaScript, 409 when the id is taken, 403 when the container has as many as it
-// may.
-func (e *Engine) CreateFunction(ctx context.Context, caller auth.Caller, req FunctionRequest) (Resource, error) {
-	return e.defineFunction(caller, auth.Create, &req, func(c *catalog.Container, out *Resource) error {
-		function, err := e.parseFunction(ctx, req.Body)
+// CreateScript defines a script: 400 when its body is no JavaScript, 409 when the
+// id is taken, 403 when the container has as many of the kind as it may.
+func (e *Engine) CreateScript(ctx context.Context, caller auth.Caller, req ScriptRequest) (Resource, error) {
+	return e.defineScript(caller, auth.Create, &req, func(c *catalog.Container, out *Resource) error {
+		parsed, err := e.parseScript(ctx, req.Kind, req.Body)
 		if err != nil {
 			return err
 		}
-		view, err := e.catalog.Commit(ctx, catalog.CreateFunction{Container: c.RID, Function: function})
+		view, err := e.catalog.Commit(ctx, catalog.CreateScript{Container: c.RID, Kind: req.Kind, Script: parsed})
 		if err != nil {
 			return err
 		}
-		return out.committed(view, c.RID, function.ID)
+		return out.committed(view, c.RID, req.Kind, parsed.ID)
 	})
 }
 
-// ReadFunction returns the definition of a function.
-func (e *Engine) ReadFunction(_ context.Context, caller auth.Caller, req FunctionRequest) (Resource, error) {
-	return e.defineFunction(caller, auth.Read, &req, func(c *catalog.Container, out *Resource) error {
-		function, err := locateFunction(c, req.Function)
+// ReadScript returns the definition of a script.
+func (e *Engine) ReadScript(_ context.Context, caller auth.Caller, req ScriptRequest) (Resource, error) {
+	return e.defineScript(caller, auth.Read, &req, func(c *catalog.Container, out *Resource) error {
+		found, err := locateScript(c, req.Kind, req.Script)
 		if err != nil {
 			return err
 		}
-		out.function(function)
-		if err := unmodified(req.IfNoneMatch, function.ETag); err != nil {
+		out.script(found)
+		if err := unmodified(req.IfNoneMatch, found.ETag); err != nil {
 			out.Body = nil
 			return err
 		}
@@ -64,50 +57,51 @@ func (e *Engine) ReadFunction(_ context.Context, caller auth.Caller, req Functio
 	})
 }
 
-// ReplaceFunction changes the body of a function, or its id.
-func (e *Engine) ReplaceFunction(ctx context.Context, caller auth.Caller, req FunctionRequest) (Resource, error) {
-	return e.defineFunction(caller, auth.Replace, &req, func(c *catalog.Container, out *Resource) error {
-		old, err := locateFunction(c, req.Function)
+// ReplaceScript changes a script, or its id.
+func (e *Engine) ReplaceScript(ctx context.Context, caller auth.Caller, req ScriptRequest) (Resource, error) {
+	return e.defineScript(caller, auth.Replace, &req, func(c *catalog.Container, out *Resource) error {
+		old, err := locateScript(c, req.Kind, req.Script)
 		if err != nil {
 			return err
 		}
 		if err := matches(req.IfMatch, old.ETag); err != nil {
 			return err
 		}
-		function, err := e.parseFunction(ctx, req.Body)
+		parsed, err := e.parseScript(ctx, req.Kind, req.Body)
 		if err != nil {
 			return err
 		}
-		function.RID = old.RID
-		view, err := e.catalog.Commit(ctx, catalog.ReplaceFunction{Function: function, Expect: req.IfMatch})
+		parsed.RID = old.RID
+		view, err := e.catalog.Commit(ctx, catalog.ReplaceScript{Script: parsed, Expect: req.IfMatch})
 		if err != nil {
 			return err
 		}
-		return out.committed(view, c.RID, function.ID)
+		return out.committed(view, c.RID, req.Kind, parsed.ID)
 	})
 }
 
-// DeleteFunction removes a function. Queries that run finish with it.
-func (e *Engine) DeleteFunction(ctx context.Context, caller auth.Caller, req FunctionRequest) (Resource, error) {
-	return e.defineFunction(caller, auth.Delete, &req, func(c *catalog.Container, out *Resource) error {
-		function, err := locateFunction(c, req.Function)
+// DeleteScript removes a script. What runs finishes with it.
+func (e *Engine) DeleteScript(ctx context.Context, caller auth.Caller, req ScriptRequest) (Resource, error) {
+	return e.defineScript(caller, auth.Delete, &req, func(c *catalog.Container, out *Resource) error {
+		found, err := locateScript(c, req.Kind, req.Script)
 		if err != nil {
 			return err
 		}
-		out.RID = function.RID
-		_, err = e.catalog.Commit(ctx, catalog.DeleteFunction{RID: function.RID, Expect: req.IfMatch})
+		out.RID = found.RID
+		_, err = e.catalog.Commit(ctx, catalog.DeleteScript{RID: found.RID, Expect: req.IfMatch})
 		return err
 	})
 }
 
-// ListFunctions returns a page of a container's functions.
-func (e *Engine) ListFunctions(ctx context.Context, caller auth.Caller, req QueryRequest) (Feed, error) {
+// ListScripts returns a page of a container's scripts of a kind.
+func (e *Engine) ListScripts(ctx context.Context, caller auth.Caller, kind resource.ScriptKind, req QueryRequest) (Feed, error) {
 	req.Text, req.Params = listText, nil
-	return e.QueryFunctions(ctx, caller, req)
+	return e.QueryScripts(ctx, caller, kind, req)
 }
 
-// QueryFunctions runs a query over the definitions of a container's functions.
-func (e *Engine) QueryFunctions(ctx context.Context, caller auth.Caller, req QueryRequest) (Feed, error) {
+// QueryScripts runs a query over the definitions of a container's scripts of a
+// kind.
+func (e *Engine) QueryScripts(ctx context.Context, caller auth.Caller, kind resource.ScriptKind, req QueryRequest) (Feed, error) {
 	return e.definitions(ctx, caller, req, func(_ *catalog.View, out *Feed) ([]definition, error) {
 		c, err := e.owner(req.Link, "", &out.Result)
 		if err != nil {
@@ -115,19 +109,19 @@ func (e *Engine) QueryFunctions(ctx context.Context, caller auth.Caller, req Que
 		}
 		out.ParentRID = c.RID
 		var all []definition
-		for _, f := range c.Functions.All() {
-			all = append(all, definition{rid: f.RID, content: f.Value()})
+		for _, s := range c.Scripts(kind).All() {
+			all = append(all, definition{rid: s.RID, content: s.Value()})
 		}
 		return all, nil
 	})
 }
 
-// defineFunction carries out an operation on a function: permission, charge, its
+// defineScript carries out an operation on a script: permission, charge, its
 // container, and nothing but statuses on the way out.
-func (e *Engine) defineFunction(caller auth.Caller, action auth.Action, req *FunctionRequest, operation func(c *catalog.Container, out *Resource) error) (Resource, error) {
+func (e *Engine) defineScript(caller auth.Caller, action auth.Action, req *ScriptRequest, operation func(c *catalog.Container, out *Resource) error) (Resource, error) {
 	var meter throughput.Meter
 	var out Resource
-	err := e.allow(caller, auth.Wish{Action: action, On: auth.Script, Feed: "udfs", ID: req.Function}, req.Link)
+	err := e.allow(caller, auth.Wish{Action: action, On: auth.Script, Feed: req.Kind.Word(), ID: req.Script}, req.Link)
 	if err == nil {
 		var c *catalog.Container
 		if c, err = e.owner(req.Link, "", &out.Result); err == nil {
@@ -139,52 +133,65 @@ func (e *Engine) defineFunction(caller auth.Caller, action auth.Action, req *Fun
 	return out, fail(err)
 }
 
-// parseFunction reads a definition, and compiles its body to see whether it can
-// be.
-func (e *Engine) parseFunction(ctx context.Context, body value.Value) (resource.Function, error) {
-	function, err := resource.ParseFunction(body)
+// parseScript reads a definition, and compiles its body to see whether it can be.
+func (e *Engine) parseScript(ctx context.Context, kind resource.ScriptKind, body value.Value) (resource.Script, error) {
+	parsed, err := resource.ParseScript(kind, body)
 	if err != nil {
-		return function, err
+		return parsed, err
 	}
 	if e.scripts == nil {
-		return function, errNoScripts()
+		return parsed, errNoScripts()
 	}
-	_, err = e.scripts.Compile(ctx, script.Function, function.ID, function.Body)
-	return function, err
+	_, err = e.scripts.Compile(ctx, programKind(kind, parsed), parsed.ID, parsed.Body)
+	return parsed, err
+}
+
+// programKind is what package script calls a script.
+func programKind(kind resource.ScriptKind, s resource.Script) script.Kind {
+	switch {
+	case kind == resource.Procedure:
+		return script.Procedure
+	case kind == resource.Trigger && s.TriggerType == resource.PostTrigger:
+		return script.PostTrigger
+	case kind == resource.Trigger:
+		return script.PreTrigger
+	}
+	return script.Function
 }
 
 func errNoScripts() error { return status.Unsupported("The running of scripts") }
 
-// locateFunction finds a function by id, or by the text of its RID.
-func locateFunction(c *catalog.Container, name string) (resource.Function, error) {
-	if f, ok := c.Functions.Get(name); ok {
-		return f, nil
+// locateScript finds a script by id, or by the text of its RID.
+func locateScript(c *catalog.Container, kind resource.ScriptKind, name string) (resource.Script, error) {
+	scripts := c.Scripts(kind)
+	if s, ok := scripts.Get(name); ok {
+		return s, nil
 	}
 	if rid, err := resource.ParseRID(name); err == nil {
-		if f, ok := c.Functions.ByRID(rid); ok {
-			return f, nil
+		if s, ok := scripts.ByRID(rid); ok {
+			return s, nil
 		}
 	}
-	return resource.Function{}, status.NotFound()
+	return resource.Script{}, status.NotFound()
 }
 
-// committed fills the answer in with a function as a commit has made it.
-func (r *Resource) committed(view *catalog.View, container resource.RID, id string) error {
+// committed fills the answer in with a script as a commit has made it.
+func (r *Resource) committed(view *catalog.View, container resource.RID, kind resource.ScriptKind, id string) error {
 	c, ok := view.ContainerByRID(container)
 	if !ok {
 		return status.NotFound() // unreachable: view is the one this commit made
 	}
-	f, ok := c.Functions.Get(id)
+	s, ok := c.Scripts(kind).Get(id)
 	if !ok {
 		return status.NotFound() // unreachable, as above
 	}
-	r.function(f)
+	r.script(s)
 	return nil
 }
 
-// function fills the answer in.
-func (r *Resource) function(f resource.Function) {
-	r.Body, r.RID, r.ETag = f.Value().Append(nil), f.RID, f.ETag
+// script fills the answer in.
+func (r *Resource) script(s resource.Script) {
+	r.Body, r.RID, r.ETag = s.Value().Append(nil), s.RID, s.ETag
 }
 
 // functionsOf returns what queries over a container find behind udf: the
@@ -209,13 +216,13 @@ func (e *Engine) functionsOf(c *catalog.Container) func(name string) (query.Func
 	}
 }
 
-// programs keeps the compiled functions that were called.
+// programs keeps the compiled scripts that were called.
 type programs struct {
 	mu    sync.Mutex
-	byRID map[resource.RID]compiledFunction
+	byRID map[resource.RID]compiledScript
 }
 
-type compiledFunction struct {
+type compiledScript struct {
 	etag    resource.ETag
 	program *script.Program
 }
@@ -223,24 +230,25 @@ type compiledFunction struct {
 // programsMax bounds the cache: past it all are forgotten and compiled again.
 const programsMax = 1024
 
-// get returns a function that can be called. It is compiled outside of the lock,
+// get returns a script that can be called. It is compiled outside of the lock,
 // so two may do it at once; the later one stays.
-func (p *programs) get(ctx context.Context, runner *script.Runner, f resource.Function) (*script.Program, error) {
+func (p *programs) get(ctx context.Context, runner *script.Runner, f resource.Script) (*script.Program, error) {
+	kind, _ := f.RID.ScriptKind()
 	p.mu.Lock()
 	kept, ok := p.byRID[f.RID]
 	p.mu.Unlock()
 	if ok && kept.etag == f.ETag {
 		return kept.program, nil
 	}
-	program, err := runner.Compile(ctx, script.Function, f.ID, f.Body)
+	program, err := runner.Compile(ctx, programKind(kind, f), f.ID, f.Body)
 	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.byRID == nil || len(p.byRID) >= programsMax {
-		p.byRID = map[resource.RID]compiledFunction{}
+		p.byRID = map[resource.RID]compiledScript{}
 	}
-	p.byRID[f.RID] = compiledFunction{etag: f.ETag, program: program}
+	p.byRID[f.RID] = compiledScript{etag: f.ETag, program: program}
 	return program, nil
 }

@@ -24,11 +24,11 @@ func scriptWorld(t testing.TB) *world {
 // function defines a function, new or in place of the one there is.
 func (w *world) function(t testing.TB, link engine.Link, id, body string) engine.Resource {
 	t.Helper()
-	req := engine.FunctionRequest{Link: link, Body: parse(t, fmt.Sprintf(`{"id":%q,"body":%q}`, id, body))}
-	r, err := w.CreateFunction(t.Context(), caller, req)
+	req := engine.ScriptRequest{Kind: resource.Function, Link: link, Body: parse(t, fmt.Sprintf(`{"id":%q,"body":%q}`, id, body))}
+	r, err := w.CreateScript(t.Context(), caller, req)
 	if status.CodeOf(err) == status.CodeConflict {
-		req.Function = id
-		r, err = w.ReplaceFunction(t.Context(), caller, req)
+		req.Script = id
+		r, err = w.ReplaceScript(t.Context(), caller, req)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -87,11 +87,11 @@ func TestFunctionChanges(t *testing.T) {
 	check("72")
 	w.reopen(t)
 	check("72")
-	if _, err := w.ReplaceFunction(t.Context(), caller, engine.FunctionRequest{Link: link, Function: "f", Body: parse(t, `{"id":"g","body":"n => 1"}`)}); err != nil {
+	if _, err := w.ReplaceScript(t.Context(), caller, engine.ScriptRequest{Kind: resource.Function, Link: link, Script: "f", Body: parse(t, `{"id":"g","body":"n => 1"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	missing()
-	if _, err := w.DeleteFunction(t.Context(), caller, engine.FunctionRequest{Link: link, Function: "g"}); err != nil {
+	if _, err := w.DeleteScript(t.Context(), caller, engine.ScriptRequest{Kind: resource.Function, Link: link, Script: "g"}); err != nil {
 		t.Fatal(err)
 	}
 	missing()
@@ -154,22 +154,22 @@ func TestFunctionLimits(t *testing.T) {
 	t.Parallel()
 	w := scriptWorld(t)
 	link := w.container(t, 1, "/pk")
-	for i := range resource.FunctionsMax {
+	for i := range resource.Function.Max() {
 		w.function(t, link, fmt.Sprint("f", i), "x => x")
 	}
-	req := engine.FunctionRequest{Link: link, Body: parse(t, `{"id":"more","body":"x => x"}`)}
-	if _, err := w.CreateFunction(t.Context(), caller, req); status.CodeOf(err) != status.CodeForbidden {
+	req := engine.ScriptRequest{Kind: resource.Function, Link: link, Body: parse(t, `{"id":"more","body":"x => x"}`)}
+	if _, err := w.CreateScript(t.Context(), caller, req); status.CodeOf(err) != status.CodeForbidden {
 		t.Errorf("got %v, want 403", err)
 	}
-	if _, err := w.CreateFunction(t.Context(), nobody, req); status.CodeOf(err) != status.CodeForbidden && status.CodeOf(err) != status.CodeUnauthorized {
+	if _, err := w.CreateScript(t.Context(), nobody, req); status.CodeOf(err) != status.CodeForbidden && status.CodeOf(err) != status.CodeUnauthorized {
 		t.Errorf("nobody: got %v", err)
 	}
-	req.Function = "f0"
-	if r, err := w.ReadFunction(t.Context(), caller, req); err != nil || r.ETag == "" || r.Charge == 0 {
+	req.Script = "f0"
+	if r, err := w.ReadScript(t.Context(), caller, req); err != nil || r.ETag == "" || r.Charge == 0 {
 		t.Errorf("got %v, %v", r, err)
 	}
-	page, err := w.ListFunctions(t.Context(), caller, engine.QueryRequest{Link: link, MaxItems: -1})
-	if err != nil || len(page.Rows) != resource.FunctionsMax || !strings.Contains(string(page.Rows[0]), `"id":"f0"`) {
+	page, err := w.ListScripts(t.Context(), caller, resource.Function, engine.QueryRequest{Link: link, MaxItems: -1})
+	if err != nil || len(page.Rows) != resource.Function.Max() || !strings.Contains(string(page.Rows[0]), `"id":"f0"`) {
 		t.Errorf("got %d functions, %v", len(page.Rows), err)
 	}
 }
@@ -182,8 +182,8 @@ func TestNoScripts(t *testing.T) {
 	if _, err := w.rows(t, link, "SELECT VALUE udf.f(1) FROM c"); status.CodeOf(err) != status.CodeBadRequest || !strings.Contains(err.Error(), "not supported") {
 		t.Errorf("got %v", err)
 	}
-	req := engine.FunctionRequest{Link: link, Body: parse(t, `{"id":"f","body":"x => x"}`)}
-	if _, err := w.CreateFunction(t.Context(), caller, req); status.CodeOf(err) != status.CodeBadRequest || !strings.Contains(err.Error(), "not supported") {
+	req := engine.ScriptRequest{Kind: resource.Function, Link: link, Body: parse(t, `{"id":"f","body":"x => x"}`)}
+	if _, err := w.CreateScript(t.Context(), caller, req); status.CodeOf(err) != status.CodeBadRequest || !strings.Contains(err.Error(), "not supported") {
 		t.Errorf("got %v", err)
 	}
 }

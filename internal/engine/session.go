@@ -2,7 +2,10 @@ package engine
 
 import (
 	"cmp"
+	"context"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -12,6 +15,7 @@ import (
 type reading struct {
 	level  resource.Consistency
 	tokens resource.SessionTokens
+	until  time.Time // by when the partitions have to be as far as the tokens
 }
 
 // reading parses the options of a request: 400 for a level that is unknown or
@@ -33,11 +37,43 @@ func (e *Engine) reading(o Options) (reading, error) {
 		return r, err
 	}
 	// The weaker levels promise nothing about what the client has seen, and the
-	// stronger ones read the latest anyway.
-	if r.level <= resource.Session {
+	// stronger ones show at least as much as a token asks for.
+	if r.level <= resource.Session && !tokens.IsZero() {
 		r.tokens = tokens
+		// The clock is that of the machine: it bounds waiting, and stamps nothing.
+		r.until = time.Now().Add(e.limits.SessionWait)
 	}
 	return r, nil
+}
+
+// The first pause before a partition that is behind is asked again; they double
+// up to the longest.
+const (
+	behindPause    = time.Millisecond
+	behindPauseMax = 10 * time.Millisecond
+)
+
+// again reports whether to ask a partition once more that could not answer at an
+// LSN, after a pause: it may be catching up. err is its answer, and pause the one
+// before, which again keeps. There is no hope for an LSN that nobody has given
+// out, and none when the time is over.
+func (r *reading) again(ctx context.Context, err error, lsn resource.LSN, pause *time.Duration) bool {
+	if err == nil || lsn == math.MaxUint64 || status.CodeOf(err) != status.CodeNotFound || status.SubOf(err) != status.SubReadSessionNotAvailable {
+		return false
+	}
+	left := time.Until(r.until)
+	if left <= 0 {
+		return false
+	}
+	*pause = min(max(2**pause, behindPause), behindPauseMax)
+	timer := time.NewTimer(min(*pause, left))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // behind returns the LSN that the partition must have reached for this client,

@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
 )
 
 // A token of a partition, or of any of its ancestors, is a lower bound for it;
@@ -33,6 +36,45 @@ func TestSessionOfParents(t *testing.T) {
 		}
 		if got := r.behind(child); got != c.want {
 			t.Errorf("token %q at level %q: got %d, want %d", c.token, c.level, got, c.want)
+		}
+	}
+}
+
+// Nobody waits for a token that no partition here has given out, nor when the time
+// is over, nor for anything but a partition that is behind.
+func TestSessionAgain(t *testing.T) {
+	t.Parallel()
+	e := &Engine{account: resource.Account{Consistency: resource.Session}, limits: resource.DefaultLimits()}
+	e.limits.SessionWait = time.Minute
+	r, err := e.reading(Options{Session: "0:0#5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := r.behind(resource.Partition{ID: 0})
+	ended, end := context.WithCancel(t.Context())
+	end()
+	over := r
+	over.until = time.Now()
+	behind := status.SessionNotAvailable()
+	for _, c := range []struct {
+		name string
+		r    reading
+		ctx  context.Context
+		err  error
+		lsn  resource.LSN
+		want bool
+	}{
+		{"behind", r, t.Context(), behind, 5, true},
+		{"answered", r, t.Context(), nil, 5, false},
+		{"another topology", r, t.Context(), behind, foreign, false},
+		{"over", over, t.Context(), behind, 5, false},
+		{"nobody waits", r, ended, behind, 5, false},
+		{"no document", r, t.Context(), status.NotFound(), 5, false},
+		{"moved", r, t.Context(), status.PartitionMoved(status.SubRangeGone), 5, false},
+	} {
+		var pause time.Duration
+		if got := c.r.again(c.ctx, c.err, c.lsn, &pause); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
@@ -91,9 +92,12 @@ type side struct {
 	changes, merges atomic.Int64 // of partitions; merges are changes
 }
 
+// briefly has reads behind the future wait for a moment only: they are many here.
+func briefly(c *engine.Config) { c.Limits.SessionWait = time.Millisecond }
+
 func newSide(t *testing.T, name, definition string) *side {
 	t.Helper()
-	s := &side{world: newWorld(t, nil), name: name, link: engine.Link{Database: "d", Container: "c"}}
+	s := &side{world: newWorld(t, briefly), name: name, link: engine.Link{Database: "d", Container: "c"}}
 	ctx := context.Background()
 	if _, err := s.CreateDatabase(ctx, caller, engine.ResourceRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
 		t.Fatal(err)

@@ -69,9 +69,13 @@ type checker struct {
 	indexing   *indexing
 	epkWidth   int
 	paths      paths
+	kept       keptList
 
 	lists      sums  // of what the documents say must be in posting lists
 	vectorRows int64 // that the documents ask for
+	unique     uniques
+	uniqueRows int64 // that the documents ask for
+	expiryRows int64 // that the documents ask for
 	key        []byte
 }
 
@@ -94,8 +98,15 @@ func (c *checker) run() error {
 	if c.paths, err = readPaths(c.snapshot); err != nil {
 		c.report.problem("The complete paths cannot be read: %v.", err)
 	}
+	if c.kept, err = readKept(c.snapshot); err != nil {
+		c.report.problem("What the complete feed has cannot be read: %v.", err)
+	}
+	if c.unique, err = compileUniques(c.container.UniqueKeys); err != nil {
+		c.report.problem("The unique keys cannot be read: %v.", err)
+		return nil
+	}
 	c.lists = newSums()
-	for _, step := range []func() error{c.families, c.documents, c.numbers, c.feed, c.logical, c.vectors, c.postings} {
+	for _, step := range []func() error{c.families, c.documents, c.numbers, c.feed, c.complete, c.logical, c.vectors, c.expiries, c.uniques, c.postings} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -123,7 +134,7 @@ func (c *checker) families() error {
 	rows := c.snapshot.Iter(nil, nil)
 	for valid := rows.First(); valid; {
 		f, known := storage.FamilyOf(rows.Key())
-		if !known || f == storage.FamilyExpiry {
+		if !known {
 			c.report.problem("Row %x is of a family that this release does not write.", rows.Key())
 			valid = rows.Next()
 			continue
@@ -136,7 +147,7 @@ func (c *checker) families() error {
 	}
 	return c.each(storage.FamilyMeta, func(key, _ []byte) error {
 		switch name := string(key[1:]); name {
-		case metaDescriptor, metaState, metaIndex, metaPaths, metaPathsNext, metaMerged:
+		case metaDescriptor, metaState, metaIndex, metaPaths, metaPathsNext, metaMerged, metaKept:
 		default:
 			c.report.problem("Meta row %q is unknown.", name)
 		}
@@ -203,6 +214,9 @@ func (c *checker) place(key []byte, d *document) (partitionkey.EPK, error) {
 	if doc.Get("id").Text() != string(item) {
 		return "", fmt.Errorf("its id %q is not the %q of its row", doc.Get("id").Text(), item)
 	}
+	if ttl, _ := ttlOf(doc); ttl != d.ttl {
+		return "", fmt.Errorf("its time to live is %d, its row says %d", ttl, d.ttl)
+	}
 	full := c.container.KeyOf(doc)
 	if !bytes.Equal(full.Canonical(c.descriptor.Key), d.key) {
 		return "", fmt.Errorf("its body has the key %s, its row another", full)
@@ -233,6 +247,19 @@ func (c *checker) document(key []byte, d *document, epk partitionkey.EPK) error 
 	c.key = storage.FeedKey(c.key[:0], uint64(d.lsn), d.ordinal, d.seq)
 	if err := c.expect(c.key, appendFeedValue(nil, d.number, string(epk), c.epkWidth), "feed row of document %d", d.number); err != nil {
 		return err
+	}
+	if err := c.revision(d, epk); err != nil {
+		return err
+	}
+	if err := c.claims(d, epk); err != nil {
+		return err
+	}
+	if at, ok := d.expiry(); ok {
+		c.expiryRows++
+		c.key = storage.ExpiryKey(c.key[:0], at, d.number)
+		if err := c.expect(c.key, nil, "expiry row of document %d", d.number); err != nil {
+			return err
+		}
 	}
 	k := c.keysOf(d, c.lacks)
 	for _, v := range k.vectors {
@@ -318,6 +345,28 @@ func (c *checker) vectors() error {
 		if d == nil || !slices.ContainsFunc(c.keysOf(d, nil).vectors, func(v index.VectorEntry) bool { return string(v.ID) == string(path) }) {
 			c.report.problem("The vector %x/%d is of no document.", path, number)
 		}
+		return nil
+	})
+}
+
+// expiries looks for 'x' rows without a document that expires then.
+func (c *checker) expiries() error {
+	return c.strays(storage.FamilyExpiry, c.expiryRows, func(key, _ []byte) error {
+		at, number, err := storage.DecodeExpiryKey(key)
+		if err != nil {
+			c.report.problem("Expiry row %x cannot be read.", key)
+			return nil
+		}
+		d, err := c.findNumber(key[len(key)-storage.NumberBytes:])
+		if err != nil {
+			return err
+		}
+		if d != nil {
+			if own, ok := d.expiry(); ok && own == at {
+				return nil
+			}
+		}
+		c.report.problem("The expiry row %d/%d is of no document.", at, number)
 		return nil
 	})
 }

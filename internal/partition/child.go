@@ -124,13 +124,14 @@ func (c *Child) adopt(own resource.Partition) error {
 // How the rows of each family leave a child that must not have them.
 var (
 	// keyed begin with an EPK: they go as one range.
-	keyed = []storage.Family{storage.FamilyDocument, storage.FamilyLogical}
+	keyed = []storage.Family{storage.FamilyDocument, storage.FamilyLogical, storage.FamilyUnique}
 	// numbered name one document: those of foreign numbers go one by one.
 	numbered = []storage.Family{storage.FamilyFeed, storage.FamilyVector, storage.FamilyExpiry}
 	// listed are posting lists, out of which foreign numbers are taken. Those of
 	// prefixes, which begin with a part of an EPK, have mostly gone as ranges.
 	listed = []storage.Family{storage.FamilyPrefix, storage.FamilyTerm}
-	// FamilyRID says which numbers those are; FamilyMeta is written anew.
+	// FamilyRID says which numbers those are, rows of FamilyComplete whose they are;
+	// FamilyMeta is written anew.
 )
 
 // foreignPrefixes returns the bounds of the posting lists of one level's prefixes
@@ -196,6 +197,9 @@ func (c *Child) trim(ctx context.Context) error {
 		if err := c.trimNumbered(ctx, f); err != nil {
 			return err
 		}
+	}
+	if err := c.trimComplete(ctx); err != nil {
+		return err
 	}
 	for _, f := range listed {
 		low, high := f.Bounds()
@@ -326,6 +330,20 @@ func (c *Child) trimNumbered(ctx context.Context, f storage.Family) error {
 	})
 }
 
+// trimComplete removes the changes of the other side from the complete feed.
+func (c *Child) trimComplete(ctx context.Context) error {
+	low, high := storage.FamilyComplete.Bounds()
+	return c.steps(ctx, low, func(low []byte, b *storage.Batch) ([]byte, error) {
+		return c.store.Walk(b, low, high, trimBytes, func(key, value []byte) error {
+			e, err := decodeRevision(value)
+			if err == nil && !c.owns(e.suffix) {
+				err = b.Delete(key)
+			}
+			return err
+		})
+	})
+}
+
 // numberIn returns which document a row is of.
 func numberIn(f storage.Family, key, value []byte) (number uint64, err error) {
 	switch f {
@@ -442,7 +460,7 @@ func (c *Child) followMeta(batch *storage.Batch, r storage.Row) error {
 		s, err := decodeState(r.Value)
 		c.state.ts = max(c.state.ts, s.ts)
 		return err
-	case metaPaths, metaPathsNext:
+	case metaPaths, metaPathsNext, metaKept:
 		return batch.Add(r)
 	default:
 		return fmt.Errorf("meta row %q in an effect: %w", name, errMeta)

@@ -16,6 +16,11 @@ import (
 const (
 	documentVersion = 1
 
+	flagTTL  = 1 // the document has a time to live of its own, behind the key
+	ttlBytes = 4
+
+	offFlags = 1
+
 	offNumber  = 2
 	offLSN     = 10
 	offOrdinal = 18
@@ -41,6 +46,7 @@ type document struct {
 	etag    [etagBytes]byte
 	epkSize int
 	key     []byte // the full partition key in canonical form
+	ttl     int32  // seconds of its own to live, -1 for ever; zero for those of the container
 	body    []byte // JSON object without system properties, never empty
 }
 
@@ -62,6 +68,10 @@ func newDocumentRow(epkSize int, key []byte, doc value.Value) []byte {
 	row[offEPKSize] = byte(epkSize)
 	binary.BigEndian.PutUint16(row[offKeySize:], uint16(len(key)))
 	row = append(row, key...)
+	if ttl, _ := ttlOf(doc); ttl != 0 {
+		row[offFlags] = flagTTL
+		row = binary.BigEndian.AppendUint32(row, uint32(ttl))
+	}
 	return doc.Append(row)
 }
 
@@ -92,7 +102,11 @@ func (v version) newETag() (etag [etagBytes]byte) {
 
 // bodyOffset returns where the body of a row begins.
 func bodyOffset(row []byte) int {
-	return offKey + int(binary.BigEndian.Uint16(row[offKeySize:]))
+	at := offKey + int(binary.BigEndian.Uint16(row[offKeySize:]))
+	if row[offFlags] == flagTTL {
+		at += ttlBytes
+	}
+	return at
 }
 
 // decodeDocument takes a row apart.
@@ -101,10 +115,11 @@ func decodeDocument(row []byte) (document, error) {
 	if len(row) < offKey || bodyOffset(row)+len(`{"id":"x"}`) > len(row) {
 		return document{}, fmt.Errorf("%d bytes: %w", len(row), errDocument)
 	}
-	if row[0] != documentVersion || row[1] != 0 {
-		return document{}, fmt.Errorf("format %d with flags %d, which this release does not know: %w", row[0], row[1], errDocument)
+	if row[0] != documentVersion || row[offFlags] > flagTTL {
+		return document{}, fmt.Errorf("format %d with flags %d, which this release does not know: %w", row[0], row[offFlags], errDocument)
 	}
 	start := bodyOffset(row)
+	keyEnd := offKey + int(binary.BigEndian.Uint16(row[offKeySize:]))
 	d := document{
 		version: version{
 			number:  binary.BigEndian.Uint64(row[offNumber:]),
@@ -115,8 +130,11 @@ func decodeDocument(row []byte) (document, error) {
 		},
 		etag:    [etagBytes]byte(row[offETag:]),
 		epkSize: int(row[offEPKSize]),
-		key:     row[offKey:start:start],
+		key:     row[offKey:keyEnd:keyEnd],
 		body:    row[start:],
+	}
+	if row[offFlags] == flagTTL {
+		d.ttl = int32(binary.BigEndian.Uint32(row[keyEnd:]))
 	}
 	if d.body[0] != '{' || d.body[len(d.body)-1] != '}' {
 		return document{}, fmt.Errorf("the body is no object: %w", errDocument)

@@ -17,6 +17,9 @@ import (
 // in its operations, and certain when its proposal is, if it has one. An error is
 // the world's trouble.
 func (p *Partition) evaluate(r *request, now *published) error {
+	if r.aside != nil {
+		return r.aside(r)
+	}
 	tx := &p.writer.tx
 	tx.begin(p, now, r.epk, r.key, r.hash)
 	defer tx.end()
@@ -130,9 +133,11 @@ func sizeText(bytes int64) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// cost is the charge of a change. A vector counts as a term.
-func (op *operation) cost(before *current, c change) float64 {
-	removed, added := len(c.removed)+len(c.dropped), len(c.added)+len(c.put)
+// cost is the charge of a change. A vector counts as a term, and so do the values
+// of a unique key.
+func (op *operation) cost(before *current, m *move) float64 {
+	c := &m.change
+	removed, added := len(c.removed)+len(c.dropped)+m.freed, len(c.added)+len(c.put)+m.claimed
 	switch {
 	case !before.exists:
 		return throughput.Insert(op.size(), added)
@@ -163,6 +168,10 @@ func (b *builder) remove(tx *transaction, e *edit) {
 	w := b.writer
 	w.key = storage.FeedKey(w.key[:0], uint64(e.before.lsn), e.before.ordinal, e.before.seq)
 	b.check(b.batch.Delete(w.key))
+	if at, ok := e.before.expiry(); ok {
+		w.key = storage.ExpiryKey(w.key[:0], at, e.number)
+		b.check(b.batch.Delete(w.key))
+	}
 	if e.leaves() {
 		w.key = append(w.key[:0], e.beforeKey...)
 		b.check(b.batch.Delete(w.key))
@@ -175,12 +184,13 @@ func (b *builder) remove(tx *transaction, e *edit) {
 }
 
 // enter writes the rows of the version behind a transaction: 'd', 'r', 'l' and
-// 'f', and changes the index. A document that came and went leaves no row.
+// 'f', and 'x' if it has a time to live, and changes the index. A document that came and went leaves no row.
 func (b *builder) enter(tx *transaction, e *edit) {
 	w := b.writer
 	if e.row != nil {
 		w.key = append(w.key[:0], e.key...)
 		b.check(b.batch.Set(w.key, e.row))
+		b.expiry(e)
 		if !e.existed || e.leaves() {
 			w.cell = append(w.cell[:0], e.key[1:]...)
 			w.key = storage.RIDKey(w.key[:0], e.number)
@@ -194,6 +204,16 @@ func (b *builder) enter(tx *transaction, e *edit) {
 		b.check(b.batch.Set(w.key, w.cell))
 	}
 	b.keys(e.number, e.moved())
+}
+
+// expiry writes the 'x' row of a document with a time to live of its own.
+func (b *builder) expiry(e *edit) {
+	d, err := decodeDocument(e.row)
+	b.check(err)
+	if at, ok := d.expiry(); ok {
+		b.writer.key = storage.ExpiryKey(b.writer.key[:0], at, e.number)
+		b.check(b.batch.Set(b.writer.key, nil))
+	}
 }
 
 // hashBytes is the width of one level of an EPK of version 2.

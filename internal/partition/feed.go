@@ -33,7 +33,11 @@ type Feed struct {
 
 	After resource.LSN // everything up to it is known; zero is the beginning
 	Since int64        // in seconds since 1970, included; zero or less is any time
-	Now   bool         // begin behind everything there is: an empty page with its position
+	// Complete asks for all versions and deletions, from After on, instead: 400
+	// where the container does not keep them, and where it no longer does.
+	Complete bool
+
+	Now bool // begin behind everything there is: an empty page with its position
 
 	// A page ends where one of these is reached, but only between two LSNs, and
 	// not before it has made progress. Zero is no limit.
@@ -88,7 +92,10 @@ func (p *Partition) Feed(ctx context.Context, f Feed) (FeedPage, error) {
 	p.queries.Add(1)
 	r := feedReader{source: newSource(p, now, f.Range, clip), ask: &f, page: &page, reached: f.After}
 	defer r.source.free()
-	if !f.Now {
+	switch {
+	case f.Complete:
+		err = r.complete(ctx)
+	case !f.Now:
 		err = r.read(ctx)
 	}
 	if len(page.Documents) == 0 && !(f.Begun && page.More) {
@@ -195,7 +202,7 @@ func (r *feedReader) begin(ctx context.Context, lsn resource.LSN) (more bool, er
 // add puts a document on the page. One that would make the page too large begins
 // the next one, unless a part of its LSN is on this page already.
 func (r *feedReader) add(d *document) (more bool, err error) {
-	if d.ts < r.ask.Since {
+	if d.ts < r.ask.Since || r.source.horizon.passed(d) {
 		return true, nil
 	}
 	const textLSN, digits = `,"_lsn":`, 20

@@ -101,7 +101,7 @@ type copying struct {
 // copied are the families whose rows come over; FamilyMeta is written anew.
 var copied = []storage.Family{
 	storage.FamilyDocument, storage.FamilyFeed, storage.FamilyPrefix, storage.FamilyVector,
-	storage.FamilyLogical, storage.FamilyRID, storage.FamilyTerm, storage.FamilyExpiry,
+	storage.FamilyLogical, storage.FamilyRID, storage.FamilyTerm, storage.FamilyUnique, storage.FamilyComplete, storage.FamilyExpiry,
 }
 
 // Adopt makes a child of a checkpoint of one parent, the base, that was taken
@@ -341,6 +341,7 @@ func (c *Merged) finish() error {
 type parting struct {
 	state  state
 	paths  pathSet
+	kept   keptList
 	policy resource.IndexingPolicy
 }
 
@@ -351,7 +352,8 @@ func (p *Partition) part() (parting, error) {
 	}
 	defer p.release(now)
 	known, err := readPaths(now.snapshot)
-	return parting{state: now.state, paths: known.inUse, policy: now.indexing.Policy}, err
+	list, keptErr := readKept(now.snapshot)
+	return parting{state: now.state, paths: known.inUse, kept: list, policy: now.indexing.Policy}, errors.Join(err, keptErr)
 }
 
 // describe puts the meta rows of the child into the batch.
@@ -377,6 +379,13 @@ func (c *Merged) describe(last [2]parting) error {
 		c.batch.Set(storage.MetaKey(nil, metaMerged), known.append(nil)),
 		c.batch.Delete(storage.MetaKey(nil, metaPathsNext)),
 	)
+	parents := c.merge.parents
+	if parents[0].parent.config.Container().Retention > 0 {
+		list := joined(parents[0].parent, parents[1].parent, *low, *high)
+		err = errors.Join(err, c.batch.Set(storage.MetaKey(nil, metaKept), list.append(nil)))
+	} else {
+		err = errors.Join(err, c.batch.Delete(storage.MetaKey(nil, metaKept)))
+	}
 	complete := low.paths.and(high.paths)
 	switch { // What no document lacks is complete.
 	case low.state.items == 0:

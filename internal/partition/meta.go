@@ -18,6 +18,7 @@ const (
 	metaIndex      = "index"      // policy and rebuild; written by effects with LSN 0
 	metaPaths      = "paths"      // complete paths; not there while there are none
 	metaPathsNext  = "paths.next" // those of a policy that is being built
+	metaKept       = "kept"       // behind which LSNs the complete feed has everything; not there while it has nothing
 	metaMerged     = "merged"     // since when LSN and time rise together; not there without a merge
 )
 

@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"slices"
+
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
@@ -12,6 +14,7 @@ import (
 type overlay struct {
 	documents map[string]pendingDocument // by document key
 	logical   map[string]pendingTotals   // by 'q' key
+	uniques   map[string]pendingHolder   // by 'u' key
 	flights   []*flight                  // in the order they were proposed
 	bytes     int                        // of their rows
 }
@@ -28,21 +31,29 @@ type pendingTotals struct {
 	flight *flight
 }
 
+// pendingHolder is the document that has values of a unique key after an effect on
+// its way; zero for none.
+type pendingHolder struct {
+	number uint64
+	flight *flight
+}
+
 // flight is one effect between Propose and its result.
 type flight struct {
 	lsn      resource.LSN // zero for a step of an index rebuild
 	proposal *replication.Proposal
 	batch    *storage.Batch // owns the rows of the effect
 
-	// Its entries of the overlay: documents by their keys, and the logical
-	// partition.
+	// Its entries of the overlay: documents by their keys, the logical partition
+	// and values of unique keys.
 	documents []string
 	logical   string
+	uniques   []holding
 	room      [2]string // for the documents of most effects
 }
 
 func newOverlay() overlay {
-	return overlay{documents: map[string]pendingDocument{}, logical: map[string]pendingTotals{}}
+	return overlay{documents: map[string]pendingDocument{}, logical: map[string]pendingTotals{}, uniques: map[string]pendingHolder{}}
 }
 
 // landed reports whether the effect's result is known.
@@ -71,6 +82,14 @@ func (o *overlay) put(f *flight, key string, row []byte) {
 	o.documents[key] = pendingDocument{row: row, flight: f}
 }
 
+// hold enters which documents have values of unique keys after an effect.
+func (o *overlay) hold(f *flight, all []holding) {
+	f.uniques = slices.Clone(all)
+	for _, h := range f.uniques {
+		o.uniques[h.key] = pendingHolder{number: h.number, flight: f}
+	}
+}
+
 // full reports whether there are as many effects on their way as may be.
 func (o *overlay) full() bool {
 	return len(o.flights) >= flightsMax || len(o.flights) > 0 && o.bytes >= flightsBytesMax
@@ -87,6 +106,11 @@ func (o *overlay) settle() {
 	}
 	if o.logical[f.logical].flight == f {
 		delete(o.logical, f.logical)
+	}
+	for _, h := range f.uniques {
+		if o.uniques[h.key].flight == f {
+			delete(o.uniques, h.key)
+		}
 	}
 	o.bytes -= f.batch.Len()
 	f.close()
@@ -110,4 +134,5 @@ func (o *overlay) clear() {
 	o.flights, o.bytes = nil, 0
 	clear(o.documents)
 	clear(o.logical)
+	clear(o.uniques)
 }

@@ -22,7 +22,7 @@
 //   - Each live document has exactly one row in 'd', one in 'r' and one in 'f'.
 //
 // Absent: the package knows no protocol, no other partition and no catalog. It
-// enforces no storage quota, expires nothing and keeps no older versions yet.
+// enforces no storage quota of its own.
 //
 // Page: docs/partition.md
 package partition
@@ -88,6 +88,7 @@ type Partition struct {
 	low, high  []byte // bound the keys of all rows behind the family
 	render     renderer
 	strategy   strategy
+	uniques    uniques
 
 	// current is what readers see; nil after Close. Apply alone replaces it.
 	current atomic.Pointer[published]
@@ -101,6 +102,10 @@ type Partition struct {
 
 	sources sync.Pool // of *source
 	places  places
+
+	// lasting is a time in seconds: what was written before it never expires, or
+	// has a row in 'x'. It only rises.
+	lasting atomic.Int64
 
 	// reads, writes and queries count what was answered since Open.
 	reads, writes, queries atomic.Int64
@@ -127,6 +132,10 @@ type Partition struct {
 	sealed  bool          // the writer takes no request
 	ended   *status.Error // what every write gets; nil while the partition writes
 	idle    chan struct{} // closed when the goroutine ends; nil before the first start
+
+	locks   map[string]*keyLock // by the logical partition that each keeps others away from
+	holders int                 // of locks, or who want one
+	parked  int                 // requests that wait for a lock
 
 	// wake tells a writer that waits for a proposal that the queue has grown.
 	wake chan struct{}
@@ -190,6 +199,9 @@ func (p *Partition) load(snapshot *storage.Snapshot) error {
 	}
 	x, err := compileIndexing(row, nil)
 	if err != nil {
+		return err
+	}
+	if p.uniques, err = compileUniques(p.config.Container().UniqueKeys); err != nil {
 		return err
 	}
 	p.descriptor = d

@@ -76,8 +76,9 @@ func (s *source) charged(page query.Page, resumed bool) throughput.Work {
 
 // source supplies the documents of one page. It belongs to one goroutine.
 type source struct {
-	p   *Partition
-	now *published
+	p       *Partition
+	now     *published
+	horizon horizon // documents behind it are left out
 
 	clip  partitionkey.Range
 	whole bool // clip is the whole partition
@@ -122,6 +123,7 @@ func newSource(p *Partition, now *published, asked, clip partitionkey.Range) *so
 		s = new(source)
 	}
 	s.p, s.now, s.clip, s.whole = p, now, clip, clip.Equal(p.descriptor.Range)
+	s.horizon = p.horizon()
 	if s.whole {
 		s.low, s.high = p.low, p.high
 		return s
@@ -150,9 +152,10 @@ func (s *source) free() {
 
 // face returns the source as the plan may use it. While the index is not the one
 // that the container asks for, plans may take for granted what is not there, so
-// they get documents alone.
+// they get documents alone; so they do while documents that have expired are in
+// the index still.
 func (s *source) face() query.Source {
-	if !s.p.config.Container().Indexing.Equal(s.now.indexing.Policy) {
+	if !s.p.config.Container().Indexing.Equal(s.now.indexing.Policy) || s.stale() {
 		return struct{ query.Source }{s}
 	}
 	return s

@@ -82,9 +82,9 @@ func (p *Partition) answer(found *Found, r *Read, key, row []byte) error {
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(d.key, key) {
+	if !bytes.Equal(d.key, key) || p.horizon().passed(&d) {
 		r.Meter.Add(throughput.Miss)
-		return status.NotFound() // Another key with the same hashes.
+		return status.NotFound() // Or another key with the same hashes.
 	}
 	found.ETag = etagOf(d.etag)
 	if r.IfNoneMatch == AnyETag || r.IfNoneMatch != "" && r.IfNoneMatch == found.ETag {

@@ -89,7 +89,7 @@ func (s *source) gather(ctx context.Context, bodies bool, after uint64) (list []
 		if err != nil {
 			return nil, nil, s.damaged(err)
 		}
-		if d.number <= after || !s.holds(rows.Key()[1:], &d) {
+		if d.number <= after || s.horizon.passed(&d) || !s.holds(rows.Key()[1:], &d) {
 			continue
 		}
 		at := passed{number: d.number, start: len(text), keyOnly: !bodies || len(text) > s.p.strategy.scanBytes}
@@ -146,7 +146,7 @@ func (s *source) pass(ctx context.Context, numbers *storage.Numbers, after uint6
 		if err != nil {
 			return s.damaged(err)
 		}
-		if d.number <= after || numbers != nil && !numbers.Has(d.number) {
+		if d.number <= after || s.horizon.passed(&d) || numbers != nil && !numbers.Has(d.number) {
 			continue
 		}
 		if s.p.epkWidth == 0 && !s.holds(rows.Key()[1:], &d) {
@@ -326,7 +326,7 @@ func (s *source) reach(number uint64, use func(d *document) (more bool, err erro
 		if s.current, err = decodeDocument(row); err != nil {
 			return s.damaged(err)
 		}
-		if found = s.current.number == number; found && s.holds(suffix, &s.current) {
+		if found = s.current.number == number; found && !s.horizon.passed(&s.current) && s.holds(suffix, &s.current) {
 			more, err = use(&s.current)
 		}
 		return err

@@ -132,15 +132,10 @@ func (h *handover) Suspend(err *status.Error) { h.parent.end(err) }
 func (p *Partition) end(err *status.Error) {
 	p.mu.Lock()
 	p.ended = err
-	queue := p.queue
+	queue := append(p.queue, p.unparkLocked()...)
 	p.queue = nil
 	p.mu.Unlock()
-	for _, r := range queue {
-		if r.stage.CompareAndSwap(waiting, claimed) {
-			r.err = err
-			close(r.evaluated)
-		}
-	}
+	refuse(queue, err)
 }
 
 // order asks the writer for an effect that changes the partition's shape.

@@ -100,7 +100,7 @@ func (w *world) checkHalves(t *testing.T, halves [2]half) (documents int64) {
 // Every family of rows has its way out of a child.
 func TestTrimKnowsEveryFamily(t *testing.T) {
 	t.Parallel()
-	known := slices.Concat(keyed, numbered, listed, []storage.Family{storage.FamilyRID, storage.FamilyMeta})
+	known := slices.Concat(keyed, numbered, listed, []storage.Family{storage.FamilyRID, storage.FamilyMeta, storage.FamilyComplete})
 	for b := range 256 {
 		f, exists := storage.FamilyOf([]byte{byte(b)})
 		if exists && !slices.Contains(known, f) {

@@ -76,6 +76,14 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		return s.result(errors.Join(s.w.close(), s.w.open()))
 	case "policy":
 		return s.policy(d)
+	case "ttl": // The container's default from now on.
+		c := *s.w.container.Load()
+		d.ScanArgs(t, "default", &c.DefaultTTL)
+		s.w.container.Store(&c)
+		return ""
+	case "expire":
+		n, err := s.w.partition.Load().Expire(t.Context())
+		return fmt.Sprintf("%d deleted, %s", n, s.result(err))
 	case "stats":
 		return s.stats()
 	case "check":
@@ -316,9 +324,9 @@ func (s *story) rows() string {
 		s.t.Fatal(err)
 	}
 	var parts []string
-	for _, f := range []storage.Family{'d', 'r', 't', 'l', 'f', 'q', 'm', 'n'} {
-		if f == 'n' && counts[f] == 0 {
-			continue // few containers have vectors
+	for _, f := range []storage.Family{'d', 'r', 't', 'l', 'f', 'q', 'm', 'n', 'u', 'x'} {
+		if (f == 'n' || f == 'u' || f == 'x') && counts[f] == 0 {
+			continue // few containers have vectors, unique keys or documents that expire
 		}
 		parts = append(parts, fmt.Sprintf("%s %d", f, counts[f]))
 	}

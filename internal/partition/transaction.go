@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -23,10 +24,12 @@ import (
 // of the transaction to the last one, and so one place in the feed. The versions
 // in between have etags of their own and are in no row.
 //
-// It belongs to the writer, which keeps one and uses it again.
+// It belongs to the writer, which keeps one and uses it again, or to a [Holding],
+// which never commits it.
 type transaction struct {
 	p   *Partition
 	now *published
+	w   *writer // what is on its way, and scratch: the partition's, or that of a Holding
 
 	epk  partitionkey.EPK
 	key  []byte // canonical
@@ -43,10 +46,23 @@ type transaction struct {
 	total    totals
 	versions uint32
 	written  int // bytes of documents
+	started  bool
+
+	horizon horizon // documents behind it are gone
+
+	// held is who has which values of unique keys behind the last version, for
+	// values that have changed hands, and heldAt where it stands.
+	held   []holding
+	heldAt map[string]int
 
 	// rests is the latest effect on its way that the transaction has read from,
 	// nil for none. What was read is certain when that effect is durable (I9).
 	rests *flight
+
+	// retention is for how many seconds the container keeps all versions, zero for
+	// not at all, and revisions are what the complete feed gets.
+	retention int64
+	revisions []remembered
 
 	row, other []byte // scratch of find
 }
@@ -79,14 +95,17 @@ type edit struct {
 
 	old, new keys   // that before and row are stored with
 	change   change // from old to new
+	claims   claims // of row
 	versions int    // that the transaction made of it, deletions included
 }
 
 // begin empties the transaction for a request on one full key.
 func (tx *transaction) begin(p *Partition, now *published, epk partitionkey.EPK, key []byte, hash uint64) {
-	tx.p, tx.now = p, now
+	tx.p, tx.now, tx.w = p, now, &p.writer
 	tx.epk, tx.key, tx.hash = epk, key, hash
 	tx.versions, tx.written, tx.rests = 0, 0, nil
+	tx.revisions = nil
+	tx.started, tx.horizon = false, p.horizon()
 }
 
 // Bounds of what a transaction keeps for the next one.
@@ -109,22 +128,30 @@ func (tx *transaction) end() {
 	}
 	tx.edits = tx.edits[:0]
 	clear(tx.at)
+	if len(tx.held) > editsKept*resource.UniqueKeysMax {
+		tx.held, tx.heldAt = nil, nil
+	}
+	clear(tx.held)
+	tx.held = tx.held[:0]
+	clear(tx.heldAt)
 	if cap(tx.row) > rowKept {
 		tx.row = nil
 	}
 	if cap(tx.other) > rowKept {
 		tx.other = nil
 	}
-	tx.p, tx.now, tx.key, tx.rests, tx.paths = nil, nil, nil, nil, paths{}
+	tx.p, tx.now, tx.w, tx.key, tx.rests, tx.paths = nil, nil, nil, nil, nil, paths{}
 }
 
 // current is the version of a document as a transaction sees it.
 type current struct {
 	document
 	exists bool
-	row    []byte // that the document is taken from
-	copied bool   // the row is in the scratch that find was given
-	edit   int    // that has the document; gone when the transaction has not changed it
+	// expired says that there is a row still, and no document for anyone.
+	expired bool
+	row     []byte // that the document is taken from
+	copied  bool   // the row is in the scratch that find was given
+	edit    int    // that has the document; gone when the transaction has not changed it
 }
 
 // size is that of the document, zero when there is none.
@@ -139,11 +166,11 @@ func (tx *transaction) find(key string, scratch *[]byte) (f current, err error) 
 			return f, nil
 		}
 		f.edit, f.row = own, tx.edits[own].row
-	} else if pending, ok := tx.p.writer.overlay.documents[key]; ok {
+	} else if pending, ok := tx.w.overlay.documents[key]; ok {
 		tx.rest(pending.flight)
 		f.row = pending.row
 	} else {
-		w := &tx.p.writer
+		w := tx.w
 		w.key = append(w.key[:0], key...)
 		*scratch, f.copied, err = tx.now.snapshot.Get((*scratch)[:0], w.key)
 		if err != nil {
@@ -162,7 +189,8 @@ func (tx *transaction) find(key string, scratch *[]byte) (f current, err error) 
 	if string(f.document.key) != string(tx.key) {
 		return f, fmt.Errorf("partition %v: two partition keys have one hash", tx.p.config.Ref)
 	}
-	f.exists = true
+	f.expired = tx.horizon.passed(&f.document)
+	f.exists = !f.expired
 	return f, nil
 }
 
@@ -190,6 +218,9 @@ func (tx *transaction) do(op *operation) error {
 	if err != nil {
 		return err
 	}
+	if op.expires {
+		return tx.expire(op, &before)
+	}
 	op.charge = throughput.Refused(before.size())
 	if err := op.conditions(&before); err != nil {
 		return err
@@ -211,6 +242,14 @@ func (tx *transaction) do(op *operation) error {
 			op.charge = throughput.Refused(other.size())
 			return status.Conflict()
 		}
+		if other.expired {
+			if err := tx.erase(op.newKey(), &other); err != nil {
+				return err
+			}
+		}
+	}
+	if err := tx.clearWay(op, &before); err != nil {
+		return err
 	}
 	return tx.change(op, &before)
 }
@@ -271,6 +310,8 @@ func (tx *transaction) change(op *operation, before *current) error {
 	v := version{lsn: next.lsn, ordinal: tx.p.descriptor.Ordinal, seq: tx.versions, ts: next.ts}
 	if before.exists {
 		v.number = before.number
+	} else if op.number != 0 {
+		v.number = op.number
 	} else {
 		if next.counter+1 >= resource.NumbersMax {
 			return status.Forbidden(0, "The partition has given out all its document numbers.")
@@ -278,7 +319,13 @@ func (tx *transaction) change(op *operation, before *current) error {
 		next.counter++
 		v.number = resource.NewNumber(v.ordinal, next.counter)
 	}
+	if op.number != 0 && (v.number != op.number || before.exists == op.created) {
+		return changedMeanwhile()
+	}
 	m, err := tx.move(op, before, v)
+	if status.From(err) != nil {
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("partition %v: %w", tx.p.config.Ref, err)
 	}
@@ -301,36 +348,48 @@ func (tx *transaction) change(op *operation, before *current) error {
 		stamp(op.row, v)
 	}
 	op.version, op.created = v, !before.exists
-	op.charge = op.cost(before, m.change)
+	op.charge = op.cost(before, &m)
 	tx.next, tx.total, tx.paths = next, total, m.paths
 	tx.versions++
 	tx.written += op.size()
+	tx.remember(op, before, v)
 	tx.enter(op, before, m)
 	return nil
 }
 
 // start finds out what the first version goes on from.
 func (tx *transaction) start() error {
-	if tx.versions > 0 {
+	if tx.started {
 		return nil
 	}
-	w := &tx.p.writer
-	known, err := tx.p.knownPaths(tx.now)
-	if err != nil {
-		return err
+	w := tx.w
+	known := w.paths
+	if !w.pathsKnown {
+		var err error
+		if known, err = tx.p.knownPaths(tx.now); err != nil {
+			return err
+		}
 	}
+	tx.retention = int64(tx.p.config.Container().Retention / time.Second)
+	if tx.w == &tx.p.writer {
+		if err := tx.p.knowKept(tx.now); err != nil {
+			return err
+		}
+	}
+	var err error
 	if tx.total, err = tx.totals(); err != nil {
 		return err
 	}
 	tx.next, tx.paths = w.next, known
 	tx.next.lsn++
 	tx.next.ts = max(tx.next.ts, tx.p.config.Now().Unix())
+	tx.started = true
 	return nil
 }
 
 // totals returns those of the logical partition in front of the transaction.
 func (tx *transaction) totals() (totals, error) {
-	w := &tx.p.writer
+	w := tx.w
 	w.key = storage.LogicalKey(w.key[:0], tx.epk, tx.hash)
 	if pending, ok := w.overlay.logical[string(w.key)]; ok {
 		tx.rest(pending.flight)
@@ -350,6 +409,9 @@ type move struct {
 	old, new keys // that they are stored with
 	change   change
 	paths    paths // complete behind it
+
+	wasClaimed     claims // of the version in front
+	freed, claimed int    // rows of unique keys
 }
 
 // move compares what the versions in front of and behind an operation can be
@@ -357,6 +419,10 @@ type move struct {
 func (tx *transaction) move(op *operation, before *current, v version) (m move, err error) {
 	x := tx.now.indexing
 	m.paths = tx.paths
+	if m.wasClaimed, err = tx.claim(op, before); err != nil {
+		return m, err
+	}
+	m.freed, m.claimed = tx.p.uniques.changed(m.wasClaimed, op.claimed())
 	switch {
 	case before.edit != gone:
 		m.old = tx.edits[before.edit].new
@@ -400,6 +466,8 @@ func (tx *transaction) enter(op *operation, before *current, m move) {
 		}
 	}
 	e := &tx.edits[place]
+	tx.hold(op.version.number, m.wasClaimed, op.claimed())
+	e.claims = op.claimed()
 	e.key, e.row, e.version, e.new, e.change = op.newKey(), op.row, op.version, m.new, m.change
 	if e.versions++; e.versions > 1 {
 		e.change = change{} // of the last version alone; see moved
@@ -425,13 +493,15 @@ func (tx *transaction) commit() (*flight, error) {
 		b.enter(tx, &tx.edits[i])
 	}
 	b.paths(w.paths, tx.paths)
+	b.uniques(tx.held)
 	b.totals(tx)
 	b.state(tx.next)
+	keeping := b.complete(tx)
 	if b.err != nil {
 		return nil, errors.Join(b.err, b.batch.Close())
 	}
 	f := tx.p.propose(b.batch, tx.next.lsn, tx.next.items-w.next.items, tx.next.bytes-w.next.bytes)
-	w.next, w.paths = tx.next, tx.paths
+	w.next, w.paths, w.keeping = tx.next, tx.paths, keeping
 	tx.note(f)
 	return f, nil
 }
@@ -448,6 +518,9 @@ func (tx *transaction) note(f *flight) {
 		if e := &tx.edits[i]; e.row != nil {
 			o.put(f, e.key, e.row)
 		}
+	}
+	if len(tx.held) > 0 {
+		o.hold(f, tx.held)
 	}
 	f.logical = string(storage.LogicalKey(tx.p.writer.key[:0], tx.epk, tx.hash))
 	o.logical[f.logical] = pendingTotals{totals: tx.total, flight: f}

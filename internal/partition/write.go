@@ -184,6 +184,14 @@ func (p *Partition) submit(ctx context.Context, r *request) error {
 
 // await waits until the result of a request is certain, as submit says.
 func (p *Partition) await(ctx context.Context, r *request) error {
+	if err := p.begun(ctx, r); err != nil {
+		return err
+	}
+	return p.certain(ctx, r)
+}
+
+// begun waits until a request is evaluated. The error says that it never will be.
+func (p *Partition) begun(ctx context.Context, r *request) error {
 	select {
 	case <-r.evaluated:
 	case <-ctx.Done():
@@ -193,6 +201,11 @@ func (p *Partition) await(ctx context.Context, r *request) error {
 		<-r.evaluated // The writer has it in hand, and waits for one sync at most.
 	}
 	r.meter.Add(r.charge)
+	return nil
+}
+
+// certain waits until what a request was evaluated to is durable.
+func (p *Partition) certain(ctx context.Context, r *request) error {
 	if r.proposal == nil {
 		return nil
 	}
@@ -236,6 +249,8 @@ type request struct {
 	unity      Unity
 	answerMax  int // bytes of the documents that are answered; 0 for any number
 	meter      *throughput.Meter
+	lock       *keyLock             // of the Holding whose request it is; nil for everybody else's
+	aside      func(*request) error // what the writer does instead of operations; nil: those
 
 	stage     atomic.Int32
 	evaluated chan struct{} // closed by the writer
@@ -255,8 +270,11 @@ type operation struct {
 	row       []byte    // without stamp until evaluated; nil for Delete
 	indexing  *indexing // that the keys belong to
 	keys      allKeys
+	claims    claims
 	before    guess
-	silent    bool // the answer has no document
+	silent    bool   // the answer has no document
+	expires   bool   // the Delete is for a document that has expired, and for no other
+	number    uint64 // of a document that a Holding has seen; then created is set as well. 0: none
 
 	// Written by the writer, but for what is wrong whatever is stored.
 	err     error
@@ -271,6 +289,7 @@ type guess struct {
 	found   bool
 	version version
 	keys    allKeys
+	claims  claims
 }
 
 // oldKey is the key of the document's row as it is, newKey as it will be; they
@@ -379,12 +398,15 @@ func (p *Partition) prepareDocument(r *request, op *operation) (id string, err e
 
 // encode makes the row of a document and computes its keys.
 func (p *Partition) encode(op *operation, epkSize int, key []byte, doc value.Value) (err error) {
+	if err := p.validTTL(doc); err != nil {
+		return err
+	}
 	row := newDocumentRow(epkSize, key, doc)
 	if size, limit := len(row)-bodyOffset(row), p.config.Limits.DocumentBytes; size > limit {
 		return status.TooLarge("The document is %d bytes long. At most %d are allowed.", size, limit)
 	}
 	op.keys, err = op.indexing.keysOf(doc, row[bodyOffset(row):])
-	op.row = row
+	op.row, op.claims = row, p.uniques.of(doc)
 	return err
 }
 
@@ -400,7 +422,7 @@ func (p *Partition) prepareBefore(ctx context.Context, r *request, op *operation
 			return fmt.Errorf("%w: %w", errDocument, err)
 		}
 		k, err := op.indexing.keysOf(doc, d.body)
-		op.before = guess{found: true, version: d.version, keys: k}
+		op.before = guess{found: true, version: d.version, keys: k, claims: p.uniques.of(doc)}
 		if err == nil && op.ask.Op == Patch {
 			op.guessPatch(ctx, p, &d, doc)
 		}
@@ -434,7 +456,7 @@ func (p *Partition) enqueue(r *request) error {
 	if p.ended != nil {
 		return p.ended
 	}
-	if len(p.queue) >= p.config.Limits.WriteQueue {
+	if len(p.queue)+p.parked >= p.config.Limits.WriteQueue && (r.lock == nil || !r.lock.held) {
 		return status.TooManyRequests(0, queueRetryAfter, "%d writes wait for the partition. Try again later.", len(p.queue))
 	}
 	p.queue = append(p.queue, r)

@@ -21,6 +21,7 @@ type writer struct {
 	next    state
 	paths   paths // once pathsKnown
 	overlay overlay
+	keeping keeping
 
 	pathsKnown bool
 
@@ -72,6 +73,9 @@ func (p *Partition) take() (requests []*request, more bool) {
 	// The two slices change places: the one handed out comes back served.
 	requests = p.queue
 	p.queue, p.spare = p.spare[:0], requests
+	if p.holders > 0 {
+		requests = p.passLocked(requests)
+	}
 	return requests, true
 }
 
@@ -141,7 +145,10 @@ func (p *Partition) restart() {
 	}
 	p.writer.overlay.clear()
 	p.writer.stalled, p.writer.pathsKnown = true, false
+	p.writer.keeping = keeping{}
 	if now := p.current.Load(); now != nil {
+		counter := p.writer.next.counter // Numbers that were given to a Holding are not given again.
 		p.writer.next = now.state
+		p.writer.next.counter = max(p.writer.next.counter, counter)
 	}
 }

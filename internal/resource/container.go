@@ -14,26 +14,6 @@ import (
 // what the queries of computed properties mean. Errors are status 400; a feature
 // that is not there yet is refused by name.
 func ParseContainer(body value.Value) (Container, error) {
-	c, err := parseContainer(body)
-	if err != nil {
-		return Container{}, err
-	}
-	return c, c.refuseUnenforced()
-}
-
-// refuseUnenforced refuses what is understood and kept but what partitions do
-// not enforce yet.
-func (c *Container) refuseUnenforced() error {
-	switch {
-	case c.DefaultTTL != 0:
-		return status.Unsupported("Time to live (defaultTtl)")
-	case len(c.UniqueKeys) > 0:
-		return status.Unsupported("A unique key (uniqueKeyPolicy.uniqueKeys)")
-	}
-	return nil
-}
-
-func parseContainer(body value.Value) (Container, error) {
 	id, err := parseID(body)
 	if err != nil {
 		return Container{}, err
@@ -182,14 +162,6 @@ func keyPaths(d partitionkey.Definition) ([]value.Path, error) {
 // indexes may come and go but not change, and a computed property may not take
 // the name of a property that the policy before spoke of. Errors are status 400.
 func (c Container) Replace(body value.Value) (Container, error) {
-	replaced, err := c.replace(body)
-	if err != nil {
-		return Container{}, err
-	}
-	return replaced, replaced.refuseUnenforced()
-}
-
-func (c Container) replace(body value.Value) (Container, error) {
 	id, err := parseID(body)
 	if err != nil {
 		return Container{}, err

@@ -49,6 +49,10 @@ const (
 	// ComputedMax is how many computed properties a container may have.
 	ComputedMax = 20
 
+	// RetentionMax bounds for how long every version of a document is kept: the
+	// longest time that the service can go back.
+	RetentionMax = 30 * 24 * time.Hour
+
 	// UniqueKeysMax is how many unique keys a container may have, and
 	// UniqueKeyPathsMax how many paths each.
 	UniqueKeysMax     = 10
@@ -113,6 +117,7 @@ type Limits struct {
 	OpenStores int // partition stores open at once; lowered to what the descriptor limit allows
 
 	ClockSkew      time.Duration // how far a signature's date may be from now; 0 for any
+	SessionWait    time.Duration // how long a read waits for a partition that is behind its session token: 404/1002; 0 for not at all
 	RequestTimeout time.Duration // a request that takes longer ends with 408
 }
 
@@ -148,7 +153,8 @@ func DefaultLimits() Limits {
 		OpenStores: 4_096, // half a gigabyte of idle stores
 
 		ClockSkew:      15 * time.Minute,
-		RequestTimeout: 65 * time.Second, // clients give up after 60 s
+		SessionWait:    50 * time.Millisecond, // a replica that is further behind is slower than asking another
+		RequestTimeout: 65 * time.Second,      // clients give up after 60 s
 	}
 }
 
@@ -167,7 +173,8 @@ func LaptopLimits() Limits {
 
 // Validate reports everything that is wrong with the limits at once: a limit
 // that is not positive, a fixed one that is changed, and pairs that contradict
-// each other. ClockSkew and Databases alone may be zero.
+// each other. ClockSkew, SessionWait and Databases
+// alone may be zero.
 func (l Limits) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -218,6 +225,9 @@ func (l Limits) Validate() error {
 	}
 	if l.ClockSkew < 0 {
 		fault("limit ClockSkew must not be negative, not %v", l.ClockSkew)
+	}
+	if l.SessionWait < 0 || l.SessionWait >= l.RequestTimeout {
+		fault("limit SessionWait must be at least 0 and below RequestTimeout (%v), not %v", l.RequestTimeout, l.SessionWait)
 	}
 	if l.DocumentBytes > l.BodyBytes {
 		fault("limit DocumentBytes (%d) must not exceed BodyBytes (%d)", l.DocumentBytes, l.BodyBytes)

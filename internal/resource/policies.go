@@ -326,8 +326,8 @@ type UniqueKey struct {
 	Paths []string `json:"paths"` // as given, without an ending or []: see [ParsePropertyPath]
 }
 
-// parseUniqueKeys reads a unique key policy. A missing value of a document will
-// count as null.
+// parseUniqueKeys reads a unique key policy. A missing value of a document counts
+// as null.
 func parseUniqueKeys(policy value.Value) ([]UniqueKey, error) {
 	list, err := settingList(policy, "uniqueKeyPolicy", "uniqueKeys")
 	if err != nil {

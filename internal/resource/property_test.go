@@ -303,6 +303,7 @@ func TestLimitsValidate(t *testing.T) {
 	}
 	l := DefaultLimits()
 	l.ClockSkew = 0
+	l.SessionWait = 0
 	l.PhysicalPartitionBytes = 1 << 20
 	if err := l.Validate(); err != nil {
 		t.Errorf("settings: %v", err)
@@ -315,6 +316,7 @@ func TestLimitsValidate(t *testing.T) {
 		"Depth":         func(l *Limits) { l.Depth++ },
 		"ContainerRUs":  func(l *Limits) { l.ContainerRUs = AutoscaleMin - 1 },
 		"ClockSkew":     func(l *Limits) { l.ClockSkew = -time.Second },
+		"SessionWait":   func(l *Limits) { l.SessionWait = -1 },
 		"DocumentBytes": func(l *Limits) { l.DocumentBytes = l.BodyBytes + 1 },
 	} {
 		l := DefaultLimits()
@@ -470,15 +472,12 @@ func FuzzParseContainer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		c, err := parseContainer(body)
+		c, err := ParseContainer(body)
 		if err != nil {
 			if status.CodeOf(err) != status.CodeBadRequest {
 				t.Fatalf("%s: %v", text, err)
 			}
 			return
-		}
-		if err := c.refuseUnenforced(); err != nil && status.CodeOf(err) != status.CodeBadRequest {
-			t.Fatalf("%s: %v", text, err)
 		}
 		c.RID = ContainerRID(DatabaseRID(1), 1)
 		data, err := json.Marshal(c)
@@ -492,7 +491,7 @@ func FuzzParseContainer(f *testing.F) {
 		if back.Value().JSON() != c.Value().JSON() || !back.Indexing.Equal(c.Indexing) {
 			t.Fatalf("stored %s, read %s", c.Value(), back.Value())
 		}
-		again, err := c.replace(c.Value())
+		again, err := c.Replace(c.Value())
 		if err != nil || again.Value().JSON() != c.Value().JSON() || !again.Indexing.Equal(c.Indexing) {
 			t.Fatalf("%s cannot be sent back: %s, %v", c.Value(), again.Value(), err)
 		}

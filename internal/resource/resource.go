@@ -27,6 +27,7 @@ package resource
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
@@ -86,6 +87,10 @@ type Container struct {
 	// that do not say otherwise: 0 when documents do not expire at all, and -1
 	// when only those do that ask for it.
 	DefaultTTL int32 `json:"defaultTtl,omitzero"`
+
+	// Retention is for how long every version of a document is kept for the change
+	// feed of all versions; zero for not at all. Whole minutes.
+	Retention time.Duration `json:"retention,omitzero"`
 
 	// UniqueKeys are what no two documents of one partition key may share.
 	UniqueKeys []UniqueKey `json:"uniqueKeys,omitzero"`

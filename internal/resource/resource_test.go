@@ -18,9 +18,8 @@ import (
 // what comes of it, or the status.
 //
 //	container [full]     parse a container and remember it; print what differs
-//	                     from a plain one as clients read it, or everything;
-//	                     unenforced: with what partitions do not enforce yet
-//	replace [full]       replace the remembered container; unenforced as above
+//	                     from a plain one as clients read it, or everything
+//	replace [full]       replace the remembered container
 //	stored               its indexing policy as a partition keeps it
 //	key                  the partition key of each line, a document
 //	policy [geometry]    parse an indexing policy
@@ -75,11 +74,7 @@ func (h *history) run(t *testing.T, d *datadriven.TestData) (string, error) {
 	t.Helper()
 	switch d.Cmd {
 	case "container":
-		read := ParseContainer
-		if d.HasArg("unenforced") {
-			read = parseContainer
-		}
-		c, err := read(parse(t, d.Input))
+		c, err := ParseContainer(parse(t, d.Input))
 		if err != nil {
 			return "", err
 		}
@@ -87,11 +82,7 @@ func (h *history) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		h.container = c
 		return show(t, d, c), nil
 	case "replace":
-		replace := h.container.Replace
-		if d.HasArg("unenforced") {
-			replace = h.container.replace
-		}
-		c, err := replace(parse(t, d.Input))
+		c, err := h.container.Replace(parse(t, d.Input))
 		if err != nil {
 			return "", err
 		}

@@ -1,65 +1,181 @@
 package resource
 
 import (
+	"slices"
+
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
 
-// FunctionsMax is how many user-defined functions a container may have.
-const FunctionsMax = 50
+// ScriptKind says what a script of a container is. It is the type of its RID; see
+// [RID].
+type ScriptKind byte
 
-// functionType is the type of a function's RID; see [RID].
-const functionType = 6
+// The kinds of scripts.
+const (
+	Function  ScriptKind = 6 // user-defined function
+	Trigger   ScriptKind = 7
+	Procedure ScriptKind = 8 // stored procedure
+)
 
-// Function is the definition of a user-defined function of a container. Its body
-// is JavaScript, which package script compiles and runs.
-type Function struct {
+// ScriptKinds are all of them.
+var ScriptKinds = [...]ScriptKind{Function, Trigger, Procedure}
+
+// Max is how many scripts of the kind a container may have.
+func (k ScriptKind) Max() int {
+	if k == Procedure {
+		return 100
+	}
+	return 50
+}
+
+// String returns the name of the kind for messages.
+func (k ScriptKind) String() string {
+	switch k {
+	case Function:
+		return "user-defined function"
+	case Trigger:
+		return "trigger"
+	case Procedure:
+		return "stored procedure"
+	}
+	return "script"
+}
+
+// Word returns the kind's part of a link, such as udfs.
+func (k ScriptKind) Word() string {
+	switch k {
+	case Trigger:
+		return "triggers"
+	case Procedure:
+		return "sprocs"
+	}
+	return "udfs"
+}
+
+// ScriptKindOf returns the kind that a part of a link names.
+func ScriptKindOf(word string) (ScriptKind, bool) {
+	for _, k := range ScriptKinds {
+		if k.Word() == word {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+// Script is the definition of a user-defined function, a stored procedure or a
+// trigger of a container. Its body is JavaScript, which package script compiles
+// and runs.
+type Script struct {
 	ID   string    `json:"id"`
 	RID  RID       `json:"rid"`
 	ETag ETag      `json:"etag"`
 	TS   Timestamp `json:"ts"`
 	Body string    `json:"body"`
+
+	// Of triggers alone: Pre or Post, and one of the operations of
+	// TriggerOperations.
+	TriggerType      string `json:"triggerType,omitempty"`
+	TriggerOperation string `json:"triggerOperation,omitempty"`
 }
 
-// ParseFunction reads the definition of a function that a client sent: id and
-// body count. Errors are status 400.
-func ParseFunction(definition value.Value) (Function, error) {
-	id, err := parseID(definition)
-	if err != nil {
-		return Function{}, err
+// The types of triggers.
+const (
+	PreTrigger  = "Pre"
+	PostTrigger = "Post"
+)
+
+// TriggerOperations are what a trigger may be for. Update is another name of
+// Replace.
+var TriggerOperations = []string{"All", "Create", "Update", "Delete", "Replace", "Upsert"}
+
+// Fires reports whether a trigger is for an operation: Create, Replace, Upsert or
+// Delete.
+func (s Script) Fires(operation string) bool {
+	switch s.TriggerOperation {
+	case "All", operation:
+		return true
 	}
-	body := definition.Get("body")
-	switch body.Kind() {
+	return s.TriggerOperation == "Update" && operation == "Replace"
+}
+
+// ParseScript reads the definition of a script that a client sent: id and body
+// count, and of a trigger its type and operation. Errors are status 400.
+func ParseScript(kind ScriptKind, definition value.Value) (s Script, err error) {
+	if s.ID, err = parseID(definition); err != nil {
+		return Script{}, err
+	}
+	if s.Body, err = scriptText(definition, "body"); err != nil {
+		return Script{}, err
+	}
+	if kind != Trigger {
+		return s, nil
+	}
+	if s.TriggerType, err = scriptWord(definition, "triggerType", []string{PreTrigger, PostTrigger}); err != nil {
+		return Script{}, err
+	}
+	if s.TriggerOperation, err = scriptWord(definition, "triggerOperation", TriggerOperations); err != nil {
+		return Script{}, err
+	}
+	return s, nil
+}
+
+func scriptText(definition value.Value, name string) (string, error) {
+	switch member := definition.Get(name); member.Kind() {
 	case value.KindString:
-		return Function{ID: id, Body: body.Text()}, nil
+		return member.Text(), nil
 	case value.KindUndefined:
-		return Function{}, status.BadRequest("The input content is invalid because the required property 'body' is missing.")
+		return "", status.BadRequest("The input content is invalid because the required property '%s' is missing.", name)
+	default:
+		return "", status.BadRequest("The property '%s' is %s. It must be a string.", name, nameOf(member.Kind()))
 	}
-	return Function{}, status.BadRequest("The property 'body' is %s. It must be a string.", nameOf(body.Kind()))
 }
 
-// FunctionRID returns the RID of the function with that number, below 2^60, in
-// the container.
-func FunctionRID(container RID, number uint64) RID {
-	return childRID(container, number, functionType)
+func scriptWord(definition value.Value, name string, words []string) (string, error) {
+	text, err := scriptText(definition, name)
+	if err == nil && !slices.Contains(words, text) {
+		err = status.BadRequest("The property '%s' is none of %q.", name, words)
+	}
+	return text, err
 }
 
-// IsFunction reports whether r names a user-defined function.
-func (r RID) IsFunction() bool { return r.isChild(functionType) }
+// ScriptRID returns the RID of the script with that number, below 2^60, in the
+// container.
+func ScriptRID(kind ScriptKind, container RID, number uint64) RID {
+	return childRID(container, number, uint64(kind))
+}
+
+// ScriptKind returns the kind of script that r names, false when it names none.
+func (r RID) ScriptKind() (ScriptKind, bool) {
+	for _, k := range ScriptKinds {
+		if r.isChild(byte(k)) {
+			return k, true
+		}
+	}
+	return 0, false
+}
 
 // Self returns the _self link.
-func (f Function) Self() string {
-	return string(appendLink(f.RID.Container().AppendSelf(nil), "udfs/", f.RID))
+func (s Script) Self() string {
+	kind, _ := s.RID.ScriptKind()
+	return string(appendLink(s.RID.Container().AppendSelf(nil), kind.Word()+"/", s.RID))
 }
 
-// Value returns the function as clients read it.
-func (f Function) Value() value.Value {
-	return value.Object([]value.Member{
-		{Name: "body", Value: value.String(f.Body)},
-		{Name: "id", Value: value.String(f.ID)},
-		{Name: "_rid", Value: value.String(f.RID.String())},
-		{Name: "_ts", Value: value.Int(int64(f.TS))},
-		{Name: "_self", Value: value.String(f.Self())},
-		{Name: "_etag", Value: value.String(string(f.ETag))},
-	})
+// Value returns the script as clients read it.
+func (s Script) Value() value.Value {
+	members := []value.Member{
+		{Name: "body", Value: value.String(s.Body)},
+		{Name: "id", Value: value.String(s.ID)},
+	}
+	if s.TriggerType != "" {
+		members = append(members,
+			value.Member{Name: "triggerType", Value: value.String(s.TriggerType)},
+			value.Member{Name: "triggerOperation", Value: value.String(s.TriggerOperation)})
+	}
+	return value.Object(append(members,
+		value.Member{Name: "_rid", Value: value.String(s.RID.String())},
+		value.Member{Name: "_ts", Value: value.Int(int64(s.TS))},
+		value.Member{Name: "_self", Value: value.String(s.Self())},
+		value.Member{Name: "_etag", Value: value.String(string(s.ETag))},
+	))
 }

@@ -1,7 +1,9 @@
 package resource
 
 import (
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
@@ -20,7 +22,7 @@ func (c *Container) parseSettings(body value.Value) error {
 	if err := refuseExpiry(body); err != nil {
 		return err
 	}
-	if err := refuseChangeFeedPolicy(body.Get("changeFeedPolicy")); err != nil {
+	if c.Retention, err = parseRetention(body.Get("changeFeedPolicy")); err != nil {
 		return err
 	}
 	for _, f := range []struct{ member, list, feature string }{
@@ -126,27 +128,58 @@ func refuseExpiry(body value.Value) error {
 	return nil
 }
 
-// refuseChangeFeedPolicy refuses to keep every version of a document. The
-// retention is minutes, or a duration as text, whose zero has many forms.
-func refuseChangeFeedPolicy(policy value.Value) error {
+// parseRetention reads for how long every version of a document is kept. It is
+// whole minutes, as a number or as a duration in text, such as PT10M or 00:10:00.
+func parseRetention(policy value.Value) (time.Duration, error) {
 	if isNull(policy) {
-		return nil
+		return 0, nil
 	}
 	if policy.Kind() != value.KindObject {
-		return status.BadRequest("The property 'changeFeedPolicy' is %s. It must be an object.", nameOf(policy.Kind()))
+		return 0, status.BadRequest("The property 'changeFeedPolicy' is %s. It must be an object.", nameOf(policy.Kind()))
 	}
-	retention := policy.Get("retentionDuration")
+	given := policy.Get("retentionDuration")
+	if isNothing(given) {
+		return 0, nil
+	}
+	var kept time.Duration
+	minutes, ok := given.Int64()
 	switch {
-	case isNothing(retention), retention.Kind() == value.KindString && isZeroDuration(retention.Text()):
-		return nil
-	case retention.Kind() == value.KindNumber, retention.Kind() == value.KindString && strings.ContainsAny(retention.Text(), "123456789"):
-		return status.Unsupported("The change feed with all versions (changeFeedPolicy.retentionDuration)")
+	case given.Kind() == value.KindString:
+		kept, ok = parseDuration(given.Text())
+	case ok && minutes >= 0 && minutes <= int64(RetentionMax/time.Minute):
+		kept = time.Duration(minutes) * time.Minute
+	case ok:
+		kept = -1
 	}
-	return status.BadRequest("The value of 'retentionDuration' is %s. It must be a duration.", clip(retention.String()))
+	if !ok {
+		return 0, status.BadRequest("The value of 'retentionDuration' is %s. It must be a duration.", clip(given.String()))
+	}
+	if kept < 0 || kept > RetentionMax || kept%time.Minute != 0 {
+		return 0, status.BadRequest("The value of 'retentionDuration' is %s. It must be whole minutes, at most %d.", clip(given.String()), RetentionMax/time.Minute)
+	}
+	return kept, nil
 }
 
-func isZeroDuration(text string) bool {
-	return strings.Contains(text, "0") && !strings.ContainsAny(text, "123456789")
+// parseDuration reads hours, minutes and seconds as ISO 8601 writes them, PT1H2M3S,
+// or as .NET does, 1:02:03.
+func parseDuration(text string) (time.Duration, bool) {
+	if strings.Contains(text, "0") && !strings.ContainsAny(text, "123456789") {
+		return 0, true // P0D, and other ways to write nothing
+	}
+	if iso, ok := strings.CutPrefix(text, "PT"); ok {
+		d, err := time.ParseDuration(strings.ToLower(iso))
+		return d, err == nil && iso == strings.ToUpper(iso) && !strings.ContainsAny(iso, "+-")
+	}
+	var d time.Duration
+	parts := strings.Split(text, ":")
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 16)
+		if err != nil || len(parts) != 3 || i > 0 && n > 59 {
+			return 0, false
+		}
+		d = d*60 + time.Duration(n)*time.Second
+	}
+	return d, true
 }
 
 // isNull reports whether a member is missing or null, which clients take for

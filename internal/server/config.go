@@ -84,6 +84,10 @@ type Config struct {
 
 	ClockSkew time.Duration // how old or early a signature may be; default 15 minutes, negative for any
 
+	// SessionWait is how long a read waits for a partition that is behind its
+	// session token before it is refused; default 50 ms, negative for not at all.
+	SessionWait time.Duration
+
 	Limits  resource.Limits // zero value: the documented defaults
 	Version string          // what `decan version` says
 	Logger  *slog.Logger    // default: discard
@@ -118,6 +122,9 @@ func (c Config) complete() (Config, error) {
 		c.Limits.ClockSkew = c.ClockSkew
 	} else {
 		c.Limits.ClockSkew = 0
+	}
+	if c.SessionWait != 0 {
+		c.Limits.SessionWait = max(c.SessionWait, 0)
 	}
 	if c.ResourcesMax != 0 {
 		c.Limits.Databases = c.ResourcesMax

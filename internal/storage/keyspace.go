@@ -18,6 +18,8 @@ type Family byte
 //	't' term chunk(6)             -> posting list of an index term
 //	'l' level(1) prefix chunk(6)  -> posting list of a key prefix
 //	'f' lsn(8) ordinal(3) seq(4)  -> feed entry: one for each live document
+//	'u' epk pkh key(1) values(16) -> number: who has these values of a unique key
+//	'v' lsn(8) ordinal(3) seq(4)  -> complete feed: every version, deletions included
 //	'x' expiry(8) number(8)       -> expiry queue
 //	'q' epk pkh                   -> size and count of a logical partition
 //	'm' name                      -> everything there is one of
@@ -34,20 +36,23 @@ const (
 	FamilyLogical  Family = 'q'
 	FamilyRID      Family = 'r'
 	FamilyTerm     Family = 't'
+	FamilyUnique   Family = 'u'
+	FamilyComplete Family = 'v'
 	FamilyExpiry   Family = 'x'
 )
 
 // families lists all of them in key order.
-var families = [...]Family{FamilyDocument, FamilyFeed, FamilyPrefix, FamilyMeta, FamilyVector, FamilyLogical, FamilyRID, FamilyTerm, FamilyExpiry}
+var families = [...]Family{FamilyDocument, FamilyFeed, FamilyPrefix, FamilyMeta, FamilyVector, FamilyLogical, FamilyRID, FamilyTerm, FamilyUnique, FamilyComplete, FamilyExpiry}
 
 // Widths in bytes of the parts of keys.
 const (
-	HashBytes     = 8 // the second hash of a key, pkh
-	NumberBytes   = 8 // a document number
-	PathBytes     = 8 // the id of a path
-	OrdinalBytes  = 3 // the ordinal of a partition
-	SequenceBytes = 4 // the place of a document in its effect
-	chunkBytes    = 6 // the upper part of a document number
+	HashBytes     = 8  // the second hash of a key, pkh
+	NumberBytes   = 8  // a document number
+	PathBytes     = 8  // the id of a path
+	ValuesBytes   = 16 // a hash of the values of a unique key
+	OrdinalBytes  = 3  // the ordinal of a partition
+	SequenceBytes = 4  // the place of a document in its effect
+	chunkBytes    = 6  // the upper part of a document number
 )
 
 // errKey is what the Decode functions return for a key of another family or
@@ -178,7 +183,11 @@ func DecodePrefixKey(key []byte) (level int, epk []byte, err error) {
 
 // FeedKey appends the key of a feed entry. ordinal has 20 bits.
 func FeedKey(dst []byte, lsn uint64, ordinal uint32, seq uint32) []byte {
-	dst = append(dst, byte(FamilyFeed))
+	return appendVersion(append(dst, byte(FamilyFeed)), lsn, ordinal, seq)
+}
+
+// appendVersion appends what names one version of a document.
+func appendVersion(dst []byte, lsn uint64, ordinal uint32, seq uint32) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, lsn)
 	dst = append(dst, byte(ordinal>>16), byte(ordinal>>8), byte(ordinal))
 	return binary.BigEndian.AppendUint32(dst, seq)
@@ -186,7 +195,11 @@ func FeedKey(dst []byte, lsn uint64, ordinal uint32, seq uint32) []byte {
 
 // DecodeFeedKey takes a feed key apart.
 func DecodeFeedKey(key []byte) (lsn uint64, ordinal, seq uint32, err error) {
-	if len(key) != 1+8+OrdinalBytes+SequenceBytes || key[0] != byte(FamilyFeed) {
+	return decodeVersion(FamilyFeed, key)
+}
+
+func decodeVersion(f Family, key []byte) (lsn uint64, ordinal, seq uint32, err error) {
+	if len(key) != 1+8+OrdinalBytes+SequenceBytes || key[0] != byte(f) {
 		return 0, 0, 0, fmt.Errorf("feed key %x: %w", key, errKey)
 	}
 	lsn = binary.BigEndian.Uint64(key[1:])
@@ -201,6 +214,23 @@ func FeedBounds(from, to uint64) (low, high []byte) {
 		return low, []byte{byte(FamilyFeed) + 1}
 	}
 	return low, binary.BigEndian.AppendUint64([]byte{byte(FamilyFeed)}, to+1)
+}
+
+// CompleteKey appends the key of an entry of the complete feed. ordinal has 20
+// bits.
+func CompleteKey(dst []byte, lsn uint64, ordinal uint32, seq uint32) []byte {
+	return appendVersion(append(dst, byte(FamilyComplete)), lsn, ordinal, seq)
+}
+
+// DecodeCompleteKey takes the key of an entry of the complete feed apart.
+func DecodeCompleteKey(key []byte) (lsn uint64, ordinal, seq uint32, err error) {
+	return decodeVersion(FamilyComplete, key)
+}
+
+// CompleteBounds returns the interval of the keys of the complete feed with from
+// <= lsn.
+func CompleteBounds(from uint64) (low, high []byte) {
+	return binary.BigEndian.AppendUint64([]byte{byte(FamilyComplete)}, from), []byte{byte(FamilyComplete) + 1}
 }
 
 // ExpiryKey appends the key of an entry of the expiry queue. expiry is in
@@ -233,6 +263,27 @@ func DecodeLogicalKey(key []byte) (epk []byte, hash uint64, err error) {
 	}
 	cut := len(key) - HashBytes
 	return key[1:cut], binary.BigEndian.Uint64(key[cut:]), nil
+}
+
+// UniqueKey appends the key of the row that says which document has values of a
+// unique key. key counts from zero and is below 256; values is a hash of
+// ValuesBytes.
+func UniqueKey[K ~string | ~[]byte](dst []byte, epk K, hash uint64, key int, values []byte) []byte {
+	dst = append(dst, byte(FamilyUnique))
+	dst = append(dst, epk...)
+	dst = binary.BigEndian.AppendUint64(dst, hash)
+	dst = append(dst, byte(key))
+	return append(dst, values...)
+}
+
+// DecodeUniqueKey takes a 'u' key apart. epk and values share row's bytes.
+func DecodeUniqueKey(row []byte) (epk []byte, hash uint64, key int, values []byte, err error) {
+	const behind = HashBytes + 1 + ValuesBytes
+	if len(row) < 1+behind || row[0] != byte(FamilyUnique) {
+		return nil, 0, 0, nil, fmt.Errorf("unique key %x: %w", row, errKey)
+	}
+	epk, rest := row[1:len(row)-behind], row[len(row)-behind:]
+	return epk, binary.BigEndian.Uint64(rest), int(rest[HashBytes]), rest[HashBytes+1:], nil
 }
 
 // MetaKey appends the key of the row with this name. Names are chosen by the

@@ -45,6 +45,10 @@ func TestKeysRoundTrip(t *testing.T) {
 		if e, h, err := DecodeLogicalKey(LogicalKey(nil, epk, hash)); err != nil || !bytes.Equal(e, epk) || h != hash {
 			t.Fatalf("logical key: %x %x %v", e, h, err)
 		}
+		if e, h, k, v, err := DecodeUniqueKey(UniqueKey(nil, epk, hash, int(seq%256), append(path, path...))); err != nil || !bytes.Equal(e, epk) ||
+			h != hash || k != int(seq%256) || !bytes.Equal(v, append(path, path...)) {
+			t.Fatalf("unique key: %x %x %d %x %v", e, h, k, v, err)
+		}
 		if n, err := DecodeMetaKey(MetaKey(nil, item)); err != nil || string(n) != item {
 			t.Fatalf("meta key: %q %v", n, err)
 		}
@@ -131,11 +135,12 @@ func TestBounds(t *testing.T) {
 
 func TestDamagedKeys(t *testing.T) {
 	t.Parallel()
-	for _, key := range [][]byte{nil, {}, {'z'}, {'d'}, {'r', 1}, {'f', 1, 2}, {'x'}, {'q', 1}, {'t'}, {'l', 1}, bytes.Repeat([]byte{'z'}, 30), bytes.Repeat([]byte{'r'}, 30)} {
+	for _, key := range [][]byte{nil, {}, {'z'}, {'d'}, {'r', 1}, {'f', 1, 2}, {'x'}, {'q', 1}, {'t'}, {'u', 1}, {'l', 1}, bytes.Repeat([]byte{'z'}, 30), bytes.Repeat([]byte{'r'}, 30)} {
 		_, _, _, docErr := DecodeDocumentKey(key, 16)
 		_, ridErr := DecodeRIDKey(key)
 		_, _, _, feedErr := DecodeFeedKey(key)
 		_, _, expiryErr := DecodeExpiryKey(key)
+		_, _, _, _, uniqueErr := DecodeUniqueKey(key)
 		_, _, logicalErr := DecodeLogicalKey(key)
 		_, termErr := DecodeTermKey(key)
 		_, _, prefixErr := DecodePrefixKey(key)
@@ -143,7 +148,7 @@ func TestDamagedKeys(t *testing.T) {
 		_, metaErr := DecodeMetaKey(key)
 		_, suffixErr := DocumentSuffix(key)
 		for name, err := range map[string]error{
-			"document": docErr, "rid": ridErr, "feed": feedErr, "expiry": expiryErr,
+			"document": docErr, "rid": ridErr, "feed": feedErr, "expiry": expiryErr, "unique": uniqueErr,
 			"logical": logicalErr, "vector": vectorErr, "term": termErr, "prefix": prefixErr, "meta": metaErr, "suffix": suffixErr,
 		} {
 			if err == nil {

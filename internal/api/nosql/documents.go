@@ -99,10 +99,10 @@ func (h *handler) readDocument(r *request) (*response, error) {
 }
 
 func (h *handler) deleteDocument(r *request) (*response, error) {
-	if err := r.refuseTriggers(); err != nil {
-		return nil, err
-	}
 	req, err := r.document()
+	if err == nil {
+		err = r.triggers(&req)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -152,9 +152,6 @@ func (r *request) document() (engine.DocumentRequest, error) {
 
 // documentWrite is document for requests with a body.
 func (h *handler) documentWrite(r *request) (engine.DocumentRequest, error) {
-	if err := r.refuseTriggers(); err != nil {
-		return engine.DocumentRequest{}, err
-	}
 	switch directive := r.header(headerIndexing); {
 	case directive == "", strings.EqualFold(directive, "default"), strings.EqualFold(directive, "include"):
 	case strings.EqualFold(directive, "exclude"):
@@ -166,13 +163,17 @@ func (h *handler) documentWrite(r *request) (engine.DocumentRequest, error) {
 	if err != nil {
 		return req, err
 	}
+	if err = r.triggers(&req); err != nil {
+		return req, err
+	}
 	req.Document, req.Size, err = r.readObject(h.limits.BodyBytes)
 	return req, err
 }
 
+// refuseTriggers refuses triggers with what runs none, in the service as here.
 func (r *request) refuseTriggers() error {
 	if r.header(headerPreTrigger) != "" || r.header(headerPostTrigger) != "" {
-		return status.Unsupported("Running a trigger (x-ms-documentdb-pre-trigger-include, x-ms-documentdb-post-trigger-include)")
+		return status.BadRequest("Triggers run with the create, the replacement, the upsert and the deletion of a single document only (x-ms-documentdb-pre-trigger-include, x-ms-documentdb-post-trigger-include).")
 	}
 	return nil
 }

@@ -14,7 +14,8 @@ import (
 // page goes on; 304 says that this is the end for now.
 func (h *handler) changeFeed(r *request) (*response, error) {
 	r.operation = opDocumentFeed
-	if err := r.feedMode(); err != nil {
+	complete, err := r.feedMode()
+	if err != nil {
 		return nil, err
 	}
 	scope, err := r.scope()
@@ -27,6 +28,7 @@ func (h *handler) changeFeed(r *request) (*response, error) {
 		Partition: scope.Partition,
 		Clip:      scope.Clip,
 		MaxItems:  scope.MaxItems,
+		Complete:  complete,
 		After:     r.ifNoneMatch(),
 		Options:   scope.Options,
 	}
@@ -46,17 +48,20 @@ func (h *handler) changeFeed(r *request) (*response, error) {
 	return r.feed("Documents", &page), nil
 }
 
-// feedMode refuses every mode of the change feed but the latest versions.
-func (r *request) feedMode() error {
-	switch mode := strings.TrimSpace(r.header(headerIncremental)); {
-	case strings.EqualFold(mode, "incremental feed"):
-		return nil
-	case strings.EqualFold(mode, "full-fidelity feed"):
-		r.operation = opRefused
-		return status.Unsupported("The change feed of all versions and deletes (A-IM: " + mode + ")")
-	default:
-		return status.BadRequest("The mode %q in A-IM is none of the change feed: Incremental Feed, Full-Fidelity Feed.", mode)
+// feedWireFormat is the only form of the feed of all versions.
+const feedWireFormat = "2021-09-15"
+
+// feedMode reports whether all versions are asked for, not the latest alone.
+func (r *request) feedMode() (complete bool, err error) {
+	mode := strings.TrimSpace(r.header(headerIncremental))
+	complete = strings.EqualFold(mode, "full-fidelity feed")
+	if !complete && !strings.EqualFold(mode, "incremental feed") {
+		return false, status.BadRequest("The mode %q in A-IM is none of the change feed: Incremental Feed, Full-Fidelity Feed.", mode)
 	}
+	if format := r.header(headerFeedFormat); complete && format != "" && format != feedWireFormat {
+		return false, status.BadRequest("The form %q in x-ms-cosmos-changefeed-wire-format-version is not known. Use %s.", format, feedWireFormat)
+	}
+	return complete, nil
 }
 
 // ifModifiedSince reads the time from which on changes are asked for; the zero

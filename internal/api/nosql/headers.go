@@ -24,6 +24,7 @@ const (
 	headerIfNoneMatch        = "If-None-Match"                                          // read only another version; cursor of feeds
 	headerIfModifiedSince    = "If-Modified-Since"                                      // change feed: from this time on
 	headerIncremental        = "A-Im"                                                   // asks for a change feed
+	headerFeedFormat         = "X-Ms-Cosmos-Changefeed-Wire-Format-Version"             // form of the feed of all versions
 	headerPrefer             = "Prefer"                                                 // return=minimal: no body after a write
 	headerContentOnWrite     = "X-Ms-Cosmos-Populate-Content-Response-On-Write"         // False: the same
 	headerIsUpsert           = "X-Ms-Documentdb-Is-Upsert"                              // POST replaces what exists
@@ -53,8 +54,9 @@ const (
 	headerDecanPartitions    = "X-Decan-Partition-Count"                                // ours: exact number of partitions on create
 	headerTokenLifetime      = "X-Ms-Documentdb-Expiry-Seconds"                         // how long the resource token of a permission is good
 	headerIndexing           = "X-Ms-Indexing-Directive"                                // Exclude is refused
-	headerPreTrigger         = "X-Ms-Documentdb-Pre-Trigger-Include"                    // refused
-	headerPostTrigger        = "X-Ms-Documentdb-Post-Trigger-Include"                   // refused
+	headerScriptLogging      = "X-Ms-Documentdb-Script-Enable-Logging"                  // wants headerScriptLog
+	headerPreTrigger         = "X-Ms-Documentdb-Pre-Trigger-Include"                    // ids that commas part
+	headerPostTrigger        = "X-Ms-Documentdb-Post-Trigger-Include"                   // likewise
 	headerPopulateMetrics    = "X-Ms-Documentdb-Populatequerymetrics"                   // wants headerQueryMetrics
 	headerPopulateIndexes    = "X-Ms-Cosmos-Populateindexmetrics"                       // wants headerIndexes in base64
 	headerPopulateIndexesV2  = "X-Ms-Cosmos-Populateindexmetrics-V2"                    // wants headerIndexes percent-encoded
@@ -95,6 +97,7 @@ const (
 	headerQueryMetrics   = "x-ms-documentdb-query-metrics"                            // what the query did
 	headerIndexes        = "x-ms-cosmos-index-utilization"                            // indexes used, and those that would help
 	headerIndexProgress  = "x-ms-documentdb-collection-index-transformation-progress" // percent
+	headerScriptLog      = "x-ms-documentdb-script-log-results"                       // what a stored procedure said to console.log, percent-encoded
 	headerPreference     = "preference-applied"                                       // return=minimal
 	headerVisited        = "x-decan-partitions"                                       // ours: ids of the physical partitions that were asked
 )

@@ -33,6 +33,19 @@ const (
 	opFunctionDelete
 	opFunctionList
 	opFunctionQuery
+	opTriggerCreate
+	opTriggerRead
+	opTriggerReplace
+	opTriggerDelete
+	opTriggerList
+	opTriggerQuery
+	opProcedureCreate
+	opProcedureRead
+	opProcedureReplace
+	opProcedureDelete
+	opProcedureList
+	opProcedureQuery
+	opProcedureExecute
 	opUserCreate
 	opUserRead
 	opUserReplace
@@ -89,6 +102,19 @@ var operationNames = [operations]string{
 	opFunctionDelete:    "function_delete",
 	opFunctionList:      "function_list",
 	opFunctionQuery:     "function_query",
+	opTriggerCreate:     "trigger_create",
+	opTriggerRead:       "trigger_read",
+	opTriggerReplace:    "trigger_replace",
+	opTriggerDelete:     "trigger_delete",
+	opTriggerList:       "trigger_list",
+	opTriggerQuery:      "trigger_query",
+	opProcedureCreate:   "procedure_create",
+	opProcedureRead:     "procedure_read",
+	opProcedureReplace:  "procedure_replace",
+	opProcedureDelete:   "procedure_delete",
+	opProcedureList:     "procedure_list",
+	opProcedureQuery:    "procedure_query",
+	opProcedureExecute:  "procedure_execute",
 	opUserCreate:        "user_create",
 	opUserRead:          "user_read",
 	opUserReplace:       "user_replace",

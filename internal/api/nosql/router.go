@@ -78,13 +78,38 @@ var resourceTypes = []resourceType{
 	{
 		words: "dbs/colls/udfs",
 		feed: verbs{
-			get:  action{opFunctionList, (*handler).listFunctions},
-			post: action{opFunctionCreate, (*handler).postFunctions},
+			get:  action{opFunctionList, (*handler).listScripts},
+			post: action{opFunctionCreate, (*handler).postScripts},
 		},
 		item: verbs{
-			get:    action{opFunctionRead, (*handler).readFunction},
-			put:    action{opFunctionReplace, (*handler).replaceFunction},
-			delete: action{opFunctionDelete, (*handler).deleteFunction},
+			get:    action{opFunctionRead, (*handler).readScript},
+			put:    action{opFunctionReplace, (*handler).replaceScript},
+			delete: action{opFunctionDelete, (*handler).deleteScript},
+		},
+	},
+	{
+		words: "dbs/colls/triggers",
+		feed: verbs{
+			get:  action{opTriggerList, (*handler).listScripts},
+			post: action{opTriggerCreate, (*handler).postScripts},
+		},
+		item: verbs{
+			get:    action{opTriggerRead, (*handler).readScript},
+			put:    action{opTriggerReplace, (*handler).replaceScript},
+			delete: action{opTriggerDelete, (*handler).deleteScript},
+		},
+	},
+	{
+		words: "dbs/colls/sprocs",
+		feed: verbs{
+			get:  action{opProcedureList, (*handler).listScripts},
+			post: action{opProcedureCreate, (*handler).postScripts},
+		},
+		item: verbs{
+			get:    action{opProcedureRead, (*handler).readScript},
+			post:   action{opProcedureExecute, (*handler).executeProcedure},
+			put:    action{opProcedureReplace, (*handler).replaceScript},
+			delete: action{opProcedureDelete, (*handler).deleteScript},
 		},
 	},
 	{
@@ -113,8 +138,6 @@ var resourceTypes = []resourceType{
 		words: "dbs/colls/operations",
 		item:  verbs{post: action{opRefused, (*handler).containerOperation}},
 	},
-	{words: "dbs/colls/sprocs", feature: "stored procedures"},
-	{words: "dbs/colls/triggers", feature: "triggers"},
 	{words: "dbs/colls/docs/attachments", feature: "attachments"},
 	{words: "dbs/colls/schemas", feature: "schemas"},
 	{

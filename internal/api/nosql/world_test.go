@@ -63,7 +63,7 @@ func newWorld(t testing.TB, set settings) *world {
 	node, err := cluster.Start(cluster.Config{Pool: pool, Catalog: names, Limits: limits, Now: now})
 	check(err)
 	w.closers = append(w.closers, node.Close)
-	scripts := script.New(script.Limits{Time: 100 * time.Millisecond})
+	scripts := script.New(script.Limits{Time: 2 * time.Second})
 	w.closers = append(w.closers, func() error { scripts.Close(); return nil })
 	verifier, err := auth.NewVerifier(auth.Keys{Primary: auth.WellKnownKey}, limits.ClockSkew)
 	check(err)

@@ -220,7 +220,8 @@
     const respond = answer ?? ((error, rows) => {
       if (error) throw error;
       if (!response) refuse("The callback function must be provided for scenarios, such as pre-trigger, when response object is not available.");
-      response.appendBody(stringify(rows));
+      if (response.getBody() === undefined) response.setBody(rows);
+      else response.appendBody(stringify(rows));
     });
     let query = "";
     const tests = [], rest = [];

@@ -113,7 +113,7 @@ final class ChangeFeed {
             want(scope.holds.and(later))));
       }
     tests.run("the ranges together are the container", this::ranges);
-    tests.run("all versions and deletes are refused", () -> refused(400, () -> drain(
+    tests.run("all versions and deletes are refused where they are not kept", () -> refused(400, () -> drain(
         CosmosChangeFeedRequestOptions.createForProcessingFromNow(FeedRange.forFullRange()).allVersionsAndDeletes(), 7)));
   }
 

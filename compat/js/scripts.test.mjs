@@ -1,0 +1,173 @@
+// Stored procedures and triggers with the JavaScript SDK: the procedures that
+// programs bring along, which import and delete in bulk with continuations and
+// count in one document, under a key and under a hierarchical one (S145). Run by
+// ../run.sh against a server over http and https.
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { after, before, describe, test } from "node:test";
+
+// S91: run.sh names the newest SDK and the oldest that knows hierarchical keys in turn.
+const { CosmosClient } = await import(process.env.DECAN_SDK ?? "@azure/cosmos");
+const endpoint = process.env.DECAN_ENDPOINT;
+assert.ok(endpoint, "DECAN_ENDPOINT is not set: run compat/run.sh");
+const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+const client = new CosmosClient({ endpoint, key });
+const database = client.database(`compat-scripts-${randomUUID()}`);
+let container, nested;
+
+// The bodies are sent as text; nothing of them runs here.
+
+// importAll creates items until one is not accepted, and tells how many it made.
+function importAll(items) {
+  const collection = getContext().getCollection();
+  const link = collection.getSelfLink();
+  let made = 0;
+  if (!items) throw new Error("There are no items.");
+  const next = () => {
+    if (made === items.length) return getContext().getResponse().setBody(made);
+    const accepted = collection.createDocument(link, items[made], (error) => {
+      if (error) throw error;
+      made++;
+      next();
+    });
+    if (!accepted) getContext().getResponse().setBody(made);
+  };
+  next();
+}
+
+// deleteAll deletes what a query finds, a page after the other.
+function deleteAll(query, most) {
+  const collection = getContext().getCollection();
+  const answer = { deleted: 0, more: true };
+  const respond = () => getContext().getResponse().setBody(answer);
+  const page = (continuation) => {
+    const accepted = collection.queryDocuments(collection.getSelfLink(), query, { pageSize: 3, continuation }, (error, found, options) => {
+      if (error) throw error;
+      remove(found, options.continuation);
+    });
+    if (!accepted) respond();
+  };
+  const remove = (found, continuation) => {
+    if (answer.deleted === most) return respond();
+    if (found.length > 0) {
+      const accepted = collection.deleteDocument(found[0]._self, {}, (error) => {
+        if (error) throw error;
+        answer.deleted++;
+        found.shift();
+        remove(found, continuation);
+      });
+      if (!accepted) respond();
+    } else if (continuation) page(continuation);
+    else {
+      answer.more = false;
+      respond();
+    }
+  };
+  page();
+}
+
+// increment adds to the counter in an item, under its etag.
+function increment(id, by) {
+  const collection = getContext().getCollection();
+  const accepted = collection.readDocument(`${collection.getAltLink()}/docs/${id}`, (error, item) => {
+    if (error) throw error;
+    item.n += by;
+    console.log(`now ${item.n}`);
+    if (item.n > 1000) throw new Error(412, "too much");
+    const replaced = collection.replaceDocument(item._self, item, { etag: item._etag }, (error, stored) => {
+      if (error) throw error;
+      getContext().getResponse().setBody(stored);
+    });
+    if (!replaced) throw new Error("not accepted");
+  });
+  if (!accepted) throw new Error("not accepted");
+}
+
+// evens queries by functions.
+function evens() {
+  __.chain().filter((item) => item.n % 2 === 0).map((item) => item.n).value();
+}
+
+async function ids(scope, partitionKey) {
+  const { resources } = await scope.items.query("SELECT VALUE c.id FROM c", { partitionKey }).fetchAll();
+  return resources;
+}
+
+const items = (n, more) => Array.from({ length: n }, (_, i) => ({ id: `i${i}`, n: i, ...more }));
+
+before(async () => {
+  await client.databases.createIfNotExists({ id: database.id });
+  ({ container } = await database.containers.create({ id: "c", partitionKey: { paths: ["/pk"] } }));
+  ({ container: nested } = await database.containers.create({ id: "n", partitionKey: { paths: ["/t", "/u"], kind: "MultiHash", version: 2 } }));
+  for (const scope of [container, nested])
+    for (const body of [importAll, deleteAll, increment, evens]) await scope.scripts.storedProcedures.create({ id: body.name, body });
+});
+after(() => database.delete());
+
+describe("stored procedures", () => {
+  for (const [name, of, partitionKey, more] of [
+    ["of a key", () => container, "p", { pk: "p" }],
+    ["of a hierarchical key", () => nested, ["t", "u"], { t: "t", u: "u" }],
+  ])
+    test(`import, count and delete ${name}`, async () => {
+      const run = (id, args, options) => of().scripts.storedProcedure(id).execute(partitionKey, args, options);
+      const made = await run("importAll", [items(10, more)]);
+      assert.equal(made.resource, 10);
+      assert.ok(made.requestCharge > 10, `${made.requestCharge} RU`);
+      assert.deepEqual((await ids(of(), partitionKey)).sort(), items(10).map((item) => item.id));
+
+      // All or nothing: the last of these is there already.
+      await assert.rejects(run("importAll", [[{ id: "new", ...more }, { id: "i0", ...more }]]), (e) => e.code === 400 && /already exists/.test(e.message));
+      assert.equal((await ids(of(), partitionKey)).length, 10);
+
+      const { resource, headers } = await run("increment", ["i3", 4], { enableScriptLogging: true });
+      assert.equal(decodeURIComponent(headers["x-ms-documentdb-script-log-results"]), "now 7");
+      const stored = (await of().item("i3", partitionKey).read()).resource;
+      assert.deepEqual(resource, stored);
+      await assert.rejects(run("increment", ["i3", 1000]), (e) => e.code === 400 && /too much/.test(e.message));
+      await Promise.all(Array.from({ length: 10 }, () => run("increment", ["i3", 1])));
+      assert.equal((await of().item("i3", partitionKey).read()).resource.n, 17);
+      assert.deepEqual((await run("evens", [])).resource.sort(), [0, 2, 4, 6, 8]);
+
+      assert.deepEqual((await run("deleteAll", ["SELECT * FROM c WHERE c.n < 9", 4])).resource, { deleted: 4, more: true });
+      assert.deepEqual((await run("deleteAll", ["SELECT * FROM c"])).resource, { deleted: 6, more: false });
+      assert.deepEqual(await ids(of(), partitionKey), []);
+    });
+
+  test("are read, replaced, listed and deleted", async () => {
+    const { storedProcedures } = container.scripts;
+    const { resource } = await storedProcedures.create({ id: "f", body: "function () { getContext().getResponse().setBody('one'); }" });
+    assert.equal(resource.id, "f");
+    assert.equal((await container.scripts.storedProcedure("f").execute("p")).resource, "one");
+    await container.scripts.storedProcedure("f").replace({ id: "f", body: "function () { getContext().getResponse().setBody({ n: 2 }); }" });
+    assert.deepEqual((await container.scripts.storedProcedure("f").execute("p")).resource, { n: 2 });
+    assert.ok((await storedProcedures.readAll().fetchAll()).resources.some((one) => one.id === "f"));
+    assert.deepEqual((await storedProcedures.query("SELECT VALUE s.id FROM s WHERE s.id = 'f'").fetchAll()).resources, ["f"]);
+    await container.scripts.storedProcedure("f").delete();
+    await assert.rejects(container.scripts.storedProcedure("f").execute("p"), (e) => e.code === 404);
+  });
+});
+
+test("triggers run with a write, or undo it", async () => {
+  await container.scripts.triggers.create({
+    id: "stamp", triggerType: "Pre", triggerOperation: "All",
+    body: "function () { const r = getContext().getRequest(), d = r.getBody(); if (d) { d.op = r.getOperationType(); r.setBody(d); } }",
+  });
+  await container.scripts.triggers.create({
+    id: "guard", triggerType: "Post", triggerOperation: "Create",
+    body: `function () {
+      const all = getContext().getCollection();
+      all.queryDocuments(all.getSelfLink(), "SELECT VALUE COUNT(1) FROM c", (e, rows) => {
+        if (e) throw e;
+        if (rows[0] > 2) throw new Error("There are " + rows[0]);
+      });
+    }`,
+  });
+  const options = { preTriggerInclude: ["stamp"], postTriggerInclude: "guard" };
+  for (const id of ["1", "2"]) assert.equal((await container.items.create({ id, pk: "triggers" }, options)).resource.op, "Create");
+  await assert.rejects(container.items.create({ id: "3", pk: "triggers" }, options), (e) => e.code === 400 && /There are 3/.test(e.message));
+  assert.deepEqual(await ids(container, "triggers"), ["1", "2"]);
+  assert.equal((await container.items.upsert({ id: "1", pk: "triggers" }, { preTriggerInclude: "stamp" })).resource.op, "Upsert");
+  assert.equal((await container.item("1", "triggers").replace({ id: "1", pk: "triggers" }, { preTriggerInclude: "stamp" })).resource.op, "Replace");
+  await container.item("1", "triggers").delete({ preTriggerInclude: "stamp" });
+});

@@ -1,0 +1,193 @@
+package nosql
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// scriptFeeds are the names of lists of scripts in the protocol.
+var scriptFeeds = map[resource.ScriptKind]string{
+	resource.Function:  "UserDefinedFunctions",
+	resource.Trigger:   "Triggers",
+	resource.Procedure: "StoredProcedures",
+}
+
+// scriptKind is the kind of script that the path is about.
+func (r *request) scriptKind() resource.ScriptKind {
+	kind, _ := resource.ScriptKindOf(r.target.segments[4])
+	return kind
+}
+
+// postScripts creates a script, or queries the definitions.
+func (h *handler) postScripts(r *request) (*response, error) {
+	if r.isQuery() {
+		return h.queryScripts(r)
+	}
+	req, err := h.scriptDefinition(r)
+	if err != nil {
+		return nil, err
+	}
+	res, err := h.engine.CreateScript(r.ctx, r.caller, req)
+	r.result = res.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.resource(http.StatusCreated, &res), nil
+}
+
+func (h *handler) readScript(r *request) (*response, error) {
+	res, err := h.engine.ReadScript(r.ctx, r.caller, r.script())
+	r.result = res.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.resource(http.StatusOK, &res), nil
+}
+
+func (h *handler) replaceScript(r *request) (*response, error) {
+	req, err := h.scriptDefinition(r)
+	if err != nil {
+		return nil, err
+	}
+	res, err := h.engine.ReplaceScript(r.ctx, r.caller, req)
+	r.result = res.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.resource(http.StatusOK, &res), nil
+}
+
+func (h *handler) deleteScript(r *request) (*response, error) {
+	res, err := h.engine.DeleteScript(r.ctx, r.caller, r.script())
+	r.result = res.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.answer(http.StatusNoContent, nil), nil
+}
+
+func (h *handler) listScripts(r *request) (*response, error) {
+	req, err := r.page(r.container())
+	if err != nil {
+		return nil, err
+	}
+	page, err := h.engine.ListScripts(r.ctx, r.caller, r.scriptKind(), req)
+	r.result = page.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.feed(scriptFeeds[r.scriptKind()], &page), nil
+}
+
+func (h *handler) queryScripts(r *request) (*response, error) {
+	r.operation = map[resource.ScriptKind]operation{
+		resource.Function: opFunctionQuery, resource.Trigger: opTriggerQuery, resource.Procedure: opProcedureQuery,
+	}[r.scriptKind()]
+	req, err := h.definitionQuery(r, r.container())
+	if err != nil {
+		return nil, err
+	}
+	page, err := h.engine.QueryScripts(r.ctx, r.caller, r.scriptKind(), req)
+	r.result = page.Result
+	if err != nil {
+		return nil, err
+	}
+	return r.feed(scriptFeeds[r.scriptKind()], &page), nil
+}
+
+// script is the request about the script that the path names.
+func (r *request) script() engine.ScriptRequest {
+	return engine.ScriptRequest{
+		Kind:        r.scriptKind(),
+		Link:        r.container(),
+		Script:      r.target.id(2),
+		IfMatch:     r.ifMatch(),
+		IfNoneMatch: r.ifNoneMatch(),
+	}
+}
+
+// scriptDefinition is the request to create or replace a script.
+func (h *handler) scriptDefinition(r *request) (engine.ScriptRequest, error) {
+	req := r.script()
+	if r.flag(headerIsUpsert) {
+		return req, status.Unsupported("Upsert of a " + req.Kind.String())
+	}
+	var err error
+	req.Body, _, err = r.readObject(h.limits.BodyBytes)
+	return req, err
+}
+
+// executeProcedure runs a stored procedure. Its arguments are the body, an array;
+// without a body there are none.
+func (h *handler) executeProcedure(r *request) (*response, error) {
+	req := engine.ExecuteRequest{Link: r.container(), Procedure: r.target.id(2), Log: r.flag(headerScriptLogging)}
+	var err error
+	if req.Options, err = r.options(); err != nil {
+		return nil, err
+	}
+	if req.Key, err = r.partitionKey(); err != nil {
+		return nil, err
+	}
+	if req.Args, err = h.arguments(r); err != nil {
+		return nil, err
+	}
+	done, err := h.engine.Execute(r.ctx, r.caller, req)
+	r.result = done.Result
+	if err != nil {
+		return nil, err
+	}
+	answer := r.answer(http.StatusOK, done.Body)
+	answer.set(headerScriptLog, url.PathEscape(done.Log))
+	return answer, nil
+}
+
+// arguments reads those of a stored procedure.
+func (h *handler) arguments(r *request) ([]value.Value, error) {
+	body, err := r.readBody(h.limits.BodyBytes)
+	if err != nil || len(body) == 0 {
+		return nil, err
+	}
+	list, err := value.Parse(body)
+	if err != nil {
+		return nil, status.BadRequest("The body is not valid JSON: %s.", err)
+	}
+	if list.Kind() != value.KindArray {
+		return nil, status.BadRequest("The body is a JSON %s where the array of the arguments is expected.", list.Kind())
+	}
+	return list.Items(), nil
+}
+
+// triggers reads which triggers run with a write.
+func (r *request) triggers(req *engine.DocumentRequest) (err error) {
+	if req.PreTriggers, err = scriptNames(r.header(headerPreTrigger)); err == nil {
+		req.PostTriggers, err = scriptNames(r.header(headerPostTrigger))
+	}
+	return err
+}
+
+// triggersMax is how many triggers of one type a write may name.
+const triggersMax = 10
+
+// scriptNames takes a list of ids apart, which commas part. A client escapes what
+// is not ASCII as in a URL.
+func scriptNames(list string) (names []string, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		if name == "" {
+			continue
+		}
+		if decoded, err := unescape(name); err == nil {
+			name = decoded
+		}
+		if names = append(names, name); len(names) > triggersMax {
+			return nil, status.BadRequest("A request names at most %d triggers of one type.", triggersMax)
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,252 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/throughput"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// hold works on the documents of one key.
+func (w *world) hold(ctx context.Context, key partitionkey.Key, meter *throughput.Meter, work func(*Holding) error) (Held, error) {
+	return w.partition.Load().Hold(ctx, Hold{Generation: w.own.Generation, Key: key, EPK: w.container.Load().PartitionKey.Hash(key), Meter: meter}, work)
+}
+
+func (w *world) keyOf(pk string) partitionkey.Key {
+	return w.container.Load().KeyOf(w.parse(fmt.Sprintf(`{"pk":%q}`, pk)))
+}
+
+// put creates a document in a Holding.
+func (w *world) put(h *Holding, doc string) error {
+	_, err := h.Do(context.Background(), Operation{Op: Create, Document: w.parse(doc)})
+	return err
+}
+
+// verify checks what is stored.
+func (w *world) verify(t *testing.T) {
+	t.Helper()
+	snapshot := w.store.Snapshot()
+	defer snapshot.Close()
+	report, err := Check(snapshot, w.container.Load())
+	if err != nil || len(report.Problems) > 0 {
+		t.Errorf("%v, %q", err, report.Problems)
+	}
+}
+
+// TestHoldKeepsItsKey holds a key without an end: other keys are written, reads of
+// the key show nothing of it, and a write of the key comes behind it.
+func TestHoldKeepsItsKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
+	behind := make(chan error, 1)
+	held, err := w.hold(t.Context(), w.keyOf("p"), nil, func(h *Holding) error {
+		if err := w.put(h, `{"id":"x","pk":"p"}`); err != nil {
+			return err
+		}
+		go func() {
+			_, err := w.write(Create, w.parse(`{"id":"x","pk":"p"}`), nil)
+			behind <- err
+		}()
+		for i := range 20 {
+			if _, err := w.write(Create, w.parse(fmt.Sprintf(`{"id":"%d","pk":"q"}`, i)), nil); err != nil {
+				return err
+			}
+		}
+		if _, err := w.read(w.keyOf("p"), "x", nil); status.CodeOf(err) != status.CodeNotFound {
+			t.Errorf("a reader gets %v", err)
+		}
+		// Another write of the key gives up waiting, and has had no effect.
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := w.writeContext(gone, Create, w.parse(`{"id":"y","pk":"p"}`), nil); status.CodeOf(err) != status.CodeRequestTimeout {
+			t.Errorf("who gives up gets %v", err)
+		}
+		return nil
+	})
+	if err != nil || held.LSN != 21 {
+		t.Errorf("LSN %d, %v", held.LSN, err)
+	}
+	if err := <-behind; status.CodeOf(err) != status.CodeConflict {
+		t.Errorf("the write behind it gets %v", err)
+	}
+	if _, err := w.read(w.keyOf("p"), "y", nil); status.CodeOf(err) != status.CodeNotFound {
+		t.Errorf("the write that was given up left %v", err)
+	}
+	w.verify(t)
+}
+
+// TestHoldOrder has several hold one key, one behind the other, each adding one to
+// what the one before has left.
+func TestHoldOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
+	if _, err := w.write(Create, w.parse(`{"id":"x","pk":"p","n":0}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	const clients, rounds = 8, 10
+	failed := make(chan error, clients)
+	for range clients {
+		go func() {
+			var err error
+			for range rounds {
+				_, one := w.hold(t.Context(), w.keyOf("p"), nil, func(h *Holding) error {
+					old, err := h.Do(t.Context(), Operation{Op: Fetch, ID: "x"})
+					if err != nil {
+						return err
+					}
+					n, _ := w.parse(string(old.Body)).Get("n").Int64()
+					_, err = h.Do(t.Context(), Operation{Op: Replace, ID: "x", Document: w.parse(fmt.Sprintf(`{"id":"x","pk":"p","n":%d}`, n+1)), IfMatch: old.ETag})
+					return err
+				})
+				err = errors.Join(err, one)
+			}
+			failed <- err
+		}()
+	}
+	for range clients {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	found, err := w.read(w.keyOf("p"), "x", nil)
+	if err != nil || !strings.Contains(string(found.Body), fmt.Sprintf(`"n":%d,`, clients*rounds)) {
+		t.Errorf("%s, %v", found.Body, err)
+	}
+	if p := w.partition.Load(); p.holders != 0 || p.parked != 0 || len(p.locks) != 0 {
+		t.Errorf("%d holders, %d parked, locks %v", p.holders, p.parked, p.locks)
+	}
+	w.verify(t)
+}
+
+// TestHoldAllOrNothing drops what a work does that fails or panics, and keeps what
+// is acknowledged through a power failure.
+func TestHoldAllOrNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
+	stop := errors.New("stop")
+	for i := range 6 {
+		_, err := w.hold(t.Context(), w.keyOf("p"), nil, func(h *Holding) error {
+			for j := range 3 {
+				if err := w.put(h, fmt.Sprintf(`{"id":"%d-%d","pk":"p"}`, i, j)); err != nil {
+					return err
+				}
+			}
+			if i%2 == 1 {
+				return stop
+			}
+			return nil
+		})
+		if i%2 == 1 != errors.Is(err, stop) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	// Nothing but what was acknowledged is there behind a crash.
+	if err := w.crash(0.5, 1); err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := w.rows("SELECT VALUE c.id FROM c", partitionkey.Full(), 100, nil)
+	if got := strings.Join(rows, " "); err != nil || got != `"0-0" "0-1" "0-2" "2-0" "2-1" "2-2" "4-0" "4-1" "4-2"` {
+		t.Errorf("%s, %v", got, err)
+	}
+	w.verify(t)
+}
+
+// TestHoldLimits makes as many versions as a transaction may have, and one more.
+func TestHoldLimits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, `{"indexingMode":"none"}`))
+	var meter throughput.Meter
+	_, err := w.hold(t.Context(), w.keyOf("p"), &meter, func(h *Holding) error {
+		for i := range versionsMax {
+			if room := h.Room(); room != versionsMax-i {
+				t.Fatalf("room for %d behind %d", room, i)
+			}
+			if err := w.put(h, fmt.Sprintf(`{"id":"%d","pk":"p"}`, i)); err != nil {
+				return err
+			}
+		}
+		if err := w.put(h, `{"id":"more","pk":"p"}`); status.CodeOf(err) != status.CodeBadRequest {
+			t.Errorf("one more: %v", err)
+		}
+		return nil
+	})
+	if err != nil || meter.Charge() < versionsMax {
+		t.Errorf("%v, charge %v", err, meter.Charge())
+	}
+	w.verify(t)
+}
+
+// TestHoldWhileClosing closes a partition whose key is held: neither the work nor
+// who waits for the key has an effect.
+func TestHoldWhileClosing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
+	p := w.partition.Load()
+	closed, behind := make(chan error, 1), make(chan error, 1)
+	_, err := w.hold(t.Context(), w.keyOf("p"), nil, func(h *Holding) error {
+		if err := w.put(h, `{"id":"x","pk":"p"}`); err != nil {
+			return err
+		}
+		go func() {
+			_, err := w.write(Create, w.parse(`{"id":"y","pk":"p"}`), nil)
+			behind <- err
+		}()
+		for parked := 0; parked == 0; {
+			p.mu.Lock()
+			parked = p.parked
+			p.mu.Unlock()
+		}
+		go func() { closed <- p.Close() }()
+		for isClosed := false; !isClosed; {
+			p.mu.Lock()
+			isClosed = p.closed
+			p.mu.Unlock()
+		}
+		return nil
+	})
+	for who, err := range map[string]error{"the work": err, "who waits": <-behind} {
+		if status.CodeOf(err) != status.CodeUnavailable {
+			t.Errorf("%s gets %v", who, err)
+		}
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSettle puts final etags and times into texts.
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	given := version{lsn: 1<<63 | 12345, ordinal: 2, ts: 999_999_999}
+	held := Held{given: given.ts}
+	for i := range 3 {
+		held.final = append(held.final, version{lsn: 7, ordinal: 2, seq: uint32(i), ts: 1_000_000_000})
+	}
+	etag := given.newETag()
+	held.mark = appendETag(nil, etag)[:markChars]
+	text := func(v version) string { return strings.Trim(string(etagOf(v.newETag())), `"`) }
+	at := func(seq uint32, lsn resource.LSN, ts int64) string {
+		return text(version{lsn: lsn, ordinal: 2, seq: seq, ts: ts})
+	}
+	for _, c := range []struct{ given, want string }{
+		{``, ``},
+		{`no etag`, `no etag`},
+		{at(2, given.lsn, given.ts), at(2, 7, 1_000_000_000)},
+		{`{"a":"` + at(1, given.lsn, given.ts) + textAttachments + `999999999}`, `{"a":"` + at(1, 7, 1_000_000_000) + textAttachments + `1000000000}`},
+		{at(0, given.lsn, given.ts) + at(1, given.lsn, given.ts), at(0, 7, 1_000_000_000) + at(1, 7, 1_000_000_000)},
+		{at(3, given.lsn, given.ts), at(3, given.lsn, given.ts)}, // of no version
+		{at(1, 8, given.ts), at(1, 8, given.ts)},                 // of another effect
+		{string(held.mark) + "0000", string(held.mark) + "0000"},
+		{string(held.mark) + "zzzz-zzzzzzzzzzzz", string(held.mark) + "zzzz-zzzzzzzzzzzz"},
+	} {
+		if got := string(held.Settle([]byte(c.given))); got != c.want {
+			t.Errorf("%s\ngot  %s\nwant %s", c.given, got, c.want)
+		}
+	}
+}
