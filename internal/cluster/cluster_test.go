@@ -400,7 +400,11 @@ func TestDropWaitsForHolders(t *testing.T) {
 // at all, and no directory that nobody names.
 func TestCrashDuringCreation(t *testing.T) {
 	t.Parallel()
-	for n := int64(1); ; n++ {
+	stride := int64(1)
+	if raceDetector {
+		stride = 5
+	}
+	for n := int64(1); ; n += stride {
 		disk := storagetest.NewCrashable()
 		w, err := open(disk, 10)
 		if err != nil {

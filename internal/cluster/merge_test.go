@@ -39,7 +39,7 @@ func (c client) pair(at int) (low, high resource.PartitionID) {
 // prefixes that span partitions, and order are as before (S111).
 func TestMergeQuiet(t *testing.T) {
 	t.Parallel()
-	for name, key := range keyKinds {
+	for name, key := range everyKind() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, random := seed(t)
@@ -128,7 +128,7 @@ func mergedFrom(t *testing.T, before *catalog.Container, result cluster.MergeRes
 // certain it says at every moment, and every store is clean (S111).
 func TestMergeModel(t *testing.T) {
 	t.Parallel()
-	for name, key := range keyKinds {
+	for name, key := range everyKind() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			testMergeModel(t, key)

@@ -161,7 +161,7 @@ func TestMergeCrash(t *testing.T) { testCrash(t, mergeTwo) }
 
 func testCrash(t *testing.T, change reshape) {
 	t.Parallel()
-	for name, key := range keyKinds {
+	for name, key := range everyKind() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			testCrashWith(t, key, change)
@@ -254,7 +254,11 @@ func testFailingDisk(t *testing.T, change reshape) {
 	t.Parallel()
 	_, random := seed(t)
 	outcomes := map[string]int{}
-	for n := int64(1 + random.IntN(3)); ; n += int64(1 + random.IntN(4)) {
+	stride := 4
+	if raceDetector {
+		stride = 20
+	}
+	for n := int64(1 + random.IntN(3)); ; n += int64(1 + random.IntN(stride)) {
 		disk := storagetest.NewCrashable()
 		w, err := open(disk, 0)
 		if err != nil {
@@ -500,7 +504,7 @@ func TestSplitRefused(t *testing.T) {
 // partition is split: clients differ in how they compare those.
 func TestSplitBounds(t *testing.T) {
 	t.Parallel()
-	for name, key := range keyKinds {
+	for name, key := range everyKind() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, random := seed(t)

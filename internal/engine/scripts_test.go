@@ -16,7 +16,7 @@ import (
 // scriptWorld runs scripts.
 func scriptWorld(t testing.TB) *world {
 	t.Helper()
-	runner := script.New(script.Limits{Time: 10 * time.Second})
+	runner := script.New(script.Limits{Time: time.Minute}) // the race detector makes engines slow
 	t.Cleanup(runner.Close)
 	return newWorld(t, func(c *engine.Config) { c.Scripts = runner })
 }

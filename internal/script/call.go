@@ -95,7 +95,7 @@ func (r *Runner) takeMachine(ctx context.Context, p *Program, sealed bool) (*mac
 		}
 	}
 	var fault error
-	err := m.do(ctx, prepareTime, func() { fault = m.prepare(p, sealed) })
+	err := m.do(ctx, r.prepareTime(), func() { fault = m.prepare(p, sealed) })
 	if errors.Is(err, errRunaway) {
 		return nil, p.stopped(err)
 	}
@@ -104,7 +104,7 @@ func (r *Runner) takeMachine(ctx context.Context, p *Program, sealed bool) (*mac
 	}
 	if err != nil {
 		m.retire()
-		return nil, err
+		return nil, p.stopped(err)
 	}
 	return m, nil
 }

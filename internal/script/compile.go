@@ -55,7 +55,7 @@ func (r *Runner) Compile(ctx context.Context, kind Kind, name, body string) (*Pr
 	}
 	var code []byte
 	var fault error
-	err = m.do(ctx, prepareTime, func() { code, fault = m.compile(body) })
+	err = m.do(ctx, r.prepareTime(), func() { code, fault = m.compile(body) })
 	if !errors.Is(err, errRunaway) {
 		defer m.retire()
 	}

@@ -26,8 +26,9 @@ var apiSource string
 const stackSlots = 2000
 
 // prepareTime bounds the making of a realm, which takes milliseconds, and the
-// compiling of a body. It is not the script's time.
-const prepareTime = 10 * time.Second
+// compiling of a body. It is beside the script's own time, and grows with it: who
+// gives scripts more has a slower machine.
+func (r *Runner) prepareTime() time.Duration { return 10*time.Second + r.limits.Time }
 
 // programsMax is how many programs one engine has loaded before it is replaced,
 // since what is loaded stays.

@@ -121,7 +121,7 @@ func (r *run) do(ctx context.Context, work func() (any, error)) (string, error) 
 
 // begin makes the realm and calls the function.
 func (r *run) begin(ctx context.Context, req Request) error {
-	r.deadline = time.Now().Add(prepareTime)
+	r.deadline = time.Now().Add(r.p.runner.prepareTime())
 	var make quickjs.Value
 	_, err := r.do(ctx, func() (_ any, err error) {
 		if err = r.m.boot(); err == nil {
