@@ -121,15 +121,8 @@ func (r *Ring) Movement(next *Ring) (movement RingMovement, ok bool) {
 	}
 	bounds := slices.Concat(r.high, next.high)
 	slices.Sort(bounds)
-	bounds = slices.Compact(bounds)
 	pairs := map[[2]uint16]*RingPair{}
-	for i, end := range bounds {
-		start := bounds[(i+len(bounds)-1)%len(bounds)]
-		share := r.part(start, end)
-		at := Digest{High: end}
-		if r.layout == LayoutPredecessor {
-			at = Digest{High: start, Low: math.MaxUint64}
-		}
+	for at, share := range r.segments(slices.Compact(bounds)) {
 		movement.Segments++
 		from, to := r.owners[r.pointOf(at)], next.owners[next.pointOf(at)]
 		if r.targets[from].Name == next.targets[to].Name {
@@ -149,6 +142,44 @@ func (r *Ring) Movement(next *Ring) (movement RingMovement, ok bool) {
 		movement.Pairs = append(movement.Pairs, *pairs[owners])
 	}
 	return movement, true
+}
+
+// segments gives, for each part into which rising bounds divide the ring, a digest that has
+// the owner of the part, and the part's share of the ring.
+func (r *Ring) segments(bounds []uint64) iter.Seq2[Digest, float64] {
+	return func(yield func(Digest, float64) bool) {
+		for i, end := range bounds {
+			start := bounds[(i+len(bounds)-1)%len(bounds)]
+			at := Digest{High: end}
+			if r.layout == LayoutPredecessor {
+				at = Digest{High: start, Low: math.MaxUint64}
+			}
+			if !yield(at, r.part(start, end)) {
+				return
+			}
+		}
+	}
+}
+
+// Shares returns which part of the ring each target has, in the order of Targets: what it
+// gets of very many keys. The sum is 1.
+func (r *Ring) Shares() []float64 {
+	shares := make([]float64, len(r.targets))
+	for at, share := range r.segments(slices.Compact(slices.Clone(r.high))) {
+		shares[r.owners[r.pointOf(at)]] += share
+	}
+	return shares
+}
+
+// OwnerAt returns the target that has the ring at a part of the way around it, from 0 to
+// below 1, to draw it. The target is the ring's own and must not be changed.
+func (r *Ring) OwnerAt(part float64) *Target {
+	if !(part > 0) {
+		part = 0
+	}
+	part = min(part, math.Nextafter(1, 0))
+	at := Digest{High: uint64(math.Ldexp(part, r.width()))}
+	return &r.targets[r.owners[r.pointOf(at)]]
 }
 
 // part returns what part of the ring lies between two points; all of it when there is
@@ -178,11 +209,11 @@ func RingMovements(before, after *Routing) ([]RingMovement, error) {
 		if old.Kind != KindRing || next.Kind != KindRing || old.level() != next.level() {
 			continue
 		}
-		from, err := before.ring(old)
+		from, err := before.Ring(name)
 		if err != nil {
 			return nil, err
 		}
-		to, err := after.ring(next)
+		to, err := after.Ring(name)
 		if err != nil {
 			return nil, err
 		}

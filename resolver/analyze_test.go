@@ -59,6 +59,7 @@ func TestRingMovement(t *testing.T) {
 			if segments != exact.Moved || math.Abs(sum-exact.Share) > 1e-9 || exact.Moved > exact.Segments {
 				t.Errorf("layout %s: the pairs have %d segments and %.6f of the ring, all of it %d of %d and %.6f", like.Layout, segments, sum, exact.Moved, exact.Segments, exact.Share)
 			}
+			checkShares(t, before, sample)
 			if same, _ := before.Movement(before); same.Moved != 0 || same.Share != 0 {
 				t.Errorf("layout %s: %+v moves to the same ring", like.Layout, same)
 			}
@@ -76,6 +77,34 @@ func TestRingMovement(t *testing.T) {
 	}
 	if none, _ := alone.Movement(alone); none.Segments != 1 || none.Moved != 0 {
 		t.Errorf("a ring of one point: %+v", none)
+	}
+}
+
+// checkShares compares the exact shares of a ring with those of a sample, and with what it
+// shows at a great many places.
+func checkShares(t *testing.T, ring *resolver.Ring, sample []string) {
+	t.Helper()
+	counts := resolver.SpreadOf[string](ring, sample).Counts
+	const places = 1 << 14
+	seen := map[string]int{}
+	for i := range places {
+		seen[ring.OwnerAt((float64(i)+0.5)/places).Name]++
+	}
+	sum := 0.0
+	for i, share := range ring.Shares() {
+		name := ring.Targets()[i].Name
+		keys, drawn := float64(counts[name])/float64(len(sample)), float64(seen[name])/places
+		limit := 5*math.Sqrt(share*(1-share)/float64(len(sample))) + 1e-9
+		if math.Abs(keys-share) > limit || math.Abs(drawn-share) > 0.02 {
+			t.Errorf("%s has %.4f of the ring, %.4f of the keys and %.4f of the drawing", name, share, keys, drawn)
+		}
+		sum += share
+	}
+	if math.Abs(sum-1) > 1e-9 {
+		t.Errorf("the shares add up to %v", sum)
+	}
+	for _, part := range []float64{-1, 1, 2, math.Inf(1), math.NaN()} {
+		ring.OwnerAt(part)
 	}
 }
 
@@ -101,6 +130,14 @@ func TestRingMovements(t *testing.T) {
 	if movements, err := resolver.RingMovements(before, single); err != nil || len(movements) != 0 {
 		t.Errorf("a ring and none: %+v, %v", movements, err)
 	}
+	if ring, err := before.Ring("scandinavia"); err != nil || len(ring.Targets()) != 2 {
+		t.Errorf("the ring of the state: %v", err)
+	}
+	for _, none := range []string{"", "elsewhere"} {
+		if _, err := single.Ring(none); !errors.Is(err, resolver.ErrConfig) {
+			t.Errorf("ring %q of a plan without one: %v, want ErrConfig", none, err)
+		}
+	}
 	coded := resolver.NewRouting(nil, single.Current())
 	if movements, err := resolver.RingMovements(coded, before); err != nil || len(movements) != 0 {
 		t.Errorf("a routing built in code: %+v, %v", movements, err)
@@ -125,6 +162,8 @@ func TestStatePlaces(t *testing.T) {
 		{`"kind":"ring","targets":["a","b"]`, `"kind":"range","type":"number","ranges":[{"high":"y","target":"a"}]`, `ranges[0].high: `},
 		{`"kind":"ring","targets":["a","b"]`, `"kind":"lookup","table":[{"values":["x"],"target":"a"},{"values":["y","x"],"target":"b"}]`, `table[1]: ["x"] is in the table twice`},
 		{`"targets":["a","b"]`, `"targets":"a"`, `current.scheme.targets: want a list, not a string`},
+		{`"targets":["a","b"]`, `"targets":{}`, `current.scheme.targets: want a list, not an object`},
+		{`"kind":"ring"`, `"kind":"ring","level":1`, `level 1 of a key whose last is 0`},
 		{`"current":`, `"current":7,"move":`, `current: want an object, not a number`},
 		{`"current":`, "\n\n  \"current\" ", `line 3, column 13: `},
 		{`"current":`, `"move":{"id":"m","phase":"hop","next":{"scheme":{"kind":"single","targets":["a"]}}},"current":`, `move.phase: there is no phase "hop"`},

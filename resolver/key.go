@@ -126,8 +126,8 @@ const WholeKey = -1
 // that is not known; convert turns the level, given as a key of one, or the whole
 // key into what the resolver takes, as [Text], [Number] and [Time] do.
 //
-// A key that ends before the level cannot be written, and a read for it asks for
-// everything. So does a read for an interval whose ends differ before the level.
+// A key with more levels than that is an ErrKey. One that ends before the level cannot be
+// written, and a read for it asks for everything. So does a read for an interval whose ends differ before the level.
 func ForKeys[T any](inner Resolver[T], level, levels int, convert func(Key) (T, error)) Resolver[Key] {
 	return &byLevel[T]{inner, level, levels, convert}
 }
@@ -142,6 +142,9 @@ type byLevel[T any] struct {
 func (b *byLevel[T]) pick(key Key) (T, error) {
 	var none T
 	part := key
+	if b.levels > 0 && key.Len() > b.levels {
+		return none, fmt.Errorf("%w: %v has %d levels, want %d", ErrKey, key, key.Len(), b.levels)
+	}
 	if b.level != WholeKey {
 		if key.Len() <= b.level {
 			return none, errPartial

@@ -44,6 +44,7 @@ func (s State) Finish() (State, error) {
 	}
 	if s.Move.Phase == Clean {
 		s.Current = s.Move.Next
+		s.Moves++
 	}
 	s.Move = nil
 	used := map[string]bool{}

@@ -182,8 +182,14 @@ func (r *Routing) builder() *builder {
 	return b
 }
 
-// ring builds the ring of a scheme of the current plan by itself.
-func (r *Routing) ring(s Scheme) (*Ring, error) {
+// Ring builds the ring that the scheme of a name in the plan in force is by itself, "" for
+// the first scheme: to look at, for instance with Shares. The error is an ErrConfig when
+// there is no such ring.
+func (r *Routing) Ring(scheme string) (*Ring, error) {
+	s := r.State.Current.scheme(scheme)
+	if s.Kind != KindRing {
+		return nil, fmt.Errorf("%w: no ring %q", ErrConfig, scheme)
+	}
 	b := r.builder()
 	targets, err := b.named(r.State.Current, s.Targets...)
 	if err != nil {
@@ -275,6 +281,9 @@ func (b *builder) named(p Plan, names ...string) ([]Target, error) {
 }
 
 func (b *builder) scheme(p Plan, s Scheme) (Resolver[Key], error) {
+	if err := b.checkLevel(s); err != nil {
+		return nil, err
+	}
 	switch s.Kind {
 	case KindRange:
 		return b.ranges(p, s)
@@ -299,6 +308,20 @@ func (b *builder) scheme(p Plan, s Scheme) (Resolver[Key], error) {
 		return nil, err
 	}
 	return ForKeys(hashed, s.level(), len(b.state.Key.Paths), Text), nil
+}
+
+// checkLevel refuses a scheme that no key of the state would ever satisfy. How many levels
+// the keys of a function have is not known.
+func (b *builder) checkLevel(s Scheme) error {
+	levels := len(b.state.Key.Paths)
+	switch {
+	case levels == 0 || s.Level == nil && levels == 1:
+	case s.Level != nil && *s.Level >= levels:
+		return fmt.Errorf("%w: level %d of a key whose last is %d", ErrConfig, *s.Level, levels-1)
+	case s.Level == nil && (s.Kind == KindRange || s.Kind == KindLookup):
+		return fmt.Errorf("%w: a %s of a key with %d levels: name one of them", ErrConfig, s.Kind, levels)
+	}
+	return nil
 }
 
 func (s Scheme) level() int {

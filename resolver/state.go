@@ -36,6 +36,10 @@ type State struct {
 	// of the fingerprint.
 	Revision int64 `json:"revision"`
 
+	// Moves is how many moves were carried out, by which a query knows that items were
+	// carried off and back since it began. It is not part of the fingerprint either.
+	Moves int64 `json:"moves,omitempty"`
+
 	Key     KeySpec  `json:"key"`
 	Targets []Target `json:"targets"`
 	Current Plan     `json:"current"`
@@ -178,7 +182,7 @@ func ParseState(text []byte) (State, error) {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&s); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			err = fmt.Errorf("%w: %s: want %s, not a %s", ErrConfig, cmp.Or(wrong.Field, "the state"), plainType(wrong.Type), wrong.Value)
+			err = fmt.Errorf("%w: %s: want %s, not %s", ErrConfig, cmp.Or(wrong.Field, "the state"), plainType(wrong.Type), withArticle(wrong.Value))
 		}
 		if !errors.Is(err, ErrConfig) {
 			err = fmt.Errorf("%w: %w", ErrConfig, err)
@@ -187,6 +191,14 @@ func ParseState(text []byte) (State, error) {
 	}
 	s = s.withDefaults()
 	return s, s.check()
+}
+
+// withArticle puts "a" or "an" before the kind of a JSON value.
+func withArticle(kind string) string {
+	if kind == "array" || kind == "object" {
+		return "an " + kind
+	}
+	return "a " + kind
 }
 
 // plainType names a Go type as people who write JSON know it.
@@ -228,7 +240,7 @@ func (s State) Append(dst []byte) ([]byte, error) {
 // Fingerprint returns 32 hexadecimal digits that differ for states that route
 // differently. It belongs into every client's log. The error is an ErrConfig.
 func (s State) Fingerprint() (string, error) {
-	s.Revision = 0
+	s.Revision, s.Moves = 0, 0
 	text, err := s.Append(nil)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16]), err
@@ -276,8 +288,8 @@ func (s State) check() error {
 	if s.Version != StateVersion {
 		return fmt.Errorf("%w: state version %d, this program knows %d", ErrConfig, s.Version, StateVersion)
 	}
-	if s.Revision < 0 {
-		return fmt.Errorf("%w: revision %d", ErrConfig, s.Revision)
+	if s.Revision < 0 || s.Moves < 0 {
+		return fmt.Errorf("%w: revision %d after %d moves", ErrConfig, s.Revision, s.Moves)
 	}
 	if (len(s.Key.Paths) == 0) == (s.Key.Function == "") {
 		return fmt.Errorf("%w: a state needs either paths or a function for its key", ErrConfig)

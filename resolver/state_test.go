@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/resolver"
+	"github.com/decandb/decan/resolver/resolvertest"
 )
 
 // regionState routes by region first and then by user (S190).
@@ -75,6 +75,13 @@ func TestChain(t *testing.T) {
 	}
 	if _, err := routing.ForWrite(resolver.TextKey("Norway")); !errors.Is(err, resolver.ErrKey) {
 		t.Errorf("writing a prefix: %v, want ErrKey", err)
+	}
+	long := resolver.TextKey("Norway", "J1", "more")
+	if _, err := routing.ForWrite(long); !errors.Is(err, resolver.ErrKey) {
+		t.Errorf("writing a key of three levels: %v, want ErrKey", err)
+	}
+	if _, err := routing.ForRead(resolver.Keys(long)); !errors.Is(err, resolver.ErrKey) {
+		t.Errorf("reading a key of three levels: %v, want ErrKey", err)
 	}
 }
 
@@ -147,6 +154,10 @@ func TestStateRefusals(t *testing.T) {
 		{`"kind":"ring"`, `"kind":"ring","table":[{"values":["x"],"target":"a"}]`},
 		{`"kind":"ring"`, `"kind":"ring","virtualNodes":-1`},
 		{`"kind":"ring"`, `"kind":"ring","level":9`},
+		{`"kind":"ring"`, `"kind":"ring","level":1`},
+		{`"version":1`, `"version":1,"moves":-1`},
+		{`{"paths":["/u"]},"targets":[{"name":"a"},{"name":"b"}],"current":{"scheme":{"kind":"ring","targets":["a","b"]}`, `{"paths":["/u","/v"]},"targets":[{"name":"a"}],"current":{"scheme":{"kind":"lookup","default":"a"}`},
+		{`{"paths":["/u"]},"targets":[{"name":"a"},{"name":"b"}],"current":{"scheme":{"kind":"ring","targets":["a","b"]}`, `{"paths":["/u","/v"]},"targets":[{"name":"a"}],"current":{"scheme":{"kind":"range","type":"string","ranges":[{"target":"a"}]}`},
 		{`["a","b"]`, `["a","c"]`},
 		{`["a","b"]`, `[]`},
 		{`{"name":"b"}`, `{"name":"a"}`},
@@ -239,54 +250,29 @@ func TestMoveStates(t *testing.T) {
 		}
 	}
 	done := must[resolver.State](t)(state.Finish())
+	if undone.Moves != 0 || done.Moves != 1 {
+		t.Errorf("%d moves after an undo and %d after a move, want 0 and 1", undone.Moves, done.Moves)
+	}
+	again := done
+	again.Moves, again.Revision = 7, 70
+	if must[string](t)(again.Fingerprint()) != must[string](t)(done.Fingerprint()) {
+		t.Error("the fingerprint depends on how many moves there were")
+	}
 	if got := names(done.Targets); !slices.Equal(got, []string{"c1", "c2", "c3"}) || !slices.Equal(done.Current.Scheme.Targets, got) {
 		t.Errorf("after the move the targets are %q", got)
 	}
 }
 
-// TestFileStore saves with compare-and-swap: of many who replace one version, one does.
+// TestFileStore is a Store, keeps a few old files, and takes no names that are paths.
 func TestFileStore(t *testing.T) {
 	store := resolver.FileStore{Dir: filepath.Join(t.TempDir(), "sub")}
-	ctx := t.Context()
-	if _, _, err := store.Load(ctx, "state"); !errors.Is(err, resolver.ErrNotFound) {
-		t.Errorf("load of nothing: %v", err)
+	resolvertest.RunStore(t, store)
+	files, err := filepath.Glob(filepath.Join(store.Dir, "swap.*.json"))
+	if err != nil || len(files) != 8 {
+		t.Errorf("%d old files are left, %v, want 8", len(files), err)
 	}
-	if _, _, err := store.Load(ctx, "../x"); !errors.Is(err, resolver.ErrConfig) {
-		t.Errorf("a name with a path: %v", err)
-	}
-	version := ""
-	for round := range 30 {
-		var wait sync.WaitGroup
-		var mu sync.Mutex
-		wins := map[string]string{}
-		for i := range 4 {
-			wait.Go(func() {
-				document := fmt.Sprintf(`{"round":%d,"by":%d}`, round, i)
-				next, err := store.Save(ctx, "state", []byte(document), version)
-				mu.Lock()
-				defer mu.Unlock()
-				if err == nil {
-					wins[document] = next
-				} else if !errors.Is(err, resolver.ErrChanged) {
-					t.Error(err)
-				}
-			})
-		}
-		wait.Wait()
-		document, loaded, err := store.Load(ctx, "state")
-		if err != nil || len(wins) != 1 || wins[string(document)] != loaded {
-			t.Fatalf("round %d: %s in version %s, %v; saved %v", round, document, loaded, err, wins)
-		}
-		if _, err := store.Save(ctx, "state", []byte("x"), version); !errors.Is(err, resolver.ErrChanged) {
-			t.Errorf("an old version was replaced: %v", err)
-		}
-		version = loaded
-	}
-	if entries, err := os.ReadDir(store.Dir); err != nil || len(entries) > 10 {
-		t.Errorf("%d files are left, %v", len(entries), err)
-	}
-	if _, err := store.Save(ctx, "state-2", []byte("{}"), ""); err != nil {
-		t.Errorf("a name that begins like another: %v", err)
+	if _, _, err := store.Load(t.Context(), "../x"); !errors.Is(err, resolver.ErrConfig) {
+		t.Errorf("a name with a path: %v, want ErrConfig", err)
 	}
 }
 

@@ -27,7 +27,7 @@ import (
 // laid out over several containers. docs/resolver.md describes them.
 type resolverCommand struct {
 	Where   whereCommand   `cmd:"" help:"Show in which container keys are."`
-	Spread  spreadCommand  `cmd:"" help:"Show how evenly a sample of keys lies over the containers."`
+	Spread  spreadCommand  `cmd:"" help:"Show how evenly a sample of keys lies over the containers, and draw rings and ranges."`
 	Plan    planCommand    `cmd:"" help:"Show what moves when the layout changes. Nothing is changed."`
 	Migrate migrateCommand `cmd:"" help:"Move items to another layout while clients work; after any interruption, run it again to go on."`
 	Verify  verifyCommand  `cmd:"" help:"Count and hash the items of all containers and compare both sides of a move. Nothing is changed."`
@@ -319,7 +319,10 @@ func (s *stateSource) connect(ctx context.Context, accounts *accountFlags, flags
 	if err != nil {
 		return nil, err
 	}
-	client, err := keyedClient(ctx, azcosmos.Config{Accounts: clients, View: live, Timeout: flags.Timeout, Parallelism: parallelism})
+	client, err := keyedClient(ctx, azcosmos.Config{
+		Accounts: clients, View: live, Scripts: azcosmos.RESTScripts{Accounts: list},
+		Timeout: flags.Timeout, Parallelism: parallelism,
+	})
 	if err != nil {
 		live.Close()
 		return nil, err

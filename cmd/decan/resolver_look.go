@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -136,94 +137,6 @@ func (c *whereCommand) print(out io.Writer, routing *resolver.Routing, places []
 	return table.Flush()
 }
 
-type spreadCommand struct {
-	stateSource  `embed:""`
-	Sample       string `arg:"" default:"-" help:"A file with a key on each line. Default: standard input."`
-	JSON         bool   `env:"-" help:"Print JSON."`
-	accountFlags `embed:""`
-}
-
-// Help is what --help adds.
-func (*spreadCommand) Help() string { return keyHelp }
-
-// spreadReport is what spread --json prints.
-type spreadReport struct {
-	Keys      int           `json:"keys"`
-	Unrouted  int           `json:"unrouted"`
-	MaxToMean float64       `json:"maxToMean"`
-	Gini      float64       `json:"gini"`
-	Targets   []spreadShare `json:"targets"`
-}
-
-type spreadShare struct {
-	Target string  `json:"target"`
-	Weight float64 `json:"weight"`
-	Keys   int     `json:"keys"`
-	Share  float64 `json:"share"` // of the keys that have a target
-}
-
-// Run routes the sample by the plan in force.
-func (c *spreadCommand) Run(io streams) error {
-	state, err := c.load(context.Background(), &c.accountFlags)
-	if err != nil {
-		return say(err)
-	}
-	routing, err := openState(state)
-	if err != nil {
-		return err
-	}
-	keys, err := openSample(c.Sample, routing)
-	if err != nil {
-		return err
-	}
-	defer keys.in.Close()
-	spread := resolver.SpreadSeq(routing.Current(), keys.keys())
-	if keys.err != nil {
-		return keys.err
-	}
-	report := spreadReport{Keys: spread.KeysRouted + spread.Unrouted, Unrouted: spread.Unrouted, MaxToMean: spread.MaxToMean, Gini: spread.Gini, Targets: []spreadShare{}}
-	if report.Keys == 0 {
-		return fmt.Errorf("%s has no keys", keys.name)
-	}
-	for _, t := range routing.Current().Targets() {
-		count := spread.Counts[t.Name]
-		weight := t.Weight
-		if weight == 0 {
-			weight = 1
-		}
-		report.Targets = append(report.Targets, spreadShare{t.Name, weight, count, float64(count) / float64(max(spread.KeysRouted, 1))})
-	}
-	if c.JSON {
-		return printJSON(io.out, report)
-	}
-	return report.print(io.out)
-}
-
-// spreadBar is the length of the longest bar.
-const spreadBar = 40
-
-func (r *spreadReport) print(out io.Writer) error {
-	most := 0
-	weighted := false
-	for _, t := range r.Targets {
-		most = max(most, t.Keys)
-		weighted = weighted || t.Weight != 1
-	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, t := range r.Targets {
-		name := t.Target
-		if weighted {
-			name += fmt.Sprintf("\tweight %v", t.Weight)
-		}
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\n", name, t.Keys, percent(t.Share, 1), bar(float64(t.Keys), float64(most), spreadBar))
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(out, "%d keys, %d without a target; fullest %.2f of the mean, Gini %.3f\n", r.Keys, r.Unrouted, r.MaxToMean, r.Gini)
-	return err
-}
-
 type planCommand struct {
 	stateSource  `embed:""`
 	Next         string `arg:"" optional:"" help:"A JSON file with the state to come; only its targets and its plan count. Default: the move that is under way."`
@@ -240,12 +153,17 @@ type planReport struct {
 	Added   []resolver.Target `json:"added"`   // targets that only the next plan has
 	Dropped []resolver.Target `json:"dropped"` // targets that nothing names any more
 
-	Keys     int        `json:"keys"` // in the sample
+	sampleMovement
+
+	Rings []resolver.RingMovement `json:"rings"`
+}
+
+// sampleMovement is what moves of a sample of keys.
+type sampleMovement struct {
+	Keys     int        `json:"keys"`
 	Moved    int        `json:"moved"`
 	Unrouted int        `json:"unrouted"` // keys that one of the plans does not take
 	Pairs    []planPair `json:"pairs"`
-
-	Rings []resolver.RingMovement `json:"rings"`
 }
 
 type planPair struct {
@@ -267,8 +185,8 @@ func (c *planCommand) Run(io streams) error {
 	report := planReport{
 		Added:   without(after.Targets(), before.Targets()),
 		Dropped: without(before.Targets(), after.Targets()),
-		Pairs:   []planPair{},
 	}
+	report.Pairs = []planPair{}
 	if report.Rings, err = resolver.RingMovements(before, after); err != nil {
 		return err
 	}
@@ -348,26 +266,36 @@ func without(targets, others []resolver.Target) []resolver.Target {
 	})
 }
 
-// count routes the sample by both plans.
+// count routes the sample of a file by both plans.
 func (r *planReport) count(name string, before, after *resolver.Routing) error {
 	keys, err := openSample(name, before)
 	if err != nil {
 		return err
 	}
 	defer keys.in.Close()
-	movement := resolver.MovementSeq(before.Current(), after.Current(), keys.keys())
-	if keys.err != nil {
-		return keys.err
-	}
-	r.Keys, r.Moved, r.Unrouted = movement.Keys, movement.Moved, movement.Unrouted
+	r.sampleMovement = movementOf(before, after, keys.keys())
+	return keys.err
+}
+
+// movementOf routes keys by both plans.
+func movementOf(before, after *resolver.Routing, keys iter.Seq[resolver.Key]) sampleMovement {
+	movement := resolver.MovementSeq(before.Current(), after.Current(), keys)
+	m := sampleMovement{Keys: movement.Keys, Moved: movement.Moved, Unrouted: movement.Unrouted, Pairs: []planPair{}}
 	for _, from := range before.Targets() {
 		for _, to := range after.Targets() {
 			if n := movement.Pairs[[2]string{from.Name, to.Name}]; n > 0 {
-				r.Pairs = append(r.Pairs, planPair{from.Name, to.Name, n})
+				m.Pairs = append(m.Pairs, planPair{from.Name, to.Name, n})
 			}
 		}
 	}
-	return nil
+	return m
+}
+
+func (m *sampleMovement) print(table io.Writer) {
+	fmt.Fprintf(table, "keys\t%d of %d move, %s; %d have no target\n", m.Moved, m.Keys, percent(float64(m.Moved), float64(m.Keys)), m.Unrouted)
+	for _, p := range m.Pairs {
+		fmt.Fprintf(table, "  %s to %s\t%d, %s\n", p.From, p.To, p.Keys, percent(float64(p.Keys), float64(m.Keys)))
+	}
 }
 
 func (r *planReport) print(out io.Writer, sampled bool) error {
@@ -379,10 +307,7 @@ func (r *planReport) print(out io.Writer, sampled bool) error {
 		fmt.Fprintf(table, "no longer used\t%s\n", address(t))
 	}
 	if sampled {
-		fmt.Fprintf(table, "keys\t%d of %d move, %s; %d have no target\n", r.Moved, r.Keys, percent(float64(r.Moved), float64(r.Keys)), r.Unrouted)
-		for _, p := range r.Pairs {
-			fmt.Fprintf(table, "  %s to %s\t%d, %s\n", p.From, p.To, p.Keys, percent(float64(p.Keys), float64(r.Keys)))
-		}
+		r.sampleMovement.print(table)
 	}
 	for _, ring := range r.Rings {
 		name := "ring"

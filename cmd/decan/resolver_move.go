@@ -20,7 +20,7 @@ type migrateCommand struct {
 	stateSource     `embed:""`
 	To              string  `env:"-" placeholder:"FILE" help:"A JSON file with the state to move to; only its targets and its plan count. Not needed to go on with a move."`
 	Undo            bool    `env:"-" help:"Turn the move back; possible until it switches."`
-	Make            bool    `env:"-" help:"Make containers that are missing, with the properties and throughput of the first one of the present plan."`
+	Make            bool    `env:"-" help:"Make containers that only the next plan has, with the properties, throughput and scripts of the first one of the present plan."`
 	Alone           bool    `env:"-" help:"No other program uses the state now, so do not wait between phases for others to see it."`
 	ItemsPerSecond  float64 `env:"-" placeholder:"N" help:"Work on at most so many items a second (default: no bound)."`
 	ChargePerSecond float64 `env:"-" placeholder:"RU" help:"Use at most so many request units a second (default: no bound)."`
@@ -92,18 +92,33 @@ func (c *migrateCommand) mover(connected *connection, meter *moveMeter) (*azcosm
 	}
 	if c.Make {
 		config.Ensure = func(ctx context.Context, targets []resolver.Target) error {
-			made, err := connected.client.EnsureLike(ctx, connected.live.Routing().Current().Targets()[0], targets)
-			for _, t := range made {
-				meter.note("made the container of " + address(t))
-			}
-			return err
+			return c.make(ctx, connected, targets, meter)
 		}
 	}
 	return azcosmos.NewMover(config)
 }
 
-// prepare begins the move to the next state, or its way back, unless it is under way. more is false when
-// there is nothing to do.
+// make makes the containers that only the next plan has, with their scripts, like the first
+// one of the present plan.
+func (c *migrateCommand) make(ctx context.Context, connected *connection, targets []resolver.Target, meter *moveMeter) error {
+	present := connected.live.Routing().Current().Targets()
+	template, err := connected.client.TemplateOf(ctx, present[0])
+	if err != nil {
+		return err
+	}
+	managed := azcosmos.Managed{Client: connected.client, Template: template}
+	changes, err := managed.Plan(ctx, resolver.Missing(targets, present))
+	if err != nil {
+		return err
+	}
+	for _, change := range changes {
+		meter.note(change.String())
+	}
+	return managed.Apply(ctx, changes)
+}
+
+// prepare begins the move to the next state, or its way back, unless it is under way. more
+// is false when there is nothing to do.
 func (c *migrateCommand) prepare(ctx context.Context, connected *connection, mover *azcosmos.Mover, next resolver.State, out io.Writer) (more bool, err error) {
 	state, _, err := resolver.LoadState(ctx, connected.store, connected.name)
 	if err != nil {

@@ -55,6 +55,7 @@ func newMovers(t *testing.T, items int) *movers {
 	for i := range items {
 		create("dbs/shop/colls/c0/docs", fmt.Sprintf(`{"id":"u%d","userId":"J%d","n":%d.50,"tags":["a",null]}`, i, i, i), "x-ms-documentdb-partitionkey", fmt.Sprintf(`["J%d"]`, i))
 	}
+	create("dbs/shop/colls/c0/udfs", `{"id":"twice","body":"function twice(n) { return 2 * n; }"}`)
 	one := filepath.Join(t.TempDir(), "one.json")
 	for path, targets := range map[string]string{one: `"c0"`, m.two: `"c0","c1"`} {
 		state := fmt.Sprintf(`{"key":{"paths":["/userId"]},"targets":[{"name":"c0","database":"shop","container":"c0"},{"name":"c1","database":"shop","container":"c1"}],
@@ -143,7 +144,8 @@ func (m *movers) settled(before azcosmos.Audit) {
 }
 
 // TestMigrateKill kills decan resolver migrate with SIGKILL again and again, wherever it
-// is, and runs it again: nothing is lost, doubled or changed (S182).
+// is, and runs it again: nothing is lost, doubled or changed (S182), and the new container
+// has the scripts of the old one.
 func TestMigrateKill(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -152,7 +154,7 @@ func TestMigrateKill(t *testing.T) {
 	m := newMovers(t, 100)
 	before := m.audit()
 	kills := 0
-	for args := []string{"--to", m.two, "--page", "7", "--parallelism", "2"}; ; args = []string{"--page", "7"} {
+	for args := []string{"--to", m.two, "--page", "7", "--parallelism", "2", "--make"}; ; args = []string{"--page", "7", "--make"} {
 		p := m.migrate(args...)
 		for range 2 + r.IntN(8) {
 			p.lines.Scan()
@@ -176,6 +178,15 @@ func TestMigrateKill(t *testing.T) {
 		t.Errorf("only %d kills: that shows little", kills)
 	}
 	m.settled(before)
+	client, err := servertest.Dial(m.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	script, err := client.Do(servertest.Prepare(server.WellKnownKey, "GET", "dbs/shop/colls/c1/udfs/twice", nil))
+	if err != nil || script.Status != 200 {
+		t.Errorf("the function in the new container: %v, %d %s", err, script.Status, script.Body)
+	}
 	if out := m.run("migrate", moverState, "--to", m.two); !strings.HasPrefix(out, "nothing to move") {
 		t.Errorf("once more: %s", out)
 	}

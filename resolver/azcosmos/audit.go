@@ -206,10 +206,3 @@ func (a *auditor) pair(from, to resolver.Target) *PairAudit {
 	}
 	return a.pairs[name]
 }
-
-// Items returns how many items the service says a target has, at the charge of reading
-// a container's properties. The service may be some minutes behind.
-func (c *Client) Items(ctx context.Context, t resolver.Target) (int64, error) {
-	_, usage, err := c.usage(ctx, t)
-	return usage["documentsCount"], err
-}

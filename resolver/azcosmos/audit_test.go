@@ -222,16 +222,24 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// TestEnsureLike makes the container that is missing like the one that is there.
-func TestEnsureLike(t *testing.T) {
+// TestTemplateOf makes the container that is missing like the one that is there.
+func TestTemplateOf(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 1)
 	like := w.targets[0]
 	wanted := []resolver.Target{like, {Name: "n", Database: "other", Container: "n"}}
+	template, err := w.clients[0].TemplateOf(t.Context(), like)
+	if err != nil {
+		t.Fatal(err)
+	}
+	managed := azcosmos.Managed{Client: w.clients[0], Template: template}
 	for _, made := range []int{1, 0} {
-		targets, err := w.clients[0].EnsureLike(t.Context(), like, wanted)
-		if err != nil || len(targets) != made {
-			t.Fatalf("EnsureLike = %v, %v, want %d", targets, err, made)
+		changes, err := managed.Plan(t.Context(), wanted)
+		if err != nil || len(changes) != made {
+			t.Fatalf("the plan is %v, %v, want %d changes", changes, err, made)
+		}
+		if err := managed.Apply(t.Context(), changes); err != nil {
+			t.Fatal(err)
 		}
 	}
 	paths, err := w.clients[0].PartitionKeyPaths(t.Context(), wanted[1])

@@ -5,8 +5,8 @@
 // It creates, reads and changes items where the routing says, and queries several
 // containers at once with one merged answer. [Mover] leads from one layout to
 // another while that goes on. [ContainerStore] keeps the routing in a container,
-// [Ensure] makes containers from a template, and [Client.Spill] adds one when the
-// last is full.
+// [Managed] makes containers from a template, and [Client.Spill] adds one when the last
+// is full.
 //
 // # Invariants
 //
@@ -51,7 +51,7 @@ var (
 	ErrCollision = errors.New("another item has the same id and partition key in the target")
 
 	// ErrRestart says that a query has to start again, because what it began with
-	// was moved in the meantime.
+	// was moved in the meantime and it has no order by which to find its place.
 	ErrRestart = errors.New("the layout has changed since the query began: start it again")
 
 	// ErrQuery says that a query cannot be answered over several containers, or not
@@ -74,6 +74,11 @@ type Config struct {
 	// PartitionKey are the paths of the containers' partition key. Default the paths
 	// of the routing key, which has to have some then.
 	PartitionKey []string
+
+	// Scripts reads and registers the scripts of containers, which the SDK cannot:
+	// RESTScripts does. nil: templates with scripts are refused, and a container that is
+	// made like another one gets none.
+	Scripts Scripts
 
 	// Parallelism is how many requests a query sends at once. Default
 	// ParallelismDefault; 1 asks one container after the other.
@@ -135,9 +140,9 @@ func (c *Client) container(t resolver.Target) (*sdk.ContainerClient, error) {
 	if found, ok := c.containers.Load(at); ok {
 		return found.(*sdk.ContainerClient), nil
 	}
-	account := c.config.Accounts[t.Account]
-	if account == nil {
-		return nil, fmt.Errorf("%w: target %q is in the account %q, which this client does not know", resolver.ErrConfig, t.Name, t.Account)
+	account, err := c.account(t)
+	if err != nil {
+		return nil, err
 	}
 	container, err := account.NewContainer(t.Database, t.Container)
 	if err != nil {
@@ -145,6 +150,15 @@ func (c *Client) container(t resolver.Target) (*sdk.ContainerClient, error) {
 	}
 	c.containers.Store(at, container)
 	return container, nil
+}
+
+// account returns the SDK's client of the account that a target is in.
+func (c *Client) account(t resolver.Target) (*sdk.Client, error) {
+	account := c.config.Accounts[t.Account]
+	if account == nil {
+		return nil, fmt.Errorf("%w: target %q is in the account %q, which this client does not know", resolver.ErrConfig, t.Name, t.Account)
+	}
+	return account, nil
 }
 
 // partitionKey turns a key into the SDK's form.

@@ -1,9 +1,6 @@
 package azcosmos_test
 
 import (
-	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -11,13 +8,10 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -196,7 +190,7 @@ func byPages(t *testing.T, client *azcosmos.Client, text string, options azcosmo
 			return rows
 		}
 		// Pages may be of any size, the size of the pages before them notwithstanding.
-		options.PageSize = options.PageSize%7 + 1
+		options.PageSize = options.PageSize%11 + 1
 		if options.Continuation = page.Continuation; options.Continuation == "" {
 			t.Fatalf("%s: more to come, and no continuation", text)
 		}
@@ -345,6 +339,64 @@ func TestQueryErrors(t *testing.T) {
 	}
 }
 
+// TestForgedTokens changes a token in ways that no query made it: it is refused, or goes on
+// from where it says.
+func TestForgedTokens(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	client := static(t, ringState("/userId", targetsOn(t, server, 2, "/userId", 1)), map[string]*sdk.Client{"": connect(t, server)})
+	users(t, client, 20)
+	options := azcosmos.QueryOptions{PageSize: 3}
+	const query = "SELECT VALUE c.id FROM c ORDER BY c.id"
+	page, err := client.Query(query, resolver.All[resolver.Key](), &options).NextPage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := base64.RawURLEncoding.DecodeString(page.Continuation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forge := func(change func(at, place, strand map[string]any)) error {
+		var at map[string]any
+		if err := json.Unmarshal(token, &at); err != nil {
+			t.Fatal(err)
+		}
+		change(at, at["o"].(map[string]any), at["s"].([]any)[0].(map[string]any))
+		forged, err := json.Marshal(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := azcosmos.QueryOptions{PageSize: 3, Continuation: base64.RawURLEncoding.EncodeToString(forged)}
+		_, err = client.Query(query, resolver.All[resolver.Key](), &options).NextPage(t.Context())
+		return err
+	}
+	for i, c := range []struct {
+		want   error
+		change func(at, place, strand map[string]any)
+	}{
+		{nil, func(_, _, _ map[string]any) {}},
+		{nil, func(at, _, _ map[string]any) { at["p"] = "another plan" }},
+		{azcosmos.ErrRestart, func(at, _, _ map[string]any) { at["p"] = "another plan"; delete(at, "o") }},
+		{azcosmos.ErrRestart, func(at, place, _ map[string]any) { at["p"] = "another plan"; place["x"] = true }},
+		{azcosmos.ErrContinuation, func(at, place, _ map[string]any) { at["p"] = "another plan"; place["l"] = []any{[]any{1}, []any{2}} }},
+		{azcosmos.ErrContinuation, func(_, place, _ map[string]any) { place["l"] = []any{[]any{1, 2}} }},
+		{azcosmos.ErrContinuation, func(_, place, _ map[string]any) { place["l"] = []any{"a"} }},
+		{azcosmos.ErrContinuation, func(_, place, _ map[string]any) { place["l"] = "a" }},
+		{nil, func(_, place, _ map[string]any) { place["e"] = []any{"", "?"} }},
+		{azcosmos.ErrContinuation, func(_, _, strand map[string]any) { strand["l"] = []any{[]any{1}, []any{2}} }},
+		{azcosmos.ErrContinuation, func(_, _, strand map[string]any) { strand["t"] = "elsewhere" }},
+		{azcosmos.ErrContinuation, func(_, _, strand map[string]any) { strand["r"] = "0"; delete(strand, "k") }},
+		{azcosmos.ErrContinuation, func(at, _, _ map[string]any) { delete(at, "m") }},
+		{azcosmos.ErrContinuation, func(at, _, _ map[string]any) { at["v"] = 2 }},
+		{azcosmos.ErrContinuation, func(at, _, _ map[string]any) { at["n"] = -1 }},
+		{nil, func(at, _, _ map[string]any) { at["d"] = "AAAA" }},
+	} {
+		if err := forge(c.change); !errors.Is(err, c.want) {
+			t.Errorf("forgery %d: %v, want %v", i, err, c.want)
+		}
+	}
+}
+
 // TestBatchApart refuses a batch whose operations lie apart before anything is sent
 // (S148).
 func TestBatchApart(t *testing.T) {
@@ -371,159 +423,6 @@ func TestBatchApart(t *testing.T) {
 	if n := count.requests.Load(); n != 0 {
 		t.Errorf("%d requests were sent", n)
 	}
-}
-
-// TestManaged makes containers from a template, waits when creation is throttled, and
-// makes none twice: account, database, containers, scripts, the last against a writer that
-// only remembers (S145, S179, S184).
-func TestManaged(t *testing.T) {
-	t.Parallel()
-	server := decantest.New(t)
-	busy := &throttle{}
-	client := connect(t, server, busy)
-	template := resolver.Template{
-		Target:     resolver.Target{Name: "users-", Database: "made", Container: "users-"},
-		Definition: []byte(`{"partitionKey":{"paths":["/userId"],"kind":"Hash","version":2},"indexingPolicy":{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/blob/*"}]}}`),
-		Throughput: 500,
-		Scripts:    []resolver.Script{{Kind: resolver.StoredProcedure, ID: "p", Body: "function(){}"}},
-	}
-	targets, err := template.Numbered(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := static(t, ringState("/userId", targets), map[string]*sdk.Client{"": client})
-	missing, err := c.Missing(t.Context(), targets)
-	if err != nil || len(missing) != 3 {
-		t.Fatalf("missing %v, %v, want all three", missing, err)
-	}
-	if _, err := c.Ensure(t.Context(), template, targets, nil); !errors.Is(err, resolver.ErrConfig) {
-		t.Errorf("scripts without a writer: %v, want ErrConfig", err)
-	}
-	scripts := &scriptLog{}
-	busy.left.Store(3)
-	made, err := c.Ensure(t.Context(), template, targets, scripts)
-	if err != nil || len(made) != 3 || busy.left.Load() > 0 {
-		t.Fatalf("made %v, %v, with %d refusals left", names(made), err, busy.left.Load())
-	}
-	if !slices.Equal(scripts.list, []string{"users-0/sprocs/p", "users-1/sprocs/p", "users-2/sprocs/p"}) {
-		t.Errorf("scripts %q", scripts.list)
-	}
-	if made, err = c.Ensure(t.Context(), template, targets, scripts); err != nil || len(made) != 0 {
-		t.Errorf("the second time made %v, %v", made, err)
-	}
-	container, err := client.NewContainer("made", "users-2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, err := container.Read(t.Context(), nil)
-	if err != nil || read.ContainerProperties.IndexingPolicy == nil || len(read.ContainerProperties.IndexingPolicy.ExcludedPaths) == 0 || read.ContainerProperties.IndexingPolicy.ExcludedPaths[0].Path != "/blob/*" {
-		t.Errorf("the container is %+v, %v", read.ContainerProperties, err)
-	}
-	offer, err := container.ReadThroughput(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if throughput, ok := offer.ThroughputProperties.ManualThroughput(); !ok || throughput != 500 {
-		t.Errorf("the throughput is %d", throughput)
-	}
-}
-
-// throttle answers some creations with 429 and a delay of 1 ms.
-type throttle struct{ left atomic.Int64 }
-
-func (b *throttle) Do(request *policy.Request) (*http.Response, error) {
-	if request.Raw().Method != http.MethodPost || b.left.Add(-1) < 0 {
-		return request.Next()
-	}
-	return &http.Response{
-		StatusCode: http.StatusTooManyRequests, Status: "429 Too Many Requests", Request: request.Raw(),
-		Header: http.Header{"X-Ms-Retry-After-Ms": {"1"}}, Body: io.NopCloser(strings.NewReader(`{"code":"429"}`)),
-	}, nil
-}
-
-// scriptLog is a ScriptWriter that only remembers.
-type scriptLog struct{ list []string }
-
-func (l *scriptLog) PutScript(_ context.Context, target resolver.Target, script resolver.Script) error {
-	l.list = append(l.list, target.Container+"/"+string(script.Kind)+"/"+script.ID)
-	return nil
-}
-
-// TestManagedScripts makes three containers with a function that was not there before, and
-// calls it in each of them (S179).
-func TestManagedScripts(t *testing.T) {
-	t.Parallel()
-	server := decantest.New(t)
-	template := resolver.Template{
-		Target:     resolver.Target{Name: "users-", Database: "made", Container: "users-"},
-		Definition: []byte(`{"partitionKey":{"paths":["/userId"],"kind":"Hash","version":2}}`),
-		Scripts:    []resolver.Script{{Kind: resolver.UserDefinedFunction, ID: "twice", Body: "function twice(n) { return 2 * n; }"}},
-	}
-	targets, err := template.Numbered(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := static(t, ringState("/userId", targets), map[string]*sdk.Client{"": connect(t, server)})
-	scripts := azcosmos.RESTScripts{Endpoint: server.Endpoint(), Key: server.Key()}
-	if made, err := client.Ensure(t.Context(), template, targets, scripts); err != nil || len(made) != 3 {
-		t.Fatalf("made %v, %v", names(made), err)
-	}
-	seen := map[string]bool{}
-	for i := range 30 {
-		item, err := client.Create(t.Context(), fmt.Appendf(nil, `{"id":"u","userId":"J%d","n":%d}`, i, i), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen[item.Ref.Target] = true
-	}
-	if rows := all(t, client, "SELECT VALUE SUM(udf.twice(c.n)) FROM c", nil); !slices.Equal(rows, []string{"870"}) || len(seen) != 3 {
-		t.Errorf("twice the sum of 0 to 29 in %d containers is %s, want 870 in 3", len(seen), rows)
-	}
-	// Registering one again replaces it.
-	template.Scripts[0].Body = "function twice(n) { return 0; }"
-	for _, target := range targets {
-		if err := scripts.PutScript(t.Context(), target, template.Scripts[0]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if rows := all(t, client, "SELECT VALUE SUM(udf.twice(c.n)) FROM c", nil); !slices.Equal(rows, []string{"0"}) {
-		t.Errorf("the function that was replaced gives %s", rows)
-	}
-}
-
-// TestScripts registers a script over REST: signed, and replaced when it exists.
-func TestScripts(t *testing.T) {
-	t.Parallel()
-	var requests []string
-	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
-		body, _ := io.ReadAll(request.Body)
-		requests = append(requests, request.Method+" "+request.URL.Path+" "+string(body)+" "+request.Header.Get("Authorization"))
-		if request.Method == http.MethodPost {
-			answer.WriteHeader(http.StatusConflict)
-		}
-	}))
-	defer server.Close()
-	scripts := azcosmos.RESTScripts{Endpoint: server.URL, Key: "a2V5", Now: func() time.Time { return time.Unix(0, 0) }}
-	target := resolver.Target{Database: "db", Container: "c"}
-	if err := scripts.PutScript(t.Context(), target, resolver.Script{Kind: resolver.Trigger, ID: "t", Body: "b", TriggerType: "Pre", TriggerOperation: "All"}); err != nil {
-		t.Fatal(err)
-	}
-	body := ` {"id":"t","body":"b","triggerType":"Pre","triggerOperation":"All"} `
-	want := []string{"POST /dbs/db/colls/c/triggers" + body + signature("post", "triggers", "dbs/db/colls/c"), "PUT /dbs/db/colls/c/triggers/t" + body + signature("put", "triggers", "dbs/db/colls/c/triggers/t")}
-	if !slices.Equal(requests, want) {
-		t.Errorf("requests %q\nwant %q", requests, want)
-	}
-	if err := scripts.PutScript(t.Context(), target, resolver.Script{Kind: "other"}); !errors.Is(err, resolver.ErrConfig) {
-		t.Errorf("unknown kind: %v", err)
-	}
-}
-
-// signature is the documented signature of a request at the beginning of 1970 with the
-// key "key".
-func signature(method, kind, link string) string {
-	mac := hmac.New(sha256.New, []byte("key"))
-	_, _ = io.WriteString(mac, method+"\n"+kind+"\n"+link+"\nthu, 01 jan 1970 00:00:00 gmt\n\n")
-	return url.QueryEscape("type=master&ver=1.0&sig=" + base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 }
 
 // TestSpillover fills containers: with two clients that look at once, one new container

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	continuationVersion = 2
+	continuationVersion = 3
 
 	// continuationBytesMax bounds a token, which may come from anywhere.
 	continuationBytesMax = 1 << 20
@@ -31,6 +31,7 @@ type position struct {
 	Alone    bool             `json:"a,omitempty"`
 	Merged   bool             `json:"m,omitempty"`
 	Passed   int              `json:"n,omitempty"`
+	Place    *placePosition   `json:"o,omitempty"` // under ORDER BY
 	Strands  []strandPosition `json:"s"`
 	Seen     []byte           `json:"d,omitempty"`
 }
@@ -42,6 +43,13 @@ type strandPosition struct {
 	Token  string            `json:"c,omitempty"`
 	Last   []json.RawMessage `json:"l,omitempty"`
 	Ties   []string          `json:"e,omitempty"`
+}
+
+// placePosition is a place.
+type placePosition struct {
+	Last  []json.RawMessage `json:"l"`
+	Given []string          `json:"e,omitempty"`
+	Lost  bool              `json:"x,omitempty"`
 }
 
 // keyRange is a range of hashed keys.
@@ -59,21 +67,16 @@ func (p *Pager) continuation() string {
 		Version: continuationVersion, Query: p.fingerprint(), Plan: p.reading.plan,
 		Filtered: p.reading.filtered, Alone: p.reading.alone, Merged: p.shape.statement != nil, Passed: p.passed,
 	}
+	if p.place.last != nil {
+		at.Place = &placePosition{wrapOrder(p.place.last), p.place.given, p.place.lost}
+	}
 	for _, s := range p.strands {
 		if s.done && len(s.rows) == 0 {
 			continue
 		}
-		one := strandPosition{Target: s.target.Name, Part: s.part.partition, Token: s.pageToken, Ties: s.ties}
+		one := strandPosition{Target: s.target.Name, Part: s.part.partition, Token: s.pageToken, Last: wrapOrder(s.last), Ties: s.ties}
 		if one.Part != "" {
 			one.Keys = &keyRange{s.part.keys.Min, s.part.keys.Max}
-		}
-		for _, value := range s.last {
-			// An array of none or one value, because a value may be undefined.
-			wrapped := json.RawMessage("[]")
-			if value.raw != nil {
-				wrapped = append(append(json.RawMessage("["), value.raw...), ']')
-			}
-			one.Last = append(one.Last, wrapped)
 		}
 		at.Strands = append(at.Strands, one)
 	}
@@ -81,10 +84,40 @@ func (p *Pager) continuation() string {
 		at.Seen = append(at.Seen, d[:]...)
 	}
 	text, err := json.Marshal(at)
-	if err != nil {
+	if err != nil || base64.RawURLEncoding.EncodedLen(len(text)) > continuationBytesMax {
 		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// wrapOrder puts each order value into an array of none or one, because it may be
+// undefined.
+func wrapOrder(values []orderValue) []json.RawMessage {
+	var list []json.RawMessage
+	for _, value := range values {
+		wrapped := json.RawMessage("[]")
+		if value.raw != nil {
+			wrapped = append(append(json.RawMessage("["), value.raw...), ']')
+		}
+		list = append(list, wrapped)
+	}
+	return list
+}
+
+func unwrapOrder(list []json.RawMessage) ([]orderValue, error) {
+	var values []orderValue
+	for _, wrapped := range list {
+		var within []json.RawMessage
+		if err := json.Unmarshal(wrapped, &within); err != nil || len(within) > 1 {
+			return nil, fmt.Errorf("%w: an order value", ErrContinuation)
+		}
+		var value orderValue
+		if len(within) == 1 {
+			value = parseOrderValue(within[0])
+		}
+		values = append(values, value)
+	}
+	return values, nil
 }
 
 // resume puts the pager at the place of its token.
@@ -96,29 +129,36 @@ func (p *Pager) resume(routing *resolver.Routing) error {
 	if at.Query != p.fingerprint() {
 		return fmt.Errorf("%w: it belongs to another query", ErrContinuation)
 	}
+	if err := p.resumeRows(at); err != nil {
+		return err
+	}
 	p.reading = reading{plan: at.Plan, filtered: at.Filtered, alone: at.Alone}
 	if !p.reading.holds(routing) {
-		return ErrRestart
+		err = p.follow(routing)
+	} else {
+		err = p.resumeStrands(routing, at)
 	}
-	p.routing, err = p.reading.owner(routing)
 	if err != nil {
 		return err
 	}
-	if err := p.resumeStrands(routing, at); err != nil {
-		return err
-	}
-	if at.Merged {
-		if err := p.merge(); err != nil {
-			return err
-		}
-	}
+	return p.checkStrands()
+}
+
+// resumeRows takes up which rows were given.
+func (p *Pager) resumeRows(at position) error {
 	p.passed = at.Passed
 	for seen := at.Seen; len(seen) >= len(digest{}); seen = seen[len(digest{}):] {
-		if p.seen != nil {
-			p.seen[digest(seen)] = true
+		if p.seen == nil {
+			p.seen = map[digest]bool{}
 		}
+		p.seen[digest(seen)] = true
 	}
-	return p.checkStrands()
+	if at.Place == nil {
+		return nil
+	}
+	last, err := unwrapOrder(at.Place.Last)
+	p.place = place{last, at.Place.Given, at.Place.Lost}
+	return err
 }
 
 func parsePosition(token string) (position, error) {
@@ -139,7 +179,12 @@ func parsePosition(token string) (position, error) {
 	return at, nil
 }
 
+// resumeStrands goes on where the strands of the token were.
 func (p *Pager) resumeStrands(routing *resolver.Routing, at position) error {
+	var err error
+	if p.routing, err = p.reading.owner(routing); err != nil {
+		return err
+	}
 	targets := map[string]resolver.Target{}
 	for _, t := range routing.Targets() {
 		targets[t.Name] = t
@@ -153,28 +198,29 @@ func (p *Pager) resumeStrands(routing *resolver.Routing, at position) error {
 		if one.Keys != nil {
 			s.part = part{one.Part, partitionkey.Range{Min: one.Keys.Min, Max: one.Keys.Max}}
 		}
-		for _, wrapped := range one.Last {
-			var values []json.RawMessage
-			if err := json.Unmarshal(wrapped, &values); err != nil || len(values) > 1 {
-				return fmt.Errorf("%w: an order value", ErrContinuation)
-			}
-			var value orderValue
-			if len(values) == 1 {
-				value = parseOrderValue(values[0])
-			}
-			s.last = append(s.last, value)
+		if s.last, err = unwrapOrder(one.Last); err != nil {
+			return err
 		}
 		p.strands = append(p.strands, s)
+	}
+	if at.Merged {
+		return p.merge()
 	}
 	return nil
 }
 
 // checkStrands refuses order values that the query does not have.
 func (p *Pager) checkStrands() error {
+	terms := 0
+	if p.shape.statement != nil {
+		terms = len(p.shape.statement.order)
+	}
+	wrong := p.place.last != nil && len(p.place.last) != terms
 	for _, s := range p.strands {
-		if s.last != nil && (p.shape.statement == nil || len(s.last) != len(p.shape.statement.order)) {
-			return fmt.Errorf("%w: order values", ErrContinuation)
-		}
+		wrong = wrong || s.last != nil && len(s.last) != terms
+	}
+	if wrong {
+		return fmt.Errorf("%w: order values", ErrContinuation)
 	}
 	return nil
 }

@@ -19,6 +19,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	// Output:
+	// users-0: make the container
+	// users-1: make the container
 	// phase copy
 	// phase verify
 	// phase fence
@@ -73,7 +75,15 @@ func twoToThree(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := client.Ensure(ctx, template, targets[:2], nil); err != nil {
+	managed := azcosmos.Managed{Client: client, Template: template}
+	plan, err := managed.Plan(ctx, targets[:2])
+	if err != nil {
+		return err
+	}
+	for _, change := range plan {
+		fmt.Println(change)
+	}
+	if err := managed.Apply(ctx, plan); err != nil {
 		return err
 	}
 	for i := range 30 {
@@ -86,10 +96,7 @@ func twoToThree(ctx context.Context) error {
 	shown := resolver.DualWrite
 	mover, err := azcosmos.NewMover(azcosmos.MoverConfig{
 		Client: client, Store: store, Name: "users",
-		Ensure: func(ctx context.Context, targets []resolver.Target) error {
-			_, err := client.Ensure(ctx, template, targets, nil)
-			return err
-		},
+		Ensure: managed.Ensure,                 // makes the third container
 		Settle: azcosmos.SettleClients(client), // there is no other client
 		OnProgress: func(p azcosmos.Progress) {
 			if p.Phase != shown && p.Phase != resolver.Prepare && p.Phase != resolver.DualWrite {

@@ -2,156 +2,245 @@ package azcosmos
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"github.com/decandb/decan/partitionkey"
 	"github.com/decandb/decan/resolver"
 )
 
-// Missing returns which targets have no container yet: what Ensure would make.
-func (c *Client) Missing(ctx context.Context, targets []resolver.Target) ([]resolver.Target, error) {
-	var missing []resolver.Target
-	for _, t := range targets {
-		container, err := c.container(t)
-		if err != nil {
-			return nil, err
-		}
-		err = c.retryThrottled(ctx, func() error {
-			_, err := container.Read(ctx, nil)
-			return err
-		})
-		if statusOf(err) == http.StatusNotFound {
-			missing = append(missing, t)
-		} else if err != nil {
-			return nil, fmt.Errorf("read the container of %s: %w", t.Name, err)
-		}
-	}
-	return missing, nil
+// Managed makes containers from a template, and tells beforehand what it would do. Many
+// goroutines and programs may do so at once: they make each container once.
+type Managed struct {
+	Client   *Client
+	Template resolver.Template
 }
 
-// ScriptWriter registers a script in a container, or replaces it. The SDK cannot;
-// RESTScripts can.
-type ScriptWriter interface {
-	PutScript(ctx context.Context, target resolver.Target, script resolver.Script) error
+// Change is what there is between a target and the template.
+type Change struct {
+	Target resolver.Target `json:"target"`
+
+	// Make says that there is no container.
+	Make bool `json:"make,omitempty"`
+
+	// Scripts are those of the template that the container lacks or has otherwise.
+	Scripts []resolver.Script `json:"scripts,omitempty"`
+
+	// Differs are the settings of the template that the container has otherwise, such as
+	// "indexingPolicy" or "throughput". Apply leaves them as they are: somebody may have
+	// set them on purpose, and a partition key cannot change.
+	Differs []string `json:"differs,omitempty"`
 }
 
-// Ensure makes the missing containers of the targets from a template, their databases
-// too, and registers the scripts of the template in those it made. It returns what it
-// made. Creation is rate limited by the service, so it waits and tries again as told.
-// Two clients may do so at once. scripts may be nil when the template has none.
-func (c *Client) Ensure(ctx context.Context, template resolver.Template, targets []resolver.Target, scripts ScriptWriter) ([]resolver.Target, error) {
-	if len(template.Scripts) > 0 && scripts == nil {
-		return nil, fmt.Errorf("%w: the template has scripts, and there is no writer for them", resolver.ErrConfig)
+// String tells on one line what Apply does, and what it leaves.
+func (c Change) String() string {
+	var parts []string
+	if c.Make {
+		parts = append(parts, "make the container")
 	}
-	missing, err := c.Missing(ctx, targets)
+	for _, script := range c.Scripts {
+		parts = append(parts, "register "+string(script.Kind)+"/"+script.ID)
+	}
+	if len(c.Differs) > 0 {
+		parts = append(parts, "leave another "+strings.Join(c.Differs, ", "))
+	}
+	return c.Target.Name + ": " + strings.Join(parts, "; ")
+}
+
+// Plan compares the containers of the targets with the template and returns what differs,
+// in the order of the targets; nothing for a target that is as the template says. It
+// changes nothing. Scripts that the template does not have are none of its business. The
+// error is a resolver.ErrConfig for a template that cannot be carried out.
+func (m Managed) Plan(ctx context.Context, targets []resolver.Target) ([]Change, error) {
+	if _, err := m.definition(); err != nil {
+		return nil, err
+	}
+	if len(m.Template.Scripts) > 0 && m.Client.config.Scripts == nil {
+		return nil, fmt.Errorf("%w: the template has scripts, and Config.Scripts is not set", resolver.ErrConfig)
+	}
+	missing, err := m.Client.Missing(ctx, targets)
 	if err != nil {
 		return nil, err
 	}
-	for i, t := range missing {
-		if err := c.make(ctx, template, t); err != nil {
-			return missing[:i], fmt.Errorf("make the container of %s: %w", t.Name, err)
-		}
-		for _, script := range template.Scripts {
-			if err := scripts.PutScript(ctx, t, script); err != nil {
-				return missing[:i], fmt.Errorf("register %s in %s: %w", script.ID, t.Name, err)
+	var changes []Change
+	for _, t := range targets {
+		change := Change{Target: t, Make: true, Scripts: m.Template.Scripts}
+		if !slices.ContainsFunc(missing, t.SameAddress) {
+			if change, err = m.compare(ctx, t); err != nil {
+				return nil, fmt.Errorf("compare the container of %s: %w", t.Name, err)
 			}
 		}
+		if change.Make || len(change.Scripts) > 0 || len(change.Differs) > 0 {
+			changes = append(changes, change)
+		}
 	}
-	return missing, nil
+	return changes, nil
 }
 
-// PartitionKeyPaths returns the paths of the partition key that a target's container
-// has, which is what Config.PartitionKey has to say.
-func (c *Client) PartitionKeyPaths(ctx context.Context, t resolver.Target) ([]string, error) {
-	properties, _, err := c.usage(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	return properties.PartitionKeyDefinition.Paths, nil
-}
-
-// checkPartitionKeys returns a resolver.ErrConfig when a container has another partition
-// key than the client believes. Reads by the wrong key find nothing, which a move would
-// take for items that are deleted. Containers that do not exist pass.
-func (c *Client) checkPartitionKeys(ctx context.Context, targets []resolver.Target) error {
-	for _, t := range targets {
-		paths, err := c.PartitionKeyPaths(ctx, t)
-		if statusOf(err) == http.StatusNotFound {
-			continue
+// Apply makes what Plan said: containers, their databases too, and scripts. The service
+// limits how fast, so it waits and tries again as told. After an error or the death of the
+// program, a new plan has what is left.
+func (m Managed) Apply(ctx context.Context, changes []Change) error {
+	for _, change := range changes {
+		if change.Make {
+			if err := m.make(ctx, change.Target); err != nil {
+				return fmt.Errorf("make the container of %s: %w", change.Target.Name, err)
+			}
 		}
-		if err != nil {
-			return err
-		}
-		if !slices.EqualFunc(paths, c.config.PartitionKey, samePath) {
-			return fmt.Errorf("%w: the container of %s is partitioned by %s, the client by %s", resolver.ErrConfig,
-				t.Name, strings.Join(paths, ", "), strings.Join(c.config.PartitionKey, ", "))
+		for _, script := range change.Scripts {
+			err := m.Client.retryThrottled(ctx, func() error { return m.Client.config.Scripts.PutScript(ctx, change.Target, script) })
+			if err != nil {
+				return fmt.Errorf("register %s/%s in %s: %w", script.Kind, script.ID, change.Target.Name, err)
+			}
 		}
 	}
 	return nil
 }
 
-// samePath reports whether two paths lead to one property, however they are quoted.
-func samePath(a, b string) bool {
-	left, errLeft := partitionkey.ParsePath(a)
-	right, errRight := partitionkey.ParsePath(b)
-	return errLeft == nil && errRight == nil && slices.Equal(left, right)
+// Ensure applies the plan for the targets. It is what MoverConfig.Ensure wants.
+func (m Managed) Ensure(ctx context.Context, targets []resolver.Target) error {
+	changes, err := m.Plan(ctx, targets)
+	if err != nil {
+		return err
+	}
+	return m.Apply(ctx, changes)
 }
 
-// EnsureLike makes the missing containers of the targets with the properties and the
-// throughput of another target's, their databases too, and returns what it made. It does
-// not copy scripts.
-func (c *Client) EnsureLike(ctx context.Context, like resolver.Target, targets []resolver.Target) ([]resolver.Target, error) {
-	missing, err := c.Missing(ctx, targets)
-	if err != nil || len(missing) == 0 {
-		return nil, err
+// definition returns the properties of the template, which the SDK has to know all, for it
+// would leave out the others without a word.
+func (m Managed) definition() (sdk.ContainerProperties, error) {
+	var properties sdk.ContainerProperties
+	if err := properties.UnmarshalJSON(m.Template.Definition); err != nil {
+		return properties, fmt.Errorf("%w: the template's definition: %w", resolver.ErrConfig, err)
 	}
-	properties, _, err := c.usage(ctx, like)
+	if len(properties.PartitionKeyDefinition.Paths) == 0 {
+		return properties, fmt.Errorf("%w: the template's definition has no partition key", resolver.ErrConfig)
+	}
+	lost, err := m.differing(properties)
+	if err == nil && len(lost) > 0 {
+		err = fmt.Errorf("%w: the template's definition: the SDK does not carry all of %s", resolver.ErrConfig, strings.Join(lost, ", "))
+	}
+	// The SDK sends false for what the service takes for true.
+	var given struct {
+		IndexingPolicy struct{ Automatic *bool }
+	}
+	if policy := properties.IndexingPolicy; policy != nil && json.Unmarshal(m.Template.Definition, &given) == nil {
+		policy.Automatic = given.IndexingPolicy.Automatic == nil || *given.IndexingPolicy.Automatic
+	}
+	return properties, err
+}
+
+// differing names the members of the template's definition that properties lack or have
+// otherwise.
+func (m Managed) differing(properties sdk.ContainerProperties) ([]string, error) {
+	text, err := properties.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
-	for i, t := range missing {
-		if err := c.makeLike(ctx, like, t, properties); err != nil {
-			return missing[:i], fmt.Errorf("make the container of %s: %w", t.Name, err)
+	var wanted, have map[string]any
+	if err := json.Unmarshal(m.Template.Definition, &wanted); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &have); err != nil {
+		return nil, err
+	}
+	delete(wanted, "id")
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if !within(wanted[name], have[name], name == "partitionKey") {
+			names = append(names, name)
 		}
 	}
-	return missing, nil
+	return names, nil
 }
 
-// make creates one container; one that exists by now is as good.
-func (c *Client) make(ctx context.Context, template resolver.Template, t resolver.Target) error {
-	var properties sdk.ContainerProperties
-	if err := properties.UnmarshalJSON(template.Definition); err != nil {
-		return fmt.Errorf("%w: the template's definition: %w", resolver.ErrConfig, err)
+// within reports whether a JSON value has all of another one. Lists are sets, but for
+// those that are ordered or stand in a list, such as a composite index. The service adds
+// to policies what it has by default, and leaves out empty lists.
+func within(wanted, have any, ordered bool) bool {
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		object, ok := have.(map[string]any)
+		for name, value := range wanted {
+			ok = ok && within(value, object[name], ordered)
+		}
+		return ok
+	case []any:
+		list, ok := have.([]any)
+		if ordered {
+			return ok && slices.EqualFunc(wanted, list, func(a, b any) bool { return within(a, b, true) })
+		}
+		for _, value := range wanted {
+			if !slices.ContainsFunc(list, func(other any) bool { return within(value, other, true) }) {
+				return false
+			}
+		}
+		return true
+	}
+	return wanted == have
+}
+
+// compare returns how a container that exists differs from the template.
+func (m Managed) compare(ctx context.Context, t resolver.Target) (Change, error) {
+	change := Change{Target: t}
+	properties, _, err := m.Client.usage(ctx, t)
+	if err != nil {
+		return change, err
+	}
+	if change.Differs, err = m.differing(*properties); err != nil {
+		return change, err
+	}
+	if m.Template.Throughput > 0 {
+		throughput, autoscale, err := m.Client.throughput(ctx, t)
+		if err != nil {
+			return change, err
+		}
+		if throughput != m.Template.Throughput || autoscale != m.Template.Autoscale {
+			change.Differs = append(change.Differs, "throughput")
+		}
+	}
+	if len(m.Template.Scripts) == 0 {
+		return change, nil
+	}
+	registered, err := m.Client.scripts(ctx, t)
+	for _, script := range m.Template.Scripts {
+		if !slices.Contains(registered, script) {
+			change.Scripts = append(change.Scripts, script)
+		}
+	}
+	return change, err
+}
+
+// make creates one container, in a database that it creates too if need be; one that exists
+// by now is as good.
+func (m Managed) make(ctx context.Context, t resolver.Target) error {
+	properties, err := m.definition()
+	if err != nil {
+		return err
 	}
 	properties.ID = t.Container
 	options := &sdk.CreateContainerOptions{}
-	if template.Throughput > 0 {
-		throughput := sdk.NewManualThroughputProperties(template.Throughput)
-		if template.Autoscale {
-			throughput = sdk.NewAutoscaleThroughputProperties(template.Throughput)
+	if m.Template.Throughput > 0 {
+		throughput := sdk.NewManualThroughputProperties(m.Template.Throughput)
+		if m.Template.Autoscale {
+			throughput = sdk.NewAutoscaleThroughputProperties(m.Template.Throughput)
 		}
 		options.ThroughputProperties = &throughput
 	}
-	return c.create(ctx, t, properties, options)
-}
-
-func (c *Client) create(ctx context.Context, t resolver.Target, properties sdk.ContainerProperties, options *sdk.CreateContainerOptions) error {
-	account := c.config.Accounts[t.Account]
-	if account == nil {
-		return fmt.Errorf("%w: target %q is in the account %q, which this client does not know", resolver.ErrConfig, t.Name, t.Account)
+	account, err := m.Client.account(t)
+	if err != nil {
+		return err
 	}
 	database, err := account.NewDatabase(t.Database)
 	if err != nil {
 		return err
 	}
-	err = c.retryThrottled(ctx, func() error {
+	err = m.Client.retryThrottled(ctx, func() error {
 		_, err := database.CreateContainer(ctx, properties, options)
 		if statusOf(err) != http.StatusNotFound {
 			return err
@@ -168,96 +257,69 @@ func (c *Client) create(ctx context.Context, t resolver.Target, properties sdk.C
 	return err
 }
 
-// Spill looks whether the last container of a spillover scheme is full, and if so makes
-// the next one like it and saves the state that writes there. It returns the container
-// that takes writes in the saved state, and whether that is a new one. Clients follow
-// as they see the state; until then they write to the full one, which is why it counts
-// as full early. Two clients may do so at once: they make one container.
-//
-// Call it every now and then, for instance each minute, and after a write was refused
-// for lack of room.
-func (c *Client) Spill(ctx context.Context, store resolver.Store, name, scheme string) (resolver.Target, bool, error) {
-	for {
-		state, version, err := resolver.LoadState(ctx, store, name)
-		if err != nil {
-			return resolver.Target{}, false, err
-		}
-		spillover, err := state.Spillover(scheme)
-		if err != nil {
-			return resolver.Target{}, false, err
-		}
-		last := spillover.Last()
-		full, properties, err := c.isFull(ctx, last, spillover)
-		if err != nil || !full {
-			return last, false, err
-		}
-		grown, next, err := state.Spill(scheme)
-		if err != nil {
-			return last, false, err
-		}
-		if err := c.makeLike(ctx, last, next, properties); err != nil {
-			return last, false, fmt.Errorf("make the container of %s: %w", next.Name, err)
-		}
-		_, err = resolver.SaveState(ctx, store, name, grown, version)
-		if errors.Is(err, resolver.ErrChanged) {
-			continue // somebody else was faster: look at what there is now
-		}
-		return next, err == nil, err
+// TemplateOf returns the template of containers that are like a target's: its properties,
+// as far as the SDK knows them, its throughput, and its scripts if Config.Scripts is set.
+func (c *Client) TemplateOf(ctx context.Context, t resolver.Target) (resolver.Template, error) {
+	template := resolver.Template{Target: t}
+	properties, _, err := c.usage(ctx, t)
+	if err != nil {
+		return template, err
 	}
+	text, err := properties.MarshalJSON()
+	var members map[string]json.RawMessage
+	if err == nil {
+		err = json.Unmarshal(text, &members)
+	}
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return name == "id" || strings.HasPrefix(name, "_") })
+	if err == nil {
+		template.Definition, err = json.Marshal(members)
+	}
+	if err != nil {
+		return template, fmt.Errorf("the properties of %s: %w", t.Name, err)
+	}
+	if template.Throughput, template.Autoscale, err = c.throughput(ctx, t); err != nil {
+		return template, err
+	}
+	if c.config.Scripts != nil {
+		template.Scripts, err = c.scripts(ctx, t)
+	}
+	return template, err
 }
 
-func (c *Client) isFull(ctx context.Context, t resolver.Target, spillover *resolver.Spillover[resolver.Key]) (bool, *sdk.ContainerProperties, error) {
-	properties, usage, err := c.usage(ctx, t)
-	return err == nil && spillover.Full(usage["documentsSize"]*1024, usage["documentsCount"]), properties, err
-}
-
-// usage reads a container's properties and what it holds.
-func (c *Client) usage(ctx context.Context, t resolver.Target) (*sdk.ContainerProperties, map[string]int64, error) {
+// throughput reads the throughput of a container, 0 when it shares that of its database.
+func (c *Client) throughput(ctx context.Context, t resolver.Target) (throughput int32, autoscale bool, err error) {
 	container, err := c.container(t)
 	if err != nil {
-		return nil, nil, err
+		return 0, false, err
 	}
-	var response sdk.ContainerResponse
+	var response sdk.ThroughputResponse
 	err = c.retryThrottled(ctx, func() error {
+		response, err = container.ReadThroughput(ctx, nil)
+		return err
+	})
+	if statusOf(err) == http.StatusNotFound {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("read the throughput of %s: %w", t.Name, err)
+	}
+	if most, ok := response.ThroughputProperties.AutoscaleMaxThroughput(); ok {
+		return most, true, nil
+	}
+	manual, _ := response.ThroughputProperties.ManualThroughput()
+	return manual, false, nil
+}
+
+// scripts reads the scripts of a container.
+func (c *Client) scripts(ctx context.Context, t resolver.Target) ([]resolver.Script, error) {
+	var scripts []resolver.Script
+	err := c.retryThrottled(ctx, func() error {
 		var err error
-		response, err = container.Read(ctx, &sdk.ReadContainerOptions{PopulateQuotaInfo: true})
+		scripts, err = c.config.Scripts.ReadScripts(ctx, t)
 		return err
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the container of %s: %w", t.Name, err)
+		err = fmt.Errorf("read the scripts of %s: %w", t.Name, err)
 	}
-	return response.ContainerProperties, parseUsage(response.RawResponse.Header.Get("x-ms-resource-usage")), nil
-}
-
-// parseUsage reads "name=number;name=number"; sizes are in KiB. What is no number is
-// left out.
-func parseUsage(header string) map[string]int64 {
-	usage := map[string]int64{}
-	for part := range strings.SplitSeq(header, ";") {
-		name, digits, _ := strings.Cut(part, "=")
-		if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
-			usage[name] = n
-		}
-	}
-	return usage
-}
-
-// makeLike creates a container with the properties and the throughput of another.
-func (c *Client) makeLike(ctx context.Context, last, next resolver.Target, properties *sdk.ContainerProperties) error {
-	container, err := c.container(last)
-	if err != nil {
-		return err
-	}
-	like := *properties
-	like.ID, like.ETag, like.SelfLink, like.ResourceID = next.Container, nil, "", ""
-	options := &sdk.CreateContainerOptions{}
-	throughput, err := container.ReadThroughput(ctx, nil)
-	switch {
-	case statusOf(err) == http.StatusNotFound: // it shares that of its database
-	case err != nil:
-		return err
-	default:
-		options.ThroughputProperties = throughput.ThroughputProperties
-	}
-	return c.create(ctx, next, like, options)
+	return scripts, err
 }

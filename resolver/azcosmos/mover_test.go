@@ -215,20 +215,19 @@ const fixedItems = 40
 
 // look queries everything and wants every fixed item once, and none twice.
 func (w *world) look(ctx context.Context, client *azcosmos.Client) error {
-	items, _, err := client.Query("SELECT VALUE c.id FROM c ORDER BY c.id", resolver.All[resolver.Key](), &azcosmos.QueryOptions{PageSize: 30}).Items(ctx)
+	items, _, err := client.Query("SELECT VALUE c.id FROM c ORDER BY c.id", resolver.All[resolver.Key](), &azcosmos.QueryOptions{PageSize: 9}).Items(ctx)
 	if err != nil {
-		if errors.Is(err, azcosmos.ErrRestart) {
-			return nil // the query says so itself
-		}
 		return fmt.Errorf("query: %w", err)
 	}
 	fixed, last := 0, ""
 	for _, item := range items {
 		id := string(item)
-		if id <= last {
+		still := id[1] == 'f'
+		// A writer may delete an item between two pages and make another one in its place.
+		if id < last || id == last && still {
 			return fmt.Errorf("%s comes after %s", id, last)
 		}
-		if last = id; id[1] == 'f' {
+		if last = id; still {
 			fixed++
 		}
 	}
@@ -236,9 +235,6 @@ func (w *world) look(ctx context.Context, client *azcosmos.Client) error {
 		return fmt.Errorf("%d of %d items were found", fixed, fixedItems)
 	}
 	counts, _, err := client.Query("SELECT VALUE COUNT(1) FROM c WHERE c.fixed", resolver.All[resolver.Key](), nil).Items(ctx)
-	if errors.Is(err, azcosmos.ErrRestart) {
-		return nil
-	}
 	if err != nil {
 		return fmt.Errorf("count: %w", err)
 	}
@@ -703,5 +699,44 @@ func TestReadModes(t *testing.T) {
 		if isStatus(err, 404) != (c.phase == resolver.Switch) || errors.Is(err, resolver.ErrMigrating) != (c.read == resolver.ReadNone) {
 			t.Errorf("%s %s: read of the old item: %v", c.phase, c.read, err)
 		}
+	}
+}
+
+// TestMoveHierarchical moves items of containers with a hierarchical partition key, in two
+// accounts, between a ring that looks at one level of the key and one that looks at both.
+func TestMoveHierarchical(t *testing.T) {
+	t.Parallel()
+	targets := []resolver.Target{{Name: "h0", Database: "db", Container: "h0"}, {Name: "h1", Account: "second", Database: "db", Container: "h1"}, {Name: "h2", Database: "db", Container: "h2"}}
+	first := 0
+	state := resolver.State{
+		Key: resolver.KeySpec{Paths: []string{"/tenant", "/user"}}, Targets: targets[:2],
+		Current: resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindRing, Level: &first, Targets: []string{"h0", "h1"}}},
+	}
+	w := newWorld(t, 0, state)
+	w.others["second"] = decantest.New(t)
+	for i, server := range []*decantest.Server{w.server, w.others["second"], w.server} {
+		server.Container("db", fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["/tenant","/user"],"kind":"MultiHash","version":2}}`, targets[i].Container), 2)
+	}
+	w.targets = targets
+	client := w.client()
+	w.clients = []*azcosmos.Client{client}
+	for i := range fixedItems {
+		if _, err := client.Create(t.Context(), fmt.Appendf(nil, `{"id":"f%d","tenant":"t%d","user":%d}`, i, i%4, i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindRing, Targets: []string{"h0", "h1", "h2"}}}
+	if err := w.move("both-levels", next); err != nil {
+		t.Fatal(err)
+	}
+	if err := azcosmos.SettleClients(client)(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.settled(nil)
+	one := resolver.TextKey("t1")
+	options := azcosmos.QueryOptions{PartitionKey: &one}
+	items, _, err := client.Query("SELECT VALUE c.id FROM c", resolver.Keys(one), &options).Items(t.Context())
+	if err != nil || len(items) != fixedItems/4 {
+		t.Errorf("tenant t1 has %d items, %v, want %d", len(items), err, fixedItems/4)
 	}
 }

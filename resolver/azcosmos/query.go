@@ -48,8 +48,8 @@ type Page struct {
 	Charge float64
 
 	// Continuation has another Pager go on after this page. It is "" after the last
-	// one, and where the rest is known to this Pager only: under resolver.ReadBoth and
-	// after too many rows of a DISTINCT.
+	// one, and where the rest is known to this Pager only: under resolver.ReadBoth, after
+	// too many rows of a DISTINCT, and where it would be longer than 1 MiB.
 	Continuation string
 }
 
@@ -68,6 +68,7 @@ type Pager struct {
 	shape    shape
 	strands  []*strand
 	passed   int             // rows so far, skipped ones included
+	place    place           // among the rows of all containers
 	seen     map[digest]bool // of a DISTINCT
 	charge   float64         // since the last page
 	ready    []row           // rows that are sorted out already, under ReadBoth
@@ -79,6 +80,7 @@ type shape struct {
 	aggregate bool
 	envelope  bool
 	filter    bool // ask for the owner of each row
+	places    bool // keep the place, by which another plan can be followed
 	both      bool // gather all rows and choose among copies
 }
 
@@ -87,6 +89,9 @@ type shape struct {
 // target; TOP, OFFSET LIMIT, DISTINCT and the aggregates COUNT, SUM, MIN, MAX and AVG
 // over all of them. GROUP BY, ORDER BY RANK and aggregates inside other expressions
 // are an ErrQuery unless a single container answers.
+//
+// A query goes on across moves: with ORDER BY to its end, otherwise until what it reads is
+// deleted, when it is ErrRestart.
 //
 // The selection says which targets to ask; as with a partition key, the query itself
 // has to say which items are wanted.
@@ -124,7 +129,7 @@ func (p *Pager) NextPage(ctx context.Context) (Page, error) {
 	if !p.started {
 		err = p.start(routing)
 	} else if !p.reading.holds(routing) {
-		err = ErrRestart
+		err = p.follow(routing)
 	}
 	if err != nil {
 		return Page{}, err
@@ -203,19 +208,20 @@ func readingOf(routing *resolver.Routing) (reading, error) {
 	return r, nil
 }
 
-// planFingerprint tells plans apart, "" for one made in code. A spillover that has grown
-// is the same, because what a query looks for stays where it is.
+// planFingerprint tells plans apart, "" for one made in code, and also the times at which
+// one plan was in force, because items that come back are new ones. A spillover that has
+// grown is the same, because what a query looks for stays where it is.
 func planFingerprint(routing *resolver.Routing, next bool) string {
 	state := routing.State
 	if state.Version == 0 {
 		return ""
 	}
-	plan := state.Current
+	plan, moves := state.Current, state.Moves
 	if next {
 		if state.Move == nil {
 			return "none"
 		}
-		plan = state.Move.Next
+		plan, moves = state.Move.Next, moves+1
 	}
 	ungrown := func(s resolver.Scheme) resolver.Scheme {
 		if s.Kind == resolver.KindSpillover {
@@ -228,9 +234,10 @@ func planFingerprint(routing *resolver.Routing, next bool) string {
 		plan.Behind[name] = ungrown(behind)
 	}
 	text, _ := json.Marshal(struct { // of plain data: it cannot fail
-		Key  resolver.KeySpec
-		Plan resolver.Plan
-	}{state.Key, plan})
+		Key   resolver.KeySpec
+		Plan  resolver.Plan
+		Moves int64
+	}{state.Key, plan, moves})
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }
@@ -328,13 +335,14 @@ func (p *Pager) merge() error {
 	}
 	shape := shape{statement: s, aggregate: aggregated, filter: p.reading.filtered, both: p.reading.both}
 	shape.envelope = shape.filter || len(s.order) > 0
+	shape.places = s.keepsPlace()
 	if shape.filter && s.root == "" {
 		return fmt.Errorf("%w: while items move, FROM has to give the document a name", ErrQuery)
 	}
 	if s.star && s.alias == "" {
 		return fmt.Errorf("%w: SELECT * without a name in FROM", ErrQuery)
 	}
-	if s.distinct {
+	if s.distinct && p.seen == nil {
 		p.seen = map[digest]bool{}
 	}
 	p.shape = shape
@@ -366,8 +374,11 @@ func (p *Pager) members() []string {
 	root := p.shape.statement.root
 	member := func(name, expression string) string { return fmt.Sprintf("%q: %s", name, expression) }
 	var list []string
-	if len(p.shape.statement.order) > 0 && root != "" {
-		list = append(list, member(envelopeSource, root+"._rid"))
+	if p.shape.both || len(p.shape.statement.order) > 0 && root != "" {
+		for i, path := range p.client.config.PartitionKey {
+			list = append(list, member(envelopePart+strconv.Itoa(i), pathExpression(root, path)))
+		}
+		list = append(list, member(envelopeID, root+".id"))
 	}
 	if !p.shape.filter {
 		return list
@@ -380,10 +391,7 @@ func (p *Pager) members() []string {
 		}
 	}
 	if p.shape.both {
-		for i, path := range p.client.config.PartitionKey {
-			list = append(list, member(envelopePart+strconv.Itoa(i), pathExpression(root, path)))
-		}
-		list = append(list, member(envelopeID, root+".id"), member(envelopeTime, root+"._ts"))
+		list = append(list, member(envelopeTime, root+"._ts"))
 	}
 	return list
 }
@@ -466,6 +474,9 @@ func (p *Pager) ordered(ctx context.Context) ([]row, error) {
 		}
 		r := first.rows[0]
 		first.give(terms)
+		if p.shape.places {
+			p.place.note(terms, r)
+		}
 		if p.admit(r) {
 			rows = append(rows, r)
 		}
@@ -592,14 +603,14 @@ func (p *Pager) gather(ctx context.Context) ([]row, error) {
 				return nil, err
 			}
 			c := choice{s.target.Name, r.time, s.target.Name == to.Name}
-			last, known := winners[r.identity]
+			last, known := winners[r.source]
 			if !known || c.time > last.time || c.time == last.time && c.next {
-				winners[r.identity] = c
+				winners[r.source] = c
 			}
 			all = append(all, r)
 		}
 	}
-	all = slices.DeleteFunc(all, func(r row) bool { return winners[r.identity].target != r.target })
+	all = slices.DeleteFunc(all, func(r row) bool { return winners[r.source].target != r.target })
 	p.strands = nil
 	if p.shape.aggregate {
 		p.finished = true

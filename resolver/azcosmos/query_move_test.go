@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,48 +29,60 @@ func beforeItems(f func()) policyFunc {
 	}
 }
 
-// TestLongPage has a move end while a page is being read: the page would lack what was
-// deleted by then, so it is refused.
+// TestLongPage has a move end while the second page of a query is being read: the page would
+// lack what was deleted by then, so it is refused. The token of the first page goes on, if
+// the query has an order.
 func TestLongPage(t *testing.T) {
 	t.Parallel()
-	for _, moves := range []bool{false, true} {
+	for _, c := range []struct {
+		text           string
+		moves, resumes bool
+	}{
+		{"SELECT VALUE c.id FROM c ORDER BY c.id", false, true},
+		{"SELECT VALUE c.id FROM c ORDER BY c.id", true, true},
+		{"SELECT VALUE c.id FROM c", true, false},
+	} {
 		w := tenant(t, 5)
-		var once sync.Once
 		live, err := resolver.Watch(t.Context(), resolver.LiveConfig{Store: w.store, Name: "users", Poll: -1, Lease: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(live.Close)
+		var moves atomic.Bool
 		slow := connect(t, w.server, beforeItems(func() {
-			once.Do(func() {
-				if !moves {
-					return
-				}
-				mover := w.mover(-1)
-				if err := mover.Begin(t.Context(), "move", w.targets, toOther); err != nil {
+			if moves.CompareAndSwap(true, false) {
+				if err := w.move("move", toOther); err != nil {
 					t.Error(err)
 				}
-				if _, err := mover.Run(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
+			}
 		}))
 		client, err := azcosmos.New(azcosmos.Config{Accounts: map[string]*sdk.Client{"": slow}, View: live, Timeout: time.Nanosecond})
 		if err != nil {
 			t.Fatal(err)
 		}
-		pager := client.Query("SELECT * FROM c", resolver.All[resolver.Key](), nil)
+		options := azcosmos.QueryOptions{PageSize: 2}
+		pager := client.Query(c.text, resolver.All[resolver.Key](), &options)
+		first, err := pager.NextPage(t.Context())
+		if err != nil || len(first.Items) != 2 {
+			t.Fatalf("%s: %d items, %v", c.text, len(first.Items), err)
+		}
+		moves.Store(c.moves)
 		for range 2 {
-			page, err := pager.NextPage(t.Context())
-			if moves != isRestart(err) || !moves && err != nil {
-				t.Errorf("with a move %v: %d items, %v", moves, len(page.Items), err)
+			if page, err := pager.NextPage(t.Context()); isRestart(err) != c.moves || !c.moves && err != nil {
+				t.Errorf("%s with a move %v: %d items, %v", c.text, c.moves, len(page.Items), err)
 			}
+		}
+		options.Continuation = first.Continuation
+		rest, _, err := client.Query(c.text, resolver.All[resolver.Key](), &options).Items(t.Context())
+		if isRestart(err) == c.resumes || c.resumes && (err != nil || len(rest) != 3) {
+			t.Errorf("%s with a move %v: by the token %d items, %v", c.text, c.moves, len(rest), err)
 		}
 	}
 }
 
 // TestTokenAcrossMove begins queries in each phase of a move and goes on with them in all
-// later ones, by their tokens and by their pagers, until what they read is deleted.
+// later ones, by their tokens and by their pagers: those with ORDER BY to their end, others
+// until what they read is deleted.
 func TestTokenAcrossMove(t *testing.T) {
 	t.Parallel()
 	state := ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}, {Name: "c1", Database: "db", Container: "c1"}, {Name: "c2", Database: "db", Container: "c2"}})
@@ -78,14 +90,15 @@ func TestTokenAcrossMove(t *testing.T) {
 	client := w.client()
 	w.clients = []*azcosmos.Client{client}
 	var want []string
-	for i := range 60 {
+	for i := range 30 {
 		if _, err := client.Create(t.Context(), fmt.Appendf(nil, `{"id":"%02d","userId":"J%d","city":"c%d"}`, i, i, i%4), nil); err != nil {
 			t.Fatal(err)
 		}
 		want = append(want, fmt.Sprintf(`"%02d"`, i))
 	}
-	texts := []string{"SELECT VALUE c.id FROM c", "SELECT VALUE c.id FROM c ORDER BY c.id", "SELECT TOP 60 VALUE c.id FROM c ORDER BY c.city"}
-	options := azcosmos.QueryOptions{PageSize: 7}
+	unordered := "SELECT VALUE c.id FROM c"
+	texts := []string{unordered, "SELECT VALUE c.id FROM c ORDER BY c.id", "SELECT TOP 30 VALUE c.id FROM c ORDER BY c.city"}
+	options := azcosmos.QueryOptions{PageSize: 9}
 	type begun struct {
 		phase resolver.Phase
 		text  string
@@ -106,7 +119,7 @@ func TestTokenAcrossMove(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n, b := range open {
-			gone := i >= len(order)-2 && b.phase != resolver.Switch && b.phase != resolver.Clean
+			gone := b.text == unordered && i >= len(order)-2 && b.phase != resolver.Switch && b.phase != resolver.Clean
 			page, err := b.pager.NextPage(t.Context())
 			if isRestart(err) != gone || !gone && err != nil {
 				t.Fatalf("%s begun in phase %q, in phase %q: %v", b.text, b.phase, phase, err)
@@ -143,6 +156,171 @@ func TestTokenAcrossMove(t *testing.T) {
 			if _, _, err := mover.Step(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// composite gives a container an index for queries with these terms.
+func (w *world) composite(target resolver.Target, terms ...sdk.CompositeIndex) {
+	w.t.Helper()
+	container := w.raw(target)
+	read, err := container.Read(w.t.Context(), nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	properties := *read.ContainerProperties
+	properties.IndexingPolicy.CompositeIndexes = append(properties.IndexingPolicy.CompositeIndexes, terms)
+	if _, err := container.Replace(w.t.Context(), properties, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// move carries a move from one end to the other.
+func (w *world) move(id string, next resolver.Plan) error {
+	mover := w.mover(-1)
+	if err := mover.Begin(w.t.Context(), id, w.targets, next); err != nil {
+		return err
+	}
+	_, err := mover.Run(w.t.Context())
+	return err
+}
+
+// TestQueryFollows goes on after whole moves have come and gone since the last page: a
+// query with ORDER BY gives each row once all the same, in a pager and by a token, also
+// when its equal rows are many, when its items were carried off and back, and when it was
+// asked of one container alone. Others fail, because their place is not one among rows.
+func TestQueryFollows(t *testing.T) {
+	t.Parallel()
+	ring := func(targets ...string) resolver.Plan {
+		return resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindRing, Targets: targets}}
+	}
+	one, many := ring("c0"), ring("c0", "c1", "c2")
+	w := newWorld(t, 3, ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}}))
+	for _, target := range w.targets {
+		w.composite(target, sdk.CompositeIndex{Path: "/n", Order: sdk.CompositeIndexAscending}, sdk.CompositeIndex{Path: "/city", Order: sdk.CompositeIndexDescending})
+		w.composite(target, sdk.CompositeIndex{Path: "/id", Order: sdk.CompositeIndexAscending}, sdk.CompositeIndex{Path: "/_ts", Order: sdk.CompositeIndexAscending})
+	}
+	client := w.client()
+	w.clients = []*azcosmos.Client{client}
+	for i := range 30 {
+		document := fmt.Appendf(nil, `{"id":"%02d","userId":"J%d","city":"c%d","n":%d,"list":[%d],"tags":["x","x","t%d"]}`, i, i, i%4, i%7, i, i)
+		if i%10 == 3 {
+			document = fmt.Appendf(nil, `{"id":"%02d","userId":"J%d","city":"c%d","tags":["x"]}`, i, i, i%4)
+		}
+		if _, err := client.Create(t.Context(), document, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cases := []struct {
+		text    string
+		order   bool // no two rows are equal
+		restart bool
+	}{
+		{"SELECT VALUE c.id FROM c ORDER BY c.id DESC", true, false},
+		{"SELECT VALUE c.id FROM c ORDER BY c.city", false, false},
+		{"SELECT VALUE c.id FROM c ORDER BY c.n, c.city DESC", false, false},
+		{"SELECT c.id FROM c WHERE c.n > 1 ORDER BY c.id OFFSET 2 LIMIT 12", true, false},
+		{"SELECT TOP 21 VALUE c.id FROM c ORDER BY c.id", true, false},
+		{"SELECT DISTINCT VALUE c.n FROM c ORDER BY c.n", true, false},
+		{"SELECT VALUE t FROM c JOIN t IN c.tags ORDER BY c.city", false, false},
+		{"SELECT VALUE c.id FROM c", false, true},
+		{"SELECT DISTINCT VALUE c.id FROM c", false, true},
+		{"SELECT VALUE c.id FROM c ORDER BY c._ts", false, true},
+		{`SELECT VALUE c.id FROM c ORDER BY c.id, c["_t\u0073"]`, false, true},
+		{"SELECT VALUE c.id FROM c ORDER BY c.list", false, true},
+	}
+	for round, moves := range [][]resolver.Plan{{many}, {one, many}, {one}} {
+		type begun struct {
+			pager *azcosmos.Pager
+			token string
+			rows  []string
+			want  []string
+		}
+		var open []begun
+		for _, c := range cases {
+			b := begun{want: all(t, client, c.text, nil), pager: client.Query(c.text, resolver.All[resolver.Key](), &azcosmos.QueryOptions{PageSize: 3})}
+			for range 2 {
+				page, err := b.pager.NextPage(t.Context())
+				if err != nil || page.Continuation == "" {
+					t.Fatalf("%s: %v, token %q", c.text, err, page.Continuation)
+				}
+				b.rows, b.token = appendRows(b.rows, page.Items), page.Continuation
+			}
+			open = append(open, b)
+		}
+		for i, plan := range moves {
+			if err := w.move(fmt.Sprint("move-", round, "-", i), plan); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := azcosmos.SettleClients(client)(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range cases {
+			b := open[i]
+			rest, _, err := b.pager.Items(t.Context())
+			if c.restart {
+				if !isRestart(err) {
+					t.Errorf("round %d: %s: the pager: %v, want ErrRestart", round, c.text, err)
+				}
+				options := azcosmos.QueryOptions{Continuation: b.token}
+				if _, err := client.Query(c.text, resolver.All[resolver.Key](), &options).NextPage(t.Context()); !isRestart(err) {
+					t.Errorf("round %d: %s: the token: %v, want ErrRestart", round, c.text, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("round %d: %s: %v", round, c.text, err)
+			}
+			for who, got := range map[string][]string{
+				"the pager": appendRows(slices.Clone(b.rows), rest),
+				"the token": append(slices.Clone(b.rows), byPages(t, client, c.text, azcosmos.QueryOptions{PageSize: 9, Continuation: b.token})...),
+			} {
+				want := b.want
+				if !c.order {
+					got, want = sorted(got), sorted(want)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("round %d: %s: %s gives %d rows %s\nwant %d %s", round, c.text, who, len(got), got, len(want), want)
+				}
+			}
+		}
+	}
+}
+
+// TestManyEqualRows goes on across a move among up to 2,048 equal rows, and behind them, but
+// not among more, because their place is no longer kept.
+func TestManyEqualRows(t *testing.T) {
+	t.Parallel()
+	w := tenant(t, 0)
+	client := w.client()
+	w.clients = []*azcosmos.Client{client}
+	tags := strings.TrimSuffix(strings.Repeat(`"x",`, 2100), ",")
+	for i, list := range []string{tags, `"y","y","y"`} {
+		if _, err := client.Create(t.Context(), fmt.Appendf(nil, `{"id":"%d","userId":"J%d","city":%d,"tags":[%s]}`, i, i, i, list), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const all = 2103
+	given := []int{2048, 2049, 2101}
+	var pagers []*azcosmos.Pager
+	for _, rows := range given {
+		pager := client.Query("SELECT VALUE t FROM c JOIN t IN c.tags ORDER BY c.city", resolver.All[resolver.Key](), &azcosmos.QueryOptions{PageSize: rows})
+		if page, err := pager.NextPage(t.Context()); err != nil || len(page.Items) != rows {
+			t.Fatalf("%d rows, %v, want %d", len(page.Items), err, rows)
+		}
+		pagers = append(pagers, pager)
+	}
+	if err := w.move("away", toOther); err != nil {
+		t.Fatal(err)
+	}
+	if err := azcosmos.SettleClients(client)(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, pager := range pagers {
+		rest, _, err := pager.Items(t.Context())
+		if lost := given[i] == 2049; isRestart(err) != lost || !lost && (err != nil || len(rest) != all-given[i]) {
+			t.Errorf("after %d rows: %d more, %v", given[i], len(rest), err)
 		}
 	}
 }

@@ -510,8 +510,6 @@ const (
 	envelopeTime  = "t"
 	envelopeArg   = "a" // and a number: the arguments of aggregates
 	envelopeWhole = "d" // the whole document
-
-	envelopeSource = "r" // the _rid of the document
 )
 
 // row returns the expression for a row as the user asked for it.

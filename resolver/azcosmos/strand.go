@@ -21,7 +21,8 @@ type strand struct {
 	target resolver.Target
 	part   part // zero for the whole container
 	text   string
-	cuts   int // how often it was divided since the last page
+	far    bool // its place lies pages ahead
+	cuts   int  // how often it was divided since the last page
 
 	token string // for the next page
 	done  bool   // there is no next page
@@ -42,12 +43,11 @@ type row struct {
 	raw     []byte                     // what the user asked for
 	members map[string]json.RawMessage // the envelope
 	order   []orderValue
-	source  string // _rid of the document under ORDER BY, "" when it has no name
+	source  string // tells its document from others; "" when FROM gives it no name
 
-	target   string
-	key      resolver.Key
-	identity string
-	time     float64
+	target string
+	key    resolver.Key
+	time   float64
 }
 
 // drop gives n rows away at once.
@@ -92,7 +92,7 @@ func (s *strand) skip(terms []orderTerm) {
 	if beyond {
 		s.pending = nil
 	}
-	if len(s.rows) == 0 {
+	if s.far = s.far && len(s.rows) == 0; len(s.rows) == 0 {
 		s.drop(0)
 	}
 }
@@ -189,6 +189,9 @@ func (p *Pager) fetch(ctx context.Context, s *strand) (float64, error) {
 // as many as ever where some of them were given before.
 func (p *Pager) pageSizeHint(of *strand) int32 {
 	size := p.options.PageSize
+	if of.far {
+		size = max(size, PageSizeDefault)
+	}
 	if s := p.shape.statement; s != nil && s.limited && !s.distinct && of.last == nil {
 		size = min(size, max(1, s.offset+s.limit-p.passed))
 	}
@@ -231,7 +234,13 @@ func (p *Pager) row(s *strand, item []byte) (row, bool, error) {
 	for i := range p.shape.statement.order {
 		r.order = append(r.order, parseOrderValue(r.members[envelopeOrder+strconv.Itoa(i)]))
 	}
-	r.source = parseOrderValue(r.members[envelopeSource]).text
+	if id := r.members[envelopeID]; id != nil {
+		partition, err := keyOf(r.members, envelopePart, len(p.client.config.PartitionKey))
+		if err != nil {
+			return r, false, err
+		}
+		r.source = sourceOf(partition, id)
+	}
 	if p.shape.filter {
 		if owned, err := p.owned(&r); err != nil || !owned {
 			return r, false, err
@@ -253,11 +262,6 @@ func (p *Pager) owned(r *row) (bool, error) {
 		return false, err
 	}
 	if p.shape.both {
-		part, err := keyOf(r.members, envelopePart, len(p.client.config.PartitionKey))
-		if err != nil {
-			return false, err
-		}
-		r.identity = part.String() + string(r.members[envelopeID])
 		r.time = parseOrderValue(r.members[envelopeTime]).number
 	}
 	owned, err := p.routing.Owns(r.target, r.key)

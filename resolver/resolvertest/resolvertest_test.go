@@ -1,10 +1,13 @@
 package resolvertest_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -63,16 +66,67 @@ func (f faulty) Targets() []resolver.Target {
 	return []resolver.Target{{Name: "a"}, {Name: "b"}}
 }
 
+// faultyStore is a resolver.Store with one fault.
+type faultyStore struct {
+	fault string
+
+	mu     sync.Mutex
+	stored map[string]faultyDocument
+}
+
+type faultyDocument struct {
+	text    string
+	version int
+}
+
+func (f *faultyStore) name(name string) string {
+	if f.fault == "names" {
+		name, _, _ = strings.Cut(name, "-")
+	}
+	return name
+}
+
+func (f *faultyStore) Load(_ context.Context, name string) ([]byte, string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found := f.stored[f.name(name)]
+	if found.version == 0 && f.fault != "nothing" {
+		return nil, "", resolver.ErrNotFound
+	}
+	return []byte(found.text), fmt.Sprint(found.version), nil
+}
+
+func (f *faultyStore) Save(_ context.Context, name string, document []byte, version string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old := f.stored[f.name(name)]
+	present := ""
+	if old.version > 0 {
+		present = fmt.Sprint(old.version)
+	}
+	if present != version && !(f.fault == "swap" && version != "some version") {
+		if f.fault != "names" || version != "" {
+			return "", resolver.ErrChanged
+		}
+	}
+	next := faultyDocument{string(document), old.version + 1}
+	if f.fault == "versions" {
+		next.version = 1
+	}
+	f.stored[f.name(name)] = next
+	return fmt.Sprint(next.version), nil
+}
+
+// storeFaults are the parts of the suite for stores.
+var storeFaults = []string{"nothing", "versions", "swap", "names"}
+
 // faults are the parts of the suite.
 var faults = []string{
 	"targets", "write-then-read", "foreign", "empty", "all", "many", "intervals", "agreement", "ownership", "concurrency",
 }
 
-// TestFaulty is run by TestSuiteFinds in a process of its own, where it has to fail.
-func TestFaulty(t *testing.T) {
-	if os.Getenv("RESOLVERTEST_FAULTY") == "" {
-		t.Skip("it fails on purpose; TestSuiteFinds runs it")
-	}
+// runFaulty runs the suites over what is faulty, and so fails.
+func runFaulty(t *testing.T) {
 	for _, fault := range append([]string{"none"}, faults...) {
 		t.Run(fault, func(t *testing.T) {
 			resolvertest.Run(t, resolvertest.Config[string]{
@@ -83,23 +137,41 @@ func TestFaulty(t *testing.T) {
 			})
 		})
 	}
+	for _, fault := range append([]string{"none"}, storeFaults...) {
+		t.Run("store-"+fault, func(t *testing.T) {
+			resolvertest.RunStore(t, &faultyStore{fault: fault, stored: map[string]faultyDocument{}})
+		})
+	}
 }
 
-// TestSuiteFinds wants each part of the suite to find the fault that it is for, and none
-// of them one in a resolver without.
+// TestSuiteFinds wants each part of the suites to find the fault that it is for, and none
+// of them one in a resolver or a store without.
+//
+// The suites fail in a process of their own, which is this test once more.
 func TestSuiteFinds(t *testing.T) {
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFaulty$", "-test.v")
+	if os.Getenv("RESOLVERTEST_FAULTY") != "" {
+		runFaulty(t)
+		return
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSuiteFinds$", "-test.v")
 	child.Env = append(os.Environ(), "RESOLVERTEST_FAULTY=1")
 	text, err := child.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
 		t.Fatalf("the suite passes faulty resolvers: %v\n%s", err, text)
 	}
-	if strings.Contains(string(text), "--- FAIL: TestFaulty/none ") {
-		t.Errorf("the suite finds faults where there are none:\n%s", text)
+	for _, sound := range []string{"none", "store-none"} {
+		if !strings.Contains(string(text), "--- PASS: TestSuiteFinds/"+sound+" ") {
+			t.Errorf("the suite finds faults where there are none:\n%s", text)
+		}
 	}
 	for _, fault := range faults {
-		if !strings.Contains(string(text), "--- FAIL: TestFaulty/"+fault+"/"+fault+" ") {
+		if !strings.Contains(string(text), "--- FAIL: TestSuiteFinds/"+fault+"/"+fault+" ") {
 			t.Errorf("the part %q of the suite does not find its fault", fault)
+		}
+	}
+	for _, fault := range storeFaults {
+		if !strings.Contains(string(text), "--- FAIL: TestSuiteFinds/store-"+fault+"/"+fault+" ") {
+			t.Errorf("the part %q of the suite for stores does not find its fault", fault)
 		}
 	}
 	if t.Failed() {
