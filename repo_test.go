@@ -55,22 +55,23 @@ cmd/decan: value partitionkey resource status auth resolver resolver/azcosmos se
 // libraries says which packages may import a module outside the standard
 // library and this repository. golang.org/x is free to all.
 var libraries = map[string][]string{
-	"github.com/cockroachdb/pebble/v2":    {"internal/storage", "internal/storage/storagetest"},
-	"github.com/golang-jwt/jwt/v5":        {"internal/auth"},
-	"github.com/twmb/murmur3":             {"partitionkey"},
-	"github.com/alecthomas/kong":          {"cmd/decan"},
-	"github.com/golang/geo":               {"internal/geo"},
-	"github.com/blevesearch/snowballstem": {"internal/text"},
-	"modernc.org/quickjs":                 {"internal/script"},
-	"github.com/prometheus/client_golang": {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/api/nosql", "internal/api/admin", "internal/server"},
-	"github.com/Azure/azure-sdk-for-go":   {"resolver/azcosmos"}, // and in tests and examples
-	"github.com/cockroachdb/datadriven":   nil,
-	"github.com/google/go-cmp":            nil,
-	"github.com/anishathalye/porcupine":   nil,
-	"github.com/rogpeppe/go-internal":     nil,
-	"github.com/cockroachdb/errors":       {"internal/storage", "internal/storage/storagetest"},
-	"github.com/prometheus/client_model":  {"internal/api/admin"},
-	"github.com/prometheus/common":        {"internal/api/admin"},
+	"github.com/cockroachdb/pebble/v2":      {"internal/storage", "internal/storage/storagetest"},
+	"github.com/golang-jwt/jwt/v5":          {"internal/auth"},
+	"github.com/twmb/murmur3":               {"partitionkey"},
+	"github.com/alecthomas/kong":            {"cmd/decan"},
+	"github.com/KimMachineGun/automemlimit": {"cmd/decan"},
+	"github.com/golang/geo":                 {"internal/geo"},
+	"github.com/blevesearch/snowballstem":   {"internal/text"},
+	"modernc.org/quickjs":                   {"internal/script"},
+	"github.com/prometheus/client_golang":   {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/api/nosql", "internal/api/admin", "internal/server"},
+	"github.com/Azure/azure-sdk-for-go":     {"resolver/azcosmos"}, // and in tests and examples
+	"github.com/cockroachdb/datadriven":     nil,
+	"github.com/google/go-cmp":              nil,
+	"github.com/anishathalye/porcupine":     nil,
+	"github.com/rogpeppe/go-internal":       nil,
+	"github.com/cockroachdb/errors":         {"internal/storage", "internal/storage/storagetest"},
+	"github.com/prometheus/client_model":    {"internal/api/admin"},
+	"github.com/prometheus/common":          {"internal/api/admin"},
 }
 
 // packages lists the directories of the main module that hold Go files.

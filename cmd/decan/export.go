@@ -149,11 +149,11 @@ func (ex *exporter) writeColumns(ctx context.Context, out io.Writer) error {
 		}
 		columns.add(name)
 	}
-	table := csv.NewWriter(out)
-	if err := table.Write(columns.names); err != nil {
+	table, err := newTable(out, columns.names)
+	if err != nil {
 		return err
 	}
-	err := ex.read(ctx, func(row value.Value) error {
+	err = ex.read(ctx, func(row value.Value) error {
 		if err := tabular(row); err != nil {
 			return err
 		}
@@ -200,11 +200,9 @@ func (ex *exporter) writeTable(ctx context.Context, out io.Writer) error {
 
 // writeSpooled writes JSON lines as CSV.
 func writeSpooled(spool io.Reader, columns *columnSet, out io.Writer) error {
-	table := csv.NewWriter(out)
-	if len(columns.names) > 0 {
-		if err := table.Write(columns.names); err != nil {
-			return err
-		}
+	table, err := newTable(out, columns.names)
+	if err != nil {
+		return err
 	}
 	lines := bufio.NewReaderSize(spool, 256<<10)
 	for {
@@ -224,6 +222,25 @@ func writeSpooled(spool io.Reader, columns *columnSet, out io.Writer) error {
 			return err
 		}
 	}
+}
+
+// byteOrderMark in front of a file says that it is UTF-8.
+const byteOrderMark = "\xef\xbb\xbf"
+
+// newTable writes the names of the columns, if there are any. Readers pass over a
+// byte order mark in front of a file: a first name that begins with one has another
+// in front.
+func newTable(out io.Writer, columns []string) (*csv.Writer, error) {
+	table := csv.NewWriter(out)
+	if len(columns) == 0 {
+		return table, nil
+	}
+	if strings.HasPrefix(columns[0], byteOrderMark) {
+		if _, err := io.WriteString(out, byteOrderMark); err != nil {
+			return nil, err
+		}
+	}
+	return table, table.Write(columns)
 }
 
 // tabular refuses what is no row of a table.
@@ -255,25 +272,11 @@ func (ex *exporter) count(ctx context.Context) {
 
 // ask sends a query for its page behind a continuation.
 func (ex *exporter) ask(ctx context.Context, text, continuation string) (answer, error) {
-	parameters := []map[string]any{}
-	for name, text := range ex.Params {
-		v, err := value.ParseString(text)
-		if err != nil {
-			return answer{}, fmt.Errorf("the parameter %s is not JSON: %s (a string needs quotes)", name, text)
-		}
-		parameters = append(parameters, map[string]any{"name": "@" + strings.TrimPrefix(name, "@"), "value": json.RawMessage(v.JSON())})
-	}
-	body, err := json.Marshal(map[string]any{"query": text, "parameters": parameters})
+	body, err := queryBody(text, ex.Params)
 	if err != nil {
 		return answer{}, err
 	}
-	headers := []string{
-		"content-type", "application/query+json",
-		"x-ms-documentdb-isquery", "True",
-		"x-ms-documentdb-query-enablecrosspartition", "True",
-		"x-decan-cross-partition", "full",
-		"x-ms-max-item-count", fmt.Sprint(ex.Page),
-	}
+	headers := queryHeaders("x-decan-cross-partition", "full", "x-ms-max-item-count", fmt.Sprint(ex.Page))
 	if ex.Partition != "" {
 		headers = append(headers, "x-ms-documentdb-partitionkey", ex.Partition)
 	}

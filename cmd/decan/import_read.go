@@ -43,8 +43,8 @@ var errLongRecord = fmt.Errorf("the document is longer than %d MB", recordBytesM
 // newRecordReader reads a format. A byte order mark in front is passed over.
 func newRecordReader(format string, in io.Reader, inferTypes bool) (recordReader, error) {
 	buffered := bufio.NewReaderSize(in, 64<<10)
-	if mark, err := buffered.Peek(3); err == nil && string(mark) == "\xef\xbb\xbf" {
-		_, _ = buffered.Discard(3) // They are in the buffer.
+	if mark, err := buffered.Peek(len(byteOrderMark)); err == nil && string(mark) == byteOrderMark {
+		_, _ = buffered.Discard(len(mark)) // They are in the buffer.
 	}
 	switch format {
 	case formatLines:

@@ -109,7 +109,7 @@ func FuzzCSVRoundTrip(f *testing.F) {
 		`{"a.b":1,"a":{"b":2,"c.d\\e":{"f":"\r\n"}},"":{"":"x"}}`,
 		`{"i":9223372036854775807,"j":"12345678901234567890","k":"0.1","l":0.1,"m":1.7976931348623157e308,"o":"1e5","p":"05"}`,
 		`{"q":"\"quoted\"","r":"{","s":"[1]","t":" 5 ","u":"\u0000","v":",","w":"a\nb","x":"\ufeff"}`,
-		`{"id":"\"7\"\r"}`, `{"id":"5"}`,
+		`{"id":"\"7\"\r"}`, `{"id":"5"}`, `{"\ufeff":1,"id":"5"}`, `{"\ufeff\ufeffa":1}`, `{"\ufeffa\"b":1}`,
 		`{"q\r":"\r","long":0.12345678901234568}`,
 	} {
 		f.Add(text)
@@ -117,10 +117,10 @@ func FuzzCSVRoundTrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		document, err := value.ParseString(text)
 		if err != nil || document.Kind() != value.KindObject || document.Len() == 0 || !isText(document.Get("id")) {
-			t.Skip()
+			return // no document, or one that is refused as a row
 		}
-		if strings.HasPrefix(document.Members()[0].Name, "\ufeff") || deep(document) || strings.Contains(text, "\ufffd") {
-			t.Skip() // a byte order mark in front of a file is none of its text
+		if deep(document) || strings.Contains(text, "\ufffd") {
+			return // refused as well, and bytes that are no text
 		}
 		table := toCSV(t, []value.Value{document})
 		out, got := readRecords(formatCSV, table, true)

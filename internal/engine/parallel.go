@@ -11,13 +11,17 @@ import (
 // another processor takes a good part of it.
 const quickTime = 200 * time.Microsecond
 
+// helpTime is how much work must be left to be worth help: what another processor
+// reads is not in its caches, which costs as much as waking it.
+const helpTime = 500 * time.Microsecond
+
 // oneByOne is parallel for work of which most is done before another goroutine
-// would have begun with it: the caller does it, and has help from the moment on
-// that it turns out to be more.
+// would have begun with it: the caller does it, and has help as soon as what is
+// done so far says that the rest takes longer than helpTime.
 func oneByOne(n int, do func(i int)) {
 	begun := time.Now()
 	for i := range n {
-		if i > 0 && i < n-1 && time.Since(begun) > quickTime {
+		if i > 0 && i < n-1 && time.Since(begun)/time.Duration(i)*time.Duration(n-i) > helpTime {
 			parallel(n-i, func(j int) { do(i + j) })
 			return
 		}

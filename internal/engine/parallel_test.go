@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,7 +18,7 @@ func TestOneByOneDoesEachOnce(t *testing.T) {
 				oneByOne(n, func(i int) {
 					done[i].Add(1)
 					if i >= slow {
-						time.Sleep(2 * quickTime)
+						time.Sleep(helpTime)
 					}
 				})
 				for i := range done {
@@ -27,6 +28,26 @@ func TestOneByOneDoesEachOnce(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Work that is done soon gets no help, and work that is not does.
+func TestOneByOneHelp(t *testing.T) {
+	t.Parallel()
+	for each, want := range map[time.Duration]bool{helpTime / 10: false, helpTime / 2: true} {
+		synctest.Test(t, func(t *testing.T) {
+			var running, most atomic.Int64
+			oneByOne(8, func(int) {
+				now := running.Add(1)
+				defer running.Add(-1)
+				time.Sleep(each)
+				for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+				}
+			})
+			if helped := most.Load() > 1; helped != want && runtime.GOMAXPROCS(0) > 1 {
+				t.Errorf("8 times %v: help %v, want %v", each, helped, want)
+			}
+		})
 	}
 }
 
@@ -40,7 +61,7 @@ func TestOneByOnePanics(t *testing.T) {
 			}
 		}()
 		oneByOne(8, func(i int) {
-			time.Sleep(2 * quickTime)
+			time.Sleep(helpTime)
 			if i == 5 {
 				panic("five")
 			}

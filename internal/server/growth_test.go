@@ -314,21 +314,7 @@ func TestSplitOnCommand(t *testing.T) {
 	}
 	split := func(query string) (code int, body string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.AdminEndpoint()+"partitions/split?database=d&container=c&"+query, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("x-decan-key", s.Key())
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(text)
+		return callAdmin(t, s, http.MethodPost, "partitions/split?database=d&container=c&"+query, "")
 	}
 	want := func(what string, got []string, want ...string) {
 		t.Helper()
@@ -446,15 +432,21 @@ func TestOneKeyIsNotDivided(t *testing.T) {
 	waitFor(t, "a split", func() bool { return c.partitions(t) > 1 })
 }
 
-// admin sends a request to the admin port of the server.
 func (g growing) admin(t *testing.T, method, path, body string) (code int, answer string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, g.server.AdminEndpoint()+path, strings.NewReader(body))
+	return callAdmin(t, g.server, method, path, body)
+}
+
+// callAdmin sends a request to the admin port of a server.
+func callAdmin(t *testing.T, s *Server, method, path, body string) (code int, answer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, s.AdminEndpoint()+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("x-decan-key", g.server.Key())
-	resp, err := http.DefaultClient.Do(req)
+	req.Header.Set("x-decan-key", s.Key())
+	client := http.Client{Timeout: time.Minute}
+	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -648,9 +640,10 @@ func TestIdlePartitionLetsGo(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{IdleFlush: 10 * time.Millisecond})
 	newGrowing(t, s, azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, 400)
-	const documents = 30
+	// Each needs a write buffer of 2 MB, however soon after another it comes.
+	const documents = 4
 	for i := range documents {
-		body := fmt.Sprintf(`{"id":"%d","pk":"a","text":%q}`, i, strings.Repeat("x", 100_000))
+		body := fmt.Sprintf(`{"id":"%d","pk":"a","text":%q}`, i, strings.Repeat("x", 1_500_000))
 		if r := call(t, s, http.MethodPost, "dbs/d/colls/c/docs", body); r.Status != http.StatusCreated {
 			t.Fatalf("%d %s", r.Status, r.Body)
 		}

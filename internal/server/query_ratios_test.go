@@ -112,6 +112,7 @@ func quantiles(b *testing.B, do func(i int) error) {
 
 const (
 	queryBenchPartitions = 8
+	queryBenchCache      = 1 << 30 // bytes, as much as PostgreSQL gets
 	queryBenchContainer  = `{"id":"c","partitionKey":{"paths":["/tenant","/user"],"kind":"MultiHash","version":2},` +
 		`"indexingPolicy":{"indexingMode":"consistent","includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/note/?"},{"path":"/plain/?"},{"path":"/\"_etag\"/?"}]}}`
 )
@@ -128,6 +129,10 @@ func queryItem(i, of int) string {
 
 func queryItemKey(i int) string { return fmt.Sprintf(`["t%d","u%d"]`, i%10, i%1000) }
 
+// queryBenchRest is how long the server rests between loading and asking: what was
+// loaded is flushed, as it is vacuumed on the other side.
+const queryBenchRest = 10 * time.Second
+
 // queryBench is one server with its items.
 type queryBench struct {
 	*ratios
@@ -139,7 +144,7 @@ type queryBench struct {
 
 func newQueryBench(r *ratios, items int) *queryBench {
 	q := &queryBench{ratios: r, items: items, data: r.b.TempDir()}
-	q.server = start(r.b, Config{Data: q.data})
+	q.server = start(r.b, Config{Data: q.data, CacheBytes: queryBenchCache, IdleFlush: time.Second})
 	if err := q.server.CreateContainer(context.Background(), "bench", queryBenchContainer, queryBenchPartitions); err != nil {
 		r.b.Fatal(err)
 	}
@@ -162,6 +167,7 @@ func newQueryBench(r *ratios, items int) *queryBench {
 		})
 	}
 	wait.Wait()
+	time.Sleep(queryBenchRest)
 	var err error
 	if q.client, err = servertest.Dial(q.server.address()); err != nil {
 		r.b.Fatal(err)
