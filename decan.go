@@ -49,6 +49,10 @@ type Config struct {
 	// carry the account key itself.
 	EmulatorTokens bool
 
+	// DisableLocalAuth refuses the account key and resource tokens, but on the admin
+	// port: bearer tokens alone let in.
+	DisableLocalAuth bool
+
 	// PrefixPermissions allows permissions, and so resource tokens, for a prefix
 	// of a hierarchical partition key, which the service does not.
 	PrefixPermissions bool
@@ -103,6 +107,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 
 		Tokens: server.TokenConfig{
 			Issuers: config.TokenIssuers, Audiences: config.TokenAudiences, Keys: config.TokenKeys, Emulator: config.EmulatorTokens,
+			Only: config.DisableLocalAuth,
 		},
 		PrefixPermissions: config.PrefixPermissions,
 	})

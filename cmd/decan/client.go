@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/value"
 )
 
 // documentClient speaks the NoSQL protocol as any client does. It neither retries
@@ -139,6 +140,29 @@ func (q *queryCost) add(a answer, asked map[string]bool) error {
 	return nil
 }
 
+// queryHeaders are those of a query over any number of partitions, and further ones
+// in pairs.
+func queryHeaders(further ...string) []string {
+	return append([]string{
+		"content-type", "application/query+json",
+		"x-ms-documentdb-isquery", "True",
+		"x-ms-documentdb-query-enablecrosspartition", "True",
+	}, further...)
+}
+
+// queryBody is the body of a query whose parameters are JSON by their names.
+func queryBody(text string, params map[string]string) ([]byte, error) {
+	parameters := []map[string]any{}
+	for name, text := range params {
+		v, err := value.ParseString(text)
+		if err != nil {
+			return nil, fmt.Errorf("the parameter %s is not JSON: %s (a string needs quotes)", name, text)
+		}
+		parameters = append(parameters, map[string]any{"name": "@" + strings.TrimPrefix(name, "@"), "value": json.RawMessage(v.JSON())})
+	}
+	return json.Marshal(map[string]any{"query": text, "parameters": parameters})
+}
+
 // query reads all pages of a query and adds up what they cost. The query names no
 // partition key beside its text: the server finds where to look. Total is the
 // caller's to fill in.
@@ -151,12 +175,7 @@ func (c *documentClient) query(ctx context.Context, container []string, text str
 	if err != nil {
 		return queryCost{}, err
 	}
-	headers := []string{
-		"content-type", "application/query+json",
-		"x-ms-documentdb-isquery", "True",
-		"x-ms-documentdb-query-enablecrosspartition", "True",
-		"x-ms-max-item-count", "1000",
-	}
+	headers := queryHeaders("x-ms-max-item-count", "1000")
 	var cost queryCost
 	asked := map[string]bool{}
 	for position := ""; ; {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,17 @@ func TestCommands(t *testing.T) {
 			// levels, and its database when that is missing.
 			"make": func(ts *testscript.TestScript, _ bool, args []string) {
 				makeEmpty(ts, args[0], args[1], args[2], args[3:])
+			},
+			// until PATTERN PROGRAM ARGUMENT...: run it until its output matches.
+			"until": func(ts *testscript.TestScript, _ bool, args []string) {
+				for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+					err := ts.Exec(args[1], args[2:]...)
+					if out := ts.ReadFile("stdout"); err == nil && regexp.MustCompile(args[0]).MatchString(out) {
+						return
+					} else if time.Now().After(deadline) {
+						ts.Fatalf("%q never matched: %v\n%s", args[0], err, out)
+					}
+				}
 			},
 			// sorted A B: two files have the same lines in some order.
 			"sorted": func(ts *testscript.TestScript, _ bool, args []string) {

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/decandb/decan/internal/value"
 )
 
 type explainCommand struct {
@@ -117,24 +115,11 @@ func (c *explainCommand) ask(ctx context.Context) (answer, error) {
 		return answer{}, err
 	}
 	defer client.close()
-	parameters := []map[string]any{}
-	for name, text := range c.Params {
-		v, err := value.ParseString(text)
-		if err != nil {
-			return answer{}, fmt.Errorf("the parameter %s is not JSON: %s (a string needs quotes)", name, text)
-		}
-		parameters = append(parameters, map[string]any{"name": "@" + strings.TrimPrefix(name, "@"), "value": json.RawMessage(v.JSON())})
-	}
-	body, err := json.Marshal(map[string]any{"query": c.Query, "parameters": parameters})
+	body, err := queryBody(c.Query, c.Params)
 	if err != nil {
 		return answer{}, err
 	}
-	headers := []string{
-		"content-type", "application/query+json",
-		"x-ms-documentdb-isquery", "True",
-		"x-ms-documentdb-query-enablecrosspartition", "True",
-		"x-decan-explain", "true",
-	}
+	headers := queryHeaders("x-decan-explain", "true")
 	if c.Partition != "" {
 		headers = append(headers, "x-ms-documentdb-partitionkey", c.Partition)
 	}

@@ -87,6 +87,7 @@ type partitionRow struct {
 	Min        string   `json:"min"`
 	Max        string   `json:"max"`
 	Parents    []string `json:"parents"`
+	Change     string   `json:"change"`
 	Documents  int64    `json:"documents"`
 	Bytes      int64    `json:"documentBytes"`
 	Share      float64  `json:"share"`
@@ -110,11 +111,16 @@ const clearScreen = "\x1b[H\x1b[J"
 func (c *partitionsListCommand) Run(streams streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	return c.watch(ctx, streams.out)
+}
+
+// watch prints the table, once or at its interval until the context ends.
+func (c *partitionsListCommand) watch(ctx context.Context, out io.Writer) error {
 	if c.Watch < 0 {
 		return fmt.Errorf("--watch=%s: an interval is positive, such as 1s", c.Watch)
 	}
 	for {
-		err := c.show(ctx, streams.out)
+		err := c.show(ctx, out)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -178,6 +184,11 @@ func (t partitionTable) String() string {
 		fmt.Fprintf(&b, "%-5s %-23s %12s %9s %s %9s %s %9s  %s\n",
 			p.ID, shortRange(p.Min, p.Max), grouped(p.Documents), size(p.Bytes),
 			gauge(100*float64(p.Bytes)/float64(max(t.Limits.Bytes, 1))), rate, gauge(p.Normalized), grouped(p.Throttled), p.hottest())
+	}
+	for _, p := range t.Partitions {
+		if p.Change != "" {
+			fmt.Fprintf(&b, "A %s of partition %s is under way.\n", p.Change, p.ID)
+		}
 	}
 	return b.String()
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
+
 	"github.com/decandb/decan/internal/server"
 )
 
@@ -31,6 +33,7 @@ type serveCommand struct {
 	TokenAudience     []string `placeholder:"URL" help:"Whom bearer tokens must be for (default: ${audience})."`
 	TokenKeys         string   `placeholder:"FILE|URL" help:"The public keys of the issuer: a JSON web key set or PEM."`
 	EmulatorTokens    bool     `help:"Accept the bearer tokens of the SDKs' test suites, which carry the account key itself."`
+	DisableLocalAuth  bool     `help:"Refuse account keys and resource tokens on all ports but the admin port, so that bearer tokens alone let in."`
 	PrefixPermissions bool     `help:"Allow permissions, and so resource tokens, for a prefix of a hierarchical partition key, which the service does not."`
 
 	InsecureKey bool `help:"Allow the well-known key on addresses that others can reach."`
@@ -51,6 +54,7 @@ type serveCommand struct {
 	ClockSkew      time.Duration `default:"15m" help:"How old or early a request's signature may be; negative for any."`
 	SessionWait    time.Duration `default:"50ms" placeholder:"DURATION" help:"How long a read waits for a partition that is behind its session token before it is refused (${default}); negative for not at all."`
 
+	Cache     sizeBytes     `placeholder:"SIZE" help:"How much of the stored data stays in memory, such as 512MB (default: an eighth of the machine's or container's memory, 128MB or more)."`
 	IdleFlush time.Duration `default:"1m" placeholder:"DURATION" help:"Flush a physical partition that was not written to for this long, so that it takes little memory (${default}); negative for never."`
 
 	SplitDelay             time.Duration `placeholder:"DURATION" help:"Hold each split of a physical partition this long before it begins, such as 4h, as the service may take hours (default: no delay)."`
@@ -62,6 +66,8 @@ type serveCommand struct {
 	PhysicalPartitionMax   sizeBytes     `placeholder:"SIZE" help:"How much one physical partition holds before it is split (default: as --limits says)."`
 	PartitionThroughputMax int           `default:"0" placeholder:"RU/s" help:"How much throughput one physical partition can be given (default: as --limits says)."`
 	ContainerThroughputMax int           `default:"0" placeholder:"RU/s" help:"How much throughput a container can be given (default: as --limits says)."`
+	MetadataThroughputMax  int           `default:"0" placeholder:"RU/s" help:"How much requests about databases, containers and throughput may cost together in a second (default: any number; the service has 240)."`
+	ThroughputChangesMax   int           `default:"0" placeholder:"N" help:"How often throughput may be changed in five minutes (default: any number; the service allows 25)."`
 
 	LogLevel  slog.Level `default:"info" help:"debug, info, warn or error."`
 	LogFormat string     `default:"text" enum:"text,json" help:"${enum}."`
@@ -96,6 +102,7 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		SecondaryReadonlyKey: c.SecondaryReadonlyKey,
 		Tokens: server.TokenConfig{
 			Issuers: c.TokenIssuer, Audiences: c.TokenAudience, Keys: c.TokenKeys, Emulator: c.EmulatorTokens,
+			Only: c.DisableLocalAuth,
 		},
 		PrefixPermissions: c.PrefixPermissions,
 
@@ -110,6 +117,7 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		ClockSkew:      c.ClockSkew,
 		SessionWait:    c.SessionWait,
 
+		CacheBytes:             c.cacheBytes(),
 		IdleFlush:              c.IdleFlush,
 		SplitDelay:             c.SplitDelay,
 		Throughput:             c.Throughput,
@@ -120,6 +128,8 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		PhysicalPartitionMax:   int64(c.PhysicalPartitionMax),
 		PartitionThroughputMax: c.PartitionThroughputMax,
 		ContainerThroughputMax: c.ContainerThroughputMax,
+		MetadataThroughputMax:  c.MetadataThroughputMax,
+		ThroughputChangesMax:   c.ThroughputChangesMax,
 
 		Version: versionText(),
 		Logger:  logger(io.err, c.LogLevel, c.LogFormat),
@@ -159,6 +169,26 @@ func (s *sizeBytes) UnmarshalText(text []byte) error {
 	}
 	*s = sizeBytes(n * unit)
 	return nil
+}
+
+// cacheMin is the least that the cache has unless somebody says otherwise, and
+// cacheShare the part of the memory that it may take.
+const (
+	cacheMin   = 128 << 20
+	cacheShare = 8
+)
+
+// cacheBytes returns the size of the cache. It is filled as data is read: a server
+// that nobody asks does not grow.
+func (c *serveCommand) cacheBytes() int64 {
+	if c.Cache > 0 {
+		return int64(c.Cache)
+	}
+	memory, err := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
+	if err != nil {
+		return cacheMin // a system that does not tell
+	}
+	return max(cacheMin, int64(min(memory, math.MaxInt64))/cacheShare)
 }
 
 // banner is what a person needs to connect. The key is shown only when

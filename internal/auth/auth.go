@@ -43,6 +43,10 @@ type Credentials struct {
 	// its ends; empty for the account and the feeds of databases and offers.
 	ResourceLink string
 
+	// Management says that the request is about the account and not its data: an
+	// account key opens that always.
+	Management bool
+
 	Authorization string // raw header
 	Date          string // x-ms-date header
 	HTTPDate      string // Date header, which counts when Date is empty
@@ -109,6 +113,7 @@ var resourceTypes = map[string]bool{
 //
 //   - 401/5000: there is no authorization
 //   - 401/5001: it cannot be read, or is longer than its kind may be
+//   - 401/5202: it is a key's or a resource token, and neither is accepted
 //   - of a resource token, 401: this account has not made it; 403: it has expired
 //   - of a bearer token, 401/5002 to 5011: none are accepted, or not this one
 //   - 401: the request has no date, or one that cannot be read
@@ -132,6 +137,9 @@ func (v *Verifier) Verify(c Credentials, now time.Time) (Caller, error) {
 	kind, signature, err := s.parse(c.Authorization)
 	if err != nil {
 		return Caller{}, err
+	}
+	if v.bearer.Only && kind != bearerForm && !c.Management {
+		return Caller{}, status.Unauthorized(status.SubLocalAuthDisabled, "Local Authorization is disabled. Use an AAD token to authorize all requests.")
 	}
 	switch kind {
 	case resourceForm:

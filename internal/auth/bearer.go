@@ -23,6 +23,10 @@ type BearerRules struct {
 	// newer keys first. It must be safe for concurrent use; nil refuses all.
 	Keys func(kid string) *KeySet
 
+	// Only refuses account keys and resource tokens, as disableLocalAuth of the
+	// service does, but for requests to manage the account.
+	Only bool
+
 	// Emulator accepts the tokens of the test suites of the SDKs: their signature
 	// is an account key itself. Who sends one is a [Master].
 	Emulator bool

@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -221,6 +222,62 @@ func TestEmulatorTokens(t *testing.T) {
 	}
 	if _, err := on.Verify(token(primaryKey, testNow.Add(-time.Hour)), testNow); status.SubOf(err) != status.SubEntraExpired {
 		t.Errorf("expired: %v", err)
+	}
+}
+
+// TestLocalAuthDisabled refuses signatures and resource tokens, good or not, and
+// lets bearer tokens in, and keys where the account is managed.
+func TestLocalAuthDisabled(t *testing.T) {
+	t.Parallel()
+	issuer, err := NewIssuer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := issuer.KeySet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := keySet(t, text)
+	rules := BearerRules{Issuers: []string{"iss"}, Audiences: []string{"aud"}, Keys: func(string) *KeySet { return set }}
+	open := newVerifier(t, Keys{Primary: primaryKey, PrimaryReadonly: secondaryKey}, time.Hour).WithBearer(rules)
+	rules.Only = true
+	closed := open.WithBearer(rules)
+	signed := func(key string) Credentials {
+		parsed, err := ParseKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		date := testNow.Format(http.TimeFormat)
+		return Credentials{Method: "get", Date: date, Authorization: Sign(parsed, "get", "", "", date)}
+	}
+	permission := &resource.Permission{RID: resource.PermissionRID(resource.UserRID(resource.DatabaseRID(1), 7), 1), Mode: resource.PermissionAll}
+	bearer, err := issuer.Sign(BearerToken{Issuer: "iss", Audience: "aud", Principal: "someone", NotBefore: testNow, Expires: testNow.Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]Credentials{
+		"key": signed(primaryKey), "read-only key": signed(secondaryKey),
+		"resource token": {Authorization: open.Mint(permission, testNow.Add(time.Minute))},
+	} {
+		if _, err := open.Verify(c, testNow); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := closed.Verify(c, testNow); status.CodeOf(err) != status.CodeUnauthorized || status.SubOf(err) != status.SubLocalAuthDisabled {
+			t.Errorf("%s with local authorization disabled: %v", name, err)
+		}
+	}
+	if _, err := closed.Verify(signed(strangerKey), testNow); status.SubOf(err) != status.SubLocalAuthDisabled {
+		t.Errorf("a stranger learns that the key is wrong: %v", err)
+	}
+	if who, err := closed.Verify(Credentials{Authorization: "type=aad&ver=1.0&sig=" + bearer}, testNow); err != nil || who.Kind() != Bearer {
+		t.Errorf("bearer token: %s, %v", who.Kind(), err)
+	}
+	for key, want := range map[string]Kind{primaryKey: Master, secondaryKey: Reader} {
+		c := signed(key)
+		c.Management = true
+		if who, err := closed.Verify(c, testNow); err != nil || who.Kind() != want {
+			t.Errorf("management: %s, %v", who.Kind(), err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 // Package balance carries out what package placement decides: it has physical
 // partitions split when they pass their storage limit, and when a container's
-// throughput asks for more of them, and merged when somebody asks for it.
+// throughput asks for more of them, and merged when somebody asks for it. An
+// autoscale maximum that the documents have outgrown it raises.
 //
 // Learn [Balancer.Wake] first: whoever knows that something may have to be done
 // for a container says so, and the balancer looks, decides, acts and looks
@@ -120,7 +121,8 @@ func New(cfg Config) *Balancer {
 func (b *Balancer) Start() {
 	view := b.cfg.Catalog.View()
 	for _, c := range view.AllContainers() {
-		if throughput.Pending(throughputOf(view, c), c.Partitions(), b.limitsOf(c).Throughput) {
+		t, _ := view.ThroughputOf(c)
+		if throughput.Pending(t, c.Partitions(), b.limitsOf(c).Throughput) {
 			b.Wake(c.RID)
 		}
 	}
@@ -196,6 +198,13 @@ func (b *Balancer) settle(ctx context.Context, rid resource.RID) error {
 			b.forget(rid)
 			return nil
 		}
+		raised, err := b.raise(ctx, view, c)
+		if err != nil {
+			return err
+		}
+		if raised {
+			continue
+		}
 		state, err := b.state(ctx, view, c)
 		if err != nil {
 			return err
@@ -266,12 +275,13 @@ func middle(c *catalog.Container, id resource.PartitionID) partitionkey.EPK {
 // state gathers what the decision needs. Only a container that needs more
 // partitions for its throughput has closed ones opened: nothing grows unopened.
 func (b *Balancer) state(ctx context.Context, view *catalog.View, c *catalog.Container) (placement.Container, error) {
-	return b.stateOf(ctx, view, c, placement.Needed(throughputOf(view, c).Total(), b.limitsOf(c)) > c.Ranges.Len())
+	t, _ := view.ThroughputOf(c)
+	return b.stateOf(ctx, view, c, placement.Needed(t.Total(), b.limitsOf(c)) > c.Ranges.Len())
 }
 
 // stateOf is state with all partitions opened, or those alone that are open.
 func (b *Balancer) stateOf(ctx context.Context, view *catalog.View, c *catalog.Container, all bool) (placement.Container, error) {
-	t := throughputOf(view, c)
+	t, _ := view.ThroughputOf(c)
 	parts := c.Partitions()
 	state := placement.Container{Throughput: t.Total(), Partitions: make([]placement.Partition, len(parts))}
 	given := throughput.Shares(t, parts, math.MaxInt)
@@ -293,16 +303,6 @@ func (b *Balancer) stateOf(ctx context.Context, view *catalog.View, c *catalog.C
 func (b *Balancer) limitsOf(c *catalog.Container) placement.Limits {
 	l := b.cfg.Limits.Of(c.Limits)
 	return placement.Limits{Bytes: l.PhysicalPartitionBytes, Throughput: l.PartitionRUs}
-}
-
-// throughputOf returns the throughput that a container's partitions have to
-// carry: its own, that of its database, or none.
-func throughputOf(view *catalog.View, c *catalog.Container) resource.Throughput {
-	t, own := view.Throughput(c.RID)
-	if !own {
-		t, _ = view.Throughput(c.Database.RID)
-	}
-	return t
 }
 
 func bytesOf(state placement.Container, id resource.PartitionID) int64 {

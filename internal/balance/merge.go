@@ -27,6 +27,9 @@ func (b *Balancer) Merge(ctx context.Context, container resource.RID, dry bool) 
 		if err != nil {
 			return nil, err
 		}
+		for i, p := range state.Partitions {
+			state.Partitions[i].Busy = c.Change(p.ID) != "" // It may come out as it is, or as others.
+		}
 		merges := placement.Merges(state, b.limitsOf(c))
 		if dry {
 			return sizes(container, b.foreseen(c, state)), nil

@@ -38,10 +38,7 @@ func TestCopyJobRows(t *testing.T) {
 		t.Errorf("the version rose from %d to %d", before, now)
 	}
 	shut()
-	if c, shut, err = onDisk(disk); err != nil {
-		t.Fatal(err)
-	}
-	defer shut()
+	c = opened(t, disk)
 	jobs, err := c.CopyJobs()
 	got := ""
 	for _, job := range jobs {
@@ -56,11 +53,7 @@ func TestCopyJobRows(t *testing.T) {
 func TestCopyJobNotStored(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
-	c, shut, err := onDisk(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer shut()
+	c := opened(t, disk)
 	disk.FailFrom(1)
 	job := resource.CopyJob{Name: "j"}
 	if err := c.PutCopyJob(&job); status.CodeOf(err) != status.CodeUnavailable || !catalog.OutcomeUnknown(err) {

@@ -37,6 +37,17 @@ func onDisk(disk *storagetest.Disk) (*catalog.Catalog, func(), error) {
 	return c, shut, nil
 }
 
+// opened is onDisk of a disk that works, closed at the end of the test.
+func opened(t testing.TB, disk *storagetest.Disk) *catalog.Catalog {
+	t.Helper()
+	c, shut, err := onDisk(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(shut)
+	return c
+}
+
 // step commits change number n of the crash stories: databases with a container
 // of four partitions and an offer, of which every third is deleted again.
 func step(t testing.TB, c *catalog.Catalog, n int) error {
@@ -73,11 +84,7 @@ func step(t testing.TB, c *catalog.Catalog, n int) error {
 func TestCrashKeepsEveryCommit(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
-	c, shut, err := onDisk(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer shut()
+	c := opened(t, disk)
 	for n := range 18 {
 		if err := step(t, c, n); err != nil {
 			t.Fatal(err)
@@ -121,10 +128,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the view shows what was not stored:\n%s", got)
 	}
 	shut()
-	if c, shut, err = onDisk(disk); err != nil {
-		t.Fatal(err)
-	}
-	defer shut()
+	c = opened(t, disk)
 	if got := text(c.View()); got != before {
 		t.Errorf("got\n%s\nwant\n%s", got, before)
 	}
@@ -202,11 +206,7 @@ func runUntilFailure(t *testing.T, c *catalog.Catalog, steps int) []string {
 // intended is the summary after steps 0 to n on a disk that works.
 func intended(t *testing.T, n int) string {
 	t.Helper()
-	c, shut, err := onDisk(storagetest.NewCrashable())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer shut()
+	c := opened(t, storagetest.NewCrashable())
 	for i := range n + 1 {
 		if err := step(t, c, i); err != nil {
 			t.Fatal(err)

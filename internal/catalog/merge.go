@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/decandb/decan/internal/resource"
@@ -26,6 +25,18 @@ func (c *Container) Merge(parent resource.PartitionID) (MergePlan, bool) {
 		return MergePlan{}, false
 	}
 	return c.Merges[i], true
+}
+
+// Change returns what a partition is in the middle of, "split" or "merge"; empty for
+// none.
+func (c *Container) Change(id resource.PartitionID) string {
+	if c.plan(id) >= 0 {
+		return "split"
+	}
+	if _, busy := c.Merge(id); busy {
+		return "merge"
+	}
+	return ""
 }
 
 // free refuses a partition that is being split or merged, with 409.
@@ -120,10 +131,7 @@ func (c *Container) Neighbours(a, b resource.PartitionID) (low, high resource.Pa
 // needed returns how many partitions the throughput of a container needs, its own
 // or that which it shares with its database.
 func (d *draft) needed(c *Container, partitionRUs int) int {
-	t, ok := d.view.offers[c.RID]
-	if !ok {
-		t, ok = d.view.offers[c.Database.RID]
-	}
+	t, ok := d.view.ThroughputOf(c)
 	if !ok || partitionRUs <= 0 {
 		return 1
 	}
@@ -163,15 +171,7 @@ func (m FinishMerge) apply(d *draft) error {
 	if changed.Ranges, err = changed.Ranges.Replace(ranges, child); err != nil {
 		return fmt.Errorf("finish the merge of partitions %v of container %s: %w", plan.Parents, m.Container, err)
 	}
-	changed.Version++
-	changed.Since = maps.Clone(changed.Since)
-	if changed.Since == nil {
-		changed.Since = map[resource.PartitionID]uint64{}
-	}
-	for _, id := range plan.Parents {
-		delete(changed.Since, id)
-	}
-	changed.Since[plan.Child.ID] = changed.Version
+	changed.renew(plan.Parents[:], []resource.Partition{plan.Child})
 	return d.putContainer(changed)
 }
 
@@ -200,9 +200,6 @@ func (m FinishMerge) without(d *draft) (*Container, MergePlan, error) {
 		return nil, MergePlan{}, status.New(status.CodeNotFound, 0, "Partitions %s and %s are not being merged.", m.Parents[0], m.Parents[1])
 	}
 	changed := *old
-	changed.Merges = slices.Delete(slices.Clone(old.Merges), i, i+1)
-	if len(changed.Merges) == 0 {
-		changed.Merges = nil
-	}
+	changed.Merges = lessOne(old.Merges, i)
 	return &changed, old.Merges[i], nil
 }

@@ -106,16 +106,31 @@ func (s FinishSplit) apply(d *draft) error {
 	if changed.Ranges, err = changed.Ranges.Replace([]partitionkey.Range{parent.Range}, entries); err != nil {
 		return fmt.Errorf("finish the split of partition %s of container %s: %w", plan.Parent, s.Container, err)
 	}
-	changed.Version++
-	changed.Since = maps.Clone(changed.Since)
-	if changed.Since == nil {
-		changed.Since = map[resource.PartitionID]uint64{}
-	}
-	delete(changed.Since, parent.ID)
-	for _, child := range plan.Children {
-		changed.Since[child.ID] = changed.Version
-	}
+	changed.renew([]resource.PartitionID{parent.ID}, plan.Children[:])
 	return d.putContainer(changed)
+}
+
+// renew makes the next version of a container's ranges, in a copy of it that has
+// them already: the partitions that are gone from it, and those that are new.
+func (c *Container) renew(gone []resource.PartitionID, made []resource.Partition) {
+	c.Version++
+	since := map[resource.PartitionID]uint64{}
+	maps.Copy(since, c.Since)
+	for _, id := range gone {
+		delete(since, id)
+	}
+	for _, p := range made {
+		since[p.ID] = c.Version
+	}
+	c.Since = since
+}
+
+// lessOne returns a copy of plans less one; nil when it was the only one.
+func lessOne[T any](plans []T, i int) []T {
+	if len(plans) == 1 {
+		return nil
+	}
+	return slices.Delete(slices.Clone(plans), i, i+1)
 }
 
 // DropSplit removes the plan of a split that is given up: 404 when there is none.
@@ -140,9 +155,6 @@ func (s FinishSplit) without(d *draft) (*Container, SplitPlan, error) {
 		return nil, SplitPlan{}, status.New(status.CodeNotFound, 0, "Partition %s is not being split.", s.Parent)
 	}
 	changed := *old
-	changed.Splits = slices.Delete(slices.Clone(old.Splits), i, i+1)
-	if len(changed.Splits) == 0 {
-		changed.Splits = nil
-	}
+	changed.Splits = lessOne(old.Splits, i)
 	return &changed, old.Splits[i], nil
 }

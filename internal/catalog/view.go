@@ -164,6 +164,29 @@ func (v *View) Throughput(owner resource.RID) (resource.Throughput, bool) {
 	return resource.Throughput{}, false
 }
 
+// ThroughputOf returns the throughput that a container has: its own, or the one
+// that it shares with others of its database; false when there is none.
+func (v *View) ThroughputOf(c *Container) (resource.Throughput, bool) {
+	if t, own := v.Throughput(c.RID); own {
+		return t, true
+	}
+	return v.Throughput(c.Database.RID)
+}
+
+// Provisioned returns the containers that the throughput of a database or container
+// is for: those of the database that have none of their own, oldest first, or the
+// one container.
+func (v *View) Provisioned(owner resource.RID) []*Container {
+	if c, ok := v.containers[owner]; ok {
+		return []*Container{c}
+	}
+	sharing := v.Containers(owner)
+	return slices.DeleteFunc(sharing, func(c *Container) bool {
+		_, own := v.offers[c.RID]
+		return own
+	})
+}
+
 // Offer returns an offer by its own RID.
 func (v *View) Offer(rid resource.RID) (resource.Throughput, bool) {
 	for _, t := range v.offers {

@@ -17,7 +17,6 @@ import (
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
-	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/throughput"
 	"github.com/decandb/decan/internal/value"
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,34 +34,16 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// throttledWorld is a world in memory whose clock stands still.
+// throttledWorld is a world whose clock stands still.
 func throttledWorld(t *testing.T, how cluster.Throttling, log *lockedBuffer, registry *prometheus.Registry) *world {
 	t.Helper()
-	pool, err := storage.NewPool(storage.Options{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{pool: pool}
-	if w.store, err = pool.Create("data/catalog"); err != nil {
-		t.Fatal(err)
-	}
-	if w.catalog, err = catalog.Open(w.store, nil); err != nil {
-		t.Fatal(err)
-	}
-	config := cluster.Config{
-		Pool: pool, Dir: "data", Catalog: w.catalog, Limits: resource.DefaultLimits(), Throttling: how,
-		Now:    func() time.Time { return time.Unix(1_700_000_000, 0) },
-		Logger: slog.New(slog.NewTextHandler(log, nil)),
-	}
-	if registry != nil {
-		config.Registerer = registry
-	}
-	if w.node, err = cluster.Start(config); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.close(); err != nil {
-			t.Error(err)
+	w, _ := start(t, 0)
+	w.restart(t, func(c *cluster.Config) {
+		c.Throttling = how
+		c.Now = func() time.Time { return time.Unix(1_700_000_000, 0) }
+		c.Logger = slog.New(slog.NewTextHandler(log, nil))
+		if registry != nil {
+			c.Registerer = registry
 		}
 	})
 	return w

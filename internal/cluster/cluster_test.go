@@ -49,12 +49,33 @@ func openOn(files vfs.FS, maxOpen int) (*world, error) {
 		return nil, errors.Join(err, pool.Close())
 	}
 	if w.catalog, err = catalog.Open(w.store, nil); err == nil {
-		w.node, err = cluster.Start(cluster.Config{Pool: pool, Dir: "data", Catalog: w.catalog, Limits: resource.DefaultLimits(), MaxOpen: maxOpen})
+		config := w.config()
+		config.MaxOpen = maxOpen
+		w.node, err = cluster.Start(config)
 	}
 	if err != nil {
 		return nil, errors.Join(err, w.store.Close(), pool.Close())
 	}
 	return w, nil
+}
+
+// config is what nodes of tests have in common.
+func (w *world) config() cluster.Config {
+	return cluster.Config{Pool: w.pool, Dir: "data", Catalog: w.catalog, Limits: resource.DefaultLimits()}
+}
+
+// restart starts the node anew with another configuration.
+func (w *world) restart(t testing.TB, change func(*cluster.Config)) {
+	t.Helper()
+	if err := w.node.Close(); err != nil {
+		t.Fatal(err)
+	}
+	config := w.config()
+	change(&config)
+	var err error
+	if w.node, err = cluster.Start(config); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (w *world) close() error {
@@ -123,13 +144,18 @@ func (w *world) create(name string, n int) (*catalog.Container, error) {
 
 // write stores document id in partition p of c, under a key found by trying.
 func (w *world) write(c *catalog.Container, p resource.PartitionID, id string) error {
+	return w.writeText(c, p, id, "")
+}
+
+// writeText is write of a document with a text.
+func (w *world) writeText(c *catalog.Container, p resource.PartitionID, id, text string) error {
 	k, epk := keyIn(c, p)
 	replica, release, err := w.node.Replica(context.Background(), c, p)
 	if err != nil {
 		return err
 	}
 	defer release()
-	doc := value.Object([]value.Member{{Name: "id", Value: value.String(id)}, {Name: "pk", Value: value.String(k.At(0).Text())}})
+	doc := value.Object([]value.Member{{Name: "id", Value: value.String(id)}, {Name: "pk", Value: value.String(k.At(0).Text())}, {Name: "text", Value: value.String(text)}})
 	_, err = replica.Write(context.Background(), partition.Write{Op: partition.Upsert, Generation: 1, Key: k, EPK: epk, ID: id, Document: doc})
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/throughput"
 )
 
 const (
@@ -22,7 +23,8 @@ const (
 	expireWait = 10 * time.Second
 )
 
-// expiring deletes expired documents until the context ends.
+// expiring deletes expired and purged documents, and watches what grows, until the context
+// ends.
 func (n *Node) expiring(ctx context.Context) {
 	tick := time.NewTicker(expireEvery)
 	defer tick.Stop()
@@ -30,6 +32,8 @@ func (n *Node) expiring(ctx context.Context) {
 		select {
 		case <-tick.C:
 			n.Expire(ctx)
+			n.Clear(ctx)
+			n.Weigh()
 		case <-ctx.Done():
 			return
 		}
@@ -38,22 +42,23 @@ func (n *Node) expiring(ctx context.Context) {
 
 // Expire deletes documents that have expired in the open partitions of all
 // containers with a time to live, a bounded number of each, and returns how many.
-// The node does so by itself once in a second; a partition that is closed hides
+// Where a budget is enforced, it uses what the last second has left over of it. The
+// node does so by itself once in a second; a partition that is closed hides
 // its expired documents when it is next opened, and loses them then.
 func (n *Node) Expire(ctx context.Context) (deleted int) {
-	for _, ref := range n.mortal() {
+	for _, ref := range n.where(expires) {
 		deleted += n.expire(ctx, ref)
 	}
 	return deleted
 }
 
-// mortal returns the partitions that are open and whose documents may expire.
-func (n *Node) mortal() (refs []replication.PartitionRef) {
+// where returns the open partitions of the containers of which something holds.
+func (n *Node) where(holds func(*catalog.Container) bool) (refs []replication.PartitionRef) {
 	view := n.cfg.Catalog.View()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for ref := range n.slots {
-		if c, ok := view.ContainerByRID(ref.Container); ok && expires(c) {
+		if c, ok := view.ContainerByRID(ref.Container); ok && holds(c) {
 			refs = append(refs, ref)
 		}
 	}
@@ -71,8 +76,10 @@ func (n *Node) expire(ctx context.Context, ref replication.PartitionRef) (delete
 	defer s.release()
 	ctx, cancel := context.WithTimeout(ctx, expireWait)
 	defer cancel()
+	var meter throughput.Meter
+	units := s.budget.leftover()
 	for range expireRounds {
-		gone, err := s.partition.Expire(ctx)
+		gone, err := s.partition.Expire(ctx, &meter, units-meter.Due())
 		deleted += gone
 		if err != nil && status.From(err) == nil {
 			n.cfg.Logger.Warn("documents not expired", "container", ref.Container, "partition", ref.Partition, "err", err)

@@ -7,33 +7,13 @@ import (
 
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
-	"github.com/decandb/decan/internal/resource"
-	"github.com/decandb/decan/internal/storage"
 )
 
-// clockWorld is a world in memory with a clock of its own.
+// clockWorld is a world with a clock of its own.
 func clockWorld(t *testing.T, now func() time.Time) *world {
 	t.Helper()
-	pool, err := storage.NewPool(storage.Options{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{pool: pool}
-	if w.store, err = pool.Create("data/catalog"); err != nil {
-		t.Fatal(err)
-	}
-	if w.catalog, err = catalog.Open(w.store, nil); err != nil {
-		t.Fatal(err)
-	}
-	w.node, err = cluster.Start(cluster.Config{Pool: pool, Dir: "data", Catalog: w.catalog, Limits: resource.DefaultLimits(), Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
-	})
+	w, _ := start(t, 0)
+	w.restart(t, func(c *cluster.Config) { c.Now = now })
 	return w
 }
 

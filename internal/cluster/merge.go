@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/decandb/decan/internal/catalog"
@@ -13,7 +12,6 @@ import (
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/throughput"
-	"golang.org/x/sync/errgroup"
 )
 
 // MergeResult says what a merge has made.
@@ -65,9 +63,6 @@ type merging struct {
 	plan    catalog.MergePlan
 	merge   *partition.Merge // once the parents keep their effects
 	child   *child
-
-	// doubtful says that nobody knows whether the switch was stored.
-	doubtful bool
 }
 
 // try finds the two, takes note of the merge and has it run.
@@ -118,14 +113,7 @@ func (x *merging) run(ctx context.Context) (result MergeResult, err error) {
 	}
 	result = MergeResult{Parents: x.plan.Parents, Child: x.plan.Child}
 	result.Pause, err = x.carryOut(ctx)
-	switch {
-	case err == nil:
-		x.complete()
-	case x.doubtful:
-		x.suspend(err)
-	default:
-		x.undo()
-	}
+	x.conclude(err, x.complete, x.suspend, x.undo)
 	return result, err
 }
 
@@ -147,23 +135,28 @@ func (x *merging) fits(context.Context) error {
 	if most := limits.PhysicalPartitionBytes; most > 0 && together > most {
 		return status.BadRequest("Partitions %s and %s cannot be merged: they hold %d bytes of documents, and one partition may hold %d.", low, high, together, most)
 	}
+	if share, most := x.share(); share > float64(most) {
+		return status.BadRequest("Partitions %s and %s cannot be merged: they are given %.0f RU/s together, and one partition can serve %d.", low, high, share, most)
+	}
+	return nil
+}
+
+// share returns what both are given by hand together, 0 when that is nothing, and
+// what one partition can serve.
+func (x *merging) share() (rus float64, most int) {
 	view := x.node.cfg.Catalog.View()
 	t, own := view.Throughput(x.container)
 	c, ok := view.ContainerByRID(x.container)
 	if !ok || !own || len(t.Shares) == 0 {
-		return nil
+		return 0, 0
 	}
-	share := 0.0
 	given := throughput.Shares(t, c.Partitions(), math.MaxInt)
 	for i, p := range c.Partitions() {
-		if p.ID == low || p.ID == high {
-			share += given[i]
+		if p.ID == x.refs[0].Partition || p.ID == x.refs[1].Partition {
+			rus += given[i]
 		}
 	}
-	if share > float64(limits.PartitionRUs) {
-		return status.BadRequest("Partitions %s and %s cannot be merged: they are given %.0f RU/s together, and one partition can serve %d.", low, high, share, limits.PartitionRUs)
-	}
-	return nil
+	return rus, x.limits().PartitionRUs
 }
 
 // limits are those that hold for the container.
@@ -214,24 +207,18 @@ func (x *merging) carryOut(ctx context.Context) (pause time.Duration, err error)
 		return 0, err
 	}
 	x.node.makeRoom()
-	// A child that fails ends its context; the seal ends the child.
-	group, following := errgroup.WithContext(ctx)
-	caughtUp := make(chan struct{})
-	group.Go(func() error { return x.prepare(following, sync.OnceFunc(func() { close(caughtUp) })) })
-	<-caughtUp
-	sealed := time.Now()
-	if following.Err() == nil {
-		if err := x.merge.Seal(following); err != nil {
-			x.cancel(err)
-		}
-	}
-	if err := group.Wait(); err != nil {
+	sealed, err := x.follow(ctx, []*child{x.child}, x.prepare, x.merge.Seal)
+	if err != nil {
 		return 0, x.trouble(err)
 	}
 	if err := x.node.enterChild(x.child); err != nil {
 		return 0, x.trouble(err)
 	}
-	if err := x.commitSwitch(ctx); err != nil {
+	if share, most := x.share(); share > float64(most) {
+		return 0, status.New(status.CodeConflict, 0, "The merge of partitions %s and %s was given up: they have been given %.0f RU/s together meanwhile, and one partition can serve %d.", x.plan.Parents[0], x.plan.Parents[1], share, most)
+	}
+	finish := catalog.FinishMerge{Container: x.container, Parents: x.plan.Parents, PartitionRUs: x.limits().PartitionRUs}
+	if err := x.commitSwitch(ctx, x.node, finish); err != nil {
 		return 0, err
 	}
 	x.merge.Done()
@@ -240,30 +227,20 @@ func (x *merging) carryOut(ctx context.Context) (pause time.Duration, err error)
 
 // prepare makes the child and has it follow the parents until they are sealed. It
 // calls caughtUp when little is left to follow, or at its end.
-func (x *merging) prepare(ctx context.Context, caughtUp func()) (err error) {
+func (x *merging) prepare(ctx context.Context, c *child, caughtUp func()) (err error) {
 	defer caughtUp()
-	dir := x.node.partitionDir(x.child.ref)
+	dir := x.node.partitionDir(c.ref)
 	if err := x.parents[x.base].store.Checkpoint(dir); err != nil {
 		return err
 	}
-	if x.child.store, err = x.node.cfg.Pool.Open(dir); err != nil {
+	if c.store, err = x.node.cfg.Pool.Open(dir); err != nil {
 		return err
 	}
-	merged, err := x.merge.Adopt(x.child.store, x.child.own, x.refs[x.base].Partition)
+	merged, err := x.merge.Adopt(c.store, c.own, x.refs[x.base].Partition)
 	if err != nil {
 		return err
 	}
 	return merged.Follow(ctx, caughtUp)
-}
-
-// commitSwitch is the instant of the merge.
-func (x *merging) commitSwitch(ctx context.Context) error {
-	_, err := x.node.cfg.Catalog.Commit(ctx, catalog.FinishMerge{Container: x.container, Parents: x.plan.Parents, PartitionRUs: x.limits().PartitionRUs})
-	x.doubtful = catalog.OutcomeUnknown(err)
-	if status.CodeOf(err) == status.CodeNotFound {
-		return status.PartitionMoved(status.SubNameCacheStale)
-	}
-	return err
 }
 
 // complete lets go of all three. The directory of a parent is removed when its last

@@ -1,29 +1,21 @@
 package cluster_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage/storagetest"
-	"github.com/decandb/decan/internal/value"
-	"github.com/decandb/decan/partitionkey"
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -131,61 +123,9 @@ func TestMergeModel(t *testing.T) {
 	for name, key := range everyKind() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testMergeModel(t, key)
+			testModel(t, key, 2, modelMerger)
 		})
 	}
-}
-
-func testMergeModel(t *testing.T, key string) {
-	start, random := seed(t)
-	disk := storagetest.NewCrashable()
-	w, err := open(disk, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	created, err := w.createWith("c", key, "", 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := client{w, created.RID}
-	static := map[int]int{}
-	for i := 0; i < modelItems; i += modelStatic {
-		if _, err := c.write(partition.Create, item(i, 0), ""); err != nil {
-			t.Fatal(err)
-		}
-		static[i] = 0
-	}
-	const writers = 6
-	models := make([]map[int]int, writers)
-	stop := make(chan struct{})
-	var group errgroup.Group
-	for g := range writers {
-		models[g] = map[int]int{}
-		group.Go(func() error { return modelWriter(c, models[g], g, writers, start, stop) })
-	}
-	group.Go(func() error { return modelReader(c, static, stop) })
-	merges := modelMerger(t, c, random)
-	close(stop)
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	all := static
-	for _, m := range models {
-		for i, version := range m {
-			all[i] = version
-		}
-	}
-	if err := c.verify(all); err != nil {
-		t.Error(err)
-	}
-	if merges < modelSplits {
-		t.Errorf("%d merges", merges)
-	}
-	n := c.container().Ranges.Len()
-	if err := w.close(); err != nil {
-		t.Fatal(err)
-	}
-	clean(t, disk, n)
 }
 
 // modelMerger splits and merges in turn, at random, also two pairs at once.
@@ -220,176 +160,46 @@ func modelMerger(t *testing.T, c client, random *rand.Rand) (merges int) {
 	return merges
 }
 
-// mergePlanned begins to merge partitions 0 and 1 and returns when the plan is
-// there.
-func mergePlanned(t *testing.T, c client) <-chan error {
-	t.Helper()
-	done := make(chan error, 1)
-	go func() {
-		_, err := c.w.node.Merge(context.Background(), c.rid, 0, 1)
-		done <- err
-	}()
-	for c.container() != nil && len(c.container().Merges) == 0 {
-		select {
-		case err := <-done:
-			t.Fatalf("the merge ended with %v", err)
-		default:
-			runtime.Gosched()
-		}
-	}
-	return done
-}
-
 // While a merge waits, both serve, its plan can be seen, and neither is split nor
 // merged a second time. A container that is dropped, and a server that stops, end
 // it; a start gives it up.
 func TestMergeWaits(t *testing.T) {
 	t.Parallel()
-	disk := storagetest.NewCrashable()
-	w := delayed(t, disk.FS(), time.Hour)
-	c, registers := smallOf(t, w, keyKinds["v2"], 20, 3)
-	done := mergePlanned(t, c)
-	plan, ok := c.container().Merge(1)
-	if !ok || plan.Child.ID != 3 || c.container().NextPartition != 4 {
-		t.Errorf("plan %+v, next %s", plan, c.container().NextPartition)
-	}
-	for _, r := range registers {
-		if err := r.step(c); err != nil {
-			t.Error(err)
+	testWaits(t, mergeTwo, 3, func(c client, registers []*register) {
+		node := c.w.node
+		plan, ok := c.container().Merge(1)
+		if !ok || plan.Child.ID != 3 || c.container().NextPartition != 4 {
+			t.Errorf("plan %+v, next %s", plan, c.container().NextPartition)
 		}
-	}
-	for what, change := range map[string]func() error{
-		"the same merge":  func() error { _, err := w.node.Merge(t.Context(), c.rid, 1, 0); return err },
-		"another merge":   func() error { _, err := w.node.Merge(t.Context(), c.rid, 1, 2); return err },
-		"a split of one":  func() error { _, err := w.node.Split(t.Context(), c.rid, 0, ""); return err },
-		"that of another": func() error { _, err := w.node.Split(t.Context(), c.rid, 1, ""); return err },
-	} {
-		if err := change(); status.CodeOf(err) != status.CodeConflict || !strings.Contains(err.Error(), "being merged already") {
-			t.Errorf("%s: %v, want 409", what, err)
+		for _, r := range registers {
+			if err := r.step(c); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	crashed := disk.Crash(0, 1)
-	after, err := open(crashed, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if left := (client{after, c.rid}).container(); len(left.Merges) != 0 || left.NextPartition != 4 || left.Ranges.Len() != 3 {
-		t.Errorf("after a crash: plans %v, next %s", left.Merges, left.NextPartition)
-	}
-	if err := after.close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.catalog.Commit(t.Context(), catalog.DeleteContainer{RID: c.rid}); err != nil {
-		t.Fatal(err)
-	}
-	w.node.DropContainer(c.rid)
-	if err := <-done; status.CodeOf(err) != status.CodeGone {
-		t.Errorf("a merge of a container that was dropped: %v, want 410", err)
-	}
-	c, _ = smallOf(t, w, keyKinds["v2"], 20, 2)
-	done = mergePlanned(t, c)
-	if err := w.node.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; status.CodeOf(err) != status.CodeUnavailable {
-		t.Errorf("a merge in a server that stops: %v, want 503", err)
-	}
-	if err := w.close(); err != nil {
-		t.Fatal(err)
-	}
-	clean(t, disk, 2)
+		for what, change := range map[string]func() error{
+			"the same merge":  func() error { _, err := node.Merge(t.Context(), c.rid, 1, 0); return err },
+			"another merge":   func() error { _, err := node.Merge(t.Context(), c.rid, 1, 2); return err },
+			"a split of one":  func() error { _, err := node.Split(t.Context(), c.rid, 0, ""); return err },
+			"that of another": func() error { _, err := node.Split(t.Context(), c.rid, 1, ""); return err },
+		} {
+			if err := change(); status.CodeOf(err) != status.CodeConflict || !strings.Contains(err.Error(), "being merged already") {
+				t.Errorf("%s: %v, want 409", what, err)
+			}
+		}
+	})
 }
 
 // Dropping a container at any moment of a merge leaves nothing of it.
 func TestMergeAndDrop(t *testing.T) {
 	t.Parallel()
-	_, random := seed(t)
-	ends := map[status.Code]int{}
-	for range 25 {
-		disk := storagetest.NewCrashable()
-		var w *world
-		var rid resource.RID
-		var left atomic.Int64
-		var dropped sync.WaitGroup
-		left.Store(1 << 60)
-		files := errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if left.Add(-1) == 0 {
-				dropped.Go(func() {
-					if _, err := w.catalog.Commit(context.Background(), catalog.DeleteContainer{RID: rid}); err != nil {
-						t.Error(err)
-					}
-					w.node.DropContainer(rid)
-				})
-			}
-			return nil
-		}))
-		w, err := openOn(files, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, _ := smallOf(t, w, keyKinds["v2"], 20, 2)
-		rid = c.rid
-		left.Store(1 + random.Int64N(500))
-		_, err = w.node.Merge(t.Context(), c.rid, 0, 1)
-		ends[status.CodeOf(err)]++
-		if code := status.CodeOf(err); err != nil && code != status.CodeGone && code != status.CodeNotFound {
-			t.Errorf("got %v, want 410", err)
-		}
-		left.Store(1 << 60)
-		dropped.Wait()
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
-		if report := check(t, disk); !report.Clean() {
-			t.Errorf("problems %q", report.Problems)
-		} else if len(report.Partitions) == 0 && len(report.Leftovers) > 0 {
-			t.Errorf("left over: %q", report.Leftovers)
-		}
-	}
-	t.Logf("%v", ends)
-	if len(ends) < 2 {
-		t.Errorf("all ended alike: %v", ends)
-	}
+	testAndDrop(t, mergeTwo)
 }
 
 // When nobody knows whether the switch was stored, writes to both ranges are
 // refused and reads served, until a start finds out.
 func TestMergeInDoubt(t *testing.T) {
 	t.Parallel()
-	disk := storagetest.NewCrashable()
-	var syncs atomic.Int64
-	syncs.Store(1 << 60)
-	files := errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		// The plan is one sync of the catalog, the switch the next.
-		if strings.HasPrefix(op.Path, "data/catalog/") && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) && syncs.Add(-1) < 0 {
-			return storagetest.ErrInjected
-		}
-		return nil
-	}))
-	w, err := openOn(files, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, registers := smallOf(t, w, keyKinds["v2"], 20, 2)
-	syncs.Store(1)
-	if _, err := w.node.Merge(t.Context(), c.rid, 0, 1); status.CodeOf(err) != status.CodeUnavailable || !catalog.OutcomeUnknown(err) {
-		t.Fatalf("got %v, want 503 and an unknown outcome", err)
-	}
-	certain := moment{at: "in doubt"}
-	for _, r := range registers {
-		if err := r.verify(c, 1, 1); err != nil {
-			t.Error(err)
-		}
-		if err := r.step(c); status.CodeOf(err) != status.CodeUnavailable {
-			t.Errorf("a write: %v, want 503", err)
-		}
-		certain.low, certain.high = append(certain.low, 1), append(certain.high, 1)
-	}
-	_ = w.close() // the catalog has failed
-	for i, kept := range keptParts {
-		certain.disks = append(certain.disks, disk.Crash(kept, uint64(i)))
-	}
-	certain.verify(t, c.rid, registers)
+	testInDoubt(t, mergeTwo)
 }
 
 // Whoever holds a parent when it is merged reads on, and its directory goes when it
@@ -451,32 +261,11 @@ func TestMergeFeed(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)
 	c, registers := smallOf(t, w, keyKinds["two"], 60, 2)
-	read := func(p resource.Partition, r partitionkey.Range, after resource.LSN, most int) (partition.FeedPage, []string) {
-		t.Helper()
-		replica, release, err := w.node.Replica(t.Context(), c.container(), p.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer release()
-		page, err := replica.Feed(t.Context(), partition.Feed{Generation: p.Generation, Range: r, After: after, MaxItems: most})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var ids []string
-		for _, text := range page.Documents {
-			doc, err := value.Parse(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ids = append(ids, doc.Get("id").Text())
-		}
-		return page, ids
-	}
 	parents := c.container().Partitions()
 	seen := map[string]bool{}
 	var after [2]resource.LSN
 	for i, p := range parents {
-		page, ids := read(p, p.Range, 0, 9+i)
+		page, ids := c.changes(t, p, p.Range, 0, 9+i)
 		after[i] = page.Position
 		for _, id := range ids {
 			seen[id] = true
@@ -504,7 +293,7 @@ func TestMergeFeed(t *testing.T) {
 	var got []string
 	for i, p := range parents {
 		for at, more := after[i], true; more; {
-			page, ids := read(result.Child, p.Range, at, 4)
+			page, ids := c.changes(t, result.Child, p.Range, at, 4)
 			got = append(got, ids...)
 			at, more = page.Position, page.More
 		}
@@ -519,32 +308,5 @@ func TestMergeFeed(t *testing.T) {
 // Merges are counted, those that failed apart, with their pauses.
 func TestMergeMetrics(t *testing.T) {
 	t.Parallel()
-	w, _ := start(t, 0)
-	if err := w.node.Close(); err != nil {
-		t.Fatal(err)
-	}
-	registry := prometheus.NewRegistry()
-	var err error
-	w.node, err = cluster.Start(cluster.Config{Pool: w.pool, Dir: "data", Catalog: w.catalog, Limits: resource.DefaultLimits(), Registerer: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, _ := smallOf(t, w, keyKinds["v2"], 20, 2)
-	for range 3 {
-		_, _ = w.node.Merge(t.Context(), c.rid, 0, 1)
-	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]float64{}
-	for _, f := range families {
-		m := f.GetMetric()[0]
-		got[f.GetName()] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
-	}
-	for name, want := range map[string]float64{"decan_partition_merges_total": 1, "decan_partition_merge_failures_total": 2, "decan_partition_merge_pause_seconds": 1} {
-		if got[name] != want {
-			t.Errorf("%s is %v, want %v", name, got[name], want)
-		}
-	}
+	testMetrics(t, mergeTwo, "merge")
 }

@@ -59,7 +59,8 @@ type Config struct {
 	Registerer prometheus.Registerer // nil: metrics are shown nowhere
 
 	// Grown is called with a container that has a partition above its storage
-	// limit. It must not block. Nil means that nobody wants to know.
+	// limit, or whose documents may have outgrown its autoscale maximum. It must not
+	// block. Nil means that nobody wants to know.
 	Grown func(container resource.RID)
 
 	// SplitDelay holds each split and merge between its plan and its beginning, to
@@ -83,6 +84,7 @@ type Node struct {
 
 	shared    sharedBudgets
 	throttled throttled
+	growth    growth
 
 	changes map[replication.PartitionRef]*change // splits and merges under way, by their parents
 
@@ -105,6 +107,7 @@ type slot struct {
 	err   error
 
 	reads, writes, queries atomic.Int64
+	weighed                weighed
 	budget                 budget
 
 	// Guarded by Node.mu.
@@ -294,6 +297,7 @@ func (n *Node) open(s *slot) (*slot, error) {
 		n.giveBack(s)
 		return nil, s.err
 	}
+	s.weighed.begin(s.partition)
 	// Effects reach it from here on, so it may go on with a change of policy.
 	s.partition.Reindex()
 	return s, nil
@@ -338,6 +342,7 @@ func (n *Node) claim(s *slot) bool {
 // effects are done.
 func (n *Node) finish(s *slot) {
 	if s.err == nil {
+		n.growth.add(s)
 		if err := errors.Join(s.partition.Close(), s.store.Close()); err != nil {
 			n.cfg.Logger.Warn("partition not closed cleanly", "container", s.ref.Container, "partition", s.ref.Partition, "err", err)
 		}

@@ -137,7 +137,7 @@ func (t *throttled) count(sub status.Sub, e Enforcement) {
 	t.budget[outcome].Inc()
 }
 
-// loads shows what the open partitions of a node spend.
+// loads shows what the open partitions of a node hold and spend.
 type loads struct{ n *Node }
 
 var (
@@ -149,11 +149,15 @@ var (
 		"Request units per second that each open physical partition is given; 0 for no limit.", partitionLabels, nil)
 	spentDesc = prometheus.NewDesc("decan_partition_charge_total",
 		"Request units spent in each open physical partition since it was opened.", partitionLabels, nil)
+	bytesDesc = prometheus.NewDesc("decan_partition_document_bytes",
+		"Bytes of the documents in each open physical partition, as its storage limit counts them.", partitionLabels, nil)
+	documentsDesc = prometheus.NewDesc("decan_partition_documents",
+		"Documents in each open physical partition.", partitionLabels, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (loads) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{normalizedDesc, shareDesc, spentDesc} {
+	for _, d := range []*prometheus.Desc{normalizedDesc, shareDesc, spentDesc, bytesDesc, documentsDesc} {
 		to <- d
 	}
 }
@@ -164,17 +168,20 @@ func (l loads) Collect(to chan<- prometheus.Metric) {
 	for _, s := range l.n.openSlots() {
 		now := l.n.cfg.Now()
 		if c, ok := view.ContainerByRID(s.ref.Container); ok {
-			u := s.budget.current(now).own.Usage(now)
+			u, has := s.budget.current(now).own.Usage(now), s.partition.Stats()
 			labels := []string{c.Database.ID, c.ID, s.ref.Partition.String()}
 			to <- prometheus.MustNewConstMetric(normalizedDesc, prometheus.GaugeValue, u.Normalized, labels...)
 			to <- prometheus.MustNewConstMetric(shareDesc, prometheus.GaugeValue, u.Rate, labels...)
 			to <- prometheus.MustNewConstMetric(spentDesc, prometheus.CounterValue, u.Total, labels...)
+			to <- prometheus.MustNewConstMetric(bytesDesc, prometheus.GaugeValue, float64(has.Bytes), labels...)
+			to <- prometheus.MustNewConstMetric(documentsDesc, prometheus.GaugeValue, float64(has.Documents), labels...)
 		}
 	}
 }
 
-// openSlots returns those that are open now. They are not held: only their
-// budgets may be looked at.
+// openSlots returns those that are open now. They are not held, so that looking at
+// them is no use of them: only their budgets may be asked, and the partition what it
+// answers when it is closed.
 func (n *Node) openSlots() []*slot {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -22,6 +22,8 @@ type Replica interface {
 	// Hold has work done with the documents of one key, all of it or nothing,
 	// while others wait for the key.
 	Hold(ctx context.Context, h partition.Hold, work func(*partition.Holding) error) (partition.Held, error)
+	// Purge deletes all documents of a key, or of a prefix of one.
+	Purge(ctx context.Context, p partition.Purge) (partition.Purged, error)
 	// Read returns one document.
 	Read(ctx context.Context, r partition.Read) (partition.Found, error)
 	// Query returns a page of a plan's rows, and the LSN that they reflect,

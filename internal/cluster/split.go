@@ -75,9 +75,6 @@ type splitting struct {
 	plan     catalog.SplitPlan
 	split    *partition.Split // once the parent keeps its effects
 	children [2]*child
-
-	// doubtful says that nobody knows whether the switch was stored.
-	doubtful bool
 }
 
 // child is one child of a split or merge while it is made.
@@ -93,6 +90,9 @@ type change struct {
 	what   string // that becomes of its partitions: split or merged
 	refs   []replication.PartitionRef
 	cancel context.CancelCauseFunc
+
+	// doubtful says that nobody knows whether the switch was stored.
+	doubtful bool
 }
 
 // beginChange takes note of a split or merge, one for each partition.
@@ -126,6 +126,49 @@ func (n *Node) endChange(x *change) {
 	n.background.Done()
 }
 
+// follow has children prepared, and seals their parents when each has little left
+// to follow: it returns when they have followed everything, and when the parents
+// were sealed. A child that fails ends the context of the others; the seal ends
+// their following.
+func (x *change) follow(ctx context.Context, children []*child, prepare func(context.Context, *child, func()) error, seal func(context.Context) error) (sealed time.Time, err error) {
+	group, following := errgroup.WithContext(ctx)
+	var caughtUp sync.WaitGroup
+	for _, c := range children {
+		caughtUp.Add(1)
+		group.Go(func() error { return prepare(following, c, sync.OnceFunc(caughtUp.Done)) })
+	}
+	caughtUp.Wait()
+	sealed = time.Now()
+	if following.Err() == nil {
+		if err := seal(following); err != nil {
+			x.cancel(err)
+		}
+	}
+	return sealed, group.Wait()
+}
+
+// commitSwitch is the instant of the change, which finish is.
+func (x *change) commitSwitch(ctx context.Context, n *Node, finish catalog.Change) error {
+	_, err := n.cfg.Catalog.Commit(ctx, finish)
+	x.doubtful = catalog.OutcomeUnknown(err)
+	if status.CodeOf(err) == status.CodeNotFound {
+		return status.PartitionMoved(status.SubNameCacheStale)
+	}
+	return err
+}
+
+// conclude calls what has to follow a change that was carried out with err.
+func (x *change) conclude(err error, complete func(), suspend func(error), undo func()) {
+	switch {
+	case err == nil:
+		complete()
+	case x.doubtful:
+		suspend(err)
+	default:
+		undo()
+	}
+}
+
 // run is the story of a split: plan, prepare, switch. What fails is undone.
 func (x *splitting) run(ctx context.Context, at partitionkey.EPK) (result SplitResult, err error) {
 	if err := x.find(); err != nil {
@@ -146,14 +189,7 @@ func (x *splitting) run(ctx context.Context, at partitionkey.EPK) (result SplitR
 	}
 	result = SplitResult{Parent: x.ref.Partition, At: at, Children: x.plan.Children}
 	result.Pause, err = x.carryOut(ctx)
-	switch {
-	case err == nil:
-		x.complete()
-	case x.doubtful:
-		x.suspend(err)
-	default:
-		x.undo()
-	}
+	x.conclude(err, x.complete, x.suspend, x.undo)
 	return result, err
 }
 
@@ -207,27 +243,14 @@ func (x *splitting) carryOut(ctx context.Context) (pause time.Duration, err erro
 		return 0, err
 	}
 	x.node.makeRoom()
-	// One that fails ends the other; the seal ends both.
-	group, following := errgroup.WithContext(ctx)
-	var caughtUp sync.WaitGroup
-	for _, c := range x.children {
-		caughtUp.Add(1)
-		group.Go(func() error { return x.prepare(following, c, sync.OnceFunc(caughtUp.Done)) })
-	}
-	caughtUp.Wait()
-	sealed := time.Now()
-	if following.Err() == nil {
-		if err := x.split.Seal(following); err != nil {
-			x.cancel(err)
-		}
-	}
-	if err := group.Wait(); err != nil {
+	sealed, err := x.follow(ctx, x.children[:], x.prepare, x.split.Seal)
+	if err != nil {
 		return 0, x.trouble(err)
 	}
 	if err := x.enter(); err != nil {
 		return 0, err
 	}
-	if err := x.commitSwitch(ctx); err != nil {
+	if err := x.commitSwitch(ctx, x.node, catalog.FinishSplit{Container: x.ref.Container, Parent: x.ref.Partition}); err != nil {
 		return 0, err
 	}
 	x.split.Done()
@@ -308,18 +331,9 @@ func (n *Node) enter(ref replication.PartitionRef, p *partition.Partition, store
 	}
 	s := n.hold(ref)
 	s.partition, s.store = p, store
+	s.weighed.begin(p)
 	close(s.ready)
 	return s, nil
-}
-
-// commitSwitch is the instant of the split.
-func (x *splitting) commitSwitch(ctx context.Context) error {
-	_, err := x.node.cfg.Catalog.Commit(ctx, catalog.FinishSplit{Container: x.ref.Container, Parent: x.ref.Partition})
-	x.doubtful = catalog.OutcomeUnknown(err)
-	if status.CodeOf(err) == status.CodeNotFound {
-		return status.PartitionMoved(status.SubNameCacheStale)
-	}
-	return err
 }
 
 // complete lets go of all three. The directory of the parent is removed when its

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/resource"
@@ -134,23 +135,6 @@ func smallOf(t *testing.T, w *world, key string, n, partitions int) (client, []*
 	return c, registers
 }
 
-// reshape is what crash tests do to the first partitions of a container: split one,
-// or merge two.
-type reshape struct {
-	before, after int // partitions
-	do            func(t *testing.T, c client) error
-}
-
-var splitOne = reshape{before: 1, after: 2, do: func(t *testing.T, c client) error {
-	_, err := c.w.node.Split(t.Context(), c.rid, 0, "")
-	return err
-}}
-
-var mergeTwo = reshape{before: 2, after: 1, do: func(t *testing.T, c client) error {
-	_, err := c.w.node.Merge(t.Context(), c.rid, 0, 1)
-	return err
-}}
-
 // Whenever the power fails during a split under load, and whatever of the writes
 // that were not synced is lost, the next start finds one partition or two, and
 // every acknowledged write in them.
@@ -215,7 +199,7 @@ func testCrashWith(t *testing.T, key string, change reshape) {
 		})
 	}
 	armed.Store(true)
-	err = change.do(t, c)
+	err = change.do(t.Context(), c)
 	for range 20 {
 		if err := registers[0].step(c); err != nil {
 			t.Error(err)
@@ -266,7 +250,7 @@ func testFailingDisk(t *testing.T, change reshape) {
 		}
 		c, registers := smallOf(t, w, keyKinds["three"], 30, change.before)
 		disk.FailAt(n)
-		changeErr := change.do(t, c)
+		changeErr := change.do(t.Context(), c)
 		_, failed := disk.Operations()
 		disk.Heal()
 		outcome := afterFailure(t, c, registers, n, change, changeErr)
@@ -318,7 +302,7 @@ func afterFailure(t *testing.T, c client, registers []*register, n int64, change
 	case failures > 0:
 		return "stopped" // the parent's or the catalog's own files failed
 	}
-	if err := change.do(t, c); err != nil {
+	if err := change.do(t.Context(), c); err != nil {
 		if status.CodeOf(err) == status.CodeUnavailable {
 			return "catalog stopped"
 		}
@@ -367,7 +351,7 @@ func testWithoutRoom(t *testing.T, change reshape, parents ...string) {
 			for ; ; failAt.Add(7) {
 				seen.Store(0)
 				armed.Store(true)
-				err := change.do(t, c)
+				err := change.do(t.Context(), c)
 				armed.Store(false)
 				if err == nil {
 					break
@@ -422,14 +406,14 @@ func testNeedsRoom(t *testing.T, change reshape) {
 	c, _ := smallOf(t, w, keyKinds["v2"], 40, change.before)
 	version := w.catalog.View().Version()
 	files.free.Store(64 << 20)
-	if err := change.do(t, c); status.CodeOf(err) != status.CodeUnavailable {
+	if err := change.do(t.Context(), c); status.CodeOf(err) != status.CodeUnavailable {
 		t.Errorf("got %v, want 503", err)
 	}
 	if got := w.catalog.View().Version(); got != version {
 		t.Errorf("the catalog came from version %d to %d", version, got)
 	}
 	files.free.Store(80 << 20)
-	if err := change.do(t, c); err != nil {
+	if err := change.do(t.Context(), c); err != nil {
 		t.Error(err)
 	}
 	if err := w.close(); err != nil {
@@ -643,24 +627,76 @@ func TestMergeLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := start(t, 0)
-			if err := w.node.Close(); err != nil {
-				t.Fatal(err)
-			}
-			limits := resource.DefaultLimits()
-			limits.PhysicalPartitionBytes, limits.PartitionRUs = test.bytes, test.rus
-			var err error
-			if w.node, err = cluster.Start(cluster.Config{Pool: w.pool, Dir: "data", Catalog: w.catalog, Limits: limits}); err != nil {
-				t.Fatal(err)
-			}
+			w.restart(t, func(c *cluster.Config) {
+				c.Limits.PhysicalPartitionBytes, c.Limits.PartitionRUs = test.bytes, test.rus
+			})
 			w.offer = test.offer
 			c, _ := smallOf(t, w, keyKinds["v2"], 40, 2)
-			err = mergeTwo.do(t, c)
+			err := mergeTwo.do(t.Context(), c)
 			if test.merges != (err == nil) || err != nil && status.CodeOf(err) != status.CodeBadRequest {
 				t.Errorf("got %v", err)
 			}
 			if got := c.container().Ranges.Len(); got != map[bool]int{true: 1, false: 2}[test.merges] {
 				t.Errorf("%d partitions", got)
 			}
+		})
+	}
+}
+
+// Throughput that is divided anew while two partitions are merged, so that together
+// they have more than one can serve, ends the merge: both serve on.
+func TestMergeDividedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		second int // RU/s
+		want   status.Code
+	}{
+		"as much as one can serve": {4000, 0},
+		"a step more":              {4100, status.CodeConflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disk := storagetest.NewCrashable()
+			var watched atomic.Pointer[client] // nil until it is to be divided
+			// The child's directory is there when the plan is.
+			files := errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+				c := watched.Load()
+				if c == nil || !strings.Contains(op.Path, fmt.Sprintf("data/p/%x/2", string(c.rid))) || !watched.CompareAndSwap(c, nil) {
+					return nil
+				}
+				divided := resource.Throughput{Owner: c.rid, Manual: 6000 + test.second, Shares: []resource.Share{{ID: 0, RUs: 6000}, {ID: 1, RUs: test.second}}}
+				if _, err := c.w.catalog.Commit(context.Background(), catalog.PutThroughput{Throughput: divided}); err != nil {
+					t.Error(err)
+				}
+				return nil
+			}))
+			w, err := openOn(files, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.offer = &resource.Throughput{Manual: 8000}
+			c, registers := smallOf(t, w, keyKinds["v2"], 20, 2)
+			watched.Store(&c)
+			err = mergeTwo.do(t.Context(), c)
+			if status.CodeOf(err) != test.want {
+				t.Errorf("got %v, want %d", err, test.want)
+			}
+			for _, r := range registers {
+				if err := r.step(c); err != nil {
+					t.Error(err)
+				}
+			}
+			want := 1
+			if test.want != 0 {
+				want = 2
+			}
+			if n := c.container().Ranges.Len(); n != want || c.plans() != 0 {
+				t.Errorf("%d partitions, %d plans", n, c.plans())
+			}
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+			clean(t, disk, want)
 		})
 	}
 }

@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/index"
@@ -26,8 +22,6 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
-	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 )
 
 // keyKinds are the definitions that splits are tested with.
@@ -352,7 +346,7 @@ func TestSplitModel(t *testing.T) {
 	for name, key := range everyKind() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testSplitModel(t, key)
+			testModel(t, key, 1, modelSplitter)
 		})
 	}
 }
@@ -362,58 +356,6 @@ const (
 	modelStatic = 10 // of so many documents the first never changes
 	modelSplits = 5
 )
-
-func testSplitModel(t *testing.T, key string) {
-	start, random := seed(t)
-	disk := storagetest.NewCrashable()
-	w, err := open(disk, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	created, err := w.createWith("c", key, "", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := client{w, created.RID}
-	static := map[int]int{}
-	for i := 0; i < modelItems; i += modelStatic {
-		if _, err := c.write(partition.Create, item(i, 0), ""); err != nil {
-			t.Fatal(err)
-		}
-		static[i] = 0
-	}
-	const writers = 6
-	models := make([]map[int]int, writers)
-	stop := make(chan struct{})
-	var group errgroup.Group
-	for g := range writers {
-		models[g] = map[int]int{}
-		group.Go(func() error { return modelWriter(c, models[g], g, writers, start, stop) })
-	}
-	group.Go(func() error { return modelReader(c, static, stop) })
-	splits := modelSplitter(t, c, random)
-	close(stop)
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	all := static
-	for _, m := range models {
-		for i, version := range m {
-			all[i] = version
-		}
-	}
-	if err := c.verify(all); err != nil {
-		t.Error(err)
-	}
-	if splits == 0 {
-		t.Error("nothing was split")
-	}
-	n := c.container().Ranges.Len()
-	if err := w.close(); err != nil {
-		t.Fatal(err)
-	}
-	clean(t, disk, n)
-}
 
 // modelSplitter splits partitions at medians, middles of their ranges and random
 // points.
@@ -522,33 +464,8 @@ func delayed(t *testing.T, files vfs.FS, delay time.Duration) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.node.Close(); err != nil {
-		t.Fatal(err)
-	}
-	w.node, err = cluster.Start(cluster.Config{Pool: w.pool, Dir: "data", Catalog: w.catalog, Limits: resource.DefaultLimits(), SplitDelay: delay})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.restart(t, func(c *cluster.Config) { c.SplitDelay = delay })
 	return w
-}
-
-// planned begins a split and returns when its plan is there.
-func planned(t *testing.T, c client) <-chan error {
-	t.Helper()
-	done := make(chan error, 1)
-	go func() {
-		_, err := c.w.node.Split(context.Background(), c.rid, 0, "")
-		done <- err
-	}()
-	for c.container() != nil && len(c.container().Splits) == 0 {
-		select {
-		case err := <-done:
-			t.Fatalf("the split ended with %v", err)
-		default:
-			runtime.Gosched()
-		}
-	}
-	return done
 }
 
 // While a split waits, as in the service for hours, its partition serves, its
@@ -556,142 +473,31 @@ func planned(t *testing.T, c client) <-chan error {
 // dropped, and a server that stops, end it; a start gives it up.
 func TestSplitWaits(t *testing.T) {
 	t.Parallel()
-	disk := storagetest.NewCrashable()
-	w := delayed(t, disk.FS(), time.Hour)
-	c, registers := small(t, w, keyKinds["v2"], 20)
-	done := planned(t, c)
-	plan, ok := c.container().Split(0)
-	if !ok || plan.Children[0].ID != 1 || plan.Children[1].ID != 2 || plan.Children[0].Range.Max != plan.At || c.container().NextPartition != 3 {
-		t.Errorf("plan %+v, next %s", plan, c.container().NextPartition)
-	}
-	if err := registers[0].step(c); err != nil {
-		t.Error(err)
-	}
-	if _, err := w.node.Split(t.Context(), c.rid, 0, ""); status.CodeOf(err) != status.CodeConflict {
-		t.Errorf("a second split: %v, want 409", err)
-	}
-	crashed := disk.Crash(0, 1)
-	after, err := open(crashed, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if left := (client{after, c.rid}).container(); len(left.Splits) != 0 || left.NextPartition != 3 {
-		t.Errorf("after a crash: plans %v, next %s", left.Splits, left.NextPartition)
-	}
-	if err := after.close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.catalog.Commit(t.Context(), catalog.DeleteContainer{RID: c.rid}); err != nil {
-		t.Fatal(err)
-	}
-	w.node.DropContainer(c.rid)
-	if err := <-done; status.CodeOf(err) != status.CodeGone {
-		t.Errorf("a split of a container that was dropped: %v, want 410", err)
-	}
-	c, _ = small(t, w, keyKinds["v2"], 20)
-	done = planned(t, c)
-	if err := w.node.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; status.CodeOf(err) != status.CodeUnavailable {
-		t.Errorf("a split in a server that stops: %v, want 503", err)
-	}
-	if err := w.close(); err != nil {
-		t.Fatal(err)
-	}
-	clean(t, disk, 1)
+	testWaits(t, splitOne, 1, func(c client, registers []*register) {
+		plan, ok := c.container().Split(0)
+		if !ok || plan.Children[0].ID != 1 || plan.Children[1].ID != 2 || plan.Children[0].Range.Max != plan.At || c.container().NextPartition != 3 {
+			t.Errorf("plan %+v, next %s", plan, c.container().NextPartition)
+		}
+		if err := registers[0].step(c); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.w.node.Split(t.Context(), c.rid, 0, ""); status.CodeOf(err) != status.CodeConflict {
+			t.Errorf("a second split: %v, want 409", err)
+		}
+	})
 }
 
 // Dropping a container at any moment of a split leaves nothing of it.
 func TestSplitAndDrop(t *testing.T) {
 	t.Parallel()
-	_, random := seed(t)
-	ends := map[status.Code]int{}
-	for range 25 {
-		disk := storagetest.NewCrashable()
-		var w *world
-		var rid resource.RID
-		var left atomic.Int64
-		var dropped sync.WaitGroup
-		left.Store(1 << 60)
-		files := errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if left.Add(-1) == 0 {
-				dropped.Go(func() {
-					if _, err := w.catalog.Commit(context.Background(), catalog.DeleteContainer{RID: rid}); err != nil {
-						t.Error(err)
-					}
-					w.node.DropContainer(rid)
-				})
-			}
-			return nil
-		}))
-		w, err := openOn(files, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, _ := small(t, w, keyKinds["v2"], 20)
-		rid = c.rid
-		left.Store(1 + random.Int64N(700))
-		_, err = w.node.Split(t.Context(), c.rid, 0, "")
-		ends[status.CodeOf(err)]++
-		if code := status.CodeOf(err); err != nil && code != status.CodeGone && code != status.CodeNotFound {
-			t.Errorf("got %v, want 410", err)
-		}
-		left.Store(1 << 60)
-		dropped.Wait()
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
-		if report := check(t, disk); !report.Clean() {
-			t.Errorf("problems %q", report.Problems)
-		} else if len(report.Partitions) == 0 && len(report.Leftovers) > 0 {
-			t.Errorf("left over: %q", report.Leftovers)
-		}
-	}
-	t.Logf("%v", ends)
-	if len(ends) < 2 {
-		t.Errorf("all ended alike: %v", ends)
-	}
+	testAndDrop(t, splitOne)
 }
 
 // When nobody knows whether the switch was stored, writes to the range are
 // refused and reads served, until a start finds out.
 func TestSplitInDoubt(t *testing.T) {
 	t.Parallel()
-	disk := storagetest.NewCrashable()
-	var syncs atomic.Int64
-	syncs.Store(1 << 60)
-	files := errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		// The plan is one sync of the catalog, the switch the next.
-		if strings.HasPrefix(op.Path, "data/catalog/") && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) && syncs.Add(-1) < 0 {
-			return storagetest.ErrInjected
-		}
-		return nil
-	}))
-	w, err := openOn(files, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, registers := small(t, w, keyKinds["v2"], 20)
-	syncs.Store(1)
-	if _, err := w.node.Split(t.Context(), c.rid, 0, ""); status.CodeOf(err) != status.CodeUnavailable || !catalog.OutcomeUnknown(err) {
-		t.Fatalf("got %v, want 503 and an unknown outcome", err)
-	}
-	certain := moment{at: "in doubt"}
-	for _, r := range registers {
-		if err := r.verify(c, 1, 1); err != nil {
-			t.Error(err)
-		}
-		if err := r.step(c); status.CodeOf(err) != status.CodeUnavailable {
-			t.Errorf("a write: %v, want 503", err)
-		}
-		certain.low, certain.high = append(certain.low, 1), append(certain.high, 1)
-	}
-	_ = w.close() // the catalog has failed
-	for i, kept := range keptParts {
-		certain.disks = append(certain.disks, disk.Crash(kept, uint64(i)))
-	}
-	certain.verify(t, c.rid, registers)
+	testInDoubt(t, splitOne)
 }
 
 // Whoever holds the parent when it is split reads on, and its directory goes when
@@ -749,24 +555,9 @@ func TestSplitFeed(t *testing.T) {
 		}
 	}
 	var got []string
-	for i := range 2 {
-		p := c.container().Ranges.At(i).Value
-		replica, release, err := w.node.Replica(t.Context(), c.container(), p.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		page, err := replica.Feed(t.Context(), partition.Feed{Generation: p.Generation, Range: p.Range, After: seen})
-		release()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, text := range page.Documents {
-			doc, err := value.Parse(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, doc.Get("id").Text())
-		}
+	for _, p := range c.container().Partitions() {
+		_, ids := c.changes(t, p, p.Range, seen, 0)
+		got = append(got, ids...)
 	}
 	want := []string{"3"}
 	for i := 25; i < 40; i++ {
@@ -782,32 +573,5 @@ func TestSplitFeed(t *testing.T) {
 // Splits are counted, those that failed apart, with their pauses.
 func TestSplitMetrics(t *testing.T) {
 	t.Parallel()
-	w, _ := start(t, 0)
-	if err := w.node.Close(); err != nil {
-		t.Fatal(err)
-	}
-	registry := prometheus.NewRegistry()
-	var err error
-	w.node, err = cluster.Start(cluster.Config{Pool: w.pool, Dir: "data", Catalog: w.catalog, Limits: resource.DefaultLimits(), Registerer: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, _ := small(t, w, keyKinds["v2"], 20)
-	for _, id := range []resource.PartitionID{0, 0, 9} {
-		_, _ = w.node.Split(t.Context(), c.rid, id, "")
-	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]float64{}
-	for _, f := range families {
-		m := f.GetMetric()[0]
-		got[f.GetName()] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
-	}
-	for name, want := range map[string]float64{"decan_partition_splits_total": 1, "decan_partition_split_failures_total": 2, "decan_partition_split_pause_seconds": 1} {
-		if got[name] != want {
-			t.Errorf("%s is %v, want %v", name, got[name], want)
-		}
-	}
+	testMetrics(t, splitOne, "split")
 }

@@ -200,6 +200,9 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 	execute := func(keyText string) engine.ExecuteRequest {
 		return engine.ExecuteRequest{Link: a.link, Procedure: "none", Key: key(t, keyText)}
 	}
+	purge := func(keyText string) engine.KeyRequest { // It may, and the request is wrong.
+		return engine.KeyRequest{Link: a.link, Key: key(t, keyText), Options: engine.Options{Consistency: "none"}}
+	}
 	feed := func(keyText string) engine.FeedRequest {
 		return engine.FeedRequest{Link: a.link, Key: key(t, keyText)}
 	}
@@ -243,6 +246,9 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 		"Replace":               of(a.Replace, document(item, "", own)),
 		"Delete":                of(a.Delete, document(item, `["t1","u1"]`, own)),
 		"Patch":                 of(a.Patch, document(item, `["t1","u1"]`, `{"operations":[{"op":"set","path":"/n","value":1}]}`)),
+		"DeleteByKey":           of(a.DeleteByKey, purge(`["t1","u1"]`)),
+		"DeleteByKey/another":   of(a.DeleteByKey, purge(`["t2","u1"]`)),
+		"DeleteByKey/prefix":    of(a.DeleteByKey, purge(`["t1"]`)),
 		"Batch/Read":            of(a.Batch, batch(auth.Read)),
 		"Batch/Replace":         of(a.Batch, batch(auth.Replace)),
 		"List":                  of(a.List, rows(a.link, "")),

@@ -44,7 +44,8 @@ type BatchOperation struct {
 	Size        int               // bytes of Body as received
 	IfMatch     resource.ETag
 	IfNoneMatch resource.ETag
-	Silent      bool // nobody wants the document after a write
+	Silent      bool                // nobody wants the document after a write
+	Directive   partition.Directive // whether the document is indexed
 
 	// Wrong is why the operation cannot be carried out, as whoever read it found
 	// out; nil when it can.
@@ -286,7 +287,7 @@ func (b *batch) tryShare(ctx context.Context, s *share, meter *throughput.Meter)
 
 // operation makes an operation of a batch a partition's.
 func (b *batch) operation(container *catalog.Container, o *BatchOperation, key *partitionkey.Key) (ask partition.BatchOperation) {
-	ask.Operation = partition.Operation{Op: operations[o.Action], ID: o.ID, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch}
+	ask.Operation = partition.Operation{Op: operations[o.Action], ID: o.ID, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, Directive: o.Directive}
 	ask.Silent = o.Silent
 	err := o.Wrong
 	if err == nil && o.Key != nil && !given(container.PartitionKey, *o.Key).Equal(given(container.PartitionKey, *key)) {

@@ -99,7 +99,7 @@ func (e *Engine) tile(d partitionkey.Definition, count int) []resource.Partition
 // database's or is serverless, and the throughput that sizes it.
 func (e *Engine) throughputFor(view *catalog.View, database resource.Database, asked ThroughputRequest) (own *resource.Throughput, sizing resource.Throughput, err error) {
 	if shared, ok := view.Throughput(database.RID); ok && asked == (ThroughputRequest{}) {
-		sharing := sharers(view, database.RID)
+		sharing := view.Provisioned(database.RID)
 		if len(sharing) >= e.limits.SharedContainers {
 			return nil, sizing, status.BadRequest("The throughput of database '%s' is shared by %d containers already, which is the most. Create the container with throughput of its own.", database.ID, len(sharing))
 		}
@@ -110,17 +110,6 @@ func (e *Engine) throughputFor(view *catalog.View, database resource.Database, a
 	}
 	t, err := e.newThroughput(asked)
 	return &t, t, err
-}
-
-// sharers returns the containers of a database that have no offer of their own.
-func sharers(view *catalog.View, database resource.RID) []*catalog.Container {
-	var sharing []*catalog.Container
-	for _, c := range view.Containers(database) {
-		if _, own := view.Throughput(c.RID); !own {
-			sharing = append(sharing, c)
-		}
-	}
-	return sharing
 }
 
 // ReadContainer returns a container.

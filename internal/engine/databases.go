@@ -122,9 +122,13 @@ func (e *Engine) defineAs(caller auth.Caller, action auth.Action, on auth.Resour
 	var out Resource
 	err := e.allow(caller, auth.Wish{Action: action, On: on}, link)
 	if err == nil {
-		err = operation(&out)
-		meter.Add(metadataCharge(action))
+		err = e.control.metadataRequest(on, metadataCharge(action))
 	}
+	if err != nil {
+		return out, fail(err)
+	}
+	err = operation(&out)
+	meter.Add(metadataCharge(action))
 	out.Charge = meter.Charge()
 	return out, fail(err)
 }

@@ -74,9 +74,13 @@ func (e *Engine) definitionsOf(ctx context.Context, caller auth.Caller, on auth.
 	var out Feed
 	err := e.allow(caller, auth.Wish{Action: auth.Query, On: on}, req.Link)
 	if err == nil {
-		err = e.definitionPage(ctx, &req, list, &out)
-		meter.Add(throughput.MetadataQuery)
+		err = e.control.metadataRequest(on, throughput.MetadataQuery)
 	}
+	if err != nil {
+		return out, fail(err)
+	}
+	err = e.definitionPage(ctx, &req, list, &out)
+	meter.Add(throughput.MetadataQuery)
 	out.Charge = meter.Charge()
 	return out, fail(err)
 }

@@ -104,7 +104,7 @@ func (e *Engine) writeOf(container *catalog.Container, op partition.Op, req *Doc
 		return w, err
 	}
 	w.Op, w.ID, w.IfMatch, w.IfNoneMatch = o.Op, o.ID, o.IfMatch, o.IfNoneMatch
-	w.Document, w.Changes, w.Condition = o.Document, o.Changes, o.Condition
+	w.Document, w.Changes, w.Condition, w.Directive = o.Document, o.Changes, o.Condition, req.Directive
 	w.EPK = container.PartitionKey.Hash(w.Key)
 	return w, nil
 }

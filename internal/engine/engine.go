@@ -105,6 +105,7 @@ type Engine struct {
 	now     func() time.Time
 	logger  *slog.Logger
 	metrics *metrics
+	control control
 	indexes indexes
 	plans   plans
 
@@ -145,6 +146,7 @@ func New(cfg Config) *Engine {
 	if e.logger == nil {
 		e.logger = slog.New(slog.DiscardHandler)
 	}
+	e.control = newControl(e.limits, e.now)
 	e.refreshKeys()
 	return e
 }

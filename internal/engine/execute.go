@@ -201,7 +201,7 @@ func (e *Engine) writeTriggered(ctx context.Context, container *catalog.Containe
 			return err
 		}
 		written, err = host.holding.Do(ctx, partition.Operation{
-			Op: w.Op, ID: w.ID, Document: w.Document, IfMatch: w.IfMatch, IfNoneMatch: w.IfNoneMatch,
+			Op: w.Op, ID: w.ID, Document: w.Document, Directive: w.Directive, IfMatch: w.IfMatch, IfNoneMatch: w.IfNoneMatch,
 		})
 		if err == nil {
 			body, err = host.post(ctx, t, &w, written.Body)
@@ -306,19 +306,15 @@ func (h *host) Replace(ctx context.Context, w script.Write) (value.Value, error)
 }
 
 func (h *host) write(ctx context.Context, op partition.Op, w script.Write) (value.Value, error) {
-	switch strings.ToLower(w.IndexAction) {
-	case "", "default", "include":
-	case "exclude":
-		return value.Value{}, status.Unsupported("The index action exclude")
-	default:
-		return value.Value{}, status.BadRequest("The index action %q is none of default, include and exclude.", w.IndexAction)
+	directive, err := partition.ParseDirective(w.IndexAction)
+	if err != nil {
+		return value.Value{}, err
 	}
 	if err := h.check(w.Document); err != nil {
 		return value.Value{}, err
 	}
-	ask := partition.Operation{Op: op, Document: w.Document, IfMatch: resource.ETag(w.Target.ETag)}
+	ask := partition.Operation{Op: op, Document: w.Document, Directive: directive, IfMatch: resource.ETag(w.Target.ETag)}
 	if op == partition.Replace {
-		var err error
 		if ask.ID, err = h.id(w.Target); err != nil {
 			return value.Value{}, err
 		}

@@ -2,14 +2,12 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/decandb/decan/internal/engine"
-	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/partitionkey"
 )
@@ -53,16 +51,7 @@ func (f *follower) advance(t *testing.T, w *world) (end bool) {
 func completeWorld(t *testing.T, partitions int) (*world, engine.Link) {
 	t.Helper()
 	w := newWorld(t, nil)
-	ctx := context.Background()
-	if _, err := w.CreateDatabase(ctx, caller, engine.ResourceRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
-		t.Fatal(err)
-	}
-	body := `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"changeFeedPolicy":{"retentionDuration":60}}`
-	_, err := w.CreateContainer(ctx, caller, engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: parse(t, body), Partitions: partitions})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w, engine.Link{Database: "d", Container: "c"}
+	return w, w.containerOf(t, partitions, `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"changeFeedPolicy":{"retentionDuration":60}}`)
 }
 
 // Partitions are split and merged while one goroutine writes and others follow all
@@ -127,24 +116,7 @@ func TestCompleteFeedWhileSplitting(t *testing.T) {
 		defer close(done)
 		write(0, documents*rounds)
 	}()
-	split := make(chan struct{})
-	go func() {
-		defer close(split)
-		for i := range 6 {
-			c, _ := w.catalog.View().Container("d", "c")
-			at := i % (c.Ranges.Len() - 1)
-			low, high := c.Ranges.At(at).Value.ID, c.Ranges.At(at+1).Value.ID
-			var err error
-			if i%3 == 2 {
-				_, err = w.node.Merge(context.Background(), c.RID, low, high)
-			} else {
-				_, err = w.node.Split(context.Background(), c.RID, low, "")
-			}
-			if err != nil && !errors.Is(err, partition.ErrIndivisible) {
-				t.Error(err)
-			}
-		}
-	}()
+	reshaped := reshape(t, w, 6)
 	for running := true; running; {
 		select {
 		case <-done:
@@ -155,7 +127,7 @@ func TestCompleteFeedWhileSplitting(t *testing.T) {
 			f.advance(t, w)
 		}
 	}
-	<-split
+	<-reshaped
 	w.reopen(t)
 	write(documents*rounds, documents*(rounds+1))
 	for i, f := range followers {

@@ -78,5 +78,5 @@ func (e *Engine) mergeable(link Link) ([]*catalog.Container, error) {
 	if _, shares := view.Throughput(d.RID); !shares {
 		return nil, status.BadRequest("The database provides no throughput that its containers share. Merge the partitions of each container.")
 	}
-	return sharers(view, d.RID), nil
+	return view.Provisioned(d.RID), nil
 }

@@ -59,6 +59,7 @@ func (e *Engine) ReadOffer(ctx context.Context, caller auth.Caller, req Resource
 // given, and a further rise is 423.
 func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
 	return e.defineAs(caller, auth.Replace, auth.Offer, Link{}, func(out *Resource) error {
+		counted := false // among the changes of throughput, which are bounded
 		for attempt := 0; ; attempt++ {
 			view := e.catalog.View()
 			t, err := locateOffer(view, req.Offer)
@@ -75,6 +76,12 @@ func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req Resou
 			changed, err := e.replaced(t, scope, req)
 			if err != nil {
 				return err
+			}
+			if !counted && !sameFigures(t, changed) {
+				if err := e.control.throughputChange(); err != nil {
+					return err
+				}
+				counted = true
 			}
 			after, err := e.catalog.Commit(ctx, catalog.PutThroughput{Throughput: changed, Expect: t.ETag})
 			if status.CodeOf(err) == status.CodePreconditionFailed && req.IfMatch == "" && attempt < attemptsMax {
@@ -96,6 +103,12 @@ func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req Resou
 			return nil
 		}
 	})
+}
+
+// sameFigures reports whether two versions of a throughput differ in nothing that
+// is provisioned.
+func sameFigures(a, b resource.Throughput) bool {
+	return a.Manual == b.Manual && a.Max == b.Max && slices.Equal(a.Shares, b.Shares)
 }
 
 // replaced is the decision of ReplaceOffer.
@@ -133,7 +146,8 @@ func (e *Engine) edited(t resource.Throughput, scope offerScope, req ResourceReq
 	case (req.MigrateToAutoscale || req.MigrateToManual) && len(t.Shares) > 0:
 		return t, resource.DividedByHand()
 	case req.MigrateToAutoscale:
-		return t.ToAutoscale(scope.bytes), nil
+		changed := t.ToAutoscale(scope.stored())
+		return changed, scope.limits().Valid(changed)
 	case req.MigrateToManual:
 		return t.ToManual(), nil
 	case req.Redistribution != nil:
@@ -172,7 +186,12 @@ type offerScope struct {
 }
 
 func (s offerScope) minimum(t resource.Throughput) int {
-	return t.Minimum(s.bytes, len(s.containers))
+	return t.Minimum(s.stored())
+}
+
+// stored is what the minimum of a throughput follows from.
+func (s offerScope) stored() (gigabytes, containers int) {
+	return s.server.Gigabytes(s.bytes), len(s.containers)
 }
 
 // limits are those of the one container, or the server's for containers that
@@ -211,10 +230,7 @@ func (s offerScope) notCarried() error {
 }
 
 func (e *Engine) offerScope(ctx context.Context, view *catalog.View, t resource.Throughput) (offerScope, error) {
-	s := offerScope{containers: sharers(view, t.Owner), server: e.limits}
-	if c, ok := view.ContainerByRID(t.Owner); ok {
-		s.containers = []*catalog.Container{c}
-	}
+	s := offerScope{containers: view.Provisioned(t.Owner), server: e.limits}
 	for _, c := range s.containers {
 		all, err := e.stats(ctx, c)
 		if err != nil {

@@ -19,16 +19,20 @@ import (
 func (e *Engine) Ranges(_ context.Context, caller auth.Caller, req ResourceRequest) (Feed, error) {
 	var meter throughput.Meter
 	var out Feed
-	err := e.ranges(caller, req, &out)
+	err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Container}, req.Link)
+	if err == nil {
+		err = e.control.metadataRequest(auth.Container, throughput.MetadataRead)
+	}
+	if err != nil {
+		return out, fail(err)
+	}
+	err = e.ranges(req, &out)
 	meter.Add(throughput.MetadataRead)
 	out.Charge = meter.Charge()
 	return out, fail(err)
 }
 
-func (e *Engine) ranges(caller auth.Caller, req ResourceRequest, out *Feed) error {
-	if err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Container}, req.Link); err != nil {
-		return err
-	}
+func (e *Engine) ranges(req ResourceRequest, out *Feed) error {
 	c, err := e.owner(req.Link, "", &out.Result)
 	if err != nil {
 		return err
@@ -114,6 +118,7 @@ func (e *Engine) statsOnce(ctx context.Context, c *catalog.Container) ([]Partiti
 		release()
 		all = append(all, PartitionStats{
 			Partition:     p,
+			Change:        c.Change(p.ID),
 			Documents:     s.Documents,
 			DocumentBytes: s.Bytes,
 			IndexBytes:    max(0, s.StoreBytes-s.Bytes),
@@ -121,6 +126,8 @@ func (e *Engine) statsOnce(ctx context.Context, c *catalog.Container) ([]Partiti
 			Reads:         s.Reads,
 			Writes:        s.Writes,
 			Queries:       s.Queries,
+			Purging:       s.Purging,
+			Cleared:       s.Cleared,
 			Load:          load,
 		})
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/throughput"
@@ -58,6 +59,12 @@ func (o Options) meter(twice bool) throughput.Meter {
 	return throughput.Meter{Spender: throughput.Spender{Low: o.LowPriority, Bucket: o.Bucket}, Twice: twice}
 }
 
+// ParseDirective reads an indexing directive: Default, Include or Exclude in any
+// case, and nothing as Default. The error is BadRequest.
+func ParseDirective(text string) (partition.Directive, error) {
+	return partition.ParseDirective(text)
+}
+
 // DocumentRequest asks for one document. Create and Upsert use Link's container
 // and Document; Replace uses all; Read and Delete use neither Document nor Size.
 type DocumentRequest struct {
@@ -67,6 +74,7 @@ type DocumentRequest struct {
 	Size        int               // bytes of the document as received
 	IfMatch     resource.ETag     // empty: no condition; "*": any version
 	IfNoneMatch resource.ETag
+	Directive   partition.Directive // whether the document is indexed; not used by Read and Delete
 
 	// The triggers of the container that run with a Create, Replace, Upsert or
 	// Delete, in their order: those in front of the write, and those behind it.
@@ -181,6 +189,7 @@ type Usage struct {
 // PartitionStats is how one physical partition is doing.
 type PartitionStats struct {
 	Partition     resource.Partition
+	Change        string // that it is in the middle of: "split" or "merge", empty for none
 	Documents     int64
 	DocumentBytes int64 // user data
 	IndexBytes    int64 // what the store takes on disk beyond that
@@ -188,5 +197,7 @@ type PartitionStats struct {
 	Reads         int64 // calls since the partition was opened
 	Writes        int64
 	Queries       int64
-	Load          Load // what requests have spent
+	Purging       int   // partition keys, and prefixes, whose deleted documents still count in the figures above
+	Cleared       int64 // such documents that are gone since the partition was opened
+	Load          Load  // what requests have spent
 }

@@ -20,18 +20,19 @@ import (
 // TestThrottling runs the stories of testdata/throttle: budgets with a clock that
 // the story sets.
 //
-//	world [enforcement=on|warn|off] [burst] [serverless] [laptop] [strong] [splits]
+//	world [enforcement=on|warn|off] [burst] [serverless] [laptop] [strong] [splits] [metadata=] [changes=]
 //	    a fresh server; splits lets it be asked for more partitions, which never come
 //	database id= [manual=] [max=]
 //	container id= [db=] [manual=] [max=] [partitions=] [paths=(/a,/b)] [cut=tenant]
 //	    cut makes two partitions that meet inside a tenant
-//	offer id= [db=]        the input is an offer, equal, or lines: target|source id[=RU/s]; nothing reads it
+//	offer id= [db=] [at=]  the input is an offer, equal, or lines: target|source id[=RU/s]; nothing reads it; at seconds
 //	load                   lines: <seconds> <verb> <container> <arguments>
 //	    create <n> <key> [low] [bucket=N]  documents of one key until one is refused; @2 is some key
 //	                                       of partition 2, Contoso@2 some key of that tenant there
 //	    read, query                        the same with point reads of the first, and COUNT over the key
 //	    partitions                         what the partitions have spent
 //	    hot                                which keys spend most
+//	    ask <what> <n>                     the definitions of a container, until one is refused
 func TestThrottling(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata/throttle", func(t *testing.T, file string) {
@@ -128,6 +129,8 @@ func (s *throttleStory) world(d *datadriven.TestData) string {
 		if d.HasArg("laptop") {
 			c.Limits = resource.LaptopLimits()
 		}
+		d.MaybeScanArgs(s.t, "metadata", &c.Limits.MetadataRUs)
+		d.MaybeScanArgs(s.t, "changes", &c.Limits.ThroughputChanges)
 		if d.HasArg("splits") {
 			c.Rebalance = func(container resource.RID) {
 				c, _ := s.w.catalog.View().ContainerByRID(container)
@@ -231,6 +234,11 @@ func (s *throttleStory) offer(d *datadriven.TestData) string {
 	case d.Input != "":
 		req.Redistribution = s.redistribution(d.Input)
 	}
+	if d.HasArg("at") {
+		var at float64
+		d.ScanArgs(s.t, "at", &at)
+		s.at(at)
+	}
 	s.asked = nil
 	res, err := change(s.t.Context(), caller, req)
 	if err != nil {
@@ -281,7 +289,7 @@ func (s *throttleStory) line(words []string) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.now = time.Unix(1_700_002_800, 0).Add(time.Duration(at * float64(time.Second)))
+	s.at(at)
 	link := engine.Link{Database: "d", Container: words[2]}
 	if db, name, found := strings.Cut(words[2], "/"); found {
 		link = engine.Link{Database: db, Container: name}
@@ -291,6 +299,9 @@ func (s *throttleStory) line(words []string) string {
 		return s.partitions(link)
 	case "hot":
 		return s.hot(link)
+	}
+	if words[1] == "ask" {
+		return s.ask(link, words[3], words[4])
 	}
 	n, err := strconv.Atoi(words[3])
 	if err != nil {
@@ -312,6 +323,47 @@ func (s *throttleStory) line(words []string) string {
 		}
 	}
 	return s.repeat(n, func() (engine.Result, error) { return s.request(words[1], link, words[4], opts) })
+}
+
+// at sets the clock to seconds since the story began.
+func (s *throttleStory) at(seconds float64) {
+	s.now = time.Unix(1_700_002_800, 0).Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// ask sends requests about what a container is until one is refused.
+func (s *throttleStory) ask(link engine.Link, what, times string) string {
+	ctx := context.Background()
+	of := engine.ResourceRequest{Link: link}
+	list := engine.QueryRequest{Link: engine.Link{Database: link.Database}}
+	requests := map[string]func() (engine.Result, error){
+		"container": func() (engine.Result, error) { out, err := s.w.ReadContainer(ctx, caller, of); return out.Result, err },
+		"database": func() (engine.Result, error) {
+			of.Link.Container = ""
+			out, err := s.w.ReadDatabase(ctx, caller, of)
+			return out.Result, err
+		},
+		"ranges": func() (engine.Result, error) { out, err := s.w.Ranges(ctx, caller, of); return out.Result, err },
+		"containers": func() (engine.Result, error) {
+			out, err := s.w.ListContainers(ctx, caller, list)
+			return out.Result, err
+		},
+		"offers": func() (engine.Result, error) {
+			out, err := s.w.ListOffers(ctx, caller, engine.QueryRequest{})
+			return out.Result, err
+		},
+		"users": func() (engine.Result, error) { out, err := s.w.ListUsers(ctx, caller, list); return out.Result, err },
+		"new": func() (engine.Result, error) {
+			s.next++
+			body := parse(s.t, fmt.Sprintf(`{"id":"new%d","partitionKey":{"paths":["/pk"]}}`, s.next))
+			out, err := s.w.CreateContainer(ctx, caller, engine.ResourceRequest{Link: list.Link, Body: body})
+			return out.Result, err
+		},
+	}
+	n, err := strconv.Atoi(times)
+	if err != nil || requests[what] == nil {
+		s.t.Fatalf("ask %s %s: %v", what, times, err)
+	}
+	return s.repeat(n, requests[what])
 }
 
 // repeat sends requests until one is refused.

@@ -120,15 +120,20 @@ func key(t testing.TB, text string) *partitionkey.Key {
 // MultiHash unless there is one path.
 func (w *world) container(t testing.TB, partitions int, paths ...string) engine.Link {
 	t.Helper()
-	ctx := context.Background()
-	if _, err := w.CreateDatabase(ctx, caller, engine.ResourceRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
-		t.Fatal(err)
-	}
 	kind := "MultiHash"
 	if len(paths) == 1 {
 		kind = "Hash"
 	}
-	body := fmt.Sprintf(`{"id":"c","partitionKey":{"paths":["%s"],"kind":%q,"version":2}}`, strings.Join(paths, `","`), kind)
+	return w.containerOf(t, partitions, fmt.Sprintf(`{"id":"c","partitionKey":{"paths":["%s"],"kind":%q,"version":2}}`, strings.Join(paths, `","`), kind))
+}
+
+// containerOf makes database d and in it the container c that body defines.
+func (w *world) containerOf(t testing.TB, partitions int, body string) engine.Link {
+	t.Helper()
+	ctx := context.Background()
+	if _, err := w.CreateDatabase(ctx, caller, engine.ResourceRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
+		t.Fatal(err)
+	}
 	_, err := w.CreateContainer(ctx, caller, engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: parse(t, body), Partitions: partitions})
 	if err != nil {
 		t.Fatal(err)

@@ -79,8 +79,8 @@ const (
 // under paths that name them: /* does not reach them. The error of a policy that
 // the service would refuse is a BadRequest that names the path.
 //
-// An Automatic that is false changes nothing: there is no way to ask for a
-// single document to be indexed, so all are.
+// Automatic says which documents are asked for their terms, so it changes nothing
+// here.
 func Compile(p resource.IndexingPolicy) (*Index, error) {
 	x := &Index{none: p.Mode == resource.IndexingNone, policy: p, ids: map[Term]bool{}}
 	x.scratch.New = func() any { return new(walker) }

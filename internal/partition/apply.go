@@ -100,9 +100,10 @@ func (p *Partition) commit(batch *storage.Batch, now *published, next state, rel
 }
 
 // stateIn reads the state that a snapshot shows. The index row is only read
-// again when an effect may have changed it.
+// again when an effect may have changed it, and the marks of purges when the state
+// says so.
 func (p *Partition) stateIn(snapshot *storage.Snapshot, before *published, reload bool) (*published, error) {
-	after := &published{snapshot: snapshot, indexing: before.indexing}
+	after := &published{snapshot: snapshot, indexing: before.indexing, purges: before.purges}
 	read := func(name string, use func(row []byte) error) error {
 		var room [16]byte
 		found, err := snapshot.View(storage.MetaKey(room[:0], name), use)
@@ -115,6 +116,9 @@ func (p *Partition) stateIn(snapshot *storage.Snapshot, before *published, reloa
 		after.state, err = decodeState(row)
 		return err
 	})
+	if err == nil && after.purged != before.purged {
+		after.purges, err = readPurges(snapshot, after.state)
+	}
 	if err != nil || !reload {
 		return after, err
 	}

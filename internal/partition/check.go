@@ -101,6 +101,9 @@ func (c *checker) run() error {
 	if c.kept, err = readKept(c.snapshot); err != nil {
 		c.report.problem("What the complete feed has cannot be read: %v.", err)
 	}
+	if err := c.purges(); err != nil {
+		return err
+	}
 	if c.unique, err = compileUniques(c.container.UniqueKeys); err != nil {
 		c.report.problem("The unique keys cannot be read: %v.", err)
 		return nil
@@ -147,12 +150,39 @@ func (c *checker) families() error {
 	}
 	return c.each(storage.FamilyMeta, func(key, _ []byte) error {
 		switch name := string(key[1:]); name {
-		case metaDescriptor, metaState, metaIndex, metaPaths, metaPathsNext, metaMerged, metaKept:
+		case metaDescriptor, metaState, metaIndex, metaPaths, metaPathsNext, metaMerged, metaKept, metaPurges:
 		default:
 			c.report.problem("Meta row %q is unknown.", name)
 		}
 		return nil
 	})
+}
+
+// purges verifies that there are marks where the state says so.
+func (c *checker) purges() error {
+	row, found, err := c.snapshot.Get(nil, storage.MetaKey(nil, metaPurges))
+	if err != nil {
+		return err
+	}
+	if found != (c.state.purged != 0) || c.state.purged > c.state.lsn {
+		c.report.problem("The marks of purges were changed last at %d of %d, and they are there: %v.", c.state.purged, c.state.lsn, found)
+	}
+	if !found {
+		return nil
+	}
+	marks, err := decodePurges(row)
+	if err == nil && len(marks) == 0 {
+		err = errMeta
+	}
+	if err != nil {
+		c.report.problem("The marks of purges cannot be read: %v.", err)
+	}
+	for _, m := range marks {
+		if m.lsn > c.state.purged {
+			c.report.problem("The mark of the purge %d is newer than the last change of marks at %d.", m.lsn, c.state.purged)
+		}
+	}
+	return nil
 }
 
 // documents verifies each document and the rows that belong to it alone, and
@@ -260,6 +290,9 @@ func (c *checker) document(key []byte, d *document, epk partitionkey.EPK) error 
 		if err := c.expect(c.key, nil, "expiry row of document %d", d.number); err != nil {
 			return err
 		}
+	}
+	if d.asked == Exclude && !c.state.excludes {
+		c.report.problem("Document %d is to be in no index, and the partition has none such.", d.number)
 	}
 	k := c.keysOf(d, c.lacks)
 	for _, v := range k.vectors {

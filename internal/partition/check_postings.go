@@ -33,7 +33,7 @@ func (s *sums) add(list []byte, number uint64) {
 // keysOf returns what the store must have of a document, nothing when its body
 // does not say. look, when not nil, sees the keys of each policy first.
 func (c *checker) keysOf(d *document, look func(d *document, k *allKeys)) keys {
-	k, err := c.indexing.keysOfBody(d.body)
+	k, err := c.indexing.keysOfBody(d.body, d.asked)
 	if err != nil {
 		c.report.problem("Document %d: %v.", d.number, err)
 		return keys{}

@@ -99,7 +99,7 @@ func (c *Child) adopt(own resource.Partition) error {
 		return err
 	}
 	// Its numbers begin anew, because they have an ordinal of their own.
-	c.state = state{lsn: before.lsn, ts: before.ts}
+	c.state = state{lsn: before.lsn, ts: before.ts, purged: before.purged, excludes: before.excludes}
 	batch := c.store.NewBatch()
 	defer batch.Close()
 	err = errors.Join(
@@ -428,14 +428,16 @@ func (c *Child) follow(batch *storage.Batch, e *replication.Effect) error {
 	return err
 }
 
-// ownsEffect reports which side the logical key of an effect is on.
+// ownsEffect reports whether the logical key of an effect is on this side. One that
+// changes no more than the marks of purges has none, and no rows of either side.
 func (c *Child) ownsEffect(e *replication.Effect) (own bool, err error) {
-	owned, foreign := 0, 0
+	owned, foreign, marks := 0, 0, false
 	err = storage.ReadRows(e.Rows, func(r storage.Row) error {
 		f, known := storage.FamilyOf(r.Key)
 		if !known {
 			return fmt.Errorf("row %x is of no family", r.Key)
 		}
+		marks = marks || f == storage.FamilyMeta && string(r.Key[1:]) == metaPurges
 		if f != storage.FamilyDocument && f != storage.FamilyLogical {
 			return nil
 		}
@@ -446,21 +448,22 @@ func (c *Child) ownsEffect(e *replication.Effect) (own bool, err error) {
 		}
 		return nil
 	})
-	if err == nil && (owned == 0) == (foreign == 0) {
+	if err == nil && (owned == 0) == (foreign == 0) && !(marks && owned == 0) {
 		err = fmt.Errorf("it has %d rows of this side and %d of the other", owned, foreign)
 	}
 	return owned > 0, err
 }
 
 // followMeta takes over what an effect says of the whole partition: its time,
-// and the complete paths, which what is complete in both halves is in each.
+// the complete paths, which what is complete in both halves is in each, and the
+// marks of purges, which may reach beyond the half.
 func (c *Child) followMeta(batch *storage.Batch, r storage.Row) error {
 	switch name := string(r.Key[1:]); name {
 	case metaState:
 		s, err := decodeState(r.Value)
-		c.state.ts = max(c.state.ts, s.ts)
+		c.state.ts, c.state.purged, c.state.excludes = max(c.state.ts, s.ts), s.purged, c.state.excludes || s.excludes
 		return err
-	case metaPaths, metaPathsNext, metaKept:
+	case metaPaths, metaPathsNext, metaKept, metaPurges:
 		return batch.Add(r)
 	default:
 		return fmt.Errorf("meta row %q in an effect: %w", name, errMeta)

@@ -16,8 +16,11 @@ import (
 const (
 	documentVersion = 1
 
-	flagTTL  = 1 // the document has a time to live of its own, behind the key
-	ttlBytes = 4
+	flagTTL     = 1 // the document has a time to live of its own, behind the key
+	flagInclude = 2 // it was written with the directive Include
+	flagExclude = 4 // it was written with the directive Exclude
+	flagsKnown  = flagTTL | flagInclude | flagExclude
+	ttlBytes    = 4
 
 	offFlags = 1
 
@@ -47,6 +50,7 @@ type document struct {
 	epkSize int
 	key     []byte // the full partition key in canonical form
 	ttl     int32  // seconds of its own to live, -1 for ever; zero for those of the container
+	asked   Directive
 	body    []byte // JSON object without system properties, never empty
 }
 
@@ -103,10 +107,31 @@ func (v version) newETag() (etag [etagBytes]byte) {
 // bodyOffset returns where the body of a row begins.
 func bodyOffset(row []byte) int {
 	at := offKey + int(binary.BigEndian.Uint16(row[offKeySize:]))
-	if row[offFlags] == flagTTL {
+	if row[offFlags]&flagTTL != 0 {
 		at += ttlBytes
 	}
 	return at
+}
+
+// directiveOf returns the directive that the document of a row was written with.
+func directiveOf(row []byte) Directive {
+	switch {
+	case row[offFlags]&flagExclude != 0:
+		return Exclude
+	case row[offFlags]&flagInclude != 0:
+		return Include
+	}
+	return ByPolicy
+}
+
+// direct notes the directive in a row.
+func direct(row []byte, d Directive) {
+	switch d {
+	case Exclude:
+		row[offFlags] |= flagExclude
+	case Include:
+		row[offFlags] |= flagInclude
+	}
 }
 
 // decodeDocument takes a row apart.
@@ -115,7 +140,7 @@ func decodeDocument(row []byte) (document, error) {
 	if len(row) < offKey || bodyOffset(row)+len(`{"id":"x"}`) > len(row) {
 		return document{}, fmt.Errorf("%d bytes: %w", len(row), errDocument)
 	}
-	if row[0] != documentVersion || row[offFlags] > flagTTL {
+	if row[0] != documentVersion || row[offFlags]&^flagsKnown != 0 {
 		return document{}, fmt.Errorf("format %d with flags %d, which this release does not know: %w", row[0], row[offFlags], errDocument)
 	}
 	start := bodyOffset(row)
@@ -131,9 +156,10 @@ func decodeDocument(row []byte) (document, error) {
 		etag:    [etagBytes]byte(row[offETag:]),
 		epkSize: int(row[offEPKSize]),
 		key:     row[offKey:keyEnd:keyEnd],
+		asked:   directiveOf(row),
 		body:    row[start:],
 	}
-	if row[offFlags] == flagTTL {
+	if row[offFlags]&flagTTL != 0 {
 		d.ttl = int32(binary.BigEndian.Uint32(row[keyEnd:]))
 	}
 	if d.body[0] != '{' || d.body[len(d.body)-1] != '}' {

@@ -9,6 +9,7 @@ import (
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
 )
 
 // TestDocumentBytes pins what is on disk: docs/formats/document.md.
@@ -73,12 +74,17 @@ func FuzzDecodeDocument(f *testing.F) {
 // FuzzDecodeMeta reads any bytes as each of the other rows.
 func FuzzDecodeMeta(f *testing.F) {
 	f.Add(state{lsn: 1}.append(nil))
+	f.Add(state{lsn: 2, purged: 1}.append(nil))
+	f.Add(purges{{extent: partitionkey.Full(), key: []byte{8, 'x', 0xFF}, lsn: 1}}.append(nil))
 	f.Add(totals{bytes: 1, items: 1}.append(nil))
 	f.Add([]byte(`{"version":1,"policy":{"mode":"consistent"},"phase":"build"}`))
 	f.Add([]byte(`{"version":1,"container":"AAAAAYAAAAE=","partitionKey":{"paths":["/a"],"kind":"Hash","version":2},"range":{"min":"","max":"FF"}}`))
 	f.Fuzz(func(t *testing.T, row []byte) {
 		if s, err := decodeState(row); err == nil && !bytes.Equal(s.append(nil), row) {
 			t.Errorf("state %+v", s)
+		}
+		if l, err := decodePurges(row); err == nil && !bytes.Equal(l.append(nil), row) {
+			t.Errorf("purges %+v", l)
 		}
 		if s, err := decodeTotals(row); err == nil && !bytes.Equal(s.append(nil), row) {
 			t.Errorf("totals %+v", s)

@@ -20,6 +20,11 @@ func (p *Partition) evaluate(r *request, now *published) error {
 	if r.aside != nil {
 		return r.aside(r)
 	}
+	return p.transact(r, now)
+}
+
+// transact carries out the operations of a request and proposes the effect.
+func (p *Partition) transact(r *request, now *published) error {
 	tx := &p.writer.tx
 	tx.begin(p, now, r.epk, r.key, r.hash)
 	defer tx.end()

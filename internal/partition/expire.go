@@ -1,14 +1,17 @@
 package partition
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/throughput"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )
@@ -27,10 +30,10 @@ func ttlOf(doc value.Value) (ttl int32, valid bool) {
 	if v.Kind() == value.KindUndefined {
 		return 0, true
 	}
-	n, ok := v.Int64()
-	if !ok || n == 0 || n < -1 || n > resource.TTLMax {
+	if !resource.ValidTTL(v) {
 		return 0, false
 	}
+	n, _ := v.Int64()
 	return int32(n), true
 }
 
@@ -42,23 +45,29 @@ func (p *Partition) validTTL(doc value.Value) error {
 	return status.BadRequest("The value of 'ttl' of the document is not valid. It must be -1 or a positive integer of at most %d.", resource.TTLMax)
 }
 
-// horizon says which documents have expired at one moment. The zero value says
-// that none has.
+// horizon says which documents are hidden at one moment: those that have expired,
+// and those that were purged. The zero value says that none is.
 type horizon struct {
-	ttl int64 // of documents without one of their own; -1 for never, 0 when nothing expires
-	now int64 // seconds since 1970
+	ttl    int64 // of documents without one of their own; -1 for never, 0 when nothing expires
+	now    int64 // seconds since 1970
+	purges purges
 }
 
-func (p *Partition) horizon() horizon {
-	ttl := p.config.Container().DefaultTTL
-	if ttl == 0 {
-		return horizon{}
+func (p *Partition) horizon(now *published) horizon {
+	h := horizon{purges: now.purges}
+	if ttl := p.config.Container().DefaultTTL; ttl != 0 {
+		h.ttl, h.now = int64(ttl), p.config.Now().Unix()
 	}
-	return horizon{ttl: int64(ttl), now: p.config.Now().Unix()}
+	return h
 }
 
-// passed reports whether a document has expired.
-func (h horizon) passed(d *document) bool {
+// passed reports whether a document is there for nobody.
+func (h *horizon) passed(d *document) bool {
+	return len(h.purges) > 0 && h.purges.hide(d) || h.expired(d)
+}
+
+// expired reports whether the time to live of a document is over.
+func (h *horizon) expired(d *document) bool {
 	if h.ttl == 0 {
 		return false
 	}
@@ -79,7 +88,7 @@ func (d *document) expiry() (seconds uint64, ok bool) {
 // at most so many. Those with a time to live of their own are found by their rows
 // in 'x', the others by the terms of their times.
 func (p *Partition) expired(ctx context.Context, now *published, h horizon, most int) (numbers []uint64, err error) {
-	if h.ttl == 0 {
+	if h.ttl == 0 || most == 0 {
 		return nil, nil
 	}
 	if numbers, err = expiredRows(now, h, most); err != nil || len(numbers) == most || h.ttl < 0 {
@@ -151,7 +160,7 @@ func (p *Partition) expiredOf(now *published, h horizon, set *storage.Postings, 
 		if err != nil {
 			return numbers, err
 		}
-		if d != nil && d.ttl == 0 && h.passed(d) {
+		if d != nil && d.ttl == 0 && h.expired(d) {
 			numbers = append(numbers, number)
 		}
 	}
@@ -174,10 +183,13 @@ func (p *Partition) documentOf(now *published, number uint64) (key []byte, d *do
 	return key, &at, err
 }
 
-// stale reports whether there are documents that have expired and still are in
-// the index. Then its counts are too high. A failure counts as one: reading the
-// documents will name it.
+// stale reports whether there are documents that have expired or been purged and
+// still are in the index. Then its counts are too high. A failure counts as one:
+// reading the documents will name it.
 func (s *source) stale() bool {
+	if s.now.purges.overlap(s.clip) {
+		return true
+	}
 	numbers, err := s.p.expired(context.Background(), s.now, s.horizon, 1)
 	return err != nil || len(numbers) > 0
 }
@@ -186,27 +198,79 @@ func (s *source) stale() bool {
 const ExpireMax = 500
 
 // Expire deletes documents that have expired, those with a time to live of their
-// own first, and returns how many it has deleted, ExpireMax when there may be
-// more. Each key's are one effect, as any write makes, so they wait with all
-// others in the queue. It costs no request units. In a container where nothing
-// expires it costs nothing.
+// own first, for about that many request units, which are infinite for no limit. It
+// returns how many it has deleted, ExpireMax when there may be more. Each key's are
+// one effect, as any write makes, so they wait with all others in the queue. meter
+// receives what clients would have been charged for the deletions; nil drops it. In
+// a container where nothing expires it costs nothing.
 //
 // Errors are those of [Partition.Write]; what could not be deleted stays hidden
 // and is found again by the next call.
-func (p *Partition) Expire(ctx context.Context) (deleted int, err error) {
+func (p *Partition) Expire(ctx context.Context, meter *throughput.Meter, units float64) (deleted int, err error) {
 	now, err := p.acquire()
 	if err != nil {
 		return 0, err
 	}
 	defer p.release(now)
-	numbers, err := p.expired(ctx, now, p.horizon(), ExpireMax)
+	numbers, err := p.expired(ctx, now, p.horizon(now), affordable(units))
 	if err != nil {
 		return 0, fmt.Errorf("expire documents of partition %v: %w", p.config.Ref, err)
 	}
-	requests, err := p.expirations(now, numbers)
-	if err != nil {
-		return 0, fmt.Errorf("expire documents of partition %v: %w", p.config.Ref, err)
+	all := deletions{now: now, meter: meter}
+	for _, number := range numbers {
+		key, d, err := p.documentOf(now, number)
+		if err == nil && d == nil {
+			err = fmt.Errorf("document %d is missing: %w", number, errDocument)
+		}
+		if err == nil {
+			err = all.add(key, d)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("expire documents of partition %v: %w", p.config.Ref, err)
+		}
 	}
+	return p.carryOut(ctx, all.requests)
+}
+
+// affordable returns how many documents may be deleted for that many units.
+func affordable(units float64) int {
+	return int(math.Ceil(min(ExpireMax, max(0, units)/throughput.Delete(0, 0))))
+}
+
+// deletions gathers documents that nobody sees any more by their keys, which are
+// written apart.
+type deletions struct {
+	now      *published
+	meter    *throughput.Meter
+	byKey    map[string]*request
+	requests []*request
+}
+
+// add adds the document of a row, whose bytes it does not keep.
+func (a *deletions) add(key []byte, d *document) error {
+	epk, hash, _, err := storage.DecodeDocumentKey(key, d.epkSize)
+	if err != nil {
+		return err
+	}
+	logical := string(storage.LogicalKey(nil, epk, hash))
+	r := a.byKey[logical]
+	if r == nil {
+		r = &request{epk: partitionkey.EPK(epk), key: bytes.Clone(d.key), hash: hash, unity: Each, meter: a.meter, evaluated: make(chan struct{})}
+		if a.byKey == nil {
+			a.byKey = map[string]*request{}
+		}
+		a.byKey[logical] = r
+		a.requests = append(a.requests, r)
+	}
+	op := deletion(string(key), a.now)
+	op.expires = true
+	r.operations = append(r.operations, op)
+	return nil
+}
+
+// carryOut hands requests of deletions to the writer, one behind the other, and
+// returns how many documents are deleted.
+func (p *Partition) carryOut(ctx context.Context, requests []*request) (deleted int, err error) {
 	for _, r := range requests {
 		err := p.submit(ctx, r)
 		if err == nil {
@@ -218,35 +282,6 @@ func (p *Partition) Expire(ctx context.Context) (deleted int, err error) {
 		deleted += len(r.operations)
 	}
 	return deleted, nil
-}
-
-// expirations groups documents by their keys, which are written apart.
-func (p *Partition) expirations(now *published, numbers []uint64) (requests []*request, err error) {
-	byKey := map[string]*request{}
-	for _, number := range numbers {
-		key, d, err := p.documentOf(now, number)
-		if err != nil {
-			return nil, err
-		}
-		if d == nil {
-			return nil, fmt.Errorf("document %d is missing: %w", number, errDocument)
-		}
-		epk, hash, _, err := storage.DecodeDocumentKey(key, d.epkSize)
-		if err != nil {
-			return nil, err
-		}
-		logical := string(storage.LogicalKey(nil, epk, hash))
-		r := byKey[logical]
-		if r == nil {
-			r = &request{epk: partitionkey.EPK(epk), key: d.key, hash: hash, unity: Each, evaluated: make(chan struct{})}
-			byKey[logical] = r
-			requests = append(requests, r)
-		}
-		op := operation{documents: [2]string{string(key), string(key)}, indexing: now.indexing, expires: true, silent: true}
-		op.ask.Op = Delete
-		r.operations = append(r.operations, op)
-	}
-	return requests, nil
 }
 
 // expire deletes a document that has expired. It is as if nobody had asked when
@@ -275,7 +310,7 @@ func (tx *transaction) erase(key string, expired *current) error {
 // clearWay erases the expired documents that are in the way of an operation: that
 // of its id, and those with values of unique keys that it wants.
 func (tx *transaction) clearWay(op *operation, before *current) error {
-	if tx.horizon.ttl == 0 {
+	if tx.horizon.ttl == 0 && len(tx.horizon.purges) == 0 {
 		return nil
 	}
 	if before.expired {

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -38,11 +39,12 @@ type mortals struct {
 	ttl     int64 // the default
 	counted int
 	late    int // creations over documents that had expired
+	purged  int // documents
 }
 
-// TestExpireModel draws writes, deletions in the background, changes of the
-// default, crashes and the passing of time, and compares every way of reading with
-// a map.
+// TestExpireModel draws writes, deletions of keys and prefixes, deletions in the
+// background, changes of the default, crashes and the passing of time, and compares
+// every way of reading with a map.
 func TestExpireModel(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(4)
@@ -75,12 +77,19 @@ func (m *mortals) run() {
 			c.DefaultTTL = int32(m.ttl)
 			m.container.Store(&c)
 		case step%25 == 24:
-			n, err := m.partition.Load().Expire(m.t.Context())
+			n, err := m.partition.Load().Expire(m.t.Context(), nil, math.Inf(1))
 			if err != nil {
 				m.t.Fatal(err)
 			}
 			deleted += n
+			m.clear()
 			m.complete()
+		case step%19 == 8:
+			m.purge()
+		case step%7 == 3: // A part of what there is to do.
+			if _, err := m.partition.Load().Clear(m.t.Context(), nil, 12); err != nil {
+				m.t.Fatal(err)
+			}
 		case step%110 == 109:
 			if err := m.crash(0, uint64(step)); err != nil {
 				m.t.Fatal(err)
@@ -93,8 +102,46 @@ func (m *mortals) run() {
 	if report := m.check(); !report.Clean() {
 		m.t.Errorf("%q", report.Problems)
 	}
-	if deleted < 10 || m.counted < 5 || m.late < 5 {
-		m.t.Errorf("%d deleted, %d counts by the index, %d creations over what had expired", deleted, m.counted, m.late)
+	if deleted < 10 || m.counted < 5 || m.late < 5 || m.purged < 10 {
+		m.t.Errorf("%d deleted, %d counts by the index, %d creations over what had expired, %d purged", deleted, m.counted, m.late, m.purged)
+	}
+}
+
+// purge deletes what there is of a tenant, under its one full key or as a prefix,
+// at once or with a mark.
+func (m *mortals) purge() {
+	key := partitionkey.NewKey(partitionkey.String(fmt.Sprint("t", m.random.IntN(3))))
+	if m.random.IntN(2) == 0 {
+		key = key.Append(partitionkey.Number(1))
+	}
+	p := m.partition.Load()
+	p.strategy.purgeMax = int64(m.random.IntN(2)) * 6
+	before := p.LSN()
+	got, err := m.world.purge(key, nil)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	now, gone := m.clock.Load(), 0
+	for at, d := range m.all {
+		if partitionkey.String(at[0]) == key.At(0) {
+			if d.alive(m.ttl, now) {
+				gone++
+			}
+			delete(m.all, at)
+		}
+	}
+	m.purged += gone
+	if !got.Marked && got.Deleted != gone || gone > 0 && got.LSN != before+1 || got.LSN != p.LSN() {
+		m.t.Fatalf("purge of %s at %d: %+v, want %d gone", key, before, got, gone)
+	}
+}
+
+// clear deletes all that was purged.
+func (m *mortals) clear() {
+	for p := m.partition.Load(); p.Stats().Purging > 0; {
+		if _, err := p.Clear(m.t.Context(), nil, 60); err != nil {
+			m.t.Fatal(err)
+		}
 	}
 }
 
@@ -273,7 +320,7 @@ func TestExpireSplit(t *testing.T) {
 	s, halves := w.halve(t, "")
 	w.clock.Add(50)
 	for range 3 {
-		if _, err := w.partition.Load().Expire(t.Context()); err != nil {
+		if _, err := w.partition.Load().Expire(t.Context(), nil, math.Inf(1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -304,7 +351,7 @@ func TestExpireMerge(t *testing.T) {
 	m, child := n.begin(0)
 	for _, w := range n.worlds {
 		w.clock.Add(30)
-		if _, err := w.partition.Load().Expire(t.Context()); err != nil {
+		if _, err := w.partition.Load().Expire(t.Context(), nil, math.Inf(1)); err != nil {
 			t.Fatal(err)
 		}
 	}

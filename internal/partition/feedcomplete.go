@@ -213,7 +213,7 @@ func (tx *transaction) remember(op *operation, before *current, v version) {
 	switch {
 	case op.row == nil:
 		e.change, key = deleted, op.oldKey()
-		if tx.horizon.passed(&before.document) {
+		if tx.horizon.expired(&before.document) {
 			e.change = expired
 		}
 	case !before.exists:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -265,7 +266,7 @@ func TestCompleteFeedTellsExpiry(t *testing.T) {
 	}
 	w.clock.Add(10)
 	create("1")
-	if n, err := w.partition.Load().Expire(t.Context()); n != 1 || err != nil {
+	if n, err := w.partition.Load().Expire(t.Context(), nil, math.Inf(1)); n != 1 || err != nil {
 		t.Fatalf("%d expired, %v", n, err)
 	}
 	page, err := w.partition.Load().Feed(t.Context(), Feed{Complete: true, Generation: w.own.Generation, Range: partitionkey.Full(), MaxItems: 7})

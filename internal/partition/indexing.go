@@ -46,9 +46,16 @@ type indexRow struct {
 	// Passed and Total count documents for the progress in percent.
 	Passed int64 `json:"passed,omitempty"`
 	Total  int64 `json:"total,omitempty"`
+
+	// Directives says that the index follows directives. A row of the time before
+	// them lacks it: then all documents are in the index, whatever Automatic says.
+	Directives bool `json:"directives"`
 }
 
-func (x indexRow) append() ([]byte, error) { return json.Marshal(x) }
+func (x indexRow) append() ([]byte, error) {
+	x.Directives = true
+	return json.Marshal(x)
+}
 
 func decodeIndexRow(row []byte) (indexRow, error) {
 	var x indexRow
@@ -58,6 +65,13 @@ func decodeIndexRow(row []byte) (indexRow, error) {
 	if x.Version != metaVersion || (x.Phase == settled) != (x.Other == nil) ||
 		(x.Phase != settled && x.Phase != building && x.Phase != cleaning) {
 		return x, fmt.Errorf("index %s: %w", row, errMeta)
+	}
+	if !x.Directives {
+		// The container asks for another policy then, and a rebuild follows.
+		x.Policy.Automatic = true
+		if x.Other != nil {
+			x.Other.Automatic = true
+		}
 	}
 	return x, nil
 }
@@ -159,27 +173,49 @@ type keys struct {
 // allKeys are the keys of a document under the policies of an indexing.
 type allKeys struct{ active, other keys }
 
-// keysOf computes the keys of a document. body is its JSON, and doc the value of
-// that.
-func (x *indexing) keysOf(doc value.Value, body []byte) (k allKeys, err error) {
+// bareTerm is the one term, beside that of the time, of a document that a directive
+// leaves out, so that it is known whether there are any. No path has this id.
+const bareTerm index.Term = "\x00\x00\x00\x00\x00\x00\x00\x00\x01"
+
+// leavesOut reports whether a policy has a document in no index that was written
+// with a directive.
+func leavesOut(p *resource.IndexingPolicy, d Directive) bool {
+	return p.Mode != resource.IndexingNone && (d == Exclude || d == ByPolicy && !p.Automatic)
+}
+
+// keysOf computes the keys of a document that was written with a directive. body is
+// its JSON, and doc the value of that.
+func (x *indexing) keysOf(doc value.Value, body []byte, d Directive) (k allKeys, err error) {
 	const termsGuess = 24 // with room for the timestamp
-	if k.active, err = x.active.keys(make([]index.Term, 0, termsGuess), doc, body); err == nil && x.other != nil {
+	if leavesOut(&x.Policy, d) {
+		k.active.terms = []index.Term{bareTerm}
+	} else if k.active, err = x.active.keys(make([]index.Term, 0, termsGuess), doc, body); err != nil {
+		return k, err
+	}
+	switch {
+	case x.other == nil:
+	case leavesOut(x.Other, d):
+		k.other.terms = []index.Term{bareTerm}
+	default:
 		k.other, err = x.other.keys(nil, doc, body)
 	}
 	return k, err
 }
 
 // keysOfBody is keysOf for a stored body.
-func (x *indexing) keysOfBody(body []byte) (allKeys, error) {
+func (x *indexing) keysOfBody(body []byte, d Directive) (allKeys, error) {
 	doc, err := value.Parse(body)
 	if err != nil {
 		return allKeys{}, fmt.Errorf("%w: %w", errDocument, err)
 	}
-	return x.keysOf(doc, body)
+	return x.keysOf(doc, body, d)
 }
 
 // inUse returns the terms that queries find a stored document by, sorted.
 func (x *indexing) inUse(d *document) ([]index.Term, error) {
+	if leavesOut(&x.Policy, d.asked) {
+		return x.active.Stamp([]index.Term{bareTerm}, d.ts), nil
+	}
 	doc, err := value.Parse(d.body)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errDocument, err)

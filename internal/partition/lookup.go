@@ -148,6 +148,17 @@ func discard(sets []*storage.Postings) {
 	}
 }
 
+// anyBare reports whether there are documents that directives leave out of the
+// index. A failure counts as one: reading the documents will name it.
+func (s *source) anyBare() bool {
+	if p := &s.now.indexing.Policy; !s.now.excludes && p.Automatic || p.Mode == resource.IndexingNone {
+		return false
+	}
+	list := s.now.snapshot.Postings(storage.TermKey(nil, bareTerm))
+	n, err := list.CountTo(1)
+	return errors.Join(err, list.Close()) != nil || n > 0
+}
+
 // broken is the error of a set that could not be read to its end.
 func (s *source) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {

@@ -22,15 +22,23 @@ type Merge struct {
 	parents [2]*handover // in the order of their ranges, one tail each
 }
 
+// merging is what becomes of a partition in a merge.
+const merging = "merged"
+
+func purging(id resource.PartitionID) error {
+	return status.New(status.CodeConflict, 0, "Documents of partition %s that were deleted by their partition key are being cleared away. It can be merged afterwards.", id)
+}
+
 // BeginMerge begins to merge two neighbours: from one point in the order of each
 // one's effects on they are kept for the child. What it answers with Conflict has
-// changed nothing: one of them is being split or merged, or its index rebuilt,
-// from which a merge keeps apart. A change of the policy that comes later waits
+// changed nothing: one of them is being split or merged, its index rebuilt or its
+// documents purged, from which a merge keeps apart; a purge that comes later ends
+// the merge. A change of the policy that comes later waits
 // for the end of the merge.
 func BeginMerge(ctx context.Context, low, high *Partition) (*Merge, error) {
 	m := new(Merge)
 	for i, p := range []*Partition{low, high} {
-		m.parents[i] = &handover{parent: p, what: "merged", tails: []*tail{newTail()}}
+		m.parents[i] = &handover{parent: p, what: merging, tails: []*tail{newTail()}}
 		if err := m.parents[i].begin(ctx); err != nil {
 			if i > 0 {
 				m.parents[0].Cancel()
@@ -327,6 +335,11 @@ func (c *Merged) finish() error {
 			return fmt.Errorf("partition %s ended at %d, and was followed to %d", h.parent.descriptor.ID, last[i].state.lsn, c.lsns[i])
 		}
 	}
+	for i, h := range c.merge.parents {
+		if last[i].state.purged != 0 {
+			return purging(h.parent.descriptor.ID) // They have been marked meanwhile.
+		}
+	}
 	if !last[0].policy.Equal(last[1].policy) {
 		return errors.New("the parents have different indexes")
 	}
@@ -372,12 +385,15 @@ func (c *Merged) describe(last [2]parting) error {
 		items: low.state.items + high.state.items,
 		bytes: low.state.bytes + high.state.bytes,
 		ts:    known.ts,
+
+		excludes: low.state.excludes || high.state.excludes,
 	}
 	err = errors.Join(
 		c.batch.Set(storage.MetaKey(nil, metaDescriptor), descriptor),
 		c.batch.Set(storage.MetaKey(nil, metaState), sum.append(nil)),
 		c.batch.Set(storage.MetaKey(nil, metaMerged), known.append(nil)),
 		c.batch.Delete(storage.MetaKey(nil, metaPathsNext)),
+		c.batch.Delete(storage.MetaKey(nil, metaPurges)), // The checkpoint may have some that are gone.
 	)
 	parents := c.merge.parents
 	if parents[0].parent.config.Container().Retention > 0 {

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/decandb/decan/internal/replication"
-	"github.com/decandb/decan/internal/replication/replicationtest"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -60,18 +58,25 @@ func (n *neighbours) begin(base int) (*Merge, *Merged) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
+	return m, n.adopt(m, base)
+}
+
+// adopt makes the child of a merge that has begun.
+func (n *neighbours) adopt(m *Merge, base int) *Merged {
+	n.t.Helper()
 	w := n.worlds[base]
-	if err := w.store.Checkpoint("merged"); err != nil {
-		n.t.Fatal(err)
+	err := w.store.Checkpoint("merged")
+	if err == nil {
+		n.store, err = w.pool.Open("merged")
 	}
-	if n.store, err = w.pool.Open("merged"); err != nil {
+	if err != nil {
 		n.t.Fatal(err)
 	}
 	child, err := m.Adopt(n.store, n.own, w.own.ID)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	return m, child
+	return child
 }
 
 // finish has the child catch up, and both sealed.
@@ -109,12 +114,7 @@ func (n *neighbours) check() Report {
 func TestMergeKnowsEveryFamily(t *testing.T) {
 	t.Parallel()
 	known := append(slices.Clone(copied), storage.FamilyMeta)
-	for b := range 256 {
-		f, exists := storage.FamilyOf([]byte{byte(b)})
-		if exists && !slices.Contains(known, f) {
-			t.Errorf("rows of family %s do not come over", f)
-		}
-	}
+	testEveryFamily(t, known)
 }
 
 // Everything that both parents write while the child copies is in it: in front of
@@ -226,28 +226,10 @@ func (n *neighbours) compare(model map[int]int) {
 // as they were, and lists that both parents have are united.
 func TestMergeIndexes(t *testing.T) {
 	t.Parallel()
-	policy := `{"indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/twice/?"}],"excludedPaths":[{"path":"/v/*"}],` +
-		`"compositeIndexes":[[{"path":"/n"},{"path":"/m","order":"descending"}]],"spatialIndexes":[{"path":"/g/*","types":["Point"]}],` +
-		`"fullTextIndexes":[{"path":"/text"}],"vectorIndexes":[{"path":"/v","type":"quantizedFlat"}]},` +
-		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":"float32","dimensions":3,"distanceFunction":"cosine"}]},` +
-		`"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/text","language":"en-US"}]},` +
-		`"computedProperties":[{"name":"twice","query":"SELECT VALUE c.n * 2 FROM c"}]}`
-	n := newNeighbours(t, containerWith(t, 2, []string{"/a", "/b", "/c"}, policy))
-	write := func(i, v int) {
-		t.Helper()
-		text := fmt.Sprintf(`{"id":"%d","a":"t%d","b":%d,"c":null,"n":%d,"m":%d,"v":[%d,2,3],"text":"the %d quick foxes","g":{"type":"Point","coordinates":[%d,%d]}}`, i, i%11, i%3, v%7, i%5, v, v, i%90, v%80)
-		if err := n.write(Upsert, text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i := range 120 {
-		write(i, i)
-	}
-	m, child := n.begin(0)
-	for i := range 40 {
-		write(i, i+1)
-		write(200+i, i)
-	}
+	n := newNeighbours(t, containerWith(t, 2, everyIndexKey, everyIndex))
+	var m *Merge
+	var child *Merged
+	writeIndexed(t, func(text string) error { return n.write(Upsert, text) }, 11, func() { m, child = n.begin(0) })
 	n.finish(m, child)
 	if got := n.check().Documents; got != 160 {
 		t.Errorf("%d documents, want 160", got)
@@ -345,15 +327,7 @@ func TestMergeFlaky(t *testing.T) {
 	t.Logf("seed %d", start)
 	n := newNeighbours(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
 	for i, w := range n.worlds {
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
-		err := w.openWith(func(sm replication.StateMachine) replication.Group {
-			return replicationtest.NewFlaky(sm, replicationtest.FlakyOptions{Seed: start + uint64(i), Delay: 0.2, Lose: 0.05, Refuse: 0.02})
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.flaky(t, start+uint64(i))
 	}
 	stop := make(chan struct{})
 	var group sync.WaitGroup
@@ -367,35 +341,19 @@ func TestMergeFlaky(t *testing.T) {
 					return
 				default:
 				}
-				switch err := n.write(Create, fmt.Sprintf(`{"id":"%d","a":"t%d","b":%d}`, i, i%20, i)); status.CodeOf(err) {
-				case 0:
+				err := n.write(Create, fmt.Sprintf(`{"id":"%d","a":"t%d","b":%d}`, i, i%20, i))
+				if bearable(t, err); err == nil {
 					written[g][i] = true
-				case status.CodeUnavailable, status.CodeTooManyRequests:
-				default:
-					t.Errorf("got %v, want 429 or 503", err)
 				}
 			}
 		})
 	}
 	low, high := n.worlds[0].partition.Load(), n.worlds[1].partition.Load()
-	sealed := 0
-	for range 60 {
-		m, err := BeginMerge(context.Background(), low, high)
-		if err != nil {
-			continue
-		}
-		if err = m.Seal(context.Background()); err == nil {
-			sealed++
-		}
-		m.Cancel()
-	}
+	sealOften(t, func() (*Merge, error) { return BeginMerge(context.Background(), low, high) })
 	close(stop)
 	group.Wait()
 	low.waitIdle()
 	high.waitIdle()
-	if sealed == 0 {
-		t.Error("nothing was sealed")
-	}
 	for _, w := range n.worlds {
 		if report := w.check(); !report.Clean() {
 			t.Errorf("%q", report.Problems)

@@ -19,6 +19,7 @@ const (
 	metaPaths      = "paths"      // complete paths; not there while there are none
 	metaPathsNext  = "paths.next" // those of a policy that is being built
 	metaKept       = "kept"       // behind which LSNs the complete feed has everything; not there while it has nothing
+	metaPurges     = "purges"     // which keys' documents are to be deleted; not there without any
 	metaMerged     = "merged"     // since when LSN and time rise together; not there without a merge
 )
 
@@ -59,9 +60,23 @@ type state struct {
 	items   int64  // live documents
 	bytes   int64  // of their complete JSON
 	ts      int64  // the latest _ts; time never goes back in a partition
+
+	// purged is the LSN of the effect that changed the marks of purges last, zero
+	// while there are none. A release that knows no marks refuses a state with one:
+	// it would show what is deleted.
+	purged resource.LSN
+
+	// excludes says that there may be documents with the directive Exclude. It stays
+	// until the partition is empty.
+	excludes bool
 }
 
-const stateBytes = 1 + 5*8
+// A state has the first size unless purged is set, and the last when excludes is.
+const (
+	stateBytes         = 1 + 5*8
+	stateBytesPurged   = stateBytes + 8
+	stateBytesExcludes = stateBytesPurged + 1
+)
 
 func (s state) append(dst []byte) []byte {
 	dst = append(dst, metaVersion)
@@ -69,21 +84,37 @@ func (s state) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, s.counter)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(s.items))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(s.bytes))
-	return binary.BigEndian.AppendUint64(dst, uint64(s.ts))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(s.ts))
+	if s.purged == 0 && !s.excludes {
+		return dst
+	}
+	dst = binary.BigEndian.AppendUint64(dst, uint64(s.purged))
+	if s.excludes {
+		dst = append(dst, 1)
+	}
+	return dst
 }
 
 func decodeState(row []byte) (state, error) {
-	if len(row) != stateBytes || row[0] != metaVersion {
-		return state{}, fmt.Errorf("state %x: %w", row, errMeta)
+	damaged := func() (state, error) { return state{}, fmt.Errorf("state %x: %w", row, errMeta) }
+	if len(row) != stateBytes && len(row) != stateBytesPurged && len(row) != stateBytesExcludes || row[0] != metaVersion {
+		return damaged()
 	}
 	field := func(i int) uint64 { return binary.BigEndian.Uint64(row[1+8*i:]) }
-	return state{
+	s := state{
 		lsn:     resource.LSN(field(0)),
 		counter: field(1),
 		items:   int64(field(2)),
 		bytes:   int64(field(3)),
 		ts:      int64(field(4)),
-	}, nil
+	}
+	if len(row) > stateBytes {
+		s.purged, s.excludes = resource.LSN(field(5)), len(row) == stateBytesExcludes
+		if s.purged == 0 && !s.excludes || s.excludes && row[stateBytesPurged] != 1 {
+			return damaged()
+		}
+	}
+	return s, nil
 }
 
 // totals is the 'q' row: how much one logical partition holds.

@@ -107,8 +107,12 @@ type Partition struct {
 	// has a row in 'x'. It only rises.
 	lasting atomic.Int64
 
-	// reads, writes and queries count what was answered since Open.
-	reads, writes, queries atomic.Int64
+	// clearing is how far Clear has come; nil before it has begun.
+	clearing atomic.Pointer[clearing]
+
+	// reads, writes and queries count what was answered since Open, cleared the
+	// documents that Clear has deleted.
+	reads, writes, queries, cleared atomic.Int64
 
 	// failure is why the partition stopped; nil while it serves. It never
 	// changes once set.
@@ -201,6 +205,10 @@ func (p *Partition) load(snapshot *storage.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	marks, err := readPurges(snapshot, s)
+	if err != nil {
+		return err
+	}
 	if p.uniques, err = compileUniques(p.config.Container().UniqueKeys); err != nil {
 		return err
 	}
@@ -210,7 +218,7 @@ func (p *Partition) load(snapshot *storage.Snapshot) error {
 	p.render = newRenderer(d.Container)
 	p.strategy = defaultStrategy()
 	p.writer = writer{next: s, overlay: newOverlay()}
-	p.publish(&published{snapshot: snapshot, state: s, indexing: x})
+	p.publish(&published{snapshot: snapshot, state: s, indexing: x, purges: marks})
 	p.weigh(s.bytes)
 	return nil
 }
@@ -265,6 +273,7 @@ type published struct {
 	state
 	snapshot *storage.Snapshot
 	indexing *indexing
+	purges   purges
 
 	// users counts the readers, and one for being current. At zero the snapshot
 	// is closed, and users never rises again.

@@ -123,7 +123,7 @@ func newSource(p *Partition, now *published, asked, clip partitionkey.Range) *so
 		s = new(source)
 	}
 	s.p, s.now, s.clip, s.whole = p, now, clip, clip.Equal(p.descriptor.Range)
-	s.horizon = p.horizon()
+	s.horizon = p.horizon(now)
 	if s.whole {
 		s.low, s.high = p.low, p.high
 		return s
@@ -152,10 +152,11 @@ func (s *source) free() {
 
 // face returns the source as the plan may use it. While the index is not the one
 // that the container asks for, plans may take for granted what is not there, so
-// they get documents alone; so they do while documents that have expired are in
-// the index still.
+// they get documents alone; so they do while documents that have expired or
+// were purged are in the index still, and while there are some in no index: those
+// are left out of the answers of filters, and not put into a wrong place in others.
 func (s *source) face() query.Source {
-	if !s.p.config.Container().Indexing.Equal(s.now.indexing.Policy) || s.stale() {
+	if !s.p.config.Container().Indexing.Equal(s.now.indexing.Policy) || s.stale() || s.anyBare() {
 		return struct{ query.Source }{s}
 	}
 	return s
@@ -236,8 +237,8 @@ type strategy struct {
 	// scanBytes bounds the bodies that such a scan keeps while it sorts.
 	scanBytes int
 	// shortMax is the number of documents that an index leads to in the whole
-	// partition up to which each is looked at to find those of the clip. Their keys
-	// tell; zero is never.
+	// partition up to which each is looked at to find those of the clip, if that is
+	// less than to read the clip. Their keys tell; zero is never.
 	shortMax int
 	// sortedMax is how many numbers of a large logical partition are sorted at
 	// a time.
@@ -259,13 +260,15 @@ type strategy struct {
 	// sweepDocuments and sweepBytes bound one step of an index rebuild: large
 	// enough to be worth a sync, small enough that writes hardly notice.
 	sweepDocuments, sweepBytes int
+	// purgeMax is how many documents of a full key are purged at once.
+	purgeMax int64
 }
 
 func defaultStrategy() strategy {
 	return strategy{
 		scanMax: 5000, scanBytes: 8 << 20, shortMax: 16, sortedMax: 1 << 16,
 		passFactor: 8, walkFactor: 16, walkBytes: 8 << 20, missFactor: 8, guessMin: 1000,
-		sweepDocuments: 500, sweepBytes: 8 << 20,
+		sweepDocuments: 500, sweepBytes: 8 << 20, purgeMax: BatchMax,
 	}
 }
 
@@ -276,7 +279,7 @@ func (s *source) candidates(ctx context.Context, need query.Need, yield yielder)
 	}
 	s.bare, s.led, s.term = need.Bare, false, ""
 	if s.prefix != nil {
-		if done, err := s.short(ctx, need, yield); done || err != nil {
+		if done, err := s.short(ctx, need, s.p.strategy.shortMax, yield); done || err != nil {
 			return err
 		}
 	}
@@ -287,8 +290,9 @@ func (s *source) candidates(ctx context.Context, need query.Need, yield yielder)
 	if err != nil {
 		return err
 	}
-	if !s.whole && s.prefix == nil && items > s.p.strategy.passFactor*int64(s.p.strategy.shortMax) {
-		if done, err := s.short(ctx, need, yield); done || err != nil {
+	if !s.whole && s.prefix == nil {
+		most := min(int64(s.p.strategy.shortMax), items/max(1, s.p.strategy.passFactor))
+		if done, err := s.short(ctx, need, int(most), yield); done || err != nil {
 			return err
 		}
 	}
@@ -310,19 +314,19 @@ func (s *source) candidates(ctx context.Context, need query.Need, yield yielder)
 }
 
 // short yields the documents of an access that names single terms, when those of
-// the whole partition, in the clip or not, are no more than shortMax, and says
-// whether it was so. Then nothing else of the clip need be read: a hot prefix has
-// thousands of documents, in a list to which each write since the last flush has
-// added one.
-func (s *source) short(ctx context.Context, need query.Need, yield yielder) (done bool, err error) {
-	if s.p.strategy.shortMax == 0 || !named(need.Access, leavesMax) {
+// the whole partition, in the clip or not, are no more than most, and says whether
+// it was so. Then nothing else of the clip need be read: a hot prefix has thousands
+// of documents, in a list to which each write since the last flush has added one,
+// and a key its hundreds.
+func (s *source) short(ctx context.Context, need query.Need, most int, yield yielder) (done bool, err error) {
+	if most == 0 || !named(need.Access, leavesMax) {
 		return false, nil
 	}
 	set, none := s.postings(ctx, need.Access)
 	if set == nil {
 		return none, nil
 	}
-	few, all, err := set.Few(s.list[:0], s.p.strategy.shortMax)
+	few, all, err := set.Few(s.list[:0], most)
 	if err != nil {
 		return false, s.broken(ctx, err)
 	}

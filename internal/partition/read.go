@@ -61,8 +61,9 @@ func (p *Partition) Read(ctx context.Context, r Read) (Found, error) {
 	var keyRoom, rowRoom [128]byte
 	key := r.Key.AppendCanonical(keyRoom[:0], p.descriptor.Key)
 	rowKey := storage.DocumentKey(rowRoom[:0], r.EPK, keyHash(key), r.ID)
+	hidden := p.horizon(now)
 	exists, err := now.snapshot.View(rowKey, func(row []byte) error {
-		return p.answer(&found, &r, key, row)
+		return p.answer(&found, &r, key, row, &hidden)
 	})
 	switch {
 	case err != nil && status.From(err) == nil:
@@ -77,12 +78,12 @@ func (p *Partition) Read(ctx context.Context, r Read) (Found, error) {
 }
 
 // answer makes the result out of a document row.
-func (p *Partition) answer(found *Found, r *Read, key, row []byte) error {
+func (p *Partition) answer(found *Found, r *Read, key, row []byte, hidden *horizon) error {
 	d, err := decodeDocument(row)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(d.key, key) || p.horizon().passed(&d) {
+	if !bytes.Equal(d.key, key) || hidden.passed(&d) {
 		r.Meter.Add(throughput.Miss)
 		return status.NotFound() // Or another key with the same hashes.
 	}

@@ -194,7 +194,7 @@ func (b *builder) restate(text []byte, ahead, behind *indexing, complete *paths)
 	if err != nil {
 		return err
 	}
-	k, err := ahead.keysOfBody(d.body)
+	k, err := ahead.keysOfBody(d.body, d.asked)
 	if err != nil {
 		return err
 	}

@@ -203,13 +203,18 @@ func (p *Partition) obey() {
 }
 
 // presentable refuses a handover while the index is not the one that the container
-// asks for: the effects of a rebuild are of no one key.
+// asks for: the effects of a rebuild are of no one key. A merge is refused while
+// documents are purged, too: a mark says by their LSNs which, and those of two
+// partitions do not compare.
 func (p *Partition) presentable(h *handover) error {
 	now, err := p.acquire()
 	if err != nil {
 		return err
 	}
 	defer p.release(now)
+	if h.what == merging && len(now.purges) > 0 {
+		return purging(p.descriptor.ID)
+	}
 	if now.indexing.Phase != settled || !p.config.Container().Indexing.Equal(now.indexing.Policy) {
 		return status.New(status.CodeConflict, 0, "The index of partition %s is being rebuilt (%d %%). It can be %s afterwards.",
 			p.descriptor.ID, now.indexing.progress(), h.what)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/replication"
-	"github.com/decandb/decan/internal/replication/replicationtest"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -101,12 +100,7 @@ func (w *world) checkHalves(t *testing.T, halves [2]half) (documents int64) {
 func TestTrimKnowsEveryFamily(t *testing.T) {
 	t.Parallel()
 	known := slices.Concat(keyed, numbered, listed, []storage.Family{storage.FamilyRID, storage.FamilyMeta, storage.FamilyComplete})
-	for b := range 256 {
-		f, exists := storage.FamilyOf([]byte{byte(b)})
-		if exists && !slices.Contains(known, f) {
-			t.Errorf("rows of family %s stay in a child that must not have them", f)
-		}
-	}
+	testEveryFamily(t, known)
 }
 
 // What is written between the checkpoint and the seal is in the child that owns
@@ -166,28 +160,14 @@ func TestSplitFollows(t *testing.T) {
 // a child as they came.
 func TestSplitIndexes(t *testing.T) {
 	t.Parallel()
-	policy := `{"indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/twice/?"}],"excludedPaths":[{"path":"/v/*"}],` +
-		`"compositeIndexes":[[{"path":"/n"},{"path":"/m","order":"descending"}]],"spatialIndexes":[{"path":"/g/*","types":["Point"]}],` +
-		`"fullTextIndexes":[{"path":"/text"}],"vectorIndexes":[{"path":"/v","type":"quantizedFlat"}]},` +
-		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":"float32","dimensions":3,"distanceFunction":"cosine"}]},` +
-		`"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/text","language":"en-US"}]},` +
-		`"computedProperties":[{"name":"twice","query":"SELECT VALUE c.n * 2 FROM c"}]}`
-	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b", "/c"}, policy))
-	write := func(i, v int) {
-		t.Helper()
-		text := fmt.Sprintf(`{"id":"%d","a":"t","b":%d,"c":null,"n":%d,"m":%d,"v":[%d,2,3],"text":"the %d quick foxes","g":{"type":"Point","coordinates":[%d,%d]}}`, i, i%3, v%7, i%5, v, v, i%90, v%80)
-		if _, err := w.write(Upsert, w.parse(text), nil); err != nil {
-			t.Fatal(err)
-		}
+	w := newWorld(t, containerWith(t, 2, everyIndexKey, everyIndex))
+	var s *Split
+	var halves [2]half
+	write := func(text string) error {
+		_, err := w.write(Upsert, w.parse(text), nil)
+		return err
 	}
-	for i := range 120 {
-		write(i, i)
-	}
-	s, halves := w.halve(t, "")
-	for i := range 40 {
-		write(i, i+1)
-		write(200+i, i)
-	}
+	writeIndexed(t, write, 1, func() { s, halves = w.halve(t, "") })
 	if err := follow(t, s, halves); err != nil {
 		t.Fatal(err)
 	}
@@ -371,15 +351,7 @@ func TestSplitFlaky(t *testing.T) {
 	start := rand.Uint64()
 	t.Logf("seed %d", start)
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
-	if err := w.close(); err != nil {
-		t.Fatal(err)
-	}
-	err := w.openWith(func(sm replication.StateMachine) replication.Group {
-		return replicationtest.NewFlaky(sm, replicationtest.FlakyOptions{Seed: start, Delay: 0.2, Lose: 0.05, Refuse: 0.02})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.flaky(t, start)
 	registers := newRegisters(8)
 	stop := make(chan struct{})
 	var group sync.WaitGroup
@@ -391,41 +363,22 @@ func TestSplitFlaky(t *testing.T) {
 					return
 				default:
 				}
-				switch err := r.step(w); status.CodeOf(err) {
-				case 0, status.CodeUnavailable, status.CodeTooManyRequests:
-				default:
-					t.Errorf("got %v, want 429 or 503", err)
-				}
+				bearable(t, r.step(w))
 			}
 		})
 	}
 	p := w.partition.Load()
 	cut := p.descriptor.Key.Middle(partitionkey.Full())
-	sealed := 0
-	for range 60 {
-		s, err := p.Split(t.Context(), cut)
-		if err != nil {
-			continue
-		}
-		if err = s.Seal(t.Context()); err == nil {
-			sealed++
-		}
-		s.Cancel()
-	}
+	sealOften(t, func() (*Split, error) { return p.Split(context.Background(), cut) })
 	close(stop)
 	group.Wait()
 	p.waitIdle()
-	if sealed == 0 {
-		t.Error("nothing was sealed")
-	}
 	for _, r := range registers {
 		if err := r.verify(w, r.certain.Load(), r.attempted.Load()); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := registers[0].step(w); err != nil && status.CodeOf(err) != status.CodeUnavailable && status.CodeOf(err) != status.CodeTooManyRequests {
-		t.Error(err)
-	}
+	bearable(t, registers[0].step(w))
 	if report := w.check(); !report.Clean() {
 		t.Errorf("%q", report.Problems)
 	}

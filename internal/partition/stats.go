@@ -22,6 +22,12 @@ type Stats struct {
 
 	Queued int // writes waiting to be evaluated
 
+	// Purging is how many partition keys, and prefixes of keys, have documents that
+	// were deleted together and wait for Clear: they are in Documents and Bytes
+	// still, and nobody sees them. Cleared is how many Clear has deleted since Open.
+	Purging int
+	Cleared int64
+
 	// Reads, Writes and Queries count since Open what was answered: writes that
 	// were made, point reads and pages of queries whatever came of them.
 	Reads, Writes, Queries int64
@@ -39,12 +45,14 @@ func (p *Partition) Stats() Stats {
 		s.Failure = f.err
 	}
 	s.Reads, s.Writes, s.Queries = p.reads.Load(), p.writes.Load(), p.queries.Load()
+	s.Cleared = p.cleared.Load()
 	now, err := p.acquire()
 	if err != nil {
 		return s
 	}
 	defer p.release(now)
-	s.Documents, s.Bytes, s.LSN = now.items, now.bytes, now.lsn
+	s.Documents, s.Bytes, s.LSN, s.Purging = now.items, now.bytes, now.lsn, len(now.purges)
+	s.Cleared = p.cleared.Load() // What is no longer in the state is counted here.
 	s.IndexProgress = now.indexing.progress()
 	if now.indexing.Phase == settled && !p.config.Container().Indexing.Equal(now.indexing.Policy) {
 		s.IndexProgress = 0 // asked for, and not begun

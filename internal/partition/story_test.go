@@ -3,6 +3,7 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,8 +83,16 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		s.w.container.Store(&c)
 		return ""
 	case "expire":
-		n, err := s.w.partition.Load().Expire(t.Context())
+		n, err := s.w.partition.Load().Expire(t.Context(), nil, math.Inf(1))
 		return fmt.Sprintf("%d deleted, %s", n, s.result(err))
+	case "purge":
+		return s.purge(d)
+	case "clear": // [units=N]
+		units := math.Inf(1)
+		d.MaybeScanArgs(t, "units", &units)
+		var meter throughput.Meter
+		n, err := s.w.partition.Load().Clear(t.Context(), &meter, units)
+		return fmt.Sprintf("%d deleted, %s, %.2f RU", n, s.result(err), meter.Charge())
 	case "stats":
 		return s.stats()
 	case "check":
@@ -187,6 +196,10 @@ func (s *story) write(d *datadriven.TestData) string {
 			if text := s.arg(d, "key"); text != "" {
 				w.Key = s.key(text)
 			}
+			var err error
+			if w.Directive, err = ParseDirective(s.arg(d, "directive")); err != nil {
+				d.Fatalf(s.t, "%v", err)
+			}
 			if d.HasArg("generation") {
 				var g int
 				d.ScanArgs(s.t, "generation", &g)
@@ -240,6 +253,23 @@ func (s *story) read(d *datadriven.TestData) string {
 	return fmt.Sprintf("%s (lsn %d, %.2f RU)\n", s.hide(string(got.Body)), got.LSN, meter.Charge())
 }
 
+// purge: purge key=JSON [most=N], the number of documents that go at once.
+func (s *story) purge(d *datadriven.TestData) string {
+	p := s.w.partition.Load()
+	p.strategy.purgeMax = defaultStrategy().purgeMax
+	d.MaybeScanArgs(s.t, "most", &p.strategy.purgeMax)
+	var meter throughput.Meter
+	got, err := s.w.purge(s.key(s.arg(d, "key")), &meter)
+	text := fmt.Sprintf("%d deleted", got.Deleted)
+	switch {
+	case err != nil:
+		text = s.hide(statusText(err))
+	case got.Marked:
+		text = "marked"
+	}
+	return fmt.Sprintf("%s (lsn %d, %.2f RU)", text, got.LSN, meter.Charge())
+}
+
 // query: query [prefix=JSON] [items=N]; the input is the text.
 func (s *story) query(d *datadriven.TestData) string {
 	r := partitionkey.Full()
@@ -287,7 +317,11 @@ func (p *Partition) waitIdle() {
 
 func (s *story) stats() string {
 	st := s.w.partition.Load().Stats()
-	return fmt.Sprintf("%d documents, %d bytes, lsn %d, index %d%%", st.Documents, st.Bytes, st.LSN, st.IndexProgress)
+	text := fmt.Sprintf("%d documents, %d bytes, lsn %d, index %d%%", st.Documents, st.Bytes, st.LSN, st.IndexProgress)
+	if st.Purging > 0 || st.Cleared > 0 {
+		text += fmt.Sprintf(", %d purging, %d cleared", st.Purging, st.Cleared)
+	}
+	return text
 }
 
 func (s *story) check() string {

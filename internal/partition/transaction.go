@@ -105,7 +105,7 @@ func (tx *transaction) begin(p *Partition, now *published, epk partitionkey.EPK,
 	tx.epk, tx.key, tx.hash = epk, key, hash
 	tx.versions, tx.written, tx.rests = 0, 0, nil
 	tx.revisions = nil
-	tx.started, tx.horizon = false, p.horizon()
+	tx.started, tx.horizon = false, p.horizon(now)
 }
 
 // Bounds of what a transaction keeps for the next one.
@@ -338,8 +338,9 @@ func (tx *transaction) change(op *operation, before *current) error {
 	}
 	total := totals{items: tx.total.items + items, bytes: tx.total.bytes + bytes}
 	next.items, next.bytes = next.items+items, next.bytes+bytes
-	if err := tx.p.quota(bytes, total.bytes); err != nil {
-		return err
+	next.excludes = next.items > 0 && (next.excludes || op.row != nil && directiveOf(op.row) == Exclude)
+	if err := tx.p.quota(bytes, total.bytes); err != nil && !tx.horizon.purges.concern(tx.key) {
+		return err // Of a key that is being emptied nobody knows what will be left.
 	}
 	if total.items < 0 || total.bytes < 0 || next.items < 0 || next.bytes < 0 {
 		panic(fmt.Sprintf("partition %v: totals below zero: %+v in %+v", tx.p.config.Ref, total, next))
@@ -429,7 +430,7 @@ func (tx *transaction) move(op *operation, before *current, v version) (m move, 
 	case before.exists:
 		k := op.before.keys
 		if !op.before.found || op.before.version != before.version || !op.indexing.fits(x) {
-			if k, err = x.keysOfBody(before.body); err != nil {
+			if k, err = x.keysOfBody(before.body, before.asked); err != nil {
 				return m, err
 			}
 		}
@@ -438,7 +439,7 @@ func (tx *transaction) move(op *operation, before *current, v version) (m move, 
 	if op.row != nil {
 		k := op.keys
 		if !op.indexing.fits(x) {
-			if k, err = x.keysOfBody(op.row[bodyOffset(op.row):]); err != nil {
+			if k, err = x.keysOfBody(op.row[bodyOffset(op.row):], directiveOf(op.row)); err != nil {
 				return m, err
 			}
 		}

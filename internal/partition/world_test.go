@@ -211,6 +211,15 @@ func (w *world) writeContext(ctx context.Context, op Op, doc value.Value, edit f
 	return w.partition.Load().Write(ctx, request)
 }
 
+// purge fills in what the engine does.
+func (w *world) purge(key partitionkey.Key, meter *throughput.Meter) (Purged, error) {
+	r, err := w.container.Load().PartitionKey.Prefix(key)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	return w.partition.Load().Purge(context.Background(), Purge{Generation: w.own.Generation, Key: key, Range: r, Meter: meter})
+}
+
 func (w *world) read(key partitionkey.Key, id string, edit func(*Read)) (Found, error) {
 	c := w.container.Load()
 	request := Read{Generation: w.own.Generation, Key: key, EPK: c.PartitionKey.Hash(key), ID: id}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	"github.com/decandb/decan/internal/patch"
@@ -50,6 +51,32 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
+// Directive says whether a document is in the index. Each write says it anew. One
+// that is not in the index is found by reads, lists and queries that look at all
+// documents, and not where the index is asked for those of a filter.
+type Directive uint8
+
+// The directives.
+const (
+	ByPolicy Directive = iota // unless the policy's Automatic is off, as it is now
+	Include                   // in any case
+	Exclude                   // in no case
+)
+
+// ParseDirective reads Default, Include and Exclude in any case, and nothing as
+// Default. The error is BadRequest.
+func ParseDirective(text string) (Directive, error) {
+	switch strings.ToLower(text) {
+	case "", "default":
+		return ByPolicy, nil
+	case "include":
+		return Include, nil
+	case "exclude":
+		return Exclude, nil
+	}
+	return ByPolicy, status.BadRequest("The indexing directive %.64q is none of Default, Include and Exclude.", text)
+}
+
 // AnyETag is the condition "whatever the version".
 const AnyETag resource.ETag = "*"
 
@@ -71,6 +98,9 @@ type Operation struct {
 	// index that has a row when the current version fulfils it. Otherwise the
 	// answer is PreconditionFailed.
 	Condition *query.Plan
+
+	// Directive says whether the new content is indexed; see [Directive].
+	Directive Directive
 
 	// IfMatch, when not empty, lets the operation see only the version with that
 	// etag; AnyETag any. An upsert that creates and a create ignore it.
@@ -96,6 +126,7 @@ type Write struct {
 	Document    value.Value
 	Changes     *patch.Patch
 	Condition   *query.Plan
+	Directive   Directive
 	IfMatch     resource.ETag
 	IfNoneMatch resource.ETag
 
@@ -105,7 +136,7 @@ type Write struct {
 
 func (w *Write) operation() Operation {
 	return Operation{
-		Op: w.Op, ID: w.ID, Document: w.Document, Changes: w.Changes, Condition: w.Condition,
+		Op: w.Op, ID: w.ID, Document: w.Document, Changes: w.Changes, Condition: w.Condition, Directive: w.Directive,
 		IfMatch: w.IfMatch, IfNoneMatch: w.IfNoneMatch,
 	}
 }
@@ -402,10 +433,11 @@ func (p *Partition) encode(op *operation, epkSize int, key []byte, doc value.Val
 		return err
 	}
 	row := newDocumentRow(epkSize, key, doc)
+	direct(row, op.ask.Directive)
 	if size, limit := len(row)-bodyOffset(row), p.config.Limits.DocumentBytes; size > limit {
 		return status.TooLarge("The document is %d bytes long. At most %d are allowed.", size, limit)
 	}
-	op.keys, err = op.indexing.keysOf(doc, row[bodyOffset(row):])
+	op.keys, err = op.indexing.keysOf(doc, row[bodyOffset(row):], op.ask.Directive)
 	op.row, op.claims = row, p.uniques.of(doc)
 	return err
 }
@@ -421,7 +453,7 @@ func (p *Partition) prepareBefore(ctx context.Context, r *request, op *operation
 		if err != nil {
 			return fmt.Errorf("%w: %w", errDocument, err)
 		}
-		k, err := op.indexing.keysOf(doc, d.body)
+		k, err := op.indexing.keysOf(doc, d.body, d.asked)
 		op.before = guess{found: true, version: d.version, keys: k, claims: p.uniques.of(doc)}
 		if err == nil && op.ask.Op == Patch {
 			op.guessPatch(ctx, p, &d, doc)

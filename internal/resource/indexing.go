@@ -25,7 +25,7 @@ const (
 // A list is nil when the client gave none, and empty when it gave an empty one.
 type IndexingPolicy struct {
 	Mode      IndexingMode `json:"mode"`
-	Automatic bool         `json:"automatic"` // kept and returned: documents are indexed either way
+	Automatic bool         `json:"automatic"` // off: only documents that are written with the directive Include are indexed
 	Included  []string     `json:"included"`  // as given, such as /a/b/?, /a/* or /a/[]/{b, c}/?; see [ParseIndexPath]
 	Excluded  []string     `json:"excluded"`
 

@@ -3,6 +3,7 @@ package resource
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/decandb/decan/internal/status"
@@ -106,6 +107,9 @@ type Limits struct {
 	ContainerRUs  int // RU/s that a container or database can be given: 400
 	ManualDivisor int // RU/s per partition when a container starts with manual throughput above PartitionRUs
 
+	MetadataRUs       int // RU/s for requests about databases, containers, their ranges and throughput: 429/3201; 0 for any number
+	ThroughputChanges int // changes of provisioned throughput in five minutes: 429/3201; 0 for any number
+
 	Databases        int // databases and containers together: 403/1005; 0 for any number
 	SharedContainers int // containers that share the throughput of their database
 
@@ -142,6 +146,9 @@ func DefaultLimits() Limits {
 		ContainerRUs:  1_000_000,
 		ManualDivisor: 6_000, // the service's sizing of large loads: 150,000 RU/s start on 25 partitions
 
+		MetadataRUs:       0, // the service has 240: tests that make many containers would wait for it
+		ThroughputChanges: 0, // the service has 25
+
 		Databases:        0, // the service has 500; on one's own machine nothing asks for a number
 		SharedContainers: 25,
 
@@ -173,8 +180,8 @@ func LaptopLimits() Limits {
 
 // Validate reports everything that is wrong with the limits at once: a limit
 // that is not positive, a fixed one that is changed, and pairs that contradict
-// each other. ClockSkew, SessionWait and Databases
-// alone may be zero.
+// each other. ClockSkew, SessionWait, Databases, MetadataRUs and
+// ThroughputChanges alone may be zero.
 func (l Limits) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -220,8 +227,17 @@ func (l Limits) Validate() error {
 	if l.ContainerRUs < AutoscaleMin {
 		fault("limit ContainerRUs must be at least %d, not %d", AutoscaleMin, l.ContainerRUs)
 	}
-	if l.Databases < 0 {
-		fault("limit Databases must not be negative, not %d", l.Databases)
+	for _, bound := range []struct {
+		name string
+		got  int
+	}{
+		{"Databases", l.Databases},
+		{"MetadataRUs", l.MetadataRUs},
+		{"ThroughputChanges", l.ThroughputChanges},
+	} {
+		if bound.got < 0 {
+			fault("limit %s must not be negative, not %d", bound.name, bound.got)
+		}
 	}
 	if l.ClockSkew < 0 {
 		fault("limit ClockSkew must not be negative, not %v", l.ClockSkew)
@@ -250,6 +266,32 @@ func (l Limits) PartitionsFor(t Throughput) int {
 	}
 	return ceilDiv(total, min(l.ManualDivisor, l.PartitionRUs))
 }
+
+// Gigabytes returns for how many gigabytes a size counts where throughput follows
+// from the data stored, in whole ones. A gigabyte there is a fiftieth of what a
+// physical partition holds, which is one by default: limits that are scaled down
+// scale these rules with them.
+func (l Limits) Gigabytes(bytes int64) int {
+	full, rest := bytes/l.PhysicalPartitionBytes, bytes%l.PhysicalPartitionBytes
+	if full > math.MaxInt32/partitionGigabytes {
+		return math.MaxInt32
+	}
+	return int(full*partitionGigabytes + (rest*partitionGigabytes+l.PhysicalPartitionBytes-1)/l.PhysicalPartitionBytes)
+}
+
+// Stores returns how many bytes an autoscale maximum stores before it is raised:
+// those of a tenth of it in gigabytes.
+func (l Limits) Stores(t Throughput) int64 {
+	gigabytes := int64(t.Max / autoscaleGigabyte)
+	full, rest := gigabytes/partitionGigabytes, gigabytes%partitionGigabytes
+	if full > math.MaxInt64/2/l.PhysicalPartitionBytes {
+		return math.MaxInt64
+	}
+	return full*l.PhysicalPartitionBytes + rest*l.PhysicalPartitionBytes/partitionGigabytes
+}
+
+// partitionGigabytes is what a physical partition of the service holds.
+const partitionGigabytes = 50
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 

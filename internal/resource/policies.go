@@ -394,13 +394,20 @@ func sameUniqueKeys(a, b []UniqueKey) bool {
 	})
 }
 
+// ValidTTL reports whether a value is a time to live: -1 for ever, or a positive
+// number of seconds.
+func ValidTTL(v value.Value) bool {
+	n, ok := v.Int64()
+	return ok && (n == -1 || n > 0 && n <= TTLMax)
+}
+
 // parseTTL reads the default time to live: 0 when there is none.
 func parseTTL(v value.Value, mode IndexingMode) (int32, error) {
 	if isNull(v) {
 		return 0, nil
 	}
-	n, ok := v.Int64()
-	if !ok || n == 0 || n < -1 || n > TTLMax {
+	n, _ := v.Int64()
+	if !ValidTTL(v) {
 		return 0, status.BadRequest("The value of 'defaultTtl' is %s. It must be -1 or a positive integer of at most %d.", clip(v.String()), TTLMax)
 	}
 	if mode == IndexingNone {

@@ -3,6 +3,7 @@ package resource
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -318,12 +319,54 @@ func TestLimitsValidate(t *testing.T) {
 		"ClockSkew":     func(l *Limits) { l.ClockSkew = -time.Second },
 		"SessionWait":   func(l *Limits) { l.SessionWait = -1 },
 		"DocumentBytes": func(l *Limits) { l.DocumentBytes = l.BodyBytes + 1 },
+
+		"Databases":         func(l *Limits) { l.Databases = -1 },
+		"MetadataRUs":       func(l *Limits) { l.MetadataRUs = -1 },
+		"ThroughputChanges": func(l *Limits) { l.ThroughputChanges = -1 },
 	} {
 		l := DefaultLimits()
 		change(&l)
 		if err := l.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A gigabyte of the rules of throughput is one under the default limits, rounded up,
+// and less under limits that are scaled down.
+func TestGigabytes(t *testing.T) {
+	t.Parallel()
+	laptop := LaptopLimits()
+	for _, c := range []struct {
+		limits Limits
+		bytes  int64
+		want   int
+	}{
+		{DefaultLimits(), 0, 0},
+		{DefaultLimits(), 1, 1},
+		{DefaultLimits(), 1 << 30, 1},
+		{DefaultLimits(), 1<<30 + 1, 2},
+		{DefaultLimits(), 50 << 30, 50},
+		{laptop, laptop.PhysicalPartitionBytes, 50},
+		{laptop, laptop.PhysicalPartitionBytes/50 + 1, 2},
+		{Limits{PhysicalPartitionBytes: 1}, math.MaxInt64, math.MaxInt32},
+	} {
+		if got := c.limits.Gigabytes(c.bytes); got != c.want {
+			t.Errorf("%d bytes of %d count for %d, want %d", c.bytes, c.limits.PhysicalPartitionBytes, got, c.want)
+		}
+	}
+	for _, limits := range []Limits{DefaultLimits(), laptop, {PhysicalPartitionBytes: 12_345}} {
+		for _, rus := range []int{1_000, 7_000, 12_000} {
+			bytes := limits.Stores(Throughput{Max: rus})
+			for _, beyond := range []int64{0, 1} {
+				if got := (Throughput{Max: rus}).Fitting(limits.Gigabytes(bytes+beyond), DefaultLimits()).Max; got != rus+int(beyond)*1000 {
+					t.Errorf("%d RU/s with %d bytes of %d and %d more: %d", rus, bytes, limits.PhysicalPartitionBytes, beyond, got)
+				}
+			}
+		}
+	}
+	if got := (Limits{PhysicalPartitionBytes: 1 << 50}).Stores(Throughput{Max: OwnRUsMax}); got != math.MaxInt64 {
+		t.Errorf("the most that can be stored is %d", got)
 	}
 }
 

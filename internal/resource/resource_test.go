@@ -167,21 +167,20 @@ func (h *history) runThroughput(t *testing.T, d *datadriven.TestData) (string, e
 		return figures(h.throughput), nil
 	case "migrate":
 		var to string
-		var gigabytes int64
 		d.ScanArgs(t, "to", &to)
-		d.MaybeScanArgs(t, "gb", &gigabytes)
 		if to == "autoscale" {
-			h.throughput = h.throughput.ToAutoscale(gigabytes << 30)
+			h.throughput = h.throughput.ToAutoscale(owned(t, d))
 		} else {
 			h.throughput = h.throughput.ToManual()
 		}
 		return figures(h.throughput), nil
 	case "minimum":
-		var gigabytes int64
-		var containers int
-		d.MaybeScanArgs(t, "gb", &gigabytes)
-		d.MaybeScanArgs(t, "containers", &containers)
-		return fmt.Sprintln(h.throughput.Minimum(gigabytes<<30, containers)), nil
+		return fmt.Sprintln(h.throughput.Minimum(owned(t, d))), nil
+	case "grow":
+		gigabytes, _ := owned(t, d)
+		limits := DefaultLimits()
+		d.MaybeScanArgs(t, "most", &limits.ContainerRUs)
+		return figures(h.throughput.Fitting(gigabytes, limits)), nil
 	case "partitions":
 		with := h.throughput
 		if d.HasArg("shared") {
@@ -191,6 +190,14 @@ func (h *history) runThroughput(t *testing.T, d *datadriven.TestData) (string, e
 	}
 	t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
 	return "", nil
+}
+
+// owned is what minimum, migrate and grow are told of the data.
+func owned(t *testing.T, d *datadriven.TestData) (gigabytes, containers int) {
+	t.Helper()
+	d.MaybeScanArgs(t, "gb", &gigabytes)
+	d.MaybeScanArgs(t, "containers", &containers)
+	return gigabytes, containers
 }
 
 func figures(t Throughput) string {

@@ -24,6 +24,9 @@ const (
 
 	// autoscaleFloor is which part of the maximum autoscale never falls below.
 	autoscaleFloor = 10
+
+	// autoscaleGigabyte is the autoscale maximum that a gigabyte of data asks for.
+	autoscaleGigabyte = 10
 )
 
 // NewThroughput returns the throughput that a client asks for at creation:
@@ -69,20 +72,34 @@ func (l Limits) validAutoscale(n int64) error {
 func (t Throughput) IsAutoscale() bool { return t.Max > 0 }
 
 // Minimum returns the lowest figure that [Throughput.Replace] may set, given
-// the size of the owner's documents and how many containers share it (0 or 1
-// for a container): the floor of the mode, an RU/s per gigabyte (ten for
-// autoscale), and a hundredth of the highest figure ever (a tenth for
+// the size of the owner's documents in [Limits.Gigabytes] and how many containers
+// share it (0 or 1 for a container): the floor of the mode, an RU/s per gigabyte
+// (ten for autoscale), and a hundredth of the highest figure ever (a tenth for
 // autoscale). A shared database adds an RU step for each container above 25.
-func (t Throughput) Minimum(sizeBytes int64, containers int) int {
+func (t Throughput) Minimum(gigabytes, containers int) int {
 	const containersFree = 25
-	gigabytes := int((sizeBytes + 1<<30 - 1) >> 30)
 	extra := max(containers-containersFree, 0)
 	if t.IsAutoscale() {
-		lowest := max(AutoscaleMin, gigabytes*10, t.Highest/10, AutoscaleMin+extra*AutoscaleStep)
+		lowest := max(AutoscaleMin, gigabytes*autoscaleGigabyte, t.Highest/10, AutoscaleMin+extra*AutoscaleStep)
 		return ceilDiv(lowest, AutoscaleStep) * AutoscaleStep
 	}
 	lowest := max(ManualMin, gigabytes, t.Highest/100, ManualMin+extra*ManualStep)
 	return ceilDiv(lowest, ManualStep) * ManualStep
+}
+
+// Fitting returns the throughput with its autoscale maximum raised until the data
+// stored fits below it, as the service raises it: the maximum in RU/s stores a
+// tenth of it in [Limits.Gigabytes]. It is raised to no more than limits allow, and
+// not at all when it is manual, or divided by hand, which says what the sum is.
+func (t Throughput) Fitting(gigabytes int, limits Limits) Throughput {
+	if !t.IsAutoscale() || len(t.Shares) > 0 {
+		return t
+	}
+	most := limits.ContainerRUs / AutoscaleStep * AutoscaleStep
+	wanted := min(ceilDiv(gigabytes*autoscaleGigabyte, AutoscaleStep)*AutoscaleStep, most)
+	t.Max = max(t.Max, wanted)
+	t.Highest = max(t.Highest, t.Max)
+	return t
 }
 
 // Replace returns the throughput with the figures of an offer that a client
@@ -273,17 +290,18 @@ func (t Throughput) sameOffer(body value.Value) error {
 	return nil
 }
 
-// ToAutoscale returns the throughput in autoscale mode, with the maximum that
-// the service chooses: the manual figure, a tenth of the highest ever, or ten
-// RU/s per gigabyte, whichever is most, in whole thousands. It does nothing to
-// autoscale.
-func (t Throughput) ToAutoscale(sizeBytes int64) Throughput {
+// ToAutoscale returns the throughput in autoscale mode, with the maximum that the
+// service chooses: the manual figure or the lowest that an autoscale maximum may
+// be, whichever is more, in whole thousands. It does nothing to autoscale. The
+// arguments are those of [Throughput.Minimum].
+func (t Throughput) ToAutoscale(gigabytes, containers int) Throughput {
 	if t.IsAutoscale() {
 		return t
 	}
-	gigabytes := int((sizeBytes + 1<<30 - 1) >> 30)
-	lowest := max(AutoscaleMin, t.Manual, t.Highest/10, gigabytes*10)
-	t.Manual, t.Max = 0, ceilDiv(lowest, AutoscaleStep)*AutoscaleStep
+	manual := t.Manual
+	t.Manual, t.Max = 0, AutoscaleMin
+	lowest := max(manual, t.Minimum(gigabytes, containers))
+	t.Max = ceilDiv(lowest, AutoscaleStep) * AutoscaleStep
 	t.Highest = max(t.Highest, t.Max)
 	return t
 }

@@ -74,9 +74,18 @@ type Config struct {
 	PartitionThroughputMax int   // RU/s of one physical partition
 	ContainerThroughputMax int   // RU/s of a container or database
 
+	// What all requests beside data may do, as the service bounds it; default any
+	// number.
+	MetadataThroughputMax int // RU/s for databases, containers, their ranges and throughput; the service has 240
+	ThroughputChangesMax  int // changes of provisioned throughput in five minutes; the service allows 25
+
 	// SplitDelay holds each split of a physical partition before it begins, to
 	// imitate the hours that the service takes. Zero: no delay.
 	SplitDelay time.Duration
+
+	// CacheBytes is how much of the stored blocks stays in memory; default 128 MB.
+	// The write buffers of partitions come on top.
+	CacheBytes int64
 
 	// IdleFlush is for how long a physical partition is not written to until what
 	// it holds in memory is flushed; default a minute, negative for never.
@@ -203,17 +212,18 @@ func (c *Config) setLimits() {
 	if preset, ok := limitsPresets[c.LimitsPreset]; ok && c.Limits == (resource.Limits{}) {
 		c.Limits = preset()
 	}
-	if c.LogicalPartitionMax != 0 {
-		c.Limits.LogicalPartitionBytes = c.LogicalPartitionMax
-	}
-	if c.PhysicalPartitionMax != 0 {
-		c.Limits.PhysicalPartitionBytes = c.PhysicalPartitionMax
-	}
-	if c.PartitionThroughputMax != 0 {
-		c.Limits.PartitionRUs = c.PartitionThroughputMax
-	}
-	if c.ContainerThroughputMax != 0 {
-		c.Limits.ContainerRUs = c.ContainerThroughputMax
+	set(&c.Limits.LogicalPartitionBytes, c.LogicalPartitionMax)
+	set(&c.Limits.PhysicalPartitionBytes, c.PhysicalPartitionMax)
+	set(&c.Limits.PartitionRUs, c.PartitionThroughputMax)
+	set(&c.Limits.ContainerRUs, c.ContainerThroughputMax)
+	set(&c.Limits.MetadataRUs, c.MetadataThroughputMax)
+	set(&c.Limits.ThroughputChanges, c.ThroughputChangesMax)
+}
+
+// set replaces a limit by a setting that was given.
+func set[T int | int64](limit *T, setting T) {
+	if setting != 0 {
+		*limit = setting
 	}
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -20,8 +21,9 @@ import (
 // BenchmarkReshape splits a partition of DECAN_RESHAPE_MB of documents (64; the
 // published figures have 1,024) and merges it again, 20 times, under a load that
 // costs what the partition's budget is, 10,000 RU/s, from 64 clients. It prints for
-// how long writers were stopped, what the slowest request took, next to that of a
-// control of the same length without a change, and how many requests failed.
+// how long writers were stopped, what requests took that were sent during a split and
+// during a merge, next to those of a control of the same length without either, and
+// how many requests failed.
 func BenchmarkReshape(b *testing.B) {
 	megabytes := 64
 	if text := os.Getenv("DECAN_RESHAPE_MB"); text != "" {
@@ -47,9 +49,56 @@ type reshapeBench struct {
 	documents int // of 1 KB
 	server    *Server
 
-	slowest  atomic.Int64 // ns, of a request
+	phase    atomic.Pointer[latencies] // of the requests that are sent now; nil for none
 	requests atomic.Int64
 	failed   atomic.Int64
+}
+
+// latencies counts what requests took, in buckets that are a 20th apart.
+type latencies struct {
+	buckets [400]atomic.Int64
+	slowest atomic.Int64 // ns
+}
+
+const (
+	latencyFirst = 10 * time.Microsecond // the bound of the first bucket
+	latencyStep  = 1.05
+)
+
+func (l *latencies) add(took time.Duration) {
+	bucket := int(math.Log(float64(max(took, latencyFirst))/float64(latencyFirst)) / math.Log(latencyStep))
+	l.buckets[min(bucket, len(l.buckets)-1)].Add(1)
+	for before := l.slowest.Load(); int64(took) > before && !l.slowest.CompareAndSwap(before, int64(took)); before = l.slowest.Load() {
+	}
+}
+
+// quantile returns the bound that a part of the requests stayed below, and how many
+// there are.
+func (l *latencies) quantile(part float64) (bound time.Duration, n int64) {
+	for i := range l.buckets {
+		n += l.buckets[i].Load()
+	}
+	seen := int64(0)
+	for i := range l.buckets {
+		if seen += l.buckets[i].Load(); float64(seen) >= part*float64(n) {
+			return min(time.Duration(float64(latencyFirst)*math.Pow(latencyStep, float64(i+1))), l.max()), n
+		}
+	}
+	return l.max(), n
+}
+
+func (l *latencies) max() time.Duration { return time.Duration(l.slowest.Load()) }
+
+// phaseGap lies between the phases: what is sent in it counts for none, so that no
+// request of one waits for another.
+const phaseGap = 100 * time.Millisecond
+
+// during has the requests that are sent meanwhile counted.
+func (r *reshapeBench) during(l *latencies, act func()) {
+	time.Sleep(phaseGap)
+	r.phase.Store(l)
+	act()
+	r.phase.Store(nil)
 }
 
 func (r *reshapeBench) run() {
@@ -68,23 +117,29 @@ func (r *reshapeBench) run() {
 	for range reshapeClients {
 		clients.Go(func() { r.load(time.Duration(reshapeClients*pair/reshapeBudget*float64(time.Second)), stop) })
 	}
-	var splits, merges, during, calm []time.Duration
+	var splits, merges []time.Duration
+	var splitting, merging, control latencies
 	began, first := time.Now(), r.requests.Load()
 	for range reshapeRounds {
-		split, err := r.server.engine.SplitPartition(r.b.Context(), auth.Owner(), engine.SplitRequest{Link: benchEngineLink, Partition: r.partitions()[0]})
-		if err != nil {
-			r.b.Fatal(err)
-		}
-		during = append(during, r.reset())
+		var took time.Duration
+		whole := r.partitions()[0]
+		r.during(&splitting, func() {
+			split, err := r.server.engine.SplitPartition(r.b.Context(), auth.Owner(), engine.SplitRequest{Link: benchEngineLink, Partition: whole})
+			if err != nil {
+				r.b.Fatal(err)
+			}
+			splits, took = append(splits, split.Pause), split.Took
+		})
+		r.during(&control, func() { time.Sleep(took) })
 		both := r.partitions()
-		merge, err := r.server.engine.MergePartitions(r.b.Context(), auth.Owner(), engine.MergeRequest{Link: benchEngineLink, Partitions: [2]resource.PartitionID{both[0], both[1]}})
-		if err != nil {
-			r.b.Fatal(err)
-		}
-		during = append(during, r.reset())
-		time.Sleep(split.Took) // as long without a change
-		calm = append(calm, r.reset())
-		splits, merges = append(splits, split.Pause), append(merges, merge.Pause)
+		r.during(&merging, func() {
+			merge, err := r.server.engine.MergePartitions(r.b.Context(), auth.Owner(), engine.MergeRequest{Link: benchEngineLink, Partitions: [2]resource.PartitionID{both[0], both[1]}})
+			if err != nil {
+				r.b.Fatal(err)
+			}
+			merges, took = append(merges, merge.Pause), merge.Took
+		})
+		r.during(&control, func() { time.Sleep(took) })
 	}
 	rate := float64(r.requests.Load()-first) / time.Since(began).Seconds()
 	close(stop)
@@ -95,22 +150,29 @@ func (r *reshapeBench) run() {
 		times []time.Duration
 		aim   string
 	}{
-		{"writers stopped by a split", splits, "50 ms, 100 ms"},
-		{"writers stopped by a merge", merges, "published"},
-		{"slowest request during a split or merge", during, "control + 100 ms"},
-		{"slowest request of the control", calm, ""},
+		{"writers stopped by a split", splits, "aim 50 ms, 100 ms"},
+		{"writers stopped by a merge", merges, ""},
 	} {
 		slices.Sort(line.times)
-		fmt.Printf("%-42s median %-10v max %-10v %s\n", line.what, line.times[len(line.times)/2].Round(10*time.Microsecond), line.times[len(line.times)-1].Round(10*time.Microsecond), line.aim)
+		fmt.Printf("%-32s median %-10v max %-10v %s\n", line.what, short(line.times[len(line.times)/2]), short(line.times[len(line.times)-1]), line.aim)
 	}
+	for _, line := range []struct {
+		what string
+		of   *latencies
+	}{{"requests without a change", &control}, {"requests during a split", &splitting}, {"requests during a merge", &merging}} {
+		median, n := line.of.quantile(0.5)
+		most, _ := line.of.quantile(0.99)
+		fmt.Printf("%-32s median %-10v p99 %-10v max %-10v %d\n", line.what, short(median), short(most), short(line.of.max()), n)
+	}
+	fmt.Printf("the slowest is %v above the control during a split (aim 100 ms), %v during a merge\n", short(splitting.max()-control.max()), short(merging.max()-control.max()))
 	fmt.Printf("%d of %d requests failed\n", r.failed.Load(), r.requests.Load())
 	if err := r.server.Close(); err != nil {
 		r.b.Fatal(err)
 	}
 }
 
-// reset returns what the slowest request since the last call took.
-func (r *reshapeBench) reset() time.Duration { return time.Duration(r.slowest.Swap(0)) }
+// short leaves out what is not worth reading.
+func short(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
 
 func (r *reshapeBench) partitions() (ids []resource.PartitionID) {
 	stats, err := r.server.engine.PartitionStats(r.b.Context(), auth.Owner(), benchEngineLink)
@@ -170,9 +232,11 @@ func (r *reshapeBench) load(interval time.Duration, stop chan struct{}) {
 		case <-tick.C:
 		}
 		for _, kind := range []string{"upsert", "read"} {
-			began := time.Now()
+			phase, began := r.phase.Load(), time.Now()
 			response, err := client.Do(r.request(kind))
-			took := int64(time.Since(began))
+			if phase != nil {
+				phase.add(time.Since(began))
+			}
 			r.requests.Add(1)
 			if err != nil || response.Status != 200 {
 				r.failed.Add(1)
@@ -180,8 +244,6 @@ func (r *reshapeBench) load(interval time.Duration, stop chan struct{}) {
 				if err != nil {
 					return
 				}
-			}
-			for before := r.slowest.Load(); took > before && !r.slowest.CompareAndSwap(before, took); before = r.slowest.Load() {
 			}
 		}
 	}

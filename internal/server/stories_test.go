@@ -3,24 +3,24 @@ package server
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/datadriven"
 )
 
 // TestStories tells, as text, what becomes of containers that grow: the approaches
-// of S106 to S110 for a first level of few values, what more levels do for a
-// tenant (S17, S19, S28), and limits of a container's own. The limits are scaled
-// down: 1,000 RU/s and 256 KB for a physical partition, 64 KB for a full key.
+// of S106 to S110 for a first level of few values, what levels do for tenants (S7,
+// S9, S10, S11, S17, S19, S28), throughput that is divided and merged, an autoscale
+// maximum that follows the data, and limits of a container's own. The limits are
+// scaled down: 1,000 RU/s and 256 KB for a physical partition, 64 KB for a full key.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
+		t.Parallel()
 		s := start(t, Config{
 			LimitsPreset: "laptop", LogicalPartitionMax: 64 << 10, PhysicalPartitionMax: 256 << 10,
 			CrossPartition: "full",
@@ -35,9 +35,39 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// story is a server that a text speaks to. Containers are those of database d;
-// the first argument of each step names one.
+// story is a server that a text speaks to. The first argument of each step names a
+// container of database d, or with its database, as in shared/c; shared/ is the
+// database itself.
 type story struct{ server *Server }
+
+// named returns what the first argument of a step names.
+func named(argument string) (database, container string) {
+	if database, container, found := strings.Cut(argument, "/"); found {
+		return database, container
+	}
+	return "d", argument
+}
+
+// collection is the path of a container on the data port.
+func collection(argument string) string {
+	database, container := named(argument)
+	return "dbs/" + database + "/colls/" + container
+}
+
+// managed is the path of a database or container in the management API.
+func managed(argument string) string {
+	database, container := named(argument)
+	if container == "" {
+		return "sqlDatabases/" + database
+	}
+	return "sqlDatabases/" + database + "/containers/" + container
+}
+
+// scope is the query of an admin path about a container.
+func scope(argument string) string {
+	database, container := named(argument)
+	return "?" + url.Values{"database": {database}, "container": {container}}.Encode()
+}
 
 func (s story) step(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
@@ -51,11 +81,27 @@ func (s story) step(t *testing.T, d *datadriven.TestData) string {
 	case "create":
 		var paths string
 		d.ScanArgs(t, "paths", &paths)
-		return s.create(t, container, strings.Split(paths, ";"), number("rus", 400))
+		return s.create(t, container, strings.Split(paths, ";"), number("rus", 400), number("max", 0), d.HasArg("shares"))
+	case "database":
+		r := call(t, s.server, http.MethodPost, "dbs", fmt.Sprintf(`{"id":%q}`, container), offered(number("rus", 400), number("max", 0))...)
+		return strconv.Itoa(r.Status)
+	case "offer":
+		if most := number("reaches", 0); most > 0 {
+			return s.offer(t, container, fmt.Sprintf(`"maxThroughput":%d`, most))
+		}
+		return s.offer(t, container, "")
+	case "divide":
+		return s.divide(t, container, d.Input)
+	case "shares":
+		return s.shares(t, container)
+	case "merge":
+		return s.merge(t, container, d.HasArg("dry"))
+	case "largest":
+		return s.largest(t, container)
 	case "load":
 		return s.load(t, container, number("tenants", 1), number("users", 1), number("sessions", 1), number("bytes", 500))
 	case "throughput":
-		return s.throughput(t, container, number("rus", 0))
+		return s.throughput(t, container, number("rus", 0), number("max", 0), d.HasArg("autoscale"))
 	case "spread":
 		return s.spread(t, container)
 	case "settle":
@@ -71,8 +117,22 @@ func (s story) step(t *testing.T, d *datadriven.TestData) string {
 	return ""
 }
 
-func (s story) create(t *testing.T, container string, paths []string, rus int) string {
+// offered are the headers that provision throughput at creation: manual, or autoscale
+// with a maximum.
+func offered(rus, most int) []string {
+	if most > 0 {
+		return []string{"x-ms-cosmos-offer-autopilot-settings", fmt.Sprintf(`{"maxThroughput":%d}`, most)}
+	}
+	return []string{"x-ms-offer-throughput", strconv.Itoa(rus)}
+}
+
+func (s story) create(t *testing.T, container string, paths []string, rus, most int, shares bool) string {
 	t.Helper()
+	database, name := named(container)
+	headers := offered(rus, most)
+	if shares {
+		headers = nil
+	}
 	kind := "Hash"
 	if len(paths) > 1 {
 		kind = "MultiHash"
@@ -81,8 +141,8 @@ func (s story) create(t *testing.T, container string, paths []string, rus int) s
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":%s,"kind":%q,"version":2}}`, container, list, kind)
-	r := call(t, s.server, http.MethodPost, "dbs/d/colls", body, "x-ms-offer-throughput", strconv.Itoa(rus))
+	body := fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":%s,"kind":%q,"version":2}}`, name, list, kind)
+	r := call(t, s.server, http.MethodPost, "dbs/"+database+"/colls", body, headers...)
 	if r.Status != http.StatusCreated {
 		return fmt.Sprintf("%d %s", r.Status, r.Body)
 	}
@@ -124,7 +184,7 @@ func (s story) load(t *testing.T, container string, tenants, users, sessions, by
 // put stores a document and returns the refusal, if it was refused.
 func (s story) put(t *testing.T, container, body string) string {
 	t.Helper()
-	r := call(t, s.server, http.MethodPost, "dbs/d/colls/"+container+"/docs", body, "x-ms-documentdb-is-upsert", "True")
+	r := call(t, s.server, http.MethodPost, collection(container)+"/docs", body, "x-ms-documentdb-is-upsert", "True")
 	if r.Status == http.StatusCreated || r.Status == http.StatusOK {
 		return ""
 	}
@@ -132,19 +192,152 @@ func (s story) put(t *testing.T, container, body string) string {
 }
 
 // throughput sets the offer of a container and waits until it is in force.
-func (s story) throughput(t *testing.T, container string, rus int) string {
+func (s story) throughput(t *testing.T, container string, rus, most int, autoscale bool) string {
 	t.Helper()
-	path := "sqlDatabases/d/containers/" + container + "/throughputSettings/default"
-	code, answer := s.admin(t, http.MethodPut, path, fmt.Sprintf(`{"properties":{"resource":{"throughput":%d}}}`, rus))
+	path := managed(container) + "/throughputSettings/default"
+	var code int
+	var answer string
+	switch {
+	case autoscale:
+		code, answer = s.admin(t, http.MethodPost, path+"/migrateToAutoscale", "")
+	case most > 0:
+		code, answer = s.admin(t, http.MethodPut, path, fmt.Sprintf(`{"properties":{"resource":{"autoscaleSettings":{"maxThroughput":%d}}}}`, most))
+	default:
+		code, answer = s.admin(t, http.MethodPut, path, fmt.Sprintf(`{"properties":{"resource":{"throughput":%d}}}`, rus))
+	}
 	if code != http.StatusOK {
 		return fmt.Sprintf("%d %s", code, answer)
 	}
-	waitFor(t, "the offer", func() bool {
-		_, answer := s.admin(t, http.MethodGet, path, "")
-		return strings.Contains(answer, `"offerReplacePending":"false"`)
-	})
+	s.offer(t, container, inForce)
+	if _, name := named(container); name == "" {
+		return "ok"
+	}
 	return counted(len(s.partitions(t, container).Partitions))
 }
+
+// inForce is in the answer about a throughput that waits for no splits.
+const inForce = `"offerReplacePending":"false"`
+
+// offer tells the throughput of a database or container, once the answer holds a
+// text.
+func (s story) offer(t *testing.T, container, awaited string) string {
+	t.Helper()
+	var settings struct {
+		Properties struct {
+			Resource struct {
+				Throughput int    `json:"throughput"`
+				Minimum    string `json:"minimumThroughput"`
+				Pending    string `json:"offerReplacePending"`
+				Autoscale  *struct {
+					Max int `json:"maxThroughput"`
+				} `json:"autoscaleSettings"`
+			} `json:"resource"`
+		} `json:"properties"`
+	}
+	waitFor(t, awaited, func() bool {
+		code, answer := s.admin(t, http.MethodGet, managed(container)+"/throughputSettings/default", "")
+		if err := json.Unmarshal([]byte(answer), &settings); err != nil || code != http.StatusOK {
+			t.Fatalf("%d %s", code, answer)
+		}
+		return strings.Contains(answer, awaited)
+	})
+	r := settings.Properties.Resource
+	what := fmt.Sprintf("%d RU/s", r.Throughput)
+	if r.Autoscale != nil {
+		what = fmt.Sprintf("up to %d RU/s", r.Autoscale.Max)
+	}
+	return fmt.Sprintf("%s, at least %s, pending %s", what, r.Minimum, r.Pending)
+}
+
+// divide gives partitions shares by hand: lines of a place in the order of ranges and
+// RU/s. It tells what they are given when that is in force.
+func (s story) divide(t *testing.T, container, input string) string {
+	t.Helper()
+	partitions := s.partitions(t, container).Partitions
+	var targets []string
+	for line := range strings.SplitSeq(input, "\n") {
+		var at, rus int
+		if _, err := fmt.Sscanf(line, "%d=%d", &at, &rus); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		targets = append(targets, fmt.Sprintf(`{"id":%q,"throughput":%d}`, partitions[at].ID, rus))
+	}
+	body := fmt.Sprintf(`{"properties":{"resource":{"throughputPolicy":"custom","targetPhysicalPartitionThroughputInfo":[%s]}}}`, strings.Join(targets, ","))
+	code, answer := s.admin(t, http.MethodPost, managed(container)+"/throughputSettings/default/redistributeThroughput", body)
+	if code != http.StatusOK {
+		return fmt.Sprintf("%d %s", code, answer)
+	}
+	return s.shares(t, container)
+}
+
+// shares tells what each partition is given, in range order, and the sum.
+func (s story) shares(t *testing.T, container string) string {
+	t.Helper()
+	s.offer(t, container, inForce)
+	var each []string
+	sum := 0.0
+	for _, p := range s.partitions(t, container).Partitions {
+		each = append(each, strconv.FormatFloat(p.Share, 'f', -1, 64))
+		sum += p.Share
+	}
+	return fmt.Sprintf("%s: %.0f RU/s", strings.Join(each, " "), sum)
+}
+
+// merge has a container merged, or all that share the throughput of a database, and
+// says how many partitions are left.
+func (s story) merge(t *testing.T, container string, dry bool) string {
+	t.Helper()
+	code, answer := s.admin(t, http.MethodPost, managed(container)+"/partitionMerge", fmt.Sprintf(`{"isDryRun":%t}`, dry))
+	var left layout
+	if err := json.Unmarshal([]byte(answer), &left); err != nil || code != http.StatusOK {
+		return fmt.Sprintf("%d %s", code, answer)
+	}
+	empty := 0
+	for _, p := range left.Partitions {
+		if p.Storage == 0 {
+			empty++
+		}
+	}
+	return fmt.Sprintf("%s, %d of them empty", counted(len(left.Partitions)), empty)
+}
+
+// largest tells which part of the limit the largest full partition key holds, and how
+// many keys there are.
+func (s story) largest(t *testing.T, container string) string {
+	t.Helper()
+	definition := call(t, s.server, http.MethodGet, collection(container), "")
+	var c struct {
+		PartitionKey struct{ Paths []string }
+	}
+	if err := json.Unmarshal(definition.Body, &c); err != nil {
+		t.Fatal(err)
+	}
+	code, answer := s.admin(t, http.MethodGet, "limits"+scope(container), "")
+	var limits struct {
+		Limits struct{ LogicalPartitionBytes int64 }
+	}
+	if err := json.Unmarshal([]byte(answer), &limits); err != nil || code != http.StatusOK {
+		t.Fatalf("limits: %d %s", code, answer)
+	}
+	rows, _ := s.rows(t, container, storyDocuments)
+	bytes, most := map[string]int64{}, int64(0)
+	for _, row := range rows {
+		var document map[string]string
+		if err := json.Unmarshal(row, &document); err != nil {
+			t.Fatal(err)
+		}
+		key := ""
+		for _, path := range c.PartitionKey.Paths {
+			key += path + document[strings.TrimPrefix(path, "/")]
+		}
+		bytes[key] += int64(len(row))
+		most = max(most, bytes[key])
+	}
+	return fmt.Sprintf("%d keys, the largest holds %.0f %% of what one may hold", len(bytes), 100*float64(most)/float64(limits.Limits.LogicalPartitionBytes))
+}
+
+// storyDocuments selects documents as they were written.
+const storyDocuments = "SELECT c.id, c.tenant, c.user, c.session, c.text FROM c"
 
 // storyPartitions is what the admin port says of a container's partitions.
 type storyPartitions struct {
@@ -152,14 +345,16 @@ type storyPartitions struct {
 		Bytes int64 `json:"partitionBytes"`
 	} `json:"limits"`
 	Partitions []struct {
-		Documents int64 `json:"documents"`
-		Bytes     int64 `json:"documentBytes"`
+		ID        string  `json:"id"`
+		Documents int64   `json:"documents"`
+		Bytes     int64   `json:"documentBytes"`
+		Share     float64 `json:"share"`
 	} `json:"partitions"`
 }
 
 func (s story) partitions(t *testing.T, container string) (p storyPartitions) {
 	t.Helper()
-	code, answer := s.admin(t, http.MethodGet, "partitions?database=d&container="+container, "")
+	code, answer := s.admin(t, http.MethodGet, "partitions"+scope(container), "")
 	if code != http.StatusOK {
 		t.Fatalf("partitions: %d %s", code, answer)
 	}
@@ -224,7 +419,7 @@ func (s story) rows(t *testing.T, container, text string) (rows []json.RawMessag
 		if continuation != "" {
 			headers = append(headers, "x-ms-continuation", continuation)
 		}
-		r := call(t, s.server, http.MethodPost, "dbs/d/colls/"+container+"/docs", string(body), headers...)
+		r := call(t, s.server, http.MethodPost, collection(container)+"/docs", string(body), headers...)
 		if r.Status != http.StatusOK {
 			t.Fatalf("%s: %d %s", text, r.Status, r.Body)
 		}
@@ -245,7 +440,7 @@ func (s story) rows(t *testing.T, container, text string) (rows []json.RawMessag
 // copy writes all documents of a container into another one.
 func (s story) copy(t *testing.T, from, to string) string {
 	t.Helper()
-	rows, _ := s.rows(t, from, "SELECT c.id, c.tenant, c.user, c.session, c.text FROM c")
+	rows, _ := s.rows(t, from, storyDocuments)
 	copied := 0
 	for _, row := range rows {
 		if refused := s.put(t, to, string(row)); refused == "" {
@@ -262,26 +457,11 @@ func (s story) limits(t *testing.T, container, change string) string {
 	if change != "" {
 		method = http.MethodPut
 	}
-	code, answer := s.admin(t, method, "limits?"+url.Values{"database": {"d"}, "container": {container}}.Encode(), change)
+	code, answer := s.admin(t, method, "limits"+scope(container), change)
 	return fmt.Sprintf("%d %s", code, answer)
 }
 
 func (s story) admin(t *testing.T, method, path, body string) (code int, answer string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, s.server.AdminEndpoint()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("x-decan-key", s.server.Key())
-	client := http.Client{Timeout: time.Minute}
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(text)
+	return callAdmin(t, s.server, method, path, body)
 }

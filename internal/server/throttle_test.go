@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -10,10 +11,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/decandb/decan/internal/server/servertest"
 )
 
 // seen counts what an SDK is answered on its way, retries included.
@@ -117,6 +120,8 @@ func TestS45Throttled(t *testing.T) {
 	for _, want := range []string{
 		`decan_partition_normalized_ru{container="c",database="d",partition="0"} 100`,
 		`decan_partition_throughput_rus{container="c",database="d",partition="0"} 400`,
+		`decan_partition_documents{container="c",database="d",partition="0"} 4`,
+		`decan_partition_document_bytes{container="c",database="d",partition="0"} 4.9`, // millions
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("metrics do not hold %s", want)
@@ -146,22 +151,72 @@ func TestThroughputSettings(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		config Config
-		want   []any // logical and physical bytes, RU/s of a partition and a container
+		want   []any // logical and physical bytes, RU/s of a partition and a container, metadata RU/s, changes
 	}{
-		{Config{}, []any{int64(20 << 30), int64(50 << 30), 10_000, 1_000_000}},
-		{Config{LimitsPreset: "laptop"}, []any{int64(4 << 20), int64(10 << 20), 1_000, 100_000}},
-		{Config{LimitsPreset: "laptop", LogicalPartitionMax: 7, PhysicalPartitionMax: 8, PartitionThroughputMax: 900, ContainerThroughputMax: 2_000}, []any{int64(7), int64(8), 900, 2_000}},
+		{Config{}, []any{int64(20 << 30), int64(50 << 30), 10_000, 1_000_000, 0, 0}},
+		{Config{LimitsPreset: "laptop"}, []any{int64(4 << 20), int64(10 << 20), 1_000, 100_000, 0, 0}},
+		{Config{LimitsPreset: "laptop", LogicalPartitionMax: 7, PhysicalPartitionMax: 8, PartitionThroughputMax: 900, ContainerThroughputMax: 2_000}, []any{int64(7), int64(8), 900, 2_000, 0, 0}},
+		{Config{MetadataThroughputMax: 240, ThroughputChangesMax: 25}, []any{int64(20 << 30), int64(50 << 30), 10_000, 1_000_000, 240, 25}},
 	} {
 		full, err := c.config.complete()
 		l := full.Limits
-		if got := []any{l.LogicalPartitionBytes, l.PhysicalPartitionBytes, l.PartitionRUs, l.ContainerRUs}; err != nil || !slices.Equal(got, c.want) {
+		if got := []any{l.LogicalPartitionBytes, l.PhysicalPartitionBytes, l.PartitionRUs, l.ContainerRUs, l.MetadataRUs, l.ThroughputChanges}; err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%+v: got %v %v, want %v", c.config, got, err, c.want)
 		}
 	}
-	for _, wrong := range []Config{{Throughput: "maybe"}, {LimitsPreset: "desktop"}, {LogicalPartitionMax: -1}, {PartitionThroughputMax: -1}, {ContainerThroughputMax: 999}} {
+	for _, wrong := range []Config{{Throughput: "maybe"}, {LimitsPreset: "desktop"}, {LogicalPartitionMax: -1}, {PartitionThroughputMax: -1}, {ContainerThroughputMax: 999}, {MetadataThroughputMax: -1}, {ThroughputChangesMax: -1}} {
 		if _, err := wrong.complete(); err == nil {
 			t.Errorf("%+v was accepted", wrong)
 		}
+	}
+}
+
+// TestMetadataThrottled asks for definitions faster than the reserve of the account
+// serves them, and changes throughput more often than it may be: 429/3201 with the time
+// to wait, after which the SDK's retry gets its answer. Documents are served meanwhile.
+func TestMetadataThrottled(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{MetadataThroughputMax: 30, ThroughputChangesMax: 1})
+	container := throttledContainer(t, s, azcosmos.ClientOptions{})
+	refused := func(r servertest.Response) time.Duration {
+		t.Helper()
+		millis, err := strconv.Atoi(r.Header.Get("x-ms-retry-after-ms"))
+		if r.Header.Get("x-ms-substatus") != "3201" || err != nil || millis < 1 {
+			t.Errorf("refused with sub-status %q, wait %q: %s", r.Header.Get("x-ms-substatus"), r.Header.Get("x-ms-retry-after-ms"), r.Body)
+		}
+		return time.Duration(millis) * time.Millisecond
+	}
+	var last servertest.Response
+	for i := 0; last.Status != http.StatusTooManyRequests; i++ {
+		if last = call(t, s, "GET", "dbs/d/colls/c", ""); last.Status != http.StatusOK && last.Status != http.StatusTooManyRequests || i > 10_000 {
+			t.Fatalf("read %d: %d %s", i, last.Status, last.Body)
+		}
+	}
+	if wait := refused(last); wait > time.Second {
+		t.Errorf("a wait of %v for a budget of each second", wait)
+	}
+	if r := call(t, s, "POST", "dbs/d/colls/c/docs", `{"id":"x","pk":"a"}`); r.Status != http.StatusCreated {
+		t.Errorf("a document: %d %s", r.Status, r.Body)
+	}
+	for i := range 40 { // more than one second has
+		if _, err := container.Read(t.Context(), nil); err != nil {
+			t.Fatalf("read %d by the SDK: %v", i, err)
+		}
+	}
+	const settings = "sqlDatabases/d/containers/c/throughputSettings/default"
+	change := func(rus int) (code int, answer string) {
+		t.Helper()
+		waitFor(t, "metadata throughput", func() bool {
+			code, answer = callAdmin(t, s, "PUT", settings, fmt.Sprintf(`{"properties":{"resource":{"throughput":%d}}}`, rus))
+			return !strings.Contains(answer, "rate of metadata requests")
+		})
+		return code, answer
+	}
+	if code, answer := change(500); code != http.StatusOK {
+		t.Errorf("the first change: %d %s", code, answer)
+	}
+	if code, answer := change(600); code != http.StatusTooManyRequests || !strings.Contains(answer, "5 minutes") {
+		t.Errorf("the second change: %d %s", code, answer)
 	}
 }
 

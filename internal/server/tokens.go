@@ -30,6 +30,9 @@ type TokenConfig struct {
 	// Emulator accepts the tokens of the test suites of the SDKs, which are signed
 	// with the text of an account key.
 	Emulator bool
+
+	// Only refuses account keys and resource tokens, but on the admin port.
+	Only bool
 }
 
 // DefaultAudience is what the SDKs ask a token for when nothing else is known.
@@ -43,6 +46,8 @@ func (c TokenConfig) faults() []error {
 		fault("an issuer of bearer tokens needs its keys: give both --token-issuer and --token-keys, or neither")
 	case len(c.Audiences) > 0 && c.Keys == "":
 		fault("--token-audience needs --token-issuer and --token-keys")
+	case c.Only && c.Keys == "" && !c.Emulator:
+		fault("--disable-local-auth leaves bearer tokens alone: give --token-issuer and --token-keys, or nobody is let in")
 	}
 	for _, text := range append(append([]string{}, c.Issuers...), c.Audiences...) {
 		if text == "" {
@@ -63,7 +68,7 @@ func (c TokenConfig) remote() (*url.URL, bool) {
 
 // rules returns what the verifier goes by.
 func (c TokenConfig) rules(ctx context.Context, log *slog.Logger) (auth.BearerRules, error) {
-	rules := auth.BearerRules{Issuers: c.Issuers, Audiences: c.Audiences, Emulator: c.Emulator}
+	rules := auth.BearerRules{Issuers: c.Issuers, Audiences: c.Audiences, Emulator: c.Emulator, Only: c.Only}
 	if len(rules.Audiences) == 0 {
 		rules.Audiences = []string{DefaultAudience}
 	}

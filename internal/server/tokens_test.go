@@ -115,6 +115,9 @@ func TestTokenConfig(t *testing.T) {
 		{TokenConfig{Issuers: issuers}, false},
 		{TokenConfig{Keys: file}, false},
 		{TokenConfig{Audiences: []string{"aud"}}, false},
+		{TokenConfig{Only: true}, false},
+		{TokenConfig{Only: true, Emulator: true}, true},
+		{TokenConfig{Only: true, Issuers: issuers, Keys: file}, true},
 		{TokenConfig{Issuers: []string{""}, Keys: file}, false},
 		{TokenConfig{Issuers: issuers, Audiences: []string{""}, Keys: file}, false},
 	} {
@@ -128,5 +131,28 @@ func TestTokenConfig(t *testing.T) {
 	}
 	if _, err := (TokenConfig{Issuers: issuers, Keys: file + "none"}).rules(t.Context(), slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a file that is not there is read")
+	}
+}
+
+// TestLocalAuthDisabled has the data port refuse the account key, and the admin port
+// take it.
+func TestLocalAuthDisabled(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Tokens: TokenConfig{Only: true, Emulator: true}})
+	if r := call(t, s, "GET", "dbs", ""); r.Status != http.StatusUnauthorized || r.Header.Get("x-ms-substatus") != "5202" {
+		t.Errorf("the data port answers %d/%s: %s", r.Status, r.Header.Get("x-ms-substatus"), r.Body)
+	}
+	ask, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.AdminEndpoint()+"sqlRoleDefinitions", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask.Header.Set("x-decan-key", s.Key())
+	answer, err := http.DefaultClient.Do(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("the admin port answers %d", answer.StatusCode)
 	}
 }

@@ -75,6 +75,7 @@ const (
 	SubEntraIssuer            Sub = 5007 // 401: a bearer token of another issuer
 	SubEntraAudience          Sub = 5008 // 401: a bearer token for another audience
 	SubEntraNoObject          Sub = 5011 // 401: a bearer token that names nobody
+	SubLocalAuthDisabled      Sub = 5202 // 401: account keys and resource tokens are not accepted
 
 	SubRoleUnsupported Sub = 5300 // 403: no role allows it
 	SubRoleMetadata    Sub = 5301 // 403: no role of the principal allows to read the definition
@@ -95,6 +96,7 @@ const (
 
 	SubRequestRateTooLarge Sub = 3200 // 429: request units of the partition are used up
 	SubScriptConcurrency   Sub = 3084 // 429: too many scripts that do not end
+	SubMetadataRate        Sub = 3201 // 429: too many requests about metadata
 	SubBucketExceeded      Sub = 3212 // 429: the requests of a throughput bucket exceed its cap
 	SubBucketChange        Sub = 3213 // 429: throughput buckets were changed a moment ago
 )

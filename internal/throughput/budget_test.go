@@ -25,6 +25,7 @@ var start = time.Unix(1_700_002_800, 0).Truncate(time.Hour)
 //	    load <charge> [low] [bucket <id>], spend <charge>, rate <units>, usage
 //	autoscale max=   use <charge>, current, billed
 //	heavy            add <id> <units>, top <n>
+//	window most= seconds=  event
 //	share manual=|max= partitions= [most=]    shares of partitions 0, 1, ...; lines: id=RU/s as divided by hand, child<parents, gone id
 //	redistribute manual=|max= partitions= [most=]  lines: equal, target id=RU/s, source id=RU/s or id
 //	serverless       lines: a number of partitions
@@ -67,6 +68,17 @@ func stepper(t *testing.T, d *datadriven.TestData) func(now time.Time, words []s
 		d.ScanArgs(t, "max", &maximum)
 		a := NewAutoscale(maximum, start)
 		return func(now time.Time, words []string) string { return stepAutoscale(t, a, now, words) }
+	case "window":
+		var most, seconds int
+		d.ScanArgs(t, "most", &most)
+		d.ScanArgs(t, "seconds", &seconds)
+		w := NewWindow(most, time.Duration(seconds)*time.Second)
+		return func(now time.Time, _ []string) string {
+			if wait, ok := w.Take(now); !ok {
+				return fmt.Sprintf("waits %v", wait)
+			}
+			return "goes ahead"
+		}
 	case "heavy":
 		var h Heavy[string]
 		return func(now time.Time, words []string) string { return stepHeavy(t, &h, now, words) }

@@ -26,6 +26,14 @@ func now() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 // newDoor returns a door in front of a database in memory with the database d.
 func newDoor(t *testing.T, ready func() error) (http.Handler, *engine.Engine) {
 	t.Helper()
+	e, _, registry := newEngine(t)
+	return admin.New(admin.Config{Engine: e, Gatherer: registry, Ready: ready, Limits: resource.DefaultLimits(), Version: "test", Now: now}), e
+}
+
+// newEngine returns what doors stand in front of: a database in memory with the
+// database d.
+func newEngine(t *testing.T) (*engine.Engine, *catalog.Catalog, *prometheus.Registry) {
+	t.Helper()
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -48,11 +56,18 @@ func newDoor(t *testing.T, ready func() error) (http.Handler, *engine.Engine) {
 	check(err)
 	registry := prometheus.NewRegistry()
 	e := engine.New(engine.Config{Catalog: names, Node: node, Account: resource.Account{ID: "decan"}, Limits: limits, Verifier: verifier, Now: now, Registerer: registry})
-	body, err := value.ParseString(`{"id":"d"}`)
+	_, err = e.CreateDatabase(t.Context(), auth.Owner(), engine.ResourceRequest{Body: parse(t, `{"id":"d"}`)})
 	check(err)
-	_, err = e.CreateDatabase(t.Context(), auth.Owner(), engine.ResourceRequest{Body: body})
-	check(err)
-	return admin.New(admin.Config{Engine: e, Gatherer: registry, Ready: ready, Limits: limits, Version: "test", Now: now}), e
+	return e, names, registry
+}
+
+func parse(t *testing.T, text string) value.Value {
+	t.Helper()
+	v, err := value.ParseString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 // call sends a request; headers are name, value, name, value.

@@ -10,14 +10,9 @@ import (
 
 	"github.com/decandb/decan/internal/api/admin"
 	"github.com/decandb/decan/internal/auth"
-	"github.com/decandb/decan/internal/catalog"
-	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/copyjob"
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
-	"github.com/decandb/decan/internal/storage"
-	"github.com/decandb/decan/internal/value"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 const armAccount = "/subscriptions/s/resourceGroups/g/providers/Microsoft.DocumentDB/databaseAccounts/decan"
@@ -32,35 +27,14 @@ func copyDoor(t *testing.T) http.Handler {
 			t.Fatal(err)
 		}
 	}
-	pool, err := storage.NewPool(storage.Options{InMemory: true})
-	check(err)
-	t.Cleanup(func() { _ = pool.Close() })
-	store, err := pool.Create("catalog")
-	check(err)
-	t.Cleanup(func() { _ = store.Close() })
-	names, err := catalog.Open(store, now)
-	check(err)
-	limits := resource.DefaultLimits()
-	node, err := cluster.Start(cluster.Config{Pool: pool, Catalog: names, Limits: limits, Now: now})
-	check(err)
-	t.Cleanup(func() { _ = node.Close() })
-	verifier, err := auth.NewVerifier(auth.Keys{Primary: auth.WellKnownKey}, limits.ClockSkew)
-	check(err)
-	e := engine.New(engine.Config{Catalog: names, Node: node, Account: resource.Account{ID: "decan"}, Limits: limits, Verifier: verifier, Now: now})
-	parse := func(text string) value.Value {
-		v, err := value.ParseString(text)
-		check(err)
-		return v
-	}
-	_, err = e.CreateDatabase(t.Context(), auth.Owner(), engine.ResourceRequest{Body: parse(`{"id":"d"}`)})
-	check(err)
+	e, names, registry := newEngine(t)
 	for _, definition := range []string{`{"id":"from","partitionKey":{"paths":["/a"]}}`, `{"id":"to","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash"}}`} {
-		_, err = e.CreateContainer(t.Context(), auth.Owner(), engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: parse(definition)})
+		_, err := e.CreateContainer(t.Context(), auth.Owner(), engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: parse(t, definition)})
 		check(err)
 	}
 	for i := range 3 {
-		_, err = e.Create(t.Context(), auth.Owner(), engine.DocumentRequest{
-			Link: engine.Link{Database: "d", Container: "from"}, Document: parse(fmt.Sprintf(`{"id":"%d","a":"x"}`, i)),
+		_, err := e.Create(t.Context(), auth.Owner(), engine.DocumentRequest{
+			Link: engine.Link{Database: "d", Container: "from"}, Document: parse(t, fmt.Sprintf(`{"id":"%d","a":"x"}`, i)),
 		})
 		check(err)
 	}
@@ -68,7 +42,7 @@ func copyDoor(t *testing.T) http.Handler {
 	check(err)
 	jobs.Start()
 	t.Cleanup(jobs.Close)
-	return admin.New(admin.Config{Engine: e, CopyJobs: jobs, Gatherer: prometheus.NewRegistry(), Limits: limits, Now: now})
+	return admin.New(admin.Config{Engine: e, CopyJobs: jobs, Gatherer: registry, Limits: resource.DefaultLimits(), Now: now})
 }
 
 // TestCopyJobs makes a job in each form of the management API and reads it in the

@@ -17,6 +17,7 @@ const headerKey = "X-Decan-Key"
 // an empty resource type and the path as the link.
 func (h *handler) verify(hr *http.Request) (auth.Caller, error) {
 	credentials := auth.Credentials{
+		Management:    true,
 		Method:        hr.Method,
 		ResourceLink:  strings.Trim(hr.URL.Path, "/"),
 		Authorization: hr.Header.Get("Authorization"),

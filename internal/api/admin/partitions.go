@@ -32,11 +32,14 @@ type partition struct {
 	Min           string   `json:"min"` // first hashed key, hexadecimal
 	Max           string   `json:"max"` // first hashed key behind it
 	Parents       []string `json:"parents"`
+	Change        string   `json:"change,omitempty"` // that it is in the middle of: split or merge
 	Documents     int64    `json:"documents"`
 	DocumentBytes int64    `json:"documentBytes"`
 	IndexBytes    int64    `json:"indexBytes"`
 	LSN           uint64   `json:"lsn"`
 	Requests      requests `json:"requests"`
+	Purging       int      `json:"purgingKeys,omitempty"`      // partition keys, and prefixes, whose deleted documents are in the figures still
+	Cleared       int64    `json:"clearedDocuments,omitempty"` // such documents that are gone since it was opened
 
 	Share         float64 `json:"share"`                   // RU/s that it is given; 0 for no limit
 	ConsumedRUs   float64 `json:"consumedRUs"`             // in the last whole second
@@ -100,11 +103,14 @@ func describe(s engine.PartitionStats) partition {
 		Min:           s.Partition.Range.Min.String(),
 		Max:           s.Partition.Range.Max.String(),
 		Parents:       parents,
+		Change:        s.Change,
 		Documents:     s.Documents,
 		DocumentBytes: s.DocumentBytes,
 		IndexBytes:    s.IndexBytes,
 		LSN:           uint64(s.LSN),
 		Requests:      requests{Reads: s.Reads, Writes: s.Writes, Queries: s.Queries},
+		Purging:       s.Purging,
+		Cleared:       s.Cleared,
 
 		Share:         round(s.Load.Rate),
 		ConsumedRUs:   round(s.Load.Second),

@@ -67,14 +67,20 @@ func (h *handler) offerRequest(hr *http.Request) (engine.ResourceRequest, error)
 	return engine.ResourceRequest{Offer: offer}, err
 }
 
+// offerChange is offerRequest with what the body wants of the offer.
+func (h *handler) offerChange(hw http.ResponseWriter, hr *http.Request) (engine.ResourceRequest, value.Value, error) {
+	req, err := h.offerRequest(hr)
+	if err != nil {
+		return req, value.Undefined(), err
+	}
+	body, err := h.readObject(hw, hr)
+	return req, body.Get("properties").Get("resource"), err
+}
+
 // replaceThroughput changes the throughput or the throughput buckets. What the
 // body leaves out stays.
 func (h *handler) replaceThroughput(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
-	req, err := h.offerRequest(hr)
-	if err != nil {
-		return err
-	}
-	body, err := h.readObject(hw, hr)
+	req, wanted, err := h.offerChange(hw, hr)
 	if err != nil {
 		return err
 	}
@@ -82,7 +88,7 @@ func (h *handler) replaceThroughput(hw http.ResponseWriter, hr *http.Request, ca
 	if err != nil {
 		return err
 	}
-	if req.Body, err = editedOffer(&current, body.Get("properties").Get("resource")); err != nil {
+	if req.Body, err = editedOffer(&current, wanted); err != nil {
 		return err
 	}
 	req.IfMatch = current.ETag
@@ -221,15 +227,11 @@ func (h *handler) retrieveDistribution(hw http.ResponseWriter, hr *http.Request,
 // redistribute divides a throughput anew and answers what the partitions named,
 // or all when none is, are given now.
 func (h *handler) redistribute(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
-	req, err := h.offerRequest(hr)
+	req, wanted, err := h.offerChange(hw, hr)
 	if err != nil {
 		return err
 	}
-	body, err := h.readObject(hw, hr)
-	if err != nil {
-		return err
-	}
-	if req.Redistribution, err = parseRedistribution(body.Get("properties").Get("resource")); err != nil {
+	if req.Redistribution, err = parseRedistribution(wanted); err != nil {
 		return err
 	}
 	if _, err := h.engine.ReplaceOffer(hr.Context(), caller, req); err != nil {

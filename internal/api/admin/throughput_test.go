@@ -111,6 +111,62 @@ func TestS113Redistribution(t *testing.T) {
 	})
 }
 
+// TestRedistributionRefused asks for divisions that cannot be had: each answer says
+// why, and the throughput is what it was, with its etag and its shares.
+func TestRedistributionRefused(t *testing.T) {
+	t.Parallel()
+	door, _ := newDoor(t, nil)
+	const settings = "/sqlDatabases/d/containers/c/throughputSettings/default"
+	custom := func(targets, sources string) string {
+		return `{"properties":{"resource":{"throughputPolicy":"custom","targetPhysicalPartitionThroughputInfo":[` + targets + `],"sourcePhysicalPartitionThroughputInfo":[` + sources + `]}}}`
+	}
+	walk(t, door, []step{
+		{"POST", "/containers?database=d&partitions=3&throughput=6000", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, 201, nil},
+		{"POST", settings + "/redistributeThroughput", custom(`{"id":"0","throughput":1000},{"id":"1","throughput":3000}`, ``), 200, nil},
+	})
+	state := func() string {
+		_, offer := call(t, door, "GET", settings, "", "x-decan-key", auth.WellKnownKey)
+		_, shares := call(t, door, "POST", settings+"/retrieveThroughputDistribution", `{}`, "x-decan-key", auth.WellKnownKey)
+		return offer + shares
+	}
+	before := state()
+	if !strings.Contains(before, `[{"id":"0","throughput":1000},{"id":"1","throughput":3000},{"id":"2","throughput":2000}]`) {
+		t.Fatal(before)
+	}
+	for name, c := range map[string]struct{ body, holds string }{
+		"below zero":             {custom(`{"id":"0","throughput":-100}`, ``), "-100"},
+		"zero":                   {custom(`{"id":"0","throughput":0}`, ``), "not a positive whole number"},
+		"none":                   {custom(`{"id":"0"}`, ``), "no throughput"},
+		"below the least":        {custom(`{"id":"0","throughput":99}`, ``), "100 to 20000"},
+		"above twice the limit":  {custom(`{"id":"0","throughput":20001}`, ``), "100 to 20000"},
+		"beyond every number":    {custom(`{"id":"0","throughput":1e300}`, ``), "not a positive whole number"},
+		"a fraction":             {custom(`{"id":"0","throughput":1500.5}`, ``), "1500.5"},
+		"a text":                 {custom(`{"id":"0","throughput":"2000"}`, ``), "2000"},
+		"a sum between steps":    {custom(`{"id":"0","throughput":1050}`, ``), "6050"},
+		"an unknown target":      {custom(`{"id":"3","throughput":1000}`, ``), "no physical partition 3"},
+		"an unknown source":      {custom(`{"id":"0","throughput":2000}`, `{"id":"7"}`), "no physical partition 7"},
+		"an id below zero":       {custom(`{"id":"-1","throughput":2000}`, ``), "-1"},
+		"an id that is a number": {custom(`{"id":0,"throughput":2000}`, ``), "number in a string"},
+		"one named twice":        {custom(`{"id":"0","throughput":2000}`, `{"id":"0"}`), "named twice"},
+		"a source without more":  {custom(`{"id":"0","throughput":3000}`, `{"id":"2"}`), "cannot give up"},
+		"nobody":                 {custom(``, ``), "Name the physical partitions"},
+		"equal, with names":      {strings.Replace(custom(`{"id":"0","throughput":2000}`, ``), "custom", "equal", 1), "equal"},
+		"the policy none":        {strings.Replace(custom(`{"id":"0","throughput":2000}`, ``), "custom", "none", 1), "neither equal nor custom"},
+		"no policy":              {`{"properties":{"resource":{}}}`, "neither equal nor custom"},
+		"no list":                {`{"properties":{"resource":{"throughputPolicy":"custom","targetPhysicalPartitionThroughputInfo":{"id":"0"}}}}`, "array"},
+		"no object":              {`[]`, ""},
+		"no JSON":                {`{`, ""},
+	} {
+		answer, content := call(t, door, "POST", settings+"/redistributeThroughput", c.body, "x-decan-key", auth.WellKnownKey)
+		if answer.StatusCode != http.StatusBadRequest || !strings.Contains(content, c.holds) {
+			t.Errorf("%s: %d %s, want 400 that says %q", name, answer.StatusCode, content, c.holds)
+		}
+		if after := state(); after != before {
+			t.Fatalf("%s: it was %s and is %s", name, before, after)
+		}
+	}
+}
+
 // TestHottestKeys shows what a partition has spent, on which keys.
 func TestHottestKeys(t *testing.T) {
 	t.Parallel()

@@ -125,7 +125,10 @@ func jsonOperations(body []byte) ([]engine.BatchOperation, error) {
 		}
 		o.Key, o.Wrong = operationKey(text)
 		if o.Wrong == nil {
-			o.Wrong = unsupportedIn(item.Get("indexingDirective").Text(), item.Get("timeToLiveInSeconds").IsDefined())
+			o.Directive, o.Wrong = engine.ParseDirective(item.Get("indexingDirective").Text())
+		}
+		if ttl := item.Get("timeToLiveInSeconds"); o.Wrong == nil && ttl.IsDefined() {
+			o.Wrong = expireIn(o, ttl)
 		}
 	}
 	return operations, nil
@@ -143,13 +146,16 @@ func operationKey(text string) (*partitionkey.Key, error) {
 	return &key, nil
 }
 
-// unsupportedIn refuses by name what an operation cannot ask for yet.
-func unsupportedIn(directive string, timeToLive bool) error {
+// expireIn gives the document of an operation the time to live that stands beside
+// it, in the place of its own.
+func expireIn(o *engine.BatchOperation, ttl value.Value) error {
 	switch {
-	case timeToLive:
-		return status.Unsupported("The time to live of an operation (timeToLiveInSeconds)")
-	case strings.EqualFold(directive, "exclude"):
-		return status.Unsupported("The indexing directive Exclude")
+	case o.Action != auth.Create && o.Action != auth.Upsert && o.Action != auth.Replace:
+		return status.BadRequest("The timeToLiveInSeconds of an operation is for Create, Upsert and Replace only.")
+	case !resource.ValidTTL(ttl):
+		return status.BadRequest("The timeToLiveInSeconds of the operation is not valid. It must be -1 or a positive integer of at most %d.", resource.TTLMax)
+	case o.Body.Kind() == value.KindObject: // Anything else is refused for what it is.
+		o.Body = o.Body.With("ttl", ttl)
 	}
 	return nil
 }
@@ -248,12 +254,15 @@ func rowOperations(body []byte) ([]engine.BatchOperation, error) {
 		}
 		o.Key, o.Wrong = operationKey(row.PartitionKey)
 		if o.Wrong == nil {
-			o.Wrong = unsupportedIn(row.IndexingDirective, row.TimeToLive != nil)
+			o.Directive, o.Wrong = engine.ParseDirective(row.IndexingDirective)
 		}
 		if o.Wrong == nil && len(row.Body) > 0 {
 			if o.Body, err = value.Parse(row.Body); err != nil {
 				o.Wrong = status.BadRequest("The body of the operation is not valid JSON: %s.", err)
 			}
+		}
+		if o.Wrong == nil && row.TimeToLive != nil {
+			o.Wrong = expireIn(o, value.Int(int64(*row.TimeToLive)))
 		}
 	}
 	return operations, nil

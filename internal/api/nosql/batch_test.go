@@ -79,6 +79,11 @@ func TestHybridRow(t *testing.T) {
 	minimal.Minimal, bad.IfMatch = true, `"0"`
 	one := int32(1)
 	expiring.TimeToLive = &one
+	mortal, left := row(hybridrow.OpUpsert, "", `{"id":"3","pk":"a"}`), row(hybridrow.OpUpsert, "", `{"id":"3","pk":"a"}`)
+	mortal.TimeToLive, mortal.Minimal = &one, true
+	left.IndexingDirective, left.Minimal = "exclude", true
+	unknown := left
+	unknown.IndexingDirective = "maybe"
 	for _, c := range []struct {
 		operations []hybridrow.Operation
 		want       []int32
@@ -87,6 +92,8 @@ func TestHybridRow(t *testing.T) {
 		{[]hybridrow.Operation{minimal, bad, minimal}, []int32{424, 412, 424}},
 		{[]hybridrow.Operation{row(hybridrow.OpCreate, "", `{`)}, []int32{400}},
 		{[]hybridrow.Operation{expiring}, []int32{400}},
+		{[]hybridrow.Operation{mortal, left}, []int32{201, 200}},
+		{[]hybridrow.Operation{unknown}, []int32{400}},
 	} {
 		if _, got := w.rows(t, c.operations, batchHeaders...); !slices.Equal(statuses(got), c.want) || got[0].Body != nil {
 			t.Errorf("got %+v, want %v", got, c.want)

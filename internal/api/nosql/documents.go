@@ -2,7 +2,6 @@ package nosql
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
@@ -70,7 +69,7 @@ func (h *handler) patchDocument(r *request) (*response, error) {
 	if err := r.refuseTriggers(); err != nil {
 		return nil, err
 	}
-	req, err := r.document()
+	req, err := r.documentChange()
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +113,26 @@ func (h *handler) deleteDocument(r *request) (*response, error) {
 	return r.answer(http.StatusNoContent, nil), nil
 }
 
+// deleteByKey deletes all documents of a partition key, or of a prefix of one.
+func (h *handler) deleteByKey(r *request) (*response, error) {
+	if err := r.refuseTriggers(); err != nil {
+		return nil, err
+	}
+	req := engine.KeyRequest{Link: r.container()}
+	var err error
+	if req.Options, err = r.options(); err != nil {
+		return nil, err
+	}
+	if req.Key, err = r.partitionKey(); err != nil {
+		return nil, err
+	}
+	r.result, err = h.engine.DeleteByKey(r.ctx, r.caller, req)
+	if err != nil {
+		return nil, err
+	}
+	return r.answer(http.StatusOK, nil), nil
+}
+
 // listDocuments is the read feed: all documents of the scope, page by page. With
 // A-IM it is the change feed.
 func (h *handler) listDocuments(r *request) (*response, error) {
@@ -150,16 +169,18 @@ func (r *request) document() (engine.DocumentRequest, error) {
 	return req, err
 }
 
-// documentWrite is document for requests with a body.
-func (h *handler) documentWrite(r *request) (engine.DocumentRequest, error) {
-	switch directive := r.header(headerIndexing); {
-	case directive == "", strings.EqualFold(directive, "default"), strings.EqualFold(directive, "include"):
-	case strings.EqualFold(directive, "exclude"):
-		return engine.DocumentRequest{}, status.Unsupported("The indexing directive Exclude")
-	default:
-		return engine.DocumentRequest{}, status.BadRequest("The indexing directive %q is none of Default, Include and Exclude.", directive)
-	}
+// documentChange is document for requests that leave another document behind.
+func (r *request) documentChange() (engine.DocumentRequest, error) {
 	req, err := r.document()
+	if err == nil {
+		req.Directive, err = engine.ParseDirective(r.header(headerIndexing))
+	}
+	return req, err
+}
+
+// documentWrite is documentChange for requests whose body is the document.
+func (h *handler) documentWrite(r *request) (engine.DocumentRequest, error) {
+	req, err := r.documentChange()
 	if err != nil {
 		return req, err
 	}

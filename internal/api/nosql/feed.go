@@ -1,6 +1,7 @@
 package nosql
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ func (h *handler) changeFeed(r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	separate := !complete && r.header(headerFeedFormat) == feedWireFormat
 	scope, err := r.scope()
 	if err != nil {
 		return nil, err
@@ -45,11 +47,31 @@ func (h *handler) changeFeed(r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if separate {
+		for i, document := range page.Rows {
+			page.Rows[i] = separateMetadata(document)
+		}
+	}
 	return r.feed("Documents", &page), nil
 }
 
-// feedWireFormat is the only form of the feed of all versions.
+// feedWireFormat is the form of the feed that keeps documents and what is known of
+// their changes apart: the only one of all versions, and one that some clients
+// read the latest versions in, too.
 const feedWireFormat = "2021-09-15"
+
+// separateMetadata returns a document of the latest-version feed, which ends in
+// its _ts and _lsn, as {"current":document,"metadata":{"lsn":_lsn,"crts":_ts}}.
+// What kind of change it was is not known of latest versions.
+func separateMetadata(document []byte) []byte {
+	const lsnName, tsName = `,"_lsn":`, `,"_ts":`
+	own := bytes.LastIndex(document, []byte(lsnName))
+	ts := bytes.LastIndex(document[:own], []byte(tsName))
+	out := make([]byte, 0, len(document)+64)
+	out = append(append(append(out, `{"current":`...), document[:own]...), `},"metadata":{"lsn":`...)
+	out = append(append(out, document[own+len(lsnName):len(document)-1]...), `,"crts":`...)
+	return append(append(out, document[ts+len(tsName):own]...), "}}"...)
+}
 
 // feedMode reports whether all versions are asked for, not the latest alone.
 func (r *request) feedMode() (complete bool, err error) {
@@ -58,7 +80,7 @@ func (r *request) feedMode() (complete bool, err error) {
 	if !complete && !strings.EqualFold(mode, "incremental feed") {
 		return false, status.BadRequest("The mode %q in A-IM is none of the change feed: Incremental Feed, Full-Fidelity Feed.", mode)
 	}
-	if format := r.header(headerFeedFormat); complete && format != "" && format != feedWireFormat {
+	if format := r.header(headerFeedFormat); format != "" && format != feedWireFormat {
 		return false, status.BadRequest("The form %q in x-ms-cosmos-changefeed-wire-format-version is not known. Use %s.", format, feedWireFormat)
 	}
 	return complete, nil

@@ -53,7 +53,7 @@ const (
 	headerBucket             = "X-Ms-Cosmos-Throughput-Bucket"                          // the throughput bucket of the request, 1 to 5
 	headerDecanPartitions    = "X-Decan-Partition-Count"                                // ours: exact number of partitions on create
 	headerTokenLifetime      = "X-Ms-Documentdb-Expiry-Seconds"                         // how long the resource token of a permission is good
-	headerIndexing           = "X-Ms-Indexing-Directive"                                // Exclude is refused
+	headerIndexing           = "X-Ms-Indexing-Directive"                                // whether the document is indexed: Default, Include or Exclude
 	headerScriptLogging      = "X-Ms-Documentdb-Script-Enable-Logging"                  // wants headerScriptLog
 	headerPreTrigger         = "X-Ms-Documentdb-Pre-Trigger-Include"                    // ids that commas part
 	headerPostTrigger        = "X-Ms-Documentdb-Post-Trigger-Include"                   // likewise

@@ -73,6 +73,7 @@ const (
 	opDocumentPatch
 	opDocumentBatch
 	opDocumentDelete
+	opDocumentPurge
 	opDocumentRead
 	opDocumentList
 	opDocumentFeed
@@ -142,6 +143,7 @@ var operationNames = [operations]string{
 	opDocumentPatch:     "document_patch",
 	opDocumentBatch:     "document_batch",
 	opDocumentDelete:    "document_delete",
+	opDocumentPurge:     "document_delete_by_key",
 	opDocumentRead:      "document_read",
 	opDocumentList:      "document_list",
 	opDocumentFeed:      "document_feed",

@@ -136,7 +136,7 @@ var resourceTypes = []resourceType{
 	},
 	{
 		words: "dbs/colls/operations",
-		item:  verbs{post: action{opRefused, (*handler).containerOperation}},
+		item:  verbs{post: action{opDocumentPurge, (*handler).containerOperation}},
 	},
 	{words: "dbs/colls/docs/attachments", feature: "attachments"},
 	{words: "dbs/colls/schemas", feature: "schemas"},
@@ -268,7 +268,8 @@ func methodNotAllowed(method, allowed string) error {
 // containerOperation answers the paths below a container's operations.
 func (h *handler) containerOperation(r *request) (*response, error) {
 	if r.target.id(2) == "partitionkeydelete" {
-		return nil, status.Unsupported("Delete by partition key")
+		return h.deleteByKey(r)
 	}
+	r.operation = opUnknown
 	return nil, badTarget("no resource has such a path")
 }

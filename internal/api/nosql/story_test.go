@@ -82,6 +82,8 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 			switch arg.Key {
 			case "full":
 				set.full = true
+			case "disable-local-auth":
+				set.bearerOnly = true
 			case "prefix-permissions":
 				set.prefixes = true
 			case "strict-ids":

@@ -31,6 +31,7 @@ type settings struct {
 	nosql.Config
 	consistency string // of the account; empty: Session
 	full        bool   // the server merges
+	bearerOnly  bool   // keys and resource tokens are refused
 	prefixes    bool   // permissions for a prefix of a key are allowed
 }
 
@@ -67,6 +68,7 @@ func newWorld(t testing.TB, set settings) *world {
 	w.closers = append(w.closers, func() error { scripts.Close(); return nil })
 	verifier, err := auth.NewVerifier(auth.Keys{Primary: auth.WellKnownKey}, limits.ClockSkew)
 	check(err)
+	verifier = verifier.WithBearer(auth.BearerRules{Only: set.bearerOnly})
 	if set.consistency == "" {
 		set.consistency = "Session"
 	}

@@ -64,6 +64,9 @@ func Signed(link string) (kind, owner string) {
 	if len(segments)%2 == 1 {
 		return segments[len(segments)-1], strings.Join(segments[:len(segments)-1], "/")
 	}
+	if len(segments) == 6 && segments[4] == "operations" {
+		return "colls", strings.Join(segments[:4], "/")
+	}
 	if segments[0] == "offers" {
 		return "offers", strings.ToLower(segments[1])
 	}

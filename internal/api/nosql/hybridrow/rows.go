@@ -93,23 +93,33 @@ func AppendOperations(dst []byte, operations []Operation) []byte {
 	return dst
 }
 
-func (o *Operation) append(dst []byte) []byte {
+// fixed begins a row with the two numbers that stand in front of every one, and with
+// those of its columns that are there: in the order of the schema, a nil one for
+// what is not.
+func fixed(dst []byte, first, second int32, columns ...[]byte) []byte {
 	at := len(dst)
 	dst = append(dst, 3)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(o.Type))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(o.Resource))
-	if o.PartitionKey != "" {
-		dst[at] |= 1 << 2
-		dst = appendText(dst, o.PartitionKey)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(first))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(second))
+	for i, column := range columns {
+		if column != nil {
+			dst[at] |= 1 << (2 + i)
+			dst = appendText(dst, column)
+		}
 	}
-	if o.ID != "" {
-		dst[at] |= 1 << 4
-		dst = appendText(dst, o.ID)
+	return dst
+}
+
+// text is a column that is not there when it is empty.
+func text(s string) []byte {
+	if s == "" {
+		return nil
 	}
-	if o.Body != nil {
-		dst[at] |= 1 << 6
-		dst = appendText(dst, o.Body)
-	}
+	return []byte(s)
+}
+
+func (o *Operation) append(dst []byte) []byte {
+	dst = fixed(dst, o.Type, o.Resource, text(o.PartitionKey), nil, text(o.ID), nil, o.Body)
 	dst = appendField(dst, tokenDirective, o.IndexingDirective)
 	dst = appendField(dst, tokenIfMatch, o.IfMatch)
 	dst = appendField(dst, tokenIfNoneMatch, o.IfNoneMatch)
@@ -150,18 +160,7 @@ func AppendResults(dst []byte, results []Result) []byte {
 }
 
 func (s *Result) append(dst []byte) []byte {
-	at := len(dst)
-	dst = append(dst, 3)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(s.Status))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(s.SubStatus))
-	if s.ETag != "" {
-		dst[at] |= 1 << 2
-		dst = appendText(dst, s.ETag)
-	}
-	if s.Body != nil {
-		dst[at] |= 1 << 3
-		dst = appendText(dst, s.Body)
-	}
+	dst = fixed(dst, s.Status, s.SubStatus, text(s.ETag), s.Body)
 	if s.RetryAfterMillis > 0 {
 		dst = binary.LittleEndian.AppendUint32(append(dst, typeUint32, tokenRetryAfter), s.RetryAfterMillis)
 	}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// partitionsAnswer is what an admin port may say of a container; the first partition
+// has as many documents as are asked for.
+func partitionsAnswer(documents int) string {
+	return fmt.Sprintf(`{"database":"shop","container":"orders","limits":{"partitionBytes":10485760,"logicalBytes":4194304,"partitionRUs":1000},"partitions":[
+{"id":"4","min":"","max":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","parents":["0"],"documents":%d,"documentBytes":7864320,"share":600,"normalizedRUConsumption":100,"throttled":1234,"hottestKeys":[{"key":["Contoso","Alice"],"epk":"0A","requestUnits":480.4}]},
+{"id":"5","min":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","max":"FF","parents":["0"],"change":"split","documents":1,"documentBytes":100,"share":0,"normalizedRUConsumption":2.5,"throttled":0,"hottestKeys":[{"epk":"2B","requestUnits":1}]}]}`, documents)
+}
+
+// TestPartitionsTable shows a container as people read it: a line for each partition
+// with a bar for how full and one for how busy it is.
+func TestPartitionsTable(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, partitionsAnswer(12345)) }))
+	defer server.Close()
+	c := partitionsListCommand{Database: "shop", Container: "orders", adminServer: adminServer{Endpoint: server.URL}}
+	var out bytes.Buffer
+	if err := c.watch(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	want := `shop/orders  2 physical partitions, 12,346 documents, 7.5 MB, 600 RU/s
+
+id    range                      documents      size of 10 MB               RU/s busiest second    throttled  hottest key
+4               - 1FFFFFFF…         12,345    7.5 MB ███████▌··   75 %       600 ██████████  100 %     1,234  ["Contoso","Alice"] 480 RU
+5     1FFFFFFF… - FF                     1     100 B ··········    0 %         - ▎·········    2 %         0  2B 1 RU
+A split of partition 5 is under way.
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// TestPartitionsWatched shows it again and again, each time on a cleared screen and
+// anew, until it is interrupted; a server that is gone ends it.
+func TestPartitionsWatched(t *testing.T) {
+	t.Parallel()
+	documents := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		documents++
+		fmt.Fprint(w, partitionsAnswer(documents-1))
+	}))
+	c := partitionsListCommand{Database: "shop", Container: "orders", Watch: time.Millisecond, adminServer: adminServer{Endpoint: server.URL}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	screens := &untilTold{text: "\x1b[H\x1b[Jshop/orders  2 physical partitions, 3 documents", told: func(string) { cancel() }}
+	if err := c.watch(ctx, struct{ io.Writer }{screens}); err != nil { // without its WriteString
+		t.Errorf("interrupted: %v", err)
+	}
+	if n := strings.Count(screens.String(), clearScreen); n != 3 {
+		t.Errorf("%d screens until the third\n%s", n, screens.String())
+	}
+	server.Close()
+	if err := c.watch(t.Context(), screens); err == nil {
+		t.Error("it goes on without a server")
+	}
+	c.Watch = -time.Second
+	if err := c.watch(t.Context(), screens); err == nil || !strings.Contains(err.Error(), "positive") {
+		t.Errorf("an interval below zero: %v", err)
+	}
+}

@@ -1,0 +1,54 @@
+package balance
+
+import (
+	"context"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/status"
+)
+
+// raise has the autoscale maximum of a container, or of the database whose
+// throughput it shares, follow the documents stored, and reports whether anything
+// has changed meanwhile. All their partitions are opened for it.
+func (b *Balancer) raise(ctx context.Context, view *catalog.View, c *catalog.Container) (changed bool, err error) {
+	t, found := view.ThroughputOf(c)
+	if !found || !t.IsAutoscale() {
+		return false, nil
+	}
+	bytes := int64(0)
+	limits := b.cfg.Limits
+	for _, paid := range view.Provisioned(t.Owner) {
+		b.cfg.Node.Warm(ctx, paid)
+		for _, p := range paid.Partitions() {
+			size, err := b.cfg.Node.Size(ctx, paid, p.ID, true)
+			if status.CodeOf(err) == status.CodeGone {
+				return true, nil // It was split, merged or dropped: look again.
+			}
+			if err != nil {
+				return false, err
+			}
+			bytes += size
+		}
+	}
+	if !t.Owner.IsDatabase() {
+		limits = limits.Of(c.Limits)
+	}
+	raised := t.Fitting(b.cfg.Limits.Gigabytes(bytes), limits)
+	if raised.Max == t.Max {
+		return false, nil
+	}
+	_, err = b.cfg.Catalog.Commit(ctx, catalog.PutThroughput{Throughput: raised, Expect: t.ETag})
+	if code := status.CodeOf(err); code == status.CodePreconditionFailed || code == status.CodeNotFound {
+		return true, nil // Somebody was faster.
+	}
+	if err != nil {
+		return false, err
+	}
+	b.cfg.Logger.Info("autoscale maximum raised for the data stored", "owner", t.Owner, "from", t.Max, "to", raised.Max, "bytes", bytes)
+	for _, paid := range view.Provisioned(t.Owner) {
+		if paid.RID != c.RID {
+			b.Wake(paid.RID) // It may need more partitions now.
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,140 @@
+package cluster_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/value"
+)
+
+// called keeps for which containers a node has called Grown.
+type called struct {
+	mu  sync.Mutex
+	all []resource.RID
+}
+
+func (c *called) add(rid resource.RID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, rid)
+}
+
+// take returns what was called since the last take.
+func (c *called) take() []resource.RID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.all
+	c.all = nil
+	return all
+}
+
+// TestWeigh grows containers until one with an autoscale maximum is to be looked at:
+// when it has grown by a 32nd of what the maximum stores, wherever it has grown, and
+// whether or not the partition has been closed meanwhile. Manual throughput is not.
+func TestWeigh(t *testing.T) {
+	t.Parallel()
+	w, _ := start(t, 0)
+	var heard called
+	w.restart(t, func(c *cluster.Config) {
+		// 1,000 RU/s store what two partitions hold, of which a 32nd are 16 KB.
+		c.Limits.PhysicalPartitionBytes, c.Grown = 256<<10, heard.add
+	})
+	make2 := func(name string, offer resource.Throughput) client {
+		t.Helper()
+		w.offer = &offer
+		c, err := w.createWith(name, keyKinds["v2"], "", 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client{w, c.RID}
+	}
+	automatic, manual := make2("automatic", resource.Throughput{Max: 1000}), make2("manual", resource.Throughput{Manual: 1000})
+	grow := func(c client, from, to int) {
+		t.Helper()
+		for i := from; i < to; i++ {
+			doc := item(i, 1)
+			doc = parseValue(t, strings.TrimSuffix(doc.JSON(), "}")+fmt.Sprintf(`,"text":%q}`, strings.Repeat("x", 1024-len(doc.JSON()))))
+			if _, err := c.write(partition.Upsert, doc, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// The node may weigh by itself at any moment, so what it has called is added up.
+	var heardOf []resource.RID
+	weigh := func() int {
+		w.node.Weigh()
+		heardOf = append(heardOf, heard.take()...)
+		return len(heardOf)
+	}
+	grow(automatic, 0, 15)
+	grow(manual, 0, 40)
+	if n := weigh(); n != 0 {
+		t.Errorf("%v are to be looked at for 15 KB", heardOf)
+	}
+	grow(automatic, 0, 15) // the same again is no growth
+	if n := weigh(); n != 0 {
+		t.Errorf("%v are to be looked at for what was there", heardOf)
+	}
+	w.restart(t, func(c *cluster.Config) { // What it knew is gone, and what is stored is no growth.
+		c.Limits.PhysicalPartitionBytes, c.Grown, c.MaxOpen = 256<<10, heard.add, 1
+	})
+	grow(automatic, 15, 30)
+	if n := weigh(); n != 0 {
+		t.Errorf("%v are to be looked at for 15 KB more", heardOf)
+	}
+	grow(automatic, 30, 33)
+	if n := weigh(); n != 1 || heardOf[0] != automatic.rid {
+		t.Errorf("%v are to be looked at for 18 KB, want %v", heardOf, automatic.rid)
+	}
+	if n := weigh(); n != 1 {
+		t.Errorf("%v are to be looked at, once more for nothing", heardOf)
+	}
+}
+
+func parseValue(t *testing.T, text string) (v value.Value) {
+	t.Helper()
+	v, err := value.ParseString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestWeighShared grows two containers that share a throughput: together they grow
+// towards its bound, so each is looked at after the half.
+func TestWeighShared(t *testing.T) {
+	t.Parallel()
+	w, _ := start(t, 0)
+	var heard called
+	w.restart(t, func(c *cluster.Config) { c.Limits.PhysicalPartitionBytes, c.Grown = 256<<10, heard.add })
+	change := catalog.CreateDatabase{Database: resource.Database{ID: "d"}, Throughput: &resource.Throughput{Max: 1000}}
+	if _, err := w.catalog.Commit(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	var want []resource.RID
+	for _, name := range []string{"a", "b"} {
+		c, err := w.create(name, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, c.RID)
+		for i := range 9 {
+			if err := w.writeText(c, 0, fmt.Sprint(i), strings.Repeat("x", 1024)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.node.Weigh()
+	got := heard.take()
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("%v are to be looked at, want %v", got, want)
+	}
+}
