@@ -1,6 +1,6 @@
 # Each word is one line that a person could type.
 
-.PHONY: build test race fuzz bench lint compat crash differential release
+.PHONY: build test race fuzz bench lint compat crash soak differential release
 
 build:    ; go build -o bin/decan ./cmd/decan
 test:     ; go test ./...
@@ -9,6 +9,7 @@ fuzz:     ; ./tools/fuzz.sh 30s
 bench:    ; go test -run '^$$' -bench 'Ratios|Process|ManyPartitions|Reshape' -benchtime 1x -timeout 30m ./internal/server ./cmd/decan && go test -run '^$$' -bench Split -benchtime 4x ./internal/cluster
 lint:     ; ./tools/lint.sh
 compat:   ; ./compat/run.sh
+soak:     ; DECAN_SOAK=10m go test -run TestSoak -timeout 20m -v ./cmd/decan
 differential: ; DECAN_DIFFERENTIAL=100000 go test -run TestDifferential -timeout 120m -v ./internal/engine
 crash:    ; DECAN_CRASH_ROUNDS=100 go test -run TestKill -timeout 60m ./cmd/decan
 release:  ; go run -C tools ./changelog -write

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Runs the official SDKs against a decan built from this tree: the scenario of a
-# first user, the change feed and the queries of queries.json with the JavaScript,
-# Python and Java SDKs, each at its newest version and at the oldest that knows
-# hierarchical partition keys (S91, S95), the scenario and the change feed with the
-# Go SDK, the programs of the README, all but the Go SDK while partitions split, and
-# the emulator tests that ship inside the Go SDK. Needs Go, Node.js,
+# Runs the official SDKs against a decan built from this tree: what an application
+# does (the scenario of a first user, the change feed, writes, scripts, access,
+# sessions, what the SDKs' samples manage) and the queries of queries.json with the
+# JavaScript, Python and Java SDKs, each at its newest version and at the oldest that
+# knows hierarchical partition keys (S91, S95), the scenario and the change feed with
+# the Go SDK, the programs of the README, all but the Go SDK while partitions split,
+# Java's change feed processor while they split and merge, and the emulator tests that
+# ship inside the Go SDK. Needs Go, Node.js,
 # Python 3 with venv, and Java 17 with Maven, and the ports 8081, 8080 and 8903 of
 # this machine free. The SDKs come through npm, pip and Maven as they are
 # configured here; what these have cached is not fetched again.
@@ -25,7 +27,7 @@ trap 'for lane in "${lanes[@]}"; do kill "${lane#*:}" 2>/dev/null || true; done;
 start() { # start NAME COMMAND...: runs the command beside the others
 	local name=$1
 	shift
-	"$@" >"$work/$name.log" 2>&1 &
+	(TIMEFORMAT='%0R s, %0U s of a processor'; time "$@") >"$work/$name.log" 2>&1 &
 	lanes+=("$name:$!")
 }
 
@@ -93,7 +95,15 @@ install_java() {
 	for version in $java_versions; do
 		mvn --quiet --batch-mode -Dstyle.color=never --file compat/java compile -Dcosmos.version="$version" -Dwork="$work/java-$version"
 	done
-	keytool -importcert -noprompt -alias decan -file "$ca" -keystore "$trust" -storepass changeit 2>/dev/null
+}
+
+run_main() { # run_main VERSION ARGUMENTS...: the Java tests; programs this short do not repay a second compiler
+	local version=$1
+	shift
+	java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC \
+		-Djavax.net.ssl.trustStore="$trust" -Djavax.net.ssl.trustStorePassword=changeit \
+		-DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true \
+		-cp "$work/java-$version/classes:$(cat "$work/java-$version/classpath")" compat.Main "$@"
 }
 
 # Each of these runs all it has before it fails.
@@ -104,22 +114,23 @@ run_go() {
 }
 
 run_js() {
-	local failed=0
-	export NODE_EXTRA_CA_CERTS=$ca DECAN_ANSWERS=$answers
+	local failed=0 both="scenario.test.mjs queries.test.mjs changefeed.test.mjs" # over http and https
+	local once="management.test.mjs writes.test.mjs scripts.test.mjs access.test.mjs sessions.test.mjs"
+	export NODE_EXTRA_CA_CERTS=$ca DECAN_ANSWERS=$answers DECAN_ADMIN=$admin
 	cd compat/js
-	DECAN_ENDPOINT=$http node --test --test-reporter=spec scenario.test.mjs queries.test.mjs changefeed.test.mjs access.test.mjs scripts.test.mjs || failed=1
-	local all="scenario.test.mjs queries.test.mjs changefeed.test.mjs access.test.mjs scripts.test.mjs answers.test.mjs"
-	DECAN_ENDPOINT=$https node --test --test-reporter=spec $all || failed=1
-	DECAN_ENDPOINT=$https DECAN_SDK=cosmos-oldest node --test --test-reporter=spec $all || failed=1 # refuses http
+	DECAN_ENDPOINT=$http node --test --test-reporter=spec $both || failed=1
+	DECAN_ENDPOINT=$https node --test --test-reporter=spec $both $once answers.test.mjs || failed=1
+	DECAN_ENDPOINT=$https DECAN_SDK=cosmos-oldest node --test --test-reporter=spec $both $once answers.test.mjs || failed=1 # refuses http
 	return $failed
 }
 
 run_python() {
 	local version failed=0
-	export DECAN_HTTP=$http DECAN_HTTPS=$https DECAN_CA=$ca DECAN_ANSWERS=$answers
+	export DECAN_HTTP=$http DECAN_HTTPS=$https DECAN_CA=$ca DECAN_ANSWERS=$answers DECAN_ADMIN=$admin
 	cd compat/py
 	for version in $python_versions; do
-		"$work/python-$version/bin/python" -B -m unittest -q scenario_test changefeed_test answers_test || failed=1
+		"$work/python-$version/bin/python" -B -m unittest -q scenario_test changefeed_test management_test writes_test \
+			scripts_test access_test sessions_test answers_test || failed=1
 	done
 	return $failed
 }
@@ -127,11 +138,8 @@ run_python() {
 run_java() {
 	local version failed=0 endpoints=$https
 	for version in $java_versions; do
-		java -Djavax.net.ssl.trustStore="$trust" -Djavax.net.ssl.trustStorePassword=changeit \
-			-DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true \
-			-cp "$work/java-$version/classes:$(cat "$work/java-$version/classpath")" \
-			compat.Main "$answers" $endpoints || failed=1
-		endpoints="$http $https"
+		run_main "$version" all "$answers" $admin $endpoints || failed=1
+		endpoints="$https $http"
 	done
 	return $failed
 }
@@ -155,14 +163,32 @@ split_python() {
 }
 
 split_java() { # the feed of the oldest does not outlive a split
-	local version=${java_versions##* }
-	java -DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true \
-		-cp "$work/java-$version/classes:$(cat "$work/java-$version/classpath")" compat.Splits $http $admin
+	run_main "${java_versions##* }" splits $http $admin
 }
 
-echo "== the Go SDK, the other SDKs, and the answers they are compared with"
-serve scenario
-"$work/decan" cert --data "$work/scenario" --out "$ca" 2>/dev/null
+split_processor() {
+	local version failed=0 endpoint=$https
+	for version in $java_versions; do
+		run_main "$version" processor $endpoint $admin || failed=1
+		endpoint=$http
+	done
+	return $failed
+}
+
+certify() { # certify NAME: has the clients trust the server of that name
+	"$work/decan" cert --data "$work/$1" --out "$ca" 2>/dev/null
+	rm -f "$trust"
+	keytool -importcert -noprompt -alias decan -file "$ca" -keystore "$trust" -storepass changeit 2>/dev/null
+}
+
+step() { printf '== %s (%ss)\n' "$1" "$SECONDS"; }
+
+step "the Go SDK, the other SDKs, and the answers they are compared with"
+"$work/decan" token new-issuer --dir "$work/issuer" >/dev/null
+DECAN_BEARER=$("$work/decan" token sign --dir "$work/issuer" --principal compat-app)
+export DECAN_BEARER
+serve scenario --token-issuer https://decan.local/ --token-keys "$work/issuer/keys.json"
+certify scenario
 start go run_go
 start install-js install_js
 start install-python install_python
@@ -170,7 +196,7 @@ start install-java install_java
 (cd compat/go && go run ./answers -endpoint "$http" -queries ../queries.json -out "$answers") || refused=1
 finish
 
-echo "== the other SDKs, over http and https"
+step "the other SDKs, over http and https"
 start js run_js
 start python run_python
 start java run_java
@@ -179,19 +205,20 @@ finish
 stop
 "$work/decan" check "$work/scenario"
 
-echo "== partitions that split while the SDKs read and write"
+step "partitions that split and merge while the SDKs read and write"
 serve splits --physical-partition-max 256KB --logical-partition-max 64KB
-"$work/decan" cert --data "$work/splits" --out "$ca" 2>/dev/null
+certify splits
 start split-js split_js
 start split-python split_python
 start split-java split_java
+start split-processor split_processor
 finish
 stop
 "$work/decan" check "$work/splits"
 
-echo "== emulator tests of the Go SDK"
+step "emulator tests of the Go SDK"
 serve emulator --compute-listen 127.0.0.1:8903 --endpoint https://127.0.0.1:8081/ --consistency Strong --region "South Central US" --strict-ids --emulator-tokens
-"$work/decan" cert --data "$work/emulator" --out "$ca" 2>/dev/null
+certify emulator
 (cd compat/go && SSL_CERT_FILE=$ca DECAN_ENDPOINTS=unused DECAN_EMULATOR=1 go test -count=1 -v -run '^TestEmulatorSuite$' .)
 stop
 "$work/decan" check "$work/emulator"

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -57,21 +56,13 @@ func (w *churner) definition(i, policy int) []byte {
 
 // churn works until the connection breaks.
 func (w *churner) churn(t *testing.T, address string) {
-	client, err := servertest.Dial(address)
-	if err != nil {
-		return
-	}
-	defer client.Close()
-	for {
-		if err := w.step(client); err != nil {
-			var wrong unexpected
-			if errors.As(err, &wrong) {
-				t.Error(err)
-			}
-			return
+	untilDead(t, address, func(client *servertest.Client) error {
+		err := w.step(client)
+		if err == nil {
+			w.done++
 		}
-		w.done++
-	}
+		return err
+	})
 }
 
 // unexpected is an answer that should not have been given.

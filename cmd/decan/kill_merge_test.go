@@ -47,7 +47,7 @@ func TestKillWhileMerging(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			mergeUntilDead(p, writers[0].container, rand.New(rand.NewPCG(seed, uint64(round+1))))
+			mergeUntilDead(p, writers[0].container, rand.New(rand.NewPCG(seed, uint64(round+1))), 0)
 		}()
 		life.live()
 		p.kill()
@@ -71,11 +71,11 @@ func TestKillWhileMerging(t *testing.T) {
 }
 
 // mergeUntilDead merges random neighbours of a container, and splits partitions while
-// there are few, until the server does not answer any more.
-func mergeUntilDead(p *process, container string, random *rand.Rand) {
+// there are few, with pauses, until the server does not answer any more.
+func mergeUntilDead(p *process, container string, random *rand.Rand, pause time.Duration) {
 	admin := adminServer{Endpoint: "http://" + p.admin, Key: server.WellKnownKey}
 	scope := url.Values{"database": {"crash"}, "container": {container}}
-	for {
+	for ; ; time.Sleep(pause) {
 		var table partitionTable
 		if err := admin.ask(context.Background(), http.MethodGet, "partitions", scope, &table); err != nil {
 			return

@@ -167,7 +167,13 @@ func createFill(t *testing.T, address string) {
 		}
 		getContext().getResponse().setBody(count);
 	}`
-	text, err := json.Marshal(map[string]string{"id": "fill", "body": body})
+	createProcedure(t, address, "fill", body)
+}
+
+// createProcedure makes a stored procedure in the container of the crash tests.
+func createProcedure(t *testing.T, address, id, body string) {
+	t.Helper()
+	text, err := json.Marshal(map[string]string{"id": id, "body": body})
 	if err != nil {
 		t.Fatal(err)
 	}

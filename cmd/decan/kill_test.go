@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -180,38 +181,51 @@ func (w *writer) body(i, version int) []byte {
 
 // load writes until the connection breaks.
 func (w *writer) load(t *testing.T, address string) {
+	untilDead(t, address, w.change)
+}
+
+// untilDead repeats an operation until the connection breaks. What should not have
+// been answered is an error of the test.
+func untilDead(t *testing.T, address string, operate func(*servertest.Client) error) {
 	client, err := servertest.Dial(address)
 	if err != nil {
 		return
 	}
 	defer client.Close()
 	for {
-		i := w.random.IntN(len(w.documents))
-		d := &w.documents[i]
-		w.writes++
-		version := w.writes
-		var request servertest.Request
-		deletes := d.acknowledged >= 0 && w.random.IntN(5) == 0
-		if deletes {
-			version = -1
-			request = servertest.Prepare(server.WellKnownKey, "DELETE", w.link()+"/"+w.name(i), nil, "x-ms-documentdb-partitionkey", w.key(i))
-		} else {
-			request = servertest.Prepare(server.WellKnownKey, "POST", w.link(), w.body(i, version),
-				"x-ms-documentdb-partitionkey", w.key(i), "x-ms-documentdb-is-upsert", "True")
-		}
-		d.attempted, d.pending = version, true
-		response, err := client.Do(request)
-		if err != nil {
-			return
-		}
-		switch response.Status {
-		case 200, 201, 204:
-			d.acknowledged, d.pending = version, false
-		default:
-			t.Errorf("a write was answered %d: %s", response.Status, response.Body)
+		if err := operate(client); err != nil {
+			var wrong unexpected
+			if errors.As(err, &wrong) {
+				t.Error(err)
+			}
 			return
 		}
 	}
+}
+
+// change writes a document, or deletes it.
+func (w *writer) change(client *servertest.Client) error {
+	i := w.random.IntN(len(w.documents))
+	w.writes++
+	if w.documents[i].acknowledged >= 0 && w.random.IntN(5) == 0 {
+		return w.write(client, -1, servertest.Prepare(server.WellKnownKey, "DELETE", w.link()+"/"+w.name(i), nil, "x-ms-documentdb-partitionkey", w.key(i)), i)
+	}
+	return w.write(client, w.writes, servertest.Prepare(server.WellKnownKey, "POST", w.link(), w.body(i, w.writes),
+		"x-ms-documentdb-partitionkey", w.key(i), "x-ms-documentdb-is-upsert", "True"), i)
+}
+
+// write sends a request that brings documents to a version, all or none.
+func (w *writer) write(client *servertest.Client, version int, request servertest.Request, documents ...int) error {
+	for _, i := range documents {
+		w.documents[i].attempted, w.documents[i].pending = version, true
+	}
+	if _, err := ask(client, request, "a write", 200, 201, 204); err != nil {
+		return err
+	}
+	for _, i := range documents {
+		w.documents[i].acknowledged, w.documents[i].pending = version, false
+	}
+	return nil
 }
 
 // verify reads every document back and settles the writes of unknown outcome.

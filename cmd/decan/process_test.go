@@ -132,7 +132,8 @@ func (p *process) ticks(b *testing.B) int {
 	return user + system
 }
 
-func (p *process) resident(b *testing.B) float64 {
+// resident returns what the process has in memory, in MB.
+func (p *process) resident(b testing.TB) float64 {
 	f, err := os.Open(p.proc("status"))
 	if err != nil {
 		b.Fatal(err)

@@ -1,13 +1,10 @@
 package compat
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,14 +15,7 @@ import (
 // beginning and from a time, of the container, of each range and of a whole key,
 // in pages of every size, and compares with what it wrote (S111).
 func TestChangeFeed(t *testing.T) {
-	endpoints := strings.Fields(os.Getenv("DECAN_ENDPOINTS"))
-	if len(endpoints) != 2 {
-		t.Fatal("DECAN_ENDPOINTS does not name the http and the https endpoint: run compat/run.sh")
-	}
-	for _, endpoint := range endpoints {
-		scheme, _, _ := strings.Cut(endpoint, ":")
-		t.Run(scheme, func(t *testing.T) { changeFeed(t, endpoint) })
-	}
+	overBoth(t, changeFeed)
 }
 
 // changed is an item of the change feed.
@@ -126,24 +116,8 @@ func (c *changes) want(holds func(changed) bool) map[string]int {
 func changeFeed(t *testing.T, endpoint string) {
 	ctx := t.Context()
 	client := connect(t, endpoint, wellKnownKey, &visits{ids: map[string]bool{}})
-	name := fmt.Sprintf("compat-feed-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
-	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: name}, nil); err != nil {
-		t.Fatal(err)
-	}
-	database, _ := client.NewDatabase(name)
-	t.Cleanup(func() {
-		if _, err := database.Delete(context.Background(), nil); err != nil {
-			t.Error(err)
-		}
-	})
 	const partitions = 4
-	throughput := azcosmos.NewManualThroughputProperties(24_000) // at 6,000 RU/s each: four physical partitions
-	definition := azcosmos.PartitionKeyDefinition{Paths: []string{"/TenantId", "/UserId"}, Kind: azcosmos.PartitionKeyKindMultiHash, Version: 2}
-	if _, err := database.CreateContainer(ctx, azcosmos.ContainerProperties{ID: "items", PartitionKeyDefinition: definition},
-		&azcosmos.CreateContainerOptions{ThroughputProperties: &throughput}); err != nil {
-		t.Fatal(err)
-	}
-	container, _ := database.NewContainer("items")
+	container := newContainer(t, newDatabase(t, client), "items", partitions, "/TenantId", "/UserId")
 	c := &changes{t: t, container: container, items: map[string]changed{}}
 	for range 80 {
 		c.change()

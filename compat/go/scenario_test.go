@@ -3,92 +3,17 @@
 package compat
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
-
-const wellKnownKey = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
-
-// visits collects the header x-decan-partitions of every answer.
-type visits struct {
-	mu  sync.Mutex
-	ids map[string]bool
-}
-
-func (v *visits) Do(req *policy.Request) (*http.Response, error) {
-	resp, err := req.Next()
-	if err == nil {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		for id := range strings.SplitSeq(resp.Header.Get("x-decan-partitions"), ",") {
-			if id != "" {
-				v.ids[id] = true
-			}
-		}
-	}
-	return resp, err
-}
-
-func (v *visits) reset() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.ids = map[string]bool{}
-}
-
-func (v *visits) count() int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return len(v.ids)
-}
-
-func connect(t *testing.T, endpoint, key string, seen *visits) *azcosmos.Client {
-	t.Helper()
-	credential, err := azcosmos.NewKeyCredential(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	if file := os.Getenv("DECAN_CA"); file != "" {
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !pool.AppendCertsFromPEM(pem) {
-			t.Fatalf("%s holds no certificate", file)
-		}
-	}
-	client, err := azcosmos.NewClientWithKey(endpoint, credential, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport:        &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}},
-		PerRetryPolicies: []policy.Policy{seen},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
-func status(err error) int {
-	var response *azcore.ResponseError
-	if errors.As(err, &response) {
-		return response.StatusCode
-	}
-	return 0
-}
 
 type session struct {
 	ID        string `json:"id"`
@@ -108,38 +33,16 @@ func (s session) body() []byte {
 }
 
 func TestScenario(t *testing.T) {
-	endpoints := strings.Fields(os.Getenv("DECAN_ENDPOINTS"))
-	if len(endpoints) != 2 {
-		t.Fatal("DECAN_ENDPOINTS does not name the http and the https endpoint: run compat/run.sh")
-	}
-	for _, endpoint := range endpoints {
-		scheme, _, _ := strings.Cut(endpoint, ":")
-		t.Run(scheme, func(t *testing.T) { scenario(t, endpoint) })
-	}
+	overBoth(t, scenario)
 }
 
 func scenario(t *testing.T, endpoint string) {
 	ctx := t.Context()
 	seen := &visits{ids: map[string]bool{}}
 	client := connect(t, endpoint, wellKnownKey, seen)
-	name := fmt.Sprintf("compat-go-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
-	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: name}, nil); err != nil {
-		t.Fatal(err)
-	}
-	database, _ := client.NewDatabase(name)
-	t.Cleanup(func() {
-		if _, err := database.Delete(context.Background(), nil); err != nil {
-			t.Error(err)
-		}
-	})
 	const partitions = 8
-	throughput := azcosmos.NewManualThroughputProperties(48_000) // at 6,000 RU/s each: eight physical partitions
-	definition := azcosmos.PartitionKeyDefinition{Paths: []string{"/TenantId", "/UserId", "/SessionId"}, Kind: azcosmos.PartitionKeyKindMultiHash, Version: 2}
-	if _, err := database.CreateContainer(ctx, azcosmos.ContainerProperties{ID: "sessions", PartitionKeyDefinition: definition},
-		&azcosmos.CreateContainerOptions{ThroughputProperties: &throughput}); err != nil {
-		t.Fatal(err)
-	}
-	container, _ := database.NewContainer("sessions")
+	database := newDatabase(t, client)
+	container := newContainer(t, database, "sessions", partitions, "/TenantId", "/UserId", "/SessionId")
 
 	var sessions []session
 	for _, tenant := range []string{"Microsoft", "Contoso", "Fabrikam"} {

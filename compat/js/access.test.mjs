@@ -1,13 +1,12 @@
-// Users, permissions and resource tokens through the SDK: what a token opens and
-// what it does not, by name and by a whole partition key.
+// Users, permissions, resource tokens and bearer tokens through the SDK: what a token
+// opens and what it does not, by name, by a whole partition key and by roles.
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { after, before, test } from "node:test";
+import { client as admin, endpoint, key, refused as refusedWith, sdk } from "./server.mjs";
 
-const { CosmosClient, PermissionMode } = await import(process.env.DECAN_SDK ?? "@azure/cosmos");
-const endpoint = process.env.DECAN_ENDPOINT;
-const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+const { CosmosClient, PermissionMode } = sdk;
 
-const admin = new CosmosClient({ endpoint, key });
 const name = `access-${process.pid}`;
 let database, container, user;
 
@@ -31,7 +30,7 @@ after(() => database?.delete());
 // restricted is the container as somebody sees it who has the token alone.
 const restricted = (token) =>
   new CosmosClient({ endpoint, resourceTokens: { [`dbs/${name}/colls/c`]: token, c: token } }).database(name).container("c");
-const refused = (work, code = 403) => assert.rejects(work, (fault) => fault.code === code);
+const refused = (work, code = 403) => refusedWith(work, code);
 
 test("users", async () => {
   await refused(database.users.create({ id: "ann" }), 409);
@@ -87,4 +86,36 @@ test("a permission for a prefix of the key is refused", async () => {
     }),
     400,
   );
+});
+
+// A principal of the issuer that run.sh made, with the roles that it is given here.
+test("bearer tokens and roles", async () => {
+  const token = process.env.DECAN_BEARER;
+  assert.ok(token, "DECAN_BEARER is not set: run compat/run.sh");
+  const assignment = `${process.env.DECAN_ADMIN}sqlRoleAssignments/${randomUUID()}`;
+  const manage = async (method, role) => {
+    const answer = await fetch(assignment, {
+      method,
+      headers: { "x-decan-key": key },
+      body: role && JSON.stringify({ properties: { roleDefinitionId: `/sqlRoleDefinitions/00000000-0000-0000-0000-00000000000${role}`, scope: `/dbs/${name}`, principalId: "compat-app" } }),
+    });
+    assert.ok(answer.ok, await answer.text());
+  };
+  const reader = 1, contributor = 2;
+  const own = new CosmosClient({
+    endpoint,
+    aadCredentials: { getToken: async () => ({ token, expiresOnTimestamp: Date.now() + 3_600_000 }) },
+  }).database(name).container("c");
+  await refused(own.item("1", ["t1", "u1"]).read());
+  await manage("PUT", reader);
+  assert.equal((await own.item("1", ["t1", "u1"]).read()).resource.id, "1");
+  assert.equal((await own.items.query("SELECT * FROM c").fetchAll()).resources.length, 3);
+  await refused(own.items.create({ id: "9", tenant: "t1", user: "u1" }));
+  await manage("DELETE");
+  await manage("PUT", contributor);
+  await own.items.create({ id: "9", tenant: "t1", user: "u1" });
+  await own.item("9", ["t1", "u1"]).delete();
+  await refused(own.delete());
+  await manage("DELETE");
+  await refused(own.item("1", ["t1", "u1"]).read());
 });

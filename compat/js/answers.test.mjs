@@ -6,15 +6,12 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { describe, test } from "node:test";
+import { client, endpoint, packageName } from "./server.mjs";
 
-const sdk = process.env.DECAN_SDK ?? "@azure/cosmos";
-const { CosmosClient } = await import(sdk);
-const { version } = createRequire(import.meta.url)(`./node_modules/${sdk}/package.json`);
-const endpoint = process.env.DECAN_ENDPOINT;
+const { version } = createRequire(import.meta.url)(`./node_modules/${packageName}/package.json`);
 const file = process.env.DECAN_ANSWERS;
-assert.ok(endpoint && file, "DECAN_ENDPOINT and DECAN_ANSWERS are not set: run compat/run.sh");
-const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
-const database = new CosmosClient({ endpoint, key }).database("answers");
+assert.ok(file, "DECAN_ANSWERS is not set: run compat/run.sh");
+const database = client.database("answers");
 
 const { queries, exclusions } = JSON.parse(readFileSync(file, "utf8"));
 const rowsOf = Object.fromEntries(queries.map((query) => [query.name, query.rows]));

@@ -3,16 +3,11 @@
 // prefix, with pages of one, seven and as many as fit, compared with what the
 // program wrote (S111). Run by ../run.sh against a server over http and https.
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import { after, before, describe, test } from "node:test";
+import { client, databaseOf, endpoint, sdk } from "./server.mjs";
 
-// S91: run.sh names the newest SDK and the oldest that knows hierarchical keys in turn.
-const { ChangeFeedMode, ChangeFeedStartFrom, CosmosClient, StatusCodes } = await import(process.env.DECAN_SDK ?? "@azure/cosmos");
-const endpoint = process.env.DECAN_ENDPOINT;
-assert.ok(endpoint, "DECAN_ENDPOINT is not set: run compat/run.sh");
-const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
-const client = new CosmosClient({ endpoint, key });
-const database = client.database(`compat-feed-${randomUUID()}`);
+const { ChangeFeedMode, ChangeFeedStartFrom, StatusCodes } = sdk;
+const database = databaseOf("feed");
 let container;
 
 // What is there: items by key and id, and whether the second half changed them.

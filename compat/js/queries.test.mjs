@@ -3,18 +3,11 @@
 // with, rows so large that a page ends at its bytes, and texts at their limits.
 // Run by ../run.sh against a server over http and over https.
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
+import { client, connect, databaseOf, endpoint, oldest } from "./server.mjs";
 
-// S91: run.sh names the newest SDK and the oldest that knows hierarchical keys in turn.
-const sdk = process.env.DECAN_SDK ?? "@azure/cosmos";
-const { CosmosClient } = await import(sdk);
-const endpoint = process.env.DECAN_ENDPOINT;
-assert.ok(endpoint, "DECAN_ENDPOINT is not set: run compat/run.sh");
-const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
-const client = new CosmosClient({ endpoint, key });
-const database = client.database(`queries-${randomUUID()}`);
+const database = databaseOf("queries");
 const partitions = { offerThroughput: 48000 }; // eight
 let container;
 
@@ -48,7 +41,7 @@ async function resumed(query, options) {
   let continuationToken;
   for (let pages = 0; ; pages++) {
     assert.ok(pages < 1000, "no end");
-    const on = new CosmosClient({ endpoint, key }).database(database.id).container(container.id);
+    const on = connect().database(database.id).container(container.id);
     const page = await on.items.query(query, { ...options, continuationToken }).fetchNext();
     found.push(...(page.resources ?? []));
     continuationToken = page.continuationToken;
@@ -58,7 +51,7 @@ async function resumed(query, options) {
 
 // merging is the container by a client whose queries the server merges.
 const plugins = [{ on: "request", plugin: (context, _diagnostics, next) => { context.headers["x-decan-cross-partition"] = "full"; return next(context); } }];
-const merging = (on) => new CosmosClient({ endpoint, key, plugins, consistencyLevel: "Session" }).database(database.id).container(on.id);
+const merging = (on) => connect({ plugins, consistencyLevel: "Session" }).database(database.id).container(on.id);
 
 before(async () => {
   await client.databases.create({ id: database.id });
@@ -145,7 +138,7 @@ describe(`queries over ${new URL(endpoint).protocol}`, () => {
   }
 
   test("another client goes on with the token of an ordered query", async () => {
-    if (sdk !== "@azure/cosmos") { // 4.0.0 gives none
+    if (oldest) { // 4.0.0 gives none
       const page = await container.items.query("SELECT * FROM c ORDER BY c.n", { maxItemCount: 7, enableQueryControl: true }).fetchNext();
       assert.equal(page.continuationToken, undefined);
       return;
@@ -244,13 +237,13 @@ const suites = JSON.parse(readFileSync(new URL("../../internal/query/testdata/ve
 const rank = "SELECT TOP 1 VALUE c.id FROM c ORDER BY RANK FullTextScore(c.txt, 'apple')";
 const unmerged = new Map([
   ["SELECT SUM(b.pages) FROM b", "leaves out partitions whose sum is undefined"],
-  ...(sdk === "@azure/cosmos" ? [[rank, "takes a row that is no object for a row of another plan"]] : [
+  ...(!oldest ? [[rank, "takes a row that is no object for a row of another plan"]] : [
     [rank, "does not know HybridSearch"],
     ["SELECT TOP 2 VALUE c.id FROM c ORDER BY VectorDistance(c.e, [0.2, 1])", "does not know NonStreamingOrderBy"],
   ]),
 ]);
 // The oldest takes a partition without values for one with the least, depending on which one answers first.
-const undecided = new Set(sdk === "@azure/cosmos" ? [] : ["SELECT VALUE MIN(b.pages) FROM b", "SELECT MIN(b.price) AS lo, MAX(b.price), COUNT(1) FROM b"]);
+const undecided = new Set(!oldest ? [] : ["SELECT VALUE MIN(b.pages) FROM b", "SELECT MIN(b.price) AS lo, MAX(b.price), COUNT(1) FROM b"]);
 
 const alike = (got, want, approx) => {
   if (typeof want === "number" && typeof got === "number") return got === want || approx && Math.abs(got - want) <= 1e-9 * Math.abs(want);
@@ -270,7 +263,7 @@ function expectRows(got, { documents, ordered, approx }, text) {
 }
 
 describe(`published examples over ${new URL(endpoint).protocol}`, () => {
-  const examples = client.database(`examples-${randomUUID()}`);
+  const examples = databaseOf("examples");
   before(() => client.databases.create({ id: examples.id }));
   after(() => examples.delete());
   suites.forEach((suite, i) => {
@@ -279,7 +272,7 @@ describe(`published examples over ${new URL(endpoint).protocol}`, () => {
       const { container: on } = await examples.containers.create({ id: `s${i}`, ...definition }, partitions);
       for (const udf of userDefinedFunctions ?? []) await on.scripts.userDefinedFunctions.create(udf);
       for (const document of suite.documents) await on.items.create(document);
-      const byServer = new CosmosClient({ endpoint, key, plugins }).database(examples.id).container(on.id);
+      const byServer = connect({ plugins }).database(examples.id).container(on.id);
       for (const { query, parameters, options, expect } of suite.cases) {
         const partitionKey = options?.partitionKey;
         const run = (from, maxItemCount) => rows({ query, parameters: parameters ?? [] }, { partitionKey, maxItemCount }, from);

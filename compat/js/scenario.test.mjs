@@ -6,20 +6,14 @@ import { randomUUID } from "node:crypto";
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { after, before, describe, test } from "node:test";
+import { connect, databaseOf, endpoint } from "./server.mjs";
 
-// S91: run.sh names the newest SDK and the oldest that knows hierarchical keys in turn.
-const { CosmosClient } = await import(process.env.DECAN_SDK ?? "@azure/cosmos");
-const endpoint = process.env.DECAN_ENDPOINT;
-assert.ok(endpoint, "DECAN_ENDPOINT is not set: run compat/run.sh");
-const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 const partitions = 8;
 
 // visited collects x-decan-partitions of every query since the last reset.
 let visited = new Set();
 let accountReads = 0;
-const client = new CosmosClient({
-  endpoint,
-  key,
+const client = connect({
   plugins: [{
     on: "request",
     plugin: async (context, _diagnostics, next) => {
@@ -31,7 +25,7 @@ const client = new CosmosClient({
   }],
 });
 
-const database = client.database(`compat-${randomUUID()}`);
+const database = databaseOf("scenario", client);
 let container;
 const tenants = ["Microsoft", "Contoso", "Fabrikam"];
 const users = ["u0", "u1", "u2", "u3"];
@@ -216,7 +210,7 @@ describe(`scenario over ${new URL(endpoint).protocol}`, () => {
   });
 
   test("a wrong key is refused", async () => {
-    const stranger = new CosmosClient({ endpoint, key: Buffer.alloc(64, 7).toString("base64") });
+    const stranger = connect({ key: Buffer.alloc(64, 7).toString("base64") });
     await assert.rejects(stranger.databases.readAll().fetchAll(), { code: 401 });
   });
 

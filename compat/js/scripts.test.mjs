@@ -1,18 +1,12 @@
-// Stored procedures and triggers with the JavaScript SDK: the procedures that
+// Stored procedures, triggers and functions with the JavaScript SDK: the procedures that
 // programs bring along, which import and delete in bulk with continuations and
 // count in one document, under a key and under a hierarchical one (S145). Run by
 // ../run.sh against a server over http and https.
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import { after, before, describe, test } from "node:test";
+import { client, databaseOf, refused } from "./server.mjs";
 
-// S91: run.sh names the newest SDK and the oldest that knows hierarchical keys in turn.
-const { CosmosClient } = await import(process.env.DECAN_SDK ?? "@azure/cosmos");
-const endpoint = process.env.DECAN_ENDPOINT;
-assert.ok(endpoint, "DECAN_ENDPOINT is not set: run compat/run.sh");
-const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
-const client = new CosmosClient({ endpoint, key });
-const database = client.database(`compat-scripts-${randomUUID()}`);
+const database = databaseOf("scripts");
 let container, nested;
 
 // The bodies are sent as text; nothing of them runs here.
@@ -170,4 +164,66 @@ test("triggers run with a write, or undo it", async () => {
   assert.equal((await container.items.upsert({ id: "1", pk: "triggers" }, { preTriggerInclude: "stamp" })).resource.op, "Upsert");
   assert.equal((await container.item("1", "triggers").replace({ id: "1", pk: "triggers" }, { preTriggerInclude: "stamp" })).resource.op, "Replace");
   await container.item("1", "triggers").delete({ preTriggerInclude: "stamp" });
+});
+
+test("functions in queries", async () => {
+  const functions = container.scripts.userDefinedFunctions;
+  await functions.create({ id: "tax", body: "function (income) { return income < 1000 ? income * 0.1 : income * 0.25; }" });
+  for (const income of [500, 1000, 2000]) await container.items.create({ id: `i${income}`, pk: "functions", income });
+  const rows = async (query) => (await container.items.query(query, { partitionKey: "functions" }).fetchAll()).resources;
+  assert.deepEqual(await rows("SELECT VALUE udf.tax(c.income) FROM c"), [50, 250, 500]);
+  assert.deepEqual(await rows("SELECT VALUE c.id FROM c WHERE udf.tax(c.income) > 100"), ["i1000", "i2000"]);
+  await refused(rows("SELECT VALUE udf.missing(c.income) FROM c"), 400);
+  const tax = container.scripts.userDefinedFunction("tax");
+  await tax.replace({ id: "tax", body: "function () { return 0; }" });
+  assert.deepEqual(await rows("SELECT DISTINCT VALUE udf.tax(c.income) FROM c"), [0]);
+  assert.match((await tax.read()).resource.body, /return 0/);
+  assert.deepEqual((await functions.readAll().fetchAll()).resources.map((one) => one.id), ["tax"]);
+  assert.equal((await functions.query("SELECT * FROM u WHERE u.id = 'tax'").fetchAll()).resources.length, 1);
+  await tax.delete();
+  await refused(tax.read(), 404);
+});
+
+test("triggers are read, replaced, listed and deleted", async () => {
+  const { triggers } = container.scripts;
+  await triggers.create({ id: "kept", triggerType: "Pre", triggerOperation: "Create", body: "function () {}" });
+  await refused(triggers.create({ id: "kept", triggerType: "Pre", triggerOperation: "Create", body: "function () {}" }), 409);
+  const kept = container.scripts.trigger("kept");
+  await kept.replace({ id: "kept", triggerType: "Post", triggerOperation: "All", body: "function () { getContext(); }" });
+  const { resource } = await kept.read();
+  assert.deepEqual([resource.triggerType, resource.triggerOperation], ["Post", "All"]);
+  assert.ok((await triggers.readAll().fetchAll()).resources.some((one) => one.id === "kept"));
+  assert.equal((await triggers.query("SELECT * FROM t WHERE t.triggerType = 'Post' AND t.id = 'kept'").fetchAll()).resources.length, 1);
+  await kept.delete();
+  await refused(kept.read(), 404);
+});
+
+test("a procedure that changes what a query finds, a part at a time", async () => {
+  await container.scripts.storedProcedures.create({ id: "update", body: `function (query, name, by) {
+    const all = getContext().getCollection();
+    let changed = 0;
+    all.queryDocuments(all.getSelfLink(), query, { pageSize: 4 }, (error, found, options) => {
+      if (error) throw error;
+      const next = (i) => {
+        getContext().getResponse().setBody({ changed, more: i < found.length || !!options.continuation });
+        if (i < found.length) all.replaceDocument(found[i]._self, { ...found[i], [name]: (found[i][name] ?? 0) + by }, { etag: found[i]._etag }, (error) => {
+          if (error) throw error;
+          changed++;
+          next(i + 1);
+        });
+      };
+      next(0);
+    });
+  }` });
+  for (let i = 0; i < 10; i++) await container.items.create({ id: `u${i}`, pk: "update" });
+  let changed = 0;
+  for (let rounds = 0, more = true; more; rounds++) {
+    assert.ok(rounds < 10, "no end");
+    const { resource } = await container.scripts.storedProcedure("update").execute("update", ["SELECT * FROM c WHERE NOT IS_DEFINED(c.n)", "n", 5]);
+    changed += resource.changed;
+    more = resource.more;
+  }
+  assert.equal(changed, 10);
+  const { resources } = await container.items.query("SELECT VALUE SUM(c.n) FROM c", { partitionKey: "update" }).fetchAll();
+  assert.deepEqual(resources, [50]);
 });

@@ -2,23 +2,19 @@
 // and follows the change feed (S5, S8, S12, S37): no call fails, and nothing is lost
 // or comes twice. Run by ../run.sh against a server with partitions of 256 KB.
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import { after, before, describe, test } from "node:test";
+import { client, connect, databaseOf, endpoint, key, oldest, sdk } from "./server.mjs";
 
-// S91: run.sh names the newest SDK and the oldest that knows hierarchical keys in turn.
-const { ChangeFeedStartFrom, CosmosClient, StatusCodes } = await import(process.env.DECAN_SDK ?? "@azure/cosmos");
-const endpoint = process.env.DECAN_ENDPOINT;
+const { ChangeFeedStartFrom, StatusCodes } = sdk;
 const admin = process.env.DECAN_ADMIN;
-assert.ok(endpoint && admin, "DECAN_ENDPOINT or DECAN_ADMIN is not set: run compat/run.sh");
-const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
-const client = new CosmosClient({ endpoint, key });
+assert.ok(admin, "DECAN_ADMIN is not set: run compat/run.sh");
 
 // An SDK that merges the partitions itself does not get over a split: the newest asks
 // the partition that is gone again and again, without an end, since its producers
 // keep the 410 that would have them read the list of ranges anew; the oldest lists
 // the ranges for each query, and fails with 503 when one splits before the last page.
 // With this header the server merges.
-const loops = !process.env.DECAN_SDK;
+const loops = !oldest;
 const plugins = [{
   on: "request",
   plugin: (context, _diagnostics, next) => {
@@ -26,9 +22,9 @@ const plugins = [{
     return next(context);
   },
 }];
-const merging = (container) => new CosmosClient({ endpoint, key, plugins }).database(database.id).container(container.id);
+const merging = (container) => connect({ plugins }).database(database.id).container(container.id);
 
-const database = client.database(`compat-splits-${randomUUID()}`);
+const database = databaseOf("splits");
 const writers = 6;
 const each = 200;
 const total = writers * each;
@@ -42,7 +38,7 @@ const create = async (id) => (await database.containers.create({ id, partitionKe
 
 // As another client sees them: this one's list may be old.
 const boundsOf = async (container) => {
-  const { resources } = await new CosmosClient({ endpoint, key }).database(database.id).container(container.id).readPartitionKeyRanges().fetchAll();
+  const { resources } = await connect().database(database.id).container(container.id).readPartitionKeyRanges().fetchAll();
   return resources.map((range) => ({ id: range.id, from: range.minInclusive })).sort((a, b) => (a.from < b.from ? -1 : 1));
 };
 
@@ -189,7 +185,7 @@ describe(`splits over ${new URL(endpoint).protocol}`, () => {
       await split("zeros", id, at);
       await check(container, early);
     }
-    const late = new CosmosClient({ endpoint, key }).database(database.id).container("zeros");
+    const late = connect().database(database.id).container("zeros");
     await check(late, late);
     assert.equal((await boundsOf(container)).length, 6);
     await follow(container, feed, seen, false);

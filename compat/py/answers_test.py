@@ -7,9 +7,9 @@ import json
 import os
 import unittest
 
-from azure.cosmos import CosmosClient, __version__, documents
+from azure.cosmos import __version__
 
-KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
+from server import connect
 
 with open(os.environ["DECAN_ANSWERS"], encoding="utf-8") as file:
     LIST = json.load(file)
@@ -44,9 +44,7 @@ class Answers(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        tls = documents.SSLConfiguration()
-        tls.SSLCaCerts = os.environ["DECAN_CA"]
-        cls.database = CosmosClient(os.environ["DECAN_HTTPS"], KEY, ssl_config=tls).get_database_client("answers")
+        cls.database = connect(os.environ["DECAN_HTTPS"], ca=os.environ["DECAN_CA"]).get_database_client("answers")
 
     def rows(self, query, size):
         options = {"parameters": query.get("parameters"), "max_item_count": None if size < 0 else size}

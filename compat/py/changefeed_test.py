@@ -10,15 +10,14 @@ import unittest
 import uuid
 from datetime import datetime, timezone
 
-from azure.cosmos import ContainerProxy, CosmosClient, PartitionKey, documents, exceptions
+from azure.cosmos import PartitionKey, exceptions
 
-from scenario_test import KEY
+from server import NEW, connect
 
 LEVELS = ["/TenantId", "/UserId"]
 PARTITIONS = 4
 THROUGHPUT = 24000  # at 6,000 RU/s each: four physical partitions
 SIZES = [1, 7, None]  # None: as the server likes
-NEW = hasattr(ContainerProxy, "read_feed_ranges")
 
 SCOPES = {
     "the container": (None, lambda item: True),
@@ -39,11 +38,7 @@ class ChangeFeed:
 
     @classmethod
     def setUpClass(cls):
-        options = {}
-        if cls.ca:
-            options["ssl_config"] = documents.SSLConfiguration()
-            options["ssl_config"].SSLCaCerts = cls.ca
-        cls.client = CosmosClient(cls.endpoint, KEY, **options)
+        cls.client = connect(cls.endpoint, ca=cls.ca)
         cls.database = cls.client.create_database(f"compat-feed-{uuid.uuid4()}")
         cls.addClassCleanup(lambda: cls.client.delete_database(cls.database.id))
         cls.container = cls.database.create_container(

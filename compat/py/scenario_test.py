@@ -8,9 +8,10 @@ import unittest
 import uuid
 
 from azure.core import MatchConditions
-from azure.cosmos import CosmosClient, PartitionKey, documents, exceptions
+from azure.cosmos import PartitionKey, exceptions
 
-KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
+from server import KEY, connect
+
 PARTITIONS = 8
 THROUGHPUT = 48000  # at 6,000 RU/s each: eight physical partitions
 LEVELS = ["/TenantId", "/UserId", "/SessionId"]
@@ -56,11 +57,7 @@ class Scenario:
 
     @classmethod
     def connect(cls, key, **options):
-        if cls.ca:
-            # A host named localhost is verified only by an authority that is given here.
-            options["ssl_config"] = documents.SSLConfiguration()
-            options["ssl_config"].SSLCaCerts = cls.ca
-        return CosmosClient(cls.endpoint, key, **options)
+        return connect(cls.endpoint, key, cls.ca, **options)
 
     @classmethod
     def create(cls, name, paths):

@@ -15,15 +15,14 @@ import unittest
 import urllib.request
 import uuid
 
-from azure.cosmos import ContainerProxy, CosmosClient, PartitionKey, exceptions
+from azure.cosmos import PartitionKey, exceptions
 
-from scenario_test import KEY
+from server import KEY, NEW, connect
 
 WRITERS, EACH = 6, 200
 TOTAL = WRITERS * EACH
 LIMIT = 20 * TOTAL  # more pages or rows than any reader needs: only a loop without end has them
 SECONDS = 120  # for the same
-NEW = hasattr(ContainerProxy, "read_feed_ranges")
 
 
 class Splits(unittest.TestCase):
@@ -33,12 +32,8 @@ class Splits(unittest.TestCase):
     def setUpClass(cls):
         logging.disable(logging.CRITICAL)  # the newest reports each split that it meets
         cls.addClassCleanup(lambda: logging.disable(logging.NOTSET))
-        cls.database = cls.connect().create_database(f"compat-splits-{uuid.uuid4()}")
-        cls.addClassCleanup(lambda: cls.connect().delete_database(cls.database.id))
-
-    @classmethod
-    def connect(cls):
-        return CosmosClient(os.environ["DECAN_HTTP"], KEY)
+        cls.database = connect().create_database(f"compat-splits-{uuid.uuid4()}")
+        cls.addClassCleanup(lambda: connect().delete_database(cls.database.id))
 
     def create(self, name):
         return self.database.create_container(name, PartitionKey(path=["/tenant", "/user"], kind="MultiHash"))
@@ -46,7 +41,7 @@ class Splits(unittest.TestCase):
     def fresh(self, container, merging=False):
         """Returns the container of a client that remembers nothing. With merging the
         server merges what the client otherwise would."""
-        client = self.connect()
+        client = connect()
         if merging:
             client.client_connection.default_headers["x-decan-cross-partition"] = "full"
         return client.get_database_client(self.database.id).get_container_client(container.id)
@@ -54,7 +49,7 @@ class Splits(unittest.TestCase):
     def bounds(self, container):
         """Returns the partitions as a client that remembers nothing sees them."""
         link = f"dbs/{self.database.id}/colls/{container.id}"
-        ranges = self.connect().client_connection._ReadPartitionKeyRanges(link)
+        ranges = connect().client_connection._ReadPartitionKeyRanges(link)
         return sorted((r["minInclusive"], r["id"]) for r in ranges)
 
     def split(self, container, partition, at=""):

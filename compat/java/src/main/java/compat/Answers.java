@@ -1,5 +1,7 @@
 package compat;
 
+import static compat.Cosmos.JSON;
+
 import com.azure.cosmos.CosmosClient;
 import com.azure.cosmos.CosmosDatabase;
 import com.azure.cosmos.models.CosmosQueryRequestOptions;
@@ -8,7 +10,6 @@ import com.azure.cosmos.models.SqlParameter;
 import com.azure.cosmos.models.SqlQuerySpec;
 import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.File;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -24,7 +25,6 @@ import java.util.TreeMap;
  * fails here.
  */
 final class Answers {
-  private static final ObjectMapper JSON = new ObjectMapper();
   private static final List<Integer> SIZES = List.of(-1, 1, 7); // rows of a page; -1 leaves it to the SDK
 
   private final CosmosDatabase database;
@@ -33,7 +33,7 @@ final class Answers {
   /** Runs the queries of the list with answers and returns how many fail. */
   static int run(String endpoint, String file) throws IOException {
     JsonNode list = JSON.readTree(new File(file));
-    try (CosmosClient client = Scenario.connect(endpoint, Scenario.KEY)) {
+    try (CosmosClient client = Cosmos.connect(endpoint, Cosmos.KEY)) {
       return new Answers(client.getDatabase(list.get("database").asText())).run(list);
     }
   }
@@ -97,7 +97,7 @@ final class Answers {
   private List<JsonNode> rows(JsonNode query, int size) {
     CosmosQueryRequestOptions options = new CosmosQueryRequestOptions();
     if (query.has("partitionKey"))
-      options.setPartitionKey(Scenario.key((Object[]) JSON.convertValue(query.get("partitionKey"), String[].class)));
+      options.setPartitionKey(Cosmos.key((Object[]) JSON.convertValue(query.get("partitionKey"), String[].class)));
     List<SqlParameter> parameters = new ArrayList<>();
     for (JsonNode parameter : query.path("parameters"))
       parameters.add(new SqlParameter(parameter.get("name").asText(), parameter.get("value")));

@@ -1,45 +1,41 @@
 package compat;
 
+import static compat.Cosmos.hierarchical;
+import static compat.Cosmos.key;
+import static compat.Cosmos.object;
 import static compat.Tests.check;
 import static compat.Tests.equal;
 import static compat.Tests.refused;
 
-import com.azure.cosmos.CosmosClient;
 import com.azure.cosmos.CosmosContainer;
 import com.azure.cosmos.CosmosDatabase;
+import com.azure.cosmos.models.ChangeFeedPolicy;
 import com.azure.cosmos.models.CosmosChangeFeedRequestOptions;
-import com.azure.cosmos.models.CosmosContainerProperties;
 import com.azure.cosmos.models.CosmosItemRequestOptions;
 import com.azure.cosmos.models.FeedRange;
 import com.azure.cosmos.models.FeedResponse;
 import com.azure.cosmos.models.PartitionKey;
-import com.azure.cosmos.models.PartitionKeyBuilder;
-import com.azure.cosmos.models.PartitionKeyDefinition;
-import com.azure.cosmos.models.PartitionKeyDefinitionVersion;
-import com.azure.cosmos.models.PartitionKind;
-import com.azure.cosmos.models.ThroughputProperties;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.time.Duration;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.UUID;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.Function;
 import java.util.function.Predicate;
 
 /**
- * The latest-version change feed with the Java SDK: from the beginning, a time and
+ * The change feed with the Java SDK, pulled: from the beginning, a time and
  * now, of the container, its ranges, a whole key and a prefix, with pages of one,
  * seven and as many as fit, compared with what the program wrote (S111).
  */
 final class ChangeFeed {
   private static final int PARTITIONS = 4;
-  private static final int THROUGHPUT = 24_000; // at 6,000 RU/s each: four physical partitions
+  private static final List<String> LEVELS = List.of("/TenantId", "/UserId");
   private static final int[] SIZES = {1, 7, 1000};
 
   private final CosmosContainer container;
@@ -52,37 +48,24 @@ final class ChangeFeed {
 
   private final List<Scope> scopes = List.of(
       new Scope("the container", FeedRange.forFullRange(), item -> true),
-      new Scope("a whole key", FeedRange.forLogicalPartition(new PartitionKeyBuilder().add("t1").add("u2").build()),
+      new Scope("a whole key", FeedRange.forLogicalPartition(key("t1", "u2")),
           item -> is(item, "TenantId", "t1") && is(item, "UserId", "u2")),
-      new Scope("a prefix", FeedRange.forLogicalPartition(new PartitionKeyBuilder().add("t2").build()),
+      new Scope("a prefix", FeedRange.forLogicalPartition(key("t2")),
           item -> is(item, "TenantId", "t2")));
 
   /** What a reader found, and where the feed goes on. */
   private record Found(Map<String, Integer> items, String end) {}
 
-  /** Runs the tests in a database of their own and returns how many fail. */
+  /** Runs the tests over the endpoint and returns how many fail. */
   static int run(String endpoint) {
-    try (CosmosClient client = Scenario.connect(endpoint, Scenario.KEY)) {
-      String name = "compat-feed-" + UUID.randomUUID();
-      client.createDatabase(name);
-      Tests tests = new Tests("change feed over " + endpoint);
-      new ChangeFeed(client.getDatabase(name)).run(tests);
-      client.getDatabase(name).delete();
-      return tests.failed();
-    }
+    return Cosmos.run(endpoint, "change feed", (tests, database) -> new ChangeFeed(database).run(tests, database));
   }
 
   private ChangeFeed(CosmosDatabase database) {
-    PartitionKeyDefinition key = new PartitionKeyDefinition();
-    key.setPaths(List.of("/TenantId", "/UserId"));
-    key.setKind(PartitionKind.MULTI_HASH);
-    key.setVersion(PartitionKeyDefinitionVersion.V2);
-    database.createContainer(new CosmosContainerProperties("items", key),
-        ThroughputProperties.createManualThroughput(THROUGHPUT));
-    container = database.getContainer("items");
+    container = Cosmos.create(database, hierarchical("items", LEVELS), PARTITIONS);
   }
 
-  private void run(Tests tests) {
+  private void run(Tests tests, CosmosDatabase database) {
     for (int i = 0; i < 80; i++)
       change(1);
     Map<String, String> ended = new LinkedHashMap<>(); // readers that began before the second half
@@ -115,6 +98,7 @@ final class ChangeFeed {
     tests.run("the ranges together are the container", this::ranges);
     tests.run("all versions and deletes are refused where they are not kept", () -> refused(400, () -> drain(
         CosmosChangeFeedRequestOptions.createForProcessingFromNow(FeedRange.forFullRange()).allVersionsAndDeletes(), 7)));
+    tests.run("all versions and deletes", () -> allVersions(database));
   }
 
   private void ranges() {
@@ -129,16 +113,12 @@ final class ChangeFeed {
 
   private void change(int half) {
     int n = written++;
-    ObjectNode item = JsonNodeFactory.instance.objectNode().put("id", "id" + n * 7 % 5)
-        .put("TenantId", "t" + n * 11 % 4).put("UserId", "u" + n * 5 % 3).put("n", n).put("half", half);
-    PartitionKey key = new PartitionKeyBuilder().add(item.get("TenantId").textValue())
-        .add(item.get("UserId").textValue()).build();
+    ObjectNode item = object("id", "id" + n * 7 % 5, "TenantId", "t" + n * 11 % 4, "UserId", "u" + n * 5 % 3, "n", n, "half", half);
     if (n % 4 == 3 && items.remove(name(item)) != null) {
-      container.deleteItem(item.get("id").textValue(), key, new CosmosItemRequestOptions());
+      container.deleteItem(item.get("id").textValue(), keyOf(item), new CosmosItemRequestOptions());
       return;
     }
-    CosmosItemRequestOptions options = new CosmosItemRequestOptions().setContentResponseOnWriteEnabled(true);
-    last = Math.max(last, container.upsertItem(item, key, options).getItem().get("_ts").longValue());
+    last = Math.max(last, container.upsertItem(item, keyOf(item), null).getItem().get("_ts").longValue());
     items.put(name(item), item);
   }
 
@@ -167,9 +147,83 @@ final class ChangeFeed {
     return want;
   }
 
+  /** What the feed of all versions tells: each change with what was there before, in the order of each key. */
+  private void allVersions(CosmosDatabase database) {
+    CosmosContainer all = Cosmos.create(database, hierarchical("all", LEVELS)
+        .setChangeFeedPolicy(ChangeFeedPolicy.createAllVersionsAndDeletesPolicy(Duration.ofMinutes(10))), PARTITIONS);
+    Map<String, String> ends = new LinkedHashMap<>();
+    for (Scope scope : scopes) {
+      Events none = events(all, CosmosChangeFeedRequestOptions.createForProcessingFromNow(scope.range).allVersionsAndDeletes());
+      equal(none.byKey, Map.of(), "now is behind everything");
+      ends.put(scope.name, none.end);
+    }
+    Map<String, List<String>> happened = new TreeMap<>();
+    Map<String, Integer> live = new HashMap<>();
+    Map<String, JsonNode> owners = new HashMap<>();
+    for (int n = 0; n < 60; n++) {
+      ObjectNode item = object("id", "id" + n * 7 % 3, "TenantId", "t" + n % 4, "UserId", "u" + n * 2 / 3 % 3, "n", n);
+      String id = item.get("id").textValue();
+      Integer before = live.get(name(item));
+      boolean deleted = n % 5 == 4 && before != null;
+      if (deleted) {
+        all.deleteItem(id, keyOf(item), null);
+        live.remove(name(item));
+      } else {
+        all.upsertItem(item);
+        live.put(name(item), n);
+      }
+      owners.put(owner(item), item);
+      happened.computeIfAbsent(owner(item), none -> new ArrayList<>())
+          .add(event(deleted ? "delete" : before == null ? "create" : "replace", id, deleted ? null : n, before));
+    }
+    for (String kind : List.of("create", "replace", "delete"))
+      check(happened.values().stream().flatMap(List::stream).anyMatch(event -> event.startsWith(kind)), kind);
+    for (Scope scope : scopes) {
+      Map<String, List<String>> want = new TreeMap<>(happened);
+      want.keySet().removeIf(owner -> !scope.holds.test(owners.get(owner)));
+      check(!want.isEmpty(), scope.name);
+      equal(events(all, CosmosChangeFeedRequestOptions.createForProcessingFromContinuation(ends.get(scope.name)).allVersionsAndDeletes()).byKey, want, scope.name);
+    }
+  }
+
+  /** What a reader of all versions found by key, and where the feed goes on. */
+  private record Events(Map<String, List<String>> byKey, String end) {}
+
+  private static Events events(CosmosContainer container, CosmosChangeFeedRequestOptions options) {
+    Map<String, List<String>> byKey = new TreeMap<>();
+    String end = null;
+    for (FeedResponse<JsonNode> page : container.queryChangeFeed(options.setMaxItemCount(3), JsonNode.class).iterableByPage()) {
+      end = page.getContinuationToken();
+      for (JsonNode change : page.getResults()) {
+        JsonNode facts = change.get("metadata");
+        JsonNode current = change.path("current");
+        JsonNode previous = change.path("previous");
+        JsonNode item = current.has("id") ? current : previous;
+        byKey.computeIfAbsent(owner(item), none -> new ArrayList<>()).add(event(facts.get("operationType").textValue(),
+            item.get("id").textValue(), number(current), number(previous)));
+      }
+    }
+    return new Events(byKey, end);
+  }
+
+  private static String event(String kind, String id, Integer n, Integer before) {
+    return kind + " " + id + " " + n + " after " + before;
+  }
+
+  private static Integer number(JsonNode item) {
+    return item.has("n") ? item.get("n").intValue() : null;
+  }
+
+  private static PartitionKey keyOf(JsonNode item) {
+    return key(item.get("TenantId").textValue(), item.get("UserId").textValue());
+  }
+
+  private static String owner(JsonNode item) {
+    return item.get("TenantId").textValue() + "|" + item.get("UserId").textValue();
+  }
+
   private static String name(JsonNode item) {
-    Function<String, String> text = member -> item.get(member).textValue();
-    return text.apply("TenantId") + "|" + text.apply("UserId") + "|" + text.apply("id");
+    return owner(item) + "|" + item.get("id").textValue();
   }
 
   private static boolean is(JsonNode item, String member, String text) {

@@ -3,19 +3,39 @@ package compat;
 import java.io.IOException;
 
 /**
- * Runs the tests with the Java SDK on the class path. The arguments are the list
- * with answers that ../go/answers wrote, and the endpoints: the scenario and the change
- * feed run over each, the queries over the last. Started by ../run.sh.
+ * Runs the tests with the Java SDK on the class path. Started by ../run.sh with one of
+ *
+ * <ul>
+ *   <li>{@code all ANSWERS ADMIN ENDPOINT...}: what an application does, over each endpoint or
+ *       the last one; the first argument is the list that ../go/answers wrote
+ *   <li>{@code splits ENDPOINT ADMIN}: readers and writers while partitions split
+ *   <li>{@code processor ENDPOINT ADMIN}: the change feed processor meanwhile
+ * </ul>
  */
 public final class Main {
   public static void main(String[] arguments) throws IOException {
+    int failed = switch (arguments[0]) {
+      case "all" -> all(arguments);
+      case "splits" -> Splits.run(arguments[1], arguments[2]);
+      case "processor" -> Processor.run(arguments[1], arguments[2]);
+      default -> throw new IllegalArgumentException(arguments[0]);
+    };
+    System.exit(failed == 0 ? 0 : 1); // the SDK's threads outlive its clients
+  }
+
+  private static int all(String[] arguments) throws IOException {
     int failed = 0;
-    for (int i = 1; i < arguments.length; i++) {
+    for (int i = 3; i < arguments.length; i++) {
       failed += Scenario.run(arguments[i]);
       failed += ChangeFeed.run(arguments[i]);
     }
-    failed += Answers.run(arguments[arguments.length - 1], arguments[0]);
-    System.exit(failed == 0 ? 0 : 1); // the SDK's threads outlive its clients
+    String last = arguments[arguments.length - 1];
+    failed += Management.run(last);
+    failed += Writes.run(last);
+    failed += Scripts.run(last);
+    failed += Access.run(last, arguments[2]);
+    failed += Sessions.run(last);
+    return failed + Answers.run(last, arguments[1]);
   }
 
   private Main() {}

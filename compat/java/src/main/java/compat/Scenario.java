@@ -1,7 +1,12 @@
 package compat;
 
-import com.azure.cosmos.CosmosClient;
-import com.azure.cosmos.CosmosClientBuilder;
+import static compat.Cosmos.KEY;
+import static compat.Cosmos.connect;
+import static compat.Cosmos.hierarchical;
+import static compat.Cosmos.key;
+import static compat.Cosmos.object;
+import static compat.Cosmos.rows;
+
 import com.azure.cosmos.CosmosContainer;
 import com.azure.cosmos.CosmosDatabase;
 import com.azure.cosmos.CosmosException;
@@ -10,16 +15,12 @@ import com.azure.cosmos.models.CosmosItemRequestOptions;
 import com.azure.cosmos.models.CosmosQueryRequestOptions;
 import com.azure.cosmos.models.FeedResponse;
 import com.azure.cosmos.models.PartitionKey;
-import com.azure.cosmos.models.PartitionKeyBuilder;
 import com.azure.cosmos.models.PartitionKeyDefinition;
 import com.azure.cosmos.models.PartitionKeyDefinitionVersion;
 import com.azure.cosmos.models.PartitionKind;
 import com.azure.cosmos.models.SqlParameter;
 import com.azure.cosmos.models.SqlQuerySpec;
-import com.azure.cosmos.models.ThroughputProperties;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -38,10 +39,7 @@ import java.util.regex.Pattern;
  * hierarchical keys and the newest).
  */
 final class Scenario {
-  static final String KEY =
-      "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
   private static final int PARTITIONS = 8;
-  private static final int THROUGHPUT = 48_000; // at 6,000 RU/s each: eight physical partitions
   private static final List<String> LEVELS = List.of("/TenantId", "/UserId", "/SessionId");
 
   private final String endpoint;
@@ -49,19 +47,9 @@ final class Scenario {
   private final CosmosContainer container;
   private final List<ObjectNode> sessions = new ArrayList<>();
 
-  /** Runs the tests in a database of their own and returns how many fail. */
+  /** Runs the tests over the endpoint and returns how many fail. */
   static int run(String endpoint) {
-    try (CosmosClient client = connect(endpoint, KEY)) {
-      String name = "compat-java-" + UUID.randomUUID();
-      client.createDatabase(name);
-      int failed = new Scenario(endpoint, client.getDatabase(name)).run();
-      client.getDatabase(name).delete();
-      return failed;
-    }
-  }
-
-  static CosmosClient connect(String endpoint, String key) {
-    return new CosmosClientBuilder().endpoint(endpoint).key(key).gatewayMode().buildClient();
+    return Cosmos.run(endpoint, "scenario", (tests, database) -> new Scenario(endpoint, database).run(tests));
   }
 
   private Scenario(String endpoint, CosmosDatabase database) {
@@ -77,8 +65,7 @@ final class Scenario {
       container.createItem(item); // S81: the SDK takes the key from the item
   }
 
-  private int run() {
-    Tests tests = new Tests("scenario over " + endpoint);
+  private void run(Tests tests) {
     tests.run("S1 the ranges tile the key space", this::ranges);
     tests.run("S69 S70 S71 the definition is kept and the second create finds it", this::definition);
     tests.run("S2 S3 four levels are refused", this::levels);
@@ -94,7 +81,6 @@ final class Scenario {
     tests.run("S85 S99 what a key fixes cannot change", this::fixed);
     tests.run("keys of every type are told apart", this::types);
     tests.run("a wrong key is refused", this::wrongKey);
-    return tests.failed();
   }
 
   private void ranges() {
@@ -102,13 +88,13 @@ final class Scenario {
   }
 
   private void definition() {
-    var again = database.createContainerIfNotExists(properties("sessions", LEVELS));
+    var again = database.createContainerIfNotExists(hierarchical("sessions", LEVELS));
     Tests.equal(again.getStatusCode(), 200);
     PartitionKeyDefinition got = again.getProperties().getPartitionKeyDefinition();
     Tests.equal(got.getPaths(), LEVELS);
     Tests.equal(got.getKind(), PartitionKind.MULTI_HASH);
     Tests.equal(got.getVersion(), PartitionKeyDefinitionVersion.V2);
-    Tests.equal(container.readThroughput().getProperties().getManualThroughput(), THROUGHPUT);
+    Tests.equal(container.readThroughput().getProperties().getManualThroughput(), PARTITIONS * 6_000);
   }
 
   private void levels() {
@@ -224,7 +210,7 @@ final class Scenario {
     List<Object> values = Arrays.asList("1", 1, true, false, null, "", "\uD83D\uDE00 å", 1.5, -1);
     for (Object value : values) {
       ObjectNode item = object("id", "x", "b", "k", "mark", mark(value));
-      item.set("a", new ObjectMapper().valueToTree(value));
+      item.set("a", Cosmos.JSON.valueToTree(value));
       types.createItem(item);
     }
     for (Object value : values)
@@ -264,13 +250,6 @@ final class Scenario {
 
   private static final Pattern RANGE = Pattern.compile("\"partitionKeyRangeId\":\"(\\d+)\"");
 
-  private static List<JsonNode> rows(CosmosContainer container, int size, CosmosQueryRequestOptions options, SqlQuerySpec query) {
-    List<JsonNode> found = new ArrayList<>();
-    for (FeedResponse<JsonNode> page : container.queryItems(query, options, JsonNode.class).iterableByPage(size))
-      found.addAll(page.getResults());
-    return found;
-  }
-
   private List<Integer> numbers(int size, String text) {
     return rows(container, size, new CosmosQueryRequestOptions(), new SqlQuerySpec(text)).stream().map(row -> row.get("n").asInt()).toList();
   }
@@ -283,33 +262,11 @@ final class Scenario {
   }
 
   private CosmosContainer create(String name, List<String> paths) {
-    database.createContainer(properties(name, paths), ThroughputProperties.createManualThroughput(THROUGHPUT));
-    return database.getContainer(name);
-  }
-
-  private static CosmosContainerProperties properties(String name, List<String> paths) {
-    return new CosmosContainerProperties(name, new PartitionKeyDefinition().setPaths(paths)
-        .setKind(PartitionKind.MULTI_HASH).setVersion(PartitionKeyDefinitionVersion.V2));
+    return Cosmos.create(database, hierarchical(name, paths), PARTITIONS);
   }
 
   private static PartitionKey keyOf(ObjectNode item) {
     return key(text(item, "TenantId"), text(item, "UserId"), text(item, "SessionId"));
-  }
-
-  /** Returns the key, or the prefix of one, with these values. */
-  static PartitionKey key(Object... values) {
-    PartitionKeyBuilder builder = new PartitionKeyBuilder();
-    for (Object value : values) {
-      if (value == null)
-        builder.addNullValue();
-      else if (value instanceof Boolean flag)
-        builder.add(flag);
-      else if (value instanceof Number number)
-        builder.add(number.doubleValue());
-      else
-        builder.add((String) value);
-    }
-    return builder.build();
   }
 
   /** Reports whether the builder takes the value: that of 4.42.0 fails for all but strings. */
@@ -329,12 +286,5 @@ final class Scenario {
 
   private static String text(ObjectNode item, String name) {
     return item.get(name).asText();
-  }
-
-  private static ObjectNode object(String... members) {
-    ObjectNode object = JsonNodeFactory.instance.objectNode();
-    for (int i = 0; i < members.length; i += 2)
-      object.put(members[i], members[i + 1]);
-    return object;
   }
 }

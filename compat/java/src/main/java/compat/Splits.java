@@ -1,5 +1,10 @@
 package compat;
 
+import static compat.Cosmos.KEY;
+import static compat.Cosmos.connect;
+import static compat.Cosmos.hierarchical;
+import static compat.Cosmos.key;
+import static compat.Cosmos.object;
 import static compat.Tests.check;
 import static compat.Tests.equal;
 
@@ -7,32 +12,17 @@ import com.azure.cosmos.CosmosClient;
 import com.azure.cosmos.CosmosContainer;
 import com.azure.cosmos.CosmosDatabase;
 import com.azure.cosmos.models.CosmosChangeFeedRequestOptions;
-import com.azure.cosmos.models.CosmosContainerProperties;
 import com.azure.cosmos.models.CosmosQueryRequestOptions;
 import com.azure.cosmos.models.FeedRange;
 import com.azure.cosmos.models.FeedResponse;
-import com.azure.cosmos.models.PartitionKey;
-import com.azure.cosmos.models.PartitionKeyBuilder;
-import com.azure.cosmos.models.PartitionKeyDefinition;
-import com.azure.cosmos.models.PartitionKeyDefinitionVersion;
-import com.azure.cosmos.models.PartitionKind;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutionException;
@@ -51,13 +41,12 @@ import java.util.stream.IntStream;
  * follows the change feed (S5, S8, S12, S37): no call fails, and nothing is lost or
  * comes twice. Started by ../run.sh with a server whose partitions hold 256 KB.
  */
-public final class Splits {
+final class Splits {
   private static final int WRITERS = 6;
   private static final int EACH = 200;
   private static final int TOTAL = WRITERS * EACH;
   private static final int PAGES = 20 * TOTAL; // only a loop without end has as many
   private static final long NANOSECONDS = 120_000_000_000L; // or takes that long
-  private static final ObjectMapper JSON = new ObjectMapper();
 
   private final String endpoint;
   private final String admin;
@@ -65,18 +54,13 @@ public final class Splits {
 
   private record Item(String id, String user, int n) {}
 
-  /** The arguments are the endpoint and the admin endpoint. */
-  public static void main(String[] arguments) {
-    try (CosmosClient client = Scenario.connect(arguments[0], Scenario.KEY)) {
-      String name = "compat-splits-" + UUID.randomUUID();
-      client.createDatabase(name);
-      Splits splits = new Splits(arguments[0], arguments[1], client.getDatabase(name));
-      Tests tests = new Tests("splits over " + arguments[0]);
+  /** Runs the tests over the endpoint and returns how many fail. */
+  static int run(String endpoint, String admin) {
+    return Cosmos.run(endpoint, "splits", (tests, database) -> {
+      Splits splits = new Splits(endpoint, admin, database);
       tests.run("one tenant grows through splits", splits::grow);
       tests.run("cuts whose hexadecimal form ends in zeros", splits::zeros);
-      client.getDatabase(name).delete();
-      System.exit(tests.failed() == 0 ? 0 : 1); // the SDK's threads outlive its clients
-    }
+    });
   }
 
   private Splits(String endpoint, String admin, CosmosDatabase database) {
@@ -132,7 +116,7 @@ public final class Splits {
     try {
       until(deadline, readers, () -> writers.stream().allMatch(Future::isDone), rounds);
       writers.forEach(Splits::result);
-      until(deadline, readers, () -> bounds(container).size() >= 6, rounds);
+      until(deadline, readers, () -> admin(container).bounds().size() >= 6, rounds);
       Map<String, Integer> before = Map.copyOf(rounds);
       until(deadline, readers, () -> before.entrySet().stream().allMatch(was -> rounds.get(was.getKey()) > was.getValue()), rounds);
     } finally {
@@ -155,16 +139,16 @@ public final class Splits {
   private void zeros() {
     CosmosContainer container = create("zeros");
     for (int n = 0; n < 60; n++)
-      container.createItem(object("item " + n, "tenant " + n % 4, "user " + n, n));
+      container.createItem(item("item " + n, "tenant " + n % 4, "user " + n, n));
     check(container);
     for (String at : List.of("20", "1000", "30000000", "28" + "00".repeat(15), "08" + "00".repeat(31))) {
-      split(new TreeMap<>(bounds(container)).lowerEntry(at).getValue(), at);
+      admin(container).split(new TreeMap<>(admin(container).bounds()).lowerEntry(at).getValue(), at);
       check(container); // knows the list from before
     }
-    try (CosmosClient other = Scenario.connect(endpoint, Scenario.KEY)) {
+    try (CosmosClient other = connect(endpoint, KEY)) {
       check(other.getDatabase(database.getId()).getContainer("zeros"));
     }
-    equal(bounds(container).size(), 6);
+    equal(admin(container).bounds().size(), 6);
   }
 
   private static void check(CosmosContainer container) {
@@ -184,17 +168,12 @@ public final class Splits {
   }
 
   private CosmosContainer create(String id) {
-    PartitionKeyDefinition key = new PartitionKeyDefinition();
-    key.setPaths(List.of("/tenant", "/user"));
-    key.setKind(PartitionKind.MULTI_HASH);
-    key.setVersion(PartitionKeyDefinitionVersion.V2);
-    database.createContainer(new CosmosContainerProperties(id, key));
-    return database.getContainer(id);
+    return Cosmos.create(database, hierarchical(id, List.of("/tenant", "/user")), 1);
   }
 
   private static Item write(CosmosContainer container, int n) {
     Item item = new Item("item " + n, "user " + n % 100, n);
-    container.createItem(object(item.id, "acme", item.user, n).put("text", "x".repeat(1000)));
+    container.createItem(item(item.id, "acme", item.user, n).put("text", "x".repeat(1000)));
     return item;
   }
 
@@ -238,31 +217,8 @@ public final class Splits {
     return set;
   }
 
-  /** Returns the partitions by lower bound, as a client that remembers nothing sees them. */
-  private Map<String, String> bounds(CosmosContainer container) {
-    Map<String, String> bounds = new TreeMap<>();
-    for (JsonNode partition : json("GET", "partitions?database=" + database.getId() + "&container=" + container.getId()).get("partitions"))
-      bounds.put(partition.get("min").textValue(), partition.get("id").textValue());
-    return bounds;
-  }
-
-  private void split(String partition, String at) {
-    equal(json("POST", "partitions/split?database=" + database.getId() + "&container=zeros&partition=" + partition
-        + "&at=" + at).get("children").size(), 2);
-  }
-
-  private JsonNode json(String method, String path) {
-    try {
-      HttpRequest request = HttpRequest.newBuilder(URI.create(admin + path)).header("x-decan-key", Scenario.KEY)
-          .method(method, HttpRequest.BodyPublishers.noBody()).build();
-      HttpResponse<String> answer = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
-      equal(answer.statusCode(), 200, answer.body());
-      return JSON.readTree(answer.body());
-    } catch (IOException trouble) {
-      throw new UncheckedIOException(trouble);
-    } catch (InterruptedException end) {
-      throw new IllegalStateException(end);
-    }
+  private Admin admin(CosmosContainer container) {
+    return new Admin(admin, database.getId(), container.getId());
   }
 
   /** Waits, and fails with the first reader that does. */
@@ -290,15 +246,8 @@ public final class Splits {
     return new CosmosQueryRequestOptions();
   }
 
-  private static PartitionKey key(String... levels) {
-    PartitionKeyBuilder key = new PartitionKeyBuilder();
-    for (String level : levels)
-      key.add(level);
-    return key.build();
-  }
-
-  private static ObjectNode object(String id, String tenant, String user, int n) {
-    return JsonNodeFactory.instance.objectNode().put("id", id).put("tenant", tenant).put("user", user).put("n", n);
+  private static ObjectNode item(String id, String tenant, String user, int n) {
+    return object("id", id, "tenant", tenant, "user", user, "n", n);
   }
 
   private static List<String> ids(List<JsonNode> rows) {

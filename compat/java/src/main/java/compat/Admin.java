@@ -1,0 +1,84 @@
+package compat;
+
+import static compat.Tests.check;
+import static compat.Tests.equal;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.UUID;
+
+/** The admin port: the physical partitions of one container, their splits and merges, and who has which role. */
+final class Admin {
+  /** The built-in roles, by the last digit of their ids. */
+  static final int READER = 1;
+  static final int CONTRIBUTOR = 2;
+
+  private final String endpoint;
+  private final String database;
+  private final String container;
+
+  Admin(String endpoint, String database, String container) {
+    this.endpoint = endpoint;
+    this.database = database;
+    this.container = container;
+  }
+
+  /** Returns the ids of the partitions by their lower bound. */
+  Map<String, String> bounds() {
+    Map<String, String> bounds = new TreeMap<>();
+    for (JsonNode partition : call("GET", "partitions?" + query()).get("partitions"))
+      bounds.put(partition.get("min").textValue(), partition.get("id").textValue());
+    return bounds;
+  }
+
+  /** Splits a partition at a hashed key, or at half of its bytes without one. */
+  void split(String partition, String at) {
+    equal(call("POST", "partitions/split?" + query() + "&partition=" + partition + "&at=" + at).get("children").size(), 2);
+  }
+
+  /** Merges two neighbours. */
+  void merge(String partition, String neighbour) {
+    equal(call("POST", "partitions/merge?" + query() + "&partition=" + partition + "&with=" + neighbour).get("parents").size(), 2);
+  }
+
+  /** Gives a principal one of the built-in roles for the database, and returns the path of the assignment. */
+  String assign(int role, String principal) {
+    String path = "sqlRoleAssignments/" + UUID.randomUUID();
+    call("PUT", path, Cosmos.object("properties", Cosmos.object("principalId", principal, "scope", "/dbs/" + database,
+        "roleDefinitionId", "/sqlRoleDefinitions/00000000-0000-0000-0000-00000000000" + role)).toString());
+    return path;
+  }
+
+  void revoke(String assignment) {
+    call("DELETE", assignment, "");
+  }
+
+  private String query() {
+    return "database=" + database + "&container=" + container;
+  }
+
+  private JsonNode call(String method, String path) {
+    return call(method, path, "");
+  }
+
+  private JsonNode call(String method, String path, String body) {
+    try {
+      HttpRequest request = HttpRequest.newBuilder(URI.create(endpoint + path)).header("x-decan-key", Cosmos.KEY)
+          .method(method, HttpRequest.BodyPublishers.ofString(body)).build();
+      HttpResponse<String> answer = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
+      check(answer.statusCode() / 100 == 2, answer.body());
+      return Cosmos.JSON.readTree(answer.body());
+    } catch (IOException trouble) {
+      throw new UncheckedIOException(trouble);
+    } catch (InterruptedException end) {
+      throw new IllegalStateException(end);
+    }
+  }
+}

@@ -1,0 +1,93 @@
+package compat;
+
+import static compat.Cosmos.object;
+import static compat.Tests.check;
+import static compat.Tests.equal;
+import static compat.Tests.refused;
+
+import com.azure.cosmos.ConsistencyLevel;
+import com.azure.cosmos.CosmosClient;
+import com.azure.cosmos.CosmosContainer;
+import com.azure.cosmos.CosmosDatabase;
+import com.azure.cosmos.CosmosException;
+import com.azure.cosmos.models.CosmosContainerProperties;
+import com.azure.cosmos.models.CosmosItemRequestOptions;
+import com.azure.cosmos.models.PartitionKey;
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.function.Consumer;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** Session tokens and consistency levels. */
+final class Sessions {
+  private static final Pattern TOKEN = Pattern.compile("(\\d+):(-1#)(\\d+)");
+  private static final PartitionKey KEY = new PartitionKey("p");
+
+  private final String endpoint;
+  private final CosmosDatabase database;
+  private final CosmosContainer container;
+
+  /** Runs the tests over the endpoint and returns how many fail. */
+  static int run(String endpoint) {
+    return Cosmos.run(endpoint, "sessions", (tests, database) -> {
+      Sessions sessions = new Sessions(endpoint, database);
+      tests.run("a client reads what another wrote, by its token", sessions::handedOver);
+      tests.run("a token from the future is not served", sessions::future);
+      tests.run("levels", sessions::levels);
+    });
+  }
+
+  private Sessions(String endpoint, CosmosDatabase database) {
+    this.endpoint = endpoint;
+    this.database = database;
+    container = Cosmos.create(database, new CosmosContainerProperties("c", "/pk"), 4);
+  }
+
+  private void handedOver() {
+    long last = 0;
+    for (int i = 0; i < 5; i++) {
+      String token = container.upsertItem(object("id", "x", "pk", "p", "n", i)).getSessionToken();
+      check(lsn(token) > last, "tokens rise: " + token + " after " + last);
+      last = lsn(token);
+      int n = i;
+      as(ConsistencyLevel.SESSION, other -> equal(other.readItem("x", KEY,
+          new CosmosItemRequestOptions().setSessionToken(token), JsonNode.class).getItem().get("n").asInt(), n));
+    }
+  }
+
+  private void future() {
+    String token = container.upsertItem(object("id", "x", "pk", "p")).getSessionToken();
+    Matcher parts = TOKEN.matcher(token);
+    check(parts.matches(), token);
+    String ahead = parts.group(1) + ":" + parts.group(2) + (lsn(token) + 1000);
+    as(ConsistencyLevel.SESSION, other -> {
+      try {
+        other.readItem("x", KEY, new CosmosItemRequestOptions().setSessionToken(ahead), JsonNode.class);
+        throw new AssertionError("served");
+      } catch (CosmosException refusal) {
+        equal(refusal.getStatusCode(), 404);
+        equal(refusal.getSubStatusCode(), 1002);
+      }
+    });
+  }
+
+  private void levels() {
+    container.upsertItem(object("id", "x", "pk", "p"));
+    for (ConsistencyLevel level : new ConsistencyLevel[] {ConsistencyLevel.EVENTUAL, ConsistencyLevel.CONSISTENT_PREFIX, ConsistencyLevel.SESSION})
+      as(level, other -> equal(other.readItem("x", KEY, JsonNode.class).getStatusCode(), 200));
+    as(ConsistencyLevel.STRONG, other -> refused(400, () -> other.readItem("x", KEY, JsonNode.class)));
+    as(ConsistencyLevel.SESSION, other -> equal(other.readItem("x", KEY,
+        new CosmosItemRequestOptions().setConsistencyLevel(ConsistencyLevel.EVENTUAL), JsonNode.class).getStatusCode(), 200));
+  }
+
+  private static long lsn(String token) {
+    return Long.parseLong(token.substring(token.lastIndexOf('#') + 1));
+  }
+
+  /** Calls with the container as a new client with that level sees it. */
+  private void as(ConsistencyLevel level, Consumer<CosmosContainer> work) {
+    try (CosmosClient client = Cosmos.builder(endpoint).key(Cosmos.KEY).consistencyLevel(level).buildClient()) {
+      work.accept(client.getDatabase(database.getId()).getContainer(container.getId()));
+    }
+  }
+}

@@ -1,0 +1,34 @@
+// What the tests share: the SDK that run.sh names, the server, a client and a database.
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+
+// S91: run.sh names the newest SDK and the oldest that knows hierarchical keys in turn.
+export const packageName = process.env.DECAN_SDK ?? "@azure/cosmos";
+export const sdk = await import(packageName);
+export const oldest = process.env.DECAN_SDK !== undefined;
+export const endpoint = process.env.DECAN_ENDPOINT;
+assert.ok(endpoint, "DECAN_ENDPOINT is not set: run compat/run.sh");
+export const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
+export const connect = (options) => new sdk.CosmosClient({ endpoint, key, ...options });
+export const client = connect();
+
+// databaseOf is a database of the tests' own, which they create and delete.
+export const databaseOf = (theme, owner = client) => owner.database(`compat-${theme}-${randomUUID()}`);
+
+const rusOfPartition = 6000; // the server makes a partition for as many
+
+// create returns a new container with so many physical partitions.
+export async function create(database, id, paths, partitions = 1, more = {}) {
+  const partitionKey = paths.length > 1 ? { paths, kind: "MultiHash", version: 2 } : { paths };
+  return (await database.containers.create({ id, partitionKey, ...more }, { offerThroughput: partitions * rusOfPartition })).container;
+}
+
+// refused fails unless the work is refused with the status.
+export const refused = (work, code) => assert.rejects(work, (fault) => {
+  assert.equal(fault.code, code, fault.message);
+  return true;
+});
+
+// own is an item without the properties of the system.
+export const own = (item) => Object.fromEntries(Object.entries(item).filter(([name]) => !name.startsWith("_")));

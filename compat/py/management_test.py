@@ -1,0 +1,193 @@
+"""Databases, containers, throughput, indexing policies, items and queries, as the
+public samples of the Python SDK go through them. Run by ../run.sh."""
+
+import unittest
+import uuid
+
+from azure.cosmos import CosmosClient, PartitionKey, ThroughputProperties, exceptions
+from azure.cosmos.partition_key import NonePartitionKeyValue
+
+from server import KEY, NEW, Case, connect, headers
+
+
+class Management(Case):
+    def no_throughput(self, call):
+        """The newest SDK stumbles over the 404 that it makes itself."""
+        with self.assertRaises(AttributeError if NEW else exceptions.CosmosResourceNotFoundError):
+            call()
+
+    def test_account(self):
+        account = self.client.get_database_account()
+        self.assertEqual(account.ConsistencyPolicy["defaultConsistencyLevel"], "Session")
+        self.assertTrue(account.WritableLocations)
+        again = CosmosClient.from_connection_string(f"AccountEndpoint={self.client.client_connection.url_connection};AccountKey={KEY};")
+        self.assertIn(self.database.id, [d["id"] for d in again.list_databases()])
+
+    def test_databases(self):
+        name = f"management-{uuid.uuid4()}"
+        made = self.client.create_database_if_not_exists(name)
+        self.assertEqual(self.client.create_database_if_not_exists(name).id, name)
+        self.refused(409, lambda: self.client.create_database(name))
+        self.assertEqual(made.read()["id"], name)
+        self.assertIn(name, [d["id"] for d in self.client.list_databases()])
+        query = {"query": "SELECT * FROM r WHERE r.id = @id", "parameters": [{"name": "@id", "value": name}]}
+        self.assertEqual([d["id"] for d in self.client.query_databases(**query)], [name])
+        self.no_throughput(made.get_throughput)
+        self.client.delete_database(name)
+        self.refused(404, made.read)
+
+    def test_containers(self):
+        key = PartitionKey(path="/pk")
+        container = self.database.create_container_if_not_exists("c", key)
+        self.assertEqual(self.database.create_container_if_not_exists("c", key).id, "c")
+        self.refused(409, lambda: self.database.create_container("c", key))
+        self.assertEqual(container.read()["partitionKey"], {"paths": ["/pk"], "kind": "Hash", "version": 2})
+        self.assertEqual(self.database.replace_container("c", key, default_ttl=1000).read()["defaultTtl"], 1000)
+        container.read(populate_quota_info=True)
+        self.assertIn("documentsCount=0", headers(container)["x-ms-resource-usage"])
+        container.read(populate_partition_key_range_statistics=True)
+        self.assertIn("c", [one["id"] for one in self.database.list_containers()])
+        self.assertEqual(len(list(self.database.query_containers("SELECT * FROM c WHERE c.id = 'c'"))), 1)
+        self.assertEqual(list(container.list_conflicts()), [])
+        self.database.delete_container("c")
+        self.refused(404, container.read)
+        self.refused(404, lambda: connect().get_database_client(self.database.id).get_container_client("nowhere").create_item({"id": "1"}))
+
+    def test_containers_with_a_key_of_the_first_version(self):
+        first = self.database.create_container("first", PartitionKey(path="/id", kind="Hash", version=1))
+        self.assertEqual(first.read()["partitionKey"], {"paths": ["/id"], "kind": "Hash", "version": 1})
+        item = first.create_item({"id": "a"})
+        self.assertEqual(first.read_item("a", "a")["id"], "a")
+        self.assertEqual(first.replace_item(item, dict(item, n=1), if_match=item["_etag"])["n"], 1)
+        self.refused(412, lambda: first.replace_item(item, dict(item, n=2), if_match=item["_etag"]))
+        self.assertEqual(first.replace_item(item, dict(item, n=3), if_none_match="some-etag")["n"], 3)
+
+    def test_throughput(self):
+        manual = self.database.create_container("manual", PartitionKey(path="/pk"), offer_throughput=500)
+        self.assertEqual(manual.get_throughput().offer_throughput, 500)
+        self.assertEqual(manual.replace_throughput(900).offer_throughput, 900)
+        self.refused(400, lambda: manual.replace_throughput(100))
+        self.refused(400, lambda: self.database.create_container("little", PartitionKey(path="/pk"), offer_throughput=300))
+        figures = ThroughputProperties(auto_scale_max_throughput=4000, auto_scale_increment_percent=0)
+        scaled = self.database.create_container("scaled", PartitionKey(path="/pk"), offer_throughput=figures)
+        self.assertEqual(scaled.get_throughput().auto_scale_max_throughput, 4000)
+        scaled.replace_throughput(ThroughputProperties(auto_scale_max_throughput=5000))
+        self.assertEqual(scaled.get_throughput().auto_scale_max_throughput, 5000)
+        shared = self.client.create_database(f"shared-{uuid.uuid4()}", offer_throughput=500)
+        self.addCleanup(lambda: self.client.delete_database(shared.id))
+        self.assertEqual(shared.get_throughput().offer_throughput, 500)
+        self.no_throughput(shared.create_container("inside", PartitionKey(path="/pk")).get_throughput)
+        self.assertEqual(shared.replace_throughput(600).offer_throughput, 600)
+
+    def test_indexing_policies(self):
+        policy = {
+            "indexingMode": "consistent", "automatic": True,
+            "includedPaths": [{"path": "/*"}], "excludedPaths": [{"path": "/secret/*"}],
+            "compositeIndexes": [[{"path": "/name", "order": "ascending"}, {"path": "/age", "order": "descending"}]],
+            "spatialIndexes": [{"path": "/place/*", "types": ["Point"]}],
+        }
+        indexed = self.create("indexed", "/pk", indexing_policy=policy)
+        kept = indexed.read()["indexingPolicy"]
+        self.assertIn({"path": "/secret/*"}, kept["excludedPaths"])
+        self.assertEqual(kept["compositeIndexes"], policy["compositeIndexes"])
+        for i in range(6):
+            indexed.create_item({"id": str(i), "pk": "p", "name": f"n{i % 2}", "age": i, "secret": i, "place": {"type": "Point", "coordinates": [i, i]}})
+        self.assertEqual(self.rows(indexed, "SELECT VALUE c.id FROM c ORDER BY c.name, c.age DESC"), ["4", "2", "0", "5", "3", "1"])
+        self.assertEqual(self.rows(indexed, "SELECT VALUE c.id FROM c WHERE c.secret = 3", enable_scan_in_query=True), ["3"])
+        near = "SELECT VALUE c.id FROM c WHERE ST_DISTANCE(c.place, {'type': 'Point', 'coordinates': [0, 0]}) < 300000"
+        self.assertEqual(self.rows(indexed, near), ["0", "1"])
+        key = PartitionKey(path="/pk")
+        self.database.replace_container(indexed, key, indexing_policy={"indexingMode": "none", "automatic": False})
+        self.assertEqual(indexed.read()["indexingPolicy"]["indexingMode"], "none")
+        self.assertEqual(indexed.read_item("3", "p")["age"], 3)
+        self.database.replace_container(indexed, key, indexing_policy={"includedPaths": [{"path": "/age/?"}], "excludedPaths": [{"path": "/*"}]})
+        self.assertEqual(self.rows(indexed, "SELECT VALUE c.id FROM c WHERE c.age > 3 ORDER BY c.age"), ["4", "5"])
+        self.refused(400, lambda: self.database.replace_container(indexed, key, indexing_policy={"includedPaths": [{"path": "/age"}]}))
+
+    def test_items(self):
+        items = self.create("items", "/pk", partitions=2)
+        made = items.create_item({"id": "1", "pk": "a", "n": 1})
+        self.assertLessEqual({"_rid", "_self", "_etag", "_ts", "_attachments"}, made.keys())
+        for name in ("x-ms-request-charge", "x-ms-session-token", "x-ms-activity-id", "etag"):
+            self.assertIn(name, headers(items))
+        self.assertEqual(items.replace_item(made, dict(made, n=3))["n"], 3)
+        self.assertEqual(items.read_item(made, "a")["n"], 3)
+        self.refused(404, lambda: items.replace_item("2", {"id": "2", "pk": "a"}))
+        with self.assertRaises(exceptions.CosmosResourceNotFoundError):
+            items.read_item("1", "b")
+        with self.assertRaises(exceptions.CosmosResourceExistsError):
+            items.create_item({"id": "1", "pk": "a"})
+        self.refused(413, lambda: items.create_item({"id": "large", "pk": "a", "text": "x" * 2_200_000}))
+        self.assertEqual(len(items.create_item({"pk": "generated"}, enable_automatic_id_generation=True)["id"]), 36)
+        items.create_item({"id": "none"})
+        self.assertEqual(items.read_item("none", NonePartitionKeyValue)["id"], "none")
+        self.assertEqual(len(list(items.read_all_items(max_item_count=1))), 3)
+        if NEW:
+            self.assertEqual(dict(items.upsert_item({"id": "1", "pk": "a"}, no_response=True)), {})
+            self.assertEqual(items.read_item("1", "a", priority="Low")["id"], "1")
+
+    def test_ids_of_every_kind(self):
+        odd = self.create("odd", "/pk")
+        for name in ["with blank", "ü€😀", "a+b&c=d", "100%", '"quoted"', "a:b;c,d", "x" * 255]:
+            odd.create_item({"id": name, "pk": name})
+            self.assertEqual(odd.read_item(name, name)["id"], name)
+            odd.delete_item(name, name)
+
+    def test_queries(self):
+        families = self.create("families", "/name", partitions=2)
+        families.create_item({"id": "A", "name": "Andersen", "children": [{"given": "Ann", "grade": 5, "pets": [{"p": "Fluffy"}]}], "city": "Seattle", "ok": True})
+        families.create_item({"id": "W", "name": "Wakefield", "city": "NY", "ok": False, "children": [
+            {"given": "Jesse", "grade": 1, "pets": [{"p": "Goofy"}, {"p": "Shadow"}]}, {"given": "Lisa", "grade": 8}]})
+        for query, want in [
+            ("SELECT VALUE c.given FROM c IN f.children", ["Ann", "Jesse", "Lisa"]),
+            ("SELECT VALUE p.p FROM f JOIN c IN f.children JOIN p IN c.pets WHERE p.p != 'Goofy'", ["Fluffy", "Shadow"]),
+            ("SELECT VALUE f.id FROM f WHERE f.children[0].grade > 3", ["A"]),
+            ("SELECT VALUE f.id FROM f WHERE f.city IN ('NY', 'LA')", ["W"]),
+            ("SELECT VALUE f.id FROM f WHERE f.id BETWEEN 'B' AND 'Z' OR f.ok", ["A", "W"]),
+            ("SELECT VALUE f.id FROM f WHERE CONTAINS(UPPER(f.name), 'FIELD')", ["W"]),
+            ("SELECT VALUE COUNT(1) FROM f JOIN c IN f.children", [3]),
+            ("SELECT VALUE SUM(c.grade) FROM f JOIN c IN f.children", [14]),
+            ("SELECT VALUE f.id FROM f WHERE EXISTS(SELECT VALUE c FROM c IN f.children WHERE c.grade > 7)", ["W"]),
+        ]:
+            with self.subTest(query):
+                self.assertEqual(sorted(self.rows(families, query)), want)
+        self.assertEqual(self.rows(families, "SELECT VALUE f.id FROM f ORDER BY f.name DESC"), ["W", "A"])
+        parameters = [{"name": "@id", "value": "A"}, {"name": "@cities", "value": ["Seattle", "LA"]}]
+        query = "SELECT * FROM f WHERE f.id = @id AND ARRAY_CONTAINS(@cities, f.city)"
+        self.assertEqual([f["id"] for f in self.rows(families, query, parameters=parameters)], ["A"])
+        self.refused(400, lambda: self.rows(families, "SELECT * FRM f"))
+        self.rows(families, "SELECT * FROM f", partition_key="Andersen", populate_query_metrics=True)
+        self.assertIn("retrievedDocumentCount", headers(families)["x-ms-documentdb-query-metrics"])
+
+    def test_pages_and_where_they_go_on(self):
+        paged = self.create("paged", "/pk", partitions=3)
+        for i in range(30):
+            paged.create_item({"id": str(i), "pk": "a" if i < 20 else f"p{i}", "n": i})
+        found, token, pages = [], None, 0
+        while pages == 0 or token:  # a new query for each page
+            self.assertLess(pages, 40, "no end")
+            page = paged.query_items("SELECT * FROM c ORDER BY c.n DESC", partition_key="a", max_item_count=7).by_page(token)
+            found += [item["n"] for item in next(page)]
+            token, pages = page.continuation_token, pages + 1
+        self.assertEqual((found, pages), (list(range(19, -1, -1)), 3))
+
+    @unittest.skipUnless(NEW, "the oldest SDK has no such call")
+    def test_reading_many(self):
+        many = self.create("many", "/t", "/u", partitions=3)
+        for i in range(40):
+            many.create_item({"id": f"id{i}", "t": f"t{i % 5}", "u": f"u{i}"})
+        wanted = [(f"id{i}", [f"t{i % 5}", f"u{i}"]) for i in range(0, 40, 2)] + [("missing", ["t9", "u9"])]
+        found = many.read_items(wanted)
+        self.assertEqual(sorted(item["id"] for item in found), sorted(f"id{i}" for i in range(0, 40, 2)))
+
+    @unittest.skipUnless(NEW, "the oldest SDK has no such calls")
+    def test_ranges(self):
+        ranged = self.create("ranged", "/t", "/u", partitions=3)
+        for i in range(12):
+            ranged.create_item({"id": str(i), "t": f"t{i}", "u": "u"})
+        ranges = list(ranged.read_feed_ranges())
+        self.assertEqual(len(ranges), 3)
+        mine = ranged.feed_range_from_partition_key(["t1", "u"])
+        self.assertEqual(sum(ranged.is_feed_range_subset(one, mine) for one in ranges), 1)
+        found = [name for one in ranges for name in ranged.query_items("SELECT VALUE c.id FROM c", feed_range=one)]
+        self.assertEqual(sorted(found, key=int), [str(i) for i in range(12)])

@@ -1,0 +1,159 @@
+"""Stored procedures, triggers and functions with the Python SDK: the procedures that
+programs bring along, which import and delete in bulk and count in one item, under a
+key and under a hierarchical one (S145). Run by ../run.sh."""
+
+from server import Case, headers
+
+# Creates the items it is given and answers how many it made before one was not accepted.
+IMPORT = """function (items) {
+  const all = getContext().getCollection();
+  let made = 0;
+  if (!items) throw new Error("There are no items.");
+  const next = () => {
+    getContext().getResponse().setBody(made);
+    if (made < items.length)
+      all.createDocument(all.getSelfLink(), items[made], (error) => {
+        if (error) throw error;
+        made++;
+        next();
+      });
+  };
+  next();
+}"""
+
+# Deletes what a query finds, a page after the other, and answers whether there may be more.
+DELETE = """function (query) {
+  const all = getContext().getCollection();
+  const answer = { deleted: 0, more: true };
+  const respond = () => getContext().getResponse().setBody(answer);
+  const page = (continuation) => all.queryDocuments(all.getSelfLink(), query, { pageSize: 3, continuation },
+      (error, found, options) => {
+        if (error) throw error;
+        remove(found, options.continuation);
+      });
+  const remove = (found, continuation) => {
+    respond();
+    if (found.length > 0)
+      return all.deleteDocument(found[0]._self, {}, (error) => {
+        if (error) throw error;
+        answer.deleted++;
+        remove(found.slice(1), continuation);
+      });
+    if (continuation) return page(continuation);
+    answer.more = false;
+    respond();
+  };
+  page();
+}"""
+
+# Adds to the counter in an item, under its etag.
+COUNT = """function (id, by) {
+  const all = getContext().getCollection();
+  all.readDocument(all.getAltLink() + "/docs/" + id, (error, item) => {
+    if (error) throw error;
+    item.n += by;
+    console.log("now " + item.n);
+    all.replaceDocument(item._self, item, { etag: item._etag }, (error, stored) => {
+      if (error) throw error;
+      if (stored.n > 100) throw new Error("too much");
+      getContext().getResponse().setBody(stored.n);
+    });
+  });
+}"""
+
+
+class Scripts(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.flat = cls.create("flat", "/pk", partitions=2)
+        cls.nested = cls.create("nested", "/t", "/u", partitions=2)
+
+    def classics(self, container, key, members):
+        scripts = container.scripts
+        for name, body in {"import": IMPORT, "delete": DELETE, "count": COUNT}.items():
+            scripts.create_stored_procedure({"id": name, "body": body})
+
+        def run(name, *arguments, partition_key=key):
+            return scripts.execute_stored_procedure(name, partition_key=partition_key, params=list(arguments), enable_script_logging=True)
+
+        items = [dict(members, id=f"i{i}", n=i) for i in range(10)]
+        self.assertEqual(run("import", items), 10)
+        self.refused(400, lambda: run("import", items))  # they are there
+        self.refused(400, lambda: run("import"))
+        self.assertEqual(self.rows(container, "SELECT VALUE COUNT(1) FROM c", partition_key=key), [10])
+        self.assertEqual(run("count", "i7", 5), 12)
+        self.assertEqual(headers(container)["x-ms-documentdb-script-log-results"], "now%2012")
+        self.assertIn("too much", str(self.refused(400, lambda: run("count", "i7", 100))))
+        self.assertEqual(container.read_item("i7", key)["n"], 12, "what it wrote is undone")
+        self.assertEqual(run("delete", "SELECT * FROM c WHERE c.n < 5"), {"deleted": 5, "more": False})
+        self.assertEqual(run("delete", "SELECT * FROM c"), {"deleted": 5, "more": False})
+
+    def test_procedures_of_a_key(self):
+        self.classics(self.flat, "p", {"pk": "p"})
+
+    def test_procedures_of_a_hierarchical_key(self):
+        self.classics(self.nested, ["t", "u"], {"t": "t", "u": "u"})
+
+    def test_procedures_are_kept_changed_listed_and_deleted(self):
+        scripts = self.flat.scripts
+        scripts.create_stored_procedure({"id": "p", "body": "function (a, b) { getContext().getResponse().setBody([a, b]); }"})
+        self.refused(409, lambda: scripts.create_stored_procedure({"id": "p", "body": "function () {}"}))
+        self.refused(400, lambda: scripts.create_stored_procedure({"id": "wrong", "body": "function ( {"}))
+        self.assertEqual(scripts.execute_stored_procedure("p", partition_key="x", params=["å", {"n": 1}]), ["å", {"n": 1}])
+        scripts.replace_stored_procedure("p", {"id": "p", "body": "function () { getContext().getResponse().setBody('new'); }"})
+        self.assertEqual(scripts.execute_stored_procedure("p", partition_key="x"), "new")
+        self.assertIn("'new'", scripts.get_stored_procedure("p")["body"])
+        self.assertIn("p", [one["id"] for one in scripts.list_stored_procedures()])
+        self.assertEqual(len(list(scripts.query_stored_procedures("SELECT * FROM s WHERE s.id = 'p'"))), 1)
+        scripts.delete_stored_procedure("p")
+        self.refused(404, lambda: scripts.execute_stored_procedure("p", partition_key="x"))
+
+    def test_triggers_run_with_a_write_or_undo_it(self):
+        scripts = self.flat.scripts
+        stamp = """function () {
+          const request = getContext().getRequest(), item = request.getBody();
+          if (item) request.setBody({ ...item, by: request.getOperationType() });
+        }"""
+        guard = """function () {
+          const all = getContext().getCollection();
+          all.queryDocuments(all.getSelfLink(), "SELECT VALUE COUNT(1) FROM c", (error, rows) => {
+            if (error) throw error;
+            if (rows[0] > 2) throw new Error("There are " + rows[0]);
+          });
+        }"""
+        scripts.create_trigger({"id": "stamp", "serverScript": stamp, "triggerType": "Pre", "triggerOperation": "All"})
+        scripts.create_trigger({"id": "guard", "body": guard, "triggerType": "Post", "triggerOperation": "Create"})
+        both = {"pre_trigger_include": "stamp", "post_trigger_include": "guard"}
+        for name in "12":
+            self.assertEqual(self.flat.create_item({"id": name, "pk": "triggers"}, **both)["by"], "Create")
+        self.refused(400, lambda: self.flat.create_item({"id": "3", "pk": "triggers"}, **both))
+        self.assertEqual(self.rows(self.flat, "SELECT VALUE c.id FROM c", partition_key="triggers"), ["1", "2"])
+        first = {"pre_trigger_include": "stamp"}
+        self.assertEqual(self.flat.upsert_item({"id": "1", "pk": "triggers"}, **first)["by"], "Upsert")
+        self.assertEqual(self.flat.replace_item("1", {"id": "1", "pk": "triggers"}, **first)["by"], "Replace")
+        self.flat.delete_item("1", "triggers", **first)
+        self.assertEqual(scripts.get_trigger("guard")["triggerType"], "Post")
+        scripts.replace_trigger("guard", {"id": "guard", "body": "function () {}", "triggerType": "Post", "triggerOperation": "Create"})
+        self.flat.create_item({"id": "3", "pk": "triggers"}, **both)
+        self.assertEqual(sorted(one["id"] for one in scripts.list_triggers()), ["guard", "stamp"])
+        self.assertEqual(len(list(scripts.query_triggers("SELECT * FROM t WHERE t.triggerType = 'Pre'"))), 1)
+        scripts.delete_trigger("guard")
+        self.refused(404, lambda: scripts.get_trigger("guard"))
+
+    def test_functions_in_queries(self):
+        scripts = self.flat.scripts
+        scripts.create_user_defined_function({"id": "tax", "body": "function (income) { return income < 1000 ? income * 0.1 : income * 0.25; }"})
+        for income in [500, 1000, 2000]:
+            self.flat.create_item({"id": f"i{income}", "pk": "functions", "income": income})
+        key = {"partition_key": "functions"}
+        self.assertEqual(self.rows(self.flat, "SELECT VALUE udf.tax(c.income) FROM c", **key), [50, 250, 500])
+        self.assertEqual(sorted(self.rows(self.flat, "SELECT VALUE c.id FROM c WHERE udf.tax(c.income) > 100")), ["i1000", "i2000"])
+        self.refused(400, lambda: self.rows(self.flat, "SELECT VALUE udf.missing(c.income) FROM c", **key))
+        scripts.replace_user_defined_function("tax", {"id": "tax", "body": "function () { return 0; }"})
+        self.assertEqual(self.rows(self.flat, "SELECT DISTINCT VALUE udf.tax(c.income) FROM c", **key), [0])
+        self.assertIn("return 0", scripts.get_user_defined_function("tax")["body"])
+        self.assertEqual([one["id"] for one in scripts.list_user_defined_functions()], ["tax"])
+        self.assertEqual(len(list(scripts.query_user_defined_functions("SELECT * FROM u"))), 1)
+        scripts.delete_user_defined_function("tax")
+        self.refused(404, lambda: scripts.get_user_defined_function("tax"))
