@@ -140,6 +140,8 @@ func (r *reshapeBench) run() {
 			merges, took = append(merges, merge.Pause), merge.Took
 		})
 		r.during(&control, func() { time.Sleep(took) })
+		r.b.Logf("split %2d: writers stopped for %v, slowest request so far %v; merge: %v, %v; without: %v", len(splits),
+			short(splits[len(splits)-1]), short(splitting.max()), short(merges[len(merges)-1]), short(merging.max()), short(control.max()))
 	}
 	rate := float64(r.requests.Load()-first) / time.Since(began).Seconds()
 	close(stop)
