@@ -87,18 +87,31 @@ func (l *latencies) quantile(part float64) (bound time.Duration, n int64) {
 	return l.max(), n
 }
 
+// merge adds what another has counted.
+func (l *latencies) merge(other *latencies) {
+	for i := range l.buckets {
+		l.buckets[i].Add(other.buckets[i].Load())
+	}
+	l.slowest.Store(max(l.slowest.Load(), other.slowest.Load()))
+}
+
 func (l *latencies) max() time.Duration { return time.Duration(l.slowest.Load()) }
 
-// phaseGap lies between the phases: what is sent in it counts for none, so that no
-// request of one waits for another.
+// phaseGap lies before and behind each phase: what is sent in it counts for none, so
+// that no request of one waits for another.
 const phaseGap = 100 * time.Millisecond
 
-// during has the requests that are sent meanwhile counted.
-func (r *reshapeBench) during(l *latencies, act func()) {
+// during has the requests that are sent meanwhile counted, and returns what the
+// slowest of them took.
+func (r *reshapeBench) during(all *latencies, act func()) time.Duration {
 	time.Sleep(phaseGap)
-	r.phase.Store(l)
+	var l latencies
+	r.phase.Store(&l)
 	act()
 	r.phase.Store(nil)
+	time.Sleep(phaseGap) // for those under way
+	all.merge(&l)
+	return l.max()
 }
 
 func (r *reshapeBench) run() {
@@ -110,6 +123,8 @@ func (r *reshapeBench) run() {
 			return createRequest(r.server.Key(), fmt.Sprint("d", i), i), i < r.documents
 		})
 	}
+
+	time.Sleep(benchRest) // until what was loaded has found its place
 
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
@@ -123,25 +138,26 @@ func (r *reshapeBench) run() {
 	for range reshapeRounds {
 		var took time.Duration
 		whole := r.partitions()[0]
-		r.during(&splitting, func() {
+		slowSplit := r.during(&splitting, func() {
 			split, err := r.server.engine.SplitPartition(r.b.Context(), auth.Owner(), engine.SplitRequest{Link: benchEngineLink, Partition: whole})
 			if err != nil {
 				r.b.Fatal(err)
 			}
 			splits, took = append(splits, split.Pause), split.Took
 		})
-		r.during(&control, func() { time.Sleep(took) })
+		slowest := r.during(&control, func() { time.Sleep(took) })
+		splitTook := took
 		both := r.partitions()
-		r.during(&merging, func() {
+		slowMerge := r.during(&merging, func() {
 			merge, err := r.server.engine.MergePartitions(r.b.Context(), auth.Owner(), engine.MergeRequest{Link: benchEngineLink, Partitions: [2]resource.PartitionID{both[0], both[1]}})
 			if err != nil {
 				r.b.Fatal(err)
 			}
 			merges, took = append(merges, merge.Pause), merge.Took
 		})
-		r.during(&control, func() { time.Sleep(took) })
-		r.b.Logf("split %2d: writers stopped for %v, slowest request so far %v; merge: %v, %v; without: %v", len(splits),
-			short(splits[len(splits)-1]), short(splitting.max()), short(merges[len(merges)-1]), short(merging.max()), short(control.max()))
+		slowest = max(slowest, r.during(&control, func() { time.Sleep(took) }))
+		r.b.Logf("round %2d: a split took %v, stopped writers for %v, and the slowest request %v; a merge %v, %v and %v; without %v", len(splits),
+			splitTook.Round(time.Millisecond), short(splits[len(splits)-1]), short(slowSplit), took.Round(time.Millisecond), short(merges[len(merges)-1]), short(slowMerge), short(slowest))
 	}
 	rate := float64(r.requests.Load()-first) / time.Since(began).Seconds()
 	close(stop)

@@ -129,9 +129,9 @@ func queryItem(i, of int) string {
 
 func queryItemKey(i int) string { return fmt.Sprintf(`["t%d","u%d"]`, i%10, i%1000) }
 
-// queryBenchRest is how long the server rests between loading and asking: what was
-// loaded is flushed, as it is vacuumed on the other side.
-const queryBenchRest = 10 * time.Second
+// benchRest is how long the server rests between loading and asking: what was loaded
+// is flushed, as it is vacuumed on the other side.
+const benchRest = 10 * time.Second
 
 // queryBench is one server with its items.
 type queryBench struct {
@@ -167,7 +167,7 @@ func newQueryBench(r *ratios, items int) *queryBench {
 		})
 	}
 	wait.Wait()
-	time.Sleep(queryBenchRest)
+	time.Sleep(benchRest)
 	var err error
 	if q.client, err = servertest.Dial(q.server.address()); err != nil {
 		r.b.Fatal(err)
