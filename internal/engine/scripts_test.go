@@ -16,9 +16,11 @@ import (
 // scriptWorld runs scripts.
 func scriptWorld(t testing.TB) *world {
 	t.Helper()
-	runner := script.New(script.Limits{Time: time.Minute}) // the race detector makes engines slow
+	// The race detector makes engines slow, and a page that ends before its time has
+	// come costs more.
+	runner := script.New(script.Limits{Time: time.Minute})
 	t.Cleanup(runner.Close)
-	return newWorld(t, func(c *engine.Config) { c.Scripts = runner })
+	return newWorld(t, func(c *engine.Config) { c.Scripts, c.Limits.PageTime = runner, time.Minute })
 }
 
 // function defines a function, new or in place of the one there is.
