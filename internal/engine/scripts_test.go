@@ -16,9 +16,9 @@ import (
 // scriptWorld runs scripts.
 func scriptWorld(t testing.TB) *world {
 	t.Helper()
-	// The race detector makes engines slow, and a page that ends before its time has
-	// come costs more.
-	runner := script.New(script.Limits{Time: time.Minute})
+	// The race detector makes engines slow: to fill their memory takes long, and a page
+	// that ends before its time has come costs more.
+	runner := script.New(script.Limits{Time: time.Minute, MemoryBytes: 16 << 20})
 	t.Cleanup(runner.Close)
 	return newWorld(t, func(c *engine.Config) { c.Scripts, c.Limits.PageTime = runner, time.Minute })
 }
