@@ -137,6 +137,16 @@ func (s *stateSource) load(ctx context.Context, flags *accountFlags) (resolver.S
 	return state, err
 }
 
+// open returns the state, wherever it is, and has it ready.
+func (s *stateSource) open(ctx context.Context, flags *accountFlags) (resolver.State, *resolver.Routing, error) {
+	state, err := s.load(ctx, flags)
+	if err != nil {
+		return state, nil, say(err)
+	}
+	routing, err := openState(state)
+	return state, routing, err
+}
+
 // readState reads a state from a file of its own.
 func readState(path string) (resolver.State, error) {
 	text, err := os.ReadFile(path)

@@ -39,11 +39,7 @@ type place struct {
 
 // Run prints where each key is written and read, and fails when one is nowhere.
 func (c *whereCommand) Run(io streams) error {
-	state, err := c.load(context.Background(), &c.accountFlags)
-	if err != nil {
-		return say(err)
-	}
-	routing, err := openState(state)
+	_, routing, err := c.open(context.Background(), &c.accountFlags)
 	if err != nil {
 		return err
 	}

@@ -46,11 +46,7 @@ type spreadShare struct {
 
 // Run routes the sample by the plan in force, and by the next one if there is one.
 func (c *spreadCommand) Run(io streams) error {
-	state, err := c.load(context.Background(), &c.accountFlags)
-	if err != nil {
-		return say(err)
-	}
-	routing, err := openState(state)
+	state, routing, err := c.open(context.Background(), &c.accountFlags)
 	if err != nil {
 		return err
 	}

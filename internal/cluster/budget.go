@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -320,4 +321,53 @@ func hottest(h *throughput.Heavy[partitionkey.Key], now time.Time) []HotKey {
 		all = append(all, HotKey{EPK: partitionkey.EPK(hot.ID), Key: key, Units: hot.Units, Error: hot.Error})
 	}
 	return all
+}
+
+// clearing returns how many units may be used in this second to clear documents
+// away, and how many of them are spent.
+func (b *budget) clearing() (most, share float64) {
+	now := b.node.cfg.Now()
+	share = math.Inf(1)
+	for _, own := range b.current(now).budgets() {
+		if rate := own.Usage(now).Rate; rate > 0 {
+			share = min(share, clearShare*rate)
+		}
+	}
+	if b.node.cfg.Throttling.Enforcement != EnforceOn {
+		return math.Inf(1), share
+	}
+	return share, share
+}
+
+// leftover returns how many units the last second has left over of what the
+// partition may spend, for work that must not take from what clients want. Where
+// nothing is refused it is infinite.
+func (b *budget) leftover() float64 {
+	left := math.Inf(1)
+	if b.node.cfg.Throttling.Enforcement != EnforceOn {
+		return left
+	}
+	now := b.node.cfg.Now()
+	for _, own := range b.current(now).budgets() {
+		if u := own.Usage(now); u.Rate > 0 {
+			left = min(left, max(0, u.Rate-u.Second))
+		}
+	}
+	return left
+}
+
+// spend spends units that no request has asked for.
+func (b *budget) spend(units float64) {
+	now := b.node.cfg.Now()
+	for _, own := range b.current(now).budgets() {
+		own.Spend(throughput.Spender{Low: true}, units, now)
+	}
+}
+
+// budgets are those that a partition spends from.
+func (t *terms) budgets() []*throughput.Budget {
+	if t.shared == nil {
+		return []*throughput.Budget{t.own}
+	}
+	return []*throughput.Budget{t.own, t.shared}
 }

@@ -88,8 +88,8 @@ type Node struct {
 
 	changes map[replication.PartitionRef]*change // splits and merges under way, by their parents
 
-	background sync.WaitGroup       // of Reindex, Split, Merge and expiring
-	stop       context.CancelFunc   // ends expiring
+	background sync.WaitGroup       // of Reindex, Split, Merge and the chores
+	stop       context.CancelFunc   // ends the chores
 	reindexing map[resource.RID]int // containers whose partitions are being told
 
 	metrics *metrics
@@ -152,7 +152,7 @@ func Start(cfg Config) (*Node, error) {
 	cfg.Pool.GiveUp(n.giveUp)
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
-	n.background.Go(func() { n.expiring(ctx) })
+	n.background.Go(func() { n.chores(ctx) })
 	return n, nil
 }
 

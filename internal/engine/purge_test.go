@@ -23,7 +23,7 @@ func TestDeleteByKeyWhileSplitting(t *testing.T) {
 	w := newWorld(t, nil)
 	link := w.container(t, 1, "/k", "/u")
 	var done atomic.Bool
-	var deleted atomic.Int64
+	var deleted, hidden atomic.Int64
 	var group sync.WaitGroup
 	for side := range 3 {
 		group.Go(func() {
@@ -54,6 +54,7 @@ func TestDeleteByKeyWhileSplitting(t *testing.T) {
 					}
 				}
 				deleted.Add(1)
+				hidden.Add(int64(purging(t, w, link))) // The node clears them away once in a second.
 			}
 		})
 	}
@@ -63,8 +64,8 @@ func TestDeleteByKeyWhileSplitting(t *testing.T) {
 	if splits < 5 || deleted.Load() < 30 {
 		t.Errorf("seed %d: %d splits, %d deletions", seed, splits, deleted.Load())
 	}
-	if got := purging(t, w, link); got == 0 {
-		t.Error("nothing is left to be cleared: the test shows less than it should")
+	if hidden.Load() == 0 {
+		t.Error("nothing was ever left to be cleared: the test shows less than it should")
 	}
 	for purging(t, w, link) > 0 {
 		w.node.Clear(t.Context())
@@ -77,7 +78,7 @@ func purging(t *testing.T, w *world, link engine.Link) (n int) {
 	t.Helper()
 	all, err := w.PartitionStats(t.Context(), caller, link)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	for _, p := range all {
 		n += p.Purging

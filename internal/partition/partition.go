@@ -22,7 +22,8 @@
 //   - Each live document has exactly one row in 'd', one in 'r' and one in 'f'.
 //
 // Absent: the package knows no protocol, no other partition and no catalog. It
-// enforces no storage quota of its own.
+// keeps the quota of a logical partition; of its own it only tells, see
+// Config.Grown.
 //
 // Page: docs/partition.md
 package partition

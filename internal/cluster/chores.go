@@ -1,0 +1,67 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/replication"
+	"github.com/decandb/decan/internal/status"
+)
+
+// What a node does by itself once in a second: delete documents that are hidden
+// already, and watch what grows.
+
+const (
+	// choresEvery is how often the chores are done: nobody waits for them.
+	choresEvery = time.Second
+	// choreWait bounds how long one partition may hold up the others, such as one
+	// that is about to be split.
+	choreWait = 10 * time.Second
+)
+
+// chores does them until the context ends.
+func (n *Node) chores(ctx context.Context) {
+	tick := time.NewTicker(choresEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			n.Expire(ctx)
+			n.Clear(ctx)
+			n.Weigh()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// where returns the open partitions of the containers of which something holds.
+func (n *Node) where(holds func(*catalog.Container) bool) (refs []replication.PartitionRef) {
+	view := n.cfg.Catalog.View()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for ref := range n.slots {
+		if c, ok := view.ContainerByRID(ref.Container); ok && holds(c) {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
+}
+
+// tidy has documents of one partition deleted, if it is open, and logs what goes
+// wrong in the partition itself.
+func (n *Node) tidy(ctx context.Context, ref replication.PartitionRef, failed string, do func(context.Context, *slot) (deleted int, err error)) (deleted int) {
+	s := n.opened(ref)
+	if s == nil {
+		return 0
+	}
+	defer s.release()
+	ctx, cancel := context.WithTimeout(ctx, choreWait)
+	defer cancel()
+	deleted, err := do(ctx, s)
+	if err != nil && status.From(err) == nil {
+		n.cfg.Logger.Warn(failed, "container", ref.Container, "partition", ref.Partition, "err", err)
+	}
+	return deleted
+}
