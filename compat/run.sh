@@ -3,13 +3,13 @@
 # does (the scenario of a first user, the change feed, writes, scripts, access,
 # sessions, what the SDKs' samples manage) and the queries of queries.json with the
 # JavaScript, Python and Java SDKs, each at its newest version and at the oldest that
-# knows hierarchical partition keys (S91, S95), the scenario and the change feed with
-# the Go SDK, the programs of the README, all but the Go SDK while partitions split,
-# Java's change feed processor while they split and merge, and the emulator tests that
-# ship inside the Go SDK. Needs Go, Node.js,
-# Python 3 with venv, and Java 17 with Maven, and the ports 8081, 8080 and 8903 of
-# this machine free. The SDKs come through npm, pip and Maven as they are
-# configured here; what these have cached is not fetched again.
+# knows hierarchical partition keys (S91, S95), Python's asynchronous clients too, the
+# scenario, the change feed and the SDK's examples with the Go SDK, the programs of the
+# README, all but the Go SDK while partitions split, Java's change feed processor while
+# they split and merge, and the emulator tests that ship inside the Go SDK. Needs Go,
+# Node.js, Python 3 with venv, and Java 17 with Maven, and the ports 8081, 8080 and 8903
+# of this machine free. The SDKs come through npm, pip and Maven as they are configured
+# here; what these have cached is not fetched again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -135,6 +135,17 @@ run_python() {
 	return $failed
 }
 
+run_python_aio() { # the same tests over the asynchronous clients; the oldest reads one page of a feed
+	local version failed=0 tests="scenario_test writes_test scripts_test"
+	export DECAN_HTTP=$http DECAN_HTTPS=$https DECAN_CA=$ca DECAN_AIO=1
+	cd compat/py
+	for version in $python_versions; do
+		"$work/python-$version/bin/python" -B -W error::ResourceWarning -m unittest -q $tests || failed=1
+		tests="$tests changefeed_test.Http"
+	done
+	return $failed
+}
+
 run_java() {
 	local version failed=0 endpoints=$https
 	for version in $java_versions; do
@@ -199,6 +210,7 @@ finish
 step "the other SDKs, over http and https"
 start js run_js
 start python run_python
+start python-aio run_python_aio
 start java run_java
 finish
 [ -z "${refused-}" ]
@@ -217,7 +229,7 @@ stop
 "$work/decan" check "$work/splits"
 
 step "emulator tests of the Go SDK"
-serve emulator --compute-listen 127.0.0.1:8903 --endpoint https://127.0.0.1:8081/ --consistency Strong --region "South Central US" --strict-ids --emulator-tokens
+serve emulator --compute-listen 127.0.0.1:8903 --endpoint https://127.0.0.1:8081/ --consistency Strong --region "South Central US" --strict-ids --emulator-tokens --trailing-page
 certify emulator
 (cd compat/go && SSL_CERT_FILE=$ca DECAN_ENDPOINTS=unused DECAN_EMULATOR=1 go test -count=1 -v -run '^TestEmulatorSuite$' .)
 stop

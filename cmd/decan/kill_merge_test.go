@@ -47,7 +47,7 @@ func TestKillWhileMerging(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			mergeUntilDead(p, writers[0].container, rand.New(rand.NewPCG(seed, uint64(round+1))), 0)
+			mergeUntilDead(p, writers[0].container, rand.New(rand.NewPCG(seed, uint64(round+1))), 0, func(int) {})
 		}()
 		life.live()
 		p.kill()
@@ -71,8 +71,9 @@ func TestKillWhileMerging(t *testing.T) {
 }
 
 // mergeUntilDead merges random neighbours of a container, and splits partitions while
-// there are few, with pauses, until the server does not answer any more.
-func mergeUntilDead(p *process, container string, random *rand.Rand, pause time.Duration) {
+// there are few, with pauses, until the server does not answer any more. look is told
+// how many there are.
+func mergeUntilDead(p *process, container string, random *rand.Rand, pause time.Duration, look func(partitions int)) {
 	admin := adminServer{Endpoint: "http://" + p.admin, Key: server.WellKnownKey}
 	scope := url.Values{"database": {"crash"}, "container": {container}}
 	for ; ; time.Sleep(pause) {
@@ -81,6 +82,7 @@ func mergeUntilDead(p *process, container string, random *rand.Rand, pause time.
 			return
 		}
 		n := len(table.Partitions)
+		look(n)
 		if n < 3 {
 			var out splitOutcome
 			scope.Set("partition", table.Partitions[random.IntN(n)].ID)

@@ -89,6 +89,8 @@ type partitionRow struct {
 	Parents    []string `json:"parents"`
 	Change     string   `json:"change"`
 	Documents  int64    `json:"documents"`
+	Purging    int      `json:"purgingKeys"`
+	Cleared    int64    `json:"clearedDocuments"`
 	Bytes      int64    `json:"documentBytes"`
 	Share      float64  `json:"share"`
 	Consumed   float64  `json:"consumedRUs"`
@@ -186,9 +188,22 @@ func (t partitionTable) String() string {
 			gauge(100*float64(p.Bytes)/float64(max(t.Limits.Bytes, 1))), rate, gauge(p.Normalized), grouped(p.Throttled), p.hottest())
 	}
 	for _, p := range t.Partitions {
-		if p.Change != "" {
-			fmt.Fprintf(&b, "A %s of partition %s is under way.\n", p.Change, p.ID)
-		}
+		b.WriteString(p.underWay())
+	}
+	return b.String()
+}
+
+// underWay says what is being done to a partition, a line for each.
+func (p partitionRow) underWay() string {
+	var b strings.Builder
+	if p.Change != "" {
+		fmt.Fprintf(&b, "A %s of partition %s is under way.\n", p.Change, p.ID)
+	}
+	switch {
+	case p.Purging > 0:
+		fmt.Fprintf(&b, "Partition %s: the documents of %s are being cleared away and still counted; %s gone.\n", p.ID, counted(int64(p.Purging), "deleted partition key"), grouped(p.Cleared))
+	case p.Cleared > 0:
+		fmt.Fprintf(&b, "Partition %s: %s of deleted partition keys cleared away.\n", p.ID, counted(p.Cleared, "document"))
 	}
 	return b.String()
 }

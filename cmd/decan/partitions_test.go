@@ -16,8 +16,8 @@ import (
 // has as many documents as are asked for.
 func partitionsAnswer(documents int) string {
 	return fmt.Sprintf(`{"database":"shop","container":"orders","limits":{"partitionBytes":10485760,"logicalBytes":4194304,"partitionRUs":1000},"partitions":[
-{"id":"4","min":"","max":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","parents":["0"],"documents":%d,"documentBytes":7864320,"share":600,"normalizedRUConsumption":100,"throttled":1234,"hottestKeys":[{"key":["Contoso","Alice"],"epk":"0A","requestUnits":480.4}]},
-{"id":"5","min":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","max":"FF","parents":["0"],"change":"split","documents":1,"documentBytes":100,"share":0,"normalizedRUConsumption":2.5,"throttled":0,"hottestKeys":[{"epk":"2B","requestUnits":1}]}]}`, documents)
+{"id":"4","min":"","max":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","parents":["0"],"documents":%d,"documentBytes":7864320,"share":600,"normalizedRUConsumption":100,"throttled":1234,"hottestKeys":[{"key":["Contoso","Alice"],"epk":"0A","requestUnits":480.4}],"purgingKeys":2,"clearedDocuments":1500},
+{"id":"5","min":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","max":"FF","parents":["0"],"change":"split","documents":1,"documentBytes":100,"share":0,"normalizedRUConsumption":2.5,"throttled":0,"hottestKeys":[{"epk":"2B","requestUnits":1}],"clearedDocuments":1}]}`, documents)
 }
 
 // TestPartitionsTable shows a container as people read it: a line for each partition
@@ -36,7 +36,9 @@ func TestPartitionsTable(t *testing.T) {
 id    range                      documents      size of 10 MB               RU/s busiest second    throttled  hottest key
 4               - 1FFFFFFF…         12,345    7.5 MB ███████▌··   75 %       600 ██████████  100 %     1,234  ["Contoso","Alice"] 480 RU
 5     1FFFFFFF… - FF                     1     100 B ··········    0 %         - ▎·········    2 %         0  2B 1 RU
+Partition 4: the documents of 2 deleted partition keys are being cleared away and still counted; 1,500 gone.
 A split of partition 5 is under way.
+Partition 5: 1 document of deleted partition keys cleared away.
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)

@@ -48,6 +48,7 @@ type serveCommand struct {
 	Region         string        `default:"South Central US" help:"The name of the account's region."`
 	Consistency    string        `default:"Session" enum:"Strong,BoundedStaleness,Session,ConsistentPrefix,Eventual" help:"The account's default consistency: ${enum}."`
 	CrossPartition string        `default:"service" enum:"service,full" help:"Refuse the cross-partition queries that the service's gateway refuses (service), or answer them (full)."`
+	TrailingPage   bool          `help:"Follow a page of unordered rows that is full with the last one by an empty page, as the official emulator does."`
 	StrictIDs      bool          `name:"strict-ids" help:"Refuse odd item ids on the main port as the official emulator does."`
 	ResourcesMax   int           `default:"0" placeholder:"N" help:"How many databases and containers the account may have (default: any number; the service allows 500)."`
 	QueryMemory    int64         `default:"67108864" placeholder:"BYTES" help:"How much memory one query may take for groups, distinct rows and rankings (${default})."`
@@ -111,6 +112,7 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		Region:         c.Region,
 		Consistency:    c.Consistency,
 		CrossPartition: c.CrossPartition,
+		TrailingPage:   c.TrailingPage,
 		StrictIDs:      c.StrictIDs,
 		ResourcesMax:   c.ResourcesMax,
 		QueryMemory:    c.QueryMemory,

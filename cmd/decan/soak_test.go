@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,15 +21,36 @@ const (
 	soakUsers = 10 // keys of each tenant, so that a key has four documents of a soaker
 	soakLives = 4
 
-	// soakMax keeps partitions so small that they are split as soon as they have been
-	// merged.
+	// soakMax keeps partitions so small that they are split while soakers fill the
+	// container, to about one for each key, and can be merged while they empty it.
 	soakMax   = "32KB"
-	soakPause = 100 * time.Millisecond // between two merges
+	soakPause = 50 * time.Millisecond // between two merges
+
+	// soakMemory is what the server may have in memory, in MB: 30 busy partitions and
+	// 64 clients take less than half of it.
+	soakMemory = 512
 )
+
+// tide is what soakers have in common: whether they fill the container or empty it.
+type tide struct {
+	high  int         // how many partitions turn it
+	falls atomic.Bool // they empty it
+}
+
+// look turns the tide when there are many partitions, and back when there are few.
+func (d *tide) look(partitions int) {
+	switch {
+	case partitions >= d.high:
+		d.falls.Store(true)
+	case partitions <= 3:
+		d.falls.Store(false)
+	}
+}
 
 // soaker is a writer that also asks for everything else that a client may.
 type soaker struct {
 	*writer
+	tide     *tide
 	position string         // in the change feed
 	done     map[string]int // operations by what they are
 }
@@ -41,7 +63,7 @@ type operation struct {
 }
 
 var operations = []operation{
-	{"upsert or delete", 35, func(s *soaker, client *servertest.Client) error { return s.change(client) }},
+	{"upsert or delete", 35, (*soaker).upsertOrDelete},
 	{"read", 25, (*soaker).read},
 	{"patch", 10, (*soaker).patch},
 	{"batch", 8, (*soaker).batch},
@@ -70,8 +92,28 @@ func versionOf(body []byte) (int, error) {
 	return stored.Version, err
 }
 
-func (s *soaker) read(client *servertest.Client) error {
+func (s *soaker) upsertOrDelete(client *servertest.Client) error {
+	if s.tide.falls.Load() {
+		return s.remove(client)
+	}
+	return s.change(client)
+}
+
+// remove deletes a document, or looks that it is not there.
+func (s *soaker) remove(client *servertest.Client) error {
 	i := s.random.IntN(len(s.documents))
+	if s.documents[i].acknowledged < 0 {
+		return s.readOne(client, i)
+	}
+	s.writes++
+	return s.write(client, -1, servertest.Prepare(server.WellKnownKey, "DELETE", s.link()+"/"+s.name(i), nil, "x-ms-documentdb-partitionkey", s.key(i)), i)
+}
+
+func (s *soaker) read(client *servertest.Client) error {
+	return s.readOne(client, s.random.IntN(len(s.documents)))
+}
+
+func (s *soaker) readOne(client *servertest.Client, i int) error {
 	response, err := ask(client, servertest.Prepare(server.WellKnownKey, "GET", s.link()+"/"+s.name(i), nil, "x-ms-documentdb-partitionkey", s.key(i)), "a read", 200, 404)
 	if err != nil {
 		return err
@@ -100,17 +142,33 @@ func (s *soaker) patch(client *servertest.Client) error {
 	return s.write(client, s.writes, request, i)
 }
 
-// batch upserts all documents of one key in one transaction.
+// batch upserts all documents of one key in one transaction, or deletes those that are
+// there.
 func (s *soaker) batch(client *servertest.Client) error {
 	s.writes++
+	version := s.writes
+	if s.tide.falls.Load() {
+		version = -1
+	}
 	var operations []string
 	var documents []int
-	for i := s.random.IntN(s.users); i < len(s.documents); i += s.users {
-		operations = append(operations, fmt.Sprintf(`{"operationType":"Upsert","resourceBody":%s}`, s.body(i, s.writes)))
+	user := s.random.IntN(s.users)
+	for i := user; i < len(s.documents); i += s.users {
+		switch {
+		case version >= 0:
+			operations = append(operations, fmt.Sprintf(`{"operationType":"Upsert","resourceBody":%s}`, s.body(i, version)))
+		case s.documents[i].acknowledged >= 0:
+			operations = append(operations, fmt.Sprintf(`{"operationType":"Delete","id":%q}`, s.name(i)))
+		default:
+			continue
+		}
 		documents = append(documents, i)
 	}
-	return s.write(client, s.writes, servertest.Prepare(server.WellKnownKey, "POST", s.link(), []byte("["+strings.Join(operations, ",")+"]"),
-		"x-ms-documentdb-partitionkey", s.key(documents[0]), "x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "True"), documents...)
+	if len(documents) == 0 {
+		return s.readOne(client, user)
+	}
+	return s.write(client, version, servertest.Prepare(server.WellKnownKey, "POST", s.link(), []byte("["+strings.Join(operations, ",")+"]"),
+		"x-ms-documentdb-partitionkey", s.key(user), "x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "True"), documents...)
 }
 
 // query wants all documents of one key, as they are.
@@ -187,9 +245,9 @@ func (s *soaker) soak(t *testing.T, address string) {
 
 // TestSoak has clients do everything that clients do, while partitions are split
 // and merged and the server is restarted, by SIGTERM and SIGKILL in turn: every
-// answer is right, nothing acknowledged is lost, every check is clean. It logs how
-// much memory the server takes as it goes on. DECAN_SOAK sets how long it runs;
-// `make soak` runs ten minutes with 64 clients.
+// answer is right, nothing acknowledged is lost, every check is clean, and the memory
+// of the server has a bound. It logs how much that is every ten seconds. DECAN_SOAK
+// sets how long it runs; `make soak` runs ten minutes with 64 clients.
 func TestSoak(t *testing.T) {
 	length, clients := 2*time.Second, 16
 	if text := os.Getenv("DECAN_SOAK"); text != "" {
@@ -203,12 +261,13 @@ func TestSoak(t *testing.T) {
 	t.Logf("seed %d, %v", seed, length)
 	data := t.TempDir()
 	all := make([]*soaker, clients)
+	shared := &tide{high: 3 * clients / 8}
 	for i := range all {
 		w := &writer{id: i, random: rand.New(rand.NewPCG(seed, uint64(i+1))), container: "c", users: soakUsers, documents: make([]known, 4*soakUsers)}
 		for d := range w.documents {
 			w.documents[d].acknowledged = -1
 		}
-		all[i] = &soaker{writer: w, done: map[string]int{}}
+		all[i] = &soaker{writer: w, tide: shared, done: map[string]int{}}
 	}
 	splits, merges := 0, 0
 	// On a busy machine there may be more lives until something is shown.
@@ -227,7 +286,7 @@ func TestSoak(t *testing.T) {
 		shaper := make(chan struct{})
 		go func() {
 			defer close(shaper)
-			mergeUntilDead(p, "c", rand.New(rand.NewPCG(seed, uint64(soakers+life))), soakPause)
+			mergeUntilDead(p, "c", rand.New(rand.NewPCG(seed, uint64(soakers+life))), soakPause, shared.look)
 		}()
 		memory := p.watch(t, length/soakLives)
 		if life%2 == 0 {
@@ -249,7 +308,12 @@ func TestSoak(t *testing.T) {
 		for _, problem := range report.Problems {
 			t.Error(problem)
 		}
-		t.Logf("life %d: %d partitions at the end; MB in memory at each quarter: %.0f", life+1, report.Partitions, memory)
+		t.Logf("life %d: %d partitions at the end; MB in memory: %.0f", life+1, report.Partitions, memory)
+		for _, m := range memory {
+			if m > soakMemory {
+				t.Errorf("the server had %.0f MB in memory, want at most %d", m, soakMemory)
+			}
+		}
 		if t.Failed() {
 			t.Fatalf("life %d\n%s", life+1, p.output)
 		}
@@ -271,13 +335,18 @@ func TestSoak(t *testing.T) {
 	if splits == 0 {
 		t.Error("no partition was split")
 	}
+	if merges == 0 && clients == soakers {
+		t.Error("no partitions were merged")
+	}
 }
 
-// watch waits and returns what the process had in memory after each quarter of the
-// time, in MB; nothing where the system does not tell.
+// watch waits and returns what the process had in memory every ten seconds, and at the
+// end, in MB; nothing where the system does not tell.
 func (p *process) watch(t *testing.T, length time.Duration) (memory []float64) {
-	for range 4 {
-		time.Sleep(length / 4)
+	for length > 0 {
+		pause := min(length, 10*time.Second)
+		time.Sleep(pause)
+		length -= pause
 		if runtime.GOOS == "linux" {
 			memory = append(memory, p.resident(t))
 		}

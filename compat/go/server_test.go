@@ -57,6 +57,16 @@ func connect(t *testing.T, endpoint, key string, seen *visits) *azcosmos.Client 
 	if err != nil {
 		t.Fatal(err)
 	}
+	client, err := azcosmos.NewClientWithKey(endpoint, credential, clientOptions(t, seen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// clientOptions trusts the authority of the server's certificate.
+func clientOptions(t *testing.T, seen *visits) *azcosmos.ClientOptions {
+	t.Helper()
 	pool := x509.NewCertPool()
 	if file := os.Getenv("DECAN_CA"); file != "" {
 		pem, err := os.ReadFile(file)
@@ -67,14 +77,10 @@ func connect(t *testing.T, endpoint, key string, seen *visits) *azcosmos.Client 
 			t.Fatalf("%s holds no certificate", file)
 		}
 	}
-	client, err := azcosmos.NewClientWithKey(endpoint, credential, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+	return &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
 		Transport:        &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}},
 		PerRetryPolicies: []policy.Policy{seen},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+	}}
 }
 
 func status(err error) int {

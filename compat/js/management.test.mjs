@@ -111,6 +111,34 @@ test("indexing policies", async () => {
   await refused(indexed.replace({ ...resource, indexingPolicy: { includedPaths: [{ path: "/age" }] } }), 400);
 });
 
+test("indexing by hand, and in the words of old", async () => {
+  const { container: words } = await database.containers.create({ id: "words" });
+  const partitionKey = (await words.read()).resource.partitionKey;
+  const change = async (indexingPolicy) => (await words.replace({ id: "words", partitionKey, indexingPolicy })).resource.indexingPolicy;
+  const found = async () => idsOf(await rows(words, { query: "SELECT * FROM w WHERE w.mark = @mark", parameters: [{ name: "@mark", value: "m" }] }, { enableScanInQuery: true }));
+  const finds = async (...want) => { // a change of the policy takes its time
+    for (const end = Date.now() + 60_000; `${(await found()).sort()}` !== `${want}`;) {
+      assert.ok(Date.now() < end, `the query finds ${await found()}`);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  };
+  await words.items.create({ id: "excluded", mark: "m" }, { indexingDirective: "exclude" });
+  await finds();
+  assert.equal((await words.item("excluded").read()).resource.mark, "m");
+  assert.equal((await change({ automatic: false })).automatic, false);
+  await words.items.create({ id: "left out", mark: "m" });
+  await words.items.create({ id: "included", mark: "m" }, { indexingDirective: "include" });
+  await finds("included");
+  const old = (dataType) => ({ kind: sdk.IndexKind.Range, dataType: sdk.DataType[dataType], precision: -1 });
+  await change({ includedPaths: [{ path: "/*", indexes: [old("String"), old("Number")] }] });
+  await finds("included", "left out");
+  const kept = await change({ includedPaths: [{ path: "/", indexes: [old("Number")] }], excludedPaths: [{ path: "/other/*" }, { path: '/"third"/*' }] });
+  assert.deepEqual(kept.includedPaths.map((one) => one.path), ["/*"]);
+  const page = await words.items.query("SELECT * FROM w", { maxItemCount: 1, continuationTokenLimitInKB: 1 }).fetchNext();
+  assert.equal(page.resources.length, 1);
+  assert.ok(page.continuationToken.length < 1024);
+});
+
 test("items", async () => {
   const container = await create(database, "items", ["/pk"], 2);
   const made = await container.items.create({ id: "1", pk: "a", n: 1 });

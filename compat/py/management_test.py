@@ -1,10 +1,11 @@
 """Databases, containers, throughput, indexing policies, items and queries, as the
 public samples of the Python SDK go through them. Run by ../run.sh."""
 
+import time
 import unittest
 import uuid
 
-from azure.cosmos import CosmosClient, PartitionKey, ThroughputProperties, exceptions
+from azure.cosmos import CosmosClient, PartitionKey, ThroughputProperties, documents, exceptions
 from azure.cosmos.partition_key import NonePartitionKeyValue
 
 from server import KEY, NEW, Case, connect, headers
@@ -104,6 +105,31 @@ class Management(Case):
         self.assertEqual(self.rows(indexed, "SELECT VALUE c.id FROM c WHERE c.age > 3 ORDER BY c.age"), ["4", "5"])
         self.refused(400, lambda: self.database.replace_container(indexed, key, indexing_policy={"includedPaths": [{"path": "/age"}]}))
 
+    def test_indexing_by_hand_and_in_the_words_of_old(self):
+        words, key = self.create("words", "/id"), PartitionKey(path="/id")
+
+        def finds(*want):
+            """A change of the policy takes its time."""
+            end, query = time.monotonic() + 60, "SELECT VALUE w.id FROM w WHERE w.mark = 'm'"
+            while (found := sorted(self.rows(words, query))) != list(want):
+                self.assertLess(time.monotonic(), end, f"the query finds {found}")
+                time.sleep(0.05)
+
+        words.create_item({"id": "excluded", "mark": "m"}, indexing_directive=documents.IndexingDirective.Exclude)
+        finds()
+        self.assertEqual(words.read_item("excluded", "excluded")["mark"], "m")
+        self.database.replace_container(words, key, indexing_policy={"automatic": False})
+        words.create_item({"id": "left out", "mark": "m"})
+        words.create_item({"id": "included", "mark": "m"}, indexing_directive=documents.IndexingDirective.Include)
+        finds("included")
+        old = {"kind": documents.IndexKind.Range, "dataType": documents.DataType.String, "precision": -1}
+        self.database.replace_container(words, key, indexing_policy={"includedPaths": [{"path": "/mark/?", "indexes": [old]}, {"path": "/*"}]})
+        finds("included", "left out")
+        self.database.replace_container(words, key, indexing_policy={
+            "includedPaths": [{"path": "/", "indexes": [old]}], "excludedPaths": [{"path": "/other/*"}, {"path": '/"third"/*'}]})
+        self.assertEqual([path["path"] for path in words.read()["indexingPolicy"]["includedPaths"]], ["/*"])
+        self.assertEqual(len(self.rows(words, "SELECT * FROM w", partition_key="included", continuation_token_limit=8)), 1)
+
     def test_items(self):
         items = self.create("items", "/pk", partitions=2)
         made = items.create_item({"id": "1", "pk": "a", "n": 1})
@@ -189,5 +215,21 @@ class Management(Case):
         self.assertEqual(len(ranges), 3)
         mine = ranged.feed_range_from_partition_key(["t1", "u"])
         self.assertEqual(sum(ranged.is_feed_range_subset(one, mine) for one in ranges), 1)
+        self.assertEqual(list(ranged.read_feed_ranges(force_refresh=True)), ranges)
+        self.assertEqual(list(ranged.query_items("SELECT VALUE c.id FROM c", feed_range=mine)), ["1"])
+        pages = [len(list(page)) for one in ranges for page in ranged.query_items("SELECT * FROM c", feed_range=one, max_item_count=3).by_page()]
+        self.assertEqual((sum(pages), max(pages)), (12, 3))
         found = [name for one in ranges for name in ranged.query_items("SELECT VALUE c.id FROM c", feed_range=one)]
         self.assertEqual(sorted(found, key=int), [str(i) for i in range(12)])
+
+    @unittest.skipUnless(NEW, "the oldest SDK has no such calls")
+    def test_headers_of_answers(self):
+        database, made = self.client.create_database(f"answers-{uuid.uuid4()}", offer_throughput=ThroughputProperties(500), return_properties=True)
+        self.addCleanup(lambda: self.client.delete_database(database.id))
+        self.assertEqual(made["id"], database.id)
+        _, there = self.client.create_database_if_not_exists(database.id, return_properties=True)
+        container, kept = database.create_container("c", PartitionKey(path="/pk"), return_properties=True)
+        self.assertEqual(kept["partitionKey"]["paths"], ["/pk"])
+        _, again = database.create_container_if_not_exists("c", PartitionKey(path="/pk"), return_properties=True)
+        for answer in (made, there, kept, again, database.replace_throughput(600), container.create_item({"id": "1", "pk": "a"})):
+            self.assertGreater(float(answer.get_response_headers()["x-ms-request-charge"]), 0)

@@ -1,65 +1,12 @@
 """Stored procedures, triggers and functions with the Python SDK: the procedures that
-programs bring along, which import and delete in bulk and count in one item, under a
-key and under a hierarchical one (S145). Run by ../run.sh."""
+programs bring along (../scripts), which import, update and delete in bulk and count in
+one item, under a key and under a hierarchical one (S145). Run by ../run.sh."""
+
+from pathlib import Path
 
 from server import Case, headers
 
-# Creates the items it is given and answers how many it made before one was not accepted.
-IMPORT = """function (items) {
-  const all = getContext().getCollection();
-  let made = 0;
-  if (!items) throw new Error("There are no items.");
-  const next = () => {
-    getContext().getResponse().setBody(made);
-    if (made < items.length)
-      all.createDocument(all.getSelfLink(), items[made], (error) => {
-        if (error) throw error;
-        made++;
-        next();
-      });
-  };
-  next();
-}"""
-
-# Deletes what a query finds, a page after the other, and answers whether there may be more.
-DELETE = """function (query) {
-  const all = getContext().getCollection();
-  const answer = { deleted: 0, more: true };
-  const respond = () => getContext().getResponse().setBody(answer);
-  const page = (continuation) => all.queryDocuments(all.getSelfLink(), query, { pageSize: 3, continuation },
-      (error, found, options) => {
-        if (error) throw error;
-        remove(found, options.continuation);
-      });
-  const remove = (found, continuation) => {
-    respond();
-    if (found.length > 0)
-      return all.deleteDocument(found[0]._self, {}, (error) => {
-        if (error) throw error;
-        answer.deleted++;
-        remove(found.slice(1), continuation);
-      });
-    if (continuation) return page(continuation);
-    answer.more = false;
-    respond();
-  };
-  page();
-}"""
-
-# Adds to the counter in an item, under its etag.
-COUNT = """function (id, by) {
-  const all = getContext().getCollection();
-  all.readDocument(all.getAltLink() + "/docs/" + id, (error, item) => {
-    if (error) throw error;
-    item.n += by;
-    console.log("now " + item.n);
-    all.replaceDocument(item._self, item, { etag: item._etag }, (error, stored) => {
-      if (error) throw error;
-      if (stored.n > 100) throw new Error("too much");
-      getContext().getResponse().setBody(stored.n);
-    });
-  });
-}"""
+CLASSICS = {path.stem: path.read_text(encoding="utf-8") for path in Path(__file__).parent.with_name("scripts").glob("*.js")}
 
 
 class Scripts(Case):
@@ -71,7 +18,7 @@ class Scripts(Case):
 
     def classics(self, container, key, members):
         scripts = container.scripts
-        for name, body in {"import": IMPORT, "delete": DELETE, "count": COUNT}.items():
+        for name, body in CLASSICS.items():
             scripts.create_stored_procedure({"id": name, "body": body})
 
         def run(name, *arguments, partition_key=key):
@@ -82,11 +29,14 @@ class Scripts(Case):
         self.refused(400, lambda: run("import", items))  # they are there
         self.refused(400, lambda: run("import"))
         self.assertEqual(self.rows(container, "SELECT VALUE COUNT(1) FROM c", partition_key=key), [10])
-        self.assertEqual(run("count", "i7", 5), 12)
+        self.assertEqual(run("count", "i7", 5)["n"], 12)
         self.assertEqual(headers(container)["x-ms-documentdb-script-log-results"], "now%2012")
         self.assertIn("too much", str(self.refused(400, lambda: run("count", "i7", 100))))
         self.assertEqual(container.read_item("i7", key)["n"], 12, "what it wrote is undone")
-        self.assertEqual(run("delete", "SELECT * FROM c WHERE c.n < 5"), {"deleted": 5, "more": False})
+        unseen = "SELECT * FROM c WHERE NOT IS_DEFINED(c.seen)"
+        self.assertEqual([run("update", unseen, "seen", 1)["changed"] for _ in range(4)], [4, 4, 2, 0])
+        self.assertEqual(run("delete", "SELECT * FROM c WHERE c.n < 9", 4), {"deleted": 4, "more": True})
+        self.assertEqual(run("delete", "SELECT * FROM c WHERE c.n < 5"), {"deleted": 1, "more": False})
         self.assertEqual(run("delete", "SELECT * FROM c"), {"deleted": 5, "more": False})
 
     def test_procedures_of_a_key(self):

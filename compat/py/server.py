@@ -6,18 +6,21 @@ import uuid
 
 from azure.cosmos import ContainerProxy, CosmosClient, PartitionKey, documents, exceptions
 
+import aio
+
 KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 NEW = hasattr(ContainerProxy, "read_feed_ranges")  # not the oldest SDK
 RUS_OF_PARTITION = 6000  # the server makes a partition for as many
 
 
 def connect(endpoint=None, key=KEY, ca=None, **options):
-    """Returns a client. A host named localhost is verified only by an authority that
-    is given here."""
+    """Returns a client, with DECAN_AIO one that is asynchronous behind its face. A host
+    named localhost is verified only by an authority that is given here."""
     if ca:
         options["ssl_config"] = documents.SSLConfiguration()
         options["ssl_config"].SSLCaCerts = ca
-    return CosmosClient(endpoint or os.environ["DECAN_HTTP"], key, **options)
+    make = aio.connect if "DECAN_AIO" in os.environ else CosmosClient
+    return make(endpoint or os.environ["DECAN_HTTP"], key, **options)
 
 
 class Case(unittest.TestCase):

@@ -8,8 +8,9 @@ import (
 )
 
 // raise has the autoscale maximum of a container, or of the database whose
-// throughput it shares, follow the documents stored, and reports whether anything
-// has changed meanwhile. All their partitions are opened for it.
+// throughput it shares, follow the documents stored and its upgrade policy, and
+// reports whether anything has changed meanwhile. All their partitions are opened for
+// it.
 func (b *Balancer) raise(ctx context.Context, view *catalog.View, c *catalog.Container) (changed bool, err error) {
 	t, found := view.ThroughputOf(c)
 	if !found || !t.IsAutoscale() {
@@ -33,7 +34,10 @@ func (b *Balancer) raise(ctx context.Context, view *catalog.View, c *catalog.Con
 	if !t.Owner.IsDatabase() {
 		limits = limits.Of(c.Limits)
 	}
-	raised := t.Fitting(b.cfg.Limits.Gigabytes(bytes), limits)
+	raised, cause := t.Fitting(b.cfg.Limits.Gigabytes(bytes), limits), "data stored"
+	if raised.Max == t.Max && b.cfg.Node.ReachedMax(c) {
+		raised, cause = t.Upgraded(limits), "load"
+	}
 	if raised.Max == t.Max {
 		return false, nil
 	}
@@ -44,7 +48,7 @@ func (b *Balancer) raise(ctx context.Context, view *catalog.View, c *catalog.Con
 	if err != nil {
 		return false, err
 	}
-	b.cfg.Logger.Info("autoscale maximum raised for the data stored", "owner", t.Owner, "from", t.Max, "to", raised.Max, "bytes", bytes)
+	b.cfg.Logger.Info("autoscale maximum raised", "cause", cause, "owner", t.Owner, "from", t.Max, "to", raised.Max, "bytes", bytes)
 	for _, paid := range view.Provisioned(t.Owner) {
 		if paid.RID != c.RID {
 			b.Wake(paid.RID) // It may need more partitions now.

@@ -122,7 +122,7 @@ func (b *Balancer) Start() {
 	view := b.cfg.Catalog.View()
 	for _, c := range view.AllContainers() {
 		t, _ := view.ThroughputOf(c)
-		if throughput.Pending(t, c.Partitions(), b.limitsOf(c).Throughput) {
+		if throughput.Pending(t, c.RID, c.Partitions(), b.limitsOf(c).Throughput) {
 			b.Wake(c.RID)
 		}
 	}
@@ -284,7 +284,7 @@ func (b *Balancer) stateOf(ctx context.Context, view *catalog.View, c *catalog.C
 	t, _ := view.ThroughputOf(c)
 	parts := c.Partitions()
 	state := placement.Container{Throughput: t.Total(), Partitions: make([]placement.Partition, len(parts))}
-	given := throughput.Shares(t, parts, math.MaxInt)
+	given := throughput.Shares(t, c.RID, parts, math.MaxInt)
 	for i, p := range parts {
 		bytes, err := b.cfg.Node.Size(ctx, c, p.ID, all)
 		if err != nil {
@@ -292,7 +292,7 @@ func (b *Balancer) stateOf(ctx context.Context, view *catalog.View, c *catalog.C
 		}
 		known, isWhole := b.known(ref{c.RID, p.ID}, bytes, b.limitsOf(c).Bytes)
 		state.Partitions[i] = placement.Partition{ID: p.ID, Bytes: bytes, Whole: isWhole, Busy: known.stuck}
-		if len(t.Shares) > 0 {
+		if throughput.Divided(t, c.RID) {
 			state.Partitions[i].Throughput = int(given[i])
 		}
 	}

@@ -2,15 +2,20 @@ package balance_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/decandb/decan/internal/balance"
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/throughput"
 	"github.com/decandb/decan/internal/value"
+	"github.com/decandb/decan/partitionkey"
 )
 
 // world is a container of one partition, with 400 RU/s, on a node in memory.
@@ -21,7 +26,7 @@ type world struct {
 	limits    resource.Limits
 }
 
-func newWorld(t *testing.T, delay time.Duration) *world {
+func newWorld(t *testing.T, delay time.Duration, changes ...func(*cluster.Config)) *world {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -37,7 +42,12 @@ func newWorld(t *testing.T, delay time.Duration) *world {
 	w.limits.PartitionRUs = 100
 	w.catalog, err = catalog.Open(store, nil)
 	must(err)
-	w.node, err = cluster.Start(cluster.Config{Pool: pool, Catalog: w.catalog, Limits: w.limits, SplitDelay: delay})
+	config := cluster.Config{Pool: pool, Catalog: w.catalog, Limits: w.limits, SplitDelay: delay}
+	for _, change := range changes {
+		change(&config)
+	}
+	w.limits = config.Limits
+	w.node, err = cluster.Start(config)
 	must(err)
 	t.Cleanup(func() {
 		for _, closing := range []func() error{w.node.Close, store.Close, pool.Close} {
@@ -97,6 +107,61 @@ func TestStartFindsWhatIsLeft(t *testing.T) {
 	if n := w.view().Ranges.Len(); n != 4 {
 		t.Errorf("%d partitions, want 4: nothing was left to be done", n)
 	}
+}
+
+// TestUpgradeFollowsLoad raises an autoscale maximum by its upgrade policy when a load
+// has reached it, once, and not again before the load has reached the new one.
+func TestUpgradeFollowsLoad(t *testing.T) {
+	t.Parallel()
+	var clock atomic.Int64
+	clock.Store(1_700_000_000)
+	w := newWorld(t, 0, func(c *cluster.Config) {
+		c.Limits.PartitionRUs = 10_000
+		c.Now = func() time.Time { return time.Unix(clock.Load(), 0) }
+	})
+	maximum := func() int {
+		t, _ := w.catalog.View().ThroughputOf(w.view())
+		return t.Max
+	}
+	automatic := catalog.PutThroughput{Throughput: resource.Throughput{Owner: w.container, Max: 100, Highest: 100, Upgrade: resource.Upgrade{Percent: 10}}}
+	if _, err := w.catalog.Commit(t.Context(), automatic); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 { // seconds of 100 RU
+		for due := 0.0; due < 100; {
+			due += w.miss(t)
+		}
+		clock.Add(1)
+	}
+	b := w.balancer()
+	defer b.Close()
+	b.Wake(w.container)
+	eventually(t, "1,000 RU/s", func() bool { return maximum() == 1000 })
+	for range 2 {
+		b.Wake(w.container)
+	}
+	b.Close()
+	if n := maximum(); n != 1000 {
+		t.Errorf("the maximum is %d RU/s", n)
+	}
+}
+
+// miss reads a document that there is not, and returns the charge.
+func (w *world) miss(t *testing.T) float64 {
+	t.Helper()
+	c := w.view()
+	replica, release, err := w.node.Replica(t.Context(), c, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	var meter throughput.Meter
+	key := partitionkey.NewKey(partitionkey.String("none"))
+	_, err = replica.Read(t.Context(), partition.Read{Generation: 1, Key: key, EPK: c.PartitionKey.Hash(key), ID: "none", Meter: &meter})
+	if status.CodeOf(err) != status.CodeNotFound {
+		t.Fatal(err)
+	}
+	return meter.Due()
 }
 
 // TestCloseUndoes closes while a split is held: it is given up, and what comes

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -130,6 +131,9 @@ func (n *Node) termsOf(view *catalog.View, s *slot, old *terms, now time.Time) *
 	case shares:
 		fresh.shared = n.shared.budget(view, t, plan, now)
 		plan.Rate, plan.Burst = float64(min(most, t.Total())), 0
+		if given := shareOf(c, s.ref.Partition, t, most); given > 0 && throughput.Divided(t, c.RID) {
+			plan.Rate = given
+		}
 	case n.cfg.Throttling.Serverless:
 		plan.Rate, plan.Burst = min(float64(most), throughput.Serverless(c.Ranges.Len())), 0
 	}
@@ -140,7 +144,7 @@ func (n *Node) termsOf(view *catalog.View, s *slot, old *terms, now time.Time) *
 // shareOf returns what one partition of a container is given.
 func shareOf(c *catalog.Container, id resource.PartitionID, t resource.Throughput, most int) float64 {
 	partitions := c.Partitions()
-	for i, share := range throughput.Shares(t, partitions, most) {
+	for i, share := range throughput.Shares(t, c.RID, partitions, most) {
 		if partitions[i].ID == id {
 			return share
 		}
@@ -354,6 +358,16 @@ func (b *budget) leftover() float64 {
 		}
 	}
 	return left
+}
+
+// reachedMax reports whether the load has driven one of its budgets to the maximum of
+// an autoscale setting in this hour.
+func (b *budget) reachedMax() bool {
+	now := b.node.cfg.Now()
+	return slices.ContainsFunc(b.current(now).budgets(), func(own *throughput.Budget) bool {
+		u := own.Usage(now)
+		return u.Billed > 0 && float64(u.Billed) >= u.Rate
+	})
 }
 
 // spend spends units that no request has asked for.

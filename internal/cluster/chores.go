@@ -49,19 +49,14 @@ func (n *Node) where(holds func(*catalog.Container) bool) (refs []replication.Pa
 	return refs
 }
 
-// tidy has documents of one partition deleted, if it is open, and logs what goes
-// wrong in the partition itself.
-func (n *Node) tidy(ctx context.Context, ref replication.PartitionRef, failed string, do func(context.Context, *slot) (deleted int, err error)) (deleted int) {
-	s := n.opened(ref)
-	if s == nil {
-		return 0
-	}
-	defer s.release()
+// tidy has documents of a partition that is held deleted, and logs what goes wrong
+// in the partition itself.
+func (n *Node) tidy(ctx context.Context, s *slot, failed string, do func(context.Context) (deleted int, err error)) (deleted int) {
 	ctx, cancel := context.WithTimeout(ctx, choreWait)
 	defer cancel()
-	deleted, err := do(ctx, s)
+	deleted, err := do(ctx)
 	if err != nil && status.From(err) == nil {
-		n.cfg.Logger.Warn(failed, "container", ref.Container, "partition", ref.Partition, "err", err)
+		n.cfg.Logger.Warn(failed, "container", s.ref.Container, "partition", s.ref.Partition, "err", err)
 	}
 	return deleted
 }

@@ -189,11 +189,13 @@ func (n *Node) sweep() error {
 	for _, c := range view.AllContainers() {
 		for i := range c.Ranges.Len() {
 			id := c.Ranges.At(i).Value.ID
-			dir := n.partitionDir(replication.PartitionRef{Container: c.RID, Partition: id})
+			ref := replication.PartitionRef{Container: c.RID, Partition: id}
+			dir := n.partitionDir(ref)
 			if _, err := n.cfg.Pool.FS().Stat(dir); err != nil {
 				return fmt.Errorf("partition %s of container %q in database %q: its directory %s is named by the catalog and cannot be found: restore it from a backup: %w",
 					id, c.ID, c.Database.ID, dir, err)
 			}
+			n.recallPurging(ref)
 		}
 	}
 	return nil

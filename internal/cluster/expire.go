@@ -27,9 +27,14 @@ func (n *Node) Expire(ctx context.Context) (deleted int) {
 
 func expires(c *catalog.Container) bool { return c.DefaultTTL != 0 }
 
-// expire deletes expired documents of one partition.
+// expire deletes expired documents of one partition, if it is open.
 func (n *Node) expire(ctx context.Context, ref replication.PartitionRef) (deleted int) {
-	return n.tidy(ctx, ref, "documents not expired", func(ctx context.Context, s *slot) (deleted int, err error) {
+	s := n.opened(ref)
+	if s == nil {
+		return 0
+	}
+	defer s.release()
+	return n.tidy(ctx, s, "documents not expired", func(ctx context.Context) (deleted int, err error) {
 		var meter throughput.Meter
 		units := s.budget.leftover()
 		for range expireRounds {

@@ -1,11 +1,14 @@
 package cluster
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/throughput"
 )
 
 // growth is by how many bytes the documents of each container have grown since
@@ -51,24 +54,60 @@ func (g *growth) add(s *slot) {
 // container is looked at again.
 const autoscaleSteps = 32
 
-// Weigh calls Config.Grown for containers with an autoscale maximum whose
-// documents have grown by a 32nd of what it stores since the last call for them:
-// their maximum may have to be raised. The node does so by itself once in a second.
+// Weigh calls Config.Grown for containers with an autoscale maximum that may have to
+// be raised: their documents have grown by a 32nd of what it stores since the last
+// call for them, or they have an upgrade policy and the maximum was reached. The node
+// does so by itself once in a second.
 func (n *Node) Weigh() {
 	if n.cfg.Grown == nil {
 		return
 	}
 	view := n.cfg.Catalog.View()
+	asking := map[resource.RID]bool{}
 	for _, s := range n.openSlots() {
-		if c, ok := view.ContainerByRID(s.ref.Container); ok {
-			if t, _ := view.ThroughputOf(c); t.IsAutoscale() {
-				n.growth.add(s)
-			}
+		c, ok := view.ContainerByRID(s.ref.Container)
+		if !ok {
+			continue
+		}
+		t, _ := view.ThroughputOf(c)
+		if !t.IsAutoscale() {
+			continue
+		}
+		n.growth.add(s)
+		if !asking[c.RID] && n.mayUpgrade(c, t) && s.budget.reachedMax() {
+			asking[c.RID] = true
+			n.cfg.Grown(c.RID)
 		}
 	}
 	for _, container := range n.outgrown() {
-		n.cfg.Grown(container)
+		if !asking[container] {
+			n.cfg.Grown(container)
+		}
 	}
+}
+
+// mayUpgrade reports whether the autoscale maximum of a container would be raised by
+// its upgrade policy if it were reached: it has one that is on, can be raised, and
+// waits for no partitions.
+func (n *Node) mayUpgrade(c *catalog.Container, t resource.Throughput) bool {
+	limits := n.cfg.Limits
+	if !t.Owner.IsDatabase() {
+		limits = limits.Of(c.Limits)
+	}
+	return t.Upgraded(limits).Max > t.Max && !throughput.Pending(t, c.RID, c.Partitions(), n.cfg.Limits.Of(c.Limits).PartitionRUs)
+}
+
+// ReachedMax reports whether the autoscale maximum of a container, or of the database
+// whose throughput it shares, is to be raised by its upgrade policy: requests have
+// used all that one of its open partitions has for five seconds, in this hour and
+// since the maximum is what it is. As in the service, a container follows its hottest
+// partition.
+func (n *Node) ReachedMax(c *catalog.Container) bool {
+	t, found := n.cfg.Catalog.View().ThroughputOf(c)
+	if !found || !n.mayUpgrade(c, t) {
+		return false
+	}
+	return slices.ContainsFunc(n.openSlots(), func(s *slot) bool { return s.ref.Container == c.RID && s.budget.reachedMax() })
 }
 
 // outgrown returns the containers that have grown enough to be looked at, and

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
@@ -95,6 +97,79 @@ func TestWeigh(t *testing.T) {
 	}
 	if n := weigh(); n != 1 {
 		t.Errorf("%v are to be looked at, once more for nothing", heardOf)
+	}
+}
+
+// TestWeighLoad uses autoscale maxima up until one with an upgrade policy is to be
+// looked at: after five seconds, and when the policy is on. A maximum that was raised
+// is reached anew.
+func TestWeighLoad(t *testing.T) {
+	t.Parallel()
+	w, _ := start(t, 0)
+	var heard called
+	var clock atomic.Int64
+	clock.Store(1_700_000_000)
+	w.restart(t, func(c *cluster.Config) {
+		c.Grown, c.Now = heard.add, func() time.Time { return time.Unix(clock.Load(), 0) }
+	})
+	on := resource.Upgrade{Percent: 10}
+	shared := catalog.CreateDatabase{Database: resource.Database{ID: "d"}, Throughput: &resource.Throughput{Max: 100, Upgrade: on}}
+	if _, err := w.catalog.Commit(t.Context(), shared); err != nil {
+		t.Fatal(err)
+	}
+	made := map[string]*catalog.Container{}
+	for name, offer := range map[string]*resource.Throughput{
+		"shared": nil, "own": {Max: 100, Upgrade: on}, "off": {Max: 100, Upgrade: resource.Upgrade{Percent: 10, Off: true}},
+		"none": {Max: 100}, "full": {Max: resource.DefaultLimits().ContainerRUs, Upgrade: on}, "idle": {Max: 100, Upgrade: on},
+	} {
+		w.offer = offer
+		c, err := w.createWith(name, keyKinds["v2"], "", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[name] = c
+	}
+	var asking []string
+	use := func(seconds int) []string {
+		t.Helper()
+		for range seconds {
+			for name, c := range made {
+				for due := 0.0; name != "idle" && due < 100; {
+					charge, err := w.put(c, 0, "x")
+					if err != nil {
+						t.Fatal(err)
+					}
+					due += charge
+				}
+			}
+			w.node.Weigh() // The node may weigh by itself as well.
+			clock.Add(1)
+		}
+		for _, rid := range heard.take() {
+			for name, c := range made {
+				if c.RID == rid && !slices.Contains(asking, name) {
+					asking = append(asking, name)
+				}
+			}
+		}
+		slices.Sort(asking)
+		return asking
+	}
+	if got := use(4); len(got) != 0 {
+		t.Errorf("%v are to be looked at after four seconds", got)
+	}
+	if got := use(1); !slices.Equal(got, []string{"own", "shared"}) {
+		t.Errorf("%v are to be looked at after five seconds, want those with a policy that is on", got)
+	}
+	if !w.node.ReachedMax(made["own"]) || !w.node.ReachedMax(made["shared"]) || w.node.ReachedMax(made["off"]) || w.node.ReachedMax(made["idle"]) {
+		t.Error("what is to be looked at has not reached its maximum, or what is not has")
+	}
+	raised := catalog.PutThroughput{Throughput: resource.Throughput{Owner: made["own"].RID, Max: 1000, Upgrade: on}}
+	if _, err := w.catalog.Commit(t.Context(), raised); err != nil {
+		t.Fatal(err)
+	}
+	if w.node.ReachedMax(made["own"]) {
+		t.Error("a maximum is reached as soon as it is raised")
 	}
 }
 

@@ -145,12 +145,15 @@ func (x *merging) fits(context.Context) error {
 // what one partition can serve.
 func (x *merging) share() (rus float64, most int) {
 	view := x.node.cfg.Catalog.View()
-	t, own := view.Throughput(x.container)
 	c, ok := view.ContainerByRID(x.container)
-	if !ok || !own || len(t.Shares) == 0 {
+	if !ok {
 		return 0, 0
 	}
-	given := throughput.Shares(t, c.Partitions(), math.MaxInt)
+	t, _ := view.ThroughputOf(c)
+	if !throughput.Divided(t, c.RID) {
+		return 0, 0
+	}
+	given := throughput.Shares(t, c.RID, c.Partitions(), math.MaxInt)
 	for i, p := range c.Partitions() {
 		if p.ID == x.refs[0].Partition || p.ID == x.refs[1].Partition {
 			rus += given[i]

@@ -85,6 +85,7 @@ type Node struct {
 	shared    sharedBudgets
 	throttled throttled
 	growth    growth
+	purging   purging
 
 	changes map[replication.PartitionRef]*change // splits and merges under way, by their parents
 
@@ -298,6 +299,7 @@ func (n *Node) open(s *slot) (*slot, error) {
 		return nil, s.err
 	}
 	s.weighed.begin(s.partition)
+	n.notePurging(s)
 	// Effects reach it from here on, so it may go on with a change of policy.
 	s.partition.Reindex()
 	return s, nil

@@ -1,7 +1,10 @@
 package cluster_test
 
 import (
+	"context"
+	"encoding/hex"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,6 +12,7 @@ import (
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/throughput"
 )
 
@@ -73,6 +77,137 @@ func TestClear(t *testing.T) {
 	if got, least := replica.Load().Total-spent, float64(5*documents)*0.8; got < least || calls > documents/10 {
 		t.Errorf("clearing is billed %.2f in %d calls, want %.2f at least", got, calls, least)
 	}
+}
+
+// purgedPartitions makes a container, and in the partitions named has all documents
+// of one key hidden. They are as many as one Clear cannot delete.
+func purgedPartitions(t *testing.T, w *world, partitions int, purged ...resource.PartitionID) *catalog.Container {
+	t.Helper()
+	c, err := w.create("c", partitions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range purged {
+		for i := range partition.BatchMax + 1 {
+			if err := w.write(c, id, fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if done, err := w.purge(c, id); err != nil || !done.Marked {
+			t.Fatalf("%+v, %v", done, err)
+		}
+	}
+	return c
+}
+
+// purge deletes all documents that write has made in a partition.
+func (w *world) purge(c *catalog.Container, id resource.PartitionID) (partition.Purged, error) {
+	replica, release, err := w.node.Replica(context.Background(), c, id)
+	if err != nil {
+		return partition.Purged{}, err
+	}
+	defer release()
+	key, _ := keyIn(c, id)
+	r, err := c.PartitionKey.Prefix(key)
+	if err != nil {
+		return partition.Purged{}, err
+	}
+	return replica.Purge(context.Background(), partition.Purge{Generation: 1, Key: key, Range: r})
+}
+
+// isPurging reports whether a start would find that a partition has documents to be
+// cleared away.
+func (w *world) isPurging(c *catalog.Container, id resource.PartitionID) bool {
+	files := w.pool.FS()
+	_, err := files.Stat(files.PathJoin("data", "p", hex.EncodeToString([]byte(c.RID)), id.String(), "PURGING"))
+	return err == nil
+}
+
+// cleared calls Clear until no start would find anything to clear in a partition, and
+// verifies that nothing is left there. The node clears by itself as well, so there may
+// be nothing to do.
+func (w *world) cleared(t *testing.T, c *catalog.Container, ids ...resource.PartitionID) {
+	t.Helper()
+	for _, id := range ids {
+		for began := time.Now(); w.isPurging(c, id); runtime.Gosched() {
+			if w.node.Clear(t.Context()); time.Since(began) > time.Minute {
+				t.Fatalf("partition %s is not cleared", id)
+			}
+		}
+		if n, err := w.count(c, id); err != nil || n != 0 {
+			t.Errorf("%d documents are left in partition %s (%v)", n, id, err)
+		}
+	}
+}
+
+// TestClearGoesOnClosed clears a partition away that was closed with documents of a
+// deleted key, after a restart and without one, and opens no other for it.
+func TestClearGoesOnClosed(t *testing.T) {
+	t.Parallel()
+	for name, closed := range map[string]func(t *testing.T, w *world, c *catalog.Container){
+		"restarted": func(t *testing.T, w *world, _ *catalog.Container) { w.restart(t, func(*cluster.Config) {}) },
+		"crowded out": func(t *testing.T, w *world, c *catalog.Container) {
+			if _, err := w.count(c, 0); err != nil { // The world has one open at most.
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := start(t, 1)
+			c := purgedPartitions(t, w, 3, 1)
+			closed(t, w, c)
+			w.cleared(t, c, 1)
+			if _, open := w.node.LSN(c, 2); open || w.isPurging(c, 2) {
+				t.Error("a partition with nothing to clear was opened, or would be")
+			}
+		})
+	}
+}
+
+// TestClearManyClosed opens a few of many closed partitions at a time, and forgets
+// those that are gone.
+func TestClearManyClosed(t *testing.T) {
+	t.Parallel()
+	const all = 10
+	w, _ := start(t, 0)
+	var ids []resource.PartitionID
+	for id := range resource.PartitionID(all) {
+		ids = append(ids, id)
+	}
+	c := purgedPartitions(t, w, all, ids...)
+	w.restart(t, func(*cluster.Config) {})
+	w.cleared(t, c, ids...)
+	if err := w.write(c, 0, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := w.purge(c, 0); err != nil || done.Marked || done.Deleted != 1 || w.isPurging(c, 0) {
+		t.Errorf("%+v, %v: few are deleted at once, and nothing is left to be found", done, err)
+	}
+}
+
+// TestClearSplit leaves to the children of a split what their parent was to clear.
+func TestClearSplit(t *testing.T) {
+	t.Parallel()
+	var clock atomic.Int64
+	w := enforcedWorld(t, &clock) // A second of the clock does not pass: little is cleared meanwhile.
+	c := w.provisioned(t, 1, 1000)
+	for i := range partition.BatchMax + 100 {
+		if _, err := w.put(c, 0, fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+		clock.Add(1)
+	}
+	if done, err := w.purge(c, 0); err != nil || !done.Marked {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	result, err := w.node.Split(t.Context(), c.RID, 0, c.PartitionKey.Middle(c.Ranges.At(0).Range))
+	if err != nil {
+		t.Fatal(err)
+	}
+	split, _ := w.catalog.View().ContainerByRID(c.RID)
+	w.restart(t, func(*cluster.Config) {})
+	w.cleared(t, split, result.Children[0].ID, result.Children[1].ID)
 }
 
 // TestExpireUsesLeftOver deletes nothing after a second that has spent all there

@@ -341,6 +341,7 @@ func (n *Node) enter(ref replication.PartitionRef, p *partition.Partition, store
 func (x *splitting) complete() {
 	for _, c := range x.children {
 		c.slot.partition.Reindex() // A change of the policy may have waited.
+		x.node.notePurging(c.slot) // It takes over what is to be cleared away.
 		c.slot.release()
 	}
 	x.node.doom(x.parent)

@@ -644,15 +644,19 @@ func TestMergeLimits(t *testing.T) {
 }
 
 // Throughput that is divided anew while two partitions are merged, so that together
-// they have more than one can serve, ends the merge: both serve on.
+// they have more than one can serve, ends the merge: both serve on. So does one that
+// containers share.
 func TestMergeDividedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		second int // RU/s
+		shared bool
 		want   status.Code
 	}{
-		"as much as one can serve": {4000, 0},
-		"a step more":              {4100, status.CodeConflict},
+		"as much as one can serve":         {4000, false, 0},
+		"a step more":                      {4100, false, status.CodeConflict},
+		"shared, as much as one can serve": {4000, true, 0},
+		"shared, a step more":              {4100, true, status.CodeConflict},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -665,6 +669,10 @@ func TestMergeDividedMeanwhile(t *testing.T) {
 					return nil
 				}
 				divided := resource.Throughput{Owner: c.rid, Manual: 6000 + test.second, Shares: []resource.Share{{ID: 0, RUs: 6000}, {ID: 1, RUs: test.second}}}
+				if test.shared {
+					divided.Owner = c.rid.Database()
+					divided.Shares[0].Container, divided.Shares[1].Container = c.rid, c.rid
+				}
 				if _, err := c.w.catalog.Commit(context.Background(), catalog.PutThroughput{Throughput: divided}); err != nil {
 					t.Error(err)
 				}
@@ -674,7 +682,12 @@ func TestMergeDividedMeanwhile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.offer = &resource.Throughput{Manual: 8000}
+			if w.offer = (&resource.Throughput{Manual: 8000}); test.shared {
+				if _, err := w.catalog.Commit(t.Context(), catalog.CreateDatabase{Database: resource.Database{ID: "d"}, Throughput: w.offer}); err != nil {
+					t.Fatal(err)
+				}
+				w.offer = nil
+			}
 			c, registers := smallOf(t, w, keyKinds["v2"], 20, 2)
 			watched.Store(&c)
 			err = mergeTwo.do(t.Context(), c)

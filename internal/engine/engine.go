@@ -58,6 +58,10 @@ type Config struct {
 	Verifier       *auth.Verifier // with the configured keys, of which some may have been replaced since; nil: Verify refuses everybody
 	CrossPartition CrossPartition
 
+	// TrailingPage gives a page of rows in no order that is full with the last row
+	// a continuation, behind which an empty page is.
+	TrailingPage bool
+
 	// Serverless refuses provisioned throughput, and makes containers without.
 	Serverless bool
 
@@ -94,6 +98,8 @@ type Engine struct {
 	limits  resource.Limits
 	cross   CrossPartition
 
+	trailing bool // see Config.TrailingPage
+
 	configured        *auth.Verifier // with the keys of the configuration; nil for none
 	verifier          atomic.Pointer[keyring]
 	prefixPermissions bool
@@ -124,6 +130,8 @@ func New(cfg Config) *Engine {
 		account: cfg.Account,
 		limits:  cfg.Limits,
 		cross:   cfg.CrossPartition,
+
+		trailing: cfg.TrailingPage,
 
 		configured:        cfg.Verifier,
 		prefixPermissions: cfg.PrefixPermissions,

@@ -219,7 +219,7 @@ func (s offerScope) instant() int {
 // pending reports whether a throughput waits for partitions to be split.
 func (s offerScope) pending(t resource.Throughput) bool {
 	return slices.ContainsFunc(s.containers, func(c *catalog.Container) bool {
-		return throughput.Pending(t, c.Partitions(), s.most(c))
+		return throughput.Pending(t, c.RID, c.Partitions(), s.most(c))
 	})
 }
 
@@ -247,9 +247,13 @@ func (e *Engine) offerScope(ctx context.Context, view *catalog.View, t resource.
 func (e *Engine) describeOffer(t resource.Throughput, scope offerScope, req ResourceRequest, out *Resource) {
 	out.RID, out.ETag = t.RID, t.ETag
 	out.Body = t.Value().Append(nil)
-	if req.PartitionRUs && !t.Owner.IsDatabase() && len(scope.containers) == 1 {
-		partitions := scope.containers[0].Partitions()
-		out.Body = t.Describe(partitions, throughput.Shares(t, partitions, scope.limits().PartitionRUs)).Append(nil)
+	if req.PartitionRUs {
+		var names []string
+		var shares []float64
+		for _, given := range e.distribution(t, scope.containers) {
+			names, shares = append(names, given.Name), append(shares, given.RUs)
+		}
+		out.Body = t.Describe(names, shares).Append(nil)
 	}
 	out.MinThroughput = scope.minimum(t)
 	out.InstantThroughput = scope.instant()

@@ -124,6 +124,98 @@ func TestFullExecutionSorts(t *testing.T) {
 	}
 }
 
+// A page that is full with the last row is the last one. With TrailingPage it is
+// followed by an empty one, unless rows have an order or TOP or LIMIT are reached;
+// a row that was written meanwhile comes with that.
+func TestTrailingPage(t *testing.T) {
+	t.Parallel()
+	for _, trailing := range []bool{false, true} {
+		for _, partitions := range []int{1, 8} {
+			t.Run(fmt.Sprintf("trailing=%v/partitions=%d", trailing, partitions), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, func(c *engine.Config) { c.TrailingPage = trailing })
+				link := w.container(t, partitions, "/t", "/u")
+				for i := range 48 {
+					w.create(t, link, fmt.Sprintf(`{"id":"%03d","t":"t%d","u":%d,"n":%d,"list":[1,2,3]}`, i, i%4, i, i%12))
+				}
+				for text, unordered := range map[string]bool{
+					"":                                       true, // the list of documents
+					"SELECT VALUE c.id FROM c":               true,
+					"SELECT VALUE c.id FROM c WHERE c.n < 6": true,
+					`SELECT VALUE c.id FROM c WHERE c.t = "t1"`:                true,
+					`SELECT VALUE c.id FROM c WHERE c.t = "t1" AND c.u = 5`:    true,
+					"SELECT c.id, x FROM c JOIN x IN c.list":                   true,
+					"SELECT DISTINCT VALUE c.n FROM c":                         false,
+					"SELECT VALUE c.id FROM c OFFSET 8 LIMIT 1000":             true,
+					"SELECT VALUE d FROM (SELECT VALUE c.id FROM c) d":         true,
+					"SELECT TOP 24 VALUE c.id FROM c":                          false,
+					"SELECT VALUE c.id FROM c OFFSET 8 LIMIT 24":               false,
+					"SELECT VALUE c.id FROM c ORDER BY c.n":                    false,
+					"SELECT VALUE COUNT(1) FROM c":                             false,
+					"SELECT c.n, COUNT(1) AS k FROM c GROUP BY c.n":            false,
+					"SELECT VALUE c.id FROM c ORDER BY c.n OFFSET 8 LIMIT 100": false,
+				} {
+					checkTrailing(t, w, engine.QueryRequest{Link: link, Text: text, Cross: true, Full: true}, trailing && unordered)
+				}
+				checkTrailing(t, w, engine.QueryRequest{Link: link, Text: "SELECT VALUE c.id FROM c", Key: key(t, `["t1"]`)}, trailing)
+				checkTrailing(t, w, engine.QueryRequest{Link: link, Text: "SELECT VALUE c.id FROM c", Key: key(t, `["t1",5]`)}, trailing)
+				if !trailing {
+					return
+				}
+				req := engine.QueryRequest{Link: link, Text: "SELECT VALUE c.id FROM c", Key: key(t, `["t1",5]`), MaxItems: 1}
+				page, err := w.Query(context.Background(), caller, req)
+				if err != nil || page.Continuation == "" {
+					t.Fatalf("no second page, %v", err)
+				}
+				w.create(t, link, `{"id":"late","t":"t1","u":5}`)
+				req.Continuation = page.Continuation
+				if rows, _ := w.all(t, req); !slices.Equal(rows, []string{`"late"`}) {
+					t.Errorf("a row that was written meanwhile: got %v", rows)
+				}
+			})
+		}
+	}
+}
+
+// checkTrailing asks for the rows in pages that they fill exactly, and says
+// whether an empty one must follow.
+func checkTrailing(t *testing.T, w *world, req engine.QueryRequest, follows bool) {
+	t.Helper()
+	run := w.Query
+	if req.Text == "" {
+		run = w.List
+	}
+	want, _ := w.all(t, req)
+	for _, pages := range []int{1, 2, len(want)} {
+		if len(want)%pages != 0 {
+			continue
+		}
+		req.MaxItems, req.Continuation = len(want)/pages, ""
+		wantCounts := slices.Repeat([]int{req.MaxItems}, pages)
+		if follows {
+			wantCounts = append(wantCounts, 0)
+		}
+		var got []string
+		var counts []int
+		for {
+			page, err := run(context.Background(), caller, req)
+			if err != nil {
+				t.Fatalf("%s: %v", req.Text, err)
+			}
+			for _, row := range page.Rows {
+				got = append(got, string(row))
+			}
+			counts = append(counts, len(page.Rows))
+			if req.Continuation = page.Continuation; req.Continuation == "" || len(counts) > 2*len(want)+2 {
+				break
+			}
+		}
+		if !slices.Equal(counts, wantCounts) || !slices.Equal(got, want) {
+			t.Errorf("%s: pages of %v rows, want %v", req.Text, counts, wantCounts)
+		}
+	}
+}
+
 // A page ends at its size in bytes, and its one too large row is returned alone.
 func TestPageBytes(t *testing.T) {
 	t.Parallel()

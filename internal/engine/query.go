@@ -283,7 +283,7 @@ func (e *Engine) page(ctx context.Context, req *QueryRequest, plan *query.Plan, 
 	}
 	from := query.Progress{Position: at.Position, Started: at.Started, Skip: at.Skipped, Taken: at.Taken}
 	merge := plan.Merge(runs, from)
-	merge.Parallel = together
+	merge.Parallel, merge.Trailing = together, e.trailing
 	page, reached, err := merge.Page(ctx, e.budget(req))
 	if err != nil {
 		return err

@@ -142,6 +142,8 @@ type Plan struct {
 type ThroughputRequest struct {
 	Manual       *int // RU/s
 	AutoscaleMax *int // RU/s
+
+	Upgrade resource.Upgrade // of AutoscaleMax
 }
 
 // ResourceRequest asks for a database, a container, its ranges or an offer.

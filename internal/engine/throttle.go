@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
@@ -10,11 +12,39 @@ import (
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/throughput"
+	"github.com/decandb/decan/internal/value"
 )
 
 // Redistribution asks for another division of a throughput over the physical
 // partitions of its container.
 type Redistribution = throughput.Redistribution
+
+// ParseRedistribution reads a throughput policy, and lists of physical partitions such
+// as [{"id":"0","throughput":400}]. It is nil when nothing is to be divided: for no
+// policy, and for the policy none, which names no partition. Errors are status 400.
+func ParseRedistribution(policy string, targets, sources value.Value) (*Redistribution, error) {
+	wish := &Redistribution{}
+	none := strings.EqualFold(policy, "none")
+	switch {
+	case policy == "":
+		return nil, nil
+	case strings.EqualFold(policy, "equal"):
+		wish.Equal = true
+	case !none && !strings.EqualFold(policy, "custom"):
+		return nil, status.BadRequest("The throughput policy %q is none of equal, custom and none.", policy)
+	}
+	var err error
+	if wish.Targets, err = resource.ParseShares(targets); err != nil {
+		return nil, err
+	}
+	if wish.Sources, err = resource.ParseShares(sources); err != nil || !none {
+		return wish, err
+	}
+	if len(wish.Targets)+len(wish.Sources) > 0 {
+		return nil, status.BadRequest("With the throughput policy none no partition is named.")
+	}
+	return nil, nil
+}
 
 // Load is what requests have spent in one physical partition, on what.
 type Load = cluster.Load
@@ -24,22 +54,43 @@ func (e *Engine) newThroughput(asked ThroughputRequest) (resource.Throughput, er
 	if e.serverless {
 		return resource.Throughput{}, status.BadRequest("Throughput cannot be set: the account is serverless. Leave throughput and autoscale settings out.")
 	}
-	return e.limits.NewThroughput(asked.Manual, asked.AutoscaleMax)
+	return e.limits.NewThroughput(asked.Manual, asked.AutoscaleMax, asked.Upgrade)
 }
 
 // redistributed divides a throughput anew.
 func (e *Engine) redistributed(t resource.Throughput, scope offerScope, r Redistribution) (resource.Throughput, error) {
-	if t.Owner.IsDatabase() {
-		return t, status.Unsupported("Redistribution of the throughput that containers of a database share")
+	if len(scope.containers) == 0 {
+		return t, status.BadRequest("There are no containers that use the throughput, and so no physical partitions to divide it over.")
 	}
-	if len(scope.containers) != 1 {
-		return t, status.NotFound()
-	}
-	changed, err := throughput.Redistribute(t, scope.containers[0].Partitions(), r, scope.limits())
+	changed, err := throughput.Redistribute(t, paidBy(scope.containers), r, scope.limits())
 	if err != nil || changed.Total() == t.Total() {
 		return changed, err
 	}
 	return changed.AtLeast(scope.minimum(t))
+}
+
+// paidBy returns the partitions of containers that a throughput pays for.
+func paidBy(containers []*catalog.Container) []throughput.Paid {
+	all := make([]throughput.Paid, len(containers))
+	for i, c := range containers {
+		all[i] = throughput.Paid{Container: c.RID, Partitions: c.Partitions()}
+	}
+	return all
+}
+
+// distribution returns what each partition is given of a throughput, and no more than
+// one can be given.
+func (e *Engine) distribution(t resource.Throughput, containers []*catalog.Container) []PartitionThroughput {
+	all := throughput.Distribution(t, paidBy(containers))
+	i := 0
+	for _, c := range containers {
+		most := float64(e.limits.Of(c.Limits).PartitionRUs)
+		for range c.Ranges.Len() {
+			all[i].RUs = min(all[i].RUs, most)
+			i++
+		}
+	}
+	return all
 }
 
 // fractions returns which part of its throughput each partition of a container
@@ -54,7 +105,7 @@ func (e *Engine) fractions(c *catalog.Container) []float64 {
 	if !own || len(t.Shares) == 0 {
 		return parts
 	}
-	for i, share := range throughput.Shares(t, c.Partitions(), math.MaxInt) {
+	for i, share := range throughput.Shares(t, c.RID, c.Partitions(), math.MaxInt) {
 		parts[i] = share / float64(t.Total())
 	}
 	return parts
@@ -63,64 +114,61 @@ func (e *Engine) fractions(c *catalog.Container) []float64 {
 // OfferOf returns the RID, as text, of the offer of a database or container:
 // 404/1003 when that does not exist, 404 when it has no throughput of its own.
 func (e *Engine) OfferOf(link Link) (string, error) {
-	view := e.catalog.View()
+	t, err := throughputAt(e.catalog.View(), link)
+	if err != nil {
+		return "", err
+	}
+	return t.RID.String(), nil
+}
+
+// throughputAt returns the throughput of a database or container, with the errors of
+// OfferOf.
+func throughputAt(view *catalog.View, link Link) (resource.Throughput, error) {
 	owner := resource.RID("")
 	if link.Container == "" {
 		d, ok := locateDatabase(view, link)
 		if !ok {
-			return "", status.OwnerNotFound()
+			return resource.Throughput{}, status.OwnerNotFound()
 		}
 		owner = d.RID
 	} else {
 		c, ok := locateContainer(view, link)
 		if !ok {
-			return "", status.OwnerNotFound()
+			return resource.Throughput{}, status.OwnerNotFound()
 		}
 		owner = c.RID
 	}
 	t, ok := view.Throughput(owner)
 	if !ok {
-		return "", status.NotFound()
+		return t, status.NotFound()
 	}
-	return t.RID.String(), nil
+	return t, nil
 }
 
 // PartitionThroughput is what one physical partition is given.
-type PartitionThroughput struct {
-	ID  resource.PartitionID
-	RUs float64 // RU/s
-}
+type PartitionThroughput = throughput.Given
 
-// ThroughputDistribution returns how the throughput of a container is divided
-// over its physical partitions, in range order: over those that are named, or
-// all when none is. A name that is none of its partitions is 400, and a
-// container without a throughput of its own 404.
-func (e *Engine) ThroughputDistribution(_ context.Context, caller auth.Caller, link Link, ids []resource.PartitionID) ([]PartitionThroughput, error) {
+// ThroughputDistribution returns how the throughput of a container, or of a database
+// whose containers share it, is divided over physical partitions, in the order of
+// containers and ranges: over those that are named, or all when none is. Names are
+// those of the answer, ids in a container. A name that is none of its partitions is
+// 400, and a container or database without a throughput of its own 404.
+func (e *Engine) ThroughputDistribution(_ context.Context, caller auth.Caller, link Link, names []string) ([]PartitionThroughput, error) {
 	if err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Offer}, link); err != nil {
 		return nil, fail(err)
 	}
 	view := e.catalog.View()
-	c, ok := locateContainer(view, link)
-	if !ok {
-		return nil, status.OwnerNotFound()
+	t, err := throughputAt(view, link)
+	if err != nil {
+		return nil, err
 	}
-	t, ok := view.Throughput(c.RID)
-	if !ok {
-		return nil, status.NotFound()
-	}
-	wanted := map[resource.PartitionID]bool{}
-	for _, id := range ids {
-		if _, ok := c.Partition(id); !ok {
-			return nil, status.BadRequest("The container has no physical partition %s.", id)
-		}
-		wanted[id] = true
-	}
-	partitions := c.Partitions()
-	var all []PartitionThroughput
-	for i, share := range throughput.Shares(t, partitions, e.limits.Of(c.Limits).PartitionRUs) {
-		if id := partitions[i].ID; len(ids) == 0 || wanted[id] {
-			all = append(all, PartitionThroughput{ID: id, RUs: share})
+	all := e.distribution(t, view.Provisioned(t.Owner))
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(g PartitionThroughput) bool { return g.Name == name }) {
+			return nil, throughput.NoPartition(name)
 		}
 	}
-	return all, nil
+	return slices.DeleteFunc(all, func(g PartitionThroughput) bool {
+		return len(names) > 0 && !slices.Contains(names, g.Name)
+	}), nil
 }

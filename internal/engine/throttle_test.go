@@ -14,6 +14,7 @@ import (
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )
 
@@ -204,7 +205,7 @@ func (s *throttleStory) cut(d *datadriven.TestData, paths []string, tenant strin
 		{ID: 0, Range: partitionkey.Range{Min: partitionkey.MinEPK, Max: middle}, Group: 1, Generation: 1},
 		{ID: 1, Range: partitionkey.Range{Min: middle, Max: partitionkey.MaxEPK}, Group: 1, Generation: 1, Ordinal: 1},
 	}}
-	t, err := resource.DefaultLimits().NewThroughput(asked(s.t, d).Manual, nil)
+	t, err := resource.DefaultLimits().NewThroughput(asked(s.t, d).Manual, nil, resource.Upgrade{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -251,7 +252,7 @@ func (s *throttleStory) offer(d *datadriven.TestData) string {
 	}
 	out += fmt.Sprintf(", at least %d, at once %d, at most %d, pending %v", res.MinThroughput, res.InstantThroughput, res.MaxThroughput, res.ReplacePending)
 	for _, p := range content.Get("physicalPartitionThroughputInfo").Items() {
-		out += fmt.Sprintf("\npartition %s has %s", p.Get("id").Text(), p.Get("throughput"))
+		out += fmt.Sprintf("\npartition %s has %s", s.partitionName(p.Get("id")), p.Get("throughput"))
 	}
 	return strings.Join(append([]string{out}, s.asked...), "\n")
 }
@@ -266,6 +267,13 @@ func (s *throttleStory) redistribution(input string) *engine.Redistribution {
 		}
 		var share resource.Share
 		id, rus, _ := strings.Cut(words[1], "=")
+		if name, number, shared := strings.Cut(id, "/"); shared {
+			c, ok := s.w.catalog.View().Container("d", name)
+			if !ok {
+				s.t.Fatalf("%q: no container %s", line, name)
+			}
+			share.Container, id = c.RID, number
+		}
 		n, err := strconv.Atoi(id)
 		if err == nil && rus != "" {
 			share.RUs, err = strconv.Atoi(rus)
@@ -281,6 +289,23 @@ func (s *throttleStory) redistribution(input string) *engine.Redistribution {
 		}
 	}
 	return &r
+}
+
+// partitionName is the name of a physical partition, with that of its container
+// where containers share a throughput.
+func (s *throttleStory) partitionName(id value.Value) string {
+	share, err := resource.ParseShareName(id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if share.Container == "" {
+		return share.ID.String()
+	}
+	c, ok := s.w.catalog.View().ContainerByRID(share.Container)
+	if !ok {
+		s.t.Fatalf("%s is of no container", id)
+	}
+	return c.ID + "/" + share.ID.String()
 }
 
 // line carries out one line of load.

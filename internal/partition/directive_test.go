@@ -157,12 +157,12 @@ func (w *world) verifyFound(t *testing.T, want int) {
 
 func TestParseDirective(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]Directive{"": ByPolicy, "Default": ByPolicy, "INCLUDE": Include, "exclude": Exclude} {
+	for text, want := range map[string]Directive{"": ByPolicy, "Default": ByPolicy, "INCLUDE": Include, "exclude": Exclude, "0": ByPolicy, "1": Exclude, "2": Include} {
 		if got, err := ParseDirective(text); err != nil || got != want {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"no", "Exclude ", "0"} {
+	for _, text := range []string{"no", "Exclude ", "3", "-1"} {
 		if _, err := ParseDirective(text); status.CodeOf(err) != status.CodeBadRequest {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -63,15 +63,16 @@ const (
 	Exclude                   // in no case
 )
 
-// ParseDirective reads Default, Include and Exclude in any case, and nothing as
-// Default. The error is BadRequest.
+// ParseDirective reads Default, Include and Exclude in any case, the numbers 0, 2
+// and 1 that the Python SDK sends for them, and nothing as Default. The error is
+// BadRequest.
 func ParseDirective(text string) (Directive, error) {
 	switch strings.ToLower(text) {
-	case "", "default":
+	case "", "default", "0":
 		return ByPolicy, nil
-	case "include":
+	case "include", "2":
 		return Include, nil
-	case "exclude":
+	case "exclude", "1":
 		return Exclude, nil
 	}
 	return ByPolicy, status.BadRequest("The indexing directive %.64q is none of Default, Include and Exclude.", text)

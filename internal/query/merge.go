@@ -39,6 +39,11 @@ type Merge struct {
 	// once when the plan looks few documents up.
 	Parallel func(n int, do func(i int))
 
+	// Trailing leaves the query unfinished when a page is full with the last row,
+	// so that an empty page follows. It counts where streams are read one after
+	// the other, and not when TOP or LIMIT say that no row is left.
+	Trailing bool
+
 	plan     *Plan
 	streams  []*mergeStream
 	progress Progress
@@ -338,9 +343,12 @@ func (m *Merge) sequential(ctx context.Context, b Budget, page *Page) error {
 			pr.Done = true
 			return nil
 		}
-		if s.more {
+		switch {
+		case s.more:
 			pr.Position, pr.Started = s.page.Next, true
-		} else {
+		case m.Trailing && m.full(b, page) && pr.Stream == len(m.streams)-1:
+			return nil // Position is that of the last row
+		default:
 			pr.Position, pr.Started = Position{}, false
 			pr.Stream++
 		}

@@ -194,7 +194,11 @@ func parsePaths(policy value.Value, member string) ([]string, error) {
 		if path.Kind() != value.KindString {
 			return nil, status.BadRequest("An entry of '%s' in the indexing policy has no string 'path'.", member)
 		}
-		parsed, err := parsePolicyPath(path.Text())
+		text := path.Text()
+		if text == "/" {
+			text = rootPath // Samples of the SDKs write it as it was before there were wildcards.
+		}
+		parsed, err := parsePolicyPath(text)
 		if err != nil {
 			return nil, err
 		}
@@ -204,7 +208,7 @@ func parsePaths(policy value.Value, member string) ([]string, error) {
 		if len(paths) == most {
 			return nil, status.BadRequest("The property '%s' of the indexing policy has %d paths. At most %d are allowed.", member, len(list), IndexingPathsMax)
 		}
-		paths = append(paths, path.Text())
+		paths = append(paths, text)
 	}
 	return paths, nil
 }

@@ -485,6 +485,7 @@ func FuzzReplaceOffer(f *testing.F) {
 
 func FuzzParseShares(f *testing.F) {
 	f.Add(`[{"id":"0","throughput":400},{"id":"1"}]`)
+	f.Add(`[{"id":"00000001-8000-0002-0000-0000ffffffff","throughput":400}]`)
 	f.Fuzz(func(t *testing.T, text string) {
 		list, err := value.ParseString(text)
 		if err != nil {
@@ -494,6 +495,10 @@ func FuzzParseShares(f *testing.F) {
 		for _, s := range shares {
 			if err == nil && s.RUs < 0 {
 				t.Errorf("%s: %+v", text, s)
+			}
+			again, err := ParseShareName(value.String(s.Name()))
+			if err != nil || again.Container != s.Container || again.ID != s.ID {
+				t.Errorf("%s: %q is read as %+v, %v", text, s.Name(), again, err)
 			}
 		}
 	})

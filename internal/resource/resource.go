@@ -132,18 +132,30 @@ type Throughput struct {
 	Replaced Timestamp `json:"replaced"` // last change of the figure
 
 	// Shares divides the total over physical partitions by hand: in the order of
-	// ids, and with the sum Total. Empty divides it evenly. A partition that was
-	// split or merged since has its share from its parents.
+	// containers and ids, and with the sum Total, less what dropped containers had.
+	// Empty divides it evenly, or not at all when containers share it. A partition
+	// that was split or merged since has its share from its parents.
 	Shares []Share `json:"shares,omitempty"`
+
+	Upgrade Upgrade `json:"upgrade,omitzero"` // of an autoscale maximum
 
 	Buckets   []Bucket  `json:"buckets,omitempty"`   // in the order of ids; none has an id twice
 	BucketsAt Timestamp `json:"bucketsAt,omitempty"` // last change of them
 }
 
-// Share is what one physical partition is given of its container's throughput.
+// Upgrade is by how much an autoscale maximum rises by itself when it is too small.
+// The zero value leaves it to what is stored.
+type Upgrade struct {
+	Percent int  `json:"percent,omitempty"` // 1 to UpgradeMax; zero for no policy
+	Off     bool `json:"off,omitempty"`     // it is kept, and does nothing
+}
+
+// Share is what one physical partition is given of its container's throughput, or of
+// that which containers share.
 type Share struct {
-	ID  PartitionID `json:"id"`
-	RUs int         `json:"rus"` // RU/s
+	Container RID         `json:"container,omitempty"` // of a throughput that containers share; empty otherwise
+	ID        PartitionID `json:"id"`
+	RUs       int         `json:"rus"` // RU/s
 }
 
 // Bucket is a throughput bucket: a cap on the requests that name it.

@@ -140,7 +140,7 @@ func (h *history) runThroughput(t *testing.T, d *datadriven.TestData) (string, e
 	var err error
 	switch d.Cmd {
 	case "throughput":
-		h.throughput, err = DefaultLimits().NewThroughput(optional(t, d, "manual"), optional(t, d, "max"))
+		h.throughput, err = DefaultLimits().NewThroughput(optional(t, d, "manual"), optional(t, d, "max"), Upgrade{})
 		h.throughput.RID, h.throughput.Owner = OfferRID(1), ContainerRID(DatabaseRID(1), 2)
 		h.throughput.ETag, h.throughput.TS, h.throughput.Replaced = `"e"`, 3, 4
 		if d.HasArg("full") {
@@ -180,6 +180,9 @@ func (h *history) runThroughput(t *testing.T, d *datadriven.TestData) (string, e
 		gigabytes, _ := owned(t, d)
 		limits := DefaultLimits()
 		d.MaybeScanArgs(t, "most", &limits.ContainerRUs)
+		if d.HasArg("load") {
+			return figures(h.throughput.Upgraded(limits)), nil
+		}
 		return figures(h.throughput.Fitting(gigabytes, limits)), nil
 	case "partitions":
 		with := h.throughput
@@ -202,6 +205,12 @@ func owned(t *testing.T, d *datadriven.TestData) (gigabytes, containers int) {
 
 func figures(t Throughput) string {
 	out := fmt.Sprintf("manual=%d max=%d highest=%d", t.Manual, t.Max, t.Highest)
+	if t.Upgrade.Percent > 0 {
+		out += fmt.Sprintf(" upgrade=%d%%", t.Upgrade.Percent)
+		if t.Upgrade.Off {
+			out += "off"
+		}
+	}
 	for _, b := range t.Buckets {
 		out += fmt.Sprintf(" bucket%d=%d%%", b.ID, b.Percent)
 		if b.Default {

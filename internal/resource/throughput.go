@@ -1,9 +1,13 @@
 package resource
 
 import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
@@ -22,6 +26,9 @@ const (
 	// BucketsMax is the highest id of a throughput bucket, and how many there are.
 	BucketsMax = 5
 
+	// UpgradeMax is the highest percentage of an upgrade policy: the maximum doubles.
+	UpgradeMax = 100
+
 	// autoscaleFloor is which part of the maximum autoscale never falls below.
 	autoscaleFloor = 10
 
@@ -30,15 +37,15 @@ const (
 )
 
 // NewThroughput returns the throughput that a client asks for at creation:
-// manual RU/s, an autoscale maximum, or neither, which is 400 RU/s manual.
-// Asking for both, or for a figure that cannot be had, is status 400. RIDs,
+// manual RU/s, an autoscale maximum with its upgrade policy, or neither, which is
+// 400 RU/s manual. Asking for both, or for a figure that cannot be had, is status 400. RIDs,
 // ETag and times are left to the caller.
-func (l Limits) NewThroughput(manual, autoscaleMax *int) (Throughput, error) {
+func (l Limits) NewThroughput(manual, autoscaleMax *int, upgrade Upgrade) (Throughput, error) {
 	switch {
 	case manual != nil && autoscaleMax != nil:
 		return Throughput{}, status.BadRequest("Manual throughput and autoscale settings cannot be given together. Use one of them.")
 	case autoscaleMax != nil:
-		return Throughput{Max: *autoscaleMax, Highest: *autoscaleMax}, l.validAutoscale(int64(*autoscaleMax))
+		return Throughput{Max: *autoscaleMax, Highest: *autoscaleMax, Upgrade: upgrade}, l.validAutoscale(int64(*autoscaleMax))
 	case manual != nil:
 		return Throughput{Manual: *manual, Highest: *manual}, l.validManual(int64(*manual))
 	}
@@ -89,15 +96,33 @@ func (t Throughput) Minimum(gigabytes, containers int) int {
 
 // Fitting returns the throughput with its autoscale maximum raised until the data
 // stored fits below it, as the service raises it: the maximum in RU/s stores a
-// tenth of it in [Limits.Gigabytes]. It is raised to no more than limits allow, and
-// not at all when it is manual, or divided by hand, which says what the sum is.
+// tenth of it in [Limits.Gigabytes]. With an upgrade policy it is raised by that
+// percentage at least. It is raised to no more than limits allow, and not at all when
+// it is manual, or divided by hand, which says what the sum is.
 func (t Throughput) Fitting(gigabytes int, limits Limits) Throughput {
+	wanted := ceilDiv(gigabytes*autoscaleGigabyte, AutoscaleStep) * AutoscaleStep
+	if wanted <= t.Max {
+		return t
+	}
+	return t.raised(max(wanted, t.Upgraded(limits).Max), limits)
+}
+
+// Upgraded returns the throughput with its autoscale maximum raised by the percentage
+// of its upgrade policy, in whole steps, as far as limits allow. It is as it was
+// without a policy that is on, and when Fitting would not raise it either.
+func (t Throughput) Upgraded(limits Limits) Throughput {
+	if t.Upgrade.Percent == 0 || t.Upgrade.Off {
+		return t
+	}
+	return t.raised(ceilDiv(t.Max*(100+t.Upgrade.Percent), 100*AutoscaleStep)*AutoscaleStep, limits)
+}
+
+// raised raises an autoscale maximum.
+func (t Throughput) raised(wanted int, limits Limits) Throughput {
 	if !t.IsAutoscale() || len(t.Shares) > 0 {
 		return t
 	}
-	most := limits.ContainerRUs / AutoscaleStep * AutoscaleStep
-	wanted := min(ceilDiv(gigabytes*autoscaleGigabyte, AutoscaleStep)*AutoscaleStep, most)
-	t.Max = max(t.Max, wanted)
+	t.Max = max(t.Max, min(wanted, limits.ContainerRUs/AutoscaleStep*AutoscaleStep))
 	t.Highest = max(t.Highest, t.Max)
 	return t
 }
@@ -223,22 +248,55 @@ func ParseShares(list value.Value) ([]Share, error) {
 	}
 	shares := make([]Share, list.Len())
 	for i, item := range list.Items() {
-		id, err := ParsePartitionID(item.Get("id"))
+		s, err := ParseShareName(item.Get("id"))
 		if err != nil {
 			return nil, err
 		}
-		shares[i].ID = id
+		shares[i] = s
 		given := item.Get("throughput")
 		if isNull(given) {
 			continue
 		}
 		n, ok := given.Int64()
 		if !ok || n < 1 || n > math.MaxInt32 {
-			return nil, status.BadRequest("The throughput %s of partition %s is not a positive whole number.", clip(given.String()), id)
+			return nil, status.BadRequest("The throughput %s of partition %s is not a positive whole number.", clip(given.String()), s.Name())
 		}
 		shares[i].RUs = int(n)
 	}
 	return shares, nil
+}
+
+// A physical partition of a container that shares the throughput of its database has
+// a name in the form of a GUID there, as in the service: ids are unique in a
+// container only. It holds the RID of the container, four zero bytes and the id.
+const (
+	guidBytes = containerBytes + 8
+	guidText  = 2*guidBytes + 4
+)
+
+// Name returns how clients name the partition of a share.
+func (s Share) Name() string {
+	if s.Container == "" {
+		return s.ID.String()
+	}
+	raw := binary.BigEndian.AppendUint64([]byte(s.Container), uint64(s.ID))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:])
+}
+
+// ParseShareName reads what [Share.Name] returns, with no RU/s. The error is status
+// 400.
+func ParseShareName(id value.Value) (Share, error) {
+	if text := id.Text(); id.Kind() == value.KindString && len(text) == guidText {
+		raw, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
+		if err == nil && len(raw) == guidBytes {
+			s := Share{Container: RID(raw[:containerBytes]), ID: PartitionID(binary.BigEndian.Uint32(raw[guidBytes-4:]))}
+			if strings.EqualFold(s.Name(), text) {
+				return s, nil
+			}
+		}
+	}
+	n, err := ParsePartitionID(id)
+	return Share{ID: n}, err
 }
 
 // ParsePartitionID reads the id of a physical partition, which is a string of
@@ -252,9 +310,11 @@ func ParsePartitionID(id value.Value) (PartitionID, error) {
 }
 
 func (t Throughput) replaceMax(settings value.Value, limits Limits) (Throughput, error) {
-	increment := settings.Get("autoUpgradePolicy").Get("throughputPolicy").Get("incrementPercent")
-	if !isNothing(increment) {
-		return Throughput{}, status.Unsupported("An autoscale upgrade policy (content.offerAutopilotSettings.autoUpgradePolicy)")
+	var err error
+	if policy := settings.Get("autoUpgradePolicy"); policy.IsDefined() {
+		if t.Upgrade, err = ParseUpgrade(policy); err != nil {
+			return Throughput{}, err
+		}
 	}
 	n, ok := settings.Get("maxThroughput").Int64()
 	if !ok {
@@ -262,6 +322,44 @@ func (t Throughput) replaceMax(settings value.Value, limits Limits) (Throughput,
 	}
 	t.Max = int(n)
 	return t, limits.validAutoscale(n)
+}
+
+// ParseUpgrade reads the upgrade policy of an autoscale maximum, such as
+// {"throughputPolicy":{"isEnabled":true,"incrementPercent":10}}. Undefined, null and
+// zero percent are none. Errors are status 400.
+func ParseUpgrade(policy value.Value) (Upgrade, error) {
+	rule, err := memberObject(policy, "autoUpgradePolicy", "throughputPolicy")
+	if err != nil {
+		return Upgrade{}, err
+	}
+	enabled, increment := rule.Get("isEnabled"), rule.Get("incrementPercent")
+	if !isNull(enabled) && enabled.Kind() != value.KindBool {
+		return Upgrade{}, status.BadRequest("The property 'isEnabled' of the upgrade policy is %s. It must be true or false.", nameOf(enabled.Kind()))
+	}
+	if isNull(increment) {
+		return Upgrade{}, nil
+	}
+	percent, whole := increment.Int64()
+	if !whole || percent < 0 || percent > UpgradeMax {
+		return Upgrade{}, status.BadRequest("The incrementPercent %s of the upgrade policy is not one of 0 to %d.", clip(increment.String()), UpgradeMax)
+	}
+	if percent == 0 {
+		return Upgrade{}, nil
+	}
+	return Upgrade{Percent: int(percent), Off: !isNull(enabled) && !enabled.Bool()}, nil
+}
+
+// memberObject returns a member of a value, which has a name itself. Either must be
+// an object, or nothing.
+func memberObject(of value.Value, name, member string) (value.Value, error) {
+	inner := of.Get(member)
+	switch {
+	case !isNull(of) && of.Kind() != value.KindObject:
+		return inner, status.BadRequest("The property '%s' of the autoscale settings is %s. It must be an object.", name, nameOf(of.Kind()))
+	case !isNull(inner) && inner.Kind() != value.KindObject:
+		return inner, status.BadRequest("The property '%s' of the autoscale settings is %s. It must be an object.", member, nameOf(inner.Kind()))
+	}
+	return inner, nil
 }
 
 // AtLeast returns the throughput with its highest figure noted, or status 400
@@ -310,7 +408,7 @@ func (t Throughput) ToAutoscale(gigabytes, containers int) Throughput {
 // its figure. It does nothing to manual throughput.
 func (t Throughput) ToManual() Throughput {
 	if t.IsAutoscale() {
-		t.Manual, t.Max = t.Max, 0
+		t.Manual, t.Max, t.Upgrade = t.Max, 0, Upgrade{}
 	}
 	return t
 }
@@ -319,12 +417,13 @@ func (t Throughput) ToManual() Throughput {
 // offerThroughput.
 func (t Throughput) Value() value.Value { return t.with() }
 
-// Describe is Value with what each physical partition is given, in RU/s.
-func (t Throughput) Describe(partitions []Partition, shares []float64) value.Value {
-	infos := make([]value.Value, len(partitions))
-	for i, p := range partitions {
+// Describe is Value with what each physical partition is given, in RU/s: names are
+// those that [Share.Name] gives them.
+func (t Throughput) Describe(names []string, shares []float64) value.Value {
+	infos := make([]value.Value, len(names))
+	for i, name := range names {
 		infos[i] = value.Object([]value.Member{
-			{Name: "id", Value: value.String(p.ID.String())},
+			{Name: "id", Value: value.String(name)},
 			{Name: "throughput", Value: value.Number(shares[i])},
 		})
 	}
@@ -346,9 +445,11 @@ func (t Throughput) with(further ...value.Member) value.Value {
 		{Name: "offerLastReplaceTimestamp", Value: value.Int(int64(t.Replaced))},
 	}
 	if t.IsAutoscale() {
-		content = append(content, value.Member{Name: "offerAutopilotSettings", Value: value.Object([]value.Member{
-			{Name: "maxThroughput", Value: value.Int(int64(t.Max))},
-		})})
+		settings := []value.Member{{Name: "maxThroughput", Value: value.Int(int64(t.Max))}}
+		if t.Upgrade.Percent > 0 {
+			settings = append(settings, t.Upgrade.member())
+		}
+		content = append(content, value.Member{Name: "offerAutopilotSettings", Value: value.Object(settings)})
 	}
 	if len(t.Buckets) > 0 {
 		buckets := make([]value.Value, len(t.Buckets))
@@ -370,6 +471,14 @@ func (t Throughput) with(further ...value.Member) value.Value {
 		{Name: "offerVersion", Value: value.String("V2")},
 		{Name: "content", Value: value.Object(content)},
 	})
+}
+
+func (u Upgrade) member() value.Member {
+	policy := value.Object([]value.Member{
+		{Name: "isEnabled", Value: value.Bool(!u.Off)},
+		{Name: "incrementPercent", Value: value.Int(int64(u.Percent))},
+	})
+	return value.Member{Name: "autoUpgradePolicy", Value: value.Object([]value.Member{{Name: "throughputPolicy", Value: policy}})}
 }
 
 func (b Bucket) value() value.Value {

@@ -48,6 +48,7 @@ type machine struct {
 	describe  quickjs.Value              // of base.js
 	invoke    quickjs.Value              // of realm.js
 	makers    map[*Program]quickjs.Value // what is loaded
+	held      []quickjs.Value            // references to give back before vm is closed
 	spent     bool                       // not to be used again
 	broken    error                      // the engine panicked
 }
@@ -115,9 +116,23 @@ func (m *machine) perform(work func()) {
 
 func (m *machine) close() {
 	defer func() { _ = recover() }() // A broken engine leaks, and says so by a panic.
-	if m.vm != nil {
-		m.vm.Close()
+	if m.vm == nil {
+		return
 	}
+	for i := range m.held {
+		m.held[i].Free()
+	}
+	m.vm.Close()
+}
+
+// hold keeps a reference until the engine is closed. What still has one then is
+// never freed: not the value, nor anything that can be reached from it, and from a
+// function that is the whole realm.
+func (m *machine) hold(v quickjs.Value, err error) (quickjs.Value, error) {
+	if err == nil {
+		m.held = append(m.held, v)
+	}
+	return v, err
 }
 
 // do has the goroutine do a piece of work, within the time and the context.
@@ -186,21 +201,21 @@ func (m *machine) boot() error {
 	if err != nil {
 		return err
 	}
-	m.describe, err = base.CallValue(quickjs.UndefinedValue)
+	m.describe, err = m.hold(base.CallValue(quickjs.UndefinedValue))
 	return err
 }
 
 // own evaluates a script of ours, which is compiled once for all engines.
 func (m *machine) own(source string) (quickjs.Value, error) {
 	if code, compiled := m.runner.code.Load(source); compiled {
-		return m.vm.EvalBytecodeValue(code.([]byte))
+		return m.hold(m.vm.EvalBytecodeValue(code.([]byte)))
 	}
 	code, err := m.vm.Compile(source, quickjs.EvalGlobal)
 	if err != nil {
 		return quickjs.Value{}, err
 	}
 	m.runner.code.Store(source, code)
-	return m.vm.EvalBytecodeValue(code)
+	return m.hold(m.vm.EvalBytecodeValue(code))
 }
 
 // parts evaluates a script whose value is a function that returns an array, and
@@ -210,7 +225,7 @@ func (m *machine) parts(source string, count int, args ...any) ([]quickjs.Value,
 	if err != nil {
 		return nil, err
 	}
-	array, err := setup.CallValue(quickjs.UndefinedValue, append([]any{m.describe}, args...)...)
+	array, err := m.hold(setup.CallValue(quickjs.UndefinedValue, append([]any{m.describe}, args...)...))
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +235,7 @@ func (m *machine) parts(source string, count int, args ...any) ([]quickjs.Value,
 		if err != nil {
 			return nil, err
 		}
-		if parts[i], err = array.GetPropertyValue(atom); err != nil {
+		if parts[i], err = m.hold(array.GetPropertyValue(atom)); err != nil {
 			return nil, err
 		}
 	}
@@ -270,7 +285,7 @@ func (m *machine) maker(p *Program) (quickjs.Value, error) {
 	if make, loaded := m.makers[p]; loaded {
 		return make, nil
 	}
-	make, err := m.vm.EvalBytecodeValue(p.code)
+	make, err := m.hold(m.vm.EvalBytecodeValue(p.code))
 	if err == nil {
 		m.makers[p] = make
 	}

@@ -47,6 +47,7 @@ type Config struct {
 	Region         string // default "South Central US"
 	Consistency    string // default "Session"
 	CrossPartition string // "service" (default) refuses what the service's gateway refuses, "full" answers it
+	TrailingPage   bool   // follow a page that is full with the last row by an empty one, as the official emulator does
 	StrictIDs      bool   // refuse item ids on the main port as the official emulator does
 
 	// TrustForwardedProto takes the scheme of advertised endpoints from

@@ -104,18 +104,21 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 }
 
 func (s *Server) start(ctx context.Context) error {
-	// Addresses first: a taken port is the commonest fault and costs nothing to find.
+	// What the configuration names comes first, whatever else is wrong: a port may be
+	// free in a minute, and a bad file is still bad. Then the addresses, because a
+	// taken port is the commonest fault and costs nothing to find.
+	verifier, remote, err := s.verifier()
+	if err != nil {
+		return err
+	}
 	listeners, err := s.listen(ctx)
 	if err != nil {
 		return err
 	}
+	remote.begin(ctx)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	verifier, err := s.verifier()
-	if err != nil {
-		return err
-	}
 	if err := s.openData(registry, verifier); err != nil {
 		return err
 	}
@@ -233,6 +236,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		Limits:         s.config.Limits,
 		Verifier:       verifier,
 		CrossPartition: cross,
+		TrailingPage:   s.config.TrailingPage,
 		Serverless:     s.config.Serverless,
 		Rebalance:      balancer.Wake,
 		MergeAll:       balancer.Merge,

@@ -66,37 +66,35 @@ func (c TokenConfig) remote() (*url.URL, bool) {
 	return u, err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
-// rules returns what the verifier goes by.
-func (c TokenConfig) rules(ctx context.Context, log *slog.Logger) (auth.BearerRules, error) {
-	rules := auth.BearerRules{Issuers: c.Issuers, Audiences: c.Audiences, Emulator: c.Emulator, Only: c.Only}
+// rules returns what the verifier goes by. Keys at a URL, which remote is, are yet
+// to be fetched; it is nil when they are in a file.
+func (c TokenConfig) rules(log *slog.Logger) (rules auth.BearerRules, remote *remoteKeys, err error) {
+	rules = auth.BearerRules{Issuers: c.Issuers, Audiences: c.Audiences, Emulator: c.Emulator, Only: c.Only}
 	if len(rules.Audiences) == 0 {
 		rules.Audiences = []string{DefaultAudience}
 	}
-	switch _, remote := c.remote(); {
+	switch _, isURL := c.remote(); {
 	case c.Keys == "":
-	case remote:
-		source := newRemoteKeys(c.Keys, log)
-		if err := source.fetch(ctx); err != nil {
-			// The issuer may be away for a while; whoever has a key can go on.
-			log.Warn("token keys not available", "error", err)
-		}
-		rules.Keys = source.keys
+	case isURL:
+		remote = newRemoteKeys(c.Keys, log)
+		rules.Keys = remote.keys
 	default:
 		text, err := os.ReadFile(c.Keys)
 		if err != nil {
-			return rules, fmt.Errorf("read the token keys: %w", err)
+			return rules, nil, fmt.Errorf("read the token keys: %w", err)
 		}
 		set, err := auth.ParseKeySet(text)
 		if err != nil {
-			return rules, fmt.Errorf("token keys %s: %w", c.Keys, err)
+			return rules, nil, fmt.Errorf("token keys %s: %w", c.Keys, err)
 		}
 		rules.Keys = func(string) *auth.KeySet { return set }
 	}
-	return rules, nil
+	return rules, remote, nil
 }
 
-// verifier returns who verifies credentials by the configuration.
-func (s *Server) verifier() (*auth.Verifier, error) {
+// verifier returns who verifies credentials by the configuration, and where keys
+// are yet to be fetched from, if they are.
+func (s *Server) verifier() (*auth.Verifier, *remoteKeys, error) {
 	verifier, err := auth.NewVerifier(auth.Keys{
 		Primary:           s.config.Key,
 		Secondary:         s.config.SecondaryKey,
@@ -104,13 +102,13 @@ func (s *Server) verifier() (*auth.Verifier, error) {
 		SecondaryReadonly: s.config.SecondaryReadonlyKey,
 	}, s.config.Limits.ClockSkew)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	rules, err := s.config.Tokens.rules(context.Background(), s.log)
+	rules, remote, err := s.config.Tokens.rules(s.log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return verifier.WithBearer(rules), nil
+	return verifier.WithBearer(rules), remote, nil
 }
 
 // Bounds of fetching keys.
@@ -157,6 +155,17 @@ func (k *remoteKeys) keys(kid string) *auth.KeySet {
 		k.log.Warn("token keys not available", "error", err)
 	}
 	return k.set.Load()
+}
+
+// begin fetches the keys at the start of a server. The issuer may be away for a
+// while; whoever has a key can go on.
+func (k *remoteKeys) begin(ctx context.Context) {
+	if k == nil {
+		return
+	}
+	if err := k.fetch(ctx); err != nil {
+		k.log.Warn("token keys not available", "error", err)
+	}
 }
 
 // fetch asks for the keys. What was there stays when that fails.

@@ -125,12 +125,44 @@ func TestTokenConfig(t *testing.T) {
 			t.Errorf("%+v: %v", c.config, faults)
 		}
 	}
-	rules, err := TokenConfig{Issuers: issuers, Keys: file}.rules(t.Context(), slog.New(slog.DiscardHandler))
-	if err != nil || rules.Keys("") == nil || len(rules.Audiences) != 1 || rules.Audiences[0] != DefaultAudience {
+	rules, remote, err := TokenConfig{Issuers: issuers, Keys: file}.rules(slog.New(slog.DiscardHandler))
+	if err != nil || remote != nil || rules.Keys("") == nil || len(rules.Audiences) != 1 || rules.Audiences[0] != DefaultAudience {
 		t.Errorf("%v, %v", rules.Audiences, err)
 	}
-	if _, err := (TokenConfig{Issuers: issuers, Keys: file + "none"}).rules(t.Context(), slog.New(slog.DiscardHandler)); err == nil {
+	if _, _, err := (TokenConfig{Issuers: issuers, Keys: file + "none"}).rules(slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a file that is not there is read")
+	}
+}
+
+// TestBadKeysBeforePorts has a second server with bad token keys name the keys, and
+// with good ones the port.
+func TestBadKeysBeforePorts(t *testing.T) {
+	t.Parallel()
+	address := strings.TrimSuffix(strings.TrimPrefix(start(t, Config{}).Endpoint(), "http://"), "/")
+	dir := t.TempDir()
+	bad, good := filepath.Join(dir, "bad.json"), filepath.Join(dir, "good.json")
+	for file, text := range map[string][]byte{bad: []byte("{}"), good: newKeySet(t)} {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	issuer, asked := issuerAt(t, func(hw http.ResponseWriter) { _, _ = hw.Write(newKeySet(t)) })
+	for keys, names := range map[string]string{
+		bad:                        "token keys",
+		filepath.Join(dir, "none"): "token keys",
+		good:                       address,
+		issuer:                     address,
+	} {
+		s, err := Start(t.Context(), Config{Listen: address, AdminListen: noListener, Tokens: TokenConfig{Issuers: []string{"iss"}, Keys: keys}})
+		if err == nil {
+			t.Fatalf("%s: two servers have one port: %v", keys, s.Close())
+		}
+		if text := err.Error(); !strings.Contains(text, names) || names != address && strings.Contains(text, address) {
+			t.Errorf("%s: %v, want it to name %s", keys, err, names)
+		}
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("an issuer is asked %d times by a server that has no port", n)
 	}
 }
 

@@ -27,7 +27,12 @@ func smallPool(t testing.TB, disk *storagetest.Disk) *storage.Pool {
 // story writes rows of rising numbers, one batch each, with flushes between,
 // and returns how many were acknowledged and the first error.
 func story(s *storage.Store, rows int) (acknowledged int, err error) {
-	filler := make([]byte, 2000)
+	return storyOf(s, rows, 2000, 17)
+}
+
+// storyOf is a story of rows of a size, with a flush behind every so many.
+func storyOf(s *storage.Store, rows, size, every int) (acknowledged int, err error) {
+	filler := make([]byte, size)
 	for i := range rows {
 		b := s.NewBatch()
 		err := errors.Join(
@@ -42,7 +47,7 @@ func story(s *storage.Store, rows int) (acknowledged int, err error) {
 		if err != nil {
 			return i, err
 		}
-		if i%17 == 16 {
+		if i%every == every-1 {
 			if err := s.Flush(); err != nil {
 				return i + 1, err
 			}
@@ -114,29 +119,43 @@ func within(t *testing.T, what string, work func()) {
 func TestEveryWriteFails(t *testing.T) {
 	t.Parallel()
 	const rows = 40
-	for _, mode := range []string{"once", "forever"} {
-		t.Run(mode, func(t *testing.T) {
+	short := func(s *storage.Store) (int, error) { return story(s, rows) }
+	// Writes wait for flushes that they have asked for themselves.
+	full := func(s *storage.Store) (int, error) { return storyOf(s, rows, 30_000, rows) }
+	withoutBudget := func(t testing.TB, disk *storagetest.Disk) *storage.Pool {
+		t.Helper()
+		p, err := storage.NewPool(storage.Options{FS: disk.FS(), BufferBytes: 1, CacheBytes: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, c := range []struct {
+		name string
+		step int64
+		fail func(disk *storagetest.Disk, n int64)
+		pool func(testing.TB, *storagetest.Disk) *storage.Pool
+		tell func(*storage.Store) (acknowledged int, err error)
+	}{
+		{"once", 1, (*storagetest.Disk).FailAt, smallPool, short},
+		{"forever", 3, (*storagetest.Disk).FailFrom, smallPool, short},
+		{"once, buffers without a budget", 5, (*storagetest.Disk).FailAt, withoutBudget, full},
+		{"forever, buffers without a budget", 11, (*storagetest.Disk).FailFrom, withoutBudget, full},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			step := int64(1)
-			if mode == "forever" {
-				step = 3
-			}
-			for n := int64(1); ; n += step {
+			for n := int64(1); ; n += c.step {
 				disk := storagetest.NewCrashable()
-				p := smallPool(t, disk)
+				p := c.pool(t, disk)
 				s, err := p.Create("d/s")
 				if err != nil {
 					t.Fatal(err)
 				}
-				if mode == "once" {
-					disk.FailAt(n)
-				} else {
-					disk.FailFrom(n)
-				}
+				c.fail(disk, n)
 				var acknowledged int
 				var storyErr, closeErr error
 				within(t, fmt.Sprintf("story with operation %d failing", n), func() {
-					acknowledged, storyErr = story(s, rows)
+					acknowledged, storyErr = c.tell(s)
 					closeErr = s.Close()
 				})
 				_, failed := disk.Operations()

@@ -106,7 +106,7 @@ func (p *Pool) flushIdle(giveUp func(*Store) bool) (left bool) {
 			}
 			left = left || s.Err() == nil && s.dirty.Load()
 		}
-		large := s.Err() == nil && !s.dirty.Load() && s.buffers.size() > restingBuffers
+		large := s.Err() == nil && !s.dirty.Load() && s.buffered() > restingBuffers
 		s.use.Done()
 		if large && giveUp != nil {
 			// Who uses it at the moment may let go of it until the next round.

@@ -63,7 +63,7 @@ func TestIdleStoresAreGivenUp(t *testing.T) {
 	must(t, err)
 	defer small.Close()
 	must(t, fillRow(small, "mrow"))
-	for i := 0; large.buffers.size() <= restingBuffers; i++ {
+	for i := 0; large.buffered() <= restingBuffers; i++ {
 		b := large.NewBatch()
 		must(t, b.Set(fmt.Appendf(nil, "m%06d", i), make([]byte, 10_000)))
 		must(t, large.Apply(b))

@@ -52,9 +52,16 @@ type Options struct {
 	// by default. The write buffers of the stores come on top.
 	CacheBytes int64
 
-	// MemTableBytes is how large the write buffer of one store may grow; 16 MB
-	// by default. It begins at 256 KB and doubles while the store is busy, so
-	// that a thousand quiet stores stay small.
+	// BufferBytes is what the write buffers of all stores may take together, beyond
+	// half a megabyte for each open store; by default a part in 32 of CacheBytes, and
+	// 128 MB or more. The more stores are busy, the smaller are their buffers. More
+	// is taken only for a batch that does not fit in otherwise, and for buffers that
+	// iterators still read.
+	BufferBytes int64
+
+	// MemTableBytes is how large one write buffer of a store may grow; 16 MB by
+	// default. It begins at 256 KB and doubles while the store is busy and the budget
+	// has room, so that a thousand quiet stores stay small.
 	MemTableBytes uint64
 
 	// MaxOpenFiles is how many table files the stores keep open together; 1,000
@@ -88,6 +95,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.CacheBytes <= 0 {
 		o.CacheBytes = 128 << 20
+	}
+	if o.BufferBytes <= 0 {
+		o.BufferBytes = max(128<<20, o.CacheBytes/32)
 	}
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = 16 << 20
@@ -134,6 +144,7 @@ type Pool struct {
 	dirs      *directories
 	spares    spares
 	idle      idle
+	budget    budget // of the write buffers
 
 	mu     sync.Mutex
 	open   map[string]*Store // by directory; nil while one is created, opened or removed
@@ -153,6 +164,7 @@ func NewPool(options Options) (*Pool, error) {
 		scheduler: newScheduler(options.Compactions),
 		dirs:      newDirectories(options.FS),
 		open:      map[string]*Store{},
+		budget:    budget{limit: options.BufferBytes},
 	}
 	return p, nil
 }

@@ -46,6 +46,7 @@ type Store struct {
 func (p *Pool) start(dir string, fresh bool) (*Store, error) {
 	logger := p.options.Logger.With("store", dir)
 	s := &Store{pool: p, dir: dir, turn: p.scheduler.newTurn()}
+	s.buffers.begin(p)
 	s.guard = newGuard(p.options.FS, dir, func(err error) {
 		// As text: Pebble's errors, logged as values, bring their stacks along.
 		logger.Error("store failed", "err", err.Error())
@@ -122,9 +123,13 @@ func (s *Store) listener(logger *slog.Logger) *pebble.EventListener {
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			s.guard.fail(fmt.Errorf("file %s is damaged: %w", info.Path, info.Details))
 		},
-		WALCreated: func(pebble.WALCreateInfo) { s.buffers.changed.Store(true) },
+		WALCreated: func(pebble.WALCreateInfo) {
+			s.buffers.begun.Add(1) // With each log begins a buffer.
+			s.buffers.changed.Store(true)
+		},
 		FlushEnd: func(info pebble.FlushInfo) {
 			flushErr = info.Err
+			s.buffers.changed.Store(true)
 			s.tables.Add(1)
 		},
 		CompactionEnd: func(info pebble.CompactionInfo) {
@@ -192,6 +197,9 @@ func (s *Store) commit(b *Batch, sync *pebble.WriteOptions) error {
 	s.applying.RLock()
 	defer s.applying.RUnlock()
 	s.written()
+	if err := s.room(b); err != nil {
+		return err
+	}
 	err := s.db.Apply(b.rows, sync)
 	if s.buffers.changed.Load() {
 		s.settle()
@@ -206,52 +214,6 @@ func (s *Store) written() {
 	}
 	if !s.dirty.Load() && !s.dirty.Swap(true) {
 		s.pool.wake()
-	}
-}
-
-// buffers is what the write buffers of a store have to do with the block cache.
-// Pebble takes them out of it: 16 MB each, of which a busy store has two, so that
-// eight such stores would leave nothing of a cache of 128 MB, and each read would
-// load and unpack its blocks again. So what Pebble takes is given back, and the
-// buffers come on top of the cache.
-type buffers struct {
-	changed atomic.Bool // there is another buffer since they were settled last
-
-	mu sync.Mutex
-
-	taken    int    // bytes that the buffers took when they were settled last
-	takeBack func() // ends what was given back; nil when nothing is
-}
-
-// size returns what the buffers take, in bytes.
-func (b *buffers) size() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.taken
-}
-
-// settle gives the block cache back what the write buffers have taken out of it
-// by now. Pebble keeps one buffer in use and one for later; more of them only
-// wait for a slow disk, and what they take is left to them.
-func (s *Store) settle() {
-	s.buffers.changed.Store(false)
-	m := s.db.Metrics().MemTable
-	taken := min(m.Size+m.ZombieSize, 2*s.pool.options.MemTableBytes)
-	s.buffers.give(s.pool.cache, int(taken))
-}
-
-// give replaces what was given back.
-func (b *buffers) give(cache *pebble.Cache, taken int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	before := b.takeBack
-	b.taken = taken
-	if b.takeBack = nil; taken > 0 {
-		b.takeBack = cache.Reserve(-taken)
-	}
-	// In this order the cache never shrinks in between.
-	if before != nil {
-		before()
 	}
 }
 
@@ -319,7 +281,7 @@ func (s *Store) Close() error {
 // shut closes Pebble and returns the store's failure, if it has failed.
 func (s *Store) shut() error {
 	err := s.db.Close()
-	s.buffers.give(s.pool.cache, 0)
+	s.buffers.end()
 	if failure := s.guard.err(); failure != nil {
 		return failure
 	}

@@ -246,10 +246,10 @@ func runShare(t *testing.T, d *datadriven.TestData) string {
 	}
 	partitions = slices.DeleteFunc(partitions, func(p resource.Partition) bool { return slices.Contains(gone, p.ID) })
 	var b strings.Builder
-	for i, share := range Shares(th, partitions, limits.PartitionRUs) {
+	for i, share := range Shares(th, "", partitions, limits.PartitionRUs) {
 		fmt.Fprintf(&b, "%s=%.2f ", partitions[i].ID, share)
 	}
-	if Pending(th, partitions, limits.PartitionRUs) {
+	if Pending(th, "", partitions, limits.PartitionRUs) {
 		b.WriteString("pending")
 	}
 	return strings.TrimSpace(b.String()) + "\n"
@@ -280,15 +280,15 @@ func runRedistribute(t *testing.T, d *datadriven.TestData) string {
 			wish.Sources = append(wish.Sources, w)
 		}
 	}
-	changed, err := Redistribute(th, partitions, wish, limits)
+	changed, err := Redistribute(th, []Paid{{Partitions: partitions}}, wish, limits)
 	if err != nil {
 		return err.Error() + "\n"
 	}
 	out := fmt.Sprintf("total %d:", changed.Total())
-	for i, share := range Shares(changed, partitions, limits.PartitionRUs) {
+	for i, share := range Shares(changed, "", partitions, limits.PartitionRUs) {
 		out += fmt.Sprintf(" %d=%.0f", i, share)
 	}
-	if Pending(changed, partitions, limits.PartitionRUs) {
+	if Pending(changed, "", partitions, limits.PartitionRUs) {
 		out += ", pending"
 	}
 	return out + "\n"
@@ -353,7 +353,7 @@ func TestSharesSum(t *testing.T) {
 				wish.Targets = append(wish.Targets, resource.Share{ID: p.ID, RUs: 400 + 100*random.IntN(100)})
 			}
 			var err error
-			if th, err = Redistribute(th, partitions, wish, resource.DefaultLimits()); err != nil {
+			if th, err = Redistribute(th, []Paid{{Partitions: partitions}}, wish, resource.DefaultLimits()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -375,12 +375,78 @@ func TestSharesSum(t *testing.T) {
 			next += 2
 		}
 		sum := 0.0
-		for _, share := range Shares(th, partitions, math.MaxInt) {
+		for _, share := range Shares(th, "", partitions, math.MaxInt) {
 			sum += share
 		}
 		if math.Abs(sum-float64(th.Total())) > 1e-6 {
 			t.Fatalf("seed %d: shares of %+v over %+v sum to %v", seed, th, partitions, sum)
 		}
+	}
+}
+
+// However a throughput that containers share is divided, while containers come, go,
+// and are split, what is given sums to the total: less what dropped containers had,
+// until the next division.
+func TestSharedSharesSum(t *testing.T) {
+	t.Parallel()
+	const seed = 11
+	random := rand.New(rand.NewPCG(seed, 0))
+	database := resource.DatabaseRID(1)
+	for round := range 300 {
+		th := resource.Throughput{Owner: database, Manual: 100 * (10 + random.IntN(500))}
+		var paid []Paid
+		add := func() {
+			p := Paid{Container: resource.ContainerRID(database, uint32(2+len(paid)+round)), Partitions: make([]resource.Partition, 1+random.IntN(3))}
+			for i := range p.Partitions {
+				p.Partitions[i].ID = resource.PartitionID(i)
+			}
+			paid = append(paid, p)
+		}
+		check := func(what string, want int) {
+			t.Helper()
+			sum := 0.0
+			for _, g := range Distribution(th, paid) {
+				sum += g.RUs
+			}
+			if math.Abs(sum-float64(want)) > 1e-6 {
+				t.Fatalf("seed %d: %s: %+v over %+v sums to %v, want %d", seed, what, th, paid, sum, want)
+			}
+		}
+		divide := func() {
+			t.Helper()
+			var wish Redistribution
+			sum := 0
+			for _, g := range Distribution(th, paid) {
+				g.share.RUs = 100 * (1 + random.IntN(100))
+				wish.Targets = append(wish.Targets, g.share)
+				sum += g.share.RUs
+			}
+			wish.Targets[0].RUs += max(0, resource.ManualMin-sum)
+			var err error
+			if th, err = Redistribute(th, paid, wish, resource.DefaultLimits()); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		for range 2 + random.IntN(3) {
+			add()
+		}
+		check("undivided", th.Manual)
+		divide()
+		check("divided", th.Manual)
+		add()
+		check("with a container that was made later", th.Manual)
+		split := &paid[random.IntN(len(paid)-1)]
+		parent := split.Partitions[0]
+		split.Partitions = append(split.Partitions[1:], resource.Partition{ID: 90, Parents: []resource.PartitionID{parent.ID}}, resource.Partition{ID: 91, Parents: []resource.PartitionID{parent.ID}})
+		check("split", th.Manual)
+		lost := 0.0
+		for _, share := range Shares(th, paid[0].Container, paid[0].Partitions, math.MaxInt) {
+			lost += share
+		}
+		paid = paid[1:]
+		check("without a dropped container", th.Manual-int(lost+0.5))
+		divide()
+		check("divided again", th.Manual)
 	}
 }
 

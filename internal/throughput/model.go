@@ -101,7 +101,8 @@ type Work struct {
 	Calls     int64 // of user-defined functions
 
 	// Resumed marks a page that goes on where one before ended. Only the
-	// first page in a partition pays for the visit.
+	// first page in a partition pays for the visit, and one behind which
+	// nothing was left, since no answer is free.
 	Resumed bool
 }
 
@@ -110,7 +111,7 @@ type Work struct {
 func Query(w Work) float64 {
 	loaded := (unitOffset*float64(w.Documents) + float64(w.Bytes)/kilobyte) / unitSlope
 	charge := hitCost*float64(w.Hits) + resultCost*float64(w.Results) + vectorCost*float64(w.Vectors) + Calls(w.Calls)
-	if w.Resumed {
+	if w.Resumed && charge+loaded > 0 {
 		return charge + loaded
 	}
 	return charge + queryBase + lookupCost*float64(w.Lookups) + max(1, loaded)

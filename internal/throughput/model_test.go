@@ -129,6 +129,17 @@ func TestPagesSumToTheWhole(t *testing.T) {
 	}
 }
 
+// A page behind which nothing was left costs what a query costs that finds nothing.
+func TestEmptyPageCostsAVisit(t *testing.T) {
+	t.Parallel()
+	if got, want := Query(Work{Resumed: true}), Query(Work{}); got != want || got == 0 {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got, want := Query(Work{Resumed: true, Hits: 1}), Query(Work{}); got >= want {
+		t.Errorf("a page with something costs %v, want less than %v", got, want)
+	}
+}
+
 func TestMeter(t *testing.T) {
 	t.Parallel()
 	var m Meter

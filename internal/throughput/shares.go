@@ -1,6 +1,7 @@
 package throughput
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -13,15 +14,19 @@ import (
 // given to a partition that was split belongs to its children in equal parts,
 // and one that came out of a merge has what its parents had. None is given more
 // than most, which is why a throughput that the partitions cannot carry yet
-// takes effect as far as they can.
-func Shares(t resource.Throughput, partitions []resource.Partition, most int) []float64 {
+// takes effect as far as they can. One that has no part of a shared throughput that
+// is divided by hand has 0.
+func Shares(t resource.Throughput, container resource.RID, partitions []resource.Partition, most int) []float64 {
 	shares := make([]float64, len(partitions))
-	if len(t.Shares) == 0 {
+	if !Divided(t, container) {
 		for i := range shares {
 			shares[i] = float64(t.Total()) / float64(len(partitions))
 		}
 	}
 	for _, s := range t.Shares {
+		if !ofContainer(t, s, container) {
+			continue
+		}
 		var heirs []int
 		for i, p := range partitions {
 			if p.ID == s.ID || slices.Contains(p.Parents, s.ID) {
@@ -38,10 +43,21 @@ func Shares(t resource.Throughput, partitions []resource.Partition, most int) []
 	return shares
 }
 
+// Divided reports whether the partitions of a container have shares of its throughput
+// that were given by hand. Of a shared one that is divided, those of a container that
+// was made afterwards have none.
+func Divided(t resource.Throughput, container resource.RID) bool {
+	return slices.ContainsFunc(t.Shares, func(s resource.Share) bool { return ofContainer(t, s, container) })
+}
+
+func ofContainer(t resource.Throughput, s resource.Share, container resource.RID) bool {
+	return !t.Owner.IsDatabase() || s.Container == container
+}
+
 // Pending reports whether a throughput waits for partitions to be split: one of
 // them would be given more than most.
-func Pending(t resource.Throughput, partitions []resource.Partition, most int) bool {
-	return slices.ContainsFunc(Shares(t, partitions, math.MaxInt), func(share float64) bool { return share > float64(most) })
+func Pending(t resource.Throughput, container resource.RID, partitions []resource.Partition, most int) bool {
+	return slices.ContainsFunc(Shares(t, container, partitions, math.MaxInt), func(share float64) bool { return share > float64(most) })
 }
 
 // Redistribution asks for another division of a throughput over physical
@@ -55,12 +71,18 @@ type Redistribution struct {
 	Targets, Sources []resource.Share
 }
 
-// Redistribute returns a throughput divided anew over all of a container's
-// partitions. Its total becomes the sum of the shares. A partition may be given
-// up to twice most: it gets most, until it is split. Errors are status 400, for a
-// partition that does not exist or is named twice, a share that cannot be given,
-// or a sum that is no valid throughput.
-func Redistribute(t resource.Throughput, partitions []resource.Partition, r Redistribution, limits resource.Limits) (resource.Throughput, error) {
+// Paid is the partitions of a container that a throughput pays for.
+type Paid struct {
+	Container  resource.RID
+	Partitions []resource.Partition
+}
+
+// Redistribute returns a throughput divided anew over all partitions that it pays for,
+// of the one container or of those that share it. Its total becomes the sum of the
+// shares. A partition may be given up to twice most: it gets most, until it is split.
+// Errors are status 400, for a partition that does not exist or is named twice, a
+// share that cannot be given, or a sum that is no valid throughput.
+func Redistribute(t resource.Throughput, paid []Paid, r Redistribution, limits resource.Limits) (resource.Throughput, error) {
 	if r.Equal {
 		if len(r.Targets)+len(r.Sources) > 0 {
 			return t, status.BadRequest("With the throughput policy equal no partition is named.")
@@ -71,13 +93,14 @@ func Redistribute(t resource.Throughput, partitions []resource.Partition, r Redi
 	if len(r.Targets)+len(r.Sources) == 0 {
 		return t, status.BadRequest("Name the physical partitions whose throughput is to change.")
 	}
-	d := division{shares: undivided(t, partitions), most: limits.PartitionRUs}
+	d := division{shares: undivided(t, paid), most: limits.PartitionRUs}
 	if err := d.grant(r); err != nil {
 		return t, err
 	}
-	t.Shares = d.shares
+	// What has nothing of a shared throughput keeps drawing on the whole.
+	t.Shares = slices.DeleteFunc(d.shares, func(s resource.Share) bool { return s.RUs == 0 && s.Container != "" })
 	sum := 0
-	for _, s := range d.shares {
+	for _, s := range t.Shares {
 		sum += s.RUs
 	}
 	if t.IsAutoscale() {
@@ -89,37 +112,89 @@ func Redistribute(t resource.Throughput, partitions []resource.Partition, r Redi
 }
 
 // undivided returns the shares as they are in whole RU/s, uncut, with the
-// throughput as their sum.
-func undivided(t resource.Throughput, partitions []resource.Partition) []resource.Share {
-	exact := Shares(t, partitions, t.Total())
-	shares := make([]resource.Share, len(partitions))
+// throughput as their sum: what is left over, as of containers that were dropped,
+// goes to all that have something.
+func undivided(t resource.Throughput, paid []Paid) []resource.Share {
+	var shares []resource.Share
+	var having []int
 	rest := t.Total()
-	for i, p := range partitions {
-		shares[i] = resource.Share{ID: p.ID, RUs: int(exact[i])}
-		rest -= shares[i].RUs
+	for i, exact := range Distribution(t, paid) {
+		exact.share.RUs = int(exact.RUs)
+		rest -= exact.share.RUs
+		if shares = append(shares, exact.share); exact.RUs > 0 {
+			having = append(having, i)
+		}
 	}
-	for i := 0; rest > 0 && len(shares) > 0; i, rest = (i+1)%len(shares), rest-1 {
-		shares[i].RUs++
+	for n, i := range having {
+		part := rest / (len(having) - n)
+		if rest%(len(having)-n) > 0 {
+			part++ // The first ones have one more.
+		}
+		shares[i].RUs += part
+		rest -= part
 	}
-	slices.SortFunc(shares, func(a, b resource.Share) int { return int(a.ID) - int(b.ID) })
+	slices.SortFunc(shares, compare)
 	return shares
+}
+
+func compare(a, b resource.Share) int {
+	return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.ID, b.ID))
+}
+
+// Given is what one physical partition is given of a throughput.
+type Given struct {
+	Name string  // as clients name it, see [resource.Share.Name]
+	RUs  float64 // RU/s, also above what one partition can be given
+
+	share resource.Share
+}
+
+// Distribution returns how a throughput is divided, in the order of containers and
+// ranges. One that containers share and nobody has divided is divided evenly here; a
+// container that was made after a division has nothing of it.
+func Distribution(t resource.Throughput, paid []Paid) []Given {
+	shared, all := t.Owner.IsDatabase(), 0
+	divided := false
+	for _, p := range paid {
+		all += len(p.Partitions)
+		divided = divided || Divided(t, p.Container)
+	}
+	var given []Given
+	for _, p := range paid {
+		shares := Shares(t, p.Container, p.Partitions, math.MaxInt)
+		for i, partition := range p.Partitions {
+			g := Given{RUs: shares[i], share: resource.Share{ID: partition.ID}}
+			if shared {
+				g.share.Container = p.Container
+				switch {
+				case !divided:
+					g.RUs = float64(t.Total()) / float64(all)
+				case !Divided(t, p.Container):
+					g.RUs = 0
+				}
+			}
+			g.Name = g.share.Name()
+			given = append(given, g)
+		}
+	}
+	return given
 }
 
 // division is a throughput while it is divided anew.
 type division struct {
 	shares []resource.Share
 	most   int
-	named  map[resource.PartitionID]bool
+	named  map[string]bool
 }
 
 // grant gives every named partition its share. Sources without a figure give up
 // in equal parts what the others need.
 func (d *division) grant(r Redistribution) error {
-	d.named = map[resource.PartitionID]bool{}
+	d.named = map[string]bool{}
 	needed := 0
 	for _, w := range r.Targets {
 		if w.RUs == 0 {
-			return status.BadRequest("The target partition %s has no throughput.", w.ID)
+			return status.BadRequest("The target partition %s has no throughput.", w.Name())
 		}
 		more, err := d.set(w)
 		if err != nil {
@@ -130,7 +205,7 @@ func (d *division) grant(r Redistribution) error {
 	var givers []*resource.Share
 	for _, w := range r.Sources {
 		if w.RUs == 0 {
-			s, err := d.find(w.ID)
+			s, err := d.find(w)
 			if err != nil {
 				return err
 			}
@@ -152,7 +227,7 @@ func (d *division) collect(givers []*resource.Share, needed int) error {
 		part := needed / (len(givers) - i)
 		needed -= part
 		if s.RUs -= part; s.RUs < resource.PartitionMin {
-			return status.BadRequest("The source partition %s cannot give up %d RU/s: at least %d have to remain.", s.ID, part, resource.PartitionMin)
+			return status.BadRequest("The source partition %s cannot give up %d RU/s: at least %d have to remain.", s.Name(), part, resource.PartitionMin)
 		}
 	}
 	return nil
@@ -160,12 +235,12 @@ func (d *division) collect(givers []*resource.Share, needed int) error {
 
 // set gives a partition a share and returns how much more that is.
 func (d *division) set(w resource.Share) (int, error) {
-	s, err := d.find(w.ID)
+	s, err := d.find(w)
 	if err != nil {
 		return 0, err
 	}
 	if w.RUs < resource.PartitionMin || w.RUs > 2*d.most {
-		return 0, status.BadRequest("The throughput %d of partition %s is not valid. Use %d to %d RU/s; above %d the partition is split.", w.RUs, w.ID, resource.PartitionMin, 2*d.most, d.most)
+		return 0, status.BadRequest("The throughput %d of partition %s is not valid. Use %d to %d RU/s; above %d the partition is split.", w.RUs, w.Name(), resource.PartitionMin, 2*d.most, d.most)
 	}
 	more := w.RUs - s.RUs
 	s.RUs = w.RUs
@@ -173,16 +248,22 @@ func (d *division) set(w resource.Share) (int, error) {
 }
 
 // find returns the share of a partition that was not named before.
-func (d *division) find(id resource.PartitionID) (*resource.Share, error) {
-	at, found := slices.BinarySearchFunc(d.shares, id, func(s resource.Share, id resource.PartitionID) int { return int(s.ID) - int(id) })
+func (d *division) find(w resource.Share) (*resource.Share, error) {
+	at, found := slices.BinarySearchFunc(d.shares, w, compare)
 	if !found {
-		return nil, status.BadRequest("The container has no physical partition %s.", id)
+		return nil, NoPartition(w.Name())
 	}
-	if d.named[id] {
-		return nil, status.BadRequest("The physical partition %s is named twice.", id)
+	if d.named[w.Name()] {
+		return nil, status.BadRequest("The physical partition %s is named twice.", w.Name())
 	}
-	d.named[id] = true
+	d.named[w.Name()] = true
 	return &d.shares[at], nil
+}
+
+// NoPartition is the refusal of a name that is of no partition that a throughput pays
+// for.
+func NoPartition(name string) error {
+	return status.BadRequest("There is no physical partition %s that this throughput is for.", name)
 }
 
 // Caps returns the plan of a partition's budget with the throughput buckets of

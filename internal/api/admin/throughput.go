@@ -29,9 +29,9 @@ func (h *handler) throughputRoutes(mux *http.ServeMux) {
 			mux.HandleFunc("PUT "+owner+settingsPath, h.keyed(h.replaceThroughput))
 			mux.HandleFunc("POST "+owner+settingsPath+"/migrateToAutoscale", h.keyed(h.migrateToAutoscale))
 			mux.HandleFunc("POST "+owner+settingsPath+"/migrateToManualThroughput", h.keyed(h.migrateToManual))
+			mux.HandleFunc("POST "+owner+settingsPath+"/retrieveThroughputDistribution", h.keyed(h.retrieveDistribution))
+			mux.HandleFunc("POST "+owner+settingsPath+"/redistributeThroughput", h.keyed(h.redistribute))
 		}
-		mux.HandleFunc("POST "+account+containerPath+settingsPath+"/retrieveThroughputDistribution", h.keyed(h.retrieveDistribution))
-		mux.HandleFunc("POST "+account+containerPath+settingsPath+"/redistributeThroughput", h.keyed(h.redistribute))
 	}
 }
 
@@ -209,74 +209,65 @@ func (h *handler) retrieveDistribution(hw http.ResponseWriter, hr *http.Request,
 	if err != nil {
 		return err
 	}
-	var ids []resource.PartitionID
+	var names []string
 	for _, item := range body.Get("properties").Get("resource").Get("physicalPartitionIds").Items() {
 		if item.Get("id").Text() == "-1" {
-			ids = nil
+			names = nil
 			break
 		}
-		id, err := resource.ParsePartitionID(item.Get("id"))
+		share, err := resource.ParseShareName(item.Get("id"))
 		if err != nil {
 			return err
 		}
-		ids = append(ids, id)
+		names = append(names, share.Name())
 	}
-	return h.distribution(hw, hr, caller, link, ids)
+	return h.distribution(hw, hr, caller, link, names)
 }
 
 // redistribute divides a throughput anew and answers what the partitions named,
-// or all when none is, are given now.
+// or all when none is, are given now. The policy none divides nothing.
 func (h *handler) redistribute(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	req, wanted, err := h.offerChange(hw, hr)
 	if err != nil {
 		return err
 	}
-	if req.Redistribution, err = parseRedistribution(wanted); err != nil {
-		return err
+	policy := wanted.Get("throughputPolicy").Text()
+	if policy == "" {
+		return status.BadRequest("The throughputPolicy is missing: use equal, custom or none.")
 	}
-	if _, err := h.engine.ReplaceOffer(hr.Context(), caller, req); err != nil {
+	req.Redistribution, err = engine.ParseRedistribution(policy, wanted.Get("targetPhysicalPartitionThroughputInfo"), wanted.Get("sourcePhysicalPartitionThroughputInfo"))
+	if err != nil {
 		return err
 	}
 	link, err := h.managed(hr)
 	if err != nil {
 		return err
 	}
-	var ids []resource.PartitionID
+	if req.Redistribution == nil {
+		return h.distribution(hw, hr, caller, link, nil)
+	}
+	if _, err := h.engine.ReplaceOffer(hr.Context(), caller, req); err != nil {
+		return err
+	}
+	var names []string
 	for _, list := range [][]resource.Share{req.Redistribution.Targets, req.Redistribution.Sources} {
 		for _, share := range list {
-			ids = append(ids, share.ID)
+			names = append(names, share.Name())
 		}
 	}
-	return h.distribution(hw, hr, caller, link, ids)
-}
-
-func parseRedistribution(wanted value.Value) (*engine.Redistribution, error) {
-	wish := &engine.Redistribution{}
-	policy := wanted.Get("throughputPolicy").Text()
-	switch {
-	case strings.EqualFold(policy, "equal"):
-		wish.Equal = true
-	case !strings.EqualFold(policy, "custom"):
-		return nil, status.BadRequest("The throughputPolicy %q is neither equal nor custom.", policy)
-	}
-	var err error
-	if wish.Targets, err = resource.ParseShares(wanted.Get("targetPhysicalPartitionThroughputInfo")); err != nil {
-		return nil, err
-	}
-	wish.Sources, err = resource.ParseShares(wanted.Get("sourcePhysicalPartitionThroughputInfo"))
-	return wish, err
+	return h.distribution(hw, hr, caller, link, names)
 }
 
 // distribution answers what partitions are given.
-func (h *handler) distribution(hw http.ResponseWriter, hr *http.Request, caller auth.Caller, link engine.Link, ids []resource.PartitionID) error {
-	given, err := h.engine.ThroughputDistribution(hr.Context(), caller, link, ids)
+func (h *handler) distribution(hw http.ResponseWriter, hr *http.Request, caller auth.Caller, link engine.Link, names []string) error {
+	given, err := h.engine.ThroughputDistribution(hr.Context(), caller, link, names)
 	if err != nil {
 		return err
 	}
 	infos := make([]value.Value, len(given))
 	for i, p := range given {
 		infos[i] = value.Object([]value.Member{
-			{Name: "id", Value: value.String(p.ID.String())},
+			{Name: "id", Value: value.String(p.Name)},
 			{Name: "throughput", Value: value.Number(round(p.RUs))},
 		})
 	}

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -62,6 +63,11 @@ func TestThroughputSettings(t *testing.T) {
 		{"PUT", settings, `{"properties":{"resource":{"throughput":20100}}}`, 400, []string{"20000 RU/s"}},
 		{"POST", settings + "/migrateToAutoscale", "", 200, []string{`"autoscaleSettings":{"maxThroughput":2000}`}},
 		{"PUT", settings, `{"properties":{"resource":{"autoscaleSettings":{"maxThroughput":3000}}}}`, 200, []string{`"autoscaleSettings":{"maxThroughput":3000}`}},
+		{"PUT", settings, `{"properties":{"resource":{"autoscaleSettings":{"maxThroughput":3000,"autoUpgradePolicy":{"throughputPolicy":{"isEnabled":true,"incrementPercent":10}}}}}}`, 200, []string{
+			`"autoscaleSettings":{"maxThroughput":3000,"autoUpgradePolicy":{"throughputPolicy":{"isEnabled":true,"incrementPercent":10}}}`,
+		}},
+		{"PUT", settings, `{"properties":{"resource":{"autoscaleSettings":{"maxThroughput":3000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":101}}}}}}`, 400, []string{"0 to 100"}},
+		{"GET", settings, "", 200, []string{`"incrementPercent":10`}},
 		{"POST", settings + "/migrateToManualThroughput", "", 200, []string{`"throughput":3000`}},
 		{"PUT", settings, `{"properties":{"resource":{"throughputBuckets":[{"id":1,"maxThroughputPercentage":30}]}}}`, 200, []string{`"throughput":3000`, `"throughputBuckets":[{"id":1,"maxThroughputPercentage":30}]`}},
 		{"PUT", settings, `{"properties":{"resource":{"throughputBuckets":null}}}`, 429, []string{"10 minutes"}},
@@ -103,11 +109,72 @@ func TestS113Redistribution(t *testing.T) {
 			`[{"id":"0","throughput":2333.33},{"id":"1","throughput":2333.33},{"id":"2","throughput":2333.33}]`,
 		}},
 		{"POST", settings + "/redistributeThroughput", `{"properties":{"resource":{"throughputPolicy":"custom"}}}`, 400, nil},
-		{"POST", settings + "/redistributeThroughput", `{"properties":{"resource":{"throughputPolicy":"none"}}}`, 400, nil},
+		{"POST", settings + "/redistributeThroughput", `{"properties":{"resource":{"throughputPolicy":"none","targetPhysicalPartitionThroughputInfo":[],"sourcePhysicalPartitionThroughputInfo":[]}}}`, 200, []string{
+			`[{"id":"0","throughput":2333.33},{"id":"1","throughput":2333.33},{"id":"2","throughput":2333.33}]`,
+		}},
 		{"POST", settings + "/redistributeThroughput", `{"properties":{"resource":{"throughputPolicy":"custom","targetPhysicalPartitionThroughputInfo":[{"id":"x","throughput":4000}]}}}`, 400, nil},
 		{"POST", settings + "/retrieveThroughputDistribution", `{"properties":{"resource":{"physicalPartitionIds":[{"id":"3"}]}}}`, 400, nil},
 		{"POST", settings + "/retrieveThroughputDistribution", `{"properties":{"resource":{"physicalPartitionIds":[{"id":1}]}}}`, 400, nil},
 		{"POST", strings.Replace(settings, "/c/", "/none/", 1) + "/retrieveThroughputDistribution", `{}`, 404, nil},
+	})
+}
+
+// TestSharedRedistribution divides the throughput of a database over the partitions of
+// its containers, which have names in the form of a GUID there.
+func TestSharedRedistribution(t *testing.T) {
+	t.Parallel()
+	door, e := newDoor(t, nil)
+	const settings = arm + "/sqlDatabases/shared/throughputSettings/default"
+	if _, err := e.CreateDatabase(t.Context(), auth.Owner(), engine.ResourceRequest{
+		Body:       value.Object([]value.Member{{Name: "id", Value: value.String("shared")}}),
+		Throughput: engine.ThroughputRequest{Manual: new(900)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	walk(t, door, []step{
+		{"POST", settings + "/retrieveThroughputDistribution", `{}`, 200, []string{`"physicalPartitionThroughputInfo":[]`}},
+		{"POST", settings + "/redistributeThroughput", `{"properties":{"resource":{"throughputPolicy":"custom","targetPhysicalPartitionThroughputInfo":[{"id":"0","throughput":400}]}}}`, 400, []string{"no containers"}},
+		{"POST", "/containers?database=shared&partitions=2", `{"id":"a","partitionKey":{"paths":["/pk"]}}`, 201, nil},
+		{"POST", "/containers?database=shared&partitions=1", `{"id":"b","partitionKey":{"paths":["/pk"]}}`, 201, nil},
+	})
+	_, content := call(t, door, "POST", settings+"/retrieveThroughputDistribution", `{}`, "x-decan-key", auth.WellKnownKey)
+	infos := parse(t, content).Get("properties").Get("resource").Get("physicalPartitionThroughputInfo").Items()
+	if len(infos) != 3 {
+		t.Fatal(content)
+	}
+	var ids []string
+	for _, info := range infos {
+		if n, _ := info.Get("throughput").Int64(); n != 300 {
+			t.Errorf("%s, want 300 RU/s for each", content)
+		}
+		ids = append(ids, info.Get("id").String())
+	}
+	custom := func(targets string) string {
+		return `{"properties":{"resource":{"throughputPolicy":"custom","targetPhysicalPartitionThroughputInfo":[` + targets + `],"sourcePhysicalPartitionThroughputInfo":[]}}}`
+	}
+	of := func(i, rus int) string { return fmt.Sprintf(`{"id":%s,"throughput":%d}`, ids[i], rus) }
+	walk(t, door, []step{
+		{"POST", settings + "/redistributeThroughput", custom(of(1, 400) + "," + of(2, 500)), 200, []string{`Info":[` + of(1, 400) + "," + of(2, 500) + `]`}},
+		{"POST", settings + "/retrieveThroughputDistribution", `{"properties":{"resource":{"physicalPartitionIds":[{"id":` + strings.ToUpper(ids[2]) + `}]}}}`, 200, []string{`Info":[` + of(2, 500) + `]`}},
+		{"POST", settings + "/retrieveThroughputDistribution", `{"properties":{"resource":{"physicalPartitionIds":[{"id":"-1"}]}}}`, 200, []string{`Info":[` + of(0, 300) + "," + of(1, 400) + "," + of(2, 500) + `]`}},
+		{"GET", settings, "", 200, []string{`"throughput":1200`}},
+		{"GET", "/partitions?database=shared&container=b", "", 200, []string{`"share":500,`}},
+		{"PUT", settings, `{"properties":{"resource":{"throughput":900}}}`, 400, []string{"by hand"}},
+		{"POST", settings + "/redistributeThroughput", custom(`{"id":"0","throughput":400}`), 400, []string{"no physical partition 0"}},
+		{"POST", settings + "/redistributeThroughput", custom(`{"id":"00000009-8000-0002-0000-000000000000","throughput":400}`), 400, []string{"no physical partition 00000009"}},
+		{"POST", settings + "/redistributeThroughput", custom(`{"id":"00000009-8000-0002-0001-000000000000","throughput":400}`), 400, []string{"not a number"}},
+		{"POST", settings + "/retrieveThroughputDistribution", `{"properties":{"resource":{"physicalPartitionIds":[{"id":"7"}]}}}`, 400, []string{"no physical partition 7"}},
+		{"GET", settings, "", 200, []string{`"throughput":1200`}},
+		{"POST", settings + "/redistributeThroughput", `{"properties":{"resource":{"throughputPolicy":"equal"}}}`, 200, []string{`"throughput":400`}},
+		{"PUT", settings, `{"properties":{"resource":{"throughput":900}}}`, 200, []string{`"throughput":900`}},
+		{"POST", "/sqlDatabases/d/throughputSettings/default/retrieveThroughputDistribution", `{}`, 404, nil},
+		{"POST", "/sqlDatabases/none/throughputSettings/default/redistributeThroughput", custom(of(0, 300)), 404, nil},
+		{"POST", "/sqlDatabases/shared/containers/a/throughputSettings/default/retrieveThroughputDistribution", `{}`, 404, nil},
+	})
+	// A container's own throughput knows no such names.
+	walk(t, door, []step{
+		{"POST", "/containers?database=d&partitions=2&throughput=1000", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, 201, nil},
+		{"POST", "/sqlDatabases/d/containers/c/throughputSettings/default/redistributeThroughput", custom(of(0, 300)), 400, []string{"no physical partition"}},
 	})
 }
 
@@ -133,6 +200,15 @@ func TestRedistributionRefused(t *testing.T) {
 	if !strings.Contains(before, `[{"id":"0","throughput":1000},{"id":"1","throughput":3000},{"id":"2","throughput":2000}]`) {
 		t.Fatal(before)
 	}
+	// The policy none divides nothing, and leaves a division as it is.
+	walk(t, door, []step{
+		{"POST", settings + "/redistributeThroughput", strings.Replace(custom(``, ``), "custom", "none", 1), 200, []string{
+			`[{"id":"0","throughput":1000},{"id":"1","throughput":3000},{"id":"2","throughput":2000}]`,
+		}},
+	})
+	if after := state(); after != before {
+		t.Errorf("the policy none: it was %s and is %s", before, after)
+	}
 	for name, c := range map[string]struct{ body, holds string }{
 		"below zero":             {custom(`{"id":"0","throughput":-100}`, ``), "-100"},
 		"zero":                   {custom(`{"id":"0","throughput":0}`, ``), "not a positive whole number"},
@@ -151,8 +227,9 @@ func TestRedistributionRefused(t *testing.T) {
 		"a source without more":  {custom(`{"id":"0","throughput":3000}`, `{"id":"2"}`), "cannot give up"},
 		"nobody":                 {custom(``, ``), "Name the physical partitions"},
 		"equal, with names":      {strings.Replace(custom(`{"id":"0","throughput":2000}`, ``), "custom", "equal", 1), "equal"},
-		"the policy none":        {strings.Replace(custom(`{"id":"0","throughput":2000}`, ``), "custom", "none", 1), "neither equal nor custom"},
-		"no policy":              {`{"properties":{"resource":{}}}`, "neither equal nor custom"},
+		"none, with names":       {strings.Replace(custom(`{"id":"0","throughput":2000}`, ``), "custom", "none", 1), "none no partition is named"},
+		"an unknown policy":      {strings.Replace(custom(`{"id":"0","throughput":2000}`, ``), "custom", "even", 1), "none of equal, custom and none"},
+		"no policy":              {`{"properties":{"resource":{}}}`, "missing"},
 		"no list":                {`{"properties":{"resource":{"throughputPolicy":"custom","targetPhysicalPartitionThroughputInfo":{"id":"0"}}}}`, "array"},
 		"no object":              {`[]`, ""},
 		"no JSON":                {`{`, ""},

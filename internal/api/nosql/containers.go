@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
@@ -167,28 +168,27 @@ func (r *request) throughput() (engine.ThroughputRequest, error) {
 		req.Manual = &figure
 	}
 	if text := r.header(headerOfferAutopilot); text != "" {
-		figure, err := autoscaleMax(text)
+		figure, upgrade, err := autoscaleSettings(text)
 		if err != nil {
 			return req, err
 		}
-		req.AutoscaleMax = &figure
+		req.AutoscaleMax, req.Upgrade = &figure, upgrade
 	}
 	return req, nil
 }
 
-// autoscaleMax reads settings such as {"maxThroughput":4000}.
-func autoscaleMax(text string) (int, error) {
+// autoscaleSettings reads settings such as {"maxThroughput":4000}.
+func autoscaleSettings(text string) (maximum int, upgrade resource.Upgrade, err error) {
 	settings, err := value.ParseString(text)
 	if err != nil {
-		return 0, status.BadRequest("The autoscale settings are not valid JSON: %s.", err)
+		return 0, upgrade, status.BadRequest("The autoscale settings are not valid JSON: %s.", err)
 	}
-	increment := settings.Get("autoUpgradePolicy").Get("throughputPolicy").Get("incrementPercent")
-	if figure, whole := increment.Int64(); increment.IsDefined() && increment.Kind() != value.KindNull && (!whole || figure != 0) {
-		return 0, status.Unsupported("Automatic growth of the autoscale maximum (incrementPercent)")
+	if upgrade, err = resource.ParseUpgrade(settings.Get("autoUpgradePolicy")); err != nil {
+		return 0, upgrade, err
 	}
 	figure, whole := settings.Get("maxThroughput").Int64()
 	if !whole || figure != int64(int32(figure)) {
-		return 0, status.BadRequest("The autoscale settings name no whole maxThroughput.")
+		return 0, upgrade, status.BadRequest("The autoscale settings name no whole maxThroughput.")
 	}
-	return int(figure), nil
+	return int(figure), upgrade, nil
 }

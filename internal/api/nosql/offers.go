@@ -3,10 +3,8 @@ package nosql
 import (
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/decandb/decan/internal/engine"
-	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
@@ -93,34 +91,31 @@ func (r *request) offer() (engine.ResourceRequest, error) {
 // redistribution reads how a throughput is to be divided over physical
 // partitions; nil when the request is not about that.
 func (r *request) redistribution() (*engine.Redistribution, error) {
-	wish := &engine.Redistribution{}
-	switch policy := r.header(headerThroughputPolicy); {
-	case policy == "":
+	policy := r.header(headerThroughputPolicy)
+	if policy == "" {
 		return nil, nil
-	case strings.EqualFold(policy, "equal"):
-		wish.Equal = true
-	case !strings.EqualFold(policy, "custom"):
-		return nil, status.BadRequest("The throughput policy %q is neither equal nor custom.", policy)
 	}
-	var err error
-	if wish.Targets, err = partitionShares(r.header(headerTargetPartitions)); err != nil {
+	targets, err := partitionList(r.header(headerTargetPartitions))
+	if err != nil {
 		return nil, err
 	}
-	wish.Sources, err = partitionShares(r.header(headerSourcePartitions))
-	return wish, err
+	sources, err := partitionList(r.header(headerSourcePartitions))
+	if err != nil {
+		return nil, err
+	}
+	return engine.ParseRedistribution(policy, targets, sources)
 }
 
-// partitionShares reads [{"id":"0","throughput":400}, ...]; without a throughput
-// it is 0.
-func partitionShares(text string) ([]resource.Share, error) {
+// partitionList reads the JSON of a header, undefined without one.
+func partitionList(text string) (value.Value, error) {
 	if text == "" {
-		return nil, nil
+		return value.Undefined(), nil
 	}
 	list, err := value.ParseString(text)
 	if err != nil {
-		return nil, status.BadRequest("The physical partitions %q are not valid JSON: %s.", text, err)
+		return list, status.BadRequest("The physical partitions %q are not valid JSON: %s.", text, err)
 	}
-	return resource.ParseShares(list)
+	return list, nil
 }
 
 func (r *request) describeOffer(res *engine.Resource) *response {

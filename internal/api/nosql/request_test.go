@@ -257,6 +257,9 @@ func TestThroughputHeaders(t *testing.T) {
 	if req, err := with(headerOfferAutopilot, `{"maxThroughput":4000}`).throughput(); err != nil || req.AutoscaleMax == nil || *req.AutoscaleMax != 4000 || req.Manual != nil {
 		t.Errorf("autoscale: %+v, %v", req, err)
 	}
+	if req, err := with(headerOfferAutopilot, `{"maxThroughput":4000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":100}}}`).throughput(); err != nil || *req.AutoscaleMax != 4000 || req.Upgrade.Percent != 100 {
+		t.Errorf("autoscale that is upgraded: %+v, %v", req, err)
+	}
 	if req, err := with().throughput(); err != nil || req.Manual != nil || req.AutoscaleMax != nil {
 		t.Errorf("nothing: %+v, %v", req, err)
 	}
@@ -269,7 +272,7 @@ func TestThroughputHeaders(t *testing.T) {
 		{headerOfferAutopilot, `{"maxThroughput":"4000"}`},
 		{headerOfferAutopilot, `{"maxThroughput":1e18}`},
 		{headerOfferAutopilot, `{"maxThroughput":0.5}`},
-		{headerOfferAutopilot, `{"maxThroughput":4000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":10}}}`},
+		{headerOfferAutopilot, `{"maxThroughput":4000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":101}}}`},
 	} {
 		if _, err := with(headers...).throughput(); status.CodeOf(err) != status.CodeBadRequest {
 			t.Errorf("%q: error %v, want 400", headers, err)

@@ -21,6 +21,7 @@ import com.azure.cosmos.models.CosmosQueryRequestOptions;
 import com.azure.cosmos.models.ExcludedPath;
 import com.azure.cosmos.models.FeedResponse;
 import com.azure.cosmos.models.IncludedPath;
+import com.azure.cosmos.models.IndexingDirective;
 import com.azure.cosmos.models.IndexingMode;
 import com.azure.cosmos.models.IndexingPolicy;
 import com.azure.cosmos.models.PartitionKey;
@@ -33,6 +34,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.locks.LockSupport;
 import java.util.stream.IntStream;
 
 /**
@@ -53,6 +55,7 @@ final class Management {
         tests.run("containers", management::containers);
         tests.run("throughput", management::throughput);
         tests.run("indexing policies", management::indexing);
+        tests.run("indexing by hand", management::indexingByHand);
         tests.run("items", management::items);
         tests.run("ids of every kind", management::ids);
         tests.run("queries", management::queries);
@@ -161,6 +164,30 @@ final class Management {
     equal(ids(Cosmos.rows(indexed, "SELECT * FROM c WHERE c.age > 3 ORDER BY c.age")), List.of("4", "5"));
     refused(400, () -> indexed.replace(indexed.read().getProperties().setIndexingPolicy(new IndexingPolicy()
         .setIncludedPaths(List.of(new IncludedPath("/age"))))));
+  }
+
+  private void indexingByHand() {
+    database.createContainer("words", "/id");
+    CosmosContainer words = database.getContainer("words");
+    words.createItem(object("id", "excluded", "mark", "m"), new CosmosItemRequestOptions().setIndexingDirective(IndexingDirective.EXCLUDE));
+    finds(words, List.of());
+    equal(words.readItem("excluded", new PartitionKey("excluded"), JsonNode.class).getStatusCode(), 200);
+    words.replace(words.read().getProperties().setIndexingPolicy(new IndexingPolicy().setAutomatic(false)));
+    words.createItem(object("id", "left out", "mark", "m"));
+    words.createItem(object("id", "included", "mark", "m"), new CosmosItemRequestOptions().setIndexingDirective(IndexingDirective.INCLUDE));
+    finds(words, List.of("included"));
+    words.replace(words.read().getProperties().setIndexingPolicy(new IndexingPolicy().setIncludedPaths(List.of(new IncludedPath("/")))));
+    equal(words.read().getProperties().getIndexingPolicy().getIncludedPaths().stream().map(IncludedPath::getPath).toList(), List.of("/*"));
+    finds(words, List.of("included", "left out"));
+  }
+
+  /** Waits until a query that asks the index finds these: a change of the policy takes its time. */
+  private static void finds(CosmosContainer words, List<String> want) {
+    long end = System.nanoTime() + 60_000_000_000L;
+    while (!ids(Cosmos.rows(words, "SELECT * FROM w WHERE w.mark = 'm'")).stream().sorted().toList().equals(want)) {
+      check(System.nanoTime() < end, "the query does not find " + want);
+      LockSupport.parkNanos(50_000_000);
+    }
   }
 
   private void items() {

@@ -1,0 +1,17 @@
+// Adds to the counter in an item, under its etag, and answers the item. A counter
+// beyond 100 is refused when it is written already.
+function count(id, by) {
+  const all = getContext().getCollection();
+  const accepted = all.readDocument(all.getAltLink() + "/docs/" + id, (error, item) => {
+    if (error) throw error;
+    item.n += by;
+    console.log("now " + item.n);
+    const replaced = all.replaceDocument(item._self, item, { etag: item._etag }, (error, stored) => {
+      if (error) throw error;
+      if (stored.n > 100) throw new Error("too much");
+      getContext().getResponse().setBody(stored);
+    });
+    if (!replaced) throw new Error("not accepted");
+  });
+  if (!accepted) throw new Error("not accepted");
+}
