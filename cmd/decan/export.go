@@ -229,7 +229,7 @@ const byteOrderMark = "\xef\xbb\xbf"
 
 // newTable writes the names of the columns, if there are any. Readers pass over a
 // byte order mark in front of a file: a first name that begins with one has another
-// in front.
+// in front. And they pass over empty lines: a name that is alone and empty has quotes.
 func newTable(out io.Writer, columns []string) (*csv.Writer, error) {
 	table := csv.NewWriter(out)
 	if len(columns) == 0 {
@@ -239,6 +239,10 @@ func newTable(out io.Writer, columns []string) (*csv.Writer, error) {
 		if _, err := io.WriteString(out, byteOrderMark); err != nil {
 			return nil, err
 		}
+	}
+	if len(columns) == 1 && columns[0] == "" {
+		_, err := io.WriteString(out, `""`+"\n")
+		return table, err
 	}
 	return table, table.Write(columns)
 }
