@@ -197,6 +197,17 @@ class Management(Case):
             token, pages = page.continuation_token, pages + 1
         self.assertEqual((found, pages), (list(range(19, -1, -1)), 3))
 
+    @unittest.skipUnless(NEW, "the oldest SDK does not send them")
+    def test_priorities_and_throughput_buckets(self):
+        name = f"management-{uuid.uuid4()}"
+        self.client.create_database_if_not_exists(name, throughput_bucket=2)
+        self.client.delete_database(name, throughput_bucket=2)
+        made = self.database.create_container("buckets", PartitionKey(path="/pk"), throughput_bucket=3)
+        self.assertEqual(len(list(self.database.query_containers("SELECT * FROM c WHERE c.id = 'buckets'", throughput_bucket=3))), 1)
+        made.create_item({"id": "1", "pk": "p"}, throughput_bucket=5, priority="Low")
+        self.assertEqual(made.read_item("1", "p", throughput_bucket=4, priority="High")["id"], "1")
+        self.refused(400, lambda: made.read_item("1", "p", throughput_bucket=6))
+
     @unittest.skipUnless(NEW, "the oldest SDK has no such call")
     def test_reading_many(self):
         many = self.create("many", "/t", "/u", partitions=3)

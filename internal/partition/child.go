@@ -253,15 +253,13 @@ func (c *Child) turn(ctx context.Context, step func() error) error {
 	served := p.reads.Load() + p.writes.Load() + p.queries.Load()
 	if err == nil && served != c.busy {
 		c.busy = served
-		pause := time.NewTimer(took)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-		}
+		err = pause(ctx, took)
 	}
 	<-c.split.trimming
-	return errors.Join(err, context.Cause(ctx))
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return err
 }
 
 // sum counts the documents and bytes of the child as it began. What it follows

@@ -201,7 +201,8 @@ func (c *Merged) wait(ctx context.Context) error {
 // copyRows copies everything of the other parent, in small steps between which the
 // parents are served and followed. Each step reads what is published when it
 // begins: so no snapshot is held, and what has to be followed does not grow with
-// the size of the copy.
+// the size of the copy. It leaves the compactions of the child time: a child that is
+// handed over with many tables to sort would soon have its writers wait.
 func (c *Merged) copyRows(ctx context.Context) error {
 	for _, f := range copied {
 		low, high := f.Bounds()
@@ -209,6 +210,12 @@ func (c *Merged) copyRows(ctx context.Context) error {
 		for low != nil {
 			if _, err := c.catchUp(false); err != nil {
 				return err
+			}
+			if c.store.Crowded() {
+				if err := pause(ctx, crowdedPause); err != nil {
+					return err
+				}
+				continue
 			}
 			began := time.Now()
 			next, err := c.step(low, high)
@@ -255,10 +262,18 @@ func (c *Merged) rest(ctx context.Context, took time.Duration) error {
 		return context.Cause(ctx)
 	}
 	c.busy = served
-	pause := time.NewTimer(took)
-	defer pause.Stop()
+	return pause(ctx, took)
+}
+
+// crowdedPause is how long a copy waits until it looks at the tables of its child again.
+const crowdedPause = 20 * time.Millisecond
+
+// pause waits. The context ends it.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
-	case <-pause.C:
+	case <-timer.C:
 	case <-ctx.Done():
 	}
 	return context.Cause(ctx)

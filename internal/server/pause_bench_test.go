@@ -19,34 +19,36 @@ import (
 )
 
 // BenchmarkReshape splits a partition of DECAN_RESHAPE_MB of documents (64; the
-// published figures have 1,024) and merges it again, 20 times, under a load that
+// published figures have 1,024) and merges it again, DECAN_RESHAPE_ROUNDS times (20), under a load that
 // costs what the partition's budget is, 10,000 RU/s, from 64 clients. It prints for
 // how long writers were stopped, what requests took that were sent during a split and
 // during a merge, next to those of a control of the same length without either, and
 // how many requests failed.
 func BenchmarkReshape(b *testing.B) {
-	megabytes := 64
-	if text := os.Getenv("DECAN_RESHAPE_MB"); text != "" {
-		var err error
-		if megabytes, err = strconv.Atoi(text); err != nil || megabytes <= 0 {
-			b.Fatalf("DECAN_RESHAPE_MB=%s", text)
+	setting := func(name string, number int) int {
+		if text := os.Getenv(name); text != "" {
+			var err error
+			if number, err = strconv.Atoi(text); err != nil || number <= 0 {
+				b.Fatalf("%s=%s", name, text)
+			}
 		}
+		return number
 	}
 	for b.Loop() {
-		r := &reshapeBench{b: b, documents: megabytes << 10}
+		r := &reshapeBench{b: b, documents: setting("DECAN_RESHAPE_MB", 64) << 10, rounds: setting("DECAN_RESHAPE_ROUNDS", 20)}
 		r.run()
 	}
 }
 
 const (
 	reshapeClients = 64
-	reshapeRounds  = 20
 	reshapeBudget  = 10_000 // RU/s
 )
 
 type reshapeBench struct {
 	b         *testing.B
 	documents int // of 1 KB
+	rounds    int
 	server    *Server
 
 	phase    atomic.Pointer[latencies] // of the requests that are sent now; nil for none
@@ -135,7 +137,7 @@ func (r *reshapeBench) run() {
 	var splits, merges []time.Duration
 	var splitting, merging, control latencies
 	began, first := time.Now(), r.requests.Load()
-	for range reshapeRounds {
+	for range r.rounds {
 		var took time.Duration
 		whole := r.partitions()[0]
 		slowSplit := r.during(&splitting, func() {
@@ -156,7 +158,7 @@ func (r *reshapeBench) run() {
 			merges, took = append(merges, merge.Pause), merge.Took
 		})
 		slowest = max(slowest, r.during(&control, func() { time.Sleep(took) }))
-		r.b.Logf("round %2d: a split took %v, stopped writers for %v, and the slowest request %v; a merge %v, %v and %v; without %v", len(splits),
+		fmt.Printf("round %2d: a split took %v, stopped writers for %v, and the slowest request %v; a merge %v, %v and %v; without %v\n", len(splits),
 			splitTook.Round(time.Millisecond), short(splits[len(splits)-1]), short(slowSplit), took.Round(time.Millisecond), short(merges[len(merges)-1]), short(slowMerge), short(slowest))
 	}
 	rate := float64(r.requests.Load()-first) / time.Since(began).Seconds()

@@ -89,7 +89,7 @@ func (p *Pool) pebbleOptions(s *Store, logger *slog.Logger) *pebble.Options {
 		// Two buffers may wait while the disk is slow; then writers wait.
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       4,
-		L0StopWritesThreshold:       24,
+		L0StopWritesThreshold:       l0Stop,
 		Merger:                      newMerger(s.sweeper.hint),
 		Logger:                      pebbleLogger{logger: logger, guard: s.guard},
 		EventListener:               s.listener(logger),
@@ -251,6 +251,17 @@ func (s *Store) Flush() error {
 		return fmt.Errorf("flush store %s: %w", s.dir, err)
 	}
 	return s.Err()
+}
+
+// l0Stop is at how many layers of tables that no compaction has sorted yet writers
+// wait. Each is another place where a reader looks.
+const l0Stop = 24
+
+// Crowded reports whether compactions are behind so far that whoever copies into the
+// store should wait for them: a third of the way to where writers wait. A store that
+// has failed is not: nothing would make it better.
+func (s *Store) Crowded() bool {
+	return s.Err() == nil && s.db.Metrics().Levels[0].Sublevels >= l0Stop/3
 }
 
 // Size returns how many bytes the store's files take on the disk. It costs tens
