@@ -114,8 +114,8 @@ run_go() {
 }
 
 run_js() {
-	local failed=0 both="scenario.test.mjs changefeed.test.mjs" # over http and https
-	local once="queries.test.mjs management.test.mjs writes.test.mjs scripts.test.mjs access.test.mjs sessions.test.mjs"
+	local failed=0 both="scenario.test.mjs queries.test.mjs changefeed.test.mjs" # over http and https
+	local once="management.test.mjs writes.test.mjs scripts.test.mjs access.test.mjs sessions.test.mjs"
 	export NODE_EXTRA_CA_CERTS=$ca DECAN_ANSWERS=$answers DECAN_ADMIN=$admin
 	cd compat/js
 	DECAN_ENDPOINT=$http node --test --test-reporter=spec $both || failed=1

@@ -1,7 +1,7 @@
 // Queries as the JavaScript SDK runs them over eight partitions: orders of every
 // type and with ties, pages of every size, tokens that another client goes on
 // with, rows so large that a page ends at its bytes, and texts at their limits.
-// Run by ../run.sh against a server over https.
+// Run by ../run.sh against a server over http and over https.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";

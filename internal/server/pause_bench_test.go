@@ -19,11 +19,11 @@ import (
 )
 
 // BenchmarkReshape splits a partition of DECAN_RESHAPE_MB of documents (64; the
-// published figures have 1,024) and merges it again, DECAN_RESHAPE_ROUNDS times (20), under a load that
-// costs what the partition's budget is, 10,000 RU/s, from 64 clients. It prints for
-// how long writers were stopped, what requests took that were sent during a split and
-// during a merge, next to those of a control of the same length without either, and
-// how many requests failed.
+// published figures have 1,024) and merges it again, DECAN_RESHAPE_ROUNDS times (20),
+// under a load that costs what the partition's budget is, 10,000 RU/s, from 64
+// clients. It prints for how long writers were stopped, what requests took that were
+// sent during a split and during a merge, next to those of a control of the same
+// length without either, and how many requests failed.
 func BenchmarkReshape(b *testing.B) {
 	setting := func(name string, number int) int {
 		if text := os.Getenv(name); text != "" {
