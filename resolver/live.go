@@ -54,9 +54,9 @@ type Live struct {
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
-	mu sync.Mutex // one load at a time
+	loading chan struct{} // holds one token while a load is under way: a lock to wait for with a context
 
-	old []*Routing // retired, with operations still in flight; guarded by mu
+	old []*Routing // retired, with operations still in flight; guarded by loading
 }
 
 // seen is a routing and when its state was last confirmed.
@@ -77,7 +77,7 @@ func Watch(ctx context.Context, c LiveConfig) (*Live, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	l := &Live{config: c}
+	l := &Live{config: c, loading: make(chan struct{}, 1)}
 	if err := l.load(ctx); err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func Watch(ctx context.Context, c LiveConfig) (*Live, error) {
 
 // Static returns a view of a routing that never changes.
 func Static(routing *Routing) *Live {
-	l := &Live{stop: func() {}}
+	l := &Live{stop: func() {}, loading: make(chan struct{}, 1)}
 	l.seen.Store(&seen{routing: routing})
 	return l
 }
@@ -111,19 +111,37 @@ func (l *Live) poll(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if err := l.load(ctx); err != nil && ctx.Err() == nil && l.config.OnError != nil {
+		// An answer that takes longer than the lease confirms nothing.
+		asking, cancel := context.WithTimeout(ctx, l.config.Lease)
+		err := l.load(asking)
+		cancel()
+		if err != nil && ctx.Err() == nil && l.config.OnError != nil {
 			l.config.OnError(err)
 		}
 	}
 }
+
+// lock waits until no load is under way, or the context has ended.
+func (l *Live) lock(ctx context.Context) error {
+	select {
+	case l.loading <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *Live) unlock() { <-l.loading }
 
 // load asks the store and switches when the state is another.
 func (l *Live) load(ctx context.Context) error {
 	if l.config.Store == nil {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	if err := l.lock(ctx); err != nil {
+		return err
+	}
+	defer l.unlock()
 	// The state was in force when the load began, perhaps not when it ended.
 	at := l.config.Now()
 	state, version, err := LoadState(ctx, l.config.Store, l.config.Name)
@@ -168,9 +186,11 @@ func (l *Live) Refresh(ctx context.Context) error {
 	if err := l.load(ctx); err != nil {
 		return err
 	}
-	l.mu.Lock()
+	if err := l.lock(ctx); err != nil {
+		return err
+	}
 	old := l.busyLocked()
-	l.mu.Unlock()
+	l.unlock()
 	for _, routing := range old {
 		select {
 		case <-routing.retired:
@@ -201,18 +221,33 @@ func (l *Live) Lease() time.Duration { return l.config.Lease }
 
 // Begin returns the routing to act by, and a function to call once when the operation
 // is over. It asks the store first when the lease is over, and returns ErrStale when
-// that fails.
+// that fails, takes longer than the lease, or does not end before the context does.
 func (l *Live) Begin(ctx context.Context) (*Routing, func(), error) {
 	for {
 		s := l.seen.Load()
-		if l.config.Store != nil && l.config.Now().Sub(s.at) >= l.config.Lease {
+		if l.lapsed(s) {
 			if err := l.load(ctx); err != nil {
 				return nil, nil, errors.Join(ErrStale, err)
 			}
-			s = l.seen.Load()
+			if s = l.seen.Load(); l.lapsed(s) {
+				return nil, nil, fmt.Errorf("%w: the store takes longer than the lease of %v", ErrStale, l.config.Lease)
+			}
 		}
 		if s.routing.acquire() {
 			return s.routing, s.routing.release, nil
 		}
 	}
+}
+
+// lapsed reports whether the state was confirmed too long ago to act by it.
+func (l *Live) lapsed(s *seen) bool {
+	return l.config.Store != nil && Elapsed(s.at, l.config.Now()) >= l.config.Lease
+}
+
+// Elapsed returns how long it is from one reading of the clock to a later one, also when
+// the machine slept in between: the larger of what the monotonic clock, which may stand
+// still meanwhile, and the wall clock, which may be set back, say. Whether a lease is over
+// is to be asked by it.
+func Elapsed(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }

@@ -75,62 +75,79 @@ func (p Plan) names() []string {
 // first scheme for "", spreads over other targets. Only schemes that list their
 // targets have such a plan; the error is an ErrConfig.
 func (p Plan) WithTargets(scheme string, targets ...string) (Plan, error) {
-	s := p.Scheme
-	if scheme != "" {
-		var found bool
-		if s, found = p.Behind[scheme]; !found {
-			return p, fmt.Errorf("%w: no scheme %q", ErrConfig, scheme)
-		}
+	if _, found := p.Behind[scheme]; scheme != "" && !found {
+		return p, fmt.Errorf("%w: no scheme %q", ErrConfig, scheme)
 	}
+	s := p.scheme(scheme)
 	if len(s.Targets) == 0 {
 		return p, fmt.Errorf("%w: a scheme of kind %s lists no targets", ErrConfig, s.Kind)
 	}
 	s.Targets = slices.Clone(targets)
-	if scheme == "" {
-		p.Scheme = s
-		return p, nil
-	}
-	p.Behind = maps.Clone(p.Behind)
-	p.Behind[scheme] = s
-	return p, nil
+	return p.withScheme(scheme, s), nil
 }
 
-// Spill returns the state with one more container in the spillover scheme of the
-// given name behind the current plan, or in its first scheme for "", and that
-// container. Clients that know the same state get the same answer. The error is an
-// ErrConfig, also while a move is under way.
+// withScheme returns the plan with another scheme of a name that it has, "" for the first.
+func (p Plan) withScheme(name string, s Scheme) Plan {
+	if name == "" {
+		p.Scheme = s
+		return p
+	}
+	p.Behind = maps.Clone(p.Behind)
+	p.Behind[name] = s
+	return p
+}
+
+// Spill returns the state with one more container in the spillover scheme of the given
+// name behind the current plan, or in its first scheme for "", and that container. It is
+// opening: clients read it, and write it only after EndSpill. Until all of them read it, what
+// one wrote there another one would not find, and write again where it knows to.
+// Clients that know the same state get the same answer. The error is an ErrConfig, also
+// while a container is opening or a move is under way.
 func (s State) Spill(scheme string) (State, Target, error) {
 	spillover, err := s.Spillover(scheme)
 	if err != nil {
 		return s, Target{}, err
 	}
+	next := spillover.Next()
 	if s.Move != nil {
 		return s, Target{}, fmt.Errorf("%w: no spillover while the move %s is under way", ErrConfig, s.Move.ID)
 	}
-	next := spillover.Next()
-	var names []string
-	for _, t := range append(spillover.Targets(), next) {
-		names = append(names, t.Name)
+	if spillover.Opening() {
+		return s, Target{}, fmt.Errorf("%w: the container %s is still opening", ErrConfig, next.Name)
 	}
-	if s.Current, err = s.Current.WithTargets(scheme, names...); err != nil {
-		return s, Target{}, err
-	}
+	spec := s.Current.scheme(scheme)
+	spec.Targets, spec.Opening = append(slices.Clone(spec.Targets), next.Name), true
+	s.Current = s.Current.withScheme(scheme, spec)
 	s.Targets = append(slices.Clone(s.Targets), next)
 	s, err = s.saved()
 	return s, next, err
 }
 
+// EndSpill returns the state in which the container that Spill has added takes writes. It is
+// safe once every client knows the state that Spill returned. The error is an ErrConfig
+// when no container of the scheme is opening.
+func (s State) EndSpill(scheme string) (State, error) {
+	spillover, err := s.Spillover(scheme)
+	if err != nil {
+		return s, err
+	}
+	if !spillover.Opening() {
+		return s, fmt.Errorf("%w: no container of the spillover %q is opening", ErrConfig, scheme)
+	}
+	spec := s.Current.scheme(scheme)
+	spec.Opening = false
+	s.Current = s.Current.withScheme(scheme, spec)
+	return s.saved()
+}
+
 // Spillover returns the spillover scheme of the given name behind the current plan,
 // or its first scheme for "". The error is an ErrConfig.
 func (s State) Spillover(scheme string) (*Spillover[Key], error) {
-	spec := s.Current.Scheme
-	if scheme != "" {
-		spec = s.Current.Behind[scheme]
-	}
+	spec := s.Current.scheme(scheme)
 	if spec.Kind != KindSpillover {
 		return nil, fmt.Errorf("%w: no spillover scheme %q", ErrConfig, scheme)
 	}
-	c := SpilloverConfig{Prefix: spec.Prefix, MaxBytes: spec.MaxBytes, MaxDocuments: spec.MaxDocuments, Fill: spec.Fill}
+	c := SpilloverConfig{Prefix: spec.Prefix, MaxBytes: spec.MaxBytes, MaxDocuments: spec.MaxDocuments, Fill: spec.Fill, Opening: spec.Opening}
 	for _, t := range s.Targets {
 		if slices.Contains(spec.Targets, t.Name) {
 			c.Targets = append(c.Targets, t)

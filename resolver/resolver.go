@@ -67,7 +67,8 @@ type Target struct {
 	Database  string `json:"database,omitempty"`
 	Container string `json:"container,omitempty"`
 
-	// Weight is the target's share among hash targets. 0 counts as 1.
+	// Weight is the target's share among hash targets. 0 counts as 1, and is 1 in a state
+	// that was checked.
 	Weight float64 `json:"weight,omitempty"`
 
 	// Labels are the user's, for instance a zone. Resolvers share the map and do

@@ -506,10 +506,11 @@ func TestSpilloverNames(t *testing.T) {
 	}
 }
 
-// TestGuidance holds docs/resolver.md to what a reader has to be told: what replaced the
-// resolvers and when (S151), that the server hashes as well (S165), and which of the two
-// to choose (S186, S187). The table of choices names only what exists. TestServerSide of
-// package azcosmos shows that what is said is so.
+// TestGuidance holds docs/resolver.md to what a reader has to be told: what the methods were
+// in each SDK (S153), what replaced the resolvers and when (S151), that the server hashes as
+// well (S165), that both are there and which to choose (S186, S187). The tables name only
+// what exists. TestServerSideVersion, TestServerSideHash and TestServerOrClient of package
+// azcosmos, and all other tests that the page names, are there to show that it is so.
 func TestGuidance(t *testing.T) {
 	text, err := os.ReadFile("../docs/resolver.md")
 	if err != nil {
@@ -519,16 +520,32 @@ func TestGuidance(t *testing.T) {
 	for statement, phrase := range map[string]string{
 		"S151": "when server-side partitioning came with REST API version 2015-12-16",
 		"S165": "one container; the server hashes",
-		"S186": "### Server side or client side",
+		"S153": "those of .NET, Node.js and Java, and Python had like ones",
+		"S186": "both answer alike (`TestServerOrClient`)",
 		"S187": "One container is the right answer most of the time",
 	} {
 		if !strings.Contains(page, phrase) {
 			t.Errorf("%s: docs/resolver.md does not say %q", statement, phrase)
 		}
 	}
+	declared := exported(t, ".", "azcosmos", "resolvertest")
+	shown := regexp.MustCompile("`(Test\\w+|Benchmark\\w+)`").FindAllStringSubmatch(page, -1)
+	for _, test := range shown {
+		if !declared[test[1]] {
+			t.Errorf("docs/resolver.md names the test %s, which does not exist", test[1])
+		}
+	}
+	methods := regexp.MustCompile("\\| `\\w+\\.(\\w+)` \\|\n").FindAllStringSubmatch(page, -1)
+	if len(shown) < 20 || len(methods) < 4 {
+		t.Errorf("docs/resolver.md names %d tests and %d methods of the SDKs", len(shown), len(methods))
+	}
+	for _, method := range methods {
+		if !declared[method[1]] {
+			t.Errorf("S153: the table of methods names %s, which does not exist", method[1])
+		}
+	}
 	_, table, _ := strings.Cut(page, "### Server side or client side")
 	table, _, _ = strings.Cut(table, "\nTransactions")
-	declared := exported(t, ".", "azcosmos")
 	choices := regexp.MustCompile("`([A-Z]\\w*)(?:\\.(\\w+))?`").FindAllStringSubmatch(table, -1)
 	if len(choices) < 8 {
 		t.Errorf("the table of choices names %d things: %q", len(choices), choices)

@@ -3,6 +3,7 @@ package resolver
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -56,10 +57,7 @@ func Open(state State, registry Registry) (*Routing, error) {
 		if r.transition.Next, err = b.plan(move.Next); err != nil {
 			return nil, fmt.Errorf("next plan: %w", err)
 		}
-		r.transition.Read, r.transition.Write = move.Phase.Modes()
-		if move.Read != "" {
-			r.transition.Read = move.Read
-		}
+		r.transition.Read, r.transition.Write = move.Modes()
 	}
 	return r, nil
 }
@@ -120,9 +118,10 @@ func (r *Routing) Next() Resolver[Key] { return r.transition.Next }
 func (r *Routing) Modes() (ReadMode, WriteMode) { return r.transition.Read, r.transition.Write }
 
 // Copies reports whether targets may hold copies of documents that they do not own,
-// so that a read of several targets has to ask Owns for every document.
+// so that a read of several targets has to ask Owns for every document. In Prepare this
+// client makes none, but its neighbours in DualWrite do already.
 func (r *Routing) Copies() bool {
-	return r.State.Move != nil && r.State.Move.Phase != Prepare || r.transition.Read == ReadBoth
+	return r.State.Move != nil || r.transition.Read == ReadBoth
 }
 
 // Owns reports whether the target is where documents of the key are read from.
@@ -210,12 +209,27 @@ func (p Plan) scheme(name string) Scheme {
 	return p.Behind[name]
 }
 
-// plan builds the resolvers of a plan.
+// plan builds the resolvers of a plan, also those that nothing names, whose mistakes would
+// show only when something does.
 func (b *builder) plan(p Plan) (Resolver[Key], error) {
 	if len(p.Behind) > TargetsMax {
 		return nil, fmt.Errorf("%w: %d schemes, at most %d are allowed", ErrConfig, len(p.Behind), TargetsMax)
 	}
-	return b.chain(p, p.Scheme, map[string]Resolver[Key]{}, 0)
+	built := map[string]Resolver[Key]{}
+	first, err := b.chain(p, p.Scheme, built, 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Behind)) {
+		if built[name] != nil {
+			continue
+		}
+		built[name] = nil
+		if built[name], err = b.chain(p, p.Behind[name], built, 1); err != nil {
+			return nil, fmt.Errorf("scheme %s: %w", name, err)
+		}
+	}
+	return first, nil
 }
 
 // chain builds a scheme and those behind it. built has the schemes that stand
@@ -301,7 +315,7 @@ func (b *builder) scheme(p Plan, s Scheme) (Resolver[Key], error) {
 		}
 		return Single[Key]{targets[0]}, nil
 	case KindSpillover:
-		return NewSpillover[Key](SpilloverConfig{s.Prefix, targets, s.MaxBytes, s.MaxDocuments, s.Fill})
+		return NewSpillover[Key](SpilloverConfig{s.Prefix, targets, s.MaxBytes, s.MaxDocuments, s.Fill, s.Opening})
 	}
 	hashed, err := b.hashed(s, targets)
 	if err != nil {

@@ -26,6 +26,10 @@ type SpilloverConfig struct {
 	// Fill is the part of a limit at which the next container is made, more than
 	// 0 and at most 1. Default SpilloverFillDefault.
 	Fill float64
+
+	// Opening says that the newest container is read and not yet written, because some
+	// clients may not know it: writes go to the one before it, which there has to be.
+	Opening bool
 }
 
 // Spillover is a Resolver without a scheme: writes go to the last container, and a
@@ -46,6 +50,9 @@ func NewSpillover[K any](c SpilloverConfig) (*Spillover[K], error) {
 	}
 	if !(c.Fill > 0 && c.Fill <= 1) || c.MaxBytes < 0 || c.MaxDocuments < 0 {
 		return nil, fmt.Errorf("%w: spillover at %v of %d bytes or %d documents", ErrConfig, c.Fill, c.MaxBytes, c.MaxDocuments)
+	}
+	if c.Opening && len(c.Targets) < 2 {
+		return nil, fmt.Errorf("%w: a spillover that opens its only container", ErrConfig)
 	}
 	c.Targets = slices.Clone(c.Targets)
 	for _, t := range c.Targets {
@@ -73,7 +80,7 @@ func (c *SpilloverConfig) number(name string) (int, bool) {
 	return n, found && err == nil && n >= 0 && n < math.MaxInt32 && strconv.Itoa(n) == digits
 }
 
-// ForWrite returns the last container, whatever the key.
+// ForWrite returns the container that takes writes, whatever the key.
 func (s *Spillover[K]) ForWrite(K) (Target, error) { return s.Last(), nil }
 
 // ForRead returns all containers, because a document may be in any of them, unless
@@ -88,8 +95,18 @@ func (s *Spillover[K]) ForRead(selection Selection[K]) ([]Target, error) {
 // Targets returns the containers by number.
 func (s *Spillover[K]) Targets() []Target { return slices.Clone(s.config.Targets) }
 
-// Last returns the container that takes writes.
-func (s *Spillover[K]) Last() Target { return s.config.Targets[len(s.config.Targets)-1] }
+// Last returns the container that takes writes: the newest, or the one before it while that
+// is opening.
+func (s *Spillover[K]) Last() Target {
+	last := len(s.config.Targets) - 1
+	if s.config.Opening {
+		last--
+	}
+	return s.config.Targets[last]
+}
+
+// Opening reports whether the newest container is read and not yet written.
+func (s *Spillover[K]) Opening() bool { return s.config.Opening }
 
 // Full reports whether a container that holds so much is full.
 func (s *Spillover[K]) Full(bytes, documents int64) bool {
@@ -99,10 +116,14 @@ func (s *Spillover[K]) Full(bytes, documents int64) bool {
 	return full(bytes, s.config.MaxBytes) || full(documents, s.config.MaxDocuments)
 }
 
-// Next returns the container to be made after the last one. It takes everything but
-// its number from the last one, and every client that knows the same last one gets
-// the same answer: of two that make it at once, one finds it made.
+// Next returns the container that takes writes after the last one: the one that is
+// opening, or one to be made. That takes everything but its number from the last one, and
+// every client that knows the same last one gets the same answer: of two that make it at
+// once, one finds it made.
 func (s *Spillover[K]) Next() Target {
+	if s.config.Opening {
+		return s.config.Targets[len(s.config.Targets)-1]
+	}
 	last := s.Last()
 	next := last
 	number := strconv.Itoa(s.numbers[len(s.numbers)-1] + 1)

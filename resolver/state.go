@@ -69,7 +69,9 @@ type Move struct {
 	ID    string `json:"id"`
 	Phase Phase  `json:"phase"`
 
-	// Read replaces the read mode of the phase when it is ReadBoth or ReadNone.
+	// Read replaces the read mode of the phase when it is ReadBoth or ReadNone. In the
+	// last phases, Clean and Undo, ReadBoth does not count: writes no longer reach the
+	// other side, so that it would give deleted documents back.
 	Read ReadMode `json:"read,omitempty"`
 
 	Next Plan `json:"next"`
@@ -115,11 +117,12 @@ type Scheme struct {
 	Table   []LookupSpec `json:"table,omitempty"`
 	Default string       `json:"default,omitempty"`
 
-	// Prefix, MaxBytes, MaxDocuments and Fill are those of a spillover.
+	// Prefix, MaxBytes, MaxDocuments, Fill and Opening are those of a spillover.
 	Prefix       string  `json:"prefix,omitempty"`
 	MaxBytes     int64   `json:"maxBytes,omitempty"`
 	MaxDocuments int64   `json:"maxDocuments,omitempty"`
 	Fill         float64 `json:"fill,omitempty"`
+	Opening      bool    `json:"opening,omitempty"`
 }
 
 // RangeSpec is an entry of a range. An absent end is open.
@@ -250,6 +253,10 @@ func (s State) Fingerprint() (string, error) {
 // that it changes.
 func (s State) withDefaults() State {
 	s.Version = cmp.Or(s.Version, StateVersion)
+	s.Targets = slices.Clone(s.Targets)
+	for i := range s.Targets {
+		s.Targets[i].Weight = s.Targets[i].weight()
+	}
 	s.Current = s.Current.withDefaults()
 	if s.Move != nil {
 		move := *s.Move
@@ -350,7 +357,7 @@ var schemeFields = map[string][]string{
 	KindJump:       {"Targets", "Hash"},
 	KindRange:      {"Type", "Ranges", "Gaps"},
 	KindLookup:     {"Table", "Default"},
-	KindSpillover:  {"Targets", "Prefix", "MaxBytes", "MaxDocuments", "Fill"},
+	KindSpillover:  {"Targets", "Prefix", "MaxBytes", "MaxDocuments", "Fill", "Opening"},
 }
 
 // checkFields refuses fields that another kind has, because ignoring them would

@@ -122,7 +122,7 @@ func TestStateRoundTrip(t *testing.T) {
 		}
 	}
 	state := must[resolver.State](t)(resolver.ParseState([]byte(`{"key":{"paths":["/u"]},"targets":[{"name":"a"}],"current":{"scheme":{"kind":"ring","targets":["a"]}}}`)))
-	want := `{"version":1,"revision":0,"key":{"paths":["/u"]},"targets":[{"name":"a"}],"current":{"scheme":{"kind":"ring","targets":["a"],"hash":"xxhash64","layout":"spread","virtualNodes":128}}}`
+	want := `{"version":1,"revision":0,"key":{"paths":["/u"]},"targets":[{"name":"a","weight":1}],"current":{"scheme":{"kind":"ring","targets":["a"],"hash":"xxhash64","layout":"spread","virtualNodes":128}}}`
 	if got := string(must[[]byte](t)(state.Append(nil))); got != want {
 		t.Errorf("canonical form %s\nwant %s", got, want)
 	}
@@ -130,6 +130,14 @@ func TestStateRoundTrip(t *testing.T) {
 	state.Revision = 9
 	if again := must[string](t)(state.Fingerprint()); again != first {
 		t.Error("the revision is in the fingerprint")
+	}
+	weighted := state
+	weighted.Targets = []resolver.Target{{Name: "a", Weight: 1}}
+	if again := must[string](t)(weighted.Fingerprint()); again != first {
+		t.Error("a weight of 1 and the default have two fingerprints")
+	}
+	if state.Targets[0].Weight = 0; must[string](t)(state.Fingerprint()) != first || state.Targets[0].Weight != 0 {
+		t.Error("the fingerprint of a state without weights is another, or has changed the state")
 	}
 	state.Current.Scheme.VirtualNodes = 16
 	if other := must[string](t)(state.Fingerprint()); other == first {
@@ -140,8 +148,8 @@ func TestStateRoundTrip(t *testing.T) {
 // TestStateRefusals has states that are not understood in full.
 func TestStateRefusals(t *testing.T) {
 	good := `{"version":1,"key":{"paths":["/u"]},"targets":[{"name":"a"},{"name":"b"}],"current":{"scheme":{"kind":"ring","targets":["a","b"]}}}`
-	if _, err := resolver.ParseState([]byte(good)); err != nil {
-		t.Fatal(err)
+	for _, fine := range []string{good, strings.Replace(good, `"targets":["a","b"]}`, `"targets":["a","b"]},"behind":{"unnamed":{"kind":"single","targets":["b"]}}`, 1)} {
+		must[*resolver.Routing](t)(resolver.Open(must[resolver.State](t)(resolver.ParseState([]byte(fine))), resolver.Registry{}))
 	}
 	for _, c := range [][2]string{
 		{`"version":1`, `"version":2`},
@@ -174,6 +182,11 @@ func TestStateRefusals(t *testing.T) {
 		{`"current":`, `"move":{"id":"m","phase":"copy","next":{"scheme":{"kind":"spillover","prefix":"","targets":["a"]}}},"current":`},
 		{`"kind":"ring","targets":["a","b"]}`, `"kind":"single","targets":["loop"]},"behind":{"loop":{"kind":"single","targets":["loop"]}}`},
 		{`"kind":"ring","targets":["a","b"]}`, `"kind":"single","targets":["a"]},"behind":{"a":{"kind":"single","targets":["b"]}}`},
+		{`"targets":["a","b"]}`, `"targets":["a","b"]},"behind":{"unnamed":{"kind":"single","targets":["nowhere"]}}`},
+		{`"targets":["a","b"]}`, `"targets":["a","b"]},"behind":{"x":{"kind":"single","targets":["y"]},"y":{"kind":"single","targets":["x"]}}`},
+		{`"targets":["a","b"]}`, `"targets":["a","b"],"opening":true}`},
+		{`"kind":"ring","targets":["a","b"]`, `"kind":"spillover","prefix":"","targets":["a"]`},
+		{`{"name":"a"},{"name":"b"}],"current":{"scheme":{"kind":"ring","targets":["a","b"]`, `{"name":"l-0"}],"current":{"scheme":{"kind":"spillover","prefix":"l-","opening":true,"targets":["l-0"]`},
 		{`"kind":"ring","targets":["a","b"]`, `"kind":"range","type":"number","ranges":[{"low":"x","target":"a"}]`},
 		{`"kind":"ring","targets":["a","b"]`, `"kind":"range","type":"date","ranges":[{"target":"a"}]`},
 		{`"kind":"ring","targets":["a","b"]`, `"kind":"range","type":"number","ranges":[{"high":2,"target":"a"},{"low":3,"target":"b"}]`},
@@ -260,6 +273,82 @@ func TestMoveStates(t *testing.T) {
 	}
 	if got := names(done.Targets); !slices.Equal(got, []string{"c1", "c2", "c3"}) || !slices.Equal(done.Current.Scheme.Targets, got) {
 		t.Errorf("after the move the targets are %q", got)
+	}
+}
+
+// TestMoveModes reads and writes as the phase of a move says, or as its read mode does; in
+// the last phases both copies are not read, because one of them is no longer written
+// (S183).
+func TestMoveModes(t *testing.T) {
+	state := resolver.State{
+		Key: resolver.KeySpec{Paths: []string{"/u"}}, Targets: numbered(2),
+		Current: resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindSingle, Targets: []string{"c0"}}},
+	}
+	next := resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindSingle, Targets: []string{"c1"}}}
+	for _, phase := range []resolver.Phase{resolver.Prepare, resolver.DualWrite, resolver.Copy, resolver.Verify, resolver.Fence, resolver.Switch, resolver.Clean, resolver.Undo} {
+		for _, read := range []resolver.ReadMode{"", resolver.ReadBoth, resolver.ReadNone} {
+			want, wantWrite := phase.Modes()
+			if read == resolver.ReadNone || read == resolver.ReadBoth && phase != resolver.Clean && phase != resolver.Undo {
+				want = read
+			}
+			state.Move = &resolver.Move{ID: "m", Phase: phase, Read: read, Next: next}
+			routing := must[*resolver.Routing](t)(resolver.Open(state, resolver.Registry{}))
+			if got, write := routing.Modes(); got != want || write != wantWrite {
+				t.Errorf("%s with read %q: reads %s, writes %s, want %s and %s", phase, read, got, write, want, wantWrite)
+			}
+			if !routing.Copies() {
+				t.Errorf("%s with read %q: no copies, but a neighbour may make some", phase, read)
+			}
+		}
+	}
+}
+
+// TestSpillStates adds containers to a spillover, which clients read before they write them.
+func TestSpillStates(t *testing.T) {
+	for _, scheme := range []string{"", "logs"} {
+		spill := resolver.Scheme{Kind: resolver.KindSpillover, Prefix: "logs-", Targets: []string{"logs-0"}, MaxDocuments: 5}
+		state := resolver.State{Key: resolver.KeySpec{Paths: []string{"/u"}}, Targets: targets("logs-0"), Current: resolver.Plan{Scheme: spill}}
+		if scheme != "" {
+			state.Current = resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindSingle, Targets: []string{scheme}}, Behind: map[string]resolver.Scheme{scheme: spill}}
+		}
+		check := func(state resolver.State, write string, read ...string) {
+			t.Helper()
+			state = must[resolver.State](t)(resolver.ParseState(must[[]byte](t)(state.Append(nil))))
+			routing := must[*resolver.Routing](t)(resolver.Open(state, resolver.Registry{}))
+			owner := must[resolver.Target](t)(routing.ForWrite(resolver.TextKey("x")))
+			readable := must[[]resolver.Target](t)(routing.ForRead(resolver.Keys(resolver.TextKey("x"))))
+			if owner.Name != write || !slices.Equal(names(readable), read) {
+				t.Errorf("revision %d writes %s and reads %q, want %s and %q", state.Revision, owner.Name, names(readable), write, read)
+			}
+		}
+		check(state, "logs-0", "logs-0")
+		if _, err := state.EndSpill(scheme); !errors.Is(err, resolver.ErrConfig) {
+			t.Errorf("EndSpill before Spill: %v, want ErrConfig", err)
+		}
+		opening, next, err := state.Spill(scheme)
+		if err != nil || next.Name != "logs-1" || opening.Revision != 1 {
+			t.Fatalf("Spill: %+v in revision %d, %v", next, opening.Revision, err)
+		}
+		check(opening, "logs-0", "logs-0", "logs-1")
+		spillover := must[*resolver.Spillover[resolver.Key]](t)(opening.Spillover(scheme))
+		if !spillover.Opening() || spillover.Last().Name != "logs-0" || spillover.Next().Name != "logs-1" {
+			t.Errorf("opening %v, last %s, next %s", spillover.Opening(), spillover.Last().Name, spillover.Next().Name)
+		}
+		if _, _, err := opening.Spill(scheme); !errors.Is(err, resolver.ErrConfig) {
+			t.Errorf("Spill while a container is opening: %v, want ErrConfig", err)
+		}
+		done := must[resolver.State](t)(opening.EndSpill(scheme))
+		check(done, "logs-1", "logs-0", "logs-1")
+		check(opening, "logs-0", "logs-0", "logs-1") // states are not changed
+		if again, next, err := done.Spill(scheme); err != nil || next.Name != "logs-2" {
+			t.Errorf("the next one is %s, %v", next.Name, err)
+		} else {
+			check(again, "logs-1", "logs-0", "logs-1", "logs-2")
+		}
+		_, _, errSpill := state.Spill("other")
+		if _, err := state.EndSpill("other"); !errors.Is(err, resolver.ErrConfig) || !errors.Is(errSpill, resolver.ErrConfig) {
+			t.Errorf("a scheme that is not there: %v and %v, want ErrConfig", errSpill, err)
+		}
 	}
 }
 

@@ -215,6 +215,16 @@ func (p Phase) Modes() (ReadMode, WriteMode) {
 	return m.read, m.write
 }
 
+// Modes returns how documents are read and written during the move now: as its phase says,
+// or as Read does where that counts.
+func (m *Move) Modes() (ReadMode, WriteMode) {
+	read, write := m.Phase.Modes()
+	if m.Read == ReadNone || m.Read == ReadBoth && !m.Phase.Final() {
+		read = m.Read
+	}
+	return read, write
+}
+
 // MayBecome reports whether a move may go from this phase to the other.
 func (p Phase) MayBecome(next Phase) bool { return slices.Contains(modes[p].next, next) }
 

@@ -342,8 +342,8 @@ func (c *verifyCommand) Run(io streams) error {
 // auditProblem says what is wrong, nil when all is well.
 func auditProblem(audit azcosmos.Audit) error {
 	for _, found := range audit.Containers {
-		if found.Strays > 0 {
-			return fmt.Errorf("%s has %s where no read finds them, such as %q", found.Target, counted(found.Strays, "item"), found.Example)
+		if lost := found.Strays + found.Unrouted; lost > 0 {
+			return fmt.Errorf("%s has %s where no read by key finds them, such as %q", found.Target, counted(lost, "item"), found.Example)
 		}
 	}
 	if audit.Phase != resolver.Fence && audit.Phase != resolver.Switch {
@@ -466,10 +466,7 @@ func (r *stateReport) print(out io.Writer) error {
 	if move == nil {
 		fmt.Fprintln(table, "move\tnone")
 	} else {
-		read, write := move.Phase.Modes()
-		if move.Read != "" {
-			read = move.Read
-		}
+		read, write := move.Modes()
 		fmt.Fprintf(table, "move\t%s, phase %s: reads %s, writes %s\n", move.ID, move.Phase, read, write)
 		if err := printPlan(table, "next plan", move.Next); err != nil {
 			return err

@@ -43,8 +43,8 @@ type ContainerAudit struct {
 	Target string `json:"target"`
 	All    Tally  `json:"all"`
 
-	// Strays are items that neither plan of the state puts here: no read by key finds
-	// them. Unrouted are those for which the current plan has no place at all.
+	// Strays are items that neither plan of the state puts here, and Unrouted those for
+	// which the plan that reads go by has no place at all: no read by key finds either.
 	Strays   int64 `json:"strays,omitempty"`
 	Unrouted int64 `json:"unrouted,omitempty"`
 
@@ -150,14 +150,10 @@ func (a *auditor) item(found *ContainerAudit, document []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err := a.routing.Current().ForWrite(ref.Key); err != nil {
+	if _, err := a.reads().ForWrite(ref.Key); err != nil {
 		found.Unrouted++
 		found.Example = ref.ID
 		return nil
-	}
-	from, to, err := a.routing.Moves(ref.Key)
-	if err != nil {
-		return fmt.Errorf("item %s in the next plan: %w", ref.ID, err)
 	}
 	owned, err := a.owns(found.Target, ref.Key)
 	if err != nil {
@@ -165,6 +161,17 @@ func (a *auditor) item(found *ContainerAudit, document []byte) error {
 	}
 	if owned {
 		a.audit.Total.add(document)
+	}
+	if _, err := a.routing.Current().ForWrite(ref.Key); err != nil {
+		if !owned { // only the next plan, by which reads go, has a place for it
+			found.Strays++
+			found.Example = ref.ID
+		}
+		return nil
+	}
+	from, to, err := a.routing.Moves(ref.Key)
+	if err != nil {
+		return fmt.Errorf("item %s in the next plan: %w", ref.ID, err)
 	}
 	switch {
 	case owned && a.routing.State.Move == nil:
@@ -180,19 +187,21 @@ func (a *auditor) item(found *ContainerAudit, document []byte) error {
 	return nil
 }
 
+// reads returns the layout by which the phase reads.
+func (a *auditor) reads() resolver.Resolver[resolver.Key] {
+	if move := a.routing.State.Move; move != nil {
+		if read, _ := move.Phase.Modes(); read == resolver.ReadNext {
+			return a.routing.Next()
+		}
+	}
+	return a.routing.Current()
+}
+
 // owns reports whether reads of the key accept items from the target. Without a move
 // there may be several such targets, as with a spillover.
 func (a *auditor) owns(target string, key resolver.Key) (bool, error) {
 	if a.routing.State.Move != nil {
-		read, _ := a.routing.Modes()
-		if read == resolver.ReadNone {
-			read, _ = a.routing.State.Move.Phase.Modes()
-		}
-		layout := a.routing.Current()
-		if read == resolver.ReadNext {
-			layout = a.routing.Next()
-		}
-		owner, err := layout.ForWrite(key)
+		owner, err := a.reads().ForWrite(key)
 		return owner.Name == target, err
 	}
 	targets, err := a.routing.ForRead(resolver.Keys(key))

@@ -8,6 +8,7 @@ import (
 
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"github.com/decandb/decan/decantest"
 	"github.com/decandb/decan/resolver"
 	"github.com/decandb/decan/resolver/azcosmos"
 )
@@ -189,6 +190,50 @@ func TestAuditSpillover(t *testing.T) {
 	audit, err := static(t, state, map[string]*sdk.Client{"": connect(t, w.server)}).Audit(t.Context(), nil)
 	if err != nil || audit.Total.Items != 4 || audit.Containers[0].Strays != 0 {
 		t.Errorf("%+v, %v, want 4 items and no strays", audit, err)
+	}
+}
+
+// TestAuditUnrouted counts items by the plan that reads go by: one for which only the next
+// plan has a place is unrouted before the switch and in its place after it, and a stray in
+// the old container.
+func TestAuditUnrouted(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	targets := targetsOn(t, server, 2, "/userId", 1)
+	account := map[string]*sdk.Client{"": connect(t, server)}
+	lookup := func(target string, keys ...string) resolver.Plan {
+		row := resolver.LookupSpec{Target: target}
+		for _, key := range keys {
+			row.Values = append(row.Values, text(key))
+		}
+		return resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindLookup, Table: []resolver.LookupSpec{row}}}
+	}
+	state := resolver.State{Key: resolver.KeySpec{Paths: []string{"/userId"}}, Targets: targets}
+	for _, put := range [][2]string{{"c0", "J"}, {"c0", "K"}, {"c1", "J"}, {"c1", "K"}, {"c1", "L"}} {
+		state.Current = lookup(put[0], put[1])
+		if _, err := static(t, state, account).Create(t.Context(), fmt.Appendf(nil, `{"id":"x","userId":%q}`, put[1]), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		phase                 resolver.Phase
+		total                 int64
+		straysOld, straysNew  int64
+		unroutedOld, unrouted int64
+	}{
+		{resolver.Verify, 1, 0, 0, 1, 2},
+		{resolver.Switch, 2, 1, 0, 0, 1},
+		{resolver.Clean, 2, 1, 0, 0, 1},
+	} {
+		state.Current, state.Move = lookup("c0", "J"), &resolver.Move{ID: "m", Phase: c.phase, Next: lookup("c1", "J", "K")}
+		a, err := static(t, state, account).Audit(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old, next := a.Containers[0], a.Containers[1]
+		if a.Total.Items != c.total || old.Strays != c.straysOld || next.Strays != c.straysNew || old.Unrouted != c.unroutedOld || next.Unrouted != c.unrouted {
+			t.Errorf("%s: %d items; old %+v, new %+v, want %+v", c.phase, a.Total.Items, old, next, c)
+		}
 	}
 }
 

@@ -1,8 +1,11 @@
 package azcosmos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
 
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
@@ -74,10 +77,11 @@ func (b *Batch) Read(ref Ref, options *sdk.TransactionalBatchItemOptions) {
 	b.item(ref, false, func(batch *sdk.TransactionalBatch) { batch.ReadItem(ref.ID, options) })
 }
 
-// Execute sends the batch. It is ErrApart, and nothing is sent, when the operations
-// route to different targets, or have different partition keys, which no container
-// changes together. A batch that the service refuses is no error: see
-// Response.Success.
+// Execute sends the batch. It is ErrApart, and nothing is sent, when the operations have
+// different partition keys or route to different targets, which no container changes
+// together. So it is when their key may be in several targets, as with a spillover, unless
+// all operations are given by a Ref that names the same target. A batch that the service
+// refuses is no error: see Response.Success.
 func (b *Batch) Execute(ctx context.Context, options *sdk.TransactionalBatchOptions) (BatchResult, error) {
 	if b.err != nil {
 		return BatchResult{}, b.err
@@ -85,21 +89,93 @@ func (b *Batch) Execute(ctx context.Context, options *sdk.TransactionalBatchOpti
 	if len(b.refs) == 0 {
 		return BatchResult{}, fmt.Errorf("%w: it is empty", ErrApart)
 	}
+	for i, ref := range b.refs {
+		if !ref.PartitionKey.Equal(b.refs[0].PartitionKey) {
+			return BatchResult{}, fmt.Errorf("%w: operation 1 has the key %v and operation %d %v", ErrApart, b.refs[0].PartitionKey, i+1, ref.PartitionKey)
+		}
+	}
 	var result BatchResult
-	err := b.client.routed(ctx, b.refs[0].Key, func(ctx context.Context, routing *resolver.Routing, route resolver.Route) error {
+	err := b.client.routed(ctx, func(ctx context.Context, routing *resolver.Routing) error {
 		var err error
-		result, err = b.send(ctx, routing, route, options)
+		if routing.State.Move != nil {
+			result, err = b.sendMoving(ctx, routing, options)
+		} else {
+			result, err = b.find(ctx, routing, options)
+		}
 		return err
 	})
 	return result, err
 }
 
-func (b *Batch) send(ctx context.Context, routing *resolver.Routing, route resolver.Route, options *sdk.TransactionalBatchOptions) (BatchResult, error) {
-	result := BatchResult{Target: route.First.Name}
-	if err := b.check(routing, route); err != nil {
-		return result, err
+// find sends the batch where its items were last seen, without asking the resolver, and if
+// they are not there to the targets of their key.
+func (b *Batch) find(ctx context.Context, routing *resolver.Routing, options *sdk.TransactionalBatchOptions) (BatchResult, error) {
+	seen, known := lastSeen(routing, b.common())
+	var first BatchResult
+	if known {
+		var err error
+		if first, err = b.send(ctx, seen, options); err != nil || first.refusal() != http.StatusNotFound {
+			return first, err
+		}
 	}
-	container, err := b.client.container(route.First)
+	others, err := b.candidates(routing, known)
+	if err != nil && !known {
+		return first, err
+	}
+	charge := first.Charge
+	for _, target := range others {
+		if target.Name == seen.Name {
+			continue
+		}
+		result, err := b.send(ctx, target, options)
+		charge += result.Charge
+		if err != nil || !known || result.refusal() != http.StatusNotFound {
+			result.Charge = charge
+			return result, err
+		}
+	}
+	first.Charge = charge
+	return first, nil
+}
+
+// common returns a Ref for all operations: of the first one's keys, with the target that
+// all of them name, "" when they do not.
+func (b *Batch) common() Ref {
+	all := b.refs[0]
+	for _, ref := range b.refs {
+		if ref.Target != all.Target {
+			all.Target = ""
+		}
+	}
+	return all
+}
+
+// candidates returns where the items of all operations may be. That has to be one target when
+// there may be new ones among them, or when it is not known where they are.
+func (b *Batch) candidates(routing *resolver.Routing, seen bool) ([]resolver.Target, error) {
+	all, err := candidates(routing, b.refs[0].Key)
+	if err != nil {
+		return nil, err
+	}
+	for i, ref := range b.refs {
+		others, err := candidates(routing, ref.Key)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.EqualFunc(all, others, func(a, b resolver.Target) bool { return a.Name == b.Name }) {
+			return nil, fmt.Errorf("%w: operation 1 belongs to %s and operation %d to %s", ErrApart, all[0].Name, i+1, others[0].Name)
+		}
+	}
+	if len(all) > 1 && !seen {
+		return nil, fmt.Errorf("%w: the items may be in each of %d targets, and the operations do not all name the same one", ErrApart, len(all))
+	}
+	return all, nil
+}
+
+// send sends the batch to one target.
+func (b *Batch) send(ctx context.Context, target resolver.Target, options *sdk.TransactionalBatchOptions) (BatchResult, error) {
+	result := BatchResult{Target: target.Name}
+	container, err := b.client.container(target)
 	if err != nil {
 		return result, err
 	}
@@ -117,13 +193,38 @@ func (b *Batch) send(ctx context.Context, routing *resolver.Routing, route resol
 		return result, err
 	}
 	result.Charge = float64(result.Response.RequestCharge)
-	if !result.Response.Success || !route.Moves {
-		return result, nil
-	}
-	return result, b.copy(ctx, routing, route, &result)
+	return result, nil
 }
 
-// copy brings the second copies of changed items up to date.
+// refusal returns the status of the operation for which the service refused the batch, 0
+// when it did not.
+func (r BatchResult) refusal() int {
+	if r.Response.Success {
+		return 0
+	}
+	for _, operation := range r.Response.OperationResults {
+		if operation.StatusCode != http.StatusFailedDependency {
+			return int(operation.StatusCode)
+		}
+	}
+	return 0
+}
+
+// sendMoving sends the batch during a move, and brings the second copies up to date.
+func (b *Batch) sendMoving(ctx context.Context, routing *resolver.Routing, options *sdk.TransactionalBatchOptions) (BatchResult, error) {
+	route, err := b.route(routing)
+	if err != nil {
+		return BatchResult{}, err
+	}
+	result, err := b.send(ctx, route.First, options)
+	if err != nil || !route.Moves || !result.Response.Success && !isRefused(result.refusal()) {
+		return result, err
+	}
+	err = b.copy(ctx, routing, route, &result)
+	return result, err
+}
+
+// copy brings the second copies of items that the batch changes up to date.
 func (b *Batch) copy(ctx context.Context, routing *resolver.Routing, route resolver.Route, result *BatchResult) error {
 	session := &result.Response.SessionToken
 	if *session == "" {
@@ -136,25 +237,31 @@ func (b *Batch) copy(ctx context.Context, routing *resolver.Routing, route resol
 		charge, err := b.client.sync(ctx, routing, route.First, route.Second, ref, session, permitted)
 		result.Charge += charge
 		if err != nil {
-			return fmt.Errorf("the batch is done in %s, but the copy of %s in %s is not confirmed, so repeat it: %w", route.First.Name, ref.ID, route.Second.Name, err)
+			done := "done"
+			if !result.Response.Success {
+				done = fmt.Sprintf("not done (status %d)", result.refusal())
+			}
+			return fmt.Errorf("the batch is %s in %s, but the copy of %s in %s is not confirmed, so repeat it: %w", done, route.First.Name, ref.ID, route.Second.Name, err)
 		}
 	}
 	return nil
 }
 
-// check compares where the operations belong.
-func (b *Batch) check(routing *resolver.Routing, route resolver.Route) error {
+// route returns the route that the operations have in common during a move.
+func (b *Batch) route(routing *resolver.Routing) (resolver.Route, error) {
+	route, err := routing.Route(b.refs[0].Key)
+	if err != nil {
+		return route, err
+	}
 	for i, ref := range b.refs[1:] {
 		other, err := routing.Route(ref.Key)
 		if err != nil {
-			return err
+			return route, err
 		}
-		if other.First.Name != route.First.Name || other.Moves != route.Moves || other.Second.Name != route.Second.Name {
-			return fmt.Errorf("%w: operation 1 belongs to %s and operation %d to %s", ErrApart, route.First.Name, i+2, other.First.Name)
-		}
-		if !ref.PartitionKey.Equal(b.refs[0].PartitionKey) {
-			return fmt.Errorf("%w: operation 1 has the key %v and operation %d %v", ErrApart, b.refs[0].PartitionKey, i+2, ref.PartitionKey)
+		if other.First.Name != route.First.Name || other.Second.Name != route.Second.Name {
+			return route, fmt.Errorf("%w: operation 1 belongs to %s and then %s, operation %d to %s and then %s", ErrApart,
+				route.First.Name, cmp.Or(route.Second.Name, route.First.Name), i+2, other.First.Name, cmp.Or(other.Second.Name, other.First.Name))
 		}
 	}
-	return nil
+	return route, nil
 }

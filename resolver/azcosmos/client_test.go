@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -31,7 +30,7 @@ func isStatus(err error, status int) bool {
 }
 
 // TestItems creates, reads, replaces and deletes items of a group (S150, S156, S157,
-// S159, S160, S163).
+// S159, S160).
 func TestItems(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -117,7 +116,7 @@ var queries = []struct {
 
 // TestQueries wants from three containers, of 1 and of 4 physical partitions each, what
 // one container answers: single-partition and partitioned containers serve alike (S146,
-// S155, S161, S162, S200).
+// S155, S161, S162).
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 4} {
@@ -422,82 +421,6 @@ func TestBatchApart(t *testing.T) {
 	}
 	if n := count.requests.Load(); n != 0 {
 		t.Errorf("%d requests were sent", n)
-	}
-}
-
-// TestSpillover fills containers: with two clients that look at once, one new container
-// appears, writes go there and reads ask all (S180).
-func TestSpillover(t *testing.T) {
-	t.Parallel()
-	server := decantest.New(t)
-	account := connect(t, server)
-	server.Container("db", `{"id":"logs-0","partitionKey":{"paths":["/userId"],"kind":"Hash","version":2}}`, 1)
-	state := resolver.State{
-		Key:     resolver.KeySpec{Paths: []string{"/userId"}},
-		Targets: []resolver.Target{{Name: "logs-0", Database: "db", Container: "logs-0"}},
-		Current: resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindSpillover, Prefix: "logs-", Targets: []string{"logs-0"}, MaxDocuments: 10}},
-	}
-	store := resolver.FileStore{Dir: t.TempDir()}
-	if _, err := resolver.SaveState(t.Context(), store, "logs", state, ""); err != nil {
-		t.Fatal(err)
-	}
-	var clients []*azcosmos.Client
-	for range 2 {
-		live, err := resolver.Watch(t.Context(), resolver.LiveConfig{Store: store, Name: "logs", Poll: -1, Lease: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(live.Close)
-		client, err := azcosmos.New(azcosmos.Config{Accounts: map[string]*sdk.Client{"": account}, View: live})
-		if err != nil {
-			t.Fatal(err)
-		}
-		clients = append(clients, client)
-	}
-	for i := range 25 {
-		item, err := clients[i%2].Create(t.Context(), fmt.Appendf(nil, `{"id":"l%d","userId":"J"}`, i), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := fmt.Sprint("logs-", i/9); item.Ref.Target != want { // 9 of 10 is full
-			t.Errorf("item %d lies in %s, want %s", i, item.Ref.Target, want)
-		}
-		var wait sync.WaitGroup
-		for _, client := range clients {
-			wait.Go(func() {
-				if _, _, err := client.Spill(t.Context(), store, "logs", ""); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wait.Wait()
-		for _, client := range clients {
-			if err := client.View().Refresh(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if got := names(clients[0].View().Routing().Targets()); !slices.Equal(got, []string{"logs-0", "logs-1", "logs-2"}) {
-		t.Errorf("targets %q", got)
-	}
-	if rows := all(t, clients[0], "SELECT VALUE COUNT(1) FROM c", nil); !slices.Equal(rows, []string{"25"}) {
-		t.Errorf("count %s, want 25", rows)
-	}
-	// An item in an old container is found, changed and deleted there.
-	ref := azcosmos.Ref{Key: resolver.TextKey("J"), ID: "l3"}
-	for _, op := range []func() (azcosmos.Item, error){
-		func() (azcosmos.Item, error) { return clients[0].Read(t.Context(), ref, nil) },
-		func() (azcosmos.Item, error) {
-			return clients[0].Upsert(t.Context(), []byte(`{"id":"l3","userId":"J","n":1}`), nil)
-		},
-		func() (azcosmos.Item, error) {
-			return clients[0].Replace(t.Context(), []byte(`{"id":"l3","userId":"J","n":2}`), nil)
-		},
-		func() (azcosmos.Item, error) { return clients[0].Delete(t.Context(), ref, nil) },
-	} {
-		if item, err := op(); err != nil || item.Ref.Target != "logs-0" {
-			t.Errorf("an old item: %s, %v, want logs-0", item.Ref.Target, err)
-		}
 	}
 }
 

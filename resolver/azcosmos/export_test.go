@@ -2,11 +2,25 @@ package azcosmos
 
 import (
 	"context"
+	"net/http"
 	"time"
+
+	"github.com/decandb/decan/resolver"
 )
 
 // SetSleep has the client wait by a function of the test, before its first use.
 func (c *Client) SetSleep(sleep func(ctx context.Context, d time.Duration) error) { c.sleep = sleep }
+
+// Sign puts the headers on a request about scripts.
+func (r RESTScripts) Sign(request *http.Request, key []byte, link string, kind resolver.ScriptKind) {
+	r.sign(request, key, link, kind)
+}
+
+// EqualDocuments and DocumentHash open the comparison of items and copies.
+var (
+	EqualDocuments = equalDocuments
+	DocumentHash   = documentHash
+)
 
 // ParseStatement opens the parser to fuzzing.
 func ParseStatement(text string) error {
@@ -26,3 +40,11 @@ func ParsePosition(token string) error {
 	_, err := parsePosition(token)
 	return err
 }
+
+// CompareValues orders two JSON values as ORDER BY does.
+func CompareValues(a, b string) int {
+	return parseOrderValue([]byte(a)).compare(parseOrderValue([]byte(b)))
+}
+
+// Canonical returns the bytes by which DISTINCT knows a JSON value.
+func Canonical(text string) string { return string(canonical([]byte(text))) }

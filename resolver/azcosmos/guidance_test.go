@@ -1,6 +1,7 @@
 package azcosmos_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -105,6 +106,53 @@ func TestServerSideHash(t *testing.T) {
 	}
 	if apart < keys/2 {
 		t.Errorf("%d of %d neighbours are in different partitions", apart, keys)
+	}
+}
+
+// TestGroups creates and queries items in a group that is known by a name, as the legacy
+// SDKs did in a database with a resolver. A view that is registered later is in force for
+// clients from then on, and a name without one is an error (S150).
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	account := map[string]*sdk.Client{"": connect(t, server)}
+	targets := targetsOn(t, server, 4, "/userId", 1)
+	var groups resolver.Groups
+	client := func(name string) *azcosmos.Client {
+		view, err := groups.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := azcosmos.New(azcosmos.Config{Accounts: account, View: view})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client
+	}
+	for i, half := range [][]resolver.Target{targets[:2], targets[2:]} {
+		routing, err := resolver.Open(ringState("/userId", half), resolver.Registry{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups.Register("dbs/users/", resolver.Static(routing))
+		seen := map[string]bool{}
+		for n := range 20 {
+			item, err := client("dbs/users").Create(t.Context(), fmt.Appendf(nil, `{"id":"u","userId":"J%d"}`, n), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			owner, err := routing.ForWrite(item.Ref.Key)
+			if err != nil || item.Ref.Target != owner.Name {
+				t.Errorf("J%d lies in %s, want %s, %v", n, item.Ref.Target, owner.Name, err)
+			}
+			seen[owner.Name] = true
+		}
+		if rows := all(t, client("/dbs/users"), "SELECT VALUE COUNT(1) FROM c", nil); !slices.Equal(rows, []string{"20"}) || !seen[half[0].Name] || !seen[half[1].Name] {
+			t.Errorf("registration %d: %s items in %v, want 20 in %s", i, rows, seen, names(half))
+		}
+	}
+	if _, err := groups.Get("dbs/others"); !errors.Is(err, resolver.ErrNotRegistered) {
+		t.Errorf("another name: %v, want ErrNotRegistered", err)
 	}
 }
 

@@ -27,7 +27,7 @@ type Ref struct {
 
 	// Target is where the item was last seen, "" when that is not known. A call goes
 	// there without asking the resolver, unless a move is under way; it asks when the
-	// item is not there.
+	// item is not there. So an item whose key nothing routes is still found.
 	Target string
 }
 
@@ -75,7 +75,7 @@ func (c *Client) Create(ctx context.Context, document []byte, options *sdk.ItemO
 	if err != nil {
 		return Item{}, err
 	}
-	return c.change(ctx, ref, false, func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error) {
+	return c.change(ctx, ref, c.put, func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error) {
 		return in.CreateItem(ctx, pk, document, options)
 	})
 }
@@ -87,7 +87,7 @@ func (c *Client) Upsert(ctx context.Context, document []byte, options *sdk.ItemO
 	if err != nil {
 		return Item{}, err
 	}
-	return c.change(ctx, ref, false, func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error) {
+	return c.change(ctx, ref, c.put, func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error) {
 		return in.UpsertItem(ctx, pk, document, options)
 	})
 }
@@ -99,27 +99,59 @@ func (c *Client) Replace(ctx context.Context, document []byte, options *sdk.Item
 	if err != nil {
 		return Item{}, err
 	}
-	return c.ReplaceAt(ctx, ref, document, options)
+	return c.change(ctx, ref, c.changeFound, replaceOperation(ref.ID, document, options))
+}
+
+func replaceOperation(id string, document []byte, options *sdk.ItemOptions) operation {
+	return func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error) {
+		return in.ReplaceItem(ctx, pk, id, document, options)
+	}
 }
 
 // ReplaceAt is Replace of an item that was read or found before, at the target named
-// there.
+// there. It is a resolver.ErrKey when the document's key belongs elsewhere than the Ref's,
+// now or after the move under way: no read by its key would find it.
 func (c *Client) ReplaceAt(ctx context.Context, ref Ref, document []byte, options *sdk.ItemOptions) (Item, error) {
-	return c.change(ctx, ref, true, func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error) {
-		return in.ReplaceItem(ctx, pk, ref.ID, document, options)
-	})
+	replace := func(ctx context.Context, routing *resolver.Routing, ref Ref, op operation) (Item, error) {
+		if err := staysInPlace(routing, ref, document); err != nil {
+			return Item{}, err
+		}
+		return c.changeFound(ctx, routing, ref, op)
+	}
+	return c.change(ctx, ref, replace, replaceOperation(ref.ID, document, options))
+}
+
+// staysInPlace returns an ErrKey for a document that does not belong where the item is that
+// it is to replace.
+func staysInPlace(routing *resolver.Routing, ref Ref, document []byte) error {
+	key, err := routing.Key(document)
+	if err != nil || key.Equal(ref.Key) {
+		return err
+	}
+	from, to, err := routing.Moves(key)
+	if err != nil {
+		return fmt.Errorf("%w: nothing routes the document: %w", resolver.ErrKey, err)
+	}
+	itemFrom, itemTo, err := routing.Moves(ref.Key)
+	if seen, known := lastSeen(routing, ref); known && errors.Is(err, resolver.ErrNoTarget) {
+		itemFrom, itemTo, err = seen, seen, nil
+	}
+	if err == nil && (from.Name != itemFrom.Name || to.Name != itemTo.Name) {
+		err = fmt.Errorf("%w: the document with the key %v belongs to %s, and the item with the key %v to %s", resolver.ErrKey, key, to.Name, ref.Key, itemTo.Name)
+	}
+	return err
 }
 
 // Patch changes parts of an item. They must not be parts of its keys.
 func (c *Client) Patch(ctx context.Context, ref Ref, patch sdk.PatchOperations, options *sdk.ItemOptions) (Item, error) {
-	return c.change(ctx, ref, true, func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error) {
+	return c.change(ctx, ref, c.changeFound, func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error) {
 		return in.PatchItem(ctx, pk, ref.ID, patch, options)
 	})
 }
 
 // Delete deletes an item.
 func (c *Client) Delete(ctx context.Context, ref Ref, options *sdk.ItemOptions) (Item, error) {
-	return c.change(ctx, ref, true, func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error) {
+	return c.change(ctx, ref, c.changeFound, func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error) {
 		return in.DeleteItem(ctx, pk, ref.ID, options)
 	})
 }
@@ -127,36 +159,33 @@ func (c *Client) Delete(ctx context.Context, ref Ref, options *sdk.ItemOptions) 
 // operation is one request about an item to one container.
 type operation func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error)
 
-// change runs a write. existing says that the item has to be there, so that several
-// targets can be tried.
-func (c *Client) change(ctx context.Context, ref Ref, existing bool, op operation) (Item, error) {
+// change runs a write by a routing, in the way that is given.
+func (c *Client) change(ctx context.Context, ref Ref, way func(context.Context, *resolver.Routing, Ref, operation) (Item, error), op operation) (Item, error) {
 	if ref.PartitionKey.Len() == 0 {
 		ref.PartitionKey = ref.Key
 	}
 	var item Item
-	err := c.routed(ctx, ref.Key, func(ctx context.Context, routing *resolver.Routing, route resolver.Route) error {
+	err := c.routed(ctx, func(ctx context.Context, routing *resolver.Routing) error {
 		var err error
-		item, err = c.changeBy(ctx, routing, route, ref, existing, op)
+		item, err = way(ctx, routing, ref, op)
 		return err
 	})
 	return item, err
 }
 
-// routed calls f with the route of a key, and waits while a move hands the key over.
-// Between the call and the end of f, the move does not go on by more than one phase.
-func (c *Client) routed(ctx context.Context, key resolver.Key, f func(context.Context, *resolver.Routing, resolver.Route) error) error {
+// routed calls f with the routing in force, and again while f fails because a move hands
+// over what it changes. Between the call and the end of f, the move does not go on by more
+// than one phase.
+func (c *Client) routed(ctx context.Context, f func(context.Context, *resolver.Routing) error) error {
 	waited := time.Duration(0)
 	for {
 		routing, done, err := c.config.View.Begin(ctx)
 		if err != nil {
 			return err
 		}
-		route, err := routing.Route(key)
-		if err == nil {
-			bounded, cancel := c.bounded(ctx)
-			err = f(bounded, routing, route)
-			cancel()
-		}
+		bounded, cancel := c.bounded(ctx)
+		err = f(bounded, routing)
+		cancel()
 		done()
 		held, migrating := errors.AsType[*resolver.MigratingError](err)
 		if !migrating || waited >= c.config.FenceWait {
@@ -180,65 +209,146 @@ func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, c.config.Timeout)
 }
 
-// changeBy runs a write along a route, and brings the second copy up to date.
-func (c *Client) changeBy(ctx context.Context, routing *resolver.Routing, route resolver.Route, ref Ref, existing bool, op operation) (Item, error) {
-	candidates := []resolver.Target{route.First}
-	if routing.State.Move == nil {
-		var err error
-		if candidates, err = c.candidates(routing, ref, route.First); err != nil {
-			return Item{}, err
-		}
+// put runs a write of an item that may be new.
+func (c *Client) put(ctx context.Context, routing *resolver.Routing, ref Ref, op operation) (Item, error) {
+	if routing.State.Move != nil {
+		return c.changeMoving(ctx, routing, ref, op)
 	}
-	if !existing && len(candidates) > 1 {
-		// Whether the item is new decides where it goes.
-		found, err := c.firstFound(ctx, candidates, ref, readOperation(ref.ID, nil))
-		if err != nil && statusOf(err) != http.StatusNotFound {
-			return found, err
-		}
-		candidates = []resolver.Target{route.First}
-		if err == nil {
-			candidates = slices.DeleteFunc(routing.Targets(), func(t resolver.Target) bool { return t.Name != found.Ref.Target })
-		}
-	}
-	item, err := c.firstFound(ctx, candidates, ref, op)
-	if err != nil || !route.Moves {
-		return item, err
-	}
-	charge, err := c.sync(ctx, routing, route.First, route.Second, ref, item.Response.SessionToken, permitted)
-	item.Charge += charge
+	targets, err := candidates(routing, ref.Key)
 	if err != nil {
-		return item, fmt.Errorf("the item is changed in %s, but its copy in %s is not confirmed, so repeat the change: %w", route.First.Name, route.Second.Name, err)
+		return Item{}, err
 	}
-	return item, nil
+	if len(targets) == 1 {
+		return c.run(ctx, targets[0], ref, op)
+	}
+	// Whether the item is new decides where it goes.
+	found, err := c.firstFound(ctx, targets, ref, readOperation(ref.ID, nil))
+	if err != nil && !isMissing(err) {
+		return found, err
+	}
+	target := targets[0]
+	if err == nil {
+		target = targets[slices.IndexFunc(targets, named(found.Ref.Target))]
+	}
+	item, err := c.run(ctx, target, ref, op)
+	item.Charge += found.Charge
+	return item, err
 }
 
-// candidates returns where an item may be: first where it was last seen, then by its
-// key, new containers before old ones.
-func (c *Client) candidates(routing *resolver.Routing, ref Ref, owner resolver.Target) ([]resolver.Target, error) {
-	var list []resolver.Target
-	if ref.Target != "" && ref.Target != owner.Name {
-		list = slices.DeleteFunc(routing.Targets(), func(t resolver.Target) bool { return t.Name != ref.Target })
+// changeFound runs a write of an item that has to be there.
+func (c *Client) changeFound(ctx context.Context, routing *resolver.Routing, ref Ref, op operation) (Item, error) {
+	if routing.State.Move != nil {
+		return c.changeMoving(ctx, routing, ref, op)
 	}
-	list = append(list, owner)
-	others, err := routing.ForRead(resolver.Keys(ref.Key))
-	slices.Reverse(others)
-	for _, t := range others {
-		if !slices.ContainsFunc(list, func(have resolver.Target) bool { return have.Name == t.Name }) {
+	return c.find(ctx, routing, ref, op, func() ([]resolver.Target, error) { return candidates(routing, ref.Key) })
+}
+
+// changeMoving runs a write during a move, and brings the second copy up to date.
+func (c *Client) changeMoving(ctx context.Context, routing *resolver.Routing, ref Ref, op operation) (Item, error) {
+	route, err := routing.Route(ref.Key)
+	if err != nil {
+		return Item{}, err
+	}
+	item, err := c.run(ctx, route.First, ref, op)
+	if !route.Moves || err != nil && !isRefused(statusOf(err)) {
+		return item, err
+	}
+	session := item.Response.SessionToken
+	if err != nil {
+		session = sessionOf(err)
+	}
+	charge, syncErr := c.sync(ctx, routing, route.First, route.Second, ref, session, permitted)
+	item.Charge += charge
+	if syncErr == nil {
+		return item, err
+	}
+	done := "changed"
+	if err != nil {
+		done = fmt.Sprintf("not changed (status %d)", statusOf(err))
+	}
+	return item, fmt.Errorf("the item is %s in %s, but its copy in %s is not confirmed, so repeat the change: %w", done, route.First.Name, route.Second.Name, syncErr)
+}
+
+// isRefused reports whether a status says that a change does not fit the item as it is now.
+// It may be one that was made before, without its copy, and is repeated. So the copy has to
+// be brought up to date before the caller may take the answer for the last word.
+func isRefused(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed:
+		return true
+	}
+	return false
+}
+
+// lastSeen returns the target that a Ref names. During a move that does not count.
+func lastSeen(routing *resolver.Routing, ref Ref) (resolver.Target, bool) {
+	if routing.State.Move != nil || ref.Target == "" {
+		return resolver.Target{}, false
+	}
+	targets := routing.Targets()
+	i := slices.IndexFunc(targets, named(ref.Target))
+	if i < 0 {
+		return resolver.Target{}, false
+	}
+	return targets[i], true
+}
+
+// named returns a condition that a target of the name fulfils.
+func named(name string) func(resolver.Target) bool {
+	return func(t resolver.Target) bool { return t.Name == name }
+}
+
+// candidates returns where an item of a key may be: first where it would be written, then
+// new containers before old ones.
+func candidates(routing *resolver.Routing, key resolver.Key) ([]resolver.Target, error) {
+	owner, err := routing.ForWrite(key)
+	if err != nil {
+		return nil, err
+	}
+	list := []resolver.Target{owner}
+	others, err := routing.ForRead(resolver.Keys(key))
+	for _, t := range slices.Backward(others) {
+		if !slices.ContainsFunc(list, named(t.Name)) {
 			list = append(list, t)
 		}
 	}
 	return list, err
 }
 
+// find runs an operation on an item that has to be there: where it was last seen, without
+// asking the resolver, and if it is not there in the targets that elsewhere returns.
+func (c *Client) find(ctx context.Context, routing *resolver.Routing, ref Ref, op operation, elsewhere func() ([]resolver.Target, error)) (Item, error) {
+	seen, known := lastSeen(routing, ref)
+	var item Item
+	var err error
+	if known {
+		if item, err = c.run(ctx, seen, ref, op); !isMissing(err) {
+			return item, err
+		}
+	}
+	others, errElsewhere := elsewhere()
+	others = slices.DeleteFunc(others, named(seen.Name))
+	if known && (errors.Is(errElsewhere, resolver.ErrNoTarget) || errElsewhere == nil && len(others) == 0) {
+		return item, err
+	}
+	if errElsewhere != nil {
+		return item, errElsewhere
+	}
+	charge := item.Charge
+	item, err = c.firstFound(ctx, others, ref, op)
+	item.Charge += charge
+	return item, err
+}
+
 // firstFound runs an operation in one target after the other until one has the item.
-func (c *Client) firstFound(ctx context.Context, candidates []resolver.Target, ref Ref, op operation) (Item, error) {
+func (c *Client) firstFound(ctx context.Context, targets []resolver.Target, ref Ref, op operation) (Item, error) {
 	charge := 0.0
 	var item Item
 	err := fmt.Errorf("%w: no target may have the item", resolver.ErrNoTarget)
-	for _, target := range candidates {
+	for _, target := range targets {
 		item, err = c.run(ctx, target, ref, op)
 		charge += item.Charge
-		if statusOf(err) != http.StatusNotFound {
+		if !isMissing(err) {
 			break
 		}
 	}
@@ -292,38 +402,32 @@ func (c *Client) Read(ctx context.Context, ref Ref, options *sdk.ItemOptions) (I
 	if mode == resolver.ReadBoth {
 		return c.readBoth(ctx, routing, ref, op)
 	}
-	owners, err := routing.ForRead(resolver.Keys(ref.Key))
-	if err != nil {
-		return Item{}, err
-	}
-	if routing.State.Move == nil && ref.Target != "" && len(owners) > 0 {
-		if owners, err = c.candidates(routing, ref, owners[len(owners)-1]); err != nil {
-			return Item{}, err
-		}
-	} else {
+	return c.find(ctx, routing, ref, op, func() ([]resolver.Target, error) {
+		owners, err := routing.ForRead(resolver.Keys(ref.Key))
 		slices.Reverse(owners)
-	}
-	return c.firstFound(ctx, owners, ref, op)
+		return owners, err
+	})
 }
 
 // readBoth reads both copies and returns the newer one, the next plan's when they are
-// of the same second.
+// of the same second. Another item in the place of the copy is none.
 func (c *Client) readBoth(ctx context.Context, routing *resolver.Routing, ref Ref, op operation) (Item, error) {
 	from, to, err := routing.Moves(ref.Key)
 	if err != nil {
 		return Item{}, err
 	}
-	next, err := c.firstFound(ctx, []resolver.Target{to}, ref, op)
-	if from.Name == to.Name || err != nil && statusOf(err) != http.StatusNotFound {
+	next, err := c.run(ctx, to, ref, op)
+	if from.Name == to.Name || err != nil && !isMissing(err) {
 		return next, err
 	}
-	current, currentErr := c.firstFound(ctx, []resolver.Target{from}, ref, op)
-	chosen, chosenErr := next, err
-	if currentErr == nil && (err != nil || timestampOf(current.Value) > timestampOf(next.Value)) || err != nil {
-		chosen, chosenErr = current, currentErr
+	current, errCurrent := c.run(ctx, from, ref, op)
+	charge := current.Charge + next.Charge
+	chosen := next
+	if isCopy := err == nil && movesAlike(routing, next.Value, ref.Key); !isCopy || errCurrent == nil && timestampOf(current.Value) > timestampOf(next.Value) {
+		chosen, err = current, errCurrent
 	}
-	chosen.Charge = current.Charge + next.Charge
-	return chosen, chosenErr
+	chosen.Charge = charge
+	return chosen, err
 }
 
 func timestampOf(document []byte) float64 {

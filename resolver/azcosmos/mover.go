@@ -101,7 +101,7 @@ func NewMover(c MoverConfig) (*Mover, error) {
 		m.config.Ensure = m.checkExist
 	}
 	if c.Settle == nil {
-		m.config.Settle = m.wait
+		m.config.Settle = c.Client.settle
 	}
 	return m, nil
 }
@@ -117,14 +117,6 @@ func SettleClients(clients ...*Client) func(ctx context.Context) error {
 		}
 		return nil
 	}
-}
-
-// wait is the default of Settle.
-func (m *Mover) wait(ctx context.Context) error {
-	if err := m.config.Client.config.View.Refresh(ctx); err != nil {
-		return err
-	}
-	return m.config.Client.sleep(ctx, m.config.Client.config.View.Lease()+m.config.Client.config.Timeout)
 }
 
 // checkExist is the default of Ensure.

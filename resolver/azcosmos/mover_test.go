@@ -1,13 +1,17 @@
 package azcosmos_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -263,32 +267,8 @@ func TestMoveUnderFire(t *testing.T) {
 	w.on("third", 2)
 	w.on("second", 3)
 	w.clients = []*azcosmos.Client{w.client(), w.client()}
-	for i := range fixedItems {
-		document := fmt.Appendf(nil, `{"id":"f%d","userId":"J%d","fixed":true}`, i, i)
-		if _, err := w.clients[0].Create(t.Context(), document, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, stop := context.WithCancelCause(t.Context())
-	var wait sync.WaitGroup
-	writers := make([]*writer, 2)
-	var steps, looks atomic.Int64
-	forever := func(count *atomic.Int64, f func() error) {
-		wait.Go(func() {
-			for ctx.Err() == nil {
-				if err := f(); err != nil {
-					stop(err)
-				}
-				count.Add(1)
-			}
-		})
-	}
-	for i := range writers {
-		writers[i] = &writer{w, i, rand.New(rand.NewPCG(seed, uint64(i))), map[string]int{}}
-		forever(&steps, func() error { return writers[i].step(t.Context()) })
-	}
-	forever(&looks, func() error { return w.look(t.Context(), w.clients[0]) })
-
+	w.fixed(fixedItems)
+	f := w.fire(seed)
 	four := resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindRing, Targets: []string{"c0", "c1", "c2", "c3"}}}
 	for _, move := range []struct {
 		id   string
@@ -298,20 +278,165 @@ func TestMoveUnderFire(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.run(r, 60)
-		if ctx.Err() != nil {
+		if f.ctx.Err() != nil {
 			break
 		}
 	}
-	stop(nil)
-	wait.Wait()
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+	f.end()
+}
+
+// TestUndoUnderFire turns moves back from their phases while items are created, changed,
+// deleted, read and queried by two clients, and while the movers die every few requests:
+// nothing is lost, doubled or taken back, and no copy is left (S182, S183).
+func TestUndoUnderFire(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, seed))
+	w := newWorld(t, 3, ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}, {Name: "c1", Database: "db", Container: "c1"}}))
+	w.clients = []*azcosmos.Client{w.client(), w.client()}
+	w.fixed(fixedItems)
+	f := w.fire(seed)
+	next := resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindRing, Targets: []string{"c0", "c2"}}}
+	phases := []resolver.Phase{resolver.Copy, resolver.Fence}
+	if raceDetector {
+		phases = phases[1:]
+	}
+	for _, phase := range phases {
+		mover := w.mover(-1)
+		if err := mover.Begin(t.Context(), "to-"+string(phase), w.targets, next); err != nil {
+			t.Fatal(err)
+		}
+		for w.phase() != phase {
+			if _, _, err := mover.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := azcosmos.SettleClients(w.clients...)(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := mover.Undo(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.run(r, 60)
+		if f.ctx.Err() != nil {
+			break
+		}
+	}
+	f.end()
+}
+
+// TestThousand adds a container to three and takes it away again: none of 1,000 items is
+// lost, and each lies where the ring says and nowhere else (S182).
+func TestThousand(t *testing.T) {
+	t.Parallel()
+	users, each := 100, 10
+	if raceDetector {
+		users, each = 20, 3
+	}
+	documents := users * each
+	three := ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}, {Name: "c1", Database: "db", Container: "c1"}, {Name: "c2", Database: "db", Container: "c2"}})
+	w := newWorld(t, 4, three)
+	client := w.client()
+	w.clients = []*azcosmos.Client{client}
+	for i := range users {
+		batch := client.NewBatch()
+		for n := range each {
+			batch.Create(fmt.Appendf(nil, `{"id":"f%d","userId":"J%d","fixed":true}`, n, i), nil)
+		}
+		if result, err := batch.Execute(t.Context(), nil); err != nil || !result.Response.Success {
+			t.Fatalf("batch %d: %+v, %v", i, result, err)
+		}
+	}
+	mover, err := azcosmos.NewMover(azcosmos.MoverConfig{
+		Client: client, Store: w.store, Name: "users", Settle: azcosmos.SettleClients(client), PageSize: 500,
+		Now: func() time.Time { return time.Now().Add(time.Hour) }, // so that the fence has nothing recent to compare again
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d changes and %d looks", steps.Load(), looks.Load())
-	if steps.Load() == 0 || looks.Load() == 0 {
-		t.Error("nothing happened during the moves")
+	four := resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindRing, Targets: names(w.targets)}}
+	for _, next := range []resolver.Plan{four, three.Current} {
+		if err := mover.Begin(t.Context(), fmt.Sprint("to-", len(next.Scheme.Targets)), w.targets, next); err != nil {
+			t.Fatal(err)
+		}
+		progress, err := mover.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := int64(documents); progress.Copied < n/8 || progress.Copied > n/2 || progress.Deleted != progress.Copied {
+			t.Errorf("of %d items %d were copied and %d deleted, want about a quarter", n, progress.Copied, progress.Deleted)
+		}
+		w.placed(documents)
+		if rows := all(t, client, "SELECT VALUE COUNT(1) FROM c WHERE c.fixed", nil); rows[0] != fmt.Sprint(documents) {
+			t.Errorf("the containers together count %s items, want %d", rows, documents)
+		}
 	}
-	w.settled(writers)
+}
+
+// fixed creates items that lie still during a test.
+func (w *world) fixed(n int) {
+	w.t.Helper()
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	for i := range n {
+		slots <- struct{}{}
+		wait.Go(func() {
+			if _, err := w.clients[0].Create(w.t.Context(), fmt.Appendf(nil, `{"id":"f%d","userId":"J%d","fixed":true}`, i, i), nil); err != nil {
+				w.t.Error(err)
+			}
+			<-slots
+		})
+	}
+	wait.Wait()
+}
+
+// fire is writers and readers at work until something is wrong.
+type fire struct {
+	world        *world
+	writers      []*writer
+	ctx          context.Context // ends with what is wrong as its cause
+	stop         context.CancelCauseFunc
+	wait         sync.WaitGroup
+	steps, looks atomic.Int64
+}
+
+// fire begins to write, read and query with the clients of the world.
+func (w *world) fire(seed uint64) *fire {
+	f := &fire{world: w}
+	f.ctx, f.stop = context.WithCancelCause(w.t.Context())
+	forever := func(count *atomic.Int64, work func() error) {
+		f.wait.Go(func() {
+			for f.ctx.Err() == nil {
+				if err := work(); err != nil {
+					f.stop(err)
+				}
+				count.Add(1)
+			}
+		})
+	}
+	for i := range 2 {
+		writer := &writer{w, i, rand.New(rand.NewPCG(seed, uint64(i))), map[string]int{}}
+		f.writers = append(f.writers, writer)
+		forever(&f.steps, func() error { return writer.step(w.t.Context()) })
+	}
+	forever(&f.looks, func() error { return w.look(w.t.Context(), w.clients[0]) })
+	return f
+}
+
+// end ends the work, fails for what was wrong, and looks at what every container holds.
+func (f *fire) end() {
+	f.world.t.Helper()
+	f.stop(nil)
+	f.wait.Wait()
+	if err := context.Cause(f.ctx); !errors.Is(err, context.Canceled) {
+		f.world.t.Fatal(err)
+	}
+	f.world.t.Logf("%d changes and %d looks", f.steps.Load(), f.looks.Load())
+	if f.steps.Load() == 0 || f.looks.Load() == 0 {
+		f.world.t.Error("nothing happened during the moves")
+	}
+	f.world.settled(f.writers)
 }
 
 // settled checks that every container holds what the ring says and nothing else.
@@ -326,6 +451,13 @@ func (w *world) settled(writers []*writer) {
 			}
 		}
 	}
+	w.placed(want)
+}
+
+// placed checks that the containers hold so many items, each in its place, and no move is
+// under way.
+func (w *world) placed(want int) {
+	w.t.Helper()
 	routing := w.clients[0].View().Routing()
 	if routing.State.Move != nil {
 		w.t.Errorf("the move is in phase %s", routing.State.Move.Phase)
@@ -379,11 +511,7 @@ func TestUndo(t *testing.T) {
 	state := ringState("/userId", two)
 	w := newWorld(t, 3, state)
 	w.clients = []*azcosmos.Client{w.client()}
-	for i := range fixedItems {
-		if _, err := w.clients[0].Create(t.Context(), fmt.Appendf(nil, `{"id":"f%d","userId":"J%d","fixed":true}`, i, i), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.fixed(fixedItems)
 	next := resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindRing, Targets: []string{"c0", "c1", "c2"}}}
 	for _, phase := range []resolver.Phase{resolver.Prepare, resolver.DualWrite, resolver.Copy, resolver.Verify, resolver.Fence, resolver.Switch} {
 		if err := w.mover(-1).Begin(t.Context(), "to-"+string(phase), w.targets, next); err != nil {
@@ -433,11 +561,7 @@ func TestVerifyRepairs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}}))
 	w.clients = []*azcosmos.Client{w.client()}
-	for i := range fixedItems {
-		if _, err := w.clients[0].Create(t.Context(), fmt.Appendf(nil, `{"id":"f%d","userId":"J%d","fixed":true}`, i, i), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.fixed(fixedItems)
 	mover := w.mover(-1)
 	if err := mover.Begin(t.Context(), "move", w.targets, resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindSingle, Targets: []string{"c1"}}}); err != nil {
 		t.Fatal(err)
@@ -698,6 +822,94 @@ func TestReadModes(t *testing.T) {
 		_, err = client.Read(t.Context(), azcosmos.Ref{Key: resolver.TextKey("J"), ID: "old"}, nil)
 		if isStatus(err, 404) != (c.phase == resolver.Switch) || errors.Is(err, resolver.ErrMigrating) != (c.read == resolver.ReadNone) {
 			t.Errorf("%s %s: read of the old item: %v", c.phase, c.read, err)
+		}
+	}
+}
+
+// sides makes two containers, an old one and a new one, with the given items, and returns a
+// function that opens a client in a phase of the move from one to the other.
+func sides(t *testing.T, old, next []string) func(phase resolver.Phase, read resolver.ReadMode, policies ...policy.Policy) *azcosmos.Client {
+	t.Helper()
+	server := decantest.New(t)
+	targets := targetsOn(t, server, 2, "/userId", 1)
+	single := func(i int) resolver.Plan {
+		return resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindSingle, Targets: []string{targets[i].Name}}}
+	}
+	state := resolver.State{Key: resolver.KeySpec{Paths: []string{"/userId"}}, Targets: targets}
+	account := map[string]*sdk.Client{"": connect(t, server)}
+	for i, ids := range [][]string{old, next} {
+		state.Current = single(i)
+		for _, id := range ids {
+			document := fmt.Appendf(nil, `{"id":%q,"userId":"J","side":%q}`, id, []string{"old", "new"}[i])
+			if _, err := static(t, state, account).Create(t.Context(), document, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return func(phase resolver.Phase, read resolver.ReadMode, policies ...policy.Policy) *azcosmos.Client {
+		t.Helper()
+		state.Current, state.Move = single(0), &resolver.Move{ID: "m", Phase: phase, Read: read, Next: single(1)}
+		return static(t, state, map[string]*sdk.Client{"": connect(t, server, policies...)})
+	}
+}
+
+// TestReadBothEnds has a copy whose item was deleted after its side was given up: in the last
+// phases it is none, also where both copies were to be read (S183).
+func TestReadBothEnds(t *testing.T) {
+	t.Parallel()
+	in := sides(t, []string{"item", "left-old"}, []string{"item", "left-new"})
+	for _, c := range []struct {
+		phase resolver.Phase
+		gone  string
+		rows  []string
+	}{
+		{resolver.Clean, "left-old", []string{`"item-new"`, `"left-new-new"`}},
+		{resolver.Undo, "left-new", []string{`"item-old"`, `"left-old-old"`}},
+	} {
+		client := in(c.phase, resolver.ReadBoth)
+		if item, err := client.Read(t.Context(), azcosmos.Ref{Key: resolver.TextKey("J"), ID: c.gone}, nil); !isStatus(err, 404) {
+			t.Errorf("%s: %s is read as %s, %v, want 404", c.phase, c.gone, item.Value, err)
+		}
+		if rows := all(t, client, "SELECT VALUE CONCAT(c.id, '-', c.side) FROM c ORDER BY c.id", nil); !slices.Equal(rows, c.rows) {
+			t.Errorf("%s: rows %s, want %s", c.phase, rows, c.rows)
+		}
+	}
+}
+
+// stamped has the items of a container appear to be of a second.
+func stamped(container string, second int) policyFunc {
+	times := regexp.MustCompile(`"(_ts|t)":\d+`)
+	return func(request *policy.Request) (*http.Response, error) {
+		response, err := request.Next()
+		if err != nil || !strings.Contains(request.Raw().URL.Path, "/colls/"+container+"/docs") {
+			return response, err
+		}
+		body, err := io.ReadAll(response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil {
+			return nil, err
+		}
+		body = times.ReplaceAll(body, fmt.Appendf(nil, `"$1":%d`, second))
+		response.Body = io.NopCloser(bytes.NewReader(body))
+		return response, nil
+	}
+}
+
+// TestNewerCopy reads both copies of an item: the one with the later time counts, the next
+// plan's when they are of one second (S183).
+func TestNewerCopy(t *testing.T) {
+	t.Parallel()
+	in := sides(t, []string{"both"}, []string{"both"})
+	for _, c := range []struct {
+		old, next int
+		want      string
+	}{{100, 101, "new"}, {101, 100, "old"}, {100, 100, "new"}} {
+		client := in(resolver.Fence, resolver.ReadBoth, stamped("c0", c.old), stamped("c1", c.next))
+		if rows := all(t, client, "SELECT VALUE c.side FROM c", nil); !slices.Equal(rows, []string{fmt.Sprintf("%q", c.want)}) {
+			t.Errorf("of %d and %d a query gives %s, want %s", c.old, c.next, rows, c.want)
+		}
+		item, err := client.Read(t.Context(), azcosmos.Ref{Key: resolver.TextKey("J"), ID: "both"}, nil)
+		if err != nil || !strings.Contains(string(item.Value), fmt.Sprintf(`"side":%q`, c.want)) {
+			t.Errorf("of %d and %d a read gives %s, %v, want %s", c.old, c.next, item.Value, err, c.want)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func (p *Pager) NextPage(ctx context.Context) (Page, error) {
 	}
 	began := time.Now()
 	rows, err := p.rows(ctx)
-	if err == nil && time.Since(began) >= p.client.config.Timeout {
+	if err == nil && resolver.Elapsed(began, time.Now()) >= p.client.config.Timeout {
 		err = p.confirm(ctx)
 		p.outlived = err != nil
 	}
@@ -165,7 +165,7 @@ func (p *Pager) confirm(ctx context.Context) error {
 		return errors.Join(ErrRestart, err)
 	}
 	move := routing.State.Move
-	if p.reading.both && (move == nil || move.Phase == resolver.Clean) || !p.reading.holds(routing) {
+	if p.reading.both && (move == nil || move.Phase.Final()) || !p.reading.holds(routing) {
 		return ErrRestart
 	}
 	return nil
@@ -225,7 +225,7 @@ func planFingerprint(routing *resolver.Routing, next bool) string {
 	}
 	ungrown := func(s resolver.Scheme) resolver.Scheme {
 		if s.Kind == resolver.KindSpillover {
-			s.Targets = nil
+			s.Targets, s.Opening = nil, false
 		}
 		return s
 	}
@@ -527,9 +527,8 @@ func (p *Pager) repeats(r row) bool {
 // canonical returns equal bytes for equal JSON values: 1 and 1.0 are one number, and
 // the order of members does not count.
 func canonical(raw []byte) []byte {
-	var value any
-	if json.Unmarshal(raw, &value) == nil {
-		if text, err := json.Marshal(value); err == nil {
+	if value, err := decode(raw); err == nil {
+		if text, err := json.Marshal(plainNumbers(value)); err == nil {
 			return text
 		}
 	}
@@ -560,7 +559,7 @@ func (p *Pager) combine(rows []row) []row {
 			if p.shape.envelope {
 				a.add(value)
 			} else {
-				a.merge(parseOrderValue(r.members["n"+strconv.Itoa(i)]).number, value)
+				a.merge(parseOrderValue(r.members["n"+strconv.Itoa(i)]).integer, value)
 			}
 		}
 		result := a.result()

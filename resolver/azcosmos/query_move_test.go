@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"github.com/decandb/decan/decantest"
 	"github.com/decandb/decan/resolver"
 	"github.com/decandb/decan/resolver/azcosmos"
 )
@@ -322,5 +323,105 @@ func TestManyEqualRows(t *testing.T) {
 		if lost := given[i] == 2049; isRestart(err) != lost || !lost && (err != nil || len(rest) != all-given[i]) {
 			t.Errorf("after %d rows: %d more, %v", given[i], len(rest), err)
 		}
+	}
+}
+
+// among are queries whose answer a copy that is taken for an item would change.
+var among = []struct {
+	text  string
+	order bool
+}{
+	{"SELECT VALUE COUNT(1) FROM c", true},
+	{"SELECT COUNT(c.n) AS n, SUM(c.n) AS s, AVG(c.n) AS a, MIN(c.n) AS low, MAX(c.city) AS high FROM c", true},
+	{"SELECT VALUE COUNT(1) FROM c JOIN t IN c.tags", true},
+	{"SELECT VALUE SUM(c.n) FROM c WHERE c.n > 5", true},
+	{"SELECT DISTINCT VALUE c.city FROM c", false},
+	{"SELECT DISTINCT c.city FROM c ORDER BY c.city DESC", true},
+	{"SELECT VALUE c.n FROM c WHERE IS_DEFINED(c.n) ORDER BY c.n OFFSET 3 LIMIT 9", true},
+	{"SELECT TOP 11 VALUE c.n FROM c WHERE IS_DEFINED(c.n) ORDER BY c.n DESC", true},
+	{"SELECT VALUE c.id FROM c", false},
+}
+
+// TestCopiesCountOnce asks in every phase of a move for aggregates, DISTINCT, TOP and OFFSET
+// LIMIT while copies lie in a container that the query reads: those that a neighbour in
+// dual-write has made already while this client is still in prepare among them. Each item
+// counts once, also for a key that is computed and for both copies at once (S183).
+func TestCopiesCountOnce(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	account := map[string]*sdk.Client{"": connect(t, server)}
+	targets := targetsOn(t, server, 3, "/userId", 1)
+	one := static(t, ringState("/userId", targets[2:]), account)
+	users(t, one, 30)
+	byPath := ringState("/userId", targets[:2])
+	byFunction := byPath
+	byFunction.Key = resolver.KeySpec{Function: "user"}
+	extract, err := resolver.Paths("/userId")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(state resolver.State, phase resolver.Phase, read resolver.ReadMode) *azcosmos.Client {
+		state.Move = &resolver.Move{ID: "shrink", Phase: phase, Read: read, Next: resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindRing, Targets: []string{"c0"}}}}
+		routing, err := resolver.Open(state, resolver.Registry{Functions: map[string]resolver.Extractor{"user": extract}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := azcosmos.New(azcosmos.Config{Accounts: account, View: resolver.Static(routing), PartitionKey: []string{"/userId"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client
+	}
+	users(t, in(byPath, resolver.DualWrite, ""), 30)
+	want := map[string][]string{}
+	for _, q := range among {
+		want[q.text] = all(t, one, q.text, nil)
+	}
+	check := func(client *azcosmos.Client, who string) {
+		t.Helper()
+		for _, q := range among {
+			got, want := all(t, client, q.text, &azcosmos.QueryOptions{PageSize: 7}), want[q.text]
+			if !q.order {
+				got, want = sorted(got), sorted(want)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %s\ngives %s\nwant  %s", who, q.text, got, want)
+			}
+		}
+		if rows, _, err := client.Query("SELECT VALUE t FROM t IN c.tags", resolver.All[resolver.Key](), nil).Items(t.Context()); !errors.Is(err, azcosmos.ErrQuery) {
+			t.Errorf("%s: FROM without a name gives %d rows, %v, want ErrQuery", who, len(rows), err)
+		}
+	}
+	for _, phase := range []resolver.Phase{resolver.Prepare, resolver.DualWrite, resolver.Copy, resolver.Verify, resolver.Fence, resolver.Switch, resolver.Clean, resolver.Undo} {
+		check(in(byPath, phase, ""), string(phase))
+	}
+	check(in(byFunction, resolver.Prepare, ""), "prepare by a function")
+	check(in(byFunction, resolver.Switch, ""), "switch by a function")
+	check(in(byPath, resolver.Fence, resolver.ReadBoth), "fence, both copies")
+	check(in(byPath, resolver.Switch, resolver.ReadBoth), "switch, both copies")
+}
+
+// TestRestartAtPrepare goes on with a DISTINCT, which asks no row for its key, after a move
+// has begun: its neighbours may make copies by now, so it has to start again.
+func TestRestartAtPrepare(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}, {Name: "c1", Database: "db", Container: "c1"}}))
+	client := w.client()
+	w.clients = []*azcosmos.Client{client}
+	users(t, client, 20)
+	pager := client.Query("SELECT DISTINCT VALUE c.id FROM c", resolver.All[resolver.Key](), &azcosmos.QueryOptions{PageSize: 2})
+	for range 2 {
+		if page, err := pager.NextPage(t.Context()); err != nil || len(page.Items) == 0 {
+			t.Fatalf("%d rows, %v", len(page.Items), err)
+		}
+	}
+	if err := w.mover(-1).Begin(t.Context(), "shrink", nil, resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindRing, Targets: []string{"c0"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := azcosmos.SettleClients(client)(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if page, err := pager.NextPage(t.Context()); !isRestart(err) {
+		t.Errorf("in prepare: %d rows, %v, want ErrRestart", len(page.Items), err)
 	}
 }

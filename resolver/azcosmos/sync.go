@@ -8,9 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"reflect"
+	"strconv"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/decandb/decan/resolver"
@@ -37,15 +40,18 @@ func permitted(ctx context.Context) (context.Context, context.CancelFunc, error)
 // the later one comes from a later read of the item, and copies never go back. Where
 // the copy was missing there is no version to compare; so after a change the item is
 // read again, and the sync starts over unless it is what was copied.
+//
+// Another item may lie where the copy belongs. It is never changed: an item cannot be
+// copied there, which is ErrCollision, and one that is missing has no copy there.
 func (c *Client) sync(ctx context.Context, routing *resolver.Routing, first, second resolver.Target, ref Ref, session *string, permit permit) (float64, error) {
 	charge := 0.0
 	for range syncAttempts {
-		copied, err := c.lookAt(ctx, second, ref, nil)
+		copied, err := c.lookFor(ctx, routing, second, ref, nil)
 		charge += copied.Charge
 		if err != nil {
 			return charge, err
 		}
-		item, err := c.lookAt(ctx, first, ref, session)
+		item, err := c.lookFor(ctx, routing, first, ref, session)
 		charge += item.Charge
 		if err != nil {
 			return charge, err
@@ -53,7 +59,11 @@ func (c *Client) sync(ctx context.Context, routing *resolver.Routing, first, sec
 		if equalDocuments(item.Value, copied.Value) {
 			return charge, nil
 		}
-		changed, cost, err := c.adopt(ctx, routing, second, ref, item, copied, permit)
+		if copied.foreign() {
+			other, err := routing.Key(copied.Response.Value)
+			return charge, errors.Join(fmt.Errorf("%w: item %s with the keys %v and %v in %s", ErrCollision, ref.ID, ref.Key, other, second.Name), err)
+		}
+		changed, cost, err := c.adopt(ctx, second, ref, item, copied, permit)
 		charge += cost
 		if err != nil {
 			return charge, err
@@ -61,7 +71,7 @@ func (c *Client) sync(ctx context.Context, routing *resolver.Routing, first, sec
 		if !changed {
 			continue // somebody else changed the copy: look at both again
 		}
-		again, err := c.lookAt(ctx, first, ref, session)
+		again, err := c.lookFor(ctx, routing, first, ref, session)
 		charge += again.Charge
 		if err != nil || again.ETag == item.ETag {
 			return charge, err
@@ -70,8 +80,53 @@ func (c *Client) sync(ctx context.Context, routing *resolver.Routing, first, sec
 	return charge, fmt.Errorf("the item %s changes too fast to be copied to %s", ref.ID, second.Name)
 }
 
-// lookAt reads an item; a missing one has no value and no etag.
+// lookFor reads an item that moves, or its copy; a missing one has no value and no etag. So
+// has another item in its place, one that the move takes elsewhere or not at all: it is
+// foreign. The key in ref may be only as much of the item's as routes it.
+func (c *Client) lookFor(ctx context.Context, routing *resolver.Routing, target resolver.Target, ref Ref, session *string) (Item, error) {
+	item, err := c.look(ctx, target, ref, session)
+	if item.Value != nil && !movesAlike(routing, item.Value, ref.Key) {
+		item.Value, item.ETag = nil, ""
+	}
+	return item, err
+}
+
+// foreign reports whether lookFor saw another item in the place of the one it was to read.
+// The service's answer still has it.
+func (i Item) foreign() bool { return i.Value == nil && i.Response.Value != nil }
+
+// movesAlike reports whether a move takes a document from where it takes a key to where it
+// takes that. Of all documents with one id and partition key, only one can be there.
+func movesAlike(routing *resolver.Routing, document []byte, key resolver.Key) bool {
+	found, err := routing.Key(document)
+	if err != nil || found.Equal(key) {
+		return err == nil
+	}
+	from, to, err := routing.Moves(key)
+	if err != nil {
+		return false
+	}
+	foundFrom, foundTo, err := routing.Moves(found)
+	return err == nil && foundFrom.Name == from.Name && foundTo.Name == to.Name
+}
+
+// lookAt reads the item of a document; a missing one has no value and no etag. So has one
+// with another routing key in its place.
 func (c *Client) lookAt(ctx context.Context, target resolver.Target, ref Ref, session *string) (Item, error) {
+	item, err := c.look(ctx, target, ref, session)
+	if item.Value == nil {
+		return item, err
+	}
+	// What the key is made of does not change during a move, so any routing of it knows.
+	if key, errKey := c.config.View.Routing().Key(item.Value); errKey != nil || !key.Equal(ref.Key) {
+		item.Value, item.ETag = nil, ""
+	}
+	return item, err
+}
+
+// look reads what has the id and partition key of an item; when nothing has, there is no
+// value and no etag.
+func (c *Client) look(ctx context.Context, target resolver.Target, ref Ref, session *string) (Item, error) {
 	var item Item
 	err := c.retryThrottled(ctx, func() error {
 		charge := item.Charge
@@ -80,21 +135,46 @@ func (c *Client) lookAt(ctx context.Context, target resolver.Target, ref Ref, se
 		item.Charge += charge
 		return err
 	})
-	if statusOf(err) == http.StatusNotFound {
+	switch {
+	case isMissing(err):
 		return Item{Ref: item.Ref, Charge: item.Charge}, nil
+	case statusOf(err) == http.StatusNotFound:
+		// Without the status, which callers take for an item that is not there.
+		err = fmt.Errorf("read %s in %s: %s", ref.ID, target.Name, Reason(err))
 	}
 	return item, err
 }
 
-// adopt changes the copy to what the item is, if the copy is still what was read.
-func (c *Client) adopt(ctx context.Context, routing *resolver.Routing, second resolver.Target, ref Ref, item, copied Item, permit permit) (changed bool, charge float64, err error) {
-	if item.Value != nil && copied.Value != nil {
-		a, errA := routing.Key(item.Value)
-		b, errB := routing.Key(copied.Value)
-		if errA != nil || errB != nil || !a.Equal(b) {
-			return false, 0, errors.Join(fmt.Errorf("%w: item %s with the keys %v and %v in %s", ErrCollision, ref.ID, a, b, second.Name), errA, errB)
-		}
+// The sub-statuses of a 404 that do not say that the item is missing.
+const (
+	subStatusSession   = "1002" // the session that the request continues is not here yet
+	subStatusContainer = "1003" // the container, or its database, is missing
+)
+
+// isMissing reports whether the service says that an item is not there.
+func isMissing(err error) bool {
+	if statusOf(err) != http.StatusNotFound {
+		return false
 	}
+	sub := subStatusOf(err)
+	return sub != subStatusSession && sub != subStatusContainer
+}
+
+// sessionOf returns the session token that the service sent with an error, nil for none.
+func sessionOf(err error) *string {
+	response, ok := errors.AsType[*azcore.ResponseError](err)
+	if !ok || response.RawResponse == nil {
+		return nil
+	}
+	token := response.RawResponse.Header.Get("x-ms-session-token")
+	if token == "" {
+		return nil
+	}
+	return &token
+}
+
+// adopt changes the copy to what the item is, if the copy is still what was read.
+func (c *Client) adopt(ctx context.Context, second resolver.Target, ref Ref, item, copied Item, permit permit) (changed bool, charge float64, err error) {
 	body, err := withoutSystemProperties(item.Value)
 	if err != nil {
 		return false, 0, err
@@ -122,8 +202,7 @@ func (c *Client) adopt(ctx context.Context, routing *resolver.Routing, second re
 		charge += answer.Charge
 		return err
 	})
-	switch statusOf(err) {
-	case http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed:
+	if code := statusOf(err); isMissing(err) || code == http.StatusConflict || code == http.StatusPreconditionFailed {
 		return false, charge, nil
 	}
 	return err == nil, charge, err
@@ -168,19 +247,55 @@ func withoutSystemProperties(document []byte) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// plainDocument decodes a document without system properties; a missing one is nil.
+// plainDocument decodes a document without system properties; a missing one is nil, and
+// what is no JSON object its text. Numbers that are equal have one text.
 func plainDocument(document []byte) any {
 	if document == nil {
 		return nil
 	}
-	var members map[string]any
-	if json.Unmarshal(document, &members) != nil {
+	value, err := decode(document)
+	members, isObject := value.(map[string]any)
+	if err != nil || !isObject {
 		return string(document)
 	}
 	for name := range systemProperties {
 		delete(members, name)
 	}
-	return members
+	return plainNumbers(members)
+}
+
+// plainNumbers gives the numbers in a decoded value one text each. The decoder bounds how
+// deep values lie in each other.
+func plainNumbers(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			value[name] = plainNumbers(member)
+		}
+	case []any:
+		for i, element := range value {
+			value[i] = plainNumbers(element)
+		}
+	case json.Number:
+		return plainNumber(value)
+	}
+	return value
+}
+
+// plainNumber returns the one text of a number: an integer that fits 64 bits exactly, any
+// other number as the nearest double. One beyond the doubles keeps its text.
+func plainNumber(number json.Number) json.Number {
+	if n, err := number.Int64(); err == nil {
+		return json.Number(strconv.FormatInt(n, 10))
+	}
+	f, err := number.Float64()
+	if err != nil {
+		return number
+	}
+	if f == math.Trunc(f) && f >= math.MinInt64 && f < math.MaxInt64 { // as a double, the latter is 1<<63
+		return json.Number(strconv.FormatInt(int64(f), 10))
+	}
+	return json.Number(strconv.FormatFloat(f, 'g', -1, 64))
 }
 
 func equalDocuments(a, b []byte) bool {

@@ -87,7 +87,7 @@ func (t *tenure) snapshot() Progress {
 func (t *tenure) lapsed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.now().Sub(t.at) >= t.lease
+	return resolver.Elapsed(t.at, t.now()) >= t.lease
 }
 
 // permit allows one request that changes an item, and bounds it in time.

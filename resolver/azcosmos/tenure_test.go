@@ -66,11 +66,7 @@ func tenant(t *testing.T, documents int) *world {
 	t.Helper()
 	w := newWorld(t, 2, ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}}))
 	w.clients = []*azcosmos.Client{w.client()}
-	for i := range documents {
-		if _, err := w.clients[0].Create(t.Context(), fmt.Appendf(nil, `{"id":"f%d","userId":"J%d","fixed":true}`, i, i), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.fixed(documents)
 	return w
 }
 

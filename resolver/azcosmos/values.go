@@ -4,15 +4,23 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"maps"
+	"math/big"
 	"slices"
+	"strconv"
 )
 
 // orderValue is a JSON value as ORDER BY compares it. The zero value is undefined.
 type orderValue struct {
-	raw    json.RawMessage // nil for undefined
+	raw    json.RawMessage // as it came; nil for undefined, and within another value
 	rank   int             // of the type
-	number float64
-	text   string
+	whole  bool            // the number is an integer of 64 bits, so that integer is exact
+	number float64         // the number, or the nearest double to it
+
+	integer int64
+	text    string
+	names   []string     // of an object's members, sorted
+	items   []orderValue // of an array, or of an object in the order of names
 }
 
 // The ranks of the types, in the order of the service.
@@ -27,46 +35,103 @@ const (
 	rankObject
 )
 
+// parseOrderValue reads a value that comes out of a decoder, so it is valid.
 func parseOrderValue(raw json.RawMessage) orderValue {
-	v := orderValue{raw: raw}
+	var v orderValue
 	if len(raw) == 0 {
 		return v
 	}
-	switch raw[0] {
-	case 'n':
-		v.rank = rankNull
-	case 'f':
-		v.rank = rankFalse
-	case 't':
-		v.rank = rankTrue
-	case '"':
+	if raw[0] == '"' { // by far the most frequent ones need no decoder
 		v.rank = rankString
-		// The value comes out of a decoder, so it is valid.
 		_ = json.Unmarshal(raw, &v.text)
-	case '[':
-		v.rank = rankArray
-	case '{':
-		v.rank = rankObject
-	default:
+	} else if decoded, err := decode(raw); err == nil {
+		v = orderOf(decoded)
+	}
+	v.raw = raw
+	return v
+}
+
+// decode decodes a JSON value and keeps the text of its numbers. It bounds how deep values
+// lie in each other.
+func decode(raw []byte) (value any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	return value, decoder.Decode(&value)
+}
+
+// orderOf returns a decoded value as ORDER BY compares it.
+func orderOf(value any) orderValue {
+	var v orderValue
+	switch value := value.(type) {
+	case nil:
+		v.rank = rankNull
+	case bool:
+		v.rank = rankFalse
+		if value {
+			v.rank = rankTrue
+		}
+	case json.Number:
 		v.rank = rankNumber
-		_ = json.Unmarshal(raw, &v.number)
+		text := string(plainNumber(value))
+		v.number, _ = strconv.ParseFloat(text, 64) // beyond the doubles it is infinite
+		integer, err := strconv.ParseInt(text, 10, 64)
+		v.integer, v.whole = integer, err == nil
+	case string:
+		v.rank, v.text = rankString, value
+	case []any:
+		v.rank = rankArray
+		for _, item := range value {
+			v.items = append(v.items, orderOf(item))
+		}
+	case map[string]any:
+		v.rank = rankObject
+		v.names = slices.Sorted(maps.Keys(value))
+		for _, name := range v.names {
+			v.items = append(v.items, orderOf(value[name]))
+		}
 	}
 	return v
 }
 
-// compare orders two values. Arrays, and objects, have no order that matters; their
-// text makes one.
+// compare orders two values as docs/query.md says: numbers exactly, arrays by the first
+// element that differs and then the shorter first, objects likewise by their members sorted
+// by name.
 func (v orderValue) compare(o orderValue) int {
 	if c := cmp.Compare(v.rank, o.rank); c != 0 {
 		return c
 	}
 	switch v.rank {
 	case rankNumber:
-		return cmp.Compare(v.number, o.number)
+		return v.compareNumber(o)
 	case rankString:
 		return cmp.Compare(v.text, o.text)
 	}
-	return bytes.Compare(v.raw, o.raw)
+	for i := range min(len(v.items), len(o.items)) {
+		if v.rank == rankObject {
+			if c := cmp.Compare(v.names[i], o.names[i]); c != 0 {
+				return c
+			}
+		}
+		if c := v.items[i].compare(o.items[i]); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(len(v.items), len(o.items))
+}
+
+func (v orderValue) compareNumber(o orderValue) int {
+	if v.whole && o.whole {
+		return cmp.Compare(v.integer, o.integer)
+	}
+	if c := cmp.Compare(v.number, o.number); c != 0 || v.whole == o.whole {
+		return c
+	}
+	// The nearest double to the integer is the other number, which is none of 64 bits and
+	// so above all that are.
+	if v.whole {
+		return -1
+	}
+	return 1
 }
 
 // compareRows orders two lists of order values by the terms of a statement.
@@ -85,8 +150,9 @@ func compareRows(terms []orderTerm, a, b []orderValue) int {
 // accumulator combines an aggregate over rows or over partial results.
 type accumulator struct {
 	function  string
-	count     float64
-	sum       float64
+	count     int64
+	integers  big.Int // the sum of those, exact
+	others    float64 // the sum of the other numbers
 	best      orderValue
 	undefined bool // a value of a wrong type makes the whole undefined
 }
@@ -100,7 +166,7 @@ func (a *accumulator) add(v orderValue) {
 	switch a.function {
 	case "SUM", "AVG":
 		a.undefined = a.undefined || v.rank != rankNumber
-		a.sum += v.number
+		a.sum(v)
 	case "MIN", "MAX":
 		a.undefined = a.undefined || v.rank >= rankArray
 		a.pick(v)
@@ -109,7 +175,7 @@ func (a *accumulator) add(v orderValue) {
 
 // merge takes a partial result: how many values there were, and what they gave, which
 // is undefined also when a type was wrong.
-func (a *accumulator) merge(count float64, v orderValue) {
+func (a *accumulator) merge(count int64, v orderValue) {
 	a.count += count
 	if a.function == "COUNT" {
 		return
@@ -119,9 +185,17 @@ func (a *accumulator) merge(count float64, v orderValue) {
 		return
 	}
 	if a.function == "SUM" || a.function == "AVG" {
-		a.sum += v.number
+		a.sum(v)
 	} else {
 		a.pick(v)
+	}
+}
+
+func (a *accumulator) sum(v orderValue) {
+	if v.whole {
+		a.integers.Add(&a.integers, big.NewInt(v.integer))
+	} else {
+		a.others += v.number
 	}
 }
 
@@ -134,16 +208,20 @@ func (a *accumulator) pick(v orderValue) {
 
 // result returns the aggregate as JSON, nil when it is undefined.
 func (a *accumulator) result() json.RawMessage {
-	number := a.sum
 	switch {
 	case a.function == "COUNT":
-		number = a.count
+		return strconv.AppendInt(nil, a.count, 10)
 	case a.undefined, a.count == 0 && a.function != "SUM":
 		return nil
-	case a.function == "AVG":
-		number /= a.count
 	case a.function == "MIN" || a.function == "MAX":
 		return slices.Clone(a.best.raw)
+	case a.function == "SUM" && a.others == 0 && a.integers.IsInt64():
+		return a.integers.Append(nil, 10)
+	}
+	number, _ := new(big.Float).SetInt(&a.integers).Float64() // the nearest double
+	number += a.others
+	if a.function == "AVG" {
+		number /= float64(a.count)
 	}
 	text, err := json.Marshal(number)
 	if err != nil {

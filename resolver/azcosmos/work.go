@@ -2,12 +2,14 @@ package azcosmos
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"sync"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/decandb/decan/resolver"
@@ -190,7 +192,7 @@ func (w *work) item(ctx context.Context, scan *Scan, document []byte) error {
 	case resolver.Verify, resolver.Fence:
 		charge, err = w.compare(ctx, scan, from, to, ref)
 	default:
-		charge, err = w.remove(ctx, here, ref)
+		charge, err = w.remove(ctx, here, ref, document)
 	}
 	w.mu.Lock()
 	w.progress.Charge += charge
@@ -274,8 +276,36 @@ func (w *work) pair(from, to string) *Pair {
 	return &w.progress.Pairs[i]
 }
 
-// remove deletes what is no longer, or never will be, the item.
-func (w *work) remove(ctx context.Context, here resolver.Target, ref Ref) (float64, error) {
+// remove deletes what is no longer, or never will be, the item, unless another item has
+// taken its place since the document was read.
+func (w *work) remove(ctx context.Context, here resolver.Target, ref Ref, document []byte) (charge float64, err error) {
+	client := w.mover.config.Client
+	var read struct {
+		ETag azcore.ETag `json:"_etag"`
+	}
+	if err := json.Unmarshal(document, &read); err != nil {
+		return 0, fmt.Errorf("read its etag: %w", err)
+	}
+	for range syncAttempts {
+		cost, err := w.removeVersion(ctx, here, ref, read.ETag)
+		charge += cost
+		if isMissing(err) {
+			return charge, nil
+		}
+		if statusOf(err) != http.StatusPreconditionFailed {
+			return charge, err
+		}
+		item, err := client.lookAt(ctx, here, ref, nil)
+		charge += item.Charge
+		if err != nil || item.Value == nil {
+			return charge, err
+		}
+		read.ETag = item.ETag
+	}
+	return charge, errors.New("it changes too fast to be removed")
+}
+
+func (w *work) removeVersion(ctx context.Context, here resolver.Target, ref Ref, etag azcore.ETag) (float64, error) {
 	client := w.mover.config.Client
 	charge := 0.0
 	err := client.retryThrottled(ctx, func() error {
@@ -285,18 +315,15 @@ func (w *work) remove(ctx context.Context, here resolver.Target, ref Ref) (float
 		}
 		defer done()
 		answer, err := client.run(ctx, here, ref, func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error) {
-			return in.DeleteItem(ctx, pk, ref.ID, nil)
+			return in.DeleteItem(ctx, pk, ref.ID, &sdk.ItemOptions{IfMatchEtag: &etag})
 		})
 		charge += answer.Charge
 		return err
 	})
-	if statusOf(err) == http.StatusNotFound {
-		return charge, nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if err == nil {
+		w.mu.Lock()
 		w.progress.Deleted++
+		w.mu.Unlock()
 	}
 	return charge, err
 }
