@@ -1,6 +1,9 @@
 package partitionkey
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Key is an immutable list of components, one per level from the first. The
 // zero value is the empty key, which has no level.
@@ -11,6 +14,16 @@ type Key struct {
 // NewKey returns the key of the given components. It keeps a copy.
 func NewKey(components ...Component) Key {
 	return Key{slices.Clone(components)}
+}
+
+// Clone returns a key that shares no memory with k, such as the document that k was
+// read from.
+func (k Key) Clone() Key {
+	components := slices.Clone(k.components)
+	for i := range components {
+		components[i].text = strings.Clone(components[i].text)
+	}
+	return Key{components}
 }
 
 // Len returns the number of components.

@@ -74,7 +74,13 @@ type partitionTable struct {
 	Database   string         `json:"database"`
 	Container  string         `json:"container"`
 	Limits     partitionLimit `json:"limits"`
+	Visits     queryVisits    `json:"queryVisits"`
 	Partitions []partitionRow `json:"partitions"`
+}
+
+type queryVisits struct {
+	Queries int64   `json:"queries"`
+	Mean    float64 `json:"mean"`
 }
 
 type partitionLimit struct {
@@ -175,6 +181,9 @@ func (t partitionTable) String() string {
 	if share > 0 {
 		fmt.Fprintf(&b, ", %s RU/s", grouped(int64(share+0.5)))
 	}
+	if t.Visits.Queries > 0 {
+		fmt.Fprintf(&b, ", a query asks %.1f of them on average", t.Visits.Mean)
+	}
 	b.WriteString("\n\n")
 	fmt.Fprintf(&b, "%-5s %-23s %12s %9s %-17s %9s %-17s %9s  %s\n",
 		"id", "range", "documents", "size", "of "+size(t.Limits.Bytes), "RU/s", "busiest second", "throttled", "hottest key")
@@ -208,12 +217,21 @@ func (p partitionRow) underWay() string {
 	return b.String()
 }
 
-// hottest names the key that spent most of late, and how much.
+// hottest names the key that spent most of late, and the prefix of a hierarchical key,
+// and how much.
 func (p partitionRow) hottest() string {
-	if len(p.Keys) == 0 {
-		return ""
+	var all []string
+	if len(p.Keys) > 0 {
+		all = append(all, p.Keys[0].String())
 	}
-	k := p.Keys[0]
+	if len(p.Prefixes) > 0 {
+		all = append(all, "all below "+p.Prefixes[0].String())
+	}
+	return strings.Join(all, ", ")
+}
+
+// String names the key, and what it has spent.
+func (k hotKey) String() string {
 	name := string(k.Key)
 	if name == "" {
 		name = k.EPK

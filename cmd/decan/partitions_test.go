@@ -15,8 +15,8 @@ import (
 // partitionsAnswer is what an admin port may say of a container; the first partition
 // has as many documents as are asked for.
 func partitionsAnswer(documents int) string {
-	return fmt.Sprintf(`{"database":"shop","container":"orders","limits":{"partitionBytes":10485760,"logicalBytes":4194304,"partitionRUs":1000},"partitions":[
-{"id":"4","min":"","max":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","parents":["0"],"documents":%d,"documentBytes":7864320,"share":600,"normalizedRUConsumption":100,"throttled":1234,"hottestKeys":[{"key":["Contoso","Alice"],"epk":"0A","requestUnits":480.4}],"purgingKeys":2,"clearedDocuments":1500},
+	return fmt.Sprintf(`{"database":"shop","container":"orders","limits":{"partitionBytes":10485760,"logicalBytes":4194304,"partitionRUs":1000},"queryVisits":{"queries":12,"partitions":18,"mean":1.5},"partitions":[
+{"id":"4","min":"","max":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","parents":["0"],"documents":%d,"documentBytes":7864320,"share":600,"normalizedRUConsumption":100,"throttled":1234,"hottestKeys":[{"key":["Contoso","Alice"],"epk":"0A","requestUnits":480.4}],"hottestPrefixes":[{"key":["Contoso"],"epk":"0A","requestUnits":520},{"key":["Fabrikam"],"epk":"0B","requestUnits":5}],"purgingKeys":2,"clearedDocuments":1500},
 {"id":"5","min":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","max":"FF","parents":["0"],"change":"split","documents":1,"documentBytes":100,"share":0,"normalizedRUConsumption":2.5,"throttled":0,"hottestKeys":[{"epk":"2B","requestUnits":1}],"clearedDocuments":1}]}`, documents)
 }
 
@@ -31,10 +31,10 @@ func TestPartitionsTable(t *testing.T) {
 	if err := c.watch(t.Context(), &out); err != nil {
 		t.Fatal(err)
 	}
-	want := `shop/orders  2 physical partitions, 12,346 documents, 7.5 MB, 600 RU/s
+	want := `shop/orders  2 physical partitions, 12,346 documents, 7.5 MB, 600 RU/s, a query asks 1.5 of them on average
 
 id    range                      documents      size of 10 MB               RU/s busiest second    throttled  hottest key
-4               - 1FFFFFFF…         12,345    7.5 MB ███████▌··   75 %       600 ██████████  100 %     1,234  ["Contoso","Alice"] 480 RU
+4               - 1FFFFFFF…         12,345    7.5 MB ███████▌··   75 %       600 ██████████  100 %     1,234  ["Contoso","Alice"] 480 RU, all below ["Contoso"] 520 RU
 5     1FFFFFFF… - FF                     1     100 B ··········    0 %         - ▎·········    2 %         0  2B 1 RU
 Partition 4: the documents of 2 deleted partition keys are being cleared away and still counted; 1,500 gone.
 A split of partition 5 is under way.

@@ -75,6 +75,36 @@ test("a token for a whole partition key", async () => {
   await own.item("4", ["t1", "u1"]).delete();
 });
 
+// S103
+test("a token for one item", async () => {
+  const { resource: permission } = await user.permissions.create({
+    id: "item", permissionMode: PermissionMode.All, resource: `${container.url}/docs/2`, resourcePartitionKey: ["t1", "u2"],
+  });
+  const own = restricted(permission._token);
+  const item = own.item("2", ["t1", "u2"]);
+  assert.equal((await item.replace({ id: "2", tenant: "t1", user: "u2", n: 1 })).resource.n, 1);
+  await refused(item.replace({ id: "5", tenant: "t1", user: "u2" }));
+  assert.equal((await item.read()).resource.n, 1);
+  await refused(own.items.create({ id: "5", tenant: "t1", user: "u2" }));
+  await refused(own.item("1", ["t1", "u1"]).read());
+});
+
+test("a token for one stored procedure", async () => {
+  const { storedProcedures } = container.scripts;
+  for (const id of ["mine", "other"]) await storedProcedures.create({ id, body: "function (a) { getContext().getResponse().setBody(a); }" });
+  const grant = async (id, permissionMode) => {
+    const { resource } = await user.permissions.create({ id, permissionMode, resource: `${container.url}/sprocs/${id}` });
+    return restricted(resource._token).scripts;
+  };
+  const own = await grant("mine", PermissionMode.All);
+  assert.equal((await own.storedProcedure("mine").execute(["t1", "u1"], ["ran"])).resource, "ran");
+  await refused(own.storedProcedure("other").execute(["t1", "u1"]));
+  await refused(own.storedProcedure("mine").replace({ id: "renamed", body: "function () {}" }));
+  const read = await grant("other", PermissionMode.Read);
+  assert.equal((await read.storedProcedure("other").read()).resource.id, "other");
+  await refused(read.storedProcedure("other").execute(["t1", "u1"]));
+});
+
 // S102
 test("a permission for a prefix of the key is refused", async () => {
   await refused(

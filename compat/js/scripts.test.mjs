@@ -82,6 +82,24 @@ describe("stored procedures", () => {
   });
 });
 
+// What the log takes of the headers counts, of which a log has 8,000 bytes: a letter that is
+// not ASCII takes six bytes, a blank three.
+test("a log is as long as a client can read, or nothing is written", async () => {
+  await container.scripts.storedProcedures.create({
+    id: "talk",
+    body: `function (id, text) {
+      __.createDocument(__.getSelfLink(), { id, pk: "log" });
+      console.log(text);
+    }`,
+  });
+  const talk = (id, text) => container.scripts.storedProcedure("talk").execute("log", [id, text], { enableScriptLogging: true });
+  const text = "ö ".repeat(888);
+  const { headers } = await talk("short", text);
+  assert.equal(decodeURIComponent(headers["x-ms-documentdb-script-log-results"]), text);
+  await refused(talk("long", text + text), 400);
+  assert.deepEqual(await ids(container, "log"), ["short"]);
+});
+
 test("triggers run with a write, or undo it", async () => {
   await container.scripts.triggers.create({
     id: "stamp", triggerType: "Pre", triggerOperation: "All",

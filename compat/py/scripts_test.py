@@ -3,6 +3,7 @@ programs bring along (../scripts), which import, update and delete in bulk and c
 one item, under a key and under a hierarchical one (S145). Run by ../run.sh."""
 
 from pathlib import Path
+from urllib.parse import unquote
 
 from server import Case, headers
 
@@ -58,6 +59,23 @@ class Scripts(Case):
         self.assertEqual(len(list(scripts.query_stored_procedures("SELECT * FROM s WHERE s.id = 'p'"))), 1)
         scripts.delete_stored_procedure("p")
         self.refused(404, lambda: scripts.execute_stored_procedure("p", partition_key="x"))
+
+    def test_log_is_as_long_as_a_client_can_read_or_nothing_is_written(self):
+        scripts = self.flat.scripts
+        talk = """function (id, text) {
+          __.createDocument(__.getSelfLink(), { id, pk: "log" });
+          console.log(text);
+        }"""
+        scripts.create_stored_procedure({"id": "talk", "body": talk})
+
+        def run(name, text):
+            scripts.execute_stored_procedure("talk", partition_key="log", params=[name, text], enable_script_logging=True)
+
+        text = "ö " * 888  # of 9 bytes each as it is escaped, and a log has 8,000
+        run("short", text)
+        self.assertEqual(unquote(headers(self.flat)["x-ms-documentdb-script-log-results"]), text)
+        self.refused(400, lambda: run("long", text + text))
+        self.assertEqual(self.rows(self.flat, "SELECT VALUE c.id FROM c", partition_key="log"), ["short"])
 
     def test_triggers_run_with_a_write_or_undo_it(self):
         scripts = self.flat.scripts

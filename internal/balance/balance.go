@@ -68,7 +68,7 @@ type Balancer struct {
 	ctx  context.Context
 	stop context.CancelFunc
 
-	// slots bounds the splits of all containers at the same time.
+	// slots bounds the splits and merges of all containers at the same time.
 	slots chan struct{}
 
 	mu      sync.Mutex
@@ -253,17 +253,31 @@ func (b *Balancer) splitAll(ctx context.Context, c *catalog.Container, state pla
 }
 
 func (b *Balancer) split(ctx context.Context, c *catalog.Container, s placement.Split, at partitionkey.EPK) error {
-	if held := c.Limits.SplitDelay; held == nil || *held <= 0 { // One that is held does no work.
-		select {
-		case b.slots <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		defer func() { <-b.slots }()
+	leave, err := b.enter(ctx, c)
+	if err != nil {
+		return err
 	}
+	defer leave()
 	b.cfg.Logger.Info("splitting a partition", "container", c.RID, "partition", s.ID, "reason", s.Reason)
-	_, err := b.cfg.Node.Split(ctx, c.RID, s.ID, at)
+	_, err = b.cfg.Node.Split(ctx, c.RID, s.ID, at)
 	return err
+}
+
+// enter waits for a turn to split or merge partitions of a container, which leave
+// gives back. Those of a container whose limits hold them need none, because they do
+// no work meanwhile, for hours perhaps.
+func (b *Balancer) enter(ctx context.Context, c *catalog.Container) (leave func(), err error) {
+	if held := c.Limits.SplitDelay; held != nil && *held > 0 {
+		return func() {}, nil
+	}
+	select {
+	case b.slots <- struct{}{}:
+		return func() { <-b.slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-b.ctx.Done():
+		return nil, status.Unavailable(nil, "The server is shutting down.")
+	}
 }
 
 // middle returns the point halfway through a partition's range.

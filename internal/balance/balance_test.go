@@ -1,7 +1,7 @@
 package balance_test
 
 import (
-	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,27 +28,21 @@ type world struct {
 
 func newWorld(t *testing.T, delay time.Duration, changes ...func(*cluster.Config)) *world {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	pool, err := storage.NewPool(storage.Options{InMemory: true})
-	must(err)
+	fatal(t, err)
 	store, err := pool.Create("catalog")
-	must(err)
+	fatal(t, err)
 	w := &world{limits: resource.DefaultLimits()}
 	w.limits.PartitionRUs = 100
 	w.catalog, err = catalog.Open(store, nil)
-	must(err)
+	fatal(t, err)
 	config := cluster.Config{Pool: pool, Catalog: w.catalog, Limits: w.limits, SplitDelay: delay}
 	for _, change := range changes {
 		change(&config)
 	}
 	w.limits = config.Limits
 	w.node, err = cluster.Start(config)
-	must(err)
+	fatal(t, err)
 	t.Cleanup(func() {
 		for _, closing := range []func() error{w.node.Close, store.Close, pool.Close} {
 			if err := closing(); err != nil {
@@ -56,21 +50,36 @@ func newWorld(t *testing.T, delay time.Duration, changes ...func(*cluster.Config
 			}
 		}
 	})
-	ctx := context.Background()
-	_, err = w.catalog.Commit(ctx, catalog.CreateDatabase{Database: resource.Database{ID: "d"}})
-	must(err)
-	database, _ := w.catalog.View().Database("d")
-	body, err := value.ParseString(`{"id":"c","partitionKey":{"paths":["/pk"]}}`)
-	must(err)
-	c, err := resource.ParseContainer(body)
-	must(err)
-	c.RID = w.catalog.ReserveContainer(database.RID)
-	w.container = c.RID
-	partitions := []resource.Partition{{Range: c.PartitionKey.Divide(1)[0], Group: 1, Generation: 1}}
-	must(w.node.CreatePartitions(ctx, c, partitions))
-	_, err = w.catalog.Commit(ctx, catalog.CreateContainer{Container: c, Partitions: partitions, Throughput: &resource.Throughput{Manual: 400, Highest: 400}})
-	must(err)
+	_, err = w.catalog.Commit(t.Context(), catalog.CreateDatabase{Database: resource.Database{ID: "d"}})
+	fatal(t, err)
+	w.container = w.create(t, "c", 1, 400)
 	return w
+}
+
+// create makes a container of some partitions, with a throughput.
+func (w *world) create(t *testing.T, name string, partitions, rus int) resource.RID {
+	t.Helper()
+	database, _ := w.catalog.View().Database("d")
+	body, err := value.ParseString(`{"id":"` + name + `","partitionKey":{"paths":["/pk"]}}`)
+	fatal(t, err)
+	c, err := resource.ParseContainer(body)
+	fatal(t, err)
+	c.RID = w.catalog.ReserveContainer(database.RID)
+	var all []resource.Partition
+	for i, r := range c.PartitionKey.Divide(partitions) {
+		all = append(all, resource.Partition{ID: resource.PartitionID(i), Range: r, Group: 1, Generation: 1, Ordinal: uint32(i)})
+	}
+	fatal(t, w.node.CreatePartitions(t.Context(), c, all))
+	_, err = w.catalog.Commit(t.Context(), catalog.CreateContainer{Container: c, Partitions: all, Throughput: &resource.Throughput{Manual: rus, Highest: rus}})
+	fatal(t, err)
+	return c.RID
+}
+
+func fatal(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (w *world) balancer() *balance.Balancer {
@@ -106,6 +115,63 @@ func TestStartFindsWhatIsLeft(t *testing.T) {
 	b.Close()
 	if n := w.view().Ranges.Len(); n != 4 {
 		t.Errorf("%d partitions, want 4: nothing was left to be done", n)
+	}
+}
+
+// TestOnePartitionUntilTheLimit writes documents of few keys into a container of one
+// partition: all go there until it holds as much as one may, and behind the next
+// there are two (S12).
+func TestOnePartitionUntilTheLimit(t *testing.T) {
+	t.Parallel()
+	const fit = 40
+	document := func(i int) value.Value {
+		v, err := value.ParseString(fmt.Sprintf(`{"id":"%04d","pk":"%d"}`, i, i%4))
+		fatal(t, err)
+		return v
+	}
+	var b *balance.Balancer
+	var grown atomic.Int64
+	w := newWorld(t, 0, func(c *cluster.Config) {
+		c.Limits.PartitionRUs = 10_000
+		c.Limits.PhysicalPartitionBytes = fit * int64(len(document(0).JSON()))
+		c.Grown = func(container resource.RID) { grown.Add(1); b.Wake(container) }
+	})
+	b = w.balancer()
+	defer b.Close()
+	write := func(i int) {
+		t.Helper()
+		c, doc := w.view(), document(i)
+		key := c.KeyOf(doc)
+		replica, release, err := w.node.Replica(t.Context(), c, 0)
+		fatal(t, err)
+		defer release()
+		_, err = replica.Write(t.Context(), partition.Write{Op: partition.Create, Generation: 1, Key: key, EPK: c.PartitionKey.Hash(key), Document: doc})
+		fatal(t, err)
+	}
+	for i := range fit {
+		write(i)
+	}
+	bytes, err := w.node.Size(t.Context(), w.view(), 0, true)
+	if err != nil || bytes != w.limits.PhysicalPartitionBytes {
+		t.Errorf("%d bytes are stored, want the limit of %d; %v", bytes, w.limits.PhysicalPartitionBytes, err)
+	}
+	if n := w.view().Ranges.Len(); n != 1 || grown.Load() > 0 {
+		t.Errorf("at the limit there are %d partitions, and it was told %d times", n, grown.Load())
+	}
+	write(fit)
+	eventually(t, "two partitions", func() bool { return w.view().Ranges.Len() == 2 })
+	b.Close()
+	total := int64(0)
+	for _, p := range w.view().Partitions() {
+		bytes, err := w.node.Size(t.Context(), w.view(), p.ID, true)
+		fatal(t, err)
+		if bytes == 0 {
+			t.Errorf("partition %s is empty", p.ID)
+		}
+		total += bytes
+	}
+	if want := (fit + 1) * int64(len(document(0).JSON())); total != want || w.view().Ranges.Len() != 2 {
+		t.Errorf("%d partitions hold %d bytes, want two with %d", w.view().Ranges.Len(), total, want)
 	}
 }
 

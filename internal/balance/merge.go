@@ -54,16 +54,13 @@ func (b *Balancer) mergeAll(ctx context.Context, c *catalog.Container, merges []
 }
 
 func (b *Balancer) merge(ctx context.Context, c *catalog.Container, m placement.Merge) error {
-	select {
-	case b.slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-b.ctx.Done():
-		return status.Unavailable(nil, "The server is shutting down.")
+	leave, err := b.enter(ctx, c)
+	if err != nil {
+		return err
 	}
-	defer func() { <-b.slots }()
+	defer leave()
 	b.cfg.Logger.Info("merging partitions", "container", c.RID, "low", m.Low, "high", m.High)
-	_, err := b.cfg.Node.Merge(ctx, c.RID, m.Low, m.High)
+	_, err = b.cfg.Node.Merge(ctx, c.RID, m.Low, m.High)
 	return err
 }
 

@@ -1,8 +1,12 @@
 package balance_test
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
+	"github.com/decandb/decan/internal/balance"
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -42,5 +46,40 @@ func TestMergeAfterScalingDown(t *testing.T) {
 	}
 	if _, err := b.Merge(t.Context(), "nobody", false); status.CodeOf(err) != status.CodeNotFound {
 		t.Errorf("a container that there is not: %v, want 404", err)
+	}
+}
+
+// TestHeldMergeHoldsNobodyUp merges a container whose limits hold that for an hour,
+// with a balancer that does one thing at a time: another container is split
+// meanwhile.
+func TestHeldMergeHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	held := w.create(t, "held", 2, 100)
+	hour := time.Hour
+	if _, err := w.catalog.Commit(t.Context(), catalog.PutLimits{RID: held, Limits: resource.OwnLimits{SplitDelay: &hour}}); err != nil {
+		t.Fatal(err)
+	}
+	b := balance.New(balance.Config{Catalog: w.catalog, Node: w.node, Limits: w.limits, Parallel: 1})
+	defer b.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.Merge(ctx, held, false)
+		done <- err
+	}()
+	container := func() *catalog.Container {
+		c, _ := w.catalog.View().ContainerByRID(held)
+		return c
+	}
+	eventually(t, "the plan of the merge", func() bool { return len(container().Merges) == 1 })
+	b.Wake(w.container)
+	eventually(t, "four partitions", func() bool { return w.view().Ranges.Len() == 4 })
+	if n := len(container().Merges); n != 1 {
+		t.Errorf("%d merges are held", n)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("the merge ended with %v", err)
 	}
 }

@@ -102,7 +102,9 @@ func (b *budget) current(now time.Time) *terms {
 }
 
 // termsOf works the terms of a partition out. One that the view does not name
-// keeps what it had: its requests are about to be sent elsewhere.
+// keeps what it had: its requests are about to be sent elsewhere. One of a shared
+// throughput may burst as others do: whatever it has saved for that, the budget of
+// its database bounds what all of them spend.
 func (n *Node) termsOf(view *catalog.View, s *slot, old *terms, now time.Time) *terms {
 	fresh := *old
 	fresh.version = view.Version()
@@ -129,8 +131,8 @@ func (n *Node) termsOf(view *catalog.View, s *slot, old *terms, now time.Time) *
 		plan.Rate, plan.Autoscale = shareOf(c, s.ref.Partition, t, most), t.IsAutoscale()
 		plan = throughput.Caps(plan, t.Buckets)
 	case shares:
-		fresh.shared = n.shared.budget(view, t, plan, now)
-		plan.Rate, plan.Burst = float64(min(most, t.Total())), 0
+		fresh.shared = n.shared.budget(view, t, n.plan(n.cfg.Limits.PartitionRUs), now)
+		plan.Rate = float64(min(most, t.Total()))
 		if given := shareOf(c, s.ref.Partition, t, most); given > 0 && throughput.Divided(t, c.RID) {
 			plan.Rate = given
 		}

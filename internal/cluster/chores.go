@@ -10,7 +10,7 @@ import (
 )
 
 // What a node does by itself once in a second: delete documents that are hidden
-// already, and watch what grows.
+// already and directories that could not be deleted before, and watch what grows.
 
 const (
 	// choresEvery is how often the chores are done: nobody waits for them.
@@ -30,6 +30,7 @@ func (n *Node) chores(ctx context.Context) {
 			n.Expire(ctx)
 			n.Clear(ctx)
 			n.Weigh()
+			n.RemoveLeft()
 		case <-ctx.Done():
 			return
 		}

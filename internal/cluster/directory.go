@@ -138,16 +138,36 @@ func (n *Node) drop(ref replication.PartitionRef) {
 	}
 }
 
-// removeDir deletes a directory that the catalog does not name. A failure costs
-// room until the next start, which tries again.
+// removeDir deletes a directory that the catalog does not name. What it cannot delete
+// now RemoveLeft deletes later.
 func (n *Node) removeDir(ref replication.PartitionRef) {
-	err := n.cfg.Pool.Remove(n.partitionDir(ref))
-	if err == nil {
-		err = n.removeEmpty(n.containerDir(ref.Container))
+	if err := n.tryRemove(ref); err != nil && !n.left.set(ref, true) {
+		n.cfg.Logger.Warn("partition directory not removed; trying again", "container", ref.Container, "partition", ref.Partition, "err", err)
 	}
-	if err != nil {
-		n.cfg.Logger.Warn("partition directory not removed", "container", ref.Container, "partition", ref.Partition, "err", err)
+}
+
+func (n *Node) tryRemove(ref replication.PartitionRef) error {
+	if err := n.cfg.Pool.Remove(n.partitionDir(ref)); err != nil {
+		return err
 	}
+	return n.removeEmpty(n.containerDir(ref.Container))
+}
+
+// RemoveLeft deletes the directories that could not be deleted when the catalog had
+// ceased to name them, or came not to, and returns how many are left. The node does so
+// by itself once in a second: a full disk gets its room back.
+func (n *Node) RemoveLeft() (left int) {
+	n.removing.Lock()
+	defer n.removing.Unlock()
+	for _, ref := range n.left.all() {
+		if n.tryRemove(ref) != nil {
+			left++
+			continue
+		}
+		n.left.set(ref, false)
+		n.cfg.Logger.Info("partition directory removed", "container", ref.Container, "partition", ref.Partition)
+	}
+	return left
 }
 
 // removeEmpty removes the directory of a container once its last partition is gone.

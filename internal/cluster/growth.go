@@ -74,7 +74,7 @@ func (n *Node) Weigh() {
 			continue
 		}
 		n.growth.add(s)
-		if !asking[c.RID] && n.mayUpgrade(c, t) && s.budget.reachedMax() {
+		if !asking[c.RID] && s.budget.reachedMax() && n.mayUpgrade(c, t) {
 			asking[c.RID] = true
 			n.cfg.Grown(c.RID)
 		}

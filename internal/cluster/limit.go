@@ -10,7 +10,8 @@ const (
 	// An open store holds eight or nine files, and a compaction a few more.
 	descriptorsPerPartition = 12
 
-	// descriptorsElsewhere are left for connections, logs and the catalog.
+	// descriptorsElsewhere are left for connections, logs and the catalog, and for
+	// those that the storage keeps back.
 	descriptorsElsewhere = 512
 )
 

@@ -108,7 +108,7 @@ func (x *merging) run(ctx context.Context) (result MergeResult, err error) {
 	for _, step := range []func(context.Context) error{x.fits, x.hasRoom, x.commitPlan} {
 		if err := step(ctx); err != nil {
 			x.release()
-			return result, err
+			return result, x.trouble(err)
 		}
 	}
 	result = MergeResult{Parents: x.plan.Parents, Child: x.plan.Child}
@@ -174,10 +174,13 @@ func (x *merging) limits() resource.Limits {
 // mergeRoomMin is what a merge of the smallest partitions may write.
 const mergeRoomMin = 64 << 20
 
-// hasRoom refuses to begin what would fill the disk. The files of the base are
-// shared at first and rewritten by and by; the rows of the other go through the
-// log into files of their own.
+// hasRoom refuses to begin what would fill the disk or use up the descriptors. The
+// files of the base are shared at first and rewritten by and by; the rows of the
+// other go through the log into files of their own.
 func (x *merging) hasRoom(context.Context) error {
+	if err := x.node.cfg.Pool.CanOpen(changeDescriptors); err != nil {
+		return err
+	}
 	base, other := x.parents[x.base].store, x.parents[1-x.base].store
 	need := mergeRoomMin + uint64(base.Size())/2 + 2*uint64(other.Size())
 	free, known := base.Room()
@@ -284,5 +287,5 @@ func (x *merging) trouble(err error) error {
 	if err == nil || known(err) {
 		return err
 	}
-	return status.Unavailable(err, "Partitions %s and %s cannot be merged now%s. They serve as before.", x.plan.Parents[0], x.plan.Parents[1], storage.Because(err))
+	return status.Unavailable(err, "Partitions %s and %s cannot be merged now%s. They serve as before.", x.refs[0].Partition, x.refs[1].Partition, storage.Because(err))
 }

@@ -202,6 +202,13 @@ func TestMergeInDoubt(t *testing.T) {
 	testInDoubt(t, mergeTwo)
 }
 
+// A request that names a parent while the switch is being stored waits for it, and
+// then gets 410/1002.
+func TestMergeHasWritesWait(t *testing.T) {
+	t.Parallel()
+	testNamed(t, mergeTwo)
+}
+
 // Whoever holds a parent when it is merged reads on, and its directory goes when it
 // is given back. The child has come further than both.
 func TestMergeWhileHeld(t *testing.T) {

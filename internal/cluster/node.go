@@ -12,8 +12,9 @@
 //
 // A partition directory counts only if the catalog names it: it is built and
 // synced before the commit that names it, and removed after the commit that no
-// longer does. What a crash leaves behind is deleted at start; a directory that
-// is named and missing stops the start. A split or merge has one commit, before
+// longer does. What cannot be removed then is tried again until it is; what a crash
+// leaves behind is deleted at start; a directory that is named and missing stops the
+// start. A split or merge has one commit, before
 // which its children are garbage and after which their parents are.
 // A partition is open at most once, and closed only while nobody holds it.
 // An open partition that nobody uses costs memory and descriptors, but no
@@ -25,11 +26,14 @@
 package cluster
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,7 +89,9 @@ type Node struct {
 	shared    sharedBudgets
 	throttled throttled
 	growth    growth
-	purging   purging
+	purging   refSet     // have documents that wait for Clear
+	left      refSet     // have a directory that could not be removed
+	removing  sync.Mutex // held by RemoveLeft
 
 	changes map[replication.PartitionRef]*change // splits and merges under way, by their parents
 
@@ -117,6 +123,40 @@ type slot struct {
 	moved   status.Sub    // what is said of a doomed one
 	gone    chan struct{} // non-nil while closing; closed when the slot is out of the map
 	place   *list.Element // in Node.idle
+}
+
+// refSet is a set of partitions. The zero value is empty.
+type refSet struct {
+	mu sync.Mutex
+
+	refs map[replication.PartitionRef]struct{}
+}
+
+// set adds or removes a partition and reports whether it was in there before.
+func (r *refSet) set(ref replication.PartitionRef, in bool) (was bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, was = r.refs[ref]; was == in {
+		return was
+	}
+	if !in {
+		delete(r.refs, ref)
+		return was
+	}
+	if r.refs == nil {
+		r.refs = map[replication.PartitionRef]struct{}{}
+	}
+	r.refs[ref] = struct{}{}
+	return was
+}
+
+// all returns them in order.
+func (r *refSet) all() []replication.PartitionRef {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(r.refs), func(a, b replication.PartitionRef) int {
+		return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.Partition, b.Partition))
+	})
 }
 
 // Start deletes the directories that the catalog does not name, verifies that

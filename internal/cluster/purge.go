@@ -1,13 +1,9 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
-	"maps"
-	"slices"
-	"sync"
 
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/replication"
@@ -32,41 +28,6 @@ const clearOpensMax = 8
 // and a hint: without it the partition goes on when somebody else opens it, and with
 // it for nothing it is opened once.
 const purgingFile = "PURGING"
-
-// purging is which partitions have documents that wait for Clear. The zero value is
-// empty.
-type purging struct {
-	mu sync.Mutex
-
-	refs map[replication.PartitionRef]struct{}
-}
-
-// set adds or removes a partition and reports whether it was in there before.
-func (p *purging) set(ref replication.PartitionRef, in bool) (was bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if _, was = p.refs[ref]; was == in {
-		return was
-	}
-	if !in {
-		delete(p.refs, ref)
-		return was
-	}
-	if p.refs == nil {
-		p.refs = map[replication.PartitionRef]struct{}{}
-	}
-	p.refs[ref] = struct{}{}
-	return was
-}
-
-// all returns them in order.
-func (p *purging) all() []replication.PartitionRef {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(p.refs), func(a, b replication.PartitionRef) int {
-		return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.Partition, b.Partition))
-	})
-}
 
 func (s *slot) Purge(ctx context.Context, ask partition.Purge) (partition.Purged, error) {
 	s.writes.Add(1)

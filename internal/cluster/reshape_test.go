@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
@@ -221,14 +222,7 @@ func testInDoubt(t *testing.T, change reshape) {
 	disk := storagetest.NewCrashable()
 	var syncs atomic.Int64
 	syncs.Store(1 << 60)
-	files := errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		// The plan is one sync of the catalog, the switch the next.
-		if strings.HasPrefix(op.Path, "data/catalog/") && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) && syncs.Add(-1) < 0 {
-			return storagetest.ErrInjected
-		}
-		return nil
-	}))
-	w, err := openOn(files, 0)
+	w, err := openOn(watchSwitch(disk, &syncs, func() error { return storagetest.ErrInjected }), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,6 +246,87 @@ func testInDoubt(t *testing.T, change reshape) {
 		certain.disks = append(certain.disks, disk.Crash(kept, uint64(i)))
 	}
 	certain.verify(t, c.rid, registers)
+}
+
+// testNamed sends writes to the parents by name while the switch is being stored. They
+// wait until it is, and then are told that the range has moved; reads do not wait.
+func testNamed(t *testing.T, change reshape) {
+	t.Helper()
+	disk := storagetest.NewCrashable()
+	var syncs atomic.Int64
+	syncs.Store(1 << 60)
+	storing, stored := make(chan struct{}), make(chan struct{})
+	begins := sync.OnceFunc(func() { close(storing) })
+	w, err := openOn(watchSwitch(disk, &syncs, func() error {
+		begins()
+		<-stored
+		return nil
+	}), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, registers := smallOf(t, w, keyKinds["v2"], 20, change.before)
+	before := c.container()
+	syncs.Store(1)
+	done := make(chan error, 1)
+	go func() { done <- change.do(t.Context(), c) }()
+	<-storing
+	answers := make([]chan error, len(registers))
+	var releases []func()
+	for i, r := range registers {
+		key := before.KeyOf(item(r.i, 0))
+		epk := before.PartitionKey.Hash(key)
+		p := before.Ranges.Locate(epk).Value
+		replica, release, err := w.node.Replica(t.Context(), before, p.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		releases = append(releases, release)
+		if err := r.verify(c, 1, 1); err != nil {
+			t.Errorf("while writes wait: %v", err)
+		}
+		queued := replica.Stats().Queued
+		answers[i] = make(chan error, 1)
+		go func() {
+			_, err := replica.Write(t.Context(), partition.Write{Op: partition.Upsert, Generation: p.Generation, Key: key, EPK: epk, Document: item(r.i, 2)})
+			answers[i] <- err
+		}()
+		for replica.Stats().Queued == queued && len(answers[i]) == 0 {
+			runtime.Gosched()
+		}
+	}
+	for i, answer := range answers {
+		if len(answer) > 0 {
+			t.Errorf("write %d did not wait", i)
+		}
+	}
+	close(stored)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	for i, answer := range answers {
+		if err := <-answer; status.CodeOf(err) != status.CodeGone || status.SubOf(err) != status.SubRangeGone {
+			t.Errorf("write %d: %v, want 410/1002", i, err)
+		}
+		releases[i]()
+		if err := registers[i].verify(c, 1, 1); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := w.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// watchSwitch is a disk that calls store before the catalog syncs the switch of a
+// change, from when syncs is set to 1: its plan is one sync, the switch the next.
+func watchSwitch(disk *storagetest.Disk, syncs *atomic.Int64, store func() error) vfs.FS {
+	return errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if strings.HasPrefix(op.Path, "data/catalog/") && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) && syncs.Add(-1) < 0 {
+			return store()
+		}
+		return nil
+	}))
 }
 
 // testMetrics makes a change once, and has it refused twice.

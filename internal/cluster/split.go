@@ -177,15 +177,15 @@ func (x *splitting) run(ctx context.Context, at partitionkey.EPK) (result SplitR
 	if x.parent, err = x.node.acquire(ctx, x.ref); err != nil {
 		return result, err
 	}
-	if at, err = x.parent.partition.SplitPoint(ctx, at); err == nil {
-		err = x.hasRoom()
+	if err = x.hasRoom(); err == nil {
+		at, err = x.parent.partition.SplitPoint(ctx, at)
 	}
 	if err == nil {
 		err = x.commitPlan(ctx, at)
 	}
 	if err != nil {
 		x.parent.release()
-		return result, err
+		return result, x.trouble(err)
 	}
 	result = SplitResult{Parent: x.ref.Partition, At: at, Children: x.plan.Children}
 	result.Pause, err = x.carryOut(ctx)
@@ -208,9 +208,17 @@ func (x *splitting) find() error {
 // splitRoomMin is what a split of the smallest partition may write.
 const splitRoomMin = 64 << 20
 
-// hasRoom refuses to begin what would fill the disk. Files are shared at first,
-// and then rewritten by both children before the parent's are gone.
+// changeDescriptors is how many files a split or merge may have open at once besides
+// the tables it reads: two open stores, and what they flush and compact.
+const changeDescriptors = 32
+
+// hasRoom refuses to begin what would fill the disk or use up the descriptors. Files
+// are shared at first, and then rewritten by both children before the parent's are
+// gone.
 func (x *splitting) hasRoom() error {
+	if err := x.node.cfg.Pool.CanOpen(changeDescriptors); err != nil {
+		return err
+	}
 	need := splitRoomMin + uint64(x.parent.store.Size())/2
 	free, known := x.parent.store.Room()
 	if !known || free >= need {

@@ -380,6 +380,135 @@ func testWithoutRoom(t *testing.T, change reshape, parents ...string) {
 	}
 }
 
+// When the process has used up its descriptors, before a split or at any moment of
+// it, the parent serves on as if nothing had been tried, and nothing is left of the
+// children when there are some again.
+func TestSplitWithoutDescriptors(t *testing.T) { testWithoutDescriptors(t, splitOne) }
+
+// The same of a merge.
+func TestMergeWithoutDescriptors(t *testing.T) { testWithoutDescriptors(t, mergeTwo) }
+
+func testWithoutDescriptors(t *testing.T, change reshape) {
+	t.Parallel()
+	_, random := seed(t)
+	outcomes := map[string]int{}
+	stride := 60 // fewer than those between the plan and the switch
+	if raceDetector {
+		stride = 250
+	}
+	for n := int64(0); outcomes["reached no more"] == 0; n += int64(1 + random.IntN(stride)) {
+		disk := storagetest.NewCrashable()
+		var left atomic.Int64 // operations until they are used up
+		left.Store(1 << 60)
+		files := errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if left.Add(-1) == 0 {
+				disk.Exhaust()
+			}
+			return nil
+		}))
+		w, err := openOn(files, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, registers := smallOf(t, w, keyKinds["v2"], 15, change.before)
+		version := w.catalog.View().Version()
+		if left.Store(n); n == 0 {
+			disk.Exhaust()
+		}
+		err = change.do(t.Context(), c)
+		reached := left.Swap(1<<60) <= 0
+		for _, r := range registers {
+			if err := r.step(c); err != nil {
+				t.Fatalf("operation %d: a write meanwhile: %v", n, err)
+			}
+		}
+		disk.Heal()
+		switch known := status.From(err); {
+		case err == nil && reached:
+			outcomes["done"]++
+		case err == nil:
+			outcomes["reached no more"]++
+		case known == nil || known.Code != status.CodeUnavailable || !strings.Contains(known.Message, "too many files are open"):
+			t.Errorf("operation %d: %v, want 503 that says why", n, err)
+		case w.catalog.View().Version() == version:
+			outcomes["refused"]++
+		default:
+			outcomes["undone"]++
+		}
+		partitions := change.after
+		if err != nil {
+			partitions = change.before
+		}
+		if got := c.container().Ranges.Len(); got != partitions || c.plans() > 0 {
+			t.Errorf("operation %d: %d partitions and %d plans, want %d", n, got, c.plans(), partitions)
+		}
+		for _, r := range registers {
+			if err := r.step(c); err != nil {
+				t.Fatalf("operation %d, which ended with %v: a write afterwards: %v", n, outcomes, err)
+			}
+		}
+		if got := w.node.RemoveLeft(); got > 0 {
+			t.Errorf("operation %d: %d directories could not be removed", n, got)
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+		clean(t, disk, partitions)
+	}
+	t.Logf("%v", outcomes)
+	if outcomes["refused"] == 0 || outcomes["undone"] == 0 && !raceDetector {
+		t.Errorf("outcomes %v", outcomes)
+	}
+}
+
+// What is left of a split or merge that failed, because it could not be removed then,
+// is removed as soon as it can be, without a restart.
+func TestLeftoversAreRemoved(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]reshape{"split": splitOne, "merge": mergeTwo} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disk := storagetest.NewCrashable()
+			var failing atomic.Bool
+			files := errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+				last := op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, "/FORMAT") // of a checkpoint
+				if failing.Load() && (last || op.Kind == errorfs.OpRemoveAll) {
+					return storagetest.ErrInjected
+				}
+				return nil
+			}))
+			w, err := openOn(files, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, _ := smallOf(t, w, keyKinds["v2"], 10, change.before)
+			dirs := func() int {
+				t.Helper()
+				names, err := disk.FS().List(fmt.Sprintf("data/p/%x", string(c.rid)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(names)
+			}
+			failing.Store(true)
+			if err := change.do(t.Context(), c); status.CodeOf(err) != status.CodeUnavailable {
+				t.Fatalf("got %v, want 503", err)
+			}
+			if left := w.node.RemoveLeft(); left == 0 || dirs() != change.before+left {
+				t.Errorf("%d directories are left, and there are %d", left, dirs())
+			}
+			failing.Store(false)
+			if left := w.node.RemoveLeft(); left != 0 || dirs() != change.before {
+				t.Errorf("%d directories are left, and there are %d", left, dirs())
+			}
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+			clean(t, disk, change.before)
+		})
+	}
+}
+
 // crowded is a file system that says how little it has left.
 type crowded struct {
 	vfs.FS

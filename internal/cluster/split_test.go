@@ -500,6 +500,13 @@ func TestSplitInDoubt(t *testing.T) {
 	testInDoubt(t, splitOne)
 }
 
+// A request that names the parent while the switch is being stored waits for it, and
+// then gets 410/1002.
+func TestSplitHasWritesWait(t *testing.T) {
+	t.Parallel()
+	testNamed(t, splitOne)
+}
+
 // Whoever holds the parent when it is split reads on, and its directory goes when
 // it is given back.
 func TestSplitWhileHeld(t *testing.T) {

@@ -2,7 +2,14 @@ package cluster_test
 
 import (
 	"context"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
 // Warm opens all partitions of a container, or about as many as may be open: those
@@ -36,5 +43,46 @@ func TestWarm(t *testing.T) {
 		cancelled, cancel := context.WithCancel(context.Background())
 		cancel()
 		w.node.Warm(cancelled, other)
+	}
+}
+
+// Warm opens several stores at the same time: the first of them is held on the disk
+// until another is being opened as well.
+func TestWarmOpensSideBySide(t *testing.T) {
+	t.Parallel()
+	var opening atomic.Int64
+	var watching atomic.Bool
+	two := make(chan struct{})
+	files := errorfs.Wrap(storagetest.NewCrashable().FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		// Each store begins with its format.
+		if !watching.Load() || op.Kind != errorfs.OpOpen || !strings.HasSuffix(op.Path, "/FORMAT") {
+			return nil
+		}
+		if opening.Add(1) == 2 {
+			close(two)
+		}
+		select {
+		case <-two:
+		case <-time.After(time.Minute):
+			t.Error("one store alone is being opened")
+		}
+		return nil
+	}))
+	w, err := openOn(files, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.create("c", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.restart(t, func(*cluster.Config) {})
+	watching.Store(true)
+	w.node.Warm(t.Context(), c)
+	if n := w.node.Open(); n != 4 || opening.Load() != 4 {
+		t.Errorf("%d partitions are open, and %d were opened", n, opening.Load())
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )
 
@@ -109,6 +110,21 @@ func (e *Engine) allowDocuments(caller auth.Caller, action auth.Action, link Lin
 		return forbidden("The resource token is for another container than the one that the request expects.")
 	}
 	options.IntendedRID = rid
+	return nil
+}
+
+// allowID refuses a replacement with another id where the caller's permission is
+// for one document or script: what it is renamed to is another resource. body is
+// what takes the place of that one; without an id it is wrong, which is not said
+// here.
+func allowID(caller auth.Caller, body value.Value) error {
+	grant := caller.Grant()
+	if grant == nil || grant.Target.Feed == "" {
+		return nil
+	}
+	if id := body.Get("id"); id.Kind() == value.KindString && id.Text() != grant.Target.ID {
+		return forbidden("The resource token is for one resource, which it cannot give another id.")
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/script"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
@@ -53,7 +55,10 @@ func newAccessWorld(t *testing.T, prefixes bool) *accessWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
+	runner := script.New(script.Limits{Time: time.Minute})
+	t.Cleanup(runner.Close)
 	a.world = newWorld(t, func(cfg *engine.Config) {
+		cfg.Scripts = runner
 		cfg.Now = func() time.Time { return a.now }
 		cfg.PrefixPermissions = prefixes
 		cfg.Verifier = verifier.WithBearer(auth.BearerRules{
@@ -61,7 +66,7 @@ func newAccessWorld(t *testing.T, prefixes bool) *accessWorld {
 		})
 	})
 	a.link = a.container(t, 2, "/t", "/u")
-	for _, doc := range []string{`{"id":"1","t":"t1","u":"u1"}`, `{"id":"2","t":"t2","u":"u1"}`} {
+	for _, doc := range []string{`{"id":"1","t":"t1","u":"u1"}`, `{"id":"2","t":"t2","u":"u1"}`, `{"id":"3","t":"t1","u":"u1"}`} {
 		a.create(t, a.link, doc)
 	}
 	if _, err := a.CreateUser(t.Context(), caller, engine.UserRequest{Link: a.link, Body: parse(t, `{"id":"ann"}`)}); err != nil {
@@ -130,20 +135,21 @@ func (a *accessWorld) signed(t *testing.T, text string) (auth.Caller, error) {
 func (a *accessWorld) callers(t *testing.T) map[string]auth.Caller {
 	t.Helper()
 	all := map[string]auth.Caller{
-		"nobody":      {},
-		"All":         a.token(t, "all", "All", "dbs/d/colls/c", ""),
-		"All of key":  a.token(t, "all-key", "All", "dbs/d/colls/c", `["t1","u1"]`),
-		"All of item": a.token(t, "all-item", "All", "dbs/d/colls/c/docs/1", ""),
-		"All of udf":  a.token(t, "all-udf", "All", "dbs/d/colls/c/udfs/f", ""),
+		"nobody":         {},
+		"All":            a.token(t, "all", "All", "dbs/d/colls/c", ""),
+		"All of key":     a.token(t, "all-key", "All", "dbs/d/colls/c", `["t1","u1"]`),
+		"All of item":    a.token(t, "all-item", "All", "dbs/d/colls/c/docs/1", ""),
+		"All of sproc":   a.token(t, "all-sproc", "All", "dbs/d/colls/c/sprocs/f", ""),
+		"All of trigger": a.token(t, "all-trigger", "All", "dbs/d/colls/c/triggers/f", ""),
+		"All of udf":     a.token(t, "all-udf", "All", "dbs/d/colls/c/udfs/f", ""),
 	}
 	if _, err := a.CreateUser(t.Context(), caller, engine.UserRequest{Link: a.link, Body: parse(t, `{"id":"bob"}`)}); err != nil {
 		t.Fatal(err)
 	}
-	for name, key := range map[string]string{"Read": "", "Read of key": `["t1","u1"]`} {
-		body := fmt.Sprintf(`{"id":%q,"permissionMode":"Read","resource":"dbs/d/colls/c"}`, name)
-		if key != "" {
-			body = strings.TrimSuffix(body, "}") + `,"resourcePartitionKey":` + key + "}"
-		}
+	for name, of := range map[string]struct{ link, more string }{
+		"Read": {}, "Read of key": {"", `,"resourcePartitionKey":["t1","u1"]`}, "Read of sproc": {"/sprocs/f", ""},
+	} {
+		body := fmt.Sprintf(`{"id":%q,"permissionMode":"Read","resource":%q%s}`, name, "dbs/d/colls/c"+of.link, of.more)
 		res, err := a.CreatePermission(t.Context(), caller, engine.PermissionRequest{Link: a.link, User: "bob", Body: parse(t, body)})
 		if err != nil {
 			t.Fatal(err)
@@ -175,12 +181,15 @@ func (a *accessWorld) callers(t *testing.T) map[string]auth.Caller {
 // changes nothing for whoever may make it. A slash parts a variant from its name.
 func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, auth.Caller) error {
 	item := engine.Link{Database: "d", Container: "c", Document: "1"}
+	other := engine.Link{Database: "d", Container: "c", Document: "3"} // of the same key
 	const noETag = `"none"`
 	wrong := parse(t, `{"id":1}`)
 	document := func(link engine.Link, keyText, body string) engine.DocumentRequest {
 		return engine.DocumentRequest{Link: link, Key: key(t, keyText), Document: parse(t, body), IfMatch: noETag, IfNoneMatch: ""}
 	}
-	own := `{"id":"1","t":"t1","u":"u1"}`
+	own, others, renamed := `{"id":"1","t":"t1","u":"u1"}`, `{"id":"3","t":"t1","u":"u1"}`, `{"id":"4","t":"t1","u":"u1"}`
+	const change = `{"operations":[{"op":"set","path":"/n","value":1}]}`
+	usage := engine.ResourceRequest{Link: a.link, Usage: true}
 	definition := engine.ResourceRequest{Link: a.link, Body: wrong, IfMatch: noETag}
 	database := engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: wrong, IfMatch: noETag}
 	user := engine.UserRequest{Link: engine.Link{Database: "d"}, User: "ann", Body: wrong, IfMatch: noETag}
@@ -191,14 +200,19 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 	script := func(kind resource.ScriptKind) engine.ScriptRequest {
 		return engine.ScriptRequest{Kind: kind, Link: a.link, Script: "f", Body: wrong, IfMatch: noETag}
 	}
+	rename := func(kind resource.ScriptKind) engine.ScriptRequest {
+		req := script(kind)
+		req.Body = parse(t, `{"id":"g","body":"function () {}","triggerType":"Pre","triggerOperation":"All"}`)
+		return req
+	}
 	scripts := func(list func(context.Context, auth.Caller, resource.ScriptKind, engine.QueryRequest) (engine.Feed, error)) func(context.Context, auth.Caller) error {
 		return func(ctx context.Context, c auth.Caller) error {
 			_, err := list(ctx, c, resource.Function, rows(a.link, ""))
 			return err
 		}
 	}
-	execute := func(keyText string) engine.ExecuteRequest {
-		return engine.ExecuteRequest{Link: a.link, Procedure: "none", Key: key(t, keyText)}
+	execute := func(procedure, keyText string) engine.ExecuteRequest { // Neither procedure exists.
+		return engine.ExecuteRequest{Link: a.link, Procedure: procedure, Key: key(t, keyText)}
 	}
 	purge := func(keyText string) engine.KeyRequest { // It may, and the request is wrong.
 		return engine.KeyRequest{Link: a.link, Key: key(t, keyText), Options: engine.Options{Consistency: "none"}}
@@ -206,27 +220,35 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 	feed := func(keyText string) engine.FeedRequest {
 		return engine.FeedRequest{Link: a.link, Key: key(t, keyText)}
 	}
-	batch := func(action auth.Action) engine.BatchRequest {
-		return engine.BatchRequest{Link: a.link, Key: key(t, `["t1","u1"]`), Operations: []engine.BatchOperation{{Action: action, ID: "1", IfMatch: noETag, Body: parse(t, own), Size: len(own)}}}
+	batch := func(action auth.Action, id, body string) engine.BatchRequest {
+		return engine.BatchRequest{Link: a.link, Key: key(t, `["t1","u1"]`), Operations: []engine.BatchOperation{{Action: action, ID: id, IfMatch: noETag, Body: parse(t, body), Size: len(body)}}}
 	}
 	properties := value.Value{}
 	type call = func(context.Context, auth.Caller) error
 	return map[string]call{
-		"AccountKeys":      func(ctx context.Context, c auth.Caller) error { _, err := a.AccountKeys(ctx, c); return err },
-		"RegenerateKey":    func(ctx context.Context, c auth.Caller) error { _, err := a.RegenerateKey(ctx, c, "none"); return err },
-		"CreateDatabase":   of(a.CreateDatabase, database),
-		"ReadDatabase":     of(a.ReadDatabase, database),
-		"DeleteDatabase":   of(a.DeleteDatabase, database),
-		"ListDatabases":    of(a.ListDatabases, rows(engine.Link{}, "")),
-		"QueryDatabases":   of(a.QueryDatabases, rows(engine.Link{}, "")),
-		"CreateContainer":  of(a.CreateContainer, database),
-		"ReadContainer":    of(a.ReadContainer, definition),
+		"AccountKeys":     func(ctx context.Context, c auth.Caller) error { _, err := a.AccountKeys(ctx, c); return err },
+		"RegenerateKey":   func(ctx context.Context, c auth.Caller) error { _, err := a.RegenerateKey(ctx, c, "none"); return err },
+		"CreateDatabase":  of(a.CreateDatabase, database),
+		"ReadDatabase":    of(a.ReadDatabase, database),
+		"DeleteDatabase":  of(a.DeleteDatabase, database),
+		"ListDatabases":   of(a.ListDatabases, rows(engine.Link{}, "")),
+		"QueryDatabases":  of(a.QueryDatabases, rows(engine.Link{}, "")),
+		"CreateContainer": of(a.CreateContainer, database),
+		"ReadContainer":   of(a.ReadContainer, definition),
+		"ReadContainer/usage": func(ctx context.Context, c auth.Caller) error {
+			read, err := a.ReadContainer(ctx, c, usage)
+			if err == nil && read.Usage == nil {
+				err = errLeftOut
+			}
+			return err
+		},
 		"ReplaceContainer": of(a.ReplaceContainer, definition),
 		"DeleteContainer":  of(a.DeleteContainer, definition),
 		"ListContainers":   of(a.ListContainers, rows(database.Link, "")),
 		"QueryContainers":  of(a.QueryContainers, rows(database.Link, "")),
 		"Ranges":           of(a.Ranges, definition),
 		"PartitionStats":   of(a.PartitionStats, a.link),
+		"QueryVisits":      func(_ context.Context, c auth.Caller) error { _, err := a.QueryVisits(c, a.link); return err },
 		"LimitsOf":         func(_ context.Context, c auth.Caller) error { _, err := a.LimitsOf(c, a.link); return err },
 		"ChangeLimits": func(ctx context.Context, c auth.Caller) error {
 			_, err := a.ChangeLimits(ctx, c, engine.Link{Database: "d", Container: "none"}, func(*resource.OwnLimits) error { return nil })
@@ -238,42 +260,58 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 			_, err := a.MergeAll(ctx, c, engine.Link{Database: "none", Container: "none"}, true)
 			return err
 		},
-		"Create":                of(a.Create, document(a.link, "", own)),
-		"Create/another key":    of(a.Create, document(a.link, "", `{"id":"2","t":"t2","u":"u1"}`)),
-		"Upsert":                of(a.Upsert, document(a.link, "", own)),
-		"Read":                  of(a.Read, document(item, `["t1","u1"]`, own)),
-		"Read/another key":      of(a.Read, document(engine.Link{Database: "d", Container: "c", Document: "2"}, `["t2","u1"]`, own)),
-		"Replace":               of(a.Replace, document(item, "", own)),
-		"Delete":                of(a.Delete, document(item, `["t1","u1"]`, own)),
-		"Patch":                 of(a.Patch, document(item, `["t1","u1"]`, `{"operations":[{"op":"set","path":"/n","value":1}]}`)),
-		"DeleteByKey":           of(a.DeleteByKey, purge(`["t1","u1"]`)),
-		"DeleteByKey/another":   of(a.DeleteByKey, purge(`["t2","u1"]`)),
-		"DeleteByKey/prefix":    of(a.DeleteByKey, purge(`["t1"]`)),
-		"Batch/Read":            of(a.Batch, batch(auth.Read)),
-		"Batch/Replace":         of(a.Batch, batch(auth.Replace)),
-		"List":                  of(a.List, rows(a.link, "")),
-		"List/its key":          of(a.List, rows(a.link, `["t1","u1"]`)),
-		"Query":                 of(a.Query, rows(a.link, "")),
-		"Query/its key":         of(a.Query, rows(a.link, `["t1","u1"]`)),
-		"Query/another key":     of(a.Query, rows(a.link, `["t2","u1"]`)),
-		"Query/prefix of a key": of(a.Query, rows(a.link, `["t1"]`)),
-		"QueryPlan":             of(a.QueryPlan, engine.PlanRequest{Link: a.link, Text: "SELECT * FROM c"}),
-		"Feed":                  of(a.Feed, feed("")),
-		"Feed/its key":          of(a.Feed, feed(`["t1","u1"]`)),
-		"CreateScript":          of(a.CreateScript, engine.ScriptRequest{Kind: resource.Function, Link: a.link, Body: wrong}),
-		"ReadScript/udf":        of(a.ReadScript, script(resource.Function)),
-		"ReadScript/trigger":    of(a.ReadScript, script(resource.Trigger)),
-		"ReplaceScript/udf":     of(a.ReplaceScript, script(resource.Function)),
-		"ReplaceScript/sproc":   of(a.ReplaceScript, script(resource.Procedure)),
-		"DeleteScript/udf":      of(a.DeleteScript, script(resource.Function)),
-		"ListScripts":           scripts(a.ListScripts),
-		"QueryScripts":          scripts(a.QueryScripts),
-		"Execute":               of(a.Execute, execute(`["t1","u1"]`)),
-		"Execute/another key":   of(a.Execute, execute(`["t2","u1"]`)),
-		"ListOffers":            of(a.ListOffers, rows(engine.Link{}, "")),
-		"QueryOffers":           of(a.QueryOffers, rows(engine.Link{}, "")),
-		"ReadOffer":             of(a.ReadOffer, engine.ResourceRequest{Offer: "none"}),
-		"ReplaceOffer":          of(a.ReplaceOffer, engine.ResourceRequest{Offer: "none"}),
+		"Create":                              of(a.Create, document(a.link, "", own)),
+		"Create/another key":                  of(a.Create, document(a.link, "", `{"id":"2","t":"t2","u":"u1"}`)),
+		"Create/another id":                   of(a.Create, document(a.link, "", others)),
+		"Upsert":                              of(a.Upsert, document(a.link, "", own)),
+		"Upsert/another id":                   of(a.Upsert, document(a.link, "", others)),
+		"Read":                                of(a.Read, document(item, `["t1","u1"]`, own)),
+		"Read/another key":                    of(a.Read, document(engine.Link{Database: "d", Container: "c", Document: "2"}, `["t2","u1"]`, own)),
+		"Replace":                             of(a.Replace, document(item, "", own)),
+		"Replace/another id":                  of(a.Replace, document(other, "", others)),
+		"Replace/to another id":               of(a.Replace, document(item, "", renamed)),
+		"Delete":                              of(a.Delete, document(item, `["t1","u1"]`, own)),
+		"Patch":                               of(a.Patch, document(item, `["t1","u1"]`, change)),
+		"Patch/another id":                    of(a.Patch, document(other, `["t1","u1"]`, change)),
+		"DeleteByKey":                         of(a.DeleteByKey, purge(`["t1","u1"]`)),
+		"DeleteByKey/another":                 of(a.DeleteByKey, purge(`["t2","u1"]`)),
+		"DeleteByKey/prefix":                  of(a.DeleteByKey, purge(`["t1"]`)),
+		"Batch/Read":                          of(a.Batch, batch(auth.Read, "1", own)),
+		"Batch/Replace":                       of(a.Batch, batch(auth.Replace, "1", own)),
+		"Batch/Replace another id":            of(a.Batch, batch(auth.Replace, "3", others)),
+		"Batch/Replace to another id":         of(a.Batch, batch(auth.Replace, "1", renamed)),
+		"Batch/Patch another id":              of(a.Batch, batch(auth.Patch, "3", change)),
+		"List":                                of(a.List, rows(a.link, "")),
+		"List/its key":                        of(a.List, rows(a.link, `["t1","u1"]`)),
+		"Query":                               of(a.Query, rows(a.link, "")),
+		"Query/its key":                       of(a.Query, rows(a.link, `["t1","u1"]`)),
+		"Query/another key":                   of(a.Query, rows(a.link, `["t2","u1"]`)),
+		"Query/prefix of a key":               of(a.Query, rows(a.link, `["t1"]`)),
+		"QueryPlan":                           of(a.QueryPlan, engine.PlanRequest{Link: a.link, Text: "SELECT * FROM c"}),
+		"Feed":                                of(a.Feed, feed("")),
+		"Feed/its key":                        of(a.Feed, feed(`["t1","u1"]`)),
+		"CreateScript":                        of(a.CreateScript, engine.ScriptRequest{Kind: resource.Function, Link: a.link, Body: wrong}),
+		"ReadScript/udf":                      of(a.ReadScript, script(resource.Function)),
+		"ReadScript/trigger":                  of(a.ReadScript, script(resource.Trigger)),
+		"ReadScript/sproc":                    of(a.ReadScript, script(resource.Procedure)),
+		"ReplaceScript/udf":                   of(a.ReplaceScript, script(resource.Function)),
+		"ReplaceScript/udf to another id":     of(a.ReplaceScript, rename(resource.Function)),
+		"ReplaceScript/trigger":               of(a.ReplaceScript, script(resource.Trigger)),
+		"ReplaceScript/trigger to another id": of(a.ReplaceScript, rename(resource.Trigger)),
+		"ReplaceScript/sproc":                 of(a.ReplaceScript, script(resource.Procedure)),
+		"ReplaceScript/sproc to another id":   of(a.ReplaceScript, rename(resource.Procedure)),
+		"DeleteScript/udf":                    of(a.DeleteScript, script(resource.Function)),
+		"DeleteScript/trigger":                of(a.DeleteScript, script(resource.Trigger)),
+		"DeleteScript/sproc":                  of(a.DeleteScript, script(resource.Procedure)),
+		"ListScripts":                         scripts(a.ListScripts),
+		"QueryScripts":                        scripts(a.QueryScripts),
+		"Execute":                             of(a.Execute, execute("f", `["t1","u1"]`)),
+		"Execute/another":                     of(a.Execute, execute("g", `["t1","u1"]`)),
+		"Execute/another key":                 of(a.Execute, execute("f", `["t2","u1"]`)),
+		"ListOffers":                          of(a.ListOffers, rows(engine.Link{}, "")),
+		"QueryOffers":                         of(a.QueryOffers, rows(engine.Link{}, "")),
+		"ReadOffer":                           of(a.ReadOffer, engine.ResourceRequest{Offer: "none"}),
+		"ReplaceOffer":                        of(a.ReplaceOffer, engine.ResourceRequest{Offer: "none"}),
 		"ThroughputDistribution": func(ctx context.Context, c auth.Caller) error {
 			_, err := a.ThroughputDistribution(ctx, c, a.link, nil)
 			return err
@@ -380,10 +418,15 @@ func TestAccess(t *testing.T) {
 	}
 }
 
+// errLeftOut says that an answer lacks what only some may see.
+var errLeftOut = errors.New("left out")
+
 // verdict is yes for whatever an operation says to somebody who may call it.
 func verdict(t *testing.T, name string, err error) string {
 	t.Helper()
 	switch code, sub := status.CodeOf(err), status.SubOf(err); {
+	case errors.Is(err, errLeftOut):
+		return "without"
 	case err == nil || code != status.CodeUnauthorized && code != status.CodeForbidden:
 		if code == status.CodeInternal {
 			t.Errorf("%s: %v", name, err)
@@ -412,6 +455,94 @@ func checkWalk(t *testing.T, operations map[string]func(context.Context, auth.Ca
 				t.Errorf("the engine has the operation %s: add it to the walk and to docs/access.md", method.Name)
 			}
 		}
+	}
+}
+
+// TestTokensOfScripts has the token of one stored procedure run it, under each key
+// or the one that it is for, and do nothing else in the container (S103).
+func TestTokensOfScripts(t *testing.T) {
+	t.Parallel()
+	a := newAccessWorld(t, false)
+	for _, id := range []string{"mark", "other"} {
+		a.procedure(t, a.link, id, `function (t, u) { __.createDocument(__.getSelfLink(), { id: "marked", t, u }); }`)
+	}
+	tokens := map[string]auth.Caller{
+		"all":  a.token(t, "p", "All", "dbs/d/colls/c/sprocs/mark", ""),
+		"key":  a.token(t, "k", "All", "dbs/d/colls/c/sprocs/mark", `["t3","u3"]`),
+		"read": a.token(t, "r", "Read", "dbs/d/colls/c/sprocs/other", ""),
+	}
+	for _, c := range []struct {
+		who, procedure, t, u string
+		want                 status.Code
+	}{
+		{"all", "mark", "t1", "u1", 0},
+		{"all", "mark", "t2", "u1", 0},
+		{"all", "other", "t3", "u3", status.CodeForbidden},
+		{"key", "mark", "t1", "u1", status.CodeForbidden},
+		{"key", "mark", "t3", "u3", 0},
+		{"key", "other", "t3", "u4", status.CodeForbidden},
+		{"read", "other", "t4", "u4", status.CodeForbidden},
+		{"read", "mark", "t4", "u4", status.CodeForbidden},
+	} {
+		under := key(t, fmt.Sprintf(`[%q,%q]`, c.t, c.u))
+		_, err := a.Execute(t.Context(), tokens[c.who], engine.ExecuteRequest{Link: a.link, Procedure: c.procedure, Key: under, Args: []value.Value{value.String(c.t), value.String(c.u)}})
+		if (err != nil || c.want != 0) && status.CodeOf(err) != c.want {
+			t.Errorf("%s runs %s under %s: %v, want %d", c.who, c.procedure, under, err, c.want)
+		}
+	}
+	if got, err := a.rows(t, a.link, "SELECT VALUE c.t FROM c WHERE c.id = 'marked' ORDER BY c.t"); err != nil || got != `"t1" "t2" "t3"` {
+		t.Errorf("runs have marked %s, %v", got, err)
+	}
+	for _, c := range []struct {
+		who  string
+		want status.Code
+	}{{"all", status.CodeForbidden}, {"key", status.CodeForbidden}, {"read", 0}} {
+		_, err := a.ReadScript(t.Context(), tokens[c.who], engine.ScriptRequest{Kind: resource.Procedure, Link: a.link, Script: "other"})
+		if (err != nil || c.want != 0) && status.CodeOf(err) != c.want {
+			t.Errorf("%s reads the other procedure: %v, want %d", c.who, err, c.want)
+		}
+	}
+}
+
+// TestTokenKeepsItsID replaces one item with its token: not by one of another id,
+// neither in the request nor by a trigger that the request names (S103).
+func TestTokenKeepsItsID(t *testing.T) {
+	t.Parallel()
+	a := newAccessWorld(t, false)
+	a.script(t, a.link, resource.Trigger, `{"id":"rename","triggerType":"Pre","triggerOperation":"All",
+		"body":"function () { const r = getContext().getRequest(); r.setBody({ ...r.getBody(), id: '4' }); }"}`)
+	who := a.token(t, "p", "All", "dbs/d/colls/c/docs/1", "")
+	replace := func(who auth.Caller, id string, triggers ...string) error {
+		body := fmt.Sprintf(`{"id":%q,"t":"t1","u":"u1"}`, id)
+		_, err := a.Replace(t.Context(), who, engine.DocumentRequest{
+			Link: engine.Link{Database: "d", Container: "c", Document: "1"}, Document: parse(t, body), Size: len(body), PreTriggers: triggers,
+		})
+		return err
+	}
+	batched := func(id string) error {
+		body := fmt.Sprintf(`{"id":%q,"t":"t1","u":"u1"}`, id)
+		_, err := a.Batch(t.Context(), who, engine.BatchRequest{Link: a.link, Key: key(t, `["t1","u1"]`), Operations: []engine.BatchOperation{
+			{Action: auth.Replace, ID: "1", Body: parse(t, body), Size: len(body)},
+		}})
+		return err
+	}
+	for name, err := range map[string]error{
+		"by the request": replace(who, "4"), "by a trigger": replace(who, "1", "rename"), "in a batch": batched("4"),
+	} {
+		if status.CodeOf(err) != status.CodeForbidden {
+			t.Errorf("renamed %s: %v, want 403", name, err)
+		}
+	}
+	for name, err := range map[string]error{"by the request": replace(who, "1"), "in a batch": batched("1")} {
+		if err != nil {
+			t.Errorf("replaced %s: %v", name, err)
+		}
+	}
+	if got, err := a.rows(t, a.link, "SELECT VALUE c.id FROM c ORDER BY c.id"); err != nil || got != `"1" "2" "3"` {
+		t.Errorf("there are %s, %v", got, err)
+	}
+	if err := replace(caller, "1", "rename"); err != nil {
+		t.Errorf("the trigger by somebody who may: %v", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )
 
@@ -92,5 +93,35 @@ func TestAttemptStartsClean(t *testing.T) {
 				t.Errorf("statistics %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// The look-up of a RID in a partition that has moved says so, so that the request is
+// tried again: the document is there.
+func TestDocumentByRIDMoves(t *testing.T) {
+	t.Parallel()
+	e := build(t)
+	c := fill(t, e, 0, 5)
+	ask := QueryRequest{Link: Link{Database: "d", Container: "c"}, Text: "SELECT c._rid, c.id, c.pk FROM c", Full: true, Cross: true}
+	page, err := e.Query(t.Context(), auth.Owner(), ask)
+	if err != nil || len(page.Rows) != 5 {
+		t.Fatalf("%q, %v", page.Rows, err)
+	}
+	row, err := value.Parse(page.Rows[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := c.KeyOf(row)
+	rid, id := row.Get("_rid").Text(), row.Get("id").Text()
+	if got, err := e.idByRID(t.Context(), c, key, rid, nil); err != nil || got != id {
+		t.Errorf("got %q and %v, want %q", got, err, id)
+	}
+	if _, err := e.idByRID(t.Context(), moved(t, c, 0), key, rid, nil); status.CodeOf(err) != status.CodeGone {
+		t.Errorf("in a partition that has moved: %v, want 410", err)
+	}
+	for _, none := range []string{"", "x", id, rid[:len(rid)-4], c.RID.String()} {
+		if _, err := e.idByRID(t.Context(), c, key, none, nil); !missing(err) {
+			t.Errorf("%q: %v, want 404", none, err)
+		}
 	}
 }

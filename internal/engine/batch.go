@@ -24,6 +24,13 @@ const (
 	Each   = partition.Each   // all that are not refused
 )
 
+// BatchMax is how many operations a batch has at most.
+const BatchMax = partition.BatchMax
+
+// BatchLength returns nil when a batch may have n operations. The error is a
+// BadRequest.
+func BatchLength(n int) error { return partition.BatchLength(n) }
+
 // BatchRequest asks for several operations on documents of one container. One
 // that is not Atomic may have operations of several keys.
 type BatchRequest struct {
@@ -104,11 +111,8 @@ type share struct {
 
 func (b *batch) run(ctx context.Context) error {
 	e := b.engine
-	switch n := len(b.req.Operations); {
-	case n == 0:
-		return status.BadRequest("A batch has at least one operation.")
-	case n > partition.BatchMax:
-		return status.BadRequest("Batch request has more operations than what is supported: %d, and at most %d are allowed.", n, partition.BatchMax)
+	if err := BatchLength(len(b.req.Operations)); err != nil {
+		return err
 	}
 	if err := b.allow(); err != nil {
 		return err
@@ -153,6 +157,11 @@ func (b *batch) allow() error {
 		}
 		if err := b.engine.allowDocuments(b.caller, o.Action, link, &b.req.Options); err != nil {
 			return err
+		}
+		if o.Action == auth.Replace {
+			if err := allowID(b.caller, o.Body); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -19,27 +19,30 @@ func missing(err error) bool {
 }
 
 // idByRID returns the id of the document whose RID the link names, for clients
-// that follow _self. Names come first, so it is asked only after a miss.
+// that follow _self. Names come first, so it is asked only after a miss. The error
+// is NotFound when there is no such document under the key, and else why nobody
+// knows: the look-up is a query, which a partition that moves and a budget that is
+// used up refuse.
 //
 // A page of one row behind the number before it finds the document, so no index
 // of RIDs is needed beside the one that queries use.
-func (e *Engine) idByRID(ctx context.Context, c *catalog.Container, key partitionkey.Key, link string, meter *throughput.Meter) (string, bool) {
+func (e *Engine) idByRID(ctx context.Context, c *catalog.Container, key partitionkey.Key, link string, meter *throughput.Meter) (string, error) {
 	rid, err := resource.ParseRID(link)
 	if err != nil || !rid.IsDocument() || rid.Container() != c.RID {
-		return "", false
+		return "", status.NotFound()
 	}
 	plan, err := e.compile(listText, nil, nil, nil)
 	if err != nil {
-		return "", false
+		return "", err
 	}
 	at, err := c.PartitionKey.Prefix(key)
 	if err != nil {
-		return "", false
+		return "", err
 	}
 	p := c.Ranges.Locate(at.Min).Value
 	replica, release, err := e.node.Replica(ctx, c, p.ID)
 	if err != nil {
-		return "", false
+		return "", err
 	}
 	defer release()
 	page, _, err := replica.Query(ctx, partition.Query{
@@ -49,12 +52,18 @@ func (e *Engine) idByRID(ctx context.Context, c *catalog.Container, key partitio
 		Budget:     query.Budget{After: query.Position{Number: rid.Number() - 1}, Started: true, MaxItems: 1},
 		Meter:      meter,
 	})
-	if err != nil || len(page.Rows) == 0 {
-		return "", false
+	if err != nil {
+		return "", err
+	}
+	if len(page.Rows) == 0 {
+		return "", status.NotFound()
 	}
 	doc, err := value.Parse(page.Rows[0].JSON)
-	if err != nil || doc.Get("_rid").Text() != link {
-		return "", false
+	if err != nil {
+		return "", err
 	}
-	return doc.Get("id").Text(), true
+	if doc.Get("_rid").Text() != link {
+		return "", status.NotFound()
+	}
+	return doc.Get("id").Text(), nil
 }

@@ -61,6 +61,11 @@ func (e *Engine) tryWrite(ctx context.Context, caller auth.Caller, op partition.
 	if err := e.allowDocuments(caller, action, req.Link, &req.Options); err != nil {
 		return err
 	}
+	if action == auth.Replace {
+		if err := allowID(caller, req.Document); err != nil {
+			return err
+		}
+	}
 	if _, err := e.reading(req.Options); err != nil {
 		return err
 	}
@@ -80,13 +85,12 @@ func (e *Engine) tryWrite(ctx context.Context, caller auth.Caller, op partition.
 		once := e.writeOnce
 		if len(req.PreTriggers)+len(req.PostTriggers) > 0 {
 			once = func(ctx context.Context, container *catalog.Container, w partition.Write, doc *Document) error {
-				return e.writeTriggered(ctx, container, w, req, doc)
+				return e.writeTriggered(ctx, caller, container, w, req, doc)
 			}
 		}
 		err = once(ctx, container, w, doc)
 		if op != partition.Create && op != partition.Upsert && missing(err) {
-			if id, ok := e.idByRID(ctx, container, w.Key, w.ID, meter); ok {
-				w.ID = id
+			if w.ID, err = e.idByRID(ctx, container, w.Key, w.ID, meter); err == nil {
 				err = once(ctx, container, w, doc)
 			}
 		}
@@ -259,8 +263,7 @@ func (e *Engine) tryRead(ctx context.Context, caller auth.Caller, req *DocumentR
 		}
 		err = e.readOnce(ctx, container, r, how, doc)
 		if missing(err) {
-			if id, ok := e.idByRID(ctx, container, key, r.ID, meter); ok {
-				r.ID = id
+			if r.ID, err = e.idByRID(ctx, container, key, r.ID, meter); err == nil {
 				err = e.readOnce(ctx, container, r, how, doc)
 			}
 		}
@@ -296,11 +299,13 @@ func (e *Engine) visit(result *Result, id resource.PartitionID) {
 	e.metrics.visits.Inc()
 }
 
-// visited notes that a partition was asked.
-func (r *Result) visited(id resource.PartitionID) {
-	if !slices.Contains(r.Partitions, id) {
-		r.Partitions = append(r.Partitions, id)
+// visited notes that a partition was asked, and says whether that is new.
+func (r *Result) visited(id resource.PartitionID) bool {
+	if slices.Contains(r.Partitions, id) {
+		return false
 	}
+	r.Partitions = append(r.Partitions, id)
+	return true
 }
 
 // reached notes how far a partition has come.

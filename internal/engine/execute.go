@@ -186,7 +186,7 @@ func (e *Engine) triggersNamed(ctx context.Context, c *catalog.Container, operat
 }
 
 // writeTriggered carries out a write with its triggers, as one effect.
-func (e *Engine) writeTriggered(ctx context.Context, container *catalog.Container, w partition.Write, req *DocumentRequest, doc *Document) error {
+func (e *Engine) writeTriggered(ctx context.Context, caller auth.Caller, container *catalog.Container, w partition.Write, req *DocumentRequest, doc *Document) error {
 	t, err := e.triggersOf(ctx, container, w.Op, req)
 	if err != nil {
 		return err
@@ -199,6 +199,11 @@ func (e *Engine) writeTriggered(ctx context.Context, container *catalog.Containe
 	held, err := run.hold(ctx, reading{}, func(host *host) (err error) {
 		if err := host.pre(ctx, t, &w); err != nil {
 			return err
+		}
+		if w.Op == partition.Replace {
+			if err := allowID(caller, w.Document); err != nil {
+				return err
+			}
 		}
 		written, err = host.holding.Do(ctx, partition.Operation{
 			Op: w.Op, ID: w.ID, Document: w.Document, Directive: w.Directive, IfMatch: w.IfMatch, IfNoneMatch: w.IfNoneMatch,

@@ -6,9 +6,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/script"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
@@ -194,6 +196,37 @@ func TestScriptsAreAllOrNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTimeOfScriptsBoundsQueries ends a stored procedure in the middle of a query
+// that takes longer than any request may: it is over with the time of the script,
+// and what it has done before is undone.
+func TestTimeOfScriptsBoundsQueries(t *testing.T) {
+	t.Parallel()
+	w := limitedWorld(t, script.Limits{Time: 50 * time.Millisecond, AcceptTime: time.Hour})
+	link := w.container(t, 1, "/pk")
+	documents := 200 // with five million pairs of elements each
+	if raceDetector {
+		documents = 40
+	}
+	array := "[" + strings.TrimSuffix(strings.Repeat("1,", 2200), ",") + "]"
+	for i := range documents {
+		w.put(t, link, fmt.Sprintf(`{"id":"%d","pk":"p","a":%s}`, i, array))
+	}
+	w.procedure(t, link, "pairs", `function () {
+	  __.createDocument(__.getSelfLink(), { id: "new", pk: "p" }, (e) => {
+	    if (e) throw e;
+	    __.queryDocuments(__.getSelfLink(), "SELECT VALUE COUNT(1) FROM c JOIN x IN c.a JOIN y IN c.a", () => getContext().getResponse().setBody("went on"));
+	  });
+	}`)
+	done, err := w.execute(t, link, "pairs", `["p"]`, `[]`)
+	if status.CodeOf(err) != status.CodeRequestTimeout || !strings.Contains(err.Error(), "did not end within 50ms") {
+		t.Errorf("got %s, %v, want 408 for the time of the script", done.Body, err)
+	}
+	if got, err := w.rows(t, link, "SELECT VALUE COUNT(1) FROM c"); err != nil || got != fmt.Sprint(documents) {
+		t.Errorf("%s documents, %v, want %d", got, err, documents)
+	}
+	w.put(t, link, `{"id":"new","pk":"p"}`) // The key is free.
 }
 
 // TestOwnWritesInQueries compares queries of a script that has changed documents

@@ -38,7 +38,7 @@ func (e *Engine) MergePartitions(ctx context.Context, caller auth.Caller, req Me
 // would be. Merges that were done before an error stay. The caller must be an
 // administrator. Errors are those of [cluster.Node.Merge], 404/1003 when the
 // container or database does not exist, and 400 for a database that provides no
-// throughput.
+// throughput and in a serverless account.
 func (e *Engine) MergeAll(ctx context.Context, caller auth.Caller, link Link, dry bool) ([]cluster.PartitionSize, error) {
 	if err := caller.Allow(auth.Administer, link.String()); err != nil {
 		return nil, fail(err)
@@ -46,6 +46,9 @@ func (e *Engine) MergeAll(ctx context.Context, caller auth.Caller, link Link, dr
 	containers, err := e.mergeable(link)
 	if err != nil {
 		return nil, err
+	}
+	if e.serverless {
+		return nil, status.BadRequest("The partitions of a container cannot be merged as its throughput allows: the account is serverless. Two neighbours that are named can be merged.")
 	}
 	if e.mergeAll == nil {
 		return nil, status.Unsupported("Merging a whole container")

@@ -180,7 +180,8 @@ func locateOffer(view *catalog.View, text string) (resource.Throughput, error) {
 
 // offerScope is what an offer pays for.
 type offerScope struct {
-	bytes      int64 // stored documents
+	owner      resource.RID // a container, or a database whose containers share the offer
+	bytes      int64        // stored documents
 	containers []*catalog.Container
 	server     resource.Limits
 }
@@ -194,13 +195,13 @@ func (s offerScope) stored() (gigabytes, containers int) {
 	return s.server.Gigabytes(s.bytes), len(s.containers)
 }
 
-// limits are those of the one container, or the server's for containers that
-// share an offer.
+// limits are those of the container whose offer it is, or the server's for
+// containers that share one, however many they are.
 func (s offerScope) limits() resource.Limits {
-	if len(s.containers) == 1 {
-		return s.server.Of(s.containers[0].Limits)
+	if len(s.containers) == 0 || s.owner.IsDatabase() {
+		return s.server
 	}
-	return s.server
+	return s.server.Of(s.containers[0].Limits)
 }
 
 // most is what one partition of a container can be given.
@@ -230,7 +231,7 @@ func (s offerScope) notCarried() error {
 }
 
 func (e *Engine) offerScope(ctx context.Context, view *catalog.View, t resource.Throughput) (offerScope, error) {
-	s := offerScope{containers: view.Provisioned(t.Owner), server: e.limits}
+	s := offerScope{owner: t.Owner, containers: view.Provisioned(t.Owner), server: e.limits}
 	for _, c := range s.containers {
 		all, err := e.stats(ctx, c)
 		if err != nil {

@@ -8,8 +8,11 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/engine"
+	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 )
 
@@ -410,6 +413,37 @@ func TestDocumentByRID(t *testing.T) {
 	}
 	if _, err := w.Read(ctx, caller, req); status.CodeOf(err) != status.CodeNotFound {
 		t.Errorf("after the delete: %v", err)
+	}
+}
+
+// A document that is there is found by its RID or, when the budget ends between its
+// name and its RID, the client is told to come again: it is never missing.
+func TestDocumentByRIDIsThrottled(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	w := newWorld(t, func(c *engine.Config) { c.Now = func() time.Time { return now } })
+	w.throttling = cluster.Throttling{Enforcement: cluster.EnforceOn}
+	w.reopen(t)
+	link := w.container(t, 1, "/pk")
+	rid := parse(t, string(w.create(t, link, `{"id":"x","pk":"a"}`).Body)).Get("_rid").Text()
+	named := engine.DocumentRequest{Link: link, Key: key(t, `["a"]`)}
+	named.Link.Document = "x"
+	byRID := named
+	byRID.Link.Document = rid
+	const budget = resource.ManualMin
+	codes := map[status.Code]int{}
+	for spent := budget - 5; spent <= budget; spent++ {
+		now = now.Add(10 * time.Second)
+		for range spent {
+			if _, err := w.Read(t.Context(), caller, named); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := w.Read(t.Context(), caller, byRID)
+		codes[status.CodeOf(err)]++
+	}
+	if codes[0] == 0 || codes[status.CodeTooManyRequests] < 2 || len(codes) != 2 {
+		t.Errorf("found and refused: %v", codes)
 	}
 }
 

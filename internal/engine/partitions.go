@@ -90,6 +90,19 @@ func (e *Engine) PartitionStats(ctx context.Context, caller auth.Caller, link Li
 	return all, fail(err)
 }
 
+// QueryVisits says how many physical partitions the queries of a container ask:
+// 404/1003 when it does not exist.
+func (e *Engine) QueryVisits(caller auth.Caller, link Link) (QueryVisits, error) {
+	if err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Statistics}, link); err != nil {
+		return QueryVisits{}, fail(err)
+	}
+	c, ok := locateContainer(e.catalog.View(), link)
+	if !ok {
+		return QueryVisits{}, status.OwnerNotFound()
+	}
+	return e.metrics.fanouts.of(c.RID), nil
+}
+
 // stats looks at every partition of a container. When one is split or merged
 // meanwhile it looks at all of them again, so that no document counts twice.
 func (e *Engine) stats(ctx context.Context, c *catalog.Container) ([]PartitionStats, error) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -46,6 +47,9 @@ func (e *Engine) answer(ctx context.Context, caller auth.Caller, action auth.Act
 	if len(q.out.Partitions) > 1 {
 		e.metrics.fanned.Inc()
 	}
+	if err == nil {
+		q.count()
+	}
 	return q.out, fail(err)
 }
 
@@ -68,6 +72,22 @@ type pageOf struct {
 	seen  seen
 	calls int64 // of user-defined functions that partitions made, which are charged with the rest of their work
 	last  int   // the place in the order of partitions of the one that out's LSN is of
+	fresh int64 // of out's partitions, those that no page before this one has asked
+
+	// before is the last place in the order of partitions whose partitions pages
+	// before this one have asked; below zero when there was none.
+	before int
+}
+
+// count counts a page that was answered, and the partitions that it has asked.
+func (q *pageOf) count() {
+	e := q.engine
+	e.metrics.asked.Observe(float64(len(q.out.Partitions)))
+	page := QueryVisits{Partitions: q.fresh}
+	if q.req.Continuation == "" {
+		page.Queries = 1
+	}
+	e.metrics.fanouts.add(e.catalog.View(), q.out.ParentRID, page)
 }
 
 func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action) error {
@@ -117,6 +137,7 @@ func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
 	if err != nil {
 		return err
 	}
+	q.before = q.askedBefore(plan, at)
 	if h := plan.Hybrid(); h != nil {
 		err = q.hybrid(ctx, c, plan, h, s, at)
 	} else {
@@ -137,6 +158,21 @@ func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
 		err = q.explain(ctx, c, plan, s)
 	}
 	return err
+}
+
+// askedBefore returns the last place in the order of partitions whose partitions the
+// pages before the one at a position have asked: zero is that of the partition that
+// the position stands in.
+func (q *pageOf) askedBefore(plan *query.Plan, at continuation) int {
+	switch {
+	case q.req.Continuation == "":
+		return -1
+	case plan.Ordered() || plan.Hybrid() != nil:
+		return math.MaxInt // Each page asks all of them.
+	case at.Started:
+		return 0
+	}
+	return -1
 }
 
 // permit decides whether the request may look as far as its scope is.
@@ -260,7 +296,9 @@ func (q *pageOf) ask(c *catalog.Container, plan *query.Plan, t task, at int) que
 func (q *pageOf) visited(id resource.PartitionID, at int, lsn resource.LSN, calls int64, did *throughput.Meter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.out.visited(id)
+	if q.out.visited(id) && at > q.before {
+		q.fresh++
+	}
 	q.meter.Merge(did)
 	q.calls += calls
 	q.seen.reached(id, lsn)

@@ -122,6 +122,9 @@ func (e *Engine) defineScript(caller auth.Caller, action auth.Action, req *Scrip
 	var meter throughput.Meter
 	var out Resource
 	err := e.allow(caller, auth.Wish{Action: action, On: auth.Script, Feed: req.Kind.Word(), ID: req.Script}, req.Link)
+	if err == nil && action == auth.Replace {
+		err = allowID(caller, req.Body)
+	}
 	if err == nil {
 		var c *catalog.Container
 		if c, err = e.owner(req.Link, "", &out.Result); err == nil {

@@ -18,7 +18,13 @@ func scriptWorld(t testing.TB) *world {
 	t.Helper()
 	// The race detector makes engines slow: to fill their memory takes long, and a page
 	// that ends before its time has come costs more.
-	runner := script.New(script.Limits{Time: time.Minute, MemoryBytes: 16 << 20})
+	return limitedWorld(t, script.Limits{Time: time.Minute, MemoryBytes: 16 << 20})
+}
+
+// limitedWorld runs scripts within these limits.
+func limitedWorld(t testing.TB, limits script.Limits) *world {
+	t.Helper()
+	runner := script.New(limits)
 	t.Cleanup(runner.Close)
 	return newWorld(t, func(c *engine.Config) { c.Scripts, c.Limits.PageTime = runner, time.Minute })
 }

@@ -90,10 +90,10 @@ func (r reading) behind(p resource.Partition) resource.LSN {
 	return lsn
 }
 
-// sessionBytesMax bounds the session token of an answer, so that the headers of
-// an answer stay below the 16 KB that some HTTP clients take: about 600
-// partitions have room.
-const sessionBytesMax = 8 << 10
+// sessionBytesMax bounds the session token of an answer, so that its header stays
+// below the 8,190 bytes that some HTTP clients take of one, and all headers below
+// the 16 KB that others take: about 600 partitions have room.
+const sessionBytesMax = 8000
 
 // seen is how far the partitions have come that a page is made of, by their ids.
 // The zero value has none.

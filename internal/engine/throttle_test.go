@@ -24,8 +24,14 @@ import (
 //	world [enforcement=on|warn|off] [burst] [serverless] [laptop] [strong] [splits] [metadata=] [changes=]
 //	    a fresh server; splits lets it be asked for more partitions, which never come
 //	database id= [manual=] [max=]
-//	container id= [db=] [manual=] [max=] [partitions=] [paths=(/a,/b)] [cut=tenant]
+//	container id= [db=] [manual=] [max=] [partitions=] [paths=(/a,/b)] [cut=tenant] [indexed]
 //	    cut makes two partitions that meet inside a tenant
+//	merge [id=] [db=] [dry]   all partitions of a container, or of those that share the database's throughput
+//	split id= [db=] partition=        a partition in two
+//	query id= [db=] [key=] [items=]   all pages of the query in the input, with the partitions that they ask
+//	visited, throttled id= [db=]      how many partitions queries have asked on average; what each has throttled
+//	check                             every stored invariant
+//	limits id= [db=] rus= container=   what a partition of a container, and the container, can be given
 //	offer id= [db=] [at=]  the input is an offer, equal, or lines: target|source id[=RU/s]; nothing reads it; at seconds
 //	load                   lines: <seconds> <verb> <container> <arguments>
 //	    create <n> <key> [low] [bucket=N]  documents of one key until one is refused; @2 is some key
@@ -56,6 +62,9 @@ type throttleStory struct {
 
 func (s *throttleStory) run(t *testing.T, d *datadriven.TestData) string {
 	s.t = t
+	if look, known := s.looks()[d.Cmd]; known {
+		return look(d)
+	}
 	switch d.Cmd {
 	case "world":
 		return s.world(d)
@@ -68,6 +77,12 @@ func (s *throttleStory) run(t *testing.T, d *datadriven.TestData) string {
 		return s.container(d)
 	case "offer":
 		return s.offer(d)
+	case "limits":
+		return s.limits(d)
+	case "merge":
+		return s.merge(d)
+	case "split":
+		return s.split(d)
 	case "load":
 		var b strings.Builder
 		for line := range strings.SplitSeq(d.Input, "\n") {
@@ -132,6 +147,7 @@ func (s *throttleStory) world(d *datadriven.TestData) string {
 		}
 		d.MaybeScanArgs(s.t, "metadata", &c.Limits.MetadataRUs)
 		d.MaybeScanArgs(s.t, "changes", &c.Limits.ThroughputChanges)
+		c.MergeAll = func(context.Context, resource.RID, bool) ([]cluster.PartitionSize, error) { return nil, nil }
 		if d.HasArg("splits") {
 			c.Rebalance = func(container resource.RID) {
 				c, _ := s.w.catalog.View().ContainerByRID(container)
@@ -170,10 +186,14 @@ func (s *throttleStory) container(d *datadriven.TestData) string {
 	if tenant := text(d, "cut"); tenant != "" {
 		return s.cut(d, list, tenant)
 	}
+	policy := `,"indexingPolicy":{"indexingMode":"none","automatic":false}`
+	if d.HasArg("indexed") {
+		policy = ""
+	}
 	res, err := s.w.CreateContainer(s.t.Context(), caller, engine.ResourceRequest{
 		Link: engine.Link{Database: database(d)},
-		Body: parse(s.t, fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["%s"],"kind":%q,"version":2},"indexingPolicy":{"indexingMode":"none","automatic":false}}`,
-			text(d, "id"), strings.Join(list, `","`), kind)),
+		Body: parse(s.t, fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["%s"],"kind":%q,"version":2}%s}`,
+			text(d, "id"), strings.Join(list, `","`), kind, policy)),
 		Throughput: asked(s.t, d),
 		Partitions: partitions,
 	})
@@ -219,9 +239,78 @@ func (s *throttleStory) cut(d *datadriven.TestData, paths []string, tenant strin
 	return "2 partitions"
 }
 
+// looks are the commands that change nothing.
+func (s *throttleStory) looks() map[string]func(d *datadriven.TestData) string {
+	return map[string]func(d *datadriven.TestData) string{
+		"query":     s.query,
+		"visited":   s.visited,
+		"throttled": s.throttled,
+		"check":     func(*datadriven.TestData) string { s.w.check(s.t); return "ok" },
+	}
+}
+
+func linkOf(d *datadriven.TestData) engine.Link {
+	return engine.Link{Database: database(d), Container: text(d, "id")}
+}
+
+func (s *throttleStory) split(d *datadriven.TestData) string {
+	var id int
+	d.ScanArgs(s.t, "partition", &id)
+	result, err := s.w.SplitPartition(s.t.Context(), caller, engine.SplitRequest{Link: linkOf(d), Partition: resource.PartitionID(id)})
+	if err != nil {
+		return throttled(err)
+	}
+	return fmt.Sprintf("%s is %s and %s", result.Parent, result.Children[0].ID, result.Children[1].ID)
+}
+
+func (s *throttleStory) query(d *datadriven.TestData) string {
+	req := engine.QueryRequest{Link: linkOf(d), Text: d.Input, Cross: true, Full: true, Key: key(s.t, text(d, "key"))}
+	d.MaybeScanArgs(s.t, "items", &req.MaxItems)
+	rows, pages := 0, [][]resource.PartitionID{}
+	for {
+		page, err := s.w.Query(s.t.Context(), caller, req)
+		if err != nil {
+			return throttled(err)
+		}
+		rows, pages = rows+len(page.Rows), append(pages, page.Partitions)
+		if req.Continuation = page.Continuation; req.Continuation == "" {
+			return fmt.Sprintf("%d rows, pages of partitions %v", rows, pages)
+		}
+	}
+}
+
+func (s *throttleStory) visited(d *datadriven.TestData) string {
+	v, err := s.w.QueryVisits(caller, linkOf(d))
+	if err != nil {
+		return throttled(err)
+	}
+	return fmt.Sprintf("%d queries have asked %d partitions, %.2f each", v.Queries, v.Partitions, v.Mean())
+}
+
+func (s *throttleStory) throttled(d *datadriven.TestData) string {
+	var b strings.Builder
+	for _, p := range s.stats(linkOf(d)) {
+		fmt.Fprintf(&b, "%s: %d of %s\n", p.Partition.ID, p.Load.Throttled, p.Partition.Range)
+	}
+	return b.String()
+}
+
+func (s *throttleStory) merge(d *datadriven.TestData) string {
+	_, err := s.w.MergeAll(s.t.Context(), caller, linkOf(d), d.HasArg("dry"))
+	return outcome(true, err)
+}
+
+func (s *throttleStory) limits(d *datadriven.TestData) string {
+	_, err := s.w.ChangeLimits(s.t.Context(), caller, linkOf(d), func(own *resource.OwnLimits) error {
+		d.MaybeScanArgs(s.t, "rus", &own.PartitionRUs)
+		d.MaybeScanArgs(s.t, "container", &own.ContainerRUs)
+		return nil
+	})
+	return outcome(true, err)
+}
+
 func (s *throttleStory) offer(d *datadriven.TestData) string {
-	link := engine.Link{Database: database(d), Container: text(d, "id")}
-	offer, err := s.w.OfferOf(link)
+	offer, err := s.w.OfferOf(linkOf(d))
 	if err != nil {
 		return throttled(err)
 	}

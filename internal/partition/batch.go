@@ -12,6 +12,18 @@ import (
 // BatchMax is how many operations a batch has at most, as in the service.
 const BatchMax = 100
 
+// BatchLength returns nil when a batch may have n operations: 1 to BatchMax. The
+// error is a BadRequest.
+func BatchLength(n int) error {
+	switch {
+	case n == 0:
+		return status.BadRequest("A batch has at least one operation.")
+	case n > BatchMax:
+		return status.BadRequest("Batch request has more operations than what is supported: at most %d are allowed.", BatchMax)
+	}
+	return nil
+}
+
 // Unity says what a refused operation means for the others of its batch.
 type Unity uint8
 
@@ -84,11 +96,8 @@ type BatchResult struct {
 // TooManyRequests and Unavailable, and RequestTimeout, as [Partition.Write] has
 // them.
 func (p *Partition) Batch(ctx context.Context, b Batch) (Batched, error) {
-	switch n := len(b.Operations); {
-	case n == 0:
-		return Batched{LSN: p.LSN()}, status.BadRequest("A batch has at least one operation.")
-	case n > BatchMax:
-		return Batched{LSN: p.LSN()}, status.BadRequest("Batch request has more operations than what is supported: %d, and at most %d are allowed.", n, BatchMax)
+	if err := BatchLength(len(b.Operations)); err != nil {
+		return Batched{LSN: p.LSN()}, err
 	}
 	r, err := p.newRequest(b.Generation, b.Key, b.EPK, b.Meter)
 	if err != nil {

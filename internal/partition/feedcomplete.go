@@ -239,8 +239,8 @@ func (b *builder) complete(tx *transaction) keeping {
 	switch {
 	case retention == 0:
 		k.list = nil
-	case len(k.list) == 0:
-		k.list = keptList{{max: tx.p.descriptor.Range.Max.Canonical(), after: tx.next.lsn - 1}}
+	default:
+		k.list = tx.p.keptBefore(k.list, tx.next.lsn)
 	}
 	if k.rows && (retention == 0 || k.next < tx.next.ts-retention) {
 		b.check(b.drop(tx, &k, tx.next.ts-retention, retention == 0))
@@ -257,6 +257,16 @@ func (b *builder) complete(tx *transaction) keeping {
 	}
 	b.kept(before, k.list)
 	return k
+}
+
+// keptBefore returns the list behind an effect of a container that keeps all
+// versions: the first such effect begins it, whatever it changes, or a reader at
+// the LSN in front of it would seem to be too late.
+func (p *Partition) keptBefore(list keptList, lsn resource.LSN) keptList {
+	if len(list) > 0 {
+		return list
+	}
+	return keptList{{max: p.descriptor.Range.Max.Canonical(), after: lsn - 1}}
 }
 
 // drop takes rows away at the front of the complete feed, and says in k how far

@@ -91,6 +91,9 @@ type Partition struct {
 	strategy   strategy
 	uniques    uniques
 
+	// elapsed is the clock that says how long something takes; tests have their own.
+	elapsed func() time.Duration
+
 	// current is what readers see; nil after Close. Apply alone replaces it.
 	current atomic.Pointer[published]
 
@@ -185,7 +188,8 @@ func Initialize(cfg Config, p resource.Partition) error {
 // the group can reach the partition, call [Partition.Reindex], which goes on
 // with a change of policy that was under way.
 func Open(cfg Config) (*Partition, error) {
-	p := &Partition{config: cfg.withDefaults(), wake: make(chan struct{}, 1)}
+	opened := time.Now()
+	p := &Partition{config: cfg.withDefaults(), wake: make(chan struct{}, 1), elapsed: func() time.Duration { return time.Since(opened) }}
 	snapshot := cfg.Store.Snapshot()
 	if err := p.load(snapshot); err != nil {
 		return nil, errors.Join(fmt.Errorf("open partition %v: %w", cfg.Ref, err), snapshot.Close())

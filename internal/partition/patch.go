@@ -12,47 +12,78 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// conditionTime is how long the writer works on the condition of a patch, while
-// all others wait. A condition takes microseconds unless it counts through the
-// arrays of a document.
+// conditionTime is how long the conditions of the patches of one request may take
+// all together, first where it is prepared and then again in the writer, where all
+// others wait. A condition takes microseconds unless it counts through the arrays
+// of a document.
 const conditionTime = 250 * time.Millisecond
 
+// patience is what the conditions of a request have taken of conditionTime.
+type patience struct {
+	spent time.Duration
+	over  bool // no further condition is looked at
+}
+
+// spend counts what has gone by since then on the clock of the partition.
+func (t *patience) spend(p *Partition, since time.Duration) {
+	t.spent += p.elapsed() - since
+	t.over = t.over || t.spent > conditionTime
+}
+
+// tooSlow refuses a patch because the patience of its request is over.
+func tooSlow() *status.Error {
+	return status.BadRequest("The conditions of the patches take too long: at most %v for all of a request. Ask less of the arrays of the document.", conditionTime)
+}
+
 // guessPatch patches the version that will probably be the current one, so that
-// the writer need not. Whatever is wrong the writer finds out, about the version
-// that counts.
-func (op *operation) guessPatch(ctx context.Context, p *Partition, d *document, doc value.Value) {
-	if err := p.patchDocument(ctx, op, d, doc); err != nil {
-		op.row = nil
+// the writer need not. What is wrong is so for that version, and the writer says
+// so if it is the one that counts. The error is a condition that takes too long, or
+// longer than ctx: it never comes to the writer.
+func (op *operation) guessPatch(ctx context.Context, p *Partition, r *request, d *document, doc value.Value) *status.Error {
+	err := p.patchDocument(ctx, op, d, doc, &r.patience)
+	if err == nil {
+		return nil
 	}
+	op.row = nil
+	refused := status.From(err)
+	if op.ask.Condition != nil && r.patience.over {
+		return refused
+	}
+	op.before.refused = refused
+	return nil
 }
 
 // patch makes the next version out of the current one.
-func (p *Partition) patch(op *operation, before *document, x *indexing) error {
-	if op.row != nil && op.before.version == before.version {
-		return nil
+func (tx *transaction) patch(op *operation, before *document, x *indexing) error {
+	if op.before.found && op.before.version == before.version {
+		if op.before.refused != nil {
+			return op.before.refused
+		}
+		if op.row != nil {
+			return nil
+		}
 	}
 	op.row, op.indexing = nil, x
+	if op.ask.Condition != nil && tx.patience.over {
+		return tooSlow()
+	}
+	begun := tx.p.elapsed()
 	doc, err := value.Parse(before.body)
 	if err != nil {
-		return fmt.Errorf("partition %v: %w: %w", p.config.Ref, errDocument, err)
+		return fmt.Errorf("partition %v: %w: %w", tx.p.config.Ref, errDocument, err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), conditionTime)
-	defer cancel()
-	return p.patchDocument(ctx, op, before, doc)
+	if op.ask.Condition != nil {
+		tx.patience.spend(tx.p, begun)
+	}
+	return tx.p.patchDocument(context.Background(), op, before, doc, &tx.patience)
 }
 
 // patchDocument evaluates the condition and makes the row of a patched document.
 // doc is the value of the document.
-func (p *Partition) patchDocument(ctx context.Context, op *operation, d *document, doc value.Value) error {
+func (p *Partition) patchDocument(ctx context.Context, op *operation, d *document, doc value.Value, t *patience) error {
 	if op.ask.Condition != nil {
-		page, err := op.ask.Condition.Run(ctx, alone(p.render.complete(d)), query.Budget{MaxItems: 1})
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return status.BadRequest("The condition of the patch takes too long. Ask less of the arrays of the document.")
-		case err != nil:
+		if err := p.condition(ctx, op.ask.Condition, d, t); err != nil {
 			return err
-		case len(page.Rows) == 0:
-			return status.PreconditionFailed()
 		}
 	}
 	after, err := op.ask.Changes.Apply(doc)
@@ -60,6 +91,30 @@ func (p *Partition) patchDocument(ctx context.Context, op *operation, d *documen
 		return err
 	}
 	return p.encode(op, d.epkSize, d.key, after)
+}
+
+// condition returns nil when a document fulfils a condition.
+func (p *Partition) condition(ctx context.Context, plan *query.Plan, d *document, t *patience) error {
+	if t.over {
+		return tooSlow()
+	}
+	limited, cancel := context.WithTimeout(ctx, conditionTime-t.spent)
+	defer cancel()
+	begun := p.elapsed()
+	page, err := plan.Run(limited, alone(p.render.complete(d)), query.Budget{MaxItems: 1})
+	t.spend(p, begun)
+	cut := err != nil && limited.Err() != nil
+	switch t.over = t.over || cut; {
+	case cut && ctx.Err() != nil:
+		return timedOut(ctx, "The write was not begun in time and has had no effect.")
+	case t.over:
+		return tooSlow()
+	case err != nil:
+		return err
+	case len(page.Rows) == 0:
+		return status.PreconditionFailed()
+	}
+	return nil
 }
 
 // routed reports whether a patch touches a path of the partition key, and which.

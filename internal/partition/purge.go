@@ -180,13 +180,16 @@ func (p *Partition) mark(now *published, r *request, mark purge) error {
 		return status.TooManyRequests(0, purgeRetryAfter, "The documents of %d partition keys are being deleted. Try again later.", len(next))
 	}
 	r.charge = throughput.Delete(0, 0)
-	return p.setPurges(r, append(next, mark))
+	return p.setPurges(r, now, append(next, mark))
 }
 
 // setPurges proposes an effect that changes the marks and no document, and waits
 // for it. Nothing else may be on its way.
-func (p *Partition) setPurges(r *request, list purges) error {
+func (p *Partition) setPurges(r *request, now *published, list purges) error {
 	w := &p.writer
+	if err := p.knowKept(now); err != nil {
+		return err
+	}
 	next := w.next
 	next.lsn++
 	if next.purged = next.lsn; len(list) == 0 {
@@ -200,11 +203,16 @@ func (p *Partition) setPurges(r *request, list purges) error {
 		b.check(b.batch.Set(w.key, list.append(nil)))
 	}
 	b.state(next)
+	keeping := w.keeping
+	if p.config.Container().Retention > 0 {
+		keeping.list = p.keptBefore(keeping.list, next.lsn)
+		b.kept(w.keeping.list, keeping.list)
+	}
 	if b.err != nil {
 		return errors.Join(b.err, b.batch.Close())
 	}
 	f := p.propose(b.batch, next.lsn, 0, 0)
-	w.next = next
+	w.next, w.keeping = next, keeping
 	r.proposal, r.lsn = f.proposal, next.lsn
 	<-f.proposal.Done()
 	p.reap()
@@ -304,7 +312,7 @@ func (p *Partition) unmark(ctx context.Context, mark purge) error {
 		if len(rest) == len(now.purges) {
 			return nil
 		}
-		return p.setPurges(r, rest)
+		return p.setPurges(r, now, rest)
 	})
 	err := p.submit(ctx, r)
 	if err == nil {

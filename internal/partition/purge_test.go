@@ -54,6 +54,55 @@ func (w *world) seen(t *testing.T) int {
 	return len(rows)
 }
 
+// Who begins to read all versions of a container that has begun to keep them, and
+// has written nothing since, is told of what a prefix takes away: the mark is the
+// first effect, and no document changes with it.
+func TestPurgeBeginsCompleteFeed(t *testing.T) {
+	t.Parallel()
+	c := containerWith(t, 2, []string{"/a", "/b"}, "")
+	w := newWorld(t, c)
+	w.fill(t, "x", 0, 3)
+	c.Retention = testRetention
+	w.container.Store(c)
+	ask := Feed{Complete: true, Generation: w.own.Generation, Range: partitionkey.Full(), Now: true}
+	read := func() FeedPage {
+		t.Helper()
+		page, err := w.partition.Load().Feed(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask.Now, ask.After = false, page.Position
+		return page
+	}
+	read()
+	begun := ask.After
+	if done, err := w.purge(tenant("x"), nil); err != nil || !done.Marked || done.LSN != begun+1 {
+		t.Fatalf("%+v, %v: want a mark behind %d", done, err, begun)
+	}
+	if page := read(); len(page.Documents) > 0 || page.Position != begun+1 {
+		t.Errorf("the mark is told as %q, up to %d", page.Documents, page.Position)
+	}
+	if n := w.clearAll(t); n != 3 {
+		t.Fatalf("%d documents are cleared", n)
+	}
+	if err := w.crash(0, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, after := range []resource.LSN{ask.After, begun} { // Also who has not read since.
+		ask.After = after
+		if page := read(); len(page.Documents) != 3 {
+			t.Errorf("behind %d: %q", after, page.Documents)
+		}
+	}
+	ask.After = begun - 1
+	if _, err := w.partition.Load().Feed(t.Context(), ask); status.CodeOf(err) != status.CodeBadRequest {
+		t.Errorf("what was written before is not kept, and a reader got %v", err)
+	}
+	if report := w.check(); !report.Clean() {
+		t.Errorf("%q", report.Problems)
+	}
+}
+
 // The feed of all versions tells each deletion, the feed of latest versions none,
 // whether documents go at once or later.
 func TestPurgeInCompleteFeed(t *testing.T) {

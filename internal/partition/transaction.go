@@ -50,6 +50,8 @@ type transaction struct {
 
 	horizon horizon // documents behind it are gone
 
+	patience patience // of the writer, for the conditions of patches
+
 	// held is who has which values of unique keys behind the last version, for
 	// values that have changed hands, and heldAt where it stands.
 	held   []holding
@@ -104,7 +106,7 @@ func (tx *transaction) begin(p *Partition, now *published, epk partitionkey.EPK,
 	tx.p, tx.now, tx.w = p, now, &p.writer
 	tx.epk, tx.key, tx.hash = epk, key, hash
 	tx.versions, tx.written, tx.rests = 0, 0, nil
-	tx.revisions = nil
+	tx.revisions, tx.patience = nil, patience{}
 	tx.started, tx.horizon = false, p.horizon(now)
 }
 
@@ -229,7 +231,7 @@ func (tx *transaction) do(op *operation) error {
 		return op.read(&before)
 	}
 	if op.ask.Op == Patch {
-		if err := tx.p.patch(op, &before.document, tx.now.indexing); err != nil {
+		if err := tx.patch(op, &before.document, tx.now.indexing); err != nil {
 			return err
 		}
 	}

@@ -167,6 +167,7 @@ func (p *Partition) Write(ctx context.Context, w Write) (Written, error) {
 	r.operations, op.ask = r.single[:], w.operation()
 	if err = p.prepare(ctx, r); err == nil {
 		err = op.err // Whatever is stored, so that it need not wait for the writer.
+		r.meter.Add(op.charge)
 	}
 	if err == nil {
 		err = p.submit(ctx, r)
@@ -281,6 +282,7 @@ type request struct {
 	unity      Unity
 	answerMax  int // bytes of the documents that are answered; 0 for any number
 	meter      *throughput.Meter
+	patience   patience             // of who prepares it
 	lock       *keyLock             // of the Holding whose request it is; nil for everybody else's
 	aside      func(*request) error // what the writer does instead of operations; nil: those
 
@@ -320,8 +322,10 @@ type operation struct {
 type guess struct {
 	found   bool
 	version version
+	size    int // of the document
 	keys    allKeys
 	claims  claims
+	refused *status.Error // why a patch of that version is; nil when it is not
 }
 
 // oldKey is the key of the document's row as it is, newKey as it will be; they
@@ -389,7 +393,7 @@ func (p *Partition) prepareOperation(ctx context.Context, r *request, op *operat
 		}
 	case Patch:
 		if path, refused := p.routed(ask.Changes); refused {
-			return status.BadRequest("The path %s cannot be patched: it is a part of the partition key.", path)
+			return status.BadRequest("The path %.256s cannot be patched: it is a part of the partition key.", path)
 		}
 	}
 	if ask.ID == "" {
@@ -445,6 +449,7 @@ func (p *Partition) encode(op *operation, epkSize int, key []byte, doc value.Val
 
 // prepareBefore finds the version that will probably be replaced, and patches it.
 func (p *Partition) prepareBefore(ctx context.Context, r *request, op *operation, now *published) error {
+	var slow *status.Error
 	_, err := now.snapshot.View([]byte(op.oldKey()), func(row []byte) error {
 		d, err := decodeDocument(row)
 		if err != nil {
@@ -455,14 +460,18 @@ func (p *Partition) prepareBefore(ctx context.Context, r *request, op *operation
 			return fmt.Errorf("%w: %w", errDocument, err)
 		}
 		k, err := op.indexing.keysOf(doc, d.body, d.asked)
-		op.before = guess{found: true, version: d.version, keys: k, claims: p.uniques.of(doc)}
+		op.before = guess{found: true, version: d.version, size: len(d.body), keys: k, claims: p.uniques.of(doc)}
 		if err == nil && op.ask.Op == Patch {
-			op.guessPatch(ctx, p, &d, doc)
+			slow = op.guessPatch(ctx, p, r, &d, doc)
 		}
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("read document in partition %v: %w", p.config.Ref, err)
+	}
+	if slow != nil {
+		op.charge = throughput.Refused(op.before.size)
+		return slow
 	}
 	return nil
 }

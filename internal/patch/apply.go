@@ -103,13 +103,13 @@ func (o *operation) editElement(in value.Value, step string, last bool, depth in
 	}
 	switch {
 	case last && o.kind == remove:
-		return value.Array(slices.Delete(slices.Clone(items), at, at+1)), nil
+		return value.Array(slices.Concat(items[:at], items[at+1:])), nil
 	case last && (o.kind == add || at == len(items)):
 		next, err := o.put(value.Undefined())
 		if err != nil {
 			return in, err
 		}
-		return value.Array(slices.Insert(slices.Clone(items), at, next)), nil
+		return value.Array(slices.Concat(items[:at], []value.Value{next}, items[at:])), nil
 	}
 	var next value.Value
 	var err *status.Error
@@ -144,13 +144,13 @@ func element(step string, length int) (at int, ok bool) {
 // there.
 func (o *operation) put(old value.Value) (value.Value, *status.Error) {
 	if deep := len(o.path) + depth(o.value); deep > value.DepthMax {
-		return old, status.BadRequest("The document would be nested %d levels deep at %s, and at most %d are allowed.", deep, o.path, value.DepthMax)
+		return old, status.BadRequest("The document would be nested %d levels deep at %.256s, and at most %d are allowed.", deep, o.path, value.DepthMax)
 	}
 	if o.kind != increment || !old.IsDefined() {
 		return o.value, nil
 	}
 	if old.Kind() != value.KindNumber {
-		return old, status.BadRequest("The value at %s is %s and no number to increment.", o.path, old.Kind())
+		return old, status.BadRequest("The value at %.256s is %s and no number to increment.", o.path, old.Kind())
 	}
 	a, whole := old.Int64()
 	b, also := o.value.Int64()
@@ -169,7 +169,7 @@ func (o *operation) put(old value.Value) (value.Value, *status.Error) {
 }
 
 func (o *operation) overflow() *status.Error {
-	return status.BadRequest("The sum at %s is too large a number.", o.path)
+	return status.BadRequest("The sum at %.256s is too large a number.", o.path)
 }
 
 // depth returns how many arrays and objects are nested in a value.
@@ -192,12 +192,12 @@ func depth(v value.Value) int {
 
 // missing says that nothing is at a step of the path.
 func (o *operation) missing(at int) *status.Error {
-	return status.BadRequest("%s Operation can only be performed on a path that exists: there is nothing at %s.", title[o.name], o.path[:at+1])
+	return status.BadRequest("%s Operation can only be performed on a path that exists: there is nothing at %.256s.", title[o.name], o.path[:at+1])
 }
 
 // noElement says that a step into an array of that length is not one.
 func (o *operation) noElement(step string, length int) *status.Error {
-	return status.BadRequest("%s Operation can only be performed on an element that exists: %s leads to an array of %d elements, which has none at '%s'.", title[o.name], o.path, length, step)
+	return status.BadRequest("%s Operation can only be performed on an element that exists: %.256s leads to an array of %d elements, which has none at '%.64s'.", title[o.name], o.path, length, step)
 }
 
 // title is an operation at the beginning of a sentence.

@@ -106,7 +106,7 @@ func parseOperation(item value.Value) (o operation, err *status.Error) {
 	o.name = item.Get("op").Text()
 	known := false
 	if o.kind, known = kinds[o.name]; !known {
-		return o, status.BadRequest("The operation %s is none of add, set, replace, remove, incr and move.", item.Get("op"))
+		return o, status.BadRequest("The operation %.64s is none of add, set, replace, remove, incr and move.", item.Get("op"))
 	}
 	if o.path, err = parsePath(item.Get("path")); err != nil {
 		return o, err
@@ -118,14 +118,14 @@ func parseOperation(item value.Value) (o operation, err *status.Error) {
 			return o, err
 		}
 		if len(o.path) > len(o.from) && o.path.begins(o.from) {
-			return o, status.BadRequest("The path %s lies inside of %s, from where a value cannot be moved there.", o.path, o.from)
+			return o, status.BadRequest("The path %.256s lies inside of %.256s, from where a value cannot be moved there.", o.path, o.from)
 		}
 	default:
 		if o.value = item.Get("value"); !o.value.IsDefined() {
 			o.value = value.Null() // So some clients write it.
 		}
 		if o.kind == increment && o.value.Kind() != value.KindNumber {
-			return o, status.BadRequest("The value to increment %s by is %s and no number.", o.path, o.value.Kind())
+			return o, status.BadRequest("The value to increment %.256s by is %s and no number.", o.path, o.value.Kind())
 		}
 	}
 	return o, nil
@@ -149,7 +149,8 @@ func (p *Patch) Touches(place value.Path) (named string, yes bool) {
 	return "", false
 }
 
-// path is a JSON pointer taken apart. It has at least one step.
+// path is a JSON pointer taken apart. It has at least one step. Messages show 256
+// characters of it.
 type path []string
 
 // fixed are the properties that no patch may change.
@@ -158,7 +159,7 @@ var fixed = []string{"id", "_rid", "_self", "_etag", "_ts", "_attachments"}
 func parsePath(v value.Value) (path, *status.Error) {
 	text := v.Text()
 	if v.Kind() != value.KindString || !strings.HasPrefix(text, "/") {
-		return nil, status.BadRequest("The path %s is not valid: a path is a string that begins with a slash, such as '/a/b'.", v)
+		return nil, status.BadRequest("The path %.256s is not valid: a path is a string that begins with a slash, such as '/a/b'.", v)
 	}
 	if n := strings.Count(text, "/"); n > value.DepthMax {
 		return nil, status.BadRequest("The path is %d steps deep, and at most %d are allowed.", n, value.DepthMax)
@@ -167,12 +168,12 @@ func parsePath(v value.Value) (path, *status.Error) {
 	for i, step := range steps {
 		plain := strings.ReplaceAll(strings.ReplaceAll(step, "~0", ""), "~1", "")
 		if strings.Contains(plain, "~") {
-			return nil, status.BadRequest("The path %s is not valid: in a path ~0 stands for a tilde and ~1 for a slash.", v)
+			return nil, status.BadRequest("The path %.256s is not valid: in a path ~0 stands for a tilde and ~1 for a slash.", v)
 		}
 		steps[i] = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
 	}
 	if slices.Contains(fixed, steps[0]) {
-		return nil, status.BadRequest("The path %s cannot be patched: the id and the properties of the system stay as they are.", v)
+		return nil, status.BadRequest("The path %.256s cannot be patched: the id and the properties of the system stay as they are.", v)
 	}
 	return steps, nil
 }

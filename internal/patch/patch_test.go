@@ -3,6 +3,7 @@ package patch
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -261,6 +262,52 @@ func naive(in any, kind string, path []string, n float64) (out any, ok bool) {
 		return in, true
 	}
 	return nil, false
+}
+
+// TestHostilePatches has patches as long as a body may be refused with a short text,
+// and done with little more memory than a copy, for each operation, of the arrays and
+// objects that it changes.
+func TestHostilePatches(t *testing.T) {
+	const long = 1 << 18
+	path := func(text string) string { return `[{"op":"add","path":"` + text + `","value":1}]` }
+	numbers := "[0" + strings.Repeat(",0", long/2) + "]"
+	array := `{"a":` + numbers + "}"
+	ten := "[" + strings.Repeat(`{"op":"add","path":"/a/1","value":1},`, 9) + `{"op":"remove","path":"/a/1"}]`
+	for name, c := range map[string]struct {
+		doc, body string
+		refused   bool
+		most      int // bytes
+	}{
+		"no path":     {`{}`, path(strings.Repeat("x", long)), true, 8 * long},
+		"long name":   {`{}`, path("/" + strings.Repeat("x", long)), false, 8 * long},
+		"long way":    {`{}`, path("/" + strings.Repeat("x", long) + "/y"), true, 16 * long},
+		"tildes":      {`{}`, path("/" + strings.Repeat("~", long)), true, 16 * long},
+		"many steps":  {`{}`, path(strings.Repeat("/x", long/2)), true, 8 * long},
+		"system":      {`{}`, path("/id/" + strings.Repeat("x", long)), true, 8 * long},
+		"no kind":     {`{}`, `[{"op":"` + strings.Repeat("x", long) + `","path":"/a"}]`, true, 8 * long},
+		"kind":        {`{}`, `[{"op":` + numbers + `,"path":"/a"}]`, true, 16 * long},
+		"many":        {`{}`, numbers, true, long},
+		"no element":  {`{"a":[]}`, path("/a/" + strings.Repeat("x", long)), true, 8 * long},
+		"moved below": {`{}`, `[{"op":"move","from":"/` + strings.Repeat("x", long) + `","path":"/` + strings.Repeat("x", long) + `/y"}]`, true, 32 * long},
+		"long array":  {array, ten, false, 10 * 13 * long},
+	} {
+		t.Run(name, func(t *testing.T) {
+			doc, body := parse(t, c.doc), parse(t, c.body)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			p, err := Parse(body)
+			if err == nil {
+				_, err = p.Apply(doc)
+			}
+			runtime.ReadMemStats(&after)
+			if (err != nil) != c.refused || err != nil && len(err.Error()) > 2000 {
+				t.Errorf("got %.300v", err)
+			}
+			if taken := after.TotalAlloc - before.TotalAlloc; taken > uint64(c.most) {
+				t.Errorf("it took %d bytes, want at most %d", taken, c.most)
+			}
+		})
+	}
 }
 
 // FuzzPatch applies whatever comes as a patch to whatever comes as a document:

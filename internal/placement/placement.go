@@ -162,8 +162,8 @@ const mergeFill = 0.8
 // fits.
 //
 // A pair fits when both are idle, when together they fill at most four fifths of
-// the storage limit, and when the container keeps enough partitions for its
-// throughput.
+// the storage limit or one of them is empty, and when the container keeps enough
+// partitions for its throughput.
 func Merges(c Container, l Limits) []Merge {
 	spare := len(c.Partitions) - Needed(c.Throughput, l)
 	type pair struct {
@@ -174,11 +174,15 @@ func Merges(c Container, l Limits) []Merge {
 	var pairs []pair
 	for i := 0; i+1 < len(c.Partitions); i++ {
 		a, b := c.Partitions[i], c.Partitions[i+1]
-		together := a.Bytes + b.Bytes
-		if a.Busy || b.Busy || float64(together) > mergeFill*float64(l.Bytes) || a.Throughput+b.Throughput > l.Throughput {
+		together, full := a.Bytes+b.Bytes, int(min(a.Bytes, b.Bytes, 1))
+		most := l.Bytes // An empty one makes the other no fuller.
+		if full > 0 {
+			most = int64(mergeFill * float64(l.Bytes))
+		}
+		if a.Busy || b.Busy || together > most || a.Throughput+b.Throughput > l.Throughput {
 			continue
 		}
-		pairs = append(pairs, pair{i, together, int(min(a.Bytes, b.Bytes, 1))})
+		pairs = append(pairs, pair{i, together, full})
 	}
 	slices.SortStableFunc(pairs, func(a, b pair) int { return cmp.Or(cmp.Compare(a.full, b.full), cmp.Compare(a.bytes, b.bytes)) })
 	taken := map[int]bool{}

@@ -183,7 +183,25 @@ func TestDecisionsComeToAnEnd(t *testing.T) {
 				t.Fatalf("merging %+v makes a split necessary: %+v", merges, splits)
 			}
 		}
+		if at := emptyBeside(c); at >= 0 && len(c.Partitions) > Needed(c.Throughput, documented) {
+			t.Fatalf("an empty one is left at %d of %+v", at, c)
+		}
 	}
+}
+
+// emptyBeside returns where an empty partition stands beside one that could have its
+// range, -1 for nowhere.
+func emptyBeside(c Container) int {
+	could := func(p Partition) bool { return !p.Busy && p.Throughput == 0 && p.Bytes <= documented.Bytes }
+	for i, p := range c.Partitions {
+		if p.Bytes > 0 || !could(p) {
+			continue
+		}
+		if i > 0 && could(c.Partitions[i-1]) || i+1 < len(c.Partitions) && could(c.Partitions[i+1]) {
+			return i
+		}
+	}
+	return -1
 }
 
 func draw(random *rand.Rand) Container {
@@ -191,6 +209,8 @@ func draw(random *rand.Rand) Container {
 	for i := range 1 + random.IntN(12) {
 		p := Partition{ID: resource.PartitionID(i), Bytes: random.Int64N(200)}
 		switch random.IntN(8) {
+		case 3, 4:
+			p.Bytes = 0
 		case 0:
 			p.Whole = true
 		case 1:

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -281,9 +280,9 @@ func (c *compiler) node(x Expr) code {
 		return constant(c.params[x.Name])
 	case *Member:
 		name := x.Name
-		return c.one(x.Of, func(_ *env, v value.Value) value.Value { return v.Get(name) })
+		return c.one(x.Of, func(e *env, v value.Value) value.Value { return e.member(v, name) })
 	case *Index:
-		return c.two(x.Of, x.At, func(_ *env, of, at value.Value) value.Value { return element(of, at) })
+		return c.two(x.Of, x.At, (*env).element)
 	case *Unary:
 		return c.unary(x)
 	case *Binary:
@@ -370,10 +369,10 @@ func (c *compiler) compare(left, right code, op string) code {
 	l := left.value()
 	if right.con {
 		r := right.v
-		return condition(func(e *env) truth { return test(l(e), r) }).fold(left)
+		return condition(func(e *env) truth { return e.compare(test, l(e), r) }).fold(left)
 	}
 	r := right.value()
-	return condition(func(e *env) truth { return test(l(e), r(e)) }).fold(left, right)
+	return condition(func(e *env) truth { return e.compare(test, l(e), r(e)) }).fold(left, right)
 }
 
 // logic compiles a chain. The value that decides a chain decides it whatever
@@ -485,6 +484,9 @@ func among(e *env, v value.Value, set map[string]struct{}, items []func(e *env) 
 		return unknown
 	}
 	if len(set) > 0 {
+		if v.Kind() >= value.KindString && !e.workOf(v, v) {
+			return unknown
+		}
 		e.scratch = value.AppendKey(e.scratch[:0], v)
 		if _, ok := set[string(e.scratch)]; ok {
 			return yes
@@ -495,7 +497,7 @@ func among(e *env, v value.Value, set map[string]struct{}, items []func(e *env) 
 		result = unknown
 	}
 	for _, item := range items {
-		switch equal(v, item(e)) {
+		switch e.compare(equal, v, item(e)) {
 		case yes:
 			return yes
 		case unknown:
@@ -508,15 +510,15 @@ func among(e *env, v value.Value, set map[string]struct{}, items []func(e *env) 
 func (c *compiler) like(x *Like) code {
 	v, text := c.expr(x.X), c.expr(x.Pattern)
 	eval, patternOf := v.value(), text.value()
-	match := func(s value.Value, e *env) bool { return compileLike(patternOf(e).Text(), x.Escape).match(s.Text()) }
+	match := func(s value.Value, e *env) bool { return compileLike(patternOf(e).Text(), x.Escape).match(e, s.Text()) }
 	if text.con {
 		p := compileLike(text.v.Text(), x.Escape)
-		match = func(s value.Value, _ *env) bool { return p.match(s.Text()) }
+		match = func(s value.Value, e *env) bool { return p.match(e, s.Text()) }
 	}
 	not := x.Not
 	return condition(func(e *env) truth {
 		s := eval(e)
-		if s.Kind() != value.KindString || patternOf(e).Kind() != value.KindString {
+		if s.Kind() != value.KindString || patternOf(e).Kind() != value.KindString || !e.work(patternOf(e).Len()) {
 			return unknown
 		}
 		return truthOf(match(s, e) != not)
@@ -559,7 +561,10 @@ func (c *compiler) call(x *Call) code {
 			v := eval(e)
 			e.stack = append(e.stack, v)
 		}
-		v := run(e, e.stack[base:])
+		v := value.Undefined()
+		if args := e.stack[base:]; e.workOn(args) {
+			v = run(e, args)
+		}
 		e.stack = e.stack[:base]
 		return v
 	})
@@ -567,29 +572,6 @@ func (c *compiler) call(x *Call) code {
 		return result
 	}
 	return result.fold(parts...)
-}
-
-// fixedRegex compiles the pattern of RegexMatch once when it is constant.
-func fixedRegex(parts []code) (run func(e *env, args []value.Value) value.Value, ok bool) {
-	modifiers := constant(value.String(""))
-	if len(parts) == 3 {
-		modifiers = parts[2]
-	}
-	if !parts[1].con || !modifiers.con {
-		return nil, false
-	}
-	re, fine := compileRegex(parts[1].v, modifiers.v)
-	if !fine {
-		return func(*env, []value.Value) value.Value { return value.Undefined() }, true
-	}
-	return func(_ *env, args []value.Value) value.Value { return regexMatch(re, args[0]) }, true
-}
-
-func regexMatch(re *regexp.Regexp, s value.Value) value.Value {
-	if s.Kind() != value.KindString {
-		return value.Undefined()
-	}
-	return value.Bool(re.MatchString(s.Text()))
 }
 
 // array builds an array; undefined elements disappear.

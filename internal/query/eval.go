@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -83,6 +84,9 @@ type env struct {
 	locals []value.Value
 	ctx    context.Context // of the run; nil for none
 	steps  int             // rows of inputs made of this document so far
+	worked int             // since the last look at the context; see work
+	folds  bool            // constants, and not for a run
+	looks  int             // at a context that is not there
 
 	memory    int64 // bytes that the query keeps; see keeps
 	memoryMax int64 // 0: memoryDefault
@@ -93,7 +97,7 @@ type env struct {
 }
 
 // newEnv returns what constants are evaluated in.
-func newEnv() *env { return &env{root: &branch{slot: -1}} }
+func newEnv() *env { return &env{root: &branch{slot: -1}, folds: true} }
 
 // env returns what one run of the plan is evaluated in. Inputs that go on for
 // long within one document look whether ctx ended.
@@ -153,6 +157,63 @@ func (e *env) step() bool {
 		}
 	}
 	return e.err == nil
+}
+
+// What functions and comparisons do inside of one value is counted as well, or a
+// few of them could take minutes: ten thousand values sought in a million.
+const (
+	workCheck = 1 << 16 // units of work between two looks at the context
+	workFold  = 16      // times that after which folding leaves a constant to the run
+	workDeep  = 1 << 13 // of two arrays or objects, whatever is in them
+
+	longText = 1 << 10 // bytes of a text from which looking at it counts
+)
+
+var errFold = errors.New("the constant takes long to compute")
+
+// work counts n units of what a function or a comparison does, each about an
+// element or some bytes, and reports whether to go on.
+func (e *env) work(n int) bool {
+	if e.err != nil {
+		return false
+	}
+	if e.worked += n; e.worked >= workCheck {
+		e.worked = 0
+		e.look()
+	}
+	return e.err == nil
+}
+
+// look fails when the run is over, or folding has taken long.
+func (e *env) look() {
+	switch {
+	case e.ctx != nil && e.ctx.Err() != nil:
+		e.fail(e.ctx.Err())
+	case e.folds:
+		if e.looks++; e.looks > workFold {
+			e.fail(errFold)
+		}
+	}
+}
+
+// workOn counts what a look at all arguments takes.
+func (e *env) workOn(args []value.Value) bool {
+	n := 1
+	for i := range args {
+		n += args[i].Len()
+	}
+	return e.work(n)
+}
+
+// workOf counts the comparison of two values.
+func (e *env) workOf(a, b value.Value) bool {
+	switch {
+	case a.Kind() < value.KindString || a.Kind() != b.Kind():
+		return e.work(1)
+	case a.Kind() == value.KindString:
+		return e.work(1 + min(a.Len(), b.Len()))
+	}
+	return e.work(workDeep + min(a.Len(), b.Len()))
 }
 
 // fits reports whether a value of n bytes may be built.
@@ -227,6 +288,9 @@ func (e *env) at(slot int) value.Value {
 		text := view(raw)
 		var ok bool
 		if v, ok = plainScalar(text); !ok {
+			if !e.work(len(text)) {
+				return value.Undefined()
+			}
 			var err error
 			if v, err = value.ParseString(text); err != nil {
 				e.fail(fmt.Errorf("a stored document is not JSON: %w", err))
@@ -357,7 +421,7 @@ func placeComparison(op string, slot int, v value.Value) func(e *env) truth {
 		if raw == nil {
 			return unknown
 		}
-		return test(e.at(slot), v)
+		return e.compare(test, e.at(slot), v)
 	}
 	if i, ok := v.Int64(); ok {
 		return func(e *env) truth {
@@ -372,6 +436,9 @@ func placeComparison(op string, slot int, v value.Value) func(e *env) truth {
 		text := v.Text()
 		return func(e *env) truth {
 			raw := e.raw(slot)
+			if len(raw) > longText && !e.work(len(raw)) {
+				return unknown
+			}
 			if s, ok := plainString(view(raw)); ok {
 				return holds.hold(strings.Compare(s, text))
 			}
@@ -379,6 +446,14 @@ func placeComparison(op string, slot int, v value.Value) func(e *env) truth {
 		}
 	}
 	return func(e *env) truth { return slow(e, e.raw(slot)) }
+}
+
+// compare is a test of two values that counts its work.
+func (e *env) compare(test func(a, b value.Value) truth, a, b value.Value) truth {
+	if !e.workOf(a, b) {
+		return unknown
+	}
+	return test(a, b)
 }
 
 // view returns the bytes of a document as a string, which is good for as long as
@@ -426,7 +501,7 @@ func int32Of(f float64) int32 {
 
 // concat is the operator ||.
 func (e *env) concat(a, b value.Value) value.Value {
-	if a.Kind() != value.KindString || b.Kind() != value.KindString || !e.fits(a.Len()+b.Len()) {
+	if a.Kind() != value.KindString || b.Kind() != value.KindString || !e.fits(a.Len()+b.Len()) || !e.work(a.Len()+b.Len()) {
 		return value.Undefined()
 	}
 	return value.String(a.Text() + b.Text())
@@ -449,11 +524,19 @@ func unary(op string, v value.Value) value.Value {
 	return v
 }
 
+// member is access by a name. It looks at the members one by one.
+func (e *env) member(of value.Value, name string) value.Value {
+	if of.Kind() == value.KindObject && !e.work(of.Len()) {
+		return value.Undefined()
+	}
+	return of.Get(name)
+}
+
 // element is access by a computed name or position.
-func element(of, at value.Value) value.Value {
+func (e *env) element(of, at value.Value) value.Value {
 	switch at.Kind() {
 	case value.KindString:
-		return of.Get(at.Text())
+		return e.member(of, at.Text())
 	case value.KindNumber:
 		if i, ok := at.Int64(); ok && i >= 0 && i < math.MaxInt32 {
 			return of.Index(int(i))

@@ -35,19 +35,19 @@ func arrayFunctions() []function {
 			return value.Undefined()
 		}},
 		{name: "ObjectToArray OBJECT_TO_ARRAY", min: 1, max: 3, run: objectToArray},
-		{name: "SetUnion SET_UNION", min: 2, max: 2, run: onSets(func(a, b []value.Value) value.Value {
-			return value.Array(distinct(append(slices.Clone(a), b...), nil))
+		{name: "SetUnion SET_UNION", min: 2, max: 2, run: onSets(func(e *env, a, b []value.Value) value.Value {
+			return value.Array(e.distinct(append(slices.Clone(a), b...), nil))
 		})},
-		{name: "SetIntersect SET_INTERSECT", min: 2, max: 2, run: onSets(func(a, b []value.Value) value.Value {
-			in := keySet(a)
-			return value.Array(distinct(b, func(key string) bool { return in[key] }))
+		{name: "SetIntersect SET_INTERSECT", min: 2, max: 2, run: onSets(func(e *env, a, b []value.Value) value.Value {
+			in := e.keySet(a)
+			return value.Array(e.distinct(b, func(key string) bool { return in[key] }))
 		})},
-		{name: "SetDifference SET_DIFFERENCE", min: 2, max: 2, run: onSets(func(a, b []value.Value) value.Value {
-			out := keySet(b)
-			return value.Array(distinct(a, func(key string) bool { return !out[key] }))
+		{name: "SetDifference SET_DIFFERENCE", min: 2, max: 2, run: onSets(func(e *env, a, b []value.Value) value.Value {
+			out := e.keySet(b)
+			return value.Array(e.distinct(a, func(key string) bool { return !out[key] }))
 		})},
-		{name: "SetEqual SET_EQUAL", min: 2, max: 2, run: onSets(func(a, b []value.Value) value.Value {
-			left, right := keySet(a), keySet(b)
+		{name: "SetEqual SET_EQUAL", min: 2, max: 2, run: onSets(func(e *env, a, b []value.Value) value.Value {
+			left, right := e.keySet(a), e.keySet(b)
 			same := len(left) == len(right)
 			for key := range left {
 				same = same && right[key]
@@ -59,9 +59,12 @@ func arrayFunctions() []function {
 
 // contains reports whether an array has an element equal to x or, when partial
 // is set, an object that has all of x.
-func contains(array []value.Value, x value.Value, partial bool) bool {
+func (e *env) contains(array []value.Value, x value.Value, partial bool) bool {
 	for _, item := range array {
-		if value.Equal(item, x) || partial && within(x, item) {
+		if !e.workOf(item, x) {
+			return false
+		}
+		if value.Equal(item, x) || partial && e.within(x, item) {
 			return true
 		}
 	}
@@ -70,29 +73,29 @@ func contains(array []value.Value, x value.Value, partial bool) bool {
 
 // within reports whether the object whole has every property of the object part
 // with the same value.
-func within(part, whole value.Value) bool {
+func (e *env) within(part, whole value.Value) bool {
 	if part.Kind() != value.KindObject || whole.Kind() != value.KindObject {
 		return false
 	}
 	for _, m := range part.Members() {
-		if v := whole.Get(m.Name); !v.IsDefined() || !value.Equal(v, m.Value) {
+		if v := e.member(whole, m.Name); !v.IsDefined() || !value.Equal(v, m.Value) {
 			return false
 		}
 	}
 	return true
 }
 
-func arrayContains(_ *env, args []value.Value) value.Value {
+func arrayContains(e *env, args []value.Value) value.Value {
 	if args[0].Kind() != value.KindArray || !args[1].IsDefined() {
 		return value.Undefined()
 	}
 	if len(args) == 3 && args[2].Kind() != value.KindBool {
 		return value.Undefined()
 	}
-	return value.Bool(contains(args[0].Items(), args[1], len(args) == 3 && args[2].IsTrue()))
+	return value.Bool(e.contains(args[0].Items(), args[1], len(args) == 3 && args[2].IsTrue()))
 }
 
-func arrayContainsAny(_ *env, args []value.Value) value.Value {
+func arrayContainsAny(e *env, args []value.Value) value.Value {
 	if args[0].Kind() != value.KindArray {
 		return value.Undefined()
 	}
@@ -101,14 +104,14 @@ func arrayContainsAny(_ *env, args []value.Value) value.Value {
 		switch {
 		case !x.IsDefined():
 			result = unknown
-		case contains(args[0].Items(), x, false):
+		case e.contains(args[0].Items(), x, false):
 			return value.Bool(true)
 		}
 	}
 	return result.value()
 }
 
-func arrayContainsAll(_ *env, args []value.Value) value.Value {
+func arrayContainsAll(e *env, args []value.Value) value.Value {
 	if args[0].Kind() != value.KindArray {
 		return value.Undefined()
 	}
@@ -117,7 +120,7 @@ func arrayContainsAll(_ *env, args []value.Value) value.Value {
 		switch {
 		case !x.IsDefined():
 			result = unknown
-		case !contains(args[0].Items(), x, false):
+		case !e.contains(args[0].Items(), x, false):
 			return value.Bool(false)
 		}
 	}
@@ -248,7 +251,7 @@ func objectToArray(_ *env, args []value.Value) value.Value {
 	return value.Array(items)
 }
 
-func onSets(f func(a, b []value.Value) value.Value) func(*env, []value.Value) value.Value {
+func onSets(f func(e *env, a, b []value.Value) value.Value) func(*env, []value.Value) value.Value {
 	return func(e *env, args []value.Value) value.Value {
 		if args[0].Kind() != value.KindArray || args[1].Kind() != value.KindArray {
 			return value.Undefined()
@@ -256,25 +259,32 @@ func onSets(f func(a, b []value.Value) value.Value) func(*env, []value.Value) va
 		if !e.fitsValue(args[0]) || !e.fitsValue(args[1]) {
 			return value.Undefined()
 		}
-		return f(args[0].Items(), args[1].Items())
+		return f(e, args[0].Items(), args[1].Items())
 	}
 }
 
-func keySet(items []value.Value) map[string]bool {
+func (e *env) keySet(items []value.Value) map[string]bool {
 	set := make(map[string]bool, len(items))
 	for _, item := range items {
-		set[string(value.AppendKey(nil, item))] = true
+		key, ok := e.key(item)
+		if !ok {
+			break
+		}
+		set[key] = true
 	}
 	return set
 }
 
 // distinct returns the first of each group of equal items that keep admits; a
 // nil keep admits all.
-func distinct(items []value.Value, keep func(key string) bool) []value.Value {
+func (e *env) distinct(items []value.Value, keep func(key string) bool) []value.Value {
 	seen := make(map[string]bool, len(items))
 	var out []value.Value
 	for _, item := range items {
-		key := string(value.AppendKey(nil, item))
+		key, ok := e.key(item)
+		if !ok {
+			break
+		}
 		if seen[key] || keep != nil && !keep(key) {
 			continue
 		}
@@ -283,3 +293,12 @@ func distinct(items []value.Value, keep func(key string) bool) []value.Value {
 	}
 	return out
 }
+
+// key returns what is equal for equal values, and whether to go on.
+func (e *env) key(v value.Value) (string, bool) {
+	e.scratch = value.AppendKey(e.scratch[:0], v)
+	return string(e.scratch), e.work(keyWork + len(e.scratch))
+}
+
+// keyWork is what a key costs beside its bytes: a string and a place in a map.
+const keyWork = 16

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,9 +30,9 @@ func stringFunctions() []function {
 		searchMany("CONTAINS_ANY_CI", true, false), searchMany("CONTAINS_ALL_CI", true, true),
 		convert("LOWER", strings.ToLower), convert("UPPER", strings.ToUpper), convert("REVERSE", reverse),
 		one("LENGTH", func(s string) value.Value { return value.Int(int64(utf8.RuneCountInString(s))) }),
-		trim("TRIM", strings.TrimSpace, strings.Trim),
-		trim("LTRIM", func(s string) string { return strings.TrimLeft(s, blankCharacters) }, strings.TrimLeft),
-		trim("RTRIM", func(s string) string { return strings.TrimRight(s, blankCharacters) }, strings.TrimRight),
+		trim("TRIM", strings.TrimSpace, strings.TrimFunc),
+		trim("LTRIM", func(s string) string { return strings.TrimLeft(s, blankCharacters) }, strings.TrimLeftFunc),
+		trim("RTRIM", func(s string) string { return strings.TrimRight(s, blankCharacters) }, strings.TrimRightFunc),
 		{name: "CONCAT", min: 2, max: -1, run: concat},
 		{name: "INDEX_OF", min: 2, max: 3, run: indexOf},
 		{name: "LASTINDEXOF LAST_INDEX_OF", min: 2, max: 3, run: lastIndexOf},
@@ -106,7 +105,7 @@ func search(name string, holds func(s, t string) bool) function {
 // there.
 func searchMany(name string, ignoreCase, all bool) function {
 	decides := truthOf(!all)
-	return function{name: name, min: 2, max: -1, run: func(_ *env, args []value.Value) value.Value {
+	return function{name: name, min: 2, max: -1, run: func(e *env, args []value.Value) value.Value {
 		if args[0].Kind() != value.KindString {
 			return value.Undefined()
 		}
@@ -116,6 +115,9 @@ func searchMany(name string, ignoreCase, all bool) function {
 		}
 		result := decides.not()
 		for _, arg := range args[1:] {
+			if !e.work(len(s) + arg.Len()) {
+				return value.Undefined()
+			}
 			t := arg.Text()
 			if ignoreCase {
 				t = strings.ToLower(t)
@@ -134,7 +136,7 @@ func searchMany(name string, ignoreCase, all bool) function {
 const blankCharacters = " \t\r\n\v\f"
 
 // trim makes a function with an optional set of characters to cut off.
-func trim(name string, blank func(s string) string, cut func(s, set string) string) function {
+func trim(name string, blank func(s string) string, cut func(s string, in func(r rune) bool) string) function {
 	return function{name: name, min: 1, max: 2, run: func(_ *env, args []value.Value) value.Value {
 		switch {
 		case !texts(args):
@@ -142,8 +144,24 @@ func trim(name string, blank func(s string) string, cut func(s, set string) stri
 		case len(args) == 1:
 			return value.String(blank(args[0].Text()))
 		}
-		return value.String(cut(args[0].Text(), args[1].Text()))
+		return value.String(cut(args[0].Text(), characters(args[1].Text())))
 	}}
+}
+
+// charactersMax is the length of a set of characters from which a map finds one
+// faster than a look at each.
+const charactersMax = 64
+
+// characters returns the question whether a set has a character.
+func characters(set string) func(r rune) bool {
+	if len(set) <= charactersMax {
+		return func(r rune) bool { return strings.ContainsRune(set, r) }
+	}
+	in := make(map[rune]bool)
+	for _, r := range set {
+		in[r] = true
+	}
+	return func(r rune) bool { return in[r] }
 }
 
 func reverse(s string) string {
@@ -291,142 +309,6 @@ func replicate(_ *env, args []value.Value) value.Value {
 		return value.Undefined()
 	}
 	return value.String(strings.Repeat(s, int(n)))
-}
-
-// compileRegex makes an expression of Go's syntax, which lacks the look-around
-// and back-references of PCRE and cannot run away in time. ok is false for a
-// pattern it does not know.
-func compileRegex(text, modifiers value.Value) (re *regexp.Regexp, ok bool) {
-	if text.Kind() != value.KindString || modifiers.Kind() != value.KindString {
-		return nil, false
-	}
-	expr := text.Text()
-	if m := modifiers.Text(); m != "" {
-		if strings.Trim(m, "imsx") != "" {
-			return nil, false
-		}
-		if strings.Contains(m, "x") {
-			expr, m = extended(expr), strings.ReplaceAll(m, "x", "")
-		}
-		if m != "" {
-			expr = "(?" + m + ")" + expr
-		}
-	}
-	re, err := regexp.Compile(expr)
-	return re, err == nil
-}
-
-// extended drops white space and comments, which modifier x asks for, outside
-// of sets and escapes.
-func extended(expr string) string {
-	var b strings.Builder
-	inSet, comment := false, false
-	for i := 0; i < len(expr); i++ {
-		c := expr[i]
-		switch {
-		case comment:
-			comment = c != '\n'
-		case c == '\\' && i+1 < len(expr):
-			b.WriteString(expr[i : i+2])
-			i++
-		case inSet:
-			inSet = c != ']'
-			b.WriteByte(c)
-		case c == '#':
-			comment = true
-		case !strings.ContainsRune(blankCharacters, rune(c)):
-			inSet = c == '['
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
-
-func dynamicRegex(_ *env, args []value.Value) value.Value {
-	modifiers := value.String("")
-	if len(args) == 3 {
-		modifiers = args[2]
-	}
-	re, ok := compileRegex(args[1], modifiers)
-	if !ok {
-		return value.Undefined()
-	}
-	return regexMatch(re, args[0])
-}
-
-// extraction is what REGEXEXTRACT and REGEXEXTRACTALL look for: an expression,
-// and the number of the group to return, 0 for the whole match.
-type extraction struct {
-	re    *regexp.Regexp
-	group int
-}
-
-// extractionOf reads the arguments behind the string.
-func extractionOf(args []value.Value) (extraction, bool) {
-	modifiers, number := value.String(""), value.Int(0)
-	if len(args) > 1 {
-		modifiers = args[1]
-	}
-	if len(args) > 2 {
-		number = args[2]
-	}
-	re, ok := compileRegex(args[0], modifiers)
-	n, whole := number.Int64()
-	if !ok || !whole || n < 0 || n > int64(re.NumSubexp()) {
-		return extraction{}, false
-	}
-	return extraction{re: re, group: int(n)}, true
-}
-
-// extract makes a function of a string and an extraction, which is read once
-// when it is constant.
-func extract(f func(x extraction, s string) value.Value) func(b binding) runner {
-	return func(b binding) runner {
-		var fixed []value.Value
-		for i := 1; i < len(b.parts); i++ {
-			if v, ok := b.constant(i); ok {
-				fixed = append(fixed, v)
-			}
-		}
-		known := len(b.parts) > 1 && len(fixed) == len(b.parts)-1
-		var x extraction
-		if known {
-			var ok bool
-			if x, ok = extractionOf(fixed); !ok {
-				return undefinedRun
-			}
-		}
-		return func(_ *env, args []value.Value) value.Value {
-			x, ok := x, known
-			if !known {
-				x, ok = extractionOf(args[1:])
-			}
-			if !ok || args[0].Kind() != value.KindString {
-				return value.Undefined()
-			}
-			return f(x, args[0].Text())
-		}
-	}
-}
-
-// regexExtract is the first match, undefined without one.
-func regexExtract(x extraction, s string) value.Value {
-	at := x.re.FindStringSubmatchIndex(s)
-	if at == nil || at[2*x.group] < 0 {
-		return value.Undefined()
-	}
-	return value.String(s[at[2*x.group]:at[2*x.group+1]])
-}
-
-// regexExtractAll is the array of all matches, empty without one. A match in
-// which the group takes no part counts as the empty string, so that matches
-// keep their places.
-func regexExtractAll(x extraction, s string) value.Value {
-	var items []value.Value
-	for _, match := range x.re.FindAllStringSubmatch(s, arrayItemsMax) {
-		items = append(items, value.String(match[x.group]))
-	}
-	return value.Array(items)
 }
 
 func toString(e *env, args []value.Value) value.Value {

@@ -141,6 +141,9 @@ func containsText(all bool) func(b binding) runner {
 			}
 			tokens := terms.tokens(e, args[0])
 			for _, phrase := range list {
+				if !e.work(len(tokens)) {
+					return value.Undefined()
+				}
 				if phrase.Match(tokens) != all {
 					return value.Bool(!all)
 				}
@@ -185,6 +188,9 @@ func textScore(b binding) runner {
 		tokens := terms.tokens(e, args[0])
 		e.rooms.counts = e.rooms.counts[:0]
 		for _, phrase := range list {
+			if !e.work(len(tokens)) {
+				return value.Undefined()
+			}
 			e.rooms.counts = append(e.rooms.counts, phrase.Count(tokens))
 		}
 		return value.Number(s.Score(e.rooms.counts, len(tokens)))

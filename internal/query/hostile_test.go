@@ -167,6 +167,70 @@ func TestEndlessJoin(t *testing.T) {
 	}
 }
 
+// laborious are conditions that work for long on the values of one document.
+var laborious = map[string]string{
+	"any":          "ARRAY_CONTAINS_ANY(c.b," + repeated(200, ",", "'a#'") + ")",
+	"all":          "ARRAY_CONTAINS_ALL(c.b," + strings.Repeat("19999,", 200) + "'a')",
+	"texts":        "ARRAY_CONTAINS_ANY([c.s]," + repeated(200, ",", "CONCAT(LEFT(c.s, 19000), '#')") + ")",
+	"arrays":       "ARRAY_CONTAINS_ANY([c.b]," + repeated(200, ",", "[c.b, #]") + ")",
+	"part":         "ARRAY_CONTAINS([c.o], c.p, true)",
+	"union":        "ARRAY_LENGTH(SetUnion(c.b, c.b)) = 0",
+	"intersection": "ARRAY_LENGTH(SetIntersect(c.b, c.b)) = 0",
+	"difference":   "ARRAY_LENGTH(SetDifference(c.b, c.b)) = 1",
+	"equal sets":   "SetEqual(c.b, ARRAY_CONCAT(c.b, [-1]))",
+	"any text":     "CONTAINS_ANY_CS(c.s," + repeated(100, ",", "'x#'") + ")",
+	"all texts":    "CONTAINS_ALL_CI(c.s," + strings.Repeat("'a',", 100) + "'x')",
+	"likeness":     "c.s LIKE '%" + strings.Repeat("a", 1000) + "b%'",
+	"sets":         "c.s LIKE '%" + strings.Repeat("[^b]", 100) + "b%'",
+	"patterns":     repeated(200, " OR ", "c.s LIKE CONCAT('#', c.s)"),
+	"comparisons":  repeated(200, " OR ", "c.b = c.d"),
+	"inequality":   "NOT (" + repeated(200, " AND ", "c.b = c.b") + ")",
+	"long texts":   repeated(200, " OR ", "c.s = CONCAT(LEFT(c.s, 19000), '#')"),
+	"among":        repeated(200, " OR ", "c.b IN (c.d, #)"),
+	"members":      repeated(200, " OR ", "[c.o][0].x# = 1"),
+	"names":        repeated(200, " OR ", "c.o[CONCAT(c.id, '#')] = 1"),
+	"concatenated": repeated(200, " OR ", "(c.s || c.s) = '#'"),
+	"calls":        repeated(200, " OR ", "LOWER(c.s) = '#'"),
+	"places":       repeated(200, " OR ", "c.b[#] = 'x' OR ARRAY_LENGTH(c.b) = -#") + " OR c.n.n.n.n.n = 1 OR ARRAY_LENGTH(c.n) = 1",
+	"words":        "FullTextContainsAny(c.words," + repeated(200, ",", "'x#'") + ")",
+	"regex":        "RegexMatch(c.s, 'b(a|b|ab)*c(a|b|ab)*c(a|b|ab)*c(a|b|ab)*c')",
+	"regex of it":  repeated(100, " OR ", "RegexMatch(c.s, CONCAT(LEFT(c.s, #), 'b'))"),
+	"repeats":      "RegexMatch(c.s, '(a?){900}b')",
+	"extract":      "REGEXEXTRACT(c.s, '[ac]*bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb') = 'x'",
+	"extract all":  "ARRAY_LENGTH(REGEXEXTRACTALL(c.s, 'a*b|a')) = 0",
+	"constant":     "ARRAY_CONTAINS_ANY([" + repeated(20_000, ",", "#") + "]," + repeated(200, ",", "'a#'") + ") OR c.x = 1",
+}
+
+// A context that ends, ends a condition inside of the values of one document: what
+// is done afterwards is less than what is done between two looks.
+func TestEndlessFunctions(t *testing.T) {
+	t.Parallel()
+	object := func(last string) string { return "{" + repeated(3000, ",", `"n#":#`) + `,"last":` + last + "}" }
+	numbers := repeated(20_000, ",", "#")
+	docs := list{newDocument(t, nil, 1, `{"id":"1","b":[`+numbers+`],"d":[`+numbers[:len(numbers)-1]+`],"s":"`+strings.Repeat("a", 20_000)+
+		`","words":"`+strings.Repeat("word ", 20_000)+`","o":`+object("1")+`,"p":`+object("2")+`}`)}
+	for name, text := range laborious {
+		t.Run(name, func(t *testing.T) {
+			p := mustCompile(t, "SELECT VALUE true FROM c WHERE "+text)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			looks := 0
+			stopping := lookedAt{ctx, func() {
+				if looks++; looks == 5 {
+					cancel()
+				}
+			}}
+			page, err := p.Run(stopping, docs, Budget{})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%d rows and %v after %d looks", len(page.Rows), err, looks)
+			}
+			if looks > 6 {
+				t.Errorf("went on after the end, for %d looks", looks)
+			}
+		})
+	}
+}
+
 // lookedAt is a context that tells when somebody looks whether it ended.
 type lookedAt struct {
 	context.Context

@@ -36,6 +36,7 @@ func compileLike(text, escape string) pattern {
 			literal.Reset()
 		}
 	}
+	closed := strings.LastIndexByte(text, ']') // No bracket behind it is.
 	for i := 0; i < len(text); {
 		if escape != "" && strings.HasPrefix(text[i:], escape) && i+len(escape) < len(text) {
 			i += len(escape)
@@ -58,6 +59,9 @@ func compileLike(text, escape string) pattern {
 			i++
 			continue
 		case '[':
+			if i > closed {
+				break
+			}
 			if set, size := compileSet(text[i:]); size > 0 {
 				flush()
 				p = append(p, set)
@@ -97,8 +101,9 @@ func compileSet(text string) (set patternPart, size int) {
 
 // match reports whether the whole of s fits the pattern. On a mismatch it goes
 // back to the last run and lets it take one character more; earlier runs need
-// no second look, so time is at most the product of both lengths.
-func (p pattern) match(s string) bool {
+// no second look, so time is at most the product of both lengths. It is no match
+// when the run ends meanwhile.
+func (p pattern) match(e *env, s string) bool {
 	i, at := 0, 0
 	runPart, runAt := -1, 0
 	for {
@@ -108,6 +113,9 @@ func (p pattern) match(s string) bool {
 			continue
 		}
 		if i < len(p) {
+			if !e.work(p[i].work()) {
+				return false
+			}
 			if size, ok := p[i].take(s[at:]); ok {
 				at += size
 				i++
@@ -127,6 +135,9 @@ func (p pattern) match(s string) bool {
 		i, at = runPart+1, runAt
 	}
 }
+
+// work is what take does: a comparison of words of memory, or of runes.
+func (p *patternPart) work() int { return 1 + len(p.literal)>>4 + len(p.ranges) }
 
 // take matches one part other than a run at the beginning of s.
 func (p *patternPart) take(s string) (size int, ok bool) {

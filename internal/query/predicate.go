@@ -504,7 +504,7 @@ func (c *compiler) tester(x Expr, place []step) func(v value.Value) bool {
 		e.locals[0] = v
 		passes := holds(e) == yes || e.err != nil
 		clear(e.locals)
-		e.err = nil
+		e.err, e.worked, e.looks = nil, 0, 0
 		envs.Put(e)
 		return passes
 	}

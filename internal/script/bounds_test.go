@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -160,6 +161,41 @@ func TestArgumentsBound(t *testing.T) {
 	}
 	if _, err := p.Call(t.Context(), []value.Value{half, half, value.String("x")}); status.CodeOf(err) != status.CodeBadRequest {
 		t.Errorf("got %v, want 400", err)
+	}
+}
+
+// TestLogFitsHeader logs random texts where the limit is just what they take of a
+// header: they fit, and one character more is an exception that the script sees.
+func TestLogFitsHeader(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var ascii strings.Builder
+	for c := range rune(0x80) {
+		ascii.WriteRune(c)
+	}
+	texts := []string{ascii.String()}
+	for range 20 {
+		var b strings.Builder
+		for range 1 + rng.IntN(30) {
+			b.WriteRune([]rune{'a', 'Z', '0', ' ', '%', '!', '\'', 'é', '\u07ff', '\u0800', '\ud7ff', '€', '\ufffd', '😀', '\U0010ffff'}[rng.IntN(15)])
+		}
+		texts = append(texts, b.String())
+	}
+	const body = "function (text) { console.log(text); try { console.log('.'); } catch (e) { getContext().getResponse().setBody(e.number); } }"
+	for _, text := range texts {
+		r := New(Limits{LogBytes: len(url.PathEscape(text))})
+		result, err := compile(t, r, Procedure, body).Run(t.Context(), &recorder{}, Request{Args: []value.Value{value.String(text)}, Log: true})
+		if err != nil || result.Log != text || !result.Body.Equal(value.Int(413)) {
+			t.Errorf("seed %d: logged %q, got %q, %v, %v", seed, text, result.Log, result.Body, err)
+		}
+		r.Close()
+	}
+	// Half of a pair of surrogates is a character in its place.
+	r := New(Limits{LogBytes: len("%EF%BF%BD")})
+	defer r.Close()
+	if result, err := compile(t, r, Procedure, `function () { console.log("\ud800"); }`).Run(t.Context(), &recorder{}, Request{Log: true}); err != nil || result.Log != "\ufffd" {
+		t.Errorf("got %q, %v", result.Log, err)
 	}
 }
 

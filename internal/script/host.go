@@ -10,7 +10,9 @@ import (
 // one logical key, inside of one transaction that the caller commits when Run
 // returned no error, and drops otherwise.
 //
-// Its methods are called one at a time, on the goroutine of [Program.Run]. An
+// Its methods are called one at a time, on the goroutine of [Program.Run]. Their
+// context ends with the time of the script: a method that takes long has to look
+// at it, since whatever it answers then the run is over. An
 // error with a code that scripts know (400, 403, 404, 409, 412, 413, 429, 449)
 // goes to the script's callback, which may handle it; every other one ends the
 // run and is what Run returns.

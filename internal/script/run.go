@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ type Request struct {
 type Result struct {
 	Body     value.Value // of the response; undefined when the script set none
 	Document value.Value // the body of the request, which a pre-trigger may have changed
-	Log      string      // what console.log said
+	Log      string      // what console.log said; escaped by url.PathEscape it has Limits.LogBytes at most
 }
 
 // Run runs a stored procedure or a trigger to its end: until no operation waits
@@ -36,9 +37,9 @@ type Result struct {
 // returns no error.
 //
 // A script that throws is 400 with the number of the exception as its
-// sub-status; one whose time is over 408; the end of ctx and errors of the host
-// that scripts cannot know are returned as they are. The log is there on an
-// error as well, but for a script that was stopped.
+// sub-status; one whose time is over 408, whether it goes by in the script or in
+// the host; the end of ctx and errors of the host that scripts cannot know are
+// returned as they are. With an error there is no log.
 func (p *Program) Run(ctx context.Context, host Host, req Request) (Result, error) {
 	if p.kind == Function {
 		return Result{}, fmt.Errorf("script: a %s cannot be run", p.kind)
@@ -226,6 +227,9 @@ func (r *run) end(ctx context.Context) (Result, error) {
 		return Result{}, status.BadRequest("The result of the script cannot be read: %v", err)
 	}
 	result := Result{Log: parts.Index(2).Text()}
+	if most := r.p.runner.limits.LogBytes; len(url.PathEscape(result.Log)) > most {
+		return Result{}, status.TooLarge("The log of the %s %s takes more than %d bytes of a header.", r.p.kind, r.p.name, most)
+	}
 	for i, body := range []*value.Value{&result.Document, &result.Body} {
 		text := parts.Index(i).Text()
 		if len(text) > r.p.runner.limits.ResultBytes {
@@ -241,13 +245,19 @@ func (r *run) end(ctx context.Context) (Result, error) {
 	return result, nil
 }
 
-// perform carries an operation out. An error is the end of the run; what the
-// script may handle is part of the answer.
+// perform carries an operation out, which the host has to end when the time of the
+// script is over. An error is the end of the run; what the script may handle is
+// part of the answer.
 func (r *run) perform(ctx context.Context, op operation) (answer, error) {
 	if err := r.late(ctx); err != nil {
 		return answer{}, err
 	}
-	body, extra, err := r.dispatch(ctx, op)
+	within, cancel := context.WithDeadline(ctx, r.deadline)
+	defer cancel()
+	body, extra, err := r.dispatch(within, op)
+	if late := r.late(ctx); late != nil {
+		return answer{}, late
+	}
 	usage, quota := r.host.Quota()
 	a := answer{body: body, options: value.Object(append(extra,
 		value.Member{Name: "currentCollectionSizeInMB", Value: value.String(usage)},

@@ -66,7 +66,7 @@ type Limits struct {
 	MemoryBytes int           // what one engine holds, its own 0.3 MB included; 64 MiB by default, 1 MiB at least
 	BodyBytes   int           // text of a script: 413; 512 KiB by default
 	ResultBytes int           // result of a call, body of a response; 4 MiB by default
-	LogBytes    int           // what console.log collects in one run; 64 KiB by default
+	LogBytes    int           // what console.log collects in one run, escaped as in a URL; 8,000 by default, for clients that take 8,190 of a header
 	Engines     int           // calls at once, and as many runs; others wait; four a processor by default
 	Idle        int           // engines that are kept for the next call; one a processor by default
 	Runaways    int           // scripts that could not be stopped and still run, from which on none is started: 429; 4 by default
@@ -80,7 +80,7 @@ func (l Limits) withDefaults() Limits {
 	fill(&l.MemoryBytes, 64<<20)
 	fill(&l.BodyBytes, 512<<10)
 	fill(&l.ResultBytes, 4<<20)
-	fill(&l.LogBytes, 64<<10)
+	fill(&l.LogBytes, 8000)
 	fill(&l.Engines, 4*runtime.GOMAXPROCS(0))
 	fill(&l.Idle, runtime.GOMAXPROCS(0))
 	fill(&l.Runaways, 4)

@@ -13,7 +13,7 @@ import (
 )
 
 // TestStories tells, as text, what becomes of containers that grow: the approaches
-// of S106 to S110 for a first level of few values, what levels do for tenants (S7,
+// of S106 to S112 for a first level of few values, what levels do for tenants (S7,
 // S9, S10, S11, S17, S19, S28), throughput that is divided and merged, an autoscale
 // maximum that follows the data, and limits of a container's own. The limits are
 // scaled down: 1,000 RU/s and 256 KB for a physical partition, 64 KB for a full key.

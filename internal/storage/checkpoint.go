@@ -48,7 +48,15 @@ func (s *Store) checkpointTo(dir string, options ...pebble.CheckpointOption) err
 	return nil
 }
 
+// checkpointDescriptors is how many files a checkpoint has open at once: those of a
+// flush, and one that is copied.
+const checkpointDescriptors = 4
+
 func (s *Store) checkpoint(dir string, options []pebble.CheckpointOption) error {
+	// The flush could do without, but it need not be now.
+	if err := s.pool.CanOpen(checkpointDescriptors); err != nil {
+		return err
+	}
 	if err := errors.Join(s.Flush(), s.list()); err != nil {
 		return err
 	}

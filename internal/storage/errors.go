@@ -28,7 +28,7 @@ func Because(err error) string {
 	switch {
 	case IsNoSpace(err):
 		return " because the disk is full"
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+	case isExhausted(err):
 		return " because too many files are open"
 	}
 	return ""

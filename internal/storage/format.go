@@ -155,8 +155,10 @@ func (d *directories) forget(dir string) {
 	delete(d.synced, dir)
 }
 
-func syncDir(files vfs.FS, dir string) error {
-	d, err := files.OpenDir(dir)
+func syncDir(files vfs.FS, dir string) error { return syncOpened(files.OpenDir(dir)) }
+
+// syncOpened syncs a directory and closes it.
+func syncOpened(d vfs.File, err error) error {
 	if err != nil {
 		return err
 	}

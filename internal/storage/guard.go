@@ -22,10 +22,14 @@ import (
 // The disk stays as a crash at that moment would have left it.
 //
 // Errors of tables are passed on, because Pebble handles them.
+//
+// Files that end the store when they cannot be opened, and tables to read, get a
+// descriptor of those that the pool keeps back, once the store serves.
 type guard struct {
 	vfs.FS
-	dir    string
-	onFail func(error)
+	dir     string
+	reserve *reserve
+	onFail  func(error)
 
 	failure atomic.Pointer[failure]
 	late    late
@@ -38,7 +42,15 @@ type failure struct {
 }
 
 func newGuard(files vfs.FS, dir string, onFail func(error)) *guard {
-	return &guard{FS: files, dir: dir, onFail: onFail}
+	return &guard{FS: files, dir: dir, reserve: new(reserve), onFail: onFail}
+}
+
+// need opens a file that the store cannot do without.
+func (g *guard) need(open func() (vfs.File, error)) (vfs.File, error) {
+	if !g.at(stageServing) {
+		return open() // A store that is not opened now is opened later.
+	}
+	return g.reserve.open(0, open)
 }
 
 // fail cuts the store off from the disk. Only the first call counts.
@@ -97,12 +109,19 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 		if f, ok := g.writesOptions(name); ok {
 			return f, nil
 		}
-		f, err := g.FS.Create(name, category)
+		f, err := g.need(func() (vfs.File, error) { return g.FS.Create(name, category) })
 		if strings.HasPrefix(g.PathBase(name), manifestPrefix) {
 			g.begunManifest()
 		}
 		return g.vital(name, f, err), nil
+	case class == classTable && isFlush(category):
+		return g.need(func() (vfs.File, error) { return g.create(name, class, category) })
 	}
+	return g.create(name, class, category)
+}
+
+// create makes a file whose errors are passed on.
+func (g *guard) create(name string, class fileClass, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := g.FS.Create(name, category)
 	if err == nil && class == classTable && g.at(stageBuilding) {
 		return &tableFile{File: f, guard: g, name: name}, nil
@@ -114,7 +133,18 @@ func (g *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCat
 	if g.failure.Load() != nil {
 		return discard{}, nil
 	}
-	f, err := g.FS.ReuseForWrite(oldname, newname, category)
+	renamed := false
+	f, err := g.need(func() (vfs.File, error) {
+		if renamed {
+			return g.FS.OpenReadWrite(newname, category)
+		}
+		f, err := g.FS.ReuseForWrite(oldname, newname, category)
+		if isExhausted(err) { // It may have its new name already.
+			_, err := g.FS.Stat(newname)
+			renamed = err == nil
+		}
+		return f, err
+	})
 	return g.vital(newname, f, err), nil
 }
 
@@ -134,7 +164,10 @@ func (g *guard) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 			return failed.memory.Open(inner, options...)
 		}
 	}
-	return g.FS.Open(name, options...)
+	if g.class(name) != classTable || !g.at(stageServing) {
+		return g.FS.Open(name, options...)
+	}
+	return g.reserve.open(reserveMax-reserveReads, func() (vfs.File, error) { return g.FS.Open(name, options...) })
 }
 
 func (g *guard) OpenReadWrite(name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
@@ -220,10 +253,12 @@ type vitalFile struct {
 	vfs.File
 	guard *guard
 	name  string
+	ahead ahead // of its end; who writes the file uses it
 }
 
 func (f *vitalFile) Write(p []byte) (int, error) {
 	if f.guard.failure.Load() == nil {
+		f.ahead.reserve(f.File, len(p))
 		if _, err := f.File.Write(p); err != nil {
 			f.guard.fail(err)
 		}
@@ -276,11 +311,9 @@ func (f *vitalFile) SyncTo(length int64) (fullSync bool, err error) {
 	return fullSync, nil
 }
 
-// Preallocate is a hint: a disk that is too full for it shows so at the write.
+// Preallocate is a hint, which Write follows in steps; see [ahead].
 func (f *vitalFile) Preallocate(offset, length int64) error {
-	if f.guard.failure.Load() == nil {
-		_ = f.File.Preallocate(offset, length)
-	}
+	f.ahead.ask(offset, length)
 	return nil
 }
 

@@ -86,7 +86,7 @@ func (g *guard) settle() {
 	if !g.late.owed.Load() || g.failure.Load() != nil {
 		return
 	}
-	if err := syncDir(g.FS, g.dir); err != nil {
+	if err := syncOpened(g.need(func() (vfs.File, error) { return g.FS.OpenDir(g.dir) })); err != nil {
 		g.fail(err)
 		return
 	}

@@ -65,7 +65,8 @@ type Options struct {
 	MemTableBytes uint64
 
 	// MaxOpenFiles is how many table files the stores keep open together; 1,000
-	// by default. Each open store needs about eight descriptors besides.
+	// by default. Each open store needs about eight descriptors besides, and the
+	// pool keeps sixteen back.
 	MaxOpenFiles int
 
 	// Compactions is how many compactions may run at once, whatever the number
@@ -145,6 +146,7 @@ type Pool struct {
 	spares    spares
 	idle      idle
 	budget    budget // of the write buffers
+	reserve   reserve
 
 	mu     sync.Mutex
 	open   map[string]*Store // by directory; nil while one is created, opened or removed
@@ -157,6 +159,7 @@ func NewPool(options Options) (*Pool, error) {
 	if err := options.validate(); err != nil {
 		return nil, fmt.Errorf("storage options: %w", err)
 	}
+	settleAllocator()
 	p := &Pool{
 		options:   options,
 		cache:     pebble.NewCache(options.CacheBytes),
@@ -165,6 +168,7 @@ func NewPool(options Options) (*Pool, error) {
 		dirs:      newDirectories(options.FS),
 		open:      map[string]*Store{},
 		budget:    budget{limit: options.BufferBytes},
+		reserve:   reserve{files: options.FS},
 	}
 	return p, nil
 }
@@ -193,6 +197,7 @@ func (p *Pool) Close() error {
 	p.mu.Unlock()
 
 	p.stop()
+	p.reserve.close()
 	p.scheduler.close()
 	p.files.Unref()
 	p.cache.Unref()
@@ -360,7 +365,8 @@ func (p *Pool) reopen(dir string) (*Store, error) {
 }
 
 // Remove deletes the store in dir and syncs its parent. A store that is not
-// there is no error; one that is open is.
+// there is no error; one that is open is. Whatever goes wrong, as much is deleted as
+// can be, and the rest by another call.
 func (p *Pool) Remove(dir string) error {
 	dir = p.clean(dir)
 	if err := p.claim(dir); err != nil {
@@ -373,18 +379,17 @@ func (p *Pool) Remove(dir string) error {
 		return nil
 	}
 	// The format file goes first: a removal that a crash cuts short must not
-	// leave a store that opens with a part of its files.
+	// leave a store that opens with a part of its files. Who cannot make sure of that
+	// goes on all the same: nobody names the directory, and it takes room.
 	err := files.Remove(files.PathJoin(dir, formatFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove store %s: %w", dir, err)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	if err := syncDir(files, dir); err != nil {
-		return fmt.Errorf("remove store %s: %w", dir, err)
+	if err == nil {
+		err = syncDir(files, dir)
 	}
-	if err := files.RemoveAll(dir); err != nil {
-		return fmt.Errorf("remove store %s: %w", dir, err)
-	}
-	if err := syncDir(files, files.PathDir(dir)); err != nil {
+	err = errors.Join(err, files.RemoveAll(dir), syncDir(files, files.PathDir(dir)))
+	if err != nil {
 		return fmt.Errorf("remove store %s: %w", dir, err)
 	}
 	return nil

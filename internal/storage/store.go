@@ -53,6 +53,9 @@ func (p *Pool) start(dir string, fresh bool) (*Store, error) {
 		s.turn.fail()
 	})
 
+	p.reserve.begin(dir)
+	s.guard.reserve = &p.reserve
+
 	s.guard.during(stageOpening)
 	if fresh {
 		s.guard.during(stageBuilding)
@@ -246,6 +249,7 @@ func (s *Store) Flush() error {
 	}
 	err := s.db.Flush()
 	s.settle()
+	s.pool.reserve.refill()
 	if err != nil {
 		s.dirty.Store(true)
 		return fmt.Errorf("flush store %s: %w", s.dir, err)

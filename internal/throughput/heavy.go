@@ -18,8 +18,9 @@ const heavyKept = 64
 // newcomer takes the place of the least, with its units as a possible error.
 //
 // A Heavy is safe for concurrent use; the zero value is empty. Adding allocates
-// nothing. V is what a caller wants back beside the identity; the candidates
-// keep it alive.
+// nothing for what is a candidate already. V is what a caller wants back beside the
+// identity: the candidates keep it alive, or what its method Clone returns if it has
+// one.
 type Heavy[V any] struct {
 	mu sync.Mutex
 
@@ -36,15 +37,16 @@ type Hot[V any] struct {
 	Error float64 // by how much Units may be too high
 }
 
-// window counts one minute.
+// window counts one minute. Its slices have the same length, at most heavyKept, and
+// grow as needed: most partitions have few keys that anybody asks for.
 type window[V any] struct {
-	count  int
-	hashes [heavyKept]uint64
-	hot    [heavyKept]Hot[V]
+	hashes []uint64
+	hot    []Hot[V]
+	known  []bool // the Value is that of a caller
 }
 
-// Add counts units that id has spent. v is what Top gives back for it; nil
-// when the caller does not know it, and then it stays what it was.
+// Add counts units that id has spent. v is what Top gives back for it, nil when the
+// caller does not know it; the first one that is given stays.
 func (h *Heavy[V]) Add(id string, v *V, units float64, now time.Time) {
 	if units <= 0 {
 		return
@@ -61,8 +63,8 @@ func (h *Heavy[V]) Top(most int, now time.Time) []Hot[V] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.advance(now)
-	all := slices.Clone(h.now.hot[:h.now.count])
-	for i, old := range h.earlier.hot[:h.earlier.count] {
+	all := slices.Clone(h.now.hot)
+	for i, old := range h.earlier.hot {
 		if at := h.now.find(h.earlier.hashes[i], old.ID); at >= 0 {
 			all[at].Units += old.Units
 			all[at].Error += old.Error
@@ -95,7 +97,7 @@ func (h *Heavy[V]) advance(now time.Time) {
 }
 
 func (w *window[V]) find(hash uint64, id string) int {
-	for i, have := range w.hashes[:w.count] {
+	for i, have := range w.hashes {
 		if have == hash && w.hot[i].ID == id {
 			return i
 		}
@@ -104,30 +106,34 @@ func (w *window[V]) find(hash uint64, id string) int {
 }
 
 func (w *window[V]) add(hash uint64, id string, v *V, units float64) {
-	if at := w.find(hash, id); at >= 0 {
+	at := w.find(hash, id)
+	switch {
+	case at >= 0:
 		w.hot[at].Units += units
-		if v != nil {
-			w.hot[at].Value = *v
-		}
-		return
-	}
-	at, before := w.count, 0.0
-	if at < heavyKept {
-		w.count++
-	} else {
+	case len(w.hot) < heavyKept:
+		at = len(w.hot)
+		w.hashes, w.hot, w.known = append(w.hashes, hash), append(w.hot, Hot[V]{ID: id, Units: units}), append(w.known, false)
+	default:
 		at = w.least()
-		before = w.hot[at].Units
+		before := w.hot[at].Units
+		w.hashes[at], w.hot[at], w.known[at] = hash, Hot[V]{ID: id, Units: before + units, Error: before}, false
 	}
-	w.hashes[at] = hash
-	w.hot[at] = Hot[V]{ID: id, Units: before + units, Error: before}
-	if v != nil {
-		w.hot[at].Value = *v
+	if v != nil && !w.known[at] {
+		w.hot[at].Value, w.known[at] = kept(v), true
 	}
+}
+
+// kept returns what is kept of a value.
+func kept[V any](v *V) V {
+	if c, ok := any(v).(interface{ Clone() V }); ok {
+		return c.Clone()
+	}
+	return *v
 }
 
 func (w *window[V]) least() int {
 	at := 0
-	for i := range w.hot[:w.count] {
+	for i := range w.hot {
 		if w.hot[i].Units < w.hot[at].Units {
 			at = i
 		}

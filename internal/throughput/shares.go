@@ -11,11 +11,11 @@ import (
 
 // Shares returns what each of a container's physical partitions is given of its
 // throughput, in RU/s: the same for all, or as it was divided by hand. What was
-// given to a partition that was split belongs to its children in equal parts,
-// and one that came out of a merge has what its parents had. None is given more
-// than most, which is why a throughput that the partitions cannot carry yet
-// takes effect as far as they can. One that has no part of a shared throughput that
-// is divided by hand has 0.
+// given to one partition belongs to all that come from it by splits and merges, in
+// equal parts: partitions know their ancestors, and not in which order those were
+// split. None is given more than most, which is why a throughput that the partitions
+// cannot carry yet takes effect as far as they can. One that has no part of a shared
+// throughput that is divided by hand has 0.
 func Shares(t resource.Throughput, container resource.RID, partitions []resource.Partition, most int) []float64 {
 	shares := make([]float64, len(partitions))
 	if !Divided(t, container) {

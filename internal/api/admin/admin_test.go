@@ -214,7 +214,19 @@ func TestPartitions(t *testing.T) {
 	if _, err := e.Create(t.Context(), auth.Owner(), engine.DocumentRequest{Link: engine.Link{Database: "d", Container: "c"}, Document: document, Size: 19}); err != nil {
 		t.Fatal(err)
 	}
+	_, content = with("GET", "/partitions?database=d&container=c", "")
+	if !strings.Contains(content, `"queryVisits":{"queries":0,"partitions":0,"mean":0}`) {
+		t.Errorf("before any query: %s", content)
+	}
+	for _, text := range []string{"SELECT VALUE c.id FROM c", `SELECT * FROM c WHERE c.pk = "a"`, `SELECT * FROM c WHERE c.pk = "b"`} {
+		if _, err := e.Query(t.Context(), auth.Owner(), engine.QueryRequest{Link: engine.Link{Database: "d", Container: "c"}, Text: text, Cross: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	answer, content = with("GET", "/partitions?database=d&container=c", "")
+	if !strings.Contains(content, `"queryVisits":{"queries":3,"partitions":5,"mean":1.67}`) {
+		t.Errorf("after queries of all, one and one of three partitions: %s", content)
+	}
 	var got struct {
 		Database, Container string
 		Partitions          []struct {

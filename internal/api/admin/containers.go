@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/engine"
@@ -71,14 +72,36 @@ func number(name, text string) (int, error) {
 
 // readObject reads the body as a JSON object of at most the data plane's size.
 func (h *handler) readObject(hw http.ResponseWriter, hr *http.Request) (value.Value, error) {
+	body, err := h.readBody(hw, hr)
+	if err != nil {
+		return value.Value{}, err
+	}
+	return parseObject(body)
+}
+
+// optionalObject is readObject for requests that need no body: without one it is an
+// empty object.
+func (h *handler) optionalObject(hw http.ResponseWriter, hr *http.Request) (value.Value, error) {
+	body, err := h.readBody(hw, hr)
+	if err != nil || len(body) == 0 {
+		return value.Object(nil), err
+	}
+	return parseObject(body)
+}
+
+func (h *handler) readBody(hw http.ResponseWriter, hr *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(hw, hr.Body, int64(h.limits.BodyBytes)))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return value.Value{}, status.TooLarge("Request size is too large: the body is longer than %d bytes.", h.limits.BodyBytes)
+		return nil, status.TooLarge("Request size is too large: the body is longer than %d bytes.", h.limits.BodyBytes)
 	case err != nil:
-		return value.Value{}, status.BadRequest("The body ends before the length that was announced.")
+		return nil, status.BadRequest("The body ends before the length that was announced.")
 	}
+	return body, nil
+}
+
+func parseObject(body []byte) (value.Value, error) {
 	object, err := value.Parse(body)
 	if err != nil {
 		return value.Value{}, status.BadRequest("The body is not valid JSON: %s.", err)
@@ -87,4 +110,20 @@ func (h *handler) readObject(hw http.ResponseWriter, hr *http.Request) (value.Va
 		return value.Value{}, status.BadRequest("The body is a JSON %s where an object is expected.", object.Kind())
 	}
 	return object, nil
+}
+
+// misplaced refuses a body that has one of the members of an inner object in an object
+// around it, where nothing would read it: the client would take for done what is not.
+// path leads to the inner object.
+func misplaced(body value.Value, path []string, members ...string) error {
+	around := body
+	for _, step := range path {
+		for _, name := range members {
+			if around.Get(name).IsDefined() {
+				return status.BadRequest("The property '%s' belongs into %s.", name, strings.Join(path, "."))
+			}
+		}
+		around = around.Get(step)
+	}
+	return nil
 }

@@ -104,7 +104,7 @@ func (h *handler) createJob(form jobForm) operation {
 			return err
 		}
 		asked := resource.CopyJob{Name: hr.PathValue("job")}
-		if err := readJobProperties(body.Get("properties"), &asked); err != nil {
+		if err := readJobProperties(body, &asked); err != nil {
 			return err
 		}
 		if err := form.read(body.Get("properties"), &asked, h.engine.Account().ID); err != nil {
@@ -225,11 +225,22 @@ func clockTime(d time.Duration) string {
 }
 
 // readJobProperties reads what both forms may say.
-func readJobProperties(properties value.Value, job *resource.CopyJob) error {
+func readJobProperties(body value.Value, job *resource.CopyJob) error {
+	properties := body.Get("properties")
 	if properties.Kind() != value.KindObject {
 		return status.BadRequest("The body of a copy job has no object 'properties'.")
 	}
-	job.Mode = resource.CopyMode(properties.Get("mode").Text())
+	if err := misplaced(body, []string{"properties"}, "mode", "workerCount", "decan"); err != nil {
+		return err
+	}
+	if err := misplaced(body, []string{"properties", "decan"}, "onFailure", "mirror"); err != nil {
+		return err
+	}
+	mode := properties.Get("mode")
+	if mode.Kind() > value.KindNull && mode.Kind() != value.KindString {
+		return status.BadRequest("The property 'mode' is %.40s. It must be Offline or Online.", mode.JSON())
+	}
+	job.Mode = resource.CopyMode(mode.Text())
 	for _, known := range []resource.CopyMode{resource.CopyOffline, resource.CopyOnline} {
 		if strings.EqualFold(string(job.Mode), string(known)) {
 			job.Mode = known
@@ -242,14 +253,22 @@ func readJobProperties(properties value.Value, job *resource.CopyJob) error {
 		}
 		job.Workers = int(n)
 	}
-	ours := properties.Get("decan")
-	switch onFailure := ours.Get("onFailure").Text(); {
-	case strings.EqualFold(onFailure, "Skip"):
+	return readDecanMembers(properties.Get("decan"), job)
+}
+
+// readDecanMembers reads what Decan alone knows of a job. What is null is not asked for.
+func readDecanMembers(ours value.Value, job *resource.CopyJob) error {
+	onFailure, mirror := ours.Get("onFailure"), ours.Get("mirror")
+	switch {
+	case strings.EqualFold(onFailure.Text(), "Skip"):
 		job.Skip = true
-	case onFailure != "" && !strings.EqualFold(onFailure, "Fault"):
-		return status.BadRequest("The property 'onFailure' is %.40q. It must be Fault or Skip.", onFailure)
+	case onFailure.Kind() > value.KindNull && !strings.EqualFold(onFailure.Text(), "Fault"):
+		return status.BadRequest("The property 'onFailure' is %.40s. It must be Fault or Skip.", onFailure.JSON())
 	}
-	job.Mirror = ours.Get("mirror").IsTrue()
+	if mirror.Kind() > value.KindNull && mirror.Kind() != value.KindBool {
+		return status.BadRequest("The property 'mirror' is %.40s. It must be true or false.", mirror.JSON())
+	}
+	job.Mirror = mirror.IsTrue()
 	return nil
 }
 

@@ -63,15 +63,16 @@ func (h *handler) mergeAll(hw http.ResponseWriter, hr *http.Request, caller auth
 	if err != nil {
 		return err
 	}
+	body, err := h.optionalObject(hw, hr)
+	if err != nil {
+		return err
+	}
 	dry := value.Bool(false)
-	if hr.ContentLength != 0 {
-		body, err := h.readObject(hw, hr)
-		if err != nil {
-			return err
+	for _, m := range body.Members() {
+		if m.Name != "isDryRun" { // A dry run that is asked for in vain would merge.
+			return status.BadRequest("A merge has no property %q. It has isDryRun alone.", m.Name)
 		}
-		if asked := body.Get("isDryRun"); asked.IsDefined() {
-			dry = asked
-		}
+		dry = m.Value
 	}
 	if dry.Kind() != value.KindBool {
 		return status.BadRequest("The property 'isDryRun' is %s. It must be true or false.", dry.JSON())

@@ -17,7 +17,15 @@ type partitionList struct {
 	Database   string      `json:"database"`
 	Container  string      `json:"container"`
 	Limits     limits      `json:"limits"`
+	Visits     visits      `json:"queryVisits"`
 	Partitions []partition `json:"partitions"`
+}
+
+// visits say how many partitions the queries of the container ask.
+type visits struct {
+	Queries    int64   `json:"queries"`    // and document lists, since the server started
+	Partitions int64   `json:"partitions"` // that they have asked, each once for a query
+	Mean       float64 `json:"mean"`       // for a query
 }
 
 // limits are those of one partition.
@@ -85,6 +93,11 @@ func (h *handler) listPartitions(hw http.ResponseWriter, hr *http.Request, calle
 	if err != nil {
 		return err
 	}
+	v, err := h.engine.QueryVisits(caller, link)
+	if err != nil {
+		return err
+	}
+	list.Visits = visits{Queries: v.Queries, Partitions: v.Partitions, Mean: round(v.Mean())}
 	l := all.Limits
 	list.Limits = limits{PartitionBytes: l.PhysicalPartitionBytes, LogicalBytes: l.LogicalPartitionBytes, PartitionRUs: l.PartitionRUs}
 	for i, s := range stats {

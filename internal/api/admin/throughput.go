@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -67,22 +68,42 @@ func (h *handler) offerRequest(hr *http.Request) (engine.ResourceRequest, error)
 	return engine.ResourceRequest{Offer: offer}, err
 }
 
-// offerChange is offerRequest with what the body wants of the offer.
-func (h *handler) offerChange(hw http.ResponseWriter, hr *http.Request) (engine.ResourceRequest, value.Value, error) {
+// What bodies may say of a throughput, in properties.resource.
+var (
+	throughputMembers   = []string{"throughput", "autoscaleSettings", "throughputBuckets"}
+	divisionMembers     = []string{"throughputPolicy", "targetPhysicalPartitionThroughputInfo", "sourcePhysicalPartitionThroughputInfo"}
+	distributionMembers = []string{"physicalPartitionIds"}
+)
+
+// offerChange is offerRequest with what the body wants of the offer, of those members.
+func (h *handler) offerChange(hw http.ResponseWriter, hr *http.Request, members []string) (engine.ResourceRequest, value.Value, error) {
 	req, err := h.offerRequest(hr)
 	if err != nil {
 		return req, value.Undefined(), err
 	}
+	wanted, err := h.readResource(hw, hr, members)
+	return req, wanted, err
+}
+
+// readResource returns properties.resource of the body, which has those members if it
+// has any that are read.
+func (h *handler) readResource(hw http.ResponseWriter, hr *http.Request, members []string) (value.Value, error) {
 	body, err := h.readObject(hw, hr)
-	return req, body.Get("properties").Get("resource"), err
+	if err != nil {
+		return body, err
+	}
+	return body.Get("properties").Get("resource"), misplaced(body, []string{"properties", "resource"}, members...)
 }
 
 // replaceThroughput changes the throughput or the throughput buckets. What the
 // body leaves out stays.
 func (h *handler) replaceThroughput(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
-	req, wanted, err := h.offerChange(hw, hr)
+	req, wanted, err := h.offerChange(hw, hr, throughputMembers)
 	if err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(throughputMembers, func(name string) bool { return wanted.Get(name).IsDefined() }) {
+		return status.BadRequest("The body has none of throughput, autoscaleSettings and throughputBuckets in properties.resource.")
 	}
 	current, err := h.engine.ReadOffer(hr.Context(), caller, req)
 	if err != nil {
@@ -134,11 +155,18 @@ func (h *handler) migrateToManual(hw http.ResponseWriter, hr *http.Request, call
 	return h.migrate(hw, hr, caller, func(req *engine.ResourceRequest) { req.MigrateToManual = true })
 }
 
-// migrate switches the mode of a throughput; the service chooses the figure.
+// migrate switches the mode of a throughput; the server chooses the figure.
 func (h *handler) migrate(hw http.ResponseWriter, hr *http.Request, caller auth.Caller, to func(*engine.ResourceRequest)) error {
 	req, err := h.offerRequest(hr)
 	if err != nil {
 		return err
+	}
+	body, err := h.optionalObject(hw, hr)
+	if err != nil {
+		return err
+	}
+	if len(body.Members()) > 0 {
+		return status.BadRequest("The switch of a throughput takes no figure: the server chooses it. Send no body, and change the throughput afterwards.")
 	}
 	to(&req)
 	res, err := h.engine.ReplaceOffer(hr.Context(), caller, req)
@@ -205,12 +233,16 @@ func (h *handler) retrieveDistribution(hw http.ResponseWriter, hr *http.Request,
 	if err != nil {
 		return err
 	}
-	body, err := h.readObject(hw, hr)
+	wanted, err := h.readResource(hw, hr, distributionMembers)
 	if err != nil {
 		return err
 	}
+	ids := wanted.Get("physicalPartitionIds")
+	if ids.Kind() > value.KindNull && ids.Kind() != value.KindArray {
+		return status.BadRequest("The property 'physicalPartitionIds' must be an array.")
+	}
 	var names []string
-	for _, item := range body.Get("properties").Get("resource").Get("physicalPartitionIds").Items() {
+	for _, item := range ids.Items() {
 		if item.Get("id").Text() == "-1" {
 			names = nil
 			break
@@ -227,7 +259,7 @@ func (h *handler) retrieveDistribution(hw http.ResponseWriter, hr *http.Request,
 // redistribute divides a throughput anew and answers what the partitions named,
 // or all when none is, are given now. The policy none divides nothing.
 func (h *handler) redistribute(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
-	req, wanted, err := h.offerChange(hw, hr)
+	req, wanted, err := h.offerChange(hw, hr, divisionMembers)
 	if err != nil {
 		return err
 	}

@@ -103,11 +103,14 @@ func jsonOperations(body []byte) ([]engine.BatchOperation, error) {
 	if list.Kind() != value.KindArray {
 		return nil, status.BadRequest("The body is a JSON %s where an array of operations is expected.", list.Kind())
 	}
+	if err := engine.BatchLength(list.Len()); err != nil {
+		return nil, err
+	}
 	operations := make([]engine.BatchOperation, list.Len())
 	for i, item := range list.Items() {
 		action, known := batchActions[strings.ToLower(item.Get("operationType").Text())]
 		if !known {
-			return nil, status.BadRequest("The operationType %s of operation %d is none of Create, Upsert, Read, Replace, Delete and Patch.", item.Get("operationType"), i)
+			return nil, status.BadRequest("The operationType %.64s of operation %d is none of Create, Upsert, Read, Replace, Delete and Patch.", item.Get("operationType"), i)
 		}
 		o := &operations[i]
 		*o = engine.BatchOperation{
@@ -121,7 +124,8 @@ func jsonOperations(body []byte) ([]engine.BatchOperation, error) {
 		key := item.Get("partitionKey")
 		text := key.Text()
 		if key.Kind() == value.KindArray {
-			text = key.JSON()
+			items := key.Items() // One level too many is as wrong as very many.
+			text = value.Array(items[:min(len(items), partitionkey.LevelsMax+1)]).JSON()
 		}
 		o.Key, o.Wrong = operationKey(text)
 		if o.Wrong == nil {
@@ -134,10 +138,17 @@ func jsonOperations(body []byte) ([]engine.BatchOperation, error) {
 	return operations, nil
 }
 
+// keyTextMax is how long the key of an operation may be as JSON: the longest keys
+// with every character escaped are shorter.
+const keyTextMax = 512 << 10
+
 // operationKey reads the key of an operation, nil for none.
 func operationKey(text string) (*partitionkey.Key, error) {
 	if text == "" {
 		return nil, nil
+	}
+	if len(text) > keyTextMax {
+		return nil, status.BadRequest("The partition key of an operation is %d bytes long as JSON. At most %d are allowed.", len(text), keyTextMax)
 	}
 	key, err := partitionkey.Parse(text)
 	if err != nil {
@@ -233,7 +244,10 @@ var rowActions = map[int32]auth.Action{
 
 // rowOperations reads a batch in HybridRow, as the .NET client sends it.
 func rowOperations(body []byte) ([]engine.BatchOperation, error) {
-	rows, err := hybridrow.ReadOperations(body)
+	rows, err := hybridrow.ReadOperations(body, engine.BatchMax+1)
+	if err == nil {
+		err = engine.BatchLength(len(rows))
+	}
 	if err != nil {
 		return nil, err
 	}

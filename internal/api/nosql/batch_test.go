@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -143,6 +145,60 @@ func TestBatchLimits(t *testing.T) {
 	}
 }
 
+// TestHostileBatches sends batches as long as a body may be that are refused: what
+// that takes is in proportion to the body, and the answer is short. A value of a
+// long array takes twelve times its text, and what it is read into grows by
+// doubling, so that up to sixty times are asked for in all.
+func TestHostileBatches(t *testing.T) {
+	w := shop(t, 1)
+	const size = 600 << 10
+	fill := func(head, piece, tail string) string {
+		return head + strings.Repeat(piece, (size-len(head)-len(tail))/len(piece)) + tail
+	}
+	row := func(o hybridrow.Operation) string {
+		stream := hybridrow.AppendOperations(nil, nil)
+		return string(hybridrow.AppendOperations(nil, []hybridrow.Operation{o})[len(stream):])
+	}
+	head := string(hybridrow.AppendOperations(nil, nil))
+	for name, body := range map[string]string{
+		"numbers":        fill("[0", ",0", "]"),
+		"arrays":         fill("[[]", ",[]", "]"),
+		"operations":     fill(`[{"operationType":"Read"}`, `,{"operationType":"Read"}`, "]"),
+		"operation type": fill(`[{"operationType":"`, "x", `"}]`),
+		"type of parts":  fill(`[{"operationType":[0`, ",0", `]}]`),
+		"directive":      fill(`[{"operationType":"Upsert","indexingDirective":"`, "x", `","resourceBody":{"id":"1","pk":"a"}}]`),
+		"key":            fill(`[{"operationType":"Read","id":"1","partitionKey":"[\"a`, "x", `"}]`),
+		"key of parts":   fill(`[{"operationType":"Read","id":"1","partitionKey":[0`, ",0", `]}]`),
+		"patch":          fill(`[{"operationType":"Patch","id":"1","resourceBody":[0`, ",0", `]}]`),
+		"patch path":     fill(`[{"operationType":"Patch","id":"1","resourceBody":[{"op":"set","path":"`, "x", `","value":1}]}]`),
+		"patch steps":    fill(`[{"operationType":"Patch","id":"1","resourceBody":[{"op":"set","path":"`, "/x", `","value":1}]}]`),
+		"patch of key":   fill(`[{"operationType":"Patch","id":"1","resourceBody":[{"op":"set","path":"/pk/`, "x", `","value":1}]}]`),
+		"condition":      fill(`[{"operationType":"Patch","id":"1","resourceBody":{"condition":"`, "x", `","operations":[{"op":"remove","path":"/a"}]}}]`),
+		"open":           fill("", "[", ""),
+		"rows":           fill(head, row(hybridrow.Operation{Type: hybridrow.OpRead, Resource: hybridrow.ResourceDocument}), ""),
+		"row type":       head + row(hybridrow.Operation{Type: 15, Resource: hybridrow.ResourceDocument, Body: []byte(strings.Repeat("x", size-100))}),
+		"row key":        head + row(hybridrow.Operation{Type: hybridrow.OpRead, Resource: hybridrow.ResourceDocument, PartitionKey: strings.Repeat("x", size-100)}),
+		"row body":       head + row(hybridrow.Operation{Type: hybridrow.OpCreate, Resource: hybridrow.ResourceDocument, Body: []byte(fill("[0", ",0", "")[:size-100])}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			answer := w.call(t, "POST", "/dbs/d/colls/c/docs", body, batchHeaders...)
+			runtime.ReadMemStats(&after)
+			content, err := io.ReadAll(answer.Body)
+			if err != nil || len(content) > 2000 {
+				t.Errorf("an answer of %d bytes, %v", len(content), err)
+			}
+			if answer.StatusCode != 400 && !(answer.StatusCode == 207 && !bytes.Contains(content, []byte(`"statusCode":2`))) {
+				t.Errorf("%d: %.200q", answer.StatusCode, content)
+			}
+			if taken := after.TotalAlloc - before.TotalAlloc; taken > 64*uint64(len(body)) {
+				t.Errorf("%d bytes for a body of %d", taken, len(body))
+			}
+		})
+	}
+}
+
 // FuzzBatch sends whatever comes as a batch, in JSON and in HybridRow: it is
 // answered in kind with as many results, or refused.
 func FuzzBatch(f *testing.F) {
@@ -165,7 +221,7 @@ func FuzzBatch(f *testing.F) {
 		case answer.StatusCode != 200 && answer.StatusCode != 207:
 			t.Fatalf("%d: %s", answer.StatusCode, content)
 		case hybridrow.Is(body):
-			operations, _ := hybridrow.ReadOperations(body)
+			operations, _ := hybridrow.ReadOperations(body, math.MaxInt)
 			if results, err := hybridrow.ReadResults(content); err != nil || len(results) != len(operations) {
 				t.Errorf("%d results of %d operations: %v", len(results), len(operations), err)
 			}

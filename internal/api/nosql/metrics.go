@@ -159,7 +159,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	duration [operations]prometheus.Observer
 	charge   prometheus.Counter
-	visited  prometheus.Counter
+	visited  [operations]prometheus.Counter
 
 	// counters holds the requests counters that were used, by operation and
 	// status, so that counting one costs no look-up of labels.
@@ -183,11 +183,11 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "decan_nosql_charge_total",
 			Help: "Request units charged for requests over the NoSQL REST protocol.",
 		})),
-		visited: register(registry, prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "decan_nosql_partitions_visited_total",
-			Help: "Physical partitions asked by requests over the NoSQL REST protocol, one per request and partition.",
-		})),
 	}
+	visits := register(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "decan_nosql_partitions_visited_total",
+		Help: "Physical partitions asked by requests over the NoSQL REST protocol, one per request and partition, by operation.",
+	}, []string{"operation"}))
 	durations := register(registry, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "decan_nosql_request_duration_seconds",
 		Help:    "Time from the headers of a request to the last byte of its answer, by operation.",
@@ -195,6 +195,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	}, []string{"operation"}))
 	for o := range operations {
 		m.duration[o] = durations.WithLabelValues(o.String())
+		m.visited[o] = visits.WithLabelValues(o.String())
 	}
 	return m
 }
@@ -222,7 +223,7 @@ func (m *metrics) observe(r *request, status int, took time.Duration) {
 		m.charge.Add(r.result.Charge)
 	}
 	if n := len(r.result.Partitions); n > 0 {
-		m.visited.Add(float64(n))
+		m.visited[r.operation].Add(float64(n))
 	}
 }
 

@@ -143,7 +143,7 @@ func (h *handler) executeProcedure(r *request) (*response, error) {
 		return nil, err
 	}
 	answer := r.answer(http.StatusOK, done.Body)
-	answer.set(headerScriptLog, url.PathEscape(done.Log))
+	answer.set(headerScriptLog, url.PathEscape(done.Log)) // The script had room for as much as it is then.
 	return answer, nil
 }
 

@@ -298,12 +298,14 @@
 
   // --- request and response
 
-  let logged = "";
+  const tooLarge = (name) => {
+    throw new Error(TooLarge, `The resulting message would be too large because of "${name}". Return from the script and call it again with a continuation.`);
+  };
+
   function checkSize(name, value, max) {
     if (value === undefined || value === null) return;
     const text = typeof value === "object" ? stringify(value) : String(value);
-    if (text.length > max)
-      throw new Error(TooLarge, `The resulting message would be too large because of "${name}". Return from the script and call it again with a continuation.`);
+    if (text.length > max) tooLarge(name);
   }
 
   // message is a request or a response: a body, and values that can be read.
@@ -359,6 +361,36 @@
     __.response = response;
   }
 
+  // --- the log
+
+  let logged = "";
+  let loggedSize = 0; // as a header has it, where it stands as in a URL
+  const plain = new Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~$&+=:@");
+
+  // fit tells how much of a text the log has room for, and its size with that.
+  function fit(text) {
+    let size = loggedSize;
+    for (let i = 0; i < text.length; i++) {
+      const point = text.codePointAt(i);
+      const bytes = point > 0xffff ? 4 : point > 0x7ff ? 3 : point > 0x7f ? 2 : 1;
+      const more = bytes === 1 && plain.has(text[i]) ? 1 : 3 * bytes;
+      if (size + more > config.logMax) return [i, size];
+      size += more;
+      if (bytes === 4) i++;
+    }
+    return [text.length, size];
+  }
+
+  // forget notes a promise that is rejected and forgotten, which fails nothing: of
+  // a long text only as much as there is room for.
+  function forget(e) {
+    if (!config.log) return;
+    const line = `Unhandled promise rejection: ${parse(describe(e).slice(1)).text}\n`;
+    const [end, size] = fit(line);
+    logged += line.slice(0, end);
+    loggedSize = size;
+  }
+
   function log(...args) {
     if (!config.log) return;
     needs("log", 1, args.length);
@@ -368,8 +400,11 @@
       let next = 1;
       text = text.replace(/%(%|s)/g, (all, one) => (one === "%" ? "%" : String(args[next++])));
     }
-    checkSize("x-ms-documentdb-script-log-results", logged + text, config.logMax);
+    text = "" + text;
+    const [end, size] = fit(text);
+    if (end < text.length) tooLarge("x-ms-documentdb-script-log-results");
     logged += text;
+    loggedSize = size;
   }
 
   Object.assign(globalThis, { getContext: () => context, __, console: { log } });
@@ -382,12 +417,7 @@
     function start(make, argumentsText) {
       return entered(() => {
         const result = apply(make(), undefined, parse(argumentsText));
-        if (result instanceof Promise) {
-          const forgotten = (e) => {
-            if (config.log) logged += `Unhandled promise rejection: ${parse(describe(e).slice(1)).text}\n`;
-          };
-          apply(then, result, [undefined, forgotten]);
-        }
+        if (result instanceof Promise) apply(then, result, [undefined, forget]);
       });
     },
     // next takes an operation from the queue: o, its name, and lines of its head

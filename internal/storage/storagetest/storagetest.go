@@ -1,5 +1,5 @@
 // Package storagetest is a disk for tests: one that loses what was not synced,
-// fails at a chosen operation, or is full.
+// fails at a chosen operation, is full, or has no descriptor left.
 //
 // Tests of storage and of every package above it put a [Disk]'s FS into
 // storage.Options. [Disk.Crash] is what a machine finds after its power failed;
@@ -31,7 +31,7 @@ var ErrInjected = errors.New("injected disk error")
 // for concurrent use.
 type Disk struct {
 	memory *vfs.MemFS
-	files  vfs.FS
+	files  *descriptors
 
 	mu     sync.Mutex
 	done   int64 // operations since FailAt or the start
@@ -56,7 +56,7 @@ func NewCrashable() *Disk { return newDisk(vfs.NewCrashableMem()) }
 
 func newDisk(memory *vfs.MemFS) *Disk {
 	d := &Disk{memory: memory}
-	d.files = errorfs.Wrap(memory, errorfs.InjectorFunc(d.inject))
+	d.files = &descriptors{FS: errorfs.Wrap(memory, errorfs.InjectorFunc(d.inject))}
 	return d
 }
 
@@ -87,7 +87,10 @@ func (d *Disk) FailReadAt(n int64) { d.fail(n, n, countReads) }
 func (d *Disk) FailAnyAt(n int64) { d.fail(n, n, countAll) }
 
 // Heal ends all errors.
-func (d *Disk) Heal() { d.fail(0, 0, countAll) }
+func (d *Disk) Heal() {
+	d.fail(0, 0, countAll)
+	d.files.restrict(false)
+}
 
 func (d *Disk) fail(n, last int64, counts counts) {
 	d.mu.Lock()

@@ -7,8 +7,9 @@
 //
 // # Invariants
 //
-//   - Whatever bytes arrive, reading ends with a value or an error, and takes no
-//     more memory than a few times their size.
+//   - Whatever bytes arrive, reading ends with a value or an error, and takes
+//     memory in proportion to their size; of a request, no more than the
+//     operations that are asked for.
 //   - What one side appends the other reads as it was.
 //
 // The package knows the layout of these rows only: no operation, no status and no
@@ -149,8 +150,9 @@ func (r *reader) head(schema uint32) {
 	}
 }
 
-// records calls visit with the rest of each row of a schema in a stream.
-func records(body []byte, schema uint32, visit func(*reader)) error {
+// records calls visit with the rest of each row of a schema in a stream, until it
+// wants no more.
+func records(body []byte, schema uint32, visit func(*reader) (more bool)) error {
 	r := reader{rest: body}
 	r.head(schemaSegment)
 	r.byte() // which columns there are: a length always
@@ -173,8 +175,10 @@ func records(body []byte, schema uint32, visit func(*reader)) error {
 			break
 		}
 		row.head(schema)
-		visit(&row)
-		r.err = row.err
+		more := visit(&row)
+		if r.err = row.err; !more {
+			break
+		}
 	}
 	return r.err
 }

@@ -3,7 +3,10 @@ package hybridrow
 import (
 	"bytes"
 	"encoding/hex"
+	"math"
 	"reflect"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +57,7 @@ func TestRoundTrip(t *testing.T) {
 	if !Is(stream) {
 		t.Error("the stream is not taken for one")
 	}
-	got, err := ReadOperations(stream)
+	got, err := ReadOperations(stream, math.MaxInt)
 	if err != nil || !reflect.DeepEqual(got, operations) {
 		t.Errorf("got %+v (%v), want %+v", got, err, operations)
 	}
@@ -62,7 +65,7 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(back, results) {
 		t.Errorf("got %+v (%v), want %+v", back, err, results)
 	}
-	if none, err := ReadOperations(AppendOperations(nil, nil)); err != nil || none != nil {
+	if none, err := ReadOperations(AppendOperations(nil, nil), math.MaxInt); err != nil || none != nil {
 		t.Errorf("got %v (%v), want no operations", none, err)
 	}
 }
@@ -82,7 +85,7 @@ func TestUnknownFields(t *testing.T) {
 	body = record(body, schemaOperation, func(dst []byte) []byte {
 		return append((&Operation{Type: OpDelete, Resource: ResourceDocument, ID: "x"}).append(dst), unknown...)
 	})
-	got, err := ReadOperations(body)
+	got, err := ReadOperations(body, math.MaxInt)
 	if err != nil || len(got) != 1 || got[0].ID != "x" || got[0].IfMatch != "e" {
 		t.Errorf("got %+v (%v)", got, err)
 	}
@@ -96,7 +99,7 @@ func TestMalformed(t *testing.T) {
 	whole := map[int]bool{len(stream): true, segmentBytes: true}
 	whole[len(AppendOperations(nil, operations[:1]))] = true
 	for n := range stream {
-		_, err := ReadOperations(stream[:n])
+		_, err := ReadOperations(stream[:n], math.MaxInt)
 		if (err == nil) != whole[n] {
 			t.Errorf("cut at %d: %v", n, err)
 		}
@@ -108,7 +111,7 @@ func TestMalformed(t *testing.T) {
 		for bit := range 8 {
 			changed := bytes.Clone(stream)
 			changed[n] ^= 1 << bit
-			if _, err := ReadOperations(changed); err == nil {
+			if _, err := ReadOperations(changed, math.MaxInt); err == nil {
 				t.Errorf("bit %d of byte %d is changed, and nothing is said", bit, n)
 			}
 		}
@@ -118,17 +121,45 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
+// TestMost reads as many operations as are asked for, and has no more of a stream in
+// memory: very many small ones, or one whose text is long.
+func TestMost(t *testing.T) {
+	five := AppendOperations(nil, slices.Repeat(operations[:1], 5))
+	for most, want := range map[int]int{1: 1, 4: 4, 5: 5, 6: 5, math.MaxInt: 5} {
+		if got, err := ReadOperations(five, most); err != nil || len(got) != want {
+			t.Errorf("most %d: %d operations, %v", most, len(got), err)
+		}
+	}
+	// What is wrong behind them is not looked at.
+	if got, err := ReadOperations(append(bytes.Clone(five), 1, 2, 3), 5); err != nil || len(got) != 5 {
+		t.Errorf("%d operations, %v", len(got), err)
+	}
+	long := Operation{Type: OpRead, Resource: ResourceDocument, ID: strings.Repeat("x", 1<<20)}
+	for name, body := range map[string][]byte{
+		"small": AppendOperations(nil, slices.Repeat([]Operation{{Type: OpRead, Resource: ResourceDocument}}, 40_000)),
+		"long":  AppendOperations(nil, []Operation{long}),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got, err := ReadOperations(body, 101)
+		runtime.ReadMemStats(&after)
+		if taken := after.TotalAlloc - before.TotalAlloc; taken > 2*uint64(len(body)) || err != nil || len(got) > 101 {
+			t.Errorf("%s: %d operations in %d bytes took %d, %v", name, len(got), len(body), taken, err)
+		}
+	}
+}
+
 // FuzzOperations reads whatever comes: what is read can be written and read again.
 func FuzzOperations(f *testing.F) {
 	f.Add(AppendOperations(nil, operations[:3]))
 	f.Add(AppendOperations(nil, nil))
 	f.Add([]byte{version, 0, 0})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := ReadOperations(body)
+		got, err := ReadOperations(body, math.MaxInt)
 		if err != nil {
 			return
 		}
-		again, err := ReadOperations(AppendOperations(nil, got))
+		again, err := ReadOperations(AppendOperations(nil, got), math.MaxInt)
 		if err != nil || len(again) != len(got) {
 			t.Fatalf("%+v: %v", got, err)
 		}
@@ -150,7 +181,7 @@ func FuzzRow(f *testing.F) {
 	f.Add([]byte{3, 0, 0, 0, 0, 2, 0, 0, 0, typeUTF8, 20, 'a'})
 	f.Fuzz(func(t *testing.T, row []byte) {
 		body := record(stream(nil), schemaOperation, func(dst []byte) []byte { return append(dst, row...) })
-		if got, err := ReadOperations(body); err == nil && len(got) != 1 {
+		if got, err := ReadOperations(body, math.MaxInt); err == nil && len(got) != 1 {
 			t.Errorf("%d operations in one row", len(got))
 		}
 		body = record(stream(nil), schemaResult, func(dst []byte) []byte { return append(dst, row...) })

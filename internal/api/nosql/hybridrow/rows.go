@@ -42,10 +42,13 @@ const (
 	operationTokens  = 13
 )
 
-// ReadOperations reads the body of a request. The error is a BadRequest.
-func ReadOperations(body []byte) (operations []Operation, err error) {
-	err = records(body, schemaOperation, func(r *reader) {
+// ReadOperations reads the body of a request, of which no more than most operations
+// are looked at: who allows fewer need not have all of them in memory. The error is
+// a BadRequest.
+func ReadOperations(body []byte, most int) (operations []Operation, err error) {
+	err = records(body, schemaOperation, func(r *reader) (more bool) {
 		operations = append(operations, r.operation())
+		return len(operations) < most
 	})
 	return operations, err
 }
@@ -169,8 +172,9 @@ func (s *Result) append(dst []byte) []byte {
 
 // ReadResults reads the body of an answer. The error is a BadRequest.
 func ReadResults(body []byte) (results []Result, err error) {
-	err = records(body, schemaResult, func(r *reader) {
+	err = records(body, schemaResult, func(r *reader) (more bool) {
 		results = append(results, r.result())
+		return true
 	})
 	return results, err
 }

@@ -1,0 +1,81 @@
+package admin_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/decandb/decan/internal/auth"
+)
+
+// TestMisplacedMembers shows that what a body says in a place where nothing reads it
+// is refused with 400, and changes nothing: a client that got 200 would take it for
+// done.
+func TestMisplacedMembers(t *testing.T) {
+	t.Parallel()
+	door := copyDoor(t)
+	const (
+		container = "/sqlDatabases/d/containers/c"
+		settings  = container + "/throughputSettings/default"
+		tasks     = `"jobProperties":{"tasks":[{"source":{"databaseName":"d","containerName":"from"},"destination":{"databaseName":"d","containerName":"to"}}]}`
+		ends      = `"source":{"databaseName":"d","containerName":"from"},"destination":{"databaseName":"d","containerName":"to"}`
+		targets   = `"targetPhysicalPartitionThroughputInfo":[{"id":"0","throughput":800}]`
+	)
+	walk(t, door, []step{{"POST", "/containers?database=d&partitions=2&throughput=1000", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, 201, nil}})
+	state := func() (all string) {
+		for _, target := range []string{settings, "/limits?database=d&container=c", "/copyJobs"} {
+			_, content := call(t, door, "GET", target, "", "x-decan-key", auth.WellKnownKey)
+			all += content
+		}
+		return all
+	}
+	before := state()
+	if !strings.Contains(before, `"throughput":1000`) {
+		t.Fatal(before)
+	}
+	walk(t, door, []step{
+		{"PUT", settings, `{"throughput":5000}`, 400, []string{"'throughput' belongs into properties.resource"}},
+		{"PUT", settings, `{"properties":{"throughput":5000}}`, 400, []string{"'throughput' belongs into properties.resource"}},
+		{"PUT", settings, `{"properties":{"resource":{"throughput":1000}},"throughput":5000}`, 400, []string{"belongs into"}},
+		{"PUT", settings, `{"properties":{"autoscaleSettings":{"maxThroughput":5000}}}`, 400, []string{"'autoscaleSettings' belongs into"}},
+		{"PUT", settings, `{"throughputBuckets":[]}`, 400, []string{"'throughputBuckets' belongs into"}},
+		{"PUT", settings, `{"properties":{"resource":{"maxThroughput":5000}}}`, 400, []string{"none of throughput, autoscaleSettings and throughputBuckets"}},
+		{"PUT", settings, `{"properties":{"resource":{}}}`, 400, []string{"none of throughput"}},
+		{"PUT", settings, `{"properties":{"resource":[{"throughput":5000}]}}`, 400, []string{"none of throughput"}},
+		{"PUT", settings, `{}`, 400, []string{"none of throughput"}},
+		{"POST", settings + "/migrateToAutoscale", `{"properties":{"resource":{"autoscaleSettings":{"maxThroughput":5000}}}}`, 400, []string{"takes no figure"}},
+		{"POST", settings + "/migrateToManualThroughput", `{"throughput":5000}`, 400, []string{"takes no figure"}},
+
+		{"POST", settings + "/retrieveThroughputDistribution", `{"physicalPartitionIds":[{"id":"1"}]}`, 400, []string{"'physicalPartitionIds' belongs into properties.resource"}},
+		{"POST", settings + "/retrieveThroughputDistribution", `{"properties":{"physicalPartitionIds":[{"id":"1"}]}}`, 400, []string{"belongs into"}},
+		{"POST", settings + "/retrieveThroughputDistribution", `{"properties":{"resource":{"physicalPartitionIds":{"id":"1"}}}}`, 400, []string{"must be an array"}},
+		{"POST", settings + "/redistributeThroughput", `{"throughputPolicy":"custom",` + targets + `}`, 400, []string{"'throughputPolicy' belongs into properties.resource"}},
+		{"POST", settings + "/redistributeThroughput", `{"properties":{"resource":{"throughputPolicy":"equal"},` + targets + `}}`, 400, []string{"'targetPhysicalPartitionThroughputInfo' belongs into"}},
+
+		{"POST", container + "/partitionMerge", `{"properties":{"isDryRun":true}}`, 400, []string{`no property \"properties\"`}},
+		{"POST", container + "/partitionMerge", `{"dryRun":true}`, 400, []string{`no property \"dryRun\"`}},
+
+		{"PUT", "/limits?database=d&container=c", `{"limits":{"partitionRUs":500}}`, 400, []string{`no limit \"limits\"`}},
+
+		{"PUT", "/copyJobs/x", `{"mode":"Online","properties":{` + tasks + `}}`, 400, []string{"'mode' belongs into properties"}},
+		{"PUT", "/copyJobs/x", `{"properties":{"mode":{"Online":true},` + tasks + `}}`, 400, []string{"'mode'"}},
+		{"PUT", "/copyJobs/x", `{"workerCount":2,"properties":{` + tasks + `}}`, 400, []string{"'workerCount' belongs into properties"}},
+		{"PUT", "/dataTransferJobs/x", `{"mode":"Online","properties":{` + ends + `}}`, 400, []string{"'mode' belongs into properties"}},
+		{"PUT", "/copyJobs/x", `{"properties":{"mirror":true,` + tasks + `}}`, 400, []string{"'mirror' belongs into properties.decan"}},
+		{"PUT", "/copyJobs/x", `{"decan":{"mirror":true},"properties":{` + tasks + `}}`, 400, []string{"'decan' belongs into properties"}},
+		{"PUT", "/copyJobs/x", `{"properties":{"decan":{"mirror":"true"},` + tasks + `}}`, 400, []string{"'mirror'", "true or false"}},
+		{"PUT", "/copyJobs/x", `{"properties":{"decan":{"onFailure":1},` + tasks + `}}`, 400, []string{"'onFailure'"}},
+
+		{"PUT", "/sqlRoleDefinitions/11111111-1111-1111-1111-111111111111", `{"roleName":"r","assignableScopes":["/"],"permissions":[{"dataActions":["Microsoft.DocumentDB/databaseAccounts/readMetadata"]}]}`, 400, []string{"'roleName'"}},
+		{"PUT", "/sqlRoleAssignments/11111111-1111-1111-1111-111111111111", `{"roleDefinitionId":"00000000-0000-0000-0000-000000000001","scope":"/","principalId":"p"}`, 400, []string{"'roleDefinitionId'"}},
+		{"POST", "/regenerateKey", `{"properties":{"keyKind":"secondary"}}`, 400, nil},
+	})
+	if after := state(); after != before {
+		t.Errorf("it was %s and is %s", before, after)
+	}
+	// What stands where it belongs is done, whatever stands beside it.
+	walk(t, door, []step{
+		{"PUT", settings, `{"location":"somewhere","tags":{},"properties":{"resource":{"throughput":1100},"options":{}}}`, 200, []string{`"throughput":1100`}},
+		{"POST", settings + "/migrateToAutoscale", "{}", 200, []string{`"maxThroughput":2000`}},
+		{"POST", settings + "/retrieveThroughputDistribution", `{"properties":{"resource":{"physicalPartitionIds":[{"id":"-1"}]}}}`, 200, []string{`"id":"0"`, `"id":"1"`}},
+	})
+}
