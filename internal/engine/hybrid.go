@@ -50,6 +50,7 @@ func (q *pageOf) cut(rows []query.Row, at continuation) {
 	rows = rows[min(at.Taken, int64(len(rows))):]
 	budget := q.engine.budget(q.req)
 	size := 0
+	q.out.Stats.OutputBytes = 0 // less those of the parts, which no client sees
 	for _, row := range rows {
 		size += len(row.JSON)
 		if budget.MaxItems > 0 && len(q.out.Rows) >= budget.MaxItems || len(q.out.Rows) > 0 && size > budget.MaxBytes {

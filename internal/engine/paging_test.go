@@ -505,3 +505,94 @@ func TestContinuationOfOtherParameters(t *testing.T) {
 		}
 	}
 }
+
+// A client that merges by itself sends the token of a page with a filter that begins
+// behind it. What it gets is what a token of the same filter would give it: the rows
+// whose place in the order is behind the position, though the first of them have
+// smaller numbers.
+func TestContinuationBeforeTheFilter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	link := w.container(t, 1, "/pk")
+	const fives = 100
+	for i := range fives {
+		w.create(t, link, fmt.Sprintf(`{"id":"five %03d","pk":"a","n":5}`, i))
+	}
+	for _, doc := range []string{`{"id":"first","pk":"a","n":1}`, `{"id":"second","pk":"a","n":1}`, `{"id":"without","pk":"a"}`} {
+		w.create(t, link, doc)
+	}
+	for _, c := range []struct {
+		order, filter string
+		skipped       int // rows of the first page that the filter would let pass
+	}{
+		{"c.n", "c.n >= 5", 0},
+		{"c.n", "c.n = 5", 0},
+		{"c.n", "c.n > 4 OR (c.n = 4 AND c.pk >= 'a')", 0},
+		{"c.n", "IS_DEFINED(c.n)", 1},
+		{"c.n DESC", "c.n <= 1", 0},
+		{"c.n DESC", "c.n = 1", 0},
+	} {
+		text := func(filter string) string {
+			return "SELECT VALUE c.id FROM c WHERE (" + filter + ") ORDER BY " + c.order
+		}
+		ask := func(req engine.QueryRequest) (rows []string, next string) {
+			t.Helper()
+			req.Link, req.Full = link, true
+			page, err := w.Query(context.Background(), caller, req)
+			if err != nil {
+				t.Fatalf("%s: %v", req.Text, err)
+			}
+			for _, row := range page.Rows {
+				rows = append(rows, string(row))
+			}
+			return rows, page.Continuation
+		}
+		want, _ := ask(engine.QueryRequest{Text: text(c.filter), MaxItems: 1000})
+		_, token := ask(engine.QueryRequest{Text: text("true"), MaxItems: 2})
+		var got []string
+		for token != "" {
+			var rows []string
+			rows, token = ask(engine.QueryRequest{Text: text(c.filter), MaxItems: 2, Continuation: token})
+			got = append(got, rows...)
+		}
+		if len(want) < 2 || !slices.Equal(got, want[c.skipped:]) {
+			t.Errorf("ORDER BY %s: behind a page, %s gives %d rows, want %d", c.order, c.filter, len(got), len(want)-c.skipped)
+		}
+	}
+}
+
+// What a page says of its work is true: of the documents that an order leads through
+// only those are read that the other conditions let pass, and the bytes are those of
+// the rows that the client sees.
+func TestPagesTellTheirWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	link := w.containerOf(t, 1, `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
+		"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/text","language":"en-US"}]},
+		"indexingPolicy":{"includedPaths":[{"path":"/*"}],"fullTextIndexes":[{"path":"/text"}],"compositeIndexes":[[{"path":"/a"},{"path":"/b"}]]}}`)
+	const documents = 1000
+	for i := range documents {
+		w.create(t, link, fmt.Sprintf(`{"id":"%04d","pk":"k","a":%d,"b":%d,"text":"word number %d"}`, i, i, i%100, i%7))
+	}
+	for _, c := range []struct {
+		text string
+		rows int
+		most int64 // documents read; 0 for any number
+	}{
+		{"SELECT TOP 3 * FROM c WHERE c.b = 5 ORDER BY c.a, c.b", 3, 12},
+		{"SELECT TOP 3 * FROM c WHERE c.a = 5 ORDER BY c.a, c.b", 1, 1},
+		{"SELECT TOP 5 * FROM c ORDER BY RANK RRF(FullTextScore(c.text, '3'), FullTextScore(c.text, 'word', '5'))", 5, 0},
+	} {
+		page, err := w.Query(context.Background(), caller, engine.QueryRequest{Link: link, Text: c.text, Full: true})
+		if err != nil {
+			t.Fatalf("%s: %v", c.text, err)
+		}
+		bytes := 0
+		for _, row := range page.Rows {
+			bytes += len(row)
+		}
+		if got := page.Stats; len(page.Rows) != c.rows || c.most > 0 && got.Retrieved > c.most || got.Output != int64(c.rows) || got.OutputBytes != int64(bytes) {
+			t.Errorf("%s: %d rows of %d bytes; said: %d of %d bytes, of %d documents read; want at most %d", c.text, len(page.Rows), bytes, got.Output, got.OutputBytes, got.Retrieved, c.most)
+		}
+	}
+}

@@ -220,13 +220,14 @@ func (o Order) turned(bound Term) string {
 // key or comes behind it: no such document is in front of it, and some others may
 // be behind it. A key that was cut stands for all that begin with it, and an
 // empty one for all there are. The result is "" for the beginning of the walk
-// and for documents without a term.
-func (o Order) Seek(key []byte) Term {
+// and for documents without a term. It is the key's unless beyond: the whole walk is
+// behind the key then, and what has the term at its beginning has another key.
+func (o Order) Seek(key []byte) (at Term, beyond bool) {
 	if !o.Walks || len(key) == 0 {
-		return ""
+		return "", false
 	}
 	if o.Missing && key[0] == tagUndefined {
-		return ""
+		return "", false
 	}
 	term, whole := []byte(o.prefix), true
 	for _, inverted := range o.inverted {
@@ -239,14 +240,14 @@ func (o Order) Seek(key []byte) Term {
 			break
 		}
 	}
-	at := Term(term)
+	at = Term(term)
 	if !o.Desc {
-		return max(at, o.Span.Low)
+		return max(at, o.Span.Low), at < o.Span.Low
 	}
 	if !whole {
 		at = successor(at)
 	}
-	return min(at, o.Span.High)
+	return min(at, o.Span.High), at > o.Span.High
 }
 
 // seekValue reads the first value of an order key, whose bytes are inverted or

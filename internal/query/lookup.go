@@ -302,7 +302,8 @@ func (s *groupSet) values(ctx context.Context, src Indexed, l *lookup) (done boo
 	r := s.run
 	walk := Walk{Span: l.order.Span, Desc: l.order.Desc, Missing: l.order.Missing, Access: l.access}
 	if l.ordered && !r.from.none {
-		walk.From, walk.Started = l.order.Seek(s.g.seekable(r.from.key)), true
+		walk.From, _ = l.order.Seek(s.g.seekable(r.from.key))
+		walk.Started = true
 	}
 	var unclear []index.Expr
 	looked := 0

@@ -200,6 +200,11 @@ func (p *Plan) counts(c *compiler) {
 		return n
 	}
 	p.top, p.offset, p.limit = bind(p.query.Top), bind(p.query.Offset), bind(p.query.Limit)
+	if p.top >= 0 && p.limit >= 0 {
+		// Both count the rows behind OFFSET. Clients that merge apply the one after the
+		// other, and not all in the same order, so they are given one number.
+		p.top, p.limit = -1, min(p.top, p.limit)
+	}
 	p.bound = -1
 	// Of groups, and of rows that equal ones are taken out of, a partition cannot
 	// know how many are needed.

@@ -329,6 +329,7 @@ func orderedBySelected(q *Select) bool {
 // bindCounts replaces parameters by their values, and has each partition return
 // the rows that may be skipped as well, as many as LIMIT can say.
 func (p *Plan) bindCounts(q *Select) {
+	q.Top = nil
 	if p.top >= 0 {
 		q.Top = &Literal{Value: value.Int(p.top)}
 	}

@@ -33,15 +33,15 @@ func indexOrderOf(ix *index.Index, keys []index.SortKey, where predicate, access
 		o.Span.Low, o.Span.High = max(o.Span.Low, low), min(o.Span.High, high)
 	}
 	o.access = joined(index.And, slices.DeleteFunc(slices.Clone(leavesAnd(access)), func(part index.Expr) bool {
-		return o.says(part, keys[0].Path, where)
+		return o.says(part, keys, where)
 	}), index.All)
 	return o, true
 }
 
 // says reports whether all documents of the walk satisfy a part of the access,
 // and cuts the walk to those of a part that is about the first key alone.
-func (o *indexOrder) says(part index.Expr, key index.Path, where predicate) bool {
-	path := part.Span.Path
+func (o *indexOrder) says(part index.Expr, keys []index.SortKey, where predicate) bool {
+	path, key := part.Span.Path, keys[0].Path
 	switch {
 	case part.Op == index.Or:
 		return o.spans(part, key, where)
@@ -50,11 +50,24 @@ func (o *indexOrder) says(part index.Expr, key index.Path, where predicate) bool
 	case slices.Equal(path, key):
 		o.Order = o.Narrow(part.Span)
 		return true
-	case !slices.Contains(o.Composite, path.String()+" ASC") && !slices.Contains(o.Composite, path.String()+" DESC"):
+	}
+	at := o.part(path)
+	if _, fixed := where.fixed(path); at < 0 || !fixed {
 		return false
 	}
-	_, fixed := where.fixed(path)
-	return fixed
+	// The terms of the walk begin with the values that are fixed, up to the first key
+	// that is not.
+	return !slices.ContainsFunc(keys, func(k index.SortKey) bool {
+		_, fixed := where.fixed(k.Path)
+		return !fixed && o.part(k.Path) < at
+	})
+}
+
+// part returns which part of the composite index a path is, below zero for none.
+func (o *indexOrder) part(path index.Path) int {
+	return slices.IndexFunc(o.Composite, func(part string) bool {
+		return part == path.String()+" ASC" || part == path.String()+" DESC"
+	})
 }
 
 // between cuts the walk to where the values of the first key lie in all
@@ -352,8 +365,10 @@ func (w *orderWalk) seek(walk *Walk) {
 	if from.none {
 		return
 	}
-	walk.From, walk.Started = w.order.Seek(from.key), true
-	if _, exact := w.order.Group(walk.From); !exact || from.cut {
+	var beyond bool
+	walk.From, beyond = w.order.Seek(from.key)
+	walk.Started = true
+	if _, exact := w.order.Group(walk.From); !exact || from.cut || beyond {
 		return
 	}
 	walk.After = from.number

@@ -268,14 +268,22 @@ func (p *IndexingPolicy) mentions(property string) bool {
 			return true
 		}
 	}
+	var paths []string
 	for _, index := range p.Composite {
 		for _, c := range index {
-			if names, ok := ParsePropertyPath(c.Path); ok && names[0] == property {
-				return true
-			}
+			paths = append(paths, c.Path)
 		}
 	}
-	return false
+	for _, v := range p.Vector {
+		paths = append(paths, v.Path)
+	}
+	for _, f := range p.FullText {
+		paths = append(paths, f.Path)
+	}
+	return slices.ContainsFunc(paths, func(path string) bool {
+		names, ok := ParsePropertyPath(path)
+		return ok && names[0] == property
+	})
 }
 
 // allows refuses the next policy when it changes what may only be added or
