@@ -3,6 +3,7 @@ package resolver_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -104,9 +105,14 @@ func TestBeginKeepsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: &memory{}}
 		must[string](t)(resolver.SaveState(t.Context(), store, "s", single(), ""))
-		var polls []error
+		var mu sync.Mutex
+		var polls []error // guarded by mu
 		live, err := resolver.Watch(t.Context(), resolver.LiveConfig{
-			Store: store, Name: "s", Poll: time.Second, Lease: 5 * time.Second, OnError: func(err error) { polls = append(polls, err) },
+			Store: store, Name: "s", Poll: time.Second, Lease: 5 * time.Second, OnError: func(err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				polls = append(polls, err)
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -134,9 +140,11 @@ func TestBeginKeepsContext(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
+		mu.Lock()
 		if len(polls) != 1 || !errors.Is(polls[0], context.DeadlineExceeded) {
 			t.Errorf("after the lease the polls have ended with %v, want one that was too slow", polls)
 		}
+		mu.Unlock()
 		store.takes.Store(int64(7 * time.Second))
 		if _, err := begin(time.Minute); !errors.Is(err, resolver.ErrStale) {
 			t.Errorf("with a store that takes longer than the lease: %v, want ErrStale", err)
