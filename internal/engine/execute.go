@@ -426,7 +426,7 @@ func (h *host) page(ctx context.Context, req *QueryRequest, plan *query.Plan, at
 	page := script.Page{Continuation: out.Continuation, Rows: make([]value.Value, len(out.Rows))}
 	for i, row := range out.Rows {
 		var err error
-		if page.Rows[i], err = value.Parse(row); err != nil {
+		if page.Rows[i], err = value.ParseDeep(string(row)); err != nil {
 			return script.Page{}, fmt.Errorf("read a row of a query: %w", err)
 		}
 	}

@@ -303,8 +303,12 @@ func TestHostilePatches(t *testing.T) {
 			if (err != nil) != c.refused || err != nil && len(err.Error()) > 2000 {
 				t.Errorf("got %.300v", err)
 			}
-			if taken := after.TotalAlloc - before.TotalAlloc; taken > uint64(c.most) {
-				t.Errorf("it took %d bytes, want at most %d", taken, c.most)
+			most := uint64(c.most)
+			if raceDetector {
+				most *= 2 // The compiler makes a slice and a longer one in two steps for it.
+			}
+			if taken := after.TotalAlloc - before.TotalAlloc; taken > most {
+				t.Errorf("it took %d bytes, want at most %d", taken, most)
 			}
 		})
 	}
