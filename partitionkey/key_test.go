@@ -2,8 +2,10 @@ package partitionkey
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -27,12 +29,38 @@ func TestBuilder(t *testing.T) {
 	if got, want := late.String(), `["Microsoft",0,true,false,null,{}]`; got != want {
 		t.Errorf("the second key = %s, want %s", got, want)
 	}
-	parsed, err := Parse(late.String())
-	if err != nil || !parsed.Equal(late) {
-		t.Errorf("Parse(%s) = %s, %v", late, parsed, err)
+	for _, key := range []Key{early, NewBuilder().AddBool(true).AddBool(false).AddNull().Build(), NewBuilder().AddNone().Build()} {
+		if parsed, err := Parse(key.String()); err != nil || !parsed.Equal(key) {
+			t.Errorf("Parse(%s) = %s, %v", key, parsed, err)
+		}
 	}
 	if got := NewBuilder().Build(); got.Len() != 0 || !got.Equal(Key{}) {
 		t.Errorf("a key of nothing = %s", got)
+	}
+}
+
+// The key of a header with very many components fits no definition, and takes no
+// memory for them.
+func TestParseVeryMany(t *testing.T) {
+	full := strings.Repeat(`1,`, LevelsMax-1) + "1"
+	if key, err := Parse("[" + full + "]"); err != nil || key.Len() != LevelsMax {
+		t.Errorf("%d levels: %s, %v", LevelsMax, key, err)
+	}
+	header := "[" + strings.Repeat("1,", 1<<20) + "1]"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	key, err := Parse(header)
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = hierarchy(LevelsMax).Check(key, false)
+	var e *Error
+	if !errors.As(err, &e) || !e.Mismatch || !strings.HasSuffix(e.Message, "more components than defined in the collection: 4 instead of 3.") {
+		t.Errorf("very many levels: %v", err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 64<<10 {
+		t.Errorf("took %d bytes", took)
 	}
 }
 
@@ -333,9 +361,9 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q is %s, which is %s, %v", header, key, again, err)
 		}
 		// What JSON takes for an array without our liberties, we take as well,
-		// with the same strings.
+		// with the same strings, but for those beyond all levels.
 		var elements []any
-		if json.Unmarshal([]byte(header), &elements) == nil && len(elements) != key.Len() {
+		if json.Unmarshal([]byte(header), &elements) == nil && min(len(elements), LevelsMax+1) != key.Len() {
 			t.Fatalf("%q has %d elements, not %d", header, len(elements), key.Len())
 		}
 		for i, element := range elements {

@@ -15,7 +15,9 @@ import (
 // Within strings the escapes of Go's quoting are understood as well as those of
 // JSON, because the Go client sends them. Nothing else departs from JSON. The
 // error is an *Error. Whether the key fits a definition is for
-// [Definition.Check] to say.
+// [Definition.Check] to say. One with more than [LevelsMax] components fits none
+// however many more they are, so that one more than that is all that the key
+// keeps.
 func Parse(header string) (Key, error) {
 	p := parser{text: header}
 	components := p.array()
@@ -44,7 +46,10 @@ func (p *parser) array() []Component {
 	if p.blanks(); !p.skip(']') {
 		components = make([]Component, 0, LevelsMax)
 		for more := true; more && p.fault == ""; {
-			components = append(components, p.element())
+			c := p.element()
+			if len(components) <= LevelsMax {
+				components = append(components, c)
+			}
 			more = p.separator()
 		}
 	}

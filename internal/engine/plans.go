@@ -15,6 +15,7 @@ import (
 // its functions, which are in the key, so a change finds none of the old ones.
 type plans struct {
 	mu    sync.Mutex
+	bytes int                      // of all, about
 	byKey map[string]*list.Element // of *keptPlan
 	order list.List                // the one asked last in front
 }
@@ -22,6 +23,7 @@ type plans struct {
 type keptPlan struct {
 	key  string
 	plan *query.Plan
+	size int // in bytes, about
 
 	// quick says that the last page took each partition it asked no time worth
 	// another goroutine.
@@ -29,7 +31,13 @@ type keptPlan struct {
 }
 
 const (
-	plansMax    = 1000     // plans kept
+	plansMax   = 1000     // plans kept
+	plansBytes = 32 << 20 // that they take all together, about
+	planMax    = 4 << 20  // that a plan takes that is kept
+	// planKeyTimes is what a byte of a key takes: the parameters are in it, which
+	// are values of many times their text.
+	planKeyTimes = 16
+
 	planKeysMax = 16 << 10 // bytes of text and parameters of a plan that is kept
 )
 
@@ -45,18 +53,25 @@ func (p *plans) get(key []byte) (*keptPlan, bool) {
 	return e.Value.(*keptPlan), true
 }
 
-// put keeps a plan in place of the one that nobody asked for the longest.
+// put keeps a plan in place of those that nobody asked for the longest, unless it
+// is too large.
 func (p *plans) put(key []byte, plan *query.Plan) {
+	size := planKeyTimes*len(key) + plan.Size()
+	if size > planMax {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, ok := p.byKey[string(key)]; ok {
 		return
 	}
-	if p.order.Len() >= plansMax {
-		last := p.order.Back()
-		delete(p.byKey, p.order.Remove(last).(*keptPlan).key)
+	for p.order.Len() >= plansMax || p.bytes+size > plansBytes {
+		last := p.order.Remove(p.order.Back()).(*keptPlan)
+		delete(p.byKey, last.key)
+		p.bytes -= last.size
 	}
-	kept := &keptPlan{key: string(key), plan: plan}
+	kept := &keptPlan{key: string(key), plan: plan, size: size}
+	p.bytes += size
 	p.byKey[kept.key] = p.order.PushFront(kept)
 }
 

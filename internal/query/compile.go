@@ -54,29 +54,49 @@ func (c code) truth() func(e *env) truth {
 	return func(e *env) truth { return truthIn(eval(e)) }
 }
 
-// fold turns an expression whose parts are all constants into its value.
-func (c code) fold(parts ...code) code {
+// making is what the compilers of one plan have in common: what they have spent.
+type making struct {
+	folding *env  // constants are evaluated in it
+	looks   int   // work of that, in units of workCheck
+	kept    int64 // bytes of the constants made
+	tested  int   // bytes of the conditions compiled once more; see compiler.tested
+	regexes regexes
+}
+
+func newMaking() *making {
+	return &making{folding: newEnv(), regexes: regexes{known: map[[2]string]knownRegex{}}}
+}
+
+// Bounds on what folding makes: a text could ask for very much, and a plan is kept.
+const (
+	foldMax  = 4 << 10 // bytes of a string
+	foldsMax = 4 << 20 // bytes of all constants of a plan
+)
+
+// fold turns an expression whose parts are all constants into its value. What
+// fails now is left to fail for each document, so that a query without documents
+// is answered.
+func (c *compiler) fold(x code, parts ...code) code {
 	for _, part := range parts {
 		if !part.con {
-			return c
+			return x
 		}
 	}
-	return c.foldAlways()
-}
-
-// foldAlways evaluates c now. What fails now is left to fail for each document,
-// so that a query without documents is answered.
-func (c code) foldAlways() code {
-	e := newEnv()
-	v := c.value()(e)
-	if e.err != nil || v.Kind() == value.KindString && v.Len() > foldMax {
-		return c
+	m := c.making
+	e := m.folding
+	if m.looks > workFolds || m.kept > foldsMax {
+		return x
 	}
+	e.err, e.looks, e.memory, e.fresh = nil, 0, 0, 0
+	v := x.value()(e)
+	m.looks += e.looks
+	made := e.made(v)
+	if e.err != nil || v.Kind() == value.KindString && v.Len() > foldMax || m.kept+made > foldsMax {
+		return x
+	}
+	m.kept += made
 	return constant(v)
 }
-
-// foldMax bounds the strings that folding makes: a text could ask for very many.
-const foldMax = 4 << 10
 
 // local is what is in a register.
 func local(n int) code {
@@ -106,12 +126,14 @@ type compiler struct {
 	system bool   // some expression reads a system property
 	only   []step // a place that stands for the register 0; see tester
 	asked  *scope // of the expression that onlyPlace is asked about
+	making *making
 }
 
 func newCompiler(params map[string]value.Value, computed *Computed, ix *index.Index) *compiler {
 	return &compiler{
 		params: params, computed: computed, ix: ix, scope: new(scope), scopes: map[*Select]*scope{},
 		lets: map[*Let]*scope{}, root: branch{slot: -1}, done: map[Expr]code{},
+		making: newMaking(),
 	}
 }
 
@@ -322,20 +344,24 @@ func (c *compiler) node(x Expr) code {
 func (c *compiler) one(x Expr, f func(e *env, v value.Value) value.Value) code {
 	part := c.expr(x)
 	eval := part.value()
-	return computed(func(e *env) value.Value { return f(e, eval(e)) }).fold(part)
+	return c.fold(computed(func(e *env) value.Value { return f(e, eval(e)) }), part)
 }
 
 func (c *compiler) two(x, y Expr, f func(e *env, a, b value.Value) value.Value) code {
 	left, right := c.expr(x), c.expr(y)
 	l, r := left.value(), right.value()
-	return computed(func(e *env) value.Value { return f(e, l(e), r(e)) }).fold(left, right)
+	return c.fold(computed(func(e *env) value.Value {
+		before := e.memory
+		a, b := e.take(l), e.take(r)
+		return e.release(f(e, a, b), before)
+	}), left, right)
 }
 
 func (c *compiler) unary(x *Unary) code {
 	if x.Op == "NOT" {
 		part := c.expr(x.X)
 		test := part.truth()
-		return condition(func(e *env) truth { return test(e).not() }).fold(part)
+		return c.fold(condition(func(e *env) truth { return test(e).not() }), part)
 	}
 	op := x.Op
 	return c.one(x.X, func(_ *env, v value.Value) value.Value { return unary(op, v) })
@@ -369,10 +395,15 @@ func (c *compiler) compare(left, right code, op string) code {
 	l := left.value()
 	if right.con {
 		r := right.v
-		return condition(func(e *env) truth { return e.compare(test, l(e), r) }).fold(left)
+		return c.fold(condition(func(e *env) truth { return e.compare(test, l(e), r) }), left)
 	}
 	r := right.value()
-	return condition(func(e *env) truth { return e.compare(test, l(e), r(e)) }).fold(left, right)
+	return c.fold(condition(func(e *env) truth {
+		before := e.memory
+		a, b := e.take(l), e.take(r)
+		e.memory = before
+		return e.compare(test, a, b)
+	}), left, right)
 }
 
 // logic compiles a chain. The value that decides a chain decides it whatever
@@ -426,7 +457,9 @@ func (c *compiler) conditional(cond, then, otherwise Expr) code {
 	}
 	holds, l, r := test.truth(), a.value(), b.value()
 	return computed(func(e *env) value.Value {
-		if holds(e) == yes {
+		holds := holds(e) == yes
+		e.fresh = 0
+		if holds {
 			return l(e)
 		}
 		return r(e)
@@ -438,13 +471,13 @@ func (c *compiler) between(x *Between) code {
 	above := c.compare(v, low, ">=").truth()
 	below := c.compare(v, high, "<=").truth()
 	not := x.Not
-	return condition(func(e *env) truth {
+	return c.fold(condition(func(e *env) truth {
 		t := min(above(e), below(e)) // unknown, then no
 		if not {
 			return t.not()
 		}
 		return t
-	}).fold(v, low, high)
+	}), v, low, high)
 }
 
 // inSetMin is the number of constants from which looking a value up is cheaper
@@ -461,30 +494,33 @@ func (c *compiler) in(x *In) code {
 		part := c.expr(item)
 		parts = append(parts, part)
 		switch {
-		case !part.con || len(x.List) < inSetMin:
+		case !part.con || len(x.List) < inSetMin || part.v.Kind() > value.KindString || part.v.Len() > foldMax:
 			items = append(items, part.value())
 		case !part.v.IsDefined():
 			undefinedToo = true
+		case hasNaN(part.v): // It equals nothing.
 		default:
 			set[string(value.AppendKey(nil, part.v))] = struct{}{}
 		}
 	}
 	eval, not := v.value(), x.Not
-	return condition(func(e *env) truth {
-		t := among(e, eval(e), set, items, undefinedToo)
+	return c.fold(condition(func(e *env) truth {
+		before := e.memory
+		t := among(e, e.take(eval), set, items, undefinedToo)
+		e.memory = before
 		if not {
 			return t.not()
 		}
 		return t
-	}).fold(parts...)
+	}), parts...)
 }
 
 func among(e *env, v value.Value, set map[string]struct{}, items []func(e *env) value.Value, undefinedToo bool) truth {
 	if !v.IsDefined() {
 		return unknown
 	}
-	if len(set) > 0 {
-		if v.Kind() >= value.KindString && !e.workOf(v, v) {
+	if len(set) > 0 && v.Kind() <= value.KindString {
+		if v.Kind() == value.KindString && !e.workOf(v, v) {
 			return unknown
 		}
 		e.scratch = value.AppendKey(e.scratch[:0], v)
@@ -510,19 +546,21 @@ func among(e *env, v value.Value, set map[string]struct{}, items []func(e *env) 
 func (c *compiler) like(x *Like) code {
 	v, text := c.expr(x.X), c.expr(x.Pattern)
 	eval, patternOf := v.value(), text.value()
-	match := func(s value.Value, e *env) bool { return compileLike(patternOf(e).Text(), x.Escape).match(e, s.Text()) }
+	match := func(e *env, s, pattern string) bool { return compileLike(pattern, x.Escape).match(e, s) }
 	if text.con {
 		p := compileLike(text.v.Text(), x.Escape)
-		match = func(s value.Value, e *env) bool { return p.match(e, s.Text()) }
+		match = func(e *env, s, _ string) bool { return p.match(e, s) }
 	}
 	not := x.Not
-	return condition(func(e *env) truth {
-		s := eval(e)
-		if s.Kind() != value.KindString || patternOf(e).Kind() != value.KindString || !e.work(patternOf(e).Len()) {
+	return c.fold(condition(func(e *env) truth {
+		before := e.memory
+		s, pattern := e.take(eval), e.take(patternOf)
+		e.memory = before
+		if s.Kind() != value.KindString || pattern.Kind() != value.KindString || !e.work(pattern.Len()) {
 			return unknown
 		}
-		return truthOf(match(s, e) != not)
-	}).fold(v, text)
+		return truthOf(match(e, s.Text(), pattern.Text()) != not)
+	}), v, text)
 }
 
 func (c *compiler) call(x *Call) code {
@@ -549,29 +587,56 @@ func (c *compiler) call(x *Call) code {
 		run = undefinedRun // An aggregate that nobody bound.
 	}
 	if f.name == "RegexMatch" {
-		if matcher, ok := fixedRegex(parts); ok {
+		if matcher, ok := fixedRegex(b); ok {
 			run = matcher
 		}
 	}
+	shares := sharing[f.name]
 	result := computed(func(e *env) value.Value {
-		// The arguments of calls inside an argument lie above and are gone again
-		// when it is pushed.
-		base := len(e.stack)
-		for _, eval := range evals {
-			v := eval(e)
-			e.stack = append(e.stack, v)
-		}
+		before := e.memory
+		base := e.push(evals)
 		v := value.Undefined()
 		if args := e.stack[base:]; e.workOn(args) {
 			v = run(e, args)
 		}
-		e.stack = e.stack[:base]
-		return v
+		return e.pop(v, base, before, shares)
 	})
 	if f.volatile {
 		return result
 	}
-	return result.fold(parts...)
+	return c.fold(result, parts...)
+}
+
+// sharing are the functions whose results are parts of their arguments.
+var sharing = map[string]bool{"CHOOSE": true, "ARRAY_SLICE": true}
+
+// push evaluates the arguments of a call onto the stack, and returns where they
+// begin. The arguments of calls inside an argument lie above and are gone again
+// when it is pushed.
+func (e *env) push(evals []func(e *env) value.Value) (base int) {
+	base = len(e.stack)
+	for _, eval := range evals {
+		v := e.take(eval)
+		e.stack = append(e.stack, v)
+	}
+	return base
+}
+
+// pop ends a call: its arguments are gone, and v is its result, unless that is
+// too large.
+func (e *env) pop(v value.Value, base int, before int64, shares bool) value.Value {
+	clear(e.stack[base:])
+	e.stack = e.stack[:base]
+	v = e.release(v, before)
+	if v.Kind() < value.KindArray || shares {
+		return v
+	}
+	m := measure{room: builtMax}
+	if !e.fitsIn(&m, v) {
+		return value.Undefined()
+	}
+	e.fresh += int64(m.nodes * valueSize)
+	return v
 }
 
 // array builds an array; undefined elements disappear.
@@ -582,15 +647,33 @@ func (c *compiler) array(x *ArrayLiteral) code {
 		parts[i] = c.expr(item)
 		evals[i] = parts[i].value()
 	}
-	return computed(func(e *env) value.Value {
-		items := make([]value.Value, 0, len(evals))
-		for _, eval := range evals {
-			if v := eval(e); v.IsDefined() {
-				items = append(items, v)
-			}
+	return c.fold(computed(func(e *env) value.Value { return makeArray(e, evals) }), parts...)
+}
+
+func makeArray(e *env, evals []func(e *env) value.Value) value.Value {
+	before, m := e.memory, measure{room: builtMax - 1}
+	items := make([]value.Value, 0, len(evals))
+	for _, eval := range evals {
+		v := e.take(eval)
+		if !v.IsDefined() {
+			continue
 		}
-		return value.Array(items)
-	}).fold(parts...)
+		if !e.fitsIn(&m, v) {
+			break
+		}
+		items = append(items, v)
+	}
+	return e.literal(value.Array(items), len(evals)*valueSize, before)
+}
+
+// literal ends an array or object that takes so many bytes beside its parts.
+func (e *env) literal(v value.Value, size int, before int64) value.Value {
+	e.release(v, before)
+	if e.err != nil {
+		return value.Undefined()
+	}
+	e.fresh += int64(size)
+	return v
 }
 
 // object builds an object; undefined properties are left out.
@@ -605,5 +688,5 @@ func (c *compiler) object(x *ObjectLiteral) code {
 	for i, m := range x.Members {
 		names[i] = m.Name
 	}
-	return computed(func(e *env) value.Value { return makeObject(e, names, evals) }).fold(parts...)
+	return c.fold(computed(func(e *env) value.Value { return makeObject(e, names, evals) }), parts...)
 }

@@ -3,7 +3,10 @@ package query
 import (
 	"cmp"
 	"crypto/sha256"
+	"errors"
+	"fmt"
 
+	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -16,9 +19,23 @@ type uniqueRows struct {
 	sum   [16]byte // of the row looked at last
 }
 
+// parseRow reads a row that a query made, or what is stored. A row may nest
+// deeper than a document, since it has documents in it; of one that nests beyond
+// what can be read back the error is a BadRequest.
+func parseRow(text string) (value.Value, error) {
+	v, err := value.ParseDeep(text)
+	if syntax := new(value.SyntaxError); errors.As(err, &syntax) && syntax.Deep {
+		return value.Undefined(), status.BadRequest("A row that the query makes has %s.", syntax.Message)
+	}
+	if err != nil {
+		return value.Undefined(), fmt.Errorf("not JSON: %w", err)
+	}
+	return v, nil
+}
+
 // fresh reports whether no row equal to this one has passed.
 func (u *uniqueRows) fresh(json []byte) (bool, error) {
-	v, err := value.Parse(json)
+	v, err := parseRow(string(json))
 	if err != nil {
 		return false, err
 	}

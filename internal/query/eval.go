@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -88,8 +89,10 @@ type env struct {
 	folds  bool            // constants, and not for a run
 	looks  int             // at a context that is not there
 
-	memory    int64 // bytes that the query keeps; see keeps
+	memory    int64 // bytes that the query keeps, and those of values that wait; see keeps and take
 	memoryMax int64 // 0: memoryDefault
+	fresh     int64 // bytes that were made for the value computed last; see take
+	held      int64 // those made for the values that are in the registers of inputs
 
 	// err is the first trouble met: a document that is no JSON, or a limit.
 	// Evaluation goes on to its end, and the run stops at it.
@@ -164,6 +167,7 @@ func (e *env) step() bool {
 const (
 	workCheck = 1 << 16 // units of work between two looks at the context
 	workFold  = 16      // times that after which folding leaves a constant to the run
+	workFolds = 64      // times that for all constants of a plan
 	workDeep  = 1 << 13 // of two arrays or objects, whatever is in them
 
 	longText = 1 << 10 // bytes of a text from which looking at it counts
@@ -178,8 +182,8 @@ func (e *env) work(n int) bool {
 		return false
 	}
 	if e.worked += n; e.worked >= workCheck {
-		e.worked = 0
 		e.look()
+		e.worked = 0
 	}
 	return e.err == nil
 }
@@ -190,7 +194,7 @@ func (e *env) look() {
 	case e.ctx != nil && e.ctx.Err() != nil:
 		e.fail(e.ctx.Err())
 	case e.folds:
-		if e.looks++; e.looks > workFold {
+		if e.looks += e.worked / workCheck; e.looks > workFold {
 			e.fail(errFold)
 		}
 	}
@@ -231,30 +235,94 @@ func (e *env) fitsValue(v value.Value) bool {
 	if v.Kind() < value.KindString {
 		return true
 	}
-	return e.fits(builtMax - roomBehind(v, builtMax))
+	m := measure{room: builtMax}
+	return e.fitsIn(&m, v)
 }
 
-// roomBehind returns what is left of room bytes behind the JSON of v, less than
-// zero when it is too large.
-func roomBehind(v value.Value, room int) int {
-	room--
+// fitsIn reports whether v may become a part of a value that m has measured so
+// far. Everything that is built of parts goes through here, so no value is larger
+// than builtMax however much its parts share, and whoever walks one comes to an
+// end.
+func (e *env) fitsIn(m *measure, v value.Value) bool {
+	before := m.nodes
+	m.add(v)
+	return e.work(m.nodes-before) && (m.room >= 0 || e.fits(builtMax-m.room))
+}
+
+// measure is the size of a value, with what is shared counted as often as it is
+// reached.
+type measure struct {
+	room  int // bytes left for its JSON, about; less than zero when it is too large
+	nodes int // values looked at
+}
+
+// add counts a value, and stops when there is no room left.
+func (m *measure) add(v value.Value) {
+	m.room--
+	m.nodes++
 	switch v.Kind() {
 	case value.KindString:
-		room -= v.Len()
+		m.room -= v.Len()
 	case value.KindArray:
 		for _, item := range v.Items() {
-			if room = roomBehind(item, room); room < 0 {
-				break
+			if m.add(item); m.room < 0 {
+				return
 			}
 		}
 	case value.KindObject:
-		for _, m := range v.Members() {
-			if room = roomBehind(m.Value, room-len(m.Name)); room < 0 {
-				break
+		for _, member := range v.Members() {
+			m.room -= len(member.Name)
+			if m.add(member.Value); m.room < 0 {
+				return
 			}
 		}
 	}
-	return room
+}
+
+// valueSize and memberSize are the bytes of an element of an array and of a member
+// of an object, without what they refer to.
+const (
+	valueSize  = int(unsafe.Sizeof(value.Value{}))
+	memberSize = int(unsafe.Sizeof(value.Member{}))
+)
+
+// take computes a value that waits for others: an argument, an operand, a part of
+// a literal. What was made for it counts in e.memory, which whoever takes values
+// notes before and sets back when they are gone; what is a part of the document, a
+// constant, or in a register does not. The value is undefined when the query
+// needs more memory than it may use.
+func (e *env) take(eval func(e *env) value.Value) value.Value {
+	e.fresh = 0
+	v := eval(e)
+	if n := e.made(v); n > 0 && !e.keeps(int(n)) {
+		return value.Undefined()
+	}
+	return v
+}
+
+// made returns the bytes that were made for a value computed a moment ago. e.fresh
+// is 0 before, and what makes something sets it.
+func (e *env) made(v value.Value) int64 {
+	if v.Kind() < value.KindString || v.Kind() == value.KindString && e.stored(v.Text()) {
+		return 0
+	}
+	return e.fresh
+}
+
+// stored reports whether a text is a part of the document.
+func (e *env) stored(s string) bool {
+	at, from := uintptr(unsafe.Pointer(unsafe.StringData(s))), uintptr(unsafe.Pointer(unsafe.SliceData(e.body)))
+	return at >= from && at < from+uintptr(len(e.body))
+}
+
+// release lets go of the values taken since e.memory was before, for v that was
+// made of them and may share their memory.
+func (e *env) release(v value.Value, before int64) value.Value {
+	e.fresh, e.memory = e.memory-before, before
+	if v.Kind() == value.KindString {
+		e.fresh = max(e.fresh, int64(v.Len()))
+	}
+	return v
 }
 
 // raw returns the text of a place in the document, nil when it is not there.
@@ -292,8 +360,8 @@ func (e *env) at(slot int) value.Value {
 				return value.Undefined()
 			}
 			var err error
-			if v, err = value.ParseString(text); err != nil {
-				e.fail(fmt.Errorf("a stored document is not JSON: %w", err))
+			if v, err = parseRow(text); err != nil {
+				e.fail(fmt.Errorf("a stored document: %w", err))
 			}
 		}
 	}
@@ -361,17 +429,40 @@ func equal(a, b value.Value) truth {
 	if !a.IsDefined() || !b.IsDefined() {
 		return unknown
 	}
-	return truthOf(a.Kind() == b.Kind() && value.Equal(a, b))
+	return truthOf(equalValues(a, b))
 }
 
-// ordered returns how a compares with b, and false when < and its like are
-// undefined for them: values have an order among their own kind, and arrays,
-// objects and undefined have none.
-func ordered(a, b value.Value) (int, bool) {
-	if a.Kind() != b.Kind() || !hasOrder(a.Kind()) {
-		return 0, false
+// equalValues is equality as the language has it: of arrays and objects part
+// by part, and of numbers as IEEE 754 defines it, where NaN equals nothing. The
+// order of keys, which groups and sorts, has NaN equal to itself instead.
+func equalValues(a, b value.Value) bool { return value.Equal(a, b) && !hasNaN(a) }
+
+// hasNaN reports whether a value is NaN or has one at any depth.
+func hasNaN(v value.Value) bool {
+	switch v.Kind() {
+	case value.KindNumber:
+		return isNaN(v)
+	case value.KindArray:
+		return slices.ContainsFunc(v.Items(), hasNaN)
+	case value.KindObject:
+		return slices.ContainsFunc(v.Members(), func(m value.Member) bool { return hasNaN(m.Value) })
 	}
-	return value.Compare(a, b), true
+	return false
+}
+
+func isNaN(v value.Value) bool { return v.Kind() == value.KindNumber && math.IsNaN(v.Float()) }
+
+// ordered is < and its like. They are undefined but between values of one kind
+// that has an order, which arrays, objects and undefined have not. Nothing is
+// above or below NaN, nor as great.
+func (o outcomes) ordered(a, b value.Value) truth {
+	switch {
+	case a.Kind() != b.Kind() || !hasOrder(a.Kind()):
+		return unknown
+	case isNaN(a) || isNaN(b):
+		return no
+	}
+	return o.hold(value.Compare(a, b))
 }
 
 // hasOrder reports whether < and its like are defined between values of a kind.
@@ -403,14 +494,7 @@ func comparison(op string) func(a, b value.Value) truth {
 	case "!=":
 		return func(a, b value.Value) truth { return equal(a, b).not() }
 	}
-	holds := outcomesOf[op]
-	return func(a, b value.Value) truth {
-		c, ok := ordered(a, b)
-		if !ok {
-			return unknown
-		}
-		return holds.hold(c)
-	}
+	return outcomesOf[op].ordered
 }
 
 // placeComparison is the comparison of a place in the document with a constant.
@@ -484,7 +568,7 @@ func arithmetic(op string) func(x, y float64) float64 {
 	case ">>":
 		return func(x, y float64) float64 { return float64(int32Of(x) >> (int32Of(y) & 31)) }
 	case ">>>":
-		return func(x, y float64) float64 { return float64(int32(uint32(int32Of(x)) >> (int32Of(y) & 31))) }
+		return func(x, y float64) float64 { return float64(uint32(int32Of(x)) >> (int32Of(y) & 31)) }
 	}
 	return nil
 }

@@ -114,7 +114,13 @@ func (in *input) each(e *env, next func() bool) bool {
 		}
 		return in.row(e, next)
 	}
-	return in.offer(e, in.value(e), next)
+	before := e.memory
+	v := e.take(in.value)
+	made := e.memory - before
+	e.held += made
+	more := in.offer(e, v, next)
+	e.held, e.memory = e.held-made, e.memory-made
+	return more
 }
 
 // offer passes on a value or, when the input iterates, its elements.

@@ -42,11 +42,13 @@ type binding struct {
 	parts []code                          // the compiled arguments; nil when nothing is known
 	path  func(x Expr) (index.Path, bool) // the property that an argument is
 	ix    *index.Index                    // nil for documents without policies
+
+	making *making // nil when nothing is known
 }
 
 // binding returns what the compiler knows of a call.
 func (c *compiler) binding(x *Call, parts []code) binding {
-	return binding{args: x.Args, parts: parts, ix: c.ix, path: func(x Expr) (index.Path, bool) {
+	return binding{args: x.Args, parts: parts, ix: c.ix, making: c.making, path: func(x Expr) (index.Path, bool) {
 		path, ok := c.path(x)
 		return indexPath(path), ok && len(path) > 0
 	}}

@@ -21,10 +21,8 @@ func arrayFunctions() []function {
 		}},
 		{name: "ARRAY_CONCAT", min: 2, max: -1, run: arrayConcat},
 		{name: "ARRAY_SLICE", min: 2, max: 3, run: arraySlice},
-		{name: "ARRAY_SUM", min: 1, max: 1, run: onNumbers(func(list []float64) (float64, bool) { return total(list), true })},
-		{name: "ARRAY_AVG", min: 1, max: 1, run: onNumbers(func(list []float64) (float64, bool) {
-			return total(list) / float64(len(list)), len(list) > 0
-		})},
+		{name: "ARRAY_SUM", min: 1, max: 1, run: onNumbers(func(list []value.Value) value.Value { return value.Number(total(list, 1)) })},
+		{name: "ARRAY_AVG", min: 1, max: 1, run: onNumbers(average)},
 		{name: "ARRAY_MEDIAN", min: 1, max: 1, run: onNumbers(median)},
 		{name: "ARRAY_MIN", min: 1, max: 1, run: extreme(-1)},
 		{name: "ARRAY_MAX", min: 1, max: 1, run: extreme(1)},
@@ -64,7 +62,7 @@ func (e *env) contains(array []value.Value, x value.Value, partial bool) bool {
 		if !e.workOf(item, x) {
 			return false
 		}
-		if value.Equal(item, x) || partial && e.within(x, item) {
+		if equalValues(item, x) || partial && e.within(x, item) {
 			return true
 		}
 	}
@@ -78,7 +76,7 @@ func (e *env) within(part, whole value.Value) bool {
 		return false
 	}
 	for _, m := range part.Members() {
-		if v := e.member(whole, m.Name); !v.IsDefined() || !value.Equal(v, m.Value) {
+		if v := e.member(whole, m.Name); !v.IsDefined() || !equalValues(v, m.Value) {
 			return false
 		}
 	}
@@ -150,14 +148,14 @@ func arrayConcat(e *env, args []value.Value) value.Value {
 }
 
 func arraySlice(_ *env, args []value.Value) value.Value {
-	start, ok := args[1].Int64()
+	start, ok := whole(args[1])
 	if args[0].Kind() != value.KindArray || !ok {
 		return value.Undefined()
 	}
 	n := int64(args[0].Len())
 	length := n
 	if len(args) == 3 {
-		if length, ok = args[2].Int64(); !ok {
+		if length, ok = whole(args[2]); !ok {
 			return value.Undefined()
 		}
 	}
@@ -170,47 +168,61 @@ func arraySlice(_ *env, args []value.Value) value.Value {
 }
 
 // onNumbers makes a function of an array of numbers; undefined elements do not
-// count, and any other makes the result undefined.
-func onNumbers(f func(list []float64) (float64, bool)) func(*env, []value.Value) value.Value {
+// count, and any other makes the result undefined. f may reorder the list.
+func onNumbers(f func(list []value.Value) value.Value) func(*env, []value.Value) value.Value {
 	return func(_ *env, args []value.Value) value.Value {
 		if args[0].Kind() != value.KindArray {
 			return value.Undefined()
 		}
-		var list []float64
+		var list []value.Value
 		for _, item := range args[0].Items() {
 			switch item.Kind() {
 			case value.KindNumber:
-				list = append(list, item.Float())
+				list = append(list, item)
 			case value.KindUndefined:
 			default:
 				return value.Undefined()
 			}
 		}
-		x, ok := f(list)
-		if !ok {
-			return value.Undefined()
-		}
-		return value.Number(x)
+		return f(list)
 	}
 }
 
-func total(list []float64) (sum float64) {
+// total adds up the numbers, each divided by n.
+func total(list []value.Value, n float64) (sum float64) {
 	for _, x := range list {
-		sum += x
+		sum += x.Float() / n
 	}
 	return sum
 }
 
-func median(list []float64) (float64, bool) {
+// average divides the sum, or the numbers when their sum is too large.
+func average(list []value.Value) value.Value {
+	n := float64(len(list))
+	if n == 0 {
+		return value.Undefined()
+	}
+	sum := total(list, 1)
+	if math.IsInf(sum, 0) {
+		return value.Number(total(list, n))
+	}
+	return value.Number(sum / n)
+}
+
+// median is the number in the middle as it stands, or the mean of two.
+func median(list []value.Value) value.Value {
 	n := len(list)
 	if n == 0 {
-		return math.NaN(), false
+		return value.Undefined()
 	}
-	slices.Sort(list)
-	if n%2 == 1 {
-		return list[n/2], true
+	slices.SortFunc(list, value.Compare)
+	switch {
+	case isNaN(list[0]): // It sorts first.
+		return list[0]
+	case n%2 == 1:
+		return list[n/2]
 	}
-	return (list[n/2-1] + list[n/2]) / 2, true
+	return average(list[n/2-1 : n/2+1])
 }
 
 // extreme makes ARRAY_MIN for -1 and ARRAY_MAX for 1.

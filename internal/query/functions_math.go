@@ -17,8 +17,8 @@ func mathFunctions() []function {
 			return value.Number(f(args[0].Float()))
 		}}
 	}
-	// whole are functions that leave an exact integer as it is.
-	whole := func(name string, f func(x float64) float64) function {
+	// rounding are functions that leave an exact integer as it is.
+	rounding := func(name string, f func(x float64) float64) function {
 		inner := one(name, f)
 		run := inner.run
 		inner.run = func(e *env, args []value.Value) value.Value {
@@ -39,9 +39,10 @@ func mathFunctions() []function {
 		}}
 	}
 	list := []function{
-		one("ABS", math.Abs), whole("CEILING", math.Ceil), whole("FLOOR", math.Floor), whole("TRUNC", math.Trunc),
+		{name: "ABS", min: 1, max: 1, run: absolute},
+		rounding("CEILING", math.Ceil), rounding("FLOOR", math.Floor), rounding("TRUNC", math.Trunc),
 		one("SIGN", sign), one("SQUARE", func(x float64) float64 { return x * x }),
-		one("SQRT", math.Sqrt), one("EXP", math.Exp), one("LOG10", math.Log10),
+		one("SQRT", math.Sqrt), one("EXP", math.Exp), one("LOG10", log10),
 		one("SIN", math.Sin), one("COS", math.Cos), one("TAN", math.Tan),
 		one("COT", func(x float64) float64 { return 1 / math.Tan(x) }),
 		one("ASIN", math.Asin), one("ACOS", math.Acos), one("ATAN", math.Atan),
@@ -132,7 +133,7 @@ func logarithm(_ *env, args []value.Value) value.Value {
 	}
 	switch base := args[1].Float(); base {
 	case 10:
-		return value.Number(math.Log10(x))
+		return value.Number(log10(x))
 	case 2:
 		return value.Number(math.Log2(x))
 	default:
@@ -140,25 +141,114 @@ func logarithm(_ *env, args []value.Value) value.Value {
 	}
 }
 
-// round rounds halves away from zero.
-func round(_ *env, args []value.Value) value.Value {
+// log10 is whole for powers of ten.
+func log10(x float64) float64 {
+	y := math.Log10(x)
+	if near := math.Round(y); math.Pow10(int(near)) == x {
+		return near
+	}
+	return y
+}
+
+// whole returns a number without a fraction, as near as an int64 comes: for
+// positions and lengths, which are clipped anyway.
+func whole(v value.Value) (int64, bool) {
+	if n, ok := v.Int64(); ok {
+		return n, true
+	}
+	switch f := v.Float(); {
+	case f >= 1<<63 && f <= math.MaxFloat64:
+		return math.MaxInt64, true
+	case f < -(1<<63) && f >= -math.MaxFloat64:
+		return math.MinInt64, true
+	}
+	return 0, false
+}
+
+// absolute keeps integers exact but for -2^63, whose opposite has no 64 bits.
+func absolute(_ *env, args []value.Value) value.Value {
 	if args[0].Kind() != value.KindNumber {
 		return value.Undefined()
 	}
-	if len(args) == 1 {
-		if _, ok := args[0].Int64(); ok {
-			return args[0]
-		}
-		return value.Number(math.Round(args[0].Float()))
+	if i, ok := args[0].Int64(); ok && i != math.MinInt64 {
+		return value.Int(max(i, -i))
 	}
-	digits, ok := args[1].Int64()
-	if !ok || digits < -300 || digits > 300 {
-		return value.Undefined()
-	}
-	scale := math.Pow(10, float64(digits))
-	return value.Number(math.Round(args[0].Float()*scale) / scale)
+	return value.Number(math.Abs(args[0].Float()))
 }
 
+// round rounds halves away from zero, to a number of digits behind the point or,
+// below zero, in front of it.
+func round(_ *env, args []value.Value) value.Value {
+	x := args[0]
+	if x.Kind() != value.KindNumber {
+		return value.Undefined()
+	}
+	digits := int64(0)
+	if len(args) == 2 {
+		var ok bool
+		if digits, ok = whole(args[1]); !ok {
+			return value.Undefined()
+		}
+	}
+	i, isInt := x.Int64()
+	switch {
+	case !x.Finite() || isInt && digits >= 0:
+		return x
+	case digits >= 0:
+		return value.Number(roundDecimals(x.Float(), digits))
+	case isInt && digits >= -tensMax:
+		return roundInteger(i, -digits)
+	}
+	return value.Number(roundTens(x.Float(), digits))
+}
+
+// tensMax is the greatest power of ten within 64 bits without a sign.
+const tensMax = 19
+
+// roundDecimals keeps a number of digits behind the point. A number that has no
+// more stays as it is, as every double from 2^52 on has none.
+func roundDecimals(x float64, digits int64) float64 {
+	scale := math.Pow10(int(min(digits, 400)))
+	if scaled := x * scale; math.Abs(scaled) < 1<<52 {
+		return math.Round(scaled) / scale
+	}
+	return x
+}
+
+// roundTens rounds to a multiple of a power of ten, 0 for one that is larger
+// than all numbers.
+func roundTens(x float64, digits int64) float64 {
+	unit := math.Pow10(int(-max(digits, -400)))
+	if math.IsInf(unit, 1) {
+		return 0
+	}
+	return math.Round(x/unit) * unit
+}
+
+// roundInteger is roundTens of an integer, which stays exact within 64 bits.
+func roundInteger(i, zeros int64) value.Value {
+	unit, size := uint64(1), uint64(i)
+	for range zeros {
+		unit *= 10
+	}
+	if i < 0 {
+		size = -size
+	}
+	rest := size % unit
+	size -= rest
+	if rest >= unit-rest {
+		size += unit
+	}
+	switch {
+	case size > math.MaxInt64:
+		return value.Number(math.Copysign(float64(size), float64(i)))
+	case i < 0:
+		return value.Int(-int64(size))
+	}
+	return value.Int(int64(size))
+}
+
+// numberBin rounds down to a multiple of a size, or up when that is negative.
 func numberBin(_ *env, args []value.Value) value.Value {
 	size := value.Int(1)
 	if len(args) == 2 {
@@ -168,5 +258,30 @@ func numberBin(_ *env, args []value.Value) value.Value {
 	if !ok || y == 0 {
 		return value.Undefined()
 	}
-	return value.Number(math.Floor(x/y) * y)
+	if i, ok := args[0].Int64(); ok {
+		if n, ok := size.Int64(); ok {
+			if bin, ok := binOf(i, n); ok {
+				return value.Int(bin)
+			}
+		}
+	}
+	bins := math.Floor(x / y)
+	if math.IsInf(bins, 0) && args[0].Finite() {
+		return args[0] // The size is finer than the number.
+	}
+	return value.Number(bins * y)
+}
+
+// binOf is numberBin of integers; it reports false when the result has no 64
+// bits. The size is not 0.
+func binOf(i, size int64) (int64, bool) {
+	rest := i % size
+	switch {
+	case rest == 0:
+		return i, true
+	case rest > 0 == (size > 0):
+		return i - rest, true
+	}
+	bin := i - rest - size
+	return bin, (bin < i) == (size > 0)
 }

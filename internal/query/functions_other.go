@@ -33,7 +33,7 @@ const hashBits = 53
 // The service has the function and does not publish it, so the numbers are ours:
 // FNV-1a of the value's key. They never change.
 func hash(e *env, args []value.Value) value.Value {
-	if !args[0].IsDefined() {
+	if !args[0].IsDefined() || !e.fitsValue(args[0]) {
 		return value.Undefined()
 	}
 	e.scratch = value.AppendKey(e.scratch[:0], args[0])
@@ -41,7 +41,7 @@ func hash(e *env, args []value.Value) value.Value {
 	h.Write(e.scratch)
 	sum := int64(h.Sum64() >> (64 - hashBits))
 	if len(args) == 2 {
-		mod, ok := args[1].Int64()
+		mod, ok := whole(args[1])
 		if !ok || mod < 1 {
 			return value.Undefined()
 		}

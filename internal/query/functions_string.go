@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/decandb/decan/internal/value"
@@ -30,9 +31,7 @@ func stringFunctions() []function {
 		searchMany("CONTAINS_ANY_CI", true, false), searchMany("CONTAINS_ALL_CI", true, true),
 		convert("LOWER", strings.ToLower), convert("UPPER", strings.ToUpper), convert("REVERSE", reverse),
 		one("LENGTH", func(s string) value.Value { return value.Int(int64(utf8.RuneCountInString(s))) }),
-		trim("TRIM", strings.TrimSpace, strings.TrimFunc),
-		trim("LTRIM", func(s string) string { return strings.TrimLeft(s, blankCharacters) }, strings.TrimLeftFunc),
-		trim("RTRIM", func(s string) string { return strings.TrimRight(s, blankCharacters) }, strings.TrimRightFunc),
+		trim("TRIM", strings.TrimFunc), trim("LTRIM", strings.TrimLeftFunc), trim("RTRIM", strings.TrimRightFunc),
 		{name: "CONCAT", min: 2, max: -1, run: concat},
 		{name: "INDEX_OF", min: 2, max: 3, run: indexOf},
 		{name: "LASTINDEXOF LAST_INDEX_OF", min: 2, max: 3, run: lastIndexOf},
@@ -133,16 +132,18 @@ func searchMany(name string, ignoreCase, all bool) function {
 	}}
 }
 
+// blankCharacters are the blanks that a pattern ignores with the modifier x.
 const blankCharacters = " \t\r\n\v\f"
 
-// trim makes a function with an optional set of characters to cut off.
-func trim(name string, blank func(s string) string, cut func(s string, in func(r rune) bool) string) function {
+// trim makes a function with an optional set of characters to cut off: without
+// one the blanks of Unicode.
+func trim(name string, cut func(s string, in func(r rune) bool) string) function {
 	return function{name: name, min: 1, max: 2, run: func(_ *env, args []value.Value) value.Value {
 		switch {
 		case !texts(args):
 			return value.Undefined()
 		case len(args) == 1:
-			return value.String(blank(args[0].Text()))
+			return value.String(cut(args[0].Text(), unicode.IsSpace))
 		}
 		return value.String(cut(args[0].Text(), characters(args[1].Text())))
 	}}
@@ -203,8 +204,8 @@ func offset(s string, n int64) int {
 
 // sub returns length characters from start on, both clipped to the string.
 func sub(s, start, length value.Value) value.Value {
-	from, okFrom := start.Int64()
-	n, okN := length.Int64()
+	from, okFrom := whole(start)
+	n, okN := whole(length)
 	if s.Kind() != value.KindString || !okFrom || !okN {
 		return value.Undefined()
 	}
@@ -233,7 +234,7 @@ func part(name string, find func(s, delimiter string) int, behind bool) function
 }
 
 func right(_ *env, args []value.Value) value.Value {
-	n, ok := args[1].Int64()
+	n, ok := whole(args[1])
 	if args[0].Kind() != value.KindString || !ok {
 		return value.Undefined()
 	}
@@ -245,7 +246,7 @@ func indexOf(_ *env, args []value.Value) value.Value {
 	from := int64(0)
 	ok := texts(args[:2])
 	if len(args) == 3 && ok {
-		from, ok = args[2].Int64()
+		from, ok = whole(args[2])
 	}
 	if !ok || from < 0 {
 		return value.Undefined()
@@ -265,7 +266,7 @@ func lastIndexOf(_ *env, args []value.Value) value.Value {
 	}
 	s := args[0].Text()
 	if len(args) == 3 {
-		from, ok := args[2].Int64()
+		from, ok := whole(args[2])
 		if !ok || from < 0 {
 			return value.Undefined()
 		}
@@ -297,7 +298,7 @@ func replace(e *env, args []value.Value) value.Value {
 const replicateMax = 10_000
 
 func replicate(_ *env, args []value.Value) value.Value {
-	n, ok := args[1].Int64()
+	n, ok := whole(args[1])
 	if args[0].Kind() != value.KindString || !ok || n < 0 {
 		return value.Undefined()
 	}

@@ -235,7 +235,11 @@ func dateTimeDiff(_ *env, args []value.Value) value.Value {
 	case unit == 0:
 		return value.Undefined()
 	case unit < tick:
-		return value.Number(float64(ticksOf(to)-ticksOf(from)) * float64(tick/unit))
+		ticks, each := ticksOf(to)-ticksOf(from), int64(tick/unit)
+		if ticks < -math.MaxInt64/each || ticks > math.MaxInt64/each {
+			return value.Number(float64(ticks) * float64(each))
+		}
+		return value.Int(ticks * each)
 	}
 	a, _ := floorDiv(ticksOf(from), int64(unit/tick))
 	b, _ := floorDiv(ticksOf(to), int64(unit/tick))

@@ -2,9 +2,11 @@ package query
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/decandb/decan/internal/resource"
 	fulltext "github.com/decandb/decan/internal/text"
 	"github.com/decandb/decan/internal/value"
 )
@@ -201,8 +203,15 @@ func (h *Hybrid) Statistics() (*Plan, error) {
 	return h.compile(text)
 }
 
+// compile compiles a text of ours, which may be longer than one that a client
+// sends: it repeats parts of that, such as the vectors.
 func (h *Hybrid) compile(text string) (*Plan, error) {
-	return compile(text, h.plan.with)
+	with := h.plan.with
+	if with.opts.Limits.QueryTextBytes == 0 {
+		with.opts.Limits = resource.DefaultLimits()
+	}
+	with.opts.Limits.QueryTextBytes = math.MaxInt
+	return compile(text, with)
 }
 
 // Components returns the query of each component. statistics is the row of
@@ -293,7 +302,7 @@ type hybridRow struct {
 }
 
 func parseHybridRow(json []byte, components int) (hybridRow, error) {
-	v, err := value.Parse(json)
+	v, err := parseRow(string(json))
 	if err != nil {
 		return hybridRow{}, fmt.Errorf("row of a hybrid search: %w", err)
 	}

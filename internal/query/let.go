@@ -29,13 +29,21 @@ func (c *compiler) let(x *Let) code {
 	if in.test != nil {
 		test := in.test
 		return condition(func(e *env) truth {
-			e.locals[register] = eval(e)
-			return test(e)
+			before := e.memory
+			e.locals[register] = e.take(eval)
+			t := test(e)
+			e.memory, e.locals[register] = before, value.Undefined()
+			return t
 		})
 	}
 	body := in.value()
 	return computed(func(e *env) value.Value {
-		e.locals[register] = eval(e)
-		return body(e)
+		before := e.memory
+		e.locals[register] = e.take(eval)
+		e.fresh = 0
+		v := body(e)
+		e.fresh += e.memory - before // The value may share the memory of the register's.
+		e.memory, e.locals[register] = before, value.Undefined()
+		return v
 	})
 }

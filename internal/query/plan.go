@@ -57,6 +57,7 @@ type Plan struct {
 	script bool               // it calls user-defined functions, so that any document may take long
 	now    time.Time
 	took   time.Duration // compiling
+	size   int           // in memory; see Size
 	with   inputs        // what it was compiled with, for the queries of a hybrid search
 
 	spare atomic.Pointer[run] // the memory of a run that is over; nil when it is in use or there was none
@@ -95,24 +96,41 @@ func compile(text string, with inputs) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{query: q, now: with.opts.Now, with: with}
-	if err := p.compile(); err != nil {
+	m := newMaking()
+	if err := p.compile(m); err != nil {
 		return nil, err
 	}
+	p.size = planSize + planText*len(text) + planConstant*int(m.kept) + planRegex*m.regexes.size
 	p.took = time.Since(start)
 	return p, nil
 }
 
-func (p *Plan) compile() error {
+// What a plan takes in memory, by measurements: so many bytes, and more for each
+// byte of its text and of its constants, and for the size of its regular
+// expressions.
+const (
+	planSize  = 4 << 10
+	planText  = 60
+	planRegex = 40
+
+	planConstant = 8 // The index looks for each element of a list by itself.
+)
+
+// Size returns about how many bytes the plan takes in memory, without its
+// parameters.
+func (p *Plan) Size() int { return p.size }
+
+func (p *Plan) compile(m *making) error {
 	computed, err := CompileComputed(p.with.opts.Computed)
 	if err != nil {
 		return err
 	}
 	ix := p.with.ix
 	c := newCompiler(p.with.params, computed, ix)
-	c.functions = p.with.opts.Functions
+	c.functions, c.making = p.with.opts.Functions, m
 	if combining(p.query.From) != nil {
 		p.inner = &Plan{query: p.query.From.Inputs[0].Query, now: p.now, with: p.with}
-		if err := p.inner.compile(); err != nil {
+		if err := p.inner.compile(m); err != nil {
 			return err
 		}
 		c.computed, c.overRows, ix = nil, true, nil

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -79,13 +80,36 @@ func (c *compiler) predicate(x Expr) predicate {
 		return predicate{op: nothing}
 	}
 	p := c.reduce(x)
-	if p.op == anything && p.lossy {
+	if p.op == anything && p.lossy && !triedInParts(x) {
 		p = c.tested(predicate{op: isDefined}, x)
 	}
-	if len(p.path) > 0 && c.computed.has(p.path[0].Name) {
+	if c.isComputed(p.path) {
 		return hidden(p)
 	}
 	return p
+}
+
+// triedInParts reports whether the parts of x were asked each by itself, so that
+// asking x tells nothing new: a chain of which no part has a test has none either.
+// Either a part is true where nothing stands, and so is the chain, or a part is
+// about something else as well. Without this the parts at the bottom of deep
+// chains would be compiled again on every level.
+func triedInParts(x Expr) bool {
+	switch x := x.(type) {
+	case *Logic:
+		return true
+	case *Unary:
+		if x.Op != "NOT" {
+			return false
+		}
+		switch inner := x.X.(type) {
+		case *Logic:
+			return true
+		case *Unary:
+			return inner.Op == "NOT"
+		}
+	}
+	return false
 }
 
 func (c *compiler) reduce(x Expr) predicate {
@@ -160,7 +184,7 @@ func (c *compiler) negation(x Expr) predicate {
 			}
 		}
 	case *Binary:
-		if op := opposite[x.Op]; op != "" {
+		if op := opposite[x.Op]; op != "" && !c.unordered(x) {
 			return c.comparison(op, x.L, x.R)
 		}
 	case *In:
@@ -169,6 +193,29 @@ func (c *compiler) negation(x Expr) predicate {
 		}
 	}
 	return unsure()
+}
+
+// unordered reports whether a comparison by order may meet NaN, of which that
+// is false and the opposite too: in a constant, or in a computed property. What
+// is stored has none.
+func (c *compiler) unordered(x *Binary) bool {
+	if comparisonOps[x.Op] == anything {
+		return false
+	}
+	for _, side := range [...]Expr{x.L, x.R} {
+		if part := c.expr(side); part.con && isNaN(part.v) {
+			return true
+		}
+		if place, ok := c.place(side); ok && c.isComputed(place) {
+			return true
+		}
+	}
+	return false
+}
+
+// isComputed reports whether a place is in a computed property.
+func (c *compiler) isComputed(place []step) bool {
+	return len(place) > 0 && c.computed.has(place[0].Name)
 }
 
 // negated is predicate of NOT x, which need not be in the tree.
@@ -291,8 +338,11 @@ var mirrored = map[string]string{"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">"
 var comparisonOps = map[string]predicateOp{"<": isLess, "<=": isAtMost, ">": isMore, ">=": isAtLeast}
 
 func (c *compiler) comparison(op string, l, r Expr) predicate {
-	if mirrored[op] == "" {
+	switch {
+	case mirrored[op] == "":
 		return unsure()
+	case op != "!=" && (c.isUnequal(l) || c.isUnequal(r)):
+		return predicate{op: nothing}
 	}
 	path, ok := c.place(l)
 	other := r
@@ -315,7 +365,9 @@ func (c *compiler) comparison(op string, l, r Expr) predicate {
 	}
 	switch op {
 	case "=":
-		return leaf(isIn, path, v)
+		p := leaf(isIn, path, v)
+		p.hidden = c.isComputed(path)
+		return p
 	case "!=":
 		p := leaf(isDefined, path)
 		p.test = func(stored value.Value) bool { return equal(stored, v) == no }
@@ -324,7 +376,19 @@ func (c *compiler) comparison(op string, l, r Expr) predicate {
 	if !hasOrder(v.Kind()) {
 		return predicate{op: nothing}
 	}
-	return leaf(comparisonOps[op], path, v)
+	p := leaf(comparisonOps[op], path, v)
+	if (op == "<" || op == "<=") && v.Kind() == value.KindNumber && c.isComputed(path) {
+		// The index has NaN in front of all other numbers.
+		return combine(both, []predicate{hidden(leaf(isAtLeast, path, value.Number(math.Inf(-1)))), hidden(p)})
+	}
+	return p
+}
+
+// isUnequal reports whether x is a constant that equals nothing and has nothing
+// above or below it: NaN, or an array or object with one.
+func (c *compiler) isUnequal(x Expr) bool {
+	part := c.expr(x)
+	return part.con && hasNaN(part.v)
 }
 
 // membership reduces IN: to one leaf for a place and constants, otherwise to
@@ -351,8 +415,10 @@ func (c *compiler) membership(x *In) predicate {
 	return leafIn(path, values)
 }
 
+// leafIn says that the value at path is equal to one of several, of which it
+// takes the slice: those with NaN equal nothing.
 func leafIn(path []step, values []value.Value) predicate {
-	if len(values) == 0 {
+	if values = slices.DeleteFunc(values, hasNaN); len(values) == 0 {
 		return predicate{op: nothing}
 	}
 	return leaf(isIn, path, values...)
@@ -422,12 +488,21 @@ func (c *compiler) question(x *Call) predicate {
 	return unsure()
 }
 
+// testedMax bounds the text of all conditions of a plan that are looked at once
+// more as tests. It is twice that of the longest query, which only conditions in
+// each other reach.
+const testedMax = 1 << 20
+
 // tested narrows a predicate of the place that x is about by x itself: when x is
 // about nothing else, and not true where nothing stands. A predicate without
 // values gets its path.
 func (c *compiler) tested(p predicate, x Expr) predicate {
 	c.asked = c.scope
-	path, ok := c.onlyPlace(x, nil)
+	path, ok := []step(nil), false
+	if at := x.span(); c.making.tested <= testedMax {
+		c.making.tested += at.End - at.Start
+		path, ok = c.onlyPlace(x, nil)
+	}
 	if ok && path != nil {
 		p.test = c.tester(x, path)
 	}
@@ -491,7 +566,7 @@ func (c *compiler) onlyPlaceOfLet(x *Let, found []step) ([]step, bool) {
 // the filter meets it and fails as well.
 func (c *compiler) tester(x Expr, place []step) func(v value.Value) bool {
 	t := newCompiler(c.params, c.computed, c.ix)
-	t.scope, t.scopes, t.only = c.scope, c.scopes, place
+	t.scope, t.scopes, t.only, t.making = c.scope, c.scopes, place, c.making
 	t.local() // The first register is for the value.
 	holds := t.expr(x).truth()
 	envs := sync.Pool{New: func() any {
@@ -550,11 +625,11 @@ func (c *compiler) arrayQuestion(x *Call, path []step, onPath bool) predicate {
 		if partial && arg.v.Kind() == value.KindObject {
 			return c.elementWith(path, arg.v)
 		}
-		return leaf(hasElement, path, arg.v)
+		return leafElement(path, arg.v)
 	}
 	list := c.expr(x.Args[0])
 	if path, ok := c.place(x.Args[1]); ok && !partial && list.con && list.v.Kind() == value.KindArray {
-		return leafIn(path, list.v.Items())
+		return leafIn(path, slices.Clone(list.v.Items()))
 	}
 	return unsure()
 }
@@ -584,8 +659,16 @@ func (c *compiler) elements(op predicateOp, x *Call, path []step, onPath bool) p
 		case !arg.v.IsDefined():
 			args[i] = predicate{op: nothing}
 		default:
-			args[i] = leaf(hasElement, path, arg.v)
+			args[i] = leafElement(path, arg.v)
 		}
 	}
 	return combine(op, args)
+}
+
+// leafElement says that the array at path has an element equal to v.
+func leafElement(path []step, v value.Value) predicate {
+	if hasNaN(v) {
+		return predicate{op: nothing}
+	}
+	return leaf(hasElement, path, v)
 }

@@ -87,7 +87,7 @@ func (c *compiler) emitter(x Expr) emitter {
 	switch {
 	case part.con && !part.v.IsDefined():
 		return func(_ *env, dst []byte) ([]byte, bool) { return dst, false }
-	case part.con && part.v.Finite() && (part.v.Kind() < value.KindString || part.v.Kind() == value.KindString && part.v.Len() < foldMax):
+	case part.con && (part.v.Kind() < value.KindString && part.v.Finite() || part.v.Kind() == value.KindString && part.v.Len() < foldMax):
 		text := part.v.JSON()
 		return func(_ *env, dst []byte) ([]byte, bool) { return append(dst, text...), true }
 	}

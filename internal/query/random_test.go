@@ -52,6 +52,9 @@ func randomValue(r *rand.Rand) string {
 // randomFilter writes a condition of some depth.
 func randomFilter(r *rand.Rand, depth int) string {
 	path, constant := pick(r, randomPaths), pick(r, words)
+	if r.IntN(16) == 0 {
+		constant = "NaN"
+	}
 	if depth > 0 {
 		switch r.IntN(6) {
 		case 0, 1:

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"errors"
 	"io"
 	"regexp"
 	"regexp/syntax"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -17,6 +19,7 @@ import (
 // by rune, and stops at the end of the run. That is slower, so it is not the rule.
 type regex struct {
 	re   *regexp.Regexp
+	size int // in characters and instructions; see regexSizeMax
 	cost int // of a rune at most, in instructions
 
 	// behind finds the next match in a text that begins one rune before where to
@@ -31,16 +34,64 @@ const (
 	regexText    = workDeep // of an expression that is not constant
 )
 
-// compileRegex reads a pattern and its modifiers. ok is false for a pattern that it
-// does not know.
-func compileRegex(text, modifiers value.Value) (x *regex, ok bool) {
+// regexSizeMax bounds a regular expression, and all of a plan: the bytes of the
+// text and the instructions that it compiles to, of about 40 bytes each. Without
+// a bound a short text could ask for very many repetitions.
+const regexSizeMax = 100_000
+
+// errPattern is the error of a pattern that is not known, which makes a function
+// undefined.
+var errPattern = errors.New("no regular expression")
+
+func regexTooLarge() error {
+	return status.BadRequest("The regular expressions of the query are too large. All together, or one that is not constant, they can have %d characters and instructions; a repetition counts as often as it repeats at most.", regexSizeMax)
+}
+
+// regexes are the constant regular expressions of a plan.
+type regexes struct {
+	known map[[2]string]knownRegex // by pattern and modifiers
+	size  int                      // of all
+}
+
+type knownRegex struct {
+	*regex
+	err error
+}
+
+// regex reads a constant pattern and its modifiers, each pair once for a plan. The
+// error is errPattern, or that of what is too large.
+func (b binding) regex(text, modifiers value.Value) (*regex, error) {
+	if b.making == nil || text.Len()+modifiers.Len() > regexSizeMax {
+		return compileRegex(text, modifiers, regexSizeMax)
+	}
+	all := &b.making.regexes
+	key := [2]string{text.Text(), modifiers.Text()}
 	if text.Kind() != value.KindString || modifiers.Kind() != value.KindString {
-		return nil, false
+		return nil, errPattern
+	}
+	known, seen := all.known[key]
+	if !seen {
+		known.regex, known.err = compileRegex(text, modifiers, regexSizeMax-all.size)
+		if known.err == nil {
+			all.size += known.size
+		}
+		all.known[key] = known
+	}
+	return known.regex, known.err
+}
+
+// compileRegex reads a pattern and its modifiers, which may have as much as room.
+func compileRegex(text, modifiers value.Value, room int) (*regex, error) {
+	if text.Kind() != value.KindString || modifiers.Kind() != value.KindString {
+		return nil, errPattern
 	}
 	expr := text.Text()
+	if len(expr) > room {
+		return nil, regexTooLarge()
+	}
 	if m := modifiers.Text(); m != "" {
 		if strings.Trim(m, "imsx") != "" {
-			return nil, false
+			return nil, errPattern
 		}
 		if strings.Contains(m, "x") {
 			expr, m = extended(expr), strings.ReplaceAll(m, "x", "")
@@ -49,17 +100,46 @@ func compileRegex(text, modifiers value.Value) (x *regex, ok bool) {
 			expr = "(?" + m + ")" + expr
 		}
 	}
+	tree, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return nil, errPattern
+	}
+	size := len(expr) + instructions(tree)
+	if size > room {
+		return nil, regexTooLarge()
+	}
 	re, err := regexp.Compile(expr)
 	if err != nil {
-		return nil, false
+		return nil, errPattern
 	}
-	return &regex{re: re, cost: regexCost(expr), behind: sync.OnceValues(func() (*regexp.Regexp, error) {
-		tree, err := syntax.Parse(expr, syntax.Perl)
-		if err != nil {
-			return nil, err
-		}
+	return &regex{re: re, size: size, cost: regexCost(expr), behind: sync.OnceValues(func() (*regexp.Regexp, error) {
 		return regexp.Compile(`\A(?s:.)(?s:.*?)(` + tree.String() + `)`) // The text as it is may end in a quotation.
-	})}, true
+	})}, nil
+}
+
+// instructions returns about how many instructions an expression compiles to. The
+// parser bounds the depth of the tree.
+func instructions(re *syntax.Regexp) int {
+	n := 0
+	for _, part := range re.Sub {
+		n += instructions(part)
+	}
+	switch re.Op {
+	case syntax.OpLiteral:
+		return max(1, len(re.Rune))
+	case syntax.OpConcat:
+		return n
+	case syntax.OpCapture:
+		return n + 2
+	case syntax.OpAlternate:
+		return n + len(re.Sub)
+	case syntax.OpRepeat:
+		if re.Min == re.Max {
+			return n * max(1, re.Max)
+		}
+		return (n + 1) * max(re.Min+1, re.Max)
+	}
+	return n + 1
 }
 
 // regexCost bounds the instructions of an expression: two for each byte, times its
@@ -200,11 +280,28 @@ func dynamicRegex(e *env, args []value.Value) value.Value {
 	if !e.work(regexText) {
 		return value.Undefined()
 	}
-	x, ok := compileRegex(args[1], modifiers)
-	if !ok {
+	x, err := compileRegex(args[1], modifiers, regexSizeMax)
+	if err != nil {
+		return e.noRegex(err)
+	}
+	if !e.work(x.size) {
 		return value.Undefined()
 	}
 	return regexMatch(e, x, args[0])
+}
+
+// noRegex is what a function comes to that has no regular expression.
+func (e *env) noRegex(err error) value.Value {
+	if !errors.Is(err, errPattern) {
+		e.fail(err)
+	}
+	return value.Undefined()
+}
+
+// noRegexRun is the function of a pattern with an error, which queries without
+// documents do not meet.
+func noRegexRun(err error) runner {
+	return func(e *env, _ []value.Value) value.Value { return e.noRegex(err) }
 }
 
 func regexMatch(e *env, x *regex, s value.Value) value.Value {
@@ -215,17 +312,18 @@ func regexMatch(e *env, x *regex, s value.Value) value.Value {
 }
 
 // fixedRegex compiles the pattern of RegexMatch once when it is constant.
-func fixedRegex(parts []code) (run func(e *env, args []value.Value) value.Value, ok bool) {
-	modifiers := constant(value.String(""))
-	if len(parts) == 3 {
-		modifiers = parts[2]
+func fixedRegex(b binding) (run runner, ok bool) {
+	text, ok := b.constant(1)
+	modifiers := value.String("")
+	if len(b.parts) == 3 && ok {
+		modifiers, ok = b.constant(2)
 	}
-	if !parts[1].con || !modifiers.con {
+	if !ok {
 		return nil, false
 	}
-	x, fine := compileRegex(parts[1].v, modifiers.v)
-	if !fine {
-		return undefinedRun, true
+	x, err := b.regex(text, modifiers)
+	if err != nil {
+		return noRegexRun(err), true
 	}
 	return func(e *env, args []value.Value) value.Value { return regexMatch(e, x, args[0]) }, true
 }
@@ -238,7 +336,7 @@ type extraction struct {
 }
 
 // extractionOf reads the arguments behind the string.
-func extractionOf(args []value.Value) (extraction, bool) {
+func extractionOf(args []value.Value, compile func(text, modifiers value.Value) (*regex, error)) (extraction, error) {
 	modifiers, number := value.String(""), value.Int(0)
 	if len(args) > 1 {
 		modifiers = args[1]
@@ -246,12 +344,15 @@ func extractionOf(args []value.Value) (extraction, bool) {
 	if len(args) > 2 {
 		number = args[2]
 	}
-	x, ok := compileRegex(args[0], modifiers)
-	n, whole := number.Int64()
-	if !ok || !whole || n < 0 || n > int64(x.re.NumSubexp()) {
-		return extraction{}, false
+	x, err := compile(args[0], modifiers)
+	if err != nil {
+		return extraction{}, err
 	}
-	return extraction{regex: x, group: int(n)}, true
+	n, whole := number.Int64()
+	if !whole || n < 0 || n > int64(x.re.NumSubexp()) {
+		return extraction{}, errPattern
+	}
+	return extraction{regex: x, group: int(n)}, nil
 }
 
 // extract makes a function of a string and an extraction, which is read once
@@ -267,22 +368,39 @@ func extract(f func(e *env, x extraction, s string) value.Value) func(b binding)
 		known := len(b.parts) > 1 && len(fixed) == len(b.parts)-1
 		var x extraction
 		if known {
-			var ok bool
-			if x, ok = extractionOf(fixed); !ok {
-				return undefinedRun
+			var err error
+			if x, err = extractionOf(fixed, b.regex); err != nil {
+				return noRegexRun(err)
 			}
 		}
 		return func(e *env, args []value.Value) value.Value {
-			x, ok := x, known
-			if !known && e.work(regexText) {
-				x, ok = extractionOf(args[1:])
+			x := x
+			if !known {
+				var err error
+				if x, err = extractionNow(e, args[1:]); err != nil {
+					return e.noRegex(err)
+				}
 			}
-			if !ok || args[0].Kind() != value.KindString {
+			if args[0].Kind() != value.KindString {
 				return value.Undefined()
 			}
 			return f(e, x, args[0].Text())
 		}
 	}
+}
+
+// extractionNow reads arguments that are not constant.
+func extractionNow(e *env, args []value.Value) (x extraction, err error) {
+	if !e.work(regexText) {
+		return x, e.err
+	}
+	x, err = extractionOf(args, func(text, modifiers value.Value) (*regex, error) {
+		return compileRegex(text, modifiers, regexSizeMax)
+	})
+	if err == nil && !e.work(x.size) {
+		err = e.err
+	}
+	return x, err
 }
 
 // of is the text of the group in a match; a group that takes no part has none.

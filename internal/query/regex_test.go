@@ -30,8 +30,8 @@ func TestRegexByRunes(t *testing.T) {
 		if random.IntN(20) == 0 {
 			text += `\Qa` // which nothing ends
 		}
-		x, ok := compileRegex(value.String(text), value.String([]string{"", "i", "m", "s"}[random.IntN(4)]))
-		if !ok {
+		x, err := compileRegex(value.String(text), value.String([]string{"", "i", "m", "s"}[random.IntN(4)]), regexSizeMax)
+		if err != nil {
 			continue
 		}
 		slow := *x

@@ -31,19 +31,62 @@ type register struct {
 // each calls yield for one row after the other until it returns false, and
 // reports whether the end was reached.
 func (r *rows) each(e *env, yield func(v value.Value) bool) bool {
-	before := e.memory
-	defer func() { e.memory = before }()
+	before, outside := e.memory, e.held
+	defer func() {
+		e.memory = before
+		r.forget(e)
+	}()
 	if r.distinct {
 		yield = firstOnly(e, yield)
 	}
 	row := func() bool {
+		e.fresh = 0
 		v := r.value(e)
-		return e.err == nil && (!v.IsDefined() || yield(v))
+		switch {
+		case e.err != nil:
+			return false
+		case !v.IsDefined():
+			return true
+		}
+		n := r.made(e, v)
+		if e.fresh = n; v.Kind() > value.KindString || v.Kind() == value.KindString && !e.stored(v.Text()) {
+			e.fresh += e.held - outside // It may share the memory of the values of its inputs.
+		}
+		e.held += n
+		more := e.keeps(int(n)) && yield(v)
+		e.held, e.memory = e.held-n, e.memory-n
+		return more
 	}
 	if r.group == nil {
 		return r.loop.each(e, row)
 	}
 	return r.group.each(e, &r.loop, row)
+}
+
+// made is [env.made] of a row.
+func (r *rows) made(e *env, v value.Value) int64 {
+	n := e.made(v)
+	if r.group != nil && v.Kind() >= value.KindString {
+		n = max(n, int64(sizeOf(v)))
+	}
+	return n
+}
+
+// forget lets go of the values in the registers of the subquery.
+func (r *rows) forget(e *env) {
+	for i := range r.loop.inputs {
+		if at := r.loop.inputs[i].local; at >= 0 {
+			e.locals[at] = value.Undefined()
+		}
+	}
+	if r.group == nil {
+		return
+	}
+	for _, list := range [][]register{r.group.keys, r.group.aggregates} {
+		for _, at := range list {
+			e.locals[at.local] = value.Undefined()
+		}
+	}
 }
 
 // firstOnly passes on the first of equal values.
@@ -107,6 +150,9 @@ func (g *combiner) collect(e *env, l *loop) []*rowGroup {
 		if group == nil {
 			if !e.keeps(len(text) + entrySize*(1+len(g.keys)+len(g.aggregates))) {
 				return false
+			}
+			for i, key := range keys {
+				keys[i] = retained(key)
 			}
 			group = g.start(slices.Clone(keys))
 			places[string(text)] = group
@@ -217,11 +263,17 @@ func (c *compiler) rowValue(q *Select) func(e *env) value.Value {
 }
 
 func makeObject(e *env, names []string, evals []func(e *env) value.Value) value.Value {
-	members := make([]value.Member, len(evals))
+	before, room := e.memory, measure{room: builtMax - 1}
+	members := make([]value.Member, 0, len(evals))
 	for i, eval := range evals {
-		members[i] = value.Member{Name: names[i], Value: eval(e)}
+		v := e.take(eval)
+		room.room -= len(names[i])
+		if !e.fitsIn(&room, v) {
+			break
+		}
+		members = append(members, value.Member{Name: names[i], Value: v})
 	}
-	return value.Object(members)
+	return e.literal(value.Object(members), len(evals)*memberSize, before)
 }
 
 // subquery compiles a query used as an expression.
@@ -245,28 +297,48 @@ func (c *compiler) subquery(x *Subquery) code {
 		return condition(r.all)
 	case Last:
 		r.distinct = false
-		return computed(func(e *env) (last value.Value) {
-			r.each(e, func(v value.Value) bool { last = v; return true })
-			return last
-		})
+		return computed(r.last)
 	}
-	return computed(func(e *env) (first value.Value) {
-		r.each(e, func(v value.Value) bool { first = v; return false })
-		return first
+	return computed(r.first)
+}
+
+// first returns the first row, undefined without one.
+func (r *rows) first(e *env) (first value.Value) {
+	made := int64(0)
+	r.each(e, func(v value.Value) bool {
+		first, made = v, e.fresh
+		return false
 	})
+	e.fresh = made
+	return first
+}
+
+// last returns the last row, undefined without one.
+func (r *rows) last(e *env) (last value.Value) {
+	made := int64(0)
+	r.each(e, func(v value.Value) bool {
+		grown := e.fresh - made
+		last, made = v, e.fresh
+		return e.keeps(int(grown))
+	})
+	e.fresh = made
+	return last
 }
 
 // array collects all rows.
 func (r *rows) array(e *env) value.Value {
 	var items []value.Value
-	room := builtMax
+	m, made := measure{room: builtMax - 1}, int64(0)
 	r.each(e, func(v value.Value) bool {
-		if room = roomBehind(v, room) - 1; room < 0 {
-			return e.fits(builtMax - room)
+		n := e.fresh + int64(valueSize)
+		made += n
+		if !e.fitsIn(&m, v) || !e.keeps(int(n)) {
+			return false
 		}
 		items = append(items, v)
 		return true
 	})
+	e.fresh = made
 	return value.Array(items)
 }
 

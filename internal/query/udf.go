@@ -53,14 +53,9 @@ func (c *compiler) userFunction(x *Call) code {
 		evals[i] = c.expr(arg).value()
 	}
 	return computed(func(e *env) value.Value {
-		base := len(e.stack)
-		for _, eval := range evals {
-			v := eval(e)
-			e.stack = append(e.stack, v)
-		}
-		v := e.callUser(f, place, e.stack[base:])
-		e.stack = e.stack[:base]
-		return v
+		before := e.memory
+		base := e.push(evals)
+		return e.pop(e.callUser(f, place, e.stack[base:]), base, before, false)
 	})
 }
 
@@ -109,7 +104,7 @@ func (e *env) callUser(f Function, place int, args []value.Value) value.Value {
 		e.fail(err)
 		return value.Undefined()
 	}
-	if !e.fitsValue(v) {
+	if !e.fitsValue(v) { // Before it is kept.
 		return value.Undefined()
 	}
 	last.known, last.args, last.v = true, append(last.args[:0], args...), v

@@ -11,12 +11,17 @@ import (
 // bounds the stack that a request can make us use.
 const DepthMax = 128
 
+// DeepMax is DepthMax of what [ParseDeep] reads.
+const DeepMax = keyDepthMax
+
 // SyntaxError says where and why a text is not the JSON we accept.
 type SyntaxError struct {
 	// Offset counts the bytes before the one that is wrong.
 	Offset int
 	// Message names the trouble without the place.
 	Message string
+	// Deep says that the trouble is the number of nested arrays and objects.
+	Deep bool
 }
 
 // Error returns the message with its place.
@@ -37,12 +42,19 @@ func Parse(data []byte) (Value, error) {
 }
 
 // ParseString is [Parse] without the copy: the strings of the value share text.
-func ParseString(text string) (Value, error) {
+func ParseString(text string) (Value, error) { return parse(text, DepthMax) }
+
+// ParseDeep is [ParseString] for texts of our own making, such as the rows of a
+// query, in which documents stand inside of other values: it takes up to
+// [DeepMax] nested containers, as many as [DecodeKey].
+func ParseDeep(text string) (Value, error) { return parse(text, DeepMax) }
+
+func parse(text string, depthMax int) (Value, error) {
 	// Room for the open containers of an ordinary document, on the stack.
 	var values [32]Value
 	var members [32]Member
 	open := stacks{values: stack[Value]{room: values[:]}, members: stack[Member]{room: members[:]}}
-	p := parser{text: text}
+	p := parser{text: text, depthMax: depthMax}
 	p.skipSpace()
 	v, err := p.value(&open, 0)
 	if err != nil {
@@ -60,12 +72,14 @@ type parser struct {
 	text    string
 	pos     int    // The next byte to read.
 	scratch []byte // For strings with escapes.
+
+	depthMax int
 }
 
 // stacks hold the elements of the containers that are still open, so that one
 // that closes is allocated once with its exact size. They are apart from the
 // parser, and push never stores an old room again, because only so the compiler
-// sees that the first rooms can stay in the frame of ParseString.
+// sees that the first rooms can stay in the frame of parse.
 type stacks struct {
 	values  stack[Value]
 	members stack[Member]
@@ -115,7 +129,7 @@ func (p *parser) value(open *stacks, depth int) (Value, error) {
 }
 
 func (p *parser) object(open *stacks, depth int) (Value, error) {
-	if depth > DepthMax {
+	if depth > p.depthMax {
 		return Value{}, p.tooDeep()
 	}
 	p.pos++
@@ -159,7 +173,7 @@ func (p *parser) object(open *stacks, depth int) (Value, error) {
 }
 
 func (p *parser) array(open *stacks, depth int) (Value, error) {
-	if depth > DepthMax {
+	if depth > p.depthMax {
 		return Value{}, p.tooDeep()
 	}
 	p.pos++
@@ -294,7 +308,7 @@ func (p *parser) unexpected(want string) error {
 }
 
 func (p *parser) tooDeep() error {
-	return p.errorf(p.pos, "more than %d nested arrays and objects", DepthMax)
+	return &SyntaxError{Offset: p.pos, Message: fmt.Sprintf("more than %d nested arrays and objects", p.depthMax), Deep: true}
 }
 
 // here names what stands at pos.

@@ -25,7 +25,7 @@ func TestParseDepth(t *testing.T) {
 			t.Errorf("%s: %d levels: %v", c.name, DepthMax, err)
 		}
 		_, err := ParseString(c.open + text + c.closing)
-		want := &SyntaxError{Offset: len(c.open) * DepthMax, Message: "more than 128 nested arrays and objects"}
+		want := &SyntaxError{Offset: len(c.open) * DepthMax, Message: "more than 128 nested arrays and objects", Deep: true}
 		if diff := cmp.Diff(error(want), err); diff != "" {
 			t.Errorf("%s: %d levels (-want +got):\n%s", c.name, DepthMax+1, diff)
 		}
@@ -34,6 +34,28 @@ func TestParseDepth(t *testing.T) {
 	text := "[" + strings.Repeat("[],", 500) + "{}]"
 	if _, err := ParseString(text); err != nil {
 		t.Errorf("siblings: %v", err)
+	}
+}
+
+// Texts of our own have another limit.
+func TestParseDeep(t *testing.T) {
+	t.Parallel()
+	for _, levels := range []int{DepthMax + 1, DeepMax, DeepMax + 1, 1 << 20} {
+		text := strings.Repeat("[", levels) + strings.Repeat("]", levels)
+		v, err := ParseDeep(text)
+		var syntax *SyntaxError
+		switch {
+		case levels <= DeepMax:
+			if err != nil || v.JSON() != text {
+				t.Errorf("%d levels: %v", levels, err)
+			}
+		case !errors.As(err, &syntax) || !syntax.Deep || syntax.Offset != DeepMax:
+			t.Errorf("%d levels: %v", levels, err)
+		}
+	}
+	var syntax *SyntaxError
+	if _, err := ParseDeep("[1"); !errors.As(err, &syntax) || syntax.Deep {
+		t.Errorf("an array that does not end: %v", err)
 	}
 }
 
