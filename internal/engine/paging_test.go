@@ -572,7 +572,7 @@ func TestPagesTellTheirWork(t *testing.T) {
 		"indexingPolicy":{"includedPaths":[{"path":"/*"}],"fullTextIndexes":[{"path":"/text"}],"compositeIndexes":[[{"path":"/a"},{"path":"/b"}]]}}`)
 	const documents = 1000
 	for i := range documents {
-		w.create(t, link, fmt.Sprintf(`{"id":"%04d","pk":"k","a":%d,"b":%d,"text":"word number %d"}`, i, i, i%100, i%7))
+		w.create(t, link, fmt.Sprintf(`{"id":"%04d","pk":"k","a":%d,"b":%d,"text":"word number %d"}`, i, i, i%50, i%7))
 	}
 	for _, c := range []struct {
 		text string
