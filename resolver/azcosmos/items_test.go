@@ -400,3 +400,42 @@ func TestToldDelay(t *testing.T) {
 		}
 	}
 }
+
+// TestAnyShape keeps documents of different kinds in the same containers: nothing but the
+// key has to be alike in them (S149).
+func TestAnyShape(t *testing.T) {
+	t.Parallel()
+	server := decantest.New(t)
+	client := static(t, ringState("/userId", targetsOn(t, server, 2, "/userId", 1)), map[string]*sdk.Client{"": connect(t, server)})
+	for i, document := range []string{
+		`{"id":"a","userId":"J","kind":"user","name":{"first":"Ann"},"tags":["x",1,null]}`,
+		`{"id":"b","userId":"J","kind":"order","name":5,"lines":[{"price":1.5}]}`,
+		`{"id":"c","userId":"J"}`,
+		`{"id":"d","userId":"J","name":["of another type"],"kind":false}`,
+	} {
+		created, err := client.Create(t.Context(), []byte(document), nil)
+		if err != nil {
+			t.Fatalf("document %d: %v", i, err)
+		}
+		read, err := client.Read(t.Context(), created.Ref, nil)
+		if err != nil {
+			t.Fatalf("document %d: %v", i, err)
+		}
+		if got := string(stripped(t, read.Value)); got != document {
+			t.Errorf("document %d: %s, want %s", i, got, document)
+		}
+	}
+	if rows := all(t, client, "SELECT VALUE c.id FROM c WHERE IS_STRING(c.kind) ORDER BY c.id", nil); !slices.Equal(rows, []string{`"a"`, `"b"`}) {
+		t.Errorf("of some kind: %v", rows)
+	}
+}
+
+// stripped returns a document without what the service adds behind it.
+func stripped(t *testing.T, document []byte) []byte {
+	t.Helper()
+	own, _, found := strings.Cut(string(document), `,"_rid"`)
+	if !found {
+		t.Fatalf("no system properties: %s", document)
+	}
+	return []byte(own + "}")
+}
