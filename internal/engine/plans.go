@@ -85,10 +85,8 @@ func planKey(dst []byte, c *catalog.Container, text string, params []query.Param
 	for _, p := range params {
 		dst = appendBytes(dst, p.Name)
 		before := len(dst)
-		dst = p.Value.Append(dst)
-		if len(dst) == before {
-			dst = append(dst, '?') // undefined
-		}
+		dst = p.Value.Append(append(dst, 0, 0, 0, 0)) // nothing for undefined
+		binary.BigEndian.PutUint32(dst[before:], uint32(len(dst)-before))
 	}
 	return dst
 }

@@ -6,8 +6,33 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/value"
 )
+
+// No two lists of parameters have one key, also when the name of one has the bytes in
+// it that end the value of another, or a value is missing.
+func TestPlanKeysDiffer(t *testing.T) {
+	t.Parallel()
+	name := "@" + strings.Repeat("n", 52)
+	seen := map[string]int{}
+	for i, params := range [][]query.Param{
+		{{Name: "@a", Value: value.Int(1)}, {Name: name, Value: value.String(`aaaaaaaaaa"7`)}},
+		{{Name: "@a", Value: value.Int(15)}, {Name: name[1:] + `"aaaaaaaaaa\`, Value: value.String("7")}},
+		{{Name: "@a"}, {Name: "@b", Value: value.Int(1)}},
+		{{Name: "@a", Value: value.Int(1)}, {Name: "@b"}},
+		{{Name: "@a"}},
+		{{Name: "@a", Value: value.String("")}},
+		nil,
+	} {
+		key := string(planKey(nil, &catalog.Container{}, "SELECT 1", params))
+		if before, twice := seen[key]; twice {
+			t.Errorf("the lists %d and %d have one key: %q", before, i, key)
+		}
+		seen[key] = i
+	}
+}
 
 // Plans are kept by their number and by what they take, and a plan that takes very
 // much is not kept: those that nobody asked for the longest go first.
