@@ -163,9 +163,7 @@ func TestRepeatedChange(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
 	targets := targetsOn(t, server, 2, "/userId", 1)
-	state := ringState("/userId", targets[:1])
-	state.Targets = targets
-	state.Move = &resolver.Move{ID: "m", Phase: resolver.Verify, Next: toOther}
+	state := movingState(targets, resolver.Verify)
 	down := &refusal{status: http.StatusForbidden}
 	client := static(t, state, map[string]*sdk.Client{"": connect(t, server, down)})
 	var etag *sdk.ItemOptions // of the item before the change
@@ -259,9 +257,7 @@ func TestSessionNotAvailable(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
 	targets := targetsOn(t, server, 2, "/userId", 1)
-	state := ringState("/userId", targets[:1])
-	state.Targets = targets
-	state.Move = &resolver.Move{ID: "m", Phase: resolver.DualWrite, Next: toOther}
+	state := movingState(targets, resolver.DualWrite)
 	for _, subStatus := range []string{"1002", "1003"} {
 		behind := &refusal{status: http.StatusNotFound, subStatus: subStatus}
 		account := map[string]*sdk.Client{"": connect(t, server, behind)}
@@ -294,9 +290,7 @@ func TestExactCopies(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
 	targets := targetsOn(t, server, 2, "/userId", 1)
-	state := ringState("/userId", targets[:1])
-	state.Targets = targets
-	state.Move = &resolver.Move{ID: "m", Phase: resolver.DualWrite, Next: toOther}
+	state := movingState(targets, resolver.DualWrite)
 	client := static(t, state, map[string]*sdk.Client{"": connect(t, server)})
 	for _, n := range []string{"9007199254740992", "9007199254740993", "-9223372036854775807", "-9223372036854775808"} {
 		if _, err := client.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"x","userId":"J","deep":[{"n":%s}]}`, n), nil); err != nil {
@@ -371,9 +365,7 @@ func TestPatchAndBatchCopies(t *testing.T) {
 		phase resolver.Phase
 		sides int // with the item
 	}{{resolver.Prepare, 1}, {resolver.DualWrite, 2}, {resolver.Switch, 2}, {resolver.Clean, 1}} {
-		state := ringState("/userId", targets[:1])
-		state.Targets = targets
-		state.Move = &resolver.Move{ID: "m", Phase: c.phase, Next: toOther}
+		state := movingState(targets, c.phase)
 		meter := &meter{}
 		client := static(t, state, map[string]*sdk.Client{"": connect(t, server, meter)})
 		key := resolver.TextKey("J" + string(c.phase))

@@ -68,6 +68,15 @@ func ringState(path string, targets []resolver.Target) resolver.State {
 	}
 }
 
+// movingState is a state in which everything is on the way from the first target to the
+// second, in a phase of the move.
+func movingState(targets []resolver.Target, phase resolver.Phase) resolver.State {
+	state := ringState("/userId", targets[:1])
+	state.Targets = targets
+	state.Move = &resolver.Move{ID: "m", Phase: phase, Next: toOther}
+	return state
+}
+
 // static returns a client of a state that never changes.
 func static(t testing.TB, state resolver.State, accounts map[string]*sdk.Client) *azcosmos.Client {
 	t.Helper()
