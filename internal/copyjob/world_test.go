@@ -127,16 +127,32 @@ func (w *world) delete(t testing.TB, container, text string) {
 	}
 }
 
+// admitted calls request again, as long as it is refused for its throughput.
+func (w *world) admitted(t testing.TB, request func() error) {
+	t.Helper()
+	for {
+		err := request()
+		if status.CodeOf(err) == status.CodeTooManyRequests && sleep(t.Context(), status.From(err).RetryAfter) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+}
+
 // documents returns what a container holds, without system properties, sorted.
 func (w *world) documents(t testing.TB, container string) []string {
 	t.Helper()
 	var all []string
 	req := engine.QueryRequest{Link: engine.Link{Database: "d", Container: container}, MaxItems: -1}
 	for {
-		page, err := w.List(context.Background(), owner, req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		var page engine.Feed
+		w.admitted(t, func() (err error) {
+			page, err = w.List(context.Background(), owner, req)
+			return err
+		})
 		for _, row := range page.Rows {
 			all = append(all, parse(t, string(row)).Without(systemProperties...).JSON())
 		}
