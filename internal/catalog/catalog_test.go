@@ -183,6 +183,7 @@ func (w *world) change(t *testing.T, d *datadriven.TestData) (catalog.Change, er
 		}
 		changed := *throughput()
 		changed.Owner = owner
+		changed.Shares = w.shares(t, d, names[0])
 		return catalog.PutThroughput{Throughput: changed, Expect: resource.ETag(expect)}, nil
 	case "plan-split", "finish-split", "drop-split":
 		return splitChange(t, d, container), nil
@@ -190,6 +191,30 @@ func (w *world) change(t *testing.T, d *datadriven.TestData) (catalog.Change, er
 		return mergeChange(t, d, container), nil
 	}
 	return nil, fmt.Errorf("unknown command %s", d.Cmd)
+}
+
+// shares reads what partitions are given by hand, such as shares=(0:700,1:300). In a
+// throughput that containers share the container is named before: a/0:700.
+func (w *world) shares(t *testing.T, d *datadriven.TestData, database string) (list []resource.Share) {
+	for _, arg := range d.CmdArgs {
+		if arg.Key != "shares" {
+			continue
+		}
+		for _, val := range arg.Vals {
+			var s resource.Share
+			name, id, shared := strings.Cut(val, "/")
+			if !shared {
+				id = val
+			} else if c, ok := w.View().Container(database, name); ok {
+				s.Container = c.RID
+			}
+			if _, err := fmt.Sscanf(id, "%d:%d", &s.ID, &s.RUs); err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // splitChange builds a change of a split: of partition id, at the digits of an
@@ -261,7 +286,11 @@ func text(v *catalog.View) string {
 		}
 	}
 	for _, t := range v.Offers() {
-		fmt.Fprintf(&b, "offer %s of %s: %d RU/s %s\n", t.RID, t.Owner, t.Total(), t.ETag)
+		fmt.Fprintf(&b, "offer %s of %s: %d RU/s %s", t.RID, t.Owner, t.Total(), t.ETag)
+		for _, s := range t.Shares {
+			fmt.Fprintf(&b, " %s=%d", s.Name(), s.RUs)
+		}
+		b.WriteByte('\n')
 	}
 	return b.String()
 }

@@ -171,8 +171,7 @@ func (m FinishMerge) apply(d *draft) error {
 	if changed.Ranges, err = changed.Ranges.Replace(ranges, child); err != nil {
 		return fmt.Errorf("finish the merge of partitions %v of container %s: %w", plan.Parents, m.Container, err)
 	}
-	changed.renew(plan.Parents[:], []resource.Partition{plan.Child})
-	return d.putContainer(changed)
+	return d.renew(changed, plan.Parents[:], []resource.Partition{plan.Child})
 }
 
 // DropMerge removes the plan of a merge that is given up: 404 when there is none.

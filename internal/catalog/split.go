@@ -106,23 +106,36 @@ func (s FinishSplit) apply(d *draft) error {
 	if changed.Ranges, err = changed.Ranges.Replace([]partitionkey.Range{parent.Range}, entries); err != nil {
 		return fmt.Errorf("finish the split of partition %s of container %s: %w", plan.Parent, s.Container, err)
 	}
-	changed.renew([]resource.PartitionID{parent.ID}, plan.Children[:])
-	return d.putContainer(changed)
+	return d.renew(changed, []resource.PartitionID{parent.ID}, plan.Children[:])
 }
 
-// renew makes the next version of a container's ranges, in a copy of it that has
-// them already: the partitions that are gone from it, and those that are new.
-func (c *Container) renew(gone []resource.PartitionID, made []resource.Partition) {
+// renew stores the next version of a container's ranges, a copy of it that has them
+// already: the partitions that are gone from it, and those that are new, which have
+// what the others were given of the throughput by hand.
+func (d *draft) renew(c *Container, gone []resource.PartitionID, made []resource.Partition) error {
 	c.Version++
 	since := map[resource.PartitionID]uint64{}
 	maps.Copy(since, c.Since)
 	for _, id := range gone {
 		delete(since, id)
 	}
+	var heirs []resource.PartitionID
 	for _, p := range made {
 		since[p.ID] = c.Version
+		heirs = append(heirs, p.ID)
 	}
 	c.Since = since
+	if err := d.putContainer(c); err != nil {
+		return err
+	}
+	t, _ := d.view.ThroughputOf(c)
+	divided, changed := t.Inherited(c.RID, gone, heirs)
+	if !changed {
+		return nil
+	}
+	divided.ETag, divided.TS = d.etag(), d.now
+	d.view.offers[divided.Owner] = &divided
+	return d.put(offerRow, divided.RID, divided)
 }
 
 // lessOne returns a copy of plans less one; nil when it was the only one.

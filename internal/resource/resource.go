@@ -133,8 +133,8 @@ type Throughput struct {
 
 	// Shares divides the total over physical partitions by hand: in the order of
 	// containers and ids, and with the sum Total, less what dropped containers had.
-	// Empty divides it evenly, or not at all when containers share it. A partition
-	// that was split or merged since has its share from its parents.
+	// Empty divides it evenly, or not at all when containers share it. Splits and
+	// merges pass them on, see [Throughput.Inherited].
 	Shares []Share `json:"shares,omitempty"`
 
 	Upgrade Upgrade `json:"upgrade,omitzero"` // of an autoscale maximum

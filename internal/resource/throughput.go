@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -125,6 +126,40 @@ func (t Throughput) raised(wanted int, limits Limits) Throughput {
 	t.Max = max(t.Max, min(wanted, limits.ContainerRUs/AutoscaleStep*AutoscaleStep))
 	t.Highest = max(t.Highest, t.Max)
 	return t
+}
+
+// Inherited returns the throughput after a split or merge of a container's partitions:
+// what those that are gone were given by hand belongs to those that were made, in equal
+// parts of whole RU/s. It reports false, and the throughput as it was, when they were
+// given nothing by hand. The one that it is called on stays as it is.
+func (t Throughput) Inherited(container RID, gone, made []PartitionID) (Throughput, bool) {
+	if !t.Owner.IsDatabase() {
+		container = ""
+	}
+	inherited := 0
+	rest := slices.DeleteFunc(slices.Clone(t.Shares), func(s Share) bool {
+		dies := s.Container == container && slices.Contains(gone, s.ID)
+		if dies {
+			inherited += s.RUs
+		}
+		return dies
+	})
+	if len(rest) == len(t.Shares) {
+		return t, false
+	}
+	for i, id := range made {
+		part := ceilDiv(inherited, len(made)-i) // The first ones have one more.
+		inherited -= part
+		rest = append(rest, Share{Container: container, ID: id, RUs: part})
+	}
+	slices.SortFunc(rest, CompareShares)
+	t.Shares = rest
+	return t, true
+}
+
+// CompareShares orders shares as [Throughput.Shares] has them.
+func CompareShares(a, b Share) int {
+	return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.ID, b.ID))
 }
 
 // Replace returns the throughput with the figures of an offer that a client

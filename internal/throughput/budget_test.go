@@ -228,23 +228,17 @@ func owned(t *testing.T, d *datadriven.TestData) (resource.Throughput, []resourc
 func runShare(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	th, partitions, limits := owned(t, d)
-	var gone []resource.PartitionID
 	for line := range strings.SplitSeq(d.Input, "\n") {
-		switch child, parents, born := strings.Cut(line, "<"); {
-		case strings.HasPrefix(line, "gone "):
-			id := resource.PartitionID(number(t, line[len("gone "):]))
-			gone = append(gone, id)
-		case born:
-			at := int(number(t, child))
-			for parent := range strings.SplitSeq(parents, ",") {
-				partitions[at].Parents = append(partitions[at].Parents, resource.PartitionID(number(t, parent)))
-			}
+		switch words := strings.Fields(line); {
+		case len(words) == 2 && words[0] == "split":
+			th, partitions = reshaped(th, "", partitions, 2, resource.PartitionID(number(t, words[1])))
+		case len(words) == 3 && words[0] == "merge":
+			th, partitions = reshaped(th, "", partitions, 1, resource.PartitionID(number(t, words[1])), resource.PartitionID(number(t, words[2])))
 		case line != "":
 			id, rus, _ := strings.Cut(line, "=")
 			th.Shares = append(th.Shares, resource.Share{ID: resource.PartitionID(number(t, id)), RUs: int(number(t, rus))})
 		}
 	}
-	partitions = slices.DeleteFunc(partitions, func(p resource.Partition) bool { return slices.Contains(gone, p.ID) })
 	var b strings.Builder
 	for i, share := range Shares(th, "", partitions, limits.PartitionRUs) {
 		fmt.Fprintf(&b, "%s=%.2f ", partitions[i].ID, share)
@@ -253,6 +247,24 @@ func runShare(t *testing.T, d *datadriven.TestData) string {
 		b.WriteString("pending")
 	}
 	return strings.TrimSpace(b.String()) + "\n"
+}
+
+// reshaped puts new partitions in the place of those that are gone, with the ids that
+// follow the highest.
+func reshaped(th resource.Throughput, container resource.RID, partitions []resource.Partition, made int, gone ...resource.PartitionID) (resource.Throughput, []resource.Partition) {
+	next := resource.PartitionID(0)
+	for _, p := range partitions {
+		next = max(next, p.ID+1)
+	}
+	left := slices.DeleteFunc(slices.Clone(partitions), func(p resource.Partition) bool { return slices.Contains(gone, p.ID) })
+	var heirs []resource.PartitionID
+	for range made {
+		heirs = append(heirs, next)
+		left = append(left, resource.Partition{ID: next})
+		next++
+	}
+	th, _ = th.Inherited(container, gone, heirs)
+	return th, left
 }
 
 func runRedistribute(t *testing.T, d *datadriven.TestData) string {
@@ -357,22 +369,13 @@ func TestSharesSum(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		next := resource.PartitionID(len(partitions))
 		for range random.IntN(8) {
 			at := random.IntN(len(partitions))
-			parent := partitions[at]
-			ancestors := append(append([]resource.PartitionID{}, parent.Parents...), parent.ID)
 			if random.IntN(3) == 0 && len(partitions) > 1 {
-				other := (at + 1) % len(partitions)
-				ancestors = append(append(ancestors, partitions[other].Parents...), partitions[other].ID)
-				partitions[at] = resource.Partition{ID: next, Parents: ancestors}
-				partitions = append(partitions[:other:other], partitions[other+1:]...)
-				next++
-				continue
+				th, partitions = reshaped(th, "", partitions, 1, partitions[at].ID, partitions[(at+1)%len(partitions)].ID)
+			} else {
+				th, partitions = reshaped(th, "", partitions, 2, partitions[at].ID)
 			}
-			partitions[at] = resource.Partition{ID: next, Parents: ancestors}
-			partitions = append(partitions, resource.Partition{ID: next + 1, Parents: ancestors})
-			next += 2
 		}
 		sum := 0.0
 		for _, share := range Shares(th, "", partitions, math.MaxInt) {
@@ -436,8 +439,7 @@ func TestSharedSharesSum(t *testing.T) {
 		add()
 		check("with a container that was made later", th.Manual)
 		split := &paid[random.IntN(len(paid)-1)]
-		parent := split.Partitions[0]
-		split.Partitions = append(split.Partitions[1:], resource.Partition{ID: 90, Parents: []resource.PartitionID{parent.ID}}, resource.Partition{ID: 91, Parents: []resource.PartitionID{parent.ID}})
+		th, split.Partitions = reshaped(th, split.Container, split.Partitions, 2, split.Partitions[0].ID)
 		check("split", th.Manual)
 		lost := 0.0
 		for _, share := range Shares(th, paid[0].Container, paid[0].Partitions, math.MaxInt) {

@@ -1,7 +1,6 @@
 package throughput
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -10,35 +9,25 @@ import (
 )
 
 // Shares returns what each of a container's physical partitions is given of its
-// throughput, in RU/s: the same for all, or as it was divided by hand. What was
-// given to one partition belongs to all that come from it by splits and merges, in
-// equal parts: partitions know their ancestors, and not in which order those were
-// split. None is given more than most, which is why a throughput that the partitions
-// cannot carry yet takes effect as far as they can. One that has no part of a shared
-// throughput that is divided by hand has 0.
+// throughput, in RU/s: the same for all, or as it was divided by hand. None is given
+// more than most, which is why a throughput that the partitions cannot carry yet takes
+// effect as far as they can. One that has no part of a shared throughput that is
+// divided by hand has 0.
 func Shares(t resource.Throughput, container resource.RID, partitions []resource.Partition, most int) []float64 {
 	shares := make([]float64, len(partitions))
-	if !Divided(t, container) {
-		for i := range shares {
-			shares[i] = float64(t.Total()) / float64(len(partitions))
-		}
+	divided, own := Divided(t, container), container
+	if !t.Owner.IsDatabase() {
+		own = ""
 	}
-	for _, s := range t.Shares {
-		if !ofContainer(t, s, container) {
-			continue
-		}
-		var heirs []int
-		for i, p := range partitions {
-			if p.ID == s.ID || slices.Contains(p.Parents, s.ID) {
-				heirs = append(heirs, i)
+	for i, p := range partitions {
+		share := float64(t.Total()) / float64(len(partitions))
+		if divided {
+			share = 0
+			if at, given := slices.BinarySearchFunc(t.Shares, resource.Share{Container: own, ID: p.ID}, resource.CompareShares); given {
+				share = float64(t.Shares[at].RUs)
 			}
 		}
-		for _, i := range heirs {
-			shares[i] += float64(s.RUs) / float64(len(heirs))
-		}
-	}
-	for i := range shares {
-		shares[i] = min(shares[i], float64(most))
+		shares[i] = min(share, float64(most))
 	}
 	return shares
 }
@@ -133,12 +122,8 @@ func undivided(t resource.Throughput, paid []Paid) []resource.Share {
 		shares[i].RUs += part
 		rest -= part
 	}
-	slices.SortFunc(shares, compare)
+	slices.SortFunc(shares, resource.CompareShares)
 	return shares
-}
-
-func compare(a, b resource.Share) int {
-	return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.ID, b.ID))
 }
 
 // Given is what one physical partition is given of a throughput.
@@ -249,7 +234,7 @@ func (d *division) set(w resource.Share) (int, error) {
 
 // find returns the share of a partition that was not named before.
 func (d *division) find(w resource.Share) (*resource.Share, error) {
-	at, found := slices.BinarySearchFunc(d.shares, w, compare)
+	at, found := slices.BinarySearchFunc(d.shares, w, resource.CompareShares)
 	if !found {
 		return nil, NoPartition(w.Name())
 	}
