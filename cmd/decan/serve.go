@@ -139,6 +139,7 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 	if c.InMemory {
 		config.Data = ""
 	}
+	defer keepHeapFloor()()
 	began := time.Now()
 	running, err := server.Start(ctx, config)
 	if err != nil {

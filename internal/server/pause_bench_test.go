@@ -2,9 +2,11 @@ package server
 
 import (
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/server/servertest"
@@ -25,6 +28,23 @@ import (
 // sent during a split and during a merge, next to those of a control without either
 // that is as long as the splits are, and how many requests failed.
 func BenchmarkReshape(b *testing.B) {
+	for b.Loop() {
+		r := newReshapeBench(b)
+		r.run()
+	}
+}
+
+// BenchmarkSplitPause is BenchmarkReshape without merges, which take most of its time
+// at 1 GB: each round splits a copy of the same data, on a server of its own that has
+// served for a while.
+func BenchmarkSplitPause(b *testing.B) {
+	for b.Loop() {
+		r := newReshapeBench(b)
+		r.runSplits()
+	}
+}
+
+func newReshapeBench(b *testing.B) *reshapeBench {
 	setting := func(name string, number int) int {
 		if text := os.Getenv(name); text != "" {
 			var err error
@@ -34,10 +54,7 @@ func BenchmarkReshape(b *testing.B) {
 		}
 		return number
 	}
-	for b.Loop() {
-		r := &reshapeBench{b: b, documents: setting("DECAN_RESHAPE_MB", 64) << 10, rounds: setting("DECAN_RESHAPE_ROUNDS", 20)}
-		r.run()
-	}
+	return &reshapeBench{b: b, documents: setting("DECAN_RESHAPE_MB", 64) << 10, rounds: setting("DECAN_RESHAPE_ROUNDS", 20)}
 }
 
 const (
@@ -116,8 +133,9 @@ func (r *reshapeBench) during(all *latencies, act func()) time.Duration {
 	return l.max()
 }
 
-func (r *reshapeBench) run() {
-	r.server = benchServer(r.b, r.b.TempDir(), 1)
+// fill makes the container and its documents.
+func (r *reshapeBench) fill(data string) {
+	r.server = benchServer(r.b, data, 1)
 	var next atomic.Int64
 	for next.Load() < int64(r.documents) {
 		drive(r.b, r.server.address(), reshapeClients, 201, func(int) (servertest.Request, bool) {
@@ -125,30 +143,104 @@ func (r *reshapeBench) run() {
 			return createRequest(r.server.Key(), fmt.Sprint("d", i), i), i < r.documents
 		})
 	}
-
 	time.Sleep(benchRest) // until what was loaded has found its place
+}
 
+// begin starts the clients, until end is called.
+func (r *reshapeBench) begin() (end func()) {
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
 	pair := r.charge("upsert") + r.charge("read")
 	for range reshapeClients {
 		clients.Go(func() { r.load(time.Duration(reshapeClients*pair/reshapeBudget*float64(time.Second)), stop) })
 	}
+	return func() {
+		close(stop)
+		clients.Wait()
+	}
+}
+
+// split splits the only partition, with its requests counted in all.
+func (r *reshapeBench) split(all *latencies) (split cluster.SplitResult, slowest time.Duration) {
+	slowest = r.during(all, func() {
+		var err error
+		split, err = r.server.engine.SplitPartition(r.b.Context(), auth.Owner(), engine.SplitRequest{Link: benchEngineLink, Partition: r.partitions()[0]})
+		if err != nil {
+			r.b.Fatal(err)
+		}
+	})
+	return split, slowest
+}
+
+// warmUp is how long a server serves before it splits.
+const warmUp = 10 * time.Second
+
+func (r *reshapeBench) runSplits() {
+	data := r.b.TempDir()
+	r.fill(data)
+	r.close()
+	var splits []time.Duration
+	var splitting, control latencies
+	for round := range r.rounds {
+		own := r.b.TempDir()
+		copyData(r.b, own, data)
+		r.server = start(r.b, Config{Data: own})
+		end := r.begin()
+		time.Sleep(warmUp)
+		split, slowest := r.split(&splitting)
+		without := r.during(&control, func() { time.Sleep(split.Took) })
+		splits = append(splits, split.Pause)
+		fmt.Printf("round %2d: a split took %v, stopped writers for %v, and the slowest request %v; without %v\n", round+1,
+			split.Took.Round(time.Millisecond), short(split.Pause), short(slowest), short(without))
+		end()
+		r.close()
+		if err := os.RemoveAll(own); err != nil {
+			r.b.Fatal(err)
+		}
+	}
+	r.report([]stops{{"writers stopped by a split", splits, "aim 50 ms, 100 ms"}}, []during{{"requests without a change", &control}, {"requests during a split", &splitting}})
+	fmt.Printf("the slowest is %v above the control during a split (aim 100 ms)\n", short(splitting.max()-control.max()))
+}
+
+// copyData copies a data directory that no server uses. Tables, which nobody changes,
+// are the same files under another name.
+func copyData(b *testing.B, to, from string) {
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		target := filepath.Join(to, name)
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+			return os.MkdirAll(target, 0o700)
+		case filepath.Ext(path) == ".sst":
+			return os.Link(path, target)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, text, 0o600)
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (r *reshapeBench) run() {
+	r.fill(r.b.TempDir())
+	end := r.begin()
 	var splits, merges []time.Duration
 	var splitting, merging, control latencies
 	began, first := time.Now(), r.requests.Load()
 	for range r.rounds {
+		split, slowSplit := r.split(&splitting)
+		splits = append(splits, split.Pause)
+		slowest := r.during(&control, func() { time.Sleep(split.Took) })
 		var took time.Duration
-		whole := r.partitions()[0]
-		slowSplit := r.during(&splitting, func() {
-			split, err := r.server.engine.SplitPartition(r.b.Context(), auth.Owner(), engine.SplitRequest{Link: benchEngineLink, Partition: whole})
-			if err != nil {
-				r.b.Fatal(err)
-			}
-			splits, took = append(splits, split.Pause), split.Took
-		})
-		slowest := r.during(&control, func() { time.Sleep(took) })
-		splitTook := took
 		both := r.partitions()
 		slowMerge := r.during(&merging, func() {
 			merge, err := r.server.engine.MergePartitions(r.b.Context(), auth.Owner(), engine.MergeRequest{Link: benchEngineLink, Partitions: [2]resource.PartitionID{both[0], both[1]}})
@@ -158,36 +250,48 @@ func (r *reshapeBench) run() {
 			merges, took = append(merges, merge.Pause), merge.Took
 		})
 		fmt.Printf("round %2d: a split took %v, stopped writers for %v, and the slowest request %v; a merge %v, %v and %v; without %v\n", len(splits),
-			splitTook.Round(time.Millisecond), short(splits[len(splits)-1]), short(slowSplit), took.Round(time.Millisecond), short(merges[len(merges)-1]), short(slowMerge), short(slowest))
+			split.Took.Round(time.Millisecond), short(split.Pause), short(slowSplit), took.Round(time.Millisecond), short(merges[len(merges)-1]), short(slowMerge), short(slowest))
 	}
 	rate := float64(r.requests.Load()-first) / time.Since(began).Seconds()
-	close(stop)
-	clients.Wait()
+	end()
 	fmt.Printf("\n%d documents of 1 KB; %.0f requests/s of %d clients, %.0f RU/s asked for\n", r.documents, rate, reshapeClients, float64(reshapeBudget))
-	for _, line := range []struct {
+	r.report([]stops{{"writers stopped by a split", splits, "aim 50 ms, 100 ms"}, {"writers stopped by a merge", merges, ""}},
+		[]during{{"requests without a change", &control}, {"requests during a split", &splitting}, {"requests during a merge", &merging}})
+	fmt.Printf("the slowest is %v above the control during a split (aim 100 ms), %v during a merge\n", short(splitting.max()-control.max()), short(merging.max()-control.max()))
+	r.close()
+}
+
+func (r *reshapeBench) close() {
+	if err := r.server.Close(); err != nil {
+		r.b.Fatal(err)
+	}
+}
+
+// stops are for how long writers were stopped, and during is what requests took.
+type (
+	stops struct {
 		what  string
 		times []time.Duration
 		aim   string
-	}{
-		{"writers stopped by a split", splits, "aim 50 ms, 100 ms"},
-		{"writers stopped by a merge", merges, ""},
-	} {
+	}
+	during struct {
+		what string
+		of   *latencies
+	}
+)
+
+// report prints them, and how many requests failed.
+func (r *reshapeBench) report(stopped []stops, requests []during) {
+	for _, line := range stopped {
 		slices.Sort(line.times)
 		fmt.Printf("%-32s median %-10v max %-10v %s\n", line.what, short(line.times[len(line.times)/2]), short(line.times[len(line.times)-1]), line.aim)
 	}
-	for _, line := range []struct {
-		what string
-		of   *latencies
-	}{{"requests without a change", &control}, {"requests during a split", &splitting}, {"requests during a merge", &merging}} {
+	for _, line := range requests {
 		median, n := line.of.quantile(0.5)
 		most, _ := line.of.quantile(0.99)
 		fmt.Printf("%-32s median %-10v p99 %-10v max %-10v %d\n", line.what, short(median), short(most), short(line.of.max()), n)
 	}
-	fmt.Printf("the slowest is %v above the control during a split (aim 100 ms), %v during a merge\n", short(splitting.max()-control.max()), short(merging.max()-control.max()))
 	fmt.Printf("%d of %d requests failed\n", r.failed.Load(), r.requests.Load())
-	if err := r.server.Close(); err != nil {
-		r.b.Fatal(err)
-	}
 }
 
 // short leaves out what is not worth reading.

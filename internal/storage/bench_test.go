@@ -147,7 +147,7 @@ func BenchmarkPostingsRange(b *testing.B) {
 func BenchmarkMerge(b *testing.B) {
 	for _, operands := range []int{1, 20, 5000} {
 		b.Run(fmt.Sprintf("operands=%d", operands), func(b *testing.B) {
-			merge := newMerger(func([]byte) {}).Merge
+			merge := newMerger(func([]byte) {}, func() {}).Merge
 			key := []byte("tlist\x00\x00\x00\x00\x00\x00")
 			b.ReportAllocs()
 			for b.Loop() {

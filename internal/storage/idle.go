@@ -22,6 +22,7 @@ type idle struct {
 	mu sync.Mutex
 
 	timer   *time.Timer // nil while nothing is to be flushed
+	soon    *time.Timer // nil while no store is known to be scattered
 	round   sync.WaitGroup
 	stopped bool
 	giveUp  func(*Store) (closed bool)
@@ -87,6 +88,10 @@ func (p *Pool) stop() {
 	if p.idle.timer != nil {
 		p.idle.timer.Stop()
 		p.idle.timer = nil
+	}
+	if p.idle.soon != nil {
+		p.idle.soon.Stop()
+		p.idle.soon = nil
 	}
 	p.idle.mu.Unlock()
 	p.idle.round.Wait()

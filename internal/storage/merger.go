@@ -14,8 +14,9 @@ const mergerName = "decan.posting.1"
 
 // newMerger returns the merger of posting lists. It keeps its working memory
 // for further merges, for there are very many and most are small. onEmpty is
-// called with the key of a row in which nothing is left.
-func newMerger(onEmpty func(key []byte)) *pebble.Merger {
+// called with the key of a row in which nothing is left, and onMany when a whole
+// row came in piecesMany pieces or more.
+func newMerger(onEmpty func(key []byte), onMany func()) *pebble.Merger {
 	var free sync.Pool
 	return &pebble.Merger{
 		Name: mergerName,
@@ -30,12 +31,13 @@ func newMerger(onEmpty func(key []byte)) *pebble.Merger {
 			}
 			m, ok := free.Get().(*merger)
 			if !ok {
-				m = &merger{free: &free, onEmpty: onEmpty}
+				m = &merger{free: &free, onEmpty: onEmpty, onMany: onMany}
 			}
 			m.key = append(m.key[:0], key...)
 			m.alone = append(m.alone[:0], value...)
 			m.few = m.few[:0]
 			m.dense = false
+			m.pieces = 1
 			return m, nil
 		},
 	}
@@ -47,7 +49,9 @@ func newMerger(onEmpty func(key []byte)) *pebble.Merger {
 type merger struct {
 	free    *sync.Pool
 	onEmpty func(key []byte)
+	onMany  func()
 	key     []byte
+	pieces  int      // values that were merged
 	alone   []byte   // the first value while it is the only one, else empty
 	few     []uint32 // number<<1 | removed, sorted by number, each number once
 	dense   bool     // added and removed hold the state
@@ -56,6 +60,10 @@ type merger struct {
 	halves  [2][]uint16 // the two sets of few
 	out     []byte
 }
+
+// piecesMany is from how many pieces on a row takes long to read: each is a place of
+// its own in memory, a few hundred nanoseconds away.
+const piecesMany = 256
 
 // fewMax is how many numbers the sorted list takes.
 const fewMax = 64
@@ -67,6 +75,7 @@ func (m *merger) MergeNewer(value []byte) error { return m.merge(value, true) }
 func (m *merger) MergeOlder(value []byte) error { return m.merge(value, false) }
 
 func (m *merger) merge(value []byte, newer bool) error {
+	m.pieces++
 	m.spread()
 	if x, removed, ok := oneOperand(value); ok {
 		// Nearly all operands are of one number.
@@ -206,6 +215,9 @@ func (m *merger) widen() {
 // Finish returns the merged value. With includesBase nothing older can follow,
 // so removals have done their work.
 func (m *merger) Finish(includesBase bool) ([]byte, io.Closer, error) {
+	if includesBase && m.pieces >= piecesMany {
+		m.onMany()
+	}
 	if len(m.alone) > 0 && (!includesBase || m.alone[0]>>4 == formNone) {
 		return m.alone, m, nil
 	}

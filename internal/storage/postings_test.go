@@ -747,7 +747,7 @@ func TestPostingsRangeCancelled(t *testing.T) {
 // Bytes that are no posting list are reported as damage, by reads and merges.
 func TestDamagedPostings(t *testing.T) {
 	t.Parallel()
-	merge := newMerger(func([]byte) {}).Merge
+	merge := newMerger(func([]byte) {}, func() {}).Merge
 	for _, value := range [][]byte{
 		{},
 		{0, 0},
@@ -805,7 +805,7 @@ func TestDamagedPostings(t *testing.T) {
 // end, and the bytes are the same.
 func TestMergerAssociative(t *testing.T) {
 	t.Parallel()
-	merge := newMerger(func([]byte) {}).Merge
+	merge := newMerger(func([]byte) {}, func() {}).Merge
 	key := []byte("tlist\x00\x00\x00\x00\x00\x00")
 	finish := func(m pebble.ValueMerger, base bool) []byte {
 		value, closer, err := m.Finish(base)
@@ -920,7 +920,7 @@ func FuzzDecodePosting(f *testing.F) {
 			return
 		}
 		// Whatever can be decoded can be merged; the result is a fixed point.
-		merge := newMerger(func([]byte) {}).Merge
+		merge := newMerger(func([]byte) {}, func() {}).Merge
 		m, err := merge([]byte("t123456"), []byte{formAddOne, 0, 0})
 		if err != nil {
 			t.Fatal(err)

@@ -30,10 +30,11 @@ type Store struct {
 	applying sync.RWMutex
 	sweeper  sweeper
 
-	// dirty says that rows may have come in since the last flush began, and
-	// touched the same of the last look for idle stores.
-	dirty, touched atomic.Bool
+	// dirty says that rows may have come in since the last flush began, touched the
+	// same of the last look for idle stores, and stirred that for scattered ones.
+	dirty, touched, stirred atomic.Bool
 	resting
+	scattered
 
 	buffers buffers
 	// tables counts flushes and compactions, so that iterators that keep what
@@ -93,7 +94,7 @@ func (p *Pool) pebbleOptions(s *Store, logger *slog.Logger) *pebble.Options {
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       l0Stop,
-		Merger:                      newMerger(s.sweeper.hint),
+		Merger:                      newMerger(s.sweeper.hint, s.scatter),
 		Logger:                      pebbleLogger{logger: logger, guard: s.guard},
 		EventListener:               s.listener(logger),
 	}
@@ -130,12 +131,16 @@ func (s *Store) listener(logger *slog.Logger) *pebble.EventListener {
 			s.buffers.begun.Add(1) // With each log begins a buffer.
 			s.buffers.changed.Store(true)
 		},
+		FlushBegin: func(pebble.FlushInfo) { s.gathering.Add(1) },
 		FlushEnd: func(info pebble.FlushInfo) {
+			s.gathering.Add(-1)
 			flushErr = info.Err
 			s.buffers.changed.Store(true)
 			s.tables.Add(1)
 		},
+		CompactionBegin: func(pebble.CompactionInfo) { s.gathering.Add(1) },
 		CompactionEnd: func(info pebble.CompactionInfo) {
+			s.gathering.Add(-1)
 			s.tables.Add(1)
 			s.turn.report(info.Err)
 		},
@@ -214,6 +219,9 @@ func (s *Store) commit(b *Batch, sync *pebble.WriteOptions) error {
 func (s *Store) written() {
 	if !s.touched.Load() {
 		s.touched.Store(true)
+	}
+	if !s.stirred.Load() {
+		s.stirred.Store(true)
 	}
 	if !s.dirty.Load() && !s.dirty.Swap(true) {
 		s.pool.wake()
