@@ -136,7 +136,7 @@ run_python() {
 }
 
 run_python_aio() { # the same tests over the asynchronous clients; the oldest reads one page of a feed
-	local version failed=0 tests="scenario_test writes_test scripts_test"
+	local version failed=0 tests="scenario_test management_test writes_test scripts_test sessions_test"
 	export DECAN_HTTP=$http DECAN_HTTPS=$https DECAN_CA=$ca DECAN_AIO=1
 	cd compat/py
 	for version in $python_versions; do
@@ -196,7 +196,7 @@ step() { printf '== %s (%ss)\n' "$1" "$SECONDS"; }
 
 step "the Go SDK, the other SDKs, and the answers they are compared with"
 "$work/decan" token new-issuer --dir "$work/issuer" >/dev/null
-DECAN_BEARER=$("$work/decan" token sign --dir "$work/issuer" --principal compat-app)
+DECAN_BEARER=$("$work/decan" token sign --dir "$work/issuer" --principal compat-app --lifetime 24h)
 export DECAN_BEARER
 serve scenario --token-issuer https://decan.local/ --token-keys "$work/issuer/keys.json"
 certify scenario

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, test } from "node:test";
-import { client as admin, endpoint, key, refused as refusedWith, sdk } from "./server.mjs";
+import { client as admin, endpoint, key, oldest, refused as refusedWith, sdk } from "./server.mjs";
 
 const { CosmosClient, PermissionMode } = sdk;
 
@@ -132,14 +132,18 @@ test("bearer tokens and roles", async () => {
     assert.ok(answer.ok, await answer.text());
   };
   const reader = 1, contributor = 2;
-  const own = new CosmosClient({
-    endpoint,
-    aadCredentials: { getToken: async () => ({ token, expiresOnTimestamp: Date.now() + 3_600_000 }) },
-  }).database(name).container("c");
+  const aadScope = "https://cosmos.azure.com/.default", scopes = new Set();
+  const getToken = async (of) => {
+    scopes.add([of].flat().join(" "));
+    return { token, expiresOnTimestamp: Date.now() + 3_600_000 };
+  };
+  const own = new CosmosClient({ endpoint, aadCredentials: { getToken }, aadScope }).database(name).container("c");
   await refused(own.item("1", ["t1", "u1"]).read());
   await manage("PUT", reader);
   assert.equal((await own.item("1", ["t1", "u1"]).read()).resource.id, "1");
   assert.equal((await own.items.query("SELECT * FROM c").fetchAll()).resources.length, 3);
+  assert.equal((await own.items.readAll().fetchAll()).resources.length, 3);
+  assert.deepEqual([...scopes], [oldest ? `${endpoint}.default` : aadScope], "what the SDK asks for, which 4.0.0 decides alone");
   await refused(own.items.create({ id: "9", tenant: "t1", user: "u1" }));
   await manage("DELETE");
   await manage("PUT", contributor);
@@ -148,4 +152,15 @@ test("bearer tokens and roles", async () => {
   await refused(own.delete());
   await manage("DELETE");
   await refused(own.item("1", ["t1", "u1"]).read());
+});
+
+// A private feature of the service: tokens that a client signs with a key for itself.
+test("signed tokens are refused", async () => {
+  const sas = await sdk.createAuthorizationSasToken(key, {
+    user: "u", userTag: "t", databaseName: name, containerName: "c", resourcePath: "", partitionKeyValueRanges: [],
+    startTime: new Date(), expiryTime: new Date(Date.now() + 3_600_000), keyType: 0,
+    controlPlaneReaderScope: 1, controlPlaneWriterScope: 0, dataPlaneReaderScope: 1, dataPlaneWriterScope: 0,
+  });
+  assert.match(sas, /^type=sas&ver=1\.0&sig=/);
+  await refused(new CosmosClient({ endpoint, key: sas }).database(name).container("c").items.readAll().fetchAll(), 401);
 });

@@ -4,7 +4,7 @@
 // program wrote (S111). Run by ../run.sh against a server over http and https.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { client, databaseOf, endpoint, sdk } from "./server.mjs";
+import { catchUp, client, databaseOf, endpoint, sdk } from "./server.mjs";
 
 const { ChangeFeedMode, ChangeFeedStartFrom, StatusCodes } = sdk;
 const database = databaseOf("feed");
@@ -136,6 +136,70 @@ describe(`change feed over ${new URL(endpoint).protocol}`, () => {
     assert.deepEqual(sorted(found), sorted(expected(scopes["whole key"].holds)));
   });
 
+  test("the iterator of old, from a position, a time, the beginning and now", async () => {
+    const { container: starts } = await database.containers.create({ id: "starts", partitionKey: { paths: ["/pk"] } });
+    const add = (id) => starts.items.create({ id, pk: "0" });
+    const { resource: first } = await add("1");
+    const startTime = new Date((first._ts + 1) * 1000); // counts in whole seconds
+    while (Date.now() < startTime) await new Promise((resolve) => setTimeout(resolve, 20));
+    const { lsn } = (await add("2")).headers;
+    await add("3");
+    const news = async (feed) => {
+      const found = [];
+      do found.push(...((await feed.fetchNext()).result ?? []).map(({ id }) => id)); while (feed.hasMoreResults);
+      return found;
+    };
+    const feeds = [{ continuation: `${lsn}` }, { startTime }, { startFromBeginning: true }, {}].map((options) => starts.items.changeFeed("0", options));
+    const read = async () => {
+      const found = [];
+      for (const feed of feeds) found.push(await news(feed));
+      return found;
+    };
+    assert.deepEqual(await read(), [["3"], ["2", "3"], ["1", "2", "3"], []]);
+    await add("4");
+    assert.deepEqual(await read(), [["4"], ["4"], ["4"], ["4"]]);
+  });
+
+  // The key has a hash of the first version, and the container two partitions.
+  test("pages without an end", async () => {
+    const { container: named } = await database.containers.create({ id: "named", partitionKey: { paths: ["/name"], version: 1 }, throughput: 11000 });
+    const listed = await named.getFeedRanges();
+    const ranges = listed.resources ?? listed;
+    assert.equal(ranges.length, 2);
+    const open = (start) => named.items.getChangeFeedIterator({ maxItemCount: 1, changeFeedStartFrom: start });
+    const names = ({ items }) => items.map(({ name }) => name).sort();
+    const now = ranges.map((range) => open(ChangeFeedStartFrom.Now(range)));
+    for (const feed of now) assert.deepEqual((await catchUp(feed)).items, []);
+    const all = ["n0", "n1", "n2", "n3"];
+    for (const name of all) await named.items.create({ name });
+    const found = [];
+    for await (const page of open(ChangeFeedStartFrom.Beginning()).getAsyncIterator()) {
+      if (page.statusCode === StatusCodes.NotModified) break;
+      found.push(...page.result);
+    }
+    assert.deepEqual(names({ items: found }), all.toSorted());
+    const one = await catchUp(open(ChangeFeedStartFrom.Beginning("n3")));
+    assert.deepEqual(names(one), ["n3"]);
+    for (const name of all) await named.items.create({ name, again: true });
+    const next = await catchUp(open(ChangeFeedStartFrom.Continuation(one.continuationToken)));
+    assert.deepEqual(next.items.map(({ name, again }) => [name, again]), [["n3", true]]);
+    const parts = [];
+    for (const feed of now) parts.push(names(await catchUp(feed)));
+    assert.deepEqual(parts.flat().sort(), [...all, ...all].sort());
+    assert.ok(parts.every((part) => part.length > 0), "each range has a part");
+  });
+
+  test("a hierarchical key with a number", async () => {
+    const { container: numbered } = await database.containers.create({ id: "numbered", partitionKey: { paths: ["/a", "/b"], kind: "MultiHash", version: 2 }, throughput: 11000 });
+    for (const a of [0, 1]) for (const b of ["0", "1"]) await numbered.items.create({ id: `${a}${b}`, a, b });
+    const feed = numbered.items.getChangeFeedIterator({ maxItemCount: 1, changeFeedStartFrom: ChangeFeedStartFrom.Beginning([0, "0"]) });
+    const { items, continuationToken } = await catchUp(feed);
+    assert.deepEqual(items.map(({ id }) => id), ["00"]);
+    for (const b of ["0", "1"]) await numbered.items.upsert({ id: "new", a: 0, b });
+    const rest = numbered.items.getChangeFeedIterator({ changeFeedStartFrom: ChangeFeedStartFrom.Continuation(continuationToken) });
+    assert.deepEqual((await catchUp(rest)).items.map(({ id, b }) => [id, b]), [["new", "0"]]);
+  });
+
   // The oldest SDK knows no modes.
   const newOnly = { skip: ChangeFeedMode === undefined };
   const allVersions = (resource, maxItemCount) => ({
@@ -145,6 +209,25 @@ describe(`change feed over ${new URL(endpoint).protocol}`, () => {
   test("all versions and deletes are refused where they are not kept", newOnly, async () => {
     const feed = container.items.getChangeFeedIterator(allVersions(["t1", "u2"]));
     await assert.rejects(feed.readNext(), { code: 400, message: /does not keep all versions/ });
+  });
+
+  test("latest versions from now, and all versions from a position", newOnly, async () => {
+    const { container: kept } = await database.containers.create({ id: "kept", partitionKey: { paths: ["/pk"] }, changeFeedPolicy: { retentionDuration: 10 } });
+    const open = (changeFeedMode, changeFeedStartFrom) => kept.items.getChangeFeedIterator({ changeFeedMode, changeFeedStartFrom });
+    const latest = open(ChangeFeedMode.LatestVersion, ChangeFeedStartFrom.Now((await kept.getFeedRanges())[0]));
+    assert.deepEqual((await catchUp(latest)).items, []);
+    const { items, continuationToken } = await catchUp(open(ChangeFeedMode.AllVersionsAndDeletes, ChangeFeedStartFrom.Now("a")));
+    assert.deepEqual(items, []);
+    for (const pk of ["a", "b"]) {
+      await kept.items.create({ id: "stays", pk });
+      await kept.items.create({ id: "goes", pk });
+      await kept.item("goes", pk).delete();
+    }
+    const ids = (await catchUp(latest)).items.map(({ id, pk }) => [pk, id]);
+    assert.deepEqual(ids, [["a", "stays"], ["b", "stays"]]);
+    const events = (await catchUp(open(ChangeFeedMode.AllVersionsAndDeletes, ChangeFeedStartFrom.Continuation(continuationToken)))).items;
+    assert.deepEqual(events.map(({ metadata, current }) => [metadata.operationType, current?.id ?? metadata.id, (current ?? metadata.partitionKey).pk]),
+      [["create", "stays", "a"], ["create", "goes", "a"], ["delete", "goes", "a"]]);
   });
 
   test("all versions and deletes", newOnly, async () => {

@@ -2,7 +2,7 @@
 // public samples of the JavaScript SDK go through them. Run by ../run.sh.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { client, connect, create, databaseOf, oldest, refused, sdk } from "./server.mjs";
+import { catchUp, client, connect, create, databaseOf, oldest, refused, sdk, watching } from "./server.mjs";
 
 const database = databaseOf("management");
 before(() => client.databases.create({ id: database.id }));
@@ -65,6 +65,64 @@ test("containers without a key of their own, and with one of the first version",
   assert.equal((await first.container.item("1", "a").read()).statusCode, 200);
 });
 
+test("client encryption is refused", async () => {
+  const path = { path: "/secret", clientEncryptionKeyId: "k", encryptionType: "Deterministic", encryptionAlgorithm: "AEAD_AES_256_CBC_HMAC_SHA256" };
+  await refused(database.containers.create({ id: "encrypted", partitionKey: { paths: ["/pk"] }, clientEncryptionPolicy: { includedPaths: [path], policyFormatVersion: 1 } }), 400);
+});
+
+test("computed properties", async () => {
+  const name = (name, f) => ({ name, query: `SELECT VALUE ${f}(IS_DEFINED(c.lastName) ? c.lastName : c.parents[0].familyName) FROM c` });
+  const { container: named } = await database.containers.createIfNotExists({ id: "computed", computedProperties: [name("low", "LOWER")] });
+  await named.items.create({ id: "1", lastName: "Ann" });
+  await named.items.create({ id: "2", parents: [{ familyName: "Bob" }] });
+  assert.deepEqual((await rows(named, "SELECT c.low FROM c")).map(({ low }) => low).sort(), ["ann", "bob"]);
+  const { resource } = await named.read();
+  assert.deepEqual(resource.computedProperties, [name("low", "LOWER")]);
+  resource.computedProperties = [name("up", "UPPER")];
+  await named.replace(resource);
+  assert.deepEqual((await rows(named, "SELECT VALUE c.up FROM c")).sort(), ["ANN", "BOB"]);
+  assert.deepEqual(await rows(named, "SELECT VALUE c.low FROM c"), []);
+});
+
+// The sample asks for 1,000 dimensions in a flat index, of which the service documents 505.
+test("policies for vectors", async () => {
+  const embedding = ([path, dataType, dimensions, distanceFunction]) => ({ path, dataType, dimensions, distanceFunction });
+  const policy = (dimensions) => ({ vectorEmbeddings: [["/v1", "uint8", dimensions, "euclidean"], ["/v2", "int8", 200, "dotproduct"], ["/v3", "uint8", 400, "cosine"]].map(embedding) });
+  const indexingPolicy = {
+    automatic: true, indexingMode: "consistent",
+    compositeIndexes: [[{ path: "/n", order: "ascending" }, { path: "/s", order: "descending" }]],
+    spatialIndexes: [{ path: "/place/*", types: ["Point", "Polygon"] }],
+    vectorIndexes: [
+      { path: "/v1", type: "flat" },
+      { path: "/v2", type: "quantizedFlat", quantizationByteSize: 2, vectorIndexShardKey: ["/country"] },
+      { path: "/v3", type: "diskANN", quantizationByteSize: 2, indexingSearchListSize: 50, vectorIndexShardKey: ["/zip"] },
+    ],
+  };
+  const definition = (id, vectorEmbeddingPolicy) => ({ id, partitionKey: { paths: ["/id"] }, indexingPolicy, vectorEmbeddingPolicy });
+  const { container: vectors } = await database.containers.createIfNotExists(definition("vectors", policy(505)));
+  const { resource } = await vectors.read();
+  assert.deepEqual(resource.vectorEmbeddingPolicy, policy(505));
+  assert.deepEqual(resource.indexingPolicy.vectorIndexes, indexingPolicy.vectorIndexes);
+  assert.deepEqual(resource.indexingPolicy.compositeIndexes, indexingPolicy.compositeIndexes);
+  assert.ok(["Point", "Polygon"].every((type) => resource.indexingPolicy.spatialIndexes[0].types.includes(type)));
+  assert.deepEqual(resource.indexingPolicy.includedPaths.map((one) => one.path), ["/*"]);
+  await refused(database.containers.create(definition("flat", policy(1000))), 400);
+});
+
+test("policies for texts", async () => {
+  const fullTextPolicy = { defaultLanguage: "en-US", fullTextPaths: [{ path: "/a", language: "1033" }, { path: "/b", language: "en-US" }] }; // Windows' number of en-US
+  const indexingPolicy = {
+    automatic: true, includedPaths: [{ path: "/*" }], excludedPaths: [{ path: '/"_etag"/?' }], fullTextIndexes: [{ path: "/a" }, { path: "/b" }],
+  };
+  const { container: texts } = await database.containers.createIfNotExists({ id: "texts", partitionKey: { paths: ["/id"] }, fullTextPolicy, indexingPolicy });
+  const { resource } = await texts.read();
+  assert.deepEqual([resource.fullTextPolicy, resource.indexingPolicy.fullTextIndexes], [fullTextPolicy, indexingPolicy.fullTextIndexes]);
+  await texts.items.create({ id: "1", a: "The bicycles of summer", b: "Winter" });
+  await texts.items.create({ id: "2", a: "Skating", b: "One bicycle" });
+  for (const [path, id] of [["a", "1"], ["b", "2"]])
+    assert.deepEqual(await rows(texts, `SELECT VALUE c.id FROM c WHERE FullTextContains(c.${path}, 'bicycle')`), [id]);
+});
+
 test("throughput", async () => {
   const { container: manual } = await database.containers.create({ id: "manual", partitionKey: { paths: ["/pk"] }, throughput: 500 });
   const { resource: offer } = await manual.readOffer();
@@ -75,6 +133,12 @@ test("throughput", async () => {
   offer.content.offerThroughput = 100;
   await refused(client.offer(offer.id).replace(offer), 400);
   assert.ok(idsOf((await client.offers.readAll().fetchAll()).resources).includes(offer.id));
+  const owned = (await manual.read()).resource._rid;
+  const old = (await client.offers.readAll().fetchAll()).resources.find((one) => one.offerResourceId === owned);
+  const { offerIsRUPerMinuteThroughputEnabled } = old.content;
+  const altered = { ...old, offerVersion: "V2", content: { offerThroughput: 700, offerIsRUPerMinuteThroughputEnabled } };
+  assert.equal((await client.offer(old.id).replace(altered)).resource.content.offerThroughput, 700);
+  assert.equal((await manual.readOffer()).resource.content.offerThroughput, 700);
   const { container: scaled } = await database.containers.create({ id: "scaled", partitionKey: { paths: ["/pk"] }, maxThroughput: 4000 });
   assert.equal((await scaled.readOffer()).resource.content.offerAutopilotSettings.maxThroughput, 4000);
   await refused(database.containers.create({ id: "little", partitionKey: { paths: ["/pk"] }, throughput: 300 }), 400);
@@ -84,6 +148,49 @@ test("throughput", async () => {
   const { container: inside } = await shared.containers.create({ id: "inside", partitionKey: { paths: ["/pk"] } });
   assert.equal((await inside.readOffer()).resource, undefined);
   await shared.delete();
+});
+
+// Both ways in which a request says what it may use make the same calls.
+async function everyCall(container, options, feedOptions) {
+  await container.items.create({ id: "1", pk: "a", n: 1 }, options);
+  const item = container.item("1", "a");
+  assert.equal((await item.read(options)).resource.n, 1);
+  assert.equal((await item.replace({ id: "1", pk: "a", n: 2 }, options)).resource.n, 2);
+  assert.equal((await container.items.upsert({ id: "1", pk: "a", n: 3 }, options)).resource.n, 3);
+  assert.deepEqual(idsOf((await container.items.readAll(options).fetchAll()).resources), ["1"]);
+  const query = { query: "SELECT * FROM c WHERE c.n = @n", parameters: [{ name: "@n", value: 3 }] };
+  assert.deepEqual(idsOf(await rows(container, query, options)), ["1"]);
+  const ranges = await container.getFeedRanges();
+  for (const from of ["a", undefined, (ranges.resources ?? ranges)[0]]) {
+    const feed = container.items.getChangeFeedIterator({ changeFeedStartFrom: sdk.ChangeFeedStartFrom.Beginning(from), ...feedOptions });
+    assert.deepEqual(idsOf((await catchUp(feed)).items), ["1"]);
+  }
+  assert.equal((await item.delete(options)).statusCode, 204);
+}
+
+test("priorities", async () => {
+  const { client: watched, seen } = watching("x-ms-cosmos-priority-level");
+  const container = watched.database(database.id).container((await create(database, "priorities", ["/pk"])).id);
+  for (const priorityLevel of [sdk.PriorityLevel.High, sdk.PriorityLevel.Low]) {
+    seen.length = 0;
+    await everyCall(container, { priorityLevel }, oldest ? {} : { priorityLevel }); // whose feeds do not know it
+    assert.deepEqual([...new Set(seen)], oldest ? [priorityLevel, undefined] : [priorityLevel]);
+  }
+  await refused(container.items.create({ id: "1", pk: "a" }, { priorityLevel: "Middle" }), 400);
+});
+
+test("throughput buckets", { skip: oldest }, async () => {
+  const { client: watched, seen } = watching("x-ms-cosmos-throughput-bucket", { throughputBucket: 1 });
+  const container = watched.database(database.id).container((await create(database, "buckets", ["/pk"])).id);
+  await everyCall(container, {}, {});
+  assert.deepEqual([...new Set(seen)], [1], "that of the client");
+  seen.length = 0;
+  await everyCall(container, { throughputBucket: 2 }, { throughputBucket: 2 });
+  const bulk = Array.from({ length: 5 }, (_, i) => ({ operationType: "Create", partitionKey: "b", resourceBody: { id: `${i}`, pk: "b" } }));
+  const made = await container.items.executeBulkOperations(bulk, { throughputBucket: 2 });
+  assert.deepEqual(made.map(({ response }) => response?.statusCode), Array(5).fill(201));
+  assert.deepEqual([...new Set(seen)], [2]);
+  await refused(container.items.create({ id: "1", pk: "a" }, { throughputBucket: 6 }), 400);
 });
 
 test("indexing policies", async () => {
@@ -208,6 +315,11 @@ test("pages and where they go on", async () => {
   const found = [];
   for await (const { resources } of paged.items.query("SELECT * FROM c", { maxItemCount: 7 }).getAsyncIterator()) found.push(...resources);
   assert.equal(new Set(idsOf(found)).size, 30);
+  const wide = { maxItemCount: 10000, maxDegreeOfParallelism: 1000, bufferItems: true };
+  const inOrder = await rows(paged, "SELECT * FROM c ORDER BY c._ts", wide);
+  assert.equal(new Set(idsOf(inOrder)).size, 30);
+  assert.ok(inOrder.every((item, i) => i === 0 || inOrder[i - 1]._ts <= item._ts));
+  assert.deepEqual(await rows(paged, "SELECT VALUE COUNT(c.id) FROM c", wide), [30]);
   const own = [];
   let continuationToken;
   for (let pages = 0; pages === 0 || continuationToken; pages++) { // a new query for each page

@@ -202,6 +202,31 @@ describe(`queries over ${new URL(endpoint).protocol}`, () => {
     await large.delete();
   });
 
+  test("ranks", { skip: oldest && "4.0.0 does not know HybridSearch" }, async () => {
+    const { container: ranked } = await database.containers.create({
+      id: "ranked", partitionKey: { paths: ["/id"] },
+      fullTextPolicy: { defaultLanguage: "en-US", fullTextPaths: [{ path: "/t", language: "en-US" }] },
+      indexingPolicy: { automatic: true, includedPaths: [{ path: "/*" }], fullTextIndexes: [{ path: "/t" }] },
+    }, { offerThroughput: 12000 });
+    const [plain, music, movies] = ["Nothing is said here.", "The music of an artist", "An artist of many movies"];
+    for (const [i, item] of [{ t: plain }, { t: music, v: [1, 2, 3] }, { t: movies, v: [3, 2, 1] }].entries()) await ranked.items.create({ id: `${i}`, ...item });
+    const start = "SELECT TOP 3 c.t FROM c";
+    const both = `${start} WHERE FullTextContains(c.t, 'artist') ORDER BY RANK`;
+    const scores = "FullTextScore(c.t, 'movies'), FullTextScore(c.t, 'music')";
+    for (const options of [{}, { disableHybridSearchQueryPlanOptimization: true }, { enableQueryControl: true, maxDegreeOfParallelism: 2, maxItemCount: 10 }]) {
+      const ask = async (query) => (await rows(query, { forceQueryPlan: true, ...options }, ranked)).map(({ t }) => t);
+      for (const terms of ["'artist'", "['artist']"]) {
+        const found = await ask(`${start} ORDER BY RANK FullTextScore(c.t, ${terms})`);
+        assert.deepEqual([found.slice(0, 2).sort(), found.slice(2)], [[movies, music], [plain]], terms);
+      }
+      assert.deepEqual((await ask(`${both} RRF(${scores})`)).sort(), [movies, music]);
+      assert.deepEqual(await ask(`${both} RRF(${scores}, [0.1, 0.2])`), [music, movies]);
+      assert.deepEqual(await ask(`${both} RRF(${scores}, [0.2, 0.1])`), [movies, music]);
+      assert.deepEqual(await ask(`${start} ORDER BY RANK RRF(FullTextScore(c.t, 'music'), VectorDistance(c.v, [1, 2, 3]))`), [music, movies, plain]);
+    }
+    await ranked.delete();
+  });
+
   test("texts at their limits", async () => {
     const list = Array.from({ length: 5000 }, (_, i) => `"i${String(i).padStart(3, "0")}"`).join(",");
     assert.equal((await rows(`SELECT * FROM c WHERE c.id IN (${list})`)).length, items.length);
@@ -211,7 +236,7 @@ describe(`queries over ${new URL(endpoint).protocol}`, () => {
     await assert.rejects(rows(text((512 << 10) + 1)), { code: 400 });
     const started = Date.now();
     await assert.rejects(rows(`SELECT * FROM c WHERE ${"(".repeat(10000)}true${")".repeat(10000)}`), { code: 400 });
-    assert.ok(Date.now() - started < 5000);
+    assert.ok(Date.now() - started < 60_000);
   });
 
   test("parameters of every type", async () => {

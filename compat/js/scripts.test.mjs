@@ -12,9 +12,56 @@ let container, nested;
 // classic is the text of one of the procedures that all languages run.
 const classic = (name) => readFileSync(new URL(`../scripts/${name}.js`, import.meta.url), "utf8");
 
-// evens queries by functions. It is sent as text, and does not run here.
+// These are sent as text, and do not run here. evens queries by functions.
 function evens() {
   __.chain().filter((item) => item.n % 2 === 0).map((item) => item.n).value();
+}
+
+// put creates an item, or finds and replaces the one that is there.
+function put(item) {
+  const all = getContext().getCollection();
+  const answer = (op) => getContext().getResponse().setBody({ op });
+  const find = (continuation) => {
+    const query = { query: "SELECT * FROM root r WHERE r.id = @id", parameters: [{ name: "@id", value: item.id }] };
+    const accepted = all.queryDocuments(all.getSelfLink(), query, { continuation }, (error, found, options) => {
+      if (error) throw error;
+      if (found.length > 0) replace(found[0]);
+      else if (options.continuation) find(options.continuation);
+      else throw new Error("There is none.");
+    });
+    if (!accepted) throw new Error("not accepted");
+  };
+  const replace = (old) => {
+    if (!all.replaceDocument(old._self, item, check)) throw new Error("not accepted");
+    answer("replaced");
+  };
+  const check = (error) => {
+    if (error && error.number !== ErrorCodes.Conflict) throw error;
+    if (error) find(null);
+  };
+  if (!all.createDocument(all.getSelfLink(), item, check)) throw new Error("not accepted");
+  answer("created");
+}
+
+// open changes a page of items and answers their ids, and where the next run goes on.
+function open(continuation) {
+  const all = getContext().getCollection();
+  const answer = { ids: [] };
+  const change = (items) => {
+    const item = items.pop();
+    if (!item) return getContext().getResponse().setBody(answer);
+    item.state = "open";
+    all.replaceDocument(item._self, item, {}, (error) => {
+      if (error) throw error;
+      answer.ids.push(item.id);
+      change(items);
+    });
+  };
+  all.queryDocuments(all.getSelfLink(), "SELECT * FROM root r", { pageSize: 2, continuation }, (error, found, options) => {
+    if (error) throw error;
+    answer.next = options.continuation;
+    change(found);
+  });
 }
 
 async function ids(scope, partitionKey) {
@@ -67,6 +114,38 @@ describe("stored procedures", () => {
       assert.deepEqual((await run("delete", ["SELECT * FROM c"])).resource, { deleted: 6, more: false });
       assert.deepEqual(await ids(of(), partitionKey), []);
     });
+
+  test("create or replace, without a key", async () => {
+    const { container: keyless } = await database.containers.create({ id: "keyless" });
+    const { sproc } = await keyless.scripts.storedProcedures.create({ id: "put", body: put });
+    const run = async (item) => (await sproc.execute(undefined, [item])).resource;
+    assert.deepEqual(await run({ id: "1", n: 1 }), { op: "created" });
+    assert.deepEqual(await run({ id: "1", n: 2 }), { op: "replaced" });
+    assert.equal((await keyless.item("1").read()).resource.n, 2);
+    await refused(run({ id: 7 }), 400);
+  });
+
+  test("go on in the next run, under no key or null", async () => {
+    const { container: opened } = await database.containers.create({ id: "opened" });
+    for (let i = 0; i < 5; i++) await opened.items.create({ id: `${i}`, state: "closed" });
+    const { storedProcedure } = await opened.scripts.storedProcedures.create({ id: "open", body: open });
+    const runs = async (partitionKey) => {
+      const found = [];
+      let next;
+      for (let count = 0; count === 0 || next; count++) {
+        assert.ok(count < 10, "no end");
+        const { resource } = await storedProcedure.execute(partitionKey, [next]);
+        found.push(resource.ids);
+        ({ next } = resource);
+      }
+      return found;
+    };
+    const under = await runs(undefined);
+    assert.deepEqual(under.flat().sort(), ["0", "1", "2", "3", "4"]);
+    assert.deepEqual(under.slice(0, 3).map((page) => page.length), [2, 2, 1]);
+    assert.deepEqual((await runs(null)).flat(), [], "which is another key than none");
+    assert.deepEqual((await opened.items.query("SELECT DISTINCT VALUE c.state FROM c").fetchAll()).resources, ["open"]);
+  });
 
   test("are read, replaced, listed and deleted", async () => {
     const { storedProcedures } = container.scripts;

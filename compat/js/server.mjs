@@ -13,6 +13,16 @@ export const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mG
 export const connect = (options) => new sdk.CosmosClient({ endpoint, key, ...options });
 export const client = connect();
 
+// watching is a client with the options, and what its requests over items say in a header.
+export function watching(header, options) {
+  const seen = [];
+  const plugin = (context, _diagnostics, next) => {
+    if (context.resourceType === "docs") seen.push(context.headers[header]);
+    return next(context);
+  };
+  return { seen, client: connect({ ...options, plugins: [{ on: "request", plugin }] }) };
+}
+
 // databaseOf is a database of the tests' own, which they create and delete.
 export const databaseOf = (theme, owner = client) => owner.database(`compat-${theme}-${randomUUID()}`);
 
@@ -29,6 +39,17 @@ export const refused = (work, code) => assert.rejects(work, (fault) => {
   assert.equal(fault.code, code, fault.message);
   return true;
 });
+
+// catchUp reads a change feed up to its end of the moment: its items, and the position there.
+export async function catchUp(feed) {
+  const items = [];
+  for (let pages = 0; pages < 1000; pages++) {
+    const { result, statusCode, continuationToken } = await feed.readNext();
+    if (statusCode === sdk.StatusCodes.NotModified) return { items, continuationToken };
+    items.push(...result);
+  }
+  assert.fail("no end");
+}
 
 // own is an item without the properties of the system.
 export const own = (item) => Object.fromEntries(Object.entries(item).filter(([name]) => !name.startsWith("_")));

@@ -28,7 +28,7 @@ const database = databaseOf("splits");
 const writers = 6;
 const each = 200;
 const total = writers * each;
-const timeout = 120_000; // only a loop without end takes that long
+const timeout = 600_000; // only a loop without end takes that long
 
 before(() => client.databases.create({ id: database.id }));
 after(() => database.delete());

@@ -2,7 +2,7 @@
 // batches, partial updates, bulk, unique keys and the time to live. Run by ../run.sh.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { client, create, databaseOf, oldest, own, refused } from "./server.mjs";
+import { catchUp, client, create, databaseOf, oldest, own, refused, sdk } from "./server.mjs";
 
 const database = databaseOf("writes");
 let container;
@@ -173,7 +173,77 @@ test("bulk as the newest SDK has it", { skip: oldest && "4.0.0 has no such call"
   assert.deepEqual((await nested.items.query("SELECT VALUE COUNT(1) FROM c").fetchAll()).resources, [150]);
 });
 
+test("bulk under keys of every type", async () => {
+  const keys = await create(database, "keys", ["/key"], 4);
+  const operations = (id) => [
+    { operationType: "Upsert", partitionKey: "U", resourceBody: { ...id, key: "U" } },
+    { operationType: "Read", id: "r", partitionKey: true },
+    { operationType: "Delete", id: "d", partitionKey: {} },
+    { operationType: "Replace", id: "s", partitionKey: 5, resourceBody: { id: "s", key: 5, n: 1 } },
+    { operationType: "Patch", id: "p", partitionKey: 5, resourceBody: { operations: [{ op: "add", path: "/x", value: 1 }] } },
+  ];
+  for (const item of [{ id: "r", key: true }, { id: "d", key: {} }, { id: "s", key: 5 }, { id: "p", key: 5 }]) await keys.items.create(item);
+  assert.deepEqual(statuses(await keys.items.bulk(operations({}))), [201, 200, 204, 200, 200]);
+  assert.deepEqual([(await keys.item("s", 5).read()).resource.n, (await keys.item("p", 5).read()).resource.x], [1, 1]);
+  const [made] = (await keys.items.query("SELECT VALUE c.id FROM c", { partitionKey: "U" }).fetchAll()).resources;
+  assert.match(made, /^[0-9a-f-]{36}$/, "by the SDK");
+  await keys.items.create({ id: "d", key: {} });
+  if (oldest) return;
+  const results = await keys.items.executeBulkOperations(operations({ id: made }));
+  assert.deepEqual(results.map(({ response, error }) => response?.statusCode ?? error?.code), [200, 200, 204, 200, 200]);
+});
+
+test("keys that are built, with parts that are null or missing", async () => {
+  const zips = await create(database, "zips", ["/name", "/address/zip"], 4);
+  const key = (name) => new sdk.PartitionKeyBuilder().addValue(name);
+  await zips.items.create({ id: "1", name: "a", address: { zip: 23 } });
+  await zips.items.create({ id: "2", name: "b" });
+  await zips.items.create({ id: "3", name: "c", address: { zip: null } });
+  const patched = await zips.item("1", key("a").addValue(23).build()).patch([{ op: "add", path: "/x", value: 1 }]);
+  assert.equal(patched.resource.x, 1);
+  const results = await zips.items.bulk([
+    { operationType: "Create", resourceBody: { id: "4", name: "d", address: { zip: 4 } } }, // the SDK finds the key
+    { operationType: "Upsert", resourceBody: { id: "1", name: "a", address: { zip: 23 }, n: 1 } },
+    { operationType: "Read", id: "2", partitionKey: key("b").addNoneValue().build() },
+    { operationType: "Replace", id: "3", partitionKey: key("c").addNullValue().build(), resourceBody: { id: "3", name: "c", address: { zip: null }, n: 1 } },
+    { operationType: "Delete", id: "1", partitionKey: key("a").addValue(23).build() },
+  ]);
+  assert.deepEqual(statuses(results), [201, 200, 200, 200, 204]);
+  assert.deepEqual([results[2].resourceBody.id, results[3].resourceBody.n], ["2", 1]);
+  assert.equal((await zips.item("4", ["d", 4]).read()).statusCode, 200);
+  assert.deepEqual(await ids(zips, undefined), ["2", "3", "4"]);
+});
+
+test("regions that are left out", { skip: oldest && "4.0.0 has no such option" }, async () => {
+  const spread = await create(database, "spread", ["/key"], 4);
+  const [{ name }] = (await client.getDatabaseAccount()).resource.writableLocations;
+  await Promise.all(["West US 3", name].map(async (key) => {
+    const options = { excludedLocations: [key] };
+    assert.equal((await spread.items.upsert({ id: "1", key, n: 1 }, options)).statusCode, 201);
+    assert.equal((await spread.item("1", key).read(options)).resource.n, 1);
+    assert.deepEqual((await spread.items.query("SELECT VALUE c.key FROM c WHERE c.n = 1", { ...options, partitionKey: key }).fetchAll()).resources, [key]);
+    const { result } = await spread.items.batch([
+      { operationType: "Create", resourceBody: { id: "2", key } },
+      { operationType: "Upsert", resourceBody: { id: "3", key } },
+      { operationType: "Delete", id: "2" },
+    ], key, options);
+    assert.deepEqual(statuses(result), [201, 201, 204]);
+    const bulk = await spread.items.executeBulkOperations([
+      { operationType: "Create", partitionKey: key, resourceBody: { id: "4", key } },
+      { operationType: "Delete", partitionKey: key, id: "3" },
+    ], options);
+    assert.deepEqual(bulk.map(({ response }) => response?.statusCode), [201, 204]);
+    const feed = spread.items.getChangeFeedIterator({ changeFeedStartFrom: sdk.ChangeFeedStartFrom.Beginning(key), ...options });
+    assert.deepEqual((await catchUp(feed)).items.map(({ id }) => id), ["1", "4"]);
+    for (const id of ["1", "4"]) assert.equal((await spread.item(id, key).delete(options)).statusCode, 204);
+  }));
+});
+
 test("delete by partition key", async () => {
+  for (const id of ["1", "2"]) await container.items.create({ id, pk: "cleared" });
+  await container.items.create({ id: "1", pk: "left" });
+  await container.deleteAllItemsForPartitionKey("cleared");
+  assert.deepEqual([await ids(container, "cleared"), await ids(container, "left")], [[], ["1"]]);
   const cleared = await create(database, "cleared", ["/t", "/u"], 4);
   for (let i = 0; i < 12; i++) await cleared.items.create({ id: `${i}`, t: `t${i % 2}`, u: `u${i % 3}` });
   await cleared.deleteAllItemsForPartitionKey(["t0", "u0"]);

@@ -6,10 +6,11 @@ import os
 import time
 import urllib.request
 import uuid
+from unittest import mock
 
 from azure.core.credentials import AccessToken
 
-from server import KEY, Case, connect
+from server import KEY, NEW, Case, connect
 
 
 class Access(Case):
@@ -70,6 +71,21 @@ class Access(Case):
         self.assertEqual(sorted(self.rows(mine, "SELECT VALUE c.id FROM c", partition_key=["t0", "u0"])), ["0", "4"])
         mine.delete_item("4", ["t0", "u0"])
 
+    def test_tokens_for_all_a_key_and_an_item(self):
+        mine = self.restricted(self.grant("all", "All"))
+        mine.upsert_item({"id": "8", "tenant": "t0", "user": "u0"})
+        self.assertEqual(len(list(mine.read_all_items())), 5)
+        item = mine.read_item("8", ["t0", "u0"])["_self"]
+        part = self.restricted(self.grant("part", "Read", resourcePartitionKey=["t0", "u0"]))
+        self.assertEqual(part.read_item("8", ["t0", "u0"])["id"], "8")
+        self.refused(403, lambda: list(part.read_all_items()))
+        self.refused(403, lambda: part.upsert_item({"id": "8", "tenant": "t0", "user": "u0"}))
+        only = self.restricted(self.grant("item", "All", resource=item))
+        self.refused(403, lambda: list(only.read_all_items()))
+        self.refused(403, lambda: only.read_item("0", ["t0", "u0"]))
+        only.delete_item("8", ["t0", "u0"])
+        self.refused(404, lambda: mine.read_item("8", ["t0", "u0"]))
+
     def test_s102_permission_for_a_prefix_of_the_key_is_refused(self):
         self.refused(400, lambda: self.grant("prefix", "Read", resourcePartitionKey=["t0"]))
 
@@ -86,7 +102,10 @@ class Access(Case):
             urllib.request.urlopen(request).close()
 
         reader, contributor = 1, 2
-        client = connect(os.environ["DECAN_HTTPS"], key=Bearer(), ca=os.environ["DECAN_CA"])
+        bearer, scope = Bearer(), "https://cosmos.azure.com/.default"
+        with mock.patch.dict(os.environ, AZURE_COSMOS_AAD_SCOPE_OVERRIDE=scope):
+            client = connect(os.environ["DECAN_HTTPS"], key=bearer, ca=os.environ["DECAN_CA"])
+        self.assertEqual(bearer.scopes, {scope if NEW else "https://localhost/.default"}, "the oldest SDK decides alone")
         mine = client.get_database_client(self.database.id).get_container_client("c")
         self.refused(403, lambda: mine.read_item("1", ["t0", "u1"]))
         manage("PUT", reader)
@@ -97,12 +116,18 @@ class Access(Case):
         manage("PUT", contributor)
         mine.create_item({"id": "9", "tenant": "t0", "user": "u0"})
         mine.delete_item("9", ["t0", "u0"])
+        self.assertEqual(mine.read()["id"], "c")
+        self.refused(403, lambda: client.delete_database(self.database.id))
         manage("DELETE")
         self.refused(403, lambda: mine.read_item("1", ["t0", "u1"]))
 
 
 class Bearer:
-    """A credential with the token that run.sh signed."""
+    """A credential with the token that run.sh signed, and the scopes it was asked for."""
 
-    def get_token(self, *_scopes, **_options):
+    def __init__(self):
+        self.scopes = set()
+
+    def get_token(self, *scopes, **_options):
+        self.scopes.update(scopes)
         return AccessToken(os.environ["DECAN_BEARER"], int(time.time()) + 3600)

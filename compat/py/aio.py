@@ -4,21 +4,40 @@ run over both: each call runs in one loop until it is done."""
 import asyncio
 import atexit
 import inspect
+import warnings
 
 from azure.cosmos.aio import CosmosClient
 
 LOOP = asyncio.new_event_loop()
 atexit.register(LOOP.close)
+warnings.filterwarnings("ignore", "Sending a large body", ResourceWarning)  # it leaks nothing
 
 
 def connect(endpoint, key, **options):
     """Returns a client that is closed when the program ends. It verifies no host named
     localhost: with an authority of its own it wants a certificate of the client too."""
     options.pop("ssl_config", None)
-    client = CosmosClient(endpoint, key, **options)
+    return opened(CosmosClient(endpoint, key, **options))
+
+
+def connect_by(text):
+    """Returns a client for a connection string."""
+    return opened(CosmosClient.from_connection_string(text))
+
+
+def opened(client):
     atexit.register(lambda: LOOP.run_until_complete(client.close()))
     LOOP.run_until_complete(client.__aenter__())
     return Plain(client)
+
+
+def together(calls):
+    """Returns what calls of the asynchronous SDK return that are all under way at once."""
+
+    async def gather():
+        return await asyncio.gather(*calls)
+
+    return LOOP.run_until_complete(gather())
 
 
 class Plain:
@@ -31,12 +50,13 @@ class Plain:
         return plain(getattr(self.inner, name))
 
     def __iter__(self):
-        rows = aiter(self.inner)
-        while True:
-            try:
-                yield plain(LOOP.run_until_complete(anext(rows)))
-            except StopAsyncIteration:
-                return
+        return Plain(aiter(self.inner))
+
+    def __next__(self):
+        try:
+            return plain(LOOP.run_until_complete(anext(self.inner)))
+        except StopAsyncIteration:
+            raise StopIteration from None
 
     def __call__(self, *args, **options):
         options.pop("enable_cross_partition_query", None)  # it always is
@@ -50,5 +70,7 @@ def plain(value):
     """Returns the value, as something that needs no await."""
     if inspect.isawaitable(value):
         value = LOOP.run_until_complete(value)
+    if type(value) is tuple:
+        return tuple(map(plain, value))
     ours = type(value).__module__.startswith("azure.cosmos.aio")
     return Plain(value) if ours or inspect.isroutine(value) or hasattr(value, "__aiter__") else value

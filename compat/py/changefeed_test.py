@@ -130,6 +130,19 @@ class ChangeFeed:
             together.update(found)
         self.assertEqual(together, self.want(lambda item: True))
 
+    @unittest.skipUnless(NEW, "the oldest SDK has no such range")
+    def test_range_of_a_key(self):
+        mine = self.container.feed_range_from_partition_key(["t1", "u2"])
+        found, _ = self.drain(size=1, start="Beginning", feed_range=mine)
+        self.assertEqual(found, self.want(SCOPES["a whole key"][1]))
+
+    def test_key_of_one_level_further_down(self):
+        flat = self.database.create_container(f"flat-{uuid.uuid4()}", PartitionKey(path="/address/state"))
+        for number, state in enumerate(["CA", "WA", "CA"]):
+            flat.create_item({"id": str(number), "address": {"state": state}})
+        feed = flat.query_items_change_feed(partition_key="CA", is_start_from_beginning=True)
+        self.assertEqual([item["id"] for item in feed], ["0", "2"])
+
     @unittest.skipUnless(NEW, "the oldest SDK knows no modes")
     def test_all_versions_and_deletes_are_refused_where_they_are_not_kept(self):
         with self.assertRaises(exceptions.CosmosHttpResponseError) as caught:
@@ -142,9 +155,10 @@ class ChangeFeed:
         everything = self.database.create_container(
             f"all-{uuid.uuid4()}", PartitionKey(path=LEVELS, kind="MultiHash"), offer_throughput=THROUGHPUT,
             change_feed_policy={"retentionDuration": 10})
+        mode = {"mode": "AllVersionsAndDeletes"}  # begins now, and may be said again with a token
         scopes = {
-            "the container": ({}, lambda event: True),
-            "a whole key": ({"partition_key": ["t1", "u1"]}, lambda event: event[0] == ("t1", "u1")),
+            "the container": ({}, mode, lambda event: True),
+            "a whole key": ({"partition_key": ["t1", "u1"], "start_time": "Now"}, {}, lambda event: event[0] == ("t1", "u1")),
         }
 
         def drain(options):
@@ -157,8 +171,8 @@ class ChangeFeed:
             return events, everything.client_connection.last_response_headers["etag"]
 
         ends = {}
-        for name, (options, _) in scopes.items():
-            found, ends[name] = drain(dict(options, mode="AllVersionsAndDeletes", start_time="Now"))
+        for name, (options, _, _) in scopes.items():
+            found, ends[name] = drain({**mode, **options})
             self.assertEqual(found, [])
         happened, live = [], {}
         for n in range(60):
@@ -172,9 +186,9 @@ class ChangeFeed:
                 happened.append((key, "replace" if name in live else "create", item["id"], n, live.get(name)))
                 live[name] = n
         self.assertEqual({event[1] for event in happened}, {"create", "replace", "delete"})
-        for name, (_, holds) in scopes.items():
+        for name, (_, again, holds) in scopes.items():
             with self.subTest(name):
-                found, _ = drain({"continuation": ends[name]})
+                found, _ = drain({"continuation": ends[name], **again})
                 # In the order of each key.
                 self.assertEqual(sorted(found, key=lambda e: e[0]), sorted(filter(holds, happened), key=lambda e: e[0]))
 

@@ -10,17 +10,23 @@ import aio
 
 KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 NEW = hasattr(ContainerProxy, "read_feed_ranges")  # not the oldest SDK
+AIO = "DECAN_AIO" in os.environ  # the asynchronous clients
 RUS_OF_PARTITION = 6000  # the server makes a partition for as many
 
 
 def connect(endpoint=None, key=KEY, ca=None, **options):
-    """Returns a client, with DECAN_AIO one that is asynchronous behind its face. A host
+    """Returns a client, with AIO one that is asynchronous behind its face. A host
     named localhost is verified only by an authority that is given here."""
     if ca:
         options["ssl_config"] = documents.SSLConfiguration()
         options["ssl_config"].SSLCaCerts = ca
-    make = aio.connect if "DECAN_AIO" in os.environ else CosmosClient
+    make = aio.connect if AIO else CosmosClient
     return make(endpoint or os.environ["DECAN_HTTP"], key, **options)
+
+
+def connect_by(text):
+    """Returns a client for a connection string."""
+    return aio.connect_by(text) if AIO else CosmosClient.from_connection_string(text)
 
 
 class Case(unittest.TestCase):

@@ -1,5 +1,6 @@
 """Session tokens and consistency levels with the Python SDK. Run by ../run.sh."""
 
+import json
 import re
 import unittest
 
@@ -65,3 +66,18 @@ class Sessions(Case):
             tokens.append((self.container.feed_range_from_partition_key(key), headers(self.container)["x-ms-session-token"]))
         latest = self.container.get_latest_session_token(tokens, tokens[-1][0])
         self.assertEqual(self.container.read_item("x", "p2", session_token=latest)["id"], "x")
+
+    @unittest.skipUnless(NEW, "the oldest SDK has no such call")
+    def test_tokens_kept_by_the_ranges_of_the_container(self):
+        ranges, kept, token = list(self.container.read_feed_ranges()), {}, ""
+        for n in range(8):
+            made = self.container.create_item({"id": "kept", "pk": f"p{n}"}, session_token=token)
+            token = made.get_response_headers()["x-ms-session-token"]
+            mine = self.container.feed_range_from_partition_key(f"p{n}")
+            [around] = [one for one in ranges if self.container.is_feed_range_subset(one, mine)]
+            known = [(json.loads(one), seen) for one, seen in kept.items()] + [(around, token)]
+            latest = self.container.get_latest_session_token(known, around)
+            self.assertEqual(latest, token)
+            kept[json.dumps(around)] = latest
+            self.assertEqual(self.container.read_item("kept", f"p{n}", session_token=latest)["id"], "kept")
+        self.assertGreater(len(kept), 1)

@@ -22,7 +22,7 @@ from server import KEY, NEW, connect
 WRITERS, EACH = 6, 200
 TOTAL = WRITERS * EACH
 LIMIT = 20 * TOTAL  # more pages or rows than any reader needs: only a loop without end has them
-SECONDS = 120  # for the same
+SECONDS = 600  # for the same
 
 
 class Splits(unittest.TestCase):

@@ -2,11 +2,13 @@
 batches, partial updates, unique keys and the time to live. Run by ../run.sh."""
 
 import time
+import unittest
 
 from azure.core import MatchConditions
 from azure.cosmos import exceptions
 
-from server import Case, headers, own
+import aio
+from server import AIO, NEW, Case, connect, headers, own
 
 IDS = "SELECT VALUE c.id FROM c ORDER BY c.id"
 
@@ -38,6 +40,23 @@ class Writes(Case):
             unless = ("replace", ("new", {"id": "new", "pk": "conditions"}), {"if_none_match_etag": etag})
             self.container.execute_item_batch([unless], partition_key="conditions")
         self.assertEqual(caught.exception.status_code, 412)
+
+    @unittest.skipUnless(AIO, "a synchronous client has one call under way")
+    def test_many_at_once(self):
+        make = self.container.inner.create_item
+        made = aio.together(make({"id": str(i), "pk": f"many {i % 5}"}) for i in range(200))
+        self.assertEqual(len({item["_rid"] for item in made}), 200)
+        self.assertEqual([len(self.ids(f"many {key}")) for key in range(5)], [40] * 5)
+
+    @unittest.skipUnless(NEW, "the oldest SDK escapes always")
+    def test_text_that_is_not_escaped(self):
+        compact = connect(enable_compact_utf8_item_writes=True).get_database_client(self.database.id).get_container_client("writes")
+        text = "日本語 🎉"
+        compact.create_item({"id": "x", "pk": "compact", "text": text})
+        compact.patch_item("x", "compact", [{"op": "set", "path": "/more", "value": text}])
+        compact.execute_item_batch([("create", ({"id": "y", "pk": "compact", "text": text},))], partition_key="compact")
+        found = [own(self.container.read_item(name, "compact")) for name in "xy"]
+        self.assertEqual(found, [{"id": "x", "pk": "compact", "text": text, "more": text}, {"id": "y", "pk": "compact", "text": text}])
 
     def test_batch_of_each_operation(self):
         self.container.create_item({"id": "old", "pk": "batch"})
@@ -80,6 +99,18 @@ class Writes(Case):
                 self.assertEqual(self.container.read_item("there", "refused")["_etag"], there["_etag"])
                 self.assertEqual(self.ids("refused"), ["there"])
 
+    def test_batch_sees_the_versions_that_it_makes(self):
+        before = self.container.create_item({"id": "x", "pk": "versions"})["_etag"]
+
+        def replace_twice(**guard):
+            operation = ("replace", ("x", {"id": "x", "pk": "versions"}))
+            return self.container.execute_item_batch([operation, (*operation, guard)], partition_key="versions")
+
+        with self.assertRaises(exceptions.CosmosBatchOperationError) as caught:
+            replace_twice(if_match_etag=before)
+        self.assertEqual((caught.exception.error_index, caught.exception.status_code), (1, 412))
+        self.assertEqual([result["statusCode"] for result in replace_twice(if_none_match_etag=before)], [200, 200])
+
     def test_batches_have_a_size(self):
         def creates(n):
             return [("create", ({"id": f"of {n} {i}", "pk": "size"},)) for i in range(n)]
@@ -88,10 +119,13 @@ class Writes(Case):
         self.refused(400, lambda: self.container.execute_item_batch(creates(101), partition_key="size"))
         self.assertEqual(len(self.ids("size")), 100)
 
-    def test_batch_under_a_hierarchical_key(self):
+    def test_batch_and_patch_under_a_hierarchical_key(self):
         nested = self.create("nested", "/t", "/u", partitions=4)
         nested.execute_item_batch([("create", ({"id": name, "t": "t", "u": "u"},)) for name in "12"], partition_key=["t", "u"])
         self.assertEqual(self.ids(["t", "u"], nested), ["1", "2"])
+        patched = nested.patch_item("1", ["t", "u"], [
+            {"op": "add", "path": "/items", "value": [{"price": 5}]}, {"op": "set", "path": "/items/0/discount", "value": 2}])
+        self.assertEqual(own(patched), {"id": "1", "t": "t", "u": "u", "items": [{"price": 5, "discount": 2}]})
         with self.assertRaises(exceptions.CosmosBatchOperationError) as caught:
             nested.execute_item_batch([("create", ({"id": "3", "t": "t", "u": "of another"},))], partition_key=["t", "u"])
         self.assertEqual(caught.exception.status_code, 400)
@@ -139,6 +173,10 @@ class Writes(Case):
         self.assertEqual(self.container.read_item("x", "no patch")["_etag"], etag, "nothing was written")
 
     def test_delete_by_partition_key(self):
+        for key in ("Gadget", "Widget"):
+            self.container.create_item({"id": key, "pk": key})
+        self.container.delete_all_items_by_partition_key("Gadget")
+        self.assertEqual((self.ids("Gadget"), self.ids("Widget")), ([], ["Widget"]))
         cleared = self.create("cleared", "/t", "/u", partitions=4)
         for i in range(12):
             cleared.create_item({"id": str(i), "t": f"t{i % 2}", "u": f"u{i % 3}"})

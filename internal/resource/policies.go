@@ -123,6 +123,10 @@ var languages = []string{"en-US", "de-DE", "es-ES", "fr-FR", "it-IT", "pt-PT", "
 // DefaultLanguage is the language of texts that no policy speaks of.
 const DefaultLanguage = "en-US"
 
+// windowsEnglish is the number that Windows has for en-US, by which public samples
+// of the SDKs name it.
+const windowsEnglish = "1033"
+
 // Languages returns the languages that a full-text policy may name, the default
 // first.
 func Languages() []string { return slices.Clone(languages) }
@@ -174,6 +178,9 @@ func parseTexts(policy value.Value) (t TextPolicy, err error) {
 func parseLanguage(v value.Value, missing string) (string, error) {
 	if isNull(v) {
 		return missing, nil
+	}
+	if v.Text() == windowsEnglish {
+		return "en-US", nil
 	}
 	for _, language := range languages {
 		if strings.EqualFold(language, v.Text()) {

@@ -59,7 +59,6 @@ func TestScatteredStoresAreFlushed(t *testing.T) {
 		t.Fatalf("an older state: %d numbers, scattered %v", n, s.seen.Load())
 	}
 	must(t, older.Close())
-
 }
 
 // What is in a table is one piece of a row, and a flush that meets many is no reader.

@@ -407,7 +407,13 @@
     loggedSize = size;
   }
 
-  Object.assign(globalThis, { getContext: () => context, __, console: { log } });
+  // ErrorCodes names the numbers that errors of operations have.
+  const ErrorCodes = Object.freeze({
+    BadRequest, Forbidden, NotFound: 404, Conflict: 409, PreconditionFailed: 412,
+    RequestEntityTooLarge: TooLarge, RetryWith: 449, InternalServerError: 500,
+  });
+
+  Object.assign(globalThis, { getContext: () => context, __, console: { log }, ErrorCodes });
 
   // --- what Go drives
 
