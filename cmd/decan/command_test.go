@@ -27,7 +27,7 @@ func TestCommands(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			// waitfor ADMIN: until the server with this admin address is ready.
 			"waitfor": func(ts *testscript.TestScript, _ bool, args []string) {
-				deadline := time.Now().Add(20 * time.Second)
+				deadline := time.Now().Add(startTime)
 				for time.Now().Before(deadline) {
 					if resp, err := http.Get("http://" + args[0] + "/ready"); err == nil {
 						resp.Body.Close()
@@ -49,7 +49,7 @@ func TestCommands(t *testing.T) {
 			},
 			// until PATTERN PROGRAM ARGUMENT...: run it until its output matches.
 			"until": func(ts *testscript.TestScript, _ bool, args []string) {
-				for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+				for deadline := time.Now().Add(startTime); ; time.Sleep(5 * time.Millisecond) {
 					err := ts.Exec(args[1], args[2:]...)
 					if out := ts.ReadFile("stdout"); err == nil && regexp.MustCompile(args[0]).MatchString(out) {
 						return

@@ -113,6 +113,10 @@ func (s *stretched) judge(tooLittle bool) {
 	}
 }
 
+// startTime is how long a server may take until it is ready, and a command until it
+// shows what is waited for. It only ends tests that would hang.
+const startTime = 2 * time.Minute
+
 // spawn starts decan and returns when it is ready.
 func spawn(t testing.TB, args ...string) *process {
 	t.Helper()
@@ -128,7 +132,7 @@ func spawn(t testing.TB, args ...string) *process {
 	}
 	go func() { p.exited <- p.command.Wait() }()
 	t.Cleanup(func() { p.command.Process.Kill() })
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(startTime)
 	for {
 		if resp, err := http.Get("http://" + p.admin + "/ready"); err == nil {
 			resp.Body.Close()
@@ -140,7 +144,7 @@ func spawn(t testing.TB, args ...string) *process {
 		case err := <-p.exited:
 			t.Fatalf("decan ended while starting: %v\n%s", err, p.output)
 		case <-deadline:
-			t.Fatalf("decan was not ready in 20 s\n%s", p.output)
+			t.Fatalf("decan was not ready in %v\n%s", startTime, p.output)
 		case <-time.After(2 * time.Millisecond):
 		}
 	}

@@ -42,6 +42,8 @@ func (n *Node) partitionConfig(store *storage.Store, ref replication.PartitionRe
 		Grown:     n.grown(container.RID),
 		Now:       n.cfg.Now,
 		Logger:    n.cfg.Logger,
+
+		ConditionTime: n.cfg.ConditionTime,
 	}
 }
 

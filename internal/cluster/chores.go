@@ -9,11 +9,12 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// What a node does by itself once in a second: delete documents that are hidden
+// What a node does by itself, see Config.Chores: delete documents that are hidden
 // already and directories that could not be deleted before, and watch what grows.
 
 const (
-	// choresEvery is how often the chores are done: nobody waits for them.
+	// choresEvery is how often the chores are done unless the configuration says
+	// otherwise: nobody waits for them.
 	choresEvery = time.Second
 	// choreWait bounds how long one partition may hold up the others, such as one
 	// that is about to be split.
@@ -22,7 +23,7 @@ const (
 
 // chores does them until the context ends.
 func (n *Node) chores(ctx context.Context) {
-	tick := time.NewTicker(choresEvery)
+	tick := time.NewTicker(n.cfg.Chores)
 	defer tick.Stop()
 	for {
 		select {

@@ -46,7 +46,7 @@ func TestWeigh(t *testing.T) {
 	var heard called
 	w.restart(t, func(c *cluster.Config) {
 		// 1,000 RU/s store what two partitions hold, of which a 32nd are 16 KB.
-		c.Limits.PhysicalPartitionBytes, c.Grown = 256<<10, heard.add
+		c.Limits.PhysicalPartitionBytes, c.Grown, c.Chores = 256<<10, heard.add, -1
 	})
 	make2 := func(name string, offer resource.Throughput) client {
 		t.Helper()
@@ -68,8 +68,7 @@ func TestWeigh(t *testing.T) {
 			}
 		}
 	}
-	// The node may weigh by itself at any moment, so what it has called is added up.
-	var heardOf []resource.RID
+	var heardOf []resource.RID // all so far
 	weigh := func() int {
 		w.node.Weigh()
 		heardOf = append(heardOf, heard.take()...)
@@ -85,7 +84,7 @@ func TestWeigh(t *testing.T) {
 		t.Errorf("%v are to be looked at for what was there", heardOf)
 	}
 	w.restart(t, func(c *cluster.Config) { // What it knew is gone, and what is stored is no growth.
-		c.Limits.PhysicalPartitionBytes, c.Grown, c.MaxOpen = 256<<10, heard.add, 1
+		c.Limits.PhysicalPartitionBytes, c.Grown, c.Chores, c.MaxOpen = 256<<10, heard.add, -1, 1
 	})
 	grow(automatic, 15, 30)
 	if n := weigh(); n != 0 {
@@ -110,7 +109,7 @@ func TestWeighLoad(t *testing.T) {
 	var clock atomic.Int64
 	clock.Store(1_700_000_000)
 	w.restart(t, func(c *cluster.Config) {
-		c.Grown, c.Now = heard.add, func() time.Time { return time.Unix(clock.Load(), 0) }
+		c.Grown, c.Chores, c.Now = heard.add, -1, func() time.Time { return time.Unix(clock.Load(), 0) }
 	})
 	on := resource.Upgrade{Percent: 10}
 	shared := catalog.CreateDatabase{Database: resource.Database{ID: "d"}, Throughput: &resource.Throughput{Max: 100, Upgrade: on}}
@@ -142,7 +141,7 @@ func TestWeighLoad(t *testing.T) {
 					due += charge
 				}
 			}
-			w.node.Weigh() // The node may weigh by itself as well.
+			w.node.Weigh()
 			clock.Add(1)
 		}
 		for _, rid := range heard.take() {
@@ -188,7 +187,9 @@ func TestWeighShared(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)
 	var heard called
-	w.restart(t, func(c *cluster.Config) { c.Limits.PhysicalPartitionBytes, c.Grown = 256<<10, heard.add })
+	w.restart(t, func(c *cluster.Config) {
+		c.Limits.PhysicalPartitionBytes, c.Grown, c.Chores = 256<<10, heard.add, -1
+	})
 	change := catalog.CreateDatabase{Database: resource.Database{ID: "d"}, Throughput: &resource.Throughput{Max: 1000}}
 	if _, err := w.catalog.Commit(t.Context(), change); err != nil {
 		t.Fatal(err)

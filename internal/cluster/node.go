@@ -71,6 +71,14 @@ type Config struct {
 	// imitate the hours that the service takes.
 	SplitDelay time.Duration
 
+	// Chores is the time between two calls that the node makes by itself of Expire,
+	// Clear, Weigh and RemoveLeft. Zero means one second, a negative time that it
+	// makes none: these are its owner's to call.
+	Chores time.Duration
+
+	// ConditionTime bounds the conditions of patches, see [partition.Config].
+	ConditionTime time.Duration
+
 	// MaxOpen bounds the open partitions. Zero means Limits.OpenStores, lowered
 	// to what the descriptor limit of the process allows.
 	MaxOpen int
@@ -169,6 +177,9 @@ func Start(cfg Config) (*Node, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Chores == 0 {
+		cfg.Chores = choresEvery
+	}
 	if cfg.MaxOpen <= 0 {
 		cfg.MaxOpen = maxOpen(cfg.Limits.OpenStores, cfg.Logger)
 	}
@@ -193,7 +204,9 @@ func Start(cfg Config) (*Node, error) {
 	cfg.Pool.GiveUp(n.giveUp)
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
-	n.background.Go(func() { n.chores(ctx) })
+	if cfg.Chores > 0 {
+		n.background.Go(func() { n.chores(ctx) })
+	}
 	return n, nil
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // enforcedWorld is a world that refuses what is over the budget, with a clock of
-// its own.
+// its own, and spends nothing by itself.
 func enforcedWorld(t *testing.T, clock *atomic.Int64) *world {
 	t.Helper()
 	clock.Store(1_700_000_000)
@@ -25,6 +25,7 @@ func enforcedWorld(t *testing.T, clock *atomic.Int64) *world {
 	w.restart(t, func(c *cluster.Config) {
 		c.Now = func() time.Time { return time.Unix(clock.Load(), 0) }
 		c.Throttling.Enforcement = cluster.EnforceOn
+		c.Chores = -1
 	})
 	return w
 }
@@ -73,7 +74,7 @@ func TestClear(t *testing.T) {
 	if s := replica.Stats(); s.Documents != 0 || s.Cleared != documents {
 		t.Errorf("%d documents are left, and %d cleared", s.Documents, s.Cleared)
 	}
-	// The node may have been here before, and the last call spends less.
+	// The last call spends less.
 	if got, least := replica.Load().Total-spent, float64(5*documents)*0.8; got < least || calls > documents/10 {
 		t.Errorf("clearing is billed %.2f in %d calls, want %.2f at least", got, calls, least)
 	}
@@ -190,7 +191,7 @@ func TestClearManyClosed(t *testing.T) {
 func TestClearSplit(t *testing.T) {
 	t.Parallel()
 	var clock atomic.Int64
-	w := enforcedWorld(t, &clock) // A second of the clock does not pass: little is cleared meanwhile.
+	w := enforcedWorld(t, &clock) // Nothing is cleared before the restart.
 	c := w.provisioned(t, 1, 1000)
 	for i := range partition.BatchMax + 100 {
 		if _, err := w.put(c, 0, fmt.Sprint(i)); err != nil {

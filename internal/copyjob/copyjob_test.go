@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -329,25 +330,41 @@ func TestOfflineEnds(t *testing.T) {
 }
 
 // TestBudgetsAreKept copies with throughput enforced: what is refused is tried
-// again, and the job completes. A document costs what the container may spend in more
-// than two seconds, so that the second one is refused on a slow machine as well.
+// again, and the job completes. The clock of the budgets stands still until something
+// was refused: the documents cost more than one second has.
 func TestBudgetsAreKept(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, cluster.Throttling{Enforcement: cluster.EnforceOn})
+	var second atomic.Int64
+	second.Store(1_700_000_000)
+	// Who is refused waits for the end of the second, which is near.
+	now := func() time.Time { return time.Unix(second.Load(), 990_000_000) }
+	w := newWorldAt(t, cluster.Throttling{Enforcement: cluster.EnforceOn}, now)
 	w.container(t, "s", 1, "/a")
 	w.container(t, "t", 1, "/a")
-	large := strings.Repeat("x", 1900<<10)
-	for i := range 2 {
-		doc := parse(t, fmt.Sprintf(`{"id":"%d","a":"%d","large":%q}`, i, i, large))
-		w.admitted(t, func() error { return w.tryUpsert("s", doc) })
+	for i := range 100 {
+		w.upsert(t, "s", fmt.Sprintf(`{"id":"%d","a":"%d"}`, i, i))
+		second.Add(1)
 	}
 	w.create(t, copies("j", "s", "t", func(j *resource.CopyJob) { j.Workers = 1 }))
-	w.completed(t, "j")
-	w.same(t, "s", "t")
-	stats, err := w.PartitionStats(t.Context(), owner, engine.Link{Database: "d", Container: "t"})
-	if err != nil || stats[0].Load.Throttled == 0 {
-		t.Errorf("nothing was refused (%v): the test shows nothing", err)
+	refused := func() bool {
+		stats, err := w.PartitionStats(t.Context(), owner, engine.Link{Database: "d", Container: "t"})
+		return err == nil && stats[0].Load.Throttled > 0
 	}
+	active := func() bool {
+		state, err := w.jobs.Get(owner, "j")
+		return err == nil && state.Status.Active()
+	}
+	for !refused() && sleep(t.Context(), time.Millisecond) {
+		if !active() {
+			t.Fatal("the job has ended, and nothing was refused")
+		}
+	}
+	for active() && sleep(t.Context(), time.Millisecond) {
+		second.Add(1)
+	}
+	w.completed(t, "j")
+	second.Add(1)
+	w.same(t, "s", "t")
 }
 
 // TestCollision shows that two documents of the source that would be one in the

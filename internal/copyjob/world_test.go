@@ -32,6 +32,12 @@ var owner = auth.Owner()
 
 func newWorld(t testing.TB, throttling cluster.Throttling) *world {
 	t.Helper()
+	return newWorldAt(t, throttling, nil)
+}
+
+// newWorldAt has the budgets go by a clock; nil is the real one.
+func newWorldAt(t testing.TB, throttling cluster.Throttling, now func() time.Time) *world {
+	t.Helper()
 	pool, err := storage.NewPool(storage.Options{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +51,7 @@ func newWorld(t testing.TB, throttling cluster.Throttling) *world {
 		t.Fatal(err)
 	}
 	limits := resource.DefaultLimits()
-	node, err := cluster.Start(cluster.Config{Pool: pool, Dir: "data", Catalog: w.catalog, Limits: limits, Throttling: throttling})
+	node, err := cluster.Start(cluster.Config{Pool: pool, Dir: "data", Catalog: w.catalog, Limits: limits, Throttling: throttling, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func TestIndexingPolicyChange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(2 * time.Minute)
 		for progress := 0; progress < 100; {
 			got, _ := w.all(t, engine.QueryRequest{Link: link, Text: text, Cross: true})
 			if fmt.Sprint(got) != fmt.Sprint(want) {

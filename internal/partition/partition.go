@@ -63,6 +63,11 @@ type Config struct {
 	// means that nobody wants to know.
 	Grown func()
 
+	// ConditionTime is how long the conditions of the patches of one request may
+	// take all together, first where it is prepared and then again in the writer,
+	// where all others wait. Zero means 250 ms.
+	ConditionTime time.Duration
+
 	Now    func() time.Time // nil means time.Now
 	Logger *slog.Logger     // nil discards
 }
@@ -70,6 +75,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Limits == (resource.Limits{}) {
 		c.Limits = resource.DefaultLimits()
+	}
+	if c.ConditionTime <= 0 {
+		c.ConditionTime = conditionTime
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -12,13 +12,11 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// conditionTime is how long the conditions of the patches of one request may take
-// all together, first where it is prepared and then again in the writer, where all
-// others wait. A condition takes microseconds unless it counts through the arrays
-// of a document.
+// conditionTime is the default of Config.ConditionTime. A condition takes
+// microseconds unless it counts through the arrays of a document.
 const conditionTime = 250 * time.Millisecond
 
-// patience is what the conditions of a request have taken of conditionTime.
+// patience is what the conditions of a request have taken of Config.ConditionTime.
 type patience struct {
 	spent time.Duration
 	over  bool // no further condition is looked at
@@ -27,12 +25,12 @@ type patience struct {
 // spend counts what has gone by since then on the clock of the partition.
 func (t *patience) spend(p *Partition, since time.Duration) {
 	t.spent += p.elapsed() - since
-	t.over = t.over || t.spent > conditionTime
+	t.over = t.over || t.spent > p.config.ConditionTime
 }
 
 // tooSlow refuses a patch because the patience of its request is over.
-func tooSlow() *status.Error {
-	return status.BadRequest("The conditions of the patches take too long: at most %v for all of a request. Ask less of the arrays of the document.", conditionTime)
+func (p *Partition) tooSlow() *status.Error {
+	return status.BadRequest("The conditions of the patches take too long: at most %v for all of a request. Ask less of the arrays of the document.", p.config.ConditionTime)
 }
 
 // guessPatch patches the version that will probably be the current one, so that
@@ -65,7 +63,7 @@ func (tx *transaction) patch(op *operation, before *document, x *indexing) error
 	}
 	op.row, op.indexing = nil, x
 	if op.ask.Condition != nil && tx.patience.over {
-		return tooSlow()
+		return tx.p.tooSlow()
 	}
 	begun := tx.p.elapsed()
 	doc, err := value.Parse(before.body)
@@ -96,9 +94,9 @@ func (p *Partition) patchDocument(ctx context.Context, op *operation, d *documen
 // condition returns nil when a document fulfils a condition.
 func (p *Partition) condition(ctx context.Context, plan *query.Plan, d *document, t *patience) error {
 	if t.over {
-		return tooSlow()
+		return p.tooSlow()
 	}
-	limited, cancel := context.WithTimeout(ctx, conditionTime-t.spent)
+	limited, cancel := context.WithTimeout(ctx, p.config.ConditionTime-t.spent)
 	defer cancel()
 	begun := p.elapsed()
 	page, err := plan.Run(limited, alone(p.render.complete(d)), query.Budget{MaxItems: 1})
@@ -108,7 +106,7 @@ func (p *Partition) condition(ctx context.Context, plan *query.Plan, d *document
 	case cut && ctx.Err() != nil:
 		return timedOut(ctx, "The write was not begun in time and has had no effect.")
 	case t.over:
-		return tooSlow()
+		return p.tooSlow()
 	case err != nil:
 		return err
 	case len(page.Rows) == 0:

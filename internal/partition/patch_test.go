@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -75,11 +76,11 @@ func TestPatience(t *testing.T) {
 		code  status.Code
 		looks int64
 	}{
-		{conditionTime, fulfilled, 0, 2},
-		{conditionTime, unfulfilled, status.CodePreconditionFailed, 2},
-		{conditionTime + 1, fulfilled, status.CodeBadRequest, 2},
-		{conditionTime + 1, unfulfilled, status.CodeBadRequest, 2},
-		{conditionTime + 1, unconditional, 0, 0},
+		{ampleTime, fulfilled, 0, 2},
+		{ampleTime, unfulfilled, status.CodePreconditionFailed, 2},
+		{ampleTime + 1, fulfilled, status.CodeBadRequest, 2},
+		{ampleTime + 1, unfulfilled, status.CodeBadRequest, 2},
+		{ampleTime + 1, unconditional, 0, 0},
 	} {
 		looks := w.slowClock(c.tick)
 		var meter throughput.Meter
@@ -94,11 +95,15 @@ func TestPatience(t *testing.T) {
 }
 
 // TestEndlessCondition has conditions that would take minutes. One is cut, in the
-// middle of its one function, and those behind it are not looked at; the writer sees
-// neither.
+// middle of its one function after the default of their time, and those behind it are
+// not looked at; the writer sees neither.
 func TestEndlessCondition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, `{"indexingMode":"none"}`))
+	w.conditionTime = 0
+	if err := errors.Join(w.close(), w.open()); err != nil {
+		t.Fatal(err)
+	}
 	doc := `{"id":"first","a":"k","b":1,"n":0,"list":[0` + strings.Repeat(",1", 200_000) + `]}`
 	if _, err := w.write(Create, w.parse(doc), nil); err != nil {
 		t.Fatal(err)
@@ -130,7 +135,7 @@ func TestPatienceOfBatches(t *testing.T) {
 	if _, err := w.writePair(0); err != nil {
 		t.Fatal(err)
 	}
-	const tick = conditionTime / 6
+	const tick = ampleTime / 6
 	for _, c := range []struct {
 		unity Unity
 		tick  time.Duration
@@ -138,9 +143,9 @@ func TestPatienceOfBatches(t *testing.T) {
 		want  string
 		looks int64
 	}{
-		{Each, conditionTime / 2, []string{unfulfilled, unfulfilled}, "412 412", 4},
-		{Each, conditionTime / 2, []string{unfulfilled, unfulfilled, unfulfilled, fulfilled, unconditional}, "412 412 400 400 200", 6},
-		{Each, conditionTime/2 + 1, []string{unfulfilled, unfulfilled, unfulfilled, unfulfilled}, "412 400 400 400", 4},
+		{Each, ampleTime / 2, []string{unfulfilled, unfulfilled}, "412 412", 4},
+		{Each, ampleTime / 2, []string{unfulfilled, unfulfilled, unfulfilled, fulfilled, unconditional}, "412 412 400 400 200", 6},
+		{Each, ampleTime/2 + 1, []string{unfulfilled, unfulfilled, unfulfilled, unfulfilled}, "412 400 400 400", 4},
 		// Three in the writer take six ticks, one for the document and one for the
 		// condition; a fourth is too much.
 		{Atomic, tick, []string{unconditional, fulfilled, fulfilled, fulfilled}, "200 200 200 200", 6 + 12},
@@ -153,7 +158,7 @@ func TestPatienceOfBatches(t *testing.T) {
 		}
 	}
 	// What one request has spent is nothing to the next.
-	w.slowClock(conditionTime)
+	w.slowClock(ampleTime)
 	for range 3 {
 		if got := w.patches(Atomic, fulfilled); got != "200" {
 			t.Errorf("the next request: %s", got)

@@ -34,7 +34,13 @@ type world struct {
 	clock      atomic.Int64 // seconds
 	cacheBytes int64
 	now        func() // called with every look at the clock; nil does nothing
+
+	conditionTime time.Duration // zero: the default
 }
+
+// ampleTime is what the conditions of patches have in a world: a test may be held up
+// for much longer than the default.
+const ampleTime = time.Hour
 
 // Apply is the state machine of the world's group.
 func (w *world) Apply(_ replication.PartitionRef, effects []replication.Effect) ([]error, error) {
@@ -79,7 +85,7 @@ func newWorld(tb testing.TB, container *resource.Container) *world {
 
 func newWorldOf(tb testing.TB, container *resource.Container, own resource.Partition) *world {
 	tb.Helper()
-	w := &world{tb: tb, disk: storagetest.NewCrashable(), own: own, limits: resource.DefaultLimits()}
+	w := &world{tb: tb, disk: storagetest.NewCrashable(), own: own, limits: resource.DefaultLimits(), conditionTime: ampleTime}
 	w.container.Store(container)
 	w.clock.Store(1_700_000_000)
 	if err := w.create(); err != nil {
@@ -109,6 +115,7 @@ func (w *world) config() Config {
 			}
 			return time.Unix(w.clock.Load(), 0)
 		},
+		ConditionTime: w.conditionTime,
 	}
 }
 

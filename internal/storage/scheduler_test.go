@@ -315,7 +315,7 @@ func TestQuietStores(t *testing.T) {
 	}
 	// Those that are ending need a processor to end on.
 	left := runtime.NumGoroutine() - before
-	for deadline := time.Now().Add(10 * time.Second); left > 10 && time.Now().Before(deadline); left = runtime.NumGoroutine() - before {
+	for deadline := time.Now().Add(time.Minute); left > 10 && time.Now().Before(deadline); left = runtime.NumGoroutine() - before {
 		time.Sleep(time.Millisecond)
 	}
 	if left > 10 {

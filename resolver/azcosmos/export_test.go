@@ -11,6 +11,10 @@ import (
 // SetSleep has the client wait by a function of the test, before its first use.
 func (c *Client) SetSleep(sleep func(ctx context.Context, d time.Duration) error) { c.sleep = sleep }
 
+// SetPulse has the mover save its hold of a move at an interval of the test, before its
+// first step.
+func (m *Mover) SetPulse(d time.Duration) { m.pulse = d }
+
 // Sign puts the headers on a request about scripts.
 func (r RESTScripts) Sign(request *http.Request, key []byte, link string, kind resolver.ScriptKind) {
 	r.sign(request, key, link, kind)

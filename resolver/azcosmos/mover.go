@@ -70,6 +70,8 @@ type Mover struct {
 	tenure *tenure // nil before the first step
 	keyed  bool    // all containers are known to have the client's partition key
 
+	pulse time.Duration // how often a hold of the move is saved; 0: three times in a lease
+
 	pace sync.Mutex
 	from time.Time // of the figures of the throttle; guarded by pace
 	done float64   // items since then; guarded by pace

@@ -100,7 +100,7 @@ func (w *world) client(policies ...policy.Policy) *azcosmos.Client {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(live.Close)
-	client, err := azcosmos.New(azcosmos.Config{Accounts: w.accounts(policies...), View: live, Timeout: time.Minute})
+	client, err := azcosmos.New(azcosmos.Config{Accounts: w.accounts(policies...), View: live, Timeout: time.Minute, FenceWait: 10 * time.Minute})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package azcosmos
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -26,6 +27,7 @@ type tenure struct {
 	owner   string
 	lease   time.Duration
 	timeout time.Duration
+	pulse   time.Duration // from one beat to the next
 	now     func() time.Time
 
 	mu      sync.Mutex // one save at a time
@@ -57,12 +59,35 @@ func (t *tenure) putLocked(ctx context.Context, progress Progress) error {
 	}
 	began := t.now()
 	version, err := t.store.Save(ctx, t.name, document, t.version)
+	if errors.Is(err, resolver.ErrChanged) && t.holdsLocked(ctx) {
+		version, err = t.store.Save(ctx, t.name, document, t.version)
+	}
 	if err != nil {
 		return fmt.Errorf("save the progress: %w", err)
 	}
 	progress.Scans, progress.Pairs = slices.Clone(progress.Scans), slices.Clone(progress.Pairs)
 	t.saved, t.version, t.at = progress, version, began
 	return nil
+}
+
+// holdsLocked reports whether it was the holder itself who changed the stored progress,
+// by a save whose answer never came, and takes note of that version. The end of a step may
+// cut a beat off, and a connection break.
+func (t *tenure) holdsLocked(ctx context.Context) bool {
+	document, version, err := t.store.Load(ctx, t.name)
+	var stored Progress
+	if err != nil || json.Unmarshal(document, &stored) != nil || stored.Owner != t.owner {
+		return false
+	}
+	t.version = version
+	return true
+}
+
+// adopt goes on from the progress that is stored under the holder's name.
+func (t *tenure) adopt(progress Progress, version string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.saved, t.version = progress, version
 }
 
 // beat saves what was saved last once more.
@@ -111,7 +136,7 @@ func (t *tenure) keep(ctx context.Context, state, version string) (kept context.
 	kept, cancel := context.WithCancelCause(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
-		ticker := time.NewTicker(max(t.lease/3, time.Millisecond))
+		ticker := time.NewTicker(t.pulse)
 		defer ticker.Stop()
 		for {
 			select {
@@ -153,7 +178,8 @@ func (m *Mover) take(ctx context.Context, move string) error {
 	if err != nil && !errors.Is(err, resolver.ErrNotFound) {
 		return err
 	}
-	if m.tenure != nil && progress.Owner == m.tenure.owner && m.tenure.version == version {
+	if m.tenure != nil && progress.Owner == m.tenure.owner {
+		m.tenure.adopt(progress, version)
 		return nil
 	}
 	if progress.Owner != "" && progress.Move == move {
@@ -165,19 +191,17 @@ func (m *Mover) take(ctx context.Context, move string) error {
 	if lease <= 0 {
 		lease = resolver.LeaseDefault
 	}
+	if progress.Move != move {
+		progress = Progress{Version: progressVersion, Revision: progress.Revision, Move: move}
+	}
 	t := &tenure{
 		store: m.config.Store, name: m.config.Name + "-move", owner: newOwner(),
 		lease: lease, timeout: m.config.Client.config.Timeout, now: m.config.Now,
+		pulse: max(cmp.Or(m.pulse, lease/3), time.Millisecond),
 		saved: progress, version: version,
 	}
-	if progress.Move != move {
-		progress = Progress{Version: progressVersion, Move: move}
-	}
-	if err := t.save(ctx, &progress); err != nil {
-		return err
-	}
-	m.tenure = t
-	return nil
+	m.tenure = t // also if the answer is lost, for Run to let go
+	return t.save(ctx, &progress)
 }
 
 // watch returns the progress of another Mover once that has been still for Takeover, or

@@ -19,7 +19,8 @@ import (
 )
 
 // pauser holds all requests of a process up, from a number of requests for items on
-// until it is told to go on: what a suspended process does. Its clock runs meanwhile.
+// until it is told to go on: what a suspended process does. Its clock runs meanwhile, so
+// the time of those that are bounded is over when it goes on.
 type pauser struct {
 	left   atomic.Int64  // requests for items until the pause
 	paused chan struct{} // closed at the pause
@@ -45,7 +46,7 @@ func (p *pauser) Do(request *policy.Request) (*http.Response, error) {
 	if p.left.Load() <= 0 {
 		<-p.goOn
 		if _, bounded := request.Raw().Context().Deadline(); bounded {
-			<-request.Raw().Context().Done() // it slept for longer
+			return nil, context.DeadlineExceeded
 		}
 	}
 	return request.Next()
@@ -58,10 +59,10 @@ func (p *pauser) now() time.Time {
 	return time.Now()
 }
 
-// longLease is one within which no test needs a second heartbeat.
+// longLease is one that does not end during a test, nor needs a second heartbeat.
 const longLease = time.Hour
 
-// tenant is a world whose movers have short leases and know nothing of each other.
+// tenant is a world whose movers know nothing of each other.
 func tenant(t *testing.T, documents int) *world {
 	t.Helper()
 	w := newWorld(t, 2, ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}}))
@@ -84,7 +85,7 @@ func (w *world) leased(lease time.Duration, config azcosmos.MoverConfig, policie
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(live.Close)
-	config.Client, err = azcosmos.New(azcosmos.Config{Accounts: map[string]*sdk.Client{"": account}, View: live, Timeout: time.Second})
+	config.Client, err = azcosmos.New(azcosmos.Config{Accounts: map[string]*sdk.Client{"": account}, View: live, Timeout: time.Minute})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -164,7 +165,7 @@ func TestTwoMovers(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	copying, proceed := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	first := w.leased(500*time.Millisecond, azcosmos.MoverConfig{OnProgress: func(p azcosmos.Progress) {
+	first := w.leased(longLease, azcosmos.MoverConfig{OnProgress: func(p azcosmos.Progress) {
 		if p.Phase == resolver.Copy {
 			once.Do(func() {
 				close(copying)
@@ -172,13 +173,14 @@ func TestTwoMovers(t *testing.T) {
 			})
 		}
 	}})
+	first.SetPulse(10 * time.Millisecond)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := first.Run(ctx)
 		ended <- err
 	}()
 	<-copying // the first one hangs in its callback, and its heart still beats
-	if _, err := w.leased(500*time.Millisecond, azcosmos.MoverConfig{}).Run(t.Context()); !errors.Is(err, resolver.ErrChanged) {
+	if _, err := w.leased(100*time.Millisecond, azcosmos.MoverConfig{Takeover: 24 * time.Hour}).Run(t.Context()); !errors.Is(err, resolver.ErrChanged) {
 		t.Errorf("a second mover: %v, want ErrChanged", err)
 	}
 	stop()
@@ -186,14 +188,54 @@ func TestTwoMovers(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the stopped mover: %v", err)
 	}
-	if progress, err := w.leased(500*time.Millisecond, azcosmos.MoverConfig{}).Progress(t.Context()); err != nil || progress.Owner != "" {
-		t.Errorf("a mover that has stopped still holds the move: %+v, %v", progress, err)
+	next := w.leased(longLease, azcosmos.MoverConfig{Takeover: 24 * time.Hour})
+	if progress, err := next.Progress(t.Context()); err != nil || progress.Owner != "" {
+		t.Fatalf("a mover that has stopped still holds the move: %+v, %v", progress, err)
 	}
-	if _, err := w.leased(500*time.Millisecond, azcosmos.MoverConfig{Takeover: 24 * time.Hour}).Run(t.Context()); err != nil {
+	if _, err := next.Run(t.Context()); err != nil {
 		t.Errorf("the next mover: %v", err)
 	}
 	if old, moved := w.contents(w.targets[0]), w.contents(w.targets[1]); len(old) != 0 || len(moved) != 12 {
 		t.Errorf("%d old items and %d moved ones, want 0 and 12", len(old), len(moved))
+	}
+}
+
+// TestLostAnswers has the answer to each save of the progress in turn be lost: the mover
+// ends with an error, lets go of the move all the same, and the next one goes on.
+func TestLostAnswers(t *testing.T) {
+	t.Parallel()
+	w := tenant(t, 3)
+	if err := w.mover(-1).Begin(t.Context(), "move", w.targets, toOther); err != nil {
+		t.Fatal(err)
+	}
+	errLost := errors.New("the answer is lost")
+	for lost := int64(1); ; lost++ {
+		var saves atomic.Int64
+		mover := w.leased(longLease, azcosmos.MoverConfig{Takeover: 24 * time.Hour}, policyFunc(func(request *policy.Request) (*http.Response, error) {
+			response, err := request.Next()
+			path, method := request.Raw().URL.Path, request.Raw().Method
+			made, replaced := strings.HasSuffix(path, "/meta/docs"), method == http.MethodPut && strings.HasSuffix(path, "-move")
+			if (made || replaced) && saves.Add(1) == lost {
+				return nil, errLost
+			}
+			return response, err
+		}))
+		_, err := mover.Run(t.Context())
+		if progress, err := mover.Progress(t.Context()); err != nil || progress.Owner != "" {
+			t.Fatalf("save %d: a mover that has stopped still holds the move: %+v, %v", lost, progress, err)
+		}
+		if err == nil {
+			if lost < 5 {
+				t.Errorf("the move ended after %d lost answers", lost-1)
+			}
+			break
+		}
+		if !errors.Is(err, errLost) {
+			t.Fatalf("save %d: %v, want %v", lost, err, errLost)
+		}
+	}
+	if old, moved := w.contents(w.targets[0]), w.contents(w.targets[1]); len(old) != 0 || len(moved) != 3 {
+		t.Errorf("%d old items and %d moved ones, want 0 and 3", len(old), len(moved))
 	}
 }
 
@@ -206,7 +248,7 @@ func TestUndoAtWork(t *testing.T) {
 	}
 	var once sync.Once
 	phases := map[resolver.Phase]bool{}
-	mover := w.leased(500*time.Millisecond, azcosmos.MoverConfig{OnProgress: func(p azcosmos.Progress) {
+	mover := w.leased(longLease, azcosmos.MoverConfig{OnProgress: func(p azcosmos.Progress) {
 		phases[p.Phase] = true
 		if p.Phase == resolver.Verify {
 			once.Do(func() {

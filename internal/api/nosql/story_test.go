@@ -86,6 +86,11 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 				set.bearerOnly = true
 			case "prefix-permissions":
 				set.prefixes = true
+			case "script-time":
+				var err error
+				if set.scriptTime, err = time.ParseDuration(arg.Vals[0]); err != nil {
+					d.Fatalf(t, "%v", err)
+				}
 			case "strict-ids":
 				set.Switches.StrictItemIDs = true
 			case "trust-proxy":
