@@ -97,4 +97,39 @@ func examples(t *testing.T, endpoint string) {
 			t.Error(err)
 		}
 	})
+
+	t.Run("a client may prefer regions that the account has not", func(t *testing.T) {
+		options := clientOptions(t, &visits{ids: map[string]bool{}})
+		options.PreferredRegions = []string{"West US", "Central US"}
+		client, err := azcosmos.NewClientFromConnectionString("AccountEndpoint="+endpoint+";AccountKey="+wellKnownKey+";", options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, err := client.NewContainer(database.ID(), "items")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := container.UpsertItem(ctx, key, []byte(`{"id":"3","tenant":"t","user":"u"}`), nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := seen.ReadItem(ctx, key, "3", nil); err != nil {
+			t.Error(err)
+		}
+	})
+
+	t.Run("a parameter is compared with a property whose name is a keyword", func(t *testing.T) {
+		if _, err := container.UpsertItem(ctx, key, []byte(`{"id":"4","tenant":"t","user":"u","value":"2"}`), nil); err != nil {
+			t.Fatal(err)
+		}
+		options := &azcosmos.QueryOptions{QueryParameters: []azcosmos.QueryParameter{{Name: "@value", Value: "2"}}}
+		page, err := container.NewQueryItemsPager(`select * from docs c where c["value"] = @value`, key, options).NextPage(ctx)
+		if err != nil || len(page.Items) != 1 {
+			t.Errorf("got %d items, %v", len(page.Items), err)
+		}
+		// As the SDK's documentation writes it, and as the service refuses it.
+		_, err = container.NewQueryItemsPager("select * from docs c where c.value = @value", key, options).NextPage(ctx)
+		if status(err) != http.StatusBadRequest {
+			t.Errorf("c.value: got %v, want 400", err)
+		}
+	})
 }

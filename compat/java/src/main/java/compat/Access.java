@@ -9,11 +9,13 @@ import static compat.Tests.refused;
 
 import com.azure.core.credential.AccessToken;
 import com.azure.cosmos.CosmosAsyncClient;
+import com.azure.cosmos.CosmosAsyncContainer;
 import com.azure.cosmos.CosmosAsyncUser;
 import com.azure.cosmos.CosmosClient;
 import com.azure.cosmos.CosmosContainer;
 import com.azure.cosmos.CosmosDatabase;
 import com.azure.cosmos.models.ContainerChildResourceType;
+import com.azure.cosmos.models.CosmosConflictRequestOptions;
 import com.azure.cosmos.models.CosmosPermissionProperties;
 import com.azure.cosmos.models.CosmosPermissionRequestOptions;
 import com.azure.cosmos.models.CosmosQueryRequestOptions;
@@ -28,7 +30,7 @@ import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import reactor.core.publisher.Mono;
 
-/** Users, permissions, resource tokens and bearer tokens: what a token opens, and what it does not (S102). */
+/** Users, permissions, resource tokens and bearer tokens: what a token opens, and what it does not (S102); and the feed of conflicts. */
 final class Access {
   /** The oldest SDK sends the first value of a hierarchical key alone. */
   private static final boolean SENDS_ONE_VALUE = Tests.SDK.equals("4.42.0");
@@ -37,6 +39,7 @@ final class Access {
   private final String admin;
   private final CosmosDatabase database;
   private final CosmosContainer container;
+  private final CosmosAsyncContainer asynchronous; // only the asynchronous client has conflicts and permissions
   private final CosmosAsyncUser user;
 
   /** Runs the tests over the endpoint and returns how many fail. */
@@ -50,6 +53,7 @@ final class Access {
         tests.run("a token for a whole partition key", access::wholeKey);
         tests.run("a token for one item", access::oneItem);
         tests.run("bearer tokens and roles", access::bearer);
+        tests.run("conflicts: there are none", access::conflicts);
         tests.run("S102 a permission for a prefix of the key is refused", access::prefix);
       }
     });
@@ -63,7 +67,8 @@ final class Access {
     for (int i = 0; i < 4; i++)
       container.createItem(object("id", "" + i, "tenant", "t" + i / 2, "user", "u" + i % 2));
     database.createUser(new CosmosUserProperties().setId("ann"));
-    user = client.getDatabase(database.getId()).getUser("ann"); // only the asynchronous client has permissions
+    asynchronous = client.getDatabase(database.getId()).getContainer(container.getId());
+    user = client.getDatabase(database.getId()).getUser("ann");
   }
 
   private void users() {
@@ -153,6 +158,14 @@ final class Access {
       roles.revoke(assignment);
       refused(403, () -> own.readItem("1", key("t0", "u1"), JsonNode.class));
     }
+  }
+
+  private void conflicts() {
+    equal(asynchronous.readAllConflicts(new CosmosQueryRequestOptions()).byPage(3).blockLast().getResults().size(), 0);
+    equal(asynchronous.queryConflicts("SELECT * FROM c").collectList().block(), List.of());
+    CosmosConflictRequestOptions one = new CosmosConflictRequestOptions().setPartitionKey(key("t0", "u0"));
+    refused(404, () -> asynchronous.getConflict("x").read(one).block());
+    refused(404, () -> asynchronous.getConflict("x").delete(one).block());
   }
 
   private CosmosPermissionProperties permission(String id, PermissionMode mode) {

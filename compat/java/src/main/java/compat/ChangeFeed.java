@@ -115,7 +115,10 @@ final class ChangeFeed {
     int n = written++;
     ObjectNode item = object("id", "id" + n * 7 % 5, "TenantId", "t" + n * 11 % 4, "UserId", "u" + n * 5 % 3, "n", n, "half", half);
     if (n % 4 == 3 && items.remove(name(item)) != null) {
-      container.deleteItem(item.get("id").textValue(), keyOf(item), new CosmosItemRequestOptions());
+      if (n % 8 == 3)
+        container.deleteItem(item, new CosmosItemRequestOptions()); // the SDK takes the key out of the item
+      else
+        container.deleteItem(item.get("id").textValue(), keyOf(item), new CosmosItemRequestOptions());
       return;
     }
     last = Math.max(last, container.upsertItem(item, keyOf(item), null).getItem().get("_ts").longValue());
@@ -157,6 +160,9 @@ final class ChangeFeed {
       equal(none.byKey, Map.of(), "now is behind everything");
       ends.put(scope.name, none.end);
     }
+    List<String> rangeEnds = all.getFeedRanges().stream()
+        .map(range -> events(all, CosmosChangeFeedRequestOptions.createForProcessingFromNow(range).allVersionsAndDeletes()).end).toList();
+    equal(rangeEnds.size(), PARTITIONS);
     Map<String, List<String>> happened = new TreeMap<>();
     Map<String, Integer> live = new HashMap<>();
     Map<String, JsonNode> owners = new HashMap<>();
@@ -184,6 +190,11 @@ final class ChangeFeed {
       check(!want.isEmpty(), scope.name);
       equal(events(all, CosmosChangeFeedRequestOptions.createForProcessingFromContinuation(ends.get(scope.name)).allVersionsAndDeletes()).byKey, want, scope.name);
     }
+    Map<String, List<String>> together = new TreeMap<>();
+    for (String end : rangeEnds)
+      events(all, CosmosChangeFeedRequestOptions.createForProcessingFromContinuation(end).allVersionsAndDeletes()).byKey.forEach(
+          (owner, changes) -> check(together.put(owner, changes) == null, owner + " is in two ranges"));
+    equal(together, happened, "the ranges together");
   }
 
   /** What a reader of all versions found by key, and where the feed goes on. */

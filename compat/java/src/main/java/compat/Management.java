@@ -6,11 +6,15 @@ import static compat.Tests.check;
 import static compat.Tests.equal;
 import static compat.Tests.refused;
 
+import com.azure.cosmos.CosmosAsyncClient;
+import com.azure.cosmos.CosmosAsyncContainer;
 import com.azure.cosmos.CosmosClient;
 import com.azure.cosmos.CosmosContainer;
 import com.azure.cosmos.CosmosDatabase;
 import com.azure.cosmos.models.CompositePath;
 import com.azure.cosmos.models.CompositePathSortOrder;
+import com.azure.cosmos.models.ConflictResolutionPolicy;
+import com.azure.cosmos.models.CosmosBulkOperations;
 import com.azure.cosmos.models.CosmosContainerProperties;
 import com.azure.cosmos.models.CosmosContainerRequestOptions;
 import com.azure.cosmos.models.CosmosContainerResponse;
@@ -32,16 +36,19 @@ import com.azure.cosmos.models.SqlQuerySpec;
 import com.azure.cosmos.models.ThroughputProperties;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.IntStream;
+import reactor.core.publisher.Flux;
 
 /**
  * Databases, containers, throughput, indexing policies, items and queries, as the
  * public samples of the SDK go through them.
  */
 final class Management {
+  private final String endpoint;
   private final CosmosClient client;
   private final CosmosDatabase database;
 
@@ -49,7 +56,7 @@ final class Management {
   static int run(String endpoint) {
     return Cosmos.run(endpoint, "management", (tests, database) -> {
       try (CosmosClient client = Cosmos.connect(endpoint, Cosmos.KEY)) {
-        Management management = new Management(client, database);
+        Management management = new Management(endpoint, client, database);
         tests.run("databases", management::databases);
         tests.run("databases that share their throughput", management::sharedThroughput);
         tests.run("containers", management::containers);
@@ -61,11 +68,13 @@ final class Management {
         tests.run("queries", management::queries);
         tests.run("pages and where they go on", management::pages);
         tests.run("reading many", management::readMany);
+        tests.run("items, pages and bulk with the asynchronous client", management::asynchronous);
       }
     });
   }
 
-  private Management(CosmosClient client, CosmosDatabase database) {
+  private Management(String endpoint, CosmosClient client, CosmosDatabase database) {
+    this.endpoint = endpoint;
     this.client = client;
     this.database = database;
   }
@@ -86,15 +95,22 @@ final class Management {
 
   private void sharedThroughput() {
     String name = "shared-" + UUID.randomUUID();
-    client.createDatabase(name, ThroughputProperties.createAutoscaledThroughput(4000));
+    for (int status : new int[] {201, 200})
+      equal(client.createDatabaseIfNotExists(name, ThroughputProperties.createAutoscaledThroughput(4000)).getStatusCode(), status);
     CosmosDatabase shared = client.getDatabase(name);
     equal(shared.readThroughput().getProperties().getAutoscaleMaxThroughput(), 4000);
     shared.createContainer("inside", "/pk");
     refused(400, () -> shared.getContainer("inside").readThroughput());
     shared.createContainer("beside", "/pk", ThroughputProperties.createManualThroughput(500));
     equal(shared.getContainer("beside").readThroughput().getProperties().getManualThroughput(), 500);
-    shared.replaceThroughput(ThroughputProperties.createAutoscaledThroughput(6000));
-    equal(shared.readThroughput().getProperties().getAutoscaleMaxThroughput(), 6000);
+    for (int most : new int[] {6000, 1000}) {
+      shared.replaceThroughput(ThroughputProperties.createAutoscaledThroughput(most));
+      equal(shared.readThroughput().getProperties().getAutoscaleMaxThroughput(), most);
+    }
+    shared.delete();
+    client.createDatabase(name, ThroughputProperties.createManualThroughput(500));
+    equal(shared.readThroughput().getProperties().getManualThroughput(), 500);
+    equal(shared.replaceThroughput(ThroughputProperties.createManualThroughput(900)).getProperties().getManualThroughput(), 900);
     shared.delete();
   }
 
@@ -120,6 +136,14 @@ final class Management {
     equal(container.createItem(object("id", "1", "other", "o")).getStatusCode(), 201);
     equal(container.readItem("1", new PartitionKey("o"), JsonNode.class).getStatusCode(), 200);
     refused(404, () -> database.getContainer("nowhere").createItem(object("id", "1")));
+    CosmosContainerProperties wins = new CosmosContainerProperties("wins", "/pk");
+    for (int status : new int[] {201, 200})
+      equal(database.createContainerIfNotExists(wins.setConflictResolutionPolicy(ConflictResolutionPolicy.createLastWriterWinsPolicy("/n")),
+          ThroughputProperties.createManualThroughput(500)).getStatusCode(), status);
+    equal(database.getContainer("wins").read().getProperties().getConflictResolutionPolicy().getConflictResolutionPath(), "/n");
+    equal(database.getContainer("wins").readThroughput().getProperties().getManualThroughput(), 500);
+    refused(400, () -> database.createContainer(new CosmosContainerProperties("decides", "/pk")
+        .setConflictResolutionPolicy(ConflictResolutionPolicy.createCustomPolicy()))); // only one region writes
   }
 
   private void throughput() {
@@ -236,6 +260,10 @@ final class Management {
         List.of("SELECT VALUE f.id FROM f WHERE f.id BETWEEN 'B' AND 'Z' OR f.ok", "W A"),
         List.of("SELECT VALUE f.id FROM f WHERE CONTAINS(UPPER(f.name), 'FIELD')", "W"),
         List.of("SELECT VALUE COUNT(1) FROM f JOIN c IN f.children", "3"),
+        List.of("SELECT VALUE COUNT(f) FROM Families f WHERE f.name = 'Andersen'", "1"),
+        List.of("SELECT VALUE COUNT(child) FROM child IN f.children", "3"),
+        List.of("SELECT VALUE f.id FROM f WHERE f.id <> 'A'", "W"),
+        List.of("SELECT VALUE p.p from f JOIN c IN f.children join p IN c.pets", "Fluffy Goofy Shadow"),
         List.of("SELECT VALUE MAX(c.grade) FROM f JOIN c IN f.children", "8"),
         List.of("SELECT VALUE {'who': f.id}.who FROM f ORDER BY f._ts", "A W"),
         List.of("SELECT DISTINCT VALUE IS_DEFINED(f.missing) FROM f", "false"),
@@ -257,21 +285,22 @@ final class Management {
     CosmosContainer paged = Cosmos.create(database, new CosmosContainerProperties("paged", "/pk"), 3);
     for (int i = 0; i < 30; i++)
       paged.createItem(object("id", "" + i, "pk", "p" + i, "n", i));
-    for (String query : List.of("SELECT * FROM c", "SELECT * FROM c ORDER BY c.n")) {
-      List<Integer> found = new ArrayList<>();
-      String token = null;
-      int pages = 0;
-      do { // a new query for each page
-        FeedResponse<JsonNode> page = paged.queryItems(query, new CosmosQueryRequestOptions(), JsonNode.class)
-            .iterableByPage(token, 7).iterator().next();
-        page.getResults().forEach(item -> found.add(item.get("n").asInt()));
-        token = page.getContinuationToken();
-        check(++pages < 40, "no end");
-      } while (token != null);
-      equal(found.stream().sorted().toList(), IntStream.range(0, 30).boxed().toList(), query);
-      if (query.contains("ORDER"))
-        equal(found, found.stream().sorted().toList(), query);
-    }
+    for (String query : List.of("SELECT * FROM c", "SELECT * FROM c ORDER BY c.n"))
+      for (int degree : new int[] {0, 1, 10}) {
+        CosmosQueryRequestOptions options = new CosmosQueryRequestOptions().setMaxDegreeOfParallelism(degree).setMaxBufferedItemCount(100);
+        List<Integer> found = new ArrayList<>();
+        String token = null;
+        int pages = 0;
+        do { // a new query for each page
+          FeedResponse<JsonNode> page = paged.queryItems(query, options, JsonNode.class).iterableByPage(token, 7).iterator().next();
+          page.getResults().forEach(item -> found.add(item.get("n").asInt()));
+          token = page.getContinuationToken();
+          check(++pages < 40, "no end");
+        } while (token != null);
+        equal(found.stream().sorted().toList(), IntStream.range(0, 30).boxed().toList(), query);
+        if (query.contains("ORDER"))
+          equal(found, found.stream().sorted().toList(), query);
+      }
   }
 
   private void readMany() {
@@ -287,6 +316,22 @@ final class Management {
     equal(found.getResults().size(), 20);
     equal(found.getResults().stream().map(item -> item.get("id").asText()).distinct().count(), 20L);
     check(found.getRequestCharge() > 0, "it costs");
+  }
+
+  private void asynchronous() {
+    Cosmos.create(database, new CosmosContainerProperties("asynchronous", "/pk"), 3);
+    try (CosmosAsyncClient other = Cosmos.builder(endpoint).key(Cosmos.KEY).buildAsyncClient()) {
+      CosmosAsyncContainer items = other.getDatabase(database.getId()).getContainer("asynchronous");
+      equal(Flux.range(0, 20).flatMap(i -> items.createItem(object("id", "" + i, "pk", "p" + i, "n", i)))
+          .map(made -> made.getStatusCode()).distinct().collectList().block(), List.of(201));
+      List<List<JsonNode>> pages = items.queryItems("SELECT * FROM c ORDER BY c.n", JsonNode.class).byPage(7)
+          .map(FeedResponse::getResults).filter(page -> !page.isEmpty()).collectList().block();
+      equal(pages.stream().map(List::size).toList(), List.of(7, 7, 6));
+      equal(pages.stream().flatMap(List::stream).map(item -> item.get("n").asInt()).toList(), IntStream.range(0, 20).boxed().toList());
+      equal(items.executeBulkOperations(Flux.range(0, 20).map(i -> CosmosBulkOperations.getDeleteItemOperation("" + i, new PartitionKey("p" + i))))
+          .map(done -> done.getResponse().getStatusCode()).collectList().block(), Collections.nCopies(20, 204));
+      equal(items.queryItems("SELECT VALUE COUNT(1) FROM c", JsonNode.class).blockLast().asInt(), 0);
+    }
   }
 
   private static List<String> ids(List<JsonNode> rows) {

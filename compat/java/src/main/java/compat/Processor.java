@@ -11,9 +11,12 @@ import com.azure.cosmos.ChangeFeedProcessorBuilder;
 import com.azure.cosmos.CosmosAsyncClient;
 import com.azure.cosmos.CosmosContainer;
 import com.azure.cosmos.CosmosDatabase;
+import com.azure.cosmos.models.ChangeFeedMetaData;
 import com.azure.cosmos.models.ChangeFeedPolicy;
 import com.azure.cosmos.models.ChangeFeedProcessorItem;
 import com.azure.cosmos.models.ChangeFeedProcessorOptions;
+import com.azure.cosmos.models.ChangeFeedProcessorState;
+import com.azure.cosmos.models.CosmosContainerProperties;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -25,13 +28,17 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 
 /**
  * The change feed processor of the Java SDK, with its leases in a second container,
@@ -44,7 +51,9 @@ import java.util.function.Supplier;
  *   <li>in order: the versions of one partition key come for the first time in the
  *       order in which they were written, whichever worker gets them;
  *   <li>nothing again but the last page: when all workers have stopped, the next one
- *       gets nothing that came before the page that each lease was given last.
+ *       gets nothing that came before the page that each lease was given last;
+ *   <li>how far the workers are behind is told by them and by a processor that only
+ *       looks on.
  * </ul>
  */
 final class Processor {
@@ -79,8 +88,12 @@ final class Processor {
   private final Map<String, Map<String, Version>> live = new TreeMap<>(); // by key and id
   private final Map<Way, Map<String, Set<Version>>> seen = new EnumMap<>(Way.class); // by key, in order of the first time
   private final Set<String> probed = new HashSet<>(); // keys of which the ALL way has seen a probe
+  private final Set<String> odd = ConcurrentHashMap.newKeySet(); // changes whose getters differ from their JSON
   private final Map<String, ChangeFeedProcessor> workers = new LinkedHashMap<>(); // by way and host
+  private final CosmosContainer calm; // a container that a worker without options reads
+  private final Set<String> seenCalm = ConcurrentHashMap.newKeySet();
   private Set<Way> ways = EnumSet.allOf(Way.class);
+  private ChangeFeedProcessor plain;
   private int rounds;
   private int n;
 
@@ -101,6 +114,7 @@ final class Processor {
         .setChangeFeedPolicy(ChangeFeedPolicy.createAllVersionsAndDeletesPolicy(Duration.ofMinutes(10))), 2);
     database.createContainer("leases", "/id");
     leases = database.getContainer("leases");
+    calm = Cosmos.create(database, new CosmosContainerProperties("calm", "/id"), 1);
     this.client = client;
     this.database = database.getId();
     for (int tenant = 0; tenant < 3; tenant++)
@@ -114,8 +128,11 @@ final class Processor {
   }
 
   private void run() {
+    calm.createItem(object("id", "before"));
+    startPlain();
     start("one");
     probe();
+    calm.upsertItem(object("id", "after"));
     writing(() -> {
       start("two");
       for (String partition : admin.bounds().values())
@@ -123,8 +140,10 @@ final class Processor {
       await("two workers share the leases", () -> holders().values().stream().allMatch(hosts -> hosts.equals(Set.of("one", "two"))), this::holders);
     });
     complete();
+    caughtUp();
     stop(Way.IDS, "one");
     stop(Way.IDS, "two");
+    behind(Way.IDS);
     ways = EnumSet.of(Way.RANGES, Way.ALL);
 
     writing(() -> {
@@ -138,6 +157,7 @@ final class Processor {
       await("two workers share the leases again", () -> holders().values().stream().allMatch(hosts -> hosts.equals(Set.of("one", "two"))), this::holders);
     });
     complete();
+    caughtUp();
 
     // A worker fetches a page when the one before is in its lease. So when a round is seen
     // that was written when all before was seen, only that round can come again.
@@ -149,7 +169,7 @@ final class Processor {
     written.forEach((key, versions) -> again.put(key, new HashSet<>(versions)));
     forget();
     written.values().forEach(Set::clear);
-    round();
+    ways.forEach(this::behind);
     start("three");
     await("the next worker gets what is new", () -> missing().isEmpty(), this::missing);
     for (Way way : ways)
@@ -159,6 +179,50 @@ final class Processor {
         for (Version version : seen(way, key))
           check(may.stream().anyMatch(allowed -> version.equals(way == Way.ALL ? allowed : allowed.latest())), way + " tells again: " + version);
       }
+    seePlain();
+  }
+
+  /**
+   * Waits until nothing is left for any lease, as its worker says. The SDK loses a position when it
+   * renews the lease at the same moment, until the next page: so it writes more when it waits long.
+   */
+  private void caughtUp() {
+    AtomicInteger looks = new AtomicInteger();
+    await("the workers see no lag", () -> {
+      if (ways.stream().allMatch(this::withoutLag))
+        return true;
+      if (looks.incrementAndGet() % 10 == 0)
+        round();
+      return false;
+    }, () -> ways.stream().map(way -> way + " " + states(workers.get(way + " one"))).toList());
+  }
+
+  private boolean withoutLag(Way way) {
+    ChangeFeedProcessor worker = workers.get(way + " one");
+    List<ChangeFeedProcessorState> states = worker.getCurrentState().block();
+    if (states.isEmpty() || !states.stream().allMatch(state -> state.getEstimatedLag() == 0 && Set.of("one", "two").contains(state.getHostName())))
+      return false;
+    if (way != Way.IDS)
+      return true;
+    Map<String, Integer> lags = worker.getEstimatedLag().block(); // which the others have not
+    return states.stream().map(ChangeFeedProcessorState::getLeaseToken).collect(Collectors.toSet()).equals(Set.copyOf(admin.bounds().values()))
+        && lags.size() == states.size() && lags.values().stream().allMatch(lag -> lag == 0);
+  }
+
+  /** Writes what nobody reads until a processor that is not started counts it; a stopped one may still read a page. */
+  private void behind(Way way) {
+    ChangeFeedProcessor beside = worker(way, "beside");
+    await(way + " is behind", () -> {
+      round();
+      int lag = beside.getCurrentState().block().stream().mapToInt(ChangeFeedProcessorState::getEstimatedLag).sum();
+      return lag >= 2 * keys.size() // the writes of a round, or more
+          && (way != Way.IDS || beside.getEstimatedLag().block().values().stream().mapToInt(Integer::intValue).sum() == lag);
+    }, () -> states(beside));
+  }
+
+  private static List<String> states(ChangeFeedProcessor worker) {
+    return worker.getCurrentState().block().stream()
+        .map(state -> state.getHostName() + " " + state.getLeaseToken() + " " + state.getEstimatedLag()).toList();
   }
 
   private void mergeFirst() {
@@ -169,6 +233,7 @@ final class Processor {
   /** Waits until all is seen, and checks that it was in order. */
   private void complete() {
     await("each version is seen", () -> missing().isEmpty(), this::missing);
+    equal(odd, Set.of(), "changes whose getters differ from their JSON");
     for (Way way : ways)
       for (String key : keys) {
         List<Version> order = written.get(key).stream().filter(version -> way == Way.ALL || !version.kind.equals("delete"))
@@ -305,9 +370,38 @@ final class Processor {
       case ALL -> builder.handleAllVersionsAndDeletesChanges((List<ChangeFeedProcessorItem> items) -> items.forEach(change -> {
         JsonNode all = change.toJsonNode();
         String kind = all.get("metadata").get("operationType").textValue();
+        if (!same(change, all))
+          odd.add(all.toString());
         see(way, kind, all.get(kind.equals("delete") ? "previous" : "current"));
       }));
     }).buildChangeFeedProcessor();
+  }
+
+  /** Whether the getters of a change tell what its JSON tells. */
+  private static boolean same(ChangeFeedProcessorItem change, JsonNode all) {
+    ChangeFeedMetaData typed = change.getChangeFeedMetaData();
+    JsonNode facts = all.get("metadata");
+    return Objects.equals(change.getCurrent(), all.get("current")) && Objects.equals(change.getPrevious(), all.get("previous"))
+        && typed.getOperationType().name().equalsIgnoreCase(facts.get("operationType").textValue())
+        && typed.getLogSequenceNumber() > 0 && typed.getLogSequenceNumber() == facts.get("lsn").longValue();
+  }
+
+  /** Starts a worker with nothing but its containers: it reads from now on, and looks every five seconds. */
+  private void startPlain() {
+    plain = new ChangeFeedProcessorBuilder().hostName("plain")
+        .feedContainer(client.getDatabase(database).getContainer(calm.getId()))
+        .leaseContainer(client.getDatabase(database).getContainer(leases.getId()))
+        .handleChanges(items -> items.forEach(item -> seenCalm.add(item.get("id").textValue()))).buildChangeFeedProcessor();
+    plain.start().block(Duration.ofNanos(NANOSECONDS));
+  }
+
+  private void seePlain() {
+    await("a worker without options sees what is new", () -> {
+      calm.upsertItem(object("id", "after"));
+      return seenCalm.contains("after");
+    }, () -> seenCalm);
+    equal(seenCalm, Set.of("after"), "what was there before is not told");
+    plain.stop().block(Duration.ofNanos(NANOSECONDS));
   }
 
   private void see(Way way, String kind, JsonNode item) {

@@ -107,6 +107,29 @@ final class Scripts {
     refused(409, () -> flat.getScripts().createStoredProcedure(new CosmosStoredProcedureProperties("p", "function () {}")));
     refused(400, () -> flat.getScripts().createStoredProcedure(new CosmosStoredProcedureProperties("wrong", "function ( {")));
     equal(result(execute(flat, "p", new PartitionKey("x"), "å", object("n", 1))), json("['å',{'n':1},true]"));
+    flat.getScripts().createStoredProcedure(new CosmosStoredProcedureProperties("list", """
+        function (text) {
+          if (typeof text !== "string") throw "a text is wanted";
+          const all = getContext().getCollection(), made = [];
+          for (const item of JSON.parse(text)) {
+            const accepted = all.createDocument(all.getSelfLink(), item, (error, created) => {
+              if (error) throw new Error(error.message);
+              made.push(created.id);
+            });
+            if (!accepted) throw "no room";
+          }
+          getContext().getResponse().setBody(made); // still empty here
+        }"""));
+    PartitionKey list = new PartitionKey("list");
+    equal(result(execute(flat, "list", list, "[{\"id\":\"1\",\"pk\":\"list\"},{\"id\":\"2\",\"pk\":\"list\"}]")), json("['1','2']"));
+    equal(texts(flat, list, "SELECT VALUE c.id FROM c"), List.of("1", "2"));
+    try {
+      execute(flat, "list", list, 7);
+      throw new AssertionError("not refused");
+    } catch (CosmosException refusal) {
+      equal(refusal.getStatusCode(), 400);
+      check(refusal.getMessage().contains("a text is wanted"), refusal.getMessage());
+    }
     var kept = flat.getScripts().getStoredProcedure("p");
     kept.replace(kept.read().getProperties().setBody("function () { getContext().getResponse().setBody('new'); }"));
     equal(execute(flat, "p", new PartitionKey("x")).getResponseAsString(), "\"new\"");

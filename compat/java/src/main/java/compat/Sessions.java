@@ -10,15 +10,17 @@ import com.azure.cosmos.CosmosClient;
 import com.azure.cosmos.CosmosContainer;
 import com.azure.cosmos.CosmosDatabase;
 import com.azure.cosmos.CosmosException;
+import com.azure.cosmos.GatewayConnectionConfig;
 import com.azure.cosmos.models.CosmosContainerProperties;
 import com.azure.cosmos.models.CosmosItemRequestOptions;
 import com.azure.cosmos.models.PartitionKey;
 import com.fasterxml.jackson.databind.JsonNode;
+import java.util.List;
 import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Session tokens and consistency levels. */
+/** Session tokens, consistency levels, and how a client connects. */
 final class Sessions {
   private static final Pattern TOKEN = Pattern.compile("(\\d+):(-1#)(\\d+)");
   private static final PartitionKey KEY = new PartitionKey("p");
@@ -78,6 +80,13 @@ final class Sessions {
     as(ConsistencyLevel.STRONG, other -> refused(400, () -> other.readItem("x", KEY, JsonNode.class)));
     as(ConsistencyLevel.SESSION, other -> equal(other.readItem("x", KEY,
         new CosmosItemRequestOptions().setConsistencyLevel(ConsistencyLevel.EVENTUAL), JsonNode.class).getStatusCode(), 200));
+    String byName = endpoint.replace("127.0.0.1", "localhost"); // which the SDK wants, to put a region into
+    try (CosmosClient far = Cosmos.builder(byName).key(Cosmos.KEY).preferredRegions(List.of("West US")).multipleWriteRegionsEnabled(true)
+        .gatewayMode(new GatewayConnectionConfig().setMaxConnectionPoolSize(10)).connectionSharingAcrossClientsEnabled(true).buildClient()) {
+      CosmosContainer other = far.getDatabase(database.getId()).getContainer(container.getId());
+      equal(other.readItem("x", KEY, JsonNode.class).getStatusCode(), 200, "a region that the account has not");
+      equal(other.upsertItem(object("id", "x", "pk", "p")).getStatusCode(), 200);
+    }
   }
 
   private static long lsn(String token) {

@@ -9,13 +9,16 @@ import static compat.Tests.check;
 import static compat.Tests.equal;
 import static compat.Tests.refused;
 
+import com.azure.cosmos.CosmosClient;
 import com.azure.cosmos.CosmosContainer;
 import com.azure.cosmos.CosmosDatabase;
+import com.azure.cosmos.ThroughputControlGroupConfigBuilder;
 import com.azure.cosmos.models.CosmosBatch;
 import com.azure.cosmos.models.CosmosBatchItemRequestOptions;
 import com.azure.cosmos.models.CosmosBatchOperationResult;
 import com.azure.cosmos.models.CosmosBatchPatchItemRequestOptions;
 import com.azure.cosmos.models.CosmosBatchResponse;
+import com.azure.cosmos.models.CosmosBulkExecutionOptions;
 import com.azure.cosmos.models.CosmosBulkItemRequestOptions;
 import com.azure.cosmos.models.CosmosBulkOperationResponse;
 import com.azure.cosmos.models.CosmosBulkOperations;
@@ -31,6 +34,7 @@ import com.azure.cosmos.models.UniqueKey;
 import com.azure.cosmos.models.UniqueKeyPolicy;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -42,34 +46,41 @@ import java.util.stream.IntStream;
 
 /**
  * Writes with conditions and in groups: etags, transactional batches, partial
- * updates, the bulk executor, unique keys and the time to live.
+ * updates, the bulk executor, throughput control over clients, unique keys and the
+ * time to live.
  */
 final class Writes {
   private static final int PARTITIONS = 4;
+  /** The oldest SDK does not control what goes through a gateway. */
+  private static final boolean CONTROLS_DIRECT_MODE_ALONE = Tests.SDK.equals("4.42.0");
   private static final String IDS = "SELECT VALUE c.id FROM c ORDER BY c.id";
 
+  private final String endpoint;
   private final CosmosDatabase database;
   private final CosmosContainer container;
 
   /** Runs the tests over the endpoint and returns how many fail. */
   static int run(String endpoint) {
     return Cosmos.run(endpoint, "writes", (tests, database) -> {
-      Writes writes = new Writes(database);
+      Writes writes = new Writes(endpoint, database);
       tests.run("conditions of reads and writes", writes::conditions);
       tests.run("a batch of each operation", writes::batch);
       tests.run("a batch that is refused leaves nothing", writes::refusedBatch);
       tests.run("batches have a size", writes::batchSize);
       tests.run("a batch under a hierarchical key", writes::hierarchicalBatch);
       tests.run("partial updates, each operation", writes::patch);
+      tests.run("partial updates of lists, in batches and in bulk", writes::patchMany);
       tests.run("partial updates that are refused", writes::refusedPatch);
       tests.run("bulk over four partitions", writes::bulk);
+      tests.run("throughput that clients share", writes::throughputControl);
       tests.run("delete by partition key", writes::clear);
       tests.run("unique keys", writes::uniqueKeys);
       tests.run("time to live", writes::timeToLive);
     });
   }
 
-  private Writes(CosmosDatabase database) {
+  private Writes(String endpoint, CosmosDatabase database) {
+    this.endpoint = endpoint;
     this.database = database;
     container = Cosmos.create(database, new CosmosContainerProperties("writes", "/pk"), PARTITIONS);
   }
@@ -190,6 +201,35 @@ final class Writes {
     refused(412, () -> container.patchItem("x", key, CosmosPatchOperations.create().set("/n", 1), guard, JsonNode.class));
   }
 
+  private void patchMany() {
+    PartitionKey key = new PartitionKey("patch many");
+    container.createItem(json("{'id':'x','pk':'patch many','list':['a','b'],'parents':[{'name':'p'}],'registered':false}"));
+    CosmosPatchItemRequestOptions when = new CosmosPatchItemRequestOptions().setFilterPredicate("from f where f.registered = false");
+    CosmosPatchOperations lists = CosmosPatchOperations.create()
+        .remove("/list/0")
+        .add("/list/1", "behind")
+        .set("/list/2", "last")
+        .replace("/parents/0/name", "q");
+    JsonNode patched = container.patchItem("x", key, lists, when, JsonNode.class).getItem();
+    equal(user(patched), json("{'id':'x','pk':'patch many','list':['b','behind','last'],'parents':[{'name':'q'}],'registered':false}"));
+    CosmosPatchOperations whole = CosmosPatchOperations.create().replace("/list", List.of("a")).set("/registered", true);
+    equal(container.patchItem("x", key, whole, when, JsonNode.class).getItem().get("list"), json("['a']"));
+    refused(412, () -> container.patchItem("x", key, whole, when, JsonNode.class));
+
+    CosmosBatch batch = CosmosBatch.createCosmosBatch(key);
+    batch.createItemOperation(item("y", "patch many").put("registered", false));
+    batch.patchItemOperation("y", CosmosPatchOperations.create().set("/n", 1),
+        new CosmosBatchPatchItemRequestOptions().setFilterPredicate("from f where f.registered = false"));
+    equal(statuses(container.executeCosmosBatch(batch)), List.of(201, 200));
+    equal(container.readItem("y", key, JsonNode.class).getItem().get("n").asInt(), 1);
+
+    equal(bulkStatuses(container, List.of(
+        CosmosBulkOperations.getCreateItemOperation(item("z", "patch many"), key, "create"),
+        CosmosBulkOperations.getPatchItemOperation("z", key, CosmosPatchOperations.create().add("/n", 1), "patch")),
+        new CosmosBulkExecutionOptions()), Map.of("create", 201, "patch", 200));
+    equal(container.readItem("z", key, JsonNode.class).getItem().get("n").asInt(), 1);
+  }
+
   private void refusedPatch() {
     PartitionKey key = new PartitionKey("no patch");
     String etag = container.createItem(object("id", "x", "pk", "no patch", "text", "t", "list", List.of(1))).getETag();
@@ -224,7 +264,7 @@ final class Writes {
     List<CosmosItemOperation> creates = new ArrayList<>();
     for (int i = 0; i < items; i++)
       creates.add(CosmosBulkOperations.getCreateItemOperation(item("id" + i, "pk" + i % 40).put("n", i).put("text", text), new PartitionKey("pk" + i % 40)));
-    equal(bulkStatuses(many, creates).values().stream().distinct().toList(), List.of(201));
+    equal(bulkStatuses(many, creates, new CosmosBulkExecutionOptions()).values().stream().distinct().toList(), List.of(201));
     int found = 0;
     for (var range : many.getFeedRanges()) {
       var count = Cosmos.rows(many, 100, new CosmosQueryRequestOptions().setFeedRange(range),
@@ -246,15 +286,16 @@ final class Writes {
         CosmosBulkOperations.getReadItemOperation("id4", new PartitionKey("pk4"), "read"),
         CosmosBulkOperations.getReadItemOperation("id4", new PartitionKey("pk5"), "read elsewhere"),
         CosmosBulkOperations.getDeleteItemOperation("id5", new PartitionKey("pk5"), "delete"));
-    equal(bulkStatuses(many, mixed), Map.of("create what is there", 409, "upsert", 200, "replace", 200, "replace too late", 412,
+    CosmosBulkExecutionOptions two = new CosmosBulkExecutionOptions().setMaxMicroBatchConcurrency(2);
+    equal(bulkStatuses(many, mixed, two), Map.of("create what is there", 409, "upsert", 200, "replace", 200, "replace too late", 412,
         "patch", 200, "read", 200, "read elsewhere", 404, "delete", 204));
     equal(many.readItem("id3", new PartitionKey("pk3"), JsonNode.class).getItem().get("n").asInt(), 4);
   }
 
   /** Runs the operations and returns the status of each, by its context or its place. */
-  private static Map<String, Integer> bulkStatuses(CosmosContainer container, List<CosmosItemOperation> operations) {
+  private static Map<String, Integer> bulkStatuses(CosmosContainer container, List<CosmosItemOperation> operations, CosmosBulkExecutionOptions options) {
     Map<String, Integer> statuses = new TreeMap<>();
-    for (CosmosBulkOperationResponse<Object> each : container.executeBulkOperations(operations)) {
+    for (CosmosBulkOperationResponse<Object> each : container.executeBulkOperations(operations, options)) {
       if (each.getResponse() == null)
         throw new AssertionError(each.getException());
       Object context = each.getOperation().getContext();
@@ -262,6 +303,30 @@ final class Writes {
     }
     equal(statuses.size(), operations.size());
     return statuses;
+  }
+
+  /** A client keeps its part of the group in a container, and asks there what the other clients use. */
+  private void throughputControl() {
+    database.createContainer(new CosmosContainerProperties("control", "/groupId").setDefaultTimeToLiveInSeconds(-1));
+    try (CosmosClient client = Cosmos.connect(endpoint, Cosmos.KEY)) {
+      CosmosContainer controlled = client.getDatabase(database.getId()).getContainer(container.getId());
+      controlled.enableGlobalThroughputControlGroup(
+          new ThroughputControlGroupConfigBuilder().groupName("g").targetThroughput(200).build(),
+          client.createGlobalThroughputControlConfigBuilder(database.getId(), "control")
+              .setControlItemRenewInterval(Duration.ofSeconds(5)).setControlItemExpireInterval(Duration.ofSeconds(20)).build());
+      CosmosItemRequestOptions inGroup = new CosmosItemRequestOptions();
+      inGroup.setThroughputControlGroupName("g");
+      equal(controlled.createItem(item("x", "control"), inGroup).getStatusCode(), 201);
+    }
+    List<JsonNode> kept = Cosmos.rows(database.getContainer("control"), "SELECT * FROM c ORDER BY c.groupId");
+    if (CONTROLS_DIRECT_MODE_ALONE) {
+      equal(kept, List.of());
+      return;
+    }
+    equal(kept.stream().map(one -> one.get("groupId").asText().replaceFirst(".*\\.", "")).toList(), List.of("client", "config"), kept.toString());
+    equal(kept.get(0).get("ttl").asInt(), 20);
+    check(kept.get(0).get("loadFactor").asDouble() > 0, kept.toString());
+    equal(kept.get(1).get("targetThroughput").asInt(), 200);
   }
 
   private void clear() {
@@ -302,14 +367,26 @@ final class Writes {
     CosmosContainer mortal = Cosmos.create(database, new CosmosContainerProperties("mortal", "/pk").setDefaultTimeToLiveInSeconds(-1), 1);
     PartitionKey key = new PartitionKey("a");
     mortal.createItem(object("id", "stays", "pk", "a"));
-    mortal.createItem(object("id", "goes", "pk", "a", "ttl", 1));
+    for (String id : List.of("goes", "forever", "no more"))
+      mortal.createItem(object("id", id, "pk", "a", "ttl", 1));
+    mortal.upsertItem(object("id", "forever", "pk", "a", "ttl", -1));
+    mortal.upsertItem(object("id", "no more", "pk", "a")); // as long as the container says
     gone(mortal, key, "goes");
     refused(404, () -> mortal.readItem("goes", key, JsonNode.class));
     equal(mortal.createItem(object("id", "goes", "pk", "a", "ttl", 1000)).getStatusCode(), 201, "its id is free again");
+    equal(texts(mortal, key, IDS), List.of("forever", "goes", "no more", "stays"));
     refused(400, () -> mortal.createItem(object("id", "wrong", "pk", "a", "ttl", 0)));
+    refused(400, () -> mortal.createItem(object("id", "wrong", "pk", "a", "ttl", null)));
+    try {
+      mortal.replace(new CosmosContainerProperties("mortal", "/pk").setDefaultTimeToLiveInSeconds(1));
+      throw new AssertionError("the SDK replaces a container that it has not read");
+    } catch (IllegalArgumentException limit) {
+      equal(mortal.read().getProperties().getDefaultTimeToLiveInSeconds(), -1);
+    }
     mortal.replace(mortal.read().getProperties().setDefaultTimeToLiveInSeconds(1));
     gone(mortal, key, "stays");
-    equal(texts(mortal, key, IDS), List.of("goes"), "an item's own time counts");
+    gone(mortal, key, "no more");
+    equal(texts(mortal, key, IDS), List.of("forever", "goes"), "an item's own time counts");
     mortal.replace(mortal.read().getProperties().setDefaultTimeToLiveInSeconds(null));
     equal(mortal.read().getProperties().getDefaultTimeToLiveInSeconds(), null);
   }
