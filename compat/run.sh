@@ -5,8 +5,8 @@
 # JavaScript, Python and Java SDKs, each at its newest version and at the oldest that
 # knows hierarchical partition keys (S91, S95), Python's asynchronous clients too, the
 # scenario, the change feed and the SDK's examples with the Go SDK, the programs of the
-# README, all but the Go SDK while partitions split, Java's change feed processor while
-# they split and merge, and the emulator tests that ship inside the Go SDK. Needs Go,
+# README, all four SDKs while partitions split, Java's change feed processor while they
+# split and merge, and the emulator tests that ship inside the Go SDK. Needs Go,
 # Node.js, Python 3 with venv, and Java 17 with Maven, and the ports 8081, 8080 and 8903
 # of this machine free. The SDKs come through npm, pip and Maven as they are configured
 # here; what these have cached is not fetched again.
@@ -157,6 +157,11 @@ run_java() {
 
 # These want a server whose partitions split after 256 KB. Versions run one after the other.
 
+split_go() {
+	cd compat/go
+	DECAN_SPLITS=1 DECAN_ENDPOINTS="$http $https" DECAN_CA=$ca DECAN_ADMIN=$admin go test -count=1 -run '^TestSplits$' .
+}
+
 split_js() {
 	export NODE_EXTRA_CA_CERTS=$ca DECAN_ADMIN=$admin
 	cd compat/js
@@ -220,6 +225,7 @@ stop
 step "partitions that split and merge while the SDKs read and write"
 serve splits --physical-partition-max 256KB --logical-partition-max 64KB
 certify splits
+start split-go split_go
 start split-js split_js
 start split-python split_python
 start split-java split_java
