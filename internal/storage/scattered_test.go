@@ -24,6 +24,17 @@ func count(t *testing.T, s *Snapshot) int64 {
 	return n
 }
 
+// read reads the list "tlist", and wants so many numbers, and that a reader has seen it
+// scattered by then or not.
+func read(t *testing.T, s *Store, want int64, scattered bool) {
+	t.Helper()
+	snapshot := s.Snapshot()
+	defer snapshot.Close()
+	if n := count(t, snapshot); n != want || s.seen.Load() != scattered {
+		t.Fatalf("%d numbers, scattered %v; want %d, %v", n, s.seen.Load(), want, scattered)
+	}
+}
+
 // A store in which a row is read in many pieces is flushed once nobody writes, and
 // who reads it then, even an older state of it, finds the row in one.
 func TestScatteredStoresAreFlushed(t *testing.T) {
@@ -32,22 +43,14 @@ func TestScatteredStoresAreFlushed(t *testing.T) {
 	s, err := p.Create("s")
 	must(t, err)
 	defer s.Close()
-	read := func(want int64, scattered bool) {
-		t.Helper()
-		snapshot := s.Snapshot()
-		defer snapshot.Close()
-		if n := count(t, snapshot); n != want || s.seen.Load() != scattered {
-			t.Fatalf("%d numbers, scattered %v; want %d, %v", n, s.seen.Load(), want, scattered)
-		}
-	}
 	pieces(t, s, 0, piecesMany-1)
-	read(piecesMany-1, false)
+	read(t, s, piecesMany-1, false)
 	pieces(t, s, piecesMany-1, piecesMany)
 	older := s.Snapshot()
-	read(piecesMany, true)
+	read(t, s, piecesMany, true)
 
 	// Another look does not start another timer; a write puts the flush off.
-	read(piecesMany, true)
+	read(t, s, piecesMany, true)
 	pieces(t, s, piecesMany, piecesMany+1)
 	if left := p.flushScattered(); !left || !s.dirty.Load() || !s.seen.Load() {
 		t.Fatalf("at the look after a write: left %v, dirty %v", left, s.dirty.Load())
@@ -68,23 +71,15 @@ func TestScatteredRows(t *testing.T) {
 	s, err := p.Create("s")
 	must(t, err)
 	defer s.Close()
-	read := func(want int64, scattered bool) {
-		t.Helper()
-		snapshot := s.Snapshot()
-		defer snapshot.Close()
-		if n := count(t, snapshot); n != want || s.seen.Load() != scattered {
-			t.Fatalf("%d numbers, scattered %v; want %d, %v", n, s.seen.Load(), want, scattered)
-		}
-	}
 	pieces(t, s, 0, piecesMany)
 	must(t, s.Flush())
 	if s.seen.Load() {
 		t.Error("a flush counts as a reader")
 	}
 	pieces(t, s, 1000, 1000+piecesMany-2)
-	read(2*piecesMany-2, false)
+	read(t, s, 2*piecesMany-2, false)
 	pieces(t, s, 2000, 2001)
-	read(2*piecesMany-1, true)
+	read(t, s, 2*piecesMany-1, true)
 }
 
 // The timer does it without anybody's help, and stands still afterwards.
