@@ -2,6 +2,9 @@ package query
 
 import (
 	"bytes"
+	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/decandb/decan/internal/value"
 )
@@ -19,6 +22,10 @@ type branch struct {
 	names int          // how many of below are properties
 	ends  int          // behind the last element among below; 0 without any
 	index map[step]int // into below, once there are many; nil before
+
+	// quoted is the name of a property as documents have it, if its bytes stand for
+	// nothing but that name; see [locator.leap]. Otherwise it is nil.
+	quoted []byte
 }
 
 // indexedMin is the number of branches below one from which a map finds one of
@@ -48,6 +55,7 @@ func (b *branch) grow(s step) *branch {
 		b.ends = max(b.ends, s.Index+1)
 	} else {
 		b.names++
+		b.below[len(b.below)-1].quoted = quoted(s.Name)
 	}
 	switch last := len(b.below) - 1; {
 	case b.index != nil:
@@ -98,9 +106,15 @@ func (b *branch) locate(doc []byte, cells []cell, alike *shape) bool {
 		cells[b.slot].text = doc[i:]
 		l.left--
 	}
-	found := l.left == 0 || l.inside(b, i, alike) >= 0
+	valid := l.left == 0
+	if !valid {
+		var done bool
+		if done, valid = l.leap(b, i, alike); !done {
+			valid = l.inside(b, i, alike) >= 0
+		}
+	}
 	alike.begun = true
-	return found
+	return valid
 }
 
 // locator is a pass over a document. Its methods return the end of what they
@@ -119,6 +133,9 @@ type shape struct {
 	begun   bool // there was a document; the only one of a run is not noted
 	members []shapeMember
 	texts   []byte // quoted names with their colons, one behind the other
+
+	spots [leapMax]int // where the values of the root's branches began in the last document; see [locator.leap]
+	lost  int          // documents in a row in which they were not found so
 }
 
 type shapeMember struct {
@@ -156,6 +173,131 @@ func (s *shape) note(n int, text []byte, child *branch) {
 	}
 	s.texts = append(s.texts[:from], text...)
 	s.members = append(s.members[:n], shapeMember{from: from, to: len(s.texts), child: child})
+}
+
+// How many names are looked for by a leap, how far around the place where the value
+// began in the document before, and how often in vain until it is given up. After that
+// every leapAgain-th document has it tried again.
+const (
+	leapMax    = 4
+	leapBefore = 40
+	leapWidth  = 64 // bytes; a search in so many is a few instructions
+	leapTries  = 8
+	leapAgain  = 256
+)
+
+// quoted returns a name in quotation marks if those bytes, in an object without a
+// backslash up to there, are a name or a string and nothing else: the name has no
+// escapes, and begins with what cannot stand behind the end of a string.
+func quoted(name string) []byte {
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return nil
+		}
+	}
+	if name == "" || strings.IndexByte(",:]}", name[0]) >= 0 {
+		return nil
+	}
+	return []byte(`"` + name + `"`)
+}
+
+// leap finds the members of the object at i for the branches below b by a search
+// for their names, without a look at the members in front of them, and reports
+// whether what it read was JSON. It is not done, with nothing noted, when it cannot be
+// sure of all of them.
+func (l *locator) leap(b *branch, i int, alike *shape) (done, valid bool) {
+	if !alike.begun || len(b.below) > leapMax || b.ends > 0 || l.doc[i] != '{' {
+		return false, false
+	}
+	if alike.lost >= leapTries && alike.lost%leapAgain != 0 {
+		alike.lost++
+		return false, false
+	}
+	var room [leapMax]int
+	values := room[:len(b.below)]
+	for n := range values {
+		name := b.below[n].quoted
+		if values[n] = find(l.doc, name, alike.spots[n]); values[n] < 0 {
+			break
+		}
+		alike.spots[n] = values[n]
+	}
+	if slices.Min(values) < 0 || !direct(l.doc, i+1, values) {
+		alike.lost++
+		return false, false
+	}
+	alike.lost = 0
+	for n := range values {
+		if l.value(&b.below[n], values[n]) < 0 {
+			return true, l.left == 0
+		}
+	}
+	return true, true
+}
+
+// direct reports whether places in an object, from i on, are certain to lie in no
+// array and in no other object. The bytes in front of them may have no escape: then
+// every quotation mark begins or ends a string.
+func direct(doc []byte, i int, places []int) bool {
+	far := slices.Max(places)
+	if bytes.IndexByte(doc[i:far], '\\') >= 0 {
+		return false
+	}
+	for { // i is in no string
+		head := doc[i:far]
+		n := bytes.IndexByte(head, '{')
+		if n >= 0 {
+			head = head[:n]
+		}
+		if m := bytes.IndexByte(head, '['); m >= 0 {
+			n, head = m, head[:m]
+		}
+		if n < 0 {
+			return true
+		}
+		begin := i + n
+		if bytes.Count(head, []byte{'"'})%2 == 1 { // It stands in a string.
+			i = begin + bytes.IndexByte(doc[begin:], '"') + 1
+			continue
+		}
+		i = skipNested(doc, begin+1, 1)
+		if i < 0 || slices.ContainsFunc(places, func(p int) bool { return begin < p && p < i }) {
+			return false
+		}
+	}
+}
+
+// find returns where the value behind a quoted name and a colon begins, near a place
+// if it is there, -1 without one.
+func find(doc, name []byte, near int) int {
+	if name == nil {
+		return -1
+	}
+	if from := max(0, near-leapBefore); from+leapWidth <= len(doc) {
+		if n := bytes.Index(doc[from:from+leapWidth], name); n >= 0 {
+			if at := behindColon(doc, from+n+len(name)); at >= 0 {
+				return at
+			}
+		}
+	}
+	for i := 0; ; {
+		n := bytes.Index(doc[i:], name)
+		if n < 0 {
+			return -1
+		}
+		i += n + len(name)
+		if at := behindColon(doc, i); at >= 0 {
+			return at
+		}
+	}
+}
+
+// behindColon returns where a value behind the colon at i begins, -1 without one.
+func behindColon(doc []byte, i int) int {
+	if i = blanks(doc, i); i == len(doc) || doc[i] != ':' {
+		return -1
+	}
+	return blanks(doc, i+1)
 }
 
 // value reads the value at i, which is the place of b.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/decandb/decan/internal/value"
 )
@@ -44,6 +45,27 @@ func writtenJSON(r *rand.Rand, depth int) string {
 	return pick(r, []string{`""`, `"a"`, `"\u0061"`, `"b"`, `"}{]["`, `"\\"`, `"\""`, `"a\\\\"`, `"é"`, `"\u00e9"`, `"aa"`})
 }
 
+// checkPlaces compares what is found in the text of a document with what the parser
+// finds at the paths, by their slots.
+func checkPlaces(t *testing.T, e *env, text string, doc value.Value, paths map[int][]step, seed uint64) {
+	t.Helper()
+	e.load([]byte(text))
+	for slot, path := range paths {
+		want := doc
+		for _, s := range path {
+			if s.IsIndex {
+				want = want.Index(s.Index)
+			} else {
+				want = want.Get(s.Name)
+			}
+		}
+		got := e.at(slot)
+		if e.err != nil || got.IsDefined() != want.IsDefined() || got.IsDefined() && !value.Equal(got, want) {
+			t.Fatalf("seed %d: %v of %s: got %s, %v, want %s", seed, path, text, got.JSON(), e.err, want.JSON())
+		}
+	}
+}
+
 // What a pass over the bytes finds is what the parser finds, document after
 // document, whatever those before it looked like.
 func TestLocateAgainstParser(t *testing.T) {
@@ -71,23 +93,105 @@ func TestLocateAgainstParser(t *testing.T) {
 			if err != nil {
 				t.Fatalf("seed %d: %s: %v", seed, text, err)
 			}
-			e.load([]byte(text))
-			for slot, path := range paths {
-				want := doc
-				for _, s := range path {
-					if s.IsIndex {
-						want = want.Index(s.Index)
-					} else {
-						want = want.Get(s.Name)
-					}
+			checkPlaces(t, &e, text, doc, paths, seed)
+		}
+	}
+}
+
+// Names that are looked for in the bytes are found where the parser finds them, in
+// documents that resemble each other: with strings that look like names, brackets in
+// strings, the same names in objects in front and behind, and escapes now and then.
+func TestLeapAgainstParser(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 11))
+	names := []string{"a", "kind", "a:b", ":x", "x{y", "[", ",", "é", "a b", "plain"}
+	texts := []string{`"a"`, `"kind"`, `"{"`, `"]}["`, `"a:b"`, `"plain"`, `","`, `""`, `"` + strings.Repeat("x", 90) + `"`}
+	leaps := 0
+	for range 300 {
+		root, slots := branch{slot: -1}, 0
+		paths := map[int][]step{}
+		for range 1 + r.IntN(leapMax+1) {
+			path := []step{{Name: pick(r, names)}}
+			if r.IntN(4) == 0 {
+				path = append(path, step{Name: pick(r, names)})
+			}
+			paths[root.add(path, &slots)] = path
+		}
+		e := env{root: &root, cells: make([]cell, slots)}
+		order := r.Perm(len(names))
+		blank := pick(r, []string{"", "", " "})
+		for range 30 {
+			var members []string
+			for _, n := range order {
+				v := pick(r, append(texts, "7", "-1.5", "true"))
+				switch r.IntN(12) {
+				case 0:
+					v = fmt.Sprintf(`{%q:%s,"n":[%s,{%q:1}]}`, pick(r, names), v, v, pick(r, names))
+				case 1:
+					v = fmt.Sprintf(`[%s,{%q%s:%s}]`, v, pick(r, names), blank, v)
+				case 2:
+					continue
 				}
-				got := e.at(slot)
-				if e.err != nil || got.IsDefined() != want.IsDefined() || got.IsDefined() && !value.Equal(got, want) {
-					t.Fatalf("seed %d: %v of %s: got %s, %v, want %s", seed, path, text, got.JSON(), e.err, want.JSON())
+				if r.IntN(100) == 0 {
+					v = `"\""`
 				}
+				members = append(members, fmt.Sprintf("%q%s:%s%s", names[n], blank, blank, v))
+			}
+			text := "{" + strings.Join(members, ","+blank) + "}"
+			doc, err := value.ParseString(text)
+			if err != nil {
+				t.Fatalf("seed %d: %s: %v", seed, text, err)
+			}
+			checkPlaces(t, &e, text, doc, paths, seed)
+			if e.shape.begun && e.shape.spots != [leapMax]int{} && e.shape.lost == 0 {
+				leaps++
 			}
 		}
 	}
+	if leaps < 500 {
+		t.Errorf("seed %d: %d documents were read by leaps", seed, leaps)
+	}
+}
+
+// A damaged document is told by a leap as well.
+func TestLeapDamaged(t *testing.T) {
+	t.Parallel()
+	root, slots := branch{slot: -1}, 0
+	slot := root.add([]step{{Name: "b"}}, &slots)
+	e := env{root: &root, cells: make([]cell, slots)}
+	for _, text := range []string{`{"a":1,"b":2}`, `{"a":1,"b":2}`, `{"a":1,"b":}`} {
+		e.load([]byte(text))
+		if v := e.at(slot); v.IsDefined() == (e.err != nil) {
+			t.Errorf("%s: %s, %v", text, v.JSON(), e.err)
+		}
+	}
+	if e.err == nil {
+		t.Error("a document without a value is no error")
+	}
+}
+
+// FuzzLocate looks for two places in a document, which is there three times.
+func FuzzLocate(f *testing.F) {
+	f.Add(`{"a":"b","b":{"a":1},"c":[{"b":2}]}`, "a", "b")
+	f.Add(`{"x{":"}","a b":"\\"}`, "x{", "a b")
+	f.Add(`{",":1,"a":","}`, ",", "")
+	f.Fuzz(func(t *testing.T, text, a, b string) {
+		doc, err := value.ParseString(text)
+		if err != nil || !utf8.ValidString(a) || !utf8.ValidString(b) {
+			return
+		}
+		text = string(doc.Append(nil)) // as it is stored: without two members of one name
+		root, slots := branch{slot: -1}, 0
+		paths := map[int][]step{}
+		for _, path := range [][]step{{{Name: a}}, {{Name: b}, {Name: a}}} {
+			paths[root.add(path, &slots)] = path
+		}
+		e := env{root: &root, cells: make([]cell, slots)}
+		for range 3 {
+			checkPlaces(t, &e, text, doc, paths, 0)
+		}
+	})
 }
 
 // A comparison of a place with a constant is that of its value, however it is
