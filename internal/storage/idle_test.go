@@ -32,17 +32,17 @@ func TestIdleStoresAreFlushed(t *testing.T) {
 	if !armed(p) {
 		t.Error("no timer runs after a write")
 	}
-	if left := p.flushIdle(nil); !left || !s.dirty.Load() {
+	if left := p.flushIdle(); !left || !s.dirty.Load() {
 		t.Errorf("flushed at the first look: left %v, dirty %v", left, s.dirty.Load())
 	}
 	must(t, fillRow(other, "mnext"))
-	if left := p.flushIdle(nil); !left || s.dirty.Load() || !other.dirty.Load() {
+	if left := p.flushIdle(); !left || s.dirty.Load() || !other.dirty.Load() {
 		t.Errorf("at the second look: left %v, the idle one dirty %v, the busy one dirty %v", left, s.dirty.Load(), other.dirty.Load())
 	}
-	if left := p.flushIdle(nil); left || other.dirty.Load() {
+	if left := p.flushIdle(); left || other.dirty.Load() {
 		t.Errorf("at the third look: left %v, dirty %v", left, other.dirty.Load())
 	}
-	p.tick()
+	p.idle.round()
 	if armed(p) {
 		t.Error("the timer runs while nothing is to be flushed")
 	}
@@ -79,17 +79,19 @@ func TestIdleStoresAreGivenUp(t *testing.T) {
 			return closes
 		}
 	}
-	p.flushIdle(give(false))
+	p.GiveUp(give(false))
+	p.flushIdle()
 	if len(offered) > 0 {
 		t.Fatal("offered while it is not flushed")
 	}
-	if left := p.flushIdle(give(false)); !left || len(offered) != 1 || offered[0] != large {
+	if left := p.flushIdle(); !left || len(offered) != 1 || offered[0] != large {
 		t.Fatalf("left %v, offered %d stores", left, len(offered))
 	}
-	if left := p.flushIdle(give(true)); left || len(offered) != 2 {
+	p.GiveUp(give(true))
+	if left := p.flushIdle(); left || len(offered) != 2 {
 		t.Fatalf("left %v, offered %d times", left, len(offered))
 	}
-	if left := p.flushIdle(give(true)); left || len(offered) != 2 {
+	if left := p.flushIdle(); left || len(offered) != 2 {
 		t.Fatalf("closed: left %v, offered %d times", left, len(offered))
 	}
 }

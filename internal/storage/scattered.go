@@ -30,36 +30,7 @@ func (s *Store) scatter() {
 		return
 	}
 	s.stirred.Store(false)
-	s.pool.gatherSoon()
-}
-
-// gatherSoon starts the timer of the scattered stores unless it runs.
-func (p *Pool) gatherSoon() {
-	if p.options.IdleFlush < 0 {
-		return
-	}
-	p.idle.mu.Lock()
-	defer p.idle.mu.Unlock()
-	if p.idle.soon == nil && !p.idle.stopped {
-		p.idle.soon = time.AfterFunc(gatherAfter, p.gather)
-	}
-}
-
-// gather is one look at the scattered stores, and the start of the timer for the next
-// if any are left.
-func (p *Pool) gather() {
-	p.idle.mu.Lock()
-	if p.idle.stopped {
-		p.idle.mu.Unlock()
-		return
-	}
-	p.idle.soon = nil
-	p.idle.round.Add(1)
-	p.idle.mu.Unlock()
-	defer p.idle.round.Done()
-	if p.flushScattered() {
-		p.gatherSoon()
-	}
+	s.pool.gather.begin()
 }
 
 // flushScattered flushes the stores that are scattered and were not written to since

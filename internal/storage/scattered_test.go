@@ -96,10 +96,10 @@ func TestScatteredStoresAreFlushedByThemselves(t *testing.T) {
 	for s.dirty.Load() {
 		time.Sleep(time.Millisecond)
 	}
-	p.idle.round.Wait()
-	p.idle.mu.Lock()
-	defer p.idle.mu.Unlock()
-	if p.idle.soon != nil {
+	p.gather.running.Wait()
+	p.gather.mu.Lock()
+	defer p.gather.mu.Unlock()
+	if p.gather.timer != nil {
 		t.Error("the timer runs while no store is scattered")
 	}
 }

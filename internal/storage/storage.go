@@ -144,12 +144,14 @@ type Pool struct {
 	scheduler *scheduler
 	dirs      *directories
 	spares    spares
-	idle      idle
+	idle      rounds // of flushIdle
+	gather    rounds // of flushScattered; none where there are none of flushIdle
 	budget    budget // of the write buffers
 	reserve   reserve
 
 	mu     sync.Mutex
 	open   map[string]*Store // by directory; nil while one is created, opened or removed
+	giveUp func(*Store) (closed bool)
 	closed bool
 }
 
@@ -170,6 +172,8 @@ func NewPool(options Options) (*Pool, error) {
 		budget:    budget{limit: options.BufferBytes},
 		reserve:   reserve{files: options.FS},
 	}
+	p.idle.pause, p.idle.look = options.IdleFlush, p.flushIdle
+	p.gather.pause, p.gather.look = min(options.IdleFlush, gatherAfter), p.flushScattered
 	return p, nil
 }
 
@@ -196,7 +200,8 @@ func (p *Pool) Close() error {
 	p.closed = true
 	p.mu.Unlock()
 
-	p.stop()
+	p.idle.stop()
+	p.gather.stop()
 	p.reserve.close()
 	p.scheduler.close()
 	p.files.Unref()

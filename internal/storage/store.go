@@ -224,7 +224,7 @@ func (s *Store) written() {
 		s.stirred.Store(true)
 	}
 	if !s.dirty.Load() && !s.dirty.Swap(true) {
-		s.pool.wake()
+		s.pool.idle.begin()
 	}
 }
 
