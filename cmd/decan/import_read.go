@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"github.com/decandb/decan/internal/value"
 )
@@ -272,6 +273,9 @@ func newCSVReader(in io.Reader, infer bool) (*csvReader, error) {
 	}
 	seen := map[string]bool{}
 	for _, column := range header {
+		if !utf8.ValidString(column) {
+			return nil, fmt.Errorf("line 1: the column %q is not UTF-8", column)
+		}
 		if seen[column] {
 			return nil, fmt.Errorf("line 1: there are two columns %q", column)
 		}
@@ -303,6 +307,9 @@ func (r *csvReader) next() (record, error) {
 	for i, cell := range cells {
 		if cell == "" {
 			continue // the document lacks the property
+		}
+		if !utf8.ValidString(cell) {
+			return record{}, &recordError{line, fmt.Errorf("the cell of column %d is not UTF-8", i+1)}
 		}
 		v := value.String(cell)
 		if r.infer {

@@ -50,6 +50,20 @@ func TestReadRecords(t *testing.T) {
 	})
 }
 
+// What is not UTF-8 is refused, and not changed on its way: a cell with its line, and
+// the name of a column with the file.
+func TestReadRecordsInUTF8(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"id,a\n1,\xf0\n2,\u00e9\n": "!2: the cell of column 2 is not UTF-8\n" + `3: {"id":"2","a":"é"}`,
+		"id,\xf0\n1,2\n":           `!! line 1: the column "\xf0" is not UTF-8`,
+	} {
+		if out, _ := readRecords(formatCSV, text, true); strings.Join(out, "\n") != want {
+			t.Errorf("%q:\n%s\nwant\n%s", text, strings.Join(out, "\n"), want)
+		}
+	}
+}
+
 // A text that is too long for a document is refused on both sides of the limit,
 // and what follows is read where its end is known.
 func TestRecordTooLong(t *testing.T) {
@@ -146,7 +160,7 @@ func deep(v value.Value) bool {
 // FuzzReadRecords reads any text in any format: it ends, and what it reads as JSON
 // lines or an array comes back from being written so.
 func FuzzReadRecords(f *testing.F) {
-	for _, text := range []string{"", "[", "[]", "[{}]", `[{"a":1},{"b":[{}]}] x`, "{}\n{}", "{\"a\":\n1}\n", "a,b.c\n1,2\n", "\"", "a\n\"", "\xef\xbb\xbf{}", "a,a\n"} {
+	for _, text := range []string{"", "[", "[]", "[{}]", `[{"a":1},{"b":[{}]}] x`, "{}\n{}", "{\"a\":\n1}\n", "a,b.c\n1,2\n", "\"", "a\n\"", "\xef\xbb\xbf{}", "a,a\n", "0\n\xf0"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
