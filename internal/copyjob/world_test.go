@@ -51,6 +51,7 @@ func newWorldAt(t testing.TB, throttling cluster.Throttling, now func() time.Tim
 		t.Fatal(err)
 	}
 	limits := resource.DefaultLimits()
+	limits.PageTime = time.Minute // A slow machine shall not cut a page short.
 	node, err := cluster.Start(cluster.Config{Pool: pool, Dir: "data", Catalog: w.catalog, Limits: limits, Throttling: throttling, Now: now})
 	if err != nil {
 		t.Fatal(err)

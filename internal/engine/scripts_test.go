@@ -26,7 +26,7 @@ func limitedWorld(t testing.TB, limits script.Limits) *world {
 	t.Helper()
 	runner := script.New(limits)
 	t.Cleanup(runner.Close)
-	return newWorld(t, func(c *engine.Config) { c.Scripts, c.Limits.PageTime = runner, time.Minute })
+	return newWorld(t, func(c *engine.Config) { c.Scripts = runner })
 }
 
 // function defines a function, new or in place of the one there is.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
@@ -46,6 +47,7 @@ func build(t *testing.T) *Engine {
 		t.Fatal(err)
 	}
 	limits := resource.DefaultLimits()
+	limits.PageTime = time.Minute // A slow machine shall not cut a page short.
 	node, err := cluster.Start(cluster.Config{Pool: pool, Catalog: names, Limits: limits})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
@@ -49,6 +50,7 @@ func newWorld(t testing.TB, change func(*engine.Config)) *world {
 		Account: resource.Account{ID: "test", Consistency: resource.Session},
 		Limits:  resource.DefaultLimits(),
 	}}
+	w.cfg.Limits.PageTime = time.Minute // A slow machine shall not cut a page short.
 	if change != nil {
 		change(&w.cfg)
 	}

@@ -49,6 +49,7 @@ func newEngine(t *testing.T) (*engine.Engine, *catalog.Catalog, *prometheus.Regi
 	names, err := catalog.Open(store, now)
 	check(err)
 	limits := resource.DefaultLimits()
+	limits.PageTime = time.Minute // A slow machine shall not cut a page short.
 	node, err := cluster.Start(cluster.Config{Pool: pool, Catalog: names, Limits: limits, Now: now})
 	check(err)
 	t.Cleanup(func() { _ = node.Close() })

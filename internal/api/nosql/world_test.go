@@ -68,6 +68,7 @@ func newWorld(t testing.TB, set settings) *world {
 	names, err := catalog.Open(store, now)
 	check(err)
 	limits := resource.DefaultLimits()
+	limits.PageTime = ampleTime
 	node, err := cluster.Start(cluster.Config{
 		Pool: pool, Catalog: names, Limits: limits, Now: now,
 		// The LSNs of an answer tell what the node has done by itself.
