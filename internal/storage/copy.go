@@ -8,7 +8,8 @@ import (
 // CopyTo puts the rows with low <= key < high into b, a batch for another store:
 // those of posting lists so that they join what that store has under their keys.
 // It stops before the row at which limit bytes have been read and returns its
-// key, nil when there are no more rows. The range is of one family.
+// key, nil when there are no more rows. The range is of one family. Whoever waits for
+// a processor runs in between.
 func (s *Snapshot) CopyTo(b *Batch, low, high []byte, limit int) (next []byte, err error) {
 	family, known := FamilyOf(low)
 	if !known {
@@ -16,8 +17,9 @@ func (s *Snapshot) CopyTo(b *Batch, low, high []byte, limit int) (next []byte, e
 	}
 	lists := family == FamilyTerm || family == FamilyPrefix
 	rows := s.Iter(low, high)
-	read := 0
+	read, pace := 0, pace(0)
 	for valid := rows.First(); valid && err == nil; valid = rows.Next() {
+		pace.row()
 		if read >= limit && read > 0 {
 			next = bytes.Clone(rows.Key())
 			break

@@ -115,7 +115,11 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 		}
 		return g.vital(name, f, err), nil
 	case class == classTable && isFlush(category):
-		return g.need(func() (vfs.File, error) { return g.create(name, class, category) })
+		f, err := g.need(func() (vfs.File, error) { return g.create(name, class, category) })
+		if err != nil {
+			return nil, err
+		}
+		return flushedFile{f}, nil
 	}
 	return g.create(name, class, category)
 }

@@ -30,7 +30,8 @@ func (b *Batch) Add(r Row) error {
 // Walk calls visit for the rows with low <= key < high, as the store is now,
 // and puts what visit asks for into b. It stops before the row at which limit
 // bytes have been read or written and returns its key, nil when there are no
-// more rows. The row is good until visit returns.
+// more rows. The row is good until visit returns. Whoever waits for a processor
+// runs in between.
 func (s *Store) Walk(b *Batch, low, high []byte, limit int, visit func(key, value []byte) error) (next []byte, err error) {
 	rows, err := s.db.NewIter(&pebble.IterOptions{LowerBound: low, UpperBound: high})
 	if err != nil {
@@ -41,8 +42,9 @@ func (s *Store) Walk(b *Batch, low, high []byte, limit int, visit func(key, valu
 			err = fmt.Errorf("walk rows: %w", explain(closeErr))
 		}
 	}()
-	read := 0
+	read, pace := 0, pace(0)
 	for valid := rows.First(); valid; valid = rows.Next() {
+		pace.row()
 		if read+b.Len() >= limit && read > 0 {
 			return append([]byte(nil), rows.Key()...), nil
 		}
