@@ -44,6 +44,37 @@ func BenchmarkSplitPause(b *testing.B) {
 	}
 }
 
+// BenchmarkBusyWrites has 64 clients create documents as fast as they can for 40
+// seconds, so that the store always flushes and compacts, and prints how many they
+// created and what each took.
+func BenchmarkBusyWrites(b *testing.B) {
+	for b.Loop() {
+		s := benchServer(b, b.TempDir(), 1)
+		var all latencies
+		var created atomic.Int64
+		for end := time.Now().Add(busyTime); time.Now().Before(end); {
+			var began [reshapeClients]time.Time
+			drive(b, s.address(), reshapeClients, 201, func(client int) (servertest.Request, bool) {
+				if !began[client].IsZero() {
+					all.add(time.Since(began[client]))
+				}
+				i := int(created.Add(1))
+				request := createRequest(s.Key(), fmt.Sprint("d", i), i)
+				began[client] = time.Now()
+				return request, true
+			})
+		}
+		rate := float64(created.Load()) / busyTime.Seconds()
+		fmt.Printf("\n%.0f creates/s of %d clients as fast as they can\n", rate, reshapeClients)
+		report(nil, []during{{"creates", &all}})
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+const busyTime = 40 * time.Second
+
 func newReshapeBench(b *testing.B) *reshapeBench {
 	setting := func(name string, number int) int {
 		if text := os.Getenv(name); text != "" {
@@ -198,7 +229,8 @@ func (r *reshapeBench) runSplits() {
 			r.b.Fatal(err)
 		}
 	}
-	r.report([]stops{{"writers stopped by a split", splits, "aim 50 ms, 100 ms"}}, []during{{"requests without a change", &control}, {"requests during a split", &splitting}})
+	report([]stops{{"writers stopped by a split", splits, "aim 50 ms, 100 ms"}}, []during{{"requests without a change", &control}, {"requests during a split", &splitting}})
+	fmt.Printf("%d of %d requests failed\n", r.failed.Load(), r.requests.Load())
 	fmt.Printf("the slowest is %v above the control during a split (aim 100 ms)\n", short(splitting.max()-control.max()))
 }
 
@@ -255,8 +287,9 @@ func (r *reshapeBench) run() {
 	rate := float64(r.requests.Load()-first) / time.Since(began).Seconds()
 	end()
 	fmt.Printf("\n%d documents of 1 KB; %.0f requests/s of %d clients, %.0f RU/s asked for\n", r.documents, rate, reshapeClients, float64(reshapeBudget))
-	r.report([]stops{{"writers stopped by a split", splits, "aim 50 ms, 100 ms"}, {"writers stopped by a merge", merges, ""}},
+	report([]stops{{"writers stopped by a split", splits, "aim 50 ms, 100 ms"}, {"writers stopped by a merge", merges, ""}},
 		[]during{{"requests without a change", &control}, {"requests during a split", &splitting}, {"requests during a merge", &merging}})
+	fmt.Printf("%d of %d requests failed\n", r.failed.Load(), r.requests.Load())
 	fmt.Printf("the slowest is %v above the control during a split (aim 100 ms), %v during a merge\n", short(splitting.max()-control.max()), short(merging.max()-control.max()))
 	r.close()
 }
@@ -280,8 +313,8 @@ type (
 	}
 )
 
-// report prints them, and how many requests failed.
-func (r *reshapeBench) report(stopped []stops, requests []during) {
+// report prints them.
+func report(stopped []stops, requests []during) {
 	for _, line := range stopped {
 		slices.Sort(line.times)
 		fmt.Printf("%-32s median %-10v max %-10v %s\n", line.what, short(line.times[len(line.times)/2]), short(line.times[len(line.times)-1]), line.aim)
@@ -289,9 +322,9 @@ func (r *reshapeBench) report(stopped []stops, requests []during) {
 	for _, line := range requests {
 		median, n := line.of.quantile(0.5)
 		most, _ := line.of.quantile(0.99)
-		fmt.Printf("%-32s median %-10v p99 %-10v max %-10v %d\n", line.what, short(median), short(most), short(line.of.max()), n)
+		rare, _ := line.of.quantile(0.999)
+		fmt.Printf("%-32s median %-10v p99 %-10v p99.9 %-10v max %-10v %d\n", line.what, short(median), short(most), short(rare), short(line.of.max()), n)
 	}
-	fmt.Printf("%d of %d requests failed\n", r.failed.Load(), r.requests.Load())
 }
 
 // short leaves out what is not worth reading.
