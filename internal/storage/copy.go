@@ -17,7 +17,8 @@ func (s *Snapshot) CopyTo(b *Batch, low, high []byte, limit int) (next []byte, e
 	}
 	lists := family == FamilyTerm || family == FamilyPrefix
 	rows := s.Iter(low, high)
-	read, pace := 0, pace(0)
+	read := 0
+	var pace pace
 	for valid := rows.First(); valid && err == nil; valid = rows.Next() {
 		pace.row()
 		if read >= limit && read > 0 {

@@ -14,12 +14,7 @@ func TestCrowded(t *testing.T) {
 	s, err := pool.Create("s")
 	must(t, err)
 	defer func() { must(t, s.Close()) }()
-	hold := func(holds bool) {
-		s.turn.s.mu.Lock()
-		defer s.turn.s.mu.Unlock()
-		s.turn.opening = holds // It gets no compactions then.
-	}
-	hold(true)
+	holdCompactions(s)
 	for i := range l0Stop / 3 {
 		if s.Crowded() {
 			t.Fatalf("crowded by %d tables", i)
@@ -32,9 +27,15 @@ func TestCrowded(t *testing.T) {
 	if !s.Crowded() {
 		t.Fatalf("not crowded by %d tables, one over the other", l0Stop/3)
 	}
-	hold(false)
 	s.turn.opened()
 	for s.Crowded() {
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// holdCompactions keeps a store from compacting until it is opened, by s.turn.opened.
+func holdCompactions(s *Store) {
+	s.turn.s.mu.Lock()
+	defer s.turn.s.mu.Unlock()
+	s.turn.opening = true
 }

@@ -119,7 +119,7 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 		if err != nil {
 			return nil, err
 		}
-		return flushedFile{f}, nil
+		return &flushedFile{File: f}, nil
 	}
 	return g.create(name, class, category)
 }

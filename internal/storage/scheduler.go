@@ -36,7 +36,8 @@ type scheduler struct {
 
 // turn is one store's side of the scheduler.
 type turn struct {
-	s *scheduler
+	s        *scheduler
+	courtesy courtesy // of its compactions
 
 	// Guarded by s.mu.
 	db       pebble.DBForCompaction // nil before Register
@@ -318,7 +319,7 @@ func (s *scheduler) settle(asked []question, refused map[*turn]bool, best *turn,
 
 // MeasureCPU is called by the goroutines of a compaction every 128 rows and behind
 // every block of the table they write. It gives way.
-func (t *turn) MeasureCPU(pebble.CompactionGoroutineKind) { giveWay() }
+func (t *turn) MeasureCPU(pebble.CompactionGoroutineKind) { t.courtesy.giveWay() }
 
 // Started and CumulativeStats complete the grant; nothing here depends on them.
 func (t *turn) Started() {}

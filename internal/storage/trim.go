@@ -42,7 +42,8 @@ func (s *Store) Walk(b *Batch, low, high []byte, limit int, visit func(key, valu
 			err = fmt.Errorf("walk rows: %w", explain(closeErr))
 		}
 	}()
-	read, pace := 0, pace(0)
+	read := 0
+	var pace pace
 	for valid := rows.First(); valid; valid = rows.Next() {
 		pace.row()
 		if read+b.Len() >= limit && read > 0 {
