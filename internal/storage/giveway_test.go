@@ -29,8 +29,29 @@ func (w *watcher) step() {
 	}
 }
 
-// watch calls act with one processor for act and the watcher together.
-func (w *watcher) watch(t *testing.T, act func() error) {
+// watch calls act with one processor for act and the watcher together. What takes the
+// processor from both of them has act keep it for a while afterwards, and the machine
+// may be busy: so it is enough that one of some tries shows what is looked for.
+func (w *watcher) watch(t *testing.T, prepare func(), act func() error) {
+	t.Helper()
+	var steps, passed int64
+	for range watchTries {
+		prepare()
+		steps, passed = w.try(t, act)
+		t.Logf("%d steps, nobody else ran in front of %d of them", steps, passed)
+		if steps < 50 {
+			t.Fatalf("%d steps say little", steps)
+		}
+		if passed <= steps/2 {
+			return
+		}
+	}
+	t.Errorf("nobody else ran in front of %d of %d steps", passed, steps)
+}
+
+const watchTries = 20
+
+func (w *watcher) try(t *testing.T, act func() error) (steps, passed int64) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	w.steps.Store(0)
@@ -52,14 +73,7 @@ func (w *watcher) watch(t *testing.T, act func() error) {
 	close(stop)
 	<-stopped
 	must(t, err)
-	steps, passed := w.steps.Load(), w.passed.Load()
-	t.Logf("%d steps, nobody else ran in front of %d of them", steps, passed)
-	if steps < 50 {
-		t.Errorf("%d steps say little", steps)
-	}
-	if passed > steps/2 { // Some are done in the time that is kept.
-		t.Errorf("nobody else ran in front of %d of %d steps", passed, steps)
-	}
+	return w.steps.Load(), w.passed.Load()
 }
 
 // watchedFS has every watchedBytes noted that are written to tables: two blocks or so.
@@ -93,8 +107,8 @@ func (f *watchedFile) Write(p []byte) (int, error) {
 }
 
 // Flushes and compactions let others run after every block they write, and walks and
-// copies every few rows. This test is not parallel, because it
-// takes all processors but one away from the process.
+// copies every few rows. This test is not parallel, because it takes all processors but
+// one away from the process.
 func TestGivesWay(t *testing.T) {
 	var w watcher
 	p := newPool(t, Options{FS: watchedFS{vfs.NewMem(), &w}})
@@ -119,13 +133,14 @@ func TestGivesWay(t *testing.T) {
 	low, high := FamilyDocument.Bounds()
 
 	t.Run("flush", func(t *testing.T) {
-		w.watch(t, func() error { fill(); return s.Flush() })
+		w.watch(t, func() {}, func() error { fill(); return s.Flush() })
 	})
 	t.Run("compaction", func(t *testing.T) {
-		holdCompactions(s) // None shall be over before it is watched.
-		fill()
-		must(t, s.Flush())
-		w.watch(t, func() error {
+		w.watch(t, func() {
+			holdCompactions(s) // None shall be over before it is watched.
+			fill()
+			must(t, s.Flush())
+		}, func() error {
 			s.turn.opened()
 			return s.db.Compact(t.Context(), low, high, false)
 		})
@@ -134,7 +149,7 @@ func TestGivesWay(t *testing.T) {
 		b := s.NewBatch()
 		defer b.Close()
 		seen := 0
-		w.watch(t, func() error {
+		w.watch(t, func() {}, func() error {
 			_, err := s.Walk(b, low, high, 1<<30, func(_, _ []byte) error {
 				if seen++; seen%(2*paceRows) == 0 {
 					w.step()
@@ -148,7 +163,7 @@ func TestGivesWay(t *testing.T) {
 		b := s.NewBatch()
 		defer b.Close()
 		now := s.Snapshot()
-		w.watch(t, func() error {
+		w.watch(t, func() {}, func() error {
 			for from, more := low, true; more; more = from != nil {
 				w.step()
 				if from, err = now.CopyTo(b, from, high, 2*paceRows*400); err != nil {
