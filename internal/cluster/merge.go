@@ -121,7 +121,7 @@ func (x *merging) run(ctx context.Context) (result MergeResult, err error) {
 func (x *merging) release() {
 	for _, p := range x.parents {
 		if p != nil {
-			p.release()
+			x.node.leave(p)
 		}
 	}
 }

@@ -246,6 +246,7 @@ func TestMergeWhileHeld(t *testing.T) {
 		t.Errorf("while one parent is held there are %v", got)
 	}
 	release()
+	awaitGone(t, disk.FS(), fmt.Sprintf("data/p/%x/1", string(c.rid)))
 	if got := dirs(); !slices.Equal(got, []string{"2"}) {
 		t.Errorf("when it was given back there are %v", got)
 	}

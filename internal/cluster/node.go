@@ -103,7 +103,7 @@ type Node struct {
 
 	changes map[replication.PartitionRef]*change // splits and merges under way, by their parents
 
-	background sync.WaitGroup       // of Reindex, Split, Merge and the chores
+	background sync.WaitGroup       // of Reindex, Split, Merge, giveBack and the chores
 	stop       context.CancelFunc   // ends the chores
 	reindexing map[resource.RID]int // containers whose partitions are being told
 
@@ -358,25 +358,44 @@ func (n *Node) open(s *slot) (*slot, error) {
 	return s, nil
 }
 
-// giveBack removes a holder. The last one leaves the slot idle, or carries out
-// what was waiting for it.
+// giveBack removes a holder. The last one leaves the slot idle, or has carried out in
+// the background what was waiting for it, which can take long: closing a partition,
+// and deleting its files.
 func (n *Node) giveBack(s *slot) {
 	n.mu.Lock()
-	s.holders--
-	if s.holders > 0 {
-		n.mu.Unlock()
-		return
+	closing := n.letGo(s)
+	if closing && !n.closed {
+		n.background.Go(func() { n.finish(s) })
+		closing = false
 	}
-	if s.err == nil && !s.doomed {
-		s.place = n.idle.PushBack(s)
-		n.mu.Unlock()
-		return
-	}
-	closing := n.claim(s)
 	n.mu.Unlock()
 	if closing {
 		n.finish(s)
 	}
+}
+
+// leave is giveBack for a split or merge, which carries out itself what was waiting.
+func (n *Node) leave(s *slot) {
+	n.mu.Lock()
+	closing := n.letGo(s)
+	n.mu.Unlock()
+	if closing {
+		n.finish(s)
+	}
+}
+
+// letGo removes a holder and reports whether the caller has to finish the slot. The
+// caller has mu.
+func (n *Node) letGo(s *slot) (closing bool) {
+	s.holders--
+	if s.holders > 0 {
+		return false
+	}
+	if s.err == nil && !s.doomed {
+		s.place = n.idle.PushBack(s)
+		return false
+	}
+	return n.claim(s)
 }
 
 // claim makes the caller the one that closes the slot. The caller has mu.
@@ -393,12 +412,12 @@ func (n *Node) claim(s *slot) bool {
 }
 
 // finish closes a claimed slot, takes it out of the map, and removes the
-// directory of a dropped one. The slot stays reachable for Apply until its
+// directory of a doomed one. The slot stays reachable for Apply until its
 // effects are done.
 func (n *Node) finish(s *slot) {
 	if s.err == nil {
 		n.growth.add(s)
-		if err := errors.Join(s.partition.Close(), s.store.Close()); err != nil {
+		if err := errors.Join(s.partition.Close(), n.closeStore(s)); err != nil {
 			n.cfg.Logger.Warn("partition not closed cleanly", "container", s.ref.Container, "partition", s.ref.Partition, "err", err)
 		}
 	}
@@ -410,6 +429,16 @@ func (n *Node) finish(s *slot) {
 		n.removeDir(s.ref)
 	}
 	close(s.gone)
+}
+
+func (n *Node) closeStore(s *slot) error {
+	n.mu.Lock()
+	doomed := s.doomed
+	n.mu.Unlock()
+	if doomed {
+		return s.store.Abandon()
+	}
+	return s.store.Close()
 }
 
 // giveUp closes the partition of an idle store that nobody holds, and reports

@@ -353,7 +353,7 @@ func (x *splitting) complete() {
 		c.slot.release()
 	}
 	x.node.doom(x.parent)
-	x.parent.release()
+	x.node.leave(x.parent)
 }
 
 // undo leaves everything as it was before the plan.
@@ -369,14 +369,14 @@ func (x *splitting) undo() {
 	if err != nil && status.CodeOf(err) != status.CodeNotFound {
 		n.cfg.Logger.Warn("plan of a split not dropped", "container", x.ref.Container, "partition", x.ref.Partition, "err", err)
 	}
-	x.parent.release()
+	x.node.leave(x.parent)
 }
 
 // discard removes a child that nobody came to know.
 func (n *Node) discard(c *child) {
 	if c.slot != nil {
 		n.doom(c.slot)
-		c.slot.release()
+		n.leave(c.slot)
 		return
 	}
 	if c.store != nil {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -530,9 +532,7 @@ func TestSplitWhileHeld(t *testing.T) {
 		t.Errorf("the directory of a parent that is held: %v", err)
 	}
 	release()
-	if _, err := disk.FS().Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the directory of a parent that was given back: %v", err)
-	}
+	awaitGone(t, disk.FS(), dir)
 	if _, _, err := w.node.Replica(t.Context(), before, 0); status.CodeOf(err) != status.CodeGone || status.SubOf(err) != status.SubRangeGone {
 		t.Errorf("the parent by an old view: %v, want 410/1002", err)
 	}
@@ -544,6 +544,106 @@ func TestSplitWhileHeld(t *testing.T) {
 			t.Errorf("child %s: LSN %d, open %v, want 20", child.ID, lsn, open)
 		}
 	}
+}
+
+const hang = time.Minute // longer than anything takes
+
+// awaitGone waits until a directory is removed, which happens in the background.
+func awaitGone(t testing.TB, files vfs.FS, dir string) {
+	t.Helper()
+	for end := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
+		_, err := files.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s is still there: %v", dir, err)
+		}
+	}
+}
+
+// Whoever is the last to leave a partition that was split or dropped neither closes it
+// nor deletes its files: a request would take as long as that. Nor is anything flushed
+// before it is deleted, and closing the node waits for it.
+func TestLastReaderDoesNotWait(t *testing.T) {
+	t.Parallel()
+	for name, act := range map[string]func(w *world, c client) error{
+		"split": func(w *world, c client) error {
+			_, err := w.node.Split(context.Background(), c.rid, 0, "")
+			return err
+		},
+		"drop": func(w *world, c client) error {
+			_, err := w.catalog.Commit(context.Background(), catalog.DeleteContainer{RID: c.rid})
+			w.node.DropContainer(c.rid)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disk := storagetest.NewCrashable()
+			files := &doomedFS{FS: disk.FS(), begun: make(chan struct{}), left: make(chan struct{})}
+			w, err := openOn(files, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, _ := small(t, w, keyKinds["v2"], 20)
+			_, release, err := w.node.Replica(t.Context(), c.container(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := act(w, c); err != nil {
+				t.Fatal(err)
+			}
+			dir := fmt.Sprintf("data/p/%x/0", string(c.rid))
+			files.dir.Store(&dir)
+			release()
+			<-files.begun
+			close(files.left)
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := disk.FS().Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the directory behind Close: %v", err)
+			}
+			if files.waited.Load() {
+				t.Error("the last reader waits until the directory is deleted")
+			}
+			if n := files.tables.Load(); n > 0 {
+				t.Errorf("%d tables were written to be deleted", n)
+			}
+		})
+	}
+}
+
+// doomedFS watches a directory that is about to be deleted, which it makes wait until
+// left is closed, and then takes long for.
+type doomedFS struct {
+	vfs.FS
+	dir    atomic.Pointer[string] // nil before
+	begun  chan struct{}          // closed when the directory is about to be deleted
+	left   chan struct{}
+	waited atomic.Bool  // in vain
+	tables atomic.Int64 // that were begun in it
+}
+
+func (d *doomedFS) RemoveAll(name string) error {
+	if dir := d.dir.Load(); dir != nil && *dir == name {
+		close(d.begun)
+		select {
+		case <-d.left:
+		case <-time.After(hang):
+			d.waited.Store(true)
+		}
+		time.Sleep(20 * time.Millisecond) // Whoever does not wait for it is gone by then.
+	}
+	return d.FS.RemoveAll(name)
+}
+
+func (d *doomedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if dir := d.dir.Load(); dir != nil && strings.HasPrefix(name, *dir) && path.Ext(name) == ".sst" {
+		d.tables.Add(1)
+	}
+	return d.FS.Create(name, category)
 }
 
 // A position in the parent's change feed is good in the feed of each child: what

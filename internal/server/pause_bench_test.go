@@ -99,13 +99,16 @@ type reshapeBench struct {
 	rounds    int
 	server    *Server
 
-	phase    atomic.Pointer[latencies] // of the requests that are sent now; nil for none
+	mu    sync.RWMutex
+	phase *latencies // of the requests that are sent now; nil for none
+
 	requests atomic.Int64
 	failed   atomic.Int64
 }
 
 // latencies counts what requests took, in buckets that are a 20th apart.
 type latencies struct {
+	sent    sync.WaitGroup // of those that are not answered yet
 	buckets [400]atomic.Int64
 	slowest atomic.Int64 // ns
 }
@@ -151,17 +154,35 @@ func (l *latencies) max() time.Duration { return time.Duration(l.slowest.Load())
 // that no request of one waits for another.
 const phaseGap = 100 * time.Millisecond
 
-// during has the requests that are sent meanwhile counted, and returns what the
-// slowest of them took.
+// during has the requests that are sent meanwhile counted, however late they are
+// answered, and returns what the slowest of them took.
 func (r *reshapeBench) during(all *latencies, act func()) time.Duration {
 	time.Sleep(phaseGap)
 	var l latencies
-	r.phase.Store(&l)
+	r.enter(&l)
 	act()
-	r.phase.Store(nil)
-	time.Sleep(phaseGap) // for those under way
+	r.enter(nil)
+	l.sent.Wait()
+	time.Sleep(phaseGap)
 	all.merge(&l)
 	return l.max()
+}
+
+// enter has the requests that are sent from now on counted by l.
+func (r *reshapeBench) enter(l *latencies) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.phase = l
+}
+
+// send returns who counts the request that is sent now, nil for nobody.
+func (r *reshapeBench) send() *latencies {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.phase != nil {
+		r.phase.sent.Add(1)
+	}
+	return r.phase
 }
 
 // fill makes the container and its documents.
@@ -388,10 +409,11 @@ func (r *reshapeBench) load(interval time.Duration, stop chan struct{}) {
 		case <-tick.C:
 		}
 		for _, kind := range []string{"upsert", "read"} {
-			phase, began := r.phase.Load(), time.Now()
+			phase, began := r.send(), time.Now()
 			response, err := client.Do(r.request(kind))
 			if phase != nil {
 				phase.add(time.Since(began))
+				phase.sent.Done()
 			}
 			r.requests.Add(1)
 			if err != nil || response.Status != 200 {

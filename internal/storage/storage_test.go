@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // newPool returns a pool in memory that is closed with the test.
@@ -552,4 +555,32 @@ func TestDeleteRange(t *testing.T) {
 	if s.Size() <= 0 {
 		t.Errorf("size = %d", s.Size())
 	}
+}
+
+// A store that is abandoned writes no table and keeps what it was given: until it is
+// removed it opens again.
+func TestAbandon(t *testing.T) {
+	t.Parallel()
+	files := vfs.NewMem()
+	p := newPool(t, Options{FS: files})
+	s, err := p.Create("s")
+	must(t, err)
+	must(t, fillRow(s, "mrow"))
+	must(t, s.Abandon())
+	names, err := files.List("s")
+	must(t, err)
+	for _, name := range names {
+		if path.Ext(name) == ".sst" {
+			t.Errorf("it wrote %s", name)
+		}
+	}
+	s, err = p.Open("s")
+	must(t, err)
+	now := s.Snapshot()
+	if _, found, err := now.Get(nil, []byte("mrow")); err != nil || !found {
+		t.Errorf("the row is found: %v, %v", found, err)
+	}
+	must(t, now.Close())
+	must(t, s.Abandon())
+	must(t, p.Remove("s"))
 }

@@ -301,6 +301,17 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// Abandon closes a store that is to be removed: like Close, but without a flush.
+// What was not flushed stays in the store's log.
+func (s *Store) Abandon() error {
+	s.leave()
+	defer s.pool.release(s.dir)
+	if err := s.shut(); err != nil {
+		return fmt.Errorf("close store %s: %w", s.dir, err)
+	}
+	return nil
+}
+
 // shut closes Pebble and returns the store's failure, if it has failed.
 func (s *Store) shut() error {
 	err := s.db.Close()
