@@ -368,3 +368,12 @@ func TestUpwardReach(t *testing.T) {
 		}
 	}
 }
+
+// TestRequirements checks that docs/requirements.md names the tests of today, and
+// that every statement that a test names exists.
+func TestRequirements(t *testing.T) {
+	out, err := exec.Command("go", "run", "-C", "tools", "./requirements", "-check").CombinedOutput()
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}

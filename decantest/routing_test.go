@@ -47,7 +47,7 @@ func (l *visitLog) take() []string {
 	return ids
 }
 
-// TestRouting shows the routing table of hierarchical keys (S6, S39, S47 to S54,
+// TestRouting shows the routing table of hierarchical keys (S6, S23, S39, S47 to S54,
 // S56 to S58) as a client sees it: the header names exactly the partitions whose
 // ranges overlap the prefix that the filter gives, with 1, 8 and 64 of them.
 func TestRouting(t *testing.T) {

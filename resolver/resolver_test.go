@@ -276,7 +276,7 @@ func TestBuckets(t *testing.T) {
 }
 
 // TestTransitionModes has the four read modes and the five write modes over one key
-// that moves and one that stays (S183).
+// that moves and one that stays (S183, S203).
 func TestTransitionModes(t *testing.T) {
 	table := func(moving string) resolver.Resolver[string] {
 		return must[*resolver.Lookup[string]](t)(resolver.NewLookup(map[string]resolver.Target{"stays": target("a"), "moves": target(moving)}, nil))

@@ -31,7 +31,7 @@ func (u *untilTold) Write(p []byte) (int, error) {
 }
 
 // TestDemoTenants runs the demonstration with few events, looks at the server that
-// stays, and at what is true of the four keys whatever the figures (S6, S32, S33,
+// stays, and at what is true of the four keys whatever the figures (S6, S31, S32, S33,
 // S34, S38, S39, S42).
 func TestDemoTenants(t *testing.T) {
 	t.Parallel()
