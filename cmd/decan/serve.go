@@ -21,8 +21,9 @@ type serveCommand struct {
 	AdminListen   string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Health, metrics and management; \"none\" for no admin port."`
 	ComputeListen string `placeholder:"HOST:PORT" help:"A second port for clients that address the compute gateway."`
 
-	Data     string `default:"./decan-data" type:"path" help:"The data directory."`
-	InMemory bool   `help:"Keep everything in memory; nothing is left after the server stops."`
+	Data       string `default:"./decan-data" type:"path" help:"The data directory."`
+	DataAccess string `default:"owner" enum:"owner,group,any" help:"Who may read the data directory, which has account keys: its owner alone, its group too, or anybody that its modes allow. What others could read is closed to them at start."`
+	InMemory   bool   `help:"Keep everything in memory; nothing is left after the server stops."`
 
 	Key                  string `placeholder:"BASE64" help:"The account key (default: the emulators' well-known key)."`
 	SecondaryKey         string `placeholder:"BASE64" help:"A second account key that is accepted as well, for rotation."`
@@ -90,6 +91,7 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		AdminListen:   c.AdminListen,
 		ComputeListen: c.ComputeListen,
 		Data:          c.Data,
+		DataAccess:    c.DataAccess,
 		Key:           c.Key,
 		SecondaryKey:  c.SecondaryKey,
 		ReadonlyKey:   c.ReadonlyKey,

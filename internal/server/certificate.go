@@ -205,7 +205,7 @@ func writePair(dir, name string, raw []byte, key *ecdsa.PrivateKey) error {
 	if err := replaceFile(filepath.Join(dir, name+"-key.pem"), pemOf("PRIVATE KEY", encoded), 0o600); err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(dir, name+".pem"), pemOf("CERTIFICATE", raw), 0o644)
+	return replaceFile(filepath.Join(dir, name+".pem"), pemOf("CERTIFICATE", raw), 0o600)
 }
 
 func pemOf(kind string, raw []byte) []byte {

@@ -26,6 +26,12 @@ type Config struct {
 
 	Data string // the data directory; "" keeps everything in memory
 
+	// DataAccess says who may read the data directory, which has documents and
+	// account keys: "owner" (default), "group", which lets the group of its files
+	// read them, or "any". What others could read is closed to them at start, and a
+	// directory where that fails is refused; with "any" modes are not looked at.
+	DataAccess string
+
 	// The account keys, base64. One that was regenerated while the server ran with
 	// the same configuration is replaced by what was made then.
 	Key                  string // default the emulators' well-known key
@@ -116,6 +122,7 @@ const (
 func (c Config) complete() (Config, error) {
 	setDefault(&c.Listen, defaultListen)
 	setDefault(&c.AdminListen, defaultAdminListen)
+	setDefault(&c.DataAccess, accessOwner)
 	setDefault(&c.Key, WellKnownKey)
 	setDefault(&c.AccountID, "decan")
 	setDefault(&c.Region, "South Central US")
@@ -153,6 +160,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if !slices.Contains([]string{"service", "full"}, c.CrossPartition) {
 		fault("cross-partition %q: use service or full", c.CrossPartition)
+	}
+	if !slices.Contains([]string{accessOwner, accessGroup, accessAny}, c.DataAccess) {
+		fault("data access %q: use owner, group or any", c.DataAccess)
 	}
 	if _, err := cluster.ParseEnforcement(c.Throughput); err != nil {
 		faults = append(faults, err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -31,9 +32,9 @@ type nodeFile struct {
 }
 
 // openDataDir makes the data directory, or checks that this release can read it,
-// and locks it for this process. It never changes a directory that it refuses,
-// and nothing before it holds the lock.
-func openDataDir(dir, release string) (io.Closer, error) {
+// locks it for this process, and closes it to those whom access does not allow. It
+// never changes a directory that it refuses, and nothing before it holds the lock.
+func openDataDir(dir, access, release string, log *slog.Logger) (io.Closer, error) {
 	if _, err := checkDataDir(dir); err != nil {
 		return nil, err
 	}
@@ -46,6 +47,9 @@ func openDataDir(dir, release string) (io.Closer, error) {
 	}
 	// Another process may have laid it out before the lock was ours.
 	laidOut, err := checkDataDir(dir)
+	if err == nil {
+		err = protectDataDir(dir, access, log)
+	}
 	if err == nil && !laidOut {
 		err = initDataDir(dir, release)
 	}

@@ -165,9 +165,9 @@ const splitsHeld = 1 << 10
 
 // openData opens storage, catalog, node and engine, and remembers how to close them.
 func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier) error {
-	options := storage.Options{InMemory: s.config.Data == "", CacheBytes: s.config.CacheBytes, IdleFlush: s.config.IdleFlush, Release: s.config.Version, Logger: s.log}
+	options := storage.Options{InMemory: s.config.Data == "", CacheBytes: s.config.CacheBytes, IdleFlush: s.config.IdleFlush, GroupRead: s.config.DataAccess == accessGroup, Release: s.config.Version, Logger: s.log}
 	if s.config.Data != "" {
-		lock, err := openDataDir(s.config.Data, s.config.Version)
+		lock, err := openDataDir(s.config.Data, s.config.DataAccess, s.config.Version, s.log)
 		if err != nil {
 			return err
 		}

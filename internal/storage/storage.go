@@ -48,6 +48,10 @@ type Options struct {
 	// InMemory keeps all stores in memory; they are gone with the pool.
 	InMemory bool
 
+	// GroupRead lets the group of the process read the files that the stores make on
+	// the real file system; by default their owner alone can.
+	GroupRead bool
+
 	// CacheBytes is the size of the block cache that all stores share; 128 MB
 	// by default. The write buffers of the stores come on top.
 	CacheBytes int64
@@ -92,7 +96,7 @@ func (o Options) withDefaults() Options {
 		o.FS = vfs.NewMem()
 	}
 	if o.FS == nil {
-		o.FS = vfs.Default
+		o.FS = newPrivate(o.GroupRead)
 	}
 	if o.CacheBytes <= 0 {
 		o.CacheBytes = 128 << 20
@@ -407,7 +411,7 @@ func (p *Pool) clean(dir string) string { return p.options.FS.PathJoin(dir) }
 // when it is missing. It fails when another process, or another server of this
 // one, has it. Closing the result gives the directory back. A server in memory
 // has no directory to lock.
-func LockDir(dir string) (io.Closer, error) { return lockDir(vfs.Default, dir) }
+func LockDir(dir string) (io.Closer, error) { return lockDir(newPrivate(false), dir) }
 
 func lockDir(files vfs.FS, dir string) (io.Closer, error) {
 	dir = files.PathJoin(dir)

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// Who may read a data directory, as Config.DataAccess names it.
+const (
+	accessOwner = "owner" // its owner alone
+	accessGroup = "group" // its group, too
+	accessAny   = "any"   // whoever its modes allow: modes are not looked at
+)
+
+// protectDataDir takes from a data directory, and from everything in it, the
+// permissions that its access does not allow. A directory whose own mode cannot be
+// changed is refused, and nothing in it is changed. The caller holds its lock.
+//
+// The mode of the directory comes first: it alone keeps others from what is inside.
+// A directory that is closed is therefore not walked through again.
+func protectDataDir(dir, access string, log *slog.Logger) error {
+	if access == accessAny || runtime.GOOS == "windows" || runtime.GOOS == "plan9" { // These have no such modes.
+		return nil
+	}
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return fmt.Errorf("read the data directory: %w", err)
+	}
+	info, err := os.Stat(root)
+	if err != nil {
+		return fmt.Errorf("read the data directory: %w", err)
+	}
+	forbidden, needed := fs.FileMode(0o077), fs.FileMode(0)
+	if access == accessGroup {
+		forbidden, needed = 0o027, 0o050
+	}
+	wide := info.Mode().Perm()&forbidden != 0
+	if !wide && info.Mode()&needed == needed {
+		return nil
+	}
+	if err := chmodDir(root, without(info.Mode(), forbidden)|needed, forbidden); err != nil {
+		return fmt.Errorf("data directory %s has mode %04o, so others can read account keys and documents, and it cannot be changed: %w; "+
+			"have its owner run chmod %04o on it, give --data a directory below it, which decan makes itself, or allow it with --data-access any",
+			dir, info.Mode().Perm(), err, info.Mode().Perm()&^forbidden|needed)
+	}
+	if !wide {
+		return nil
+	}
+	changed, err := tighten(root, forbidden)
+	log.Info("data directory closed to others", "directory", dir, "access", access, "changed", changed+1)
+	return err
+}
+
+// chmodDir sets a mode, and fails when the directory has forbidden permissions
+// afterwards: some file systems keep what they have and report success.
+func chmodDir(dir string, mode, forbidden fs.FileMode) error {
+	if err := os.Chmod(dir, mode); err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err == nil && info.Mode().Perm()&forbidden != 0 {
+		err = errors.New("the file system keeps the mode")
+	}
+	return err
+}
+
+// tighten takes the forbidden permissions from all files and directories below
+// root and says how many had them. It leaves symbolic links and what they point
+// to alone.
+func tighten(root string, forbidden fs.FileMode) (changed int, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if mode := info.Mode(); (mode.IsRegular() || mode.IsDir()) && mode.Perm()&forbidden != 0 {
+			changed++
+			return os.Chmod(path, without(mode, forbidden))
+		}
+		return nil
+	})
+	if err != nil {
+		return changed, fmt.Errorf("close the data directory to others: %w", err)
+	}
+	return changed, nil
+}
+
+// without returns a mode as [os.Chmod] takes it, less some permissions.
+func without(mode, forbidden fs.FileMode) fs.FileMode {
+	return mode & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky) &^ forbidden
+}
