@@ -33,6 +33,8 @@ type guard struct {
 
 	failure atomic.Pointer[failure]
 	late    late
+	held    holding
+	extents extents
 }
 
 // failure is why a store was cut off, and where its files go since.
@@ -98,6 +100,13 @@ func (f *failure) remembered(base string) (name string, ok bool) {
 
 func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	class, failed := g.class(name), g.failure.Load()
+	if f, ok := g.writesOptions(name); ok && failed == nil {
+		return f, nil
+	}
+	if err := g.makes(name); err != nil {
+		g.fail(err)
+		failed = g.failure.Load()
+	}
 	switch {
 	case failed != nil && class == classForeign:
 		return nil, failed.err
@@ -106,9 +115,6 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	case failed != nil:
 		return discard{}, nil
 	case class == classVital:
-		if f, ok := g.writesOptions(name); ok {
-			return f, nil
-		}
 		f, err := g.need(func() (vfs.File, error) { return g.FS.Create(name, category) })
 		if strings.HasPrefix(g.PathBase(name), manifestPrefix) {
 			g.begunManifest()
@@ -137,6 +143,13 @@ func (g *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCat
 	if g.failure.Load() != nil {
 		return discard{}, nil
 	}
+	if g.held.keeps(oldname) {
+		return g.Create(newname, category)
+	}
+	if err := g.makes(newname); err != nil {
+		return nil, err
+	}
+	g.extents.drop(g.PathBase(oldname))
 	renamed := false
 	f, err := g.need(func() (vfs.File, error) {
 		if renamed {
@@ -159,7 +172,7 @@ func (g *guard) vital(name string, f vfs.File, err error) vfs.File {
 		g.fail(err)
 		return discard{}
 	}
-	return &vitalFile{File: f, guard: g, name: name}
+	return &vitalFile{File: f, guard: g, name: name, extent: g.extents.begin(g.PathBase(name))}
 }
 
 func (g *guard) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
@@ -208,7 +221,14 @@ func (g *guard) Stat(name string) (vfs.FileInfo, error) {
 func (g *guard) Remove(name string) error {
 	failed := g.failure.Load()
 	if failed == nil && g.class(name) != classForeign {
+		if g.held.keeps(name) {
+			if g.isMarker(name) {
+				g.settle() // What Pebble makes from here on counts on the newer one.
+			}
+			return g.err()
+		}
 		g.settle()
+		g.extents.drop(g.PathBase(name))
 		g.moved(name, "")
 		failed = g.failure.Load()
 	}
@@ -255,9 +275,10 @@ func (g *guard) Unwrap() vfs.FS { return g.FS }
 // vitalFile is a log, a manifest, a marker or the directory itself.
 type vitalFile struct {
 	vfs.File
-	guard *guard
-	name  string
-	ahead ahead // of its end; who writes the file uses it
+	guard  *guard
+	name   string
+	extent *extent // of a log or manifest
+	ahead  ahead   // of its end; who writes the file uses it
 }
 
 func (f *vitalFile) Write(p []byte) (int, error) {
@@ -266,6 +287,7 @@ func (f *vitalFile) Write(p []byte) (int, error) {
 		if _, err := f.File.Write(p); err != nil {
 			f.guard.fail(err)
 		}
+		f.extent.wrote(len(p))
 	}
 	return len(p), nil
 }
@@ -284,11 +306,18 @@ func (f *vitalFile) Sync() error { return f.sync(f.File.Sync) }
 func (f *vitalFile) SyncData() error { return f.sync(f.File.SyncData) }
 
 func (f *vitalFile) sync(sync func() error) error {
-	if f.due() {
-		if err := sync(); err != nil {
-			f.guard.fail(err)
-		}
+	if !f.due() {
+		return nil
 	}
+	end, marked := f.extent.end(), f.guard.extents.unnamed()
+	if err := sync(); err != nil {
+		f.guard.fail(err)
+		return nil
+	}
+	if f.name == f.guard.dir {
+		f.guard.extents.named(marked)
+	}
+	f.extent.synced(end)
 	return nil
 }
 

@@ -86,10 +86,12 @@ func (g *guard) settle() {
 	if !g.late.owed.Load() || g.failure.Load() != nil {
 		return
 	}
+	marked := g.extents.unnamed()
 	if err := syncOpened(g.need(func() (vfs.File, error) { return g.FS.OpenDir(g.dir) })); err != nil {
 		g.fail(err)
 		return
 	}
+	g.extents.named(marked)
 	g.late.owed.Store(false)
 }
 
@@ -124,7 +126,11 @@ func (g *guard) built() error {
 	}
 	g.late.unsynced = nil
 	g.during(stageServing)
-	return syncDir(g.FS, g.dir)
+	if err := syncDir(g.FS, g.dir); err != nil {
+		return err
+	}
+	g.extents.allSynced()
+	return nil
 }
 
 // list has Pebble begin a manifest if there is none: its checkpoints copy the
@@ -215,21 +221,28 @@ func (g *guard) placesOptions(from, to string) (placed bool, err error) {
 		return false, nil
 	}
 	g.late.options = nil
-	if same, err := g.sameOptions(f.text.Bytes()); err != nil || same != "" {
-		if err == nil {
-			err = g.FS.Rename(same, to)
-		}
+	same, err := g.sameOptions(f.text.Bytes())
+	if err != nil || g.held.holdsOptions(f, same, to) {
 		return true, err
 	}
-	out, err := g.FS.Create(from, vfs.WriteCategoryUnspecified)
+	return true, g.placeOptions(f, same, to)
+}
+
+// placeOptions gives options the name to: by renaming the file same, or by writing
+// them if that is empty.
+func (g *guard) placeOptions(f *optionsFile, same, to string) error {
+	if same != "" {
+		return g.FS.Rename(same, to)
+	}
+	out, err := g.FS.Create(f.name, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return true, err
+		return err
 	}
 	_, err = out.Write(f.text.Bytes())
 	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
-		return true, err
+		return err
 	}
-	return true, g.FS.Rename(from, to)
+	return g.FS.Rename(f.name, to)
 }
 
 // sameOptions returns the file of options that has this text, empty for none.

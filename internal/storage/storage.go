@@ -346,18 +346,35 @@ func (p *Pool) prepare(dir string) (*Store, error) {
 	if err := writeFormat(p.options.FS, dir, p.options.Release); err != nil {
 		return nil, err
 	}
-	return p.start(dir, true)
+	return p.start(dir)
 }
 
 // Open opens the store in dir. A missing store is an error that is
 // [fs.ErrNotExist]; one that a newer release wrote, or that cannot be read, is
 // refused without touching it.
-func (p *Pool) Open(dir string) (*Store, error) {
+func (p *Pool) Open(dir string) (*Store, error) { return p.OpenVerified(dir, Opening{}) }
+
+// Opening is what must hold of a store that is opened. The zero value asks for
+// nothing.
+type Opening struct {
+	// Contains is what the logs and the manifest must at least have, as
+	// [Store.Position] told. A store that has less is damaged.
+	Contains Position
+
+	// Verify looks at the store before anything on its disk is changed for good: no
+	// file that was there is removed or written to before it returns nil. After an
+	// error the store is closed, and its directory has the files that it had.
+	// Verify must not keep the snapshot. Nil accepts.
+	Verify func(*Snapshot) error
+}
+
+// OpenVerified is [Pool.Open] for a store of which something is known.
+func (p *Pool) OpenVerified(dir string, o Opening) (*Store, error) {
 	dir = p.clean(dir)
 	if err := p.claim(dir); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
-	s, err := p.reopen(dir)
+	s, err := p.reopen(dir, o)
 	if err != nil {
 		p.release(dir)
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
@@ -366,11 +383,23 @@ func (p *Pool) Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-func (p *Pool) reopen(dir string) (*Store, error) {
+func (p *Pool) reopen(dir string, o Opening) (*Store, error) {
 	if err := checkFormat(p.options.FS, dir); err != nil {
 		return nil, err
 	}
-	return p.start(dir, false)
+	least, err := o.Contains.parse()
+	if err != nil {
+		return nil, err
+	}
+	found, err := examine(p.options.FS, dir)
+	if err != nil {
+		return nil, err
+	}
+	found.contain(least)
+	if err := found.err(); err != nil {
+		return nil, err
+	}
+	return p.restart(dir, found.position(), o.Verify)
 }
 
 // Remove deletes the store in dir and syncs its parent. A store that is not

@@ -42,9 +42,45 @@ type Store struct {
 	tables atomic.Uint64
 }
 
-// start opens Pebble in a directory that has been prepared. Only a fresh one may
-// have no files of Pebble's; the caller then calls [guard.built].
-func (p *Pool) start(dir string, fresh bool) (*Store, error) {
+// start opens Pebble in a directory that has been prepared, which must have no files
+// of Pebble's. The caller then calls [guard.built].
+func (p *Pool) start(dir string) (*Store, error) {
+	s := p.newStore(dir)
+	s.guard.during(stageBuilding)
+	if err := s.begin(true); err != nil {
+		return nil, err
+	}
+	s.turn.opened()
+	return s, nil
+}
+
+// restart opens Pebble in the directory of an existing store. Until verify returns
+// nil no file of it is removed or changed, and after an error the directory is as it
+// was.
+func (p *Pool) restart(dir string, at position, verify func(*Snapshot) error) (*Store, error) {
+	s := p.newStore(dir)
+	s.guard.during(stageOpening)
+	s.guard.hold()
+	s.guard.extents.found(at)
+	if err := s.begin(false); err != nil {
+		return nil, errors.Join(err, s.guard.rollback())
+	}
+	if verify != nil {
+		snapshot := s.Snapshot()
+		if err := errors.Join(verify(snapshot), snapshot.Close()); err != nil {
+			return nil, errors.Join(err, s.shut(), s.guard.rollback())
+		}
+	}
+	if err := s.guard.release(); err != nil {
+		return nil, errors.Join(err, s.shut())
+	}
+	s.guard.during(stageServing)
+	s.turn.opened()
+	return s, nil
+}
+
+// newStore returns a store without its Pebble.
+func (p *Pool) newStore(dir string) *Store {
 	logger := p.options.Logger.With("store", dir)
 	s := &Store{pool: p, dir: dir, turn: p.scheduler.newTurn()}
 	s.buffers.begin(p)
@@ -56,31 +92,27 @@ func (p *Pool) start(dir string, fresh bool) (*Store, error) {
 
 	p.reserve.begin(dir)
 	s.guard.reserve = &p.reserve
+	return s
+}
 
-	s.guard.during(stageOpening)
-	if fresh {
-		s.guard.during(stageBuilding)
-	}
-	options := p.pebbleOptions(s, logger)
+// begin opens Pebble. After an error the store is closed.
+func (s *Store) begin(fresh bool) error {
+	options := s.pool.pebbleOptions(s, s.pool.options.Logger.With("store", s.dir))
 	options.ErrorIfExists, options.ErrorIfNotExists = fresh, !fresh
-	db, err := pebble.Open(dir, options)
+	db, err := pebble.Open(s.dir, options)
 	if err != nil {
 		s.turn.Unregister()
 		if failure := s.guard.err(); failure != nil {
 			err = failure
 		}
-		return nil, explain(err)
+		return explain(err)
 	}
 	s.db = db
-	if !fresh {
-		s.guard.during(stageServing)
-	}
 	s.settle()
-	s.turn.opened()
 	if s.guard.err() != nil {
-		return nil, s.shut()
+		return s.shut()
 	}
-	return s, nil
+	return nil
 }
 
 func (p *Pool) pebbleOptions(s *Store, logger *slog.Logger) *pebble.Options {

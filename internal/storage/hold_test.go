@@ -1,0 +1,149 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// contents returns the files of a directory with what is in them.
+func contents(t testing.TB, files vfs.FS, dir string) map[string]string {
+	t.Helper()
+	names, err := files.List(dir)
+	must(t, err)
+	all := map[string]string{}
+	for _, base := range names {
+		f, err := files.Open(files.PathJoin(dir, base))
+		must(t, err)
+		text, err := io.ReadAll(f)
+		must(t, errors.Join(err, f.Close()))
+		all[base] = string(text)
+	}
+	return all
+}
+
+// killed returns a copy of the disk as it is while a store of so many rows is open:
+// with a log to read, and with tables and a second manifest if it was flushed.
+func killed(t testing.TB, rows int, flush bool) *vfs.MemFS {
+	t.Helper()
+	disk := vfs.NewCrashableMem()
+	p := newPool(t, Options{FS: disk})
+	s, err := p.Create("d/s")
+	must(t, err)
+	for i := range rows {
+		if flush && i == rows/2 {
+			must(t, s.Flush())
+		}
+		must(t, fillRow(s, fmt.Sprintf("mrow%05d", i)))
+	}
+	copied := disk.CrashClone(vfs.CrashCloneCfg{})
+	must(t, s.Close())
+	return copied
+}
+
+// rowsOf counts the rows of a snapshot.
+func rowsOf(s *Snapshot) (int, error) {
+	rows := 0
+	it := s.Iter([]byte("mrow"), []byte("mrox"))
+	for ok := it.First(); ok; ok = it.Next() {
+		rows++
+	}
+	return rows, it.Close()
+}
+
+// A store whose verification fails has the files that it had, each with the same
+// bytes; and nothing is removed before a verification that succeeds.
+func TestOpenVerified(t *testing.T) {
+	t.Parallel()
+	for _, flush := range []bool{false, true} {
+		disk := killed(t, 300, flush)
+		p := newPool(t, Options{FS: disk})
+		before := contents(t, disk, "d/s")
+		cause := errors.New("not this one")
+		_, err := p.OpenVerified("d/s", Opening{Verify: func(s *Snapshot) error {
+			if n, err := rowsOf(s); err != nil || n != 300 {
+				t.Errorf("%d rows, %v", n, err)
+			}
+			for name, text := range before {
+				if now, found := contents(t, disk, "d/s")[name]; !found || now != text {
+					t.Errorf("file %s changes before the verification ends", name)
+				}
+			}
+			return cause
+		}})
+		if !errors.Is(err, cause) {
+			t.Fatalf("open: %v, want that the verification failed", err)
+		}
+		if after := contents(t, disk, "d/s"); !maps.Equal(before, after) {
+			t.Errorf("files %q became %q", slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
+		}
+		s, err := p.Open("d/s")
+		must(t, err)
+		snapshot := s.Snapshot()
+		if n, err := rowsOf(snapshot); err != nil || n != 300 {
+			t.Errorf("%d rows after the refusal, %v", n, err)
+		}
+		must(t, snapshot.Close())
+		must(t, fillRow(s, "mrow99999"))
+		must(t, s.Close())
+		if names := slices.Sorted(maps.Keys(contents(t, disk, "d/s"))); len(names) > len(before)+2 {
+			t.Errorf("obsolete files stay: %q", names)
+		}
+	}
+}
+
+// A position tells a store that has lost what it had from one that has it.
+func TestPosition(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewCrashableMem()
+	p := newPool(t, Options{FS: disk})
+	s, err := p.Create("d/s")
+	must(t, err)
+	type moment struct {
+		at   Position
+		disk *vfs.MemFS
+	}
+	var moments []moment
+	for i := range 60 {
+		must(t, fillRow(s, fmt.Sprintf("mrow%05d", i)))
+		if i%13 == 12 {
+			must(t, s.Flush())
+		}
+		if i%5 == 0 {
+			at := s.Position() // before the copy, so that the copy contains it
+			moments = append(moments, moment{at, disk.CrashClone(vfs.CrashCloneCfg{})})
+		}
+	}
+	last := s.Position()
+	must(t, s.Close())
+	for i, at := range moments {
+		for j, found := range moments {
+			p := newPool(t, Options{FS: found.disk.CrashClone(vfs.CrashCloneCfg{})})
+			s, err := p.OpenVerified("d/s", Opening{Contains: at.at})
+			switch {
+			case i <= j && err != nil:
+				t.Errorf("store %d, which has position %d, %s: %v", j, i, at.at, err)
+			case i > j && (err == nil || !IsCorrupt(err)):
+				t.Errorf("store %d, which does not have position %d, %s: %v", j, i, at.at, err)
+			}
+			if err == nil {
+				must(t, s.Close())
+			}
+		}
+	}
+	// A store that was closed has no log.
+	s, err = p.OpenVerified("d/s", Opening{Contains: last})
+	must(t, err)
+	must(t, s.Close())
+	for _, text := range []string{"x", "manifest 1", "manifest 1:x", "log 1:2", "manifest 1:-2", "manifest 1:2 log 3", "manifest 1:2 what 3:4"} {
+		if s, err := p.OpenVerified("d/s", Opening{Contains: Position(text)}); err == nil || !strings.Contains(err.Error(), "position") {
+			t.Errorf("position %q: %v, %v", text, s, err)
+		}
+	}
+}
