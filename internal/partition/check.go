@@ -21,6 +21,7 @@ type Report struct {
 	Logical   int64 // logical partitions
 	Terms     int64 // entries of the index
 	LSN       resource.LSN
+	Catalog   uint64 // version that it was last changed under, see [About]
 
 	// Problems names what is wrong, one sentence each, at most ProblemsMax.
 	Problems []string
@@ -104,6 +105,9 @@ func (c *checker) run() error {
 	if err := c.purges(); err != nil {
 		return err
 	}
+	if c.report.Catalog, err = readCatalog(c.snapshot); err != nil {
+		c.report.problem("The version of the catalog cannot be read: %v.", err)
+	}
 	if c.unique, err = compileUniques(c.container.UniqueKeys); err != nil {
 		c.report.problem("The unique keys cannot be read: %v.", err)
 		return nil
@@ -150,7 +154,7 @@ func (c *checker) families() error {
 	}
 	return c.each(storage.FamilyMeta, func(key, _ []byte) error {
 		switch name := string(key[1:]); name {
-		case metaDescriptor, metaState, metaIndex, metaPaths, metaPathsNext, metaMerged, metaKept, metaPurges:
+		case metaDescriptor, metaState, metaIndex, metaPaths, metaPathsNext, metaMerged, metaKept, metaPurges, metaCatalog:
 		default:
 			c.report.problem("Meta row %q is unknown.", name)
 		}

@@ -105,6 +105,7 @@ func (c *Child) adopt(own resource.Partition) error {
 	err = errors.Join(
 		batch.Set(storage.MetaKey(nil, metaDescriptor), row),
 		batch.Set(storage.MetaKey(nil, metaState), c.state.append(nil)),
+		c.split.parent.config.putCatalog(batch),
 	)
 	for _, f := range keyed {
 		low, high := c.split.foreign(c.side, f)
@@ -463,6 +464,8 @@ func (c *Child) followMeta(batch *storage.Batch, r storage.Row) error {
 		return err
 	case metaPaths, metaPathsNext, metaKept, metaPurges:
 		return batch.Add(r)
+	case metaCatalog:
+		return nil // Adopt has written one, and the first effect of the child writes a newer one.
 	default:
 		return fmt.Errorf("meta row %q in an effect: %w", name, errMeta)
 	}

@@ -407,6 +407,7 @@ func (c *Merged) describe(last [2]parting) error {
 		c.batch.Set(storage.MetaKey(nil, metaDescriptor), descriptor),
 		c.batch.Set(storage.MetaKey(nil, metaState), sum.append(nil)),
 		c.batch.Set(storage.MetaKey(nil, metaMerged), known.append(nil)),
+		c.other().config.putCatalog(c.batch),
 		c.batch.Delete(storage.MetaKey(nil, metaPathsNext)),
 		c.batch.Delete(storage.MetaKey(nil, metaPurges)), // The checkpoint may have some that are gone.
 	)

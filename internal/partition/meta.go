@@ -21,6 +21,7 @@ const (
 	metaKept       = "kept"       // behind which LSNs the complete feed has everything; not there while it has nothing
 	metaPurges     = "purges"     // which keys' documents are to be deleted; not there without any
 	metaMerged     = "merged"     // since when LSN and time rise together; not there without a merge
+	metaCatalog    = "catalog"    // version of the catalog that the partition was last changed under
 )
 
 var errMeta = errors.New("damaged meta row")

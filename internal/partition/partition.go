@@ -68,6 +68,11 @@ type Config struct {
 	// where all others wait. Zero means 250 ms.
 	ConditionTime time.Duration
 
+	// CatalogVersion returns the version of the catalog, which the partition records
+	// with what it changes: a catalog that is older than its partitions is found by
+	// it. It is called by several goroutines. Nil means that none is recorded.
+	CatalogVersion func() uint64
+
 	Now    func() time.Time // nil means time.Now
 	Logger *slog.Logger     // nil discards
 }
@@ -182,6 +187,7 @@ func Initialize(cfg Config, p resource.Partition) error {
 		batch.Set(storage.MetaKey(nil, metaDescriptor), row),
 		batch.Set(storage.MetaKey(nil, metaState), state{}.append(nil)),
 		batch.Set(storage.MetaKey(nil, metaIndex), x),
+		cfg.putCatalog(batch),
 	)
 	if err == nil {
 		err = cfg.Store.Apply(batch)
@@ -222,6 +228,10 @@ func (p *Partition) load(snapshot *storage.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	under, err := readCatalog(snapshot)
+	if err != nil {
+		return err
+	}
 	if p.uniques, err = compileUniques(p.config.Container().UniqueKeys); err != nil {
 		return err
 	}
@@ -230,7 +240,7 @@ func (p *Partition) load(snapshot *storage.Snapshot) error {
 	p.low, p.high = keyBounds(d.Range, p.epkWidth)
 	p.render = newRenderer(d.Container)
 	p.strategy = defaultStrategy()
-	p.writer = writer{next: s, overlay: newOverlay()}
+	p.writer = writer{next: s, overlay: newOverlay(), catalog: under}
 	p.publish(&published{snapshot: snapshot, state: s, indexing: x, purges: marks})
 	p.weigh(s.bytes)
 	return nil

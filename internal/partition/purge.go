@@ -208,6 +208,7 @@ func (p *Partition) setPurges(r *request, now *published, list purges) error {
 		keeping.list = p.keptBefore(keeping.list, next.lsn)
 		b.kept(w.keeping.list, keeping.list)
 	}
+	b.under(p)
 	if b.err != nil {
 		return errors.Join(b.err, b.batch.Close())
 	}

@@ -79,6 +79,7 @@ func (p *Partition) step() (err error) {
 	}
 	b.check(b.batch.Set(storage.MetaKey(nil, metaIndex), text))
 	b.paths(known, complete)
+	b.under(p)
 	if b.err != nil {
 		return errors.Join(b.err, b.batch.Close())
 	}

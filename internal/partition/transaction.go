@@ -500,6 +500,7 @@ func (tx *transaction) commit() (*flight, error) {
 	b.totals(tx)
 	b.state(tx.next)
 	keeping := b.complete(tx)
+	b.under(tx.p)
 	if b.err != nil {
 		return nil, errors.Join(b.err, b.batch.Close())
 	}

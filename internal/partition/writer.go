@@ -25,6 +25,9 @@ type writer struct {
 
 	pathsKnown bool
 
+	// catalog is the version of the catalog that the effects so far have recorded.
+	catalog uint64
+
 	// stalled stops an index rebuild whose last step failed, until the next
 	// write or Reindex.
 	stalled bool
@@ -146,6 +149,7 @@ func (p *Partition) restart() {
 	p.writer.overlay.clear()
 	p.writer.stalled, p.writer.pathsKnown = true, false
 	p.writer.keeping = keeping{}
+	p.writer.catalog = 0 // The effect that recorded it may be lost.
 	if now := p.current.Load(); now != nil {
 		counter := p.writer.next.counter // Numbers that were given to a Holding are not given again.
 		p.writer.next = now.state
