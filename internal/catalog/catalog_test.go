@@ -25,6 +25,8 @@ type world struct {
 	pool  *storage.Pool
 	store *storage.Store
 	*catalog.Catalog
+
+	planned map[string]resource.RID // by the name of the container
 }
 
 func newWorld(t testing.TB) *world {
@@ -33,7 +35,7 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{pool: pool}
+	w := &world{pool: pool, planned: map[string]resource.RID{}}
 	if w.store, err = pool.Create("catalog"); err != nil {
 		t.Fatal(err)
 	}
@@ -109,6 +111,8 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 		return "ok"
 	case "show":
 		return text(w.View())
+	case "leftovers":
+		return leftoversText(w.View())
 	}
 	change, err := w.change(t, d)
 	if err == nil {
@@ -156,7 +160,10 @@ func (w *world) change(t *testing.T, d *datadriven.TestData) (catalog.Change, er
 		return catalog.DeleteDatabase{RID: database.RID, Expect: resource.ETag(expect)}, nil
 	case "create-container":
 		c := parseContainer(t, names[1])
-		c.RID = w.ReserveContainer(database.RID)
+		var planned bool
+		if c.RID, planned = w.planned[names[1]]; !planned {
+			c.RID = w.ReserveContainer(database.RID)
+		}
 		n := 1
 		d.MaybeScanArgs(t, "partitions", &n)
 		partitions := tile(c.PartitionKey, n)
@@ -190,7 +197,7 @@ func (w *world) change(t *testing.T, d *datadriven.TestData) (catalog.Change, er
 	case "plan-merge", "finish-merge", "drop-merge":
 		return mergeChange(t, d, container), nil
 	}
-	return nil, fmt.Errorf("unknown command %s", d.Cmd)
+	return w.recovery(t, d, names, container)
 }
 
 // shares reads what partitions are given by hand, such as shares=(0:700,1:300). In a

@@ -42,7 +42,7 @@ func (c CreateDatabase) apply(d *draft) error {
 
 // DeleteDatabase removes a database with its containers and offers: 404 when it
 // does not exist, 412 when Expect is given and not its etag. The directories of
-// the containers are the caller's to remove afterwards.
+// the containers are leftovers from here on, see [View.Leftovers].
 type DeleteDatabase struct {
 	RID    resource.RID
 	Expect resource.ETag
@@ -58,14 +58,17 @@ func (c DeleteDatabase) apply(d *draft) error {
 	}
 	d.deleteUsers(c.RID) // Before the containers, which have to look for permissions.
 	for _, container := range database.containers {
-		d.deleteContainer(container)
+		if err := d.deleteContainer(container); err != nil {
+			return err
+		}
 	}
 	d.deleteDatabase(database)
 	return nil
 }
 
 // CreateContainer makes a container whose partitions exist already as
-// directories: 404/1003 without its database, 409 when the name is taken.
+// directories: 404/1003 without its database, 409 when the name is taken. What
+// PlanContainer recorded of them is off the record.
 type CreateContainer struct {
 	Container  resource.Container // RID from ReserveContainer; ETag and TS are filled in here
 	Partitions []resource.Partition
@@ -90,6 +93,11 @@ func (c CreateContainer) apply(d *draft) error {
 	}
 	if err := d.putContainer(container); err != nil {
 		return err
+	}
+	for _, p := range c.Partitions {
+		if err := d.claim(container.RID, p.ID); err != nil {
+			return err
+		}
 	}
 	return d.putOffer(c.Throughput, container.RID)
 }
@@ -139,8 +147,8 @@ func (c ReplaceContainer) apply(d *draft) error {
 }
 
 // DeleteContainer removes a container and its offer: 404 when it does not
-// exist, 412 when Expect is given and not its etag. Its directories are the
-// caller's to remove afterwards.
+// exist, 412 when Expect is given and not its etag. Its directories are leftovers
+// from here on, see [View.Leftovers].
 type DeleteContainer struct {
 	RID    resource.RID
 	Expect resource.ETag
@@ -154,8 +162,7 @@ func (c DeleteContainer) apply(d *draft) error {
 	if err := expect(c.Expect, container.ETag); err != nil {
 		return err
 	}
-	d.deleteContainer(container)
-	return nil
+	return d.deleteContainer(container)
 }
 
 // PutThroughput changes the offer of a database or container that has one: 404
@@ -208,6 +215,7 @@ func newDraft(from *View, next counters, now resource.Timestamp) *draft {
 			offers:     maps.Clone(from.offers),
 			users:      from.users,
 			access:     from.access,
+			leftovers:  from.leftovers,
 		},
 		next: next,
 		now:  now,
@@ -244,13 +252,35 @@ func (d *draft) putContainer(c *Container) error {
 	})
 }
 
-func (d *draft) deleteContainer(c *Container) {
+// deleteContainer removes a container, and leaves its directories.
+func (d *draft) deleteContainer(c *Container) error {
 	delete(d.database(c.RID.Database()).containers, c.ID)
 	delete(d.view.containers, c.RID)
 	d.remove(containerRow, c.RID)
 	d.deleteScripts(c)
 	d.deletePermissionsFor(c.RID)
 	d.deleteOffer(c.RID)
+	return d.leave(c.RID, c.planned(), c.ids())
+}
+
+// ids returns the partitions, in the order of their ranges.
+func (c *Container) ids() []resource.PartitionID {
+	ids := make([]resource.PartitionID, c.Ranges.Len())
+	for i := range ids {
+		ids[i] = c.Ranges.At(i).Value.ID
+	}
+	return ids
+}
+
+// planned returns the children of the splits and merges under way.
+func (c *Container) planned() (ids []resource.PartitionID) {
+	for _, plan := range c.Splits {
+		ids = append(ids, plan.Children[0].ID, plan.Children[1].ID)
+	}
+	for _, plan := range c.Merges {
+		ids = append(ids, plan.Child.ID)
+	}
+	return ids
 }
 
 // database returns a copy of a database that the draft may change.

@@ -171,18 +171,25 @@ func (m FinishMerge) apply(d *draft) error {
 	if changed.Ranges, err = changed.Ranges.Replace(ranges, child); err != nil {
 		return fmt.Errorf("finish the merge of partitions %v of container %s: %w", plan.Parents, m.Container, err)
 	}
+	if err := d.leave(m.Container, nil, plan.Parents[:]); err != nil {
+		return err
+	}
 	return d.renew(changed, plan.Parents[:], []resource.Partition{plan.Child})
 }
 
-// DropMerge removes the plan of a merge that is given up: 404 when there is none.
+// DropMerge removes the plan of a merge that is given up, whose child is a leftover
+// from here on: 404 when there is none.
 type DropMerge struct {
 	Container resource.RID
 	Parents   [2]resource.PartitionID // in the order of their ranges
 }
 
 func (m DropMerge) apply(d *draft) error {
-	changed, _, err := FinishMerge{Container: m.Container, Parents: m.Parents}.without(d)
+	changed, plan, err := FinishMerge{Container: m.Container, Parents: m.Parents}.without(d)
 	if err != nil {
+		return err
+	}
+	if err := d.leave(m.Container, []resource.PartitionID{plan.Child.ID}, nil); err != nil {
 		return err
 	}
 	return d.putContainer(changed)

@@ -129,12 +129,28 @@ func load(store *storage.Store) (*View, counters, error) {
 	if err := view.loadPeople(snapshot); err != nil {
 		return nil, next, err
 	}
+	if err := scan(snapshot, leftoverRow, view.loadLeftovers); err != nil {
+		return nil, next, err
+	}
 	h.Next.User = view.nextUser(h.Next.User)
 	err = scan(snapshot, offerRow, func(t resource.Throughput) error {
 		view.offers[t.Owner] = &t
 		return nil
 	})
 	return view, h.Next, err
+}
+
+// StoredVersion reads the version of the catalog in a store, zero of a fresh one.
+func StoredVersion(snapshot *storage.Snapshot) (uint64, error) {
+	text, found, err := snapshot.Get(nil, storage.MetaKey(nil, headName))
+	if err != nil || !found {
+		return 0, err
+	}
+	var h head
+	if err := json.Unmarshal(text, &h); err != nil {
+		return 0, fmt.Errorf("read the head row: %w", err)
+	}
+	return h.Version, nil
 }
 
 // load takes a stored container into the view, checked as a new one is.

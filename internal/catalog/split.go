@@ -106,6 +106,9 @@ func (s FinishSplit) apply(d *draft) error {
 	if changed.Ranges, err = changed.Ranges.Replace([]partitionkey.Range{parent.Range}, entries); err != nil {
 		return fmt.Errorf("finish the split of partition %s of container %s: %w", plan.Parent, s.Container, err)
 	}
+	if err := d.leave(s.Container, nil, []resource.PartitionID{parent.ID}); err != nil {
+		return err
+	}
 	return d.renew(changed, []resource.PartitionID{parent.ID}, plan.Children[:])
 }
 
@@ -146,12 +149,16 @@ func lessOne[T any](plans []T, i int) []T {
 	return slices.Delete(slices.Clone(plans), i, i+1)
 }
 
-// DropSplit removes the plan of a split that is given up: 404 when there is none.
+// DropSplit removes the plan of a split that is given up, whose children are leftovers
+// from here on: 404 when there is none.
 type DropSplit FinishSplit
 
 func (s DropSplit) apply(d *draft) error {
-	changed, _, err := FinishSplit(s).without(d)
+	changed, plan, err := FinishSplit(s).without(d)
 	if err != nil {
+		return err
+	}
+	if err := d.leave(s.Container, []resource.PartitionID{plan.Children[0].ID, plan.Children[1].ID}, nil); err != nil {
 		return err
 	}
 	return d.putContainer(changed)

@@ -18,6 +18,7 @@ type View struct {
 	offers     map[resource.RID]*Throughput // by owner
 	users      users
 	access     *access
+	leftovers  map[resource.RID]leftovers // by container
 }
 
 // Throughput is a stored offer.

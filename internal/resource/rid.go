@@ -139,6 +139,16 @@ func (r *RID) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Numbers returns what DatabaseRID and ContainerRID were given for the container that
+// r names.
+func (r RID) Numbers() (database, container uint32) {
+	if !r.IsContainer() {
+		panic(fmt.Sprintf("resource: numbers of %q", r))
+	}
+	b := []byte(r)
+	return binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[databaseBytes:]) &^ containerNumbers
+}
+
 // IsOffer reports whether r names an offer.
 func (r RID) IsOffer() bool { return len(r) == offerBytes }
 
