@@ -57,6 +57,12 @@ type Config struct {
 	// of a hierarchical partition key, which the service does not.
 	PrefixPermissions bool
 
+	// AllowedHosts are names by which clients address the server beyond loopback,
+	// such as db.example.com, or *.example.com for all below. A request for a name
+	// that the server does not know is refused with 403. Default: localhost, the name
+	// in Listen, and in a container names without a dot.
+	AllowedHosts []string
+
 	// Consistency is the account's default level. Default Session.
 	Consistency string
 
@@ -110,6 +116,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 			Only: config.DisableLocalAuth,
 		},
 		PrefixPermissions: config.PrefixPermissions,
+		AllowedHosts:      config.AllowedHosts,
 	})
 	if err != nil {
 		return nil, err

@@ -43,6 +43,9 @@ type serveCommand struct {
 	TLSKey  string   `name:"tls-key" placeholder:"FILE" type:"path" help:"PEM key of the certificate."`
 	TLSHost []string `name:"tls-host" placeholder:"NAME" help:"More names and addresses for the self-made certificate."`
 
+	AllowedHosts   []string `placeholder:"NAME" help:"More names by which clients may address the server, such as db.example.com, or *.example.com for all below, or * for any. Those of --endpoint, --tls-host and --tls-cert, localhost and addresses need no mention."`
+	ContainerNames string   `default:"auto" enum:"auto,on,off" help:"Let names pass by which containers are addressed: without a dot, below .internal, and services of Kubernetes; auto does so in a container."`
+
 	AccountID      string        `name:"account-id" default:"decan" help:"The account's name."`
 	Endpoint       string        `placeholder:"URL" help:"What the account document advertises (default: the scheme and Host of each request)."`
 	TrustForwarded bool          `name:"trust-forwarded-proto" help:"Take the scheme of advertised endpoints from X-Forwarded-Proto, behind a proxy that sets it."`
@@ -87,20 +90,22 @@ func (c *serveCommand) Run(io streams) error {
 // serve serves until ctx ends, and then calls stop, which lets go of the signals.
 func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error {
 	config := server.Config{
-		Listen:        c.Listen,
-		AdminListen:   c.AdminListen,
-		ComputeListen: c.ComputeListen,
-		Data:          c.Data,
-		DataAccess:    c.DataAccess,
-		Key:           c.Key,
-		SecondaryKey:  c.SecondaryKey,
-		ReadonlyKey:   c.ReadonlyKey,
-		InsecureKey:   c.InsecureKey,
-		TLSCert:       c.TLSCert,
-		TLSKey:        c.TLSKey,
-		TLSHosts:      c.TLSHost,
-		AccountID:     c.AccountID,
-		Endpoint:      c.Endpoint,
+		Listen:         c.Listen,
+		AdminListen:    c.AdminListen,
+		ComputeListen:  c.ComputeListen,
+		Data:           c.Data,
+		DataAccess:     c.DataAccess,
+		Key:            c.Key,
+		SecondaryKey:   c.SecondaryKey,
+		ReadonlyKey:    c.ReadonlyKey,
+		InsecureKey:    c.InsecureKey,
+		TLSCert:        c.TLSCert,
+		TLSKey:         c.TLSKey,
+		TLSHosts:       c.TLSHost,
+		AllowedHosts:   c.AllowedHosts,
+		ContainerNames: c.ContainerNames,
+		AccountID:      c.AccountID,
+		Endpoint:       c.Endpoint,
 
 		SecondaryReadonlyKey: c.SecondaryReadonlyKey,
 		Tokens: server.TokenConfig{

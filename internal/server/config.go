@@ -48,6 +48,18 @@ type Config struct {
 	TLSKey   string   // PEM file of its key
 	TLSHosts []string // more names and addresses for the self-made certificate
 
+	// AllowedHosts are names by which clients may address the server in addition to
+	// those that it knows: localhost and what is below it, the names of Endpoint,
+	// TLSHosts, TLSCert and the listen address, on an address that others can reach
+	// that of the machine, and in containers what ContainerNames says. "*.example.com"
+	// is every name below example.com, "*" any name. An address as Host always passes.
+	AllowedHosts []string
+
+	// ContainerNames says whether the names pass by which containers are addressed:
+	// those without a dot, those below .internal, and the services of Kubernetes. "on",
+	// "off", or "auto" (default), which is on in a container that is recognized.
+	ContainerNames string
+
 	AccountID      string // default "decan"; never "localhost"
 	Endpoint       string // what the account document advertises; default what the request's Host header says
 	Region         string // default "South Central US"
@@ -123,6 +135,7 @@ func (c Config) complete() (Config, error) {
 	setDefault(&c.Listen, defaultListen)
 	setDefault(&c.AdminListen, defaultAdminListen)
 	setDefault(&c.DataAccess, accessOwner)
+	setDefault(&c.ContainerNames, containerAuto)
 	setDefault(&c.Key, WellKnownKey)
 	setDefault(&c.AccountID, "decan")
 	setDefault(&c.Region, "South Central US")
@@ -163,6 +176,12 @@ func (c Config) complete() (Config, error) {
 	}
 	if !slices.Contains([]string{accessOwner, accessGroup, accessAny}, c.DataAccess) {
 		fault("data access %q: use owner, group or any", c.DataAccess)
+	}
+	if !slices.Contains([]string{containerAuto, containerOn, containerOff}, c.ContainerNames) {
+		fault("container names %q: use auto, on or off", c.ContainerNames)
+	}
+	if err := checkAllowedHosts(c.AllowedHosts); err != nil {
+		faults = append(faults, err)
 	}
 	if _, err := cluster.ParseEnforcement(c.Throughput); err != nil {
 		faults = append(faults, err)

@@ -288,6 +288,7 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		Version:    s.config.Version,
 		Logger:     s.log,
 		Registerer: registry,
+		Admit:      s.admit(s.config.Listen),
 		Switches:   nosql.Switches{StrictItemIDs: s.config.StrictIDs, TrustForwardedProto: s.config.TrustForwardedProto},
 	}
 	s.data = s.openDoor(listenMixed(bound.data, certificates), nosql.New(config))
@@ -296,6 +297,7 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		// clients that came to it have to stay with it.
 		config.Switches.StrictItemIDs = false
 		config.Endpoint = ""
+		config.Admit = s.admit(s.config.ComputeListen)
 		s.openDoor(listenMixed(bound.compute, certificates), nosql.New(config))
 	}
 	if bound.admin != nil {
@@ -304,6 +306,7 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 			Gatherer: registry,
 			CopyJobs: s.copies,
 			Ready:    s.serving,
+			Admit:    s.admit(s.config.AdminListen),
 			Limits:   s.config.Limits,
 			Version:  s.config.Version,
 			Logger:   s.log,

@@ -34,13 +34,14 @@ import (
 // Config says what a door shows. Engine and Gatherer are required.
 type Config struct {
 	Engine   *engine.Engine
-	Gatherer prometheus.Gatherer // whose metrics /metrics shows
-	CopyJobs *copyjob.Jobs       // nil: requests about copy jobs are refused
-	Ready    func() error        // why the server does not serve yet, or nil; a nil function is always ready
-	Limits   resource.Limits     // the zero value: resource.DefaultLimits
-	Version  string              // of this program; empty: devel
-	Now      func() time.Time    // the engine's clock; nil: time.Now
-	Logger   *slog.Logger        // nil: discard
+	Gatherer prometheus.Gatherer       // whose metrics /metrics shows
+	CopyJobs *copyjob.Jobs             // nil: requests about copy jobs are refused
+	Admit    func(*http.Request) error // why a request is refused whatever it asks for, or nil; the connection ends with the answer; a nil function refuses none
+	Ready    func() error              // why the server does not serve yet, or nil; a nil function is always ready
+	Limits   resource.Limits           // the zero value: resource.DefaultLimits
+	Version  string                    // of this program; empty: devel
+	Now      func() time.Time          // the engine's clock; nil: time.Now
+	Logger   *slog.Logger              // nil: discard
 }
 
 // New returns the door as an HTTP handler, safe for concurrent use.
@@ -69,7 +70,22 @@ func New(cfg Config) http.Handler {
 	if h.logger == nil {
 		h.logger = slog.New(slog.DiscardHandler)
 	}
-	return h.routes(cfg.Gatherer)
+	return h.admitted(cfg.Admit, h.routes(cfg.Gatherer))
+}
+
+// admitted answers what admit refuses, and has next answer everything else.
+func (h *handler) admitted(admit func(*http.Request) error, next http.Handler) http.Handler {
+	if admit == nil {
+		return next
+	}
+	return http.HandlerFunc(func(hw http.ResponseWriter, hr *http.Request) {
+		if err := admit(hr); err != nil {
+			hw.Header().Set("Connection", "close")
+			h.fail(hw, hr, err)
+			return
+		}
+		next.ServeHTTP(hw, hr)
+	})
 }
 
 // handler is the door. Its fields are set by New and never change.

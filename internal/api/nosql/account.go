@@ -1,6 +1,7 @@
 package nosql
 
 import (
+	"net"
 	"net/http"
 	"strings"
 
@@ -44,7 +45,18 @@ func (h *handler) advertised(r *request) string {
 			scheme = proto
 		}
 	}
-	return scheme + "://" + r.http.Host + "/"
+	return scheme + "://" + hostOf(r.http) + "/"
+}
+
+// hostOf returns the host that a request was sent to, as far as Config.Admit let it
+// pass, and without a Host header the address of the connection.
+func hostOf(hr *http.Request) string {
+	if hr.Host == "" {
+		if address, ok := hr.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+			return address.String()
+		}
+	}
+	return hr.Host
 }
 
 func (h *handler) accountDocument(endpoint string) value.Value {

@@ -48,6 +48,12 @@ func (h *handler) serve(r *request) (answer *response, err error) {
 		answer, err = nil, fmt.Errorf("serve %s: panic: %v\n%s", r.operation, fault, debug.Stack())
 	}()
 
+	if h.admit != nil {
+		if err := h.admit(r.http); err != nil {
+			r.last = true
+			return nil, err
+		}
+	}
 	if r.http.Method == http.MethodOptions {
 		return nil, status.Forbidden(0, "Requests from pages of other origins (CORS) are not enabled.")
 	}

@@ -55,7 +55,7 @@ func TestHeaderNames(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := http.CanonicalHeaderKey(name)
-			if group > 0 && !slices.Contains([]string{headerContentType, headerContentLength, headerAllow}, name) {
+			if group > 0 && !slices.Contains([]string{headerContentType, headerContentLength, headerConnection, headerAllow}, name) {
 				want = strings.ToLower(name)
 			}
 			if name != want {

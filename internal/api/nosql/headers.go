@@ -72,6 +72,7 @@ const (
 const (
 	headerContentType    = "Content-Type"
 	headerContentLength  = "Content-Length"
+	headerConnection     = "Connection"                                               // close, when nothing more is answered on this connection
 	headerAllow          = "Allow"                                                    // verbs, with 405
 	headerActivityID     = "x-ms-activity-id"                                         // of the request, or a new one
 	headerCharge         = "x-ms-request-charge"                                      // request units

@@ -44,6 +44,11 @@ type Config struct {
 	Logger     *slog.Logger          // nil: discard
 	Registerer prometheus.Registerer // nil: metrics are counted and shown nowhere
 	Switches   Switches
+
+	// Admit says why a request is refused before anything in it is looked at, such as
+	// a Host header that is no name of this server. The connection ends with the
+	// answer. Nil admits every request.
+	Admit func(*http.Request) error
 }
 
 // Switches are departures from what the service does, each off by default.
@@ -72,6 +77,7 @@ func New(cfg Config) http.Handler {
 		now:      cfg.Now,
 		logger:   cfg.Logger,
 		switches: cfg.Switches,
+		admit:    cfg.Admit,
 	}
 	if h.limits == (resource.Limits{}) {
 		h.limits = resource.DefaultLimits()
@@ -109,8 +115,9 @@ type handler struct {
 	now            func() time.Time
 	logger         *slog.Logger
 	switches       Switches
-	agent          string // name and version of this program, for error texts
-	serviceVersion string // value of the version headers
+	admit          func(*http.Request) error // nil for all
+	agent          string                    // name and version of this program, for error texts
+	serviceVersion string                    // value of the version headers
 	metrics        *metrics
 	requests       sync.Pool // of *request, with the buffers they have grown
 }

@@ -135,6 +135,9 @@ func (h *handler) write(hw http.ResponseWriter, r *request, answer *response) {
 		// bodies only with their length.
 		w.set(headerContentLength, strconv.Itoa(len(answer.body)))
 	}
+	if r.last {
+		w.set(headerConnection, "close")
+	}
 	hw.WriteHeader(answer.status)
 	if len(answer.body) > 0 && r.http.Method != http.MethodHead {
 		send(hw, r.http, answer.body)
