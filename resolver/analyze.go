@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// Spread says how evenly a sample of keys lies over targets.
+// Spread describes how evenly a sample of keys is distributed over targets.
 type Spread struct {
-	Counts     map[string]int // by the name of the target, of all targets
-	Unrouted   int            // keys that no target takes
-	MaxToMean  float64        // of the counts by weight; 1 is even, 0 is no key
-	Gini       float64        // of the counts by weight; 0 is even
+	Counts     map[string]int // keys per target name; every target has an entry
+	Unrouted   int            // keys that no target accepts
+	MaxToMean  float64        // highest count divided by the mean, counts divided by weight; 1 is even, 0 if there are no keys
+	Gini       float64        // Gini coefficient of the counts divided by weight; 0 is even
 	KeysRouted int
 }
 
-// SpreadOf routes a sample. Weights divide the counts before they are compared.
+// SpreadOf routes a sample of keys with ForWrite and measures the distribution.
 func SpreadOf[K any](r Resolver[K], keys []K) Spread { return SpreadSeq(r, slices.Values(keys)) }
 
-// SpreadSeq is SpreadOf of keys that need not all be in memory.
+// SpreadSeq is SpreadOf for a sequence of keys, which need not fit in memory.
 func SpreadSeq[K any](r Resolver[K], keys iter.Seq[K]) Spread {
 	s := Spread{Counts: map[string]int{}}
 	targets := r.Targets()
@@ -43,7 +43,8 @@ func SpreadSeq[K any](r Resolver[K], keys iter.Seq[K]) Spread {
 	return s
 }
 
-// unevenness returns the greatest load by the mean, and the Gini coefficient.
+// unevenness returns the highest load divided by the mean, and the Gini
+// coefficient.
 func unevenness(loads []float64) (maxToMean, gini float64) {
 	slices.Sort(loads)
 	sum, ranked := 0.0, 0.0
@@ -58,20 +59,23 @@ func unevenness(loads []float64) (maxToMean, gini float64) {
 	return loads[len(loads)-1] * n / sum, math.Max(0, 2*ranked/(n*sum)-(n+1)/n)
 }
 
-// Movement says what a change of resolvers would move of a sample of keys.
+// Movement describes which keys of a sample change their target when one
+// resolver replaces another.
 type Movement struct {
 	Keys     int
 	Moved    int
-	Pairs    map[[2]string]int // moved keys by the names of old and new target
-	Unrouted int               // keys that one of the two does not take
+	Pairs    map[[2]string]int // number of moved keys per pair of old and new target name
+	Unrouted int               // keys that at least one of the two resolvers does not accept
 }
 
-// MovementOf routes a sample with both resolvers.
+// MovementOf routes a sample of keys with both resolvers and compares the
+// targets.
 func MovementOf[K any](before, after Resolver[K], keys []K) Movement {
 	return MovementSeq(before, after, slices.Values(keys))
 }
 
-// MovementSeq is MovementOf of keys that need not all be in memory.
+// MovementSeq is MovementOf for a sequence of keys, which need not fit in
+// memory.
 func MovementSeq[K any](before, after Resolver[K], keys iter.Seq[K]) Movement {
 	m := Movement{Pairs: map[[2]string]int{}}
 	for key := range keys {
@@ -90,18 +94,21 @@ func MovementSeq[K any](before, after Resolver[K], keys iter.Seq[K]) Movement {
 	return m
 }
 
-// RingMovement says exactly, without a sample, how much of a ring changes its owner.
+// RingMovement is the exact share of a ring that changes its owner, computed
+// without a sample.
 type RingMovement struct {
-	// Scheme is the name of the ring's scheme in the plan, "" for the first.
+	// Scheme is the name of the ring's scheme in the plan, "" for the first
+	// scheme.
 	Scheme string `json:"scheme,omitempty"`
 
-	// Segments is into how many parts the points of both rings divide the ring, Moved
-	// how many of them change their owner, and Share what part of the ring those are.
+	// Segments is the number of segments into which the points of both rings
+	// divide the ring. Moved is how many of them change their owner, and Share
+	// is the fraction of the ring that these cover.
 	Segments int     `json:"segments"`
 	Moved    int     `json:"moved"`
 	Share    float64 `json:"share"`
 
-	// Pairs are the moving parts by old and new owner, in the order of the targets.
+	// Pairs lists what moves by old and new owner, in the order of the targets.
 	Pairs []RingPair `json:"pairs,omitempty"`
 }
 
@@ -113,8 +120,9 @@ type RingPair struct {
 	Share    float64 `json:"share"`
 }
 
-// Movement compares two rings. ok is false when they do not hash alike, so that
-// segments mean nothing and a sample has to tell.
+// Movement compares two rings. ok is false if they use different hashes or
+// layouts: their segments cannot be compared then, and the caller has to route a
+// sample.
 func (r *Ring) Movement(next *Ring) (movement RingMovement, ok bool) {
 	if r.hash.Name() != next.hash.Name() || r.layout != next.layout {
 		return movement, false
@@ -144,8 +152,8 @@ func (r *Ring) Movement(next *Ring) (movement RingMovement, ok bool) {
 	return movement, true
 }
 
-// segments gives, for each part into which rising bounds divide the ring, a digest that has
-// the owner of the part, and the part's share of the ring.
+// segments yields, for each segment between ascending bounds, a digest that
+// belongs to the owner of the segment, and the segment's share of the ring.
 func (r *Ring) segments(bounds []uint64) iter.Seq2[Digest, float64] {
 	return func(yield func(Digest, float64) bool) {
 		for i, end := range bounds {
@@ -161,8 +169,9 @@ func (r *Ring) segments(bounds []uint64) iter.Seq2[Digest, float64] {
 	}
 }
 
-// Shares returns which part of the ring each target has, in the order of Targets: what it
-// gets of very many keys. The sum is 1.
+// Shares returns the fraction of the ring that each target owns, in the order of
+// Targets. It is the fraction of a very large number of keys that the target
+// receives. The sum is 1.
 func (r *Ring) Shares() []float64 {
 	shares := make([]float64, len(r.targets))
 	for at, share := range r.segments(slices.Compact(slices.Clone(r.high))) {
@@ -171,8 +180,9 @@ func (r *Ring) Shares() []float64 {
 	return shares
 }
 
-// OwnerAt returns the target that has the ring at a part of the way around it, from 0 to
-// below 1, to draw it. The target is the ring's own and must not be changed.
+// OwnerAt returns the target that owns the position part, a fraction of the way
+// around the ring from 0 to below 1. It is meant for drawing the ring. The
+// target belongs to the ring and must not be changed.
 func (r *Ring) OwnerAt(part float64) *Target {
 	if !(part > 0) {
 		part = 0
@@ -182,8 +192,7 @@ func (r *Ring) OwnerAt(part float64) *Target {
 	return &r.targets[r.owners[r.pointOf(at)]]
 }
 
-// part returns what part of the ring lies between two points; all of it when there is
-// but one.
+// part returns the fraction of the ring between two points, 1 if they are equal.
 func (r *Ring) part(start, end uint64) float64 {
 	if start == end {
 		return 1
@@ -195,12 +204,13 @@ func (r *Ring) part(start, end uint64) float64 {
 	return math.Ldexp(float64(width), -r.width())
 }
 
-// RingMovements compares the rings that both plans have under the same name and that
-// look at the same level of the key: the plan in force of the one routing with that of
-// the other. Rings whose segments cannot be compared are left out.
+// RingMovements compares the rings that have the same name and the same key
+// level in the current plans of both routings. It omits rings whose segments
+// cannot be compared. A routing built in code has no plan; the result is then
+// empty.
 func RingMovements(before, after *Routing) ([]RingMovement, error) {
 	if before.State.Current.Scheme.Kind == "" || after.State.Current.Scheme.Kind == "" {
-		return nil, nil // built in code
+		return nil, nil // a routing built in code
 	}
 	var movements []RingMovement
 	names := append([]string{""}, slices.Sorted(maps.Keys(before.State.Current.Behind))...)

@@ -12,8 +12,9 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// TestRingMovement compares the exact movement between two random rings with that of a
-// sample, for every layout: the share agrees within chance, and the parts add up.
+// TestRingMovement compares the exact movement between two random rings with
+// that of a sample, for every layout: the shares agree within statistical error,
+// and the parts add up.
 func TestRingMovement(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -80,8 +81,8 @@ func TestRingMovement(t *testing.T) {
 	}
 }
 
-// checkShares compares the exact shares of a ring with those of a sample, and with what it
-// shows at a great many places.
+// checkShares compares the exact shares of a ring with those of a sample, and
+// with the owners at many positions of the ring.
 func checkShares(t *testing.T, ring *resolver.Ring, sample []string) {
 	t.Helper()
 	counts := resolver.SpreadOf[string](ring, sample).Counts
@@ -144,7 +145,7 @@ func TestRingMovements(t *testing.T) {
 	}
 }
 
-// TestStatePlaces wants the errors of a state to say where the mistake is.
+// TestStatePlaces checks that the errors of a state say where the mistake is.
 func TestStatePlaces(t *testing.T) {
 	const good = `{"key":{"paths":["/u"]},"targets":[{"name":"a"},{"name":"b"}],"current":{"scheme":{"kind":"ring","targets":["a","b"]}}}`
 	for _, c := range []struct{ old, new, place string }{
@@ -157,13 +158,13 @@ func TestStatePlaces(t *testing.T) {
 		{`"kind":"ring"`, `"kind":"ring","prefix":"x"`, `current.scheme: a scheme of kind ring has no prefix`},
 		{`"targets":["a","b"]}`, `"targets":["a","b"]},"behind":{"x":{"kind":"ring","vnodes":3}}`, `current.behind.x: there is no property "vnodes"`},
 		{`"targets":["a","b"]}`, `"targets":["a","b"]},"behind":{"x":{"kind":"single","hash":"md5"}}`, `current.behind.x: a scheme of kind single has no hash`},
-		{`"targets":["a","b"]}`, `"targets":["a","b"]},"behind":{"a":{"kind":"single"}}`, `current.behind: the scheme "a" has no name or that of a target`},
+		{`"targets":["a","b"]}`, `"targets":["a","b"]},"behind":{"a":{"kind":"single"}}`, `current.behind: the scheme "a" has no name or the name of a target`},
 		{`"kind":"ring","targets":["a","b"]`, `"kind":"range","type":"number","ranges":[{"high":1,"target":"a"},{"low":"x","target":"b"}]`, `ranges[1].low: `},
 		{`"kind":"ring","targets":["a","b"]`, `"kind":"range","type":"number","ranges":[{"high":"y","target":"a"}]`, `ranges[0].high: `},
 		{`"kind":"ring","targets":["a","b"]`, `"kind":"lookup","table":[{"values":["x"],"target":"a"},{"values":["y","x"],"target":"b"}]`, `table[1]: ["x"] is in the table twice`},
 		{`"targets":["a","b"]`, `"targets":"a"`, `current.scheme.targets: want a list, not a string`},
 		{`"targets":["a","b"]`, `"targets":{}`, `current.scheme.targets: want a list, not an object`},
-		{`"kind":"ring"`, `"kind":"ring","level":1`, `level 1 of a key whose last is 0`},
+		{`"kind":"ring"`, `"kind":"ring","level":1`, `level 1 of a key whose last level is 0`},
 		{`"current":`, `"current":7,"move":`, `current: want an object, not a number`},
 		{`"current":`, "\n\n  \"current\" ", `line 3, column 13: `},
 		{`"current":`, `"move":{"id":"m","phase":"hop","next":{"scheme":{"kind":"single","targets":["a"]}}},"current":`, `move.phase: there is no phase "hop"`},

@@ -8,7 +8,7 @@ import (
 // Period is the length of a time bucket.
 type Period string
 
-// The periods. Weeks begin on Monday; all of them begin at midnight UTC.
+// The periods. All of them begin at midnight UTC; weeks begin on Monday.
 const (
 	Daily   Period = "day"
 	Weekly  Period = "week"
@@ -17,28 +17,28 @@ const (
 )
 
 // Buckets places documents by time in one container per period, so that the
-// present one can have more throughput than the old ones.
+// current container can have more throughput than the older ones.
 type Buckets struct {
 	Period Period
 
-	// Template is the target of a bucket but for its name and container, which get
-	// the bucket's label appended, such as "2026-03".
+	// Template is the target of every bucket. The bucket's label, such as
+	// "2026-03", is appended to its name and its container.
 	Template Target
 
-	// Ahead is how many buckets after the present one are to exist.
+	// Ahead is how many buckets exist after the current one.
 	Ahead int
 
-	// Keep is how many buckets before the present one are to be kept as they are.
-	// Older ones are named by Plan as ready for the archive. 0 keeps all.
+	// Keep is how many buckets before the current one stay as they are. Plan
+	// lists older ones as ready for the archive. 0 keeps all.
 	Keep int
 }
 
-// BucketsMax is how many buckets one call makes at most.
+// BucketsMax is the maximum number of buckets that one call makes.
 const BucketsMax = TargetsMax
 
-// Entries returns the buckets from the one that holds the time from up to the one
-// that holds until plus Ahead, as entries for NewRangeFunc with time.Time.Compare.
-// The error is an ErrConfig.
+// Entries returns the buckets from the one that contains from to the one that
+// contains until, plus Ahead more. They are entries for NewRangeFunc with
+// time.Time.Compare. The error is an ErrConfig.
 func (b Buckets) Entries(from, until time.Time) ([]RangeEntry[time.Time], error) {
 	start, err := b.start(from)
 	if err != nil {
@@ -54,21 +54,22 @@ func (b Buckets) Entries(from, until time.Time) ([]RangeEntry[time.Time], error)
 	var entries []RangeEntry[time.Time]
 	for ; !start.After(last); start = b.next(start) {
 		if len(entries) == BucketsMax {
-			return nil, fmt.Errorf("%w: more than %d buckets", ErrConfig, BucketsMax)
+			return nil, fmt.Errorf("%w: more than %d buckets: choose a longer period or a shorter time", ErrConfig, BucketsMax)
 		}
 		entries = append(entries, RangeEntry[time.Time]{HalfOpen(start, b.next(start)), b.target(start)})
 	}
 	return entries, nil
 }
 
-// BucketPlan says what to do about the buckets at some moment.
+// BucketPlan lists the buckets to create and to archive.
 type BucketPlan struct {
-	Create  []RangeEntry[time.Time] // missing, from the first existing one up to Ahead
-	Archive []Target                // before the last Keep ones
+	Create  []RangeEntry[time.Time] // missing buckets, from the oldest one to keep up to Ahead
+	Archive []Target                // existing buckets older than the last Keep ones
 }
 
-// Plan compares the existing targets with what Entries wants now. Targets that are
-// no bucket of this set are left alone.
+// Plan compares the existing targets with the result of Entries for from and
+// now. It ignores targets that are not buckets of this set. The error is an
+// ErrConfig.
 func (b Buckets) Plan(from, now time.Time, existing []Target) (BucketPlan, error) {
 	entries, err := b.Entries(from, now)
 	if err != nil {
@@ -91,7 +92,7 @@ func (b Buckets) Plan(from, now time.Time, existing []Target) (BucketPlan, error
 	return plan, nil
 }
 
-// start returns the beginning of the bucket that holds the time.
+// start returns the beginning of the bucket that contains t.
 func (b Buckets) start(t time.Time) (time.Time, error) {
 	if b.Ahead < 0 || b.Keep < 0 || b.Ahead > BucketsMax {
 		return t, fmt.Errorf("%w: %d buckets ahead and %d to keep", ErrConfig, b.Ahead, b.Keep)
@@ -123,7 +124,8 @@ func (b Buckets) next(start time.Time) time.Time {
 	return start.AddDate(0, 0, 1)
 }
 
-// target names the bucket: weeks by the date of their Monday.
+// target returns the target of a bucket. The label of a week is the date of its
+// Monday.
 func (b Buckets) target(start time.Time) Target {
 	layout := map[Period]string{Daily: time.DateOnly, Weekly: time.DateOnly, Monthly: "2006-01", Yearly: "2006"}[b.Period]
 	t := b.Template

@@ -6,18 +6,19 @@ import (
 	"slices"
 )
 
-// Chain puts resolvers behind a resolver: where the outer one names a target for
-// which there is an inner one, the inner one decides. So a Lookup by region may
-// lead to one Ring of users per region, or a Lookup of large tenants to a Ring of
-// the others as its default.
+// Chain nests resolvers: if there is an inner resolver for the target that the
+// outer one returns, the inner resolver decides. For example, a Lookup by region
+// can lead to one Ring of users per region, or a Lookup of large tenants can
+// have a Ring for all other tenants as its default.
 type Chain[K any] struct {
 	outer Resolver[K]
 	inner map[string]Resolver[K]
 	all   []Target
 }
 
-// NewChain builds a chain. It keeps a copy of the map. The error is an ErrConfig
-// when an inner resolver stands behind no target of the outer one.
+// NewChain builds a chain from an outer resolver and inner resolvers by the name
+// of the outer target that they replace. It copies the map. The error is an
+// ErrConfig if a name is not a target of the outer resolver.
 func NewChain[K any](outer Resolver[K], inner map[string]Resolver[K]) (*Chain[K], error) {
 	c := &Chain[K]{outer: outer, inner: maps.Clone(inner)}
 	left := maps.Clone(inner)
@@ -31,13 +32,14 @@ func NewChain[K any](outer Resolver[K], inner map[string]Resolver[K]) (*Chain[K]
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		return nil, fmt.Errorf("%w: the chain has a resolver behind %q, which is no target of the outer one", ErrConfig, name)
+		return nil, fmt.Errorf("%w: the chain has an inner resolver for %q, which is not a target of the outer resolver", ErrConfig, name)
 	}
 	c.all = all.targets
 	return c, nil
 }
 
-// ForWrite asks the outer resolver and then the inner one behind its answer.
+// ForWrite asks the outer resolver, and then the inner resolver of the target
+// that it returns.
 func (c *Chain[K]) ForWrite(key K) (Target, error) {
 	t, err := c.outer.ForWrite(key)
 	if err != nil {
@@ -49,9 +51,9 @@ func (c *Chain[K]) ForWrite(key K) (Target, error) {
 	return t, nil
 }
 
-// ForRead puts in the place of each target of the outer resolver those of the inner
-// one behind it. Keys are asked for one by one, so that an inner resolver sees only
-// the keys that are its own.
+// ForRead replaces each target of the outer resolver that has an inner resolver
+// with the targets of that resolver. It routes keys one by one, so that an inner
+// resolver sees only its own keys.
 func (c *Chain[K]) ForRead(selection Selection[K]) ([]Target, error) {
 	var found union
 	for i := range selection.keys {

@@ -22,8 +22,8 @@ func Example() {
 	// U4 lives in users-1
 }
 
-// Find the users that a legacy Node, Java or Python SDK has placed. Names are the links
-// that it was given.
+// Find the users that a legacy Node, Java or Python SDK has placed. The names
+// are the links that the SDK was given.
 func ExampleLegacyMurmur() {
 	ring, err := resolver.NewRing(resolver.LegacyMurmur(
 		resolver.Target{Name: "dbs/shop/colls/users-00"}, resolver.Target{Name: "dbs/shop/colls/users-01"},
@@ -35,7 +35,8 @@ func ExampleLegacyMurmur() {
 	// Output: dbs/shop/colls/users-01
 }
 
-// Place tenants: the large ones have containers of their own, the others share two.
+// Place tenants: the large ones have containers of their own, the others share
+// two containers.
 func ExampleOpen_tenants() {
 	state, err := resolver.ParseState([]byte(`{
 		"version": 1,
@@ -87,7 +88,8 @@ func ExampleLookup() {
 	// no target for the key: Atlantis is not in the table
 }
 
-// Give every month a container, and query a few days across the turn of one.
+// Create one container per month, and query a few days around the end of a
+// month.
 func ExampleBuckets() {
 	months := resolver.Buckets{Period: resolver.Monthly, Template: resolver.Target{Name: "events-", Container: "events-"}, Ahead: 1}
 	day := func(month time.Month, day int) time.Time { return time.Date(2015, month, day, 0, 0, 0, 0, time.UTC) }
@@ -113,7 +115,7 @@ func ExampleBuckets() {
 	// 3 containers, <nil>
 }
 
-// See what a third container would move, before moving anything.
+// See what a third container would move before moving anything.
 func ExampleMovementOf() {
 	two := resolver.RingConfig{Targets: []resolver.Target{{Name: "c0"}, {Name: "c1"}}}
 	three := resolver.RingConfig{Targets: append(two.Targets, resolver.Target{Name: "c2"})}

@@ -1,6 +1,7 @@
 package resolver
 
-// Points of a ring in their order, for the vectors of legacy rings.
+// RingPoints returns the points of a ring in order, for the vectors of legacy
+// rings.
 func (r *Ring) RingPoints() (digests []Digest, owners []int) {
 	for i := range r.high {
 		d := Digest{High: r.high[i]}
@@ -13,7 +14,8 @@ func (r *Ring) RingPoints() (digests []Digest, owners []int) {
 	return digests, owners
 }
 
-// FrameworkHash64, FrameworkHash32, MurmurSum and XXSum open internals to vectors.
+// FrameworkHash64, FrameworkHash32, MurmurSum and XXSum export internals for the
+// vectors.
 var (
 	FrameworkHash64 = frameworkHash64
 	FrameworkHash32 = frameworkHash32

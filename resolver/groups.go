@@ -7,18 +7,18 @@ import (
 	"sync/atomic"
 )
 
-// ErrNotRegistered says that a group has no routing.
+// ErrNotRegistered means that no routing is registered for a group.
 var ErrNotRegistered = errors.New("no routing is registered")
 
-// Groups has a routing for each name under which an application knows a group of
-// containers, as the legacy SDKs had one for a database. The zero value is ready. Many
-// goroutines may use it.
+// Groups maps names to routings. A name identifies a group of containers in the
+// application, as a database did in the legacy SDKs. The zero value is ready to
+// use. It is safe for concurrent use.
 type Groups struct {
 	views atomic.Pointer[map[string]*Live]
 }
 
-// Register sets the view of a group; it holds from the next call of Get on. Slashes
-// around the name do not count. nil takes the group away.
+// Register sets the view of a group; later calls of Get return it. Leading and
+// trailing slashes of the name are ignored. A nil view removes the group.
 func (g *Groups) Register(name string, view *Live) {
 	for {
 		old := g.views.Load()

@@ -8,8 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// Digest is a point of a hash ring: 128 bits, compared as one number. Hashes with
-// fewer bits leave Low zero.
+// Digest is a point on a hash ring: a 128-bit number. Hashes with fewer bits
+// leave Low zero.
 type Digest struct{ High, Low uint64 }
 
 func (d Digest) compare(o Digest) int {
@@ -19,11 +19,12 @@ func (d Digest) compare(o Digest) int {
 	return cmp.Compare(d.Low, o.Low)
 }
 
-// Hash spreads texts over digests. Sum must depend on nothing but the text, must
-// not change from one process or release to the next, and should allocate nothing.
-// What legacy rings need beyond that is built in.
+// Hash maps a text to a digest. Sum must depend only on the text, must not
+// change between processes or releases, and should not allocate. The seeds and
+// chains that legacy rings need are built in.
 type Hash interface {
-	// Name is the hash's name in a state. It must differ from the built-in names.
+	// Name identifies the hash in a state. It must differ from the names of the
+	// built-in hashes.
 	Name() string
 
 	Sum(text string) Digest
@@ -31,18 +32,19 @@ type Hash interface {
 
 // The built-in hashes.
 var (
-	// XXHash64 is the default: the 64-bit xxHash with seed 0.
+	// XXHash64 is the default: 64-bit xxHash with seed 0.
 	XXHash64 Hash = xxHash64{}
 
-	// Murmur3 is the 32-bit MurmurHash3 with seed 0, the hash of the legacy Node,
+	// Murmur3 is 32-bit MurmurHash3 with seed 0, the hash of the legacy Node,
 	// Java and Python SDKs.
 	Murmur3 Hash = murmur3x32{}
 
-	// MD5 is the hash of the legacy .NET SDK, the 16 bytes read as one number.
+	// MD5 is the hash of the legacy .NET SDK. Its 16 bytes are read as one
+	// big-endian number.
 	MD5 Hash = md5Hash{}
 )
 
-// builtInHash returns the hash of a name, nil when there is none.
+// builtInHash returns the built-in hash with the name, or nil if there is none.
 func builtInHash(name string) Hash {
 	switch name {
 	case XXHash64.Name():
@@ -68,7 +70,7 @@ const (
 	xxPrime5 = 0x27D4EB2F165667C5
 )
 
-// xxSum is xxHash64 with seed 0 of a text.
+// xxSum returns the xxHash64 of a text with seed 0.
 func xxSum(s string) uint64 {
 	size := uint64(len(s))
 	sum := uint64(xxPrime5)
@@ -91,9 +93,9 @@ func xxSum(s string) uint64 {
 	return sum ^ sum>>32
 }
 
-// xxStripes takes the whole 32-byte blocks and returns what is left.
+// xxStripes hashes all whole 32-byte blocks and returns the rest of the text.
 func xxStripes(s string) (sum uint64, rest string) {
-	prime := uint64(xxPrime1) // a variable, because the sums wrap
+	prime := uint64(xxPrime1) // a variable, because constant arithmetic may not wrap
 	a, b, c, d := prime+xxPrime2, uint64(xxPrime2), uint64(0), -prime
 	for ; len(s) >= 32; s = s[32:] {
 		a = xxRound(a, word64(s))
@@ -127,7 +129,7 @@ type murmur3x32 struct{}
 func (murmur3x32) Name() string           { return "murmur3-32" }
 func (murmur3x32) Sum(text string) Digest { return Digest{High: uint64(murmurSum(text, 0))} }
 
-// murmurSum is the 32-bit MurmurHash3 of a text.
+// murmurSum returns the 32-bit MurmurHash3 of a text.
 func murmurSum(s string, seed uint32) uint32 {
 	sum, size := seed, uint32(len(s)) // #nosec G115 -- the hash takes the length modulo 2^32
 	for ; len(s) >= 4; s = s[4:] {
@@ -155,7 +157,7 @@ type md5Hash struct{}
 func (md5Hash) Name() string { return "md5" }
 
 func (md5Hash) Sum(text string) Digest {
-	// A buffer on the stack spares the usual key an allocation.
+	// A buffer on the stack avoids an allocation for keys of usual length.
 	var buffer [128]byte
 	if len(text) > len(buffer) {
 		return md5Digest([]byte(text))
@@ -168,8 +170,8 @@ func md5Digest(data []byte) Digest {
 	return Digest{binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:])}
 }
 
-// frameworkHash64 is what string.GetHashCode returned in a 64-bit process of the
-// .NET Framework: two sums over alternate UTF-16 code units, which end at the
+// frameworkHash64 returns what string.GetHashCode returned in a 64-bit process
+// of the .NET Framework: two sums over alternate UTF-16 code units, up to the
 // first NUL.
 func frameworkHash64(text string) int32 {
 	even, odd := int32(5381), int32(5381)
@@ -186,8 +188,9 @@ func frameworkHash64(text string) int32 {
 	return even + odd*1566083941
 }
 
-// frameworkHash32 is the same for a 32-bit process: two sums over alternate pairs
-// of code units. A text of odd length ends in half a pair.
+// frameworkHash32 is the same for a 32-bit process: two sums over alternate
+// pairs of code units. The last pair of a text of odd length is padded with
+// zero.
 func frameworkHash32(text string) int32 {
 	sums := [2]int32{5381<<16 + 5381, 5381<<16 + 5381}
 	units := utf16.Encode([]rune(text))
@@ -195,14 +198,15 @@ func frameworkHash32(text string) int32 {
 		units = append(units, 0)
 	}
 	for i := 0; i < len(units); i += 2 {
-		pair := int32(uint32(units[i]) | uint32(units[i+1])<<16) // #nosec G115 -- the bits are meant
+		pair := int32(uint32(units[i]) | uint32(units[i+1])<<16) // #nosec G115 -- only the bits matter
 		sum := &sums[i/2%2]
 		*sum = *sum*33 + *sum>>27 ^ pair
 	}
 	return sums[0] + sums[1]*1566083941
 }
 
-// mix turns two hashes into one whose bits depend on all bits of both.
+// mix combines two hashes into one in which every bit depends on all bits of
+// both.
 func mix(a, b uint64) uint64 {
 	x := a ^ bits.RotateLeft64(b, 32)*0x9E3779B97F4A7C15
 	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9

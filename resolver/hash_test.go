@@ -19,7 +19,7 @@ func numbered(n int) []resolver.Target {
 	return list
 }
 
-// seed returns a random source whose seed a failure prints.
+// seed returns a random source and logs its seed.
 func seed(t testing.TB) *rand.Rand {
 	t.Helper()
 	n := rand.Uint64()
@@ -44,7 +44,7 @@ func mustRing(t testing.TB, c resolver.RingConfig) *resolver.Ring {
 	return r
 }
 
-// hashed are the hash resolvers by name, all over the same targets.
+// hashed returns every hash resolver by name, all over the same targets.
 func hashed(t testing.TB, list []resolver.Target) map[string]resolver.Resolver[string] {
 	t.Helper()
 	dotNet := resolver.LegacyDotNet(64, list...)
@@ -66,7 +66,7 @@ func hashed(t testing.TB, list []resolver.Target) map[string]resolver.Resolver[s
 	return all
 }
 
-// fnvHash is a user's hash (S168, S169).
+// fnvHash is a hash supplied by a user (S168, S169).
 type fnvHash struct{}
 
 func (fnvHash) Name() string { return "fnv1a-128" }
@@ -83,9 +83,9 @@ func (fnvHash) Sum(text string) resolver.Digest {
 	return d
 }
 
-// TestMovement adds and removes a target: keys move to the new one only, and from
-// the removed one only; about 1/(n+1) of them move, where hash modulo n would move
-// nearly all (S166, S167).
+// TestMovement adds and removes a target. Keys move only to the new target and
+// only from the removed one. About 1/(n+1) of the keys move; hash modulo n would
+// move nearly all (S166, S167).
 func TestMovement(t *testing.T) {
 	r := seed(t)
 	keys := randomKeys(r, 20_000)
@@ -125,9 +125,9 @@ func TestMovement(t *testing.T) {
 	}
 }
 
-// TestBalance holds the shares of 8 equal targets to the bounds of docs/resolver.md: with
-// 128 virtual nodes a ring is within 35 %, and jump and rendezvous within 5 % of the
-// mean, over 100,000 keys (S164).
+// TestBalance checks the shares of 8 equal targets against the bounds in
+// docs/resolver.md: over 100,000 keys, a ring with 128 virtual nodes is within
+// 35 % of the mean, jump and rendezvous hashing are within 5 % (S164).
 func TestBalance(t *testing.T) {
 	keys := randomKeys(seed(t), 100_000)
 	for kind, r := range hashed(t, numbered(8)) {
@@ -139,7 +139,8 @@ func TestBalance(t *testing.T) {
 			t.Errorf("%s: the fullest target has %.3f of the mean, want 1 to %v", kind, s.MaxToMean, limit)
 		}
 	}
-	// Fewer virtual nodes are less even (S170): mean unevenness of 20 rings each.
+	// Fewer virtual nodes are less even (S170): compare the mean unevenness of
+	// 20 rings.
 	mean := func(virtualNodes int) float64 {
 		sum := 0.0
 		for i := range 20 {
@@ -156,7 +157,8 @@ func TestBalance(t *testing.T) {
 	}
 }
 
-// TestWeights gives shares in proportion to the weights, and a point to the lightest.
+// TestWeights checks that shares are proportional to the weights and that the
+// lightest target has a point.
 func TestWeights(t *testing.T) {
 	keys := randomKeys(seed(t), 100_000)
 	list := numbered(3)
@@ -181,12 +183,12 @@ func TestWeights(t *testing.T) {
 		t.Errorf("points = %v, want 1, 256, 512", points)
 	}
 	if _, err := resolver.NewJump(list, nil); err == nil {
-		t.Error("jump hashing took weights")
+		t.Error("jump hashing accepted weights")
 	}
 }
 
-// TestOrderOfTargets shows that the list's order means nothing to a ring and to
-// rendezvous hashing.
+// TestOrderOfTargets checks that the order of the list does not matter to a ring
+// and to rendezvous hashing.
 func TestOrderOfTargets(t *testing.T) {
 	r := seed(t)
 	keys := randomKeys(r, 5_000)
@@ -213,8 +215,8 @@ func TestJumpBucket(t *testing.T) {
 	}
 }
 
-// TestPlace keeps every target within its bound while groups arrive, and changes
-// nothing for a key whose owner has room.
+// TestPlace checks that every target stays within its bound while groups arrive,
+// and that a key whose owner has room goes to its owner.
 func TestPlace(t *testing.T) {
 	list := numbered(5)
 	list[4].Weight = 2
@@ -242,11 +244,11 @@ func TestPlace(t *testing.T) {
 		t.Errorf("Place on an empty ring = %s, %v, want the owner %s", target.Name, err, ring.Owner("x").Name)
 	}
 	if _, err := ring.Place("x", load, 0.5); err == nil {
-		t.Error("a bound below 1 was taken")
+		t.Error("a bound below 1 was accepted")
 	}
 }
 
-// TestClosest lists different targets, the owner first.
+// TestClosest checks that Closest lists different targets, the owner first.
 func TestClosest(t *testing.T) {
 	for _, config := range []resolver.RingConfig{{Targets: numbered(6)}, resolver.LegacyMurmur(numbered(6)...)} {
 		ring := mustRing(t, config)
@@ -262,7 +264,7 @@ func TestClosest(t *testing.T) {
 				}
 			}
 		}
-		// The second is the owner once the first is gone.
+		// The second becomes the owner when the first is removed.
 		list := ring.Closest("k", 2)
 		config.Targets = slices.DeleteFunc(numbered(6), func(t resolver.Target) bool { return t.Name == list[0].Name })
 		if got := mustRing(t, config).Owner("k").Name; got != list[1].Name {
@@ -335,7 +337,7 @@ func BenchmarkOwner(b *testing.B) {
 func TestOwnerAllocates(t *testing.T) {
 	for kind, r := range hashed(t, numbered(16)) {
 		if kind == "own-hash" {
-			continue // the user's business
+			continue // its allocations are up to the user
 		}
 		owner := r.(interface {
 			Owner(key string) *resolver.Target

@@ -11,11 +11,11 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Key is the routing key of a document: a list of values, first level first. It
-// need not be the partition key of the containers.
+// Key is the routing key of a document: a list of values, one per level. It need
+// not be the partition key of the containers.
 type Key = partitionkey.Key
 
-// TextKey is the key of one string per level.
+// TextKey returns a key with one string per level.
 func TextKey(levels ...string) Key {
 	b := partitionkey.NewBuilder()
 	for _, level := range levels {
@@ -24,21 +24,22 @@ func TextKey(levels ...string) Key {
 	return b.Build()
 }
 
-// NumberKey is the key of one number.
+// NumberKey returns a key of one number.
 func NumberKey(f float64) Key { return partitionkey.NewKey(partitionkey.Number(f)) }
 
-// TimeKey is the key of one time, as RFC 3339 text in UTC.
+// TimeKey returns a key of one time, as RFC 3339 text in UTC.
 func TimeKey(t time.Time) Key { return TextKey(t.UTC().Format(time.RFC3339Nano)) }
 
-// Extractor takes the routing key from a document's JSON. The error is an ErrKey.
+// Extractor returns the routing key of a document, given as JSON. The error is
+// an ErrKey.
 type Extractor func(document []byte) (Key, error)
 
-// PathsMax is how many paths an extractor may have.
+// PathsMax is the maximum number of paths of an extractor.
 const PathsMax = 8
 
-// Paths returns an extractor that takes one level from each path, such as
-// "/tenantId" or "/address/city". A value that is missing, an object or an array
-// makes an undefined level, which a write refuses. The error is an ErrConfig.
+// Paths returns an extractor that reads one level from each path, such as
+// "/tenantId" or "/address/city". A missing value, an object or an array gives
+// an undefined level, which writes reject. The error is an ErrConfig.
 func Paths(paths ...string) (Extractor, error) {
 	if len(paths) == 0 || len(paths) > PathsMax {
 		return nil, fmt.Errorf("%w: %d key paths, want 1 to %d", ErrConfig, len(paths), PathsMax)
@@ -54,9 +55,9 @@ func Paths(paths ...string) (Extractor, error) {
 	return func(document []byte) (Key, error) { return keyAt(document, segments) }, nil
 }
 
-// KeyOf makes an extractor of a function over a Go type: documents are decoded into
-// a T first. The function may look at the document's type, or put several values
-// together.
+// KeyOf returns an extractor that decodes a document into a T and calls key with
+// it. key may depend on the type of the document, or combine several values. Its
+// errors are wrapped as ErrKey.
 func KeyOf[T any](key func(T) (Key, error)) Extractor {
 	return func(document []byte) (Key, error) {
 		var decoded T
@@ -74,7 +75,7 @@ func KeyOf[T any](key func(T) (Key, error)) Extractor {
 func keyAt(document []byte, paths [][]string) (Key, error) {
 	var root map[string]json.RawMessage
 	if err := json.Unmarshal(document, &root); err != nil {
-		return Key{}, fmt.Errorf("%w: the document is no JSON object: %w", ErrKey, err)
+		return Key{}, fmt.Errorf("%w: the document is not a JSON object: %w", ErrKey, err)
 	}
 	components := make([]partitionkey.Component, len(paths))
 	for i, path := range paths {
@@ -83,7 +84,8 @@ func keyAt(document []byte, paths [][]string) (Key, error) {
 	return partitionkey.NewKey(components...), nil
 }
 
-// componentAt follows a path. The document is known to be valid JSON.
+// componentAt follows a path. The caller has checked that the document is valid
+// JSON.
 func componentAt(object map[string]json.RawMessage, path []string) partitionkey.Component {
 	for ; len(path) > 1; path = path[1:] {
 		var inner map[string]json.RawMessage
@@ -95,7 +97,7 @@ func componentAt(object map[string]json.RawMessage, path []string) partitionkey.
 	return component(object[path[0]])
 }
 
-// component reads one JSON value; what cannot be a level is undefined.
+// component parses one JSON value. A value that cannot be a level is undefined.
 func component(text json.RawMessage) partitionkey.Component {
 	var value any
 	if len(text) == 0 || text[0] == '{' || text[0] == '[' || json.Unmarshal(text, &value) != nil {
@@ -114,20 +116,22 @@ func component(text json.RawMessage) partitionkey.Component {
 	return partitionkey.Undefined()
 }
 
-// errPartial says that a key ends before the level that a resolver looks at. A read
-// then has to ask everywhere.
+// errPartial means that a key ends before the level that a resolver uses. A read
+// must then ask all targets.
 var errPartial = fmt.Errorf("%w: a level is missing", ErrKey)
 
-// WholeKey is the level of a resolver that looks at all levels together.
+// WholeKey is the level of a resolver that uses all levels together.
 const WholeKey = -1
 
-// ForKeys has a resolver of another type of key route by one level of a Key,
-// counted from 0, or by the whole key. levels is how many a full key has, 0 when
-// that is not known; convert turns the level, given as a key of one, or the whole
-// key into what the resolver takes, as [Text], [Number] and [Time] do.
+// ForKeys adapts a resolver of another key type so that it routes by one level
+// of a Key, counted from 0, or by the whole key ([WholeKey]). levels is the
+// number of levels of a full key, 0 if unknown. convert turns the level, as a
+// key with one level, or the whole key into the key type of inner; [Text],
+// [Number] and [Time] do so.
 //
-// A key with more levels than that is an ErrKey. One that ends before the level cannot be
-// written, and a read for it asks for everything. So does a read for an interval whose ends differ before the level.
+// A key with more levels than that is an ErrKey. A key that ends before the
+// level cannot be written; a read of it asks all targets. So does a read of an
+// interval whose ends differ in a level before that level.
 func ForKeys[T any](inner Resolver[T], level, levels int, convert func(Key) (T, error)) Resolver[Key] {
 	return &byLevel[T]{inner, level, levels, convert}
 }
@@ -155,7 +159,7 @@ func (b *byLevel[T]) pick(key Key) (T, error) {
 	}
 	for _, c := range part.Components() {
 		if c.Type() == partitionkey.TypeUndefined {
-			return none, fmt.Errorf("%w: the document lacks a property of its key", ErrKey)
+			return none, fmt.Errorf("%w: a property of the routing key is missing in the document", ErrKey)
 		}
 	}
 	return b.convert(part)
@@ -194,8 +198,8 @@ func (b *byLevel[T]) ForRead(selection Selection[Key]) ([]Target, error) {
 	return b.inner.ForRead(wanted)
 }
 
-// pickInterval converts both ends. In an interval of keys with several levels, the
-// ends of the wanted level are inside whatever the levels behind it are.
+// pickInterval converts both ends. If keys have more levels after the one that
+// the resolver uses, both ends of that level are included.
 func (b *byLevel[T]) pickInterval(i Interval[Key]) (Interval[T], error) {
 	level := max(b.level, 0)
 	if level > 0 && !sameStart(i, level) {
@@ -236,9 +240,9 @@ func sameStart(i Interval[Key], levels int) bool {
 
 func (b *byLevel[T]) Targets() []Target { return b.inner.Targets() }
 
-// Text converts a key for resolvers of text: a single string is itself, so that
-// legacy data is found; anything else is its JSON text, an array when it has
-// several levels. null alone is refused, as it was by the legacy SDKs.
+// Text converts a key for resolvers of text. A single string stays as it is, so
+// that legacy data is found. Every other key becomes its JSON text, an array if
+// it has several levels. null alone is an ErrKey, as in the legacy SDKs.
 func Text(key Key) (string, error) {
 	if key.Len() != 1 {
 		return key.String(), nil
@@ -255,7 +259,7 @@ func Text(key Key) (string, error) {
 // String converts a key of one string.
 func String(key Key) (string, error) {
 	if key.Len() != 1 || key.At(0).Type() != partitionkey.TypeString {
-		return "", fmt.Errorf("%w: %v is no string", ErrKey, key)
+		return "", fmt.Errorf("%w: %v is not a string", ErrKey, key)
 	}
 	return key.At(0).Text(), nil
 }
@@ -263,13 +267,13 @@ func String(key Key) (string, error) {
 // Number converts a key of one number.
 func Number(key Key) (float64, error) {
 	if key.Len() != 1 || key.At(0).Type() != partitionkey.TypeNumber {
-		return 0, fmt.Errorf("%w: %v is no number", ErrKey, key)
+		return 0, fmt.Errorf("%w: %v is not a number", ErrKey, key)
 	}
 	return key.At(0).Float(), nil
 }
 
-// Time converts a key of one time: text as RFC 3339 or as a date alone, or a number
-// of seconds since 1970, as in the property _ts.
+// Time converts a key of one time: RFC 3339 text, a date alone, or a number of
+// seconds since 1970 as in the property _ts.
 func Time(key Key) (time.Time, error) {
 	if key.Len() == 1 {
 		switch c := key.At(0); c.Type() {
@@ -286,5 +290,5 @@ func Time(key Key) (time.Time, error) {
 			}
 		}
 	}
-	return time.Time{}, fmt.Errorf("%w: %v is no time: want RFC 3339 text or seconds since 1970", ErrKey, key)
+	return time.Time{}, fmt.Errorf("%w: %v is not a time: want RFC 3339 text or seconds since 1970", ErrKey, key)
 }

@@ -16,57 +16,59 @@ const (
 	LeaseDefault = 5 * time.Second
 )
 
-// LiveConfig says how a client follows a shared state.
+// LiveConfig describes how a client follows a shared state.
 type LiveConfig struct {
 	Store Store
-	Name  string // of the state in the store
+	Name  string // name of the state in the store
 
 	Registry Registry
 
-	// Poll is how often the store is asked for a new state. Default PollDefault;
-	// below 0 never, so that only Refresh and the lease do.
+	// Poll is the interval at which Live asks the store for a new state. Default
+	// PollDefault; a negative value disables polling, so that only Refresh,
+	// Confirm and an expired lease load the state.
 	Poll time.Duration
 
-	// Lease is how long a state counts as confirmed after it was loaded. An operation
-	// that begins later loads it first, and fails with ErrStale when that fails. A
-	// move waits for at least the longest lease of all clients between two phases, so
-	// no client is ever two phases behind. Default LeaseDefault.
+	// Lease is how long a loaded state counts as confirmed. An operation that
+	// begins later loads the state first, and fails with ErrStale if that fails.
+	// A move waits at least the longest lease of all clients between two phases,
+	// so no client is ever two phases behind. Default LeaseDefault.
 	Lease time.Duration
 
-	// OnChange is called with the new routing after a switch, nil for nobody. It must
-	// return soon.
+	// OnChange is called with the new routing after a switch. It must return
+	// quickly. Nil disables it.
 	OnChange func(*Routing)
 
-	// OnError is told why the store could not be asked or its state not be used, nil
-	// for nobody. The client goes on with the state it has until the lease is over.
+	// OnError is called by the poll when the store does not answer or its state
+	// cannot be used. The client keeps its present state until the lease
+	// expires. Nil disables it.
 	OnError func(error)
 
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
 }
 
-// Live is a client's view of a shared state: it watches the store and switches
-// atomically. Operations take the routing for as long as they last, so that a switch
-// can wait until nobody uses the old one. Many goroutines may use it.
+// Live is a client's view of a shared state. It polls the store and switches
+// atomically. An operation holds its routing until it ends, so that a switch can
+// wait until the old routing is unused. It is safe for concurrent use.
 type Live struct {
 	config LiveConfig
 	seen   atomic.Pointer[seen]
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
-	loading chan struct{} // holds one token while a load is under way: a lock to wait for with a context
+	loading chan struct{} // holds one token while a load is in progress: a lock that a context can interrupt
 
-	old []*Routing // retired, with operations still in flight; guarded by loading
+	old []*Routing // retired routings with operations in flight; guarded by loading
 }
 
-// seen is a routing and when its state was last confirmed.
+// seen is a routing and the time at which its state was last confirmed.
 type seen struct {
 	routing *Routing
 	version string
 	at      time.Time
 }
 
-// Watch loads the state and keeps watching it until Close.
+// Watch loads the state and polls the store until Close.
 func Watch(ctx context.Context, c LiveConfig) (*Live, error) {
 	if c.Poll == 0 {
 		c.Poll = PollDefault
@@ -96,7 +98,8 @@ func Static(routing *Routing) *Live {
 	return l
 }
 
-// Close stops watching. Operations in flight go on.
+// Close stops polling and waits for a poll in progress. Operations in flight
+// continue.
 func (l *Live) Close() {
 	l.stop()
 	l.done.Wait()
@@ -121,7 +124,7 @@ func (l *Live) poll(ctx context.Context) {
 	}
 }
 
-// lock waits until no load is under way, or the context has ended.
+// lock waits until no load is in progress, or returns the error of the context.
 func (l *Live) lock(ctx context.Context) error {
 	select {
 	case l.loading <- struct{}{}:
@@ -133,7 +136,7 @@ func (l *Live) lock(ctx context.Context) error {
 
 func (l *Live) unlock() { <-l.loading }
 
-// load asks the store and switches when the state is another.
+// load asks the store and switches if the state has changed.
 func (l *Live) load(ctx context.Context) error {
 	if l.config.Store == nil {
 		return nil
@@ -142,7 +145,7 @@ func (l *Live) load(ctx context.Context) error {
 		return err
 	}
 	defer l.unlock()
-	// The state was in force when the load began, perhaps not when it ended.
+	// The state was in force when the load began, but perhaps not when it ended.
 	at := l.config.Now()
 	state, version, err := LoadState(ctx, l.config.Store, l.config.Name)
 	if err != nil {
@@ -171,8 +174,9 @@ func (l *Live) load(ctx context.Context) error {
 	return nil
 }
 
-// Confirm loads the state now and returns its routing. An operation that lasted for long
-// can learn by it whether what it relied on was so to its end.
+// Confirm loads the state now and returns its routing. A long operation calls it
+// at its end to learn whether the routing it used is still in force. The error
+// is an ErrStale.
 func (l *Live) Confirm(ctx context.Context) (*Routing, error) {
 	if err := l.load(ctx); err != nil {
 		return nil, errors.Join(ErrStale, err)
@@ -180,8 +184,8 @@ func (l *Live) Confirm(ctx context.Context) (*Routing, error) {
 	return l.Routing(), nil
 }
 
-// Refresh loads the state now and returns when no operation uses an older one any
-// more. After it returned nil, this client has arrived.
+// Refresh loads the state now and waits until no operation uses an older one.
+// When it returns nil, this client uses only the new state.
 func (l *Live) Refresh(ctx context.Context) error {
 	if err := l.load(ctx); err != nil {
 		return err
@@ -213,15 +217,17 @@ func (l *Live) busyLocked() []*Routing {
 	})
 }
 
-// Routing returns the present routing, confirmed or not. To act by it, use Begin.
+// Routing returns the current routing, confirmed or not. Use Begin to act on it.
 func (l *Live) Routing() *Routing { return l.seen.Load().routing }
 
-// Lease returns how long a state counts as confirmed, 0 for one that never changes.
+// Lease returns how long a state counts as confirmed, 0 for a view made by
+// Static.
 func (l *Live) Lease() time.Duration { return l.config.Lease }
 
-// Begin returns the routing to act by, and a function to call once when the operation
-// is over. It asks the store first when the lease is over, and returns ErrStale when
-// that fails, takes longer than the lease, or does not end before the context does.
+// Begin returns the routing to act on and a function that the caller must call
+// once when the operation ends. If the lease has expired, Begin loads the state
+// first. It returns ErrStale if that fails, takes longer than the lease, or is
+// interrupted by ctx.
 func (l *Live) Begin(ctx context.Context) (*Routing, func(), error) {
 	for {
 		s := l.seen.Load()
@@ -239,15 +245,15 @@ func (l *Live) Begin(ctx context.Context) (*Routing, func(), error) {
 	}
 }
 
-// lapsed reports whether the state was confirmed too long ago to act by it.
+// lapsed reports whether the state was confirmed too long ago to act on it.
 func (l *Live) lapsed(s *seen) bool {
 	return l.config.Store != nil && Elapsed(s.at, l.config.Now()) >= l.config.Lease
 }
 
-// Elapsed returns how long it is from one reading of the clock to a later one, also when
-// the machine slept in between: the larger of what the monotonic clock, which may stand
-// still meanwhile, and the wall clock, which may be set back, say. Whether a lease is over
-// is to be asked by it.
+// Elapsed returns the time between two readings of the clock, even if the
+// machine slept in between. It returns the larger of the differences of the
+// monotonic clock, which may stop while the machine sleeps, and of the wall
+// clock, which may be set back. Use it to decide whether a lease has expired.
 func Elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }

@@ -13,20 +13,21 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// asleep returns the time that the clock shows after the machine has slept for some seconds:
-// the wall clock has gone on and the monotonic one has not, which no function of package
-// time can make. The seconds of a time with both are the bits above 30 of its first word.
+// asleep returns the time that the clock shows after the machine has slept for
+// some seconds: the wall clock has advanced and the monotonic clock has not. No
+// function of package time can make such a value. The seconds of a time with
+// both readings are the bits above bit 30 of its first word.
 func asleep(at time.Time, seconds uint64) time.Time {
 	*(*uint64)(unsafe.Pointer(&at)) += seconds << 30
 	return at
 }
 
-// TestElapsed measures by the clock that has gone further.
+// TestElapsed checks that Elapsed uses the clock that advanced further.
 func TestElapsed(t *testing.T) {
 	at := time.Now()
 	woken := asleep(at, 3600)
 	if woken.Sub(at) != 0 || woken.Round(0).Sub(at.Round(0)) != time.Hour {
-		t.Fatalf("the clocks show %v and %v, want 0 and an hour: the layout of time.Time is another", woken.Sub(at), woken.Round(0).Sub(at.Round(0)))
+		t.Fatalf("the clocks show %v and %v, want 0 and an hour: the layout of time.Time has changed", woken.Sub(at), woken.Round(0).Sub(at.Round(0)))
 	}
 	for _, c := range []struct {
 		name     string
@@ -52,8 +53,8 @@ func single() resolver.State {
 	}
 }
 
-// TestLeaseAfterSleep puts the machine to sleep beyond the lease: what was confirmed before
-// is not taken for confirmed.
+// TestLeaseAfterSleep puts the machine to sleep for longer than the lease: an
+// earlier confirmation no longer counts.
 func TestLeaseAfterSleep(t *testing.T) {
 	store := &memory{}
 	must[string](t)(resolver.SaveState(t.Context(), store, "s", single(), ""))
@@ -82,7 +83,7 @@ func TestLeaseAfterSleep(t *testing.T) {
 	}
 }
 
-// slow is a Store whose answers take a while, or until the context ends.
+// slow is a Store that delays its answers, or blocks until the context ends.
 type slow struct {
 	resolver.Store
 	takes atomic.Int64 // time.Duration
@@ -98,9 +99,9 @@ func (s *slow) Load(ctx context.Context, name string) ([]byte, string, error) {
 	}
 }
 
-// TestBeginKeepsContext begins operations while a poll hangs in the store: they end with
-// their context, the poll ends with the lease, and a state that took longer than the lease
-// to come is none to act by.
+// TestBeginKeepsContext begins operations while a poll hangs in the store. They
+// end with their context, and the poll ends with the lease. A state that took
+// longer than the lease to load must not be used.
 func TestBeginKeepsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: &memory{}}

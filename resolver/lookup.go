@@ -15,9 +15,9 @@ type Lookup[K comparable] struct {
 	targets  []Target
 }
 
-// NewLookup builds the resolver. Values that the table lacks go to fallback; if
-// that is nil, writing one is ErrNoTarget and reading one finds no target. The
-// error is an ErrConfig.
+// NewLookup builds the resolver. Values that are not in the table go to
+// fallback. If fallback is nil, writing such a value is ErrNoTarget and reading
+// it returns no target. The error is an ErrConfig.
 func NewLookup[K comparable](table map[K]Target, fallback *Target) (*Lookup[K], error) {
 	l := &Lookup[K]{table: maps.Clone(table)}
 	var all union
@@ -27,7 +27,7 @@ func NewLookup[K comparable](table map[K]Target, fallback *Target) (*Lookup[K], 
 		}
 		all.add(target)
 	}
-	// A map has no order, the answers must have one.
+	// Map iteration has no order, but the result needs one.
 	slices.SortFunc(all.targets, func(a, b Target) int { return cmp.Compare(a.Name, b.Name) })
 	if fallback != nil {
 		if fallback.Name == "" {
@@ -44,7 +44,8 @@ func NewLookup[K comparable](table map[K]Target, fallback *Target) (*Lookup[K], 
 	return l, nil
 }
 
-// ForWrite returns the value's target, else the default, else ErrNoTarget.
+// ForWrite returns the value's target, else the default target, else
+// ErrNoTarget.
 func (l *Lookup[K]) ForWrite(key K) (Target, error) {
 	if t, found := l.table[key]; found {
 		return t, nil
@@ -55,8 +56,9 @@ func (l *Lookup[K]) ForWrite(key K) (Target, error) {
 	return *l.fallback, nil
 }
 
-// ForRead returns the targets of the selected values by name, the default last.
-// The table has no order, so an interval may be anywhere.
+// ForRead returns the targets of the selected values sorted by name, the default
+// target last. The table has no order, so the keys of an interval may be in any
+// target.
 func (l *Lookup[K]) ForRead(selection Selection[K]) ([]Target, error) {
 	if selection.all || len(selection.intervals) > 0 {
 		return l.Targets(), nil
@@ -76,5 +78,5 @@ func (l *Lookup[K]) ForRead(selection Selection[K]) ([]Target, error) {
 	return found, nil
 }
 
-// Targets returns the targets by name, the default last.
+// Targets returns the targets sorted by name, the default target last.
 func (l *Lookup[K]) Targets() []Target { return slices.Clone(l.targets) }

@@ -7,12 +7,12 @@ import (
 )
 
 // Begin returns the state in which a move to the next plan is being prepared.
-// targets are all that the next plan uses; those that the state has already keep
-// their address. id tells the move from every other. The error is an ErrConfig, also
-// when a move is under way.
+// targets lists everything that the next plan uses; a target that the state
+// already has keeps its address. id must be unique among moves. The error is an
+// ErrConfig, also if a move is in progress.
 func (s State) Begin(id string, targets []Target, next Plan) (State, error) {
 	if s.Move != nil {
-		return s, fmt.Errorf("%w: the move %s is in phase %s", ErrConfig, s.Move.ID, s.Move.Phase)
+		return s, fmt.Errorf("%w: the move %s is still in phase %s", ErrConfig, s.Move.ID, s.Move.Phase)
 	}
 	s.Targets = slices.Clone(s.Targets)
 	for _, t := range targets {
@@ -24,11 +24,11 @@ func (s State) Begin(id string, targets []Target, next Plan) (State, error) {
 	return s.saved()
 }
 
-// Advance returns the state in another phase of its move. The error is an ErrConfig
-// when the present phase may not become that one.
+// Advance returns the state in another phase of its move. The error is an
+// ErrConfig if the move cannot go from its phase to that one.
 func (s State) Advance(to Phase) (State, error) {
 	if s.Move == nil || !s.Move.Phase.MayBecome(to) {
-		return s, fmt.Errorf("%w: no move that may go to phase %q", ErrConfig, to)
+		return s, fmt.Errorf("%w: there is no move that can go to phase %q", ErrConfig, to)
 	}
 	move := *s.Move
 	move.Phase = to
@@ -36,11 +36,12 @@ func (s State) Advance(to Phase) (State, error) {
 	return s.saved()
 }
 
-// Finish returns the state after its move: with the next plan after Clean, with the
-// old one after Undo, and without the targets that nothing names any more.
+// Finish returns the state after its move: with the next plan after Clean, with
+// the old plan after Undo. It removes targets that the plan no longer names. The
+// error is an ErrConfig if the move is in neither of these phases.
 func (s State) Finish() (State, error) {
 	if s.Move == nil || !s.Move.Phase.Final() {
-		return s, fmt.Errorf("%w: no move that may end", ErrConfig)
+		return s, fmt.Errorf("%w: there is no move that can end", ErrConfig)
 	}
 	if s.Move.Phase == Clean {
 		s.Current = s.Move.Next
@@ -55,14 +56,15 @@ func (s State) Finish() (State, error) {
 	return s.saved()
 }
 
-// saved counts the revision up and checks.
+// saved increments the revision and checks the state.
 func (s State) saved() (State, error) {
 	s.Revision++
 	s = s.withDefaults()
 	return s, s.check()
 }
 
-// names returns what the schemes of the plan name.
+// names returns the names of targets and schemes that the schemes of the plan
+// use.
 func (p Plan) names() []string {
 	names := p.Scheme.names()
 	for _, name := range slices.Sorted(maps.Keys(p.Behind)) {
@@ -71,9 +73,9 @@ func (p Plan) names() []string {
 	return names
 }
 
-// WithTargets returns the plan whose scheme of the given name behind it, or whose
-// first scheme for "", spreads over other targets. Only schemes that list their
-// targets have such a plan; the error is an ErrConfig.
+// WithTargets returns the plan with other targets for the nested scheme of the
+// given name, or for the first scheme if the name is "". The error is an
+// ErrConfig if the scheme does not exist or does not list its targets.
 func (p Plan) WithTargets(scheme string, targets ...string) (Plan, error) {
 	if _, found := p.Behind[scheme]; scheme != "" && !found {
 		return p, fmt.Errorf("%w: no scheme %q", ErrConfig, scheme)
@@ -86,7 +88,8 @@ func (p Plan) WithTargets(scheme string, targets ...string) (Plan, error) {
 	return p.withScheme(scheme, s), nil
 }
 
-// withScheme returns the plan with another scheme of a name that it has, "" for the first.
+// withScheme returns the plan with the scheme of an existing name replaced, ""
+// for the first scheme.
 func (p Plan) withScheme(name string, s Scheme) Plan {
 	if name == "" {
 		p.Scheme = s
@@ -97,12 +100,13 @@ func (p Plan) withScheme(name string, s Scheme) Plan {
 	return p
 }
 
-// Spill returns the state with one more container in the spillover scheme of the given
-// name behind the current plan, or in its first scheme for "", and that container. It is
-// opening: clients read it, and write it only after EndSpill. Until all of them read it, what
-// one wrote there another one would not find, and write again where it knows to.
-// Clients that know the same state get the same answer. The error is an ErrConfig, also
-// while a container is opening or a move is under way.
+// Spill returns the state with one more container in the spillover scheme of the
+// given name, or in the first scheme if the name is "", and the target of that
+// container. The container is opening: clients read it, but write it only after
+// EndSpill. If clients wrote it earlier, a client with an older state would not
+// find the document and could write it again elsewhere. Clients with the same
+// state get the same result. The error is an ErrConfig, also while a container
+// is opening or a move is in progress.
 func (s State) Spill(scheme string) (State, Target, error) {
 	spillover, err := s.Spillover(scheme)
 	if err != nil {
@@ -110,7 +114,7 @@ func (s State) Spill(scheme string) (State, Target, error) {
 	}
 	next := spillover.Next()
 	if s.Move != nil {
-		return s, Target{}, fmt.Errorf("%w: no spillover while the move %s is under way", ErrConfig, s.Move.ID)
+		return s, Target{}, fmt.Errorf("%w: no new spillover container while the move %s is in progress", ErrConfig, s.Move.ID)
 	}
 	if spillover.Opening() {
 		return s, Target{}, fmt.Errorf("%w: the container %s is still opening", ErrConfig, next.Name)
@@ -123,9 +127,9 @@ func (s State) Spill(scheme string) (State, Target, error) {
 	return s, next, err
 }
 
-// EndSpill returns the state in which the container that Spill has added takes writes. It is
-// safe once every client knows the state that Spill returned. The error is an ErrConfig
-// when no container of the scheme is opening.
+// EndSpill returns the state in which the container that Spill added accepts
+// writes. Call it only when every client has the state that Spill returned. The
+// error is an ErrConfig if no container of the scheme is opening.
 func (s State) EndSpill(scheme string) (State, error) {
 	spillover, err := s.Spillover(scheme)
 	if err != nil {
@@ -140,8 +144,8 @@ func (s State) EndSpill(scheme string) (State, error) {
 	return s.saved()
 }
 
-// Spillover returns the spillover scheme of the given name behind the current plan,
-// or its first scheme for "". The error is an ErrConfig.
+// Spillover returns the nested spillover scheme of the given name in the current
+// plan, or the first scheme if the name is "". The error is an ErrConfig.
 func (s State) Spillover(scheme string) (*Spillover[Key], error) {
 	spec := s.Current.scheme(scheme)
 	if spec.Kind != KindSpillover {

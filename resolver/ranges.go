@@ -9,7 +9,7 @@ import (
 )
 
 // RangeEntry sends the keys of an interval to a target. Several entries may name
-// one target.
+// the same target.
 type RangeEntry[T any] struct {
 	Interval Interval[T]
 	Target   Target
@@ -17,38 +17,38 @@ type RangeEntry[T any] struct {
 
 // RangeOptions changes what a Range accepts and returns.
 type RangeOptions struct {
-	// AllowGaps accepts keys between two entries that no entry covers. Writing one
-	// is ErrNoTarget, as it is for keys beyond the first and last entry.
+	// AllowGaps accepts gaps between entries. Writing a key in a gap is
+	// ErrNoTarget, as it is for keys before the first and after the last entry.
 	AllowGaps bool
 
-	// FirstWins accepts entries that overlap: the first in the list serves a write
-	// and all of them a read, as in the legacy SDKs. It implies AllowGaps, and
-	// look-ups become linear.
+	// FirstWins accepts entries that overlap, as in the legacy SDKs: a write
+	// uses the first matching entry in the list, a read uses all of them. It
+	// implies AllowGaps, and look-ups become linear.
 	FirstWins bool
 
-	// Repeat returns a target once for each key or interval of a selection and each
-	// of its entries, as the legacy .NET and Node SDKs did. A query that follows it
-	// reads some documents twice.
+	// Repeat returns a target once for each key or interval of a selection and
+	// each matching entry, as the legacy .NET and Node SDKs did. A query that
+	// follows the result reads some documents twice.
 	Repeat bool
 }
 
-// Range is a Resolver for keys with an order, such as numbers, names and times.
+// Range is a Resolver for ordered keys, such as numbers, names and times.
 type Range[T any] struct {
 	entries []RangeEntry[T] // sorted by low end, unless FirstWins
 	compare order[T]
 	options RangeOptions
 }
 
-// NewRange builds a resolver for an ordered type. Between closed intervals of an
-// integer type, such as 1 to 15 and 16 to 30, there is no gap. The error is
-// ErrOverlap, ErrGap or another ErrConfig.
+// NewRange builds a resolver for an ordered type. Adjacent closed intervals of
+// an integer type, such as 1 to 15 and 16 to 30, have no gap between them. The
+// error is ErrOverlap, ErrGap or another ErrConfig.
 func NewRange[T cmp.Ordered](entries []RangeEntry[T], options RangeOptions) (*Range[T], error) {
 	return newRange(entries, cmp.Compare[T], followsInteger[T], options)
 }
 
-// NewRangeFunc is NewRange for a type with an order of its own, such as time.Time
-// with time.Time.Compare. Two intervals adjoin when one ends where the other
-// begins and exactly one of them includes the value.
+// NewRangeFunc is NewRange for a type with its own order, such as time.Time with
+// time.Time.Compare. Two intervals adjoin if one ends where the other begins and
+// exactly one of them includes that value.
 func NewRangeFunc[T any](entries []RangeEntry[T], compare func(a, b T) int, options RangeOptions) (*Range[T], error) {
 	return newRange(entries, compare, func(T, T) bool { return false }, options)
 }
@@ -63,7 +63,7 @@ func newRange[T any](entries []RangeEntry[T], compare order[T], follows func(a, 
 			return nil, fmt.Errorf("%w: the target of the range %v has no name", ErrConfig, e.Interval)
 		}
 		if compare.empty(e.Interval) {
-			return nil, fmt.Errorf("%w: the range %v holds nothing", ErrConfig, e.Interval)
+			return nil, fmt.Errorf("%w: the range %v is empty", ErrConfig, e.Interval)
 		}
 	}
 	if options.FirstWins {
@@ -80,7 +80,8 @@ func newRange[T any](entries []RangeEntry[T], compare order[T], follows func(a, 
 	return r, nil
 }
 
-// checkNeighbours compares two intervals that are next to each other by low end.
+// checkNeighbours checks two intervals that are adjacent in the order of their
+// low ends.
 func (r *Range[T]) checkNeighbours(a, b Interval[T], follows func(a, b T) bool) error {
 	if !r.compare.precedes(a, b) {
 		return fmt.Errorf("%w: %v and %v", ErrOverlap, a, b)
@@ -95,7 +96,7 @@ func (r *Range[T]) checkNeighbours(a, b Interval[T], follows func(a, b T) bool) 
 	} else if a.High.Kind == Included && b.Low.Kind == Included && follows(a.High.Value, b.Low.Value) {
 		return nil
 	}
-	return fmt.Errorf("%w: between %v and %v; allow gaps if that is meant", ErrGap, a, b)
+	return fmt.Errorf("%w: between %v and %v; allow gaps if it is intended", ErrGap, a, b)
 }
 
 // followsInteger reports whether a and b are integers with none between them.
@@ -130,14 +131,14 @@ func (r *Range[T]) find(key T) int {
 	return -1
 }
 
-// firstNotBelow returns the index of the first entry that does not lie wholly below
-// the key. Entries must be sorted.
+// firstNotBelow returns the index of the first entry that does not lie entirely
+// below the key. The entries must be sorted.
 func (r *Range[T]) firstNotBelow(key T) int {
 	return sort.Search(len(r.entries), func(i int) bool { return !r.compare.below(r.entries[i].Interval, key) })
 }
 
-// ForRead returns the targets of all entries that meet the selection, in the order
-// of the ranges, or of the list under FirstWins.
+// ForRead returns the targets of all entries that intersect the selection, in
+// the order of the ranges, or of the list under FirstWins.
 func (r *Range[T]) ForRead(selection Selection[T]) ([]Target, error) {
 	if r.options.Repeat {
 		return r.repeated(selection), nil
@@ -155,7 +156,7 @@ func (r *Range[T]) ForRead(selection Selection[T]) ([]Target, error) {
 	return found.targets, nil
 }
 
-// repeated lists one target per match.
+// repeated returns one target per match.
 func (r *Range[T]) repeated(selection Selection[T]) []Target {
 	var found []Target
 	for _, i := range r.wanted(selection) {
@@ -164,8 +165,8 @@ func (r *Range[T]) repeated(selection Selection[T]) []Target {
 	return found
 }
 
-// wanted returns the indexes of matching entries: for everything selected in turn,
-// those that meet it.
+// wanted returns the indexes of matching entries, for each selected key and
+// interval in turn.
 func (r *Range[T]) wanted(selection Selection[T]) []int {
 	var found []int
 	intervals := selection.intervals

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Rendezvous gives a key to the target whose score with it is highest. It needs no
-// virtual nodes and balances by weight exactly, and a look-up costs one score per
-// target: right for up to some dozens of targets.
+// Rendezvous assigns a key to the target with the highest score for it. It needs
+// no virtual nodes and distributes exactly by weight. A look-up computes one
+// score per target, so it suits up to a few dozen targets.
 type Rendezvous struct {
 	targets  []Target
 	hash     Hash
@@ -16,7 +16,7 @@ type Rendezvous struct {
 	weighted bool     // some weight is not 1
 }
 
-// NewRendezvous builds the resolver. A nil hash is XXHash64. The error is an
+// NewRendezvous builds the resolver. A nil hash means XXHash64. The error is an
 // ErrConfig.
 func NewRendezvous(targets []Target, hash Hash) (*Rendezvous, error) {
 	if err := checkTargets(targets); err != nil {
@@ -34,8 +34,8 @@ func NewRendezvous(targets []Target, hash Hash) (*Rendezvous, error) {
 	return r, nil
 }
 
-// Owner returns the target of a key. It allocates nothing and never fails. The
-// target is the resolver's own and must not be changed.
+// Owner returns the target of a key. It never fails and does not allocate if the
+// hash does not. The target belongs to the resolver and must not be changed.
 func (r *Rendezvous) Owner(key string) *Target { return &r.targets[r.owner(key)] }
 
 func (r *Rendezvous) owner(key string) int {
@@ -54,8 +54,9 @@ func (r *Rendezvous) owner(key string) int {
 	return best
 }
 
-// heaviest is owner under weights: of draws u in (0, 1), the largest -weight/ln(u)
-// wins with a chance in proportion to the weight.
+// heaviest is owner for weighted targets: with a draw u in (0, 1) per target,
+// the probability that a target has the largest -weight/ln(u) is proportional to
+// its weight.
 func (r *Rendezvous) heaviest(point uint64) int {
 	best, score := 0, math.Inf(-1)
 	for i, name := range r.names {
@@ -71,32 +72,32 @@ func (r *Rendezvous) heaviest(point uint64) int {
 // ForWrite returns the key's owner.
 func (r *Rendezvous) ForWrite(key string) (Target, error) { return *r.Owner(key), nil }
 
-// ForRead returns the owners of the selected keys. Hashing keeps no order, so an
-// interval may be anywhere.
+// ForRead returns the owners of the selected keys. Hashing does not keep the
+// order of keys, so the keys of an interval may be in any target.
 func (r *Rendezvous) ForRead(selection Selection[string]) ([]Target, error) {
 	return readHashed(selection, r.targets, r.owner), nil
 }
 
-// Targets returns the targets in the order given.
+// Targets returns the targets in the given order.
 func (r *Rendezvous) Targets() []Target { return slices.Clone(r.targets) }
 
-// Jump spreads keys over numbered targets with nearly perfect balance and no
-// memory. Here the order of the targets counts: one may be added or removed only
-// at the end of the list without moving other keys. It knows no weights.
+// Jump distributes keys over numbered targets almost evenly and without a table.
+// The order of the targets matters: targets can be added or removed without
+// moving other keys only at the end of the list. It does not support weights.
 type Jump struct {
 	targets []Target
 	hash    Hash
 }
 
-// NewJump builds the resolver. A nil hash is XXHash64. The error is an ErrConfig,
-// also for a weight other than 1.
+// NewJump builds the resolver. A nil hash means XXHash64. The error is an
+// ErrConfig, also for a weight other than 1.
 func NewJump(targets []Target, hash Hash) (*Jump, error) {
 	if err := checkTargets(targets); err != nil {
 		return nil, err
 	}
 	for _, t := range targets {
 		if t.weight() != 1 {
-			return nil, fmt.Errorf("%w: target %q has the weight %v, and jump hashing knows none", ErrConfig, t.Name, t.Weight)
+			return nil, fmt.Errorf("%w: target %q has the weight %v, but jump hashing does not support weights", ErrConfig, t.Name, t.Weight)
 		}
 	}
 	if hash == nil {
@@ -110,24 +111,24 @@ func (j *Jump) owner(key string) int {
 	return JumpBucket(mix(sum.High, sum.Low), len(j.targets))
 }
 
-// Owner returns the target of a key. It allocates nothing and never fails. The
-// target is the resolver's own and must not be changed.
+// Owner returns the target of a key. It never fails and does not allocate if the
+// hash does not. The target belongs to the resolver and must not be changed.
 func (j *Jump) Owner(key string) *Target { return &j.targets[j.owner(key)] }
 
 // ForWrite returns the key's owner.
 func (j *Jump) ForWrite(key string) (Target, error) { return *j.Owner(key), nil }
 
-// ForRead returns the owners of the selected keys. Hashing keeps no order, so an
-// interval may be anywhere.
+// ForRead returns the owners of the selected keys. Hashing does not keep the
+// order of keys, so the keys of an interval may be in any target.
 func (j *Jump) ForRead(selection Selection[string]) ([]Target, error) {
 	return readHashed(selection, j.targets, j.owner), nil
 }
 
-// Targets returns the targets in the order given.
+// Targets returns the targets in the given order.
 func (j *Jump) Targets() []Target { return slices.Clone(j.targets) }
 
-// JumpBucket returns the bucket, from 0 to buckets-1, of a key that is a hash
-// already, as Lamping and Veach defined it. Fewer than one bucket counts as one.
+// JumpBucket returns the bucket of a hashed key, from 0 to buckets-1, as Lamping
+// and Veach defined it. Fewer than one bucket counts as one.
 func JumpBucket(key uint64, buckets int) int {
 	bucket, next := int64(-1), int64(0)
 	for next < int64(max(buckets, 1)) {

@@ -1,28 +1,28 @@
-// Package resolver decides on the client's side in which container a document
-// lives, when one container, database or account is not enough: a region per
-// account, a tenant per container, a container per month, or as many containers
-// as the load asks for.
+// Package resolver lets a client decide which container holds a document when
+// one container, database or account is not enough: for example an account per
+// region, a container per tenant, a container per month, or as many containers
+// as the load needs.
 //
 // A [Resolver] maps keys to targets: exactly one for a write, as many as needed
-// for a read. [Ring], [Rendezvous] and [Jump] spread keys by hash, [Range] places
-// ordered keys and time, [Lookup] places listed values, [Spillover] fills one
-// container after the other, and [Chain] puts resolvers behind resolvers. A
-// [State] describes all of that as JSON, which a [Store] keeps and [Live] watches,
-// so that every client routes alike. [Transition] and the phases of a [Move] lead
-// from one layout to the next while reads and writes go on. Package
-// resolver/azcosmos puts this in front of the Go SDK.
+// for a read. [Ring], [Rendezvous] and [Jump] distribute keys by hash, [Range]
+// places ordered keys and times, [Lookup] places listed values, [Spillover]
+// fills one container after another, and [Chain] nests resolvers. A [State]
+// describes all of that as JSON. A [Store] keeps the state and [Live] watches
+// it, so that every client routes alike. [Transition] and the phases of a [Move]
+// lead from one layout to the next while reads and writes continue. Package
+// resolver/azcosmos applies this to the Go SDK.
 //
 // # Invariants
 //
-// Resolvers do not change once built, and many goroutines may use one. A write has
-// one target. A read never lists a target twice, unless a legacy option asks for
-// it. Adding a target to a hash resolver moves keys to it only, and removing one
-// moves only its keys. Hashes depend on the name of a target and never on its
-// address or place in a list ([Jump] excepted), so a target may be readdressed.
-// An empty selection selects nothing.
+// Resolvers are immutable and safe for concurrent use. A write has one target. A
+// read never lists a target twice, unless a legacy option asks for it. Adding a
+// target to a hash resolver moves keys only to that target, and removing one
+// moves only its keys. Hashes depend on the name of a target, never on its
+// address or its place in the list ([Jump] is the exception), so the address of
+// a target may change. An empty selection selects nothing.
 //
-// The package knows no network and no SDK, and never looks into a document
-// further than to the paths of its key.
+// The package uses no network and no SDK, and reads nothing of a document except
+// the paths of its key.
 //
 // Page: docs/resolver.md
 package resolver
@@ -34,45 +34,45 @@ import (
 	"time"
 )
 
-// Resolver maps keys of type K to targets. Implementations are safe for many
-// goroutines; package resolver/resolvertest proves the rest of the contract.
+// Resolver maps keys of type K to targets. Implementations must be safe for
+// concurrent use; package resolver/resolvertest tests the rest of the contract.
 type Resolver[K any] interface {
-	// ForWrite returns the one target that new documents with the key go to. The
-	// error is ErrNoTarget when no rule covers the key, ErrKey when the key is
-	// not of a kind that the resolver understands, and ErrMigrating while writes
-	// wait for a migration.
+	// ForWrite returns the one target for new documents with the key. The error
+	// is ErrNoTarget if no rule covers the key, ErrKey if the resolver does not
+	// support this kind of key, and ErrMigrating while writes wait for a
+	// migration.
 	ForWrite(key K) (Target, error)
 
 	// ForRead returns the targets that may hold documents of the selection, each
-	// once, in an order that does not change from call to call. A selection that
-	// no rule covers gives none and no error. The slice is the caller's.
+	// once and in an order that never changes. A selection that no rule covers
+	// returns no targets and no error. The caller owns the slice.
 	ForRead(selection Selection[K]) ([]Target, error)
 
-	// Targets returns every target, in the order in which ForRead gives all. The
-	// slice is the caller's.
+	// Targets returns all targets, in the order in which ForRead returns them
+	// for All. The caller owns the slice.
 	Targets() []Target
 }
 
-// Target is one container. Resolvers know it by its name; the rest says where it
-// is and may change without moving a document.
+// Target is one container. Resolvers identify it by its name. The other fields
+// say where it is and may change without moving a document.
 type Target struct {
-	// Name is what hash resolvers hash. For data placed by a legacy SDK it is the
-	// collection link that was given to that SDK.
+	// Name is what hash resolvers hash. For data placed by a legacy SDK it must
+	// be the collection link that was given to that SDK.
 	Name string `json:"name"`
 
-	// Account is the name under which the client knows the account, "" for its
+	// Account is the name under which the client knows the account, "" if it has
 	// only one.
 	Account string `json:"account,omitempty"`
 
 	Database  string `json:"database,omitempty"`
 	Container string `json:"container,omitempty"`
 
-	// Weight is the target's share among hash targets. 0 counts as 1, and is 1 in a state
-	// that was checked.
+	// Weight is the target's share relative to the other hash targets. 0 counts
+	// as 1; a checked state contains 1 instead.
 	Weight float64 `json:"weight,omitempty"`
 
-	// Labels are the user's, for instance a zone. Resolvers share the map and do
-	// not read it.
+	// Labels belong to the user, for instance a zone. Resolvers share the map
+	// and do not read it.
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
@@ -84,58 +84,58 @@ func (t Target) weight() float64 {
 	return t.Weight
 }
 
-// TargetsMax is how many targets one resolver or state may have.
+// TargetsMax is the maximum number of targets of a resolver or a state.
 const TargetsMax = 10_000
 
-// The errors of this package, to be asked for with errors.Is.
+// The errors of this package. Test for them with errors.Is.
 var (
-	// ErrNoTarget says that no rule covers a key that is to be written.
+	// ErrNoTarget means that no rule covers a key that is to be written.
 	ErrNoTarget = errors.New("no target for the key")
 
-	// ErrKey says that a key is missing, incomplete or of the wrong type.
+	// ErrKey means that a key is missing, incomplete or of the wrong type.
 	ErrKey = errors.New("unusable key")
 
-	// ErrConfig says that a resolver cannot be built as described.
+	// ErrConfig means that a resolver cannot be built from its description.
 	ErrConfig = errors.New("invalid resolver")
 
-	// ErrOverlap says that two ranges share a key. It is an ErrConfig as well.
+	// ErrOverlap means that two ranges share a key. It is also an ErrConfig.
 	ErrOverlap = fmt.Errorf("%w: ranges overlap", ErrConfig)
 
-	// ErrGap says that a key between two ranges has no target. It is an ErrConfig
-	// as well.
+	// ErrGap means that a key between two ranges has no target. It is also an
+	// ErrConfig.
 	ErrGap = fmt.Errorf("%w: gap between ranges", ErrConfig)
 
-	// ErrMigrating says that the operation waits for a migration and may be tried
-	// again; errors.As with a *MigratingError tells when.
+	// ErrMigrating means that the operation must wait for a migration and may be
+	// retried. errors.As with a *MigratingError gives the delay.
 	ErrMigrating = errors.New("migration in progress")
 
-	// ErrNotFound says that a store has no such document.
+	// ErrNotFound means that the store has no document of that name.
 	ErrNotFound = errors.New("not in the store")
 
-	// ErrChanged says that somebody else changed a stored document first: load it
-	// again and decide anew.
-	ErrChanged = errors.New("changed by somebody else")
+	// ErrChanged means that another client changed a stored document first. Load
+	// it again and decide again.
+	ErrChanged = errors.New("changed by another client")
 
-	// ErrStale says that the state could not be confirmed in time, so that routing
+	// ErrStale means that the state could not be confirmed in time, so routing
 	// by it might be wrong.
 	ErrStale = errors.New("state is stale")
 )
 
-// MigratingError is the error of an operation that a migration holds up.
+// MigratingError is the error of an operation that must wait for a migration.
 type MigratingError struct {
-	// RetryAfter is when to try again.
+	// RetryAfter is how long to wait before a retry.
 	RetryAfter time.Duration
 }
 
-// Error tells when to try again.
 func (e *MigratingError) Error() string {
 	return fmt.Sprintf("%v: try again after %v", ErrMigrating, e.RetryAfter)
 }
 
-// Is makes the error an ErrMigrating.
+// Is makes errors.Is(e, ErrMigrating) true.
 func (e *MigratingError) Is(target error) bool { return target == ErrMigrating }
 
-// Selection says which keys a read is for. The zero value selects nothing.
+// Selection is the set of keys that a read is for. The zero value selects
+// nothing.
 type Selection[K any] struct {
 	all       bool
 	keys      []K
@@ -145,10 +145,11 @@ type Selection[K any] struct {
 // All selects every key.
 func All[K any]() Selection[K] { return Selection[K]{all: true} }
 
-// Keys selects the given keys. It keeps the slice.
+// Keys selects the given keys. It keeps a reference to the slice.
 func Keys[K any](keys ...K) Selection[K] { return Selection[K]{keys: keys} }
 
-// Between selects the keys of the given intervals. It keeps the slice.
+// Between selects the keys of the given intervals. It keeps a reference to the
+// slice.
 func Between[K any](intervals ...Interval[K]) Selection[K] {
 	return Selection[K]{intervals: intervals}
 }
@@ -167,8 +168,8 @@ func (s Selection[K]) IsEmpty() bool {
 	return !s.all && len(s.keys) == 0 && len(s.intervals) == 0
 }
 
-// checkTargets returns an ErrConfig when a list of targets is empty or too long,
-// or a target lacks a name of its own or a usable weight.
+// checkTargets returns an ErrConfig if the list is empty or too long, two
+// targets share a name, or a target has no name or no usable weight.
 func checkTargets(targets []Target) error {
 	if len(targets) == 0 {
 		return fmt.Errorf("%w: no targets", ErrConfig)
@@ -191,7 +192,7 @@ func checkTargets(targets []Target) error {
 	return nil
 }
 
-// union collects targets, each name once, in the order of arrival.
+// union collects targets in order of arrival, each name once.
 type union struct {
 	targets []Target
 	seen    map[string]bool

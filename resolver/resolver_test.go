@@ -104,14 +104,15 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// scandinavia is the table of the classic article: three values in one target (S176).
+// scandinavia is the table of the classic article: several values in one target
+// (S176).
 func scandinavia() map[string]resolver.Target {
 	north := target("scandinavia")
 	return map[string]resolver.Target{"Norway": north, "Denmark": north, "Sweden": north, "Italy": target("south")}
 }
 
-// TestLookup sends several values to one target, and unknown ones nowhere or to the
-// default (S176, S177).
+// TestLookup sends several values to one target. Unknown values have no target,
+// or go to the default (S176, S177).
 func TestLookup(t *testing.T) {
 	l := must[*resolver.Lookup[string]](t)(resolver.NewLookup(scandinavia(), nil))
 	for _, country := range []string{"Norway", "Denmark", "Sweden"} {
@@ -135,8 +136,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestRangeChecks refuses overlaps and gaps, and knows that integers have neighbours
-// (S173).
+// TestRangeChecks checks that overlaps and gaps are refused, and that adjacent
+// integers leave no gap (S173).
 func TestRangeChecks(t *testing.T) {
 	entries := func(intervals ...resolver.Interval[int]) []resolver.RangeEntry[int] {
 		var list []resolver.RangeEntry[int]
@@ -212,8 +213,8 @@ func TestRangeModel(t *testing.T) {
 	}
 }
 
-// TestEventTime is the article's case: events from 1 to 14 April 2015 in one container,
-// and a query over a range of times (S147, S171, S175).
+// TestEventTime is the case of the classic article: the events of 1 to 14 April
+// 2015 in one container, and a query over a time range (S147, S171, S175).
 func TestEventTime(t *testing.T) {
 	day := func(month time.Month, day int) time.Time { return time.Date(2015, month, day, 0, 0, 0, 0, time.UTC) }
 	r := must[*resolver.Range[time.Time]](t)(resolver.NewRangeFunc([]resolver.RangeEntry[time.Time]{
@@ -233,7 +234,8 @@ func TestEventTime(t *testing.T) {
 	}
 }
 
-// TestBuckets cuts time into containers, makes them ahead and names old ones (S147).
+// TestBuckets divides time into containers, plans future ones and lists old ones
+// for the archive (S147).
 func TestBuckets(t *testing.T) {
 	date := func(text string) time.Time { return must[time.Time](t)(time.Parse(time.DateOnly, text)) }
 	for _, c := range []struct {
@@ -275,8 +277,8 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// TestTransitionModes has the four read modes and the five write modes over one key
-// that moves and one that stays (S183, S203).
+// TestTransitionModes checks the four read modes and the five write modes with a
+// key that moves and one that stays (S183, S203).
 func TestTransitionModes(t *testing.T) {
 	table := func(moving string) resolver.Resolver[string] {
 		return must[*resolver.Lookup[string]](t)(resolver.NewLookup(map[string]resolver.Target{"stays": target("a"), "moves": target(moving)}, nil))
@@ -320,7 +322,8 @@ func TestTransitionModes(t *testing.T) {
 	}
 }
 
-// TestPhases walks forward and back, and has every neighbour agree on who decides.
+// TestPhases walks forward and back, and checks that adjacent phases agree on
+// which layout decides.
 func TestPhases(t *testing.T) {
 	order := []resolver.Phase{resolver.Prepare, resolver.DualWrite, resolver.Copy, resolver.Verify, resolver.Fence, resolver.Switch, resolver.Clean}
 	for i, phase := range order {
@@ -352,8 +355,9 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// checkNeighbours: what a client in one phase writes, one in the other phase reads; and
-// if their writes are decided in different places, none of them writes.
+// checkNeighbours checks two phases that clients may be in at the same time: a
+// client in one phase reads what a client in the other writes, and if the
+// deciding layouts differ, neither of them writes.
 func checkNeighbours(t *testing.T, a, b resolver.Phase) {
 	t.Helper()
 	reaches := map[resolver.WriteMode][]resolver.ReadMode{
@@ -369,19 +373,20 @@ func checkNeighbours(t *testing.T, a, b resolver.Phase) {
 		t.Errorf("%s and %s: what one writes the other does not read", a, b)
 	}
 	if first[writeA] != "" && first[writeB] != "" && first[writeA] != first[writeB] {
-		t.Errorf("%s and %s: both decide writes", a, b)
+		t.Errorf("%s and %s: both layouts decide writes", a, b)
 	}
 }
 
-// userProfile and order are documents of different types (S178).
+// document is a document of one of several types (S178).
 type document struct {
 	Type   string
 	UserID string `json:"userId"`
 	Order  struct{ Customer string }
 }
 
-// TestExtractors takes keys by path, also hierarchical ones, and by functions that look
-// at the type of a document or put values together (S149, S159, S163, S178).
+// TestExtractors takes keys by path, hierarchical ones included, and by
+// functions that depend on the type of a document or combine values (S149, S159,
+// S163, S178).
 func TestExtractors(t *testing.T) {
 	byType := resolver.KeyOf(func(d document) (resolver.Key, error) {
 		switch d.Type {
@@ -425,7 +430,7 @@ func TestExtractors(t *testing.T) {
 	}
 }
 
-// TestKeyConversions turns keys into text, numbers and times.
+// TestKeyConversions converts keys to text, numbers and times.
 func TestKeyConversions(t *testing.T) {
 	for key, want := range map[string]string{`["J1"]`: "J1", `[""]`: "", `[7]`: "7", `[true]`: "true", `["a",1]`: `["a",1]`, `[null]`: "error", `["[x]"]`: "[x]"} {
 		var k resolver.Key
@@ -452,8 +457,8 @@ func TestKeyConversions(t *testing.T) {
 	}
 }
 
-// TestGroups registers routings by name: a replacement holds from the next call, and an
-// unknown name is an error (S150, S158).
+// TestGroups registers routings by name: a replacement is used from the next
+// call, and an unknown name is an error (S150, S158).
 func TestGroups(t *testing.T) {
 	extract := must[resolver.Extractor](t)(resolver.Paths("/userId"))
 	view := func(name string) *resolver.Live {
@@ -482,7 +487,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestSpilloverNames numbers containers without a gap in meaning.
+// TestSpilloverNames checks that containers are ordered and named by number.
 func TestSpilloverNames(t *testing.T) {
 	s := must[*resolver.Spillover[int]](t)(resolver.NewSpillover[int](resolver.SpilloverConfig{
 		Prefix: "Collection.", MaxBytes: 1000, MaxDocuments: 10,
@@ -506,11 +511,12 @@ func TestSpilloverNames(t *testing.T) {
 	}
 }
 
-// TestGuidance holds docs/resolver.md to what a reader has to be told: what the methods were
-// in each SDK (S153), what replaced the resolvers and when (S151), that the server hashes as
-// well (S165), that both are there and which to choose (S186, S187). The tables name only
-// what exists. TestServerSideVersion, TestServerSideHash and TestServerOrClient of package
-// azcosmos, and all other tests that the page names, are there to show that it is so.
+// TestGuidance checks that docs/resolver.md tells readers what they need: the
+// methods of each SDK (S153), what replaced the resolvers and when (S151), that
+// the server hashes too (S165), that both ways exist and which to choose (S186,
+// S187). Its tables name only what exists. TestServerSideVersion,
+// TestServerSideHash and TestServerOrClient of package azcosmos, and all other
+// tests that the page names, show that it is true.
 func TestGuidance(t *testing.T) {
 	text, err := os.ReadFile("../docs/resolver.md")
 	if err != nil {
@@ -557,7 +563,8 @@ func TestGuidance(t *testing.T) {
 	}
 }
 
-// exported returns the names that packages declare, with those of struct fields.
+// exported returns the names that packages declare, including those of struct
+// fields.
 func exported(t *testing.T, dirs ...string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
@@ -598,8 +605,8 @@ func parsed(t *testing.T, pattern string) []*ast.File {
 	return files
 }
 
-// TestSamples wants the samples to be there, to run with every test, and to be open to
-// use and to change (S185).
+// TestSamples checks that the samples exist, run with every test, and are free
+// to use and to change (S185).
 func TestSamples(t *testing.T) {
 	ran := 0
 	for _, pattern := range []string{"example_test.go", "azcosmos/example_test.go"} {

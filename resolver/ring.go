@@ -10,40 +10,41 @@ import (
 )
 
 const (
-	// VirtualNodesDefault is how many points of a ring a target of weight 1 gets.
-	// With 128 the most loaded of 8 targets has 12 % more than the mean on average
-	// over rings; with 16 it is 40 %.
+	// VirtualNodesDefault is the number of ring points of a target with weight
+	// 1. With 128 points, the most loaded of 8 targets has on average 12 % more
+	// than the mean; with 16 points it has 40 % more.
 	VirtualNodesDefault = 128
 
-	// RingPointsMax bounds the points of one ring, at 14 to 30 bytes each.
+	// RingPointsMax is the maximum number of points of one ring. A point takes
+	// 14 to 30 bytes of memory.
 	RingPointsMax = 1 << 22
 )
 
-// Layout says where the points of a ring lie and which point owns a key.
+// Layout says where the points of a ring are and which point owns a key.
 type Layout string
 
-// The layouts. All but the first rebuild the ring of a legacy SDK bit by bit, so
+// The layouts. All but the first rebuild the ring of a legacy SDK exactly, so
 // that data it placed is found again; see [LegacyMurmur] and [LegacyDotNet].
 const (
 	// LayoutSpread gives every target independent points. A key belongs to the
-	// first point at or behind its digest.
+	// first point at or after its digest.
 	LayoutSpread Layout = "spread"
 
-	// LayoutPredecessor makes each point the hash of the one before. A key belongs
-	// to the last point at or before its digest: Node, Java and Python, with Murmur3
-	// unless they were given another hash.
+	// LayoutPredecessor makes each point the hash of the previous one. A key
+	// belongs to the last point at or before its digest. Node, Java and Python
+	// use it, with Murmur3 unless another hash was configured.
 	LayoutPredecessor Layout = "chain-predecessor"
 
-	// LayoutDotNet64 and LayoutDotNet32 are chains that begin at the string hash
-	// code of a 64-bit or 32-bit process of the .NET Framework. A key belongs to the
-	// first point at or behind its digest. They are derived from the published
-	// behaviour, not taken from runs. .NET Core has random hash codes, so what it
-	// placed cannot be found by rule.
+	// LayoutDotNet64 and LayoutDotNet32 are chains that begin with the string
+	// hash code of a 64-bit or 32-bit process of the .NET Framework. A key
+	// belongs to the first point at or after its digest. They are derived from
+	// the published behaviour, not verified against a run. Hash codes of .NET
+	// Core are random, so data it placed cannot be located.
 	LayoutDotNet64 Layout = "dotnet-x64"
 	LayoutDotNet32 Layout = "dotnet-x86"
 )
 
-// valid reports whether the layout exists and goes with the hash.
+// valid reports whether the layout exists and supports the hash.
 func (l Layout) valid(hash Hash) bool {
 	switch l {
 	case LayoutSpread:
@@ -58,11 +59,12 @@ func (l Layout) valid(hash Hash) bool {
 type RingConfig struct {
 	Targets []Target
 
-	// VirtualNodes is how many points a target of weight 1 has. Default
-	// VirtualNodesDefault. A target has at least one, however light.
+	// VirtualNodes is the number of points of a target with weight 1. Default
+	// VirtualNodesDefault. Every target has at least one point, whatever its
+	// weight.
 	VirtualNodes int
 
-	// Hash defaults to XXHash64. The chains of legacy layouts need Murmur3 or MD5.
+	// Hash defaults to XXHash64. Legacy layouts require Murmur3 or MD5.
 	Hash Hash
 
 	// Layout defaults to LayoutSpread.
@@ -70,14 +72,14 @@ type RingConfig struct {
 }
 
 // LegacyMurmur describes the ring of the legacy Node, Java and Python SDKs. The
-// targets' names are the links given to those SDKs.
+// names of the targets must be the links given to those SDKs.
 func LegacyMurmur(targets ...Target) RingConfig {
 	return RingConfig{Targets: targets, Hash: Murmur3, Layout: LayoutPredecessor}
 }
 
-// LegacyDotNet describes the ring of the legacy .NET SDK in a process of the .NET
-// Framework with the given number of bits, 32 or 64. The targets' names are the
-// links given to it.
+// LegacyDotNet describes the ring of the legacy .NET SDK in a process of the
+// .NET Framework with the given number of bits, 32 or 64. The names of the
+// targets must be the links given to it.
 func LegacyDotNet(processBits int, targets ...Target) RingConfig {
 	layout := LayoutDotNet64
 	if processBits == 32 {
@@ -86,8 +88,8 @@ func LegacyDotNet(processBits int, targets ...Target) RingConfig {
 	return RingConfig{Targets: targets, Hash: MD5, Layout: layout}
 }
 
-// Ring is a consistent hash ring: a Resolver for text keys that spreads them over
-// its targets by weight. It does not change once built.
+// Ring is a consistent hash ring: a Resolver for text keys that distributes them
+// over its targets by weight. It is immutable.
 type Ring struct {
 	targets      []Target
 	hash         Hash
@@ -98,14 +100,15 @@ type Ring struct {
 	low    []uint64 // the low halves of the points; nil when all are zero
 	owners []uint16 // the target of each point
 
-	// starts has, for each value of the first bits of a digest, the first point that
-	// is not below them: a search begins there and ends within a step or two.
+	// starts holds, for each value of the leading bits of a digest, the index of
+	// the first point that is not below them. A search begins there and usually
+	// ends after one or two steps.
 	starts []uint32
-	shift  int // what leaves only those first bits
+	shift  int // shifting right by it leaves only those leading bits
 }
 
-// NewRing builds a ring. A look-up costs one hash and a few comparisons. The error is
-// an ErrConfig.
+// NewRing builds a ring. A look-up costs one hash and a few comparisons. The
+// error is an ErrConfig.
 func NewRing(c RingConfig) (*Ring, error) {
 	if err := checkTargets(c.Targets); err != nil {
 		return nil, err
@@ -168,7 +171,7 @@ func (r *Ring) place() error {
 	return nil
 }
 
-// indexStarts fills starts, which has about one entry per point.
+// indexStarts fills starts with about one entry per point.
 func (r *Ring) indexStarts() {
 	indexed := bits.Len(uint(len(r.high))) // #nosec G115 -- not negative
 	r.shift = r.width() - indexed
@@ -190,8 +193,9 @@ func (r *Ring) width() int {
 	return 64
 }
 
-// digest returns where a text lies on the ring. Own rings mix the bits once more, so
-// that a hash need not be a good one; legacy rings have to take it as it is.
+// digest returns the position of a text on the ring. LayoutSpread mixes the bits
+// once more, so that a weak hash is good enough; legacy rings must use the hash
+// unchanged.
 func (r *Ring) digest(text string) Digest {
 	d := r.hash.Sum(text)
 	if r.layout == LayoutSpread {
@@ -200,9 +204,9 @@ func (r *Ring) digest(text string) Digest {
 	return d
 }
 
-// orderPoints orders by digest. Points that meet keep the order of the list in
-// legacy rings, as there; otherwise the name decides, so that the order of the
-// list means nothing.
+// orderPoints orders points by digest. Equal points keep the order of the target
+// list in legacy rings, as the legacy SDKs did. In other rings the name decides,
+// so that the order of the list does not matter.
 func (r *Ring) orderPoints(a, b ringPoint) int {
 	if c := a.at.compare(b.at); c != 0 || r.layout != LayoutSpread {
 		return c
@@ -228,7 +232,7 @@ func (r *Ring) appendPoints(points []ringPoint, name string, owner, count int) [
 	return points
 }
 
-// chainStart returns what the first point of a target is the hash of.
+// chainStart returns the text whose hash is the first point of a target.
 func (r *Ring) chainStart(name string) string {
 	var code int32
 	switch r.layout {
@@ -242,7 +246,8 @@ func (r *Ring) chainStart(name string) string {
 	return string(binary.LittleEndian.AppendUint32(nil, uint32(code))) // #nosec G115 -- the bits are meant
 }
 
-// digestText returns the bytes of a digest, as the legacy SDKs hash them again.
+// digestText returns the bytes of a digest in the form that the legacy SDKs hash
+// again.
 func (r *Ring) digestText(d Digest) string {
 	if r.hash == Murmur3 {
 		return string(binary.LittleEndian.AppendUint32(nil, uint32(d.High))) // #nosec G115 -- 32 bits are all it has
@@ -250,8 +255,8 @@ func (r *Ring) digestText(d Digest) string {
 	return string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, d.High), d.Low))
 }
 
-// Owner returns the target of a key. It allocates nothing and never fails. The
-// target is the ring's own and must not be changed.
+// Owner returns the target of a key. It never fails and does not allocate if the
+// hash does not. The target belongs to the ring and must not be changed.
 func (r *Ring) Owner(key string) *Target {
 	return &r.targets[r.owners[r.locate(key)]]
 }
@@ -259,9 +264,9 @@ func (r *Ring) Owner(key string) *Target {
 // locate returns the index of the point that owns the key.
 func (r *Ring) locate(key string) int { return r.pointOf(r.digest(key)) }
 
-// pointOf returns the index of the point that owns what lies at the digest.
+// pointOf returns the index of the point that owns the digest.
 func (r *Ring) pointOf(digest Digest) int {
-	i := r.firstAtOrBehind(digest)
+	i := r.firstAtOrAfter(digest)
 	if r.layout == LayoutPredecessor {
 		if i == len(r.high) || r.high[i] != digest.High || r.low != nil && r.low[i] != digest.Low {
 			i--
@@ -277,9 +282,9 @@ func (r *Ring) pointOf(digest Digest) int {
 	return i
 }
 
-// firstAtOrBehind returns the index of the first point that is not below the
+// firstAtOrAfter returns the index of the first point that is not below the
 // digest.
-func (r *Ring) firstAtOrBehind(d Digest) int {
+func (r *Ring) firstAtOrAfter(d Digest) int {
 	i := int(r.starts[d.High>>r.shift])
 	for i < len(r.high) && (r.high[i] < d.High || r.low != nil && r.high[i] == d.High && r.low[i] < d.Low) {
 		i++
@@ -290,8 +295,8 @@ func (r *Ring) firstAtOrBehind(d Digest) int {
 // ForWrite returns the key's owner.
 func (r *Ring) ForWrite(key string) (Target, error) { return *r.Owner(key), nil }
 
-// ForRead returns the owners of the selected keys. Hashing keeps no order, so an
-// interval may be anywhere.
+// ForRead returns the owners of the selected keys. Hashing does not keep the
+// order of keys, so the keys of an interval may be in any target.
 func (r *Ring) ForRead(selection Selection[string]) ([]Target, error) {
 	return readHashed(selection, r.targets, func(key string) int { return int(r.owners[r.locate(key)]) }), nil
 }
@@ -299,7 +304,7 @@ func (r *Ring) ForRead(selection Selection[string]) ([]Target, error) {
 // Targets returns the targets in the order given to NewRing.
 func (r *Ring) Targets() []Target { return slices.Clone(r.targets) }
 
-// Points returns how many points each target has on the ring, in the order of
+// Points returns the number of ring points of each target, in the order of
 // Targets.
 func (r *Ring) Points() []int {
 	counts := make([]int, len(r.targets))
@@ -309,9 +314,9 @@ func (r *Ring) Points() []int {
 	return counts
 }
 
-// Closest returns the first n different targets that a walk along the ring from
-// the key meets, the owner first: places for replicas. It returns all targets when
-// there are no more than n.
+// Closest returns the first n different targets along the ring from the key, the
+// owner first. Use it to choose places for replicas. If there are n targets or
+// fewer, it returns all of them.
 func (r *Ring) Closest(key string, n int) []Target {
 	var found []Target
 	r.walk(key, func(owner int) bool {
@@ -323,8 +328,8 @@ func (r *Ring) Closest(key string, n int) []Target {
 	return found
 }
 
-// walk visits each target once, in the order in which they follow the key, until
-// visit returns false.
+// walk visits each target once, in ring order from the key, until visit returns
+// false.
 func (r *Ring) walk(key string, visit func(owner int) bool) {
 	step := 1
 	if r.layout == LayoutPredecessor {
@@ -345,16 +350,19 @@ func (r *Ring) walk(key string, visit func(owner int) bool) {
 	}
 }
 
-// BoundDefault is how much more than its share a target takes in Place.
+// BoundDefault is the default bound of Place: a target takes up to 1.25 times
+// its share.
 const BoundDefault = 1.25
 
-// Place returns the target for a new group of documents such that no target holds
-// more than bound times its share: the first one along the ring from the key that
-// still has room. load tells how much each target holds, in any unit of which the
-// new group is one; a bound of 0 is BoundDefault.
+// Place returns the target for a new group of documents such that no target
+// holds more than bound times its share: the first target along the ring from
+// the key that has room. load returns how much a target holds, in a unit in
+// which the new group counts as 1. A bound of 0 means BoundDefault. The error is
+// ErrNoTarget if every target is at its bound, and ErrConfig for a bound below
+// 1.
 //
-// The answer depends on the loads of the moment, so it is a placement and no
-// look-up: keep it, for instance in a Lookup in front of the ring.
+// The result depends on the current loads, so it cannot be looked up again:
+// store it, for instance in a Lookup that is asked before the ring.
 func (r *Ring) Place(key string, load func(Target) float64, bound float64) (Target, error) {
 	if bound == 0 {
 		bound = BoundDefault
@@ -383,7 +391,8 @@ func (r *Ring) Place(key string, load func(Target) float64, bound float64) (Targ
 	return r.targets[chosen], nil
 }
 
-// readHashed is ForRead of all resolvers that keep no order of keys.
+// readHashed implements ForRead for all resolvers that do not keep the order of
+// keys.
 func readHashed(selection Selection[string], targets []Target, owner func(key string) int) []Target {
 	wanted := make([]bool, len(targets))
 	for _, key := range selection.keys {

@@ -12,18 +12,19 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Registry has what a state refers to by name: code, which a state never holds.
+// Registry holds what a state refers to by name: code, which a state cannot
+// contain.
 type Registry struct {
 	// Functions are the key extractors by the name in KeySpec.Function.
 	Functions map[string]Extractor
 
-	// Hashes are hashes besides the built-in ones.
+	// Hashes are hashes in addition to the built-in ones.
 	Hashes []Hash
 }
 
-// Routing is a state made ready to route. It has the three methods of the classic
-// partition resolver (Key, ForWrite, ForRead), does not change, and many goroutines
-// may use it.
+// Routing is a state that is ready to route. It has the three methods of the
+// classic partition resolver (Key, ForWrite, ForRead). It is immutable and safe
+// for concurrent use.
 type Routing struct {
 	State       State
 	Fingerprint string
@@ -35,10 +36,10 @@ type Routing struct {
 	inFlight atomic.Int64
 	closing  atomic.Bool
 	finished sync.Once
-	retired  chan struct{} // closed when the routing is closing and nothing is in flight
+	retired  chan struct{} // closed when the routing is closing and no operation is in flight
 }
 
-// Open makes a state ready. The error is an ErrConfig.
+// Open builds the routing of a state. The error is an ErrConfig.
 func Open(state State, registry Registry) (*Routing, error) {
 	fingerprint, err := state.Fingerprint()
 	if err != nil {
@@ -62,11 +63,11 @@ func Open(state State, registry Registry) (*Routing, error) {
 	return r, nil
 }
 
-// With makes another state ready, with the same registry.
+// With builds the routing of another state with the same registry.
 func (r *Routing) With(state State) (*Routing, error) { return Open(state, r.registry) }
 
-// NewRouting binds a resolver built in code to a key. It has no state to share, so
-// it cannot be watched or migrated.
+// NewRouting binds a resolver built in code to a key extractor. It has no state
+// to share, so it cannot be watched or migrated.
 func NewRouting(extract Extractor, resolver Resolver[Key]) *Routing {
 	return &Routing{
 		transition: Transition[Key]{Current: resolver, Read: ReadCurrent, Write: WriteCurrent},
@@ -81,7 +82,7 @@ func openKey(spec KeySpec, registry Registry) (Extractor, error) {
 	}
 	extract := registry.Functions[spec.Function]
 	if extract == nil {
-		return nil, fmt.Errorf("%w: the key function %q is not registered here", ErrConfig, spec.Function)
+		return nil, fmt.Errorf("%w: the key function %q is not registered in this program", ErrConfig, spec.Function)
 	}
 	return extract, nil
 }
@@ -89,10 +90,11 @@ func openKey(spec KeySpec, registry Registry) (Extractor, error) {
 // Key returns the routing key of a document. The error is an ErrKey.
 func (r *Routing) Key(document []byte) (Key, error) { return r.extract(document) }
 
-// ForWrite returns the target that decides about writes of the key.
+// ForWrite returns the target that decides the outcome of writes of the key.
 func (r *Routing) ForWrite(key Key) (Target, error) { return r.transition.ForWrite(key) }
 
-// Route returns where a write of the key goes, both copies during a move.
+// Route returns where a write of the key goes, including the second copy during
+// a move.
 func (r *Routing) Route(key Key) (Route, error) { return r.transition.Route(key) }
 
 // ForRead returns the targets that may hold documents of the selection.
@@ -100,7 +102,7 @@ func (r *Routing) ForRead(selection Selection[Key]) ([]Target, error) {
 	return r.transition.ForRead(selection)
 }
 
-// Targets returns every target, those of both plans during a move.
+// Targets returns every target, during a move those of both plans.
 func (r *Routing) Targets() []Target {
 	if r.transition.Next == nil {
 		return r.transition.Current.Targets()
@@ -108,27 +110,29 @@ func (r *Routing) Targets() []Target {
 	return r.transition.Targets()
 }
 
-// Current returns the resolver of the plan in force.
+// Current returns the resolver of the current plan.
 func (r *Routing) Current() Resolver[Key] { return r.transition.Current }
 
-// Next returns the resolver of the plan that a move leads to, nil without a move.
+// Next returns the resolver of the plan to which a move leads, nil without a
+// move.
 func (r *Routing) Next() Resolver[Key] { return r.transition.Next }
 
-// Modes returns how documents are read and written now.
+// Modes returns the current read and write modes.
 func (r *Routing) Modes() (ReadMode, WriteMode) { return r.transition.Read, r.transition.Write }
 
-// Copies reports whether targets may hold copies of documents that they do not own,
-// so that a read of several targets has to ask Owns for every document. In Prepare this
-// client makes none, but its neighbours in DualWrite do already.
+// Copies reports whether targets may hold copies of documents that they do not
+// own. A read of several targets must then call Owns for every document. In
+// Prepare this client makes no copies, but clients that are already in DualWrite
+// do.
 func (r *Routing) Copies() bool {
 	return r.State.Move != nil || r.transition.Read == ReadBoth
 }
 
-// Owns reports whether the target is where documents of the key are read from.
+// Owns reports whether documents of the key are read from the target.
 func (r *Routing) Owns(target string, key Key) (bool, error) { return r.transition.Owns(target, key) }
 
-// Moves returns where documents of the key are and where the move wants them; the
-// names are equal for a key that stays.
+// Moves returns where documents of the key are and where the move puts them. The
+// names are equal for a key that does not move.
 func (r *Routing) Moves(key Key) (from, to Target, err error) {
 	if from, err = r.transition.Current.ForWrite(key); err != nil || r.transition.Next == nil {
 		return from, from, err
@@ -137,7 +141,7 @@ func (r *Routing) Moves(key Key) (from, to Target, err error) {
 	return from, to, err
 }
 
-// acquire counts an operation in; it fails once the routing is retired.
+// acquire registers an operation. It returns false once the routing is retired.
 func (r *Routing) acquire() bool {
 	r.inFlight.Add(1)
 	if r.closing.Load() {
@@ -147,14 +151,14 @@ func (r *Routing) acquire() bool {
 	return true
 }
 
-// release counts an operation out.
+// release ends an operation.
 func (r *Routing) release() {
 	if r.inFlight.Add(-1) == 0 && r.closing.Load() {
 		r.finish()
 	}
 }
 
-// retire lets no operation in any more.
+// retire refuses new operations.
 func (r *Routing) retire() {
 	r.closing.Store(true)
 	if r.inFlight.Load() == 0 {
@@ -162,8 +166,8 @@ func (r *Routing) retire() {
 	}
 }
 
-// finish may be called more than once: an operation that came just before closing
-// can bring the count to 0 a second time.
+// finish may be called more than once: an operation that is refused after
+// closing can bring the count to 0 a second time.
 func (r *Routing) finish() { r.finished.Do(func() { close(r.retired) }) }
 
 // builder turns schemes into resolvers.
@@ -181,9 +185,9 @@ func (r *Routing) builder() *builder {
 	return b
 }
 
-// Ring builds the ring that the scheme of a name in the plan in force is by itself, "" for
-// the first scheme: to look at, for instance with Shares. The error is an ErrConfig when
-// there is no such ring.
+// Ring builds the ring of a scheme in the current plan, "" for the first scheme,
+// for instance to call Shares. The error is an ErrConfig if there is no such
+// ring.
 func (r *Routing) Ring(scheme string) (*Ring, error) {
 	s := r.State.Current.scheme(scheme)
 	if s.Kind != KindRing {
@@ -201,7 +205,7 @@ func (r *Routing) Ring(scheme string) (*Ring, error) {
 	return NewRing(RingConfig{targets, s.VirtualNodes, hash, s.Layout})
 }
 
-// scheme returns the scheme of a name, "" for the first one.
+// scheme returns the scheme of a name, "" for the first scheme.
 func (p Plan) scheme(name string) Scheme {
 	if name == "" {
 		return p.Scheme
@@ -209,8 +213,8 @@ func (p Plan) scheme(name string) Scheme {
 	return p.Behind[name]
 }
 
-// plan builds the resolvers of a plan, also those that nothing names, whose mistakes would
-// show only when something does.
+// plan builds the resolvers of a plan. It also builds schemes that are not used,
+// so that mistakes in them are found now.
 func (b *builder) plan(p Plan) (Resolver[Key], error) {
 	if len(p.Behind) > TargetsMax {
 		return nil, fmt.Errorf("%w: %d schemes, at most %d are allowed", ErrConfig, len(p.Behind), TargetsMax)
@@ -232,8 +236,8 @@ func (b *builder) plan(p Plan) (Resolver[Key], error) {
 	return first, nil
 }
 
-// chain builds a scheme and those behind it. built has the schemes that stand
-// already; nil marks those that are being built. depth bounds the recursion.
+// chain builds a scheme and the schemes nested in it. built holds the finished
+// schemes; nil marks those that are being built. depth bounds the recursion.
 func (b *builder) chain(p Plan, s Scheme, built map[string]Resolver[Key], depth int) (Resolver[Key], error) {
 	inner := map[string]Resolver[Key]{}
 	for _, name := range s.names() {
@@ -243,7 +247,7 @@ func (b *builder) chain(p Plan, s Scheme, built map[string]Resolver[Key], depth 
 		}
 		next, known := built[name]
 		if known && next == nil || depth == PathsMax {
-			return nil, fmt.Errorf("%w: the scheme %q leads back to itself, or is more than %d behind the first", ErrConfig, name, PathsMax)
+			return nil, fmt.Errorf("%w: the scheme %q refers back to itself, or is nested deeper than %d levels", ErrConfig, name, PathsMax)
 		}
 		if !known {
 			built[name] = nil
@@ -262,7 +266,7 @@ func (b *builder) chain(p Plan, s Scheme, built map[string]Resolver[Key], depth 
 	return NewChain(outer, inner)
 }
 
-// names returns what the scheme calls its targets.
+// names returns the names of targets and schemes that the scheme uses.
 func (s Scheme) names() []string {
 	names := slices.Clone(s.Targets)
 	for _, e := range s.Ranges {
@@ -277,8 +281,8 @@ func (s Scheme) names() []string {
 	return names
 }
 
-// named returns the targets of the names; a scheme behind stands in as a target of
-// its name until the chain replaces it.
+// named returns the targets of the names. A nested scheme is represented by a
+// target of its name until the chain replaces it.
 func (b *builder) named(p Plan, names ...string) ([]Target, error) {
 	targets := make([]Target, 0, len(names))
 	for _, name := range names {
@@ -311,7 +315,7 @@ func (b *builder) scheme(p Plan, s Scheme) (Resolver[Key], error) {
 	switch s.Kind {
 	case KindSingle:
 		if len(targets) != 1 {
-			return nil, fmt.Errorf("%w: a single scheme of %d targets", ErrConfig, len(targets))
+			return nil, fmt.Errorf("%w: a single scheme has %d targets, want 1", ErrConfig, len(targets))
 		}
 		return Single[Key]{targets[0]}, nil
 	case KindSpillover:
@@ -324,16 +328,16 @@ func (b *builder) scheme(p Plan, s Scheme) (Resolver[Key], error) {
 	return ForKeys(hashed, s.level(), len(b.state.Key.Paths), Text), nil
 }
 
-// checkLevel refuses a scheme that no key of the state would ever satisfy. How many levels
-// the keys of a function have is not known.
+// checkLevel rejects a scheme that no key of the state can satisfy. The number
+// of levels is unknown if a function makes the keys.
 func (b *builder) checkLevel(s Scheme) error {
 	levels := len(b.state.Key.Paths)
 	switch {
 	case levels == 0 || s.Level == nil && levels == 1:
 	case s.Level != nil && *s.Level >= levels:
-		return fmt.Errorf("%w: level %d of a key whose last is %d", ErrConfig, *s.Level, levels-1)
+		return fmt.Errorf("%w: level %d of a key whose last level is %d", ErrConfig, *s.Level, levels-1)
 	case s.Level == nil && (s.Kind == KindRange || s.Kind == KindLookup):
-		return fmt.Errorf("%w: a %s of a key with %d levels: name one of them", ErrConfig, s.Kind, levels)
+		return fmt.Errorf("%w: a %s of a key with %d levels needs a level", ErrConfig, s.Kind, levels)
 	}
 	return nil
 }
@@ -353,7 +357,7 @@ func (b *builder) hash(s Scheme) (Hash, error) {
 		}
 	}
 	if hash == nil {
-		return nil, fmt.Errorf("%w: the hash %q is not known here", ErrConfig, s.Hash)
+		return nil, fmt.Errorf("%w: the hash %q is not registered in this program", ErrConfig, s.Hash)
 	}
 	return hash, nil
 }
@@ -372,7 +376,7 @@ func (b *builder) hashed(s Scheme, targets []Target) (Resolver[string], error) {
 	return NewJump(targets, hash)
 }
 
-// The types of keys of a range.
+// The key types of a range.
 const (
 	TypeString = "string"
 	TypeNumber = "number"
@@ -458,10 +462,10 @@ func (b *builder) lookup(p Plan, s Scheme) (Resolver[Key], error) {
 	return ForKeys(l, s.level(), len(b.state.Key.Paths), onlyLevel), nil
 }
 
-// onlyLevel converts a key of one level to the level.
+// onlyLevel converts a key with one level to that level.
 func onlyLevel(key Key) (partitionkey.Component, error) {
 	if key.Len() != 1 {
-		return partitionkey.Component{}, fmt.Errorf("%w: a look-up of a key with %d levels: name one", ErrKey, key.Len())
+		return partitionkey.Component{}, fmt.Errorf("%w: a look-up of a key with %d levels needs a level", ErrKey, key.Len())
 	}
 	return key.At(0), nil
 }

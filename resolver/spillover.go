@@ -8,39 +8,44 @@ import (
 	"strings"
 )
 
-// SpilloverFillDefault is the part of its limits at which a container counts as
-// full, so that the next one exists before writes are refused.
+// SpilloverFillDefault is the fraction of its limits at which a container counts
+// as full. It is below 1 so that the next container exists before writes are
+// refused.
 const SpilloverFillDefault = 0.9
 
-// SpilloverConfig describes containers that are filled one after the other.
+// SpilloverConfig describes containers that are filled one after another.
 type SpilloverConfig struct {
-	// Prefix begins the names of the targets; the rest is a decimal number.
+	// Prefix begins the name of every target; the rest of the name is a decimal
+	// number.
 	Prefix string
 
-	// Targets are the containers so far, in any order. Not empty.
+	// Targets are the existing containers, at least one, in any order.
 	Targets []Target
 
-	// MaxBytes and MaxDocuments are what a container is to hold; 0 is no limit.
+	// MaxBytes and MaxDocuments are the limits of one container; 0 means no
+	// limit.
 	MaxBytes, MaxDocuments int64
 
-	// Fill is the part of a limit at which the next container is made, more than
-	// 0 and at most 1. Default SpilloverFillDefault.
+	// Fill is the fraction of a limit at which the next container is made, more
+	// than 0 and at most 1. Default SpilloverFillDefault.
 	Fill float64
 
-	// Opening says that the newest container is read and not yet written, because some
-	// clients may not know it: writes go to the one before it, which there has to be.
+	// Opening means that clients read the newest container but do not write it
+	// yet, because some clients may not know it. Writes go to the container
+	// before it, so there must be at least two.
 	Opening bool
 }
 
-// Spillover is a Resolver without a scheme: writes go to the last container, and a
-// read has to ask all of them. Growing makes a new Spillover; see [State.Spill].
+// Spillover is a Resolver that ignores the key: writes go to the last container,
+// and a read asks all of them. To add a container, build a new Spillover; see
+// [State.Spill].
 type Spillover[K any] struct {
 	config  SpilloverConfig
-	numbers []int // of the targets, rising
+	numbers []int // of the targets, ascending
 }
 
-// NewSpillover builds the resolver. The error is an ErrConfig, for instance for a
-// target whose name is not the prefix and a number.
+// NewSpillover builds the resolver. The error is an ErrConfig, for instance if
+// the name of a target is not the prefix and a number.
 func NewSpillover[K any](c SpilloverConfig) (*Spillover[K], error) {
 	if err := checkTargets(c.Targets); err != nil {
 		return nil, err
@@ -49,10 +54,10 @@ func NewSpillover[K any](c SpilloverConfig) (*Spillover[K], error) {
 		c.Fill = SpilloverFillDefault
 	}
 	if !(c.Fill > 0 && c.Fill <= 1) || c.MaxBytes < 0 || c.MaxDocuments < 0 {
-		return nil, fmt.Errorf("%w: spillover at %v of %d bytes or %d documents", ErrConfig, c.Fill, c.MaxBytes, c.MaxDocuments)
+		return nil, fmt.Errorf("%w: spillover with fill %v, %d bytes and %d documents: fill must be above 0 and at most 1, limits must not be negative", ErrConfig, c.Fill, c.MaxBytes, c.MaxDocuments)
 	}
 	if c.Opening && len(c.Targets) < 2 {
-		return nil, fmt.Errorf("%w: a spillover that opens its only container", ErrConfig)
+		return nil, fmt.Errorf("%w: a spillover cannot open its only container", ErrConfig)
 	}
 	c.Targets = slices.Clone(c.Targets)
 	for _, t := range c.Targets {
@@ -73,18 +78,19 @@ func NewSpillover[K any](c SpilloverConfig) (*Spillover[K], error) {
 	return s, nil
 }
 
-// number reads the number of a target's name. Only one text stands for each.
+// number parses the number in a target's name. It accepts only the canonical
+// form, so that two names never have the same number.
 func (c *SpilloverConfig) number(name string) (int, bool) {
 	digits, found := strings.CutPrefix(name, c.Prefix)
 	n, err := strconv.Atoi(digits)
 	return n, found && err == nil && n >= 0 && n < math.MaxInt32 && strconv.Itoa(n) == digits
 }
 
-// ForWrite returns the container that takes writes, whatever the key.
+// ForWrite returns the container that accepts writes, whatever the key is.
 func (s *Spillover[K]) ForWrite(K) (Target, error) { return s.Last(), nil }
 
-// ForRead returns all containers, because a document may be in any of them, unless
-// the selection is empty.
+// ForRead returns all containers, because a document may be in any of them. It
+// returns none for an empty selection.
 func (s *Spillover[K]) ForRead(selection Selection[K]) ([]Target, error) {
 	if selection.IsEmpty() {
 		return nil, nil
@@ -92,11 +98,11 @@ func (s *Spillover[K]) ForRead(selection Selection[K]) ([]Target, error) {
 	return s.Targets(), nil
 }
 
-// Targets returns the containers by number.
+// Targets returns the containers in ascending order of their numbers.
 func (s *Spillover[K]) Targets() []Target { return slices.Clone(s.config.Targets) }
 
-// Last returns the container that takes writes: the newest, or the one before it while that
-// is opening.
+// Last returns the container that accepts writes: the newest one, or the one
+// before it while the newest is opening.
 func (s *Spillover[K]) Last() Target {
 	last := len(s.config.Targets) - 1
 	if s.config.Opening {
@@ -105,10 +111,11 @@ func (s *Spillover[K]) Last() Target {
 	return s.config.Targets[last]
 }
 
-// Opening reports whether the newest container is read and not yet written.
+// Opening reports whether the newest container is read but not written yet.
 func (s *Spillover[K]) Opening() bool { return s.config.Opening }
 
-// Full reports whether a container that holds so much is full.
+// Full reports whether a container with this many bytes and documents counts as
+// full.
 func (s *Spillover[K]) Full(bytes, documents int64) bool {
 	full := func(used, limit int64) bool {
 		return limit > 0 && float64(used) >= s.config.Fill*float64(limit)
@@ -116,10 +123,11 @@ func (s *Spillover[K]) Full(bytes, documents int64) bool {
 	return full(bytes, s.config.MaxBytes) || full(documents, s.config.MaxDocuments)
 }
 
-// Next returns the container that takes writes after the last one: the one that is
-// opening, or one to be made. That takes everything but its number from the last one, and
-// every client that knows the same last one gets the same answer: of two that make it at
-// once, one finds it made.
+// Next returns the container that accepts writes after the last one: the one
+// that is opening, or a container that does not exist yet. A new container
+// copies everything except its number from the last one. Clients that know the
+// same last container get the same result; if two create it at once, the second
+// finds it.
 func (s *Spillover[K]) Next() Target {
 	if s.config.Opening {
 		return s.config.Targets[len(s.config.Targets)-1]
@@ -130,7 +138,8 @@ func (s *Spillover[K]) Next() Target {
 	next.Name = s.config.Prefix + number
 	digits := strings.TrimPrefix(last.Name, s.config.Prefix)
 	next.Container = next.Name
-	// A container with a stem of its own keeps it, when its number is the name's.
+	// If the container's name ends in the same number as the target's, only the
+	// number changes.
 	if stem, found := strings.CutSuffix(last.Container, digits); found && stem == strings.TrimRight(stem, "0123456789") {
 		next.Container = stem + number
 	}

@@ -17,27 +17,30 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// StateVersion is the version of the JSON form that this package writes and reads.
+// StateVersion is the version of the JSON form that this package writes and
+// reads.
 const StateVersion = 1
 
 // The limits of a state in JSON.
 const (
-	StateBytesMax = 2 << 20 // what an item of a container may hold
+	StateBytesMax = 2 << 20 // the size limit of an item in a container
 	stateDepthMax = 16
 )
 
-// State says completely how keys route: it is what clients share. Its JSON form is
-// canonical, so equal states have equal bytes and one fingerprint, and it spells out
-// every default, so that a saved state never changes its meaning.
+// State is the complete description of how keys route. Clients share it. Its
+// JSON form is canonical, so equal states have equal bytes and equal
+// fingerprints. It contains every default explicitly, so that a saved state
+// never changes its meaning.
 type State struct {
 	Version int `json:"version"`
 
-	// Revision rises with every save, so that no two saves are equal. It is not part
-	// of the fingerprint.
+	// Revision increases with every save, so that no two saves are equal. It is
+	// not part of the fingerprint.
 	Revision int64 `json:"revision"`
 
-	// Moves is how many moves were carried out, by which a query knows that items were
-	// carried off and back since it began. It is not part of the fingerprint either.
+	// Moves is the number of completed moves. By it a query detects that items
+	// have been moved away and back since it began. It is not part of the
+	// fingerprint.
 	Moves int64 `json:"moves,omitempty"`
 
 	Key     KeySpec  `json:"key"`
@@ -46,32 +49,32 @@ type State struct {
 	Move    *Move    `json:"move,omitempty"`
 }
 
-// KeySpec says where the routing key is: at paths, or in what a function returns
-// that every client registers under the name. Exactly one of the two is set.
+// KeySpec says where the routing key comes from: paths, or a function that every
+// client registers under that name. Exactly one of the two is set.
 type KeySpec struct {
 	Paths    []string `json:"paths,omitempty"`
 	Function string   `json:"function,omitempty"`
 }
 
-// Plan is a way to lay out keys over targets: a scheme, and others behind it.
+// Plan is a layout of keys over targets: a first scheme, and schemes nested in
+// it.
 type Plan struct {
 	Scheme Scheme `json:"scheme"`
 
-	// Behind holds schemes by name. Where a scheme names a target, it may name one
-	// of these instead, which decides in its place. Schemes that name each other in
-	// a circle are refused.
+	// Behind holds nested schemes by name. A scheme may name one of them instead
+	// of a target; the nested scheme then decides. Cycles are an ErrConfig.
 	Behind map[string]Scheme `json:"behind,omitempty"`
 }
 
 // Move is a transition to another plan.
 type Move struct {
-	// ID tells this move from every other.
+	// ID is unique among moves.
 	ID    string `json:"id"`
 	Phase Phase  `json:"phase"`
 
-	// Read replaces the read mode of the phase when it is ReadBoth or ReadNone. In the
-	// last phases, Clean and Undo, ReadBoth does not count: writes no longer reach the
-	// other side, so that it would give deleted documents back.
+	// Read overrides the read mode of the phase if it is ReadBoth or ReadNone.
+	// ReadBoth is ignored in the last phases, Clean and Undo: writes no longer
+	// reach the other side, so reading it would return deleted documents.
 	Read ReadMode `json:"read,omitempty"`
 
 	Next Plan `json:"next"`
@@ -79,7 +82,7 @@ type Move struct {
 
 // The kinds of schemes.
 const (
-	KindSingle     = "single"     // everything in one target
+	KindSingle     = "single"     // one target for everything
 	KindRing       = "ring"       // Ring
 	KindRendezvous = "rendezvous" // Rendezvous
 	KindJump       = "jump"       // Jump
@@ -92,19 +95,21 @@ const (
 type Scheme struct {
 	Kind string `json:"kind"`
 
-	// Level is the level of the key that the scheme looks at, counted from 0.
-	// Absent: the whole key, which for ranges and look-ups has to have one level.
+	// Level is the level of the key that the scheme uses, counted from 0. If it
+	// is absent, the scheme uses the whole key, which must have one level for
+	// ranges and look-ups.
 	Level *int `json:"level,omitempty"`
 
-	// Targets are the names of the targets of a single, ring, rendezvous, jump or
-	// spillover.
+	// Targets are the names of the targets of a single, ring, rendezvous, jump
+	// or spillover scheme.
 	Targets []string `json:"targets,omitempty"`
 
-	// Hash names the hash of a ring, rendezvous or jump. Default xxhash64.
+	// Hash is the name of the hash of a ring, rendezvous or jump scheme. Default
+	// xxhash64.
 	Hash string `json:"hash,omitempty"`
 
-	// Layout and VirtualNodes are those of a ring, by default LayoutSpread and
-	// VirtualNodesDefault.
+	// Layout and VirtualNodes belong to a ring. The defaults are LayoutSpread
+	// and VirtualNodesDefault.
 	Layout       Layout `json:"layout,omitempty"`
 	VirtualNodes int    `json:"virtualNodes,omitempty"`
 
@@ -113,11 +118,11 @@ type Scheme struct {
 	Ranges []RangeSpec `json:"ranges,omitempty"`
 	Gaps   bool        `json:"gaps,omitempty"`
 
-	// Table and Default are those of a lookup.
+	// Table and Default belong to a lookup.
 	Table   []LookupSpec `json:"table,omitempty"`
 	Default string       `json:"default,omitempty"`
 
-	// Prefix, MaxBytes, MaxDocuments, Fill and Opening are those of a spillover.
+	// Prefix, MaxBytes, MaxDocuments, Fill and Opening belong to a spillover.
 	Prefix       string  `json:"prefix,omitempty"`
 	MaxBytes     int64   `json:"maxBytes,omitempty"`
 	MaxDocuments int64   `json:"maxDocuments,omitempty"`
@@ -125,12 +130,12 @@ type Scheme struct {
 	Opening      bool    `json:"opening,omitempty"`
 }
 
-// RangeSpec is an entry of a range. An absent end is open.
+// RangeSpec is an entry of a range. An absent end is unbounded.
 type RangeSpec struct {
 	Low  *Value `json:"low,omitempty"`
 	High *Value `json:"high,omitempty"`
 
-	// Closed says that the high end belongs to the range. The low end always does.
+	// Closed includes the high end in the range. The low end is always included.
 	Closed bool   `json:"closed,omitempty"`
 	Target string `json:"target"`
 }
@@ -153,11 +158,12 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return text[1 : len(text)-1], nil
 }
 
-// UnmarshalJSON reads a plain JSON value; an object or array is an ErrConfig.
+// UnmarshalJSON reads a plain JSON value. The error for an object or array is an
+// ErrConfig.
 func (v *Value) UnmarshalJSON(text []byte) error {
 	c := component(text)
 	if c.Type() == partitionkey.TypeUndefined {
-		return fmt.Errorf("%w: %s is no string, number, boolean or null", ErrConfig, clip(text))
+		return fmt.Errorf("%w: %s is not a string, number, boolean or null", ErrConfig, clip(text))
 	}
 	v.Component = c
 	return nil
@@ -170,9 +176,9 @@ func clip(text []byte) string {
 	return string(text)
 }
 
-// ParseState reads and checks a state. Whatever is unknown is refused: a version, a
-// kind, a hash layout, a property, a property given twice. Which functions and hashes
-// exist only [Open] knows. The error is an ErrConfig.
+// ParseState parses and checks a state. It rejects everything unknown: a
+// version, a kind, a layout, a property, or a property given twice. Only [Open]
+// knows which functions and hashes exist. The error is an ErrConfig.
 func ParseState(text []byte) (State, error) {
 	var s State
 	if len(text) > StateBytesMax {
@@ -196,7 +202,7 @@ func ParseState(text []byte) (State, error) {
 	return s, s.check()
 }
 
-// withArticle puts "a" or "an" before the kind of a JSON value.
+// withArticle puts "a" or "an" before the name of a JSON type.
 func withArticle(kind string) string {
 	if kind == "array" || kind == "object" {
 		return "an " + kind
@@ -204,7 +210,7 @@ func withArticle(kind string) string {
 	return "a " + kind
 }
 
-// plainType names a Go type as people who write JSON know it.
+// plainType names a Go type in words that people who write JSON know.
 func plainType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -224,7 +230,7 @@ func plainType(t reflect.Type) string {
 	}
 }
 
-// Append returns the canonical JSON form behind dst. The error is an ErrConfig.
+// Append appends the canonical JSON form to dst. The error is an ErrConfig.
 func (s State) Append(dst []byte) ([]byte, error) {
 	s = s.withDefaults()
 	if err := s.check(); err != nil {
@@ -240,8 +246,8 @@ func (s State) Append(dst []byte) ([]byte, error) {
 	return append(dst, text...), nil
 }
 
-// Fingerprint returns 32 hexadecimal digits that differ for states that route
-// differently. It belongs into every client's log. The error is an ErrConfig.
+// Fingerprint returns 32 hexadecimal digits that differ between states that
+// route differently. Every client should log it. The error is an ErrConfig.
 func (s State) Fingerprint() (string, error) {
 	s.Revision, s.Moves = 0, 0
 	text, err := s.Append(nil)
@@ -249,8 +255,8 @@ func (s State) Fingerprint() (string, error) {
 	return hex.EncodeToString(sum[:16]), err
 }
 
-// withDefaults returns the state with every default spelled out. It shares nothing
-// that it changes.
+// withDefaults returns the state with every default filled in. It copies what it
+// changes.
 func (s State) withDefaults() State {
 	s.Version = cmp.Or(s.Version, StateVersion)
 	s.Targets = slices.Clone(s.Targets)
@@ -289,8 +295,8 @@ func (s Scheme) withDefaults() Scheme {
 	return s
 }
 
-// check returns an ErrConfig for a state that is wrong in itself. Building the
-// resolvers checks the rest.
+// check returns an ErrConfig for a state that is inconsistent by itself.
+// Building the resolvers checks the rest.
 func (s State) check() error {
 	if s.Version != StateVersion {
 		return fmt.Errorf("%w: state version %d, this program knows %d", ErrConfig, s.Version, StateVersion)
@@ -317,13 +323,13 @@ func (s State) check() error {
 		return fmt.Errorf("%w: a move needs an id, and may change the read mode to both or none only", ErrConfig)
 	}
 	if s.Current.Spills() || s.Move.Next.Spills() {
-		return fmt.Errorf("%w: a plan with a spillover cannot be moved, because its keys do not tell where documents are", ErrConfig)
+		return fmt.Errorf("%w: a plan with a spillover cannot be moved, because its keys do not determine where documents are", ErrConfig)
 	}
 	return s.checkPlan("move.next", s.Move.Next)
 }
 
-// Spills reports whether a scheme of the plan is a spillover, so that keys do not tell
-// where documents are.
+// Spills reports whether a scheme of the plan is a spillover. The location of a
+// document then does not follow from its key.
 func (p Plan) Spills() bool {
 	spills := p.Scheme.Kind == KindSpillover
 	for _, scheme := range p.Behind {
@@ -332,15 +338,15 @@ func (p Plan) Spills() bool {
 	return spills
 }
 
-// checkPlan checks the fields of the schemes and that names are not ambiguous. place is
-// where the plan stands in the state.
+// checkPlan checks the fields of the schemes and that names are unambiguous.
+// place is the plan's path in the state.
 func (s State) checkPlan(place string, p Plan) error {
 	if err := p.Scheme.checkFields(place + ".scheme"); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Behind)) {
 		if name == "" || slices.ContainsFunc(s.Targets, func(t Target) bool { return t.Name == name }) {
-			return fmt.Errorf("%w: %s.behind: the scheme %q has no name or that of a target", ErrConfig, place, name)
+			return fmt.Errorf("%w: %s.behind: the scheme %q has no name or the name of a target", ErrConfig, place, name)
 		}
 		if err := p.Behind[name].checkFields(place + ".behind." + name); err != nil {
 			return err
@@ -349,7 +355,8 @@ func (s State) checkPlan(place string, p Plan) error {
 	return nil
 }
 
-// schemeFields has the fields that each kind may set, besides its level.
+// schemeFields lists the fields that each kind may set, in addition to its
+// level.
 var schemeFields = map[string][]string{
 	KindSingle:     {"Targets"},
 	KindRing:       {"Targets", "Hash", "Layout", "VirtualNodes"},
@@ -360,8 +367,8 @@ var schemeFields = map[string][]string{
 	KindSpillover:  {"Targets", "Prefix", "MaxBytes", "MaxDocuments", "Fill", "Opening"},
 }
 
-// checkFields refuses fields that another kind has, because ignoring them would
-// hide a mistake.
+// checkFields rejects fields of another kind, because ignoring them would hide a
+// mistake.
 func (s Scheme) checkFields(place string) error {
 	allowed, known := schemeFields[s.Kind]
 	if !known {
@@ -398,21 +405,22 @@ func fieldNames(names map[string]bool, t reflect.Type) map[string]bool {
 	return names
 }
 
-// nameChecker walks the tokens of a JSON text for what the decoder lets pass: a name
-// given twice, a name in other letter case, nesting without end.
+// nameChecker scans the tokens of a JSON text for what the decoder accepts
+// silently: duplicate names, names in another letter case, and unbounded
+// nesting.
 type nameChecker struct{ open []container }
 
 // container is an object or array that is being read.
 type container struct {
-	names map[string]bool // those seen; nil in an array
-	free  bool            // the names are the user's
+	names map[string]bool // names seen so far; nil in an array
+	free  bool            // the user chooses the names
 	last  string          // the name whose value comes next, or came last
 	value bool            // the next token begins a value
 	count int             // values begun in an array
 }
 
-// checkNames returns an ErrConfig for a text that is no single JSON value, or that a
-// nameChecker refuses.
+// checkNames returns an ErrConfig if the text is not a single JSON value or
+// nameChecker rejects it.
 func checkNames(text []byte) error {
 	if err := checkSyntax(text); err != nil {
 		return err
@@ -433,7 +441,7 @@ func checkNames(text []byte) error {
 	}
 }
 
-// checkSyntax says at which line and column a text ends to be JSON.
+// checkSyntax reports the line and column of the first syntax error.
 func checkSyntax(text []byte) error {
 	var any json.RawMessage
 	err := json.Unmarshal(text, &any)

@@ -65,7 +65,7 @@ func TestChain(t *testing.T) {
 	}{
 		{"all", resolver.All[resolver.Key](), []string{"no1", "no2", "south"}},
 		{"a prefix", resolver.Keys(resolver.TextKey("Norway")), []string{"no1", "no2"}},
-		{"a prefix behind which nothing is", resolver.Keys(resolver.TextKey("Italy")), []string{"south"}},
+		{"a prefix with nothing below it", resolver.Keys(resolver.TextKey("Italy")), []string{"south"}},
 		{"unknown", resolver.Keys(resolver.TextKey("Mars", "x")), []string{}},
 		{"an interval", resolver.Between(resolver.Closed(resolver.TextKey("Norway", "a"), resolver.TextKey("Norway", "b"))), []string{"no1", "no2", "south"}},
 	} {
@@ -85,8 +85,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestStateRoundTrip writes and reads states: the bytes are canonical, defaults are
-// spelled out, and 10,000 keys route alike (S181, S189, S195).
+// TestStateRoundTrip writes and reads states: the bytes are canonical, defaults
+// are explicit, and 10,000 keys route alike (S181, S189, S195).
 func TestStateRoundTrip(t *testing.T) {
 	for _, text := range []string{
 		regionState,
@@ -137,7 +137,7 @@ func TestStateRoundTrip(t *testing.T) {
 		t.Error("a weight of 1 and the default have two fingerprints")
 	}
 	if state.Targets[0].Weight = 0; must[string](t)(state.Fingerprint()) != first || state.Targets[0].Weight != 0 {
-		t.Error("the fingerprint of a state without weights is another, or has changed the state")
+		t.Error("the fingerprint of a state without weights differs, or computing it changed the state")
 	}
 	state.Current.Scheme.VirtualNodes = 16
 	if other := must[string](t)(state.Fingerprint()); other == first {
@@ -145,7 +145,8 @@ func TestStateRoundTrip(t *testing.T) {
 	}
 }
 
-// TestStateRefusals has states that are not understood in full.
+// TestStateRefusals checks that a state which is not understood completely is
+// rejected.
 func TestStateRefusals(t *testing.T) {
 	good := `{"version":1,"key":{"paths":["/u"]},"targets":[{"name":"a"},{"name":"b"}],"current":{"scheme":{"kind":"ring","targets":["a","b"]}}}`
 	for _, fine := range []string{good, strings.Replace(good, `"targets":["a","b"]}`, `"targets":["a","b"]},"behind":{"unnamed":{"kind":"single","targets":["b"]}}`, 1)} {
@@ -210,7 +211,8 @@ func TestStateRefusals(t *testing.T) {
 	}
 }
 
-// TestRegistry opens states that name a function and a hash of the user (S168, S169).
+// TestRegistry opens states that name a function and a hash of the user (S168,
+// S169).
 func TestRegistry(t *testing.T) {
 	state := resolver.State{
 		Key: resolver.KeySpec{Function: "tenant"}, Targets: numbered(3),
@@ -276,9 +278,9 @@ func TestMoveStates(t *testing.T) {
 	}
 }
 
-// TestMoveModes reads and writes as the phase of a move says, or as its read mode does; in
-// the last phases both copies are not read, because one of them is no longer written
-// (S183).
+// TestMoveModes checks that documents are read and written as the phase of a
+// move says, or as its read mode says. In the last phases the other copy is not
+// read, because it is no longer written (S183).
 func TestMoveModes(t *testing.T) {
 	state := resolver.State{
 		Key: resolver.KeySpec{Paths: []string{"/u"}}, Targets: numbered(2),
@@ -297,13 +299,14 @@ func TestMoveModes(t *testing.T) {
 				t.Errorf("%s with read %q: reads %s, writes %s, want %s and %s", phase, read, got, write, want, wantWrite)
 			}
 			if !routing.Copies() {
-				t.Errorf("%s with read %q: no copies, but a neighbour may make some", phase, read)
+				t.Errorf("%s with read %q: no copies, but a client in the next phase may make some", phase, read)
 			}
 		}
 	}
 }
 
-// TestSpillStates adds containers to a spillover, which clients read before they write them.
+// TestSpillStates adds containers to a spillover. Clients read them before they
+// write them.
 func TestSpillStates(t *testing.T) {
 	for _, scheme := range []string{"", "logs"} {
 		spill := resolver.Scheme{Kind: resolver.KindSpillover, Prefix: "logs-", Targets: []string{"logs-0"}, MaxDocuments: 5}
@@ -352,7 +355,8 @@ func TestSpillStates(t *testing.T) {
 	}
 }
 
-// TestFileStore is a Store, keeps a few old files, and takes no names that are paths.
+// TestFileStore runs the suite for stores, and checks that a few old files are
+// kept and that names cannot be paths.
 func TestFileStore(t *testing.T) {
 	store := resolver.FileStore{Dir: filepath.Join(t.TempDir(), "sub")}
 	resolvertest.RunStore(t, store)
@@ -365,8 +369,9 @@ func TestFileStore(t *testing.T) {
 	}
 }
 
-// TestLive switches when the stored state changes, refuses to act when it cannot be
-// confirmed, and waits for operations under the old one (S158, S181, S189).
+// TestLive checks that a client switches when the stored state changes, refuses
+// to act on a state it cannot confirm, and waits for operations under the old
+// one (S158, S181, S189).
 func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memory{}
@@ -434,7 +439,7 @@ func TestLive(t *testing.T) {
 		state.Revision = 0
 		must[string](t)(resolver.SaveState(t.Context(), store, "s", state, version))
 		if err := live.Refresh(t.Context()); !errors.Is(err, resolver.ErrStale) {
-			t.Errorf("a state of the past: %v, want ErrStale", err)
+			t.Errorf("an older state: %v, want ErrStale", err)
 		}
 	})
 }
@@ -470,7 +475,8 @@ func (m *memory) Save(_ context.Context, _ string, document []byte, _ string) (s
 	return fmt.Sprint(m.version), m.err
 }
 
-// FuzzParseState reads any text without a panic; what it takes has a canonical form.
+// FuzzParseState parses any text without a panic. Every accepted text has a
+// canonical form.
 func FuzzParseState(f *testing.F) {
 	f.Add([]byte(regionState))
 	f.Add([]byte(`{"version":1,"key":{"paths":["/u"]},"targets":[{"name":"a"}],"current":{"scheme":{"kind":"range","type":"time","ranges":[{"low":"2015-04-01","high":1e9,"closed":true,"target":"a"}]}}}`))

@@ -16,19 +16,19 @@ import (
 	"strings"
 )
 
-// Store keeps small JSON documents under names, with compare-and-swap. A state is
-// one of them, the progress of a move another.
+// Store keeps small JSON documents by name, with compare-and-swap. A state is
+// one such document; the progress of a move is another.
 type Store interface {
 	// Load returns a document and its version, or ErrNotFound.
 	Load(ctx context.Context, name string) (document []byte, version string, err error)
 
-	// Save replaces the document if it still has the version, or makes it if version
-	// is "" and there is none, and returns the new version. Otherwise it changes
-	// nothing and returns ErrChanged.
+	// Save replaces the document if it still has the given version, or creates
+	// it if version is "" and the document does not exist, and returns the new
+	// version. Otherwise it changes nothing and returns ErrChanged.
 	Save(ctx context.Context, name string, document []byte, version string) (newVersion string, err error)
 }
 
-// LoadState loads and checks the state of a name.
+// LoadState loads and checks the state of a name. It also returns its version.
 func LoadState(ctx context.Context, store Store, name string) (State, string, error) {
 	document, version, err := store.Load(ctx, name)
 	if err != nil {
@@ -41,9 +41,9 @@ func LoadState(ctx context.Context, store Store, name string) (State, string, er
 	return state, version, nil
 }
 
-// SaveState saves a state in its canonical form. version is that of the state it
-// replaces, "" for the first one. Of two clients that replace the same state, one
-// gets ErrChanged.
+// SaveState saves a state in its canonical form and returns the new version.
+// version is that of the state it replaces, "" for the first one. If two clients
+// replace the same version, one of them gets ErrChanged.
 func SaveState(ctx context.Context, store Store, name string, state State, version string) (string, error) {
 	document, err := state.Append(nil)
 	if err == nil {
@@ -55,21 +55,22 @@ func SaveState(ctx context.Context, store Store, name string, state State, versi
 	return version, nil
 }
 
-// FileStore is a Store in a directory. Any number of processes may use it, and one
-// that dies at any point leaves either the old document or the new one.
+// FileStore is a Store in a directory. Any number of processes may use it. A
+// process that dies at any point leaves either the old document or the new one.
 //
-// Each save makes a new file NAME.NUMBER.json, whose number is one higher; the file
-// with the highest number is the document. Files are written whole under another name
-// and then linked, and of two links of one name only one succeeds. The last few are
-// kept. People may edit the newest file.
+// Each save creates a file NAME.NUMBER.json with the next number; the file with
+// the highest number is the current document. A file is written completely under
+// a temporary name and then linked; of two links to one name only one succeeds.
+// The last few files are kept. People may edit the newest file.
 type FileStore struct{ Dir string }
 
-// filesKept is how many old files of a document stay, to look at.
+// filesKept is how many files of a document are kept for inspection.
 const filesKept = 8
 
 var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
 
-// Load returns the newest file. The version is its number and the hash of its bytes.
+// Load returns the newest file. The version is its number and a hash of its
+// bytes.
 func (f FileStore) Load(ctx context.Context, name string) ([]byte, string, error) {
 	if !fileName.MatchString(name) {
 		return nil, "", fmt.Errorf("%w: the name %q, want letters, digits, - and _", ErrConfig, name)
@@ -88,7 +89,7 @@ func (f FileStore) Load(ctx context.Context, name string) ([]byte, string, error
 		newest := numbers[len(numbers)-1]
 		document, err := os.ReadFile(f.path(name, newest))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it got old and was deleted in between
+			continue // a newer file exists and this one was deleted
 		}
 		return document, version(newest, document), err
 	}
@@ -103,7 +104,7 @@ func (f FileStore) path(name string, number uint64) string {
 	return filepath.Join(f.Dir, fmt.Sprintf("%s.%d.json", name, number))
 }
 
-// numbers returns the numbers of a document's files, rising.
+// numbers returns the numbers of a document's files, ascending.
 func (f FileStore) numbers(name string) ([]uint64, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +122,7 @@ func (f FileStore) numbers(name string) ([]uint64, error) {
 	return numbers, nil
 }
 
-// Save makes the next file. The document is on disk when it returns.
+// Save creates the next file. The document is durable when it returns.
 func (f FileStore) Save(ctx context.Context, name string, document []byte, old string) (string, error) {
 	_, present, err := f.Load(ctx, name)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -141,18 +142,19 @@ func (f FileStore) Save(ctx context.Context, name string, document []byte, old s
 		return "", err
 	}
 	if newest := numbers[len(numbers)-1]; newest != number {
-		// The name was free only because its file was old and deleted.
+		// The name was free only because its old file had been deleted.
 		return "", errors.Join(ErrChanged, os.Remove(f.path(name, number)))
 	}
 	for _, n := range numbers[:max(0, len(numbers)-filesKept)] {
-		// Somebody else may be faster; a file that stays does no harm.
+		// Another process may have deleted it already; a file that remains does
+		// no harm.
 		_ = os.Remove(f.path(name, n))
 	}
 	return version(number, document), nil
 }
 
-// publish writes the document and gives it the name, or returns ErrChanged when the
-// name is taken.
+// publish writes the document under the name. It returns ErrChanged if the name
+// is taken.
 func (f FileStore) publish(name string, number uint64, document []byte) (err error) {
 	if err := os.MkdirAll(f.Dir, 0o750); err != nil {
 		return err
@@ -175,8 +177,8 @@ func (f FileStore) publish(name string, number uint64, document []byte) (err err
 	return errors.Join(err, syncDirectory(f.Dir))
 }
 
-// syncDirectory makes names durable where the system can. Windows cannot open a
-// directory for it, and needs no such call.
+// syncDirectory makes new names durable. Windows cannot open a directory for
+// that and does not need it.
 func syncDirectory(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -6,31 +6,32 @@ import (
 	"time"
 )
 
-// ReadMode says by which layout a transition reads.
+// ReadMode says which layout a transition reads.
 type ReadMode string
 
 // The read modes.
 const (
 	ReadCurrent ReadMode = "current" // the old layout
 	ReadNext    ReadMode = "next"    // the new layout
-	ReadBoth    ReadMode = "both"    // the union; of two versions of a document the newer counts
+	ReadBoth    ReadMode = "both"    // the union; of two versions of a document the newer one counts
 	ReadNone    ReadMode = "none"    // refused with ErrMigrating
 )
 
-// WriteMode says by which layout a transition writes.
+// WriteMode says which layout a transition writes.
 type WriteMode string
 
-// The write modes. Under the two modes that name both, a write is done when both
-// copies have it; the first one named decides conditions and errors.
+// The write modes. In the two modes that name both layouts, a write is complete
+// when both copies have it; the first one named decides conditions and errors.
 const (
 	WriteCurrent     WriteMode = "current"
 	WriteCurrentNext WriteMode = "current-next"
-	WriteNone        WriteMode = "none" // keys that move wait; others are written
+	WriteNone        WriteMode = "none" // keys that move wait; other keys are written
 	WriteNextCurrent WriteMode = "next-current"
 	WriteNext        WriteMode = "next"
 )
 
-// RetryAfterDefault is what a transition that refuses an operation tells.
+// RetryAfterDefault is the default delay before the retry of a refused
+// operation.
 const RetryAfterDefault = time.Second
 
 // Transition is a Resolver between two layouts.
@@ -39,12 +40,13 @@ type Transition[K any] struct {
 	Read          ReadMode
 	Write         WriteMode
 
-	// RetryAfter is told when an operation is refused. Default RetryAfterDefault.
+	// RetryAfter is the delay in the error of a refused operation. Default
+	// RetryAfterDefault.
 	RetryAfter time.Duration
 }
 
 // NewTransition returns a transition that reads both layouts and writes the next
-// one, which is what the legacy sample did by default.
+// one, the default of the legacy sample.
 func NewTransition[K any](current, next Resolver[K]) *Transition[K] {
 	return &Transition[K]{Current: current, Next: next, Read: ReadBoth, Write: WriteNext}
 }
@@ -57,21 +59,21 @@ func (t *Transition[K]) refuse() error {
 	return &MigratingError{RetryAfter: after}
 }
 
-// ForWrite returns the target that decides about a write of the key, or ErrMigrating
-// for a key that moves under WriteNone.
+// ForWrite returns the target that decides the outcome of a write of the key, or
+// ErrMigrating for a key that moves under WriteNone.
 func (t *Transition[K]) ForWrite(key K) (Target, error) {
 	route, err := t.Route(key)
 	return route.First, err
 }
 
-// Route is where a write goes.
+// Route says where a write goes.
 type Route struct {
 	First  Target // decides conditions and errors
-	Second Target // gets the same document afterwards, when Moves is true
-	Moves  bool   // the two layouts put the key in different places
+	Second Target // gets the same document afterwards if Moves is true
+	Moves  bool   // the two layouts put the key in different targets
 }
 
-// Route returns where a write of the key goes. Under modes with one layout Second
+// Route returns where a write of the key goes. In modes with one layout, Second
 // is empty and Moves is false.
 func (t *Transition[K]) Route(key K) (Route, error) {
 	switch t.Write {
@@ -90,7 +92,7 @@ func (t *Transition[K]) Route(key K) (Route, error) {
 	case WriteNextCurrent:
 		return route(t.Next, t.Current, key)
 	}
-	return Route{}, fmt.Errorf("%w: the write mode %q", ErrConfig, t.Write)
+	return Route{}, fmt.Errorf("%w: unknown write mode %q", ErrConfig, t.Write)
 }
 
 func route[K any](first, second Resolver[K], key K) (Route, error) {
@@ -108,8 +110,8 @@ func route[K any](first, second Resolver[K], key K) (Route, error) {
 	return Route{First: a, Second: b, Moves: true}, nil
 }
 
-// ForRead returns the targets of the read mode: under ReadBoth those of the current
-// layout and then those of the next that are not among them.
+// ForRead returns the targets of the read mode. Under ReadBoth these are the
+// targets of the current layout, then those of the next that are not among them.
 func (t *Transition[K]) ForRead(selection Selection[K]) ([]Target, error) {
 	switch t.Read {
 	case ReadCurrent:
@@ -132,13 +134,12 @@ func (t *Transition[K]) ForRead(selection Selection[K]) ([]Target, error) {
 		both.add(next...)
 		return both.targets, nil
 	}
-	return nil, fmt.Errorf("%w: the read mode %q", ErrConfig, t.Read)
+	return nil, fmt.Errorf("%w: unknown read mode %q", ErrConfig, t.Read)
 }
 
-// Owns reports whether the target is where the read mode expects documents of the
-// key. During a move a container also holds copies that are not yet, or no longer,
-// the document; they are those that it does not own. Under ReadNone nothing is
-// owned.
+// Owns reports whether the read mode expects documents of the key in the target.
+// During a move a container also holds copies that are not yet, or no longer,
+// the document; it does not own those. Under ReadNone nothing is owned.
 func (t *Transition[K]) Owns(target string, key K) (bool, error) {
 	for _, r := range t.readers() {
 		owner, err := r.ForWrite(key)
@@ -173,23 +174,23 @@ func (t *Transition[K]) Targets() []Target {
 	return both.targets
 }
 
-// Phase is a step of a move from one layout to the next. Clients may be one phase
-// apart at any time; every two neighbours are made to work together.
+// Phase is a step of a move from one layout to the next. Clients may be one
+// phase apart at any time; each pair of adjacent phases works together.
 type Phase string
 
-// The phases, in order. Undo leads back from any before Switch.
+// The phases, in order. Undo is reachable from every phase before Switch.
 const (
-	Prepare   Phase = "prepare"    // the new containers are made
-	DualWrite Phase = "dual-write" // clients begin to keep both copies
+	Prepare   Phase = "prepare"    // the new containers are created
+	DualWrite Phase = "dual-write" // clients begin to write both copies
 	Copy      Phase = "copy"       // documents that move are copied
 	Verify    Phase = "verify"     // both copies are compared and made equal
-	Fence     Phase = "fence"      // writes of keys that move wait until every client is here
-	Switch    Phase = "switch"     // the new layout decides; the old copy is still kept
+	Fence     Phase = "fence"      // writes of keys that move wait until every client has this phase
+	Switch    Phase = "switch"     // the new layout decides; the old copy is still written
 	Clean     Phase = "clean"      // the old copies are deleted
-	Undo      Phase = "undo"       // back in the old layout, the new copies are deleted
+	Undo      Phase = "undo"       // the old layout decides; the new copies are deleted
 )
 
-// modes has what each phase does, and where it may go.
+// modes lists what each phase does and which phases may follow it.
 var modes = map[Phase]struct {
 	read  ReadMode
 	write WriteMode
@@ -205,8 +206,8 @@ var modes = map[Phase]struct {
 	Undo:      {ReadCurrent, WriteCurrent, nil},
 }
 
-// Modes returns how documents are read and written in the phase, and ReadNone and
-// WriteNone for a phase that does not exist.
+// Modes returns the read and write modes of the phase, and ReadNone and
+// WriteNone for an unknown phase.
 func (p Phase) Modes() (ReadMode, WriteMode) {
 	m, known := modes[p]
 	if !known {
@@ -215,8 +216,8 @@ func (p Phase) Modes() (ReadMode, WriteMode) {
 	return m.read, m.write
 }
 
-// Modes returns how documents are read and written during the move now: as its phase says,
-// or as Read does where that counts.
+// Modes returns the read and write modes of the move: those of its phase, with
+// the read mode replaced by Read where that applies.
 func (m *Move) Modes() (ReadMode, WriteMode) {
 	read, write := m.Phase.Modes()
 	if m.Read == ReadNone || m.Read == ReadBoth && !m.Phase.Final() {
@@ -225,13 +226,13 @@ func (m *Move) Modes() (ReadMode, WriteMode) {
 	return read, write
 }
 
-// MayBecome reports whether a move may go from this phase to the other.
+// MayBecome reports whether a move may go from this phase to next.
 func (p Phase) MayBecome(next Phase) bool { return slices.Contains(modes[p].next, next) }
 
 // Final reports whether a move ends with this phase.
 func (p Phase) Final() bool { return p == Clean || p == Undo }
 
-// Following returns the phase after this one on the way forward, "" after the last.
+// Following returns the next phase on the way forward, "" after the last one.
 func (p Phase) Following() Phase {
 	if m := modes[p]; len(m.next) > 0 {
 		return m.next[0]

@@ -16,8 +16,8 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// vectorFile is the form of testdata/consistent-hash-ring.json: what the legacy SDKs
-// computed, and for .NET what was derived from its published behaviour.
+// vectorFile is the form of testdata/consistent-hash-ring.json: what the legacy
+// SDKs computed and, for .NET, what was derived from its published behaviour.
 type vectorFile struct {
 	Murmur []struct {
 		Type  string
@@ -153,8 +153,8 @@ func TestXXHash64(t *testing.T) {
 	}
 }
 
-// TestLegacyMurmurRings has the rings of the Node, Java and Python SDKs, with 16 and
-// 128 virtual nodes among them (S160, S168, S170, S195).
+// TestLegacyMurmurRings checks the rings of the Node, Java and Python SDKs,
+// including ones with 16 and 128 virtual nodes (S160, S168, S170, S195).
 func TestLegacyMurmurRings(t *testing.T) {
 	for _, v := range vectors(t).Rings {
 		t.Run(v.ID, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestLegacyMurmurRings(t *testing.T) {
 	}
 }
 
-// TestLegacyMD5Rings has rings of the Node SDK that was given MD5 as its hash (S169).
+// TestLegacyMD5Rings checks rings of the Node SDK with MD5 as its hash (S169).
 func TestLegacyMD5Rings(t *testing.T) {
 	for _, v := range vectors(t).MD5 {
 		t.Run(v.ID, func(t *testing.T) {
@@ -174,8 +174,9 @@ func TestLegacyMD5Rings(t *testing.T) {
 	}
 }
 
-// TestDerivedDotNetRings has rings that were derived from the published behaviour of
-// the .NET SDK on the .NET Framework, not taken from a run (S169).
+// TestDerivedDotNetRings checks rings that were derived from the published
+// behaviour of the .NET SDK on the .NET Framework, not recorded from a run
+// (S169).
 func TestDerivedDotNetRings(t *testing.T) {
 	for _, v := range vectors(t).DotNet {
 		t.Run(v.ID, func(t *testing.T) {
@@ -271,7 +272,8 @@ func checkRingSum(t *testing.T, v ringVector, digests []resolver.Digest, owners 
 	}
 }
 
-// TestLegacyMovement has what a change of collections moves among 2,000 keys (S167).
+// TestLegacyMovement checks how many of 2,000 keys a change of collections moves
+// (S167).
 func TestLegacyMovement(t *testing.T) {
 	for _, v := range vectors(t).Movement {
 		t.Run(v.ID, func(t *testing.T) {
@@ -315,8 +317,8 @@ func checkCounts(t *testing.T, ring *resolver.Ring, keys, links []string, want [
 	}
 }
 
-// TestLegacyRanges has the answers of the legacy Node SDK, repeated links included
-// (S172, S174).
+// TestLegacyRanges checks the answers of the legacy Node SDK, repeated links
+// included (S172, S174).
 func TestLegacyRanges(t *testing.T) {
 	for _, v := range vectors(t).Ranges {
 		t.Run(v.ID, func(t *testing.T) {
@@ -330,7 +332,7 @@ func TestLegacyRanges(t *testing.T) {
 				})
 				return
 			}
-			// Without a compare function the SDK compared values as text.
+			// The SDK compared values as text if it had no compare function.
 			checkRanges(t, v, func(raw json.RawMessage) string {
 				var text string
 				if json.Unmarshal(raw, &text) != nil {
@@ -376,7 +378,8 @@ func checkRanges[T cmp.Ordered](t *testing.T, v rangeVector, value func(json.Raw
 	}
 }
 
-// rangeQuery reads a query of the vectors: null, a value, a range, or a list of both.
+// rangeQuery parses a query of the vectors: null, a value, a range, or a list of
+// values and ranges.
 func rangeQuery[T any](t *testing.T, raw json.RawMessage, value func(json.RawMessage) T, interval func(low, high json.RawMessage) resolver.Interval[T]) resolver.Selection[T] {
 	t.Helper()
 	if string(raw) == "null" {

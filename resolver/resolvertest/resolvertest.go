@@ -1,5 +1,6 @@
-// Package resolvertest has the suite that every resolver.Resolver must pass, those of
-// package resolver and those of its users.
+// Package resolvertest is the test suite that every resolver.Resolver must pass:
+// those of package resolver and those of its users. RunStore is the suite for
+// every resolver.Store.
 //
 //	func TestMine(t *testing.T) {
 //		resolvertest.Run(t, resolvertest.Config[string]{
@@ -22,18 +23,18 @@ import (
 
 // Config says what to test.
 type Config[K any] struct {
-	// New makes the resolver. Two calls must make two that route alike, as in two
-	// processes.
+	// New makes the resolver. Two calls must make resolvers that route alike, as
+	// in two processes.
 	New func(t *testing.T) resolver.Resolver[K]
 
 	// Keys are keys to try, at least one that can be written.
 	Keys []K
 
-	// Foreign are keys that no write takes, for instance values that a look-up
-	// lacks. May be empty.
+	// Foreign are keys that every write refuses, for instance values that a
+	// look-up does not list. May be empty.
 	Foreign []K
 
-	// Intervals are intervals to read, each with keys that lie inside. May be empty.
+	// Intervals are intervals to read, each with keys in it. May be empty.
 	Intervals []Interval[K]
 }
 
@@ -43,7 +44,7 @@ type Interval[K any] struct {
 	Inside   []K
 }
 
-// Run runs the suite.
+// Run runs the suite as subtests of t.
 func Run[K any](t *testing.T, c Config[K]) {
 	t.Helper()
 	t.Run("targets", c.targets)
@@ -66,8 +67,8 @@ func names(targets []resolver.Target) []string {
 	return list
 }
 
-// read returns the names of the targets of a selection, each of which must be known
-// and listed once.
+// read returns the names of the targets of a selection. Each must be known and
+// listed once.
 func read[K any](t *testing.T, r resolver.Resolver[K], s resolver.Selection[K]) []string {
 	t.Helper()
 	targets, err := r.ForRead(s)
@@ -99,7 +100,7 @@ func (c Config[K]) targets(t *testing.T) {
 	}
 }
 
-// A key is read where it is written.
+// writeThenRead checks that a key is read where it is written.
 func (c Config[K]) writeThenRead(t *testing.T) {
 	if len(c.Keys) == 0 {
 		t.Fatal("the configuration has no keys")
@@ -129,7 +130,7 @@ func (c Config[K]) foreign(t *testing.T) {
 	}
 }
 
-// Nothing selected is nothing read, never everything.
+// empty checks that reading an empty selection returns no targets.
 func (c Config[K]) empty(t *testing.T) {
 	for _, s := range []resolver.Selection[K]{{}, resolver.Keys[K](), resolver.Between[K]()} {
 		if list := read(t, c.New(t), s); len(list) != 0 {
@@ -145,7 +146,8 @@ func (c Config[K]) all(t *testing.T) {
 	}
 }
 
-// A read of several keys asks the targets of each and no others.
+// many checks that a read of several keys asks the targets of each key and no
+// others.
 func (c Config[K]) many(t *testing.T) {
 	r := c.New(t)
 	var want []string
@@ -160,7 +162,7 @@ func (c Config[K]) many(t *testing.T) {
 	}
 }
 
-// What lies in an interval is found by reading the interval.
+// intervals checks that reading an interval finds the keys in it.
 func (c Config[K]) intervals(t *testing.T) {
 	r := c.New(t)
 	for _, i := range c.Intervals {
@@ -173,7 +175,7 @@ func (c Config[K]) intervals(t *testing.T) {
 	}
 }
 
-// Two resolvers of one configuration route alike.
+// agreement checks that two resolvers of one configuration route alike.
 func (c Config[K]) agreement(t *testing.T) {
 	a, b := c.New(t), c.New(t)
 	for _, key := range c.Keys {
@@ -185,7 +187,7 @@ func (c Config[K]) agreement(t *testing.T) {
 	}
 }
 
-// The slices that come back are the caller's.
+// ownership checks that the caller owns the returned slices.
 func (c Config[K]) ownership(t *testing.T) {
 	r := c.New(t)
 	want := names(r.Targets())
@@ -207,7 +209,8 @@ func (c Config[K]) ownership(t *testing.T) {
 	}
 }
 
-// Many goroutines may use one resolver; run with -race to see it fail.
+// concurrency uses one resolver from many goroutines; only -race shows all
+// failures.
 func (c Config[K]) concurrency(t *testing.T) {
 	r := c.New(t)
 	want := make([]string, len(c.Keys))

@@ -15,13 +15,13 @@ import (
 	"github.com/decandb/decan/resolver/resolvertest"
 )
 
-// faulty is a resolver of two targets with one fault, by name: the part of the suite that
-// has to find it.
+// faulty is a resolver of two targets with one fault, named after the part of
+// the suite that must find it.
 type faulty struct {
 	fault   string
 	targets []resolver.Target
 	calls   *atomic.Int64
-	made    int64 // how many were made before
+	made    int64 // how many were made before this one
 }
 
 var made atomic.Int64
@@ -125,7 +125,7 @@ var faults = []string{
 	"targets", "write-then-read", "foreign", "empty", "all", "many", "intervals", "agreement", "ownership", "concurrency",
 }
 
-// runFaulty runs the suites over what is faulty, and so fails.
+// runFaulty runs the suites over faulty implementations, and so fails.
 func runFaulty(t *testing.T) {
 	for _, fault := range append([]string{"none"}, faults...) {
 		t.Run(fault, func(t *testing.T) {
@@ -144,10 +144,10 @@ func runFaulty(t *testing.T) {
 	}
 }
 
-// TestSuiteFinds wants each part of the suites to find the fault that it is for, and none
-// of them one in a resolver or a store without.
+// TestSuiteFinds checks that each part of the suites finds the fault it is for,
+// and that a correct resolver and a correct store pass.
 //
-// The suites fail in a process of their own, which is this test once more.
+// The suites fail in a separate process, which runs this test again.
 func TestSuiteFinds(t *testing.T) {
 	if os.Getenv("RESOLVERTEST_FAULTY") != "" {
 		runFaulty(t)
@@ -161,7 +161,7 @@ func TestSuiteFinds(t *testing.T) {
 	}
 	for _, sound := range []string{"none", "store-none"} {
 		if !strings.Contains(string(text), "--- PASS: TestSuiteFinds/"+sound+" ") {
-			t.Errorf("the suite finds faults where there are none:\n%s", text)
+			t.Errorf("the suite rejects a correct implementation:\n%s", text)
 		}
 	}
 	for _, fault := range faults {

@@ -11,10 +11,11 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// storeRounds is how often documents are swapped.
+// storeRounds is how many times documents are swapped.
 const storeRounds = 10
 
-// RunStore runs the suite that every resolver.Store must pass on one that is empty.
+// RunStore runs the suite that every resolver.Store must pass. The store must be
+// empty.
 func RunStore(t *testing.T, store resolver.Store) {
 	t.Helper()
 	s := storeSuite{store}
@@ -26,7 +27,8 @@ func RunStore(t *testing.T, store resolver.Store) {
 
 type storeSuite struct{ resolver.Store }
 
-// What is not there cannot be loaded, nor replaced.
+// nothing checks that a document that does not exist can be neither loaded nor
+// replaced.
 func (s storeSuite) nothing(t *testing.T) {
 	if _, _, err := s.Load(t.Context(), "nothing"); !errors.Is(err, resolver.ErrNotFound) {
 		t.Errorf("Load of nothing: %v, want ErrNotFound", err)
@@ -39,7 +41,8 @@ func (s storeSuite) nothing(t *testing.T) {
 	}
 }
 
-// Each save has a version of its own, the same document or not, and Load returns the last.
+// versions checks that each save returns a new version, even for an equal
+// document, and that Load returns the last.
 func (s storeSuite) versions(t *testing.T) {
 	version, seen := "", map[string]bool{"": true}
 	for i, document := range []string{`{"n":1}`, `{"n":2,"list":["é",null,1.5]}`, `{"n":1}`, `{"n":1}`} {
@@ -60,7 +63,8 @@ func sameJSON(a, b []byte) bool {
 	return json.Unmarshal(a, &left) == nil && json.Unmarshal(b, &right) == nil && reflect.DeepEqual(left, right)
 }
 
-// Of many who replace one version, or make the first one, one does.
+// swap checks that exactly one of many clients succeeds that replace the same
+// version, or create the document.
 func (s storeSuite) swap(t *testing.T) {
 	version := ""
 	for round := range storeRounds {
@@ -92,7 +96,8 @@ func (s storeSuite) swap(t *testing.T) {
 	}
 }
 
-// A document under one name has nothing to do with one under a name that begins like it.
+// names checks that a document is independent of documents whose names begin
+// with its name.
 func (s storeSuite) names(t *testing.T) {
 	for _, name := range []string{"names", "names-move"} {
 		if _, err := s.Save(t.Context(), name, []byte(fmt.Sprintf(`{"name":%q}`, name)), ""); err != nil {
