@@ -10,8 +10,9 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// Tally counts items. Hash is the sum of the hashes of their contents without what the
-// service adds, so equal sets of items have equal tallies wherever they are.
+// Tally counts items. Hash is the sum of the hashes of their contents, without
+// the properties that the service adds. Equal sets of items have equal tallies,
+// in whatever container they are.
 type Tally struct {
 	Items int64  `json:"items"`
 	Hash  uint64 `json:"hash,string"`
@@ -22,18 +23,19 @@ func (t *Tally) add(document []byte) {
 	t.Hash += documentHash(document)
 }
 
-// Audit is what the containers of a routing hold.
+// Audit is the result of Client.Audit: what the containers of a routing hold.
 type Audit struct {
-	// Fingerprint and Phase are those of the state; the phase is "" without a move.
+	// Fingerprint and Phase are those of the state. Phase is "" without a move.
 	Fingerprint string         `json:"fingerprint"`
 	Phase       resolver.Phase `json:"phase,omitempty"`
 
-	// Total has every item once: where reads accept it from. A move does not change it.
+	// Total counts every item once, in the container that reads accept it from.
+	// A move does not change it.
 	Total      Tally            `json:"total"`
 	Containers []ContainerAudit `json:"containers"`
 
-	// Pairs compare the items that the move takes from one target to another with their
-	// copies.
+	// Pairs compare the items that the move takes from one target to another
+	// with their copies.
 	Pairs  []PairAudit `json:"pairs,omitempty"`
 	Charge float64     `json:"charge"`
 }
@@ -43,8 +45,9 @@ type ContainerAudit struct {
 	Target string `json:"target"`
 	All    Tally  `json:"all"`
 
-	// Strays are items that neither plan of the state puts here, and Unrouted those for
-	// which the plan that reads go by has no place at all: no read by key finds either.
+	// Strays counts items that neither plan of the state puts in this container.
+	// Unrouted counts items that the plan used for reads does not route. No read
+	// by key finds either.
 	Strays   int64 `json:"strays,omitempty"`
 	Unrouted int64 `json:"unrouted,omitempty"`
 
@@ -60,16 +63,16 @@ type PairAudit struct {
 	Copies Tally  `json:"itemsTo"`
 }
 
-// Equal reports whether both sides hold the same.
+// Equal reports whether both sides hold the same items.
 func (p PairAudit) Equal() bool { return p.Items == p.Copies }
 
-// auditPage is how many items one request of an audit asks for.
+// auditPage is the number of items per request of an audit.
 const auditPage = 1000
 
-// Audit reads every container of the routing and counts and hashes the items, without
-// changing any. Writes meanwhile are counted or not. onPage, which may be nil, is told
-// after each page how many items of a target were read. It fails with ErrRestart when
-// the state changed before the end.
+// Audit reads every container of the routing and counts and hashes the items. It
+// changes nothing. Writes during the audit may or may not be counted. onPage is
+// called after each page with the number of items read from a target so far; nil
+// disables it. The error is ErrRestart if the state changed before the end.
 func (c *Client) Audit(ctx context.Context, onPage func(target string, read int64)) (Audit, error) {
 	if err := c.config.View.Refresh(ctx); err != nil {
 		return Audit{}, err
@@ -100,13 +103,13 @@ func (c *Client) Audit(ctx context.Context, onPage func(target string, read int6
 	return a.audit, nil
 }
 
-// auditor is an audit being made.
+// auditor is an audit in progress.
 type auditor struct {
 	client  *Client
 	routing *resolver.Routing
 	onPage  func(target string, read int64)
 	audit   Audit
-	pairs   map[[2]string]*PairAudit // by from and to
+	pairs   map[[2]string]*PairAudit // by the names of from and to
 }
 
 // container reads one container.
@@ -143,7 +146,7 @@ func (a *auditor) container(ctx context.Context, t resolver.Target) error {
 	}
 }
 
-// item counts one item where it belongs.
+// item counts one item in the tallies it belongs to.
 func (a *auditor) item(found *ContainerAudit, document []byte) error {
 	found.All.add(document)
 	ref, err := a.client.refOf(a.routing, document)
@@ -163,7 +166,7 @@ func (a *auditor) item(found *ContainerAudit, document []byte) error {
 		a.audit.Total.add(document)
 	}
 	if _, err := a.routing.Current().ForWrite(ref.Key); err != nil {
-		if !owned { // only the next plan, by which reads go, has a place for it
+		if !owned { // only the next plan routes it, and reads use that plan
 			found.Strays++
 			found.Example = ref.ID
 		}
@@ -187,7 +190,7 @@ func (a *auditor) item(found *ContainerAudit, document []byte) error {
 	return nil
 }
 
-// reads returns the layout by which the phase reads.
+// reads returns the resolver that the phase uses for reads.
 func (a *auditor) reads() resolver.Resolver[resolver.Key] {
 	if move := a.routing.State.Move; move != nil {
 		if read, _ := move.Phase.Modes(); read == resolver.ReadNext {
@@ -197,8 +200,8 @@ func (a *auditor) reads() resolver.Resolver[resolver.Key] {
 	return a.routing.Current()
 }
 
-// owns reports whether reads of the key accept items from the target. Without a move
-// there may be several such targets, as with a spillover.
+// owns reports whether reads of the key accept items from the target. Without a
+// move there may be several such targets, as with a spillover.
 func (a *auditor) owns(target string, key resolver.Key) (bool, error) {
 	if a.routing.State.Move != nil {
 		owner, err := a.reads().ForWrite(key)

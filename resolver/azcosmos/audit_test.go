@@ -13,9 +13,10 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// TestAudit follows the counts and hashes of a move from phase to phase: the total never
-// changes, and both sides are equal from Fence to Switch. Then it finds a missing copy, a
-// different one, a surplus one and a stray.
+// TestAudit follows the counts and hashes of a move from phase to phase: the
+// total never changes, and both sides are equal from Fence to Switch. It then
+// checks that an audit finds a missing copy, a different one, a surplus one and
+// a stray.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 20)
@@ -78,8 +79,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// damage changes copies behind the client's back, wants the audit to see it, and puts
-// back what was there.
+// damage changes copies without the client, checks that the audit finds it, and
+// restores them.
 func (w *world) damage(client *azcosmos.Client, audit func() azcosmos.Audit) {
 	w.t.Helper()
 	copies := w.raw(w.targets[1])
@@ -146,7 +147,7 @@ func (w *world) damage(client *azcosmos.Client, audit func() azcosmos.Audit) {
 			w.t.Fatal(err)
 		}
 		if pair := audit().Pairs[0]; !pair.Equal() {
-			w.t.Errorf("%s put right: %+v", c.name, pair)
+			w.t.Errorf("%s repaired: %+v", c.name, pair)
 		}
 	}
 }
@@ -161,7 +162,7 @@ func (w *world) raw(target resolver.Target) *sdk.ContainerClient {
 	return container
 }
 
-// TestAuditRestart changes the state while an audit reads.
+// TestAuditRestart changes the state during an audit.
 func TestAuditRestart(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 3)
@@ -180,7 +181,8 @@ func TestAuditRestart(t *testing.T) {
 	}
 }
 
-// TestAuditSpillover accepts items from every container of a spillover.
+// TestAuditSpillover checks that items in every container of a spillover are
+// accepted.
 func TestAuditSpillover(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 4)
@@ -193,9 +195,9 @@ func TestAuditSpillover(t *testing.T) {
 	}
 }
 
-// TestAuditUnrouted counts items by the plan that reads go by: one for which only the next
-// plan has a place is unrouted before the switch and in its place after it, and a stray in
-// the old container.
+// TestAuditUnrouted checks that items are counted by the plan used for reads. An
+// item that only the next plan routes is unrouted before the switch; after it,
+// the item is in its place, or a stray in the old container.
 func TestAuditUnrouted(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -237,8 +239,8 @@ func TestAuditUnrouted(t *testing.T) {
 	}
 }
 
-// TestConnect refuses accounts that cannot be reached, and makes what the service
-// refuses readable.
+// TestConnect checks that invalid accounts are refused, and that Reason makes
+// errors of the service readable.
 func TestConnect(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 1)
@@ -267,7 +269,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// TestTemplateOf makes the container that is missing like the one that is there.
+// TestTemplateOf creates a missing container like an existing one.
 func TestTemplateOf(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 1)

@@ -1,18 +1,18 @@
-// Package azcosmos puts a resolver in front of the Cosmos DB SDK for Go: one
-// [Client] for a group of containers, which may lie in several databases and
-// accounts.
+// Package azcosmos applies a resolver to the Cosmos DB SDK for Go: one [Client]
+// serves a group of containers, which may be in several databases and accounts.
 //
-// It creates, reads and changes items where the routing says, and queries several
-// containers at once with one merged answer. [Mover] leads from one layout to
-// another while that goes on. [ContainerStore] keeps the routing in a container,
-// [Managed] makes containers from a template, and [Client.Spill] adds one when the last
-// is full.
+// The client reads and writes each item in the container that the routing names,
+// and merges the results of queries over several containers. [Mover] changes the
+// layout while clients continue to work. [ContainerStore] keeps the routing in a
+// container, [Managed] creates containers from a template, and [Client.Spill]
+// adds a container when the last one is full.
 //
 // # Invariants
 //
-// An item is read, replaced and deleted where it was created, whatever move is under
-// way. A change that two copies have to show is acknowledged when both show it. A
-// query gives each item once. Charges are the sum of everything that was sent.
+// An item is read, replaced and deleted where it was created, whatever move is
+// in progress. A change that must reach two copies is acknowledged when both
+// have it. A query returns each item once. Charges include every request that
+// was sent.
 //
 // Page: docs/resolver.md
 package azcosmos
@@ -40,67 +40,71 @@ const (
 	TimeoutDefault     = 10 * time.Second
 )
 
-// The errors of this package, besides those of package resolver and of the SDK.
+// The errors of this package. Other errors come from package resolver and from
+// the SDK.
 var (
-	// ErrApart says that the operations of a batch belong to different containers
-	// or partition keys.
+	// ErrApart means that the operations of a batch belong to different
+	// containers or partition keys.
 	ErrApart = errors.New("the batch does not stay in one container and partition key")
 
-	// ErrCollision says that a move would put an item where another one with the
-	// same id and partition key lives. Rename one of them, or undo the move.
+	// ErrCollision means that a move would put an item where another item has
+	// the same id and partition key. Rename one of them, or undo the move.
 	ErrCollision = errors.New("another item has the same id and partition key in the target")
 
-	// ErrRestart says that a query has to start again, because what it began with
-	// was moved in the meantime and it has no order by which to find its place.
+	// ErrRestart means that a query must start again: the items it was reading
+	// have been moved, and the query has no order by which to find its place
+	// again.
 	ErrRestart = errors.New("the layout has changed since the query began: start it again")
 
-	// ErrQuery says that a query cannot be answered over several containers, or not
-	// be understood.
+	// ErrQuery means that a query cannot be answered over several containers, or
+	// cannot be parsed.
 	ErrQuery = errors.New("the query cannot be merged")
 
-	// ErrContinuation says that a continuation token is not one of this query.
+	// ErrContinuation means that a continuation token does not belong to the
+	// query.
 	ErrContinuation = errors.New("invalid continuation token")
 )
 
-// Config says what a Client works on.
+// Config describes a Client.
 type Config struct {
-	// Accounts are the SDK's clients by the name in Target.Account; "" is the only
-	// account of a target that names none.
+	// Accounts are the SDK's clients by the name in Target.Account. "" is the
+	// account of targets that name none.
 	Accounts map[string]*sdk.Client
 
 	// View is the routing to follow.
 	View *resolver.Live
 
-	// PartitionKey are the paths of the containers' partition key. Default the paths
-	// of the routing key, which has to have some then.
+	// PartitionKey are the paths of the containers' partition key. Default: the
+	// paths of the routing key, which must then have paths.
 	PartitionKey []string
 
-	// Scripts reads and registers the scripts of containers, which the SDK cannot:
-	// RESTScripts does. nil: templates with scripts are refused, and a container that is
-	// made like another one gets none.
+	// Scripts reads and creates the scripts of containers, which the SDK cannot
+	// do. RESTScripts implements it. If it is nil, templates with scripts are
+	// refused, and a container made like another one gets no scripts.
 	Scripts Scripts
 
-	// Parallelism is how many requests a query sends at once. Default
-	// ParallelismDefault; 1 asks one container after the other.
+	// Parallelism is the number of concurrent requests of a query. Default
+	// ParallelismDefault; 1 asks one container after another.
 	Parallelism int
 
-	// FenceWait is how long a write waits while a move hands its key over, before
-	// it fails with resolver.ErrMigrating. Default FenceWaitDefault.
+	// FenceWait is how long a write waits while a move hands over its key,
+	// before it fails with resolver.ErrMigrating. Default FenceWaitDefault.
 	FenceWait time.Duration
 
-	// Timeout bounds one operation on an item under a routing that is watched,
-	// waiting at a fence apart, so that a Mover knows when the last operation of a
-	// phase is over. A page of a query may take longer; it then ends with one more
-	// look at the state. Default TimeoutDefault.
+	// Timeout bounds one operation on an item if the routing is watched, not
+	// counting the wait at a fence. It tells a Mover when the last operation of
+	// a phase has ended. A page of a query may take longer; the query then
+	// confirms the state once more at the end of the page. Default
+	// TimeoutDefault.
 	Timeout time.Duration
 }
 
-// Client works on the containers of a routing as if they were one. Many goroutines
-// may use it.
+// Client works on the containers of a routing as if they were one. It is safe
+// for concurrent use.
 type Client struct {
 	config     Config
 	partition  resolver.Extractor
-	containers sync.Map // target address (address) -> *sdk.ContainerClient
+	containers sync.Map // address -> *sdk.ContainerClient
 	sleep      func(ctx context.Context, d time.Duration) error
 }
 
@@ -131,10 +135,10 @@ func New(c Config) (*Client, error) {
 // View returns the routing that the client follows.
 func (c *Client) View() *resolver.Live { return c.config.View }
 
-// address is where a target is.
+// address identifies the container of a target.
 type address struct{ account, database, container string }
 
-// container returns the SDK's client of a target.
+// container returns the SDK's client of a target's container.
 func (c *Client) container(t resolver.Target) (*sdk.ContainerClient, error) {
 	at := address{t.Account, t.Database, t.Container}
 	if found, ok := c.containers.Load(at); ok {
@@ -152,7 +156,7 @@ func (c *Client) container(t resolver.Target) (*sdk.ContainerClient, error) {
 	return container, nil
 }
 
-// account returns the SDK's client of the account that a target is in.
+// account returns the SDK's client of a target's account.
 func (c *Client) account(t resolver.Target) (*sdk.Client, error) {
 	account := c.config.Accounts[t.Account]
 	if account == nil {
@@ -161,7 +165,7 @@ func (c *Client) account(t resolver.Target) (*sdk.Client, error) {
 	return account, nil
 }
 
-// partitionKey turns a key into the SDK's form.
+// partitionKey converts a key to the SDK's form.
 func partitionKey(key resolver.Key) (sdk.PartitionKey, error) {
 	pk := sdk.NewPartitionKey()
 	for _, c := range key.Components() {
@@ -175,7 +179,7 @@ func partitionKey(key resolver.Key) (sdk.PartitionKey, error) {
 		case partitionkey.TypeNull:
 			pk = pk.AppendNull()
 		default:
-			return pk, fmt.Errorf("%w: the SDK cannot send the partition key of an item that lacks a property of it", resolver.ErrKey)
+			return pk, fmt.Errorf("%w: the SDK cannot send the partition key of an item in which a property of the key is missing", resolver.ErrKey)
 		}
 	}
 	if key.Len() == 0 {
@@ -210,12 +214,12 @@ func chargeOf(err error) float64 {
 	return 0
 }
 
-// throttledAttempts bounds how often a refused request of a move or a template is
-// sent again.
+// throttledAttempts is the maximum number of attempts of a refused request of a
+// move or a template.
 const throttledAttempts = 30
 
-// retryThrottled calls f again while the service asks for patience: 429, 449 and 503,
-// after the delay it tells (at least 10 ms, 1 s when it tells none).
+// retryThrottled calls f again while the service answers 429, 449 or 503, after
+// the delay that the service asks for: at least 10 ms, and 1 s if it names none.
 func (c *Client) retryThrottled(ctx context.Context, f func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := f()
@@ -229,7 +233,8 @@ func (c *Client) retryThrottled(ctx context.Context, f func() error) error {
 	}
 }
 
-// statusRetryWith is 449: the service met a conflict inside and wants a retry.
+// statusRetryWith is 449: the service met an internal conflict and asks for a
+// retry.
 const statusRetryWith = 449
 
 func retryDelay(err error) (time.Duration, bool) {

@@ -12,17 +12,17 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// Batch is a list of operations on one partition key of one container, which happen
-// all or not at all. It is for one goroutine.
+// Batch is a list of operations on one partition key of one container, which are
+// executed as one transaction. It must be used by one goroutine at a time.
 type Batch struct {
 	client  *Client
 	refs    []Ref
 	changes []bool
 	add     []func(*sdk.TransactionalBatch)
-	err     error // the first operation that could not be understood
+	err     error // of the first invalid operation
 }
 
-// BatchResult is the answer to a batch.
+// BatchResult is the result of a batch.
 type BatchResult struct {
 	Target   string
 	Charge   float64
@@ -47,7 +47,8 @@ func (b *Batch) item(ref Ref, changes bool, add func(batch *sdk.TransactionalBat
 	b.refs, b.changes, b.add = append(b.refs, ref), append(b.changes, changes), append(b.add, add)
 }
 
-// Create adds the creation of an item. options may be nil, here and everywhere.
+// Create adds the creation of an item. options may be nil, here and in the other
+// methods.
 func (b *Batch) Create(document []byte, options *sdk.TransactionalBatchItemOptions) {
 	b.document(document, func(_ string, batch *sdk.TransactionalBatch) { batch.CreateItem(document, options) })
 }
@@ -62,7 +63,7 @@ func (b *Batch) Replace(document []byte, options *sdk.TransactionalBatchItemOpti
 	b.document(document, func(id string, batch *sdk.TransactionalBatch) { batch.ReplaceItem(id, document, options) })
 }
 
-// Patch adds a change of parts of an item.
+// Patch adds a patch of an item.
 func (b *Batch) Patch(ref Ref, patch sdk.PatchOperations, options *sdk.TransactionalBatchItemOptions) {
 	b.item(ref, true, func(batch *sdk.TransactionalBatch) { batch.PatchItem(ref.ID, patch, options) })
 }
@@ -77,21 +78,21 @@ func (b *Batch) Read(ref Ref, options *sdk.TransactionalBatchItemOptions) {
 	b.item(ref, false, func(batch *sdk.TransactionalBatch) { batch.ReadItem(ref.ID, options) })
 }
 
-// Execute sends the batch. It is ErrApart, and nothing is sent, when the operations have
-// different partition keys or route to different targets, which no container changes
-// together. So it is when their key may be in several targets, as with a spillover, unless
-// all operations are given by a Ref that names the same target. A batch that the service
-// refuses is no error: see Response.Success.
+// Execute sends the batch. It returns ErrApart without sending anything if the
+// operations have different partition keys or route to different targets. It
+// also returns ErrApart if their key may be in several targets, as with a
+// spillover, unless a Ref with the same target gives all operations. A batch
+// that the service refuses is not an error: see Response.Success.
 func (b *Batch) Execute(ctx context.Context, options *sdk.TransactionalBatchOptions) (BatchResult, error) {
 	if b.err != nil {
 		return BatchResult{}, b.err
 	}
 	if len(b.refs) == 0 {
-		return BatchResult{}, fmt.Errorf("%w: it is empty", ErrApart)
+		return BatchResult{}, fmt.Errorf("%w: the batch is empty", ErrApart)
 	}
 	for i, ref := range b.refs {
 		if !ref.PartitionKey.Equal(b.refs[0].PartitionKey) {
-			return BatchResult{}, fmt.Errorf("%w: operation 1 has the key %v and operation %d %v", ErrApart, b.refs[0].PartitionKey, i+1, ref.PartitionKey)
+			return BatchResult{}, fmt.Errorf("%w: operation 1 has the key %v, but operation %d has %v", ErrApart, b.refs[0].PartitionKey, i+1, ref.PartitionKey)
 		}
 	}
 	var result BatchResult
@@ -107,8 +108,8 @@ func (b *Batch) Execute(ctx context.Context, options *sdk.TransactionalBatchOpti
 	return result, err
 }
 
-// find sends the batch where its items were last seen, without asking the resolver, and if
-// they are not there to the targets of their key.
+// find sends the batch to the target where its items were last seen, without
+// asking the resolver. If they are not there, it tries the targets of their key.
 func (b *Batch) find(ctx context.Context, routing *resolver.Routing, options *sdk.TransactionalBatchOptions) (BatchResult, error) {
 	seen, known := lastSeen(routing, b.common())
 	var first BatchResult
@@ -138,8 +139,8 @@ func (b *Batch) find(ctx context.Context, routing *resolver.Routing, options *sd
 	return first, nil
 }
 
-// common returns a Ref for all operations: of the first one's keys, with the target that
-// all of them name, "" when they do not.
+// common returns a Ref for all operations: the keys of the first one, and the
+// target if all operations name the same one.
 func (b *Batch) common() Ref {
 	all := b.refs[0]
 	for _, ref := range b.refs {
@@ -150,8 +151,8 @@ func (b *Batch) common() Ref {
 	return all
 }
 
-// candidates returns where the items of all operations may be. That has to be one target when
-// there may be new ones among them, or when it is not known where they are.
+// candidates returns the targets that may hold the items of all operations. If
+// some items may be new, or their target is unknown, there must be only one.
 func (b *Batch) candidates(routing *resolver.Routing, seen bool) ([]resolver.Target, error) {
 	all, err := candidates(routing, b.refs[0].Key)
 	if err != nil {
@@ -196,8 +197,8 @@ func (b *Batch) send(ctx context.Context, target resolver.Target, options *sdk.T
 	return result, nil
 }
 
-// refusal returns the status of the operation for which the service refused the batch, 0
-// when it did not.
+// refusal returns the status of the operation that made the service refuse the
+// batch, 0 if the service accepted it.
 func (r BatchResult) refusal() int {
 	if r.Response.Success {
 		return 0
@@ -210,7 +211,7 @@ func (r BatchResult) refusal() int {
 	return 0
 }
 
-// sendMoving sends the batch during a move, and brings the second copies up to date.
+// sendMoving sends the batch during a move, and updates the second copies.
 func (b *Batch) sendMoving(ctx context.Context, routing *resolver.Routing, options *sdk.TransactionalBatchOptions) (BatchResult, error) {
 	route, err := b.route(routing)
 	if err != nil {
@@ -224,7 +225,7 @@ func (b *Batch) sendMoving(ctx context.Context, routing *resolver.Routing, optio
 	return result, err
 }
 
-// copy brings the second copies of items that the batch changes up to date.
+// copy updates the second copies of the items that the batch changes.
 func (b *Batch) copy(ctx context.Context, routing *resolver.Routing, route resolver.Route, result *BatchResult) error {
 	session := &result.Response.SessionToken
 	if *session == "" {
@@ -247,7 +248,7 @@ func (b *Batch) copy(ctx context.Context, routing *resolver.Routing, route resol
 	return nil
 }
 
-// route returns the route that the operations have in common during a move.
+// route returns the route that all operations share during a move.
 func (b *Batch) route(routing *resolver.Routing) (resolver.Route, error) {
 	route, err := routing.Route(b.refs[0].Key)
 	if err != nil {

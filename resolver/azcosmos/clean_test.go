@@ -14,7 +14,7 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// beforeDelete does something before the first deletion of an item is sent.
+// beforeDelete runs a function before the first deletion of an item is sent.
 type beforeDelete struct {
 	once sync.Once
 	do   func()
@@ -27,10 +27,10 @@ func (b *beforeDelete) Do(request *policy.Request) (*http.Response, error) {
 	return request.Next()
 }
 
-// TestCleanSparesNewItems has another item take the place of an old one between the
-// moment in which the clean phase reads that and the one in which it deletes it: same
-// id, same partition key, and a key that stays where it is. A change of the old item
-// itself is no reason to keep it.
+// TestCleanSparesNewItems replaces an old item by another one after the clean
+// phase has read it and before it deletes it: same id, same partition key, but a
+// key that does not move. The new item must stay. A change of the old item
+// itself does not save it.
 func TestCleanSparesNewItems(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -63,7 +63,7 @@ func TestItems(t *testing.T) {
 		}
 	}
 	if len(seen) != 3 {
-		t.Errorf("60 items lie in %v, want all three containers", seen)
+		t.Errorf("60 items are in %v, want all three containers", seen)
 	}
 	upserted, err := client.Upsert(ctx, []byte(`{"id":"u1","userId":"J1","n":2}`), nil)
 	if err != nil {
@@ -90,8 +90,8 @@ func TestItems(t *testing.T) {
 	}
 }
 
-// queries are run over one container, whose answer is taken for right, and over a
-// group. Where order is false, only the set of rows counts.
+// queries run over one container, whose result is the expected one, and over a
+// group. If order is false, only the set of rows counts.
 var queries = []struct {
 	text  string
 	order bool
@@ -114,9 +114,9 @@ var queries = []struct {
 	{"SELECT VALUE c.id /* ORDER BY */ FROM c -- TOP 1\n WHERE c[\"city\"] = \"c1\"", false},
 }
 
-// TestQueries wants from three containers, of 1 and of 4 physical partitions each, what
-// one container answers: single-partition and partitioned containers serve alike (S146,
-// S155, S161, S162).
+// TestQueries checks that three containers, with 1 and with 4 physical
+// partitions each, return what one container returns, so single-partition and
+// partitioned containers work alike (S146, S155, S161, S162).
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 4} {
@@ -148,7 +148,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// plain takes the system properties off documents.
+// plain removes the system properties from documents.
 func plain(t *testing.T, documents []string) []string {
 	t.Helper()
 	var list []string
@@ -188,18 +188,19 @@ func byPages(t *testing.T, client *azcosmos.Client, text string, options azcosmo
 		if !pager.More() {
 			return rows
 		}
-		// Pages may be of any size, the size of the pages before them notwithstanding.
+		// The page size may change from page to page.
 		options.PageSize = options.PageSize%11 + 1
 		if options.Continuation = page.Continuation; options.Continuation == "" {
-			t.Fatalf("%s: more to come, and no continuation", text)
+			t.Fatalf("%s: there is more, but no continuation", text)
 		}
 	}
-	t.Fatalf("%s: no end", text)
+	t.Fatalf("%s: the query does not end", text)
 	return nil
 }
 
-// TestQueryTargets asks only the containers of the keys given, the containers one after
-// the other when that is wanted, and no more than the caller reads (S152, S161, S162).
+// TestQueryTargets checks that a query asks only the containers of the given
+// keys, one after another if wanted, and no more than the caller reads (S152,
+// S161, S162).
 func TestQueryTargets(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -233,7 +234,7 @@ func TestQueryTargets(t *testing.T) {
 			t.Errorf("%d pages at parallelism %d took %d requests, want %d", c.pages, c.parallelism, got, c.want)
 		}
 	}
-	// The rows come container after container, in the order of the targets.
+	// The rows come container by container, in the order of the targets.
 	var want []string
 	for _, target := range list {
 		want = append(want, all(t, static(t, ringState("/userId", []resolver.Target{target}), map[string]*sdk.Client{"": connect(t, server)}), "SELECT VALUE c.id FROM c", nil)...)
@@ -243,7 +244,7 @@ func TestQueryTargets(t *testing.T) {
 	}
 }
 
-// meter adds up what the answers of a server say they cost.
+// meter adds up the charges in a server's responses.
 type meter struct {
 	mu    sync.Mutex
 	total float64
@@ -268,9 +269,9 @@ func (m *meter) take() float64 {
 	return total
 }
 
-// TestCharges wants every answer to cost what all requests for it did: the pages of all
-// containers and partitions, the looks into several containers, the second copies of a
-// move, and requests that fail.
+// TestCharges checks that every result has the charge of all its requests: the
+// pages of all containers and partitions, the reads in several containers, the
+// second copies of a move, and requests that fail.
 func TestCharges(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -284,7 +285,7 @@ func TestCharges(t *testing.T) {
 	same := func(what string, charge float64) {
 		t.Helper()
 		if sent := meter.take(); math.Abs(charge-sent) > 1e-6 || sent <= 0 {
-			t.Errorf("%s: a charge of %v, and the answers say %v", what, charge, sent)
+			t.Errorf("%s: a charge of %v, but the responses add up to %v", what, charge, sent)
 		}
 	}
 	for _, query := range []string{"SELECT * FROM c", "SELECT VALUE c.id FROM c ORDER BY c.n", "SELECT VALUE SUM(c.n) FROM c"} {
@@ -316,7 +317,7 @@ func TestCharges(t *testing.T) {
 	same("a create that fails", item.Charge)
 }
 
-// TestQueryErrors has queries that cannot be merged, and tokens that are none.
+// TestQueryErrors checks queries that cannot be merged, and invalid tokens.
 func TestQueryErrors(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -338,8 +339,8 @@ func TestQueryErrors(t *testing.T) {
 	}
 }
 
-// TestForgedTokens changes a token in ways that no query made it: it is refused, or goes on
-// from where it says.
+// TestForgedTokens changes a token in ways that no query does. The token is
+// refused, or the query continues from the position it names.
 func TestForgedTokens(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -355,7 +356,7 @@ func TestForgedTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forge := func(change func(at, place, strand map[string]any)) error {
+	forge := func(change func(at, place, stream map[string]any)) error {
 		var at map[string]any
 		if err := json.Unmarshal(token, &at); err != nil {
 			t.Fatal(err)
@@ -371,7 +372,7 @@ func TestForgedTokens(t *testing.T) {
 	}
 	for i, c := range []struct {
 		want   error
-		change func(at, place, strand map[string]any)
+		change func(at, place, stream map[string]any)
 	}{
 		{nil, func(_, _, _ map[string]any) {}},
 		{nil, func(at, _, _ map[string]any) { at["p"] = "another plan" }},
@@ -382,9 +383,9 @@ func TestForgedTokens(t *testing.T) {
 		{azcosmos.ErrContinuation, func(_, place, _ map[string]any) { place["l"] = []any{"a"} }},
 		{azcosmos.ErrContinuation, func(_, place, _ map[string]any) { place["l"] = "a" }},
 		{nil, func(_, place, _ map[string]any) { place["e"] = []any{"", "?"} }},
-		{azcosmos.ErrContinuation, func(_, _, strand map[string]any) { strand["l"] = []any{[]any{1}, []any{2}} }},
-		{azcosmos.ErrContinuation, func(_, _, strand map[string]any) { strand["t"] = "elsewhere" }},
-		{azcosmos.ErrContinuation, func(_, _, strand map[string]any) { strand["r"] = "0"; delete(strand, "k") }},
+		{azcosmos.ErrContinuation, func(_, _, stream map[string]any) { stream["l"] = []any{[]any{1}, []any{2}} }},
+		{azcosmos.ErrContinuation, func(_, _, stream map[string]any) { stream["t"] = "unknown" }},
+		{azcosmos.ErrContinuation, func(_, _, stream map[string]any) { stream["r"] = "0"; delete(stream, "k") }},
 		{azcosmos.ErrContinuation, func(at, _, _ map[string]any) { delete(at, "m") }},
 		{azcosmos.ErrContinuation, func(at, _, _ map[string]any) { at["v"] = 2 }},
 		{azcosmos.ErrContinuation, func(at, _, _ map[string]any) { at["n"] = -1 }},
@@ -396,8 +397,8 @@ func TestForgedTokens(t *testing.T) {
 	}
 }
 
-// TestBatchApart refuses a batch whose operations lie apart before anything is sent
-// (S148).
+// TestBatchApart checks that a batch over several containers is refused before
+// anything is sent (S148).
 func TestBatchApart(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -424,8 +425,8 @@ func TestBatchApart(t *testing.T) {
 	}
 }
 
-// TestItemCarriesItsTarget replaces and deletes items where they were found, without
-// the resolver, which would look elsewhere (S157).
+// TestItemCarriesItsTarget replaces and deletes items where they were found,
+// without the resolver, which would look in another container (S157).
 func TestItemCarriesItsTarget(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -454,7 +455,7 @@ func TestItemCarriesItsTarget(t *testing.T) {
 	}
 }
 
-// FuzzStatement takes any text apart without a panic.
+// FuzzStatement parses any text without a panic.
 func FuzzStatement(f *testing.F) {
 	for _, q := range queries {
 		f.Add(q.text)
@@ -477,7 +478,7 @@ func FuzzContinuation(f *testing.F) {
 	})
 }
 
-// stub answers batches and patches itself, and remembers where they went.
+// stub answers batches and patches itself and records where they went.
 type stub struct{ seen []string }
 
 func (s *stub) Do(request *policy.Request) (*http.Response, error) {
@@ -493,8 +494,8 @@ func (s *stub) Do(request *policy.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Request: raw, Header: http.Header{"X-Ms-Request-Charge": {"7"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-// TestBatchAndPatchRequests sends batches and patches to the owner of their key, with
-// the partition key.
+// TestBatchAndPatchRequests checks that batches and patches go to the owner of
+// their key, with the partition key.
 func TestBatchAndPatchRequests(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)

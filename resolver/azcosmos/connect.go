@@ -14,24 +14,24 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// Account says where an account is and by which key it is used.
+// Account is the address and the key of an account.
 type Account struct {
 	Endpoint string `json:"endpoint"` // such as https://name.documents.azure.com:443/
-	Key      string `json:"key"`      // base64 text
+	Key      string `json:"key"`      // base64
 }
 
-// Connect makes the SDK's clients of accounts by name, as Config.Accounts wants them.
-// It sends nothing. The error is a resolver.ErrConfig.
+// Connect creates the SDK's clients of accounts by name, in the form of
+// Config.Accounts. It sends no request. The error is a resolver.ErrConfig.
 func Connect(accounts map[string]Account) (map[string]*sdk.Client, error) {
 	clients := make(map[string]*sdk.Client, len(accounts))
 	for name, account := range accounts {
 		endpoint, err := url.Parse(account.Endpoint)
 		if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
-			return nil, fmt.Errorf("%w: account %q: the endpoint %q is no http or https address", resolver.ErrConfig, name, account.Endpoint)
+			return nil, fmt.Errorf("%w: account %q: the endpoint %q is not an http or https address", resolver.ErrConfig, name, account.Endpoint)
 		}
 		credential, err := sdk.NewKeyCredential(account.Key)
 		if err != nil {
-			return nil, fmt.Errorf("%w: account %q: the key is no base64", resolver.ErrConfig, name)
+			return nil, fmt.Errorf("%w: account %q: the key is not valid base64", resolver.ErrConfig, name)
 		}
 		if clients[name], err = sdk.NewClientWithKey(account.Endpoint, credential, nil); err != nil {
 			return nil, fmt.Errorf("%w: account %q: %w", resolver.ErrConfig, name, err)
@@ -40,8 +40,8 @@ func Connect(accounts map[string]Account) (map[string]*sdk.Client, error) {
 	return clients, nil
 }
 
-// Reason returns the text of an error on one line, with the page that the SDK prints of
-// a refused request cut down to the request, the status and the service's message.
+// Reason returns the text of an error on one line. It shortens the SDK's page
+// about a refused request to the request, the status and the service's message.
 func Reason(err error) string {
 	text := err.Error()
 	if refused, ok := errors.AsType[*azcore.ResponseError](err); ok {
@@ -61,7 +61,7 @@ func refusal(refused *azcore.ResponseError) string {
 	if request := refused.RawResponse.Request; request != nil {
 		text = fmt.Sprintf("%s %s: %s", request.Method, request.URL.Redacted(), text)
 	}
-	// The SDK has put the body back for others to read.
+	// The SDK has replaced the body, so it can be read again.
 	var answer struct{ Message string }
 	_, page, _ := strings.Cut(refused.Error(), "{")
 	if end := strings.LastIndex(page, "}"); end >= 0 && json.Unmarshal([]byte("{"+page[:end+1]), &answer) == nil && answer.Message != "" {

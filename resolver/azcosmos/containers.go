@@ -14,7 +14,8 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// Missing returns which targets have no container yet: what Managed would make.
+// Missing returns the targets whose containers do not exist: those that Managed
+// would create.
 func (c *Client) Missing(ctx context.Context, targets []resolver.Target) ([]resolver.Target, error) {
 	var missing []resolver.Target
 	for _, t := range targets {
@@ -35,8 +36,8 @@ func (c *Client) Missing(ctx context.Context, targets []resolver.Target) ([]reso
 	return missing, nil
 }
 
-// PartitionKeyPaths returns the paths of the partition key that a target's container
-// has, which is what Config.PartitionKey has to say.
+// PartitionKeyPaths returns the partition key paths of a target's container.
+// Config.PartitionKey must name the same paths.
 func (c *Client) PartitionKeyPaths(ctx context.Context, t resolver.Target) ([]string, error) {
 	properties, _, err := c.usage(ctx, t)
 	if err != nil {
@@ -45,9 +46,10 @@ func (c *Client) PartitionKeyPaths(ctx context.Context, t resolver.Target) ([]st
 	return properties.PartitionKeyDefinition.Paths, nil
 }
 
-// checkPartitionKeys returns a resolver.ErrConfig when a container has another partition
-// key than the client believes. Reads by the wrong key find nothing, which a move would
-// take for items that are deleted. Containers that do not exist pass.
+// checkPartitionKeys returns a resolver.ErrConfig if a container has another
+// partition key than the client's configuration. Reads with the wrong key find
+// nothing, and a move would take the items for deleted. It ignores containers
+// that do not exist.
 func (c *Client) checkPartitionKeys(ctx context.Context, targets []resolver.Target) error {
 	for _, t := range targets {
 		paths, err := c.PartitionKeyPaths(ctx, t)
@@ -65,21 +67,23 @@ func (c *Client) checkPartitionKeys(ctx context.Context, targets []resolver.Targ
 	return nil
 }
 
-// samePath reports whether two paths lead to one property, however they are quoted.
+// samePath reports whether two paths name the same property, however they are
+// quoted.
 func samePath(a, b string) bool {
 	left, errLeft := partitionkey.ParsePath(a)
 	right, errRight := partitionkey.ParsePath(b)
 	return errLeft == nil && errRight == nil && slices.Equal(left, right)
 }
 
-// Items returns how many items the service says a target has, at the charge of reading
-// a container's properties. The service may be some minutes behind.
+// Items returns the number of items that the service reports for a target, for
+// the charge of reading the container's properties. The number may be some
+// minutes old.
 func (c *Client) Items(ctx context.Context, t resolver.Target) (int64, error) {
 	_, usage, err := c.usage(ctx, t)
 	return usage["documentsCount"], err
 }
 
-// usage reads a container's properties and what it holds.
+// usage reads a container's properties and its usage.
 func (c *Client) usage(ctx context.Context, t resolver.Target) (*sdk.ContainerProperties, map[string]int64, error) {
 	container, err := c.container(t)
 	if err != nil {
@@ -97,8 +101,8 @@ func (c *Client) usage(ctx context.Context, t resolver.Target) (*sdk.ContainerPr
 	return response.ContainerProperties, parseUsage(response.RawResponse.Header.Get("x-ms-resource-usage")), nil
 }
 
-// parseUsage reads "name=number;name=number"; sizes are in KiB. What is no number is
-// left out.
+// parseUsage parses "name=number;name=number". Sizes are in KiB. It ignores
+// values that are not numbers.
 func parseUsage(header string) map[string]int64 {
 	usage := map[string]int64{}
 	for part := range strings.SplitSeq(header, ";") {

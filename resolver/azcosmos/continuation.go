@@ -14,15 +14,16 @@ import (
 const (
 	continuationVersion = 3
 
-	// continuationBytesMax bounds a token, which may come from anywhere.
+	// continuationBytesMax bounds the size of a token, because a token may come
+	// from anywhere.
 	continuationBytesMax = 1 << 20
 
-	// continuationSeenMax is how many rows of a DISTINCT a token carries: 12 bytes
-	// each.
+	// continuationSeenMax is the maximum number of DISTINCT rows in a token, at
+	// 12 bytes each.
 	continuationSeenMax = 2048
 )
 
-// position is what a continuation token holds.
+// position is the content of a continuation token.
 type position struct {
 	Version  int              `json:"v"`
 	Query    string           `json:"q"` // fingerprint of text, parameters and selection
@@ -31,21 +32,21 @@ type position struct {
 	Alone    bool             `json:"a,omitempty"`
 	Merged   bool             `json:"m,omitempty"`
 	Passed   int              `json:"n,omitempty"`
-	Place    *placePosition   `json:"o,omitempty"` // under ORDER BY
-	Strands  []strandPosition `json:"s"`
+	Place    *placePosition   `json:"o,omitempty"` // with ORDER BY only
+	Streams  []streamPosition `json:"s"`
 	Seen     []byte           `json:"d,omitempty"`
 }
 
-type strandPosition struct {
+type streamPosition struct {
 	Target string            `json:"t"`
 	Part   string            `json:"r,omitempty"` // id of the physical partition
-	Keys   *keyRange         `json:"k,omitempty"` // the part of it, with an id
+	Keys   *keyRange         `json:"k,omitempty"` // the range within that partition
 	Token  string            `json:"c,omitempty"`
 	Last   []json.RawMessage `json:"l,omitempty"`
 	Ties   []string          `json:"e,omitempty"`
 }
 
-// placePosition is a place.
+// placePosition is a place in a token.
 type placePosition struct {
 	Last  []json.RawMessage `json:"l"`
 	Given []string          `json:"e,omitempty"`
@@ -58,7 +59,8 @@ type keyRange struct {
 	Max partitionkey.EPK `json:"b"`
 }
 
-// continuation returns the token for the place after the last page.
+// continuation returns the token for the position after the last page, "" if a
+// token cannot hold it.
 func (p *Pager) continuation() string {
 	if p.ready != nil || len(p.seen) > continuationSeenMax {
 		return ""
@@ -70,15 +72,15 @@ func (p *Pager) continuation() string {
 	if p.place.last != nil {
 		at.Place = &placePosition{wrapOrder(p.place.last), p.place.given, p.place.lost}
 	}
-	for _, s := range p.strands {
+	for _, s := range p.streams {
 		if s.done && len(s.rows) == 0 {
 			continue
 		}
-		one := strandPosition{Target: s.target.Name, Part: s.part.partition, Token: s.pageToken, Last: wrapOrder(s.last), Ties: s.ties}
+		one := streamPosition{Target: s.target.Name, Part: s.part.partition, Token: s.pageToken, Last: wrapOrder(s.last), Ties: s.ties}
 		if one.Part != "" {
 			one.Keys = &keyRange{s.part.keys.Min, s.part.keys.Max}
 		}
-		at.Strands = append(at.Strands, one)
+		at.Streams = append(at.Streams, one)
 	}
 	for d := range p.seen {
 		at.Seen = append(at.Seen, d[:]...)
@@ -90,8 +92,8 @@ func (p *Pager) continuation() string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// wrapOrder puts each order value into an array of none or one, because it may be
-// undefined.
+// wrapOrder puts each order value into an array with one element, or with none
+// if the value is undefined.
 func wrapOrder(values []orderValue) []json.RawMessage {
 	var list []json.RawMessage
 	for _, value := range values {
@@ -109,7 +111,7 @@ func unwrapOrder(list []json.RawMessage) ([]orderValue, error) {
 	for _, wrapped := range list {
 		var within []json.RawMessage
 		if err := json.Unmarshal(wrapped, &within); err != nil || len(within) > 1 {
-			return nil, fmt.Errorf("%w: an order value", ErrContinuation)
+			return nil, fmt.Errorf("%w: invalid order value", ErrContinuation)
 		}
 		var value orderValue
 		if len(within) == 1 {
@@ -120,7 +122,7 @@ func unwrapOrder(list []json.RawMessage) ([]orderValue, error) {
 	return values, nil
 }
 
-// resume puts the pager at the place of its token.
+// resume moves the pager to the position of its token.
 func (p *Pager) resume(routing *resolver.Routing) error {
 	at, err := parsePosition(p.options.Continuation)
 	if err != nil {
@@ -136,15 +138,15 @@ func (p *Pager) resume(routing *resolver.Routing) error {
 	if !p.reading.holds(routing) {
 		err = p.follow(routing)
 	} else {
-		err = p.resumeStrands(routing, at)
+		err = p.resumeStreams(routing, at)
 	}
 	if err != nil {
 		return err
 	}
-	return p.checkStrands()
+	return p.checkStreams()
 }
 
-// resumeRows takes up which rows were given.
+// resumeRows restores which rows were returned already.
 func (p *Pager) resumeRows(at position) error {
 	p.passed = at.Passed
 	for seen := at.Seen; len(seen) >= len(digest{}); seen = seen[len(digest{}):] {
@@ -173,14 +175,14 @@ func parsePosition(token string) (position, error) {
 	if err != nil {
 		return at, fmt.Errorf("%w: %w", ErrContinuation, err)
 	}
-	if at.Version != continuationVersion || at.Passed < 0 || len(at.Strands) == 0 {
+	if at.Version != continuationVersion || at.Passed < 0 || len(at.Streams) == 0 {
 		return at, fmt.Errorf("%w: version %d", ErrContinuation, at.Version)
 	}
 	return at, nil
 }
 
-// resumeStrands goes on where the strands of the token were.
-func (p *Pager) resumeStrands(routing *resolver.Routing, at position) error {
+// resumeStreams continues the streams of the token.
+func (p *Pager) resumeStreams(routing *resolver.Routing, at position) error {
 	var err error
 	if p.routing, err = p.reading.owner(routing); err != nil {
 		return err
@@ -189,19 +191,19 @@ func (p *Pager) resumeStrands(routing *resolver.Routing, at position) error {
 	for _, t := range routing.Targets() {
 		targets[t.Name] = t
 	}
-	for _, one := range at.Strands {
+	for _, one := range at.Streams {
 		target, found := targets[one.Target]
 		if !found || (one.Part == "") != (one.Keys == nil) {
-			return fmt.Errorf("%w: the target %q", ErrContinuation, one.Target)
+			return fmt.Errorf("%w: invalid target %q", ErrContinuation, one.Target)
 		}
-		s := &strand{target: target, token: one.Token, pageToken: one.Token, ties: one.Ties}
+		s := &stream{target: target, token: one.Token, pageToken: one.Token, ties: one.Ties}
 		if one.Keys != nil {
 			s.part = part{one.Part, partitionkey.Range{Min: one.Keys.Min, Max: one.Keys.Max}}
 		}
 		if s.last, err = unwrapOrder(one.Last); err != nil {
 			return err
 		}
-		p.strands = append(p.strands, s)
+		p.streams = append(p.streams, s)
 	}
 	if at.Merged {
 		return p.merge()
@@ -209,30 +211,31 @@ func (p *Pager) resumeStrands(routing *resolver.Routing, at position) error {
 	return nil
 }
 
-// checkStrands refuses order values that the query does not have.
-func (p *Pager) checkStrands() error {
+// checkStreams rejects order values that do not match the query.
+func (p *Pager) checkStreams() error {
 	terms := 0
 	if p.shape.statement != nil {
 		terms = len(p.shape.statement.order)
 	}
 	wrong := p.place.last != nil && len(p.place.last) != terms
-	for _, s := range p.strands {
+	for _, s := range p.streams {
 		wrong = wrong || s.last != nil && len(s.last) != terms
 	}
 	if wrong {
-		return fmt.Errorf("%w: order values", ErrContinuation)
+		return fmt.Errorf("%w: wrong number of order values", ErrContinuation)
 	}
 	return nil
 }
 
-// owner returns a routing under which rows of the reading are owned as when it began.
+// owner returns a routing under which rows of the reading have the same owners
+// as when it began.
 func (r reading) owner(routing *resolver.Routing) (*resolver.Routing, error) {
 	mode, _ := routing.Modes()
 	reads := planFingerprint(routing, mode == resolver.ReadNext)
 	if !r.filtered || reads == r.plan && mode != resolver.ReadBoth {
 		return routing, nil
 	}
-	// The move has gone on: put the state back to a phase that reads by the plan.
+	// The move has advanced: go back to a phase that reads by the plan.
 	state := routing.State
 	move := *state.Move
 	move.Read = ""
@@ -244,7 +247,7 @@ func (r reading) owner(routing *resolver.Routing) (*resolver.Routing, error) {
 	return routing.With(state)
 }
 
-// fingerprint tells queries apart.
+// fingerprint identifies the query.
 func (p *Pager) fingerprint() string {
 	text, err := json.Marshal(struct {
 		Text       string

@@ -18,15 +18,15 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// refusal answers requests itself, as long as it says which: with a status, a sub-status
-// and a delay in milliseconds, as far as they are set.
+// refusal answers the selected requests itself, with a status and optionally a
+// sub-status and a delay in milliseconds.
 type refusal struct {
 	of                           atomic.Pointer[func(*http.Request) bool]
 	status                       int
 	subStatus, retryMilliseconds string
 }
 
-// refuse sets which requests are refused from now on; nil refuses none.
+// refuse sets which requests are refused; nil refuses none.
 func (r *refusal) refuse(of func(*http.Request) bool) {
 	if of == nil {
 		r.of.Store(nil)
@@ -48,15 +48,15 @@ func (r *refusal) Do(request *policy.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: r.status, Request: request.Raw(), Header: header, Body: io.NopCloser(strings.NewReader(`{"code":"refused"}`))}, nil
 }
 
-// about returns the requests for items of a container.
+// about selects the requests for items of a container.
 func about(container string) func(*http.Request) bool {
 	return func(request *http.Request) bool {
 		return strings.Contains(request.URL.Path, "/colls/"+container+"/docs")
 	}
 }
 
-// regionState routes by region: "no" to c0, "se" to c1. A phase, if any, is that of a move
-// of everything to c1.
+// regionState routes by region: "no" to c0, "se" to c1. With a phase, the state
+// has a move of everything to c1 in that phase.
 func regionState(targets []resolver.Target, phase resolver.Phase) resolver.State {
 	state := resolver.State{
 		Key: resolver.KeySpec{Paths: []string{"/region"}}, Targets: targets,
@@ -70,8 +70,8 @@ func regionState(targets []resolver.Target, phase resolver.Phase) resolver.State
 	return state
 }
 
-// byUser returns a client of a state that never changes, whose containers are partitioned
-// by user, whatever routes.
+// byUser returns a client of a state that never changes. Its containers are
+// partitioned by user, whatever the routing key is.
 func byUser(t testing.TB, routing *resolver.Routing, account *sdk.Client) *azcosmos.Client {
 	t.Helper()
 	client, err := azcosmos.New(azcosmos.Config{Accounts: map[string]*sdk.Client{"": account}, View: resolver.Static(routing), PartitionKey: []string{"/userId"}})
@@ -81,7 +81,7 @@ func byUser(t testing.TB, routing *resolver.Routing, account *sdk.Client) *azcos
 	return client
 }
 
-// opened makes a state ready.
+// opened builds the routing of a state.
 func opened(t testing.TB, state resolver.State) *resolver.Routing {
 	t.Helper()
 	routing, err := resolver.Open(state, resolver.Registry{})
@@ -91,15 +91,15 @@ func opened(t testing.TB, state resolver.State) *resolver.Routing {
 	return routing
 }
 
-// inRegion names the item "same" of the user J in a region.
+// inRegion returns the Ref of the item "same" of the user J in a region.
 func inRegion(region string) azcosmos.Ref {
 	return azcosmos.Ref{Key: resolver.TextKey(region), PartitionKey: resolver.TextKey("J"), ID: "same"}
 }
 
-// TestForeignCopy changes an item while a move wants it where another item has its id and
-// partition key, one that stays there or changes places with it: that item is not the copy.
-// A delete leaves it alone, also in a batch and when it is repeated; a replacement is a
-// collision.
+// TestForeignCopy changes an item that moves to where another item has the same
+// id and partition key; the other item stays there, or the two change places.
+// The other item is not the copy: a delete does not touch it, even in a batch or
+// repeated; a replacement is a collision.
 func TestForeignCopy(t *testing.T) {
 	t.Parallel()
 	swapped := regionState(nil, "").Current
@@ -156,9 +156,10 @@ func TestForeignCopy(t *testing.T) {
 	}
 }
 
-// TestRepeatedChange has the second container fail when the first one has made a change:
-// that is not acknowledged, and the repetition, which the first container refuses because
-// the change is made, brings the copy up to date before it says so.
+// TestRepeatedChange makes the second container fail after the first one has
+// made a change. The change is not acknowledged. The first container refuses the
+// repetition because the change is made already; the copy must be updated before
+// that refusal is returned.
 func TestRepeatedChange(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -221,8 +222,8 @@ func TestRepeatedChange(t *testing.T) {
 	}
 }
 
-// execute runs a batch. One that the service refuses is an error whose text is the status
-// of the operation that failed.
+// execute runs a batch. If the service refuses it, the text of the error is the
+// status of the operation that failed.
 func execute(t *testing.T, client *azcosmos.Client, fill func(*azcosmos.Batch)) error {
 	t.Helper()
 	batch := client.NewBatch()
@@ -239,7 +240,7 @@ func execute(t *testing.T, client *azcosmos.Client, fill func(*azcosmos.Batch)) 
 	return errors.New("a batch that failed without a reason")
 }
 
-// held returns the documents of a target's container as text, in order.
+// held returns the documents of a target's container as text, sorted.
 func held(t *testing.T, server *decantest.Server, target resolver.Target) string {
 	t.Helper()
 	w := &world{t: t, server: server}
@@ -250,9 +251,9 @@ func held(t *testing.T, server *decantest.Server, target resolver.Target) string
 	return strings.Join(sorted(plain(t, list)), " ")
 }
 
-// TestSessionNotAvailable has the service say that it does not see the session yet, or that
-// the container is gone: neither means that the item is, so its copy stays, and another
-// container is not asked in its place.
+// TestSessionNotAvailable answers that the session is not available yet, or that
+// the container is gone. Neither means that the item is gone, so its copy stays
+// and no other container is asked.
 func TestSessionNotAvailable(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -269,7 +270,7 @@ func TestSessionNotAvailable(t *testing.T) {
 			return request.Method == http.MethodGet && about("c0")(request)
 		})
 		if _, err := client.Upsert(t.Context(), []byte(`{"id":"x","userId":"J","n":2}`), nil); err == nil || isStatus(err, 404) || !strings.Contains(err.Error(), "404") {
-			t.Errorf("sub-status %s: %v, want it told, and not as the status of the item", subStatus, err)
+			t.Errorf("sub-status %s: %v, want it reported, but not as the status of the item", subStatus, err)
 		}
 		if held(t, server, targets[1]) == "" {
 			t.Errorf("sub-status %s: the copy is deleted", subStatus)
@@ -284,8 +285,8 @@ func TestSessionNotAvailable(t *testing.T) {
 	}
 }
 
-// TestExactCopies replaces an integer by its neighbour where a double has no room for
-// both: the copy follows.
+// TestExactCopies replaces an integer by the next one, which is the same double.
+// The copy must change too.
 func TestExactCopies(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -303,8 +304,8 @@ func TestExactCopies(t *testing.T) {
 	}
 }
 
-// TestEqualDocuments compares what users wrote: by value, whatever the text, with integers
-// exact as far as 64 bits go. Documents are equal exactly when their hashes are.
+// TestEqualDocuments compares what users wrote by value, not by text; integers
+// are exact up to 64 bits. Documents are equal if and only if their hashes are.
 func TestEqualDocuments(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -355,8 +356,8 @@ func TestEqualDocuments(t *testing.T) {
 	}
 }
 
-// TestPatchAndBatchCopies has patches and batches in both containers when they are
-// acknowledged, and those that the service refuses in none.
+// TestPatchAndBatchCopies checks that both containers have patches and batches
+// when they are acknowledged, and neither has those that the service refuses.
 func TestPatchAndBatchCopies(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -382,7 +383,7 @@ func TestPatchAndBatchCopies(t *testing.T) {
 			if err != nil {
 				t.Fatalf("in phase %s: %v", c.phase, err)
 			}
-			// The charge of a batch is rounded by the SDK to 32 bits.
+			// The SDK rounds the charge of a batch to 32 bits.
 			if sent := meter.take(); result.Charge < sent*0.999 || result.Charge > sent*1.001 {
 				t.Errorf("in phase %s a batch has a charge of %v, and the answers say %v", c.phase, result.Charge, sent)
 			}
@@ -439,7 +440,7 @@ func TestPatchAndBatchCopies(t *testing.T) {
 	}
 }
 
-// oneChange lets a process change one item and kills it then.
+// oneChange lets a process change one item and then kills it.
 type oneChange struct{ dead atomic.Bool }
 
 func (o *oneChange) Do(request *policy.Request) (*http.Response, error) {
@@ -450,9 +451,9 @@ func (o *oneChange) Do(request *policy.Request) (*http.Response, error) {
 	return request.Next()
 }
 
-// TestKilledClient has clients die between the two copies of a change that nobody
-// acknowledged, when verify has passed the items: the fence brings the copies up to date.
-// It sees that an item is gone because the copy is of the last minutes.
+// TestKilledClient kills clients between the two copies of a change that was not
+// acknowledged, after Verify has passed the items. Fence updates the copies. It
+// detects a deleted item because its copy is recent.
 func TestKilledClient(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 2)
@@ -492,7 +493,7 @@ func TestKilledClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !died {
-		t.Fatal("verify had no end")
+		t.Fatal("verify does not end")
 	}
 	want := `{"changed":true,"id":"f0","userId":"J0"} {"id":"new","userId":"J9"}`
 	if a, b := held(t, w.server, w.targets[0]), held(t, w.server, w.targets[1]); a != "" || b != want {
@@ -500,7 +501,7 @@ func TestKilledClient(t *testing.T) {
 	}
 }
 
-// following returns a mover that is told of its progress.
+// following returns a mover that reports its progress.
 func (w *world) following(onProgress func(azcosmos.Progress)) *azcosmos.Mover {
 	w.t.Helper()
 	client := w.client()

@@ -15,17 +15,18 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// part is what a strand has of its container: hashed keys that lie in one physical
-// partition, or did when it was cut. The zero value is all of it.
+// part is the range of hashed keys that a stream reads. It lies in one physical
+// partition, or did when the stream was divided. The zero value is the whole
+// container.
 type part struct {
 	partition string // id of the physical partition, "" for the whole container
 	keys      partitionkey.Range
 }
 
-// headerPartition names a physical partition, in requests and answers.
+// headerPartition names a physical partition, in requests and responses.
 const headerPartition = "X-Ms-Documentdb-Partitionkeyrangeid"
 
-// within confines the requests of a context to the part.
+// within restricts the requests of a context to the part.
 func (p part) within(ctx context.Context) context.Context {
 	if p.partition == "" {
 		return ctx
@@ -35,7 +36,7 @@ func (p part) within(ctx context.Context) context.Context {
 	return policy.WithHTTPHeader(ctx, header)
 }
 
-// keysHeader confines a request to a range of hashed keys.
+// keysHeader restricts a request to a range of hashed keys.
 func keysHeader(keys partitionkey.Range) http.Header {
 	return http.Header{
 		"X-Ms-Read-Key-Type": {"EffectivePartitionKeyRange"},
@@ -44,41 +45,44 @@ func keysHeader(keys partitionkey.Range) http.Header {
 	}
 }
 
-// dividedError says that a strand has to be cut along the partitions of its container,
-// which a gateway does not answer together, or which are others than when it was cut.
+// dividedError means that a stream must be divided along the partitions of its
+// container: the gateway does not answer for all of them at once, or they have
+// changed since the stream was divided.
 type dividedError struct {
-	strand *strand
+	stream *stream
 	cause  error
 }
 
 func (e *dividedError) Error() string { return e.cause.Error() }
 
 const (
-	// subStatusCrossPartition comes with status 400 when a gateway does not answer a
-	// query over several partitions.
+	// subStatusCrossPartition comes with status 400 if a gateway does not answer
+	// a query over several partitions.
 	subStatusCrossPartition = "1004"
 
-	// cutsMax is how often a strand is cut again because its partitions have changed
-	// once more; the pauses before that add up to some seconds.
+	// cutsMax is how many times in a row a stream is divided because its
+	// partitions have changed again. The pauses between add up to some seconds.
 	cutsMax = 8
 
-	// cutPause is how long the second cut waits for the partitions to settle.
+	// cutPause is how long the second division waits for the partitions to
+	// settle.
 	cutPause = 20 * time.Millisecond
 )
 
-// mustDivide reports whether the error of a request says that the strand has to be
-// divided.
-func (s *strand) mustDivide(err error) bool {
+// mustDivide reports whether the error of a request means that the stream must
+// be divided.
+func (s *stream) mustDivide(err error) bool {
 	if s.part.partition == "" {
 		return statusOf(err) == http.StatusBadRequest && subStatusOf(err) == subStatusCrossPartition
 	}
 	return statusOf(err) == http.StatusGone && s.cuts < cutsMax
 }
 
-// divide puts strands of one physical partition each in the place of a strand. They go
-// on where it was: the place in the order of all rows is theirs too, and so is the
-// token, because a service's token says where in the order of documents to go on.
-func (p *Pager) divide(ctx context.Context, whole *strand) error {
+// divide replaces a stream by streams of one physical partition each. They
+// continue at its position: the place in the order of all rows applies to each
+// of them, and so does the token, because a service's token is a position in the
+// order of documents.
+func (p *Pager) divide(ctx context.Context, whole *stream) error {
 	if p.shape.statement == nil {
 		if err := p.merge(); err != nil {
 			return err
@@ -99,24 +103,24 @@ func (p *Pager) divide(ctx context.Context, whole *strand) error {
 	if err != nil {
 		return fmt.Errorf("partitions of %s: %w", whole.target.Name, err)
 	}
-	var strands []*strand
+	var streams []*stream
 	if whole.done = true; len(whole.rows) > 0 {
-		strands = append(strands, whole) // it has nothing but them any more
+		streams = append(streams, whole) // only its fetched rows remain
 	}
 	for _, part := range parts {
-		strands = append(strands, &strand{
+		streams = append(streams, &stream{
 			target: whole.target, part: part, text: whole.text, cuts: whole.cuts + 1,
 			token: whole.token, pageToken: whole.pageToken, last: whole.last, ties: whole.ties,
 		})
 	}
-	i := slices.Index(p.strands, whole)
-	p.strands = slices.Replace(p.strands, i, i+1, strands...)
+	i := slices.Index(p.streams, whole)
+	p.streams = slices.Replace(p.streams, i, i+1, streams...)
 	return nil
 }
 
-// parts cuts what a strand has of its container along the physical partitions of today,
-// and leaves out those that cannot hold the query's partition key.
-func (p *Pager) parts(ctx context.Context, whole *strand) ([]part, error) {
+// parts divides what a stream reads along the current physical partitions. It
+// omits partitions that cannot hold the query's partition key.
+func (p *Pager) parts(ctx context.Context, whole *stream) ([]part, error) {
 	container, err := p.client.container(whole.target)
 	if err != nil {
 		return nil, err
@@ -142,23 +146,24 @@ func (p *Pager) parts(ctx context.Context, whole *strand) ([]part, error) {
 			}
 			parts = append(parts, part{id, keys})
 		}
-		// A partition that was split before it was named gave the name of a half.
+		// If a partition was split before partitionOf asked for it, the id is
+		// that of one half only.
 		named := ranges
 		if ranges, err = presentRanges(ctx, container); err == nil && slices.Equal(ranges, named) {
 			return parts, nil
 		}
 	}
-	return nil, errors.Join(errors.New("they change too fast to be named"), err)
+	return nil, errors.Join(errors.New("they change too often to be identified"), err)
 }
 
-// presentRanges returns the bounds of a container's physical partitions as they are now.
-// The SDK remembers them for ever and looks again only when a change feed is wanted of
-// keys that it thinks are nowhere, which those of an empty range are.
+// presentRanges returns the current bounds of a container's physical partitions.
+// The SDK caches them and reloads them only for a change feed of keys that it
+// cannot locate, such as those of an empty range.
 func presentRanges(ctx context.Context, container *sdk.ContainerClient) ([]partitionkey.Range, error) {
 	nowhere := sdk.FeedRange{MinInclusive: partitionkey.MaxEPK.String(), MaxExclusive: partitionkey.MaxEPK.String()}
 	_, err := container.ReadChangeFeed(ctx, &sdk.ChangeFeedOptions{FeedRange: &nowhere})
 	if !errors.Is(err, sdk.ErrFeedRangeUnresolved) {
-		return nil, fmt.Errorf("look for partitions again: %w", cmp.Or(err, errors.New("keys behind the last are somewhere")))
+		return nil, fmt.Errorf("look for partitions again: %w", cmp.Or(err, errors.New("the SDK located an empty range of keys")))
 	}
 	listed, err := container.ReadFeedRanges(ctx, nil)
 	if err != nil {
@@ -176,9 +181,9 @@ func presentRanges(ctx context.Context, container *sdk.ContainerClient) ([]parti
 	return ranges, nil
 }
 
-// wantedKeys returns the hashed keys that a strand has and the query's partition key, or
-// a prefix of one, lets through.
-func (p *Pager) wantedKeys(ctx context.Context, whole *strand) (partitionkey.Range, error) {
+// wantedKeys returns the hashed keys that the stream reads and that the query's
+// partition key, or a prefix of one, selects.
+func (p *Pager) wantedKeys(ctx context.Context, whole *stream) (partitionkey.Range, error) {
 	wanted := partitionkey.Full()
 	if whole.part.partition != "" {
 		wanted = whole.part.keys
@@ -203,8 +208,9 @@ func (p *Pager) wantedKeys(ctx context.Context, whole *strand) (partitionkey.Ran
 	return wanted, nil
 }
 
-// partitionOf returns the id of the physical partition that holds a range of keys, which
-// the SDK does not show: it stands in the answer to a query that reads nothing.
+// partitionOf returns the id of the physical partition that holds a range of
+// keys. The SDK does not expose it; it is in the response to a query that reads
+// nothing.
 func (p *Pager) partitionOf(ctx context.Context, container *sdk.ContainerClient, keys partitionkey.Range) (string, error) {
 	within := policy.WithHTTPHeader(ctx, keysHeader(keys))
 	var page sdk.QueryItemsResponse

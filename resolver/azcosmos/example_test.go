@@ -13,7 +13,7 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// Move users from two containers to three while the program goes on.
+// Move users from two containers to three while the program runs.
 func Example() {
 	if err := twoToThree(context.Background()); err != nil {
 		log.Fatal(err)
@@ -96,7 +96,7 @@ func twoToThree(ctx context.Context) error {
 	shown := resolver.DualWrite
 	mover, err := azcosmos.NewMover(azcosmos.MoverConfig{
 		Client: client, Store: store, Name: "users",
-		Ensure: managed.Ensure,                 // makes the third container
+		Ensure: managed.Ensure,                 // creates the third container
 		Settle: azcosmos.SettleClients(client), // there is no other client
 		OnProgress: func(p azcosmos.Progress) {
 			if p.Phase != shown && p.Phase != resolver.Prepare && p.Phase != resolver.DualWrite {

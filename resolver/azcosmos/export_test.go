@@ -8,25 +8,26 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// SetSleep has the client wait by a function of the test, before its first use.
+// SetSleep replaces the function with which the client waits. Call it before the
+// first use.
 func (c *Client) SetSleep(sleep func(ctx context.Context, d time.Duration) error) { c.sleep = sleep }
 
-// SetPulse has the mover save its hold of a move at an interval of the test, before its
-// first step.
-func (m *Mover) SetPulse(d time.Duration) { m.pulse = d }
+// SetRenewInterval sets the interval at which the mover renews its lease. Call
+// it before the first step.
+func (m *Mover) SetRenewInterval(d time.Duration) { m.renewEvery = d }
 
-// Sign puts the headers on a request about scripts.
+// Sign sets the headers of a request about scripts.
 func (r RESTScripts) Sign(request *http.Request, key []byte, link string, kind resolver.ScriptKind) {
 	r.sign(request, key, link, kind)
 }
 
-// EqualDocuments and DocumentHash open the comparison of items and copies.
+// EqualDocuments and DocumentHash export the comparison of items and copies.
 var (
 	EqualDocuments = equalDocuments
 	DocumentHash   = documentHash
 )
 
-// ParseStatement opens the parser to fuzzing.
+// ParseStatement exports the parser for fuzzing.
 func ParseStatement(text string) error {
 	s, err := parseStatement(text, nil)
 	if err == nil {
@@ -39,7 +40,7 @@ func ParseStatement(text string) error {
 	return err
 }
 
-// ParsePosition opens the parser of continuation tokens to fuzzing.
+// ParsePosition exports the parser of continuation tokens for fuzzing.
 func ParsePosition(token string) error {
 	_, err := parsePosition(token)
 	return err
@@ -50,5 +51,5 @@ func CompareValues(a, b string) int {
 	return parseOrderValue([]byte(a)).compare(parseOrderValue([]byte(b)))
 }
 
-// Canonical returns the bytes by which DISTINCT knows a JSON value.
+// Canonical returns the bytes by which DISTINCT compares JSON values.
 func Canonical(text string) string { return string(canonical([]byte(text))) }

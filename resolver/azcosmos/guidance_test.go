@@ -18,7 +18,7 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// speaker sends every request under a version of the REST API.
+// speaker sets a version of the REST API on every request.
 type speaker struct {
 	version  string
 	requests atomic.Int64
@@ -30,8 +30,9 @@ func (s *speaker) Do(request *http.Request) (*http.Response, error) {
 	return http.DefaultClient.Do(request)
 }
 
-// TestServerSideVersion works with a container that the server partitions under the REST
-// API version that brought that, and with none that never was (S151).
+// TestServerSideVersion uses a container that the server partitions with the
+// REST API version that introduced it, and one that was never partitioned
+// (S151).
 func TestServerSideVersion(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -67,9 +68,9 @@ func TestServerSideVersion(t *testing.T) {
 	}
 }
 
-// TestServerSideHash finds every item in the partition whose range holds the hash of its
-// key, and neighbours in the order of keys far apart: the server places by hash too,
-// without a resolver (S165, S187).
+// TestServerSideHash checks that every item is in the partition whose range
+// contains the hash of its key, and that adjacent keys are often in different
+// partitions: the server places by hash too, without a resolver (S165, S187).
 func TestServerSideHash(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -109,9 +110,9 @@ func TestServerSideHash(t *testing.T) {
 	}
 }
 
-// TestGroups creates and queries items in a group that is known by a name, as the legacy
-// SDKs did in a database with a resolver. A view that is registered later is in force for
-// clients from then on, and a name without one is an error (S150).
+// TestGroups creates and queries items in a group that is known by a name, as
+// the legacy SDKs did in a database with a resolver. When a view is registered,
+// clients use it from then on. A name without a view is an error (S150).
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -156,8 +157,9 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestServerOrClient keeps the same items in one container that the server partitions
-// and in three that a resolver chooses from: both answer alike (S186).
+// TestServerOrClient keeps the same items in one container that the server
+// partitions and in three that a resolver chooses from, and expects equal
+// results (S186).
 func TestServerOrClient(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -187,9 +189,9 @@ func TestServerOrClient(t *testing.T) {
 	}
 }
 
-// TestClientSideRanges is what the client's side is for: an interval of time is read from
-// the containers of its months alone, and a tenant has a container of its own, which goes
-// without the others noticing (S187).
+// TestClientSideRanges checks what client-side routing is for: a time interval
+// is read only from the containers of its months, and a tenant with its own
+// container can leave without affecting the others (S187).
 func TestClientSideRanges(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// connect returns an SDK client of a server, with policies in between.
+// connect returns an SDK client of a server with the given policies.
 func connect(t testing.TB, server *decantest.Server, policies ...policy.Policy) *sdk.Client {
 	t.Helper()
 	credential, err := sdk.NewKeyCredential(server.Key())
@@ -39,7 +39,8 @@ func (c *counter) Do(request *policy.Request) (*http.Response, error) {
 	return request.Next()
 }
 
-// targetsOn makes containers c0, c1, ... partitioned by path in the database db.
+// targetsOn creates containers c0, c1, ... partitioned by path in the database
+// db.
 func targetsOn(t testing.TB, server *decantest.Server, count int, path string, partitions int) []resolver.Target {
 	t.Helper()
 	var list []resolver.Target
@@ -68,8 +69,8 @@ func ringState(path string, targets []resolver.Target) resolver.State {
 	}
 }
 
-// movingState is a state in which everything is on the way from the first target to the
-// second, in a phase of the move.
+// movingState is a state with a move of everything from the first target to the
+// second, in the given phase.
 func movingState(targets []resolver.Target, phase resolver.Phase) resolver.State {
 	state := ringState("/userId", targets[:1])
 	state.Targets = targets

@@ -15,33 +15,35 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// Ref names an item.
+// Ref identifies an item.
 type Ref struct {
 	// Key is the routing key.
 	Key resolver.Key
 
-	// PartitionKey is the partition key in the container. Empty: the same as Key.
+	// PartitionKey is the partition key in the container. If it is empty, it
+	// equals Key.
 	PartitionKey resolver.Key
 
 	ID string
 
-	// Target is where the item was last seen, "" when that is not known. A call goes
-	// there without asking the resolver, unless a move is under way; it asks when the
-	// item is not there. So an item whose key nothing routes is still found.
+	// Target is where the item was last seen, "" if unknown. Unless a move is in
+	// progress, an operation goes to that target without asking the resolver,
+	// and asks the resolver only if the item is not there. So an item is found
+	// even if the plan no longer routes its key.
 	Target string
 }
 
-// Item is the answer to an operation on an item.
+// Item is the result of an operation on an item.
 type Item struct {
-	// Value is the item's JSON, or nil when the service sent none: after a delete, and
-	// after a write without EnableContentResponseOnWrite.
+	// Value is the item's JSON. It is nil if the service sent none: after a
+	// delete, and after a write without EnableContentResponseOnWrite.
 	Value []byte
 
 	Ref    Ref
 	ETag   azcore.ETag
-	Charge float64 // of everything that was sent
+	Charge float64 // of all requests that were sent
 
-	// Response is the SDK's answer of the target that decides.
+	// Response is the SDK's response of the target that decides.
 	Response sdk.ItemResponse
 }
 
@@ -69,7 +71,7 @@ func (c *Client) refOf(routing *resolver.Routing, document []byte) (Ref, error) 
 }
 
 // Create creates an item in the target of its key. options may be nil, here and
-// everywhere.
+// in the other methods.
 func (c *Client) Create(ctx context.Context, document []byte, options *sdk.ItemOptions) (Item, error) {
 	ref, err := c.RefOf(document)
 	if err != nil {
@@ -80,8 +82,8 @@ func (c *Client) Create(ctx context.Context, document []byte, options *sdk.ItemO
 	})
 }
 
-// Upsert creates or replaces an item. Where its key may be in several targets, as
-// with a spillover, it replaces the item it finds.
+// Upsert creates or replaces an item. If its key may be in several targets, as
+// with a spillover, it replaces the item that it finds.
 func (c *Client) Upsert(ctx context.Context, document []byte, options *sdk.ItemOptions) (Item, error) {
 	ref, err := c.RefOf(document)
 	if err != nil {
@@ -92,8 +94,8 @@ func (c *Client) Upsert(ctx context.Context, document []byte, options *sdk.ItemO
 	})
 }
 
-// Replace replaces an item. Its routing key cannot change: with another one, the item
-// is not found.
+// Replace replaces an item. The routing key cannot change: an item with another
+// key is not found.
 func (c *Client) Replace(ctx context.Context, document []byte, options *sdk.ItemOptions) (Item, error) {
 	ref, err := c.RefOf(document)
 	if err != nil {
@@ -108,9 +110,10 @@ func replaceOperation(id string, document []byte, options *sdk.ItemOptions) oper
 	}
 }
 
-// ReplaceAt is Replace of an item that was read or found before, at the target named
-// there. It is a resolver.ErrKey when the document's key belongs elsewhere than the Ref's,
-// now or after the move under way: no read by its key would find it.
+// ReplaceAt replaces an item that was read before, in the target of its Ref. The
+// error is a resolver.ErrKey if the key of the document belongs to another
+// target than the Ref's, now or after the move in progress: no read by that key
+// would find it.
 func (c *Client) ReplaceAt(ctx context.Context, ref Ref, document []byte, options *sdk.ItemOptions) (Item, error) {
 	replace := func(ctx context.Context, routing *resolver.Routing, ref Ref, op operation) (Item, error) {
 		if err := staysInPlace(routing, ref, document); err != nil {
@@ -121,8 +124,8 @@ func (c *Client) ReplaceAt(ctx context.Context, ref Ref, document []byte, option
 	return c.change(ctx, ref, replace, replaceOperation(ref.ID, document, options))
 }
 
-// staysInPlace returns an ErrKey for a document that does not belong where the item is that
-// it is to replace.
+// staysInPlace returns an ErrKey if the document does not belong in the target
+// of the item that it replaces.
 func staysInPlace(routing *resolver.Routing, ref Ref, document []byte) error {
 	key, err := routing.Key(document)
 	if err != nil || key.Equal(ref.Key) {
@@ -130,19 +133,20 @@ func staysInPlace(routing *resolver.Routing, ref Ref, document []byte) error {
 	}
 	from, to, err := routing.Moves(key)
 	if err != nil {
-		return fmt.Errorf("%w: nothing routes the document: %w", resolver.ErrKey, err)
+		return fmt.Errorf("%w: the plan does not route the document: %w", resolver.ErrKey, err)
 	}
 	itemFrom, itemTo, err := routing.Moves(ref.Key)
 	if seen, known := lastSeen(routing, ref); known && errors.Is(err, resolver.ErrNoTarget) {
 		itemFrom, itemTo, err = seen, seen, nil
 	}
 	if err == nil && (from.Name != itemFrom.Name || to.Name != itemTo.Name) {
-		err = fmt.Errorf("%w: the document with the key %v belongs to %s, and the item with the key %v to %s", resolver.ErrKey, key, to.Name, ref.Key, itemTo.Name)
+		err = fmt.Errorf("%w: the document with the key %v belongs to %s, but the item with the key %v belongs to %s", resolver.ErrKey, key, to.Name, ref.Key, itemTo.Name)
 	}
 	return err
 }
 
-// Patch changes parts of an item. They must not be parts of its keys.
+// Patch changes parts of an item. It must not change the parts that form its
+// keys.
 func (c *Client) Patch(ctx context.Context, ref Ref, patch sdk.PatchOperations, options *sdk.ItemOptions) (Item, error) {
 	return c.change(ctx, ref, c.changeFound, func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error) {
 		return in.PatchItem(ctx, pk, ref.ID, patch, options)
@@ -156,10 +160,10 @@ func (c *Client) Delete(ctx context.Context, ref Ref, options *sdk.ItemOptions) 
 	})
 }
 
-// operation is one request about an item to one container.
+// operation is one request for an item to one container.
 type operation func(ctx context.Context, in *sdk.ContainerClient, pk sdk.PartitionKey) (sdk.ItemResponse, error)
 
-// change runs a write by a routing, in the way that is given.
+// change runs a write of an item under the current routing, in the given way.
 func (c *Client) change(ctx context.Context, ref Ref, way func(context.Context, *resolver.Routing, Ref, operation) (Item, error), op operation) (Item, error) {
 	if ref.PartitionKey.Len() == 0 {
 		ref.PartitionKey = ref.Key
@@ -173,9 +177,9 @@ func (c *Client) change(ctx context.Context, ref Ref, way func(context.Context, 
 	return item, err
 }
 
-// routed calls f with the routing in force, and again while f fails because a move hands
-// over what it changes. Between the call and the end of f, the move does not go on by more
-// than one phase.
+// routed calls f with the current routing. It calls f again while f fails
+// because a move hands over the key. From the call to the end of f, the move
+// advances by at most one phase.
 func (c *Client) routed(ctx context.Context, f func(context.Context, *resolver.Routing) error) error {
 	waited := time.Duration(0)
 	for {
@@ -196,12 +200,12 @@ func (c *Client) routed(ctx context.Context, f func(context.Context, *resolver.R
 		if err := c.sleep(ctx, pause); err != nil {
 			return errors.Join(held, err)
 		}
-		// An error leaves the client at the state it has, until the lease is over.
+		// After an error the client keeps its state until the lease expires.
 		_ = c.config.View.Refresh(ctx)
 	}
 }
 
-// bounded limits an operation to the timeout, if its routing may ever change.
+// bounded applies the timeout to an operation if its routing can change.
 func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.config.View.Lease() == 0 {
 		return ctx, func() {}
@@ -221,7 +225,7 @@ func (c *Client) put(ctx context.Context, routing *resolver.Routing, ref Ref, op
 	if len(targets) == 1 {
 		return c.run(ctx, targets[0], ref, op)
 	}
-	// Whether the item is new decides where it goes.
+	// The target depends on whether the item exists.
 	found, err := c.firstFound(ctx, targets, ref, readOperation(ref.ID, nil))
 	if err != nil && !isMissing(err) {
 		return found, err
@@ -235,7 +239,7 @@ func (c *Client) put(ctx context.Context, routing *resolver.Routing, ref Ref, op
 	return item, err
 }
 
-// changeFound runs a write of an item that has to be there.
+// changeFound runs a write of an item that must exist.
 func (c *Client) changeFound(ctx context.Context, routing *resolver.Routing, ref Ref, op operation) (Item, error) {
 	if routing.State.Move != nil {
 		return c.changeMoving(ctx, routing, ref, op)
@@ -243,7 +247,7 @@ func (c *Client) changeFound(ctx context.Context, routing *resolver.Routing, ref
 	return c.find(ctx, routing, ref, op, func() ([]resolver.Target, error) { return candidates(routing, ref.Key) })
 }
 
-// changeMoving runs a write during a move, and brings the second copy up to date.
+// changeMoving runs a write during a move, and updates the second copy.
 func (c *Client) changeMoving(ctx context.Context, routing *resolver.Routing, ref Ref, op operation) (Item, error) {
 	route, err := routing.Route(ref.Key)
 	if err != nil {
@@ -269,9 +273,10 @@ func (c *Client) changeMoving(ctx context.Context, routing *resolver.Routing, re
 	return item, fmt.Errorf("the item is %s in %s, but its copy in %s is not confirmed, so repeat the change: %w", done, route.First.Name, route.Second.Name, syncErr)
 }
 
-// isRefused reports whether a status says that a change does not fit the item as it is now.
-// It may be one that was made before, without its copy, and is repeated. So the copy has to
-// be brought up to date before the caller may take the answer for the last word.
+// isRefused reports whether a status means that a change does not fit the
+// current item. The request may repeat a change that succeeded without updating
+// the copy. So the copy must be updated before the caller may rely on the
+// result.
 func isRefused(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed:
@@ -280,7 +285,7 @@ func isRefused(status int) bool {
 	return false
 }
 
-// lastSeen returns the target that a Ref names. During a move that does not count.
+// lastSeen returns the target that a Ref names. It returns none during a move.
 func lastSeen(routing *resolver.Routing, ref Ref) (resolver.Target, bool) {
 	if routing.State.Move != nil || ref.Target == "" {
 		return resolver.Target{}, false
@@ -293,13 +298,13 @@ func lastSeen(routing *resolver.Routing, ref Ref) (resolver.Target, bool) {
 	return targets[i], true
 }
 
-// named returns a condition that a target of the name fulfils.
+// named returns a predicate for targets with the name.
 func named(name string) func(resolver.Target) bool {
 	return func(t resolver.Target) bool { return t.Name == name }
 }
 
-// candidates returns where an item of a key may be: first where it would be written, then
-// new containers before old ones.
+// candidates returns the targets that may hold an item of a key: first the one
+// for writes, then the others from the newest container to the oldest.
 func candidates(routing *resolver.Routing, key resolver.Key) ([]resolver.Target, error) {
 	owner, err := routing.ForWrite(key)
 	if err != nil {
@@ -315,8 +320,9 @@ func candidates(routing *resolver.Routing, key resolver.Key) ([]resolver.Target,
 	return list, err
 }
 
-// find runs an operation on an item that has to be there: where it was last seen, without
-// asking the resolver, and if it is not there in the targets that elsewhere returns.
+// find runs an operation on an item that must exist: first in the target where
+// it was last seen, without asking the resolver, then in the targets that
+// elsewhere returns.
 func (c *Client) find(ctx context.Context, routing *resolver.Routing, ref Ref, op operation, elsewhere func() ([]resolver.Target, error)) (Item, error) {
 	seen, known := lastSeen(routing, ref)
 	var item Item
@@ -340,11 +346,12 @@ func (c *Client) find(ctx context.Context, routing *resolver.Routing, ref Ref, o
 	return item, err
 }
 
-// firstFound runs an operation in one target after the other until one has the item.
+// firstFound tries an operation in one target after another until one of them
+// has the item.
 func (c *Client) firstFound(ctx context.Context, targets []resolver.Target, ref Ref, op operation) (Item, error) {
 	charge := 0.0
 	var item Item
-	err := fmt.Errorf("%w: no target may have the item", resolver.ErrNoTarget)
+	err := fmt.Errorf("%w: no target can hold the item", resolver.ErrNoTarget)
 	for _, target := range targets {
 		item, err = c.run(ctx, target, ref, op)
 		charge += item.Charge
@@ -371,7 +378,7 @@ func (c *Client) run(ctx context.Context, target resolver.Target, ref Ref, op op
 	return Item{Value: response.Value, Ref: ref, ETag: response.ETag, Charge: charged(response, err), Response: response}, err
 }
 
-// charged returns what a request cost, also one that failed.
+// charged returns the charge of a request, whether or not it succeeded.
 func charged(response sdk.ItemResponse, err error) float64 {
 	if err == nil {
 		return float64(response.RequestCharge)
@@ -385,7 +392,8 @@ func readOperation(id string, options *sdk.ItemOptions) operation {
 	}
 }
 
-// Read reads an item. A missing one is the SDK's error with status 404.
+// Read reads an item. If it does not exist, the error is the SDK's with status
+// 404.
 func (c *Client) Read(ctx context.Context, ref Ref, options *sdk.ItemOptions) (Item, error) {
 	if ref.PartitionKey.Len() == 0 {
 		ref.PartitionKey = ref.Key
@@ -409,8 +417,9 @@ func (c *Client) Read(ctx context.Context, ref Ref, options *sdk.ItemOptions) (I
 	})
 }
 
-// readBoth reads both copies and returns the newer one, the next plan's when they are
-// of the same second. Another item in the place of the copy is none.
+// readBoth reads both copies and returns the newer one, or the one of the next
+// plan if their timestamps are equal. It ignores another item in the place of
+// the copy.
 func (c *Client) readBoth(ctx context.Context, routing *resolver.Routing, ref Ref, op operation) (Item, error) {
 	from, to, err := routing.Moves(ref.Key)
 	if err != nil {
@@ -434,7 +443,7 @@ func timestampOf(document []byte) float64 {
 	var stamped struct {
 		TS float64 `json:"_ts"`
 	}
-	// A document without a time is the older one.
+	// A document without a timestamp counts as the older one.
 	_ = json.Unmarshal(document, &stamped)
 	return stamped.TS
 }

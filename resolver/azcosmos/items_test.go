@@ -18,7 +18,7 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// asked counts how often a resolver is asked where something is.
+// asked counts how often the resolver is asked.
 type asked struct {
 	resolver.Resolver[resolver.Key]
 
@@ -35,8 +35,9 @@ func (a *asked) ForRead(selection resolver.Selection[resolver.Key]) ([]resolver.
 	return a.Resolver.ForRead(selection)
 }
 
-// TestReturnedItem reads, changes and deletes an item by the Ref that came with it: the
-// resolver, which does not even know its key, is not asked before the item is gone (S157).
+// TestReturnedItem reads, changes and deletes an item by the Ref that was
+// returned with it. The resolver, which does not even route its key, is not
+// asked while the item exists (S157).
 func TestReturnedItem(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -104,19 +105,20 @@ func TestReturnedItem(t *testing.T) {
 		"delete": func() error { _, err := client.Delete(t.Context(), item.Ref, nil); return err }(),
 	} {
 		if !isStatus(err, 404) {
-			t.Errorf("%s of what is gone: %v, want 404", name, err)
+			t.Errorf("%s of a deleted item: %v, want 404", name, err)
 		}
 	}
 	if err := execute(t, client, func(b *azcosmos.Batch) { b.Delete(item.Ref, nil) }); err == nil || err.Error() != "404" {
-		t.Errorf("a batch with what is gone: %v, want 404", err)
+		t.Errorf("a batch with a deleted item: %v, want 404", err)
 	}
 	if count.times.Load() == before {
-		t.Error("the resolver was not asked for what is gone")
+		t.Error("the resolver was not asked for a deleted item")
 	}
 }
 
-// TestReplaceElsewhere refuses to put a document where its key does not lead, now or after
-// the move: no read by its key would find it there. Nothing is sent.
+// TestReplaceElsewhere checks that a document is not written to a target to
+// which its key does not route, now or after the move: no read by its key would
+// find it there. Nothing is sent.
 func TestReplaceElsewhere(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -162,9 +164,9 @@ func TestReplaceElsewhere(t *testing.T) {
 	}
 }
 
-// TestBatchOneKey refuses a batch over two partition keys of one container, over two
-// containers with one partition key, and over two routes of a move, before anything is
-// sent (S148).
+// TestBatchOneKey checks that a batch is refused before anything is sent if it
+// spans two partition keys of one container, two containers with one partition
+// key, or two routes of a move (S148).
 func TestBatchOneKey(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -209,8 +211,9 @@ func TestBatchOneKey(t *testing.T) {
 	}
 }
 
-// TestBatchSpillover has the items of a key in several containers: a batch goes where its
-// items were last seen, and is refused when it does not say where.
+// TestBatchSpillover puts the items of a key in several containers. A batch goes
+// to the container where its items were last seen, and is refused if it does not
+// name one.
 func TestBatchSpillover(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -262,7 +265,7 @@ func TestBatchSpillover(t *testing.T) {
 		if result, err := batch.Execute(t.Context(), nil); err != nil || !result.Response.Success || result.Target != item.Ref.Target {
 			t.Errorf("%s: %+v, %v", item.Ref.ID, result, err)
 		}
-		// It is found where it is, whatever the Ref says.
+		// The item is found, whatever target the Ref names.
 		batch = client.NewBatch()
 		elsewhere := item.Ref
 		elsewhere.Target = map[string]string{"c0": "c1", "c1": "c0"}[item.Ref.Target]
@@ -274,7 +277,7 @@ func TestBatchSpillover(t *testing.T) {
 	batch := client.NewBatch()
 	batch.Delete(old.Ref, nil)
 	if result, err := batch.Execute(t.Context(), nil); err != nil || result.Response.Success || result.Target != "c0" || result.Response.OperationResults[0].StatusCode != 404 {
-		t.Errorf("what is gone: %+v, %v, want 404 of c0", result, err)
+		t.Errorf("a deleted item: %+v, %v, want 404 of c0", result, err)
 	}
 }
 
@@ -286,13 +289,13 @@ type profile struct {
 	Status   string
 }
 
-// handle is a routing key that no property has.
+// handle is a computed routing key that is not a property.
 func handle(p profile) (resolver.Key, error) {
 	return resolver.TextKey(strings.ToLower(strings.TrimPrefix(p.UserName, "@"))), nil
 }
 
-// profiles returns a client of two collections, routed by a function of the object, and
-// puts profiles in them.
+// profiles returns a client of two collections that routes by a function of the
+// object, and puts profiles into them.
 func profiles(t *testing.T) (client *azcosmos.Client, john []byte, requests *counter) {
 	t.Helper()
 	server := decantest.New(t)
@@ -320,14 +323,14 @@ func profiles(t *testing.T) (client *azcosmos.Client, john []byte, requests *cou
 		}
 	}
 	if len(seen) != 2 {
-		t.Fatalf("the profiles lie in %v, want both collections", seen)
+		t.Fatalf("the profiles are in %v, want both collections", seen)
 	}
 	return client, john, requests
 }
 
-// TestProfiles finds the profile with the UserName @John by the key that is computed from
-// an object, in one collection, and all users who are available without a key, in both, as
-// one result (S163, S200).
+// TestProfiles finds the profile with the UserName @John in one collection, by a
+// key computed from an object, and all available users in both collections,
+// without a key, as one result (S163, S200).
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	client, john, requests := profiles(t)
@@ -360,8 +363,8 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestToldDelay makes containers while the service refuses that for going too fast: the
-// client waits as long as it is told, 10 ms at least, and 1 s when it is told nothing
+// TestToldDelay creates containers while the service throttles it. The client
+// waits as long as it is told, but at least 10 ms, and 1 s if it is not told
 // (S184).
 func TestToldDelay(t *testing.T) {
 	t.Parallel()
@@ -401,8 +404,8 @@ func TestToldDelay(t *testing.T) {
 	}
 }
 
-// TestAnyShape keeps documents of different kinds in the same containers: nothing but the
-// key has to be alike in them (S149).
+// TestAnyShape keeps documents of different kinds in the same containers: only
+// their key property must be the same (S149).
 func TestAnyShape(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -430,7 +433,7 @@ func TestAnyShape(t *testing.T) {
 	}
 }
 
-// stripped returns a document without what the service adds behind it.
+// stripped returns a document without the properties that the service adds.
 func stripped(t *testing.T, document []byte) []byte {
 	t.Helper()
 	own, _, found := strings.Cut(string(document), `,"_rid"`)

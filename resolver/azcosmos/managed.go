@@ -14,30 +14,33 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// Managed makes containers from a template, and tells beforehand what it would do. Many
-// goroutines and programs may do so at once: they make each container once.
+// Managed creates containers from a template, and can report in advance what it
+// would do. Several goroutines and programs may use it at once; each container
+// is created once.
 type Managed struct {
 	Client   *Client
 	Template resolver.Template
 }
 
-// Change is what there is between a target and the template.
+// Change is the difference between a target's container and the template.
 type Change struct {
 	Target resolver.Target `json:"target"`
 
-	// Make says that there is no container.
+	// Make means that the container does not exist.
 	Make bool `json:"make,omitempty"`
 
-	// Scripts are those of the template that the container lacks or has otherwise.
+	// Scripts are those of the template that the container lacks or has with
+	// other content.
 	Scripts []resolver.Script `json:"scripts,omitempty"`
 
-	// Differs are the settings of the template that the container has otherwise, such as
-	// "indexingPolicy" or "throughput". Apply leaves them as they are: somebody may have
-	// set them on purpose, and a partition key cannot change.
+	// Differs names the settings in which the container differs from the
+	// template, such as "indexingPolicy" or "throughput". Apply leaves them
+	// unchanged: an operator may have set them on purpose, and a partition key
+	// cannot change.
 	Differs []string `json:"differs,omitempty"`
 }
 
-// String tells on one line what Apply does, and what it leaves.
+// String describes on one line what Apply does and what it leaves unchanged.
 func (c Change) String() string {
 	var parts []string
 	if c.Make {
@@ -52,16 +55,16 @@ func (c Change) String() string {
 	return c.Target.Name + ": " + strings.Join(parts, "; ")
 }
 
-// Plan compares the containers of the targets with the template and returns what differs,
-// in the order of the targets; nothing for a target that is as the template says. It
-// changes nothing. Scripts that the template does not have are none of its business. The
-// error is a resolver.ErrConfig for a template that cannot be carried out.
+// Plan compares the containers of the targets with the template and returns the
+// differences in the order of the targets. It omits targets without a
+// difference, ignores scripts that are not in the template, and changes nothing.
+// The error is a resolver.ErrConfig if the template cannot be applied.
 func (m Managed) Plan(ctx context.Context, targets []resolver.Target) ([]Change, error) {
 	if _, err := m.definition(); err != nil {
 		return nil, err
 	}
 	if len(m.Template.Scripts) > 0 && m.Client.config.Scripts == nil {
-		return nil, fmt.Errorf("%w: the template has scripts, and Config.Scripts is not set", resolver.ErrConfig)
+		return nil, fmt.Errorf("%w: the template has scripts, but Config.Scripts is not set", resolver.ErrConfig)
 	}
 	missing, err := m.Client.Missing(ctx, targets)
 	if err != nil {
@@ -82,9 +85,9 @@ func (m Managed) Plan(ctx context.Context, targets []resolver.Target) ([]Change,
 	return changes, nil
 }
 
-// Apply makes what Plan said: containers, their databases too, and scripts. The service
-// limits how fast, so it waits and tries again as told. After an error or the death of the
-// program, a new plan has what is left.
+// Apply carries out the changes of a Plan: it creates containers, their
+// databases and scripts. If the service throttles it, it waits as told and tries
+// again. After an error or a crash, a new Plan contains what remains.
 func (m Managed) Apply(ctx context.Context, changes []Change) error {
 	for _, change := range changes {
 		if change.Make {
@@ -102,7 +105,7 @@ func (m Managed) Apply(ctx context.Context, changes []Change) error {
 	return nil
 }
 
-// Ensure applies the plan for the targets. It is what MoverConfig.Ensure wants.
+// Ensure plans and applies. It has the signature of MoverConfig.Ensure.
 func (m Managed) Ensure(ctx context.Context, targets []resolver.Target) error {
 	changes, err := m.Plan(ctx, targets)
 	if err != nil {
@@ -111,8 +114,8 @@ func (m Managed) Ensure(ctx context.Context, targets []resolver.Target) error {
 	return m.Apply(ctx, changes)
 }
 
-// definition returns the properties of the template, which the SDK has to know all, for it
-// would leave out the others without a word.
+// definition returns the properties of the template. The SDK silently drops
+// properties it does not know, so these are an error.
 func (m Managed) definition() (sdk.ContainerProperties, error) {
 	var properties sdk.ContainerProperties
 	if err := properties.UnmarshalJSON(m.Template.Definition); err != nil {
@@ -123,9 +126,9 @@ func (m Managed) definition() (sdk.ContainerProperties, error) {
 	}
 	lost, err := m.differing(properties)
 	if err == nil && len(lost) > 0 {
-		err = fmt.Errorf("%w: the template's definition: the SDK does not carry all of %s", resolver.ErrConfig, strings.Join(lost, ", "))
+		err = fmt.Errorf("%w: the template's definition: the SDK does not support all of %s", resolver.ErrConfig, strings.Join(lost, ", "))
 	}
-	// The SDK sends false for what the service takes for true.
+	// The SDK sends false where the service's default is true.
 	var given struct {
 		IndexingPolicy struct{ Automatic *bool }
 	}
@@ -135,8 +138,8 @@ func (m Managed) definition() (sdk.ContainerProperties, error) {
 	return properties, err
 }
 
-// differing names the members of the template's definition that properties lack or have
-// otherwise.
+// differing names the members of the template's definition that are missing or
+// different in properties.
 func (m Managed) differing(properties sdk.ContainerProperties) ([]string, error) {
 	text, err := properties.MarshalJSON()
 	if err != nil {
@@ -159,9 +162,10 @@ func (m Managed) differing(properties sdk.ContainerProperties) ([]string, error)
 	return names, nil
 }
 
-// within reports whether a JSON value has all of another one. Lists are sets, but for
-// those that are ordered or stand in a list, such as a composite index. The service adds
-// to policies what it has by default, and leaves out empty lists.
+// within reports whether a JSON value contains all of another one. Lists compare
+// as sets, except those that are ordered or nested in a list, such as a
+// composite index. The service adds its defaults to policies and omits empty
+// lists.
 func within(wanted, have any, ordered bool) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:
@@ -185,7 +189,7 @@ func within(wanted, have any, ordered bool) bool {
 	return wanted == have
 }
 
-// compare returns how a container that exists differs from the template.
+// compare returns how an existing container differs from the template.
 func (m Managed) compare(ctx context.Context, t resolver.Target) (Change, error) {
 	change := Change{Target: t}
 	properties, _, err := m.Client.usage(ctx, t)
@@ -216,8 +220,8 @@ func (m Managed) compare(ctx context.Context, t resolver.Target) (Change, error)
 	return change, err
 }
 
-// make creates one container, in a database that it creates too if need be; one that exists
-// by now is as good.
+// make creates one container, and its database if necessary. It succeeds if the
+// container exists by now.
 func (m Managed) make(ctx context.Context, t resolver.Target) error {
 	properties, err := m.definition()
 	if err != nil {
@@ -257,8 +261,9 @@ func (m Managed) make(ctx context.Context, t resolver.Target) error {
 	return err
 }
 
-// TemplateOf returns the template of containers that are like a target's: its properties,
-// as far as the SDK knows them, its throughput, and its scripts if Config.Scripts is set.
+// TemplateOf returns a template for containers like a target's: its properties,
+// as far as the SDK knows them, its throughput, and its scripts if
+// Config.Scripts is set.
 func (c *Client) TemplateOf(ctx context.Context, t resolver.Target) (resolver.Template, error) {
 	template := resolver.Template{Target: t}
 	properties, _, err := c.usage(ctx, t)
@@ -286,7 +291,8 @@ func (c *Client) TemplateOf(ctx context.Context, t resolver.Target) (resolver.Te
 	return template, err
 }
 
-// throughput reads the throughput of a container, 0 when it shares that of its database.
+// throughput reads the throughput of a container, 0 if the container shares its
+// database's throughput.
 func (c *Client) throughput(ctx context.Context, t resolver.Target) (throughput int32, autoscale bool, err error) {
 	container, err := c.container(t)
 	if err != nil {

@@ -41,8 +41,8 @@ func usersTemplate() resolver.Template {
 	}
 }
 
-// managedOn returns a template's containers on servers by account, which the client's
-// requests reach through policies.
+// managedOn returns a Managed for a template on servers by account, with
+// policies for the client's requests.
 func managedOn(t *testing.T, template resolver.Template, targets []resolver.Target, servers map[string]*decantest.Server, policies ...policy.Policy) azcosmos.Managed {
 	t.Helper()
 	accounts, keys := map[string]*sdk.Client{}, map[string]azcosmos.Account{}
@@ -75,10 +75,10 @@ func planned(t *testing.T, m azcosmos.Managed, targets []resolver.Target) []stri
 	return lines
 }
 
-// TestManaged makes containers from a template in two accounts: the plan says what is
-// missing and changes nothing, creation waits when it is throttled, two programs at once
-// make none twice, and what they made has the policies, the throughput and the scripts,
-// which work (S145, S179, S184).
+// TestManaged creates containers from a template in two accounts. The plan says
+// what is missing and changes nothing, creation waits when it is throttled, two
+// concurrent programs create each container once, and the containers have the
+// policies, the throughput and working scripts (S145, S179, S184).
 func TestManaged(t *testing.T) {
 	t.Parallel()
 	template := usersTemplate()
@@ -129,9 +129,9 @@ func TestManaged(t *testing.T) {
 	}
 }
 
-// TestManagedDiffers compares containers that are otherwise than a template: scripts are
-// put right, as after a death between the container and its scripts, and settings are named
-// and left.
+// TestManagedDiffers compares containers that differ from a template: scripts
+// are repaired, as after a crash between the container and its scripts; settings
+// are reported and left unchanged.
 func TestManagedDiffers(t *testing.T) {
 	t.Parallel()
 	template := usersTemplate()
@@ -201,7 +201,8 @@ func TestManagedDiffers(t *testing.T) {
 	}
 }
 
-// TestManagedRefusals has templates that cannot be carried out: nothing is made.
+// TestManagedRefusals checks that templates that cannot be applied create
+// nothing.
 func TestManagedRefusals(t *testing.T) {
 	t.Parallel()
 	template := usersTemplate()
@@ -244,8 +245,8 @@ func (b *throttle) Do(request *policy.Request) (*http.Response, error) {
 	}, nil
 }
 
-// TestScripts registers a script over REST: signed, and replaced when it exists. Lists come
-// in pages, and a request that comes too early is sent again.
+// TestScripts creates a script over REST: the request is signed, and replaces a
+// script that exists. Lists are paged, and a throttled request is repeated.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	var requests []string
@@ -294,8 +295,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// signature is the documented signature of a request at the beginning of 1970 with the
-// key "key".
+// signature returns the documented signature of a request at the beginning of
+// 1970 with the key "key".
 func signature(method, kind, link string) string {
 	mac := hmac.New(sha256.New, []byte("key"))
 	_, _ = io.WriteString(mac, method+"\n"+kind+"\n"+link+"\nthu, 01 jan 1970 00:00:00 gmt\n\n")

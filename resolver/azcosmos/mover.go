@@ -11,69 +11,73 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// MoverConfig says how a move is carried out.
+// MoverConfig describes how a move is carried out.
 type MoverConfig struct {
-	// Client works on the containers. Its view has to follow the state of the same
+	// Client works on the containers. Its view must follow the state of the same
 	// name in the same store.
 	Client *Client
 
-	// Store and Name are where the state is. The progress of a move is kept beside it,
-	// under the name with "-move" behind it.
+	// Store and Name locate the state. The progress of a move is stored in the
+	// same store under Name with the suffix "-move".
 	Store resolver.Store
 	Name  string
 
-	// Ensure makes the containers of the next plan. Default: they have to exist.
+	// Ensure creates the containers of the next plan. By default they must exist
+	// already.
 	Ensure func(ctx context.Context, targets []resolver.Target) error
 
-	// Settle returns when every client has seen the saved state and has finished what
-	// it began before. Default: it waits for the lease and the timeout of Client
-	// together, 15 s if those are the defaults, after Client itself has arrived. That is
-	// enough when no client has a longer lease or timeout: one that loaded the old state
-	// just before the new one was saved may begin operations under it for a lease, and
-	// they last for a timeout at most. A move settles eight times, which is two minutes;
-	// writes of keys that move wait for one of those. Where all clients are known,
-	// SettleClients does not need to wait that long.
+	// Settle returns when every client has seen the saved state and has finished
+	// what it began before. The default refreshes Client and then waits for its
+	// lease plus its timeout, 15 s with the defaults. That is enough if no
+	// client has a longer lease or timeout: a client that loaded the old state
+	// just before the save may begin operations under it for one lease, and each
+	// of them lasts for at most one timeout. A move settles eight times, which
+	// takes two minutes with the defaults; writes of keys that move wait for one
+	// of these. If all clients are known, SettleClients avoids the wait.
 	Settle func(ctx context.Context) error
 
-	// ItemsPerSecond and ChargePerSecond bound the work on items, in RU/s the latter.
-	// 0 is no bound.
+	// ItemsPerSecond and ChargePerSecond bound the work on items; the latter is
+	// in RU/s. 0 means no bound.
 	ItemsPerSecond, ChargePerSecond float64
 
-	// PageSize is how many items are looked at between two saves of the progress.
-	// Default PageSizeDefault.
+	// PageSize is the number of items between two saves of the progress. Default
+	// PageSizeDefault.
 	PageSize int
 
-	// Parallelism is how many items are worked on at once. Default that of the client.
+	// Parallelism is the number of items processed concurrently. Default: that
+	// of Client.
 	Parallelism int
 
-	// OnProgress is told how far the move is after each save, nil for nobody.
+	// OnProgress is called after each save of the progress. Nil disables it.
 	OnProgress func(Progress)
 
-	// Takeover is how long the progress of another Mover has to lie still before this
-	// one takes its move. Default: the lease and the timeout of Client, which all Movers
-	// have to share; that is when a Mover that is only slow has stopped by itself. Below
-	// 0 it does not wait, which is safe only if the other one is known to be dead.
+	// Takeover is how long the progress of another Mover must be unchanged
+	// before this one takes over its move. Default: the lease plus the timeout
+	// of Client, which must be the same for all Movers; a Mover that is only
+	// slow has stopped by then. A negative value disables the wait, which is
+	// safe only if the other Mover is known to be dead.
 	Takeover time.Duration
 
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
 }
 
-// Mover carries out moves from one plan to another. A move survives the death of its
-// Mover at any point: another one takes it up where the progress ends. One Mover at a
-// time works on a move: another one that runs meanwhile fails with resolver.ErrChanged,
-// and one that was paused for long fails with it when it wakes up, and does no harm.
+// Mover carries out moves from one plan to another. A move survives a crash of
+// its Mover at any point: another Mover continues from the saved progress. Only
+// one Mover at a time works on a move. A second one fails with
+// resolver.ErrChanged; so does one that was paused for a long time, and it
+// changes nothing after it wakes up.
 //
-// A Mover is used by one goroutine at a time.
+// A Mover must be used by one goroutine at a time.
 type Mover struct {
 	config MoverConfig
-	tenure *tenure // nil before the first step
-	keyed  bool    // all containers are known to have the client's partition key
+	lease  *moveLease // nil before the first step
+	keyed  bool       // all containers are known to have the client's partition key
 
-	pulse time.Duration // how often a hold of the move is saved; 0: three times in a lease
+	renewEvery time.Duration // interval at which the lease on the move is renewed; 0 means a third of its duration
 
 	pace sync.Mutex
-	from time.Time // of the figures of the throttle; guarded by pace
+	from time.Time // start of the period that done and cost count; guarded by pace
 	done float64   // items since then; guarded by pace
 	cost float64   // charge since then; guarded by pace
 }
@@ -84,7 +88,7 @@ func NewMover(c MoverConfig) (*Mover, error) {
 		return nil, fmt.Errorf("%w: a mover needs a client, a store and the name of the state", resolver.ErrConfig)
 	}
 	if !(c.ItemsPerSecond >= 0 && c.ChargePerSecond >= 0) {
-		return nil, fmt.Errorf("%w: a negative throttle", resolver.ErrConfig)
+		return nil, fmt.Errorf("%w: a throttle must not be negative", resolver.ErrConfig)
 	}
 	if c.PageSize <= 0 {
 		c.PageSize = PageSizeDefault
@@ -108,8 +112,8 @@ func NewMover(c MoverConfig) (*Mover, error) {
 	return m, nil
 }
 
-// SettleClients returns a Settle for a program that knows all clients of a state: it
-// has each of them arrive.
+// SettleClients returns a Settle function for a program that knows all clients
+// of a state. It refreshes each of them.
 func SettleClients(clients ...*Client) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		for _, c := range clients {
@@ -130,12 +134,13 @@ func (m *Mover) checkExist(ctx context.Context, targets []resolver.Target) error
 	return err
 }
 
-// Progress says how far a move is. It is saved after each page of items.
+// Progress describes how far a move has advanced. It is saved after each page of
+// items.
 type Progress struct {
 	Version  int   `json:"version"`
 	Revision int64 `json:"revision"`
 
-	// Owner is the Mover at work, "" when none is.
+	// Owner is the Mover that works on the move, "" if there is none.
 	Owner string `json:"owner,omitempty"`
 
 	Move  string         `json:"move"` // id of the move
@@ -147,30 +152,32 @@ type Progress struct {
 	// Scans are the passes of the phase over containers, in order.
 	Scans []Scan `json:"scans,omitempty"`
 
-	// Copied, Deleted and Repaired count items over the whole move: copied by Copy,
-	// deleted by Clean or Undo, found different by Verify or at the fence. An item may
-	// count twice when the Mover died between its copy and the next save.
+	// Copied, Deleted and Repaired count items over the whole move: copied by
+	// Copy, deleted by Clean or Undo, and found different by Verify or Fence. An
+	// item may count twice if the Mover crashed between the item and the next
+	// save.
 	Copied   int64   `json:"copied,omitempty"`
 	Deleted  int64   `json:"deleted,omitempty"`
 	Repaired int64   `json:"repaired,omitempty"`
 	Charge   float64 `json:"charge,omitempty"`
 
-	// Pairs is what Verify has compared.
+	// Pairs is the result of Verify.
 	Pairs []Pair `json:"pairs,omitempty"`
 }
 
 // Scan is one pass over a container.
 type Scan struct {
 	Target string `json:"target"`
-	Copies bool   `json:"copies,omitempty"` // looks for copies, not for items that move
-	Recent bool   `json:"recent,omitempty"` // looks at items changed since Verify began
+	Copies bool   `json:"copies,omitempty"` // scans for copies instead of items that move
+	Recent bool   `json:"recent,omitempty"` // scans items changed since Verify began
 	Token  string `json:"token,omitempty"`
 	Done   bool   `json:"done,omitempty"`
-	Seen   int64  `json:"seen,omitempty"` // items looked at
+	Seen   int64  `json:"seen,omitempty"` // number of scanned items
 }
 
-// Pair compares the items that move from one target to another with their copies. The
-// hashes are sums over the items' contents; after a pass of Verify both are equal.
+// Pair compares the items that move from one target to another with their
+// copies. The hashes are sums over the contents of the items; they are equal
+// after a complete pass of Verify.
 type Pair struct {
 	From  string `json:"from"`
 	To    string `json:"to"`
@@ -179,8 +186,8 @@ type Pair struct {
 	HashFrom uint64 `json:"hashFrom,string"`
 	HashTo   uint64 `json:"hashTo,string"`
 
-	// Missing, Different and Surplus are what Verify found and repaired: items without
-	// a copy, with another copy, and copies without an item.
+	// Missing, Different and Surplus count what Verify found and repaired: items
+	// without a copy, items with a different copy, and copies without an item.
 	Missing   int64 `json:"missing,omitempty"`
 	Different int64 `json:"different,omitempty"`
 	Surplus   int64 `json:"surplus,omitempty"`
@@ -188,8 +195,8 @@ type Pair struct {
 
 const progressVersion = 1
 
-// Begin saves the state in which a move to the next plan is prepared. targets are all
-// that the next plan uses. Run does the rest.
+// Begin saves the state in which a move to the next plan is prepared. targets
+// are all targets of the next plan. Call Run to carry out the move.
 func (m *Mover) Begin(ctx context.Context, id string, targets []resolver.Target, next resolver.Plan) error {
 	state, version, err := resolver.LoadState(ctx, m.config.Store, m.config.Name)
 	if err != nil {
@@ -211,7 +218,8 @@ func (m *Mover) Begin(ctx context.Context, id string, targets []resolver.Target,
 	return err
 }
 
-// checkAddresses refuses two targets in one container: a copy would be the item.
+// checkAddresses rejects two targets in one container: there a copy would be the
+// item itself.
 func checkAddresses(targets []resolver.Target) error {
 	for i, t := range targets {
 		for _, o := range targets[:i] {
@@ -223,14 +231,14 @@ func checkAddresses(targets []resolver.Target) error {
 	return nil
 }
 
-// Run carries a move on to its end, whichever way it goes, and returns its progress.
-// It may be called again after any error, or by another Mover after the death of this
-// one. Without a move it does nothing.
+// Run carries a move to its end, forward or back, and returns its progress. It
+// may be called again after any error, or by another Mover after a crash.
+// Without a move it does nothing.
 func (m *Mover) Run(ctx context.Context) (Progress, error) {
 	defer func() {
-		if m.tenure != nil {
-			m.tenure.release(ctx)
-			m.tenure = nil
+		if m.lease != nil {
+			m.lease.release(ctx)
+			m.lease = nil
 		}
 	}()
 	for {
@@ -241,10 +249,11 @@ func (m *Mover) Run(ctx context.Context) (Progress, error) {
 	}
 }
 
-// Step carries out the present phase of a move and enters the next one. more is false
-// when no move is under way any more. When somebody else changes the state meanwhile,
-// as Undo does, it ends early, and the next Step goes on from there. The Mover holds
-// the move until a call of Run ends.
+// Step carries out the current phase of a move and enters the next one. more is
+// false if no move is in progress any more. If the state is changed by another
+// program, for instance by Undo, Step ends early and the next Step continues
+// from the new state. The Mover keeps its lease on the move until a call of Run
+// ends.
 func (m *Mover) Step(ctx context.Context) (progress Progress, more bool, err error) {
 	state, version, err := resolver.LoadState(ctx, m.config.Store, m.config.Name)
 	if err != nil || state.Move == nil {
@@ -253,11 +262,11 @@ func (m *Mover) Step(ctx context.Context) (progress Progress, more bool, err err
 	if err := m.take(ctx, state.Move.ID); err != nil {
 		return progress, true, err
 	}
-	// Until it was taken, another Mover may have carried the move on.
+	// Another Mover may have advanced the move before this one got the lease.
 	if _, present, err := m.config.Store.Load(ctx, m.config.Name); err != nil || present != version {
-		return m.tenure.snapshot(), true, err
+		return m.lease.snapshot(), true, err
 	}
-	kept, stop := m.tenure.keep(ctx, m.config.Name, version)
+	kept, stop := m.lease.keep(ctx, m.config.Name, version)
 	progress, err = m.carry(kept, state)
 	cause := context.Cause(kept)
 	stop()
@@ -273,27 +282,28 @@ func (m *Mover) Step(ctx context.Context) (progress Progress, more bool, err err
 	return m.enter(ctx, progress, state, version)
 }
 
-// carry does what the phase of the state is for, after every client has arrived in it.
+// carry settles and then does the work of the state's phase.
 func (m *Mover) carry(ctx context.Context, state resolver.State) (Progress, error) {
 	if err := m.config.Settle(ctx); err != nil {
-		return m.tenure.snapshot(), fmt.Errorf("settle: %w", err)
+		return m.lease.snapshot(), fmt.Errorf("settle: %w", err)
 	}
 	routing, err := m.config.Client.config.View.Routing().With(state)
 	if err != nil {
-		return m.tenure.snapshot(), err
+		return m.lease.snapshot(), err
 	}
 	if !m.keyed {
 		targets := routing.Targets()
 		if state.Move.Phase == resolver.Undo {
-			// Where another key holds there are no copies, and the way back stays open.
+			// Containers with another key hold no copies, and undoing must stay
+			// possible.
 			targets = routing.Current().Targets()
 		}
 		if err := m.config.Client.checkPartitionKeys(ctx, targets); err != nil {
-			return m.tenure.snapshot(), err
+			return m.lease.snapshot(), err
 		}
 		m.keyed = state.Move.Phase != resolver.Prepare && state.Move.Phase != resolver.Undo
 	}
-	w := &work{mover: m, tenure: m.tenure, routing: routing}
+	w := &work{mover: m, lease: m.lease, routing: routing}
 	if err := w.load(ctx, state); err != nil {
 		return w.progress, err
 	}
@@ -312,7 +322,7 @@ func (m *Mover) enter(ctx context.Context, progress Progress, state resolver.Sta
 		_, err = resolver.SaveState(ctx, m.config.Store, m.config.Name, state, version)
 	}
 	if errors.Is(err, resolver.ErrChanged) {
-		return progress, true, nil // the next step sees what it is now
+		return progress, true, nil // the next step reads the new state
 	}
 	if err == nil && state.Move == nil {
 		err = m.config.Settle(ctx)
@@ -320,8 +330,8 @@ func (m *Mover) enter(ctx context.Context, progress Progress, state resolver.Sta
 	return progress, state.Move != nil, err
 }
 
-// Undo turns a move back. It is a resolver.ErrConfig after the switch. Run does the
-// rest; a Mover that is at work does so by itself.
+// Undo turns a move back. The error is a resolver.ErrConfig after Switch. Run
+// does the work; a Mover that is running notices by itself.
 func (m *Mover) Undo(ctx context.Context) error {
 	state, version, err := resolver.LoadState(ctx, m.config.Store, m.config.Name)
 	if err != nil {
@@ -334,7 +344,7 @@ func (m *Mover) Undo(ctx context.Context) error {
 	return err
 }
 
-// Progress returns what was saved last, or resolver.ErrNotFound.
+// Progress returns the progress that was saved last, or resolver.ErrNotFound.
 func (m *Mover) Progress(ctx context.Context) (Progress, error) {
 	progress, _, err := m.loadProgress(ctx)
 	return progress, err
@@ -344,8 +354,9 @@ func (m *Mover) loadProgress(ctx context.Context) (Progress, string, error) {
 	return loadProgress(ctx, m.config.Store, m.config.Name)
 }
 
-// LoadProgress returns the progress that was saved last of a move of the state of a
-// name, or resolver.ErrNotFound. It needs no connection to the containers.
+// LoadProgress returns the progress that was saved last for a move of the state
+// with that name, or resolver.ErrNotFound. It needs no connection to the
+// containers.
 func LoadProgress(ctx context.Context, store resolver.Store, name string) (Progress, error) {
 	progress, _, err := loadProgress(ctx, store, name)
 	return progress, err
@@ -362,7 +373,8 @@ func loadProgress(ctx context.Context, store resolver.Store, name string) (Progr
 	return progress, version, err
 }
 
-// throttle waits until the figures are within their bounds again.
+// throttle adds to the counts and waits until both rates are within their
+// bounds.
 func (m *Mover) throttle(ctx context.Context, items, charge float64) error {
 	m.pace.Lock()
 	if m.from.IsZero() {

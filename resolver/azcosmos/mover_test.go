@@ -25,11 +25,11 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// errKilled is what everything of a killed process gets.
+// errKilled is the error of every request of a killed process.
 var errKilled = errors.New("the process is dead")
 
-// killer lets a number of requests pass and none after that: what a process does that
-// dies there. Half of the deaths come after the request was sent.
+// killer lets a number of requests pass and none after them, like a process that
+// crashes. Half of the crashes come after the request was sent.
 type killer struct{ left atomic.Int64 }
 
 func (k *killer) Do(request *policy.Request) (*http.Response, error) {
@@ -44,8 +44,8 @@ func (k *killer) Do(request *policy.Request) (*http.Response, error) {
 	return response, err
 }
 
-// world is a group of containers, on one server or several, whose state is stored in a
-// container of the first server.
+// world is a group of containers, on one server or several. Its state is stored
+// in a container of the first server.
 type world struct {
 	t       *testing.T
 	server  *decantest.Server
@@ -71,7 +71,7 @@ func newWorld(t *testing.T, containers int, state resolver.State) *world {
 	return w
 }
 
-// on puts a target on a server of its own account, in place of the first one.
+// on moves a target to a server of its own account.
 func (w *world) on(account string, i int) {
 	w.t.Helper()
 	if w.others[account] == nil {
@@ -92,7 +92,8 @@ func (w *world) accounts(policies ...policy.Policy) map[string]*sdk.Client {
 	return all
 }
 
-// client returns a client that follows the state, as a process of its own would have.
+// client returns a client that follows the state, like one in a separate
+// process.
 func (w *world) client(policies ...policy.Policy) *azcosmos.Client {
 	w.t.Helper()
 	live, err := resolver.Watch(w.t.Context(), resolver.LiveConfig{Store: w.store, Name: "users", Poll: -1, Lease: time.Hour})
@@ -107,7 +108,8 @@ func (w *world) client(policies ...policy.Policy) *azcosmos.Client {
 	return client
 }
 
-// mover returns a mover that dies after a number of requests; below 0 it does not.
+// mover returns a mover that crashes after a number of requests; a negative
+// number disables the crash.
 func (w *world) mover(requests int64) *azcosmos.Mover {
 	w.t.Helper()
 	var policies []policy.Policy
@@ -126,7 +128,7 @@ func (w *world) mover(requests int64) *azcosmos.Mover {
 	mover, err := azcosmos.NewMover(azcosmos.MoverConfig{
 		Client: client, Store: store, Name: "users", PageSize: 7, Parallelism: 3,
 		Settle:   azcosmos.SettleClients(append(slices.Clone(w.clients), client)...),
-		Takeover: -1, // those before are dead
+		Takeover: -1, // the previous movers are dead
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -134,7 +136,7 @@ func (w *world) mover(requests int64) *azcosmos.Mover {
 	return mover
 }
 
-// run carries a move to its end with movers that are killed again and again.
+// run carries a move to its end with movers that crash repeatedly.
 func (w *world) run(r *rand.Rand, most int64) azcosmos.Progress {
 	w.t.Helper()
 	for deaths := 0; ; deaths++ {
@@ -153,13 +155,13 @@ func (w *world) run(r *rand.Rand, most int64) azcosmos.Progress {
 	}
 }
 
-// writer changes items of its own, one at a time, and checks after each change that
-// everybody sees it.
+// writer changes its own items, one at a time, and checks after each change that
+// every client sees it.
 type writer struct {
 	world  *world
 	number int
 	random *rand.Rand
-	model  map[string]int // what was acknowledged: id to version
+	model  map[string]int // acknowledged versions by id
 }
 
 func (w *writer) step(ctx context.Context) error {
@@ -214,10 +216,11 @@ func (w *writer) check(ctx context.Context, name string, ref azcosmos.Ref) error
 	return nil
 }
 
-// fixedItems is how many items lie still during the test.
+// fixedItems is how many items do not change during the test.
 const fixedItems = 40
 
-// look queries everything and wants every fixed item once, and none twice.
+// look queries everything and checks that every fixed item is returned exactly
+// once.
 func (w *world) look(ctx context.Context, client *azcosmos.Client) error {
 	items, _, err := client.Query("SELECT VALUE c.id FROM c ORDER BY c.id", resolver.All[resolver.Key](), &azcosmos.QueryOptions{PageSize: 9}).Items(ctx)
 	if err != nil {
@@ -227,7 +230,8 @@ func (w *world) look(ctx context.Context, client *azcosmos.Client) error {
 	for _, item := range items {
 		id := string(item)
 		still := id[1] == 'f'
-		// A writer may delete an item between two pages and make another one in its place.
+		// Between two pages a writer may delete an item and create another one
+		// in its place.
 		if id < last || id == last && still {
 			return fmt.Errorf("%s comes after %s", id, last)
 		}
@@ -248,10 +252,11 @@ func (w *world) look(ctx context.Context, client *azcosmos.Client) error {
 	return nil
 }
 
-// TestMoveUnderFire goes from three containers on three servers to four and back while
-// items are created, changed, deleted, read and queried by two clients, and while the
-// movers die every few requests. Nothing is lost, doubled or taken back, and at the end
-// every item lies where the ring says and nowhere else (S182, S183, S188).
+// TestMoveUnderFire moves from three containers on three servers to four and
+// back while two clients create, change, delete, read and query items, and while
+// the movers crash every few requests. Nothing is lost, duplicated or reverted,
+// and at the end every item is where the ring says and nowhere else (S182, S183,
+// S188).
 func TestMoveUnderFire(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -285,9 +290,9 @@ func TestMoveUnderFire(t *testing.T) {
 	f.end()
 }
 
-// TestUndoUnderFire turns moves back from their phases while items are created, changed,
-// deleted, read and queried by two clients, and while the movers die every few requests:
-// nothing is lost, doubled or taken back, and no copy is left (S182, S183).
+// TestUndoUnderFire undoes moves in each phase while two clients create, change,
+// delete, read and query items, and while the movers crash every few requests.
+// Nothing is lost, duplicated or reverted, and no copy remains (S182, S183).
 func TestUndoUnderFire(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -326,8 +331,8 @@ func TestUndoUnderFire(t *testing.T) {
 	f.end()
 }
 
-// TestThousand adds a container to three and takes it away again: none of 1,000 items is
-// lost, and each lies where the ring says and nowhere else (S182).
+// TestThousand adds a container to three and removes it again: none of 1,000
+// items is lost, and each is where the ring says and nowhere else (S182).
 func TestThousand(t *testing.T) {
 	t.Parallel()
 	users, each := 100, 10
@@ -350,7 +355,7 @@ func TestThousand(t *testing.T) {
 	}
 	mover, err := azcosmos.NewMover(azcosmos.MoverConfig{
 		Client: client, Store: w.store, Name: "users", Settle: azcosmos.SettleClients(client), PageSize: 500,
-		Now: func() time.Time { return time.Now().Add(time.Hour) }, // so that the fence has nothing recent to compare again
+		Now: func() time.Time { return time.Now().Add(time.Hour) }, // the fence then has nothing recent to compare again
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -374,7 +379,7 @@ func TestThousand(t *testing.T) {
 	}
 }
 
-// fixed creates items that lie still during a test.
+// fixed creates items that do not change during a test.
 func (w *world) fixed(n int) {
 	w.t.Helper()
 	var wait sync.WaitGroup
@@ -391,17 +396,17 @@ func (w *world) fixed(n int) {
 	wait.Wait()
 }
 
-// fire is writers and readers at work until something is wrong.
+// fire runs writers and readers until one of them reports an error.
 type fire struct {
 	world        *world
 	writers      []*writer
-	ctx          context.Context // ends with what is wrong as its cause
+	ctx          context.Context // ends with the first error as its cause
 	stop         context.CancelCauseFunc
 	wait         sync.WaitGroup
 	steps, looks atomic.Int64
 }
 
-// fire begins to write, read and query with the clients of the world.
+// fire starts writing, reading and querying with the clients of the world.
 func (w *world) fire(seed uint64) *fire {
 	f := &fire{world: w}
 	f.ctx, f.stop = context.WithCancelCause(w.t.Context())
@@ -424,7 +429,8 @@ func (w *world) fire(seed uint64) *fire {
 	return f
 }
 
-// end ends the work, fails for what was wrong, and looks at what every container holds.
+// end stops the work, fails on its error, and checks the contents of every
+// container.
 func (f *fire) end() {
 	f.world.t.Helper()
 	f.stop(nil)
@@ -454,8 +460,8 @@ func (w *world) settled(writers []*writer) {
 	w.placed(want)
 }
 
-// placed checks that the containers hold so many items, each in its place, and no move is
-// under way.
+// placed checks that the containers hold that many items, each in its place, and
+// no move is in progress.
 func (w *world) placed(want int) {
 	w.t.Helper()
 	routing := w.clients[0].View().Routing()
@@ -500,8 +506,8 @@ func (w *world) contents(target resolver.Target) [][]byte {
 	return items
 }
 
-// TestUndo turns a move back from every phase before the switch, with deaths, and
-// refuses it afterwards.
+// TestUndo turns a move back from every phase before Switch, with crashes, and
+// checks that it is refused later.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -520,7 +526,7 @@ func TestUndo(t *testing.T) {
 		mover := w.mover(-1)
 		for w.phase() != phase {
 			if _, more, err := mover.Step(t.Context()); err != nil || !more {
-				t.Fatalf("on the way to %s: %v", phase, err)
+				t.Fatalf("before phase %s: %v", phase, err)
 			}
 			if err := azcosmos.SettleClients(w.clients...)(t.Context()); err != nil {
 				t.Fatal(err)
@@ -556,7 +562,8 @@ func (w *world) phase() resolver.Phase {
 	return state.Move.Phase
 }
 
-// TestVerifyRepairs damages copies in every way and has Verify find and repair it.
+// TestVerifyRepairs damages copies in every way and checks that Verify finds and
+// repairs them.
 func TestVerifyRepairs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}}))
@@ -601,8 +608,9 @@ func TestVerifyRepairs(t *testing.T) {
 	w.settled(nil)
 }
 
-// TestFence has a write of a key that moves wait at the fence and go on behind it,
-// while keys that stay are written; a caller that does not wait gets ErrMigrating.
+// TestFence checks that a write of a key that moves waits at the fence and
+// succeeds after it, while keys that stay are written. A caller that does not
+// wait gets ErrMigrating.
 func TestFence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}}))
@@ -654,7 +662,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestCollision stops a move that would put an item over another one.
+// TestCollision stops a move that would put an item in the place of another one.
 func TestCollision(t *testing.T) {
 	t.Parallel()
 	state := resolver.State{
@@ -702,7 +710,7 @@ func TestCollision(t *testing.T) {
 	}
 }
 
-// TestDualWrite has every change in both containers when it is acknowledged, from
+// TestDualWrite checks that every acknowledged change is in both containers from
 // DualWrite to Switch, and in one of them before and after.
 func TestDualWrite(t *testing.T) {
 	t.Parallel()
@@ -734,12 +742,12 @@ func TestDualWrite(t *testing.T) {
 		}
 	}
 	if len(want) != 0 {
-		t.Errorf("these phases never came: %v", want)
+		t.Errorf("these phases were not reached: %v", want)
 	}
 }
 
-// changes creates, replaces and deletes an item, and looks into both containers after
-// each.
+// changes creates, replaces and deletes an item, and checks both containers
+// after each change.
 func (w *world) changes(client *azcosmos.Client, phase resolver.Phase, counts [2]int) {
 	w.t.Helper()
 	ref := azcosmos.Ref{Key: resolver.TextKey("J"), ID: "x"}
@@ -826,8 +834,9 @@ func TestReadModes(t *testing.T) {
 	}
 }
 
-// sides makes two containers, an old one and a new one, with the given items, and returns a
-// function that opens a client in a phase of the move from one to the other.
+// sides creates two containers, an old one and a new one, with the given items,
+// and returns a function that opens a client in a phase of the move from one to
+// the other.
 func sides(t *testing.T, old, next []string) func(phase resolver.Phase, read resolver.ReadMode, policies ...policy.Policy) *azcosmos.Client {
 	t.Helper()
 	server := decantest.New(t)
@@ -853,8 +862,9 @@ func sides(t *testing.T, old, next []string) func(phase resolver.Phase, read res
 	}
 }
 
-// TestReadBothEnds has a copy whose item was deleted after its side was given up: in the last
-// phases it is none, also where both copies were to be read (S183).
+// TestReadBothEnds has a copy whose item was deleted after writes to its side
+// ended. In the last phases it must not be read, even if the read mode asks for
+// both copies (S183).
 func TestReadBothEnds(t *testing.T) {
 	t.Parallel()
 	in := sides(t, []string{"item", "left-old"}, []string{"item", "left-new"})
@@ -876,7 +886,7 @@ func TestReadBothEnds(t *testing.T) {
 	}
 }
 
-// stamped has the items of a container appear to be of a second.
+// stamped sets the timestamp of the items of a container in responses.
 func stamped(container string, second int) policyFunc {
 	times := regexp.MustCompile(`"(_ts|t)":\d+`)
 	return func(request *policy.Request) (*http.Response, error) {
@@ -894,8 +904,8 @@ func stamped(container string, second int) policyFunc {
 	}
 }
 
-// TestNewerCopy reads both copies of an item: the one with the later time counts, the next
-// plan's when they are of one second (S183).
+// TestNewerCopy reads both copies of an item: the one with the later timestamp
+// counts, or the one of the next plan if they are equal (S183).
 func TestNewerCopy(t *testing.T) {
 	t.Parallel()
 	in := sides(t, []string{"both"}, []string{"both"})
@@ -914,8 +924,9 @@ func TestNewerCopy(t *testing.T) {
 	}
 }
 
-// TestMoveHierarchical moves items of containers with a hierarchical partition key, in two
-// accounts, between a ring that looks at one level of the key and one that looks at both.
+// TestMoveHierarchical moves items of containers with a hierarchical partition
+// key, in two accounts, between a ring that uses one level of the key and one
+// that uses both.
 func TestMoveHierarchical(t *testing.T) {
 	t.Parallel()
 	targets := []resolver.Target{{Name: "h0", Database: "db", Container: "h0"}, {Name: "h1", Account: "second", Database: "db", Container: "h1"}, {Name: "h2", Database: "db", Container: "h2"}}

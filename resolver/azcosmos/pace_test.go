@@ -11,7 +11,7 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// clock is a time that passes by sleeping only.
+// clock is a time that advances only by sleeping.
 type clock struct {
 	mu     sync.Mutex
 	at     time.Time
@@ -32,8 +32,8 @@ func (c *clock) sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// timed returns a mover that lives by a clock, with the default of Settle, and of
-// the lease when that is 0.
+// timed returns a mover that uses a clock, with the default Settle, and with the
+// default lease if lease is 0.
 func (w *world) timed(c *clock, lease time.Duration, config azcosmos.MoverConfig) *azcosmos.Mover {
 	w.t.Helper()
 	live, err := resolver.Watch(w.t.Context(), resolver.LiveConfig{Store: w.store, Name: "users", Poll: -1, Lease: lease})
@@ -54,8 +54,8 @@ func (w *world) timed(c *clock, lease time.Duration, config azcosmos.MoverConfig
 	return mover
 }
 
-// TestSettleDefault waits for the default lease and timeout together before the work of
-// each phase, and after the last one.
+// TestSettleDefault waits for the default lease and timeout together before the
+// work of each phase, and after the last one.
 func TestSettleDefault(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 3)
@@ -72,7 +72,7 @@ func TestSettleDefault(t *testing.T) {
 	}
 }
 
-// TestThrottle bounds the items and the charge of a move per second.
+// TestThrottle checks the bounds on items and charge per second of a move.
 func TestThrottle(t *testing.T) {
 	t.Parallel()
 	const documents = 20
@@ -92,7 +92,8 @@ func TestThrottle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Copy, verify (items and copies), the fence (both again) and clean look at each.
+		// Copy, verify (items and copies), the fence (both again) and clean
+		// process each item.
 		want := map[string]float64{"items": 6 * documents / 4.0, "RU": progress.Charge / 7, "none": 0}[name]
 		if took := c.now().Sub(began).Seconds(); took < want-0.01 || took > want*1.01+0.01 {
 			t.Errorf("%s: the move took %.2f s at %.1f RU, want %.2f", name, took, progress.Charge, want)

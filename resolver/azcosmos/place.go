@@ -9,24 +9,25 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// place is where a query with ORDER BY stands among the rows of all containers: what
-// comes before its last row was given, and of the rows that are equal to it those of the
-// documents that it lists. It names no container, so it means the same under any plan.
+// place is the position of a query with ORDER BY in the rows of all containers:
+// all rows that sort before its last row were returned, and of the rows that are
+// equal to it those of the listed documents. It names no container, so it stays
+// valid when the plan changes.
 type place struct {
-	last  []orderValue // of the last row; nil before the first
-	given []string     // the sources of the rows given that are equal to it
-	lost  bool         // some of them cannot be told apart, or there are too many
+	last  []orderValue // order values of the last row; nil before the first row
+	given []string     // sources of the returned rows that are equal to it
+	lost  bool         // some of them are indistinguishable, or there are too many
 }
 
-// placeRowsMax is how many equal rows a place tells apart.
+// placeRowsMax is how many equal rows a place distinguishes.
 const placeRowsMax = 2048
 
-// note takes down that a row was given.
+// note records that a row was returned.
 func (p *place) note(terms []orderTerm, r row) {
 	if p.last == nil || compareRows(terms, p.last, r.order) != 0 {
 		*p = place{last: r.order}
 	}
-	// How a service orders arrays among each other, and objects, is not known here.
+	// The order that a service uses among arrays, and among objects, is unknown.
 	composite := slices.ContainsFunc(r.order, func(v orderValue) bool { return v.rank >= rankArray })
 	if p.lost = p.lost || composite || r.source == "" || len(p.given) == placeRowsMax; p.lost {
 		p.given = nil
@@ -35,16 +36,16 @@ func (p *place) note(terms []orderTerm, r row) {
 	p.given = append(p.given, r.source)
 }
 
-// sourceOf tells documents apart by what a move leaves as it is: the partition key and the
-// id, in 12 bytes of a hash.
+// sourceOf identifies a document by what a move does not change, its partition
+// key and its id, in 12 bytes of a hash.
 func sourceOf(partition resolver.Key, id json.RawMessage) string {
 	sum := sha256.Sum256(append([]byte(partition.String()), id...))
 	return base64.RawStdEncoding.EncodeToString(sum[:12])
 }
 
-// keepsPlace reports whether a move leaves the rows of a statement in their order: it has
-// one, of documents that can be told apart, and not by what the service sets anew when an
-// item is copied.
+// keepsPlace reports whether the rows of a statement keep their order across a
+// move: it has an ORDER BY, its documents can be identified, and it does not
+// order by properties that change when an item is copied.
 func (s *statement) keepsPlace() bool {
 	if len(s.order) == 0 || s.root == "" {
 		return false
@@ -67,10 +68,11 @@ func (s *statement) keepsPlace() bool {
 	return true
 }
 
-// follow has a query go on from its place in the containers of the plan in force, after
-// what it began with is gone. Each of them is read from its beginning up to the place
-// without giving anything. A query without a place cannot be followed: rows come in the
-// order in which a container got its items, and a copy is a new one.
+// follow continues a query from its place in the containers of the current plan,
+// after a move has removed what it was reading. It skips the rows of each
+// container up to the place. A query without a place cannot follow: its rows
+// come in the order in which a container received its items, and a copy arrives
+// later.
 func (p *Pager) follow(routing *resolver.Routing) error {
 	now, err := readingOf(routing)
 	if err != nil {
@@ -84,9 +86,9 @@ func (p *Pager) follow(routing *resolver.Routing) error {
 		return err
 	}
 	now.alone = len(targets) == 1
-	p.reading, p.routing, p.strands = now, routing, nil
+	p.reading, p.routing, p.streams = now, routing, nil
 	for _, t := range targets {
-		p.strands = append(p.strands, &strand{target: t, far: true, last: p.place.last, ties: slices.Clone(p.place.given)})
+		p.streams = append(p.streams, &stream{target: t, far: true, last: p.place.last, ties: slices.Clone(p.place.given)})
 	}
 	return p.merge()
 }

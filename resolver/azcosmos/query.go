@@ -17,43 +17,47 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// PageSizeDefault is how many items a page of a query has at most.
+// PageSizeDefault is the default maximum number of items on a page of a query.
 const PageSizeDefault = 100
 
-// RowsMax is how many rows are kept to compare them: all that both copies give under
-// resolver.ReadBoth, and the different ones of a DISTINCT.
+// RowsMax is the maximum number of rows kept in memory for comparison: all rows
+// of both copies under resolver.ReadBoth, and the different rows of a DISTINCT.
 const RowsMax = 100_000
 
-// QueryOptions says how to query. The zero value is ready to use.
+// QueryOptions changes how a query runs. The zero value is ready to use.
 type QueryOptions struct {
-	// Parameters are those of the query text.
+	// Parameters are the parameters of the query text.
 	Parameters []sdk.QueryParameter
 
-	// PartitionKey confines the query to one partition key in each container.
+	// PartitionKey restricts the query to one partition key in each container.
 	PartitionKey *resolver.Key
 
-	// PageSize is how many items a page has at most. Default PageSizeDefault.
+	// PageSize is the maximum number of items on a page. Default
+	// PageSizeDefault.
 	PageSize int
 
-	// Continuation continues a query where a page of another Pager ended.
+	// Continuation continues a query after a page of another Pager.
 	Continuation string
 
-	// Parallelism is how many requests are sent at once. Default that of the client.
+	// Parallelism is the number of concurrent requests. Default: that of the
+	// client.
 	Parallelism int
 }
 
-// Page is a part of a query's answer.
+// Page is a part of the result of a query.
 type Page struct {
 	Items  [][]byte
 	Charge float64
 
-	// Continuation has another Pager go on after this page. It is "" after the last
-	// one, and where the rest is known to this Pager only: under resolver.ReadBoth, after
-	// too many rows of a DISTINCT, and where it would be longer than 1 MiB.
+	// Continuation lets another Pager continue after this page. It is "" after
+	// the last page, and if only this Pager knows the rest: under
+	// resolver.ReadBoth, after too many rows of a DISTINCT, and if the token
+	// would be longer than 1 MiB.
 	Continuation string
 }
 
-// Pager gives the answer to a query page by page. It is for one goroutine.
+// Pager returns the result of a query page by page. It must be used by one
+// goroutine at a time.
 type Pager struct {
 	client    *Client
 	text      string
@@ -62,39 +66,39 @@ type Pager struct {
 
 	started  bool
 	finished bool
-	outlived bool // what it began with is gone
+	outlived bool // what it was reading has been deleted
 	reading  reading
-	routing  *resolver.Routing // of the start: whose owners rows are checked against
+	routing  *resolver.Routing // at the start; decides the owners of rows
 	shape    shape
-	strands  []*strand
-	passed   int             // rows so far, skipped ones included
-	place    place           // among the rows of all containers
-	seen     map[digest]bool // of a DISTINCT
+	streams  []*stream
+	passed   int             // rows so far, including those skipped by OFFSET
+	place    place           // position in the rows of all containers
+	seen     map[digest]bool // rows of a DISTINCT
 	charge   float64         // since the last page
-	ready    []row           // rows that are sorted out already, under ReadBoth
+	ready    []row           // rows that remain after gather, under ReadBoth
 }
 
-// shape is how rows are asked for and put together.
+// shape says how rows are requested and merged.
 type shape struct {
-	statement *statement // nil: one container answers alone, whatever the query
+	statement *statement // nil: one container answers the query alone
 	aggregate bool
 	envelope  bool
-	filter    bool // ask for the owner of each row
-	places    bool // keep the place, by which another plan can be followed
-	both      bool // gather all rows and choose among copies
+	filter    bool // request the owner of each row
+	places    bool // keep the place, so that the query can follow another plan
+	both      bool // read all rows and choose between copies
 }
 
-// Query returns the answer of all targets that may hold items of the selection, as if
-// they were one container: rows in the order of ORDER BY, otherwise target after
-// target; TOP, OFFSET LIMIT, DISTINCT and the aggregates COUNT, SUM, MIN, MAX and AVG
-// over all of them. GROUP BY, ORDER BY RANK and aggregates inside other expressions
-// are an ErrQuery unless a single container answers.
+// Query queries all targets that may hold items of the selection, as if they
+// were one container: rows come in the order of ORDER BY, otherwise target by
+// target; TOP, OFFSET LIMIT, DISTINCT and the aggregates COUNT, SUM, MIN, MAX
+// and AVG apply to all targets together. GROUP BY, ORDER BY RANK and aggregates
+// inside other expressions are an ErrQuery unless a single container answers.
 //
-// A query goes on across moves: with ORDER BY to its end, otherwise until what it reads is
-// deleted, when it is ErrRestart.
+// A query continues across moves: with ORDER BY to its end, otherwise until the
+// items it reads are deleted; then the error is ErrRestart.
 //
-// The selection says which targets to ask; as with a partition key, the query itself
-// has to say which items are wanted.
+// The selection says which targets to ask. As with a partition key, the query
+// text must still say which items are wanted. options may be nil.
 func (c *Client) Query(text string, selection resolver.Selection[resolver.Key], options *QueryOptions) *Pager {
 	p := &Pager{client: c, text: text, selection: selection}
 	if options != nil {
@@ -109,11 +113,12 @@ func (c *Client) Query(text string, selection resolver.Selection[resolver.Key], 
 	return p
 }
 
-// More reports whether NextPage may give more.
+// More reports whether NextPage may return more items.
 func (p *Pager) More() bool { return !p.finished }
 
-// NextPage returns the next page, which may be empty. After an error the same page may
-// be asked for again, except after ErrRestart, ErrQuery and ErrContinuation.
+// NextPage returns the next page, which may be empty. After an error the same
+// page may be requested again, except after ErrRestart, ErrQuery and
+// ErrContinuation.
 func (p *Pager) NextPage(ctx context.Context) (Page, error) {
 	if p.outlived {
 		return Page{}, ErrRestart
@@ -154,8 +159,8 @@ func (p *Pager) NextPage(ctx context.Context) (Page, error) {
 	return page, nil
 }
 
-// confirm looks whether a page that took longer than a Mover waits for was read before
-// the copies it relied on were deleted.
+// confirm checks that a page which took longer than a Mover waits was read
+// before the copies it relied on were deleted.
 func (p *Pager) confirm(ctx context.Context) error {
 	if p.client.config.View.Lease() == 0 {
 		return nil
@@ -171,7 +176,8 @@ func (p *Pager) confirm(ctx context.Context) error {
 	return nil
 }
 
-// Items returns all items of a query at once, and their charge.
+// Items returns all items of a query and their charge. After an error it also
+// returns the items read so far.
 func (p *Pager) Items(ctx context.Context) ([][]byte, float64, error) {
 	var items [][]byte
 	charge := 0.0
@@ -186,12 +192,12 @@ func (p *Pager) Items(ctx context.Context) ([][]byte, float64, error) {
 	return items, charge, nil
 }
 
-// reading is by which plan a query reads. Plans are known by fingerprints, because
-// routings come and go during a query.
+// reading says by which plan a query reads. Plans are compared by fingerprint,
+// because routings change during a query.
 type reading struct {
 	plan     string
-	filtered bool // each row's owner is asked for
-	alone    bool // one container is asked, in which copies are no second rows
+	filtered bool // each row's owner is requested
+	alone    bool // only one container is asked, so that copies cannot appear as second rows
 	both     bool
 }
 
@@ -208,9 +214,10 @@ func readingOf(routing *resolver.Routing) (reading, error) {
 	return r, nil
 }
 
-// planFingerprint tells plans apart, "" for one made in code, and also the times at which
-// one plan was in force, because items that come back are new ones. A spillover that has
-// grown is the same, because what a query looks for stays where it is.
+// planFingerprint identifies a plan, and also the period in which it was in
+// force, because items that come back are new ones. It is "" for a routing built
+// in code. A spillover that has grown has the same fingerprint, because items in
+// it do not move.
 func planFingerprint(routing *resolver.Routing, next bool) string {
 	state := routing.State
 	if state.Version == 0 {
@@ -233,7 +240,7 @@ func planFingerprint(routing *resolver.Routing, next bool) string {
 	for name, behind := range plan.Behind {
 		plan.Behind[name] = ungrown(behind)
 	}
-	text, _ := json.Marshal(struct { // of plain data: it cannot fail
+	text, _ := json.Marshal(struct { // plain data, so it cannot fail
 		Key   resolver.KeySpec
 		Plan  resolver.Plan
 		Moves int64
@@ -242,9 +249,9 @@ func planFingerprint(routing *resolver.Routing, next bool) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// holds reports whether what the reading relies on is still so: that the items of its
-// plan are where the plan says, from which a move takes the old ones when it cleans up;
-// and without a filter, that several containers hold no copies.
+// holds reports whether the assumptions of the reading are still true: that the
+// items of its plan are where the plan says, until the clean phase of a move
+// deletes them; and, without a filter, that no containers hold copies.
 func (r reading) holds(routing *resolver.Routing) bool {
 	if r.both {
 		return true // everything is read at the start
@@ -261,7 +268,7 @@ func (r reading) holds(routing *resolver.Routing) bool {
 	return current && move.Phase != resolver.Clean || next && (move.Phase == resolver.Switch || move.Phase == resolver.Clean)
 }
 
-// start chooses the strands.
+// start chooses the streams.
 func (p *Pager) start(routing *resolver.Routing) error {
 	reading, err := readingOf(routing)
 	if err != nil {
@@ -280,7 +287,7 @@ func (p *Pager) start(routing *resolver.Routing) error {
 		return err
 	}
 	for _, t := range targets {
-		p.strands = append(p.strands, &strand{target: t})
+		p.streams = append(p.streams, &stream{target: t})
 	}
 	p.reading.alone = len(targets) == 1
 	if len(targets) != 1 || reading.filtered || p.mayDivide() {
@@ -292,9 +299,10 @@ func (p *Pager) start(routing *resolver.Routing) error {
 	return nil
 }
 
-// mayDivide reports whether one container, which could answer alone, is better asked as
-// one of several: its gateway may refuse the query for its partitions after some pages,
-// and a place in the query of the user could not be handed to strands of a merged one.
+// mayDivide reports whether the query should be merged even though one container
+// could answer it alone. After some pages its gateway may refuse the query
+// because of its partitions, and a token of the user's query cannot be handed to
+// streams of a merged one.
 func (p *Pager) mayDivide() bool {
 	s, err := parseStatement(p.text, p.options.Parameters)
 	if err != nil || s.group || s.rank || s.star && s.alias == "" {
@@ -304,17 +312,17 @@ func (p *Pager) mayDivide() bool {
 	return err == nil && !aggregated && (len(s.order) > 0 || s.distinct || s.limited)
 }
 
-// mayMove reports whether rows have to be asked for their keys although no containers
-// hold copies, because a move may begin between two pages. It may under a state that is
-// watched. Aggregates have one page. A filter on DISTINCT would have all rows sent, and
-// one under a key function all documents.
+// mayMove reports whether rows must include their keys although no containers
+// hold copies yet, because a move may begin between two pages. That is possible
+// under a watched state. Aggregates have only one page. With a filter, a
+// DISTINCT would send all rows and a key function all documents.
 func (p *Pager) mayMove(s *statement, aggregated bool) bool {
 	state := p.routing.State
 	return p.options.Continuation == "" && !p.reading.alone && p.client.config.View.Lease() > 0 &&
 		!aggregated && !s.distinct && s.root != "" && state.Version != 0 && state.Key.Function == "" && !state.Current.Spills()
 }
 
-// merge prepares for several strands, or for copies among the rows.
+// merge prepares for several streams, or for copies among the rows.
 func (p *Pager) merge() error {
 	s, err := parseStatement(p.text, p.options.Parameters)
 	if err != nil {
@@ -337,24 +345,24 @@ func (p *Pager) merge() error {
 	shape.envelope = shape.filter || len(s.order) > 0
 	shape.places = s.keepsPlace()
 	if shape.filter && s.root == "" {
-		return fmt.Errorf("%w: while items move, FROM has to give the document a name", ErrQuery)
+		return fmt.Errorf("%w: while items move, FROM must name the document", ErrQuery)
 	}
 	if s.star && s.alias == "" {
-		return fmt.Errorf("%w: SELECT * without a name in FROM", ErrQuery)
+		return fmt.Errorf("%w: SELECT * needs a name in FROM", ErrQuery)
 	}
 	if s.distinct && p.seen == nil {
 		p.seen = map[digest]bool{}
 	}
 	p.shape = shape
-	text := p.strandText()
-	for _, strand := range p.strands {
-		strand.text = text
+	text := p.streamText()
+	for _, stream := range p.streams {
+		stream.text = text
 	}
 	return nil
 }
 
-// strandText returns the query that each strand sends.
-func (p *Pager) strandText() string {
+// streamText returns the query that each stream sends.
+func (p *Pager) streamText() string {
 	s := p.shape.statement
 	if s == nil {
 		return p.text
@@ -368,8 +376,8 @@ func (p *Pager) strandText() string {
 	return s.plain()
 }
 
-// members returns what an envelope has to hold to tell equal rows, owners and copies
-// apart.
+// members returns the expressions that an envelope needs to identify equal rows,
+// owners and copies.
 func (p *Pager) members() []string {
 	root := p.shape.statement.root
 	member := func(name, expression string) string { return fmt.Sprintf("%q: %s", name, expression) }
@@ -404,7 +412,7 @@ func (p *Pager) rows(ctx context.Context) ([]row, error) {
 		if !errors.As(err, &divided) {
 			return rows, err
 		}
-		if err := p.divide(ctx, divided.strand); err != nil {
+		if err := p.divide(ctx, divided.stream); err != nil {
 			return nil, err
 		}
 	}
@@ -424,14 +432,14 @@ func (p *Pager) produce(ctx context.Context) ([]row, error) {
 	return p.unordered(ctx)
 }
 
-// unordered returns the rows of one page of the first strand that has some. The pages
-// of the strands behind it are fetched at the same time.
+// unordered returns the rows of one page of the first stream that has any. Pages
+// of the following streams are fetched at the same time.
 func (p *Pager) unordered(ctx context.Context) ([]row, error) {
-	for len(p.strands) > 0 {
-		if err := p.fill(ctx, p.strands[:min(len(p.strands), p.options.Parallelism)]); err != nil {
+	for len(p.streams) > 0 {
+		if err := p.fill(ctx, p.streams[:min(len(p.streams), p.options.Parallelism)]); err != nil {
 			return nil, err
 		}
-		first := p.strands[0]
+		first := p.streams[0]
 		var rows []row
 		for _, r := range first.rows {
 			if p.admit(r) {
@@ -441,10 +449,10 @@ func (p *Pager) unordered(ctx context.Context) ([]row, error) {
 		first.drop(len(first.rows))
 		p.dropFinished()
 		if p.isFull() {
-			p.strands = nil
+			p.streams = nil
 		}
 		if len(rows) > 0 {
-			p.finished = len(p.strands) == 0
+			p.finished = len(p.streams) == 0
 			return rows, nil
 		}
 	}
@@ -452,22 +460,22 @@ func (p *Pager) unordered(ctx context.Context) ([]row, error) {
 	return nil, nil
 }
 
-// ordered merges the strands, each of which is in order.
+// ordered merges the streams, each of which is sorted.
 func (p *Pager) ordered(ctx context.Context) ([]row, error) {
 	var rows []row
 	terms := p.shape.statement.order
 	for len(rows) < p.options.PageSize && !p.isFull() {
-		if err := p.fill(ctx, p.strands); err != nil {
+		if err := p.fill(ctx, p.streams); err != nil {
 			if len(rows) > 0 {
-				break // what is there is right; the error comes again with the next page
+				break // return what there is; the next page repeats the error
 			}
 			return rows, err
 		}
-		if p.dropFinished(); len(p.strands) == 0 {
+		if p.dropFinished(); len(p.streams) == 0 {
 			break
 		}
-		first := p.strands[0]
-		for _, s := range p.strands[1:] {
+		first := p.streams[0]
+		for _, s := range p.streams[1:] {
 			if compareRows(terms, s.rows[0].order, first.rows[0].order) < 0 {
 				first = s
 			}
@@ -482,16 +490,16 @@ func (p *Pager) ordered(ctx context.Context) ([]row, error) {
 		}
 	}
 	p.dropFinished()
-	p.finished = len(p.strands) == 0 || p.isFull()
+	p.finished = len(p.streams) == 0 || p.isFull()
 	return rows, nil
 }
 
-// dropFinished forgets the strands that have nothing more to give.
+// dropFinished removes the streams that have no more rows.
 func (p *Pager) dropFinished() {
-	p.strands = slices.DeleteFunc(p.strands, func(s *strand) bool { return s.done && len(s.rows) == 0 })
+	p.streams = slices.DeleteFunc(p.streams, func(s *stream) bool { return s.done && len(s.rows) == 0 })
 }
 
-// admit counts a row and reports whether it belongs to the answer.
+// admit counts a row and reports whether it belongs to the result.
 func (p *Pager) admit(r row) bool {
 	s := p.shape.statement
 	if s == nil {
@@ -504,13 +512,13 @@ func (p *Pager) admit(r row) bool {
 	return !s.limited || p.passed > s.offset
 }
 
-// isFull reports whether a TOP or LIMIT is reached.
+// isFull reports whether TOP or LIMIT is reached.
 func (p *Pager) isFull() bool {
 	s := p.shape.statement
 	return s != nil && s.limited && p.passed >= s.offset+s.limit
 }
 
-// digest stands for a row in a DISTINCT.
+// digest identifies a row of a DISTINCT.
 type digest [12]byte
 
 func (p *Pager) repeats(r row) bool {
@@ -524,8 +532,8 @@ func (p *Pager) repeats(r row) bool {
 	return false
 }
 
-// canonical returns equal bytes for equal JSON values: 1 and 1.0 are one number, and
-// the order of members does not count.
+// canonical returns equal bytes for equal JSON values: 1 and 1.0 are equal, and
+// the order of members does not matter.
 func canonical(raw []byte) []byte {
 	if value, err := decode(raw); err == nil {
 		if text, err := json.Marshal(plainNumbers(value)); err == nil {
@@ -535,20 +543,20 @@ func canonical(raw []byte) []byte {
 	return raw
 }
 
-// aggregate reads all strands to their end and returns the one row.
+// aggregate reads all streams to their end and returns one row.
 func (p *Pager) aggregate(ctx context.Context) ([]row, error) {
 	if err := p.readAll(ctx); err != nil {
 		return nil, err
 	}
 	var all []row
-	for _, s := range p.strands {
+	for _, s := range p.streams {
 		all = append(all, s.rows...)
 	}
-	p.strands, p.finished = nil, true
+	p.streams, p.finished = nil, true
 	return p.combine(all), nil
 }
 
-// combine puts the aggregates of rows or partial results together.
+// combine aggregates rows or partial results.
 func (p *Pager) combine(rows []row) []row {
 	s := p.shape.statement
 	var members []byte
@@ -582,8 +590,8 @@ func (p *Pager) combine(rows []row) []row {
 	return []row{{raw: []byte("{}")}}
 }
 
-// gather reads everything under ReadBoth, chooses the newer copy of each item, and
-// returns the first page of what is left.
+// gather reads everything under ReadBoth, chooses the newer copy of each item,
+// and returns the first page of the result.
 func (p *Pager) gather(ctx context.Context) ([]row, error) {
 	if err := p.readAll(ctx); err != nil {
 		return nil, err
@@ -595,7 +603,7 @@ func (p *Pager) gather(ctx context.Context) ([]row, error) {
 	}
 	winners := map[string]choice{}
 	var all []row
-	for _, s := range p.strands {
+	for _, s := range p.streams {
 		for _, r := range s.rows {
 			_, to, err := p.routing.Moves(r.key)
 			if err != nil {
@@ -610,7 +618,7 @@ func (p *Pager) gather(ctx context.Context) ([]row, error) {
 		}
 	}
 	all = slices.DeleteFunc(all, func(r row) bool { return winners[r.source].target != r.target })
-	p.strands = nil
+	p.streams = nil
 	if p.shape.aggregate {
 		p.finished = true
 		return p.combine(all), nil
@@ -621,7 +629,7 @@ func (p *Pager) gather(ctx context.Context) ([]row, error) {
 	return p.nextReady(), nil
 }
 
-// nextReady cuts a page from rows that are in memory.
+// nextReady returns a page of the rows in memory.
 func (p *Pager) nextReady() []row {
 	n := min(len(p.ready), p.options.PageSize)
 	rows := p.ready[:n]
@@ -630,11 +638,11 @@ func (p *Pager) nextReady() []row {
 	return rows
 }
 
-// readAll reads all strands to their end.
+// readAll reads all streams to their end.
 func (p *Pager) readAll(ctx context.Context) error {
 	for {
-		open, total := []*strand(nil), 0
-		for _, s := range p.strands {
+		open, total := []*stream(nil), 0
+		for _, s := range p.streams {
 			total += len(s.rows)
 			if !s.done {
 				open = append(open, s)

@@ -30,9 +30,9 @@ func beforeItems(f func()) policyFunc {
 	}
 }
 
-// TestLongPage has a move end while the second page of a query is being read: the page would
-// lack what was deleted by then, so it is refused. The token of the first page goes on, if
-// the query has an order.
+// TestLongPage ends a move while the second page of a query is being read. The
+// page could lack items that were deleted by then, so it is refused. The token
+// of the first page still works if the query has an order.
 func TestLongPage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -81,9 +81,9 @@ func TestLongPage(t *testing.T) {
 	}
 }
 
-// TestTokenAcrossMove begins queries in each phase of a move and goes on with them in all
-// later ones, by their tokens and by their pagers: those with ORDER BY to their end, others
-// until what they read is deleted.
+// TestTokenAcrossMove begins queries in each phase of a move and continues them
+// in all later phases, with their tokens and with their pagers: those with ORDER
+// BY to their end, others until what they read is deleted.
 func TestTokenAcrossMove(t *testing.T) {
 	t.Parallel()
 	state := ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}, {Name: "c1", Database: "db", Container: "c1"}, {Name: "c2", Database: "db", Container: "c2"}})
@@ -108,7 +108,7 @@ func TestTokenAcrossMove(t *testing.T) {
 		rows  []string
 	}
 	var open []begun
-	// Shrinking brings copies into containers that the queries read.
+	// Shrinking creates copies in containers that the queries read.
 	mover := w.mover(-1)
 	next := resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindRing, Targets: []string{"c0", "c1"}}}
 	order := []resolver.Phase{"", resolver.Prepare, resolver.DualWrite, resolver.Copy, resolver.Verify, resolver.Fence, resolver.Switch, resolver.Clean, ""}
@@ -176,7 +176,7 @@ func (w *world) composite(target resolver.Target, terms ...sdk.CompositeIndex) {
 	}
 }
 
-// move carries a move from one end to the other.
+// move carries out a whole move.
 func (w *world) move(id string, next resolver.Plan) error {
 	mover := w.mover(-1)
 	if err := mover.Begin(w.t.Context(), id, w.targets, next); err != nil {
@@ -186,10 +186,11 @@ func (w *world) move(id string, next resolver.Plan) error {
 	return err
 }
 
-// TestQueryFollows goes on after whole moves have come and gone since the last page: a
-// query with ORDER BY gives each row once all the same, in a pager and by a token, also
-// when its equal rows are many, when its items were carried off and back, and when it was
-// asked of one container alone. Others fail, because their place is not one among rows.
+// TestQueryFollows continues queries after whole moves since the last page. A
+// query with ORDER BY still returns each row once, in a pager and with a token,
+// even if it has many equal rows, if its items were moved away and back, or if
+// it read one container alone. Other queries fail, because they have no place in
+// the order of rows.
 func TestQueryFollows(t *testing.T) {
 	t.Parallel()
 	ring := func(targets ...string) resolver.Plan {
@@ -289,8 +290,8 @@ func TestQueryFollows(t *testing.T) {
 	}
 }
 
-// TestManyEqualRows goes on across a move among up to 2,048 equal rows, and behind them, but
-// not among more, because their place is no longer kept.
+// TestManyEqualRows continues a query across a move at a place among up to 2,048
+// equal rows, and after them. Among more equal rows the place is lost.
 func TestManyEqualRows(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 0)
@@ -326,7 +327,7 @@ func TestManyEqualRows(t *testing.T) {
 	}
 }
 
-// among are queries whose answer a copy that is taken for an item would change.
+// among are queries whose result changes if a copy is taken for an item.
 var among = []struct {
 	text  string
 	order bool
@@ -342,10 +343,11 @@ var among = []struct {
 	{"SELECT VALUE c.id FROM c", false},
 }
 
-// TestCopiesCountOnce asks in every phase of a move for aggregates, DISTINCT, TOP and OFFSET
-// LIMIT while copies lie in a container that the query reads: those that a neighbour in
-// dual-write has made already while this client is still in prepare among them. Each item
-// counts once, also for a key that is computed and for both copies at once (S183).
+// TestCopiesCountOnce runs aggregates, DISTINCT, TOP and OFFSET LIMIT in every
+// phase of a move while copies are in a container that the query reads,
+// including copies that another client made in dual-write while this client is
+// still in prepare. Each item counts once, also with a computed key and when
+// both copies are read (S183).
 func TestCopiesCountOnce(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -401,8 +403,9 @@ func TestCopiesCountOnce(t *testing.T) {
 	check(in(byPath, resolver.Switch, resolver.ReadBoth), "switch, both copies")
 }
 
-// TestRestartAtPrepare goes on with a DISTINCT, which asks no row for its key, after a move
-// has begun: its neighbours may make copies by now, so it has to start again.
+// TestRestartAtPrepare continues a DISTINCT, which requests no keys, after a
+// move has begun. Other clients may have made copies by then, so the query must
+// start again.
 func TestRestartAtPrepare(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}, {Name: "c1", Database: "db", Container: "c1"}}))

@@ -2,5 +2,5 @@
 
 package azcosmos_test
 
-// raceDetector says that the race detector is on, under which tests do less of the same.
+// raceDetector is true if the race detector is on; tests then run fewer cases.
 const raceDetector = false

@@ -19,7 +19,8 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// call executes a stored procedure, which the SDK cannot, and returns the answer.
+// call executes a stored procedure, which the SDK cannot do, and returns the
+// response.
 func call(t *testing.T, server *decantest.Server, target resolver.Target, procedure, key, arguments string) (status int, body string) {
 	t.Helper()
 	link := "dbs/" + target.Database + "/colls/" + target.Container + "/sprocs/" + procedure
@@ -45,8 +46,8 @@ func call(t *testing.T, server *decantest.Server, target resolver.Target, proced
 	return response.StatusCode, string(answer)
 }
 
-// pairTemplate has a stored procedure that makes two items in one transaction, and a
-// trigger that marks an item.
+// pairTemplate has a stored procedure that creates two items in one transaction,
+// and a trigger that marks an item.
 func pairTemplate() resolver.Template {
 	template := usersTemplate()
 	template.Definition = []byte(`{"partitionKey":{"paths":["/userId"]}}`)
@@ -65,10 +66,10 @@ func pairTemplate() resolver.Template {
 	return template
 }
 
-// TestScriptsAtWork makes containers from a template and executes what it registered in
-// them: a stored procedure and a trigger (S145). A stored procedure is a transaction over
-// one key of one container: over two keys the server refuses it and keeps nothing, as it
-// does a batch (S148).
+// TestScriptsAtWork creates containers from a template and executes its stored
+// procedure and its trigger (S145). A stored procedure is a transaction on one
+// key of one container: if it uses two keys, the server refuses it and keeps
+// nothing. The same holds for a batch (S148).
 func TestScriptsAtWork(t *testing.T) {
 	t.Parallel()
 	template := pairTemplate()
@@ -115,11 +116,11 @@ func TestScriptsAtWork(t *testing.T) {
 		batchOverTwoKeys(t, server, target, user)
 	}
 	if len(seen) != 2 {
-		t.Errorf("the keys lie in %v, want both containers", seen)
+		t.Errorf("the keys are in %v, want both containers", seen)
 	}
 }
 
-// marked creates an item with a trigger and wants its mark.
+// marked creates an item with a trigger and checks its mark.
 func marked(t *testing.T, client *azcosmos.Client, user string) {
 	t.Helper()
 	document := fmt.Appendf(nil, `{"id":"m","userId":%q}`, user)
@@ -133,8 +134,8 @@ func marked(t *testing.T, client *azcosmos.Client, user string) {
 	}
 }
 
-// batchOverTwoKeys sends a batch with an item of another key past the client, and wants the
-// server to refuse it.
+// batchOverTwoKeys sends a batch with an item of another key without the client,
+// and checks that the server refuses it.
 func batchOverTwoKeys(t *testing.T, server *decantest.Server, target resolver.Target, user string) {
 	t.Helper()
 	container, err := connect(t, server).NewContainer(target.Database, target.Container)
@@ -153,8 +154,8 @@ func batchOverTwoKeys(t *testing.T, server *decantest.Server, target resolver.Ta
 	}
 }
 
-// TestIsolation spends all that one month's container has: its requests are refused, and
-// those for the other month are not (S147).
+// TestIsolation spends the whole throughput of one month's container: its
+// requests are refused, those for the other month are not (S147).
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	server := decantest.Start(t, decan.Config{Throughput: "on"})
@@ -192,8 +193,8 @@ func TestIsolation(t *testing.T) {
 		}
 		return client.Create(ctx, fmt.Appendf(nil, `{"id":"e%d","userId":"d","month":%q,"values":[%s]}`, number, month, strings.Join(list, ",")), nil)
 	}
-	// A request is admitted while anything is left and may cost more than that, which the
-	// seconds to come have to pay.
+	// A request is admitted while any budget is left. It may cost more than
+	// that; the following seconds pay for it.
 	for {
 		item, err := write("2015-03", 20_000)
 		if isStatus(err, 429) {

@@ -20,30 +20,32 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// Scripts reads and registers the scripts of containers. Many goroutines may use it. An
-// error of the service should be an *azcore.ResponseError, so that a request that comes too
-// early is sent again.
+// Scripts reads and creates the scripts of containers. Implementations must be
+// safe for concurrent use. An error of the service should be an
+// *azcore.ResponseError, so that throttled requests are repeated.
 type Scripts interface {
 	// ReadScripts returns all scripts of a target's container.
 	ReadScripts(ctx context.Context, target resolver.Target) ([]resolver.Script, error)
 
-	// PutScript creates a script, or replaces the one of its kind and id.
+	// PutScript creates a script, or replaces the one with the same kind and id.
 	PutScript(ctx context.Context, target resolver.Target, script resolver.Script) error
 }
 
-// RESTScripts is Scripts over REST with the keys of the accounts. Where an account takes no
-// keys, the service lets nobody write scripts but its management API.
+// RESTScripts implements Scripts over REST with the keys of the accounts. If an
+// account does not accept keys, the service allows writing scripts only through
+// its management API.
 type RESTScripts struct {
 	Accounts map[string]Account // by the name in Target.Account, as for Connect
 
 	// HTTP sends the requests. Default http.DefaultClient.
 	HTTP *http.Client
 
-	// Now is the clock that requests are signed by. Default time.Now.
+	// Now is the clock for signing requests. Default time.Now.
 	Now func() time.Time
 }
 
-// scriptLists are the kinds of scripts, each with the member that lists them.
+// scriptLists are the kinds of scripts, each with the JSON member that lists
+// them.
 var scriptLists = []struct {
 	kind   resolver.ScriptKind
 	member string
@@ -53,7 +55,7 @@ var scriptLists = []struct {
 	{resolver.UserDefinedFunction, "UserDefinedFunctions"},
 }
 
-// scriptBody is a script as the service has it.
+// scriptBody is a script in the service's form.
 type scriptBody struct {
 	ID               string `json:"id"`
 	Body             string `json:"body"`
@@ -61,7 +63,7 @@ type scriptBody struct {
 	TriggerOperation string `json:"triggerOperation,omitempty"`
 }
 
-// ReadScripts returns all scripts of a target's container, kind after kind.
+// ReadScripts returns all scripts of a target's container, sorted by kind.
 func (r RESTScripts) ReadScripts(ctx context.Context, target resolver.Target) ([]resolver.Script, error) {
 	var scripts []resolver.Script
 	container := "dbs/" + target.Database + "/colls/" + target.Container
@@ -90,12 +92,12 @@ func (r RESTScripts) ReadScripts(ctx context.Context, target resolver.Target) ([
 	return scripts, nil
 }
 
-// PutScript creates a script, or replaces the one of its kind and id.
+// PutScript creates a script, or replaces the one with the same kind and id.
 func (r RESTScripts) PutScript(ctx context.Context, target resolver.Target, script resolver.Script) error {
 	switch script.Kind {
 	case resolver.StoredProcedure, resolver.Trigger, resolver.UserDefinedFunction:
 	default:
-		return fmt.Errorf("%w: the kind of script %q", resolver.ErrConfig, script.Kind)
+		return fmt.Errorf("%w: unknown kind of script %q", resolver.ErrConfig, script.Kind)
 	}
 	body, err := json.Marshal(scriptBody{script.ID, script.Body, script.TriggerType, script.TriggerOperation})
 	if err != nil {
@@ -110,17 +112,17 @@ func (r RESTScripts) PutScript(ctx context.Context, target resolver.Target, scri
 	return err
 }
 
-// scriptAnswer is what the service answers.
+// scriptAnswer is a response of the service.
 type scriptAnswer struct {
 	body         []byte
 	continuation string
 }
 
-// scriptAnswerMax bounds an answer.
+// scriptAnswerMax bounds the size of a response in bytes.
 const scriptAnswerMax = 64 << 20
 
-// send signs and sends one request. link is the resource that is signed, path where it
-// goes.
+// send signs and sends one request. link is the resource to sign, path the path
+// of the request.
 func (r RESTScripts) send(ctx context.Context, account, method, link, path string, kind resolver.ScriptKind, body []byte, token string) (scriptAnswer, error) {
 	at, known := r.Accounts[account]
 	if !known {
@@ -128,7 +130,7 @@ func (r RESTScripts) send(ctx context.Context, account, method, link, path strin
 	}
 	key, err := base64.StdEncoding.DecodeString(at.Key)
 	if err != nil {
-		return scriptAnswer{}, fmt.Errorf("%w: the key of the account %q is no base64", resolver.ErrConfig, account)
+		return scriptAnswer{}, fmt.Errorf("%w: the key of the account %q is not valid base64", resolver.ErrConfig, account)
 	}
 	segments := strings.Split(path, "/")
 	for i := range segments {
@@ -154,7 +156,7 @@ func (r RESTScripts) send(ctx context.Context, account, method, link, path strin
 	return scriptAnswer{answer, response.Header.Get("X-Ms-Continuation")}, err
 }
 
-// sign puts the headers on a request that every one has.
+// sign sets the headers that every request has.
 func (r RESTScripts) sign(request *http.Request, key []byte, link string, kind resolver.ScriptKind) {
 	now := time.Now
 	if r.Now != nil {
@@ -162,7 +164,7 @@ func (r RESTScripts) sign(request *http.Request, key []byte, link string, kind r
 	}
 	date := strings.ToLower(now().UTC().Format(http.TimeFormat))
 	mac := hmac.New(sha256.New, key)
-	_, _ = io.WriteString(mac, strings.ToLower(request.Method)+"\n"+string(kind)+"\n"+link+"\n"+date+"\n\n") // a hash takes everything
+	_, _ = io.WriteString(mac, strings.ToLower(request.Method)+"\n"+string(kind)+"\n"+link+"\n"+date+"\n\n") // a hash accepts any bytes
 	request.Header.Set("Authorization", url.QueryEscape("type=master&ver=1.0&sig="+base64.StdEncoding.EncodeToString(mac.Sum(nil))))
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("X-Ms-Date", date)

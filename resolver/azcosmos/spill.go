@@ -8,20 +8,23 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// Spill looks whether the last container of a spillover scheme is full, and if so makes
-// the next one like it, as TemplateOf says, and has it take the writes. It returns the
-// container that takes writes in the saved state, and whether this call has made it so.
+// Spill checks whether the last container of a spillover scheme is full. If it
+// is, Spill creates the next container like it, as TemplateOf describes, and
+// directs writes to it. It returns the container that accepts writes in the
+// saved state, and whether this call changed it.
 //
-// It saves two states. In the first the new container is opening: clients read it and write
-// the full one still, which is why that counts as full early. When every client reads
-// the new one, after the lease and the timeout of c together (15 s by default), the second
-// state has it written. A program that dies in between leaves the first state; then any call
-// of Spill does the rest. Many may do so at once: they make one container.
+// Spill saves two states. In the first, the new container is opening: clients
+// read it but still write the full one, which is why a container counts as full
+// before it reaches its limit. After the lease plus the timeout of c (15 s by
+// default) every client reads the new container, and the second state directs
+// writes to it. If a program crashes in between, the first state remains, and
+// any later call of Spill finishes the work. Several programs may call Spill at
+// once; they create one container.
 //
-// Call it every now and then, for instance each minute, and after a write was refused
-// for lack of room.
+// Call it regularly, for instance once a minute, and after a write was refused
+// because the container is full.
 func (c *Client) Spill(ctx context.Context, store resolver.Store, name, scheme string) (resolver.Target, bool, error) {
-	settled := "" // the container that every client knows
+	settled := "" // the container that every client reads
 	for {
 		state, version, err := resolver.LoadState(ctx, store, name)
 		if err != nil {
@@ -39,7 +42,7 @@ func (c *Client) Spill(ctx context.Context, store resolver.Store, name, scheme s
 			}
 			version, err = resolver.SaveState(ctx, store, name, state, version)
 			if errors.Is(err, resolver.ErrChanged) {
-				continue // somebody else was faster: look at what there is now
+				continue // another client was faster: read the new state
 			}
 			if err != nil {
 				return last, false, err
@@ -65,8 +68,8 @@ func (c *Client) Spill(ctx context.Context, store resolver.Store, name, scheme s
 	}
 }
 
-// grow makes the next container, if the last one is full, and returns the state that reads
-// it.
+// grow creates the next container if the last one is full, and returns the state
+// in which clients read it.
 func (c *Client) grow(ctx context.Context, state resolver.State, scheme string, spillover *resolver.Spillover[resolver.Key]) (resolver.State, bool, error) {
 	last := spillover.Last()
 	_, usage, err := c.usage(ctx, last)
@@ -84,9 +87,10 @@ func (c *Client) grow(ctx context.Context, state resolver.State, scheme string, 
 	return grown, true, Managed{c, like}.Ensure(ctx, []resolver.Target{next})
 }
 
-// settle waits until every client with the lease and timeout of this one has seen what the
-// store had at the call, and has ended what it began before: one that loaded the state
-// before that may begin operations by it for a lease, and each lasts for a timeout at most.
+// settle waits until every client with the same lease and timeout as this one
+// has seen the current state of the store and has finished what it began before.
+// A client that loaded an older state may begin operations under it for one
+// lease, and each of them lasts for at most one timeout.
 func (c *Client) settle(ctx context.Context) error {
 	if err := c.config.View.Refresh(ctx); err != nil {
 		return err

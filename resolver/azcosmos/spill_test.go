@@ -17,7 +17,7 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// logs is a spillover with one container so far.
+// logs is a spillover that begins with one container.
 type logs struct {
 	t       *testing.T
 	account *sdk.Client
@@ -41,8 +41,8 @@ func newLogs(t *testing.T, scheme resolver.Scheme) *logs {
 	return l
 }
 
-// client returns a client that sees the state when it is told to, and does not wait for
-// others.
+// client returns a client that reloads the state only when told to, and does not
+// wait for other clients.
 func (l *logs) client() *azcosmos.Client {
 	l.t.Helper()
 	live, err := resolver.Watch(l.t.Context(), resolver.LiveConfig{Store: l.store, Name: "logs", Poll: -1, Lease: time.Hour})
@@ -58,7 +58,8 @@ func (l *logs) client() *azcosmos.Client {
 	return client
 }
 
-// spill calls Spill and says which container takes writes, and whether the call made it so.
+// spill calls Spill and checks which container accepts writes, and whether the
+// call changed it.
 func (l *logs) spill(client *azcosmos.Client, wantTarget string, wantMade bool) {
 	l.t.Helper()
 	target, made, err := client.Spill(l.t.Context(), l.store, "logs", "")
@@ -67,7 +68,7 @@ func (l *logs) spill(client *azcosmos.Client, wantTarget string, wantMade bool) 
 	}
 }
 
-// create creates an item and wants it in a container.
+// create creates an item and checks its container.
 func (l *logs) create(client *azcosmos.Client, id, want string) {
 	l.t.Helper()
 	item, err := client.Create(l.t.Context(), fmt.Appendf(nil, `{"id":%q,"userId":"J"}`, id), nil)
@@ -76,8 +77,8 @@ func (l *logs) create(client *azcosmos.Client, id, want string) {
 	}
 }
 
-// knows wants a client to find an item of another one where it is, and to write it nowhere
-// else.
+// knows checks that a client finds an item of another client where it is, and
+// writes it nowhere else.
 func (l *logs) knows(client *azcosmos.Client, id, want string) {
 	l.t.Helper()
 	document := fmt.Appendf(nil, `{"id":%q,"userId":"J"}`, id)
@@ -85,15 +86,15 @@ func (l *logs) knows(client *azcosmos.Client, id, want string) {
 		l.t.Errorf("%s is read from %s, %v, want %s", id, item.Ref.Target, err, want)
 	}
 	if item, err := client.Create(l.t.Context(), document, nil); !isStatus(err, 409) {
-		l.t.Errorf("%s was created once more in %s, %v, want 409", id, item.Ref.Target, err)
+		l.t.Errorf("%s was created again in %s, %v, want 409", id, item.Ref.Target, err)
 	}
 	if item, err := client.Upsert(l.t.Context(), document, nil); err != nil || item.Ref.Target != want {
 		l.t.Errorf("%s was upserted in %s, %v, want %s", id, item.Ref.Target, err, want)
 	}
 }
 
-// TestSpillover fills containers: with two clients that look at once, one new container
-// appears, writes go there and reads ask all (S180).
+// TestSpillover fills containers with two clients that call Spill at once: one
+// new container appears, writes go there, and reads ask all containers (S180).
 func TestSpillover(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t, resolver.Scheme{MaxDocuments: 10})
@@ -139,9 +140,9 @@ func TestSpillover(t *testing.T) {
 	}
 }
 
-// TestSpillUnequalViews has two clients of which one knows a state of a spillover and the
-// other the one before it: what one writes the other finds, and writes nowhere else (S180).
-// A query that has begun before goes on in the container that it has begun with.
+// TestSpillUnequalViews has two clients, one of which has the next state of a
+// spillover already. Each finds what the other writes and writes it nowhere else
+// (S180). A query that began earlier continues in the container where it began.
 func TestSpillUnequalViews(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t, resolver.Scheme{MaxDocuments: 5})
@@ -158,7 +159,7 @@ func TestSpillUnequalViews(t *testing.T) {
 	settled := time.Duration(0)
 	ahead.SetSleep(func(_ context.Context, d time.Duration) error {
 		settled += d
-		// ahead knows the first state of two, behind none of them.
+		// ahead has the first of the two states, behind has neither.
 		l.create(ahead, "opening", "logs-0")
 		l.knows(behind, "opening", "logs-0")
 		l.create(behind, "unaware", "logs-0")
@@ -172,7 +173,7 @@ func TestSpillUnequalViews(t *testing.T) {
 	if err := ahead.View().Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// ahead knows the second state, behind the first.
+	// ahead has the second state, behind has the first.
 	l.create(ahead, "open", "logs-1")
 	l.knows(behind, "open", "logs-1")
 	l.create(behind, "late", "logs-0")
@@ -189,14 +190,14 @@ func TestSpillUnequalViews(t *testing.T) {
 	for _, pager := range []*azcosmos.Pager{pager, behind.Query(query, resolver.All[resolver.Key](), &azcosmos.QueryOptions{Continuation: begun.Continuation})} {
 		rest, _, err := pager.Items(t.Context())
 		if want := want[2:]; err != nil || len(rest) != len(want)-1 || slices.Contains(appendRows(nil, rest), `"open"`) {
-			t.Errorf("the query from before gives %s, %v, want %s but for what is in the new container", rest, err, want)
+			t.Errorf("the query from before gives %s, %v, want %s without the items of the new container", rest, err, want)
 		}
 	}
 }
 
-// TestSpillDies has a program die between the two states of a spillover: the full container
-// takes the writes on, and whoever calls Spill next does the rest. One that waits while
-// another one does so finds it done.
+// TestSpillDies crashes a program between the two states of a spillover. The
+// full container continues to accept writes, and the next call of Spill finishes
+// the work. A program that waits during that finds it finished.
 func TestSpillDies(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t, resolver.Scheme{MaxDocuments: 3})
@@ -224,7 +225,7 @@ func TestSpillDies(t *testing.T) {
 	l.create(third, "new", "logs-1")
 }
 
-// TestSpillBytes fills containers by their size, as the server tells it (S180).
+// TestSpillBytes fills containers by the size that the server reports (S180).
 func TestSpillBytes(t *testing.T) {
 	t.Parallel()
 	const kib, most = 1 << 10, 64

@@ -18,7 +18,8 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// splitter splits physical partitions of a server from outside, as an operator does.
+// splitter splits physical partitions of a server through its admin port, as an
+// operator does.
 type splitter struct {
 	t      *testing.T
 	server *decantest.Server
@@ -37,7 +38,7 @@ func (s splitter) split(container string, partition int) {
 	}
 }
 
-// try is split for goroutines that may not end the test.
+// try is split for goroutines that must not end the test.
 func (s splitter) try(container string, partition int) error {
 	where := url.Values{"database": {"db"}, "container": {container}, "partition": {fmt.Sprint(partition)}}
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.server.AdminEndpoint()+"partitions/split?"+where.Encode(), nil)
@@ -56,8 +57,8 @@ func (s splitter) try(container string, partition int) error {
 	return nil
 }
 
-// splitQueries have rows in an order that no two orders of equal rows make different, or
-// in none. Of some, many rows are equal.
+// splitQueries are queries without an order, and queries whose rows come in the
+// same order however equal rows are arranged. Some of them have many equal rows.
 var splitQueries = []struct {
 	text  string
 	order bool
@@ -75,11 +76,11 @@ var splitQueries = []struct {
 	{"SELECT VALUE SUM(c.n) FROM c", true},
 }
 
-// TestQueryAcrossSplits splits the partitions of all containers after some pages of each
-// query, one of them twice: the pager that began goes on, and so does another one with
-// the last continuation token, also one of a process that never saw the partitions
-// before. Containers of one partition, which their gateway answers whole at first, are
-// among them.
+// TestQueryAcrossSplits splits the partitions of all containers after some pages
+// of each query, one of them twice. The pager that began continues, and so does
+// another pager with the last continuation token, even in a process that never
+// saw the old partitions. Some containers have one partition, for which their
+// gateway at first answers the whole query.
 func TestQueryAcrossSplits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ containers, partitions int }{{1, 1}, {1, 2}, {2, 1}} {
@@ -157,8 +158,8 @@ func appendRows(rows []string, items [][]byte) []string {
 	return rows
 }
 
-// TestPrefixOverPartitions asks for a prefix of a hierarchical key, which some partitions
-// cannot hold, before and after splits.
+// TestPrefixOverPartitions queries a prefix of a hierarchical key, which some
+// partitions cannot hold, before and after splits.
 func TestPrefixOverPartitions(t *testing.T) {
 	t.Parallel()
 	s := newSplitter(t)
@@ -203,12 +204,12 @@ func TestPrefixOverPartitions(t *testing.T) {
 	check("after the splits")
 	options.Continuation = page.Continuation
 	if got := append(appendRows(nil, page.Items), byPages(t, client, query, options)...); !slices.Equal(got, want) {
-		t.Errorf("with the token of before: %s\nwant %s", got, want)
+		t.Errorf("with the earlier token: %s\nwant %s", got, want)
 	}
 }
 
-// TestSplitWhileNaming splits a partition after the container's partitions were listed
-// and before they were asked for their names.
+// TestSplitWhileNaming splits a partition after the container's partitions were
+// listed and before their ids were requested.
 func TestSplitWhileNaming(t *testing.T) {
 	t.Parallel()
 	s := newSplitter(t)

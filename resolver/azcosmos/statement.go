@@ -9,31 +9,31 @@ import (
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// statement is a query cut into its clauses. The text of expressions is not looked
-// into: the service does that.
+// statement is a query divided into its clauses. Expressions are not parsed; the
+// service does that.
 type statement struct {
 	distinct bool
 	value    bool // SELECT VALUE
 	star     bool // SELECT *
 	columns  []column
-	from     string // with FROM; "" for none
-	root     string // the alias of the document, "" when FROM binds none
+	from     string // including the keyword FROM; "" for none
+	root     string // the alias of the document, "" if FROM binds none
 	alias    string // the first alias of FROM
-	where    string // with WHERE; "" for none
+	where    string // including the keyword WHERE; "" for none
 	group    bool
 	rank     bool // ORDER BY RANK
 	order    []orderTerm
 
-	limited bool // there is a TOP or an OFFSET LIMIT
+	limited bool // the query has a TOP or an OFFSET LIMIT
 	offset  int
 	limit   int
 }
 
 // column is one element of the select list.
 type column struct {
-	source string // as it stands in the query
-	text   string // the expression alone
-	name   string // of the property it becomes
+	source string // as written in the query
+	text   string // the expression without AS and name
+	name   string // of the resulting property
 
 	aggregate string // COUNT, SUM, MIN, MAX or AVG; "" for none
 	argument  string
@@ -44,19 +44,19 @@ type orderTerm struct {
 	descending bool
 }
 
-// queryBytesMax is the longest query text that is taken apart: what the service takes.
+// queryBytesMax is the maximum length of a query text, the service's limit.
 const queryBytesMax = 512 << 10
 
 // token is a lexical element of a query, as a span of its text.
 type token struct {
 	start, end int
-	word       string // upper case, for words
-	symbol     byte   // for everything else; '"' for strings, '0' for numbers, '@' for parameters
-	depth      int    // of brackets around it
+	word       string // in upper case, for words
+	symbol     byte   // for other tokens; '"' for strings, '0' for numbers, '@' for parameters
+	depth      int    // nesting depth of brackets
 	subquery   bool   // inside a subquery
 }
 
-// parseStatement cuts a query into clauses. The error is an ErrQuery.
+// parseStatement divides a query into clauses. The error is an ErrQuery.
 func parseStatement(text string, parameters []sdk.QueryParameter) (*statement, error) {
 	if len(text) > queryBytesMax {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrQuery, queryBytesMax)
@@ -72,7 +72,7 @@ func parseStatement(text string, parameters []sdk.QueryParameter) (*statement, e
 	return p.statement, nil
 }
 
-// lex cuts a text into tokens, without comments.
+// lex splits a text into tokens and drops comments.
 func lex(text string) ([]token, error) {
 	l := lexer{text: text}
 	for l.at < len(text) {
@@ -81,7 +81,7 @@ func lex(text string) ([]token, error) {
 		}
 	}
 	if len(l.open) > 0 {
-		return nil, fmt.Errorf("%w: a bracket is not closed", ErrQuery)
+		return nil, fmt.Errorf("%w: unclosed bracket", ErrQuery)
 	}
 	return l.tokens, nil
 }
@@ -90,7 +90,7 @@ type lexer struct {
 	text   string
 	at     int
 	tokens []token
-	open   []bool // for each open bracket, whether a subquery is in it
+	open   []bool // for each open bracket, whether it is inside a subquery
 }
 
 func (l *lexer) next() error {
@@ -104,13 +104,13 @@ func (l *lexer) next() error {
 	case strings.HasPrefix(rest, "/*"):
 		size := lengthTo(rest[2:], "*/", -1)
 		if size < 0 {
-			return fmt.Errorf("%w: a comment is not closed", ErrQuery)
+			return fmt.Errorf("%w: unterminated comment", ErrQuery)
 		}
 		l.at += 2 + size
 	case c == '"' || c == '\'':
 		size := quotedLength(rest)
 		if size < 0 {
-			return fmt.Errorf("%w: a string is not closed", ErrQuery)
+			return fmt.Errorf("%w: unterminated string", ErrQuery)
 		}
 		l.add(size, '"')
 	case c == '@' || isWordByte(c):
@@ -124,7 +124,7 @@ func (l *lexer) next() error {
 		l.open = append(l.open, len(l.open) > 0 && l.open[len(l.open)-1])
 	case strings.IndexByte(")]}", c) >= 0:
 		if len(l.open) == 0 {
-			return fmt.Errorf("%w: a bracket is not opened", ErrQuery)
+			return fmt.Errorf("%w: closing bracket without an opening one", ErrQuery)
 		}
 		l.open = l.open[:len(l.open)-1]
 		l.add(1, c)
@@ -134,7 +134,8 @@ func (l *lexer) next() error {
 	return nil
 }
 
-// lengthTo returns the length up to and including the end, or otherwise.
+// lengthTo returns the length up to and including the first end, or otherwise if
+// there is none.
 func lengthTo(text, end string, otherwise int) int {
 	if i := strings.Index(text, end); i >= 0 {
 		return i + len(end)
@@ -142,8 +143,8 @@ func lengthTo(text, end string, otherwise int) int {
 	return otherwise
 }
 
-// quotedLength returns the length of the string literal at the start, -1 if it does
-// not end.
+// quotedLength returns the length of the string literal at the start, -1 if it
+// is unterminated.
 func quotedLength(text string) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
@@ -170,7 +171,7 @@ func (l *lexer) addWord(size int, first byte) {
 	word := strings.ToUpper(l.text[l.at : l.at+size])
 	switch {
 	case first == '@':
-		// A parameter's name may hold a minus sign.
+		// The name of a parameter may contain a minus sign.
 		for l.at+size < len(l.text) && (l.text[l.at+size] == '-' || isWordByte(l.text[l.at+size])) {
 			size++
 		}
@@ -195,14 +196,14 @@ type statementParser struct {
 	statement  *statement
 }
 
-// isWord reports whether token i is the keyword, outside all brackets and not the
-// name of a property.
+// isWord reports whether token i is the keyword, outside all brackets and not
+// the name of a property.
 func (p *statementParser) isWord(i int, word string) bool {
 	return i < len(p.tokens) && p.tokens[i].depth == 0 && p.tokens[i].word == word &&
 		(i == 0 || p.tokens[i-1].symbol != '.')
 }
 
-// span returns the text from token a up to token b.
+// span returns the text from token a up to, but not including, token b.
 func (p *statementParser) span(a, b int) string {
 	if a >= b {
 		return ""
@@ -224,7 +225,7 @@ func (p *statementParser) clauseEnd(from int) int {
 
 func (p *statementParser) parse() error {
 	if !p.isWord(0, "SELECT") {
-		return fmt.Errorf("%w: it does not begin with SELECT", ErrQuery)
+		return fmt.Errorf("%w: the query does not begin with SELECT", ErrQuery)
 	}
 	p.at = 1
 	for _, step := range []func() error{p.head, p.list, p.fromClause, p.tail} {
@@ -238,7 +239,7 @@ func (p *statementParser) parse() error {
 	return nil
 }
 
-// head reads DISTINCT, TOP and VALUE.
+// head parses DISTINCT, TOP and VALUE.
 func (p *statementParser) head() error {
 	s := p.statement
 	if s.distinct = p.isWord(p.at, "DISTINCT"); s.distinct {
@@ -258,7 +259,7 @@ func (p *statementParser) head() error {
 	return nil
 }
 
-// number reads a count: a literal or a parameter.
+// number parses a count: a literal or a parameter.
 func (p *statementParser) number(i int) (int, error) {
 	if i < len(p.tokens) {
 		text := p.span(i, i+1)
@@ -276,7 +277,7 @@ func (p *statementParser) number(i int) (int, error) {
 	return 0, fmt.Errorf("%w: TOP, OFFSET and LIMIT take whole numbers", ErrQuery)
 }
 
-// list reads the select list.
+// list parses the select list.
 func (p *statementParser) list() error {
 	s := p.statement
 	end := p.clauseEnd(p.at)
@@ -303,7 +304,7 @@ func (p *statementParser) list() error {
 	return nil
 }
 
-// unnamed counts the columns that got a number for a name.
+// unnamed counts the columns whose name is a number.
 func (p *statementParser) unnamed() int {
 	n := 0
 	for _, c := range p.statement.columns {
@@ -314,7 +315,8 @@ func (p *statementParser) unnamed() int {
 	return n
 }
 
-// elementEnd returns the index of the comma after an element of a list, or of the end.
+// elementEnd returns the index of the comma after an element of a list, or the
+// end of the list.
 func (p *statementParser) elementEnd(from, end int) int {
 	for i := from; i < end; i++ {
 		if p.tokens[i].symbol == ',' && p.tokens[i].depth == 0 {
@@ -332,7 +334,7 @@ func isAggregate(word string) bool {
 	return false
 }
 
-// column reads one element: an expression, perhaps with AS and a name.
+// column parses one element: an expression, optionally with AS and a name.
 func (p *statementParser) column(from, to int) (column, error) {
 	c := column{source: p.span(from, to)}
 	last := p.tokens[to-1]
@@ -348,7 +350,7 @@ func (p *statementParser) column(from, to int) (column, error) {
 	case to-from > 3 && last.symbol == ']' && p.tokens[to-2].symbol == '"':
 		name, ok := unquote(p.span(to-2, to-1))
 		if !ok {
-			return c, fmt.Errorf("%w: the name %s", ErrQuery, p.span(to-2, to-1))
+			return c, fmt.Errorf("%w: invalid name %s", ErrQuery, p.span(to-2, to-1))
 		}
 		c.name = name
 	}
@@ -365,7 +367,8 @@ func (p *statementParser) column(from, to int) (column, error) {
 	return c, nil
 }
 
-// isAlias reports whether token i is a name without AS behind an expression.
+// isAlias reports whether token i is a name that follows an expression without
+// AS.
 func (p *statementParser) isAlias(i int) bool {
 	before := p.tokens[i-1]
 	switch before.word {
@@ -391,7 +394,7 @@ func (p *statementParser) closes(i, j int) bool {
 	return false
 }
 
-// unquote reads a string literal of either kind of quotes.
+// unquote parses a string literal with either kind of quotes.
 func unquote(literal string) (string, bool) {
 	if literal[0] == '\'' {
 		literal = `"` + strings.ReplaceAll(strings.ReplaceAll(literal[1:len(literal)-1], `\'`, `'`), `"`, `\"`) + `"`
@@ -400,7 +403,7 @@ func unquote(literal string) (string, bool) {
 	return text, json.Unmarshal([]byte(literal), &text) == nil
 }
 
-// fromClause reads FROM and WHERE.
+// fromClause parses FROM and WHERE.
 func (p *statementParser) fromClause() error {
 	s := p.statement
 	if p.isWord(p.at, "FROM") {
@@ -417,8 +420,8 @@ func (p *statementParser) fromClause() error {
 	return nil
 }
 
-// bindings finds the alias of the document: FROM c, FROM root r, FROM root AS r. In
-// FROM x IN c.list and in FROM c.list, no alias stands for the document.
+// bindings finds the alias of the document: FROM c, FROM root r, FROM root AS r.
+// In FROM x IN c.list and in FROM c.list, no alias denotes the document.
 func (p *statementParser) bindings(from, end int) {
 	s := p.statement
 	if from == end || p.tokens[from].word == "" {
@@ -439,7 +442,7 @@ func (p *statementParser) bindings(from, end int) {
 	}
 }
 
-// tail reads GROUP BY, ORDER BY and OFFSET LIMIT.
+// tail parses GROUP BY, ORDER BY and OFFSET LIMIT.
 func (p *statementParser) tail() error {
 	s := p.statement
 	if p.isWord(p.at, "GROUP") {
@@ -460,7 +463,7 @@ func (p *statementParser) tail() error {
 		return nil
 	}
 	if !p.isWord(p.at+2, "LIMIT") || s.limited {
-		return fmt.Errorf("%w: OFFSET takes a LIMIT and no TOP", ErrQuery)
+		return fmt.Errorf("%w: OFFSET needs a LIMIT and excludes TOP", ErrQuery)
 	}
 	var err error
 	if s.offset, err = p.number(p.at + 1); err != nil {
@@ -485,8 +488,8 @@ func (p *statementParser) orderTerms(from, end int) {
 	}
 }
 
-// aggregates reports whether every column is an aggregate; the error is an ErrQuery
-// when only some are.
+// aggregates reports whether every column is an aggregate. The error is an
+// ErrQuery if only some are.
 func (s *statement) aggregates() (bool, error) {
 	n := 0
 	for _, c := range s.columns {
@@ -495,20 +498,21 @@ func (s *statement) aggregates() (bool, error) {
 		}
 	}
 	if n != 0 && n != len(s.columns) {
-		return false, fmt.Errorf("%w: aggregates beside other columns", ErrQuery)
+		return false, fmt.Errorf("%w: aggregates together with other columns", ErrQuery)
 	}
 	return n > 0, nil
 }
 
-// The names of an envelope's properties, which a strand sends for each row.
+// The names of the properties of an envelope, the object that a stream requests
+// for each row.
 const (
-	envelopeRow   = "p" // the row; absent when the row is undefined
-	envelopeOrder = "o" // and a number: the values it is ordered by
-	envelopeKey   = "k" // and a number: the levels of the routing key
-	envelopePart  = "q" // and a number: the levels of the partition key
+	envelopeRow   = "p" // the row; absent if the row is undefined
+	envelopeOrder = "o" // followed by a number: the order values
+	envelopeKey   = "k" // followed by a number: the levels of the routing key
+	envelopePart  = "q" // followed by a number: the levels of the partition key
 	envelopeID    = "i"
 	envelopeTime  = "t"
-	envelopeArg   = "a" // and a number: the arguments of aggregates
+	envelopeArg   = "a" // followed by a number: the arguments of aggregates
 	envelopeWhole = "d" // the whole document
 )
 
@@ -528,8 +532,8 @@ func (s *statement) row() string {
 	return "{" + strings.Join(members, ", ") + "}"
 }
 
-// envelope returns the statement that sends each row in an envelope, with the given
-// further members, ordered but not limited.
+// envelope returns the statement that returns each row in an envelope with the
+// given further members, sorted but not limited.
 func (s *statement) envelope(members []string, pushLimit bool) string {
 	if aggregated, _ := s.aggregates(); aggregated {
 		for i, c := range s.columns {
@@ -544,7 +548,7 @@ func (s *statement) envelope(members []string, pushLimit bool) string {
 	return s.text("VALUE {"+strings.Join(members, ", ")+"}", false, pushLimit && !s.distinct)
 }
 
-// plain returns the statement as it was, with another limit.
+// plain returns the original statement with another limit.
 func (s *statement) plain() string {
 	list := "*"
 	if !s.star {
@@ -560,7 +564,7 @@ func (s *statement) plain() string {
 	return s.text(list, s.distinct, !s.distinct)
 }
 
-// partials returns the statement that computes the parts of aggregates.
+// partials returns the statement that computes partial aggregates.
 func (s *statement) partials() string {
 	var columns []string
 	for i, c := range s.columns {
@@ -576,8 +580,8 @@ func (s *statement) partials() string {
 	return s.text(strings.Join(columns, ", "), false, false)
 }
 
-// text puts the clauses together. A limit that is pushed down lets as many rows pass
-// as the whole answer may need.
+// text assembles the clauses. A pushed-down limit admits as many rows as the
+// whole result may need.
 func (s *statement) text(list string, distinct, pushLimit bool) string {
 	out := "SELECT "
 	if distinct {

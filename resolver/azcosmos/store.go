@@ -12,14 +12,15 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// ContainerStore is a resolver.Store in a container whose partition key is /id: one
-// item per document, with the etag as its version. The account's consistency has to
-// show a write to the next reader, so it must not be Eventual or ConsistentPrefix.
+// ContainerStore is a resolver.Store in a container whose partition key is /id.
+// Each document is one item; its version is the etag. The account's consistency
+// must make a write visible to the next reader, so it must not be Eventual or
+// ConsistentPrefix.
 type ContainerStore struct {
 	Container *sdk.ContainerClient
 
-	// Prefix begins the ids of the items, so that several groups may share a container.
-	// Ids do not hold a slash or backslash.
+	// Prefix begins the ids of the items, so that several groups can share a
+	// container. Ids must not contain a slash or backslash.
 	Prefix string
 }
 
@@ -46,7 +47,7 @@ func (s ContainerStore) Load(ctx context.Context, name string) ([]byte, string, 
 	return item.Document, string(response.ETag), nil
 }
 
-// Save creates or replaces an item, the latter only if its etag is the version.
+// Save creates an item, or replaces it if its etag equals version.
 func (s ContainerStore) Save(ctx context.Context, name string, document []byte, version string) (string, error) {
 	id := s.Prefix + name
 	body, err := json.Marshal(stored{id, document})

@@ -10,8 +10,8 @@ import (
 	"github.com/decandb/decan/resolver/resolvertest"
 )
 
-// TestContainerStore is a Store with compare-and-swap by etag (S181, S189). What was saved
-// under one prefix is not seen under another.
+// TestContainerStore is a Store with compare-and-swap by etag (S181, S189). A
+// document that was saved with one prefix is invisible with another.
 func TestContainerStore(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)

@@ -19,30 +19,32 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// syncAttempts bounds how often a copy is tried under writes of others.
+// syncAttempts is how many times a copy is attempted while other clients write.
 const syncAttempts = 50
 
-// permit is asked before each request that changes a copy, and says by when it has to
-// be over.
+// permit is called before each request that changes a copy. It returns the
+// context of the request, which bounds its time.
 type permit func(ctx context.Context) (context.Context, context.CancelFunc, error)
 
-// permitted is the permit of an operation that is bounded already.
+// permitted is the permit of an operation that already has a deadline.
 func permitted(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	return ctx, func() {}, nil
 }
 
-// sync makes the copy of an item in the second target equal to the item in the first:
-// it creates, replaces or deletes it.
+// sync makes the copy of an item in the second target equal to the item in the
+// first: it creates, replaces or deletes the copy.
 //
-// Many may sync one item at once, while it is being changed in the first target, and
-// the copy ends as the last state there. Each reads the copy, then the item, and
-// changes the copy only if it is still the one read. So of two changes of the copy,
-// the later one comes from a later read of the item, and copies never go back. Where
-// the copy was missing there is no version to compare; so after a change the item is
-// read again, and the sync starts over unless it is what was copied.
+// Several clients may sync one item at once while it is being changed in the
+// first target; the copy ends as the last state of the item. Each client reads
+// the copy, then the item, and changes the copy only if it is still the version
+// that was read. So of two changes of the copy, the later one comes from a later
+// read of the item, and a copy never goes back. A missing copy has no version to
+// compare; so after the change the client reads the item again, and starts over
+// if the item is not what was copied.
 //
-// Another item may lie where the copy belongs. It is never changed: an item cannot be
-// copied there, which is ErrCollision, and one that is missing has no copy there.
+// Another item may be where the copy belongs. sync never changes it. If the item
+// exists, it cannot be copied and the error is ErrCollision; if the item does
+// not exist, there is no copy to delete.
 func (c *Client) sync(ctx context.Context, routing *resolver.Routing, first, second resolver.Target, ref Ref, session *string, permit permit) (float64, error) {
 	charge := 0.0
 	for range syncAttempts {
@@ -69,7 +71,7 @@ func (c *Client) sync(ctx context.Context, routing *resolver.Routing, first, sec
 			return charge, err
 		}
 		if !changed {
-			continue // somebody else changed the copy: look at both again
+			continue // another client changed the copy: read both again
 		}
 		again, err := c.lookFor(ctx, routing, first, ref, session)
 		charge += again.Charge
@@ -77,12 +79,13 @@ func (c *Client) sync(ctx context.Context, routing *resolver.Routing, first, sec
 			return charge, err
 		}
 	}
-	return charge, fmt.Errorf("the item %s changes too fast to be copied to %s", ref.ID, second.Name)
+	return charge, fmt.Errorf("the item %s changes too often to be copied to %s", ref.ID, second.Name)
 }
 
-// lookFor reads an item that moves, or its copy; a missing one has no value and no etag. So
-// has another item in its place, one that the move takes elsewhere or not at all: it is
-// foreign. The key in ref may be only as much of the item's as routes it.
+// lookFor reads an item that moves, or its copy. A missing item has no value and
+// no etag. The same holds if another item is in its place, one that moves
+// elsewhere or not at all: it is foreign. The key in ref may be only the part of
+// the item's key that routes it.
 func (c *Client) lookFor(ctx context.Context, routing *resolver.Routing, target resolver.Target, ref Ref, session *string) (Item, error) {
 	item, err := c.look(ctx, target, ref, session)
 	if item.Value != nil && !movesAlike(routing, item.Value, ref.Key) {
@@ -91,12 +94,13 @@ func (c *Client) lookFor(ctx context.Context, routing *resolver.Routing, target 
 	return item, err
 }
 
-// foreign reports whether lookFor saw another item in the place of the one it was to read.
-// The service's answer still has it.
+// foreign reports whether lookFor found another item in the place of the one it
+// was to read. The service's response still contains it.
 func (i Item) foreign() bool { return i.Value == nil && i.Response.Value != nil }
 
-// movesAlike reports whether a move takes a document from where it takes a key to where it
-// takes that. Of all documents with one id and partition key, only one can be there.
+// movesAlike reports whether a move takes a document from and to the same
+// targets as a key. Of all documents with one id and partition key, only one can
+// be there.
 func movesAlike(routing *resolver.Routing, document []byte, key resolver.Key) bool {
 	found, err := routing.Key(document)
 	if err != nil || found.Equal(key) {
@@ -110,22 +114,23 @@ func movesAlike(routing *resolver.Routing, document []byte, key resolver.Key) bo
 	return err == nil && foundFrom.Name == from.Name && foundTo.Name == to.Name
 }
 
-// lookAt reads the item of a document; a missing one has no value and no etag. So has one
-// with another routing key in its place.
+// lookAt reads the item of a document. A missing item has no value and no etag;
+// the same holds if an item with another routing key is in its place.
 func (c *Client) lookAt(ctx context.Context, target resolver.Target, ref Ref, session *string) (Item, error) {
 	item, err := c.look(ctx, target, ref, session)
 	if item.Value == nil {
 		return item, err
 	}
-	// What the key is made of does not change during a move, so any routing of it knows.
+	// The definition of the key does not change during a move, so any routing
+	// will do.
 	if key, errKey := c.config.View.Routing().Key(item.Value); errKey != nil || !key.Equal(ref.Key) {
 		item.Value, item.ETag = nil, ""
 	}
 	return item, err
 }
 
-// look reads what has the id and partition key of an item; when nothing has, there is no
-// value and no etag.
+// look reads the item with an id and a partition key. If there is none, the
+// result has no value and no etag.
 func (c *Client) look(ctx context.Context, target resolver.Target, ref Ref, session *string) (Item, error) {
 	var item Item
 	err := c.retryThrottled(ctx, func() error {
@@ -139,19 +144,19 @@ func (c *Client) look(ctx context.Context, target resolver.Target, ref Ref, sess
 	case isMissing(err):
 		return Item{Ref: item.Ref, Charge: item.Charge}, nil
 	case statusOf(err) == http.StatusNotFound:
-		// Without the status, which callers take for an item that is not there.
+		// Without the status, which callers would take for a missing item.
 		err = fmt.Errorf("read %s in %s: %s", ref.ID, target.Name, Reason(err))
 	}
 	return item, err
 }
 
-// The sub-statuses of a 404 that do not say that the item is missing.
+// The sub-statuses of a 404 that do not mean that the item is missing.
 const (
-	subStatusSession   = "1002" // the session that the request continues is not here yet
-	subStatusContainer = "1003" // the container, or its database, is missing
+	subStatusSession   = "1002" // the replica has not reached the session of the request yet
+	subStatusContainer = "1003" // the container or its database is missing
 )
 
-// isMissing reports whether the service says that an item is not there.
+// isMissing reports whether the service says that an item does not exist.
 func isMissing(err error) bool {
 	if statusOf(err) != http.StatusNotFound {
 		return false
@@ -160,7 +165,8 @@ func isMissing(err error) bool {
 	return sub != subStatusSession && sub != subStatusContainer
 }
 
-// sessionOf returns the session token that the service sent with an error, nil for none.
+// sessionOf returns the session token that the service sent with an error, nil
+// for none.
 func sessionOf(err error) *string {
 	response, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok || response.RawResponse == nil {
@@ -173,7 +179,7 @@ func sessionOf(err error) *string {
 	return &token
 }
 
-// adopt changes the copy to what the item is, if the copy is still what was read.
+// adopt makes the copy equal to the item if the copy is still what was read.
 func (c *Client) adopt(ctx context.Context, second resolver.Target, ref Ref, item, copied Item, permit permit) (changed bool, charge float64, err error) {
 	body, err := withoutSystemProperties(item.Value)
 	if err != nil {
@@ -208,18 +214,18 @@ func (c *Client) adopt(ctx context.Context, second resolver.Target, ref Ref, ite
 	return err == nil, charge, err
 }
 
-// systemProperties are what the service adds to an item.
+// systemProperties are the properties that the service adds to an item.
 var systemProperties = map[string]bool{"_rid": true, "_self": true, "_etag": true, "_attachments": true, "_ts": true}
 
-// withoutSystemProperties returns a document as its user wrote it: the same members
-// in their order, the numbers as they are. A missing document stays missing.
+// withoutSystemProperties returns a document as its user wrote it: the same
+// members in the same order, with numbers unchanged. It returns nil for nil.
 func withoutSystemProperties(document []byte) ([]byte, error) {
 	if document == nil {
 		return nil, nil
 	}
 	decoder := json.NewDecoder(bytes.NewReader(document))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
-		return nil, fmt.Errorf("an item that is no JSON object: %w", err)
+		return nil, fmt.Errorf("an item that is not a JSON object: %w", err)
 	}
 	out := []byte{'{'}
 	for decoder.More() {
@@ -247,8 +253,9 @@ func withoutSystemProperties(document []byte) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// plainDocument decodes a document without system properties; a missing one is nil, and
-// what is no JSON object its text. Numbers that are equal have one text.
+// plainDocument decodes a document and drops its system properties. It returns
+// nil for a missing document, and the text if the document is not a JSON object.
+// Equal numbers have equal texts.
 func plainDocument(document []byte) any {
 	if document == nil {
 		return nil
@@ -264,8 +271,8 @@ func plainDocument(document []byte) any {
 	return plainNumbers(members)
 }
 
-// plainNumbers gives the numbers in a decoded value one text each. The decoder bounds how
-// deep values lie in each other.
+// plainNumbers gives equal numbers in a decoded value the same text. The decoder
+// bounds the nesting depth.
 func plainNumbers(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -282,8 +289,9 @@ func plainNumbers(value any) any {
 	return value
 }
 
-// plainNumber returns the one text of a number: an integer that fits 64 bits exactly, any
-// other number as the nearest double. One beyond the doubles keeps its text.
+// plainNumber returns the canonical text of a number: an integer of 64 bits
+// exactly, any other number as the nearest double. A number beyond the range of
+// doubles keeps its text.
 func plainNumber(number json.Number) json.Number {
 	if n, err := number.Int64(); err == nil {
 		return json.Number(strconv.FormatInt(n, 10))
@@ -302,10 +310,10 @@ func equalDocuments(a, b []byte) bool {
 	return reflect.DeepEqual(plainDocument(a), plainDocument(b))
 }
 
-// documentHash returns a hash that equal documents have in common. Hashes are added
-// up to compare sets.
+// documentHash returns a hash that is equal for equal documents. Sums of hashes
+// compare sets.
 func documentHash(document []byte) uint64 {
-	// Members of a decoded object are marshaled in order of their names.
+	// Members of a decoded object are marshaled in the order of their names.
 	text, err := json.Marshal(plainDocument(document))
 	if err != nil {
 		text = document

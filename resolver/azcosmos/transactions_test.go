@@ -12,8 +12,9 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// TestTransactions sends batches and patches for keys of all containers to a server
-// that carries them out: each arrives whole where its key lives, or not at all.
+// TestTransactions sends batches and patches for keys of all containers to a
+// real server: each is applied completely in the container of its key, or not at
+// all.
 func TestTransactions(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -46,7 +47,7 @@ func TestTransactions(t *testing.T) {
 			t.Errorf("%s: the last operation read %+v (%v), want %d", user, document, err, 1+i)
 		}
 
-		// The second operation is refused, and so the first is not done.
+		// The second operation is refused, so the first is not applied.
 		batch = client.NewBatch()
 		batch.Delete(ref, nil)
 		batch.Create([]byte(fmt.Sprintf(`{"id":"log","userId":%q}`, user)), nil)
@@ -58,7 +59,7 @@ func TestTransactions(t *testing.T) {
 			t.Errorf("%s: %+v, want 424 and 409", user, got)
 		}
 
-		// A patch alone, and one whose condition is not fulfilled.
+		// A patch alone, and a patch whose condition is false.
 		patch = sdk.PatchOperations{}
 		patch.AppendSet("/note", "x")
 		patch.AppendReplace("/n", 0)
@@ -83,6 +84,6 @@ func TestTransactions(t *testing.T) {
 		}
 	}
 	if len(seen) != 3 {
-		t.Errorf("20 keys lie in %v, want all three containers", seen)
+		t.Errorf("20 keys are in %v, want all three containers", seen)
 	}
 }

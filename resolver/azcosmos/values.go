@@ -10,20 +10,21 @@ import (
 	"strconv"
 )
 
-// orderValue is a JSON value as ORDER BY compares it. The zero value is undefined.
+// orderValue is a JSON value as ORDER BY compares it. The zero value is
+// undefined.
 type orderValue struct {
-	raw    json.RawMessage // as it came; nil for undefined, and within another value
+	raw    json.RawMessage // as received; nil for undefined, and inside another value
 	rank   int             // of the type
-	whole  bool            // the number is an integer of 64 bits, so that integer is exact
-	number float64         // the number, or the nearest double to it
+	whole  bool            // the number is an integer of 64 bits, so integer is exact
+	number float64         // the number, or the nearest double
 
 	integer int64
 	text    string
 	names   []string     // of an object's members, sorted
-	items   []orderValue // of an array, or of an object in the order of names
+	items   []orderValue // elements of an array, or values of an object in the order of names
 }
 
-// The ranks of the types, in the order of the service.
+// The ranks of the types, in the service's order.
 const (
 	rankUndefined = iota
 	rankNull
@@ -35,13 +36,14 @@ const (
 	rankObject
 )
 
-// parseOrderValue reads a value that comes out of a decoder, so it is valid.
+// parseOrderValue parses a value that comes from a decoder and is therefore
+// valid.
 func parseOrderValue(raw json.RawMessage) orderValue {
 	var v orderValue
 	if len(raw) == 0 {
 		return v
 	}
-	if raw[0] == '"' { // by far the most frequent ones need no decoder
+	if raw[0] == '"' { // by far the most frequent type needs no decoder
 		v.rank = rankString
 		_ = json.Unmarshal(raw, &v.text)
 	} else if decoded, err := decode(raw); err == nil {
@@ -51,8 +53,8 @@ func parseOrderValue(raw json.RawMessage) orderValue {
 	return v
 }
 
-// decode decodes a JSON value and keeps the text of its numbers. It bounds how deep values
-// lie in each other.
+// decode decodes a JSON value and keeps the text of its numbers. The decoder
+// bounds the nesting depth.
 func decode(raw []byte) (value any, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
@@ -73,7 +75,7 @@ func orderOf(value any) orderValue {
 	case json.Number:
 		v.rank = rankNumber
 		text := string(plainNumber(value))
-		v.number, _ = strconv.ParseFloat(text, 64) // beyond the doubles it is infinite
+		v.number, _ = strconv.ParseFloat(text, 64) // infinite beyond the range of doubles
 		integer, err := strconv.ParseInt(text, 10, 64)
 		v.integer, v.whole = integer, err == nil
 	case string:
@@ -93,9 +95,9 @@ func orderOf(value any) orderValue {
 	return v
 }
 
-// compare orders two values as docs/query.md says: numbers exactly, arrays by the first
-// element that differs and then the shorter first, objects likewise by their members sorted
-// by name.
+// compare orders two values as docs/query.md describes: numbers exactly, arrays
+// by the first element that differs and then the shorter first, objects likewise
+// by their members sorted by name.
 func (v orderValue) compare(o orderValue) int {
 	if c := cmp.Compare(v.rank, o.rank); c != 0 {
 		return c
@@ -126,8 +128,8 @@ func (v orderValue) compareNumber(o orderValue) int {
 	if c := cmp.Compare(v.number, o.number); c != 0 || v.whole == o.whole {
 		return c
 	}
-	// The nearest double to the integer is the other number, which is none of 64 bits and
-	// so above all that are.
+	// The integer rounds to the other number. That is not an integer of 64 bits,
+	// so it is above all of them.
 	if v.whole {
 		return -1
 	}
@@ -151,13 +153,13 @@ func compareRows(terms []orderTerm, a, b []orderValue) int {
 type accumulator struct {
 	function  string
 	count     int64
-	integers  big.Int // the sum of those, exact
+	integers  big.Int // the exact sum of the integers
 	others    float64 // the sum of the other numbers
 	best      orderValue
-	undefined bool // a value of a wrong type makes the whole undefined
+	undefined bool // a value of a wrong type makes the result undefined
 }
 
-// add takes the value of one row; an undefined one does not count.
+// add adds the value of one row. It ignores undefined.
 func (a *accumulator) add(v orderValue) {
 	if v.rank == rankUndefined {
 		return
@@ -173,8 +175,8 @@ func (a *accumulator) add(v orderValue) {
 	}
 }
 
-// merge takes a partial result: how many values there were, and what they gave, which
-// is undefined also when a type was wrong.
+// merge adds a partial result: the number of values and their aggregate, which
+// is also undefined if a value had a wrong type.
 func (a *accumulator) merge(count int64, v orderValue) {
 	a.count += count
 	if a.function == "COUNT" {
@@ -206,7 +208,7 @@ func (a *accumulator) pick(v orderValue) {
 	}
 }
 
-// result returns the aggregate as JSON, nil when it is undefined.
+// result returns the aggregate as JSON, nil if it is undefined.
 func (a *accumulator) result() json.RawMessage {
 	switch {
 	case a.function == "COUNT":
@@ -225,7 +227,7 @@ func (a *accumulator) result() json.RawMessage {
 	}
 	text, err := json.Marshal(number)
 	if err != nil {
-		return nil // a sum beyond the range of numbers
+		return nil // the sum is beyond the range of numbers
 	}
 	return text
 }

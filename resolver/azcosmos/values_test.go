@@ -14,15 +14,15 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// edges are values of which neighbours are easily confused.
+// edges are values that are easily confused with each other.
 var edges = []string{
 	`null`, `false`, `true`, `-9223372036854775808`, `-9223372036854775809`, `-1.5`, `-0`, `0.0`, `0.5`, `1`, `1.0`, `1e0`, `9007199254740992`, `9007199254740993`, `9.007199254740992e15`, `9007199254740993.0`, `9007199254740993e0`,
 	`9223372036854775807`, `9223372036854775808`, `1e19`, `1.7976931348623157e308`, `""`, `"a"`, `"é"`, `"\u00e9"`, `"a\u0000"`, `"\ud83d\ude00"`, `"\uffff"`,
 	`[]`, `[9]`, `[10]`, `[9,0]`, `[[9]]`, `[9007199254740992]`, `[9007199254740993]`, `[null]`, `{}`, `{"a":1}`, `{"a":1,"b":2}`, `{"b":2,"a":1}`, `{ "b" : 2.0, "a" : 1 }`, `{"a":1,"c":0}`, `{"b":0}`, `{"a":[{}]}`,
 }
 
-// agree checks that the order of two values is the order of the database, and that DISTINCT
-// takes them for one exactly when it does.
+// agree checks that two values have the same order as in the database, and that
+// DISTINCT treats them as equal if and only if the database does.
 func agree(t *testing.T, a, b string) {
 	t.Helper()
 	left, errLeft := value.ParseString(a)
@@ -38,8 +38,8 @@ func agree(t *testing.T, a, b string) {
 	}
 }
 
-// TestOrderOfValues compares values as docs/query.md says, all edges with each other and
-// values drawn at random.
+// TestOrderOfValues compares values as docs/query.md describes: all pairs of
+// edges, and random values.
 func TestOrderOfValues(t *testing.T) {
 	t.Parallel()
 	for _, a := range edges {
@@ -55,7 +55,8 @@ func TestOrderOfValues(t *testing.T) {
 	}
 }
 
-// drawn returns a JSON value whose parts are few, so that two of them often have the same.
+// drawn returns a random JSON value made of few different parts, so that two
+// values often share them.
 func drawn(r *rand.Rand, depth int) string {
 	kind := r.IntN(8)
 	if kind < 4 || depth == 0 {
@@ -74,7 +75,8 @@ func drawn(r *rand.Rand, depth int) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// FuzzOrderOfValues compares any two values as the database does.
+// FuzzOrderOfValues compares any two values and expects the order of the
+// database.
 func FuzzOrderOfValues(f *testing.F) {
 	for i, a := range edges {
 		f.Add(a, edges[(i+1)%len(edges)])
@@ -82,9 +84,9 @@ func FuzzOrderOfValues(f *testing.F) {
 	f.Fuzz(agree)
 }
 
-// TestExactValues wants of three containers what one container answers where values differ
-// beyond the precision of a double, and where rows are ordered by arrays and objects, all at
-// once and by tokens.
+// TestExactValues checks that three containers return what one container returns
+// when values differ beyond the precision of a double, and when rows are ordered
+// by arrays and objects, in one run and with tokens.
 func TestExactValues(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)

@@ -15,19 +15,19 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// work is one phase of a move being carried out.
+// work carries out one phase of a move.
 type work struct {
 	mover   *Mover
-	tenure  *tenure
+	lease   *moveLease
 	routing *resolver.Routing
 
 	mu       sync.Mutex
-	progress Progress // guarded by mu while items are worked on
+	progress Progress // guarded by mu while items are processed
 }
 
-// load takes up the progress of the phase, or begins it.
+// load continues the saved progress of the phase, or begins the phase.
 func (w *work) load(ctx context.Context, state resolver.State) error {
-	w.progress = w.tenure.snapshot()
+	w.progress = w.lease.snapshot()
 	if w.progress.Phase == state.Move.Phase {
 		return nil
 	}
@@ -65,9 +65,9 @@ func (w *work) scans(phase resolver.Phase) []Scan {
 	return scans
 }
 
-// save keeps the progress and tells of it.
+// save stores the progress and reports it.
 func (w *work) save(ctx context.Context) error {
-	if err := w.tenure.save(ctx, &w.progress); err != nil {
+	if err := w.lease.save(ctx, &w.progress); err != nil {
 		return err
 	}
 	if w.mover.config.OnProgress != nil {
@@ -76,7 +76,7 @@ func (w *work) save(ctx context.Context) error {
 	return nil
 }
 
-// phase does what the phase is for. DualWrite and Switch need nothing but that every
+// phase does the work of the phase. DualWrite and Switch only wait until every
 // client has arrived.
 func (w *work) phase(ctx context.Context, phase resolver.Phase) error {
 	if phase == resolver.Prepare {
@@ -92,16 +92,16 @@ func (w *work) phase(ctx context.Context, phase resolver.Phase) error {
 	return nil
 }
 
-// recentMargin is added to what counts as changed since Verify began, because the
-// service's clock is not this one.
+// recentMargin is how many seconds before the start of Verify a change counts as
+// recent, because the service's clock may differ from ours.
 const recentMargin = 300
 
-// page works on one page of a scan and saves the progress.
+// page processes one page of a scan and saves the progress.
 func (w *work) page(ctx context.Context, scan *Scan) error {
 	targets := w.routing.Targets()
 	i := slices.IndexFunc(targets, func(t resolver.Target) bool { return t.Name == scan.Target })
 	if i < 0 {
-		return fmt.Errorf("%w: the progress names the target %q", resolver.ErrConfig, scan.Target)
+		return fmt.Errorf("%w: the progress names the unknown target %q", resolver.ErrConfig, scan.Target)
 	}
 	container, err := w.mover.config.Client.container(targets[i])
 	if err != nil {
@@ -122,7 +122,7 @@ func (w *work) page(ctx context.Context, scan *Scan) error {
 		return err
 	})
 	if w.progress.Phase == resolver.Undo && statusOf(err) == http.StatusNotFound {
-		scan.Done = true // the container was never made, so it has no copies
+		scan.Done = true // the container was never created, so it has no copies
 		return w.save(ctx)
 	}
 	if err != nil {
@@ -143,7 +143,7 @@ func (w *work) page(ctx context.Context, scan *Scan) error {
 	return w.save(ctx)
 }
 
-// items works on the items of a page, some at once.
+// items processes the items of a page, several at once.
 func (w *work) items(ctx context.Context, scan *Scan, items [][]byte) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -165,14 +165,14 @@ func (w *work) items(ctx context.Context, scan *Scan, items [][]byte) error {
 	return context.Cause(ctx)
 }
 
-// item does to one item what the phase does.
+// item does the work of the phase on one item.
 func (w *work) item(ctx context.Context, scan *Scan, document []byte) error {
 	ref, err := w.mover.config.Client.refOf(w.routing, document)
 	if err != nil {
 		return fmt.Errorf("an item of %s: %w", scan.Target, err)
 	}
 	if _, err := w.routing.Current().ForWrite(ref.Key); err != nil {
-		return nil // nothing routes it, so it was put here by other means and stays
+		return nil // the plan does not route it: another program put it here, and it stays
 	}
 	from, to, err := w.routing.Moves(ref.Key)
 	if err != nil {
@@ -183,7 +183,7 @@ func (w *work) item(ctx context.Context, scan *Scan, document []byte) error {
 		here = to
 	}
 	if from.Name == to.Name || here.Name != scan.Target {
-		return nil // it stays, or is a copy of another target's
+		return nil // it stays, or is a copy that belongs to another target
 	}
 	charge := 0.0
 	switch w.progress.Phase {
@@ -204,7 +204,7 @@ func (w *work) item(ctx context.Context, scan *Scan, document []byte) error {
 }
 
 func (w *work) copy(ctx context.Context, from, to resolver.Target, ref Ref) (float64, error) {
-	charge, err := w.mover.config.Client.sync(ctx, w.routing, from, to, ref, nil, w.tenure.permit)
+	charge, err := w.mover.config.Client.sync(ctx, w.routing, from, to, ref, nil, w.lease.permit)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil {
@@ -213,8 +213,8 @@ func (w *work) copy(ctx context.Context, from, to resolver.Target, ref Ref) (flo
 	return charge, err
 }
 
-// compare looks at an item and its copy, makes them equal when they are not, and keeps
-// the figures of the pair.
+// compare reads an item and its copy, makes them equal if they differ, and
+// updates the counts of the pair.
 func (w *work) compare(ctx context.Context, scan *Scan, from, to resolver.Target, ref Ref) (float64, error) {
 	item, copied, charge, err := w.lookAtBoth(ctx, from, to, ref)
 	if err != nil {
@@ -224,9 +224,9 @@ func (w *work) compare(ctx context.Context, scan *Scan, from, to resolver.Target
 	equal := equalDocuments(item.Value, copied.Value)
 	for attempt := 0; !equalDocuments(item.Value, copied.Value); attempt++ {
 		if attempt == syncAttempts {
-			return charge, errors.New("it changes too fast to be compared")
+			return charge, errors.New("it changes too often to be compared")
 		}
-		cost, err := w.mover.config.Client.sync(ctx, w.routing, from, to, ref, nil, w.tenure.permit)
+		cost, err := w.mover.config.Client.sync(ctx, w.routing, from, to, ref, nil, w.lease.permit)
 		charge += cost
 		if err == nil {
 			item, copied, cost, err = w.lookAtBoth(ctx, from, to, ref)
@@ -276,8 +276,8 @@ func (w *work) pair(from, to string) *Pair {
 	return &w.progress.Pairs[i]
 }
 
-// remove deletes what is no longer, or never will be, the item, unless another item has
-// taken its place since the document was read.
+// remove deletes a copy that is no longer, or never becomes, the item. It keeps
+// another item that has taken its place since the document was read.
 func (w *work) remove(ctx context.Context, here resolver.Target, ref Ref, document []byte) (charge float64, err error) {
 	client := w.mover.config.Client
 	var read struct {
@@ -302,14 +302,14 @@ func (w *work) remove(ctx context.Context, here resolver.Target, ref Ref, docume
 		}
 		read.ETag = item.ETag
 	}
-	return charge, errors.New("it changes too fast to be removed")
+	return charge, errors.New("it changes too often to be removed")
 }
 
 func (w *work) removeVersion(ctx context.Context, here resolver.Target, ref Ref, etag azcore.ETag) (float64, error) {
 	client := w.mover.config.Client
 	charge := 0.0
 	err := client.retryThrottled(ctx, func() error {
-		ctx, done, err := w.tenure.permit(ctx)
+		ctx, done, err := w.lease.permit(ctx)
 		if err != nil {
 			return err
 		}

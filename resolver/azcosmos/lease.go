@@ -14,37 +14,40 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// tenure is a Mover's hold of a move. Only its holder changes items for the move.
+// moveLease is a Mover's lease on a move. Only its holder changes items for the
+// move.
 //
-// The saved progress names the holder, who saves it again and again while it lives. A
-// holder that could not save for a lease changes nothing more, and what it sent by then
-// is over after the timeout of a request. So whoever saw the progress lie still for
-// lease and timeout together may take over by saving it under its own name: what the
-// one before left behind is at rest, even if it was only paused and comes back.
-type tenure struct {
-	store   resolver.Store
-	name    string // of the progress
-	owner   string
-	lease   time.Duration
-	timeout time.Duration
-	pulse   time.Duration // from one beat to the next
-	now     func() time.Time
+// The saved progress names the holder, which saves it again regularly while it
+// runs. A holder that could not save for the duration of the lease changes
+// nothing more, and the requests it has sent by then end after their timeout. So
+// a Mover that sees no change of the progress for duration plus timeout may take
+// over by saving it under its own name: the previous holder has no request in
+// flight, even if it was only paused and resumes.
+type moveLease struct {
+	store      resolver.Store
+	name       string // of the progress in the store
+	owner      string
+	duration   time.Duration
+	timeout    time.Duration
+	renewEvery time.Duration // between two renewals
+	now        func() time.Time
 
-	mu      sync.Mutex // one save at a time
-	saved   Progress   // guarded by mu; its slices are not shared
+	mu      sync.Mutex // serializes saves
+	saved   Progress   // its slices are not shared; guarded by mu
 	version string     // of saved in the store; guarded by mu
-	at      time.Time  // when the last save that succeeded began; guarded by mu
+	at      time.Time  // start of the last save that succeeded; guarded by mu
 }
 
-// errMoved ends a step whose state was changed by somebody else, as Undo does.
+// errMoved ends a step whose state was changed by another program, for instance
+// by Undo.
 var errMoved = errors.New("the state has changed during the step")
 
-// newOwner names a Mover.
+// newOwner returns a unique name for a Mover.
 func newOwner() string { return rand.Text() }
 
-// save keeps the progress under the holder's name. ErrChanged says that somebody else
-// holds the move now.
-func (t *tenure) save(ctx context.Context, progress *Progress) error {
+// save stores the progress under the holder's name. ErrChanged means that
+// another Mover holds the lease now.
+func (t *moveLease) save(ctx context.Context, progress *Progress) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	progress.Owner = t.owner
@@ -52,7 +55,7 @@ func (t *tenure) save(ctx context.Context, progress *Progress) error {
 	return t.putLocked(ctx, *progress)
 }
 
-func (t *tenure) putLocked(ctx context.Context, progress Progress) error {
+func (t *moveLease) putLocked(ctx context.Context, progress Progress) error {
 	document, err := json.Marshal(progress)
 	if err != nil {
 		return err
@@ -70,10 +73,10 @@ func (t *tenure) putLocked(ctx context.Context, progress Progress) error {
 	return nil
 }
 
-// holdsLocked reports whether it was the holder itself who changed the stored progress,
-// by a save whose answer never came, and takes note of that version. The end of a step may
-// cut a beat off, and a connection break.
-func (t *tenure) holdsLocked(ctx context.Context) bool {
+// holdsLocked reports whether the holder itself changed the stored progress, by
+// a save whose answer was lost, and records that version. The end of a step may
+// cancel a renewal, and a connection may break.
+func (t *moveLease) holdsLocked(ctx context.Context) bool {
 	document, version, err := t.store.Load(ctx, t.name)
 	var stored Progress
 	if err != nil || json.Unmarshal(document, &stored) != nil || stored.Owner != t.owner {
@@ -83,15 +86,15 @@ func (t *tenure) holdsLocked(ctx context.Context) bool {
 	return true
 }
 
-// adopt goes on from the progress that is stored under the holder's name.
-func (t *tenure) adopt(progress Progress, version string) {
+// adopt continues from the progress that is stored under the holder's name.
+func (t *moveLease) adopt(progress Progress, version string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.saved, t.version = progress, version
 }
 
-// beat saves what was saved last once more.
-func (t *tenure) beat(ctx context.Context) error {
+// renew renews the lease: it saves the last progress again.
+func (t *moveLease) renew(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	progress := t.saved
@@ -99,8 +102,8 @@ func (t *tenure) beat(ctx context.Context) error {
 	return t.putLocked(ctx, progress)
 }
 
-// snapshot returns what was saved last. Its slices are the caller's.
-func (t *tenure) snapshot() Progress {
+// snapshot returns the progress that was saved last. The caller owns its slices.
+func (t *moveLease) snapshot() Progress {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	progress := t.saved
@@ -108,35 +111,36 @@ func (t *tenure) snapshot() Progress {
 	return progress
 }
 
-// lapsed reports whether the last save is too old to act by.
-func (t *tenure) lapsed() bool {
+// lapsed reports whether the last save is too old to act on.
+func (t *moveLease) lapsed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return resolver.Elapsed(t.at, t.now()) >= t.lease
+	return resolver.Elapsed(t.at, t.now()) >= t.duration
 }
 
-// permit allows one request that changes an item, and bounds it in time.
-func (t *tenure) permit(ctx context.Context) (context.Context, context.CancelFunc, error) {
+// permit allows one request that changes an item, and bounds its time. It renews
+// the lease first if it has expired.
+func (t *moveLease) permit(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if t.lapsed() {
-		if err := t.beat(ctx); err != nil {
+		if err := t.renew(ctx); err != nil {
 			return nil, nil, err
 		}
 		if t.lapsed() {
-			return nil, nil, fmt.Errorf("%w: saving the progress takes longer than the lease of %v", resolver.ErrStale, t.lease)
+			return nil, nil, fmt.Errorf("%w: saving the progress took longer than the lease of %v", resolver.ErrStale, t.duration)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	return ctx, cancel, nil
 }
 
-// keep beats until stop is called, which waits for the last beat. The returned context
-// ends, with the reason as its cause, when the move is lost or its state is no longer
-// of the given version.
-func (t *tenure) keep(ctx context.Context, state, version string) (kept context.Context, stop func()) {
+// keep renews the lease until stop is called; stop waits for the last renewal.
+// The returned context ends, with the reason as its cause, when the lease is
+// lost or the state no longer has the given version.
+func (t *moveLease) keep(ctx context.Context, state, version string) (kept context.Context, stop func()) {
 	kept, cancel := context.WithCancelCause(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
-		ticker := time.NewTicker(t.pulse)
+		ticker := time.NewTicker(t.renewEvery)
 		defer ticker.Stop()
 		for {
 			select {
@@ -144,8 +148,8 @@ func (t *tenure) keep(ctx context.Context, state, version string) (kept context.
 				return
 			case <-ticker.C:
 			}
-			// Other errors of the store count when permit runs out.
-			err := t.beat(kept)
+			// permit handles other errors of the store when the lease expires.
+			err := t.renew(kept)
 			if errors.Is(err, resolver.ErrChanged) {
 				cancel(err)
 			}
@@ -160,8 +164,9 @@ func (t *tenure) keep(ctx context.Context, state, version string) (kept context.
 	}
 }
 
-// release lets somebody else take the move without waiting. If it fails, they wait.
-func (t *tenure) release(ctx context.Context) {
+// release lets another Mover take the move without waiting. If release fails,
+// that Mover waits.
+func (t *moveLease) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.timeout)
 	defer cancel()
 	t.mu.Lock()
@@ -172,14 +177,14 @@ func (t *tenure) release(ctx context.Context) {
 	_ = t.putLocked(ctx, progress)
 }
 
-// take makes the Mover the holder of the move.
+// take gives the Mover the lease on the move.
 func (m *Mover) take(ctx context.Context, move string) error {
 	progress, version, err := m.loadProgress(ctx)
 	if err != nil && !errors.Is(err, resolver.ErrNotFound) {
 		return err
 	}
-	if m.tenure != nil && progress.Owner == m.tenure.owner {
-		m.tenure.adopt(progress, version)
+	if m.lease != nil && progress.Owner == m.lease.owner {
+		m.lease.adopt(progress, version)
 		return nil
 	}
 	if progress.Owner != "" && progress.Move == move {
@@ -194,18 +199,19 @@ func (m *Mover) take(ctx context.Context, move string) error {
 	if progress.Move != move {
 		progress = Progress{Version: progressVersion, Revision: progress.Revision, Move: move}
 	}
-	t := &tenure{
+	t := &moveLease{
 		store: m.config.Store, name: m.config.Name + "-move", owner: newOwner(),
-		lease: lease, timeout: m.config.Client.config.Timeout, now: m.config.Now,
-		pulse: max(cmp.Or(m.pulse, lease/3), time.Millisecond),
-		saved: progress, version: version,
+		duration: lease, timeout: m.config.Client.config.Timeout, now: m.config.Now,
+		renewEvery: max(cmp.Or(m.renewEvery, lease/3), time.Millisecond),
+		saved:      progress, version: version,
 	}
-	m.tenure = t // also if the answer is lost, for Run to let go
+	m.lease = t // even if the answer is lost, so that Run releases it
 	return t.save(ctx, &progress)
 }
 
-// watch returns the progress of another Mover once that has been still for Takeover, or
-// has let go of the move. It fails with ErrChanged when the other one is at work.
+// watch returns the progress of another Mover once it has been unchanged for
+// Takeover or its Mover has released the move. The error is ErrChanged if the
+// other Mover is working.
 func (m *Mover) watch(ctx context.Context, progress Progress, version string) (Progress, string, error) {
 	pause := max(min(m.config.Client.config.View.Lease(), m.config.Takeover)/4, time.Millisecond)
 	for waited := time.Duration(0); waited < m.config.Takeover; waited += pause {

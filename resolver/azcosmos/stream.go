@@ -15,43 +15,43 @@ import (
 	"github.com/decandb/decan/resolver"
 )
 
-// strand is the part of a query that one container answers, or one physical partition
-// of it.
-type strand struct {
+// stream is the part of a query that one container, or one physical partition of
+// it, answers.
+type stream struct {
 	target resolver.Target
 	part   part // zero for the whole container
 	text   string
-	far    bool // its place lies pages ahead
-	cuts   int  // how often it was divided since the last page
+	far    bool // its place is some pages ahead
+	cuts   int  // how many times it was divided since the last page
 
 	token string // for the next page
 	done  bool   // there is no next page
-	rows  []row  // fetched and not given yet
+	rows  []row  // fetched but not returned yet
 
-	// Where the page of rows began, and what was given of it: the order values of the
-	// last row, and the documents of all rows from there on that have the same. So a
-	// resumed query finds its place even if the page has changed, or its partition was
-	// split.
+	// The position in the page that rows came from: the token of the page, the
+	// order values of the last returned row, and the documents of all returned
+	// rows with the same values. With these a resumed query finds its place even
+	// if the page has changed or its partition was split.
 	pageToken string
 	last      []orderValue
 	ties      []string
-	pending   []string // of ties, those that a resumed query has not met yet
+	pending   []string // those of ties that a resumed query has not met yet
 }
 
-// row is one row of an answer.
+// row is one row of a result.
 type row struct {
 	raw     []byte                     // what the user asked for
 	members map[string]json.RawMessage // the envelope
 	order   []orderValue
-	source  string // tells its document from others; "" when FROM gives it no name
+	source  string // identifies its document; "" if FROM does not name it
 
 	target string
 	key    resolver.Key
 	time   float64
 }
 
-// drop gives n rows away at once.
-func (s *strand) drop(n int) {
+// drop removes the first n rows.
+func (s *stream) drop(n int) {
 	s.rows = s.rows[n:]
 	if len(s.rows) > 0 {
 		return
@@ -62,8 +62,8 @@ func (s *strand) drop(n int) {
 	}
 }
 
-// give gives the first row away and notes its place.
-func (s *strand) give(terms []orderTerm) {
+// give removes the first row and records its place.
+func (s *stream) give(terms []orderTerm) {
 	first := s.rows[0]
 	if s.last == nil || compareRows(terms, s.last, first.order) != 0 {
 		s.ties, s.pending = nil, nil
@@ -72,9 +72,10 @@ func (s *strand) give(terms []orderTerm) {
 	s.drop(1)
 }
 
-// skip drops what an earlier Pager has given of the page that was just fetched. The page
-// may be shorter than that Pager's was; then the next one is looked through as well.
-func (s *strand) skip(terms []orderTerm) {
+// skip drops the rows of the fetched page that an earlier Pager returned. The
+// page may be shorter than that Pager's; the search then continues on the next
+// page.
+func (s *stream) skip(terms []orderTerm) {
 	s.pending = slices.Clone(s.ties)
 	beyond := false
 	s.rows = slices.DeleteFunc(s.rows, func(r row) bool {
@@ -97,11 +98,11 @@ func (s *strand) skip(terms []orderTerm) {
 	}
 }
 
-// fill fetches until each strand has a row or is done.
-func (p *Pager) fill(ctx context.Context, strands []*strand) error {
+// fill fetches until each stream has a row or is done.
+func (p *Pager) fill(ctx context.Context, streams []*stream) error {
 	for {
-		var empty []*strand
-		for _, s := range strands {
+		var empty []*stream
+		for _, s := range streams {
 			if len(s.rows) == 0 && !s.done {
 				empty = append(empty, s)
 			}
@@ -115,8 +116,8 @@ func (p *Pager) fill(ctx context.Context, strands []*strand) error {
 	}
 }
 
-// fetchAll fetches the next page of every strand, some at once.
-func (p *Pager) fetchAll(ctx context.Context, strands []*strand) error {
+// fetchAll fetches the next page of every stream, several at once.
+func (p *Pager) fetchAll(ctx context.Context, streams []*stream) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
@@ -126,7 +127,7 @@ func (p *Pager) fetchAll(ctx context.Context, strands []*strand) error {
 		mu   sync.Mutex
 		errs []error
 	)
-	for _, s := range strands {
+	for _, s := range streams {
 		slots <- struct{}{}
 		wait.Go(func() {
 			charge, err := p.fetch(ctx, s)
@@ -141,15 +142,16 @@ func (p *Pager) fetchAll(ctx context.Context, strands []*strand) error {
 		})
 	}
 	wait.Wait()
-	// The first error ended the others.
+	// The first error canceled the other requests.
 	if len(errs) > 0 {
 		return errs[0]
 	}
 	return nil
 }
 
-// fetch fetches the next page of a strand. It keeps what the strand had.
-func (p *Pager) fetch(ctx context.Context, s *strand) (float64, error) {
+// fetch fetches the next page of a stream. It keeps the rows that the stream
+// has.
+func (p *Pager) fetch(ctx context.Context, s *stream) (float64, error) {
 	container, err := p.client.container(s.target)
 	if err != nil {
 		return 0, err
@@ -185,9 +187,9 @@ func (p *Pager) fetch(ctx context.Context, s *strand) (float64, error) {
 	return float64(page.RequestCharge), p.take(s, page)
 }
 
-// pageSizeHint returns how many rows to ask a strand for: no more than can be given, and
-// as many as ever where some of them were given before.
-func (p *Pager) pageSizeHint(of *strand) int32 {
+// pageSizeHint returns how many rows to ask a stream for: no more than can be
+// returned, but a full page if some of them were returned before.
+func (p *Pager) pageSizeHint(of *stream) int32 {
 	size := p.options.PageSize
 	if of.far {
 		size = max(size, PageSizeDefault)
@@ -198,8 +200,8 @@ func (p *Pager) pageSizeHint(of *strand) int32 {
 	return int32(min(size, 1<<30)) // #nosec G115 -- bounded
 }
 
-// take adds a page to a strand.
-func (p *Pager) take(s *strand, page sdk.QueryItemsResponse) error {
+// take adds a page to a stream.
+func (p *Pager) take(s *stream, page sdk.QueryItemsResponse) error {
 	for _, item := range page.Items {
 		r, owned, err := p.row(s, item)
 		if err != nil {
@@ -221,8 +223,8 @@ func (p *Pager) take(s *strand, page sdk.QueryItemsResponse) error {
 	return nil
 }
 
-// row reads one row, and reports whether it belongs to the answer.
-func (p *Pager) row(s *strand, item []byte) (row, bool, error) {
+// row parses one row, and reports whether it belongs to the result.
+func (p *Pager) row(s *stream, item []byte) (row, bool, error) {
 	r := row{raw: item, target: s.target.Name}
 	if !p.shape.envelope && !p.shape.aggregate {
 		return r, true, nil
@@ -249,8 +251,8 @@ func (p *Pager) row(s *strand, item []byte) (row, bool, error) {
 	return r, r.raw != nil || p.shape.aggregate, nil
 }
 
-// owned fills in what tells copies apart, and reports whether the row comes from an
-// owner of its item.
+// owned fills in what identifies copies, and reports whether the row comes from
+// an owner of its item.
 func (p *Pager) owned(r *row) (bool, error) {
 	var err error
 	if whole := r.members[envelopeWhole]; whole != nil {
@@ -266,7 +268,7 @@ func (p *Pager) owned(r *row) (bool, error) {
 	}
 	owned, err := p.routing.Owns(r.target, r.key)
 	if errors.Is(err, resolver.ErrKey) || errors.Is(err, resolver.ErrNoTarget) {
-		return true, nil // nothing routes it, so nothing moves it
+		return true, nil // the plan does not route it, so it does not move
 	}
 	return owned, err
 }
@@ -291,14 +293,14 @@ func keyOf(members map[string]json.RawMessage, name string, levels int) (resolve
 	return key, nil
 }
 
-// pathExpression writes a key path as an expression over an alias.
+// pathExpression returns the expression for a key path on an alias.
 func pathExpression(alias, path string) string {
 	segments, err := partitionkey.ParsePath(path)
 	if err != nil {
-		return "undefined" // New has parsed the paths
+		return "undefined" // unreachable: New has parsed the paths
 	}
 	for _, segment := range segments {
-		quoted, _ := json.Marshal(segment) // a string: it cannot fail
+		quoted, _ := json.Marshal(segment) // a string, so it cannot fail
 		alias += "[" + string(quoted) + "]"
 	}
 	return alias

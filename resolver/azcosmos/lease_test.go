@@ -18,9 +18,9 @@ import (
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// pauser holds all requests of a process up, from a number of requests for items on
-// until it is told to go on: what a suspended process does. Its clock runs meanwhile, so
-// the time of those that are bounded is over when it goes on.
+// pauser blocks all requests of a process after a number of requests for items,
+// until it is told to continue, like a suspended process. The clock keeps
+// running, so requests with a deadline have expired when it continues.
 type pauser struct {
 	left   atomic.Int64  // requests for items until the pause
 	paused chan struct{} // closed at the pause
@@ -59,10 +59,10 @@ func (p *pauser) now() time.Time {
 	return time.Now()
 }
 
-// longLease is one that does not end during a test, nor needs a second heartbeat.
+// longLease does not expire during a test, and needs no second renewal.
 const longLease = time.Hour
 
-// tenant is a world whose movers know nothing of each other.
+// tenant returns a world whose movers do not know each other.
 func tenant(t *testing.T, documents int) *world {
 	t.Helper()
 	w := newWorld(t, 2, ringState("/userId", []resolver.Target{{Name: "c0", Database: "db", Container: "c0"}}))
@@ -71,7 +71,7 @@ func tenant(t *testing.T, documents int) *world {
 	return w
 }
 
-// leased returns a mover with a lease whose requests all pass the policies.
+// leased returns a mover with a lease; its requests pass the policies.
 func (w *world) leased(lease time.Duration, config azcosmos.MoverConfig, policies ...policy.Policy) *azcosmos.Mover {
 	w.t.Helper()
 	account := connect(w.t, w.server, policies...)
@@ -100,10 +100,10 @@ func (w *world) leased(lease time.Duration, config azcosmos.MoverConfig, policie
 
 var toOther = resolver.Plan{Scheme: resolver.Scheme{Kind: resolver.KindSingle, Targets: []string{"c1"}}}
 
-// TestPausedMover suspends a mover at each of its requests in turn, has another one
-// carry the move to its end, changes every item, and wakes the first: it must not touch
-// an item any more, or it would delete copies whose originals are gone, or put old
-// versions over new ones.
+// TestPausedMover suspends a mover at each of its requests in turn, lets another
+// mover finish the move, changes every item, and resumes the first mover. It
+// must not touch an item any more: it could delete copies whose originals are
+// gone, or overwrite new versions with old ones.
 func TestPausedMover(t *testing.T) {
 	t.Parallel()
 	const documents = 1
@@ -148,14 +148,14 @@ func TestPausedMover(t *testing.T) {
 		}
 		for _, item := range moved {
 			if !strings.Contains(string(item), `"changed":true`) {
-				t.Errorf("request %d: the paused mover took a change back: %s", requests, item)
+				t.Errorf("request %d: the paused mover reverted a change: %s", requests, item)
 			}
 		}
 	}
 }
 
-// TestTwoMovers has a second mover refuse while the first one is at work, and take the
-// move at once when the first has ended with an error.
+// TestTwoMovers checks that a second mover is refused while the first one is
+// working, and gets the move at once when the first has ended with an error.
 func TestTwoMovers(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 12)
@@ -173,13 +173,13 @@ func TestTwoMovers(t *testing.T) {
 			})
 		}
 	}})
-	first.SetPulse(10 * time.Millisecond)
+	first.SetRenewInterval(10 * time.Millisecond)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := first.Run(ctx)
 		ended <- err
 	}()
-	<-copying // the first one hangs in its callback, and its heart still beats
+	<-copying // the first mover blocks in its callback, and still renews its lease
 	if _, err := w.leased(100*time.Millisecond, azcosmos.MoverConfig{Takeover: 24 * time.Hour}).Run(t.Context()); !errors.Is(err, resolver.ErrChanged) {
 		t.Errorf("a second mover: %v, want ErrChanged", err)
 	}
@@ -200,8 +200,8 @@ func TestTwoMovers(t *testing.T) {
 	}
 }
 
-// TestLostAnswers has the answer to each save of the progress in turn be lost: the mover
-// ends with an error, lets go of the move all the same, and the next one goes on.
+// TestLostAnswers loses the response to each save of the progress in turn. The
+// mover fails but still releases the move, and the next mover continues.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 3)
@@ -239,7 +239,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestUndoAtWork turns a move back while a mover is at work, which then does so.
+// TestUndoAtWork undoes a move while a mover is working; the mover then carries
+// out the undo.
 func TestUndoAtWork(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 12)
@@ -269,9 +270,10 @@ func TestUndoAtWork(t *testing.T) {
 	}
 }
 
-// TestWrongPartitionKey has a client that believes in another partition key than the
-// containers have: its reads find nothing, so a move would leave every item behind and
-// report success. It is refused, before it begins and when it is taken up.
+// TestWrongPartitionKey configures a client with another partition key than the
+// containers have. Its reads find nothing, so a move would leave every item and
+// report success. The move is refused when it begins and when a mover continues
+// it.
 func TestWrongPartitionKey(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 3)
@@ -306,7 +308,7 @@ func TestWrongPartitionKey(t *testing.T) {
 	}
 }
 
-// TestUndoUnmade turns a move back whose new container was never made.
+// TestUndoUnmade undoes a move whose new container was never created.
 func TestUndoUnmade(t *testing.T) {
 	t.Parallel()
 	w := tenant(t, 3)
