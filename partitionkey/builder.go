@@ -1,6 +1,6 @@
 package partitionkey
 
-// Builder makes a key by hand, from the first level down:
+// Builder builds a key level by level, beginning with the first:
 //
 //	key := partitionkey.NewBuilder().AddString("Microsoft").AddNumber(7).Build()
 //

@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// Type is what a component is. Types are declared in the order in which
-// components of different types compare.
+// Type is the type of a component. Components of different types compare in the
+// order in which their types are declared.
 type Type uint8
 
-// The types, smallest first.
+// The types in ascending order.
 const (
-	TypeUndefined Type = iota // the document has no such property
+	TypeUndefined Type = iota // the property is missing in the document
 	TypeNull
 	TypeFalse
 	TypeTrue
@@ -22,24 +22,24 @@ const (
 )
 
 // Component is the value of one level of a key. The zero value is undefined.
-// Components are compared with ==.
+// Components can be compared with ==.
 type Component struct {
 	typ  Type
-	bits uint64 // of the float64; zero unless typ is TypeNumber
+	bits uint64 // the float64; zero unless typ is TypeNumber
 	text string // valid UTF-8; empty unless typ is TypeString
 }
 
-// notANumber is the one NaN a component holds, so that == works.
+// notANumber is the only NaN in components, so that == works.
 const notANumber = 0xFFF8000000000000
 
-// Undefined is the component of a document that lacks the property.
+// Undefined returns the component of a document that lacks the property.
 func Undefined() Component { return Component{} }
 
-// Null is the component of a property that is null, which is another component
-// than Undefined.
+// Null returns the component of a property that is null. It differs from
+// Undefined.
 func Null() Component { return Component{typ: TypeNull} }
 
-// Bool is the component of a boolean property.
+// Bool returns the component of a boolean property.
 func Bool(b bool) Component {
 	if b {
 		return Component{typ: TypeTrue}
@@ -47,9 +47,9 @@ func Bool(b bool) Component {
 	return Component{typ: TypeFalse}
 }
 
-// Number is the component of a numeric property. -0 becomes 0, so that one
-// logical partition never has two hashes. A number that is not finite makes a
-// key that [Definition.Check] refuses, because no document can hold it.
+// Number returns the component of a numeric property. -0 becomes 0, so that a
+// logical partition never has two hashes. [Definition.Check] rejects keys with a
+// number that is not finite, because no document can hold it.
 func Number(f float64) Component {
 	if f == 0 {
 		return Component{typ: TypeNumber}
@@ -60,9 +60,9 @@ func Number(f float64) Component {
 	return Component{typ: TypeNumber, bits: math.Float64bits(f)}
 }
 
-// String is the component of a string property. Nothing is normalized or
-// trimmed, but each byte that is not UTF-8 becomes U+FFFD, as in any JSON
-// decoder.
+// String returns the component of a string property. The text is not normalized
+// or trimmed, but each byte that is not valid UTF-8 becomes U+FFFD, as in any
+// JSON decoder.
 func String(s string) Component {
 	if !utf8.ValidString(s) {
 		s = string([]rune(s))
@@ -70,7 +70,7 @@ func String(s string) Component {
 	return Component{typ: TypeString, text: s}
 }
 
-// Type returns what the component is.
+// Type returns the type of the component.
 func (c Component) Type() Type { return c.typ }
 
 // Float returns the number of a TypeNumber component, and 0 for other types.
@@ -79,14 +79,14 @@ func (c Component) Float() float64 { return math.Float64frombits(c.bits) }
 // Text returns the string of a TypeString component, and "" for other types.
 func (c Component) Text() string { return c.text }
 
-// finite reports whether JSON can say the component.
+// finite reports whether JSON can represent the component.
 func (c Component) finite() bool {
 	f := c.Float()
 	return !math.IsNaN(f) && !math.IsInf(f, 0)
 }
 
-// compare orders components by type, then numbers by value and strings by
-// UTF-16 code unit.
+// compare orders components by type, then numbers by value and strings by UTF-16
+// code unit.
 func (c Component) compare(o Component) int {
 	if c.typ != o.typ {
 		return cmp.Compare(c.typ, o.typ)
@@ -97,9 +97,10 @@ func (c Component) compare(o Component) int {
 	return compareUTF16(c.text, o.text)
 }
 
-// compareUTF16 orders valid UTF-8 as its UTF-16 form orders by code unit. That
-// is the order of the bytes, except that U+E000 to U+FFFF (lead bytes EE and
-// EF) come after the characters that need two units (lead bytes from F0).
+// compareUTF16 compares two strings of valid UTF-8 in the order of their UTF-16
+// code units. That is the order of the bytes, except that U+E000 to U+FFFF (lead
+// bytes EE and EF) sort after the characters that need two units (lead bytes
+// from F0).
 func compareUTF16(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Kind is how the components of a key are hashed.
+// Kind says how the components of a key are hashed.
 type Kind uint8
 
 // The kinds.
 const (
 	KindHash      Kind = iota // one path; the default
-	KindMultiHash             // one to three paths, each hashed on its own
-	KindRange                 // not hashed; only old libraries know it and Validate refuses it
+	KindMultiHash             // one to three paths, each hashed separately
+	KindRange                 // not hashed; only old libraries use it, and Validate rejects it
 )
 
 // String returns the name used on the wire.
@@ -30,8 +30,8 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// MarshalText returns the name used on the wire, and an *Error for a number
-// that is no kind.
+// MarshalText returns the name used on the wire, and an *Error for an unknown
+// kind.
 func (k Kind) MarshalText() ([]byte, error) {
 	if k > KindRange {
 		return nil, &Error{Message: fmt.Sprintf("%v is not a kind of partition key.", k)}
@@ -39,8 +39,8 @@ func (k Kind) MarshalText() ([]byte, error) {
 	return []byte(k.String()), nil
 }
 
-// UnmarshalText accepts the name of a kind in any case, and an *Error names the
-// allowed ones for every other text.
+// UnmarshalText accepts the name of a kind in any letter case. For other text
+// the *Error names the allowed kinds.
 func (k *Kind) UnmarshalText(text []byte) error {
 	for kind := KindHash; kind <= KindRange; kind++ {
 		if strings.EqualFold(string(text), kind.String()) {
@@ -51,25 +51,26 @@ func (k *Kind) UnmarshalText(text []byte) error {
 	return &Error{Message: fmt.Sprintf("The partition key kind %q is not known. Use 'Hash' or 'MultiHash'.", clip(string(text)))}
 }
 
-// Definition says where a container finds the key in its documents and how it
-// hashes it. It never changes in the life of a container. In JSON it has the
-// form of the wire.
+// Definition says where a container's documents hold the key and how the key is
+// hashed. It never changes during the life of a container. Its JSON form is the
+// one used on the wire.
 type Definition struct {
 	// Paths names the property of each level, first level first, as in
-	// "/tenantId". [ParsePath] has the syntax.
+	// "/tenantId". See [ParsePath] for the syntax.
 	Paths []string `json:"paths"`
 
 	Kind Kind `json:"kind"`
 
-	// Version is that of the hash: 1, 2, or 0 for absent, which counts as 2.
+	// Version is the version of the hash: 1 or 2. 0 means that it is absent,
+	// which counts as 2.
 	Version int `json:"version,omitempty"`
 
-	// SystemKey marks a container that was once created without a key.
+	// SystemKey marks a container that was created without a key by an old API
+	// version.
 	SystemKey bool `json:"systemKey,omitempty"`
 }
 
-// MarshalJSON writes a definition without paths as an empty list, where the
-// field alone would give null.
+// MarshalJSON writes missing paths as an empty list instead of null.
 func (d Definition) MarshalJSON() ([]byte, error) {
 	type wire Definition
 	if d.Paths == nil {
@@ -78,8 +79,8 @@ func (d Definition) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wire(d))
 }
 
-// Validate returns an *Error that says what is allowed when no container can
-// have the definition, and nil otherwise.
+// Validate returns nil if a container can have the definition. Otherwise the
+// *Error says what is allowed.
 func (d Definition) Validate() error {
 	if d.Kind != KindHash && d.Kind != KindMultiHash {
 		return errorf("The partition key kind %v is not allowed. Use 'Hash' or 'MultiHash'.", d.Kind)
@@ -102,7 +103,7 @@ func (d Definition) Validate() error {
 	return validatePaths(d.Paths)
 }
 
-// validatePaths refuses wrong syntax, and two spellings of one path.
+// validatePaths rejects invalid syntax and two paths to the same property.
 func validatePaths(paths []string) error {
 	parsed := make([][]string, len(paths))
 	for i, path := range paths {
@@ -120,14 +121,14 @@ func validatePaths(paths []string) error {
 	return nil
 }
 
-// Normalize returns the definition with everything filled in that was left to
-// a default: an absent version becomes 2. It shares Paths with d.
+// Normalize returns the definition with defaults filled in: an absent version
+// becomes 2. It shares Paths with d.
 func (d Definition) Normalize() Definition {
 	d.Version = d.version()
 	return d
 }
 
-// version is what an absent version counts as.
+// version returns the version, 2 if it is absent.
 func (d Definition) version() int {
 	if d.Version == 0 {
 		return 2
@@ -135,8 +136,8 @@ func (d Definition) version() int {
 	return d.Version
 }
 
-// Equal reports whether both definitions find and hash keys in the same way:
-// same paths as text and in order, same kind and version, same SystemKey.
+// Equal reports whether both definitions find and hash keys in the same way: the
+// same paths as text and in order, the same kind, version and SystemKey.
 func (d Definition) Equal(o Definition) bool {
 	return d.Kind == o.Kind && d.version() == o.version() && d.SystemKey == o.SystemKey &&
 		slices.Equal(d.Paths, o.Paths)
@@ -145,17 +146,17 @@ func (d Definition) Equal(o Definition) bool {
 // Levels returns the number of components of a full key.
 func (d Definition) Levels() int { return len(d.Paths) }
 
-// None returns the key of a document that has none of the properties: one
+// None returns the key of a document that lacks all of the properties: one
 // undefined component per path.
 func (d Definition) None() Key {
 	return Key{make([]Component, len(d.Paths))}
 }
 
-// Check returns nil when the key fits the definition: it has no more components
+// Check returns nil if the key fits the definition: it has no more components
 // than there are paths, no fewer if full is true, and each component is within
-// its limits. Otherwise it returns an *Error; its Mismatch is true when the
-// number of components is the trouble. Point operations ask for a full key,
-// queries and feeds take a prefix.
+// its limits. Otherwise it returns an *Error; its Mismatch is true if the number
+// of components is wrong. Point operations need a full key, queries and feeds
+// accept a prefix.
 func (d Definition) Check(key Key, full bool) error {
 	if n := key.Len(); n > len(d.Paths) {
 		return mismatchf("The partition key supplied in x-ms-partitionkey header has more components than defined in the collection: %d instead of %d.", n, len(d.Paths))
@@ -181,7 +182,7 @@ func mismatchf(format string, args ...any) *Error {
 	return &Error{Message: fmt.Sprintf(format, args...), Mismatch: true}
 }
 
-// clip keeps text that a caller sent from filling a message.
+// clip shortens text from a caller for use in a message.
 func clip(s string) string {
 	const charactersMax = 64
 	n := 0

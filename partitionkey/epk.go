@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// EPK is an effective partition key, the hash of a key: a point of the key
-// space, as bytes. It is printed and sent as upper-case hexadecimal, also in
-// JSON. Compare EPKs with [EPK.Compare], never with == or <, because zero bytes
-// at the end make no difference. For that reason, and because encoding/json
-// writes the keys of a map as they are, it makes a bad key of a map.
+// EPK is an effective partition key, the hash of a key: a point in the key
+// space, as bytes. Its printed, wire and JSON form is upper-case hexadecimal.
+// Compare EPKs with [EPK.Compare], not with == or <, because trailing zero bytes
+// do not matter. For that reason, and because encoding/json writes map keys
+// without conversion, do not use an EPK as the key of a map.
 type EPK string
 
 // The bounds of the key space.
 const (
-	MinEPK EPK = ""     // the lowest, that of the empty key
+	MinEPK EPK = ""     // the lowest EPK, that of the empty key
 	MaxEPK EPK = "\xff" // above the EPK of every key
 )
 
 const upperHex = "0123456789ABCDEF"
 
-// ParseEPK reads hexadecimal digits of either case, two per byte. The error is
+// ParseEPK parses hexadecimal digits of either case, two per byte. The error is
 // an *Error.
 func ParseEPK(digits string) (EPK, error) {
 	b, err := hex.DecodeString(digits)
@@ -47,7 +47,7 @@ func (e EPK) AppendText(dst []byte) ([]byte, error) {
 // MarshalText returns the upper-case hexadecimal form. It never fails.
 func (e EPK) MarshalText() ([]byte, error) { return e.AppendText(nil) }
 
-// UnmarshalText does what [ParseEPK] does.
+// UnmarshalText parses the EPK with [ParseEPK].
 func (e *EPK) UnmarshalText(digits []byte) error {
 	parsed, err := ParseEPK(string(digits))
 	if err != nil {
@@ -57,7 +57,8 @@ func (e *EPK) UnmarshalText(digits []byte) error {
 	return nil
 }
 
-// Compare returns -1, 0 or +1 as e lies before, at or behind o.
+// Compare returns -1 if e is less than o, 0 if they are the same point, and +1
+// if e is greater.
 func (e EPK) Compare(o EPK) int {
 	n := min(len(e), len(o))
 	if c := strings.Compare(string(e[:n]), string(o[:n])); c != 0 {
@@ -72,8 +73,8 @@ func (e EPK) Compare(o EPK) int {
 	return 0
 }
 
-// Canonical returns the shortest EPK at the same point, the one without zero
-// bytes at the end. Canonical EPKs may be compared with ==.
+// Canonical returns the shortest EPK for the same point, without trailing zero
+// bytes. Canonical EPKs can be compared with ==.
 func (e EPK) Canonical() EPK {
 	return EPK(strings.TrimRight(string(e), "\x00"))
 }

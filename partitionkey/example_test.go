@@ -16,8 +16,8 @@ func perTenant() partitionkey.Definition {
 	}
 }
 
-// A key is hashed level by level, so keys that share their first levels share
-// the beginning of the hash.
+// A key is hashed level by level, so keys with the same first levels have hashes
+// with the same beginning.
 func ExampleDefinition_Hash() {
 	container := perTenant()
 	for _, header := range []string{
@@ -36,7 +36,7 @@ func ExampleDefinition_Hash() {
 	// 23C3EC20CBEA798430F192F7BB985CAE35EAEE8D6020FFCABDE75797DFE27C3411B67BECCAE8A37C155F78067B1B026D
 }
 
-// The first levels of a hierarchical key stand for one contiguous range.
+// The first levels of a hierarchical key denote one contiguous range.
 func ExampleDefinition_Prefix() {
 	container := perTenant()
 	tenant := partitionkey.NewKey(partitionkey.String("Contoso"))
@@ -57,7 +57,7 @@ func ExampleBuilder() {
 	key := partitionkey.NewBuilder().
 		AddString("Microsoft").
 		AddNumber(42).
-		AddNone(). // the document has no such property
+		AddNone(). // the property is missing in the document
 		Build()
 	fmt.Println(key)
 	// Output:
@@ -76,7 +76,7 @@ func ExampleDefinition_Validate() {
 	// The partition key kind 'Hash' takes exactly one path, not 2. Use kind 'MultiHash' with version 2 for a hierarchical partition key.
 }
 
-// A fresh container is divided evenly at the first level.
+// A new container is divided evenly at the first level.
 func ExampleDefinition_Divide() {
 	for _, r := range perTenant().Divide(3) {
 		fmt.Println(r)
@@ -87,7 +87,7 @@ func ExampleDefinition_Divide() {
 	// [2AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA,FF)
 }
 
-// A map of ranges knows the partition of a key, and those of a prefix.
+// A map of ranges finds the partition of a key, and those of a prefix.
 func ExampleRangeMap() {
 	container := perTenant()
 	var entries []partitionkey.Entry[string]
@@ -115,7 +115,7 @@ func ExampleRangeMap() {
 	// asking partition 2
 }
 
-// A split takes one range out of a map and puts two in.
+// A split replaces one range of a map by two.
 func ExampleRangeMap_Replace() {
 	container := perTenant()
 	whole := partitionkey.Full()

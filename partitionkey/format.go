@@ -7,13 +7,13 @@ import (
 )
 
 // String returns the key in the form that [Parse] reads: a JSON array in ASCII
-// without blanks. Parse gives the same key back, unless a number is not finite.
+// without blanks. Parse returns an equal key unless a number is not finite.
 func (k Key) String() string {
 	b, _ := k.AppendText(nil)
 	return string(b)
 }
 
-// AppendText appends what [Key.String] returns to dst. It never fails.
+// AppendText appends the result of [Key.String] to dst. It never fails.
 func (k Key) AppendText(dst []byte) ([]byte, error) {
 	dst = append(dst, '[')
 	for i := range k.components {
@@ -25,8 +25,8 @@ func (k Key) AppendText(dst []byte) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-// MarshalJSON writes the key as the JSON array that [Key.String] returns, and
-// an *Error for a key with a number that is not finite.
+// MarshalJSON writes the key as the JSON array that [Key.String] returns. A
+// number that is not finite is an *Error.
 func (k Key) MarshalJSON() ([]byte, error) {
 	for i, c := range k.components {
 		if !c.finite() {
@@ -36,7 +36,7 @@ func (k Key) MarshalJSON() ([]byte, error) {
 	return k.AppendText(nil)
 }
 
-// UnmarshalJSON reads what [Parse] reads. As usual in JSON, null changes
+// UnmarshalJSON reads the form of [Parse]. As usual in JSON, null changes
 // nothing.
 func (k *Key) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
@@ -66,8 +66,8 @@ func (c *Component) appendJSON(dst []byte) []byte {
 	return append(dst, "{}"...)
 }
 
-// appendNumber writes the fewest digits that give the number back, with an
-// exponent only where JavaScript has one.
+// appendNumber writes the shortest decimal form that parses to the same number,
+// with an exponent only where JavaScript writes one.
 func appendNumber(dst []byte, f float64) []byte {
 	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
 		dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
@@ -80,7 +80,8 @@ func appendNumber(dst []byte, f float64) []byte {
 	return strconv.AppendFloat(dst, f, 'f', -1, 64)
 }
 
-// appendQuoted writes a JSON string in ASCII, as a header needs it.
+// appendQuoted writes a JSON string in ASCII, because the key is sent in a
+// header.
 func appendQuoted(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {

@@ -6,17 +6,17 @@ import (
 	"github.com/twmb/murmur3"
 )
 
-// hashWidth is the number of bytes of one hash of version 2.
+// hashWidth is the number of bytes of one version 2 hash.
 const hashWidth = 16
 
-// The sizes of a hash input that need no heap: most components fit the first,
-// all that Check lets pass fit the second.
+// The sizes of stack buffers for a hash input: most components fit the first,
+// and everything that Check accepts fits the second.
 const (
 	inputSmall = 128
 	inputLarge = ComponentBytesMax + 2
 )
 
-// The marker byte that starts each component of a hash input.
+// The marker byte before each component of a hash input.
 const (
 	markUndefined = 0x00
 	markNull      = 0x01
@@ -26,17 +26,16 @@ const (
 	markString    = 0x08
 )
 
-// Hash returns the EPK of a key. Under KindMultiHash the key may be a prefix,
-// whose EPK is a prefix of those of the keys below it. The EPK of the empty key
-// is MinEPK. Hash looks at no limit; see [Definition.Check].
+// Hash returns the EPK of a key. Under KindMultiHash the key may be a prefix;
+// its EPK is a prefix of the EPKs of all keys that begin with it. The EPK of the
+// empty key is MinEPK. Hash checks no limits; see [Definition.Check].
 func (d Definition) Hash(k Key) EPK {
 	var buf [LevelsMax * hashWidth]byte
 	return EPK(d.AppendHash(buf[:0], k))
 }
 
-// AppendHash appends the bytes of what [Definition.Hash] returns to dst. Under
-// version 2 it allocates nothing if dst has room and no component is over
-// ComponentBytesMax.
+// AppendHash appends the bytes of [Definition.Hash] to dst. Under version 2 it
+// does not allocate if dst has room and no component exceeds ComponentBytesMax.
 func (d Definition) AppendHash(dst []byte, k Key) []byte {
 	if len(k.components) == 0 {
 		return dst
@@ -56,13 +55,14 @@ func (d Definition) AppendHash(dst []byte, k Key) []byte {
 	return dst
 }
 
-// appendHash2 appends the one version 2 hash of all given components.
+// appendHash2 appends the version 2 hash of all given components together.
 func appendHash2(dst []byte, components []Component) []byte {
 	size := 0
 	for i := range components {
 		size += len(components[i].text) + 9
 	}
-	// Two functions, so that a short input does not clear the large buffer.
+	// A separate function, so that a short input does not clear the large
+	// buffer.
 	if size > inputSmall {
 		return appendHash2Large(dst, components)
 	}
@@ -83,17 +83,17 @@ func appendHashInput2(dst []byte, components []Component) []byte {
 	return dst
 }
 
-// appendSum appends the 128-bit hash of the input, high word first, with the
-// two top bits cleared: that keeps every EPK, and every component of it, below
-// the FF that ends a range.
+// appendSum appends the 128-bit hash of the input, high word first, with the two
+// top bits cleared. That keeps every component of an EPK below the byte FF that
+// ends a range.
 func appendSum(dst, input []byte) []byte {
 	low, high := murmur3.Sum128(input)
 	dst = binary.BigEndian.AppendUint64(dst, high&(1<<62-1))
 	return binary.BigEndian.AppendUint64(dst, low)
 }
 
-// appendHashInput appends the bytes that stand for c in the input of a hash. A
-// string ends with the given byte, and is cut first if cut is true.
+// appendHashInput appends the encoding of c in the input of a hash. A string
+// ends with the given byte, and is cut first if cut is true.
 func (c *Component) appendHashInput(dst []byte, cut bool, end byte) []byte {
 	switch c.typ {
 	case TypeNumber:
@@ -111,7 +111,7 @@ func (c *Component) appendHashInput(dst []byte, cut bool, end byte) []byte {
 	return append(dst, c.marker())
 }
 
-// marker returns the byte that stands for a component without content.
+// marker returns the marker byte of a component without content.
 func (c *Component) marker() byte {
 	switch c.typ {
 	case TypeNull:

@@ -17,7 +17,7 @@ func hierarchy(levels int) Definition {
 	return Definition{Paths: paths[:levels], Kind: KindMultiHash, Version: 2}
 }
 
-// S83: a key made by hand is the key that comes in the header.
+// TestBuilder checks that a built key equals the key from a header (S83).
 func TestBuilder(t *testing.T) {
 	t.Parallel()
 	b := NewBuilder().AddString("Microsoft").AddNumber(math.Copysign(0, -1))
@@ -39,8 +39,8 @@ func TestBuilder(t *testing.T) {
 	}
 }
 
-// The key of a header with very many components fits no definition, and takes no
-// memory for them.
+// TestParseVeryMany checks that the key of a header with very many components
+// fits no definition, and takes no memory for them.
 func TestParseVeryMany(t *testing.T) {
 	full := strings.Repeat(`1,`, LevelsMax-1) + "1"
 	if key, err := Parse("[" + full + "]"); err != nil || key.Len() != LevelsMax {
@@ -64,7 +64,8 @@ func TestParseVeryMany(t *testing.T) {
 	}
 }
 
-// Keys do not change, whatever is done with what they were made from.
+// TestKeyImmutable checks that keys do not change when what they were made from
+// changes.
 func TestKeyImmutable(t *testing.T) {
 	t.Parallel()
 	list := []Component{String("a"), Number(1)}
@@ -115,11 +116,12 @@ func TestComponentAccessors(t *testing.T) {
 		t.Error("NaN is not equal to itself as a component")
 	}
 	if String("") == Undefined() || Number(0) == Undefined() || Null() == Undefined() {
-		t.Error("a value is taken for undefined")
+		t.Error("a value counts as undefined")
 	}
 }
 
-// A number that JSON cannot say gets as far as a Key and no further.
+// TestNotFinite checks that a number that JSON cannot represent can be in a Key,
+// but is rejected everywhere else.
 func TestNotFinite(t *testing.T) {
 	t.Parallel()
 	d := Definition{Paths: []string{"/pk"}}
@@ -162,11 +164,12 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	if b, err := json.Marshal(Kind(7)); err == nil {
-		t.Errorf("a kind that is none is written as %s", b)
+		t.Errorf("an unknown kind is written as %s", b)
 	}
 }
 
-// S99: everything about a definition is fixed, the order of its paths included.
+// TestDefinitionEqual checks that everything in a definition matters, including
+// the order of its paths (S99).
 func TestDefinitionEqual(t *testing.T) {
 	t.Parallel()
 	base := Definition{Paths: []string{"/a", "/b"}, Kind: KindMultiHash, Version: 2}
@@ -190,7 +193,7 @@ func TestDefinitionEqual(t *testing.T) {
 	}
 }
 
-// randomKey draws from few values, so that equal components are common.
+// randomKey chooses from few values, so that equal components are common.
 func randomKey(r *rand.Rand, levels int) Key {
 	var key Key
 	for range levels {
@@ -217,8 +220,8 @@ func randomKey(r *rand.Rand, levels int) Key {
 	return key
 }
 
-// S14: keys with equal first levels lie in the range of that prefix, and no
-// others do.
+// TestPrefixHoldsItsKeys checks that the range of a prefix contains exactly the
+// keys that begin with it (S14).
 func TestPrefixHoldsItsKeys(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(14, 1))
@@ -244,7 +247,8 @@ func TestPrefixHoldsItsKeys(t *testing.T) {
 	}
 }
 
-// The range of a full key holds that key alone, under each version.
+// TestPointHoldsOneKey checks that the range of a full key contains only that
+// key, under each version.
 func TestPointHoldsOneKey(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(14, 2))
@@ -270,7 +274,8 @@ func TestPointHoldsOneKey(t *testing.T) {
 	}
 }
 
-// Neighbors under version 1 are told apart even if their hashes were the same.
+// TestSuccessorVersion1 checks that version 1 distinguishes keys with equal
+// hashes.
 func TestSuccessorVersion1(t *testing.T) {
 	t.Parallel()
 	d := Definition{Paths: []string{"/pk"}, Version: 1}
@@ -281,7 +286,7 @@ func TestSuccessorVersion1(t *testing.T) {
 		String(""), String("\x00"), String("\x00\x00"), String("\x01"), String("a"), String("a\x00"), String("a\x00\x00"), String("a\x01"),
 		String(long), String(strings.Repeat("é", 60)),
 	}
-	// The hash 2 is the kind whose ordered form ends in a zero byte.
+	// The ordered form of the hash 2 ends in a zero byte.
 	for _, hash := range []float64{0, 2, 3, math.MaxUint32} {
 		var points []EPK
 		for i := range values {
@@ -298,7 +303,8 @@ func TestSuccessorVersion1(t *testing.T) {
 	}
 }
 
-// The order of strings is that of UTF-16, and Compare is an order.
+// TestCompareIsAnOrder checks that Compare is an order, and that strings compare
+// as UTF-16.
 func TestCompareIsAnOrder(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(14, 3))
@@ -308,7 +314,7 @@ func TestCompareIsAnOrder(t *testing.T) {
 			t.Fatalf("%s and %s: %d and %d", a, b, Compare(a, b), Compare(b, a))
 		}
 		if Compare(a, b) <= 0 && Compare(b, c) <= 0 && Compare(a, c) > 0 {
-			t.Fatalf("%s, %s, %s do not stand in order", a, b, c)
+			t.Fatalf("%s, %s, %s are not in order", a, b, c)
 		}
 		if a.Len() > 0 && b.Len() > 0 && a.At(0).Type() == TypeString && b.At(0).Type() == TypeString {
 			x, y := utf16.Encode([]rune(a.At(0).Text())), utf16.Encode([]rune(b.At(0).Text()))
@@ -319,7 +325,8 @@ func TestCompareIsAnOrder(t *testing.T) {
 	}
 }
 
-// Version 1 hashes what its canonical form keeps.
+// TestCanonicalVersion1 checks that version 1 hashes exactly what its canonical
+// form keeps.
 func TestCanonicalVersion1(t *testing.T) {
 	t.Parallel()
 	d := Definition{Paths: []string{"/pk"}, Version: 1}
@@ -360,8 +367,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil || !again.Equal(key) || Compare(again, key) != 0 {
 			t.Fatalf("%q is %s, which is %s, %v", header, key, again, err)
 		}
-		// What JSON takes for an array without our liberties, we take as well,
-		// with the same strings, but for those beyond all levels.
+		// Every array that strict JSON accepts is accepted too, with the same
+		// strings, up to the maximum number of levels.
 		var elements []any
 		if json.Unmarshal([]byte(header), &elements) == nil && min(len(elements), LevelsMax+1) != key.Len() {
 			t.Fatalf("%q has %d elements, not %d", header, len(elements), key.Len())

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// uint128 is one hash of version 2 as a number.
+// uint128 is a version 2 hash as a number.
 type uint128 struct{ high, low uint64 }
 
-// hashMax is the greatest hash of version 2, 2^126 - 1.
+// hashMax returns the greatest version 2 hash, 2^126 - 1.
 func hashMax() uint128 { return uint128{1<<62 - 1, math.MaxUint64} }
 
 func (u uint128) sub(o uint128) (uint128, uint64) {
@@ -38,9 +38,9 @@ func (u uint128) append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(dst, u.low)
 }
 
-// Divide returns the ranges of a fresh container with n partitions, in order.
-// They are those of the service, digit by digit: the space of hashes of the
-// first level is divided evenly. It treats n below 1 as 1.
+// Divide returns the ranges of a new container with n partitions, in order. They
+// are exactly those of the service: the hashes of the first level are divided
+// evenly. It treats n below 1 as 1.
 func (d Definition) Divide(n int) []Range {
 	n = max(n, 1)
 	ranges := make([]Range, n)
@@ -55,10 +55,10 @@ func (d Definition) Divide(n int) []Range {
 	return ranges
 }
 
-// bounds returns a function that gives the inner bounds one after the other.
+// bounds returns a function that returns the inner bounds in order.
 func (d Definition) bounds(n int) func() EPK {
-	// First divided, then multiplied, as the service does: the rest of the
-	// division goes to the last range.
+	// Divide first, then multiply, as the service does: the last range gets the
+	// remainder of the division.
 	if d.version() == 1 {
 		step, at := math.MaxUint32/uint64(n), uint64(0)
 		return func() EPK {
@@ -75,8 +75,8 @@ func (d Definition) bounds(n int) func() EPK {
 
 // Middle returns the point halfway through a range, where the service would
 // split it: halfway between the hashes at the first level at which the bounds
-// differ by more than one. If the range is so small that no bound lies strictly
-// inside, the result is not inside either, and the range cannot be divided.
+// differ by more than one. If no bound lies strictly inside the range, the
+// result does not either, and the range cannot be divided.
 func (d Definition) Middle(r Range) EPK {
 	if d.version() == 1 {
 		low, high := hash1(r.Min), hash1(r.Max)
@@ -89,7 +89,7 @@ func (d Definition) Middle(r Range) EPK {
 	return d.middleByWidth(r)
 }
 
-// middleByLevel walks down the levels to the first gap.
+// middleByLevel finds the first level with a gap and returns its middle.
 func (d Definition) middleByLevel(r Range) EPK {
 	width := d.width()
 	b := make([]byte, 0, width)
@@ -102,7 +102,7 @@ func (d Definition) middleByLevel(r Range) EPK {
 			continue
 		}
 		if borrow != 0 {
-			// A level above differed by one, so the room up to the end of
+			// The level before differed by one, so everything up to the end of
 			// this level is inside the range.
 			gap, _ = hashMax().sub(low)
 		}
@@ -110,9 +110,9 @@ func (d Definition) middleByLevel(r Range) EPK {
 	}
 }
 
-// middleByWidth takes both bounds as integers of the full width. It finds a
-// point inside the range whenever there is one, also where the room lies
-// between the last hash of one level and the first of the next.
+// middleByWidth treats both bounds as integers of the full width. It finds a
+// point inside the range if there is one, even if it lies between the last hash
+// of one level and the first of the next.
 func (d Definition) middleByWidth(r Range) EPK {
 	width := max(d.width(), len(r.Min), len(r.Max))
 	number := func(e EPK) *big.Int {
@@ -124,9 +124,9 @@ func (d Definition) middleByWidth(r Range) EPK {
 	return EPK(sum.Rsh(sum, 1).FillBytes(make([]byte, width)))
 }
 
-// hash2 returns the hash of version 2 that starts at byte at of a bound. What
-// a bound leaves out is zero, and the FF that ends a range stands for the
-// greatest hash.
+// hash2 returns the version 2 hash that starts at byte at of a bound. Missing
+// bytes of a bound are zero, and the FF that ends a range means the greatest
+// hash.
 func hash2(e EPK, at int) uint128 {
 	e = e[min(at, len(e)):]
 	if strings.HasPrefix(string(e), string(MaxEPK)) {
@@ -137,8 +137,8 @@ func hash2(e EPK, at int) uint128 {
 	return uint128{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])}
 }
 
-// hash1 returns the hash of version 1 that a bound starts with. Above all
-// numbers lies the greatest hash.
+// hash1 returns the version 1 hash at the start of a bound. A bound above all
+// numbers means the greatest hash.
 func hash1(e EPK) uint64 {
 	if e != "" && e[0] > markNumber {
 		return math.MaxUint32
@@ -150,7 +150,7 @@ func hash1(e EPK) uint64 {
 	return uint64(min(f, math.MaxUint32))
 }
 
-// orderedNumber reads what appendOrderedNumber wrote at the beginning of s.
+// orderedNumber parses the output of appendOrderedNumber at the beginning of s.
 func orderedNumber(s string) (f float64, ok bool) {
 	if len(s) < 2 || s[0] != markNumber {
 		return 0, false

@@ -7,17 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// Parse reads a key in the form of the partition key header: a JSON array with
-// one element per level. An empty array is the empty key. The element {}, and
-// also [], is undefined. Numbers become doubles; one too large for that is
-// refused. Half a surrogate pair becomes U+FFFD.
+// Parse parses a key in the form of the partition key header: a JSON array with
+// one element per level. An empty array is the empty key. The elements {} and []
+// are undefined. Numbers become doubles; a number too large for a double is an
+// error. Half of a surrogate pair becomes U+FFFD.
 //
-// Within strings the escapes of Go's quoting are understood as well as those of
-// JSON, because the Go client sends them. Nothing else departs from JSON. The
-// error is an *Error. Whether the key fits a definition is for
-// [Definition.Check] to say. One with more than [LevelsMax] components fits none
-// however many more they are, so that one more than that is all that the key
-// keeps.
+// In strings, Parse also accepts the escapes of Go's quoting, because the Go
+// client sends them; otherwise the text must be JSON. The error is an *Error.
+//
+// Parse does not check the key against a definition; [Definition.Check] does. A
+// key with more than [LevelsMax] components fits no definition, so Parse keeps
+// only one component beyond that limit.
 func Parse(header string) (Key, error) {
 	p := parser{text: header}
 	components := p.array()
@@ -27,14 +27,15 @@ func Parse(header string) (Key, error) {
 	return Key{components}, nil
 }
 
-// parser reads one header. The first fault ends it; at then tells where.
+// parser parses one header. It stops at the first fault; at is then its
+// position.
 type parser struct {
 	text  string
 	at    int
 	fault string
 }
 
-// array reads the whole text.
+// array parses the whole text.
 func (p *parser) array() []Component {
 	if !utf8.ValidString(p.text) {
 		return p.fail("text that is not UTF-8")
@@ -54,13 +55,13 @@ func (p *parser) array() []Component {
 		}
 	}
 	if p.blanks(); p.fault == "" && p.at < len(p.text) {
-		return p.fail("text behind the array")
+		return p.fail("text after the array")
 	}
 	return components
 }
 
-// separator reads what stands behind an element and reports whether another
-// one follows.
+// separator reads the text after an element and reports whether another element
+// follows.
 func (p *parser) separator() bool {
 	if p.blanks(); p.fault != "" || p.skip(']') {
 		return false
@@ -93,7 +94,7 @@ func (p *parser) element() Component {
 	return Component{}
 }
 
-// undefined reads an empty object or array.
+// undefined parses an empty object or array.
 func (p *parser) undefined(end byte, fault string) Component {
 	start := p.at
 	p.at++
@@ -127,7 +128,7 @@ func (p *parser) number() Component {
 	return Number(f)
 }
 
-// digits reads as many digits as there are and reports whether there is one.
+// digits skips all digits and reports whether there is at least one.
 func (p *parser) digits() bool {
 	start := p.at
 	for c := p.peek(); '0' <= c && c <= '9'; c = p.peek() {
@@ -138,7 +139,7 @@ func (p *parser) digits() bool {
 
 func (p *parser) quoted() Component {
 	p.at++
-	// Most strings have no escape and stay part of the header.
+	// Most strings have no escape; they share the memory of the header.
 	if i := strings.IndexAny(p.text[p.at:], `"\`); i >= 0 && p.text[p.at+i] == '"' {
 		text := p.text[p.at : p.at+i]
 		if hasControl(text) {
@@ -171,7 +172,7 @@ func (p *parser) quoted() Component {
 	}
 }
 
-// escape reads one escape sequence and appends what it stands for.
+// escape parses one escape sequence and appends its meaning.
 func (p *parser) escape(text []byte) []byte {
 	const short, meaning = `"\/bfnrtav`, "\"\\/\b\f\n\r\t\a\v"
 	start := p.at
@@ -191,8 +192,8 @@ func (p *parser) escape(text []byte) []byte {
 			return utf8.AppendRune(text, rune(r))
 		}
 	case 'x':
-		// Go writes a byte that is not UTF-8 in this way. Its JSON encoder
-		// writes U+FFFD for it in the body, and the key must agree.
+		// Go writes a byte that is not valid UTF-8 in this way. In the body,
+		// Go's JSON encoder writes U+FFFD for it, and the key must be the same.
 		if r, ok := p.hex(2); ok && r < utf8.RuneSelf {
 			return append(text, byte(r))
 		} else if ok {
@@ -205,8 +206,8 @@ func (p *parser) escape(text []byte) []byte {
 }
 
 // pair completes the first half of a surrogate pair with the escape that
-// follows. Without a second half it is left as it is, which AppendRune takes
-// for U+FFFD.
+// follows. Without a second half it returns the first, for which AppendRune
+// writes U+FFFD.
 func (p *parser) pair(unit uint32) rune {
 	first, start := rune(unit), p.at
 	if utf16.IsSurrogate(first) && p.skip('\\') && p.skip('u') {
@@ -220,7 +221,7 @@ func (p *parser) pair(unit uint32) rune {
 	return first
 }
 
-// hex reads exactly n hexadecimal digits.
+// hex parses exactly n hexadecimal digits.
 func (p *parser) hex(n int) (uint32, bool) {
 	if p.at+n > len(p.text) {
 		return 0, false
@@ -252,7 +253,7 @@ func hasControl(s string) bool {
 	return false
 }
 
-// peek returns the next byte, or 0 at the end.
+// peek returns the next byte, or 0 at the end of the text.
 func (p *parser) peek() byte {
 	if p.at < len(p.text) {
 		return p.text[p.at]
@@ -282,8 +283,8 @@ func (p *parser) blanks() {
 	}
 }
 
-// fail records a fault unless there is one already. It returns nil, so that it
-// can end a function that returns a list.
+// fail records the first fault. It returns nil, so that it can end a function
+// that returns a list.
 func (p *parser) fail(fault string) []Component {
 	if p.fault == "" {
 		p.fault = fault

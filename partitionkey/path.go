@@ -6,11 +6,11 @@ import (
 )
 
 // ParsePath splits a path such as "/address/city" into the names of the
-// properties to follow, outermost first. A segment in double or single quotes
-// is taken as it stands, backslashes and slashes included, and ends at the next
-// such quote that no backslash precedes; any other is trimmed of white space. A
-// slash at the end adds nothing. Array positions and wildcards are refused. The
-// error is an *Error.
+// properties to follow, outermost first. A segment in double or single quotes is
+// taken literally, including backslashes and slashes, and ends at the next such
+// quote that is not preceded by a backslash. White space around other segments
+// is removed. A trailing slash is ignored. Array positions and wildcards are
+// errors. The error is an *Error.
 func ParsePath(path string) ([]string, error) {
 	if !utf8.ValidString(path) {
 		return nil, errorf("The partition key path %q is not valid UTF-8.", clip(path))
@@ -33,8 +33,7 @@ func ParsePath(path string) ([]string, error) {
 	return segments, nil
 }
 
-// cutSegment returns the segment that s starts with and what follows it, or
-// what is wrong with it.
+// cutSegment returns the first segment of s and the rest, or the fault.
 func cutSegment(s string) (segment, after, fault string) {
 	if s != "" && (s[0] == '"' || s[0] == '\'') {
 		return cutQuoted(s)

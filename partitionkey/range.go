@@ -1,7 +1,7 @@
 package partitionkey
 
-// Range is a half-open interval of the key space: it holds every EPK from Min up
-// to, but not including, Max. The zero value is empty.
+// Range is a half-open interval of the key space: it contains every EPK from Min
+// up to, but not including, Max. The zero value is empty.
 type Range struct {
 	Min EPK `json:"min"`
 	Max EPK `json:"max"`
@@ -15,8 +15,7 @@ func (r Range) Contains(e EPK) bool {
 	return r.Min.Compare(e) <= 0 && e.Compare(r.Max) < 0
 }
 
-// Empty reports whether the range holds nothing, which is so when Min is not
-// before Max.
+// Empty reports whether the range is empty: Min is not less than Max.
 func (r Range) Empty() bool { return r.Min.Compare(r.Max) >= 0 }
 
 // Equal reports whether both ranges have the same bounds.
@@ -24,13 +23,13 @@ func (r Range) Equal(o Range) bool {
 	return r.Min.Compare(o.Min) == 0 && r.Max.Compare(o.Max) == 0
 }
 
-// Overlaps reports whether some EPK lies in both ranges.
+// Overlaps reports whether the ranges have a common EPK.
 func (r Range) Overlaps(o Range) bool {
 	_, ok := r.Intersect(o)
 	return ok
 }
 
-// Intersect returns what both ranges hold, and whether that is anything.
+// Intersect returns the common part of both ranges, and whether there is one.
 func (r Range) Intersect(o Range) (Range, bool) {
 	if r.Min.Compare(o.Min) < 0 {
 		r.Min = o.Min
@@ -54,11 +53,12 @@ func (r Range) String() string {
 	return "[" + r.Min.String() + "," + r.Max.String() + ")"
 }
 
-// Prefix returns the range that holds the EPK of the key and of every key below
-// it, and of no other unless hashes collide. For a full key that is a single
-// point, for the empty key the whole key space; anything between exists under
-// KindMultiHash only. The *Error of a key with more components than paths has
-// Mismatch set, as has that of a prefix under another kind.
+// Prefix returns the range that contains the EPKs of the key and of every key
+// that begins with it, and of no others unless hashes collide. For a full key
+// that is a single point, for the empty key the whole key space; anything
+// between requires KindMultiHash. The error is an *Error; its Mismatch is set if
+// the key has more components than there are paths, or is a prefix under another
+// kind.
 func (d Definition) Prefix(k Key) (Range, error) {
 	n := k.Len()
 	if n == 0 {
@@ -78,12 +78,11 @@ func (d Definition) Prefix(k Key) (Range, error) {
 	return Range{e, e + MaxEPK}, nil
 }
 
-// Successor returns the least bound above e that cuts off no other key: the
-// range from e to it holds e and nothing else. Under version 2 that is e plus
-// one, as an integer of 16 bytes per path. EPKs of version 1 have no common
-// width; there it is e with a byte 01 behind it, because no other key hashes to
-// e with zero bytes behind it. From MaxEPK on there is nothing above, and
-// Successor returns MaxEPK.
+// Successor returns the least bound above e that excludes all other keys: the
+// range from e to it contains only e. Under version 2 it is e plus one, as an
+// integer of 16 bytes per path. EPKs of version 1 have no common width; there it
+// is e followed by a byte 01, because no key hashes to another key's EPK
+// followed by zero bytes. For MaxEPK and above, Successor returns MaxEPK.
 func (d Definition) Successor(e EPK) EPK {
 	if e.Compare(MaxEPK) >= 0 {
 		return MaxEPK
@@ -101,7 +100,7 @@ func (d Definition) Successor(e EPK) EPK {
 	}
 }
 
-// width is the number of bytes of a full EPK of version 2.
+// width returns the number of bytes of a full version 2 EPK.
 func (d Definition) width() int {
 	if d.Kind != KindMultiHash {
 		return hashWidth

@@ -7,22 +7,22 @@ import (
 	"sort"
 )
 
-// Entry is one range of a RangeMap with what belongs to it.
+// Entry is one range of a RangeMap and its value.
 type Entry[T any] struct {
 	Range Range
 	Value T
 }
 
-// RangeMap is an immutable tiling of the whole key space: sorted ranges, none
-// empty, that cover it once. The zero value holds no range and is good for
-// nothing but Len, All and Overlapping. A RangeMap may be copied and shared.
+// RangeMap is an immutable tiling of the whole key space: sorted, non-empty
+// ranges that cover it exactly once. The zero value has no ranges and supports
+// only Len, All and Overlapping. A RangeMap may be copied and shared.
 type RangeMap[T any] struct {
 	entries []Entry[T]
 }
 
-// NewRangeMap returns the map of the given entries, in any order; it keeps a
-// copy. It refuses entries that leave a gap, overlap, or do not reach from
-// MinEPK to MaxEPK, with an error that names the bounds.
+// NewRangeMap returns the map of the given entries, in any order. It copies the
+// slice. If entries leave a gap, overlap, or do not reach from MinEPK to MaxEPK,
+// the error names the bounds.
 func NewRangeMap[T any](entries []Entry[T]) (RangeMap[T], error) {
 	sorted := slices.Clone(entries)
 	slices.SortStableFunc(sorted, func(a, b Entry[T]) int {
@@ -78,9 +78,9 @@ func (m RangeMap[T]) All() iter.Seq2[Range, T] {
 	}
 }
 
-// Locate returns the entry whose range holds e, in logarithmic time and without
-// allocation. What lies beyond MaxEPK, which no key hashes to, belongs to the
-// last entry. Locate panics on the zero map.
+// Locate returns the entry whose range contains e, in logarithmic time and
+// without allocation. An EPK at or above MaxEPK, which no key has, belongs to
+// the last entry. Locate panics on the zero map.
 func (m RangeMap[T]) Locate(e EPK) Entry[T] {
 	return m.entries[m.after(e)-1]
 }
@@ -92,9 +92,9 @@ func (m RangeMap[T]) after(e EPK) int {
 	})
 }
 
-// Overlapping returns the entries whose ranges overlap r, in order: they are
-// neighbors. The slice is the map's own and must not be written to. An empty
-// range overlaps nothing.
+// Overlapping returns the entries whose ranges overlap r, in order. They are
+// adjacent. The slice belongs to the map and must not be changed. An empty range
+// overlaps nothing.
 func (m RangeMap[T]) Overlapping(r Range) []Entry[T] {
 	if r.Empty() || len(m.entries) == 0 || r.Min.Compare(MaxEPK) >= 0 {
 		return nil
@@ -106,11 +106,10 @@ func (m RangeMap[T]) Overlapping(r Range) []Entry[T] {
 	return m.entries[from:to:to]
 }
 
-// Replace returns the map with the old ranges taken out and the new entries put
-// in: a split takes out one and puts in several, a merge the other way round.
-// It refuses, and names the bounds of, an old range that is not in the map and
-// new entries that do not cover exactly what the old ones did. The map itself
-// stays as it is.
+// Replace returns a map without the old ranges and with the new entries: a split
+// replaces one range by several, a merge several by one. The error names the
+// bounds if an old range is not in the map, or if the new entries do not cover
+// exactly the old ranges. m does not change.
 func (m RangeMap[T]) Replace(old []Range, with []Entry[T]) (RangeMap[T], error) {
 	entries := slices.Clone(m.entries)
 	for _, r := range old {

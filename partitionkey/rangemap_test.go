@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// fresh returns the map of a container with n partitions, numbered.
+// fresh returns the map of a new container with n partitions, numbered.
 func fresh(t testing.TB, d Definition, n int) RangeMap[int] {
 	t.Helper()
 	var entries []Entry[int]
@@ -24,8 +24,8 @@ func fresh(t testing.TB, d Definition, n int) RangeMap[int] {
 
 func tenant(name string) Key { return NewKey(String(name)) }
 
-// S40: of 1,000 physical partitions, a tenant on five of them is asked for at
-// five.
+// TestTenantOnFiveOfThousand checks that a tenant on five of 1,000 physical
+// partitions is looked up in exactly five (S40).
 func TestTenantOnFiveOfThousand(t *testing.T) {
 	t.Parallel()
 	d := hierarchy(3)
@@ -35,7 +35,7 @@ func TestTenantOnFiveOfThousand(t *testing.T) {
 		t.Fatal(err)
 	}
 	home := m.Locate(reach.Min)
-	// Cut the tenant's partition inside of the tenant's range, four times.
+	// Cut the tenant's partition inside the tenant's range four times.
 	next := home.Range
 	var children []Entry[int]
 	inside := reach
@@ -59,7 +59,7 @@ func TestTenantOnFiveOfThousand(t *testing.T) {
 	if want := []int{1000, 1001, 1002, 1003, 1004}; !slices.Equal(visited, want) {
 		t.Errorf("visited %v, want %v", visited, want)
 	}
-	// Each user of the tenant is at one of the five.
+	// Each user of the tenant is in one of the five.
 	for i := range 1000 {
 		user := tenant("Contoso").Append(String(fmt.Sprint("user", i)))
 		users, err := d.Prefix(user)
@@ -80,8 +80,8 @@ func TestTenantOnFiveOfThousand(t *testing.T) {
 	}
 }
 
-// S1: whatever is split and merged, the ranges cover the key space once, and
-// every key has exactly one.
+// TestRandomSplitsAndMerges checks that after any splits and merges the ranges
+// cover the key space once, and every key is in exactly one (S1).
 func TestRandomSplitsAndMerges(t *testing.T) {
 	t.Parallel()
 	for _, d := range []Definition{{Paths: []string{"/pk"}, Version: 1}, {Paths: []string{"/pk"}}, hierarchy(2), hierarchy(3)} {
@@ -117,14 +117,14 @@ func TestRandomSplitsAndMerges(t *testing.T) {
 	}
 }
 
-// checkOneHome compares Locate and Overlapping with a look at every range.
+// checkOneHome compares Locate and Overlapping with a linear search.
 func checkOneHome(t *testing.T, m RangeMap[int], e EPK) {
 	t.Helper()
 	var homes []int
 	end := MinEPK
 	for r, value := range m.All() {
 		if r.Min.Compare(end) != 0 || r.Empty() {
-			t.Fatalf("%v stands behind %v", r, end)
+			t.Fatalf("%v comes after %v", r, end)
 		}
 		end = r.Max
 		if r.Contains(e) {
@@ -165,8 +165,9 @@ func TestZeroRangeMap(t *testing.T) {
 	}
 }
 
-// Callers may append to what Overlapping gives without harm to the map, and
-// entries handed in stay the caller's.
+// TestRangeMapSharesNothing checks that callers may append to the result of
+// Overlapping without changing the map, and that the map copies the entries it
+// is given.
 func TestRangeMapSharesNothing(t *testing.T) {
 	t.Parallel()
 	entries := []Entry[int]{{Range{"", "\x10"}, 1}, {Range{"\x10", MaxEPK}, 2}}
@@ -181,7 +182,8 @@ func TestRangeMapSharesNothing(t *testing.T) {
 	}
 }
 
-// Bounds of every layout are what clients accept, up to many partitions.
+// TestDivideTiles checks that clients accept the bounds of every layout, up to
+// many partitions.
 func TestDivideTiles(t *testing.T) {
 	t.Parallel()
 	for _, d := range []Definition{{Paths: []string{"/pk"}, Version: 1}, {Paths: []string{"/pk"}}, hierarchy(3)} {
@@ -193,8 +195,8 @@ func TestDivideTiles(t *testing.T) {
 	}
 }
 
-// The middle lies inside of every range that has an inside, however narrow and
-// wherever its bounds were cut.
+// TestMiddleIsInside checks that the middle lies inside every range that has an
+// inside, however narrow it is and wherever its bounds were cut.
 func TestMiddleIsInside(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 40))
@@ -203,7 +205,7 @@ func TestMiddleIsInside(t *testing.T) {
 		for range 20_000 {
 			low := make([]byte, width)
 			for i := range low {
-				// Runs of 00 and FF make carries.
+				// Runs of 00 and FF cause carries.
 				low[i] = [...]byte{0x00, 0x00, 0x3F, 0xFF, 0xFF, byte(r.Uint32())}[r.IntN(6)]
 			}
 			low[0] &= 0x3F

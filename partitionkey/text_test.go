@@ -30,7 +30,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// session is what the commands of one file share.
+// session is the state shared by the commands of one file.
 type session struct {
 	definition Definition
 	ranges     RangeMap[string]
@@ -38,8 +38,8 @@ type session struct {
 
 func (s *session) run(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
-	// definition reads JSON, keeps the result for the commands that follow, and
-	// shows it with defaults filled in.
+	// definition parses JSON, keeps the result for the following commands, and
+	// prints it with defaults filled in.
 	case "definition":
 		s.definition = Definition{}
 		if err := json.Unmarshal([]byte(d.Input), &s.definition); err != nil {
@@ -90,7 +90,7 @@ func (s *session) run(t *testing.T, d *datadriven.TestData) string {
 				return r.String()
 			})
 		})
-	// same numbers logical partitions and tells which one each key is in.
+	// same numbers the logical partitions and prints which one each key is in.
 	case "same":
 		numbers := make(map[string]int)
 		return each(d, func(line string) string {
@@ -197,9 +197,9 @@ func (s *session) show() string {
 	return b.String()
 }
 
-// each answers every line of the input with a line. A line in quotes of Go
-// stands for its meaning, so that all bytes can be written. repeat(s,n) within
-// it is s, n times.
+// each prints one line for every line of the input. A quoted line is unquoted by
+// Go's rules, so that all bytes can be written; repeat(s,n) in it means s, n
+// times.
 func each(d *datadriven.TestData, answer func(line string) string) string {
 	var b strings.Builder
 	for line := range strings.Lines(d.Input) {
@@ -234,7 +234,7 @@ func withKey(line string, answer func(Key) string) string {
 	return answer(k)
 }
 
-// failure shows an error, with the marks that callers choose their answer by.
+// failure prints an error and the flags by which callers choose their response.
 func failure(err error) string {
 	mistake, ok := errors.AsType[*Error](err)
 	switch {
@@ -246,7 +246,7 @@ func failure(err error) string {
 	return "mistake: " + err.Error()
 }
 
-// digits shows the empty EPK where a blank line would be hard to see.
+// digits prints the empty EPK visibly.
 func digits(e EPK) string {
 	if e == MinEPK {
 		return `""`
@@ -271,7 +271,7 @@ func lines[T any](list []T) string {
 	return b.String()
 }
 
-// mustRange reads the form that Range.String writes.
+// mustRange parses the form of Range.String.
 func mustRange(t *testing.T, text string) Range {
 	t.Helper()
 	low, high, ok := strings.Cut(strings.Trim(text, "[)"), ",")

@@ -12,13 +12,14 @@ const (
 	tokenC2 = 0x4CF5AD432745937F
 )
 
-// Token returns what CQL's token function and its drivers compute for a routing
-// key: the first word of MurmurHash3 x64 128, as Cassandra has it. That differs
-// from everyone else's in the bytes behind the last whole block, which it takes
-// as signed. The least integer stands for the empty key alone; a key that
-// hashes to it has the greatest instead.
+// Token returns the token that CQL's token function and the drivers compute for
+// a routing key: the first word of MurmurHash3 x64 128 in Cassandra's variant.
+// That variant differs from the original in the bytes after the last whole
+// block, which it treats as signed. The least integer is the token of the empty
+// key only; a key that hashes to it gets the greatest integer.
 //
-// Tokens have nothing to do with EPKs. They are here because routing by key is.
+// Tokens are unrelated to EPKs. They are in this package because it routes by
+// key.
 func Token(routingKey []byte) int64 {
 	if len(routingKey) == 0 {
 		return math.MinInt64
@@ -45,8 +46,8 @@ func Token(routingKey []byte) int64 {
 	return math.MaxInt64
 }
 
-// signedTail puts up to eight bytes together as Java does, whose bytes carry
-// their sign into all bits above them.
+// signedTail combines up to eight bytes as Java does, where bytes are
+// sign-extended.
 func signedTail(tail []byte) (k uint64) {
 	for i, b := range tail {
 		k ^= uint64(int64(int8(b))) << (8 * i)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// S128: the tokens of the public vectors, each confirmed by three drivers.
+// TestToken checks the tokens of the public vectors, each confirmed by three
+// drivers (S128).
 func TestToken(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/cql-tokens.json")

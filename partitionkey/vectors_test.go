@@ -67,8 +67,8 @@ func readVectors(t *testing.T) vectorFile {
 	return file
 }
 
-// vectorComponent reads one value of the file. Numbers given as bits are taken
-// as they are, where Number would fold -0 and the kinds of NaN.
+// vectorComponent parses one value of the file. Numbers given as bits are used
+// unchanged, where Number would normalize -0 and NaN.
 func vectorComponent(t *testing.T, raw json.RawMessage) Component {
 	t.Helper()
 	if raw[0] != '{' {
@@ -187,8 +187,9 @@ func TestVectorsCompare(t *testing.T) {
 	}
 }
 
-// Each vector is its own logical partition: canonical bytes differ wherever the
-// hashed values do. Version 1 is left out, as it cuts.
+// TestVectorsCanonical checks that each vector is its own logical partition:
+// canonical bytes differ wherever the hashed values do. Version 1 is omitted,
+// because it cuts.
 func TestVectorsCanonical(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]Key)

@@ -15,12 +15,12 @@ import (
 // parts cut to cutUnits.
 
 const (
-	// cutUnits is how many UTF-16 code units of a string count.
+	// cutUnits is how many UTF-16 code units of a string are significant.
 	cutUnits = 100
 
-	// shortBytes is the length up to which a cut string is written whole and
-	// ended with a zero byte. Of a longer one, shortBytes+1 bytes are written
-	// and no end.
+	// shortBytes is the maximum length of a cut string that is written
+	// completely and ended with a zero byte. Of a longer one, shortBytes+1 bytes
+	// are written without an end.
 	shortBytes = 100
 
 	// cutBytesMax is the longest cut string: three bytes for each unit.
@@ -55,9 +55,9 @@ func appendOrdered(dst []byte, components []Component, cut bool) []byte {
 }
 
 // appendOrderedNumber appends the marker of a number, its eight top bits, and
-// the remaining 56 from the top in groups of seven. Each group has a low bit
-// that says whether more follow; groups that are all zero are left out, except
-// the first.
+// the remaining 56 bits from the top in groups of seven. The low bit of each
+// group says whether more groups follow. Trailing groups of zeros are omitted,
+// except the first group.
 func appendOrderedNumber(dst []byte, f float64) []byte {
 	b := math.Float64bits(f)
 	if b>>63 == 0 {
@@ -75,8 +75,8 @@ func appendOrderedNumber(dst []byte, f float64) []byte {
 	}
 }
 
-// appendOrderedString appends the marker of a string and each byte plus one,
-// which UTF-8 leaves room for, so that zero can end it.
+// appendOrderedString appends the marker of a string and each byte plus one, so
+// that zero can end it. No byte overflows, because UTF-8 has no byte FF.
 func appendOrderedString(dst []byte, s string, cut bool) []byte {
 	dst = append(dst, markString)
 	start := len(dst)
@@ -98,9 +98,9 @@ func appendOrderedString(dst []byte, s string, cut bool) []byte {
 	return append(dst, 0x00)
 }
 
-// appendCut appends the first cutUnits UTF-16 code units of s. Where the cut
-// goes through a character of two units, the half that stays is U+FFFD, as in
-// the clients whose strings are UTF-16.
+// appendCut appends the first cutUnits UTF-16 code units of s. If the cut
+// divides a character of two units, the remaining half becomes U+FFFD, as in
+// clients whose strings are UTF-16.
 func appendCut(dst []byte, s string) []byte {
 	if len(s) <= cutUnits {
 		return append(dst, s...)
