@@ -1,13 +1,13 @@
 // Package decan runs a Decan server inside a Go program.
 //
-// [Start] gives a server that speaks the Azure Cosmos DB protocols on a
-// loopback port; any official SDK connects to [Server.Endpoint] with
+// [Start] starts a server that speaks the Azure Cosmos DB protocols on a
+// loopback port. Any official SDK connects to [Server.Endpoint] with
 // [Server.Key]. Package decantest does the same for a test in one call.
 //
 // # Invariants
 //
-// A server keeps nothing outside its Config: many run in one process. What a
-// client was told is written is durable when Config.Data names a directory.
+// A server keeps no state outside its Config, so one process can run many
+// servers. If Config.Data names a directory, an acknowledged write is durable.
 //
 // Page: docs/embedding.md
 package decan
@@ -19,80 +19,81 @@ import (
 	"github.com/decandb/decan/internal/server"
 )
 
-// Config says how a server runs. The zero value is a server in memory on a free
+// Config configures a server. The zero value is a server in memory on a free
 // loopback port, with the emulators' well-known key.
 type Config struct {
-	// Listen is the address of the data plane, which answers TLS and plain HTTP
-	// alike. Default 127.0.0.1:0, a free port.
+	// Listen is the address of the data plane, which accepts TLS and plain HTTP
+	// on the same port. Default 127.0.0.1:0, a free port.
 	Listen string
 
-	// AdminListen is the address of health, metrics and management. Default none.
+	// AdminListen is the address for health, metrics and management. Default: no
+	// admin port.
 	AdminListen string
 
-	// Data is the data directory, made when missing. Default "": everything is
-	// kept in memory and gone after Close.
+	// Data is the data directory, created if it does not exist. Default "": all
+	// data is in memory and is lost on Close.
 	Data string
 
-	// Key is the account key, base64 text. Default the emulators' well-known
-	// key, which is refused on an address beyond loopback.
+	// Key is the account key in base64. Default: the emulators' well-known key,
+	// which Start refuses if Listen is not a loopback address.
 	Key string
 
-	// TokenIssuers, TokenAudiences and TokenKeys say which bearer tokens (Microsoft
-	// Entra ID, OpenID Connect) are accepted: what "iss" and "aud" may be, and the
-	// file or URL of the issuers' public keys. Default: none. Roles are given on
-	// the admin port.
+	// TokenIssuers, TokenAudiences and TokenKeys configure bearer tokens
+	// (Microsoft Entra ID, OpenID Connect): the accepted values of "iss" and
+	// "aud", and the file or URL of the issuers' public keys. Default: bearer
+	// tokens are not accepted. Roles are assigned on the admin port.
 	TokenIssuers   []string
 	TokenAudiences []string
 	TokenKeys      string
 
 	// EmulatorTokens accepts the bearer tokens of the SDKs' test suites, which
-	// carry the account key itself.
+	// contain the account key itself.
 	EmulatorTokens bool
 
-	// DisableLocalAuth refuses the account key and resource tokens, but on the admin
-	// port: bearer tokens alone let in.
+	// DisableLocalAuth refuses the account key and resource tokens except on the
+	// admin port, so that clients need bearer tokens.
 	DisableLocalAuth bool
 
 	// PrefixPermissions allows permissions, and so resource tokens, for a prefix
-	// of a hierarchical partition key, which the service does not.
+	// of a hierarchical partition key. The service does not.
 	PrefixPermissions bool
 
-	// AllowedHosts are names by which clients address the server beyond loopback,
-	// such as db.example.com, or *.example.com for all below. A request for a name
-	// that the server does not know is refused with 403. Default: localhost, the name
-	// in Listen, and in a container names without a dot.
+	// AllowedHosts are the names, in addition to loopback names, by which clients
+	// address the server, such as db.example.com, or *.example.com for all names
+	// in that domain. A request for any other name is refused with 403. Default:
+	// localhost, the name in Listen, and in a container names without a dot.
 	AllowedHosts []string
 
-	// Consistency is the account's default level. Default Session.
+	// Consistency is the account's default consistency level. Default Session.
 	Consistency string
 
-	// CrossPartition is "service" (the default), which refuses the
-	// cross-partition queries that the service's gateway refuses, or "full",
-	// which answers them on the server.
+	// CrossPartition is "service" (the default) to refuse the cross-partition
+	// queries that the service's gateway refuses, or "full" to answer them on
+	// the server.
 	CrossPartition string
 
-	// Throughput is "off" (the default), which serves every request whatever the
-	// throughput of its container, "warn", which also logs what would have been
-	// refused, or "on", which refuses with 429 as the service does.
+	// Throughput is "off" (the default) to serve every request whatever the
+	// throughput of its container, "warn" to also log requests that would be
+	// refused, or "on" to refuse them with status 429 as the service does.
 	Throughput string
 
-	// Limits is "default" (the default), the service's documented limits of
-	// partitions and throughput, or "laptop", limits so low that they are reached
-	// within seconds.
+	// Limits is "default" (the default) for the service's documented limits of
+	// partitions and throughput, or "laptop" for limits so low that they are
+	// reached within seconds.
 	Limits string
 
-	// Logger gets what the server has to say. Default: nobody.
+	// Logger receives the server's log. Default: no logging.
 	Logger *slog.Logger
 }
 
-// Server is a running server. Its methods may be called by many goroutines.
+// Server is a running server. It is safe for concurrent use.
 type Server struct{ running *server.Server }
 
-// Start opens the data and returns when the server accepts requests. It fails
-// when the configuration is wrong, an address is taken, or the data directory
-// cannot be used, for instance because another server has it open.
+// Start opens the data and returns when the server accepts requests. It fails if
+// the configuration is invalid, an address is in use, or the data directory
+// cannot be opened, for instance because another server has it open.
 //
-// The context bounds the start only; Close ends the server.
+// The context bounds only the start; Close stops the server.
 func Start(ctx context.Context, config Config) (*Server, error) {
 	if config.Listen == "" {
 		config.Listen = "127.0.0.1:0"
@@ -124,24 +125,25 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	return &Server{running: running}, nil
 }
 
-// Endpoint returns the URL for clients, plain HTTP, such as
-// http://127.0.0.1:34567/. The same port answers https.
+// Endpoint returns the URL for clients over plain HTTP, such as
+// http://127.0.0.1:34567/. The same port accepts HTTPS.
 func (s *Server) Endpoint() string { return s.running.Endpoint() }
 
-// AdminEndpoint returns the URL of the admin port, "" without one.
+// AdminEndpoint returns the URL of the admin port, "" if there is none.
 func (s *Server) AdminEndpoint() string { return s.running.AdminEndpoint() }
 
-// Key returns the primary account key as it is now.
+// Key returns the current primary account key.
 func (s *Server) Key() string { return s.running.Key() }
 
-// CreateContainer makes a container with exactly the given number of physical
-// partitions, which no throughput setting can ask for below 10,000 RU/s each. The
-// definition is the container's JSON, as clients send it. The database is made
-// when it is missing. It is meant for tests of fan-out and routing.
+// CreateContainer creates a container with exactly the given number of physical
+// partitions. Without it, a container needs 10,000 RU/s for each partition.
+// definition is the container's JSON in the form that clients send. The database
+// is created if it does not exist. Use CreateContainer to test fan-out and
+// routing.
 func (s *Server) CreateContainer(ctx context.Context, database, definition string, partitions int) error {
 	return s.running.CreateContainer(ctx, database, definition, partitions)
 }
 
-// Close finishes running requests, then closes the data. It returns when
-// nothing of the server is left.
+// Close finishes the requests in progress and closes the data. When it returns,
+// everything that the server started has stopped.
 func (s *Server) Close() error { return s.running.Close() }

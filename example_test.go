@@ -68,8 +68,8 @@ func Example() {
 	// Output: {"UserId":"Alice","minutes":12}
 }
 
-// A container with an exact number of physical partitions shows what a key
-// choice costs.
+// A container with an exact number of physical partitions shows the cost of a
+// choice of key.
 func ExampleServer_CreateContainer() {
 	ctx := context.Background()
 	server, err := decan.Start(ctx, decan.Config{})

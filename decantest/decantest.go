@@ -1,7 +1,7 @@
-// Package decantest gives a test a Decan server of its own in one call.
+// Package decantest starts a Decan server for a test in one call.
 //
-// [New] starts a server in memory in a few milliseconds and closes it with the
-// test, so tests share nothing and run in parallel.
+// [New] starts a server in memory within a few milliseconds and closes it when
+// the test ends, so tests share nothing and can run in parallel.
 //
 // Page: docs/embedding.md
 package decantest
@@ -13,22 +13,23 @@ import (
 	"github.com/decandb/decan"
 )
 
-// Server is a server that lives as long as its test.
+// Server is a server that runs until its test ends.
 type Server struct {
 	*decan.Server
 
 	tb testing.TB
 }
 
-// New starts a server in memory and closes it when the test ends. A fault ends
-// the test.
+// New starts a server in memory and closes it when the test ends. An error fails
+// the test immediately.
 func New(tb testing.TB) *Server {
 	tb.Helper()
 	return Start(tb, decan.Config{})
 }
 
-// Start is New with a configuration, for instance a data directory from
-// tb.TempDir or another consistency.
+// Start starts a server with a configuration, for instance with a data directory
+// from tb.TempDir, and closes it when the test ends. An error fails the test
+// immediately.
 func Start(tb testing.TB, config decan.Config) *Server {
 	tb.Helper()
 	s, err := decan.Start(context.Background(), config)
@@ -43,9 +44,9 @@ func Start(tb testing.TB, config decan.Config) *Server {
 	return &Server{Server: s, tb: tb}
 }
 
-// Container makes a container with the given number of physical partitions and
-// its database when that is missing; definition is the container's JSON. A fault
-// ends the test.
+// Container creates a container with the given number of physical partitions,
+// and its database if it does not exist. definition is the container's JSON. An
+// error fails the test immediately.
 func (s *Server) Container(database, definition string, partitions int) {
 	s.tb.Helper()
 	if err := s.CreateContainer(s.tb.Context(), database, definition, partitions); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/decandb/decan/decantest"
 )
 
-// connect is what every test below does with the SDK.
+// connect returns an SDK client of the server.
 func connect(tb testing.TB, server *decantest.Server) *azcosmos.Client {
 	tb.Helper()
 	credential, err := azcosmos.NewKeyCredential(server.Key())
@@ -30,7 +30,7 @@ func TestManyServersInOneProcess(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			client := connect(t, decantest.New(t))
-			// The same name in every server: they share nothing.
+			// The name is the same in every server: they share nothing.
 			if _, err := client.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "same"}, nil); err != nil {
 				t.Error(err)
 			}
@@ -38,8 +38,7 @@ func TestManyServersInOneProcess(t *testing.T) {
 	}
 }
 
-// TestPartitionCount shows that a test may ask for partitions that no
-// throughput setting gives.
+// TestPartitionCount creates more partitions than any throughput setting gives.
 func TestPartitionCount(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)

@@ -16,13 +16,13 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// visitLog collects x-decan-partitions of every answer.
+// visitLog collects the x-decan-partitions header of every response.
 type visitLog struct {
 	mu  sync.Mutex
 	ids []string
 }
 
-// Do lets the request pass and reads the answer's header.
+// Do sends the request and reads the header of the response.
 func (l *visitLog) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
 	if err == nil {
@@ -37,7 +37,7 @@ func (l *visitLog) Do(req *policy.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// take returns what was collected, sorted, and forgets it.
+// take returns the collected values, sorted, and clears them.
 func (l *visitLog) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,9 +47,10 @@ func (l *visitLog) take() []string {
 	return ids
 }
 
-// TestRouting shows the routing table of hierarchical keys (S6, S23, S39, S47 to S54,
-// S56 to S58) as a client sees it: the header names exactly the partitions whose
-// ranges overlap the prefix that the filter gives, with 1, 8 and 64 of them.
+// TestRouting checks the routing of hierarchical keys as a client sees it (S6,
+// S23, S39, S47 to S54, S56 to S58): the header names exactly the partitions
+// whose ranges overlap the prefix that the filter determines, with 1, 8 and 64
+// partitions.
 func TestRouting(t *testing.T) {
 	t.Parallel()
 	server := decantest.New(t)
@@ -101,7 +102,7 @@ func routing(t *testing.T, server *decantest.Server, database string, definition
 	everywhere := []partitionkey.Key{key()}
 	for _, c := range []struct {
 		statement, filter string
-		keys              []partitionkey.Key // the prefixes that the filter gives
+		keys              []partitionkey.Key // the prefixes that the filter determines
 		rows              int
 	}{
 		{"S47", "c.TenantId = 't1' AND c.UserId = 'u2' AND c.SessionId = 's0'", []partitionkey.Key{key("t1", "u2", "s0")}, 1},
