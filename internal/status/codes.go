@@ -1,11 +1,11 @@
 package status
 
-// Code is a main status as Azure Cosmos DB documents it.
+// Code is a main status code as Azure Cosmos DB documents it.
 type Code int
 
-// The closed list of codes.
+// The complete list of codes.
 const (
-	CodeNotModified        Code = 304 // the etag given still names the current version
+	CodeNotModified        Code = 304 // the given etag names the current version
 	CodeBadRequest         Code = 400
 	CodeUnauthorized       Code = 401
 	CodeForbidden          Code = 403
@@ -54,49 +54,49 @@ func (c Code) String() string {
 	return "InternalServerError"
 }
 
-// Sub is a sub-status: the documented reason below a code. The same number may
+// Sub is a sub-status: the documented reason for a code. The same number can
 // mean different things under different codes.
 type Sub int
 
-// The closed list of sub-codes.
+// The complete list of sub-codes.
 const (
-	SubPartitionKeyMismatch Sub = 1001  // 400: key in the request does not fit the document or definition
-	SubCrossPartitionQuery  Sub = 1004  // 400: the query needs a plan and a merging client
-	SubContainerRecreated   Sub = 1024  // 400: the RID the client remembers is not the container's
-	SubScriptCompile        Sub = 65535 // 400: the body of a script is no JavaScript
+	SubPartitionKeyMismatch Sub = 1001  // 400: the key in the request does not fit the document or the definition
+	SubCrossPartitionQuery  Sub = 1004  // 400: the client must get a query plan and merge the results
+	SubContainerRecreated   Sub = 1024  // 400: the RID that the client cached is not the container's
+	SubScriptCompile        Sub = 65535 // 400: the body of a script is not valid JavaScript
 
-	SubAuthorizationMissing   Sub = 5000 // 401: no authorization at all
-	SubAuthorizationMalformed Sub = 5001 // 401: authorization that cannot be read
+	SubAuthorizationMissing   Sub = 5000 // 401: no authorization
+	SubAuthorizationMalformed Sub = 5001 // 401: authorization that cannot be parsed
 	SubEntraDisabled          Sub = 5002 // 401: bearer tokens are not configured
-	SubEntraMalformed         Sub = 5003 // 401: a bearer token that cannot be read
-	SubEntraSignature         Sub = 5004 // 401: a bearer token that is not signed as it must be
-	SubEntraNotYet            Sub = 5005 // 401: a bearer token whose time has not come
-	SubEntraExpired           Sub = 5006 // 401: a bearer token whose time is over
-	SubEntraIssuer            Sub = 5007 // 401: a bearer token of another issuer
+	SubEntraMalformed         Sub = 5003 // 401: a bearer token that cannot be parsed
+	SubEntraSignature         Sub = 5004 // 401: a bearer token without a valid signature
+	SubEntraNotYet            Sub = 5005 // 401: a bearer token that is not valid yet
+	SubEntraExpired           Sub = 5006 // 401: a bearer token that has expired
+	SubEntraIssuer            Sub = 5007 // 401: a bearer token of an unknown issuer
 	SubEntraAudience          Sub = 5008 // 401: a bearer token for another audience
-	SubEntraNoObject          Sub = 5011 // 401: a bearer token that names nobody
+	SubEntraNoObject          Sub = 5011 // 401: a bearer token without an object id
 	SubLocalAuthDisabled      Sub = 5202 // 401: account keys and resource tokens are not accepted
 
-	SubRoleUnsupported Sub = 5300 // 403: no role allows it
-	SubRoleMetadata    Sub = 5301 // 403: no role of the principal allows to read the definition
-	SubRoleData        Sub = 5302 // 403: no role of the principal allows what is wanted with data
+	SubRoleUnsupported Sub = 5300 // 403: no role can allow this operation
+	SubRoleMetadata    Sub = 5301 // 403: no role of the principal allows reading the definition
+	SubRoleData        Sub = 5302 // 403: no role of the principal allows the data operation
 
-	SubAccountLimit      Sub = 1005 // 403: as many databases and containers as the account may have
+	SubAccountLimit      Sub = 1005 // 403: the account has the maximum number of databases and containers
 	SubPartitionKeyQuota Sub = 1014 // 403: a logical partition is full
 
-	SubReadSessionNotAvailable Sub = 1002 // 404: the session token is ahead of the partition
+	SubReadSessionNotAvailable Sub = 1002 // 404: the partition has not reached the session token
 	SubOwnerNotFound           Sub = 1003 // 404: the parent resource does not exist
 
 	SubDatabaseExists Sub = 3206 // 409: a database of this name exists
 
 	SubNameCacheStale     Sub = 1000 // 410: another container has this name now
 	SubRangeGone          Sub = 1002 // 410: the partition key range was split or merged
-	SubCompletingSplit    Sub = 1007 // 410: a split is being finished
-	SubCompletingMovement Sub = 1008 // 410: a move or merge is being finished
+	SubCompletingSplit    Sub = 1007 // 410: a split is being completed
+	SubCompletingMovement Sub = 1008 // 410: a move or merge is being completed
 
-	SubRequestRateTooLarge Sub = 3200 // 429: request units of the partition are used up
-	SubScriptConcurrency   Sub = 3084 // 429: too many scripts that do not end
-	SubMetadataRate        Sub = 3201 // 429: too many requests about metadata
+	SubRequestRateTooLarge Sub = 3200 // 429: the partition's request units are used up
+	SubScriptConcurrency   Sub = 3084 // 429: too many scripts are running
+	SubMetadataRate        Sub = 3201 // 429: too many metadata requests
 	SubBucketExceeded      Sub = 3212 // 429: the requests of a throughput bucket exceed its cap
-	SubBucketChange        Sub = 3213 // 429: throughput buckets were changed a moment ago
+	SubBucketChange        Sub = 3213 // 429: throughput buckets were changed too recently
 )

@@ -1,12 +1,12 @@
-// Package status is the only error type that crosses packages.
+// Package status defines the only error type that crosses packages.
 //
-// An [Error] is made where the fact is known (partition knows that an etag
-// differs, so partition says PreconditionFailed), is passed on unchanged by the
-// floors between, and is translated once, in a door. Everything that is not an
-// Error is the world's trouble or ours, and a door answers it with 500.
+// An [Error] is made where the fact is known: partition knows that an etag
+// differs, so partition returns PreconditionFailed. The packages between pass it
+// on unchanged, and a door translates it once. Every other error is an internal
+// error or trouble with the environment, and a door answers it with 500.
 //
-// Codes and sub-codes are the numbers that Azure Cosmos DB documents, as a
-// closed list in codes.go. The package knows no protocol: it has no headers, no
+// Codes and sub-codes are the numbers that Azure Cosmos DB documents; codes.go
+// has the complete list. The package knows no protocol: it has no headers, no
 // frames and no bodies.
 //
 // Page: docs/architecture.md, "Floor 0: words".
@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// Error says what went wrong in terms a client may act on.
+// Error describes a failure in terms on which a client can act.
 type Error struct {
 	Code       Code
-	Sub        Sub           // zero when the code says it all
+	Sub        Sub           // zero if the code needs no detail
 	Message    string        // for people: names the thing, the limit and the remedy
 	RetryAfter time.Duration // TooManyRequests and RetryWith only
 	Info       string        // machine-readable detail for the client: for CrossPartition, the query plan as JSON
@@ -44,12 +44,12 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// New makes an error from a code and a formatted message.
+// New returns an error with a code and a formatted message.
 func New(code Code, sub Sub, format string, args ...any) *Error {
 	return &Error{Code: code, Sub: sub, Message: fmt.Sprintf(format, args...)}
 }
 
-// From returns the Error in err's chain, or nil when there is none.
+// From returns the Error in err's chain, or nil if there is none.
 func From(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -58,8 +58,8 @@ func From(err error) *Error {
 	return nil
 }
 
-// CodeOf returns the code of err: zero for nil, Internal for an error that
-// carries no Error.
+// CodeOf returns the code of err: zero for nil, and CodeInternal if its chain
+// has no Error.
 func CodeOf(err error) Code {
 	if err == nil {
 		return 0
@@ -70,7 +70,7 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// SubOf returns the sub-code of err, zero when it has none.
+// SubOf returns the sub-code of err, zero if it has none.
 func SubOf(err error) Sub {
 	if e := From(err); e != nil {
 		return e.Sub
@@ -78,91 +78,92 @@ func SubOf(err error) Sub {
 	return 0
 }
 
-// BadRequest says that the request itself is wrong, whatever is stored.
+// BadRequest returns an error for a request that is wrong whatever is stored.
 func BadRequest(format string, args ...any) *Error {
 	return New(CodeBadRequest, 0, format, args...)
 }
 
-// Unsupported says that the request asks for a feature that Decan does not
-// have yet. The feature's name is part of the message, and
-// docs/compatibility.md lists it.
+// Unsupported returns an error for a feature that Decan does not have yet. The
+// message names the feature; docs/compatibility.md lists it.
 func Unsupported(feature string) *Error {
 	return New(CodeBadRequest, 0, "%s is not supported by this version of Decan. See docs/compatibility.md.", feature)
 }
 
-// PartitionKeyMismatch says that the key in the request does not fit the
-// document or the container's definition. Clients refresh their view of the
-// container and try once more.
+// PartitionKeyMismatch returns an error for a key that does not fit the document
+// or the container's definition. Clients refresh their cached container and
+// retry once.
 func PartitionKeyMismatch(format string, args ...any) *Error {
 	return New(CodeBadRequest, SubPartitionKeyMismatch, format, args...)
 }
 
-// CrossPartition says that a query needs the client to merge partitions. plan
-// is the query plan as JSON, which clients read from the error.
+// CrossPartition returns an error for a query whose results the client must
+// merge. plan is the query plan as JSON, which clients read from the error.
 func CrossPartition(plan string, format string, args ...any) *Error {
 	e := New(CodeBadRequest, SubCrossPartitionQuery, format, args...)
 	e.Info = plan
 	return e
 }
 
-// Unauthorized says that nobody was authenticated.
+// Unauthorized returns an error for a caller who was not authenticated.
 func Unauthorized(sub Sub, format string, args ...any) *Error {
 	return New(CodeUnauthorized, sub, format, args...)
 }
 
-// Forbidden says that the caller may not do this, or that a quota forbids it.
+// Forbidden returns an error for an operation that the caller may not do, or
+// that a quota forbids.
 func Forbidden(sub Sub, format string, args ...any) *Error {
 	return New(CodeForbidden, sub, format, args...)
 }
 
-// NotFound says that the resource itself does not exist.
+// NotFound returns the error for a resource that does not exist.
 func NotFound() *Error {
 	return New(CodeNotFound, 0, "Entity with the specified id does not exist in the system.")
 }
 
-// OwnerNotFound says that the database or container above the resource does
-// not exist. Clients drop what they remember of its name.
+// OwnerNotFound returns the error for a resource whose database or container
+// does not exist. Clients drop what they have cached for its name.
 func OwnerNotFound() *Error {
 	return New(CodeNotFound, SubOwnerNotFound, "Owner resource does not exist.")
 }
 
-// SessionNotAvailable says that the session token names an LSN that this
-// partition has not reached.
+// SessionNotAvailable returns the error for a session token with an LSN that
+// this partition has not reached.
 func SessionNotAvailable() *Error {
 	return New(CodeNotFound, SubReadSessionNotAvailable, "The read session is not available for the input session token.")
 }
 
-// Conflict says that a resource with this id exists.
+// Conflict returns the error for a resource whose id exists already.
 func Conflict() *Error {
 	return New(CodeConflict, 0, "Entity with the specified id already exists in the system.")
 }
 
-// PartitionMoved says that the partition does not serve the key, range or
-// generation asked for: take a newer view and try again. The engine handles it
-// and shows it only to requests that named the partition themselves.
+// PartitionMoved returns the error for a key, range or generation that the
+// partition does not serve: take a newer view and retry. The engine handles it,
+// and returns it only to requests that name the partition themselves.
 func PartitionMoved(sub Sub) *Error {
 	return New(CodeGone, sub, "The requested partition key range is no longer available at this server.")
 }
 
-// PreconditionFailed says that an etag condition did not hold.
+// PreconditionFailed returns the error for an etag condition that is false.
 func PreconditionFailed() *Error {
 	return New(CodePreconditionFailed, 0, "One of the specified pre-condition is not met.")
 }
 
-// TooLarge says that the request or the document exceeds its limit.
+// TooLarge returns an error for a request or document that exceeds its limit.
 func TooLarge(format string, args ...any) *Error {
 	return New(CodeTooLarge, 0, format, args...)
 }
 
-// TooManyRequests says that a budget is used up and when to come back.
+// TooManyRequests returns an error for a budget that is used up. after is how
+// long the client must wait before it retries.
 func TooManyRequests(sub Sub, after time.Duration, format string, args ...any) *Error {
 	e := New(CodeTooManyRequests, sub, format, args...)
 	e.RetryAfter = after
 	return e
 }
 
-// Unavailable says that the outcome is unknown or the partition cannot serve
-// now; cause is for the log.
+// Unavailable returns an error for an unknown outcome, or for a partition that
+// cannot serve now. cause goes only to the log.
 func Unavailable(cause error, format string, args ...any) *Error {
 	e := New(CodeUnavailable, 0, format, args...)
 	e.Cause = cause

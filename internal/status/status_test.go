@@ -53,7 +53,7 @@ func TestConstructors(t *testing.T) {
 		}
 	}
 	if Code(299).String() != "InternalServerError" {
-		t.Error("a code that is not in the list has a name of its own")
+		t.Error("an unknown code has its own name")
 	}
 	if !strings.Contains(Unsupported("JOIN").Message, "JOIN") || CrossPartition("{}", "x").Info != "{}" {
 		t.Error("the feature or the plan is lost")

@@ -5,15 +5,15 @@ import (
 	"strconv"
 )
 
-// Append appends v as compact JSON. Undefined members and elements are left
-// out, and an undefined v appends nothing. Integers within 64 bits are written
-// in full, other doubles with the fewest digits that read back as the same
-// double, with an exponent below 1e-6 and from 1e21 on. Strings stay UTF-8;
-// only quotes, backslashes and control characters are escaped.
+// Append appends v as compact JSON. Undefined members and elements are omitted,
+// and an undefined v appends nothing. Integers of 64 bits are written in full.
+// Other doubles are written with the fewest digits that parse to the same
+// double, with an exponent below 1e-6 and from 1e21 on. Strings stay UTF-8; only
+// quotes, backslashes and control characters are escaped.
 //
 // NaN and the infinities have no JSON form. Append writes null for them, which
-// is not the same value: a caller that may have computed one asks [Value.Finite]
-// before.
+// is a different value: a caller that may have computed one must call
+// [Value.Finite] first.
 func (v Value) Append(dst []byte) []byte {
 	switch v.kind {
 	case KindNull:
@@ -35,13 +35,13 @@ func (v Value) Append(dst []byte) []byte {
 	return dst
 }
 
-// JSON returns what [Value.Append] writes, as a string.
+// JSON returns the output of [Value.Append] as a string.
 func (v Value) JSON() string {
 	return string(v.Append(nil))
 }
 
-// String is [Value.JSON] for people: undefined, NaN and the infinities at the
-// top are named instead of left out.
+// String returns the JSON of v for people. Unlike [Value.JSON], it names
+// undefined, NaN and the infinities if v itself is one of them.
 func (v Value) String() string {
 	switch {
 	case !v.IsDefined():
@@ -52,8 +52,8 @@ func (v Value) String() string {
 	return v.JSON()
 }
 
-// MarshalJSON lets a Value be a field of a struct that encoding/json writes.
-// Undefined is null there; the omitzero option leaves it out.
+// MarshalJSON implements json.Marshaler. Undefined becomes null; the omitzero
+// option omits it.
 func (v Value) MarshalJSON() ([]byte, error) {
 	if !v.IsDefined() {
 		return []byte("null"), nil
@@ -61,7 +61,7 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return v.Append(nil), nil
 }
 
-// UnmarshalJSON is [Parse] into a field of a struct that encoding/json reads.
+// UnmarshalJSON implements json.Unmarshaler with [Parse].
 func (v *Value) UnmarshalJSON(data []byte) error {
 	parsed, err := Parse(data)
 	if err != nil {
@@ -100,8 +100,7 @@ func appendObject(dst []byte, members []Member) []byte {
 	return append(dst, '}')
 }
 
-// appendDouble writes a double as JavaScript would, which is what clients are
-// used to see.
+// appendDouble writes a double as JavaScript does, which clients expect.
 func appendDouble(dst []byte, f float64) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return append(dst, "null"...)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// document1K is a document of about 1 KiB with 15 properties, as a shop or a
-// telemetry service would store it.
+// document1K is a document of about 1 KiB with 15 properties, typical of a shop
+// or a telemetry service.
 var document1K = `{"id":"b7e1f0c2-6a4e-4f0e-9d5b-0f3c2a1d7e55","tenantId":"contoso","userId":"alice@contoso.example",` +
 	`"sessionId":"0000-55a3-77f2","type":"order","created":"2024-05-17T09:31:22.4471Z","amount":129.95,"currency":"EUR",` +
 	`"items":[{"sku":"A-1000","count":2,"price":19.99},{"sku":"B-2040","count":1,"price":89.97}],` +

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Compare returns -1, 0 or 1 as a sorts before, with or after b. The order is
-// total and is the byte order of the keys ([AppendKey]):
+// Compare returns -1, 0 or 1 if a sorts before, equal to or after b. The order
+// is total and equals the byte order of the keys ([AppendKey]):
 //
 //   - undefined < null < false < true < numbers < strings < arrays < objects;
 //   - numbers by numeric value, exactly, whether integer or double; NaN is equal
@@ -38,9 +38,9 @@ func Compare(a, b Value) int {
 	return 0
 }
 
-// Equal reports whether a and b are the same value: Compare would return 0. The
-// order of members does not matter, that of elements does; 1 equals 1.0 and not
-// "1"; undefined equals undefined, and NaN equals NaN.
+// Equal reports whether Compare(a, b) is 0. The order of members does not
+// matter, the order of elements does. 1 equals 1.0 but not "1"; undefined equals
+// undefined, and NaN equals NaN.
 func Equal(a, b Value) bool {
 	if a.kind != b.kind {
 		return false
@@ -60,8 +60,7 @@ func Equal(a, b Value) bool {
 	return true
 }
 
-// Equal is the function of that name as a method, where comparing libraries
-// look for it.
+// Equal is the function Equal as a method, for comparing libraries.
 func (v Value) Equal(other Value) bool { return Equal(v, other) }
 
 func equalObjects(a, b Value) bool {
@@ -86,8 +85,8 @@ func equalObjects(a, b Value) bool {
 	return true
 }
 
-// compareNumbers relies on the one representation of a number: a double that is
-// not exact has a fraction, or lies outside of int64, or is NaN.
+// compareNumbers relies on the unique representation of a number: a double that
+// is not exact has a fraction, is outside of int64, or is NaN.
 func compareNumbers(a, b Value) int {
 	switch {
 	case a.exact && b.exact:
@@ -97,12 +96,12 @@ func compareNumbers(a, b Value) int {
 	case b.exact:
 		return -compareIntDouble(int64(b.bits), math.Float64frombits(a.bits))
 	}
-	// NaN is before everything and equal to itself in cmp's order too.
+	// In the order of package cmp, NaN is also the lowest and equal to itself.
 	return cmp.Compare(math.Float64frombits(a.bits), math.Float64frombits(b.bits))
 }
 
-// compareIntDouble compares without converting i, which could round it onto f.
-// They are never equal.
+// compareIntDouble compares without converting i to a double, which could round
+// it to f. The two are never equal.
 func compareIntDouble(i int64, f float64) int {
 	switch {
 	case f >= 1<<63:
@@ -112,7 +111,7 @@ func compareIntDouble(i int64, f float64) int {
 			return -1
 		}
 	}
-	return 1 // f is smaller, or NaN.
+	return 1 // f is smaller, or NaN
 }
 
 func compareObjects(a, b []Member) int {
@@ -137,7 +136,7 @@ func compareSorted(a, b []Member) int {
 
 func inOrder(members []Member) bool { return slices.IsSortedFunc(members, compareNames) }
 
-// sorted appends the members to room in the order of their names.
+// sorted appends the members to room and sorts them by name.
 func sorted(room, members []Member) []Member {
 	room = append(room, members...)
 	slices.SortFunc(room, compareNames)

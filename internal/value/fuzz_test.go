@@ -17,8 +17,8 @@ var fuzzTexts = []string{
 	`[1,]`, `{"a"}`, `"`, `01`,
 }
 
-// FuzzParse compares the acceptance of texts with encoding/json and asks that
-// parsing what was printed changes nothing.
+// FuzzParse compares the accepted texts with encoding/json and checks that
+// parsing the output changes nothing.
 func FuzzParse(f *testing.F) {
 	for _, text := range fuzzTexts {
 		f.Add([]byte(text))
@@ -62,7 +62,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// withoutMinusZero makes 0 of every -0, as we do.
+// withoutMinusZero replaces -0 by 0, as Parse does.
 func withoutMinusZero(x any) any {
 	switch x := x.(type) {
 	case float64:
@@ -79,7 +79,7 @@ func withoutMinusZero(x any) any {
 	return x
 }
 
-// FuzzKey asks for I7 and for the inverse, for pairs of JSON texts.
+// FuzzKey checks I7 and decoding for pairs of JSON texts.
 func FuzzKey(f *testing.F) {
 	for i, text := range fuzzTexts {
 		f.Add(text, fuzzTexts[(i+1)%len(fuzzTexts)])
@@ -101,7 +101,7 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// FuzzKeyNumber is FuzzKey for numbers and strings of any bits.
+// FuzzKeyNumber is FuzzKey for arbitrary bits of numbers and strings.
 func FuzzKeyNumber(f *testing.F) {
 	f.Add(int64(math.MaxInt64), float64(1<<63), "a", "a\x00")
 	f.Add(int64(1<<53+1), float64(1<<53), "\x00\xff", "\x00\x01")
@@ -124,7 +124,7 @@ func FuzzKeyNumber(f *testing.F) {
 	})
 }
 
-// FuzzKeyLimit asks that cut keys keep the order of what they hold.
+// FuzzKeyLimit checks that cut keys keep the order of what they hold.
 func FuzzKeyLimit(f *testing.F) {
 	f.Add("abcdef", "abcdeg", 3)
 	f.Add("ab\x00", "ab\x00\x00", 3)
@@ -150,8 +150,8 @@ func FuzzKeyLimit(f *testing.F) {
 	})
 }
 
-// FuzzDecodeKey asks that bytes are refused or are exactly the key of what they
-// decode to.
+// FuzzDecodeKey checks that bytes are either rejected or exactly the key of the
+// decoded value.
 func FuzzDecodeKey(f *testing.F) {
 	for _, v := range samples() {
 		f.Add(AppendKey(nil, v))
@@ -167,7 +167,7 @@ func FuzzDecodeKey(f *testing.F) {
 	})
 }
 
-// FuzzParsePath asks that a path that was printed reads as the same path.
+// FuzzParsePath checks that a printed path parses to the same path.
 func FuzzParsePath(f *testing.F) {
 	for _, text := range []string{
 		"/a", `/a/"b c"/d`, `/'a/b'/`, `/"a\"b"`, "/a b /c", "//", "/*", "/[]", "/[12]", `/"*"`, `/""`, `/a"`, `/"a\`, `/'\'"'`, "/a\\", "/\u00a0a",

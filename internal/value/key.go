@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// The first byte of a key. They rise in the order of Compare; 0x00 is below
-// them all and closes arrays and objects.
+// The first byte of a key. The tags ascend in the order of Compare; 0x00 is
+// below all of them and ends arrays and objects.
 const (
 	tagEnd       = 0x00
 	tagUndefined = 0x01
@@ -24,51 +24,52 @@ const (
 	tagObject    = 0x08
 )
 
-// Inside a string a zero byte is followed by one of these.
+// Inside a string, one of these follows a zero byte.
 const (
-	zeroEnd  = 0x01 // The string ends.
-	zeroCut  = 0x02 // The string goes on, but the key has only a hash of it.
-	zeroByte = 0xFF // The byte zero.
+	zeroEnd  = 0x01 // the string ends
+	zeroCut  = 0x02 // the string continues, but the key has only a hash of it
+	zeroByte = 0xFF // a zero byte
 )
 
-// numberSize is the length of a number's key after its tag.
+// numberSize is the length of a number's key after the tag.
 const numberSize = 10
 
-// cutSize is the length of the hash that stands for what was cut.
+// cutSize is the length of the hash that replaces the rest of a cut string.
 const cutSize = 8
 
-// keyDepthMax bounds the stack that decoding a key can use, since a key may come
-// back from a client. It is more than any document and query can nest.
+// keyDepthMax bounds the stack that decoding a key can use, because a key may
+// come from a client. No document or query can nest as deeply.
 const keyDepthMax = 1024
 
 // ErrKeyCut is returned by [DecodeKey] for a key that [AppendKeyLimit] cut.
 var ErrKeyCut = errors.New("key holds a cut string")
 
-// AppendKey appends the key of v: bytes that compare as [Compare] orders values,
-// of which no key is a prefix of another, so that keys can follow one another.
-// Equal values have equal keys. [DecodeKey] reads them.
+// AppendKey appends the key of v. Keys compare byte by byte as [Compare] orders
+// values. No key is a prefix of another, so keys can be concatenated. Equal
+// values have equal keys. [DecodeKey] decodes them.
 //
-// A key is a tag and then: nothing for undefined, null, false and true; ten
-// bytes for a number; for a string its bytes with 00 doubled to 00 FF, then
-// 00 01; for an array the keys of its elements, then 00; for an object the keys
-// of name and value of each member in the order of names, then 00.
+// A key begins with a tag. Undefined, null, false and true have nothing more. A
+// number has ten bytes; a string has its bytes, with 00 written as 00 FF, then
+// 00 01; an array has the keys of its elements, then 00; an object has the keys
+// of the name and value of each member in the order of names, then 00.
 func AppendKey(dst []byte, v Value) []byte {
 	dst, _ = AppendKeyLimit(dst, v, math.MaxInt)
 	return dst
 }
 
-// AppendKeyLimit is [AppendKey] with each string, member names included, limited
-// to stringMax bytes, for indexes whose keys must stay short. Of a longer string
-// the key holds the first stringMax bytes, then 00 02 and 8 bytes of a hash of
-// the whole; truncated says that there was one.
+// AppendKeyLimit appends the key of v with each string, member names included,
+// limited to stringMax bytes, for indexes whose keys must stay short. The key of
+// a longer string holds its first stringMax bytes, then 00 02 and 8 bytes of a
+// hash of the whole string; truncated is then true.
 //
-// Keys made with one limit keep Compare's order as far as they can: a cut string
-// sorts behind the string that is just its first stringMax bytes, and before
-// every string whose first stringMax bytes are greater. Among cut strings with
-// the same first bytes the order is arbitrary, so a reader of the index compares
-// the documents again; distinct ones nearly always have distinct keys, but
-// nothing promises it. The key of a cut string less its last 8 bytes is the
-// common prefix of the keys of all cut strings that begin alike.
+// Keys with the same limit keep the order of Compare as far as possible: a cut
+// string sorts after the string that equals its first stringMax bytes, and
+// before every string whose first stringMax bytes are greater. The order among
+// cut strings with the same first bytes is arbitrary, so a reader of the index
+// must compare the documents again. Different strings almost always have
+// different keys, but that is not guaranteed. The key of a cut string without
+// its last 8 bytes is the common prefix of the keys of all cut strings with the
+// same beginning.
 func AppendKeyLimit(dst []byte, v Value, stringMax int) (key []byte, truncated bool) {
 	switch v.kind {
 	case KindUndefined:
@@ -113,16 +114,16 @@ func appendMemberKeys(dst []byte, members []Member, stringMax int) (key []byte, 
 }
 
 // appendNumberKey writes the largest double that is not above the number, in 8
-// bytes that sort as doubles do, and then what is missing to the number in 2.
-// Doubles between 2^62 and 2^63 are 1,024 apart, so it is never more than 1,023,
-// and it is zero for all numbers but integers beyond 2^53.
+// bytes that sort as doubles do, and then the difference to the number in 2
+// bytes. Doubles between 2^62 and 2^63 are 1,024 apart, so the difference is at
+// most 1,023. It is zero for all numbers except integers beyond 2^53.
 func appendNumberKey(dst []byte, v Value) []byte {
 	f := v.Float()
 	missing := uint16(0)
 	if v.exact {
 		i := int64(v.bits)
-		// Conversion rounds to nearest, so f may be one double too high; 2^63 is
-		// no int64 and always too high.
+		// Conversion rounds to nearest, so f may be one double too high. 2^63 is
+		// not an int64 and always too high.
 		if f >= 1<<63 || int64(f) > i {
 			f = math.Nextafter(f, math.Inf(-1))
 		}
@@ -132,8 +133,8 @@ func appendNumberKey(dst []byte, v Value) []byte {
 	return binary.BigEndian.AppendUint16(dst, missing)
 }
 
-// orderedBits maps doubles to integers of the same order. NaN is 0, which no
-// other double maps to.
+// orderedBits maps doubles to integers of the same order. NaN maps to 0, and no
+// other double does.
 func orderedBits(f float64) uint64 {
 	if f != f {
 		return 0
@@ -174,18 +175,18 @@ func appendStringKey(dst []byte, s string, stringMax int) (key []byte, truncated
 		return append(dst, 0, zeroEnd), false
 	}
 	dst = append(dst, 0, zeroCut)
-	// A cryptographic hash, so that nobody can make long strings meet at will.
+	// A cryptographic hash, so that an attacker cannot construct collisions.
 	hash := sha256.Sum256(unsafe.Slice(unsafe.StringData(s), len(s)))
 	return append(dst, hash[:cutSize]...), true
 }
 
-// DecodeKey reads the key at the beginning of key and returns its value and the
-// bytes behind it. The value is equal to the one the key was made of; the
-// members of objects come in the order of their names. Strings are copied.
+// DecodeKey decodes the key at the beginning of key and returns its value and
+// the remaining bytes. The value equals the original; the members of objects are
+// in the order of their names. Strings are copied.
 //
-// Bytes that [AppendKey] does not write are refused, so that equal values keep
-// having equal keys whoever made them, as is nesting beyond 1,024 levels. A key
-// with a cut string gives [ErrKeyCut].
+// DecodeKey rejects bytes that [AppendKey] does not write, so that equal values
+// always have equal keys, and nesting beyond 1,024 levels. A key with a cut
+// string returns [ErrKeyCut].
 func DecodeKey(key []byte) (v Value, rest []byte, err error) {
 	v, rest, err = decodeKey(key, 0)
 	if err != nil {
@@ -199,7 +200,7 @@ var (
 	errKeyDepth = fmt.Errorf("more than %d nested arrays and objects", keyDepthMax)
 )
 
-// decodeKey reads a key inside depth containers.
+// decodeKey decodes a key that is nested in depth arrays and objects.
 func decodeKey(key []byte, depth int) (v Value, rest []byte, err error) {
 	if len(key) == 0 {
 		return Value{}, nil, errKeyShort
@@ -233,10 +234,11 @@ func decodeNumber(key []byte) (v Value, rest []byte, err error) {
 	if missing := binary.BigEndian.Uint16(key[8:]); missing > 0 && v.exact {
 		v = Int(int64(v.bits) + int64(missing))
 	}
-	// Writing it again refuses -0, other NaNs, and a remainder out of place.
+	// Encoding the number again rejects -0, other NaNs, and an invalid
+	// difference.
 	var again [numberSize]byte
 	if string(appendNumberKey(again[:0], v)) != string(key[:numberSize]) {
-		return Value{}, nil, fmt.Errorf("number %x is not in its one form", key[:numberSize])
+		return Value{}, nil, fmt.Errorf("number %x is not in canonical form", key[:numberSize])
 	}
 	return v, key[numberSize:], nil
 }
@@ -260,7 +262,7 @@ func decodeString(key []byte) (s string, rest []byte, err error) {
 		case zeroCut:
 			return "", nil, ErrKeyCut
 		default:
-			return "", nil, fmt.Errorf("unknown byte 0x%02x behind a zero", key[i+1])
+			return "", nil, fmt.Errorf("unknown byte 0x%02x after a zero", key[i+1])
 		}
 	}
 	return "", nil, errKeyShort

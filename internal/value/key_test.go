@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// checkPair returns Compare after asking everything that must agree with it (I7).
+// checkPair returns Compare(a, b) after checking everything that must agree with
+// it (I7).
 func checkPair(tb testing.TB, a, b Value) int {
 	tb.Helper()
 	c := Compare(a, b)
@@ -29,7 +30,7 @@ func checkPair(tb testing.TB, a, b Value) int {
 	return c
 }
 
-// samples are values at every edge of the number line, and some of every kind.
+// samples are values at every edge of the number range, and some of every kind.
 func samples() []Value {
 	var all []Value
 	for _, i := range []int64{
@@ -58,8 +59,8 @@ func samples() []Value {
 		Object([]Member{{"a", Int(2)}, {"b", Int(1)}, {"c", Int(0)}}), Object([]Member{{"a", Int(3)}}))
 }
 
-// I7: Compare equals the byte order of keys, for every pair of the samples; and
-// decoding gives the value back.
+// TestKeyOrder checks for every pair of the samples that Compare equals the byte
+// order of keys, and that decoding returns the value (I7).
 func TestKeyOrder(t *testing.T) {
 	t.Parallel()
 	all := samples()
@@ -92,8 +93,8 @@ func checkDecode(tb testing.TB, v Value) {
 	}
 }
 
-// The order of integers and doubles is that of the exact numbers, which math/big
-// knows independently of us.
+// TestNumberOrderIsExact compares the order of integers and doubles with the
+// exact order of math/big.
 func TestNumberOrderIsExact(t *testing.T) {
 	t.Parallel()
 	exact := func(v Value) *big.Float {
@@ -117,7 +118,8 @@ func TestNumberOrderIsExact(t *testing.T) {
 	}
 }
 
-// A limited key keeps the order of what it holds and says when it holds less.
+// TestKeyLimitOrder checks that a limited key keeps the order of what it holds
+// and reports when it is truncated.
 func TestKeyLimitOrder(t *testing.T) {
 	t.Parallel()
 	const limit = 4

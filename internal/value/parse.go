@@ -7,36 +7,37 @@ import (
 	"unicode/utf8"
 )
 
-// DepthMax is how many arrays and objects may be nested in a JSON text. It
-// bounds the stack that a request can make us use.
+// DepthMax is how deeply arrays and objects may be nested in a JSON text. It
+// bounds the stack that a request can use.
 const DepthMax = 128
 
-// DeepMax is DepthMax of what [ParseDeep] reads.
+// DeepMax is the nesting limit of [ParseDeep].
 const DeepMax = keyDepthMax
 
-// SyntaxError says where and why a text is not the JSON we accept.
+// SyntaxError says where and why a text is not acceptable JSON.
 type SyntaxError struct {
-	// Offset counts the bytes before the one that is wrong.
+	// Offset is the number of bytes before the error.
 	Offset int
-	// Message names the trouble without the place.
+	// Message describes the error without its position.
 	Message string
-	// Deep says that the trouble is the number of nested arrays and objects.
+	// Deep is true if arrays and objects are nested too deeply.
 	Deep bool
 }
 
-// Error returns the message with its place.
+// Error returns the message with its position.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("JSON at byte %d: %s", e.Offset, e.Message)
 }
 
-// Parse reads one JSON text as RFC 8259 defines it, in UTF-8 without a byte
+// Parse parses one JSON text as defined by RFC 8259, in UTF-8 without a byte
 // order mark. It copies data once; the strings of the value share that copy.
 //
-// Of members with one name the last value wins, in the place of the first. An
-// integer within 64 bits stays exact and every other number becomes the nearest
-// double. The escape of half a surrogate pair becomes U+FFFD. Refused with a
-// *SyntaxError are a number too large for a double, invalid UTF-8, more than
-// [DepthMax] nested containers, and anything after the value.
+// If several members have the same name, the last value wins and takes the
+// position of the first. An integer of 64 bits stays exact; every other number
+// becomes the nearest double. The escape of half a surrogate pair becomes
+// U+FFFD. The error is a *SyntaxError for a number too large for a double,
+// invalid UTF-8, more than [DepthMax] levels of nesting, and any text after the
+// value.
 func Parse(data []byte) (Value, error) {
 	return ParseString(string(data))
 }
@@ -44,13 +45,14 @@ func Parse(data []byte) (Value, error) {
 // ParseString is [Parse] without the copy: the strings of the value share text.
 func ParseString(text string) (Value, error) { return parse(text, DepthMax) }
 
-// ParseDeep is [ParseString] for texts of our own making, such as the rows of a
-// query, in which documents stand inside of other values: it takes up to
-// [DeepMax] nested containers, as many as [DecodeKey].
+// ParseDeep is [ParseString] for texts that Decan itself produces, such as the
+// rows of a query, in which documents are nested in other values. It accepts up
+// to [DeepMax] levels, as many as [DecodeKey].
 func ParseDeep(text string) (Value, error) { return parse(text, DeepMax) }
 
 func parse(text string, depthMax int) (Value, error) {
-	// Room for the open containers of an ordinary document, on the stack.
+	// Space on the stack for the open arrays and objects of an ordinary
+	// document.
 	var values [32]Value
 	var members [32]Member
 	open := stacks{values: stack[Value]{room: values[:]}, members: stack[Member]{room: members[:]}}
@@ -67,19 +69,19 @@ func parse(text string, depthMax int) (Value, error) {
 	return v, nil
 }
 
-// parser reads text in one pass.
+// parser parses text in one pass.
 type parser struct {
 	text    string
-	pos     int    // The next byte to read.
-	scratch []byte // For strings with escapes.
+	pos     int    // the next byte to read
+	scratch []byte // for strings with escapes
 
 	depthMax int
 }
 
-// stacks hold the elements of the containers that are still open, so that one
-// that closes is allocated once with its exact size. They are apart from the
-// parser, and push never stores an old room again, because only so the compiler
-// sees that the first rooms can stay in the frame of parse.
+// stacks hold the elements of the arrays and objects that are still open, so
+// that a finished one is allocated once with its exact size. They are separate
+// from the parser, and push never stores an old room again; only then can the
+// compiler keep the first rooms in the stack frame of parse.
 type stacks struct {
 	values  stack[Value]
 	members stack[Member]
@@ -100,10 +102,11 @@ func (s *stack[T]) push(x T) {
 	s.size++
 }
 
-// above returns what was pushed since the stack had that size.
+// above returns the elements that were pushed since the stack had the given
+// size.
 func (s *stack[T]) above(size int) []T { return s.room[size:s.size] }
 
-// value reads a value that begins at pos, inside depth containers.
+// value parses the value at pos, nested in depth arrays and objects.
 func (p *parser) value(open *stacks, depth int) (Value, error) {
 	if p.pos >= len(p.text) {
 		return Value{}, p.unexpected("a value")
@@ -204,8 +207,8 @@ func (p *parser) array(open *stacks, depth int) (Value, error) {
 	return Array(items), nil
 }
 
-// number reads a number. Integers of up to 18 digits, nearly all there are,
-// are computed on the way; the rest goes through strconv.
+// number parses a number. It computes integers of up to 18 digits, which nearly
+// all are, while scanning; strconv parses the others.
 func (p *parser) number() (Value, error) {
 	start := p.pos
 	negative := p.next('-')
@@ -216,7 +219,7 @@ func (p *parser) number() (Value, error) {
 		if d > 9 {
 			break
 		}
-		n = n*10 + int64(d) // May overflow; unused then.
+		n = n*10 + int64(d) // may overflow; it is not used then
 		p.pos++
 	}
 	digits := p.pos - first
@@ -255,13 +258,13 @@ func (p *parser) number() (Value, error) {
 		}
 	}
 	f, err := strconv.ParseFloat(token, 64)
-	if err != nil { // The form is right, so it is the range.
+	if err != nil { // the syntax is valid, so the number is out of range
 		return Value{}, p.errorf(start, "a number too large for a double")
 	}
 	return Number(f), nil
 }
 
-// digits skips digits and reports whether there was one.
+// digits skips digits and reports whether there was at least one.
 func (p *parser) digits() bool {
 	start := p.pos
 	for p.pos < len(p.text) && p.text[p.pos]-'0' <= 9 {
@@ -270,7 +273,7 @@ func (p *parser) digits() bool {
 	return p.pos > start
 }
 
-// word reads the literal name w.
+// word parses the literal name w.
 func (p *parser) word(w string) error {
 	if !strings.HasPrefix(p.text[p.pos:], w) {
 		return p.errorf(p.pos, "an unknown word")
@@ -311,7 +314,7 @@ func (p *parser) tooDeep() error {
 	return &SyntaxError{Offset: p.pos, Message: fmt.Sprintf("more than %d nested arrays and objects", p.depthMax), Deep: true}
 }
 
-// here names what stands at pos.
+// here describes the character at pos.
 func (p *parser) here() string {
 	if p.pos >= len(p.text) {
 		return "the end"

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Nesting has a limit, and both of its sides are tested.
+// TestParseDepth checks both sides of the nesting limit.
 func TestParseDepth(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, open, inner, closing string }{
@@ -30,14 +30,14 @@ func TestParseDepth(t *testing.T) {
 			t.Errorf("%s: %d levels (-want +got):\n%s", c.name, DepthMax+1, diff)
 		}
 	}
-	// Siblings do not add up.
+	// Siblings do not add depth.
 	text := "[" + strings.Repeat("[],", 500) + "{}]"
 	if _, err := ParseString(text); err != nil {
 		t.Errorf("siblings: %v", err)
 	}
 }
 
-// Texts of our own have another limit.
+// TestParseDeep checks the limit for texts that Decan produces.
 func TestParseDeep(t *testing.T) {
 	t.Parallel()
 	for _, levels := range []int{DepthMax + 1, DeepMax, DeepMax + 1, 1 << 20} {
@@ -59,8 +59,8 @@ func TestParseDeep(t *testing.T) {
 	}
 }
 
-// What text files cannot hold: bytes that are not UTF-8 and raw control
-// characters.
+// TestParseRefusesBytes checks what text files cannot hold: bytes that are not
+// UTF-8, and raw control characters.
 func TestParseRefusesBytes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -75,12 +75,12 @@ func TestParseRefusesBytes(t *testing.T) {
 		{"encoded surrogate", "\"\xed\xa0\x80\"", 1},
 		{"beyond U+10FFFF", "\"\xf4\x90\x80\x80\"", 1},
 		{"cut character", "\"\xe2\x82\"", 1},
-		{"behind an escape", "\"\\n\xff\"", 3},
+		{"after an escape", "\"\\n\xff\"", 3},
 		{"in a name", "{\"\xff\":1}", 2},
 		{"outside of strings", "[1,\xff]", 3},
 		{"raw newline", "\"12345678\n\"", 9},
 		{"raw zero", "\"\x00\"", 1},
-		{"raw tab behind an escape", "\"\\t\t\"", 3},
+		{"raw tab after an escape", "\"\\t\t\"", 3},
 		{"vertical tab as space", "\v1", 0},
 		{"no-break space", "\u00a01", 0},
 		{"open string", "\"abc", 4},
@@ -96,8 +96,8 @@ func TestParseRefusesBytes(t *testing.T) {
 			t.Errorf("%s: %v; want offset %d", c.name, err, c.offset)
 		}
 	}
-	// U+007F and the line separators of JavaScript need no escape, and U+FFFD
-	// itself is a character like others.
+	// U+007F and the line separators of JavaScript need no escape, and U+FFFD is
+	// an ordinary character.
 	for _, text := range []string{"\"\x7f\"", "\"\u2028\u2029\"", "\"\ufffd\""} {
 		if v := mustParse(t, text); v.JSON() != text {
 			t.Errorf("%q is written as %q", text, v.JSON())
@@ -105,7 +105,7 @@ func TestParseRefusesBytes(t *testing.T) {
 	}
 }
 
-// Parse copies, so the caller may use its buffer again.
+// TestParseCopies checks that the caller may reuse its buffer.
 func TestParseCopies(t *testing.T) {
 	t.Parallel()
 	data := []byte(`{"name":"value"}`)
@@ -119,7 +119,8 @@ func TestParseCopies(t *testing.T) {
 	}
 }
 
-// Duplicates are found both by looking and by map, and stacks outgrow the frame.
+// TestManyMembers checks that duplicates are found both by linear search and by
+// map, and that the stacks can grow.
 func TestManyMembers(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, scanMax - 1, scanMax, scanMax + 1, 1000} {
@@ -157,7 +158,7 @@ func TestManyMembers(t *testing.T) {
 	}
 }
 
-// A Value can be a field of a struct that encoding/json knows.
+// TestStructField uses a Value as a field of a struct with encoding/json.
 func TestStructField(t *testing.T) {
 	t.Parallel()
 	type box struct {

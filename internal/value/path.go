@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Path leads from a value to one inside it.
+// Path leads from a value to a value inside it.
 type Path []Step
 
-// Step goes to the property Name, or to the element Index when IsIndex is set.
+// Step selects the property Name, or the element Index if IsIndex is set.
 type Step struct {
 	Name    string
 	Index   int
 	IsIndex bool
 }
 
-// At returns the value at the end of the path, or undefined when a step finds
-// nothing. A name is only a step into an object and an index only one into an
-// array. The empty path leads to v.
+// At returns the value at the end of the path, or undefined if a step finds
+// nothing. A name selects only from an object and an index only from an array.
+// The empty path selects v.
 func (v Value) At(p Path) Value {
 	for i := range p {
 		if p[i].IsIndex {
@@ -30,14 +30,14 @@ func (v Value) At(p Path) Value {
 	return v
 }
 
-// ParsePath reads the path of a partition key such as /a/"b c"/d. Each segment
-// follows a slash and is a property name: bare up to the next slash, less the
-// white space around it, or between quotes of one kind (" or ') and then taken
-// as it stands, a backslash included, up to the next such quote that has no
-// backslash before it. A slash at the end adds nothing.
+// ParsePath parses the path of a partition key such as /a/"b c"/d. Each segment
+// follows a slash and is a property name. A bare segment ends at the next slash,
+// and white space around it is removed. A segment in quotes (" or ') is taken
+// literally, including backslashes, and ends at the next such quote that is not
+// preceded by a backslash. A trailing slash is ignored.
 //
-// Refused are the empty path, empty bare segments, and the segments of indexing
-// paths that name no property: *, ?, [] and [n]. Between quotes they are names.
+// The empty path, empty bare segments, and the segments of indexing paths that
+// are not names (*, ?, [] and [n]) are errors. In quotes they are names.
 func ParsePath(text string) (Path, error) {
 	if text == "" {
 		return nil, fmt.Errorf("path is empty")
@@ -60,8 +60,8 @@ func ParsePath(text string) (Path, error) {
 	return path, nil
 }
 
-// cutSegment reads the name at the beginning of text. The rest is empty or
-// begins with a slash.
+// cutSegment returns the name at the beginning of text and the rest, which is
+// empty or begins with a slash.
 func cutSegment(text string) (name, rest string, err error) {
 	if text != "" && (text[0] == '"' || text[0] == '\'') {
 		return cutQuoted(text)
@@ -93,7 +93,7 @@ func cutQuoted(text string) (name, rest string, err error) {
 	return name, rest, nil
 }
 
-// closingQuote returns the place of the first quote without a backslash before
+// closingQuote returns the index of the first quote without a backslash before
 // it, or -1.
 func closingQuote(text string, quote byte) int {
 	for i := range len(text) {
@@ -104,8 +104,8 @@ func closingQuote(text string, quote byte) int {
 	return -1
 }
 
-// isPattern reports whether a bare segment means something else than a property
-// in an indexing path.
+// isPattern reports whether a bare segment has a special meaning in an indexing
+// path.
 func isPattern(name string) bool {
 	if name == "*" || name == "?" {
 		return true
@@ -115,9 +115,9 @@ func isPattern(name string) bool {
 	return opens && closes && strings.Trim(inner, "0123456789") == ""
 }
 
-// String returns the path in the syntax that [ParsePath] reads: parsing it again
-// gives an equal path, for every path that ParsePath returned. An element is
-// written [n], which ParsePath refuses.
+// String returns the path in the syntax of [ParsePath]: every path that
+// ParsePath returned is parsed to an equal path. An element is written [n],
+// which ParsePath rejects.
 func (p Path) String() string {
 	var b strings.Builder
 	for _, s := range p {
@@ -132,22 +132,22 @@ func (p Path) String() string {
 		case isQuotable(s.Name, '\''):
 			b.WriteString(`'` + s.Name + `'`)
 		default:
-			// A name with quotes of both kinds in front, which is bare behind a
-			// space, or one that no path can say.
+			// A name that begins with a quote and cannot be quoted, which is
+			// bare after a space, or a name that the syntax cannot express.
 			b.WriteString(" " + s.Name)
 		}
 	}
 	return b.String()
 }
 
-// isBare reports whether the name can stand without quotes.
+// isBare reports whether the name can be written without quotes.
 func isBare(name string) bool {
 	return name != "" && name == strings.TrimSpace(name) &&
 		name[0] != '"' && name[0] != '\'' &&
 		!strings.Contains(name, "/") && !isPattern(name)
 }
 
-// isQuotable reports whether the name can stand between such quotes.
+// isQuotable reports whether the name can be written in such quotes.
 func isQuotable(name string, quote byte) bool {
 	return closingQuote(name+string(quote), quote) == len(name)
 }

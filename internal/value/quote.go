@@ -11,7 +11,7 @@ import (
 // U+FFFD, so that the result is always valid.
 func AppendQuoted(dst []byte, s string) []byte {
 	dst = append(dst, '"')
-	start := 0 // The bytes before it are written.
+	start := 0 // the bytes before it are written
 	for i := skipPlain(s, 0); i < len(s); i = skipPlain(s, i) {
 		if c := s[i]; c < utf8.RuneSelf {
 			dst = append(dst, s[start:i]...)
@@ -32,17 +32,18 @@ func AppendQuoted(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// skipPlain returns the first place from i on where a JSON string needs a closer
-// look: a quote, a backslash, a control character, or the beginning of a
-// character beyond ASCII; or the length of s. It takes eight bytes at a time.
+// skipPlain returns the first index at or after i at which a JSON string needs
+// attention: a quote, a backslash, a control character, or the beginning of a
+// character beyond ASCII; or the length of s. It processes eight bytes at a
+// time.
 func skipPlain(s string, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
 		w := s[i : i+8]
 		x := uint64(w[0]) | uint64(w[1])<<8 | uint64(w[2])<<16 | uint64(w[3])<<24 |
 			uint64(w[4])<<32 | uint64(w[5])<<40 | uint64(w[6])<<48 | uint64(w[7])<<56
-		// Subtracting borrows into the top bit of a byte that is too small. A
-		// borrow can mislead only bytes behind the first that is found.
+		// Subtraction borrows into the top bit of a byte that is too small. A
+		// borrow affects only bytes after the first match.
 		found := (x - ' '*ones) | ((x ^ '"'*ones) - ones) | ((x ^ '\\'*ones) - ones) | x
 		if found &= tops; found != 0 {
 			return i + bits.TrailingZeros64(found)/8
@@ -73,8 +74,8 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }
 
-// string reads a string that begins with the quote at pos. Without escapes it
-// is a part of the text.
+// string parses a string that begins with the quote at pos. A string without
+// escapes shares the text.
 func (p *parser) string() (string, error) {
 	start := p.pos + 1
 	i := start
@@ -104,7 +105,7 @@ func (p *parser) string() (string, error) {
 	return "", p.unexpected("a closing quote")
 }
 
-// unescape reads the string that begins at start and whose first backslash is
+// unescape parses the string that begins at start and whose first backslash is
 // at i.
 func (p *parser) unescape(start, i int) (string, error) {
 	buf := append(p.scratch[:0], p.text[start:i]...)
@@ -139,7 +140,8 @@ func (p *parser) unescape(start, i int) (string, error) {
 	return "", p.unexpected("a closing quote")
 }
 
-// escape appends what the escape at i stands for and returns its length.
+// escape appends the meaning of the escape at i and returns the length of the
+// escape.
 func (p *parser) escape(i int, buf *[]byte) (int, error) {
 	if i+1 >= len(p.text) {
 		p.pos = i + 1
@@ -167,8 +169,8 @@ func (p *parser) escape(i int, buf *[]byte) (int, error) {
 	return 2, nil
 }
 
-// escapeUnicode is escape for the form with four hexadecimal digits, of which
-// two together stand for one character beyond U+FFFF.
+// escapeUnicode handles the escape with four hexadecimal digits. Two of them
+// together encode a character beyond U+FFFF.
 func (p *parser) escapeUnicode(i int, buf *[]byte) (int, error) {
 	r, ok := p.hex(i + 2)
 	if !ok {
@@ -191,7 +193,7 @@ func (p *parser) escapeUnicode(i int, buf *[]byte) (int, error) {
 	return n, nil
 }
 
-// hex reads four hexadecimal digits at i.
+// hex parses four hexadecimal digits at i.
 func (p *parser) hex(i int) (rune, bool) {
 	if len(p.text)-i < 4 {
 		return 0, false
@@ -213,8 +215,8 @@ func (p *parser) hex(i int) (rune, bool) {
 	return r, true
 }
 
-// runeLen returns the length of the character at i, or 0 when the bytes there
-// are not UTF-8.
+// runeLen returns the length of the character at i, or 0 if the bytes there are
+// not UTF-8.
 func (p *parser) runeLen(i int) int {
 	r, n := utf8.DecodeRuneInString(p.text[i:])
 	if r == utf8.RuneError && n == 1 {

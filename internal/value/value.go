@@ -1,16 +1,16 @@
-// Package value holds JSON values as this database sees them.
+// Package value defines the JSON values of this database.
 //
 // A [Value] is undefined, null, a boolean, a number, a string, an array or an
-// object. Its zero value is undefined, which no JSON text can say: it is what a
-// missing property is. Every other package reads documents, keys, parameters
-// and results through it. [Parse] reads JSON, [Value.Append] writes it,
+// object. The zero value is undefined, which JSON cannot represent; a missing
+// property is undefined. Every other package uses it for documents, keys,
+// parameters and results. [Parse] reads JSON, [Value.Append] writes it,
 // [Compare] orders any two values, and [AppendKey] encodes a value so that byte
-// order is Compare order. [Path] names a place inside a document.
+// order equals the order of Compare. [Path] names a position inside a document.
 //
 // # Invariants
 //
 //   - Compare(a, b) equals bytes.Compare of the keys of a and b (I7).
-//   - A number has one representation: an integer of 64 bits when it is one,
+//   - A number has one representation: an integer of 64 bits if it is one,
 //     otherwise a double. So 1, 1.0 and 1e0 are one value, -0 is 0, and every
 //     integer of 64 bits is kept exactly.
 //   - An object keeps the order of its members, has no two of one name, and
@@ -30,11 +30,11 @@ import (
 	"unsafe"
 )
 
-// Kind is the type of a value. Kinds are declared in the order in which values
-// of different kinds compare.
+// Kind is the type of a value. Values of different kinds compare in the order in
+// which the kinds are declared.
 type Kind uint8
 
-// The kinds, smallest first.
+// The kinds in ascending order.
 const (
 	KindUndefined Kind = iota
 	KindNull
@@ -45,7 +45,7 @@ const (
 	KindObject
 )
 
-// String returns the kind in lower case, as messages name it.
+// String returns the kind in lower case, as used in messages.
 func (k Kind) String() string {
 	switch k {
 	case KindUndefined:
@@ -66,24 +66,24 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Value is an immutable JSON value of three words, meant to be passed by value.
-// The zero value is undefined. Strings, arrays and objects share memory with
-// what they were made from; a string taken out of a parsed document keeps the
-// text of the whole document alive.
+// Value is an immutable JSON value of three words, to be passed by value. The
+// zero value is undefined. Strings, arrays and objects share memory with what
+// they were made from; a string from a parsed document keeps the text of the
+// whole document in memory.
 //
-// Values do not compare with ==, which would compare addresses: use [Equal].
+// Values cannot be compared with ==, which would compare addresses: use [Equal].
 type Value struct {
-	_ [0]func() // Forbids ==.
+	_ [0]func() // forbids ==
 
-	// data points at the first byte, element or member, and bits counts them.
-	// One pointer instead of a string and two slices makes a Value 24 bytes,
-	// and so a document half the size and its copies half the work. Only the
-	// constructors write it and only Text, Items and Members read it, each
-	// behind a look at kind.
+	// data points to the first byte, element or member, and bits is their
+	// number. One pointer instead of a string and two slices makes a Value 24
+	// bytes, which halves the size of a document and the cost of copying it.
+	// Only the constructors write data, and only Text, Items and Members read
+	// it, each after checking kind.
 	data  unsafe.Pointer
-	bits  uint64 // Boolean, int64, float64 bits, or length.
+	bits  uint64 // boolean, int64, float64 bits, or length
 	kind  Kind
-	exact bool // A number whose bits are an int64.
+	exact bool // for a number: bits is an int64
 }
 
 // Member is one property of an object.
@@ -92,7 +92,7 @@ type Member struct {
 	Value Value
 }
 
-// Undefined is the zero Value, spelled out for readers.
+// Undefined returns the zero Value.
 func Undefined() Value { return Value{} }
 
 // Null returns the JSON null, which is a defined value.
@@ -106,18 +106,19 @@ func Bool(b bool) Value {
 	return Value{kind: KindBool}
 }
 
-// Number returns the number f. An integral f within 64 bits is the same value
-// as the [Int] of it, and -0 is 0. NaN and the infinities are legal here, since
-// evaluation meets them, but no JSON can say them: see [Value.Finite].
+// Number returns the number f. An integral f of at most 64 bits equals the [Int]
+// with the same value, and -0 equals 0. NaN and the infinities are allowed,
+// because evaluation can produce them, but JSON cannot represent them: see
+// [Value.Finite].
 func Number(f float64) Value {
-	// The upper bound is exclusive: 2^63 is a double but no int64.
+	// The upper bound is exclusive: 2^63 is a double but not an int64.
 	if f >= -(1<<63) && f < 1<<63 {
 		if i := int64(f); float64(i) == f {
 			return Int(i)
 		}
 	}
 	if f != f {
-		f = math.NaN() // One NaN among the many bit patterns.
+		f = math.NaN() // one NaN for all bit patterns
 	}
 	return Value{kind: KindNumber, bits: math.Float64bits(f)}
 }
@@ -127,23 +128,22 @@ func Int(i int64) Value {
 	return Value{kind: KindNumber, exact: true, bits: uint64(i)}
 }
 
-// String returns the string s, which should be valid UTF-8: Append writes
-// U+FFFD for a byte that is not.
+// String returns the string s, which should be valid UTF-8. Append writes U+FFFD
+// for each byte that is not.
 func String(s string) Value {
 	return Value{kind: KindString, data: unsafe.Pointer(unsafe.StringData(s)), bits: uint64(len(s))}
 }
 
-// Array returns an array of the items, which it owns from then on. An undefined
-// item keeps its place: it counts for length, order and keys, and only JSON
-// leaves it out.
+// Array returns an array of the items and takes ownership of the slice. An
+// undefined item keeps its position: it counts for length, order and keys; only
+// JSON omits it.
 func Array(items []Value) Value {
 	return Value{kind: KindArray, data: unsafe.Pointer(unsafe.SliceData(items)), bits: uint64(len(items))}
 }
 
-// Object returns an object of the members, which it owns from then on and may
-// reorder in place: of several with one name, the last value wins and takes the
-// first place; an undefined member is dropped, for that is what a missing
-// property is.
+// Object returns an object of the members. It takes ownership of the slice and
+// may reorder it. If several members have the same name, the last value wins and
+// takes the position of the first. Undefined members are dropped.
 func Object(members []Member) Value {
 	return object(distinct(members))
 }
@@ -151,20 +151,20 @@ func Object(members []Member) Value {
 // Kind returns the type of the value.
 func (v Value) Kind() Kind { return v.kind }
 
-// IsDefined reports whether v is anything but undefined. Null is defined.
+// IsDefined reports whether v is not undefined. Null is defined.
 func (v Value) IsDefined() bool { return v.kind != KindUndefined }
 
 // IsZero reports whether v is undefined, so that the omitzero option of
-// encoding/json leaves it out.
+// encoding/json omits it.
 func (v Value) IsZero() bool { return v.kind == KindUndefined }
 
-// Bool returns the boolean, or false when v is none.
+// Bool returns the boolean, or false if v is not a boolean.
 func (v Value) Bool() bool { return v.IsTrue() }
 
 // IsTrue reports whether v is exactly the boolean true.
 func (v Value) IsTrue() bool { return v.kind == KindBool && v.bits != 0 }
 
-// Float returns the number as the nearest double, or 0 when v is no number.
+// Float returns the number as the nearest double, or 0 if v is not a number.
 func (v Value) Float() float64 {
 	if v.kind != KindNumber {
 		return 0
@@ -175,7 +175,7 @@ func (v Value) Float() float64 {
 	return math.Float64frombits(v.bits)
 }
 
-// Int64 returns the number and true when it is an integer within 64 bits.
+// Int64 returns the number and true if it is an integer of 64 bits.
 func (v Value) Int64() (int64, bool) {
 	if v.kind != KindNumber || !v.exact {
 		return 0, false
@@ -183,7 +183,7 @@ func (v Value) Int64() (int64, bool) {
 	return int64(v.bits), true
 }
 
-// Text returns the string, or "" when v is none.
+// Text returns the string, or "" if v is not a string.
 func (v Value) Text() string {
 	if v.kind != KindString {
 		return ""
@@ -191,8 +191,8 @@ func (v Value) Text() string {
 	return unsafe.String((*byte)(v.data), int(v.bits))
 }
 
-// Items returns the elements of an array, or nil when v is none. The caller
-// must not change them.
+// Items returns the elements of an array, or nil if v is not an array. The
+// caller must not change them.
 func (v Value) Items() []Value {
 	if v.kind != KindArray {
 		return nil
@@ -200,8 +200,8 @@ func (v Value) Items() []Value {
 	return unsafe.Slice((*Value)(v.data), int(v.bits))
 }
 
-// Members returns the properties of an object in their order, or nil when v is
-// none. The caller must not change them.
+// Members returns the properties of an object in their order, or nil if v is not
+// an object. The caller must not change them.
 func (v Value) Members() []Member {
 	if v.kind != KindObject {
 		return nil
@@ -209,8 +209,8 @@ func (v Value) Members() []Member {
 	return unsafe.Slice((*Member)(v.data), int(v.bits))
 }
 
-// Len returns the number of bytes of a string, of elements of an array or of
-// members of an object, and 0 for every other kind.
+// Len returns the number of bytes of a string, elements of an array or members
+// of an object, and 0 for every other kind.
 func (v Value) Len() int {
 	if v.kind < KindString {
 		return 0
@@ -218,8 +218,8 @@ func (v Value) Len() int {
 	return int(v.bits)
 }
 
-// Get returns the property of that name, or undefined when there is none or v
-// is no object. It looks at the members one by one.
+// Get returns the property with the name, or undefined if there is none or v is
+// not an object. It is a linear search.
 func (v Value) Get(name string) Value {
 	members := v.Members()
 	for i := range members {
@@ -230,8 +230,8 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Index returns element i counted from 0, or undefined when there is none or v
-// is no array.
+// Index returns element i, counted from 0, or undefined if there is none or v is
+// not an array.
 func (v Value) Index(i int) Value {
 	if items := v.Items(); i >= 0 && i < len(items) {
 		return items[i]
@@ -239,13 +239,13 @@ func (v Value) Index(i int) Value {
 	return Value{}
 }
 
-// Finite reports whether v holds no NaN and no infinity, at any depth: whether
-// it can be said in JSON. A result is checked before it is written.
+// Finite reports whether v contains no NaN and no infinity at any depth, so that
+// JSON can represent it. Results must be checked before they are written.
 func (v Value) Finite() bool {
 	switch v.kind {
 	case KindNumber:
 		f := v.Float()
-		return f-f == 0 // NaN for NaN and the infinities.
+		return f-f == 0 // NaN for NaN and the infinities
 	case KindArray:
 		for _, item := range v.Items() {
 			if !item.Finite() {
@@ -262,10 +262,10 @@ func (v Value) Finite() bool {
 	return true
 }
 
-// With returns the object with the named member replaced in its place, or
-// appended. An undefined x removes the member. Undefined counts as the empty
-// object; every other v that is no object is a mistake of the caller and
-// panics. The original is unchanged; members are shared.
+// With returns the object with the named member replaced in its position, or
+// appended. An undefined x removes the member. An undefined v counts as the
+// empty object; With panics if v is of any other kind than object. v does not
+// change; the result shares its members.
 func (v Value) With(name string, x Value) Value {
 	if v.kind != KindObject && v.kind != KindUndefined {
 		panic("value: With of " + v.kind.String())
@@ -284,9 +284,9 @@ func (v Value) With(name string, x Value) Value {
 	return object(members)
 }
 
-// Without returns the object less the named members; names it has not are
-// ignored. A value that is no object has no members and comes back as it is.
-// The original is unchanged; when nothing is removed the result shares it.
+// Without returns the object without the named members; it ignores unknown
+// names. A value that is not an object is returned unchanged. v does not change;
+// if nothing is removed, the result is v.
 func (v Value) Without(names ...string) Value {
 	old := v.Members()
 	gone := func(m Member) bool { return slices.Contains(names, m.Name) }
@@ -304,13 +304,13 @@ func (v Value) Without(names ...string) Value {
 	return object(members)
 }
 
-// object is Object for members known to be distinct and defined.
+// object is Object for members that are known to be distinct and defined.
 func object(members []Member) Value {
 	return Value{kind: KindObject, data: unsafe.Pointer(unsafe.SliceData(members)), bits: uint64(len(members))}
 }
 
-// scanMax is the number of members up to which looking through all of them is
-// faster than building a map.
+// scanMax is the number of members up to which a linear search is faster than
+// building a map.
 const scanMax = 32
 
 // distinct moves the members that an object keeps to the front of the slice and
@@ -337,8 +337,8 @@ next:
 	return defined(members[:kept])
 }
 
-// distinctMany is distinct in linear time, since the number of members is the
-// choice of whoever sent the document.
+// distinctMany is distinct in linear time, because the sender of a document
+// chooses the number of members.
 func distinctMany(members []Member) []Member {
 	places := make(map[string]int, len(members))
 	kept := members[:0]

@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestText runs the cases in testdata: one command for many lines of input, each
-// of which gives one line of output.
+// TestText runs the cases in testdata. A command has many lines of input, each
+// of which prints one line.
 func TestText(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -98,7 +98,7 @@ func result(v Value, err error) string {
 	return v.String()
 }
 
-// literal reads JSON, or what JSON cannot say.
+// literal parses JSON, or a name for a value that JSON cannot represent.
 func literal(t *testing.T, text string) Value {
 	t.Helper()
 	switch text {
@@ -116,8 +116,8 @@ func literal(t *testing.T, text string) Value {
 	return mustParse(t, text)
 }
 
-// order sorts the lines by Compare and shows equal neighbours on one line. Every
-// pair has to agree with Equal and with the order of keys.
+// order sorts the lines by Compare and prints equal neighbours on one line.
+// Every pair must agree with Equal and with the order of keys.
 func order(t *testing.T, lines []string) string {
 	slices.SortStableFunc(lines, func(a, b string) int {
 		return checkPair(t, literal(t, a), literal(t, b))
@@ -211,7 +211,8 @@ func TestObjectDropsUndefined(t *testing.T) {
 	}
 }
 
-// Undefined elements keep their place in the array and stay out of its JSON.
+// TestArrayKeepsUndefined checks that undefined elements keep their position in
+// the array but are omitted from its JSON.
 func TestArrayKeepsUndefined(t *testing.T) {
 	t.Parallel()
 	v := Array([]Value{Undefined(), Int(1), Undefined(), Int(2), Undefined()})
@@ -229,7 +230,8 @@ func TestArrayKeepsUndefined(t *testing.T) {
 	}
 }
 
-// Accessors answer with nothing for values of other kinds.
+// TestAccessorsOfOtherKinds checks that accessors return zero values for other
+// kinds.
 func TestAccessorsOfOtherKinds(t *testing.T) {
 	t.Parallel()
 	for _, v := range samples() {
@@ -287,8 +289,8 @@ func TestWithLeavesOriginal(t *testing.T) {
 	Int(1).With("a", Null())
 }
 
-// A path may step into arrays by index, which the syntax of partition keys
-// cannot say.
+// TestAtIndex checks paths with an array index, which the syntax of partition
+// keys does not have.
 func TestAtIndex(t *testing.T) {
 	t.Parallel()
 	v := mustParse(t, `{"a":[{"b":1},{"b":2}],"0":"name"}`)
@@ -319,7 +321,7 @@ func TestAtIndex(t *testing.T) {
 	}
 }
 
-// The hot leaves allocate nothing beyond their result.
+// TestAllocations checks that the hot functions allocate only their result.
 func TestAllocations(t *testing.T) {
 	v, other := mustParse(t, document1K), mustParse(t, document1K)
 	dst := make([]byte, 0, 4096)
