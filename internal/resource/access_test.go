@@ -9,8 +9,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// The RIDs of users and permissions tell what they name and where it lives, beside
-// those of containers and documents.
+// TestUserRIDs checks that the RIDs of users and permissions identify their kind
+// and their database.
 func TestUserRIDs(t *testing.T) {
 	t.Parallel()
 	database := DatabaseRID(7)
@@ -38,7 +38,7 @@ func TestUserRIDs(t *testing.T) {
 	}
 }
 
-// A fingerprint is another when what is allowed is.
+// TestFingerprint checks that the fingerprint changes with what is allowed.
 func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	container := ContainerRID(DatabaseRID(1), 1)
@@ -68,8 +68,8 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// FuzzPermissionLink reads any text as the resource of a permission: a link that is
-// put together again is the same one.
+// FuzzPermissionLink parses any text as the resource of a permission: a link
+// that is assembled again is the same.
 func FuzzPermissionLink(f *testing.F) {
 	for _, link := range []string{"dbs/d/colls/c", "/dbs/d/colls/c/", "dbs/d/colls/c/docs/a/b", "dbs/d/colls/c/sprocs/s", "dbs/d", "", "dbs//colls/c", "dbs/d/colls/c/docs/", "dbs/d/colls/c/docs"} {
 		f.Add(link)
@@ -92,8 +92,8 @@ func FuzzPermissionLink(f *testing.F) {
 	})
 }
 
-// FuzzScope reads any text as the scope of a role: one that is written in its short
-// form is the same, and covers itself.
+// FuzzScope parses any text as the scope of a role: its short form parses to the
+// same scope, and a scope covers itself.
 func FuzzScope(f *testing.F) {
 	const account = "/subscriptions/0/resourceGroups/rg/providers/Microsoft.DocumentDB/databaseAccounts/decan"
 	for _, text := range []string{"/", "/dbs/d", "/dbs/d/colls/c", account, account + "/dbs/d", account + "/sqlDatabases/d/containers/c", account + "/", "/dbs", "/dbs/d/colls", "dbs/d", "", "/x/d"} {
@@ -114,7 +114,8 @@ func FuzzScope(f *testing.F) {
 	})
 }
 
-// Who has a role at a scope has it below, and nowhere else.
+// TestScopeCovers checks that a role applies at its scope and below it, and
+// nowhere else.
 func TestScopeCovers(t *testing.T) {
 	t.Parallel()
 	account, database, container := Scope{}, Scope{Database: "d"}, Scope{"d", "c"}
@@ -139,7 +140,8 @@ func TestScopeCovers(t *testing.T) {
 	}
 }
 
-// What the two wildcards stand for does not overlap, and no name stands for nothing.
+// TestDataActions checks that the two wildcards do not overlap, and that every
+// name has a meaning.
 func TestDataActions(t *testing.T) {
 	t.Parallel()
 	if itemActions&containerActions != 0 || (itemActions|containerActions)&ReadMetadata != 0 {
@@ -162,7 +164,7 @@ func TestDataActions(t *testing.T) {
 	}
 }
 
-// An account key prints as nothing of itself.
+// TestStoredKeyHidden checks that an account key is never printed.
 func TestStoredKeyHidden(t *testing.T) {
 	t.Parallel()
 	key := StoredKey{Key: "secret", Replaces: KeyDigest("other")}

@@ -16,8 +16,8 @@ func (c Consistency) String() string {
 	return consistencyNames[c]
 }
 
-// ParseConsistency reads the name of a level in any case. Other text is status
-// 400.
+// ParseConsistency parses the name of a level in any letter case. The error is
+// status 400.
 func ParseConsistency(text string) (Consistency, error) {
 	for level, name := range consistencyNames {
 		if strings.EqualFold(text, name) {
@@ -27,8 +27,8 @@ func ParseConsistency(text string) (Consistency, error) {
 	return 0, status.BadRequest("The consistency level '%s' is not known. Use one of %s.", clip(text), strings.Join(consistencyNames[:], ", "))
 }
 
-// Allows reports whether a request may ask for the level in an account whose
-// level is c: a request may only weaken it.
+// Allows reports whether a request may ask for a level in an account whose
+// default level is c: a request may only weaken it.
 func (c Consistency) Allows(asked Consistency) bool { return asked >= c }
 
 // DoublesReads reports whether reads at this level cost twice.

@@ -9,10 +9,10 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// ParseContainer reads the definition of a container that a client sent and
-// fills in every default. RID, ETag and TS are left to the caller, and so is
-// what the queries of computed properties mean. Errors are status 400; a feature
-// that is not there yet is refused by name.
+// ParseContainer parses the definition of a container from a client and fills in
+// every default. The caller sets RID, ETag and TS, and checks the queries of
+// computed properties. Errors are status 400; for an unsupported feature the
+// error names it.
 func ParseContainer(body value.Value) (Container, error) {
 	id, err := parseID(body)
 	if err != nil {
@@ -32,9 +32,9 @@ func ParseContainer(body value.Value) (Container, error) {
 	return c, c.refuseSystemPaths()
 }
 
-// refuseSystemPaths refuses a partition key below a system property. The server
-// fills those in after the key is taken, so a document would lie under another
-// key than the one it shows.
+// refuseSystemPaths rejects a partition key at or below a system property. The
+// server sets those after it has extracted the key, so a document would be
+// stored under another key than the one it shows.
 func (c *Container) refuseSystemPaths() error {
 	for i, path := range c.keyPaths {
 		if name := path[0].Name; isSystemProperty(name) {
@@ -44,8 +44,8 @@ func (c *Container) refuseSystemPaths() error {
 	return nil
 }
 
-// parseChangeable reads the members that a replace may change, given those that
-// it may not.
+// parseChangeable parses the members that a replace may change. Those that it
+// may not change must be set already.
 func (c *Container) parseChangeable(body value.Value) error {
 	var err error
 	if c.keyPaths, err = keyPaths(c.PartitionKey); err != nil {
@@ -78,8 +78,8 @@ func (c *Container) parseChangeable(body value.Value) error {
 	return c.parseSettings(body)
 }
 
-// refuseKeyName refuses a computed property with the name of a partition key: a
-// filter on it would be sent to the partitions of stored values.
+// refuseKeyName rejects a computed property with the name of a partition key: a
+// filter on it would be routed by the stored values.
 func (c *Container) refuseKeyName(name string) error {
 	for i, path := range c.keyPaths {
 		if path[0].Name == name {
@@ -89,8 +89,8 @@ func (c *Container) refuseKeyName(name string) error {
 	return nil
 }
 
-// parseDefinition reads a partition key definition. A missing kind or version
-// is that of defaults, then Hash and 2.
+// parseDefinition parses a partition key definition. A missing kind or version
+// comes from defaults, or else is Hash and 2.
 func parseDefinition(body value.Value, defaults partitionkey.Definition) (partitionkey.Definition, error) {
 	d := partitionkey.Definition{Kind: defaults.Kind, Version: defaults.Version}
 	switch body.Kind() {
@@ -119,7 +119,7 @@ func parseDefinition(body value.Value, defaults partitionkey.Definition) (partit
 	}
 	if version := body.Get("version"); !isNull(version) {
 		n, ok := version.Int64()
-		if version.Kind() == value.KindString { // as the Java SDK writes it
+		if version.Kind() == value.KindString { // the form of the Java SDK
 			n, ok = map[string]int64{"V1": 1, "V2": 2}[version.Text()]
 		}
 		if !ok || n < 1 || n > 2 {
@@ -136,7 +136,7 @@ func parseDefinition(body value.Value, defaults partitionkey.Definition) (partit
 	return d.Normalize(), nil
 }
 
-// badKey gives an error of partitionkey its status.
+// badKey converts an error of partitionkey to status 400.
 func badKey(err error) error { return status.BadRequest("%s", err.Error()) }
 
 func keyPaths(d partitionkey.Definition) ([]value.Path, error) {
@@ -155,12 +155,12 @@ func keyPaths(d partitionkey.Definition) ([]value.Path, error) {
 	return paths, nil
 }
 
-// Replace returns the container with the definition that a client sent in
-// place of its own. The id, the whole partition key definition and the unique
-// keys must be the same; a kind, a version or a unique key policy left out
-// counts as the same. Entries of the vector and full-text policies and vector
-// indexes may come and go but not change, and a computed property may not take
-// the name of a property that the policy before spoke of. Errors are status 400.
+// Replace returns the container with a new definition from a client. The id, the
+// partition key definition and the unique keys must not change; a missing kind,
+// version or unique key policy counts as unchanged. Entries of the vector and
+// full-text policies and vector indexes may be added and removed but not
+// changed, and a new computed property must not have the name of a property that
+// the old policy has a path of. Errors are status 400.
 func (c Container) Replace(body value.Value) (Container, error) {
 	id, err := parseID(body)
 	if err != nil {
@@ -196,9 +196,8 @@ func (c Container) Replace(body value.Value) (Container, error) {
 	return replaced, nil
 }
 
-// KeyOf returns the full partition key of a document: one component per path.
-// Where a path leads nowhere, or to an object or array, the component is
-// undefined.
+// KeyOf returns the full partition key of a document: one component per path. If
+// a path leads to nothing, or to an object or array, the component is undefined.
 func (c *Container) KeyOf(doc value.Value) partitionkey.Key {
 	var room [partitionkey.LevelsMax]partitionkey.Component
 	components := room[:0]
@@ -234,7 +233,7 @@ func (c *Container) DocumentSelf(dst []byte, document RID) []byte {
 	return document.AppendSelf(dst)
 }
 
-// Value returns the container as clients read it.
+// Value returns the container in the form that clients read.
 func (c Container) Value() value.Value {
 	members := []value.Member{
 		{Name: "id", Value: value.String(c.ID)},
@@ -267,11 +266,11 @@ func definitionValue(d partitionkey.Definition) value.Value {
 	})
 }
 
-// UnmarshalJSON reads what [json.Marshal] wrote, checks it and parses the key
-// paths. A struct that embeds a Container must keep it in a named field instead,
-// or its own members are not read.
+// UnmarshalJSON parses the output of [json.Marshal], checks it and parses the
+// key paths. A struct that embeds a Container promotes this method, which skips
+// the struct's own members: use a named field instead.
 func (c *Container) UnmarshalJSON(data []byte) error {
-	type plain Container // without this method
+	type plain Container // the same fields without this method
 	var stored plain
 	if err := json.Unmarshal(data, &stored); err != nil {
 		return err

@@ -11,21 +11,21 @@ import (
 
 // The limits of copy jobs.
 const (
-	// CopyJobsMax is how many jobs are kept. The oldest that have ended make room
-	// for new ones.
+	// CopyJobsMax is how many jobs are kept. New jobs replace the oldest that
+	// have ended.
 	CopyJobsMax = 200
 
 	// CopyTasksMax is how many pairs of containers one job may copy.
 	CopyTasksMax = 32
 
-	// CopyWorkersDefault and CopyWorkersMax bound how many documents of a job are
-	// written at the same time. A write waits for its sync, which it shares with
-	// the others of its partition, so several workers keep one partition busy.
+	// CopyWorkersDefault and CopyWorkersMax bound the number of concurrent
+	// writes of a job. A write waits for its sync, which it shares with other
+	// writes to its partition, so several workers keep one partition busy.
 	CopyWorkersDefault = 8
 	CopyWorkersMax     = 64
 
-	// CopyFailuresMax is how many documents that could not be copied are kept by
-	// name; all of them are counted.
+	// CopyFailuresMax is how many documents that could not be copied are
+	// recorded; all of them are counted.
 	CopyFailuresMax = 100
 
 	copyNameCharsMax = 100
@@ -36,57 +36,57 @@ type CopyMode string
 
 // The modes, as clients write them.
 const (
-	CopyOffline CopyMode = "Offline" // when what was there at its start is copied
-	CopyOnline  CopyMode = "Online"  // when it is told to; until then it follows the changes
+	CopyOffline CopyMode = "Offline" // when the documents that existed at its start are copied
+	CopyOnline  CopyMode = "Online"  // when it is told to end; until then it follows the changes
 )
 
-// CopyStatus says where a copy job stands.
+// CopyStatus is the state of a copy job.
 type CopyStatus string
 
 // The states of a job, as clients read them.
 const (
-	CopyPending   CopyStatus = "Pending"   // waits for its turn
+	CopyPending   CopyStatus = "Pending"   // waits for a free slot
 	CopyRunning   CopyStatus = "Running"   // copies, or follows changes
 	CopyPaused    CopyStatus = "Paused"    // waits for resume
-	CopyCompleted CopyStatus = "Completed" // has copied everything it had to
-	CopyCancelled CopyStatus = "Cancelled" // was given up; what it copied stays
-	CopyFaulted   CopyStatus = "Faulted"   // met what it cannot copy; may be resumed
+	CopyCompleted CopyStatus = "Completed" // has copied everything
+	CopyCancelled CopyStatus = "Cancelled" // was cancelled; the copied documents stay
+	CopyFaulted   CopyStatus = "Faulted"   // failed on a document or container; may be resumed
 )
 
-// Ended reports whether a job never does anything again.
+// Ended reports whether a job has ended for good.
 func (s CopyStatus) Ended() bool { return s == CopyCompleted || s == CopyCancelled }
 
-// Active reports whether a job works, or will without being told to.
+// Active reports whether a job is working, or will work without a command.
 func (s CopyStatus) Active() bool { return s == CopyPending || s == CopyRunning }
 
-// CopyJob copies the documents of containers into others. It is what is stored:
-// what was asked for, and how far it has come.
+// CopyJob copies the documents of containers into other containers. It is the
+// stored form: the request and the progress.
 type CopyJob struct {
 	Name    string     `json:"name"`
-	Number  uint64     `json:"number"` // rises with every job: their order
+	Number  uint64     `json:"number"` // increases with every job
 	Mode    CopyMode   `json:"mode"`
 	Workers int        `json:"workers"`
 	Tasks   []CopyTask `json:"tasks"`
 
-	// Skip goes on behind documents that cannot be copied, and counts them; without
-	// it the first one faults the job.
+	// Skip continues after documents that cannot be copied, and counts them.
+	// Otherwise the first of them makes the job fail.
 	Skip bool `json:"skip,omitempty"`
 
-	// Mirror removes from the targets, before the job ends, what the sources do not
-	// have any more. The targets were empty when the job was made.
+	// Mirror removes documents from the targets before the job ends that the
+	// sources no longer have. The targets were empty when the job was created.
 	Mirror bool `json:"mirror,omitempty"`
 
 	Status     CopyStatus `json:"status"`
-	CaughtUp   bool       `json:"caughtUp,omitempty"`   // an online job has come to the end of the feed once
+	CaughtUp   bool       `json:"caughtUp,omitempty"`   // an online job has reached the end of the feed once
 	Completing bool       `json:"completing,omitempty"` // an online job was told to end
 	Error      *CopyError `json:"error,omitempty"`      // why it is faulted
 
 	Skipped  int64         `json:"skipped,omitempty"`  // documents that could not be copied
-	Failures []CopyFailure `json:"failures,omitempty"` // the first of them
+	Failures []CopyFailure `json:"failures,omitempty"` // the first of these documents
 
 	Created time.Time     `json:"created"`
 	Updated time.Time     `json:"updated"`
-	Worked  time.Duration `json:"worked"` // for which it has been running
+	Worked  time.Duration `json:"worked"` // total time that it has been running
 }
 
 // CopyTask is a pair of containers of a job.
@@ -94,30 +94,30 @@ type CopyTask struct {
 	Source CopyEnd `json:"source"`
 	Target CopyEnd `json:"target"`
 
-	Processed int64 `json:"processed"` // documents and changes that have been dealt with
-	Total     int64 `json:"total"`     // the same and an upper bound of what is known to be left
+	Processed int64 `json:"processed"` // documents and changes that have been processed
+	Total     int64 `json:"total"`     // Processed plus an upper bound of what is known to remain
 	Removed   int64 `json:"removed,omitempty"`
 
-	ReadCharge  float64 `json:"readCharge"`  // request units spent in the source
-	WriteCharge float64 `json:"writeCharge"` // and in the target
+	ReadCharge  float64 `json:"readCharge"`  // request units spent on the source
+	WriteCharge float64 `json:"writeCharge"` // request units spent on the target
 
-	Ranges []CopyRange `json:"ranges,omitempty"` // of the source; none before the task has begun
-	Sweep  []CopyRange `json:"sweep,omitempty"`  // of the target, while a mirror is made exact
+	Ranges []CopyRange `json:"ranges,omitempty"` // of the source; empty until the task begins
+	Sweep  []CopyRange `json:"sweep,omitempty"`  // of the target, while a mirror removes documents
 	Done   bool        `json:"done,omitempty"`
 }
 
-// CopyEnd is a container as the job was given it.
+// CopyEnd is the source or target container of a task, as the job was given it.
 type CopyEnd struct {
 	Database  string `json:"database"`
 	Container string `json:"container"`
-	RID       RID    `json:"rid"` // a container of this name with another one is not it
+	RID       RID    `json:"rid"` // another container with the same name does not count
 }
 
-// CopyRange is how far a part of a container's feed has been read.
+// CopyRange is how far a key range of a container's feed has been read.
 type CopyRange struct {
 	Range partitionkey.Range `json:"range"`
 	After ETag               `json:"after,omitempty"` // position; empty: the beginning
-	Stop  LSN                `json:"stop,omitempty"`  // where to end; zero: where the feed does
+	Stop  LSN                `json:"stop,omitempty"`  // where to end; zero: at the end of the feed
 	Done  bool               `json:"done,omitempty"`
 }
 
@@ -136,8 +136,8 @@ type CopyFailure struct {
 	Message string `json:"message"`
 }
 
-// Validate fills in defaults and refuses with 400 what no job can be. It does not
-// look at what exists.
+// Validate fills in defaults and returns status 400 for an invalid job. It does
+// not check that the containers exist.
 func (j *CopyJob) Validate() error {
 	if err := validCopyName(j.Name); err != nil {
 		return err
@@ -194,8 +194,8 @@ func (e CopyEnd) String() string { return fmt.Sprintf("%s/%s", clip(e.Database),
 
 func (e CopyEnd) same(o CopyEnd) bool { return e.Database == o.Database && e.Container == o.Container }
 
-// SameRequest reports whether two jobs were asked for alike, however far they
-// are.
+// SameRequest reports whether two jobs were requested with the same parameters,
+// whatever their progress is.
 func (j *CopyJob) SameRequest(o *CopyJob) bool {
 	same := func(a, b CopyTask) bool { return a.Source.same(b.Source) && a.Target.same(b.Target) }
 	return j.Name == o.Name && j.Mode == o.Mode && j.Workers == o.Workers && j.Skip == o.Skip && j.Mirror == o.Mirror &&
@@ -218,7 +218,8 @@ func (j *CopyJob) Clone() CopyJob {
 	return c
 }
 
-// Processed is how many documents and changes all tasks have dealt with.
+// Processed returns the number of documents and changes that all tasks have
+// processed.
 func (j *CopyJob) Processed() int64 {
 	var n int64
 	for _, t := range j.Tasks {
@@ -227,7 +228,7 @@ func (j *CopyJob) Processed() int64 {
 	return n
 }
 
-// Total is Processed and what is known to be left.
+// Total returns Processed plus what is known to remain.
 func (j *CopyJob) Total() int64 {
 	var n int64
 	for _, t := range j.Tasks {

@@ -7,7 +7,8 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// Limits of copy jobs on both sides, and defaults.
+// TestCopyJobValidate checks both sides of the limits of copy jobs, and the
+// defaults.
 func TestCopyJobValidate(t *testing.T) {
 	t.Parallel()
 	pair := func(n string) CopyTask {

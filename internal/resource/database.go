@@ -2,8 +2,8 @@ package resource
 
 import "github.com/decandb/decan/internal/value"
 
-// ParseDatabase reads the definition of a database that a client sent. The id
-// alone counts. Errors are status 400.
+// ParseDatabase parses the definition of a database from a client. It uses only
+// the id. Errors are status 400.
 func ParseDatabase(body value.Value) (Database, error) {
 	id, err := parseID(body)
 	if err != nil {
@@ -15,7 +15,7 @@ func ParseDatabase(body value.Value) (Database, error) {
 // Self returns the _self link.
 func (d Database) Self() string { return d.RID.self() }
 
-// Value returns the database as clients read it.
+// Value returns the database in the form that clients read.
 func (d Database) Value() value.Value {
 	return value.Object([]value.Member{
 		{Name: "id", Value: value.String(d.ID)},

@@ -25,7 +25,7 @@ func compositeValue(paths []CompositePath) value.Value {
 	})
 }
 
-// parseComposite reads the composite indexes. A property without an order is
+// parseComposite parses the composite indexes. A property without an order is
 // ascending.
 func (p *IndexingPolicy) parseComposite(policy value.Value) error {
 	list, err := policyList(policy, "compositeIndexes")
@@ -93,26 +93,25 @@ func parseCompositePath(i int, property value.Value) (c CompositePath, names []s
 	return c, names, nil
 }
 
-// SpatialIndex asks for the geometries at the places of one path.
+// SpatialIndex indexes the geometries at one path.
 type SpatialIndex struct {
 	Path string `json:"path"` // as given, with an ending: see [ParseIndexPath]
 
-	// Types are the types that were asked for: Point, LineString, Polygon or
-	// MultiPolygon. As the service does, the index has all types all the same.
+	// Types are the requested types: Point, LineString, Polygon or MultiPolygon.
+	// As in the service, the index contains all types whatever is requested.
 	Types []string `json:"types"`
 
-	// Box is where the plane's positions are expected; it is there in every
-	// policy whose positions are points of a plane. Others keep it for a change
-	// to one.
+	// Box is where positions are expected. It is set in every policy whose
+	// positions are points of a plane. Other policies keep it in case they
+	// change to a plane.
 	Box *BoundingBox `json:"box,omitempty"`
 }
 
-// coordinateMax bounds the coordinates of a plane, so that their products are
-// finite.
+// coordinateMax bounds the coordinates of a plane, so that products of
+// coordinates are finite.
 const coordinateMax = 1e150
 
-// BoundingBox is a rectangle of a plane, neither endless nor without width or
-// height.
+// BoundingBox is a rectangle of a plane with finite, positive width and height.
 type BoundingBox struct {
 	XMin float64 `json:"xmin"`
 	YMin float64 `json:"ymin"`
@@ -120,7 +119,7 @@ type BoundingBox struct {
 	YMax float64 `json:"ymax"`
 }
 
-// Equal reports whether both say the same in the same words.
+// Equal reports whether both have the same definition, literally.
 func (s SpatialIndex) Equal(o SpatialIndex) bool {
 	if (s.Box == nil) != (o.Box == nil) || s.Box != nil && *s.Box != *o.Box {
 		return false
@@ -146,8 +145,8 @@ func (s SpatialIndex) value() value.Value {
 	return value.Object(members)
 }
 
-// parseSpatial reads the spatial indexes, behind those that the included paths
-// brought.
+// parseSpatial parses the spatial indexes and appends them to those that the
+// included paths contain.
 func (p *IndexingPolicy) parseSpatial(policy value.Value) error {
 	list, err := policyList(policy, "spatialIndexes")
 	if err != nil {
@@ -159,8 +158,8 @@ func (p *IndexingPolicy) parseSpatial(policy value.Value) error {
 	if len(list) > IndexingPathsMax {
 		return status.BadRequest("The property 'spatialIndexes' of the indexing policy has %d paths. At most %d are allowed.", len(list), IndexingPathsMax)
 	}
-	// One that an included path brought gives way: some clients know both ways to
-	// ask for it.
+	// It replaces one that comes from an included path: some clients use both
+	// ways to ask for it.
 	brought, seen := p.spatialPlaces(), map[string]bool{}
 	for _, item := range list {
 		s, place, err := parseSpatialIndex(item)
@@ -188,8 +187,7 @@ func (p *IndexingPolicy) parseSpatial(policy value.Value) error {
 	return nil
 }
 
-// spatialPlaces returns the numbers of the spatial indexes by what their paths
-// mean.
+// spatialPlaces returns the indexes in p.Spatial by the normalized path.
 func (p *IndexingPolicy) spatialPlaces() map[string]int {
 	places := make(map[string]int, len(p.Spatial))
 	for i, s := range p.Spatial {
@@ -199,7 +197,7 @@ func (p *IndexingPolicy) spatialPlaces() map[string]int {
 	return places
 }
 
-// parseSpatialIndex also returns what the path means.
+// parseSpatialIndex also returns the normalized path.
 func parseSpatialIndex(item value.Value) (s SpatialIndex, place string, err error) {
 	path := item.Get("path")
 	if path.Kind() != value.KindString {
@@ -227,7 +225,7 @@ func parseSpatialIndex(item value.Value) (s SpatialIndex, place string, err erro
 	return s, place, err
 }
 
-// spatialPlace returns what the path of a spatial index means.
+// spatialPlace returns the normalized form of a spatial index's path.
 func spatialPlace(path string) (string, error) {
 	parsed, err := parsePolicyPath(path)
 	if err == nil && parsed.Tuple != nil {
@@ -236,7 +234,7 @@ func spatialPlace(path string) (string, error) {
 	return parsed.place(), err
 }
 
-// addSpatialType adds a type, as the service spells it, unless it is among types.
+// addSpatialType adds a type in the service's spelling unless types contains it.
 func addSpatialType(types []string, path string, t value.Value) ([]string, error) {
 	for _, name := range spatialTypes {
 		switch {
@@ -270,16 +268,16 @@ func parseBox(path string, v value.Value) (*BoundingBox, error) {
 }
 
 // wide reports whether a side of a box can be divided into the cells of an
-// index, which are its 2^30th part and must be wider than the distance between
-// two numbers.
+// index. A cell is its 2^30th part and must be wider than the distance between
+// two adjacent doubles.
 func wide(low, high float64) bool {
 	const part, least = 1e-6, 1e-150
 	return high-low > part*max(math.Abs(low), math.Abs(high)) && high-low >= least
 }
 
-// parseLegacy reads the kinds of index that earlier versions of the protocol
-// have beside an included path. A spatial one becomes a spatial index of today,
-// the others mean nothing.
+// parseLegacy parses the kinds of index that earlier versions of the protocol
+// specify with an included path. A spatial kind becomes a spatial index; other
+// kinds have no effect.
 func (p *IndexingPolicy) parseLegacy(included []value.Value) error {
 	places := map[string]int{}
 	for _, item := range included {
@@ -315,7 +313,7 @@ func (p *IndexingPolicy) parseLegacy(included []value.Value) error {
 	return nil
 }
 
-// FullTextIndex asks for the words of the text at one path.
+// FullTextIndex indexes the words of the text at one path.
 type FullTextIndex struct {
 	Path     string `json:"path"`     // as given, without an ending or []: see [ParsePropertyPath]
 	Language string `json:"language"` // of the path in the full-text policy, such as en-US
@@ -323,7 +321,7 @@ type FullTextIndex struct {
 
 func (f FullTextIndex) value() value.Value { return pathValue(f.Path) }
 
-// parseFullText reads the full-text indexes. The texts of some errors are known
+// parseFullText parses the full-text indexes. The wording of some errors comes
 // from tests of the service's clients.
 func (p *IndexingPolicy) parseFullText(policy value.Value) error {
 	list, err := policyList(policy, "fullTextIndexes")
@@ -353,37 +351,36 @@ func (p *IndexingPolicy) parseFullText(policy value.Value) error {
 	return nil
 }
 
-// VectorIndexType is how a vector index is searched.
+// VectorIndexType says how a vector index is searched.
 type VectorIndexType string
 
 // The types of vector indexes, as the service spells them.
 const (
-	VectorFlat          VectorIndexType = "flat"          // all vectors, exactly
+	VectorFlat          VectorIndexType = "flat"          // exactly, all vectors
 	VectorQuantizedFlat VectorIndexType = "quantizedFlat" // all vectors, by short codes
 	VectorDiskANN       VectorIndexType = "diskANN"       // by short codes and a graph
 )
 
-// VectorIndex asks for the vectors at one path.
+// VectorIndex indexes the vectors at one path.
 type VectorIndex struct {
-	VectorEmbedding // of the path, from the vector embedding policy; Path as the index has it
+	VectorEmbedding // of the path, from the vector embedding policy; Path is that of the index
 
 	Type VectorIndexType `json:"type"`
 
-	// QuantizerType is how codes are made, "product" or "spherical" as given;
-	// empty when it was not.
+	// QuantizerType is how codes are made, "product" or "spherical"; empty if
+	// not given.
 	QuantizerType string `json:"quantizerType,omitzero"`
-	// QuantizationBytes is how long a code is asked to be; 0 when nothing was
-	// asked for.
+	// QuantizationBytes is the requested length of a code; 0 if not given.
 	QuantizationBytes int `json:"quantizationBytes,omitzero"`
-	// SearchListSize is how many neighbours are looked at while a graph is
-	// built; 0 when nothing was asked for.
+	// SearchListSize is how many neighbours are examined while a graph is built;
+	// 0 if not given.
 	SearchListSize int `json:"searchListSize,omitzero"`
-	// ShardKey holds the path, one at most, whose values have vectors searched
-	// apart from one another, as given.
+	// ShardKey holds at most one path, as given. Vectors with different values
+	// at that path are searched separately.
 	ShardKey []string `json:"shardKey,omitzero"`
 }
 
-// Equal reports whether both say the same in the same words.
+// Equal reports whether both have the same definition, literally.
 func (v VectorIndex) Equal(o VectorIndex) bool {
 	return v.VectorEmbedding == o.VectorEmbedding && v.Type == o.Type && v.QuantizerType == o.QuantizerType &&
 		v.QuantizationBytes == o.QuantizationBytes && v.SearchListSize == o.SearchListSize && slices.Equal(v.ShardKey, o.ShardKey)
@@ -406,7 +403,7 @@ func (v VectorIndex) value() value.Value {
 	return value.Object(members)
 }
 
-// parseVector reads the vector indexes. The texts of most errors are known from
+// parseVector parses the vector indexes. The wording of most errors comes from
 // tests of the service's clients.
 func (p *IndexingPolicy) parseVector(policy value.Value) error {
 	list, err := policyList(policy, "vectorIndexes")
@@ -490,7 +487,7 @@ func parseQuantizer(v value.Value) (string, error) {
 	return "", status.BadRequest("The Vector Indexing Policy has an invalid QuantizerType: %s. Use 'product' or 'spherical'.", clip(v.String()))
 }
 
-// parseRange reads a parameter that may be missing, which is 0.
+// parseRange parses an optional parameter; a missing one is 0.
 func parseRange(name string, v value.Value, low, high int) (int, error) {
 	if isNull(v) {
 		return 0, nil

@@ -17,15 +17,16 @@ const (
 	IndexingNone       IndexingMode = "none"
 )
 
-// IndexingPolicy says how a container's documents are indexed. It holds
-// everything that the index depends on, the settings of the container included,
-// so that who has the policy needs nothing else; [IndexingPolicy.Value] shows
+// IndexingPolicy says how a container's documents are indexed. It contains
+// everything on which the index depends, including settings of the container, so
+// that a holder of the policy needs nothing else. [IndexingPolicy.Value] returns
 // only what clients know as the indexing policy.
 //
-// A list is nil when the client gave none, and empty when it gave an empty one.
+// A list is nil if the client did not give it, and empty if the client gave an
+// empty one.
 type IndexingPolicy struct {
 	Mode      IndexingMode `json:"mode"`
-	Automatic bool         `json:"automatic"` // off: only documents that are written with the directive Include are indexed
+	Automatic bool         `json:"automatic"` // false: index only documents that are written with the directive Include
 	Included  []string     `json:"included"`  // as given, such as /a/b/?, /a/* or /a/[]/{b, c}/?; see [ParseIndexPath]
 	Excluded  []string     `json:"excluded"`
 
@@ -34,8 +35,8 @@ type IndexingPolicy struct {
 	FullText  []FullTextIndex   `json:"fullText,omitzero"`
 	Vector    []VectorIndex     `json:"vector,omitzero"`
 
-	// Geometry says that positions are points of a plane (geospatialConfig), and
-	// not of the globe.
+	// Geometry means that positions are points of a plane (geospatialConfig)
+	// instead of the globe.
 	Geometry bool `json:"geometry,omitzero"`
 
 	Texts      TextPolicy         `json:"texts,omitzero"`      // fullTextPolicy
@@ -49,7 +50,7 @@ const (
 )
 
 // DefaultIndexing returns the policy of a container that was created without
-// one: everything is indexed but the etag.
+// one: it indexes everything except the etag.
 func DefaultIndexing() IndexingPolicy {
 	return IndexingPolicy{
 		Mode:      IndexingConsistent,
@@ -59,7 +60,7 @@ func DefaultIndexing() IndexingPolicy {
 	}
 }
 
-// Equal reports whether both policies index the same by the same words.
+// Equal reports whether both policies have the same definition, literally.
 func (p IndexingPolicy) Equal(o IndexingPolicy) bool {
 	return p.Mode == o.Mode && p.Automatic == o.Automatic && p.Geometry == o.Geometry &&
 		slices.Equal(p.Included, o.Included) && slices.Equal(p.Excluded, o.Excluded) &&
@@ -72,7 +73,7 @@ func (p IndexingPolicy) Equal(o IndexingPolicy) bool {
 		slices.Equal(p.Computed, o.Computed)
 }
 
-// Value returns the policy as clients read it.
+// Value returns the policy in the form that clients read.
 func (p IndexingPolicy) Value() value.Value {
 	members := []value.Member{
 		{Name: "indexingMode", Value: value.String(string(p.Mode))},
@@ -107,9 +108,8 @@ func pathValue(path string) value.Value {
 	return value.Object([]value.Member{{Name: "path", Value: value.String(path)}})
 }
 
-// parseIndexing reads the indexing policy of a container, fills in what is
-// missing and refuses with status 400 what cannot be. with holds what the policy
-// depends on besides itself: the fields that Value does not show.
+// parseIndexing parses the indexing policy of a container and fills in defaults.
+// Errors are status 400. with holds the fields that Value does not return.
 func parseIndexing(body value.Value, with IndexingPolicy) (IndexingPolicy, error) {
 	switch body.Kind() {
 	case value.KindUndefined, value.KindNull:
@@ -141,8 +141,8 @@ func parseIndexing(body value.Value, with IndexingPolicy) (IndexingPolicy, error
 	return p.complete()
 }
 
-// parseMode reads an indexing mode in any case. Lazy was indexing at leisure;
-// the service keeps it as a name only, and so it is consistent.
+// parseMode parses an indexing mode in any letter case. The service accepts lazy
+// but indexes consistently.
 func parseMode(v value.Value) (IndexingMode, error) {
 	if isNull(v) {
 		return IndexingConsistent, nil
@@ -156,9 +156,9 @@ func parseMode(v value.Value) (IndexingMode, error) {
 	return "", status.BadRequest("The indexing mode %s is not known. Use 'consistent' or 'none'.", clip(v.String()))
 }
 
-// parseIncluded reads the included paths. What else stands beside a path is left
-// from earlier kinds of indexes: a spatial one becomes a spatial index of today,
-// the others mean nothing.
+// parseIncluded parses the included paths. The other members of an entry come
+// from earlier kinds of indexes: a spatial kind becomes a spatial index, other
+// kinds have no effect.
 func (p *IndexingPolicy) parseIncluded(policy value.Value) error {
 	paths, err := parsePaths(policy, "includedPaths")
 	if err != nil {
@@ -180,14 +180,14 @@ func (p *IndexingPolicy) parseExcluded(policy value.Value) (err error) {
 	return nil
 }
 
-// parsePaths reads the paths of one list.
+// parsePaths parses the paths of one list.
 func parsePaths(policy value.Value, member string) ([]string, error) {
 	list, err := policyList(policy, member)
 	if err != nil || list == nil {
 		return nil, err
 	}
-	// The path that the server adds does not count, or a policy with as many as
-	// there may be could not be sent back.
+	// The path that the server adds does not count. Otherwise a client could not
+	// send back a policy with the maximum number of paths.
 	paths, most := make([]string, 0, min(len(list), IndexingPathsMax+1)), IndexingPathsMax
 	for _, item := range list {
 		path := item.Get("path")
@@ -196,7 +196,7 @@ func parsePaths(policy value.Value, member string) ([]string, error) {
 		}
 		text := path.Text()
 		if text == "/" {
-			text = rootPath // Samples of the SDKs write it as it was before there were wildcards.
+			text = rootPath // samples of the SDKs use the form from before there were wildcards
 		}
 		parsed, err := parsePolicyPath(text)
 		if err != nil {
@@ -213,8 +213,8 @@ func parsePaths(policy value.Value, member string) ([]string, error) {
 	return paths, nil
 }
 
-// policyList returns the items of a member of the indexing policy: nil when it
-// is missing, not nil when it is there.
+// policyList returns the items of a member of the indexing policy: nil if it is
+// missing, and not nil if it is present.
 func policyList(policy value.Value, member string) ([]value.Value, error) {
 	list := policy.Get(member)
 	if isNull(list) {
@@ -229,8 +229,7 @@ func policyList(policy value.Value, member string) ([]value.Value, error) {
 	return list.Items(), nil
 }
 
-// complete fills in the paths that are left to a default, and checks the lists
-// against each other.
+// complete fills in default paths and checks the lists against each other.
 func (p IndexingPolicy) complete() (IndexingPolicy, error) {
 	included, err := pathSet(p.Included)
 	if err != nil {
@@ -256,20 +255,21 @@ func (p IndexingPolicy) complete() (IndexingPolicy, error) {
 		return IndexingPolicy{}, status.BadRequest("The special mandatory indexing path \"/*\" is missing: include it or exclude it.")
 	}
 	if included[rootKey] != "" && included[etagKey] == "" && excluded[etagKey] == "" {
-		// The service excludes it for everybody who does not ask otherwise.
+		// The service excludes it unless the policy says otherwise.
 		p.Excluded = append(slices.Clip(p.Excluded), etagPath)
 	}
 	return p, nil
 }
 
-// The keys of the two special paths, as IndexPath.place makes them.
+// The normalized forms of the two special paths, as IndexPath.place returns
+// them.
 const (
 	rootKey = "*"
 	etagKey = "_etag\xff?"
 )
 
-// pathSet returns the paths by what they mean. An array has at most TuplesMax
-// tuples among them.
+// pathSet returns the paths by their normalized form. It allows at most
+// TuplesMax tuples per array.
 func pathSet(paths []string) (map[string]string, error) {
 	set := make(map[string]string, len(paths))
 	tuples := map[string]int{}

@@ -9,32 +9,31 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// ArrayElement is the name in an [IndexPath] that stands for every element of
-// an array.
+// ArrayElement is the name in an [IndexPath] for every element of an array.
 const ArrayElement = "[]"
 
 // IndexPath is a path of an indexing policy.
 type IndexPath struct {
-	// Names lead from the top of a document to the place; [ArrayElement] stands
-	// for every element of an array.
+	// Names lead from the top of a document to the indexed place; [ArrayElement]
+	// means every element of an array.
 	Names []string
 
-	// Subtree says that the path ends in /*, for all that is below the place and
-	// the place itself, and not in /?, for the place alone.
+	// Subtree is true for a path that ends in /*, which includes the place and
+	// everything below it, and false for /?, which includes only the place.
 	Subtree bool
 
-	// Tuple has the places below Names that are indexed together, in their
-	// order: name and address/city of /people/[]/{name, address/city}/?. It is
-	// nil for a path without braces.
+	// Tuple has the properties below Names that are indexed together, in order:
+	// name and address/city for /people/[]/{name, address/city}/?. It is nil for
+	// a path without braces.
 	Tuple [][]string
 }
 
-// ParseIndexPath reads a path of the included or excluded paths or of the
-// spatial indexes: names, quoted unless they are letters, digits and
-// underscores, and [] for the elements of an array, each behind a slash, then /*
-// or /?. In quotes a backslash takes the next character as it is. A tuple stands
-// in braces behind the only [] of its path, before the /?, and has no property
-// twice. Anything else is a 400 that says where it fails.
+// ParseIndexPath parses a path of the included or excluded paths or of the
+// spatial indexes. Each segment follows a slash and is a name, quoted unless it
+// consists of letters, digits and underscores, or [] for the elements of an
+// array. The path ends in /* or /?. In quotes a backslash escapes the next
+// character. A tuple is in braces after the only [] of its path and before the
+// /?, and names no property twice. Errors are status 400 and name the position.
 func ParseIndexPath(path string) (IndexPath, error) {
 	if !utf8.ValidString(path) {
 		return IndexPath{}, status.BadRequest("The indexing path %q is not valid UTF-8.", clip(path))
@@ -71,8 +70,8 @@ func ParseIndexPath(path string) (IndexPath, error) {
 	return IndexPath{}, malformedPath(path, at)
 }
 
-// parsePolicyPath is [ParseIndexPath] for a new policy: it refuses a path that is
-// deeper than documents are. Those that are stored already stay.
+// parsePolicyPath is [ParseIndexPath] for a new policy: it rejects paths that
+// are deeper than documents can be. Stored policies may still have them.
 func parsePolicyPath(path string) (IndexPath, error) {
 	p, err := ParseIndexPath(path)
 	if err != nil {
@@ -88,12 +87,12 @@ func parsePolicyPath(path string) (IndexPath, error) {
 	return p, nil
 }
 
-// place is a text that two paths share when they mean the same, however they
-// are written.
+// place returns the normalized form of the path. It is equal for two paths with
+// the same meaning.
 func (p IndexPath) place() string {
 	key := slices.Clone(p.Names)
 	for _, member := range p.Tuple {
-		key = append(append(key, "\xfe"), member...) // No name has that byte.
+		key = append(append(key, "\xfe"), member...) // no name contains that byte
 	}
 	if p.Subtree {
 		return samePlace(append(key, "*"))
@@ -101,7 +100,7 @@ func (p IndexPath) place() string {
 	return samePlace(append(key, "?"))
 }
 
-// tuple reads the braces at path[at:], and returns how many bytes they take.
+// tuple parses the braces at path[at:], and returns their length in bytes.
 func (p IndexPath) tuple(path string, at int) (members [][]string, size int, err error) {
 	wildcards := 0
 	for _, name := range p.Names {
@@ -138,8 +137,8 @@ func (p IndexPath) tuple(path string, at int) (members [][]string, size int, err
 	return members, size, nil
 }
 
-// tupleMember reads names with slashes between them: no wildcard, none in front.
-// It returns how many bytes it took; without a name there is an error there.
+// tupleMember parses names with slashes between them. It returns no names at an
+// error or a wildcard, and the number of bytes it has read.
 func tupleMember(text string) (names []string, size int) {
 	for {
 		name, used := indexingName(text[size:])
@@ -157,10 +156,10 @@ func tupleMember(text string) (names []string, size int) {
 
 func blanks(text string) int { return len(text) - len(strings.TrimLeft(text, " ")) }
 
-// ParsePropertyPath reads a path without an ending, as composite, vector and
-// full-text indexes, their policies and unique keys have it: /a/"b-c"/[]. ok is
-// false for anything else, the empty path and one of more names than documents are
-// deep included.
+// ParsePropertyPath parses a path without an ending, as used by composite,
+// vector and full-text indexes, their policies and unique keys: /a/"b-c"/[]. ok
+// is false for anything else, including the empty path and a path with more
+// names than documents are deep.
 func ParsePropertyPath(path string) (names []string, ok bool) {
 	if !utf8.ValidString(path) {
 		return nil, false
@@ -189,11 +188,10 @@ func throughArray(names []string) bool {
 	return false
 }
 
-// samePlace is a text that two paths share when they lead to one place, however
-// they are written.
+// samePlace returns a text that is equal for two paths to the same place.
 func samePlace(names []string) string { return strings.Join(names, "\xff") }
 
-// once reports whether a place is met for the first time.
+// once records a place and reports whether it is new.
 func once(seen map[string]bool, names []string) bool {
 	place := samePlace(names)
 	if seen[place] {
@@ -207,8 +205,8 @@ func malformedPath(path string, at int) error {
 	return status.BadRequest("The indexing path '%s' could not be accepted, failed near position '%d'. Please ensure that the path is a valid path: it starts with '/', ends in '/?' or '/*', and has quotes around names of other than letters, digits and underscores.", clip(path), at)
 }
 
-// indexingName reads one segment and returns how many bytes it took, 0 when
-// there is none.
+// indexingName parses one segment and returns its length in bytes, 0 if there is
+// none.
 func indexingName(text string) (name string, size int) {
 	if strings.HasPrefix(text, ArrayElement) {
 		return ArrayElement, len(ArrayElement)

@@ -11,85 +11,86 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// The limits that are no settings: clients, the key encoding or the format on
-// disk count on them.
+// The limits that cannot be configured: clients, the key encoding or the format
+// on disk depend on them.
 const (
-	// NameCharsMax is the length of the id of a database or container, in
-	// characters.
+	// NameCharsMax is the maximum length of the id of a database or container,
+	// in characters.
 	NameCharsMax = 255
 
-	// ItemIDBytesMax is the length of the id of a document, in bytes of UTF-8.
+	// ItemIDBytesMax is the maximum length of the id of a document, in bytes of
+	// UTF-8.
 	ItemIDBytesMax = 1023
 
-	// IndexingPathsMax is how many paths an indexing policy may include, and
-	// how many it may exclude.
+	// IndexingPathsMax is the maximum number of included paths of an indexing
+	// policy, and of excluded paths.
 	IndexingPathsMax = 1500
 
-	// pathNamesMax is how many names a path of a policy may have. No document has
-	// a place that is deeper.
+	// pathNamesMax is the maximum number of names in a path of a policy.
+	// Documents are not nested deeper.
 	pathNamesMax = value.DepthMax
 
-	// CompositePathsMax is how many paths the composite indexes of a container may
-	// have together, each counted in every index, and CompositePropertiesMax how
-	// many one of them, or a tuple path, may have.
+	// CompositePathsMax is the maximum number of paths in all composite indexes
+	// of a container together. CompositePropertiesMax is the maximum number of
+	// properties in one composite index, or in a tuple path.
 	CompositePathsMax      = 100
 	CompositePropertiesMax = 8
-	compositePropertiesMin = 2 // one property is what included paths are for
+	compositePropertiesMin = 2 // included paths index a single property
 
-	// TuplesMax is how many tuple paths an array may have. Each of them has a term
-	// for each element, so they multiply the index of a large document as nothing
-	// else does.
+	// TuplesMax is the maximum number of tuple paths of an array. Each tuple
+	// adds a term for each element, which multiplies the index of a large
+	// document more than anything else does.
 	TuplesMax = 8
 
-	// TextPathsMax is how many paths a full-text policy may have, and
-	// EmbeddingsMax how many a vector embedding policy, and so how many indexes
-	// there are of the kind. The service names no limit.
+	// TextPathsMax is the maximum number of paths of a full-text policy,
+	// EmbeddingsMax that of a vector embedding policy. They also bound the
+	// number of indexes of these kinds. The service documents no limit.
 	TextPathsMax  = 100
 	EmbeddingsMax = 100
 
-	// ComputedMax is how many computed properties a container may have.
+	// ComputedMax is the maximum number of computed properties of a container.
 	ComputedMax = 20
 
-	// RetentionMax bounds for how long every version of a document is kept: the
-	// longest time that the service can go back.
+	// RetentionMax is the longest time for which every version of a document is
+	// kept: the longest time that the service can go back.
 	RetentionMax = 30 * 24 * time.Hour
 
-	// UniqueKeysMax is how many unique keys a container may have, and
-	// UniqueKeyPathsMax how many paths each.
+	// UniqueKeysMax is the maximum number of unique keys of a container,
+	// UniqueKeyPathsMax the maximum number of paths of each.
 	UniqueKeysMax     = 10
 	UniqueKeyPathsMax = 16
 
 	// TTLMax is the longest time to live, in seconds.
 	TTLMax = 1<<31 - 1
 
-	// VectorDimensionsMax is how many dimensions a vector may have, and
-	// FlatDimensionsMax how many in an index of type flat.
+	// VectorDimensionsMax is the maximum number of dimensions of a vector,
+	// FlatDimensionsMax that in an index of type flat.
 	VectorDimensionsMax = 4096
 	FlatDimensionsMax   = 505
 
-	// QuantizationBytesMax is the longest code of a vector that may be asked for,
-	// in bytes; it is never longer than the vector has dimensions.
+	// QuantizationBytesMax is the longest code of a vector that can be
+	// requested, in bytes. A code is never longer than the number of dimensions.
 	QuantizationBytesMax = 512
 
-	// What the service takes for indexingSearchListSize, and how many paths for
-	// vectorIndexShardKey.
+	// The range that the service accepts for indexingSearchListSize, and the
+	// number of paths for vectorIndexShardKey.
 	searchListMin = 25
 	searchListMax = 500
 	shardPathsMax = 1
 
-	// NumbersMax is how many documents a partition may number in its life: the
-	// width of the counter in a document number.
+	// NumbersMax is how many documents a partition can number during its life:
+	// the counter in a document number has that many values.
 	NumbersMax = 1 << counterBits
 )
 
-// Limits is every limit of the system that a server may set, as documented by
-// the service unless the field says otherwise. Reaching one is a status, never
-// a hang. Sizes are in bytes.
+// Limits holds every limit that a server can configure. The defaults are those
+// documented by the service unless the field says otherwise. A request that
+// reaches a limit gets a status; it never hangs. Sizes are in bytes.
 //
-// The physical limits are settings so that splits, refusals and costs can be
-// watched on a laptop at any scale, through the same code.
+// The physical limits are configurable so that splits, refusals and costs can be
+// observed on a laptop at any scale with the same code.
 type Limits struct {
-	DocumentBytes int // one document as stored JSON, system properties not counted: 413
+	DocumentBytes int // one stored document as JSON, without system properties: 413
 	BodyBytes     int // one request body as received: 413
 	ResponseBytes int // one page of rows; the first row is returned whatever its size
 	ItemIDBytes   int // fixed: the id of a document
@@ -97,31 +98,31 @@ type Limits struct {
 	KeyBytes      int // fixed: one string component of a partition key
 	Depth         int // fixed: nested arrays and objects in a document
 
-	PageItems int           // rows of a page when the client does not ask for a number
-	PageTime  time.Duration // how long a page may be worked on before it ends where it is
+	PageItems int           // rows per page if the client does not ask for a number
+	PageTime  time.Duration // how long a page may take before it ends early
 
 	LogicalPartitionBytes  int64 // documents of one full partition key: 403/1014
-	PhysicalPartitionBytes int64 // documents of one physical partition, above which it is split
+	PhysicalPartitionBytes int64 // documents of one physical partition; a larger one is split
 
-	PartitionRUs  int // RU/s that one physical partition can be given
-	ContainerRUs  int // RU/s that a container or database can be given: 400
-	ManualDivisor int // RU/s per partition when a container starts with manual throughput above PartitionRUs
+	PartitionRUs  int // maximum RU/s of one physical partition
+	ContainerRUs  int // maximum RU/s of a container or database: 400
+	ManualDivisor int // RU/s per partition of a container that is created with manual throughput above PartitionRUs
 
-	MetadataRUs       int // RU/s for requests about databases, containers, their ranges and throughput: 429/3201; 0 for any number
-	ThroughputChanges int // changes of provisioned throughput in five minutes: 429/3201; 0 for any number
+	MetadataRUs       int // RU/s for requests about databases, containers, their ranges and throughput: 429/3201; 0 means no limit
+	ThroughputChanges int // changes of provisioned throughput in five minutes: 429/3201; 0 means no limit
 
-	Databases        int // databases and containers together: 403/1005; 0 for any number
+	Databases        int // databases plus containers: 403/1005; 0 means no limit
 	SharedContainers int // containers that share the throughput of their database
 
 	QueryTextBytes    int   // text of a query: 400
-	QueryMemoryBytes  int64 // memory of one query for what it has to hold: groups, distinct rows, ranked rows: 400
-	ContinuationBytes int   // a continuation token, below which ours always are; a longer one is not ours
+	QueryMemoryBytes  int64 // memory of one query for what it must hold: groups, distinct rows, ranked rows: 400
+	ContinuationBytes int   // a continuation token; Decan's own are always shorter, and longer ones are refused
 
 	WriteQueue int // writes waiting for one partition: 429 beyond
 	OpenStores int // partition stores open at once; lowered to what the descriptor limit allows
 
-	ClockSkew      time.Duration // how far a signature's date may be from now; 0 for any
-	SessionWait    time.Duration // how long a read waits for a partition that is behind its session token: 404/1002; 0 for not at all
+	ClockSkew      time.Duration // how far the date of a signature may be from the current time; 0 means no limit
+	SessionWait    time.Duration // how long a read waits for a partition that has not reached its session token: 404/1002; 0 disables the wait
 	RequestTimeout time.Duration // a request that takes longer ends with 408
 }
 
@@ -130,13 +131,13 @@ func DefaultLimits() Limits {
 	return Limits{
 		DocumentBytes: 2 << 20, // 2 MB items
 		BodyBytes:     2 << 20, // 2,097,152 bytes as received
-		ResponseBytes: 4 << 20, // 4 MB answers
+		ResponseBytes: 4 << 20, // 4 MB responses
 		ItemIDBytes:   ItemIDBytesMax,
 		NameChars:     NameCharsMax,
 		KeyBytes:      partitionkey.ComponentBytesMax,
 		Depth:         value.DepthMax,
 
-		PageItems: 1000,            // what the service sends when it is free to choose
+		PageItems: 1000,            // what the service sends if it may choose
 		PageTime:  5 * time.Second, // the service's budget of one execution
 
 		LogicalPartitionBytes:  20 << 30,
@@ -146,31 +147,31 @@ func DefaultLimits() Limits {
 		ContainerRUs:  1_000_000,
 		ManualDivisor: 6_000, // the service's sizing of large loads: 150,000 RU/s start on 25 partitions
 
-		MetadataRUs:       0, // the service has 240: tests that make many containers would wait for it
+		MetadataRUs:       0, // the service has 240, but tests that create many containers would be throttled
 		ThroughputChanges: 0, // the service has 25
 
-		Databases:        0, // the service has 500; on one's own machine nothing asks for a number
+		Databases:        0, // the service has 500; a server of one's own needs no limit
 		SharedContainers: 25,
 
 		QueryTextBytes:    512 << 10,
 		QueryMemoryBytes:  64 << 20, // two dozen such queries at once fit into a small machine
 		ContinuationBytes: 1 << 10,  // clients ask for tokens below 1 KB
 
-		WriteQueue: 1_024, // a longer queue would only let clients time out in it
+		WriteQueue: 1_024, // in a longer queue clients would time out
 		OpenStores: 4_096, // half a gigabyte of idle stores
 
 		ClockSkew:      15 * time.Minute,
-		SessionWait:    50 * time.Millisecond, // a replica that is further behind is slower than asking another
+		SessionWait:    50 * time.Millisecond, // asking another replica is faster than a longer wait
 		RequestTimeout: 65 * time.Second,      // clients give up after 60 s
 	}
 }
 
 // LaptopLimits returns limits at which seconds of load show what takes hours in
 // the service: a physical partition is full at 10 MB, a logical one at 4 MB, and
-// RU/s are a tenth, but for the least that an offer may have.
+// RU/s are a tenth, except the minimum of an offer.
 func LaptopLimits() Limits {
 	l := DefaultLimits()
-	l.LogicalPartitionBytes = 4 << 20 // a 5,120th, like the next
+	l.LogicalPartitionBytes = 4 << 20 // 1/5,120 of the default, like the next one
 	l.PhysicalPartitionBytes = 10 << 20
 	l.PartitionRUs = 1_000
 	l.ContainerRUs = 100_000
@@ -178,10 +179,10 @@ func LaptopLimits() Limits {
 	return l
 }
 
-// Validate reports everything that is wrong with the limits at once: a limit
-// that is not positive, a fixed one that is changed, and pairs that contradict
-// each other. ClockSkew, SessionWait, Databases, MetadataRUs and
-// ThroughputChanges alone may be zero.
+// Validate reports all errors of the limits together: a limit that is not
+// positive, a fixed limit that is changed, and limits that contradict each
+// other. Only ClockSkew, SessionWait, Databases, MetadataRUs and
+// ThroughputChanges may be zero.
 func (l Limits) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -251,11 +252,10 @@ func (l Limits) Validate() error {
 	return errors.Join(faults...)
 }
 
-// PartitionsFor returns how many physical partitions a fresh container starts
-// with under that throughput: one up to PartitionRUs; above it as many as
-// PartitionRUs each suffice for autoscale or a shared database, and as
-// ManualDivisor each suffice for manual throughput, which leaves room to grow
-// without a split.
+// PartitionsFor returns the number of physical partitions of a new container
+// with that throughput: one up to PartitionRUs. Above it, autoscale and shared
+// databases get one partition per PartitionRUs, and manual throughput one per
+// ManualDivisor, which leaves room to grow without a split.
 func (l Limits) PartitionsFor(t Throughput) int {
 	total := t.Total()
 	switch {
@@ -267,10 +267,10 @@ func (l Limits) PartitionsFor(t Throughput) int {
 	return ceilDiv(total, min(l.ManualDivisor, l.PartitionRUs))
 }
 
-// Gigabytes returns for how many gigabytes a size counts where throughput follows
-// from the data stored, in whole ones. A gigabyte there is a fiftieth of what a
-// physical partition holds, which is one by default: limits that are scaled down
-// scale these rules with them.
+// Gigabytes returns the size in whole gigabytes, rounded up, for the rules that
+// derive throughput from the stored data. A gigabyte there is a fiftieth of the
+// size of a physical partition, which is a real gigabyte by default: if the
+// limits are scaled down, these rules scale with them.
 func (l Limits) Gigabytes(bytes int64) int {
 	full, rest := bytes/l.PhysicalPartitionBytes, bytes%l.PhysicalPartitionBytes
 	if full > math.MaxInt32/partitionGigabytes {
@@ -279,8 +279,8 @@ func (l Limits) Gigabytes(bytes int64) int {
 	return int(full*partitionGigabytes + (rest*partitionGigabytes+l.PhysicalPartitionBytes-1)/l.PhysicalPartitionBytes)
 }
 
-// Stores returns how many bytes an autoscale maximum stores before it is raised:
-// those of a tenth of it in gigabytes.
+// Stores returns how many bytes an autoscale maximum can store before it must
+// rise: a tenth of it in gigabytes.
 func (l Limits) Stores(t Throughput) int64 {
 	gigabytes := int64(t.Max / autoscaleGigabyte)
 	full, rest := gigabytes/partitionGigabytes, gigabytes%partitionGigabytes
@@ -290,26 +290,27 @@ func (l Limits) Stores(t Throughput) int64 {
 	return full*l.PhysicalPartitionBytes + rest*l.PhysicalPartitionBytes/partitionGigabytes
 }
 
-// partitionGigabytes is what a physical partition of the service holds.
+// partitionGigabytes is the size of a physical partition of the service in
+// gigabytes.
 const partitionGigabytes = 50
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// OwnLimits are the limits that one container has in place of the server's. A
-// field of zero leaves the server's in force. Sizes are in bytes.
+// OwnLimits are the limits of one container that replace those of the server. A
+// zero field keeps the server's limit. Sizes are in bytes.
 type OwnLimits struct {
 	LogicalPartitionBytes  int64 `json:"logicalPartitionBytes,omitzero"`
 	PhysicalPartitionBytes int64 `json:"partitionBytes,omitzero"`
 	PartitionRUs           int   `json:"partitionRUs,omitzero"`
 	ContainerRUs           int   `json:"containerRUs,omitzero"`
 
-	// SplitDelay holds each split of its partitions before it begins; nil leaves
-	// it to the server, since zero is a delay as well.
+	// SplitDelay delays each split of the container's partitions. Nil keeps the
+	// server's delay, because zero is a valid delay.
 	SplitDelay *time.Duration `json:"splitDelay,omitempty"`
 }
 
-// What limits of one container may be. The lowest sizes hold a document of some
-// kilobytes; the highest are beyond any disk.
+// The range of a container's own limits. The lowest sizes hold a document of
+// some kilobytes; the highest exceed any disk.
 const (
 	OwnBytesMin      = 16 << 10
 	OwnBytesMax      = 1 << 50
@@ -317,7 +318,7 @@ const (
 	OwnSplitDelayMax = 7 * 24 * time.Hour
 )
 
-// Of returns the limits that hold for a container which has own ones.
+// Of returns the limits of a container with its own limits.
 func (l Limits) Of(own OwnLimits) Limits {
 	if own.LogicalPartitionBytes != 0 {
 		l.LogicalPartitionBytes = own.LogicalPartitionBytes
@@ -334,15 +335,15 @@ func (l Limits) Of(own OwnLimits) Limits {
 	return l
 }
 
-// Equal reports whether both say the same.
+// Equal reports whether both have the same limits.
 func (o OwnLimits) Equal(other OwnLimits) bool {
 	a, b := o.SplitDelay, other.SplitDelay
 	o.SplitDelay, other.SplitDelay = nil, nil
 	return o == other && (a == nil) == (b == nil) && (a == nil || *a == *b)
 }
 
-// Validate reports the first thing that is wrong with own limits beside those of
-// the server; the error is status 400.
+// Validate returns the first error of a container's own limits together with
+// those of the server, as status 400.
 func (o OwnLimits) Validate(server Limits) error {
 	for _, size := range []struct {
 		name string

@@ -8,9 +8,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// ValidID returns nil when id may name a database or a container: 1 to 255
-// characters, none of / \ ? #, and no blank at the end, since such names
-// cannot stand in a link. The error is status 400.
+// ValidID returns nil if id can name a database or a container: 1 to 255
+// characters, none of / \ ? #, and no blank at the end, because such names
+// cannot be used in a link. The error is status 400.
 func ValidID(id string) error {
 	switch {
 	case id == "":
@@ -27,7 +27,7 @@ func ValidID(id string) error {
 	return nil
 }
 
-// ValidItemID returns nil when id may name a document: any text of 1 to 1,023
+// ValidItemID returns nil if id can name a document: any text of 1 to 1,023
 // bytes. The error is status 400.
 func ValidItemID(id string) error {
 	switch {
@@ -39,7 +39,7 @@ func ValidItemID(id string) error {
 	return nil
 }
 
-// parseID returns the id of a definition that a client sent.
+// parseID returns the id of a definition from a client.
 func parseID(body value.Value) (string, error) {
 	if body.Kind() != value.KindObject {
 		return "", status.BadRequest("The body of the request is not a JSON object.")
@@ -54,7 +54,7 @@ func parseID(body value.Value) (string, error) {
 	return "", status.BadRequest("The property 'id' is %s. It must be a string.", nameOf(id.Kind()))
 }
 
-// nameOf returns the kind as a message names it.
+// nameOf returns the kind with its article, for messages.
 func nameOf(k value.Kind) string {
 	switch k {
 	case value.KindArray, value.KindObject:
@@ -65,7 +65,7 @@ func nameOf(k value.Kind) string {
 	return "a " + k.String()
 }
 
-// clip keeps text that a caller sent from filling a message.
+// clip shortens text from a caller for use in a message.
 func clip(s string) string {
 	const charsMax = 64
 	n := 0

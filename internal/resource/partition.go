@@ -11,14 +11,14 @@ func (p Partition) ETag() ETag {
 	return ETag(fmt.Sprintf(`"%08x-0000-0700-0000-%012x"`, uint32(p.ID), uint64(p.Generation)))
 }
 
-// Value returns the partition as clients read it, less the two members that
-// only [Partition.Describe] knows.
+// Value returns the partition in the form that clients read, without the two
+// members that [Partition.Describe] adds.
 func (p Partition) Value(container RID) value.Value {
 	return value.Object(p.members(container))
 }
 
-// Describe returns the partition as clients read it: Value, and which share of
-// the container's throughput it has (of 1) and how far it has come.
+// Describe returns the complete form that clients read. share is the fraction of
+// the container's throughput that the partition has, lsn its last LSN.
 func (p Partition) Describe(container RID, share float64, lsn LSN) value.Value {
 	return value.Object(append(p.members(container),
 		value.Member{Name: "throughputFraction", Value: value.Number(share)},

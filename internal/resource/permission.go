@@ -12,21 +12,21 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// How long a resource token is good for.
+// The lifetime of a resource token.
 const (
 	TokenLifetimeMin     = 10 * time.Second
 	TokenLifetimeDefault = time.Hour
 	TokenLifetimeMax     = 24 * time.Hour
 )
 
-// How many users and permissions an account may have, as the service documents
-// it.
+// The maximum number of users and permissions of an account, as documented by
+// the service.
 const (
 	UsersMax       = 500_000
 	PermissionsMax = 2_000_000
 )
 
-// PermissionMode is what a permission lets its user do.
+// PermissionMode says what a permission allows its user to do.
 type PermissionMode string
 
 // The modes.
@@ -35,8 +35,8 @@ const (
 	PermissionAll  PermissionMode = "All"  // everything
 )
 
-// Permission lets a user work with one resource: a container and what is in it,
-// or one document or script of a container.
+// Permission allows a user to work with one resource: a container with
+// everything in it, or one document or script of a container.
 type Permission struct {
 	ID   string         `json:"id"`
 	RID  RID            `json:"rid"`
@@ -44,27 +44,27 @@ type Permission struct {
 	TS   Timestamp      `json:"ts"`
 	Mode PermissionMode `json:"mode"`
 
-	// Resource is the link as it was given. It is shown and never followed:
-	// Target is what counts.
+	// Resource is the link as given. Clients read it, but the server uses only
+	// Target.
 	Resource string           `json:"resource"`
 	Target   PermissionTarget `json:"target"`
 
-	// Key confines the permission to the documents under a key, or under a prefix
-	// of a hierarchical one; nil does not.
+	// Key restricts the permission to the documents of a key, or of a prefix of
+	// a hierarchical key. Nil means no restriction.
 	Key *partitionkey.Key `json:"key,omitempty"`
 }
 
-// PermissionTarget is what a permission is for. It names its container by RID,
-// so that another one of the same name is another target.
+// PermissionTarget is the resource of a permission. It names its container by
+// RID, so another container with the same name is another target.
 type PermissionTarget struct {
 	Container RID    `json:"container"`
-	Feed      string `json:"feed,omitempty"` // "docs", "sprocs", "triggers" or "udfs"; empty: the container and all that is in it
-	ID        string `json:"id,omitempty"`   // of the one in the feed, as the link has it
+	Feed      string `json:"feed,omitempty"` // "docs", "sprocs", "triggers" or "udfs"; empty: the container and everything in it
+	ID        string `json:"id,omitempty"`   // of the document or script, as in the link
 }
 
-// ParsePermission reads the definition of a permission that a client sent,
-// without what its resource stands for, which [ParsePermissionLink] tells.
-// Errors are status 400.
+// ParsePermission parses the definition of a permission from a client. It does
+// not resolve the resource; [ParsePermissionLink] parses its link. Errors are
+// status 400.
 func ParsePermission(definition value.Value) (Permission, error) {
 	id, err := parseID(definition)
 	if err != nil {
@@ -90,8 +90,8 @@ func ParsePermission(definition value.Value) (Permission, error) {
 	return p, nil
 }
 
-// parsePermissionKey reads the key that confines a permission; an empty list
-// confines nothing, as a missing one.
+// parsePermissionKey parses the key that restricts a permission. An empty list
+// is the same as a missing one: no restriction.
 func parsePermissionKey(given value.Value) (*partitionkey.Key, error) {
 	switch given.Kind() {
 	case value.KindUndefined, value.KindNull:
@@ -110,15 +110,15 @@ func parsePermissionKey(given value.Value) (*partitionkey.Key, error) {
 	return &key, nil
 }
 
-// PermissionLink is the link of a permission, taken apart. Each segment is a
-// name or the text of a RID.
+// PermissionLink is the parsed link of a permission. Each segment is a name or
+// the text of a RID.
 type PermissionLink struct {
 	Database, Container, Feed, ID string
 }
 
-// ParsePermissionLink takes the resource of a permission apart: dbs/d/colls/c,
-// with or without a document or script, and with or without slashes around it.
-// The id of a document may have slashes in it. Errors are status 400.
+// ParsePermissionLink parses the resource of a permission: dbs/d/colls/c, with
+// or without a document or script, and with or without slashes at its ends. The
+// id of a document may contain slashes. Errors are status 400.
 func ParsePermissionLink(link string) (PermissionLink, error) {
 	parts := strings.SplitN(strings.Trim(link, "/"), "/", 6)
 	wrong := status.BadRequest("The resource '%s' of the permission is no link to a container, or to a document or script in one, such as 'dbs/d/colls/c'.", clip(link))
@@ -140,8 +140,8 @@ func ParsePermissionLink(link string) (PermissionLink, error) {
 	return PermissionLink{}, wrong
 }
 
-// PermissionRID returns the RID of the permission with that number, below 2^60,
-// of the user.
+// PermissionRID returns the RID of the user's permission with that number, which
+// must be below 2^60.
 func PermissionRID(user RID, number uint64) RID {
 	if !user.IsUser() || number > numberMask {
 		panic(fmt.Sprintf("resource: permission %d of %q", number, user))
@@ -162,8 +162,8 @@ func (p Permission) Self() string {
 	return string(appendLink([]byte(User{RID: p.RID.User()}.Self()), "permissions/", p.RID))
 }
 
-// SameResource reports whether two permissions are for the same: a user has one
-// of them at most.
+// SameResource reports whether two permissions are for the same resource. A user
+// has at most one permission for a resource.
 func (p Permission) SameResource(o Permission) bool {
 	if p.Target != o.Target || (p.Key == nil) != (o.Key == nil) {
 		return false
@@ -171,8 +171,8 @@ func (p Permission) SameResource(o Permission) bool {
 	return p.Key == nil || p.Key.Equal(*o.Key)
 }
 
-// Fingerprint stands for all that the permission allows: it is another when
-// mode, target or key is. Tokens carry it.
+// Fingerprint is a hash of what the permission allows: its mode, target and key.
+// Tokens contain it.
 func (p Permission) Fingerprint() [8]byte {
 	key := ""
 	if p.Key != nil {
@@ -182,15 +182,15 @@ func (p Permission) Fingerprint() [8]byte {
 	return [8]byte(sum[:8])
 }
 
-// Value returns the permission as clients read it, with the token that was just
-// made for it.
+// Value returns the permission in the form that clients read, with a token that
+// was made for it.
 func (p Permission) Value(token string) value.Value {
 	members := []value.Member{
 		{Name: "permissionMode", Value: value.String(string(p.Mode))},
 		{Name: "resource", Value: value.String(p.Resource)},
 	}
 	if p.Key != nil {
-		// A missing value is an empty object in it, as clients write it.
+		// An undefined component is an empty object, as clients write it.
 		if key, err := value.ParseString(p.Key.String()); err == nil {
 			members = append(members, value.Member{Name: "resourcePartitionKey", Value: key})
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// VectorEmbedding says what the vectors at one path are: an entry of the vector
+// VectorEmbedding describes the vectors at one path: an entry of the vector
 // embedding policy.
 type VectorEmbedding struct {
 	Path       string `json:"path"`       // as given, without an ending or []: see [ParsePropertyPath]
@@ -22,8 +22,8 @@ var (
 	vectorDistances = []string{"cosine", "dotproduct", "euclidean"}
 )
 
-// parseEmbeddings reads the vector embedding policy. What an entry leaves out is
-// float32, 1,536 dimensions, cosine.
+// parseEmbeddings parses the vector embedding policy. The defaults of an entry
+// are float32, 1,536 dimensions and cosine.
 func parseEmbeddings(policy value.Value) ([]VectorEmbedding, error) {
 	list, err := settingList(policy, "vectorEmbeddingPolicy", "vectorEmbeddings")
 	if err != nil {
@@ -67,7 +67,7 @@ func parseEmbedding(item value.Value) (e VectorEmbedding, names []string, err er
 	return e, names, err
 }
 
-// oneOf reads one of some words, the first of them when there is none.
+// oneOf parses one of some words. A missing value means the first word.
 func oneOf(name string, v value.Value, words []string) (string, error) {
 	if isNull(v) {
 		return words[0], nil
@@ -85,7 +85,7 @@ func oneOf(name string, v value.Value, words []string) (string, error) {
 }
 
 func parseDimensions(path string, v value.Value) (int, error) {
-	const usual = 1536 // what the service takes when nothing is said
+	const usual = 1536 // the service's default
 	if isNull(v) {
 		return usual, nil
 	}
@@ -99,9 +99,9 @@ func parseDimensions(path string, v value.Value) (int, error) {
 	return int(n), nil
 }
 
-// TextPolicy says in which languages texts are.
+// TextPolicy says which language the texts have.
 type TextPolicy struct {
-	Default string     `json:"default,omitzero"` // of paths without their own; empty when there is no policy
+	Default string     `json:"default,omitzero"` // of paths without a language; empty if there is no policy
 	Paths   []TextPath `json:"paths,omitzero"`
 }
 
@@ -111,27 +111,27 @@ type TextPath struct {
 	Language string `json:"language"` // such as en-US: its own, or the default
 }
 
-// Equal reports whether both say the same in the same words.
+// Equal reports whether both have the same definition, literally.
 func (t TextPolicy) Equal(o TextPolicy) bool {
 	return t.Default == o.Default && slices.Equal(t.Paths, o.Paths)
 }
 
-// languages are the ones that a full-text policy may name, the default
+// languages are the languages that a full-text policy can name, the default
 // first.
 var languages = []string{"en-US", "de-DE", "es-ES", "fr-FR", "it-IT", "pt-PT", "pt-BR"}
 
-// DefaultLanguage is the language of texts that no policy speaks of.
+// DefaultLanguage is the language of texts without a policy.
 const DefaultLanguage = "en-US"
 
-// windowsEnglish is the number that Windows has for en-US, by which public samples
-// of the SDKs name it.
+// windowsEnglish is the Windows number of en-US, which public samples of the
+// SDKs use.
 const windowsEnglish = "1033"
 
-// Languages returns the languages that a full-text policy may name, the default
+// Languages returns the languages that a full-text policy can name, the default
 // first.
 func Languages() []string { return slices.Clone(languages) }
 
-// places returns the languages of the paths by what samePlace names them.
+// places returns the language by normalized path.
 func (t TextPolicy) places() map[string]string {
 	places := make(map[string]string, len(t.Paths))
 	for _, p := range t.Paths {
@@ -194,8 +194,8 @@ func parseLanguage(v value.Value, missing string) (string, error) {
 	return "", status.BadRequest("The Full Text Policy contains an unsupported language %s. Supported languages are: %s.", clip(text), strings.Join(languages, ", "))
 }
 
-// settingList returns the items of the one list that a policy of the container
-// has. A policy or list that is missing has none.
+// settingList returns the items of the list in a policy of the container. A
+// missing policy or list has no items.
 func settingList(policy value.Value, name, list string) ([]value.Value, error) {
 	if isNull(policy) {
 		return nil, nil
@@ -210,14 +210,14 @@ func settingList(policy value.Value, name, list string) ([]value.Value, error) {
 	return items.Items(), nil
 }
 
-// ComputedProperty is a property that documents have in queries and not in
-// store.
+// ComputedProperty is a property that documents have in queries but not in
+// storage.
 type ComputedProperty struct {
-	Name  string `json:"name"`  // at the top of documents
+	Name  string `json:"name"`  // of the top-level property
 	Query string `json:"query"` // SELECT VALUE of an expression; package query checks and compiles it
 }
 
-// parseComputed reads the computed properties, less what their queries mean.
+// parseComputed parses the computed properties without checking their queries.
 func parseComputed(list value.Value) ([]ComputedProperty, error) {
 	if isNull(list) {
 		return nil, nil
@@ -251,7 +251,7 @@ func parseComputed(list value.Value) ([]ComputedProperty, error) {
 	return properties, nil
 }
 
-// isSystemProperty reports whether the server writes the top-level property.
+// isSystemProperty reports whether the server sets the top-level property.
 func isSystemProperty(name string) bool {
 	switch name {
 	case "_rid", "_self", "_etag", "_attachments", "_ts":
@@ -260,7 +260,7 @@ func isSystemProperty(name string) bool {
 	return false
 }
 
-// mentions reports whether the policy speaks of a place at or below a top-level
+// mentions reports whether the policy has a path at or below a top-level
 // property.
 func (p *IndexingPolicy) mentions(property string) bool {
 	for _, paths := range [][]string{p.Included, p.Excluded} {
@@ -293,8 +293,8 @@ func (p *IndexingPolicy) mentions(property string) bool {
 	})
 }
 
-// allows refuses the next policy when it changes what may only be added or
-// dropped. Some texts are known from tests of the service's clients.
+// allows returns an error if the next policy changes what may only be added or
+// removed. The wording of some errors comes from tests of the service's clients.
 func (p *IndexingPolicy) allows(next IndexingPolicy) error {
 	place := func(path string) string {
 		names, _ := ParsePropertyPath(path)
@@ -335,14 +335,14 @@ func (p *IndexingPolicy) allows(next IndexingPolicy) error {
 	return nil
 }
 
-// UniqueKey is a set of paths whose values together no two documents of one
-// partition key share.
+// UniqueKey is a set of paths. No two documents of one partition key may have
+// the same values at all of them.
 type UniqueKey struct {
 	Paths []string `json:"paths"` // as given, without an ending or []: see [ParsePropertyPath]
 }
 
-// parseUniqueKeys reads a unique key policy. A missing value of a document counts
-// as null.
+// parseUniqueKeys parses a unique key policy. In documents, a missing value
+// counts as null.
 func parseUniqueKeys(policy value.Value) ([]UniqueKey, error) {
 	list, err := settingList(policy, "uniqueKeyPolicy", "uniqueKeys")
 	if err != nil {
@@ -377,7 +377,7 @@ func parseUniqueKeys(policy value.Value) ([]UniqueKey, error) {
 	return keys, nil
 }
 
-// uniquePath reads a path of the i-th unique key.
+// uniquePath parses a path of the i-th unique key.
 func uniquePath(i int, path value.Value) ([]string, error) {
 	if path.Kind() != value.KindString {
 		return nil, status.BadRequest("A path of the unique key at index (%d) is %s. It must be a string.", i, nameOf(path.Kind()))
@@ -398,7 +398,8 @@ func uniqueKeysValue(keys []UniqueKey) value.Value {
 	})}})
 }
 
-// sameUniqueKeys reports whether two policies are one, by what their paths mean.
+// sameUniqueKeys reports whether two policies have the same meaning, however
+// their paths are written.
 func sameUniqueKeys(a, b []UniqueKey) bool {
 	return slices.EqualFunc(a, b, func(a, b UniqueKey) bool {
 		return slices.EqualFunc(a.Paths, b.Paths, func(a, b string) bool {
@@ -409,14 +410,14 @@ func sameUniqueKeys(a, b []UniqueKey) bool {
 	})
 }
 
-// ValidTTL reports whether a value is a time to live: -1 for ever, or a positive
-// number of seconds.
+// ValidTTL reports whether a value is a time to live: -1 for unlimited, or a
+// positive number of seconds.
 func ValidTTL(v value.Value) bool {
 	n, ok := v.Int64()
 	return ok && (n == -1 || n > 0 && n <= TTLMax)
 }
 
-// parseTTL reads the default time to live: 0 when there is none.
+// parseTTL parses the default time to live, 0 if there is none.
 func parseTTL(v value.Value, mode IndexingMode) (int32, error) {
 	if isNull(v) {
 		return 0, nil

@@ -27,8 +27,8 @@ func container(t testing.TB, text string) Container {
 	return c
 }
 
-// S71: the order of the paths is the order of the levels, so the same document
-// is routed elsewhere when it is reversed.
+// TestOrderOfPaths checks that the order of the paths is the order of the
+// levels: if it is reversed, the same document has another hash (S71).
 func TestOrderOfPaths(t *testing.T) {
 	t.Parallel()
 	forth := container(t, `{"id":"c","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash"}}`)
@@ -42,8 +42,9 @@ func TestOrderOfPaths(t *testing.T) {
 	}
 }
 
-// S14: documents of one first level sort next to each other, since the hash of
-// a full key begins with that of its first level.
+// TestFirstLevelStaysTogether checks that documents with the same first level
+// are adjacent, because the hash of a full key begins with that of its first
+// level (S14).
 func TestFirstLevelStaysTogether(t *testing.T) {
 	t.Parallel()
 	c := container(t, `{"id":"c","partitionKey":{"paths":["/tenant","/user","/session"],"kind":"MultiHash"}}`)
@@ -59,7 +60,8 @@ func TestFirstLevelStaysTogether(t *testing.T) {
 	}
 }
 
-// Whatever the catalog stores comes back equal and ready for use.
+// TestStoredForm checks that everything that the catalog stores is loaded equal
+// and ready for use.
 func TestStoredForm(t *testing.T) {
 	t.Parallel()
 	c := container(t, `{"id":"é","partitionKey":{"paths":["/a/\"b/c\"","/d"],"kind":"MultiHash"},"indexingPolicy":{"excludedPaths":[{"path":"/*"}]},"geospatialConfig":{"type":"Geometry"}}`)
@@ -121,7 +123,8 @@ func TestStoredFormRefusesDamage(t *testing.T) {
 	}
 }
 
-// A document's RID begins with its container's, and that with its database's.
+// TestRIDLayout checks that a document's RID begins with its container's, and
+// that one with its database's.
 func TestRIDLayout(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -152,7 +155,8 @@ func TestRIDLayout(t *testing.T) {
 	}
 }
 
-// The highest ordinal and counter still leave the type of a document alone.
+// TestNumberFitsBelowType checks that the highest ordinal and counter do not
+// overlap with the type.
 func TestNumberFitsBelowType(t *testing.T) {
 	t.Parallel()
 	c := ContainerRID(DatabaseRID(1), 1)
@@ -182,7 +186,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// numbered returns an array of n elements that hold their number.
+// numbered returns an array of n elements that contain their number.
 func numbered(n int, element string) string {
 	elements := make([]string, n)
 	for i := range elements {
@@ -191,8 +195,8 @@ func numbered(n int, element string) string {
 	return "[" + strings.Join(elements, ",") + "]"
 }
 
-// Both sides of each limit whose check lives here, but for those whose cases are
-// short enough for testdata.
+// TestLimits checks both sides of each limit of this package, except those whose
+// cases are short enough for testdata.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	wide := "é" // two bytes, one character
@@ -242,8 +246,8 @@ func readPolicy(t *testing.T, text string) error {
 // deep returns a property path of n names.
 func deep(n int) string { return strings.Repeat("/a", n) }
 
-// compositesOf returns a policy with n composite indexes of some paths each, and
-// one of last paths.
+// compositesOf returns a policy with n composite indexes of each paths, and one
+// of last paths.
 func compositesOf(n, each, last int) string {
 	paths := func(i, count int) string {
 		list := make([]string, count)
@@ -260,14 +264,15 @@ func compositesOf(n, each, last int) string {
 }
 
 // tuples returns a policy with n tuples of one array, written in two ways, and
-// one of another.
+// one tuple of another array.
 func tuples(n int) string {
 	list := numbered(n-1, `{"path":"/a/[]/{x, y%d}/?"}`)
 	return `{"includedPaths":[{"path":"/*"},{"path":"/\"a\"/[]/{z}/?"},{"path":"/b/[]/{z}/?"},` + list[1:] + `}`
 }
 
-// The path that the server adds does not count, so that a policy of as many
-// paths as there may be can be sent back as it was read.
+// TestLongestPolicyCanBeSentBack checks that the path that the server adds does
+// not count, so that a policy with the maximum number of paths can be sent back
+// unchanged.
 func TestLongestPolicyCanBeSentBack(t *testing.T) {
 	t.Parallel()
 	p, err := parseIndexing(parse(t, `{"includedPaths":[{"path":"/*"}],"excludedPaths":`+numbered(IndexingPathsMax, `{"path":"/p%d/?"}`)+`}`), IndexingPolicy{})
@@ -280,8 +285,8 @@ func TestLongestPolicyCanBeSentBack(t *testing.T) {
 	}
 }
 
-// Rows from before there were other kinds of indexes are read as containers that
-// have none.
+// TestStoredFormOfOldReleases checks that rows from before there were other
+// kinds of indexes are read as containers without them.
 func TestStoredFormOfOldReleases(t *testing.T) {
 	t.Parallel()
 	const policy = `{"mode":"consistent","automatic":true,"included":["/*"],"excluded":["/\"_etag\"/?"]}`
@@ -332,8 +337,8 @@ func TestLimitsValidate(t *testing.T) {
 	}
 }
 
-// A gigabyte of the rules of throughput is one under the default limits, rounded up,
-// and less under limits that are scaled down.
+// TestGigabytes checks that a gigabyte is rounded up, and is smaller if the
+// limits are scaled down.
 func TestGigabytes(t *testing.T) {
 	t.Parallel()
 	laptop := LaptopLimits()
@@ -396,7 +401,7 @@ func TestSessionTokenText(t *testing.T) {
 			t.Errorf("%s says %d, %v", text, got, seen)
 		}
 	}
-	// Empty is absent: some clients send the header with nothing in it.
+	// Empty is the same as absent: some clients send an empty header.
 	for _, text := range []string{"", " "} {
 		if tokens, err := ParseSession(text); err != nil || !tokens.IsZero() {
 			t.Errorf("%q: %v, %v", text, tokens, err)
@@ -404,7 +409,8 @@ func TestSessionTokenText(t *testing.T) {
 	}
 }
 
-// A container is immutable: replacing it leaves the old one as it was.
+// TestReplaceLeavesTheOld checks that replacing a container does not change the
+// old one.
 func TestReplaceLeavesTheOld(t *testing.T) {
 	t.Parallel()
 	c := container(t, `{"id":"c","partitionKey":{"paths":["/a"]}}`)
@@ -416,7 +422,7 @@ func TestReplaceLeavesTheOld(t *testing.T) {
 	if c.Value().JSON() != before || slices.Equal(replaced.Indexing.Included, c.Indexing.Included) {
 		t.Errorf("old %s, new %s", c.Value(), replaced.Value())
 	}
-	// What a client read it may send back as it is.
+	// A client may send back what it read.
 	again, err := replaced.Replace(replaced.Value())
 	if err != nil || again.Value().JSON() != replaced.Value().JSON() {
 		t.Errorf("read and sent back: %v, %v", again.Value(), err)

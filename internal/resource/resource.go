@@ -1,24 +1,22 @@
-// Package resource holds the nouns of the database: accounts, databases,
+// Package resource defines the nouns of the database: accounts, databases,
 // containers, throughput, partitions and their names, as plain data with
 // validation and no I/O.
 //
-// Learn [Container] first: it carries everything a request needs to know of a
+// Begin with [Container]: it has everything that a request needs to know about a
 // container, and [Container.KeyOf] extracts a document's partition key. Then
-// the names: [RID] (what clients cache and sign), [ETag], [LSN] and
-// [SessionToken]. Every limit of the system, with its default and its reason,
-// is in limits.go.
+// read the names: [RID] (which clients cache and sign), [ETag], [LSN] and
+// [SessionToken]. limits.go has every limit of the system with its default and
+// its reason.
 //
 // # Invariants
 //
-// A parsed resource is valid: whoever holds one need not check it again.
-// A document's RID begins with its container's, and a container's with its
-// database's.
+// A parsed resource is valid; nobody needs to check it again. A document's RID
+// begins with its container's RID, which begins with its database's.
 //
 // # On disk
 //
-// [Database], [Container], [Partition] and [Throughput] are kept as the JSON
-// that encoding/json makes of them: RIDs as their text, bounds of ranges in
-// hexadecimal.
+// [Database], [Container], [Partition] and [Throughput] are stored as the JSON
+// of encoding/json: RIDs as text, bounds of ranges in hexadecimal.
 //
 // The package knows no protocol, no storage and no clock.
 //
@@ -33,34 +31,34 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// LSN numbers the effects of one partition: it rises by one with each effect
-// that changes documents. Zero is before the first.
+// LSN is the number of an effect in its partition. It increases by one with each
+// effect that changes documents. Zero is before the first.
 type LSN uint64
 
-// ETag names one version of a resource: quoted text, as it stands in the _etag
+// ETag identifies one version of a resource. It is the quoted text of the _etag
 // property and the etag header.
 type ETag string
 
-// PartitionID names a physical partition inside its container, and is never
-// used twice there. Its decimal text is the partition key range id that clients see.
+// PartitionID identifies a physical partition in its container. It is never
+// reused there. Its decimal text is the partition key range id that clients see.
 type PartitionID uint32
 
 // String returns the decimal text.
 func (id PartitionID) String() string { return strconv.FormatUint(uint64(id), 10) }
 
-// GroupID names a replica set. A single machine has group 1 alone.
+// GroupID identifies a replica set. A single machine has only group 1.
 type GroupID uint32
 
-// Generation fences a partition's bounds: it rises with every change of bounds
-// or of the sealed state.
+// Generation fences a partition's bounds: it increases with every change of the
+// bounds or of the sealed state.
 type Generation uint64
 
-// Timestamp is the time of a write in seconds since 1970, as _ts has it.
+// Timestamp is the time of a write in seconds since 1970, as in _ts.
 type Timestamp int64
 
-// Account is what the account document tells clients.
+// Account is the content of the account document.
 type Account struct {
-	ID          string      // never "localhost": clients treat it specially
+	ID          string      // never "localhost", which clients treat specially
 	Region      string      // the one region's name
 	Consistency Consistency // the default level of the account
 }
@@ -74,7 +72,7 @@ type Database struct {
 }
 
 // Container is a named set of documents with one partition key definition and
-// one indexing policy. It is immutable: a change makes another Container.
+// one indexing policy. It is immutable: a change makes a new Container.
 type Container struct {
 	ID           string                  `json:"id"`
 	RID          RID                     `json:"rid"`
@@ -83,25 +81,26 @@ type Container struct {
 	PartitionKey partitionkey.Definition `json:"partitionKey"` // normalized: kind and version are set
 	Indexing     IndexingPolicy          `json:"indexing"`
 
-	// DefaultTTL is how many seconds after their last write documents expire
-	// that do not say otherwise: 0 when documents do not expire at all, and -1
-	// when only those do that ask for it.
+	// DefaultTTL is the number of seconds after its last write at which a
+	// document without its own time to live expires. 0 means that no document
+	// expires, -1 that only documents with their own time to live expire.
 	DefaultTTL int32 `json:"defaultTtl,omitzero"`
 
-	// Retention is for how long every version of a document is kept for the change
-	// feed of all versions; zero for not at all. Whole minutes.
+	// Retention is how long every version of a document is kept for the change
+	// feed of all versions, in whole minutes. Zero keeps no old versions.
 	Retention time.Duration `json:"retention,omitzero"`
 
-	// UniqueKeys are what no two documents of one partition key may share.
+	// UniqueKeys are the values that no two documents of one partition key may
+	// share.
 	UniqueKeys []UniqueKey `json:"uniqueKeys,omitzero"`
 
-	// Settings holds the other members of the definition as clients read them
-	// (conflictResolutionPolicy, vectorEmbeddingPolicy and the like), as an
-	// object: what was given, and the defaults that the service shows. What the
-	// database acts on is in the typed fields, here and in Indexing.
+	// Settings holds the other members of the definition in the form that
+	// clients read (conflictResolutionPolicy, vectorEmbeddingPolicy and others):
+	// an object with what was given and the defaults that the service returns.
+	// The database uses only the typed fields, here and in Indexing.
 	Settings value.Value `json:"settings"`
 
-	// Limits are those that the container has of its own. Clients do not see them.
+	// Limits are the container's own limits. Clients do not see them.
 	Limits OwnLimits `json:"limits,omitzero"`
 
 	// keyPaths are the parsed paths of PartitionKey.
@@ -112,46 +111,45 @@ type Container struct {
 type Partition struct {
 	ID         PartitionID        `json:"id"`
 	Range      partitionkey.Range `json:"range"`
-	Parents    []PartitionID      `json:"parents,omitempty"` // the whole line of ancestors, oldest first
+	Parents    []PartitionID      `json:"parents,omitempty"` // all ancestors, oldest first
 	Group      GroupID            `json:"group"`
 	Generation Generation         `json:"generation"`
-	Ordinal    uint32             `json:"ordinal"` // 20 bits, unique in the container: the upper part of the document numbers that it hands out
+	Ordinal    uint32             `json:"ordinal"` // 20 bits, unique in the container: the upper part of the document numbers that the partition assigns
 	CreatedAt  Timestamp          `json:"createdAt"`
 }
 
-// Throughput is what a container or database is provisioned with. The wire
-// calls it an offer.
+// Throughput is the provisioned throughput of a container or database. The wire
+// protocol calls it an offer.
 type Throughput struct {
 	RID      RID       `json:"rid"`               // of the offer: three bytes
-	Owner    RID       `json:"owner"`             // the database, whose containers then share it, or the container
+	Owner    RID       `json:"owner"`             // the container, or the database whose containers share it
 	Manual   int       `json:"manual,omitempty"`  // RU/s; zero when autoscale
 	Max      int       `json:"max,omitempty"`     // autoscale maximum RU/s; zero when manual
-	Highest  int       `json:"highest,omitempty"` // highest Total ever, which bounds how far it may fall
+	Highest  int       `json:"highest,omitempty"` // highest Total ever, which limits how far it may be lowered
 	ETag     ETag      `json:"etag"`
 	TS       Timestamp `json:"ts"`
-	Replaced Timestamp `json:"replaced"` // last change of the figure
+	Replaced Timestamp `json:"replaced"` // last change of Manual or Max
 
-	// Shares divides the total over physical partitions by hand: in the order of
-	// containers and ids, and with the sum Total, less what dropped containers had.
-	// Empty divides it evenly, or not at all when containers share it. Splits and
-	// merges pass them on, see [Throughput.Inherited].
+	// Shares divides the total over physical partitions manually, in the order
+	// of containers and ids. The sum is Total minus what dropped containers had.
+	// If it is empty, the total is divided evenly, or not at all if containers
+	// share it. Splits and merges pass shares on, see [Throughput.Inherited].
 	Shares []Share `json:"shares,omitempty"`
 
 	Upgrade Upgrade `json:"upgrade,omitzero"` // of an autoscale maximum
 
-	Buckets   []Bucket  `json:"buckets,omitempty"`   // in the order of ids; none has an id twice
-	BucketsAt Timestamp `json:"bucketsAt,omitempty"` // last change of them
+	Buckets   []Bucket  `json:"buckets,omitempty"`   // sorted by id; ids are unique
+	BucketsAt Timestamp `json:"bucketsAt,omitempty"` // last change of Buckets
 }
 
-// Upgrade is by how much an autoscale maximum rises by itself when it is too small.
-// The zero value leaves it to what is stored.
+// Upgrade says by how much an autoscale maximum rises by itself when it is too
+// low. The zero value lets it follow the stored data only.
 type Upgrade struct {
 	Percent int  `json:"percent,omitempty"` // 1 to UpgradeMax; zero for no policy
-	Off     bool `json:"off,omitempty"`     // it is kept, and does nothing
+	Off     bool `json:"off,omitempty"`     // the policy is kept but disabled
 }
 
-// Share is what one physical partition is given of its container's throughput, or of
-// that which containers share.
+// Share is the part of a throughput that one physical partition has.
 type Share struct {
 	Container RID         `json:"container,omitempty"` // of a throughput that containers share; empty otherwise
 	ID        PartitionID `json:"id"`
@@ -165,8 +163,8 @@ type Bucket struct {
 	Default bool `json:"default,omitempty"` // requests that name no bucket are in this one
 }
 
-// Total returns the RU/s that sizes the container: the manual figure or the
-// autoscale maximum.
+// Total returns the RU/s by which the container is sized: the manual throughput
+// or the autoscale maximum.
 func (t Throughput) Total() int {
 	if t.Max > 0 {
 		return t.Max
@@ -174,7 +172,7 @@ func (t Throughput) Total() int {
 	return t.Manual
 }
 
-// Consistency is a level of consistency, strongest first.
+// Consistency is a consistency level, strongest first.
 type Consistency uint8
 
 // The five levels.

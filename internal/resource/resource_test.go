@@ -14,8 +14,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// TestText runs the cases of testdata. Every command reads its input and prints
-// what comes of it, or the status.
+// TestText runs the cases of testdata. Every command parses its input and prints
+// the result, or the status.
 //
 //	container [full]     parse a container and remember it; print what differs
 //	                     from a plain one as clients read it, or everything
@@ -55,7 +55,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// history is what a file of cases has made so far.
+// history is the state that a file of cases has built so far.
 type history struct {
 	container  Container
 	throughput Throughput
@@ -195,7 +195,8 @@ func (h *history) runThroughput(t *testing.T, d *datadriven.TestData) (string, e
 	return "", nil
 }
 
-// owned is what minimum, migrate and grow are told of the data.
+// owned returns the arguments of minimum, migrate and grow about the stored
+// data.
 func owned(t *testing.T, d *datadriven.TestData) (gigabytes, containers int) {
 	t.Helper()
 	d.MaybeScanArgs(t, "gb", &gigabytes)
@@ -308,8 +309,8 @@ func describePath(line string) (string, error) {
 	return out, nil
 }
 
-// stored returns what a partition keeps of a policy, and checks that it reads
-// back equal.
+// stored returns the stored form of a policy, and checks that it is read back
+// equal.
 func stored(t *testing.T, p IndexingPolicy) value.Value {
 	t.Helper()
 	data, err := json.Marshal(p)

@@ -8,9 +8,10 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// RID is a resource id: raw bytes whose layout tells what it names and where
-// that lives. Clients cut prefixes off it, compare its numbers and sign it, so
-// the layout is part of the protocol. The zero value names nothing.
+// RID is a resource id: raw bytes whose layout says what it names and in which
+// container and database that is. Clients use its prefixes, compare its numbers
+// and sign it, so the layout is part of the protocol. The zero value names
+// nothing.
 //
 //	database   4 bytes, most significant first
 //	container  database, then 4 bytes, most significant first, of which the first has bit 0x80 set
@@ -39,18 +40,18 @@ const (
 	offerNumbers     = 1 << 24
 )
 
-// ridText is base64 with '-' for '/', so that a RID can stand in a URL path.
-// Strict: a RID has one text.
+// ridText is base64 with '-' instead of '/', so that a RID can be part of a URL
+// path. It is strict, so a RID has only one text.
 var ridText = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-").Strict()
 
-// DatabaseRID returns the RID of the database with that number. Numbers start
-// at 1: clients read a database number of zero as "no database".
+// DatabaseRID returns the RID of the database with that number. Numbers begin
+// with 1: clients treat database number zero as "no database".
 func DatabaseRID(n uint32) RID {
 	return RID(binary.BigEndian.AppendUint32(nil, n))
 }
 
-// ContainerRID returns the RID of the container with that number in the
-// database. The number is below 2^31.
+// ContainerRID returns the RID of the database's container with that number,
+// which must be below 2^31.
 func ContainerRID(db RID, n uint32) RID {
 	if len(db) != databaseBytes || n >= containerNumbers {
 		panic(fmt.Sprintf("resource: container %d of %q", n, db))
@@ -62,8 +63,8 @@ func ContainerRID(db RID, n uint32) RID {
 	return RID(b[:])
 }
 
-// DocumentRID returns the RID of the document with that number in the
-// container. See [NewNumber].
+// DocumentRID returns the RID of the container's document with that number. See
+// [NewNumber].
 func DocumentRID(container RID, number uint64) RID {
 	return childRID(container, number, 0)
 }
@@ -91,10 +92,10 @@ func OfferRID(n uint32) RID {
 	return RID([]byte{byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// ParseRID reads the text of a RID. It refuses with status 400 what has not
+// ParseRID parses the text of a RID. The error is status 400 if it does not have
 // the length of an offer, a database, a container or user, or a child of one.
 func ParseRID(text string) (RID, error) {
-	var room [childBytes + 2]byte // Decode may write up to two bytes of padding.
+	var room [childBytes + 2]byte // Decode may write up to two bytes of padding
 	n := 0
 	err := error(nil)
 	if len(text) <= ridText.EncodedLen(childBytes) {
@@ -103,7 +104,7 @@ func ParseRID(text string) (RID, error) {
 	if err == nil {
 		switch n {
 		case offerBytes, databaseBytes, containerBytes, childBytes:
-			// The decoder skips line breaks, and a RID has one text.
+			// The decoder skips line breaks, but a RID has only one text.
 			if len(text) == ridText.EncodedLen(n) {
 				return RID(room[:n]), nil
 			}
@@ -112,7 +113,7 @@ func ParseRID(text string) (RID, error) {
 	return "", status.BadRequest("%q is not a resource id.", clip(text))
 }
 
-// String returns the text that clients see: base64 with '-' for '/'.
+// String returns the text that clients see: base64 with '-' instead of '/'.
 func (r RID) String() string { return string(r.AppendText(nil)) }
 
 // AppendText appends the text that clients see to dst.
@@ -124,8 +125,8 @@ func (r RID) AppendText(dst []byte) []byte {
 // MarshalText returns the text that clients see. It never fails.
 func (r RID) MarshalText() ([]byte, error) { return r.AppendText(nil), nil }
 
-// UnmarshalText does what [ParseRID] does, and takes the empty text for the
-// zero value.
+// UnmarshalText parses the text with [ParseRID]. The empty text is the zero
+// value.
 func (r *RID) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*r = ""
@@ -139,8 +140,8 @@ func (r *RID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Numbers returns what DatabaseRID and ContainerRID were given for the container that
-// r names.
+// Numbers returns the arguments of DatabaseRID and ContainerRID for the
+// container that r names. It panics for any other RID.
 func (r RID) Numbers() (database, container uint32) {
 	if !r.IsContainer() {
 		panic(fmt.Sprintf("resource: numbers of %q", r))
@@ -170,7 +171,7 @@ func (r RID) isChild(kind byte) bool {
 	return len(r) == childBytes && r[databaseBytes]&containerBit != 0 && r[childBytes-1]>>4 == kind
 }
 
-// Database returns the RID of the database that r lives in or is, and the zero
+// Database returns the RID of the database that r is or belongs to, and the zero
 // value for an offer.
 func (r RID) Database() RID {
 	if len(r) < databaseBytes {
@@ -179,8 +180,8 @@ func (r RID) Database() RID {
 	return r[:databaseBytes]
 }
 
-// Container returns the RID of the container that r lives in or is, and the
-// zero value when there is none.
+// Container returns the RID of the container that r is or belongs to, and the
+// zero value if there is none.
 func (r RID) Container() RID {
 	if len(r) < containerBytes || r[databaseBytes]&containerBit == 0 {
 		return ""
@@ -197,8 +198,8 @@ func (r RID) Number() uint64 {
 	return binary.LittleEndian.Uint64([]byte(r[containerBytes:])) & numberMask
 }
 
-// counterBits is the width of the part of a document number that counts within
-// one partition; counter and ordinal together leave the type's four bits free.
+// counterBits is the width of the counter in a document number; counter and
+// ordinal together leave the four bits of the type free.
 const (
 	counterBits = 40
 	ordinalBits = typeShift - counterBits
@@ -207,16 +208,17 @@ const (
 	OrdinalMax = 1<<ordinalBits - 1
 )
 
-// NewNumber returns the document number that a partition with that ordinal (20
-// bits) gives to its counter-th document (40 bits). A partition that handed out
-// 2^40 numbers is full for good; at a thousand a second that takes 34 years.
+// NewNumber returns the number of the counter-th document (40 bits) of a
+// partition with that ordinal (20 bits). A partition that has assigned 2^40
+// numbers can accept no new documents; at a thousand per second that takes 34
+// years.
 func NewNumber(ordinal uint32, counter uint64) uint64 {
 	return uint64(ordinal)<<counterBits | counter
 }
 
 // AppendSelf appends the _self link of a database, container, document,
-// partition or offer: the RIDs from the outermost inwards. The zero value has
-// no link and appends nothing; any other RID panics.
+// partition or offer: the RIDs from the outermost inwards. The zero value has no
+// link and appends nothing. AppendSelf panics for any other RID.
 func (r RID) AppendSelf(dst []byte) []byte {
 	if r == "" {
 		return dst

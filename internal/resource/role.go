@@ -12,14 +12,14 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// How many roles an account may have, as the service documents it.
+// The maximum number of roles of an account, as documented by the service.
 const (
 	RoleDefinitionsMax = 100
 	RoleAssignmentsMax = 2_000
 )
 
-// DataActions is a set of what a role may allow on data. The bits are kept in
-// memory alone; text is what is stored and sent.
+// DataActions is a set of actions on data. The bits exist only in memory; the
+// names are stored and sent.
 type DataActions uint16
 
 // The actions.
@@ -42,8 +42,8 @@ const (
 // actionPrefix begins the name of each action.
 const actionPrefix = "Microsoft.DocumentDB/databaseAccounts/"
 
-// dataActions are the names behind the prefix, and the two wildcards, of which
-// neither covers what the other does. It never changes.
+// dataActions are the names after the prefix, and the two wildcards, which do
+// not overlap. It must not be changed.
 var dataActions = []struct {
 	name    string
 	actions DataActions
@@ -62,7 +62,7 @@ var dataActions = []struct {
 	{"sqlDatabases/containers/*", containerActions},
 }
 
-// String names the actions, separated by commas and blanks.
+// String returns the names of the actions, separated by commas and blanks.
 func (a DataActions) String() string {
 	var names []string
 	for _, known := range dataActions {
@@ -73,8 +73,8 @@ func (a DataActions) String() string {
 	return strings.Join(names, ", ")
 }
 
-// parseDataAction reads the name of an action, in any case: 400 for one that
-// there is not.
+// parseDataAction parses the name of an action in any letter case. An unknown
+// name is status 400.
 func parseDataAction(name string) (DataActions, error) {
 	for _, known := range dataActions {
 		if strings.EqualFold(name, actionPrefix+known.name) {
@@ -84,15 +84,15 @@ func parseDataAction(name string) (DataActions, error) {
 	return 0, status.BadRequest("The data action '%s' does not exist.", clip(name))
 }
 
-// RoleDefinition is a role: what whoever has it may do, and where it may be
-// given.
+// RoleDefinition is a role: what it allows, and the scopes at which it can be
+// assigned.
 type RoleDefinition struct {
 	ID     string   `json:"id"` // a GUID in lower case
 	Name   string   `json:"name"`
 	Scopes []string `json:"scopes"` // as given; see [ParseScope]
 
-	// Permissions are the names of the allowed actions, as they were given, one
-	// list for each element of the definition's permissions.
+	// Permissions are the names of the allowed actions as given, one list for
+	// each element of the definition's permissions.
 	Permissions [][]string `json:"permissions"`
 
 	BuiltIn bool `json:"-"`
@@ -104,7 +104,7 @@ const (
 	DataContributorID = "00000000-0000-0000-0000-000000000002"
 )
 
-// BuiltInRoles returns the roles that each account has, which nobody can change.
+// BuiltInRoles returns the roles that every account has. They cannot be changed.
 func BuiltInRoles() []RoleDefinition {
 	const items, containers = actionPrefix + "sqlDatabases/containers/items/", actionPrefix + "sqlDatabases/containers/"
 	return []RoleDefinition{
@@ -125,7 +125,7 @@ func (r RoleDefinition) Allowed() DataActions {
 	for _, list := range r.Permissions {
 		for _, name := range list {
 			actions, err := parseDataAction(name)
-			if err == nil { // Of a stored one it always is.
+			if err == nil { // always true for a stored name
 				all |= actions
 			}
 		}
@@ -133,8 +133,8 @@ func (r RoleDefinition) Allowed() DataActions {
 	return all
 }
 
-// AssignableAt reports whether the role may be given at a scope of the account:
-// one of its own is the same or above.
+// AssignableAt reports whether the role can be assigned at a scope of the
+// account: one of its own scopes must cover it.
 func (r RoleDefinition) AssignableAt(at Scope, account string) bool {
 	return slices.ContainsFunc(r.Scopes, func(text string) bool {
 		own, err := ParseScope(text, account)
@@ -142,8 +142,8 @@ func (r RoleDefinition) AssignableAt(at Scope, account string) bool {
 	})
 }
 
-// ParseRoleDefinition reads the properties of a role with that id from a request
-// of the management API. Errors are status 400.
+// ParseRoleDefinition parses the properties of the role with that id from a
+// request of the management API. Errors are status 400.
 func ParseRoleDefinition(id string, properties value.Value, account string) (RoleDefinition, error) {
 	r := RoleDefinition{ID: id, Name: properties.Get("roleName").Text()}
 	if r.Name == "" || len(r.Name) > NameCharsMax {
@@ -178,7 +178,7 @@ func ParseRoleDefinition(id string, properties value.Value, account string) (Rol
 	return r, nil
 }
 
-// RoleAssignment gives a role to a principal at a scope.
+// RoleAssignment assigns a role to a principal at a scope.
 type RoleAssignment struct {
 	ID         string `json:"id"`         // a GUID in lower case
 	Definition string `json:"definition"` // id of the role
@@ -186,8 +186,8 @@ type RoleAssignment struct {
 	Principal  string `json:"principal"`  // object id of a user, application or group
 }
 
-// ParseRoleAssignment reads the properties of an assignment with that id from a
-// request of the management API. Errors are status 400.
+// ParseRoleAssignment parses the properties of the assignment with that id from
+// a request of the management API. Errors are status 400.
 func ParseRoleAssignment(id string, properties value.Value, account string) (RoleAssignment, error) {
 	a := RoleAssignment{ID: id, Scope: properties.Get("scope").Text(), Principal: properties.Get("principalId").Text()}
 	definition := properties.Get("roleDefinitionId").Text()
@@ -202,17 +202,16 @@ func ParseRoleAssignment(id string, properties value.Value, account string) (Rol
 	return a, err
 }
 
-// Scope is where a role holds: the account when both names are empty, else a
-// database, or a container of one. It goes by names: who makes another of the
-// same name gets what was allowed there.
+// Scope is where a role applies: the account if both names are empty, otherwise
+// a database or one of its containers. It uses names: if a database or container
+// is dropped and created again, its assignments apply to the new one.
 type Scope struct {
 	Database, Container string
 }
 
-// ParseScope reads a scope: the full id of an account, database or container of
-// the management API, or what follows the account in it, "/" being the account.
-// Containers may be written with colls or containers, databases with dbs or
-// sqlDatabases. Errors are status 400.
+// ParseScope parses a scope: the full management API id of an account, database
+// or container, or its part after the account; "/" is the account. It accepts
+// colls and containers, dbs and sqlDatabases. Errors are status 400.
 func ParseScope(text, account string) (Scope, error) {
 	wrong := status.BadRequest("The scope '%s' is none of this account: it is '/', '/dbs/D' or '/dbs/D/colls/C', or the full id of the same.", clip(text))
 	if !strings.HasPrefix(text, "/") || len(text) > 4*NameCharsMax {
@@ -247,7 +246,7 @@ func ParseScope(text, account string) (Scope, error) {
 	return s, nil
 }
 
-// Covers reports whether at is s or lies below it.
+// Covers reports whether at is s or is below it.
 func (s Scope) Covers(at Scope) bool {
 	return s.Database == "" || s.Database == at.Database && (s.Container == "" || s.Container == at.Container)
 }
@@ -281,10 +280,10 @@ func IsGUID(text string) bool {
 	return true
 }
 
-// AccountKey says which of the account's keys is meant.
+// AccountKey names one of the account's keys.
 type AccountKey string
 
-// The keys, named as the management API names them.
+// The keys, with the names of the management API.
 const (
 	PrimaryKey           AccountKey = "primary"
 	SecondaryKey         AccountKey = "secondary"
@@ -292,21 +291,22 @@ const (
 	SecondaryReadonlyKey AccountKey = "secondaryReadonly"
 )
 
-// AccountKeys are the four, primary first. It never changes.
+// AccountKeys are the four keys, primary first. It must not be changed.
 var AccountKeys = []AccountKey{PrimaryKey, SecondaryKey, PrimaryReadonlyKey, SecondaryReadonlyKey}
 
-// StoredKey is an account key that the server made. It takes the place of the
-// key that the configuration had at that time, and gives way when the
-// configuration has another one. It prints as nothing of itself.
+// StoredKey is an account key that the server generated. It replaces the key
+// that was configured at that time, and is ignored once another key is
+// configured. It is never printed.
 type StoredKey struct {
 	Key      string `json:"key"`                // base64
-	Replaces string `json:"replaces,omitempty"` // digest of the configured key; empty: there was none
+	Replaces string `json:"replaces,omitempty"` // digest of the configured key; empty if there was none
 }
 
-// Format prints that there is a key, whatever the verb.
+// Format prints a placeholder for the key, whatever the verb is.
 func (StoredKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(hidden)") }
 
-// KeyDigest stands for a configured key in [StoredKey]; empty for none.
+// KeyDigest returns the digest of a configured key for [StoredKey], "" for no
+// key.
 func KeyDigest(key string) string {
 	if key == "" {
 		return ""

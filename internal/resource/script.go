@@ -7,8 +7,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// ScriptKind says what a script of a container is. It is the type of its RID; see
-// [RID].
+// ScriptKind is the kind of a script of a container. It is the type in the
+// script's RID; see [RID].
 type ScriptKind byte
 
 // The kinds of scripts.
@@ -21,7 +21,7 @@ const (
 // ScriptKinds are all of them.
 var ScriptKinds = [...]ScriptKind{Function, Trigger, Procedure}
 
-// Max is how many scripts of the kind a container may have.
+// Max returns the maximum number of scripts of the kind in a container.
 func (k ScriptKind) Max() int {
 	if k == Procedure {
 		return 100
@@ -42,7 +42,7 @@ func (k ScriptKind) String() string {
 	return "script"
 }
 
-// Word returns the kind's part of a link, such as udfs.
+// Word returns the segment of the kind in a link, such as udfs.
 func (k ScriptKind) Word() string {
 	switch k {
 	case Trigger:
@@ -53,7 +53,7 @@ func (k ScriptKind) Word() string {
 	return "udfs"
 }
 
-// ScriptKindOf returns the kind that a part of a link names.
+// ScriptKindOf returns the kind for a segment of a link.
 func ScriptKindOf(word string) (ScriptKind, bool) {
 	for _, k := range ScriptKinds {
 		if k.Word() == word {
@@ -73,8 +73,7 @@ type Script struct {
 	TS   Timestamp `json:"ts"`
 	Body string    `json:"body"`
 
-	// Of triggers alone: Pre or Post, and one of the operations of
-	// TriggerOperations.
+	// For triggers only: Pre or Post, and one of TriggerOperations.
 	TriggerType      string `json:"triggerType,omitempty"`
 	TriggerOperation string `json:"triggerOperation,omitempty"`
 }
@@ -85,12 +84,12 @@ const (
 	PostTrigger = "Post"
 )
 
-// TriggerOperations are what a trigger may be for. Update is another name of
-// Replace.
+// TriggerOperations are the operations for which a trigger can run. Update is
+// another name for Replace.
 var TriggerOperations = []string{"All", "Create", "Update", "Delete", "Replace", "Upsert"}
 
-// Fires reports whether a trigger is for an operation: Create, Replace, Upsert or
-// Delete.
+// Fires reports whether a trigger runs for an operation: Create, Replace, Upsert
+// or Delete.
 func (s Script) Fires(operation string) bool {
 	switch s.TriggerOperation {
 	case "All", operation:
@@ -99,8 +98,8 @@ func (s Script) Fires(operation string) bool {
 	return s.TriggerOperation == "Update" && operation == "Replace"
 }
 
-// ParseScript reads the definition of a script that a client sent: id and body
-// count, and of a trigger its type and operation. Errors are status 400.
+// ParseScript parses the definition of a script from a client: its id and body
+// and, for a trigger, its type and operation. Errors are status 400.
 func ParseScript(kind ScriptKind, definition value.Value) (s Script, err error) {
 	if s.ID, err = parseID(definition); err != nil {
 		return Script{}, err
@@ -139,13 +138,14 @@ func scriptWord(definition value.Value, name string, words []string) (string, er
 	return text, err
 }
 
-// ScriptRID returns the RID of the script with that number, below 2^60, in the
-// container.
+// ScriptRID returns the RID of the container's script with that number, which
+// must be below 2^60.
 func ScriptRID(kind ScriptKind, container RID, number uint64) RID {
 	return childRID(container, number, uint64(kind))
 }
 
-// ScriptKind returns the kind of script that r names, false when it names none.
+// ScriptKind returns the kind of the script that r names, and false if r does
+// not name a script.
 func (r RID) ScriptKind() (ScriptKind, bool) {
 	for _, k := range ScriptKinds {
 		if r.isChild(byte(k)) {
@@ -161,7 +161,7 @@ func (s Script) Self() string {
 	return string(appendLink(s.RID.Container().AppendSelf(nil), kind.Word()+"/", s.RID))
 }
 
-// Value returns the script as clients read it.
+// Value returns the script in the form that clients read.
 func (s Script) Value() value.Value {
 	members := []value.Member{
 		{Name: "body", Value: value.String(s.Body)},

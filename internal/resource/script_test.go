@@ -7,8 +7,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// TestFunction reads definitions, and writes what clients know: the RID of a
-// function is a child of its container's, of type 6.
+// TestFunction parses definitions and checks the form that clients read: the RID
+// of a function is a child of its container's, of type 6.
 func TestFunction(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, fault string }{
@@ -45,8 +45,8 @@ func TestFunction(t *testing.T) {
 	}
 }
 
-// TestTrigger reads what triggers have beside a function, and which operations
-// each is for.
+// TestTrigger parses the additional members of triggers, and checks for which
+// operations each runs.
 func TestTrigger(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ members, fires, fault string }{

@@ -8,15 +8,15 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// SessionToken says how far one partition has come, as "<partition>:-1#<lsn>".
-// The -1 is the version of the account's write topology; with one region it
-// never rises.
+// SessionToken returns "<partition>:-1#<lsn>", the token of a client that has
+// seen the LSN in that partition. The -1 is the version of the account's write
+// topology, which never changes with one region.
 func (id PartitionID) SessionToken(lsn LSN) string {
 	room := make([]byte, 0, len("4294967295:-1#18446744073709551615"))
 	return string(id.AppendSessionToken(room, lsn))
 }
 
-// AppendSessionToken appends what [PartitionID.SessionToken] returns to dst.
+// AppendSessionToken appends the result of [PartitionID.SessionToken] to dst.
 func (id PartitionID) AppendSessionToken(dst []byte, lsn LSN) []byte {
 	dst = strconv.AppendUint(dst, uint64(id), 10)
 	dst = append(dst, ":-1#"...)
@@ -24,7 +24,7 @@ func (id PartitionID) AppendSessionToken(dst []byte, lsn LSN) []byte {
 }
 
 // SessionTokens is what a client has seen of some partitions: reads must not
-// show less. The zero value has seen nothing.
+// return an older state. The zero value means nothing.
 type SessionTokens struct {
 	parts []sessionPart
 }
@@ -34,13 +34,15 @@ type sessionPart struct {
 	lsn LSN
 }
 
-// topologyVersion is the only version of a token that one region hands out.
+// topologyVersion is the only version in the tokens of an account with one
+// region.
 const topologyVersion = -1
 
-// ParseSession reads a session token as clients send it: the tokens of one or
-// more partitions, joined by commas, each in the form "id:lsn" (version 1) or
-// "id:version#lsn", perhaps followed by "#region=lsn" parts, which say nothing
-// with one region. Empty text is the zero value; anything else is status 400.
+// ParseSession parses a session token as clients send it: the tokens of one or
+// more partitions, separated by commas, each in the form "id:lsn" (version 1) or
+// "id:version#lsn", optionally followed by "#region=lsn" parts, which have no
+// meaning with one region. Empty text is the zero value. The error is status
+// 400.
 func ParseSession(text string) (SessionTokens, error) {
 	if strings.TrimSpace(text) == "" {
 		return SessionTokens{}, nil
@@ -79,14 +81,14 @@ func parseSessionPart(token string) (sessionPart, bool) {
 		return sessionPart{}, false
 	}
 	if version > topologyVersion {
-		// A token of a topology that was never ours: nothing here satisfies it.
+		// The token of another topology: no partition here satisfies it.
 		lsn = math.MaxUint64
 	}
 	part.lsn = lsn
 	return part, true
 }
 
-// parseLSN reads an LSN. Clients that have seen nothing may say -1.
+// parseLSN parses an LSN. Clients that have seen nothing may send -1.
 func parseLSN(text string) (LSN, bool) {
 	if text == "-1" {
 		return 0, true
@@ -111,13 +113,13 @@ func validRegions(text string) bool {
 // IsZero reports whether the client has seen nothing.
 func (s SessionTokens) IsZero() bool { return len(s.parts) == 0 }
 
-// For returns the highest LSN seen of the partitions, and whether any was seen.
-// Give a partition and its ancestors: a child starts above all of them, so what
-// a client has seen of a parent is a lower bound for the child. Tokens of other
-// partitions do not count.
+// For returns the highest LSN that the client has seen in the given partitions,
+// and whether it has seen any. Pass a partition and its ancestors: a child
+// starts above all of them, so the LSN of a parent is a lower bound for the
+// child. It ignores tokens of other partitions.
 //
-// A token that no partition here can have handed out gives the highest possible
-// LSN, which every partition is behind.
+// For a token that no partition here can have issued it returns the highest
+// possible LSN, which no partition reaches.
 func (s SessionTokens) For(ids ...PartitionID) (LSN, bool) {
 	var highest LSN
 	found := false

@@ -9,11 +9,11 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// parseSettings reads the members of a container that change nothing at the
-// values accepted here, and refuses with status 400 the values that would: a
-// feature that is not there is named, never ignored. It returns what clients
-// read back of these and of the members that the typed fields of c hold: three
-// members always, the others when they were given.
+// parseSettings parses the members of a container that have no effect with the
+// accepted values. Every other value is status 400: an unsupported feature is
+// named, never ignored. It returns these members, and those in the typed fields
+// of c, in the form that clients read: three members always, the others if they
+// were given.
 func (c *Container) parseSettings(body value.Value) error {
 	conflict, err := parseConflictResolution(body.Get("conflictResolutionPolicy"))
 	if err != nil {
@@ -56,8 +56,8 @@ func (c *Container) parseSettings(body value.Value) error {
 	return nil
 }
 
-// parseConflictResolution accepts the policy that takes the last writer. With
-// one region no two writers meet, so its path matters as little as its absence.
+// parseConflictResolution accepts the last-writer-wins policy. With one region
+// there are no conflicts, so its path does not matter.
 func parseConflictResolution(policy value.Value) (value.Value, error) {
 	path := "/_ts"
 	switch policy.Kind() {
@@ -116,8 +116,8 @@ func geospatialValue(geometry bool) value.Value {
 	return value.Object([]value.Member{{Name: "type", Value: value.String(name)}})
 }
 
-// refuseExpiry refuses the ways to let documents expire that are older than
-// defaultTtl or of another store.
+// refuseExpiry rejects ways to expire documents that are older than defaultTtl
+// or belong to the analytical store.
 func refuseExpiry(body value.Value) error {
 	if !isNull(body.Get("ttlPropertyPath")) {
 		return status.Unsupported("Time to live (ttlPropertyPath)")
@@ -128,8 +128,8 @@ func refuseExpiry(body value.Value) error {
 	return nil
 }
 
-// parseRetention reads for how long every version of a document is kept. It is
-// whole minutes, as a number or as a duration in text, such as PT10M or 00:10:00.
+// parseRetention parses how long every version of a document is kept: whole
+// minutes as a number, or a duration as text, such as PT10M or 00:10:00.
 func parseRetention(policy value.Value) (time.Duration, error) {
 	if isNull(policy) {
 		return 0, nil
@@ -160,11 +160,11 @@ func parseRetention(policy value.Value) (time.Duration, error) {
 	return kept, nil
 }
 
-// parseDuration reads hours, minutes and seconds as ISO 8601 writes them, PT1H2M3S,
-// or as .NET does, 1:02:03.
+// parseDuration parses hours, minutes and seconds in ISO 8601, PT1H2M3S, or in
+// the form of .NET, 1:02:03.
 func parseDuration(text string) (time.Duration, bool) {
 	if strings.Contains(text, "0") && !strings.ContainsAny(text, "123456789") {
-		return 0, true // P0D, and other ways to write nothing
+		return 0, true // P0D and other forms of zero
 	}
 	if iso, ok := strings.CutPrefix(text, "PT"); ok {
 		d, err := time.ParseDuration(strings.ToLower(iso))
@@ -182,14 +182,13 @@ func parseDuration(text string) (time.Duration, bool) {
 	return d, true
 }
 
-// isNull reports whether a member is missing or null, which clients take for
-// the same.
+// isNull reports whether a member is missing or null, which clients treat alike.
 func isNull(v value.Value) bool {
 	return v.Kind() == value.KindUndefined || v.Kind() == value.KindNull
 }
 
-// isNothing reports whether a member asks for nothing: missing, null, zero or
-// an empty list.
+// isNothing reports whether a member asks for nothing: it is missing, null, zero
+// or an empty list.
 func isNothing(v value.Value) bool {
 	n, isInt := v.Int64()
 	return isNull(v) || isInt && n == 0 || v.Kind() == value.KindArray && v.Len() == 0

@@ -14,33 +14,38 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// The figures of throughput, in RU/s.
+// The steps and minimums of throughput, in RU/s.
 const (
 	ManualMin     = 400
 	ManualStep    = 100
 	AutoscaleMin  = 1_000
 	AutoscaleStep = 1_000
 
-	// PartitionMin is the least that one physical partition may be given by hand.
+	// PartitionMin is the minimum that one physical partition can be given
+	// manually.
 	PartitionMin = 100
 
-	// BucketsMax is the highest id of a throughput bucket, and how many there are.
+	// BucketsMax is the maximum number of throughput buckets, and the highest id
+	// of one.
 	BucketsMax = 5
 
-	// UpgradeMax is the highest percentage of an upgrade policy: the maximum doubles.
+	// UpgradeMax is the highest percentage of an upgrade policy: it doubles the
+	// maximum.
 	UpgradeMax = 100
 
-	// autoscaleFloor is which part of the maximum autoscale never falls below.
+	// autoscaleFloor is the divisor of the maximum for the lowest value of
+	// autoscale.
 	autoscaleFloor = 10
 
-	// autoscaleGigabyte is the autoscale maximum that a gigabyte of data asks for.
+	// autoscaleGigabyte is the autoscale maximum that a gigabyte of data
+	// requires.
 	autoscaleGigabyte = 10
 )
 
 // NewThroughput returns the throughput that a client asks for at creation:
-// manual RU/s, an autoscale maximum with its upgrade policy, or neither, which is
-// 400 RU/s manual. Asking for both, or for a figure that cannot be had, is status 400. RIDs,
-// ETag and times are left to the caller.
+// manual RU/s, an autoscale maximum with its upgrade policy, or neither, which
+// means 400 RU/s manual. Both, or an invalid number, is status 400. The caller
+// sets RIDs, ETag and times.
 func (l Limits) NewThroughput(manual, autoscaleMax *int, upgrade Upgrade) (Throughput, error) {
 	switch {
 	case manual != nil && autoscaleMax != nil:
@@ -53,8 +58,7 @@ func (l Limits) NewThroughput(manual, autoscaleMax *int, upgrade Upgrade) (Throu
 	return Throughput{Manual: ManualMin, Highest: ManualMin}, nil
 }
 
-// Valid reports whether the figure of a throughput can be had under the limits;
-// the error is status 400.
+// Valid checks the throughput against the limits. The error is status 400.
 func (l Limits) Valid(t Throughput) error {
 	if t.IsAutoscale() {
 		return l.validAutoscale(int64(t.Max))
@@ -79,11 +83,12 @@ func (l Limits) validAutoscale(n int64) error {
 // IsAutoscale reports whether the throughput follows the load.
 func (t Throughput) IsAutoscale() bool { return t.Max > 0 }
 
-// Minimum returns the lowest figure that [Throughput.Replace] may set, given
-// the size of the owner's documents in [Limits.Gigabytes] and how many containers
-// share it (0 or 1 for a container): the floor of the mode, an RU/s per gigabyte
-// (ten for autoscale), and a hundredth of the highest figure ever (a tenth for
-// autoscale). A shared database adds an RU step for each container above 25.
+// Minimum returns the lowest value that [Throughput.Replace] may set, given the
+// size of the owner's documents in [Limits.Gigabytes] and how many containers
+// share it (0 or 1 for a container). It is the maximum of the floor of the mode,
+// one RU/s per gigabyte (ten for autoscale), and a hundredth of the highest
+// value ever (a tenth for autoscale). A shared database adds one RU step for
+// each container above 25.
 func (t Throughput) Minimum(gigabytes, containers int) int {
 	const containersFree = 25
 	extra := max(containers-containersFree, 0)
@@ -95,11 +100,11 @@ func (t Throughput) Minimum(gigabytes, containers int) int {
 	return ceilDiv(lowest, ManualStep) * ManualStep
 }
 
-// Fitting returns the throughput with its autoscale maximum raised until the data
-// stored fits below it, as the service raises it: the maximum in RU/s stores a
-// tenth of it in [Limits.Gigabytes]. With an upgrade policy it is raised by that
-// percentage at least. It is raised to no more than limits allow, and not at all when
-// it is manual, or divided by hand, which says what the sum is.
+// Fitting returns the throughput with its autoscale maximum raised until the
+// stored data fits, as the service does: a maximum stores a tenth of its RU/s in
+// [Limits.Gigabytes]. With an upgrade policy it rises by at least that
+// percentage. It never rises above the limits, and manual throughput and
+// throughput with Shares do not change.
 func (t Throughput) Fitting(gigabytes int, limits Limits) Throughput {
 	wanted := ceilDiv(gigabytes*autoscaleGigabyte, AutoscaleStep) * AutoscaleStep
 	if wanted <= t.Max {
@@ -108,9 +113,10 @@ func (t Throughput) Fitting(gigabytes int, limits Limits) Throughput {
 	return t.raised(max(wanted, t.Upgraded(limits).Max), limits)
 }
 
-// Upgraded returns the throughput with its autoscale maximum raised by the percentage
-// of its upgrade policy, in whole steps, as far as limits allow. It is as it was
-// without a policy that is on, and when Fitting would not raise it either.
+// Upgraded returns the throughput with its autoscale maximum raised by the
+// percentage of its upgrade policy, in whole steps, up to the limits. It returns
+// t unchanged without an enabled policy, and if Fitting would not raise it
+// either.
 func (t Throughput) Upgraded(limits Limits) Throughput {
 	if t.Upgrade.Percent == 0 || t.Upgrade.Off {
 		return t
@@ -128,10 +134,10 @@ func (t Throughput) raised(wanted int, limits Limits) Throughput {
 	return t
 }
 
-// Inherited returns the throughput after a split or merge of a container's partitions:
-// what those that are gone were given by hand belongs to those that were made, in equal
-// parts of whole RU/s. It reports false, and the throughput as it was, when they were
-// given nothing by hand. The one that it is called on stays as it is.
+// Inherited returns the throughput after a split or merge of a container's
+// partitions: the manual shares of the gone partitions are divided equally, in
+// whole RU/s, over the made ones. It returns t and false if the gone partitions
+// had no shares. It does not change t.
 func (t Throughput) Inherited(container RID, gone, made []PartitionID) (Throughput, bool) {
 	if !t.Owner.IsDatabase() {
 		container = ""
@@ -148,7 +154,7 @@ func (t Throughput) Inherited(container RID, gone, made []PartitionID) (Throughp
 		return t, false
 	}
 	for i, id := range made {
-		part := ceilDiv(inherited, len(made)-i) // The first ones have one more.
+		part := ceilDiv(inherited, len(made)-i) // the first ones get the remainder
 		inherited -= part
 		rest = append(rest, Share{Container: container, ID: id, RUs: part})
 	}
@@ -157,16 +163,16 @@ func (t Throughput) Inherited(container RID, gone, made []PartitionID) (Throughp
 	return t, true
 }
 
-// CompareShares orders shares as [Throughput.Shares] has them.
+// CompareShares is the order of [Throughput.Shares].
 func CompareShares(a, b Share) int {
 	return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.ID, b.ID))
 }
 
-// Replace returns the throughput with the figures of an offer that a client
-// edited and sent back whole. The offer must name the same owner and mode:
-// switching the mode is ToAutoscale and ToManual. minimum is the lowest figure
-// allowed. A figure that is divided by hand stays as it is: the division says
-// what the sum is. Errors are status 400.
+// Replace returns the throughput with the values of an offer that a client
+// edited and sent back completely. The offer must name the same owner and mode;
+// ToAutoscale and ToManual switch the mode. minimum is the lowest allowed value.
+// The value of a throughput with Shares cannot change: their sum defines it.
+// Errors are status 400.
 func (t Throughput) Replace(body value.Value, minimum int, limits Limits) (Throughput, error) {
 	if body.Kind() != value.KindObject {
 		return Throughput{}, status.BadRequest("The body of the request is not a JSON object.")
@@ -210,7 +216,7 @@ func (t Throughput) Replace(body value.Value, minimum int, limits Limits) (Throu
 	return changed.AtLeast(minimum)
 }
 
-// DividedByHand is the refusal of a new figure for a throughput with
+// DividedByHand returns the error for a new value of a throughput with
 // [Throughput.Shares].
 func DividedByHand() error {
 	return status.BadRequest("The throughput is divided over physical partitions by hand. Set the throughput policy to equal before the offer is changed.")
@@ -225,9 +231,9 @@ func (t Throughput) replaceManual(content value.Value, limits Limits) (Throughpu
 	return t, limits.validManual(n)
 }
 
-// replaceBuckets reads the throughput buckets of an edited offer. Without the
-// member they stay; null or an empty list removes them. One of 100 percent is
-// stored as well: it caps nothing, and clients read it back.
+// replaceBuckets parses the throughput buckets of an edited offer. If the member
+// is missing they stay; null or an empty list removes them. A bucket of 100
+// percent is also stored: it caps nothing, but clients read it back.
 func (t Throughput) replaceBuckets(list value.Value) ([]Bucket, error) {
 	switch list.Kind() {
 	case value.KindUndefined:
@@ -270,9 +276,9 @@ func parseBucket(item value.Value) (Bucket, error) {
 	return Bucket{ID: int(id), Percent: int(percent), Default: item.Get("isDefaultBucket").Bool()}, nil
 }
 
-// ParseShares reads a list of physical partitions and what each is to have, such
-// as [{"id":"0","throughput":400}]. Without a throughput it is 0. Errors are
-// status 400.
+// ParseShares parses a list of physical partitions and their throughput, such as
+// [{"id":"0","throughput":400}]. A missing throughput is 0. Errors are status
+// 400.
 func ParseShares(list value.Value) ([]Share, error) {
 	switch list.Kind() {
 	case value.KindUndefined, value.KindNull:
@@ -301,15 +307,16 @@ func ParseShares(list value.Value) ([]Share, error) {
 	return shares, nil
 }
 
-// A physical partition of a container that shares the throughput of its database has
-// a name in the form of a GUID there, as in the service: ids are unique in a
-// container only. It holds the RID of the container, four zero bytes and the id.
+// A physical partition of a container that shares its database's throughput has
+// a name in the form of a GUID, as in the service, because ids are unique only
+// within a container. It consists of the RID of the container, four zero bytes
+// and the id.
 const (
 	guidBytes = containerBytes + 8
 	guidText  = 2*guidBytes + 4
 )
 
-// Name returns how clients name the partition of a share.
+// Name returns the name by which clients know the partition of a share.
 func (s Share) Name() string {
 	if s.Container == "" {
 		return s.ID.String()
@@ -318,8 +325,8 @@ func (s Share) Name() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:])
 }
 
-// ParseShareName reads what [Share.Name] returns, with no RU/s. The error is status
-// 400.
+// ParseShareName parses the result of [Share.Name] into a share without RU/s.
+// The error is status 400.
 func ParseShareName(id value.Value) (Share, error) {
 	if text := id.Text(); id.Kind() == value.KindString && len(text) == guidText {
 		raw, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
@@ -334,8 +341,8 @@ func ParseShareName(id value.Value) (Share, error) {
 	return Share{ID: n}, err
 }
 
-// ParsePartitionID reads the id of a physical partition, which is a string of
-// digits.
+// ParsePartitionID parses the id of a physical partition, a string of digits.
+// The error is status 400.
 func ParsePartitionID(id value.Value) (PartitionID, error) {
 	n, err := strconv.ParseUint(id.Text(), 10, 32)
 	if id.Kind() != value.KindString || err != nil {
@@ -359,9 +366,9 @@ func (t Throughput) replaceMax(settings value.Value, limits Limits) (Throughput,
 	return t, limits.validAutoscale(n)
 }
 
-// ParseUpgrade reads the upgrade policy of an autoscale maximum, such as
-// {"throughputPolicy":{"isEnabled":true,"incrementPercent":10}}. Undefined, null and
-// zero percent are none. Errors are status 400.
+// ParseUpgrade parses the upgrade policy of an autoscale maximum, such as
+// {"throughputPolicy":{"isEnabled":true,"incrementPercent":10}}. Undefined, null
+// and zero percent mean no policy. Errors are status 400.
 func ParseUpgrade(policy value.Value) (Upgrade, error) {
 	rule, err := memberObject(policy, "autoUpgradePolicy", "throughputPolicy")
 	if err != nil {
@@ -384,8 +391,8 @@ func ParseUpgrade(policy value.Value) (Upgrade, error) {
 	return Upgrade{Percent: int(percent), Off: !isNull(enabled) && !enabled.Bool()}, nil
 }
 
-// memberObject returns a member of a value, which has a name itself. Either must be
-// an object, or nothing.
+// memberObject returns a member of a value; name is the value's own name. Both
+// must be objects or missing.
 func memberObject(of value.Value, name, member string) (value.Value, error) {
 	inner := of.Get(member)
 	switch {
@@ -397,8 +404,8 @@ func memberObject(of value.Value, name, member string) (value.Value, error) {
 	return inner, nil
 }
 
-// AtLeast returns the throughput with its highest figure noted, or status 400
-// when it is below a minimum.
+// AtLeast returns the throughput with its highest value updated, or status 400
+// if it is below the minimum.
 func (t Throughput) AtLeast(minimum int) (Throughput, error) {
 	if t.Total() < minimum {
 		return Throughput{}, status.BadRequest("The offer throughput %d is below the minimum of %d RU/s, which follows from the data stored and the highest throughput ever set.", t.Total(), minimum)
@@ -407,8 +414,8 @@ func (t Throughput) AtLeast(minimum int) (Throughput, error) {
 	return t, nil
 }
 
-// sameOffer refuses an edited offer that is another one. What is missing
-// counts as unchanged.
+// sameOffer rejects an edited offer with another identity. Missing members count
+// as unchanged.
 func (t Throughput) sameOffer(body value.Value) error {
 	for _, fixed := range []struct{ name, want string }{
 		{"id", t.RID.String()},
@@ -423,10 +430,10 @@ func (t Throughput) sameOffer(body value.Value) error {
 	return nil
 }
 
-// ToAutoscale returns the throughput in autoscale mode, with the maximum that the
-// service chooses: the manual figure or the lowest that an autoscale maximum may
-// be, whichever is more, in whole thousands. It does nothing to autoscale. The
-// arguments are those of [Throughput.Minimum].
+// ToAutoscale returns the throughput in autoscale mode with the maximum that the
+// service chooses: the manual throughput or the lowest possible autoscale
+// maximum, whichever is higher, in whole thousands. It does not change autoscale
+// throughput. See [Throughput.Minimum] for the parameters.
 func (t Throughput) ToAutoscale(gigabytes, containers int) Throughput {
 	if t.IsAutoscale() {
 		return t
@@ -439,8 +446,8 @@ func (t Throughput) ToAutoscale(gigabytes, containers int) Throughput {
 	return t
 }
 
-// ToManual returns the throughput in manual mode, with the autoscale maximum as
-// its figure. It does nothing to manual throughput.
+// ToManual returns the throughput in manual mode with the value of the autoscale
+// maximum. It does not change manual throughput.
 func (t Throughput) ToManual() Throughput {
 	if t.IsAutoscale() {
 		t.Manual, t.Max, t.Upgrade = t.Max, 0, Upgrade{}
@@ -448,12 +455,12 @@ func (t Throughput) ToManual() Throughput {
 	return t
 }
 
-// Value returns the offer as clients read it. Autoscale shows its floor as
-// offerThroughput.
+// Value returns the offer in the form that clients read. Its offerThroughput is
+// the floor of autoscale.
 func (t Throughput) Value() value.Value { return t.with() }
 
-// Describe is Value with what each physical partition is given, in RU/s: names are
-// those that [Share.Name] gives them.
+// Describe is Value with the RU/s of each physical partition; names are those of
+// [Share.Name].
 func (t Throughput) Describe(names []string, shares []float64) value.Value {
 	infos := make([]value.Value, len(names))
 	for i, name := range names {
@@ -465,7 +472,7 @@ func (t Throughput) Describe(names []string, shares []float64) value.Value {
 	return t.with(value.Member{Name: "physicalPartitionThroughputInfo", Value: value.Array(infos)})
 }
 
-// with is Value with further members of its content.
+// with is Value with further members in its content.
 func (t Throughput) with(further ...value.Member) value.Value {
 	now := t.Manual
 	if t.IsAutoscale() {

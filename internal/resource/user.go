@@ -7,12 +7,12 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// UserNumbers is how many users can ever be made: the first bit of a number
-// tells users from containers.
+// UserNumbers is how many users can ever be created: the first bit of a number
+// distinguishes users from containers.
 const UserNumbers = 1 << 31
 
-// User is somebody of a database whom permissions are given to. It has no
-// secret: whoever reads one of its permissions gets a token that speaks for it.
+// User is a user of a database who can be given permissions. A user has no
+// secret: a client that reads one of its permissions gets a token for it.
 type User struct {
 	ID   string    `json:"id"`
 	RID  RID       `json:"rid"`
@@ -20,15 +20,15 @@ type User struct {
 	TS   Timestamp `json:"ts"`
 }
 
-// ParseUser reads the definition of a user that a client sent. The id alone
-// counts. Errors are status 400.
+// ParseUser parses the definition of a user from a client. It uses only the id.
+// Errors are status 400.
 func ParseUser(definition value.Value) (User, error) {
 	id, err := parseID(definition)
 	return User{ID: id}, err
 }
 
-// UserRID returns the RID of the user with that number, below [UserNumbers], in
-// the database.
+// UserRID returns the RID of the database's user with that number, which must be
+// below [UserNumbers].
 func UserRID(database RID, n uint32) RID {
 	if len(database) != databaseBytes || n >= UserNumbers {
 		panic(fmt.Sprintf("resource: user %d of %q", n, database))
@@ -44,8 +44,8 @@ func (r RID) IsUser() bool {
 	return len(r) == containerBytes && r[databaseBytes]&containerBit == 0
 }
 
-// UserNumber returns the number of a user inside its database, and zero for
-// every other RID.
+// UserNumber returns the number of a user in its database, and zero for every
+// other RID.
 func (r RID) UserNumber() uint32 {
 	if !r.IsUser() {
 		return 0
@@ -54,7 +54,7 @@ func (r RID) UserNumber() uint32 {
 }
 
 // User returns the RID of the user that r is or belongs to, and the zero value
-// when there is none.
+// if there is none.
 func (r RID) User() RID {
 	if len(r) < containerBytes || r[databaseBytes]&containerBit != 0 {
 		return ""
@@ -67,7 +67,7 @@ func (u User) Self() string {
 	return string(appendLink(u.RID.Database().AppendSelf(nil), "users/", u.RID))
 }
 
-// Value returns the user as clients read it.
+// Value returns the user in the form that clients read.
 func (u User) Value() value.Value {
 	return value.Object([]value.Member{
 		{Name: "id", Value: value.String(u.ID)},
