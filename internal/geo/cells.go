@@ -11,24 +11,24 @@ import (
 	"github.com/golang/geo/s2"
 )
 
-// Cells. A grid divides the earth, or a plane, into cells, each cell into four,
-// and so on for 30 levels. The id of a cell is its path from the root, two bits
-// for each level, and behind it a 1 and zeros: so it is in the middle of the ids
-// of the cells in it. On the earth the cells and their ids are those
-// of package s2 on the sphere that [Geography] is stretched from; the six faces
-// of a cube are the cells of level 0. In a plane there is one cell of level 0,
-// and the digits are those of a quadtree in Z order.
+// Cells. A grid divides the earth, or a plane, into cells, and each cell into
+// four, for 30 levels. The id of a cell is its path from the root, two bits per
+// level, followed by a 1 and zeros, so it is in the middle of the ids of the
+// cells inside it. On the earth, the cells and their ids are those of package s2
+// on the sphere from which [Geography] is stretched; the six faces of a cube are
+// the cells of level 0. A plane has one cell of level 0, and the digits are
+// those of a quadtree in Z order.
 //
-// Ids are on disk and must never change.
+// Ids are stored on disk and must never change.
 
 const (
 	levelMax = 30
 	// queryCells is the number of cells that cover the shape of a query. More
-	// of them follow the shape more closely, and each is a range to read.
+	// cells follow the shape more closely, but each is a range to read.
 	queryCells = 20
 	// queryLevelMax is the last level of those cells, ten metres wide on the
-	// earth. What smaller ones spare in documents, they cost in cells that they
-	// are in.
+	// earth. Smaller cells would exclude some more documents, but each adds the
+	// cells that contain it to the query.
 	queryLevelMax = 20
 	rootCell      = 1 << (2 * levelMax)
 )
@@ -36,17 +36,17 @@ const (
 // Box is a rectangle of a plane, the boundingBox of a spatial index.
 type Box struct{ XMin, YMin, XMax, YMax float64 }
 
-// Grid makes the cells of shapes. The zero Grid is that of [Geography].
+// Grid computes the cells of shapes. The zero Grid is the grid of [Geography].
 type Grid struct {
 	box    Box
 	planar bool
 }
 
-// NewGrid returns a grid for [Geometry] that is fine inside of the box: its
-// smallest cells are the 2^30th part of it. The outermost cells reach to
-// infinity, so shapes outside of the box are found, only not as sharply. It is
-// an error when the box has no width or height, or a coordinate that a
-// position cannot have.
+// NewGrid returns a grid for [Geometry] with fine cells inside the box: the
+// smallest are its 2^30th part. The outermost cells extend to infinity, so
+// shapes outside the box are found too, but less precisely. It returns an error
+// if the box has no width or height, or a coordinate that is not a valid
+// position.
 func NewGrid(box Box) (Grid, error) {
 	for _, c := range [...]float64{box.XMin, box.YMin, box.XMax, box.YMax} {
 		if !(math.Abs(c) <= planarMax) {
@@ -54,7 +54,7 @@ func NewGrid(box Box) (Grid, error) {
 		}
 	}
 	// The smallest cells must be wider than the distance between two doubles,
-	// or they have no positions.
+	// otherwise they contain no positions.
 	if tooNarrow(box.XMin, box.XMax) || tooNarrow(box.YMin, box.YMax) {
 		return Grid{}, errors.New("bounding box must have a minimum well below its maximum in both directions")
 	}
@@ -65,13 +65,14 @@ func tooNarrow(low, high float64) bool {
 	return !(high-low > 1e-6*math.Max(math.Abs(low), math.Abs(high))) || high-low < 1e-150
 }
 
-// Interval holds the ids from Low to High, both included.
+// Interval contains the ids from Low to High, both included.
 type Interval struct{ Low, High uint64 }
 
-// Cells appends the ids of the cells to store for a shape, ascending, each once,
-// and returns the extended slice. They cover it and are at most limit, or six
-// when limit is less. A point has the one cell of the last level that it is in; an
-// empty shape and one of another system than the grid's have none.
+// Cells appends the ids of the cells to store for a shape, ascending and without
+// duplicates, and returns the extended slice. They cover the shape and are at
+// most limit cells, or six if limit is less. A point has the one cell of the
+// last level that contains it. An empty shape, and a shape of another system
+// than the grid's, have no cells.
 func (g Grid) Cells(dst []uint64, s Shape, limit int) []uint64 {
 	if !g.suits(s) {
 		return dst
@@ -82,8 +83,8 @@ func (g Grid) Cells(dst []uint64, s Shape, limit int) []uint64 {
 	return append(dst, g.cover(limit, levelMax, g.relater(s.body))...)
 }
 
-// Everything appends the cells of level 0, in which all others are. A shape that
-// is stored with them is found by every query.
+// Everything appends the cells of level 0, which contain all others. Every query
+// finds a shape that is stored with them.
 func (g Grid) Everything(dst []uint64) []uint64 {
 	if g.planar {
 		return append(dst, rootCell)
@@ -94,12 +95,12 @@ func (g Grid) Everything(dst []uint64) []uint64 {
 	return dst
 }
 
-// Query appends the intervals of stored cells by which every shape that
-// intersects s is found, ascending and disjoint, and returns the extended slice.
-// They find others as well. Each is a range of cells inside of a cell that
-// covers s, of which there are at most 20, or a single cell that such a one is
-// in, since a large shape is stored with large cells. There are at most 420, and
-// 36 on average over random shapes.
+// Query appends the intervals of stored cells that find every shape that
+// intersects s, ascending and disjoint, and returns the extended slice. They
+// also find other shapes. Each interval is either the range of cells inside one
+// of at most 20 cells that cover s, or a single cell that contains such a cell,
+// because a large shape is stored with large cells. There are at most 420
+// intervals, and 36 on average over random shapes.
 func (g Grid) Query(dst []Interval, s Shape) []Interval {
 	if !g.suits(s) {
 		return dst
@@ -108,7 +109,7 @@ func (g Grid) Query(dst []Interval, s Shape) []Interval {
 }
 
 // Near is [Grid.Query] for every shape whose [Distance] from s is at most
-// distance. A distance below 0 or that is not a number finds nothing.
+// distance. A negative distance or NaN finds nothing.
 func (g Grid) Near(dst []Interval, s Shape, distance float64) []Interval {
 	if !g.suits(s) || !(distance >= 0) {
 		return dst
@@ -125,15 +126,15 @@ func (g Grid) suits(s Shape) bool {
 	return !s.empty() && g.planar == (s.system == Geometry)
 }
 
-// relation is what a cell and an area have to do with each other. A relater may
-// say meets for any of the three; it says apart only when that is certain
-// whatever the tolerance and the rounding of contacts.
+// relation is the relation between a cell and an area. A relater may return
+// meets for any of the three; it returns apart only if that is certain despite
+// the tolerance and the rounding of contacts.
 type relation uint8
 
 const (
 	meets  relation = iota
-	away            // Nothing of the area is in the cell.
-	inside          // Nothing of the cell is outside of the area.
+	away            // nothing of the area is in the cell
+	inside          // nothing of the cell is outside the area
 )
 
 type relater func(cell uint64) relation
@@ -146,8 +147,8 @@ func (g Grid) relater(b *body) relater {
 }
 
 // cover returns at most limit cells, or six, that cover an area, ascending. It
-// divides the largest cell first, until that would give too many or the cells
-// are of the last level.
+// divides the largest cell first, until that would give too many cells or the
+// cells are of the last level.
 func (g Grid) cover(limit, lastLevel int, relate relater) []uint64 {
 	var done, open []uint64
 	last := uint64(rootCell) >> (2 * lastLevel)
@@ -188,8 +189,8 @@ func children(cell uint64) [4]uint64 {
 	return [...]uint64{first, first + step, first + 2*step, first + 3*step}
 }
 
-// intervals returns the ids inside of the cells and those of the cells that they
-// are in, as intervals that are ascending and neither touch nor overlap.
+// intervals returns the ids inside the cells and those of the cells that contain
+// them, as ascending intervals that neither touch nor overlap.
 func intervals(cells []uint64) []Interval {
 	var all []Interval
 	for _, cell := range cells {
@@ -213,7 +214,7 @@ func intervals(cells []uint64) []Interval {
 	return kept
 }
 
-// leaf returns the cell of the last level that the position is in.
+// leaf returns the cell of the last level that contains the position.
 func (g Grid) leaf(p r3.Vector) uint64 {
 	if !g.planar {
 		c := s2.CellFromPoint(s2.Point{Vector: p})
@@ -228,18 +229,18 @@ func (g Grid) leaf(p r3.Vector) uint64 {
 	return cell
 }
 
-// column returns the number of the column of the last level that c is in.
+// column returns the number of the column of the last level that contains c.
 func column(c, low, high float64) uint64 {
 	const columns = 1 << levelMax
 	return uint64(math.Max(0, math.Min(columns-1, (c-low)/(high-low)*columns)))
 }
 
-// sphereMargin is how far apart, in radians, a cell and an edge are when they
-// are apart: more than the tolerances of two shapes in contact together.
+// sphereMargin is the minimum distance, in radians, at which a cell and an edge
+// count as apart: more than the tolerances of two shapes in contact together.
 const sphereMargin = 8 * tolerance
 
-// cone is a cell of the sphere as the four planes through its edges, whose
-// normals point inside.
+// cone is a cell of the sphere, represented by the four planes through its edges
+// with normals that point inside.
 type cone struct {
 	corners, normals [4]r3.Vector
 	center           r3.Vector
@@ -256,9 +257,9 @@ func newCone(cell uint64) cone {
 	return k
 }
 
-// away reports whether the edge is certainly not in the cone. There is a plane
-// through the center of the earth between two cones that are apart; it looks at
-// those of the cell and at that of the edge.
+// away reports whether the edge is certainly outside the cone. Two cones that
+// are apart are separated by a plane through the center of the earth; away tests
+// the planes of the cell and that of the edge.
 func (k *cone) away(e *edge) bool {
 	for _, n := range k.normals {
 		if n.Dot(e.a) < -sphereMargin && n.Dot(e.b) < -sphereMargin {
@@ -277,7 +278,7 @@ func (k *cone) away(e *edge) bool {
 	return left || right
 }
 
-// sphereCells relates cells to a shape of the earth.
+// sphereCells relates cells to a shape on the earth.
 func sphereCells(b *body) relater {
 	return func(cell uint64) relation {
 		k := newCone(cell)
@@ -299,8 +300,8 @@ func sphereCells(b *body) relater {
 	}
 }
 
-// sphereNear relates cells to what is within a distance in metres of a shape of
-// the earth. On the sphere, the angle of that is at most distance over the
+// sphereNear relates cells to everything within a distance in metres of a shape
+// on the earth. On the sphere, the angle is at most distance divided by the
 // smallest stretch of the earth.
 func sphereNear(b *body, distance float64) relater {
 	angle := distance/polarRadius + sphereMargin
@@ -332,10 +333,11 @@ func sphereNear(b *body, distance float64) relater {
 	}
 }
 
-// chordAngle returns the angle between positions with a square of their distance.
+// chordAngle returns the angle between positions from the square of their
+// distance.
 func chordAngle(d2 float64) float64 { return 2 * math.Asin(math.Min(1, math.Sqrt(d2)/2)) }
 
-// rect returns the rectangle of a planar cell. The outermost cells reach to
+// rect returns the rectangle of a planar cell. The outermost cells extend to
 // infinity.
 func (g Grid) rect(cell uint64) box {
 	level := levelMax - bits.TrailingZeros64(cell)/2
@@ -360,8 +362,9 @@ func (g Grid) rect(cell uint64) box {
 	}
 }
 
-// margin is how far apart a cell and an edge of a shape are when they are apart:
-// more than the rounding of contacts, which depends on the largest coordinate.
+// margin is the minimum distance at which a cell and an edge of a shape count as
+// apart: more than the rounding of contacts, which depends on the largest
+// coordinate.
 func (g Grid) margin(b *body) float64 {
 	reach := math.Max(math.Max(math.Abs(g.box.XMin), math.Abs(g.box.XMax)), math.Max(math.Abs(g.box.YMin), math.Abs(g.box.YMax)))
 	n := &b.nodes[0]
@@ -377,7 +380,7 @@ func (g Grid) planeCells(b *body) relater {
 	grow := r3.Vector{X: margin, Y: margin}
 	all := box{b.nodes[0].low.Sub(grow), b.nodes[0].high.Add(grow)}
 	return func(cell uint64) relation {
-		// Cut to the box of the shape, a cell has no infinite side.
+		// Clipped to the box of the shape, a cell has no infinite side.
 		r := g.rect(cell)
 		r = box{r.low.Sub(grow), r.high.Add(grow)}
 		r.low = r3.Vector{X: math.Max(r.low.X, all.low.X), Y: math.Max(r.low.Y, all.low.Y), Z: all.low.Z}
@@ -395,8 +398,8 @@ func (g Grid) planeCells(b *body) relater {
 	}
 }
 
-// away reports whether the edge is certainly not in the rectangle: its box is
-// not, or the corners are on one side of it.
+// away reports whether the edge is certainly outside the rectangle: its box is
+// outside, or the corners are all on one side of it.
 func (r *box) away(e *edge) bool {
 	bounds := e.box()
 	if bounds.apart(r) {
@@ -413,7 +416,7 @@ func (r *box) away(e *edge) bool {
 	return left || right
 }
 
-// planeNear relates cells to what is within a distance of a shape of a plane.
+// planeNear relates cells to everything within a distance of a shape of a plane.
 func (g Grid) planeNear(b *body, distance float64) relater {
 	limit := distance + g.margin(b)
 	limit += 8 * epsilon * limit
@@ -432,9 +435,9 @@ func (g Grid) planeNear(b *body, distance float64) relater {
 	}
 }
 
-// distance returns how far an edge is from a rectangle that it does not meet.
-// The nearest position is an end of the edge or a corner of the rectangle, and
-// not one at infinity.
+// distance returns the distance between an edge and a rectangle that do not
+// meet. The nearest position is an end of the edge or a finite corner of the
+// rectangle.
 func (r *box) distance(e *edge) float64 {
 	least := math.Inf(1)
 	for _, p := range [...]r3.Vector{e.a, e.b} {

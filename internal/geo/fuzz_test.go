@@ -18,7 +18,7 @@ var fuzzTexts = []string{
 	`{"type":"Polygon","coordinates":[[[1e150,0],[0,1e150],[-1e150,-1e150],[1e150,0]]]}`,
 }
 
-// FuzzShape asks everything of every shape that a text describes.
+// FuzzShape runs every function on every shape that a text describes.
 func FuzzShape(f *testing.F) {
 	for _, text := range fuzzTexts {
 		f.Add(text, false)
@@ -69,5 +69,5 @@ func FuzzShape(f *testing.F) {
 	})
 }
 
-// selfHit reports whether a shape is found by a query for itself.
+// selfHit reports whether a query for a shape finds the shape itself.
 func (g Grid) selfHit(s Shape) bool { return hit(g.Cells(nil, s, 8), g.Query(nil, s)) }

@@ -1,23 +1,24 @@
-// Package geo knows positions, lines and areas: what the spatial functions of
-// the query language ask, and the cells by which an index finds shapes.
+// Package geo computes with positions, lines and areas. It implements the
+// spatial functions of the query language and the cells by which an index finds
+// shapes.
 //
-// The query language calls it for ST_DISTANCE, ST_WITHIN, ST_INTERSECTS,
-// ST_AREA and ST_ISVALID; the index for the cells of a document and for the
-// intervals of cells that a query has to read. Begin with [Parse], which turns a
-// GeoJSON value into a [Shape]; [Distance], [Within], [Intersects] and [Area]
-// ask about shapes; a [Grid] gives the cells.
+// The query language calls it for ST_DISTANCE, ST_WITHIN, ST_INTERSECTS, ST_AREA
+// and ST_ISVALID; the index for the cells of a document and for the intervals of
+// cells that a query must read. Begin with [Parse], which converts a GeoJSON
+// value to a [Shape]; [Distance], [Within], [Intersects] and [Area] compare and
+// measure shapes; a [Grid] computes cells.
 //
 // # The earth
 //
-// In the system [Geography] coordinates are longitude and latitude in degrees
-// on the ellipsoid WGS-84, and an edge is a great ellipse: the curve in which
-// the plane through both ends and the centre of the earth cuts the surface.
-// That is what the service computes: the published figures of ST_DISTANCE and
-// ST_AREA are met to 2e-11 over long distances, 0.08 millimetres over short
-// ones and 1e-10 of an area. A linear map makes a sphere of the ellipsoid and
-// great circles of great ellipses, so everything but lengths and areas is
-// spherical geometry. In the system [Geometry] coordinates are those of a plane
-// without a unit.
+// In the system [Geography] coordinates are longitude and latitude in degrees on
+// the ellipsoid WGS-84, and an edge is a great ellipse: the curve in which the
+// plane through both ends and the centre of the earth cuts the surface. The
+// service computes the same: its published results of ST_DISTANCE and ST_AREA
+// agree to 2e-11 over long distances, 0.08 millimetres over short ones and 1e-10
+// of an area. A linear map turns the ellipsoid into a sphere and great ellipses
+// into great circles, so everything except lengths and areas is spherical
+// geometry. In the system [Geometry] coordinates are those of a plane without a
+// unit.
 //
 // # Invariants
 //
@@ -45,14 +46,14 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// System says what coordinates mean. A container has one, in its
+// System is the meaning of coordinates. A container has one system, in its
 // geospatialConfig.
 type System uint8
 
 // The systems.
 const (
-	Geography System = iota // Longitude and latitude in degrees, WGS-84.
-	Geometry                // A plane, x and y without a unit.
+	Geography System = iota // longitude and latitude in degrees, WGS-84
+	Geometry                // a plane, x and y without a unit
 )
 
 // Type is the type of a shape.
@@ -83,32 +84,32 @@ func (t Type) dim() int { return int(t-Point) / 2 }
 
 // Limits of a shape.
 const (
-	// positionsMax is the number of positions of a shape, the documented limit
-	// of a polygon. It bounds the time of everything here.
+	// positionsMax is the maximum number of positions of a shape, the documented
+	// limit of a polygon. It bounds the time of every function in this package.
 	positionsMax = 4096
 	// planarMax bounds the coordinates of a plane, so that their products stay
 	// finite.
 	planarMax = 1e150
 )
 
-// Shape is a valid geometry. It is immutable, small and may be shared. The
-// zero Shape has no type, intersects nothing and has no distance.
+// Shape is a valid geometry. It is immutable, small and may be shared. The zero
+// Shape has no type, intersects nothing and has no distance.
 type Shape struct {
 	*body
 }
 
-// body is what a Shape points at, so that a Shape is one word.
+// body is the content of a Shape, which is one pointer.
 //
 // A position of Geography is a point of the unit sphere: longitude and
 // parametric latitude, see [onSphere]. A position of Geometry is x, y, 0.
 type body struct {
 	system System
 	typ    Type
-	edges  []edge // Of all parts, one after the other; a point is an edge without length.
+	edges  []edge // of all parts, one after another; a point is an edge without length
 	parts  []part
-	nodes  []box // See tree.go.
+	nodes  []box // see tree.go
 
-	// A point, the most frequent shape, needs no allocation but the body.
+	// A point, the most frequent shape, needs no allocation except the body.
 	oneEdge [1]edge
 	onePart [1]part
 	oneBox  [1]box
@@ -117,35 +118,35 @@ type body struct {
 // part is a point, a line or a ring: edges[from:to].
 type part struct {
 	from, to int
-	polygon  int  // Its polygon, counted from 0.
-	hole     bool // A ring behind the first of its polygon.
-	origin   bool // The origin of the sphere is in the ring; see contains.
+	polygon  int  // its polygon, counted from 0
+	hole     bool // the ring is not the first one of its polygon
+	origin   bool // the origin of the sphere is in the ring; see contains
 }
 
-// edge is the straight line, or great circle arc, from a to b.
+// edge is a straight line, or a great circle arc, from a to b.
 type edge struct {
 	a, b r3.Vector
-	// normal is the unit normal of the plane of an arc, with the left side of
-	// the edge above; zero in a plane and for points.
+	// normal is the unit normal of the plane of an arc and points to the left of
+	// the edge; it is zero in a plane and for points.
 	normal r3.Vector
-	// near is how near to the edge a position counts as on it.
+	// near is the distance at which a position counts as on the edge.
 	near float64
-	// pad is how far what counts as on the edge reaches out of its box, and rise
-	// how far the edge reaches out of the box of a and b.
+	// pad is how far the area that counts as on the edge extends beyond its box,
+	// and rise how far the edge extends beyond the box of a and b.
 	pad, rise float64
 	planar    bool
 }
 
-// Parse returns the shape that a GeoJSON value describes, or false when it is
-// no valid geometry of the system, which the query language treats as
-// undefined. A Point allocates once.
+// Parse returns the shape that a GeoJSON value describes, or false if it is not
+// a valid geometry of the system, which the query language treats as undefined.
+// A Point takes one allocation.
 func Parse(v value.Value, s System) (Shape, bool) {
 	shape, reason := parse(v, s)
 	return shape, reason == ""
 }
 
-// Validate reports whether Parse accepts the value, and if not a sentence that
-// says why, as ST_ISVALIDDETAILED returns it.
+// Validate reports whether Parse accepts the value. If it does not, reason is a
+// sentence that says why, as ST_ISVALIDDETAILED returns it.
 func Validate(v value.Value, s System) (valid bool, reason string) {
 	_, reason = parse(v, s)
 	return reason == "", reason
@@ -167,11 +168,11 @@ func (s Shape) System() System {
 	return s.system
 }
 
-// empty reports whether no position belongs to the shape: the zero Shape and,
-// for one, a MultiPolygon without polygons.
+// empty reports whether the shape has no positions: the zero Shape and, for
+// example, a MultiPolygon without polygons.
 func (s Shape) empty() bool { return s.body == nil || len(s.edges) == 0 }
 
-// related reports whether a question about both shapes makes sense.
+// related reports whether the two shapes can be compared.
 func related(a, b Shape) bool {
 	return !a.empty() && !b.empty() && a.system == b.system
 }
@@ -187,5 +188,5 @@ func newEdge(a, b r3.Vector, s System) edge {
 	return e
 }
 
-// isPoint reports whether the edge stands for a point.
+// isPoint reports whether the edge represents a point.
 func (e *edge) isPoint() bool { return e.a == e.b }

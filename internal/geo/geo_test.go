@@ -13,9 +13,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// TestGeo runs the cases of testdata/cases. The command "geography" or
-// "geometry" names shapes, a line each: NAME GEOJSON. Every other command has
-// lines with names of shapes, and answers one line for each.
+// TestGeo runs the cases of testdata/cases. The commands "geography" and
+// "geometry" define shapes, one per line: NAME GEOJSON. Every other command has
+// lines with names of shapes, and prints one line for each.
 func TestGeo(t *testing.T) {
 	datadriven.Walk(t, "testdata/cases", func(t *testing.T, file string) {
 		named := map[string]Shape{}
@@ -55,8 +55,8 @@ func shapesOf(t *testing.T, d *datadriven.TestData, named map[string]Shape, word
 	return shapes
 }
 
-// define parses a line with a shape and answers its type or the reason against
-// it.
+// define parses a line with a shape and returns its type or the reason why it is
+// invalid.
 func define(t *testing.T, named map[string]Shape, line string, s System) string {
 	name, text, _ := strings.Cut(line, " ")
 	v := parseValue(t, text)
@@ -91,8 +91,8 @@ func ask(t *testing.T, d *datadriven.TestData, shapes []Shape) string {
 	return ""
 }
 
-// number prints ten digits: fewer than differ between the fused operations of
-// one machine and another.
+// number prints ten digits: the digits in which machines with and without fused
+// operations agree.
 func number(f float64, ok bool) string {
 	if !ok {
 		return "undefined"
@@ -120,9 +120,9 @@ func mustShape(t testing.TB, s System, text string) Shape {
 	return shape
 }
 
-// TestPublishedFigures compares with what the documentation of the service
-// prints for its samples of ST_DISTANCE and ST_AREA, to the digits that a great
-// ellipse has in common with them.
+// TestPublishedFigures compares with the documentation of the service for its
+// samples of ST_DISTANCE and ST_AREA, to the digits that agree with a great
+// ellipse.
 func TestPublishedFigures(t *testing.T) {
 	target := mustShape(t, Geography, `{"type":"Point","coordinates":[-122.11758113953535,47.66901087006131]}`)
 	near := mustShape(t, Geography, `{"type":"Point","coordinates":[-122.12826822304672,47.63980239335718]}`)

@@ -24,8 +24,8 @@ func circlePolygon(x, y, radius float64, n int) string {
 	return `{"type":"Polygon","coordinates":[` + circle(x, y, radius, n) + `]}`
 }
 
-// comb returns a polygon of 2n+4 positions, n teeth along a diagonal, so that the
-// boxes of almost all its edges overlap.
+// comb returns a polygon of 2n+4 positions with n teeth along a diagonal, so
+// that the boxes of almost all its edges overlap.
 func comb(n int) string {
 	var at []string
 	add := func(x, y float64) { at = append(at, fmt.Sprintf("[%.9f,%.9f]", x, y)) }
@@ -43,8 +43,8 @@ func comb(n int) string {
 	return `{"type":"Polygon","coordinates":[[` + strings.Join(at, ",") + `]]}`
 }
 
-// TestPositionLimit tries both sides of the limit, which counts all positions of
-// a shape.
+// TestPositionLimit checks both sides of the limit, which counts all positions
+// of a shape.
 func TestPositionLimit(t *testing.T) {
 	const reason = "A geometry must not have more than 4096 points."
 	points := strings.Repeat("[1,1],", 2048)
@@ -67,7 +67,8 @@ func TestPositionLimit(t *testing.T) {
 	}
 }
 
-// TestNotFinite tries what no JSON can say, but a query can compute.
+// TestNotFinite checks numbers that JSON cannot represent, but a query can
+// compute.
 func TestNotFinite(t *testing.T) {
 	for _, f := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for _, at := range [][]value.Value{{value.Number(f), value.Int(0)}, {value.Int(0), value.Number(f)}} {
@@ -82,7 +83,7 @@ func TestNotFinite(t *testing.T) {
 }
 
 // zigzag returns a line of n positions between two latitudes, whose edges are
-// long and near to each other.
+// long and close to each other.
 func zigzag(n int, low, high float64) string {
 	var at []string
 	for i := range n {
@@ -91,9 +92,9 @@ func zigzag(n int, low, high float64) string {
 	return `{"type":"LineString","coordinates":[` + strings.Join(at, ",") + `]}`
 }
 
-// TestLargeShapes asks about shapes at the limit whose edges are all alike to
-// the trees. It would not end if a question took the product of their sizes for
-// each of them. Under the race detector the shapes are smaller.
+// TestLargeShapes checks shapes at the limit whose edges the trees cannot tell
+// apart. It would not end if every edge were compared with every other edge.
+// With the race detector the shapes are smaller.
 func TestLargeShapes(t *testing.T) {
 	n := 4095
 	if raceDetector {
@@ -118,9 +119,9 @@ func TestLargeShapes(t *testing.T) {
 	}
 }
 
-// TestManyPieces lays two thousand lines upon each other, each of which the other
-// shape cuts into two thousand pieces. It would not end if each of them were
-// looked for among all edges. Under the race detector there are fewer.
+// TestManyPieces puts two thousand lines upon each other, each of which the
+// other shape cuts into two thousand pieces. It would not end if each piece were
+// searched among all edges. With the race detector there are fewer.
 func TestManyPieces(t *testing.T) {
 	n := 2000
 	if raceDetector {
@@ -143,7 +144,7 @@ func TestManyPieces(t *testing.T) {
 	}
 }
 
-// TestGridBox tries boxes on both sides of what a grid needs.
+// TestGridBox checks boxes on both sides of the requirements of a grid.
 func TestGridBox(t *testing.T) {
 	for _, c := range []struct {
 		box  Box
@@ -166,7 +167,7 @@ func TestGridBox(t *testing.T) {
 	}
 }
 
-// TestCellIDs pins ids, because they are on disk.
+// TestCellIDs pins ids, because they are stored on disk.
 func TestCellIDs(t *testing.T) {
 	plane, err := NewGrid(Box{0, 0, 16, 16})
 	if err != nil {
@@ -224,7 +225,7 @@ func TestOtherSystem(t *testing.T) {
 	}
 }
 
-// The weight tells what parsing costs without parsing.
+// Weigh returns the type and the number of positions without parsing.
 func TestWeigh(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -252,7 +253,8 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
-// bundle is a line that goes to and fro diagonally n times, beside the origin.
+// bundle returns a line that goes back and forth diagonally n times, at a
+// distance from the origin.
 func bundle(n int, beside float64) string {
 	at := make([]string, n)
 	for i := range at {
@@ -265,8 +267,8 @@ func bundle(n int, beside float64) string {
 	return `{"type":"LineString","coordinates":[` + strings.Join(at, ",") + `]}`
 }
 
-// TestBundles measures between two lines of which all parts are about as far
-// from each other, on both sides of what is compared for a distance.
+// TestBundles measures the distance between two lines whose parts are all about
+// equally far from each other, on both sides of the limit for a distance.
 func TestBundles(t *testing.T) {
 	for _, system := range []System{Geography, Geometry} {
 		a, b := mustShape(t, system, bundle(500, 0)), mustShape(t, system, bundle(500, 1))
@@ -274,7 +276,7 @@ func TestBundles(t *testing.T) {
 			t.Errorf("system %d: two bundles of 500 lines are %g apart, %v", system, d, ok)
 		}
 		if raceDetector {
-			continue // Half a million pairs, in one goroutine.
+			continue // half a million pairs, in one goroutine
 		}
 		a, b = mustShape(t, system, bundle(4095, 0)), mustShape(t, system, bundle(4095, 1))
 		if d, ok := Distance(a, b); ok {

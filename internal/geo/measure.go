@@ -39,7 +39,7 @@ func onSphere(longitude, latitude float64) r3.Vector {
 	return r3.Vector{X: cos * north, Y: cos * east, Z: sin}
 }
 
-// sincosDegrees is exact at multiples of 90 degrees, so that 180 west is 180
+// sincosDegrees is exact at multiples of 90 degrees, so that 180 west equals 180
 // east and a pole is one position.
 func sincosDegrees(degrees float64) (sin, cos float64) {
 	turns := math.Round(degrees / 90)
@@ -55,15 +55,16 @@ func sincosDegrees(degrees float64) (sin, cos float64) {
 	return sin, cos
 }
 
-// Distance returns how far the shapes are from each other: in metres on the
-// earth, in the unit of the coordinates in a plane. It is 0 when they intersect,
-// and false when one is empty, they are of different systems, or more than
-// pairsMax pairs of their edges have to be measured.
+// Distance returns the distance between the shapes: in metres on the earth, in
+// the unit of the coordinates in a plane. It is 0 if they intersect, and false
+// if one is empty, they are of different systems, or more than pairsMax pairs of
+// their edges would have to be measured.
 //
 // On the earth it is the length of the great ellipse between the two positions
 // that are nearest to each other in a straight line through the earth. Another
-// pair may be nearer along the surface by less than the ellipsoid differs from
-// a sphere over that distance: by nothing one can measure at 100 kilometres.
+// pair may be nearer along the surface, by less than the ellipsoid differs from
+// a sphere over that distance; at 100 kilometres the difference is not
+// measurable.
 func Distance(a, b Shape) (float64, bool) {
 	if !related(a, b) {
 		return 0, false
@@ -80,8 +81,8 @@ func Distance(a, b Shape) (float64, bool) {
 	if a.system == Geography {
 		length = arcLength(s.p, s.q)
 	}
-	// Where rounding makes a length of 0 of what is no contact, the contact has
-	// decided.
+	// Rounding may make the length 0 although the shapes do not intersect; the
+	// intersection decides.
 	return math.Max(length, math.SmallestNonzeroFloat64), true
 }
 
@@ -99,7 +100,7 @@ func arcLength(p, q r3.Vector) float64 {
 	}
 	tangent := up.Cross(p)
 	if tangent.Norm2() == 0 {
-		// On opposite sides of the earth all ways are great ellipses; the
+		// Between opposite points of the earth every way is a great ellipse; the
 		// shortest leads over a pole.
 		tangent = p.Cross(r3.Vector{X: p.Y, Y: -p.X})
 		if tangent.Norm2() == 0 {
@@ -133,12 +134,12 @@ func average(f func(float64) float64) float64 {
 }
 
 // Area returns the area of the shape, in square metres on the earth, in squares
-// of the unit of the coordinates in a plane. Points and lines have 0. It is
-// false for the zero Shape alone.
+// of the unit of the coordinates in a plane. Points and lines have area 0. It is
+// false only for the zero Shape.
 //
-// On the earth it is the area on the ellipsoid within great ellipses. A
-// clockwise outer ring leaves out what it surrounds, so the area is that of
-// the rest of the earth.
+// On the earth it is the area on the ellipsoid enclosed by great ellipses. A
+// clockwise outer ring excludes what it surrounds, so the area is that of the
+// rest of the earth.
 func Area(a Shape) (float64, bool) {
 	if a.body == nil {
 		return 0, false
@@ -198,7 +199,7 @@ var stretchSeries = func() (c [8]float64) {
 }()
 
 // meanStretch is the mean of f over the sphere: the square of the radius of the
-// sphere that has the area of the earth.
+// sphere with the same area as the earth.
 var meanStretch = func() (m float64) {
 	for k, c := range stretchSeries {
 		m += c / float64(2*k+1)
@@ -219,14 +220,14 @@ func stretchRest(z float64) float64 {
 }
 
 // search finds the nearest positions of two shapes that do not intersect. One of
-// them is the end of an edge, so edges are tried against ends; the boxes of the
-// trees leave out what is farther than the best pair so far.
+// them is the end of an edge, so edges are compared with ends. The boxes of the
+// trees exclude what is farther than the best pair so far.
 type search struct {
 	a, b  *body
 	scale r3.Vector
-	p, q  r3.Vector // The nearest pair so far, in any order.
-	best  float64   // The square of their distance in the space stretched by scale.
-	pairs int       // Of edges that were measured.
+	p, q  r3.Vector // the nearest pair so far, in any order
+	best  float64   // the square of their distance in the space stretched by scale
+	pairs int       // number of pairs of edges that were measured
 }
 
 // newSearch returns a search for the nearest positions in a straight line.
@@ -238,9 +239,9 @@ func newSearch(a, b *body) search {
 	return search{a: a, b: b, scale: scale, best: math.Inf(1)}
 }
 
-// pairsMax is how many pairs of edges are measured for one distance, in a second
-// or two. Two bundles of thousands of long lines that run diagonally beside each
-// other need them all.
+// pairsMax is how many pairs of edges are measured for one distance; that takes
+// a second or two. Two bundles of thousands of long parallel diagonal lines need
+// that many.
 const pairsMax = 1 << 19
 
 func (s *search) search(x, y span) {
@@ -276,7 +277,7 @@ func (s *search) gap2(x, y span) float64 {
 }
 
 // try compares the ends of each edge with the other edge, unless the middle of
-// the shorter one tells that it is too far as a whole.
+// the shorter one shows that the whole edge is too far.
 func (s *search) try(e, f *edge) {
 	eBox, fBox := e.box(), f.box()
 	if eBox.gap2(&fBox, s.scale) >= s.best {
@@ -290,7 +291,7 @@ func (s *search) try(e, f *edge) {
 		return
 	}
 	center := middle(f.a, f.b, s.a.system)
-	radius := center.Sub(f.a).Norm() * s.scale.X // The greater of the scales.
+	radius := center.Sub(f.a).Norm() * s.scale.X // the greater of the scales
 	if s.tooFar(center, e, radius) {
 		return
 	}
@@ -305,13 +306,13 @@ func (s *search) try(e, f *edge) {
 }
 
 // tooFar reports whether the edge is certainly no nearer to p than the best pair
-// and a radius, because the plane that it lies in is not. Most edges are, and the
-// way to closest is long.
+// plus radius, because its plane is not. That holds for most edges, and closest
+// is much slower.
 func (s *search) tooFar(p r3.Vector, e *edge, radius float64) bool {
 	if e.planar || e.isPoint() {
 		return false
 	}
-	least := (math.Abs(e.normal.Dot(p)) - tolerance) * s.scale.Z // The lesser of the scales.
+	least := (math.Abs(e.normal.Dot(p)) - tolerance) * s.scale.Z // the lesser of the scales
 	return least-radius > math.Sqrt(s.best)
 }
 
@@ -352,7 +353,7 @@ func (e *edge) closestPlanar(p r3.Vector) r3.Vector {
 	return e.a.Add(along.Mul(math.Min(1, math.Max(0, t))))
 }
 
-// closestOnArc begins with the position that is nearest on the sphere and
+// closestOnArc starts with the position that is nearest on the sphere and
 // corrects it for the flattening by Newton's method: S(t) = A cos t + W sin t is
 // the stretched arc, and (P - S)·S' is zero where P is nearest.
 func (e *edge) closestOnArc(p, scale r3.Vector) r3.Vector {
@@ -371,7 +372,7 @@ func (e *edge) closestOnArc(p, scale r3.Vector) r3.Vector {
 		rest := P.Sub(at)
 		bend := rest.Dot(at) + slope.Norm2()
 		if bend <= 0 {
-			break // Near the pole of the arc, which is as far from all of it.
+			break // near the pole of the arc, which is equally far from all of it
 		}
 		step := rest.Dot(slope) / bend
 		t += math.Max(-0.1, math.Min(0.1, step))

@@ -10,8 +10,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Reasons that do not name a place. The service documents the one on latitude
-// and the one on open rings, the others are ours.
+// Reasons without a position. The service documents the one about latitude and
+// the one about open rings; the others are ours.
 const (
 	reasonLatitude   = "Latitude values must be between -90 and 90 degrees."
 	reasonLongitude  = "Longitude values must be between -180 and 180 degrees."
@@ -23,16 +23,15 @@ const (
 	reasonOverlap    = "The MultiPolygon input is not valid because two of its polygons or rings overlap or share a part of a side."
 )
 
-// Weigh returns what there is to parse: the type of a value that may be a
-// geometry, 0 of one that is certainly none, and how many positions it has. It
-// counts no further than one more than a shape may have, and takes a fraction of
-// the time of [Parse].
+// Weigh returns the type of a value that may be a geometry, or 0 if it certainly
+// is not one, and its number of positions. It counts at most one position more
+// than a shape may have, and takes a fraction of the time of [Parse].
 func Weigh(v value.Value) (t Type, positions int) {
 	name, coordinates := v.Get("type"), v.Get("coordinates")
 	if name.Kind() != value.KindString || coordinates.Kind() != value.KindArray {
 		return 0, 0
 	}
-	const nested = 4 // Arrays around the numbers of a MultiPolygon.
+	const nested = 4 // arrays around the numbers of a MultiPolygon
 	if i := slices.Index(typeNames[:], name.Text()); i >= int(Point) {
 		return Type(i), countPositions(coordinates, nested)
 	}
@@ -60,8 +59,8 @@ func countPositions(v value.Value, nested int) int {
 // parser collects the parts of one shape.
 type parser struct {
 	*body
-	positions int // Read so far, of positionsMax.
-	polygon   int // The polygon being read, counted from 0.
+	positions int // parsed so far, at most positionsMax
+	polygon   int // the polygon being parsed, counted from 0
 }
 
 // parse returns the shape, or the zero Shape and a reason.
@@ -86,8 +85,8 @@ func parse(v value.Value, s System) (Shape, string) {
 	return Shape{p.body}, ""
 }
 
-// read reads the coordinates of the shape. Like all methods of the parser it
-// returns a reason, or nothing.
+// read parses the coordinates of the shape. Like all methods of the parser it
+// returns a reason, or "".
 func (p *parser) read(coordinates value.Value) string {
 	switch p.typ {
 	case Point:
@@ -143,7 +142,7 @@ func (p *parser) line(v value.Value) string {
 	return p.chain(at, part{})
 }
 
-// rings reads a polygon.
+// rings parses a polygon.
 func (p *parser) rings(v value.Value) string {
 	if v.Kind() != value.KindArray || v.Len() == 0 {
 		return "The coordinates of a polygon must be an array of one or more rings."
@@ -156,7 +155,7 @@ func (p *parser) rings(v value.Value) string {
 	return ""
 }
 
-// ring reads ring i of a polygon, where 0 is the outer one.
+// ring parses ring i of a polygon; 0 is the outer ring.
 func (p *parser) ring(v value.Value, i int) string {
 	items := v.Items()
 	at, reason := p.list(v)
@@ -170,9 +169,9 @@ func (p *parser) ring(v value.Value, i int) string {
 		return p.invalid("the ring number %d does not have enough points. Each ring of a polygon must have four or more points, the last of which is the first.", i)
 	}
 	at[len(at)-1] = at[0]
-	// The inside is to the left. Of an outer ring on the earth the document
-	// says where that is; in a plane, and for a hole, it can only be the bounded
-	// side, however the ring runs.
+	// The inside is to the left. For an outer ring on the earth, its direction
+	// in the document defines the inside. In a plane, and for a hole, the inside
+	// is always the bounded side.
 	reversed := false
 	switch area := ringArea(at, p.system); {
 	case p.system == Geometry:
@@ -186,7 +185,7 @@ func (p *parser) ring(v value.Value, i int) string {
 	return p.chain(at, part{polygon: p.polygon, hole: i > 0})
 }
 
-// invalid returns a reason that is about ring i of the polygon being read.
+// invalid returns a reason about ring i of the polygon being parsed.
 func (p *parser) invalid(format string, i int) string {
 	text := fmt.Sprintf("The %s input is not valid because ", p.typ)
 	if p.typ == MultiPolygon {
@@ -200,8 +199,8 @@ func (p *parser) chain(at []r3.Vector, as part) string {
 	as.from = len(p.edges)
 	p.edges = slices.Grow(p.edges, len(at)-1)
 	for i := 1; i < len(at); i++ {
-		// Less than a metre from the opposite side, the plane of an edge is
-		// rounding alone.
+		// Less than a metre from the opposite point, the plane of an edge is
+		// only rounding error.
 		if p.system == Geography && at[i].Add(at[i-1]).Norm() < 1e-7 {
 			return reasonOpposite
 		}
@@ -212,8 +211,8 @@ func (p *parser) chain(at []r3.Vector, as part) string {
 	return ""
 }
 
-// list reads an array of positions. Of several in a row that are the same it
-// keeps one.
+// list parses an array of positions. It keeps one of several equal positions in
+// a row.
 func (p *parser) list(v value.Value) ([]r3.Vector, string) {
 	if v.Kind() != value.KindArray {
 		return nil, fmt.Sprintf("The coordinates of a %s must be arrays of positions.", p.typ)
@@ -238,8 +237,8 @@ func tooMany() string {
 	return fmt.Sprintf("A geometry must not have more than %d points.", positionsMax)
 }
 
-// position reads a position. Numbers behind the second, such as an altitude,
-// mean nothing.
+// position parses a position. It ignores numbers after the second, such as an
+// altitude.
 func (p *parser) position(v value.Value) (r3.Vector, string) {
 	items := v.Items()
 	if len(items) < 2 {
@@ -254,7 +253,7 @@ func (p *parser) position(v value.Value) (r3.Vector, string) {
 		return r3.Vector{}, tooMany()
 	}
 	x, y := items[0].Float(), items[1].Float()
-	// The conditions are such that NaN, which a query can compute, fails them.
+	// NaN, which a query can compute, must fail these conditions.
 	switch {
 	case p.system == Geometry && !(math.Abs(x) <= planarMax && math.Abs(y) <= planarMax):
 		return r3.Vector{}, reasonPlanar

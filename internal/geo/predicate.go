@@ -9,21 +9,23 @@ import (
 const (
 	// epsilon is the distance from 1 to the next double.
 	epsilon = 0x1p-52
-	// tolerance is how near, in radians, two positions of the earth count as
-	// one and a position counts as on an edge: 64 nanometres. Unit vectors and
-	// normals are exact to about a twentieth of it. Without it a position on
-	// the meridian that bounds a box would be inside or outside by rounding.
+	// tolerance is the distance, in radians, at which two positions of the earth
+	// count as one and a position counts as on an edge: 64 nanometres. Unit
+	// vectors and normals are exact to about a twentieth of it. Without it,
+	// rounding would decide whether a position on the meridian that bounds a box
+	// is inside.
 	tolerance = 1e-14
-	// planarTolerance is the same in a plane, in parts of the largest coordinate
-	// of an edge: what rounding has done to coordinates that are not integers.
+	// planarTolerance is the same in a plane, relative to the largest coordinate
+	// of an edge. It covers the rounding of coordinates that are not integers.
 	planarTolerance = 8 * epsilon
-	// clearance is by how much farther from each other the positions and edges of
-	// a ring must be. So no part of a valid ring is near to two sides of it.
+	// clearance is the factor by which the positions and edges of a ring must be
+	// farther from each other, so that no part of a valid ring is near to two of
+	// its sides.
 	clearance = 4
 )
 
-// nearness returns how near to an edge between p and q, or to a position p = q,
-// positions count as on it.
+// nearness returns the distance at which positions count as on an edge between p
+// and q, or as equal to a position p = q.
 func nearness(p, q r3.Vector, s System) float64 {
 	if s == Geography {
 		return tolerance
@@ -31,19 +33,19 @@ func nearness(p, q r3.Vector, s System) float64 {
 	return planarTolerance * math.Max(math.Max(math.Abs(p.X), math.Abs(p.Y)), math.Max(math.Abs(q.X), math.Abs(q.Y)))
 }
 
-// samePosition reports whether p and q are too near to each other for an edge.
+// samePosition reports whether p and q are too close to each other for an edge.
 func samePosition(p, q r3.Vector, s System) bool {
 	near := clearance * nearness(p, q, s)
 	return p == q || p.Sub(q).Norm2() <= near*near
 }
 
-// normal returns the product of p and q. The sum and the difference are at right
-// angles and the difference of close vectors is exact, so that of close vectors
-// is as good as any.
+// normal returns the product of p and q. Their sum and difference are
+// perpendicular and the difference of close vectors is exact, so the result for
+// close vectors is as exact as any.
 func normal(p, q r3.Vector) r3.Vector { return p.Add(q).Cross(q.Sub(p)).Mul(0.5) }
 
-// side returns 1 when p is left of the edge, -1 when it is right of it and 0
-// when it is on its line.
+// side returns 1 if p is to the left of the edge, -1 if it is to the right, and
+// 0 if it is on its line.
 func (e *edge) side(p r3.Vector) int {
 	var d, limit float64
 	if e.planar {
@@ -62,7 +64,7 @@ func (e *edge) side(p r3.Vector) int {
 }
 
 // spans reports whether p, a position on the line of the edge, is between its
-// ends, which belong to it.
+// ends, ends included.
 func (e *edge) spans(p r3.Vector) bool {
 	along := e.b.Sub(e.a)
 	slack := e.near * (math.Abs(along.X) + math.Abs(along.Y) + math.Abs(along.Z))
@@ -74,7 +76,8 @@ func (e *edge) has(p r3.Vector) bool {
 	return e.same(e.a, p) || e.same(e.b, p) || !e.isPoint() && e.side(p) == 0 && e.spans(p)
 }
 
-// same reports whether p and q, of which one is on the edge, are one position.
+// same reports whether p and q, one of which is on the edge, are the same
+// position.
 func (e *edge) same(p, q r3.Vector) bool { return p == q || p.Sub(q).Norm2() <= e.near*e.near }
 
 // contact is how two edges meet.
@@ -82,9 +85,9 @@ type contact uint8
 
 const (
 	apart   contact = iota
-	touches         // In one position, which is an end of one of them.
-	crosses         // In one position, which is an end of neither.
-	runs            // Along each other, in more than one position.
+	touches         // in one position, which is an end of one of them
+	crosses         // in one position, which is an end of neither
+	runs            // along each other, in more than one position
 )
 
 // meet returns how the edges meet.
@@ -102,11 +105,11 @@ func (e *edge) meet(f *edge) contact {
 	case ea == fb:
 		return crosses
 	}
-	// Arcs that cross each other's great circles on opposite sides of the earth.
+	// The arcs cross each other's great circles on opposite sides of the earth.
 	return apart
 }
 
-// touch returns how edges meet that do not cross, by the ends of each that are
+// touch returns how edges that do not cross meet, from the ends of each that are
 // on the other.
 func (e *edge) touch(f *edge) contact {
 	var first r3.Vector

@@ -13,16 +13,16 @@ import (
 	"github.com/golang/geo/r3"
 )
 
-// draw makes random GeoJSON. Half of its coordinates are on a coarse lattice, so
-// that shapes share positions, sides and meridians.
+// draw generates random GeoJSON. Half of its coordinates are on a coarse
+// lattice, so that shapes share positions, sides and meridians.
 type draw struct {
 	*rand.Rand
 	system System
-	x, y   float64 // Around here,
-	reach  float64 // and about so far from it.
+	x, y   float64 // around this position,
+	reach  float64 // at about this distance
 }
 
-// newDraw returns a draw and prints its seed when the test fails.
+// newDraw returns a draw and logs its seed if the test fails.
 func newDraw(t *testing.T) *draw {
 	seed := uint64(time.Now().UnixNano())
 	t.Cleanup(func() {
@@ -33,7 +33,7 @@ func newDraw(t *testing.T) *draw {
 	return &draw{Rand: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// somewhere moves the draw to another place, at another scale.
+// somewhere moves the draw to another position and scale.
 func (d *draw) somewhere() {
 	d.system = System(d.IntN(2))
 	d.x, d.y = d.Float64()*360-180, math.Asin(d.Float64()*2-1)*180/math.Pi
@@ -131,7 +131,8 @@ func (d *draw) shape(t *testing.T) (Shape, string) {
 	}
 }
 
-// TestRelations checks of random pairs what must hold between the answers.
+// TestRelations checks on random pairs that the answers are consistent with each
+// other.
 func TestRelations(t *testing.T) {
 	t.Parallel()
 	d := newDraw(t)
@@ -174,8 +175,8 @@ func TestRelations(t *testing.T) {
 	}
 }
 
-// TestCellsFindShapes checks that no shape that intersects, or is near, is left
-// out by the intervals of another.
+// TestCellsFindShapes checks that the intervals of a shape find every shape that
+// intersects it or is near it.
 func TestCellsFindShapes(t *testing.T) {
 	t.Parallel()
 	d := newDraw(t)
@@ -220,8 +221,8 @@ func TestCellsFindShapes(t *testing.T) {
 	t.Logf("%d hits, %d not read, at most %d intervals and %d on average", hits, spared, most, sum/3000)
 }
 
-// grid returns a grid for the system, which for a plane often is not where the
-// shapes are.
+// grid returns a grid for the system. A planar grid often does not cover the
+// shapes.
 func (d *draw) grid(t *testing.T) Grid {
 	if d.system == Geography {
 		return Grid{}
@@ -251,7 +252,7 @@ func checkIntervals(t *testing.T, all []Interval) {
 }
 
 // TestDistanceIsLeast compares distances with those of many pairs of positions
-// on the edges: none may be less, and the least must be about as much.
+// on the edges: none may be less, and the least must be about as large.
 func TestDistanceIsLeast(t *testing.T) {
 	t.Parallel()
 	d := newDraw(t)
@@ -275,7 +276,8 @@ func TestDistanceIsLeast(t *testing.T) {
 				steps = math.Max(steps, step(p, d.system)+step(q, d.system))
 			}
 		}
-		// The nearest in a straight line is not the nearest along the surface.
+		// The nearest position in a straight line is not the nearest along the
+		// surface.
 		slack := 1e-9*got + 1e-7
 		if d.system == Geography {
 			slack += 1e-3 * got * math.Min(1, math.Pow(got/equatorRadius, 2))
@@ -316,8 +318,8 @@ func length(p, q r3.Vector, s System) float64 {
 	return arcLength(p, q)
 }
 
-// TestContains compares areas with a count of turns, in the plane around a
-// position and on the sphere in the plane that touches it there.
+// TestContains compares areas with a winding number: in the plane around a
+// position, and on the sphere in the tangent plane of it.
 func TestContains(t *testing.T) {
 	t.Parallel()
 	d := newDraw(t)
@@ -361,7 +363,7 @@ func turn(e *edge, p r3.Vector) float64 {
 	if e.planar {
 		return math.Atan2(a.Cross(b).Z, a.Dot(b))
 	}
-	// The shadow on the tangent plane, in the direction of p.
+	// The projection to the tangent plane, in the direction of p.
 	a, b = a.Sub(p.Mul(a.Dot(p))), b.Sub(p.Mul(b.Dot(p)))
 	return math.Atan2(a.Cross(b).Dot(p), a.Dot(b))
 }
@@ -373,8 +375,8 @@ func TestComplement(t *testing.T) {
 	const earthArea = 510065621724088.44
 	for range 3000 {
 		d.somewhere()
-		// Smaller rings at a pole have parts that are as narrow as what counts as
-		// a contact, and there the direction may decide.
+		// Smaller rings at a pole have parts as narrow as the contact tolerance,
+		// where the direction may decide.
 		d.system, d.reach = Geography, math.Max(d.reach, 1e-3)
 		ring := strings.Split(strings.Trim(d.ring(d.near(d.x), d.near(d.y), d.reach), "[]"), "],[")
 		a, ok := Parse(parseValue(t, polygonOf(ring)), Geography)
@@ -406,8 +408,8 @@ func polygonOf(ring []string) string {
 	return `{"type":"Polygon","coordinates":[[[` + strings.Join(ring, "],[") + `]]]}`
 }
 
-// TestBoxHoldsItsEdge looks whether all positions of an edge are in its box, and
-// whether the box of a long arc is about as small as one can be.
+// TestBoxHoldsItsEdge checks that all positions of an edge are in its box, and
+// that the box of a long arc is about as small as possible.
 func TestBoxHoldsItsEdge(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 3))
@@ -435,7 +437,8 @@ func TestBoxHoldsItsEdge(t *testing.T) {
 				t.Fatalf("seed %d: the edge from %v to %v has %v, its box is %v", seed, a, b, p, bounds)
 			}
 		}
-		// Between two of the positions an arc rises by a square of their distance.
+		// Between two of the positions an arc rises by the square of their
+		// distance.
 		room := e.pad + angle*angle/steps/steps + 4e-6
 		slack := bounds.high.Sub(seen.high).Add(seen.low.Sub(bounds.low))
 		if most := math.Max(slack.X, math.Max(slack.Y, slack.Z)); most > 2*room {

@@ -8,8 +8,8 @@ import (
 	"github.com/golang/geo/s2"
 )
 
-// Intersects reports whether the shapes have a position in common. Boundaries
-// belong to shapes. It is false when one is empty or they are of different
+// Intersects reports whether the shapes have a common position. Boundaries
+// belong to shapes. It is false if one is empty or they are of different
 // systems.
 func Intersects(a, b Shape) bool {
 	if !related(a, b) {
@@ -18,8 +18,8 @@ func Intersects(a, b Shape) bool {
 	if pairs(a.body, b.body, func(i, j int) bool { return a.edges[i].meet(&b.edges[j]) != apart }) {
 		return true
 	}
-	// No boundaries meet, so each part is inside the other shape or outside of
-	// it as a whole.
+	// No boundaries meet, so each part is entirely inside or entirely outside
+	// the other shape.
 	return a.holdsPart(b.body) || b.holdsPart(a.body)
 }
 
@@ -31,11 +31,11 @@ func (b *body) holdsPart(c *body) bool {
 	return slices.ContainsFunc(c.parts, func(p part) bool { return b.contains(c.edges[p.from].a, nil) })
 }
 
-// Within reports whether a is within b: no position of a is outside of b, and
-// the insides have a position in common. So a position on the boundary of a
-// polygon is not within it, and neither is a line along its boundary; every
-// shape is within itself. The ends of an open line are its boundary. It is false
-// when one is empty or they are of different systems.
+// Within reports whether a is within b: no position of a is outside b, and their
+// interiors have a common position. So a position on the boundary of a polygon
+// is not within it, and neither is a line along its boundary. Every shape is
+// within itself. The ends of an open line are its boundary. It is false if one
+// is empty or they are of different systems.
 func Within(a, b Shape) bool {
 	if !related(a, b) || a.typ.dim() > b.typ.dim() {
 		return false
@@ -51,7 +51,7 @@ func Within(a, b Shape) bool {
 				inside = inside || p == forward || p == backward
 				return p != outer && p != inner
 			}
-			// An area that runs along the other side of a boundary fills a hole.
+			// An area on the other side of a boundary fills a hole.
 			inside = inside || p == inner || a.typ.dim() == 2
 			return p != outer && (p != backward || a.typ.dim() == 1)
 		})
@@ -62,7 +62,7 @@ func Within(a, b Shape) bool {
 	if !inside || a.typ.dim() < 2 {
 		return inside
 	}
-	// A boundary of b inside of a has the outside of b on one of its sides.
+	// A boundary of b inside a has the outside of b on one of its sides.
 	cut = cutter{body: a.body}
 	for i := range b.edges {
 		if !cut.pieces(&b.edges[i], func(p place) bool { return p != inner }) {
@@ -86,15 +86,15 @@ func (b *body) pointsWithin(c *body) bool {
 	return inside
 }
 
-// place is where a position or a piece of an edge is with respect to a shape.
+// place says where a position or a piece of an edge is relative to a shape.
 type place uint8
 
 const (
 	outer    place = iota
-	inner          // Inside: not on the boundary.
-	boundary       // On the boundary, for a position.
-	forward        // Along an edge, in its direction.
-	backward       // Along an edge, against its direction.
+	inner          // inside, not on the boundary
+	boundary       // on the boundary, for a position
+	forward        // along an edge, in its direction
+	backward       // along an edge, against its direction
 )
 
 // locate returns the place of a position.
@@ -119,7 +119,8 @@ func (b *body) locate(p r3.Vector) place {
 }
 
 // locateOnLines returns the place of a position on the numbered edges of lines.
-// The boundary of lines is every position that is an end an odd number of times.
+// The boundary of lines consists of the positions that are an end an odd number
+// of times.
 func (b *body) locateOnLines(p r3.Vector, on []int) place {
 	if len(on) == 0 {
 		return outer
@@ -140,7 +141,7 @@ func (b *body) locateOnLines(p r3.Vector, on []int) place {
 	return inner
 }
 
-// edgesWith returns the numbers of the edges that the position is on.
+// edgesWith returns the numbers of the edges that contain the position.
 func (b *body) edgesWith(p r3.Vector) []int {
 	var on []int
 	b.visit(func(n *box) bool { return !n.has(p) }, func(i int) bool {
@@ -152,22 +153,23 @@ func (b *body) edgesWith(p r3.Vector) []int {
 	return on
 }
 
-// cutter cuts edges into pieces by the vertices of a shape. Thousands of edges of
-// other lines may lie upon each other and have thousands of pieces each; they are
-// the same ones then, so their places are kept.
+// cutter cuts edges into pieces at the vertices of a shape. Thousands of edges
+// of other lines may lie upon each other with thousands of pieces each; the
+// pieces are then the same, so their places are cached.
 type cutter struct {
 	*body
 	known map[[2]r3.Vector]place
 }
 
-// cutsMin is how many cuts an edge has whose pieces are kept.
+// cutsMin is the number of cuts from which the pieces of an edge are cached.
 const cutsMin = 16
 
 // pieces cuts the edge wherever a vertex of the shape is on it and calls at with
-// the place of each piece, which is one of outer, inner, forward and backward.
-// It stops, and returns false, when at returns false.
+// the place of each piece: outer, inner, forward or backward. It stops and
+// returns false when at returns false.
 //
-// An edge that crosses a boundary is outer in part, so at is called with outer.
+// For an edge that crosses a boundary, which is partly outer, at is called with
+// outer.
 func (c *cutter) pieces(e *edge, at func(place) bool) bool {
 	var cuts []r3.Vector
 	var near []int
@@ -222,8 +224,8 @@ func (c *cutter) keep(from, to r3.Vector, is place) {
 }
 
 // piece returns the place of the piece of an edge between two positions, neither
-// of which is on the other side of a boundary. The numbered edges are those that
-// the piece can run along.
+// of which is on the other side of a boundary. The piece can run only along the
+// numbered edges.
 func (b *body) piece(from, to r3.Vector, near []int) place {
 	for _, i := range near {
 		if f := &b.edges[i]; f.has(from) && f.has(to) {
@@ -240,13 +242,13 @@ func (b *body) piece(from, to r3.Vector, near []int) place {
 }
 
 // contains reports whether a position that is on no boundary is in the area. It
-// leaves out the rings for which skip, when there is one, holds, and takes holes
-// for areas then as always: a position in a hole is in two rings.
+// ignores the rings for which skip, if not nil, returns true; holes then still
+// count as areas: a position in a hole is in two rings.
 //
-// It counts the boundaries between the position and one of which the answer is
-// known. On the sphere that is a fixed origin, and the predicates of package s2
-// count a ring that is met in a vertex exactly once or twice as it must be. In a
-// plane it is infinitely far to the right.
+// It counts the boundaries between the position and a reference position. On the
+// sphere that is a fixed origin, and the predicates of package s2 count a ring
+// that is met in a vertex exactly once or twice as required. In a plane it is
+// infinitely far to the right.
 func (b *body) contains(p r3.Vector, skip func(ring int) bool) bool {
 	if b.system == Geometry {
 		return b.containsPlanar(p, skip)

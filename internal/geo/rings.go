@@ -8,12 +8,12 @@ import (
 	"github.com/golang/geo/s2"
 )
 
-// checkRings returns why the rings of an area are not valid, or nothing. It
-// needs the tree and finishes the parts.
+// checkRings returns why the rings of an area are invalid, or "". It needs the
+// tree and completes the parts.
 //
-// A ring must not touch itself. Two rings may touch in single positions, but
-// not cross or run along each other. Holes must be inside their polygon and
-// outside of each other, and so must polygons of each other.
+// A ring must not touch itself. Two rings may touch in single positions, but not
+// cross or run along each other. Holes must be inside their polygon and outside
+// each other, and polygons must be outside each other.
 func (p *parser) checkRings() string {
 	if p.typ.dim() < 2 || len(p.parts) == 0 {
 		return ""
@@ -61,8 +61,8 @@ func (p *parser) checkRings() string {
 }
 
 // crossesUnscaled reports whether edges that touch while positions are scaled by
-// clearance cross otherwise: a vertex is on the wrong side of the other ring, by
-// more than counts as on it.
+// clearance cross without scaling: a vertex is on the wrong side of the other
+// ring, by more than the tolerance.
 func crossesUnscaled(e, f edge) bool {
 	e.near /= clearance
 	f.near /= clearance
@@ -81,7 +81,8 @@ func (p *parser) adjacent(r, i, j int) bool {
 	return j == i+1 || i == ring.from && j == ring.to-1
 }
 
-// overlap returns the reason for two rings that are not where they should be.
+// overlap returns the reason for two rings that are in the wrong place relative
+// to each other.
 func (p *parser) overlap(r, s int) string {
 	switch {
 	case p.parts[r].polygon != p.parts[s].polygon, r == s && !p.parts[r].hole && p.typ == MultiPolygon:
@@ -92,7 +93,7 @@ func (p *parser) overlap(r, s int) string {
 	return p.invalidRing(max(r, s), "the ring number %d is not inside the first ring and outside of the others.")
 }
 
-// invalidRing returns a reason that is about ring r of all.
+// invalidRing returns a reason about ring r of all rings.
 func (p *parser) invalidRing(r int, format string) string {
 	p.polygon = p.parts[r].polygon
 	first := r
@@ -103,13 +104,13 @@ func (p *parser) invalidRing(r int, format string) string {
 }
 
 // inPlace reports whether ring r is in no other polygon, and, if it is a hole,
-// in the first ring of its own and in no hole. That means that it is in an odd
-// number of the others if it is a hole, and in an even number if not: where
+// in the first ring of its own polygon and in no other hole. So a hole is in an
+// odd number of the other rings, and any other ring in an even number; if
 // polygons or holes are nested, the count is wrong for one of them.
 //
-// Without a contact one position of the ring stands for all. Of a ring that is
-// touched, each vertex and the middle of each edge is looked at, because the
-// other ring may cross it in a vertex.
+// Without a contact one position decides for the whole ring. If the ring is
+// touched, each vertex and the middle of each edge is tested, because the other
+// ring may cross it in a vertex.
 func (p *parser) inPlace(r int, touched bool) bool {
 	ring := p.parts[r]
 	if len(p.parts) == 1 {
@@ -138,9 +139,9 @@ func (p *parser) onOther(at r3.Vector, r int) bool {
 }
 
 // ringHasOrigin reports whether the origin of the sphere, see contains, is to
-// the left of ring r, where for a hole the ring is taken for an area. The
-// predicates of package s2 say of a vertex whether it belongs to the ring; the
-// boundaries between it and the origin do the rest.
+// the left of ring r; a hole counts as an area. The predicates of package s2
+// decide whether a vertex belongs to the ring; the boundaries between it and the
+// origin are counted.
 func (p *parser) ringHasOrigin(r int) bool {
 	ring := p.parts[r]
 	edges := p.edges[ring.from:ring.to]
@@ -155,9 +156,8 @@ func (p *parser) ringHasOrigin(r int) bool {
 	return in != ring.hole
 }
 
-// ringArea returns the area to the left of a closed ring: on the unit sphere, in
-// steradians from 0 to 4π, or in the plane, negative when the ring runs
-// clockwise.
+// ringArea returns the area to the left of a closed ring: on the unit sphere in
+// steradians from 0 to 4π; in the plane, negative if the ring runs clockwise.
 func ringArea(at []r3.Vector, s System) float64 {
 	sum := 0.0
 	if s == Geometry {
@@ -176,23 +176,24 @@ func ringArea(at []r3.Vector, s System) float64 {
 	return sum
 }
 
-// triangleArea returns the area of a spherical triangle, negative when its
-// vertices run clockwise: the formula of Van Oosterom and Strackee, which is
-// exact for small triangles as well since the product is one of differences.
+// triangleArea returns the area of a spherical triangle, negative if its
+// vertices run clockwise. It uses the formula of Van Oosterom and Strackee,
+// which is exact for small triangles too because the product is one of
+// differences.
 func triangleArea(a, b, c r3.Vector) float64 {
 	volume := b.Sub(a).Cross(c.Sub(a)).Dot(a)
 	return 2 * math.Atan2(volume, 1+a.Dot(b)+b.Dot(c)+c.Dot(a))
 }
 
-// fanCenter returns the position from which the triangles to the edges of a
-// ring are drawn. Opposite to it there must be no edge, because there a triangle
-// turns inside out. For a ring that does not reach around the earth it is the
-// first vertex, next to which small triangles are exact.
+// fanCenter returns the position from which the triangles to the edges of a ring
+// are drawn. No edge may be opposite to it, because a triangle turns inside out
+// there. For a ring that does not reach around the earth it is the first vertex;
+// small triangles next to it are exact.
 func fanCenter(at []r3.Vector) r3.Vector {
 	if !slices.ContainsFunc(at, func(p r3.Vector) bool { return p.Dot(at[0]) <= 0 }) {
-		return at[0] // The whole ring is on one side of the earth.
+		return at[0] // the whole ring is on one side of the earth
 	}
-	const clear = 0.1 // Radians; anything that rounding does not reach.
+	const clear = 0.1 // radians; anything larger than rounding
 	best, most := at[0], -1.0
 	try := func(center r3.Vector) bool {
 		least := math.Inf(1)

@@ -26,8 +26,8 @@ func (b *box) has(p r3.Vector) bool {
 		b.low.Z <= p.Z && p.Z <= b.high.Z
 }
 
-// above reports whether the whole box is more than limit to the side of a plane
-// through the origin that its unit normal points to.
+// above reports whether the whole box is more than limit above a plane through
+// the origin, on the side to which its unit normal points.
 func (b *box) above(normal r3.Vector, limit float64) bool {
 	least := math.Min(normal.X*b.low.X, normal.X*b.high.X) +
 		math.Min(normal.Y*b.low.Y, normal.Y*b.high.Y) +
@@ -35,8 +35,8 @@ func (b *box) above(normal r3.Vector, limit float64) bool {
 	return least > limit
 }
 
-// gap2 returns the square of the distance of two boxes in a space stretched by
-// scale.
+// gap2 returns the square of the distance between two boxes in a space stretched
+// by scale.
 func (b *box) gap2(c *box, scale r3.Vector) float64 {
 	x := scale.X * math.Max(0, math.Max(b.low.X-c.high.X, c.low.X-b.high.X))
 	y := scale.Y * math.Max(0, math.Max(b.low.Y-c.high.Y, c.low.Y-b.high.Y))
@@ -44,10 +44,11 @@ func (b *box) gap2(c *box, scale r3.Vector) float64 {
 	return x*x + y*y + z*z
 }
 
-// flat is the rise up to which the box of an arc is not worth a closer look.
+// flat is the rise below which the box of an arc is not computed more exactly.
 const flat = 1e-7
 
-// box returns the box that holds the edge and what counts as on it.
+// box returns the box that contains the edge and everything that counts as on
+// it.
 func (e *edge) box() box {
 	b := box{e.a, e.a}
 	b.add(box{e.b, e.b})
@@ -62,15 +63,15 @@ func (e *edge) box() box {
 	return box{b.low.Sub(down).Sub(pad), b.high.Add(up).Add(pad)}
 }
 
-// reach returns how far an arc that is not flat reaches out of the ends low and
+// reach returns how far an arc that is not flat extends beyond the ends low and
 // high of its extent on one axis. normal is that of its plane, from and to are
-// the directions in which it leaves one end and comes to the other, all on that
+// the directions in which it leaves one end and reaches the other, all on that
 // axis.
 //
-// A great circle has its extremes where it stands across the axis, at a distance
-// of sqrt(1 - normal²) from the center, and the arc has one of them when it rises
-// at one end and falls at the other. The margin is for the rounding of the
-// normal, which of such long arcs is far less.
+// A great circle has its extremes where it is perpendicular to the axis, at a
+// distance of sqrt(1 - normal²) from the center. The arc contains one of them if
+// it rises at one end and falls at the other. The margin is for the rounding of
+// the normal, which is much less for such long arcs.
 func (e *edge) reach(low, high, normal, from, to float64) (down, up float64) {
 	const margin = 1e-11
 	extreme := math.Sqrt(math.Max(0, 1-normal*normal) + margin)
@@ -83,13 +84,13 @@ func (e *edge) reach(low, high, normal, from, to float64) (down, up float64) {
 	return down, up
 }
 
-// leafMax is the number of edges that are looked at one by one.
+// leafMax is the number of edges that are searched linearly.
 const leafMax = 8
 
 // span is a node of the tree over the edges of a body: edges[low:high], whose
-// box is nodes[node]. The tree halves the edges in the order in which they
-// were written, which is an order in space too, since edges are chained. So it
-// takes one pass to build and no sorting. Its depth is at most 9.
+// box is nodes[node]. The tree halves the edges in their written order, which is
+// also a spatial order, because edges are chained. So it takes one pass to build
+// and no sorting. Its depth is at most 9.
 type span struct{ node, low, high int }
 
 func (s span) isLeaf() bool { return s.high-s.low <= leafMax }
@@ -101,7 +102,7 @@ func (s span) halves() (left, right span) {
 
 func (b *body) root() span { return span{0, 0, len(b.edges)} }
 
-// build makes the tree. All edges must be there.
+// build builds the tree. All edges must have been added.
 func (b *body) build() {
 	if len(b.edges) == 0 {
 		return
@@ -132,8 +133,8 @@ func (b *body) buildSpan(s span) box {
 	return all
 }
 
-// visit calls at with the number of every edge that is in no box for which
-// skip holds. It stops, and returns true, when at does.
+// visit calls at with the number of every edge that is in no box for which skip
+// is true. It stops and returns true when at does.
 func (b *body) visit(skip func(*box) bool, at func(int) bool) bool {
 	return b.visitSpan(b.root(), skip, at)
 }
@@ -155,8 +156,8 @@ func (b *body) visitSpan(s span, skip func(*box) bool, at func(int) bool) bool {
 }
 
 // pairs calls at with the numbers of an edge of a and one of b whose boxes
-// overlap. It stops, and returns true, when at does. When a is b, it leaves out
-// most of the pairs in which i is not less than j.
+// overlap. It stops and returns true when at does. If a is b, it omits most of
+// the pairs in which i is not less than j.
 func pairs(a, b *body, at func(i, j int) bool) bool {
 	return pairSpans(a, b, a.root(), b.root(), at)
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Characters that folding and normalization make longer, the worst of them into
-// four words of eighteen letters, cost work in proportion to the text, counted as
-// all memory that is ever allocated.
+// TestExpandingTexts checks that characters that folding and normalization make
+// longer, the worst into four words of eighteen letters, cost work in proportion
+// to the text, measured by allocated memory.
 func TestExpandingTexts(t *testing.T) {
 	const slack = 1 << 20
 	for _, piece := range []string{"\uFDFA", "\uFDFA ", "\uFB03", "\u3300", "\u0130", "a\u0301", "\u0301", "\uAC01", "\u2168 "} {
@@ -30,8 +30,8 @@ func TestExpandingTexts(t *testing.T) {
 	}
 }
 
-// The words of a long text are stemmed once each, and a text has the tokens that
-// it would have without that.
+// TestStemsAreKept checks that each word of a long text is stemmed once, and
+// that the tokens are the same as without the cache.
 func TestStemsAreKept(t *testing.T) {
 	t.Parallel()
 	for language, text := range benchTexts {
@@ -59,7 +59,7 @@ func TestStemsAreKept(t *testing.T) {
 			t.Errorf("%s: %d tokens of nine texts, want %d", language, len(tokens), 9*len(fresh))
 		}
 	}
-	// More different words than are kept.
+	// More different words than are cached.
 	a, _ := For("en-US")
 	s := stemmer{stem: a.stem}
 	for i := range 3 * stemsMax {

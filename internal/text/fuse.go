@@ -6,32 +6,32 @@ import (
 	"slices"
 )
 
-// fusion is the constant of reciprocal rank fusion, the one of the SDKs.
+// fusion is the constant of reciprocal rank fusion. The SDKs use the same.
 const fusion = 60
 
-// Scored is a document, by a number its owner gave it, and a score.
+// Scored is a document, identified by a number of its owner, and a score.
 type Scored struct {
 	Document int
 	Score    float64
 }
 
-// Component is one scorer of an RRF: what it thinks of the documents.
+// Component is one scorer of an RRF and its scores.
 type Component struct {
-	// Scores holds each document at most once, in any order. A document that
-	// is missing gets nothing from this component. A NaN is the worst score.
+	// Scores holds each document at most once, in any order. A missing document
+	// gets nothing from this component. NaN is the worst score.
 	Scores []Scored
-	// Ascending says that a smaller score is better, as for a distance.
+	// Ascending means that a smaller score is better, as for a distance.
 	Ascending bool
-	// Weight says how much the component counts. A negative one turns its order
-	// around and counts as much as the positive one.
+	// Weight is the weight of the component. A negative weight reverses its
+	// order and counts as much as the positive one.
 	Weight float64
 }
 
 // Fuse ranks the documents of all components by the sum of weight / (60 + rank),
-// the best first and of equals the one with the smaller number. The best
-// document of a component has rank 1; those with equal scores share a rank, and
-// the next one has the next rank (1, 2, 2, 3), as in the SDKs for JavaScript and
-// Python. It leaves the components as they are.
+// best first; equal documents are ordered by their number. The best document of
+// a component has rank 1. Documents with equal scores share a rank, and the next
+// one has the next rank (1, 2, 2, 3), as in the SDKs for JavaScript and Python.
+// Fuse does not change the components.
 func Fuse(components []Component) []Scored {
 	sums := map[int]float64{}
 	for _, c := range components {
@@ -54,7 +54,8 @@ func Fuse(components []Component) []Scored {
 	return fused
 }
 
-// before orders the better score first, NaN last, and equals by their number.
+// before orders the better score first and NaN last; equal scores are ordered by
+// number.
 func before(a, b Scored, ascending bool) int {
 	if same(a.Score, b.Score) {
 		return cmp.Compare(a.Document, b.Document)

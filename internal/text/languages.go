@@ -12,11 +12,11 @@ import (
 	"github.com/blevesearch/snowballstem/spanish"
 )
 
-// languages are those of the service's documentation, the default first. The
-// list of stop words holds words that carry grammar and no meaning; it is short
-// on purpose, because a stop word can never be found.
+// languages are those in the service's documentation, the default first. The
+// list of stop words contains words with a grammatical function and no meaning.
+// It is short on purpose, because a stop word can never be found.
 //
-// A change of anything in here changes tokens: see [Version].
+// Any change here changes tokens: see [Version].
 var languages = []struct {
 	tag        string
 	stem       func(*snowballstem.Env) bool

@@ -6,22 +6,23 @@ import (
 )
 
 const (
-	// DistanceMax is the largest number of edits of a fuzzy term.
+	// DistanceMax is the maximum number of edits of a fuzzy term.
 	DistanceMax = 2
-	// FuzzyWordsMax bounds the words of a fuzzy term, which costs its length for
-	// every word of a document.
+	// FuzzyWordsMax is the maximum number of words of a fuzzy term. Each word is
+	// compared with every word of a document.
 	FuzzyWordsMax = 16
 )
 
-// Phrase is one term of a query: a word, or several that must follow each other
-// with as many stop words between them as in the term, whichever those are. The
-// zero Phrase, and that of a term of stop words only, matches nothing, as in
-// the service (Azure/azure-cosmos-dotnet-v3#5943). A Phrase is immutable.
+// Phrase is one term of a query: a word, or several words that must follow each
+// other with as many stop words between them as in the term, whichever stop
+// words these are. The zero Phrase, and a term that consists only of stop words,
+// match nothing, as in the service (Azure/azure-cosmos-dotnet-v3#5943). A Phrase
+// is immutable.
 type Phrase struct {
 	words    []Token
 	distance int
 	// border holds, for each number of leading words, how many of them are also
-	// the last: what stays matched when the next word does not fit.
+	// the last words: that many stay matched if the next word does not match.
 	border []int
 }
 
@@ -46,10 +47,10 @@ func (a *Analyzer) Phrase(term string) Phrase {
 }
 
 // Fuzzy returns the phrase of a term {"term": ..., "distance": ...}, in which
-// each word also stands for those within that many edits of it (see [Within]).
-// Stems are compared, since the index has nothing else. It reports false for a
-// distance that is not 0 to [DistanceMax] and for a term of more than
-// [FuzzyWordsMax] words, stop words not counted. A distance of 0 is the plain
+// each word also matches words within that many edits (see [Within]). It
+// compares stems, because the index contains nothing else. It returns false for
+// a distance that is not 0 to [DistanceMax] and for a term of more than
+// [FuzzyWordsMax] words without stop words. A distance of 0 gives the plain
 // phrase.
 func (a *Analyzer) Fuzzy(term string, distance int) (Phrase, bool) {
 	if distance == 0 {
@@ -63,8 +64,8 @@ func (a *Analyzer) Fuzzy(term string, distance int) (Phrase, bool) {
 }
 
 // Tokens returns the distinct tokens of the phrase in the order of the term. A
-// document that matches has every one of them or, when [Phrase.Distance] is not
-// 0, one within that distance of each. There is none when nothing can match.
+// matching document has every one of them or, if [Phrase.Distance] is not 0, a
+// token within that distance of each. There are none if nothing can match.
 func (p Phrase) Tokens() []string {
 	texts := make([]string, len(p.words))
 	for i, w := range p.words {
@@ -81,15 +82,15 @@ func (p Phrase) Tokens() []string {
 	})
 }
 
-// Distance returns how many edits a word may be away: 0 for a plain phrase.
+// Distance returns how many edits a word may differ by: 0 for a plain phrase.
 func (p Phrase) Distance() int { return p.distance }
 
-// Match reports whether a document with these tokens, which [Analyzer.Tokens] of
-// the same language returned, contains the phrase.
+// Match reports whether a document contains the phrase. The tokens must come
+// from [Analyzer.Tokens] of the same language.
 func (p Phrase) Match(tokens []Token) bool { return p.count(tokens, 1) > 0 }
 
 // Count returns how often the phrase occurs in a document with these tokens.
-// Occurrences may overlap: "go go" is twice in "go go go".
+// Occurrences may overlap: "go go" occurs twice in "go go go".
 func (p Phrase) Count(tokens []Token) int { return p.count(tokens, len(tokens)) }
 
 func (p Phrase) count(tokens []Token, enough int) int {
@@ -102,8 +103,8 @@ func (p Phrase) count(tokens []Token, enough int) int {
 	return p.countPlain(tokens, enough)
 }
 
-// countPlain looks at each token once (Knuth, Morris and Pratt), so that no
-// phrase, however long, makes a document costly.
+// countPlain examines each token once (Knuth, Morris and Pratt), so that long
+// phrases do not make a document expensive.
 func (p Phrase) countPlain(tokens []Token, enough int) int {
 	found, k := 0, 0
 	for i := range tokens {
@@ -122,7 +123,8 @@ func (p Phrase) countPlain(tokens []Token, enough int) int {
 	return found
 }
 
-// back returns how many leading words still match when k did and k+1 do not.
+// back returns how many leading words still match if k of them matched but k+1
+// did not.
 func (p Phrase) back(k int) int {
 	if p.border == nil {
 		return 0
@@ -130,18 +132,18 @@ func (p Phrase) back(k int) int {
 	return p.border[k-1]
 }
 
-// fits reports whether token i can be word k of the phrase when the tokens
-// before it are the words before k.
+// fits reports whether token i can be word k of the phrase if the tokens before
+// it are the words before k.
 func (p Phrase) fits(tokens []Token, i, k int) bool {
 	return tokens[i].Text == p.words[k].Text && p.spaced(tokens, i, k)
 }
 
-// spaced reports whether token i is as far behind its predecessor as word k.
+// spaced reports whether token i is as far from its predecessor as word k.
 func (p Phrase) spaced(tokens []Token, i, k int) bool {
 	return k == 0 || tokens[i].Position-tokens[i-1].Position == p.words[k].Position-p.words[k-1].Position
 }
 
-// countFuzzy tries every place, because being similar is not transitive.
+// countFuzzy tries every position, because similarity is not transitive.
 func (p Phrase) countFuzzy(tokens []Token, enough int) int {
 	found := 0
 	for start := range len(tokens) - len(p.words) + 1 {
@@ -159,10 +161,11 @@ func (p Phrase) countFuzzy(tokens []Token, enough int) int {
 	return found
 }
 
-// Within reports whether at most distance edits make b of a: a character
-// inserted, deleted or replaced, or two neighbours exchanged. No character is
-// edited twice (optimal string alignment). Of strings longer than [TokenMax]
-// bytes only equal ones are within any distance; a negative one is none.
+// Within reports whether at most distance edits turn a into b: a character
+// inserted, deleted or replaced, or two adjacent characters exchanged. No
+// character is edited twice (optimal string alignment). Strings longer than
+// [TokenMax] bytes match only if they are equal; a negative distance matches
+// nothing.
 func Within(a, b string, distance int) bool {
 	switch {
 	case a == b:
@@ -185,7 +188,7 @@ func Within(a, b string, distance int) bool {
 }
 
 // alignment returns the number of edits between x and y, or any number above
-// most when there are more than that. It keeps three rows of the usual table.
+// most if there are more. It keeps three rows of the usual table.
 func alignment(x, y []rune, most int) int {
 	var rows [3][TokenMax + 1]int
 	before, above, row := &rows[0], &rows[1], &rows[2]
@@ -208,7 +211,7 @@ func alignment(x, y []rune, most int) int {
 			row[j] = edits
 			least = min(least, edits)
 		}
-		if least > most { // Every way to the last row adds to one that led here.
+		if least > most { // every path to the last row adds to one that led here
 			return least
 		}
 		before, above, row = above, row, before

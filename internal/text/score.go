@@ -2,26 +2,25 @@ package text
 
 import "math"
 
-// The parameters of BM25 are the usual ones. The service says that its scoring
-// is the standard one and does not publish its parameters.
+// The usual parameters of BM25. The service says that its scoring is the
+// standard one but does not publish its parameters.
 const (
-	saturation = 1.2  // k1: how soon more occurrences stop to matter.
-	length     = 0.75 // b: how much a long document is held against it.
+	saturation = 1.2  // k1: how soon further occurrences stop to matter
+	length     = 0.75 // b: how much the length of a document reduces its score
 )
 
 // Statistics describes all documents that are ranked together, for one property
 // and the terms of one FullTextScore.
 type Statistics struct {
-	// Documents counts the documents, with the property or without.
+	// Documents is the number of documents, with or without the property.
 	Documents int64
 	// Words is the sum of [Analyzer.Count] over the documents.
 	Words int64
-	// Hits counts for each term the documents that match it.
+	// Hits is the number of matching documents for each term.
 	Hits []int64
 }
 
-// Add adds what other counts, the statistics of more documents for the same
-// terms.
+// Add adds other, the statistics of more documents for the same terms.
 func (s *Statistics) Add(other Statistics) {
 	s.Documents += other.Documents
 	s.Words += other.Words
@@ -33,15 +32,15 @@ func (s *Statistics) Add(other Statistics) {
 	}
 }
 
-// Score returns the BM25 relevance of a document with this many words, in which
-// counts says how often each term occurs. It is 0 when none does, never negative
-// and never NaN, and greater for a greater count up to rounding.
+// Score returns the BM25 relevance of a document with this many words, where
+// counts is the number of occurrences of each term. It is 0 if no term occurs,
+// never negative, never NaN, and greater for a greater count up to rounding.
 //
 //	sum over terms of idf * count * (k1 + 1) / (count + k1 * (1 - b + b * words / average))
 //	idf = ln(1 + (Documents - hits + 0.5) / (hits + 0.5)),  k1 = 1.2,  b = 0.75
 //
-// The statistics may come from a client. Numbers that cannot be, such as more
-// hits than documents, are replaced by the nearest that can; a term beyond the
+// The statistics may come from a client. Impossible numbers, such as more hits
+// than documents, are replaced by the nearest possible ones; a term beyond the
 // end of Hits has no hits.
 func (s Statistics) Score(counts []int, words int) float64 {
 	documents := float64(max(s.Documents, 0))
@@ -66,9 +65,10 @@ func (s Statistics) Score(counts []int, words int) float64 {
 	return score
 }
 
-// ln is the natural logarithm of a positive finite number, within 4 ulp. The one
-// of package math has another last bit on some machines, and ranks are compared
-// between machines. Conversions keep a compiler from fusing two operations.
+// ln returns the natural logarithm of a positive finite number, within 4 ulp.
+// That of package math differs in the last bit on some machines, but ranks are
+// compared between machines. The conversions keep the compiler from fusing
+// operations.
 func ln(x float64) float64 {
 	m, e := math.Frexp(x)
 	if m < math.Sqrt2/2 {

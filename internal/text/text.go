@@ -1,8 +1,8 @@
-// Package text is full-text analysis: from a text and its language to the
-// tokens it is found by, and from the tokens of documents to matches, relevance
-// scores and fused ranks. The index stores what [Analyzer.Tokens] returns, and
-// the query functions FullTextContains, FullTextContainsAll, FullTextContainsAny,
-// FullTextScore and RRF are computed here.
+// Package text implements full-text analysis: it splits a text in some language
+// into tokens, and computes matches, relevance scores and fused ranks from the
+// tokens of documents. The index stores the result of [Analyzer.Tokens]. The
+// query functions FullTextContains, FullTextContainsAll, FullTextContainsAny,
+// FullTextScore and RRF are implemented here.
 //
 // The types to know, in this order: [Analyzer] (one per language), [Phrase] (a
 // term of a query), [Statistics] (BM25 scores) and [Component] (the input of
@@ -30,34 +30,34 @@ import (
 	"github.com/blevesearch/snowballstem"
 )
 
-// Version rises when a release makes other tokens of some text than the one
-// before, so that an index can tell that it has to be built again.
+// Version increases when a release returns other tokens for some text than the
+// previous one, so that an index knows that it must be rebuilt.
 const Version = 1
 
-// TokenMax is the size in bytes of the longest token. Of a longer word the first
-// TokenMax bytes are kept, less those of a character that does not fit whole,
-// in documents and in terms alike; it is not stemmed.
+// TokenMax is the maximum size of a token in bytes. A longer word, in a document
+// or a term, is cut to TokenMax bytes without dividing a character; it is not
+// stemmed.
 const TokenMax = 64
 
-// Token is a word as the index knows it.
+// Token is a word in the form that the index stores.
 type Token struct {
 	// Text is folded, without stop words, and stemmed.
 	Text string
-	// Position counts the words before this one, stop words included, so that
-	// it tells how far apart two tokens were written.
+	// Position is the number of words before this one, stop words included. It
+	// gives the distance between two tokens in the text.
 	Position int
 }
 
-// Analyzer turns texts of one language into tokens. It is immutable and may be
-// shared between goroutines.
+// Analyzer turns texts of one language into tokens. It is immutable and safe for
+// concurrent use.
 type Analyzer struct {
 	language string
-	// stem reduces the current word of the environment.
+	// stem stems the current word of the environment.
 	stem func(*snowballstem.Env) bool
-	// stop holds the words that are left out, folded.
+	// stop holds the folded stop words.
 	stop map[string]struct{}
-	// apostrophe says that an apostrophe between two letters is inside a word
-	// (don't) and does not separate two (l'homme).
+	// apostrophe means that an apostrophe between two letters belongs to a word
+	// (don't) instead of separating two (l'homme).
 	apostrophe bool
 }
 
@@ -75,15 +75,15 @@ var analyzers = sync.OnceValue(func() map[string]*Analyzer {
 	return all
 })
 
-// For returns the analyzer of a language by its tag, such as en-US, in any case.
-// It reports false for a language that is not one of [Languages].
+// For returns the analyzer of a language by its tag, such as en-US, in any
+// letter case. It returns false for a language that is not in [Languages].
 func For(language string) (*Analyzer, bool) {
 	a, ok := analyzers()[strings.ToLower(language)]
 	return a, ok
 }
 
-// Languages returns the tags that [For] knows, the default first. They are the
-// ones a full-text policy of the service may name.
+// Languages returns the tags that [For] accepts, the default first. They are
+// those that a full-text policy of the service can name.
 func Languages() []string {
 	tags := make([]string, len(languages))
 	for i, l := range languages {
@@ -96,13 +96,13 @@ func Languages() []string {
 func (a *Analyzer) Language() string { return a.language }
 
 // Tokens appends the tokens of s to dst in the order of their positions, which
-// begin at 0. The texts may share memory with s, so who keeps tokens beyond the
-// document clones them.
+// begin at 0. Tokens may share memory with s; a caller that keeps them longer
+// than the document must clone them.
 //
-// A word is a run of letters, marks and numbers of any script; a Chinese
-// character and a Hiragana letter is a word of its own, since nothing else
-// separates those. Words are compared in normalization form KC after full case
-// folding, so that Straße, STRASSE and ｓｔｒａｓｓｅ are one word; accents count.
+// A word is a sequence of letters, marks and numbers of any script. A Chinese
+// character and a Hiragana letter is a word by itself, because nothing else
+// separates them. Words are compared in normalization form KC after full case
+// folding, so Straße, STRASSE and ｓｔｒａｓｓｅ are one word; accents are significant.
 // Bytes that are not UTF-8 separate words.
 func (a *Analyzer) Tokens(dst []Token, s string) []Token {
 	w := words{text: fold(s), apostrophe: a.apostrophe}
@@ -123,17 +123,17 @@ func (a *Analyzer) Tokens(dst []Token, s string) []Token {
 	}
 }
 
-// stemmer stems the words of one text. Those of a long text come again and
-// again, and finding one is much quicker than stemming it.
+// stemmer stems the words of one text. The words of a long text repeat, and a
+// cache lookup is much faster than stemming.
 type stemmer struct {
 	stem  func(*snowballstem.Env) bool
 	env   *snowballstem.Env
 	count int               // words stemmed
-	known map[string]string // nil in a short text
+	known map[string]string // nil for a short text
 }
 
-// How many words are stemmed before stems are kept, and how many are kept until
-// all are forgotten.
+// How many words are stemmed before stems are cached, and the size at which the
+// cache is cleared.
 const (
 	stemsFirst = 256
 	stemsMax   = 4096
@@ -164,8 +164,8 @@ func (s *stemmer) of(word string) string {
 	return stem
 }
 
-// Count returns how many tokens s has: the length of a document in words, as
-// [Statistics] counts it. It is cheaper than Tokens, since it stems nothing.
+// Count returns the number of tokens of s: the length of a document in words, as
+// [Statistics] counts it. It is cheaper than Tokens, because it does not stem.
 func (a *Analyzer) Count(s string) int {
 	w := words{text: fold(s), apostrophe: a.apostrophe}
 	count := 0
@@ -177,8 +177,8 @@ func (a *Analyzer) Count(s string) int {
 	return count
 }
 
-// kept returns the stem of a word, or the word when the stemmer left nothing or
-// made it too long. It prefers the memory of the word, which is there anyway.
+// kept returns the stem of a word, or the word if the stem is empty or too long.
+// It uses the memory of the word if possible.
 func kept(word, stem string) string {
 	switch {
 	case stem == "" || len(stem) > TokenMax:

@@ -192,8 +192,8 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// TestPhraseCountsLikeASearch compares the count that looks at each token once
-// with the plain definition, on texts of few words, which repeat themselves.
+// TestPhraseCountsLikeASearch compares the linear count with the plain
+// definition, on repetitive texts of few words.
 func TestPhraseCountsLikeASearch(t *testing.T) {
 	random, a := seeded(t), analyzers()["en-us"]
 	draw := func(most int) string {
@@ -236,7 +236,7 @@ func occursAt(phrase, tokens []Token) bool {
 }
 
 // TestWithinIsTheEditDistance compares the bounded table with all strings that
-// one and two edits make, which for two separate edits is the same.
+// one and two edits produce, which is the same for two separate edits.
 func TestWithinIsTheEditDistance(t *testing.T) {
 	const alphabet = "abé"
 	edits := func(s string) []string {
@@ -321,8 +321,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestTokensAppends checks that what is in dst stays and that a token whose word
-// ends in its stem costs one small allocation, inside the stemmer, and no more.
+// TestTokensAppends checks that the content of dst stays, and that a token whose
+// word ends in its stem costs one small allocation, inside the stemmer.
 func TestTokensAppends(t *testing.T) {
 	a := analyzers()["en-us"]
 	got := a.Tokens([]Token{{"kept", 7}}, "red bike")
@@ -331,7 +331,7 @@ func TestTokensAppends(t *testing.T) {
 	}
 	text := strings.Repeat("red bike and a map ", 100)
 	room := a.Tokens(nil, text)
-	const fixed = 1 // The stemmer itself.
+	const fixed = 1 // the stemmer itself
 	if allocations := testing.AllocsPerRun(10, func() { room = a.Tokens(room[:0], text) }); allocations > float64(len(room)+fixed) {
 		t.Errorf("%g allocations for %d tokens", allocations, len(room))
 	}
@@ -342,8 +342,8 @@ func TestTokensAppends(t *testing.T) {
 	}
 }
 
-// TestStopWords finds no stop word and checks that each is listed once, in the
-// form in which it is compared.
+// TestStopWords checks that stop words are never found, and that each is listed
+// once, in folded form.
 func TestStopWords(t *testing.T) {
 	for _, l := range languages {
 		a, _ := For(l.tag)
@@ -406,7 +406,7 @@ func TestLogarithm(t *testing.T) {
 	worst := 0.0
 	for i := range 100_000 {
 		x := math.Exp(random.Float64()*1400 - 700)
-		if i%2 == 0 { // Near 1, where most of an idf is.
+		if i%2 == 0 { // near 1, where most values of an idf are
 			x = 1 + random.Float64()
 		}
 		want := math.Log(x)
@@ -421,7 +421,8 @@ func TestLogarithm(t *testing.T) {
 	}
 }
 
-// TestScoreIsSane draws statistics and documents, possible and impossible ones.
+// TestScoreIsSane generates statistics and documents, possible and impossible
+// ones.
 func TestScoreIsSane(t *testing.T) {
 	random := seeded(t)
 	number := func() int64 {
@@ -454,7 +455,7 @@ func TestStatisticsAdd(t *testing.T) {
 	}
 }
 
-// TestFuseIgnoresTheOrderOfItsInput shuffles what is fused.
+// TestFuseIgnoresTheOrderOfItsInput shuffles the input.
 func TestFuseIgnoresTheOrderOfItsInput(t *testing.T) {
 	random := seeded(t)
 	for range 500 {

@@ -10,8 +10,8 @@ import (
 )
 
 // fold returns s in the form in which words are compared: normalization form KC
-// of its full case folding, without characters that cannot be seen, and with
-// one kind of apostrophe. It returns s itself when there is nothing to change.
+// of its full case folding, without invisible characters, and with one kind of
+// apostrophe. It returns s itself if nothing changes.
 func fold(s string) string {
 	if isASCII(s) {
 		return strings.ToLower(s)
@@ -19,7 +19,7 @@ func fold(s string) string {
 	s = strings.Map(visible, s)
 	s = norm.NFKC.String(s)
 	s = cases.Fold().String(s)
-	return norm.NFKC.String(s) // Folding may take a character apart.
+	return norm.NFKC.String(s) // folding may decompose a character
 }
 
 func isASCII(s string) bool {
@@ -31,8 +31,8 @@ func isASCII(s string) bool {
 	return true
 }
 
-// visible drops what may stand inside a word without being seen, such as the
-// soft hyphen, and turns the apostrophes of typography into that of the keyboard.
+// visible drops invisible characters inside a word, such as the soft hyphen, and
+// replaces typographic apostrophes by that of the keyboard.
 func visible(r rune) rune {
 	switch r {
 	case '\u00AD', '\u200C', '\u200D', '\u2060', '\uFEFF':
@@ -46,14 +46,14 @@ func visible(r rune) rune {
 	return r
 }
 
-// words walks over the words of a folded text.
+// words iterates over the words of a folded text.
 type words struct {
 	text       string
-	pos        int // The next byte to look at.
+	pos        int // the next byte to read
 	apostrophe bool
 }
 
-// next returns the next word, a piece of the text, and false at the end.
+// next returns the next word, a part of the text, and false at the end.
 func (w *words) next() (string, bool) {
 	for w.pos < len(w.text) {
 		r, size := utf8.DecodeRuneInString(w.text[w.pos:])
@@ -73,7 +73,7 @@ func (w *words) next() (string, bool) {
 	return "", false
 }
 
-// skipWord goes to the end of the word that pos is inside.
+// skipWord moves to the end of the word at pos.
 func (w *words) skipWord() {
 	for w.pos < len(w.text) {
 		r, size := utf8.DecodeRuneInString(w.text[w.pos:])
@@ -99,7 +99,8 @@ func (w *words) skipMarks() {
 	}
 }
 
-// between reports whether letters stand on both sides of the apostrophe at pos.
+// between reports whether there are letters on both sides of the apostrophe at
+// pos.
 func (w *words) between() bool {
 	before, _ := utf8.DecodeLastRuneInString(w.text[:w.pos])
 	after, _ := utf8.DecodeRuneInString(w.text[w.pos+1:])
@@ -117,13 +118,13 @@ func continues(r rune) bool {
 	return begins(r) || r >= utf8.RuneSelf && unicode.IsMark(r)
 }
 
-// alone reports whether r is a word of its own, in scripts that write words
-// without space between them.
+// alone reports whether r is a word by itself, in scripts without space between
+// words.
 func alone(r rune) bool {
 	return r >= 0x2E80 && unicode.In(r, unicode.Han, unicode.Hiragana)
 }
 
-// cut returns the first bytes of a word that is too long to be a token.
+// cut returns the first bytes of a word that is too long for a token.
 func cut(word string) string {
 	end := TokenMax
 	for !utf8.RuneStart(word[end]) {

@@ -10,7 +10,7 @@ import (
 // Element is the type of the elements of a stored vector.
 type Element uint8
 
-// The element types, as a vector policy names them.
+// The element types, as named in a vector policy.
 const (
 	Float32 Element = iota
 	Float16
@@ -23,7 +23,7 @@ var elements = [...]struct {
 	size int
 }{Float32: {"float32", 4}, Float16: {"float16", 2}, Int8: {"int8", 1}, Uint8: {"uint8", 1}}
 
-// ParseElement returns the element type of that name, in any case.
+// ParseElement returns the element type with that name, in any letter case.
 func ParseElement(name string) (Element, bool) {
 	for i, known := range elements {
 		if strings.EqualFold(name, known.name) {
@@ -33,7 +33,7 @@ func ParseElement(name string) (Element, bool) {
 	return 0, false
 }
 
-// String returns the name of the element type, as policies write it.
+// String returns the name of the element type as policies write it.
 func (e Element) String() string {
 	if int(e) < len(elements) {
 		return elements[e].name
@@ -41,7 +41,7 @@ func (e Element) String() string {
 	return "unknown element type"
 }
 
-// Size returns the bytes of one stored element, 0 for a type that is none.
+// Size returns the size of one stored element in bytes, 0 for an unknown type.
 func (e Element) Size() int {
 	if int(e) < len(elements) {
 		return elements[e].size
@@ -49,9 +49,9 @@ func (e Element) Size() int {
 	return 0
 }
 
-// AppendVector appends the stored form of v: its elements one after the other,
-// in little-endian order. An element becomes the nearest value of the type, to
-// even when two are; what is out of range becomes the end of the range, and NaN
+// AppendVector appends the stored form of v: its elements in little-endian
+// order. An element becomes the nearest value of the type, or the even one of
+// two nearest values. A value out of range becomes the end of the range, and NaN
 // becomes 0.
 func AppendVector(dst []byte, e Element, v []float32) []byte {
 	switch e {
@@ -75,8 +75,9 @@ func AppendVector(dst []byte, e Element, v []float32) []byte {
 	return dst
 }
 
-// DecodeVector appends the elements of a stored vector to dst. It reports false
-// when raw is not a whole number of elements of the type, or one is not finite.
+// DecodeVector appends the elements of a stored vector to dst. It returns false
+// if raw is not a whole number of elements of the type, or an element is not
+// finite.
 func DecodeVector(dst []float32, e Element, raw []byte) ([]float32, bool) {
 	size := e.Size()
 	if size == 0 || len(raw)%size != 0 {
@@ -90,8 +91,8 @@ func DecodeVector(dst []float32, e Element, raw []byte) ([]float32, bool) {
 	return dst, true
 }
 
-// decode fills v from as many stored elements, and reports whether all are
-// finite.
+// decode fills v from the same number of stored elements, and reports whether
+// all are finite.
 func decode(v []float32, e Element, raw []byte) bool {
 	allFinite := true
 	switch e {
@@ -134,14 +135,14 @@ func halfBits(f float32) uint16 {
 	bits := math.Float32bits(f)
 	sign := uint16(bits >> 16 & 0x8000)
 	bits &= 0x7FFFFFFF
-	const smallest = 113 << 23 // 2^-14, the smallest that is not subnormal.
+	const smallest = 113 << 23 // 2^-14, the smallest normal number
 	if bits < smallest {
-		// Adding 0.5 leaves as many bits of the fraction as a subnormal has,
-		// rounded by the machine.
+		// Adding 0.5 leaves exactly the fraction bits of a subnormal, rounded by
+		// the hardware.
 		sum := math.Float32frombits(bits) + 0.5
 		return sign | uint16(math.Float32bits(sum)-math.Float32bits(0.5))
 	}
-	// Round the 13 bits away, and move the exponent from a bias of 127 to 15.
+	// Round off 13 bits, and change the bias of the exponent from 127 to 15.
 	bits += 0xFFF + bits>>13&1
 	return sign | uint16((bits-112<<23)>>13)
 }

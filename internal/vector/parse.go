@@ -7,9 +7,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Parse appends the elements of v to dst. It reports false, and returns dst as
-// it was, when v is not an array of one or more numbers that are finite as
-// float32. The length is for the caller to check.
+// Parse appends the elements of v to dst. It returns false, and dst unchanged,
+// if v is not a non-empty array of numbers that are finite as float32. The
+// caller checks the length.
 func Parse(v value.Value, dst []float32) ([]float32, bool) {
 	items := v.Items()
 	if len(items) == 0 {
@@ -29,14 +29,15 @@ func Parse(v value.Value, dst []float32) ([]float32, bool) {
 	return dst, true
 }
 
-// finite is false for NaN and the infinities, whose exponent has all bits set.
+// finite reports whether f is neither NaN nor infinite; in those, all bits of
+// the exponent are set.
 func finite(f float32) bool {
 	const exponent = 0x7F800000
 	return math.Float32bits(f)&exponent != exponent
 }
 
-// ParseJSON is [Parse] of a JSON text, which may have white space around it,
-// without making a value of it. It does not keep raw.
+// ParseJSON is [Parse] for a JSON text, with optional white space around it. It
+// creates no value and does not keep raw.
 func ParseJSON(raw []byte, dst []float32) ([]float32, bool) {
 	start := len(dst)
 	s := scanner{raw: raw}
@@ -81,7 +82,7 @@ func (s *scanner) skipSpace() {
 	}
 }
 
-// next skips white space and then the byte c if it is next.
+// next skips white space, and then the byte c if it is next.
 func (s *scanner) next(c byte) bool {
 	s.skipSpace()
 	return s.take(c)
@@ -95,8 +96,8 @@ func (s *scanner) take(c byte) bool {
 	return false
 }
 
-// number reads a JSON number as value.Parse does: as the nearest double, and
-// then as the float32 nearest to that.
+// number parses a JSON number as value.Parse does, to the nearest double, and
+// rounds it to the nearest float32.
 func (s *scanner) number() (float32, bool) {
 	start := s.pos
 	negative := s.take('-')
@@ -126,23 +127,24 @@ func (s *scanner) number() (float32, bool) {
 			return 0, false
 		}
 	}
-	// A mantissa and a power of ten that are both exact make one rounding.
-	const digitsMax = 19 // So many fit 64 bits.
+	// If the mantissa and the power of ten are both exact, there is only one
+	// rounding.
+	const digitsMax = 19 // that many fit 64 bits
 	if s.pos == plain && whole+fraction <= digitsMax && mantissa < 1<<53 && fraction < len(powers) {
 		f := float64(mantissa) / powers[fraction]
-		if negative && mantissa != 0 { // -0 is 0, as everywhere.
+		if negative && mantissa != 0 { // -0 is 0, as everywhere
 			f = -f
 		}
 		return single(f)
 	}
 	f, err := strconv.ParseFloat(string(s.raw[start:s.pos]), 64)
-	if err != nil { // The form is right, so it is the range.
+	if err != nil { // the syntax is valid, so the number is out of range
 		return 0, false
 	}
 	return single(f + 0) // -0 + 0 is 0.
 }
 
-// digits reads decimal digits behind those of n. It may overflow.
+// digits parses decimal digits that follow those of n. n may overflow.
 func (s *scanner) digits(n uint64) uint64 {
 	for s.pos < len(s.raw) {
 		d := s.raw[s.pos] - '0'
@@ -160,7 +162,7 @@ func single(f float64) (float32, bool) {
 	return element, finite(element)
 }
 
-// powers are the powers of ten that a double holds exactly.
+// powers are the powers of ten that a double represents exactly.
 var powers = [...]float64{
 	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,

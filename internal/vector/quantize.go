@@ -7,53 +7,53 @@ import (
 )
 
 const (
-	// headerSize is the part of a code before its bits: two float32.
+	// headerSize is the size of the part of a code before its bits: two float32.
 	headerSize = 8
-	// bitsMax is how many bits of a coordinate a code keeps at most. More hardly
-	// change which candidates are found, and cost time.
+	// bitsMax is the maximum number of bits per coordinate in a code. More bits
+	// hardly change which candidates are found, but cost time.
 	bitsMax = 4
-	// queryBits is how many bits of a coordinate of the query are compared, one
-	// of them for the sign.
+	// queryBits is the number of bits per coordinate of a query, including the
+	// sign.
 	queryBits = 6
 )
 
-// Quantizer makes short codes of vectors, from which an [Estimator] guesses
-// scores. The code of a vector is the direction from a centre to it, rotated,
-// with one to four bits for each coordinate, and two numbers that make the guess
-// right on average (the method is RaBitQ: Gao and Long, SIGMOD 2024, and its
-// extension to several bits, SIGMOD 2025). A Quantizer is immutable and may be
-// shared between goroutines.
+// Quantizer makes short codes of vectors, from which an [Estimator] estimates
+// scores. The code of a vector is the rotated direction from a center to it,
+// with one to four bits per coordinate, and two numbers that make the estimate
+// unbiased. The method is RaBitQ (Gao and Long, SIGMOD 2024) with its extension
+// to several bits (SIGMOD 2025). A Quantizer is immutable and safe for
+// concurrent use.
 type Quantizer struct {
 	metric   Metric
 	rotation rotation
-	// center is what codes are relative to, or nil for the origin.
+	// center is the origin of the codes; nil means zero.
 	center        []float32
 	centerSquared float64
-	// kept is how many coordinates a code has: all, or the first ones when
+	// kept is the number of coordinates in a code: all, or the first ones if
 	// there is less than one bit for each.
 	kept int
-	// bits is how many planes of bits a code has, the lowest first; a plane has
-	// one bit of each kept coordinate.
+	// bits is the number of bit planes in a code, lowest first. A plane has one
+	// bit for each kept coordinate.
 	bits       int
 	planeBytes int
 }
 
-// QuantizationDefault returns the quantizationByteSize for a policy that names
-// none: four bits for each dimension, within the limit.
+// QuantizationDefault returns the quantizationByteSize for a policy that does
+// not name one: four bits per dimension, up to the limit.
 func QuantizationDefault(dimensions int) int {
 	return max(1, min(bitsMax*((dimensions+7)/8), QuantizationMax))
 }
 
-// NewQuantizer returns the quantizer for vectors of so many dimensions, 1 to
-// [DimensionsMax], and codes of quantizationBytes, 1 to [QuantizationMax], plus 8
-// bytes. It reports false for other numbers. When more bytes are given than four
-// bits for each dimension need, or than make another whole bit for each, codes
-// are shorter.
+// NewQuantizer returns the quantizer for vectors with dimensions elements, 1 to
+// [DimensionsMax], and codes of quantizationBytes, 1 to [QuantizationMax], plus
+// 8 bytes. It returns false for other numbers. Codes are shorter if
+// quantizationBytes is more than four bits per dimension, or does not make
+// another whole bit for each.
 //
-// The center, which the Quantizer keeps, should be near the mean of the vectors,
-// as [Center] computes it; nil is the origin, which is good enough for vectors
-// that point in all directions. It belongs to the codes: whoever stores them
-// stores it too. It is false when its length is not dimensions.
+// The Quantizer keeps center, which should be near the mean of the vectors as
+// [Center] computes it. Nil is the origin, which is sufficient for vectors that
+// point in all directions. Codes depend on the center, so it must be stored with
+// them. NewQuantizer returns false if its length is not dimensions.
 func NewQuantizer(m Metric, dimensions, quantizationBytes int, center []float32) (*Quantizer, bool) {
 	switch {
 	case dimensions < 1 || dimensions > DimensionsMax,
@@ -71,13 +71,13 @@ func NewQuantizer(m Metric, dimensions, quantizationBytes int, center []float32)
 	return q, true
 }
 
-// Dimensions returns how many elements the vectors have.
+// Dimensions returns the number of elements of a vector.
 func (q *Quantizer) Dimensions() int { return q.rotation.dimensions }
 
-// Size returns how many bytes a code has.
+// Size returns the size of a code in bytes.
 func (q *Quantizer) Size() int { return headerSize + q.bits*q.planeBytes }
 
-// Append appends the code of v, [Quantizer.Size] bytes. It reports false when v
+// Append appends the code of v, [Quantizer.Size] bytes. It returns false if v
 // has another number of dimensions or an element that is not finite.
 //
 //	0  float32 little-endian  length of the residual / how much of it the bits tell
@@ -106,17 +106,17 @@ func (q *Quantizer) Append(dst []byte, v []float32) ([]byte, bool) {
 	return dst, true
 }
 
-// residual is what is left of a vector without the center.
+// residual is a vector relative to the center.
 type residual struct {
-	// coordinates are the rotated residual with a length of 1, or zeros.
+	// coordinates are the rotated residual, normalized to length 1, or zeros.
 	coordinates []float32
 	length      float64
 	// centerProduct is the dot product of the vector and the center.
 	centerProduct float64
 }
 
-// residual computes the residual of v, which is scaled to a length of 1 before
-// when the metric is Cosine.
+// residual computes the residual of v. For Cosine it first normalizes v to
+// length 1.
 func (q *Quantizer) residual(v []float32) (residual, bool) {
 	if len(v) != q.rotation.dimensions {
 		return residual{}, false
@@ -157,14 +157,14 @@ func inverse(length float64) float64 {
 	return 1 / length
 }
 
-// narrow rounds to a float32 that is finite.
+// narrow rounds to a finite float32.
 func narrow(f float64) float32 {
 	return float32(max(-math.MaxFloat32, min(math.MaxFloat32, f)))
 }
 
-// pack writes the planes of the coordinates u, and returns the dot product of u
-// and the levels that were written, divided by the length of u. The level of
-// bits c is 2c + 1 - 2^bits.
+// pack writes the planes of the coordinates u. It returns the dot product of u
+// and the written levels, divided by the length of u. The level of bits c is 2c
+// + 1 - 2^bits.
 func (q *Quantizer) pack(planes []byte, u []float32) float64 {
 	length := math.Sqrt(dot(u, u))
 	if length == 0 {
@@ -182,13 +182,13 @@ func (q *Quantizer) pack(planes []byte, u []float32) float64 {
 	return told / length
 }
 
-// steps are the distances between levels that make the smallest error for
-// coordinates that are normally distributed with a variance of 1, by the number
-// of bits (Max, 1960). With one bit only the sign counts.
+// steps are the distances between levels with the smallest error for coordinates
+// that are normally distributed with variance 1, by the number of bits (Max,
+// 1960). With one bit only the sign matters.
 var steps = [bitsMax + 1]float64{1: 1, 2: 0.9957, 3: 0.5860, 4: 0.3352}
 
-// bestStep returns the inverse of the step, near the one for normal coordinates,
-// whose levels have the smallest angle to u.
+// bestStep returns the inverse of the step whose levels have the smallest angle
+// to u. It searches near the step for normal coordinates.
 func (q *Quantizer) bestStep(u []float32, length float64) float32 {
 	usual := math.Sqrt(float64(len(u))) / (length * steps[q.bits])
 	if q.bits == 1 {
@@ -201,7 +201,7 @@ func (q *Quantizer) bestStep(u []float32, length float64) float32 {
 		for _, x := range u {
 			level := q.level(q.quantize(x, step))
 			product += float64(level * float64(x))
-			squares += level * level // Small integers are exact.
+			squares += level * level // small integers are exact
 		}
 		if fit := product * product / squares; fit > bestFit {
 			best, bestFit = step, fit
@@ -225,24 +225,24 @@ func (q *Quantizer) quantize(x, step float32) int {
 
 func (q *Quantizer) level(c int) float64 { return float64(2*c + 1 - 1<<q.bits) }
 
-// Estimator guesses the scores of codes against one query. It is immutable and
-// may be shared between goroutines.
+// Estimator estimates the scores of codes for one query. It is immutable and
+// safe for concurrent use.
 type Estimator struct {
 	quantizer *Quantizer
-	// words holds the query as planes of bits, those of 64 coordinates together,
-	// lowest plane first. The numbers they make are two's complement.
+	// words holds the query as bit planes in blocks of 64 coordinates, lowest
+	// plane first. The numbers are in two's complement.
 	words [][queryBits]uint64
 	// sum is the sum of those numbers.
 	sum int
-	// scale makes a dot product of those numbers one of the vectors.
+	// scale converts a dot product of those numbers to one of the vectors.
 	scale float64
-	// offset is what the center adds: to a dot product, or for Euclidean the
-	// squared length of the query's residual.
+	// offset is the contribution of the center: to a dot product or, for
+	// Euclidean, the squared length of the query's residual.
 	offset float64
 }
 
-// Query returns an estimator of scores against v. It reports false when v has
-// another number of dimensions or an element that is not finite.
+// Query returns an estimator of scores for v. It returns false if v has another
+// number of dimensions or an element that is not finite.
 func (q *Quantizer) Query(v []float32) (*Estimator, bool) {
 	r, ok := q.residual(v)
 	if !ok {
@@ -273,9 +273,9 @@ func (q *Quantizer) Query(v []float32) (*Estimator, bool) {
 	return e, true
 }
 
-// Score guesses the score of the vector that the code was made of, on the scale
-// of the metric, but not within its bounds. It is NaN for bytes that are no code
-// of the quantizer.
+// Score estimates the score of the vector of a code, on the scale of the metric
+// but not within its bounds. It is NaN for bytes that are not a code of the
+// quantizer.
 func (e *Estimator) Score(code []byte) float64 {
 	q := e.quantizer
 	if len(code) != q.Size() {
@@ -297,7 +297,7 @@ func (e *Estimator) Score(code []byte) float64 {
 	return product + second + e.offset
 }
 
-// product returns the sum of the query's numbers at the bits set in a plane.
+// product returns the sum of the query's numbers at the set bits of a plane.
 func (e *Estimator) product(plane []byte) int {
 	var sums [queryBits]int
 	words := e.words
@@ -322,19 +322,19 @@ func (e *Estimator) product(plane []byte) int {
 	return sums[0] + sums[1]<<1 + sums[2]<<2 + sums[3]<<3 + sums[4]<<4 - sums[5]<<5
 }
 
-// Center sums up vectors, to find the center for [NewQuantizer].
+// Center computes the mean of vectors, the center for [NewQuantizer].
 type Center struct {
 	metric Metric
 	sum    []float64
 	count  int
 }
 
-// NewCenter returns a Center of no vectors.
+// NewCenter returns a Center without vectors.
 func NewCenter(m Metric, dimensions int) *Center {
 	return &Center{metric: m, sum: make([]float64, max(dimensions, 0))}
 }
 
-// Add counts v in. It reports false, and does not, when v has another number of
+// Add adds v. It returns false and does nothing if v has another number of
 // dimensions or an element that is not finite.
 func (c *Center) Add(v []float32) bool {
 	if len(v) != len(c.sum) {
@@ -356,8 +356,8 @@ func (c *Center) Add(v []float32) bool {
 	return true
 }
 
-// Mean returns the mean of the vectors, which for Cosine are scaled to a length
-// of 1 first, and nil when there is none.
+// Mean returns the mean of the vectors, nil if there are none. For Cosine the
+// vectors are normalized to length 1 first.
 func (c *Center) Mean() []float32 {
 	if c.count == 0 {
 		return nil

@@ -39,8 +39,8 @@ func TestCodeBytes(t *testing.T) {
 	}
 }
 
-// TestRotation checks that lengths and angles stay, in every number of
-// dimensions, and that no coordinate keeps what it had.
+// TestRotation checks that lengths and angles are preserved in every number of
+// dimensions, and that every coordinate changes.
 func TestRotation(t *testing.T) {
 	random := seeded(t)
 	for dimensions := 1; dimensions <= 300; dimensions++ {
@@ -68,8 +68,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestEstimatesAreRightOnAverage compares guesses with scores. The error of one
-// guess is bounded by what bits cannot say; that of the mean is far less.
+// TestEstimatesAreRightOnAverage compares estimates with scores. The number of
+// bits bounds the error of one estimate; the error of the mean is much less.
 func TestEstimatesAreRightOnAverage(t *testing.T) {
 	random := seeded(t)
 	const dimensions, n = 256, 2000
@@ -80,7 +80,7 @@ func TestEstimatesAreRightOnAverage(t *testing.T) {
 		for range n {
 			a, b := normal(random, dimensions), normal(random, dimensions)
 			for i := range b {
-				b[i] += a[i] / 2 // So that there is something to find.
+				b[i] += a[i] / 2 // so that there is something to find
 			}
 			code, _ := q.Append(nil, a)
 			e, _ := q.Query(b)
@@ -97,8 +97,8 @@ func TestEstimatesAreRightOnAverage(t *testing.T) {
 	}
 }
 
-// TestEstimatesOfEachMetric checks the three formulas, with a center and
-// without, on vectors that are not centered.
+// TestEstimatesOfEachMetric checks the three formulas, with and without a
+// center, on vectors that are not centered.
 func TestEstimatesOfEachMetric(t *testing.T) {
 	random := seeded(t)
 	const dimensions = 512
@@ -169,7 +169,8 @@ func TestCenter(t *testing.T) {
 	}
 }
 
-// FuzzQuantizer makes codes of any vectors, and scores any bytes as codes.
+// FuzzQuantizer makes codes of arbitrary vectors, and scores arbitrary bytes as
+// codes.
 func FuzzQuantizer(f *testing.F) {
 	f.Add([]byte{0, 0, 0x80, 0x3F, 0, 0, 0, 0x40}, []byte("0123456789"), uint8(0), uint16(3), true)
 	f.Add([]byte{0xFF, 0xFF, 0x7F, 0x7F, 1, 0, 0, 0}, []byte{}, uint8(2), uint16(1), false)
@@ -209,16 +210,15 @@ func FuzzQuantizer(f *testing.F) {
 	})
 }
 
-// recallSet is what recall is measured on: 10,000 vectors, and queries drawn
-// like them.
+// recallSet is a data set for recall: 10,000 vectors, and queries from the same
+// distribution.
 type recallSet struct {
 	vectors, queries [][]float32
 }
 
-// clusters are 100 centers, normally distributed, and normal points around them
+// clusters are 100 normally distributed centers with normal points around them
 // at half that distance. uniform are independent coordinates from 0 to 1, which
-// all lie on one side of the origin and have no structure at all: the hardest
-// case.
+// are all on one side of the origin and have no structure: the hardest case.
 var recallSets = map[string]func(random *rand.Rand, dimensions int) func() []float32{
 	"clusters": func(random *rand.Rand, dimensions int) func() []float32 {
 		centers := make([][]float32, 100)
@@ -278,7 +278,7 @@ func (s recallSet) center(m Metric, wanted bool) []float32 {
 	return sum.Mean()
 }
 
-// exact returns the best of each query.
+// exact returns the best results of each query.
 func (s recallSet) exact(m Metric) [][]Scored {
 	best := make([][]Scored, len(s.queries))
 	top := NewTopK(m, recallK)
@@ -293,8 +293,8 @@ func (s recallSet) exact(m Metric) [][]Scored {
 	return best
 }
 
-// recall returns which part of the exact best is found by scoring the best
-// candidates again.
+// recall returns the fraction of the exact best results that is found by scoring
+// the best candidates again.
 func (s recallSet) recall(m Metric, q *Quantizer, best [][]Scored) float64 {
 	var codes []byte
 	for _, v := range s.vectors {
@@ -322,8 +322,8 @@ func (s recallSet) recall(m Metric, q *Quantizer, best [][]Scored) float64 {
 	return float64(found) / float64(recallK*len(s.queries))
 }
 
-// TestRecall holds the figures of docs/vector.md: run it with -v to see them.
-// Under the race detector it has fewer vectors, of which more are found.
+// TestRecall checks the figures of docs/vector.md; -v prints them. With the race
+// detector it uses fewer vectors, of which more are found.
 func TestRecall(t *testing.T) {
 	type code struct {
 		bits     int

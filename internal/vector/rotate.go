@@ -5,19 +5,19 @@ import (
 	"math/bits"
 )
 
-// rotation is a pseudo-random rotation of a space. It spreads what a vector says
-// evenly over the coordinates, whatever they meant before, so that few bits of
-// each tell its direction. It is made of sign changes and Walsh-Hadamard
-// transforms, which take n log n steps and no matrix. The transform needs a
-// power of two, so it is applied to the first and the last coordinates in turn;
-// the two blocks overlap by half of one or more.
+// rotation is a pseudo-random rotation of a space. It distributes the
+// information in a vector evenly over the coordinates, so that few bits of each
+// give its direction. It consists of sign changes and Walsh-Hadamard transforms,
+// which take n log n steps and no matrix. The transform needs a power of two, so
+// it is applied to the first and the last coordinates in turn; the two blocks
+// overlap by at least half of one.
 //
-// It depends on the number of dimensions alone and is immutable.
+// It depends only on the number of dimensions and is immutable.
 type rotation struct {
 	dimensions int
 	// block is the greatest power of two that is not above dimensions.
 	block int
-	// flips holds one bit for each coordinate and round, set for a sign change.
+	// flips has one bit per coordinate and round, set for a sign change.
 	flips [rounds][]uint64
 }
 
@@ -35,8 +35,8 @@ func newRotation(dimensions int) rotation {
 	return r
 }
 
-// splitMix is the SplitMix64 generator. It is written out because the rotation
-// is part of a stored format.
+// splitMix is the SplitMix64 generator. It is written out here because the
+// rotation is part of a stored format.
 func splitMix(state *uint64) uint64 {
 	*state += 0x9E3779B97F4A7C15
 	z := *state
@@ -45,7 +45,8 @@ func splitMix(state *uint64) uint64 {
 	return z ^ z>>31
 }
 
-// apply rotates x, which has as many elements as there are dimensions, in place.
+// apply rotates x in place. x must have as many elements as there are
+// dimensions.
 func (r *rotation) apply(x []float32) {
 	for i := range r.flips {
 		flip(x, r.flips[i])
@@ -64,8 +65,8 @@ func flip(x []float32, flips []uint64) {
 	}
 }
 
-// transform is the Walsh-Hadamard transform, scaled so that lengths stay. The
-// length of x is a power of two.
+// transform is the Walsh-Hadamard transform, scaled to preserve lengths. The
+// length of x must be a power of two.
 func transform(x []float32) {
 	for half := 1; half < len(x); half *= 2 {
 		for start := 0; start < len(x); start += 2 * half {

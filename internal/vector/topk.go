@@ -2,39 +2,39 @@ package vector
 
 import "slices"
 
-// Scored is something found, by a number its owner gave it, and its score.
+// Scored is a result, identified by a number of its owner, and its score.
 type Scored struct {
 	ID    uint64
 	Score float64
 }
 
-// TopK keeps the best k of all that is pushed. Of equal scores the smaller ID is
-// better, so that the order of pushes does not matter. It is not safe for
-// concurrent use.
+// TopK keeps the best k results of those that are pushed. Of equal scores the
+// smaller ID is better, so that the order of pushes does not matter. It is not
+// safe for concurrent use.
 type TopK struct {
 	metric Metric
 	k      int
-	// heap has the worst at its root.
+	// heap has the worst result at its root.
 	heap []Scored
 
-	after *Scored // see [TopK.After]; nil takes all
+	after *Scored // see [TopK.After]; nil accepts all
 }
 
-// roomMax is how many places a TopK makes at once; more grow as they are used.
+// roomMax is the capacity that a TopK allocates at once; it grows as needed.
 const roomMax = 1024
 
-// NewTopK returns a TopK with nothing in it. With a k below 1 it keeps nothing.
+// NewTopK returns an empty TopK. If k is below 1 it keeps nothing.
 func NewTopK(m Metric, k int) *TopK {
 	k = max(k, 0)
 	return &TopK{metric: m, k: k, heap: make([]Scored, 0, min(k, roomMax))}
 }
 
-// After leaves out what is pushed from now on and is not worse than s, of which
-// a search before has told.
+// After makes later pushes skip results that are not worse than s, the last
+// result of an earlier search.
 func (t *TopK) After(s Scored) { t.after = &s }
 
-// Push offers one and reports whether it is among the best so far. It does not
-// allocate but to grow beyond the room that it has.
+// Push adds a result and reports whether it is among the best so far. It
+// allocates only to grow.
 func (t *TopK) Push(id uint64, score float64) bool {
 	s := Scored{id, score}
 	if t.after != nil && !t.better(*t.after, s) {
@@ -53,8 +53,8 @@ func (t *TopK) Push(id uint64, score float64) bool {
 	return true
 }
 
-// Worst returns the score that one has to beat, and false while anything is
-// still taken.
+// Worst returns the score that a result must beat, and false while every result
+// is accepted.
 func (t *TopK) Worst() (float64, bool) {
 	if len(t.heap) < t.k || t.k == 0 {
 		return 0, false
@@ -62,10 +62,10 @@ func (t *TopK) Worst() (float64, bool) {
 	return t.heap[0].Score, true
 }
 
-// Len returns how many it holds, k at most.
+// Len returns the number of results, at most k.
 func (t *TopK) Len() int { return len(t.heap) }
 
-// Append appends what it holds to dst, the best first, and keeps it.
+// Append appends the results to dst, best first, and keeps them.
 func (t *TopK) Append(dst []Scored) []Scored {
 	start := len(dst)
 	dst = append(dst, t.heap...)
@@ -81,7 +81,7 @@ func (t *TopK) Append(dst []Scored) []Scored {
 	return dst
 }
 
-// Reset forgets what was pushed and keeps the room.
+// Reset removes all results and keeps the capacity.
 func (t *TopK) Reset() { t.heap = t.heap[:0] }
 
 func (t *TopK) better(a, b Scored) bool {

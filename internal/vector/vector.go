@@ -1,6 +1,6 @@
 // Package vector compares vectors: their metrics, their stored forms, a
-// quantiser for an index that scans many of them, and the best k of a scan. The
-// function VectorDistance and the vector indexes are built on it.
+// quantizer for an index that scans many of them, and the best k results of a
+// scan. The function VectorDistance and the vector indexes use it.
 //
 // The types to know, in this order: [Metric] (what similar means), [Element]
 // (how a vector is stored), [Quantizer] and [Estimator] (short codes and
@@ -26,35 +26,35 @@ import (
 	"strings"
 )
 
-// Version rises when a release makes other codes of some vector than the one
-// before, so that an index can tell that it has to be built again.
+// Version increases when a release makes other codes of some vector than the
+// previous one, so that an index knows that it must be rebuilt.
 const Version = 1
 
 // Limits of the service. The flat index has a lower one for dimensions, which
 // the policy checks.
 const (
-	// DimensionsMax is how many elements an indexed vector may have.
+	// DimensionsMax is the maximum number of elements of an indexed vector.
 	DimensionsMax = 4096
 	// QuantizationMax is the largest quantizationByteSize.
 	QuantizationMax = 512
 )
 
-// Metric says how similar two vectors are.
+// Metric is a measure of similarity between two vectors.
 type Metric uint8
 
-// The metrics, as a vector policy names them.
+// The metrics, as named in a vector policy.
 const (
-	// Cosine is the cosine of the angle, -1 to 1; 0 when one vector is zero.
+	// Cosine is the cosine of the angle, -1 to 1; 0 if one vector is zero.
 	Cosine Metric = iota
 	// DotProduct is the sum of products.
 	DotProduct
-	// Euclidean is the distance; the smaller, the more similar.
+	// Euclidean is the distance; smaller is more similar.
 	Euclidean
 )
 
 var metricNames = [...]string{Cosine: "cosine", DotProduct: "dotproduct", Euclidean: "euclidean"}
 
-// ParseMetric returns the metric of that name, in any case.
+// ParseMetric returns the metric with that name, in any letter case.
 func ParseMetric(name string) (Metric, bool) {
 	for i, known := range metricNames {
 		if strings.EqualFold(name, known) {
@@ -64,7 +64,7 @@ func ParseMetric(name string) (Metric, bool) {
 	return 0, false
 }
 
-// String returns the name of the metric, as policies write it.
+// String returns the name of the metric as policies write it.
 func (m Metric) String() string {
 	if int(m) < len(metricNames) {
 		return metricNames[m]
@@ -81,8 +81,8 @@ func (m Metric) Better(a, b float64) bool {
 	return a > b || math.IsNaN(b) && !math.IsNaN(a)
 }
 
-// Score compares two vectors of one length, with sums in float64. It is NaN when
-// the lengths differ, for then there is nothing to compare.
+// Score compares two vectors of the same length, with sums in float64. It is NaN
+// if the lengths differ.
 func (m Metric) Score(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return math.NaN()
@@ -98,15 +98,15 @@ func (m Metric) Score(a, b []float32) float64 {
 	return cosine(product, left, right)
 }
 
-// Scorer compares many vectors with one query. It takes less time for each than
-// [Metric.Score], and gives the same scores to the last bit. It is immutable.
+// Scorer compares many vectors with one query. It is faster than [Metric.Score]
+// and returns exactly the same scores. It is immutable.
 type Scorer struct {
 	metric  Metric
 	query   []float64
 	squares float64
 }
 
-// Scorer returns the scorer for a query, which it copies.
+// Scorer returns the scorer for a query. It copies the query.
 func (m Metric) Scorer(query []float32) *Scorer {
 	s := &Scorer{metric: m, query: make([]float64, len(query))}
 	for i, x := range query {
@@ -116,7 +116,7 @@ func (m Metric) Scorer(query []float32) *Scorer {
 	return s
 }
 
-// Score returns the score of v against the query, NaN when the lengths differ.
+// Score returns the score of v for the query, NaN if the lengths differ.
 func (s *Scorer) Score(v []float32) float64 {
 	if len(v) != len(s.query) {
 		return math.NaN()
@@ -131,8 +131,8 @@ func (s *Scorer) Score(v []float32) float64 {
 	return cosine(product, s.squares, right)
 }
 
-// cosine makes the cosine of a dot product and two squared lengths. The bounds
-// are for rounding, which may lead beyond them.
+// cosine computes the cosine from a dot product and two squared lengths. It
+// clips the result, which rounding may move out of bounds.
 func cosine(product, left, right float64) float64 {
 	if left == 0 || right == 0 {
 		return 0
@@ -141,11 +141,11 @@ func cosine(product, left, right float64) float64 {
 }
 
 // The sums below have several parts so that an addition need not wait for the
-// one before, and loop in a form in which the compiler sees that no index is out
-// of bounds. The first vector may be widened already: converting is most of the
-// work. Products of two float32 are exact in float64, so it makes no difference
-// whether a machine fuses multiplication and addition; that of a difference is
-// rounded explicitly.
+// previous one, and use loops in which the compiler can remove bounds checks.
+// The first vector may be converted to float64 already, because conversion is
+// most of the work. Products of two float32 are exact in float64, so it does not
+// matter whether a machine fuses multiplication and addition; that of a
+// difference is rounded explicitly.
 
 func dot[F float32 | float64](a []F, b []float32) float64 {
 	var s0, s1, s2, s3 float64

@@ -214,7 +214,7 @@ func seeded(t *testing.T) *rand.Rand {
 }
 
 // TestScoresAgree compares the unrolled sums with plain ones, and a Scorer with
-// Score to the last bit, at every remainder of a step.
+// Score exactly, for every remainder of the loops.
 func TestScoresAgree(t *testing.T) {
 	random := seeded(t)
 	for dimensions := range 70 {
@@ -281,8 +281,8 @@ func TestBetter(t *testing.T) {
 	}
 }
 
-// TestHalf reads and writes every number of 16 bits, and looks for the nearest
-// one of numbers in between.
+// TestHalf reads and writes every 16-bit number, and checks rounding of numbers
+// in between.
 func TestHalf(t *testing.T) {
 	random := seeded(t)
 	for bits := range 1 << 16 {
@@ -335,7 +335,8 @@ func FuzzParseJSON(f *testing.F) {
 	})
 }
 
-// FuzzDecodeVector reads any bytes as vectors, and writes what it could read.
+// FuzzDecodeVector decodes arbitrary bytes as vectors, and encodes what it could
+// decode.
 func FuzzDecodeVector(f *testing.F) {
 	f.Add([]byte{0, 0, 0x80, 0x3F}, uint8(Float32))
 	f.Add([]byte{0, 0x7C}, uint8(Float16))
@@ -388,7 +389,7 @@ func TestTopKIsASort(t *testing.T) {
 		if top.Len() != len(want) || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("%s: best %d are %v, want %v", m, k, got, want)
 		}
-		// The next ones, whichever is the last that a search before has told.
+		// The next results, for any last result of an earlier search.
 		if len(all) == 0 {
 			continue
 		}
