@@ -7,9 +7,10 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// An order behind one value of its first key, narrowed by its second, holds the
-// documents that have that value and satisfy the predicate, in whatever
-// directions the index and the query have their keys.
+// TestBehindAgreesWithValues fixes the first key of an order to a value and
+// narrows the second. The order must contain exactly the documents with that
+// value that satisfy the predicate, in whatever directions the index and the
+// query have their keys.
 func TestBehindAgreesWithValues(t *testing.T) {
 	t.Parallel()
 	hits := 0

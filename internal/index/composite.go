@@ -8,18 +8,18 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// composite is a composite index. Each document has one term of it: the id, and
-// for each property what stands for its value, with all bytes inverted when its
-// direction is not that of the first. So the order of the terms is the order of
-// the index, forwards or backwards.
+// composite is a composite index. Each document has one term in it: the id, and
+// for each property the encoding of its value, with all bytes inverted if its
+// direction differs from that of the first property. So the order of the terms
+// is the order of the index, forwards or backwards.
 type composite struct {
 	id    Term
 	parts []part
 
-	// terms says that documents have terms. They have none when a property is
-	// one of many in an array, or a system property that is not indexed.
+	// terms is false if no document has a term, because a property is one of
+	// many in an array, or a system property that is not indexed.
 	terms bool
-	// stamped is the place of _ts among parts, -1 when it is not.
+	// stamped is the index of _ts in parts, -1 if it is not among them.
 	stamped int
 }
 
@@ -37,8 +37,8 @@ func (p part) String() string {
 	return p.path.String() + " ASC"
 }
 
-// addComposites compiles the composite indexes. One that is another in the
-// opposite directions has the same terms, and is left out.
+// addComposites compiles the composite indexes. It omits an index that is
+// another one with all directions reversed, because both have the same terms.
 func (x *Index) addComposites(p resource.IndexingPolicy) error {
 	for _, properties := range p.Composite {
 		if len(properties) == 0 {
@@ -83,7 +83,7 @@ func (w *walker) composite(doc value.Value, c *composite) {
 	}
 	w.buf = append(w.buf, c.id...)
 	for i, p := range c.parts {
-		v := value.Int(0) // where stamp writes the time
+		v := value.Int(0) // stamp writes the time here
 		if i != c.stamped {
 			v = w.at(doc, p.path)
 		}
@@ -96,8 +96,8 @@ func (w *walker) composite(doc value.Value, c *composite) {
 	w.end()
 }
 
-// stamp writes the time into the term of the index, if it is among terms, which
-// are sorted and stay so: there is no other term with its id.
+// stamp writes the time into the document's term in the index, if terms has one.
+// The terms stay sorted, because no other term has its id.
 func (c *composite) stamp(terms []Term, seconds int64) {
 	if !c.terms || c.stamped < 0 {
 		return
@@ -128,16 +128,17 @@ func invert(b []byte) {
 	}
 }
 
-// termKey is what stands for one value in a term.
+// termKey is the encoding of one value in a term.
 type termKey struct {
 	size int // in bytes
-	// group is how many of them all values have that cannot be told from it, or
-	// not put in order: size when exact.
+	// group is the length of the prefix that the value shares with all values
+	// from which it cannot be distinguished or ordered; it equals size if the
+	// encoding is exact.
 	group int
 	exact bool
 }
 
-// Tags of value keys, and the bytes behind a zero in the key of a string; see
+// Tags of value keys, and the bytes after a zero in the key of a string; see
 // docs/formats/value-key.md.
 const (
 	tagUndefined = 0x01
@@ -150,11 +151,11 @@ const (
 	zeroCut  = 0x02
 	zeroByte = 0xFF
 
-	numberSize = 11 // with the tag
+	numberSize = 11 // including the tag
 )
 
-// readKey reads the first value of what is left of a term, whose bytes are
-// inverted or not. It is false for bytes that are none.
+// readKey reads the first value of the rest of a term, whose bytes may be
+// inverted. It returns false for invalid bytes.
 func readKey(t Term, inverted bool) (k termKey, ok bool) {
 	var mask byte
 	if inverted {
@@ -188,9 +189,9 @@ func readKey(t Term, inverted bool) (k termKey, ok bool) {
 	return termKey{}, false
 }
 
-// tuple is a tuple path. For each element of the array, documents have a term of
-// the values of its members, in their order, so that predicates on one and the
-// same element can be looked up together.
+// tuple is a tuple path. For each element of the array, documents have a term
+// with the values of its members, in order, so that predicates on the same
+// element can be looked up together.
 type tuple struct {
 	id      Term
 	array   Path // without the [] at its end
@@ -222,7 +223,8 @@ func (x *Index) addTuple(text string, path resource.IndexPath, r rule) error {
 }
 
 // tuple adds the terms of one tuple path. An element without the first member
-// has none: no span of the tuple begins otherwise than with its value.
+// has none, because every span of the tuple begins with the value of that
+// member.
 func (w *walker) tuple(doc value.Value, t *tuple) {
 	for _, item := range w.at(doc, t.array).Items() {
 		if !t.members[0].at(item).IsDefined() {
@@ -236,12 +238,12 @@ func (w *walker) tuple(doc value.Value, t *tuple) {
 	}
 }
 
-// Tuple returns the documents that have an element in the array at path in which
-// some of members equal their values: as many of them as a tuple path of the
-// policy begins with, in any order. used are their places among members; there
-// is none when no tuple path begins with one of them. path ends in [Element]. The
-// span is exact, for those members, unless a string is long or a value is an
-// array or an object; undefined is equal to nothing.
+// Tuple returns the span of documents with an element in the array at path in
+// which some of members equal their values: as many of them as a tuple path of
+// the policy begins with, in any order. used are their indexes in members; it is
+// empty if no tuple path begins with one of them. path must end in [Element].
+// For these members the span is exact, unless a string is long or a value is an
+// array or an object; undefined equals nothing.
 func (x *Index) Tuple(path Path, members []Path, values []value.Value) (s Span, used []int) {
 	if len(path) == 0 || len(members) != len(values) || path[len(path)-1] != Element {
 		return Span{}, nil
@@ -258,8 +260,8 @@ func (x *Index) Tuple(path Path, members []Path, values []value.Value) (s Span, 
 	return s, used
 }
 
-// span returns the terms that begin with the values of the tuple's first members,
-// as far as those are among members.
+// span returns the terms that begin with the values of the tuple's first
+// members, as far as these are in members.
 func (t *tuple) span(members []Path, values []value.Value) (s Span, used []int) {
 	low, exact := []byte(t.id), true
 	for _, member := range t.members {

@@ -40,8 +40,8 @@ func mustContainer(tb testing.TB, members string) *Index {
 	return x
 }
 
-// describe prints terms as what they are of and the values in them. It finds the
-// places of terms by looking for those of doc whose path has the id.
+// describe prints terms as their paths and values. It finds the path of a term
+// among the paths of doc, by the id.
 func describe(x *Index, terms []Term, doc value.Value) string {
 	places := map[Term]string{}
 	var walk func(v value.Value, p Path)
@@ -81,7 +81,7 @@ func describe(x *Index, terms []Term, doc value.Value) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// describeValues prints what stands behind the id of a term.
+// describeValues prints what follows the id of a term.
 func describeValues(x *Index, term Term) string {
 	inverted := []bool{false}
 	for _, c := range x.composites {
@@ -131,8 +131,8 @@ func describeKey(key []byte) string {
 	return v.String()
 }
 
-// parseOrder reads sort keys and what the filter fixes: /a, /b DESC where /c = 5
-// and /d = "x".
+// parseOrder parses sort keys and what the filter fixes: /a, /b DESC where /c =
+// 5 and /d = "x".
 func parseOrder(t *testing.T, text string) ([]SortKey, func(Path) (value.Value, bool)) {
 	t.Helper()
 	order, where, _ := strings.Cut(text, " where ")
@@ -178,7 +178,7 @@ func describeOrder(t *testing.T, x *Index, text string) string {
 	return strings.Join(out, " ")
 }
 
-// describeValuesOf prints the values that begin all terms of an order.
+// describeValuesOf prints the values with which all terms of an order begin.
 func describeValuesOf(o Order) string {
 	if len(o.Span.Low) <= idSize {
 		return "start"
@@ -186,7 +186,7 @@ func describeValuesOf(o Order) string {
 	return fmt.Sprintf("%x", string(o.Span.Low[idSize:]))
 }
 
-// describeServed says of everything that other can ask for whether x serves it.
+// describeServed prints whether x serves each expression that other can produce.
 func describeServed(t *testing.T, x, other *Index) string {
 	t.Helper()
 	var b strings.Builder

@@ -14,29 +14,29 @@ const (
 	All    ExprOp = iota // every document: the index does not help
 	None                 // no document
 	Leaf                 // the documents of Span
-	And                  // those of all Args
-	Or                   // those of any of Args
-	Filter               // the documents under those terms of Span whose value passes Test
+	And                  // those in all Args
+	Or                   // those in any of Args
+	Filter               // the documents of those terms of Span whose value passes Test
 )
 
 // Expr is a set of documents in terms of the index: what the planner asks a
-// partition for. The zero value is every document.
+// partition for. The zero value is the set of all documents.
 type Expr struct {
 	Op   ExprOp
 	Args []Expr // of And and Or; an empty And is All, an empty Or is None
 	Span Span   // of Leaf and Filter
 
-	// Test is asked for each term of a Filter, with the value that [DecodeTerm]
-	// returns; a term that is not exact passes without it. It must be true of
-	// every value that satisfies the predicate, and must not keep the value. It
-	// may be called from any goroutine, one at a time.
+	// Test is called for each term of a Filter with the value that [DecodeTerm]
+	// returns; a term that is not exact passes without a call. Test must return
+	// true for every value that satisfies the predicate, and must not keep the
+	// value. It may be called from any goroutine, but only by one at a time.
 	Test func(value.Value) bool
 }
 
 // Exact reports whether the documents of the expression are exactly those that
-// satisfy the predicate it was made of, given that its leaves say what was
-// asked: no leaf is an approximation, and it is not All for want of an index. A
-// Filter never is, since terms that are not exact pass it.
+// satisfy the predicate from which it was made: no leaf is an approximation, and
+// it is not All for lack of an index. A Filter is never exact, because terms
+// that are not exact pass it.
 func (e Expr) Exact() bool {
 	switch e.Op {
 	case All, Filter:
@@ -54,7 +54,7 @@ func (e Expr) Exact() bool {
 
 // Serves reports whether the index has the terms of every span of the
 // expression: whether an expression that was made with another index finds all
-// documents in the lists of this one. For a walk ask about a Leaf of its span.
+// documents in this one. For a walk, pass a Leaf of its span.
 func (x *Index) Serves(e Expr) bool {
 	if e.Op == Leaf || e.Op == Filter {
 		return x.has(e.Span)
@@ -83,8 +83,8 @@ func (x *Index) has(s Span) bool {
 	return at != nil && x.spatialID(s.cellsOf, at) == id
 }
 
-// String returns the expression with the labels of its spans, such as
-// (/a/? and (/b/? or /c/?)).
+// String returns the expression with the labels of its spans, such as (/a/? and
+// (/b/? or /c/?)).
 func (e Expr) String() string {
 	switch e.Op {
 	case All:

@@ -10,7 +10,7 @@ import (
 )
 
 // textIndex is a full-text index. Documents have a term for each token of the
-// string at its path, and one for the number of its words.
+// string at its path, and one for its number of words.
 type textIndex struct {
 	id, words Term
 	path      Path
@@ -32,7 +32,7 @@ func (x *Index) addTexts(p resource.IndexingPolicy) error {
 			continue
 		}
 		t := textIndex{path: path, analyzer: analyzer, label: f.Path}
-		// Tokens of another language mean something else.
+		// Tokens of another language have another meaning.
 		t.id = x.walk(rootState.mark(textKind), t.path).mark(analyzer.Language()).id()
 		if !x.ids[t.id] {
 			t.words = x.walk(rootState.mark(wordsKind), t.path).mark(analyzer.Language()).id()
@@ -63,26 +63,25 @@ func (w *walker) text(doc value.Value, t *textIndex) {
 		w.buf = value.AppendKey(append(w.buf, t.id...), value.String(token.Text))
 		w.end()
 	}
-	clear(w.tokens) // they hold on to the document
+	clear(w.tokens) // they keep the document in memory
 	clear(w.words)
 }
 
-// tokensMax is how many tokens are looked up for one phrase.
+// tokensMax is the maximum number of tokens that are looked up for one phrase.
 const tokensMax = 64
 
-// FullText returns the documents whose text at path has every one of the
-// tokens, and false when there is no full-text index at path or no token. Tokens
-// are those that the language of the path makes, see [text.Phrase.Tokens]. The
-// expression is never exact, since a phrase may need one token twice, and of a
-// term as long as a document the first [tokensMax] are looked up; see
-// [Index.Phrase].
+// FullText returns the documents whose text at path has all of the tokens, and
+// false if path has no full-text index or there is no token. The tokens must be
+// those of the language of the path, see [text.Phrase.Tokens]. The expression is
+// never exact, because a phrase may contain a token twice. Of a very long term
+// only the first [tokensMax] tokens are looked up; see [Index.Phrase].
 func (x *Index) FullText(path Path, tokens []string) (Expr, bool) {
 	t := x.textAt(path)
 	if t == nil || len(tokens) == 0 {
 		return Expr{}, false
 	}
-	// Never a mere leaf: two spans of one text say nothing about one another and
-	// must not be narrowed to one as two of a value may.
+	// Never a single Leaf: two spans of one text are independent and must not be
+	// merged to one, as two spans of a value may be.
 	e := Expr{Op: And}
 	for _, token := range tokens[:min(len(tokens), tokensMax)] {
 		low := Term(value.AppendKey([]byte(t.id), value.String(token)))
@@ -91,10 +90,10 @@ func (x *Index) FullText(path Path, tokens []string) (Expr, bool) {
 	return e, true
 }
 
-// Phrase returns the documents whose text at path may match the phrase, which is
-// in the language of the path, and false when there is no full-text index at
-// path. The expression is exact for a phrase of one word; the words of a longer
-// one may stand elsewhere in the text.
+// Phrase returns the documents whose text at path may contain the phrase, which
+// must be in the language of the path, and false if path has no full-text index.
+// The expression is exact for a phrase of one word; the words of a longer one
+// may be in other places of the text.
 func (x *Index) Phrase(path Path, p text.Phrase) (Expr, bool) {
 	all, ok := x.Tokens(path)
 	if !ok {
@@ -120,8 +119,8 @@ func (x *Index) Phrase(path Path, p text.Phrase) (Expr, bool) {
 	return e, ok
 }
 
-// Tokens returns the span of all tokens at path, for a [Filter] that tests each,
-// and false when there is no full-text index at path.
+// Tokens returns the span of all tokens at path, for a [Filter] that tests each
+// of them, and false if path has no full-text index.
 func (x *Index) Tokens(path Path) (Span, bool) {
 	t := x.textAt(path)
 	if t == nil {
@@ -130,9 +129,9 @@ func (x *Index) Tokens(path Path) (Span, bool) {
 	return Span{Low: t.id, High: successor(t.id), Label: "text " + t.label}, true
 }
 
-// Words returns the span of the numbers of words of the texts at path, and false
-// when there is no full-text index at path. Each document with a text there has
-// one term in it, which [DecodeTerm] reads.
+// Words returns the span of the word counts of the texts at path, and false if
+// path has no full-text index. Each document with a text there has one term in
+// it, which [DecodeTerm] decodes.
 func (x *Index) Words(path Path) (Span, bool) {
 	t := x.textAt(path)
 	if t == nil {
@@ -150,9 +149,9 @@ func (x *Index) textAt(path Path) *textIndex {
 	return nil
 }
 
-// Language returns the language of the texts at path, such as en-US. ok says
-// that the full-text policy names the path; otherwise it is the default
-// language of the policy, or of the service when there is none.
+// Language returns the language of the texts at path, such as en-US. ok is true
+// if the full-text policy names the path; otherwise it is the default language
+// of the policy, or that of the service if there is no policy.
 func (x *Index) Language(path Path) (language string, ok bool) {
 	for _, t := range x.policy.Texts.Paths {
 		if names, valid := resource.ParsePropertyPath(t.Path); valid && slices.Equal(names, path) {

@@ -2,10 +2,10 @@
 // terms. A partition stores, for each [Term], the numbers of the documents that
 // have it; the query planner asks for the documents of a [Span].
 //
-// Learn [Compile] first, which reads an indexing policy, then [Index.Terms],
-// what a write puts into the index, and [Index.Span], what a query reads from
-// it. [Expr] combines spans into what the planner asks a partition for, and
-// [Order] is a way through the terms that gives documents sorted.
+// Begin with [Compile], which compiles an indexing policy, then read
+// [Index.Terms], which a write adds to the index, and [Index.Span], which a
+// query reads. [Expr] combines spans into what the planner asks a partition for,
+// and [Order] is a walk through the terms that yields sorted documents.
 //
 // # Invariants
 //
@@ -19,7 +19,8 @@
 //     place of the wrong documents, and [Index.Serves] tells beforehand.
 //
 // The package produces and interprets bytes; it reads and writes nothing. It
-// does not evaluate computed properties: documents come with them.
+// does not evaluate computed properties; the documents must contain their
+// values.
 //
 // Page: docs/index.md
 package index
@@ -33,14 +34,14 @@ import (
 
 // Index is a compiled indexing policy. It is safe for concurrent use.
 type Index struct {
-	root node // of the policy's paths; unused when none is set
-	none bool // the policy asks for no index at all
+	root node // of the policy's paths; unused if none is set
+	none bool // the policy disables the index
 
 	// computed has the definitions of the computed properties.
 	computed map[string]string
 
-	// What the policy asks for beside the terms of places. All are empty when
-	// none is set.
+	// What the policy requests in addition to the terms of places. All are empty
+	// if none is set.
 	composites []composite
 	tuples     []tuple
 	spatial    *spatialNode // nil without a spatial index
@@ -54,14 +55,14 @@ type Index struct {
 }
 
 // node is one segment of the policy's paths. A nil node is a place that no path
-// of the policy mentions.
+// of the policy names.
 type node struct {
 	children map[string]*node
 	subtree  rule // of a path that ends in /* here
-	leaf     rule // of a path that ends in /? here, stronger than subtree
+	leaf     rule // of a path that ends in /? here, has precedence over subtree
 
-	// computed says that the node is a computed property. The paths above it do
-	// not reach it, and its hash is seed.
+	// computed is true for a computed property. The paths above it do not apply
+	// to it, and its hash starts with seed.
 	computed bool
 	seed     pathState
 }
@@ -74,13 +75,12 @@ const (
 	exclude
 )
 
-// Compile reads a policy. Of two paths that cover a place the deeper one
-// decides, and at one depth /? before /*. Computed properties are indexed only
-// under paths that name them: /* does not reach them. The error of a policy that
-// the service would refuse is a BadRequest that names the path.
+// Compile compiles a policy. If two paths cover a place the deeper one decides,
+// and at equal depth /? before /*. Computed properties are indexed only under
+// paths that name them, not under /*. For a policy that the service would
+// refuse, the error is a BadRequest that names the path.
 //
-// Automatic says which documents are asked for their terms, so it changes nothing
-// here.
+// Automatic decides which documents are passed to Terms, so Compile ignores it.
 func Compile(p resource.IndexingPolicy) (*Index, error) {
 	x := &Index{none: p.Mode == resource.IndexingNone, policy: p, ids: map[Term]bool{}}
 	x.scratch.New = func() any { return new(walker) }
@@ -121,7 +121,7 @@ func (x *Index) addComputed(properties []resource.ComputedProperty) {
 	}
 }
 
-// add puts a path of the policy into the tree.
+// add adds a path of the policy to the tree.
 func (x *Index) add(text string, r rule) error {
 	path, err := resource.ParseIndexPath(text)
 	if err != nil {
@@ -153,7 +153,7 @@ func (x *Index) add(text string, r rule) error {
 	return nil
 }
 
-// child returns what the policy says of a place one level down.
+// child returns the node of a place one level down.
 func (n *node) child(name string) *node {
 	if n == nil || n.children == nil {
 		return nil
@@ -162,7 +162,7 @@ func (n *node) child(name string) *node {
 }
 
 // decide returns whether values below n are indexed, and whether the value at n
-// itself is. inherited is what holds above.
+// itself is. inherited is the rule of the places above.
 func (n *node) decide(inherited bool) (below, here bool) {
 	if n == nil {
 		return inherited, inherited
@@ -178,14 +178,14 @@ func (n *node) decide(inherited bool) (below, here bool) {
 	return below, here
 }
 
-// Names of top-level properties that the policy does not govern.
+// Names of top-level properties that the policy does not control.
 const (
 	idName        = "id"  // always indexed
 	timestampName = "_ts" // always indexed, see Index.Timestamp
 )
 
-// system reports whether a top-level name belongs to a property that the
-// database writes itself and does not index.
+// system reports whether a top-level name is a property that the database sets
+// and does not index.
 func system(name string) bool {
 	switch name {
 	case "_rid", "_self", "_etag", "_attachments":
@@ -194,10 +194,10 @@ func system(name string) bool {
 	return false
 }
 
-// Covers reports whether whatever stands at path is indexed: scalars as
-// themselves, arrays and objects as a marker. It is so for the properties id and
-// _ts whatever the paths of the policy, and never for the other system
-// properties or in mode none.
+// Covers reports whether every value at path is indexed: scalars by value,
+// arrays and objects as a marker. It is true for the properties id and _ts
+// whatever the paths of the policy are, and false for the other system
+// properties and in mode none.
 func (x *Index) Covers(path Path) bool {
 	if x.none || len(path) == 0 {
 		return false

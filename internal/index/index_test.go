@@ -15,8 +15,8 @@ import (
 )
 
 // TestIndex runs the cases of testdata. The policy command has lines "include
-// PATH", "exclude PATH" and "mode none", and makes a new index; the container
-// command makes one of the members of a container's definition, as JSON.
+// PATH", "exclude PATH" and "mode none" and makes a new index; the container
+// command makes one from the members of a container's definition, as JSON.
 func TestIndex(t *testing.T) {
 	datadriven.Walk(t, "testdata/cases", func(t *testing.T, file string) {
 		x := mustCompile(t, "/*")
@@ -44,8 +44,8 @@ func TestIndex(t *testing.T) {
 			case "order":
 				return eachLine(d.Input, func(line string) string { return line + " -> " + describeOrder(t, x, line) })
 			case "serves":
-				// Whether this index serves what one with the policy of the
-				// input would ask for.
+				// Does this index serve what an index with the policy of the
+				// input would ask for?
 				p, err := container(d.Input)
 				if err != nil {
 					return err.Error()
@@ -81,8 +81,8 @@ func eachLine(input string, f func(line string) string) string {
 	return b.String()
 }
 
-// describeSpan reads a path, an operator and a value, and says which of sample
-// are in the span.
+// describeSpan parses a path, an operator and a value, and prints which values
+// of sample are in the span.
 func describeSpan(t *testing.T, x *Index, line string) string {
 	t.Helper()
 	path, rest, _ := strings.Cut(line, " ")
@@ -98,7 +98,8 @@ func describeSpan(t *testing.T, x *Index, line string) string {
 	return fmt.Sprintf("%s:%s exact=%t one=%t %s", line, found(x, s), s.Exact, s.One, s.Label)
 }
 
-// sample is what spans are tried on: every type at /a, and elements at /a/[].
+// sample is a list of documents for testing spans: every type at /a, and
+// elements at /a/[].
 var sample = []string{
 	`{}`, `{"a":null}`, `{"a":false}`, `{"a":true}`, `{"a":-1.5}`, `{"a":0}`, `{"a":5}`, `{"a":9007199254740993}`,
 	`{"a":""}`, `{"a":"b"}`, `{"a":"ba"}`, `{"a":"c"}`, `{"a":"b\u0000"}`, `{"a":[]}`, `{"a":[5,"b"]}`, `{"a":{}}`, `{"a":{"b":5}}`, `{"a":{"[]":5}}`,
@@ -177,7 +178,8 @@ func parse(tb testing.TB, text string) value.Value {
 	return v
 }
 
-// TestTermBytes pins what is on disk: a change here makes every store unreadable.
+// TestTermBytes pins the bytes on disk: a change here makes every store
+// unreadable.
 func TestTermBytes(t *testing.T) {
 	t.Parallel()
 	x := mustCompile(t, "/*")
@@ -197,8 +199,8 @@ func TestTermBytes(t *testing.T) {
 	}
 }
 
-// TestKindBytes pins the terms of the other kinds, and what is below a computed
-// property: they are on disk as well.
+// TestKindBytes pins the terms of the other kinds, and those below a computed
+// property, which are also stored on disk.
 func TestKindBytes(t *testing.T) {
 	t.Parallel()
 	x := mustContainer(t, everything)
@@ -230,8 +232,8 @@ func TestKindBytes(t *testing.T) {
 	}
 }
 
-// TestSpanAgreesWithPredicate draws values and predicates and compares the span
-// with the predicate itself: a superset always, equal when exact.
+// TestSpanAgreesWithPredicate generates values and predicates and compares the
+// span with the predicate: it must be a superset, and equal if it is exact.
 func TestSpanAgreesWithPredicate(t *testing.T) {
 	t.Parallel()
 	x := mustCompile(t, "/*")
@@ -302,8 +304,8 @@ func holds(stored value.Value, op Op, v value.Value) bool {
 	return same
 }
 
-// TestTermsAreSortedAndReusable shows that a buffer used again keeps nothing of
-// the document before, from several goroutines at once.
+// TestTermsAreSortedAndReusable checks that a reused buffer keeps nothing of the
+// previous document, with several goroutines at once.
 func TestTermsAreSortedAndReusable(t *testing.T) {
 	t.Parallel()
 	x := mustCompile(t, "/*")
@@ -368,7 +370,8 @@ func BenchmarkTerms(b *testing.B) {
 	b.ReportMetric(float64(len(dst)), "terms")
 }
 
-// What the other kinds add to a document with 15 terms.
+// BenchmarkTermsOfKinds measures what the other kinds add to a document with 15
+// terms.
 func BenchmarkTermsOfKinds(b *testing.B) {
 	for _, kind := range []struct{ name, members string }{
 		{"none", `{}`},

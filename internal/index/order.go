@@ -13,50 +13,50 @@ type SortKey struct {
 	Desc bool
 }
 
-// Order is a way through the terms of the index that meets documents in the
+// Order is a walk through the terms of the index that yields documents in the
 // order of sort keys, or nearly so.
 //
-// Plans compare documents by order keys: the value keys of the sort keys one
-// behind the other, those whose direction differs from that of the first with
-// all their bytes inverted. An Order translates between order keys and terms.
+// Plans compare documents by order keys: the concatenated value keys of the sort
+// keys. Those whose direction differs from the first have all their bytes
+// inverted. An Order translates between order keys and terms.
 type Order struct {
-	// Walks says that there are terms to walk. Without them the policy allows
-	// the order, and the documents have to be sorted.
+	// Walks means that there are terms to walk. Otherwise the policy allows the
+	// order, but the documents must be sorted.
 	Walks bool
 
 	Span Span // the terms
-	Desc bool // from the greatest to the least
+	Desc bool // from the greatest term to the least
 
-	// Missing says that documents without a term of Span belong to the order
-	// too, in front of all others, behind them when Desc: their sort key is
+	// Missing means that documents without a term in Span also belong to the
+	// order, before all others, or after them if Desc is set: their sort key is
 	// undefined.
 	Missing bool
 
-	// Composite has the properties of the composite index that is used, such as
-	// "/a ASC"; nil when it is the path's own terms.
+	// Composite lists the properties of the composite index that is used, such
+	// as "/a ASC"; it is nil if the terms of the path itself are used.
 	Composite []string
 
-	// places begin the terms of the sort keys' own places.
+	// places are the prefixes of the terms of the sort keys' own places.
 	places []Term
-	// prefix begins all terms: the id, and what stands for the properties in
-	// front of the sort keys, which the filter fixes.
+	// prefix is the common prefix of all terms: the id, and the encodings of the
+	// properties before the sort keys, whose values the filter fixes.
 	prefix Term
-	// inverted says of each sort key whether its bytes in terms are inverted.
+	// inverted says for each sort key whether its bytes in terms are inverted.
 	inverted []bool
-	// flip says that bytes which order keys have inverted are plain in terms,
-	// and the other way round.
+	// flip means that bytes that are inverted in order keys are plain in terms,
+	// and vice versa.
 	flip bool
 }
 
-// Order returns a way through the index for sort keys, and false when the policy
-// does not allow to sort by them.
+// Order returns a walk through the index for sort keys, and false if the policy
+// does not allow sorting by them.
 //
-// One key has the terms of its place. Several need a composite index that has
-// exactly their paths, all in their directions or all in the opposite ones. In
-// front of them the index may have paths that the filter fixes to one value;
-// then it serves a single key too, and is preferred. equal tells those: it
-// returns the value that each document which passes the filter has at the path,
-// and false when it knows none. It may be nil.
+// A single key uses the terms of its place. Several keys need a composite index
+// with exactly their paths, all in their directions or all in the opposite ones.
+// Before them the index may have paths whose values the filter fixes; then it
+// also serves a single key, and is preferred. equal returns the value that every
+// document that passes the filter has at a path, and false if it knows none.
+// equal may be nil.
 func (x *Index) Order(keys []SortKey, equal func(Path) (value.Value, bool)) (Order, bool) {
 	if x.none || len(keys) == 0 {
 		return Order{}, false
@@ -96,7 +96,7 @@ func (x *Index) single(key SortKey, equal func(Path) (value.Value, bool)) (Order
 		return Order{}, false
 	}
 	if key.Path.elements() {
-		// A document may have many values there, and one of them is its key.
+		// A document may have many values there, one of which is its key.
 		return Order{}, true
 	}
 	s, _ := x.Span(key.Path, Defined, value.Undefined())
@@ -109,8 +109,8 @@ func (x *Index) single(key SortKey, equal func(Path) (value.Value, bool)) (Order
 	return o, true
 }
 
-// matches reports whether the index has the keys behind its first properties,
-// in their directions or the opposite ones.
+// matches reports whether the index has the keys after its first fixed
+// properties, in their directions or the opposite ones.
 func (c *composite) matches(keys []SortKey, fixed int) bool {
 	opposite := c.parts[fixed].desc != keys[0].Desc
 	for i, key := range keys {
@@ -145,7 +145,7 @@ func (c *composite) order(keys []SortKey, fixed int, equal func(Path) (value.Val
 	for _, p := range c.parts[fixed:] {
 		o.inverted = append(o.inverted, p.inverted)
 	}
-	// Keys that the filter fixes too make the way shorter.
+	// Keys whose values are also fixed make the walk shorter.
 	for _, p := range c.parts[fixed:] {
 		v, ok := equal(p.path)
 		if !ok {
@@ -161,7 +161,7 @@ func (c *composite) order(keys []SortKey, fixed int, equal func(Path) (value.Val
 	return o, true
 }
 
-// append appends what stands for v in the index.
+// append appends the encoding of v in the index.
 func (p part) append(dst []byte, v value.Value) (term []byte, exact bool) {
 	start := len(dst)
 	dst, exact = appendValue(dst, v)
@@ -172,9 +172,9 @@ func (p part) append(dst []byte, v value.Value) (term []byte, exact bool) {
 }
 
 // Narrow returns the part of the order in which the first sort key satisfies a
-// predicate, given the span of the predicate at that key's path. It leaves out
-// documents without a term: no predicate of a span is true of undefined. Any
-// other span narrows nothing.
+// predicate, given the span of the predicate at that key's path. It excludes
+// documents without a term, because no predicate of a span is true for
+// undefined. Any other span changes nothing.
 func (o Order) Narrow(s Span) Order {
 	if !o.Walks || len(s.High) < idSize || !strings.HasPrefix(string(s.Low), string(o.places[0])) {
 		return o
@@ -183,8 +183,8 @@ func (o Order) Narrow(s Span) Order {
 	if s.Empty() {
 		high = low
 	} else if o.inverted[0] {
-		// Bytes that rise become bytes that fall, so the ends change places. What
-		// begins with one of them is on its other side then.
+		// Inverting bytes reverses their order, so the bounds change places.
+		// Terms that begin with a bound are then on its other side.
 		low, high = o.turned(s.High), o.turned(s.Low)
 	}
 	o.Span.Low, o.Span.High = max(o.Span.Low, Term(low)), min(o.Span.High, Term(high))
@@ -193,8 +193,8 @@ func (o Order) Narrow(s Span) Order {
 }
 
 // Behind returns the part of the order in which the first sort key is v, as an
-// order of the other keys: what narrows it narrows their terms. It is false when
-// there is no other key, or terms do not tell v from other values.
+// order of the other keys: Narrow then applies to the next key. It returns false
+// if there is no other key, or if terms do not distinguish v from other values.
 func (o Order) Behind(v value.Value) (Order, bool) {
 	if !o.Walks || len(o.inverted) < 2 {
 		return Order{}, false
@@ -217,11 +217,11 @@ func (o Order) turned(bound Term) string {
 }
 
 // Seek returns the term at which a walk reaches the documents whose order key is
-// key or comes behind it: no such document is in front of it, and some others may
-// be behind it. A key that was cut stands for all that begin with it, and an
-// empty one for all there are. The result is "" for the beginning of the walk
-// and for documents without a term. It is the key's unless beyond: the whole walk is
-// behind the key then, and what has the term at its beginning has another key.
+// key or greater: no such document comes before that term, but some others may
+// come after it. A key that was cut means all keys that begin with it, and an
+// empty key means all keys. The result is "" for the beginning of the walk and
+// for documents without a term. The documents at the term have the key, unless
+// beyond is true: then the whole rest of the walk has greater keys.
 func (o Order) Seek(key []byte) (at Term, beyond bool) {
 	if !o.Walks || len(key) == 0 {
 		return "", false
@@ -250,10 +250,10 @@ func (o Order) Seek(key []byte) (at Term, beyond bool) {
 	return min(at, o.Span.High), at > o.Span.High
 }
 
-// seekValue reads the first value of an order key, whose bytes are inverted or
-// not, and appends what stands for it in terms. Unless whole, that is only the
-// beginning that all those values have in common which the key may mean, or
-// which have no order in the index.
+// seekValue reads the first value of an order key, whose bytes may be inverted,
+// and appends its encoding in terms. If whole is false, the result is only the
+// common prefix of all values that the key may mean, or that have no order in
+// the index.
 func seekValue(dst, key []byte, inverted bool) (term, rest []byte, whole bool) {
 	var mask byte
 	if inverted {
@@ -279,7 +279,7 @@ func seekValue(dst, key []byte, inverted bool) (term, rest []byte, whole bool) {
 	return dst, nil, false
 }
 
-// seekString is seekValue behind the tag of a string.
+// seekString is seekValue after the tag of a string.
 func seekString(dst, key []byte, mask byte) (term, rest []byte, whole bool) {
 	for size, i := 0, 0; i < len(key); size, i = size+1, i+1 {
 		c := key[i] ^ mask
@@ -307,10 +307,10 @@ func seekString(dst, key []byte, mask byte) (term, rest []byte, whole bool) {
 	return dst, nil, false
 }
 
-// Group tells how well a term of the walk puts documents in order. When exact,
-// those under it have one order key, and all in front of it lesser ones in the
-// direction of the walk. Otherwise the documents of all neighbouring terms with
-// the same group belong together and have to be sorted.
+// Group says how precisely a term of the walk orders documents. If exact is
+// true, the documents of the term have one order key, and all documents before
+// them have lesser keys in the direction of the walk. Otherwise the documents of
+// all adjacent terms with the same group must be sorted together.
 func (o Order) Group(t Term) (group string, exact bool) {
 	if t == "" {
 		return "", true
@@ -329,7 +329,7 @@ func (o Order) Group(t Term) (group string, exact bool) {
 		}
 		at += k.size
 	}
-	// In an order that is flipped the walk goes against the direction of the
-	// keys, and so against that of the numbers of documents with equal ones.
+	// In a flipped order the walk goes against the direction of the keys, and so
+	// against the order of the numbers of documents with equal keys.
 	return string(t), !o.flip
 }

@@ -12,11 +12,11 @@ import (
 const Element = "[]"
 
 // Path names a place in documents: property names from the top, and [Element]
-// for the elements of an array. A property whose name is [] cannot be told from
-// the elements of an array; see [Span.Exact].
+// for the elements of an array. A property whose name is [] cannot be
+// distinguished from the elements of an array; see [Span.Exact].
 type Path []string
 
-// String returns the path as an indexing policy writes it, less the ending:
+// String returns the path in the form of an indexing policy without the ending:
 // /a/"b-c"/[].
 func (p Path) String() string {
 	var b strings.Builder
@@ -62,11 +62,11 @@ func (p Path) elements() bool {
 	return false
 }
 
-// pathState is the hash of a path under way, so that the hash of a child goes
-// on from that of its parent.
+// pathState is the hash of the first segments of a path. The hash of a child
+// continues that of its parent.
 type pathState uint64
 
-// rootState is the hash of no segment (the offset basis of FNV-1a).
+// rootState is the hash of no segments (the offset basis of FNV-1a).
 const rootState pathState = 14695981039346656037
 
 // down returns the hash with one more segment.
@@ -75,20 +75,21 @@ func (s pathState) down(name string) pathState {
 	for i := range len(name) {
 		s = (s ^ pathState(name[i])) * prime
 	}
-	// A byte that no UTF-8 has ends the segment, so that /ab and /a/b differ.
+	// A byte that does not occur in UTF-8 ends the segment, so that /ab and /a/b
+	// differ.
 	return (s ^ 0xFF) * prime
 }
 
-// mark returns the hash with a word that is no segment: another byte that no
-// UTF-8 has stands in front of it. So the ids of the kinds of terms, and those of
-// one path under two definitions of what stands there, have nothing in common.
+// mark returns the hash with a word that is not a segment: another byte that
+// does not occur in UTF-8 comes before it. So the ids of different kinds of
+// terms, and those of one path under two definitions, are unrelated.
 func (s pathState) mark(word string) pathState {
 	const prime = 1099511628211
 	return ((s ^ 0xFE) * prime).down(word)
 }
 
-// The words that begin the hashes of the kinds of terms. A place's own terms
-// have none.
+// The words at the start of the hashes of the kinds of terms. The terms of a
+// place itself have none.
 const (
 	compositeKind = "composite"
 	tupleKind     = "tuple"
@@ -98,12 +99,11 @@ const (
 	vectorKind    = "vector"
 )
 
-// idSize is how many bytes of a term name the place, or places, that it is of.
+// idSize is the number of bytes of a term that identify its place or places.
 const idSize = 8
 
-// appendID appends the id of the place to which the hash has come. FNV alone
-// leaves paths that differ in their last letter close together; the finalizer
-// spreads them.
+// appendID appends the id of the place of the hash. With FNV alone, paths that
+// differ in their last letter have similar ids; the finalizer spreads them.
 func (s pathState) appendID(dst []byte) []byte {
 	h := uint64(s)
 	h ^= h >> 33
@@ -114,11 +114,11 @@ func (s pathState) appendID(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(dst, h)
 }
 
-// id returns the id as the beginning of a term.
+// id returns the id as the prefix of a term.
 func (s pathState) id() Term { return Term(s.appendID(nil)) }
 
-// top returns the hash s with a top-level property. A computed property is
-// another one for each definition.
+// top returns the hash s with a top-level property. A computed property has
+// another hash for each definition.
 func (x *Index) top(s pathState, name string) pathState {
 	s = s.down(name)
 	if query, ok := x.computed[name]; ok {
@@ -139,8 +139,8 @@ func (x *Index) walk(s pathState, path Path) pathState {
 	return s
 }
 
-// at returns the value at a path that goes through no array, undefined when it
-// leads nowhere.
+// at returns the value at a path that goes through no array, or undefined if
+// there is none.
 func (p Path) at(doc value.Value) value.Value {
 	for _, name := range p {
 		doc = doc.Get(name)
@@ -148,7 +148,7 @@ func (p Path) at(doc value.Value) value.Value {
 	return doc
 }
 
-// clip keeps text that a caller sent from filling a message.
+// clip shortens text from a caller for use in a message.
 func clip(s string) string {
 	const charactersMax = 128
 	n := 0

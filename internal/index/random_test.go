@@ -16,7 +16,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// random draws policies, documents and orders. The seed is in every message.
+// random generates policies, documents and orders. The seed is in every message.
 type random struct {
 	*rand.Rand
 	seed uint64
@@ -24,14 +24,14 @@ type random struct {
 
 func newRandom(seed uint64) random { return random{rand.New(rand.NewPCG(seed, 1)), seed} }
 
-// names are few, so that policies and documents meet.
+// names are few, so that policies and documents overlap.
 var names = []string{"a", "b", "c"}
 
 func (r random) name() string { return names[r.IntN(len(names))] }
 
 func (r random) coin() bool { return r.IntN(2) == 0 }
 
-// value draws a value, often one that was drawn before.
+// value generates a value, often one that was generated before.
 func (r random) value(depth int) value.Value {
 	switch r.IntN(12) {
 	case 0:
@@ -61,8 +61,8 @@ func (r random) value(depth int) value.Value {
 	return value.Undefined()
 }
 
-// long draws a string about as long as the index keeps, with zeros and
-// characters of two bytes at the cut.
+// long generates a string of about the length that the index keeps, with zeros
+// and two-byte characters at the cut.
 func (r random) long() string {
 	b := strings.Repeat("x", StringBytesMax-2)
 	for range r.IntN(5) {
@@ -81,7 +81,7 @@ func (r random) document(depth int) value.Value {
 	return value.Object(members)
 }
 
-// composites draws composite indexes over a, b, c, a/b and _ts.
+// composites generates composite indexes over a, b, c, a/b and _ts.
 func (r random) composites() [][]resource.CompositePath {
 	paths := []string{"/a", "/b", "/c", "/a/b", "/_ts"}
 	all := make([][]resource.CompositePath, 1+r.IntN(4))
@@ -94,7 +94,7 @@ func (r random) composites() [][]resource.CompositePath {
 	return all
 }
 
-// stored is a document with its number, the time it was written and its terms.
+// stored is a document with its number, its write time and its terms.
 type stored struct {
 	doc    value.Value
 	number uint64
@@ -102,7 +102,7 @@ type stored struct {
 }
 
 // store gives documents numbers, times and terms. The time becomes a property,
-// for who evaluates queries sees it.
+// because queries see it.
 func (r random) store(x *Index, n int) []stored {
 	docs := make([]stored, n)
 	for i := range docs {
@@ -112,7 +112,7 @@ func (r random) store(x *Index, n int) []stored {
 	return docs
 }
 
-// query is an ORDER BY and what its filter fixes.
+// query is an ORDER BY and the values that its filter fixes.
 type query struct {
 	keys  []SortKey
 	fixed map[string]value.Value
@@ -136,8 +136,8 @@ func (q query) passes(doc value.Value) bool {
 	return true
 }
 
-// query draws an order that an index may serve, with a filter on some document's
-// values.
+// query generates an order that an index may serve, with a filter on the values
+// of some document.
 func (r random) query(x *Index, docs []stored) query {
 	q := query{fixed: map[string]value.Value{}, paths: map[string]Path{}, made: map[uint64][]byte{}}
 	like := docs[r.IntN(len(docs))].doc
@@ -157,7 +157,7 @@ func (r random) query(x *Index, docs []stored) query {
 	for i, p := range c.parts {
 		if i < from {
 			if !fix(p.path) {
-				from = i // No filter fixes a value to undefined.
+				from = i // a filter cannot fix a value to undefined
 			} else {
 				continue
 			}
@@ -170,7 +170,7 @@ func (r random) query(x *Index, docs []stored) query {
 	return q
 }
 
-// key is the order key of a document as plans make it.
+// key returns the order key of a document as plans make it.
 func (q query) key(d stored) []byte {
 	if key, ok := q.made[d.number]; ok {
 		return key
@@ -187,7 +187,7 @@ func (q query) key(d stored) []byte {
 	return key
 }
 
-// compare orders documents as plans do: by key, then number, both in the
+// compare orders documents as plans do: by key, then by number, both in the
 // direction of the first key.
 func (q query) compare(a, b stored) int {
 	c := bytes.Compare(q.key(a), q.key(b))
@@ -200,13 +200,13 @@ func (q query) compare(a, b stored) int {
 	return c
 }
 
-// step is a document that a walk meets, and under which term.
+// step is a document that a walk meets, and the term under which it does.
 type step struct {
 	stored
 	term Term
 }
 
-// walk goes through documents as a partition does, from a term on.
+// walk visits documents as a partition does, beginning at a term.
 func (o Order) walk(docs []stored, from Term) []step {
 	var steps []step
 	for _, d := range docs {
@@ -233,8 +233,8 @@ func (o Order) walk(docs []stored, from Term) []step {
 	return slices.DeleteFunc(steps, func(s step) bool { return o.Desc && s.term > from || !o.Desc && s.term < from })
 }
 
-// sorted returns the documents of a walk that pass the filter, with those of
-// each group in order.
+// sorted returns the documents of a walk that pass the filter, and sorts each
+// group.
 func (q query) sorted(o Order, steps []step) []stored {
 	var out []stored
 	for i := 0; i < len(steps); {
@@ -269,9 +269,10 @@ func numbers(docs []stored) []uint64 {
 	return out
 }
 
-// Walking terms, and sorting inside of groups that say so, is sorting by the
-// order key, whatever the policy, the directions and the values; and a walk that
-// begins where Seek says misses nothing from there on.
+// TestOrderIsSorting checks that walking terms, and sorting inside groups that
+// need it, is the same as sorting by the order key, whatever the policy, the
+// directions and the values are; and that a walk that begins at the result of
+// Seek misses nothing.
 func TestOrderIsSorting(t *testing.T) {
 	t.Parallel()
 	walked, flipped, grouped := 0, 0, 0
@@ -340,8 +341,8 @@ func seekAll(t *testing.T, r random, q query, o Order, docs, sorted []stored) {
 				t.Fatalf("seed %d: order %v where %v: a walk from %x, for the key %x of document %d, misses document %d", r.seed, q.keys, q.fixed, string(from), key, at.number, d.number)
 			}
 		}
-		// The term itself, where it tells all: a seek that always went to the
-		// beginning would pass the above.
+		// The term itself, if it is exact: a Seek that always returns the
+		// beginning would pass the checks above.
 		if len(key) < len(q.key(at)) || o.flip {
 			continue
 		}
@@ -353,7 +354,8 @@ func seekAll(t *testing.T, r random, q query, o Order, docs, sorted []stored) {
 	}
 }
 
-// A narrowed walk has the documents of the predicate's span and no others.
+// TestNarrowAgreesWithSpan checks that a narrowed walk has exactly the documents
+// of the predicate's span.
 func TestNarrowAgreesWithSpan(t *testing.T) {
 	t.Parallel()
 	inverted := 0
@@ -394,7 +396,8 @@ func TestNarrowAgreesWithSpan(t *testing.T) {
 	}
 }
 
-// No term is a prefix of another, whatever they are of, and all are sorted.
+// TestTermsArePrefixFree checks that no term is a prefix of another, whatever
+// kinds they are, and that all are sorted.
 func TestTermsArePrefixFree(t *testing.T) {
 	t.Parallel()
 	x := mustContainer(t, everything)
@@ -425,7 +428,7 @@ const everything = `{"computedProperties":[{"name":"cp","query":"SELECT VALUE c.
 "spatialIndexes":[{"path":"/*"}],"fullTextIndexes":[{"path":"/text"}],
 "vectorIndexes":[{"path":"/v","type":"quantizedFlat","quantizationByteSize":2},{"path":"/a","type":"flat"}]}}`
 
-// rich draws a document with something for all kinds of indexes.
+// rich generates a document with values for all kinds of indexes.
 func (r random) rich() value.Value {
 	doc := r.document(2)
 	if r.coin() {
@@ -453,7 +456,7 @@ func (r random) words() string {
 	return strings.Join(words, " ")
 }
 
-// shape draws a geometry around the origin, as GeoJSON.
+// shape generates a geometry around the origin, as GeoJSON.
 func (r random) shape(s geo.System) value.Value {
 	scale := 8.0
 	if s == geo.Geometry {
@@ -475,7 +478,7 @@ func (r random) shape(s geo.System) value.Value {
 	return value.Object([]value.Member{{Name: "type", Value: value.String(kind)}, {Name: "coordinates", Value: coordinates}})
 }
 
-// finds reports whether a document is among those of an expression.
+// finds reports whether an expression includes a document.
 func finds(e Expr, terms []Term) bool {
 	switch e.Op {
 	case All:
@@ -495,7 +498,8 @@ func finds(e Expr, terms []Term) bool {
 	return false
 }
 
-// Every shape that intersects another, or is near it, is found by its cells.
+// TestSpatialFindsAll checks that every shape that intersects another, or is
+// near it, is found by its cells.
 func TestSpatialFindsAll(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -552,8 +556,8 @@ func TestSpatialFindsAll(t *testing.T) {
 	}
 }
 
-// However many geometries a document has, the work for them has an end, all are
-// found, and points stay where they are.
+// TestManyShapes checks that the work for a document with many geometries is
+// bounded, that all are found, and that points keep their own cells.
 func TestManyShapes(t *testing.T) {
 	t.Parallel()
 	const sharp = shapeWorkMax / shapeWorkMin
@@ -605,7 +609,8 @@ func TestManyShapes(t *testing.T) {
 	}
 }
 
-// Texts are found by their tokens and by no others.
+// TestFullTextFindsAll checks that texts are found by their tokens and by no
+// others.
 func TestFullTextFindsAll(t *testing.T) {
 	t.Parallel()
 	x := mustContainer(t, everything)
@@ -649,7 +654,8 @@ func TestFullTextFindsAll(t *testing.T) {
 	}
 }
 
-// A tuple finds the documents with one element that has all the values.
+// TestTupleAgreesWithElements checks that a tuple finds the documents in which
+// one element has all the values.
 func TestTupleAgreesWithElements(t *testing.T) {
 	t.Parallel()
 	x := mustContainer(t, everything)
@@ -664,7 +670,7 @@ func TestTupleAgreesWithElements(t *testing.T) {
 			values = []value.Value{members[0].at(item), members[1].at(item)}
 		}
 		s, used := x.Tuple(Path{"list", Element}, members[2-n:], values[2-n:])
-		// The tuple has a in front of b/c.
+		// The tuple has a before b/c.
 		places := []int{n - 1, 0}[:n]
 		for i, place := range places {
 			if !values[2-n+place].IsDefined() {
@@ -720,7 +726,8 @@ func TestTupleAgreesWithElements(t *testing.T) {
 	}
 }
 
-// A phrase as long as a document is looked up by its first tokens.
+// TestLongPhrase checks that a phrase as long as a document is looked up by its
+// first tokens.
 func TestLongPhrase(t *testing.T) {
 	t.Parallel()
 	x := mustContainer(t, everything)
@@ -738,7 +745,8 @@ func TestLongPhrase(t *testing.T) {
 	}
 }
 
-// Among thousands of other members, properties are found as they are among few.
+// TestWideDocuments checks that properties are found among thousands of members
+// as among few.
 func TestWideDocuments(t *testing.T) {
 	t.Parallel()
 	x := mustContainer(t, strings.Replace(everything, `[{"path":"/cp"}`, `[{"path":"/b/a"},{"path":"/b/c"}],[{"path":"/cp"}`, 1))
@@ -764,7 +772,8 @@ func TestWideDocuments(t *testing.T) {
 	}
 }
 
-// A Filter finds what its test holds of, and what it cannot see.
+// TestFilterFindsAll checks that a Filter finds the values that pass its test,
+// and the terms that are not exact.
 func TestFilterFindsAll(t *testing.T) {
 	t.Parallel()
 	x := mustCompile(t, "/*")
@@ -785,7 +794,8 @@ func TestFilterFindsAll(t *testing.T) {
 	}
 }
 
-// The value in a term is the one it was made of.
+// TestDecodeTerm checks that the value in a term is the one from which it was
+// made.
 func TestDecodeTerm(t *testing.T) {
 	t.Parallel()
 	x := mustCompile(t, "/*")
@@ -813,7 +823,8 @@ func TestDecodeTerm(t *testing.T) {
 	}
 }
 
-// Vectors are stored as their index says, and only those that fit it.
+// TestVectors checks that vectors are stored as their index says, and only those
+// that fit it.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	x := mustContainer(t, everything)
@@ -884,7 +895,8 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// Whatever box a policy may have makes a grid.
+// TestEveryBoxMakesAGrid checks that every box that a policy may have makes a
+// grid.
 func TestEveryBoxMakesAGrid(t *testing.T) {
 	t.Parallel()
 	r := newRandom(1)
@@ -909,7 +921,7 @@ func TestEveryBoxMakesAGrid(t *testing.T) {
 	}
 }
 
-// Whatever an order key holds, Seek and Group do not fail.
+// FuzzOrder checks that Seek and Group do not fail for any order key.
 func FuzzOrder(f *testing.F) {
 	x := mustContainer(f, `{"indexingPolicy":{"compositeIndexes":[[{"path":"/a"},{"path":"/b","order":"descending"},{"path":"/c"}]]}}`)
 	var orders []Order

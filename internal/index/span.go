@@ -9,8 +9,8 @@ import (
 // Op is a predicate on the value at one path.
 type Op uint8
 
-// The predicates. Comparisons hold only between values of one type, so that
-// Lt 5 touches numbers alone.
+// The predicates. Comparisons are true only for values of the same type, so Lt 5
+// selects only numbers.
 const (
 	Eq      Op = iota // equal to the value
 	Lt                // less than the value
@@ -18,13 +18,13 @@ const (
 	Gt                // greater than the value
 	Ge                // at least the value
 	Prefix            // a string that begins with the value, a string
-	Defined           // there, whatever it is; the value is ignored
+	Defined           // not undefined; the value is ignored
 	Kind              // of the same type as the value
 )
 
 var opNames = [...]string{"=", "<", "<=", ">", ">=", "STARTSWITH", "IS_DEFINED", "IS_TYPE"}
 
-// String returns the predicate as a query would write it.
+// String returns the predicate as a query writes it.
 func (o Op) String() string {
 	if int(o) < len(opNames) {
 		return opNames[o]
@@ -32,31 +32,30 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// Span is an interval of terms: the documents that have one of them are those
+// Span is an interval of terms. The documents that have a term in it are those
 // that may satisfy a predicate.
 type Span struct {
-	// Low and High bound the terms, Low included and High not. A span whose
-	// High is not above Low is empty.
+	// Low and High are the bounds of the terms, Low included and High excluded.
+	// A span is empty if High is not above Low.
 	Low, High Term
 
-	// Exact says that every document of the span satisfies the predicate. It is
-	// false when strings were cut, and on paths through arrays, where a term
-	// does not say which element it comes from.
+	// Exact means that every document of the span satisfies the predicate. It is
+	// false if strings were cut, and on paths through arrays, where a term does
+	// not say which element it comes from.
 	Exact bool
 
-	// One says that the span has at most the one term Low.
+	// One means that the span has at most one term, Low.
 	One bool
 
-	// Path is the path whose values the terms are of; nil for terms of another
+	// Path is the path of the values in the terms; nil for terms of another
 	// kind.
 	Path Path
 
-	// cellsOf is the path whose cells the terms are of.
+	// cellsOf is the path of the cells in the terms.
 	cellsOf Path
 
-	// Label is the path in the form of an indexing policy, such as /a/b/?, or a
-	// name of what else the terms are, for people who want to know which index
-	// was used.
+	// Label says for people which index the terms belong to: the path in the
+	// form of an indexing policy, such as /a/b/?, or a name.
 	Label string
 }
 
@@ -75,10 +74,10 @@ func (s Span) String() string {
 	return text
 }
 
-// Span returns the terms that a value at path has if it satisfies the
-// predicate, and false when the index cannot tell: because the path is not
-// covered, or for a value that has no place in an index, such as undefined, or
-// an array in a comparison other than Eq. The span keeps path.
+// Span returns the terms that a value at path has if it satisfies the predicate.
+// It returns false if the index cannot answer: the path is not covered, or the
+// value cannot be in an index, such as undefined, or an array in a comparison
+// other than Eq. The span keeps path.
 func (x *Index) Span(path Path, op Op, v value.Value) (Span, bool) {
 	if !x.Covers(path) {
 		return Span{}, false
@@ -93,7 +92,7 @@ func (x *Index) Span(path Path, op Op, v value.Value) (Span, bool) {
 	return s, true
 }
 
-// bounds builds the bounds of spans at one path.
+// bounds computes the bounds of spans at one path.
 type bounds struct {
 	id []byte
 	v  value.Value
@@ -136,9 +135,9 @@ func (b bounds) equal() (Span, bool) {
 	return Span{Low: low, High: successor(low), Exact: !cut, One: true}, true
 }
 
-// compare returns the span of an inequality. In a run of cut strings that begin
-// alike the order is arbitrary, so when the bound is one of them the whole run
-// belongs to the span.
+// compare returns the span of an inequality. Cut strings with the same beginning
+// have an arbitrary order, so if the bound is one of them, all of them belong to
+// the span.
 func (b bounds) compare(op Op) (Span, bool) {
 	low, high := b.kind()
 	key, cut := value.AppendKeyLimit(b.room(), b.v, StringBytesMax)
@@ -163,15 +162,16 @@ func (b bounds) compare(op Op) (Span, bool) {
 	return s, true
 }
 
-// cutHashSize is how many bytes of hash end the key of a cut string; see
-// value.AppendKeyLimit.
+// cutHashSize is the number of bytes of the hash at the end of the key of a cut
+// string; see value.AppendKeyLimit.
 const cutHashSize = 8
 
 // prefix returns the span of all strings that begin with b.v.
 func (b bounds) prefix() Span {
 	text := b.v.Text()
 	if len(text) > StringBytesMax {
-		// Only cut strings are that long, and their terms have the first bytes.
+		// Only cut strings are that long, and their terms begin with the first
+		// bytes.
 		key, _ := value.AppendKeyLimit(b.room(), b.v, StringBytesMax)
 		low := Term(key[:len(key)-cutHashSize])
 		return Span{Low: low, High: successor(low)}
@@ -181,7 +181,7 @@ func (b bounds) prefix() Span {
 	return Span{Low: low, High: successor(low), Exact: true}
 }
 
-// stringEndSize is how many bytes end the key of a string.
+// stringEndSize is the number of bytes that end the key of a string.
 const stringEndSize = 2
 
 // kind returns the bounds of the values of b.v's type.
@@ -198,16 +198,16 @@ func (b bounds) tag(v value.Value) Term {
 	return Term(key[:len(b.id)+1])
 }
 
-// after returns the first term behind all values with v's tag.
+// after returns the first term after all values with v's tag.
 func (b bounds) after(v value.Value) Term { return successor(b.tag(v)) }
 
-// room returns a copy of the path's id with space for a key.
+// room returns a copy of the path's id with capacity for a key.
 func (b bounds) room() []byte {
 	return append(make([]byte, 0, 48), b.id...)
 }
 
-// successor returns the least bytes above all that begin with t. A term begins
-// with the id of a path and a tag below 0xFF, so there is one.
+// successor returns the least bytes above all that begin with t. It exists
+// because a term begins with the id of a path and a tag below 0xFF.
 func successor(t Term) Term {
 	b := []byte(t)
 	for i := len(b) - 1; i >= 0; i-- {

@@ -10,27 +10,28 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// cellsMax is how many cells cover a shape in the index. Which cells those are is
-// on disk: a write removes those that it finds for the document before.
+// cellsMax is the maximum number of cells that cover a shape in the index. It
+// determines which cells are on disk: a write removes those that it computes for
+// the old document.
 const cellsMax = 12
 
 // A document can be one geometry of ten thousand positions or twenty thousand
-// geometries, and parsing and covering them may take half a minute. So the work
-// for a document has an end: of its geometries other than points, in the order in
-// which they are written, those up to shapeWorkMax positions together are
-// covered, where each counts for at least shapeWorkMin. The others are stored as
-// if they were everywhere, so they are found, and the filter decides. These
-// numbers too decide which cells are on disk.
+// geometries. Parsing and covering them could take half a minute, so the work
+// for a document is bounded. Of its geometries other than points, in written
+// order, those up to shapeWorkMax positions together are covered; each counts at
+// least shapeWorkMin. The others are stored in all cells of level 0, so every
+// query finds them and the filter decides. These numbers also determine which
+// cells are on disk.
 const (
 	shapeWorkMax = 1 << 15
 	shapeWorkMin = 64
 )
 
-// spatialIndex is what a path of the spatial indexes asks for.
+// spatialIndex is the definition in a path of the spatial indexes.
 type spatialIndex struct {
 	grid   geo.Grid
 	system geo.System
-	// salt tells the terms of one grid from those of another at the same place.
+	// salt distinguishes the terms of different grids at the same place.
 	salt string
 }
 
@@ -38,7 +39,7 @@ type spatialIndex struct {
 type spatialNode struct {
 	children map[string]*spatialNode
 	subtree  *spatialIndex // of a path that ends in /* here
-	leaf     *spatialIndex // of a path that ends in /? here, stronger than subtree
+	leaf     *spatialIndex // of a path that ends in /? here, has precedence over subtree
 }
 
 func (x *Index) addSpatial(p resource.IndexingPolicy) error {
@@ -114,7 +115,7 @@ func (n *spatialNode) decide(inherited *spatialIndex) (below, here *spatialIndex
 	return below, here
 }
 
-// spatialAt returns the spatial index of a place, nil when it has none.
+// spatialAt returns the spatial index of a place, nil if it has none.
 func (x *Index) spatialAt(path Path) *spatialIndex {
 	if x.spatial == nil || len(path) == 0 || unindexed(path[0]) {
 		return nil
@@ -132,7 +133,7 @@ func (x *Index) spatialAt(path Path) *spatialIndex {
 }
 
 // unindexed reports whether a top-level property has no terms of special kinds:
-// it is one that the database writes, or the id.
+// it is set by the database, or it is the id.
 func unindexed(name string) bool {
 	return name == idName || name == timestampName || system(name)
 }
@@ -158,7 +159,7 @@ func (w *walker) spatialTop(doc value.Value, x *Index) {
 	}
 }
 
-// spatial adds the terms of the geometries at v, which stands at s, and below.
+// spatial adds the terms of the geometries at and below v, whose place is s.
 func (w *walker) spatial(v value.Value, s pathState, n *spatialNode, inherited *spatialIndex) {
 	below, here := n.decide(inherited)
 	if below == nil && here == nil && (n == nil || n.children == nil) {
@@ -202,10 +203,10 @@ func (w *walker) shape(v value.Value, s pathState, index *spatialIndex) {
 	}
 }
 
-// Spatial returns the documents that have, at path, a geometry with one of the
-// cells, and false when the place has no spatial index. They are a superset of
-// those that satisfy the predicate which the intervals were made for, with the
-// grid of the place ([Index.Grid]).
+// Spatial returns the documents with a geometry at path that has one of the
+// cells, and false if the place has no spatial index. They are a superset of
+// those that satisfy the predicate for which the intervals were computed with
+// the grid of the place ([Index.Grid]).
 func (x *Index) Spatial(path Path, cells []geo.Interval) (Expr, bool) {
 	at := x.spatialAt(path)
 	if at == nil {
@@ -221,15 +222,15 @@ func (x *Index) Spatial(path Path, cells []geo.Interval) (Expr, bool) {
 		}})
 	}
 	if len(args) == 1 {
-		// Never a mere leaf: two spans of cells say nothing about one another,
-		// and must not be narrowed to one as two of a value may.
+		// Never a single Leaf: two spans of cells are independent and must not
+		// be merged to one, as two spans of a value may be.
 		args[0] = Expr{Op: And, Args: []Expr{args[0]}}
 	}
 	return Expr{Op: Or, Args: args}, true
 }
 
-// Grid returns the grid of the spatial index at path, which makes the intervals
-// for [Index.Spatial], and false when the place has none.
+// Grid returns the grid of the spatial index at path, with which to compute the
+// intervals for [Index.Spatial], and false if the place has no spatial index.
 func (x *Index) Grid(path Path) (geo.Grid, bool) {
 	at := x.spatialAt(path)
 	if at == nil {
@@ -238,7 +239,7 @@ func (x *Index) Grid(path Path) (geo.Grid, bool) {
 	return at.grid, true
 }
 
-// System returns what positions in the container mean.
+// System returns the meaning of positions in the container.
 func (x *Index) System() geo.System {
 	if x.policy.Geometry {
 		return geo.Geometry

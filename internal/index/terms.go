@@ -11,28 +11,28 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Term is one thing that can be looked up: the 8-byte id of a path and the key
-// of a value that stands there, or one byte for "an array" or "an object". No
-// term is a prefix of another.
+// Term is an entry that can be looked up: the 8-byte id of a path and the key of
+// a value at that path, or one byte for any array or any object. No term is a
+// prefix of another.
 type Term string
 
-// StringBytesMax is how many bytes of a string are in its term. Of a longer one
-// the term has a hash, and readers look at the document to be sure.
+// StringBytesMax is how many bytes of a string are in its term. The term of a
+// longer string has a hash, and readers must check the document.
 const StringBytesMax = 128
 
-// The markers of arrays and objects: the tags that begin their keys. They have
-// an order among the other values but no content.
+// The markers of arrays and objects: the tags of their keys. They sort among the
+// other values but have no content.
 var (
 	arrayTag  = value.AppendKey(nil, value.Array(nil))[0]
 	objectTag = value.AppendKey(nil, value.Object(nil))[0]
 )
 
-// Terms appends the terms of a document to dst, sorted and each once, and
-// returns it. doc has the values of computed properties among its members. Its
-// system properties are ignored, _ts included: who stores the terms calls
-// [Index.Stamp] first, when the time is known.
+// Terms appends the terms of a document to dst, sorted and without duplicates,
+// and returns it. doc must contain the values of computed properties. Terms
+// ignores its system properties, including _ts: before storing the terms, call
+// [Index.Stamp] with the time.
 //
-// It allocates once for the bytes of all terms, besides what dst needs to grow.
+// Except for growing dst, it allocates once, for the bytes of all terms.
 func (x *Index) Terms(dst []Term, doc value.Value) []Term {
 	if x.none {
 		return dst
@@ -40,7 +40,8 @@ func (x *Index) Terms(dst []Term, doc value.Value) []Term {
 	w := x.scratch.Get().(*walker)
 	w.document(doc, &x.root)
 	w.special(doc, x)
-	// The terms are parts of one string, for they live and die together.
+	// The terms are substrings of one string, because they have the same
+	// lifetime.
 	text := string(w.buf)
 	start, first := 0, len(dst)
 	for _, end := range w.ends {
@@ -49,7 +50,7 @@ func (x *Index) Terms(dst []Term, doc value.Value) []Term {
 	}
 	w.buf, w.ends = w.buf[:0], w.ends[:0]
 	clear(w.tables)
-	// A document of megabytes must not keep megabytes waiting for the next one.
+	// Do not keep megabytes of buffers after a large document.
 	if cap(w.buf) <= scratchMax && cap(w.tokens) <= scratchMax/tokenSize {
 		x.scratch.Put(w)
 	}
@@ -57,14 +58,14 @@ func (x *Index) Terms(dst []Term, doc value.Value) []Term {
 	return dst[:first+len(slices.Compact(dst[first:]))]
 }
 
-// scratchMax is the size in bytes up to which a buffer is used again.
+// scratchMax is the maximum size in bytes of a buffer that is reused.
 const (
 	scratchMax = 64 << 10
 	tokenSize  = int(unsafe.Sizeof(text.Token{}))
 )
 
-// Timestamp returns the term of the _ts property, in seconds, and false when
-// the index has none.
+// Timestamp returns the term of the _ts property, in seconds, and false if the
+// index has none.
 func (x *Index) Timestamp(seconds int64) (Term, bool) {
 	if x.none {
 		return "", false
@@ -73,9 +74,9 @@ func (x *Index) Timestamp(seconds int64) (Term, bool) {
 	return Term(value.AppendKey(buf, value.Int(seconds))), true
 }
 
-// Stamp returns the terms that a document is stored with, sorted and each once:
-// those that [Index.Terms] gave, and what they lack without _ts, which is that of
-// a write at this time in seconds. The result may share the memory of terms.
+// Stamp returns the terms that are stored for a document, sorted and without
+// duplicates: the result of [Index.Terms] completed with _ts, the time of the
+// write in seconds. The result may share the memory of terms.
 func (x *Index) Stamp(terms []Term, seconds int64) []Term {
 	term, ok := x.Timestamp(seconds)
 	if !ok {
@@ -91,7 +92,7 @@ func (x *Index) Stamp(terms []Term, seconds int64) []Term {
 	return slices.Insert(terms, at, term)
 }
 
-// walker collects the terms of one document, one behind the other.
+// walker collects the terms of one document in one buffer.
 type walker struct {
 	buf  []byte
 	ends []int
@@ -99,13 +100,14 @@ type walker struct {
 	tokens []text.Token
 	words  map[string]struct{} // the tokens of one text that have a term
 	cells  []uint64
-	work   int // done for geometries, see shapeWorkMax
+	work   int // the work done for geometries, see shapeWorkMax
 
-	// tables are the members of wide objects by their names, by the first of them.
+	// tables are maps of the members of wide objects by name; the key is the
+	// first member.
 	tables map[*value.Member]map[string]value.Value
 }
 
-// document walks the top level, where some names have rules of their own.
+// document walks the top level, where some names have their own rules.
 func (w *walker) document(doc value.Value, root *node) {
 	below, _ := root.decide(false)
 	for _, m := range doc.Members() {
@@ -124,7 +126,7 @@ func (w *walker) document(doc value.Value, root *node) {
 	}
 }
 
-// walk adds the terms of v, which stands at s, and of all below it.
+// walk adds the terms of v, whose place is s, and of everything below it.
 func (w *walker) walk(v value.Value, s pathState, n *node, inherited bool) {
 	below, here := n.decide(inherited)
 	if here {
@@ -153,7 +155,7 @@ func (w *walker) term(s pathState, v value.Value) {
 	w.end()
 }
 
-// appendValue appends what stands for a value in a term, and reports whether no
+// appendValue appends the encoding of a value in a term, and reports whether no
 // other value has it.
 func appendValue(dst []byte, v value.Value) (term []byte, exact bool) {
 	switch v.Kind() {
@@ -182,11 +184,12 @@ func (w *walker) special(doc value.Value, x *Index) {
 	}
 }
 
-// wide is how many members an object has that is searched by a table of them. With
-// 100 composite indexes it is searched 800 times, and may have 200,000.
+// wide is the number of members from which an object is searched by a map. With
+// 100 composite indexes an object is searched 800 times, and it may have 200,000
+// members.
 const wide = 1024
 
-// at is [Path.at] for a document in which many paths are looked for.
+// at is [Path.at] for a document in which many paths are looked up.
 func (w *walker) at(v value.Value, path Path) value.Value {
 	for _, name := range path {
 		members := v.Members()
@@ -214,16 +217,16 @@ func (w *walker) at(v value.Value, path Path) value.Value {
 func (w *walker) end() { w.ends = append(w.ends, len(w.buf)) }
 
 // DecodeTerm returns the value in a term of a single place, or the word in one
-// of a full-text index. exact is false when the value itself is not in there: of
-// an array or an object the value is an empty one, of a long string its first
-// [StringBytesMax] bytes, less those of a character that does not fit. Bytes that
-// are no such term give undefined and false; of a term of another kind the result
-// means nothing, so ask for terms of a span that is known.
+// of a full-text index. exact is false if the value is not completely in the
+// term: for an array or an object the value is empty, for a long string it is
+// the first [StringBytesMax] bytes without an incomplete character. Invalid
+// bytes return undefined and false. For a term of another kind the result has no
+// meaning, so call it only for terms of a known span.
 func DecodeTerm(t Term) (v value.Value, exact bool) {
 	if len(t) <= idSize {
 		return value.Undefined(), false
 	}
-	// DecodeKey does not keep what it reads.
+	// DecodeKey does not keep its argument.
 	key := unsafe.Slice(unsafe.StringData(string(t)), len(t))[idSize:]
 	switch {
 	case len(key) == 1 && key[0] == arrayTag:
@@ -241,7 +244,7 @@ func DecodeTerm(t Term) (v value.Value, exact bool) {
 	return value.Undefined(), false
 }
 
-// cutText returns what is left of the string in the key of a cut one.
+// cutText returns the remaining text in the key of a cut string.
 func cutText(key []byte) string {
 	if len(key) <= cutHashSize+stringEndSize {
 		return ""
@@ -258,8 +261,8 @@ func cutText(key []byte) string {
 }
 
 // Diff compares the sorted terms of two versions of a document: removed are
-// those of old alone, added those of new alone, both sorted. Equal lists
-// allocate nothing.
+// those only in old, added those only in new, both sorted. Equal lists allocate
+// nothing.
 func Diff(old, new []Term) (removed, added []Term) {
 	for len(old) > 0 && len(new) > 0 {
 		switch {

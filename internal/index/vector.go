@@ -12,17 +12,17 @@ import (
 
 // VectorForm says how the vectors of one index are stored. It is immutable.
 type VectorForm struct {
-	// ID stands for the path and everything that the bytes of a stored vector
-	// depend on. It has 8 bytes, as the ids in terms have.
+	// ID identifies the path and everything on which the bytes of a stored
+	// vector depend. It has 8 bytes, like the ids in terms.
 	ID Term
 
 	Metric     vector.Metric
 	Element    vector.Element
 	Dimensions int
 
-	// Quantizer makes the codes of vectors, which have an id of their own, so that
-	// a search passes them without the vectors; nil and "" when the index is flat
-	// and has none.
+	// Quantizer makes the codes of vectors. Codes have their own id, so that a
+	// search reads them without the vectors. Both are nil and "" if the index is
+	// flat.
 	Quantizer *vector.Quantizer
 	CodeID    Term
 }
@@ -33,7 +33,7 @@ type vectorIndex struct {
 	form VectorForm
 }
 
-// VectorEntry is a vector of a document, or the code of one, as it is stored.
+// VectorEntry is the stored form of a vector of a document, or of its code.
 type VectorEntry struct {
 	ID     Term // the ID or the CodeID of its [VectorForm]
 	Stored []byte
@@ -71,7 +71,7 @@ func (x *Index) vectorForm(path Path, v resource.VectorIndex) (VectorForm, error
 		if size = v.QuantizationBytes; size == 0 {
 			size = vector.QuantizationDefault(v.Dimensions)
 		}
-		// The center is the origin: codes depend on their vector alone, so they
+		// The center is the origin: codes depend only on their vector, so they
 		// are the same wherever and whenever a document is written.
 		if f.Quantizer, known[0] = vector.NewQuantizer(f.Metric, v.Dimensions, size, nil); !known[0] {
 			return f, status.BadRequest("The vector index of the path '%s' asks for codes of %d bytes, which cannot be.", clip(v.Path), size)
@@ -87,10 +87,10 @@ func (x *Index) vectorForm(path Path, v resource.VectorIndex) (VectorForm, error
 	return f, nil
 }
 
-// Size returns how many bytes a stored vector has.
+// Size returns the size of a stored vector in bytes.
 func (f *VectorForm) Size() int { return f.Dimensions * f.Element.Size() }
 
-// entries appends to dst what is stored of a vector, and nothing when it has
+// entries appends the stored entries of a vector to dst, and nothing if it has
 // another number of dimensions or an element that is not finite.
 func (f *VectorForm) entries(dst []VectorEntry, v []float32) []VectorEntry {
 	if len(v) != f.Dimensions {
@@ -106,15 +106,16 @@ func (f *VectorForm) entries(dst []VectorEntry, v []float32) []VectorEntry {
 	return append(dst, VectorEntry{ID: f.ID, Stored: vector.AppendVector(make([]byte, 0, f.Size()), f.Element, v)})
 }
 
-// Vectors appends to dst the vectors of a document that are indexed, at most one
-// for each vector index, each behind its code when the index has codes, and
-// returns it. What is no array of as many finite numbers as the policy says has
-// none. The bytes belong to the caller.
+// Vectors appends the indexed vectors of a document to dst, at most one per
+// vector index, each after its code if the index has codes, and returns it. A
+// value that is not an array of the policy's number of finite numbers has no
+// vector. The caller owns the bytes.
 func (x *Index) Vectors(dst []VectorEntry, doc value.Value) []VectorEntry {
 	var elements []float32
 	for i := range x.vectors {
 		v, ok := &x.vectors[i], false
-		// The length first: a long array of something else costs nothing.
+		// Check the length first: a long array of something else then costs
+		// nothing.
 		at := v.path.at(doc)
 		if at.Kind() != value.KindArray || at.Len() != v.form.Dimensions {
 			continue
@@ -127,7 +128,7 @@ func (x *Index) Vectors(dst []VectorEntry, doc value.Value) []VectorEntry {
 	return dst
 }
 
-// VectorForm returns how the vectors at path are stored, and false when the path
+// VectorForm returns how the vectors at path are stored, and false if the path
 // has no vector index.
 func (x *Index) VectorForm(path Path) (*VectorForm, bool) {
 	for i := range x.vectors {
@@ -138,9 +139,9 @@ func (x *Index) VectorForm(path Path) (*VectorForm, bool) {
 	return nil, false
 }
 
-// VectorAt returns what the policies say of the vectors at path: the vector
-// index, or with an empty Type the mere entry of the vector embedding policy. It
-// is false when neither names the path.
+// VectorAt returns the definition of the vectors at path: the vector index or,
+// with an empty Type, only the entry of the vector embedding policy. It returns
+// false if neither names the path.
 func (x *Index) VectorAt(path Path) (resource.VectorIndex, bool) {
 	if _, stored := x.VectorForm(path); stored {
 		for _, v := range x.policy.Vector {

@@ -8,8 +8,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Apply returns the document behind the patch. The original is unchanged and
-// shares what is equal. The error is a BadRequest that names the operation.
+// Apply returns the patched document. doc does not change; the result shares its
+// unchanged parts. The error is a BadRequest that names the operation.
 func (p *Patch) Apply(doc value.Value) (value.Value, error) {
 	for i := range p.operations {
 		var err *status.Error
@@ -56,8 +56,8 @@ func (o *operation) at(doc value.Value) (value.Value, *status.Error) {
 	return doc, nil
 }
 
-// edit returns the value with what the rest of the path names changed. depth is
-// how many steps lead to the value.
+// edit returns the value in with a change at the rest of the path. depth is the
+// number of steps to in.
 func (o *operation) edit(in value.Value, depth int) (value.Value, *status.Error) {
 	step, last := o.path[depth], depth == len(o.path)-1
 	switch in.Kind() {
@@ -126,7 +126,7 @@ func (o *operation) editElement(in value.Value, step string, last bool, depth in
 	return value.Array(items), nil
 }
 
-// element reads the step into an array as the place of an element that is there.
+// element parses the step into an array as the index of an existing element.
 func element(step string, length int) (at int, ok bool) {
 	if step == "" || len(step) > 1 && step[0] == '0' {
 		return 0, false
@@ -140,8 +140,7 @@ func element(step string, length int) (at int, ok bool) {
 	return at, at < length
 }
 
-// put returns what takes the place of old, which is undefined when nothing is
-// there.
+// put returns the replacement of old, which is undefined if nothing is there.
 func (o *operation) put(old value.Value) (value.Value, *status.Error) {
 	if deep := len(o.path) + depth(o.value); deep > value.DepthMax {
 		return old, status.BadRequest("The document would be nested %d levels deep at %.256s, and at most %d are allowed.", deep, o.path, value.DepthMax)
@@ -172,7 +171,7 @@ func (o *operation) overflow() *status.Error {
 	return status.BadRequest("The sum at %.256s is too large a number.", o.path)
 }
 
-// depth returns how many arrays and objects are nested in a value.
+// depth returns the nesting depth of arrays and objects in a value.
 func depth(v value.Value) int {
 	deepest := 0
 	switch v.Kind() {
@@ -190,15 +189,16 @@ func depth(v value.Value) int {
 	return deepest + 1
 }
 
-// missing says that nothing is at a step of the path.
+// missing returns the error for a step of the path at which there is nothing.
 func (o *operation) missing(at int) *status.Error {
 	return status.BadRequest("%s Operation can only be performed on a path that exists: there is nothing at %.256s.", title[o.name], o.path[:at+1])
 }
 
-// noElement says that a step into an array of that length is not one.
+// noElement returns the error for a step that is not an element of an array of
+// that length.
 func (o *operation) noElement(step string, length int) *status.Error {
 	return status.BadRequest("%s Operation can only be performed on an element that exists: %.256s leads to an array of %d elements, which has none at '%.64s'.", title[o.name], o.path, length, step)
 }
 
-// title is an operation at the beginning of a sentence.
+// title is the name of an operation at the beginning of a sentence.
 var title = map[string]string{"add": "Add", "set": "Set", "replace": "Replace", "remove": "Remove", "incr": "Increment", "move": "Move"}

@@ -1,9 +1,9 @@
-// Package patch changes parts of a document as a PATCH request asks: it adds,
-// sets, replaces, removes, increments and moves what paths name.
+// Package patch applies a PATCH request to a document: it adds, sets, replaces,
+// removes, increments and moves values at paths.
 //
-// [Parse] checks the body of a request and makes a [Patch] of it, [Patch.Apply]
-// makes the next version of a document. Both are pure. The condition of a patch
-// is only carried along: it is a query, and whoever runs queries decides it.
+// [Parse] parses and checks the body of a request, and [Patch.Apply] returns the
+// next version of a document. Both are pure functions. The condition of a patch
+// is a query; the caller evaluates it.
 //
 // # Invariants
 //
@@ -13,8 +13,8 @@
 //   - The id and the system properties are never touched.
 //   - Integers of 64 bits stay exact.
 //
-// The package knows nothing about partition keys, but [Patch.Touches] tells
-// whoever does.
+// The package knows nothing about partition keys; callers use [Patch.Touches] to
+// protect them.
 //
 // Page: docs/partition.md, "Transactions".
 package patch
@@ -27,25 +27,26 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// OperationsMax is how many operations a patch has at most, as in the service.
+// OperationsMax is the maximum number of operations of a patch, as in the
+// service.
 const OperationsMax = 10
 
 // Patch is a list of operations on one document. It is immutable.
 type Patch struct {
 	// Condition is a query without its SELECT, such as "from c where c.n = 1",
-	// that must have the document as a result; empty for none.
+	// for which the document must be a result; empty for none.
 	Condition string
 
 	operations []operation
 }
 
-// kind is what an operation does.
+// kind is the type of an operation.
 type kind uint8
 
 const (
-	add     kind = iota // puts a value into an object, or between the elements of an array
-	set                 // the same, but takes the place of an element
-	replace             // set of what is there
+	add     kind = iota // inserts a value into an object, or between the elements of an array
+	set                 // the same, but replaces an element
+	replace             // set for an existing value only
 	remove
 	increment
 	move
@@ -58,13 +59,13 @@ type operation struct {
 	kind  kind
 	name  string // of the kind, for messages
 	path  path
-	from  path // of move
+	from  path // for move
 	value value.Value
 }
 
-// Parse reads the body of a PATCH request: an object with operations and perhaps
-// a condition, or the array of operations alone. Members that it does not know
-// are ignored. The error is a BadRequest.
+// Parse parses the body of a PATCH request: an object with operations and an
+// optional condition, or only the array of operations. It ignores unknown
+// members. The error is a BadRequest.
 func Parse(body value.Value) (*Patch, error) {
 	p := &Patch{}
 	list := body
@@ -122,7 +123,7 @@ func parseOperation(item value.Value) (o operation, err *status.Error) {
 		}
 	default:
 		if o.value = item.Get("value"); !o.value.IsDefined() {
-			o.value = value.Null() // So some clients write it.
+			o.value = value.Null() // some clients write it so
 		}
 		if o.kind == increment && o.value.Kind() != value.KindNumber {
 			return o, status.BadRequest("The value to increment %.256s by is %s and no number.", o.path, o.value.Kind())
@@ -131,8 +132,8 @@ func parseOperation(item value.Value) (o operation, err *status.Error) {
 	return o, nil
 }
 
-// Touches reports whether an operation names the place of a path of properties,
-// a place above it or one below it, and which it names.
+// Touches reports whether an operation names a path of properties, or a path
+// above or below it, and returns the path that it names.
 func (p *Patch) Touches(place value.Path) (named string, yes bool) {
 	names := make(path, len(place))
 	for i, step := range place {
@@ -149,11 +150,11 @@ func (p *Patch) Touches(place value.Path) (named string, yes bool) {
 	return "", false
 }
 
-// path is a JSON pointer taken apart. It has at least one step. Messages show 256
+// path is a parsed JSON pointer with at least one step. Messages show 256
 // characters of it.
 type path []string
 
-// fixed are the properties that no patch may change.
+// fixed are the properties that a patch cannot change.
 var fixed = []string{"id", "_rid", "_self", "_etag", "_ts", "_attachments"}
 
 func parsePath(v value.Value) (path, *status.Error) {
@@ -178,12 +179,12 @@ func parsePath(v value.Value) (path, *status.Error) {
 	return steps, nil
 }
 
-// begins reports whether other is a beginning of the path, or all of it.
+// begins reports whether other is a prefix of the path, or equal to it.
 func (p path) begins(other path) bool {
 	return len(other) <= len(p) && slices.Equal(p[:len(other)], other)
 }
 
-// String returns the path as a JSON pointer in quotes.
+// String returns the path as a quoted JSON pointer.
 func (p path) String() string {
 	var b strings.Builder
 	b.WriteByte('\'')

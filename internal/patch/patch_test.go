@@ -13,10 +13,10 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// TestPatches runs the files of testdata. The command doc sets the document of
-// those behind it. Each line of the input of patch is one operation, or the body
-// of a request when the line is no object with an op; the answer is the document
-// behind the patch.
+// TestPatches runs the files of testdata. The command doc sets the document for
+// the commands after it. Each line of the input of patch is one operation, or
+// the body of a request if the line is not an object with an op; the output is
+// the patched document.
 func TestPatches(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, file string) {
@@ -79,7 +79,7 @@ func patchOf(tb testing.TB, text string) *Patch {
 	return p
 }
 
-// TestOperationsMax looks at both sides of the limit.
+// TestOperationsMax checks both sides of the limit.
 func TestOperationsMax(t *testing.T) {
 	t.Parallel()
 	for n, refused := range map[int]bool{1: false, OperationsMax: false, OperationsMax + 1: true} {
@@ -94,13 +94,13 @@ func TestOperationsMax(t *testing.T) {
 	}
 }
 
-// TestDepth looks at both sides of the depth of a document: what is allowed can
-// be parsed again.
+// TestDepth checks both sides of the maximum depth of a document: an allowed
+// result can be parsed again.
 func TestDepth(t *testing.T) {
 	t.Parallel()
 	deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
 	for n, refused := range map[int]bool{value.DepthMax - 1: false, value.DepthMax: true} {
-		// The value is one below the document.
+		// The value is one level below the document.
 		p := patchOf(t, `[{"op":"set","path":"/x","value":`+deep(value.DepthMax-2)+`}]`)
 		doc, err := p.Apply(parse(t, `{"id":"1"}`))
 		if err != nil {
@@ -125,7 +125,7 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestMoveDepth moves a deep value to where it becomes too deep.
+// TestMoveDepth moves a deep value to a place where it becomes too deep.
 func TestMoveDepth(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`[`, value.DepthMax-1) + strings.Repeat("]", value.DepthMax-1)
@@ -138,7 +138,7 @@ func TestMoveDepth(t *testing.T) {
 	}
 }
 
-// TestTouches asks about places at, above and below those that a patch names.
+// TestTouches checks places at, above and below those that a patch names.
 func TestTouches(t *testing.T) {
 	t.Parallel()
 	p := patchOf(t, `[{"op":"set","path":"/a/b","value":1},{"op":"move","from":"/c/d","path":"/e"}]`)
@@ -156,8 +156,8 @@ func TestTouches(t *testing.T) {
 	}
 }
 
-// TestAgainstNaive compares random operations with what they do to Go's own maps
-// and slices.
+// TestAgainstNaive compares random operations with the same operations on Go
+// maps and slices.
 func TestAgainstNaive(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -187,7 +187,7 @@ func TestAgainstNaive(t *testing.T) {
 	}
 }
 
-// plain is a value as Go has it.
+// plain converts a value to Go types.
 func plain(v value.Value) any {
 	switch v.Kind() {
 	case value.KindObject:
@@ -206,7 +206,7 @@ func plain(v value.Value) any {
 	return v.Float()
 }
 
-// naive does one operation in place.
+// naive applies one operation in place.
 func naive(in any, kind string, path []string, n float64) (out any, ok bool) {
 	step, last := path[0], len(path) == 1
 	switch in := in.(type) {
@@ -264,9 +264,9 @@ func naive(in any, kind string, path []string, n float64) (out any, ok bool) {
 	return nil, false
 }
 
-// TestHostilePatches has patches as long as a body may be refused with a short text,
-// and done with little more memory than a copy, for each operation, of the arrays and
-// objects that it changes.
+// TestHostilePatches checks that very long patches are refused with a short
+// message, or applied with little more memory than a copy, for each operation,
+// of the arrays and objects that it changes.
 func TestHostilePatches(t *testing.T) {
 	const long = 1 << 18
 	path := func(text string) string { return `[{"op":"add","path":"` + text + `","value":1}]` }
@@ -305,7 +305,7 @@ func TestHostilePatches(t *testing.T) {
 			}
 			most := uint64(c.most)
 			if raceDetector {
-				most *= 2 // The compiler makes a slice and a longer one in two steps for it.
+				most *= 2 // the compiler allocates twice for this expression
 			}
 			if taken := after.TotalAlloc - before.TotalAlloc; taken > most {
 				t.Errorf("it took %d bytes, want at most %d", taken, most)
@@ -314,8 +314,8 @@ func TestHostilePatches(t *testing.T) {
 	}
 }
 
-// FuzzPatch applies whatever comes as a patch to whatever comes as a document:
-// it is done or refused, and what is done can be stored.
+// FuzzPatch applies any patch to any document: it is applied or refused, and the
+// result can be stored.
 func FuzzPatch(f *testing.F) {
 	for _, seed := range [][2]string{
 		{`{"id":"1","a":[1,{"b":2}]}`, `[{"op":"add","path":"/a/-","value":{"c":1.5}},{"op":"incr","path":"/a/0","value":9223372036854775807}]`},

@@ -2,5 +2,5 @@
 
 package patch
 
-// raceDetector says that the race detector is on: what it watches takes more memory.
+// raceDetector is true if the race detector is on, which takes more memory.
 const raceDetector = true

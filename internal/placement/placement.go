@@ -1,20 +1,19 @@
 // Package placement decides which physical partitions to split and which to
-// merge. It decides and never acts: every function is a pure one of what it is
-// told, so that a server and a simulator get the same answers.
+// merge. It decides and never acts: every function is pure, so that a server and
+// a simulator get the same answers.
 //
-// Learn [Splits] first: what a container needs now. [Merges] says what a merge
-// on command would join. Who acts on the answers must check them again, because
-// the container goes on meanwhile.
+// Begin with [Splits]: the splits that a container needs now. [Merges] lists the
+// merges that a merge on command would make. The caller must check an answer
+// again before it acts, because the container changes in the meantime.
 //
 // # Invariants
 //
-// The same container and limits give the same answer.
-// A partition is named at most once in an answer, and never one that is busy.
-// Applying the answers of [Splits] again and again comes to an end: partitions
-// that cannot be divided are left alone.
+// The same container and limits give the same answer. An answer names a
+// partition at most once, and never a busy one. Applying the answers of [Splits]
+// repeatedly comes to an end: partitions that cannot be divided are not named.
 //
-// Absent: where a split cuts is the partition's to say, which knows its stored
-// bytes; moving partitions between machines.
+// Not here: where a split cuts, which only the partition knows from its stored
+// bytes, and moves of partitions between machines.
 //
 // Page: docs/placement.md
 package placement
@@ -26,32 +25,33 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// Partition is what a decision needs to know of one physical partition.
+// Partition is what a decision needs to know about one physical partition.
 type Partition struct {
 	ID resource.PartitionID
 
 	// Bytes is the size of the documents, as the storage limit counts it.
 	Bytes int64
 
-	// Throughput is the RU/s that the partition is to have, when a custom
-	// distribution gives it a share of its own; zero for an even one.
+	// Throughput is the RU/s of the partition if a custom distribution gives it
+	// its own share; zero for an even distribution.
 	Throughput int
 
-	// Whole says that one full key owns everything, so that no cut makes it
-	// smaller. For more throughput it is divided when nothing else is left.
+	// Whole means that one full key owns all data, so a split does not make the
+	// partition smaller. It is split for more throughput only if no other
+	// partition is left.
 	Whole bool
 
-	// Busy says that the partition is being split, merged or built. It is left
-	// alone.
+	// Busy means that the partition is being split, merged or built. It is not
+	// named in answers.
 	Busy bool
 }
 
-// Container is a container's partitions in the order of their ranges.
+// Container holds a container's partitions in the order of their ranges.
 type Container struct {
 	Partitions []Partition
 
-	// Throughput is the RU/s provisioned for the container, the maximum under
-	// autoscale; zero when nothing is provisioned.
+	// Throughput is the provisioned RU/s of the container, the maximum under
+	// autoscale; zero if nothing is provisioned.
 	Throughput int
 }
 
@@ -66,7 +66,7 @@ type Reason string
 
 // The reasons, as shown in logs and metrics.
 const (
-	Storage      Reason = "storage"      // more bytes than one partition may hold
+	Storage      Reason = "storage"      // more bytes than the limit of one partition
 	Distribution Reason = "distribution" // a share above what one partition can serve
 	Throughput   Reason = "throughput"   // the container's throughput needs more partitions
 )
@@ -77,13 +77,13 @@ type Split struct {
 	Reason Reason
 }
 
-// Splits returns the partitions to split now, the most urgent first: those above
-// the storage limit, those that have been given more throughput than one can
-// serve, and as many as the container's throughput needs besides. For the last,
-// the partitions with the most stored bytes come first, then those with the
-// lowest id: the service names no order (partition-management, section 2).
+// Splits returns the partitions to split now, most urgent first: those above the
+// storage limit, those with a larger share of throughput than one partition can
+// serve, and as many as the container's throughput additionally needs. For the
+// last, partitions with more stored bytes come first, then those with the lower
+// id: the service documents no order (partition-management, section 2).
 //
-// Children are not judged before they are there, so a container that needs many
+// Children are considered only when they exist, so a container that needs many
 // more partitions gets them in rounds, each at most doubling their number.
 func Splits(c Container, l Limits) []Split {
 	var splits []Split
@@ -121,7 +121,7 @@ func Splits(c Container, l Limits) []Split {
 	return splits
 }
 
-// last is 1 for a partition that is divided only when nothing else is left.
+// last returns 1 for a partition that is split only if no other is left.
 func last(p Partition) int {
 	if p.Whole {
 		return 1
@@ -129,7 +129,7 @@ func last(p Partition) int {
 	return 0
 }
 
-// busy returns how many partitions will be two soon.
+// busy returns how many partitions are being split.
 func busy(c Container) int {
 	n := 0
 	for _, p := range c.Partitions {
@@ -140,42 +140,42 @@ func busy(c Container) int {
 	return n
 }
 
-// Needed returns how many physical partitions a throughput in RU/s needs, at
-// least one.
+// Needed returns the number of physical partitions that a throughput in RU/s
+// needs, at least one.
 func Needed(throughput int, l Limits) int {
 	return max(1, (throughput+l.Throughput-1)/l.Throughput)
 }
 
-// Merge is one decision: two neighbours that become one.
+// Merge is one decision: two adjacent partitions that become one.
 type Merge struct {
 	Low, High resource.PartitionID
 }
 
-// mergeFill is how full a merged partition may be, as a share of its storage
-// limit, so that it is not split again soon.
+// mergeFill is the maximum size of a merged partition as a fraction of its
+// storage limit, so that it is not split again soon.
 const mergeFill = 0.8
 
-// Merges returns the neighbours to join so that the container comes near the
-// fewest partitions that its throughput needs and its bytes fit into: pairs that
-// do not overlap, those with an empty partition first (S111) and then the smallest
-// together. Applying it again and again comes to an end, with no pair left that
-// fits.
+// Merges returns pairs of adjacent partitions to merge so that the container
+// approaches the smallest number of partitions that its throughput needs and its
+// bytes fit into. Pairs do not overlap; pairs with an empty partition come first
+// (S111), then the smallest pairs. Applying it repeatedly comes to an end, with
+// no pair left that fits.
 //
-// A pair fits when both are idle, when together they fill at most four fifths of
-// the storage limit or one of them is empty, and when the container keeps enough
+// A pair fits if both are idle, if together they fill at most four fifths of the
+// storage limit or one of them is empty, and if the container keeps enough
 // partitions for its throughput.
 func Merges(c Container, l Limits) []Merge {
 	spare := len(c.Partitions) - Needed(c.Throughput, l)
 	type pair struct {
 		low   int
 		bytes int64
-		full  int // 0 with an empty partition
+		full  int // 0 if one of them is empty
 	}
 	var pairs []pair
 	for i := 0; i+1 < len(c.Partitions); i++ {
 		a, b := c.Partitions[i], c.Partitions[i+1]
 		together, full := a.Bytes+b.Bytes, int(min(a.Bytes, b.Bytes, 1))
-		most := l.Bytes // An empty one makes the other no fuller.
+		most := l.Bytes // merging an empty partition adds no bytes
 		if full > 0 {
 			most = int64(mergeFill * float64(l.Bytes))
 		}

@@ -17,8 +17,8 @@ import (
 var documented = Limits{Bytes: 50, Throughput: 10_000}
 
 // TestDecisions runs the cases of testdata. Each line of the input is a
-// partition in the order of ranges: its id, its size in GB, and perhaps a share
-// such as ru=15000, and the words whole and busy.
+// partition in the order of ranges: its id, its size in GB, and optionally a
+// share such as ru=15000 and the words whole and busy.
 //
 //	splits [throughput=]   one decision
 //	merges [throughput=]   one decision
@@ -97,7 +97,7 @@ func parse(t *testing.T, d *datadriven.TestData) []Partition {
 	return all
 }
 
-// divide carries splits out.
+// divide carries out splits.
 func divide(c Container, splits []Split) Container {
 	next := resource.PartitionID(0)
 	for _, p := range c.Partitions {
@@ -122,7 +122,7 @@ func divide(c Container, splits []Split) Container {
 	return c
 }
 
-// join carries merges out.
+// join carries out merges.
 func join(c Container, merges []Merge) Container {
 	var after []Partition
 	for _, p := range c.Partitions {
@@ -137,9 +137,9 @@ func join(c Container, merges []Merge) Container {
 	return c
 }
 
-// TestDecisionsComeToAnEnd draws containers and does what is decided until
-// nothing is: then no limit is broken that a split could mend, and merging what
-// was split leaves nothing to split again.
+// TestDecisionsComeToAnEnd generates containers and carries out decisions until
+// there are none: then no limit is exceeded that a split could fix, and merging
+// what was split leaves nothing to split again.
 func TestDecisionsComeToAnEnd(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -189,8 +189,8 @@ func TestDecisionsComeToAnEnd(t *testing.T) {
 	}
 }
 
-// emptyBeside returns where an empty partition stands beside one that could have its
-// range, -1 for nowhere.
+// emptyBeside returns the index of an empty partition next to one that could
+// take its range, or -1.
 func emptyBeside(c Container) int {
 	could := func(p Partition) bool { return !p.Busy && p.Throughput == 0 && p.Bytes <= documented.Bytes }
 	for i, p := range c.Partitions {

@@ -5,38 +5,39 @@ import (
 	"time"
 )
 
-// autoscaleWindow is over how many seconds a load is averaged: full use must
-// last that long to reach the maximum, a spike of one second scales in part.
+// autoscaleWindow is the number of seconds over which a load is averaged: only
+// full use for that long reaches the maximum; a spike of one second scales
+// partially.
 const autoscaleWindow = 5
 
-// Autoscale is the throughput that a load drives a container or partition to,
-// between a tenth of its maximum and the maximum. It tells what is used and
-// billed; requests may spend up to the maximum at any moment.
+// Autoscale computes the throughput to which a load scales a container or
+// partition, between a tenth of its maximum and the maximum. It reports what is
+// used and billed; requests may spend up to the maximum at any time.
 //
-// An Autoscale belongs to one goroutine or lies behind a lock of its owner.
+// An Autoscale is not safe for concurrent use.
 type Autoscale struct {
 	max    float64
-	used   [autoscaleWindow]float64 // units of the second s at s mod the window
-	second int64                    // current second since 1970; never goes back
+	used   [autoscaleWindow]float64 // units of second s, at index s modulo the window
+	second int64                    // current second since 1970; never decreases
 	hour   int64                    // of peak, since 1970
-	peak   float64                  // highest figure of that hour
+	peak   float64                  // highest value of that hour
 }
 
-// NewAutoscale returns an idle Autoscale with that maximum in RU/s.
+// NewAutoscale returns an idle Autoscale with a maximum in RU/s.
 func NewAutoscale(maximum float64, now time.Time) *Autoscale {
 	a := &Autoscale{max: maximum, second: now.Unix(), hour: now.Unix() / 3600}
 	a.peak = a.figure()
 	return a
 }
 
-// Observe counts a charge at the time it was spent.
+// Observe adds a charge at the time at which it was spent.
 func (a *Autoscale) Observe(charge float64, now time.Time) {
 	a.advance(now)
 	a.used[a.second%autoscaleWindow] += charge
 	a.peak = max(a.peak, a.figure())
 }
 
-// Current returns the RU/s that the load of the last five seconds asks for.
+// Current returns the RU/s for the load of the last five seconds.
 func (a *Autoscale) Current(now time.Time) int {
 	a.advance(now)
 	return int(math.Ceil(a.figure()))
@@ -56,7 +57,7 @@ func (a *Autoscale) figure() float64 {
 	return max(a.max/10, min(sum/autoscaleWindow, a.max))
 }
 
-// advance empties the seconds that have left the window.
+// advance clears the seconds that have left the window.
 func (a *Autoscale) advance(now time.Time) {
 	passed := now.Unix() - a.second
 	if passed <= 0 {

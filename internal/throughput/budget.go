@@ -9,76 +9,77 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// burstSeconds is how many seconds' worth of unused units a budget keeps.
+// burstSeconds is the maximum number of seconds' worth of unused units that a
+// budget keeps.
 const burstSeconds = 300
 
-// BurstRUs is how many units saved ones may bring a second of a physical
-// partition to. A partition with that many of its own saves nothing.
+// BurstRUs is the rate to which saved units can raise a physical partition for a
+// second. A partition with a rate of BurstRUs or more saves nothing.
 const BurstRUs = 3_000
 
-// Spender says as whom a request spends. The zero value is the common one.
+// Spender identifies the kind of a request. The zero value is a normal request.
 type Spender struct {
-	Low    bool  // low priority: gives way to requests of high priority
-	Bucket uint8 // throughput bucket 1 to 5; 0 names none
+	Low    bool  // low priority: yields to requests of high priority
+	Bucket uint8 // throughput bucket 1 to 5; 0 for none
 }
 
-// Plan says what a budget allows. Figures are in units per second.
+// Plan is the configuration of a budget. Rates are in units per second.
 type Plan struct {
 	Rate float64 // zero or less: no limit
 
-	// Burst is what a second may come to with units that were saved before;
-	// nothing is saved when it is not above Rate.
+	// Burst is the maximum rate of a second including saved units. If it is not
+	// above Rate, nothing is saved.
 	Burst float64
 
-	// Caps bounds the requests of each throughput bucket; zero is no cap. A cap
-	// reserves nothing.
+	// Caps bounds the requests of each throughput bucket; zero means no cap. A
+	// cap does not reserve anything.
 	Caps [resource.BucketsMax + 1]float64
 
-	// Default is the bucket of requests that name none, zero for no bucket.
+	// Default is the bucket of requests that name none; zero means no bucket.
 	Default uint8
 
-	// Autoscale says that Rate is the maximum of an autoscale setting.
+	// Autoscale means that Rate is the maximum of an autoscale setting.
 	Autoscale bool
 
-	// Forgive drops what a second was overdrawn by when it ends. It is for
-	// budgets that only warn: nobody waits there, and a debt would only grow.
+	// Forgive drops the debt of a second when the second ends. It is for budgets
+	// that only warn: no request waits there, so the debt would only grow.
 	Forgive bool
 }
 
 // Budget is what one physical partition, or the containers that share a
-// database's throughput, may spend: so many units for each second of the clock.
+// database's throughput, may spend: a number of units for each second of the
+// clock.
 //
-// A request is admitted while anything is left, whatever it will cost, since
-// the cost is known only afterwards; what it overdraws is taken from the seconds
-// after. What a second leaves over is lost, or saved for a burst. Requests of
-// low priority leave alone what those of high priority spent in the second
-// before.
+// A request is admitted while anything is left, because its cost is known only
+// when it has ended. A debt is paid by the following seconds. The unused units
+// of a second are lost, or saved for a burst. Requests of low priority leave the
+// amount that requests of high priority spent in the previous second.
 //
-// A Budget is safe for concurrent use. Its calls allocate nothing. Make one with
-// [NewBudget].
+// A Budget is safe for concurrent use. Its methods do not allocate. Create it
+// with [NewBudget].
 type Budget struct {
 	mu sync.Mutex
 
 	plan   Plan
-	second int64   // current second since 1970; never goes back
-	left   float64 // of the current second, savings apart; negative is debt
+	second int64   // current second since 1970; never decreases
+	left   float64 // of the current second, without savings; negative is debt
 	saved  float64 // at most burstSeconds times the rate
 	capped [resource.BucketsMax + 1]float64
 
 	high     float64 // spent by high priority in this second
-	reserved float64 // spent by it in the second before
+	reserved float64 // spent by high priority in the previous second
 
 	use   consumption
 	scale Autoscale
 }
 
-// Refusal says why a request is not admitted, and when to come back.
+// Refusal says why a request is not admitted, and when to retry.
 type Refusal struct {
 	Sub  status.Sub    // of status 429
-	Wait time.Duration // until the budget has something again, as far as is known now
+	Wait time.Duration // until the budget has units again, as far as is known
 }
 
-// NewBudget returns a full budget that has saved nothing.
+// NewBudget returns a full budget without savings.
 func NewBudget(plan Plan, now time.Time) *Budget {
 	b := &Budget{second: now.Unix()}
 	b.use.begin(b.second)
@@ -86,9 +87,8 @@ func NewBudget(plan Plan, now time.Time) *Budget {
 	return b
 }
 
-// Set changes what the budget allows from now on. What this second has spent
-// stays spent, a debt stays a debt, and savings stay as far as the new rate may
-// have them.
+// Set changes the plan. What this second has spent stays spent, a debt remains,
+// and savings remain up to the maximum of the new rate.
 func (b *Budget) Set(plan Plan, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,8 +110,8 @@ func (b *Budget) Set(plan Plan, now time.Time) {
 	b.saved = min(b.saved, b.savedMax())
 }
 
-// Take asks whether a request may go ahead. It spends nothing: [Budget.Spend]
-// does, once the cost is known. A refusal is counted.
+// Take reports whether a request may run. It spends nothing; call [Budget.Spend]
+// when the cost is known. It counts a refusal.
 func (b *Budget) Take(s Spender, now time.Time) (Refusal, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,7 +143,7 @@ func (b *Budget) Take(s Spender, now time.Time) (Refusal, bool) {
 	return Refusal{Sub: status.SubRequestRateTooLarge, Wait: b.until(now, seconds)}, false
 }
 
-// Note counts a refusal that another budget gave, of which this one is a part.
+// Note counts a refusal by another budget, of which this one is a part.
 func (b *Budget) Note(r Refusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -177,8 +177,8 @@ func (b *Budget) Spend(s Spender, charge float64, now time.Time) {
 	}
 }
 
-// Left returns what is left of the current second, savings apart; negative is
-// debt. Without a limit it is infinite.
+// Left returns what is left of the current second, without savings; a negative
+// value is debt. Without a limit it is infinite.
 func (b *Budget) Left(now time.Time) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -189,8 +189,8 @@ func (b *Budget) Left(now time.Time) float64 {
 	return b.left
 }
 
-// bucketOf returns the bucket that caps a request, 0 for none. One that does not
-// exist, or has no cap, is none.
+// bucketOf returns the bucket that caps a request, 0 for none. A bucket that
+// does not exist or has no cap counts as none.
 func (b *Budget) bucketOf(s Spender) uint8 {
 	bucket := s.Bucket
 	if bucket == 0 {
@@ -202,7 +202,7 @@ func (b *Budget) bucketOf(s Spender) uint8 {
 	return bucket
 }
 
-// extra is what savings may add to a second.
+// extra returns how many saved units may be added to a second.
 func (b *Budget) extra() float64 { return max(0, b.plan.Burst-b.plan.Rate) }
 
 func (b *Budget) savedMax() float64 {
@@ -212,8 +212,8 @@ func (b *Budget) savedMax() float64 {
 	return burstSeconds * b.plan.Rate
 }
 
-// advance begins a new second if now lies in one. A clock that was set back
-// earns nothing until it is where it was.
+// advance begins a new second if now is in one. While a clock that was set back
+// has not reached its old time, nothing is added.
 func (b *Budget) advance(now time.Time) {
 	passed := now.Unix() - b.second
 	if passed <= 0 {
@@ -234,8 +234,8 @@ func (b *Budget) advance(now time.Time) {
 	}
 }
 
-// refill settles the second that ends, first with savings, and adds those that
-// have passed.
+// refill settles the second that ends, first from savings, and adds the seconds
+// that have passed.
 func (b *Budget) refill(passed float64) {
 	b.draw(b.extra())
 	if b.plan.Forgive {
@@ -249,7 +249,7 @@ func (b *Budget) refill(passed float64) {
 	}
 }
 
-// draw pays a debt out of savings, with at most that many units.
+// draw pays a debt from savings, with at most that many units.
 func (b *Budget) draw(most float64) {
 	if pay := min(-b.left, b.saved, most); pay > 0 {
 		b.left += pay
@@ -257,15 +257,15 @@ func (b *Budget) draw(most float64) {
 	}
 }
 
-// wholeSeconds is after how many beginnings of a second a debt that shrinks by
-// rate at each is paid and something is left.
+// wholeSeconds returns after how many seconds a debt that is reduced by rate in
+// each is paid and something is left.
 func wholeSeconds(debt, rate float64) float64 {
-	// In floating point a debt of exactly n seconds may fall on either side of
-	// n; one second more than the whole ones is the first with something left.
+	// In floating point, a debt of exactly n seconds may be on either side of n;
+	// the first second with something left is one more than the whole ones.
 	return math.Floor(debt/rate) + 1
 }
 
-// until returns how long it takes until that many seconds have begun.
+// until returns the time until that many seconds have begun.
 func (b *Budget) until(now time.Time, seconds float64) time.Duration {
 	const secondsMax = 1 << 30
 	return time.Unix(b.second+int64(min(seconds, secondsMax)), 0).Sub(now)

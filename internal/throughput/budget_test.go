@@ -15,7 +15,7 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// start is the beginning of an hour, so that cases can count seconds from it.
+// start is the beginning of an hour; the cases count seconds from it.
 var start = time.Unix(1_700_002_800, 0).Truncate(time.Hour)
 
 // TestText runs the cases of testdata. Lines of a budget, an autoscale figure
@@ -56,7 +56,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// stepper returns what carries out one line.
+// stepper returns the function that executes one line.
 func stepper(t *testing.T, d *datadriven.TestData) func(now time.Time, words []string) string {
 	t.Helper()
 	switch d.Cmd {
@@ -193,7 +193,7 @@ func stepHeavy(t *testing.T, h *Heavy[string], now time.Time, words []string) st
 		v := "value of " + words[1]
 		h.Add(words[1], &v, number(t, words[2]), now)
 		return "ok"
-	case "each": // many ids, one after the other
+	case "each": // many ids, one after another
 		for i := range int(number(t, words[1])) {
 			h.Add(fmt.Sprintf("id%04d", i), nil, number(t, words[2]), now)
 		}
@@ -249,8 +249,8 @@ func runShare(t *testing.T, d *datadriven.TestData) string {
 	return strings.TrimSpace(b.String()) + "\n"
 }
 
-// reshaped puts new partitions in the place of those that are gone, with the ids that
-// follow the highest.
+// reshaped replaces the gone partitions by new ones, whose ids follow the
+// highest id.
 func reshaped(th resource.Throughput, container resource.RID, partitions []resource.Partition, made int, gone ...resource.PartitionID) (resource.Throughput, []resource.Partition) {
 	next := resource.PartitionID(0)
 	for _, p := range partitions {
@@ -306,8 +306,9 @@ func runRedistribute(t *testing.T, d *datadriven.TestData) string {
 	return out + "\n"
 }
 
-// Over a long time a budget lets through what its rate allows, what it may have
-// saved and one overdraft, and whoever waits as long as told is admitted.
+// TestBudgetKeepsItsRate checks that over a long time a budget admits what its
+// rate allows, what it may have saved and one debt, and that a request that
+// waits as long as told is admitted.
 func TestBudgetKeepsItsRate(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(9, 10))
@@ -348,7 +349,8 @@ func TestBudgetKeepsItsRate(t *testing.T) {
 	}
 }
 
-// The shares of a throughput sum to it, whatever is split and merged.
+// TestSharesSum checks that the shares of a throughput sum to it after any
+// splits and merges.
 func TestSharesSum(t *testing.T) {
 	t.Parallel()
 	const seed = 11
@@ -387,9 +389,9 @@ func TestSharesSum(t *testing.T) {
 	}
 }
 
-// However a throughput that containers share is divided, while containers come, go,
-// and are split, what is given sums to the total: less what dropped containers had,
-// until the next division.
+// TestSharedSharesSum checks that the shares of a throughput that containers
+// share sum to the total, while containers are created, dropped and split; until
+// the next division, the shares of dropped containers are missing.
 func TestSharedSharesSum(t *testing.T) {
 	t.Parallel()
 	const seed = 11
@@ -452,8 +454,8 @@ func TestSharedSharesSum(t *testing.T) {
 	}
 }
 
-// Whatever has spent more than its part of the units is found, and the bounds
-// hold the truth.
+// TestHeavyFindsWhatIsHeavy checks that every id that has spent more than its
+// fraction of the units is found, and that the bounds contain the true value.
 func TestHeavyFindsWhatIsHeavy(t *testing.T) {
 	t.Parallel()
 	const seed = 13
@@ -488,7 +490,8 @@ func TestHeavyFindsWhatIsHeavy(t *testing.T) {
 	}
 }
 
-// The calls on the way of every request allocate nothing.
+// TestBudgetAllocatesNothing checks that the calls in the path of every request
+// do not allocate.
 func TestBudgetAllocatesNothing(t *testing.T) {
 	b := NewBudget(Plan{Rate: 400, Burst: BurstRUs, Autoscale: true}, start)
 	var h Heavy[int]

@@ -2,28 +2,30 @@ package throughput
 
 import "time"
 
-// Usage is what a budget has seen.
+// Usage describes what a budget has admitted and refused.
 type Usage struct {
-	Rate  float64 // units per second that it allows; zero for no limit
+	Rate  float64 // units per second; zero for no limit
 	Saved float64 // units kept for a burst
 
-	// Second is what the last whole second spent, Total what all did.
+	// Second is what the last complete second spent, Total what all seconds
+	// spent.
 	Second, Total float64
 
-	// Normalized is the largest part of the rate that one second of this minute
-	// or the one before has used, in percent up to 100. Without a limit it is 0.
+	// Normalized is the highest fraction of the rate that one second of this
+	// minute or the previous one used, in percent up to 100. Without a limit it
+	// is 0.
 	Normalized float64
 
 	// Throttled counts requests over the budget, Capped those over the cap of
-	// their throughput bucket: refused, or warned about.
+	// their throughput bucket. They were refused, or only logged.
 	Throttled, Capped int64
 
-	// Autoscaled is the RU/s that the load asks for, Billed the highest of the
+	// Autoscaled is the RU/s for the current load, Billed the highest of the
 	// hour; both are zero without autoscale.
 	Autoscaled, Billed int
 }
 
-// Usage returns what the budget has seen until now.
+// Usage returns the usage of the budget until now.
 func (b *Budget) Usage(now time.Time) Usage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,11 +48,11 @@ func (b *Budget) Usage(now time.Time) Usage {
 // consumption counts what was spent. It belongs to its budget, whose lock guards
 // it and whose clock it follows.
 type consumption struct {
-	now, before float64 // units of this second, and of the one before
+	now, before float64 // units of this second, and of the previous one
 	total       float64
 
 	minute           int64   // since 1970
-	peak, peakBefore float64 // largest part of a rate used by a second, in this minute and the one before
+	peak, peakBefore float64 // highest fraction of the rate used by a second, in this minute and the previous one
 
 	throttled, capped int64
 }
@@ -65,7 +67,7 @@ func (c *consumption) spend(charge, rate float64) {
 	}
 }
 
-// advance goes on to a second, the passed-th after the one before.
+// advance moves to a second, passed seconds after the previous one.
 func (c *consumption) advance(second, passed int64) {
 	c.before = 0
 	if passed == 1 {

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// heavyKept is how many candidates a window of [Heavy] keeps. Whatever has spent
-// more than one in heavyKept of a window's units is among them.
+// heavyKept is the maximum number of candidates in a window of [Heavy]. An id
+// that has spent more than 1/heavyKept of a window's units is among them.
 const heavyKept = 64
 
-// Heavy finds what spends most, such as the hottest partition keys of a
-// partition, in memory that does not grow with their number. It keeps the
-// candidates of this minute and of the one before, by the space-saving rule: a
-// newcomer takes the place of the least, with its units as a possible error.
+// Heavy finds the ids that spend the most, such as the hottest partition keys of
+// a partition, in bounded memory. It keeps candidates of this minute and of the
+// previous one by the space-saving algorithm: a new id replaces the candidate
+// with the fewest units, which become its possible error.
 //
-// A Heavy is safe for concurrent use; the zero value is empty. Adding allocates
-// nothing for what is a candidate already. V is what a caller wants back beside the
-// identity: the candidates keep it alive, or what its method Clone returns if it has
-// one.
+// A Heavy is safe for concurrent use; the zero value is empty. Adding to an
+// existing candidate does not allocate. V is a value that the caller wants back
+// with the id. The candidates keep the value in memory, or the result of its
+// method Clone if it has one.
 type Heavy[V any] struct {
 	mu sync.Mutex
 
@@ -29,24 +29,24 @@ type Heavy[V any] struct {
 	seed         maphash.Seed
 }
 
-// Hot is something that spends much.
+// Hot is an id that spends much.
 type Hot[V any] struct {
 	ID    string
 	Value V
-	Units float64 // spent at most
-	Error float64 // by how much Units may be too high
+	Units float64 // upper bound of what it spent
+	Error float64 // how much Units may be too high
 }
 
-// window counts one minute. Its slices have the same length, at most heavyKept, and
-// grow as needed: most partitions have few keys that anybody asks for.
+// window counts one minute. Its slices have the same length, at most heavyKept,
+// and grow as needed: most partitions have only a few requested keys.
 type window[V any] struct {
 	hashes []uint64
 	hot    []Hot[V]
-	known  []bool // the Value is that of a caller
+	known  []bool // a caller has given the Value
 }
 
-// Add counts units that id has spent. v is what Top gives back for it, nil when the
-// caller does not know it; the first one that is given stays.
+// Add adds units that id has spent. Top returns v with the id; nil means that
+// the caller does not know it. The first v that is not nil is kept.
 func (h *Heavy[V]) Add(id string, v *V, units float64, now time.Time) {
 	if units <= 0 {
 		return
@@ -57,8 +57,8 @@ func (h *Heavy[V]) Add(id string, v *V, units float64, now time.Time) {
 	h.now.add(maphash.String(h.seed, id), id, v, units)
 }
 
-// Top returns what has spent most in this minute and the one before, the
-// hottest first, at most that many.
+// Top returns the ids that have spent the most in this minute and the previous
+// one, hottest first, at most most of them.
 func (h *Heavy[V]) Top(most int, now time.Time) []Hot[V] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,14 +78,14 @@ func (h *Heavy[V]) Top(most int, now time.Time) []Hot[V] {
 	return all[:min(most, len(all))]
 }
 
-// advance begins a new minute if now lies in one.
+// advance begins a new minute if now is in one.
 func (h *Heavy[V]) advance(now time.Time) {
 	minute := minuteOf(now.Unix())
 	if h.now == nil {
 		h.now, h.earlier, h.seed, h.minute = new(window[V]), new(window[V]), maphash.MakeSeed(), minute
 	}
 	switch passed := minute - h.minute; {
-	case passed <= 0: // A clock that was set back counts in the present.
+	case passed <= 0: // a clock that was set back counts in the current minute
 		return
 	case passed == 1:
 		h.now, h.earlier = h.earlier, h.now
@@ -123,7 +123,7 @@ func (w *window[V]) add(hash uint64, id string, v *V, units float64) {
 	}
 }
 
-// kept returns what is kept of a value.
+// kept returns the form of a value that is kept.
 func kept[V any](v *V) V {
 	if c, ok := any(v).(interface{ Clone() V }); ok {
 		return c.Clone()

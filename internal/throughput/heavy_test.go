@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// borrowed is a value that is good as long as its owner says.
+// borrowed is a value that is valid as long as its owner says.
 type borrowed struct {
 	text   string
 	copies *int
@@ -17,8 +17,9 @@ func (b borrowed) Clone() borrowed {
 	return borrowed{text: b.text + " copied", copies: b.copies}
 }
 
-// What Heavy keeps of a value is a copy, made once for each candidate: a key that was
-// read from a document does not keep the document in memory.
+// TestHeavyKeepsCopies checks that Heavy keeps a copy of a value, made once per
+// candidate: a key that was read from a document must not keep the document in
+// memory.
 func TestHeavyKeepsCopies(t *testing.T) {
 	t.Parallel()
 	var h Heavy[borrowed]
@@ -33,7 +34,8 @@ func TestHeavyKeepsCopies(t *testing.T) {
 	if len(top) != 1 || top[0].Value.text != "a copied" || copies != 1 || top[0].Units != 4 {
 		t.Errorf("%+v after %d copies", top, copies)
 	}
-	// A newcomer in the place of another has its own value, also when that comes later.
+	// A new candidate in the place of another has its own value, even if the
+	// value comes later.
 	for i := range heavyKept {
 		h.Add(fmt.Sprint("other ", i), nil, 10, now)
 	}
@@ -45,7 +47,8 @@ func TestHeavyKeepsCopies(t *testing.T) {
 	}
 }
 
-// A window has room for what was asked for, and none for what nobody asks for any more.
+// TestHeavyTakesWhatItNeeds checks that a window has space for the ids that were
+// added, and releases the space of those that are no longer added.
 func TestHeavyTakesWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	var h Heavy[int]
@@ -60,7 +63,7 @@ func TestHeavyTakesWhatItNeeds(t *testing.T) {
 	if len(h.now.hot) != heavyKept {
 		t.Errorf("%d candidates", len(h.now.hot))
 	}
-	for range 2 { // in which nothing is asked for
+	for range 2 { // in which nothing is added
 		now = now.Add(time.Minute)
 		h.Top(1, now)
 	}

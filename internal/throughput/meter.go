@@ -2,24 +2,24 @@ package throughput
 
 import "math"
 
-// Meter adds up the charge of one request, and says as whom it spends. The zero
-// value is ready, a nil Meter counts nothing. It belongs to one goroutine: a
-// fan-out gives each partition a Meter of its own and merges them, in any order,
-// for the sum does not depend on it.
+// Meter adds up the charge of one request, and holds who spends it. The zero
+// value is ready to use, and a nil Meter counts nothing. It is not safe for
+// concurrent use: a fan-out gives each partition its own Meter and merges them,
+// in any order, because the sum does not depend on it.
 type Meter struct {
 	Spender
 
-	// Twice says that budgets are charged twice what is counted, as answers are
+	// Twice means that budgets are charged twice the counted units, for requests
 	// whose reads cost twice.
 	Twice bool
 
-	micros int64 // millionths of a request unit: integers add up the same in any order
+	micros int64 // millionths of a request unit: the sum of integers does not depend on the order
 }
 
 const micro = 1e6
 
-// Add adds a charge in request units. It panics when that is negative or no
-// number, since a meter never runs backwards.
+// Add adds a charge in request units. It panics if the charge is negative or
+// NaN.
 func (m *Meter) Add(charge float64) {
 	if !(charge >= 0) {
 		panic("throughput: charge is not a positive number")
@@ -36,7 +36,7 @@ func (m *Meter) Merge(o *Meter) {
 	}
 }
 
-// As returns as whom the request spends.
+// As returns the Spender of the request.
 func (m *Meter) As() Spender {
 	if m == nil {
 		return Spender{}
@@ -44,8 +44,7 @@ func (m *Meter) As() Spender {
 	return m.Spender
 }
 
-// Due returns what a budget has to pay for the sum so far, in request units and
-// not rounded.
+// Due returns the unrounded request units that a budget must pay so far.
 func (m *Meter) Due() float64 {
 	if m == nil {
 		return 0
@@ -57,7 +56,7 @@ func (m *Meter) Due() float64 {
 }
 
 // Charge returns the sum so far in request units, rounded to hundredths as
-// clients read it.
+// clients see it.
 func (m *Meter) Charge() float64 {
 	if m == nil {
 		return 0

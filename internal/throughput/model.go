@@ -2,8 +2,8 @@ package throughput
 
 import "github.com/decandb/decan/internal/resource"
 
-// The figures that the service publishes, and what this model makes of them.
-// The test reads both columns.
+// The figures that the service publishes, and the results of this model. The
+// test checks both columns.
 //
 //	work                                             published    here
 //	point read of 1 KB                               1            1
@@ -21,8 +21,8 @@ import "github.com/decandb/decan/internal/resource"
 //	one more physical partition in a query           2 to 3       2.37
 //	strong or bounded staleness reads                twice        twice
 //
-// Between 1 KB and 100 KB nothing is published: a straight line goes through
-// both ends. It happens to be the same line for reads and writes, times five.
+// Nothing is published between 1 KB and 100 KB; the model uses a straight line
+// through both ends. It is the same line for reads and, times five, for writes.
 const (
 	kilobyte = 1024
 
@@ -31,7 +31,7 @@ const (
 	unitOffset = 10.0
 	unitSlope  = 11.0
 
-	writeFactor = 5.0  // a unit written costs this many units read
+	writeFactor = 5.0  // a unit written costs as much as this many units read
 	termCost    = 0.12 // each index term added or removed
 
 	queryBase  = 1.3    // once for each partition that a query visits
@@ -42,21 +42,22 @@ const (
 	callCost   = 0.01   // each call of a user-defined function
 )
 
-// The charges of operations whose work does not vary.
+// The charges of operations with constant work.
 const (
-	// Miss is a point read of a document that is not there.
+	// Miss is a point read of a document that does not exist.
 	Miss = 1.0
 
-	// NotModified is a point read that ends with the client's own version.
+	// NotModified is a point read for which the client has the current version.
 	NotModified = 1.0
 
-	// MetadataRead reads a database, a container, an offer or the ranges.
+	// MetadataRead reads a database, a container, an offer or partition key
+	// ranges.
 	MetadataRead = 1.0
 
-	// MetadataQuery lists or queries those.
+	// MetadataQuery lists or queries these.
 	MetadataQuery = 2.0
 
-	// MetadataWrite creates, replaces or deletes one.
+	// MetadataWrite creates, replaces or deletes one of them.
 	MetadataWrite = 4.95
 )
 
@@ -65,49 +66,49 @@ func units(sizeBytes int) float64 {
 	return max(1, (unitOffset+float64(sizeBytes)/kilobyte)/unitSlope)
 }
 
-// Read is the charge of a point read of a document of that size.
+// Read returns the charge of a point read of a document with that size.
 func Read(sizeBytes int) float64 { return units(sizeBytes) }
 
-// Insert is the charge of creating a document of that size with that many index
-// terms. An upsert that creates costs the same.
+// Insert returns the charge of creating a document with that size and number of
+// index terms. An upsert that creates costs the same.
 func Insert(sizeBytes, terms int) float64 {
 	return writeFactor*units(sizeBytes) + termCost*float64(terms)
 }
 
-// Delete is the charge of removing a document of that size with that many index
-// terms.
+// Delete returns the charge of deleting a document with that size and number of
+// index terms.
 func Delete(sizeBytes, terms int) float64 { return Insert(sizeBytes, terms) }
 
-// Replace is the charge of putting a document of one size in place of another,
-// when that many index terms are removed and added together. An upsert that
+// Replace returns the charge of replacing a document; termsChanged is the number
+// of index terms that are removed plus those that are added. An upsert that
 // replaces costs the same.
 func Replace(oldBytes, newBytes, termsChanged int) float64 {
 	return writeFactor*(units(oldBytes)+units(newBytes)) + termCost*float64(termsChanged)
 }
 
-// Refused is the charge of a write that was refused for what is stored: an id
-// that exists, an etag that differs. sizeBytes is the size of the stored
-// document that decided, 0 when there is none.
+// Refused returns the charge of a write that was refused because of what is
+// stored: the id exists, or the etag differs. sizeBytes is the size of the
+// stored document that decided, 0 if there is none.
 func Refused(sizeBytes int) float64 { return units(sizeBytes) }
 
 // Work is what one partition did for one page of a query or feed.
 type Work struct {
 	Documents int64 // loaded
-	Bytes     int64 // of those
+	Bytes     int64 // of these documents
 	Lookups   int64 // spans of the index looked up
 	Hits      int64 // entries that the lookups yielded
 	Results   int64 // rows returned
 	Vectors   int64 // stored vectors, or codes of them, compared in the index
 	Calls     int64 // of user-defined functions
 
-	// Resumed marks a page that goes on where one before ended. Only the
-	// first page in a partition pays for the visit, and one behind which
-	// nothing was left, since no answer is free.
+	// Resumed is true for a page that continues an earlier one. Only the first
+	// page in a partition pays for the visit, and so does a later page that
+	// found nothing, because no response is free.
 	Resumed bool
 }
 
-// Query is the charge of that work. Documents count by their exact size here,
-// also below 1 KB, so that it does not matter how they fall on pages.
+// Query returns the charge of that work. Documents count with their exact size,
+// even below 1 KB, so that their distribution over pages does not matter.
 func Query(w Work) float64 {
 	loaded := (unitOffset*float64(w.Documents) + float64(w.Bytes)/kilobyte) / unitSlope
 	charge := hitCost*float64(w.Hits) + resultCost*float64(w.Results) + vectorCost*float64(w.Vectors) + Calls(w.Calls)
@@ -117,12 +118,12 @@ func Query(w Work) float64 {
 	return charge + queryBase + lookupCost*float64(w.Lookups) + max(1, loaded)
 }
 
-// Calls is the charge of calls of user-defined functions, which takes no account
-// of how long they run.
+// Calls returns the charge of calls of user-defined functions. It does not
+// depend on how long they run.
 func Calls(n int64) float64 { return callCost * float64(n) }
 
-// AtLevel is the charge of a read at a level of consistency: strong and bounded
-// staleness ask two replicas, and cost twice.
+// AtLevel returns the charge of a read at a consistency level: strong and
+// bounded staleness read two replicas and cost twice.
 func AtLevel(charge float64, level resource.Consistency) float64 {
 	if level.DoublesReads() {
 		return 2 * charge

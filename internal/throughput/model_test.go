@@ -8,9 +8,9 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// The published figures, beside what the model says. off is how far the model
-// may be from a figure: none where it is meant to hit, some where the published
-// figure depends on a document that nobody knows, or is called about.
+// TestPublishedFigures compares the published figures with the model. off is the
+// tolerance: 0 where the model should match, more where the published figure
+// depends on an unknown document or is called approximate.
 func TestPublishedFigures(t *testing.T) {
 	t.Parallel()
 	const terms = 14 // of a small document under the default policy
@@ -45,7 +45,8 @@ func TestPublishedFigures(t *testing.T) {
 	}
 }
 
-// Nothing is free, and a document of no size costs what the smallest does.
+// TestSmallest checks that nothing is free, and that an empty document costs
+// what the smallest one does.
 func TestSmallest(t *testing.T) {
 	t.Parallel()
 	if Read(0) != 1 || Read(1) != 1 || Insert(0, 0) != 5 || Refused(0) != 1 || Query(Work{}) < 2 {
@@ -53,7 +54,7 @@ func TestSmallest(t *testing.T) {
 	}
 }
 
-// More work never costs less.
+// TestMonotone checks that more work never costs less.
 func TestMonotone(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
@@ -83,7 +84,7 @@ func TestMonotone(t *testing.T) {
 			func(w Work) Work { w.Vectors++; return w },
 			func(w Work) Work { w.Calls++; return w },
 		} {
-			// A part of a first document is paid for already.
+			// A part of the first document has been paid for already.
 			if more := Query(grow(w)); more < base || i > 1 && more == base {
 				t.Fatalf("growing field %d of %+v costs less, or nothing", i, w)
 			}
@@ -104,13 +105,14 @@ func randomWork(random *rand.Rand) Work {
 	}
 }
 
-// The pages of a query cost together what one page would have cost.
+// TestPagesSumToTheWhole checks that the pages of a query together cost what one
+// page would have cost.
 func TestPagesSumToTheWhole(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 1000 {
 		first := randomWork(random)
-		first.Documents, first.Bytes = first.Documents+2, first.Bytes+kilobyte // One unit at least.
+		first.Documents, first.Bytes = first.Documents+2, first.Bytes+kilobyte // at least one unit
 		whole, sum := first, Query(first)
 		for range random.IntN(10) {
 			page := randomWork(random)
@@ -129,7 +131,8 @@ func TestPagesSumToTheWhole(t *testing.T) {
 	}
 }
 
-// A page behind which nothing was left costs what a query costs that finds nothing.
+// TestEmptyPageCostsAVisit checks that a later page that found nothing costs
+// what a query costs that finds nothing.
 func TestEmptyPageCostsAVisit(t *testing.T) {
 	t.Parallel()
 	if got, want := Query(Work{Resumed: true}), Query(Work{}); got != want || got == 0 {
@@ -173,7 +176,8 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// The sum of a fan-out does not depend on which partition answers first.
+// TestMergeInAnyOrder checks that the sum of a fan-out does not depend on which
+// partition answers first.
 func TestMergeInAnyOrder(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(7, 8))

@@ -8,11 +8,10 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// Shares returns what each of a container's physical partitions is given of its
-// throughput, in RU/s: the same for all, or as it was divided by hand. None is given
-// more than most, which is why a throughput that the partitions cannot carry yet takes
-// effect as far as they can. One that has no part of a shared throughput that is
-// divided by hand has 0.
+// Shares returns the RU/s of each of a container's physical partitions: the same
+// for all, or the manual shares. No partition gets more than most, so a
+// throughput that the partitions cannot carry yet is applied as far as they can.
+// A partition without a manual share of a shared throughput gets 0.
 func Shares(t resource.Throughput, container resource.RID, partitions []resource.Partition, most int) []float64 {
 	shares := make([]float64, len(partitions))
 	divided, own := Divided(t, container), container
@@ -32,9 +31,9 @@ func Shares(t resource.Throughput, container resource.RID, partitions []resource
 	return shares
 }
 
-// Divided reports whether the partitions of a container have shares of its throughput
-// that were given by hand. Of a shared one that is divided, those of a container that
-// was made afterwards have none.
+// Divided reports whether the partitions of a container have manual shares of
+// its throughput. For a shared throughput it is false for containers that were
+// created after the division.
 func Divided(t resource.Throughput, container resource.RID) bool {
 	return slices.ContainsFunc(t.Shares, func(s resource.Share) bool { return ofContainer(t, s, container) })
 }
@@ -44,33 +43,32 @@ func ofContainer(t resource.Throughput, s resource.Share, container resource.RID
 }
 
 // Pending reports whether a throughput waits for partitions to be split: one of
-// them would be given more than most.
+// them would get more than most.
 func Pending(t resource.Throughput, container resource.RID, partitions []resource.Partition, most int) bool {
 	return slices.ContainsFunc(Shares(t, container, partitions, math.MaxInt), func(share float64) bool { return share > float64(most) })
 }
 
-// Redistribution asks for another division of a throughput over physical
-// partitions. Those that it does not name keep what they have.
+// Redistribution is a request for another division of a throughput over physical
+// partitions. Partitions that it does not name keep their share.
 type Redistribution struct {
-	Equal bool // every partition has the same; none is named
+	Equal bool // every partition gets the same; none may be named
 
-	// Targets are given their share. Sources have theirs afterwards as well; one
-	// of zero RU/s gives up what the targets need, in equal parts with the others
-	// of that kind.
+	// Targets get their share. Sources keep the share that is given for them;
+	// those with zero RU/s give up what the targets need, in equal parts.
 	Targets, Sources []resource.Share
 }
 
-// Paid is the partitions of a container that a throughput pays for.
+// Paid lists the partitions of a container that a throughput pays for.
 type Paid struct {
 	Container  resource.RID
 	Partitions []resource.Partition
 }
 
-// Redistribute returns a throughput divided anew over all partitions that it pays for,
-// of the one container or of those that share it. Its total becomes the sum of the
-// shares. A partition may be given up to twice most: it gets most, until it is split.
-// Errors are status 400, for a partition that does not exist or is named twice, a
-// share that cannot be given, or a sum that is no valid throughput.
+// Redistribute returns a throughput divided again over all partitions that it
+// pays for, of one container or of those that share it. Its total becomes the
+// sum of the shares. A partition may be given up to twice most: it gets most
+// until it is split. Errors are status 400: for a partition that does not exist
+// or is named twice, an invalid share, or a sum that is not a valid throughput.
 func Redistribute(t resource.Throughput, paid []Paid, r Redistribution, limits resource.Limits) (resource.Throughput, error) {
 	if r.Equal {
 		if len(r.Targets)+len(r.Sources) > 0 {
@@ -86,7 +84,8 @@ func Redistribute(t resource.Throughput, paid []Paid, r Redistribution, limits r
 	if err := d.grant(r); err != nil {
 		return t, err
 	}
-	// What has nothing of a shared throughput keeps drawing on the whole.
+	// A partition without a share of a shared throughput continues to use the
+	// whole.
 	t.Shares = slices.DeleteFunc(d.shares, func(s resource.Share) bool { return s.RUs == 0 && s.Container != "" })
 	sum := 0
 	for _, s := range t.Shares {
@@ -100,9 +99,9 @@ func Redistribute(t resource.Throughput, paid []Paid, r Redistribution, limits r
 	return t, limits.Valid(t)
 }
 
-// undivided returns the shares as they are in whole RU/s, uncut, with the
-// throughput as their sum: what is left over, as of containers that were dropped,
-// goes to all that have something.
+// undivided returns the current shares in whole RU/s, without the limit of one
+// partition, with the throughput as their sum: the remainder, for instance of
+// dropped containers, goes to all partitions that have a share.
 func undivided(t resource.Throughput, paid []Paid) []resource.Share {
 	var shares []resource.Share
 	var having []int
@@ -117,7 +116,7 @@ func undivided(t resource.Throughput, paid []Paid) []resource.Share {
 	for n, i := range having {
 		part := rest / (len(having) - n)
 		if rest%(len(having)-n) > 0 {
-			part++ // The first ones have one more.
+			part++ // the first ones get the remainder
 		}
 		shares[i].RUs += part
 		rest -= part
@@ -126,17 +125,17 @@ func undivided(t resource.Throughput, paid []Paid) []resource.Share {
 	return shares
 }
 
-// Given is what one physical partition is given of a throughput.
+// Given is the share of one physical partition.
 type Given struct {
-	Name string  // as clients name it, see [resource.Share.Name]
-	RUs  float64 // RU/s, also above what one partition can be given
+	Name string  // as clients know it, see [resource.Share.Name]
+	RUs  float64 // may exceed what one partition can serve
 
 	share resource.Share
 }
 
-// Distribution returns how a throughput is divided, in the order of containers and
-// ranges. One that containers share and nobody has divided is divided evenly here; a
-// container that was made after a division has nothing of it.
+// Distribution returns how a throughput is divided, in the order of containers
+// and ranges. A shared throughput without manual shares is divided evenly here;
+// a container that was created after a division has no share.
 func Distribution(t resource.Throughput, paid []Paid) []Given {
 	shared, all := t.Owner.IsDatabase(), 0
 	divided := false
@@ -165,15 +164,15 @@ func Distribution(t resource.Throughput, paid []Paid) []Given {
 	return given
 }
 
-// division is a throughput while it is divided anew.
+// division is a throughput that is being divided again.
 type division struct {
 	shares []resource.Share
 	most   int
 	named  map[string]bool
 }
 
-// grant gives every named partition its share. Sources without a figure give up
-// in equal parts what the others need.
+// grant gives every named partition its share. Sources without a value give up
+// what the others need, in equal parts.
 func (d *division) grant(r Redistribution) error {
 	d.named = map[string]bool{}
 	needed := 0
@@ -206,7 +205,7 @@ func (d *division) grant(r Redistribution) error {
 	return d.collect(givers, max(0, needed))
 }
 
-// collect takes units away from partitions.
+// collect takes units from partitions.
 func (d *division) collect(givers []*resource.Share, needed int) error {
 	for i, s := range givers {
 		part := needed / (len(givers) - i)
@@ -218,7 +217,7 @@ func (d *division) collect(givers []*resource.Share, needed int) error {
 	return nil
 }
 
-// set gives a partition a share and returns how much more that is.
+// set gives a partition a share and returns the increase.
 func (d *division) set(w resource.Share) (int, error) {
 	s, err := d.find(w)
 	if err != nil {
@@ -245,14 +244,14 @@ func (d *division) find(w resource.Share) (*resource.Share, error) {
 	return &d.shares[at], nil
 }
 
-// NoPartition is the refusal of a name that is of no partition that a throughput pays
-// for.
+// NoPartition returns the error for a name that is not a partition for which a
+// throughput pays.
 func NoPartition(name string) error {
 	return status.BadRequest("There is no physical partition %s that this throughput is for.", name)
 }
 
 // Caps returns the plan of a partition's budget with the throughput buckets of
-// its container: a percentage of its share each.
+// its container: each is a percentage of its share.
 func Caps(plan Plan, buckets []resource.Bucket) Plan {
 	for _, b := range buckets {
 		if b.Percent < 100 {
@@ -265,8 +264,8 @@ func Caps(plan Plan, buckets []resource.Bucket) Plan {
 	return plan
 }
 
-// The throughput of containers that are not provisioned: so much for each, and
-// more once there are many partitions.
+// The throughput of containers that are not provisioned: a constant for each
+// partition, and more if there are many partitions.
 const (
 	serverlessRUs          = 5_000
 	serverlessPartitionRUs = 1_000

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// Window lets a number of events through in any span of time of one length, and
-// says when the next may come. It is safe for concurrent use. Make one with
+// Window admits a number of events in any time span of a given length, and
+// returns when the next may come. It is safe for concurrent use. Create it with
 // [NewWindow].
 type Window struct {
 	span time.Duration
 
 	mu sync.Mutex
 
-	// times has when the last events came, in a ring; next is the oldest.
+	// times is a ring with the times of the last events; next is the oldest.
 	times []time.Time
 	next  int
 }
 
-// NewWindow returns a Window that has seen nothing. most is positive.
+// NewWindow returns a Window without events. most must be positive.
 func NewWindow(most int, span time.Duration) *Window {
 	return &Window{span: span, times: make([]time.Time, most)}
 }
 
-// Take counts an event and lets it through, or says how long it would have to
-// wait; what is refused does not count.
+// Take admits and counts an event, or returns how long it would have to wait; a
+// refused event does not count.
 func (w *Window) Take(now time.Time) (wait time.Duration, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
