@@ -7,10 +7,10 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// raise has the autoscale maximum of a container, or of the database whose
-// throughput it shares, follow the documents stored and its upgrade policy, and
-// reports whether anything has changed meanwhile. All their partitions are opened for
-// it.
+// raise raises the autoscale maximum of a container, or of the database whose
+// throughput it shares, as the stored documents and the upgrade policy require.
+// It reports whether anything changed in the meantime. It opens all their
+// partitions.
 func (b *Balancer) raise(ctx context.Context, view *catalog.View, c *catalog.Container) (changed bool, err error) {
 	t, found := view.ThroughputOf(c)
 	if !found || !t.IsAutoscale() {
@@ -23,7 +23,7 @@ func (b *Balancer) raise(ctx context.Context, view *catalog.View, c *catalog.Con
 		for _, p := range paid.Partitions() {
 			size, err := b.cfg.Node.Size(ctx, paid, p.ID, true)
 			if status.CodeOf(err) == status.CodeGone {
-				return true, nil // It was split, merged or dropped: look again.
+				return true, nil // it was split, merged or dropped: check again
 			}
 			if err != nil {
 				return false, err
@@ -43,7 +43,7 @@ func (b *Balancer) raise(ctx context.Context, view *catalog.View, c *catalog.Con
 	}
 	_, err = b.cfg.Catalog.Commit(ctx, catalog.PutThroughput{Throughput: raised, Expect: t.ETag})
 	if code := status.CodeOf(err); code == status.CodePreconditionFailed || code == status.CodeNotFound {
-		return true, nil // Somebody was faster.
+		return true, nil // another change came first
 	}
 	if err != nil {
 		return false, err
@@ -51,7 +51,7 @@ func (b *Balancer) raise(ctx context.Context, view *catalog.View, c *catalog.Con
 	b.cfg.Logger.Info("autoscale maximum raised", "cause", cause, "owner", t.Owner, "from", t.Max, "to", raised.Max, "bytes", bytes)
 	for _, paid := range view.Provisioned(t.Owner) {
 		if paid.RID != c.RID {
-			b.Wake(paid.RID) // It may need more partitions now.
+			b.Wake(paid.RID) // it may need more partitions now
 		}
 	}
 	return true, nil

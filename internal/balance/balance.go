@@ -1,20 +1,18 @@
-// Package balance carries out what package placement decides: it has physical
-// partitions split when they pass their storage limit, and when a container's
-// throughput asks for more of them, and merged when somebody asks for it. An
-// autoscale maximum that the documents have outgrown it raises.
+// Package balance carries out what package placement decides. It splits physical
+// partitions when they exceed their storage limit or a container's throughput
+// needs more of them, merges partitions on request, and raises an autoscale
+// maximum that is too low for the stored documents.
 //
-// Learn [Balancer.Wake] first: whoever knows that something may have to be done
-// for a container says so, and the balancer looks, decides, acts and looks
-// again until nothing is left to do.
+// Begin with [Balancer.Wake]: a caller reports that something may have to be
+// done for a container, and the balancer checks, decides, acts and checks again
+// until nothing is left to do.
 //
 // # Invariants
 //
-// Each container is looked after by one goroutine, which ends when nothing is
-// to be done: a quiet server has none.
-// A split that fails is tried again later, ever more rarely; the container
-// serves on meanwhile.
-// Nothing is remembered here that a restart needs: [Balancer.Start] finds what
-// is left to be done by looking.
+// Each container has at most one goroutine, which ends when there is nothing to
+// do: an idle server has none. A split that fails is retried with increasing
+// delays; the container continues to serve. The package stores nothing that a
+// restart needs: [Balancer.Start] finds what is left to do.
 //
 // The package decides nothing, and does not split or merge itself: see placement
 // and cluster.
@@ -42,33 +40,34 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Config says what a balancer looks after. Catalog and Node are required.
+// Config configures a balancer. Catalog and Node are required.
 type Config struct {
 	Catalog *catalog.Catalog
 	Node    *cluster.Node
 	Limits  resource.Limits
-	Logger  *slog.Logger // nil: discard
+	Logger  *slog.Logger // nil discards the log
 
-	// Parallel is how many partitions are split at the same time; zero means half
-	// as many as there are processors, since the partitions go on serving.
+	// Parallel is the number of concurrent splits and merges. Zero means half
+	// the number of processors, because the partitions continue to serve.
 	Parallel int
 
-	// Retry is the pause before the second attempt; each further one waits twice
-	// as long, up to retryMax. Zero means one second.
+	// Retry is the delay before the second attempt; each further delay doubles,
+	// up to retryMax. Zero means one second.
 	Retry time.Duration
 }
 
-// retryMax is the longest pause between two attempts.
+// retryMax is the longest delay between two attempts.
 const retryMax = time.Minute
 
-// Balancer looks after the containers of a node. It is safe for concurrent use.
+// Balancer splits and merges the partitions of a node's containers. It is safe
+// for concurrent use.
 type Balancer struct {
 	cfg Config
 
 	ctx  context.Context
 	stop context.CancelFunc
 
-	// slots bounds the splits and merges of all containers at the same time.
+	// slots bounds the concurrent splits and merges of all containers.
 	slots chan struct{}
 
 	mu      sync.Mutex
@@ -77,24 +76,24 @@ type Balancer struct {
 	whole   map[ref]whole
 }
 
-// ref names a partition.
+// ref identifies a partition.
 type ref struct {
 	container resource.RID
 	id        resource.PartitionID
 }
 
-// whole is a partition that one key fills.
+// whole describes a partition that one key fills.
 type whole struct {
-	bytes int64 // when that was found out
+	bytes int64 // its size when this was found
 	stuck bool  // not even its range can be divided
 }
 
-// worker looks after one container.
+// worker is the goroutine of one container.
 type worker struct {
-	again bool // something has changed since it looked
+	again bool // Wake was called since it last checked
 }
 
-// New returns a balancer that does nothing until it is told to.
+// New returns a balancer that does nothing until Start or Wake is called.
 func New(cfg Config) *Balancer {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -115,9 +114,9 @@ func New(cfg Config) *Balancer {
 	return b
 }
 
-// Start looks after the containers whose throughput asks for more partitions
-// than there are: a restart may have come between. Those that are too full are
-// found when they are opened.
+// Start wakes the containers whose throughput needs more partitions than they
+// have, because a restart may have interrupted a split. Partitions that are too
+// full are found when they are opened.
 func (b *Balancer) Start() {
 	view := b.cfg.Catalog.View()
 	for _, c := range view.AllContainers() {
@@ -128,7 +127,8 @@ func (b *Balancer) Start() {
 	}
 }
 
-// Close stops all work and waits for its end. Splits under way are undone.
+// Close stops all work and waits until it has ended. Splits in progress are
+// undone.
 func (b *Balancer) Close() {
 	b.mu.Lock()
 	b.stop()
@@ -136,8 +136,8 @@ func (b *Balancer) Close() {
 	b.running.Wait()
 }
 
-// Wake says that something may have to be done for a container. It returns at
-// once.
+// Wake reports that something may have to be done for a container. It returns
+// immediately.
 func (b *Balancer) Wake(container resource.RID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,7 +157,7 @@ func (b *Balancer) Wake(container resource.RID) {
 func (b *Balancer) look(container resource.RID, w *worker) {
 	pause := b.cfg.Retry
 	for {
-		err := b.settle(b.ctx, container)
+		err := b.reconcile(b.ctx, container)
 		b.mu.Lock()
 		if b.ctx.Err() != nil || err == nil && !w.again {
 			delete(b.workers, container)
@@ -172,7 +172,7 @@ func (b *Balancer) look(container resource.RID, w *worker) {
 		}
 		b.cfg.Logger.Warn("partitions not split; trying again", "container", container, "in", pause, "err", err)
 		if !sleep(b.ctx, pause) {
-			continue // ended, which the loop sees
+			continue // the context has ended, which the loop checks
 		}
 		pause = min(2*pause, retryMax)
 	}
@@ -189,8 +189,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// settle acts until nothing is to be done for the container.
-func (b *Balancer) settle(ctx context.Context, rid resource.RID) error {
+// reconcile acts until nothing is left to do for the container.
+func (b *Balancer) reconcile(ctx context.Context, rid resource.RID) error {
 	for {
 		view := b.cfg.Catalog.View()
 		c, found := view.ContainerByRID(rid)
@@ -219,9 +219,8 @@ func (b *Balancer) settle(ctx context.Context, rid resource.RID) error {
 	}
 }
 
-// splitAll has several partitions split at the same time. A partition that
-// cannot be divided is remembered, and one that somebody else has split is
-// nobody's trouble.
+// splitAll splits several partitions concurrently. It records a partition that
+// cannot be divided, and ignores one that has been split already.
 func (b *Balancer) splitAll(ctx context.Context, c *catalog.Container, state placement.Container, splits []placement.Split) error {
 	var failures []error
 	var mu sync.Mutex
@@ -232,7 +231,7 @@ func (b *Balancer) splitAll(ctx context.Context, c *catalog.Container, state pla
 			if errors.Is(err, partition.ErrIndivisible) {
 				known := whole{bytes: bytesOf(state, s.ID)}
 				if s.Reason != placement.Storage {
-					// One key fills it, but throughput is shared by ranges.
+					// One key fills it, but throughput is divided by range.
 					err = b.split(ctx, c, s, middle(c, s.ID))
 					known.stuck = status.CodeOf(err) == status.CodeBadRequest
 				}
@@ -241,14 +240,14 @@ func (b *Balancer) splitAll(ctx context.Context, c *catalog.Container, state pla
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case status.CodeOf(err) == status.CodeBadRequest: // It is remembered.
+			case status.CodeOf(err) == status.CodeBadRequest: // recorded in b.whole
 			case err != nil && status.CodeOf(err) != status.CodeGone:
 				failures = append(failures, err)
 			}
 			return nil
 		})
 	}
-	_ = group.Wait() // failures has them all
+	_ = group.Wait() // failures has all of them
 	return errors.Join(failures...)
 }
 
@@ -263,9 +262,9 @@ func (b *Balancer) split(ctx context.Context, c *catalog.Container, s placement.
 	return err
 }
 
-// enter waits for a turn to split or merge partitions of a container, which leave
-// gives back. Those of a container whose limits hold them need none, because they do
-// no work meanwhile, for hours perhaps.
+// enter waits for a slot to split or merge partitions of a container; leave
+// releases it. A container whose limits delay its splits needs no slot, because
+// it does no work during the delay, which may be hours.
 func (b *Balancer) enter(ctx context.Context, c *catalog.Container) (leave func(), err error) {
 	if held := c.Limits.SplitDelay; held != nil && *held > 0 {
 		return func() {}, nil
@@ -286,14 +285,15 @@ func middle(c *catalog.Container, id resource.PartitionID) partitionkey.EPK {
 	return c.PartitionKey.Middle(p.Range)
 }
 
-// state gathers what the decision needs. Only a container that needs more
-// partitions for its throughput has closed ones opened: nothing grows unopened.
+// state collects the input of the decision. Closed partitions are opened only if
+// the container needs more partitions for its throughput, because a closed
+// partition does not grow.
 func (b *Balancer) state(ctx context.Context, view *catalog.View, c *catalog.Container) (placement.Container, error) {
 	t, _ := view.ThroughputOf(c)
 	return b.stateOf(ctx, view, c, placement.Needed(t.Total(), b.limitsOf(c)) > c.Ranges.Len())
 }
 
-// stateOf is state with all partitions opened, or those alone that are open.
+// stateOf is state with all partitions opened, or only with those that are open.
 func (b *Balancer) stateOf(ctx context.Context, view *catalog.View, c *catalog.Container, all bool) (placement.Container, error) {
 	t, _ := view.ThroughputOf(c)
 	parts := c.Partitions()
@@ -328,7 +328,7 @@ func bytesOf(state placement.Container, id resource.PartitionID) int64 {
 	return 0
 }
 
-// remember notes that one key fills a partition.
+// remember records that one key fills a partition.
 func (b *Balancer) remember(r ref, w whole) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -337,12 +337,12 @@ func (b *Balancer) remember(r ref, w whole) {
 		"container", r.container, "partition", r.id, "bytes", w.bytes)
 }
 
-// changeSteps is by which part of the storage limit a partition that one key
-// fills has to change until it is looked at again.
+// changeSteps is the fraction of the storage limit, as a divisor, by which a
+// partition that one key fills must change before it is checked again.
 const changeSteps = 16
 
-// known returns what is remembered of a partition that one key fills. One that
-// has changed since is worth another look.
+// known returns what is recorded about a partition that one key fills. If its
+// size has changed enough, it must be checked again.
 func (b *Balancer) known(r ref, bytes, most int64) (w whole, isWhole bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -354,7 +354,7 @@ func (b *Balancer) known(r ref, bytes, most int64) (w whole, isWhole bool) {
 	return w, isWhole
 }
 
-// forget drops what is remembered of a container that is gone.
+// forget drops the records about a container that no longer exists.
 func (b *Balancer) forget(container resource.RID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// world is a container of one partition, with 400 RU/s, on a node in memory.
+// world is a container of one partition with 400 RU/s on a node in memory.
 type world struct {
 	catalog   *catalog.Catalog
 	node      *cluster.Node
@@ -56,7 +56,7 @@ func newWorld(t *testing.T, delay time.Duration, changes ...func(*cluster.Config
 	return w
 }
 
-// create makes a container of some partitions, with a throughput.
+// create creates a container with a number of partitions and a throughput.
 func (w *world) create(t *testing.T, name string, partitions, rus int) resource.RID {
 	t.Helper()
 	database, _ := w.catalog.View().Database("d")
@@ -100,7 +100,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// TestStartFindsWhatIsLeft begins with a container whose throughput needs four
+// TestStartFindsWhatIsLeft starts with a container whose throughput needs four
 // partitions, as a restart may find it (S105).
 func TestStartFindsWhatIsLeft(t *testing.T) {
 	t.Parallel()
@@ -118,9 +118,9 @@ func TestStartFindsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestOnePartitionUntilTheLimit writes documents of few keys into a container of one
-// partition: all go there until it holds as much as one may, and behind the next
-// there are two (S12).
+// TestOnePartitionUntilTheLimit writes documents of few keys into a container of
+// one partition. All go there until it has reached its limit; after the next
+// document there are two partitions (S12).
 func TestOnePartitionUntilTheLimit(t *testing.T) {
 	t.Parallel()
 	const fit = 40
@@ -175,8 +175,9 @@ func TestOnePartitionUntilTheLimit(t *testing.T) {
 	}
 }
 
-// TestUpgradeFollowsLoad raises an autoscale maximum by its upgrade policy when a load
-// has reached it, once, and not again before the load has reached the new one.
+// TestUpgradeFollowsLoad raises an autoscale maximum by its upgrade policy when
+// a load has reached it, once, and not again before the load has reached the new
+// maximum.
 func TestUpgradeFollowsLoad(t *testing.T) {
 	t.Parallel()
 	var clock atomic.Int64
@@ -212,7 +213,7 @@ func TestUpgradeFollowsLoad(t *testing.T) {
 	}
 }
 
-// miss reads a document that there is not, and returns the charge.
+// miss reads a document that does not exist, and returns the charge.
 func (w *world) miss(t *testing.T) float64 {
 	t.Helper()
 	c := w.view()
@@ -230,8 +231,8 @@ func (w *world) miss(t *testing.T) float64 {
 	return meter.Due()
 }
 
-// TestCloseUndoes closes while a split is held: it is given up, and what comes
-// later does nothing.
+// TestCloseUndoes closes while a split is delayed: it is undone, and later calls
+// do nothing.
 func TestCloseUndoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Hour)
@@ -245,8 +246,8 @@ func TestCloseUndoes(t *testing.T) {
 	}
 }
 
-// TestDropped wakes for a container that is gone, and drops one whose split is
-// held.
+// TestDropped wakes for a container that does not exist, and drops a container
+// whose split is delayed.
 func TestDropped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Hour)

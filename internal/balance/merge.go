@@ -11,11 +11,11 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// Merge joins the partitions of a container as far as [placement.Merges] says,
-// pair by pair, and returns those that are left; with dry only those that would
-// be. It opens all of them. What the container needs is asked anew after each
-// round, so throughput that is raised meanwhile ends it. Merges that were done
-// before an error stay. Errors are those of [cluster.Node.Merge].
+// Merge merges the partitions of a container as far as [placement.Merges]
+// allows, pair by pair, and returns the remaining partitions; with dry it only
+// returns those that would remain. It opens all partitions. It decides again
+// after each round, so throughput that is raised in the meantime ends it. Merges
+// that succeeded before an error stay. Errors are those of [cluster.Node.Merge].
 func (b *Balancer) Merge(ctx context.Context, container resource.RID, dry bool) ([]cluster.PartitionSize, error) {
 	for {
 		view := b.cfg.Catalog.View()
@@ -28,11 +28,11 @@ func (b *Balancer) Merge(ctx context.Context, container resource.RID, dry bool) 
 			return nil, err
 		}
 		for i, p := range state.Partitions {
-			state.Partitions[i].Busy = c.Change(p.ID) != "" // It may come out as it is, or as others.
+			state.Partitions[i].Busy = c.Change(p.ID) != "" // the change may be undone, or make other partitions
 		}
 		merges := placement.Merges(state, b.limitsOf(c))
 		if dry {
-			return sizes(container, b.foreseen(c, state)), nil
+			return sizes(container, b.simulate(c, state)), nil
 		}
 		if len(merges) == 0 {
 			return sizes(container, state.Partitions), nil
@@ -43,7 +43,7 @@ func (b *Balancer) Merge(ctx context.Context, container resource.RID, dry bool) 
 	}
 }
 
-// mergeAll has pairs merged one after the other.
+// mergeAll merges pairs one after another.
 func (b *Balancer) mergeAll(ctx context.Context, c *catalog.Container, merges []placement.Merge) error {
 	for _, m := range merges {
 		if err := b.merge(ctx, c, m); err != nil {
@@ -64,9 +64,9 @@ func (b *Balancer) merge(ctx context.Context, c *catalog.Container, m placement.
 	return err
 }
 
-// foreseen carries merges out in thought, with the ids that the children would
-// have if nothing else took one.
-func (b *Balancer) foreseen(c *catalog.Container, state placement.Container) []placement.Partition {
+// simulate returns the partitions after merges, with the ids that the children
+// would have if nothing else took one.
+func (b *Balancer) simulate(c *catalog.Container, state placement.Container) []placement.Partition {
 	next := c.NextPartition
 	for {
 		merges := placement.Merges(state, b.limitsOf(c))

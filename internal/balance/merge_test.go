@@ -12,8 +12,9 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// TestMergeAfterScalingDown merges what a lower throughput does not need any more
-// (S110-S112): what a dry run foretells, and nothing while everything is needed.
+// TestMergeAfterScalingDown merges what a lower throughput no longer needs
+// (S110-S112): exactly what a dry run predicts, and nothing while all partitions
+// are needed.
 func TestMergeAfterScalingDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
@@ -49,9 +50,9 @@ func TestMergeAfterScalingDown(t *testing.T) {
 	}
 }
 
-// TestHeldMergeHoldsNobodyUp merges a container whose limits hold that for an hour,
-// with a balancer that does one thing at a time: another container is split
-// meanwhile.
+// TestHeldMergeHoldsNobodyUp merges a container whose limits delay that for an
+// hour, with a balancer that does one thing at a time: another container must be
+// split during the delay.
 func TestHeldMergeHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)

@@ -1,22 +1,22 @@
-// Package copyjob copies containers into others while both serve: into another
-// database, under another partition key, from one path to a hierarchical key.
+// Package copyjob copies containers into other containers while both serve
+// requests: into another database, under another partition key, from one path to
+// a hierarchical key.
 //
-// The admin door calls it. Learn [Jobs] first: it keeps the jobs of a server,
-// starts them in their turn and changes what they are to do. A job itself is a
-// resource.CopyJob, which says what was asked for and how far it has come.
+// The admin door uses it. Begin with [Jobs]: it stores the jobs of a server,
+// starts them in order, and pauses, resumes, cancels or completes them. A job is
+// a resource.CopyJob, which contains the request and the progress.
 //
 // # Invariants
 //
-// A job has at most one goroutine that works on it, and only while it runs; who
-// changes it stops that goroutine first, so a job is stored by one at a time.
-// A position moves only when every document before it is in the target, and is
-// stored together with the counts. So after a crash a job goes on from a place
-// at or before the one it had reached, and copies what lies between once more,
-// which changes nothing.
-// The job reads and writes through the engine alone: budgets count for it as for
-// any client, and it waits when they are used up.
+// At most one goroutine works on a job, and only while the job runs. A change of
+// a job stops that goroutine first, so only one goroutine at a time stores a
+// job. A position advances only when every document before it is in the target,
+// and is stored together with the counts. So after a crash a job continues at or
+// before the position that it had reached, and copies what is between again,
+// which changes nothing. The job reads and writes only through the engine:
+// budgets apply to it as to any client, and it waits when they are used up.
 //
-// The package knows no partition: a range of keys is read wherever it lives.
+// The package knows no partitions: it reads a range of keys wherever it is.
 //
 // Page: docs/copy.md
 package copyjob
@@ -37,34 +37,35 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// Config says what jobs work on. Catalog and Engine are required.
+// Config configures Jobs. Catalog and Engine are required.
 type Config struct {
 	Catalog *catalog.Catalog
 	Engine  *engine.Engine
-	Logger  *slog.Logger // nil: discard
+	Logger  *slog.Logger // nil discards the log
 
-	// Parallel is how many jobs copy at the same time; the others wait in the order
-	// in which they were made. Zero means one, as in the service. A job that only
-	// follows changes does not count.
+	// Parallel is the number of jobs that copy concurrently; the others wait in
+	// the order of their creation. Zero means one, as in the service. A job that
+	// only follows changes does not count.
 	Parallel int
 
-	// Checkpoint is how often the progress of a running job is stored. Zero means
-	// two seconds.
+	// Checkpoint is the interval at which the progress of a running job is
+	// stored. Zero means two seconds.
 	Checkpoint time.Duration
 
-	// Poll is how long a job that has caught up waits until it looks for changes
-	// again. Zero means half a second.
+	// Poll is how long a job that has caught up waits before it checks for
+	// changes again. Zero means half a second.
 	Poll time.Duration
 
-	// PageItems is how many documents are read and then written at a time. Zero
-	// means 200.
+	// PageItems is the number of documents that are read, and then written,
+	// together. Zero means 200.
 	PageItems int
 
-	// step is called at every step of a job by its name. Tests die there.
+	// step is called with the name of every step of a job. Tests simulate
+	// crashes in it.
 	step func(name string) error
 }
 
-// Jobs keeps the copy jobs of a server. It is safe for concurrent use.
+// Jobs holds the copy jobs of a server. It is safe for concurrent use.
 type Jobs struct {
 	cfg Config
 	now func() time.Time
@@ -81,23 +82,23 @@ type Jobs struct {
 
 // job is a copy job in memory.
 type job struct {
-	turn chan struct{} // holds a token while nobody changes the job
+	turn chan struct{} // holds a token while no change of the job is in progress
 
 	// The rest is guarded by Jobs.mu.
 
 	state resource.CopyJob
-	held  bool // somebody is about to change it: it must not be started
-	run   *run // nil while nobody works on it
+	held  bool // it is about to be changed and must not be started
+	run   *run // nil while no goroutine works on it
 	slot  bool // it counts as one of Config.Parallel
 }
 
 // run is the goroutine that works on a job.
 type run struct {
 	cancel context.CancelFunc
-	done   chan struct{} // closed when it has stored what it did
+	done   chan struct{} // closed when its result has been stored
 }
 
-// Open reads the stored jobs. None of them works before [Jobs.Start].
+// Open loads the stored jobs. None of them runs before [Jobs.Start].
 func Open(cfg Config) (*Jobs, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -136,15 +137,15 @@ func newJob(state resource.CopyJob) *job {
 	return one
 }
 
-// Start goes on with the jobs that were at work or waiting when the server ended.
+// Start continues the jobs that were running or waiting when the server stopped.
 func (j *Jobs) Start() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.scheduleLocked()
 }
 
-// Close stops all jobs where they are, stores their progress and waits for that.
-// They go on when they are opened and started again.
+// Close stops all jobs, stores their progress and waits for that. They continue
+// after the next Open and Start.
 func (j *Jobs) Close() {
 	j.mu.Lock()
 	j.closed = true
@@ -153,10 +154,11 @@ func (j *Jobs) Close() {
 	j.running.Wait()
 }
 
-// Create stores a job and has it done in its turn. The containers must exist:
-// 404/1003 else. A job of that name is 409, unless it was asked for in the same
-// words: then that one is returned. So is a container that another job still
-// fills, and a mirror into one that holds documents.
+// Create stores a job and starts it when its turn comes. The containers must
+// exist, otherwise the error is 404/1003. If a job of that name exists, Create
+// returns it if it was created with the same request, and otherwise status 409.
+// A target that another job still fills, and a mirror into a container with
+// documents, are status 409 too.
 func (j *Jobs) Create(ctx context.Context, caller auth.Caller, asked resource.CopyJob) (resource.CopyJob, error) {
 	if err := caller.Allow(auth.Administer, ""); err != nil {
 		return resource.CopyJob{}, err
@@ -180,7 +182,7 @@ func (j *Jobs) Create(ctx context.Context, caller auth.Caller, asked resource.Co
 	defer func() { one.turn <- struct{}{} }()
 	err = j.makeRoom()
 	if err == nil {
-		err = j.save(&one.state) // nobody else changes it while it is held
+		err = j.save(&one.state) // nothing else changes it while it is held
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -194,7 +196,7 @@ func (j *Jobs) Create(ctx context.Context, caller auth.Caller, asked resource.Co
 	return one.state.Clone(), nil
 }
 
-// again answers for a job that is there when it is made once more.
+// again returns the result of creating a job that exists already.
 func (j *Jobs) again(known *job, asked *resource.CopyJob) (resource.CopyJob, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -232,8 +234,8 @@ func (j *Jobs) resolve(ctx context.Context, asked *resource.CopyJob) error {
 	return nil
 }
 
-// insert takes a new job into the list, held and with its turn taken; known is
-// the one that has its name.
+// insert adds a new job to the list, held and with its token taken; known is the
+// job that already has its name.
 func (j *Jobs) insert(asked resource.CopyJob) (one, known *job, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -271,7 +273,7 @@ func (j *Jobs) insert(asked resource.CopyJob) (one, known *job, err error) {
 	return one, nil, nil
 }
 
-// makeRoom forgets the oldest jobs that have ended when there are too many.
+// makeRoom removes the oldest jobs that have ended if there are too many.
 func (j *Jobs) makeRoom() error {
 	j.mu.Lock()
 	var gone []string
@@ -290,7 +292,7 @@ func (j *Jobs) makeRoom() error {
 	return nil
 }
 
-// Get returns a job as it is now: 404 when there is none.
+// Get returns the current state of a job. An unknown job is status 404.
 func (j *Jobs) Get(caller auth.Caller, name string) (resource.CopyJob, error) {
 	if err := caller.Allow(auth.Administer, ""); err != nil {
 		return resource.CopyJob{}, err
@@ -318,7 +320,7 @@ func (j *Jobs) List(caller auth.Caller) ([]resource.CopyJob, error) {
 	return all, nil
 }
 
-// Pause stops a job where it is until Resume: 409 when it has ended or is
+// Pause stops a job until Resume. It is status 409 if the job has ended or is
 // faulted.
 func (j *Jobs) Pause(ctx context.Context, caller auth.Caller, name string) (resource.CopyJob, error) {
 	return j.change(ctx, caller, name, func(state *resource.CopyJob) (bool, error) {
@@ -333,8 +335,8 @@ func (j *Jobs) Pause(ctx context.Context, caller auth.Caller, name string) (reso
 	})
 }
 
-// Resume goes on with a job that is paused, and tries one that is faulted again
-// from where it stopped: 409 when it has ended.
+// Resume continues a paused job, and retries a faulted one from where it
+// stopped. It is status 409 if the job has ended.
 func (j *Jobs) Resume(ctx context.Context, caller auth.Caller, name string) (resource.CopyJob, error) {
 	return j.change(ctx, caller, name, func(state *resource.CopyJob) (bool, error) {
 		switch {
@@ -348,7 +350,7 @@ func (j *Jobs) Resume(ctx context.Context, caller auth.Caller, name string) (res
 	})
 }
 
-// Cancel gives a job up; what it has copied stays. It is 409 when the job has
+// Cancel ends a job; what it has copied stays. It is status 409 if the job has
 // completed.
 func (j *Jobs) Cancel(ctx context.Context, caller auth.Caller, name string) (resource.CopyJob, error) {
 	return j.change(ctx, caller, name, func(state *resource.CopyJob) (bool, error) {
@@ -363,8 +365,9 @@ func (j *Jobs) Cancel(ctx context.Context, caller auth.Caller, name string) (res
 	})
 }
 
-// Complete has an online job copy what had changed by now, and end: 409 unless
-// it runs or waits for its turn, 400 for an offline job, which ends by itself.
+// Complete makes an online job copy all changes up to now, and end. It is status
+// 409 unless the job is running or waiting, and status 400 for an offline job,
+// which ends by itself.
 func (j *Jobs) Complete(ctx context.Context, caller auth.Caller, name string) (resource.CopyJob, error) {
 	return j.change(ctx, caller, name, func(state *resource.CopyJob) (bool, error) {
 		switch {
@@ -388,9 +391,9 @@ func notNow(state *resource.CopyJob, what string) error {
 	return status.New(status.CodeConflict, 0, "The copy job %q is %s and cannot be %s.", state.Name, state.Status, what)
 }
 
-// change stops a job, changes it, stores it, and lets it go on if it is to. apply
-// reports whether it has changed anything; it is called twice, because the job
-// may have ended while it was being stopped.
+// change stops a job, changes it, stores it, and starts it again if it should
+// run. apply reports whether it has changed anything. It is called twice,
+// because the job may have ended while it was being stopped.
 func (j *Jobs) change(ctx context.Context, caller auth.Caller, name string, apply func(*resource.CopyJob) (bool, error)) (resource.CopyJob, error) {
 	if err := caller.Allow(auth.Administer, ""); err != nil {
 		return resource.CopyJob{}, err
@@ -420,7 +423,7 @@ func (j *Jobs) change(ctx context.Context, caller auth.Caller, name string, appl
 	return j.changeStopped(one, apply)
 }
 
-// changeStopped changes a job that nobody works on and lets it go.
+// changeStopped changes a job that no goroutine works on, and releases it.
 func (j *Jobs) changeStopped(one *job, apply func(*resource.CopyJob) (bool, error)) (resource.CopyJob, error) {
 	j.mu.Lock()
 	next := one.state.Clone()
@@ -498,7 +501,7 @@ func (j *Jobs) startLocked(one *job) {
 	})
 }
 
-// ended stores what a run came to, and starts whose turn it is now.
+// ended stores the result of a run, and starts the next waiting job.
 func (j *Jobs) ended(ctx context.Context, one *job, err error) {
 	j.mu.Lock()
 	state := &one.state
@@ -523,8 +526,8 @@ func (j *Jobs) ended(ctx context.Context, one *job, err error) {
 		j.logFault(done.Name, err)
 	}
 	if err := j.save(&done); err != nil {
-		// The catalog takes no changes any more, which the next start mends: then the
-		// job goes on from its last checkpoint.
+		// The catalog accepts no more changes until the next start; the job then
+		// continues from its last checkpoint.
 		j.cfg.Logger.Error("copy job not stored", "job", done.Name, "err", err)
 	}
 
@@ -535,8 +538,9 @@ func (j *Jobs) ended(ctx context.Context, one *job, err error) {
 	j.scheduleLocked()
 }
 
-// logFault tells why a job is faulted. What a document is refused for names its id
-// and key, which are the owner's: the job tells them, and the log only the code.
+// logFault logs why a job is faulted. The error about a document names its id
+// and key, which belong to the owner: the job contains them, but the log gets
+// only the code.
 func (j *Jobs) logFault(name string, err error) {
 	if status.From(err) == nil {
 		j.cfg.Logger.Error("copy job faulted", "job", name, "err", err)
@@ -545,7 +549,7 @@ func (j *Jobs) logFault(name string, err error) {
 	j.cfg.Logger.Warn("copy job faulted", "job", name, "code", status.CodeOf(err), "sub", status.SubOf(err))
 }
 
-// reason is an error as the people who own the job may read it.
+// reason returns the text of an error for the owner of the job.
 func reason(err error) string {
 	if e := status.From(err); e != nil {
 		return e.Message

@@ -20,9 +20,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// TestS100CopyToHierarchicalKey moves a container with the key /TenantId under a
-// hierarchical one with a copy job, which is the way that S100 and S104 name:
-// counts and bodies are equal, and the new routing holds.
+// TestS100CopyToHierarchicalKey copies a container with the key /TenantId to a
+// container with a hierarchical key, the way that S100 and S104 name: counts and
+// bodies are equal, and requests are routed by the new key.
 func TestS100CopyToHierarchicalKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster.Throttling{})
@@ -31,7 +31,7 @@ func TestS100CopyToHierarchicalKey(t *testing.T) {
 	for i := range 150 {
 		w.upsert(t, "old", fmt.Sprintf(`{"id":"%d","TenantId":"t%d","UserId":"u%d","SessionId":"s%d","n":%d}`, i%40, i/40, i%7, i, i))
 	}
-	// What is easily lost on the way.
+	// Values that are easily lost in a copy.
 	odd := []string{
 		`{"id":"integers","TenantId":"t","UserId":1,"SessionId":true,"big":9223372036854775807,"small":-9223372036854775808}`,
 		`{"id":"doubles","TenantId":"t","UserId":1.5,"SessionId":null,"a":0.1,"b":1.7976931348623157e308,"c":5e-324,"d":-0.0}`,
@@ -55,7 +55,7 @@ func TestS100CopyToHierarchicalKey(t *testing.T) {
 	}
 	w.same(t, "old", "new")
 
-	// One tenant is one partition, and a whole key finds its document.
+	// One tenant is in one partition, and a full key finds its document.
 	page, err := w.Query(t.Context(), owner, engine.QueryRequest{
 		Link: engine.Link{Database: "d", Container: "new"}, Text: "SELECT VALUE c.n FROM c WHERE c.TenantId = 't1'", Cross: true, MaxItems: -1,
 	})
@@ -69,8 +69,8 @@ func TestS100CopyToHierarchicalKey(t *testing.T) {
 	}
 }
 
-// TestS99KeyIsFixed shows why a job is needed: a replace changes no key (S99,
-// S104).
+// TestS99KeyIsFixed shows why a job is needed: a replace cannot change the key
+// (S99, S104).
 func TestS99KeyIsFixed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster.Throttling{})
@@ -90,9 +90,9 @@ func TestS99KeyIsFixed(t *testing.T) {
 
 var errKilled = errors.New("killed")
 
-// TestResumeAfterKillAtEveryStep kills a job at each of its steps in turn, once
-// only what was synced is left, and has a new server go on: the target is equal
-// every time, whatever was split meanwhile.
+// TestResumeAfterKillAtEveryStep crashes a job at each of its steps in turn,
+// sometimes with the loss of unsynced data, and continues it on a new server.
+// The target is equal every time, whatever was split in the meantime.
 func TestResumeAfterKillAtEveryStep(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]struct {
@@ -100,7 +100,7 @@ func TestResumeAfterKillAtEveryStep(t *testing.T) {
 		target []string
 	}{
 		"offline": {nil, []string{"/a", "/b"}},
-		"merging": {nil, []string{"/b"}}, // the target's key is coarser: creations, then conflicts with oneself
+		"merging": {nil, []string{"/b"}}, // the target's key is coarser: creations, then conflicts with itself
 		"mirror":  {[]func(*resource.CopyJob){online, mirror}, []string{"/a", "/b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestResumeAfterKillAtEveryStep(t *testing.T) {
 	}
 }
 
-// killAt runs a job that dies at a step, then the same job to its end, and returns
-// how many steps the first one has taken.
+// killAt runs a job that crashes at a step, then the same job to its end, and
+// returns how many steps the first run took.
 func killAt(t *testing.T, at int, change []func(*resource.CopyJob), target []string) (steps int) {
 	w := newWorld(t, cluster.Throttling{})
 	w.jobs.Close()
@@ -139,7 +139,7 @@ func killAt(t *testing.T, at int, change []func(*resource.CopyJob), target []str
 	var mu sync.Mutex
 	dead := make(chan struct{})
 	finished := make(chan struct{})
-	w.cfg.Checkpoint = time.Millisecond // so that a page may be stored, or may not
+	w.cfg.Checkpoint = time.Millisecond // so that a page may or may not be stored
 	w.open(t, func(name string) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -165,7 +165,7 @@ func killAt(t *testing.T, at int, change []func(*resource.CopyJob), target []str
 	}
 	if err != nil {
 		select {
-		case <-dead: // then any answer may be lost
+		case <-dead: // then any response may be lost
 		default:
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func killAt(t *testing.T, at int, change []func(*resource.CopyJob), target []str
 	case <-finished:
 		w.wait(t, asked.Name)
 	}
-	w.jobs.Close() // stores nothing when it is dead
+	w.jobs.Close() // stores nothing after the crash
 	mu.Lock()
 	taken := steps
 	mu.Unlock()
@@ -184,7 +184,7 @@ func killAt(t *testing.T, at int, change []func(*resource.CopyJob), target []str
 		w.split(t, "t")
 	}
 	w.open(t, nil)
-	if _, err := w.jobs.Create(t.Context(), owner, asked); err != nil { // an answer that never came is asked for again
+	if _, err := w.jobs.Create(t.Context(), owner, asked); err != nil { // repeat a request whose response was lost
 		t.Fatal(err)
 	}
 	if asked.Mode == resource.CopyOnline {
@@ -201,8 +201,8 @@ func killAt(t *testing.T, at int, change []func(*resource.CopyJob), target []str
 	return taken
 }
 
-// afterTheFact changes the source of an online job that has caught up; doing it
-// twice changes nothing more.
+// afterTheFact changes the source of an online job that has caught up; a second
+// call changes nothing more.
 func (w *world) afterTheFact(t *testing.T) {
 	for i := range 4 {
 		w.upsert(t, "s", fmt.Sprintf(`{"id":"%d","a":"%d","b":"moved","v":1}`, i, i%5))
@@ -216,7 +216,7 @@ func (w *world) afterTheFact(t *testing.T) {
 }
 
 // becomesCaughtUp returns a channel that is closed when a job has caught up, or
-// when stop is.
+// when stop is closed.
 func (w *world) becomesCaughtUp(name string, stop <-chan struct{}) <-chan struct{} {
 	done := make(chan struct{})
 	jobs := w.jobs
@@ -239,8 +239,8 @@ func (w *world) becomesCaughtUp(name string, stop <-chan struct{}) <-chan struct
 }
 
 // TestOnlineCopyUnderWrites copies a container while writers change it and both
-// containers are split, and compares it in the end. Writers change keys of the
-// target and delete too, which a mirror makes good.
+// containers are split, and compares them at the end. Writers also change keys
+// of the target and delete, which a mirror repairs.
 func TestOnlineCopyUnderWrites(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -277,7 +277,7 @@ func TestOnlineCopyUnderWrites(t *testing.T) {
 	}
 }
 
-// churn writes 300 times to documents of its own.
+// churn writes 300 times to its own documents.
 func (w *world) churn(t *testing.T, random *rand.Rand, n int, deletes bool) {
 	there := map[int]string{}
 	for version := range 300 {
@@ -297,8 +297,8 @@ func (w *world) churn(t *testing.T, random *rand.Rand, n int, deletes bool) {
 	}
 }
 
-// TestOfflineEnds shows that an offline job ends while its source is written to
-// without end, and that it has everything that was there when it began.
+// TestOfflineEnds checks that an offline job ends while its source is written to
+// continuously, and that it has copied everything that existed when it began.
 func TestOfflineEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster.Throttling{})
@@ -307,7 +307,7 @@ func TestOfflineEnds(t *testing.T) {
 	for i := range 50 {
 		w.upsert(t, "s", fmt.Sprintf(`{"id":"%d","a":"x"}`, i))
 	}
-	// Each page that is read makes more than the next one takes.
+	// Each page that is read creates more documents than the next one reads.
 	n := 50
 	w.jobs.Close()
 	w.open(t, func(name string) error {
@@ -329,14 +329,14 @@ func TestOfflineEnds(t *testing.T) {
 	}
 }
 
-// TestBudgetsAreKept copies with throughput enforced: what is refused is tried
-// again, and the job completes. The clock of the budgets stands still until something
-// was refused: the documents cost more than one second has.
+// TestBudgetsAreKept copies with throughput enforced: refused requests are
+// retried, and the job completes. The clock of the budgets stops until a request
+// was refused, because the documents cost more than one second allows.
 func TestBudgetsAreKept(t *testing.T) {
 	t.Parallel()
 	var second atomic.Int64
 	second.Store(1_700_000_000)
-	// Who is refused waits for the end of the second, which is near.
+	// A refused request waits for the end of the second, which is near.
 	now := func() time.Time { return time.Unix(second.Load(), 990_000_000) }
 	w := newWorldAt(t, cluster.Throttling{Enforcement: cluster.EnforceOn}, now)
 	w.container(t, "s", 1, "/a")
@@ -367,8 +367,8 @@ func TestBudgetsAreKept(t *testing.T) {
 	w.same(t, "s", "t")
 }
 
-// TestCollision shows that two documents of the source that would be one in the
-// target fault the job, and that it goes on when one of them is gone.
+// TestCollision checks that two documents of the source that would be one in the
+// target fault the job, and that it continues when one of them is deleted.
 func TestCollision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster.Throttling{})
@@ -394,8 +394,8 @@ func TestCollision(t *testing.T) {
 	w.same(t, "s", "t")
 }
 
-// TestBadDocuments copies documents that the target refuses: the first one faults
-// the job, or all are passed over and counted.
+// TestBadDocuments copies documents that the target refuses: the first one
+// faults the job, or all are skipped and counted.
 func TestBadDocuments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster.Throttling{})
@@ -425,8 +425,8 @@ func TestBadDocuments(t *testing.T) {
 	}
 }
 
-// TestContainersThatGo faults jobs whose containers are dropped, or made anew
-// under the same name.
+// TestContainersThatGo checks that a job is faulted if its containers are
+// dropped, or created again with the same name.
 func TestContainersThatGo(t *testing.T) {
 	t.Parallel()
 	for _, which := range []string{"s", "t"} {
@@ -455,7 +455,8 @@ func TestContainersThatGo(t *testing.T) {
 	}
 }
 
-// documentsIfAny is documents, and nothing for a container that is gone.
+// documentsIfAny is documents, but returns nothing for a container that does not
+// exist.
 func (w *world) documentsIfAny(t *testing.T, container string) []string {
 	if _, found := w.catalog.View().Container("d", container); !found {
 		return nil
@@ -463,7 +464,7 @@ func (w *world) documentsIfAny(t *testing.T, container string) []string {
 	return w.documents(t, container)
 }
 
-// TestLife goes through what may be asked of a job in each of its states.
+// TestLife tries every operation on a job in each of its states.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster.Throttling{})
@@ -481,14 +482,14 @@ func TestLife(t *testing.T) {
 			t.Errorf("%s %s: %s, %v; want %s and %d", what, name, got.Status, err, want, code)
 		}
 	}
-	// One that has ended.
+	// A job that has ended.
 	w.create(t, copies("ended", "s", "t0"))
 	w.completed(t, "ended")
 	expect("pause", w.jobs.Pause, "ended", 409, "")
 	expect("resume", w.jobs.Resume, "ended", 409, "")
 	expect("cancel", w.jobs.Cancel, "ended", 409, "")
 	expect("complete", w.jobs.Complete, "ended", 400, "")
-	// One that follows.
+	// A job that follows changes.
 	w.create(t, copies("live", "s", "t1", online))
 	<-w.becomesCaughtUp("live", nil)
 	expect("resume", w.jobs.Resume, "live", 0, resource.CopyRunning)
@@ -500,7 +501,7 @@ func TestLife(t *testing.T) {
 	expect("complete", w.jobs.Complete, "live", 0, resource.CopyRunning)
 	w.completed(t, "live")
 	w.same(t, "s", "t1")
-	// One that is given up, while paused.
+	// A job that is cancelled while paused.
 	w.create(t, copies("given up", "s", "t2", online, func(j *resource.CopyJob) { j.Name = "given-up" }))
 	expect("pause", w.jobs.Pause, "given-up", 0, resource.CopyPaused)
 	expect("cancel", w.jobs.Cancel, "given-up", 0, resource.CopyCancelled)
@@ -540,8 +541,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestOneAfterTheOther shows that jobs wait for their turn, that one which follows
-// changes keeps no other waiting, and that the order outlives a restart.
+// TestOneAfterTheOther checks that jobs wait for each other, that a job that
+// follows changes does not block others, and that the order survives a restart.
 func TestOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster.Throttling{})
@@ -554,7 +555,7 @@ func TestOneAfterTheOther(t *testing.T) {
 	<-w.becomesCaughtUp("live", nil)
 	w.jobs.Close()
 
-	// The first offline job stands still after its page is read; the second waits.
+	// The first offline job blocks after its page is read; the second waits.
 	reached, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	var armed sync.Mutex
@@ -613,7 +614,8 @@ func TestSeveralTasks(t *testing.T) {
 	w.same(t, "s1", "t1")
 }
 
-// TestJobsAreForgotten keeps as many jobs as are allowed, the newest.
+// TestJobsAreForgotten checks that only the allowed number of jobs is kept, the
+// newest.
 func TestJobsAreForgotten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster.Throttling{})
@@ -631,7 +633,7 @@ func TestJobsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestParseRow takes off the feed's _lsn and nothing else.
+// TestParseRow checks that only the feed's _lsn is removed.
 func TestParseRow(t *testing.T) {
 	t.Parallel()
 	for row, want := range map[string]string{
@@ -647,9 +649,9 @@ func TestParseRow(t *testing.T) {
 	}
 }
 
-// TestTotal shows that a job knows how much there is before it reads its first
-// page, over several partitions and with documents that have changed: each is one
-// row of the feed, whatever its LSN.
+// TestTotal checks that a job knows the number of documents before it reads its
+// first page, over several partitions and with documents that have changed: each
+// is one row of the feed, whatever its LSN is.
 func TestTotal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster.Throttling{})

@@ -14,9 +14,10 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// distinct reports whether documents that differ in key or id in the source do so
-// in the target: every path of its key is one of the target's. Otherwise, such as
-// from /tenant,/user to /tenant, two of them may become one.
+// distinct reports whether documents with different keys or ids in the source
+// also differ in the target: every path of the source's key is a path of the
+// target's. Otherwise, such as from /tenant,/user to /tenant, two documents may
+// become one.
 func distinct(source, target *catalog.Container) bool {
 	for _, path := range source.PartitionKey.Paths {
 		if path != "/id" && !slices.Contains(target.PartitionKey.Paths, path) {
@@ -26,11 +27,11 @@ func distinct(source, target *catalog.Container) bool {
 	return true
 }
 
-// systemProperties are those that the target gives a document anew.
+// systemProperties are the properties that the target sets again.
 var systemProperties = []string{"_rid", "_self", "_etag", "_attachments", "_ts"}
 
-// parseRow reads a document of the feed, less the _lsn that the feed puts at its
-// end: the document may have one of its own.
+// parseRow parses a document of the feed and removes the _lsn that the feed adds
+// at its end; the document may have its own.
 func parseRow(row []byte) (value.Value, error) {
 	if at := bytes.LastIndex(row, []byte(`,"_lsn":`)); at >= 0 {
 		row = append(row[:at:at], '}')
@@ -42,7 +43,7 @@ func parseRow(row []byte) (value.Value, error) {
 	return doc, nil
 }
 
-// copier returns what copies a document of a task.
+// copier returns the function that copies a document of a task.
 func (w *worker) copier(t *task) func(context.Context, []byte) (dealt, error) {
 	return func(ctx context.Context, row []byte) (dealt, error) {
 		var d dealt
@@ -73,8 +74,8 @@ func (w *worker) copier(t *task) func(context.Context, []byte) (dealt, error) {
 	}
 }
 
-// ofDocument reports whether an error says of the document that it cannot be in
-// the target, rather than of the target or of the time.
+// ofDocument reports whether an error is about the document itself, instead of
+// about the target or a temporary condition.
 func ofDocument(err error) bool {
 	switch status.CodeOf(err) {
 	case status.CodeBadRequest:
@@ -85,19 +86,18 @@ func ofDocument(err error) bool {
 	return false
 }
 
-// request is a write of doc to the target of a task.
+// request returns a write of doc to the target of a task.
 func (t *task) request(doc value.Value) engine.DocumentRequest {
 	return engine.DocumentRequest{
 		Link: linkOf(t.target), Document: doc, Size: len(doc.Append(nil)), Options: optionsOf(t.target),
 	}
 }
 
-// upsert writes a document, in place of the version that has the etag if one is
-// given.
+// upsert writes a document. If an etag is given, it replaces only that version.
 func (w *worker) upsert(ctx context.Context, t *task, doc value.Value, in resource.ETag) (charge float64, err error) {
 	req := t.request(doc)
 	req.IfMatch = in
-	err = w.patiently(ctx, func() error {
+	err = w.retryTransient(ctx, func() error {
 		written, err := w.cfg.Engine.Upsert(ctx, auth.Owner(), req)
 		charge += written.Charge
 		return err
@@ -105,11 +105,11 @@ func (w *worker) upsert(ctx context.Context, t *task, doc value.Value, in resour
 	return charge, err
 }
 
-// upsertCautiously writes a document but over a copy of another one. Whose copy
-// stands there its body tells, which has the key of the source.
+// upsertCautiously writes a document, but does not overwrite the copy of another
+// one. The body of a copy shows whose copy it is: it has the key of the source.
 func (w *worker) upsertCautiously(ctx context.Context, t *task, doc value.Value) (charge float64, err error) {
 	for {
-		err = w.patiently(ctx, func() error {
+		err = w.retryTransient(ctx, func() error {
 			written, err := w.cfg.Engine.Create(ctx, auth.Owner(), t.request(doc))
 			charge += written.Charge
 			return err
@@ -121,7 +121,7 @@ func (w *worker) upsertCautiously(ctx context.Context, t *task, doc value.Value)
 		there, spent, err := w.read(ctx, t.target, engine.DocumentRequest{Key: &key, Link: engine.Link{Document: id}})
 		charge += spent
 		if status.CodeOf(err) == status.CodeNotFound && status.SubOf(err) == 0 {
-			continue // somebody has deleted it
+			continue // it was deleted in between
 		}
 		if err != nil {
 			return charge, err
@@ -137,11 +137,11 @@ func (w *worker) upsertCautiously(ctx context.Context, t *task, doc value.Value)
 	}
 }
 
-// read returns a document of a container; req says which.
+// read returns the document of a container that req names.
 func (w *worker) read(ctx context.Context, c *catalog.Container, req engine.DocumentRequest) (doc value.Value, charge float64, err error) {
 	req.Link.Database, req.Link.Container, req.Options = c.Database.ID, c.ID, optionsOf(c)
 	var found engine.Document
-	err = w.patiently(ctx, func() error {
+	err = w.retryTransient(ctx, func() error {
 		found, err = w.cfg.Engine.Read(ctx, auth.Owner(), req)
 		charge += found.Charge
 		return err
@@ -153,8 +153,8 @@ func (w *worker) read(ctx context.Context, c *catalog.Container, req engine.Docu
 	return doc, charge, err
 }
 
-// sweeper returns what removes a document of a task's target when the source does
-// not have it there any more: it was deleted, or has another key now.
+// sweeper returns the function that removes a document of a task's target if the
+// source no longer has it: it was deleted, or has another key now.
 func (w *worker) sweeper(t *task) func(context.Context, []byte) (dealt, error) {
 	return func(ctx context.Context, row []byte) (dealt, error) {
 		var d dealt
@@ -172,7 +172,7 @@ func (w *worker) sweeper(t *task) func(context.Context, []byte) (dealt, error) {
 			return d, err
 		}
 		there := t.target.KeyOf(doc)
-		err = w.patiently(ctx, func() error {
+		err = w.retryTransient(ctx, func() error {
 			deleted, err := w.cfg.Engine.Delete(ctx, auth.Owner(), engine.DocumentRequest{
 				Link: engine.Link{Database: t.target.Database.ID, Container: t.target.ID, Document: id},
 				Key:  &there, IfMatch: resource.ETag(doc.Get("_etag").Text()), Options: optionsOf(t.target),
@@ -182,7 +182,7 @@ func (w *worker) sweeper(t *task) func(context.Context, []byte) (dealt, error) {
 		})
 		switch status.CodeOf(err) {
 		case status.CodeNotFound, status.CodePreconditionFailed:
-			return d, nil // somebody else has changed it, and knows why
+			return d, nil // another client has changed it on purpose
 		}
 		d.removed = err == nil
 		return d, err

@@ -2,6 +2,6 @@
 
 package copyjob
 
-// raceDetector says that the race detector is on: it makes work of one goroutine
-// ten times as slow, so tests have less of it.
+// raceDetector is true if the race detector is on. It slows down one goroutine
+// tenfold, so tests then do less work.
 const raceDetector = true

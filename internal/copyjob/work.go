@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// work carries a job on until it has ended. It is the goroutine of the job, and
-// the only one that stores its progress meanwhile.
+// work runs a job until it has ended. It is the goroutine of the job, and the
+// only one that stores its progress.
 func (j *Jobs) work(ctx context.Context, one *job) error {
 	w, err := j.newWorker(one)
 	if err != nil {
@@ -52,38 +52,38 @@ type worker struct {
 	*Jobs
 	job    *job
 	tasks  []*task
-	writes chan struct{} // bounds the documents written at the same time
+	writes chan struct{} // bounds the number of concurrent writes
 
-	// What of the job's state never changes while it runs.
+	// The parts of the job's state that do not change while it runs.
 
 	workers      int
 	skip, mirror bool
-	online       bool // follow the changes until told otherwise
+	online       bool // follow the changes until Complete
 
-	counted time.Time // up to when the job's time is counted
+	counted time.Time // the job's time is counted up to here
 }
 
-// task is a pair of containers at work.
+// task is a pair of containers during a run.
 type task struct {
 	index          int
-	source, target *catalog.Container // as they were when the run began: their keys and names never change
+	source, target *catalog.Container // as they were when the run began; their keys and names never change
 	copies, sweep  pass
-	distinct       bool // two documents of the source are never one in the target
+	distinct       bool // different documents of the source are different in the target
 }
 
-// pass is one way through a container's feed.
+// pass reads a container's feed once.
 type pass struct {
 	of   *catalog.Container
-	deal func(ctx context.Context, row []byte) (dealt, error) // with one document of it
+	deal func(ctx context.Context, row []byte) (dealt, error) // processes one document
 
-	parts []*resource.CopyRange // guarded by Jobs.mu; those that are removed stay away
+	parts []*resource.CopyRange // guarded by Jobs.mu; removed parts stay removed
 }
 
-// dealt is what dealing with a document came to.
+// dealt is the result of processing a document.
 type dealt struct {
-	writeCharge, readCharge float64 // request units, in the target and beyond the feed in the source
+	writeCharge, readCharge float64 // request units, in the target and, apart from the feed, in the source
 	removed                 bool
-	failure                 *resource.CopyFailure // it could not be copied, and is passed over
+	failure                 *resource.CopyFailure // it could not be copied, and is skipped
 }
 
 // newWorker finds the containers of a job that is about to run.
@@ -128,8 +128,8 @@ func pointers(ranges []resource.CopyRange) []*resource.CopyRange {
 	return all
 }
 
-// prepare lays out the ranges of a job that begins, and where they end as soon as
-// that is known, and stores both before a document is copied.
+// prepare determines the ranges of a job that begins, and their ends if they are
+// known, and stores both before any document is copied.
 func (w *worker) prepare(ctx context.Context) error {
 	for _, t := range w.tasks {
 		if err := w.layOut(ctx, &t.copies); err != nil {
@@ -142,9 +142,9 @@ func (w *worker) prepare(ctx context.Context) error {
 	return w.checkpoint(ctx)
 }
 
-// layOut cuts the container of a pass along its partitions if that is not done,
-// and notes where each part ends, which is where its feed ends now, if the pass
-// is to end. A range without documents ends at once.
+// layOut divides the container of a pass along its partitions if that has not
+// been done. If the pass must end, it records where each part ends: at the
+// current end of its feed. A range without documents ends immediately.
 func (w *worker) layOut(ctx context.Context, p *pass) error {
 	if len(p.parts) == 0 {
 		w.update(func(*resource.CopyJob) {
@@ -167,7 +167,7 @@ func (w *worker) layOut(ctx context.Context, p *pass) error {
 			if status.CodeOf(err) != status.CodeNotModified && err != nil {
 				return err
 			}
-			if end, whole := position(page.ETag); whole { // else it has been split just now
+			if end, whole := position(page.ETag); whole { // otherwise it has just been split
 				w.update(func(*resource.CopyJob) { part.Stop, part.Done = max(end, 1), end == 0 })
 			}
 		}
@@ -175,16 +175,17 @@ func (w *worker) layOut(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// current returns the newest version of a container: its partitions change.
+// current returns the current version of a container, because its partitions
+// change.
 func (w *worker) current(c *catalog.Container) *catalog.Container {
 	if now, found := w.cfg.Catalog.View().ContainerByRID(c.RID); found {
 		return now
 	}
-	return c // requests on it will say that it is gone
+	return c // requests to it will return that it does not exist
 }
 
-// divide cuts a part along the partitions that there are now, so that each has a
-// position of its own, and returns what was cut off.
+// divide divides a part along the current partitions, so that each piece has its
+// own position, and returns the other pieces.
 func (w *worker) divide(p *pass, part *resource.CopyRange) (rest []*resource.CopyRange) {
 	entries := w.current(p.of).Ranges.Overlapping(part.Range)
 	if len(entries) < 2 {
@@ -206,7 +207,7 @@ func (w *worker) divide(p *pass, part *resource.CopyRange) (rest []*resource.Cop
 	return rest
 }
 
-// copy goes round the sources until they are copied, then makes a mirror exact.
+// copy reads the sources in turn until they are copied, then completes a mirror.
 func (w *worker) copy(ctx context.Context) error {
 	for {
 		for _, t := range w.tasks {
@@ -239,7 +240,7 @@ func (w *worker) copy(ctx context.Context) error {
 	return w.step("copied")
 }
 
-// mirrorTask looks through a target for what its source does not have any more.
+// mirrorTask removes documents from a target that its source no longer has.
 func (w *worker) mirrorTask(ctx context.Context, t *task) error {
 	if err := w.layOut(ctx, &t.sweep); err != nil {
 		return err
@@ -247,8 +248,8 @@ func (w *worker) mirrorTask(ctx context.Context, t *task) error {
 	return w.round(ctx, t, &t.sweep)
 }
 
-// caughtUp notes that an online job has come to the end of the feed, and makes
-// place for the next job.
+// caughtUp records that an online job has reached the end of the feed, and
+// releases its slot for the next job.
 func (w *worker) caughtUp() error {
 	w.mu.Lock()
 	if !w.job.state.CaughtUp {
@@ -259,8 +260,8 @@ func (w *worker) caughtUp() error {
 	return w.step("caught up")
 }
 
-// round follows every part of a pass to the end of its feed, several at the same
-// time.
+// round follows every part of a pass to the end of its feed, several
+// concurrently.
 func (w *worker) round(ctx context.Context, t *task, p *pass) error {
 	w.mu.Lock()
 	var open []*resource.CopyRange
@@ -278,9 +279,8 @@ func (w *worker) round(ctx context.Context, t *task, p *pass) error {
 	return group.Wait()
 }
 
-// follow deals with the documents of a part until its feed has no more for now,
-// or is where the part ends. When its partition is split it goes on with each
-// piece.
+// follow processes the documents of a part until its feed has no more for now,
+// or the part ends. If its partition is split, it continues with each piece.
 func (w *worker) follow(ctx context.Context, t *task, p *pass, part *resource.CopyRange) error {
 	open := []*resource.CopyRange{part}
 	for len(open) > 0 {
@@ -297,8 +297,8 @@ func (w *worker) follow(ctx context.Context, t *task, p *pass, part *resource.Co
 	return nil
 }
 
-// page reads a page of a part, deals with each document of it, and only then
-// moves the position of the part behind it.
+// page reads a page of a part, processes each document, and only then advances
+// the position of the part.
 func (w *worker) page(ctx context.Context, t *task, p *pass, part *resource.CopyRange) (more bool, err error) {
 	page, err := w.feed(ctx, p, part, part.After)
 	ended := status.CodeOf(err) == status.CodeNotModified
@@ -331,15 +331,15 @@ func (w *worker) page(ctx context.Context, t *task, p *pass, part *resource.Copy
 	return more, w.step("moved")
 }
 
-// dealAll deals with the documents of a page at the same time. They are different
-// ones, so their order does not matter.
+// dealAll processes the documents of a page concurrently. They are different
+// documents, so their order does not matter.
 func (w *worker) dealAll(ctx context.Context, p *pass, rows [][]byte) ([]dealt, error) {
 	results := make([]dealt, len(rows))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, row := range rows {
 		select {
 		case w.writes <- struct{}{}:
-		case <-ctx.Done(): // one has failed, or the job is stopped: either way the page is not done
+		case <-ctx.Done(): // one of them has failed, or the job is stopped; either way the page is not complete
 			return nil, errors.Join(group.Wait(), ctx.Err())
 		}
 		group.Go(func() (err error) {
@@ -351,7 +351,7 @@ func (w *worker) dealAll(ctx context.Context, p *pass, rows [][]byte) ([]dealt, 
 	return results, group.Wait()
 }
 
-// count adds what the documents of a page came to.
+// count adds the results of the documents of a page.
 func count(state *resource.CopyJob, index int, results []dealt) {
 	t := &state.Tasks[index]
 	for _, d := range results {
@@ -369,10 +369,10 @@ func count(state *resource.CopyJob, index int, results []dealt) {
 	}
 }
 
-// feed reads a page of a part behind a position. It waits while the budget of the
+// feed reads a page of a part after a position. It waits while the budget of the
 // partition is used up.
 func (w *worker) feed(ctx context.Context, p *pass, part *resource.CopyRange, after resource.ETag) (page engine.Feed, err error) {
-	err = w.patiently(ctx, func() error {
+	err = w.retryTransient(ctx, func() error {
 		clip := part.Range
 		page, err = w.cfg.Engine.Feed(ctx, auth.Owner(), engine.FeedRequest{
 			Link:     linkOf(p.of),
@@ -390,28 +390,28 @@ func linkOf(c *catalog.Container) engine.Link {
 	return engine.Link{Database: c.Database.ID, Container: c.ID}
 }
 
-// optionsOf has the engine refuse another container of the same name.
+// optionsOf makes the engine refuse another container with the same name.
 func optionsOf(c *catalog.Container) engine.Options {
 	return engine.Options{IntendedRID: c.RID.String()}
 }
 
-// position returns the LSN of a position that is one for its whole scope.
+// position returns the LSN of a position if it is one for its whole scope.
 func position(etag resource.ETag) (resource.LSN, bool) {
 	lsn, err := strconv.ParseUint(strings.Trim(string(etag), `"`), 10, 64)
 	return resource.LSN(lsn), err == nil
 }
 
 const (
-	// transientMax is how often something that may pass is tried again, with pauses
-	// that double from pauseMin to pauseMax: half a minute in all.
+	// transientMax is how many times a transient failure is retried, with delays
+	// that double from pauseMin to pauseMax: half a minute in total.
 	transientMax = 8
 	pauseMin     = 100 * time.Millisecond
 	pauseMax     = 10 * time.Second
 )
 
-// patiently does something until it is done or refused for good. A budget that is
-// used up is waited for as long as it takes.
-func (w *worker) patiently(ctx context.Context, do func() error) error {
+// retryTransient calls do until it succeeds or fails permanently. It waits for a
+// budget that is used up as long as necessary.
+func (w *worker) retryTransient(ctx context.Context, do func() error) error {
 	pause := pauseMin
 	for failed := 0; ; {
 		err := do()
@@ -441,7 +441,7 @@ func (w *worker) patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// sleep waits, and reports false when ctx ends first.
+// sleep waits, and returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -460,7 +460,7 @@ func (w *worker) update(change func(*resource.CopyJob)) {
 	change(&w.job.state)
 }
 
-// gather takes the positions of all parts into the job's state.
+// gather copies the positions of all parts to the job's state.
 func (w *worker) gather() {
 	w.update(func(state *resource.CopyJob) {
 		for i, t := range w.tasks {
@@ -482,7 +482,7 @@ func values(parts []*resource.CopyRange) []resource.CopyRange {
 	return all
 }
 
-// checkpoint stores how far the job is.
+// checkpoint stores the progress of the job.
 func (w *worker) checkpoint(ctx context.Context) error {
 	left, err := w.left(ctx)
 	if err != nil {
@@ -498,14 +498,14 @@ func (w *worker) checkpoint(ctx context.Context) error {
 	return w.save(&state)
 }
 
-// left returns for each task at most how many documents are still to be dealt
-// with: the feed of a partition has one row for each document, and no more rows
-// behind a position than the LSN has risen since.
+// left returns an upper bound of the documents that each task must still
+// process: the feed of a partition has one row per document, and no more rows
+// after a position than the LSN has increased since.
 func (w *worker) left(ctx context.Context) ([]int64, error) {
 	left := make([]int64, len(w.tasks))
 	for i, t := range w.tasks {
 		var stats []engine.PartitionStats
-		err := w.patiently(ctx, func() (err error) {
+		err := w.retryTransient(ctx, func() (err error) {
 			stats, err = w.cfg.Engine.PartitionStats(ctx, auth.Owner(), linkOf(t.source))
 			return err
 		})

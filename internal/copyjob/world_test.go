@@ -20,7 +20,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// world is an engine in memory with the database d, and the jobs on it.
+// world is an engine in memory with the database d, and its jobs.
 type world struct {
 	*engine.Engine
 	catalog *catalog.Catalog
@@ -35,7 +35,7 @@ func newWorld(t testing.TB, throttling cluster.Throttling) *world {
 	return newWorldAt(t, throttling, nil)
 }
 
-// newWorldAt has the budgets go by a clock; nil is the real one.
+// newWorldAt uses a clock for the budgets; nil is the real clock.
 func newWorldAt(t testing.TB, throttling cluster.Throttling, now func() time.Time) *world {
 	t.Helper()
 	pool, err := storage.NewPool(storage.Options{InMemory: true})
@@ -51,7 +51,7 @@ func newWorldAt(t testing.TB, throttling cluster.Throttling, now func() time.Tim
 		t.Fatal(err)
 	}
 	limits := resource.DefaultLimits()
-	limits.PageTime = time.Minute // A slow machine shall not cut a page short.
+	limits.PageTime = time.Minute // so that a page does not end early on a slow machine
 	node, err := cluster.Start(cluster.Config{Pool: pool, Dir: "data", Catalog: w.catalog, Limits: limits, Throttling: throttling, Now: now})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func newWorldAt(t testing.TB, throttling cluster.Throttling, now func() time.Tim
 	return w
 }
 
-// open opens the jobs anew, as a server does that starts.
+// open opens the jobs again, like a server that starts.
 func (w *world) open(t testing.TB, step func(string) error) {
 	t.Helper()
 	w.cfg.step = step
@@ -120,7 +120,7 @@ func (w *world) tryUpsert(container string, doc value.Value) error {
 	return err
 }
 
-// delete removes the document that has the id and key of text.
+// delete removes the document with the id and key in text.
 func (w *world) delete(t testing.TB, container, text string) {
 	t.Helper()
 	doc := parse(t, text)
@@ -134,7 +134,7 @@ func (w *world) delete(t testing.TB, container, text string) {
 	}
 }
 
-// admitted calls request again, as long as it is refused for its throughput.
+// admitted repeats request while it is refused because of its throughput.
 func (w *world) admitted(t testing.TB, request func() error) {
 	t.Helper()
 	for {
@@ -149,7 +149,8 @@ func (w *world) admitted(t testing.TB, request func() error) {
 	}
 }
 
-// documents returns what a container holds, without system properties, sorted.
+// documents returns the documents of a container, without system properties,
+// sorted.
 func (w *world) documents(t testing.TB, container string) []string {
 	t.Helper()
 	var all []string
@@ -192,7 +193,7 @@ func (w *world) same(t testing.TB, source, target string) {
 	}
 }
 
-// copies is a request to copy d/source to d/target.
+// copies returns a request to copy d/source to d/target.
 func copies(name, source, target string, change ...func(*resource.CopyJob)) resource.CopyJob {
 	asked := resource.CopyJob{Name: name, Tasks: []resource.CopyTask{{
 		Source: resource.CopyEnd{Database: "d", Container: source},
@@ -215,7 +216,7 @@ func (w *world) create(t testing.TB, asked resource.CopyJob) {
 	}
 }
 
-// wait waits until a job does nothing and returns it.
+// wait waits until a job is not active and returns it.
 func (w *world) wait(t testing.TB, name string) resource.CopyJob {
 	t.Helper()
 	for {
@@ -248,8 +249,8 @@ func (w *world) completed(t testing.TB, name string) resource.CopyJob {
 	return state
 }
 
-// split divides every partition of a container at half of its bytes; those that
-// cannot be divided stay.
+// split splits every partition of a container at half of its bytes, except those
+// that cannot be divided.
 func (w *world) split(t testing.TB, container string) (done int) {
 	t.Helper()
 	c, _ := w.catalog.View().Container("d", container)

@@ -65,7 +65,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkCompile is the check of a body, and what a first call costs.
+// BenchmarkCompile measures the check of a body, and a first call.
 func BenchmarkCompile(b *testing.B) {
 	b.Run("compile", func(b *testing.B) {
 		r := New(Limits{})

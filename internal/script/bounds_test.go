@@ -27,23 +27,24 @@ func compile(t testing.TB, r *Runner, kind Kind, body string) *Program {
 }
 
 // endless is a call that the engine cannot interrupt: a built-in function that
-// looks at four billion places and at no flag.
+// visits four billion indexes without checking a flag.
 const endless = "function (n) { return new Array(n).indexOf(1); }"
 
-// TestRunaway leaves behind what cannot be stopped: the caller gets its answer,
-// the script is not started again, and as many as that are too many.
+// TestRunaway runs scripts that cannot be stopped: the caller gets its response,
+// the script is not started again, and there is a limit on the number of such
+// scripts.
 func TestRunaway(t *testing.T) {
 	r := New(Limits{Time: 10 * time.Millisecond, Runaways: 1})
 	r.grace = 20 * time.Millisecond
 	p, q := compile(t, r, Function, endless), compile(t, r, Function, "function () { return 1; }")
-	n := value.Int(10_000_000 / slowdown) // It ends some time, so that the test leaves nothing behind.
-	for tries := 1; p.condemned() == nil; tries++ {
-		// A caller that is held up may come back when the script has ended.
+	n := value.Int(10_000_000 / slowdown) // it ends some time, so that the test leaves nothing running
+	for tries := 1; p.runawayError() == nil; tries++ {
+		// A delayed caller may return after the script has ended.
 		if _, err := p.Call(t.Context(), []value.Value{n}); err != nil && status.CodeOf(err) != status.CodeBadRequest || tries > 100 {
 			t.Fatalf("call %d: got %v, want 400 and a script that is left behind", tries, err)
 		}
 	}
-	// The script may end at any time. This one counts until it is told to.
+	// The script may end at any time. This one counts until it is told to stop.
 	m, err := r.newMachine()
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +53,7 @@ func TestRunaway(t *testing.T) {
 	if err := m.do(t.Context(), r.limits.Time, func() { <-held }); !errors.Is(err, errRunaway) {
 		t.Fatalf("got %v, want %v", err, errRunaway)
 	}
-	for r.Runaways() > 1 { // The script still runs.
+	for r.Runaways() > 1 { // the script is still running
 		runtime.Gosched()
 	}
 	if got := r.Runaways(); got != 1 {
@@ -64,14 +65,15 @@ func TestRunaway(t *testing.T) {
 	if _, err := q.Call(t.Context(), nil); status.CodeOf(err) != status.CodeTooManyRequests || status.SubOf(err) != status.SubScriptConcurrency {
 		t.Errorf("another script: got %v, want 429", err)
 	}
-	r.Close() // It does not wait for the runaway.
+	r.Close() // does not wait for the runaway
 	close(held)
 	for r.Runaways() != 0 {
 		runtime.Gosched()
 	}
 }
 
-// TestContextEnds stops a script when its caller is gone.
+// TestContextEnds checks that a script stops when the context of its caller
+// ends.
 func TestContextEnds(t *testing.T) {
 	t.Parallel()
 	r := New(Limits{Time: time.Hour})
@@ -97,7 +99,7 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// TestSlots has more callers than engines: they wait, and all are served.
+// TestSlots checks that more callers than engines wait, and are all served.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	r := New(Limits{Engines: 2, Idle: 1})
@@ -132,7 +134,8 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// TestManyPrograms replaces an engine that has loaded as many programs as it may.
+// TestManyPrograms checks that an engine is replaced when it has loaded the
+// maximum number of programs.
 func TestManyPrograms(t *testing.T) {
 	t.Parallel()
 	r := New(Limits{Idle: 1})
@@ -152,7 +155,8 @@ func TestManyPrograms(t *testing.T) {
 	}
 }
 
-// TestKinds refuses to call what is to be run, and the other way round.
+// TestKinds checks that a program that must be run cannot be called, and vice
+// versa.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	r := New(Limits{})
@@ -165,7 +169,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestArgumentsBound has arguments that just fit, and some that do not.
+// TestArgumentsBound checks arguments on both sides of the size limit.
 func TestArgumentsBound(t *testing.T) {
 	t.Parallel()
 	r := New(Limits{MemoryBytes: 4 << 20})
@@ -180,8 +184,9 @@ func TestArgumentsBound(t *testing.T) {
 	}
 }
 
-// TestLogFitsHeader logs random texts where the limit is just what they take of a
-// header: they fit, and one character more is an exception that the script sees.
+// TestLogFitsHeader logs random texts with the limit at exactly the length that
+// they take in a header: they fit, and one character more is an exception in the
+// script.
 func TestLogFitsHeader(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -207,7 +212,7 @@ func TestLogFitsHeader(t *testing.T) {
 		}
 		r.Close()
 	}
-	// Half of a pair of surrogates is a character in its place.
+	// Half of a surrogate pair is replaced by a character.
 	r := New(Limits{LogBytes: len("%EF%BF%BD")})
 	defer r.Close()
 	if result, err := compile(t, r, Procedure, `function () { console.log("\ud800"); }`).Run(t.Context(), &recorder{}, Request{Log: true}); err != nil || result.Log != "\ufffd" {
@@ -215,8 +220,8 @@ func TestLogFitsHeader(t *testing.T) {
 	}
 }
 
-// TestOwnScripts keeps the lines of our scripts below those of bodies, by which
-// stack traces tell them apart.
+// TestOwnScripts checks that our own scripts have fewer lines than the offset of
+// bodies, by which stack traces distinguish them.
 func TestOwnScripts(t *testing.T) {
 	t.Parallel()
 	for name, source := range map[string]string{"base": baseSource, "realm": realmSource, "api": apiSource} {
@@ -226,8 +231,8 @@ func TestOwnScripts(t *testing.T) {
 	}
 }
 
-// TestRandomValues sends values through a function that returns its argument,
-// and through one that does so in a realm of its own.
+// TestRandomValues passes values through a function that returns its argument,
+// in a sealed realm and in a separate one.
 func TestRandomValues(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -277,8 +282,8 @@ func randomValue(rng *rand.Rand, depth int) value.Value {
 	return value.Object(members)
 }
 
-// FuzzCall compiles and calls whatever comes: it gets a value or a status, in
-// time, and the next call of another function is as if it had not been.
+// FuzzCall compiles and calls any text: it returns a value or a status in time,
+// and does not affect the next call of another function.
 func FuzzCall(f *testing.F) {
 	for _, body := range []string{
 		"function (x) { return x; }", "x => x.y.z", "function () { this.a = 1; return a }", "(", "async () => 1", "class { static x = 1 }",
@@ -315,7 +320,7 @@ func FuzzCall(f *testing.F) {
 				t.Fatalf("call: %v", err)
 			}
 		}
-		r.limits.Time = textTime // The witness ends, however long it is held up.
+		r.limits.Time = textTime // the second call must end, however long it is delayed
 		if got, err := witness.Call(t.Context(), nil); err != nil || !got.Equal(want) {
 			t.Fatalf("the witness saw %v, %v, want %v", got, err, want)
 		}

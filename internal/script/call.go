@@ -13,16 +13,18 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Call calls a user-defined function. Undefined comes in and goes out as such;
-// a result that no JSON can say, such as a function or NaN, is undefined.
+// Call calls a user-defined function. Undefined is passed as undefined in both
+// directions; a result that JSON cannot represent, such as a function or NaN, is
+// undefined.
 //
-// A function that throws, takes too long, needs too much memory or returns too
-// much is 400; the end of ctx is its error. The arguments are only read.
+// If the function throws, takes too long, needs too much memory or returns too
+// much, the error is status 400. If ctx ends, its error is returned. Call only
+// reads args.
 func (p *Program) Call(ctx context.Context, args []value.Value) (value.Value, error) {
 	if p.kind != Function {
 		return value.Value{}, fmt.Errorf("script: a %s cannot be called", p.kind)
 	}
-	if err := p.condemned(); err != nil {
+	if err := p.runawayError(); err != nil {
 		return value.Value{}, err
 	}
 	r := p.runner
@@ -39,17 +41,16 @@ func (p *Program) Call(ctx context.Context, args []value.Value) (value.Value, er
 		if !errors.Is(err, errLeft) {
 			return result, err
 		}
-		p.sealed.Store(false) // It has no effects, so it can be called once more.
+		p.sealed.Store(false) // it has no effects, so it can be called again
 	}
 	return p.callIn(ctx, false, given)
 }
 
-// errLeft says that a function left a trace in a sealed realm that could not be
-// swept away.
+// errLeft means that a function changed a sealed realm in a way that could not
+// be undone.
 var errLeft = errors.New("script: the realm was changed")
 
-// callIn calls the function in a sealed realm, which is used again, or in one of
-// its own.
+// callIn calls the function in a shared sealed realm, or in a new one.
 func (p *Program) callIn(ctx context.Context, sealed bool, args []any) (value.Value, error) {
 	r := p.runner
 	m, err := r.takeMachine(ctx, p, sealed)
@@ -81,8 +82,7 @@ func isLeft(err error) bool {
 	return errors.As(err, &e) && e.Message == "the global object was changed for good"
 }
 
-// takeMachine returns an engine that nobody uses and that has the program
-// loaded.
+// takeMachine returns a free engine that has loaded the program.
 func (r *Runner) takeMachine(ctx context.Context, p *Program, sealed bool) (*machine, error) {
 	m := r.idleMachine(sealed)
 	if m != nil && m.makers[p] != (quickjs.Value{}) {
@@ -124,7 +124,7 @@ func (r *Runner) idleMachine(sealed bool) *machine {
 	return m
 }
 
-// giveMachine takes an engine back, and keeps it when it can be used again.
+// giveMachine returns an engine to the pool if it can be used again.
 func (r *Runner) giveMachine(m *machine, sealed bool) {
 	if sealed && !m.spent && len(m.makers) < programsMax {
 		r.mu.Lock()
@@ -137,7 +137,7 @@ func (r *Runner) giveMachine(m *machine, sealed bool) {
 	m.retire()
 }
 
-// prepare is work.
+// prepare loads a program. It runs on the machine's goroutine.
 func (m *machine) prepare(p *Program, sealed bool) error {
 	if m.vm == nil {
 		if err := m.bootCalls(sealed); err != nil {
@@ -148,14 +148,15 @@ func (m *machine) prepare(p *Program, sealed bool) error {
 	return err
 }
 
-// call is work.
+// call calls a program. It runs on the machine's goroutine.
 func (m *machine) call(p *Program, args []any) (any, error) {
 	args[0] = m.makers[p]
 	return m.invoke.Call(quickjs.UndefinedValue, args...)
 }
 
-// arguments returns what invoke takes: room for the maker, a letter for each
-// argument, and the arguments. They may be a quarter of an engine's memory.
+// arguments returns the arguments of invoke: space for the maker, a letter for
+// the type of each argument, and the arguments. They may take up to a quarter of
+// an engine's memory.
 func (r *Runner) arguments(args []value.Value) ([]any, error) {
 	var letters [8]byte
 	given := append(make([]any, 0, 2+len(args)), nil, nil)
@@ -190,7 +191,7 @@ func (r *Runner) arguments(args []value.Value) ([]any, error) {
 	return given, nil
 }
 
-// decode reads what invoke returned.
+// decode decodes the result of invoke.
 func (p *Program) decode(m *machine, answer any) (value.Value, error) {
 	switch a := answer.(type) {
 	case nil:

@@ -13,20 +13,20 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// Program is a compiled script. It may be used by many goroutines.
+// Program is a compiled script. It is safe for concurrent use.
 type Program struct {
 	runner *Runner
 	kind   Kind
 	name   string
-	code   []byte      // bytecode of a function that makes the script's function
-	sealed atomic.Bool // the sealed realm will do
-	bad    atomic.Bool // a run of it could not be stopped
+	code   []byte      // bytecode of a function that returns the script's function
+	sealed atomic.Bool // the shared sealed realm is sufficient
+	bad    atomic.Bool // one of its runs could not be stopped
 }
 
-// The text around a body. A body is an expression, and what follows it on lines
-// of its own may be declarations of further functions: the first one is called.
-// Its lines have numbers that no line of our own scripts has, by which a stack
-// trace tells the two apart.
+// The text around a body. A body is an expression, optionally followed by
+// declarations of further functions on separate lines; the first function is
+// called. Its line numbers are higher than those of our own scripts, by which a
+// stack trace distinguishes the two.
 var before = "(function () { var fn =" + strings.Repeat("\n", linesBefore)
 
 const (
@@ -34,11 +34,11 @@ const (
 	after       = "\n;return fn; })"
 )
 
-// Compile compiles the body of a script: a function, perhaps followed by the
+// Compile compiles the body of a script: a function, optionally followed by
 // declarations of others. name is the script's id, for messages.
 //
-// A body that is no JavaScript is 400 with the sub-status of compile errors, one
-// that is too long 413.
+// A body that is not valid JavaScript is status 400 with the sub-status of
+// compile errors; a body that is too long is status 413.
 func (r *Runner) Compile(ctx context.Context, kind Kind, name, body string) (*Program, error) {
 	if len(body) > r.limits.BodyBytes {
 		return nil, status.TooLarge("The body of a %s must not be longer than %d bytes. This one has %d.", kind, r.limits.BodyBytes, len(body))
@@ -69,8 +69,8 @@ func (r *Runner) Compile(ctx context.Context, kind Kind, name, body string) (*Pr
 	return p, nil
 }
 
-// compile is work. The body is compiled alone first, so that it cannot end the
-// function around it.
+// compile runs on the machine's goroutine. It first compiles the body alone, so
+// that the body cannot end the function around it.
 func (m *machine) compile(body string) ([]byte, error) {
 	if err := m.boot(); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (m *machine) compile(body string) ([]byte, error) {
 	return m.vm.Compile(before+body+after, quickjs.EvalGlobal)
 }
 
-// Kind returns what the program is for.
+// Kind returns the kind of the program.
 func (p *Program) Kind() Kind { return p.kind }
 
 func compileError(err error, body string) error {
@@ -96,8 +96,8 @@ func compileError(err error, body string) error {
 	return scriptError(status.SubScriptCompile, message)
 }
 
-// sourceLine returns a line of the body counted from 1, cut to what a message
-// has room for.
+// sourceLine returns a line of the body, counted from 1, shortened for a
+// message.
 func sourceLine(body string, line int) string {
 	const room = 120
 	for text := range strings.Lines(body) {
@@ -109,11 +109,11 @@ func sourceLine(body string, line int) string {
 	return ""
 }
 
-// A body that may change built-in objects, or needs what a sealed realm does
-// not have, gets a realm of its own for each call, which costs a hundred times
-// as much. What is looked for is a guess in favour of the script: a sealed realm
-// keeps nothing whatever the script does, but a change that it refuses is a
-// difference that a user might see.
+// A body that may change built-in objects, or needs what a sealed realm does not
+// have, gets a separate realm for each call, which costs a hundred times as
+// much. The patterns only guess, in favour of the script: a sealed realm keeps
+// nothing whatever the script does, but a change that it refuses is a difference
+// that a user could notice.
 var (
 	borrowed = regexp.MustCompile(`\b[A-Z]\w*\.prototype\.\w+\.(?:call|apply|bind)\b`)
 	assigned = regexp.MustCompile(`\b[A-Z]\w*\s*(?:\.\s*[\w$]+|\[[^\]]*\])\s*=[^=]`)

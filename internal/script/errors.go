@@ -13,21 +13,21 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// stopped translates how work was stopped.
+// stopped translates the reason why work was stopped.
 func (p *Program) stopped(err error) error {
 	switch {
 	case errors.Is(err, errRunaway):
 		p.bad.Store(true)
-		return p.overtime()
+		return p.timeoutError()
 	case errors.Is(err, errStopped):
-		return p.overtime()
+		return p.timeoutError()
 	}
 	return err
 }
 
-// overtime is what a script gets whose time is over. For a function it is the
-// query that is wrong: clients would try a 408 again.
-func (p *Program) overtime() error {
+// timeoutError returns the error for a script that ran too long. For a function
+// the query is wrong: a client would retry a 408.
+func (p *Program) timeoutError() error {
 	code := status.CodeRequestTimeout
 	if p.kind == Function {
 		code = status.CodeBadRequest
@@ -35,31 +35,31 @@ func (p *Program) overtime() error {
 	return status.New(code, 0, "The %s %s did not end within %v.", p.kind, p.name, p.runner.limits.Time)
 }
 
-// condemned refuses a script that could not be stopped before.
-func (p *Program) condemned() error {
+// runawayError returns the error for a script that could not be stopped before.
+func (p *Program) runawayError() error {
 	if p.bad.Load() {
-		return p.overtime()
+		return p.timeoutError()
 	}
 	return nil
 }
 
-// uncaught translates an error of the engine itself, which no script can catch
-// or which kept it from telling what was thrown.
+// uncaught translates an error of the engine itself, which a script cannot catch
+// or which prevented the engine from describing what was thrown.
 func (p *Program) uncaught(err error) error {
 	var e *quickjs.Error
 	if !errors.As(err, &e) {
 		return p.failed(err.Error(), "", 0)
 	}
 	if e.Name == "InternalError" && e.Message == "interrupted" {
-		return p.overtime()
+		return p.timeoutError()
 	}
 	return p.failed(e.Error(), "", 0)
 }
 
 const outOfMemory = "InternalError: out of memory"
 
-// exception translates what a script threw, as base.js describes it. internal
-// says that the engine threw it for want of memory or stack.
+// exception translates what a script threw, as described by base.js. internal
+// means that the engine threw it for lack of memory or stack.
 func (p *Program) exception(described string) (err error, internal bool) {
 	told, _ := value.ParseString(described)
 	number, _ := told.Get("number").Int64()
@@ -67,15 +67,15 @@ func (p *Program) exception(described string) (err error, internal bool) {
 		number = 0
 	}
 	text := told.Get("text").Text()
-	internal = told.Get("internal").IsTrue() || text == "null" // which the engine throws when it has no memory for an error
+	internal = told.Get("internal").IsTrue() || text == "null" // the engine throws null if it has no memory for an error
 	if text == outOfMemory {
 		text = fmt.Sprintf("%s (a script has %d bytes)", text, p.runner.limits.MemoryBytes)
 	}
 	return p.failed(text, told.Get("stack").Text(), status.Sub(number)), internal
 }
 
-// failed makes the error of a script that threw. The number of the exception,
-// such as that of an operation that failed, is the sub-status.
+// failed returns the error for a script that threw. The number of the exception,
+// for instance that of a failed operation, is the sub-status.
 func (p *Program) failed(text, stack string, number status.Sub) error {
 	text = clip(text)
 	message := "Encountered exception while executing Javascript. Exception = " + text
@@ -85,12 +85,12 @@ func (p *Program) failed(text, stack string, number status.Sub) error {
 	return scriptError(number, message)
 }
 
-// scriptError has the form in which the service tells of scripts.
+// scriptError returns an error in the service's form for scripts.
 func scriptError(sub status.Sub, message string) error {
 	return status.New(status.CodeBadRequest, sub, `{"Errors":[%s]}`, value.AppendQuoted(nil, message))
 }
 
-// textMax bounds what of a script's own text goes into a message, in bytes.
+// textMax is how many bytes of a script's own text are in a message.
 const textMax = 4 << 10
 
 func clip(text string) string {
@@ -102,11 +102,11 @@ func clip(text string) string {
 
 var place = regexp.MustCompile(`\(?<eval>:(\d+):(\d+)\)?`)
 
-// framesMax is how many calls a message shows.
+// framesMax is how many calls are in a message.
 const framesMax = 10
 
-// trace turns the engine's stack into the lines of a message: places are those
-// of the body, and frames outside of it are left out.
+// trace converts the engine's stack to lines of a message. Positions are those
+// in the body; frames outside it are omitted.
 func (p *Program) trace(stack string) string {
 	var b strings.Builder
 	frames := 0

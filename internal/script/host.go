@@ -6,39 +6,39 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Host is what a stored procedure or a trigger may do: work on the documents of
-// one logical key, inside of one transaction that the caller commits when Run
-// returned no error, and drops otherwise.
+// Host performs the operations of a stored procedure or a trigger on the
+// documents of one logical key, inside one transaction. The caller commits the
+// transaction if Run returned no error, and otherwise drops it.
 //
 // Its methods are called one at a time, on the goroutine of [Program.Run]. Their
-// context ends with the time of the script: a method that takes long has to look
-// at it, since whatever it answers then the run is over. An
-// error with a code that scripts know (400, 403, 404, 409, 412, 413, 429, 449)
-// goes to the script's callback, which may handle it; every other one ends the
-// run and is what Run returns.
+// context ends with the time of the script; a long method must check it, because
+// its result is ignored after that. An error with a code that scripts can handle
+// (400, 403, 404, 409, 412, 413, 429, 449) is passed to the script's callback;
+// every other error ends the run, and Run returns it.
 type Host interface {
 	// Links returns the links of the container: by RIDs, such as
-	// "dbs/1ZAmAA==/colls/1ZAmAJT9ABk=", and by names, such as "dbs/d/colls/c".
-	// Neither ends in a slash. Documents are to have a _self below the first.
+	// "dbs/1ZAmAA==/colls/1ZAmAJT9ABk=", and by names, such as "dbs/d/colls/c",
+	// both without a trailing slash. The _self of documents must begin with the
+	// first.
 	Links() (self, alt string)
 
 	// Quota returns the usage and the limits of the container, in the form of the
 	// headers x-ms-resource-usage and x-ms-resource-quota.
 	Quota() (usage, quota string)
 
-	// Room returns how many more operations the transaction takes before its
-	// budget is near the end. Operations beyond that are not accepted, which the
-	// script learns from the result of its call.
+	// Room returns how many more operations the transaction accepts before its
+	// budget is nearly used up. Further operations are refused; the script sees
+	// that in the result of its call.
 	Room() int
 
-	// Create, Upsert and Replace write a document and return it as it is then
-	// stored, system properties included.
+	// Create, Upsert and Replace write a document and return its stored form,
+	// system properties included.
 	Create(ctx context.Context, w Write) (value.Value, error)
 	Upsert(ctx context.Context, w Write) (value.Value, error)
 	Replace(ctx context.Context, w Write) (value.Value, error)
 
-	// Read returns a document, or undefined when it still is the version that
-	// the script says it knows.
+	// Read returns a document, or undefined if it still has the version that the
+	// script knows.
 	Read(ctx context.Context, target Target) (value.Value, error)
 
 	// Delete removes a document.
@@ -48,19 +48,19 @@ type Host interface {
 	Query(ctx context.Context, q Query) (Page, error)
 }
 
-// Target names a document of the container, by its RID or its id, whichever is
-// not empty, with the conditions of the operation.
+// Target names a document of the container by its RID or its id, whichever is
+// not empty, and the conditions of the operation.
 type Target struct {
 	RID, ID     string
-	ETag        string // the version it must have
+	ETag        string // the version that it must have
 	IfNoneMatch string // the version that need not be read again
 }
 
-// Write is a document to write. Target is empty for a create and an upsert, but
-// for the condition.
+// Write is a document to write. For a create and an upsert, Target has only
+// conditions.
 type Write struct {
 	Target      Target
-	Document    value.Value // an object with an id, unless the script wants no id made
+	Document    value.Value // an object with an id, unless automatic ids are disabled
 	IndexAction string      // include, exclude, default or empty
 }
 
@@ -68,17 +68,17 @@ type Write struct {
 type Query struct {
 	Text         string      // empty for all documents
 	Parameters   value.Value // array of {name, value}, undefined for none
-	PageSize     int         // rows; -1 leaves it to the host
-	Continuation string      // of the page before
+	PageSize     int         // rows; -1 lets the host choose
+	Continuation string      // of the previous page
 
-	// Keep, when it is not nil, is asked for each document in turn: the page has
-	// those that it keeps, counts only these, and its continuation goes on
-	// behind the last one that was asked about. An error of Keep is returned as
-	// it is.
+	// Keep, if not nil, is called with each document in turn: the page contains
+	// and counts only documents for which it returns true, and its continuation
+	// continues after the last document that was passed to it. An error of Keep
+	// is returned unchanged.
 	Keep func(value.Value) (bool, error)
 }
 
-// Page is the answer to a Query.
+// Page is the result of a Query.
 type Page struct {
 	Rows         []value.Value // not needed with Keep
 	Continuation string        // empty at the end

@@ -9,10 +9,10 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// slow is a host whose operations do not end before their context. Then a read has
-// its document all the same, as one that was nearly there, and a query without a
-// filter tells that it was ended; one with a filter asks it about a document after
-// the other for as long as it may.
+// slow is a host whose operations last until their context ends. A read still
+// returns its document, a query without a filter returns the error of the
+// context, and a query with a filter calls it with one document after another as
+// long as it may.
 type slow struct{ recorder }
 
 func (h *slow) Read(ctx context.Context, _ Target) (value.Value, error) {
@@ -30,8 +30,8 @@ func (h *slow) Query(ctx context.Context, q Query) (Page, error) {
 	return Page{}, status.New(status.CodeTooManyRequests, 0, "The query was ended.")
 }
 
-// TestSlowHost ends a run whose time goes by in the host: an operation is told to
-// end then, and whatever it answers the script does not go on.
+// TestSlowHost ends a run whose time passes in the host: the operation is told
+// to end, and the script does not continue whatever the operation returns.
 func TestSlowHost(t *testing.T) {
 	t.Parallel()
 	r := New(Limits{Time: 50 * time.Millisecond, AcceptTime: time.Hour})
@@ -43,7 +43,7 @@ func TestSlowHost(t *testing.T) {
 		"function () { __.filter(() => false, () => " + answer + "); }",
 		"async function () { await new Promise((done) => __.readDocuments(__.getSelfLink(), done)); " + answer + "; }",
 	} {
-		// Only a run that goes on is still there when this is over.
+		// Only a run that continues takes that long.
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		result, err := compile(t, r, Procedure, body).Run(ctx, &slow{}, Request{})
 		if status.CodeOf(err) != status.CodeRequestTimeout || ctx.Err() != nil {

@@ -21,35 +21,35 @@ var realmSource string
 //go:embed js/api.js
 var apiSource string
 
-// stackSlots bounds recursion, in calls. A deeper stack makes an overflow
-// slower to report, and goroutines larger: 2,000 calls take about 6 MB.
+// stackSlots bounds recursion, in calls. With a deeper stack an overflow takes
+// longer to report, and goroutines are larger: 2,000 calls take about 6 MB.
 const stackSlots = 2000
 
-// prepareTime bounds the making of a realm, which takes milliseconds, and the
-// compiling of a body. It is beside the script's own time, and grows with it: who
-// gives scripts more has a slower machine.
+// prepareTime bounds the creation of a realm, which takes milliseconds, and the
+// compilation of a body. It is in addition to the script's own time, and grows
+// with it: an operator who gives scripts more time has a slower machine.
 func (r *Runner) prepareTime() time.Duration { return 10*time.Second + r.limits.Time }
 
-// programsMax is how many programs one engine has loaded before it is replaced,
-// since what is loaded stays.
+// programsMax is how many programs an engine loads before it is replaced,
+// because it cannot unload them.
 const programsMax = 64
 
-// machine is an engine and its goroutine. The one who holds it gives it work by
-// do, piece by piece; only the goroutine touches the engine, but for Interrupt.
+// machine is an engine and its goroutine. The holder gives it work with do, one
+// piece at a time. Only the goroutine uses the engine, except for Interrupt.
 type machine struct {
 	runner *Runner
 	work   chan func()
-	done   chan struct{} // one for each piece of work that was not abandoned
+	done   chan struct{} // one value for each piece of work that was not abandoned
 	state  atomic.Int32  // idle, working, abandoned
-	timer  *time.Timer   // of the holder
+	timer  *time.Timer   // belongs to the holder
 
 	vm        *quickjs.VM
 	interrupt atomic.Pointer[quickjs.VM] // vm, for the holder
 	describe  quickjs.Value              // of base.js
 	invoke    quickjs.Value              // of realm.js
-	makers    map[*Program]quickjs.Value // what is loaded
-	held      []quickjs.Value            // references to give back before vm is closed
-	spent     bool                       // not to be used again
+	makers    map[*Program]quickjs.Value // loaded programs
+	held      []quickjs.Value            // references to free before vm is closed
+	spent     bool                       // must not be used again
 	broken    error                      // the engine panicked
 }
 
@@ -59,13 +59,13 @@ const (
 	machineAbandoned
 )
 
-// errRunaway says that work did not end when it should have, and was abandoned.
+// errRunaway means that work did not end in time and was abandoned.
 var errRunaway = fmt.Errorf("the script did not stop")
 
-// errStopped says that work was interrupted because its time was over.
+// errStopped means that work was interrupted because its time was over.
 var errStopped = fmt.Errorf("the time of the script is over")
 
-// newMachine starts an engine without a realm. The caller retires it.
+// newMachine starts an engine without a realm. The caller must retire it.
 func (r *Runner) newMachine() (*machine, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *Runner) newMachine() (*machine, error) {
 func (m *machine) retire() { close(m.work) }
 
 func (m *machine) loop() {
-	debug.SetPanicOnFault(true) // The engine's memory is not Go's.
+	debug.SetPanicOnFault(true) // the engine's memory is not managed by Go
 	for work := range m.work {
 		m.perform(work)
 		if !m.state.CompareAndSwap(machineWorking, machineIdle) {
@@ -102,8 +102,8 @@ func (m *machine) loop() {
 	m.runner.machines.Done()
 }
 
-// perform does one piece of work. An engine that panics is in no state to be
-// used again, nor to be closed in an orderly way.
+// perform runs one piece of work. An engine that panics can neither be used
+// again nor be closed cleanly.
 func (m *machine) perform(work func()) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -115,7 +115,7 @@ func (m *machine) perform(work func()) {
 }
 
 func (m *machine) close() {
-	defer func() { _ = recover() }() // A broken engine leaks, and says so by a panic.
+	defer func() { _ = recover() }() // a broken engine leaks and panics on close
 	if m.vm == nil {
 		return
 	}
@@ -125,8 +125,8 @@ func (m *machine) close() {
 	m.vm.Close()
 }
 
-// hold keeps a reference until the engine is closed. What still has one then is
-// never freed: not the value, nor anything that can be reached from it, and from a
+// hold keeps a reference until the engine is closed. An object with a reference
+// at that time is never freed, nor is anything that it can reach; from a
 // function that is the whole realm.
 func (m *machine) hold(v quickjs.Value, err error) (quickjs.Value, error) {
 	if err == nil {
@@ -135,11 +135,11 @@ func (m *machine) hold(v quickjs.Value, err error) (quickjs.Value, error) {
 	return v, err
 }
 
-// do has the goroutine do a piece of work, within the time and the context.
+// do runs a piece of work on the goroutine, within the time and the context.
 //
-// With errRunaway the machine is lost: the work still runs, so what it shares
-// with the caller must not be touched, and the machine not be retired. With
-// another error it is spent.
+// After errRunaway the machine is lost: the work is still running, so the caller
+// must not touch what it shares with it, and must not retire the machine. After
+// another error the machine is spent.
 func (m *machine) do(ctx context.Context, budget time.Duration, work func()) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -161,8 +161,8 @@ func (m *machine) do(ctx context.Context, budget time.Duration, work func()) err
 	return m.stop(cause)
 }
 
-// stop interrupts the work and waits for its end. It asks several times, because
-// the engine forgets what it was asked between two entries.
+// stop interrupts the work and waits for its end. It interrupts several times,
+// because the engine forgets an interrupt between two entries.
 func (m *machine) stop(cause error) error {
 	const tries = 20
 	for range tries {
@@ -185,7 +185,8 @@ func (m *machine) stop(cause error) error {
 	return errRunaway
 }
 
-// boot makes the engine and what every realm has. It is work.
+// boot creates the engine and what every realm has. It runs on the machine's
+// goroutine.
 func (m *machine) boot() error {
 	vm, err := quickjs.NewVM()
 	if err != nil {
@@ -205,7 +206,7 @@ func (m *machine) boot() error {
 	return err
 }
 
-// own evaluates a script of ours, which is compiled once for all engines.
+// own evaluates one of our own scripts, which is compiled once for all engines.
 func (m *machine) own(source string) (quickjs.Value, error) {
 	if code, compiled := m.runner.code.Load(source); compiled {
 		return m.hold(m.vm.EvalBytecodeValue(code.([]byte)))
@@ -219,7 +220,7 @@ func (m *machine) own(source string) (quickjs.Value, error) {
 }
 
 // parts evaluates a script whose value is a function that returns an array, and
-// returns the first elements of that.
+// returns the first elements of the array.
 func (m *machine) parts(source string, count int, args ...any) ([]quickjs.Value, error) {
 	setup, err := m.own(source)
 	if err != nil {
@@ -249,8 +250,8 @@ const kept = "Object Array String Number Boolean Symbol BigInt Math JSON Date Re
 	"BigInt64Array BigUint64Array Float16Array Float32Array Float64Array " +
 	"parseInt parseFloat isNaN isFinite decodeURI decodeURIComponent encodeURI encodeURIComponent escape unescape"
 
-// constants is the script that makes the built-in objects of a sealed realm
-// constants beside the global object.
+// constants is the script that turns the built-in objects of a sealed realm,
+// except the global object, into constants.
 var constants = func() string {
 	var b strings.Builder
 	for name := range strings.FieldsSeq(kept) {
@@ -260,7 +261,8 @@ var constants = func() string {
 	return b.String()
 }()
 
-// bootCalls makes a realm for calls of functions. It is work.
+// bootCalls creates a realm for calls of functions. It runs on the machine's
+// goroutine.
 func (m *machine) bootCalls(sealed bool) error {
 	if err := m.boot(); err != nil {
 		return err
@@ -280,7 +282,8 @@ func (m *machine) bootCalls(sealed bool) error {
 	return err
 }
 
-// maker returns the function that makes a program's function anew. It is work.
+// maker returns the function that creates a program's function. It runs on the
+// machine's goroutine.
 func (m *machine) maker(p *Program) (quickjs.Value, error) {
 	if make, loaded := m.makers[p]; loaded {
 		return make, nil

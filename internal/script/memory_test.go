@@ -11,10 +11,10 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// TestEnginesGiveMemoryBack makes engines for every way in which a script can end,
-// and wants the memory of the process to stay what it is: an engine that is not
-// freed whole leaves some 200 KB behind, which neither Go nor the system knows of.
-// It is not parallel, so that no other test takes memory meanwhile.
+// TestEnginesGiveMemoryBack creates engines for every way in which a script can
+// end, and checks that the memory of the process does not grow: an engine that
+// is not freed completely leaks about 200 KB, which neither Go nor the system
+// knows. It is not parallel, so that no other test allocates at the same time.
 func TestEnginesGiveMemoryBack(t *testing.T) {
 	if _, err := os.Stat("/proc/self/statm"); err != nil {
 		t.Skip("the system has no /proc/self/statm, which tells what a process has in memory")
@@ -67,15 +67,15 @@ func TestEnginesGiveMemoryBack(t *testing.T) {
 				t.Fatalf("%s: %v", c.name, err)
 			}
 		}
-		// Half of what the smallest realm takes.
+		// Half of the size of the smallest realm.
 		if grown := resident(t) - before; grown > rounds*90<<10 {
 			t.Errorf("%s: %d of them left %d KB behind", c.name, rounds, grown>>10)
 		}
 	}
 }
 
-// resident returns what the process has in memory, in bytes, without what Go could
-// give back.
+// resident returns the resident memory of the process in bytes, without what Go
+// could release.
 func resident(t *testing.T) int {
 	t.Helper()
 	debug.FreeOSMemory()

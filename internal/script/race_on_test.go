@@ -2,5 +2,5 @@
 
 package script
 
-// slowdown is by how much the race detector slows the engine down.
+// slowdown is the factor by which the race detector slows down the engine.
 const slowdown = 20

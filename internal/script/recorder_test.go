@@ -13,13 +13,13 @@ import (
 )
 
 // recorder is a Host: the documents of one logical key in memory, a transaction
-// that is committed or dropped, and a list of what was asked.
+// that is committed or dropped, and a list of the operations.
 type recorder struct {
 	docs   []value.Value // in the order of their RIDs
 	number int           // of the last document
 	clock  int           // of the last etag
-	limit  int           // operations a run may do; 0 for any number, -1 for none
-	fail   error         // what the next operation gets instead
+	limit  int           // maximum number of operations in a run; 0 for any number, -1 for none
+	fail   error         // the error of the next operation
 
 	pending []value.Value
 	used    int
@@ -48,7 +48,7 @@ func (h *recorder) Room() int {
 	return max(h.limit-h.used, 0)
 }
 
-// operate counts an operation and notes it.
+// operate counts and records an operation.
 func (h *recorder) operate(format string, args ...any) error {
 	h.used++
 	h.log = append(h.log, fmt.Sprintf(format, args...))
@@ -77,7 +77,7 @@ func (h *recorder) existing(t Target) (int, error) {
 	return i, nil
 }
 
-// stored adds the system properties of a document to it.
+// stored adds system properties to a document.
 func (h *recorder) stored(document, old value.Value) value.Value {
 	rid := old.Get("_rid")
 	if !rid.IsDefined() {
@@ -158,9 +158,8 @@ func (h *recorder) Delete(_ context.Context, t Target) error {
 
 var simple = regexp.MustCompile(`^SELECT \* FROM c(?: WHERE c\.(\w+) = (\S+))?(?: ORDER BY c\.(\S+) (ASC|DESC))?$`)
 
-// Query answers the one form of query that the tests need. Its continuation is
-// the number of rows behind it, and the RID of the last one where that is an
-// order.
+// Query supports the one form of query that the tests need. Its continuation is
+// the number of rows before it and, with an order, the RID of the last one.
 func (h *recorder) Query(_ context.Context, q Query) (Page, error) {
 	if err := h.operate("query %q size=%d continuation=%q", q.Text, q.PageSize, q.Continuation); err != nil {
 		return Page{}, err
@@ -237,14 +236,14 @@ var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-
 // mask replaces random ids.
 func mask(text string) string { return uuid.ReplaceAllString(text, "<uuid>") }
 
-// show is a document without its system properties.
+// show returns a document without its system properties.
 func show(d value.Value) string {
 	return mask(d.Without("_rid", "_self", "_etag").JSON())
 }
 
 var _ Host = (*recorder)(nil)
 
-// failure shows an error, a list of errors as its first one.
+// failure prints an error, or the first one of a list.
 func failure(err error) string {
 	if e := status.From(err); e != nil {
 		message := e.Message

@@ -15,36 +15,36 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Request is what a stored procedure or a trigger runs for.
+// Request is the input of a stored procedure or a trigger.
 type Request struct {
-	Args      []value.Value     // of a procedure; undefined ones arrive as null
+	Args      []value.Value     // of a procedure; undefined ones become null
 	Operation string            // of a trigger: Create, Replace, Upsert or Delete
-	Body      value.Value       // of the request: for a trigger the document that is written
-	Response  value.Value       // for a post-trigger the document as it was written
-	Headers   map[string]string // what getValue of the request tells, by names in lower case
-	Log       bool              // console.log is collected
+	Body      value.Value       // of the request; for a trigger, the document to write
+	Response  value.Value       // for a post-trigger, the document as it was written
+	Headers   map[string]string // what getValue of the request returns, by lower-case names
+	Log       bool              // collect console.log
 }
 
-// Result is what a script leaves behind.
+// Result is the output of a script.
 type Result struct {
-	Body     value.Value // of the response; undefined when the script set none
+	Body     value.Value // of the response; undefined if the script set none
 	Document value.Value // the body of the request, which a pre-trigger may have changed
-	Log      string      // what console.log said; escaped by url.PathEscape it has Limits.LogBytes at most
+	Log      string      // output of console.log; at most Limits.LogBytes when escaped with url.PathEscape
 }
 
-// Run runs a stored procedure or a trigger to its end: until no operation waits
-// and no promise can go on. The transaction is to be committed only when it
-// returns no error.
+// Run runs a stored procedure or a trigger to its end: until no operation is
+// waiting and no promise can continue. The caller must commit the transaction
+// only if Run returns no error.
 //
-// A script that throws is 400 with the number of the exception as its
-// sub-status; one whose time is over 408, whether it goes by in the script or in
-// the host; the end of ctx and errors of the host that scripts cannot know are
-// returned as they are. With an error there is no log.
+// If the script throws, the error is status 400 with the number of the exception
+// as its sub-status. If its time is over, in the script or in the host, it is
+// status 408. The error of ctx, and errors of the host that scripts cannot
+// handle, are returned unchanged. There is no log with an error.
 func (p *Program) Run(ctx context.Context, host Host, req Request) (Result, error) {
 	if p.kind == Function {
 		return Result{}, fmt.Errorf("script: a %s cannot be run", p.kind)
 	}
-	if err := p.condemned(); err != nil {
+	if err := p.runawayError(); err != nil {
 		return Result{}, err
 	}
 	r := p.runner
@@ -76,7 +76,8 @@ type run struct {
 	start, next, finish, keep, settle quickjs.Value // of api.js
 }
 
-// all is the whole run: the function first, then one operation after the other.
+// all executes the whole run: first the function, then one operation after
+// another.
 func (r *run) all(ctx context.Context, req Request) (Result, error) {
 	if err := r.begin(ctx, req); err != nil {
 		return Result{}, err
@@ -99,8 +100,8 @@ func (r *run) all(ctx context.Context, req Request) (Result, error) {
 	}
 }
 
-// do has the engine do a piece of work in what is left of the time, and reads
-// what the script has to say to it: nothing, an exception, or a text.
+// do runs a piece of work on the engine in the remaining time, and reads its
+// result: nothing, an exception, or a text.
 func (r *run) do(ctx context.Context, work func() (any, error)) (string, error) {
 	var answer any
 	var fault error
@@ -120,7 +121,7 @@ func (r *run) do(ctx context.Context, work func() (any, error)) (string, error) 
 	return text, nil
 }
 
-// begin makes the realm and calls the function.
+// begin creates the realm and calls the function.
 func (r *run) begin(ctx context.Context, req Request) error {
 	r.deadline = time.Now().Add(r.p.runner.prepareTime())
 	var make quickjs.Value
@@ -147,7 +148,7 @@ func (r *run) begin(ctx context.Context, req Request) error {
 	return err
 }
 
-// config is what api.js has to know, as JSON.
+// config returns the configuration of api.js as JSON.
 func (r *run) config(req Request) string {
 	kind := map[Kind]string{Procedure: "procedure", PreTrigger: "pretrigger", PostTrigger: "posttrigger"}[r.p.kind]
 	limits := r.p.runner.limits
@@ -174,15 +175,15 @@ func (r *run) config(req Request) string {
 	}).JSON()
 }
 
-// operation is a call that the script made.
+// operation is an operation that the script requested.
 type operation struct {
 	name string
 	head value.Value
 	body string
 }
 
-// take lets promises go on and takes the next operation, whose name is empty
-// when there is none.
+// take lets promises continue and takes the next operation. Its name is empty if
+// there is none.
 func (r *run) take(ctx context.Context) (operation, error) {
 	room := r.host.Room()
 	text, err := r.do(ctx, func() (any, error) {
@@ -203,9 +204,9 @@ func (r *run) take(ctx context.Context) (operation, error) {
 	return operation{name: name, head: parsed, body: body}, nil
 }
 
-// answer is what a callback gets.
+// answer is what a callback receives.
 type answer struct {
-	failure, body, options string // JSON; failure is empty for success
+	failure, body, options string // JSON; failure is empty on success
 }
 
 func (r *run) hand(ctx context.Context, a answer) error {
@@ -216,7 +217,7 @@ func (r *run) hand(ctx context.Context, a answer) error {
 	return err
 }
 
-// end reads what the script leaves.
+// end reads the output of the script.
 func (r *run) end(ctx context.Context) (Result, error) {
 	text, err := r.do(ctx, func() (any, error) { return r.settle.Call(quickjs.UndefinedValue) })
 	if err != nil {
@@ -245,8 +246,8 @@ func (r *run) end(ctx context.Context) (Result, error) {
 	return result, nil
 }
 
-// perform carries an operation out, which the host has to end when the time of the
-// script is over. An error is the end of the run; what the script may handle is
+// perform executes an operation; the host must end it when the time of the
+// script is over. An error ends the run; an error that the script may handle is
 // part of the answer.
 func (r *run) perform(ctx context.Context, op operation) (answer, error) {
 	if err := r.late(ctx); err != nil {
@@ -277,18 +278,18 @@ func (r *run) perform(ctx context.Context, op operation) (answer, error) {
 	return a, nil
 }
 
-// late ends a run whose time went by in the host.
+// late ends a run whose time passed in the host.
 func (r *run) late(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if !time.Now().Before(r.deadline) {
-		return r.p.overtime()
+		return r.p.timeoutError()
 	}
 	return nil
 }
 
-// known lists the codes that scripts may handle.
+// known lists the codes that scripts can handle.
 func known(code status.Code) bool {
 	switch code {
 	case status.CodeBadRequest, status.CodeForbidden, status.CodeNotFound, status.CodeConflict,
@@ -369,7 +370,7 @@ func (r *run) query(ctx context.Context, op operation) (body string, options []v
 	switch {
 	case ended != nil:
 		return "", nil, ended
-	case stopped != nil: // The script knows what its filter threw.
+	case stopped != nil: // the script knows what its filter threw
 		return "[]", nil, nil
 	case err != nil:
 		return "", nil, err
@@ -380,11 +381,11 @@ func (r *run) query(ctx context.Context, op operation) (body string, options []v
 	return value.Array(page.Rows).JSON(), options, nil
 }
 
-// errFilter says that a filter of the script threw.
+// errFilter means that a filter of the script threw.
 var errFilter = errors.New("script: a filter threw")
 
-// asked asks the script's filter about a document. It is called by the host, on
-// the goroutine of Run.
+// asked calls the script's filter with a document. The host calls it on the
+// goroutine of Run.
 func (r *run) asked(ctx context.Context, document value.Value) (bool, error) {
 	text := document.JSON()
 	var kept bool
@@ -402,13 +403,13 @@ func (r *run) asked(ctx context.Context, document value.Value) (bool, error) {
 // newID returns a random UUID for a document without an id.
 func newID() string {
 	var b [16]byte
-	rand.Read(b[:]) // It never fails.
+	rand.Read(b[:]) // never fails
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// defined replaces undefined arguments, which JSON would leave out.
+// defined replaces undefined arguments, which JSON would omit.
 func defined(args []value.Value) []value.Value {
 	given := make([]value.Value, len(args))
 	for i, arg := range args {
@@ -419,7 +420,7 @@ func defined(args []value.Value) []value.Value {
 	return given
 }
 
-// optional is a value as JSON, or undefined.
+// optional returns a value as JSON, or undefined.
 func optional(v value.Value) any {
 	if !v.IsDefined() {
 		return quickjs.Undefined{}

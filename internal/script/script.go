@@ -1,5 +1,5 @@
 // Package script runs the JavaScript of users: user-defined functions in
-// queries, stored procedures and triggers, bounded in time and memory.
+// queries, stored procedures and triggers, within bounds of time and memory.
 //
 // A [Runner] compiles a body to a [Program] and owns the engines that run it.
 // [Program.Call] is one call of a user-defined function: values in, a value
@@ -9,9 +9,9 @@
 //
 // # Invariants
 //
-//   - Nothing of a call is seen by another one: no global variable, no property
+//   - A call leaves nothing that another call can see: no global variable, no property
 //     of a built-in object, no state of the function itself.
-//   - A script reaches nothing but its arguments and its host: no files, no
+//   - A script can use only its arguments and its host: no files, no
 //     network, no modules, no timers.
 //   - A call returns shortly after its time or its context ended, whatever the
 //     script does, and an engine never holds more memory than it is given.
@@ -34,7 +34,7 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// Kind says what a body is for.
+// Kind is the kind of a script.
 type Kind int
 
 // The kinds of scripts.
@@ -58,18 +58,18 @@ func (k Kind) String() string {
 	return "script"
 }
 
-// Limits bound what scripts take. A field that is zero has its default. Sizes
-// are in bytes.
+// Limits bound what scripts use. A zero field has its default. Sizes are in
+// bytes.
 type Limits struct {
 	Time        time.Duration // one call or one run: 400 or 408; 5 s by default
 	AcceptTime  time.Duration // how long into a run operations are accepted; 4 s by default
-	MemoryBytes int           // what one engine holds, its own 0.3 MB included; 64 MiB by default, 1 MiB at least
+	MemoryBytes int           // what one engine allocates, including its own 0.3 MB; 64 MiB by default, at least 1 MiB
 	BodyBytes   int           // text of a script: 413; 512 KiB by default
 	ResultBytes int           // result of a call, body of a response; 4 MiB by default
-	LogBytes    int           // what console.log collects in one run, escaped as in a URL; 8,000 by default, for clients that take 8,190 of a header
-	Engines     int           // calls at once, and as many runs; others wait; four a processor by default
-	Idle        int           // engines that are kept for the next call; one a processor by default
-	Runaways    int           // scripts that could not be stopped and still run, from which on none is started: 429; 4 by default
+	LogBytes    int           // what console.log collects in one run, escaped as in a URL; 8,000 by default, because some clients accept only 8,190 in a header
+	Engines     int           // concurrent calls, and concurrent runs; others wait; four per processor by default
+	Idle        int           // engines that are kept for the next call; one per processor by default
+	Runaways    int           // scripts that could not be stopped and are still running, at which no more are started: 429; 4 by default
 }
 
 const memoryMin = 1 << 20
@@ -94,20 +94,19 @@ func fill[T int | time.Duration](field *T, standard T) {
 	}
 }
 
-// grace is how long a script that was told to stop may take to do so. What the
-// engine does between two looks at its flag is far shorter, unless it is in one
-// of the few built-in functions that do not look.
+// grace is how long a script may take to stop after it was told to. The engine
+// checks its flag much more often, except in a few built-in functions.
 const grace = time.Second
 
-// Runner compiles scripts and runs them. It may be used by many goroutines.
+// Runner compiles scripts and runs them. It is safe for concurrent use.
 //
-// It owns the engines, each with a goroutine of its own, because a caller has to
-// be able to leave one behind.
+// It owns the engines. Each has its own goroutine, because a caller must be able
+// to abandon one.
 type Runner struct {
 	limits Limits
 	grace  time.Duration
 
-	calls, runs chan struct{} // slots; apart, since a run may query and so wait for calls
+	calls, runs chan struct{} // slots; separate, because a run may execute queries and then waits for calls
 	runaways    atomic.Int32
 	machines    sync.WaitGroup // goroutines that will end
 	code        sync.Map       // bytecode of our own scripts, by their text
@@ -129,11 +128,11 @@ func New(limits Limits) *Runner {
 	}
 }
 
-// errClosed is what scripts get that come after Close.
+// errClosed is the error of scripts after Close.
 var errClosed = errors.New("script runner: closed")
 
-// Close lets the running scripts end and gives the engines back. It does not
-// wait for scripts that could not be stopped.
+// Close waits for the running scripts and frees the engines. It does not wait
+// for scripts that could not be stopped.
 func (r *Runner) Close() {
 	r.mu.Lock()
 	idle := r.idle
@@ -145,11 +144,11 @@ func (r *Runner) Close() {
 	r.machines.Wait()
 }
 
-// Runaways returns how many scripts run that nobody waits for any more, because
-// they could not be stopped in time.
+// Runaways returns how many abandoned scripts are still running, because they
+// could not be stopped in time.
 func (r *Runner) Runaways() int { return int(r.runaways.Load()) }
 
-// enter waits for a slot. The caller gives it back by leave.
+// enter waits for a slot. The caller must release it with leave.
 func (r *Runner) enter(ctx context.Context, slots chan struct{}) error {
 	if r.Runaways() >= r.limits.Runaways {
 		return status.TooManyRequests(status.SubScriptConcurrency, time.Second, "%d scripts did not stop when their time was over. No other is started before one of them ends.", r.Runaways())

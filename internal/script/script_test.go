@@ -130,7 +130,7 @@ func (s *story) call(t *testing.T, line string) string {
 
 var bare = regexp.MustCompile(`([\[,])undefined`)
 
-// arguing reads arguments, where undefined may stand for one.
+// arguing parses arguments, any of which may be undefined.
 func arguing(t *testing.T, line string) []value.Value {
 	const mark = `"<undefined>"`
 	var args []value.Value
@@ -198,6 +198,6 @@ func parse(t testing.TB, text string) value.Value {
 	return v
 }
 
-// textTime is the time of a script whose case gives none: a bound on memory may
-// be reached slowly where the machine is busy.
+// textTime is the time limit of a script whose case sets none: on a busy machine
+// it may take long to reach a memory limit.
 const textTime = 2 * time.Minute
