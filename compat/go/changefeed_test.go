@@ -12,8 +12,8 @@ import (
 )
 
 // TestChangeFeed reads the latest-version change feed with the Go SDK: from the
-// beginning and from a time, of the container, of each range and of a whole key,
-// in pages of every size, and compares with what it wrote (S111).
+// beginning and from a time, of the container, of each range and of a full key,
+// in pages of every size, and compares it with what it wrote (S111).
 func TestChangeFeed(t *testing.T) {
 	overBoth(t, changeFeed)
 }
@@ -34,7 +34,7 @@ func (c changed) key() azcosmos.PartitionKey {
 	return azcosmos.NewPartitionKeyString(c.TenantID).AppendString(c.UserID)
 }
 
-// changes is a container, and what the test wrote into it.
+// changes is a container and what the test wrote to it.
 type changes struct {
 	t         *testing.T
 	container *azcosmos.ContainerClient
@@ -70,8 +70,8 @@ func (c *changes) change() {
 	c.items[item.name()] = item
 }
 
-// drain reads a feed until nothing is left for now: numbers by name, each of
-// which comes once, and where the feed goes on.
+// drain reads a feed until there is nothing left for now: numbers by name, each
+// of which is returned once, and the continuation of the feed.
 func (c *changes) drain(t *testing.T, options azcosmos.ChangeFeedOptions) (found map[string]int, next string) {
 	t.Helper()
 	found = map[string]int{}
@@ -102,7 +102,7 @@ func (c *changes) drain(t *testing.T, options azcosmos.ChangeFeedOptions) (found
 	return nil, ""
 }
 
-// want is what a feed should have.
+// want returns the expected content of a feed.
 func (c *changes) want(holds func(changed) bool) map[string]int {
 	want := map[string]int{}
 	for name, item := range c.items {
@@ -127,7 +127,7 @@ func changeFeed(t *testing.T, endpoint string) {
 	if want := c.want(func(changed) bool { return true }); !maps.Equal(all, want) {
 		t.Errorf("got %v, want %v", all, want)
 	}
-	second := c.last + 1 // A time counts in whole seconds and is included.
+	second := c.last + 1 // a time is in whole seconds, and included
 	for time.Now().Unix() < second {
 		time.Sleep(50 * time.Millisecond)
 	}

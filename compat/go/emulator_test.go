@@ -45,9 +45,9 @@ func expectations(t *testing.T) []expectation {
 	return table
 }
 
-// TestEmulatorSuite runs the emulator tests that ship inside the azcosmos module
-// against a server in emulator mode, and compares each with emulator.txt. A test
-// that begins to pass has to be moved in the table, just as one that breaks.
+// TestEmulatorSuite runs the emulator tests in the azcosmos module against a
+// server in emulator mode, and compares each result with emulator.txt. Both a
+// test that starts to pass and one that breaks need a change of that file.
 func TestEmulatorSuite(t *testing.T) {
 	if os.Getenv("DECAN_EMULATOR") == "" {
 		t.Skip("needs a server in emulator mode on ports 8081 and 8903: run compat/run.sh")

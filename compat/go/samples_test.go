@@ -9,8 +9,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestExamples makes the calls of the SDK's public examples that neither the
-// scenario nor the SDK's own emulator tests make.
+// TestExamples makes the calls of the SDK's public examples that are neither in
+// the scenario nor in the SDK's own emulator tests.
 func TestExamples(t *testing.T) {
 	overBoth(t, examples)
 }
@@ -126,7 +126,7 @@ func examples(t *testing.T, endpoint string) {
 		if err != nil || len(page.Items) != 1 {
 			t.Errorf("got %d items, %v", len(page.Items), err)
 		}
-		// As the SDK's documentation writes it, and as the service refuses it.
+		// The SDK's documentation has this query, but the service refuses it.
 		_, err = container.NewQueryItemsPager("select * from docs c where c.value = @value", key, options).NextPage(ctx)
 		if status(err) != http.StatusBadRequest {
 			t.Errorf("c.value: got %v, want 400", err)

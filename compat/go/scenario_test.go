@@ -1,4 +1,4 @@
-// Package compat runs the job of a first user with the Go SDK against a server
+// Package compat does the work of a first user with the Go SDK against a server
 // that ../run.sh started, over http and over https.
 package compat
 
@@ -100,7 +100,8 @@ func scenario(t *testing.T, endpoint string) {
 		}
 	})
 
-	// query returns the numbers of the rows and how many partitions were visited.
+	// query returns the numbers in the rows and how many partitions were
+	// visited.
 	query := func(t *testing.T, text string, key azcosmos.PartitionKey, pageSize int32, parameters ...azcosmos.QueryParameter) ([]int, int) {
 		t.Helper()
 		seen.reset()
@@ -254,7 +255,7 @@ func scenario(t *testing.T, endpoint string) {
 	})
 }
 
-// TestReadme runs the program of the README, which speaks to the default port.
+// TestReadme runs the program in the README, which uses the default port.
 func TestReadme(t *testing.T) {
 	if !strings.Contains(os.Getenv("DECAN_ENDPOINTS"), ":8081") {
 		t.Skip("the program of the README speaks to port 8081, which this run does not use")

@@ -19,7 +19,7 @@ import (
 
 const wellKnownKey = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 
-// visits collects the header x-decan-partitions of every answer.
+// visits collects the x-decan-partitions header of every response.
 type visits struct {
 	mu  sync.Mutex
 	ids map[string]bool
@@ -64,7 +64,7 @@ func connect(t *testing.T, endpoint, key string, seen *visits) *azcosmos.Client 
 	return client
 }
 
-// clientOptions trusts the authority of the server's certificate.
+// clientOptions trusts the certificate authority of the server.
 func clientOptions(t *testing.T, seen *visits) *azcosmos.ClientOptions {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -91,7 +91,7 @@ func status(err error) int {
 	return 0
 }
 
-// overBoth runs a test with the http and with the https endpoint of the server.
+// overBoth runs a test with the http and the https endpoint of the server.
 func overBoth(t *testing.T, test func(t *testing.T, endpoint string)) {
 	t.Helper()
 	endpoints := strings.Fields(os.Getenv("DECAN_ENDPOINTS"))
@@ -104,7 +104,8 @@ func overBoth(t *testing.T, test func(t *testing.T, endpoint string)) {
 	}
 }
 
-// newDatabase creates a database of the test's own, which ends with it.
+// newDatabase creates a database for the test, which is deleted when the test
+// ends.
 func newDatabase(t *testing.T, client *azcosmos.Client) *azcosmos.DatabaseClient {
 	t.Helper()
 	name := fmt.Sprintf("compat-go-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
@@ -123,11 +124,11 @@ func newDatabase(t *testing.T, client *azcosmos.Client) *azcosmos.DatabaseClient
 	return database
 }
 
-// newContainer creates a container with a hierarchical partition key and so many
-// physical partitions.
+// newContainer creates a container with a hierarchical partition key and a
+// number of physical partitions.
 func newContainer(t *testing.T, database *azcosmos.DatabaseClient, name string, partitions int, paths ...string) *azcosmos.ContainerClient {
 	t.Helper()
-	throughput := azcosmos.NewManualThroughputProperties(int32(partitions) * 6_000) // the server makes a partition for as many
+	throughput := azcosmos.NewManualThroughputProperties(int32(partitions) * 6_000) // the server makes one partition per 6,000 RU/s
 	definition := azcosmos.PartitionKeyDefinition{Paths: paths, Kind: azcosmos.PartitionKeyKindMultiHash, Version: 2}
 	if _, err := database.CreateContainer(t.Context(), azcosmos.ContainerProperties{ID: name, PartitionKeyDefinition: definition},
 		&azcosmos.CreateContainerOptions{ThroughputProperties: &throughput}); err != nil {

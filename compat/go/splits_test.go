@@ -20,9 +20,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestSplits has physical partitions split again and again while the Go SDK writes,
-// reads, queries and follows the change feed (S5, S8, S12, S37): no call fails, and
-// nothing is lost or comes twice.
+// TestSplits splits physical partitions repeatedly while the Go SDK writes,
+// reads, queries and follows the change feed (S5, S8, S12, S37): no call fails,
+// and nothing is lost or returned twice.
 func TestSplits(t *testing.T) {
 	if os.Getenv("DECAN_SPLITS") == "" {
 		t.Skip("needs a server whose partitions split after 256 KB: run compat/run.sh")
@@ -42,17 +42,17 @@ const (
 	splitWriters = 6
 	splitEach    = 200
 	splitTotal   = splitWriters * splitEach
-	pagesMax     = 20 * splitTotal // only a reader without an end needs more
+	pagesMax     = 20 * splitTotal // only a reader that never ends needs more
 )
 
 // splitting is a server whose partitions split.
 type splitting struct {
 	admin    string
 	database *azcosmos.DatabaseClient
-	merging  *azcosmos.Client // has the server merge what partitions answer
+	merging  *azcosmos.Client // makes the server merge the results of partitions
 }
 
-// full asks the server to merge the order of rows, which a gateway does not do.
+// full makes the server merge ordered rows, which a gateway does not do.
 type full struct{}
 
 func (full) Do(request *policy.Request) (*http.Response, error) {
@@ -108,7 +108,8 @@ func (i splitItem) create(ctx context.Context, container *azcosmos.ContainerClie
 
 var everywhere = azcosmos.NewPartitionKey()
 
-// numbers returns the numbers of the items of a query, none of which may come twice.
+// numbers returns the numbers of the items of a query and fails if one is
+// returned twice.
 func numbers(ctx context.Context, container *azcosmos.ContainerClient, query string, key azcosmos.PartitionKey, size int32) ([]int, error) {
 	var found []int
 	pager := container.NewQueryItemsPager(query, key, &azcosmos.QueryOptions{PageSizeHint: size})
@@ -150,7 +151,7 @@ func newFollower(container *azcosmos.ContainerClient) *follower {
 	return &follower{container: container, options: azcosmos.ChangeFeedOptions{FeedRange: &whole, MaxItemCount: 50}}
 }
 
-// page reads one page and reports whether it was behind the end.
+// page reads one page and reports whether it was after the end.
 func (f *follower) page(ctx context.Context) (ended bool, err error) {
 	page, err := f.container.ReadChangeFeed(ctx, &f.options)
 	if err != nil {
@@ -177,7 +178,7 @@ func (f *follower) on(ctx context.Context) error {
 	return errors.New("the feed has no end")
 }
 
-// growing is what goes on while a tenant grows.
+// growing is the work that runs while a tenant grows.
 type growing struct {
 	ctx       context.Context
 	container *azcosmos.ContainerClient
@@ -187,7 +188,7 @@ type growing struct {
 	work      sync.WaitGroup
 
 	mu      sync.Mutex
-	written []splitItem // what was acknowledged, in that order
+	written []splitItem // acknowledged writes, in order
 	rounds  []*atomic.Int64
 }
 
@@ -200,7 +201,7 @@ func (g *growing) start(act func() error) {
 	})
 }
 
-// forever repeats a reader's round.
+// forever repeats a reader's round until the test is done.
 func (g *growing) forever(round func() error) {
 	rounds := new(atomic.Int64)
 	g.rounds = append(g.rounds, rounds)
@@ -210,13 +211,13 @@ func (g *growing) forever(round func() error) {
 				return err
 			}
 			rounds.Add(1)
-			time.Sleep(250 * time.Millisecond) // leaves the machine to the writers
+			time.Sleep(250 * time.Millisecond) // leaves processor time to the writers
 		}
 		return nil
 	})
 }
 
-// once waits for each reader to do one more whole round.
+// once waits until each reader has completed one more round.
 func (g *growing) once() {
 	for _, rounds := range g.rounds {
 		for before := rounds.Load(); !g.done.Load() && rounds.Load() < before+2; {
@@ -244,7 +245,7 @@ func (g *growing) known() []splitItem {
 	return slices.Clone(g.written)
 }
 
-// complete wants all items that were there before the query began.
+// complete checks that a query returns all items that existed before it began.
 func (g *growing) complete(container *azcosmos.ContainerClient, query string, key azcosmos.PartitionKey, size int32) ([]int, error) {
 	known := g.known()
 	found, err := numbers(g.ctx, container, query, key, size)
@@ -263,7 +264,7 @@ func (g *growing) complete(container *azcosmos.ContainerClient, query string, ke
 	return found, nil
 }
 
-// look reads one item and some together.
+// look reads one item, and several together.
 func (g *growing) look() error {
 	known := g.known()
 	if len(known) == 0 {
@@ -430,13 +431,13 @@ func (s *splitting) ask(ctx context.Context, method, path, container, more strin
 	return body, err
 }
 
-// part is a physical partition, of which the first hashed key is Min.
+// part is a physical partition; its first hashed key is Min.
 type part struct {
 	ID  string `json:"id"`
 	Min string `json:"min"`
 }
 
-// partitions returns those of a container, in the order of their ranges.
+// partitions returns the partitions of a container in the order of their ranges.
 func (s *splitting) partitions(ctx context.Context, container string) ([]part, error) {
 	body, err := s.ask(ctx, http.MethodGet, "partitions", container, "")
 	if err != nil {
@@ -448,7 +449,7 @@ func (s *splitting) partitions(ctx context.Context, container string) ([]part, e
 	return list.Partitions, json.Unmarshal(body, &list)
 }
 
-// split splits the partition that holds a hashed key, there.
+// split splits the partition that contains a hashed key, at that key.
 func (s *splitting) split(t *testing.T, container, at string) {
 	t.Helper()
 	parts, err := s.partitions(t.Context(), container)

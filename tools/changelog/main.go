@@ -1,5 +1,5 @@
 // Command changelog assembles CHANGELOG.md from the files of changelog/. Without
-// -write it prints what the next release would say.
+// -write it prints the section of the next release.
 package main
 
 import (

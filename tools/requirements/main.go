@@ -1,10 +1,10 @@
-// Command requirements writes docs/requirements.md: what Decan has to do,
-// statement by statement, and the tests that show each one.
+// Command requirements writes docs/requirements.md: what Decan must do,
+// statement by statement, and the tests that show each statement.
 //
-// The statements are in statements.txt. A test shows a statement if its text has
-// the number, such as S47, or a range, such as S47 to S54. A number that no
-// statement has is an error. With -check the command writes nothing, and fails if
-// the page is stale.
+// The statements are in statements.txt. A test shows a statement if its text
+// contains the number, such as S47, or a range, such as S47 to S54. An unknown
+// number is an error. With -check the command writes nothing, and fails if the
+// page is stale.
 package main
 
 import (
@@ -204,8 +204,8 @@ func isTest(file string) bool {
 	return false
 }
 
-// functions yields the parts of a Go file by the test that each belongs to. What
-// belongs to no test has the name "".
+// functions yields the parts of a Go file by test. Parts that belong to no test
+// have the name "".
 func functions(text string) func(func(string, string) bool) {
 	return func(yield func(string, string) bool) {
 		at, name := 0, ""
