@@ -4,8 +4,8 @@ package partitionkey
 //
 //	key := partitionkey.NewBuilder().AddString("Microsoft").AddNumber(7).Build()
 //
-// The zero value is ready to use. A Builder may go on after Build; keys already
-// built do not change.
+// The zero value is ready to use. A Builder may be used after Build; keys
+// already built do not change.
 type Builder struct {
 	components []Component
 }

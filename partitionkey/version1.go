@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/murmur3"
 )
 
-// Version 1 hashes to 32 bits only, so it puts the key itself behind the hash:
+// Version 1 hashes to only 32 bits, so it appends the key itself to the hash:
 //
 //	EPK = ordered number of the hash, then each component in ordered form
 //

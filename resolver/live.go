@@ -31,7 +31,7 @@ type LiveConfig struct {
 	// Lease is how long a loaded state counts as confirmed. An operation that
 	// begins later loads the state first, and fails with ErrStale if that fails.
 	// A move waits at least the longest lease of all clients between two phases,
-	// so no client is ever two phases behind. Default LeaseDefault.
+	// so no client is ever more than one phase late. Default LeaseDefault.
 	Lease time.Duration
 
 	// OnChange is called with the new routing after a switch. It must return

@@ -194,7 +194,7 @@ func (r *Ring) width() int {
 }
 
 // digest returns the position of a text on the ring. LayoutSpread mixes the bits
-// once more, so that a weak hash is good enough; legacy rings must use the hash
+// again, so that a weak hash is good enough; legacy rings must use the hash
 // unchanged.
 func (r *Ring) digest(text string) Digest {
 	d := r.hash.Sum(text)

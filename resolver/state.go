@@ -346,7 +346,7 @@ func (s State) checkPlan(place string, p Plan) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Behind)) {
 		if name == "" || slices.ContainsFunc(s.Targets, func(t Target) bool { return t.Name == name }) {
-			return fmt.Errorf("%w: %s.behind: the scheme %q has no name or the name of a target", ErrConfig, place, name)
+			return fmt.Errorf("%w: %s.behind: the scheme %q has no name or the name of a target", ErrConfig, place, name) // words: the property
 		}
 		if err := p.Behind[name].checkFields(place + ".behind." + name); err != nil {
 			return err

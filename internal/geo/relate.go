@@ -154,8 +154,8 @@ func (b *body) edgesWith(p r3.Vector) []int {
 }
 
 // cutter cuts edges into pieces at the vertices of a shape. Thousands of edges
-// of other lines may lie upon each other with thousands of pieces each; the
-// pieces are then the same, so their places are cached.
+// of other lines may coincide, with thousands of pieces each; the pieces are
+// then the same, so their places are cached.
 type cutter struct {
 	*body
 	known map[[2]r3.Vector]place

@@ -10,7 +10,7 @@
 // # Invariants
 //
 //   - A document found through the span of a predicate may fail the predicate,
-//     unless the span is Exact; no document that satisfies it is left out.
+//     unless the span is Exact; no document that satisfies it is missing.
 //   - Terms depend on the policy and the document alone, and never change from
 //     one release to the next: they are on disk. docs/formats/term.md has the
 //     layout.

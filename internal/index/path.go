@@ -8,7 +8,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Element is the segment of a path that stands for every element of an array.
+// Element is the segment of a path for every element of an array.
 const Element = "[]"
 
 // Path names a place in documents: property names from the top, and [Element]

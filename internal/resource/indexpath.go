@@ -109,7 +109,7 @@ func (p IndexPath) tuple(path string, at int) (members [][]string, size int, err
 		}
 	}
 	if wildcards != 1 || p.Names[len(p.Names)-1] != ArrayElement {
-		return nil, 0, status.BadRequest("The tuple path '%s' is not valid: exactly one [] stands before the braces, right in front of them.", clip(path))
+		return nil, 0, status.BadRequest("The tuple path '%s' is not valid: it needs exactly one [], directly before the braces.", clip(path))
 	}
 	text := path[at:]
 	size = 1

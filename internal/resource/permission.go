@@ -121,7 +121,7 @@ type PermissionLink struct {
 // id of a document may contain slashes. Errors are status 400.
 func ParsePermissionLink(link string) (PermissionLink, error) {
 	parts := strings.SplitN(strings.Trim(link, "/"), "/", 6)
-	wrong := status.BadRequest("The resource '%s' of the permission is no link to a container, or to a document or script in one, such as 'dbs/d/colls/c'.", clip(link))
+	wrong := status.BadRequest("The resource '%s' of the permission is not a link to a container, or to a document or script in one, such as 'dbs/d/colls/c'.", clip(link))
 	if len(parts) != 4 && len(parts) != 6 || parts[0] != "dbs" || parts[2] != "colls" || parts[1] == "" || parts[3] == "" {
 		return PermissionLink{}, wrong
 	}

@@ -460,8 +460,8 @@ func FuzzParseSession(f *testing.F) {
 	})
 }
 
-// A container that was accepted can be stored, read, sent back and used.
-// An offer that was accepted can be had, and says what it says again.
+// A container that was accepted can be stored, read, sent back and used. An
+// accepted offer is valid, and is unchanged when it is sent again.
 func FuzzReplaceOffer(f *testing.F) {
 	f.Add(`{"content":{"offerThroughput":500,"throughputBuckets":[{"id":1,"maxThroughputPercentage":50,"isDefaultBucket":true}]}}`, false)
 	f.Add(`{"content":{"offerAutopilotSettings":{"maxThroughput":2000}}}`, true)

@@ -10,7 +10,7 @@
 //
 // # Invariants
 //
-// A parsed resource is valid; nobody needs to check it again. A document's RID
+// A parsed resource is valid and need not be checked again. A document's RID
 // begins with its container's RID, which begins with its database's.
 //
 // # On disk

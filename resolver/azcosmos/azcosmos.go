@@ -94,8 +94,7 @@ type Config struct {
 	// Timeout bounds one operation on an item if the routing is watched, not
 	// counting the wait at a fence. It tells a Mover when the last operation of
 	// a phase has ended. A page of a query may take longer; the query then
-	// confirms the state once more at the end of the page. Default
-	// TimeoutDefault.
+	// confirms the state again at the end of the page. Default TimeoutDefault.
 	Timeout time.Duration
 }
 

@@ -327,7 +327,7 @@ func TestManyEqualRows(t *testing.T) {
 	}
 }
 
-// among are queries whose result changes if a copy is taken for an item.
+// among are queries whose result changes if a copy is treated as an item.
 var among = []struct {
 	text  string
 	order bool

@@ -146,12 +146,12 @@ func TestSpillover(t *testing.T) {
 func TestSpillUnequalViews(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t, resolver.Scheme{MaxDocuments: 5})
-	ahead, behind := l.client(), l.client()
+	ahead, late := l.client(), l.client()
 	for i := range 5 {
 		l.create(ahead, fmt.Sprint("l", i), "logs-0")
 	}
 	const query = "SELECT VALUE c.id FROM c ORDER BY c.id"
-	pager := behind.Query(query, resolver.All[resolver.Key](), &azcosmos.QueryOptions{PageSize: 2})
+	pager := late.Query(query, resolver.All[resolver.Key](), &azcosmos.QueryOptions{PageSize: 2})
 	begun, err := pager.NextPage(t.Context())
 	if err != nil || len(begun.Items) != 2 {
 		t.Fatalf("the first page has %d rows, %v", len(begun.Items), err)
@@ -159,12 +159,12 @@ func TestSpillUnequalViews(t *testing.T) {
 	settled := time.Duration(0)
 	ahead.SetSleep(func(_ context.Context, d time.Duration) error {
 		settled += d
-		// ahead has the first of the two states, behind has neither.
+		// ahead has the first of the two states, late has neither.
 		l.create(ahead, "opening", "logs-0")
-		l.knows(behind, "opening", "logs-0")
-		l.create(behind, "unaware", "logs-0")
+		l.knows(late, "opening", "logs-0")
+		l.create(late, "unaware", "logs-0")
 		l.knows(ahead, "unaware", "logs-0")
-		return behind.View().Refresh(t.Context()) // as it would within the lease
+		return late.View().Refresh(t.Context()) // as it would within the lease
 	})
 	l.spill(ahead, "logs-1", true)
 	if want := time.Hour + azcosmos.TimeoutDefault; settled != want {
@@ -173,21 +173,21 @@ func TestSpillUnequalViews(t *testing.T) {
 	if err := ahead.View().Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// ahead has the second state, behind has the first.
+	// ahead has the second state, late has the first.
 	l.create(ahead, "open", "logs-1")
-	l.knows(behind, "open", "logs-1")
-	l.create(behind, "late", "logs-0")
+	l.knows(late, "open", "logs-1")
+	l.create(late, "late", "logs-0")
 	l.knows(ahead, "late", "logs-0")
 	want := []string{`"l0"`, `"l1"`, `"l2"`, `"l3"`, `"l4"`, `"late"`, `"open"`, `"opening"`, `"unaware"`}
-	for name, client := range map[string]*azcosmos.Client{"ahead": ahead, "behind": behind} {
+	for name, client := range map[string]*azcosmos.Client{"ahead": ahead, "late": late} {
 		if rows := all(t, client, query, nil); !slices.Equal(rows, want) {
 			t.Errorf("%s reads %s, want %s", name, rows, want)
 		}
 	}
-	if err := behind.View().Refresh(t.Context()); err != nil {
+	if err := late.View().Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, pager := range []*azcosmos.Pager{pager, behind.Query(query, resolver.All[resolver.Key](), &azcosmos.QueryOptions{Continuation: begun.Continuation})} {
+	for _, pager := range []*azcosmos.Pager{pager, late.Query(query, resolver.All[resolver.Key](), &azcosmos.QueryOptions{Continuation: begun.Continuation})} {
 		rest, _, err := pager.Items(t.Context())
 		if want := want[2:]; err != nil || len(rest) != len(want)-1 || slices.Contains(appendRows(nil, rest), `"open"`) {
 			t.Errorf("the query from before gives %s, %v, want %s without the items of the new container", rest, err, want)

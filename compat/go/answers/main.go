@@ -1,10 +1,11 @@
 // Command answers prepares the query comparison: it fills the containers of
-// queries.json, has the server answer each query as a whole, and writes the list
-// with those answers, against which the runners of the SDKs compare their own.
+// queries.json, lets the server answer each query as a whole, and writes the
+// list with these results. The runners of the SDKs compare their own results
+// with it.
 //
-// It speaks plain HTTP, so that no SDK's way to merge rows is in the answers, and
-// asks with pages of several sizes. It ends with status 1 where the server
-// refuses a query or where its pages differ; the file is written all the same.
+// It uses plain HTTP, so that no SDK merges rows in the results, and pages of
+// several sizes. It exits with status 1 if the server refuses a query or its
+// pages differ; it still writes the file.
 package main
 
 import (
@@ -28,10 +29,10 @@ import (
 
 const wellKnownKey = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 
-// database is where the containers are made.
+// database is the database of the containers.
 const database = "answers"
 
-// list is queries.json, and with answers what the runners read.
+// list is queries.json and, with results, the file that the runners read.
 type list struct {
 	Database   string            `json:"database"`
 	Containers []container       `json:"containers,omitempty"`
@@ -44,13 +45,13 @@ type container struct {
 	Throughput int            `json:"throughput"` // RU/s; 6,000 make a physical partition
 	Documents  []any          `json:"documents"`
 
-	// DocumentsOf names a container before it that has the same documents.
+	// DocumentsOf names an earlier container with the same documents.
 	DocumentsOf string `json:"documentsOf"`
 }
 
-// A query's Compare is "ordered" where the rows have one order, "rows" where any
-// order is right, and "some" where any rows of the query named Of are right, as
-// long as there are as many.
+// Compare is "ordered" if the rows have one order, "rows" if any order is
+// correct, and "some" if any rows of the query named in Of are correct, as long
+// as their number is.
 type query struct {
 	Name         string `json:"name"`
 	Query        string `json:"query"`
@@ -59,7 +60,7 @@ type query struct {
 	Container    string `json:"container"` // empty for the first one
 	Parameters   []any  `json:"parameters,omitempty"`
 	PartitionKey []any  `json:"partitionKey,omitempty"`
-	Want         []any  `json:"want,omitempty"` // the rows, where they were found without a server
+	Want         []any  `json:"want,omitempty"` // the rows, if they were found without a server
 	Rows         []any  `json:"rows"`
 	Refusal      string `json:"refusal,omitempty"` // why there are no rows
 }
@@ -80,10 +81,10 @@ func main() {
 	}
 }
 
-// server is the one that is asked.
+// server is the server under test.
 type server struct{ endpoint string }
 
-// answer returns how many queries have no answer, or more than one.
+// answer returns the number of queries without a result, or with more than one.
 func (s server) answer(in, out string) (failed int, err error) {
 	text, err := os.ReadFile(in)
 	if err != nil {
@@ -125,8 +126,9 @@ func (c *container) name() string {
 	return name
 }
 
-// fill makes the containers and their documents. It returns what the server
-// refuses by container: queries of the others can be answered all the same.
+// fill creates the containers and their documents. It returns the refusals of
+// the server by container; queries of the other containers can still be
+// answered.
 func (s server) fill(containers []container) (map[string]error, error) {
 	if _, _, err := s.post("", "dbs", map[string]any{"id": database}, nil); err != nil {
 		return nil, err
@@ -175,8 +177,8 @@ func (s server) rows(q *query) error {
 	return nil
 }
 
-// same compares rows as a query wants it. Which rows of several possible ones
-// come is the runners' business.
+// same compares rows as a query requires. The runners check which of several
+// possible rows are returned.
 func same(compare string, got, want []any) bool {
 	switch compare {
 	case "ordered":
@@ -187,7 +189,7 @@ func same(compare string, got, want []any) bool {
 	return slices.Equal(sorted(got), sorted(want))
 }
 
-// sorted returns the rows as sorted JSON, whose object members are in order.
+// sorted returns the rows as sorted JSON, with the members of objects in order.
 func sorted(rows []any) []string {
 	texts := make([]string, len(rows))
 	for i, row := range rows {
@@ -198,8 +200,8 @@ func sorted(rows []any) []string {
 	return texts
 }
 
-// pages returns the rows of all pages of at most size rows; -1 leaves the size
-// to the server.
+// pages returns the rows of all pages of at most size rows; -1 lets the server
+// choose the size.
 func (s server) pages(q *query, size int) ([]any, error) {
 	header := http.Header{
 		"Content-Type":            {"application/query+json"},
@@ -234,8 +236,8 @@ func (s server) pages(q *query, size int) ([]any, error) {
 	return nil, fmt.Errorf("the pages of %d rows have no end", size)
 }
 
-// post sends a signed request to a feed: a parent's link and the kind of its
-// children.
+// post sends a signed request to a feed: the link of a parent and the kind of
+// its children.
 func (s server) post(parent, kind string, body any, header http.Header) ([]byte, http.Header, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -265,7 +267,7 @@ func (s server) post(parent, kind string, body any, header http.Header) ([]byte,
 	return answer, response.Header, err
 }
 
-// reason returns what an error body says, without the activity's id.
+// reason returns the message of an error body, without the activity id.
 func reason(body []byte) string {
 	var e struct{ Message string }
 	if json.Unmarshal(body, &e) != nil {
@@ -275,8 +277,8 @@ func reason(body []byte) string {
 	return message
 }
 
-// signature is the master key's, as the public documentation of access control
-// over REST describes it.
+// signature is the signature with the master key, as described in the public
+// documentation of access control over REST.
 func signature(verb, kind, link, date string) string {
 	key, _ := base64.StdEncoding.DecodeString(wellKnownKey)
 	mac := hmac.New(sha256.New, key)
