@@ -106,7 +106,7 @@ run_main() { # run_main VERSION ARGUMENTS...: the Java tests; programs this shor
 		-cp "$work/java-$version/classes:$(cat "$work/java-$version/classpath")" compat.Main "$@"
 }
 
-# Each of these runs all it has before it fails.
+# Each of these runs all of its tests before it fails.
 
 run_go() {
 	cd compat/go
@@ -155,7 +155,8 @@ run_java() {
 	return $failed
 }
 
-# These want a server whose partitions split after 256 KB. Versions run one after the other.
+# These need a server whose partitions split at 256 KB. Versions run one after
+# another.
 
 split_go() {
 	cd compat/go

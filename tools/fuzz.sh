@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while (default 30s each). Usage: tools/fuzz.sh [TIME]
+# Runs every fuzz target for some time (default 30s each). Usage: tools/fuzz.sh
+# [TIME]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for file in $(grep -rl --include='*_test.go' '^func Fuzz' . | sort); do

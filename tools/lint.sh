@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every linter, at zero findings, over the main module and compat/go.
+# Runs every linter over the main module and compat/go. All must report nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 GOBIN="$PWD/bin" go install -C tools tool

@@ -1,5 +1,6 @@
-// Users, permissions, resource tokens and bearer tokens through the SDK: what a token
-// opens and what it does not, by name, by a whole partition key and by roles.
+// Users, permissions, resource tokens and bearer tokens with the SDK: what a
+// token allows and what it does not, by name, by a full partition key and by
+// roles.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, test } from "node:test";
@@ -27,7 +28,7 @@ before(async () => {
 });
 after(() => database?.delete());
 
-// restricted is the container as somebody sees it who has the token alone.
+// restricted is the container as a client sees it that has only the token.
 const restricted = (token) =>
   new CosmosClient({ endpoint, resourceTokens: { [`dbs/${name}/colls/c`]: token, c: token } }).database(name).container("c");
 const refused = (work, code = 403) => refusedWith(work, code);
@@ -118,7 +119,7 @@ test("a permission for a prefix of the key is refused", async () => {
   );
 });
 
-// A principal of the issuer that run.sh made, with the roles that it is given here.
+// A principal of the issuer that run.sh created; its roles are assigned here.
 test("bearer tokens and roles", async () => {
   const token = process.env.DECAN_BEARER;
   assert.ok(token, "DECAN_BEARER is not set: run compat/run.sh");
@@ -154,7 +155,8 @@ test("bearer tokens and roles", async () => {
   await refused(own.item("1", ["t1", "u1"]).read());
 });
 
-// A private feature of the service: tokens that a client signs with a key for itself.
+// A private feature of the service: tokens that a client signs for itself with a
+// key.
 test("signed tokens are refused", async () => {
   const sas = await sdk.createAuthorizationSasToken(key, {
     user: "u", userTag: "t", databaseName: name, containerName: "c", resourcePath: "", partitionKeyValueRanges: [],

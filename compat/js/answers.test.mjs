@@ -1,7 +1,8 @@
-// Every query of ../queries.json as the JavaScript SDK runs it, in pages of three
-// sizes, against the answer that the server gives as a whole. What this SDK cannot
-// do is in the list of exclusions, with the reason; one that it can do after all
-// fails here. Run by ../run.sh, after ../go/answers has filled the containers.
+// Runs every query of ../queries.json with the JavaScript SDK, in pages of three
+// sizes, and compares the rows with those that the server returns when it
+// merges. The list of exclusions names what this SDK cannot do, with the reason;
+// an excluded query that works fails here. Run by ../run.sh, after ../go/answers
+// has filled the containers.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -27,7 +28,7 @@ async function rows({ query, parameters, partitionKey, container }, size) {
   return found;
 }
 
-// text is a value as JSON with the members of objects in order.
+// text returns a value as JSON with the members of objects in order.
 const text = (value) => JSON.stringify(value, (_, member) =>
   member !== null && typeof member === "object" && !Array.isArray(member)
     ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1))) : member);

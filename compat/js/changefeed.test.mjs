@@ -1,7 +1,7 @@
-// The change feed with the JavaScript SDK: readers from the
-// beginning, a time and now, of the container, its ranges, a whole key and a
-// prefix, with pages of one, seven and as many as fit, compared with what the
-// program wrote (S111). Run by ../run.sh against a server over http and https.
+// The change feed with the JavaScript SDK: readers from the beginning, a time
+// and now, of the container, its ranges, a full key and a prefix, with pages of
+// one, seven and as many items as fit, compared with what the program wrote
+// (S111). Run by ../run.sh against a server over http and https.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { catchUp, client, databaseOf, endpoint, sdk } from "./server.mjs";
@@ -10,7 +10,8 @@ const { ChangeFeedMode, ChangeFeedStartFrom, StatusCodes } = sdk;
 const database = databaseOf("feed");
 let container;
 
-// What is there: items by key and id, and whether the second half changed them.
+// The expected content: items by key and id, and whether the second half changed
+// them.
 const model = new Map();
 const nameOf = (item) => JSON.stringify([item.TenantId, item.UserId, item.id]);
 let changes = 0;
@@ -38,7 +39,8 @@ const sizes = [1, 7, undefined]; // undefined: as the server likes
 
 const iterator = (start, maxItemCount) => container.items.getChangeFeedIterator({ changeFeedStartFrom: start, maxItemCount });
 
-// drain reads until the end and returns the items, each of which comes once.
+// drain reads until the end and returns the items, each of which is returned
+// once.
 async function drain(feed, size) {
   const found = new Map();
   for (let pages = 0; pages < 1000; pages++) {
@@ -68,7 +70,8 @@ before(async () => {
     { id: "items", partitionKey: { paths: ["/TenantId", "/UserId"], kind: "MultiHash", version: 2 } },
     { offerThroughput: 24000 }));
   for (let i = 0; i < 80; i++) await change(1);
-  // A time counts in whole seconds and is included, and the oldest SDK sends the time of day for now.
+  // A time is in whole seconds and included; for now, the oldest SDK sends the
+  // current time.
   second = lastTime + 1;
   while (Date.now() < second * 1000) await new Promise((resolve) => setTimeout(resolve, 50));
   for (const [name, { resource, holds }] of Object.entries(scopes)) for (const size of sizes) {
@@ -160,7 +163,7 @@ describe(`change feed over ${new URL(endpoint).protocol}`, () => {
     assert.deepEqual(await read(), [["4"], ["4"], ["4"], ["4"]]);
   });
 
-  // The key has a hash of the first version, and the container two partitions.
+  // The key has a version 1 hash, and the container two partitions.
   test("pages without an end", async () => {
     const { container: named } = await database.containers.create({ id: "named", partitionKey: { paths: ["/name"], version: 1 }, throughput: 11000 });
     const listed = await named.getFeedRanges();
@@ -200,7 +203,7 @@ describe(`change feed over ${new URL(endpoint).protocol}`, () => {
     assert.deepEqual((await catchUp(rest)).items.map(({ id, b }) => [id, b]), [["new", "0"]]);
   });
 
-  // The oldest SDK knows no modes.
+  // The oldest SDK has no modes.
   const newOnly = { skip: ChangeFeedMode === undefined };
   const allVersions = (resource, maxItemCount) => ({
     changeFeedMode: ChangeFeedMode.AllVersionsAndDeletes, changeFeedStartFrom: ChangeFeedStartFrom.Now(resource), maxItemCount,
@@ -237,7 +240,7 @@ describe(`change feed over ${new URL(endpoint).protocol}`, () => {
       changeFeedPolicy: { retentionDuration: 10 },
       throughput: 24000,
     });
-    // A reader of the container, of each of its ranges and of a key, in pages of
+    // Readers of the container, of each of its ranges and of a key, in pages of
     // several sizes, from now on.
     const listed = await all.getFeedRanges();
     const readers = [
@@ -274,7 +277,8 @@ describe(`change feed over ${new URL(endpoint).protocol}`, () => {
       if (n % 20 === 7) for (const r of readers) await advance(r);
     }
     for (const r of readers) await advance(r);
-    // What happened to each key, in its order; keys of several ranges have none among them.
+    // The changes of each key, in order; keys of several ranges have no common
+    // order.
     const byKey = (events) => {
       const all = {};
       for (const e of events) (all[`${e.tenant} ${e.user}`] ??= []).push([e.kind, e.id, e.n, e.before]);

@@ -1,5 +1,5 @@
-// Databases, containers, throughput, indexing policies, items and queries, as the
-// public samples of the JavaScript SDK go through them. Run by ../run.sh.
+// Databases, containers, throughput, indexing policies, items and queries, as in
+// the public samples of the JavaScript SDK. Run by ../run.sh.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { catchUp, client, connect, create, databaseOf, oldest, refused, sdk, watching } from "./server.mjs";
@@ -84,7 +84,8 @@ test("computed properties", async () => {
   assert.deepEqual(await rows(named, "SELECT VALUE c.low FROM c"), []);
 });
 
-// The sample asks for 1,000 dimensions in a flat index, of which the service documents 505.
+// The sample asks for 1,000 dimensions in a flat index; the service documents at
+// most 505.
 test("policies for vectors", async () => {
   const embedding = ([path, dataType, dimensions, distanceFunction]) => ({ path, dataType, dimensions, distanceFunction });
   const policy = (dimensions) => ({ vectorEmbeddings: [["/v1", "uint8", dimensions, "euclidean"], ["/v2", "int8", 200, "dotproduct"], ["/v3", "uint8", 400, "cosine"]].map(embedding) });
@@ -150,7 +151,7 @@ test("throughput", async () => {
   await shared.delete();
 });
 
-// Both ways in which a request says what it may use make the same calls.
+// Both ways to declare the permitted services make the same calls.
 async function everyCall(container, options, feedOptions) {
   await container.items.create({ id: "1", pk: "a", n: 1 }, options);
   const item = container.item("1", "a");

@@ -1,7 +1,7 @@
-// Queries as the JavaScript SDK runs them over eight partitions: orders of every
-// type and with ties, pages of every size, tokens that another client goes on
-// with, rows so large that a page ends at its bytes, and texts at their limits.
-// Run by ../run.sh against a server over http and over https.
+// Queries of the JavaScript SDK over eight partitions: orders of every type and
+// with ties, pages of every size, tokens that another client continues, rows so
+// large that a page ends at its byte limit, and texts at their limits. Run by
+// ../run.sh against a server over http and over https.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
@@ -35,7 +35,8 @@ async function rows(query, options, on = container) {
   return found;
 }
 
-// resumed reads every page with a client of its own, that goes on with the token of the one before.
+// resumed reads every page with a new client, which continues with the previous
+// token.
 async function resumed(query, options) {
   const found = [];
   let continuationToken;
@@ -49,7 +50,7 @@ async function resumed(query, options) {
   }
 }
 
-// merging is the container by a client whose queries the server merges.
+// merging is the container with a client whose queries the server merges.
 const plugins = [{ on: "request", plugin: (context, _diagnostics, next) => { context.headers["x-decan-cross-partition"] = "full"; return next(context); } }];
 const merging = (on) => connect({ plugins, consistencyLevel: "Session" }).database(database.id).container(on.id);
 
@@ -64,7 +65,7 @@ describe(`queries over ${new URL(endpoint).protocol}`, () => {
   for (const maxItemCount of [1, 7, 1000]) {
     test(`orders in pages of ${maxItemCount}`, async () => {
       for (const [name, filter] of [["n", "true"], ["s", "true"], ["b", "true"], ["id", "true"],
-        // This SDK merges keys of one type alone, and no nulls.
+        // This SDK merges only keys of one type, and no nulls.
         ["mixed", "IS_NUMBER(c.mixed)"], ["mixed", "IS_STRING(c.mixed)"], ["mixed", "NOT IS_DEFINED(c.mixed)"]]) {
         const kept = items.filter(({ mixed }) => filter === "true" ||
           { "IS_NUMBER(c.mixed)": typeof mixed === "number", "IS_STRING(c.mixed)": typeof mixed === "string", "NOT IS_DEFINED(c.mixed)": mixed === undefined }[filter]);
@@ -172,7 +173,8 @@ describe(`queries over ${new URL(endpoint).protocol}`, () => {
         assert.equal(new Set(got.map(({ id }) => id)).size, all.length, `${order} in pages of ${maxItemCount}`);
       }
     }
-    // The server merges: this SDK would not compare keys of two types, or nothing with a number.
+    // The server merges: this SDK does not compare keys of two types, or a
+    // missing key with a number.
     const whole = merging(pairs);
     for (const [order, sign] of [["c.opt", 1], ["c.opt DESC", -1]]) {
       const want = all.map(({ opt }) => opt).sort(compare);
@@ -255,10 +257,12 @@ describe(`queries over ${new URL(endpoint).protocol}`, () => {
 });
 
 // The published examples of the language, each with its result or its error: as
-// this SDK runs them over eight partitions, and as the server does when it merges.
+// this SDK runs them over eight partitions, and as the server does when it
+// merges.
 const suites = JSON.parse(readFileSync(new URL("../../internal/query/testdata/vectors/query-examples.json", import.meta.url), "utf8"));
 
-// What this SDK cannot merge over partitions; the server does. One that works after all fails here.
+// What this SDK cannot merge over partitions but the server can. One that works
+// fails here.
 const rank = "SELECT TOP 1 VALUE c.id FROM c ORDER BY RANK FullTextScore(c.txt, 'apple')";
 const unmerged = new Map([
   ["SELECT SUM(b.pages) FROM b", "leaves out partitions whose sum is undefined"],
@@ -267,7 +271,8 @@ const unmerged = new Map([
     ["SELECT TOP 2 VALUE c.id FROM c ORDER BY VectorDistance(c.e, [0.2, 1])", "does not know NonStreamingOrderBy"],
   ]),
 ]);
-// The oldest takes a partition without values for one with the least, depending on which one answers first.
+// The oldest SDK treats a partition without values as one with the minimum,
+// depending on which one responds first.
 const undecided = new Set(!oldest ? [] : ["SELECT VALUE MIN(b.pages) FROM b", "SELECT MIN(b.price) AS lo, MAX(b.price), COUNT(1) FROM b"]);
 
 const alike = (got, want, approx) => {

@@ -1,6 +1,7 @@
-// The job of a first user, with the JavaScript SDK: a container with three
+// The work of a first user with the JavaScript SDK: a container with three
 // levels of partition key, items, point reads, and the routing table of the
-// documentation (S77: with no cloud; S81: the SDK takes the key from the item). Run by ../run.sh against a server over http and over https.
+// documentation (S77: without a cloud; S81: the SDK takes the key from the
+// item). Run by ../run.sh against a server over http and over https.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { execFile } from "node:child_process";

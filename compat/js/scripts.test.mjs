@@ -1,6 +1,7 @@
-// Stored procedures, triggers and functions with the JavaScript SDK: the procedures that
-// programs bring along (../scripts), which import, update and delete in bulk and count
-// in one item, under a key and under a hierarchical one (S145). Run by ../run.sh.
+// Stored procedures, triggers and functions with the JavaScript SDK: the
+// procedures that programs bring with them (../scripts), which import, update
+// and delete in bulk and count in one item, under a key and under a hierarchical
+// one (S145). Run by ../run.sh.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
@@ -9,15 +10,15 @@ import { client, databaseOf, refused } from "./server.mjs";
 const database = databaseOf("scripts");
 let container, nested;
 
-// classic is the text of one of the procedures that all languages run.
+// classic returns the text of one of the procedures that all languages run.
 const classic = (name) => readFileSync(new URL(`../scripts/${name}.js`, import.meta.url), "utf8");
 
-// These are sent as text, and do not run here. evens queries by functions.
+// These are sent as text and do not run here. evens queries by functions.
 function evens() {
   __.chain().filter((item) => item.n % 2 === 0).map((item) => item.n).value();
 }
 
-// put creates an item, or finds and replaces the one that is there.
+// put creates an item, or finds and replaces an existing one.
 function put(item) {
   const all = getContext().getCollection();
   const answer = (op) => getContext().getResponse().setBody({ op });
@@ -43,7 +44,8 @@ function put(item) {
   answer("created");
 }
 
-// open changes a page of items and answers their ids, and where the next run goes on.
+// open changes a page of items and returns their ids, and where the next run
+// continues.
 function open(continuation) {
   const all = getContext().getCollection();
   const answer = { ids: [] };
@@ -94,7 +96,7 @@ describe("stored procedures", () => {
       assert.ok(made.requestCharge > 10, `${made.requestCharge} RU`);
       assert.deepEqual((await ids(of(), partitionKey)).sort(), items(10).map((item) => item.id));
 
-      // All or nothing: the last of these is there already.
+      // All or nothing: the last of these exists already.
       await assert.rejects(run("import", [[{ id: "new", ...more }, { id: "i0", ...more }]]), (e) => e.code === 400 && /already exists/.test(e.message));
       assert.equal((await ids(of(), partitionKey)).length, 10);
 
@@ -161,8 +163,8 @@ describe("stored procedures", () => {
   });
 });
 
-// What the log takes of the headers counts, of which a log has 8,000 bytes: a letter that is
-// not ASCII takes six bytes, a blank three.
+// The limit of the log, 8,000 bytes, applies to its size in a header: a letter
+// that is not ASCII takes six bytes, a blank three.
 test("a log is as long as a client can read, or nothing is written", async () => {
   await container.scripts.storedProcedures.create({
     id: "talk",

@@ -51,7 +51,7 @@ test("a token from the future is not served", async () => {
       }
     },
   }] });
-  // The SDK asks once more without the token.
+  // The SDK repeats the request without the token.
   const { statusCode } = await watching.database(database.id).container("c").item("x", "p").read({ sessionToken });
   assert.deepEqual([refusals, statusCode], [[[404, 1002]], 200]);
 });

@@ -1,6 +1,7 @@
-// Physical partitions split again and again while the JavaScript SDK writes, queries
-// and follows the change feed (S5, S8, S12, S37): no call fails, and nothing is lost
-// or comes twice. Run by ../run.sh against a server with partitions of 256 KB.
+// Splits physical partitions repeatedly while the JavaScript SDK writes, queries
+// and follows the change feed (S5, S8, S12, S37): no call fails, and nothing is
+// lost or returned twice. Run by ../run.sh against a server with partitions of
+// 256 KB.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { client, connect, databaseOf, endpoint, key, oldest, sdk } from "./server.mjs";
@@ -9,10 +10,10 @@ const { ChangeFeedStartFrom, StatusCodes } = sdk;
 const admin = process.env.DECAN_ADMIN;
 assert.ok(admin, "DECAN_ADMIN is not set: run compat/run.sh");
 
-// An SDK that merges the partitions itself does not get over a split: the newest asks
-// the partition that is gone again and again, without an end, since its producers
-// keep the 410 that would have them read the list of ranges anew; the oldest lists
-// the ranges for each query, and fails with 503 when one splits before the last page.
+// An SDK that merges partitions itself cannot handle a split. The newest one
+// queries the partition that no longer exists endlessly, because its producers
+// keep the 410 that should make them reload the ranges. The oldest one lists the
+// ranges for each query, and fails with 503 if one splits before the last page.
 // With this header the server merges.
 const loops = !oldest;
 const plugins = [{
@@ -36,7 +37,7 @@ after(() => database.delete());
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 const create = async (id) => (await database.containers.create({ id, partitionKey: { paths: ["/tenant", "/user"], kind: "MultiHash", version: 2 } })).container;
 
-// As another client sees them: this one's list may be old.
+// With another client, because this one may have an old list.
 const boundsOf = async (container) => {
   const { resources } = await connect().database(database.id).container(container.id).readPartitionKeyRanges().fetchAll();
   return resources.map((range) => ({ id: range.id, from: range.minInclusive })).sort((a, b) => (a.from < b.from ? -1 : 1));
@@ -58,7 +59,7 @@ async function rows(container, query, options) {
   return found;
 }
 
-// distinct fails when an item comes twice.
+// distinct fails if an item is returned twice.
 function distinct(found, what) {
   const set = new Set(found);
   assert.equal(set.size, found.length, `${what}: an item comes twice`);
@@ -68,8 +69,8 @@ function distinct(found, what) {
 const fromBeginning = (container) => container.items.getChangeFeedIterator({ changeFeedStartFrom: ChangeFeedStartFrom.Beginning(), maxItemCount: 50 });
 const goingOn = (container, token) => container.items.getChangeFeedIterator({ changeFeedStartFrom: ChangeFeedStartFrom.Continuation(token), maxItemCount: 50 });
 
-// follow reads a feed to its end for now, and returns the iterator that goes on:
-// the same, or a new one for each page.
+// follow reads a feed to its end for now, and returns the iterator that
+// continues: the same one, or a new one for each page.
 async function follow(container, feed, seen, anew) {
   for (let pages = 0; pages < 20 * total; pages++) {
     const page = await feed.readNext();
@@ -92,7 +93,8 @@ describe(`splits over ${new URL(endpoint).protocol}`, () => {
         await pause(250); // leaves the machine to the writers
       }
     };
-    // Items come at most once, and those that were there before the query began do.
+    // Items are returned at most once, and those that existed before the query
+    // began are returned.
     const complete = async (what, query, options, reader = container) => {
       const known = written.slice();
       const found = await rows(reader, query, options);
@@ -202,7 +204,8 @@ describe(`splits over ${new URL(endpoint).protocol}`, () => {
     const found = [];
     for (let pages = 0; pages < 50 && iterator.hasMoreResults(); pages++) found.push(...((await iterator.fetchNext()).resources ?? []));
     if (!loops) return assert.deepEqual(found, [1]);
-    // A known limit: this fails when it ends, and then `loops` can go.
+    // A known limitation: this fails when it is fixed, and then `loops` can be
+    // removed.
     assert.deepEqual(found, []);
     assert.ok(iterator.hasMoreResults());
   });

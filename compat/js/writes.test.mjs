@@ -1,5 +1,6 @@
-// Writes with conditions and in groups, with the JavaScript SDK: etags, transactional
-// batches, partial updates, bulk, unique keys and the time to live. Run by ../run.sh.
+// Conditional and grouped writes with the JavaScript SDK: etags, transactional
+// batches, partial updates, bulk, unique keys and time to live. Run by
+// ../run.sh.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { catchUp, client, create, databaseOf, oldest, own, refused, sdk } from "./server.mjs";

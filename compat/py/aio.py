@@ -10,7 +10,7 @@ from azure.cosmos.aio import CosmosClient
 
 LOOP = asyncio.new_event_loop()
 atexit.register(LOOP.close)
-warnings.filterwarnings("ignore", "Sending a large body", ResourceWarning)  # it leaks nothing
+warnings.filterwarnings("ignore", "Sending a large body", ResourceWarning) # nothing leaks
 
 
 def connect(endpoint, key, **options):
@@ -59,7 +59,7 @@ class Plain:
             raise StopIteration from None
 
     def __call__(self, *args, **options):
-        options.pop("enable_cross_partition_query", None)  # it always is
+        options.pop("enable_cross_partition_query", None) # always enabled
         if "params" in options:
             options["parameters"] = options.pop("params")
         args = [arg.inner if isinstance(arg, Plain) else arg for arg in args]

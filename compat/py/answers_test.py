@@ -20,7 +20,7 @@ EXCLUDED = {
     if exclusion["sdk"] == "python" and __version__ in exclusion["versions"]
     for name in exclusion["queries"]
 }
-SIZES = [-1, 1, 7]  # rows of a page; -1 leaves it to the SDK
+SIZES = [-1, 1, 7] # rows per page; -1 lets the SDK choose
 
 
 def plain(value):

@@ -17,7 +17,7 @@ from server import NEW, connect
 LEVELS = ["/TenantId", "/UserId"]
 PARTITIONS = 4
 THROUGHPUT = 24000  # at 6,000 RU/s each: four physical partitions
-SIZES = [1, 7, None]  # None: as the server likes
+SIZES = [1, 7, None] # None: the server chooses
 
 SCOPES = {
     "the container": (None, lambda item: True),
@@ -34,7 +34,7 @@ class ChangeFeed:
     """The tests; the classes below say over which protocol they run."""
 
     endpoint = ""
-    ca = None  # the authority of the server's certificate
+    ca = None # the certificate authority of the server
 
     @classmethod
     def setUpClass(cls):
@@ -48,10 +48,10 @@ class ChangeFeed:
             cls.last = cls.change(1)
         cls.ended = {}  # readers that began before the second half
         for name, (key, _) in SCOPES.items():
-            # The oldest SDK begins at the beginning whatever it is asked for.
+            # The oldest SDK always starts at the beginning.
             found, cls.ended[name] = cls.drain(key=key, start="Now")
             assert not NEW or not found, "now is behind everything"
-        cls.second = cls.last + 1  # a time counts in whole seconds and is included
+        cls.second = cls.last + 1 # a time is in whole seconds and included
         while time.time() < cls.second:
             time.sleep(0.05)
         for _ in range(60):
@@ -102,7 +102,7 @@ class ChangeFeed:
         for name, (key, holds) in SCOPES.items():
             for size in SIZES:
                 with self.subTest(name, size=size):
-                    # The newest SDK has the key in its token.
+                    # The token of the newest SDK contains the key.
                     again = {} if NEW else {"key": key}
                     found, end = self.drain(size=size, continuation=self.ended[name], **again)
                     self.assertEqual(found, self.want(lambda item: holds(item) and item["half"] == 2))
@@ -155,7 +155,7 @@ class ChangeFeed:
         everything = self.database.create_container(
             f"all-{uuid.uuid4()}", PartitionKey(path=LEVELS, kind="MultiHash"), offer_throughput=THROUGHPUT,
             change_feed_policy={"retentionDuration": 10})
-        mode = {"mode": "AllVersionsAndDeletes"}  # begins now, and may be said again with a token
+        mode = {"mode": "AllVersionsAndDeletes"} # starts now, and may be repeated with a token
         scopes = {
             "the container": ({}, mode, lambda event: True),
             "a whole key": ({"partition_key": ["t1", "u1"], "start_time": "Now"}, {}, lambda event: event[0] == ("t1", "u1")),
@@ -189,7 +189,7 @@ class ChangeFeed:
         for name, (_, again, holds) in scopes.items():
             with self.subTest(name):
                 found, _ = drain({"continuation": ends[name], **again})
-                # In the order of each key.
+                # In order per key.
                 self.assertEqual(sorted(found, key=lambda e: e[0]), sorted(filter(holds, happened), key=lambda e: e[0]))
 
 

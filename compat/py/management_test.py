@@ -32,7 +32,7 @@ class Management(Case):
         """There is one region, whatever else a client prefers and though it excludes that."""
         here = self.account().WritableLocations[0]["name"]
         without = {"excluded_locations": [here]} if NEW else {}
-        others = ["elsewhere"] if NEW else []  # with which the oldest SDK fails
+        others = ["elsewhere"] if NEW else [] # the oldest SDK fails with it
         self.create("places", "/id")
         for name, options in [("preferred", {"preferred_locations": [*others, here]}), ("excluded", {"preferred_locations": [here], **without})]:
             places = connect(**options).get_database_client(self.database.id).get_container_client("places")
@@ -119,7 +119,7 @@ class Management(Case):
         self.assertEqual(scaled.get_throughput().auto_scale_max_throughput, 4000)
         scaled.replace_throughput(ThroughputProperties(auto_scale_max_throughput=5000))
         self.assertEqual(scaled.get_throughput().auto_scale_max_throughput, 5000)
-        with self.assertRaises(KeyError):  # of the SDK, which looks for the settings that a manual offer has not
+        with self.assertRaises(KeyError): # the SDK looks for settings that a manual offer does not have
             manual.replace_throughput(ThroughputProperties(auto_scale_max_throughput=4000))
         scaled = self.client.create_database(f"scaled-{uuid.uuid4()}", offer_throughput=figures)
         self.addCleanup(lambda: self.client.delete_database(scaled.id))
@@ -277,7 +277,7 @@ class Management(Case):
             with self.subTest(query):
                 self.assertEqual(sorted(self.rows(families, query)), want)
         self.assertEqual(self.rows(families, "SELECT VALUE f.id FROM f ORDER BY f.name DESC"), ["W", "A"])
-        pinned = families.query_items("SELECT * FROM f WHERE f.name = 'Andersen'")  # to one partition, by the filter alone
+        pinned = families.query_items("SELECT * FROM f WHERE f.name = 'Andersen'") # restricted to one partition by the filter alone
         self.assertEqual([family["id"] for family in pinned], ["A"])
         parameters = [{"name": "@id", "value": "A"}, {"name": "@cities", "value": ["Seattle", "LA"]}]
         query = "SELECT * FROM f WHERE f.id = @id AND ARRAY_CONTAINS(@cities, f.city)"
@@ -337,7 +337,7 @@ class Management(Case):
         there, heard = [f"id{i}" for i in range(0, 2500, 63)], []
         for name in there:
             by_id.create_item({"id": name})
-        asked = [(f"id{i}", f"id{i}") for i in range(2500)]  # more of each partition than one query has
+        asked = [(f"id{i}", f"id{i}") for i in range(2500)] # more of each partition than fit into one query
         found = by_id.read_items(asked, response_hook=lambda head, items: heard.append((head["x-ms-request-charge"], len(items))))
         self.assertEqual([item["id"] for item in found], there)
         charge = found.get_response_headers()["x-ms-request-charge"]

@@ -34,7 +34,7 @@ class Scenario:
     """The tests; the classes below say over which protocol they run."""
 
     endpoint = ""
-    ca = None  # the authority of the server's certificate
+    ca = None # the certificate authority of the server
 
     @classmethod
     def setUpClass(cls):
@@ -105,7 +105,7 @@ class Scenario:
         self.refused(404, lambda: self.container.read_item(want["id"], key_of(want)[:2] + ["elsewhere"]))
         self.refused(400, lambda: self.container.read_item(want["id"], key_of(want)[:2]))
         other = dict(want, SessionId="another")
-        self.container.create_item(other)  # the same id lives under another key
+        self.container.create_item(other) # the same id under another key
         self.container.delete_item(other["id"], key_of(other))
 
     def test_s47_to_s58_routing(self):
@@ -205,7 +205,7 @@ class Scenario:
             self.assertEqual(types.read_item("x", [value, "k"])["mark"], repr(value))
 
     def test_account_is_read_once_or_twice(self):
-        # The newest SDK reads it once more, to learn whether the region is healthy.
+        # The newest SDK reads it again to check the health of the region.
         self.assertIn(self.account_reads, (1, 2))
 
     def test_wrong_key_is_refused(self):

@@ -27,7 +27,7 @@ class Scripts(Case):
 
         items = [dict(members, id=f"i{i}", n=i) for i in range(10)]
         self.assertEqual(run("import", items), 10)
-        self.refused(400, lambda: run("import", items))  # they are there
+        self.refused(400, lambda: run("import", items)) # they exist already
         self.refused(400, lambda: run("import"))
         self.assertEqual(self.rows(container, "SELECT VALUE COUNT(1) FROM c", partition_key=key), [10])
         self.assertEqual(run("count", "i7", 5)["n"], 12)
@@ -71,7 +71,7 @@ class Scripts(Case):
         def run(name, text):
             scripts.execute_stored_procedure("talk", partition_key="log", params=[name, text], enable_script_logging=True)
 
-        text = "ö " * 888  # of 9 bytes each as it is escaped, and a log has 8,000
+        text = "ö " * 888 # 9 bytes each when escaped; a log has 8,000
         run("short", text)
         self.assertEqual(unquote(headers(self.flat)["x-ms-documentdb-script-log-results"]), text)
         self.refused(400, lambda: run("long", text + text))

@@ -11,7 +11,7 @@ import aio
 KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 NEW = hasattr(ContainerProxy, "read_feed_ranges")  # not the oldest SDK
 AIO = "DECAN_AIO" in os.environ  # the asynchronous clients
-RUS_OF_PARTITION = 6000  # the server makes a partition for as many
+RUS_OF_PARTITION = 6000 # the server makes one partition per 6,000 RU/s
 
 
 def connect(endpoint=None, key=KEY, ca=None, **options):

@@ -21,7 +21,7 @@ from server import KEY, NEW, connect
 
 WRITERS, EACH = 6, 200
 TOTAL = WRITERS * EACH
-LIMIT = 20 * TOTAL  # more pages or rows than any reader needs: only a loop without end has them
+LIMIT = 20 * TOTAL # more pages or rows than any reader needs, except an endless loop
 SECONDS = 600  # for the same
 
 
@@ -30,7 +30,7 @@ class Splits(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        logging.disable(logging.CRITICAL)  # the newest reports each split that it meets
+        logging.disable(logging.CRITICAL) # the newest SDK logs each split
         cls.addClassCleanup(lambda: logging.disable(logging.NOTSET))
         cls.database = connect().create_database(f"compat-splits-{uuid.uuid4()}")
         cls.addClassCleanup(lambda: connect().delete_database(cls.database.id))
@@ -82,7 +82,7 @@ class Splits(unittest.TestCase):
 
     def test_one_tenant_grows_through_splits(self):
         container = self.create("grows")
-        written = []  # what was acknowledged, in that order
+        written = [] # acknowledged writes, in order
         done, failures, rounds = threading.Event(), [], collections.Counter()
 
         def started(work):
@@ -100,12 +100,12 @@ class Splits(unittest.TestCase):
                 while not done.is_set():
                     one()
                     rounds[name] += 1
-                    time.sleep(0.25)  # leaves the machine to the writers
+                    time.sleep(0.25) # leaves processor time to the writers
             rounds[name] = 0
             return started(run)
 
-        # A client keeps the headers of its last response, so each thread that reads
-        # pages has one of its own.
+        # A client keeps the headers of its last response, so each thread that
+        # reads pages has its own client.
         every, filtering, reading = (self.fresh(container) for _ in range(3))
         merging = self.fresh(container, merging=True)  # see test_known_limits
         late = []
@@ -208,7 +208,7 @@ class Splits(unittest.TestCase):
             self.follow(container, seen)
             self.assertEqual(len(self.distinct(seen, "the feed")), len(want))
 
-        # These know the list of partitions from before the cuts.
+        # These have the list of partitions from before the splits.
         early, merging = container, container if NEW else self.fresh(container, merging=True)
         check(early, merging)
         for at in ["20", "1000", "30000000", "28" + "00" * 15, "08" + "00" * 31]:
@@ -267,14 +267,14 @@ class Splits(unittest.TestCase):
             rows = iter(container.query_items(query, max_item_count=1, **options))
             found = [next(rows) for _ in range(3)]
             self.split(container, partition)
-            if NEW:  # begins the partition anew
+            if NEW: # it reads the partition again from the start
                 self.assertGreater(len(found + list(rows)), len(want))
                 return
             with self.assertRaises(exceptions.CosmosHttpResponseError) as caught:
                 list(rows)
             self.assertEqual(caught.exception.status_code, 410)
 
-        across(0, query, partition_key=["acme"])  # the newest only while the prefix is in one partition
+        across(0, query, partition_key=["acme"]) # the newest SDK can do it only while the prefix is in one partition
         self.assertEqual(self.rows(self.fresh(container), f"{query} ORDER BY c.n"), want)
         container = self.fresh(container)
         across(1, f"{query} ORDER BY c.n", **everywhere)

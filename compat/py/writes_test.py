@@ -31,7 +31,7 @@ class Writes(Case):
         changed = self.container.upsert_item({"id": "x", "pk": "conditions", "n": 1}, **if_match(etag))
         self.refused(412, lambda: self.container.upsert_item({"id": "x", "pk": "conditions"}, **if_match(etag)))
         self.refused(412, lambda: self.container.delete_item("x", "conditions", **if_match(etag)))
-        self.container.upsert_item({"id": "new", "pk": "conditions"}, **if_match(etag))  # not there: it is made
+        self.container.upsert_item({"id": "new", "pk": "conditions"}, **if_match(etag)) # missing: it is created
         self.container.delete_item("x", "conditions", **if_match(changed["_etag"]))
         self.refused(404, lambda: self.container.delete_item("x", "conditions"))
         self.assertEqual(self.ids("conditions"), ["new"])
@@ -183,8 +183,8 @@ class Writes(Case):
         cleared.delete_all_items_by_partition_key(["t0", "u0"])
         self.assertEqual(self.ids(["t0", "u0"], cleared), [])
         self.refused(404, lambda: cleared.read_item("0", ["t0", "u0"]))
-        cleared.create_item({"id": "0", "t": "t0", "u": "u0"})  # of now
-        cleared.delete_all_items_by_partition_key(["t1"])  # a prefix, as our addition
+        cleared.create_item({"id": "0", "t": "t0", "u": "u0"}) # with the current time
+        cleared.delete_all_items_by_partition_key(["t1"]) # a prefix, an addition of ours
         self.assertEqual(sorted(self.rows(cleared, "SELECT VALUE c.id FROM c"), key=int), ["0", "2", "4", "8", "10"])
 
     def test_unique_keys(self):
@@ -208,7 +208,7 @@ class Writes(Case):
 
         def gone(name):
             end = time.monotonic() + 60
-            while name in self.ids("a", mortal):  # for a second or two
+            while name in self.ids("a", mortal): # takes a second or two
                 self.assertLess(time.monotonic(), end, f"{name} stays")
                 time.sleep(0.05)
 

@@ -1,5 +1,5 @@
-// Adds to the counter in an item, under its etag, and answers the item. A counter
-// beyond 100 is refused when it is written already.
+// Increments the counter in an item, with its etag, and returns the item. A
+// counter beyond 100 is refused when it has been written already.
 function count(id, by) {
   const all = getContext().getCollection();
   const accepted = all.readDocument(all.getAltLink() + "/docs/" + id, (error, item) => {

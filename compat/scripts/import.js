@@ -1,4 +1,4 @@
-// Creates the items until one is not accepted, and answers how many it made.
+// Creates the items until one is not accepted, and returns how many it created.
 function importItems(items) {
   const all = getContext().getCollection();
   const respond = () => getContext().getResponse().setBody(made);

@@ -1,10 +1,12 @@
-// The server-side API: what getContext() and __ give a stored procedure or a
-// trigger. The value of this script is a function that puts both into the realm
-// and returns what run.go drives: start, next, finish, keep, settle.
+// The server-side API: what getContext() and __ provide to a stored procedure or
+// a trigger. The value of this script is a function that adds both to the realm
+// and returns the functions that run.go calls: start, next, finish, keep,
+// settle.
 //
-// Calls of a script are queued here; Go takes one from the queue, carries it
-// out and hands its result back, which calls the script's callback. So a script
-// never waits inside of an operation, and no operation runs while a script does.
+// The operations of a script are queued here. Go takes one from the queue,
+// executes it and passes its result back, which calls the script's callback. So
+// a script never blocks inside an operation, and no operation runs while a
+// script does.
 (function api(describe, configText, requestText, responseText) {
   "use strict";
   const { apply } = Reflect;
@@ -33,7 +35,7 @@
     return true;
   }
 
-  // entered runs a part of the script and tells what it threw.
+  // entered runs a part of the script and returns what it threw.
   function entered(part) {
     try {
       part();
@@ -55,7 +57,7 @@
     if (given !== config.self && given !== config.alt) foreign(link);
   }
 
-  // documentOf returns {rid} or {id}, as the link names the document.
+  // documentOf returns {rid} or {id} for the document of a link.
   function documentOf(link) {
     const given = linkOf("document", link);
     for (const [base, name] of [[config.self, "rid"], [config.alt, "id"]]) {
@@ -96,7 +98,7 @@
 
   // --- results
 
-  // failure is what a callback gets as its error.
+  // failure returns the error for a callback.
   function failure(text) {
     const { number, message } = parse(text);
     const error = new Error(number, stringify({ Errors: [message] }));
@@ -104,7 +106,7 @@
     return error;
   }
 
-  // one answers an operation on a document.
+  // one passes the result of an operation on a document to its callback.
   function one(callback) {
     return (error, body, options) => {
       if (!callback) {
@@ -114,7 +116,7 @@
     };
   }
 
-  // none answers a delete, which has no document.
+  // none passes the result of a delete, which has no document.
   function none(callback) {
     return (error, body, options) => {
       if (!callback) {
@@ -196,8 +198,8 @@
 
   // --- queries by functions
 
-  // A chain is a list of stages. Filters before anything else decide which
-  // documents count towards a page; what follows works on the page.
+  // A chain is a list of stages. Filters before all other stages decide which
+  // documents count towards a page; later stages work on the page.
   const stages = {
     filter: (rows, test) => rows.filter((row) => test(row)),
     map: (rows, project) => rows.map((row) => project(row)),
@@ -367,7 +369,7 @@
   let loggedSize = 0; // as a header has it, where it stands as in a URL
   const plain = new Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~$&+=:@");
 
-  // fit tells how much of a text the log has room for, and its size with that.
+  // fit returns how much of a text fits into the log, and the size of that part.
   function fit(text) {
     let size = loggedSize;
     for (let i = 0; i < text.length; i++) {
@@ -381,8 +383,8 @@
     return [text.length, size];
   }
 
-  // forget notes a promise that is rejected and forgotten, which fails nothing: of
-  // a long text only as much as there is room for.
+  // forget logs a rejected promise without a handler, which fails nothing; a
+  // long text is shortened to the remaining space.
   function forget(e) {
     if (!config.log) return;
     const line = `Unhandled promise rejection: ${parse(describe(e).slice(1)).text}\n`;
@@ -407,7 +409,7 @@
     loggedSize = size;
   }
 
-  // ErrorCodes names the numbers that errors of operations have.
+  // ErrorCodes are the names of the error numbers of operations.
   const ErrorCodes = Object.freeze({
     BadRequest, Forbidden, NotFound: 404, Conflict: 409, PreconditionFailed: 412,
     RequestEntityTooLarge: TooLarge, RetryWith: 449, InternalServerError: 500,
@@ -415,31 +417,31 @@
 
   Object.assign(globalThis, { getContext: () => context, __, console: { log }, ErrorCodes });
 
-  // --- what Go drives
+  // --- called by Go
 
   return [
-    // start calls the function. What it returns does not matter, but a promise
-    // that is rejected and forgotten is worth a line in the log.
+    // start calls the function. Its result does not matter, but a rejected
+    // promise without a handler is logged.
     function start(make, argumentsText) {
       return entered(() => {
         const result = apply(make(), undefined, parse(argumentsText));
         if (result instanceof Promise) apply(then, result, [undefined, forget]);
       });
     },
-    // next takes an operation from the queue: o, its name, and lines of its head
-    // and body; or what abort was called with; or undefined at the end.
+    // next takes an operation from the queue: o, its name, and lines with its
+    // head and body; or the argument of abort; or undefined at the end.
     function next(left) {
       room = left;
       if (aborted !== undefined) return aborted;
       current = queue.shift() ?? null;
       return current ? "o" + current.op + "\n" + stringify(current.head) + "\n" + current.body : undefined;
     },
-    // finish hands the result of the operation to its callback.
+    // finish passes the result of the operation to its callback.
     function finish(left, error, body, options) {
       room = left;
       return entered(() => current.done(error === "" ? undefined : failure(error), body, parse(options)));
     },
-    // keep tells whether a document belongs into the page; a filter that throws
+    // keep returns whether a document belongs to the page; a filter that throws
     // fails the operation.
     function keep(text) {
       let kept = false;
@@ -456,7 +458,7 @@
       if (told !== undefined) return told;
       return thrown === undefined ? kept : "stop";
     },
-    // settle returns the outcome: JSON of both bodies, and the log.
+    // settle returns the output: JSON of both bodies, and the log.
     function settle() {
       let outcome;
       const told = entered(() => {

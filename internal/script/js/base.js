@@ -1,6 +1,6 @@
-// What every realm has: errors with numbers, dates whose local time is UTC, and
-// exceptions as texts for Go. The value of this script is a function that sets a
-// realm up and returns describe.
+// The parts of every realm: errors with numbers, dates whose local time is UTC,
+// and descriptions of exceptions for Go. The value of this script is a function
+// that sets up a realm and returns describe.
 (function base() {
   "use strict";
   const { construct, defineProperty } = Reflect;
@@ -9,7 +9,7 @@
   const Plain = globalThis.Error;
   const hidden = (object, name, value) => defineProperty(object, name, { value, writable: true, configurable: true });
 
-  // Error takes a number before its message: new Error(429, "not accepted").
+  // Error accepts a number before its message: new Error(429, "not accepted").
   function Error(...args) {
     const numbered = typeof args[0] === "number" && typeof args[1] === "string";
     const made = construct(Plain, numbered ? [args[1]] : args, new.target ?? Error);
@@ -59,7 +59,7 @@
     hidden(dates, "get" + unit, dates["getUTC" + unit]);
     if (unit !== "Day") hidden(dates, "set" + unit, dates["setUTC" + unit]);
   }
-  // shown makes a text of the parts of "Thu, 01 Jan 1970 00:00:00 GMT".
+  // shown builds a text from the parts of "Thu, 01 Jan 1970 00:00:00 GMT".
   const shown = (show) =>
     function () {
       const parts = /^(\w+), (\d+) (\w+) (-?\d+) ((\d+):(\d+:\d+)) GMT$/.exec(this.toUTCString());
@@ -84,7 +84,7 @@
   hidden(dates, "constructor", Date);
   hidden(globalThis, "Date", Date);
 
-  // describe tells what was thrown, whatever it is: e and JSON.
+  // describe describes what was thrown, whatever it is: e and JSON.
   function describe(thrown) {
     const told = { text: "", stack: "", number: 0, internal: false };
     try {

@@ -1,7 +1,6 @@
 // The realm of user-defined functions. The value of this script is a function
-// that returns invoke, which calls a function once, and seal, which makes the
-// realm fit for many calls that know nothing of each other. call.go has the
-// other side.
+// that returns invoke, which calls a function once, and seal, which prepares the
+// realm for many isolated calls. The Go side is in call.go.
 (function realm(describe, sealed, resultMax) {
   "use strict";
   const { apply, defineProperty, deleteProperty, getOwnPropertyDescriptor, getPrototypeOf, ownKeys } = Reflect;
@@ -11,9 +10,9 @@
   const { Promise, Error, TypeError } = globalThis;
   const world = globalThis;
 
-  // encode makes a result of numbers, booleans, null and undefined, which are
-  // themselves, and of strings with a letter in front: s for a string, j for
-  // JSON, l for more than a result may be, e for an exception.
+  // encode encodes a result: numbers, booleans, null and undefined as
+  // themselves, others with a letter before the text: s for a string, j for
+  // JSON, l for a result that is too large, e for an exception.
   function encode(result) {
     switch (typeof result) {
       case "number":
@@ -31,9 +30,8 @@
     return text.length > resultMax ? "l" : "j" + text;
   }
 
-  // invoke makes the function anew, so that nothing it keeps in itself or around
-  // itself lasts, and calls it. spec has a letter for each argument: j for one
-  // that is JSON.
+  // invoke creates the function again, so that no state in it or around it
+  // remains, and calls it. spec has a letter for each argument: j for JSON.
   function invoke(make, spec, ...args) {
     let answer;
     try {
@@ -46,8 +44,8 @@
     return answer;
   }
 
-  // sweep removes the global variables that a function made by assigning to a
-  // name that it did not declare.
+  // sweep removes the global variables that a function created by assigning to
+  // an undeclared name.
   const fixed = ["Infinity", "NaN", "undefined"]; // what no global object can lose
   function sweep() {
     const names = ownKeys(world);
@@ -56,8 +54,8 @@
     if (!isExtensible(world)) throw new Error("the global object was changed for good");
   }
 
-  // override lets a script give an object of its own a property that the frozen
-  // prototype has as well, which assignment to a plain frozen property would not.
+  // override lets a script's own object have a property that its frozen
+  // prototype also has; assignment would fail if the frozen property were plain.
   function override(prototype) {
     for (const name of ownKeys(prototype)) {
       const { value, configurable } = getOwnPropertyDescriptor(prototype, name);
@@ -94,9 +92,9 @@
     }
   }
 
-  // seal makes the realm unable to remember: what would let a script change or
-  // reach around what all calls share goes, the rest is frozen and becomes
-  // constants beside the global object, which stays empty and is swept.
+  // seal removes everything with which a script could change or circumvent what
+  // all calls share, and freezes the rest. The global names become constants,
+  // and the global object stays empty and is swept.
   function seal(names) {
     const kept = names.split(" ");
     const { prototype: anything } = Object;

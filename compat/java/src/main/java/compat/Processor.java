@@ -159,8 +159,9 @@ final class Processor {
     complete();
     caughtUp();
 
-    // A worker fetches a page when the one before is in its lease. So when a round is seen
-    // that was written when all before was seen, only that round can come again.
+    // A worker fetches a page only when the previous one is in its lease. So
+    // when a round is seen that was written after everything earlier was seen,
+    // only that round can be returned again.
     written.values().forEach(Set::clear);
     round();
     await("the last round is seen", () -> missing().isEmpty(), this::missing);

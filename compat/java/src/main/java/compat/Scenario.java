@@ -219,7 +219,8 @@ final class Scenario {
   }
 
   private void wrongKey() {
-    // The builder already asks for the account; 4.42.0 does not say with what status that failed.
+    // The builder requests the account; 4.42.0 does not report the status of a
+    // failure.
     try {
       connect(endpoint, KEY.replace('C', 'D')).close();
     } catch (RuntimeException refusal) {

@@ -274,7 +274,7 @@ final class Writes {
     }
     equal(found, items);
 
-    // One of each, with what is refused beside what is done.
+    // One of each kind, including refused operations.
     String etag = many.readItem("id0", new PartitionKey("pk0"), JsonNode.class).getETag();
     CosmosBulkItemRequestOptions guard = new CosmosBulkItemRequestOptions().setIfMatchETag(etag);
     List<CosmosItemOperation> mixed = List.of(
