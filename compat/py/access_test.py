@@ -1,5 +1,5 @@
 """Users, permissions, resource tokens and bearer tokens with the Python SDK: what a
-token opens and what it does not (S102). Run by ../run.sh."""
+token allows and what it does not (S102). Run by ../run.sh."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class Access(Case):
         return permission
 
     def restricted(self, permission):
-        """Returns the container as somebody sees it who has the token alone."""
+        """Returns the container as a client sees it that has only the token."""
         tokens = {self.container.container_link: permission.properties["_token"]}
         return connect(key=tokens).get_database_client(self.database.id).get_container_client("c")
 
@@ -90,7 +90,7 @@ class Access(Case):
         self.refused(400, lambda: self.grant("prefix", "Read", resourcePartitionKey=["t0"]))
 
     def test_bearer_tokens_and_roles(self):
-        """A principal of the issuer that run.sh made, with the roles that it is given here."""
+        """A principal of the issuer that run.sh created; its roles are assigned here."""
         assignment = f"{os.environ['DECAN_ADMIN']}sqlRoleAssignments/{uuid.uuid4()}"
 
         def manage(method, role=None):

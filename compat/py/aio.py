@@ -1,5 +1,5 @@
 """The asynchronous client in the form of the synchronous one, so that the same tests
-run over both: each call runs in one loop until it is done."""
+run with both: each call runs in one loop until it has finished."""
 
 import asyncio
 import atexit
@@ -14,8 +14,8 @@ warnings.filterwarnings("ignore", "Sending a large body", ResourceWarning) # not
 
 
 def connect(endpoint, key, **options):
-    """Returns a client that is closed when the program ends. It verifies no host named
-    localhost: with an authority of its own it wants a certificate of the client too."""
+    """Returns a client that is closed when the program ends. It does not verify a host named
+    localhost: with a certificate authority it also requires a client certificate."""
     options.pop("ssl_config", None)
     return opened(CosmosClient(endpoint, key, **options))
 
@@ -32,7 +32,7 @@ def opened(client):
 
 
 def together(calls):
-    """Returns what calls of the asynchronous SDK return that are all under way at once."""
+    """Returns the results of concurrent calls of the asynchronous SDK."""
 
     async def gather():
         return await asyncio.gather(*calls)
@@ -41,7 +41,7 @@ def together(calls):
 
 
 class Plain:
-    """An object of the asynchronous SDK whose methods return what they would await."""
+    """Wraps an object of the asynchronous SDK; its methods return the awaited results."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -67,7 +67,7 @@ class Plain:
 
 
 def plain(value):
-    """Returns the value, as something that needs no await."""
+    """Returns the value in a form that needs no await."""
     if inspect.isawaitable(value):
         value = LOOP.run_until_complete(value)
     if type(value) is tuple:

@@ -1,7 +1,7 @@
-"""Every query of ../queries.json as the Python SDK runs it, in pages of three
-sizes, against the answer that the server gives as a whole. What this SDK cannot
-do is in the list of exclusions, with the reason; one that it can do after all
-fails here. Run by ../run.sh, after ../go/answers has filled the containers."""
+"""Runs every query of ../queries.json with the Python SDK, in pages of three
+sizes, and compares the rows with those that the server returns when it merges. The
+list of exclusions names what this SDK cannot do, with the reason; an excluded query
+that works fails here. Run by ../run.sh, after ../go/answers has filled the containers."""
 
 import json
 import os

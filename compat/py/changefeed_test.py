@@ -1,7 +1,7 @@
 """The change feed with the Python SDK: from the beginning, a time
-and now, of the container, its ranges, a whole key and a prefix, with pages of one,
+and now, of the container, its ranges, a full key and a prefix, with pages of one,
 seven and any size, compared with what the program wrote (S111). The oldest SDK
-knows no times and no ranges but the ids of partitions. Run by ../run.sh against a
+supports neither times nor ranges, only the ids of partitions. Run by ../run.sh against a
 server over http and over https."""
 
 import os
@@ -71,8 +71,8 @@ class ChangeFeed:
 
     @classmethod
     def drain(cls, key=None, size=None, **options):
-        """Reads until nothing is left for now, and returns the numbers by name, each
-        of which comes once, and where the feed goes on."""
+        """Reads until there is nothing left for now, and returns the numbers by name, each
+        of which is returned once, and the continuation of the feed."""
         options["max_item_count"] = size
         if key is not None:
             options["partition_key"] = key
@@ -200,7 +200,7 @@ class Http(ChangeFeed, unittest.TestCase):
 
 
 class Https(ChangeFeed, unittest.TestCase):
-    """Over https, with the authority of `decan cert`."""
+    """Over https, with the certificate authority of `decan cert`."""
 
     endpoint = os.environ["DECAN_HTTPS"]
     ca = os.environ["DECAN_CA"]

@@ -1,5 +1,5 @@
 """Databases, containers, throughput, indexing policies, items and queries, as the
-public samples of the Python SDK go through them. Run by ../run.sh."""
+public samples of the Python SDK. Run by ../run.sh."""
 
 import time
 import unittest
@@ -14,7 +14,7 @@ from server import AIO, KEY, NEW, Case, connect, connect_by, headers
 
 class Management(Case):
     def no_throughput(self, call):
-        """The newest SDK stumbles over the 404 that it makes itself."""
+        """The newest SDK fails on a 404 that it creates itself."""
         with self.assertRaises(AttributeError if NEW else exceptions.CosmosResourceNotFoundError):
             call()
 
@@ -29,7 +29,7 @@ class Management(Case):
         self.assertIn(self.database.id, [d["id"] for d in again.list_databases()])
 
     def test_locations(self):
-        """There is one region, whatever else a client prefers and though it excludes that."""
+        """There is one region, whatever regions a client prefers or excludes."""
         here = self.account().WritableLocations[0]["name"]
         without = {"excluded_locations": [here]} if NEW else {}
         others = ["elsewhere"] if NEW else [] # the oldest SDK fails with it
@@ -156,7 +156,7 @@ class Management(Case):
         self.refused(400, lambda: self.database.replace_container(indexed, key, indexing_policy={"includedPaths": [{"path": "/age"}]}))
 
     def test_paths_left_out_of_the_index(self):
-        """What is not indexed is found all the same."""
+        """A query finds values that are not indexed."""
         left_out = ["/meta/*", "/sub/hidden/*", '/"third"/*']
         policy = {"includedPaths": [{"path": "/*"}], "excludedPaths": [{"path": path} for path in left_out]}
         some = self.create("left-out", "/id", indexing_policy=policy)
@@ -166,7 +166,7 @@ class Management(Case):
             self.assertEqual(self.rows(some, f"SELECT VALUE c.id FROM c WHERE {condition}"), ["x"], condition)
 
     def test_order_by_four_paths(self):
-        """By an index of them, read backwards."""
+        """With an index, read backwards."""
         index = [{"path": f"/{name}", "order": order} for name, order in zip("abcd", ["descending", "ascending"] * 2)]
         ordered = self.create("ordered", "/pk", indexing_policy={"compositeIndexes": [index]})
         bits = [(i >> 3, i >> 2 & 1, i >> 1 & 1, i & 1) for i in range(16)]
@@ -194,7 +194,7 @@ class Management(Case):
         words, key = self.create("words", "/id"), PartitionKey(path="/id")
 
         def finds(*want):
-            """A change of the policy takes its time."""
+            """A change of the policy takes some time."""
             end, query = time.monotonic() + 60, "SELECT VALUE w.id FROM w WHERE w.mark = 'm'"
             while (found := sorted(self.rows(words, query))) != list(want):
                 self.assertLess(time.monotonic(), end, f"the query finds {found}")
@@ -292,7 +292,7 @@ class Management(Case):
             paged.create_item({"id": str(i), "pk": "a" if i < 20 else f"p{i}", "n": i})
 
         def pages(query, **options):
-            """Returns the pages, for each of which there is a new query."""
+            """Returns the pages, with a new query for each."""
             found, token = [], None
             while not found or token:
                 self.assertLess(len(found), 40, "no end")

@@ -1,7 +1,6 @@
-"""The job of a first user, with the Python SDK: a container with three levels of
+"""The work of a first user with the Python SDK: a container with three levels of
 partition key, items, point reads, and the routing table of the documentation
-(S77: with no cloud; S91: the oldest SDK that knows hierarchical keys and the
-newest). Run by ../run.sh against a server over http and over https."""
+(S77: without a cloud; S91: the oldest SDK with hierarchical keys and the newest). Run by ../run.sh against a server over http and over https."""
 
 import os
 import unittest
@@ -64,7 +63,7 @@ class Scenario:
         return cls.database.create_container(name, PartitionKey(path=paths, kind="MultiHash"), offer_throughput=THROUGHPUT)
 
     def rows(self, query, container=None, **options):
-        """Returns the rows of a query and counts, from here on, whom it visits."""
+        """Returns the rows of a query, and from now on counts the partitions that it visits."""
         if "partition_key" not in options:
             options["enable_cross_partition_query"] = True
         self.visited.clear()
@@ -219,7 +218,7 @@ class Http(Scenario, unittest.TestCase):
 
 
 class Https(Scenario, unittest.TestCase):
-    """Over https, with the authority of `decan cert`."""
+    """Over https, with the certificate authority of `decan cert`."""
 
     endpoint = os.environ["DECAN_HTTPS"]
     ca = os.environ["DECAN_CA"]

@@ -1,5 +1,5 @@
 """Stored procedures, triggers and functions with the Python SDK: the procedures that
-programs bring along (../scripts), which import, update and delete in bulk and count in
+programs bring with them (../scripts), which import, update and delete in bulk and count in
 one item, under a key and under a hierarchical one (S145). Run by ../run.sh."""
 
 from pathlib import Path

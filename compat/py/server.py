@@ -1,4 +1,4 @@
-"""What the tests share: the server's key, clients, and test cases with a database."""
+"""Shared by the tests: the server's key, clients, and test cases with a database."""
 
 import os
 import unittest
@@ -15,8 +15,8 @@ RUS_OF_PARTITION = 6000 # the server makes one partition per 6,000 RU/s
 
 
 def connect(endpoint=None, key=KEY, ca=None, **options):
-    """Returns a client, with AIO one that is asynchronous behind its face. A host
-    named localhost is verified only by an authority that is given here."""
+    """Returns a client; with AIO it wraps the asynchronous one. A host
+    named localhost is verified only with an explicit certificate authority."""
     if ca:
         options["ssl_config"] = documents.SSLConfiguration()
         options["ssl_config"].SSLCaCerts = ca
@@ -30,7 +30,7 @@ def connect_by(text):
 
 
 class Case(unittest.TestCase):
-    """Tests over http with a database of their own."""
+    """Tests over http with a new database."""
 
     @classmethod
     def setUpClass(cls):
@@ -58,10 +58,10 @@ class Case(unittest.TestCase):
 
 
 def own(item):
-    """Returns the item without the properties of the system."""
+    """Returns the item without the system properties."""
     return {name: value for name, value in item.items() if not name.startswith("_")}
 
 
 def headers(container):
-    """Returns the headers of the last answer."""
+    """Returns the headers of the last response."""
     return container.client_connection.last_response_headers

@@ -1,7 +1,7 @@
-"""Physical partitions split again and again while the Python SDK writes, queries and
+"""Splits physical partitions repeatedly while the Python SDK writes, queries and
 follows the change feed (S5, S8, S12, S37): no call fails, and nothing is lost or
-comes twice, but for what each version does wrong by itself, which has a test of its
-own. Run by ../run.sh against a server with partitions of 256 KB."""
+returned twice, except for bugs of each SDK version, which have separate tests.
+Run by ../run.sh against a server with partitions of 256 KB."""
 
 import collections
 import itertools
@@ -39,15 +39,15 @@ class Splits(unittest.TestCase):
         return self.database.create_container(name, PartitionKey(path=["/tenant", "/user"], kind="MultiHash"))
 
     def fresh(self, container, merging=False):
-        """Returns the container of a client that remembers nothing. With merging the
-        server merges what the client otherwise would."""
+        """Returns the container of a client with an empty cache. With merging the
+        server merges rows instead of the client."""
         client = connect()
         if merging:
             client.client_connection.default_headers["x-decan-cross-partition"] = "full"
         return client.get_database_client(self.database.id).get_container_client(container.id)
 
     def bounds(self, container):
-        """Returns the partitions as a client that remembers nothing sees them."""
+        """Returns the partitions as a client with an empty cache sees them."""
         link = f"dbs/{self.database.id}/colls/{container.id}"
         ranges = connect().client_connection._ReadPartitionKeyRanges(link)
         return sorted((r["minInclusive"], r["id"]) for r in ranges)
@@ -72,7 +72,7 @@ class Splits(unittest.TestCase):
         return found
 
     def follow(self, container, seen, token=None):
-        """Reads the feed to its end for now and returns where it goes on."""
+        """Reads the feed to its end for now and returns its continuation."""
         start = {"continuation": token} if token else {"start_time": "Beginning"} if NEW else {"is_start_from_beginning": True}
         changes = itertools.islice(container.query_items_change_feed(max_item_count=50, **start), LIMIT)
         found = [item["id"] for item in changes]
@@ -118,7 +118,7 @@ class Splits(unittest.TestCase):
             complete("prefix", "SELECT c.id FROM c", reader=late[0], max_item_count=7, partition_key=["acme"])
 
         def complete(what, query, reader, **options):
-            """Items come at most once, and those that were there before the query began do."""
+            """Items are returned at most once, and those that existed before the query began are returned."""
             known = {item["id"] for item in list(written)}
             found = self.rows(reader, query, **options)
             missing = known - self.distinct([row["id"] for row in found], what)
@@ -219,8 +219,8 @@ class Splits(unittest.TestCase):
         self.assertEqual(len(self.bounds(container)), 6)
 
     def test_merged_partitions_serve_on(self):
-        """Four partitions become one while queries and a reader of the change feed are
-        under way (S111). An ORDER BY that the SDK merges itself is no better off than
+        """Four partitions become one while queries and a reader of the change feed
+        are running (S111). An ORDER BY that the SDK merges itself fails in the same way as
         when a partition splits: see test_known_limits."""
         container = self.create("merges")
         want = {f"item {n}" for n in range(200)}
@@ -255,8 +255,8 @@ class Splits(unittest.TestCase):
         self.assertEqual(changed, ["item 7"])
 
     def test_known_limits(self):
-        """What goes wrong in the SDK when a partition splits between two pages. Each
-        of these fails when it is repaired, and the detours above can go."""
+        """Bugs of the SDK when a partition splits between two pages. Each
+        of these fails when it is fixed, and the workarounds above can be removed."""
         container = self.create("limits")
         want = list(range(30))
         for n in want:

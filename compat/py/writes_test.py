@@ -1,4 +1,4 @@
-"""Writes with conditions and in groups, with the Python SDK: etags, transactional
+"""Conditional and grouped writes with the Python SDK: etags, transactional
 batches, partial updates, unique keys and the time to live. Run by ../run.sh."""
 
 import time

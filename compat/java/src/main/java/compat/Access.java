@@ -30,9 +30,9 @@ import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import reactor.core.publisher.Mono;
 
-/** Users, permissions, resource tokens and bearer tokens: what a token opens, and what it does not (S102); and the feed of conflicts. */
+/** Users, permissions, resource tokens and bearer tokens: what a token allows and what it does not (S102); and the feed of conflicts. */
 final class Access {
-  /** The oldest SDK sends the first value of a hierarchical key alone. */
+  /** The oldest SDK sends only the first value of a hierarchical key. */
   private static final boolean SENDS_ONE_VALUE = Tests.SDK.equals("4.42.0");
 
   private final String endpoint;
@@ -139,7 +139,7 @@ final class Access {
     refused(400, () -> grant(permission("prefix", PermissionMode.READ).setResourcePartitionKey(new PartitionKey("t0"))));
   }
 
-  /** A principal of the issuer that run.sh made, with the roles that it is given here. */
+  /** A principal of the issuer that run.sh created; its roles are assigned here. */
   private void bearer() {
     String token = System.getenv("DECAN_BEARER");
     Admin roles = new Admin(admin, database.getId(), container.getId());
@@ -176,7 +176,7 @@ final class Access {
     return user.createPermission(permission, new CosmosPermissionRequestOptions()).block().getProperties();
   }
 
-  /** Calls with the container as somebody sees it who has the token alone, and takes the permission back. */
+  /** Calls with the container as a client sees it that has only the token, and then deletes the permission. */
   private void with(CosmosPermissionProperties granted, Consumer<CosmosContainer> work) {
     try (CosmosClient client = Cosmos.builder(endpoint).resourceToken(granted.getToken()).buildClient()) {
       work.accept(client.getDatabase(database.getId()).getContainer(container.getId()));

@@ -14,7 +14,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
 
-/** The admin port: the physical partitions of one container, their splits and merges, and who has which role. */
+/** The admin port: the physical partitions of one container, their splits and merges, and role assignments. */
 final class Admin {
   /** The built-in roles, by the last digit of their ids. */
   static final int READER = 1;
@@ -43,12 +43,12 @@ final class Admin {
     equal(call("POST", "partitions/split?" + query() + "&partition=" + partition + "&at=" + at).get("children").size(), 2);
   }
 
-  /** Merges two neighbours. */
+  /** Merges two adjacent partitions. */
   void merge(String partition, String neighbour) {
     equal(call("POST", "partitions/merge?" + query() + "&partition=" + partition + "&with=" + neighbour).get("parents").size(), 2);
   }
 
-  /** Gives a principal one of the built-in roles for the database, and returns the path of the assignment. */
+  /** Assigns one of the built-in roles for the database to a principal, and returns the path of the assignment. */
   String assign(int role, String principal) {
     String path = "sqlRoleAssignments/" + UUID.randomUUID();
     call("PUT", path, Cosmos.object("properties", Cosmos.object("principalId", principal, "scope", "/dbs/" + database,

@@ -19,13 +19,13 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Every query of queries.json as the Java SDK runs it, in pages of three sizes,
- * against the answer that the server gives as a whole. What this SDK cannot do
- * is in the list of exclusions, with the reason; one that it can do after all
- * fails here.
+ * Runs every query of queries.json with the Java SDK, in pages of three sizes,
+ * and compares the rows with those that the server returns when it merges. The
+ * list of exclusions names what this SDK cannot do, with the reason; an excluded
+ * query that works fails here.
  */
 final class Answers {
-  private static final List<Integer> SIZES = List.of(-1, 1, 7); // rows of a page; -1 leaves it to the SDK
+  private static final List<Integer> SIZES = List.of(-1, 1, 7); // rows per page; -1 lets the SDK choose
 
   private final CosmosDatabase database;
   private final Map<String, JsonNode> answers = new HashMap<>(); // rows by the name of the query

@@ -29,9 +29,9 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.Predicate;
 
 /**
- * The change feed with the Java SDK, pulled: from the beginning, a time and
- * now, of the container, its ranges, a whole key and a prefix, with pages of one,
- * seven and as many as fit, compared with what the program wrote (S111).
+ * The change feed with the pull model of the Java SDK: from the beginning, a time and
+ * now, of the container, its ranges, a full key and a prefix, with pages of one,
+ * seven and as many items as fit, compared with what the program wrote (S111).
  */
 final class ChangeFeed {
   private static final int PARTITIONS = 4;
@@ -53,7 +53,7 @@ final class ChangeFeed {
       new Scope("a prefix", FeedRange.forLogicalPartition(key("t2")),
           item -> is(item, "TenantId", "t2")));
 
-  /** What a reader found, and where the feed goes on. */
+  /** What a reader found, and the continuation of the feed. */
   private record Found(Map<String, Integer> items, String end) {}
 
   /** Runs the tests over the endpoint and returns how many fail. */
@@ -125,7 +125,7 @@ final class ChangeFeed {
     items.put(name(item), item);
   }
 
-  /** Reads until nothing is left for now. Each item comes once. */
+  /** Reads until there is nothing left for now. Each item is returned once. */
   private Found drain(CosmosChangeFeedRequestOptions options, int size) {
     Map<String, Integer> found = new TreeMap<>();
     String end = null;
@@ -150,7 +150,7 @@ final class ChangeFeed {
     return want;
   }
 
-  /** What the feed of all versions tells: each change with what was there before, in the order of each key. */
+  /** The expected feed of all versions: each change with the previous version, in order per key. */
   private void allVersions(CosmosDatabase database) {
     CosmosContainer all = Cosmos.create(database, hierarchical("all", LEVELS)
         .setChangeFeedPolicy(ChangeFeedPolicy.createAllVersionsAndDeletesPolicy(Duration.ofMinutes(10))), PARTITIONS);
@@ -197,7 +197,7 @@ final class ChangeFeed {
     equal(together, happened, "the ranges together");
   }
 
-  /** What a reader of all versions found by key, and where the feed goes on. */
+  /** What a reader of all versions found by key, and the continuation of the feed. */
   private record Events(Map<String, List<String>> byKey, String end) {}
 
   private static Events events(CosmosContainer container, CosmosChangeFeedRequestOptions options) {

@@ -23,14 +23,14 @@ import java.util.List;
 import java.util.UUID;
 import java.util.function.BiConsumer;
 
-/** What the tests share: clients in gateway mode, databases, containers, keys, items and rows. */
+/** Shared by the tests: clients in gateway mode, databases, containers, keys, items and rows. */
 final class Cosmos {
   static final String KEY =
       "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
   static final ObjectMapper JSON = new ObjectMapper();
   private static final int RUS_OF_A_PARTITION = 6_000; // the server makes one for as many
 
-  /** Runs the tests that the callback adds, in a database of their own, and returns how many fail. */
+  /** Runs the tests that the callback adds, in a new database, and returns how many fail. */
   static int run(String endpoint, String title, BiConsumer<Tests, CosmosDatabase> add) {
     try (CosmosClient client = connect(endpoint, KEY)) {
       String name = "compat-java-" + UUID.randomUUID();
@@ -53,7 +53,7 @@ final class Cosmos {
     return new CosmosClientBuilder().endpoint(endpoint).gatewayMode().contentResponseOnWriteEnabled(true);
   }
 
-  /** Creates a container with so many physical partitions. */
+  /** Creates a container with a number of physical partitions. */
   static CosmosContainer create(CosmosDatabase database, CosmosContainerProperties properties, int partitions) {
     database.createContainer(properties, ThroughputProperties.createManualThroughput(partitions * RUS_OF_A_PARTITION));
     return database.getContainer(properties.getId());
@@ -89,7 +89,7 @@ final class Cosmos {
     return object;
   }
 
-  /** Parses JSON in which an apostrophe stands for a quote. */
+  /** Parses JSON with apostrophes instead of quotes. */
   static JsonNode json(String text) {
     try {
       return JSON.readTree(text.replace('\'', '"'));

@@ -9,7 +9,7 @@ import java.io.IOException;
  *   <li>{@code all ANSWERS ADMIN ENDPOINT...}: what an application does, over each endpoint or
  *       the last one; the first argument is the list that ../go/answers wrote
  *   <li>{@code splits ENDPOINT ADMIN}: readers and writers while partitions split
- *   <li>{@code processor ENDPOINT ADMIN}: the change feed processor meanwhile
+ *   <li>{@code processor ENDPOINT ADMIN}: the change feed processor while partitions split and merge
  * </ul>
  */
 public final class Main {

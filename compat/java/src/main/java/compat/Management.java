@@ -45,7 +45,7 @@ import reactor.core.publisher.Flux;
 
 /**
  * Databases, containers, throughput, indexing policies, items and queries, as the
- * public samples of the SDK go through them.
+ * public samples of the SDK.
  */
 final class Management {
   private final String endpoint;
@@ -205,7 +205,7 @@ final class Management {
     finds(words, List.of("included", "left out"));
   }
 
-  /** Waits until a query that asks the index finds these: a change of the policy takes its time. */
+  /** Waits until a query that uses the index finds these: a change of the policy takes some time. */
   private static void finds(CosmosContainer words, List<String> want) {
     long end = System.nanoTime() + 60_000_000_000L;
     while (!ids(Cosmos.rows(words, "SELECT * FROM w WHERE w.mark = 'm'")).stream().sorted().toList().equals(want)) {

@@ -43,27 +43,27 @@ import java.util.stream.Collectors;
 /**
  * The change feed processor of the Java SDK, with its leases in a second container,
  * while partitions split and merge, two workers share the leases, and one of them
- * stops and begins again (S8, S37, S111). What holds for each way of reading:
+ * stops and starts again (S8, S37, S111). For each way of reading:
  *
  * <ul>
- *   <li>at least once: each version that the way tells of comes, all of them or the
+ *   <li>at least once: each version of this way of reading is delivered, all of them or the
  *       latest of each item;
- *   <li>in order: the versions of one partition key come for the first time in the
+ *   <li>in order: the versions of one partition key are first delivered in the
  *       order in which they were written, whichever worker gets them;
- *   <li>nothing again but the last page: when all workers have stopped, the next one
- *       gets nothing that came before the page that each lease was given last;
- *   <li>how far the workers are behind is told by them and by a processor that only
- *       looks on.
+ *   <li>only the last page is repeated: when all workers have stopped, the next one
+ *       gets nothing from before the last page of each lease;
+ *   <li>the lag of the workers is reported by them and by a processor that only
+ *       observes.
  * </ul>
  */
 final class Processor {
-  private static final long NANOSECONDS = 60_000_000_000L; // only what never comes takes as long
+  private static final long NANOSECONDS = 60_000_000_000L; // only a missing delivery takes that long
   private static final String COUNTER = "counter";
   private static final String PROBE = "probe";
 
   /** How the processor is told to read. */
   private enum Way {
-    /** Latest versions, with a lease for each id of a partition: the SDK does not know merges here. */
+    /** Latest versions, with a lease per partition id: the SDK does not support merges here. */
     IDS,
     /** Latest versions, with a lease for each range of the key space. */
     RANGES,
@@ -71,7 +71,7 @@ final class Processor {
     ALL
   }
 
-  /** One version of an item: what the all-versions feed calls it, or nothing where only the latest is told. */
+  /** One version of an item: its operation in the all-versions feed, or nothing if only the latest is delivered. */
   private record Version(String kind, String id, int n) {
     Version latest() {
       return new Version("", id, n);
@@ -184,8 +184,8 @@ final class Processor {
   }
 
   /**
-   * Waits until nothing is left for any lease, as its worker says. The SDK loses a position when it
-   * renews the lease at the same moment, until the next page: so it writes more when it waits long.
+   * Waits until no lease has anything left, as reported by its worker. The SDK loses a position if it
+   * renews the lease at the same moment, until the next page: so this writes more if it waits long.
    */
   private void caughtUp() {
     AtomicInteger looks = new AtomicInteger();
@@ -210,7 +210,7 @@ final class Processor {
         && lags.size() == states.size() && lags.values().stream().allMatch(lag -> lag == 0);
   }
 
-  /** Writes what nobody reads until a processor that is not started counts it; a stopped one may still read a page. */
+  /** Writes items that are not read until a processor that is not started counts them; a stopped one may still read a page. */
   private void behind(Way way) {
     ChangeFeedProcessor beside = worker(way, "beside");
     await(way + " is behind", () -> {
@@ -231,7 +231,7 @@ final class Processor {
     admin.merge(partitions.get(0), partitions.get(1));
   }
 
-  /** Waits until all is seen, and checks that it was in order. */
+  /** Waits until everything was delivered, and checks the order. */
   private void complete() {
     await("each version is seen", () -> missing().isEmpty(), this::missing);
     equal(odd, Set.of(), "changes whose getters differ from their JSON");
@@ -245,7 +245,7 @@ final class Processor {
       }
   }
 
-  /** Returns by way what should have been seen and was not. */
+  /** Returns what is missing, by way of reading. */
   private Map<Way, List<Version>> missing() {
     Map<Way, List<Version>> missing = new EnumMap<>(Way.class);
     for (Way way : ways)
@@ -258,7 +258,7 @@ final class Processor {
     return missing;
   }
 
-  /** Returns what the way has to tell of a key: each version, or the latest of each item that is there. */
+  /** Returns the expected versions of a key: each version, or the latest of each existing item. */
   private Collection<Version> told(Way way, String key) {
     if (way == Way.ALL)
       return written.get(key);
@@ -280,7 +280,7 @@ final class Processor {
 
   // Writing.
 
-  /** Writes rounds until the change is made, and one more. */
+  /** Writes rounds until the change is complete, and one more. */
   private void writing(Runnable change) {
     AtomicBoolean done = new AtomicBoolean();
     CompletableFuture<Void> writer = CompletableFuture.runAsync(() -> {
@@ -298,7 +298,7 @@ final class Processor {
     round();
   }
 
-  /** Creates an item of each key and changes another; each third round deletes one. */
+  /** Creates an item per key and changes another; each third round deletes one. */
   private void round() {
     int round = rounds++;
     for (String key : keys) {
@@ -325,7 +325,7 @@ final class Processor {
     written.get(key).add(new Version("delete", id, version.n));
   }
 
-  /** All versions begin at now, so this writes until that is behind each lease. */
+  /** All versions start at now, so this writes until every lease has passed its start. */
   private void probe() {
     await("all versions are read", () -> {
       for (String key : keys) {
@@ -378,7 +378,7 @@ final class Processor {
     }).buildChangeFeedProcessor();
   }
 
-  /** Whether the getters of a change tell what its JSON tells. */
+  /** Reports whether the getters of a change agree with its JSON. */
   private static boolean same(ChangeFeedProcessorItem change, JsonNode all) {
     ChangeFeedMetaData typed = change.getChangeFeedMetaData();
     JsonNode facts = all.get("metadata");
@@ -387,7 +387,7 @@ final class Processor {
         && typed.getLogSequenceNumber() > 0 && typed.getLogSequenceNumber() == facts.get("lsn").longValue();
   }
 
-  /** Starts a worker with nothing but its containers: it reads from now on, and looks every five seconds. */
+  /** Starts a worker with default options: it reads from now on, and polls every five seconds. */
   private void startPlain() {
     plain = new ChangeFeedProcessorBuilder().hostName("plain")
         .feedContainer(client.getDatabase(database).getContainer(calm.getId()))
@@ -416,7 +416,7 @@ final class Processor {
     }
   }
 
-  /** Returns by way which workers hold its leases, as the container of leases says; null holds those that nobody does. */
+  /** Returns the owners of the leases by way of reading, from the lease container; null has leases without an owner. */
   private Map<Way, Set<String>> holders() {
     Map<Way, Set<String>> holders = new EnumMap<>(Way.class);
     for (Way way : ways)

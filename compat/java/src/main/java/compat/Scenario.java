@@ -33,7 +33,7 @@ import java.util.UUID;
 import java.util.regex.Pattern;
 
 /**
- * The job of a first user, with the Java SDK in gateway mode: a container with
+ * The work of a first user with the Java SDK in gateway mode: a container with
  * three levels of partition key, items, point reads, and the routing table of
  * the documentation (S77: with no cloud; S91, S95: the oldest SDK that knows
  * hierarchical keys and the newest).
@@ -232,7 +232,7 @@ final class Scenario {
     throw new AssertionError("a client was made");
   }
 
-  /** Runs a query over everything and checks its rows and how many physical partitions it visits. */
+  /** Runs a query over all partitions and checks its rows and how many physical partitions it visits. */
   private static void routed(CosmosContainer container, int want, int visited, String text, SqlParameter... parameters) {
     Set<String> seen = new HashSet<>();
     int rows = 0;
@@ -270,7 +270,7 @@ final class Scenario {
     return key(text(item, "TenantId"), text(item, "UserId"), text(item, "SessionId"));
   }
 
-  /** Reports whether the builder takes the value: that of 4.42.0 fails for all but strings. */
+  /** Reports whether the builder accepts the value: that of 4.42.0 fails for all values except strings. */
   private static boolean buildable(Object value) {
     try {
       key(value, "k");

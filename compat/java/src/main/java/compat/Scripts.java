@@ -35,7 +35,7 @@ import java.util.List;
 
 /**
  * Stored procedures, triggers and user-defined functions: the procedures that
- * programs bring along (compat/scripts), which import, update and delete in bulk
+ * programs bring with them (compat/scripts), which import, update and delete in bulk
  * and count in one item, under a key and under a hierarchical one (S145).
  */
 final class Scripts {

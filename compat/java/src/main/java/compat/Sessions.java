@@ -93,7 +93,7 @@ final class Sessions {
     return Long.parseLong(token.substring(token.lastIndexOf('#') + 1));
   }
 
-  /** Calls with the container as a new client with that level sees it. */
+  /** Calls with the container of a new client with that level. */
   private void as(ConsistencyLevel level, Consumer<CosmosContainer> work) {
     try (CosmosClient client = Cosmos.builder(endpoint).key(Cosmos.KEY).consistencyLevel(level).buildClient()) {
       work.accept(client.getDatabase(database.getId()).getContainer(container.getId()));

@@ -37,9 +37,9 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 /**
- * Physical partitions split again and again while the Java SDK writes, queries and
+ * Splits physical partitions repeatedly while the Java SDK writes, queries and
  * follows the change feed (S5, S8, S12, S37): no call fails, and nothing is lost or
- * comes twice. Started by ../run.sh with a server whose partitions hold 256 KB.
+ * returned twice. Started by ../run.sh with a server whose partitions hold 256 KB.
  */
 final class Splits {
   private static final int WRITERS = 6;
@@ -177,7 +177,7 @@ final class Splits {
     return item;
   }
 
-  /** Items come at most once, and those that were there before the query began do. */
+  /** Items are returned at most once, and those that existed before the query began are returned. */
   private static List<JsonNode> complete(CosmosContainer container, List<Item> written, String query,
       CosmosQueryRequestOptions options, int size) {
     List<String> known = written.stream().map(Item::id).collect(Collectors.toCollection(ArrayList::new));
@@ -197,7 +197,7 @@ final class Splits {
     return found;
   }
 
-  /** Reads the feed to its end for now and returns where it goes on. */
+  /** Reads the feed to its end for now and returns its continuation. */
   private static String follow(CosmosContainer container, List<String> seen, String position) {
     CosmosChangeFeedRequestOptions options = position == null
         ? CosmosChangeFeedRequestOptions.createForProcessingFromBeginning(FeedRange.forFullRange())

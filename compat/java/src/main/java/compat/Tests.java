@@ -7,7 +7,7 @@ import java.io.UncheckedIOException;
 import java.util.Objects;
 import java.util.Properties;
 
-/** Runs named tests one after the other, prints what fails, and counts. */
+/** Runs named tests one after another, prints failures, and counts them. */
 final class Tests {
   /** The version of the SDK that runs. */
   static final String SDK = version();

@@ -45,13 +45,13 @@ import java.util.function.Consumer;
 import java.util.stream.IntStream;
 
 /**
- * Writes with conditions and in groups: etags, transactional batches, partial
+ * Conditional and grouped writes: etags, transactional batches, partial
  * updates, the bulk executor, throughput control over clients, unique keys and the
  * time to live.
  */
 final class Writes {
   private static final int PARTITIONS = 4;
-  /** The oldest SDK does not control what goes through a gateway. */
+  /** The oldest SDK has no throughput control in gateway mode. */
   private static final boolean CONTROLS_DIRECT_MODE_ALONE = Tests.SDK.equals("4.42.0");
   private static final String IDS = "SELECT VALUE c.id FROM c ORDER BY c.id";
 
@@ -305,7 +305,7 @@ final class Writes {
     return statuses;
   }
 
-  /** A client keeps its part of the group in a container, and asks there what the other clients use. */
+  /** A client stores its share of the group in a container, and reads there what the other clients use. */
   private void throughputControl() {
     database.createContainer(new CosmosContainerProperties("control", "/groupId").setDefaultTimeToLiveInSeconds(-1));
     try (CosmosClient client = Cosmos.connect(endpoint, Cosmos.KEY)) {
@@ -391,7 +391,7 @@ final class Writes {
     equal(mortal.read().getProperties().getDefaultTimeToLiveInSeconds(), null);
   }
 
-  /** Waits until the item is gone, which takes a second or two. */
+  /** Waits until the item has expired, which takes a second or two. */
   private static void gone(CosmosContainer container, PartitionKey key, String id) {
     long end = System.nanoTime() + 60_000_000_000L;
     while (texts(container, key, IDS).contains(id)) {
@@ -408,7 +408,7 @@ final class Writes {
     return object("id", id, "pk", key);
   }
 
-  /** Returns the item without the properties of the system. */
+  /** Returns the item without the system properties. */
   private static JsonNode user(JsonNode item) {
     ObjectNode own = JSON.createObjectNode();
     item.fields().forEachRemaining(member -> {
