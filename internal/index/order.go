@@ -217,11 +217,12 @@ func (o Order) turned(bound Term) string {
 }
 
 // Seek returns the term at which a walk reaches the documents whose order key is
-// key or greater: no such document comes before that term, but some others may
-// come after it. A key that was cut means all keys that begin with it, and an
-// empty key means all keys. The result is "" for the beginning of the walk and
-// for documents without a term. The documents at the term have the key, unless
-// beyond is true: then the whole rest of the walk has greater keys.
+// key or comes later in the walk: no such document comes before that term, but
+// other documents may come after it. A key that was cut means all keys that
+// begin with it, and an empty key means all keys. The result is "" for the
+// beginning of the walk and for documents without a term. If beyond is true, the
+// key is before the start of the walk: at is then the start, and its documents
+// have other keys.
 func (o Order) Seek(key []byte) (at Term, beyond bool) {
 	if !o.Walks || len(key) == 0 {
 		return "", false
@@ -252,8 +253,8 @@ func (o Order) Seek(key []byte) (at Term, beyond bool) {
 
 // seekValue reads the first value of an order key, whose bytes may be inverted,
 // and appends its encoding in terms. If whole is false, the result is only the
-// common prefix of all values that the key may mean, or that have no order in
-// the index.
+// common prefix of all values that the key may mean or that the index cannot
+// order.
 func seekValue(dst, key []byte, inverted bool) (term, rest []byte, whole bool) {
 	var mask byte
 	if inverted {

@@ -69,7 +69,7 @@ type Limits struct {
 	LogBytes    int           // what console.log collects in one run, escaped as in a URL; 8,000 by default, because some clients accept only 8,190 in a header
 	Engines     int           // concurrent calls, and concurrent runs; others wait; four per processor by default
 	Idle        int           // engines that are kept for the next call; one per processor by default
-	Runaways    int           // scripts that could not be stopped and are still running, at which no more are started: 429; 4 by default
+	Runaways    int           // scripts that could not be stopped and are still running; at this number no script is started: 429; 4 by default
 }
 
 const memoryMin = 1 << 20

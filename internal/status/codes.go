@@ -95,7 +95,7 @@ const (
 	SubCompletingMovement Sub = 1008 // 410: a move or merge is being completed
 
 	SubRequestRateTooLarge Sub = 3200 // 429: the partition's request units are used up
-	SubScriptConcurrency   Sub = 3084 // 429: too many scripts are running
+	SubScriptConcurrency   Sub = 3084 // 429: too many scripts that could not be stopped are still running
 	SubMetadataRate        Sub = 3201 // 429: too many metadata requests
 	SubBucketExceeded      Sub = 3212 // 429: the requests of a throughput bucket exceed its cap
 	SubBucketChange        Sub = 3213 // 429: throughput buckets were changed too recently
