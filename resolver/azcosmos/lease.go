@@ -133,10 +133,10 @@ func (t *moveLease) permit(ctx context.Context) (context.Context, context.Cancel
 	return ctx, cancel, nil
 }
 
-// keep renews the lease until stop is called; stop waits for the last renewal.
+// keepAlive renews the lease until stop is called; stop waits for the last renewal.
 // The returned context ends, with the reason as its cause, when the lease is
 // lost or the state no longer has the given version.
-func (t *moveLease) keep(ctx context.Context, state, version string) (kept context.Context, stop func()) {
+func (t *moveLease) keepAlive(ctx context.Context, state, version string) (kept context.Context, stop func()) {
 	kept, cancel := context.WithCancelCause(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -177,8 +177,8 @@ func (t *moveLease) release(ctx context.Context) {
 	_ = t.putLocked(ctx, progress)
 }
 
-// take gives the Mover the lease on the move.
-func (m *Mover) take(ctx context.Context, move string) error {
+// acquire gives the Mover the lease on the move.
+func (m *Mover) acquire(ctx context.Context, move string) error {
 	progress, version, err := m.loadProgress(ctx)
 	if err != nil && !errors.Is(err, resolver.ErrNotFound) {
 		return err
@@ -188,7 +188,7 @@ func (m *Mover) take(ctx context.Context, move string) error {
 		return nil
 	}
 	if progress.Owner != "" && progress.Move == move {
-		if progress, version, err = m.watch(ctx, progress, version); err != nil {
+		if progress, version, err = m.waitForOwner(ctx, progress, version); err != nil {
 			return err
 		}
 	}
@@ -209,10 +209,10 @@ func (m *Mover) take(ctx context.Context, move string) error {
 	return t.save(ctx, &progress)
 }
 
-// watch returns the progress of another Mover once it has been unchanged for
+// waitForOwner returns the progress of another Mover once it has been unchanged for
 // Takeover or its Mover has released the move. The error is ErrChanged if the
 // other Mover is working.
-func (m *Mover) watch(ctx context.Context, progress Progress, version string) (Progress, string, error) {
+func (m *Mover) waitForOwner(ctx context.Context, progress Progress, version string) (Progress, string, error) {
 	pause := max(min(m.config.Client.config.View.Lease(), m.config.Takeover)/4, time.Millisecond)
 	for waited := time.Duration(0); waited < m.config.Takeover; waited += pause {
 		if err := m.config.Client.sleep(ctx, pause); err != nil {

@@ -259,14 +259,14 @@ func (m *Mover) Step(ctx context.Context) (progress Progress, more bool, err err
 	if err != nil || state.Move == nil {
 		return progress, false, err
 	}
-	if err := m.take(ctx, state.Move.ID); err != nil {
+	if err := m.acquire(ctx, state.Move.ID); err != nil {
 		return progress, true, err
 	}
 	// Another Mover may have advanced the move before this one got the lease.
 	if _, present, err := m.config.Store.Load(ctx, m.config.Name); err != nil || present != version {
 		return m.lease.snapshot(), true, err
 	}
-	kept, stop := m.lease.keep(ctx, m.config.Name, version)
+	kept, stop := m.lease.keepAlive(ctx, m.config.Name, version)
 	progress, err = m.carry(kept, state)
 	cause := context.Cause(kept)
 	stop()

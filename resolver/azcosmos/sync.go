@@ -65,7 +65,7 @@ func (c *Client) sync(ctx context.Context, routing *resolver.Routing, first, sec
 			other, err := routing.Key(copied.Response.Value)
 			return charge, errors.Join(fmt.Errorf("%w: item %s with the keys %v and %v in %s", ErrCollision, ref.ID, ref.Key, other, second.Name), err)
 		}
-		changed, cost, err := c.adopt(ctx, second, ref, item, copied, permit)
+		changed, cost, err := c.updateCopy(ctx, second, ref, item, copied, permit)
 		charge += cost
 		if err != nil {
 			return charge, err
@@ -179,8 +179,8 @@ func sessionOf(err error) *string {
 	return &token
 }
 
-// adopt makes the copy equal to the item if the copy is still what was read.
-func (c *Client) adopt(ctx context.Context, second resolver.Target, ref Ref, item, copied Item, permit permit) (changed bool, charge float64, err error) {
+// updateCopy makes the copy equal to the item if the copy is still what was read.
+func (c *Client) updateCopy(ctx context.Context, second resolver.Target, ref Ref, item, copied Item, permit permit) (changed bool, charge float64, err error) {
 	body, err := withoutSystemProperties(item.Value)
 	if err != nil {
 		return false, 0, err
