@@ -44,9 +44,9 @@ func parseRow(row []byte) (value.Value, error) {
 }
 
 // copier returns the function that copies a document of a task.
-func (w *worker) copier(t *task) func(context.Context, []byte) (dealt, error) {
-	return func(ctx context.Context, row []byte) (dealt, error) {
-		var d dealt
+func (w *worker) copier(t *task) func(context.Context, []byte) (outcome, error) {
+	return func(ctx context.Context, row []byte) (outcome, error) {
+		var d outcome
 		doc, err := parseRow(row)
 		if err != nil {
 			return d, err
@@ -155,9 +155,9 @@ func (w *worker) read(ctx context.Context, c *catalog.Container, req engine.Docu
 
 // sweeper returns the function that removes a document of a task's target if the
 // source no longer has it: it was deleted, or has another key now.
-func (w *worker) sweeper(t *task) func(context.Context, []byte) (dealt, error) {
-	return func(ctx context.Context, row []byte) (dealt, error) {
-		var d dealt
+func (w *worker) sweeper(t *task) func(context.Context, []byte) (outcome, error) {
+	return func(ctx context.Context, row []byte) (outcome, error) {
+		var d outcome
 		doc, err := parseRow(row)
 		if err != nil {
 			return d, err

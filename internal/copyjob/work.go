@@ -73,14 +73,14 @@ type task struct {
 
 // pass reads a container's feed once.
 type pass struct {
-	of   *catalog.Container
-	deal func(ctx context.Context, row []byte) (dealt, error) // processes one document
+	of      *catalog.Container
+	process func(ctx context.Context, row []byte) (outcome, error) // processes one document
 
 	parts []*resource.CopyRange // guarded by Jobs.mu; removed parts stay removed
 }
 
-// dealt is the result of processing a document.
-type dealt struct {
+// outcome is the result of processing a document.
+type outcome struct {
 	writeCharge, readCharge float64 // request units, in the target and, apart from the feed, in the source
 	removed                 bool
 	failure                 *resource.CopyFailure // it could not be copied, and is skipped
@@ -109,8 +109,8 @@ func (j *Jobs) newWorker(one *job) (*worker, error) {
 			return nil, gone(stored.Target)
 		}
 		t := &task{index: i, source: source, target: target, distinct: distinct(source, target)}
-		t.copies = pass{of: source, deal: w.copier(t), parts: pointers(stored.Ranges)}
-		t.sweep = pass{of: target, deal: w.sweeper(t), parts: pointers(stored.Sweep)}
+		t.copies = pass{of: source, process: w.copier(t), parts: pointers(stored.Ranges)}
+		t.sweep = pass{of: target, process: w.sweeper(t), parts: pointers(stored.Sweep)}
 		w.tasks = append(w.tasks, t)
 	}
 	return w, nil
@@ -308,7 +308,7 @@ func (w *worker) page(ctx context.Context, t *task, p *pass, part *resource.Copy
 	if err := w.step("page read"); err != nil {
 		return false, err
 	}
-	results, err := w.dealAll(ctx, p, page.Rows)
+	results, err := w.processAll(ctx, p, page.Rows)
 	if err != nil {
 		return false, err
 	}
@@ -331,10 +331,10 @@ func (w *worker) page(ctx context.Context, t *task, p *pass, part *resource.Copy
 	return more, w.step("moved")
 }
 
-// dealAll processes the documents of a page concurrently. They are different
+// processAll processes the documents of a page concurrently. They are different
 // documents, so their order does not matter.
-func (w *worker) dealAll(ctx context.Context, p *pass, rows [][]byte) ([]dealt, error) {
-	results := make([]dealt, len(rows))
+func (w *worker) processAll(ctx context.Context, p *pass, rows [][]byte) ([]outcome, error) {
+	results := make([]outcome, len(rows))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, row := range rows {
 		select {
@@ -344,7 +344,7 @@ func (w *worker) dealAll(ctx context.Context, p *pass, rows [][]byte) ([]dealt, 
 		}
 		group.Go(func() (err error) {
 			defer func() { <-w.writes }()
-			results[i], err = p.deal(ctx, row)
+			results[i], err = p.process(ctx, row)
 			return err
 		})
 	}
@@ -352,7 +352,7 @@ func (w *worker) dealAll(ctx context.Context, p *pass, rows [][]byte) ([]dealt, 
 }
 
 // count adds the results of the documents of a page.
-func count(state *resource.CopyJob, index int, results []dealt) {
+func count(state *resource.CopyJob, index int, results []outcome) {
 	t := &state.Tasks[index]
 	for _, d := range results {
 		t.ReadCharge += d.readCharge

@@ -14,9 +14,9 @@
 //   - Terms depend on the policy and the document alone, and never change from
 //     one release to the next: they are on disk. docs/formats/term.md has the
 //     layout.
-//   - Terms of different kinds, and of one place under two definitions, never
-//     meet: an expression that was made with another policy finds nothing in
-//     place of the wrong documents, and [Index.Serves] tells beforehand.
+//   - Terms of different kinds, and of one place under two definitions, are
+//     never equal: an expression that was made with another policy finds nothing
+//     instead of the wrong documents, and [Index.Serves] reports that in advance.
 //
 // The package produces and interprets bytes; it reads and writes nothing. It
 // does not evaluate computed properties; the documents must contain their
