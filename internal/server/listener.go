@@ -112,7 +112,7 @@ func (l *mixedListener) sniff(conn net.Conn) {
 func (l *mixedListener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.ready:
-		return conn, nil
+		return framed(conn), nil
 	case <-l.closing:
 		return nil, net.ErrClosed
 	}
