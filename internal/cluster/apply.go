@@ -26,11 +26,7 @@ func (n *Node) Apply(ref replication.PartitionRef, effects []replication.Effect)
 	if s.err != nil {
 		return nil, fmt.Errorf("apply to partition %v: %w", ref, errors.Join(errNotOpen, s.err))
 	}
-	if rejected, err = s.partition.Apply(effects); err == nil {
-		s.synced.Store(uint64(s.partition.LSN()))
-		n.marks.note(s)
-	}
-	return rejected, err
+	return s.partition.Apply(effects)
 }
 
 var errNotOpen = errors.New("the partition is not open")
@@ -46,10 +42,9 @@ func (n *Node) partitionConfig(store *storage.Store, ref replication.PartitionRe
 		Grown:     n.grown(container.RID),
 		Now:       n.cfg.Now,
 		Logger:    n.cfg.Logger,
+		Rosters:   n.rosters,
 
 		ConditionTime: n.cfg.ConditionTime,
-
-		CatalogVersion: func() uint64 { return n.cfg.Catalog.View().Version() },
 	}
 }
 

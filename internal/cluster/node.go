@@ -12,13 +12,10 @@
 //
 // A partition directory counts only if the catalog names it: it is built and
 // synced before the commit that names it, and removed after the commit that no
-// longer does. What cannot be removed then is tried again until it is. A directory is
-// deleted only if the catalog has it on record as a leftover, which each commit writes
-// that leaves one; any other that it does not name is moved to the quarantine. A
-// directory that is named and missing stops the start. A split or merge has one
-// commit, before which its children are garbage and after which their parents are.
-// What was acknowledged is marked apart from the stores, at most a second later; a
-// store or a catalog that has less is not served from.
+// longer does. What cannot be removed then is tried again until it is; what a crash
+// leaves behind is deleted at start; a directory that is named and missing stops the
+// start. A split or merge has one commit, before
+// which its children are garbage and after which their parents are.
 // A partition is open at most once, and closed only while nobody holds it.
 // An open partition that nobody uses costs memory and descriptors, but no
 // goroutine of this package and no timer.
@@ -29,6 +26,7 @@
 package cluster
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -96,12 +94,12 @@ type Node struct {
 	idle   list.List // of *slot that nobody holds, least recently used first
 	closed bool
 
+	rosters   *partition.Rosters // of all partitions
 	shared    sharedBudgets
 	throttled throttled
 	growth    growth
 	purging   refSet     // have documents that wait for Clear
 	left      refSet     // have a directory that could not be removed
-	gone      refSet     // had one, which the catalog may still have on its record
 	removing  sync.Mutex // held by RemoveLeft
 
 	changes map[replication.PartitionRef]*change // splits and merges under way, by their parents
@@ -111,8 +109,11 @@ type Node struct {
 	reindexing map[resource.RID]int // containers whose partitions are being told
 
 	metrics *metrics
-	marks   marking
 }
+
+// rostersBytes is the memory for the numbers of the documents of keys that queries ask
+// for, in all partitions together: about a million documents with their ids.
+const rostersBytes = 32 << 20
 
 // slot is a partition that is open, being opened, or being closed.
 type slot struct {
@@ -128,9 +129,6 @@ type slot struct {
 	reads, writes, queries atomic.Int64
 	weighed                weighed
 	budget                 budget
-
-	synced atomic.Uint64 // the LSN up to which everything is on the disk
-	noted  atomic.Bool   // its mark is due
 
 	// Guarded by Node.mu.
 	holders int
@@ -169,14 +167,14 @@ func (r *refSet) set(ref replication.PartitionRef, in bool) (was bool) {
 func (r *refSet) all() []replication.PartitionRef {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(r.refs), compareRefs)
+	return slices.SortedFunc(maps.Keys(r.refs), func(a, b replication.PartitionRef) int {
+		return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.Partition, b.Partition))
+	})
 }
 
-// Start compares the data directory with the catalog, see [Node.begin], gives up the
-// splits and merges that a restart interrupted, and returns a node that opens each
-// partition when it is first asked for. It refuses a directory in which something
-// acknowledged is missing, and has changed nothing then but that stores which were
-// found whole have replayed their logs.
+// Start deletes the directories that the catalog does not name, verifies that
+// those it names exist, gives up the splits and merges that a restart interrupted, and
+// returns a node that opens each partition when it is first asked for.
 func Start(cfg Config) (*Node, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -197,17 +195,21 @@ func Start(cfg Config) (*Node, error) {
 		reindexing: map[resource.RID]int{},
 		metrics:    newMetrics(cfg.Registerer),
 	}
+	n.rosters = partition.NewRosters(rostersBytes)
 	n.group = replication.NewSolo(n)
 	n.throttled = newThrottled()
 	if cfg.Registerer != nil {
 		cfg.Registerer.MustRegister(n.throttled.requests, loads{n})
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	n.stop = stop
-	if err := n.begin(ctx); err != nil {
-		return nil, fmt.Errorf("start node: %w", errors.Join(err, n.Close()))
+	if err := n.sweep(); err != nil {
+		return nil, fmt.Errorf("start node: %w", err)
+	}
+	if err := n.dropPlans(); err != nil {
+		return nil, fmt.Errorf("start node: %w", err)
 	}
 	cfg.Pool.GiveUp(n.giveUp)
+	ctx, stop := context.WithCancel(context.Background())
+	n.stop = stop
 	if cfg.Chores > 0 {
 		n.background.Go(func() { n.chores(ctx) })
 	}
@@ -243,8 +245,6 @@ func (n *Node) Close() error {
 		})
 	}
 	_ = closers.Wait() // what a closer could not close it has logged
-	n.cfg.Catalog.Mark(nil)
-	n.marks.close()
 	return n.group.Close()
 }
 
@@ -358,7 +358,6 @@ func (n *Node) open(s *slot) (*slot, error) {
 		return nil, s.err
 	}
 	s.weighed.begin(s.partition)
-	s.synced.Store(uint64(s.partition.LSN()))
 	n.notePurging(s)
 	// Effects reach it from here on, so it may go on with a change of policy.
 	s.partition.Reindex()
@@ -424,7 +423,9 @@ func (n *Node) claim(s *slot) bool {
 func (n *Node) finish(s *slot) {
 	if s.err == nil {
 		n.growth.add(s)
-		n.closePartition(s)
+		if err := errors.Join(s.partition.Close(), n.closeStore(s)); err != nil {
+			n.cfg.Logger.Warn("partition not closed cleanly", "container", s.ref.Container, "partition", s.ref.Partition, "err", err)
+		}
 	}
 	n.mu.Lock()
 	delete(n.slots, s.ref)
@@ -436,22 +437,14 @@ func (n *Node) finish(s *slot) {
 	close(s.gone)
 }
 
-// closePartition closes the partition of a claimed slot, and marks it as closed.
-func (n *Node) closePartition(s *slot) {
+func (n *Node) closeStore(s *slot) error {
 	n.mu.Lock()
 	doomed := s.doomed
 	n.mu.Unlock()
-	closeStore := s.store.Close
 	if doomed {
-		closeStore = s.store.Abandon
+		return s.store.Abandon()
 	}
-	if err := errors.Join(s.partition.Close(), closeStore()); err != nil {
-		n.cfg.Logger.Warn("partition not closed cleanly", "container", s.ref.Container, "partition", s.ref.Partition, "err", err)
-		return
-	}
-	if !doomed {
-		n.marks.noteClosed(s.ref, mark{value: s.synced.Load(), position: s.store.Position()})
-	}
+	return s.store.Close()
 }
 
 // giveUp closes the partition of an idle store that nobody holds, and reports

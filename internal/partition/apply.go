@@ -45,7 +45,8 @@ func (p *Partition) Apply(effects []replication.Effect) (rejected []error, err e
 		if e.LSN != 0 && e.LSN <= next.lsn {
 			panic(fmt.Sprintf("effect %d comes after %d", e.LSN, next.lsn))
 		}
-		if err := batch.Append(e.Rows); err != nil {
+		p.moves.reset()
+		if err := batch.AppendEach(e.Rows, p.moves.see); err != nil {
 			p.fail(fmt.Errorf("apply effect %d: %w", e.LSN, err))
 			return rejected, p.err()
 		}
@@ -54,6 +55,7 @@ func (p *Partition) Apply(effects []replication.Effect) (rejected []error, err e
 		} else {
 			next.lsn = e.LSN
 		}
+		p.rosters.note(next.lsn, &p.moves)
 		next.items, next.bytes = next.items+e.Items, next.bytes+e.Bytes
 	}
 	if !batch.Empty() {

@@ -208,7 +208,11 @@ func (m *mortals) compare() {
 	}
 	slices.SortFunc(alive, func(a, b *mortal) int { return a.order - b.order })
 	p := m.partition.Load()
-	for _, p.strategy = range []strategy{defaultStrategy(), {scanMax: 4, scanBytes: 300, sortedMax: 3, walkFactor: 1, sweepDocuments: 7, sweepBytes: 1 << 20}, {scanMax: 0, sortedMax: 2, sweepDocuments: 7, sweepBytes: 1 << 20}} {
+	for _, p.strategy = range []strategy{
+		defaultStrategy(),
+		{scanMax: 4, scanBytes: 300, sortedMax: 3, walkFactor: 1, sweepDocuments: 7, sweepBytes: 1 << 20, force: forced{way: passes}},
+		{scanMax: 0, sortedMax: 2, sweepDocuments: 7, sweepBytes: 1 << 20, force: forced{way: looks}},
+	} {
 		for tenant, r := range m.ranges() {
 			m.query(r, alive, tenant, "SELECT VALUE c.id FROM c", func(*mortal) bool { return true })
 			m.query(r, alive, tenant, "SELECT VALUE c.id FROM c WHERE c.n = 1", func(d *mortal) bool { return d.n == 1 })

@@ -245,7 +245,7 @@ func (s *source) totals(ctx context.Context, items, size int64) (sum totals, err
 	rows := s.now.snapshot.Iter(s.bounds(storage.FamilyLogical))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	read := 0
-	for valid := rows.First(); valid && sum.items <= items && sum.bytes <= size; valid = rows.Next() {
+	for valid := rows.First(); valid && sum.items <= items && sum.bytes <= size; valid = s.nextLogical(rows) {
 		if read++; stopped(ctx, read) != nil {
 			return sum, stopped(ctx, read)
 		}
@@ -257,6 +257,16 @@ func (s *source) totals(ctx context.Context, items, size int64) (sum totals, err
 		sum.bytes += t.bytes
 	}
 	return sum, nil
+}
+
+// nextLogical moves to the next row of a logical partition. Each write leaves another
+// version of that row in the store until the next flush, and a search leaps over them.
+func (s *source) nextLogical(rows *storage.Iterator) bool {
+	if s.only() == "" {
+		return rows.Next()
+	}
+	s.seek = append(append(s.seek[:0], rows.Key()...), 0)
+	return rows.SeekGE(s.seek)
 }
 
 // gathered is a document that a scan has passed: its place in the feed, and

@@ -181,7 +181,7 @@ func (s *source) items(ctx context.Context, most int64) (n int64, err error) {
 	rows := s.now.snapshot.Iter(s.bounds(storage.FamilyLogical))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	read := 0
-	for valid := rows.First(); valid && n < most; valid = rows.Next() {
+	for valid := rows.First(); valid && n < most; valid = s.nextLogical(rows) {
 		if read++; stopped(ctx, read) != nil {
 			return 0, stopped(ctx, read)
 		}

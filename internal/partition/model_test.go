@@ -205,7 +205,13 @@ func (m *model) compare(t *testing.T, w *world, random *rand.Rand) {
 		{"ARRAY_CONTAINS(c.n, 1)", func(d value.Value) bool { return d.Get("n").Kind() == value.KindArray }},
 		{"c.n = 99", func(value.Value) bool { return false }},
 	}
-	for _, strategy := range []strategy{defaultStrategy(), {scanMax: 4, scanBytes: 300, sortedMax: 3, walkFactor: 1}, {scanMax: 0, sortedMax: 2}} {
+	for _, strategy := range []strategy{
+		defaultStrategy(),
+		{scanMax: 4, scanBytes: 300, sortedMax: 3, walkFactor: 1, force: forced{way: passes}},
+		{scanMax: 0, sortedMax: 2, force: forced{way: looks, rosters: passes}},
+		{scanMax: 0, sortedMax: 2, force: forced{way: looks, lists: true, rosters: looks}},
+		{scanMax: 0, sortedMax: 2, force: forced{way: looks, told: true}},
+	} {
 		w.partition.Load().waitIdle() // A rebuild looks at the strategy as well.
 		strategy.sweepDocuments, strategy.sweepBytes = 7, 1<<20
 		w.partition.Load().strategy = strategy

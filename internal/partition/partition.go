@@ -73,6 +73,10 @@ type Config struct {
 	// it. It is called by several goroutines. Nil means that none is recorded.
 	CatalogVersion func() uint64
 
+	// Rosters is the room for rosters, shared by the partitions of a process. Nil
+	// means a small one of its own.
+	Rosters *Rosters
+
 	Now    func() time.Time // nil means time.Now
 	Logger *slog.Logger     // nil discards
 }
@@ -86,6 +90,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Rosters == nil {
+		c.Rosters = NewRosters(rostersBytes)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -119,6 +126,8 @@ type Partition struct {
 
 	sources sync.Pool // of *source
 	places  places
+	rosters rosters
+	moves   moves // of Apply
 
 	// lasting is a time in seconds: what was written before it never expires, or
 	// has a row in 'x'. It only rises.
@@ -240,6 +249,7 @@ func (p *Partition) load(snapshot *storage.Snapshot) error {
 	p.low, p.high = keyBounds(d.Range, p.epkWidth)
 	p.render = newRenderer(d.Container)
 	p.strategy = defaultStrategy()
+	p.rosters.shared, p.rosters.keys = p.config.Rosters, map[string]*roster{}
 	p.writer = writer{next: s, overlay: newOverlay(), catalog: under}
 	p.publish(&published{snapshot: snapshot, state: s, indexing: x, purges: marks})
 	p.weigh(s.bytes)
@@ -276,6 +286,7 @@ func (p *Partition) Close() error {
 	}
 	p.publish(nil)
 	p.open.Wait()
+	p.rosters.clear(0, true)
 	return nil
 }
 

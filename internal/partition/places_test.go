@@ -15,7 +15,7 @@ import (
 func TestPlacesAreHints(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
-	w.partition.Load().strategy.passFactor = 0 // look documents up however few there are
+	w.partition.Load().strategy.force.way = looks // look documents up however few there are
 	const n = 40
 	for i := range n {
 		if _, err := w.write(Create, w.parse(fmt.Sprintf(`{"id":"%02d","pk":"a","n":%d}`, i, i%4)), nil); err != nil {

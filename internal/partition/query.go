@@ -85,6 +85,8 @@ type source struct {
 	// low and high bound the keys of the clip's rows behind the family. Under
 	// version 1 they hold a few more, which clip excludes.
 	low, high []byte
+	// epk is the only one of the clip, once only was called; "" when there are several.
+	epk partitionkey.EPK
 	// prefix is the key of the posting list that holds the clip's documents;
 	// nil when there is none.
 	prefix []byte
@@ -96,9 +98,14 @@ type source struct {
 	// lookedMany are all of them, once they are many.
 	lookedMany map[[2]index.Term]bool
 
-	bare bool       // candidates come without system properties
-	led  bool       // an index leads to them
-	term index.Term // under which they are found
+	bare bool          // candidates come without system properties
+	led  bool          // an index leads to them
+	tell *query.Teller // leaves some of them out; nil for none
+	term index.Term    // under which they are found
+
+	seats  *seats        // where documents of the clip may be; nil when that is not known
+	misses int64         // documents looked up that are outside of the clip
+	rows   *storage.Rows // looks documents up, while many are; nil otherwise
 
 	scratch
 }
@@ -107,8 +114,11 @@ type source struct {
 type scratch struct {
 	current     document // a document
 	key, rowKey []byte   // the keys of 'r' and 'd' rows
+	seek        []byte   // the key of a search
 	row         []byte   // a row
 	body        []byte   // the body of a candidate
+	text        []byte   // the rows of a scan
+	seating     seats    // of a pass
 	list        []uint64 // the members of a small set
 }
 
@@ -144,6 +154,12 @@ func (s *source) free() {
 	}
 	if cap(left.body) > scratchMax {
 		left.body = nil
+	}
+	if cap(left.text) > scratchMax {
+		left.text = nil
+	}
+	if cap(left.seating.text) > scratchMax {
+		left.seating = seats{}
 	}
 	p := s.p
 	*s = left
@@ -228,23 +244,22 @@ func (s *source) Candidates(ctx context.Context, need query.Need) iter.Seq2[quer
 	}
 }
 
-// strategy is when the ways of reading change, and how much is done in one go.
-// Tests make the numbers small.
+// strategy is how much is done in one go, and what decides between the ways of
+// reading. Tests make the numbers small.
 type strategy struct {
-	// scanMax is the number of documents up to which reading all of a range in
-	// key order and sorting them is cheaper than one lookup for each.
+	costs costs
+	force forced
+
+	// scanMax is the number of documents up to which a walk, and a feed, goes on with
+	// those in memory.
 	scanMax int64
-	// scanBytes bounds the bodies that such a scan keeps while it sorts.
+	// scanBytes bounds the bodies that a pass keeps while it sorts.
 	scanBytes int
-	// shortMax is the number of documents that an index leads to in the whole
-	// partition up to which each is looked at to find those of the clip, if that is
-	// less than to read the clip. Their keys tell; zero is never.
-	shortMax int
 	// sortedMax is how many numbers of a large logical partition are sorted at
 	// a time.
 	sortedMax int
 	// passFactor is how many rows in key order are read in the time of one
-	// lookup.
+	// lookup, where one or the other is done for a feed or for vectors.
 	passFactor int64
 	// walkFactor is how many terms are passed in the time in which the terms of
 	// one document are computed: a walk that is limited to few documents goes on
@@ -266,162 +281,59 @@ type strategy struct {
 
 func defaultStrategy() strategy {
 	return strategy{
-		scanMax: 5000, scanBytes: 8 << 20, shortMax: 16, sortedMax: 1 << 16,
+		costs: measuredCosts(), scanMax: 5000, scanBytes: 8 << 20, sortedMax: 1 << 16,
 		passFactor: 8, walkFactor: 16, walkBytes: 8 << 20, missFactor: 8, guessMin: 1000,
 		sweepDocuments: 500, sweepBytes: 8 << 20, purgeMax: BatchMax,
 	}
 }
 
-// candidates chooses the way from what is asked to the documents.
+// candidates goes the cheapest way from what is asked to the documents.
 func (s *source) candidates(ctx context.Context, need query.Need, yield yielder) error {
 	if need.After == ^uint64(0) {
 		return nil // a position that no document has, as a made-up token may say
 	}
-	s.bare, s.led, s.term = need.Bare, false, ""
-	if s.prefix != nil {
-		if done, err := s.short(ctx, need, s.p.strategy.shortMax, yield); done || err != nil {
-			return err
+	s.bare, s.led, s.term, s.tell = need.Bare, false, "", nil
+	access := index.Expr{}
+	// The plan may know another version of the policy than this state.
+	if need.Access.Op != index.All && s.now.indexing.active.Serves(need.Access) {
+		narrows, none := s.note(need.Access)
+		if none {
+			return nil
+		}
+		if s.led = narrows; narrows {
+			access = need.Access
 		}
 	}
-	if need.Unordered {
-		return s.unordered(ctx, need, yield)
-	}
-	items, err := s.items(ctx, s.p.strategy.scanMax+1)
+	r, err := s.choose(ctx, access, need)
 	if err != nil {
 		return err
 	}
-	if !s.whole && s.prefix == nil {
-		most := min(int64(s.p.strategy.shortMax), items/max(1, s.p.strategy.passFactor))
-		if done, err := s.short(ctx, need, int(most), yield); done || err != nil {
-			return err
-		}
-	}
-	set, none := s.postings(ctx, need.Access) // from here on somebody closes it
-	if none {
-		return nil
-	}
-	s.led = set != nil
-	if items <= s.p.strategy.scanMax {
-		return s.few(ctx, set, items, need.After, yield)
-	}
-	if set = s.underPrefix(set); set != nil {
-		return s.walkSet(ctx, set, need.After, yield)
-	}
-	if s.point() {
-		return s.walkPoint(ctx, need.After, yield)
-	}
-	return s.walkAll(ctx, need.After, yield)
+	return s.read(ctx, r, need, yield)
 }
 
-// short yields the documents of an access that names single terms, when those of
-// the whole partition, in the clip or not, are no more than most, and says whether
-// it was so. Then nothing else of the clip need be read: a hot prefix has thousands
-// of documents, in a list to which each write since the last flush has added one,
-// and a key its hundreds.
-func (s *source) short(ctx context.Context, need query.Need, most int, yield yielder) (done bool, err error) {
-	if most == 0 || !named(need.Access, leavesMax) {
-		return false, nil
-	}
-	set, none := s.postings(ctx, need.Access)
-	if set == nil {
-		return none, nil
-	}
-	few, all, err := set.Few(s.list[:0], most)
-	if err != nil {
-		return false, s.broken(ctx, err)
-	}
-	if s.list = few; !all {
-		return false, nil
-	}
-	s.led = true
-	return true, s.walkList(ctx, few, need.After, yield)
-}
-
-// named reports whether an expression is made of single terms, most at the most.
-func named(e index.Expr, most int) bool {
-	switch e.Op {
-	case index.Leaf:
-		return e.Span.One
-	case index.And, index.Or:
-		for _, arg := range e.Args {
-			if len(e.Args) > most || !named(arg, most/len(e.Args)) {
-				return false
-			}
-		}
-		return true
-	}
-	return false
-}
-
-// few yields the documents of a small clip: all rows are read, unless an index
-// leads to a small part of them.
-func (s *source) few(ctx context.Context, set *storage.Postings, items int64, after uint64, yield yielder) error {
-	if set == nil || !s.whole && s.prefix == nil {
-		return s.scan(ctx, set, after, yield)
-	}
-	few, many, n, err := s.members(ctx, set)
+// read yields what was chosen.
+func (s *source) read(ctx context.Context, r reading, need query.Need, yield yielder) error {
+	s.tell = r.tell
 	switch {
-	case err != nil || n == 0:
-		return err
-	case items <= s.p.strategy.passFactor*n:
-		return s.scan(ctx, asNumbers(few, many).Postings(), after, yield)
-	case many != nil:
-		return s.walkSet(ctx, many.Postings(), after, yield)
+	case r.way == passes && need.Unordered:
+		return s.pass(ctx, r.numbers, need.After, yield)
+	case r.way == passes:
+		return s.scan(ctx, r.numbers, need.After, yield)
+	case r.numbers != nil:
+		return s.walkSet(ctx, r.numbers.Postings(), need.After, yield)
+	case r.listed:
+		return s.walkList(ctx, r.list, need.After, yield)
+	case r.set != nil:
+		return s.walkSet(ctx, r.set, need.After, yield)
+	case s.whole:
+		return s.walkAll(ctx, need.After, yield)
 	}
-	return s.walkList(ctx, few, after, yield)
+	return s.walkPoint(ctx, need.After, yield)
 }
 
 // gatherMax is the size up to which a set is a list of numbers, which is quicker
 // to make and to read.
 const gatherMax = 512
-
-// members reads the members of a set that lie under the prefix, and says how many
-// they are. A small set is a list, good until the next call.
-func (s *source) members(ctx context.Context, set *storage.Postings) (few []uint64, many *storage.Numbers, n int64, err error) {
-	if few, many, err = s.underPrefix(set).Gather(ctx, s.list[:0], gatherMax); err != nil {
-		return nil, nil, 0, s.broken(ctx, err)
-	}
-	s.list = few
-	if many != nil {
-		return nil, many, many.Len(), nil
-	}
-	return few, nil, int64(len(few)), nil
-}
-
-func asNumbers(few []uint64, many *storage.Numbers) *storage.Numbers {
-	if many != nil {
-		return many
-	}
-	return storage.NumbersOf(few)
-}
-
-// unordered yields the documents in the order in which they are cheapest to
-// read: in key order, unless an index leads to a small part of them.
-func (s *source) unordered(ctx context.Context, need query.Need, yield yielder) error {
-	set, none := s.postings(ctx, need.Access)
-	if none {
-		return nil
-	}
-	if set == nil {
-		return s.pass(ctx, nil, need.After, yield)
-	}
-	s.led = true
-	few, many, n, err := s.members(ctx, set)
-	if err != nil {
-		return err
-	}
-	most := s.p.strategy.passFactor * n
-	items, err := s.items(ctx, most+1)
-	switch {
-	case err != nil:
-		return err
-	case items <= most:
-		return s.pass(ctx, asNumbers(few, many), need.After, yield)
-	case many != nil:
-		return s.walkSet(ctx, many.Postings(), need.After, yield)
-	}
-	return s.walkList(ctx, few, need.After, yield)
-}
 
 // underPrefix limits a set to the documents under the prefix that is asked for,
 // when there is one; nil is all documents.

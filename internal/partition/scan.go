@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -40,21 +41,16 @@ type passed struct {
 	keyOnly    bool
 }
 
-// scan reads all rows of a small clip in key order and sorts them. Documents
-// outside set are left out; nil is every document.
-func (s *source) scan(ctx context.Context, set *storage.Postings, after uint64, yield yielder) (err error) {
-	members := members{set: set}
-	defer members.close(&err)
-	list, text, err := s.gather(ctx, set == nil, after)
+// scan passes all rows of the clip in key order and sorts those that count: those
+// that are among numbers, nil for all, and that tell says yes of.
+func (s *source) scan(ctx context.Context, numbers *storage.Numbers, after uint64, yield yielder) error {
+	list, text, err := s.gather(ctx, numbers, after)
 	if err != nil {
 		return err
 	}
 	for n, at := range list {
 		if err := stopped(ctx, n+1); err != nil {
 			return err
-		}
-		if !members.has(at.number) {
-			continue
 		}
 		row := text[at.start:at.end]
 		if at.keyOnly {
@@ -75,93 +71,117 @@ func (s *source) scan(ctx context.Context, set *storage.Postings, after uint64, 
 	return nil
 }
 
-// gather returns the documents of the clip in the order of their numbers, with
-// their rows while those fit into memory, if asked for, and else their row keys.
-func (s *source) gather(ctx context.Context, bodies bool, after uint64) (list []passed, text []byte, err error) {
-	rows := s.now.snapshot.Iter(s.bounds(storage.FamilyDocument))
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	n := 0
-	for valid := rows.First(); valid; valid = rows.Next() {
-		if n++; stopped(ctx, n) != nil {
-			return nil, nil, stopped(ctx, n)
+// gather returns the documents of the clip that count in the order of their numbers,
+// with their rows while those fit into memory, and else their row keys.
+func (s *source) gather(ctx context.Context, numbers *storage.Numbers, after uint64) (list []passed, text []byte, err error) {
+	text = s.text[:0]
+	err = s.each(ctx, func(key, row []byte, d *document) bool {
+		if !s.counts(d, numbers, after) {
+			return true
 		}
-		d, err := decodeDocument(rows.Value())
-		if err != nil {
-			return nil, nil, s.damaged(err)
-		}
-		if d.number <= after || s.horizon.passed(&d) || !s.holds(rows.Key()[1:], &d) {
-			continue
-		}
-		at := passed{number: d.number, start: len(text), keyOnly: !bodies || len(text) > s.p.strategy.scanBytes}
+		at := passed{number: d.number, start: len(text), keyOnly: len(text) > s.p.strategy.scanBytes}
 		if at.keyOnly {
-			text = append(text, rows.Key()...)
+			text = append(text, key...)
 		} else {
-			text = append(text, rows.Value()...)
+			text = append(text, row...)
 		}
 		at.end = len(text)
 		list = append(list, at)
-	}
-	slices.SortFunc(list, func(a, b passed) int { return cmp.Compare(a.number, b.number) })
-	return list, text, nil
-}
-
-// members asks a set for numbers that rise. Without a set every number is in.
-type members struct {
-	set   *storage.Postings
-	at    uint64 // the first number of the set that is not below the last asked
-	ok    bool   // there is one
-	begun bool
-}
-
-func (m *members) has(number uint64) bool {
-	if m.set == nil {
 		return true
-	}
-	if !m.begun || m.ok && m.at < number {
-		m.begun = true
-		m.set.SeekGE(number)
-		m.at, m.ok = m.set.Next()
-	}
-	return m.ok && m.at == number
+	})
+	s.text = text
+	slices.SortFunc(list, func(a, b passed) int { return cmp.Compare(a.number, b.number) })
+	return list, text, err
 }
 
-// close ends the set and reports what went wrong with it.
-func (m *members) close(err *error) {
-	if m.set != nil {
-		*err = errors.Join(*err, m.set.Close())
-	}
+// counts reports whether a document of the clip is one to yield.
+func (s *source) counts(d *document, numbers *storage.Numbers, after uint64) bool {
+	return d.number > after && !s.horizon.passed(d) && (numbers == nil || numbers.Has(d.number)) && (s.tell == nil || s.tell.Tell(d.body, d.ts))
 }
 
-// pass reads all rows of the clip in key order and hands out those whose numbers
-// are in a set; nil is every document.
-func (s *source) pass(ctx context.Context, numbers *storage.Numbers, after uint64, yield yielder) (err error) {
+// each calls use with all rows of the clip in key order until it returns false, those
+// of documents that are hidden as well. A pass to the end leaves the roster of the
+// clip's key.
+func (s *source) each(ctx context.Context, use func(key, row []byte, d *document) (more bool)) (err error) {
 	rows := s.now.snapshot.Iter(s.bounds(storage.FamilyDocument))
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	n := 0
+	enrolls := s.only() != "" && s.p.strategy.force.rosters != passes
+	var b storage.NumbersBuilder
+	at, front := &s.seating, 1+s.p.epkWidth+storage.HashBytes
+	at.numbers, at.ends, at.text = at.numbers[:0], at.ends[:0], at.text[:0]
+	n, size := 0, 0
 	for valid := rows.First(); valid; valid = rows.Next() {
 		if n++; stopped(ctx, n) != nil {
 			return stopped(ctx, n)
 		}
-		d, err := decodeDocument(rows.Value())
+		row := rows.Value()
+		size += len(row)
+		d, err := decodeDocument(row)
 		if err != nil {
 			return s.damaged(err)
-		}
-		if d.number <= after || s.horizon.passed(&d) || numbers != nil && !numbers.Has(d.number) {
-			continue
 		}
 		if s.p.epkWidth == 0 && !s.holds(rows.Key()[1:], &d) {
 			continue
 		}
-		if !s.yield(&d, yield) {
+		if enrolls = enrolls && (n < checkEvery || n%checkEvery > 0 || s.p.rosters.fits(int64(n))); enrolls {
+			b.Add(d.number)
+			if at != nil && (n > seatsMax || len(rows.Key()) < front || n > 1 && !bytes.HasPrefix(rows.Key(), at.prefix)) {
+				at = nil // There are many, or keys whose hashes meet.
+			}
+			if at != nil {
+				at.add(d.number, rows.Key(), front)
+			}
+		}
+		if !use(rows.Key(), row, &d) {
 			return nil
 		}
 	}
+	if err := rows.Err(); err != nil {
+		return s.damaged(err)
+	}
+	if enrolls && n >= rosterMin {
+		if at != nil {
+			at = at.sorted()
+		}
+		s.p.rosters.keep(s.only(), s.now.lsn, b.Numbers(), at, float64(size)/float64(n))
+	}
 	return nil
+}
+
+// pass reads all rows of the clip in key order and hands out those that count, as
+// scan does, in that order.
+func (s *source) pass(ctx context.Context, numbers *storage.Numbers, after uint64, yield yielder) (err error) {
+	return s.each(ctx, func(_, _ []byte, d *document) bool {
+		return !s.counts(d, numbers, after) || s.yield(d, yield)
+	})
+}
+
+// lookUp prepares many look-ups, and returns what ends them.
+func (s *source) lookUp(err *error) func() {
+	if s.rows != nil {
+		return func() {}
+	}
+	s.rows, s.misses = s.now.snapshot.Rows(), 0
+	return func() {
+		*err = errors.Join(*err, s.rows.Close())
+		if s.rows = nil; s.misses > 0 && s.only() != "" {
+			s.p.rosters.spend(s.only(), int64(float64(s.misses)*s.p.strategy.costs.miss))
+		}
+	}
+}
+
+// view calls use with the row of a key, if there is one.
+func (s *source) view(key []byte, use func(row []byte) error) (found bool, err error) {
+	if s.rows != nil {
+		return s.rows.View(key, use)
+	}
+	return s.now.snapshot.View(key, use)
 }
 
 // walkSet looks up the documents of a set one by one.
 func (s *source) walkSet(ctx context.Context, set *storage.Postings, after uint64, yield yielder) (err error) {
 	defer func() { err = errors.Join(err, set.Close()) }()
+	defer s.lookUp(&err)()
 	use := s.offer(yield)
 	set.SeekGE(after + 1)
 	n := 0
@@ -177,7 +197,8 @@ func (s *source) walkSet(ctx context.Context, set *storage.Postings, after uint6
 }
 
 // walkList looks up the documents of rising numbers one by one.
-func (s *source) walkList(ctx context.Context, numbers []uint64, after uint64, yield yielder) error {
+func (s *source) walkList(ctx context.Context, numbers []uint64, after uint64, yield yielder) (err error) {
+	defer s.lookUp(&err)()
 	use := s.offer(yield)
 	for i, number := range numbers {
 		if number <= after {
@@ -277,20 +298,27 @@ func (s *source) smallest(ctx context.Context, after uint64) (list []uint64, err
 
 // offer returns what hands out documents.
 func (s *source) offer(yield yielder) func(d *document) (more bool, err error) {
-	return func(d *document) (bool, error) { return s.yield(d, yield), nil }
+	return func(d *document) (bool, error) {
+		return s.tell != nil && !s.tell.Tell(d.body, d.ts) || s.yield(d, yield), nil
+	}
 }
 
 // find calls use with the document of a number, if it is in the clip, and
 // returns what use does, true without a call.
 func (s *source) find(number uint64, use func(d *document) (more bool, err error)) (more bool, err error) {
-	if suffix := s.p.places.of(number); suffix != "" {
-		s.rowKey = append(append(s.rowKey[:0], byte(storage.FamilyDocument)), suffix...)
+	var known bool
+	if s.rowKey, known = s.seats.appendKey(s.rowKey[:0], number); !known {
+		if suffix := s.p.places.of(number); suffix != "" {
+			s.rowKey, known = append(append(s.rowKey, byte(storage.FamilyDocument)), suffix...), true
+		}
+	}
+	if known {
 		if more, found, err := s.reach(number, use); found || err != nil {
 			return more, err
 		}
 	}
 	s.key = storage.RIDKey(s.key[:0], number)
-	found, err := s.now.snapshot.View(s.key, func(suffix []byte) error {
+	found, err := s.view(s.key, func(suffix []byte) error {
 		s.rowKey = storage.DocumentKeyOf(s.rowKey[:0], suffix)
 		return nil
 	})
@@ -319,10 +347,11 @@ func (s *source) document(number uint64, suffix []byte, use func(d *document) (m
 func (s *source) reach(number uint64, use func(d *document) (more bool, err error)) (more, found bool, err error) {
 	suffix := s.rowKey[1:]
 	if s.p.epkWidth > 0 && !s.holds(suffix, nil) {
+		s.misses++
 		return true, true, nil
 	}
 	more = true
-	_, err = s.now.snapshot.View(s.rowKey, func(row []byte) (err error) {
+	_, err = s.view(s.rowKey, func(row []byte) (err error) {
 		if s.current, err = decodeDocument(row); err != nil {
 			return s.damaged(err)
 		}

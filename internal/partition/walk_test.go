@@ -108,7 +108,7 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 	all := m.plainly(t, x, now.indexing.Policy.Computed)
 	strategies := []strategy{
 		defaultStrategy(),
-		{scanMax: 3, scanBytes: 300, shortMax: 2, sortedMax: 3, passFactor: 1, walkFactor: 1, walkBytes: 1 << 20, missFactor: 1},
+		{scanMax: 3, scanBytes: 300, sortedMax: 3, passFactor: 1, walkFactor: 1, walkBytes: 1 << 20, missFactor: 1},
 		{scanMax: 1000, sortedMax: 2, passFactor: 1000, walkFactor: 0, walkBytes: 400, missFactor: 1000},
 		{scanMax: 0, sortedMax: 2, missFactor: 2},
 	}
@@ -120,6 +120,10 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 			continue
 		}
 		strategy := strategies[random.IntN(len(strategies))]
+		strategy.force = drawForced(random)
+		if random.IntN(2) == 0 {
+			strategy.costs = measuredCosts()
+		}
 		strategy.sweepDocuments, strategy.sweepBytes = 7, 1<<20
 		p.strategy = strategy
 		inClip := slices.DeleteFunc(slices.Clone(all), func(d plain) bool { return !clip.Contains(d.epk) })
@@ -160,6 +164,14 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 	}
 	p.strategy = defaultStrategy()
 	return exact
+}
+
+// drawForced draws a way to read.
+func drawForced(random *rand.Rand) forced {
+	return forced{
+		way: way(random.IntN(3)), rosters: way(random.IntN(3)),
+		lists: random.IntN(3) == 0, told: random.IntN(3) == 0,
+	}
 }
 
 // checkCount compares Count with the number of documents, and reports whether

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/decandb/decan/internal/index"
@@ -395,7 +396,7 @@ func (r *run) each(visit func(row int) bool) {
 
 // numbered runs a query whose rows come in the order of documents.
 func (r *run) numbered(ctx context.Context, src Source) error {
-	need := Need{Access: r.plan.accessing, Bare: r.plan.bare}
+	need := Need{Access: r.plan.accessing, Bare: r.plan.bare, Want: r.wanted()}
 	if at := r.budget.After; r.budget.Started {
 		need.After = at.Number
 		if at.Row > 0 && at.Number > 0 {
@@ -409,6 +410,19 @@ func (r *run) numbered(ctx context.Context, src Source) error {
 	}
 	l.looked, l.rest, l.ended, r.moving = 0, false, false, true
 	return r.candidates(ctx, src, need, l.take)
+}
+
+// wanted returns about how many documents fill the page, zero when that is not known
+// because the filter may leave out others.
+func (r *run) wanted() int {
+	if !r.plan.exact {
+		return 0
+	}
+	n := r.budget.MaxItems
+	if bound := r.plan.bound; bound >= 0 && (n <= 0 || bound < int64(n)) {
+		n = int(min(bound, math.MaxInt32))
+	}
+	return max(0, n)
 }
 
 // numberedRows puts rows into the page in the order of documents.

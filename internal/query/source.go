@@ -26,6 +26,9 @@ type Need struct {
 	// in which they are stored. Otherwise they come in the order of their
 	// numbers.
 	Unordered bool
+	// Want is about how many of the documents will be asked for when that is known, as
+	// for a page whose filter the index tells exactly; zero when it may be all.
+	Want int
 	// Bare says that nobody looks at the system properties, so that bodies may
 	// come without them.
 	Bare bool

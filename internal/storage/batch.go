@@ -54,10 +54,16 @@ func (b *Batch) posting(list []byte, number uint64, form byte) error {
 // Append adds rows that another batch gave with [Batch.Repr], behind those that
 // are there. Damaged rows are refused and leave the batch as it was.
 func (b *Batch) Append(repr []byte) error {
+	return b.AppendEach(repr, func(Row) error { return nil })
+}
+
+// AppendEach is Append that calls visit for each row, in order, before it adds them.
+// It stops at the first error of visit and returns it.
+func (b *Batch) AppendEach(repr []byte, visit func(Row) error) error {
 	if len(repr) == 0 {
 		return nil
 	}
-	if err := ReadRows(repr, func(Row) error { return nil }); err != nil {
+	if err := ReadRows(repr, visit); err != nil {
 		return err
 	}
 	var other pebble.Batch

@@ -3,6 +3,7 @@ package storage
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"sort"
 )
@@ -32,6 +33,19 @@ func (g *gathered) view() view {
 // Len returns how many numbers there are.
 func (n *Numbers) Len() int64 { return n.count }
 
+// Bytes returns about how much memory the set takes.
+func (n *Numbers) Bytes() int64 {
+	size := int64(64 * cap(n.chunks))
+	for i := range n.chunks {
+		if g := &n.chunks[i]; g.words != nil {
+			size += bitmapBytes
+		} else {
+			size += 2 * int64(cap(g.array))
+		}
+	}
+	return size
+}
+
 // Has reports whether a number is in the set.
 func (n *Numbers) Has(number uint64) bool {
 	at := n.find(number >> 16)
@@ -58,11 +72,7 @@ func (n *Numbers) Postings() *Postings { return &Postings{root: &numbersCursor{n
 // context can end it.
 func (p *Postings) Collect(ctx context.Context) (*Numbers, error) {
 	p.begin(forward, 0)
-	return p.collect(ctx, new(NumbersBuilder))
-}
-
-// collect adds the chunks from the current one on to a builder.
-func (p *Postings) collect(ctx context.Context, b *NumbersBuilder) (*Numbers, error) {
+	var b NumbersBuilder
 	for read := 1; p.ok; read++ {
 		if read%checkEvery == 0 && ctx.Err() != nil {
 			p.ok, p.err = false, context.Cause(ctx)
@@ -78,11 +88,18 @@ func (p *Postings) collect(ctx context.Context, b *NumbersBuilder) (*Numbers, er
 }
 
 // Gather is Collect for sets that may be small: while there are no more than most
-// numbers it appends them to few, rising, and returns no set. Otherwise few is as
-// it was and the set has all numbers.
+// numbers it appends them to few, rising, and returns no set. Otherwise few is as it
+// was and the set has all numbers.
 func (p *Postings) Gather(ctx context.Context, few []uint64, most int) ([]uint64, *Numbers, error) {
+	few, all, _, err := p.GatherTo(ctx, few, most, math.MaxInt64)
+	return few, all, err
+}
+
+// GatherTo is Gather that reads little further once there are more than limit
+// numbers: then over is true, and what it returns is of no use but for few.
+func (p *Postings) GatherTo(ctx context.Context, few []uint64, most int, limit int64) (_ []uint64, _ *Numbers, over bool, err error) {
 	p.begin(forward, 0)
-	begin := len(few)
+	begin, left := len(few), limit
 	for read := 1; p.ok && len(few)-begin+p.view.size() <= most; read++ {
 		if read%checkEvery == 0 && ctx.Err() != nil {
 			p.ok, p.err = false, context.Cause(ctx)
@@ -93,15 +110,31 @@ func (p *Postings) Gather(ctx context.Context, few []uint64, most int) ([]uint64
 		}
 		p.enterNext()
 	}
+	if left -= int64(len(few) - begin); left < 0 {
+		return few[:begin], nil, true, p.Close()
+	}
 	if !p.ok {
-		return few, nil, p.Close()
+		return few, nil, false, p.Close()
 	}
 	var b NumbersBuilder
 	for _, number := range few[begin:] {
 		b.Add(number)
 	}
-	all, err := p.collect(ctx, &b)
-	return few[:begin], all, err
+	for read := 1; p.ok; read++ {
+		if left -= int64(p.view.size()); left < 0 {
+			return few[:begin], nil, true, p.Close()
+		}
+		if read%checkEvery == 0 && ctx.Err() != nil {
+			p.ok, p.err = false, context.Cause(ctx)
+			break
+		}
+		b.add(p.chunk, &p.view)
+		p.enterNext()
+	}
+	if err := p.Close(); err != nil {
+		return few[:begin], nil, false, err
+	}
+	return few[:begin], b.Numbers(), false, nil
 }
 
 // Few appends the numbers of a set that nobody has read from to few, rising, when

@@ -274,7 +274,7 @@ func (s *Store) DeleteRange(low, high []byte) error {
 // an open snapshot keeps old rows from being removed. It costs about a
 // microsecond.
 func (s *Store) Snapshot() *Snapshot {
-	return &Snapshot{at: s.db.NewSnapshot(), pool: s.pool, tables: &s.tables, sweeper: &s.sweeper}
+	return &Snapshot{at: s.db.NewSnapshot(), db: s.db, pool: s.pool, tables: &s.tables, sweeper: &s.sweeper}
 }
 
 // Flush writes what is in memory to tables and returns when they are synced.

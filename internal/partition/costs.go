@@ -1,0 +1,446 @@
+package partition
+
+import (
+	"context"
+	"math"
+
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/partitionkey"
+)
+
+// The ways from what a query asks for to its documents, and what they cost. A query
+// gets its documents in one of two ways, and either may leave parts of the expression
+// to the documents themselves:
+//
+//   - it passes the rows of the clip in key order and tells of each whether it counts;
+//   - it looks documents up by their numbers, which lists of the index give, limited
+//     to the clip by the list of a key prefix or by a roster.
+//
+// docs/decisions/0010-costs-of-reading.md has the reasons, and BenchmarkWays compares
+// what is chosen with all that could be.
+
+// costs is the processor time of the steps that reading is made of, in nanoseconds, on
+// the machine that docs/benchmarks.md describes. Their ratios decide, and change much
+// less from machine to machine than they do. BenchmarkCosts measures each.
+type costs struct {
+	begin float64 // the first move of an iterator: to a row, or to the first row of a list
+	row   float64 // passing a document's row in key order, without its bytes
+	bytes float64 // passing one byte of it
+	tell  float64 // telling by the row whether it is in one part of an expression
+	keep  float64 // copying a document that counts and handing it out in order, less what find has of that
+	find  float64 // looking a document up by its number and handing it out
+	miss  float64 // looking a number up whose document turns out to be outside of the clip
+	chunk float64 // reading 65,536 numbers of a list
+	list  float64 // passing one list of a range
+	entry float64 // passing one byte of a range of lists that are short, as they are stored
+}
+
+// measuredCosts were measured on 2026-11-23. See docs/benchmarks.md.
+func measuredCosts() costs {
+	return costs{begin: 2000, row: 330, bytes: 0.08, tell: 150, keep: 900, find: 3500, miss: 1700, chunk: 700, list: 400, entry: 15}
+}
+
+// way is one of the ways to read.
+type way uint8
+
+const (
+	cheapest way = iota // by the costs
+	passes              // pass the rows of the clip
+	looks               // look numbers up
+)
+
+func (w way) String() string { return [...]string{"cheapest", "passes", "looks"}[w] }
+
+// forced is what tests decide instead of the costs. The zero value leaves it to them.
+type forced struct {
+	way     way
+	lists   bool // read the lists of every part
+	told    bool // leave to the documents what can be left to them, but for one part
+	rosters way  // passes: read none; looks: make one
+}
+
+// extent is how much a clip holds. It is exact up to extentMax documents.
+type extent struct {
+	items int64
+	bytes float64 // of a document
+}
+
+// extentMax is how many documents of a range of keys are counted: to pass more is
+// dearer than nearly everything else.
+const extentMax = 1 << 17
+
+// reading is what was chosen.
+type reading struct {
+	way way
+	// set are the documents that count, and some outside of the clip unless inside.
+	// It is nil for all of the clip.
+	set *storage.Postings
+	// numbers and list are set, read.
+	numbers *storage.Numbers
+	list    []uint64
+	listed  bool
+
+	// tell tells of each document what the lists do not; nil when nothing is left.
+	tell *query.Teller
+}
+
+// chooser is a choice under way.
+type chooser struct {
+	s      *source
+	ctx    context.Context
+	need   query.Need
+	cost   *costs
+	force  forced
+	access index.Expr
+	extent
+
+	tell *query.Teller // of the whole expression; nil when documents do not tell
+	pass float64       // the costs of passing
+	// inside says that lists are limited to the clip, and roster by what, if it has to be.
+	inside bool
+	roster func() *storage.Postings
+}
+
+// choose finds the cheapest way. The access narrows; it is All for all documents.
+func (s *source) choose(ctx context.Context, access index.Expr, need query.Need) (r reading, err error) {
+	c := chooser{s: s, ctx: ctx, need: need, cost: &s.p.strategy.costs, force: s.p.strategy.force, access: access}
+	if err := c.limit(); err != nil || c.items == 0 {
+		return reading{way: passes}, err
+	}
+	if access.Op != index.All {
+		c.tell = s.teller(access)
+	}
+	c.pass = c.passing(c.items)
+	if access.Op == index.All {
+		return c.everything()
+	}
+	return c.narrowed()
+}
+
+// passing is what it takes to pass rows, and to tell of each.
+func (c *chooser) passing(items int64) float64 {
+	each := c.cost.row + c.cost.bytes*c.bytes
+	if c.tell != nil {
+		each += c.cost.tell * float64(c.tell.Leaves())
+	}
+	return c.cost.begin + float64(items)*each
+}
+
+// limit finds what limits lists to the clip, and how much that holds.
+func (c *chooser) limit() (err error) {
+	s := c.s
+	if c.force.rosters != passes && s.only() != "" {
+		if e := s.p.rosters.of(s.only(), s.now.lsn); e.numbers != nil {
+			c.inside, c.roster, c.extent, s.seats = true, e.postings, e.extent(), e.seats
+			return nil
+		}
+	}
+	c.inside = s.whole
+	if s.prefix != nil {
+		c.inside, c.roster = true, func() *storage.Postings { return s.now.snapshot.Postings(s.prefix) }
+	}
+	c.extent, err = s.extent(c.ctx)
+	return err
+}
+
+// everything chooses for a query without an expression.
+func (c *chooser) everything() (reading, error) {
+	if c.need.Unordered && c.force.way != looks {
+		return reading{way: passes}, nil
+	}
+	wanted := c.items
+	if c.need.Want > 0 {
+		wanted = min(wanted, int64(c.need.Want))
+	}
+	// Bodies that do not fit into memory are looked up behind the pass.
+	kept := min(float64(c.items), float64(c.s.p.strategy.scanBytes)/max(c.bytes, 1))
+	pass := c.pass + kept*c.cost.keep + (float64(wanted)-min(float64(wanted), kept))*c.cost.find
+	look := c.cost.begin + float64(wanted)*c.cost.find
+	switch {
+	case c.force.way == passes:
+		return reading{way: passes}, nil
+	case c.inside && (look < pass || c.force.way == looks):
+		return c.looking(nil), nil
+	case !c.inside && (float64(c.items) > kept || c.force.way == looks):
+		// All rows are passed for their numbers, and the documents looked up.
+		if !c.s.p.rosters.fits(c.items) || c.s.only() == "" {
+			return reading{way: looks}, nil
+		}
+		numbers, err := c.s.enroll(c.ctx)
+		if err != nil {
+			return reading{}, err
+		}
+		return reading{way: looks, set: numbers.Postings()}, nil
+	}
+	return reading{way: passes}, nil
+}
+
+// looking returns the reading of a set within the clip, nil for all of it.
+func (c *chooser) looking(set *storage.Postings) reading {
+	if c.roster == nil {
+		return reading{way: looks, set: set}
+	}
+	if set == nil {
+		return reading{way: looks, set: c.roster()}
+	}
+	return reading{way: looks, set: storage.Intersect(c.roster(), set)}
+}
+
+// narrowed chooses for a query with an expression.
+func (c *chooser) narrowed() (reading, error) {
+	if c.force.way == passes && c.tell != nil {
+		return reading{way: passes, tell: c.tell}, nil
+	}
+	parts, rest, price := c.split()
+	if c.tell != nil && c.force.way == cheapest && price+c.cost.find >= c.pass {
+		return reading{way: passes, tell: c.tell}, nil
+	}
+	if c.tell == nil && !c.inside && price+float64(c.items)*c.cost.miss >= c.passing(c.items) || c.force.rosters == looks && !c.inside {
+		if err := c.enlist(); err != nil {
+			return reading{}, err
+		}
+	}
+	set, none := c.s.combine(c.ctx, parts)
+	if none || set == nil {
+		return reading{way: looks, list: nil, listed: true}, nil
+	}
+	r := c.looking(set)
+	if rest != nil {
+		r.tell = c.s.teller(*rest)
+	}
+	if c.lazily(r) {
+		return r, nil
+	}
+	return c.counted(r, price)
+}
+
+// lazily reports whether a page is filled before it matters how many documents there
+// are in all.
+func (c *chooser) lazily(r reading) bool {
+	wanted := float64(c.need.Want) * c.cost.find
+	return c.force.way == looks || c.need.Want > 0 && c.inside && r.tell == nil && wanted < c.pass
+}
+
+// counted reads the numbers of a set, and decides by how many there are.
+func (c *chooser) counted(r reading, price float64) (reading, error) {
+	s := c.s
+	pass := c.pass
+	each := c.cost.find
+	if !c.inside {
+		each = (c.cost.miss + c.cost.find) / 2
+	} else if !c.need.Unordered {
+		each = max(c.cost.find-c.cost.keep, c.cost.find/4)
+	}
+	most := int64(max(1, pass/each))
+	list, numbers, over, err := r.set.GatherTo(c.ctx, s.list[:0], gatherMax, most)
+	if err != nil {
+		return reading{}, s.broken(c.ctx, err)
+	}
+	r.set = nil
+	if r.list, r.numbers = list, numbers; numbers == nil {
+		s.list = list
+	}
+	r.listed = true
+	switch {
+	case !over && !c.regret():
+		return r, nil
+	case c.tell != nil:
+		return reading{way: passes, tell: c.tell}, nil
+	case !c.inside:
+		if err := c.enlist(); err != nil {
+			return reading{}, err
+		}
+	}
+	// The documents do not tell, so the lists have to.
+	set, none := s.combine(c.ctx, c.access)
+	if none || set == nil {
+		return reading{way: looks, listed: true}, nil
+	}
+	r = c.looking(set)
+	if r.numbers, err = r.set.Collect(c.ctx); err != nil {
+		return reading{}, s.broken(c.ctx, err)
+	}
+	r.set, r.listed = nil, true
+	if float64(r.numbers.Len())*each > pass {
+		r.way = passes
+	}
+	return r, nil
+}
+
+// regret reports whether it is time to make a roster of the key: when that is no dearer
+// than what look-ups outside of the key have cost so far for want of one.
+func (c *chooser) regret() bool {
+	s := c.s
+	return !c.inside && s.only() != "" && c.force.rosters != passes && c.force.way == cheapest &&
+		s.p.rosters.fits(c.items) && s.p.rosters.due(s.only(), int64(c.pass))
+}
+
+// enlist limits lists to the clip by its numbers, for which it passes all its rows.
+func (c *chooser) enlist() error {
+	numbers, err := c.s.enroll(c.ctx)
+	if err != nil {
+		return err
+	}
+	c.inside, c.roster = true, numbers.Postings
+	return nil
+}
+
+// split divides a conjunction into what lists are asked for and what is left to the
+// documents, nil when that is nothing, and returns about what the lists cost.
+func (c *chooser) split() (lists index.Expr, rest *index.Expr, price float64) {
+	args := []index.Expr{c.access}
+	if c.access.Op == index.And {
+		args = c.access.Args
+	}
+	prices := make([]float64, len(args))
+	for i := range args {
+		prices[i] = c.price(args[i])
+		price += prices[i]
+	}
+	if c.tell == nil || len(args) == 1 || c.force.lists {
+		return c.access, nil, price
+	}
+	first := 0
+	for i := range prices {
+		if prices[i] < prices[first] {
+			first = i
+		}
+	}
+	// A part that is no dearer than some look-ups may save as many.
+	worth := max(prices[first], fewLookups*c.cost.find)
+	var read, left []index.Expr
+	price = 0
+	for i, arg := range args {
+		if i == first || prices[i] <= worth && !c.force.told {
+			read = append(read, arg)
+			price += prices[i]
+		} else {
+			left = append(left, arg)
+		}
+	}
+	if len(left) == 0 {
+		return c.access, nil, price
+	}
+	if len(read) == 1 {
+		lists = read[0]
+	} else {
+		lists = index.Expr{Op: index.And, Args: read}
+	}
+	return lists, &index.Expr{Op: index.And, Args: left}, price
+}
+
+// fewLookups is how many look-ups a further list is taken to save.
+const fewLookups = 8
+
+// price returns about what it costs to read the lists of an expression.
+func (c *chooser) price(e index.Expr) (price float64) {
+	switch e.Op {
+	case index.Leaf, index.Filter:
+		switch {
+		case e.Span.Empty():
+			return 0
+		case e.Span.One && e.Op == index.Leaf:
+			return c.cost.begin + c.chunks()*c.cost.chunk
+		}
+		stored, dense := c.s.now.snapshot.Weigh(storage.TermKey(nil, e.Span.Low), storage.TermKey(nil, e.Span.High))
+		if dense {
+			return c.cost.begin + float64(stored)*c.cost.chunk/chunkStored
+		}
+		return c.cost.begin + float64(stored)*c.cost.entry
+	case index.And, index.Or:
+		for _, arg := range e.Args {
+			price += c.price(arg)
+		}
+	}
+	return price
+}
+
+// chunkStored is about how many bytes a dense chunk of a list takes.
+const chunkStored = 8 << 10
+
+// chunks returns how many chunks a list has at most.
+func (c *chooser) chunks() float64 {
+	return float64(min(c.s.now.counter>>16+1, uint64(c.s.now.items)))
+}
+
+// extent returns how much the clip holds.
+func (s *source) extent(ctx context.Context) (extent, error) {
+	x := extent{items: s.now.items, bytes: float64(s.now.bytes) / float64(max(1, s.now.items))}
+	if s.whole {
+		return x, nil
+	}
+	if s.prefix != nil {
+		n, err := s.items(ctx, extentMax)
+		x.items = n
+		return x, err
+	}
+	sum, err := s.totals(ctx, extentMax, math.MaxInt64)
+	return extent{items: sum.items, bytes: float64(sum.bytes) / float64(max(1, sum.items))}, err
+}
+
+// only returns the EPK of a clip that holds a single one of those that have a width.
+func (s *source) only() partitionkey.EPK {
+	if s.epk == "" && !s.whole && s.p.epkWidth > 0 && len(s.clip.Min) == s.p.epkWidth && s.point() {
+		s.epk = s.clip.Min
+	}
+	return s.epk
+}
+
+// teller returns what tells of a document whether it is one of an expression's; nil
+// when documents do not tell: because of what is asked, or because directives leave
+// some out of the index.
+func (s *source) teller(access index.Expr) *query.Teller {
+	if s.now.excludes || !s.now.indexing.Policy.Automatic {
+		return nil
+	}
+	return query.NewTeller(s.now.indexing.active.Index, access)
+}
+
+// enroll passes the rows of the clip for its numbers, which each keeps as the roster
+// of its key.
+func (s *source) enroll(ctx context.Context) (*storage.Numbers, error) {
+	var b storage.NumbersBuilder
+	err := s.each(ctx, func(_, _ []byte, d *document) bool {
+		b.Add(d.number)
+		return true
+	})
+	return b.Numbers(), err
+}
+
+// note counts the spans of an expression for the charge, which does not depend on
+// which of them are read, and says whether the expression narrows anything, and
+// whether it is certain to hold no document.
+func (s *source) note(e index.Expr) (narrows, none bool) {
+	switch e.Op {
+	case index.Leaf, index.Filter:
+		if e.Span.Empty() {
+			return true, true
+		}
+		s.look(e.Span)
+		return true, false
+	case index.And:
+		for _, arg := range e.Args {
+			some, none := s.note(arg)
+			if none {
+				return true, true
+			}
+			narrows = narrows || some
+		}
+		return narrows, false
+	case index.Or:
+		none = true
+		for _, arg := range e.Args {
+			some, empty := s.note(arg)
+			if !empty && !some {
+				return false, false
+			}
+			none = none && empty
+		}
+		return true, none
+	case index.None:
+		return true, true
+	}
+	return false, false
+}
