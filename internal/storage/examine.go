@@ -43,6 +43,8 @@ type examined struct {
 	manifest     string // base name
 	number       uint64 // of the manifest
 	reach        int64  // up to where the manifest is valid
+	end          int64  // up to where its edits are whole
+	edits        int    // whole ones
 	minUnflushed uint64 // the log with the lowest number that the manifest needs
 	logs         []examinedLog
 	damages      []*Damage
@@ -59,6 +61,7 @@ type examinedLog struct {
 	reason  string // why it is known to be damaged; empty if it is not
 	first   uint64 // the sequence number of the first record
 	next    uint64 // the one after the last record
+	gap     bool   // records before the first one are missing
 }
 
 // position is what the store holds.
@@ -114,6 +117,9 @@ const (
 	formatMarker   = "format-version"
 )
 
+// missingMarker is how a marker is called of which only a part of the name is known.
+func missingMarker(name string) string { return markerPrefix + name + ".*" }
+
 // findManifest looks for the markers, whose names are what they say: the one with the
 // highest count is valid.
 func (e *examined) findManifest(names []string) bool {
@@ -138,11 +144,11 @@ func (e *examined) findManifest(names []string) bool {
 		}
 	}
 	if values[formatMarker] == "" {
-		e.missing(markerPrefix+formatMarker+".*", "without this marker it is not known in which format the store is")
+		e.missing(missingMarker(formatMarker), "without this marker it is not known in which format the store is")
 	}
 	manifest := values[manifestMarker]
 	if manifest == "" {
-		e.missing(markerPrefix+manifestMarker+".*", "without this marker it is not known which manifest is valid")
+		e.missing(missingMarker(manifestMarker), "without this marker it is not known which manifest is valid")
 		return false
 	}
 	number, ok := manifestNumber(manifest)
@@ -167,20 +173,24 @@ func (e *examined) readManifest() error {
 	case err != nil:
 		return err
 	}
-	e.reach = scan.reach
-	// A marker names a manifest once its first records are synced: one that is
-	// new has a list of what the store has, every other one an edit besides.
-	least := 2
-	if e.number == firstManifest {
-		least = 1
-	}
+	e.reach, e.end, e.edits = scan.reach, scan.end, scan.records
 	switch {
-	case scan.records < least:
-		e.damage(e.manifest, scan.reach, "its first %d records were synced before the store's marker named it", least)
+	case e.edits < e.leastEdits():
+		e.damage(e.manifest, scan.reach, "its first %d records were synced before the store's marker named it", e.leastEdits())
 	case scan.damaged():
 		e.damage(e.manifest, scan.reach, "a record at byte %d follows, and each is synced before the next one is written", scan.proof.first)
 	}
 	return nil
+}
+
+// leastEdits is how many records a manifest has at least. A marker names it once its
+// first records are synced: that of a new store has a list of what the store has,
+// every other one an edit besides.
+func (e *examined) leastEdits() int {
+	if e.number == firstManifest {
+		return 1
+	}
+	return 2
 }
 
 // Tags of the numbers that an edit of a manifest begins with.
@@ -275,6 +285,7 @@ func (e *examined) judgeLogs() {
 			continue
 		}
 		if next != 0 && log.first > next {
+			log.gap = true
 			e.missing(fmt.Sprintf("a log before %s", log.base), "the changes %d to %d are in no log", next, log.first-1)
 		}
 		next = log.next

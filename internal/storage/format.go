@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -21,6 +23,8 @@ const (
 	// formatFile names the format of a store. It stands outside of Pebble's
 	// rows because it must be read before Pebble may touch the directory.
 	formatFile = "FORMAT"
+	// tableExt ends the names of tables.
+	tableExt = ".sst"
 	// lockFile is what a server locks in its data directory.
 	lockFile = "LOCK"
 	// formatLine is the one line of a format file.
@@ -47,6 +51,9 @@ func writeFormat(files vfs.FS, dir, release string) error {
 func checkFormat(files vfs.FS, dir string) error {
 	f, err := files.Open(files.PathJoin(dir, formatFile))
 	if errors.Is(err, fs.ErrNotExist) {
+		if hasStore(files, dir) {
+			return &Damage{Dir: dir, File: formatFile, Missing: true, Reason: "the directory has the files of a store, and this one says in which format they are"}
+		}
 		return fmt.Errorf("there is no store: %w", fs.ErrNotExist)
 	}
 	if err != nil {
@@ -57,6 +64,14 @@ func checkFormat(files vfs.FS, dir string) error {
 		return err
 	}
 	return readFormat(string(text))
+}
+
+// hasStore reports whether dir has a manifest or a marker.
+func hasStore(files vfs.FS, dir string) bool {
+	names, err := files.List(dir)
+	return err == nil && slices.ContainsFunc(names, func(base string) bool {
+		return strings.HasPrefix(base, manifestPrefix) || strings.HasPrefix(base, markerPrefix)
+	})
 }
 
 func readFormat(text string) error {
@@ -72,6 +87,23 @@ func readFormat(text string) error {
 			version, strings.TrimSpace(release), formatVersion)
 	}
 	return nil
+}
+
+// tableError finds the number of a table in what Pebble says about one that is
+// missing or has another length than the manifest says.
+var tableError = regexp.MustCompile(`^L[0-9]+: ([0-9]+): (?:file|object) `)
+
+// explainOpening is explain for the opening of a store whose markers and manifest are
+// there: a file that is missing is damage.
+func explainOpening(dir string, err error) error {
+	found := tableError.FindStringSubmatch(err.Error())
+	switch {
+	case found != nil && errors.Is(err, fs.ErrNotExist):
+		return &Damage{Dir: dir, File: found[1] + tableExt, Missing: true, Reason: "the manifest names it"}
+	case found != nil:
+		return &Damage{Dir: dir, File: found[1] + tableExt, Reason: err.Error()}
+	}
+	return explain(err)
 }
 
 // explain puts Pebble's refusals into our words where a person can act on them.

@@ -119,6 +119,9 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 		if strings.HasPrefix(g.PathBase(name), manifestPrefix) {
 			g.begunManifest()
 		}
+		if g.isMarker(name) {
+			g.owe() // Pebble removes the older marker before it syncs the directory.
+		}
 		return g.vital(name, f, err), nil
 	case class == classTable && isFlush(category):
 		f, err := g.need(func() (vfs.File, error) { return g.create(name, class, category) })

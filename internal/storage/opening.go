@@ -147,6 +147,11 @@ func (s *Store) list() error {
 // keeps the marker alone.
 func (g *guard) begunManifest() {
 	g.late.listed.Store(true)
+	g.owe()
+}
+
+// owe has the directory synced before anything depends on its entries.
+func (g *guard) owe() {
 	if !g.at(stageBuilding) {
 		g.late.owed.Store(true)
 	}

@@ -305,7 +305,9 @@ func (p *Pool) create(dir string) (s *Store, err error) {
 		if s, err = p.prepare(dir); err != nil {
 			return err
 		}
-		if err := s.guard.built(); err != nil {
+		// The first log of a new Pebble is in a format that does not say what was
+		// synced. The next one does.
+		if err := errors.Join(explain(s.db.Flush()), s.guard.built()); err != nil {
 			return errors.Join(err, s.shut())
 		}
 		return nil
@@ -384,18 +386,10 @@ func (p *Pool) OpenVerified(dir string, o Opening) (*Store, error) {
 }
 
 func (p *Pool) reopen(dir string, o Opening) (*Store, error) {
-	if err := checkFormat(p.options.FS, dir); err != nil {
-		return nil, err
-	}
-	least, err := o.Contains.parse()
+	found, err := p.examine(dir, o.Contains)
 	if err != nil {
 		return nil, err
 	}
-	found, err := examine(p.options.FS, dir)
-	if err != nil {
-		return nil, err
-	}
-	found.contain(least)
 	if err := found.err(); err != nil {
 		return nil, err
 	}

@@ -105,7 +105,10 @@ func (s *Store) begin(fresh bool) error {
 		if failure := s.guard.err(); failure != nil {
 			err = failure
 		}
-		return explain(err)
+		if fresh {
+			return explain(err)
+		}
+		return explainOpening(s.dir, err)
 	}
 	s.db = db
 	s.settle()

@@ -1,0 +1,281 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// hookedFS calls before with each sync of a file or directory, before it is made.
+type hookedFS struct {
+	vfs.FS
+	before func()
+}
+
+type hookedFile struct {
+	vfs.File
+	before func()
+}
+
+func (h hookedFS) wrap(f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return hookedFile{f, h.before}, nil
+}
+
+func (h hookedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return h.wrap(h.FS.Create(name, category))
+}
+
+func (h hookedFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return h.wrap(h.FS.ReuseForWrite(from, to, category))
+}
+
+func (h hookedFS) OpenDir(name string) (vfs.File, error) { return h.wrap(h.FS.OpenDir(name)) }
+
+func (f hookedFile) Sync() error {
+	f.before()
+	return f.File.Sync()
+}
+
+func (f hookedFile) SyncData() error {
+	f.before()
+	return f.File.SyncData()
+}
+
+// cutAt is a power cut: what was on the disk, and what had to be.
+type cutAt struct {
+	disk *vfs.MemFS
+	told []string
+	at   Position
+}
+
+// The power fails while writers wait for a sync, when many pages are not on the disk.
+// Any of them and of the directory's entries may be there, whatever their order: that
+// is never taken for damage, and what was acknowledged is there. The same holds if
+// the power fails again while the store is opened.
+func TestPagesOutOfOrder(t *testing.T) {
+	t.Parallel()
+	memory := vfs.NewCrashableMem()
+	var (
+		mu     sync.Mutex
+		told   []string
+		syncs  int
+		cuts   []cutAt
+		store  *Store
+		random = rand.New(rand.NewPCG(3, 4))
+	)
+	p := newPool(t, Options{MemTableBytes: 256 << 10, FS: hookedFS{memory, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if syncs++; store == nil || syncs%7 != 0 {
+			return
+		}
+		at := store.Position()
+		for _, kept := range []int{20, 50, 80} {
+			clone := memory.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: random})
+			cuts = append(cuts, cutAt{clone, slices.Clone(told), at})
+		}
+	}}})
+	s, err := p.Create("d/s")
+	must(t, err)
+	mu.Lock()
+	store = s
+	mu.Unlock()
+	var writers sync.WaitGroup
+	for w := range 6 {
+		writers.Go(func() {
+			for i := range 25 {
+				key := fmt.Sprintf("mw%d-%03d", w, i)
+				b := s.NewBatch()
+				must(t, b.Set([]byte(key), fmt.Appendf(nil, "%*d", 10+i*i*40, i)))
+				if w == 5 { // Nobody waits for these.
+					must(t, errors.Join(s.ApplyNoSync(b), b.Close()))
+					continue
+				}
+				must(t, errors.Join(s.Apply(b), b.Close()))
+				mu.Lock()
+				told = append(told, key)
+				mu.Unlock()
+			}
+		})
+	}
+	writers.Wait()
+	must(t, s.Close())
+	for i, c := range cuts {
+		again := reopenedAt(t, c, random)
+		if i%8 != 0 {
+			continue
+		}
+		for _, deeper := range again {
+			reopenedAt(t, deeper, random)
+		}
+	}
+	if len(cuts) < 40 {
+		t.Errorf("only %d power cuts", len(cuts))
+	}
+}
+
+// reopenedAt opens a store after a power cut and looks for what it must have. It
+// returns power cuts while it was opened.
+func reopenedAt(t *testing.T, c cutAt, random *rand.Rand) []cutAt {
+	t.Helper()
+	var again []cutAt
+	p := newPool(t, Options{FS: hookedFS{c.disk, func() {
+		clone := c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: random})
+		again = append(again, cutAt{clone, c.told, c.at})
+	}}})
+	s, err := p.OpenVerified("d/s", Opening{Contains: c.at})
+	if err != nil {
+		t.Fatalf("with %d rows at %s: %v", len(c.told), c.at, err)
+	}
+	opened := again
+	snapshot := s.Snapshot()
+	for _, key := range c.told {
+		if found, err := snapshot.Has([]byte(key)); err != nil || !found {
+			t.Fatalf("acknowledged row %s at %s: %v, %v", key, c.at, found, err)
+		}
+	}
+	must(t, snapshot.Close())
+	must(t, s.Close())
+	return opened
+}
+
+// damagedDisk returns a killed store with a table and a log of 150 rows in which one
+// byte is not what was written, and how many rows precede it.
+func damagedDisk(t *testing.T, flush bool) (disk *vfs.MemFS, log string, rows int) {
+	t.Helper()
+	disk = killed(t, 300, flush)
+	e, err := examine(disk, "d/s")
+	must(t, err)
+	log = e.logs[len(e.logs)-1].base
+	text := contents(t, disk, "d/s")[log]
+	at := len(text) / 2
+	writeFile(t, disk, "d/s/"+log, text[:at]+string(text[at]^1)+text[at+1:])
+	number, _ := logNumber(log)
+	rows = scanLog(t, []byte(text[:at]), uint32(number)).records
+	if flush {
+		rows += 150
+	}
+	return disk, log, rows
+}
+
+// A store with a damaged log is refused, and the refusal names the file and changes
+// nothing, until the loss is accepted: then it opens with what was before the damage,
+// and the files as they were are kept.
+func TestAcceptLoss(t *testing.T) {
+	t.Parallel()
+	for _, flush := range []bool{false, true} {
+		disk, log, rows := damagedDisk(t, flush)
+		p := newPool(t, Options{FS: disk})
+		before := contents(t, disk, "d/s")
+		for range 2 {
+			_, err := p.Open("d/s")
+			if err == nil || !IsCorrupt(err) || !strings.Contains(err.Error(), log) || !strings.Contains(err.Error(), "--accept-loss") {
+				t.Fatalf("open: %v, want that %s is damaged", err, log)
+			}
+			if after := contents(t, disk, "d/s"); !maps.Equal(before, after) {
+				t.Fatal("the refusal changed files")
+			}
+		}
+		found, err := p.Examine("d/s", "")
+		if err != nil || len(found) != 1 || found[0].File != log || found[0].Offset == 0 {
+			t.Errorf("examine: %+v, %v", found, err)
+		}
+		cut, err := p.AcceptLoss("d/s", "d/kept", "")
+		if err != nil || len(cut) != 1 || !strings.Contains(cut[0], log) {
+			t.Fatalf("accepted: %q, %v", cut, err)
+		}
+		if kept := contents(t, disk, "d/kept"); !maps.Equal(before, kept) {
+			t.Errorf("kept are %q of %q", slices.Sorted(maps.Keys(kept)), slices.Sorted(maps.Keys(before)))
+		}
+		if n := countRows(t, p, "d/s"); n != rows {
+			t.Errorf("%d rows, want the %d before the damage", n, rows)
+		}
+		if kept := contents(t, disk, "d/kept"); !maps.Equal(before, kept) {
+			t.Error("what is kept changes with the store")
+		}
+		if cut, err := p.AcceptLoss("d/s", "d/other", ""); err != nil || len(cut) != 0 {
+			t.Errorf("nothing to accept: %q, %v", cut, err)
+		}
+		if _, err := disk.Stat("d/other"); err == nil {
+			t.Error("files are kept although nothing was cut")
+		}
+	}
+}
+
+// countRows opens the store, counts its rows and closes it.
+func countRows(t *testing.T, p *Pool, dir string) int {
+	t.Helper()
+	s, err := p.Open(dir)
+	must(t, err)
+	snapshot := s.Snapshot()
+	n, err := rowsOf(snapshot)
+	must(t, errors.Join(err, snapshot.Close(), s.Close()))
+	return n
+}
+
+// Files that are missing: each is named by the refusal, nothing changes, and what can
+// be made to open again does.
+func TestMissingFiles(t *testing.T) {
+	t.Parallel()
+	good := killed(t, 300, true)
+	e, err := examine(good, "d/s")
+	must(t, err)
+	at := Position(e.position().String())
+	for base := range contents(t, good, "d/s") {
+		disk := good.CrashClone(vfs.CrashCloneCfg{})
+		must(t, disk.Remove("d/s/"+base))
+		before := contents(t, disk, "d/s")
+		p := newPool(t, Options{FS: disk})
+		number, isLog := logNumber(base)
+		if base == "LOCK" || strings.HasPrefix(base, optionsPrefix) || isLog && number < e.minUnflushed {
+			if _, err := p.AcceptLoss("d/s", "d/kept", at); err != nil {
+				t.Errorf("%s: %v", base, err)
+			}
+			if n := countRows(t, p, "d/s"); n != 300 {
+				t.Errorf("without %s: %d rows", base, n)
+			}
+			continue
+		}
+		_, err := p.OpenVerified("d/s", Opening{Contains: at})
+		name := base
+		if strings.HasPrefix(base, markerPrefix) {
+			name = base[:strings.Index(base[len(markerPrefix):], ".")+len(markerPrefix)]
+		}
+		if err == nil || !IsCorrupt(err) || !strings.Contains(err.Error(), strings.TrimSuffix(name, ".sst")) {
+			t.Errorf("without %s: %v", base, err)
+		}
+		if after := contents(t, disk, "d/s"); !maps.Equal(before, after) {
+			t.Errorf("without %s: files %q became %q", base, slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
+		}
+		cut, err := p.AcceptLoss("d/s", "d/kept", at)
+		switch {
+		case strings.HasPrefix(base, markerPrefix):
+			if err != nil || len(cut) != 1 {
+				t.Errorf("without %s: %q, %v", base, cut, err)
+			} else if n := countRows(t, p, "d/s"); n != 300 {
+				t.Errorf("without %s: %d rows, %q", base, n, cut)
+			}
+		case isLog:
+			if err != nil || countRows(t, p, "d/s") != 150 {
+				t.Errorf("without %s: %q, %v", base, cut, err)
+			}
+		case strings.HasPrefix(base, manifestPrefix), base == formatFile:
+			if err == nil {
+				t.Errorf("without %s: accepted, %q", base, cut)
+			}
+			if after := contents(t, disk, "d/s"); !maps.Equal(before, after) {
+				t.Errorf("without %s: files changed", base)
+			}
+		}
+	}
+}
