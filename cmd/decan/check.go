@@ -21,6 +21,12 @@ func (c *checkCommand) Run(io streams) error {
 	for _, leftover := range report.Leftovers {
 		fmt.Fprintln(io.out, "left over:", leftover, "(the next start removes it)")
 	}
+	for _, dir := range report.Unnamed {
+		fmt.Fprintln(io.out, "not named:", dir, "(the catalog knows nothing of it; the next start moves it to the quarantine)")
+	}
+	for _, entry := range report.Quarantine {
+		fmt.Fprintln(io.out, "in quarantine:", entry)
+	}
 	for _, problem := range report.Problems {
 		fmt.Fprintln(io.out, "problem:", problem)
 	}

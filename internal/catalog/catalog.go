@@ -40,7 +40,7 @@ type Catalog struct {
 	now  func() time.Time
 
 	mu     sync.Mutex
-	marks  func(version uint64) // called before a commit is acknowledged; may be nil
+	marks  func(version uint64, at storage.Position) // called before a commit is acknowledged; may be nil
 	store  *storage.Store
 	next   counters // at least what is stored: reserved numbers need not be
 	failed error    // sticky: after a failed sync nobody knows what is stored
@@ -61,8 +61,9 @@ func Open(store *storage.Store, now func() time.Time) (*Catalog, error) {
 	if now == nil {
 		now = time.Now
 	}
-	view, next, err := load(store)
-	if err != nil {
+	snapshot := store.Snapshot()
+	view, next, err := load(snapshot)
+	if err := errors.Join(err, snapshot.Close()); err != nil {
 		return nil, fmt.Errorf("open catalog: %w", err)
 	}
 	c := &Catalog{now: now, store: store, next: next}
@@ -110,16 +111,17 @@ func (c *Catalog) Commit(ctx context.Context, change Change) (*View, error) {
 		return nil, status.Unavailable(errors.Join(errUnknown, err), "The catalog could not store the change%s; its outcome is unknown.", storage.Because(err))
 	}
 	if c.marks != nil {
-		c.marks(d.view.version)
+		c.marks(d.view.version, c.store.Position())
 	}
 	c.next = d.next
 	c.view.Store(d.view)
 	return d.view, nil
 }
 
-// Mark has mark called with the version of each commit from now on, after it is stored
-// and before it is seen or acknowledged; nil ends that. Other commits wait meanwhile.
-func (c *Catalog) Mark(mark func(version uint64)) {
+// Mark has mark called with the version of each commit from now on, and with what the
+// store has then, after it is stored and before it is seen or acknowledged; nil ends
+// that. Other commits wait meanwhile.
+func (c *Catalog) Mark(mark func(version uint64, at storage.Position)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.marks = mark

@@ -260,7 +260,7 @@ func (d *draft) deleteContainer(c *Container) error {
 	d.deleteScripts(c)
 	d.deletePermissionsFor(c.RID)
 	d.deleteOffer(c.RID)
-	return d.leave(c.RID, c.planned(), c.ids())
+	return d.leave(c.RID, c.Planned(), c.ids())
 }
 
 // ids returns the partitions, in the order of their ranges.
@@ -272,8 +272,8 @@ func (c *Container) ids() []resource.PartitionID {
 	return ids
 }
 
-// planned returns the children of the splits and merges under way.
-func (c *Container) planned() (ids []resource.PartitionID) {
+// Planned returns the children of the splits and merges under way.
+func (c *Container) Planned() (ids []resource.PartitionID) {
 	for _, plan := range c.Splits {
 		ids = append(ids, plan.Children[0].ID, plan.Children[1].ID)
 	}

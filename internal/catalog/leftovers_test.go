@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/partitionkey"
 )
 
@@ -116,9 +117,12 @@ func TestCommitsAreMarked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var marked []uint64
-	w.Mark(func(version uint64) {
+	w.Mark(func(version uint64, at storage.Position) {
 		if seen := w.View().Version(); seen != version-1 {
 			t.Errorf("version %d is marked when %d is seen", version, seen)
+		}
+		if at == "" {
+			t.Error("the store has nothing")
 		}
 		marked = append(marked, version)
 	})

@@ -85,8 +85,17 @@ func (d *draft) commit(store *storage.Store) error {
 	return store.Apply(batch)
 }
 
+// Read returns the view of a store that nobody commits to.
+func Read(snapshot *storage.Snapshot) (*View, error) {
+	view, _, err := load(snapshot)
+	if err != nil {
+		return nil, fmt.Errorf("read catalog: %w", err)
+	}
+	return view, nil
+}
+
 // load reads a whole catalog. A store without a head is a fresh one.
-func load(store *storage.Store) (*View, counters, error) {
+func load(snapshot *storage.Snapshot) (*View, counters, error) {
 	view := &View{
 		databases:  map[string]*database{},
 		byRID:      map[resource.RID]*database{},
@@ -95,8 +104,6 @@ func load(store *storage.Store) (*View, counters, error) {
 		access:     newAccess(),
 	}
 	next := counters{Database: 1, Container: 1, Offer: 1}
-	snapshot := store.Snapshot()
-	defer snapshot.Close()
 	text, found, err := snapshot.Get(nil, storage.MetaKey(nil, headName))
 	if err != nil || !found {
 		return view, next, err

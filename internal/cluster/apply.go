@@ -26,7 +26,11 @@ func (n *Node) Apply(ref replication.PartitionRef, effects []replication.Effect)
 	if s.err != nil {
 		return nil, fmt.Errorf("apply to partition %v: %w", ref, errors.Join(errNotOpen, s.err))
 	}
-	return s.partition.Apply(effects)
+	if rejected, err = s.partition.Apply(effects); err == nil {
+		s.synced.Store(uint64(s.partition.LSN()))
+		n.marks.note(s)
+	}
+	return rejected, err
 }
 
 var errNotOpen = errors.New("the partition is not open")
@@ -45,6 +49,8 @@ func (n *Node) partitionConfig(store *storage.Store, ref replication.PartitionRe
 		Rosters:   n.rosters,
 
 		ConditionTime: n.cfg.ConditionTime,
+
+		CatalogVersion: func() uint64 { return n.cfg.Catalog.View().Version() },
 	}
 }
 

@@ -420,6 +420,24 @@ func TestDropWaitsForHolders(t *testing.T) {
 	}
 }
 
+// nothingLeft verifies that the chores leave nothing of what a crash cut short, neither
+// below p nor on the catalog's record, and that nothing of it is in the quarantine.
+func nothingLeft(t *testing.T, w *world, disk *storagetest.Disk) {
+	t.Helper()
+	if left := w.node.RemoveLeft(); left > 0 {
+		t.Errorf("%d directories are left", left)
+	}
+	if names, err := disk.FS().List("data/p"); err == nil && len(names) > 0 {
+		t.Errorf("%v is left", names)
+	}
+	if l := w.catalog.View().Leftovers(); len(l) > 0 {
+		t.Errorf("the catalog has %v on record", l)
+	}
+	if entries, err := cluster.ListQuarantine(disk.FS(), "data"); err != nil || len(entries) > 0 {
+		t.Errorf("quarantine: %+v, %v", entries, err)
+	}
+}
+
 // A crash at any moment of a creation leaves the container wholly there or not
 // at all, and no directory that nobody names.
 func TestCrashDuringCreation(t *testing.T) {
@@ -458,8 +476,8 @@ func TestCrashDuringCreation(t *testing.T) {
 					t.Errorf("operation %d: %v", n, err)
 				}
 			}
-		} else if names, err := after.FS().List("data/p"); err == nil && len(names) > 0 {
-			t.Errorf("operation %d: %v is left", n, names)
+		} else {
+			nothingLeft(t, w, after)
 		}
 		// It can be created in a second attempt.
 		if !found {
@@ -492,7 +510,7 @@ func TestFailedCreationIsUndone(t *testing.T) {
 	if err := w.node.CreatePartitions(ctx, c, tile(c.PartitionKey, 3)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
-	disk.FailAt(9)
+	disk.FailAt(40) // The catalog has its plan by then.
 	if err := w.node.CreatePartitions(context.Background(), c, tile(c.PartitionKey, 3)); !errors.Is(err, storagetest.ErrInjected) || status.CodeOf(err) != status.CodeUnavailable {
 		t.Errorf("got %v, want 503 for the injected error", err)
 	}
@@ -510,8 +528,8 @@ func TestFailedCreationIsUndone(t *testing.T) {
 	}
 }
 
-// At start, directories that nobody names are deleted, and one that is named
-// and missing is fatal.
+// At start, directories that nobody names are moved to the quarantine, and one that is
+// named and missing is fatal.
 func TestStartCompares(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -528,7 +546,7 @@ func TestStartCompares(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, garbage := range []string{dir + "/7", dir + "/00", dir + "/x", "data/p/ff00", "data/p/README"} {
-		if err := disk.FS().MkdirAll(garbage, 0o700); err != nil {
+		if err := disk.FS().MkdirAll(garbage+"/inside", 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -540,6 +558,15 @@ func TestStartCompares(t *testing.T) {
 	}
 	if names, _ := disk.FS().List(dir); len(names) != 2 {
 		t.Errorf("of the container: %v", names)
+	}
+	entries, err := cluster.ListQuarantine(disk.FS(), "data")
+	if err != nil || len(entries) != 5 {
+		t.Fatalf("quarantine: %+v, %v", entries, err)
+	}
+	for _, e := range entries {
+		if _, err := disk.FS().Stat("data/quarantine/" + e.Name + "/content/inside"); err != nil || e.Unreadable != "it is no store" || !strings.HasPrefix(e.From, "p/") || e.Catalog == 0 {
+			t.Errorf("entry %+v: %v", e, err)
+		}
 	}
 	if err := w.close(); err != nil {
 		t.Fatal(err)
@@ -700,14 +727,14 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	damaged := check(t, disk)
-	if damaged.Clean() || len(damaged.Problems) != 1 || len(damaged.Leftovers) != 1 || len(damaged.Partitions) != 2 {
+	if damaged.Clean() || len(damaged.Problems) != 1 || len(damaged.Leftovers) != 0 || len(damaged.Unnamed) != 1 || len(damaged.Partitions) != 2 {
 		t.Fatalf("damaged directory: %+v", damaged)
 	}
 	if !strings.Contains(damaged.Problems[0], "Partition 2") {
 		t.Errorf("problem %q does not name the missing partition", damaged.Problems[0])
 	}
-	if !strings.HasSuffix(damaged.Leftovers[0], dir+"/9") {
-		t.Errorf("leftover %q does not name the foreign directory", damaged.Leftovers[0])
+	if !strings.HasSuffix(damaged.Unnamed[0], dir+"/9") {
+		t.Errorf("%q does not name the foreign directory", damaged.Unnamed[0])
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strconv"
+	"slices"
 
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/partition"
@@ -40,9 +40,13 @@ func (n *Node) partitionDir(ref replication.PartitionRef) string {
 }
 
 // CreatePartitions builds the directories of a container that the catalog does
-// not name yet: each has its descriptor and is synced when it returns. When one
-// fails all are removed, and the error is 503 unless the context has ended.
+// not name yet: each has its descriptor and is synced when it returns. The catalog has
+// them on record as leftovers until a commit names them. When one fails all are
+// removed, and the error is 503 unless the context has ended or the database is gone.
 func (n *Node) CreatePartitions(ctx context.Context, container resource.Container, partitions []resource.Partition) error {
+	if err := n.planContainer(ctx, container.RID, partitions); err != nil {
+		return err
+	}
 	builders, ctx := errgroup.WithContext(ctx)
 	builders.SetLimit(buildersMax)
 	for _, p := range partitions {
@@ -66,6 +70,44 @@ func (n *Node) CreatePartitions(ctx context.Context, container resource.Containe
 	return nil
 }
 
+// probeBytes is less than what one partition takes.
+const probeBytes = 64 << 10
+
+// planContainer has the catalog record the directories that are about to be made. A
+// disk without room is found out before, because a catalog that cannot store a commit
+// takes no further one.
+func (n *Node) planContainer(ctx context.Context, rid resource.RID, partitions []resource.Partition) error {
+	err := n.probe(rid)
+	if err != nil {
+		return status.Unavailable(err, "The partitions of the container cannot be made now%s.", storage.Because(err))
+	}
+	_, err = n.cfg.Catalog.Commit(ctx, catalog.PlanContainer{RID: rid, Partitions: partitions})
+	return err
+}
+
+// ProbePrefix is how the names of files begin that are made to find out whether there is
+// room. They are below [InflightDir], and a crash may leave one.
+const ProbePrefix = "probe-"
+
+// InflightDir is the directory of the data directory for what does not count yet.
+const InflightDir = "inflight"
+
+// probe finds out whether there is room on the disk for a container.
+func (n *Node) probe(rid resource.RID) error {
+	files := n.cfg.Pool.FS()
+	dir := files.PathJoin(n.cfg.Dir, InflightDir)
+	if err := files.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	name := files.PathJoin(dir, ProbePrefix+hex.EncodeToString([]byte(rid)))
+	f, err := storage.CreateFile(files, name)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, probeBytes))
+	return errors.Join(err, f.Close(), files.Remove(name))
+}
+
 func (n *Node) createPartition(container resource.Container, p resource.Partition) error {
 	ref := replication.PartitionRef{Container: container.RID, Partition: p.ID}
 	return n.cfg.Pool.Build(n.partitionDir(ref), func(store *storage.Store) error {
@@ -85,32 +127,20 @@ func (n *Node) DiscardPartitions(rid resource.RID, partitions []resource.Partiti
 // catalog has ceased to name, whichever it had last. Those in use go when their
 // last holder gives them back; new calls get 410.
 func (n *Node) DropContainer(rid resource.RID) {
-	names, err := n.cfg.Pool.FS().List(n.containerDir(rid))
-	if err != nil {
-		n.cfg.Logger.Warn("container directory not removed", "container", rid, "err", err)
-		return
-	}
-	for _, name := range names {
-		if id, err := strconv.ParseUint(name, 10, 32); err == nil {
-			n.drop(replication.PartitionRef{Container: rid, Partition: resource.PartitionID(id)})
-		}
-	}
+	n.dropLeftovers(func(of resource.RID) bool { return of == rid })
 }
 
 // DropDatabase drops every container of a database that the catalog has ceased
 // to name, those included that were being created meanwhile.
 func (n *Node) DropDatabase(rid resource.RID) {
-	files := n.cfg.Pool.FS()
-	names, err := files.List(files.PathJoin(n.cfg.Dir, partitionsDir))
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			n.cfg.Logger.Warn("database directories not removed", "database", rid, "err", err)
-		}
-		return
-	}
-	for _, name := range names {
-		if c, err := hex.DecodeString(name); err == nil && resource.RID(c).Database() == rid {
-			n.DropContainer(resource.RID(c))
+	n.dropLeftovers(func(of resource.RID) bool { return of.Database() == rid })
+}
+
+// dropLeftovers drops what the catalog has on record as leftovers of containers.
+func (n *Node) dropLeftovers(drops func(resource.RID) bool) {
+	for _, l := range n.cfg.Catalog.View().Leftovers() {
+		if drops(l.Container) {
+			n.drop(replication.PartitionRef{Container: l.Container, Partition: l.Partition})
 		}
 	}
 }
@@ -150,12 +180,15 @@ func (n *Node) tryRemove(ref replication.PartitionRef) error {
 	if err := n.cfg.Pool.Remove(n.partitionDir(ref)); err != nil {
 		return err
 	}
+	n.marks.forget(ref)
+	n.gone.set(ref, true)
 	return n.removeEmpty(n.containerDir(ref.Container))
 }
 
 // RemoveLeft deletes the directories that could not be deleted when the catalog had
-// ceased to name them, or came not to, and returns how many are left. The node does so
-// by itself once in a second: a full disk gets its room back.
+// ceased to name them, or came not to, and returns how many are left. It has the
+// catalog forget those that are gone. The node does so by itself once in a second: a
+// full disk gets its room back.
 func (n *Node) RemoveLeft() (left int) {
 	n.removing.Lock()
 	defer n.removing.Unlock()
@@ -167,7 +200,37 @@ func (n *Node) RemoveLeft() (left int) {
 		n.left.set(ref, false)
 		n.cfg.Logger.Info("partition directory removed", "container", ref.Container, "partition", ref.Partition)
 	}
+	n.forgetGone()
 	return left
+}
+
+// forgetGone takes the directories off the catalog's record that are gone. One commit
+// does for all of them; if it fails they are forgotten later.
+func (n *Node) forgetGone() {
+	gone := n.gone.all()
+	if len(gone) == 0 {
+		return
+	}
+	var forget catalog.ForgetLeftovers
+	view := n.cfg.Catalog.View()
+	for _, l := range view.Leftovers() {
+		if slices.Contains(gone, replication.PartitionRef{Container: l.Container, Partition: l.Partition}) {
+			forget = append(forget, l)
+		}
+	}
+	if len(forget) > 0 {
+		if _, err := n.cfg.Catalog.Commit(context.Background(), forget); err != nil {
+			n.cfg.Logger.Debug("removed directories not forgotten", "err", err)
+			return
+		}
+	}
+	for _, ref := range gone {
+		c, found := view.ContainerByRID(ref.Container)
+		if found && slices.Contains(c.Planned(), ref.Partition) {
+			continue // The plan is about to be dropped, which records it.
+		}
+		n.gone.set(ref, false)
+	}
 }
 
 // removeEmpty removes the directory of a container once its last partition is gone.
@@ -187,90 +250,6 @@ func (n *Node) removeEmpty(dir string) error {
 	return nil
 }
 
-// sweep compares the directories with the catalog: what it does not name is
-// deleted, what it names and is missing is fatal. So is a catalog that has never
-// named anything next to directories: it is not theirs.
-func (n *Node) sweep() error {
-	view := n.cfg.Catalog.View()
-	unnamed, err := n.unnamed(view)
-	if err != nil {
-		return err
-	}
-	// Nobody can have built a partition before the first commit made a database.
-	if view.Version() == 0 && len(unnamed) > 0 {
-		return fmt.Errorf("the catalog is empty and there are partitions, such as %s: restore the catalog from a backup", unnamed[0])
-	}
-	for _, dir := range unnamed {
-		n.cfg.Logger.Info("unnamed partition directory deleted", "dir", dir)
-		if err := n.cfg.Pool.FS().RemoveAll(dir); err != nil {
-			return err
-		}
-	}
-	for _, c := range view.AllContainers() {
-		for i := range c.Ranges.Len() {
-			id := c.Ranges.At(i).Value.ID
-			ref := replication.PartitionRef{Container: c.RID, Partition: id}
-			dir := n.partitionDir(ref)
-			if _, err := n.cfg.Pool.FS().Stat(dir); err != nil {
-				return fmt.Errorf("partition %s of container %q in database %q: its directory %s is named by the catalog and cannot be found: restore it from a backup: %w",
-					id, c.ID, c.Database.ID, dir, err)
-			}
-			n.recallPurging(ref)
-		}
-	}
-	return nil
-}
-
-// unnamed returns the directories below p that the catalog does not name: of
-// whole containers, or of partitions of a container that it does name.
-func (n *Node) unnamed(view *catalog.View) ([]string, error) {
-	files := n.cfg.Pool.FS()
-	root := files.PathJoin(n.cfg.Dir, partitionsDir)
-	containers, err := files.List(root)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var dirs []string
-	for _, name := range containers {
-		dir := files.PathJoin(root, name)
-		container := containerOf(view, name)
-		if container == nil {
-			dirs = append(dirs, dir)
-			continue
-		}
-		ids, err := files.List(dir)
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range ids {
-			if !names(container, id) {
-				dirs = append(dirs, files.PathJoin(dir, id))
-			}
-		}
-	}
-	return dirs, nil
-}
-
-// containerOf returns the container whose directory has this name, or nil.
-func containerOf(view *catalog.View, name string) *catalog.Container {
-	rid, err := hex.DecodeString(name)
-	if err != nil || hex.EncodeToString(rid) != name {
-		return nil
-	}
-	container, _ := view.ContainerByRID(resource.RID(rid))
-	return container
-}
-
-// names reports whether a container has a partition whose directory has this name.
-func names(container *catalog.Container, name string) bool {
-	id, err := strconv.ParseUint(name, 10, 32)
-	if err != nil || resource.PartitionID(id).String() != name {
-		return false
-	}
-	_, named := container.Partition(resource.PartitionID(id))
-	return named
-}
-
 // openPartition opens a partition that the newest view names.
 func (n *Node) openPartition(ref replication.PartitionRef) (*partition.Partition, *storage.Store, error) {
 	container, ok := n.cfg.Catalog.View().ContainerByRID(ref.Container)
@@ -280,7 +259,7 @@ func (n *Node) openPartition(ref replication.PartitionRef) (*partition.Partition
 	if _, ok := container.Partition(ref.Partition); !ok {
 		return nil, nil, status.PartitionMoved(status.SubRangeGone)
 	}
-	store, err := n.cfg.Pool.Open(n.partitionDir(ref))
+	store, err := n.cfg.Pool.OpenVerified(n.partitionDir(ref), n.opening(ref))
 	if err != nil {
 		return nil, nil, n.notOpened(ref, err)
 	}

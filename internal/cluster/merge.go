@@ -252,6 +252,7 @@ func (x *merging) prepare(ctx context.Context, c *child, caughtUp func()) (err e
 // complete lets go of all three. The directory of a parent is removed when its last
 // reader has left.
 func (x *merging) complete() {
+	x.node.marks.note(x.child.slot)
 	x.child.slot.partition.Reindex() // A change of the policy may have waited.
 	x.child.slot.release()
 	for _, p := range x.parents {

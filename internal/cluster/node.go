@@ -12,10 +12,13 @@
 //
 // A partition directory counts only if the catalog names it: it is built and
 // synced before the commit that names it, and removed after the commit that no
-// longer does. What cannot be removed then is tried again until it is; what a crash
-// leaves behind is deleted at start; a directory that is named and missing stops the
-// start. A split or merge has one commit, before
-// which its children are garbage and after which their parents are.
+// longer does. What cannot be removed then is tried again until it is. A directory is
+// deleted only if the catalog has it on record as a leftover, which each commit writes
+// that leaves one; any other that it does not name is moved to the quarantine. A
+// directory that is named and missing stops the start. A split or merge has one
+// commit, before which its children are garbage and after which their parents are.
+// What was acknowledged is marked apart from the stores, at most a second later; a
+// store or a catalog that has less is not served from.
 // A partition is open at most once, and closed only while nobody holds it.
 // An open partition that nobody uses costs memory and descriptors, but no
 // goroutine of this package and no timer.
@@ -26,7 +29,6 @@
 package cluster
 
 import (
-	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -100,6 +102,7 @@ type Node struct {
 	growth    growth
 	purging   refSet     // have documents that wait for Clear
 	left      refSet     // have a directory that could not be removed
+	gone      refSet     // had one, which the catalog may still have on its record
 	removing  sync.Mutex // held by RemoveLeft
 
 	changes map[replication.PartitionRef]*change // splits and merges under way, by their parents
@@ -109,6 +112,7 @@ type Node struct {
 	reindexing map[resource.RID]int // containers whose partitions are being told
 
 	metrics *metrics
+	marks   marking
 }
 
 // rostersBytes is the memory for the numbers of the documents of keys that queries ask
@@ -129,6 +133,9 @@ type slot struct {
 	reads, writes, queries atomic.Int64
 	weighed                weighed
 	budget                 budget
+
+	synced atomic.Uint64 // the LSN up to which everything is on the disk
+	noted  atomic.Bool   // its mark is due
 
 	// Guarded by Node.mu.
 	holders int
@@ -167,14 +174,14 @@ func (r *refSet) set(ref replication.PartitionRef, in bool) (was bool) {
 func (r *refSet) all() []replication.PartitionRef {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(r.refs), func(a, b replication.PartitionRef) int {
-		return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.Partition, b.Partition))
-	})
+	return slices.SortedFunc(maps.Keys(r.refs), compareRefs)
 }
 
-// Start deletes the directories that the catalog does not name, verifies that
-// those it names exist, gives up the splits and merges that a restart interrupted, and
-// returns a node that opens each partition when it is first asked for.
+// Start compares the data directory with the catalog, see [Node.begin], gives up the
+// splits and merges that a restart interrupted, and returns a node that opens each
+// partition when it is first asked for. It refuses a directory in which something
+// acknowledged is missing, and has changed nothing then but that stores which were
+// found whole have replayed their logs.
 func Start(cfg Config) (*Node, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -201,15 +208,12 @@ func Start(cfg Config) (*Node, error) {
 	if cfg.Registerer != nil {
 		cfg.Registerer.MustRegister(n.throttled.requests, loads{n})
 	}
-	if err := n.sweep(); err != nil {
-		return nil, fmt.Errorf("start node: %w", err)
-	}
-	if err := n.dropPlans(); err != nil {
-		return nil, fmt.Errorf("start node: %w", err)
-	}
-	cfg.Pool.GiveUp(n.giveUp)
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
+	if err := n.begin(ctx); err != nil {
+		return nil, fmt.Errorf("start node: %w", errors.Join(err, n.Close()))
+	}
+	cfg.Pool.GiveUp(n.giveUp)
 	if cfg.Chores > 0 {
 		n.background.Go(func() { n.chores(ctx) })
 	}
@@ -245,6 +249,8 @@ func (n *Node) Close() error {
 		})
 	}
 	_ = closers.Wait() // what a closer could not close it has logged
+	n.cfg.Catalog.Mark(nil)
+	n.marks.close()
 	return n.group.Close()
 }
 
@@ -358,6 +364,7 @@ func (n *Node) open(s *slot) (*slot, error) {
 		return nil, s.err
 	}
 	s.weighed.begin(s.partition)
+	s.synced.Store(uint64(s.partition.LSN()))
 	n.notePurging(s)
 	// Effects reach it from here on, so it may go on with a change of policy.
 	s.partition.Reindex()
@@ -423,9 +430,7 @@ func (n *Node) claim(s *slot) bool {
 func (n *Node) finish(s *slot) {
 	if s.err == nil {
 		n.growth.add(s)
-		if err := errors.Join(s.partition.Close(), n.closeStore(s)); err != nil {
-			n.cfg.Logger.Warn("partition not closed cleanly", "container", s.ref.Container, "partition", s.ref.Partition, "err", err)
-		}
+		n.closePartition(s)
 	}
 	n.mu.Lock()
 	delete(n.slots, s.ref)
@@ -437,14 +442,22 @@ func (n *Node) finish(s *slot) {
 	close(s.gone)
 }
 
-func (n *Node) closeStore(s *slot) error {
+// closePartition closes the partition of a claimed slot, and marks it as closed.
+func (n *Node) closePartition(s *slot) {
 	n.mu.Lock()
 	doomed := s.doomed
 	n.mu.Unlock()
+	closeStore := s.store.Close
 	if doomed {
-		return s.store.Abandon()
+		closeStore = s.store.Abandon
 	}
-	return s.store.Close()
+	if err := errors.Join(s.partition.Close(), closeStore()); err != nil {
+		n.cfg.Logger.Warn("partition not closed cleanly", "container", s.ref.Container, "partition", s.ref.Partition, "err", err)
+		return
+	}
+	if !doomed {
+		n.marks.noteClosed(s.ref, mark{value: s.synced.Load(), position: s.store.Position()})
+	}
 }
 
 // giveUp closes the partition of an idle store that nobody holds, and reports

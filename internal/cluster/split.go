@@ -340,6 +340,7 @@ func (n *Node) enter(ref replication.PartitionRef, p *partition.Partition, store
 	s := n.hold(ref)
 	s.partition, s.store = p, store
 	s.weighed.begin(p)
+	s.synced.Store(uint64(p.LSN()))
 	close(s.ready)
 	return s, nil
 }
@@ -348,6 +349,7 @@ func (n *Node) enter(ref replication.PartitionRef, p *partition.Partition, store
 // last reader has left; its files live on in those of the children.
 func (x *splitting) complete() {
 	for _, c := range x.children {
+		x.node.marks.note(c.slot)
 		c.slot.partition.Reindex() // A change of the policy may have waited.
 		x.node.notePurging(c.slot) // It takes over what is to be cleared away.
 		c.slot.release()

@@ -102,6 +102,9 @@ func (m moment) verify(t *testing.T, rid resource.RID, registers []*register) (p
 				t.Errorf("%s, %v kept, %d partitions: %v", m.at, kept, partitions, err)
 			}
 		}
+		if left := w.node.RemoveLeft(); left > 0 {
+			t.Errorf("%s, %v kept: %d directories are left", m.at, kept, left)
+		}
 		if err := w.close(); err != nil {
 			t.Fatalf("%s, %v kept: %v", m.at, kept, err)
 		}

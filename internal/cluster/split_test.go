@@ -261,8 +261,8 @@ func clean(t testing.TB, disk *storagetest.Disk, partitions int) {
 			t.Errorf("partition %s: %q", p.Partition, p.Problems)
 		}
 	}
-	if len(report.Partitions) != partitions || len(report.Leftovers) > 0 {
-		t.Errorf("%d partitions and leftovers %q, want %d", len(report.Partitions), report.Leftovers, partitions)
+	if len(report.Partitions) != partitions || len(report.Leftovers) > 0 || len(report.Unnamed) > 0 || len(report.Quarantine) > 0 {
+		t.Errorf("%d partitions, leftovers %q, unnamed %q and quarantine %+v, want %d", len(report.Partitions), report.Leftovers, report.Unnamed, report.Quarantine, partitions)
 	}
 }
 

@@ -16,6 +16,9 @@ type Report struct {
 	Bytes     int64    // of stored JSON without system properties
 	Problems  []string // what is wrong, with the partition it was found in
 	Leftovers []string // directories of work that a dying process left; the next start removes them
+	Unnamed   []string // directories that the catalog knows nothing of; the next start moves them to the quarantine
+
+	Quarantine []string // what is there, a line each
 }
 
 // Check verifies every invariant of a data directory from its bytes. It fails
@@ -38,7 +41,10 @@ func Check(dir string) (Report, error) {
 }
 
 func summarize(found cluster.Report) Report {
-	report := Report{Databases: found.Databases, Partitions: len(found.Partitions), Problems: found.Problems, Leftovers: found.Leftovers}
+	report := Report{Databases: found.Databases, Partitions: len(found.Partitions), Problems: found.Problems, Leftovers: found.Leftovers, Unnamed: found.Unnamed}
+	for _, q := range found.Quarantine {
+		report.Quarantine = append(report.Quarantine, q.String())
+	}
 	containers := map[[2]string]bool{}
 	for _, p := range found.Partitions {
 		containers[[2]string{p.Database, p.Container}] = true

@@ -11,17 +11,15 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/storage"
 )
 
 // formatVersion is the version of the data directory's layout. A directory of a
 // newer version is refused untouched.
 const formatVersion = 1
-
-// inflightDir holds, below the data directory, what is being made and does not
-// count yet. It is emptied at start.
-const inflightDir = "inflight"
 
 // nodeFile is the content of node.json: which node this directory belongs to,
 // and which release laid it out.
@@ -54,7 +52,7 @@ func openDataDir(dir, access, release string, log *slog.Logger) (io.Closer, erro
 		err = initDataDir(dir, release)
 	}
 	if err == nil {
-		err = emptyInflight(dir)
+		err = emptyInflight(dir, log)
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
@@ -119,10 +117,29 @@ func initDataDir(dir, release string) error {
 	return nil
 }
 
-// emptyInflight removes what downloads and exports left when a process ended.
-func emptyInflight(dir string) error {
-	if err := os.RemoveAll(filepath.Join(dir, inflightDir)); err != nil {
+// asideName is what the store of a fresh catalog is called while it is made.
+const asideName = "catalog"
+
+// emptyInflight removes what this program left when a process ended: a catalog that was
+// being made, and probes for room. Anything else is not its own, and stays.
+func emptyInflight(dir string, log *slog.Logger) error {
+	inflight := filepath.Join(dir, cluster.InflightDir)
+	entries, err := os.ReadDir(inflight)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("empty the data directory's inflight folder: %w", err)
+	}
+	for _, e := range entries {
+		name := filepath.Join(inflight, e.Name())
+		if e.Name() != asideName && !strings.HasPrefix(e.Name(), cluster.ProbePrefix) {
+			log.Warn("unknown file in the data directory left alone", "file", name)
+			continue
+		}
+		if err := os.RemoveAll(name); err != nil {
+			return fmt.Errorf("empty the data directory's inflight folder: %w", err)
+		}
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func openNames(t *testing.T, disk *storagetest.Disk) (*catalog.Catalog, func()) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := openCatalogStore(pool, "data/catalog", "data/inflight/catalog")
+	store, err := openCatalogStore(pool, "data")
 	if err != nil {
 		t.Fatal(err)
 	}

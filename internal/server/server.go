@@ -25,7 +25,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -178,7 +177,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		return err
 	}
 	s.onClose(pool.Close)
-	store, err := openCatalogStore(pool, filepath.Join(s.config.Data, "catalog"), filepath.Join(s.config.Data, inflightDir, "catalog"))
+	store, err := openCatalogStore(pool, s.config.Data)
 	if err != nil {
 		return fmt.Errorf("open the catalog: %w", err)
 	}
@@ -255,15 +254,24 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	return nil
 }
 
-// openCatalogStore opens the catalog's store. A fresh one is made aside and
+// openCatalogStore opens the store of the catalog of a data directory, which must have
+// what was acknowledged. A fresh one is made aside and
 // named when it is whole: a crash in between leaves no half of a catalog.
-func openCatalogStore(pool *storage.Pool, dir, aside string) (*storage.Store, error) {
+func openCatalogStore(pool *storage.Pool, data string) (*storage.Store, error) {
 	files := pool.FS()
+	dir, aside := files.PathJoin(data, "catalog"), files.PathJoin(data, cluster.InflightDir, asideName)
 	_, err := files.Stat(dir)
 	if err == nil {
-		return pool.Open(dir)
+		must, err := cluster.VerifyCatalog(files, data)
+		if err != nil {
+			return nil, err
+		}
+		return pool.OpenVerified(dir, must)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := cluster.AllowFresh(files, data); err != nil {
 		return nil, err
 	}
 	store, err := pool.Create(aside)

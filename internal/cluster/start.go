@@ -1,0 +1,461 @@
+package cluster
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/replication"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage"
+	"golang.org/x/sync/errgroup"
+)
+
+// errLost marks a store that has less than was acknowledged.
+var errLost = errors.New("acknowledged data is missing")
+
+// remedy is what a person does about what is lost.
+const remedy = "put it back from a copy, or accept the loss with 'decan check --accept-loss'"
+
+// begin compares the data directory with the catalog, and what is there with the marks
+// of what was acknowledged. All of that comes first; only then directories that nothing
+// names are moved to the quarantine, and plans that a restart interrupted are given up.
+func (n *Node) begin(ctx context.Context) error {
+	cfg := &n.cfg
+	n.marks.files, n.marks.dir, n.marks.now, n.marks.log = cfg.Pool.FS(), cfg.Dir, cfg.Now, cfg.Logger
+	n.marks.off.Store(true)
+	set, err := readMarks(n.marks.files, cfg.Dir)
+	if err != nil {
+		return err
+	}
+	n.marks.set = set.clone()
+	view := cfg.Catalog.View()
+	if err := n.lookForNamed(view); err != nil {
+		return err
+	}
+	all, err := n.unnamed(view)
+	if err != nil {
+		return err
+	}
+	// Nobody can have built a partition before the first commit made a database.
+	if view.Version() == 0 && len(all) > 0 {
+		return fmt.Errorf("the catalog is empty and there are partitions, such as %s: restore the catalog from a backup", all[0].dir)
+	}
+	if err := verifyVersion(view.Version(), set.catalog); err != nil {
+		return err
+	}
+	unknown, err := n.unknown(view, all)
+	if err != nil {
+		return err
+	}
+	if err := n.verifyUnclean(ctx, view, &set); err != nil {
+		return err
+	}
+	if err := n.renewMarks(view, &set); err != nil {
+		return err
+	}
+	for _, d := range unknown {
+		if err := n.quarantine(d, "no container of the catalog has this partition"); err != nil {
+			return err
+		}
+	}
+	if err := n.dropPlans(); err != nil {
+		return err
+	}
+	n.recallLeftovers()
+	return n.removeEmpties()
+}
+
+// removeEmpties removes the directories of containers in which there is nothing: a crash
+// came between the last of their partitions and them.
+func (n *Node) removeEmpties() error {
+	files := n.cfg.Pool.FS()
+	root := files.PathJoin(n.cfg.Dir, partitionsDir)
+	names, err := files.List(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, name := range names {
+		if _, ok := containerNamed(name); ok {
+			err = errors.Join(err, n.removeEmpty(files.PathJoin(root, name)))
+		}
+	}
+	return err
+}
+
+// lookForNamed verifies that every directory which the catalog names is there.
+func (n *Node) lookForNamed(view *catalog.View) error {
+	var missing []string
+	var gone []replication.PartitionRef
+	for _, c := range view.AllContainers() {
+		for i := range c.Ranges.Len() {
+			id := c.Ranges.At(i).Value.ID
+			ref := replication.PartitionRef{Container: c.RID, Partition: id}
+			dir := n.partitionDir(ref)
+			if _, err := n.cfg.Pool.FS().Stat(dir); errors.Is(err, fs.ErrNotExist) {
+				gone = append(gone, ref)
+				missing = append(missing, fmt.Sprintf("partition %s of container %q in database %q, in %s", id, c.ID, c.Database.ID, dir))
+			} else if err != nil {
+				return fmt.Errorf("look for partition %s of container %q in database %q: %w", id, c.ID, c.Database.ID, err)
+			}
+			n.recallPurging(ref)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if heirs := n.heirs(view, gone); len(heirs) > 0 {
+		return fmt.Errorf("the catalog is older than its partitions: directories that it names are gone: %s; and it does not name those that have taken their place: %s: %w: restore the newer catalog, or accept the loss of what it had with 'decan check --accept-loss'; nothing was changed",
+			someOf(missing), someOf(heirs), errLost)
+	}
+	return fmt.Errorf("directories that the catalog names cannot be found: %s: restore them from a backup; nothing was changed: %w", someOf(missing), fs.ErrNotExist)
+}
+
+// heirs returns the directories that the catalog does not name and that have come out
+// of partitions, by splits and merges.
+func (n *Node) heirs(view *catalog.View, of []replication.PartitionRef) (dirs []string) {
+	all, err := n.unnamed(view)
+	if err != nil {
+		return nil
+	}
+	for _, d := range all {
+		about, err := n.readAbout(d)
+		if err == nil && slices.ContainsFunc(of, func(ref replication.PartitionRef) bool {
+			return about.Container == ref.Container && slices.Contains(about.Parents, ref.Partition)
+		}) {
+			dirs = append(dirs, d.dir)
+		}
+	}
+	return dirs
+}
+
+// someOf joins the first of many.
+func someOf(all []string) string {
+	const most = 5
+	if more := len(all) - most; more > 0 {
+		return fmt.Sprintf("%s, and %d more", strings.Join(all[:most], "; "), more)
+	}
+	return strings.Join(all, "; ")
+}
+
+// verifyVersion refuses a catalog that is older than one that was acknowledged.
+func verifyVersion(version uint64, marked mark) error {
+	if version >= marked.value {
+		return nil
+	}
+	return fmt.Errorf("the catalog is at version %d, and version %d was acknowledged at %s: %w: restore the newer catalog, or accept the loss with 'decan check --accept-loss'; nothing was changed",
+		version, marked.value, marked.at.UTC().Format("2006-01-02 15:04:05Z"), errLost)
+}
+
+// VerifyCatalog returns what the store of the catalog of a data directory must have,
+// according to the marks.
+func VerifyCatalog(files storage.Files, dir string) (storage.Opening, error) {
+	set, err := readMarks(files, dir)
+	if err != nil {
+		return storage.Opening{}, err
+	}
+	return storage.Opening{
+		Contains: set.catalog.position,
+		Verify: func(snapshot *storage.Snapshot) error {
+			version, err := catalog.StoredVersion(snapshot)
+			if err != nil {
+				return err
+			}
+			return verifyVersion(version, set.catalog)
+		},
+	}, nil
+}
+
+// AllowFresh refuses a fresh catalog for a data directory that had another one.
+func AllowFresh(files storage.Files, dir string) error {
+	set, err := readMarks(files, dir)
+	if err == nil && set.catalog.value > 0 {
+		err = fmt.Errorf("the catalog is missing, and version %d of it was acknowledged at %s: %w: restore it from a backup; nothing was changed",
+			set.catalog.value, set.catalog.at.UTC().Format("2006-01-02 15:04:05Z"), errLost)
+	}
+	return err
+}
+
+// unnamed is a directory, or a file, below p that is no partition of a container.
+type unnamed struct {
+	dir string
+	ref replication.PartitionRef // of a directory that has the name of a partition's
+
+	// known says that the catalog has it on record as garbage, and planned that it was
+	// to become a partition, so that a later catalog may name it.
+	known, planned bool
+}
+
+// unknown returns the directories that the catalog knows nothing of, of those that it
+// does not name. One that was changed under a later version of the catalog is an error:
+// the catalog is not the one that belongs to it.
+func (n *Node) unknown(view *catalog.View, all []unnamed) (unknown []unnamed, err error) {
+	for _, d := range all {
+		if d.known && !d.planned {
+			continue
+		}
+		about, err := n.readAbout(d)
+		if err == nil && about.Catalog > view.Version() {
+			return nil, olderCatalog(view, d.dir, about.Catalog)
+		}
+		// What was to become a partition is expected to be incomplete. Whether the
+		// catalog is the newest is known from the marks.
+		if !d.known || err != nil && n.marks.set.damaged > 0 {
+			unknown = append(unknown, d)
+		}
+	}
+	return unknown, nil
+}
+
+// olderCatalog says that a partition was changed under a later version of the catalog.
+func olderCatalog(view *catalog.View, dir string, version uint64) error {
+	return fmt.Errorf("the catalog is older than its partitions: it is at version %d, and %s was last changed under version %d: %w: restore the newer catalog, or accept the loss of what it had with 'decan check --accept-loss'; nothing was changed",
+		view.Version(), dir, version, errLost)
+}
+
+// unnamed returns what there is below p that is no partition of the catalog's.
+func (n *Node) unnamed(view *catalog.View) ([]unnamed, error) {
+	files := n.cfg.Pool.FS()
+	root := files.PathJoin(n.cfg.Dir, partitionsDir)
+	containers, err := files.List(root)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	garbage := n.garbage(view)
+	var all []unnamed
+	for _, name := range containers {
+		dir := files.PathJoin(root, name)
+		rid, ok := containerNamed(name)
+		ids, err := files.List(dir)
+		if !ok || err != nil {
+			all = append(all, unnamed{dir: dir})
+			continue
+		}
+		if len(ids) == 0 {
+			continue // Nothing is in it.
+		}
+		container, _ := view.ContainerByRID(rid)
+		for _, base := range ids {
+			d := unnamed{dir: files.PathJoin(dir, base)}
+			id, ok := partitionNamed(base)
+			if ok {
+				if d.ref = (replication.PartitionRef{Container: rid, Partition: id}); container != nil {
+					if _, named := container.Partition(id); named {
+						continue
+					}
+				}
+				d.planned, d.known = garbage[d.ref]
+			}
+			all = append(all, d)
+		}
+	}
+	return all, nil
+}
+
+// garbage returns the directories that the catalog has on record, and whether they were
+// to become partitions: its leftovers, and the children of plans.
+func (n *Node) garbage(view *catalog.View) map[replication.PartitionRef]bool {
+	planned := map[replication.PartitionRef]bool{}
+	for _, l := range view.Leftovers() {
+		planned[replication.PartitionRef{Container: l.Container, Partition: l.Partition}] = l.Planned
+	}
+	for _, c := range view.AllContainers() {
+		for _, id := range c.Planned() {
+			planned[replication.PartitionRef{Container: c.RID, Partition: id}] = true
+		}
+	}
+	return planned
+}
+
+// containerNamed returns the container whose directory has a name.
+func containerNamed(name string) (resource.RID, bool) {
+	rid, err := hex.DecodeString(name)
+	if err != nil || hex.EncodeToString(rid) != name || !resource.RID(rid).IsContainer() {
+		return "", false
+	}
+	return resource.RID(rid), true
+}
+
+// partitionNamed returns the partition whose directory has a name.
+func partitionNamed(name string) (resource.PartitionID, bool) {
+	id, err := strconv.ParseUint(name, 10, 32)
+	if err != nil || resource.PartitionID(id).String() != name {
+		return 0, false
+	}
+	return resource.PartitionID(id), true
+}
+
+// errLooked ends the opening of a store that was only to be looked at, so that its
+// directory stays as it was.
+var errLooked = errors.New("looked at")
+
+// look calls see with what a closed store has, and leaves the store as it was.
+func look(pool *storage.Pool, dir string, o storage.Opening, see func(*storage.Snapshot) error) error {
+	verify := o.Verify
+	o.Verify = func(snapshot *storage.Snapshot) error {
+		if verify != nil {
+			if err := verify(snapshot); err != nil {
+				return err
+			}
+		}
+		if err := see(snapshot); err != nil {
+			return err
+		}
+		return errLooked
+	}
+	_, err := pool.OpenVerified(dir, o)
+	if errors.Is(err, errLooked) {
+		return nil
+	}
+	return err
+}
+
+// readAbout reads what a directory says that it is.
+func (n *Node) readAbout(d unnamed) (about partition.About, err error) {
+	err = look(n.cfg.Pool, d.dir, storage.Opening{}, func(snapshot *storage.Snapshot) (err error) {
+		about, err = partition.ReadAbout(snapshot)
+		return err
+	})
+	return about, err
+}
+
+// opening is what the store of a partition must have for it to be served.
+func (n *Node) opening(ref replication.PartitionRef) storage.Opening {
+	known, _ := n.marks.of(ref)
+	return openingOf(n.partitionDir(ref), known, n.cfg.Catalog.View)
+}
+
+// openingOf is what the store of a partition must have for what is known of it, under
+// a catalog.
+func openingOf(dir string, known mark, view func() *catalog.View) storage.Opening {
+	return storage.Opening{
+		Contains: known.position,
+		Verify: func(snapshot *storage.Snapshot) error {
+			about, err := partition.ReadAbout(snapshot)
+			if err != nil {
+				return err
+			}
+			if view := view(); about.Catalog > view.Version() {
+				return olderCatalog(view, dir, about.Catalog)
+			}
+			if uint64(about.LSN) < known.value {
+				return fmt.Errorf("it ends at LSN %d, and LSN %d was acknowledged at %s: %w: %s",
+					about.LSN, known.value, known.at.UTC().Format("2006-01-02 15:04:05Z"), errLost, remedy)
+			}
+			return nil
+		},
+	}
+}
+
+// verifyUnclean opens the partitions that were not closed after their last write, and
+// keeps them open. If one of them has lost something that was acknowledged, the start
+// is refused. A partition that was closed is verified when it is opened.
+func (n *Node) verifyUnclean(ctx context.Context, view *catalog.View, set *markSet) error {
+	var refs []replication.PartitionRef
+	for _, c := range view.AllContainers() {
+		for i := range c.Ranges.Len() {
+			ref := replication.PartitionRef{Container: c.RID, Partition: c.Ranges.At(i).Value.ID}
+			logged, err := n.cfg.Pool.Logged(n.partitionDir(ref))
+			if err != nil || logged || !set.clean(ref) {
+				refs = append(refs, ref)
+			}
+		}
+	}
+	lost := make([]error, len(refs))
+	var openers errgroup.Group
+	openers.SetLimit(openersMax)
+	for i, ref := range refs {
+		openers.Go(func() error {
+			lost[i] = n.verifyOne(ctx, view, ref)
+			return nil
+		})
+	}
+	_ = openers.Wait() // none has an error
+	lost = slices.DeleteFunc(lost, func(err error) bool { return err == nil })
+	if len(lost) > verdictsMax {
+		more := len(lost) - verdictsMax
+		lost = append(lost[:verdictsMax], fmt.Errorf("%d partitions more", more))
+	}
+	return errors.Join(lost...)
+}
+
+// verdictsMax is how many partitions a refused start names.
+const verdictsMax = 10
+
+// verifyOne opens a partition, and returns an error if it has lost something. Other
+// trouble is left to whoever asks for the partition.
+func (n *Node) verifyOne(ctx context.Context, view *catalog.View, ref replication.PartitionRef) error {
+	s, err := n.acquire(ctx, ref)
+	if err == nil {
+		s.release()
+		return nil
+	}
+	if !isLoss(err) {
+		return nil
+	}
+	if e := status.From(err); e != nil && e.Cause != nil {
+		err = e.Cause
+	}
+	c, _ := view.ContainerByRID(ref.Container)
+	return fmt.Errorf("container %q in database %q: %w", c.ID, c.Database.ID, err)
+}
+
+// isLoss reports whether an error of opening says that a store is damaged or has less
+// than was acknowledged.
+func isLoss(err error) bool { return storage.IsCorrupt(err) || errors.Is(err, errLost) }
+
+// renewMarks begins to write marks. Those of partitions that the catalog has ceased to
+// name are dropped, and a damaged file is kept in the quarantine.
+func (n *Node) renewMarks(view *catalog.View, set *markSet) error {
+	named := func(ref replication.PartitionRef) bool {
+		c, found := view.ContainerByRID(ref.Container)
+		if found {
+			_, found = c.Partition(ref.Partition)
+		}
+		return found
+	}
+	for ref := range set.partitions {
+		if !named(ref) {
+			n.marks.forget(ref)
+		}
+	}
+	switch {
+	case set.missing && view.Version() > 0:
+		n.cfg.Logger.Warn("no marks of acknowledged writes; making them anew", "dir", n.cfg.Dir)
+	case set.damaged > 0:
+		n.cfg.Logger.Warn("marks of acknowledged writes are damaged; making them anew from those that are whole", "dir", n.cfg.Dir, "damaged", set.damaged)
+		if err := n.keepMarks(); err != nil {
+			return err
+		}
+	}
+	n.marks.off.Store(false)
+	n.cfg.Catalog.Mark(n.marks.markCatalog)
+	if set.missing || set.damaged > 0 || view.Version() > set.catalog.value {
+		n.marks.markCatalog(view.Version(), "")
+	}
+	for _, s := range n.openSlots() {
+		n.marks.note(s)
+	}
+	return nil
+}
+
+// recallLeftovers has the directories removed that the catalog has on record.
+func (n *Node) recallLeftovers() {
+	files := n.cfg.Pool.FS()
+	for _, l := range n.cfg.Catalog.View().Leftovers() {
+		ref := replication.PartitionRef{Container: l.Container, Partition: l.Partition}
+		if _, err := files.Stat(n.partitionDir(ref)); errors.Is(err, fs.ErrNotExist) {
+			n.gone.set(ref, true)
+			continue
+		}
+		n.left.set(ref, true)
+	}
+}
