@@ -7,11 +7,18 @@ import (
 )
 
 type checkCommand struct {
+	AcceptLoss bool `help:"Take what is there for all that there must be: cut off what is damaged, of which the quarantine keeps a copy, move what the catalog does not name to the quarantine, and say what is lost."`
+
 	Dir string `arg:"" type:"path" help:"The data directory. No server may have it open."`
 }
 
 // Run verifies the directory and fails when it finds a problem.
 func (c *checkCommand) Run(io streams) error {
+	if c.AcceptLoss {
+		if err := c.accept(io); err != nil {
+			return err
+		}
+	}
 	report, err := server.Check(c.Dir)
 	if err != nil {
 		return err
@@ -35,4 +42,22 @@ func (c *checkCommand) Run(io streams) error {
 	}
 	fmt.Fprintln(io.out, "every invariant holds")
 	return nil
+}
+
+// accept accepts what is lost, and says what that is.
+func (c *checkCommand) accept(io streams) error {
+	accepted, err := server.AcceptLoss(c.Dir)
+	for _, lost := range accepted.Lost {
+		fmt.Fprintln(io.out, "lost:", lost)
+	}
+	for _, name := range accepted.Kept {
+		fmt.Fprintln(io.out, "kept in the quarantine:", name)
+	}
+	for _, remaining := range accepted.Remaining {
+		fmt.Fprintln(io.out, "remains:", remaining)
+	}
+	if err == nil && len(accepted.Lost) == 0 {
+		fmt.Fprintln(io.out, "nothing is lost")
+	}
+	return err
 }

@@ -33,11 +33,12 @@ type cli struct {
 	Import importCommand `cmd:"" help:"Write the documents of JSON lines, JSON arrays and CSV files to a container."`
 	Export exportCommand `cmd:"" help:"Write the documents of a container, or the rows of a query, as JSON lines, a JSON array or CSV."`
 
-	Cert     certCommand     `cmd:"" help:"Write the certificate that clients have to trust for https, and say how."`
-	Token    tokenCommand    `cmd:"" help:"Work with bearer tokens of an issuer on this machine: make its keys, sign tokens."`
-	Resolver resolverCommand `cmd:"" help:"Work with keys laid out over several containers: look up, compare, move, verify."`
-	Check    checkCommand    `cmd:"" help:"Verify a data directory that no server has open."`
-	Version  versionCommand  `cmd:"" help:"Print the version."`
+	Cert       certCommand       `cmd:"" help:"Write the certificate that clients have to trust for https, and say how."`
+	Token      tokenCommand      `cmd:"" help:"Work with bearer tokens of an issuer on this machine: make its keys, sign tokens."`
+	Resolver   resolverCommand   `cmd:"" help:"Work with keys laid out over several containers: look up, compare, move, verify."`
+	Check      checkCommand      `cmd:"" help:"Verify a data directory that no server has open."`
+	Quarantine quarantineCommand `cmd:"" help:"List, restore or delete what a start has moved out of the way because the catalog does not name it."`
+	Version    versionCommand    `cmd:"" help:"Print the version."`
 }
 
 // streams are what a command reads and writes; tests hand in their own.

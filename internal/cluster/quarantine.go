@@ -68,7 +68,7 @@ type Quarantined struct {
 }
 
 // quarantine moves a directory that the catalog does not name out of the way, durably.
-func (n *Node) quarantine(d unnamed, why string) error {
+func (n *Node) quarantine(d unnamed, why string) (name string, err error) {
 	note := Note{Why: why, Catalog: n.cfg.Catalog.View().Version()}
 	if known, found := n.marks.of(d.ref); found {
 		note.Marked = known.value
@@ -85,22 +85,21 @@ func (n *Node) quarantine(d unnamed, why string) error {
 	if d.ref.Container != "" {
 		base = fmt.Sprintf("%x-%s", string(d.ref.Container), d.ref.Partition)
 	}
-	name, err := n.isolate(d.dir, base, note)
-	if err != nil {
-		return fmt.Errorf("move %s to the quarantine: %w", d.dir, err)
+	if name, err = n.isolate(d.dir, base, note); err != nil {
+		return "", fmt.Errorf("move %s to the quarantine: %w", d.dir, err)
 	}
 	n.cfg.Logger.Warn("directory that the catalog does not name moved to the quarantine", "dir", d.dir, "quarantine", name)
 	if d.ref.Container != "" {
-		return n.removeEmpty(n.containerDir(d.ref.Container))
+		return name, n.removeEmpty(n.containerDir(d.ref.Container))
 	}
-	return nil
+	return name, nil
 }
 
 // isolate moves a directory or file of the data directory into a new entry of the
 // quarantine and returns its name. base is a part of that.
 func (n *Node) isolate(from, base string, note Note) (name string, err error) {
 	files := n.cfg.Pool.FS()
-	note.When = n.cfg.Now().UTC().Truncate(time.Second)
+	note.When = n.now()
 	note.From = relative(files, n.cfg.Dir, from)
 	if name, err = n.newEntry(base, note); err != nil {
 		return "", err
@@ -175,7 +174,7 @@ func (n *Node) keepMarks() error {
 	files := n.cfg.Pool.FS()
 	name, err := n.newEntry(marksFile, Note{
 		From: marksFile,
-		When: n.cfg.Now().UTC().Truncate(time.Second),
+		When: n.now(),
 		Why:  "some of its records cannot be read; those that can are in the new file", Catalog: n.cfg.Catalog.View().Version(),
 	})
 	if err == nil {

@@ -63,7 +63,7 @@ func (n *Node) begin(ctx context.Context) error {
 		return err
 	}
 	for _, d := range unknown {
-		if err := n.quarantine(d, "no container of the catalog has this partition"); err != nil {
+		if _, err := n.quarantine(d, "no container of the catalog has this partition"); err != nil {
 			return err
 		}
 	}
@@ -151,8 +151,8 @@ func verifyVersion(version uint64, marked mark) error {
 	if version >= marked.value {
 		return nil
 	}
-	return fmt.Errorf("the catalog is at version %d, and version %d was acknowledged at %s: %w: restore the newer catalog, or accept the loss with 'decan check --accept-loss'; nothing was changed",
-		version, marked.value, marked.at.UTC().Format("2006-01-02 15:04:05Z"), errLost)
+	return fmt.Errorf("the catalog is older than what was acknowledged: it is at version %d, and version %d was acknowledged at %s: %w: restore the newer catalog, or accept the loss with 'decan check --accept-loss'; nothing was changed",
+		version, marked.value, clock(marked.at), errLost)
 }
 
 // VerifyCatalog returns what the store of the catalog of a data directory must have,
@@ -179,7 +179,7 @@ func AllowFresh(files storage.Files, dir string) error {
 	set, err := readMarks(files, dir)
 	if err == nil && set.catalog.value > 0 {
 		err = fmt.Errorf("the catalog is missing, and version %d of it was acknowledged at %s: %w: restore it from a backup; nothing was changed",
-			set.catalog.value, set.catalog.at.UTC().Format("2006-01-02 15:04:05Z"), errLost)
+			set.catalog.value, clock(set.catalog.at), errLost)
 	}
 	return err
 }
@@ -348,7 +348,7 @@ func openingOf(dir string, known mark, view func() *catalog.View) storage.Openin
 			}
 			if uint64(about.LSN) < known.value {
 				return fmt.Errorf("it ends at LSN %d, and LSN %d was acknowledged at %s: %w: %s",
-					about.LSN, known.value, known.at.UTC().Format("2006-01-02 15:04:05Z"), errLost, remedy)
+					about.LSN, known.value, clock(known.at), errLost, remedy)
 			}
 			return nil
 		},

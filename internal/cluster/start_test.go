@@ -1,0 +1,611 @@
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/storage/storagetest"
+)
+
+// copyTree copies a directory of a disk, in place of another.
+func copyTree(t *testing.T, disk *storagetest.Disk, from, to string) {
+	t.Helper()
+	if err := disk.FS().RemoveAll(to); err != nil {
+		t.Fatal(err)
+	}
+	if copied, err := vfs.Clone(disk.FS(), disk.FS(), from, to, vfs.CloneSync); err != nil || !copied {
+		t.Fatalf("copy %s: %v, %v", from, copied, err)
+	}
+	parent, err := disk.FS().OpenDir(disk.FS().PathDir(to))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(parent.Sync(), parent.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// files returns every file below a directory with its size.
+func files(t *testing.T, fs vfs.FS, dir string) (all []string) {
+	t.Helper()
+	names, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		name = fs.PathJoin(dir, name)
+		info, err := fs.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.IsDir() {
+			all = append(all, files(t, fs, name)...)
+			continue
+		}
+		all = append(all, fmt.Sprintf("%s %d", name, info.Size()))
+	}
+	return all
+}
+
+// refused opens a disk, which has to be refused with an error that says all of want, and
+// stays as it is. A check has to find a problem.
+func refused(t *testing.T, disk *storagetest.Disk, want ...string) {
+	t.Helper()
+	refusedIn(t, disk, "data/p", want...)
+}
+
+// refusedIn is refused, of which one directory stays as it is.
+func refusedIn(t *testing.T, disk *storagetest.Disk, dir string, want ...string) {
+	t.Helper()
+	before := files(t, disk.FS(), dir)
+	w, err := open(disk, 10)
+	if err == nil {
+		t.Errorf("started, want it refused with %q", want)
+		_ = w.close()
+		return
+	}
+	for _, part := range want {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("refused with %q, want %q in it", err, part)
+		}
+	}
+	if after := files(t, disk.FS(), dir); !slices.Equal(before, after) {
+		t.Errorf("the refused start left\n%q\nof\n%q", after, before)
+	}
+	if report := check(t, disk); report.Clean() {
+		t.Error("the check finds nothing wrong")
+	}
+}
+
+// accept accepts the loss on a disk.
+func accept(t *testing.T, disk *storagetest.Disk) cluster.Acceptance {
+	t.Helper()
+	pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := cluster.AcceptLoss(pool, "data")
+	if err := errors.Join(err, pool.Close()); err != nil {
+		t.Fatal(err)
+	}
+	// A catalog that is older than its mark is kept as it was, too.
+	accepted.Kept = slices.DeleteFunc(accepted.Kept, func(name string) bool { return strings.HasSuffix(name, "-damaged") })
+	return accepted
+}
+
+// restore brings entries of the quarantine back.
+func restore(t *testing.T, disk *storagetest.Disk, as string, names ...string) (string, error) {
+	t.Helper()
+	pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := cluster.Restore(pool, "data", names, as)
+	if err := pool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return done, err
+}
+
+// quarantined returns the names of the entries of the quarantine.
+func quarantined(t *testing.T, disk *storagetest.Disk) (names []string) {
+	t.Helper()
+	entries, err := cluster.ListQuarantine(disk.FS(), "data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// begun is a disk with container c of two partitions, one document each, and a copy of
+// the catalog of that time in old.
+func begun(t *testing.T) (*world, *storagetest.Disk, *catalog.Container) {
+	t.Helper()
+	disk := storagetest.NewCrashable()
+	w, err := open(disk, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.create("c", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range resource.PartitionID(2) {
+		if err := w.write(c, id, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyTree(t, disk, "data/catalog", "old")
+	return w, disk, c
+}
+
+// rollBack puts the old catalog in place of the one of a world, which it closes.
+func rollBack(t *testing.T, w *world, disk *storagetest.Disk) {
+	t.Helper()
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	copyTree(t, disk, "old", "data/catalog")
+}
+
+// A catalog that is older than the partitions is refused, with the marks, without them
+// and when they are damaged, whatever has happened since; nothing is removed.
+func TestOlderCatalogIsRefused(t *testing.T) {
+	t.Parallel()
+	changes := map[string]func(t *testing.T, w *world, c *catalog.Container){
+		"split": func(t *testing.T, w *world, c *catalog.Container) {
+			if _, err := w.node.Split(t.Context(), c.RID, 1, "\x28"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"container": func(t *testing.T, w *world, _ *catalog.Container) {
+			fresh, err := w.create("new", 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.write(fresh, 0, "x"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"empty container": func(t *testing.T, w *world, _ *catalog.Container) {
+			if _, err := w.create("new", 2); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"dropped": func(t *testing.T, w *world, c *catalog.Container) {
+			if _, err := w.catalog.Commit(t.Context(), catalog.DeleteContainer{RID: c.RID}); err != nil {
+				t.Fatal(err)
+			}
+			w.node.DropContainer(c.RID)
+		},
+	}
+	for name, change := range changes {
+		for _, marks := range []string{"whole", "missing", "damaged"} {
+			t.Run(name+"/"+marks, func(t *testing.T) {
+				t.Parallel()
+				w, disk, c := begun(t)
+				change(t, w, c)
+				rollBack(t, w, disk)
+				switch marks {
+				case "missing":
+					if err := disk.FS().Remove("data/marks"); err != nil {
+						t.Fatal(err)
+					}
+				case "damaged":
+					spoil(t, disk, "data/marks", 0, 1<<20)
+				}
+				if name == "dropped" {
+					refused(t, disk, "data/p/")
+					return
+				}
+				refused(t, disk, "older", "nothing was changed")
+			})
+		}
+	}
+}
+
+// spoil changes a byte of each record of a file between two offsets.
+func spoil(t *testing.T, disk *storagetest.Disk, name string, from, to int) {
+	t.Helper()
+	content := contentOf(t, disk, name)
+	for at := from; at < min(to, len(content)); at += cluster.MarkBytes {
+		content[at+20] ^= 4
+	}
+	put(t, disk, name, content)
+}
+
+func contentOf(t *testing.T, disk *storagetest.Disk, name string) []byte {
+	t.Helper()
+	f, err := disk.FS().Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func put(t *testing.T, disk *storagetest.Disk, name string, content []byte) {
+	t.Helper()
+	f, err := storage.CreateFile(disk.FS(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// After the loss of the newer catalog is accepted, the children of a split are in the
+// quarantine, and take the place of their parent again with every document.
+func TestChildrenAreAdopted(t *testing.T) {
+	t.Parallel()
+	w, disk, c := begun(t)
+	if _, err := w.node.Split(t.Context(), c.RID, 1, "\x28"); err != nil {
+		t.Fatal(err)
+	}
+	version := w.catalog.View().Version()
+	rollBack(t, w, disk)
+	refused(t, disk, "older", "/1")
+	a := accept(t, disk)
+	if len(a.Kept) != 2 || len(a.Lost) == 0 || len(a.Remaining) != 1 {
+		t.Fatalf("accepted %+v", a)
+	}
+	refused(t, disk, "/1")
+	if _, err := restore(t, disk, "", a.Kept[0]); err == nil || !strings.Contains(err.Error(), "range") {
+		t.Errorf("one child alone: %v", err)
+	}
+	if _, err := restore(t, disk, "d/other", a.Kept...); err == nil {
+		t.Error("restored under another name")
+	}
+	if got := quarantined(t, disk); !slices.Contains(got, a.Kept[0]) || !slices.Contains(got, a.Kept[1]) {
+		t.Fatalf("after what was refused the quarantine has %q", got)
+	}
+	if done, err := restore(t, disk, "", a.Kept...); err != nil {
+		t.Fatalf("%q: %v", done, err)
+	}
+	w, err := open(disk, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.catalog.View().Version(); got <= version {
+		t.Errorf("version %d is used twice: %d was there", got, version)
+	}
+	again, _ := w.catalog.View().ContainerByRID(c.RID)
+	documents := int64(0)
+	for _, p := range again.Partitions() {
+		n, err := w.count(again, p.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents += n
+	}
+	if documents != 2 || again.Ranges.Len() != 3 {
+		t.Errorf("%d documents in %d partitions, want 2 in 3", documents, again.Ranges.Len())
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	clean2(t, disk)
+}
+
+// A parent that was written to since its children came out of it is not replaced.
+func TestWrittenParentIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	w, disk, c := begun(t)
+	copyTree(t, disk, fmt.Sprintf("data/p/%x/1", string(c.RID)), "parent")
+	if _, err := w.node.Split(t.Context(), c.RID, 1, "\x28"); err != nil {
+		t.Fatal(err)
+	}
+	rollBack(t, w, disk)
+	copyTree(t, disk, "parent", fmt.Sprintf("data/p/%x/1", string(c.RID)))
+	a := accept(t, disk)
+	w, err := open(disk, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.write(c, 1, "new"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := restore(t, disk, "", a.Kept...); err == nil || !strings.Contains(err.Error(), "was written to") {
+		t.Errorf("got %v, want it refused", err)
+	}
+	clean2(t, disk)
+}
+
+// clean2 verifies that nothing is wrong, whatever is in the quarantine.
+func clean2(t *testing.T, disk *storagetest.Disk) {
+	t.Helper()
+	if report := check(t, disk); !report.Clean() {
+		t.Errorf("problems %q", report.Problems)
+	}
+}
+
+// A container that the catalog has lost becomes one again, under a name that is given.
+func TestContainerIsAdopted(t *testing.T) {
+	t.Parallel()
+	w, disk, _ := begun(t)
+	lost, err := w.create("lost", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range resource.PartitionID(2) {
+		if err := w.write(lost, id, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rollBack(t, w, disk)
+	a := accept(t, disk)
+	if len(a.Kept) != 2 || len(a.Remaining) != 0 {
+		t.Fatalf("accepted %+v", a)
+	}
+	for as, names := range map[string][]string{"": a.Kept, "d/lost": a.Kept[:1], "d/c": a.Kept, "e/lost": a.Kept, "lost": a.Kept} {
+		if done, err := restore(t, disk, as, names...); err == nil {
+			t.Errorf("%q from %d partitions: %s", as, len(names), done)
+		}
+	}
+	if _, err := restore(t, disk, "d/lost", a.Kept...); err != nil {
+		t.Fatal(err)
+	}
+	if w, err = open(disk, 10); err != nil {
+		t.Fatal(err)
+	}
+	again, found := w.catalog.View().Container("d", "lost")
+	if !found || again.RID != lost.RID {
+		t.Fatalf("found %v", found)
+	}
+	for id := range resource.PartitionID(2) {
+		if err := errors.Join(w.read(again, id, "x"), w.write(again, id, "y")); err != nil {
+			t.Error(err)
+		}
+	}
+	// A new container does not get the number of one that was lost.
+	fresh, err := w.create("fresh", 1)
+	if err != nil || fresh.RID == lost.RID {
+		t.Errorf("a fresh container: %v", err)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	clean2(t, disk)
+}
+
+// What is in the quarantine goes back to where the newer catalog names it, and is
+// deleted by its whole name alone.
+func TestQuarantineRestoresAndDeletes(t *testing.T) {
+	t.Parallel()
+	w, disk, c := begun(t)
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := fmt.Sprintf("data/p/%x", string(c.RID))
+	copyTree(t, disk, dir+"/1", dir+"/9")
+	var err error
+	if w, err = open(disk, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	names := quarantined(t, disk)
+	if len(names) != 1 || !strings.HasSuffix(names[0], "-9") {
+		t.Fatalf("quarantine %q", names)
+	}
+	if _, err := restore(t, disk, "", names...); err == nil || !strings.Contains(err.Error(), dir+"/1") {
+		t.Errorf("over a partition that is there: %v", err)
+	}
+	if err := disk.FS().RemoveAll(dir + "/1"); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, disk, dir+"/1")
+	if _, err := restore(t, disk, "", names...); err != nil {
+		t.Fatal(err)
+	}
+	if w, err = open(disk, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.read(c, 1, "x"); err != nil {
+		t.Error(err)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	clean(t, disk, 2)
+	if err := disk.FS().MkdirAll(dir+"/x", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if w, err = open(disk, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	names = quarantined(t, disk)
+	for _, wrong := range []string{"", ".", "..", names[0][:10], names[0] + "/content"} {
+		if err := cluster.DeleteQuarantined(disk.FS(), "data", wrong); err == nil {
+			t.Errorf("deleted %q", wrong)
+		}
+	}
+	if _, err := restore(t, disk, "", names...); err == nil {
+		t.Error("restored what is no partition")
+	}
+	if err := cluster.DeleteQuarantined(disk.FS(), "data", names[0]); err != nil {
+		t.Fatal(err)
+	}
+	clean(t, disk, 2)
+}
+
+// A partition that is older than its mark is refused: the whole start after an unclean
+// stop, and the partition alone after a clean one. Accepting the loss says what is lost.
+func TestOlderPartitionIsRefused(t *testing.T) {
+	t.Parallel()
+	w, disk, c := begun(t)
+	dir := fmt.Sprintf("data/p/%x/0", string(c.RID))
+	w.node.WriteMarks()
+	copyTree(t, disk, dir, "part")
+	for i := range 5 {
+		if err := w.write(c, 0, fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.node.WriteMarks()
+	crashed := disk.Crash(0, 1)
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+
+	copyTree(t, crashed, "part", dir)
+	refusedIn(t, crashed, dir, dir, `container "c"`) // The other one has replayed its log.
+	a := accept(t, crashed)
+	if len(a.Lost) == 0 || !strings.Contains(strings.Join(a.Lost, " "), "changes 2 to 6 of partition 0 of container 'c'") {
+		t.Errorf("lost %q", a.Lost)
+	}
+	after, err := open(crashed, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := after.read(c, 0, "x"); err != nil {
+		t.Error(err)
+	}
+	if err := after.close(); err != nil {
+		t.Fatal(err)
+	}
+	clean2(t, crashed)
+
+	copyTree(t, disk, dir, "part")
+	if w, err = open(disk, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.write(c, 0, "last"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	copyTree(t, disk, "part", dir)
+	if w, err = open(disk, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.read(c, 0, "x"); status.CodeOf(err) != status.CodeUnavailable {
+		t.Errorf("an older partition: %v, want 503", err)
+	}
+	if err := w.read(c, 1, "x"); err != nil {
+		t.Errorf("another partition: %v", err)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whatever part of the marks is damaged, cut off or missing, a start that has lost
+// nothing serves, the marks are whole again, and a damaged file is kept.
+func TestMarksAreMadeAnew(t *testing.T) {
+	t.Parallel()
+	w, disk, c := begun(t)
+	w.node.WriteMarks()
+	crashed := disk.Crash(0, 1)
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	size := len(contentOf(t, crashed, "data/marks"))
+	for n := -1; n <= size; n += 60 {
+		for _, cut := range []bool{false, true} {
+			at := crashed.Crash(1, 1)
+			content := contentOf(t, at, "data/marks")
+			switch {
+			case n < 0:
+				if err := at.FS().Remove("data/marks"); err != nil {
+					t.Fatal(err)
+				}
+			case cut:
+				put(t, at, "data/marks", content[:min(n, size)])
+			default:
+				content[min(n, size-1)] ^= 1
+				put(t, at, "data/marks", content)
+			}
+			w, err := open(at, 10)
+			if err != nil {
+				t.Fatalf("byte %d, cut %v: %v", n, cut, err)
+			}
+			for id := range resource.PartitionID(2) {
+				if err := errors.Join(w.read(c, id, "x"), w.write(c, id, "y")); err != nil {
+					t.Errorf("byte %d, cut %v: %v", n, cut, err)
+				}
+			}
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+			if damaged, there, err := cluster.MarksIn(at.FS(), "data"); err != nil || damaged > 0 || !there {
+				t.Errorf("byte %d, cut %v: %d records damaged, there %v, %v", n, cut, damaged, there, err)
+			}
+			whole := n < 0 || cut && n%cluster.MarkBytes == 0
+			if kept := quarantined(t, at); (len(kept) == 0) != whole {
+				t.Errorf("byte %d, cut %v: kept %q", n, cut, kept)
+			}
+			clean2(t, at)
+		}
+	}
+}
+
+// A clean start opens nothing, and one after an unclean stop those that were written to.
+func TestStartOpensWhatWasNotClosed(t *testing.T) {
+	t.Parallel()
+	w, disk, c := begun(t)
+	crashed := disk.Crash(0, 1)
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	for want, d := range map[int]*storagetest.Disk{0: disk, 2: crashed} {
+		w, err := open(d, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.node.Open(); got != want {
+			t.Errorf("%d partitions open, want %d", got, want)
+		}
+		if err := w.read(c, 1, "x"); err != nil {
+			t.Error(err)
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A data directory without its catalog does not get a fresh one.
+func TestFreshCatalogIsRefused(t *testing.T) {
+	t.Parallel()
+	w, disk, c := begun(t)
+	if err := cluster.AllowFresh(storagetest.NewCrashable().FS(), "data"); err != nil {
+		t.Errorf("an empty directory: %v", err)
+	}
+	if _, err := w.catalog.Commit(t.Context(), catalog.DeleteContainer{RID: c.RID}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.AllowFresh(disk.FS(), "data"); err == nil || !strings.Contains(err.Error(), "version 4") {
+		t.Errorf("got %v, want the version named", err)
+	}
+}

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/storage"
+)
+
+// offline calls do with the storage of a data directory that no server has open.
+func offline(dir string, do func(*storage.Pool) error) error {
+	laidOut, err := checkDataDir(dir)
+	if err != nil {
+		return err
+	}
+	if !laidOut {
+		return fmt.Errorf("%s is not a data directory: it has no node.json", dir)
+	}
+	lock, err := storage.LockDir(dir)
+	if err != nil {
+		return err
+	}
+	pool, err := storage.NewPool(storage.Options{})
+	if err == nil {
+		err = errors.Join(do(pool), pool.Close())
+	}
+	return errors.Join(err, lock.Close())
+}
+
+// AcceptLoss makes what is there of a data directory all that there must be, see
+// [cluster.AcceptLoss].
+func AcceptLoss(dir string) (accepted cluster.Acceptance, err error) {
+	err = offline(dir, func(pool *storage.Pool) (err error) {
+		accepted, err = cluster.AcceptLoss(pool, dir)
+		return err
+	})
+	return accepted, err
+}
+
+// ListQuarantine returns the entries of the quarantine of a data directory, a line
+// each. A server may have it open.
+func ListQuarantine(dir string) (lines []string, err error) {
+	pool, err := storage.NewPool(storage.Options{})
+	if err != nil {
+		return nil, err
+	}
+	entries, err := cluster.ListQuarantine(pool.FS(), dir)
+	for _, e := range entries {
+		lines = append(lines, e.String())
+	}
+	return lines, errors.Join(err, pool.Close())
+}
+
+// RestoreQuarantined brings partitions back, see [cluster.Restore].
+func RestoreQuarantined(dir string, names []string, as string) (done string, err error) {
+	err = offline(dir, func(pool *storage.Pool) (err error) {
+		done, err = cluster.Restore(pool, dir, names, as)
+		return err
+	})
+	return done, err
+}
+
+// DeleteQuarantined deletes an entry of the quarantine for good.
+func DeleteQuarantined(dir, name string) error {
+	return offline(dir, func(pool *storage.Pool) error { return cluster.DeleteQuarantined(pool.FS(), dir, name) })
+}
