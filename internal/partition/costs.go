@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/query"
@@ -23,7 +24,9 @@ import (
 
 // costs is the processor time of the steps that reading is made of, in nanoseconds, on
 // the machine that docs/benchmarks.md describes. Their ratios decide, and change much
-// less from machine to machine than they do. BenchmarkCosts measures each.
+// less from machine to machine than they do. BenchmarkWays compares the ways that they
+// decide between; to measure one of them again, divide what a forced way takes there by
+// how often it does that step.
 type costs struct {
 	begin float64 // the first move of an iterator: to a row, or to the first row of a list
 	row   float64 // passing a document's row in key order, without its bytes
@@ -31,15 +34,16 @@ type costs struct {
 	tell  float64 // telling by the row whether it is in one part of an expression
 	keep  float64 // copying a document that counts and handing it out in order, less what find has of that
 	find  float64 // looking a document up by its number and handing it out
+	seat  float64 // the same for one of which a roster says where it is
 	miss  float64 // looking a number up whose document turns out to be outside of the clip
 	chunk float64 // reading 65,536 numbers of a list
-	list  float64 // passing one list of a range
 	entry float64 // passing one byte of a range of lists that are short, as they are stored
+	weigh float64 // asking the store how many bytes a range takes
 }
 
-// measuredCosts were measured on 2026-11-23. See docs/benchmarks.md.
+// measuredCosts are estimates from profiles of 2026-11-23. See docs/benchmarks.md.
 func measuredCosts() costs {
-	return costs{begin: 2000, row: 330, bytes: 0.08, tell: 150, keep: 900, find: 3500, miss: 1700, chunk: 700, list: 400, entry: 15}
+	return costs{begin: 2000, row: 330, bytes: 0.08, tell: 150, keep: 1000, find: 2500, seat: 1300, miss: 1700, chunk: 700, entry: 8, weigh: 40_000}
 }
 
 // way is one of the ways to read.
@@ -157,7 +161,7 @@ func (c *chooser) everything() (reading, error) {
 	// Bodies that do not fit into memory are looked up behind the pass.
 	kept := min(float64(c.items), float64(c.s.p.strategy.scanBytes)/max(c.bytes, 1))
 	pass := c.pass + kept*c.cost.keep + (float64(wanted)-min(float64(wanted), kept))*c.cost.find
-	look := c.cost.begin + float64(wanted)*c.cost.find
+	look := c.cost.begin + float64(wanted)*c.look()
 	switch {
 	case c.force.way == passes:
 		return reading{way: passes}, nil
@@ -216,10 +220,18 @@ func (c *chooser) narrowed() (reading, error) {
 	return c.counted(r, price)
 }
 
+// look is what it takes to look a document of the clip up.
+func (c *chooser) look() float64 {
+	if c.s.seats != nil {
+		return c.cost.seat
+	}
+	return c.cost.find
+}
+
 // lazily reports whether a page is filled before it matters how many documents there
 // are in all.
 func (c *chooser) lazily(r reading) bool {
-	wanted := float64(c.need.Want) * c.cost.find
+	wanted := float64(c.need.Want) * c.look()
 	return c.force.way == looks || c.need.Want > 0 && c.inside && r.tell == nil && wanted < c.pass
 }
 
@@ -227,11 +239,11 @@ func (c *chooser) lazily(r reading) bool {
 func (c *chooser) counted(r reading, price float64) (reading, error) {
 	s := c.s
 	pass := c.pass
-	each := c.cost.find
+	each := c.look()
 	if !c.inside {
 		each = (c.cost.miss + c.cost.find) / 2
 	} else if !c.need.Unordered {
-		each = max(c.cost.find-c.cost.keep, c.cost.find/4)
+		each = max(each-c.cost.keep, each/4) // To pass a document and keep it costs as well.
 	}
 	most := int64(max(1, pass/each))
 	list, numbers, over, err := r.set.GatherTo(c.ctx, s.list[:0], gatherMax, most)
@@ -295,7 +307,12 @@ func (c *chooser) split() (lists index.Expr, rest *index.Expr, price float64) {
 		args = c.access.Args
 	}
 	prices := make([]float64, len(args))
+	single := c.tell != nil && len(args) > 1 && slices.ContainsFunc(args, func(e index.Expr) bool { return named(e, leavesMax) })
 	for i := range args {
+		if single && !c.force.lists && !named(args[i], leavesMax) {
+			prices[i] = c.pass // The documents of the single terms are asked, and this is not weighed.
+			continue
+		}
 		prices[i] = c.price(args[i])
 		price += prices[i]
 	}
@@ -331,6 +348,22 @@ func (c *chooser) split() (lists index.Expr, rest *index.Expr, price float64) {
 	return lists, &index.Expr{Op: index.And, Args: left}, price
 }
 
+// named reports whether an expression is made of single terms, most at the most.
+func named(e index.Expr, most int) bool {
+	switch e.Op {
+	case index.Leaf:
+		return e.Span.One
+	case index.And, index.Or:
+		for _, arg := range e.Args {
+			if len(e.Args) > most || !named(arg, most/len(e.Args)) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
 // fewLookups is how many look-ups a further list is taken to save.
 const fewLookups = 8
 
@@ -344,11 +377,14 @@ func (c *chooser) price(e index.Expr) (price float64) {
 		case e.Span.One && e.Op == index.Leaf:
 			return c.cost.begin + c.chunks()*c.cost.chunk
 		}
+		if c.tell != nil && c.pass <= 2*c.cost.weigh {
+			return c.pass // To pass is done sooner than to know what is cheaper.
+		}
 		stored, dense := c.s.now.snapshot.Weigh(storage.TermKey(nil, e.Span.Low), storage.TermKey(nil, e.Span.High))
 		if dense {
 			return c.cost.begin + float64(stored)*c.cost.chunk/chunkStored
 		}
-		return c.cost.begin + float64(stored)*c.cost.entry
+		return c.cost.weigh + float64(stored)*c.cost.entry
 	case index.And, index.Or:
 		for _, arg := range e.Args {
 			price += c.price(arg)
