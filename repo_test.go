@@ -40,11 +40,12 @@ internal/catalog: value partitionkey resource status storage replication
 internal/cluster: value partitionkey resource status query throughput storage replication partition catalog
 internal/engine: value partitionkey resource status auth index patch query script throughput partition catalog cluster
 internal/api/nosql/hybridrow: value status
-internal/api/nosql: value partitionkey resource status auth query engine api/nosql/hybridrow
+internal/audit: auth status
+internal/api/nosql: value partitionkey resource status auth audit query engine api/nosql/hybridrow
 internal/balance: partitionkey resource status throughput placement partition catalog cluster
 internal/copyjob: value partitionkey resource status auth catalog engine
-internal/api/admin: value partitionkey resource status auth catalog cluster engine copyjob
-internal/server: value partitionkey resource status auth index query script throughput storage replication partition catalog cluster balance engine copyjob api/nosql api/admin
+internal/api/admin: value partitionkey resource status auth audit catalog cluster engine copyjob
+internal/server: value partitionkey resource status auth audit index query script throughput storage replication partition catalog cluster balance engine copyjob api/nosql api/admin
 resolver: partitionkey
 resolver/azcosmos: partitionkey resolver
 .: server
@@ -63,7 +64,7 @@ var libraries = map[string][]string{
 	"github.com/golang/geo":                 {"internal/geo"},
 	"github.com/blevesearch/snowballstem":   {"internal/text"},
 	"modernc.org/quickjs":                   {"internal/script"},
-	"github.com/prometheus/client_golang":   {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/api/nosql", "internal/api/admin", "internal/server"},
+	"github.com/prometheus/client_golang":   {"internal/storage", "internal/partition", "internal/cluster", "internal/engine", "internal/audit", "internal/api/nosql", "internal/api/admin", "internal/server"},
 	"github.com/Azure/azure-sdk-for-go":     {"resolver/azcosmos"}, // and in tests and examples
 	"github.com/cockroachdb/datadriven":     nil,
 	"github.com/google/go-cmp":              nil,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
 	"os/signal"
 	"strconv"
 	"strings"
@@ -43,6 +44,11 @@ type serveCommand struct {
 	TLSKey  string   `name:"tls-key" placeholder:"FILE" type:"path" help:"PEM key of the certificate."`
 	TLSHost []string `name:"tls-host" placeholder:"NAME" help:"More names and addresses for the self-made certificate."`
 
+	HTTPSOnly      bool     `name:"https-only" help:"Refuse plain HTTP, on the admin port as well."`
+	ProtectMetrics bool     `help:"Ask for an account key on /metrics; a read-only key is enough."`
+	AuditLog       string   `placeholder:"FILE" help:"Append who did what, when, and the outcome to this file, as JSON lines; \"-\" for standard output. SIGHUP opens it again."`
+	AuditLevel     string   `default:"changes" enum:"failures,changes,all" help:"What is in the audit log: refused access alone (failures), changes too, or reads too (all)."`
+	AuditFailure   string   `default:"warn" enum:"warn,refuse" help:"What becomes of requests while the audit log cannot be written: they are served (warn), or refused with 503 (refuse)."`
 	AllowedHosts   []string `placeholder:"NAME" help:"More names by which clients may address the server, such as db.example.com, or *.example.com for all below, or * for any. Those of --endpoint, --tls-host and --tls-cert, localhost and addresses need no mention."`
 	ContainerNames string   `default:"auto" enum:"auto,on,off" help:"Let names pass by which containers are addressed: without a dot, below .internal, and services of Kubernetes; auto does so in a container."`
 
@@ -103,6 +109,9 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		TLSKey:         c.TLSKey,
 		TLSHosts:       c.TLSHost,
 		AllowedHosts:   c.AllowedHosts,
+		HTTPSOnly:      c.HTTPSOnly,
+		ProtectMetrics: c.ProtectMetrics,
+		Audit:          server.AuditConfig{Log: c.AuditLog, Level: c.AuditLevel, Failure: c.AuditFailure, Output: io.out},
 		ContainerNames: c.ContainerNames,
 		AccountID:      c.AccountID,
 		Endpoint:       c.Endpoint,
@@ -153,11 +162,40 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		return err
 	}
 	fmt.Fprint(io.out, banner(running, config, time.Since(began)))
+	reopened := c.reopenAudit(ctx, running, config.Logger)
 	<-ctx.Done()
 	// Who cannot wait sends a second signal, which ends the process at once: it
 	// loses nothing that was acknowledged, as kill -9 does not.
 	stop()
+	<-reopened
 	return running.Close()
+}
+
+// reopenAudit opens the file of the audit log again at each SIGHUP until ctx ends, and
+// then closes what it returns. Without a file SIGHUP ends the process, as ever.
+func (c *serveCommand) reopenAudit(ctx context.Context, running *server.Server, log *slog.Logger) <-chan struct{} {
+	ended := make(chan struct{})
+	if c.AuditLog == "" || c.AuditLog == "-" {
+		close(ended)
+		return ended
+	}
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGHUP)
+	go func() {
+		defer close(ended)
+		defer signal.Stop(asked)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-asked:
+				if err := running.ReopenAudit(); err != nil {
+					log.Error("audit log not opened again", "error", err)
+				}
+			}
+		}
+	}()
+	return ended
 }
 
 // sizeBytes is a size as people write it: 20GB, 4 MB, 512KB or plain bytes. A
@@ -206,7 +244,11 @@ func (c *serveCommand) cacheBytes() int64 {
 func banner(running *server.Server, config server.Config, took time.Duration) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "decan %s is ready after %d ms\n", config.Version, took.Milliseconds())
-	fmt.Fprintf(&out, "  endpoint  %s (https on the same port)\n", running.Endpoint())
+	more := " (https on the same port)"
+	if config.HTTPSOnly {
+		more = ""
+	}
+	fmt.Fprintf(&out, "  endpoint  %s%s\n", running.Endpoint(), more)
 	if config.Key == "" {
 		fmt.Fprintf(&out, "  key       %s\n", server.WellKnownKey)
 	}

@@ -1,16 +1,30 @@
 package server
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/decandb/decan/internal/audit"
+	"github.com/decandb/decan/internal/status"
+)
 
 // admit returns what a door asks about each request before it looks at anything
 // else: nil, or why the request is refused.
-func (s *Server) admit(listen string) func(*http.Request) error {
+func (s *Server) admit(listen string, door *audit.Door) func(*http.Request) error {
 	hosts := s.config.hostRules(listen, thisMachine())
 	return func(hr *http.Request) error {
 		// Of a target in absolute form net/http takes the host from there, as it has to.
 		if !hosts.admits(hr.Host) {
+			door.Refused(audit.ReasonHost, hr.RemoteAddr)
 			return hosts.refuse(hr.Host)
+		}
+		if s.config.HTTPSOnly && hr.TLS == nil {
+			door.Refused(audit.ReasonPlain, hr.RemoteAddr)
+			return status.Forbidden(0, "This port answers https only: the server runs with --https-only. What was sent over plain http, its authorization included, others may have read.")
 		}
 		return nil
 	}
 }
+
+// ReopenAudit opens the file of the audit log by its name again, after it was
+// renamed. Without an audit log, or with one that is no file, it does nothing.
+func (s *Server) ReopenAudit() error { return s.audit.Reopen() }

@@ -4,14 +4,17 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/decandb/decan/internal/audit"
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/resource"
@@ -54,6 +57,11 @@ type Config struct {
 	// that of the machine, and in containers what ContainerNames says. "*.example.com"
 	// is every name below example.com, "*" any name. An address as Host always passes.
 	AllowedHosts []string
+
+	HTTPSOnly      bool // refuse plain HTTP on every port; the admin port then speaks TLS, too
+	ProtectMetrics bool // /metrics needs an account key, which may be a read-only one
+
+	Audit AuditConfig // the audit log; the zero value keeps none
 
 	// ContainerNames says whether the names pass by which containers are addressed:
 	// those without a dot, those below .internal, and the services of Kubernetes. "on",
@@ -121,6 +129,43 @@ type Config struct {
 	Logger  *slog.Logger    // default: discard
 }
 
+// AuditConfig says whether there is a log of who did what, and what is in it.
+type AuditConfig struct {
+	Log   string // a file that is appended to, "-" for Output; default none
+	Level string // "failures", "changes" (default) or "all"
+
+	// Failure is what becomes of requests while the log cannot be written: "warn"
+	// (default) serves them, and keeps or counts the lines, "refuse" answers 503 on
+	// the data ports.
+	Failure string
+
+	Output io.Writer // where "-" is; default os.Stdout
+}
+
+func (c AuditConfig) open(log *slog.Logger) (*audit.Log, error) {
+	if c.Log == "" {
+		return nil, nil
+	}
+	level, err := audit.ParseLevel(c.Level)
+	if err != nil {
+		return nil, err
+	}
+	config := audit.LogConfig{Path: c.Log, Level: level, Required: c.Failure == auditRefuse, Logger: log}
+	if c.Log == "-" {
+		config.Path, config.Output = "", c.Output
+		if config.Output == nil {
+			config.Output = os.Stdout
+		}
+	}
+	return audit.Open(config)
+}
+
+// Values of AuditConfig.Failure.
+const (
+	auditWarn   = "warn"
+	auditRefuse = "refuse"
+)
+
 // WellKnownKey is the key that every emulator of the service uses.
 const WellKnownKey = auth.WellKnownKey
 
@@ -136,6 +181,8 @@ func (c Config) complete() (Config, error) {
 	setDefault(&c.AdminListen, defaultAdminListen)
 	setDefault(&c.DataAccess, accessOwner)
 	setDefault(&c.ContainerNames, containerAuto)
+	setDefault(&c.Audit.Level, "changes")
+	setDefault(&c.Audit.Failure, auditWarn)
 	setDefault(&c.Key, WellKnownKey)
 	setDefault(&c.AccountID, "decan")
 	setDefault(&c.Region, "South Central US")
@@ -179,6 +226,12 @@ func (c Config) complete() (Config, error) {
 	}
 	if !slices.Contains([]string{containerAuto, containerOn, containerOff}, c.ContainerNames) {
 		fault("container names %q: use auto, on or off", c.ContainerNames)
+	}
+	if _, err := audit.ParseLevel(c.Audit.Level); err != nil {
+		faults = append(faults, err)
+	}
+	if !slices.Contains([]string{auditWarn, auditRefuse}, c.Audit.Failure) {
+		fault("audit failure %q: use warn or refuse", c.Audit.Failure)
 	}
 	if err := checkAllowedHosts(c.AllowedHosts); err != nil {
 		faults = append(faults, err)

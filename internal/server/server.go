@@ -35,6 +35,7 @@ import (
 
 	"github.com/decandb/decan/internal/api/admin"
 	"github.com/decandb/decan/internal/api/nosql"
+	"github.com/decandb/decan/internal/audit"
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/balance"
 	"github.com/decandb/decan/internal/catalog"
@@ -69,6 +70,8 @@ type Server struct {
 	engine *engine.Engine
 	copies *copyjob.Jobs
 	ready  atomic.Bool
+	audit  *audit.Log // nil without one
+	watch  *audit.Watch
 
 	// catalogFault says why the catalog takes no changes any more, nil while it does.
 	catalogFault func() error
@@ -118,6 +121,12 @@ func (s *Server) start(ctx context.Context) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
+	if s.audit, err = s.config.Audit.open(s.log); err != nil {
+		return err
+	}
+	s.onClose(s.audit.Close)
+	s.watch = audit.New(audit.Config{Registerer: registry, Logger: s.log, Log: s.audit})
+	s.onClose(func() error { s.watch.Close(); return nil })
 	if err := s.openData(registry, verifier); err != nil {
 		return err
 	}
@@ -158,6 +167,13 @@ func (s *Server) listen(ctx context.Context) (listeners, error) {
 	}
 	return bound, nil
 }
+
+// The doors as metrics and the audit log name them.
+const (
+	doorData    = "data"
+	doorCompute = "compute"
+	doorAdmin   = "admin"
+)
 
 // splitsHeld is how many splits may wait for their delay at the same time.
 const splitsHeld = 1 << 10
@@ -296,7 +312,8 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		Version:    s.config.Version,
 		Logger:     s.log,
 		Registerer: registry,
-		Admit:      s.admit(s.config.Listen),
+		Watch:      s.watch.Door(doorData),
+		Admit:      s.admit(s.config.Listen, s.watch.Door(doorData)),
 		Switches:   nosql.Switches{StrictItemIDs: s.config.StrictIDs, TrustForwardedProto: s.config.TrustForwardedProto},
 	}
 	s.data = s.openDoor(listenMixed(bound.data, certificates), nosql.New(config))
@@ -305,16 +322,19 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		// clients that came to it have to stay with it.
 		config.Switches.StrictItemIDs = false
 		config.Endpoint = ""
-		config.Admit = s.admit(s.config.ComputeListen)
+		config.Admit = s.admit(s.config.ComputeListen, s.watch.Door(doorCompute))
+		config.Watch = s.watch.Door(doorCompute)
 		s.openDoor(listenMixed(bound.compute, certificates), nosql.New(config))
 	}
 	if bound.admin != nil {
-		s.admin = s.openDoor(bound.admin, admin.New(admin.Config{
+		s.admin = s.openDoor(listenMixed(bound.admin, certificates), admin.New(admin.Config{
 			Engine:   s.engine,
 			Gatherer: registry,
 			CopyJobs: s.copies,
 			Ready:    s.serving,
-			Admit:    s.admit(s.config.AdminListen),
+			Admit:    s.admit(s.config.AdminListen, s.watch.Door(doorAdmin)),
+			Watch:    s.watch.Door(doorAdmin),
+			Metrics:  s.config.ProtectMetrics,
 			Limits:   s.config.Limits,
 			Version:  s.config.Version,
 			Logger:   s.log,
@@ -390,16 +410,23 @@ func (s *Server) Close() error {
 	return s.err
 }
 
-// Endpoint returns the data plane's URL over plain HTTP, such as
-// http://127.0.0.1:8081/. The same port answers https.
-func (s *Server) Endpoint() string { return "http://" + s.data.listener.Addr().String() + "/" }
+// Endpoint returns the data plane's URL, such as http://127.0.0.1:8081/. The same port
+// answers https, and with HTTPSOnly nothing else.
+func (s *Server) Endpoint() string { return s.scheme() + s.data.listener.Addr().String() + "/" }
+
+func (s *Server) scheme() string {
+	if s.config.HTTPSOnly {
+		return "https://"
+	}
+	return "http://"
+}
 
 // AdminEndpoint returns the admin port's URL, "" without one.
 func (s *Server) AdminEndpoint() string {
 	if s.admin == nil {
 		return ""
 	}
-	return "http://" + s.admin.listener.Addr().String() + "/"
+	return s.scheme() + s.admin.listener.Addr().String() + "/"
 }
 
 // Key returns the primary account key as it is now.

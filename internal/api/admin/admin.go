@@ -21,8 +21,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"time"
 
+	"github.com/decandb/decan/internal/audit"
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/copyjob"
 	"github.com/decandb/decan/internal/engine"
@@ -37,6 +39,8 @@ type Config struct {
 	Gatherer prometheus.Gatherer       // whose metrics /metrics shows
 	CopyJobs *copyjob.Jobs             // nil: requests about copy jobs are refused
 	Admit    func(*http.Request) error // why a request is refused whatever it asks for, or nil; the connection ends with the answer; a nil function refuses none
+	Watch    *audit.Door               // told of refused sign-ins, and of what the audit log is for; nil tells no one
+	Metrics  bool                      // /metrics needs an account key, which may be a read-only one
 	Ready    func() error              // why the server does not serve yet, or nil; a nil function is always ready
 	Limits   resource.Limits           // the zero value: resource.DefaultLimits
 	Version  string                    // of this program; empty: devel
@@ -53,6 +57,8 @@ func New(cfg Config) http.Handler {
 		limits:  cfg.Limits,
 		version: cfg.Version,
 		now:     cfg.Now,
+		watch:   cfg.Watch,
+		locked:  cfg.Metrics,
 		logger:  cfg.Logger,
 	}
 	if h.ready == nil {
@@ -96,6 +102,8 @@ type handler struct {
 	limits  resource.Limits
 	version string
 	now     func() time.Time
+	watch   *audit.Door
+	locked  bool // /metrics needs a key
 	logger  *slog.Logger
 }
 
@@ -104,7 +112,7 @@ func (h *handler) routes(gatherer prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /alive", h.showAlive)
 	mux.HandleFunc("GET /ready", h.showReady)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", h.metrics(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})))
 
 	mux.HandleFunc("GET /{$}", h.keyed(h.showIndex))
 	mux.HandleFunc("GET /partitions", h.keyed(h.listPartitions))
@@ -132,7 +140,18 @@ type operation func(hw http.ResponseWriter, hr *http.Request, caller auth.Caller
 // keyed lets only holders of the account key through.
 func (h *handler) keyed(serve operation) http.HandlerFunc {
 	return func(hw http.ResponseWriter, hr *http.Request) {
-		caller, err := h.verify(hr)
+		begun := h.now()
+		caller, err := h.verify(hr, auth.Administer)
+		changes := hr.Method != http.MethodGet || strings.HasSuffix(hr.URL.Path, "/readonlykeys")
+		if h.watch.Wants(changes, http.StatusUnauthorized) { // There is an audit log.
+			noted := &notedWriter{ResponseWriter: hw, code: http.StatusOK}
+			hw = noted
+			defer func() {
+				if h.watch.Wants(changes, noted.code) {
+					h.watch.Write(record(hr, caller, begun, noted.code))
+				}
+			}()
+		}
 		if err == nil {
 			err = serve(hw, hr, caller)
 		}

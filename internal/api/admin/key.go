@@ -15,7 +15,10 @@ const headerKey = "X-Decan-Key"
 // verify finds out whether the caller holds the account key. Either the header
 // x-decan-key has the key, or the request is signed as on the data plane, with
 // an empty resource type and the path as the link.
-func (h *handler) verify(hr *http.Request) (auth.Caller, error) {
+//
+// What the caller wants to do with the account is action: a read-only key is enough
+// to read. A refusal is told to the watch.
+func (h *handler) verify(hr *http.Request, action auth.Action) (auth.Caller, error) {
 	credentials := auth.Credentials{
 		Management:    true,
 		Method:        hr.Method,
@@ -24,11 +27,29 @@ func (h *handler) verify(hr *http.Request) (auth.Caller, error) {
 		Date:          hr.Header.Get("x-ms-date"),
 		HTTPDate:      hr.Header.Get("Date"),
 	}
-	caller, err := h.authenticate(credentials, hr.Header.Get(headerKey))
+	key := hr.Header.Get(headerKey)
+	if key == "" {
+		key = bearerKey(credentials.Authorization)
+	}
+	caller, err := h.authenticate(credentials, key)
 	if err != nil {
+		if key != "" { // It has no date and needs none.
+			credentials.Date = h.now().UTC().Format(http.TimeFormat)
+		}
+		h.watch.Refused(auth.Refusal(credentials, err), hr.RemoteAddr)
 		return caller, err
 	}
-	return caller, caller.Allow(auth.Administer, "")
+	return caller, caller.Allow(action, "")
+}
+
+// bearerKey returns the account key of an Authorization header of the form "Bearer
+// KEY", which is what scrapers of metrics can send, and "" for any other form.
+func bearerKey(header string) string {
+	const scheme = "bearer "
+	if len(header) > len(scheme) && strings.EqualFold(header[:len(scheme)], scheme) {
+		return strings.TrimSpace(header[len(scheme):])
+	}
+	return ""
 }
 
 func (h *handler) authenticate(credentials auth.Credentials, key string) (auth.Caller, error) {
@@ -40,12 +61,12 @@ func (h *handler) authenticate(credentials auth.Credentials, key string) (auth.C
 	credentials.Date = h.now().UTC().Format(http.TimeFormat)
 	parsed, err := auth.ParseKey(key)
 	if err != nil {
-		return auth.Caller{}, status.Unauthorized(status.SubAuthorizationMalformed, "The key in x-decan-key is not base64.")
+		return auth.Caller{}, status.Unauthorized(status.SubAuthorizationMalformed, "The key in x-decan-key, or after Bearer, is not base64.")
 	}
 	credentials.Authorization = auth.Sign(parsed, credentials.Method, credentials.ResourceType, credentials.ResourceLink, credentials.Date)
 	caller, err := h.engine.Verify(credentials)
 	if status.CodeOf(err) == status.CodeUnauthorized {
-		return caller, status.Unauthorized(0, "The key in x-decan-key is not a key of this account.")
+		return caller, status.Unauthorized(0, "The key in x-decan-key, or after Bearer, is not a key of this account.")
 	}
 	return caller, err
 }

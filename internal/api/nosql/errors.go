@@ -33,6 +33,7 @@ func (h *handler) errorAnswer(r *request, e *status.Error) *response {
 	out = append(out, '}')
 	r.out = out
 
+	r.sub = e.Sub
 	answer := r.answer(int(e.Code), out)
 	if e.Sub != 0 {
 		answer.set(headerSubStatus, strconv.Itoa(int(e.Sub)))

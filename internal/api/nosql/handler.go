@@ -30,6 +30,9 @@ func (h *handler) ServeHTTP(hw http.ResponseWriter, hr *http.Request) {
 	}
 	h.write(hw, r, answer)
 	h.metrics.observe(r, answer.status, h.now().Sub(begun))
+	if h.watch.Wants(r.operation.changes(), answer.status) {
+		h.watch.Write(h.record(r, begun, answer.status))
+	}
 
 	r.end()
 	h.requests.Put(r)
@@ -64,7 +67,12 @@ func (h *handler) serve(r *request) (answer *response, err error) {
 	if err := r.target.parse(uri); err != nil {
 		return nil, err
 	}
-	if r.caller, err = h.engine.Verify(credentials(r)); err != nil {
+	who := credentials(r)
+	if r.caller, err = h.engine.Verify(who); err != nil {
+		h.watch.Refused(auth.Refusal(who, err), r.http.RemoteAddr)
+		return nil, err
+	}
+	if err := h.watch.Ready(); err != nil {
 		return nil, err
 	}
 	found, err := route(&r.target, r.http.Method)

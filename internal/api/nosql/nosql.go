@@ -29,6 +29,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/decandb/decan/internal/audit"
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,6 +50,10 @@ type Config struct {
 	// a Host header that is no name of this server. The connection ends with the
 	// answer. Nil admits every request.
 	Admit func(*http.Request) error
+
+	// Watch is told of refused sign-ins, and of what the audit log is for; nil tells
+	// no one.
+	Watch *audit.Door
 }
 
 // Switches are departures from what the service does, each off by default.
@@ -78,6 +83,7 @@ func New(cfg Config) http.Handler {
 		logger:   cfg.Logger,
 		switches: cfg.Switches,
 		admit:    cfg.Admit,
+		watch:    cfg.Watch,
 	}
 	if h.limits == (resource.Limits{}) {
 		h.limits = resource.DefaultLimits()
@@ -116,8 +122,9 @@ type handler struct {
 	logger         *slog.Logger
 	switches       Switches
 	admit          func(*http.Request) error // nil for all
-	agent          string                    // name and version of this program, for error texts
-	serviceVersion string                    // value of the version headers
+	watch          *audit.Door
+	agent          string // name and version of this program, for error texts
+	serviceVersion string // value of the version headers
 	metrics        *metrics
 	requests       sync.Pool // of *request, with the buffers they have grown
 }

@@ -27,6 +27,7 @@ type request struct {
 	caller    auth.Caller
 	activity  string // the client's when it sent a GUID, else ours
 	operation operation
+	sub       status.Sub    // of an error that is answered
 	last      bool          // the connection ends with the answer
 	result    engine.Result // what the engine said, on errors too
 	response  response
