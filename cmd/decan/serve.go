@@ -65,7 +65,9 @@ type serveCommand struct {
 	ClockSkew      time.Duration `default:"15m" help:"How old or early a request's signature may be; negative for any."`
 	SessionWait    time.Duration `default:"50ms" placeholder:"DURATION" help:"How long a read waits for a partition that is behind its session token before it is refused (${default}); negative for not at all."`
 
-	Cache     sizeBytes     `placeholder:"SIZE" help:"How much of the stored data stays in memory, such as 512MB (default: an eighth of the machine's or container's memory, 128MB or more)."`
+	Cache       sizeBytes `placeholder:"SIZE" help:"How much of the stored data stays in memory, such as 512MB (default: an eighth of the machine's or container's memory, 128MB or more)."`
+	DiskReserve string    `default:"64MB" placeholder:"SIZE" help:"How much of the disk is kept back for deletions when it is full, at most a part in 32 of it (${default}); 0 for nothing."`
+
 	IdleFlush time.Duration `default:"1m" placeholder:"DURATION" help:"Flush a physical partition that was not written to for this long, so that it takes little memory (${default}); negative for never."`
 
 	SplitDelay             time.Duration `placeholder:"DURATION" help:"Hold each split of a physical partition this long before it begins, such as 4h, as the service may take hours (default: no delay)."`
@@ -95,7 +97,13 @@ func (c *serveCommand) Run(io streams) error {
 
 // serve serves until ctx ends, and then calls stop, which lets go of the signals.
 func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error {
+	reserve, err := c.diskReserve()
+	if err != nil {
+		return err
+	}
 	config := server.Config{
+		DiskReserve: reserve,
+
 		Listen:         c.Listen,
 		AdminListen:    c.AdminListen,
 		ComputeListen:  c.ComputeListen,
@@ -237,6 +245,22 @@ func (c *serveCommand) cacheBytes() int64 {
 		return cacheMin // a system that does not tell
 	}
 	return max(cacheMin, int64(min(memory, math.MaxInt64))/cacheShare)
+}
+
+// diskReserve reads --disk-reserve, as the server's configuration has it: negative for
+// nothing.
+func (c *serveCommand) diskReserve() (int64, error) {
+	switch strings.TrimSpace(c.DiskReserve) {
+	case "":
+		return 0, nil
+	case "0":
+		return -1, nil
+	}
+	var size sizeBytes
+	if err := size.UnmarshalText([]byte(c.DiskReserve)); err != nil {
+		return 0, fmt.Errorf("--disk-reserve: %w", err)
+	}
+	return int64(size), nil
 }
 
 // banner is what a person needs to connect. The key is shown only when

@@ -90,7 +90,8 @@ func (c *Catalog) ReserveContainer(database resource.RID) resource.RID {
 // fit what exists now (it names what it expects, so commits compare and set),
 // and then nothing has changed. A change that could not be made durable answers
 // 503, and so does every later one, because its outcome is unknown until the
-// catalog is opened again.
+// catalog is opened again, see [Catalog.Mend]. While the disk is full most changes
+// that take room are refused with 507.
 //
 // A context that ends before the commit begins stops it; later it does not.
 func (c *Catalog) Commit(ctx context.Context, change Change) (*View, error) {
@@ -100,10 +101,13 @@ func (c *Catalog) Commit(ctx context.Context, change Change) (*View, error) {
 		return nil, err
 	}
 	if c.failed != nil {
-		return nil, status.Unavailable(c.failed, "The catalog has stopped after a failed write%s. It takes changes again when the server is started anew.", storage.Because(c.failed))
+		return nil, status.Unavailable(c.failed, "The catalog has stopped after a failed write%s. It takes changes again when that is mended, without a restart where the disk was full.", storage.Because(c.failed))
 	}
 	d := newDraft(c.View(), c.next, resource.Timestamp(c.now().Unix()))
 	if err := change.apply(d); err != nil {
+		return nil, err
+	}
+	if err := c.admit(change); err != nil {
 		return nil, err
 	}
 	if err := d.commit(c.store); err != nil {

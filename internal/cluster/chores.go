@@ -10,7 +10,8 @@ import (
 )
 
 // What a node does by itself, see Config.Chores: delete documents that are hidden
-// already and directories that could not be deleted before, and watch what grows.
+// already and directories that could not be deleted before, watch what grows and how
+// much room there is, and open again what a full disk had stopped.
 
 const (
 	// choresEvery is how often the chores are done unless the configuration says
@@ -28,6 +29,7 @@ func (n *Node) chores(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
+			n.Mend()
 			n.Expire(ctx)
 			n.Clear(ctx)
 			n.Weigh()

@@ -652,10 +652,13 @@ func TestFullDisk(t *testing.T) {
 	if err := w.write(c, 0, "lost"); status.CodeOf(err) != status.CodeUnavailable {
 		t.Errorf("write: got %v, want 503", err)
 	}
-	for _, id := range []resource.PartitionID{0, 2} { // stopped; not open yet
-		if err := w.write(c, id, "refused"); status.CodeOf(err) != status.CodeUnavailable || !strings.Contains(status.From(err).Message, "the disk is full") {
-			t.Errorf("write to partition %s: got %v, want 503 that names the full disk", id, err)
+	for id, want := range map[resource.PartitionID]status.Code{0: status.CodeUnavailable, 2: status.CodeInsufficientStorage} { // stopped; opened for reading
+		if err := w.write(c, id, "refused"); status.CodeOf(err) != want || !strings.Contains(strings.ToLower(status.From(err).Message), "the disk is full") {
+			t.Errorf("write to partition %s: got %v, want %d that names the full disk", id, err, want)
 		}
+	}
+	if unwell := w.node.Unwell(); len(unwell) != 2 || unwell[0].Ailment != cluster.AilmentFailed || unwell[1].Ailment != cluster.AilmentReading {
+		t.Errorf("unwell partitions: %+v", unwell)
 	}
 	if n, err := w.count(c, 1); err != nil || n != 1 {
 		t.Errorf("another partition: %d documents, %v", n, err)

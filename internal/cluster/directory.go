@@ -42,8 +42,12 @@ func (n *Node) partitionDir(ref replication.PartitionRef) string {
 // CreatePartitions builds the directories of a container that the catalog does
 // not name yet: each has its descriptor and is synced when it returns. The catalog has
 // them on record as leftovers until a commit names them. When one fails all are
-// removed, and the error is 503 unless the context has ended or the database is gone.
+// removed, and the error is 507 if the disk is full, else 503 unless the context has
+// ended or the database is gone.
 func (n *Node) CreatePartitions(ctx context.Context, container resource.Container, partitions []resource.Partition) error {
+	if err := n.cfg.Pool.CanGrow(); err != nil {
+		return err
+	}
 	if err := n.planContainer(ctx, container.RID, partitions); err != nil {
 		return err
 	}

@@ -178,6 +178,9 @@ const mergeRoomMin = 64 << 20
 // files of the base are shared at first and rewritten by and by; the rows of the
 // other go through the log into files of their own.
 func (x *merging) hasRoom(context.Context) error {
+	if err := x.node.cfg.Pool.CanGrow(); err != nil {
+		return err
+	}
 	if err := x.node.cfg.Pool.CanOpen(changeDescriptors); err != nil {
 		return err
 	}
@@ -239,7 +242,7 @@ func (x *merging) prepare(ctx context.Context, c *child, caughtUp func()) (err e
 	if err := x.parents[x.base].store.Checkpoint(dir); err != nil {
 		return err
 	}
-	if c.store, err = x.node.cfg.Pool.Open(dir); err != nil {
+	if c.store, err = x.node.cfg.Pool.OpenVerified(dir, storage.Opening{Writable: true}); err != nil {
 		return err
 	}
 	merged, err := x.merge.Adopt(c.store, c.own, x.refs[x.base].Partition)
@@ -275,12 +278,29 @@ func (x *merging) undo() {
 	x.release()
 }
 
-// suspend leaves it to the next start to find out who owns the range. All three
-// directories stay. The parents stay open, and held for good: opened anew they
-// would take writes.
+// suspend leaves it open who owns the range until the catalog's store is opened
+// again, see [Node.Mend], or the server is started again. All three directories stay.
+// The parents stay open and held: opened again they would take writes.
 func (x *merging) suspend(err error) {
 	x.merge.Suspend(status.From(err))
 	x.node.shut(x.child.slot)
+	x.child.slot, x.child.store = nil, nil
+	x.node.inDoubt(doubt{
+		container: x.container,
+		child:     x.plan.Child.ID,
+		complete: func() {
+			x.merge.Done()
+			for _, p := range x.parents {
+				x.node.doom(p)
+			}
+			x.release()
+		},
+		undo: func() {
+			x.node.keep(false, x.parents[:]...)
+			x.merge.Resume()
+			x.undo()
+		},
+	}, x.parents[:]...)
 }
 
 // trouble makes the world's trouble a status.

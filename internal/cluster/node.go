@@ -81,6 +81,10 @@ type Config struct {
 	// ConditionTime bounds the conditions of patches, see [partition.Config].
 	ConditionTime time.Duration
 
+	// MendCatalog opens the catalog's store again if it has failed and there is room.
+	// It is called about once in a second. Nil: there is nothing to mend.
+	MendCatalog func() error
+
 	// MaxOpen bounds the open partitions. Zero means Limits.OpenStores, lowered
 	// to what the descriptor limit of the process allows.
 	MaxOpen int
@@ -106,6 +110,9 @@ type Node struct {
 	removing  sync.Mutex // held by RemoveLeft
 
 	changes map[replication.PartitionRef]*change // splits and merges under way, by their parents
+	doubts  []doubt                              // splits and merges that ended without a known outcome
+	refused map[replication.PartitionRef]string  // partitions that could not be opened, and why
+	plans   []catalog.Change                     // to drop, of before the start; of Start and then of Mend
 
 	background sync.WaitGroup       // of Reindex, Split, Merge, giveBack and the chores
 	stop       context.CancelFunc   // ends the chores
@@ -143,6 +150,10 @@ type slot struct {
 	moved   status.Sub    // what is said of a doomed one
 	gone    chan struct{} // non-nil while closing; closed when the slot is out of the map
 	place   *list.Element // in Node.idle
+	leaving bool          // whoever gives it back last closes it; gone is there already
+	kept    bool          // held by nobody in particular until a doubt is settled
+
+	opened time.Time // when its partition was
 }
 
 // refSet is a set of partitions. The zero value is empty.
@@ -206,7 +217,7 @@ func Start(cfg Config) (*Node, error) {
 	n.group = replication.NewSolo(n)
 	n.throttled = newThrottled()
 	if cfg.Registerer != nil {
-		cfg.Registerer.MustRegister(n.throttled.requests, loads{n})
+		cfg.Registerer.MustRegister(n.throttled.requests, loads{n}, spaces{n})
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
@@ -357,7 +368,9 @@ func (n *Node) take(s *slot) {
 // open opens the partition of a fresh slot, and makes room for it.
 func (n *Node) open(s *slot) (*slot, error) {
 	n.makeRoom()
+	s.opened = n.cfg.Now()
 	s.partition, s.store, s.err = n.openPartition(s.ref)
+	n.noteOpened(s.ref, s.err)
 	close(s.ready)
 	if s.err != nil {
 		n.giveBack(s)
@@ -404,7 +417,7 @@ func (n *Node) letGo(s *slot) (closing bool) {
 	if s.holders > 0 {
 		return false
 	}
-	if s.err == nil && !s.doomed {
+	if s.err == nil && !s.doomed && !s.leaving {
 		s.place = n.idle.PushBack(s)
 		return false
 	}
@@ -413,6 +426,10 @@ func (n *Node) letGo(s *slot) (closing bool) {
 
 // claim makes the caller the one that closes the slot. The caller has mu.
 func (n *Node) claim(s *slot) bool {
+	if s.leaving {
+		s.leaving = false
+		return true
+	}
 	if s.gone != nil {
 		return false
 	}

@@ -216,6 +216,9 @@ const changeDescriptors = 32
 // are shared at first, and then rewritten by both children before the parent's are
 // gone.
 func (x *splitting) hasRoom() error {
+	if err := x.node.cfg.Pool.CanGrow(); err != nil {
+		return err
+	}
 	if err := x.node.cfg.Pool.CanOpen(changeDescriptors); err != nil {
 		return err
 	}
@@ -290,7 +293,7 @@ func (x *splitting) prepare(ctx context.Context, c *child, caughtUp func()) (err
 	if err := x.parent.store.CheckpointWithout(dir, low, high); err != nil {
 		return err
 	}
-	if c.store, err = x.node.cfg.Pool.Open(dir); err != nil {
+	if c.store, err = x.node.cfg.Pool.OpenVerified(dir, storage.Opening{Writable: true}); err != nil {
 		return err
 	}
 	half, err := x.split.Adopt(c.store, c.own)
@@ -389,13 +392,37 @@ func (n *Node) discard(c *child) {
 	n.removeDir(c.ref)
 }
 
-// suspend leaves it to the next start to find out who owns the range. All three
-// directories stay. The parent stays open, and held for good: opened anew it
-// would take writes.
+// suspend leaves it open who owns the range until the catalog's store is opened
+// again, see [Node.Mend], or the server is started again. All three directories stay.
+// The parent stays open and held: opened again it would take writes.
 func (x *splitting) suspend(err error) {
 	x.split.Suspend(status.From(err))
 	for _, c := range x.children {
 		x.node.shut(c.slot)
+		c.slot, c.store = nil, nil
+	}
+	x.node.inDoubt(doubt{
+		container: x.ref.Container,
+		child:     x.plan.Children[0].ID,
+		complete: func() {
+			x.split.Done()
+			x.node.doom(x.parent)
+			x.node.leave(x.parent)
+		},
+		undo: func() {
+			x.node.keep(false, x.parent)
+			x.split.Resume()
+			x.undo()
+		},
+	}, x.parent)
+}
+
+// keep says whether slots are held until a doubt is settled.
+func (n *Node) keep(kept bool, slots ...*slot) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, s := range slots {
+		s.kept = kept
 	}
 }
 
@@ -433,23 +460,33 @@ func known(err error) bool {
 }
 
 // dropPlans gives up the splits and merges that a restart interrupted: their
-// children were unnamed and are gone.
+// children were unnamed and are gone. On a full disk that is done later.
 func (n *Node) dropPlans() error {
 	for _, c := range n.cfg.Catalog.View().AllContainers() {
 		for _, plan := range c.Splits {
-			_, err := n.cfg.Catalog.Commit(context.Background(), catalog.DropSplit{Container: c.RID, Parent: plan.Parent})
-			if err != nil {
-				return fmt.Errorf("give up the split of partition %s of container %s: %w", plan.Parent, c.RID, err)
-			}
-			n.cfg.Logger.Info("interrupted split given up", "container", c.RID, "partition", plan.Parent)
+			n.plans = append(n.plans, catalog.DropSplit{Container: c.RID, Parent: plan.Parent})
 		}
 		for _, plan := range c.Merges {
-			_, err := n.cfg.Catalog.Commit(context.Background(), catalog.DropMerge{Container: c.RID, Parents: plan.Parents})
-			if err != nil {
-				return fmt.Errorf("give up the merge of partitions %v of container %s: %w", plan.Parents, c.RID, err)
-			}
-			n.cfg.Logger.Info("interrupted merge given up", "container", c.RID, "low", plan.Parents[0], "high", plan.Parents[1])
+			n.plans = append(n.plans, catalog.DropMerge{Container: c.RID, Parents: plan.Parents})
 		}
+	}
+	err := n.dropLeftPlans()
+	if status.CodeOf(err) == status.CodeInsufficientStorage {
+		n.cfg.Logger.Warn("interrupted splits and merges not given up yet", "err", err)
+		return nil
+	}
+	return err
+}
+
+// dropLeftPlans drops the plans that are left of before the start.
+func (n *Node) dropLeftPlans() error {
+	for len(n.plans) > 0 {
+		_, err := n.cfg.Catalog.Commit(context.Background(), n.plans[0])
+		if err != nil && status.CodeOf(err) != status.CodeNotFound {
+			return fmt.Errorf("give up an interrupted split or merge, %+v: %w", n.plans[0], err)
+		}
+		n.cfg.Logger.Info("interrupted split or merge given up", "plan", fmt.Sprintf("%+v", n.plans[0]))
+		n.plans = n.plans[1:]
 	}
 	return nil
 }

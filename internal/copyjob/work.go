@@ -410,7 +410,7 @@ const (
 )
 
 // retryTransient calls do until it succeeds or fails permanently. It waits for a
-// budget that is used up as long as necessary.
+// budget that is used up, and for room on the disk, as long as necessary.
 func (w *worker) retryTransient(ctx context.Context, do func() error) error {
 	pause := pauseMin
 	for failed := 0; ; {
@@ -427,6 +427,8 @@ func (w *worker) retryTransient(ctx context.Context, do func() error) error {
 			if e := status.From(err); e.RetryAfter > 0 {
 				wait = e.RetryAfter
 			}
+		case status.CodeInsufficientStorage: // Who makes room wants the job to go on.
+			pause = min(2*pause, pauseMax)
 		case status.CodeRequestTimeout, status.CodeGone, status.CodeRetryWith, status.CodeUnavailable:
 			if failed++; failed > transientMax {
 				return err

@@ -81,6 +81,13 @@ func (m *Merge) Suspend(err *status.Error) {
 	}
 }
 
+// Resume ends a Suspend whose child does not own the ranges: Cancel is next.
+func (m *Merge) Resume() {
+	for _, h := range m.parents {
+		h.Resume()
+	}
+}
+
 // Merged is the child of a merge while it is made: a checkpoint of one parent's
 // store, into which the rows of the other are copied while it follows what both
 // write. Nobody serves from it before the merge is done. It belongs to one

@@ -372,9 +372,17 @@ func (p *Partition) err() error {
 	}
 	if f := p.failure.Load(); f != nil {
 		if because := storage.Because(f.err); because != "" {
-			return status.Unavailable(f.err, "The partition has stopped%s. It serves again when that is mended and the server is started anew.", because)
+			return status.Unavailable(f.err, "The partition has stopped%s. It serves again when that is mended.", because)
 		}
 		return status.Unavailable(f.err, "The partition has stopped after a failure. The server's log has the reason.")
+	}
+	return nil
+}
+
+// Failure returns why the partition has stopped, nil while it has not.
+func (p *Partition) Failure() error {
+	if f := p.failure.Load(); f != nil {
+		return f.err
 	}
 	return nil
 }

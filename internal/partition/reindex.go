@@ -73,6 +73,9 @@ func (p *Partition) step() (err error) {
 	if err != nil || row == nil {
 		return errors.Join(err, b.batch.Close())
 	}
+	if err := p.config.Store.CanGrow(); err != nil {
+		return errors.Join(err, b.batch.Close())
+	}
 	text, err := row.append()
 	if err != nil {
 		return errors.Join(err, b.batch.Close())

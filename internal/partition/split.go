@@ -128,6 +128,14 @@ func (h *handover) Done() {
 // because what they see is the same on both sides.
 func (h *handover) Suspend(err *status.Error) { h.parent.end(err) }
 
+// Resume ends a Suspend whose children do not own the range: Cancel is next, and then
+// the parent serves on.
+func (h *handover) Resume() {
+	h.parent.mu.Lock()
+	defer h.parent.mu.Unlock()
+	h.parent.ended = nil
+}
+
 // end answers every write with err from now on.
 func (p *Partition) end(err *status.Error) {
 	p.mu.Lock()

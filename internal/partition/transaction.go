@@ -299,6 +299,11 @@ func (op *operation) read(before *current) error {
 
 // change makes the next version of a document, or of none a document.
 func (tx *transaction) change(op *operation, before *current) error {
+	if op.row != nil {
+		if err := tx.p.config.Store.CanGrow(); err != nil {
+			return err
+		}
+	}
 	if err := tx.start(); err != nil {
 		return err
 	}

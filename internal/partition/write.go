@@ -498,6 +498,9 @@ func (p *Partition) enqueue(r *request) error {
 	if p.ended != nil {
 		return p.ended
 	}
+	if p.config.Store.Reading() {
+		return p.config.Store.CanGrow() // Before anything is proposed that could not be applied.
+	}
 	if len(p.queue)+p.parked >= p.config.Limits.WriteQueue && (r.lock == nil || !r.lock.held) {
 		return status.TooManyRequests(0, queueRetryAfter, "%d writes wait for the partition. Try again later.", len(p.queue))
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/storage"
 )
 
 // Config says how a server runs. Its zero value is a server in memory on the
@@ -118,6 +119,10 @@ type Config struct {
 	// it holds in memory is flushed; default a minute, negative for never.
 	IdleFlush time.Duration
 
+	// DiskReserve is how many bytes of the disk are kept back for deletions, at most a
+	// part in 32 of it; default 64 MB, negative for none.
+	DiskReserve int64
+
 	ClockSkew time.Duration // how old or early a signature may be; default 15 minutes, negative for any
 
 	// SessionWait is how long a read waits for a partition that is behind its
@@ -127,6 +132,8 @@ type Config struct {
 	Limits  resource.Limits // zero value: the documented defaults
 	Version string          // what `decan version` says
 	Logger  *slog.Logger    // default: discard
+
+	adjust func(*storage.Options) // in tests; default nothing
 }
 
 // AuditConfig says whether there is a log of who did what, and what is in it.
@@ -189,6 +196,9 @@ func (c Config) complete() (Config, error) {
 	setDefault(&c.Consistency, "Session")
 	setDefault(&c.CrossPartition, "service")
 	setDefault(&c.Version, "devel")
+	if c.DiskReserve == 0 {
+		c.DiskReserve = storage.ReserveDefault
+	}
 	if c.ClockSkew == 0 {
 		c.ClockSkew = 15 * time.Minute
 	}

@@ -25,6 +25,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -72,6 +73,11 @@ type Server struct {
 	ready  atomic.Bool
 	audit  *audit.Log // nil without one
 	watch  *audit.Watch
+
+	mend func() // what the node does once in a second, for tests
+
+	// health says what is not well, for /ready.
+	health func() (disk string, unwell []cluster.Unwell)
 
 	// catalogFault says why the catalog takes no changes any more, nil while it does.
 	catalogFault func() error
@@ -182,11 +188,15 @@ const splitsHeld = 1 << 10
 func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier) error {
 	options := storage.Options{InMemory: s.config.Data == "", CacheBytes: s.config.CacheBytes, IdleFlush: s.config.IdleFlush, GroupRead: s.config.DataAccess == accessGroup, Release: s.config.Version, Logger: s.log}
 	if s.config.Data != "" {
+		options.ReserveDir, options.ReserveBytes = filepath.Join(s.config.Data, "reserve"), max(0, s.config.DiskReserve)
 		lock, err := openDataDir(s.config.Data, s.config.DataAccess, s.config.Version, s.log)
 		if err != nil {
 			return err
 		}
 		s.onClose(lock.Close)
+	}
+	if s.config.adjust != nil {
+		s.config.adjust(&options)
 	}
 	pool, err := storage.NewPool(options)
 	if err != nil {
@@ -197,12 +207,13 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	if err != nil {
 		return fmt.Errorf("open the catalog: %w", err)
 	}
-	s.onClose(store.Close)
-	s.catalogFault = store.Err
+	owned := &catalogStore{pool: pool, dir: store.Dir(), store: store}
+	s.onClose(owned.close)
 	names, err := catalog.Open(store, nil)
 	if err != nil {
 		return err
 	}
+	s.catalogFault = names.Failed
 	enforcement, err := cluster.ParseEnforcement(s.config.Throughput)
 	if err != nil {
 		return err
@@ -218,6 +229,8 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		},
 		Registerer: registry,
 
+		MendCatalog: func() error { return owned.mend(names) },
+
 		Pool:    pool,
 		Dir:     s.config.Data,
 		Catalog: names,
@@ -228,6 +241,8 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		return err
 	}
 	s.onClose(node.Close)
+	s.mend = node.Mend
+	s.health = func() (string, []cluster.Unwell) { return diskHealth(pool), node.Unwell() }
 	parallel := 0
 	if s.config.SplitDelay > 0 {
 		parallel = splitsHeld // One that waits does no work.
@@ -335,6 +350,7 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 			Admit:    s.admit(s.config.AdminListen, s.watch.Door(doorAdmin)),
 			Watch:    s.watch.Door(doorAdmin),
 			Metrics:  s.config.ProtectMetrics,
+			Health:   s.health,
 			Limits:   s.config.Limits,
 			Version:  s.config.Version,
 			Logger:   s.log,
@@ -348,8 +364,8 @@ func (s *Server) serving() error {
 		return errors.New("the server is starting or closing")
 	}
 	if err := s.catalogFault(); err != nil {
-		s.log.Error("catalog takes no changes until the server is started again", "error", err)
-		return errors.New("the catalog cannot be changed until the server is started again; the log says why")
+		s.log.Error("catalog takes no changes", "error", err)
+		return errors.New("the catalog cannot be changed; the log says why")
 	}
 	return nil
 }

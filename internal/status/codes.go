@@ -23,6 +23,8 @@ const (
 	CodeInternal           Code = 500
 	CodeNotImplemented     Code = 501
 	CodeUnavailable        Code = 503
+
+	CodeInsufficientStorage Code = 507 // the disk is full: reads and deletions go on
 )
 
 var codeNames = map[Code]string{
@@ -44,6 +46,8 @@ var codeNames = map[Code]string{
 	CodeInternal:           "InternalServerError",
 	CodeNotImplemented:     "NotImplemented",
 	CodeUnavailable:        "ServiceUnavailable",
+
+	CodeInsufficientStorage: "InsufficientStorage",
 }
 
 // String returns the name that clients see in error bodies.

@@ -162,6 +162,13 @@ func TooManyRequests(sub Sub, after time.Duration, format string, args ...any) *
 	return e
 }
 
+// InsufficientStorage returns an error for a request whose rows have no room on the
+// disk. The request has had no effect, and a client that repeats it at once is
+// refused again.
+func InsufficientStorage(format string, args ...any) *Error {
+	return New(CodeInsufficientStorage, 0, format, args...)
+}
+
 // Unavailable returns an error for an unknown outcome, or for a partition that
 // cannot serve now. cause goes only to the log.
 func Unavailable(cause error, format string, args ...any) *Error {

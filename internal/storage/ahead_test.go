@@ -69,7 +69,7 @@ func (f *stepsFile) Write(p []byte) (int, error) { return len(p), nil }
 func TestAheadGrows(t *testing.T) {
 	t.Parallel()
 	disk := &stepsFile{t: t}
-	f := &vitalFile{File: disk, guard: &guard{FS: vfs.NewMem(), dir: "d"}, name: "d/000001.log"}
+	f := &vitalFile{File: disk, guard: &guard{FS: vfs.NewMem(), dir: "d", space: new(space)}, name: "d/000001.log"}
 	write := func(n int) {
 		t.Helper()
 		if wrote, err := f.Write(make([]byte, n)); wrote != n || err != nil {

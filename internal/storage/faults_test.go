@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
@@ -379,7 +380,6 @@ func TestFullDisk(t *testing.T) {
 	if err := s.Apply(b); !storage.IsNoSpace(err) {
 		t.Errorf("second Apply: %v, want the same", err)
 	}
-	b.Close()
 	if err := s.Flush(); !storage.IsNoSpace(err) {
 		t.Errorf("Flush: %v, want the same", err)
 	}
@@ -393,9 +393,16 @@ func TestFullDisk(t *testing.T) {
 	if !storage.IsNoSpace(err) {
 		t.Errorf("Close: %v, want the same", err)
 	}
-	if _, err := p.Open("d/s"); !storage.IsNoSpace(err) {
-		t.Errorf("Open on a full disk: %v, want the same", err)
+	if s, err = p.Open("d/s"); err != nil {
+		t.Fatalf("Open on a full disk: %v, want a store that can be read", err)
 	}
+	if err := s.Apply(b); !s.Reading() || !storage.IsNoSpace(err) || status.CodeOf(err) != status.CodeInsufficientStorage {
+		t.Errorf("Apply to a store that can be read only (%v): %v", s.Reading(), err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	b.Close()
 	disk.Heal()
 	if err := p.Close(); err != nil {
 		t.Fatal(err)

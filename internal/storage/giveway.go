@@ -69,11 +69,13 @@ func (p *pace) row() {
 // flushedFile is a table that a flush writes, a block at a time.
 type flushedFile struct {
 	vfs.File
+	space *space
 	courtesy
 }
 
 // Write gives way behind what it has written.
 func (f *flushedFile) Write(p []byte) (int, error) {
 	defer f.giveWay()
-	return f.File.Write(p)
+	f.space.spend(len(p))
+	return f.space.write(f.File, p)
 }

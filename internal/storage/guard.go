@@ -29,6 +29,7 @@ type guard struct {
 	vfs.FS
 	dir     string
 	reserve *reserve
+	space   *space
 	onFail  func(error)
 
 	failure atomic.Pointer[failure]
@@ -44,7 +45,7 @@ type failure struct {
 }
 
 func newGuard(files vfs.FS, dir string, onFail func(error)) *guard {
-	return &guard{FS: files, dir: dir, reserve: new(reserve), onFail: onFail}
+	return &guard{FS: files, dir: dir, reserve: new(reserve), space: new(space), onFail: onFail}
 }
 
 // need opens a file that the store cannot do without.
@@ -52,7 +53,12 @@ func (g *guard) need(open func() (vfs.File, error)) (vfs.File, error) {
 	if !g.at(stageServing) {
 		return open() // A store that is not opened now is opened later.
 	}
-	return g.reserve.open(0, open)
+	var f vfs.File
+	err := g.space.need(func() (err error) {
+		f, err = g.reserve.open(0, open)
+		return err
+	})
+	return f, err
 }
 
 // fail cuts the store off from the disk. Only the first call counts.
@@ -128,7 +134,7 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 		if err != nil {
 			return nil, err
 		}
-		return &flushedFile{File: f}, nil
+		return &flushedFile{File: f, space: g.space}, nil
 	}
 	return g.create(name, class, category)
 }
@@ -138,6 +144,9 @@ func (g *guard) create(name string, class fileClass, category vfs.DiskWriteCateg
 	f, err := g.FS.Create(name, category)
 	if err == nil && class == classTable && g.at(stageBuilding) {
 		return &tableFile{File: f, guard: g, name: name}, nil
+	}
+	if err == nil && class == classTable && !isFlush(category) {
+		return &compactedFile{File: f, space: g.space}, nil
 	}
 	return f, err
 }
@@ -286,8 +295,9 @@ type vitalFile struct {
 
 func (f *vitalFile) Write(p []byte) (int, error) {
 	if f.guard.failure.Load() == nil {
+		f.guard.space.spend(len(p))
 		f.ahead.reserve(f.File, len(p))
-		if _, err := f.File.Write(p); err != nil {
+		if _, err := f.guard.space.write(f.File, p); err != nil {
 			f.guard.fail(err)
 		}
 		f.extent.wrote(len(p))

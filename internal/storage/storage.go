@@ -82,6 +82,15 @@ type Options struct {
 	// store takes about a fifth of a megabyte.
 	IdleFlush time.Duration
 
+	// ReserveDir is a directory for files that keep room on the disk for deletions,
+	// below an existing one; it is made when it is needed. With it the pool watches
+	// the disk and refuses writes that grow before it is full. Empty: neither.
+	ReserveDir string
+
+	// ReserveBytes is how much is kept back, at most a part in 32 of the file system.
+	// Zero or less keeps nothing back.
+	ReserveBytes int64
+
 	// Release is the name of the program's release, recorded in each store
 	// that it creates; "devel" by default.
 	Release string
@@ -152,6 +161,7 @@ type Pool struct {
 	gather    rounds // of flushScattered; none where there are none of flushIdle
 	budget    budget // of the write buffers
 	reserve   reserve
+	space     space
 
 	mu     sync.Mutex
 	open   map[string]*Store // by directory; nil while one is created, opened or removed
@@ -175,9 +185,12 @@ func NewPool(options Options) (*Pool, error) {
 		open:      map[string]*Store{},
 		budget:    budget{limit: options.BufferBytes},
 		reserve:   reserve{files: options.FS},
+		space:     space{files: options.FS, dir: options.ReserveDir, wanted: options.ReserveBytes, logger: options.Logger},
 	}
 	p.idle.pause, p.idle.look = options.IdleFlush, p.flushIdle
 	p.gather.pause, p.gather.look = min(options.IdleFlush, gatherAfter), p.flushScattered
+	p.space.pending = p.pending
+	p.space.begin()
 	return p, nil
 }
 
@@ -353,7 +366,8 @@ func (p *Pool) prepare(dir string) (*Store, error) {
 
 // Open opens the store in dir. A missing store is an error that is
 // [fs.ErrNotExist]; one that a newer release wrote, or that cannot be read, is
-// refused without touching it.
+// refused without touching it. On a disk that is too full for opening it, the store
+// can be read only, see [Store.Reading].
 func (p *Pool) Open(dir string) (*Store, error) { return p.OpenVerified(dir, Opening{}) }
 
 // Opening is what must hold of a store that is opened. The zero value asks for
@@ -368,6 +382,10 @@ type Opening struct {
 	// error the store is closed, and its directory has the files that it had.
 	// Verify must not keep the snapshot. Nil accepts.
 	Verify func(*Snapshot) error
+
+	// Writable refuses a store that a full disk leaves for reading only, with the
+	// disk's error.
+	Writable bool
 }
 
 // OpenVerified is [Pool.Open] for a store of which something is known.
@@ -376,7 +394,19 @@ func (p *Pool) OpenVerified(dir string, o Opening) (*Store, error) {
 	if err := p.claim(dir); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
-	s, err := p.reopen(dir, o)
+	var s *Store
+	err := p.space.need(func() (err error) {
+		s, err = p.reopen(dir, o, false)
+		return err
+	})
+	if IsNoSpace(err) && !o.Writable {
+		full := err
+		if s, err = p.reopen(dir, o, true); err == nil {
+			p.options.Logger.Warn("store opened for reading only, because the disk is full", "store", dir)
+		} else {
+			err = errors.Join(full, err)
+		}
+	}
 	if err != nil {
 		p.release(dir)
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
@@ -385,7 +415,7 @@ func (p *Pool) OpenVerified(dir string, o Opening) (*Store, error) {
 	return s, nil
 }
 
-func (p *Pool) reopen(dir string, o Opening) (*Store, error) {
+func (p *Pool) reopen(dir string, o Opening, reading bool) (*Store, error) {
 	found, err := p.examine(dir, o.Contains)
 	if err != nil {
 		return nil, err
@@ -393,7 +423,7 @@ func (p *Pool) reopen(dir string, o Opening) (*Store, error) {
 	if err := found.err(); err != nil {
 		return nil, err
 	}
-	return p.restart(dir, found.position(), o.Verify)
+	return p.restart(dir, found.position(), o.Verify, reading)
 }
 
 // Remove deletes the store in dir and syncs its parent. A store that is not

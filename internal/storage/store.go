@@ -25,6 +25,8 @@ type Store struct {
 	guard *guard
 	turn  *turn // this store's place in the pool's scheduler
 
+	reading bool // it cannot be written to, see [Store.Reading]
+
 	// applying is held for reading while a batch is applied, and for writing by
 	// the sweeper, which must not meet one.
 	applying sync.RWMutex
@@ -56,9 +58,10 @@ func (p *Pool) start(dir string) (*Store, error) {
 
 // restart opens Pebble in the directory of an existing store. Until verify returns
 // nil no file of it is removed or changed, and after an error the directory is as it
-// was.
-func (p *Pool) restart(dir string, at position, verify func(*Snapshot) error) (*Store, error) {
+// was. With reading Pebble reads the log into memory and writes nothing.
+func (p *Pool) restart(dir string, at position, verify func(*Snapshot) error, reading bool) (*Store, error) {
 	s := p.newStore(dir)
+	s.reading = reading
 	s.guard.during(stageOpening)
 	s.guard.hold()
 	s.guard.extents.found(at)
@@ -91,7 +94,7 @@ func (p *Pool) newStore(dir string) *Store {
 	})
 
 	p.reserve.begin(dir)
-	s.guard.reserve = &p.reserve
+	s.guard.reserve, s.guard.space = &p.reserve, &p.space
 	return s
 }
 
@@ -99,6 +102,7 @@ func (p *Pool) newStore(dir string) *Store {
 func (s *Store) begin(fresh bool) error {
 	options := s.pool.pebbleOptions(s, s.pool.options.Logger.With("store", s.dir))
 	options.ErrorIfExists, options.ErrorIfNotExists = fresh, !fresh
+	options.ReadOnly = s.reading
 	db, err := pebble.Open(s.dir, options)
 	if err != nil {
 		s.turn.Unregister()
@@ -216,6 +220,9 @@ func (s *Store) apply(b *Batch, sync *pebble.WriteOptions) error {
 	if err := s.Err(); err != nil {
 		return err
 	}
+	if s.reading {
+		return errReading()
+	}
 	if b.rows.Empty() {
 		return nil
 	}
@@ -283,7 +290,7 @@ func (s *Store) Snapshot() *Snapshot {
 // Flush writes what is in memory to tables and returns when they are synced.
 // A quiet store is left as it is.
 func (s *Store) Flush() error {
-	if err := s.Err(); err != nil {
+	if err := s.Err(); err != nil || s.reading {
 		return err
 	}
 	s.sweepAll()
@@ -327,7 +334,7 @@ func (s *Store) Close() error {
 		// What Pebble says while it closes a failed store is an echo.
 		return fmt.Errorf("close store: %w", err)
 	}
-	if closeErr == nil {
+	if closeErr == nil && !s.reading {
 		closeErr = s.guard.dropLogs()
 	}
 	if closeErr != nil {

@@ -26,6 +26,7 @@ import (
 
 	"github.com/decandb/decan/internal/audit"
 	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/copyjob"
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
@@ -42,10 +43,13 @@ type Config struct {
 	Watch    *audit.Door               // told of refused sign-ins, and of what the audit log is for; nil tells no one
 	Metrics  bool                      // /metrics needs an account key, which may be a read-only one
 	Ready    func() error              // why the server does not serve yet, or nil; a nil function is always ready
-	Limits   resource.Limits           // the zero value: resource.DefaultLimits
-	Version  string                    // of this program; empty: devel
-	Now      func() time.Time          // the engine's clock; nil: time.Now
-	Logger   *slog.Logger              // nil: discard
+	// Health says what is wrong with the disk, empty for nothing, and which partitions
+	// are not well; a nil function knows of nothing.
+	Health  func() (disk string, unwell []cluster.Unwell)
+	Limits  resource.Limits  // the zero value: resource.DefaultLimits
+	Version string           // of this program; empty: devel
+	Now     func() time.Time // the engine's clock; nil: time.Now
+	Logger  *slog.Logger     // nil: discard
 }
 
 // New returns the door as an HTTP handler, safe for concurrent use.
@@ -54,6 +58,7 @@ func New(cfg Config) http.Handler {
 		engine:  cfg.Engine,
 		jobs:    cfg.CopyJobs,
 		ready:   cfg.Ready,
+		health:  cfg.Health,
 		limits:  cfg.Limits,
 		version: cfg.Version,
 		now:     cfg.Now,
@@ -99,6 +104,7 @@ type handler struct {
 	engine  *engine.Engine
 	jobs    *copyjob.Jobs // nil for none
 	ready   func() error
+	health  func() (disk string, unwell []cluster.Unwell)
 	limits  resource.Limits
 	version string
 	now     func() time.Time

@@ -4,12 +4,25 @@ import (
 	"net/http"
 
 	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/cluster"
 )
 
 type health struct {
 	Status  string `json:"status"`
 	Version string `json:"version,omitempty"`
 	Reason  string `json:"reason,omitempty"`
+
+	Disk       string            `json:"disk,omitempty"`       // what is wrong with it
+	Partitions []partitionHealth `json:"partitions,omitempty"` // that are not well
+}
+
+// partitionHealth names a partition that is not well. Why is in the log: this is shown
+// without a key.
+type partitionHealth struct {
+	Database  string          `json:"database"`
+	Container string          `json:"container"`
+	Partition string          `json:"partition"`
+	State     cluster.Ailment `json:"state"`
 }
 
 // showAlive answers as long as the process does.
@@ -17,13 +30,25 @@ func (h *handler) showAlive(hw http.ResponseWriter, _ *http.Request) {
 	_ = write(hw, http.StatusOK, health{Status: "alive", Version: h.version}) // Strings always marshal.
 }
 
-// showReady answers 200 when the data plane serves requests, and else 503.
+// showReady answers 200 when the data plane serves requests, and else 503. A full disk
+// and partitions that are not well are told, and are no reason for 503: the others
+// serve, and whoever asks here would take them away from their clients.
 func (h *handler) showReady(hw http.ResponseWriter, _ *http.Request) {
 	if err := h.ready(); err != nil {
 		_ = write(hw, http.StatusServiceUnavailable, health{Status: "not ready", Reason: err.Error()})
 		return
 	}
-	_ = write(hw, http.StatusOK, health{Status: "ready", Version: h.version})
+	answer := health{Status: "ready", Version: h.version}
+	if h.health != nil {
+		disk, unwell := h.health()
+		answer.Disk = disk
+		for _, u := range unwell {
+			answer.Partitions = append(answer.Partitions, partitionHealth{
+				Database: u.Database, Container: u.Container, Partition: u.Partition.String(), State: u.Ailment,
+			})
+		}
+	}
+	_ = write(hw, http.StatusOK, answer)
 }
 
 // index is what a holder of the key finds at the root.

@@ -32,6 +32,7 @@ var ErrInjected = errors.New("injected disk error")
 type Disk struct {
 	memory *vfs.MemFS
 	files  *descriptors
+	room   *capacity
 
 	mu     sync.Mutex
 	done   int64 // operations since FailAt or the start
@@ -56,7 +57,8 @@ func NewCrashable() *Disk { return newDisk(vfs.NewCrashableMem()) }
 
 func newDisk(memory *vfs.MemFS) *Disk {
 	d := &Disk{memory: memory}
-	d.files = &descriptors{FS: errorfs.Wrap(memory, errorfs.InjectorFunc(d.inject))}
+	d.room = newCapacity(memory)
+	d.files = &descriptors{FS: errorfs.Wrap(d.room, errorfs.InjectorFunc(d.inject))}
 	return d
 }
 
@@ -67,10 +69,12 @@ func (d *Disk) FS() vfs.FS { return d.files }
 // everything that was synced, and of each piece that was not, kept with the
 // given probability between 0 and 1. The copy has no errors set.
 func (d *Disk) Crash(kept float64, seed uint64) *Disk {
-	return newDisk(d.memory.CrashClone(vfs.CrashCloneCfg{
+	crashed := newDisk(d.memory.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: int(kept*100 + 0.5),
 		RNG:                 rand.New(rand.NewPCG(seed, 0)),
 	}))
+	crashed.room.inherit(d.room)
+	return crashed
 }
 
 // FailAt makes operation n from now fail, the next one being number 1, and
@@ -90,6 +94,7 @@ func (d *Disk) FailAnyAt(n int64) { d.fail(n, n, countAll) }
 func (d *Disk) Heal() {
 	d.fail(0, 0, countAll)
 	d.files.restrict(false)
+	d.Limit(-1)
 }
 
 func (d *Disk) fail(n, last int64, counts counts) {
