@@ -260,6 +260,7 @@ func (n *Node) Close() error {
 		})
 	}
 	_ = closers.Wait() // what a closer could not close it has logged
+	n.RemoveLeft()     // A node that is closed soon after its start has not come to it.
 	n.cfg.Catalog.Mark(nil)
 	n.marks.close()
 	return n.group.Close()
