@@ -48,7 +48,9 @@ func TestFullDisk(t *testing.T) {
 			if err := door.Ready(); (err != nil) != required || required && status.CodeOf(err) != status.CodeUnavailable {
 				t.Errorf("required %v: %v", required, err)
 			}
+			log.mu.Lock() // Under which the output is written to.
 			out.room = -1
+			log.mu.Unlock()
 			time.Sleep(2 * flushInterval)
 			if err := door.Ready(); err != nil {
 				t.Errorf("with room again: %v", err)
