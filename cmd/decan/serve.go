@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/KimMachineGun/automemlimit/memlimit"
-
 	"github.com/decandb/decan/internal/server"
 )
 
@@ -65,10 +63,18 @@ type serveCommand struct {
 	ClockSkew      time.Duration `default:"15m" help:"How old or early a request's signature may be; negative for any."`
 	SessionWait    time.Duration `default:"50ms" placeholder:"DURATION" help:"How long a read waits for a partition that is behind its session token before it is refused (${default}); negative for not at all."`
 
-	Cache       sizeBytes `placeholder:"SIZE" help:"How much of the stored data stays in memory, such as 512MB (default: an eighth of the machine's or container's memory, 128MB or more)."`
-	DiskReserve string    `default:"64MB" placeholder:"SIZE" help:"How much of the disk is kept back for deletions when it is full, at most a part in 32 of it (${default}); 0 for nothing."`
+	Memory        sizeBytes `placeholder:"SIZE" help:"How much memory the server may take in all, which garbage is collected to keep to (default: nine tenths of the container's memory, or three quarters of the machine's). GOMEMLIMIT in the environment says what Go takes of it."`
+	RequestMemory sizeBytes `placeholder:"SIZE" help:"How much the bodies and answers of all requests under way may take, beyond which requests are 429 (default: a 32nd of --memory, between 64MB and 512MB)."`
 
-	IdleFlush time.Duration `default:"1m" placeholder:"DURATION" help:"Flush a physical partition that was not written to for this long, so that it takes little memory (${default}); negative for never."`
+	Connections           int           `default:"0" placeholder:"N" help:"How many connections clients may have; the one that has been quiet for longest makes room for another (default: 8192, or fewer by memory and file descriptors)."`
+	ConnectionsPerAddress int           `default:"0" placeholder:"N" help:"How many of them one address may have, other than a loopback one (default: three quarters); negative for any number."`
+	ReadTimeout           time.Duration `default:"30s" placeholder:"DURATION" help:"How long a client may take for the headers of a request and for each 64KB of its body (${default}); negative for any time."`
+	WriteTimeout          time.Duration `default:"30s" placeholder:"DURATION" help:"How long a client may take for each 64KB of an answer (${default}); negative for any time."`
+	IdleTimeout           time.Duration `default:"10m" placeholder:"DURATION" help:"How long a connection is kept that asks for nothing (${default}); negative for ever."`
+
+	Cache       sizeBytes     `placeholder:"SIZE" help:"How much of the stored data stays in memory, such as 512MB (default: an eighth of the machine's or container's memory, 128MB or more)."`
+	DiskReserve string        `default:"64MB" placeholder:"SIZE" help:"How much of the disk is kept back for deletions when it is full, at most a part in 32 of it (${default}); 0 for nothing."`
+	IdleFlush   time.Duration `default:"1m" placeholder:"DURATION" help:"Flush a physical partition that was not written to for this long, so that it takes little memory (${default}); negative for never."`
 
 	SplitDelay             time.Duration `placeholder:"DURATION" help:"Hold each split of a physical partition this long before it begins, such as 4h, as the service may take hours (default: no delay)."`
 	Throughput             string        `default:"warn" enum:"off,warn,on" help:"What becomes of requests over the throughput of their physical partition: nothing (off), a count and a warning (warn), or 429 as the service answers (on)."`
@@ -101,6 +107,7 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 	if err != nil {
 		return err
 	}
+	memory := c.memoryPlan()
 	config := server.Config{
 		DiskReserve: reserve,
 
@@ -143,7 +150,15 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		ClockSkew:      c.ClockSkew,
 		SessionWait:    c.SessionWait,
 
-		CacheBytes:             c.cacheBytes(),
+		Memory:                memory.total,
+		RequestMemory:         memory.requests,
+		Connections:           c.Connections,
+		ConnectionsPerAddress: c.ConnectionsPerAddress,
+		ReadTimeout:           c.ReadTimeout,
+		WriteTimeout:          c.WriteTimeout,
+		IdleTimeout:           c.IdleTimeout,
+
+		CacheBytes:             memory.cache,
 		IdleFlush:              c.IdleFlush,
 		SplitDelay:             c.SplitDelay,
 		Throughput:             c.Throughput,
@@ -164,6 +179,7 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		config.Data = ""
 	}
 	defer keepHeapFloor()()
+	defer memory.limitMemory()()
 	began := time.Now()
 	running, err := server.Start(ctx, config)
 	if err != nil {
@@ -225,26 +241,6 @@ func (s *sizeBytes) UnmarshalText(text []byte) error {
 	}
 	*s = sizeBytes(n * unit)
 	return nil
-}
-
-// cacheMin is the least that the cache has unless somebody says otherwise, and
-// cacheShare the part of the memory that it may take.
-const (
-	cacheMin   = 128 << 20
-	cacheShare = 8
-)
-
-// cacheBytes returns the size of the cache. It is filled as data is read: a server
-// that nobody asks does not grow.
-func (c *serveCommand) cacheBytes() int64 {
-	if c.Cache > 0 {
-		return int64(c.Cache)
-	}
-	memory, err := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
-	if err != nil {
-		return cacheMin // a system that does not tell
-	}
-	return max(cacheMin, int64(min(memory, math.MaxInt64))/cacheShare)
 }
 
 // diskReserve reads --disk-reserve, as the server's configuration has it: negative for

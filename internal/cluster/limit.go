@@ -7,38 +7,39 @@ const (
 	// of a megabyte.
 	maxOpenDefault = 4096
 
-	// An open store holds eight or nine files, and a compaction a few more.
+	// An open store holds eight or nine files besides its tables, and a compaction a
+	// few more.
 	descriptorsPerPartition = 12
 
-	// descriptorsElsewhere are left for connections, logs and the catalog, and for
-	// those that the storage keeps back.
+	// descriptorsElsewhere are left for connections, tables, logs and the catalog,
+	// and for those that the storage keeps back, where Config.Descriptors does not say
+	// how many there are.
 	descriptorsElsewhere = 512
 )
 
-// maxOpen returns how many partitions may be open, and warns when the
-// descriptor limit allows fewer than wanted.
-func maxOpen(wanted int, logger *slog.Logger) int {
+// maxOpen returns how many partitions may be open, and warns when the descriptors
+// allow fewer than wanted: the given ones, or for 0 those of the process.
+func maxOpen(wanted, given int, logger *slog.Logger) int {
 	if wanted <= 0 {
 		wanted = maxOpenDefault
 	}
-	limit, known := descriptorLimit()
-	if !known {
-		return wanted
+	if given <= 0 {
+		limit, known := DescriptorLimit()
+		if !known {
+			return wanted
+		}
+		given = int(min(max(limit, descriptorsElsewhere)-descriptorsElsewhere, 1<<30))
 	}
-	n := openUnder(wanted, limit)
+	n := openWith(wanted, given)
 	if n < wanted {
 		logger.Warn("descriptor limit lowers the number of open partitions",
-			"descriptors", limit, "partitions_max", n, "descriptors_wanted", wanted*descriptorsPerPartition+descriptorsElsewhere)
+			"descriptors", given, "partitions_max", n, "descriptors_wanted", wanted*descriptorsPerPartition)
 	}
 	return n
 }
 
-// openUnder is the arithmetic of maxOpen: at least one partition, whatever the
-// limit.
-func openUnder(wanted int, limit uint64) int {
-	if limit <= descriptorsElsewhere {
-		return 1
-	}
-	allowed := (limit - descriptorsElsewhere) / descriptorsPerPartition
-	return max(1, int(min(uint64(wanted), allowed)))
+// openWith is the arithmetic of maxOpen: at least one partition, however few
+// descriptors there are.
+func openWith(wanted, descriptors int) int {
+	return max(1, min(wanted, descriptors/descriptorsPerPartition))
 }

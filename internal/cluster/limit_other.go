@@ -2,5 +2,5 @@
 
 package cluster
 
-// descriptorLimit knows of no limit on this system.
-func descriptorLimit() (uint64, bool) { return 0, false }
+// DescriptorLimit knows of no limit on this system.
+func DescriptorLimit() (uint64, bool) { return 0, false }

@@ -4,9 +4,9 @@ package cluster
 
 import "syscall"
 
-// descriptorLimit returns how many files the process may open. The runtime has
-// raised the soft limit to the hard one.
-func descriptorLimit() (uint64, bool) {
+// DescriptorLimit returns how many files the process may open, and whether the system
+// tells. The runtime has raised the soft limit to the hard one.
+func DescriptorLimit() (uint64, bool) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, false

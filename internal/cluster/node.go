@@ -88,6 +88,11 @@ type Config struct {
 	// MaxOpen bounds the open partitions. Zero means Limits.OpenStores, lowered
 	// to what the descriptor limit of the process allows.
 	MaxOpen int
+
+	// Descriptors is how many file descriptors the open partitions may take besides
+	// those of their tables. Zero means what the limit of the process leaves when 512
+	// are kept for everything else.
+	Descriptors int
 }
 
 // Node holds the open partitions of one process. It is safe for concurrent use.
@@ -204,7 +209,7 @@ func Start(cfg Config) (*Node, error) {
 		cfg.Chores = choresEvery
 	}
 	if cfg.MaxOpen <= 0 {
-		cfg.MaxOpen = maxOpen(cfg.Limits.OpenStores, cfg.Logger)
+		cfg.MaxOpen = maxOpen(cfg.Limits.OpenStores, cfg.Descriptors, cfg.Logger)
 	}
 	n := &Node{
 		cfg:        cfg,

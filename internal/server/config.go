@@ -115,6 +115,29 @@ type Config struct {
 	// The write buffers of partitions come on top.
 	CacheBytes int64
 
+	// RequestMemory is how many bytes the bodies and answers of all requests under
+	// way may take together; default 128 MB. Beyond it requests are 429.
+	RequestMemory int64
+
+	// Memory is how much memory the process may take, for defaults; 0 if that is not
+	// known. The server does not see to it that it takes no more.
+	Memory int64
+
+	// Connections is how many connections clients may have; default 8,192, or if that
+	// is less a third of the descriptors or one for each 128 KB of Memory. ConnectionsPerAddress is how many of them
+	// one address may have, other than a loopback one; default three quarters,
+	// negative for any number. The admin port has up to 64 of its own.
+	Connections           int
+	ConnectionsPerAddress int
+
+	// ReadTimeout is how long a client may take for the headers of a request and for
+	// each 64 KB of its body, WriteTimeout for taking each 64 KB of an answer, and
+	// IdleTimeout how long a connection is kept that asks for nothing. Default 30
+	// seconds, 30 seconds and 10 minutes; negative for any time.
+	ReadTimeout  time.Duration
+	WriteTimeout time.Duration
+	IdleTimeout  time.Duration
+
 	// IdleFlush is for how long a physical partition is not written to until what
 	// it holds in memory is flushed; default a minute, negative for never.
 	IdleFlush time.Duration
@@ -219,6 +242,9 @@ func (c Config) complete() (Config, error) {
 	if c.QueryMemory != 0 {
 		c.Limits.QueryMemoryBytes = c.QueryMemory
 	}
+	setDefaultTime(&c.ReadTimeout, 30*time.Second)
+	setDefaultTime(&c.WriteTimeout, 30*time.Second)
+	setDefaultTime(&c.IdleTimeout, 10*time.Minute)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -276,6 +302,12 @@ func (c Config) complete() (Config, error) {
 			fault("account key: %w", err)
 		}
 	}
+	if c.Connections < 0 {
+		fault("%d connections: give a positive number", c.Connections)
+	}
+	if c.RequestMemory != 0 && c.RequestMemory < requestMemoryMin {
+		fault("request memory of %d bytes: give %d or more, so that a request of any size fits", c.RequestMemory, requestMemoryMin)
+	}
 	if c.SplitDelay < 0 {
 		fault("split delay %s must not be negative", c.SplitDelay)
 	}
@@ -294,6 +326,10 @@ func (c Config) complete() (Config, error) {
 	}
 	return c, errors.Join(faults...)
 }
+
+// requestMemoryMin holds the largest body and the largest answer, and what is left for
+// small requests.
+const requestMemoryMin = 16 << 20
 
 var limitsPresets = map[string]func() resource.Limits{
 	"default": resource.DefaultLimits,
@@ -322,6 +358,12 @@ func set[T int | int64](limit *T, setting T) {
 
 func setDefault(field *string, value string) {
 	if *field == "" {
+		*field = value
+	}
+}
+
+func setDefaultTime(field *time.Duration, value time.Duration) {
+	if *field == 0 {
 		*field = value
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -11,18 +12,24 @@ import (
 	"github.com/decandb/decan/internal/api/nosql"
 )
 
-// firstByteTimeout bounds how long a fresh connection may stay silent. It only
-// frees the goroutine that waits for the first byte.
-const firstByteTimeout = 30 * time.Second
+const (
+	// firstByteTimeout bounds how long a fresh connection may stay silent, where
+	// the server does not bound reading by less.
+	firstByteTimeout = 30 * time.Second
+
+	// handshakeTimeout likewise bounds how long the agreement on keys may take.
+	handshakeTimeout = 10 * time.Second
+)
 
 // recordTypeHandshake is the first byte of every TLS connection.
 const recordTypeHandshake = 0x16
 
 // mixedListener accepts TLS and plain connections on one port: it looks at the
-// first byte of each. Waiting for that byte happens in a goroutine of its own
-// per connection, so a silent client holds up nobody.
+// first byte of each. Waiting for that byte and the handshake of TLS happen in a
+// goroutine of their own per connection, so a silent client holds up nobody.
 type mixedListener struct {
 	inner   net.Listener
+	all     *connections
 	config  *tls.Config
 	ready   chan net.Conn
 	closing chan struct{}
@@ -33,10 +40,12 @@ type mixedListener struct {
 	silent map[net.Conn]struct{} // guarded by mu: connections without a first byte; nil once closed
 }
 
-// listenMixed starts accepting on inner, which it owns from here on.
-func listenMixed(inner net.Listener, config *tls.Config) *mixedListener {
+// listenMixed starts accepting on inner, which it owns from here on, as many
+// connections as all allows.
+func listenMixed(inner net.Listener, all *connections, config *tls.Config) *mixedListener {
 	l := &mixedListener{
 		inner:   inner,
+		all:     all,
 		config:  config,
 		ready:   make(chan net.Conn),
 		closing: make(chan struct{}),
@@ -64,11 +73,15 @@ func (l *mixedListener) acceptLoop() {
 			continue
 		}
 		backoff = 5 * time.Millisecond
-		if !l.admit(conn) {
-			conn.Close()
+		c := l.all.admit(conn)
+		if c == nil {
+			continue
+		}
+		if !l.admit(c) {
+			c.Close()
 			return
 		}
-		l.waiting.Go(func() { l.sniff(conn) })
+		l.waiting.Go(func() { l.sniff(c) })
 	}
 }
 
@@ -83,29 +96,43 @@ func (l *mixedListener) admit(conn net.Conn) bool {
 	return true
 }
 
-func (l *mixedListener) sniff(conn net.Conn) {
-	conn.SetReadDeadline(time.Now().Add(firstByteTimeout))
-	reader := bufio.NewReaderSize(conn, 16)
-	first, err := reader.Peek(1)
-	conn.SetReadDeadline(time.Time{})
+func (l *mixedListener) sniff(c *connection) {
+	spoken, err := l.speak(c)
 
 	l.mu.Lock()
-	delete(l.silent, conn)
+	delete(l.silent, c)
 	l.mu.Unlock()
 
 	if err != nil {
-		conn.Close()
+		c.Close()
 		return
-	}
-	var spoken net.Conn = &peekedConn{Conn: conn, reader: reader}
-	if first[0] == recordTypeHandshake {
-		spoken = tls.Server(spoken, l.config)
 	}
 	select {
 	case l.ready <- spoken:
 	case <-l.closing:
-		conn.Close()
+		c.Close()
 	}
+}
+
+// speak waits for the first byte, and agrees on keys with a client that wants TLS.
+func (l *mixedListener) speak(c *connection) (net.Conn, error) {
+	c.SetReadDeadline(time.Now().Add(l.all.atMost(firstByteTimeout)))
+	reader := bufio.NewReaderSize(c, 16)
+	first, err := reader.Peek(1)
+	if err != nil {
+		return nil, err
+	}
+	plain := &peekedConn{connection: c, reader: reader}
+	if first[0] != recordTypeHandshake {
+		return plain, c.SetReadDeadline(time.Time{})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.all.atMost(handshakeTimeout))
+	defer cancel()
+	secure := tls.Server(plain, l.config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return secure, c.SetReadDeadline(time.Time{})
 }
 
 // Accept returns the next connection that has sent its first byte.
@@ -144,7 +171,7 @@ func (l *mixedListener) Addr() net.Addr { return l.inner.Addr() }
 
 // peekedConn is a connection whose first bytes were read ahead.
 type peekedConn struct {
-	net.Conn
+	*connection
 
 	reader *bufio.Reader // nil once drained
 
@@ -164,7 +191,7 @@ func (c *peekedConn) Gather(write func()) {
 	defer func() {
 		c.gathering = false
 		if len(c.held) > 0 {
-			_, _ = c.Conn.Write(c.held) // The client is gone; reading on will tell.
+			_, _ = c.connection.Write(c.held) // The client is gone; reading on will tell.
 			c.held = c.held[:0]
 		}
 	}()
@@ -174,7 +201,7 @@ func (c *peekedConn) Gather(write func()) {
 // Write sends p, behind what Gather keeps back.
 func (c *peekedConn) Write(p []byte) (int, error) {
 	if !c.gathering {
-		return c.Conn.Write(p)
+		return c.connection.Write(p)
 	}
 	if len(c.held) == 0 && len(p) <= pieceMax {
 		c.held = append(c.held, p...)
@@ -182,20 +209,19 @@ func (c *peekedConn) Write(p []byte) (int, error) {
 	}
 	c.gathering = false
 	before := len(c.held)
-	both := net.Buffers{c.held, p}
-	sent, err := both.WriteTo(c.Conn)
+	sent, err := c.writeBuffers(net.Buffers{c.held, p})
 	c.held = c.held[:0]
-	return max(0, int(sent)-before), err
+	return max(0, sent-before), err
 }
 
 // Read returns the bytes read ahead, then those of the connection.
 func (c *peekedConn) Read(p []byte) (int, error) {
 	if c.reader == nil {
-		return c.Conn.Read(p)
+		return c.connection.Read(p)
 	}
 	if c.reader.Buffered() == 0 {
 		c.reader = nil
-		return c.Conn.Read(p)
+		return c.connection.Read(p)
 	}
 	return c.reader.Read(p[:min(len(p), c.reader.Buffered())])
 }

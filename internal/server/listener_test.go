@@ -30,7 +30,7 @@ func TestGatheredPieces(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))
 	inner := new(writtenConn)
-	conn := &peekedConn{Conn: inner}
+	conn := &peekedConn{connection: &connection{Conn: inner, all: new(connections)}}
 	var want []byte
 	some := func() {
 		for range r.IntN(4) {

@@ -25,6 +25,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -51,11 +52,6 @@ import (
 )
 
 const (
-	// headerTimeout ends connections that begin a request and do not finish its headers.
-	headerTimeout = 30 * time.Second
-	// idleTimeout ends kept connections that ask for nothing. Clients keep
-	// theirs for at most a few minutes.
-	idleTimeout = 10 * time.Minute
 	// drainTimeout bounds how long Close waits for running requests: longer than
 	// any request may take.
 	drainTimeout = 30 * time.Second
@@ -78,6 +74,7 @@ type Server struct {
 
 	// health says what is not well, for /ready.
 	health func() (disk string, unwell []cluster.Unwell)
+	plan   descriptors
 
 	// catalogFault says why the catalog takes no changes any more, nil while it does.
 	catalogFault func() error
@@ -186,7 +183,8 @@ const splitsHeld = 1 << 10
 
 // openData opens storage, catalog, node and engine, and remembers how to close them.
 func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier) error {
-	options := storage.Options{InMemory: s.config.Data == "", CacheBytes: s.config.CacheBytes, IdleFlush: s.config.IdleFlush, GroupRead: s.config.DataAccess == accessGroup, Release: s.config.Version, Logger: s.log}
+	s.plan = s.config.descriptors(s.log)
+	options := storage.Options{MaxOpenFiles: s.plan.tables, InMemory: s.config.Data == "", CacheBytes: s.config.CacheBytes, IdleFlush: s.config.IdleFlush, GroupRead: s.config.DataAccess == accessGroup, Release: s.config.Version, Logger: s.log}
 	if s.config.Data != "" {
 		options.ReserveDir, options.ReserveBytes = filepath.Join(s.config.Data, "reserve"), max(0, s.config.DiskReserve)
 		lock, err := openDataDir(s.config.Data, s.config.DataAccess, s.config.Version, s.log)
@@ -236,6 +234,8 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		Catalog: names,
 		Limits:  s.config.Limits,
 		Logger:  s.log,
+
+		Descriptors: s.plan.stores,
 	})
 	if err != nil {
 		return err
@@ -320,7 +320,10 @@ func openCatalogStore(pool *storage.Pool, data string) (*storage.Store, error) {
 
 // openDoors starts answering on every port.
 func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certificates *tls.Config) {
+	memory := nosql.NewMemory(s.config.RequestMemory, registry)
+	clients, operators := s.connections(memory, registry)
 	config := nosql.Config{
+		Memory:     memory,
 		Engine:     s.engine,
 		Limits:     s.config.Limits,
 		Endpoint:   s.config.Endpoint,
@@ -331,7 +334,7 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		Admit:      s.admit(s.config.Listen, s.watch.Door(doorData)),
 		Switches:   nosql.Switches{StrictItemIDs: s.config.StrictIDs, TrustForwardedProto: s.config.TrustForwardedProto},
 	}
-	s.data = s.openDoor(listenMixed(bound.data, certificates), nosql.New(config))
+	s.data = s.openDoor(listenMixed(bound.data, clients, certificates), clients, nosql.New(config))
 	if bound.compute != nil {
 		// The compute gateway never had the main port's trouble with odd ids, and
 		// clients that came to it have to stay with it.
@@ -339,10 +342,10 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		config.Endpoint = ""
 		config.Admit = s.admit(s.config.ComputeListen, s.watch.Door(doorCompute))
 		config.Watch = s.watch.Door(doorCompute)
-		s.openDoor(listenMixed(bound.compute, certificates), nosql.New(config))
+		s.openDoor(listenMixed(bound.compute, clients, certificates), clients, nosql.New(config))
 	}
 	if bound.admin != nil {
-		s.admin = s.openDoor(listenMixed(bound.admin, certificates), admin.New(admin.Config{
+		s.admin = s.openDoor(listenMixed(bound.admin, operators, certificates), operators, admin.New(admin.Config{
 			Engine:   s.engine,
 			Gatherer: registry,
 			CopyJobs: s.copies,
@@ -354,6 +357,7 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 			Limits:   s.config.Limits,
 			Version:  s.config.Version,
 			Logger:   s.log,
+			Memory:   memory,
 		}))
 	}
 }
@@ -370,16 +374,38 @@ func (s *Server) serving() error {
 	return nil
 }
 
-// openDoor serves handler on listener until Close.
-func (s *Server) openDoor(listener net.Listener, handler http.Handler) *door {
+// connections returns the bounds for the connections of clients and for those of the
+// admin port.
+func (s *Server) connections(memory *nosql.Memory, registry *prometheus.Registry) (clients, operators *connections) {
+	metrics := newConnectionMetrics()
+	group := func(port string, limit, perAddress int) *connections {
+		return &connections{
+			limit: limit, perAddress: perAddress, port: port,
+			readTimeout: s.config.ReadTimeout, writeTimeout: s.config.WriteTimeout,
+			memory: memory, metrics: metrics, began: time.Now(), counts: map[netip.Prefix]int{},
+		}
+	}
+	perAddress := s.config.ConnectionsPerAddress
+	if perAddress == 0 {
+		perAddress = max(1, s.plan.connections*3/4)
+	}
+	clients, operators = group(portData, s.plan.connections, perAddress), group(portAdmin, s.plan.admin, 0)
+	metrics.ports = []*connections{clients, operators}
+	registry.MustRegister(metrics)
+	return clients, operators
+}
+
+// openDoor serves handler on listener, whose connections are among all, until Close.
+func (s *Server) openDoor(listener net.Listener, all *connections, handler http.Handler) *door {
 	d := &door{
 		listener: listener,
 		done:     make(chan struct{}),
 		http: &http.Server{
-			Handler:           handler,
-			ConnContext:       nosql.WithConn,
-			ReadHeaderTimeout: headerTimeout,
-			IdleTimeout:       idleTimeout,
+			Handler:           watched(handler),
+			ConnContext:       withConnection,
+			ConnState:         changed,
+			ReadHeaderTimeout: all.readTimeout,
+			IdleTimeout:       s.config.IdleTimeout,
 			MaxHeaderBytes:    maxHeaderBytes,
 			ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		},

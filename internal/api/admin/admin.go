@@ -50,6 +50,18 @@ type Config struct {
 	Version string           // of this program; empty: devel
 	Now     func() time.Time // the engine's clock; nil: time.Now
 	Logger  *slog.Logger     // nil: discard
+	Memory  Memory           // of the bodies of requests under way; nil for no bound
+}
+
+// Memory bounds how many bytes the bodies of all requests under way take together, on
+// this port and others.
+type Memory interface {
+	// Take takes n bytes for a request that then has size bytes in all, if they fit.
+	Take(n, size int) bool
+	// Release gives n bytes back.
+	Release(n int)
+	// Refusal is the error that a request is told that does not fit.
+	Refusal() error
 }
 
 // New returns the door as an HTTP handler, safe for concurrent use.
@@ -65,6 +77,7 @@ func New(cfg Config) http.Handler {
 		watch:   cfg.Watch,
 		locked:  cfg.Metrics,
 		logger:  cfg.Logger,
+		memory:  cfg.Memory,
 	}
 	if h.ready == nil {
 		h.ready = func() error { return nil }
@@ -111,6 +124,7 @@ type handler struct {
 	watch   *audit.Door
 	locked  bool // /metrics needs a key
 	logger  *slog.Logger
+	memory  Memory // nil for no bound
 }
 
 // routes is the table of paths. The health paths answer HEAD as well.

@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -90,15 +91,48 @@ func (h *handler) optionalObject(hw http.ResponseWriter, hr *http.Request) (valu
 }
 
 func (h *handler) readBody(hw http.ResponseWriter, hr *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(hw, hr.Body, int64(h.limits.BodyBytes)))
+	source := &countedReader{from: http.MaxBytesReader(hw, hr.Body, int64(h.limits.BodyBytes)), memory: h.memory}
+	defer source.release()
+	body, err := io.ReadAll(source)
 	var tooLarge *http.MaxBytesError
+	var timeout net.Error
 	switch {
 	case errors.As(err, &tooLarge):
 		return nil, status.TooLarge("Request size is too large: the body is longer than %d bytes.", h.limits.BodyBytes)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return nil, status.New(status.CodeRequestTimeout, 0, "The body did not arrive in time.")
+	case status.From(err) != nil:
+		return nil, err
 	case err != nil:
 		return nil, status.BadRequest("The body ends before the length that was announced.")
 	}
 	return body, nil
+}
+
+// countedReader counts a body while it arrives. What is done with it then takes no
+// time that a client could prolong.
+type countedReader struct {
+	from   io.Reader
+	memory Memory // nil for no bound
+	taken  int
+}
+
+// Read reads more of the body, or returns the refusal.
+func (c *countedReader) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	if c.memory != nil {
+		if !c.memory.Take(n, c.taken+n) {
+			return 0, c.memory.Refusal()
+		}
+		c.taken += n
+	}
+	return n, err
+}
+
+func (c *countedReader) release() {
+	if c.memory != nil {
+		c.memory.Release(c.taken)
+	}
 }
 
 func parseObject(body []byte) (value.Value, error) {

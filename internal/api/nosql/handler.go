@@ -21,21 +21,30 @@ import (
 func (h *handler) ServeHTTP(hw http.ResponseWriter, hr *http.Request) {
 	begun := h.now()
 	r := h.requests.Get().(*request)
-	r.begin(hr)
+	r.begin(hr, h.memory)
+	r.pages = &h.pages
+	defer func() { // Also when net/http is to end the connection.
+		r.end()
+		h.requests.Put(r)
+	}()
 	r.activity = activityID(r.header(headerGivenActivityID))
 
 	answer, err := h.serve(r)
+	if err == nil && !r.takeAnswer(len(answer.body)) {
+		err = r.memory.Refusal()
+	}
 	if err != nil {
 		answer = h.failure(r, err)
 	}
-	h.write(hw, r, answer)
+	if r.unread {
+		h.refuse(hw, r, answer)
+	} else {
+		h.write(hw, r, answer)
+	}
 	h.metrics.observe(r, answer.status, h.now().Sub(begun))
 	if h.watch.Wants(r.operation.changes(), answer.status) {
 		h.watch.Write(h.record(r, begun, answer.status))
 	}
-
-	r.end()
-	h.requests.Put(r)
 }
 
 // serve finds the answer. A handler that panics fails its own request alone.
@@ -82,9 +91,8 @@ func (h *handler) serve(r *request) (answer *response, err error) {
 	}
 	if found.operation != opDocumentRead && h.limits.RequestTimeout > 0 {
 		// A point read waits for nobody, and a timer would be a good part of it.
-		ctx, cancel := context.WithTimeout(r.ctx, h.limits.RequestTimeout)
-		defer cancel()
-		r.ctx = ctx
+		r.limitTime(h.limits.RequestTimeout)
+		defer func() { r.cancel() }()
 	}
 	if h.switches.StrictItemIDs {
 		if err := strictItemID(r.target.id(2)); err != nil {

@@ -154,6 +154,24 @@ var operationNames = [operations]string{
 // String returns the label.
 func (o operation) String() string { return operationNames[o] }
 
+// reads reports whether the operation changes nothing, so that its answer can be
+// dropped and asked for again.
+func (o operation) reads() bool {
+	switch o {
+	case opDocumentRead, opDocumentList, opDocumentFeed, opDocumentQuery, opQueryPlan, opAccountRead,
+		opDatabaseRead, opDatabaseList, opDatabaseQuery,
+		opContainerRead, opContainerList, opContainerQuery,
+		opFunctionRead, opFunctionList, opFunctionQuery,
+		opTriggerRead, opTriggerList, opTriggerQuery,
+		opProcedureRead, opProcedureList, opProcedureQuery,
+		opUserRead, opUserList, opUserQuery,
+		opPermissionRead, opPermissionList, opPermissionQuery,
+		opRangeRead, opRangeList, opOfferRead, opOfferList, opOfferQuery:
+		return true
+	}
+	return false
+}
+
 // metrics counts what goes through the door.
 type metrics struct {
 	requests *prometheus.CounterVec

@@ -45,6 +45,7 @@ type Config struct {
 	Logger     *slog.Logger          // nil: discard
 	Registerer prometheus.Registerer // nil: metrics are counted and shown nowhere
 	Switches   Switches
+	Memory     *Memory // of the bodies and answers of requests under way; nil for no bound
 
 	// Admit says why a request is refused before anything in it is looked at, such as
 	// a Host header that is no name of this server. The connection ends with the
@@ -84,6 +85,7 @@ func New(cfg Config) http.Handler {
 		switches: cfg.Switches,
 		admit:    cfg.Admit,
 		watch:    cfg.Watch,
+		memory:   cfg.Memory,
 	}
 	if h.limits == (resource.Limits{}) {
 		h.limits = resource.DefaultLimits()
@@ -126,5 +128,7 @@ type handler struct {
 	agent          string // name and version of this program, for error texts
 	serviceVersion string // value of the version headers
 	metrics        *metrics
-	requests       sync.Pool // of *request, with the buffers they have grown
+	memory         *Memory
+	requests       sync.Pool // of *request, with the small buffers they have grown
+	pages          sync.Pool // of *[]byte, the larger buffers of answers
 }

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/engine"
@@ -38,26 +40,83 @@ type request struct {
 
 	body []byte // as received; grown and reused
 	out  []byte // the answer being built; grown and reused
+
+	pages  *sync.Pool // where large buffers of answers come from; nil for nowhere
+	memory *Memory    // of all requests; nil for no bound
+	taken  int        // bytes of memory that the request gives back at its end
+	unread bool       // the request is refused before its body was read to the end
+
+	cancel  context.CancelFunc // of ctx, nil while the request may take any time
+	timeout time.Duration      // of ctx
 }
 
-// bufferKept is the largest buffer that goes back into the pool.
-const bufferKept = 256 << 10
+const (
+	// bufferKept is the largest buffer that goes back into the pool with its
+	// request: a request holds these while it waits for its body.
+	bufferKept = 16 << 10
+	// pageKept is the largest one of an answer that goes into a pool of its own.
+	pageKept = 256 << 10
+)
 
 // begin makes a pooled request ready for hr.
-func (r *request) begin(hr *http.Request) {
+func (r *request) begin(hr *http.Request, memory *Memory) {
 	r.http = hr
 	r.ctx = hr.Context()
+	r.memory = memory
 }
 
-// end drops what the request referred to and keeps buffers of ordinary size.
+// end gives back the memory that the request has taken, drops what it referred to,
+// and keeps small buffers.
 func (r *request) end() {
-	body, out := r.body, r.out
+	r.release()
+	body, out, pages := r.body, r.out, r.pages
 	*r = request{}
 	if cap(body) <= bufferKept {
 		r.body = body[:0]
 	}
-	if cap(out) <= bufferKept {
+	switch {
+	case cap(out) <= bufferKept:
 		r.out = out[:0]
+	case cap(out) <= pageKept && pages != nil:
+		page := out // Only here on the heap.
+		pages.Put(&page)
+	}
+}
+
+// room returns an empty buffer for an answer of size bytes.
+func (r *request) room(size int) []byte {
+	if size <= cap(r.out) {
+		return r.out[:0]
+	}
+	if size > bufferKept && size <= pageKept && r.pages != nil {
+		if page, found := r.pages.Get().(*[]byte); found && cap(*page) >= size {
+			return (*page)[:0]
+		}
+	}
+	return make([]byte, 0, size)
+}
+
+// release gives back the memory that the request has taken.
+func (r *request) release() {
+	r.memory.Release(r.taken)
+	r.taken = 0
+}
+
+// limitTime ends the request's context after timeout.
+func (r *request) limitTime(timeout time.Duration) {
+	r.timeout = timeout
+	r.ctx, r.cancel = context.WithTimeout(r.http.Context(), timeout)
+}
+
+// received gives the request its whole time again if its body took a part of it.
+// How long a body may take is the server's to limit.
+func (r *request) received() {
+	if r.cancel == nil {
+		return
+	}
+	if deadline, _ := r.ctx.Deadline(); r.timeout-time.Until(deadline) > time.Second {
+		r.cancel()
+		r.limitTime(r.timeout)
 	}
 }
 
@@ -87,7 +146,8 @@ func (r *request) container() engine.Link {
 }
 
 // readBody reads the body into the request's buffer: at most limit bytes,
-// otherwise 413.
+// otherwise 413. The buffer grows with what arrives, whatever length is announced.
+// A body that fits into no memory is 429.
 func (r *request) readBody(limit int) ([]byte, error) {
 	if encoding := r.header(headerContentEncoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, status.Unsupported("Content-Encoding " + encoding)
@@ -96,16 +156,26 @@ func (r *request) readBody(limit int) ([]byte, error) {
 	if source == nil {
 		return nil, nil
 	}
-	if r.http.ContentLength > int64(limit) {
+	announced := r.http.ContentLength
+	if announced > int64(limit) {
 		return nil, tooLarge(r, limit)
 	}
-	if need := int(r.http.ContentLength) + 1; need > cap(r.body) {
-		r.body = make([]byte, 0, need)
+	if announced > countedMin && !r.memory.Fits(int(announced)) {
+		r.unread = true
+		return nil, r.memory.Refusal()
 	}
 	buffer := r.body[:0]
+	if first := int(min(announced+1, countedMin)); first > cap(buffer) {
+		buffer = make([]byte, 0, first)
+	}
 	for {
 		if len(buffer) == cap(buffer) {
-			buffer = append(buffer, 0)[:len(buffer)]
+			size := nextSize(len(buffer), announced, limit)
+			if !r.takeBody(size) {
+				r.body, r.unread = nil, true
+				return nil, r.memory.Refusal()
+			}
+			buffer = append(make([]byte, 0, size), buffer...)
 		}
 		n, err := source.Read(buffer[len(buffer):cap(buffer)])
 		buffer = buffer[:len(buffer)+n]
@@ -115,12 +185,24 @@ func (r *request) readBody(limit int) ([]byte, error) {
 		}
 		if err == io.EOF {
 			r.body = buffer
+			r.received()
 			return buffer, nil
 		}
 		if err != nil {
 			return nil, bodyError(err)
 		}
 	}
+}
+
+// nextSize returns how large the buffer of a body becomes that has filled the one
+// before: four times as large, and no larger than what may still arrive with one
+// byte more, which finds the end.
+func nextSize(size int, announced int64, limit int) int {
+	most := limit
+	if announced >= 0 {
+		most = int(announced)
+	}
+	return min(max(4*size, countedMin), max(most, size)+1)
 }
 
 // drainedMax is how much of a refused body is read so that the client, which
@@ -325,6 +407,10 @@ func (r *request) page(link engine.Link) (engine.QueryRequest, error) {
 
 // scope reads everything that confines a feed of documents, beside the page.
 func (r *request) scope() (engine.QueryRequest, error) {
+	if !r.memory.Fits(countedMin) {
+		r.unread = r.http.ContentLength != 0
+		return engine.QueryRequest{}, r.memory.Refusal() // Before a page is made that would be dropped.
+	}
 	req, err := r.page(r.container())
 	if err != nil {
 		return req, err

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/partitionkey"
@@ -23,7 +25,7 @@ func with(headers ...string) *request {
 		hr.Header.Add(headers[i], headers[i+1])
 	}
 	r := new(request)
-	r.begin(hr)
+	r.begin(hr, nil)
 	return r
 }
 
@@ -320,5 +322,74 @@ func FuzzHeaders(f *testing.F) {
 		if id := activityID(second); !isGUID(id) {
 			t.Fatalf("%q is no GUID", id)
 		}
+	})
+}
+
+// fewBytes is a body of which some bytes arrive, and then an error.
+type fewBytes struct{ left int }
+
+func (b *fewBytes) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n := min(len(p), b.left)
+	b.left -= n
+	return n, nil
+}
+
+// The buffer of a body grows with what has arrived: to less than four times as much,
+// and 4 KB at least, whatever is announced; and no further than the body.
+func TestBodyGrows(t *testing.T) {
+	t.Parallel()
+	const limit = 2 << 20
+	for _, announced := range []int64{-1, 1000, 4095, 4096, 100_000, limit} {
+		for _, arrives := range []int{0, 1, 4096, 4097, 70_000, 1 << 20, limit} {
+			if announced >= 0 && int64(arrives) > announced {
+				continue
+			}
+			r := with()
+			r.memory = NewMemory(0, nil)
+			r.http.ContentLength = announced
+			r.http.Body = io.NopCloser(&fewBytes{left: arrives})
+			if _, err := r.readBody(limit); status.CodeOf(err) != status.CodeBadRequest {
+				t.Fatalf("%d announced, %d arrive: %v", announced, arrives, err)
+			}
+			if most := int64(max(4*arrives, countedMin)); r.memory.Taken() > most || r.memory.Taken() > limit+1 {
+				t.Errorf("%d announced, %d arrive: %d bytes are taken", announced, arrives, r.memory.Taken())
+			}
+			if least := int64(arrives); arrives > countedMin && r.memory.Taken() < least {
+				t.Errorf("%d announced, %d arrive: only %d bytes are counted", announced, arrives, r.memory.Taken())
+			}
+			memory := r.memory
+			r.end()
+			if memory.Taken() != 0 {
+				t.Errorf("%d announced, %d arrive: %d bytes are left taken", announced, arrives, memory.Taken())
+			}
+		}
+	}
+}
+
+// A request whose body took its time has its whole time afterwards.
+func TestTimeBeginsAfterTheBody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := with()
+		r.limitTime(time.Minute)
+		body, in := io.Pipe()
+		go func() {
+			for range 10 {
+				in.Write([]byte("x"))
+				time.Sleep(time.Minute) // fake
+			}
+			in.Close()
+		}()
+		r.http.Body, r.http.ContentLength = body, -1
+		if got, err := r.readBody(100); len(got) != 10 || err != nil {
+			t.Fatalf("%q %v", got, err)
+		}
+		if deadline, _ := r.ctx.Deadline(); r.ctx.Err() != nil || time.Until(deadline) != time.Minute {
+			t.Errorf("%v, and %v are left", r.ctx.Err(), time.Until(deadline))
+		}
+		r.cancel()
 	})
 }

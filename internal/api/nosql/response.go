@@ -2,9 +2,11 @@ package nosql
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/resource"
@@ -50,11 +52,7 @@ func (r *request) feed(plural string, page *engine.Feed) *response {
 	for _, row := range page.Rows {
 		size += len(row) + 1
 	}
-	out := r.out[:0]
-	if cap(out) < size {
-		out = make([]byte, 0, size)
-	}
-	out = append(out, `{"_rid":"`...)
+	out := append(r.room(size), `{"_rid":"`...)
 	out = page.ParentRID.AppendText(out)
 	out = append(out, `","`...)
 	out = append(out, plural...)
@@ -181,6 +179,20 @@ func send(hw http.ResponseWriter, hr *http.Request, body []byte) {
 		}
 	}
 	_, _ = hw.Write(body)
+}
+
+// refuse answers a request whose body was not read. The answer is sent before the
+// rest of the body arrives, which is then read and dropped: a client that sends all
+// before it reads would otherwise not see the answer.
+func (h *handler) refuse(hw http.ResponseWriter, r *request, answer *response) {
+	control := http.NewResponseController(hw)
+	_ = control.EnableFullDuplex() // Otherwise net/http reads a part of the body first.
+	h.write(hw, r, answer)
+	_ = control.Flush()
+	r.release()
+	if !strings.EqualFold(r.header("Expect"), "100-continue") {
+		_, _ = io.CopyN(io.Discard, r.http.Body, int64(h.limits.BodyBytes)) // A client that is gone needs no answer.
+	}
 }
 
 // formatCharge writes request units as clients parse them: with a point and at

@@ -1,0 +1,147 @@
+package nosql
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/decandb/decan/internal/status"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Memory bounds how many bytes the bodies and answers of all requests under way
+// take together. Bodies count as they arrive, never by the length that a client
+// announces. It is safe for concurrent use. A nil Memory has no bound.
+type Memory struct {
+	limit   int64
+	taken   atomic.Int64
+	refused prometheus.Counter
+}
+
+const (
+	// countedMin is up to which size a body or an answer is not counted: it fits
+	// into the buffers that a connection has anyway.
+	countedMin = 4 << 10
+
+	// smallMax is up to which size a request may use the last part of the memory,
+	// which large ones leave: small requests pass while large ones are refused.
+	smallMax = 64 << 10
+
+	// smallShare is that part.
+	smallShare = 8
+
+	// memoryDefault is the limit of a Memory whose owner gives none.
+	memoryDefault = 128 << 20
+
+	// memoryRetry is about when refused requests should come again. Requests take
+	// milliseconds, and slow clients seconds.
+	memoryRetry = time.Second
+)
+
+// NewMemory returns a Memory of limit bytes, 128 MB for 0, and registers its
+// metrics with registry unless that is nil.
+func NewMemory(limit int64, registry prometheus.Registerer) *Memory {
+	if limit <= 0 {
+		limit = memoryDefault
+	}
+	m := &Memory{limit: limit}
+	m.refused = register(registry, prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "decan_requests_memory_refused_total",
+		Help: "Requests refused because the bodies and answers of requests under way take all memory that they may.",
+	}))
+	register(registry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "decan_requests_memory_bytes",
+		Help: "Bytes that the bodies, headers and answers of requests under way take.",
+	}, func() float64 { return float64(m.taken.Load()) }))
+	return m
+}
+
+// Taken returns how many bytes are taken.
+func (m *Memory) Taken() int64 { return m.taken.Load() }
+
+// within reports whether a request that has size bytes in all may bring what is
+// taken to sum.
+func (m *Memory) within(sum int64, size int) bool {
+	limit := m.limit
+	if size > smallMax {
+		limit -= limit / smallShare
+	}
+	return sum <= limit
+}
+
+// Fits reports whether a request of size bytes would find room now. It takes
+// nothing.
+func (m *Memory) Fits(size int) bool {
+	if m == nil || m.within(m.taken.Load()+int64(size), size) {
+		return true
+	}
+	m.refused.Inc()
+	return false
+}
+
+// Take takes n bytes for a request that then has size bytes in all, if they fit.
+// The caller gives them back with Release.
+func (m *Memory) Take(n, size int) bool {
+	if m == nil {
+		return true
+	}
+	if m.within(m.taken.Add(int64(n)), size) {
+		return true
+	}
+	m.taken.Add(int64(-n))
+	m.refused.Inc()
+	return false
+}
+
+// Add takes n bytes whether they fit or not: for the answers of requests that have
+// changed something and therefore cannot be refused any more.
+func (m *Memory) Add(n int) {
+	if m != nil {
+		m.taken.Add(int64(n))
+	}
+}
+
+// Release gives n bytes back.
+func (m *Memory) Release(n int) {
+	if m == nil || n == 0 {
+		return
+	}
+	if m.taken.Add(int64(-n)) < 0 {
+		panic("nosql: more memory was released than taken")
+	}
+}
+
+// Refusal is what a request is told that finds no room.
+func (m *Memory) Refusal() error {
+	// Spread, so that those refused together do not come again together.
+	wait := memoryRetry/2 + rand.N(memoryRetry)
+	return status.TooManyRequests(status.SubRequestRateTooLarge, wait,
+		"The bodies and answers of the requests under way take all memory that they may (--request-memory). Retry later.")
+}
+
+// takeBody counts a body whose buffer has grown to size bytes.
+func (r *request) takeBody(size int) bool {
+	if size <= countedMin || size <= r.taken {
+		return true
+	}
+	if !r.memory.Take(size-r.taken, size) {
+		return false
+	}
+	r.taken = size
+	return true
+}
+
+// takeAnswer counts an answer of size bytes. One that fits nowhere is refused if
+// nothing is lost with it.
+func (r *request) takeAnswer(size int) bool {
+	switch {
+	case size <= countedMin:
+		return true
+	case !r.operation.reads():
+		r.memory.Add(size)
+	case !r.memory.Take(size, size):
+		return false
+	}
+	r.taken += size
+	return true
+}

@@ -1,0 +1,65 @@
+package server
+
+import (
+	"log/slog"
+
+	"github.com/decandb/decan/internal/cluster"
+)
+
+// descriptors says what the file descriptors of the process are for.
+type descriptors struct {
+	connections int // of the ports of clients
+	admin       int // connections of the admin port
+	tables      int // tables that the stores keep open together
+	stores      int // what the open partitions take besides their tables
+}
+
+const (
+	connectionsMax = 8192 // of the ports of clients, unless asked for otherwise
+
+	// connectionMemory is for how much memory there is one connection, unless asked
+	// for otherwise: a quiet one takes 15 to 60 KB.
+	connectionMemory = 128 << 10
+
+	adminMax  = 64
+	adminMin  = 8
+	tablesMax = 1000
+	tablesMin = 16
+
+	// descriptorsFixed are for the files of the catalog, what the storage keeps back,
+	// the ports, connections that are being refused, and what the runtime has open.
+	descriptorsFixed = 64
+)
+
+// planDescriptors shares out limit descriptors. A third may be connections of clients,
+// up to most, or wanted if that is not 0, which is lowered to a half.
+func planDescriptors(limit uint64, known bool, wanted, most int) descriptors {
+	if !known || limit > 1<<20 {
+		limit = 1 << 20
+	}
+	left := max(int(limit)-descriptorsFixed, 4*adminMin)
+	d := descriptors{connections: min(left/3, most)}
+	if wanted > 0 {
+		d.connections = min(wanted, left/2)
+	}
+	d.admin = min(max(left/16, adminMin), adminMax)
+	d.tables = min(max(left/6, tablesMin), tablesMax)
+	d.stores = max(left-d.connections-d.admin-d.tables, 1)
+	return d
+}
+
+// descriptors shares out the descriptors of the process, and warns when there are
+// fewer than the configuration asks for.
+func (c Config) descriptors(logger *slog.Logger) descriptors {
+	limit, known := cluster.DescriptorLimit()
+	most := connectionsMax
+	if c.Memory > 0 {
+		most = max(adminMax, int(min(c.Memory/connectionMemory, connectionsMax)))
+	}
+	d := planDescriptors(limit, known, c.Connections, most)
+	if d.connections < c.Connections {
+		logger.Warn("descriptor limit lowers the number of connections",
+			"descriptors", limit, "connections_max", d.connections, "descriptors_wanted", 2*c.Connections+descriptorsFixed)
+	}
+	return d
+}
