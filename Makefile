@@ -1,6 +1,6 @@
 # Each word is one line that a person could type.
 
-.PHONY: build test race fuzz bench lint compat crash soak differential requirements release
+.PHONY: build test race fuzz bench lint compat crash soak hostile differential requirements release
 
 build:    ; go build -o bin/decan ./cmd/decan
 test:     ; go test ./...
@@ -10,6 +10,7 @@ bench:    ; go test -run '^$$' -bench 'Ratios|Process|KeyQueries|ManyPartitions|
 lint:     ; ./tools/lint.sh
 compat:   ; ./compat/run.sh
 soak:     ; DECAN_SOAK=10m go test -run TestSoak -timeout 20m -v ./cmd/decan
+hostile:  ; DECAN_HOSTILE=3m go test -run TestHostile -timeout 20m -v ./cmd/decan
 differential: ; DECAN_DIFFERENTIAL=100000 go test -run TestDifferential -timeout 120m -v ./internal/engine
 crash:    ; DECAN_CRASH_ROUNDS=100 go test -run TestKill -timeout 60m ./cmd/decan
 requirements: ; go run -C tools ./requirements

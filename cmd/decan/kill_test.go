@@ -124,8 +124,15 @@ func spawn(t testing.TB, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return spawnCommand(t, func(args ...string) *exec.Cmd { return exec.Command(path, args...) }, args...)
+}
+
+// spawnCommand starts decan by what command returns for its arguments, and returns when
+// it is ready.
+func spawnCommand(t testing.TB, command func(args ...string) *exec.Cmd, args ...string) *process {
+	t.Helper()
 	p := &process{address: freePort(t), admin: freePort(t), output: &bytes.Buffer{}, exited: make(chan error, 1)}
-	p.command = exec.Command(path, append([]string{"--listen", p.address, "--admin-listen", p.admin}, args...)...)
+	p.command = command(append([]string{"--listen", p.address, "--admin-listen", p.admin}, args...)...)
 	p.command.Stdout, p.command.Stderr = p.output, p.output
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)

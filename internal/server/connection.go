@@ -196,8 +196,12 @@ func (c *connection) cut() {
 	}
 }
 
-// CloseWrite tells the client that nothing more is sent.
+// CloseWrite tells the client that nothing more is sent. net/http calls it when it has
+// sent the last answer and gives a client that still sends half a second to read it: the
+// connection may make room for another meanwhile.
 func (c *connection) CloseWrite() error {
+	c.since.Store(c.all.now())
+	c.state.CompareAndSwap(busy, quiet)
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}

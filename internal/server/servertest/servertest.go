@@ -45,6 +45,12 @@ func Prepare(key, method, link string, body []byte, headers ...string) Request {
 	return Request{out.Bytes()}
 }
 
+// WriteTo writes the request to w, for tests that do not wait for an answer.
+func (r Request) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(r.raw)
+	return int64(n), err
+}
+
 // Authorization returns the authorization header of a request. It panics when
 // key is no account key.
 func Authorization(key, method, kind, link, date string) string {
