@@ -1,6 +1,6 @@
 # Each word is one line that a person could type.
 
-.PHONY: build test race fuzz bench lint compat crash soak hostile differential requirements release
+.PHONY: build test race fuzz bench lint compat crash damage soak hostile differential requirements release
 
 build:    ; go build -o bin/decan ./cmd/decan
 test:     ; go test ./...
@@ -13,5 +13,6 @@ soak:     ; DECAN_SOAK=10m go test -run TestSoak -timeout 20m -v ./cmd/decan
 hostile:  ; DECAN_HOSTILE=3m go test -run TestHostile -timeout 20m -v ./cmd/decan
 differential: ; DECAN_DIFFERENTIAL=100000 go test -run TestDifferential -timeout 120m -v ./internal/engine
 crash:    ; DECAN_CRASH_ROUNDS=100 go test -run TestKill -timeout 60m ./cmd/decan
+damage:   ; DECAN_DAMAGE_TRIALS=1000 go test -run 'TestDamage$$' -timeout 60m -v ./cmd/decan
 requirements: ; go run -C tools ./requirements
 release:  ; go run -C tools ./changelog -write
