@@ -39,6 +39,7 @@ func (p *Pool) examine(dir string, least Position) (*examined, error) {
 	found, err := examine(p.options.FS, dir)
 	if err == nil {
 		found.contain(at)
+		err = found.readOptions()
 	}
 	return found, err
 }
@@ -134,6 +135,8 @@ func (e *examined) plan() ([]cutStep, error) {
 	cutManifest := false
 	for _, d := range e.damages {
 		switch {
+		case strings.HasPrefix(d.File, optionsPrefix):
+			plan = append(plan, e.remove(d.File, "remove "+d.File+", which the store does not need"))
 		case strings.HasPrefix(d.File, markerPrefix):
 			step, err := e.putMarker(d)
 			if err != nil {
@@ -154,10 +157,7 @@ func (e *examined) plan() ([]cutStep, error) {
 		case log.number == from && log.reason != "":
 			plan = append(plan, e.shorten(log.base, log.end))
 		case log.number >= from:
-			plan = append(plan, cutStep{
-				fmt.Sprintf("remove log %s with %d records, which follow what is lost", log.base, log.records),
-				func() error { return e.files.Remove(e.files.PathJoin(e.dir, log.base)) },
-			})
+			plan = append(plan, e.remove(log.base, fmt.Sprintf("remove log %s with %d records, which follow what is lost", log.base, log.records)))
 		}
 	}
 	if cutManifest {
@@ -214,6 +214,11 @@ func (e *examined) putMarker(d *Damage) (cutStep, error) {
 		}
 		return errors.Join(f.Sync(), f.Close())
 	}}, nil
+}
+
+// remove returns the step that removes a file.
+func (e *examined) remove(base, says string) cutStep {
+	return cutStep{says, func() error { return e.files.Remove(e.files.PathJoin(e.dir, base)) }}
 }
 
 // shorten returns the step that cuts the end of a file off.

@@ -279,3 +279,24 @@ func TestMissingFiles(t *testing.T) {
 		}
 	}
 }
+
+// A file of options that cannot be read is named; accepting its loss loses no row.
+func TestDamagedOptions(t *testing.T) {
+	t.Parallel()
+	disk := killed(t, 300, true)
+	for base, text := range contents(t, disk, "d/s") {
+		if strings.HasPrefix(base, optionsPrefix) {
+			writeFile(t, disk, "d/s/"+base, strings.Replace(text, "=", "-", 1))
+		}
+	}
+	p := newPool(t, Options{FS: disk})
+	if _, err := p.Open("d/s"); err == nil || !IsCorrupt(err) || !strings.Contains(err.Error(), optionsPrefix) {
+		t.Errorf("open: %v", err)
+	}
+	if cut, err := p.AcceptLoss("d/s", "d/kept", ""); err != nil || len(cut) != 1 {
+		t.Errorf("accepted: %q, %v", cut, err)
+	}
+	if n := countRows(t, p, "d/s"); n != 300 {
+		t.Errorf("%d rows", n)
+	}
+}

@@ -2,15 +2,18 @@ package storage
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -191,6 +194,39 @@ func (e *examined) leastEdits() int {
 		return 1
 	}
 	return 2
+}
+
+// readOptions reads the newest file of options as Pebble will, which does not name it
+// when it cannot.
+func (e *examined) readOptions() error {
+	names, err := e.files.List(e.dir)
+	if err != nil {
+		return err
+	}
+	newest := ""
+	for _, base := range names {
+		// Numbers have six digits and grow longer beyond.
+		if strings.HasPrefix(base, optionsPrefix) && cmp.Or(cmp.Compare(len(base), len(newest)), cmp.Compare(base, newest)) > 0 {
+			newest = base
+		}
+	}
+	if newest == "" {
+		return nil
+	}
+	f, err := e.files.Open(e.files.PathJoin(e.dir, newest))
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("read file %s: %w", newest, err)
+	}
+	options := &pebble.Options{Merger: newMerger(nil, nil)}
+	options.EnsureDefaults()
+	if err := options.CheckCompatibility(e.dir, string(text)); err != nil {
+		e.damage(newest, 0, "it has no options of a store: %v", err)
+	}
+	return nil
 }
 
 // Tags of the numbers that an edit of a manifest begins with.
