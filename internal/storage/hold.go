@@ -120,14 +120,16 @@ func (g *guard) release() error {
 }
 
 // rollback removes the files that Pebble has added and leaves those that were
-// there. Pebble must be closed. A store that has failed is left as it is.
+// there. Pebble must be closed. Nothing was acknowledged while the store was opened,
+// so this is right for a store that has failed as well: otherwise each failed attempt
+// to open it would leave its files, and the next attempt would have more to do.
 func (g *guard) rollback() error {
 	h := &g.held
 	h.mu.Lock()
 	made := h.made
 	h.on, h.removed, h.made, h.options = false, nil, nil, nil
 	h.mu.Unlock()
-	if g.err() != nil || len(made) == 0 {
+	if len(made) == 0 {
 		return nil
 	}
 	// Markers go first, durably: one that came back after a crash would name a
