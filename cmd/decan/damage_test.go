@@ -148,8 +148,8 @@ func (h harm) String() string { return fmt.Sprintf("%s %s at %d", h.kind, h.file
 func fileKind(name string) string {
 	base, where := filepath.Base(name), "partition"
 	switch strings.Split(name, string(filepath.Separator))[0] {
-	case "catalog":
-		where = "catalog"
+	case "catalog", "tls":
+		where = strings.Split(name, string(filepath.Separator))[0]
 	case base:
 		return base
 	}

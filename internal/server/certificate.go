@@ -182,7 +182,7 @@ func readPair(dir, name string) (*tls.Certificate, error) {
 	key := filepath.Join(dir, name+"-key.pem")
 	pair, err := tls.LoadX509KeyPair(certificate, key)
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate %s and its key: %w", certificate, err)
+		return nil, fmt.Errorf("read the certificate %s and its key %s: %w", certificate, key, err)
 	}
 	if pair.Leaf == nil {
 		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
