@@ -485,7 +485,12 @@ func (n *Node) dropLeftPlans() error {
 		if err != nil && status.CodeOf(err) != status.CodeNotFound {
 			return fmt.Errorf("give up an interrupted split or merge, %+v: %w", n.plans[0], err)
 		}
-		n.cfg.Logger.Info("interrupted split or merge given up", "plan", fmt.Sprintf("%+v", n.plans[0]))
+		switch plan := n.plans[0].(type) {
+		case catalog.DropSplit:
+			n.cfg.Logger.Info("interrupted split given up", "container", plan.Container, "partition", plan.Parent)
+		case catalog.DropMerge:
+			n.cfg.Logger.Info("interrupted merge given up", "container", plan.Container, "low", plan.Parents[0], "high", plan.Parents[1])
+		}
 		n.plans = n.plans[1:]
 	}
 	return nil

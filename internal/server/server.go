@@ -216,9 +216,9 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	if err != nil {
 		return err
 	}
-	var balancer *balance.Balancer // There before the first partition is opened.
+	var grown grownContainers
 	node, err := cluster.Start(cluster.Config{
-		Grown:      func(container resource.RID) { balancer.Wake(container) },
+		Grown:      grown.wake,
 		SplitDelay: s.config.SplitDelay,
 		Throttling: cluster.Throttling{
 			Enforcement: enforcement,
@@ -247,7 +247,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	if s.config.SplitDelay > 0 {
 		parallel = splitsHeld // One that waits does no work.
 	}
-	balancer = balance.New(balance.Config{Catalog: names, Node: node, Limits: s.config.Limits, Parallel: parallel, Logger: s.log})
+	balancer := balance.New(balance.Config{Catalog: names, Node: node, Limits: s.config.Limits, Parallel: parallel, Logger: s.log})
 	s.onClose(func() error { balancer.Close(); return nil })
 	consistency, err := resource.ParseConsistency(s.config.Consistency)
 	if err != nil {
@@ -277,6 +277,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		PrefixPermissions: s.config.PrefixPermissions,
 	})
 	balancer.Start()
+	grown.passTo(balancer)
 	if s.copies, err = copyjob.Open(copyjob.Config{Catalog: names, Engine: s.engine, Logger: s.log}); err != nil {
 		return err
 	}
