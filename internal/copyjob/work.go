@@ -427,7 +427,7 @@ func (w *worker) retryTransient(ctx context.Context, do func() error) error {
 			if e := status.From(err); e.RetryAfter > 0 {
 				wait = e.RetryAfter
 			}
-		case status.CodeInsufficientStorage: // Who makes room wants the job to go on.
+		case status.CodeInsufficientStorage: // The job continues once there is room.
 			pause = min(2*pause, pauseMax)
 		case status.CodeRequestTimeout, status.CodeGone, status.CodeRetryWith, status.CodeUnavailable:
 			if failed++; failed > transientMax {

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,9 +11,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-
-	"bufio"
-	"bytes"
 )
 
 // TestUnclearRequestsEndTheirConnection sends raw bytes of requests whose bodies

@@ -311,8 +311,10 @@ func TestDiskFullForReal(t *testing.T) {
 func TestDiskFullUnwatched(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
-	c := &crowded{t: t, documents: map[string]string{}, random: rand.New(rand.NewPCG(3, 4)),
-		config: Config{Data: t.TempDir(), adjust: func(o *storage.Options) { o.FS, o.ReserveDir = disk.FS(), "" }}}
+	c := &crowded{
+		t: t, documents: map[string]string{}, random: rand.New(rand.NewPCG(3, 4)),
+		config: Config{Data: t.TempDir(), adjust: func(o *storage.Options) { o.FS, o.ReserveDir = disk.FS(), "" }},
+	}
 	c.open()
 	if err := c.server.CreateContainer(t.Context(), "d", `{"id":"c","partitionKey":{"paths":["/id"],"kind":"Hash","version":2}}`, 2); err != nil {
 		t.Fatal(err)

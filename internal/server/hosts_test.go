@@ -68,8 +68,13 @@ func TestHostRules(t *testing.T) {
 	}{
 		{"loopback", Config{}, "127.0.0.1:8081", plainMachine(), nil, []string{"decan", "decan:8081", "box", "box.lan.example", "docker:32768", "db.internal", "decan.shop.svc"}},
 		{"loopback by name", Config{}, "localhost:8081", plainMachine(), nil, []string{"decan", "box"}},
-		{"given names", Config{TLSHosts: []string{"DB.example.com", "192.0.2.7"}, Endpoint: "https://api.example.com:443/", AllowedHosts: []string{"more.example.", "*.Tenants.example"}}, "127.0.0.1:8081", plainMachine(),
-			[]string{"db.example.com:8081", "api.example.com", "API.Example.Com.:1", "more.example", "a.tenants.example", "a.b.tenants.example:8081"}, []string{"tenants.example", "xtenants.example", "example.com", "x.db.example.com", "decan"}},
+		{
+			"given names",
+			Config{TLSHosts: []string{"DB.example.com", "192.0.2.7"}, Endpoint: "https://api.example.com:443/", AllowedHosts: []string{"more.example.", "*.Tenants.example"}},
+			"127.0.0.1:8081", plainMachine(),
+			[]string{"db.example.com:8081", "api.example.com", "API.Example.Com.:1", "more.example", "a.tenants.example", "a.b.tenants.example:8081"},
+			[]string{"tenants.example", "xtenants.example", "example.com", "x.db.example.com", "decan"},
+		},
 		{"any name", Config{AllowedHosts: []string{"*"}}, "127.0.0.1:8081", plainMachine(), []string{"evil.example"}, nil},
 		{"own address", Config{}, "db.example.com:8081", plainMachine(), []string{"db.example.com", "db.example.com:1", "box", "BOX.lan.example:8081"}, []string{"decan", "example.com"}},
 		{"every address", Config{}, "0.0.0.0:8081", plainMachine(), []string{"box", "box.lan.example"}, []string{"decan", "lan.example"}},

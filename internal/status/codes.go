@@ -24,7 +24,7 @@ const (
 	CodeNotImplemented     Code = 501
 	CodeUnavailable        Code = 503
 
-	CodeInsufficientStorage Code = 507 // the disk is full: reads and deletions go on
+	CodeInsufficientStorage Code = 507 // the disk is full: reads and deletions still work
 )
 
 var codeNames = map[Code]string{
