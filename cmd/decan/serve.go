@@ -59,7 +59,9 @@ type serveCommand struct {
 	TrailingPage   bool          `help:"Follow a page of unordered rows that is full with the last one by an empty page, as the official emulator does."`
 	StrictIDs      bool          `name:"strict-ids" help:"Refuse odd item ids on the main port as the official emulator does."`
 	ResourcesMax   int           `default:"0" placeholder:"N" help:"How many databases and containers the account may have (default: any number; the service allows 500)."`
-	QueryMemory    int64         `default:"67108864" placeholder:"BYTES" help:"How much memory one query may take for groups, distinct rows and rankings (${default})."`
+	QueryMemory    int64         `default:"67108864" placeholder:"BYTES" help:"How much memory all queries together may take for groups, distinct rows and rankings (${default})."`
+	QueryTime      time.Duration `default:"1m" placeholder:"DURATION" help:"How much processor time one request may take for a page of a query (${default})."`
+	QueryQueue     int           `default:"256" placeholder:"N" help:"How many queries that take long may wait for a processor before others are refused (${default})."`
 	ClockSkew      time.Duration `default:"15m" help:"How old or early a request's signature may be; negative for any."`
 	SessionWait    time.Duration `default:"50ms" placeholder:"DURATION" help:"How long a read waits for a partition that is behind its session token before it is refused (${default}); negative for not at all."`
 
@@ -147,6 +149,8 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		StrictIDs:      c.StrictIDs,
 		ResourcesMax:   c.ResourcesMax,
 		QueryMemory:    c.QueryMemory,
+		QueryTime:      c.QueryTime,
+		QueryQueue:     c.QueryQueue,
 		ClockSkew:      c.ClockSkew,
 		SessionWait:    c.SessionWait,
 

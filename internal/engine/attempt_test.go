@@ -61,20 +61,21 @@ func TestAttemptStartsClean(t *testing.T) {
 			c.req.Link, c.req.Full, c.req.Cross = link, true, true
 			container, _ := e.catalog.View().Container("d", "c")
 			req := c.req
-			q := pageOf{engine: e, req: &req}
+			q := pageOf{engine: e, req: &req, job: e.newJob(context.Background())}
 			for _, i := range c.before {
 				if i < 0 {
-					if err := q.once(context.Background(), container); err != nil {
+					if err := q.attempt(context.Background(), container); err != nil {
 						t.Fatal(err)
 					}
-				} else if err := q.once(context.Background(), moved(t, container, i)); status.CodeOf(err) != status.CodeGone {
+				} else if err := q.attempt(context.Background(), moved(t, container, i)); status.CodeOf(err) != status.CodeGone {
 					t.Fatalf("got %v from an attempt in which partition %d has moved, want 410", err, i)
 				}
 			}
 			req.Clip, c.req.Clip = c.last, c.last
-			if err := q.once(context.Background(), container); err != nil {
+			if err := q.attempt(context.Background(), container); err != nil {
 				t.Fatal(err)
 			}
+			q.job.close()
 			want, err := e.Query(context.Background(), auth.Owner(), c.req)
 			if err != nil {
 				t.Fatal(err)

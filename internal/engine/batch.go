@@ -83,6 +83,7 @@ type OperationResult struct {
 // their partition, which readers see whole or not at all. What is wrong with the
 // batch itself is the error; a refused operation is in the results.
 func (e *Engine) Batch(ctx context.Context, caller auth.Caller, req BatchRequest) (BatchResult, error) {
+	e.turns.point()
 	b := batch{engine: e, caller: caller, req: &req, meter: req.meter(false)}
 	err := b.run(ctx)
 	b.out.Charge = b.meter.Charge()

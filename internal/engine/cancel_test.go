@@ -131,7 +131,10 @@ func TestCancelledAmongPartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		q := pageOf{engine: e, req: &req}
+		q := pageOf{engine: e, req: &req, job: e.newJob(context.Background())}
+		q.job.main = q.job.work(context.Background())
+		defer q.job.close()
+		defer q.job.main.finish()
 		streams := q.each(c, plan, tasks(c, []partitionkey.Range{partitionkey.Full()}))
 		third := streams[2].run
 		streams[2].run = func(ctx context.Context, b query.Budget) (query.Page, error) {

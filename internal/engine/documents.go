@@ -50,6 +50,7 @@ func (e *Engine) Patch(ctx context.Context, caller auth.Caller, req DocumentRequ
 // write carries out one write. Once the partition has ordered it, the end of
 // ctx no longer undoes it.
 func (e *Engine) write(ctx context.Context, caller auth.Caller, op partition.Op, action auth.Action, req DocumentRequest) (Document, error) {
+	e.turns.point()
 	meter := req.meter(false)
 	var doc Document
 	err := e.tryWrite(ctx, caller, op, action, &req, &meter, &doc)
@@ -228,6 +229,7 @@ func (e *Engine) writeOnce(ctx context.Context, container *catalog.Container, w 
 // Read returns a document by id and whole key: 404 when there is none, 304 when
 // IfNoneMatch names its version.
 func (e *Engine) Read(ctx context.Context, caller auth.Caller, req DocumentRequest) (Document, error) {
+	e.turns.point()
 	var doc Document
 	how, err := e.reading(req.Options)
 	meter := req.meter(how.level.DoublesReads())

@@ -83,6 +83,11 @@ type Config struct {
 	// caller.
 	Scripts *script.Runner
 
+	// GiveWay lets run who waits for a processor, and comes back. Those that make
+	// queries call it several times in a millisecond. Nil is [runtime.Gosched], which
+	// finds nobody whose packet has just arrived.
+	GiveWay func()
+
 	Now        func() time.Time      // nil: time.Now
 	Logger     *slog.Logger          // nil: discard
 	Registerer prometheus.Registerer // nil: metrics are counted and shown nowhere
@@ -114,6 +119,8 @@ type Engine struct {
 	control control
 	indexes indexes
 	plans   plans
+	turns   *turns
+	memory  memory
 
 	scripts  *script.Runner // nil for none
 	programs programs
@@ -147,6 +154,11 @@ func New(cfg Config) *Engine {
 		indexes: indexes{byRID: map[resource.RID]compiledIndex{}},
 		plans:   plans{byKey: map[string]*list.Element{}},
 	}
+	e.turns = newTurns(e.limits.QueryQueue, cfg.GiveWay)
+	e.turns.refused = e.metrics.refused.WithLabelValues("queue").Inc
+	e.memory.total = e.limits.QueryMemoryBytes
+	e.memory.refused = e.metrics.refused.WithLabelValues("memory").Inc
+	e.metrics.work(cfg.Registerer, e.turns, &e.memory)
 	e.otherClock = e.now != nil
 	if e.now == nil {
 		e.now = time.Now

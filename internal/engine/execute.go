@@ -418,9 +418,24 @@ func (h *host) page(ctx context.Context, req *QueryRequest, plan *query.Plan, at
 	if plan.Hybrid() != nil {
 		return script.Page{}, status.Unsupported("ORDER BY RANK in a script")
 	}
+	e := h.run.engine
+	job := e.newJob(ctx)
+	defer job.close()
+	job.free = true // Writes of the key wait for the script.
+	worker := job.work(ctx)
+	defer worker.finish()
+	memory := &streamMemory{account: &job.memory}
+	rows := func(ctx context.Context, b query.Budget) (query.Page, error) {
+		memory.renew()
+		worker.bound(&b, memory)
+		page, err := h.holding.Query(ctx, plan, b)
+		if err != nil && worker.fault != nil {
+			err = worker.fault
+		}
+		return page, err
+	}
 	var out Feed
-	rows := func(ctx context.Context, b query.Budget) (query.Page, error) { return h.holding.Query(ctx, plan, b) }
-	if err := h.run.engine.page(ctx, req, plan, []stream{{run: rows, clip: partitionkey.Full()}}, at, oneByOne, &out); err != nil {
+	if err := e.page(worker, req, plan, e.budget(req), []stream{{run: rows, clip: partitionkey.Full()}}, at, oneByOne, &out); err != nil {
 		return script.Page{}, err
 	}
 	page := script.Page{Continuation: out.Continuation, Rows: make([]value.Value, len(out.Rows))}

@@ -50,7 +50,8 @@ type FeedRequest struct {
 // status.CodeNotModified, with the ETag set. A page may be empty without that
 // error: then there may be more already.
 func (e *Engine) Feed(ctx context.Context, caller auth.Caller, req FeedRequest) (Feed, error) {
-	f := feedOf{engine: e, req: &req}
+	f := feedOf{engine: e, req: &req, job: e.newJob(ctx)}
+	defer f.job.close()
 	err := f.run(ctx, caller)
 	if err != nil {
 		f.out.Rows = nil
@@ -65,6 +66,7 @@ func (e *Engine) Feed(ctx context.Context, caller auth.Caller, req FeedRequest) 
 type feedOf struct {
 	engine *Engine
 	req    *FeedRequest
+	job    *job
 	how    reading
 	meter  throughput.Meter
 	seen   seen
@@ -206,7 +208,7 @@ func (f *feedOf) fill(ctx context.Context, c *catalog.Container, since int64, pi
 	now := f.req.After == partition.AnyETag
 	for i := range pieces {
 		at := (first + i) % len(pieces)
-		if i > 0 && !now && (f.left() <= 0 || f.bytes <= 0 || time.Now().After(f.deadline)) {
+		if i > 0 && !now && (f.left() <= 0 || f.bytes <= 0 || time.Since(f.deadline) > time.Duration(f.job.waited.Load())) {
 			return at, true, nil
 		}
 		more, err := f.ask(ctx, c, &pieces[at], since, now)
@@ -245,13 +247,18 @@ func (f *feedOf) ask(ctx context.Context, c *catalog.Container, p *piece, since 
 		MaxItems:   f.left(),
 		MaxBytes:   f.bytes,
 		Begun:      len(f.out.Rows) > 0,
-		Deadline:   f.deadline,
 		Session:    f.how.behind(p.partition),
 		Meter:      &meter,
 	}
-	page, err := replica.Feed(ctx, ask)
+	worker := f.job.begin(ctx)
+	defer worker.end()
+	ask.Deadline = f.deadline.Add(time.Duration(f.job.waited.Load()))
+	page, err := replica.Feed(worker, ask)
 	for pause := time.Duration(0); f.how.again(ctx, err, ask.Session, &pause); {
-		page, err = replica.Feed(ctx, ask)
+		page, err = replica.Feed(worker, ask)
+	}
+	if err != nil && worker.fault != nil {
+		err = worker.fault
 	}
 	f.meter.Merge(&meter)
 	f.seen.reached(p.partition.ID, page.LSN)

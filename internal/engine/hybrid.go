@@ -77,9 +77,9 @@ func (q *pageOf) all(ctx context.Context, c *catalog.Container, plan *query.Plan
 	}
 	merge := plan.Merge(runs, query.Progress{})
 	merge.Parallel = parallel
-	budget := query.Budget{MaxBytes: q.engine.limits.ResponseBytes, Memory: q.engine.limits.QueryMemoryBytes}
+	budget := query.Budget{MaxBytes: q.engine.limits.ResponseBytes, Memory: q.engine.limits.QueryMemoryBytes, Grow: q.job.memory.take}
 	var rows []query.Row
-	size := int64(0)
+	size, granted := int64(0), int64(query.GrowFree)
 	for {
 		page, reached, err := merge.Page(ctx, budget)
 		if err != nil {
@@ -90,6 +90,13 @@ func (q *pageOf) all(ctx context.Context, c *catalog.Container, plan *query.Plan
 			if size += int64(len(row.JSON)); size > q.engine.limits.QueryMemoryBytes {
 				return nil, query.TooMuchMemory(q.engine.limits.QueryMemoryBytes)
 			}
+		}
+		if size > granted {
+			more, err := q.job.memory.take(size - granted)
+			if err != nil {
+				return nil, err
+			}
+			granted += more
 		}
 		rows = append(rows, page.Rows...)
 		if reached.Done {

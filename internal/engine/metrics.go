@@ -19,6 +19,10 @@ type metrics struct {
 	fanned   prometheus.Counter
 	queries  prometheus.Counter
 	unserved prometheus.Counter
+
+	worked  prometheus.Counter // processor seconds
+	waited  prometheus.Counter // for the first turn
+	refused *prometheus.CounterVec
 }
 
 // newMetrics makes the counters and shows them at r, unless it is nil.
@@ -44,7 +48,17 @@ func newMetrics(r prometheus.Registerer, scripts *script.Runner) *metrics {
 	if r != nil {
 		r.MustRegister(asked)
 	}
+	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "decan_engine_query_overload_total",
+		Help: "Queries refused because others take the processors (queue) or the memory (memory), or because they took more processor time than one may (time).",
+	}, []string{"reason"})
+	if r != nil {
+		r.MustRegister(refused)
+	}
 	return &metrics{
+		refused:  refused,
+		worked:   counter("decan_engine_query_processor_seconds_total", "Processor time of queries and of pages of the change feed, about."),
+		waited:   counter("decan_engine_query_waits_total", "Queries that had to wait for their first turn."),
 		asked:    asked,
 		visits:   counter("decan_engine_partition_visits_total", "Physical partitions asked, over all requests on documents."),
 		retries:  counter("decan_engine_moved_retries_total", "Requests repeated because a partition had moved."),
@@ -52,6 +66,23 @@ func newMetrics(r prometheus.Registerer, scripts *script.Runner) *metrics {
 		fanned:   counter("decan_engine_query_fanout_pages_total", "Pages of queries and document lists that asked more than one physical partition."),
 		unserved: counter("decan_engine_query_refused_total", "Queries refused because a client has to merge them (400/1004)."),
 	}
+}
+
+// work shows what queries take of the machine.
+func (m *metrics) work(r prometheus.Registerer, t *turns, memory *memory) {
+	if r == nil {
+		return
+	}
+	gauge := func(name, help string, value func() float64) {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	gauge("decan_engine_queries_running", "Turns that queries and pages of the change feed hold which have worked for more than a millisecond.", func() float64 {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return float64(t.held)
+	})
+	gauge("decan_engine_queries_waiting", "Queries that wait for a turn, paused ones included.", func() float64 { return float64(t.waiting.Load()) })
+	gauge("decan_engine_query_memory_bytes", "Memory of --query-memory that queries hold.", func() float64 { return float64(memory.bytes()) })
 }
 
 // QueryVisits says how far the queries of a container fan out: its queries and

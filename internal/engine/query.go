@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -38,7 +39,9 @@ func (e *Engine) List(ctx context.Context, caller auth.Caller, req QueryRequest)
 }
 
 func (e *Engine) answer(ctx context.Context, caller auth.Caller, action auth.Action, req *QueryRequest) (Feed, error) {
-	q := pageOf{engine: e, req: req}
+	q := pageOf{engine: e, req: req, job: e.newJob(ctx)}
+	defer q.job.close()
+	q.job.again = true
 	err := q.run(ctx, caller, action)
 	q.out.Session = q.seen.token()
 	q.out.Charge = throughput.AtLevel(q.meter.Charge(), q.how.level)
@@ -57,6 +60,7 @@ func (e *Engine) answer(ctx context.Context, caller auth.Caller, action auth.Act
 type pageOf struct {
 	engine *Engine
 	req    *QueryRequest
+	job    *job
 	how    reading
 	routed bool // this attempt knows which partitions to ask
 	out    Feed
@@ -103,9 +107,16 @@ func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action
 		if err != nil {
 			return err
 		}
-		q.out.ParentRID = c.RID
+		q.out.ParentRID, q.job.container = c.RID, c.RID
 		q.routed = false
-		err = q.once(ctx, c)
+		spent := q.meter
+		err = q.attempt(ctx, c)
+		for errors.Is(err, query.ErrAgain) {
+			q.meter = spent // What it did is nobody's.
+			if err = q.job.wait(ctx); err == nil {
+				err = q.attempt(ctx, c)
+			}
+		}
 		// A partition that the request names and the view does not have is gone:
 		// waiting for a newer view helps only against those that move later.
 		if err != nil && q.routed && q.engine.moved(ctx, err, attempt, c) {
@@ -113,6 +124,19 @@ func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action
 		}
 		return err
 	}
+}
+
+// attempt is once, as the work of the request. The error is [query.ErrAgain] when a turn is
+// needed first.
+func (q *pageOf) attempt(ctx context.Context, c *catalog.Container) error {
+	main := q.job.work(ctx)
+	q.job.main = main
+	defer main.finish()
+	err := q.once(main, c)
+	if err != nil && main.fault != nil {
+		return main.fault
+	}
+	return err
 }
 
 // once makes the page by one version of the container. What an attempt before it
@@ -142,7 +166,7 @@ func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
 		err = q.hybrid(ctx, c, plan, h, s, at)
 	} else {
 		streams := q.streams(c, plan, s, &at)
-		err = q.engine.page(ctx, q.req, plan, streams, at, q.together(plan, kept), &q.out)
+		err = q.engine.page(ctx, q.req, plan, q.budget(), streams, at, q.together(plan, kept), &q.out)
 		if err == nil && kept != nil {
 			kept.quick.Store(!q.slow.Load())
 		}
@@ -261,12 +285,17 @@ func (q *pageOf) joined(c *catalog.Container, plan *query.Plan, list []task) str
 // has done is charged and told when its page becomes part of the answer: a
 // partition that was asked ahead and not needed is no part of it.
 func (q *pageOf) ask(c *catalog.Container, plan *query.Plan, t task, at int) query.Stream {
+	memory := &streamMemory{account: &q.job.memory}
 	return func(ctx context.Context, b query.Budget) (query.Page, error) {
+		memory.renew()
 		replica, release, err := q.engine.node.Replica(ctx, c, t.partition.ID)
 		if err != nil {
 			return query.Page{}, err
 		}
 		defer release()
+		worker := q.job.begin(ctx)
+		defer worker.end()
+		worker.bound(&b, memory)
 		meter := q.req.meter(q.how.level.DoublesReads())
 		ask := partition.Query{
 			Plan:       plan,
@@ -276,9 +305,12 @@ func (q *pageOf) ask(c *catalog.Container, plan *query.Plan, t task, at int) que
 			Session:    q.how.behind(t.partition),
 			Meter:      &meter,
 		}
-		page, lsn, err := replica.Query(ctx, ask)
+		page, lsn, err := replica.Query(worker, ask)
 		for pause := time.Duration(0); q.how.again(ctx, err, ask.Session, &pause); {
-			page, lsn, err = replica.Query(ctx, ask)
+			page, lsn, err = replica.Query(worker, ask)
+		}
+		if err != nil && worker.fault != nil {
+			err = worker.fault
 		}
 		q.engine.metrics.visits.Inc()
 		if page.Stats.Took > quickTime {
@@ -309,12 +341,12 @@ func (q *pageOf) visited(id resource.PartitionID, at int, lsn resource.LSN, call
 
 // serve fills a page with the merged rows of streams, from a position on.
 func (e *Engine) serve(ctx context.Context, req *QueryRequest, plan *query.Plan, streams []stream, at continuation, out *Feed) error {
-	return e.page(ctx, req, plan, streams, at, parallel, out)
+	return e.page(ctx, req, plan, e.budget(req), streams, at, parallel, out)
 }
 
 // page is serve that asks several streams in a way of its own; see
 // [query.Merge].
-func (e *Engine) page(ctx context.Context, req *QueryRequest, plan *query.Plan, streams []stream, at continuation, together func(n int, do func(i int)), out *Feed) error {
+func (e *Engine) page(ctx context.Context, req *QueryRequest, plan *query.Plan, budget query.Budget, streams []stream, at continuation, together func(n int, do func(i int)), out *Feed) error {
 	runs := make([]query.Stream, len(streams))
 	for i, s := range streams {
 		runs[i] = s.run
@@ -322,7 +354,7 @@ func (e *Engine) page(ctx context.Context, req *QueryRequest, plan *query.Plan, 
 	from := query.Progress{Position: at.Position, Started: at.Started, Skip: at.Skipped, Taken: at.Taken}
 	merge := plan.Merge(runs, from)
 	merge.Parallel, merge.Trailing = together, e.trailing
-	page, reached, err := merge.Page(ctx, e.budget(req))
+	page, reached, err := merge.Page(ctx, budget)
 	if err != nil {
 		return err
 	}
@@ -371,6 +403,13 @@ func (q *pageOf) together(plan *query.Plan, kept *keptPlan) func(n int, do func(
 		}
 		oneByOne(n, do)
 	}
+}
+
+// budget is [Engine.budget] as far as the work of the request may go.
+func (q *pageOf) budget() query.Budget {
+	b := q.engine.budget(q.req)
+	b.Late, b.Grow = q.job.main.late, q.job.memory.take
+	return b
 }
 
 // budget is how large a page may get. The clock is that of the machine: it

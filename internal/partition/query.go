@@ -3,6 +3,7 @@ package partition
 import (
 	"bytes"
 	"context"
+	"errors"
 	"iter"
 	"strings"
 
@@ -52,6 +53,9 @@ func (p *Partition) Query(ctx context.Context, q Query) (query.Page, resource.LS
 	page, err := q.Plan.Run(ctx, s.face(), q.Budget)
 	if err != nil && ctx.Err() != nil && status.From(err) == nil {
 		err = ended(ctx)
+	}
+	if err != nil && errors.Is(context.Cause(ctx), query.ErrAgain) {
+		return query.Page{}, now.lsn, err
 	}
 	p.queries.Add(1)
 	q.Meter.Add(throughput.Query(s.charged(page, q.Budget.Started)))

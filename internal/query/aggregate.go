@@ -342,16 +342,47 @@ func (e *env) keeps(n int) bool {
 		most = memoryDefault
 	}
 	if e.memory <= most {
-		return true
+		return e.covers(e.memory)
 	}
 	e.fail(TooMuchMemory(most))
 	return false
 }
 
+// covers reports whether the query may hold so many bytes beside other queries, and
+// fails when it may not.
+func (e *env) covers(bytes int64) bool {
+	if err := e.allowance.cover(bytes); err != nil {
+		e.fail(err)
+		return false
+	}
+	return true
+}
+
+// GrowFree is how many bytes a page holds without asking [Budget.Grow].
+const GrowFree = 64 << 10
+
+// allowance is the memory that a page has been granted. The zero value is any amount.
+type allowance struct {
+	grow    func(need int64) (granted int64, err error)
+	granted int64
+}
+
+func allowanceOf(b *Budget) allowance { return allowance{grow: b.Grow, granted: GrowFree} }
+
+// cover has the allowance cover so many bytes in all, or returns why it does not.
+func (a *allowance) cover(bytes int64) error {
+	if bytes <= a.granted || a.grow == nil {
+		return nil
+	}
+	granted, err := a.grow(bytes - a.granted)
+	a.granted += granted
+	return err
+}
+
 // TooMuchMemory is the error of a query that needs more than most bytes for what
 // it has to hold at once: groups, distinct rows, or a ranking.
 func TooMuchMemory(most int64) error {
-	return status.BadRequest("The query needs more memory than the %d bytes that one query may use. Filter for fewer documents, or ask for fewer rows with TOP or OFFSET LIMIT, or for fewer groups and distinct values.", most)
+	return status.BadRequest("The query needs more memory than the %d bytes that queries may use. Filter for fewer documents, or ask for fewer rows with TOP or OFFSET LIMIT, or for fewer groups and distinct values.", most)
 }
 
 // sizeOf is about what a value takes in memory.

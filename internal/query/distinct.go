@@ -15,8 +15,11 @@ type uniqueRows struct {
 	seen  map[[16]byte]struct{}
 	again int64 // how many earlier pages had, which go by once more
 	room  int64 // bytes
-	key   []byte
-	sum   [16]byte // of the row looked at last
+
+	allowance allowance
+
+	key []byte
+	sum [16]byte // of the row looked at last
 }
 
 // parseRow reads a row that a query made, or what is stored. A row may nest
@@ -44,10 +47,11 @@ func (u *uniqueRows) fresh(json []byte) (bool, error) {
 	u.sum = [16]byte(sum[:16])
 	_, seen := u.seen[u.sum]
 	most := cmp.Or(max(u.room, 0), memoryDefault)
-	if int64(len(u.seen))*(entrySize+16) > most {
+	held := int64(len(u.seen)) * (entrySize + 16)
+	if held > most {
 		return false, TooMuchMemory(most)
 	}
-	return !seen, nil
+	return !seen, u.allowance.cover(held)
 }
 
 // note lets the row pass that was looked at last.

@@ -91,6 +91,7 @@ type env struct {
 
 	memory    int64 // bytes that the query keeps, and those of values that wait; see keeps and take
 	memoryMax int64 // 0: memoryDefault
+	allowance allowance
 	fresh     int64 // bytes that were made for the value computed last; see take
 	held      int64 // those made for the values that are in the registers of inputs
 

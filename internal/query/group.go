@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/decandb/decan/internal/index"
@@ -379,6 +380,7 @@ func (s *groupSet) insert(e *env) *groupEntry {
 	if s.held > s.room {
 		e.fail(TooMuchMemory(s.room))
 	}
+	e.covers(s.held)
 	return s.groups[string(r.key)]
 }
 
@@ -405,7 +407,13 @@ func (s *groupSet) keys() []string {
 	for key := range s.groups {
 		keys = append(keys, key)
 	}
-	slices.Sort(keys)
+	compared := 0
+	slices.SortFunc(keys, func(a, b string) int {
+		if compared++; compared%stepsCheck == 0 {
+			_ = s.run.env.ctx.Err() // To give way; the sort comes to its end.
+		}
+		return strings.Compare(a, b)
+	})
 	if s.g.desc {
 		slices.Reverse(keys)
 	}

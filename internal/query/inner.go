@@ -11,7 +11,7 @@ import (
 // inner query again.
 func (m *Merge) outer(streams []Stream) Stream {
 	return func(ctx context.Context, b Budget) (Page, error) {
-		src := &combined{plan: m.plan.inner, streams: streams, parallel: m.Parallel, memory: b.Memory}
+		src := &combined{plan: m.plan.inner, streams: streams, parallel: m.Parallel, memory: b.Memory, grow: b.Grow}
 		page, err := m.plan.run(ctx, src, b)
 		src.stats.OutputBytes, src.stats.Compiled = page.Stats.OutputBytes, m.plan.took
 		src.stats.Calls += page.Stats.Calls
@@ -27,6 +27,7 @@ type combined struct {
 	streams  []Stream
 	parallel func(n int, do func(i int))
 	memory   int64
+	grow     func(need int64) (int64, error)
 	stats    Stats // of the inner plan
 }
 
@@ -36,7 +37,7 @@ func (s *combined) Candidates(ctx context.Context, need Need) iter.Seq2[Candidat
 		merge := s.plan.Merge(s.streams, Progress{})
 		merge.Parallel = s.parallel
 		for number, more := uint64(0), true; more; {
-			page, _, err := merge.Page(ctx, Budget{Memory: s.memory})
+			page, _, err := merge.Page(ctx, Budget{Memory: s.memory, Grow: s.grow})
 			if err != nil {
 				yield(Candidate{}, err)
 				return

@@ -47,6 +47,8 @@ type Merge struct {
 	plan     *Plan
 	streams  []*mergeStream
 	progress Progress
+	ctx      context.Context // of the page under way
+	taken    int             // rows and parts of groups of the page under way; see pass
 
 	wave int // streams to ask at once, of a plan that is not ordered
 
@@ -102,6 +104,7 @@ func (m *Merge) Page(ctx context.Context, b Budget) (Page, Progress, error) {
 		b.MaxBytes = defaultPageBytes
 	}
 	m.prepare(ctx, b)
+	m.ctx, m.taken = ctx, 0
 	var page Page
 	skipped := m.progress.Skip
 	if m.progress.Taken >= m.plan.take() {
@@ -141,7 +144,7 @@ func (m *Merge) Page(ctx context.Context, b Budget) (Page, Progress, error) {
 func (m *Merge) prepare(ctx context.Context, b Budget) {
 	p := m.plan
 	if p.replay && m.unique == nil {
-		m.unique = &uniqueRows{seen: map[[16]byte]struct{}{}, again: m.progress.Skip + m.progress.Taken, room: b.Memory}
+		m.unique = &uniqueRows{seen: map[[16]byte]struct{}{}, again: m.progress.Skip + m.progress.Taken, room: b.Memory, allowance: allowanceOf(&b)}
 	}
 	if p.group == nil {
 		return
@@ -156,6 +159,17 @@ func (m *Merge) prepare(ctx context.Context, b Budget) {
 		m.finish.env.load(emptyDocument)
 	}
 	m.finish.env.ctx, m.finish.env.memoryMax = ctx, b.Memory
+	if m.finish.env.allowance.grow == nil {
+		m.finish.env.allowance = allowanceOf(&b)
+	}
+}
+
+// pass counts a row, or a part of a group, and looks at the context now and then.
+func (m *Merge) pass() error {
+	if m.taken++; m.taken%contextEvery != 0 {
+		return nil
+	}
+	return m.ctx.Err()
 }
 
 // want is how many rows the rest of the page needs from a stream: those to skip
@@ -178,6 +192,9 @@ func (m *Merge) want(b Budget, page *Page) int {
 // accept takes a row into the page, or leaves it out for DISTINCT or OFFSET. It
 // reports false, and takes nothing, when the page has no room for it.
 func (m *Merge) accept(row Row, b Budget, page *Page) (bool, error) {
+	if err := m.pass(); err != nil {
+		return false, err
+	}
 	if m.unique != nil {
 		if fresh, err := m.unique.fresh(row.JSON); !fresh || err != nil {
 			return err == nil, err
@@ -212,7 +229,12 @@ func (m *Merge) full(b Budget, page *Page) bool {
 	return b.MaxItems > 0 && len(page.Rows) >= b.MaxItems
 }
 
-func late(b Budget) bool { return !b.Deadline.IsZero() && !time.Now().Before(b.Deadline) }
+func late(b Budget) bool {
+	if b.Late != nil {
+		return b.Late()
+	}
+	return !b.Deadline.IsZero() && !time.Now().Before(b.Deadline)
+}
 
 // ask asks streams for their next pages, all at once if it can. The page of a
 // stream counts when use takes it.
@@ -282,6 +304,8 @@ func (m *Merge) share(n int, b Budget, page *Page) Budget {
 	}
 	return Budget{
 		Deadline: b.Deadline,
+		Late:     b.Late,
+		Grow:     b.Grow,
 		MaxItems: m.want(b, page),
 		MaxBytes: max(b.MaxBytes/n, shareMin),
 		Memory:   min(memory, max(memory/int64(n), shareMemory)),
@@ -480,6 +504,9 @@ func (m *Merge) grouped(ctx context.Context, b Budget, page *Page) error {
 			continue
 		}
 		if len(m.heads) > 0 && (m.group == nil || bytes.Equal(m.heads[0].rows[0].Order, m.group.Order)) {
+			if err := m.pass(); err != nil {
+				return err
+			}
 			m.join(m.heads[0].rows[0])
 			if m.finish.env.err != nil {
 				return m.finish.env.err

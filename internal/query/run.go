@@ -33,6 +33,17 @@ type Budget struct {
 	Memory   int64     // that groups, distinct values and lists may take, in bytes; zero or less for 64 MB
 	Deadline time.Time // zero for none; see [Plan.Run]
 
+	// Late says instead of Deadline, when it is not nil, whether the page ends where
+	// it is. The goroutine that makes the page calls it.
+	Late func() bool
+
+	// Grow, when it is not nil, is asked for memory before groups, distinct values,
+	// lists and sorted rows take more than [GrowFree] bytes together. It grants need
+	// bytes or more on top of what it has granted for the page so far, or refuses
+	// with the error that ends the page. What is granted is in use until the stream
+	// of the page is asked again, or the caller drops the rows.
+	Grow func(need int64) (granted int64, err error)
+
 	// AfterKey is the whole order key at After, for the case that After.Key is
 	// cut. [Merge] finds it out, and whoever carries a budget passes it on.
 	AfterKey []byte
@@ -48,6 +59,10 @@ type Row struct {
 	Order    []byte // the whole order key; nil when rows have no order of their own
 	Group    *Group // of a plan that combines documents: what one partition knows of the row
 }
+
+// ErrAgain is the cause with which a caller ends the context of a page that it will
+// ask for again from the beginning: nobody is charged for what was done of it.
+var ErrAgain = errors.New("the page is begun again")
 
 // Page is a part of a result.
 type Page struct {
@@ -104,11 +119,14 @@ func (s *Stats) Add(o Stats) {
 const defaultPageBytes = 4 << 20
 
 // How many documents are looked at between two looks at the clock, for the end
-// of the page and for the division of time, and at the context.
+// of the page and for the division of time, and at the context, which is looked at
+// after so many bytes of them as well: the context is where a server has a query
+// give way to others.
 const (
 	clockEvery   = 16
 	sampleEvery  = 128
 	contextEvery = 32
+	contextBytes = 128 << 10
 )
 
 // Run returns a page of the rows of one partition: the documents of src that
@@ -186,6 +204,7 @@ func (p *Plan) begin(ctx context.Context, now time.Time, b Budget) *run {
 		r.own = p.renew(ctx, &r.own, now)
 	}
 	r.env.memoryMax = b.Memory
+	r.env.allowance = allowanceOf(&b)
 	r.budget, r.from = b, originOf(&b)
 	r.page.Next = b.After
 	return r
@@ -318,18 +337,20 @@ func (r *run) documents(ctx context.Context, list iter.Seq2[Candidate, error], l
 // reading is a list of documents under way. It is part of the run, so that the
 // loop over documents takes nothing from the heap.
 type reading struct {
-	run  *run
-	ctx  context.Context
-	look func(c Candidate) bool
-	n    int   // documents looked at
-	err  error // of the source, or of the evaluation
+	run   *run
+	ctx   context.Context
+	look  func(c Candidate) bool
+	n     int   // documents looked at
+	bytes int   // of them, since the last look at the context
+	err   error // of the source, or of the evaluation
 
 	offer func(c Candidate, err error) bool // candidate, made once
 }
 
 // candidate looks at the next document, and reports whether to go on.
 func (l *reading) candidate(c Candidate, err error) bool {
-	if err == nil && l.n%contextEvery == contextEvery-1 {
+	if l.bytes += len(c.Body); err == nil && (l.n%contextEvery == contextEvery-1 || l.bytes >= contextBytes) {
+		l.bytes = 0
 		err = l.ctx.Err()
 	}
 	if err != nil {
@@ -505,9 +526,7 @@ func (r *run) fits() bool {
 	return len(r.page.Rows) == 0 || r.page.Stats.OutputBytes+int64(len(r.row)) <= int64(r.budget.MaxBytes)
 }
 
-func (r *run) late() bool {
-	return !r.budget.Deadline.IsZero() && !time.Now().Before(r.budget.Deadline)
-}
+func (r *run) late() bool { return late(r.budget) }
 
 // project writes the current row and reports whether there is one: an undefined
 // row is none.

@@ -165,6 +165,7 @@ func (r *run) put(h *rowHeap, row int) bool {
 	if r.behind(at) && h.admits(at) && r.project() {
 		at.key = bytes.Clone(at.key)
 		h.push(sortedRow{place: at, json: bytes.Clone(r.row)})
+		r.env.covers(int64(h.bytes))
 		r.drop()
 	}
 	return r.env.err == nil

@@ -114,9 +114,11 @@ type Limits struct {
 	Databases        int // databases plus containers: 403/1005; 0 means no limit
 	SharedContainers int // containers that share the throughput of their database
 
-	QueryTextBytes    int   // text of a query: 400
-	QueryMemoryBytes  int64 // memory of one query for what it must hold: groups, distinct rows, ranked rows: 400
-	ContinuationBytes int   // a continuation token; Decan's own are always shorter, and longer ones are refused
+	QueryTextBytes    int           // text of a query: 400
+	QueryMemoryBytes  int64         // memory of all queries together for what they have to hold: groups, distinct rows, ranked rows: 429; 400 when one alone needs more
+	QueryTime         time.Duration // processor time of one request for a page of a query: 400 beyond
+	QueryQueue        int           // queries that wait for a processor: 429 beyond
+	ContinuationBytes int           // a continuation token; Decan's own are always shorter, and longer ones are refused
 
 	WriteQueue int // writes waiting for one partition: 429 beyond
 	OpenStores int // partition stores open at once; lowered to what the descriptor limit allows
@@ -154,8 +156,10 @@ func DefaultLimits() Limits {
 		SharedContainers: 25,
 
 		QueryTextBytes:    512 << 10,
-		QueryMemoryBytes:  64 << 20, // two dozen such queries at once fit into a small machine
-		ContinuationBytes: 1 << 10,  // clients ask for tokens below 1 KB
+		QueryMemoryBytes:  64 << 20,    // queries that group or rank much are few, and a small machine has it
+		QueryTime:         time.Minute, // clients give up after that, however many processors help
+		QueryQueue:        256,         // each waits a connection's time; a longer line would only let clients time out in it
+		ContinuationBytes: 1 << 10,     // clients ask for tokens below 1 KB
 
 		WriteQueue: 1_024, // in a longer queue clients would time out
 		OpenStores: 4_096, // half a gigabyte of idle stores
@@ -216,6 +220,8 @@ func (l Limits) Validate() error {
 		{"SharedContainers", int64(l.SharedContainers)},
 		{"QueryTextBytes", int64(l.QueryTextBytes)},
 		{"QueryMemoryBytes", l.QueryMemoryBytes},
+		{"QueryTime", int64(l.QueryTime)},
+		{"QueryQueue", int64(l.QueryQueue)},
 		{"ContinuationBytes", int64(l.ContinuationBytes)},
 		{"WriteQueue", int64(l.WriteQueue)},
 		{"OpenStores", int64(l.OpenStores)},

@@ -83,7 +83,9 @@ type Config struct {
 
 	ResourcesMax int // databases and containers of the account; default 0: any number
 
-	QueryMemory int64 // bytes that one query may hold; default 64 MB
+	QueryMemory int64         // bytes that all queries together may hold; default 64 MB
+	QueryTime   time.Duration // processor time of one request for a page of a query; default a minute
+	QueryQueue  int           // queries that wait for a processor before others are refused; default 256
 
 	// Throughput says what becomes of requests over the throughput of a physical
 	// partition: "off" (default) lets them go ahead, "warn" counts and logs them,
@@ -245,6 +247,12 @@ func (c Config) complete() (Config, error) {
 	setDefaultTime(&c.ReadTimeout, 30*time.Second)
 	setDefaultTime(&c.WriteTimeout, 30*time.Second)
 	setDefaultTime(&c.IdleTimeout, 10*time.Minute)
+	if c.QueryTime != 0 {
+		c.Limits.QueryTime = c.QueryTime
+	}
+	if c.QueryQueue != 0 {
+		c.Limits.QueryQueue = c.QueryQueue
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

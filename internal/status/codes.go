@@ -100,6 +100,7 @@ const (
 
 	SubRequestRateTooLarge Sub = 3200 // 429: the partition's request units are used up
 	SubScriptConcurrency   Sub = 3084 // 429: too many scripts that could not be stopped are still running
+	SubSystemBusy          Sub = 3092 // 429: the machine has no room for the request now
 	SubMetadataRate        Sub = 3201 // 429: too many metadata requests
 	SubBucketExceeded      Sub = 3212 // 429: the requests of a throughput bucket exceed its cap
 	SubBucketChange        Sub = 3213 // 429: throughput buckets were changed too recently

@@ -1,0 +1,281 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+)
+
+// machine is an engine without data on one processor, with a clock that a test moves.
+type machine struct {
+	*Engine
+	now    time.Duration
+	gaveUp int // times a worker gave way
+}
+
+func newMachine(processors, queue int, memoryBytes int64) *machine {
+	limits := resource.DefaultLimits()
+	limits.QueryQueue, limits.QueryMemoryBytes = queue, memoryBytes
+	m := &machine{Engine: &Engine{limits: limits, metrics: newMetrics(nil, nil)}}
+	m.turns = newTurns(queue, func() { m.gaveUp++ })
+	m.turns.processors = func() int { return processors }
+	m.turns.clock = func() time.Duration { return m.now }
+	m.memory.total, m.memory.refused = memoryBytes, func() {}
+	return m
+}
+
+// works has a worker work for a time, and returns what its next look says.
+func (m *machine) works(w *worker, d time.Duration) error {
+	m.now += d
+	err := w.Err()
+	if w.fault != nil {
+		return w.fault
+	}
+	return err
+}
+
+// A query works freely at first, then takes a turn, and gives it back at its end.
+func TestTurnsFreeTime(t *testing.T) {
+	m := newMachine(1, 4, 1<<20)
+	j := m.newJob(t.Context())
+	w := j.begin(t.Context())
+	if err := m.works(w, freeTime); err != nil || m.turns.held != 0 {
+		t.Fatalf("after its free time: %v, %d turns held, want none", err, m.turns.held)
+	}
+	if err := m.works(w, quietTime); err != nil || m.turns.held != 1 {
+		t.Fatalf("behind its free time: %v, %d turns held, want 1", err, m.turns.held)
+	}
+	if m.gaveUp == 0 {
+		t.Error("it never gave way")
+	}
+	w.end()
+	if m.turns.held != 1 || !j.spare {
+		t.Errorf("%d turns between two streams, want 1", m.turns.held)
+	}
+	j.close()
+	if m.turns.held != 0 {
+		t.Errorf("%d turns held at the end, want 0", m.turns.held)
+	}
+}
+
+// While no turn is free a query begins again later; it waits in a line that has an
+// end, and leaves it when its context ends.
+func TestTurnsLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(1, 2, 1<<20)
+		first := m.newJob(t.Context())
+		w := first.begin(t.Context())
+		if err := m.works(w, 2*freeTime); err != nil {
+			t.Fatal(err)
+		}
+		second := m.newJob(t.Context())
+		second.again = true
+		v := second.begin(t.Context())
+		if err := m.works(v, 2*freeTime); !errors.Is(err, query.ErrAgain) {
+			t.Fatalf("got %v without a free turn, want to begin again", err)
+		}
+		v.end()
+		ctx, cancel := context.WithCancel(t.Context())
+		results := make(chan error, 2)
+		go func() { results <- second.wait(ctx) }()
+		third := m.newJob(t.Context())
+		go func() { results <- third.wait(t.Context()) }()
+		synctest.Wait()
+		fourth := m.newJob(t.Context())
+		err := fourth.wait(t.Context())
+		if e := status.From(err); e == nil || e.Code != status.CodeTooManyRequests || e.Sub != status.SubSystemBusy || e.RetryAfter < retryMin {
+			t.Fatalf("got %v beyond the line, want 429/3092 with a time", err)
+		}
+		cancel()
+		if err := <-results; !errors.Is(err, context.Canceled) {
+			t.Fatalf("cancelled while it waits: %v", err)
+		}
+		w.end()
+		first.close()
+		if err := <-results; err != nil || m.turns.held != 1 || m.turns.waiting.Load() != 0 {
+			t.Fatalf("%v, %d turns held, %d wait; want the third to have the one", err, m.turns.held, m.turns.waiting.Load())
+		}
+		third.close()
+		if m.turns.held != 0 {
+			t.Errorf("%d turns are left", m.turns.held)
+		}
+	})
+}
+
+// One that waits too long for its first turn is refused.
+func TestTurnsWaitTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(1, 2, 1<<20)
+		m.turns.held = 1
+		if err := m.newJob(t.Context()).wait(t.Context()); status.CodeOf(err) != status.CodeTooManyRequests {
+			t.Fatalf("got %v, want 429", err)
+		}
+		if m.turns.waiting.Load() != 0 || m.turns.fresh.n != 0 {
+			t.Error("it still waits")
+		}
+	})
+}
+
+// Containers take turns in the line, and those of one container keep their order.
+func TestTurnsFairness(t *testing.T) {
+	var l line
+	list := []*waiter{{container: "a"}, {container: "a"}, {container: "a"}, {container: "b"}, {container: "c"}, {container: "b"}}
+	for _, w := range list {
+		l.push(w)
+	}
+	if !l.remove(list[1]) || l.remove(list[1]) {
+		t.Fatal("a waiter is removed once")
+	}
+	var got []int
+	for l.n > 0 {
+		got = append(got, slices.Index(list, l.pop()))
+	}
+	if want := []int{0, 3, 4, 2, 5}; !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+}
+
+// A query leaves its turn to one that waits after a quantum, and gets it back.
+func TestTurnsQuantum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(1, 2, 1<<20)
+		first := m.newJob(t.Context())
+		w := first.begin(t.Context())
+		if err := m.works(w, 2*freeTime); err != nil {
+			t.Fatal(err)
+		}
+		second := m.newJob(t.Context())
+		admitted := make(chan error, 1)
+		go func() {
+			err := second.wait(t.Context())
+			admitted <- err
+			second.close()
+		}()
+		synctest.Wait()
+		for w.quantum < quantum-sliceMax {
+			if err := m.works(w, sliceMax); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case <-admitted:
+			t.Fatal("the second was admitted before the quantum of the first was over")
+		default:
+		}
+		if err := m.works(w, sliceMax); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-admitted; err != nil {
+			t.Fatal(err)
+		}
+		if !w.turn || m.turns.held != 1 {
+			t.Errorf("the first has no turn again; %d are held", m.turns.held)
+		}
+		w.end()
+		first.close()
+	})
+}
+
+// Operations on single documents keep one processor from heavy queries.
+func TestTurnsBusy(t *testing.T) {
+	m := newMachine(4, 2, 1<<20)
+	if got := m.turns.limit(m.now); got != 4 {
+		t.Errorf("%d turns on 4 processors, want 4", got)
+	}
+	m.turns.point()
+	if got := m.turns.limit(m.now); got != 3 {
+		t.Errorf("%d turns beside single documents, want 3", got)
+	}
+	if got := m.turns.limit(m.now + busyTime); got != 4 {
+		t.Errorf("%d turns later, want 4", got)
+	}
+}
+
+// A request that takes more processor time than it may is refused, and what it has
+// waited does not count.
+func TestTurnsProcessorTime(t *testing.T) {
+	m := newMachine(1, 2, 1<<20)
+	m.limits.QueryTime = 5 * sliceMax
+	j := m.newJob(t.Context())
+	w := j.begin(t.Context())
+	for range 5 {
+		if err := m.works(w, time.Second); err != nil { // 10 ms of it are work.
+			t.Fatal(err)
+		}
+	}
+	if err := m.works(w, quietTime); status.CodeOf(err) != status.CodeBadRequest {
+		t.Fatalf("got %v, want 400", err)
+	}
+	w.end()
+	j.close()
+	if m.turns.held != 0 {
+		t.Errorf("%d turns are left", m.turns.held)
+	}
+}
+
+// All queries share the memory: at the limit one gets it, beyond it another is asked
+// to come back, and one that needs more alone is told so.
+func TestMemoryTotal(t *testing.T) {
+	const total = 4 * memoryStep
+	m := newMachine(1, 2, total)
+	first, second := m.newJob(t.Context()), m.newJob(t.Context())
+	if granted, err := first.memory.take(total - memoryStep); err != nil || granted != total-memoryStep {
+		t.Fatal(granted, err)
+	}
+	if granted, err := second.memory.take(1); err != nil || granted != memoryStep {
+		t.Fatal(granted, err)
+	}
+	if _, err := second.memory.take(1); status.CodeOf(err) != status.CodeTooManyRequests || status.From(err).RetryAfter == 0 {
+		t.Fatalf("got %v, want 429 with a time", err)
+	}
+	if _, err := second.memory.take(total); status.CodeOf(err) != status.CodeBadRequest {
+		t.Fatalf("got %v, want 400", err)
+	}
+	first.close()
+	if granted, err := second.memory.take(total - memoryStep); err != nil || granted != total-memoryStep {
+		t.Fatal(granted, err)
+	}
+	second.memory.give(memoryStep)
+	second.close()
+	if m.memory.used != 0 {
+		t.Errorf("%d bytes are left", m.memory.used)
+	}
+}
+
+// Queries over documents give back their turns and memory, whether they succeed, are
+// refused or are cancelled.
+func TestHeavyQueriesLeaveNothing(t *testing.T) {
+	t.Parallel()
+	e, link, _ := unindexed(t)
+	ctx := context.Background()
+	distinct := QueryRequest{Link: link, Text: "SELECT DISTINCT VALUE CONCAT(c.id, '" + strings.Repeat("x", 200) + "') FROM c", Full: true, Cross: true}
+	clean := func(when string) {
+		t.Helper()
+		if used := e.memory.bytes(); used != 0 || e.turns.held != 0 || e.turns.waiting.Load() != 0 {
+			t.Errorf("%s: %d bytes, %d turns, %d waiting are left", when, used, e.turns.held, e.turns.waiting.Load())
+		}
+	}
+	if _, err := e.Query(ctx, auth.Owner(), distinct); err != nil {
+		t.Fatal(err)
+	}
+	clean("success")
+	e.memory.used = e.memory.total // Others hold all of it.
+	if _, err := e.Query(ctx, auth.Owner(), distinct); status.CodeOf(err) != status.CodeTooManyRequests {
+		t.Fatalf("got %v without memory, want 429", err)
+	}
+	e.memory.used -= e.memory.total
+	clean("refusal")
+	for n := int64(1); n < 40; n++ {
+		_, _ = e.Query(newFuse(n), auth.Owner(), distinct)
+		clean("cancelled")
+	}
+}
