@@ -133,8 +133,6 @@ func TestCancelledAmongPartitions(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		q := pageOf{engine: e, req: &req, job: e.newJob(context.Background())}
 		q.job.main = q.job.work(context.Background())
-		defer q.job.close()
-		defer q.job.main.finish()
 		streams := q.each(c, plan, tasks(c, []partitionkey.Range{partitionkey.Full()}))
 		third := streams[2].run
 		streams[2].run = func(ctx context.Context, b query.Budget) (query.Page, error) {
@@ -142,6 +140,8 @@ func TestCancelledAmongPartitions(t *testing.T) {
 			return third(ctx, b)
 		}
 		err = e.serve(ctx, &req, plan, streams, continuation{Range: partitionkey.Full()}, &q.out)
+		q.job.main.finish()
+		q.job.close()
 		if status.CodeOf(err) != status.CodeRequestTimeout && !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -125,6 +125,32 @@ func TestTurnsWaitTooLong(t *testing.T) {
 	})
 }
 
+// Of two workers one may find no turn, and the other get one that has become free
+// before the attempt is over: the job begins again with that.
+func TestTurnsOneOfTwo(t *testing.T) {
+	m := newMachine(1, 2, 1<<20)
+	j := m.newJob(t.Context())
+	j.again = true
+	w, v := j.begin(t.Context()), j.begin(t.Context())
+	m.turns.held = 1 // somebody else's
+	if err := m.works(w, 2*freeTime); !errors.Is(err, query.ErrAgain) {
+		t.Fatalf("got %v without a free turn", err)
+	}
+	m.turns.release()
+	if err := m.works(v, 2*freeTime); err != nil {
+		t.Fatal(err)
+	}
+	w.end()
+	v.end()
+	if err := j.wait(t.Context()); err != nil || !j.spare || m.turns.held != 1 {
+		t.Fatalf("%v, spare %v, %d turns held; want the one that it has", err, j.spare, m.turns.held)
+	}
+	j.close()
+	if m.turns.held != 0 {
+		t.Errorf("%d turns are left", m.turns.held)
+	}
+}
+
 // Containers take turns in the line, and those of one container keep their order.
 func TestTurnsFairness(t *testing.T) {
 	var l line

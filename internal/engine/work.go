@@ -77,11 +77,12 @@ func (j *job) close() {
 	}
 }
 
-// wait waits for the first turn of a job that was ended with query.ErrAgain.
+// wait waits for a turn of a job that was ended with query.ErrAgain. One of its
+// workers may have got a turn after another had found none; then that is the one.
 func (j *job) wait(ctx context.Context) error {
 	e, t := j.engine, j.engine.turns
-	if j.admitted.Load() {
-		panic("a query that has had a turn was to begin again")
+	if j.hasSpare() {
+		return nil
 	}
 	e.metrics.waited.Inc()
 	from := t.clock()
@@ -95,6 +96,13 @@ func (j *job) wait(ctx context.Context) error {
 	j.spare = true
 	j.admitted.Store(true)
 	return nil
+}
+
+func (j *job) hasSpare() bool {
+	t := j.engine.turns
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return j.spare
 }
 
 // worker is a goroutine that works for a job, as the context of what it does.
@@ -151,14 +159,16 @@ func (w *worker) end() {
 	w.count(now)
 	j.waited.Add(int64(w.waited))
 	w.cancel(nil)
-	active := j.active.Add(-1)
 	if !w.turn {
+		j.active.Add(-1)
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w.turn = false
-	if active == 0 && !j.spare {
+	// Counted with the turn in hand: a worker that has begun meanwhile may wait for
+	// it, and would wait for ever for one that the job keeps.
+	if active := j.active.Add(-1); active == 0 && !j.spare {
 		j.spare = true
 		return
 	}
