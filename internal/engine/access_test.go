@@ -32,13 +32,14 @@ var accessNow = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 type accessWorld struct {
 	*world
 	issuer *auth.Issuer
-	now    time.Time
+	clock  clock
 	link   engine.Link
 }
 
 func newAccessWorld(t *testing.T, prefixes bool) *accessWorld {
 	t.Helper()
-	a := &accessWorld{now: accessNow}
+	a := &accessWorld{}
+	a.clock.set(accessNow)
 	var err error
 	if a.issuer, err = auth.NewIssuer(); err != nil {
 		t.Fatal(err)
@@ -59,7 +60,7 @@ func newAccessWorld(t *testing.T, prefixes bool) *accessWorld {
 	t.Cleanup(runner.Close)
 	a.world = newWorld(t, func(cfg *engine.Config) {
 		cfg.Scripts = runner
-		cfg.Now = func() time.Time { return a.now }
+		cfg.Now = a.clock.now
 		cfg.PrefixPermissions = prefixes
 		cfg.Verifier = verifier.WithBearer(auth.BearerRules{
 			Issuers: []string{"iss"}, Audiences: []string{"aud"}, Keys: func(string) *auth.KeySet { return set },
@@ -102,7 +103,7 @@ func (a *accessWorld) permit(t *testing.T, id, mode, link, key string) string {
 // bearer signs a token for a principal.
 func (a *accessWorld) bearer(t *testing.T, principal string, groups ...string) string {
 	t.Helper()
-	token, err := a.issuer.Sign(auth.BearerToken{Issuer: "iss", Audience: "aud", Principal: principal, Groups: groups, NotBefore: a.now, Expires: a.now.Add(time.Hour)})
+	token, err := a.issuer.Sign(auth.BearerToken{Issuer: "iss", Audience: "aud", Principal: principal, Groups: groups, NotBefore: a.clock.now(), Expires: a.clock.now().Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func (a *accessWorld) signed(t *testing.T, text string) (auth.Caller, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	date := a.now.Format("Mon, 02 Jan 2006 15:04:05 GMT")
+	date := a.clock.now().Format("Mon, 02 Jan 2006 15:04:05 GMT")
 	return a.Verify(auth.Credentials{Method: "get", Date: date, Authorization: auth.Sign(key, "get", "", "", date)})
 }
 
@@ -559,12 +560,12 @@ func TestTokenLife(t *testing.T) {
 		}
 	}
 	check("fresh", 0)
-	a.now = accessNow.Add(resource.TokenLifetimeDefault - time.Second)
+	a.clock.set(accessNow.Add(resource.TokenLifetimeDefault - time.Second))
 	check("in its last second", 0)
-	a.now = accessNow.Add(resource.TokenLifetimeDefault)
+	a.clock.set(accessNow.Add(resource.TokenLifetimeDefault))
 	check("at its end", status.CodeForbidden)
 
-	a.now = accessNow
+	a.clock.set(accessNow)
 	a.reopen(t)
 	check("after a restart", 0)
 	if _, err := a.RegenerateKey(t.Context(), caller, resource.SecondaryKey); err != nil {

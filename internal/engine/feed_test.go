@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,7 +70,7 @@ type feedWorld struct {
 	*world
 	t      *testing.T
 	random *rand.Rand
-	clock  int64
+	clock  atomic.Int64 // seconds
 	link   engine.Link
 	key    partitionkey.Definition
 	live   map[string]changesOf
@@ -102,9 +103,10 @@ func TestFeedModel(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("partitions=%d/levels=%d/seed=%d", partitions, len(paths), seed), func(t *testing.T) {
 					t.Parallel()
-					w := &feedWorld{t: t, random: rand.New(rand.NewPCG(seed, 3)), clock: 1_700_000_000, live: map[string]changesOf{}}
+					w := &feedWorld{t: t, random: rand.New(rand.NewPCG(seed, 3)), live: map[string]changesOf{}}
+					w.clock.Store(1_700_000_000)
 					w.world = newWorld(t, func(c *engine.Config) {
-						c.Now = func() time.Time { return time.Unix(w.clock, 0) }
+						c.Now = func() time.Time { return time.Unix(w.clock.Load(), 0) }
 						c.Limits.ResponseBytes = 4000
 					})
 					w.link = w.container(t, partitions, paths...)
@@ -120,7 +122,7 @@ func (w *feedWorld) run() {
 	w.key = c.PartitionKey
 	var readers []*feedReader
 	for step := range 300 {
-		w.clock += w.random.Int64N(2)
+		w.clock.Add(w.random.Int64N(2))
 		w.write()
 		if step%8 == 5 {
 			readers = append(readers, w.reader())
@@ -192,7 +194,7 @@ func (w *feedWorld) write() {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.live[name] = changesOf{body: string(got.Body), epk: w.key.Hash(key), ts: w.clock}
+		w.live[name] = changesOf{body: string(got.Body), epk: w.key.Hash(key), ts: w.clock.Load()}
 		return
 	}
 	link := w.link
@@ -227,7 +229,7 @@ func (w *feedWorld) reader() *feedReader {
 		r.scope += " from the beginning"
 	case 1:
 		r.scope += " from a time"
-		r.since = 1_700_000_000 + w.random.Int64N(w.clock-1_700_000_000+3)
+		r.since = 1_700_000_000 + w.random.Int64N(w.clock.Load()-1_700_000_000+3)
 		r.parts[0].Since = time.Unix(r.since, 0)
 	default:
 		r.scope += " from now"

@@ -54,7 +54,7 @@ func TestThrottling(t *testing.T) {
 type throttleStory struct {
 	t     *testing.T
 	w     *world
-	now   time.Time
+	clock clock
 	next  int
 	first map[string]string // the first document of a key
 	asked []string
@@ -135,9 +135,10 @@ func throttled(err error) string {
 }
 
 func (s *throttleStory) world(d *datadriven.TestData) string {
-	s.now, s.first = time.Unix(1_700_002_800, 0), map[string]string{}
+	s.clock.set(time.Unix(1_700_002_800, 0))
+	s.first = map[string]string{}
 	s.w = newWorld(s.t, func(c *engine.Config) {
-		c.Now = func() time.Time { return s.now }
+		c.Now = s.clock.now
 		c.Serverless = d.HasArg("serverless")
 		if d.HasArg("strong") {
 			c.Account.Consistency = resource.Strong
@@ -441,7 +442,7 @@ func (s *throttleStory) line(words []string) string {
 
 // at sets the clock to seconds since the story began.
 func (s *throttleStory) at(seconds float64) {
-	s.now = time.Unix(1_700_002_800, 0).Add(time.Duration(seconds * float64(time.Second)))
+	s.clock.set(time.Unix(1_700_002_800, 0).Add(time.Duration(seconds * float64(time.Second))))
 }
 
 // ask sends requests about what a container is until one is refused.

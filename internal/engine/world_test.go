@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,6 +95,13 @@ func (w *world) reopen(t testing.TB) {
 	}
 	w.open(t)
 }
+
+// clock is a time that a test sets while the node reads it. It is not before 1970.
+type clock struct{ nanos atomic.Int64 }
+
+func (c *clock) set(now time.Time) { c.nanos.Store(now.UnixNano()) }
+
+func (c *clock) now() time.Time { return time.Unix(0, c.nanos.Load()) }
 
 // parse is value.ParseString for text that is right.
 func parse(t testing.TB, text string) value.Value {

@@ -78,7 +78,8 @@ type Space struct {
 	Full    bool  // they are refused now
 }
 
-// segment is the size of one file of the reserve, also where none is kept.
+// segment is the size of one file of the reserve, also where none is kept. The
+// caller has mu.
 func (s *space) segment() int64 {
 	wanted := s.wanted
 	if wanted <= 0 {
@@ -319,8 +320,11 @@ func (p *Pool) Space() Space { return p.space.look() }
 // flushAll flushes the stores that hold much in memory, and reports whether there was
 // one.
 func (p *Pool) flushAll() (any bool) {
+	p.space.mu.Lock()
+	segment := p.space.segment()
+	p.space.mu.Unlock()
 	for _, s := range p.borrow() {
-		if s.buffers.pending() > p.space.segment()/2 && s.Err() == nil {
+		if s.buffers.pending() > segment/2 && s.Err() == nil {
 			any = true
 			if err := s.Flush(); err != nil {
 				p.options.Logger.Debug("store not flushed on a full disk", "store", s.dir, "err", err)
