@@ -88,7 +88,7 @@ func newKeyBench(b *testing.B, items int) *keyBench {
 	q.do(servertest.Prepare(server.WellKnownKey, "POST", "dbs/bench/colls", []byte(`{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}`),
 		"x-ms-offer-throughput", "10000"), 201)
 	q.load(items, func(i int) int { return i }, 1)
-	time.Sleep(3 * time.Second) // what is flushed when nobody writes is
+	time.Sleep(3 * time.Second) // lets the flush of fragmented lists finish, which waits for 200 ms without writes
 	return q
 }
 

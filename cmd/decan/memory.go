@@ -24,8 +24,8 @@ const (
 	containerPercent = 90
 	machinePercent   = 75
 
-	// cacheMin is the least that the cache has unless somebody says otherwise, and
-	// cacheShare the part of the memory that it may take.
+	// cacheMin is the smallest default size of the cache, and cacheShare says which
+	// part of the memory it may take: an eighth.
 	cacheMin   = 128 << 20
 	cacheShare = 8
 

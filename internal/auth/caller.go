@@ -20,7 +20,7 @@ const (
 	Bearer      // with a bearer token, which names a principal that has roles
 )
 
-var kindNames = [...]string{"nobody", "master", "reader", "token", "bearer"}
+var kindNames = [...]string{"anonymous", "master", "reader", "token", "bearer"}
 
 // String returns the kind in lower case, as logs name it.
 func (k Kind) String() string {

@@ -236,7 +236,7 @@ func TestAuditLog(t *testing.T) {
 			if lines["document_read"] != nil && level != "all" {
 				t.Error("a read is in the log")
 			}
-			if refused := lines["unknown"]; refused == nil || refused["status"] != 401.0 || refused["caller"] != "nobody" || refused["address"] != "127.0.0.1" || refused["door"] != "data" {
+			if refused := lines["unknown"]; refused == nil || refused["status"] != 401.0 || refused["caller"] != "anonymous" || refused["address"] != "127.0.0.1" || refused["door"] != "data" {
 				t.Errorf("a refused sign-in: %v", refused)
 			}
 			if level == "failures" {

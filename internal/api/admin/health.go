@@ -30,9 +30,9 @@ func (h *handler) showAlive(hw http.ResponseWriter, _ *http.Request) {
 	_ = write(hw, http.StatusOK, health{Status: "alive", Version: h.version}) // Strings always marshal.
 }
 
-// showReady answers 200 when the data plane serves requests, and else 503. A full disk
-// and partitions that are not well are told, and are no reason for 503: the others
-// serve, and whoever asks here would take them away from their clients.
+// showReady answers 200 while the data plane serves requests, else 503. A full disk or
+// an unwell partition is reported with 200: the other partitions still serve, and a load
+// balancer that reads 503 would stop sending requests to all of them.
 func (h *handler) showReady(hw http.ResponseWriter, _ *http.Request) {
 	if err := h.ready(); err != nil {
 		_ = write(hw, http.StatusServiceUnavailable, health{Status: "not ready", Reason: err.Error()})

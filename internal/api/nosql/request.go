@@ -43,7 +43,7 @@ type request struct {
 
 	pages  *sync.Pool // where large buffers of answers come from; nil for nowhere
 	memory *Memory    // of all requests; nil for no bound
-	taken  int        // bytes of memory that the request gives back at its end
+	taken  int        // bytes of memory to release when the request ends
 	unread bool       // the request is refused before its body was read to the end
 
 	cancel  context.CancelFunc // of ctx, nil while the request may take any time
@@ -65,8 +65,8 @@ func (r *request) begin(hr *http.Request, memory *Memory) {
 	r.memory = memory
 }
 
-// end gives back the memory that the request has taken, drops what it referred to,
-// and keeps small buffers.
+// end releases the memory of the request, clears its references and keeps small
+// buffers for the next request.
 func (r *request) end() {
 	r.release()
 	body, out, pages := r.body, r.out, r.pages
@@ -96,7 +96,7 @@ func (r *request) room(size int) []byte {
 	return make([]byte, 0, size)
 }
 
-// release gives back the memory that the request has taken.
+// release returns the memory of the request to the budget.
 func (r *request) release() {
 	r.memory.Release(r.taken)
 	r.taken = 0
