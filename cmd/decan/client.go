@@ -35,13 +35,16 @@ func baseURL(endpoint string) string {
 }
 
 // newDocumentClient makes a client that keeps up to connections open.
-func newDocumentClient(endpoint, key string, connections int) (*documentClient, error) {
+func newDocumentClient(endpoint, key string, trust trustFlags, connections int) (*documentClient, error) {
 	parsed, err := auth.ParseKey(key)
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: connections, DisableCompression: true}
-	return &documentClient{endpoint: baseURL(endpoint), key: parsed, http: &http.Client{Transport: transport}}, nil
+	client, err := trust.client(&http.Transport{MaxIdleConnsPerHost: connections, DisableCompression: true})
+	if err != nil {
+		return nil, err
+	}
+	return &documentClient{endpoint: baseURL(endpoint), key: parsed, http: client}, nil
 }
 
 // close ends the connections.

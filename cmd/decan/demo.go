@@ -146,7 +146,7 @@ type demo struct {
 }
 
 func newDemo(server *decan.Server, documents int, progress io.Writer) (*demo, error) {
-	client, err := newDocumentClient(server.Endpoint(), server.Key(), demoWriters)
+	client, err := newDocumentClient(server.Endpoint(), server.Key(), trustFlags{}, demoWriters)
 	if err != nil {
 		return nil, err
 	}

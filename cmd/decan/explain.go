@@ -23,6 +23,8 @@ type explainCommand struct {
 
 	Endpoint string `name:"endpoint" default:"http://127.0.0.1:8081" env:"-" placeholder:"URL" help:"The server (${default})."`
 	Key      string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY" placeholder:"KEY" help:"The account key, in base64 (the well-known one)."`
+
+	trustFlags
 }
 
 // explanation is what the server answers; docs/nosql.md describes it.
@@ -110,7 +112,7 @@ func refusal(state string, body []byte) error {
 
 // ask sends the query.
 func (c *explainCommand) ask(ctx context.Context) (answer, error) {
-	client, err := newDocumentClient(c.Endpoint, c.Key, 1)
+	client, err := newDocumentClient(c.Endpoint, c.Key, c.trustFlags, 1)
 	if err != nil {
 		return answer{}, err
 	}

@@ -51,7 +51,7 @@ func (c *exportCommand) Run(streams streams) error {
 	if len(c.Columns) > 0 && format != formatCSV {
 		return errors.New("--columns is for --format csv")
 	}
-	client, err := newDocumentClient(c.Endpoint, c.Key, 2)
+	client, err := newDocumentClient(c.Endpoint, c.Key, c.trustFlags, 2)
 	if err != nil {
 		return err
 	}

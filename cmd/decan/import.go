@@ -60,7 +60,7 @@ func (c *importCommand) Run(streams streams) error {
 	if len(c.Files) == 0 {
 		c.Files = []string{"-"}
 	}
-	client, err := newDocumentClient(c.Endpoint, c.Key, c.Parallel)
+	client, err := newDocumentClient(c.Endpoint, c.Key, c.trustFlags, c.Parallel)
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func TestKillWhileCopying(t *testing.T) {
 // address of the server.
 func makePair(t *testing.T, p *process) string {
 	t.Helper()
-	client, err := newDocumentClient(p.address, auth.WellKnownKey, 1)
+	client, err := newDocumentClient(p.address, auth.WellKnownKey, trustFlags{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

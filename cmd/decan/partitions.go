@@ -23,6 +23,8 @@ type partitionsCommand struct {
 type adminServer struct {
 	Endpoint string `name:"admin" default:"http://127.0.0.1:8080" env:"-" placeholder:"URL" help:"The admin port of the server (${default})."`
 	Key      string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY" placeholder:"KEY" help:"The account key, in base64 (the well-known one)."`
+
+	trustFlags
 }
 
 // ask sends a request without a body and decodes the answer into out.
@@ -38,7 +40,12 @@ func (s adminServer) send(ctx context.Context, method, path string, content io.R
 		return err
 	}
 	request.Header.Set("x-decan-key", s.Key)
-	response, err := http.DefaultClient.Do(request)
+	client, err := s.client(http.DefaultTransport.(*http.Transport).Clone())
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -48,6 +49,18 @@ type accountFlags struct {
 	Key          string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY" placeholder:"KEY" help:"Its key, in base64 (the well-known one)."`
 	Accounts     string `env:"-" placeholder:"FILE" help:"A JSON file with the accounts that targets name: {\"NAME\": {\"endpoint\": \"URL\", \"key\": \"KEY\"}}. Without a key the well-known one is meant."`
 	StateAccount string `name:"state-account" env:"-" placeholder:"NAME" help:"The account that holds the state, for items:..."`
+
+	trustFlags
+}
+
+// idleConnectionsMax is how many connections to one account are kept open.
+const idleConnectionsMax = 64
+
+// sender returns the client that requests to the accounts are sent with.
+func (f *accountFlags) sender() (*http.Client, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = idleConnectionsMax
+	return f.client(transport)
 }
 
 // list returns the accounts by name.
@@ -100,7 +113,11 @@ func (s *stateSource) store(flags *accountFlags) (resolver.Store, string, error)
 	if err != nil {
 		return nil, "", err
 	}
-	clients, err := azcosmos.Connect(accounts)
+	sender, err := flags.sender()
+	if err != nil {
+		return nil, "", err
+	}
+	clients, err := azcosmos.ConnectWith(accounts, sender)
 	if err != nil {
 		return nil, "", err
 	}
@@ -321,7 +338,11 @@ func (s *stateSource) connect(ctx context.Context, accounts *accountFlags, flags
 	if err != nil {
 		return nil, err
 	}
-	clients, err := azcosmos.Connect(list)
+	sender, err := accounts.sender()
+	if err != nil {
+		return nil, err
+	}
+	clients, err := azcosmos.ConnectWith(list, sender)
 	if err != nil {
 		return nil, err
 	}
@@ -330,7 +351,7 @@ func (s *stateSource) connect(ctx context.Context, accounts *accountFlags, flags
 		return nil, err
 	}
 	client, err := keyedClient(ctx, azcosmos.Config{
-		Accounts: clients, View: live, Scripts: azcosmos.RESTScripts{Accounts: list},
+		Accounts: clients, View: live, Scripts: azcosmos.RESTScripts{Accounts: list, HTTP: sender},
 		Timeout: flags.Timeout, Parallelism: parallelism,
 	})
 	if err != nil {

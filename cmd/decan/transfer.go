@@ -82,6 +82,8 @@ func formatOf(asked, name string) (string, error) {
 type dataServer struct {
 	Endpoint string `name:"endpoint" default:"http://127.0.0.1:8081" env:"-" placeholder:"URL" help:"The server (${default})."`
 	Key      string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY" placeholder:"KEY" help:"The account key, in base64 (the well-known one)."`
+
+	trustFlags
 }
 
 const (
@@ -102,6 +104,8 @@ func patiently(ctx context.Context, send func() (answer, error)) (answer, error)
 		switch {
 		case ctx.Err() != nil:
 			return a, ctx.Err()
+		case isUntrusted(err):
+			return a, err
 		case err == nil && a.status == http.StatusTooManyRequests:
 			if millis, err := strconv.ParseFloat(a.header.Get("x-ms-retry-after-ms"), 64); err == nil && millis >= 0 && millis < 1e6 {
 				wait = time.Duration(millis * float64(time.Millisecond))

@@ -3,6 +3,7 @@ package azcosmos_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -267,7 +268,33 @@ func TestConnect(t *testing.T) {
 			t.Errorf("%+v: %v, want an ErrConfig that names the account", bad, err)
 		}
 	}
+	failing := &http.Client{Transport: refusing{}}
+	if clients, err = azcosmos.ConnectWith(map[string]azcosmos.Account{"eu": {Endpoint: w.server.Endpoint(), Key: w.server.Key()}}, failing); err != nil {
+		t.Fatal(err)
+	}
+	if container, err = clients["eu"].NewContainer("db", "none"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = container.ReadItem(t.Context(), sdk.NewPartitionKeyString("x"), "x", nil); !errors.Is(err, errRefusing) {
+		t.Errorf("with a transport of its own: %v", err)
+	}
 }
+
+// refusing is a transport that sends nothing.
+type refusing struct{}
+
+var errRefusing = errors.New("this transport sends nothing")
+
+func (refusing) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, lasting{errRefusing}
+}
+
+// lasting is an error that the SDK does not try again.
+type lasting struct{ error }
+
+func (lasting) NonRetriable() {}
+
+func (e lasting) Unwrap() error { return e.error }
 
 // TestTemplateOf creates a missing container like an existing one.
 func TestTemplateOf(t *testing.T) {

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/decandb/decan/resolver"
@@ -23,6 +25,16 @@ type Account struct {
 // Connect creates the SDK's clients of accounts by name, in the form of
 // Config.Accounts. It sends no request. The error is a resolver.ErrConfig.
 func Connect(accounts map[string]Account) (map[string]*sdk.Client, error) {
+	return ConnectWith(accounts, nil)
+}
+
+// ConnectWith is Connect with the HTTP client that requests are sent with, such as one
+// that trusts an authority of one's own. Nil means the SDK's.
+func ConnectWith(accounts map[string]Account, sender *http.Client) (map[string]*sdk.Client, error) {
+	var options *sdk.ClientOptions
+	if sender != nil {
+		options = &sdk.ClientOptions{ClientOptions: policy.ClientOptions{Transport: sender}}
+	}
 	clients := make(map[string]*sdk.Client, len(accounts))
 	for name, account := range accounts {
 		endpoint, err := url.Parse(account.Endpoint)
@@ -33,7 +45,7 @@ func Connect(accounts map[string]Account) (map[string]*sdk.Client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: account %q: the key is not valid base64", resolver.ErrConfig, name)
 		}
-		if clients[name], err = sdk.NewClientWithKey(account.Endpoint, credential, nil); err != nil {
+		if clients[name], err = sdk.NewClientWithKey(account.Endpoint, credential, options); err != nil {
 			return nil, fmt.Errorf("%w: account %q: %w", resolver.ErrConfig, name, err)
 		}
 	}
