@@ -26,9 +26,8 @@
 //   - What a query keeps in memory is bounded, whatever it reads.
 //   - A plan is immutable and may run in many goroutines at once.
 //
-// The package knows nothing about partitions, request units or HTTP. Calls of
-// user-defined functions are parsed, and refused with status.Unsupported when a
-// plan is compiled.
+// The package knows nothing about partitions, request units or HTTP. It runs no
+// JavaScript: a user-defined function is a [Function] that the caller provides.
 //
 // Page: docs/query.md.
 package query

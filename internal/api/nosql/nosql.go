@@ -16,8 +16,7 @@
 //     version will serve is refused by name.
 //   - I8: nothing in here decides anything about data.
 //
-// The package knows no partition and no storage; batch, patch, scripts and the
-// change feed are refused by name until the engine has them.
+// The package knows no partition and no storage.
 //
 // Page: docs/nosql.md
 package nosql
