@@ -17,6 +17,7 @@ type About struct {
 	Policy resource.IndexingPolicy
 
 	LSN       resource.LSN // of the last effect that is there
+	Latest    int64        // the latest _ts, in seconds since 1970
 	Documents int64
 	Bytes     int64 // of their JSON without system properties
 
@@ -35,7 +36,7 @@ func ReadAbout(snapshot *storage.Snapshot) (About, error) {
 	if err != nil {
 		return About{}, err
 	}
-	about := About{Container: d.Container, Key: d.Key, Partition: d.Partition, Policy: x.Policy, LSN: s.lsn, Documents: s.items, Bytes: s.bytes}
+	about := About{Container: d.Container, Key: d.Key, Partition: d.Partition, Policy: x.Policy, LSN: s.lsn, Latest: s.ts, Documents: s.items, Bytes: s.bytes}
 	if about.Catalog, err = readCatalog(snapshot); err != nil {
 		return About{}, err
 	}

@@ -21,6 +21,7 @@ type Report struct {
 	Logical   int64 // logical partitions
 	Terms     int64 // entries of the index
 	LSN       resource.LSN
+	Latest    int64  // the latest _ts, in seconds since 1970
 	Catalog   uint64 // version that it was last changed under, see [About]
 
 	// Problems names what is wrong, one sentence each, at most ProblemsMax.
@@ -87,7 +88,7 @@ func (c *checker) run() error {
 		return nil
 	}
 	c.descriptor, c.state, c.epkWidth = d, s, epkWidth(d.Key)
-	c.report.Partition, c.report.Range, c.report.LSN = d.ID, d.Range, s.lsn
+	c.report.Partition, c.report.Range, c.report.LSN, c.report.Latest = d.ID, d.Range, s.lsn, s.ts
 	if d.Container != c.container.RID || !d.Key.Equal(c.container.PartitionKey) {
 		c.report.problem("The store belongs to container %s with key %v, not to %s with key %v.", d.Container, d.Key.Paths, c.container.RID, c.container.PartitionKey.Paths)
 		return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/resource"
@@ -53,10 +54,12 @@ type horizon struct {
 	purges purges
 }
 
-func (p *Partition) horizon(now *published) horizon {
+func (p *Partition) horizon(now *published) horizon { return p.horizonAt(now, p.config.Certain) }
+
+func (p *Partition) horizonAt(now *published, clock func() time.Time) horizon {
 	h := horizon{purges: now.purges}
 	if ttl := p.config.Container().DefaultTTL; ttl != 0 {
-		h.ttl, h.now = int64(ttl), p.config.Now().Unix()
+		h.ttl, h.now = int64(ttl), clock().Unix()
 	}
 	return h
 }
@@ -197,7 +200,7 @@ func (s *source) stale() bool {
 // ExpireMax is how many documents one call of [Partition.Expire] deletes at most.
 const ExpireMax = 500
 
-// Expire deletes documents that have expired, those with a time to live of their
+// Expire deletes documents that have expired by Config.Removal, those with a time to live of their
 // own first, for about that many request units, which are infinite for no limit. It
 // returns how many it has deleted, ExpireMax when there may be more. Each key's are
 // one effect, as any write makes, so they wait with all others in the queue. meter
@@ -212,7 +215,7 @@ func (p *Partition) Expire(ctx context.Context, meter *throughput.Meter, units f
 		return 0, err
 	}
 	defer p.release(now)
-	numbers, err := p.expired(ctx, now, p.horizon(now), affordable(units))
+	numbers, err := p.expired(ctx, now, p.horizonAt(now, p.config.Removal), affordable(units))
 	if err != nil {
 		return 0, fmt.Errorf("expire documents of partition %v: %w", p.config.Ref, err)
 	}

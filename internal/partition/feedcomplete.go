@@ -52,7 +52,8 @@ var changeNames = [...]string{created: "create", replaced: "replace", deleted: "
 
 const (
 	revisionVersion = 1
-	revisionHead    = 1 + 1 + 1 + 8 + 2 + 4
+	revisionTimeAt  = 1 + 1 + 1
+	revisionHead    = revisionTimeAt + 8 + 2 + 4
 )
 
 func (e *revision) append(dst []byte) []byte {
@@ -73,7 +74,7 @@ func decodeRevision(row []byte) (e revision, err error) {
 	if len(row) < revisionHead || row[0] != revisionVersion || row[1] < byte(created) || row[1] > byte(expired) {
 		return damaged()
 	}
-	e = revision{change: changeKind(row[1]), epkSize: int(row[2]), ts: int64(binary.BigEndian.Uint64(row[3:]))}
+	e = revision{change: changeKind(row[1]), epkSize: int(row[2]), ts: int64(binary.BigEndian.Uint64(row[revisionTimeAt:]))}
 	key, current := int(binary.BigEndian.Uint16(row[11:])), int(binary.BigEndian.Uint32(row[13:]))
 	rest := row[revisionHead:]
 	if e.epkSize+storage.HashBytes > key || key > len(rest) || current > len(rest)-key {
@@ -242,8 +243,8 @@ func (b *builder) complete(tx *transaction) keeping {
 	default:
 		k.list = tx.p.keptBefore(k.list, tx.next.lsn)
 	}
-	if k.rows && (retention == 0 || k.next < tx.next.ts-retention) {
-		b.check(b.drop(tx, &k, tx.next.ts-retention, retention == 0))
+	if k.rows && (retention == 0 || k.next < tx.over) {
+		b.check(b.drop(tx, &k, tx.over, retention == 0))
 	}
 	if retention > 0 {
 		for _, e := range tx.revisions {
@@ -364,7 +365,7 @@ func (r *feedReader) complete(ctx context.Context) (err error) {
 	if r.reached == ^resource.LSN(0) {
 		return nil
 	}
-	horizon := s.p.config.Now().Add(-retention).Unix()
+	horizon := s.p.config.Certain().Add(-retention).Unix()
 	rows := s.now.snapshot.Iter(storage.CompleteBounds(uint64(r.reached) + 1))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for valid := rows.First(); valid; valid = rows.Next() {

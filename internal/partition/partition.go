@@ -77,8 +77,16 @@ type Config struct {
 	// means a small one of its own.
 	Rosters *Rosters
 
-	Now    func() time.Time // nil means time.Now
-	Logger *slog.Logger     // nil discards
+	// Now is the time that a write is given as _ts. Certain is the time by which
+	// documents expire and versions in the complete feed become too old, and Removal
+	// that by which they are deleted. A clock that may be wrong is ahead of both, and
+	// Removal is never ahead of Certain. Nil means time.Now, Now and Certain. They
+	// are called by several goroutines.
+	Now     func() time.Time
+	Certain func() time.Time
+	Removal func() time.Time
+
+	Logger *slog.Logger // nil discards
 }
 
 func (c Config) withDefaults() Config {
@@ -90,6 +98,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Certain == nil {
+		c.Certain = c.Now
+	}
+	if c.Removal == nil {
+		c.Removal = c.Certain
 	}
 	if c.Rosters == nil {
 		c.Rosters = NewRosters(rostersBytes)
@@ -297,6 +311,15 @@ func (p *Partition) Descriptor() resource.Partition { return p.descriptor.Partit
 func (p *Partition) LSN() resource.LSN {
 	if now := p.current.Load(); now != nil {
 		return now.lsn
+	}
+	return 0
+}
+
+// Latest returns the latest time that a write was given, in seconds since 1970; zero
+// before the first one and after Close.
+func (p *Partition) Latest() int64 {
+	if now := p.current.Load(); now != nil {
+		return now.ts
 	}
 	return 0
 }

@@ -64,6 +64,7 @@ type transaction struct {
 	// retention is for how many seconds the container keeps all versions, zero for
 	// not at all, and revisions are what the complete feed gets.
 	retention int64
+	over      int64 // versions from before that time are no longer kept
 	revisions []remembered
 
 	row, other []byte // scratch of find
@@ -391,6 +392,10 @@ func (tx *transaction) start() error {
 	tx.next, tx.paths = w.next, known
 	tx.next.lsn++
 	tx.next.ts = max(tx.next.ts, tx.p.config.Now().Unix())
+	if tx.retention > 0 {
+		// The time of writes does not go back with a clock that was ahead.
+		tx.over = min(tx.next.ts, tx.p.config.Removal().Unix()) - tx.retention
+	}
 	tx.started = true
 	return nil
 }

@@ -36,6 +36,7 @@ type world struct {
 	now        func() // called with every look at the clock; nil does nothing
 
 	conditionTime time.Duration // zero: the default
+	clocks        func(*Config) // sets further ones; nil: none
 }
 
 // ampleTime is what the conditions of patches have in a world: a test may be held up
@@ -103,7 +104,7 @@ func newWorldOf(tb testing.TB, container *resource.Container, own resource.Parti
 }
 
 func (w *world) config() Config {
-	return Config{
+	c := Config{
 		Store:     w.store,
 		Group:     w.group,
 		Ref:       replication.PartitionRef{Container: w.container.Load().RID, Partition: w.own.ID},
@@ -117,6 +118,10 @@ func (w *world) config() Config {
 		},
 		ConditionTime: w.conditionTime,
 	}
+	if w.clocks != nil {
+		w.clocks(&c)
+	}
+	return c
 }
 
 func (w *world) newPool() (err error) {

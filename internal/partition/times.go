@@ -1,0 +1,222 @@
+package partition
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/storage"
+)
+
+// A clock that was ahead leaves times that are ahead as well, and the time of writes
+// does not go back: see docs/clock.md. RepairTimes sets them to a time that is known
+// to be right. Whatever is later than that becomes that time, so what rose with the
+// LSN before does so afterwards.
+
+// RepairedTimes is what [RepairTimes] has changed.
+type RepairedTimes struct {
+	Documents int64 // whose _ts was later
+	Versions  int64 // in the complete feed, with such a time in them
+	Latest    int64 // the latest _ts before, in seconds since 1970
+}
+
+// repairBatch is the size in bytes from which on a batch of changes is written.
+const repairBatch = 1 << 20
+
+// RepairTimes sets each time in the store of a partition that is later than now, in
+// seconds since 1970, to now, with everything that depends on it. Nobody may use the
+// store meanwhile.
+//
+// It writes several batches, in the order of LSNs, and the partition's own time last.
+// Behind each of them the partition keeps every invariant, so it may be stopped at any
+// moment and called again, with that time or a later one.
+func RepairTimes(store *storage.Store, now int64) (RepairedTimes, error) {
+	return repairTimes(store, now, repairBatch)
+}
+
+func repairTimes(store *storage.Store, now int64, batchBytes int) (RepairedTimes, error) {
+	snapshot := store.Snapshot()
+	r := timesRepair{store: store, snapshot: snapshot, now: now, batchBytes: batchBytes, b: builder{batch: store.NewBatch(), writer: new(writer)}}
+	err := errors.Join(r.run(), r.b.batch.Close(), snapshot.Close())
+	if err != nil {
+		return r.done, fmt.Errorf("repair the times of partition %s: %w", r.descriptor.ID, err)
+	}
+	return r.done, nil
+}
+
+// timesRepair is one call of RepairTimes.
+type timesRepair struct {
+	store    *storage.Store
+	snapshot *storage.Snapshot
+	now      int64
+	b        builder
+	done     RepairedTimes
+
+	batchBytes int // from which on a batch is written
+
+	descriptor descriptor
+	indexing   *indexing
+	low, high  []byte // bound the keys of the partition's documents behind the family
+	key, row   []byte
+}
+
+func (r *timesRepair) run() error {
+	d, s, policy, err := readMeta(r.snapshot)
+	if err != nil {
+		return err
+	}
+	r.descriptor, r.done.Latest = d, s.ts
+	if s.ts <= r.now {
+		return nil // No time in the store is later than this one.
+	}
+	if r.indexing, err = compileIndexing(policy, nil); err != nil {
+		return err
+	}
+	r.low, r.high = keyBounds(d.Range, epkWidth(d.Key))
+	m, err := readMerged(r.snapshot)
+	if err != nil {
+		return err
+	}
+	if err := r.each(storage.FamilyFeed, r.document); err != nil {
+		return err
+	}
+	if err := r.each(storage.FamilyComplete, r.version); err != nil {
+		return err
+	}
+	if err := r.write(); err != nil {
+		return err
+	}
+	s.ts = r.now
+	r.b.state(s)
+	if m.ts > r.now {
+		m.ts = r.now
+		r.b.check(r.b.batch.Set(storage.MetaKey(nil, metaMerged), m.append(nil)))
+	}
+	return r.write()
+}
+
+// each calls repair for every row of a family, and writes what has come together.
+func (r *timesRepair) each(f storage.Family, repair func(key, row []byte) error) error {
+	rows := r.snapshot.Iter(f.Bounds())
+	for valid := rows.First(); valid; valid = rows.Next() {
+		err := repair(rows.Key(), rows.Value())
+		if err == nil && !r.b.batch.Empty() && r.b.batch.Len() >= r.batchBytes {
+			err = r.write()
+		}
+		if err != nil {
+			return errors.Join(err, rows.Close())
+		}
+	}
+	return rows.Close()
+}
+
+// write makes what is in the batch durable.
+func (r *timesRepair) write() error {
+	if r.b.err != nil || r.b.batch.Empty() {
+		return r.b.err
+	}
+	if err := r.store.Apply(r.b.batch); err != nil {
+		return err
+	}
+	r.b.batch.Reset()
+	return nil
+}
+
+// document repairs the document of a feed row, with its terms, its place in the expiry
+// queue and its last change in the complete feed. A row of what belongs to another
+// partition is passed.
+func (r *timesRepair) document(feed, value []byte) error {
+	lsn, ordinal, seq, err := storage.DecodeFeedKey(feed)
+	if err != nil {
+		return err
+	}
+	number, _, err := decodeFeedValue(value)
+	if err != nil {
+		return err
+	}
+	r.key = storage.RIDKey(r.key[:0], number)
+	suffix, found, err := r.snapshot.Get(nil, r.key)
+	if err != nil || !found || bytes.Compare(suffix, r.low) < 0 || bytes.Compare(suffix, r.high) >= 0 {
+		return err
+	}
+	key := storage.DocumentKeyOf(nil, suffix)
+	r.row, found, err = r.snapshot.Get(r.row[:0], key)
+	if err == nil && !found {
+		err = fmt.Errorf("document %d is missing: %w", number, errDocument)
+	}
+	if err != nil {
+		return err
+	}
+	before, err := decodeDocument(r.row)
+	if err != nil || before.ts <= r.now || before.lsn != resource.LSN(lsn) || before.ordinal != ordinal || before.seq != seq {
+		return err
+	}
+	k, err := r.indexing.keysOfBody(before.body, before.asked)
+	if err != nil {
+		return err
+	}
+	again := allKeys{active: k.active.clone(), other: k.other.clone()}
+	r.b.keys(number, diff(r.indexing.stored(k, number, before.ts), r.indexing.stored(again, number, r.now)))
+	after := before
+	after.ts = r.now
+	if at, ok := before.expiry(); ok {
+		r.b.check(r.b.batch.Delete(storage.ExpiryKey(nil, at, number)))
+		at, _ = after.expiry()
+		r.b.check(r.b.batch.Set(storage.ExpiryKey(nil, at, number), nil))
+	}
+	r.restamp(r.row)
+	r.b.check(r.b.batch.Set(key, r.row))
+	r.done.Documents++
+	r.key = storage.CompleteKey(r.key[:0], lsn, ordinal, seq)
+	change, found, err := r.snapshot.Get(nil, r.key)
+	if err == nil && found {
+		_, err = r.revise(r.key, change)
+	}
+	return err
+}
+
+// version repairs an entry of the complete feed. That of a document's last change has
+// been repaired with it, and becomes the same again.
+func (r *timesRepair) version(key, row []byte) error {
+	changed, err := r.revise(key, bytes.Clone(row))
+	if changed {
+		r.done.Versions++
+	}
+	return err
+}
+
+// revise repairs the bytes of an entry: its own time, and those of the documents in it.
+func (r *timesRepair) revise(key, row []byte) (changed bool, err error) {
+	e, err := decodeRevision(row)
+	if err != nil {
+		return false, err
+	}
+	if e.ts > r.now {
+		binary.BigEndian.PutUint64(row[revisionTimeAt:], uint64(r.now))
+		changed = true
+	}
+	for _, document := range [][]byte{e.current, e.previous} {
+		if len(document) == 0 {
+			continue
+		}
+		d, err := decodeDocument(document)
+		if err != nil {
+			return false, err
+		}
+		if d.ts > r.now {
+			r.restamp(document)
+			changed = true
+		}
+	}
+	if changed {
+		r.b.check(r.b.batch.Set(key, row))
+	}
+	return changed, nil
+}
+
+// restamp writes the time into the row of a document. Its etag stays: clients have it.
+func (r *timesRepair) restamp(row []byte) {
+	binary.BigEndian.PutUint64(row[offTS:], uint64(r.now))
+}
