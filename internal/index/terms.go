@@ -92,6 +92,12 @@ func (x *Index) Stamp(terms []Term, seconds int64) []Term {
 	return slices.Insert(terms, at, term)
 }
 
+// Timeless reports whether the term of [Index.Timestamp] is the only one that depends
+// on the time of the write: [Index.Stamp] then changes no other.
+func (x *Index) Timeless() bool {
+	return !slices.ContainsFunc(x.composites, func(c composite) bool { return c.terms && c.stamped >= 0 })
+}
+
 // walker collects the terms of one document in one buffer.
 type walker struct {
 	buf  []byte

@@ -10,6 +10,9 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
+// adoptMin is from how many bytes on an effect is not copied into a batch with others.
+const adoptMin = 1 << 20
+
 // Apply commits effects in one synced batch and publishes what they lead to: it
 // is this partition's part of [replication.StateMachine]. Calls do not overlap.
 //
@@ -27,7 +30,11 @@ func (p *Partition) Apply(effects []replication.Effect) (rejected []error, err e
 		return nil, errClosed()
 	}
 	batch := p.config.Store.NewBatch()
-	defer batch.Close()
+	defer func() {
+		if batch != nil {
+			_ = batch.Close() // It is memory only.
+		}
+	}()
 	next, reload := now.state, false
 	for i, e := range effects {
 		if refusal := p.refuse(e, next.lsn); refusal != nil {
@@ -46,7 +53,12 @@ func (p *Partition) Apply(effects []replication.Effect) (rejected []error, err e
 			panic(fmt.Sprintf("effect %d comes after %d", e.LSN, next.lsn))
 		}
 		p.moves.reset()
-		if err := batch.AppendEach(e.Rows, p.moves.see); err != nil {
+		if len(effects) == 1 && len(e.Rows) >= adoptMin {
+			batch, err = storage.Adopt(e.Rows, p.moves.see)
+		} else {
+			err = batch.AppendEach(e.Rows, p.moves.see)
+		}
+		if err != nil {
 			p.fail(fmt.Errorf("apply effect %d: %w", e.LSN, err))
 			return rejected, p.err()
 		}

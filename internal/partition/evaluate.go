@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/decandb/decan/internal/replication"
@@ -143,6 +144,9 @@ func sizeText(bytes int64) string {
 func (op *operation) cost(before *current, m *move) float64 {
 	c := &m.change
 	removed, added := len(c.removed)+len(c.dropped)+m.freed, len(c.added)+len(c.put)+m.claimed
+	if m.ahead != nil {
+		removed, added = removed+m.ahead.removed, added+m.ahead.added
+	}
 	switch {
 	case !before.exists:
 		return throughput.Insert(op.size(), added)
@@ -264,6 +268,19 @@ func (b *builder) keys(number uint64, c change) {
 	for _, v := range c.put {
 		b.writer.key = storage.VectorKey(b.writer.key[:0], v.ID, number)
 		b.check(b.batch.Set(b.writer.key, v.Stored))
+	}
+}
+
+// splice adds the rows that were made ahead.
+func (b *builder) splice(tx *transaction) {
+	for i := range tx.edits {
+		e := &tx.edits[i]
+		if e.ahead == nil || b.err != nil {
+			continue
+		}
+		all, err := e.ahead.splice(b.batch, e.number)
+		b.check(errors.Join(err, b.batch.Close()))
+		b.batch = all
 	}
 }
 

@@ -234,10 +234,15 @@ func (x *indexing) stored(k allKeys, number uint64, ts int64) keys {
 		all.terms = slices.Compact(all.terms)
 		all.vectors = append(all.vectors, k.other.vectors...)
 	}
-	// Vectors with one id are the same, since it stands for their form as well.
-	slices.SortFunc(all.vectors, func(a, b index.VectorEntry) int { return cmp.Compare(a.ID, b.ID) })
-	all.vectors = slices.CompactFunc(all.vectors, func(a, b index.VectorEntry) bool { return a.ID == b.ID })
+	all.vectors = sortedVectors(all.vectors)
 	return all
+}
+
+// sortedVectors returns vectors in the order of their ids, each once: those with one id
+// are the same, since it stands for their form as well. It uses their memory.
+func sortedVectors(all []index.VectorEntry) []index.VectorEntry {
+	slices.SortFunc(all, func(a, b index.VectorEntry) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(all, func(a, b index.VectorEntry) bool { return a.ID == b.ID })
 }
 
 // change is the difference between the keys of two versions of a document.

@@ -161,6 +161,7 @@ type Partition struct {
 	// retired says that children own the range: nothing is served any more.
 	retired atomic.Bool
 
+	heavy  gate    // in front of the writer's queue
 	writer writer  // of the writer's goroutine
 	shape  shaping // of Apply
 

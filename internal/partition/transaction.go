@@ -98,6 +98,7 @@ type edit struct {
 
 	old, new keys   // that before and row are stored with
 	change   change // from old to new
+	ahead    *ahead // rows of the change that are not in change
 	claims   claims // of row
 	versions int    // that the transaction made of it, deletions included
 }
@@ -423,6 +424,8 @@ type move struct {
 	change   change
 	paths    paths // complete behind it
 
+	ahead *ahead // rows of the change that were made already; nil: none
+
 	wasClaimed     claims // of the version in front
 	freed, claimed int    // rows of unique keys
 }
@@ -436,6 +439,16 @@ func (tx *transaction) move(op *operation, before *current, v version) (m move, 
 		return m, err
 	}
 	m.freed, m.claimed = tx.p.uniques.changed(m.wasClaimed, op.claimed())
+	if m.ahead = op.take(x, before, v); m.ahead != nil {
+		m.change = m.ahead.stamped(x, before, op, v)
+		if op.row != nil {
+			m.paths = m.paths.behind(x, &op.keys, tx.next.items == 0)
+		}
+		return m, nil
+	}
+	if op.terms() >= heavyTerms {
+		tx.p.heavy.anew.Add(1)
+	}
 	switch {
 	case before.edit != gone:
 		m.old = tx.edits[before.edit].new
@@ -481,7 +494,7 @@ func (tx *transaction) enter(op *operation, before *current, m move) {
 	e := &tx.edits[place]
 	tx.hold(op.version.number, m.wasClaimed, op.claimed())
 	e.claims = op.claimed()
-	e.key, e.row, e.version, e.new, e.change = op.newKey(), op.row, op.version, m.new, m.change
+	e.key, e.row, e.version, e.new, e.change, e.ahead = op.newKey(), op.row, op.version, m.new, m.change, m.ahead
 	if e.versions++; e.versions > 1 {
 		e.change = change{} // of the last version alone; see moved
 	}
@@ -511,6 +524,7 @@ func (tx *transaction) commit() (*flight, error) {
 	b.state(tx.next)
 	keeping := b.complete(tx)
 	b.under(tx.p)
+	b.splice(tx)
 	if b.err != nil {
 		return nil, errors.Join(b.err, b.batch.Close())
 	}

@@ -209,6 +209,13 @@ func (p *Partition) written(op *operation) (Written, error) {
 // submit hands a request to the writer and waits until its result is certain.
 // The error says that it is not, or that the writer never began.
 func (p *Partition) submit(ctx context.Context, r *request) error {
+	leave, err := p.pass(ctx, r)
+	if err != nil {
+		return err
+	}
+	if leave != nil {
+		defer r.passed(leave)
+	}
 	if err := p.enqueue(r); err != nil {
 		return err
 	}
@@ -306,6 +313,7 @@ type operation struct {
 	keys      allKeys
 	claims    claims
 	before    guess
+	ahead     *ahead // of a heavy write; nil: the writer works it out
 	silent    bool   // the answer has no document
 	expires   bool   // the Delete is for a document that has expired, and for no other
 	number    uint64 // of a document that a Holding has seen; then created is set as well. 0: none

@@ -20,6 +20,31 @@ type Batch struct {
 // taken out with [Batch.Repr] and appended to another.
 func NewBatch() *Batch { return &Batch{rows: new(pebble.Batch)} }
 
+// NewBatchOf is [NewBatch] with room for about so many bytes.
+func NewBatchOf(bytes int) *Batch {
+	b := NewBatch()
+	// An empty batch is a header of zeros, and is always valid.
+	if err := b.rows.SetRepr(make([]byte, batchrepr.HeaderLen, batchrepr.HeaderLen+bytes)); err != nil {
+		panic("storage: an empty batch is refused: " + err.Error())
+	}
+	return b
+}
+
+// Adopt returns a batch whose rows are bytes that another gave with [Batch.Repr], and
+// calls visit for each row. It copies nothing: the bytes must stay, and when the batch
+// is applied its header changes, which is nobody else's business. Damaged rows are
+// refused.
+func Adopt(repr []byte, visit func(Row) error) (*Batch, error) {
+	if err := ReadRows(repr, visit); err != nil {
+		return nil, err
+	}
+	b := NewBatch()
+	if err := b.rows.SetRepr(repr); err != nil {
+		return nil, fmt.Errorf("adopt rows: %w", err)
+	}
+	return b, nil
+}
+
 // NewBatch returns an empty batch for this store. Close it.
 func (s *Store) NewBatch() *Batch { return &Batch{rows: s.db.NewBatch()} }
 
@@ -49,6 +74,43 @@ func (b *Batch) posting(list []byte, number uint64, form byte) error {
 	b.scratch = appendChunk(b.scratch, number>>16)
 	operand := [3]byte{form, byte(number), byte(number >> 8)}
 	return b.rows.Merge(b.scratch, operand[:], nil)
+}
+
+// Put adds a row as [ReadRows] gives it.
+func (b *Batch) Put(r Row) error {
+	switch r.Kind {
+	case RowSet:
+		return b.rows.Set(r.Key, r.Value, nil)
+	case RowDelete:
+		return b.rows.Delete(r.Key, nil)
+	case RowDeleteRange:
+		return b.rows.DeleteRange(r.Key, r.Value, nil)
+	case RowPosting:
+		return b.rows.Merge(r.Key, r.Value, nil)
+	}
+	return fmt.Errorf("row of kind %d: %w", r.Kind, errRows)
+}
+
+// Join adds the rows of another batch of this process behind those that are there.
+func (b *Batch) Join(other *Batch) error {
+	if other.rows.Empty() {
+		return nil
+	}
+	return b.rows.Apply(other.rows, nil)
+}
+
+// Renumber has the rows of a batch that holds changes of posting lists alone, all of
+// one document, add and remove another document number. Their order by keys stays.
+func (b *Batch) Renumber(number uint64) error {
+	chunk := appendChunk(nil, number>>16)
+	return ReadRows(b.Repr(), func(r Row) error {
+		if r.Kind != RowPosting || len(r.Key) <= chunkBytes || len(r.Value) != 3 {
+			return fmt.Errorf("renumber a row of kind %d: %w", r.Kind, errRows)
+		}
+		copy(r.Key[len(r.Key)-chunkBytes:], chunk)
+		r.Value[1], r.Value[2] = byte(number), byte(number>>8)
+		return nil
+	})
 }
 
 // Append adds rows that another batch gave with [Batch.Repr], behind those that

@@ -227,7 +227,7 @@ func (s *Store) apply(b *Batch, sync *pebble.WriteOptions) error {
 		return nil
 	}
 	if s.sweeper.due() {
-		if err := s.sweep(); err != nil {
+		if err := s.sweep(sweepTime); err != nil {
 			s.pool.options.Logger.Debug("empty posting rows not swept", "store", s.dir, "err", err)
 		}
 	}
@@ -316,6 +316,17 @@ const l0Stop = 24
 // has failed is not: nothing would make it better.
 func (s *Store) Crowded() bool {
 	return s.Err() == nil && s.db.Metrics().Levels[0].Sublevels >= l0Stop/3
+}
+
+// Gathering reports whether write buffers are being flushed, or compactions are
+// behind as [Store.Crowded] says: who has megabytes to write had better wait, because
+// all who write behind would wait with it. It costs tens of microseconds.
+func (s *Store) Gathering() bool {
+	if s.Err() != nil {
+		return false
+	}
+	m := s.db.Metrics()
+	return m.Flush.NumInProgress > 0 || m.Levels[0].Sublevels >= l0Stop/3
 }
 
 // Size returns how many bytes the store's files take on the disk. It costs tens

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -20,9 +21,11 @@ type sweeper struct {
 }
 
 const (
-	// sweepBatch is how many rows are swept at once; writers wait for a
-	// millisecond or so.
+	// sweepBatch is how many rows are swept at once.
 	sweepBatch = 512
+	// sweepTime is how long writers wait for a sweep at a time: a row takes a
+	// microsecond, or twenty when many tables were not compacted yet.
+	sweepTime = 500 * time.Microsecond
 	// sweepMax is how many hints are kept. More are dropped: whoever reads the
 	// row will leave one again.
 	sweepMax = 16 << 10
@@ -66,10 +69,18 @@ func (w *sweeper) take() []string {
 	return keys
 }
 
-// sweep deletes rows of the hints that are still empty. No writer is under way
+// back puts hints back that were not looked at.
+func (w *sweeper) back(keys []string) {
+	for _, key := range keys {
+		w.hint([]byte(key))
+	}
+}
+
+// sweep deletes rows of the hints that are still empty, and ends early when it has
+// taken for as long as it may; zero is for ever. No writer is under way
 // meanwhile, so nothing can be added to a row between the look and the
 // deletion. It is not synced: what a crash undoes was empty.
-func (s *Store) sweep() error {
+func (s *Store) sweep(most time.Duration) error {
 	keys := s.sweeper.take()
 	if len(keys) == 0 {
 		return nil
@@ -77,7 +88,12 @@ func (s *Store) sweep() error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	b := s.db.NewBatch()
-	for _, key := range keys {
+	began := time.Now()
+	for i, key := range keys {
+		if most > 0 && i%16 == 15 && time.Since(began) > most {
+			s.sweeper.back(keys[i:])
+			break
+		}
 		value, closer, err := s.db.Get([]byte(key))
 		if errors.Is(err, pebble.ErrNotFound) {
 			continue
@@ -101,7 +117,7 @@ func (s *Store) sweep() error {
 // sweepAll sweeps until no hints are left, before the store goes quiet.
 func (s *Store) sweepAll() {
 	for range sweepMax / sweepBatch {
-		if err := s.sweep(); err != nil {
+		if err := s.sweep(0); err != nil {
 			s.pool.options.Logger.Debug("empty posting rows not swept", "store", s.dir, "err", err)
 			return
 		}

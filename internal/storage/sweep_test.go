@@ -26,7 +26,7 @@ func TestSweepDuringWrites(t *testing.T) {
 			for l := range lists {
 				s.sweeper.hint(appendChunk(fmt.Appendf(nil, "tlist%d", l), 0))
 			}
-			if err := s.sweep(); err != nil {
+			if err := s.sweep(0); err != nil {
 				t.Error(err)
 				return
 			}
