@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"runtime"
+	"time"
 
 	"github.com/decandb/decan/internal/server"
 )
@@ -9,17 +12,42 @@ import (
 type checkCommand struct {
 	AcceptLoss bool `help:"Take what is there for all that there must be: cut off what is damaged, of which the quarantine keeps a copy, move what the catalog does not name to the quarantine, and say what is lost."`
 
+	Parallel int  `default:"0" placeholder:"N" help:"How many partitions are verified at the same time (default: one for each processor, and for each 256 MB of memory at most)."`
+	Progress bool `help:"Show how far it is where the output is no terminal too, with a line for each tenth."`
+
 	Dir string `arg:"" type:"path" help:"The data directory. No server may have it open."`
 }
 
-// Run verifies the directory and fails when it finds a problem.
+// Run verifies the directory and fails when it finds a problem. SIGINT and SIGTERM end
+// it soon, and it says then what it has not verified; a second one ends it at once.
 func (c *checkCommand) Run(io streams) error {
 	if c.AcceptLoss {
 		if err := c.accept(io); err != nil {
 			return err
 		}
 	}
-	report, err := server.Check(c.Dir)
+	ctx, stop := interruptible()
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return c.verify(ctx, io)
+}
+
+// exitInterrupted is the exit code of a check that was interrupted: the shell's for a
+// program that SIGINT has ended.
+const exitInterrupted = 130
+
+// verify verifies the directory until ctx ends.
+func (c *checkCommand) verify(ctx context.Context, io streams) error {
+	meter := checkMeter{meter: meter{out: io.err, terminal: isTerminal(io.err)}, began: time.Now()}
+	options := server.CheckOptions{Parallel: c.Parallel}
+	if options.Parallel <= 0 {
+		options.Parallel = checkParallel(memory())
+	}
+	if c.Progress || meter.meter.terminal {
+		options.Progress = meter.show
+	}
+	report, err := server.CheckWith(ctx, c.Dir, options)
+	meter.meter.end()
 	if err != nil {
 		return err
 	}
@@ -37,11 +65,48 @@ func (c *checkCommand) Run(io streams) error {
 	for _, problem := range report.Problems {
 		fmt.Fprintln(io.out, "problem:", problem)
 	}
+	for _, line := range report.UncheckedIn {
+		fmt.Fprintln(io.out, "not checked:", line)
+	}
+	if report.Interrupted {
+		return exitError{exitInterrupted, fmt.Errorf("%s: interrupted: %d partitions were checked, in which there are %d problems, and %d were not; nothing was changed",
+			c.Dir, report.Partitions, len(report.Problems), report.Unchecked)}
+	}
 	if n := len(report.Problems); n > 0 {
 		return fmt.Errorf("%s: %d problems", c.Dir, n)
 	}
 	fmt.Fprintln(io.out, "every invariant holds")
 	return nil
+}
+
+// checkMemory is how much memory there should be for each partition that is verified.
+const checkMemory = 256 << 20
+
+// checkParallel returns how many partitions are verified at the same time where a
+// percentage of the available memory may be taken, zero for an unknown amount.
+func checkParallel(available int64, percent int) int {
+	n := runtime.GOMAXPROCS(0)
+	if available > 0 {
+		n = min(n, int(available/100*int64(percent)/checkMemory))
+	}
+	return max(1, n)
+}
+
+// checkMeter shows how far a check is.
+type checkMeter struct {
+	meter        meter
+	began, shown time.Time
+}
+
+func (m *checkMeter) show(p server.CheckProgress) {
+	now := time.Now()
+	if p.Partitions < p.Total && now.Sub(m.shown) < meterEvery {
+		return
+	}
+	m.shown = now
+	seconds := max(now.Sub(m.began).Seconds(), 1e-3)
+	m.meter.show(p.Part, fmt.Sprintf("%d of %d partitions, %s documents, %s, %s documents a second",
+		p.Partitions, p.Total, grouped(p.Documents), size(p.Bytes), grouped(int64(float64(p.Documents)/seconds))))
 }
 
 // accept accepts what is lost, and says what that is.

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -53,7 +54,8 @@ func main() {
 }
 
 // run carries out a command line and returns the exit code: 0, 1 for a command
-// that failed, 2 for a command line that cannot be understood.
+// that failed, 2 for a command line that cannot be understood, or that of an
+// [exitError].
 func run(args []string, io streams) int {
 	var commands cli
 	exit := -1
@@ -83,10 +85,21 @@ func run(args []string, io streams) int {
 	}
 	if err := parsed.Run(); err != nil {
 		fmt.Fprintln(io.err, "decan:", err)
+		if coded := (exitError{}); errors.As(err, &coded) {
+			return coded.code
+		}
 		return 1
 	}
 	return 0
 }
+
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	code int
+	error
+}
+
+func (e exitError) Unwrap() error { return e.error }
 
 // translate turns the switches of the older emulator, such as /EnablePreview,
 // into flags: people have them in their scripts (S78).

@@ -1,20 +1,30 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
 
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
+	"golang.org/x/sync/errgroup"
 )
 
 // Report is what [Check] found in a data directory.
 type Report struct {
 	Databases  int
 	Partitions []PartitionReport // in the order of containers and ranges
+
+	// Interrupted says that the check ended before it had looked at everything.
+	// Unchecked are the partitions that it has not come to the end of, in the same
+	// order. Nothing is known of them, nor of directories that the catalog does not name.
+	Interrupted bool
+	Unchecked   []UncheckedPartition
 
 	// Problems are those beyond single partitions: directories that are missing,
 	// partitions that cannot be read or have less than was acknowledged, and a catalog
@@ -40,7 +50,13 @@ type PartitionReport struct {
 	partition.Report
 }
 
-// Clean reports whether nothing is wrong anywhere.
+// UncheckedPartition is one that was not verified.
+type UncheckedPartition struct {
+	Database, Container string // their names
+	Partition           resource.PartitionID
+}
+
+// Clean reports whether nothing is wrong anywhere, as far as it was looked at.
 func (r *Report) Clean() bool {
 	for i := range r.Partitions {
 		if !r.Partitions[i].Clean() {
@@ -54,32 +70,64 @@ func (r *Report) problem(format string, args ...any) {
 	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 }
 
+// CheckOptions say how [Check] works. The zero value is for nobody who watches.
+type CheckOptions struct {
+	// Pool is what the stores are opened with, none of which is open; nil for one on
+	// the real file system.
+	Pool *storage.Pool
+
+	// Parallel is how many partitions are verified at the same time; zero for as many
+	// as there are processors. What is found does not depend on it.
+	Parallel int
+
+	// Progress is told how far the check is every few hundred rows, by one goroutine at
+	// a time. It must not block. Nil is told nothing.
+	Progress func(CheckProgress)
+}
+
+// CheckProgress is how far a check has come.
+type CheckProgress struct {
+	Partitions, Total int     // that were verified, and that there are
+	Documents         int64   // that were read
+	Bytes             int64   // of their JSON without system properties
+	Part              float64 // of the work, from 0 to 1: an estimate by the sizes of the stores
+}
+
 // Check verifies the data directory dir: that the catalog can be read and tiles
 // every container, that each partition it names is there and keeps every
 // invariant, that its descriptor says what the catalog says, and that everything is
 // there that the marks say was acknowledged. No server may use the directory meanwhile.
 //
-// It changes nothing.
-func Check(dir string) (Report, error) {
-	pool, err := storage.NewPool(storage.Options{})
-	if err != nil {
+// It changes nothing. When ctx ends it returns soon, with a report of what it has
+// verified by then and the names of what it has not; that is no error.
+func Check(ctx context.Context, dir string, o CheckOptions) (Report, error) {
+	if o.Pool != nil {
+		return checkPool(ctx, dir, o)
+	}
+	var err error
+	if o.Pool, err = storage.NewPool(storage.Options{}); err != nil {
 		return Report{}, err
 	}
-	report, err := CheckStores(pool, dir)
-	return report, errors.Join(err, pool.Close())
+	report, err := checkPool(ctx, dir, o)
+	return report, errors.Join(err, o.Pool.Close())
 }
 
 // CheckStores is [Check] for a data directory on the file system of a pool, in
 // which none of its stores is open.
 func CheckStores(pool *storage.Pool, dir string) (Report, error) {
-	report, err := checkStores(pool, dir)
+	return Check(context.Background(), dir, CheckOptions{Pool: pool})
+}
+
+func checkPool(ctx context.Context, dir string, o CheckOptions) (Report, error) {
+	report, err := checkStores(ctx, dir, o)
 	if err != nil {
 		return report, fmt.Errorf("check: %w", err)
 	}
 	return report, nil
 }
 
-func checkStores(pool *storage.Pool, dir string) (report Report, err error) {
+func checkStores(ctx context.Context, dir string, o CheckOptions) (report Report, err error) {
+	pool := o.Pool
 	files := pool.FS()
 	set, err := readMarks(files, dir)
 	if err != nil {
@@ -105,12 +153,108 @@ func checkStores(pool *storage.Pool, dir string) (report Report, err error) {
 	if set.damaged > 0 {
 		report.problem("%d records of the file %s cannot be read: what it says of other stores still holds, and the next start of a server makes it anew.", set.damaged, files.PathJoin(dir, marksFile))
 	}
-	for _, c := range view.AllContainers() {
-		for i := range c.Ranges.Len() {
-			n.checkPartition(view, c, c.Ranges.At(i).Value, &report)
-		}
+	n.checkPartitions(ctx, view, o, &report)
+	if report.Interrupted = ctx.Err() != nil; report.Interrupted {
+		return report, nil
 	}
 	return report, n.checkUnnamed(view, &report)
+}
+
+// checked is what was found of one partition.
+type checked struct {
+	container *catalog.Container
+	partition resource.Partition
+	weight    int64 // bytes of its files
+
+	found partition.Report
+	err   error // why it cannot be read
+	done  bool
+}
+
+// checkPartitions adds all partitions to the report, or as many as there is time for.
+func (n *Node) checkPartitions(ctx context.Context, view *catalog.View, o CheckOptions, report *Report) {
+	var all []*checked
+	progress := checkProgress{tell: o.Progress}
+	for _, c := range view.AllContainers() {
+		for i := range c.Ranges.Len() {
+			one := &checked{container: c, partition: c.Ranges.At(i).Value}
+			if o.Progress != nil {
+				one.weight = 1 + sizeOfFiles(n.cfg.Pool.FS(), n.partitionDir(one.ref()))
+				progress.weight += one.weight
+			}
+			all = append(all, one)
+		}
+	}
+	progress.now.Total = len(all)
+	if o.Parallel <= 0 {
+		o.Parallel = runtime.GOMAXPROCS(0)
+	}
+	var group errgroup.Group
+	group.SetLimit(o.Parallel)
+	for _, one := range all {
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			n.checkStore(ctx, view, one, &progress)
+			return nil
+		})
+	}
+	_ = group.Wait() // Each one's error is its own.
+	for _, one := range all {
+		c, id := one.container, one.partition.ID
+		switch {
+		case !one.done:
+			report.Unchecked = append(report.Unchecked, UncheckedPartition{Database: c.Database.ID, Container: c.ID, Partition: id})
+		case one.err != nil:
+			report.problem("Partition %s of container '%s' in database '%s' (%s) cannot be read: %v", id, c.ID, c.Database.ID, n.partitionDir(one.ref()), one.err)
+		default:
+			report.Partitions = append(report.Partitions, PartitionReport{Database: c.Database.ID, Container: c.ID, Report: one.found})
+		}
+	}
+}
+
+func (c *checked) ref() replication.PartitionRef {
+	return replication.PartitionRef{Container: c.container.RID, Partition: c.partition.ID}
+}
+
+// checkProgress adds up how far the checks of all partitions are.
+type checkProgress struct {
+	tell   func(CheckProgress) // nil for nobody
+	weight int64               // of all partitions
+
+	mu   sync.Mutex
+	now  CheckProgress
+	done float64 // weight of what is done
+}
+
+// advance takes how far the check of one partition is, which was at before.
+func (p *checkProgress) advance(one *checked, before *partition.CheckProgress, at partition.CheckProgress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now.Documents += at.Documents - before.Documents
+	p.now.Bytes += at.Bytes - before.Bytes
+	p.done += float64(one.weight) * (at.Part - before.Part)
+	if one.done {
+		p.now.Partitions++
+	}
+	p.now.Part = min(1, p.done/float64(p.weight))
+	*before = at
+	p.tell(p.now)
+}
+
+// sizeOfFiles returns the bytes of the files of a directory, as far as they can be told.
+func sizeOfFiles(files storage.Files, dir string) (bytes int64) {
+	names, err := files.List(dir)
+	if err != nil {
+		return 0
+	}
+	for _, name := range names {
+		if info, err := files.Stat(files.PathJoin(dir, name)); err == nil {
+			bytes += info.Size()
+		}
+	}
+	return bytes
 }
 
 // checkUnnamed adds to the report what the catalog does not name.
@@ -136,28 +280,31 @@ func (n *Node) checkUnnamed(view *catalog.View, report *Report) error {
 	return nil
 }
 
-// checkPartition adds one partition to the report.
-func (n *Node) checkPartition(view *catalog.View, c *catalog.Container, p resource.Partition, report *Report) {
-	ref := replication.PartitionRef{Container: c.RID, Partition: p.ID}
-	dir := n.partitionDir(ref)
-	found, err := n.checkStore(view, ref, c, p)
-	if err != nil {
-		report.problem("Partition %s of container '%s' in database '%s' (%s) cannot be read: %v", p.ID, c.ID, c.Database.ID, dir, err)
-		return
+// checkStore verifies one partition, unless ctx ends before.
+func (n *Node) checkStore(ctx context.Context, view *catalog.View, one *checked, progress *checkProgress) {
+	var tell func(partition.CheckProgress)
+	var at partition.CheckProgress
+	if progress.tell != nil {
+		tell = func(now partition.CheckProgress) { progress.advance(one, &at, now) }
 	}
-	report.Partitions = append(report.Partitions, PartitionReport{Database: c.Database.ID, Container: c.ID, Report: found})
-}
-
-func (n *Node) checkStore(view *catalog.View, ref replication.PartitionRef, c *catalog.Container, p resource.Partition) (found partition.Report, err error) {
-	dir := n.partitionDir(ref)
-	must := openingOf(dir, n.marks.set.partitions[ref], func() *catalog.View { return view })
-	err = look(n.cfg.Pool, dir, must, func(snapshot *storage.Snapshot) (err error) {
-		found, err = partition.Check(snapshot, &c.Container)
+	dir, p := n.partitionDir(one.ref()), one.partition
+	must := openingOf(dir, n.marks.set.partitions[one.ref()], func() *catalog.View { return view })
+	one.err = look(n.cfg.Pool, dir, must, func(snapshot *storage.Snapshot) (err error) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		one.found, err = partition.CheckWatched(ctx, snapshot, &one.container.Container, tell)
 		return err
 	})
-	if err == nil && (found.Partition != p.ID || !found.Range.Equal(p.Range)) {
+	if one.err != nil && ctx.Err() != nil {
+		return // Nobody knows whether there is more to it than the end of ctx.
+	}
+	if found := &one.found; one.err == nil && (found.Partition != p.ID || !found.Range.Equal(p.Range)) {
 		found.Problems = append(found.Problems, fmt.Sprintf("The store says that it is partition %s of range %v, the catalog that it is %s of %v.",
 			found.Partition, found.Range, p.ID, p.Range))
 	}
-	return found, err
+	one.done = true
+	if tell != nil {
+		tell(partition.CheckProgress{Documents: one.found.Documents, Bytes: one.found.Bytes, Part: 1})
+	}
 }

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 
@@ -53,7 +54,21 @@ func (r *Report) problem(format string, args ...any) {
 // What is wrong is in the report. The error is for bytes that could not be read
 // at all.
 func Check(snapshot *storage.Snapshot, container *resource.Container) (Report, error) {
-	c := checker{snapshot: snapshot, container: container}
+	return CheckWatched(context.Background(), snapshot, container, nil)
+}
+
+// CheckProgress is how far the check of one partition has come.
+type CheckProgress struct {
+	Documents int64   // that were read
+	Bytes     int64   // of their JSON without system properties
+	Part      float64 // of the work, from 0 to 1: an estimate
+}
+
+// CheckWatched is [Check] that tells how far it is every few hundred rows, from the
+// goroutine that calls it, and ends with the error of ctx soon after ctx has ended. A
+// nil function is told nothing.
+func CheckWatched(ctx context.Context, snapshot *storage.Snapshot, container *resource.Container, tell func(CheckProgress)) (Report, error) {
+	c := checker{ctx: ctx, tell: tell, snapshot: snapshot, container: container}
 	if err := c.run(); err != nil {
 		return c.report, fmt.Errorf("check partition %s: %w", c.descriptor.ID, err)
 	}
@@ -62,6 +77,10 @@ func Check(snapshot *storage.Snapshot, container *resource.Container) (Report, e
 
 // checker is one check under way.
 type checker struct {
+	ctx  context.Context
+	tell func(CheckProgress) // nil for nobody
+	rows int64               // and entries of lists that were read, which tell when to look at ctx
+
 	snapshot  *storage.Snapshot
 	container *resource.Container
 	report    Report
@@ -74,6 +93,7 @@ type checker struct {
 	kept       keptList
 
 	lists      sums  // of what the documents say must be in posting lists
+	compared   int64 // entries of posting lists that were read
 	vectorRows int64 // that the documents ask for
 	unique     uniques
 	uniqueRows int64 // that the documents ask for
@@ -125,11 +145,48 @@ func (c *checker) run() error {
 	return nil
 }
 
+const (
+	// checkLook is how many rows are read between two looks at whether the check is to
+	// go on.
+	checkLook = 256
+
+	// checkDocuments is which part of a check is over once all documents were read with
+	// the rows that belong to them; most of the rest are posting lists.
+	checkDocuments = 0.8
+)
+
+// read counts a row. The error says that the check is to end.
+func (c *checker) read() error {
+	if c.rows++; c.rows%checkLook != 0 {
+		return nil
+	}
+	if c.tell != nil {
+		c.tell(c.progress())
+	}
+	return c.ctx.Err()
+}
+
+// progress is how far the check has come.
+func (c *checker) progress() CheckProgress {
+	p := CheckProgress{Documents: c.report.Documents, Bytes: c.report.Bytes}
+	if c.state.items > 0 {
+		p.Part = checkDocuments * min(1, float64(c.report.Documents)/float64(c.state.items))
+	}
+	if c.lists.count > 0 {
+		p.Part += (1 - checkDocuments) * min(1, float64(c.compared)/float64(c.lists.count))
+	}
+	return p
+}
+
 // each calls visit for every row of a family.
 func (c *checker) each(f storage.Family, visit func(key, row []byte) error) error {
 	rows := c.snapshot.Iter(f.Bounds())
 	for valid := rows.First(); valid; valid = rows.Next() {
-		if err := visit(rows.Key(), rows.Value()); err != nil {
+		err := c.read()
+		if err == nil {
+			err = visit(rows.Key(), rows.Value())
+		}
+		if err != nil {
 			_ = rows.Close() // The error of visit tells more.
 			return err
 		}

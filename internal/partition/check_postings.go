@@ -83,6 +83,7 @@ func (c *checker) postings() error {
 	stored := sums{seed: c.lists.seed}
 	err := c.entries(func(list []byte, number uint64) error {
 		stored.add(list, number)
+		c.compared++
 		if list[0] == byte(storage.FamilyTerm) {
 			c.report.Terms++
 		}
@@ -124,7 +125,11 @@ func (c *checker) entries(visit func(list []byte, number uint64) error) error {
 func (c *checker) list(list []byte, visit func(list []byte, number uint64) error) error {
 	set := c.snapshot.Postings(list)
 	for number, ok := set.Next(); ok; number, ok = set.Next() {
-		if err := visit(list, number); err != nil {
+		err := c.read()
+		if err == nil {
+			err = visit(list, number)
+		}
+		if err != nil {
 			_ = set.Close() // The error of visit tells more.
 			return err
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -18,13 +19,36 @@ type Report struct {
 	Leftovers []string // directories of work that a dying process left; the next start removes them
 	Unnamed   []string // directories that the catalog knows nothing of; the next start moves them to the quarantine
 
+	// Interrupted says that the check ended before it had looked at everything.
+	// Unchecked is how many partitions it has not verified to their end, and UncheckedIn
+	// says so for each container, a line each.
+	Interrupted bool
+	Unchecked   int
+	UncheckedIn []string
+
 	Quarantine []string // what is there, a line each
+}
+
+// CheckProgress is how far a check has come.
+type CheckProgress = cluster.CheckProgress
+
+// CheckOptions say how a data directory is checked. The zero value is for nobody who
+// watches.
+type CheckOptions struct {
+	Parallel int                 // partitions at the same time; zero for as many as there are processors
+	Progress func(CheckProgress) // is told how far the check is, by one goroutine at a time; nil is told nothing
 }
 
 // Check verifies every invariant of a data directory from its bytes. It fails
 // when the directory cannot be read or a server has it open; what is wrong
 // inside stands in the report.
 func Check(dir string) (Report, error) {
+	return CheckWith(context.Background(), dir, CheckOptions{})
+}
+
+// CheckWith is [Check] that can be watched and interrupted: when ctx ends, it returns
+// soon with what it has verified by then, which is no error.
+func CheckWith(ctx context.Context, dir string, o CheckOptions) (Report, error) {
 	laidOut, err := checkDataDir(dir)
 	if err != nil {
 		return Report{}, err
@@ -36,7 +60,7 @@ func Check(dir string) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	found, err := cluster.Check(dir)
+	found, err := cluster.Check(ctx, dir, cluster.CheckOptions{Parallel: o.Parallel, Progress: o.Progress})
 	return summarize(found), errors.Join(err, lock.Close())
 }
 
@@ -59,5 +83,18 @@ func summarize(found cluster.Report) Report {
 		}
 	}
 	report.Containers = len(containers)
+	type place struct{ database, container string }
+	unchecked := map[place]int{}
+	var places []place // in the order of the report
+	for _, p := range found.Unchecked {
+		at := place{p.Database, p.Container}
+		if unchecked[at]++; unchecked[at] == 1 {
+			places = append(places, at)
+		}
+	}
+	for _, at := range places {
+		report.UncheckedIn = append(report.UncheckedIn, fmt.Sprintf("%d partitions of %s in %s", unchecked[at], at.container, at.database))
+	}
+	report.Interrupted, report.Unchecked = found.Interrupted, len(found.Unchecked)
 	return report
 }
