@@ -92,3 +92,22 @@ func BenchmarkPrefixQuery(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSmallQuery asks 8 partitions for the 10 of 10,000 documents that an equality
+// finds: most of it is what each visit to a partition takes.
+func BenchmarkSmallQuery(b *testing.B) {
+	w := newWorld(b, nil)
+	link := w.container(b, 8, "/t")
+	for i := range 10000 {
+		w.create(b, link, fmt.Sprintf(`{"id":"%d","t":"t%d","n":%d,"pad":%q}`, i, i, i%1000, strings.Repeat("x", 200)))
+	}
+	req := engine.QueryRequest{Link: link, Text: "SELECT * FROM c WHERE c.n = 7", Cross: true}
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		page, err := w.Query(ctx, caller, req)
+		if err != nil || len(page.Rows) != 10 {
+			b.Fatal(len(page.Rows), err)
+		}
+	}
+}

@@ -131,8 +131,8 @@ func TestCancelledAmongPartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		q := pageOf{engine: e, req: &req, job: e.newJob(context.Background())}
-		q.job.main = q.job.work(context.Background())
+		q := pageOf{engine: e, req: &req, job: e.newJob()}
+		q.job.workMain(context.Background())
 		streams := q.each(c, plan, tasks(c, []partitionkey.Range{partitionkey.Full()}))
 		third := streams[2].run
 		streams[2].run = func(ctx context.Context, b query.Budget) (query.Page, error) {

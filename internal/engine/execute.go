@@ -419,15 +419,15 @@ func (h *host) page(ctx context.Context, req *QueryRequest, plan *query.Plan, at
 		return script.Page{}, status.Unsupported("ORDER BY RANK in a script")
 	}
 	e := h.run.engine
-	job := e.newJob(ctx)
+	job := e.newJob()
 	defer job.close()
 	job.free = true // Writes of the key wait for the script.
-	worker := job.work(ctx)
+	worker := job.workMain(ctx)
 	defer worker.finish()
-	memory := &streamMemory{account: &job.memory}
+	memory := streamMemory{account: &job.memory}
 	rows := func(ctx context.Context, b query.Budget) (query.Page, error) {
 		memory.renew()
-		worker.bound(&b, memory)
+		b.Late, b.Grow = worker, &memory
 		page, err := h.holding.Query(ctx, plan, b)
 		if err != nil && worker.fault != nil {
 			err = worker.fault

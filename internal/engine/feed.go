@@ -50,7 +50,7 @@ type FeedRequest struct {
 // status.CodeNotModified, with the ETag set. A page may be empty without that
 // error: then there may be more already.
 func (e *Engine) Feed(ctx context.Context, caller auth.Caller, req FeedRequest) (Feed, error) {
-	f := feedOf{engine: e, req: &req, job: e.newJob(ctx)}
+	f := feedOf{engine: e, req: &req, job: e.newJob()}
 	defer f.job.close()
 	err := f.run(ctx, caller)
 	if err != nil {
@@ -67,6 +67,7 @@ type feedOf struct {
 	engine *Engine
 	req    *FeedRequest
 	job    *job
+	worker worker // asks the partitions one by one
 	how    reading
 	meter  throughput.Meter
 	seen   seen
@@ -250,7 +251,8 @@ func (f *feedOf) ask(ctx context.Context, c *catalog.Container, p *piece, since 
 		Session:    f.how.behind(p.partition),
 		Meter:      &meter,
 	}
-	worker := f.job.begin(ctx)
+	worker := &f.worker
+	worker.begin(ctx, f.job, nil)
 	defer worker.end()
 	ask.Deadline = f.deadline.Add(time.Duration(f.job.waited.Load()))
 	page, err := replica.Feed(worker, ask)

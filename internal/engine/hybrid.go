@@ -77,7 +77,7 @@ func (q *pageOf) all(ctx context.Context, c *catalog.Container, plan *query.Plan
 	}
 	merge := plan.Merge(runs, query.Progress{})
 	merge.Parallel = parallel
-	budget := query.Budget{MaxBytes: q.engine.limits.ResponseBytes, Memory: q.engine.limits.QueryMemoryBytes, Grow: q.job.memory.take}
+	budget := query.Budget{MaxBytes: q.engine.limits.ResponseBytes, Memory: q.engine.limits.QueryMemoryBytes, Grow: &q.job.mainMemory}
 	var rows []query.Row
 	size, granted := int64(0), int64(query.GrowFree)
 	for {
@@ -92,7 +92,7 @@ func (q *pageOf) all(ctx context.Context, c *catalog.Container, plan *query.Plan
 			}
 		}
 		if size > granted {
-			more, err := q.job.memory.take(size - granted)
+			more, err := q.job.mainMemory.Grow(size - granted)
 			if err != nil {
 				return nil, err
 			}

@@ -39,7 +39,7 @@ func (e *Engine) List(ctx context.Context, caller auth.Caller, req QueryRequest)
 }
 
 func (e *Engine) answer(ctx context.Context, caller auth.Caller, action auth.Action, req *QueryRequest) (Feed, error) {
-	q := pageOf{engine: e, req: req, job: e.newJob(ctx)}
+	q := pageOf{engine: e, req: req, job: e.newJob()}
 	defer q.job.close()
 	q.job.again = true
 	err := q.run(ctx, caller, action)
@@ -129,8 +129,7 @@ func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action
 // attempt is once, as the work of the request. The error is [query.ErrAgain] when a turn is
 // needed first.
 func (q *pageOf) attempt(ctx context.Context, c *catalog.Container) error {
-	main := q.job.work(ctx)
-	q.job.main = main
+	main := q.job.workMain(ctx)
 	defer main.finish()
 	err := q.once(main, c)
 	if err != nil && main.fault != nil {
@@ -265,8 +264,9 @@ func (q *pageOf) streams(c *catalog.Container, plan *query.Plan, s scope, at *co
 func (q *pageOf) each(c *catalog.Container, plan *query.Plan, list []task) []stream {
 	streams := make([]stream, len(list))
 	q.cold = len(list) > 1 && slices.ContainsFunc(list, func(t task) bool { return !q.engine.node.IsOpen(c, t.partition.ID) })
+	visits := make([]visit, len(list))
 	for i, t := range list {
-		streams[i] = stream{run: q.ask(c, plan, t, i+1), clip: t.clip}
+		streams[i] = stream{run: q.ask(&visits[i], c, plan, t, i+1), clip: t.clip}
 	}
 	return streams
 }
@@ -275,27 +275,34 @@ func (q *pageOf) each(c *catalog.Container, plan *query.Plan, list []task) []str
 func (q *pageOf) joined(c *catalog.Container, plan *query.Plan, list []task) stream {
 	runs := make([]query.Stream, len(list))
 	for i, t := range list {
-		runs[i] = q.ask(c, plan, t, 0)
+		runs[i] = q.ask(new(visit), c, plan, t, 0)
 	}
 	clip := partitionkey.Range{Min: list[0].clip.Min, Max: list[len(list)-1].clip.Max}
 	return stream{run: query.Together(runs...), clip: clip}
 }
 
+// visit is the stream of one partition at work.
+type visit struct {
+	worker worker
+	memory streamMemory
+}
+
 // ask returns the stream of one partition, the at-th of those to ask. What it
 // has done is charged and told when its page becomes part of the answer: a
 // partition that was asked ahead and not needed is no part of it.
-func (q *pageOf) ask(c *catalog.Container, plan *query.Plan, t task, at int) query.Stream {
-	memory := &streamMemory{account: &q.job.memory}
+func (q *pageOf) ask(v *visit, c *catalog.Container, plan *query.Plan, t task, at int) query.Stream {
+	v.memory.account = &q.job.memory
 	return func(ctx context.Context, b query.Budget) (query.Page, error) {
-		memory.renew()
+		v.memory.renew()
 		replica, release, err := q.engine.node.Replica(ctx, c, t.partition.ID)
 		if err != nil {
 			return query.Page{}, err
 		}
 		defer release()
-		worker := q.job.begin(ctx)
+		worker := &v.worker
+		worker.begin(ctx, q.job, &v.memory)
 		defer worker.end()
-		worker.bound(&b, memory)
+		worker.bound(&b)
 		meter := q.req.meter(q.how.level.DoublesReads())
 		ask := partition.Query{
 			Plan:       plan,
@@ -408,7 +415,7 @@ func (q *pageOf) together(plan *query.Plan, kept *keptPlan) func(n int, do func(
 // budget is [Engine.budget] as far as the work of the request may go.
 func (q *pageOf) budget() query.Budget {
 	b := q.engine.budget(q.req)
-	b.Late, b.Grow = q.job.main.late, q.job.memory.take
+	q.job.main.bound(&b)
 	return b
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/auth"
+	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -36,18 +37,21 @@ func newMachine(processors, queue int, memoryBytes int64) *machine {
 // works has a worker work for a time, and returns what its next look says.
 func (m *machine) works(w *worker, d time.Duration) error {
 	m.now += d
-	err := w.Err()
-	if w.fault != nil {
-		return w.fault
-	}
-	return err
+	return giveway.Check(w)
+}
+
+// begin begins a worker of a job.
+func begin(t *testing.T, j *job) *worker {
+	w := new(worker)
+	w.begin(t.Context(), j, nil)
+	return w
 }
 
 // A query works freely at first, then takes a turn, and gives it back at its end.
 func TestTurnsFreeTime(t *testing.T) {
 	m := newMachine(1, 4, 1<<20)
-	j := m.newJob(t.Context())
-	w := j.begin(t.Context())
+	j := m.newJob()
+	w := begin(t, j)
 	if err := m.works(w, freeTime); err != nil || m.turns.held != 0 {
 		t.Fatalf("after its free time: %v, %d turns held, want none", err, m.turns.held)
 	}
@@ -72,14 +76,14 @@ func TestTurnsFreeTime(t *testing.T) {
 func TestTurnsLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(1, 2, 1<<20)
-		first := m.newJob(t.Context())
-		w := first.begin(t.Context())
+		first := m.newJob()
+		w := begin(t, first)
 		if err := m.works(w, 2*freeTime); err != nil {
 			t.Fatal(err)
 		}
-		second := m.newJob(t.Context())
+		second := m.newJob()
 		second.again = true
-		v := second.begin(t.Context())
+		v := begin(t, second)
 		if err := m.works(v, 2*freeTime); !errors.Is(err, query.ErrAgain) {
 			t.Fatalf("got %v without a free turn, want to begin again", err)
 		}
@@ -87,10 +91,10 @@ func TestTurnsLine(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		results := make(chan error, 2)
 		go func() { results <- second.wait(ctx) }()
-		third := m.newJob(t.Context())
+		third := m.newJob()
 		go func() { results <- third.wait(t.Context()) }()
 		synctest.Wait()
-		fourth := m.newJob(t.Context())
+		fourth := m.newJob()
 		err := fourth.wait(t.Context())
 		if e := status.From(err); e == nil || e.Code != status.CodeTooManyRequests || e.Sub != status.SubSystemBusy || e.RetryAfter < retryMin {
 			t.Fatalf("got %v beyond the line, want 429/3092 with a time", err)
@@ -116,7 +120,7 @@ func TestTurnsWaitTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(1, 2, 1<<20)
 		m.turns.held = 1
-		if err := m.newJob(t.Context()).wait(t.Context()); status.CodeOf(err) != status.CodeTooManyRequests {
+		if err := m.newJob().wait(t.Context()); status.CodeOf(err) != status.CodeTooManyRequests {
 			t.Fatalf("got %v, want 429", err)
 		}
 		if m.turns.waiting.Load() != 0 || m.turns.fresh.n != 0 {
@@ -129,9 +133,9 @@ func TestTurnsWaitTooLong(t *testing.T) {
 // before the attempt is over: the job begins again with that.
 func TestTurnsOneOfTwo(t *testing.T) {
 	m := newMachine(1, 2, 1<<20)
-	j := m.newJob(t.Context())
+	j := m.newJob()
 	j.again = true
-	w, v := j.begin(t.Context()), j.begin(t.Context())
+	w, v := begin(t, j), begin(t, j)
 	m.turns.held = 1 // somebody else's
 	if err := m.works(w, 2*freeTime); !errors.Is(err, query.ErrAgain) {
 		t.Fatalf("got %v without a free turn", err)
@@ -174,12 +178,12 @@ func TestTurnsFairness(t *testing.T) {
 func TestTurnsQuantum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(1, 2, 1<<20)
-		first := m.newJob(t.Context())
-		w := first.begin(t.Context())
+		first := m.newJob()
+		w := begin(t, first)
 		if err := m.works(w, 2*freeTime); err != nil {
 			t.Fatal(err)
 		}
-		second := m.newJob(t.Context())
+		second := m.newJob()
 		admitted := make(chan error, 1)
 		go func() {
 			err := second.wait(t.Context())
@@ -231,8 +235,8 @@ func TestTurnsBusy(t *testing.T) {
 func TestTurnsProcessorTime(t *testing.T) {
 	m := newMachine(1, 2, 1<<20)
 	m.limits.QueryTime = 5 * sliceMax
-	j := m.newJob(t.Context())
-	w := j.begin(t.Context())
+	j := m.newJob()
+	w := begin(t, j)
 	for range 5 {
 		if err := m.works(w, time.Second); err != nil { // 10 ms of it are work.
 			t.Fatal(err)
@@ -253,7 +257,7 @@ func TestTurnsProcessorTime(t *testing.T) {
 func TestMemoryTotal(t *testing.T) {
 	const total = 4 * memoryStep
 	m := newMachine(1, 2, total)
-	first, second := m.newJob(t.Context()), m.newJob(t.Context())
+	first, second := m.newJob(), m.newJob()
 	if granted, err := first.memory.take(total - memoryStep); err != nil || granted != total-memoryStep {
 		t.Fatal(granted, err)
 	}
@@ -303,5 +307,40 @@ func TestHeavyQueriesLeaveNothing(t *testing.T) {
 	for n := int64(1); n < 40; n++ {
 		_, _ = e.Query(newFuse(n), auth.Owner(), distinct)
 		clean("cancelled")
+	}
+}
+
+// Visits to many partitions, each shorter than a slice, give way as often as one long
+// visit, need a turn as it does, and are counted once: by the worker that asks the
+// partition, not by main as well.
+func TestTurnsShortVisits(t *testing.T) {
+	m := newMachine(1, 4, 1<<20)
+	j := m.newJob()
+	main := j.workMain(t.Context())
+	const visits, each = 100, quietTime / 10
+	for range visits {
+		w := begin(t, j)
+		if err := giveway.Check(w); err != nil {
+			t.Fatal(err)
+		}
+		m.now += each
+		w.end()
+	}
+	if err := giveway.Check(main); err != nil {
+		t.Fatal(err)
+	}
+	if got := time.Duration(j.spent.Load()); got != visits*each {
+		t.Errorf("%v counted, want %v", got, visits*each)
+	}
+	if least := int(visits * each / quietTime / 2); m.gaveUp < least {
+		t.Errorf("it gave way %d times, want at least %d", m.gaveUp, least)
+	}
+	if !j.admitted.Load() {
+		t.Errorf("it has no turn after %v", visits*each)
+	}
+	main.finish()
+	j.close()
+	if m.turns.held != 0 {
+		t.Errorf("%d turns are left", m.turns.held)
 	}
 }

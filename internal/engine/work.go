@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -39,7 +40,6 @@ const (
 // job is the work of one request that may take long. Its goroutines are workers.
 type job struct {
 	engine    *Engine
-	request   context.Context
 	container resource.RID
 	memory    account
 
@@ -49,18 +49,22 @@ type job struct {
 
 	begun  time.Duration // on the clock of turns
 	spent  atomic.Int64  // processor time, of all workers
+	kept   atomic.Int64  // of it, what workers that have ended worked without giving way
 	waited atomic.Int64  // time in which the job did not work
 
 	admitted atomic.Bool  // it has had a turn
 	active   atomic.Int32 // workers but main
 
-	main  *worker // of the goroutine that the request came in
-	spare bool    // it holds a turn that no worker has; guarded by turns.mu
+	main       worker       // of the goroutine that the request came in
+	mainMemory streamMemory // what main holds until the job is closed
+	spare      bool         // the job holds a turn that no worker has; guarded by turns.mu
 }
 
 // newJob begins the work of a request. The caller closes the job.
-func (e *Engine) newJob(ctx context.Context) *job {
-	return &job{engine: e, request: ctx, begun: e.turns.clock(), memory: account{pool: &e.memory}}
+func (e *Engine) newJob() *job {
+	j := &job{engine: e, begun: e.turns.clock(), memory: account{pool: &e.memory}}
+	j.mainMemory.account = &j.memory
+	return j
 }
 
 // close gives back what the job holds. Its workers have ended.
@@ -107,48 +111,55 @@ func (j *job) hasSpare() bool {
 
 // worker is a goroutine that works for a job, as the context of what it does.
 //
-// Each loop that may take long looks at the error of its context now and then. A
-// worker's Err is where it counts its work, gives way to whoever waits for a
-// processor, and waits for a turn. One that may not go on ends its context, and
-// then fault says why.
+// Each loop that may take long calls [giveway.Check] now and then. There the worker
+// counts its work, gives way to whoever waits for a processor, and waits for a turn. Once
+// it may not go on, fault says why.
 type worker struct {
-	context.Context
-	cancel context.CancelCauseFunc
+	giveway.Context
 
 	job     *job
+	memory  *streamMemory
 	turn    bool          // guarded by turns.mu when the worker is main
 	since   time.Duration // when the slice under way began
+	kept    time.Duration // work before since for which the goroutine did not give way
+	done    int64         // what the job had spent and waited at since; of main
 	quantum time.Duration // work since the turn began
 	keeps   time.Duration // until when it gives way to nobody
 	waited  time.Duration
-	fault   error // why the context was ended by the worker
+	fault   error // why the worker does not go on; nil when its context has ended
 }
 
-// work begins a worker. The goroutine that calls it is the one that uses it, and
-// ends it.
-func (j *job) work(ctx context.Context) *worker {
-	w := &worker{job: j, since: j.engine.turns.clock()}
-	w.Context, w.cancel = context.WithCancelCause(ctx)
-	return w
+// work begins w. The goroutine that calls it is the one that uses the worker, and ends
+// it.
+func (w *worker) work(ctx context.Context, j *job, memory *streamMemory) {
+	*w = worker{job: j, memory: memory, since: j.engine.turns.clock(), done: j.spent.Load() + j.waited.Load()}
+	w.Context = giveway.Context{Context: ctx, Worker: w}
+}
+
+// workMain begins main.
+func (j *job) workMain(ctx context.Context) *worker {
+	j.main.work(ctx, j, &j.mainMemory)
+	return &j.main
 }
 
 // begin is work for another worker than main, which leaves its turn to it.
-func (j *job) begin(ctx context.Context) *worker {
-	w := j.work(ctx)
+func (w *worker) begin(ctx context.Context, j *job, memory *streamMemory) {
+	w.work(ctx, j, memory)
+	// Many short visits to partitions are to give way as often as a long one.
+	w.kept = time.Duration(j.kept.Swap(0))
 	j.active.Add(1)
 	if !j.admitted.Load() {
-		return w
+		return
 	}
 	t := j.engine.turns
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if j.main != nil && j.main.turn {
+	if j.main.turn {
 		j.main.turn, j.spare = false, true
 	}
 	if j.spare {
 		w.turn, j.spare = true, false
 	}
-	return w
 }
 
 // end ends a worker that begin has made. Its turn is left to main, or to others
@@ -157,8 +168,8 @@ func (w *worker) end() {
 	j, t := w.job, w.job.engine.turns
 	now := t.clock()
 	w.count(now)
+	j.kept.Add(int64(w.kept))
 	j.waited.Add(int64(w.waited))
-	w.cancel(nil)
 	if !w.turn {
 		j.active.Add(-1)
 		return
@@ -179,7 +190,6 @@ func (w *worker) end() {
 func (w *worker) finish() {
 	j, t := w.job, w.job.engine.turns
 	w.count(t.clock())
-	w.cancel(nil)
 	if !j.admitted.Load() {
 		return
 	}
@@ -194,19 +204,16 @@ func (w *worker) finish() {
 	}
 }
 
-// Err implements [context.Context]. The goroutine of the worker calls it.
-func (w *worker) Err() error {
-	if err := w.job.request.Err(); err != nil {
-		return err
+// GiveWay implements [giveway.Worker].
+func (w *worker) GiveWay() error {
+	if w.fault != nil {
+		return w.fault
 	}
-	if err := w.Context.Err(); err != nil {
-		return err
-	}
-	if err := w.pause(); err != nil {
+	err := w.pause()
+	if err != nil && w.Err() == nil {
 		w.fault = err
-		w.cancel(err)
 	}
-	return w.Context.Err()
+	return err
 }
 
 // pause ends a slice of work, if it has taken long enough to be one.
@@ -217,7 +224,7 @@ func (w *worker) pause() error {
 	if t.busy(now) {
 		slice = sliceTime
 	}
-	if now-w.since < slice {
+	if now-w.since+w.kept < slice {
 		return nil
 	}
 	spent := w.count(now)
@@ -236,11 +243,19 @@ func (w *worker) pause() error {
 
 // count adds a slice to the work that is done, and returns all of the job's.
 func (w *worker) count(now time.Duration) time.Duration {
-	worked := min(now-w.since, sliceMax)
+	j := w.job
+	worked := now - w.since
+	if w == &j.main {
+		worked -= time.Duration(j.spent.Load() + j.waited.Load() - w.done) // Others have counted that.
+	}
+	worked = max(0, min(worked, sliceMax))
 	w.since = now
+	w.kept += worked
 	w.quantum += worked
-	w.job.engine.metrics.worked.Add(worked.Seconds())
-	return time.Duration(w.job.spent.Add(int64(worked)))
+	j.engine.metrics.worked.Add(worked.Seconds())
+	spent := j.spent.Add(int64(worked))
+	w.done = spent + j.waited.Load()
+	return time.Duration(spent)
 }
 
 // yield gives way to the goroutines that wait for a processor, until there are none:
@@ -248,7 +263,7 @@ func (w *worker) count(now time.Duration) time.Duration {
 func (w *worker) yield() {
 	t := w.job.engine.turns
 	left := t.clock()
-	w.since = left
+	w.since, w.kept = left, 0
 	if left < w.keeps {
 		return
 	}
@@ -333,7 +348,7 @@ func (w *worker) rest(from time.Duration) error {
 		if t.forsake(me) {
 			t.release()
 		}
-		err = w.Context.Err()
+		err = w.Err()
 	}
 	now := t.clock()
 	w.waited += now - from
@@ -346,9 +361,9 @@ func (w *worker) rest(from time.Duration) error {
 	return nil
 }
 
-// late reports whether the page of the worker ends where it is: when it was worked
+// Late reports whether the page of the worker ends where it is: when it was worked
 // on for the time of a page, or would be answered too late otherwise.
-func (w *worker) late() bool {
+func (w *worker) Late() bool {
 	e := w.job.engine
 	passed := e.turns.clock() - w.job.begun
 	return passed-time.Duration(w.job.waited.Load())-w.waited >= e.limits.PageTime || passed >= e.limits.RequestTimeout/2
@@ -366,13 +381,12 @@ func (s *streamMemory) renew() {
 	s.held = 0
 }
 
-func (s *streamMemory) grow(need int64) (int64, error) {
+// Grow implements [query.Granter].
+func (s *streamMemory) Grow(need int64) (int64, error) {
 	granted, err := s.account.take(need)
 	s.held += granted
 	return granted, err
 }
 
 // bound has a budget bounded by what the worker may do.
-func (w *worker) bound(b *query.Budget, memory *streamMemory) {
-	b.Late, b.Grow = w.late, memory.grow
-}
+func (w *worker) bound(b *query.Budget) { b.Late, b.Grow = w, w.memory }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -184,8 +185,10 @@ func (r *feedReader) follow(ctx context.Context) (err error) {
 
 // begin goes on to the LSN of the next row, unless the page ends before it.
 func (r *feedReader) begin(ctx context.Context, lsn resource.LSN) (more bool, err error) {
-	if r.rows++; r.rows%checkEvery == 0 && ctx.Err() != nil {
-		return false, ctx.Err()
+	if r.rows++; r.rows%checkEvery == 0 {
+		if err := giveway.Check(ctx); err != nil {
+			return false, err
+		}
 	}
 	if lsn == r.reached {
 		return true, nil

@@ -54,7 +54,7 @@ func (p *Partition) Query(ctx context.Context, q Query) (query.Page, resource.LS
 	if err != nil && ctx.Err() != nil && status.From(err) == nil {
 		err = ended(ctx)
 	}
-	if err != nil && errors.Is(context.Cause(ctx), query.ErrAgain) {
+	if errors.Is(err, query.ErrAgain) {
 		return query.Page{}, now.lsn, err
 	}
 	p.queries.Add(1)

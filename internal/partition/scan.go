@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/storage"
 )
@@ -21,12 +22,17 @@ const checkEvery = 64
 // yielder is what receives candidates.
 type yielder = func(query.Candidate, error) bool
 
-// stopped returns the error of a context that has ended, now and then.
+// stopped lets others work now and then, and returns the error of work that has to end,
+// the same one each time for as many rows.
 func stopped(ctx context.Context, rows int) error {
-	if rows%checkEvery != 0 || ctx.Err() == nil {
+	if rows%checkEvery != 0 {
 		return nil
 	}
-	return ended(ctx)
+	err := giveway.Check(ctx)
+	if err != nil && ctx.Err() != nil {
+		return ended(ctx)
+	}
+	return err
 }
 
 func ended(ctx context.Context) error {

@@ -363,7 +363,7 @@ const GrowFree = 64 << 10
 
 // allowance is the memory that a page has been granted. The zero value is any amount.
 type allowance struct {
-	grow    func(need int64) (granted int64, err error)
+	grow    Granter
 	granted int64
 }
 
@@ -374,7 +374,7 @@ func (a *allowance) cover(bytes int64) error {
 	if bytes <= a.granted || a.grow == nil {
 		return nil
 	}
-	granted, err := a.grow(bytes - a.granted)
+	granted, err := a.grow.Grow(bytes - a.granted)
 	a.granted += granted
 	return err
 }

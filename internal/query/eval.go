@@ -11,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
@@ -156,11 +157,19 @@ func (e *env) step() bool {
 		if e.steps > stepsMax {
 			e.fail(status.BadRequest("The query makes more than %d rows of one document before they are filtered. Join fewer arrays, or filter their elements in subqueries.", stepsMax))
 		}
-		if e.ctx != nil && e.ctx.Err() != nil {
-			e.fail(e.ctx.Err())
-		}
+		e.check()
 	}
 	return e.err == nil
+}
+
+// check lets others work, and fails when the run is over.
+func (e *env) check() {
+	if e.ctx == nil {
+		return
+	}
+	if err := giveway.Check(e.ctx); err != nil {
+		e.fail(err)
+	}
 }
 
 // What functions and comparisons do inside of one value is counted as well, or a
@@ -191,10 +200,8 @@ func (e *env) work(n int) bool {
 
 // look fails when the run is over, or folding has taken long.
 func (e *env) look() {
-	switch {
-	case e.ctx != nil && e.ctx.Err() != nil:
-		e.fail(e.ctx.Err())
-	case e.folds:
+	e.check()
+	if e.folds {
 		if e.looks += e.worked / workCheck; e.looks > workFold {
 			e.fail(errFold)
 		}

@@ -410,7 +410,7 @@ func (s *groupSet) keys() []string {
 	compared := 0
 	slices.SortFunc(keys, func(a, b string) int {
 		if compared++; compared%stepsCheck == 0 {
-			_ = s.run.env.ctx.Err() // To give way; the sort comes to its end.
+			s.run.env.check() // The sort comes to its end all the same.
 		}
 		return strings.Compare(a, b)
 	})

@@ -27,7 +27,7 @@ type combined struct {
 	streams  []Stream
 	parallel func(n int, do func(i int))
 	memory   int64
-	grow     func(need int64) (int64, error)
+	grow     Granter
 	stats    Stats // of the inner plan
 }
 

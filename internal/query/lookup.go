@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/value"
 )
@@ -310,7 +311,7 @@ func (s *groupSet) values(ctx context.Context, src Indexed, l *lookup) (done boo
 	watched := r.watch.lookingUp()
 	for t, err := range src.Terms(ctx, walk) {
 		if looked++; looked%contextEvery == 0 && err == nil {
-			err = ctx.Err()
+			err = giveway.Check(ctx)
 		}
 		if err != nil {
 			return false, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/value"
 )
@@ -54,7 +55,7 @@ func (s *groupSet) words(ctx context.Context, src Indexed, l *lookup) (done bool
 	looked := 0
 	for t, err := range src.Terms(ctx, Walk{Span: l.order.Span, Access: l.access}) {
 		if looked++; looked%contextEvery == 0 && err == nil {
-			err = ctx.Err()
+			err = giveway.Check(ctx)
 		}
 		if err != nil {
 			return false, err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/index"
 )
 
@@ -169,7 +170,7 @@ func (m *Merge) pass() error {
 	if m.taken++; m.taken%contextEvery != 0 {
 		return nil
 	}
-	return m.ctx.Err()
+	return giveway.Check(m.ctx)
 }
 
 // want is how many rows the rest of the page needs from a stream: those to skip
@@ -231,7 +232,7 @@ func (m *Merge) full(b Budget, page *Page) bool {
 
 func late(b Budget) bool {
 	if b.Late != nil {
-		return b.Late()
+		return b.Late.Late()
 	}
 	return !b.Deadline.IsZero() && !time.Now().Before(b.Deadline)
 }
@@ -239,7 +240,7 @@ func late(b Budget) bool {
 // ask asks streams for their next pages, all at once if it can. The page of a
 // stream counts when use takes it.
 func (m *Merge) ask(ctx context.Context, list []*mergeStream, b Budget) error {
-	if err := ctx.Err(); err != nil {
+	if err := giveway.Check(ctx); err != nil {
 		return err
 	}
 	if len(list) == 1 || m.Parallel == nil {

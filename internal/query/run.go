@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/index"
 )
 
@@ -34,15 +35,15 @@ type Budget struct {
 	Deadline time.Time // zero for none; see [Plan.Run]
 
 	// Late says instead of Deadline, when it is not nil, whether the page ends where
-	// it is. The goroutine that makes the page calls it.
-	Late func() bool
+	// it is. The goroutine that makes the page asks it.
+	Late interface{ Late() bool }
 
 	// Grow, when it is not nil, is asked for memory before groups, distinct values,
 	// lists and sorted rows take more than [GrowFree] bytes together. It grants need
 	// bytes or more on top of what it has granted for the page so far, or refuses
 	// with the error that ends the page. What is granted is in use until the stream
 	// of the page is asked again, or the caller drops the rows.
-	Grow func(need int64) (granted int64, err error)
+	Grow Granter
 
 	// AfterKey is the whole order key at After, for the case that After.Key is
 	// cut. [Merge] finds it out, and whoever carries a budget passes it on.
@@ -60,8 +61,15 @@ type Row struct {
 	Group    *Group // of a plan that combines documents: what one partition knows of the row
 }
 
-// ErrAgain is the cause with which a caller ends the context of a page that it will
-// ask for again from the beginning: nobody is charged for what was done of it.
+// Granter grants memory; see [Budget].
+type Granter interface {
+	// Grow grants need bytes or more, or refuses. Goroutines may call it at the same time
+	// when they make pages together.
+	Grow(need int64) (granted int64, err error)
+}
+
+// ErrAgain is the error with which a caller ends a page by [giveway.Check] that it will ask
+// for again from the beginning: nobody is charged for what was done of it.
 var ErrAgain = errors.New("the page is begun again")
 
 // Page is a part of a result.
@@ -283,7 +291,7 @@ type run struct {
 
 // rows fills the page.
 func (r *run) rows(ctx context.Context, src Source) error {
-	if err := ctx.Err(); err != nil {
+	if err := giveway.Check(ctx); err != nil {
 		return err
 	}
 	switch {
@@ -351,7 +359,7 @@ type reading struct {
 func (l *reading) candidate(c Candidate, err error) bool {
 	if l.bytes += len(c.Body); err == nil && (l.n%contextEvery == contextEvery-1 || l.bytes >= contextBytes) {
 		l.bytes = 0
-		err = l.ctx.Err()
+		err = giveway.Check(l.ctx)
 	}
 	if err != nil {
 		l.err = err

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/decandb/decan/internal/giveway"
 )
 
 // Numbers is a set of document numbers in memory. It takes two bytes for each
@@ -74,9 +76,11 @@ func (p *Postings) Collect(ctx context.Context) (*Numbers, error) {
 	p.begin(forward, 0)
 	var b NumbersBuilder
 	for read := 1; p.ok; read++ {
-		if read%checkEvery == 0 && ctx.Err() != nil {
-			p.ok, p.err = false, context.Cause(ctx)
-			break
+		if read%checkEvery == 0 {
+			if err := giveway.Check(ctx); err != nil {
+				p.ok, p.err = false, err
+				break
+			}
 		}
 		b.add(p.chunk, &p.view)
 		p.enterNext()
@@ -101,9 +105,11 @@ func (p *Postings) GatherTo(ctx context.Context, few []uint64, most int, limit i
 	p.begin(forward, 0)
 	begin, left := len(few), limit
 	for read := 1; p.ok && len(few)-begin+p.view.size() <= most; read++ {
-		if read%checkEvery == 0 && ctx.Err() != nil {
-			p.ok, p.err = false, context.Cause(ctx)
-			break
+		if read%checkEvery == 0 {
+			if err := giveway.Check(ctx); err != nil {
+				p.ok, p.err = false, err
+				break
+			}
 		}
 		for low, ok := p.step(); ok; low, ok = p.step() {
 			few = append(few, p.chunk<<16|uint64(low))
@@ -124,9 +130,11 @@ func (p *Postings) GatherTo(ctx context.Context, few []uint64, most int, limit i
 		if left -= int64(p.view.size()); left < 0 {
 			return few[:begin], nil, true, p.Close()
 		}
-		if read%checkEvery == 0 && ctx.Err() != nil {
-			p.ok, p.err = false, context.Cause(ctx)
-			break
+		if read%checkEvery == 0 {
+			if err := giveway.Check(ctx); err != nil {
+				p.ok, p.err = false, err
+				break
+			}
 		}
 		b.add(p.chunk, &p.view)
 		p.enterNext()

@@ -3,6 +3,8 @@ package storage
 import (
 	"bytes"
 	"context"
+
+	"github.com/decandb/decan/internal/giveway"
 )
 
 // ListRange is a range of posting lists: those with Low <= key < High, keys
@@ -95,8 +97,10 @@ const (
 func (g *gatherer) add(r ListRange) error {
 	g.list = g.list[:0]
 	for valid := g.rows.SeekGE(r.Low); valid; {
-		if g.read++; g.read%checkEvery == 0 && g.ctx.Err() != nil {
-			return context.Cause(g.ctx)
+		if g.read++; g.read%checkEvery == 0 {
+			if err := giveway.Check(g.ctx); err != nil {
+				return err
+			}
 		}
 		list, chunk, err := cutChunk(g.rows.Key())
 		if err != nil {
