@@ -59,17 +59,7 @@ func main() {
 func run(args []string, io streams) int {
 	var commands cli
 	exit := -1
-	parser, err := kong.New(&commands,
-		kong.Name("decan"),
-		kong.Description("An open, self-hosted database that speaks Azure Cosmos DB's protocols.\n\n"+
-			"decan alone is decan serve, and takes its flags."),
-		kong.UsageOnError(),
-		kong.Writers(io.out, io.err),
-		kong.Exit(func(code int) { exit = code }),
-		kong.DefaultEnvars("DECAN"),
-		kong.Vars{"version": versionText(), "wellKnownKey": auth.WellKnownKey, "issuerName": issuerName, "audience": server.DefaultAudience},
-		kong.Bind(io),
-	)
+	parser, err := newParser(&commands, io, kong.Exit(func(code int) { exit = code }))
 	if err != nil {
 		fmt.Fprintln(io.err, "decan:", err)
 		return 2
@@ -100,6 +90,20 @@ type exitError struct {
 }
 
 func (e exitError) Unwrap() error { return e.error }
+
+// newParser makes the parser of the command line, which fills commands.
+func newParser(commands *cli, io streams, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(commands, append([]kong.Option{
+		kong.Name("decan"),
+		kong.Description("An open, self-hosted database that speaks Azure Cosmos DB's protocols.\n\n" +
+			"decan alone is decan serve, and takes its flags."),
+		kong.UsageOnError(),
+		kong.Writers(io.out, io.err),
+		kong.DefaultEnvars("DECAN"),
+		kong.Vars{"version": versionText(), "wellKnownKey": auth.WellKnownKey, "issuerName": issuerName, "audience": server.DefaultAudience},
+		kong.Bind(io),
+	}, options...)...)
+}
 
 // translate turns the switches of the older emulator, such as /EnablePreview,
 // into flags: people have them in their scripts (S78).
