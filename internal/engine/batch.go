@@ -278,7 +278,7 @@ func (b *batch) tryShare(ctx context.Context, s *share, meter *throughput.Meter)
 		if err != nil {
 			return err
 		}
-		ask := partition.Batch{Unity: b.req.Unity, Meter: meter}
+		ask := partition.Batch{Unity: b.req.Unity, Meter: meter, Work: e.working}
 		if ask.Key, err = pointKey(container, s.key); err != nil {
 			return err
 		}
@@ -286,6 +286,7 @@ func (b *batch) tryShare(ctx context.Context, s *share, meter *throughput.Meter)
 		ask.Operations = make([]partition.BatchOperation, len(s.places))
 		for i, place := range s.places {
 			ask.Operations[i] = b.operation(container, &b.req.Operations[place], s.key)
+			ask.Size += b.req.Operations[place].Size
 		}
 		err = b.ask(ctx, container, ask, s)
 		if err != nil && e.moved(ctx, err, attempt, container) {

@@ -34,6 +34,7 @@ import (
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/script"
 	"github.com/prometheus/client_golang/prometheus"
@@ -120,6 +121,7 @@ type Engine struct {
 	indexes indexes
 	plans   plans
 	turns   *turns
+	working partition.Work // of large documents
 	memory  memory
 
 	scripts  *script.Runner // nil for none
@@ -155,6 +157,7 @@ func New(cfg Config) *Engine {
 		plans:   plans{byKey: map[string]*list.Element{}},
 	}
 	e.turns = newTurns(e.limits.QueryQueue, cfg.GiveWay)
+	e.working = e.largeWork
 	e.turns.refused = e.metrics.refused.WithLabelValues("queue").Inc
 	e.memory.total = e.limits.QueryMemoryBytes
 	e.memory.refused = e.metrics.refused.WithLabelValues("memory").Inc

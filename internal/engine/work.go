@@ -204,6 +204,20 @@ func (w *worker) finish() {
 	}
 }
 
+// largeWork is a [partition.Work]: a large document takes turns with heavy queries.
+func (e *Engine) largeWork(ctx context.Context) (context.Context, func(error) error) {
+	job := e.newJob()
+	worker := job.workMain(ctx)
+	return worker, func(err error) error {
+		if worker.fault != nil {
+			err = worker.fault
+		}
+		worker.finish()
+		job.close()
+		return err
+	}
+}
+
 // GiveWay implements [giveway.Worker].
 func (w *worker) GiveWay() error {
 	if w.fault != nil {

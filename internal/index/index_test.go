@@ -1,6 +1,7 @@
 package index
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -413,4 +414,37 @@ func benchDocument(b *testing.B) value.Value {
 	}
 	text.WriteString("}")
 	return parse(b, text.String())
+}
+
+// TestTermsPaced makes the terms of large documents with looks in between, which
+// changes nothing but that they can end it.
+func TestTermsPaced(t *testing.T) {
+	x := mustCompile(t, "/*")
+	for _, n := range []int{0, 1, paceTerms - 1, paceTerms, paceTerms + 1, 3*paceTerms + 5, 8 * paceTerms, 20_000} {
+		items := make([]value.Value, n)
+		for i := range items {
+			items[i] = value.Int(int64(i * 7919 % (n + 1) / 2 * 3)) // Some of them twice.
+		}
+		doc := value.Object([]value.Member{{Name: "id", Value: value.String("1")}, {Name: "list", Value: value.Array(items)}})
+		looks := 0
+		got, err := x.TermsPaced(nil, doc, func() error { looks++; return nil })
+		if want := x.Terms(nil, doc); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("%d elements: %v, %d terms, want %d", n, err, len(got), len(want))
+		}
+		if n > 0 && looks < 2*(n/paceTerms) {
+			t.Errorf("%d elements: %d looks", n, looks)
+		}
+		enough := errors.New("enough")
+		for at := 1; at <= looks; at += 1 + looks/9 {
+			left := at
+			if _, err := x.TermsPaced(nil, doc, func() error {
+				if left--; left == 0 {
+					return enough
+				}
+				return nil
+			}); !errors.Is(err, enough) {
+				t.Errorf("%d elements: ended at look %d with %v", n, at, err)
+			}
+		}
+	}
 }

@@ -34,12 +34,24 @@ var (
 //
 // Except for growing dst, it allocates once, for the bytes of all terms.
 func (x *Index) Terms(dst []Term, doc value.Value) []Term {
+	dst, _ = x.TermsPaced(dst, doc, nil) // Nobody says no.
+	return dst
+}
+
+// TermsPaced is [Index.Terms] for a document that may have very many terms: it calls
+// look once in some hundred of them, and ends with the first error. look may be nil.
+func (x *Index) TermsPaced(dst []Term, doc value.Value, look func() error) ([]Term, error) {
 	if x.none {
-		return dst
+		return dst, nil
 	}
 	w := x.scratch.Get().(*walker)
+	w.look, w.stopped = look, nil
 	w.document(doc, &x.root)
 	w.special(doc, x)
+	w.look = nil
+	if err := w.stopped; err != nil {
+		return dst, err // The scratch goes with it.
+	}
 	// The terms are substrings of one string, because they have the same
 	// lifetime.
 	text := string(w.buf)
@@ -54,8 +66,59 @@ func (x *Index) Terms(dst []Term, doc value.Value) []Term {
 	if cap(w.buf) <= scratchMax && cap(w.tokens) <= scratchMax/tokenSize {
 		x.scratch.Put(w)
 	}
-	slices.Sort(dst[first:])
-	return dst[:first+len(slices.Compact(dst[first:]))]
+	if err := sortPaced(dst[first:], look); err != nil {
+		return dst[:first], err
+	}
+	return dst[:first+len(slices.Compact(dst[first:]))], nil
+}
+
+// paceTerms is how many terms are made, and sorted at once, between two looks.
+const paceTerms = 512
+
+// sortPaced sorts terms, and calls look now and then where there are many.
+func sortPaced(all []Term, look func() error) error {
+	if look == nil || len(all) <= paceTerms {
+		slices.Sort(all)
+		return nil
+	}
+	room := make([]Term, len(all))
+	for low := 0; low < len(all); low += paceTerms {
+		slices.Sort(all[low:min(low+paceTerms, len(all))])
+		if err := look(); err != nil {
+			return err
+		}
+	}
+	from, to := all, room
+	for width := paceTerms; width < len(all); width *= 2 {
+		for low := 0; low < len(all); low += 2 * width {
+			mid, high := min(low+width, len(all)), min(low+2*width, len(all))
+			if err := mergePaced(to[low:high], from[low:mid], from[mid:high], look); err != nil {
+				return err
+			}
+		}
+		from, to = to, from
+	}
+	if &from[0] != &all[0] {
+		copy(all, from)
+	}
+	return nil
+}
+
+// mergePaced puts two sorted lists into one.
+func mergePaced(dst, a, b []Term, look func() error) error {
+	for i := range dst {
+		if i%paceTerms == paceTerms-1 {
+			if err := look(); err != nil {
+				return err
+			}
+		}
+		if len(b) == 0 || len(a) > 0 && a[0] <= b[0] {
+			dst[i], a = a[0], a[1:]
+		} else {
+			dst[i], b = b[0], b[1:]
+		}
+	}
+	return nil
 }
 
 // scratchMax is the maximum size in bytes of a buffer that is reused.
@@ -103,6 +166,9 @@ type walker struct {
 	buf  []byte
 	ends []int
 
+	look    func() error // called now and then; nil: nobody asks
+	stopped error        // what it has returned
+
 	tokens []text.Token
 	words  map[string]struct{} // the tokens of one text that have a term
 	cells  []uint64
@@ -134,6 +200,9 @@ func (w *walker) document(doc value.Value, root *node) {
 
 // walk adds the terms of v, whose place is s, and of everything below it.
 func (w *walker) walk(v value.Value, s pathState, n *node, inherited bool) {
+	if w.stopped != nil {
+		return
+	}
 	below, here := n.decide(inherited)
 	if here {
 		w.term(s, v)
@@ -220,7 +289,12 @@ func (w *walker) at(v value.Value, path Path) value.Value {
 }
 
 // end ends a term.
-func (w *walker) end() { w.ends = append(w.ends, len(w.buf)) }
+func (w *walker) end() {
+	w.ends = append(w.ends, len(w.buf))
+	if w.look != nil && len(w.ends)%paceTerms == 0 && w.stopped == nil {
+		w.stopped = w.look()
+	}
+}
 
 // DecodeTerm returns the value in a term of a single place, or the word in one
 // of a full-text index. exact is false if the value is not completely in the

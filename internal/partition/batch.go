@@ -50,6 +50,9 @@ type Batch struct {
 
 	// Meter receives the charge, also of a batch that is refused.
 	Meter *throughput.Meter
+
+	Size int  // bytes of the documents as received; zero when nobody knows
+	Work Work // of large documents; nil: nothing is asked for it
 }
 
 // BatchOperation is one operation of a batch.
@@ -103,6 +106,7 @@ func (p *Partition) Batch(ctx context.Context, b Batch) (Batched, error) {
 	if err != nil {
 		return Batched{LSN: p.LSN()}, err
 	}
+	r.size, r.work = b.Size, b.Work
 	r.operations, r.unity, r.answerMax = make([]operation, len(b.Operations)), b.Unity, p.config.Limits.ResponseBytes
 	for i := range b.Operations {
 		o := &b.Operations[i]

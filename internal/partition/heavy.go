@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -61,6 +62,36 @@ func (r *request) weight() (bytes int) {
 func (op *operation) terms() int { return op.keys.count() + op.before.keys.count() }
 
 func (k *allKeys) count() int { return len(k.active.terms) + len(k.other.terms) }
+
+// beginWork asks for work on a document of a size, if that is large and there is none
+// under way.
+func (r *request) beginWork(ctx context.Context, size int) {
+	if r.working == nil && r.work != nil && size >= LargeMin {
+		r.working, r.endWork = r.work(ctx)
+	}
+}
+
+// look is what loops call in work under way; nil when there is none.
+func (r *request) look() func() error {
+	if r.working == nil {
+		return nil
+	}
+	working := r.working
+	return func() error { return giveway.Check(working) }
+}
+
+// rest ends the work under way, and returns what its caller is told.
+func (r *request) rest(ctx context.Context, err error) error {
+	if r.working == nil {
+		return err
+	}
+	err = r.endWork(err)
+	r.working, r.endWork = nil, nil
+	if err != nil && status.From(err) == nil && ctx.Err() != nil {
+		return timedOut(ctx, "The write was not begun in time and has had no effect.")
+	}
+	return err
+}
 
 // gate bounds the weight of the heavy writes between the front of the writer's queue
 // and the end of their effects. They pass in the order in which they come.
@@ -149,7 +180,8 @@ func (p *Partition) pass(ctx context.Context, r *request) (leave func(), err err
 		}
 	}()
 	if len(r.operations) == 1 && r.operations[0].terms() >= heavyTerms {
-		if err := p.lookAhead(ctx, r, &r.operations[0]); err != nil {
+		r.beginWork(ctx, LargeMin)
+		if err := r.rest(ctx, p.lookAhead(ctx, r, &r.operations[0])); err != nil {
 			return nil, err
 		}
 	}
@@ -237,7 +269,14 @@ func (p *Partition) lookAhead(ctx context.Context, r *request, op *operation) er
 			return nil
 		}
 	}
-	op.ahead, err = now.indexing.lookAhead(ctx, op)
+	look := r.look()
+	if look == nil {
+		look = func() error { return giveway.Check(ctx) }
+	}
+	op.ahead, err = now.indexing.lookAhead(look, op)
+	if err != nil && ctx.Err() != nil {
+		return timedOut(ctx, "The write was not begun in time and has had no effect.")
+	}
 	return err
 }
 
@@ -257,7 +296,7 @@ func (p *Partition) refresh(ctx context.Context, r *request, op *operation, now 
 }
 
 // lookAhead makes the rows for the way from the version in front to the one behind.
-func (x *indexing) lookAhead(ctx context.Context, op *operation) (*ahead, error) {
+func (x *indexing) lookAhead(look func() error, op *operation) (*ahead, error) {
 	var old, new keys
 	a := &ahead{}
 	if op.before.found {
@@ -275,19 +314,21 @@ func (x *indexing) lookAhead(ctx context.Context, op *operation) (*ahead, error)
 	oldLow, oldHigh := part(old.terms, nil)
 	newLow, newHigh := part(new.terms, nil)
 	var err error
-	if a.low, err = a.rows(ctx, oldLow, newLow); err == nil {
-		a.high, err = a.rows(ctx, oldHigh, newHigh)
+	if a.low, err = a.rows(look, oldLow, newLow); err == nil {
+		a.high, err = a.rows(look, oldHigh, newHigh)
 	}
 	return a, err
 }
 
 // rows makes the rows of the terms that differ.
-func (a *ahead) rows(ctx context.Context, old, new []index.Term) (*storage.Batch, error) {
+func (a *ahead) rows(look func() error, old, new []index.Term) (*storage.Batch, error) {
 	batch := storage.NewBatchOf((len(old) + len(new)) * termWeight)
 	var key []byte
 	for n := 0; len(old) > 0 || len(new) > 0; n++ {
-		if n%1024 == 0 && ctx.Err() != nil {
-			return nil, timedOut(ctx, "The write was not begun in time and has had no effect.")
+		if n%256 == 0 {
+			if err := look(); err != nil {
+				return nil, err
+			}
 		}
 		order := 0
 		switch {

@@ -128,15 +128,16 @@ func compile(p resource.IndexingPolicy) (c *compiled, err error) {
 
 // keys returns what a document can be found by. body is its JSON, and doc the
 // value of that.
-func (c *compiled) keys(dst []index.Term, doc value.Value, body []byte) (keys, error) {
+func (c *compiled) keys(dst []index.Term, doc value.Value, body []byte, look func() error) (k keys, err error) {
 	if c.computed != nil {
-		var err error
 		// A value that is too large to be computed is not indexed.
 		if doc, err = c.computed.Extend(body); err != nil && status.CodeOf(err) != status.CodeBadRequest {
 			return keys{}, fmt.Errorf("%w: %w", errDocument, err)
 		}
 	}
-	return keys{terms: c.Terms(dst, doc), vectors: c.Vectors(nil, doc)}, nil
+	k.terms, err = c.TermsPaced(dst, doc, look)
+	k.vectors = c.Vectors(nil, doc)
+	return k, err
 }
 
 // both reports whether the document has the terms of both policies in the store.
@@ -184,12 +185,13 @@ func leavesOut(p *resource.IndexingPolicy, d Directive) bool {
 }
 
 // keysOf computes the keys of a document that was written with a directive. body is
-// its JSON, and doc the value of that.
-func (x *indexing) keysOf(doc value.Value, body []byte, d Directive) (k allKeys, err error) {
+// its JSON, and doc the value of that. look is called now and then and ends it with an
+// error; nil: nobody asks.
+func (x *indexing) keysOf(doc value.Value, body []byte, d Directive, look func() error) (k allKeys, err error) {
 	const termsGuess = 24 // with room for the timestamp
 	if leavesOut(&x.Policy, d) {
 		k.active.terms = []index.Term{bareTerm}
-	} else if k.active, err = x.active.keys(make([]index.Term, 0, termsGuess), doc, body); err != nil {
+	} else if k.active, err = x.active.keys(make([]index.Term, 0, termsGuess), doc, body, look); err != nil {
 		return k, err
 	}
 	switch {
@@ -197,7 +199,7 @@ func (x *indexing) keysOf(doc value.Value, body []byte, d Directive) (k allKeys,
 	case leavesOut(x.Other, d):
 		k.other.terms = []index.Term{bareTerm}
 	default:
-		k.other, err = x.other.keys(nil, doc, body)
+		k.other, err = x.other.keys(nil, doc, body, look)
 	}
 	return k, err
 }
@@ -208,7 +210,7 @@ func (x *indexing) keysOfBody(body []byte, d Directive) (allKeys, error) {
 	if err != nil {
 		return allKeys{}, fmt.Errorf("%w: %w", errDocument, err)
 	}
-	return x.keysOf(doc, body, d)
+	return x.keysOf(doc, body, d, nil)
 }
 
 // inUse returns the terms that queries find a stored document by, sorted.
@@ -220,7 +222,7 @@ func (x *indexing) inUse(d *document) ([]index.Term, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errDocument, err)
 	}
-	k, err := x.active.keys(nil, doc, d.body)
+	k, err := x.active.keys(nil, doc, d.body, nil)
 	return x.active.Stamp(k.terms, d.ts), err
 }
 

@@ -88,7 +88,7 @@ func (p *Partition) patchDocument(ctx context.Context, op *operation, d *documen
 	if err != nil {
 		return err
 	}
-	return p.encode(op, d.epkSize, d.key, after)
+	return p.encode(op, d.epkSize, d.key, after, nil)
 }
 
 // condition returns nil when a document fulfils a condition.

@@ -183,7 +183,7 @@ func (p *Partition) firstPaths(now *published, c *compiled) (set pathSet, err er
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errDocument, err)
 	}
-	k, err := c.keys(nil, doc, d.body)
+	k, err := c.keys(nil, doc, d.body, nil)
 	return pathsOf(k.terms), err
 }
 

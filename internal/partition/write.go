@@ -133,7 +133,19 @@ type Write struct {
 
 	// Meter receives the charge, also of a write that is refused.
 	Meter *throughput.Meter
+
+	Size int  // bytes of Document as received; zero when nobody knows
+	Work Work // of a large document; nil: nothing is asked for it
 }
+
+// Work is called in front of work that takes long, on a document of [LargeMin] bytes or
+// more. The work calls [giveway.Check] with the context that it returns now and then, and
+// ends with its error; end is called behind the work with what came of it, and returns
+// what the caller is told.
+type Work func(ctx context.Context) (working context.Context, end func(error) error)
+
+// LargeMin is from how many bytes on work on a document takes long.
+const LargeMin = 64 << 10
 
 func (w *Write) operation() Operation {
 	return Operation{
@@ -165,6 +177,7 @@ func (p *Partition) Write(ctx context.Context, w Write) (Written, error) {
 	}
 	op := &r.single[0]
 	r.operations, op.ask = r.single[:], w.operation()
+	r.size, r.work = w.Size, w.Work
 	if err = p.prepare(ctx, r); err == nil {
 		err = op.err // Whatever is stored, so that it need not wait for the writer.
 		r.meter.Add(op.charge)
@@ -293,6 +306,11 @@ type request struct {
 	lock       *keyLock             // of the Holding whose request it is; nil for everybody else's
 	aside      func(*request) error // what the writer does instead of operations; nil: those
 
+	size    int // of the documents as received
+	work    Work
+	working context.Context   // of the work under way; nil: none
+	endWork func(error) error // ends it
+
 	stage     atomic.Int32
 	evaluated chan struct{} // closed by the writer
 
@@ -370,12 +388,14 @@ func (p *Partition) newRequest(generation resource.Generation, key partitionkey.
 
 // prepare checks the operations of a request and does what needs no order:
 // encoding and keys. What is wrong with an operation is its err.
-func (p *Partition) prepare(ctx context.Context, r *request) error {
+func (p *Partition) prepare(ctx context.Context, r *request) (err error) {
 	now, err := p.acquire()
 	if err != nil {
 		return err
 	}
 	defer p.release(now)
+	r.beginWork(ctx, r.size)
+	defer func() { err = r.rest(ctx, err) }()
 	for i := range r.operations {
 		op := &r.operations[i]
 		if op.err != nil {
@@ -437,11 +457,12 @@ func (p *Partition) prepareDocument(r *request, op *operation) (id string, err e
 	if err := resource.ValidItemID(member.Text()); err != nil {
 		return "", err
 	}
-	return member.Text(), p.encode(op, len(r.epk), r.key, doc.Without(systemProperties...))
+	return member.Text(), p.encode(op, len(r.epk), r.key, doc.Without(systemProperties...), r.look())
 }
 
-// encode makes the row of a document and computes its keys.
-func (p *Partition) encode(op *operation, epkSize int, key []byte, doc value.Value) (err error) {
+// encode makes the row of a document and computes its keys. look is that of
+// [indexing.keysOf].
+func (p *Partition) encode(op *operation, epkSize int, key []byte, doc value.Value, look func() error) (err error) {
 	if err := p.validTTL(doc); err != nil {
 		return err
 	}
@@ -450,7 +471,7 @@ func (p *Partition) encode(op *operation, epkSize int, key []byte, doc value.Val
 	if size, limit := len(row)-bodyOffset(row), p.config.Limits.DocumentBytes; size > limit {
 		return status.TooLarge("The document is %d bytes long. At most %d are allowed.", size, limit)
 	}
-	op.keys, err = op.indexing.keysOf(doc, row[bodyOffset(row):], op.ask.Directive)
+	op.keys, err = op.indexing.keysOf(doc, row[bodyOffset(row):], op.ask.Directive, look)
 	op.row, op.claims = row, p.uniques.of(doc)
 	return err
 }
@@ -463,11 +484,18 @@ func (p *Partition) prepareBefore(ctx context.Context, r *request, op *operation
 		if err != nil {
 			return err
 		}
+		r.beginWork(ctx, len(d.body))
+		look := r.look()
+		if look != nil {
+			if err := look(); err != nil {
+				return err
+			}
+		}
 		doc, err := value.Parse(d.body)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errDocument, err)
 		}
-		k, err := op.indexing.keysOf(doc, d.body, d.asked)
+		k, err := op.indexing.keysOf(doc, d.body, d.asked, look)
 		op.before = guess{found: true, version: d.version, size: len(d.body), keys: k, claims: p.uniques.of(doc)}
 		if err == nil && op.ask.Op == Patch {
 			slow = op.guessPatch(ctx, p, r, &d, doc)
