@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -180,6 +181,41 @@ func fenced(imported, dir string) bool {
 		}
 	}
 	return false
+}
+
+// wireWords are words of the protocols that only doors speak (I8): names of headers,
+// and paths of the REST protocol.
+var wireWords = regexp.MustCompile(`(?i)x-ms-|x-decan-|\bheaders?\b|\bIf-(None-)?Match\b|\bdbs/|/colls\b`)
+
+// TestWireWords: no text of the packages between the doors and the disk has a word
+// of the REST protocol. Those packages give an error a reason (status.Reason), and
+// each door words it for its clients.
+func TestWireWords(t *testing.T) {
+	dirs := []string{"partitionkey", "internal/status", "internal/value", "internal/throughput", "internal/placement", "internal/index",
+		"internal/query", "internal/patch", "internal/storage", "internal/replication", "internal/partition", "internal/catalog",
+		"internal/cluster", "internal/engine", "internal/balance", "internal/copyjob"}
+	set := token.NewFileSet()
+	for _, dir := range dirs {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if text, ok := n.(*ast.BasicLit); ok && text.Kind == token.STRING && wireWords.MatchString(text.Value) {
+					t.Errorf("%s: %s is text of a protocol; give the error a status.Reason", set.Position(text.Pos()), text.Value)
+				}
+				return true
+			})
+		}
+	}
 }
 
 func TestPackageComments(t *testing.T) {

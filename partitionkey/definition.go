@@ -154,14 +154,14 @@ func (d Definition) None() Key {
 
 // Check returns nil if the key fits the definition: it has no more components
 // than there are paths, no fewer if full is true, and each component is within
-// its limits. Otherwise it returns an *Error; its Mismatch is true if the number
-// of components is wrong. Point operations need a full key, queries and feeds
+// its limits. Otherwise it returns an *Error; if the number of components is wrong,
+// its Mismatch is true, and Given and Levels are set. Point operations need a full key, queries and feeds
 // accept a prefix.
 func (d Definition) Check(key Key, full bool) error {
 	if n := key.Len(); n > len(d.Paths) {
-		return mismatchf("The partition key supplied in x-ms-partitionkey header has more components than defined in the collection: %d instead of %d.", n, len(d.Paths))
+		return levelsError(n, len(d.Paths))
 	} else if full && n < len(d.Paths) {
-		return mismatchf("The partition key supplied in x-ms-partitionkey header has fewer components than defined in the collection: %d instead of %d.", n, len(d.Paths))
+		return levelsError(n, len(d.Paths))
 	}
 	for i, c := range key.components {
 		if !c.finite() {
@@ -176,6 +176,17 @@ func (d Definition) Check(key Key, full bool) error {
 
 func errorf(format string, args ...any) *Error {
 	return &Error{Message: fmt.Sprintf(format, args...)}
+}
+
+// levelsError returns the error for a key with another number of components than
+// the definition has levels.
+func levelsError(given, levels int) *Error {
+	e := mismatchf("The partition key has %d of %d components.", given, levels)
+	if given > levels {
+		e = mismatchf("The partition key has %d components, and no more than %d are defined.", given, levels)
+	}
+	e.Given, e.Levels = given, levels
+	return e
 }
 
 func mismatchf(format string, args ...any) *Error {

@@ -49,6 +49,10 @@ type Error struct {
 	// an outdated definition makes this mistake, so servers answer with a status
 	// that makes the client read the definition again.
 	Mismatch bool
+
+	// Given is how many components the key has, and Levels how many the definition
+	// asks for, if [Definition.Check] found that they differ. Otherwise both are 0.
+	Given, Levels int
 }
 
 // Error returns the message.

@@ -96,7 +96,7 @@ func run(t *testing.T, d *datadriven.TestData) string {
 			for _, who := range []Caller{{kind: Master}, Owner(), {}} {
 				for action := Read; action <= Administer; action++ {
 					answer := "yes"
-					if err := who.Allow(action, link); err != nil {
+					if err := who.Allow(action, pathOf(link)); err != nil {
 						answer = describe(t, err)
 					}
 					fmt.Fprintf(&out, "%s %s: %s\n", who.Kind(), action, answer)
@@ -390,7 +390,7 @@ func TestLongInput(t *testing.T) {
 			t.Errorf("%s: message of %d characters, at most %d wanted", name, len([]rune(fmt.Sprint(err))), charsMax)
 		}
 	}
-	if err := (Caller{}).Allow(Read, long); err == nil || len(err.Error()) > 400 {
+	if err := (Caller{}).Allow(Read, status.Path{Database: long, Container: long, Kind: "docs", ID: long}); err == nil || len(err.Error()) > 1000 {
 		t.Errorf("Allow: message of %d bytes", len(fmt.Sprint(err)))
 	}
 }
@@ -425,4 +425,20 @@ func TestTokenLength(t *testing.T) {
 			}
 		}
 	}
+}
+
+// pathOf returns what a link such as dbs/d/colls/c/docs/x names.
+func pathOf(link string) (p status.Path) {
+	words := strings.Split(link, "/")
+	for i := 0; i+1 < len(words); i += 2 {
+		switch words[i] {
+		case "dbs":
+			p.Database = words[i+1]
+		case "colls":
+			p.Container = words[i+1]
+		default:
+			p.Kind, p.ID = words[i], words[i+1]
+		}
+	}
+	return p
 }

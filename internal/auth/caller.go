@@ -161,18 +161,18 @@ const (
 type Wish struct {
 	Action Action
 	On     Resource
-	Link   string // as it was asked, for messages
+	Asked  status.Path // as it was asked, for messages
 
 	At        resource.Scope // where it is: names, as they are now
 	Container resource.RID   // the container that it is in; "" for none
 	Feed, ID  string         // the one document or script: "docs" and its id; empty for a whole feed
 }
 
-// Allow returns nil when the caller may do that to whatever the link names,
-// empty being the account. It is for those who hold a key: a token and a role
-// depend on what there is behind the link, so [Caller.May] has to be asked, and
-// this refuses them. Nobody gets 401/5000, everybody else 403.
-func (c Caller) Allow(action Action, link string) error {
+// Allow returns nil if the caller may do that to a resource, by the names of the
+// request. It is for those who hold a key: what a token or a role permits depends
+// on the resource itself, so Allow refuses them, and [Caller.May] decides. Nobody
+// gets 401/5000, everyone else 403.
+func (c Caller) Allow(action Action, at status.Path) error {
 	switch c.kind {
 	case Master:
 		return nil
@@ -181,11 +181,11 @@ func (c Caller) Allow(action Action, link string) error {
 			return nil
 		}
 	case Bearer:
-		return unsupported(action, link)
+		return unsupported(action, at)
 	case Nobody:
-		return status.Unauthorized(status.SubAuthorizationMissing, "Nobody is authenticated, so %s on '%s' is not allowed.", action, clip(link, nameCharsShown))
+		return status.Unauthorized(status.SubAuthorizationMissing, "No one is authenticated, so the action %s on %s is not permitted.", action, at)
 	}
-	return insufficient(action, link)
+	return insufficient(action, at)
 }
 
 // May returns nil when the caller may do what it wants: any of it as far as that
@@ -207,9 +207,9 @@ func (c Caller) May(w Wish) error {
 	case Bearer:
 		return c.who.may(&w)
 	case Nobody:
-		return c.Allow(w.Action, w.Link)
+		return c.Allow(w.Action, w.Asked)
 	}
-	return insufficient(w.Action, w.Link)
+	return insufficient(w.Action, w.Asked)
 }
 
 // granted decides for a permission whose container is the one of the wish.
@@ -239,7 +239,7 @@ func granted(p *resource.Permission, w *Wish) bool {
 func (p *Principal) may(w *Wish) error {
 	need := needed(w)
 	if need == 0 {
-		return unsupported(w.Action, w.Link)
+		return unsupported(w.Action, w.Asked)
 	}
 	var have resource.DataActions
 	for _, role := range p.Roles {
@@ -294,12 +294,12 @@ func needed(w *Wish) resource.DataActions {
 	return 0
 }
 
-func unsupported(action Action, link string) error {
-	return status.Forbidden(status.SubRoleUnsupported, "The request (%s on '%s') cannot be authorized by a bearer token in the data plane. Use an account key.", action, clip(link, nameCharsShown))
+func unsupported(action Action, at status.Path) error {
+	return status.Because(status.CodeForbidden, status.SubRoleUnsupported, status.NotPermitted{Action: action.String(), At: at, Keyless: true})
 }
 
-func insufficient(action Action, link string) error {
-	return status.Forbidden(0, "Insufficient permissions provided in the authorization header for the corresponding request (%s on '%s'). Retry with another authorization header.", action, clip(link, nameCharsShown))
+func insufficient(action Action, at status.Path) error {
+	return status.Because(status.CodeForbidden, 0, status.NotPermitted{Action: action.String(), At: at})
 }
 
 // groupsMax is how many groups of a principal count, as a token has at most.

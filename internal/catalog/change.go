@@ -120,7 +120,6 @@ func (c *Container) setPartitions(partitions []resource.Partition) error {
 		return fmt.Errorf("container %s: %w", c.RID, err)
 	}
 	c.Ranges = ranges
-	c.Link = "dbs/" + c.Database.ID + "/colls/" + c.ID
 	return nil
 }
 

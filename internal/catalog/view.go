@@ -34,7 +34,6 @@ type database struct {
 type Container struct {
 	resource.Container
 	Database resource.Database
-	Link     string // by names: dbs/d/colls/c
 	Ranges   partitionkey.RangeMap[resource.Partition]
 
 	// Version rises with every change of Ranges, and is the etag of the range list.

@@ -160,7 +160,7 @@ func (j *Jobs) Close() {
 // A target that another job still fills, and a mirror into a container with
 // documents, are status 409 too.
 func (j *Jobs) Create(ctx context.Context, caller auth.Caller, asked resource.CopyJob) (resource.CopyJob, error) {
-	if err := caller.Allow(auth.Administer, ""); err != nil {
+	if err := caller.Allow(auth.Administer, status.Path{}); err != nil {
 		return resource.CopyJob{}, err
 	}
 	if err := asked.Validate(); err != nil {
@@ -294,7 +294,7 @@ func (j *Jobs) makeRoom() error {
 
 // Get returns the current state of a job. An unknown job is status 404.
 func (j *Jobs) Get(caller auth.Caller, name string) (resource.CopyJob, error) {
-	if err := caller.Allow(auth.Administer, ""); err != nil {
+	if err := caller.Allow(auth.Administer, status.Path{}); err != nil {
 		return resource.CopyJob{}, err
 	}
 	one, found := j.find(name)
@@ -308,7 +308,7 @@ func (j *Jobs) Get(caller auth.Caller, name string) (resource.CopyJob, error) {
 
 // List returns all jobs, oldest first.
 func (j *Jobs) List(caller auth.Caller) ([]resource.CopyJob, error) {
-	if err := caller.Allow(auth.Administer, ""); err != nil {
+	if err := caller.Allow(auth.Administer, status.Path{}); err != nil {
 		return nil, err
 	}
 	j.mu.Lock()
@@ -395,7 +395,7 @@ func notNow(state *resource.CopyJob, what string) error {
 // run. apply reports whether it has changed anything. It is called twice,
 // because the job may have ended while it was being stopped.
 func (j *Jobs) change(ctx context.Context, caller auth.Caller, name string, apply func(*resource.CopyJob) (bool, error)) (resource.CopyJob, error) {
-	if err := caller.Allow(auth.Administer, ""); err != nil {
+	if err := caller.Allow(auth.Administer, status.Path{}); err != nil {
 		return resource.CopyJob{}, err
 	}
 	one, found := j.find(name)

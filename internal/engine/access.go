@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/decandb/decan/internal/auth"
@@ -41,7 +42,7 @@ func (e *Engine) withPermission(caller auth.Caller) (auth.Caller, error) {
 	}
 	c, ok := view.ContainerByRID(found.Target.Container)
 	if !ok || found.Key != nil && found.Key.Len() < c.PartitionKey.Levels() && !e.prefixPermissions {
-		return auth.Caller{}, status.Forbidden(0, "The resource token is for a prefix of a partition key, which this server does not allow: see --prefix-permissions.")
+		return auth.Caller{}, status.Because(status.CodeForbidden, 0, status.PrefixToken{})
 	}
 	return caller, nil
 }
@@ -70,12 +71,9 @@ func (e *Engine) allow(caller auth.Caller, w auth.Wish, link Link) error {
 	if caller.Kind() == auth.Master {
 		return nil
 	}
-	w.Link = link.String()
+	w.Asked = link.path()
 	if w.Feed != "" && link.Document == "" {
-		w.Link += "/" + w.Feed
-		if w.ID != "" {
-			w.Link += "/" + w.ID
-		}
+		w.Asked.Kind, w.Asked.ID = w.Feed, w.ID
 	}
 	// What does not exist has the name that it was asked by: who may see all of
 	// the database is told that it is missing, everybody else is refused.
@@ -155,7 +153,7 @@ func (e *Engine) confine(caller auth.Caller, key **partitionkey.Key, bind bool) 
 		return allowKey(caller, c, given(c.PartitionKey, **key))
 	}
 	if own.Len() == c.PartitionKey.Levels() && !bind {
-		return forbidden("The resource token is for one partition key: the request has to name it, in x-ms-documentdb-partitionkey.")
+		return status.Because(status.CodeForbidden, 0, status.TokenNeedsKey{})
 	}
 	*key = &own
 	return nil
@@ -187,8 +185,9 @@ func (e *Engine) allowFeed(caller auth.Caller, action auth.Action, req *QueryReq
 	return nil
 }
 
+// forbidden returns the refusal of what a resource token does not extend to.
 func forbidden(format string, args ...any) error {
-	return status.Forbidden(0, "Insufficient permissions provided in the authorization header for the corresponding request. "+format, args...)
+	return status.Because(status.CodeForbidden, 0, status.OutsideToken{Detail: fmt.Sprintf(format, args...)})
 }
 
 // kindOf returns what an action on the definition that the link names, or on those

@@ -221,7 +221,7 @@ func (e *Engine) QueryContainers(ctx context.Context, caller auth.Caller, req Qu
 		if !ok {
 			return nil, status.OwnerNotFound()
 		}
-		out.OwnerLink, out.OwnerRID, out.ParentRID = "dbs/"+database.ID, database.RID, database.RID
+		out.Owner, out.OwnerRID, out.ParentRID = Owner{Database: database.ID}, database.RID, database.RID
 		var all []definition
 		for _, c := range view.Containers(database.RID) {
 			all = append(all, definition{rid: c.RID, content: c.Container.Value()})
@@ -248,7 +248,7 @@ func ownerDatabase(view *catalog.View, link Link, out *Resource) (resource.Datab
 	if !ok {
 		return d, status.OwnerNotFound()
 	}
-	out.OwnerLink, out.OwnerRID = "dbs/"+d.ID, d.RID
+	out.Owner, out.OwnerRID = Owner{Database: d.ID}, d.RID
 	return d, nil
 }
 

@@ -191,7 +191,7 @@ func (e *Engine) documentKey(container *catalog.Container, document value.Value,
 		return partitionkey.Key{}, keyError(err)
 	}
 	if !key.Equal(own) {
-		return partitionkey.Key{}, status.PartitionKeyMismatch("PartitionKey extracted from document doesn't match the one specified in the header.")
+		return partitionkey.Key{}, status.Because(status.CodeBadRequest, status.SubPartitionKeyMismatch, status.KeyDiffers{})
 	}
 	return own, nil
 }
@@ -199,7 +199,7 @@ func (e *Engine) documentKey(container *catalog.Container, document value.Value,
 // pointKey returns the whole key that an operation without a document needs.
 func pointKey(container *catalog.Container, asked *partitionkey.Key) (partitionkey.Key, error) {
 	if asked == nil {
-		return partitionkey.Key{}, status.PartitionKeyMismatch("The partition key must be supplied in the x-ms-partitionkey header for this operation.")
+		return partitionkey.Key{}, status.Because(status.CodeBadRequest, status.SubPartitionKeyMismatch, status.KeyMissing{})
 	}
 	key := given(container.PartitionKey, *asked)
 	if err := container.PartitionKey.Check(key, true); err != nil {

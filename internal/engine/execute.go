@@ -281,9 +281,10 @@ type host struct {
 
 var _ script.Host = (*host)(nil)
 
-// Links returns the links of the container.
-func (h *host) Links() (self, alt string) {
-	return strings.TrimSuffix(string(h.run.container.RID.AppendSelf(nil)), "/"), h.run.container.Link
+// Container returns the link of the container by RIDs, and its names.
+func (h *host) Container() (self, database, name string) {
+	c := h.run.container
+	return strings.TrimSuffix(string(c.RID.AppendSelf(nil)), "/"), c.Database.ID, c.ID
 }
 
 // Quota returns the limit of a logical partition. What its documents take is not

@@ -94,9 +94,9 @@ func (f *feedOf) run(ctx context.Context, caller auth.Caller) error {
 	if f.req.Complete {
 		switch {
 		case f.req.After == "":
-			return status.BadRequest("The change feed of all versions cannot be read from the beginning. Begin at now: If-None-Match: *.")
+			return status.Because(status.CodeBadRequest, 0, status.FeedFromStart{})
 		case !f.req.Since.IsZero():
-			return status.BadRequest("The change feed of all versions cannot be read from a time. Begin at now: If-None-Match: *.")
+			return status.Because(status.CodeBadRequest, 0, status.FeedFromTime{})
 		}
 	}
 	if f.maxItems = f.req.MaxItems; f.maxItems <= 0 {

@@ -126,7 +126,7 @@ func parseFeedToken(etag resource.ETag, container resource.RID, scope partitionk
 	}
 	t, ok := decodeFeedToken(text)
 	if !ok || t.container != container || !t.covers(scope) {
-		return feedToken{}, status.BadRequest("The If-None-Match value is no position in this change feed: it was issued for another container or scope, or has been changed.")
+		return feedToken{}, status.Because(status.CodeBadRequest, 0, status.FeedPosition{})
 	}
 	return t, nil
 }

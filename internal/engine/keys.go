@@ -47,7 +47,7 @@ func (e *Engine) RegenerateKey(ctx context.Context, caller auth.Caller, which re
 }
 
 func (e *Engine) mayKeepKeys(caller auth.Caller) error {
-	if err := caller.Allow(auth.Administer, ""); err != nil {
+	if err := caller.Allow(auth.Administer, status.Path{}); err != nil {
 		return err
 	}
 	if e.configured == nil {

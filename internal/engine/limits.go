@@ -19,7 +19,7 @@ type ContainerLimits struct {
 
 // LimitsOf returns the limits of a container: 404/1003 when it does not exist.
 func (e *Engine) LimitsOf(caller auth.Caller, link Link) (ContainerLimits, error) {
-	if err := caller.Allow(auth.Read, link.String()); err != nil {
+	if err := caller.Allow(auth.Read, link.path()); err != nil {
 		return ContainerLimits{}, fail(err)
 	}
 	c, ok := locateContainer(e.catalog.View(), link)
@@ -44,7 +44,7 @@ func (e *Engine) limitsOf(c *catalog.Container) ContainerLimits {
 // now is split, and of a full key no document grows. A throughput above what the
 // container may have stays, too, until it is changed.
 func (e *Engine) ChangeLimits(ctx context.Context, caller auth.Caller, link Link, change func(*resource.OwnLimits) error) (ContainerLimits, error) {
-	if err := caller.Allow(auth.Replace, link.String()); err != nil {
+	if err := caller.Allow(auth.Replace, link.path()); err != nil {
 		return ContainerLimits{}, fail(err)
 	}
 	for attempt := 0; ; attempt++ {

@@ -21,7 +21,7 @@ type MergeRequest struct {
 // child does. The caller must be an administrator. Errors are those of
 // [cluster.Node.Merge], and 404/1003 when the container does not exist.
 func (e *Engine) MergePartitions(ctx context.Context, caller auth.Caller, req MergeRequest) (cluster.MergeResult, error) {
-	if err := caller.Allow(auth.Administer, req.Link.String()); err != nil {
+	if err := caller.Allow(auth.Administer, req.Link.path()); err != nil {
 		return cluster.MergeResult{}, fail(err)
 	}
 	c, ok := locateContainer(e.catalog.View(), req.Link)
@@ -40,7 +40,7 @@ func (e *Engine) MergePartitions(ctx context.Context, caller auth.Caller, req Me
 // container or database does not exist, and 400 for a database that provides no
 // throughput and in a serverless account.
 func (e *Engine) MergeAll(ctx context.Context, caller auth.Caller, link Link, dry bool) ([]cluster.PartitionSize, error) {
-	if err := caller.Allow(auth.Administer, link.String()); err != nil {
+	if err := caller.Allow(auth.Administer, link.path()); err != nil {
 		return nil, fail(err)
 	}
 	containers, err := e.mergeable(link)

@@ -82,7 +82,7 @@ func (m *metrics) work(r prometheus.Registerer, t *turns, memory *memory) {
 		return float64(t.held)
 	})
 	gauge("decan_engine_queries_waiting", "Queries that wait for a turn, paused ones included.", func() float64 { return float64(t.waiting.Load()) })
-	gauge("decan_engine_query_memory_bytes", "Memory of --query-memory that queries hold.", func() float64 { return float64(memory.bytes()) })
+	gauge("decan_engine_query_memory_bytes", "Memory that queries hold for their intermediate results.", func() float64 { return float64(memory.bytes()) })
 }
 
 // QueryVisits says how far the queries of a container fan out: its queries and

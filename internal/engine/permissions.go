@@ -125,7 +125,7 @@ func (e *Engine) QueryPermissions(ctx context.Context, caller auth.Caller, req P
 		if err := p.find(view, &req); err != nil {
 			return nil, err
 		}
-		out.OwnerLink, out.OwnerRID = p.out.OwnerLink, p.out.OwnerRID
+		out.Owner, out.OwnerRID = p.out.Owner, p.out.OwnerRID
 		out.ParentRID = p.user.RID
 		var all []definition
 		for _, permission := range view.Permissions(p.user.RID) {
@@ -170,7 +170,7 @@ func (p *permissions) find(view *catalog.View, req *PermissionRequest) error {
 		return status.OwnerNotFound()
 	}
 	p.user = user
-	p.out.OwnerLink, p.out.OwnerRID = "dbs/"+database.ID+"/users/"+user.ID, user.RID
+	p.out.Owner, p.out.OwnerRID = Owner{Database: database.ID, User: user.ID}, user.RID
 	return nil
 }
 
@@ -249,7 +249,7 @@ func (e *Engine) checkPermissionKey(c *catalog.Container, p *resource.Permission
 		return status.BadRequest("A permission for a trigger or a user-defined function has no resourcePartitionKey: they have no partition.")
 	}
 	if levels := c.PartitionKey.Levels(); p.Key.Len() < levels && !e.prefixPermissions {
-		return status.BadRequest("The resourcePartitionKey has %d values, and the partition key has %d paths. A permission for a prefix of a hierarchical partition key is not supported; a server started with --prefix-permissions allows it.", p.Key.Len(), levels)
+		return status.Because(status.CodeBadRequest, 0, status.PrefixPermission{Values: p.Key.Len(), Levels: levels})
 	}
 	if err := c.PartitionKey.Check(*p.Key, false); err != nil {
 		return status.BadRequest("The resourcePartitionKey does not fit the container: %s", err)

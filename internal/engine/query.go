@@ -207,7 +207,7 @@ func (q *pageOf) permit(c *catalog.Container, plan *query.Plan, s scope) error {
 	if !q.req.Cross && !q.req.Full && !s.prefix {
 		// How many partitions the container has today is no reason to answer: the
 		// same program would fail tomorrow.
-		return status.BadRequest("Cross partition query is required but disabled: the query is not bound to one partition key. Allow it with x-ms-documentdb-query-enablecrosspartition, or give the partition key.")
+		return status.Because(status.CodeBadRequest, 0, status.QueryUnbound{})
 	}
 	if !plan.Needs().Any() || full || s.prefix && !several(c, s.ranges) {
 		return nil
@@ -216,8 +216,7 @@ func (q *pageOf) permit(c *catalog.Container, plan *query.Plan, s scope) error {
 		return err
 	}
 	q.engine.metrics.unserved.Inc()
-	return status.CrossPartition(string(query.AppendPlan(nil, plan.Describe(c.PartitionKey))),
-		"The cross partition query can not be directly served by the gateway. The client has to follow the query plan that comes with this error, or ask for full execution with x-decan-cross-partition: full.")
+	return status.CrossPartition(string(query.AppendPlan(nil, plan.Describe(c.PartitionKey))))
 }
 
 // resume reads the continuation of a request, whose whole key hashes to key if

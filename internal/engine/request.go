@@ -4,6 +4,7 @@ import (
 	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/throughput"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
@@ -17,19 +18,18 @@ type Link struct {
 	Document  string
 }
 
-// String returns the path of the link, such as dbs/d/colls/c/docs/x; empty for
-// the zero value, which is the account.
-func (l Link) String() string {
-	switch {
-	case l.Database == "":
-		return ""
-	case l.Container == "":
-		return "dbs/" + l.Database
-	case l.Document == "":
-		return "dbs/" + l.Database + "/colls/" + l.Container
+// path returns what the link names, for refusals.
+func (l Link) path() status.Path {
+	p := status.Path{Database: l.Database, Container: l.Container}
+	if l.Document != "" {
+		p.Kind, p.ID = "docs", l.Document
 	}
-	return "dbs/" + l.Database + "/colls/" + l.Container + "/docs/" + l.Document
+	return p
 }
+
+// Owner names the resource that another one is in: a database, a container, or a
+// user. Unused parts are empty.
+type Owner struct{ Database, Container, User string }
 
 // Result is what every operation returns beside its body. It is filled in as
 // far as known when the operation fails, too.
@@ -40,8 +40,8 @@ type Result struct {
 	LSN        resource.LSN           // that the answer reflects; of the last partition asked
 	ETag       resource.ETag          // of the one resource or range list in the answer
 
-	OwnerLink string       // by names: dbs/x/colls/y for documents, dbs/x for containers
-	OwnerRID  resource.RID // of the same; empty for databases and offers
+	Owner    Owner        // by names: the container of documents, the database of containers
+	OwnerRID resource.RID // of the same; empty for databases and offers
 }
 
 // Options are what every request on documents may carry.

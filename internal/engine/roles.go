@@ -49,7 +49,7 @@ func (e *Engine) ReadRole(_ context.Context, caller auth.Caller, id string) (res
 
 // ListRoles returns all roles, the built-in ones first.
 func (e *Engine) ListRoles(_ context.Context, caller auth.Caller) ([]resource.RoleDefinition, error) {
-	if err := caller.Allow(auth.Administer, ""); err != nil {
+	if err := caller.Allow(auth.Administer, status.Path{}); err != nil {
 		return nil, err
 	}
 	return e.catalog.View().Roles(), nil
@@ -106,7 +106,7 @@ func (e *Engine) ReadRoleAssignment(_ context.Context, caller auth.Caller, id st
 
 // ListRoleAssignments returns all assignments.
 func (e *Engine) ListRoleAssignments(_ context.Context, caller auth.Caller) ([]resource.RoleAssignment, error) {
-	if err := caller.Allow(auth.Administer, ""); err != nil {
+	if err := caller.Allow(auth.Administer, status.Path{}); err != nil {
 		return nil, err
 	}
 	return e.catalog.View().RoleAssignments(), nil
@@ -124,7 +124,7 @@ func (e *Engine) DeleteRoleAssignment(ctx context.Context, caller auth.Caller, i
 
 // mayGiveRoles lets administrators through, and returns a GUID as it is stored.
 func (e *Engine) mayGiveRoles(caller auth.Caller, id string) (string, error) {
-	if err := caller.Allow(auth.Administer, ""); err != nil {
+	if err := caller.Allow(auth.Administer, status.Path{}); err != nil {
 		return "", err
 	}
 	id = strings.ToLower(id)

@@ -53,7 +53,7 @@ func (e *Engine) owner(link Link, intended string, result *Result) (*catalog.Con
 	if !ok {
 		return nil, status.OwnerNotFound()
 	}
-	result.OwnerLink = c.Link
+	result.Owner = Owner{Database: c.Database.ID, Container: c.ID}
 	result.OwnerRID = c.RID
 	if intended != "" && intended != c.RID.String() {
 		return nil, status.New(status.CodeBadRequest, status.SubContainerRecreated,
@@ -91,7 +91,10 @@ func (e *Engine) moved(ctx context.Context, err error, attempt int, seen *catalo
 func keyError(err error) error {
 	var e *partitionkey.Error
 	if errors.As(err, &e) {
-		if e.Mismatch {
+		switch {
+		case e.Levels > 0:
+			return status.Because(status.CodeBadRequest, status.SubPartitionKeyMismatch, status.KeyLevels{Given: e.Given, Levels: e.Levels})
+		case e.Mismatch:
 			return status.PartitionKeyMismatch("%s", e.Message)
 		}
 		return status.BadRequest("%s", e.Message)

@@ -24,7 +24,7 @@ type SplitRequest struct {
 // children do. The caller must be an administrator. Errors are those of
 // [cluster.Node.Split], and 404/1003 when the container does not exist.
 func (e *Engine) SplitPartition(ctx context.Context, caller auth.Caller, req SplitRequest) (cluster.SplitResult, error) {
-	if err := caller.Allow(auth.Administer, req.Link.String()); err != nil {
+	if err := caller.Allow(auth.Administer, req.Link.path()); err != nil {
 		return cluster.SplitResult{}, fail(err)
 	}
 	c, ok := locateContainer(e.catalog.View(), req.Link)

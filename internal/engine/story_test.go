@@ -199,7 +199,7 @@ func (s *story) result(d *datadriven.TestData, r engine.Result) string {
 		fmt.Fprintf(&b, "visited %v\n", r.Partitions)
 	}
 	if d.HasArg("owner") {
-		fmt.Fprintf(&b, "owner %s %s\n", r.OwnerLink, r.OwnerRID)
+		fmt.Fprintf(&b, "owner %s %s\n", ownerText(r.Owner), r.OwnerRID)
 	}
 	return b.String()
 }
@@ -366,4 +366,9 @@ func (s *story) definition(ctx context.Context, t *testing.T, d *datadriven.Test
 		return "ok", nil
 	}
 	return b.String(), err
+}
+
+// ownerText returns the names of an owner, from the outermost inwards.
+func ownerText(o engine.Owner) string {
+	return strings.TrimRight(o.Database+"/"+o.Container+o.User, "/")
 }

@@ -107,7 +107,7 @@ func (e *Engine) QueryUsers(ctx context.Context, caller auth.Caller, req QueryRe
 			return nil, status.OwnerNotFound()
 		}
 		out.ParentRID = database.RID
-		out.OwnerLink, out.OwnerRID = "dbs/"+database.ID, database.RID
+		out.Owner, out.OwnerRID = Owner{Database: database.ID}, database.RID
 		var all []definition
 		for _, user := range view.Users(database.RID) {
 			all = append(all, definition{rid: user.RID, content: user.Value()})
@@ -146,7 +146,7 @@ func (e *Engine) defineUser(caller auth.Caller, action auth.Action, req *UserReq
 		if !ok {
 			return status.OwnerNotFound()
 		}
-		out.OwnerLink, out.OwnerRID = "dbs/"+database.ID, database.RID
+		out.Owner, out.OwnerRID = Owner{Database: database.ID}, database.RID
 		return operation(database, out)
 	})
 }

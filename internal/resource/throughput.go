@@ -192,7 +192,7 @@ func (t Throughput) Replace(body value.Value, minimum int, limits Limits) (Throu
 		settings = value.Undefined()
 	}
 	if settings.IsDefined() != t.IsAutoscale() {
-		return Throughput{}, status.BadRequest("An offer cannot be switched between manual and autoscale throughput by editing it. Send the migration header with the request.")
+		return Throughput{}, status.Because(status.CodeBadRequest, 0, status.OfferMode{})
 	}
 	changed := t
 	var err error

@@ -16,11 +16,10 @@ import (
 // (400, 403, 404, 409, 412, 413, 429, 449) is passed to the script's callback;
 // every other error ends the run, and Run returns it.
 type Host interface {
-	// Links returns the links of the container: by RIDs, such as
-	// "dbs/1ZAmAA==/colls/1ZAmAJT9ABk=", and by names, such as "dbs/d/colls/c",
-	// both without a trailing slash. The _self of documents must begin with the
-	// first.
-	Links() (self, alt string)
+	// Container returns the link of the container by RIDs, such as
+	// "dbs/1ZAmAA==/colls/1ZAmAJT9ABk=", without a trailing slash, and the names of
+	// its database and its own. The _self of documents must begin with the link.
+	Container() (self, database, name string)
 
 	// Quota returns the usage and the limits of the container, in the form of the
 	// headers x-ms-resource-usage and x-ms-resource-quota.

@@ -28,7 +28,6 @@ type recorder struct {
 
 const (
 	selfLink = "dbs/1ZAmAA==/colls/1ZAmAJT9ABk="
-	altLink  = "dbs/d/colls/c"
 )
 
 func (h *recorder) begin() {
@@ -37,7 +36,7 @@ func (h *recorder) begin() {
 
 func (h *recorder) commit() { h.docs = h.pending }
 
-func (h *recorder) Links() (self, alt string) { return selfLink, altLink }
+func (h *recorder) Container() (self, database, name string) { return selfLink, "d", "c" }
 
 func (h *recorder) Quota() (usage, quota string) { return "documentsCount=1;", "documentsCount=-1;" }
 

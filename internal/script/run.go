@@ -152,7 +152,7 @@ func (r *run) begin(ctx context.Context, req Request) error {
 func (r *run) config(req Request) string {
 	kind := map[Kind]string{Procedure: "procedure", PreTrigger: "pretrigger", PostTrigger: "posttrigger"}[r.p.kind]
 	limits := r.p.runner.limits
-	self, alt := r.host.Links()
+	self, database, name := r.host.Container()
 	usage, quota := r.host.Quota()
 	var headers []value.Member
 	for name, text := range req.Headers {
@@ -162,7 +162,7 @@ func (r *run) config(req Request) string {
 	return value.Object([]value.Member{
 		{Name: "kind", Value: value.String(kind)},
 		{Name: "self", Value: value.String(self)},
-		{Name: "alt", Value: value.String(alt)},
+		{Name: "alt", Value: value.String("dbs/" + database + "/colls/" + name)},
 		{Name: "usage", Value: value.String(usage)},
 		{Name: "quota", Value: value.String(quota)},
 		{Name: "headers", Value: value.Object(headers)},

@@ -23,6 +23,7 @@ type Error struct {
 	Code       Code
 	Sub        Sub           // zero if the code needs no detail
 	Message    string        // for people: names the thing, the limit and the remedy
+	Reason     Reason        // nil for most; a door may have better words for it than Message
 	RetryAfter time.Duration // TooManyRequests and RetryWith only
 	Info       string        // machine-readable detail for the client: for CrossPartition, the query plan as JSON
 	Cause      error         // never shown to a client
@@ -98,8 +99,8 @@ func PartitionKeyMismatch(format string, args ...any) *Error {
 
 // CrossPartition returns an error for a query whose results the client must
 // merge. plan is the query plan as JSON, which clients read from the error.
-func CrossPartition(plan string, format string, args ...any) *Error {
-	e := New(CodeBadRequest, SubCrossPartitionQuery, format, args...)
+func CrossPartition(plan string) *Error {
+	e := Because(CodeBadRequest, SubCrossPartitionQuery, QueryNotServed{})
 	e.Info = plan
 	return e
 }

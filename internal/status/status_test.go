@@ -35,7 +35,7 @@ func TestConstructors(t *testing.T) {
 		text string
 	}{
 		{PartitionKeyMismatch("x"), 400, 1001, "BadRequest"},
-		{CrossPartition("{}", "x"), 400, 1004, "BadRequest"},
+		{CrossPartition("{}"), 400, 1004, "BadRequest"},
 		{Unsupported("JOIN"), 400, 0, "BadRequest"},
 		{Unauthorized(SubAuthorizationMissing, "x"), 401, 5000, "Unauthorized"},
 		{Forbidden(SubPartitionKeyQuota, "x"), 403, 1014, "Forbidden"},
@@ -55,7 +55,7 @@ func TestConstructors(t *testing.T) {
 	if Code(299).String() != "InternalServerError" {
 		t.Error("an unknown code has its own name")
 	}
-	if !strings.Contains(Unsupported("JOIN").Message, "JOIN") || CrossPartition("{}", "x").Info != "{}" {
+	if !strings.Contains(Unsupported("JOIN").Message, "JOIN") || CrossPartition("{}").Info != "{}" {
 		t.Error("the feature or the plan is lost")
 	}
 }

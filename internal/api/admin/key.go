@@ -39,7 +39,7 @@ func (h *handler) verify(hr *http.Request, action auth.Action) (auth.Caller, err
 		h.watch.Refused(auth.Refusal(credentials, err), hr.RemoteAddr)
 		return caller, err
 	}
-	return caller, caller.Allow(action, "")
+	return caller, caller.Allow(action, status.Path{})
 }
 
 // bearerKey returns the account key of an Authorization header of the form "Bearer

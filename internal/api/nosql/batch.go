@@ -213,7 +213,7 @@ func appendReason(out []byte, err *status.Error) []byte {
 	}
 	if err.Code != status.CodeFailedDependency {
 		out = append(out, `,"message":`...)
-		out = value.AppendQuoted(out, err.Message)
+		out = value.AppendQuoted(out, wording(err))
 	}
 	return out
 }

@@ -51,7 +51,7 @@ func (h *handler) errorAnswer(r *request, e *status.Error) *response {
 // message adds the line that clients print and users quote. Lists of query
 // errors stand behind a word, as clients expect that style.
 func (h *handler) message(r *request, e *status.Error) string {
-	text := e.Message
+	text := wording(e)
 	if strings.HasPrefix(text, "{") {
 		text = "Message: " + text
 	}

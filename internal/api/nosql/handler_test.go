@@ -118,9 +118,9 @@ func TestErrors(t *testing.T) {
 			`{"code":"NotFound","message":"Owner resource does not exist."}`,
 		},
 		{
-			"plan", status.CrossPartition(`{"a":"b"}`, "Cross."), 400,
+			"plan", status.CrossPartition(`{"a":"b"}`), 400,
 			map[string]string{headerSubStatus: "1004"},
-			`{"code":"BadRequest","message":"Cross.","additionalErrorInfo":"{\"a\":\"b\"}"}`,
+			`{"code":"BadRequest","message":"The cross partition query can not be directly served by the gateway. The client has to follow the query plan that comes with this error, or ask for full execution with x-decan-cross-partition: full.","additionalErrorInfo":"{\"a\":\"b\"}"}`,
 		},
 		{
 			"query", status.BadRequest("%s", `{"errors":[]}`), 400, nil,

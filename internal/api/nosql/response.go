@@ -108,7 +108,7 @@ func (h *handler) write(hw http.ResponseWriter, r *request, answer *response) {
 	w.set(headerCharge, formatCharge(result.Charge))
 	w.set(headerSession, result.Session)
 	w.set(headerETag, string(answer.etag))
-	w.set(headerAltContentPath, result.OwnerLink)
+	w.set(headerAltContentPath, ownerLink(result.Owner))
 	if result.OwnerRID != "" {
 		w.set(headerContentPath, result.OwnerRID.String())
 	}
