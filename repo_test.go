@@ -31,9 +31,10 @@ internal/placement: resource
 internal/geo, internal/vector: value
 internal/text:
 internal/index: value resource status geo text vector
-internal/query: value partitionkey resource status giveway index geo text vector
+internal/query/sql: value status
+internal/query: value partitionkey resource status giveway index geo text vector query/sql
 internal/script: value status
-internal/patch: value status
+internal/patch: value status query/sql
 internal/storage: status giveway
 internal/replication: resource status
 internal/partition: value partitionkey resource status giveway index patch query vector throughput storage replication
@@ -48,7 +49,7 @@ internal/copyjob: value partitionkey resource status auth catalog engine
 internal/api/admin: value partitionkey resource status auth audit catalog cluster engine copyjob
 internal/server: value partitionkey resource status auth audit index query script throughput storage replication partition catalog cluster balance engine copyjob api/nosql api/admin
 resolver: partitionkey
-resolver/azcosmos: partitionkey resolver
+resolver/azcosmos: value partitionkey resolver query/sql
 .: server
 decantest: decan
 cmd/decan: value partitionkey resource status auth resolver resolver/azcosmos server decan

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/decandb/decan/internal/auth"
@@ -127,7 +126,7 @@ func (e *Engine) operationOf(container *catalog.Container, o *partition.Operatio
 			return key, err
 		}
 		if o.Changes, err = patch.Parse(body); err == nil && o.Changes.Condition != "" {
-			o.Condition, err = e.conditionOf(container, o.Changes.Condition)
+			o.Condition, err = e.conditionOf(container, o.Changes)
 		}
 		return key, err
 	case partition.Create, partition.Upsert:
@@ -137,30 +136,12 @@ func (e *Engine) operationOf(container *catalog.Container, o *partition.Operatio
 	return e.documentKey(container, body, size, asked)
 }
 
-// conditionOf compiles the condition of a patch: FROM and WHERE of a query over
-// one document. No function of the user is called, since a partition waits for
-// the answer.
-func (e *Engine) conditionOf(container *catalog.Container, text string) (*query.Plan, error) {
-	const list = "SELECT VALUE true "
-	wrong := func(why string) error {
-		return status.BadRequest("The condition of the patch is not valid: it is a filter such as 'from c where c.n = 1', %s.", why)
-	}
-	if words := strings.Fields(text); len(words) == 0 || !strings.EqualFold(words[0], "from") {
-		return nil, wrong("which begins with FROM")
-	}
-	q, err := query.Parse(list + text)
-	if err != nil {
-		return nil, err
-	}
-	if len(q.From.Inputs) > 1 || q.From.Inputs[0].In || q.From.Inputs[0].Query != nil {
-		return nil, wrong("and has no JOIN, no IN and no subquery after FROM")
-	}
-	if q.GroupBy != nil || q.OrderBy != nil || q.Offset != nil {
-		return nil, wrong("and has nothing behind WHERE")
-	}
+// conditionOf compiles the condition of a patch. It calls no user-defined function,
+// because a partition waits for the answer.
+func (e *Engine) conditionOf(container *catalog.Container, p *patch.Patch) (*query.Plan, error) {
 	options := e.options()
 	options.Computed = container.Indexing.Computed
-	return query.Compile(list+text, nil, nil, options)
+	return query.Compile(p.ConditionQuery(), nil, nil, options)
 }
 
 // documentKey checks a document and returns its key, which must be the one that

@@ -3,7 +3,8 @@
 //
 // [Parse] parses and checks the body of a request, and [Patch.Apply] returns the
 // next version of a document. Both are pure functions. The condition of a patch
-// is a query; the caller evaluates it.
+// is a filter in the query language. Parse checks its syntax; the caller evaluates
+// [Patch.ConditionQuery].
 //
 // # Invariants
 //
@@ -34,7 +35,8 @@ const OperationsMax = 10
 // Patch is a list of operations on one document. It is immutable.
 type Patch struct {
 	// Condition is a query without its SELECT, such as "from c where c.n = 1",
-	// for which the document must be a result; empty for none.
+	// for which the document must be a result; empty for none. Its syntax is
+	// correct.
 	Condition string
 
 	operations []operation
@@ -96,6 +98,9 @@ func Parse(body value.Value) (*Patch, error) {
 			return nil, err
 		}
 		p.operations[i] = o
+	}
+	if err := p.checkCondition(); err != nil {
+		return nil, err
 	}
 	return p, nil
 }

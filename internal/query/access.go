@@ -106,7 +106,7 @@ func (p predicate) tuples(x *index.Index) (args []index.Expr, rest []predicate) 
 	places := map[int][]int{} // of each element: its equalities in p.args
 	var elements []int
 	for i, arg := range p.args {
-		at := slices.IndexFunc(arg.path, func(s step) bool { return s.IsIndex })
+		at := slices.IndexFunc(arg.path, func(s value.Step) bool { return s.IsIndex })
 		if arg.op != isIn || len(arg.values) != 1 || arg.test != nil || at < 0 || at == len(arg.path)-1 || arg.path[at].Index >= 0 {
 			continue
 		}
@@ -222,7 +222,7 @@ func (p predicate) spans(x *index.Index, path index.Path, op index.Op) index.Exp
 
 // indexPath is the path as the index has it, where all elements of an array are
 // one place.
-func indexPath(path []step) index.Path {
+func indexPath(path value.Path) index.Path {
 	p := make(index.Path, len(path), len(path)+1)
 	for i, s := range path {
 		p[i] = s.Name

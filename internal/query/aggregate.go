@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"strings"
 
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
@@ -38,8 +39,8 @@ func (k AggregateKind) String() string { return aggregateNames[k] }
 
 // aggregateKind returns what x makes of the rows of a group, and false when it
 // is no call of an aggregate.
-func aggregateKind(x Expr) (AggregateKind, bool) {
-	call, ok := x.(*Call)
+func aggregateKind(x sql.Expr) (AggregateKind, bool) {
+	call, ok := x.(*sql.CallExpr)
 	if !ok || call.UDF {
 		return 0, false
 	}
@@ -49,15 +50,15 @@ func aggregateKind(x Expr) (AggregateKind, bool) {
 
 // aggregatesIn iterates over the aggregates of x that are not inside another
 // one, nor in a subquery.
-func aggregatesIn(x Expr) func(yield func(*Call) bool) {
-	return func(yield func(*Call) bool) { walkAggregates(x, yield) }
+func aggregatesIn(x sql.Expr) func(yield func(*sql.CallExpr) bool) {
+	return func(yield func(*sql.CallExpr) bool) { walkAggregates(x, yield) }
 }
 
-func walkAggregates(x Expr, yield func(*Call) bool) bool {
+func walkAggregates(x sql.Expr, yield func(*sql.CallExpr) bool) bool {
 	if _, ok := aggregateKind(x); ok {
-		return yield(x.(*Call))
+		return yield(x.(*sql.CallExpr))
 	}
-	for part := range parts(x) {
+	for part := range sql.Children(x) {
 		if !walkAggregates(part, yield) {
 			return false
 		}
@@ -66,7 +67,7 @@ func walkAggregates(x Expr, yield func(*Call) bool) bool {
 }
 
 // hasAggregate reports whether x, outside of subqueries, holds an aggregate.
-func hasAggregate(x Expr) bool {
+func hasAggregate(x sql.Expr) bool {
 	for range aggregatesIn(x) {
 		return true
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
@@ -16,7 +17,7 @@ import (
 type analysis struct {
 	params    map[string]value.Value
 	functions func(name string) (Function, bool) // user-defined; nil for none at all
-	faults    []fault
+	faults    []sql.Diagnostic
 	missing   string // "" when everything is executable
 	joins     int    // JOINs so far, those of subqueries included
 	udfs      int    // calls of user-defined functions so far
@@ -31,11 +32,11 @@ const (
 // faultsMax bounds how many errors one answer lists.
 const faultsMax = 20
 
-func (a *analysis) fault(at Span, code, format string, args ...any) {
-	a.add(faultf(at, code, format, args...))
+func (a *analysis) fault(at sql.Span, code, format string, args ...any) {
+	a.add(sql.Diagnosticf(at, code, format, args...))
 }
 
-func (a *analysis) add(faults ...fault) {
+func (a *analysis) add(faults ...sql.Diagnostic) {
 	a.faults = append(a.faults, faults[:min(len(faults), faultsMax-len(a.faults))]...)
 }
 
@@ -46,11 +47,11 @@ func (a *analysis) later(format string, args ...any) {
 }
 
 // check analyses a whole query. The error is what a client shall see.
-func check(text string, q *Select, in inputs) error {
+func check(text string, q *sql.Select, in inputs) error {
 	a := &analysis{params: in.params, functions: in.opts.Functions}
 	s := a.query(q, nil, outermost)
 	if len(a.faults) > 0 {
-		return languageErrors(text, a.faults...)
+		return sql.NewError(text, a.faults...)
 	}
 	if err := a.order(q, s); err != nil {
 		return err
@@ -71,7 +72,7 @@ const (
 )
 
 // query checks a query and returns the scope that it has.
-func (a *analysis) query(q *Select, outer *scope, at position) *scope {
+func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	s := &scope{outer: outer}
 	if q.From != nil {
 		for i := range q.From.Inputs {
@@ -97,105 +98,94 @@ func (a *analysis) query(q *Select, outer *scope, at position) *scope {
 }
 
 // nested says what may not stand in a subquery.
-func (a *analysis) nested(q *Select) {
+func (a *analysis) nested(q *sql.Select) {
 	if len(q.OrderBy) > 0 && !q.Rank {
-		a.fault(q.OrderBy[0].Expr.span(), "SC2202", "'ORDER BY' clause is not supported in subqueries.")
+		a.fault(q.OrderBy[0].Expr.Span(), "SC2202", "'ORDER BY' clause is not supported in subqueries.")
 	}
 	if q.Top != nil {
-		a.fault(q.Top.span(), "SC2203", "'TOP' clause is not supported in subqueries.")
+		a.fault(q.Top.Span(), "SC2203", "'TOP' clause is not supported in subqueries.")
 	}
 	if q.Offset != nil {
-		a.fault(Span{q.Offset.span().Start, q.Limit.span().End}, "SC2204", "'OFFSET LIMIT' clause is not supported in subqueries.")
+		a.fault(sql.Span{Start: q.Offset.Span().Start, End: q.Limit.Span().End}, "SC2204", "'OFFSET LIMIT' clause is not supported in subqueries.")
 	}
 }
 
 // input checks one input and brings its alias into scope. Only the first of an
 // outermost query may name the container, and so may the first of a query that
 // stands in its place.
-func (a *analysis) input(q *Select, i int, s *scope, at position) {
+func (a *analysis) input(q *sql.Select, i int, s *scope, at position) {
 	in := &q.From.Inputs[i]
 	first := i == 0 && at != inside
 	if i > 0 {
 		if a.joins++; a.joins == joinsMax+1 {
-			a.fault(in.at, "SC3004", "The SQL query exceeded the maximum number of joins. The allowed limit is %d.", joinsMax)
+			a.fault(in.At, "SC3004", "The SQL query exceeded the maximum number of joins. The allowed limit is %d.", joinsMax)
 		}
 	}
 	switch {
-	case in.Query != nil && first:
-		a.query(in.Query, s, source)
-	case in.Query != nil:
-		a.query(in.Query, s, inside)
+	case in.Subquery != nil && first:
+		a.query(in.Subquery, s, source)
+	case in.Subquery != nil:
+		a.query(in.Subquery, s, inside)
 	case !first:
-		a.expr(in.Of, s)
+		a.expr(in.Collection, s)
 	}
-	name := inputName(in)
+	name := in.Name()
 	if name == "" {
 		return
 	}
 	if _, twice := s.names[name]; twice {
-		a.fault(in.at, "SC2011", "The input alias '%s' is specified more than once in the FROM clause.", name)
+		a.fault(in.At, "SC2011", "The input alias '%s' is specified more than once in the FROM clause.", name)
 	}
 	s.define(name, alias{input: i})
 }
 
-// sourceName is the alias of a collection that was given none: its last name.
-func sourceName(x Expr) string {
-	switch x := x.(type) {
-	case *Name:
-		return x.Name
-	case *Member:
-		return x.Name
-	}
-	return ""
-}
-
-func (a *analysis) list(q *Select, s *scope) {
+func (a *analysis) list(q *sql.Select, s *scope) {
 	switch {
 	case q.Star && len(q.GroupBy) > 0:
-		a.fault(q.listAt, "SC2041", "'SELECT *' is not allowed with GROUP BY.")
+		a.fault(q.ListAt, "SC2041", "'SELECT *' is not allowed with GROUP BY.")
 	case q.Star && q.From == nil:
-		a.fault(q.listAt, "SC2040", "'SELECT *' is not valid if FROM clause is omitted.")
+		a.fault(q.ListAt, "SC2040", "'SELECT *' is not valid if FROM clause is omitted.")
 	case q.Star && len(q.From.Inputs) != 1:
-		a.fault(q.listAt, "SC2040", "'SELECT *' is only valid with a single input set.")
+		a.fault(q.ListAt, "SC2040", "'SELECT *' is only valid with a single input set.")
 	}
-	for x := range selected(q) {
+	for x := range q.Columns() {
 		a.expr(x, s)
 	}
 }
 
 // noAggregate refuses aggregates outside of select lists.
-func (a *analysis) noAggregate(x Expr, clause string) {
+func (a *analysis) noAggregate(x sql.Expr, clause string) {
 	for call := range aggregatesIn(x) {
-		a.fault(call.at, "SC2100", "An aggregate function is not allowed in %s.", clause)
+		a.fault(call.At, "SC2100", "An aggregate function is not allowed in %s.", clause)
 	}
 }
 
 // groupBy checks the keys of groups, and that the select list of a query that
 // combines rows says nothing about single ones.
-func (a *analysis) groupBy(q *Select, s *scope) {
+func (a *analysis) groupBy(q *sql.Select, s *scope) {
 	keys := map[string]bool{}
 	before := len(a.faults)
 	for _, x := range q.GroupBy {
 		a.expr(x, s)
-		keys[alike(x)] = true
+		keys[sql.Canonical(x)] = true
 		switch {
 		case holdsAggregate(x):
-			a.fault(x.span(), "SC2103", "A GROUP BY expression cannot contain an aggregate or a subquery.")
+			a.fault(x.Span(), "SC2103", "A GROUP BY expression cannot contain an aggregate or a subquery.")
 		case len(a.faults) == before && !refers(x, s):
-			a.fault(x.span(), "SC2104", "A GROUP BY expression has to contain at least one property reference.")
+			a.fault(x.Span(), "SC2104", "A GROUP BY expression has to contain at least one property reference.")
 		}
 	}
 	if len(a.faults) > before || !isGrouped(q) {
 		return
 	}
-	for x := range selected(q) {
+	for x := range q.Columns() {
 		a.grouped(x, s, s, keys)
 	}
 }
 
 // refers reports whether x has the alias of an input in it.
-func refers(x Expr, s *scope) bool {
-	for name := range names(x) {
+func refers(x sql.Expr, s *scope) bool {
+	for name := range sql.Idents(x) {
 		if s.has(name.Name) {
 			return true
 		}
@@ -206,50 +196,50 @@ func refers(x Expr, s *scope) bool {
 // grouped checks an expression of a select list behind groups: what it says
 // about the inputs of its query, which s has, stands in an aggregate or is a key
 // or inside of one. here is the scope of x, that of a subquery or s itself.
-func (a *analysis) grouped(x Expr, s, here *scope, keys map[string]bool) {
-	if _, ok := aggregateKind(x); ok && here == s || keys[alike(x)] && !hides(x, here, s) {
+func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
+	if _, ok := aggregateKind(x); ok && here == s || keys[sql.Canonical(x)] && !hides(x, here, s) {
 		return
 	}
 	switch y := x.(type) {
-	case *Subquery:
+	case *sql.Subquery:
 		a.groupedIn(y.Query, s, here, keys)
 		return
-	case *Let:
+	case *sql.LetExpr:
 		a.grouped(y.Value, s, here, keys)
 		a.grouped(y.In, s, here.with(y.Name), keys)
 		return
-	case *Name, *Member, *Index:
+	case *sql.Ident, *sql.MemberExpr, *sql.IndexExpr:
 		root, inKey := pathRoot(x, keys)
 		if root == nil {
 			break
 		}
 		if _, of := here.lookup(root.Name); of == s && !inKey {
-			a.fault(x.span(), "SC2102", "Property reference '%s' is invalid in the select list because it is not contained in either an aggregate function or the GROUP BY clause.", clip(x.String()))
+			a.fault(x.Span(), "SC2102", "Property reference '%s' is invalid in the select list because it is not contained in either an aggregate function or the GROUP BY clause.", clip(x.String()))
 		}
 		return
 	}
-	for part := range parts(x) {
+	for part := range sql.Children(x) {
 		a.grouped(part, s, here, keys)
 	}
 }
 
 // groupedIn checks a subquery in a select list behind groups.
-func (a *analysis) groupedIn(q *Select, s, outer *scope, keys map[string]bool) {
+func (a *analysis) groupedIn(q *sql.Select, s, outer *scope, keys map[string]bool) {
 	here := &scope{outer: outer}
 	if q.From != nil {
 		for i := range q.From.Inputs {
 			in := &q.From.Inputs[i]
-			if in.Query != nil {
-				a.groupedIn(in.Query, s, here, keys)
+			if in.Subquery != nil {
+				a.groupedIn(in.Subquery, s, here, keys)
 			} else {
-				a.grouped(in.Of, s, here, keys)
+				a.grouped(in.Collection, s, here, keys)
 			}
-			if name := inputName(in); name != "" {
+			if name := in.Name(); name != "" {
 				here.define(name, alias{})
 			}
 		}
 	}
-	for x := range selected(q) {
+	for x := range q.Columns() {
 		a.grouped(x, s, here, keys)
 	}
 	if q.Where != nil {
@@ -262,16 +252,16 @@ func (a *analysis) groupedIn(q *Select, s, outer *scope, keys map[string]bool) {
 
 // pathRoot returns the name that a path begins with, nil when x is none, and
 // whether the path leads on from a key.
-func pathRoot(x Expr, keys map[string]bool) (root *Name, inKey bool) {
+func pathRoot(x sql.Expr, keys map[string]bool) (root *sql.Ident, inKey bool) {
 	for {
-		inKey = inKey || keys[alike(x)]
+		inKey = inKey || keys[sql.Canonical(x)]
 		switch y := x.(type) {
-		case *Name:
+		case *sql.Ident:
 			return y, inKey
-		case *Member:
-			x = y.Of
-		case *Index:
-			x = y.Of
+		case *sql.MemberExpr:
+			x = y.X
+		case *sql.IndexExpr:
+			x = y.X
 		default:
 			return nil, inKey
 		}
@@ -279,21 +269,21 @@ func pathRoot(x Expr, keys map[string]bool) (root *Name, inKey bool) {
 }
 
 // counts checks TOP, OFFSET and LIMIT, whose values are known here.
-func (a *analysis) counts(q *Select) {
+func (a *analysis) counts(q *sql.Select) {
 	a.count(q.Top, "SC2060", "TOP")
 	a.count(q.Offset, "SC2062", "OFFSET")
 	a.count(q.Limit, "SC2061", "LIMIT")
 }
 
-func (a *analysis) count(x Expr, code, name string) {
+func (a *analysis) count(x sql.Expr, code, name string) {
 	if x == nil {
 		return
 	}
 	v := value.Undefined()
 	switch x := x.(type) {
-	case *Literal:
+	case *sql.Literal:
 		v = x.Value
-	case *Parameter:
+	case *sql.Parameter:
 		if _, ok := a.params[x.Name]; !ok {
 			a.expr(x, nil)
 			return
@@ -301,42 +291,42 @@ func (a *analysis) count(x Expr, code, name string) {
 		v = a.params[x.Name]
 	}
 	if n, ok := v.Int64(); !ok || n < 0 || n > countMax {
-		a.fault(x.span(), code, "The %s count must be an integer from 0 to %d.", name, countMax)
+		a.fault(x.Span(), code, "The %s count must be an integer from 0 to %d.", name, countMax)
 	}
 }
 
 // countMax is the most that TOP, OFFSET and LIMIT can say.
 const countMax = math.MaxInt32
 
-func (a *analysis) expr(x Expr, s *scope) {
+func (a *analysis) expr(x sql.Expr, s *scope) {
 	switch x := x.(type) {
-	case *Name:
+	case *sql.Ident:
 		if _, number := numberNames[x.Name]; !number && !s.has(x.Name) {
-			a.fault(x.at, "SC2001", "Identifier '%s' could not be resolved.", clip(x.Name))
+			a.fault(x.At, "SC2001", "Identifier '%s' could not be resolved.", clip(x.Name))
 		}
-	case *Parameter:
+	case *sql.Parameter:
 		if _, ok := a.params[x.Name]; !ok {
-			a.fault(x.at, "SC2001", "Identifier '@%s' could not be resolved: the request has no parameter of that name.", clip(x.Name))
+			a.fault(x.At, "SC2001", "Identifier '@%s' could not be resolved: the request has no parameter of that name.", clip(x.Name))
 		}
-	case *Call:
+	case *sql.CallExpr:
 		a.call(x, s)
-	case *Let:
+	case *sql.LetExpr:
 		a.let(x, s)
-	case *Subquery:
+	case *sql.Subquery:
 		before := len(a.faults)
 		a.query(x.Query, s, inside)
-		if len(a.faults) == before && x.Kind == Scalar && severalRows(x.Query) {
-			a.fault(x.at, "SC2105", "The cardinality of a scalar subquery result set cannot be greater than one.")
+		if len(a.faults) == before && x.Kind == sql.SubqueryScalar && severalRows(x.Query) {
+			a.fault(x.At, "SC2105", "The cardinality of a scalar subquery result set cannot be greater than one.")
 		}
 	default:
-		for part := range parts(x) {
+		for part := range sql.Children(x) {
 			a.expr(part, s)
 		}
 	}
 }
 
 // let checks a LET. Its name may be one that means something else around it.
-func (a *analysis) let(x *Let, s *scope) {
+func (a *analysis) let(x *sql.LetExpr, s *scope) {
 	a.expr(x.Value, s)
 	a.expr(x.In, s.with(x.Name))
 	a.noAggregate(x.Value, "a LET expression")
@@ -345,7 +335,7 @@ func (a *analysis) let(x *Let, s *scope) {
 
 // severalRows reports whether a query can have more than one row of a document,
 // as far as its FROM clause tells.
-func severalRows(q *Select) bool {
+func severalRows(q *sql.Select) bool {
 	if isGrouped(q) {
 		return len(q.GroupBy) > 0
 	}
@@ -353,14 +343,14 @@ func severalRows(q *Select) bool {
 		return false
 	}
 	for i := range q.From.Inputs {
-		if in := &q.From.Inputs[i]; in.In || in.Query != nil && severalRows(in.Query) {
+		if in := &q.From.Inputs[i]; in.In || in.Subquery != nil && severalRows(in.Subquery) {
 			return true
 		}
 	}
 	return false
 }
 
-func (a *analysis) call(x *Call, s *scope) {
+func (a *analysis) call(x *sql.CallExpr, s *scope) {
 	for _, arg := range x.Args {
 		a.expr(arg, s)
 	}
@@ -370,15 +360,15 @@ func (a *analysis) call(x *Call, s *scope) {
 	}
 	f := functions[strings.ToUpper(x.Name)]
 	if f == nil {
-		a.fault(x.nameAt, "SC2005", "'%s' is not a recognized built-in function name.", clip(x.Name))
+		a.fault(x.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", clip(x.Name))
 		return
 	}
 	if n := len(x.Args); n < f.min || f.max >= 0 && n > f.max {
-		a.fault(x.at, "SC2050", "The %s function requires %s.", strings.ToUpper(x.Name), f.arity())
+		a.fault(x.At, "SC2050", "The %s function requires %s.", strings.ToUpper(x.Name), f.arity())
 	}
 	a.add(vectorFaults(x, a.params)...)
 	if f.aggregate && slices.ContainsFunc(x.Args, holdsAggregate) {
-		a.fault(x.at, "SC2101", "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
+		a.fault(x.At, "SC2101", "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
 	}
 }
 
@@ -394,14 +384,14 @@ func (f *function) arity() string {
 }
 
 // holdsAggregate reports whether an aggregate or a subquery is anywhere in x.
-func holdsAggregate(x Expr) bool {
-	if _, ok := x.(*Subquery); ok {
+func holdsAggregate(x sql.Expr) bool {
+	if _, ok := x.(*sql.Subquery); ok {
 		return true
 	}
 	if _, ok := aggregateKind(x); ok {
 		return true
 	}
-	for part := range parts(x) {
+	for part := range sql.Children(x) {
 		if holdsAggregate(part) {
 			return true
 		}
@@ -410,13 +400,13 @@ func holdsAggregate(x Expr) bool {
 }
 
 // order checks what ORDER BY sorts by. These errors have forms of their own.
-func (a *analysis) order(q *Select, s *scope) error {
+func (a *analysis) order(q *sql.Select, s *scope) error {
 	if q.Rank {
 		return nil
 	}
 	for _, sort := range q.OrderBy {
 		if len(q.GroupBy) > 0 {
-			if !slices.ContainsFunc(q.GroupBy, func(key Expr) bool { return alike(key) == alike(sort.Expr) }) {
+			if !slices.ContainsFunc(q.GroupBy, func(key sql.Expr) bool { return sql.Canonical(key) == sql.Canonical(sort.Expr) }) {
 				return numberedError(2206, "Unsupported ORDER BY clause. ORDER BY of a query with GROUP BY has to name an expression of GROUP BY.")
 			}
 			continue
@@ -436,77 +426,27 @@ func (a *analysis) order(q *Select, s *scope) error {
 
 // correlated reports whether a name is that of an input other than a first one
 // that stands for documents or for one place in them.
-func correlated(q *Select, s *scope, name string) bool {
+func correlated(q *sql.Select, s *scope, name string) bool {
 	a, _ := s.lookup(name)
 	return a.input > 0 || q.From == nil || q.From.Inputs[0].In
 }
 
 // isPath reports whether x is a property, reached by names and positions alone.
-func isPath(x Expr) bool {
+func isPath(x sql.Expr) bool {
 	steps := 0
 	for ; ; steps++ {
 		switch y := x.(type) {
-		case *Name:
+		case *sql.Ident:
 			return steps > 0
-		case *Member:
-			x = y.Of
-		case *Index:
-			if _, ok := y.At.(*Literal); !ok {
+		case *sql.MemberExpr:
+			x = y.X
+		case *sql.IndexExpr:
+			if _, ok := y.Index.(*sql.Literal); !ok {
 				return false
 			}
-			x = y.Of
+			x = y.X
 		default:
 			return false
-		}
-	}
-}
-
-// parts iterates over the expressions directly inside x. Those inside a
-// subquery are not among them.
-func parts(x Expr) func(yield func(Expr) bool) {
-	return func(yield func(Expr) bool) {
-		all := func(list ...Expr) {
-			for _, part := range list {
-				if !yield(part) {
-					return
-				}
-			}
-		}
-		switch x := x.(type) {
-		case *Member:
-			all(x.Of)
-		case *Index:
-			all(x.Of, x.At)
-		case *Unary:
-			all(x.X)
-		case *Binary:
-			all(x.L, x.R)
-		case *Logic:
-			all(x.Terms...)
-		case *Coalesce:
-			all(x.L, x.R)
-		case *Conditional:
-			all(x.If, x.Then, x.Else)
-		case *Between:
-			all(x.X, x.Low, x.High)
-		case *In:
-			if yield(x.X) {
-				all(x.List...)
-			}
-		case *Like:
-			all(x.X, x.Pattern)
-		case *Let:
-			all(x.Value, x.In)
-		case *Call:
-			all(x.Args...)
-		case *ArrayLiteral:
-			all(x.Items...)
-		case *ObjectLiteral:
-			for _, m := range x.Members {
-				if !yield(m.Expr) {
-					return
-				}
-			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )
@@ -147,7 +148,7 @@ func (c client) compare(t *testing.T, text string) {
 }
 
 func unlimited(t *testing.T, text string) string {
-	q, err := Parse(text)
+	q, err := sql.Parse(text, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

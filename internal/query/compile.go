@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -111,28 +112,27 @@ type compiler struct {
 	ix       *index.Index // nil for documents without policies
 	overRows bool         // the first input is made by another plan, and each row of it a document
 	scope    *scope       // of the query being compiled
-	scopes   map[*Select]*scope
-	lets     map[*Let]*scope // of those compiled so far
-	root     branch
-	slots    int
+	scopes   map[*sql.Select]*scope
+	lets     map[*sql.LetExpr]*scope // of those compiled so far
+	places   value.Locator
 	locals   int
-	done     map[Expr]code // what is compiled already: filters are asked for their parts again and again
+	done     map[sql.Expr]code // what is compiled already: filters are asked for their parts again and again
 
 	functions func(name string) (Function, bool) // user-defined; nil for none at all
 	scripted  bool                               // some expression calls one
 	called    map[string]int                     // the places of those calls, by their texts
 
-	whole  bool   // some expression reads the document as a whole
-	system bool   // some expression reads a system property
-	only   []step // a place that stands for the register 0; see tester
-	asked  *scope // of the expression that onlyPlace is asked about
+	whole  bool       // some expression reads the document as a whole
+	system bool       // some expression reads a system property
+	only   value.Path // a place that stands for the register 0; see tester
+	asked  *scope     // of the expression that onlyPlace is asked about
 	making *making
 }
 
 func newCompiler(params map[string]value.Value, computed *Computed, ix *index.Index) *compiler {
 	return &compiler{
-		params: params, computed: computed, ix: ix, scope: new(scope), scopes: map[*Select]*scope{},
-		lets: map[*Let]*scope{}, root: branch{slot: -1}, done: map[Expr]code{},
+		params: params, computed: computed, ix: ix, scope: new(scope), scopes: map[*sql.Select]*scope{},
+		lets: map[*sql.LetExpr]*scope{}, done: map[sql.Expr]code{},
 		making: newMaking(),
 	}
 }
@@ -144,13 +144,13 @@ func (c *compiler) local() int {
 }
 
 // slot returns the slot of a place in the document.
-func (c *compiler) slot(place []step) int {
+func (c *compiler) slot(place value.Path) int {
 	if len(place) == 0 {
 		c.whole = true
 	} else if systemProperty(place[0].Name) {
 		c.system = true
 	}
-	return c.root.add(place, &c.slots)
+	return c.places.Add(place)
 }
 
 // systemProperty reports whether a top-level property is one that the database
@@ -164,52 +164,52 @@ func systemProperty(name string) bool {
 }
 
 // path returns the place in the document that x means, from the top.
-func (c *compiler) path(x Expr) ([]step, bool) {
+func (c *compiler) path(x sql.Expr) (value.Path, bool) {
 	place, stored, _ := c.locate(x)
 	return place, stored
 }
 
 // place returns where the index has what x means: its path, also when x is a
 // computed property, or goes through the elements of an array by an alias.
-func (c *compiler) place(x Expr) ([]step, bool) {
+func (c *compiler) place(x sql.Expr) (value.Path, bool) {
 	place, _, found := c.locate(x)
 	return place, found
 }
 
 // locate returns the place of x. stored says that the document has x there,
 // found that the index would.
-func (c *compiler) locate(x Expr) (place []step, stored, found bool) {
+func (c *compiler) locate(x sql.Expr) (place value.Path, stored, found bool) {
 	if _, ok := c.registered(x); ok {
 		return nil, false, false
 	}
 	switch x := x.(type) {
-	case *Name:
+	case *sql.Ident:
 		a, s := c.scope.lookup(x.Name)
 		return a.place, s != nil && a.local < 0, a.found
-	case *Member:
-		place, stored, found = c.locate(x.Of)
-		return c.below(place, step{Name: x.Name}, stored, found)
-	case *Index:
-		place, stored, found = c.locate(x.Of)
+	case *sql.MemberExpr:
+		place, stored, found = c.locate(x.X)
+		return c.below(place, value.Step{Name: x.Name}, stored, found)
+	case *sql.IndexExpr:
+		place, stored, found = c.locate(x.X)
 		if !found {
 			return nil, false, false
 		}
-		at := c.expr(x.At)
+		at := c.expr(x.Index)
 		if !at.con {
 			return nil, false, false
 		}
 		if i, isInt := at.v.Int64(); isInt && i >= 0 && i < 1<<31 {
-			return c.below(place, step{Index: int(i), IsIndex: true}, stored, found)
+			return c.below(place, value.Step{Index: int(i), IsIndex: true}, stored, found)
 		}
 		if at.v.Kind() == value.KindString {
-			return c.below(place, step{Name: at.v.Text()}, stored, found)
+			return c.below(place, value.Step{Name: at.v.Text()}, stored, found)
 		}
 	}
 	return nil, false, false
 }
 
 // below goes one step on. A computed property hides a stored one.
-func (c *compiler) below(place []step, s step, stored, found bool) ([]step, bool, bool) {
+func (c *compiler) below(place value.Path, s value.Step, stored, found bool) (value.Path, bool, bool) {
 	if !found {
 		return nil, false, false
 	}
@@ -220,7 +220,7 @@ func (c *compiler) below(place []step, s step, stored, found bool) ([]step, bool
 }
 
 // computedName returns the computed property that x is.
-func (c *compiler) computedName(x Expr) (string, bool) {
+func (c *compiler) computedName(x sql.Expr) (string, bool) {
 	place, stored, found := c.locate(x)
 	if stored || !found || len(place) != 1 || !c.computed.has(place[0].Name) {
 		return "", false
@@ -231,23 +231,23 @@ func (c *compiler) computedName(x Expr) (string, bool) {
 // bind makes x, and from then on whatever is written like it in this query and
 // means the same, stand for a register. It is for what is in select lists behind
 // groups: compile the arguments of aggregates and the group keys first.
-func (c *compiler) bind(x Expr, register int) {
+func (c *compiler) bind(x sql.Expr, register int) {
 	if c.scope.bound == nil {
 		c.scope.bound = map[string]int{}
 	}
-	c.scope.bound[alike(x)] = register
+	c.scope.bound[sql.Canonical(x)] = register
 	delete(c.done, x)
 }
 
 // registered returns the register that stands for x.
-func (c *compiler) registered(x Expr) (int, bool) {
+func (c *compiler) registered(x sql.Expr) (int, bool) {
 	key := ""
 	for s := c.scope; s != nil; s = s.outer {
 		if len(s.bound) == 0 {
 			continue
 		}
 		if key == "" {
-			key = alike(x)
+			key = sql.Canonical(x)
 		}
 		if register, ok := s.bound[key]; ok && !hides(x, c.scope, s) {
 			return register, true
@@ -258,7 +258,7 @@ func (c *compiler) registered(x Expr) (int, bool) {
 
 // expr compiles an expression whose names are resolved and whose constructs are
 // all executable.
-func (c *compiler) expr(x Expr) code {
+func (c *compiler) expr(x sql.Expr) code {
 	if part, ok := c.done[x]; ok {
 		return part
 	}
@@ -267,7 +267,7 @@ func (c *compiler) expr(x Expr) code {
 	return part
 }
 
-func (c *compiler) fresh(x Expr) code {
+func (c *compiler) fresh(x sql.Expr) code {
 	if register, ok := c.registered(x); ok {
 		return local(register)
 	}
@@ -285,11 +285,11 @@ func (c *compiler) fresh(x Expr) code {
 }
 
 // node compiles an expression from its parts.
-func (c *compiler) node(x Expr) code {
+func (c *compiler) node(x sql.Expr) code {
 	switch x := x.(type) {
-	case *Literal:
+	case *sql.Literal:
 		return constant(x.Value)
-	case *Name:
+	case *sql.Ident:
 		switch a, s := c.scope.lookup(x.Name); {
 		case s == nil:
 		case a.fixed != nil:
@@ -298,56 +298,56 @@ func (c *compiler) node(x Expr) code {
 			return local(a.local)
 		}
 		return constant(numberNames[x.Name])
-	case *Parameter:
+	case *sql.Parameter:
 		return constant(c.params[x.Name])
-	case *Member:
+	case *sql.MemberExpr:
 		name := x.Name
-		return c.one(x.Of, func(e *env, v value.Value) value.Value { return e.member(v, name) })
-	case *Index:
-		return c.two(x.Of, x.At, (*env).element)
-	case *Unary:
+		return c.one(x.X, func(e *env, v value.Value) value.Value { return e.member(v, name) })
+	case *sql.IndexExpr:
+		return c.two(x.X, x.Index, (*env).element)
+	case *sql.UnaryExpr:
 		return c.unary(x)
-	case *Binary:
+	case *sql.BinaryExpr:
 		return c.binary(x)
-	case *Logic:
+	case *sql.LogicalExpr:
 		return c.logic(x)
-	case *Coalesce:
-		return c.two(x.L, x.R, func(_ *env, l, r value.Value) value.Value {
+	case *sql.CoalesceExpr:
+		return c.two(x.X, x.Y, func(_ *env, l, r value.Value) value.Value {
 			if l.IsDefined() {
 				return l
 			}
 			return r
 		})
-	case *Conditional:
-		return c.conditional(x.If, x.Then, x.Else)
-	case *Between:
+	case *sql.ConditionalExpr:
+		return c.conditional(x.Cond, x.Then, x.Else)
+	case *sql.BetweenExpr:
 		return c.between(x)
-	case *In:
+	case *sql.InExpr:
 		return c.in(x)
-	case *Like:
+	case *sql.LikeExpr:
 		return c.like(x)
-	case *Let:
+	case *sql.LetExpr:
 		return c.let(x)
-	case *Call:
+	case *sql.CallExpr:
 		return c.call(x)
-	case *ArrayLiteral:
+	case *sql.ArrayLiteral:
 		return c.array(x)
-	case *ObjectLiteral:
+	case *sql.ObjectLiteral:
 		return c.object(x)
-	case *Subquery:
+	case *sql.Subquery:
 		return c.subquery(x)
 	}
 	panic("query: expression passed the analysis and has no code")
 }
 
 // one and two compile functions of values.
-func (c *compiler) one(x Expr, f func(e *env, v value.Value) value.Value) code {
+func (c *compiler) one(x sql.Expr, f func(e *env, v value.Value) value.Value) code {
 	part := c.expr(x)
 	eval := part.value()
 	return c.fold(computed(func(e *env) value.Value { return f(e, eval(e)) }), part)
 }
 
-func (c *compiler) two(x, y Expr, f func(e *env, a, b value.Value) value.Value) code {
+func (c *compiler) two(x, y sql.Expr, f func(e *env, a, b value.Value) value.Value) code {
 	left, right := c.expr(x), c.expr(y)
 	l, r := left.value(), right.value()
 	return c.fold(computed(func(e *env) value.Value {
@@ -357,7 +357,7 @@ func (c *compiler) two(x, y Expr, f func(e *env, a, b value.Value) value.Value) 
 	}), left, right)
 }
 
-func (c *compiler) unary(x *Unary) code {
+func (c *compiler) unary(x *sql.UnaryExpr) code {
 	if x.Op == "NOT" {
 		part := c.expr(x.X)
 		test := part.truth()
@@ -367,15 +367,15 @@ func (c *compiler) unary(x *Unary) code {
 	return c.one(x.X, func(_ *env, v value.Value) value.Value { return unary(op, v) })
 }
 
-func (c *compiler) binary(x *Binary) code {
+func (c *compiler) binary(x *sql.BinaryExpr) code {
 	switch x.Op {
 	case "=", "!=", "<", "<=", ">", ">=":
-		return c.compare(c.expr(x.L), c.expr(x.R), x.Op)
+		return c.compare(c.expr(x.X), c.expr(x.Y), x.Op)
 	case "||":
-		return c.two(x.L, x.R, (*env).concat)
+		return c.two(x.X, x.Y, (*env).concat)
 	}
 	f := arithmetic(x.Op)
-	return c.two(x.L, x.R, func(_ *env, l, r value.Value) value.Value {
+	return c.two(x.X, x.Y, func(_ *env, l, r value.Value) value.Value {
 		a, b, ok := numbers(l, r)
 		if !ok {
 			return value.Undefined()
@@ -408,7 +408,7 @@ func (c *compiler) compare(left, right code, op string) code {
 
 // logic compiles a chain. The value that decides a chain decides it whatever
 // the other terms are, undefined ones included.
-func (c *compiler) logic(x *Logic) code {
+func (c *compiler) logic(x *sql.LogicalExpr) code {
 	decides := no
 	if x.Or {
 		decides = yes
@@ -447,7 +447,7 @@ func (c *compiler) logic(x *Logic) code {
 
 // conditional takes the second branch unless the condition is exactly true; see
 // settled.md on that choice.
-func (c *compiler) conditional(cond, then, otherwise Expr) code {
+func (c *compiler) conditional(cond, then, otherwise sql.Expr) code {
 	test, a, b := c.expr(cond), c.expr(then), c.expr(otherwise)
 	if test.con {
 		if truthIn(test.v) == yes {
@@ -466,7 +466,7 @@ func (c *compiler) conditional(cond, then, otherwise Expr) code {
 	})
 }
 
-func (c *compiler) between(x *Between) code {
+func (c *compiler) between(x *sql.BetweenExpr) code {
 	v, low, high := c.expr(x.X), c.expr(x.Low), c.expr(x.High)
 	above := c.compare(v, low, ">=").truth()
 	below := c.compare(v, high, "<=").truth()
@@ -484,7 +484,7 @@ func (c *compiler) between(x *Between) code {
 // than comparing it with each.
 const inSetMin = 8
 
-func (c *compiler) in(x *In) code {
+func (c *compiler) in(x *sql.InExpr) code {
 	v := c.expr(x.X)
 	parts := []code{v}
 	undefinedToo := false
@@ -543,7 +543,7 @@ func among(e *env, v value.Value, set map[string]struct{}, items []func(e *env) 
 	return result
 }
 
-func (c *compiler) like(x *Like) code {
+func (c *compiler) like(x *sql.LikeExpr) code {
 	v, text := c.expr(x.X), c.expr(x.Pattern)
 	eval, patternOf := v.value(), text.value()
 	match := func(e *env, s, pattern string) bool { return compileLike(pattern, x.Escape).match(e, s) }
@@ -563,7 +563,7 @@ func (c *compiler) like(x *Like) code {
 	}), v, text)
 }
 
-func (c *compiler) call(x *Call) code {
+func (c *compiler) call(x *sql.CallExpr) code {
 	if x.UDF {
 		return c.userFunction(x)
 	}
@@ -640,7 +640,7 @@ func (e *env) pop(v value.Value, base int, before int64, shares bool) value.Valu
 }
 
 // array builds an array; undefined elements disappear.
-func (c *compiler) array(x *ArrayLiteral) code {
+func (c *compiler) array(x *sql.ArrayLiteral) code {
 	parts := make([]code, len(x.Items))
 	evals := make([]func(e *env) value.Value, len(x.Items))
 	for i, item := range x.Items {
@@ -677,7 +677,7 @@ func (e *env) literal(v value.Value, size int, before int64) value.Value {
 }
 
 // object builds an object; undefined properties are left out.
-func (c *compiler) object(x *ObjectLiteral) code {
+func (c *compiler) object(x *sql.ObjectLiteral) code {
 	parts := make([]code, len(x.Members))
 	evals := make([]func(e *env) value.Value, len(x.Members))
 	for i, m := range x.Members {

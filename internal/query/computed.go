@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
@@ -23,7 +24,7 @@ type Computed struct {
 type computedProperty struct {
 	name  string
 	alias string // of the document in x
-	x     Expr
+	x     sql.Expr
 }
 
 // computedMax is how many computed properties a container can have.
@@ -60,7 +61,7 @@ func CompileComputed(list []resource.ComputedProperty) (*Computed, error) {
 	for _, p := range d.list {
 		d.evals = append(d.evals, c.property(p.name).value())
 	}
-	d.plan = Plan{root: c.root, slots: c.slots, locals: c.locals}
+	d.plan = Plan{places: c.places, locals: c.locals}
 	return d, nil
 }
 
@@ -79,14 +80,14 @@ func clip(s string) string {
 
 // add checks one property and takes it in.
 func (d *Computed) add(p resource.ComputedProperty) error {
-	q, err := Parse(p.Query)
+	q, err := sql.Parse(p.Query, nil)
 	if err != nil {
 		return refuseComputed(p.Name, status.From(err).Message)
 	}
 	if why := notComputable(q); why != "" {
 		return refuseComputed(p.Name, why)
 	}
-	property := computedProperty{name: p.Name, alias: inputName(&q.From.Inputs[0]), x: q.Value}
+	property := computedProperty{name: p.Name, alias: q.From.Inputs[0].Name(), x: q.Value}
 	if why := d.refuses(&property, q.Value); why != "" {
 		return refuseComputed(p.Name, why)
 	}
@@ -98,7 +99,7 @@ func (d *Computed) add(p resource.ComputedProperty) error {
 }
 
 // notComputable says which clause keeps a query from being a computed property.
-func notComputable(q *Select) string {
+func notComputable(q *sql.Select) string {
 	switch {
 	case q.Value == nil:
 		return "its query has to be SELECT VALUE of an expression"
@@ -110,28 +111,28 @@ func notComputable(q *Select) string {
 		return "its query may have no clause but SELECT VALUE and FROM"
 	}
 	in := &q.From.Inputs[0]
-	if _, whole := in.Of.(*Name); !whole || in.In {
+	if _, whole := in.Collection.(*sql.Ident); !whole || in.In {
 		return "its query has to be FROM the document as a whole"
 	}
 	return ""
 }
 
 // refuses says what in x keeps it from being a computed property.
-func (d *Computed) refuses(p *computedProperty, x Expr) string {
+func (d *Computed) refuses(p *computedProperty, x sql.Expr) string {
 	switch x := x.(type) {
-	case *Subquery:
+	case *sql.Subquery:
 		return "its query has a subquery"
-	case *Call:
+	case *sql.CallExpr:
 		if why := refusesCall(x); why != "" {
 			return why
 		}
-	case *Member:
-		root, ok := x.Of.(*Name)
+	case *sql.MemberExpr:
+		root, ok := x.X.(*sql.Ident)
 		if _, computed := d.names[x.Name]; ok && computed && root.Name == p.alias && x.Name != p.name {
 			return "it refers to the computed property '" + clip(x.Name) + "'"
 		}
 	}
-	for part := range parts(x) {
+	for part := range sql.Children(x) {
 		if why := d.refuses(p, part); why != "" {
 			return why
 		}
@@ -139,7 +140,7 @@ func (d *Computed) refuses(p *computedProperty, x Expr) string {
 	return ""
 }
 
-func refusesCall(x *Call) string {
+func refusesCall(x *sql.CallExpr) string {
 	name := strings.ToUpper(x.Name)
 	f := functions[name]
 	switch {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
@@ -113,7 +114,7 @@ func (p *Plan) Needs() Features {
 }
 
 // combiningFeatures are those of what makes one row of several.
-func combiningFeatures(q *Select) Features {
+func combiningFeatures(q *sql.Select) Features {
 	var f Features
 	if q.Distinct {
 		f |= FeatureDistinct
@@ -136,7 +137,7 @@ func combiningFeatures(q *Select) Features {
 
 // aggregateFeatures are those of the aggregates in x, which stand in a column or
 // are the value of the row.
-func aggregateFeatures(x Expr, place Features) Features {
+func aggregateFeatures(x sql.Expr, place Features) Features {
 	switch aggregateOf(x) {
 	case "":
 	case "CountIf":
@@ -147,7 +148,7 @@ func aggregateFeatures(x Expr, place Features) Features {
 		return place
 	}
 	var f Features
-	for part := range parts(x) {
+	for part := range sql.Children(x) {
 		f |= aggregateFeatures(part, place)
 	}
 	return f

@@ -68,14 +68,14 @@ const builtMax = 4 << 20
 // env is what an expression is evaluated against: one document at a time. One
 // goroutine uses it.
 type env struct {
-	now  time.Time
-	root *branch
-	body []byte
+	now    time.Time
+	places *value.Locator
+	body   []byte
 
-	located bool          // the texts of cells are those of body
-	shape   shape         // of the documents located
-	cells   []cell        // by slot
-	stack   []value.Value // arguments of the calls under way
+	located bool            // the texts of cells are those of body
+	layout  value.Layout    // of the documents located
+	cells   []value.Located // by slot
+	stack   []value.Value   // arguments of the calls under way
 	scratch []byte
 	rooms   rooms    // of functions; see functions_text.go
 	called  []result // of user-defined functions, by the place of the call; see callUser
@@ -102,12 +102,12 @@ type env struct {
 }
 
 // newEnv returns what constants are evaluated in.
-func newEnv() *env { return &env{root: &branch{slot: -1}, folds: true} }
+func newEnv() *env { return &env{places: new(value.Locator), folds: true} }
 
 // env returns what one run of the plan is evaluated in. Inputs that go on for
 // long within one document look whether ctx ended.
 func (p *Plan) env(ctx context.Context, now time.Time) env {
-	left := env{cells: make([]cell, p.slots)}
+	left := env{cells: make([]value.Located, p.places.Len())}
 	if p.locals > 0 {
 		left.locals = make([]value.Value, p.locals)
 	}
@@ -116,7 +116,7 @@ func (p *Plan) env(ctx context.Context, now time.Time) env {
 
 // renew is env with the memory that another run of the plan has left.
 func (p *Plan) renew(ctx context.Context, left *env, now time.Time) env {
-	return env{now: now, root: &p.root, cells: left.cells, locals: left.locals, shape: left.shape, ctx: ctx}
+	return env{now: now, places: &p.places, cells: left.cells, locals: left.locals, layout: left.layout, ctx: ctx}
 }
 
 // load turns to another document. body must stay as it is until the next load.
@@ -134,7 +134,7 @@ func (e *env) assume(slot int, v value.Value, text []byte) {
 	e.load(emptyDocument)
 	e.located = true
 	clear(e.cells)
-	e.cells[slot] = cell{text: text, value: v, parsed: true}
+	e.cells[slot] = value.Located{Text: text, Value: v, Parsed: true}
 }
 
 func (e *env) fail(err error) {
@@ -338,13 +338,13 @@ func (e *env) raw(slot int) []byte {
 	if !e.located {
 		e.locate()
 	}
-	return e.cells[slot].text
+	return e.cells[slot].Text
 }
 
 func (e *env) locate() {
 	e.located = true
 	clear(e.cells)
-	if !e.root.locate(e.body, e.cells, &e.shape) {
+	if !e.places.Locate(e.body, e.cells, &e.layout) {
 		clear(e.cells)
 		e.fail(fmt.Errorf("a stored document is not JSON"))
 	}
@@ -354,8 +354,8 @@ func (e *env) locate() {
 func (e *env) at(slot int) value.Value {
 	raw := e.raw(slot)
 	known := &e.cells[slot]
-	if known.parsed {
-		return known.value
+	if known.Parsed {
+		return known.Value
 	}
 	v := value.Undefined()
 	if raw != nil {
@@ -373,7 +373,7 @@ func (e *env) at(slot int) value.Value {
 			}
 		}
 	}
-	known.value, known.parsed = v, true
+	known.Value, known.Parsed = v, true
 	return v
 }
 
@@ -386,7 +386,7 @@ func plainScalar(text string) (value.Value, bool) {
 		if s, ok := plainString(text); ok {
 			return value.String(s), true
 		}
-	case digit(c):
+	case isDigit(c):
 		if n, ok := shortInteger(text); ok {
 			return value.Int(n), true
 		}
@@ -399,6 +399,8 @@ func plainScalar(text string) (value.Value, bool) {
 	}
 	return value.Value{}, false
 }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // plainString returns what is between the quotes of a string without escapes.
 func plainString(text string) (string, bool) {
@@ -415,7 +417,7 @@ func shortInteger(text string) (n int64, ok bool) {
 		return 0, false
 	}
 	for i := range len(text) {
-		if !digit(text[i]) {
+		if !isDigit(text[i]) {
 			return 0, false
 		}
 		n = n*10 + int64(text[i]-'0')

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -95,8 +96,8 @@ func (p *Plan) explainRows() *Step {
 	step := p.explainDocuments()
 	if q.From != nil {
 		for i := range q.From.Inputs {
-			if in := &q.From.Inputs[i]; i > 0 || in.In || in.Query != nil && p.inner == nil {
-				step = on("expand", inputText(in), step)
+			if in := &q.From.Inputs[i]; i > 0 || in.In || in.Subquery != nil && p.inner == nil {
+				step = on("expand", in.String(), step)
 			}
 		}
 	}
@@ -305,25 +306,23 @@ func (h *Hybrid) explain() *Step {
 
 // The texts of the clauses.
 
-func inputText(in *Input) string {
-	var p printer
-	p.input(in, true)
-	return strings.TrimPrefix(p.String(), " JOIN ")
+func listText(list []sql.Expr) string {
+	texts := make([]string, len(list))
+	for i, x := range list {
+		texts[i] = x.String()
+	}
+	return strings.Join(texts, ", ")
 }
 
-func listText(list []Expr) string {
-	var p printer
-	p.list(list)
-	return p.String()
-}
-
-func selectText(q *Select) string {
-	text := (&Select{Star: q.Star, Value: q.Value, Items: q.Items}).String()
+func selectText(q *sql.Select) string {
+	text := (&sql.Select{Star: q.Star, Value: q.Value, Items: q.Items}).String()
 	return strings.TrimPrefix(text, "SELECT ")
 }
 
-func orderText(keys []Sort) string {
-	var p printer
-	p.orderBy(&Select{OrderBy: keys})
-	return strings.TrimPrefix(p.String(), " ORDER BY ")
+func orderText(keys []sql.OrderByItem) string {
+	texts := make([]string, len(keys))
+	for i := range keys {
+		texts[i] = keys[i].String()
+	}
+	return strings.Join(texts, ", ")
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -21,7 +22,7 @@ type scope struct {
 type alias struct {
 	input int          // the place of the input in its query
 	local int          // the register that holds the value; -1 when place is where it is in the document
-	place []step       // with a register: where the index has it
+	place value.Path   // with a register: where the index has it
 	found bool         // place is known
 	let   bool         // the name of a LET: its value depends on nothing that its expression does not
 	fixed *value.Value // of a LET: the same for all documents; nil for a value that is not. local is unused
@@ -62,11 +63,11 @@ func (s *scope) inside(other *scope) bool {
 
 // hides reports whether a name in x means something else here than in an outer
 // scope.
-func hides(x Expr, here, outer *scope) bool {
+func hides(x sql.Expr, here, outer *scope) bool {
 	if here == outer {
 		return false
 	}
-	for name := range names(x) {
+	for name := range sql.Idents(x) {
 		if _, s := here.lookup(name.Name); s != nil {
 			if _, t := outer.lookup(name.Name); s != t {
 				return true
@@ -86,9 +87,9 @@ func (s *scope) define(name string, a alias) {
 // element is a step to any one element of an array: the same one wherever it
 // stands in places, and another one than that of any other call. Only the index
 // has such places.
-func (c *compiler) element() step {
+func (c *compiler) element() value.Step {
 	c.stepped++
-	return step{Index: -c.stepped, IsIndex: true}
+	return value.Step{Index: -c.stepped, IsIndex: true}
 }
 
 // input is a compiled input of a query. Exactly one of slot, value and query is
@@ -193,14 +194,14 @@ func (c *compiler) within(s *scope, f func()) {
 }
 
 // loop compiles FROM and WHERE in the scope of the query, which gets its names.
-func (c *compiler) loop(q *Select, root bool) loop {
+func (c *compiler) loop(q *sql.Select, root bool) loop {
 	var l loop
 	if q.From != nil {
 		for i := range q.From.Inputs {
 			in := &q.From.Inputs[i]
 			compiled, a := c.input(in, root && i == 0)
 			a.input = i
-			c.scope.define(inputName(in), a)
+			c.scope.define(in.Name(), a)
 			c.scope.inputs = append(c.scope.inputs, a)
 			l.inputs = append(l.inputs, compiled)
 		}
@@ -220,21 +221,21 @@ func (c *compiler) loop(q *Select, root bool) loop {
 }
 
 // conjuncts returns the terms that all have to be true; none for nil.
-func conjuncts(x Expr) []Expr {
-	if and, ok := x.(*Logic); ok && !and.Or {
+func conjuncts(x sql.Expr) []sql.Expr {
+	if and, ok := x.(*sql.LogicalExpr); ok && !and.Or {
 		return and.Terms
 	}
 	if x == nil {
 		return nil
 	}
-	return []Expr{x}
+	return []sql.Expr{x}
 }
 
 // lastInput returns the last input of the query being compiled that x refers to,
 // -1 for none.
-func (c *compiler) lastInput(x Expr) int {
+func (c *compiler) lastInput(x sql.Expr) int {
 	last := -1
-	for name := range names(x) {
+	for name := range sql.Idents(x) {
 		if a, ok := c.scope.names[name.Name]; ok {
 			last = max(last, a.input)
 		}
@@ -242,25 +243,16 @@ func (c *compiler) lastInput(x Expr) int {
 	return last
 }
 
-// inputName is the alias of an input: the one it was given, or the last name of
-// what it reads.
-func inputName(in *Input) string {
-	if in.Alias == "" && in.Of != nil {
-		return sourceName(in.Of)
-	}
-	return in.Alias
-}
-
 // rootName is the name that a collection begins with.
-func rootName(x Expr) string {
+func rootName(x sql.Expr) string {
 	for {
 		switch y := x.(type) {
-		case *Name:
+		case *sql.Ident:
 			return y.Name
-		case *Member:
-			x = y.Of
-		case *Index:
-			x = y.Of
+		case *sql.MemberExpr:
+			x = y.X
+		case *sql.IndexExpr:
+			x = y.X
 		default:
 			return ""
 		}
@@ -268,23 +260,23 @@ func rootName(x Expr) string {
 }
 
 // input compiles an input with those in front of it in scope.
-func (c *compiler) input(in *Input, root bool) (out input, a alias) {
+func (c *compiler) input(in *sql.Input, root bool) (out input, a alias) {
 	out = input{slot: -1, local: -1, in: in.In}
 	switch {
-	case in.Query != nil && root && c.overRows:
-		out.slot, a = c.root.add(nil, &c.slots), alias{local: -1, found: true}
+	case in.Subquery != nil && root && c.overRows:
+		out.slot, a = c.places.Add(nil), alias{local: -1, found: true}
 		if in.In {
 			out.slot, out.value = -1, code{slot: c.slot(nil)}.value()
 		}
-	case in.Query != nil:
-		out.query = c.rows(in.Query, root)
-		c.within(c.scopes[in.Query], func() { a = c.rowAlias(in.Query) })
+	case in.Subquery != nil:
+		out.query = c.rows(in.Subquery, root)
+		c.within(c.scopes[in.Subquery], func() { a = c.rowAlias(in.Subquery) })
 	case root:
-		c.within(&scope{names: map[string]alias{rootName(in.Of): {local: -1, found: true}}}, func() {
-			a = c.collection(in.Of, &out)
+		c.within(&scope{names: map[string]alias{rootName(in.Collection): {local: -1, found: true}}}, func() {
+			a = c.collection(in.Collection, &out)
 		})
 	default:
-		a = c.collection(in.Of, &out)
+		a = c.collection(in.Collection, &out)
 	}
 	if a.local < 0 && !in.In {
 		return out, a
@@ -299,7 +291,7 @@ func (c *compiler) input(in *Input, root bool) (out input, a alias) {
 
 // collection compiles what an input reads, and says where it is. The local of
 // the alias is -1 when the document has it there, and 0 otherwise.
-func (c *compiler) collection(of Expr, out *input) alias {
+func (c *compiler) collection(of sql.Expr, out *input) alias {
 	path, stored := c.path(of)
 	if !stored || out.in {
 		out.value = c.expr(of).value()
@@ -309,25 +301,11 @@ func (c *compiler) collection(of Expr, out *input) alias {
 		place, found := c.place(of)
 		return alias{place: place, found: found}
 	case len(path) == 0 && !out.in:
-		out.slot = c.root.add(nil, &c.slots) // Nobody reads it, so far.
+		out.slot = c.places.Add(nil) // Nobody reads it, so far.
 	case !out.in:
 		out.slot = c.slot(path)
 	}
 	return alias{local: -1, place: path, found: true}
-}
-
-// selected iterates over the expressions of a select list.
-func selected(q *Select) func(yield func(Expr) bool) {
-	return func(yield func(Expr) bool) {
-		if q.Value != nil && !yield(q.Value) {
-			return
-		}
-		for _, item := range q.Items {
-			if !yield(item.Expr) {
-				return
-			}
-		}
-	}
 }
 
 // star is the value of the only input of the query being compiled.
@@ -340,13 +318,13 @@ func (c *compiler) star() code {
 }
 
 // namesContainer reports whether the rows of a query are made of documents.
-func namesContainer(q *Select) bool {
+func namesContainer(q *sql.Select) bool {
 	for q.From != nil {
 		in := &q.From.Inputs[0]
-		if in.Query == nil {
+		if in.Subquery == nil {
 			return true
 		}
-		q = in.Query
+		q = in.Subquery
 	}
 	return false
 }
@@ -362,7 +340,7 @@ func (p *Plan) compileRows(c *compiler, ix *index.Index) {
 	p.base = -1
 	p.plain = q.From == nil
 	if namesContainer(q) || p.inner != nil {
-		p.base = c.root.add(nil, &c.slots)
+		p.base = c.places.Add(nil)
 		if first := p.loop.inputs[0]; len(p.loop.inputs) == 1 && first.slot >= 0 {
 			p.plain, p.base = true, first.slot
 			p.whole = len(c.scope.inputs[0].place) == 0

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -38,17 +39,17 @@ func undefinedRun(*env, []value.Value) value.Value { return value.Undefined() }
 
 // binding is what is known of a call before any document is.
 type binding struct {
-	args  []Expr
-	parts []code                          // the compiled arguments; nil when nothing is known
-	path  func(x Expr) (index.Path, bool) // the property that an argument is
-	ix    *index.Index                    // nil for documents without policies
+	args  []sql.Expr
+	parts []code                              // the compiled arguments; nil when nothing is known
+	path  func(x sql.Expr) (index.Path, bool) // the property that an argument is
+	ix    *index.Index                        // nil for documents without policies
 
 	making *making // nil when nothing is known
 }
 
 // binding returns what the compiler knows of a call.
-func (c *compiler) binding(x *Call, parts []code) binding {
-	return binding{args: x.Args, parts: parts, ix: c.ix, making: c.making, path: func(x Expr) (index.Path, bool) {
+func (c *compiler) binding(x *sql.CallExpr, parts []code) binding {
+	return binding{args: x.Args, parts: parts, ix: c.ix, making: c.making, path: func(x sql.Expr) (index.Path, bool) {
 		path, ok := c.path(x)
 		return indexPath(path), ok && len(path) > 0
 	}}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -100,9 +101,9 @@ func compareBound(t *testing.T, seed uint64, f *function, args []value.Value, r 
 	e := newEnv()
 	e.now = time.Unix(1_700_000_000, 0)
 	want := f.run(e, args)
-	b := binding{args: make([]Expr, len(args)), parts: make([]code, len(args))}
+	b := binding{args: make([]sql.Expr, len(args)), parts: make([]code, len(args))}
 	for i, arg := range args {
-		b.args[i] = &Literal{Value: arg}
+		b.args[i] = &sql.Literal{Value: arg}
 		b.parts[i] = constant(arg)
 		if r.IntN(2) == 0 {
 			b.parts[i] = computed(func(*env) value.Value { return arg })
@@ -117,7 +118,7 @@ func compareBound(t *testing.T, seed uint64, f *function, args []value.Value, r 
 func argumentText(args []value.Value) string {
 	var list []string
 	for _, arg := range args {
-		list = append(list, fmt.Sprintf("%q", (&Literal{Value: arg}).String()))
+		list = append(list, fmt.Sprintf("%q", (&sql.Literal{Value: arg}).String()))
 	}
 	return strings.Join(list, ", ")
 }
@@ -316,11 +317,11 @@ func TestFunctionsRefuseKinds(t *testing.T) {
 	e.now = time.Unix(1_700_000_000, 0)
 	seen := map[*function]bool{}
 	for text, others := range goodCalls {
-		q, err := Parse("SELECT VALUE " + text)
+		q, err := sql.Parse("SELECT VALUE "+text, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		call := q.Value.(*Call)
+		call := q.Value.(*sql.CallExpr)
 		f := functions[strings.ToUpper(call.Name)]
 		if f == nil {
 			t.Fatalf("%s: no such function", text)

@@ -3,6 +3,7 @@ package query
 import (
 	"strings"
 
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/internal/vector"
 )
@@ -132,7 +133,7 @@ func (b binding) policyMetric() vector.Metric {
 
 // vectorFaults are the faults in the constant options of VectorDistance. The
 // analysis adds them to its own.
-func vectorFaults(call *Call, params map[string]value.Value) []fault {
+func vectorFaults(call *sql.CallExpr, params map[string]value.Value) []sql.Diagnostic {
 	if !isFunction(call, "VectorDistance") || len(call.Args) < 4 {
 		return nil
 	}
@@ -140,9 +141,9 @@ func vectorFaults(call *Call, params map[string]value.Value) []fault {
 	if !ok {
 		return nil
 	}
-	var faults []fault
+	var faults []sql.Diagnostic
 	fault := func(code, format string, args ...any) {
-		faults = append(faults, faultf(call.Args[3].span(), code, format, args...))
+		faults = append(faults, sql.Diagnosticf(call.Args[3].Span(), code, format, args...))
 	}
 	for _, name := range [...]string{searchListMultiplier, listMultiplier} {
 		v := options.Get(name)

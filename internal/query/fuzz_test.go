@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,11 @@ func seed(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, path := range append(paths, more...) {
+	syntax, err := filepath.Glob("sql/testdata/*.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range slices.Concat(paths, more, syntax) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			f.Fatal(err)
@@ -52,26 +57,6 @@ func seed(f *testing.F) {
 			}
 		}
 	}
-}
-
-// FuzzParse shows that what is printed parses to what was printed.
-func FuzzParse(f *testing.F) {
-	seed(f)
-	f.Fuzz(func(t *testing.T, text string) {
-		q, err := Parse(text)
-		if err != nil {
-			checkFailure(t, err)
-			return
-		}
-		printed := q.String()
-		again, err := Parse(printed)
-		if err != nil {
-			t.Fatalf("%q is printed as %q, which does not parse: %v", text, printed, err)
-		}
-		if got := again.String(); got != printed {
-			t.Fatalf("%q is printed as %q, and that as %q", text, printed, got)
-		}
-	})
 }
 
 // FuzzRun compiles and runs anything: it must not fall over, results must be

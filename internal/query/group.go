@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -34,7 +35,7 @@ type grouping struct {
 
 // groupKey is one value that the rows of a group have in common.
 type groupKey struct {
-	expr   Expr // nil for the whole document
+	expr   sql.Expr // nil for the whole document
 	eval   func(e *env) value.Value
 	local  int  // the register for the select list
 	invert bool // its direction is not that of the first
@@ -43,7 +44,7 @@ type groupKey struct {
 // groupCall is one aggregate of the select list.
 type groupCall struct {
 	kind  AggregateKind
-	expr  *Call
+	expr  *sql.CallExpr
 	arg   func(e *env) value.Value
 	local int
 }
@@ -66,7 +67,7 @@ func (p *Plan) compileGroups(c *compiler, ix *index.Index) error {
 	}
 	exprs := q.GroupBy
 	if !combined {
-		exprs = slices.Collect(selected(q))
+		exprs = slices.Collect(q.Columns())
 	}
 	sorts, all := keyOrder(q.OrderBy, exprs)
 	switch {
@@ -106,7 +107,7 @@ func (p *Plan) compileGroups(c *compiler, ix *index.Index) error {
 }
 
 // addCalls adds the aggregates of the select list.
-func (g *grouping) addCalls(c *compiler, q *Select) {
+func (g *grouping) addCalls(c *compiler, q *sql.Select) {
 	for _, x := range aggregateCalls(q) {
 		kind, _ := aggregateKind(x)
 		g.calls = append(g.calls, groupCall{kind: kind, expr: x, arg: c.expr(x.Args[0]).value(), local: c.local()})
@@ -116,26 +117,26 @@ func (g *grouping) addCalls(c *compiler, q *Select) {
 
 // keyOrder returns the keys of groups, each once: those that an ORDER BY names
 // first, in its order. It reports false when that names something else.
-func keyOrder(orderBy []Sort, exprs []Expr) (sorts []Sort, all bool) {
+func keyOrder(orderBy []sql.OrderByItem, exprs []sql.Expr) (sorts []sql.OrderByItem, all bool) {
 	rest := map[string]bool{}
 	for _, x := range exprs {
-		rest[alike(x)] = true
+		rest[sql.Canonical(x)] = true
 	}
-	take := func(sort Sort) {
-		if text := alike(sort.Expr); rest[text] {
+	take := func(sort sql.OrderByItem) {
+		if text := sql.Canonical(sort.Expr); rest[text] {
 			rest[text] = false
 			sorts = append(sorts, sort)
 		}
 	}
 	for _, sort := range orderBy {
-		if _, known := rest[alike(sort.Expr)]; !known {
+		if _, known := rest[sql.Canonical(sort.Expr)]; !known {
 			return nil, false
 		}
 		take(sort)
 	}
 	desc := len(sorts) > 0 && sorts[0].Desc
 	for _, x := range exprs {
-		take(Sort{Expr: x, Desc: desc})
+		take(sql.OrderByItem{Expr: x, Desc: desc})
 	}
 	return sorts, true
 }

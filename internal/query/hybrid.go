@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/resource"
 	fulltext "github.com/decandb/decan/internal/text"
 	"github.com/decandb/decan/internal/value"
@@ -85,48 +86,48 @@ func (p *Plan) componentInfo(r ranking, i int) value.Value {
 // componentText returns the query of one component. Every row has the scores of
 // all components, so that a document that only one of them found is ranked by
 // all.
-func (p *Plan) componentText(r ranking, i int) *Select {
+func (p *Plan) componentText(r ranking, i int) *sql.Select {
 	q := *p.query
-	alias := &Name{Name: p.alias()}
+	alias := &sql.Ident{Name: p.alias()}
 	scores := r.scores()
-	known := &ArrayLiteral{}
+	known := &sql.ArrayLiteral{}
 	for j, score := range scores {
-		known.Items = append(known.Items, &Coalesce{L: score, R: r.components[j].missing()})
+		known.Items = append(known.Items, &sql.CoalesceExpr{X: score, Y: r.components[j].missing()})
 	}
 	q.Star, q.Value, q.Rank = false, nil, false
 	q.Offset, q.Limit, q.Top = nil, nil, nil
 	if n := p.depth(); n >= 0 {
-		q.Top = &Literal{Value: value.Int(n)}
+		q.Top = &sql.Literal{Value: value.Int(n)}
 	}
-	q.Items = []Item{
-		{Expr: &Member{Of: alias, Name: "_rid"}},
-		{Expr: keyItems([]Expr{known.Items[i]}), Alias: "orderByItems"},
-		{Expr: &ObjectLiteral{Members: []Property{
+	q.Items = []sql.SelectItem{
+		{Expr: &sql.MemberExpr{X: alias, Name: "_rid"}},
+		{Expr: keyItems([]sql.Expr{known.Items[i]}), Alias: "orderByItems"},
+		{Expr: &sql.ObjectLiteral{Members: []sql.Property{
 			{Name: "payload", Expr: p.payload(alias)}, {Name: "componentScores", Expr: known},
 		}}, Alias: "payload"},
 	}
-	var conditions []Expr
+	var conditions []sql.Expr
 	if p.query.Value != nil {
-		conditions = append(conditions, &Call{Name: "IS_DEFINED", Args: []Expr{p.query.Value}})
+		conditions = append(conditions, &sql.CallExpr{Name: "IS_DEFINED", Args: []sql.Expr{p.query.Value}})
 	}
 	q.Where = withPlaceholder(q.Where, conditions...)
-	q.OrderBy = []Sort{{Expr: scores[i], Desc: true, Way: true}}
+	q.OrderBy = []sql.OrderByItem{{Expr: scores[i], Desc: true, Explicit: true}}
 	return &q
 }
 
 // scores returns the expressions that rank by each component: the greater, the
 // better.
-func (r ranking) scores() []Expr {
-	list := make([]Expr, len(r.components))
+func (r ranking) scores() []sql.Expr {
+	list := make([]sql.Expr, len(r.components))
 	texts := 0
 	for i, c := range r.components {
 		if c.terms == nil {
-			list[i] = &Call{Name: "_VectorScore", Args: c.call.Args}
+			list[i] = &sql.CallExpr{Name: "_VectorScore", Args: c.call.Args}
 			continue
 		}
-		list[i] = &Call{Name: "_FullTextScore", Args: []Expr{
-			c.call.Args[0], &ArrayLiteral{Items: c.terms}, &Name{Name: documentsPlaceholder},
-			&Name{Name: fmt.Sprintf(wordsPlaceholder, texts)}, &Name{Name: fmt.Sprintf(hitsPlaceholder, texts)},
+		list[i] = &sql.CallExpr{Name: "_FullTextScore", Args: []sql.Expr{
+			c.call.Args[0], &sql.ArrayLiteral{Items: c.terms}, &sql.Ident{Name: documentsPlaceholder},
+			&sql.Ident{Name: fmt.Sprintf(wordsPlaceholder, texts)}, &sql.Ident{Name: fmt.Sprintf(hitsPlaceholder, texts)},
 		}}
 		texts++
 	}
@@ -134,11 +135,11 @@ func (r ranking) scores() []Expr {
 }
 
 // missing is the score of a document that has none, below all others.
-func (c scorer) missing() Expr {
+func (c scorer) missing() sql.Expr {
 	if c.terms == nil {
-		return &Literal{Value: value.Number(-vectorWorst)}
+		return &sql.Literal{Value: value.Number(-vectorWorst)}
 	}
-	return &Literal{Value: value.Int(-1)}
+	return &sql.Literal{Value: value.Int(-1)}
 }
 
 // vectorWorst is as far as a vector can be in a score.
@@ -148,25 +149,25 @@ const vectorWorst = 1.7976931348623157e308
 // all documents, "" when there is no such component. It has no filter: the words
 // of a language do not depend on who asks.
 func (p *Plan) statisticsText(r ranking) string {
-	entries := &ArrayLiteral{}
+	entries := &sql.ArrayLiteral{}
 	for _, c := range r.components {
 		if c.terms == nil {
 			continue
 		}
 		path := c.call.Args[0]
-		hits := &ArrayLiteral{}
+		hits := &sql.ArrayLiteral{}
 		for _, term := range c.terms {
-			found := &Call{Name: "FullTextContains", Args: []Expr{path, term}}
-			hits.Items = append(hits.Items, &Call{Name: "COUNTIF", Args: []Expr{found}})
+			found := &sql.CallExpr{Name: "FullTextContains", Args: []sql.Expr{path, term}}
+			hits.Items = append(hits.Items, &sql.CallExpr{Name: "COUNTIF", Args: []sql.Expr{found}})
 		}
-		words := &Call{Name: "SUM", Args: []Expr{&Call{Name: "_FullTextWordCount", Args: []Expr{path}}}}
-		entries.Items = append(entries.Items, &ObjectLiteral{Members: []Property{{Name: "totalWordCount", Expr: words}, {Name: "hitCounts", Expr: hits}}})
+		words := &sql.CallExpr{Name: "SUM", Args: []sql.Expr{&sql.CallExpr{Name: "_FullTextWordCount", Args: []sql.Expr{path}}}}
+		entries.Items = append(entries.Items, &sql.ObjectLiteral{Members: []sql.Property{{Name: "totalWordCount", Expr: words}, {Name: "hitCounts", Expr: hits}}})
 	}
 	if len(entries.Items) == 0 {
 		return ""
 	}
-	q := &Select{From: p.query.From, Items: []Item{
-		{Expr: &Call{Name: "COUNT", Args: []Expr{&Literal{Value: value.Int(1)}}}, Alias: "documentCount"},
+	q := &sql.Select{From: p.query.From, Items: []sql.SelectItem{
+		{Expr: &sql.CallExpr{Name: "COUNT", Args: []sql.Expr{&sql.Literal{Value: value.Int(1)}}}, Alias: "documentCount"},
 		{Expr: entries, Alias: "fullTextStatistics"},
 	}}
 	return p.with.inline(q.String())
@@ -239,7 +240,7 @@ func (h *Hybrid) Components(statistics []byte) ([]*Plan, error) {
 		q := h.plan.componentText(h.ranking, i)
 		if bound := h.plan.bound; !h.ranking.fused && bound >= 0 {
 			// Nothing is fused, so its first rows are those of the result.
-			q.Top = &Literal{Value: value.Int(bound)}
+			q.Top = &sql.Literal{Value: value.Int(bound)}
 		}
 		if plans[i], err = h.compile(replacer.Replace(q.String())); err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -178,10 +179,10 @@ func (p predicate) fixed(path index.Path) (value.Value, bool) {
 // property, or orders groups.
 func (p *Plan) sortKeys() []index.SortKey {
 	q := p.query
-	if q.Rank || p.group != nil || q.From == nil || q.From.Inputs[0].Of == nil {
+	if q.Rank || p.group != nil || q.From == nil || q.From.Inputs[0].Collection == nil {
 		return nil
 	}
-	base := pathNames(q.From.Inputs[0].Of)
+	base := pathNames(q.From.Inputs[0].Collection)
 	var keys []index.SortKey
 	for _, sort := range q.OrderBy {
 		path := pathNames(sort.Expr)
@@ -195,19 +196,19 @@ func (p *Plan) sortKeys() []index.SortKey {
 
 // pathNames returns the names and elements behind the first name of a property,
 // nil for what is none.
-func pathNames(x Expr) index.Path {
+func pathNames(x sql.Expr) index.Path {
 	switch x := x.(type) {
-	case *Member:
-		return append(pathNames(x.Of), x.Name)
-	case *Index:
-		at, ok := x.At.(*Literal)
+	case *sql.MemberExpr:
+		return append(pathNames(x.X), x.Name)
+	case *sql.IndexExpr:
+		at, ok := x.Index.(*sql.Literal)
 		switch {
 		case !ok:
 			return nil
 		case at.Value.Kind() == value.KindString:
-			return append(pathNames(x.Of), at.Value.Text())
+			return append(pathNames(x.X), at.Value.Text())
 		}
-		return append(pathNames(x.Of), index.Element)
+		return append(pathNames(x.X), index.Element)
 	}
 	return nil
 }

@@ -1,11 +1,14 @@
 package query
 
-import "github.com/decandb/decan/internal/value"
+import (
+	"github.com/decandb/decan/internal/query/sql"
+	"github.com/decandb/decan/internal/value"
+)
 
 // let compiles LET name = value IN expression. A name for a place of the document
 // or for a constant is just another way to write it, so that indexes and routing
 // see through it; any other value is computed once, into a register.
-func (c *compiler) let(x *Let) code {
+func (c *compiler) let(x *sql.LetExpr) code {
 	part := c.expr(x.Value)
 	a := alias{let: true}
 	switch path, stored := c.path(x.Value); {

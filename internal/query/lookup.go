@@ -8,6 +8,7 @@ import (
 
 	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -134,7 +135,7 @@ func (p *Plan) lookupValues(ix *index.Index, at spot, desc, filter bool) (lookup
 
 // spot is a place in documents.
 type spot struct {
-	path []step
+	path value.Path
 	slot int
 }
 
@@ -145,7 +146,7 @@ type places struct {
 }
 
 // add adds what x depends on.
-func (l *places) add(c *compiler, x Expr) {
+func (l *places) add(c *compiler, x sql.Expr) {
 	if l.other || c.expr(x).con {
 		return
 	}
@@ -154,38 +155,38 @@ func (l *places) add(c *compiler, x Expr) {
 		return
 	}
 	switch x := x.(type) {
-	case *Name:
+	case *sql.Ident:
 		a, _ := c.scope.lookup(x.Name)
 		l.other = !a.let
-	case *Subquery:
+	case *sql.Subquery:
 		l.other = true
-	case *Let:
+	case *sql.LetExpr:
 		l.add(c, x.Value)
 		c.within(c.lets[x], func() { l.add(c, x.In) })
 		return
-	case *Call:
+	case *sql.CallExpr:
 		f := functions[strings.ToUpper(x.Name)]
 		l.other = x.UDF || f == nil || f.volatile || f.aggregate
 	}
-	for part := range parts(x) {
+	for part := range sql.Children(x) {
 		l.add(c, part)
 	}
 }
 
-func (l *places) spot(c *compiler, path []step) {
+func (l *places) spot(c *compiler, path value.Path) {
 	// Elements of arrays share their terms, and the whole document has none.
-	if len(path) == 0 || slices.ContainsFunc(path, func(s step) bool { return s.IsIndex }) {
+	if len(path) == 0 || slices.ContainsFunc(path, func(s value.Step) bool { return s.IsIndex }) {
 		l.other = true
 		return
 	}
-	at := spot{path: path, slot: c.root.add(path, &c.slots)}
+	at := spot{path: path, slot: c.places.Add(path)}
 	if n := len(l.list); n == 0 || n == 1 && l.list[0].slot != at.slot {
 		l.list = append(l.list, at)
 	}
 }
 
 // isPlace reports whether x is a place itself.
-func isPlace(c *compiler, x Expr) bool {
+func isPlace(c *compiler, x sql.Expr) bool {
 	_, ok := c.path(x)
 	return ok
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -17,7 +18,7 @@ import (
 // for that: it counts them, or when some of them may not satisfy the condition,
 // reads those alone.
 func (p *Plan) lookupText(c *compiler, ix *index.Index, call groupCall) (lookup, bool) {
-	arg, ok := call.expr.Args[0].(*Call)
+	arg, ok := call.expr.Args[0].(*sql.CallExpr)
 	switch {
 	case call.kind == CountIf && ok && isTextQuestion(arg):
 		return p.lookupCondition(c, ix, arg)
@@ -32,11 +33,11 @@ func (p *Plan) lookupText(c *compiler, ix *index.Index, call groupCall) (lookup,
 	return lookup{way: byWords, access: p.accessing, order: index.Order{Span: span}}, ok
 }
 
-func isTextQuestion(call *Call) bool {
+func isTextQuestion(call *sql.CallExpr) bool {
 	return isFunction(call, "FullTextContains") || isFunction(call, "FullTextContainsAll") || isFunction(call, "FullTextContainsAny")
 }
 
-func (p *Plan) lookupCondition(c *compiler, ix *index.Index, x Expr) (lookup, bool) {
+func (p *Plan) lookupCondition(c *compiler, ix *index.Index, x sql.Expr) (lookup, bool) {
 	e, exact := c.predicate(x).access(ix)
 	if e.Op == index.All {
 		return lookup{}, false

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query/sql"
 )
 
 // Ways says how the rows of a query were made. Each figure is a sum over the
@@ -36,7 +37,7 @@ func (s *Step) Probe() *Plan {
 	if s.access == nil {
 		return nil
 	}
-	return &Plan{query: &Select{}, accessing: *s.access}
+	return &Plan{query: &sql.Select{}, accessing: *s.access}
 }
 
 // Measure notes in the steps of [Plan.Explain] what is known of them once a page

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/internal/vector"
 )
@@ -28,8 +29,8 @@ type nearness struct {
 
 // nearestTo returns the vector index that has the order of an expression, the
 // greatest first; nil without one.
-func (c *compiler) nearestTo(x Expr, ix *index.Index) *nearness {
-	call, ok := x.(*Call)
+func (c *compiler) nearestTo(x sql.Expr, ix *index.Index) *nearness {
+	call, ok := x.(*sql.CallExpr)
 	if !ok || ix == nil || !isFunction(call, "_VectorScore") {
 		return nil
 	}

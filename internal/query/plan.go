@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
@@ -34,12 +35,11 @@ type Options struct {
 
 // Plan is a compiled query with its parameters.
 type Plan struct {
-	query     *Select
+	query     *sql.Select
 	where     predicate
 	accessing index.Expr
 
-	root   branch // the places of documents that the query reads
-	slots  int
+	places value.Locator      // what the query reads of documents
 	locals int                // registers; see env.locals
 	loop   loop               // FROM and WHERE; see run.each
 	plain  bool               // one input that is a place in the document, or none: base and filter say all
@@ -88,7 +88,7 @@ func compile(text string, with inputs) (*Plan, error) {
 	if len(text) > limits.QueryTextBytes {
 		return nil, status.BadRequest("The SQL query text exceeded the maximum limit of %d bytes.", limits.QueryTextBytes)
 	}
-	q, err := parse(text, with.params)
+	q, err := sql.Parse(text, with.params)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (p *Plan) compile(m *making) error {
 	c := newCompiler(p.with.params, computed, ix)
 	c.functions, c.making = p.with.opts.Functions, m
 	if combining(p.query.From) != nil {
-		p.inner = &Plan{query: p.query.From.Inputs[0].Query, now: p.now, with: p.with}
+		p.inner = &Plan{query: p.query.From.Inputs[0].Subquery, now: p.now, with: p.with}
 		if err := p.inner.compile(m); err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (p *Plan) compile(m *making) error {
 		p.emit = c.projection(p.query)
 	}
 	p.counts(c)
-	p.root, p.slots, p.locals, p.bare = c.root, c.slots, c.locals, !c.whole && !c.system
+	p.places, p.locals, p.bare = c.places, c.locals, !c.whole && !c.system
 	p.script = c.scripted
 	return nil
 }
@@ -160,7 +160,7 @@ func (p *Plan) compileOrder(c *compiler, ix *index.Index) error {
 		return nil
 	}
 	o := &ordering{desc: computedKey(sorts[0]).Desc}
-	var paths [][]step
+	var paths []value.Path
 	for _, sort := range sorts {
 		sort = computedKey(sort)
 		path, ok := c.place(sort.Expr)
@@ -192,7 +192,7 @@ func (p *Plan) compileOrder(c *compiler, ix *index.Index) error {
 
 // orderFrom asks the index for the order: one path has to be covered, several
 // need a composite index.
-func (p *Plan) orderFrom(ix *index.Index, paths [][]step) error {
+func (p *Plan) orderFrom(ix *index.Index, paths []value.Path) error {
 	keys := make([]index.SortKey, len(paths))
 	for i, path := range paths {
 		keys[i] = index.SortKey{Path: indexPath(path), Desc: p.query.OrderBy[i].Desc}
@@ -210,7 +210,7 @@ func (p *Plan) orderFrom(ix *index.Index, paths [][]step) error {
 
 // counts binds TOP, OFFSET and LIMIT, which the analysis found to be integers.
 func (p *Plan) counts(c *compiler) {
-	bind := func(x Expr) int64 {
+	bind := func(x sql.Expr) int64 {
 		if x == nil {
 			return -1
 		}

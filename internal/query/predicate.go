@@ -8,6 +8,7 @@ import (
 
 	"github.com/decandb/decan/internal/geo"
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query/sql"
 	fulltext "github.com/decandb/decan/internal/text"
 	"github.com/decandb/decan/internal/value"
 )
@@ -18,7 +19,7 @@ import (
 type predicate struct {
 	op     predicateOp
 	args   []predicate   // of both and either
-	path   []step        // of a leaf, from the top of the document; a place as compiler.place gives it
+	path   value.Path    // of a leaf, from the top of the document; a place as compiler.place gives it
 	values []value.Value // of a leaf: one, or several for isIn; nil for isDefined
 	lossy  bool          // a document may satisfy it and fail the filter
 
@@ -72,7 +73,7 @@ func hidden(p predicate) predicate {
 }
 
 // predicate reduces a filter.
-func (c *compiler) predicate(x Expr) predicate {
+func (c *compiler) predicate(x sql.Expr) predicate {
 	if part := c.expr(x); part.con {
 		if truthIn(part.v) == yes {
 			return predicate{}
@@ -94,64 +95,64 @@ func (c *compiler) predicate(x Expr) predicate {
 // Either a part is true where nothing stands, and so is the chain, or a part is
 // about something else as well. Without this the parts at the bottom of deep
 // chains would be compiled again on every level.
-func triedInParts(x Expr) bool {
+func triedInParts(x sql.Expr) bool {
 	switch x := x.(type) {
-	case *Logic:
+	case *sql.LogicalExpr:
 		return true
-	case *Unary:
+	case *sql.UnaryExpr:
 		if x.Op != "NOT" {
 			return false
 		}
 		switch inner := x.X.(type) {
-		case *Logic:
+		case *sql.LogicalExpr:
 			return true
-		case *Unary:
+		case *sql.UnaryExpr:
 			return inner.Op == "NOT"
 		}
 	}
 	return false
 }
 
-func (c *compiler) reduce(x Expr) predicate {
+func (c *compiler) reduce(x sql.Expr) predicate {
 	if path, ok := c.place(x); ok {
 		return leaf(isIn, path, value.Bool(true))
 	}
 	switch x := x.(type) {
-	case *Logic:
+	case *sql.LogicalExpr:
 		return c.chain(x, x.Or, c.predicate)
-	case *Unary:
+	case *sql.UnaryExpr:
 		if x.Op == "NOT" {
 			return c.negation(x.X)
 		}
-	case *Binary:
-		return c.comparison(x.Op, x.L, x.R)
-	case *Between:
+	case *sql.BinaryExpr:
+		return c.comparison(x.Op, x.X, x.Y)
+	case *sql.BetweenExpr:
 		if !x.Not {
 			return combine(both, []predicate{c.comparison(">=", x.X, x.Low), c.comparison("<=", x.X, x.High)})
 		}
-	case *In:
+	case *sql.InExpr:
 		if !x.Not {
 			return c.membership(x)
 		}
-	case *Like:
+	case *sql.LikeExpr:
 		return c.likeness(x)
-	case *Call:
+	case *sql.CallExpr:
 		return c.question(x)
-	case *Let:
+	case *sql.LetExpr:
 		p := unsure()
 		if s := c.lets[x]; s != nil {
 			c.within(s, func() { p = c.predicate(x.In) })
 		}
 		return p
-	case *Subquery:
-		if x.Kind == Exists {
+	case *sql.Subquery:
+		if x.Kind == sql.SubqueryExists {
 			return hidden(approximately(c.exists(x.Query)))
 		}
 	}
 	return unsure()
 }
 
-func (c *compiler) chain(x *Logic, or bool, reduce func(Expr) predicate) predicate {
+func (c *compiler) chain(x *sql.LogicalExpr, or bool, reduce func(sql.Expr) predicate) predicate {
 	op := both
 	if or {
 		op = either
@@ -166,28 +167,28 @@ func (c *compiler) chain(x *Logic, or bool, reduce func(Expr) predicate) predica
 // negation reduces NOT x: to the terms of a chain, negated, and to the opposite
 // of a comparison, which is true where the comparison is false, and undefined
 // where that is.
-func (c *compiler) negation(x Expr) predicate {
+func (c *compiler) negation(x sql.Expr) predicate {
 	if path, ok := c.place(x); ok {
 		return leaf(isIn, path, value.Bool(false))
 	}
 	switch x := x.(type) {
-	case *Logic:
+	case *sql.LogicalExpr:
 		return c.chain(x, !x.Or, c.negated)
-	case *Unary:
+	case *sql.UnaryExpr:
 		if x.Op == "NOT" {
 			return c.predicate(x.X)
 		}
-	case *Call:
+	case *sql.CallExpr:
 		if len(x.Args) == 1 && strings.EqualFold(x.Name, "IS_DEFINED") && !x.UDF {
 			if path, ok := c.place(x.Args[0]); ok && len(path) > 0 {
 				return leaf(isMissing, path)
 			}
 		}
-	case *Binary:
+	case *sql.BinaryExpr:
 		if op := opposite[x.Op]; op != "" && !c.unordered(x) {
-			return c.comparison(op, x.L, x.R)
+			return c.comparison(op, x.X, x.Y)
 		}
-	case *In:
+	case *sql.InExpr:
 		if x.Not {
 			return c.membership(x)
 		}
@@ -198,11 +199,11 @@ func (c *compiler) negation(x Expr) predicate {
 // unordered reports whether a comparison by order may meet NaN, of which that
 // is false and the opposite too: in a constant, or in a computed property. What
 // is stored has none.
-func (c *compiler) unordered(x *Binary) bool {
+func (c *compiler) unordered(x *sql.BinaryExpr) bool {
 	if comparisonOps[x.Op] == anything {
 		return false
 	}
-	for _, side := range [...]Expr{x.L, x.R} {
+	for _, side := range [...]sql.Expr{x.X, x.Y} {
 		if part := c.expr(side); part.con && isNaN(part.v) {
 			return true
 		}
@@ -214,13 +215,13 @@ func (c *compiler) unordered(x *Binary) bool {
 }
 
 // isComputed reports whether a place is in a computed property.
-func (c *compiler) isComputed(place []step) bool {
+func (c *compiler) isComputed(place value.Path) bool {
 	return len(place) > 0 && c.computed.has(place[0].Name)
 }
 
 // negated is predicate of NOT x, which need not be in the tree.
-func (c *compiler) negated(x Expr) predicate {
-	not := &Unary{Op: "NOT", X: x, at: x.span()}
+func (c *compiler) negated(x sql.Expr) predicate {
+	not := &sql.UnaryExpr{Op: "NOT", X: x, At: x.Span()}
 	return c.predicate(not)
 }
 
@@ -228,7 +229,7 @@ func (c *compiler) negated(x Expr) predicate {
 var opposite = map[string]string{"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 // exists reduces the condition that a subquery has a row.
-func (c *compiler) exists(q *Select) predicate {
+func (c *compiler) exists(q *sql.Select) predicate {
 	if isGrouped(q) && len(q.GroupBy) == 0 {
 		return unsure() // Aggregates over nothing are a row.
 	}
@@ -239,7 +240,7 @@ func (c *compiler) exists(q *Select) predicate {
 
 // inputs reduces FROM and WHERE of the query whose scope is current: what holds
 // of each document that gives a row.
-func (c *compiler) inputs(q *Select) predicate {
+func (c *compiler) inputs(q *sql.Select) predicate {
 	var args []predicate
 	if q.Where != nil {
 		args = append(args, c.predicate(q.Where))
@@ -250,8 +251,8 @@ func (c *compiler) inputs(q *Select) predicate {
 	for i := range q.From.Inputs {
 		in, a := &q.From.Inputs[i], c.scope.inputs[i]
 		switch {
-		case in.Query != nil:
-			args = append(args, hidden(approximately(c.exists(in.Query))))
+		case in.Subquery != nil:
+			args = append(args, hidden(approximately(c.exists(in.Subquery))))
 		case a.local >= 0:
 			args = append(args, unsure())
 		case len(a.place) > 0 && (q.Where == nil || !args[0].implies(a.place)):
@@ -263,7 +264,7 @@ func (c *compiler) inputs(q *Select) predicate {
 
 // implies reports whether something stands at place in every document that
 // satisfies p.
-func (p predicate) implies(place []step) bool {
+func (p predicate) implies(place value.Path) bool {
 	implies := func(arg predicate) bool { return arg.implies(place) }
 	switch p.op {
 	case anything:
@@ -298,7 +299,7 @@ func (p predicate) narrow() (n predicate, less bool) {
 	return p, false
 }
 
-func leaf(op predicateOp, path []step, values ...value.Value) predicate {
+func leaf(op predicateOp, path value.Path, values ...value.Value) predicate {
 	return predicate{op: op, path: path, values: values}
 }
 
@@ -337,7 +338,7 @@ var mirrored = map[string]string{"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">"
 
 var comparisonOps = map[string]predicateOp{"<": isLess, "<=": isAtMost, ">": isMore, ">=": isAtLeast}
 
-func (c *compiler) comparison(op string, l, r Expr) predicate {
+func (c *compiler) comparison(op string, l, r sql.Expr) predicate {
 	switch {
 	case mirrored[op] == "":
 		return unsure()
@@ -386,14 +387,14 @@ func (c *compiler) comparison(op string, l, r Expr) predicate {
 
 // isUnequal reports whether x is a constant that equals nothing and has nothing
 // above or below it: NaN, or an array or object with one.
-func (c *compiler) isUnequal(x Expr) bool {
+func (c *compiler) isUnequal(x sql.Expr) bool {
 	part := c.expr(x)
 	return part.con && hasNaN(part.v)
 }
 
 // membership reduces IN: to one leaf for a place and constants, otherwise to
 // the equalities it stands for.
-func (c *compiler) membership(x *In) predicate {
+func (c *compiler) membership(x *sql.InExpr) predicate {
 	path, ok := c.place(x.X)
 	if !ok {
 		args := make([]predicate, len(x.List))
@@ -417,7 +418,7 @@ func (c *compiler) membership(x *In) predicate {
 
 // leafIn says that the value at path is equal to one of several, of which it
 // takes the slice: those with NaN equal nothing.
-func leafIn(path []step, values []value.Value) predicate {
+func leafIn(path value.Path, values []value.Value) predicate {
 	if values = slices.DeleteFunc(values, hasNaN); len(values) == 0 {
 		return predicate{op: nothing}
 	}
@@ -425,7 +426,7 @@ func leafIn(path []step, values []value.Value) predicate {
 }
 
 // likeness uses what a constant pattern begins with.
-func (c *compiler) likeness(x *Like) predicate {
+func (c *compiler) likeness(x *sql.LikeExpr) predicate {
 	path, ok := c.place(x.X)
 	text := c.expr(x.Pattern)
 	if !ok || !text.con || x.Not {
@@ -452,7 +453,7 @@ var typeQuestions = map[string]value.Value{
 }
 
 // question reduces the calls that an index can answer.
-func (c *compiler) question(x *Call) predicate {
+func (c *compiler) question(x *sql.CallExpr) predicate {
 	if len(x.Args) == 0 || x.UDF {
 		return unsure() // RAND(), the present time, and what no index knows
 	}
@@ -496,10 +497,10 @@ const testedMax = 1 << 20
 // tested narrows a predicate of the place that x is about by x itself: when x is
 // about nothing else, and not true where nothing stands. A predicate without
 // values gets its path.
-func (c *compiler) tested(p predicate, x Expr) predicate {
+func (c *compiler) tested(p predicate, x sql.Expr) predicate {
 	c.asked = c.scope
-	path, ok := []step(nil), false
-	if at := x.span(); c.making.tested <= testedMax {
+	path, ok := value.Path(nil), false
+	if at := x.Span(); c.making.tested <= testedMax {
 		c.making.tested += at.End - at.Start
 		path, ok = c.onlyPlace(x, nil)
 	}
@@ -521,7 +522,7 @@ func (c *compiler) tested(p predicate, x Expr) predicate {
 // as a whole, or something else that changes from document to document. A place
 // in elements of an array that x names twice is two, since the names may stand
 // for different elements.
-func (c *compiler) onlyPlace(x Expr, found []step) ([]step, bool) {
+func (c *compiler) onlyPlace(x sql.Expr, found value.Path) (value.Path, bool) {
 	if _, ok := c.registered(x); ok {
 		return nil, false
 	}
@@ -530,19 +531,19 @@ func (c *compiler) onlyPlace(x Expr, found []step) ([]step, bool) {
 		return place, len(place) > 0 && same
 	}
 	switch x := x.(type) {
-	case *Name:
+	case *sql.Ident:
 		a, s := c.scope.lookup(x.Name)
 		return found, s == nil || a.fixed != nil || a.let && !c.asked.inside(s)
-	case *Let:
+	case *sql.LetExpr:
 		return c.onlyPlaceOfLet(x, found)
-	case *Subquery:
+	case *sql.Subquery:
 		return nil, false
-	case *Call:
+	case *sql.CallExpr:
 		if f := functions[strings.ToUpper(x.Name)]; x.UDF || f == nil || f.volatile || f.aggregate {
 			return nil, false
 		}
 	}
-	for part := range parts(x) {
+	for part := range sql.Children(x) {
 		var ok bool
 		if found, ok = c.onlyPlace(part, found); !ok {
 			return nil, false
@@ -551,7 +552,7 @@ func (c *compiler) onlyPlace(x Expr, found []step) ([]step, bool) {
 	return found, true
 }
 
-func (c *compiler) onlyPlaceOfLet(x *Let, found []step) ([]step, bool) {
+func (c *compiler) onlyPlaceOfLet(x *sql.LetExpr, found value.Path) (value.Path, bool) {
 	found, ok := c.onlyPlace(x.Value, found)
 	s := c.lets[x]
 	if !ok || s == nil {
@@ -564,7 +565,7 @@ func (c *compiler) onlyPlaceOfLet(x *Let, found []step) ([]step, bool) {
 // tester compiles a condition into a test of the value at the one place that it
 // is about, nil when it is true where nothing stands. What fails passes, so that
 // the filter meets it and fails as well.
-func (c *compiler) tester(x Expr, place []step) func(v value.Value) bool {
+func (c *compiler) tester(x sql.Expr, place value.Path) func(v value.Value) bool {
 	t := newCompiler(c.params, c.computed, c.ix)
 	t.scope, t.scopes, t.only, t.making = c.scope, c.scopes, place, c.making
 	t.local() // The first register is for the value.
@@ -591,7 +592,7 @@ func (c *compiler) tester(x Expr, place []step) func(v value.Value) bool {
 
 // flag returns what the third argument of a search says, false without one;
 // known is false when that differs from document to document, or is no boolean.
-func (c *compiler) flag(x *Call) (set, known bool) {
+func (c *compiler) flag(x *sql.CallExpr) (set, known bool) {
 	if len(x.Args) < 3 {
 		return false, true
 	}
@@ -599,7 +600,7 @@ func (c *compiler) flag(x *Call) (set, known bool) {
 	return arg.v.IsTrue(), arg.con && arg.v.Kind() == value.KindBool
 }
 
-func (c *compiler) stringQuestion(name string, x *Call, path []step, onPath bool) predicate {
+func (c *compiler) stringQuestion(name string, x *sql.CallExpr, path value.Path, onPath bool) predicate {
 	if !onPath {
 		return unsure()
 	}
@@ -616,7 +617,7 @@ func (c *compiler) stringQuestion(name string, x *Call, path []step, onPath bool
 
 // arrayQuestion reduces a search in a stored array, and one for a stored value
 // in a constant array.
-func (c *compiler) arrayQuestion(x *Call, path []step, onPath bool) predicate {
+func (c *compiler) arrayQuestion(x *sql.CallExpr, path value.Path, onPath bool) predicate {
 	partial, known := c.flag(x)
 	if !known {
 		return unsure()
@@ -636,18 +637,18 @@ func (c *compiler) arrayQuestion(x *Call, path []step, onPath bool) predicate {
 
 // elementWith says of an array that it has an object with all members of another
 // one.
-func (c *compiler) elementWith(path []step, part value.Value) predicate {
+func (c *compiler) elementWith(path value.Path, part value.Value) predicate {
 	args := []predicate{leaf(hasElement, path, value.Object(nil))}
 	inside := append(slices.Clip(path), c.element())
 	for _, m := range part.Members() {
-		args = append(args, leaf(isIn, append(slices.Clip(inside), step{Name: m.Name}), m.Value))
+		args = append(args, leaf(isIn, append(slices.Clip(inside), value.Step{Name: m.Name}), m.Value))
 	}
 	return approximately(combine(both, args))
 }
 
 // elements reduces a search for several values in a stored array. An undefined
 // one is not found.
-func (c *compiler) elements(op predicateOp, x *Call, path []step, onPath bool) predicate {
+func (c *compiler) elements(op predicateOp, x *sql.CallExpr, path value.Path, onPath bool) predicate {
 	if !onPath {
 		return unsure()
 	}
@@ -666,7 +667,7 @@ func (c *compiler) elements(op predicateOp, x *Call, path []step, onPath bool) p
 }
 
 // leafElement says that the array at path has an element equal to v.
-func leafElement(path []step, v value.Value) predicate {
+func leafElement(path value.Path, v value.Value) predicate {
 	if hasNaN(v) {
 		return predicate{op: nothing}
 	}

@@ -3,6 +3,7 @@ package query
 import (
 	"strconv"
 
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
@@ -13,14 +14,14 @@ import (
 type emitter func(e *env, dst []byte) ([]byte, bool)
 
 // projection compiles the select list.
-func (c *compiler) projection(q *Select) emitter {
+func (c *compiler) projection(q *sql.Select) emitter {
 	if q.Star {
 		return c.star().emitter()
 	}
 	if q.Value != nil {
 		return c.emitter(q.Value)
 	}
-	exprs := make([]Expr, len(q.Items))
+	exprs := make([]sql.Expr, len(q.Items))
 	for i, item := range q.Items {
 		exprs[i] = item.Expr
 	}
@@ -29,7 +30,7 @@ func (c *compiler) projection(q *Select) emitter {
 
 // columnNames returns the names of the columns: the alias, the last name of a
 // path, or $1, $2 and so on for those that have neither.
-func columnNames(items []Item) []string {
+func columnNames(items []sql.SelectItem) []string {
 	names := make([]string, len(items))
 	unnamed := 0
 	for i, item := range items {
@@ -46,13 +47,13 @@ func columnNames(items []Item) []string {
 }
 
 // columnName is the name that a select item has by itself: the last of a path.
-func columnName(x Expr) string {
+func columnName(x sql.Expr) string {
 	switch x := x.(type) {
-	case *Name:
+	case *sql.Ident:
 		if _, number := numberNames[x.Name]; !number {
 			return x.Name
 		}
-	case *Member:
+	case *sql.MemberExpr:
 		return x.Name
 	}
 	return ""
@@ -66,7 +67,7 @@ type memberEmitter struct {
 
 // members compiles the properties of an object. Of two with one name the last
 // counts, at the place of the first.
-func (c *compiler) members(names []string, exprs []Expr) []memberEmitter {
+func (c *compiler) members(names []string, exprs []sql.Expr) []memberEmitter {
 	members := make([]memberEmitter, 0, len(names))
 	places := make(map[string]int, len(names))
 	for i, name := range names {
@@ -76,13 +77,13 @@ func (c *compiler) members(names []string, exprs []Expr) []memberEmitter {
 			continue
 		}
 		places[name] = len(members)
-		members = append(members, memberEmitter{prefix: quote(name) + ":", emit: emit})
+		members = append(members, memberEmitter{prefix: string(value.AppendQuoted(nil, name)) + ":", emit: emit})
 	}
 	return members
 }
 
 // emitter compiles an expression for output.
-func (c *compiler) emitter(x Expr) emitter {
+func (c *compiler) emitter(x sql.Expr) emitter {
 	part := c.expr(x)
 	switch {
 	case part.con && !part.v.IsDefined():
@@ -95,13 +96,13 @@ func (c *compiler) emitter(x Expr) emitter {
 		return part.emitter()
 	}
 	switch x := x.(type) {
-	case *ObjectLiteral:
-		names, exprs := make([]string, len(x.Members)), make([]Expr, len(x.Members))
+	case *sql.ObjectLiteral:
+		names, exprs := make([]string, len(x.Members)), make([]sql.Expr, len(x.Members))
 		for i, m := range x.Members {
 			names[i], exprs[i] = m.Name, m.Expr
 		}
 		return object(c.members(names, exprs))
-	case *ArrayLiteral:
+	case *sql.ArrayLiteral:
 		items := make([]emitter, len(x.Items))
 		for i, item := range x.Items {
 			items[i] = c.emitter(item)

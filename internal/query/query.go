@@ -6,8 +6,8 @@
 // [Plan] first: [Compile] makes one; [Plan.Ranges] and [Plan.Access] say where
 // to look; [Plan.Run] does the work of one partition, reading documents from a
 // [Source]; [Plan.Merge] combines partitions; [Plan.Describe] tells a client how
-// to do the same itself, and [Plan.Hybrid] the server how to rank. [Parse] and
-// the types of ast.go are the language.
+// to do the same itself, and [Plan.Hybrid] the server how to rank. Package
+// query/sql is the syntax.
 //
 // A row is made of one document, or, with aggregates, GROUP BY and DISTINCT, of
 // many: then Run returns for each [Group] what one partition knows of it, in the
@@ -21,7 +21,6 @@
 //   - A page resumed after the position of another begins with the row behind
 //     it: paged at any size, a query over unchanged documents returns each row
 //     once and in the same order.
-//   - Parse(q.String()) is a tree equal to q.
 //   - An index, the number of partitions and the size of pages change no result.
 //   - What a query keeps in memory is bounded, whatever it reads.
 //   - A plan is immutable and may run in many goroutines at once.

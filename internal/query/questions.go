@@ -5,6 +5,7 @@ import (
 
 	"github.com/decandb/decan/internal/geo"
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -13,7 +14,7 @@ import (
 
 // spatialQuestion reduces ST_WITHIN and ST_INTERSECTS of a stored geometry and a
 // constant one: where one is within the other they have a place in common.
-func (c *compiler) spatialQuestion(x *Call) predicate {
+func (c *compiler) spatialQuestion(x *sql.CallExpr) predicate {
 	path, shape, p := c.placeAndShape(x)
 	if path == nil {
 		return p
@@ -25,10 +26,10 @@ func (c *compiler) spatialQuestion(x *Call) predicate {
 
 // nearness reduces the comparison of ST_DISTANCE, of a stored geometry and a
 // constant one, with a constant.
-func (c *compiler) nearness(op string, l, r Expr) predicate {
-	call, ok := l.(*Call)
+func (c *compiler) nearness(op string, l, r sql.Expr) predicate {
+	call, ok := l.(*sql.CallExpr)
 	if !ok {
-		if call, ok = r.(*Call); !ok {
+		if call, ok = r.(*sql.CallExpr); !ok {
 			return unsure()
 		}
 		r, op = l, mirrored[op]
@@ -52,7 +53,7 @@ func (c *compiler) nearness(op string, l, r Expr) predicate {
 // placeAndShape returns the arguments of a function of a stored geometry and a
 // constant one, in either order. Without a path it returns what the call comes
 // to instead: one of a value that is no geometry is never true.
-func (c *compiler) placeAndShape(x *Call) ([]step, geo.Shape, predicate) {
+func (c *compiler) placeAndShape(x *sql.CallExpr) (value.Path, geo.Shape, predicate) {
 	if len(x.Args) != 2 {
 		return nil, geo.Shape{}, unsure()
 	}
@@ -79,7 +80,7 @@ func (c *compiler) placeAndShape(x *Call) ([]step, geo.Shape, predicate) {
 
 // textQuestion reduces a search for words in a stored text: op says whether it
 // is for all of them or for any.
-func (c *compiler) textQuestion(op predicateOp, x *Call) predicate {
+func (c *compiler) textQuestion(op predicateOp, x *sql.CallExpr) predicate {
 	path, stored := c.path(x.Args[0])
 	if !stored || len(path) == 0 {
 		return unsure() // Texts of other places have no language of their own.
@@ -88,7 +89,7 @@ func (c *compiler) textQuestion(op predicateOp, x *Call) predicate {
 	for i, arg := range x.Args {
 		parts[i] = c.expr(arg)
 	}
-	named := func(Expr) (index.Path, bool) { return indexPath(path), true }
+	named := func(sql.Expr) (index.Path, bool) { return indexPath(path), true }
 	terms := binding{args: x.Args, parts: parts, ix: c.ix, path: named}.phrases(1)
 	switch {
 	case !terms.known:
@@ -131,8 +132,8 @@ func (p predicate) words(x *index.Index, path index.Path) index.Expr {
 
 // scoring asks for the documents with a word of a _FullTextScore, outside of
 // which no score is above zero; false when the index cannot tell.
-func (c *compiler) scoring(x Expr) (index.Expr, bool) {
-	call, ok := x.(*Call)
+func (c *compiler) scoring(x sql.Expr) (index.Expr, bool) {
+	call, ok := x.(*sql.CallExpr)
 	if !ok || c.ix == nil || !isFunction(call, "_FullTextScore") {
 		return index.Expr{}, false
 	}
@@ -142,7 +143,7 @@ func (c *compiler) scoring(x Expr) (index.Expr, bool) {
 		return index.Expr{}, false
 	}
 	at := indexPath(path)
-	named := func(Expr) (index.Path, bool) { return at, len(at) > 0 }
+	named := func(sql.Expr) (index.Path, bool) { return at, len(at) > 0 }
 	terms := phrases{analyzer: binding{args: call.Args, ix: c.ix, path: named}.analyzer()}
 	fixed, ok := terms.read(list.v.Items())
 	var args []index.Expr

@@ -22,7 +22,7 @@ type keyCase [][]partitionkey.Component
 // definition look as steps.
 type routing struct {
 	d     partitionkey.Definition
-	paths [][]step
+	paths []value.Path
 }
 
 func newRouting(d partitionkey.Definition) (*routing, bool) {
@@ -32,9 +32,9 @@ func newRouting(d partitionkey.Definition) (*routing, bool) {
 		if err != nil {
 			return nil, false
 		}
-		path := make([]step, len(names))
+		path := make(value.Path, len(names))
 		for i, name := range names {
-			path[i] = step{Name: name}
+			path[i] = value.Step{Name: name}
 		}
 		r.paths = append(r.paths, path)
 	}
@@ -118,7 +118,7 @@ func (r *routing) cases(p predicate) ([]keyCase, bool) {
 // keys: a document that has one at a key path lies with the undefined ones, so
 // they say nothing.
 func (r *routing) leaf(p predicate) ([]keyCase, bool) {
-	level := slices.IndexFunc(r.paths, func(path []step) bool { return slices.Equal(path, p.path) })
+	level := slices.IndexFunc(r.paths, func(path value.Path) bool { return slices.Equal(path, p.path) })
 	if level < 0 {
 		return nil, false
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/value"
 )
@@ -18,7 +19,7 @@ type inputs struct {
 
 // constant returns the value of an expression that does not depend on a
 // document.
-func (in inputs) constant(x Expr) (value.Value, bool) {
+func (in inputs) constant(x sql.Expr) (value.Value, bool) {
 	if !isConstant(x) {
 		return value.Undefined(), false
 	}
@@ -34,12 +35,12 @@ func (in inputs) inline(text string) string {
 	}
 	var b strings.Builder
 	done := 0
-	l := newLexer(text, in.params)
-	for t := l.next(); t.kind != tokenEnd && t.kind != tokenBad; t = l.next() {
-		if v, ok := in.params[t.text]; ok && t.kind == tokenParameter {
-			b.WriteString(text[done:t.at.Start])
+	l := sql.NewLexer(text, in.params)
+	for t := l.Next(); t.Kind != sql.TokenEnd && t.Kind != sql.TokenInvalid; t = l.Next() {
+		if v, ok := in.params[t.Text]; ok && t.Kind == sql.TokenParameter {
+			b.WriteString(text[done:t.At.Start])
 			b.WriteString(literalText(v))
-			done = t.at.End
+			done = t.At.End
 		}
 	}
 	b.WriteString(text[done:])
@@ -55,24 +56,24 @@ func literalText(v value.Value) string {
 	if v.Kind() == value.KindNumber && v.Float() < 0 {
 		return "(" + v.JSON() + ")"
 	}
-	return (&Literal{Value: v}).String()
+	return (&sql.Literal{Value: v}).String()
 }
 
 // isConstant reports whether x names no input and asks for no other row.
-func isConstant(x Expr) bool {
+func isConstant(x sql.Expr) bool {
 	switch x := x.(type) {
-	case *Name:
+	case *sql.Ident:
 		_, number := numberNames[x.Name]
 		return number
-	case *Subquery:
+	case *sql.Subquery:
 		return false
-	case *Call:
+	case *sql.CallExpr:
 		f := functions[strings.ToUpper(x.Name)]
 		if x.UDF || f == nil || f.run == nil || f.volatile || !f.takes(len(x.Args)) {
 			return false
 		}
 	}
-	for part := range parts(x) {
+	for part := range sql.Children(x) {
 		if !isConstant(part) {
 			return false
 		}
@@ -89,17 +90,17 @@ type ranking struct {
 
 // scorer is one component of a ranking.
 type scorer struct {
-	call  *Call
-	terms []Expr // of FullTextScore; nil for a distance of vectors
+	call  *sql.CallExpr
+	terms []sql.Expr // of FullTextScore; nil for a distance of vectors
 }
 
 // rankingOf reads the ORDER BY RANK of a query. Faults are those that clients
 // know; a ranking with faults is of no use.
-func rankingOf(q *Select, in inputs) (ranking, []fault) {
+func rankingOf(q *sql.Select, in inputs) (ranking, []sql.Diagnostic) {
 	key := q.OrderBy[0].Expr
-	call, ok := key.(*Call)
+	call, ok := key.(*sql.CallExpr)
 	if !ok || len(q.OrderBy) > 1 {
-		return ranking{}, []fault{faultf(key.span(), "SC2220", "The ORDER BY RANK clause takes one call of FullTextScore or RRF.")}
+		return ranking{}, []sql.Diagnostic{sql.Diagnosticf(key.Span(), "SC2220", "The ORDER BY RANK clause takes one call of FullTextScore or RRF.")}
 	}
 	if !isFunction(call, "RRF") {
 		one, f := scorerOf(call, in)
@@ -107,23 +108,23 @@ func rankingOf(q *Select, in inputs) (ranking, []fault) {
 	}
 	r := ranking{fused: true}
 	args := call.Args
-	var faults []fault
+	var faults []sql.Diagnostic
 	if n := len(args); n > 0 {
-		if _, scores := args[n-1].(*Call); !scores {
+		if _, scores := args[n-1].(*sql.CallExpr); !scores {
 			args = args[:n-1]
 			if r.weights = weightsOf(call.Args[n-1], in); len(r.weights) != len(args) {
-				faults = append(faults, faultf(call.Args[n-1].span(), "SC2229", "The weights of the RRF function must be an array of numbers, one for each component score."))
+				faults = append(faults, sql.Diagnosticf(call.Args[n-1].Span(), "SC2229", "The weights of the RRF function must be an array of numbers, one for each component score."))
 			}
 		}
 	}
 	if len(args) < 2 {
-		faults = append(faults, faultf(call.at, "SC2221", "The RRF function requires at least two component scores."))
+		faults = append(faults, sql.Diagnosticf(call.At, "SC2221", "The RRF function requires at least two component scores."))
 	}
 	for _, arg := range args {
-		score, _ := arg.(*Call)
+		score, _ := arg.(*sql.CallExpr)
 		one, f := scorerOf(score, in)
 		if score == nil {
-			f = []fault{faultf(arg.span(), "SC2221", "The RRF function takes calls of FullTextScore and VectorDistance.")}
+			f = []sql.Diagnostic{sql.Diagnosticf(arg.Span(), "SC2221", "The RRF function takes calls of FullTextScore and VectorDistance.")}
 		}
 		r.components, faults = append(r.components, one), append(faults, f...)
 	}
@@ -131,7 +132,7 @@ func rankingOf(q *Select, in inputs) (ranking, []fault) {
 }
 
 // weightsOf returns the weights of RRF, nil when x is no array of numbers.
-func weightsOf(x Expr, in inputs) []float64 {
+func weightsOf(x sql.Expr, in inputs) []float64 {
 	v, ok := in.constant(x)
 	if !ok || v.Kind() != value.KindArray {
 		return nil
@@ -148,7 +149,7 @@ func weightsOf(x Expr, in inputs) []float64 {
 
 // isFunction reports whether a call is one of a built-in function, by any of its
 // spellings.
-func isFunction(call *Call, name string) bool {
+func isFunction(call *sql.CallExpr, name string) bool {
 	if call == nil || call.UDF {
 		return false
 	}
@@ -157,21 +158,21 @@ func isFunction(call *Call, name string) bool {
 }
 
 // scorerOf reads one component.
-func scorerOf(call *Call, in inputs) (scorer, []fault) {
+func scorerOf(call *sql.CallExpr, in inputs) (scorer, []sql.Diagnostic) {
 	switch {
 	case isFunction(call, "VectorDistance"):
 		return scorer{call: call}, nil
 	case !isFunction(call, "FullTextScore"):
-		at := Span{}
+		at := sql.Span{}
 		if call != nil {
-			at = call.at
+			at = call.At
 		}
-		return scorer{}, []fault{faultf(at, "SC2220", "The ORDER BY RANK clause takes calls of FullTextScore, VectorDistance and RRF.")}
+		return scorer{}, []sql.Diagnostic{sql.Diagnosticf(at, "SC2220", "The ORDER BY RANK clause takes calls of FullTextScore, VectorDistance and RRF.")}
 	case len(call.Args) < 2:
 		return scorer{}, nil // The wrong number of arguments is a fault already.
 	}
 	if !isPath(call.Args[0]) {
-		return scorer{}, []fault{faultf(call.Args[0].span(), "SC2240", "The first argument of the FullTextScore function must be a property.")}
+		return scorer{}, []sql.Diagnostic{sql.Diagnosticf(call.Args[0].Span(), "SC2240", "The first argument of the FullTextScore function must be a property.")}
 	}
 	one := scorer{call: call}
 	for _, arg := range call.Args[1:] {
@@ -181,7 +182,7 @@ func scorerOf(call *Call, in inputs) (scorer, []fault) {
 			continue
 		}
 		for _, item := range v.Items() {
-			one.terms = append(one.terms, &Literal{Value: item})
+			one.terms = append(one.terms, &sql.Literal{Value: item})
 		}
 	}
 	return one, nil
@@ -190,9 +191,9 @@ func scorerOf(call *Call, in inputs) (scorer, []fault) {
 // rankFaults are the faults of a query about rankings: where FullTextScore and
 // RRF stand, and what a query with ORDER BY RANK may read. The analysis adds
 // them to its own. nested says that q is a subquery.
-func rankFaults(q *Select, nested bool, params map[string]value.Value) []fault {
-	var faults []fault
-	check := func(x Expr) { faults = append(faults, strayScores(x)...) }
+func rankFaults(q *sql.Select, nested bool, params map[string]value.Value) []sql.Diagnostic {
+	var faults []sql.Diagnostic
+	check := func(x sql.Expr) { faults = append(faults, strayScores(x)...) }
 	if q.Value != nil {
 		check(q.Value)
 	}
@@ -217,23 +218,23 @@ func rankFaults(q *Select, nested bool, params map[string]value.Value) []fault {
 
 // strayScores are the calls in x of functions that stand behind ORDER BY RANK
 // only.
-func strayScores(x Expr) []fault {
-	var faults []fault
-	if call, ok := x.(*Call); ok && (isFunction(call, "FullTextScore") || isFunction(call, "RRF")) {
-		faults = append(faults, faultf(call.at, "SC2240", "The %s function is only allowed in the ORDER BY RANK clause.", functions[strings.ToUpper(call.Name)].name))
+func strayScores(x sql.Expr) []sql.Diagnostic {
+	var faults []sql.Diagnostic
+	if call, ok := x.(*sql.CallExpr); ok && (isFunction(call, "FullTextScore") || isFunction(call, "RRF")) {
+		faults = append(faults, sql.Diagnosticf(call.At, "SC2240", "The %s function is only allowed in the ORDER BY RANK clause.", functions[strings.ToUpper(call.Name)].name))
 	}
-	for part := range parts(x) {
+	for part := range sql.Children(x) {
 		faults = append(faults, strayScores(part)...)
 	}
 	return faults
 }
 
 // rankPlaces are the faults of a query with ORDER BY RANK in what it reads.
-func rankPlaces(q *Select, nested bool) []fault {
-	at := q.OrderBy[0].Expr.span()
-	var faults []fault
+func rankPlaces(q *sql.Select, nested bool) []sql.Diagnostic {
+	at := q.OrderBy[0].Expr.Span()
+	var faults []sql.Diagnostic
 	add := func(code, where string) {
-		faults = append(faults, faultf(at, code, "The ORDER BY RANK clause is not supported %s.", where))
+		faults = append(faults, sql.Diagnosticf(at, code, "The ORDER BY RANK clause is not supported %s.", where))
 	}
 	if nested {
 		add("SC2228", "in a subquery")
@@ -251,7 +252,7 @@ func rankPlaces(q *Select, nested bool) []fault {
 	switch first := q.From.Inputs[0]; {
 	case first.In:
 		add("SC2223", "with IN in the FROM clause")
-	case first.Query != nil:
+	case first.Subquery != nil:
 		add("SC2225", "with a subquery in the FROM clause")
 	case !readsDocuments(q):
 		add("SC2225", "with a property in the FROM clause")
@@ -260,10 +261,10 @@ func rankPlaces(q *Select, nested bool) []fault {
 }
 
 // rankFeatures are those of a query with ORDER BY RANK.
-func rankFeatures(q *Select) Features {
+func rankFeatures(q *sql.Select) Features {
 	f := FeatureHybridSearch
-	if call, ok := q.OrderBy[0].Expr.(*Call); ok && len(call.Args) > 0 && isFunction(call, "RRF") {
-		if _, scores := call.Args[len(call.Args)-1].(*Call); !scores {
+	if call, ok := q.OrderBy[0].Expr.(*sql.CallExpr); ok && len(call.Args) > 0 && isFunction(call, "RRF") {
+		if _, scores := call.Args[len(call.Args)-1].(*sql.CallExpr); !scores {
 			f |= FeatureWeightedRankFusion
 		}
 	}

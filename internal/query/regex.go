@@ -148,7 +148,7 @@ func regexCost(expr string) int {
 	repeats, n := 1, 0
 	for i := range len(expr) {
 		switch c := expr[i]; {
-		case digit(c):
+		case isDigit(c):
 			n = min(n*10+int(c-'0'), regexRepeats)
 		default:
 			if c == '}' || c == ',' {

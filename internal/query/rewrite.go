@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -11,11 +12,11 @@ import (
 // query: the text to send to each, and what to do with the rows. The words are
 // those of the queryInfo that clients read.
 type recipe struct {
-	text               *Select // nil: the query as it is
-	top, offset, limit int64   // to apply to the merged rows; -1 for none
-	distinct           string  // None, or how equal rows arrive: Ordered, Unordered
-	order              []Sort  // keys of the rows' orderByItems
-	groupBy            []Expr  // keys of the rows' groupByItems
+	text               *sql.Select       // nil: the query as it is
+	top, offset, limit int64             // to apply to the merged rows; -1 for none
+	distinct           string            // None, or how equal rows arrive: Ordered, Unordered
+	order              []sql.OrderByItem // keys of the rows' orderByItems
+	groupBy            []sql.Expr        // keys of the rows' groupByItems
 	aliases            []string
 	aggregates         []string // of SELECT VALUE
 	types              []string // by alias: the aggregate in that column, "" for none
@@ -63,20 +64,20 @@ func (p *Plan) recipe() (recipe, error) {
 
 // readsDocuments reports whether the first input of a query is the container, so
 // that its alias has the resource id that merged rows are told apart by.
-func readsDocuments(q *Select) bool {
+func readsDocuments(q *sql.Select) bool {
 	if q.From == nil {
 		return false
 	}
 	in := q.From.Inputs[0]
-	_, whole := in.Of.(*Name)
+	_, whole := in.Collection.(*sql.Ident)
 	return whole && !in.In
 }
 
 // combining returns the subquery that a query reads from when its rows are made
 // of several documents, nil otherwise.
-func combining(from *From) *Select {
+func combining(from *sql.From) *sql.Select {
 	for from != nil {
-		q := from.Inputs[0].Query
+		q := from.Inputs[0].Subquery
 		switch {
 		case q == nil:
 			return nil
@@ -90,14 +91,14 @@ func combining(from *From) *Select {
 
 // isGrouped reports whether rows of a query stand for groups of rows: it has
 // GROUP BY or an aggregate.
-func isGrouped(q *Select) bool {
+func isGrouped(q *sql.Select) bool {
 	return len(q.GroupBy) > 0 || q.Value != nil && hasAggregate(q.Value) ||
-		slices.ContainsFunc(q.Items, func(item Item) bool { return hasAggregate(item.Expr) })
+		slices.ContainsFunc(q.Items, func(item sql.SelectItem) bool { return hasAggregate(item.Expr) })
 }
 
 // aggregateOf returns the name of the aggregate that x is a call of, "" for any
 // other expression.
-func aggregateOf(x Expr) string {
+func aggregateOf(x sql.Expr) string {
 	kind, ok := aggregateKind(x)
 	if !ok {
 		return ""
@@ -107,8 +108,8 @@ func aggregateOf(x Expr) string {
 
 // isDistance reports whether an ORDER BY key is a distance of vectors, which no
 // index has in order.
-func isDistance(x Expr) bool {
-	call, ok := x.(*Call)
+func isDistance(x sql.Expr) bool {
+	call, ok := x.(*sql.CallExpr)
 	return ok && isFunction(call, "VectorDistance")
 }
 
@@ -117,24 +118,24 @@ func isDistance(x Expr) bool {
 // is similar depends on how it is measured; so the order is that of a score which
 // falls as the distance grows. Documents without the vector have no score and
 // come last. Other keys stay as they are.
-func computedKey(s Sort) Sort {
+func computedKey(s sql.OrderByItem) sql.OrderByItem {
 	if !isDistance(s.Expr) {
 		return s
 	}
-	return Sort{Expr: &Call{Name: "_VectorScore", Args: s.Expr.(*Call).Args}, Desc: true, Way: true}
+	return sql.OrderByItem{Expr: &sql.CallExpr{Name: "_VectorScore", Args: s.Expr.(*sql.CallExpr).Args}, Desc: true, Explicit: true}
 }
 
 // sortsByValue reports whether x, a key of ORDER BY, is one of the few that need
 // not be a property: distances and the scores in rewritten queries.
-func sortsByValue(x Expr) bool {
-	call, ok := x.(*Call)
+func sortsByValue(x sql.Expr) bool {
+	call, ok := x.(*sql.CallExpr)
 	return ok && (isDistance(x) || isFunction(call, "_VectorScore") || isFunction(call, "_FullTextScore"))
 }
 
 // recipeOfCount is that of the number of different rows: each partition sends
 // its own, and the client counts. Of queries over the combined rows of a
 // subquery it is the only one that clients merge.
-func (p *Plan) recipeOfCount(r recipe, inner *Select) (recipe, error) {
+func (p *Plan) recipeOfCount(r recipe, inner *sql.Select) (recipe, error) {
 	q := p.query
 	alias, ok := countedAs(q, inner)
 	if !ok {
@@ -146,8 +147,8 @@ func (p *Plan) recipeOfCount(r recipe, inner *Select) (recipe, error) {
 
 // countedAs reports whether q does nothing but count the different rows of the
 // subquery that it reads from, and the name of the column that it does so in.
-func countedAs(q, inner *Select) (alias string, ok bool) {
-	if q.From.Inputs[0].Query != inner || len(q.From.Inputs) > 1 || isGrouped(inner) || q.Where != nil || q.GroupBy != nil {
+func countedAs(q, inner *sql.Select) (alias string, ok bool) {
+	if q.From.Inputs[0].Subquery != inner || len(q.From.Inputs) > 1 || isGrouped(inner) || q.Where != nil || q.GroupBy != nil {
 		return "", false
 	}
 	x := q.Value
@@ -161,10 +162,10 @@ func countedAs(q, inner *Select) (alias string, ok bool) {
 		return "", false
 	}
 	// Each row is defined, so counting the alias or a constant is the same.
-	switch arg := x.(*Call).Args[0].(type) {
-	case *Literal:
+	switch arg := x.(*sql.CallExpr).Args[0].(type) {
+	case *sql.Literal:
 		return alias, arg.Value.IsDefined()
-	case *Name:
+	case *sql.Ident:
 		return alias, arg.Name == q.From.Inputs[0].Alias
 	}
 	return "", false
@@ -191,12 +192,12 @@ func (p *Plan) recipeOfGroups(r recipe) (recipe, error) {
 	}
 	text := *q
 	text.Distinct, text.Top, text.Offset, text.Limit, text.OrderBy = false, nil, nil, nil, nil
-	text.Value, text.Items = nil, []Item{{Expr: payload, Alias: "payload"}}
+	text.Value, text.Items = nil, []sql.SelectItem{{Expr: payload, Alias: "payload"}}
 	switch {
 	case grouped:
 		r.groupBy = q.GroupBy
-		keys := Item{Expr: keyItems(q.GroupBy), Alias: "groupByItems"}
-		text.Items = append([]Item{keys}, text.Items...)
+		keys := sql.SelectItem{Expr: keyItems(q.GroupBy), Alias: "groupByItems"}
+		text.Items = append([]sql.SelectItem{keys}, text.Items...)
 	case q.Value != nil:
 		text.Value, text.Items = payload, nil
 	}
@@ -206,7 +207,7 @@ func (p *Plan) recipeOfGroups(r recipe) (recipe, error) {
 
 // selectsKeys reports whether each key of GROUP BY is selected, so that no two
 // rows are equal.
-func selectsKeys(q *Select) bool {
+func selectsKeys(q *sql.Select) bool {
 	selected := map[string]bool{}
 	if q.Value != nil {
 		selected[q.Value.String()] = true
@@ -214,26 +215,26 @@ func selectsKeys(q *Select) bool {
 	for _, item := range q.Items {
 		selected[item.Expr.String()] = true
 	}
-	return !slices.ContainsFunc(q.GroupBy, func(key Expr) bool { return !selected[key.String()] })
+	return !slices.ContainsFunc(q.GroupBy, func(key sql.Expr) bool { return !selected[key.String()] })
 }
 
 // partial returns the expression of a part of a group: the select list with
 // each aggregate as something that parts can be added up from. It notes the
 // columns in r.
-func (p *Plan) partial(r *recipe) (Expr, error) {
+func (p *Plan) partial(r *recipe) (sql.Expr, error) {
 	q := p.query
 	if q.Value != nil {
 		name := aggregateOf(q.Value)
 		switch {
 		case name != "":
 			r.aggregates = []string{name}
-			return &ArrayLiteral{Items: []Expr{aggregateItem(q.Value.(*Call))}}, nil
+			return &sql.ArrayLiteral{Items: []sql.Expr{aggregateItem(q.Value.(*sql.CallExpr))}}, nil
 		case hasAggregate(q.Value):
 			return nil, errComposition()
 		}
 		return q.Value, nil
 	}
-	payload := &ObjectLiteral{}
+	payload := &sql.ObjectLiteral{}
 	total := 0
 	for i, name := range columnNames(q.Items) {
 		x := q.Items[i].Expr
@@ -241,11 +242,11 @@ func (p *Plan) partial(r *recipe) (Expr, error) {
 		switch {
 		case kind != "":
 			total++
-			x = aggregateItem(x.(*Call))
+			x = aggregateItem(x.(*sql.CallExpr))
 		case hasAggregate(x):
 			return nil, errComposition()
 		}
-		payload.Members = append(payload.Members, Property{Name: name, Expr: x})
+		payload.Members = append(payload.Members, sql.Property{Name: name, Expr: x})
 		r.aliases, r.types = append(r.aliases, name), append(r.types, kind)
 	}
 	if len(q.GroupBy) > 0 && total > groupedAggregatesMax {
@@ -262,26 +263,26 @@ func errComposition() error {
 // average is a sum and a count. The least and the greatest come with a count as
 // well, since without one nobody can tell a part without values from one with
 // values that have no order.
-func aggregateItem(call *Call) Expr {
-	again := func(name string) Expr { return &Call{Name: name, Args: call.Args} }
-	object := func(name string, x Expr) *ObjectLiteral {
-		return &ObjectLiteral{Members: []Property{{Name: name, Expr: x}, {Name: "count", Expr: again("COUNT")}}}
+func aggregateItem(call *sql.CallExpr) sql.Expr {
+	again := func(name string) sql.Expr { return &sql.CallExpr{Name: name, Args: call.Args} }
+	object := func(name string, x sql.Expr) *sql.ObjectLiteral {
+		return &sql.ObjectLiteral{Members: []sql.Property{{Name: name, Expr: x}, {Name: "count", Expr: again("COUNT")}}}
 	}
-	item := &ObjectLiteral{Members: []Property{{Name: "item", Expr: call}}}
+	item := &sql.ObjectLiteral{Members: []sql.Property{{Name: "item", Expr: call}}}
 	switch name := strings.ToUpper(call.Name); name {
 	case "AVG":
 		item.Members[0].Expr = object("sum", again("SUM"))
 	case "MIN", "MAX":
-		item.Members = append(item.Members, Property{Name: "item2", Expr: object(strings.ToLower(name), call)})
+		item.Members = append(item.Members, sql.Property{Name: "item2", Expr: object(strings.ToLower(name), call)})
 	}
 	return item
 }
 
 // keyItems is the array of keys that clients compare rows by.
-func keyItems(keys []Expr) Expr {
-	list := &ArrayLiteral{}
+func keyItems(keys []sql.Expr) sql.Expr {
+	list := &sql.ArrayLiteral{}
 	for _, key := range keys {
-		list.Items = append(list.Items, &ObjectLiteral{Members: []Property{{Name: "item", Expr: key}}})
+		list.Items = append(list.Items, &sql.ObjectLiteral{Members: []sql.Property{{Name: "item", Expr: key}}})
 	}
 	return list
 }
@@ -315,7 +316,7 @@ func (p *Plan) recipeOfDistinct(r *recipe) {
 
 // orderedBySelected reports whether ORDER BY has every expression that the query
 // selects, so that equal rows stand together.
-func orderedBySelected(q *Select) bool {
+func orderedBySelected(q *sql.Select) bool {
 	keys := map[string]bool{}
 	for _, sort := range q.OrderBy {
 		keys[sort.Expr.String()] = true
@@ -323,19 +324,19 @@ func orderedBySelected(q *Select) bool {
 	if q.Value != nil {
 		return keys[q.Value.String()]
 	}
-	return !q.Star && !slices.ContainsFunc(q.Items, func(item Item) bool { return !keys[item.Expr.String()] })
+	return !q.Star && !slices.ContainsFunc(q.Items, func(item sql.SelectItem) bool { return !keys[item.Expr.String()] })
 }
 
 // bindCounts replaces parameters by their values, and has each partition return
 // the rows that may be skipped as well, as many as LIMIT can say.
-func (p *Plan) bindCounts(q *Select) {
+func (p *Plan) bindCounts(q *sql.Select) {
 	q.Top = nil
 	if p.top >= 0 {
-		q.Top = &Literal{Value: value.Int(p.top)}
+		q.Top = &sql.Literal{Value: value.Int(p.top)}
 	}
 	if p.limit >= 0 {
-		q.Offset = &Literal{Value: value.Int(0)}
-		q.Limit = &Literal{Value: value.Int(min(p.offset+p.limit, countMax))}
+		q.Offset = &sql.Literal{Value: value.Int(0)}
+		q.Limit = &sql.Literal{Value: value.Int(min(p.offset+p.limit, countMax))}
 	}
 }
 
@@ -345,25 +346,25 @@ const filterPlaceholder = "{documentdb-formattableorderbyquery-filter}"
 
 // orderedText returns the query that makes each partition send, with every row,
 // what a client merges by: the resource id and the order keys.
-func (p *Plan) orderedText() *Select {
+func (p *Plan) orderedText() *sql.Select {
 	q := *p.query
-	alias := &Name{Name: p.alias()}
+	alias := &sql.Ident{Name: p.alias()}
 	payload := p.payload(alias)
-	keys, sorts := make([]Expr, len(q.OrderBy)), make([]Sort, len(q.OrderBy))
+	keys, sorts := make([]sql.Expr, len(q.OrderBy)), make([]sql.OrderByItem, len(q.OrderBy))
 	for i, sort := range q.OrderBy {
 		sorts[i] = computedKey(sort)
 		keys[i] = sorts[i].Expr
 	}
 	q.OrderBy = sorts
 	q.Star, q.Value = false, nil
-	q.Items = []Item{
-		{Expr: &Member{Of: alias, Name: "_rid"}},
+	q.Items = []sql.SelectItem{
+		{Expr: &sql.MemberExpr{X: alias, Name: "_rid"}},
 		{Expr: keyItems(keys), Alias: "orderByItems"},
 		{Expr: payload, Alias: "payload"},
 	}
-	var conditions []Expr
+	var conditions []sql.Expr
 	if p.query.Value != nil {
-		conditions = append(conditions, &Call{Name: "IS_DEFINED", Args: []Expr{payload}})
+		conditions = append(conditions, &sql.CallExpr{Name: "IS_DEFINED", Args: []sql.Expr{payload}})
 	}
 	q.Where = withPlaceholder(q.Where, conditions...)
 	return &q
@@ -371,37 +372,33 @@ func (p *Plan) orderedText() *Select {
 
 // withPlaceholder returns a filter with the place where clients put a condition
 // of their own. The placeholder is no expression, so it goes in as a name.
-func withPlaceholder(where Expr, conditions ...Expr) Expr {
-	conditions = append(conditions, &Name{Name: "(" + filterPlaceholder + ")"})
+func withPlaceholder(where sql.Expr, conditions ...sql.Expr) sql.Expr {
+	conditions = append(conditions, &sql.Ident{Name: "(" + filterPlaceholder + ")"})
 	if where != nil {
-		conditions = append([]Expr{&Name{Name: "(" + where.String() + ")"}}, conditions...)
+		conditions = append([]sql.Expr{&sql.Ident{Name: "(" + where.String() + ")"}}, conditions...)
 	}
 	if len(conditions) == 1 {
 		return conditions[0]
 	}
-	return &Name{Name: "(" + (&Logic{Terms: conditions}).String() + ")"}
+	return &sql.Ident{Name: "(" + (&sql.LogicalExpr{Terms: conditions}).String() + ")"}
 }
 
 // alias is the name of the first input, in whose documents the resource ids are.
 func (p *Plan) alias() string {
-	in := p.query.From.Inputs[0]
-	if in.Alias != "" {
-		return in.Alias
-	}
-	return sourceName(in.Of)
+	return p.query.From.Inputs[0].Name()
 }
 
 // payload is the expression of what the query returns.
-func (p *Plan) payload(alias Expr) Expr {
+func (p *Plan) payload(alias sql.Expr) sql.Expr {
 	switch {
 	case p.query.Star:
 		return alias
 	case p.query.Value != nil:
 		return p.query.Value
 	}
-	o := &ObjectLiteral{}
+	o := &sql.ObjectLiteral{}
 	for i, name := range columnNames(p.query.Items) {
-		o.Members = append(o.Members, Property{Name: name, Expr: p.query.Items[i].Expr})
+		o.Members = append(o.Members, sql.Property{Name: name, Expr: p.query.Items[i].Expr})
 	}
 	return o
 }

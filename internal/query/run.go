@@ -238,7 +238,7 @@ func (r *run) end() Page {
 	clear(r.own.cells)
 	clear(r.own.locals)
 	*r = run{
-		plan: r.plan, env: r.env, own: env{cells: r.own.cells, locals: r.own.locals, shape: r.own.shape},
+		plan: r.plan, env: r.env, own: env{cells: r.own.cells, locals: r.own.locals, layout: r.own.layout},
 		inOrder: r.inOrder, reading: reading{offer: r.reading.offer}, step: r.step, buf: buf,
 	}
 	r.plan.spare.Store(r)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -34,7 +35,7 @@ func (b *bindings) get(name string) value.Value {
 }
 
 // query returns the rows of a query; root says that it may read the container.
-func (n second) query(q *Select, b *bindings, root bool) []value.Value {
+func (n second) query(q *sql.Select, b *bindings, root bool) []value.Value {
 	frames := []*bindings{b}
 	if q.From != nil {
 		for i := range q.From.Inputs {
@@ -65,17 +66,17 @@ func (n second) query(q *Select, b *bindings, root bool) []value.Value {
 	return rows
 }
 
-func (n second) input(in *Input, b *bindings, root bool) []*bindings {
+func (n second) input(in *sql.Input, b *bindings, root bool) []*bindings {
 	var values []value.Value
 	switch {
-	case in.Query != nil:
-		values = n.query(in.Query, b, root)
+	case in.Subquery != nil:
+		values = n.query(in.Subquery, b, root)
 	case root:
 		for _, doc := range n.docs {
-			values = append(values, n.expr(in.Of, b.with(rootName(in.Of), doc)))
+			values = append(values, n.expr(in.Collection, b.with(rootName(in.Collection), doc)))
 		}
 	default:
-		values = append(values, n.expr(in.Of, b))
+		values = append(values, n.expr(in.Collection, b))
 	}
 	if in.In {
 		var items []value.Value
@@ -87,14 +88,14 @@ func (n second) input(in *Input, b *bindings, root bool) []*bindings {
 	var frames []*bindings
 	for _, v := range values {
 		if v.IsDefined() {
-			frames = append(frames, b.with(inputName(in), v))
+			frames = append(frames, b.with(in.Name(), v))
 		}
 	}
 	return frames
 }
 
 // groups deals frames out by the values of GROUP BY.
-func (n second) groups(q *Select, frames []*bindings) [][]*bindings {
+func (n second) groups(q *sql.Select, frames []*bindings) [][]*bindings {
 	if len(q.GroupBy) == 0 {
 		return [][]*bindings{frames}
 	}
@@ -112,7 +113,7 @@ func (n second) groups(q *Select, frames []*bindings) [][]*bindings {
 	return groups
 }
 
-func (n second) list(list []Expr, b *bindings) []value.Value {
+func (n second) list(list []sql.Expr, b *bindings) []value.Value {
 	out := make([]value.Value, len(list))
 	for i, x := range list {
 		out[i] = n.expr(x, b)
@@ -122,7 +123,7 @@ func (n second) list(list []Expr, b *bindings) []value.Value {
 
 // row is the select list over a group of frames: anything in it but aggregates
 // is the same for all of them, so the first will do.
-func (n second) row(q *Select, group []*bindings, b *bindings) value.Value {
+func (n second) row(q *sql.Select, group []*bindings, b *bindings) value.Value {
 	if len(group) > 0 {
 		b = group[0]
 	}
@@ -130,7 +131,7 @@ func (n second) row(q *Select, group []*bindings, b *bindings) value.Value {
 	g := grouped{n, group}
 	switch {
 	case q.Star:
-		return b.get(inputName(&q.From.Inputs[0]))
+		return b.get(q.From.Inputs[0].Name())
 	case q.Value != nil:
 		return g.expr(q.Value, b)
 	}
@@ -149,22 +150,22 @@ type grouped struct {
 	group []*bindings
 }
 
-func (g grouped) expr(x Expr, b *bindings) value.Value {
+func (g grouped) expr(x sql.Expr, b *bindings) value.Value {
 	if len(slices.Collect(aggregatesIn(x))) == 0 {
 		return g.second.expr(x, b)
 	}
 	switch x := x.(type) {
-	case *Call:
+	case *sql.CallExpr:
 		if _, ok := aggregateKind(x); ok {
 			return g.aggregate(strings.ToUpper(x.Name), x.Args[0])
 		}
-	case *ObjectLiteral:
+	case *sql.ObjectLiteral:
 		var members []value.Member
 		for _, m := range x.Members {
 			members = append(members, value.Member{Name: m.Name, Value: g.expr(m.Expr, b)})
 		}
 		return value.Object(members)
-	case *ArrayLiteral:
+	case *sql.ArrayLiteral:
 		var items []value.Value
 		for _, item := range x.Items {
 			if v := g.expr(item, b); v.IsDefined() {
@@ -172,13 +173,13 @@ func (g grouped) expr(x Expr, b *bindings) value.Value {
 			}
 		}
 		return value.Array(items)
-	case *Binary:
-		return binaryOf(x.Op, g.expr(x.L, b), g.expr(x.R, b))
+	case *sql.BinaryExpr:
+		return binaryOf(x.Op, g.expr(x.X, b), g.expr(x.Y, b))
 	}
 	panic(fmt.Sprintf("second: aggregate in %T", x))
 }
 
-func (g grouped) aggregate(name string, arg Expr) value.Value {
+func (g grouped) aggregate(name string, arg sql.Expr) value.Value {
 	var list []value.Value
 	for _, frame := range g.group {
 		if v := g.second.expr(arg, frame); v.IsDefined() {
@@ -218,62 +219,62 @@ func (n second) distinct(rows []value.Value) []value.Value {
 	return out
 }
 
-func (n second) expr(x Expr, b *bindings) value.Value {
+func (n second) expr(x sql.Expr, b *bindings) value.Value {
 	switch x := x.(type) {
-	case *Literal:
+	case *sql.Literal:
 		return x.Value
-	case *Name:
+	case *sql.Ident:
 		return b.get(x.Name)
-	case *Member:
-		return n.expr(x.Of, b).Get(x.Name)
-	case *Index:
-		at, _ := n.expr(x.At, b).Int64()
-		return n.expr(x.Of, b).Index(int(at))
-	case *Unary:
+	case *sql.MemberExpr:
+		return n.expr(x.X, b).Get(x.Name)
+	case *sql.IndexExpr:
+		at, _ := n.expr(x.Index, b).Int64()
+		return n.expr(x.X, b).Index(int(at))
+	case *sql.UnaryExpr:
 		return n.unary(x, b)
-	case *Binary:
-		return binaryOf(x.Op, n.expr(x.L, b), n.expr(x.R, b))
-	case *Logic:
+	case *sql.BinaryExpr:
+		return binaryOf(x.Op, n.expr(x.X, b), n.expr(x.Y, b))
+	case *sql.LogicalExpr:
 		return n.logic(x, b)
-	case *Coalesce:
-		if v := n.expr(x.L, b); v.IsDefined() {
+	case *sql.CoalesceExpr:
+		if v := n.expr(x.X, b); v.IsDefined() {
 			return v
 		}
-		return n.expr(x.R, b)
-	case *Conditional:
-		if n.expr(x.If, b).IsTrue() {
+		return n.expr(x.Y, b)
+	case *sql.ConditionalExpr:
+		if n.expr(x.Cond, b).IsTrue() {
 			return n.expr(x.Then, b)
 		}
 		return n.expr(x.Else, b)
-	case *In:
+	case *sql.InExpr:
 		return n.in(x, b)
-	case *ArrayLiteral:
+	case *sql.ArrayLiteral:
 		items := slices.DeleteFunc(n.list(x.Items, b), func(v value.Value) bool { return !v.IsDefined() })
 		return value.Array(items)
-	case *ObjectLiteral:
+	case *sql.ObjectLiteral:
 		var members []value.Member
 		for _, m := range x.Members {
 			members = append(members, value.Member{Name: m.Name, Value: n.expr(m.Expr, b)})
 		}
 		return value.Object(members)
-	case *Let:
+	case *sql.LetExpr:
 		return n.expr(x.In, b.with(x.Name, n.expr(x.Value, b)))
-	case *Call:
+	case *sql.CallExpr:
 		return n.call(strings.ToUpper(x.Name), n.list(x.Args, b))
-	case *Subquery:
+	case *sql.Subquery:
 		return n.subquery(x, b)
 	}
 	panic(fmt.Sprintf("second: %T", x))
 }
 
-func (n second) subquery(x *Subquery, b *bindings) value.Value {
+func (n second) subquery(x *sql.Subquery, b *bindings) value.Value {
 	rows := n.query(x.Query, b, false)
 	switch x.Kind {
-	case Exists:
+	case sql.SubqueryExists:
 		return value.Bool(len(rows) > 0)
-	case Array:
+	case sql.SubqueryArray:
 		return value.Array(rows)
-	case All:
+	case sql.SubqueryAll:
 		result := value.Bool(true)
 		for _, row := range rows {
 			switch {
@@ -284,7 +285,7 @@ func (n second) subquery(x *Subquery, b *bindings) value.Value {
 			}
 		}
 		return result
-	case Last:
+	case sql.SubqueryLast:
 		slices.Reverse(rows)
 	}
 	if len(rows) == 0 {
@@ -293,7 +294,7 @@ func (n second) subquery(x *Subquery, b *bindings) value.Value {
 	return rows[0]
 }
 
-func (n second) unary(x *Unary, b *bindings) value.Value {
+func (n second) unary(x *sql.UnaryExpr, b *bindings) value.Value {
 	v := n.expr(x.X, b)
 	switch {
 	case x.Op == "NOT" && v.Kind() == value.KindBool:
@@ -304,7 +305,7 @@ func (n second) unary(x *Unary, b *bindings) value.Value {
 	return value.Undefined()
 }
 
-func (n second) logic(x *Logic, b *bindings) value.Value {
+func (n second) logic(x *sql.LogicalExpr, b *bindings) value.Value {
 	result := value.Bool(!x.Or)
 	for _, term := range x.Terms {
 		v := n.expr(term, b)
@@ -318,7 +319,7 @@ func (n second) logic(x *Logic, b *bindings) value.Value {
 	return result
 }
 
-func (n second) in(x *In, b *bindings) value.Value {
+func (n second) in(x *sql.InExpr, b *bindings) value.Value {
 	v, found, unsure := n.expr(x.X, b), false, false
 	for _, item := range n.list(x.List, b) {
 		t := binaryOf("=", v, item)
@@ -607,7 +608,7 @@ func TestSecondOpinion(t *testing.T) {
 	for queries < 2_000 {
 		w := &queryWriter{Rand: r, joins: joinsMax}
 		text := w.query(3, "c", false)
-		q, err := Parse(text)
+		q, err := sql.Parse(text, nil)
 		if err != nil {
 			t.Fatalf("seed %d: %s: %v", seed, text, err)
 		}

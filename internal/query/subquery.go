@@ -3,6 +3,7 @@ package query
 import (
 	"slices"
 
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -176,7 +177,7 @@ func (g *combiner) start(keys []value.Value) *rowGroup {
 
 // rows compiles a subquery. root says that its first input may name the
 // container.
-func (c *compiler) rows(q *Select, root bool) *rows {
+func (c *compiler) rows(q *sql.Select, root bool) *rows {
 	r := &rows{distinct: q.Distinct}
 	c.within(&scope{outer: c.scope}, func() {
 		c.scopes[q] = c.scope
@@ -191,7 +192,7 @@ func (c *compiler) rows(q *Select, root bool) *rows {
 
 // rowAlias says where the rows of a subquery are, in its scope and in the form
 // of source.
-func (c *compiler) rowAlias(q *Select) alias {
+func (c *compiler) rowAlias(q *sql.Select) alias {
 	switch {
 	case isGrouped(q):
 	case q.Star:
@@ -210,7 +211,7 @@ func (c *compiler) rowAlias(q *Select) alias {
 
 // combiner compiles GROUP BY and the aggregates of a select list, for which
 // registers stand from then on.
-func (c *compiler) combiner(q *Select) *combiner {
+func (c *compiler) combiner(q *sql.Select) *combiner {
 	g := &combiner{}
 	calls := aggregateCalls(q)
 	for _, call := range calls {
@@ -232,12 +233,12 @@ func (c *compiler) combiner(q *Select) *combiner {
 
 // aggregateCalls returns the aggregates of a select list, each of those that are
 // written alike once.
-func aggregateCalls(q *Select) []*Call {
-	var calls []*Call
+func aggregateCalls(q *sql.Select) []*sql.CallExpr {
+	var calls []*sql.CallExpr
 	seen := map[string]bool{}
-	for x := range selected(q) {
+	for x := range q.Columns() {
 		for call := range aggregatesIn(x) {
-			if key := alike(call); !seen[key] {
+			if key := sql.Canonical(call); !seen[key] {
 				seen[key] = true
 				calls = append(calls, call)
 			}
@@ -247,7 +248,7 @@ func aggregateCalls(q *Select) []*Call {
 }
 
 // rowValue compiles the select list of a subquery.
-func (c *compiler) rowValue(q *Select) func(e *env) value.Value {
+func (c *compiler) rowValue(q *sql.Select) func(e *env) value.Value {
 	switch {
 	case q.Star:
 		return c.star().value()
@@ -277,10 +278,10 @@ func makeObject(e *env, names []string, evals []func(e *env) value.Value) value.
 }
 
 // subquery compiles a query used as an expression.
-func (c *compiler) subquery(x *Subquery) code {
+func (c *compiler) subquery(x *sql.Subquery) code {
 	r := c.rows(x.Query, false)
 	switch x.Kind {
-	case Exists:
+	case sql.SubqueryExists:
 		if x.Query.Value == nil {
 			r.value = func(*env) value.Value { return value.Null() } // The row is there whatever is in it.
 		}
@@ -290,12 +291,12 @@ func (c *compiler) subquery(x *Subquery) code {
 			r.each(e, func(value.Value) bool { found = true; return false })
 			return truthOf(found)
 		})
-	case Array:
+	case sql.SubqueryArray:
 		return computed(r.array)
-	case All:
+	case sql.SubqueryAll:
 		r.distinct = false
 		return condition(r.all)
-	case Last:
+	case sql.SubqueryLast:
 		r.distinct = false
 		return computed(r.last)
 	}

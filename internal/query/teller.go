@@ -16,11 +16,11 @@ import (
 // an expression that many documents of a partition satisfy. A Teller belongs to one
 // goroutine.
 type Teller struct {
-	root   branch
+	places value.Locator
 	access tells
-	cells  []cell
+	cells  []value.Located
 	leaves int
-	alike  shape
+	layout value.Layout
 	term   []byte
 }
 
@@ -39,34 +39,33 @@ const tellerMax = 64
 // parts that the value of one place does not tell, as those about elements of arrays,
 // words and shapes.
 func NewTeller(ix *index.Index, access index.Expr) *Teller {
-	t := &Teller{root: branch{slot: -1}}
-	slots := 0
+	t := &Teller{}
 	var ok bool
-	if t.access, ok = t.compile(ix, access, &slots); !ok {
+	if t.access, ok = t.compile(ix, access); !ok {
 		return nil
 	}
-	t.cells = make([]cell, slots)
+	t.cells = make([]value.Located, t.places.Len())
 	return t
 }
 
-func (t *Teller) compile(ix *index.Index, e index.Expr, slots *int) (tells, bool) {
+func (t *Teller) compile(ix *index.Index, e index.Expr) (tells, bool) {
 	n := tells{expr: e}
 	switch e.Op {
 	case index.Leaf, index.Filter:
 		if t.leaves++; t.leaves > tellerMax || !ix.Placed(e) {
 			return n, false
 		}
-		path := make([]step, len(e.Span.Path))
+		path := make(value.Path, len(e.Span.Path))
 		for i, name := range e.Span.Path {
-			path[i] = step{Name: name}
+			path[i] = value.Step{Name: name}
 		}
 		if n.stamp = len(path) == 1 && path[0].Name == "_ts"; !n.stamp {
-			n.slot = t.root.add(path, slots)
+			n.slot = t.places.Add(path)
 		}
 		return n, true
 	case index.And, index.Or:
 		for _, arg := range e.Args {
-			part, ok := t.compile(ix, arg, slots)
+			part, ok := t.compile(ix, arg)
 			if !ok {
 				return n, false
 			}
@@ -83,7 +82,7 @@ func (t *Teller) Leaves() int { return t.leaves }
 // JSON, without system properties, and ts its _ts.
 func (t *Teller) Tell(body []byte, ts int64) bool {
 	clear(t.cells)
-	if len(t.cells) > 0 && !t.root.locate(body, t.cells, &t.alike) {
+	if len(t.cells) > 0 && !t.places.Locate(body, t.cells, &t.layout) {
 		return true // Who reads the document will say what is wrong with it.
 	}
 	return t.holds(&t.access, ts)
@@ -110,7 +109,7 @@ func (t *Teller) holds(n *tells, ts int64) bool {
 	case index.Leaf, index.Filter:
 		v := value.Int(ts)
 		if !n.stamp {
-			v = t.cells[n.slot].standing()
+			v = standing(&t.cells[n.slot])
 		}
 		var holds bool
 		t.term, holds = n.expr.Holds(t.term[:0], v)
@@ -121,29 +120,29 @@ func (t *Teller) holds(n *tells, ts int64) bool {
 
 // standing returns what stands for the value of the cell in a term: of an array or an
 // object an empty one.
-func (c *cell) standing() value.Value {
-	if c.parsed || c.text == nil {
-		return c.value
+func standing(c *value.Located) value.Value {
+	if c.Parsed || c.Text == nil {
+		return c.Value
 	}
-	c.parsed = true
-	switch c.text[0] {
+	c.Parsed = true
+	switch c.Text[0] {
 	case '{':
-		c.value = value.Object(nil)
-		return c.value
+		c.Value = value.Object(nil)
+		return c.Value
 	case '[':
-		c.value = value.Array(nil)
-		return c.value
+		c.Value = value.Array(nil)
+		return c.Value
 	}
-	text := unsafe.String(unsafe.SliceData(c.text), len(c.text))
-	if c.text[0] == '"' && bytes.IndexByte(c.text, '\\') < 0 {
+	text := unsafe.String(unsafe.SliceData(c.Text), len(c.Text))
+	if c.Text[0] == '"' && bytes.IndexByte(c.Text, '\\') < 0 {
 		// The text lives as long as the document, and nobody keeps the value.
-		c.value = value.String(text[1 : len(text)-1])
-		return c.value
+		c.Value = value.String(text[1 : len(text)-1])
+		return c.Value
 	}
 	v, err := value.ParseString(text)
 	if err != nil {
 		v = value.Undefined()
 	}
-	c.value = v
+	c.Value = v
 	return v
 }

@@ -22,7 +22,6 @@ import (
 //	params                           name and value, one parameter a line; for the commands that follow
 //	query [page=n] [partitions=n]    rows, one a line
 //	error                            the error of compiling or running
-//	parse                            the text as the printer writes it
 //	plan key=(/a,/b)                 the plan for clients
 //	ranges key=(/a,/b)               where the rows can be, for a filter a line
 //	access                           what the index is asked, for a filter a line
@@ -64,12 +63,6 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 			t.Fatalf("%s: no error: %s", d.Pos, out)
 		}
 		return out
-	case "parse":
-		q, err := Parse(d.Input)
-		if err != nil {
-			return failure(err)
-		}
-		return q.String()
 	case "plan":
 		p, err := Compile(d.Input, s.params, s.ix, Options{})
 		if err != nil {

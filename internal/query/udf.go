@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -18,22 +19,22 @@ import (
 type Function func(ctx context.Context, args []value.Value) (value.Value, error)
 
 // userFunction checks a call of a user-defined function.
-func (a *analysis) userFunction(x *Call) {
+func (a *analysis) userFunction(x *sql.CallExpr) {
 	if a.udfs++; a.udfs == udfsMax+1 {
-		a.fault(x.at, "SC3005", "The SQL query exceeded the maximum number of user-defined function calls. The allowed limit is %d.", udfsMax)
+		a.fault(x.At, "SC3005", "The SQL query exceeded the maximum number of user-defined function calls. The allowed limit is %d.", udfsMax)
 	}
 	if a.functions == nil {
 		a.later("The user-defined function udf.%s", clip(x.Name))
 		return
 	}
 	if _, found := a.functions(x.Name); !found {
-		a.fault(x.nameAt, "SC2005", "'udf.%s' is not a recognized user-defined function name.", clip(x.Name))
+		a.fault(x.NameAt, "SC2005", "'udf.%s' is not a recognized user-defined function name.", clip(x.Name))
 	}
 }
 
 // userFunction compiles a call of a user-defined function. It is never folded:
 // even one of constants runs while the query does, in its time.
-func (c *compiler) userFunction(x *Call) code {
+func (c *compiler) userFunction(x *sql.CallExpr) code {
 	var f Function
 	found := false
 	if c.functions != nil {
@@ -42,7 +43,7 @@ func (c *compiler) userFunction(x *Call) code {
 	if !found {
 		// It was there a moment ago. The query is refused as if it had come later.
 		return computed(func(e *env) value.Value {
-			e.fail(languageErrors("", faultf(Span{}, "SC2005", "'udf.%s' is not a recognized user-defined function name.", clip(x.Name))))
+			e.fail(sql.NewError("", sql.Diagnosticf(sql.Span{}, "SC2005", "'udf.%s' is not a recognized user-defined function name.", clip(x.Name))))
 			return value.Undefined()
 		})
 	}
@@ -60,11 +61,11 @@ func (c *compiler) userFunction(x *Call) code {
 }
 
 // callPlace is the number of a call, the same for all that are written alike.
-func (c *compiler) callPlace(x *Call) int {
+func (c *compiler) callPlace(x *sql.CallExpr) int {
 	if c.called == nil {
 		c.called = map[string]int{}
 	}
-	key := alike(x)
+	key := sql.Canonical(x)
 	place, known := c.called[key]
 	if !known {
 		place = len(c.called)

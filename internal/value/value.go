@@ -5,7 +5,8 @@
 // property is undefined. Every other package uses it for documents, keys,
 // parameters and results. [Parse] reads JSON, [Value.Append] writes it,
 // [Compare] orders any two values, and [AppendKey] encodes a value so that byte
-// order equals the order of Compare. [Path] names a position inside a document.
+// order equals the order of Compare. [Path] names a position inside a document, and
+// [Locator] finds the values at many paths in JSON without parsing it.
 //
 // # Invariants
 //

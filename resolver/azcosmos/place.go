@@ -51,14 +51,14 @@ func (s *statement) keepsPlace() bool {
 		return false
 	}
 	for _, term := range s.order {
-		tokens, err := lex(term.text)
+		tokens, err := lex(term.text, nil)
 		if err != nil {
 			return false
 		}
 		for _, t := range tokens {
 			name := term.text[t.start:t.end]
 			if t.symbol == '"' {
-				name, _ = unquote(name)
+				name = t.text
 			}
 			if systemProperties[name] {
 				return false

@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/decandb/decan/internal/query/sql"
+	"github.com/decandb/decan/internal/value"
 )
 
 // statement is a query divided into its clauses. Expressions are not parsed; the
@@ -51,7 +54,8 @@ const queryBytesMax = 512 << 10
 type token struct {
 	start, end int
 	word       string // in upper case, for words
-	symbol     byte   // for other tokens; '"' for strings, '0' for numbers, '@' for parameters
+	symbol     byte   // for other tokens, the first character; '"' for strings, '0' for numbers
+	text       string // the content of a string, the name of a parameter
 	depth      int    // nesting depth of brackets
 	subquery   bool   // inside a subquery
 }
@@ -61,7 +65,7 @@ func parseStatement(text string, parameters []sdk.QueryParameter) (*statement, e
 	if len(text) > queryBytesMax {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrQuery, queryBytesMax)
 	}
-	tokens, err := lex(text)
+	tokens, err := lex(text, parameters)
 	if err != nil {
 		return nil, err
 	}
@@ -72,120 +76,51 @@ func parseStatement(text string, parameters []sdk.QueryParameter) (*statement, e
 	return p.statement, nil
 }
 
-// lex splits a text into tokens and drops comments.
-func lex(text string) ([]token, error) {
-	l := lexer{text: text}
-	for l.at < len(text) {
-		if err := l.next(); err != nil {
-			return nil, err
-		}
+// lex splits a text into tokens and drops comments. The error is an ErrQuery.
+func lex(text string, parameters []sdk.QueryParameter) ([]token, error) {
+	declared := make(map[string]value.Value, len(parameters))
+	for _, p := range parameters {
+		declared[strings.TrimPrefix(p.Name, "@")] = value.Undefined()
 	}
-	if len(l.open) > 0 {
+	var tokens []token
+	var open []bool // for each open bracket, whether it is inside a subquery
+	inside := func() bool { return len(open) > 0 && open[len(open)-1] }
+	lexer := sql.NewLexer(text, declared)
+	for next := lexer.Next(); next.Kind != sql.TokenEnd; next = lexer.Next() {
+		t := token{start: next.At.Start, end: next.At.End, depth: len(open), subquery: inside()}
+		switch next.Kind {
+		case sql.TokenKeyword, sql.TokenIdent:
+			t.word = strings.ToUpper(next.Text)
+			if t.word == "SELECT" && len(open) > 0 && tokens[len(tokens)-1].symbol == '(' {
+				open[len(open)-1] = true
+			}
+		case sql.TokenNumber:
+			t.symbol = '0'
+		case sql.TokenString:
+			t.symbol, t.text = '"', next.Value.Text()
+		case sql.TokenParameter:
+			t.symbol, t.text = '@', next.Text
+		case sql.TokenSymbol:
+			t.symbol = text[t.start]
+		default:
+			return nil, fmt.Errorf("%w: unexpected %.64q", ErrQuery, text[t.start:t.end])
+		}
+		switch t.symbol {
+		case '(', '[', '{':
+			open = append(open, inside())
+		case ')', ']', '}':
+			if len(open) == 0 {
+				return nil, fmt.Errorf("%w: closing bracket without an opening one", ErrQuery)
+			}
+			open = open[:len(open)-1]
+			t.depth, t.subquery = len(open), inside()
+		}
+		tokens = append(tokens, t)
+	}
+	if len(open) > 0 {
 		return nil, fmt.Errorf("%w: unclosed bracket", ErrQuery)
 	}
-	return l.tokens, nil
-}
-
-type lexer struct {
-	text   string
-	at     int
-	tokens []token
-	open   []bool // for each open bracket, whether it is inside a subquery
-}
-
-func (l *lexer) next() error {
-	rest := l.text[l.at:]
-	c := rest[0]
-	switch {
-	case strings.IndexByte(" \t\r\n\f\v", c) >= 0:
-		l.at++
-	case strings.HasPrefix(rest, "--"):
-		l.at += lengthTo(rest, "\n", len(rest))
-	case strings.HasPrefix(rest, "/*"):
-		size := lengthTo(rest[2:], "*/", -1)
-		if size < 0 {
-			return fmt.Errorf("%w: unterminated comment", ErrQuery)
-		}
-		l.at += 2 + size
-	case c == '"' || c == '\'':
-		size := quotedLength(rest)
-		if size < 0 {
-			return fmt.Errorf("%w: unterminated string", ErrQuery)
-		}
-		l.add(size, '"')
-	case c == '@' || isWordByte(c):
-		size := 1
-		for size < len(rest) && isWordByte(rest[size]) {
-			size++
-		}
-		l.addWord(size, c)
-	case strings.IndexByte("([{", c) >= 0:
-		l.add(1, c)
-		l.open = append(l.open, len(l.open) > 0 && l.open[len(l.open)-1])
-	case strings.IndexByte(")]}", c) >= 0:
-		if len(l.open) == 0 {
-			return fmt.Errorf("%w: closing bracket without an opening one", ErrQuery)
-		}
-		l.open = l.open[:len(l.open)-1]
-		l.add(1, c)
-	default:
-		l.add(1, c)
-	}
-	return nil
-}
-
-// lengthTo returns the length up to and including the first end, or otherwise if
-// there is none.
-func lengthTo(text, end string, otherwise int) int {
-	if i := strings.Index(text, end); i >= 0 {
-		return i + len(end)
-	}
-	return otherwise
-}
-
-// quotedLength returns the length of the string literal at the start, -1 if it
-// is unterminated.
-func quotedLength(text string) int {
-	for i := 1; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case text[0]:
-			return i + 1
-		}
-	}
-	return -1
-}
-
-func isWordByte(c byte) bool {
-	return c == '_' || c == '$' || c >= 0x80 || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
-}
-
-func (l *lexer) add(size int, symbol byte) {
-	inside := len(l.open) > 0 && l.open[len(l.open)-1]
-	l.tokens = append(l.tokens, token{start: l.at, end: l.at + size, symbol: symbol, depth: len(l.open), subquery: inside})
-	l.at += size
-}
-
-func (l *lexer) addWord(size int, first byte) {
-	word := strings.ToUpper(l.text[l.at : l.at+size])
-	switch {
-	case first == '@':
-		// The name of a parameter may contain a minus sign.
-		for l.at+size < len(l.text) && (l.text[l.at+size] == '-' || isWordByte(l.text[l.at+size])) {
-			size++
-		}
-		l.add(size, '@')
-		return
-	case first >= '0' && first <= '9':
-		l.add(size, '0')
-		return
-	}
-	if word == "SELECT" && len(l.open) > 0 && l.tokens[len(l.tokens)-1].symbol == '(' {
-		l.open[len(l.open)-1] = true
-	}
-	l.add(size, 0)
-	l.tokens[len(l.tokens)-1].word = word
+	return tokens, nil
 }
 
 type statementParser struct {
@@ -265,7 +200,7 @@ func (p *statementParser) number(i int) (int, error) {
 		text := p.span(i, i+1)
 		if p.tokens[i].symbol == '@' {
 			for _, parameter := range p.parameters {
-				if strings.TrimPrefix(parameter.Name, "@") == text[1:] {
+				if strings.TrimPrefix(parameter.Name, "@") == p.tokens[i].text {
 					text = fmt.Sprint(parameter.Value)
 				}
 			}
@@ -348,11 +283,7 @@ func (p *statementParser) column(from, to int) (column, error) {
 	case to-from == 1 && last.word != "" && !isLiteral(last.word), to-from > 2 && last.word != "" && p.tokens[to-2].symbol == '.':
 		c.name = p.span(to-1, to)
 	case to-from > 3 && last.symbol == ']' && p.tokens[to-2].symbol == '"':
-		name, ok := unquote(p.span(to-2, to-1))
-		if !ok {
-			return c, fmt.Errorf("%w: invalid name %s", ErrQuery, p.span(to-2, to-1))
-		}
-		c.name = name
+		c.name = p.tokens[to-2].text
 	}
 	c.text = p.span(from, to)
 	if isAggregate(p.tokens[from].word) && to-from > 2 && p.tokens[from+1].symbol == '(' && p.closes(from+1, to-1) {
@@ -392,15 +323,6 @@ func (p *statementParser) closes(i, j int) bool {
 		}
 	}
 	return false
-}
-
-// unquote parses a string literal with either kind of quotes.
-func unquote(literal string) (string, bool) {
-	if literal[0] == '\'' {
-		literal = `"` + strings.ReplaceAll(strings.ReplaceAll(literal[1:len(literal)-1], `\'`, `'`), `"`, `\"`) + `"`
-	}
-	var text string
-	return text, json.Unmarshal([]byte(literal), &text) == nil
 }
 
 // fromClause parses FROM and WHERE.

@@ -1,4 +1,4 @@
-package query
+package sql
 
 import (
 	"math"
@@ -9,29 +9,30 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-type tokenKind uint8
+// TokenKind is the kind of a token.
+type TokenKind uint8
 
 const (
-	tokenEnd       tokenKind = iota
-	tokenName                // text is the identifier
-	tokenKeyword             // text is the keyword in upper case
-	tokenNumber              // value is the number
-	tokenString              // value is the string
-	tokenParameter           // text is the name without the @
-	tokenSymbol              // text is the operator or bracket
-	tokenBad                 // nothing of the language
+	TokenEnd       TokenKind = iota
+	TokenIdent               // text is the identifier
+	TokenKeyword             // text is the keyword in upper case
+	TokenNumber              // value is the number
+	TokenString              // value is the string
+	TokenParameter           // text is the name without the @
+	TokenSymbol              // text is the operator or bracket
+	TokenInvalid             // nothing of the language
 )
 
-type token struct {
-	kind  tokenKind
-	at    Span
-	text  string
-	value value.Value
+type Token struct {
+	Kind  TokenKind
+	At    Span
+	Text  string
+	Value value.Value
 }
 
-// is reports whether the token is that keyword or symbol.
-func (t token) is(text string) bool {
-	return (t.kind == tokenKeyword || t.kind == tokenSymbol) && t.text == text
+// Is reports whether the token is that keyword or symbol.
+func (t Token) Is(text string) bool {
+	return (t.Kind == TokenKeyword || t.Kind == TokenSymbol) && t.Text == text
 }
 
 // reserved holds the keywords. Those that are true may be identifiers as well.
@@ -63,8 +64,8 @@ func keyword(name string) string {
 	return ""
 }
 
-// lexer cuts query text into tokens.
-type lexer struct {
+// Lexer cuts query text into tokens.
+type Lexer struct {
 	text string
 	pos  int
 
@@ -79,8 +80,10 @@ type lexer struct {
 // that looking for them stays cheap.
 const oddNameMax = 256
 
-func newLexer(text string, declared map[string]value.Value) *lexer {
-	l := &lexer{text: text, declared: declared}
+// NewLexer returns a lexer of a text. declared are the parameters of the request by
+// name, without the @; nil for none.
+func NewLexer(text string, declared map[string]value.Value) *Lexer {
+	l := &Lexer{text: text, declared: declared}
 	for name := range declared {
 		if len(name) <= oddNameMax && len(name) > l.declaredMax && scanName(name, 0) != len(name) {
 			l.declaredMax = len(name)
@@ -89,23 +92,23 @@ func newLexer(text string, declared map[string]value.Value) *lexer {
 	return l
 }
 
-// next returns the next token, and tokenEnd for ever at the end.
-func (l *lexer) next() token {
+// Next returns the next token, and TokenEnd forever at the end.
+func (l *Lexer) Next() Token {
 	if start, closed := l.skipBlanks(); !closed {
 		l.pos = len(l.text)
-		return l.token(tokenBad, start)
+		return l.token(TokenInvalid, start)
 	}
 	start := l.pos
 	if start >= len(l.text) {
-		return token{kind: tokenEnd, at: Span{start, start}}
+		return Token{Kind: TokenEnd, At: Span{start, start}}
 	}
 	c := l.text[start]
 	switch {
 	case nameStart(c):
 		l.pos = scanName(l.text, start)
-		t := l.token(tokenName, start)
-		if word := keyword(t.text); word != "" {
-			t.kind, t.text = tokenKeyword, word
+		t := l.token(TokenIdent, start)
+		if word := keyword(t.Text); word != "" {
+			t.Kind, t.Text = TokenKeyword, word
 		}
 		return t
 	case digit(c), c == '.' && start+1 < len(l.text) && digit(l.text[start+1]):
@@ -118,13 +121,13 @@ func (l *lexer) next() token {
 	return l.symbol()
 }
 
-func (l *lexer) token(kind tokenKind, start int) token {
-	return token{kind: kind, at: Span{start, l.pos}, text: l.text[start:l.pos]}
+func (l *Lexer) token(kind TokenKind, start int) Token {
+	return Token{Kind: kind, At: Span{start, l.pos}, Text: l.text[start:l.pos]}
 }
 
 // skipBlanks passes white space and comments. When a comment is not closed it
 // returns where it begins.
-func (l *lexer) skipBlanks() (start int, closed bool) {
+func (l *Lexer) skipBlanks() (start int, closed bool) {
 	for l.pos < len(l.text) {
 		rest := l.text[l.pos:]
 		switch {
@@ -151,7 +154,7 @@ func (l *lexer) skipBlanks() (start int, closed bool) {
 
 // number reads a decimal or hexadecimal number. A number that runs into a name
 // or a point is none, so that c.12a is an error instead of an alias.
-func (l *lexer) number() token {
+func (l *Lexer) number() Token {
 	start := l.pos
 	if l.text[start] == '0' && start+1 < len(l.text) && l.text[start+1]|0x20 == 'x' {
 		return l.hexadecimal()
@@ -176,20 +179,20 @@ func (l *lexer) number() token {
 	if l.pos < len(l.text) && (nameStart(l.text[i]) || l.text[i] == '.') {
 		return l.bad(start)
 	}
-	t := l.token(tokenNumber, start)
-	if n, err := strconv.ParseInt(t.text, 10, 64); integral && err == nil {
-		t.value = value.Int(n)
+	t := l.token(TokenNumber, start)
+	if n, err := strconv.ParseInt(t.Text, 10, 64); integral && err == nil {
+		t.Value = value.Int(n)
 		return t
 	}
-	f, err := strconv.ParseFloat(t.text, 64)
+	f, err := strconv.ParseFloat(t.Text, 64)
 	if err != nil {
-		t.kind = tokenBad
+		t.Kind = TokenInvalid
 	}
-	t.value = value.Number(f)
+	t.Value = value.Number(f)
 	return t
 }
 
-func (l *lexer) hexadecimal() token {
+func (l *Lexer) hexadecimal() Token {
 	start := l.pos
 	i := start + 2
 	f := 0.0
@@ -205,25 +208,25 @@ func (l *lexer) hexadecimal() token {
 	if i == start+2 || math.IsInf(f, 0) || i < len(l.text) && (nameStart(l.text[i]) || l.text[i] == '.') {
 		return l.bad(start)
 	}
-	t := l.token(tokenNumber, start)
-	if n, err := strconv.ParseUint(t.text[2:], 16, 63); err == nil {
-		t.value = value.Int(int64(n))
+	t := l.token(TokenNumber, start)
+	if n, err := strconv.ParseUint(t.Text[2:], 16, 63); err == nil {
+		t.Value = value.Int(int64(n))
 		return t
 	}
-	t.value = value.Number(f)
+	t.Value = value.Number(f)
 	return t
 }
 
 // bad swallows the name that a number runs into, so that the error shows all.
-func (l *lexer) bad(start int) token {
+func (l *Lexer) bad(start int) Token {
 	for l.pos < len(l.text) && (nameStart(l.text[l.pos]) || digit(l.text[l.pos]) || l.text[l.pos] == '.') {
 		l.pos++
 	}
-	return l.token(tokenBad, start)
+	return l.token(TokenInvalid, start)
 }
 
 // quoted reads a string between single or double quotes.
-func (l *lexer) quoted() token {
+func (l *Lexer) quoted() Token {
 	start, quote := l.pos, l.text[l.pos]
 	end := start + 1
 	plain := true
@@ -236,19 +239,19 @@ func (l *lexer) quoted() token {
 	}
 	if end >= len(l.text) || l.text[end] != quote {
 		l.pos = min(end, len(l.text))
-		return l.token(tokenBad, start)
+		return l.token(TokenInvalid, start)
 	}
 	l.pos = end + 1
-	t := l.token(tokenString, start)
+	t := l.token(TokenString, start)
 	content := l.text[start+1 : end]
 	if !plain {
 		var ok bool
 		if content, ok = unescape(content); !ok {
-			t.kind = tokenBad
+			t.Kind = TokenInvalid
 			return t
 		}
 	}
-	t.value = value.String(content)
+	t.Value = value.String(content)
 	return t
 }
 
@@ -326,7 +329,7 @@ func hexDigit(c byte) (int, bool) {
 
 // parameter reads @name. Of the declared names that the text may mean the
 // longest wins; otherwise the name is an identifier.
-func (l *lexer) parameter() token {
+func (l *Lexer) parameter() Token {
 	start := l.pos
 	rest := l.text[start+1:]
 	end := scanName(rest, 0)
@@ -341,10 +344,10 @@ func (l *lexer) parameter() token {
 	}
 	l.pos = start + 1 + end
 	if end == 0 {
-		return l.token(tokenBad, start)
+		return l.token(TokenInvalid, start)
 	}
-	t := l.token(tokenParameter, start)
-	t.text = t.text[1:]
+	t := l.token(TokenParameter, start)
+	t.Text = t.Text[1:]
 	return t
 }
 
@@ -355,21 +358,21 @@ var symbols = [...]string{
 	"+", "-", "~", "&", "|", "^", "=", "<", ">",
 }
 
-func (l *lexer) symbol() token {
+func (l *Lexer) symbol() Token {
 	start := l.pos
 	for _, s := range symbols {
 		if strings.HasPrefix(l.text[start:], s) {
 			l.pos += len(s)
-			t := l.token(tokenSymbol, start)
+			t := l.token(TokenSymbol, start)
 			if s == "<>" {
-				t.text = "!="
+				t.Text = "!="
 			}
 			return t
 		}
 	}
 	_, size := utf8.DecodeRuneInString(l.text[start:])
 	l.pos += size
-	return l.token(tokenBad, start)
+	return l.token(TokenInvalid, start)
 }
 
 func nameStart(c byte) bool {

@@ -1,4 +1,4 @@
-package query
+package sql
 
 import (
 	"unicode/utf8"
@@ -21,7 +21,7 @@ func (p *parser) exprs() []Expr {
 func (p *parser) expr() Expr {
 	p.enter()
 	defer p.leave()
-	start := p.tok.at.Start
+	start := p.tok.At.Start
 	x := p.coalesce()
 	if !p.accept("?") {
 		return x
@@ -32,13 +32,13 @@ func (p *parser) expr() Expr {
 	p.expect(":")
 	otherwise := p.expr()
 	p.raise(max(height, p.height))
-	return &Conditional{If: x, Then: then, Else: otherwise, at: p.from(start)}
+	return &ConditionalExpr{Cond: x, Then: then, Else: otherwise, At: p.from(start)}
 }
 
 func (p *parser) coalesce() Expr {
 	p.enter()
 	defer p.leave()
-	start := p.tok.at.Start
+	start := p.tok.At.Start
 	x := p.logic(true)
 	if !p.accept("??") {
 		return x
@@ -46,7 +46,7 @@ func (p *parser) coalesce() Expr {
 	height := p.height
 	y := p.coalesce()
 	p.raise(max(height, p.height))
-	return &Coalesce{L: x, R: y, at: p.from(start)}
+	return &CoalesceExpr{X: x, Y: y, At: p.from(start)}
 }
 
 // logic reads a chain of OR, or of AND inside it.
@@ -55,33 +55,33 @@ func (p *parser) logic(or bool) Expr {
 	if or {
 		word, term = "OR", func() Expr { return p.logic(false) }
 	}
-	start := p.tok.at.Start
+	start := p.tok.At.Start
 	x := term()
-	if !p.tok.is(word) {
+	if !p.tok.Is(word) {
 		return x
 	}
-	chain := &Logic{Or: or, Terms: []Expr{x}}
+	chain := &LogicalExpr{Or: or, Terms: []Expr{x}}
 	height := p.height
 	for p.accept(word) {
 		chain.Terms = append(chain.Terms, term())
 		height = max(height, p.height)
 	}
 	p.raise(height)
-	chain.at = p.from(start)
+	chain.At = p.from(start)
 	return chain
 }
 
 // predicate reads BETWEEN, IN, LIKE and LET, which do not chain. The AND of
 // BETWEEN is taken here, so a logical AND may follow without brackets.
 func (p *parser) predicate() Expr {
-	start := p.tok.at.Start
-	if p.tok.is("LET") && p.binds() {
+	start := p.tok.At.Start
+	if p.tok.Is("LET") && p.binds() {
 		return p.let()
 	}
 	x := p.binary(levelEqual)
 	not := false
-	if p.tok.is("NOT") {
-		if next := p.peek(); !next.is("BETWEEN") && !next.is("IN") && !next.is("LIKE") {
+	if p.tok.Is("NOT") {
+		if next := p.peek(); !next.Is("BETWEEN") && !next.Is("IN") && !next.Is("LIKE") {
 			return x
 		}
 		p.advance()
@@ -95,24 +95,24 @@ func (p *parser) predicate() Expr {
 		p.expect("AND")
 		high := p.binary(levelEqual)
 		p.raise(max(height, p.height))
-		return &Between{Not: not, X: x, Low: low, High: high, at: p.from(start)}
+		return &BetweenExpr{Not: not, X: x, Low: low, High: high, At: p.from(start)}
 	case p.accept("IN"):
 		p.expect("(")
 		list := p.exprs()
 		p.expect(")")
 		p.raise(max(height, p.height))
-		return &In{Not: not, X: x, List: list, at: p.from(start)}
+		return &InExpr{Not: not, X: x, List: list, At: p.from(start)}
 	case p.accept("LIKE"):
-		like := &Like{Not: not, X: x, Pattern: p.binary(levelEqual)}
+		like := &LikeExpr{Not: not, X: x, Pattern: p.binary(levelEqual)}
 		p.raise(max(height, p.height))
 		if p.accept("ESCAPE") {
-			if p.tok.kind != tokenString || utf8.RuneCountInString(p.tok.value.Text()) != 1 {
+			if p.tok.Kind != TokenString || utf8.RuneCountInString(p.tok.Value.Text()) != 1 {
 				p.unexpected()
 			}
-			like.Escape, like.HasEscape = p.tok.value.Text(), true
+			like.Escape, like.HasEscape = p.tok.Value.Text(), true
 			p.advance()
 		}
-		like.at = p.from(start)
+		like.At = p.from(start)
 		return like
 	}
 	return x
@@ -121,55 +121,55 @@ func (p *parser) predicate() Expr {
 // binary reads a chain of operators of at least that level, all of which group
 // to the left.
 func (p *parser) binary(lowest int) Expr {
-	start := p.tok.at.Start
+	start := p.tok.At.Start
 	x := p.unary()
 	for {
 		level := 0
-		if p.tok.kind == tokenSymbol {
-			level = operatorLevel(p.tok.text)
+		if p.tok.Kind == TokenSymbol {
+			level = operatorLevel(p.tok.Text)
 		}
 		if level < lowest {
 			return x
 		}
-		op := p.tok.text
+		op := p.tok.Text
 		p.advance()
 		height := p.height
 		y := p.binary(level + 1)
 		p.raise(max(height, p.height))
-		x = &Binary{Op: op, L: x, R: y, at: p.from(start)}
+		x = &BinaryExpr{Op: op, X: x, Y: y, At: p.from(start)}
 	}
 }
 
 func (p *parser) unary() Expr {
-	if !p.tok.is("-") && !p.tok.is("+") && !p.tok.is("~") && !p.tok.is("NOT") {
+	if !p.tok.Is("-") && !p.tok.Is("+") && !p.tok.Is("~") && !p.tok.Is("NOT") {
 		return p.postfix()
 	}
 	p.enter()
 	defer p.leave()
-	start, op := p.tok.at.Start, p.tok.text
+	start, op := p.tok.At.Start, p.tok.Text
 	p.advance()
 	x := p.unary()
 	p.raise(p.height)
-	return &Unary{Op: op, X: x, at: p.from(start)}
+	return &UnaryExpr{Op: op, X: x, At: p.from(start)}
 }
 
 func (p *parser) postfix() Expr {
-	start := p.tok.at.Start
+	start := p.tok.At.Start
 	x := p.primary()
 	for {
 		switch {
 		case p.accept("."):
 			p.raise(p.height)
-			x = &Member{Of: x, Name: p.name(), at: p.from(start)}
+			x = &MemberExpr{X: x, Name: p.name(), At: p.from(start)}
 		case p.accept("["):
 			height := p.height
 			at := p.expr()
 			p.expect("]")
 			p.raise(max(height, p.height))
 			if name, ok := at.(*Literal); ok && name.Value.Kind() == value.KindString {
-				x = &Member{Of: x, Name: name.Value.Text(), at: p.from(start)}
+				x = &MemberExpr{X: x, Name: name.Value.Text(), At: p.from(start)}
 			} else {
-				x = &Index{Of: x, At: at, at: p.from(start)}
+				x = &IndexExpr{X: x, Index: at, At: p.from(start)}
 			}
 		default:
 			return x
@@ -180,58 +180,58 @@ func (p *parser) postfix() Expr {
 func (p *parser) primary() Expr {
 	p.height = 1
 	t := p.tok
-	switch t.kind {
-	case tokenNumber, tokenString:
-		return p.literal(t.value)
-	case tokenParameter:
+	switch t.Kind {
+	case TokenNumber, TokenString:
+		return p.literal(t.Value)
+	case TokenParameter:
 		return p.parameter()
-	case tokenName:
-		if p.peek().is("(") {
+	case TokenIdent:
+		if p.peek().Is("(") {
 			return p.call()
 		}
 		p.advance()
-		return &Name{Name: t.text, at: t.at}
-	case tokenKeyword:
+		return &Ident{Name: t.Text, At: t.At}
+	case TokenKeyword:
 		return p.word()
 	}
 	switch {
 	case p.accept("("):
-		if p.tok.is("SELECT") {
-			return p.subquery(Scalar, t.at.Start)
+		if p.tok.Is("SELECT") {
+			return p.subquery(SubqueryScalar, t.At.Start)
 		}
 		x := p.expr()
 		p.expect(")")
 		return x
 	case p.accept("["):
-		return p.array(t.at.Start)
+		return p.array(t.At.Start)
 	case p.accept("{"):
-		return p.object(t.at.Start)
+		return p.object(t.At.Start)
 	}
 	p.unexpected()
 	return &Literal{}
 }
 
 func (p *parser) literal(v value.Value) Expr {
-	x := &Literal{Value: v, at: p.tok.at}
+	x := &Literal{Value: v, At: p.tok.At}
 	p.advance()
 	return x
 }
 
 func (p *parser) parameter() Expr {
-	x := &Parameter{Name: p.tok.text, at: p.tok.at}
+	x := &Parameter{Name: p.tok.Text, At: p.tok.At}
 	p.advance()
 	return x
 }
 
 // subqueries are the keywords that take a query in brackets.
 var subqueries = map[string]SubqueryKind{
-	"EXISTS": Exists, "ARRAY": Array, "ALL": All, "FIRST": First, "LAST": Last,
+	"EXISTS": SubqueryExists, "ARRAY": SubqueryArray, "ALL": SubqueryAll, "FIRST": SubqueryFirst, "LAST": SubqueryLast,
 }
 
 // word reads a primary expression that begins with a keyword.
 func (p *parser) word() Expr {
 	t := p.tok
-	switch t.text {
+	switch t.Text {
 	case "TRUE":
 		return p.literal(value.Bool(true))
 	case "FALSE":
@@ -247,55 +247,55 @@ func (p *parser) word() Expr {
 		p.expect(".")
 		x := p.call()
 		x.UDF = true
-		x.at = p.from(t.at.Start)
+		x.At = p.from(t.At.Start)
 		return x
 	}
-	if kind, ok := subqueries[t.text]; ok && p.peek().is("(") {
+	if kind, ok := subqueries[t.Text]; ok && p.peek().Is("(") {
 		p.advance()
 		p.advance()
-		return p.subquery(kind, t.at.Start)
+		return p.subquery(kind, t.At.Start)
 	}
-	if !t.isName() {
+	if !t.IsIdent() {
 		p.unexpected()
 		return &Literal{}
 	}
-	if p.peek().is("(") {
+	if p.peek().Is("(") {
 		return p.call()
 	}
-	return &Name{Name: p.name(), at: t.at}
+	return &Ident{Name: p.name(), At: t.At}
 }
 
 // let reads LET name = value IN expression, both sides without AND, OR and what
 // is looser, unless they stand in brackets.
 func (p *parser) let() Expr {
-	start := p.tok.at.Start
+	start := p.tok.At.Start
 	p.advance()
-	x := &Let{Name: p.name()}
+	x := &LetExpr{Name: p.name()}
 	p.expect("=")
 	x.Value = p.binary(levelEqual)
 	height := p.height
 	p.expect("IN")
 	x.In = p.binary(levelEqual)
 	p.raise(max(height, p.height))
-	x.at = p.from(start)
+	x.At = p.from(start)
 	return x
 }
 
 // binds reports whether a name and = follow the current token, which is LET: as
 // a name of its own LET may stand in front of = alone.
 func (p *parser) binds() bool {
-	if !p.peek().isName() {
+	if !p.peek().IsIdent() {
 		return false
 	}
 	ahead := *p.lex
-	t := ahead.next()
-	return t.is("=")
+	t := ahead.Next()
+	return t.Is("=")
 }
 
 // subquery reads the query behind an opened bracket.
 func (p *parser) subquery(kind SubqueryKind, start int) Expr {
 	q := p.bracketed()
-	return &Subquery{Kind: kind, Query: q, at: p.from(start)}
+	return &Subquery{Kind: kind, Query: q, At: p.from(start)}
 }
 
 // bracketed reads a query and the bracket that closes it; its height is that
@@ -310,44 +310,44 @@ func (p *parser) bracketed() *Select {
 	return q
 }
 
-func (p *parser) call() *Call {
+func (p *parser) call() *CallExpr {
 	t := p.tok
-	x := &Call{Name: p.text[t.at.Start:t.at.End], nameAt: t.at}
-	if !t.isName() && !t.is("LEFT") && !t.is("RIGHT") {
+	x := &CallExpr{Name: p.text[t.At.Start:t.At.End], NameAt: t.At}
+	if !t.IsIdent() && !t.Is("LEFT") && !t.Is("RIGHT") {
 		p.unexpected()
 		return x
 	}
 	p.advance()
 	p.expect("(")
 	p.height = 0
-	if !p.tok.is(")") {
+	if !p.tok.Is(")") {
 		x.Args = p.exprs()
 	}
 	p.expect(")")
 	p.raise(p.height)
-	x.at = p.from(t.at.Start)
+	x.At = p.from(t.At.Start)
 	return x
 }
 
 func (p *parser) array(start int) Expr {
 	x := &ArrayLiteral{}
 	p.height = 0
-	if !p.tok.is("]") {
+	if !p.tok.Is("]") {
 		x.Items = p.exprs()
 	}
 	p.expect("]")
 	p.raise(p.height)
-	x.at = p.from(start)
+	x.At = p.from(start)
 	return x
 }
 
 func (p *parser) object(start int) Expr {
 	x := &ObjectLiteral{}
 	height := 0
-	for !p.tok.is("}") {
+	for !p.tok.Is("}") {
 		m := Property{}
-		if p.tok.kind == tokenString {
-			m.Name = p.tok.value.Text()
+		if p.tok.Kind == TokenString {
+			m.Name = p.tok.Value.Text()
 			p.advance()
 		} else {
 			m.Name = p.name()
@@ -359,12 +359,12 @@ func (p *parser) object(start int) Expr {
 		if !p.accept(",") {
 			break
 		}
-		if p.tok.is("}") {
+		if p.tok.Is("}") {
 			p.unexpected()
 		}
 	}
 	p.expect("}")
 	p.raise(height)
-	x.at = p.from(start)
+	x.At = p.from(start)
 	return x
 }

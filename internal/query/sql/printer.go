@@ -1,4 +1,4 @@
-package query
+package sql
 
 import (
 	"strings"
@@ -43,25 +43,25 @@ func operatorLevel(op string) int {
 
 func disputed(op string) bool { return op == "&" || op == "|" || op == "^" || op == "||" }
 
-func (x *Literal) level() int       { return levelPostfix }
-func (x *Name) level() int          { return levelPostfix }
-func (x *Parameter) level() int     { return levelPostfix }
-func (x *Member) level() int        { return levelPostfix }
-func (x *Index) level() int         { return levelPostfix }
-func (x *Unary) level() int         { return levelUnary }
-func (x *Binary) level() int        { return operatorLevel(x.Op) }
-func (x *Coalesce) level() int      { return levelCoalesce }
-func (x *Conditional) level() int   { return levelConditional }
-func (x *Between) level() int       { return levelPredicate }
-func (x *In) level() int            { return levelPredicate }
-func (x *Like) level() int          { return levelPredicate }
-func (x *Let) level() int           { return levelPredicate }
-func (x *Call) level() int          { return levelPostfix }
-func (x *ArrayLiteral) level() int  { return levelPostfix }
-func (x *ObjectLiteral) level() int { return levelPostfix }
-func (x *Subquery) level() int      { return levelPostfix }
+func (x *Literal) level() int         { return levelPostfix }
+func (x *Ident) level() int           { return levelPostfix }
+func (x *Parameter) level() int       { return levelPostfix }
+func (x *MemberExpr) level() int      { return levelPostfix }
+func (x *IndexExpr) level() int       { return levelPostfix }
+func (x *UnaryExpr) level() int       { return levelUnary }
+func (x *BinaryExpr) level() int      { return operatorLevel(x.Op) }
+func (x *CoalesceExpr) level() int    { return levelCoalesce }
+func (x *ConditionalExpr) level() int { return levelConditional }
+func (x *BetweenExpr) level() int     { return levelPredicate }
+func (x *InExpr) level() int          { return levelPredicate }
+func (x *LikeExpr) level() int        { return levelPredicate }
+func (x *LetExpr) level() int         { return levelPredicate }
+func (x *CallExpr) level() int        { return levelPostfix }
+func (x *ArrayLiteral) level() int    { return levelPostfix }
+func (x *ObjectLiteral) level() int   { return levelPostfix }
+func (x *Subquery) level() int        { return levelPostfix }
 
-func (x *Logic) level() int {
+func (x *LogicalExpr) level() int {
 	if x.Or {
 		return levelOr
 	}
@@ -77,24 +77,38 @@ func (q *Select) String() string {
 	return p.String()
 }
 
-func (x *Literal) String() string       { return text(x) }
-func (x *Name) String() string          { return text(x) }
-func (x *Parameter) String() string     { return text(x) }
-func (x *Member) String() string        { return text(x) }
-func (x *Index) String() string         { return text(x) }
-func (x *Unary) String() string         { return text(x) }
-func (x *Binary) String() string        { return text(x) }
-func (x *Logic) String() string         { return text(x) }
-func (x *Coalesce) String() string      { return text(x) }
-func (x *Conditional) String() string   { return text(x) }
-func (x *Between) String() string       { return text(x) }
-func (x *In) String() string            { return text(x) }
-func (x *Like) String() string          { return text(x) }
-func (x *Let) String() string           { return text(x) }
-func (x *Call) String() string          { return text(x) }
-func (x *ArrayLiteral) String() string  { return text(x) }
-func (x *ObjectLiteral) String() string { return text(x) }
-func (x *Subquery) String() string      { return text(x) }
+// String returns the input as it stands in a FROM clause, without FROM or JOIN.
+func (in *Input) String() string {
+	var p printer
+	p.input(in)
+	return p.String()
+}
+
+// String returns the item as it stands in an ORDER BY clause.
+func (s *OrderByItem) String() string {
+	var p printer
+	p.orderByItem(s)
+	return p.String()
+}
+
+func (x *Literal) String() string         { return text(x) }
+func (x *Ident) String() string           { return text(x) }
+func (x *Parameter) String() string       { return text(x) }
+func (x *MemberExpr) String() string      { return text(x) }
+func (x *IndexExpr) String() string       { return text(x) }
+func (x *UnaryExpr) String() string       { return text(x) }
+func (x *BinaryExpr) String() string      { return text(x) }
+func (x *LogicalExpr) String() string     { return text(x) }
+func (x *CoalesceExpr) String() string    { return text(x) }
+func (x *ConditionalExpr) String() string { return text(x) }
+func (x *BetweenExpr) String() string     { return text(x) }
+func (x *InExpr) String() string          { return text(x) }
+func (x *LikeExpr) String() string        { return text(x) }
+func (x *LetExpr) String() string         { return text(x) }
+func (x *CallExpr) String() string        { return text(x) }
+func (x *ArrayLiteral) String() string    { return text(x) }
+func (x *ObjectLiteral) String() string   { return text(x) }
+func (x *Subquery) String() string        { return text(x) }
 
 func text(x Expr) string {
 	var p printer
@@ -102,9 +116,9 @@ func text(x Expr) string {
 	return p.String()
 }
 
-// alike returns a text that expressions have in common when they are written the
+// Canonical returns a text that expressions have in common when they are written the
 // same but for the case of function names.
-func alike(x Expr) string {
+func Canonical(x Expr) string {
 	p := printer{fold: true}
 	p.expr(x, levelConditional)
 	return p.String()
@@ -147,7 +161,12 @@ func (p *printer) query(q *Select) {
 	}
 	if q.From != nil {
 		for i := range q.From.Inputs {
-			p.input(&q.From.Inputs[i], i > 0)
+			if i == 0 {
+				p.write(" FROM ")
+			} else {
+				p.write(" JOIN ")
+			}
+			p.input(&q.From.Inputs[i])
 		}
 	}
 	if q.Where != nil {
@@ -167,21 +186,16 @@ func (p *printer) query(q *Select) {
 	}
 }
 
-func (p *printer) input(s *Input, join bool) {
-	if join {
-		p.write(" JOIN ")
-	} else {
-		p.write(" FROM ")
-	}
+func (p *printer) input(s *Input) {
 	if s.In {
 		p.write(s.Alias, " IN ")
 	}
-	if s.Query != nil {
+	if s.Subquery != nil {
 		p.write("(")
-		p.query(s.Query)
+		p.query(s.Subquery)
 		p.write(")")
 	} else {
-		p.expr(s.Of, levelPostfix)
+		p.expr(s.Collection, levelPostfix)
 	}
 	if !s.In && s.Alias != "" {
 		p.write(" AS ", s.Alias)
@@ -196,15 +210,19 @@ func (p *printer) orderBy(q *Select) {
 	if q.Rank {
 		p.write("RANK ")
 	}
-	for i, s := range q.OrderBy {
+	for i := range q.OrderBy {
 		p.comma(i)
-		p.expr(s.Expr, levelConditional)
-		switch {
-		case s.Desc:
-			p.write(" DESC")
-		case s.Way:
-			p.write(" ASC")
-		}
+		p.orderByItem(&q.OrderBy[i])
+	}
+}
+
+func (p *printer) orderByItem(s *OrderByItem) {
+	p.expr(s.Expr, levelConditional)
+	switch {
+	case s.Desc:
+		p.write(" DESC")
+	case s.Explicit:
+		p.write(" ASC")
 	}
 }
 
@@ -230,36 +248,36 @@ func (p *printer) expr(x Expr, lowest int) {
 	switch x := x.(type) {
 	case *Literal:
 		p.literal(x.Value)
-	case *Name:
+	case *Ident:
 		p.write(x.Name)
 	case *Parameter:
 		p.write("@", x.Name)
-	case *Member:
-		p.base(x.Of)
+	case *MemberExpr:
+		p.base(x.X)
 		if plainName(x.Name) {
 			p.write(".", x.Name)
 		} else {
 			p.write("[", quote(x.Name), "]")
 		}
-	case *Index:
-		p.base(x.Of)
+	case *IndexExpr:
+		p.base(x.X)
 		p.write("[")
-		p.expr(x.At, levelConditional)
+		p.expr(x.Index, levelConditional)
 		p.write("]")
-	case *Unary:
+	case *UnaryExpr:
 		p.unary(x)
-	case *Binary:
-		p.operand(x, x.L, x.level())
+	case *BinaryExpr:
+		p.operand(x, x.X, x.level())
 		p.write(" ", x.Op, " ")
-		p.operand(x, x.R, x.level()+1)
-	case *Logic:
+		p.operand(x, x.Y, x.level()+1)
+	case *LogicalExpr:
 		p.logic(x)
-	case *Coalesce:
-		p.expr(x.L, levelOr)
+	case *CoalesceExpr:
+		p.expr(x.X, levelOr)
 		p.write(" ?? ")
-		p.expr(x.R, levelCoalesce)
-	case *Conditional:
-		p.expr(x.If, levelCoalesce)
+		p.expr(x.Y, levelCoalesce)
+	case *ConditionalExpr:
+		p.expr(x.Cond, levelCoalesce)
 		p.write(" ? ")
 		p.expr(x.Then, levelConditional)
 		p.write(" : ")
@@ -272,20 +290,20 @@ func (p *printer) expr(x Expr, lowest int) {
 // rest writes the expressions that have a keyword or a bracket in them.
 func (p *printer) rest(x Expr) {
 	switch x := x.(type) {
-	case *Between:
+	case *BetweenExpr:
 		p.expr(x.X, levelEqual)
 		p.not(x.Not)
 		p.write(" BETWEEN ")
 		p.expr(x.Low, levelEqual)
 		p.write(" AND ")
 		p.expr(x.High, levelEqual)
-	case *In:
+	case *InExpr:
 		p.expr(x.X, levelEqual)
 		p.not(x.Not)
 		p.write(" IN (")
 		p.list(x.List)
 		p.write(")")
-	case *Like:
+	case *LikeExpr:
 		p.expr(x.X, levelEqual)
 		p.not(x.Not)
 		p.write(" LIKE ")
@@ -293,12 +311,12 @@ func (p *printer) rest(x Expr) {
 		if x.HasEscape {
 			p.write(" ESCAPE ", quote(x.Escape))
 		}
-	case *Let:
+	case *LetExpr:
 		p.write("LET ", x.Name, " = ")
 		p.expr(x.Value, levelEqual)
 		p.write(" IN ")
 		p.expr(x.In, levelEqual)
-	case *Call:
+	case *CallExpr:
 		if x.UDF {
 			p.write("udf.")
 		}
@@ -322,7 +340,7 @@ func (p *printer) rest(x Expr) {
 		}
 		p.write("}")
 	case *Subquery:
-		p.write([...]string{Scalar: "", Exists: "EXISTS", Array: "ARRAY", All: "ALL", First: "FIRST", Last: "LAST"}[x.Kind], "(")
+		p.write([...]string{SubqueryScalar: "", SubqueryExists: "EXISTS", SubqueryArray: "ARRAY", SubqueryAll: "ALL", SubqueryFirst: "FIRST", SubqueryLast: "LAST"}[x.Kind], "(")
 		p.query(x.Query)
 		p.write(")")
 	}
@@ -335,9 +353,9 @@ func (p *printer) not(not bool) {
 }
 
 // unary keeps two signs apart, for -- begins a comment.
-func (p *printer) unary(x *Unary) {
+func (p *printer) unary(x *UnaryExpr) {
 	p.write(x.Op)
-	inner, ok := x.X.(*Unary)
+	inner, ok := x.X.(*UnaryExpr)
 	if x.Op == "NOT" || ok && inner.Op == x.Op {
 		p.write(" ")
 	}
@@ -346,14 +364,14 @@ func (p *printer) unary(x *Unary) {
 
 // operand writes a side of x, in brackets as well when it is an operator whose
 // precedence relative to x is in dispute.
-func (p *printer) operand(x *Binary, side Expr, lowest int) {
-	if inner, ok := side.(*Binary); ok && inner.Op != x.Op && (disputed(inner.Op) || disputed(x.Op)) {
+func (p *printer) operand(x *BinaryExpr, side Expr, lowest int) {
+	if inner, ok := side.(*BinaryExpr); ok && inner.Op != x.Op && (disputed(inner.Op) || disputed(x.Op)) {
 		lowest = levelPostfix
 	}
 	p.expr(side, lowest)
 }
 
-func (p *printer) logic(x *Logic) {
+func (p *printer) logic(x *LogicalExpr) {
 	word := " AND "
 	if x.Or {
 		word = " OR "

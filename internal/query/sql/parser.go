@@ -1,4 +1,4 @@
-package query
+package sql
 
 import (
 	"unicode/utf8"
@@ -16,24 +16,20 @@ const (
 // Parse reads a query. The error is a BadRequest with the list of errors that
 // clients expect: code SC1001 and the place in the text.
 //
-// A parameter name is an identifier here. [Compile] knows the names of the
-// parameters, and so reads others too.
-func Parse(text string) (*Select, error) {
-	return parse(text, nil)
-}
-
-func parse(text string, declared map[string]value.Value) (*Select, error) {
+// declared are the parameters of the request by name, without the @; nil for none.
+// A name that is not an identifier is read as a parameter only if it is declared.
+func Parse(text string, declared map[string]value.Value) (*Select, error) {
 	if !utf8.ValidString(text) {
-		return nil, languageErrors(text, fault{code: "SC1001", message: "Syntax error, the query text is not valid UTF-8."})
+		return nil, NewError(text, Diagnostic{Code: "SC1001", Message: "Syntax error, the query text is not valid UTF-8."})
 	}
-	p := &parser{text: text, lex: newLexer(text, declared)}
+	p := &parser{text: text, lex: NewLexer(text, declared)}
 	p.advance()
 	q := p.query()
-	if p.tok.kind != tokenEnd {
+	if p.tok.Kind != TokenEnd {
 		p.unexpected()
 	}
 	if p.failed {
-		return nil, languageErrors(text, p.fault)
+		return nil, NewError(text, p.fault)
 	}
 	return q, nil
 }
@@ -43,47 +39,47 @@ func parse(text string, declared map[string]value.Value) (*Select, error) {
 // itself, and what it returns is of no use.
 type parser struct {
 	text   string
-	lex    *lexer
-	tok    token
-	ahead  []token // looked at already, at most one
+	lex    *Lexer
+	tok    Token
+	ahead  []Token // looked at already, at most one
 	last   Span    // of the token before tok
 	depth  int     // of nesting now
 	height int     // of the expression returned last
 	peak   int     // greatest height in the query being read
 
 	failed bool
-	fault  fault
+	fault  Diagnostic
 }
 
 func (p *parser) advance() {
 	if p.failed {
 		return
 	}
-	p.last = p.tok.at
+	p.last = p.tok.At
 	if len(p.ahead) > 0 {
 		p.tok, p.ahead = p.ahead[0], p.ahead[:0]
 	} else {
-		p.tok = p.lex.next()
+		p.tok = p.lex.Next()
 	}
-	if p.tok.kind == tokenBad {
+	if p.tok.Kind == TokenInvalid {
 		p.unexpected()
 	}
 }
 
 // peek returns the token behind the current one.
-func (p *parser) peek() token {
+func (p *parser) peek() Token {
 	if len(p.ahead) == 0 {
-		p.ahead = append(p.ahead, p.lex.next())
+		p.ahead = append(p.ahead, p.lex.Next())
 	}
 	return p.ahead[0]
 }
 
-func (p *parser) fail(f fault) {
+func (p *parser) fail(f Diagnostic) {
 	if p.failed {
 		return
 	}
 	p.failed, p.fault = true, f
-	p.tok = token{kind: tokenEnd, at: Span{len(p.text), len(p.text)}}
+	p.tok = Token{Kind: TokenEnd, At: Span{len(p.text), len(p.text)}}
 	p.ahead = p.ahead[:0]
 	p.lex.pos = len(p.text)
 }
@@ -91,15 +87,15 @@ func (p *parser) fail(f fault) {
 // unexpected fails at the current token; at the end of the text it names the
 // token before, because there is nothing else to show.
 func (p *parser) unexpected() {
-	at := p.tok.at
-	if p.tok.kind == tokenEnd {
+	at := p.tok.At
+	if p.tok.Kind == TokenEnd {
 		at = p.last
 	}
 	p.fail(syntaxError(p.text, at))
 }
 
 func (p *parser) accept(text string) bool {
-	if !p.tok.is(text) {
+	if !p.tok.Is(text) {
 		return false
 	}
 	p.advance()
@@ -133,21 +129,21 @@ func (p *parser) raise(part int) {
 }
 
 func (p *parser) tooDeep() {
-	p.fail(fault{at: p.tok.at, code: "SC1001", message: "Syntax error, the query is nested too deeply."})
+	p.fail(Diagnostic{At: p.tok.At, Code: "SC1001", Message: "Syntax error, the query is nested too deeply."})
 }
 
 // isName reports whether the token can be an identifier.
-func (t token) isName() bool {
-	return t.kind == tokenName || t.kind == tokenKeyword && reserved[t.text]
+func (t Token) IsIdent() bool {
+	return t.Kind == TokenIdent || t.Kind == TokenKeyword && reserved[t.Text]
 }
 
 // name reads an identifier as written.
 func (p *parser) name() string {
-	if !p.tok.isName() {
+	if !p.tok.IsIdent() {
 		p.unexpected()
 		return ""
 	}
-	at := p.tok.at
+	at := p.tok.At
 	p.advance()
 	return p.text[at.Start:at.End]
 }
@@ -156,7 +152,6 @@ func (p *parser) query() *Select {
 	p.enter()
 	defer p.leave()
 	q := &Select{}
-	start := p.tok.at.Start
 	p.expect("SELECT")
 	q.Distinct = p.accept("DISTINCT")
 	if p.accept("TOP") {
@@ -169,12 +164,12 @@ func (p *parser) query() *Select {
 	if p.accept("WHERE") {
 		q.Where = p.expr()
 	}
-	if p.tok.is("GROUP") {
+	if p.tok.Is("GROUP") {
 		p.advance()
 		p.expect("BY")
 		q.GroupBy = p.exprs()
 	}
-	if p.tok.is("ORDER") {
+	if p.tok.Is("ORDER") {
 		p.advance()
 		p.expect("BY")
 		p.orderBy(q)
@@ -184,17 +179,16 @@ func (p *parser) query() *Select {
 		p.expect("LIMIT")
 		q.Limit = p.count()
 	}
-	q.at = p.from(start)
 	return q
 }
 
 // count reads the number or parameter behind TOP, OFFSET and LIMIT. Whether it
 // is a whole number within bounds is for the analysis to say.
 func (p *parser) count() Expr {
-	switch p.tok.kind {
-	case tokenNumber:
-		return p.literal(p.tok.value)
-	case tokenParameter:
+	switch p.tok.Kind {
+	case TokenNumber:
+		return p.literal(p.tok.Value)
+	case TokenParameter:
 		return p.parameter()
 	}
 	p.unexpected()
@@ -202,7 +196,7 @@ func (p *parser) count() Expr {
 }
 
 func (p *parser) list(q *Select) {
-	start := p.tok.at.Start
+	start := p.tok.At.Start
 	switch {
 	case p.accept("*"):
 		q.Star = true
@@ -210,8 +204,8 @@ func (p *parser) list(q *Select) {
 		q.Value = p.expr()
 	default:
 		for {
-			item := Item{Expr: p.expr()}
-			if p.accept("AS") || p.tok.isName() {
+			item := SelectItem{Expr: p.expr()}
+			if p.accept("AS") || p.tok.IsIdent() {
 				item.Alias = p.name()
 			}
 			q.Items = append(q.Items, item)
@@ -220,7 +214,7 @@ func (p *parser) list(q *Select) {
 			}
 		}
 	}
-	q.listAt = p.from(start)
+	q.ListAt = p.from(start)
 }
 
 func (p *parser) inputs() *From {
@@ -232,45 +226,45 @@ func (p *parser) inputs() *From {
 }
 
 func (p *parser) input() Input {
-	start := p.tok.at.Start
+	start := p.tok.At.Start
 	var s Input
-	if p.tok.isName() && p.peek().is("IN") {
+	if p.tok.IsIdent() && p.peek().Is("IN") {
 		s.In = true
 		s.Alias = p.name()
 		p.expect("IN")
 	}
 	if p.accept("(") {
-		s.Query = p.bracketed()
+		s.Subquery = p.bracketed()
 	} else {
-		s.Of = p.collection()
+		s.Collection = p.collection()
 	}
-	if !s.In && (p.accept("AS") || p.tok.isName()) {
+	if !s.In && (p.accept("AS") || p.tok.IsIdent()) {
 		s.Alias = p.name()
 	}
-	s.at = p.from(start)
+	s.At = p.from(start)
 	return s
 }
 
 // collection reads a name with property names and positions behind it.
 func (p *parser) collection() Expr {
-	start := p.tok.at.Start
-	var x Expr = &Name{Name: p.name(), at: p.from(start)}
+	start := p.tok.At.Start
+	var x Expr = &Ident{Name: p.name(), At: p.from(start)}
 	for height := 0; ; height++ {
 		switch {
 		case p.accept("."):
-			x = &Member{Of: x, Name: p.name(), at: p.from(start)}
+			x = &MemberExpr{X: x, Name: p.name(), At: p.from(start)}
 		case p.accept("["):
 			t := p.tok
 			p.advance()
 			p.expect("]")
-			_, integral := t.value.Int64()
+			_, integral := t.Value.Int64()
 			switch {
-			case t.kind == tokenString:
-				x = &Member{Of: x, Name: t.value.Text(), at: p.from(start)}
-			case t.kind == tokenNumber && integral:
-				x = &Index{Of: x, At: &Literal{Value: t.value, at: t.at}, at: p.from(start)}
+			case t.Kind == TokenString:
+				x = &MemberExpr{X: x, Name: t.Value.Text(), At: p.from(start)}
+			case t.Kind == TokenNumber && integral:
+				x = &IndexExpr{X: x, Index: &Literal{Value: t.Value, At: t.At}, At: p.from(start)}
 			default:
-				p.fail(syntaxError(p.text, t.at))
+				p.fail(syntaxError(p.text, t.At))
 			}
 		default:
 			return x
@@ -280,16 +274,16 @@ func (p *parser) collection() Expr {
 }
 
 func (p *parser) orderBy(q *Select) {
-	if next := p.peek(); p.tok.is("RANK") && (next.isName() || next.is("LEFT") || next.is("RIGHT")) {
+	if next := p.peek(); p.tok.Is("RANK") && (next.IsIdent() || next.Is("LEFT") || next.Is("RIGHT")) {
 		p.advance()
 		q.Rank = true
 	}
 	for {
-		s := Sort{Expr: p.expr()}
-		if _, ok := s.Expr.(*Call); q.Rank && !ok {
-			p.fail(syntaxError(p.text, s.Expr.span()))
+		s := OrderByItem{Expr: p.expr()}
+		if _, ok := s.Expr.(*CallExpr); q.Rank && !ok {
+			p.fail(syntaxError(p.text, s.Expr.Span()))
 		}
-		s.Way = p.tok.is("ASC") || p.tok.is("DESC")
+		s.Explicit = p.tok.Is("ASC") || p.tok.Is("DESC")
 		s.Desc = p.accept("DESC")
 		if !s.Desc {
 			p.accept("ASC")
