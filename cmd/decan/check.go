@@ -51,8 +51,9 @@ func (c *checkCommand) verify(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(io.out, "%d databases, %d containers, %d partitions, %d documents, %d bytes of documents\n",
-		report.Databases, report.Containers, report.Partitions, report.Documents, report.Bytes)
+	fmt.Fprintf(io.out, "%s, %s, %s, %s, %s of documents\n",
+		counted(int64(report.Databases), "database"), counted(int64(report.Containers), "container"), counted(int64(report.Partitions), "partition"),
+		counted(report.Documents, "document"), counted(report.Bytes, "byte"))
 	for _, leftover := range report.Leftovers {
 		fmt.Fprintln(io.out, "left over:", leftover, "(the next start removes it)")
 	}
@@ -69,11 +70,11 @@ func (c *checkCommand) verify(ctx context.Context, io streams) error {
 		fmt.Fprintln(io.out, "not checked:", line)
 	}
 	if report.Interrupted {
-		return exitError{exitInterrupted, fmt.Errorf("%s: interrupted: %d partitions were checked, in which there are %d problems, and %d were not; nothing was changed",
-			c.Dir, report.Partitions, len(report.Problems), report.Unchecked)}
+		return exitError{exitInterrupted, fmt.Errorf("%s: interrupted: checked %s, with %s; %s not checked; nothing was changed",
+			c.Dir, counted(int64(report.Partitions), "partition"), counted(int64(len(report.Problems)), "problem"), grouped(int64(report.Unchecked)))}
 	}
 	if n := len(report.Problems); n > 0 {
-		return fmt.Errorf("%s: %d problems", c.Dir, n)
+		return fmt.Errorf("%s: %s", c.Dir, counted(int64(n), "problem"))
 	}
 	fmt.Fprintln(io.out, "every invariant holds")
 	return nil

@@ -79,7 +79,7 @@ func (s *stopper) Write(text []byte) (int, error) {
 func TestCheckCommand(t *testing.T) {
 	dir := checkable(t)
 	before := filesBelow(t, dir)
-	const whole = "1 databases, 2 containers, 8 partitions, 1600 documents"
+	const whole = "1 database, 2 containers, 8 partitions, 1,600 documents"
 	for _, args := range [][]string{{}, {"--parallel", "1"}, {"--progress"}} {
 		var out, progress bytes.Buffer
 		code := run(append([]string{"check", dir}, args...), streams{out: &out, err: &progress})
@@ -102,7 +102,7 @@ func TestCheckCommand(t *testing.T) {
 		progress := stopper{with: with}
 		code := run([]string{"check", "--progress", "--parallel", "1", dir}, streams{out: &out, err: &progress})
 		signal.Stop(kept)
-		last := regexp.MustCompile(`decan: .*: interrupted: \d partitions were checked, in which there are 0 problems, and \d were not; nothing was changed\n$`)
+		last := regexp.MustCompile(`decan: .*: interrupted: checked \d partitions?, with 0 problems; \d not checked; nothing was changed\n$`)
 		if code != exitInterrupted || !last.MatchString(progress.String()) {
 			t.Errorf("%v: %d\n%s%s", with, code, &out, &progress)
 		}

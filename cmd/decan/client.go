@@ -38,7 +38,7 @@ func baseURL(endpoint string) string {
 func newDocumentClient(endpoint, key string, trust trustFlags, connections int) (*documentClient, error) {
 	parsed, err := auth.ParseKey(key)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--account-key: %w", err)
 	}
 	client, err := trust.client(&http.Transport{MaxIdleConnsPerHost: connections, DisableCompression: true})
 	if err != nil {
@@ -64,7 +64,7 @@ func (a answer) is(status int, sub string) bool {
 
 // refusal is the error for an answer that is none of those expected.
 func (a answer) refusal(what string) error {
-	return fmt.Errorf("%s: %d: %w", what, a.status, refusal(http.StatusText(a.status), a.body))
+	return fmt.Errorf("%s: %d: %w", what, a.status, refusal(a.status, a.body))
 }
 
 // charge returns the request units of an answer.

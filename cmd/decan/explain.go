@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -79,7 +77,7 @@ func (c *explainCommand) Run(streams streams) error {
 		return err
 	}
 	if page.status != http.StatusOK {
-		return refusal(strconv.Itoa(page.status)+" "+http.StatusText(page.status), page.body)
+		return refusal(page.status, page.body)
 	}
 	var rows struct{ Documents []json.RawMessage }
 	if err := json.Unmarshal(page.body, &rows); err != nil || len(rows.Documents) != 1 {
@@ -100,14 +98,22 @@ func (c *explainCommand) Run(streams streams) error {
 	return e.print(streams.out)
 }
 
+// refused is an answer of a server that is an error.
+type refused struct {
+	status int
+	text   string
+}
+
+func (r refused) Error() string { return r.text }
+
 // refusal is the error that the server answered, without what only a log needs.
-func refusal(state string, body []byte) error {
+func refusal(code int, body []byte) error {
 	var answer struct{ Message string }
 	if err := json.Unmarshal(body, &answer); err != nil || answer.Message == "" {
-		return errors.New(state)
+		return refused{code, fmt.Sprintf("%d %s", code, http.StatusText(code))}
 	}
 	text, _, _ := strings.Cut(answer.Message, "\r\nActivityId")
-	return errors.New(text)
+	return refused{code, text}
 }
 
 // ask sends the query.
@@ -146,7 +152,7 @@ func (e *explanation) print(out io.Writer) error {
 	if e.Estimated != nil {
 		fmt.Fprintf(&b, "estimated    %s\n", counted(*e.Estimated, "document"))
 	}
-	fmt.Fprintf(&b, "read         %s, %d of them found by the index\n", counted(e.Retrieved, "document"), e.Hits)
+	fmt.Fprintf(&b, "read         %s, %s of them found by the index\n", counted(e.Retrieved, "document"), grouped(e.Hits))
 	fmt.Fprintf(&b, "returned     %s\n", counted(e.Returned, "row"))
 	fmt.Fprintf(&b, "charge       %.2f RU\n", e.Charge)
 	fmt.Fprintf(&b, "took         %.2f ms\n", e.Millis)
@@ -158,11 +164,4 @@ func (e *explanation) print(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
-}
-
-func counted(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

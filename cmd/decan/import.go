@@ -337,7 +337,7 @@ func (im *importer) write(ctx context.Context, j job) error {
 	case http.StatusUnauthorized, http.StatusNotFound:
 		return a.refusal("write to " + im.Database + "/" + im.Container) // not this document's fault
 	}
-	return im.fail(j, fmt.Errorf("%d: %w", a.status, refusal(http.StatusText(a.status), a.body)))
+	return im.fail(j, fmt.Errorf("%d: %w", a.status, refusal(a.status, a.body)))
 }
 
 // importFailure is a line of the report.

@@ -75,6 +75,9 @@ func run(args []string, io streams) int {
 	}
 	if err := parsed.Run(); err != nil {
 		fmt.Fprintln(io.err, "decan:", err)
+		if remedy := remedyFor(parsed, err); remedy != "" {
+			fmt.Fprintln(io.err, remedy)
+		}
 		if coded := (exitError{}); errors.As(err, &coded) {
 			return coded.code
 		}

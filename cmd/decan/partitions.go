@@ -55,14 +55,14 @@ func (s adminServer) send(ctx context.Context, method, path string, content io.R
 		return err
 	}
 	if response.StatusCode >= http.StatusBadRequest {
-		return refusal(response.Status, body)
+		return refusal(response.StatusCode, body)
 	}
 	if raw, ok := out.(*json.RawMessage); ok {
 		*raw = body
 		return nil
 	}
 	if err := json.Unmarshal(body, out); err != nil {
-		return fmt.Errorf("%s is no admin port of decan: it answered %.100s", endpoint, body)
+		return fmt.Errorf("%s is not an admin port of decan: it answered %.100s; --admin names the admin port", endpoint, body)
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (t partitionTable) String() string {
 		documents, bytes, share = documents+p.Documents, bytes+p.Bytes, share+p.Share
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s/%s  %s, %s documents, %s", t.Database, t.Container, counted(int64(len(t.Partitions)), "physical partition"), grouped(documents), size(bytes))
+	fmt.Fprintf(&b, "%s/%s  %s, %s, %s", t.Database, t.Container, counted(int64(len(t.Partitions)), "physical partition"), counted(documents, "document"), size(bytes))
 	if share > 0 {
 		fmt.Fprintf(&b, ", %s RU/s", grouped(int64(share+0.5)))
 	}
@@ -273,6 +273,15 @@ func shortRange(low, high string) string {
 		return epk
 	}
 	return fmt.Sprintf("%9s - %-9s", short(low), short(high))
+}
+
+// counted is a number of things: "1 document", "1,234 documents". All numbers of things
+// in messages and tables are written by it or by [grouped].
+func counted(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return grouped(n) + " " + noun + "s"
 }
 
 // size is bytes as people read them, in powers of 1,024.

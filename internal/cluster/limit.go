@@ -1,6 +1,10 @@
 package cluster
 
-import "log/slog"
+import (
+	"log/slog"
+
+	"github.com/decandb/decan/internal/catalog"
+)
 
 const (
 	// maxOpenDefault bounds memory: an idle partition takes about a quarter
@@ -17,9 +21,11 @@ const (
 	descriptorsElsewhere = 512
 )
 
-// maxOpen returns how many partitions may be open, and warns when the descriptors
-// allow fewer than wanted: the given ones, or for 0 those of the process.
-func maxOpen(wanted, given int, logger *slog.Logger) int {
+// maxOpen returns how many partitions may be open at the same time: wanted, or fewer if
+// the descriptors allow fewer, which are the given ones, or for 0 those of the process.
+// It warns if those that exist cannot all be open: then partitions are closed and opened
+// again as requests need them. Fewer than wanted are otherwise no reason to act.
+func maxOpen(wanted, given, exist int, logger *slog.Logger) int {
 	if wanted <= 0 {
 		wanted = maxOpenDefault
 	}
@@ -31,9 +37,19 @@ func maxOpen(wanted, given int, logger *slog.Logger) int {
 		given = int(min(max(limit, descriptorsElsewhere)-descriptorsElsewhere, 1<<30))
 	}
 	n := openWith(wanted, given)
-	if n < wanted {
-		logger.Warn("descriptor limit lowers the number of open partitions",
-			"descriptors", given, "partitions_max", n, "descriptors_wanted", wanted*descriptorsPerPartition)
+	if n < min(exist, wanted) {
+		logger.Warn("not all partitions can be open at the same time, which makes requests slower: raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)",
+			"partitions", exist, "partitions_max", n, "descriptors", given, "descriptors_wanted", min(exist, wanted)*descriptorsPerPartition)
+	} else if n < wanted {
+		logger.Debug("open partitions are bounded by the limit of open files", "partitions_max", n, "descriptors", given)
+	}
+	return n
+}
+
+// partitions counts the partitions of all containers.
+func partitions(view *catalog.View) (n int) {
+	for _, c := range view.AllContainers() {
+		n += len(c.Partitions())
 	}
 	return n
 }

@@ -1,6 +1,30 @@
 package cluster
 
-import "testing"
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// The log says that the limit of descriptors is too low only when there are partitions
+// that it keeps closed, and says what to do.
+func TestDescriptorsMatter(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		exist int
+		warns bool
+	}{{0, false}, {2, false}, {3, true}} {
+		var log bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		if got := maxOpen(4096, 2*descriptorsPerPartition, c.exist, logger); got != 2 {
+			t.Errorf("%d may be open, want 2", got)
+		}
+		if warns := strings.Contains(log.String(), "ulimit -n"); warns != c.warns {
+			t.Errorf("with %d partitions the log is %q", c.exist, log.String())
+		}
+	}
+}
 
 // The descriptors lower the number of open partitions, and leaves at
 // least one.

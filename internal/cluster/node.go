@@ -209,7 +209,7 @@ func Start(cfg Config) (*Node, error) {
 		cfg.Chores = choresEvery
 	}
 	if cfg.MaxOpen <= 0 {
-		cfg.MaxOpen = maxOpen(cfg.Limits.OpenStores, cfg.Descriptors, cfg.Logger)
+		cfg.MaxOpen = maxOpen(cfg.Limits.OpenStores, cfg.Descriptors, partitions(cfg.Catalog.View()), cfg.Logger)
 	}
 	n := &Node{
 		cfg:        cfg,

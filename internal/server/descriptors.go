@@ -58,7 +58,7 @@ func (c Config) descriptors(logger *slog.Logger) descriptors {
 	}
 	d := planDescriptors(limit, known, c.Connections, most)
 	if d.connections < c.Connections {
-		logger.Warn("descriptor limit lowers the number of connections",
+		logger.Warn("clients may have fewer connections than --connections: raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)",
 			"descriptors", limit, "connections_max", d.connections, "descriptors_wanted", 2*c.Connections+descriptorsFixed)
 	}
 	return d

@@ -76,6 +76,9 @@ func (h *handler) serve(r *request) (answer *response, err error) {
 	if err := r.target.parse(uri); err != nil {
 		return nil, err
 	}
+	if wantsPage(r) {
+		return h.welcome(r), nil
+	}
 	who := credentials(r)
 	if r.caller, err = h.engine.Verify(who); err != nil {
 		h.watch.Refused(auth.Refusal(who, err), r.http.RemoteAddr)

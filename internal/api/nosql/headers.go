@@ -5,6 +5,7 @@ package nosql
 // Headers of requests, in the canonical form of net/http, so that maps are
 // indexed with them directly.
 const (
+	headerAccept             = "Accept"                                                 // text/html comes from a browser
 	headerAuthorization      = "Authorization"                                          // signature or token
 	headerDate               = "X-Ms-Date"                                              // the time that was signed, RFC 1123
 	headerHTTPDate           = "Date"                                                   // the same for clients that cannot set x-ms-date
@@ -101,6 +102,14 @@ const (
 	headerScriptLog      = "x-ms-documentdb-script-log-results"                       // what a stored procedure said to console.log, percent-encoded
 	headerPreference     = "preference-applied"                                       // return=minimal
 	headerVisited        = "x-decan-partitions"                                       // ours: ids of the physical partitions that were asked
+
+	// Of the page for browsers.
+	headerContentSecurity    = "content-security-policy"
+	headerContentTypeOptions = "x-content-type-options"
+	headerFrameOptions       = "x-frame-options"
+	headerReferrerPolicy     = "referrer-policy"
+	headerCacheControl       = "cache-control"
+	headerVary               = "vary"
 )
 
 const (

@@ -18,6 +18,7 @@ type response struct {
 	status int
 	body   []byte // nil for none
 	binary bool   // the body is not JSON
+	media  string // the type of a body for browsers
 	etag   resource.ETag
 	fields [8]field // further headers
 	count  int
@@ -124,7 +125,9 @@ func (h *handler) write(hw http.ResponseWriter, r *request, answer *response) {
 	w.set(headerServiceVersion, h.serviceVersion)
 	w.set(headerGatewayVersion, h.serviceVersion)
 	if answer.status != http.StatusNoContent && answer.status != http.StatusNotModified {
-		if answer.binary {
+		if answer.media != "" {
+			w.set(headerContentType, answer.media)
+		} else if answer.binary {
 			w.set(headerContentType, typeBinary)
 		} else if len(answer.body) > 0 {
 			w.set(headerContentType, typeJSON)
