@@ -72,24 +72,28 @@ func (x *Index) TermsPaced(dst []Term, doc value.Value, look func() error) ([]Te
 	return dst[:first+len(slices.Compact(dst[first:]))], nil
 }
 
-// paceTerms is how many terms are made, and sorted at once, between two looks.
-const paceTerms = 512
+const (
+	// paceTerms is how many terms are made, or merged, between two looks.
+	paceTerms = 512
+	// runTerms is how many are sorted at once: a fraction of a millisecond.
+	runTerms = 4 * paceTerms
+)
 
 // sortPaced sorts terms, and calls look now and then where there are many.
 func sortPaced(all []Term, look func() error) error {
-	if look == nil || len(all) <= paceTerms {
+	if look == nil || len(all) <= runTerms {
 		slices.Sort(all)
 		return nil
 	}
 	room := make([]Term, len(all))
-	for low := 0; low < len(all); low += paceTerms {
-		slices.Sort(all[low:min(low+paceTerms, len(all))])
+	for low := 0; low < len(all); low += runTerms {
+		slices.Sort(all[low:min(low+runTerms, len(all))])
 		if err := look(); err != nil {
 			return err
 		}
 	}
 	from, to := all, room
-	for width := paceTerms; width < len(all); width *= 2 {
+	for width := runTerms; width < len(all); width *= 2 {
 		for low := 0; low < len(all); low += 2 * width {
 			mid, high := min(low+width, len(all)), min(low+2*width, len(all))
 			if err := mergePaced(to[low:high], from[low:mid], from[mid:high], look); err != nil {

@@ -160,6 +160,7 @@ func (op *operation) cost(before *current, m *move) float64 {
 type builder struct {
 	batch  *storage.Batch
 	writer *writer // for its scratch
+	sorted bool    // the rows of an edit are kept apart, in the order of their keys
 	err    error
 }
 
@@ -212,7 +213,14 @@ func (b *builder) enter(tx *transaction, e *edit) {
 		w.cell = appendFeedValue(w.cell[:0], e.number, string(tx.epk), tx.p.epkWidth)
 		b.check(b.batch.Set(w.key, w.cell))
 	}
-	b.keys(e.number, e.moved())
+	c := e.moved()
+	if e.ahead == nil && !b.sorted && len(c.removed)+len(c.added) >= heavyTerms {
+		var err error
+		e.ahead, err = c.apart(e.number)
+		b.check(err)
+	}
+	b.sorted = b.sorted || e.ahead != nil
+	b.keys(e.number, c)
 }
 
 // expiry writes the 'x' row of a document with a time to live of its own.

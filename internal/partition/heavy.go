@@ -365,6 +365,16 @@ func (a *ahead) rows(look func() error, old, new []index.Term) (*storage.Batch, 
 	return batch, nil
 }
 
+// apart takes the terms out of a change, and returns their rows in the order of their
+// keys, as they would have been made ahead.
+func (c *change) apart(number uint64) (*ahead, error) {
+	a := &ahead{number: number, high: storage.NewBatch()}
+	var err error
+	a.low, err = a.rows(func() error { return nil }, c.removed, c.added)
+	c.removed, c.added = nil, nil
+	return a, err
+}
+
 // take returns what was made ahead for an operation when it is true of the version in
 // front of it, and nil otherwise. v holds the number that both versions share.
 func (op *operation) take(x *indexing, before *current, v version) *ahead {

@@ -289,8 +289,18 @@ func TestGate(t *testing.T) {
 		for n := range heavyWaiting {
 			enter(short, 6+n, 1)
 		}
+		for n := range heavyWaiting {
+			enter(t.Context(), 100+n, 1)
+		}
+		if err := g.enter(t.Context(), 1); status.CodeOf(err) != status.CodeTooManyRequests {
+			t.Errorf("got %v with %d in front of the gate, want 429", err, heavyWaiting)
+		}
 		g.leave(heavyBytes)
-		want(1, 3, 4, 5)
+		synctest.Wait()
+		if len(passed) != 4+heavyWaiting {
+			t.Errorf("%d have passed, want all", len(passed))
+		}
+		g.leave(heavyWaiting)
 		if g.passed != 0 || len(g.line) != 0 {
 			t.Errorf("%d behind, %d in front", g.passed, len(g.line))
 		}
@@ -317,5 +327,30 @@ func TestRenumber(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestHugeDocumentsInBatch changes huge documents several times in one effect.
+func TestHugeDocumentsInBatch(t *testing.T) {
+	w := newWorld(t, containerWith(t, 2, []string{"/a"}, ""))
+	key := w.container.Load().KeyOf(hugeDocument("h", 1, 1))
+	other := func(size int, round uint64) value.Value {
+		return hugeDocument("h", size, round).With("id", value.String("other"))
+	}
+	for round := range uint64(3) {
+		done, err := w.partition.Load().Batch(t.Context(), Batch{
+			Generation: w.own.Generation, Key: key, EPK: w.container.Load().PartitionKey.Hash(key),
+			Operations: []BatchOperation{
+				{Operation: Operation{Op: Upsert, ID: "h", Document: hugeDocument("h", manyTerms, round)}},
+				{Operation: Operation{Op: Upsert, ID: "other", Document: other(manyTerms, round+7)}},
+				{Operation: Operation{Op: Upsert, ID: "h", Document: hugeDocument("h", manyTerms+int(round), round+1)}},
+				{Operation: Operation{Op: Delete, ID: "other"}},
+				{Operation: Operation{Op: Create, ID: "other", Document: other(manyTerms, round+8)}},
+			},
+		})
+		if err != nil || done.Refused {
+			t.Fatalf("%v, %+v", err, done.Results)
+		}
+		clean(t, w)
 	}
 }

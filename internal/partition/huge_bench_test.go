@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"github.com/decandb/decan/internal/replication"
@@ -95,22 +92,16 @@ func (l *latencies) at(part float64) float64 {
 // BenchmarkHugeDocuments upserts and reads small documents while clients replace
 // documents of 1.8 MB and 100,000 terms, all of them in one partition.
 func BenchmarkHugeDocuments(b *testing.B) {
-	for b.Loop() {
-		out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(out, "\nhuge clients\treplaced/s\tupserts/s\tp50 ms\tp99 ms\tmax ms\treads/s\tp50 ms\tp99 ms\tmax ms\n")
-		clients := []int{0, 1, 4, 16}
-		if text := os.Getenv("DECAN_HUGE"); text != "" {
-			n, _ := strconv.Atoi(text)
-			clients = []int{n}
-		}
-		for _, n := range clients {
-			benchHuge(b, out, n)
-		}
-		out.Flush()
+	for _, clients := range []int{0, 1, 4, 16} {
+		b.Run(fmt.Sprint("clients=", clients), func(b *testing.B) {
+			for b.Loop() {
+				benchHuge(b, clients)
+			}
+		})
 	}
 }
 
-func benchHuge(b *testing.B, out *tabwriter.Writer, clients int) {
+func benchHuge(b *testing.B, clients int) {
 	w := diskWorld(b, containerWith(b, 2, []string{"/a"}, ""))
 	for i := range 100 {
 		if _, err := w.write(Create, benchDocument(int64(i), 1<<10), nil); err != nil {
@@ -128,9 +119,7 @@ func benchHuge(b *testing.B, out *tabwriter.Writer, clients int) {
 					b.Error(err)
 					return
 				}
-				if round > 0 {
-					replaced.Add(1)
-				}
+				replaced.Add(1)
 			}
 		})
 	}
@@ -163,8 +152,11 @@ func benchHuge(b *testing.B, out *tabwriter.Writer, clients int) {
 	}
 	done := replaced.Load() - before
 	wait.Wait()
-	seconds := hugeTime.Seconds()
-	fmt.Fprintf(out, "%d\t%.1f\t%.0f\t%.2f\t%.1f\t%.1f\t%.0f\t%.2f\t%.1f\t%.1f\n", clients, float64(done)/seconds,
-		float64(len(upserts.all))/seconds, upserts.at(0.5), upserts.at(0.99), upserts.at(1),
-		float64(len(reads.all))/seconds, reads.at(0.5), reads.at(0.99), reads.at(1))
+	b.ReportMetric(float64(done)/hugeTime.Seconds(), "replaced/s")
+	b.ReportMetric(float64(len(upserts.all))/hugeTime.Seconds(), "upserts/s")
+	b.ReportMetric(upserts.at(0.5), "p50-ms")
+	b.ReportMetric(upserts.at(0.99), "p99-ms")
+	b.ReportMetric(upserts.at(1), "max-ms")
+	b.ReportMetric(reads.at(0.99), "read-p99-ms")
+	b.ReportMetric(reads.at(1), "read-max-ms")
 }

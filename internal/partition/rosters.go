@@ -318,11 +318,14 @@ func (m *moves) reset() {
 
 // see looks at a row of an effect.
 func (m *moves) see(row storage.Row) error {
-	family, ok := storage.FamilyOf(row.Key)
-	if row.Kind == storage.RowDeleteRange {
+	switch row.Kind {
+	case storage.RowPosting: // Nearly all rows of a large effect.
+		return nil
+	case storage.RowDeleteRange:
 		m.unclear = true
 		return nil
 	}
+	family, ok := storage.FamilyOf(row.Key)
 	if !ok {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ import (
 
 const (
 	hugeTerms = 100_000
-	hugeTime  = 4 * time.Second
+	hugeTime  = 5 * time.Second
 )
 
 // hugeBody is a document of about 1.8 MB with 100,000 terms that no other round has.
@@ -44,7 +45,7 @@ func BenchmarkHugeDocuments(b *testing.B) {
 	for b.Loop() {
 		fmt.Fprintf(os.Stdout, "\nsmall documents beside clients that replace documents of 1.8 MB and %d terms in their partition, %v each\n", hugeTerms, hugeTime)
 		out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(out, "huge clients\treplaced/s\trefused\tupserts/s\tp50 ms\tp99 ms\tmax ms\treads/s\tp50 ms\tp99 ms\tmax ms")
+		fmt.Fprintln(out, "huge clients\treplaced/s\trefused\tupserts/s\tp50 ms\tp99 ms\tmax ms\treads/s\tp50 ms\tp99 ms\tmax ms\theap MB")
 		for _, clients := range []int{0, 1, 4, 16} {
 			h := newHugeBench(b)
 			h.run(out, clients)
@@ -134,6 +135,22 @@ func (h *hugeBench) measure(pause time.Duration, want int, next func(i int) serv
 	return took
 }
 
+// heapPeak returns the most that the heap of the process has while the context lasts.
+func heapPeak(ctx context.Context) <-chan uint64 {
+	peak := make(chan uint64, 1)
+	go func() {
+		sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		most := uint64(0)
+		for ctx.Err() == nil {
+			metrics.Read(sample)
+			most = max(most, sample[0].Value.Uint64())
+			time.Sleep(20 * time.Millisecond)
+		}
+		peak <- most
+	}()
+	return peak
+}
+
 func (h *hugeBench) run(out *tabwriter.Writer, clients int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -145,6 +162,7 @@ func (h *hugeBench) run(out *tabwriter.Writer, clients int) {
 	}
 	before := h.replaced.Load()
 	key := h.server.Key()
+	peak := heapPeak(ctx)
 	var upserts, reads []time.Duration
 	var measured sync.WaitGroup
 	measured.Go(func() {
@@ -162,6 +180,7 @@ func (h *hugeBench) run(out *tabwriter.Writer, clients int) {
 	done := h.replaced.Load() - before
 	cancel()
 	group.Wait()
+	heap := <-peak
 	ms := func(all []time.Duration, part float64) float64 {
 		if len(all) == 0 {
 			return 0
@@ -169,7 +188,7 @@ func (h *hugeBench) run(out *tabwriter.Writer, clients int) {
 		return float64(all[min(len(all)-1, int(part*float64(len(all))))].Microseconds()) / 1000
 	}
 	seconds := hugeTime.Seconds()
-	fmt.Fprintf(out, "%d\t%.1f\t%d\t%.0f\t%.2f\t%.1f\t%.1f\t%.0f\t%.2f\t%.1f\t%.1f\n", clients, float64(done)/seconds, h.refused.Load(),
+	fmt.Fprintf(out, "%d\t%.1f\t%d\t%.0f\t%.2f\t%.1f\t%.1f\t%.0f\t%.2f\t%.1f\t%.1f\t%d\n", clients, float64(done)/seconds, h.refused.Load(),
 		float64(len(upserts))/seconds, ms(upserts, 0.5), ms(upserts, 0.99), ms(upserts, 1),
-		float64(len(reads))/seconds, ms(reads, 0.5), ms(reads, 0.99), ms(reads, 1))
+		float64(len(reads))/seconds, ms(reads, 0.5), ms(reads, 0.99), ms(reads, 1), heap>>20)
 }
