@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -11,11 +12,20 @@ import (
 
 type checkCommand struct {
 	AcceptLoss bool `help:"Take what is there for all that there must be: cut off what is damaged, of which the quarantine keeps a copy, move what the catalog does not name to the quarantine, and say what is lost."`
+	StartEmpty bool `help:"With --accept-loss: partitions of which nothing can be read begin empty. Without it they are named, and a server does not start."`
 
 	Parallel int  `default:"0" placeholder:"N" help:"How many partitions are verified at the same time (default: one for each processor, and for each 256 MB of memory at most)."`
 	Progress bool `help:"Show how far it is where the output is no terminal too, with a line for each tenth."`
 
 	Dir string `arg:"" type:"path" help:"The data directory. No server may have it open."`
+}
+
+// Validate refuses a flag that does nothing alone.
+func (c *checkCommand) Validate() error {
+	if c.StartEmpty && !c.AcceptLoss {
+		return errors.New("--start-empty is a part of --accept-loss: give both")
+	}
+	return nil
 }
 
 // Run verifies the directory and fails when it finds a problem. SIGINT and SIGTERM end
@@ -62,6 +72,9 @@ func (c *checkCommand) verify(ctx context.Context, io streams) error {
 	}
 	for _, entry := range report.Quarantine {
 		fmt.Fprintln(io.out, "in quarantine:", entry)
+	}
+	for _, loss := range report.Losses {
+		fmt.Fprintln(io.out, "accepted loss:", loss)
 	}
 	for _, problem := range report.Problems {
 		fmt.Fprintln(io.out, "problem:", problem)
@@ -112,7 +125,7 @@ func (m *checkMeter) show(p server.CheckProgress) {
 
 // accept accepts what is lost, and says what that is.
 func (c *checkCommand) accept(io streams) error {
-	accepted, err := server.AcceptLoss(c.Dir)
+	accepted, err := server.AcceptLoss(c.Dir, c.StartEmpty)
 	for _, lost := range accepted.Lost {
 		fmt.Fprintln(io.out, "lost:", lost)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -31,7 +32,8 @@ type inserted struct {
 // template is a data directory that was killed under load.
 type template struct {
 	dir       string
-	files     []string // relative names, without the lock
+	files     []string // relative names
+	dirs      []string // relative names
 	old, late []inserted
 }
 
@@ -47,7 +49,7 @@ const (
 func killedUnderLoad(t *testing.T, seed uint64) *template {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
-	p := spawn(t, "--data", dir, "--limits", "laptop", "--physical-partition-max", "600KB")
+	p := spawn(t, "--data", dir, "--limits", "laptop")
 	client, err := servertest.Dial(p.address)
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +65,12 @@ func killedUnderLoad(t *testing.T, seed uint64) *template {
 		send("dbs/d/colls", fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["/pk"]}}`, name), "x-ms-offer-throughput", "4000")
 	}
 	client.Close()
+	p.kill()
+	// The catalog does not know this: the next start moves it to the quarantine.
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "p", "unknown"), 0o700), os.WriteFile(filepath.Join(dir, "p", "unknown", "file"), []byte("something"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p = spawn(t, "--data", dir, "--limits", "laptop", "--physical-partition-max", "600KB")
 	var mu sync.Mutex
 	var all []inserted
 	var writers sync.WaitGroup
@@ -94,7 +102,18 @@ func killedUnderLoad(t *testing.T, seed uint64) *template {
 			})
 		})
 	}
-	life := time.NewTimer(3 * time.Second)
+	// Until there are enough documents, and some more time, so that they are old.
+	for deadline := time.Now().Add(startTime); ; {
+		tick := time.NewTimer(50 * time.Millisecond)
+		<-tick.C
+		mu.Lock()
+		written := len(all)
+		mu.Unlock()
+		if written >= 500 || time.Now().After(deadline) {
+			break
+		}
+	}
+	life := time.NewTimer(3 * markAge / 2)
 	<-life.C
 	p.kill()
 	end := time.Now()
@@ -108,18 +127,19 @@ func killedUnderLoad(t *testing.T, seed uint64) *template {
 		}
 	}
 	made.files = slices.Sorted(maps.Keys(filesBelow(t, dir)))
+	made.dirs = dirsBelow(t, dir)
 	if len(made.old) < 50 {
 		t.Fatalf("only %d documents are older than %s", len(made.old), markAge)
 	}
 	return made
 }
 
-// filesBelow reads every file of a directory but locks.
+// filesBelow reads every file of a directory.
 func filesBelow(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || entry.Name() == "LOCK" {
+		if err != nil || entry.IsDir() {
 			return err
 		}
 		content, err := os.ReadFile(name)
@@ -135,23 +155,43 @@ func filesBelow(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// harm is what is done to one file.
+// dirsBelow returns the directories below one, by their relative names.
+func dirsBelow(t *testing.T, dir string) (dirs []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && name != dir {
+			relative, _ := filepath.Rel(dir, name)
+			dirs = append(dirs, relative)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dirs
+}
+
+// harm is what is done to one file or directory.
 type harm struct {
 	kind string // flip, cut or remove
 	file string
 	at   int // bit or length
+	what string
 }
 
 func (h harm) String() string { return fmt.Sprintf("%s %s at %d", h.kind, h.file, h.at) }
 
 // fileKind is the kind of a file, for the choice and for the table of outcomes.
 func fileKind(name string) string {
-	base, where := filepath.Base(name), "partition"
-	switch strings.Split(name, string(filepath.Separator))[0] {
-	case "catalog", "tls":
-		where = strings.Split(name, string(filepath.Separator))[0]
-	case base:
+	parts := strings.Split(name, string(filepath.Separator))
+	base, where := parts[len(parts)-1], "partition"
+	switch {
+	case len(parts) == 1:
 		return base
+	case parts[0] == "quarantine":
+		return parts[0]
+	case parts[0] != "p":
+		where = parts[0]
 	}
 	switch {
 	case strings.HasPrefix(base, "marker."):
@@ -166,29 +206,99 @@ func fileKind(name string) string {
 	return where + " " + base
 }
 
-// choose picks a harm: kinds of files in turn, then the file, then the place.
-func (m *template) choose(trial int, random *rand.Rand) harm {
-	byKind := map[string][]string{}
-	for _, name := range m.files {
-		byKind[fileKind(name)] = append(byKind[fileKind(name)], name)
-	}
-	kinds := slices.Sorted(maps.Keys(byKind))
-	files := byKind[kinds[trial%len(kinds)]]
-	h := harm{file: files[random.IntN(len(files))]}
-	info, err := os.Stat(filepath.Join(m.dir, h.file))
-	size := 0
-	if err == nil {
-		size = int(info.Size())
-	}
-	switch pick := random.IntN(10); {
-	case pick < 2 || size == 0:
-		h.kind = "remove"
-	case pick < 4:
-		h.kind, h.at = "cut", random.IntN(size)
+// dirKind is the kind of a directory.
+func dirKind(name string) string {
+	switch parts := strings.Split(name, string(filepath.Separator)); {
+	case parts[0] == "quarantine":
+		return "directory quarantine"
+	case parts[0] == "p" && len(parts) == 3:
+		return "directory of a partition"
+	case parts[0] == "p" && len(parts) == 2:
+		return "directory of a container"
 	default:
-		h.kind, h.at = "flip", random.IntN((8*size+499)/500)*500
+		return "directory " + name
 	}
-	return h
+}
+
+// flipEvery is the distance of the bits that are flipped.
+const flipEvery = 500
+
+// cutEvery is about how many bytes lie between two lengths that a file is cut to.
+const cutEvery = 500
+
+// enumerate returns everything that may be done to the directory, by kinds: for each
+// file every 500th bit, cuts at random places, one in each 500 bytes, and its removal;
+// and the removal of each directory. The order within a kind is random: flips, cuts and
+// removals take turns, six to two to two, as long as there are any.
+func (m *template) enumerate(t *testing.T, random *rand.Rand) map[string][]harm {
+	t.Helper()
+	type queues struct{ flips, cuts, removals []harm }
+	byKind := map[string]*queues{}
+	of := func(kind string) *queues {
+		if byKind[kind] == nil {
+			byKind[kind] = &queues{}
+		}
+		return byKind[kind]
+	}
+	for _, name := range m.files {
+		info, err := os.Stat(filepath.Join(m.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, size := fileKind(name), int(info.Size())
+		q := of(kind)
+		for bit := 0; bit < 8*size; bit += flipEvery {
+			q.flips = append(q.flips, harm{"flip", name, bit, kind})
+		}
+		for from := 0; from < size; from += cutEvery {
+			q.cuts = append(q.cuts, harm{"cut", name, from + random.IntN(min(cutEvery, size-from)), kind})
+		}
+		q.removals = append(q.removals, harm{"remove", name, 0, kind})
+	}
+	for _, name := range m.dirs {
+		kind := dirKind(name)
+		of(kind).removals = append(of(kind).removals, harm{"remove", name, 0, kind})
+	}
+	all := map[string][]harm{}
+	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
+		q := byKind[kind]
+		for _, list := range [][]harm{q.flips, q.cuts, q.removals} {
+			random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		}
+		take := func(from *[]harm, n int) {
+			n = min(n, len(*from))
+			all[kind] = append(all[kind], (*from)[:n]...)
+			*from = (*from)[n:]
+		}
+		for len(q.flips)+len(q.cuts)+len(q.removals) > 0 {
+			take(&q.removals, 1)
+			take(&q.flips, 3)
+			take(&q.cuts, 1)
+			take(&q.flips, 3)
+			take(&q.removals, 1)
+			take(&q.cuts, 1)
+		}
+	}
+	return all
+}
+
+// choose picks the harms of a run: one of each kind in turn, from a random kind on.
+// None comes twice.
+func choose(all map[string][]harm, trials int, random *rand.Rand) (chosen []harm) {
+	kinds := slices.Sorted(maps.Keys(all))
+	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	for round, some := 0, true; some; round++ {
+		some = false
+		for _, kind := range kinds {
+			if round < len(all[kind]) {
+				some = true
+				if chosen = append(chosen, all[kind][round]); len(chosen) == trials {
+					return chosen
+				}
+			}
+		}
+	}
+	return chosen
 }
 
 func (h harm) do(t *testing.T, dir string) {
@@ -197,7 +307,7 @@ func (h harm) do(t *testing.T, dir string) {
 	var err error
 	switch h.kind {
 	case "remove":
-		err = os.Remove(name)
+		err = os.RemoveAll(name)
 	case "cut":
 		err = os.Truncate(name, int64(h.at))
 	default:
@@ -238,10 +348,10 @@ func (m *template) try(t *testing.T, h harm) harmed {
 	var o harmed
 	if err != nil {
 		o.refused = true
-		if !names(err.Error()+log.String(), h.file) {
+		if !h.names(err.Error() + log.String()) {
 			o.problem = fmt.Sprintf("the refusal does not name the file: %v\n%s", err, log.String())
 		}
-		o.problem += kept(before, filesBelow(t, dir), filepath.Dir(h.file), true)
+		o.problem += kept(before, filesBelow(t, dir), filepath.Dir(h.file), true, false)
 		return o
 	}
 	address, _ := url.Parse(s.Endpoint())
@@ -275,32 +385,36 @@ func (m *template) try(t *testing.T, h harm) harmed {
 	if err := s.Close(); err != nil && o.closed == 0 {
 		o.problem += fmt.Sprintf("close: %v\n", err)
 	}
-	if o.closed > 0 && !names(log.String(), h.file) {
+	if o.closed > 0 && !h.names(log.String()) {
 		o.problem += fmt.Sprintf("%d documents are refused and the log does not name the file\n%s", o.closed, log.String())
 	}
 	if o.lost > 0 {
 		o.problem += log.String()
 	}
-	o.problem += kept(before, filesBelow(t, dir), filepath.Dir(h.file), o.closed > 0)
+	o.problem += kept(before, filesBelow(t, dir), filepath.Dir(h.file), false, o.closed > 0)
 	return o
 }
 
-// names reports whether a text names a file. Of a marker its kind is enough: the rest
-// of its name is what is lost with it.
-func names(text, file string) bool {
-	base := filepath.Base(file)
+// names reports whether a text names what was harmed. Of a marker its kind is enough:
+// the rest of its name is what is lost with it.
+func (h harm) names(text string) bool {
+	base := filepath.Base(h.file)
+	if strings.HasPrefix(h.what, "directory of") {
+		base = h.file // The base is a number.
+	}
 	if kind, isMarker := strings.CutPrefix(base, "marker."); isMarker {
 		base = "marker." + strings.Split(kind, ".")[0]
 	}
 	return strings.Contains(text, base)
 }
 
-// kept compares what a directory had with what it has. A start may remove files of a
-// store only after it has opened it and verified what it must have: then it removes
-// logs whose rows are in tables, and tables, manifests, options and markers that
-// newer ones replace. The store itself stays where it is, or in the quarantine. The
-// files of the store that is refused stay as they are, byte by byte.
-func kept(before, after map[string]string, harmed string, refused bool) string {
+// kept compares what a directory had with what it has. A start that was refused leaves
+// each file as it was, byte by byte, but for the reserve, which has no data. A start may
+// remove files of a store only after all that was not closed is opened and verified:
+// then it removes logs whose rows are in tables, and tables, manifests, options and
+// markers that newer ones replace. The store itself stays where it is, or in the
+// quarantine. The files of a partition that is refused stay as they are.
+func kept(before, after map[string]string, harmed string, start, partition bool) string {
 	has := func(dir string) bool {
 		for name := range after {
 			if filepath.Dir(name) == dir || strings.HasPrefix(name, "quarantine") && filepath.Base(filepath.Dir(name)) == filepath.Base(dir) {
@@ -312,11 +426,16 @@ func kept(before, after map[string]string, harmed string, refused bool) string {
 	var text strings.Builder
 	for name, content := range before {
 		dir := filepath.Dir(name)
-		if dir != "." && !has(dir) {
+		now, found := after[name]
+		switch {
+		case start && dir != "reserve" && !found:
+			fmt.Fprintf(&text, "file %s is gone after the refused start\n", name)
+		case start && dir != "reserve" && now != content:
+			fmt.Fprintf(&text, "file %s is changed by the refused start\n", name)
+		case dir != "." && !has(dir):
 			fmt.Fprintf(&text, "directory %s is gone\n", dir)
-		}
-		if dir == harmed && dir != "." && refused && after[name] != content {
-			fmt.Fprintf(&text, "file %s of the refused store is gone or changed\n", name)
+		case partition && dir == harmed && dir != "." && now != content:
+			fmt.Fprintf(&text, "file %s of the refused partition is gone or changed\n", name)
 		}
 	}
 	return text.String()
@@ -340,11 +459,12 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// TestDamage harms one file of a directory that was killed under load, and starts a
-// server: every write that was acknowledged more than a second before is served, or
-// the server or the partition refuses and names the file, and nothing is removed that
-// was not verified. DECAN_DAMAGE_TRIALS sets the number of trials, and
-// DECAN_DAMAGE_SEED repeats a choice of harms.
+// TestDamage harms one file of a directory that was killed under load, or removes one
+// of its directories, and starts a server: every write that was acknowledged more than a
+// second before is served, or the server or the partition refuses and names the file,
+// and nothing is removed or changed by a start that is refused. It enumerates what may
+// be done to each file, and takes a sample with something of each kind.
+// DECAN_DAMAGE_TRIALS sets the number of trials, and DECAN_DAMAGE_SEED repeats a choice.
 func TestDamage(t *testing.T) {
 	trials, seed := damageTrials, uint64(time.Now().UnixNano())
 	if text := os.Getenv("DECAN_DAMAGE_TRIALS"); text != "" {
@@ -355,18 +475,21 @@ func TestDamage(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(seed, 0))
 	made := killedUnderLoad(t, seed)
-	t.Logf("seed %d, %d trials, %d files, %d old and %d late documents", seed, trials, len(made.files), len(made.old), len(made.late))
-	type row struct{ trials, served, refused, closed, late, lost, wrong int }
+	all := made.enumerate(t, random)
+	chosen := choose(all, trials, random)
+	t.Logf("seed %d, %d trials, %d files and %d directories, %d old and %d late documents", seed, len(chosen), len(made.files), len(made.dirs), len(made.old), len(made.late))
+	type row struct{ trials, flips, served, refused, closed, late, lost, wrong int }
 	table := map[string]*row{}
-	for trial := range trials {
-		h := made.choose(trial, random)
+	for trial, h := range chosen {
 		o := made.try(t, h)
-		key := fileKind(h.file)
-		if table[key] == nil {
-			table[key] = &row{}
+		if table[h.what] == nil {
+			table[h.what] = &row{}
 		}
-		r := table[key]
+		r := table[h.what]
 		r.trials++
+		if h.kind == "flip" {
+			r.flips++
+		}
 		switch {
 		case o.refused:
 			r.refused++
@@ -389,7 +512,7 @@ func TestDamage(t *testing.T) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(table)) {
 		r := table[kind]
-		t.Logf("%-24s trials %3d: all served %3d, start refused %3d, partition refused %3d, less than a second lost %3d, lost %d, other %d",
-			kind, r.trials, r.served, r.refused, r.closed, r.late, r.lost, r.wrong)
+		t.Logf("%-26s trials %3d of %6d (flips %3d): all served %3d, start refused %3d, partition refused %3d, less than a second lost %3d, lost %d, other %d",
+			kind, r.trials, len(all[kind]), r.flips, r.served, r.refused, r.closed, r.late, r.lost, r.wrong)
 	}
 }

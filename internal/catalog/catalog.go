@@ -71,6 +71,10 @@ func Open(store *storage.Store, now func() time.Time) (*Catalog, error) {
 	return c, nil
 }
 
+// Confirm lets the store change its directory, if it was opened provisionally: the
+// catalog belongs to what else there is.
+func (c *Catalog) Confirm() error { return c.store.Confirm() }
+
 // View returns the newest version.
 func (c *Catalog) View() *View { return c.view.Load() }
 

@@ -215,6 +215,7 @@ func newDraft(from *View, next counters, now resource.Timestamp) *draft {
 			users:      from.users,
 			access:     from.access,
 			leftovers:  from.leftovers,
+			losses:     from.losses,
 		},
 		next: next,
 		now:  now,

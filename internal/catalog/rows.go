@@ -139,6 +139,9 @@ func load(snapshot *storage.Snapshot) (*View, counters, error) {
 	if err := scan(snapshot, leftoverRow, view.loadLeftovers); err != nil {
 		return nil, next, err
 	}
+	if err := scan(snapshot, lossRow, view.loadLoss); err != nil {
+		return nil, next, err
+	}
 	h.Next.User = view.nextUser(h.Next.User)
 	err = scan(snapshot, offerRow, func(t resource.Throughput) error {
 		view.offers[t.Owner] = &t

@@ -19,6 +19,7 @@ type View struct {
 	users      users
 	access     *access
 	leftovers  map[resource.RID]leftovers // by container
+	losses     []Loss                     // oldest first
 }
 
 // Throughput is a stored offer.

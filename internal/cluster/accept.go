@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/decandb/decan/internal/catalog"
@@ -39,9 +40,11 @@ func (a *Acceptance) remains(format string, args ...any) {
 // AcceptLoss makes what is there all that there must be: it cuts off what is damaged,
 // of which it keeps a copy in the quarantine, moves what the catalog does not name
 // there as well, makes a version of the catalog above every one that is known of, and
-// lowers the marks. No server may use the directory meanwhile.
-func AcceptLoss(pool *storage.Pool, dir string) (a Acceptance, err error) {
-	err = offline(pool, dir, func(n *Node) error { return n.acceptLoss(&a) }, func(n *Node) error {
+// lowers the marks. With empty, a partition of which nothing is left begins anew without
+// a document; otherwise it remains. What is lost is on record in the catalog afterwards.
+// No server may use the directory meanwhile.
+func AcceptLoss(pool *storage.Pool, dir string, empty bool) (a Acceptance, err error) {
+	err = offline(pool, dir, func(n *Node) error { return n.acceptLoss(&a, empty) }, func(n *Node) error {
 		return n.cutStore(&a, pool.FS().PathJoin(dir, catalogDir), "the catalog")
 	})
 	if err != nil {
@@ -60,7 +63,7 @@ func offline(pool *storage.Pool, dir string, do func(*Node) error, before func(*
 	}
 	n := &Node{cfg: Config{Pool: pool, Dir: dir, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}}
 	n.marks.set = set
-	must := storage.Opening{}
+	must := storage.Opening{Provisional: true}
 	if before == nil {
 		must, err = VerifyCatalog(files, dir)
 	} else {
@@ -105,7 +108,7 @@ func (n *Node) cutStore(a *Acceptance, dir, what string) error {
 
 func (n *Node) now() time.Time { return n.cfg.Now().UTC().Truncate(time.Second) }
 
-func (n *Node) acceptLoss(a *Acceptance) error {
+func (n *Node) acceptLoss(a *Acceptance, empty bool) error {
 	names, set := n.cfg.Catalog, &n.marks.set
 	view := names.View()
 	if version := view.Version(); version < set.catalog.value {
@@ -113,9 +116,12 @@ func (n *Node) acceptLoss(a *Acceptance) error {
 	}
 	over := catalog.Overtake{Version: set.catalog.value}
 	fresh := markSet{partitions: map[replication.PartitionRef]mark{}}
+	var gone []replication.PartitionRef
 	for _, c := range view.AllContainers() {
 		for i := range c.Ranges.Len() {
-			n.acceptPartition(a, c, c.Ranges.At(i).Value, &fresh, &over)
+			if !n.acceptPartition(a, c, c.Ranges.At(i).Value, &fresh, &over, empty) {
+				gone = append(gone, replication.PartitionRef{Container: c.RID, Partition: c.Ranges.At(i).Value.ID})
+			}
 		}
 	}
 	if err := n.acceptUnnamed(a, view, &over); err != nil {
@@ -125,6 +131,12 @@ func (n *Node) acceptLoss(a *Acceptance) error {
 		if _, err := names.Commit(context.Background(), over); err != nil {
 			return err
 		}
+	}
+	if err := n.recordLoss(a.Lost...); err != nil {
+		return err
+	}
+	if err := n.startEmpty(a, gone, &fresh); err != nil {
+		return err
 	}
 	if set.damaged > 0 {
 		if err := n.keepMarks(); err != nil {
@@ -139,8 +151,9 @@ func (n *Node) acceptLoss(a *Acceptance) error {
 	return f.Close()
 }
 
-// acceptPartition takes a partition as it is.
-func (n *Node) acceptPartition(a *Acceptance, c *catalog.Container, p resource.Partition, fresh *markSet, over *catalog.Overtake) {
+// acceptPartition takes a partition as it is. It returns false if nothing of it can be
+// read and it is to begin empty.
+func (n *Node) acceptPartition(a *Acceptance, c *catalog.Container, p resource.Partition, fresh *markSet, over *catalog.Overtake, empty bool) bool {
 	ref := replication.PartitionRef{Container: c.RID, Partition: p.ID}
 	dir := n.partitionDir(ref)
 	what := fmt.Sprintf("partition %s of container '%s' in database '%s'", p.ID, c.ID, c.Database.ID)
@@ -151,20 +164,125 @@ func (n *Node) acceptPartition(a *Acceptance, c *catalog.Container, p resource.P
 		about, err = n.readAbout(unnamed{dir: dir})
 	}
 	switch {
+	case err != nil && empty:
+		return false
 	case errors.Is(err, fs.ErrNotExist):
-		a.remains("Of %s nothing is there: restore %s from a backup, or partitions that cover its range with 'decan quarantine restore'.", what, dir)
+		a.remains("Of %s nothing is there: restore %s from a backup, or partitions that cover its range with 'decan quarantine restore', or let it begin empty with 'decan check --accept-loss --start-empty'.", what, dir)
 		fresh.partitions[ref] = known
-		return
+		return true
 	case err != nil:
-		a.remains("Of %s nothing can be read: restore %s from a backup: %v.", what, dir, err)
+		a.remains("Of %s nothing can be read: restore %s from a backup, or let it begin empty with 'decan check --accept-loss --start-empty': %v.", what, dir, err)
 		fresh.partitions[ref] = known
-		return
+		return true
 	}
 	if uint64(about.LSN) < known.value {
 		a.lost("The changes %d to %d of %s are lost, the last of which was acknowledged at %s.", about.LSN+1, known.value, what, clock(known.at))
 	}
 	over.Version = max(over.Version, about.Catalog)
 	fresh.partitions[ref] = mark{value: uint64(about.LSN), at: n.now()}
+	return true
+}
+
+// emptyGap is how many LSNs lie between the last one that is known of a lost partition
+// and the first one of the partition that takes its place. The mark may be a second
+// older than the last acknowledged write.
+const emptyGap = 1 << 20
+
+// startEmpty puts an empty partition in the place of each one of which nothing is left,
+// as the only child that came out of it: clients go on as after a split, their session
+// tokens and continuations hold, and no number of a lost document is used again.
+func (n *Node) startEmpty(a *Acceptance, gone []replication.PartitionRef, fresh *markSet) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	if err := n.dropPlans(); err != nil {
+		return err
+	}
+	for _, ref := range gone {
+		c, _ := n.cfg.Catalog.View().ContainerByRID(ref.Container)
+		lsn := n.highest(ref, fresh) + emptyGap
+		id := c.NextPartition
+		a.lost("All documents of partition %s of container '%s' in database '%s' are lost; the empty partition %s has its range, and its changes begin after LSN %d.", ref.Partition, c.ID, c.Database.ID, id, lsn)
+		if err := n.recordLoss(a.Lost[len(a.Lost)-1]); err != nil {
+			return err
+		}
+		if err := n.replaceByEmpty(c, ref, id, lsn); err != nil {
+			return fmt.Errorf("let partition %s of container '%s' begin empty: %w", ref.Partition, c.ID, err)
+		}
+		fresh.partitions[replication.PartitionRef{Container: ref.Container, Partition: id}] = mark{value: uint64(lsn), at: n.now()}
+		d := unnamed{dir: n.partitionDir(ref), ref: ref}
+		if _, err := n.cfg.Pool.FS().Stat(d.dir); err != nil {
+			continue
+		}
+		name, err := n.quarantine(d, fmt.Sprintf("it cannot be read, and partition %s has begun empty in its place", id))
+		if err != nil {
+			return err
+		}
+		a.Kept = append(a.Kept, name)
+	}
+	return nil
+}
+
+// highest returns the highest LSN that is known of a partition, or without a mark of any
+// partition of its container.
+func (n *Node) highest(of replication.PartitionRef, fresh *markSet) (lsn resource.LSN) {
+	if known, found := n.marks.set.partitions[of]; found {
+		return resource.LSN(known.value)
+	}
+	for _, set := range []*markSet{&n.marks.set, fresh} {
+		for ref, known := range set.partitions {
+			if ref.Container == of.Container {
+				lsn = max(lsn, resource.LSN(known.value))
+			}
+		}
+	}
+	return lsn
+}
+
+// replaceByEmpty makes a partition without a document and has the catalog name it in the
+// place of another one. The catalog has its directory on record before.
+func (n *Node) replaceByEmpty(c *catalog.Container, lost replication.PartitionRef, id resource.PartitionID, lsn resource.LSN) error {
+	old, _ := c.Partition(lost.Partition)
+	p := old
+	p.ID, p.Ordinal = id, uint32(id)
+	p.Parents = append(slices.Clone(old.Parents), old.ID)
+	p.Generation++
+	if uint64(p.Ordinal) > resource.OrdinalMax {
+		return errors.New("the container has no number left for a partition")
+	}
+	made := []resource.Partition{p}
+	names := n.cfg.Catalog
+	if _, err := names.Commit(context.Background(), catalog.PlanContainer{RID: c.RID, Partitions: made}); err != nil {
+		return err
+	}
+	ref := replication.PartitionRef{Container: c.RID, Partition: p.ID}
+	root := n.cfg.Pool.FS().PathDir(n.containerDir(c.RID))
+	err := n.cfg.Pool.FS().MkdirAll(n.containerDir(c.RID), 0o700)
+	if err == nil {
+		err = errors.Join(syncDir(n.cfg.Pool.FS(), root), syncDir(n.cfg.Pool.FS(), n.cfg.Dir))
+	}
+	if err == nil {
+		// What an earlier attempt has made is on the catalog's record.
+		err = n.cfg.Pool.Remove(n.partitionDir(ref))
+	}
+	if err == nil {
+		err = n.cfg.Pool.Build(n.partitionDir(ref), func(store *storage.Store) error {
+			return partition.InitializeAt(n.partitionConfig(store, ref, &c.Container), p, lsn)
+		})
+	}
+	if err == nil {
+		_, err = names.Commit(context.Background(), catalog.AdoptPartitions{Container: c.RID, Partitions: made})
+	}
+	return err
+}
+
+// recordLoss puts what is lost on record, before it is acted on.
+func (n *Node) recordLoss(lost ...string) error {
+	if len(lost) == 0 {
+		return nil
+	}
+	_, err := n.cfg.Catalog.Commit(context.Background(), catalog.RecordLoss(lost))
+	return err
 }
 
 // acceptUnnamed moves what the catalog does not name to the quarantine. What it has on

@@ -42,6 +42,9 @@ type Report struct {
 
 	// Quarantine is what has been moved there.
 	Quarantine []Quarantined
+
+	// Losses are those that were accepted, oldest first. They are no problem.
+	Losses []catalog.Loss
 }
 
 // PartitionReport is what was found in one partition.
@@ -146,7 +149,7 @@ func checkStores(ctx context.Context, dir string, o CheckOptions) (report Report
 	}
 	n := &Node{cfg: Config{Pool: pool, Dir: dir}}
 	n.marks.set = set
-	report.Databases = len(view.Databases())
+	report.Databases, report.Losses = len(view.Databases()), view.Losses()
 	if err := verifyVersion(view.Version(), set.catalog); err != nil {
 		report.problem("%v", err)
 	}

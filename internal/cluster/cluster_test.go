@@ -41,7 +41,10 @@ func openOn(files vfs.FS, maxOpen int) (*world, error) {
 	}
 	w := &world{pool: pool}
 	if _, err = files.Stat("data/catalog"); err == nil {
-		w.store, err = pool.Open("data/catalog")
+		var must storage.Opening
+		if must, err = cluster.VerifyCatalog(files, "data"); err == nil {
+			w.store, err = pool.OpenVerified("data/catalog", must)
+		}
 	} else {
 		w.store, err = pool.Create("data/catalog")
 	}
@@ -156,7 +159,7 @@ func (w *world) writeText(c *catalog.Container, p resource.PartitionID, id, text
 	}
 	defer release()
 	doc := value.Object([]value.Member{{Name: "id", Value: value.String(id)}, {Name: "pk", Value: value.String(k.At(0).Text())}, {Name: "text", Value: value.String(text)}})
-	_, err = replica.Write(context.Background(), partition.Write{Op: partition.Upsert, Generation: 1, Key: k, EPK: epk, ID: id, Document: doc})
+	_, err = replica.Write(context.Background(), partition.Write{Op: partition.Upsert, Generation: generation(c, p), Key: k, EPK: epk, ID: id, Document: doc})
 	return err
 }
 
@@ -168,8 +171,14 @@ func (w *world) read(c *catalog.Container, p resource.PartitionID, id string) er
 		return err
 	}
 	defer release()
-	_, err = replica.Read(context.Background(), partition.Read{Generation: 1, Key: k, EPK: epk, ID: id})
+	_, err = replica.Read(context.Background(), partition.Read{Generation: generation(c, p), Key: k, EPK: epk, ID: id})
 	return err
+}
+
+// generation is that of a partition, 1 of one that the container does not have.
+func generation(c *catalog.Container, p resource.PartitionID) resource.Generation {
+	named, _ := c.Partition(p)
+	return max(named.Generation, 1)
 }
 
 // check verifies a disk on which no node runs.

@@ -263,7 +263,9 @@ func (n *Node) openPartition(ref replication.PartitionRef) (*partition.Partition
 	if _, ok := container.Partition(ref.Partition); !ok {
 		return nil, nil, status.PartitionMoved(status.SubRangeGone)
 	}
-	store, err := n.cfg.Pool.OpenVerified(n.partitionDir(ref), n.opening(ref))
+	must := n.opening(ref)
+	must.Provisional = n.beginning.Load()
+	store, err := n.cfg.Pool.OpenVerified(n.partitionDir(ref), must)
 	if err != nil {
 		return nil, nil, n.notOpened(ref, err)
 	}

@@ -70,6 +70,9 @@ func (m *marking) note(s *slot) {
 // noteClosed takes note that a partition was closed after all its writes: an unclean
 // stop of the server need not look into it.
 func (m *marking) noteClosed(ref replication.PartitionRef, known mark) {
+	if m.off.Load() {
+		return // The store may have gone back to what it was.
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before, found := m.set.partitions[ref]

@@ -125,6 +125,8 @@ type Node struct {
 
 	metrics *metrics
 	marks   marking
+
+	beginning atomic.Bool // what is opened stays as it is until everything is verified
 }
 
 // rostersBytes is the memory for the numbers of the documents of keys that queries ask
@@ -196,8 +198,7 @@ func (r *refSet) all() []replication.PartitionRef {
 // Start compares the data directory with the catalog, see [Node.begin], gives up the
 // splits and merges that a restart interrupted, and returns a node that opens each
 // partition when it is first asked for. It refuses a directory in which something
-// acknowledged is missing, and has changed nothing then but that stores which were
-// found whole have replayed their logs.
+// acknowledged is missing, and has changed nothing then.
 func Start(cfg Config) (*Node, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/partition"
@@ -56,7 +57,13 @@ func (n *Node) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := n.verifyUnclean(ctx, view, &set); err != nil {
+	n.beginning.Store(true)
+	err = n.verifyUnclean(ctx, view, &set)
+	n.beginning.Store(false)
+	if err == nil {
+		err = n.confirm()
+	}
+	if err != nil {
 		return err
 	}
 	if err := n.renewMarks(view, &set); err != nil {
@@ -71,7 +78,20 @@ func (n *Node) begin(ctx context.Context) error {
 		return err
 	}
 	n.recallLeftovers()
+	n.recallLosses()
 	return n.removeEmpties()
+}
+
+// lossNews is how long a start tells of an accepted loss.
+const lossNews = 7 * 24 * time.Hour
+
+// recallLosses logs the losses that were accepted not long ago.
+func (n *Node) recallLosses() {
+	for _, loss := range n.cfg.Catalog.View().Losses() {
+		if at := time.Unix(int64(loss.TS), 0); n.cfg.Now().Sub(at) < lossNews {
+			n.cfg.Logger.Warn("a loss was accepted", "at", clock(at), "lost", loss.Lost)
+		}
+	}
 }
 
 // removeEmpties removes the directories of containers in which there is nothing: a crash
@@ -112,11 +132,62 @@ func (n *Node) lookForNamed(view *catalog.View) error {
 	if len(missing) == 0 {
 		return nil
 	}
+	if err := n.laterCatalog(view, missing); err != nil {
+		return err
+	}
 	if heirs := n.heirs(view, gone); len(heirs) > 0 {
 		return fmt.Errorf("the catalog is older than its partitions: directories that it names are gone: %s; and it does not name those that have taken their place: %s: %w: restore the newer catalog, or accept the loss of what it had with 'decan check --accept-loss'; nothing was changed",
 			someOf(missing), someOf(heirs), errLost)
 	}
+	if parents := n.parentsThere(view, gone); len(parents) > 0 {
+		return fmt.Errorf("the partitions are older than the catalog: directories that it names cannot be found: %s; and those that they have come out of are there: %s: restore the partitions of the time of the catalog, or the catalog of their time with the file of marks; nothing was changed: %w", someOf(missing), someOf(parents), fs.ErrNotExist)
+	}
 	return fmt.Errorf("directories that the catalog names cannot be found: %s: restore them from a backup; nothing was changed: %w", someOf(missing), fs.ErrNotExist)
+}
+
+// laterCatalog returns an error if any partition was changed under a later version of the
+// catalog: then it is the catalog that is wrong, and not what it does not find.
+func (n *Node) laterCatalog(view *catalog.View, missing []string) error {
+	later := func(dir string) error {
+		about, err := n.readAbout(unnamed{dir: dir})
+		if err == nil && about.Catalog > view.Version() {
+			return fmt.Errorf("directories that the catalog names are gone: %s: %w", someOf(missing), olderCatalog(view, dir, about.Catalog))
+		}
+		return nil
+	}
+	for _, c := range view.AllContainers() {
+		for i := range c.Ranges.Len() {
+			if err := later(n.partitionDir(replication.PartitionRef{Container: c.RID, Partition: c.Ranges.At(i).Value.ID})); err != nil {
+				return err
+			}
+		}
+	}
+	all, err := n.unnamed(view)
+	if err != nil {
+		return err
+	}
+	for _, d := range all {
+		if err := later(d.dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parentsThere returns the directories of partitions that the catalog does not name any
+// more and out of which others have come that are gone.
+func (n *Node) parentsThere(view *catalog.View, gone []replication.PartitionRef) (dirs []string) {
+	for _, ref := range gone {
+		c, _ := view.ContainerByRID(ref.Container)
+		p, _ := c.Partition(ref.Partition)
+		for _, id := range p.Parents {
+			dir := n.partitionDir(replication.PartitionRef{Container: ref.Container, Partition: id})
+			if _, err := n.cfg.Pool.FS().Stat(dir); err == nil && !slices.Contains(dirs, dir) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
 }
 
 // heirs returns the directories that the catalog does not name and that have come out
@@ -156,14 +227,15 @@ func verifyVersion(version uint64, marked mark) error {
 }
 
 // VerifyCatalog returns what the store of the catalog of a data directory must have,
-// according to the marks.
+// according to the marks. The store stays as it is until [Start] has found everything.
 func VerifyCatalog(files storage.Files, dir string) (storage.Opening, error) {
 	set, err := readMarks(files, dir)
 	if err != nil {
 		return storage.Opening{}, err
 	}
 	return storage.Opening{
-		Contains: set.catalog.position,
+		Contains:    set.catalog.position,
+		Provisional: true,
 		Verify: func(snapshot *storage.Snapshot) error {
 			version, err := catalog.StoredVersion(snapshot)
 			if err != nil {
@@ -385,6 +457,18 @@ func (n *Node) verifyUnclean(ctx context.Context, view *catalog.View, set *markS
 		lost = append(lost[:verdictsMax], fmt.Errorf("%d partitions more", more))
 	}
 	return errors.Join(lost...)
+}
+
+// confirm lets the stores that were opened change their directories. They have all that
+// they must have.
+func (n *Node) confirm() error {
+	err := n.cfg.Catalog.Confirm()
+	for _, s := range n.openSlots() {
+		if err := s.store.Confirm(); err != nil {
+			n.cfg.Logger.Warn("store not confirmed", "store", s.store.Dir(), "err", err)
+		}
+	}
+	return err
 }
 
 // verdictsMax is how many partitions a refused start names.

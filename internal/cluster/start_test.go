@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ func copyTree(t *testing.T, disk *storagetest.Disk, from, to string) {
 	}
 }
 
-// files returns every file below a directory with its size.
+// files returns every file below a directory with its size and a checksum.
 func files(t *testing.T, fs vfs.FS, dir string) (all []string) {
 	t.Helper()
 	names, err := fs.List(dir)
@@ -53,7 +54,15 @@ func files(t *testing.T, fs vfs.FS, dir string) (all []string) {
 			all = append(all, files(t, fs, name)...)
 			continue
 		}
-		all = append(all, fmt.Sprintf("%s %d", name, info.Size()))
+		f, err := fs.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fmt.Sprintf("%s %d %08x", name, info.Size(), crc32.ChecksumIEEE(content)))
 	}
 	return all
 }
@@ -62,12 +71,7 @@ func files(t *testing.T, fs vfs.FS, dir string) (all []string) {
 // stays as it is. A check has to find a problem.
 func refused(t *testing.T, disk *storagetest.Disk, want ...string) {
 	t.Helper()
-	refusedIn(t, disk, "data/p", want...)
-}
-
-// refusedIn is refused, of which one directory stays as it is.
-func refusedIn(t *testing.T, disk *storagetest.Disk, dir string, want ...string) {
-	t.Helper()
+	const dir = "data"
 	before := files(t, disk.FS(), dir)
 	w, err := open(disk, 10)
 	if err == nil {
@@ -91,11 +95,17 @@ func refusedIn(t *testing.T, disk *storagetest.Disk, dir string, want ...string)
 // accept accepts the loss on a disk.
 func accept(t *testing.T, disk *storagetest.Disk) cluster.Acceptance {
 	t.Helper()
+	return acceptAll(t, disk, false)
+}
+
+// acceptAll is accept, with which partitions of which nothing is left may begin empty.
+func acceptAll(t *testing.T, disk *storagetest.Disk, empty bool) cluster.Acceptance {
+	t.Helper()
 	pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	accepted, err := cluster.AcceptLoss(pool, "data")
+	accepted, err := cluster.AcceptLoss(pool, "data", empty)
 	if err := errors.Join(err, pool.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -186,6 +196,24 @@ func TestOlderCatalogIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
+		"merge": func(t *testing.T, w *world, c *catalog.Container) {
+			if _, err := w.node.Merge(t.Context(), c.RID, 0, 1); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"dropped, and another one written to": func(t *testing.T, w *world, c *catalog.Container) {
+			fresh, err := w.create("new", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.catalog.Commit(t.Context(), catalog.DeleteContainer{RID: c.RID}); err != nil {
+				t.Fatal(err)
+			}
+			w.node.DropContainer(c.RID)
+			if err := w.write(fresh, 0, "x"); err != nil {
+				t.Fatal(err)
+			}
+		},
 		"dropped": func(t *testing.T, w *world, c *catalog.Container) {
 			if _, err := w.catalog.Commit(t.Context(), catalog.DeleteContainer{RID: c.RID}); err != nil {
 				t.Fatal(err)
@@ -208,11 +236,11 @@ func TestOlderCatalogIsRefused(t *testing.T) {
 				case "damaged":
 					spoil(t, disk, "data/marks", 0, 1<<20)
 				}
-				if name == "dropped" {
-					refused(t, disk, "data/p/")
+				if name == "dropped" && marks != "whole" {
+					refused(t, disk, "data/p/") // Nothing else tells that it was dropped.
 					return
 				}
-				refused(t, disk, "older", "nothing was changed")
+				refused(t, disk, "catalog is older than", "nothing was changed")
 			})
 		}
 	}
@@ -263,7 +291,7 @@ func TestChildrenAreAdopted(t *testing.T) {
 	}
 	version := w.catalog.View().Version()
 	rollBack(t, w, disk)
-	refused(t, disk, "older", "/1")
+	refused(t, disk, "catalog is older")
 	a := accept(t, disk)
 	if len(a.Kept) != 2 || len(a.Lost) == 0 || len(a.Remaining) != 1 {
 		t.Fatalf("accepted %+v", a)
@@ -475,7 +503,7 @@ func TestOlderPartitionIsRefused(t *testing.T) {
 	}
 
 	copyTree(t, crashed, "part", dir)
-	refusedIn(t, crashed, dir, dir, `container "c"`) // The other one has replayed its log.
+	refused(t, crashed, dir, `container "c"`, "LSN 1", "LSN 6 was acknowledged")
 	a := accept(t, crashed)
 	if len(a.Lost) == 0 || !strings.Contains(strings.Join(a.Lost, " "), "changes 2 to 6 of partition 0 of container 'c'") {
 		t.Errorf("lost %q", a.Lost)
@@ -607,5 +635,145 @@ func TestFreshCatalogIsRefused(t *testing.T) {
 	}
 	if err := cluster.AllowFresh(disk.FS(), "data"); err == nil || !strings.Contains(err.Error(), "version 4") {
 		t.Errorf("got %v, want the version named", err)
+	}
+}
+
+// Partitions that are older than the catalog are refused with a sentence that says so,
+// whatever has happened in between, and nothing is changed; what the catalog dropped
+// meanwhile goes to the quarantine.
+func TestOlderPartitionsAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"split":     "the partitions are older than the catalog",
+		"merge":     "the partitions are older than the catalog",
+		"container": "cannot be found",
+		"written":   "LSN 2 was acknowledged",
+		"dropped":   "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, disk, c := begun(t)
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+			copyTree(t, disk, "data/p", "parts")
+			w, err := open(disk, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch name {
+			case "split":
+				_, err = w.node.Split(t.Context(), c.RID, 1, "\x28")
+			case "merge":
+				_, err = w.node.Merge(t.Context(), c.RID, 0, 1)
+			case "container":
+				_, err = w.create("new", 2)
+			case "written":
+				err = w.write(c, 0, "y")
+			case "dropped":
+				_, err = w.catalog.Commit(t.Context(), catalog.DeleteContainer{RID: c.RID})
+				w.node.DropContainer(c.RID)
+				w.node.RemoveLeft()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Killed: what was written to is looked into at the start.
+			w.node.WriteMarks()
+			crashed := disk.Crash(1, 1)
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+			copyTree(t, crashed, "parts", "data/p")
+			if want != "" {
+				refused(t, crashed, want)
+				return
+			}
+			if w, err = open(crashed, 10); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := quarantined(t, crashed); len(got) != 2 {
+				t.Errorf("quarantine %q, want both partitions", got)
+			}
+		})
+	}
+}
+
+// A partition of which nothing is left is named, with what can be done, and begins empty
+// when the operator says so: the changes go on above every LSN that was acknowledged, the
+// loss is on record, and what was there of it is kept.
+func TestStartEmpty(t *testing.T) {
+	t.Parallel()
+	for _, harm := range []string{"missing", "unreadable"} {
+		t.Run(harm, func(t *testing.T) {
+			t.Parallel()
+			w, disk, c := begun(t)
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+			dir := fmt.Sprintf("data/p/%x/1", string(c.RID))
+			if err := disk.FS().RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+			if harm == "unreadable" {
+				if err := disk.FS().MkdirAll(dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				put(t, disk, dir+"/000002.log", []byte("something"))
+			} else {
+				refused(t, disk, dir, "nothing was changed")
+			}
+			a := accept(t, disk)
+			if len(a.Remaining) != 1 || !strings.Contains(a.Remaining[0], dir) || !strings.Contains(a.Remaining[0], "--start-empty") || len(a.Lost) > 0 {
+				t.Fatalf("accepted %+v", a)
+			}
+			a = acceptAll(t, disk, true)
+			if len(a.Remaining) != 0 || len(a.Lost) != 1 || !strings.Contains(a.Lost[0], "All documents of partition 1 of container 'c' in database 'd'") || !strings.Contains(a.Lost[0], "partition 2") {
+				t.Fatalf("accepted %+v", a)
+			}
+			if kept := len(a.Kept); (kept == 1) != (harm == "unreadable") {
+				t.Errorf("kept %q", a.Kept)
+			}
+			w, err := open(disk, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := w.catalog.View().Losses(); len(got) != 1 || !slices.Equal(got[0].Lost, a.Lost) {
+				t.Errorf("on record %+v", got)
+			}
+			again, _ := w.catalog.View().ContainerByRID(c.RID)
+			p, named := again.Partition(2)
+			if !named || !slices.Equal(p.Parents, []resource.PartitionID{1}) {
+				t.Fatalf("partitions %+v", again.Partitions())
+			}
+			if n, err := w.count(again, 2); err != nil || n != 0 {
+				t.Errorf("%d documents, %v", n, err)
+			}
+			if err := errors.Join(w.read(again, 0, "x"), w.write(again, 2, "new"), w.read(again, 2, "new")); err != nil {
+				t.Error(err)
+			}
+			if err := w.read(again, 2, "x"); err == nil {
+				t.Error("a lost document is there")
+			}
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+			report := check(t, disk)
+			if !report.Clean() || len(report.Losses) != 1 {
+				t.Errorf("problems %q, losses %v", report.Problems, report.Losses)
+			}
+			for _, p := range report.Partitions {
+				if p.Partition == 2 && p.LSN <= 1<<20 {
+					t.Errorf("partition 2 is at LSN %d", p.LSN)
+				}
+			}
+			// Nothing more is lost, and nothing is recorded twice.
+			if a = acceptAll(t, disk, true); len(a.Lost)+len(a.Remaining) != 0 {
+				t.Errorf("accepted again: %+v", a)
+			}
+		})
 	}
 }

@@ -191,7 +191,11 @@ type failure struct{ err error }
 // Initialize writes the descriptor of a fresh partition into an empty store, with
 // the container's indexing policy, and syncs it. Config needs a Store and a
 // Container.
-func Initialize(cfg Config, p resource.Partition) error {
+func Initialize(cfg Config, p resource.Partition) error { return InitializeAt(cfg, p, 0) }
+
+// InitializeAt is Initialize for a partition that takes the place of one which is lost:
+// its changes follow an LSN that the lost one had not reached.
+func InitializeAt(cfg Config, p resource.Partition, lsn resource.LSN) error {
 	container := cfg.Container()
 	d := descriptor{Version: metaVersion, Container: container.RID, Key: container.PartitionKey, Partition: p}
 	row, err := d.append()
@@ -209,7 +213,7 @@ func Initialize(cfg Config, p resource.Partition) error {
 	defer batch.Close()
 	err = errors.Join(
 		batch.Set(storage.MetaKey(nil, metaDescriptor), row),
-		batch.Set(storage.MetaKey(nil, metaState), state{}.append(nil)),
+		batch.Set(storage.MetaKey(nil, metaState), state{lsn: lsn}.append(nil)),
 		batch.Set(storage.MetaKey(nil, metaIndex), x),
 		cfg.putCatalog(batch),
 	)

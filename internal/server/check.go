@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/storage"
@@ -27,6 +28,7 @@ type Report struct {
 	UncheckedIn []string
 
 	Quarantine []string // what is there, a line each
+	Losses     []string // what was lost and accepted, with the time, a line each
 }
 
 // CheckProgress is how far a check has come.
@@ -68,6 +70,11 @@ func summarize(found cluster.Report) Report {
 	report := Report{Databases: found.Databases, Partitions: len(found.Partitions), Problems: found.Problems, Leftovers: found.Leftovers, Unnamed: found.Unnamed}
 	for _, q := range found.Quarantine {
 		report.Quarantine = append(report.Quarantine, q.String())
+	}
+	for _, loss := range found.Losses {
+		for _, lost := range loss.Lost {
+			report.Losses = append(report.Losses, fmt.Sprintf("%s: %s", time.Unix(int64(loss.TS), 0).UTC().Format(time.RFC3339), lost))
+		}
 	}
 	containers := map[[2]string]bool{}
 	for _, p := range found.Partitions {

@@ -51,9 +51,6 @@ func openDataDir(dir, access, release string, log *slog.Logger) (io.Closer, erro
 	if err == nil && !laidOut {
 		err = initDataDir(dir, release)
 	}
-	if err == nil {
-		err = emptyInflight(dir, log)
-	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}

@@ -30,9 +30,9 @@ func offline(dir string, do func(*storage.Pool) error) error {
 
 // AcceptLoss makes what is there of a data directory all that there must be, see
 // [cluster.AcceptLoss].
-func AcceptLoss(dir string) (accepted cluster.Acceptance, err error) {
+func AcceptLoss(dir string, empty bool) (accepted cluster.Acceptance, err error) {
 	err = offline(dir, func(pool *storage.Pool) (err error) {
-		accepted, err = cluster.AcceptLoss(pool, dir)
+		accepted, err = cluster.AcceptLoss(pool, dir, empty)
 		return err
 	})
 	return accepted, err

@@ -130,11 +130,15 @@ func (s *Server) start(ctx context.Context) error {
 	s.onClose(s.audit.Close)
 	s.watch = audit.New(audit.Config{Registerer: registry, Logger: s.log, Log: s.audit})
 	s.onClose(func() error { s.watch.Close(); return nil })
-	if err := s.openData(registry, verifier); err != nil {
+	if err := s.lockData(); err != nil {
 		return err
 	}
+	// A certificate that cannot be read refuses the start before any store is changed.
 	certificates, err := s.config.certificates()
 	if err != nil {
+		return err
+	}
+	if err := s.openData(registry, verifier); err != nil {
 		return err
 	}
 	s.openDoors(listeners, registry, certificates)
@@ -181,17 +185,25 @@ const (
 // splitsHeld is how many splits may wait for their delay at the same time.
 const splitsHeld = 1 << 10
 
+// lockData lays the data directory out, or looks at it, and locks it.
+func (s *Server) lockData() error {
+	if s.config.Data == "" {
+		return nil
+	}
+	lock, err := openDataDir(s.config.Data, s.config.DataAccess, s.config.Version, s.log)
+	if err != nil {
+		return err
+	}
+	s.onClose(lock.Close)
+	return nil
+}
+
 // openData opens storage, catalog, node and engine, and remembers how to close them.
 func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier) error {
 	s.plan = s.config.descriptors(s.log)
 	options := storage.Options{MaxOpenFiles: s.plan.tables, InMemory: s.config.Data == "", CacheBytes: s.config.CacheBytes, IdleFlush: s.config.IdleFlush, GroupRead: s.config.DataAccess == accessGroup, Release: s.config.Version, Logger: s.log}
 	if s.config.Data != "" {
 		options.ReserveDir, options.ReserveBytes = filepath.Join(s.config.Data, "reserve"), max(0, s.config.DiskReserve)
-		lock, err := openDataDir(s.config.Data, s.config.DataAccess, s.config.Version, s.log)
-		if err != nil {
-			return err
-		}
-		s.onClose(lock.Close)
 	}
 	if s.config.adjust != nil {
 		s.config.adjust(&options)
@@ -241,6 +253,11 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		return err
 	}
 	s.onClose(node.Close)
+	if s.config.Data != "" {
+		if err := emptyInflight(s.config.Data, s.log); err != nil {
+			return err
+		}
+	}
 	s.mend = node.Mend
 	s.health = func() (string, []cluster.Unwell) { return diskHealth(pool), node.Unwell() }
 	parallel := 0
@@ -307,6 +324,9 @@ func openCatalogStore(pool *storage.Pool, data string) (*storage.Store, error) {
 		return nil, err
 	}
 	if err := cluster.AllowFresh(files, data); err != nil {
+		return nil, err
+	}
+	if err := pool.Remove(aside); err != nil { // A start was cut short.
 		return nil, err
 	}
 	store, err := pool.Create(aside)

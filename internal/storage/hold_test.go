@@ -147,3 +147,43 @@ func TestPosition(t *testing.T) {
 		}
 	}
 }
+
+// A store that is opened provisionally has the files that it had when it is closed, and
+// goes on as any other once it is confirmed or written to.
+func TestOpenProvisionally(t *testing.T) {
+	t.Parallel()
+	for _, flush := range []bool{false, true} {
+		for _, confirm := range []string{"", "confirmed", "written"} {
+			disk := killed(t, 300, flush)
+			p := newPool(t, Options{FS: disk})
+			before := contents(t, disk, "d/s")
+			s, err := p.OpenVerified("d/s", Opening{Provisional: true})
+			must(t, err)
+			must(t, s.Flush())
+			rows := 300
+			switch confirm {
+			case "confirmed":
+				must(t, errors.Join(s.Confirm(), s.Confirm()))
+			case "written":
+				must(t, fillRow(s, "mrow99999"))
+				rows++
+			}
+			snapshot := s.Snapshot()
+			if n, err := rowsOf(snapshot); err != nil || n != rows {
+				t.Errorf("%d rows, %v", n, err)
+			}
+			must(t, errors.Join(snapshot.Close(), s.Close()))
+			after := contents(t, disk, "d/s")
+			if same := maps.Equal(before, after); same != (confirm == "") {
+				t.Errorf("flushed %v, %q: the directory is the same: %v, with %q of %q", flush, confirm, same, slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
+			}
+			s, err = p.Open("d/s")
+			must(t, err)
+			snapshot = s.Snapshot()
+			if n, err := rowsOf(snapshot); err != nil || n != rows {
+				t.Errorf("opened again: %d rows, %v", n, err)
+			}
+			must(t, errors.Join(snapshot.Close(), s.Close()))
+		}
+	}
+}

@@ -386,6 +386,11 @@ type Opening struct {
 	// Writable refuses a store that a full disk leaves for reading only, with the
 	// disk's error.
 	Writable bool
+
+	// Provisional leaves the directory as Verify finds it until [Store.Confirm] is
+	// called or something is written: a store that is closed before has the files that
+	// it had. So several stores are verified before any of them is changed.
+	Provisional bool
 }
 
 // OpenVerified is [Pool.Open] for a store of which something is known.
@@ -416,14 +421,31 @@ func (p *Pool) OpenVerified(dir string, o Opening) (*Store, error) {
 }
 
 func (p *Pool) reopen(dir string, o Opening, reading bool) (*Store, error) {
-	found, err := p.examine(dir, o.Contains)
+	found, err := p.examine(dir, "")
 	if err != nil {
 		return nil, err
 	}
 	if err := found.err(); err != nil {
 		return nil, err
 	}
-	return p.restart(dir, found.position(), o.Verify, reading)
+	least, err := o.Contains.parse()
+	if err != nil {
+		return nil, err
+	}
+	at := found.position()
+	found.contain(least)
+	if lacking := found.err(); lacking != nil {
+		// The store is whole and not the one that it was: what its rows say comes first.
+		verify := o.Verify
+		o.Verify = func(snapshot *Snapshot) error {
+			if verify == nil {
+				return lacking
+			}
+			return errors.Join(verify(snapshot), lacking)
+		}
+		return p.restart(dir, at, o, reading)
+	}
+	return p.restart(dir, found.position(), o, reading)
 }
 
 // Remove deletes the store in dir and syncs its parent. A store that is not

@@ -27,6 +27,9 @@ type Store struct {
 
 	reading bool // it cannot be written to, see [Store.Reading]
 
+	provisional atomic.Bool // its directory is kept as it was, see [Opening.Provisional]
+	confirming  sync.Mutex  // held while that ends
+
 	// applying is held for reading while a batch is applied, and for writing by
 	// the sweeper, which must not meet one.
 	applying sync.RWMutex
@@ -56,10 +59,10 @@ func (p *Pool) start(dir string) (*Store, error) {
 	return s, nil
 }
 
-// restart opens Pebble in the directory of an existing store. Until verify returns
-// nil no file of it is removed or changed, and after an error the directory is as it
+// restart opens Pebble in the directory of an existing store. Until it is verified
+// no file of it is removed or changed, and after an error the directory is as it
 // was. With reading Pebble reads the log into memory and writes nothing.
-func (p *Pool) restart(dir string, at position, verify func(*Snapshot) error, reading bool) (*Store, error) {
+func (p *Pool) restart(dir string, at position, o Opening, reading bool) (*Store, error) {
 	s := p.newStore(dir)
 	s.reading = reading
 	s.guard.during(stageOpening)
@@ -68,18 +71,39 @@ func (p *Pool) restart(dir string, at position, verify func(*Snapshot) error, re
 	if err := s.begin(false); err != nil {
 		return nil, errors.Join(err, s.guard.rollback())
 	}
-	if verify != nil {
+	if o.Verify != nil {
 		snapshot := s.Snapshot()
-		if err := errors.Join(verify(snapshot), snapshot.Close()); err != nil {
+		if err := errors.Join(o.Verify(snapshot), snapshot.Close()); err != nil {
 			return nil, errors.Join(err, s.shut(), s.guard.rollback())
 		}
 	}
-	if err := s.guard.release(); err != nil {
+	s.provisional.Store(true)
+	if o.Provisional {
+		return s, nil
+	}
+	if err := s.Confirm(); err != nil {
 		return nil, errors.Join(err, s.shut())
+	}
+	return s, nil
+}
+
+// Confirm ends the time in which a store that was opened with [Opening.Provisional]
+// keeps its directory as it was. It does nothing for any other. After an error the
+// store has failed.
+func (s *Store) Confirm() error {
+	s.confirming.Lock()
+	defer s.confirming.Unlock()
+	if !s.provisional.Load() {
+		return nil
+	}
+	s.provisional.Store(false)
+	if err := s.guard.release(); err != nil {
+		s.guard.fail(err)
+		return s.Err()
 	}
 	s.guard.during(stageServing)
 	s.turn.opened()
-	return s, nil
+	return nil
 }
 
 // newStore returns a store without its Pebble.
@@ -226,6 +250,11 @@ func (s *Store) apply(b *Batch, sync *pebble.WriteOptions) error {
 	if b.rows.Empty() {
 		return nil
 	}
+	if s.provisional.Load() {
+		if err := s.Confirm(); err != nil {
+			return err
+		}
+	}
 	if s.sweeper.due() {
 		if err := s.sweep(sweepTime); err != nil {
 			s.pool.options.Logger.Debug("empty posting rows not swept", "store", s.dir, "err", err)
@@ -290,7 +319,7 @@ func (s *Store) Snapshot() *Snapshot {
 // Flush writes what is in memory to tables and returns when they are synced.
 // A quiet store is left as it is.
 func (s *Store) Flush() error {
-	if err := s.Err(); err != nil || s.reading {
+	if err := s.Err(); err != nil || s.reading || s.provisional.Load() {
 		return err
 	}
 	s.sweepAll()
@@ -339,6 +368,12 @@ func (s *Store) Size() int64 { return int64(s.db.Metrics().DiskSpaceUsage()) }
 func (s *Store) Close() error {
 	s.leave()
 	defer s.pool.release(s.dir)
+	if s.provisional.Load() {
+		if err := errors.Join(s.shut(), s.guard.rollback()); err != nil {
+			return fmt.Errorf("close store %s: %w", s.dir, err)
+		}
+		return nil
+	}
 	err := s.Flush()
 	closeErr := s.shut()
 	if err != nil {
@@ -359,7 +394,11 @@ func (s *Store) Close() error {
 func (s *Store) Abandon() error {
 	s.leave()
 	defer s.pool.release(s.dir)
-	if err := s.shut(); err != nil {
+	err := s.shut()
+	if s.provisional.Load() {
+		err = errors.Join(err, s.guard.rollback())
+	}
+	if err != nil {
 		return fmt.Errorf("close store %s: %w", s.dir, err)
 	}
 	return nil
