@@ -246,7 +246,7 @@ func (c *chooser) counted(r reading, price float64) (reading, error) {
 		each = max(each-c.cost.keep, each/4) // To pass a document and keep it costs as well.
 	}
 	most := int64(max(1, pass/each))
-	list, numbers, over, err := r.set.GatherTo(c.ctx, s.list[:0], gatherMax, most)
+	list, numbers, over, err := r.set.Gather(c.ctx, s.list[:0], gatherMax, most)
 	if err != nil {
 		return reading{}, s.broken(c.ctx, err)
 	}

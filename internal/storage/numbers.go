@@ -3,7 +3,6 @@ package storage
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"sort"
 
@@ -93,15 +92,9 @@ func (p *Postings) Collect(ctx context.Context) (*Numbers, error) {
 
 // Gather is Collect for sets that may be small: while there are no more than most
 // numbers it appends them to few, rising, and returns no set. Otherwise few is as it
-// was and the set has all numbers.
-func (p *Postings) Gather(ctx context.Context, few []uint64, most int) ([]uint64, *Numbers, error) {
-	few, all, _, err := p.GatherTo(ctx, few, most, math.MaxInt64)
-	return few, all, err
-}
-
-// GatherTo is Gather that reads little further once there are more than limit
-// numbers: then over is true, and what it returns is of no use but for few.
-func (p *Postings) GatherTo(ctx context.Context, few []uint64, most int, limit int64) (_ []uint64, _ *Numbers, over bool, err error) {
+// was and the set has all numbers. It reads little further once there are more than
+// limit: then over is true, and there is no set either.
+func (p *Postings) Gather(ctx context.Context, few []uint64, most int, limit int64) (_ []uint64, all *Numbers, over bool, err error) {
 	p.begin(forward, 0)
 	begin, left := len(few), limit
 	for read := 1; p.ok && len(few)-begin+p.view.size() <= most; read++ {
@@ -143,25 +136,6 @@ func (p *Postings) GatherTo(ctx context.Context, few []uint64, most int, limit i
 		return few[:begin], nil, false, err
 	}
 	return few[:begin], b.Numbers(), false, nil
-}
-
-// Few appends the numbers of a set that nobody has read from to few, rising, when
-// there are no more than most, and says so. Otherwise few is as it was, and little
-// more of the set than that has been read. Either way it closes the set.
-func (p *Postings) Few(few []uint64, most int) (_ []uint64, all bool, err error) {
-	p.begin(forward, 0)
-	begin := len(few)
-	for read := 0; p.ok && read <= most && len(few)-begin+p.view.size() <= most; read++ {
-		for low, ok := p.step(); ok; low, ok = p.step() {
-			few = append(few, p.chunk<<16|uint64(low))
-		}
-		p.enterNext()
-	}
-	all = !p.ok
-	if err := p.Close(); err != nil || !all {
-		return few[:begin], false, err
-	}
-	return few, true, nil
 }
 
 // NumbersOf returns the set of these numbers.

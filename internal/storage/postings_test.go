@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -226,7 +227,7 @@ func checkNumbers(t *testing.T, p *Postings, want []uint64, r *rand.Rand) {
 func checkGather(t *testing.T, set func() *Postings, want []uint64, r *rand.Rand) {
 	t.Helper()
 	for _, most := range []int{max(0, len(want)-1+r.IntN(3)), r.IntN(len(want) + 1)} {
-		few, many, err := set().Gather(t.Context(), []uint64{7}, most)
+		few, many, _, err := set().Gather(t.Context(), []uint64{7}, most, math.MaxInt64)
 		switch {
 		case err != nil:
 			t.Fatal(err)
@@ -243,15 +244,13 @@ func checkGather(t *testing.T, set func() *Postings, want []uint64, r *rand.Rand
 				t.Fatalf("above %d: %s", most, text)
 			}
 		}
-		few, all, err := set().Few([]uint64{7}, most)
-		switch text := differ(few[1:], want); {
-		case err != nil || few[0] != 7:
-			t.Fatal(few[0], err)
-		case all && (text != "" || len(want) > most):
-			t.Fatalf("of at most %d: %s", most, text)
-		case !all && (len(few) != 1 || len(want) <= most && len(want) > 0 && want[len(want)-1]>>16 <= uint64(most)):
-			// A list may have more empty chunks than are looked at.
-			t.Fatalf("%d numbers of at most %d are not few", len(want), most)
+		limit := r.IntN(len(want) + 2)
+		few, many, over, err := set().Gather(t.Context(), []uint64{7}, most, int64(limit))
+		if err != nil || over != (len(want) > limit) || few[0] != 7 {
+			t.Fatalf("%d numbers are more than %d: %t, %v", len(want), limit, over, err)
+		}
+		if over && (len(few) != 1 || many != nil) {
+			t.Fatalf("%d numbers and a set %t of more than %d", len(few)-1, many != nil, limit)
 		}
 	}
 }
@@ -290,10 +289,10 @@ func TestGatherCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	both := func() *Postings { return Intersect(snapshot.Postings([]byte("ta")), snapshot.Postings([]byte("tb"))) }
-	if few, _, err := both().Gather(t.Context(), nil, 1); err != nil || len(few) != 0 {
+	if few, _, _, err := both().Gather(t.Context(), nil, 1, math.MaxInt64); err != nil || len(few) != 0 {
 		t.Errorf("got %d, %v, want nothing", len(few), err)
 	}
-	if _, _, err := both().Gather(ctx, nil, 1); !errors.Is(err, context.Canceled) {
+	if _, _, _, err := both().Gather(ctx, nil, 1, math.MaxInt64); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a context that ended: %v", err)
 	}
 }

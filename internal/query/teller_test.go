@@ -1,0 +1,238 @@
+package query
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/value"
+)
+
+// tellerPolicies are indexes that leave something out, or have more than ranges.
+func tellerPolicies(tb testing.TB) []*index.Index {
+	tb.Helper()
+	policies := []resource.IndexingPolicy{
+		{Included: []string{"/*"}},
+		{Included: []string{"/*"}, Excluded: []string{"/n/b/?", "/t/*"}},
+		{Included: []string{"/a/?", "/n/*"}, Excluded: []string{"/*"}},
+		{Included: []string{"/*"}, Composite: [][]resource.CompositePath{{{Path: "/a"}, {Path: "/b", Descending: true}}}},
+	}
+	var list []*index.Index
+	for _, p := range policies {
+		p.Mode, p.Automatic = resource.IndexingConsistent, true
+		ix, err := index.Compile(p)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		list = append(list, ix)
+	}
+	return list
+}
+
+// A Teller says of a document what its terms in the index say: of each filter that it
+// knows, whatever the policy leaves out, and whatever documents it has seen before.
+func TestTellerAgainstTerms(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 12))
+	told, held := 0, 0
+	for _, ix := range tellerPolicies(t) {
+		type stored struct {
+			body  []byte
+			terms []index.Term
+			ts    int64
+		}
+		var docs []stored
+		for i := range 120 {
+			d := newDocument(t, ix, uint64(i+1), tellerDocument(r, i))
+			ts := int64(r.IntN(4))
+			docs = append(docs, stored{d.body, ix.Stamp(slices.Clone(d.terms), ts), ts})
+		}
+		for range 600 {
+			filter := randomFilter(r, r.IntN(4))
+			if r.IntN(5) == 0 {
+				filter += fmt.Sprintf(" AND c._ts %s %d", pick(r, []string{"=", "<", ">=", "!="}), r.IntN(4))
+			}
+			p, err := Compile("SELECT * FROM c WHERE "+filter, nil, ix, Options{})
+			if err != nil {
+				t.Fatalf("seed %d: %s: %v", seed, filter, err)
+			}
+			teller := NewTeller(ix, p.Access())
+			if teller == nil {
+				continue
+			}
+			told++
+			for _, d := range docs {
+				want := admits(p.Access(), d.terms)
+				if want && p.Access().Op != index.All {
+					held++
+				}
+				if got := teller.Tell(d.body, d.ts); got != want {
+					t.Fatalf("seed %d: %s of %s at %d: %t, and its terms say %t: %v", seed, filter, d.body, d.ts, got, want, p.Access())
+				}
+			}
+		}
+	}
+	if told < 600 || held < 1000 {
+		t.Errorf("%d filters were told, and %d documents held: too few to show anything", told, held)
+	}
+}
+
+// tellerDocument is a random document, now and then with a value whose term does not
+// show it, or with members written in unusual ways.
+func tellerDocument(r *rand.Rand, number int) string {
+	text := randomDocument(r, number)
+	switch r.IntN(6) {
+	case 0:
+		text = strings.Replace(text, `"id"`, ` "i\u0064" `, 1)
+	case 1:
+		text = strings.TrimSuffix(text, "}") + `,"long":"` + strings.Repeat("x", 2000+r.IntN(3)) + `"}`
+	case 2:
+		text = strings.Replace(text, `"a":1`, `"a":1.0e0`, 1)
+	case 3:
+		text = strings.Replace(text, `"a":"a"`, `"a":"\u0061"`, 1)
+	}
+	return text
+}
+
+// A term of a long string shows only how it begins. A Teller says yes where the lists
+// do, also where the value would tell more.
+func TestTellerOfLongStrings(t *testing.T) {
+	t.Parallel()
+	ix := newIndex(t)
+	long := strings.Repeat("x", 3000)
+	for _, filter := range []string{`c.s = "` + long + `"`, `c.s > "x"`, `CONTAINS(c.s, "y")`, `STARTSWITH(c.s, "` + long[:2000] + `")`, `ENDSWITH(c.s, "x")`} {
+		p, err := Compile("SELECT * FROM c WHERE "+filter, nil, ix, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		teller := NewTeller(ix, p.Access())
+		if teller == nil {
+			t.Errorf("no teller for %.40s", filter)
+			continue
+		}
+		for _, s := range []string{"", "x", long, long + "y", long[:2999], "y" + long} {
+			d := newDocument(t, ix, 1, `{"id":"1","s":"`+s+`"}`)
+			if got, want := teller.Tell(d.body, 0), admits(p.Access(), d.terms); got != want {
+				t.Errorf("%.40s of a string of %d bytes: %t, and its terms say %t", filter, len(s), got, want)
+			}
+		}
+	}
+}
+
+// What one place does not tell has no Teller: elements of arrays, computed properties,
+// and expressions of very many parts.
+func TestTellerOfWhatIsNotPlaced(t *testing.T) {
+	t.Parallel()
+	ix := newIndex(t)
+	many := "c.a = 0"
+	for i := range tellerMax {
+		many += fmt.Sprintf(" OR c.b%d > %d", i, i)
+	}
+	for filter, want := range map[string]bool{
+		`ARRAY_CONTAINS(c.t, 1)`:                           false,
+		`EXISTS(SELECT VALUE x FROM x IN c.t WHERE x = 1)`: false,
+		`c.a = 1 AND ARRAY_CONTAINS(c.t, 1)`:               false,
+		many:                                               false,
+		`c.a = 1 AND (c.b > 2 OR c.n.a = "x")`:             true,
+		`c._ts > 5`:                                        true,
+		`c.a IN (1, 2, 3) AND NOT IS_NULL(c.b) AND c.id > "1"`:      true,
+		`STARTSWITH(c.a, "x") AND CONTAINS(c.b, "y") AND c._ts > 1`: true,
+	} {
+		p, err := Compile("SELECT * FROM c WHERE "+filter, nil, ix, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := NewTeller(ix, p.Access()) != nil; got != want {
+			t.Errorf("%.80s has a Teller: %t, want %t", filter, got, want)
+		}
+	}
+	docs, rooted, computed := rooted(t)
+	p, err := Compile("SELECT * FROM c WHERE c.root > 1", nil, rooted, Options{Computed: computed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Access().Op == index.All || len(docs) == 0 {
+		t.Fatalf("a computed property is not asked of the index: %v", p.Access())
+	}
+	if NewTeller(rooted, p.Access()) != nil {
+		t.Error("a computed property has a Teller, and it is not among the stored bytes")
+	}
+}
+
+// Bytes that are no JSON hold: whoever reads the document finds what is wrong with it.
+func TestTellerOfDamage(t *testing.T) {
+	t.Parallel()
+	ix := newIndex(t)
+	p, err := Compile("SELECT * FROM c WHERE c.a = 1", nil, ix, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	teller := NewTeller(ix, p.Access())
+	for _, body := range []string{"", "  ", "{", `{"b":`, `{"b":[1,`, "\x00"} {
+		if !teller.Tell([]byte(body), 0) {
+			t.Errorf("%q is passed over", body)
+		}
+	}
+	if teller.Tell([]byte(`{"a":2}`), 0) || !teller.Tell([]byte(`{"a":1}`), 0) {
+		t.Error("documents behind damaged ones are not told")
+	}
+}
+
+// Telling takes no memory for each document.
+func TestTellerDoesNotAllocate(t *testing.T) {
+	ix := newIndex(t)
+	p, err := Compile(`SELECT * FROM c WHERE c.n > 5 AND c.s IN ("a", "b", "c") AND c.o.x != true AND CONTAINS(c.s, "a")`, nil, ix, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	teller := NewTeller(ix, p.Access())
+	if teller == nil {
+		t.Fatal("no teller")
+	}
+	body := []byte(`{"id":"1","n":7,"o":{"x":false},"s":"a","t":[1,2,3]}`)
+	teller.Tell(body, 0)
+	if n := testing.AllocsPerRun(100, func() { teller.Tell(body, 0) }); n > 0 {
+		t.Errorf("%g allocations for each document", n)
+	}
+}
+
+// FuzzTeller asks any filter of any document that could be stored, in each policy.
+func FuzzTeller(f *testing.F) {
+	f.Add(`c.a = 1 AND c.b > "x"`, `{"id":"1","a":1,"b":"xy"}`, int64(3))
+	f.Add(`STARTSWITH(c.n.a, "\u0061") OR c._ts < 5`, `{"n":{"\u0061":"ab","b":null},"a":[{}]}`, int64(5))
+	f.Add(`NOT (c.a IN (1, "1", null)) AND IS_DEFINED(c.b)`, `{"a":{"b":1},"b":[]}`, int64(0))
+	f.Add(`CONTAINS(c.a, "b") AND c.n >= 1e300`, `{"a":"abc","n":1E301}`, int64(1))
+	policies := tellerPolicies(f)
+	f.Fuzz(func(t *testing.T, filter, text string, ts int64) {
+		doc, err := value.ParseString(text)
+		if err != nil || doc.Kind() != value.KindObject || !utf8.ValidString(text) || ts < 0 {
+			return
+		}
+		body := doc.Without("_rid", "_self", "_etag", "_ts", "_attachments").Append(nil)
+		if doc, err = value.ParseString(string(body)); err != nil {
+			t.Fatal(err)
+		}
+		for _, ix := range policies {
+			p, err := Compile("SELECT * FROM c WHERE "+filter, nil, ix, Options{})
+			if err != nil {
+				return
+			}
+			teller := NewTeller(ix, p.Access())
+			if teller == nil {
+				continue
+			}
+			want := admits(p.Access(), ix.Stamp(ix.Terms(nil, doc), ts))
+			for range 3 {
+				if got := teller.Tell(body, ts); got != want {
+					t.Fatalf("%q of %s at %d: %t, and its terms say %t: %v", filter, body, ts, got, want, p.Access())
+				}
+			}
+		}
+	})
+}
