@@ -1,12 +1,13 @@
 # Each word is one line that a person could type.
 
-.PHONY: build test race fuzz bench lint compat crash damage soak hostile differential requirements release
+.PHONY: build test race fuzz bench calibrate lint compat crash damage soak hostile differential requirements release
 
 build:    ; go build -o bin/decan ./cmd/decan
 test:     ; go test ./...
 race:     ; go test -race ./...
 fuzz:     ; ./tools/fuzz.sh 30s
 bench:    ; go test -run '^$$' -bench 'Ratios|Process|KeyQueries|ManyPartitions|Reshape|BusyWrites|SplitPause|HeavyQueries|HugeDocuments' -benchtime 1x -timeout 60m ./internal/server ./cmd/decan && go test -run '^$$' -bench Split -benchtime 4x ./internal/cluster
+calibrate: ; go test -run '^$$' -bench 'Costs|Noting' -benchtime 1x -timeout 20m ./internal/partition
 lint:     ; ./tools/lint.sh
 compat:   ; ./compat/run.sh
 soak:     ; DECAN_SOAK=10m go test -run TestSoak -timeout 20m -v ./cmd/decan

@@ -24,26 +24,27 @@ import (
 
 // costs is the processor time of the steps that reading is made of, in nanoseconds, on
 // the machine that docs/benchmarks.md describes. Their ratios decide, and change much
-// less from machine to machine than they do. BenchmarkWays compares the ways that they
-// decide between; to measure one of them again, divide what a forced way takes there by
-// how often it does that step.
+// less from machine to machine than they do. `make calibrate` measures each of them and
+// prints it beside the constant; BenchmarkWays shows what the decisions are worth.
 type costs struct {
-	begin float64 // the first move of an iterator: to a row, or to the first row of a list
-	row   float64 // passing a document's row in key order, without its bytes
-	bytes float64 // passing one byte of it
-	tell  float64 // telling by the row whether it is in one part of an expression
-	keep  float64 // copying a document that counts and handing it out in order, less what find has of that
-	find  float64 // looking a document up by its number and handing it out
-	seat  float64 // the same for one of which a roster says where it is
-	miss  float64 // looking a number up whose document turns out to be outside of the clip
-	chunk float64 // reading 65,536 numbers of a list
-	entry float64 // passing one byte of a range of lists that are short, as they are stored
-	weigh float64 // asking the store how many bytes a range takes
+	begin  float64 // the first move of an iterator: to a row, or to the first row of a list
+	row    float64 // passing a document's row in key order, without its bytes
+	bytes  float64 // passing one byte of it
+	tell   float64 // telling by the row whether it is in one part of an expression
+	keep   float64 // copying a document that counts, and handing it out in order
+	find   float64 // looking a document up by its number and handing it out
+	seat   float64 // the same for one of which a roster says where it is
+	miss   float64 // looking a number up whose document turns out to be outside of the clip
+	chunk  float64 // reading 65,536 numbers of a list
+	entry  float64 // passing one byte of a range of lists that are short, as they are stored
+	tested float64 // the same when the value of each list is tested
+	weigh  float64 // asking the store how many bytes a range takes
 }
 
-// measuredCosts are estimates from profiles of 2026-11-23. See docs/benchmarks.md.
+// measuredCosts are what `make calibrate` printed on 2026-11-23, rounded. See
+// docs/benchmarks.md.
 func measuredCosts() costs {
-	return costs{begin: 2000, row: 330, bytes: 0.08, tell: 150, keep: 1000, find: 2500, seat: 1300, miss: 1700, chunk: 700, entry: 8, weigh: 40_000}
+	return costs{begin: 1000, row: 110, bytes: 0.05, tell: 240, keep: 1000, find: 1800, seat: 850, miss: 700, chunk: 2600, entry: 4, tested: 18, weigh: 5000}
 }
 
 // way is one of the ways to read.
@@ -100,11 +101,20 @@ type chooser struct {
 	access index.Expr
 	extent
 
-	tell *query.Teller // of the whole expression; nil when documents do not tell
-	pass float64       // the costs of passing
+	tell  *query.Teller // of the whole expression; nil when documents do not tell
+	pass  float64       // the costs of passing
+	parts []part        // of a conjunction, or the expression itself
 	// inside says that lists are limited to the clip, and roster by what, if it has to be.
 	inside bool
 	roster func() *storage.Postings
+}
+
+// part is one part of a conjunction.
+type part struct {
+	expr    index.Expr
+	price   float64          // about what its lists cost
+	numbers *storage.Numbers // what they hold, when the price was found by reading them
+	left    bool             // to the documents
 }
 
 // choose finds the cheapest way. The access narrows; it is All for all documents.
@@ -197,8 +207,8 @@ func (c *chooser) narrowed() (reading, error) {
 	if c.force.way == passes && c.tell != nil {
 		return reading{way: passes, tell: c.tell}, nil
 	}
-	parts, rest, price := c.split()
-	if c.tell != nil && c.force.way == cheapest && price+c.cost.find >= c.pass {
+	rest, price := c.split()
+	if c.tell != nil && c.force.way == cheapest && price+c.look() >= c.pass {
 		return reading{way: passes, tell: c.tell}, nil
 	}
 	if c.tell == nil && !c.inside && price+float64(c.items)*c.cost.miss >= c.passing(c.items) || c.force.rosters == looks && !c.inside {
@@ -206,7 +216,7 @@ func (c *chooser) narrowed() (reading, error) {
 			return reading{}, err
 		}
 	}
-	set, none := c.s.combine(c.ctx, parts)
+	set, none := c.combine()
 	if none || set == nil {
 		return reading{way: looks, list: nil, listed: true}, nil
 	}
@@ -301,51 +311,74 @@ func (c *chooser) enlist() error {
 
 // split divides a conjunction into what lists are asked for and what is left to the
 // documents, nil when that is nothing, and returns about what the lists cost.
-func (c *chooser) split() (lists index.Expr, rest *index.Expr, price float64) {
+func (c *chooser) split() (rest *index.Expr, price float64) {
 	args := []index.Expr{c.access}
 	if c.access.Op == index.And {
 		args = c.access.Args
 	}
-	prices := make([]float64, len(args))
+	c.parts = make([]part, 0, len(args))
 	single := c.tell != nil && len(args) > 1 && slices.ContainsFunc(args, func(e index.Expr) bool { return named(e, leavesMax) })
-	for i := range args {
-		if single && !c.force.lists && !named(args[i], leavesMax) {
-			prices[i] = c.pass // The documents of the single terms are asked, and this is not weighed.
+	first := 0
+	for _, arg := range args {
+		if arg.Op == index.All {
 			continue
 		}
-		prices[i] = c.price(args[i])
-		price += prices[i]
-	}
-	if c.tell == nil || len(args) == 1 || c.force.lists {
-		return c.access, nil, price
-	}
-	first := 0
-	for i := range prices {
-		if prices[i] < prices[first] {
-			first = i
+		p := part{expr: arg, price: c.pass}
+		// Beside single terms nothing is weighed: their documents are asked.
+		if !single || c.force.lists || named(arg, leavesMax) {
+			p.price, p.numbers = c.price(arg)
+		}
+		price += p.price
+		c.parts = append(c.parts, p)
+		if p.price < c.parts[first].price {
+			first = len(c.parts) - 1
 		}
 	}
+	if c.tell == nil || len(c.parts) == 1 || c.force.lists {
+		return nil, price
+	}
 	// A part that is no dearer than some look-ups may save as many.
-	worth := max(prices[first], fewLookups*c.cost.find)
-	var read, left []index.Expr
+	worth := max(c.parts[first].price, fewLookups*c.cost.find)
 	price = 0
-	for i, arg := range args {
-		if i == first || prices[i] <= worth && !c.force.told {
-			read = append(read, arg)
-			price += prices[i]
+	var left []index.Expr
+	for i := range c.parts {
+		p := &c.parts[i]
+		if p.left = i != first && (p.price > worth || c.force.told); p.left {
+			left = append(left, p.expr)
 		} else {
-			left = append(left, arg)
+			price += p.price
 		}
 	}
 	if len(left) == 0 {
-		return c.access, nil, price
+		return nil, price
 	}
-	if len(read) == 1 {
-		lists = read[0]
-	} else {
-		lists = index.Expr{Op: index.And, Args: read}
+	return &index.Expr{Op: index.And, Args: left}, price
+}
+
+// combine returns the set of the parts that are not left to the documents, or that
+// there is no document.
+func (c *chooser) combine() (set *storage.Postings, none bool) {
+	var sets []*storage.Postings
+	for _, p := range c.parts {
+		var set *storage.Postings
+		switch {
+		case p.left:
+		case p.numbers != nil:
+			set = p.numbers.Postings()
+		default:
+			if set, none = c.s.combine(c.ctx, p.expr); none {
+				discard(sets)
+				return nil, true
+			}
+		}
+		if set != nil {
+			sets = append(sets, set)
+		}
 	}
-	return lists, &index.Expr{Op: index.And, Args: left}, price
+	if len(sets) == 0 {
+		return nil, false
+	}
+	return storage.Intersect(sets...), false
 }
 
 // named reports whether an expression is made of single terms, most at the most.
@@ -367,30 +400,77 @@ func named(e index.Expr, most int) bool {
 // fewLookups is how many look-ups a further list is taken to save.
 const fewLookups = 8
 
-// price returns about what it costs to read the lists of an expression.
-func (c *chooser) price(e index.Expr) (price float64) {
+// price returns about what it costs to read the lists of an expression, and what they
+// hold when they were read for that.
+func (c *chooser) price(e index.Expr) (price float64, numbers *storage.Numbers) {
 	switch e.Op {
 	case index.Leaf, index.Filter:
 		switch {
 		case e.Span.Empty():
-			return 0
+			return 0, nil
+		case e.Span.One && e.Op == index.Leaf && c.inside:
+			// Of the chunks only those are read that have numbers of the clip, and few are far
+			// from each other.
+			return c.cost.begin * (0.75 + 0.25*min(c.chunks(), float64(c.items))), nil
 		case e.Span.One && e.Op == index.Leaf:
-			return c.cost.begin + c.chunks()*c.cost.chunk
+			return c.cost.begin + c.chunks()*c.cost.chunk, nil
 		}
-		if c.tell != nil && c.pass <= 2*c.cost.weigh {
-			return c.pass // To pass is done sooner than to know what is cheaper.
-		}
-		stored, dense := c.s.now.snapshot.Weigh(storage.TermKey(nil, e.Span.Low), storage.TermKey(nil, e.Span.High))
-		if dense {
-			return c.cost.begin + float64(stored)*c.cost.chunk/chunkStored
-		}
-		return c.cost.weigh + float64(stored)*c.cost.entry
+		return c.rangePrice(e)
 	case index.And, index.Or:
 		for _, arg := range e.Args {
-			price += c.price(arg)
+			more, _ := c.price(arg)
+			price += more
 		}
 	}
-	return price
+	return price, nil
+}
+
+const (
+	// probeBytes is the weight up to which a range is read to know it: the store tells
+	// bytes by blocks, so a range of a few lists weighs as much as a block of each table.
+	probeBytes = 32 << 10
+	// probeRows is how many rows of it are read at most, and probePart the part of a
+	// pass that may be spent on them when the range is not weighed.
+	probeRows = 64
+	probePart = 0.1
+	// listBytes is about what a short list takes.
+	listBytes = 32
+	// weighings is how many weighings a pass has to cost for one to be made.
+	weighings = 20
+)
+
+// rangePrice is price for the lists of a range of terms.
+func (c *chooser) rangePrice(e index.Expr) (price float64, numbers *storage.Numbers) {
+	each := c.cost.entry
+	if e.Op == index.Filter {
+		each = c.cost.tested
+	}
+	small := c.tell != nil && c.pass < weighings*c.cost.weigh
+	rows := probeRows
+	if small {
+		rows = min(rows, int((probePart*c.pass-c.cost.begin)/(each*listBytes)))
+	}
+	r := listRange(e)
+	if !small {
+		stored, dense := c.s.now.snapshot.Weigh(r.Low, r.High)
+		if dense {
+			return c.cost.begin + float64(stored)*c.cost.chunk/chunkStored, nil
+		}
+		price = c.cost.begin + float64(max(stored, probeBytes))*each
+		if stored > probeBytes {
+			return price, nil
+		}
+	}
+	if rows > 0 {
+		// An error comes again when the lists are read.
+		if numbers, over, err := c.s.now.snapshot.GatherRange(c.ctx, r, rows); err == nil && !over {
+			return 0, numbers
+		}
+	}
+	if small {
+		return c.pass, nil
+	}
+	return price, nil
 }
 
 // chunkStored is about how many bytes a dense chunk of a list takes.

@@ -185,6 +185,8 @@ func TestChoice(t *testing.T) {
 		{"WHERE c.n = 3", true, looks},                           // ten of the key, and 400 in all
 		{"WHERE c.n = 3 AND c.half = true", true, looks},         // the same, and a long list
 		{`WHERE c.n = 3 AND CONTAINS(c.name, "1")`, true, looks}, // the names are asked of ten documents
+		{"WHERE c.rank >= 10 AND c.rank < 20", true, looks},      // ten short lists
+		{`WHERE CONTAINS(c.name, "1")`, true, passes},            // a list for each name
 	} {
 		p.strategy.force = forced{}
 		p.rosters.clear(0, false)

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,9 @@ type world struct {
 	limits     resource.Limits
 	clock      atomic.Int64 // seconds
 	cacheBytes int64
-	now        func() // called with every look at the clock; nil does nothing
+	// memTableBytes is how large a write buffer grows; zero: 256 KB.
+	memTableBytes uint64
+	now           func() // called with every look at the clock; nil does nothing
 
 	conditionTime time.Duration // zero: the default
 	clocks        func(*Config) // sets further ones; nil: none
@@ -125,7 +128,7 @@ func (w *world) config() Config {
 }
 
 func (w *world) newPool() (err error) {
-	w.pool, err = storage.NewPool(storage.Options{FS: w.disk.FS(), CacheBytes: max(1<<20, w.cacheBytes), MemTableBytes: 256 << 10})
+	w.pool, err = storage.NewPool(storage.Options{FS: w.disk.FS(), CacheBytes: max(1<<20, w.cacheBytes), MemTableBytes: cmp.Or(w.memTableBytes, 256<<10)})
 	return err
 }
 

@@ -255,6 +255,36 @@ func checkGather(t *testing.T, set func() *Postings, want []uint64, r *rand.Rand
 	}
 }
 
+// A range is read as far as it may be, and told to be longer.
+func TestGatherRange(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	b := s.NewBatch()
+	const lists, each = 20, 3
+	for n := range uint64(lists * each) {
+		must(t, b.AddPosting(fmt.Appendf(nil, "t%02d", n/each), n))
+	}
+	must(t, errors.Join(s.Apply(b), b.Close()))
+	snapshot := s.Snapshot()
+	defer snapshot.Close()
+	for _, keep := range []func([]byte) bool{nil, func(list []byte) bool { return list[2]%2 == 1 }} {
+		for most := range lists + 2 {
+			for _, wide := range []int{0, 1, most, most + 1, lists} {
+				wide = min(wide, lists-5)
+				r := ListRange{Low: []byte("t05"), High: fmt.Appendf(nil, "t%02d", 5+wide), Keep: keep}
+				got, over, err := snapshot.GatherRange(t.Context(), r, most)
+				want, wrong := snapshot.PostingsRanges(t.Context(), r).Collect(t.Context())
+				if err != nil || wrong != nil || over != (wide > most) {
+					t.Fatalf("%d lists of at most %d: %t, %v, %v", wide, most, over, err, wrong)
+				}
+				if !over && !slices.Equal(all(t, got.Postings()), all(t, want.Postings())) {
+					t.Fatalf("%d lists: %d numbers, want %d", wide, got.Len(), want.Len())
+				}
+			}
+		}
+	}
+}
+
 // TestNumbersOf makes sets out of numbers in any order, in few chunks and in
 // many.
 func TestNumbersOf(t *testing.T) {

@@ -3,6 +3,8 @@ package storage
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"math"
 
 	"github.com/decandb/decan/internal/giveway"
 )
@@ -46,16 +48,33 @@ func (c *rangeCursor) close() error {
 }
 
 // gather reads all rows of the ranges.
-func (c *rangeCursor) gather() (numbers *Numbers, err error) {
-	g := gatherer{ctx: c.ctx, sweeper: c.snapshot.sweeper}
-	for _, r := range c.ranges {
+func (c *rangeCursor) gather() (*Numbers, error) {
+	numbers, _, err := c.snapshot.gather(c.ctx, math.MaxInt, c.ranges)
+	return numbers, err
+}
+
+// GatherRange returns the union of the lists of a range, for which it reads at most so
+// many rows: over is true when there are more, and then there is no set. A list has a
+// row for each 65,536 numbers at most.
+func (s *Snapshot) GatherRange(ctx context.Context, r ListRange, most int) (numbers *Numbers, over bool, err error) {
+	numbers, over, err = s.gather(ctx, most, []ListRange{r})
+	if err != nil {
+		err = fmt.Errorf("read posting lists: %w", explain(err))
+	}
+	return numbers, over, err
+}
+
+// gather reads the rows of ranges, up to most.
+func (s *Snapshot) gather(ctx context.Context, most int, ranges []ListRange) (numbers *Numbers, over bool, err error) {
+	g := gatherer{ctx: ctx, sweeper: s.sweeper, most: most}
+	for _, r := range ranges {
 		if bytes.Compare(r.Low, r.High) >= 0 {
 			continue
 		}
 		if g.rows == nil {
 			low, high := r.Low[:1], successor(r.Low[:1])
-			if g.rows, err = c.snapshot.take(low, high); err != nil {
-				return nil, err
+			if g.rows, err = s.take(low, high); err != nil {
+				return nil, false, err
 			}
 			defer func() {
 				if closeErr := g.rows.put(); err == nil {
@@ -64,10 +83,13 @@ func (c *rangeCursor) gather() (numbers *Numbers, err error) {
 			}()
 		}
 		if err := g.add(r); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return g.builder.Numbers(), nil
+	if g.read > most {
+		return nil, true, nil
+	}
+	return g.builder.Numbers(), false, nil
 }
 
 // gatherer collects the numbers of ranges.
@@ -77,6 +99,7 @@ type gatherer struct {
 	rows    *finder
 	builder NumbersBuilder
 	read    int // rows so far
+	most    int // rows to be read
 
 	list   []byte // the list that Keep was asked for last
 	kept   bool   // it counts
@@ -107,7 +130,11 @@ func (g *gatherer) add(r ListRange) error {
 			return err
 		}
 		if bytes.Compare(list, r.High) >= 0 {
+			g.read-- // It is none of the range.
 			break
+		}
+		if g.read > g.most {
+			return nil
 		}
 		if bytes.Compare(list, r.Low) >= 0 {
 			if !g.keep(list, r.Keep) {
