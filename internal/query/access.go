@@ -8,19 +8,18 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// access turns a predicate into what to ask the index for. What the index
-// cannot tell is every document, which narrows nothing. exact says that the
-// documents of the expression are those that pass the filter, as far as its
-// leaves are exact.
+// access converts a predicate to an index expression. Where the index has no answer,
+// the expression is all documents. exact says that, if the leaves of the expression
+// are exact, its documents are those that pass the filter.
 func (p predicate) access(x *index.Index) (e index.Expr, exact bool) {
 	switch p.op {
-	case anything:
+	case opTrue:
 		return index.Expr{}, !p.lossy
-	case nothing:
+	case opFalse:
 		return index.Expr{Op: index.None}, true
-	case both:
+	case opAnd:
 		e, exact = p.conjunction(x)
-	case either:
+	case opOr:
 		e, exact = p.disjunction(x)
 	default:
 		e = p.leaf(x)
@@ -29,35 +28,35 @@ func (p predicate) access(x *index.Index) (e index.Expr, exact bool) {
 	return e, exact && !p.lossy
 }
 
-// leaf asks for the documents that have one of the values.
+// leaf returns the expression of the documents that have one of the values.
 func (p predicate) leaf(x *index.Index) index.Expr {
 	path := indexPath(p.path)
 	switch p.op {
-	case isIn:
+	case opIn:
 		if args, _ := (predicate{args: []predicate{p}}).tuples(x); len(args) > 0 {
 			return args[0]
 		}
 		return p.spans(x, path, index.Eq)
-	case isLess:
+	case opLess:
 		return p.spans(x, path, index.Lt)
-	case isAtMost:
+	case opLessEqual:
 		return p.spans(x, path, index.Le)
-	case isMore:
+	case opGreater:
 		return p.spans(x, path, index.Gt)
-	case isAtLeast:
+	case opGreaterEqual:
 		return p.spans(x, path, index.Ge)
-	case isPrefixed:
+	case opPrefix:
 		return p.spans(x, path, index.Prefix)
-	case isDefined:
+	case opDefined:
 		p.values = []value.Value{value.Null()}
 		return p.spans(x, path, index.Defined)
-	case isKind:
+	case opKind:
 		return p.spans(x, path, index.Kind)
-	case hasElement:
+	case opElement:
 		return p.spans(x, append(path, index.Element), index.Eq)
-	case isNear:
+	case opNear:
 		return p.nearby(x, path)
-	case hasWords:
+	case opWords:
 		return p.words(x, path)
 	}
 	return index.Expr{}
@@ -65,7 +64,7 @@ func (p predicate) leaf(x *index.Index) index.Expr {
 
 func (p predicate) conjunction(x *index.Index) (_ index.Expr, exact bool) {
 	args, rest := p.tuples(x)
-	places := map[string]int{} // label to its leaf in args
+	places := map[string]int{} // label to the index of its leaf in args
 	exact = len(args) == 0
 	for _, arg := range rest {
 		e, all := arg.access(x)
@@ -83,8 +82,8 @@ func (p predicate) conjunction(x *index.Index) (_ index.Expr, exact bool) {
 				args[at].Span = s
 				continue
 			}
-			// A document can have several values in an array, and two predicates
-			// may be true of different ones, so their leaves stay apart.
+			// A document can have several values in an array, and two predicates may
+			// be true of different ones, so their leaves are not merged.
 			if !strings.Contains(e.Span.Label, "/"+index.Element) {
 				places[e.Span.Label] = len(args)
 			}
@@ -96,18 +95,18 @@ func (p predicate) conjunction(x *index.Index) (_ index.Expr, exact bool) {
 	return joined(index.And, args, index.All), exact
 }
 
-// tuplesMax is how many tuple paths one element is looked up by.
+// tuplesMax is the maximum number of tuple paths for one element.
 const tuplesMax = 8
 
-// tuples looks up what a conjunction says of members of one element together,
-// where a tuple path of the policy has several of them, or one that has no terms
-// of its own. rest are the other parts.
+// tuples combines the conditions of a conjunction on members of one element, if a
+// tuple path of the policy has several of them, or one without terms of its own. rest
+// are the other conditions.
 func (p predicate) tuples(x *index.Index) (args []index.Expr, rest []predicate) {
-	places := map[int][]int{} // of each element: its equalities in p.args
+	places := map[int][]int{} // for each element, the indexes of its equalities in p.args
 	var elements []int
 	for i, arg := range p.args {
 		at := slices.IndexFunc(arg.path, func(s value.Step) bool { return s.IsIndex })
-		if arg.op != isIn || len(arg.values) != 1 || arg.test != nil || at < 0 || at == len(arg.path)-1 || arg.path[at].Index >= 0 {
+		if arg.op != opIn || len(arg.values) != 1 || arg.test != nil || at < 0 || at == len(arg.path)-1 || arg.path[at].Index >= 0 {
 			continue
 		}
 		element := arg.path[at].Index
@@ -119,7 +118,7 @@ func (p predicate) tuples(x *index.Index) (args []index.Expr, rest []predicate) 
 	if len(elements) == 0 {
 		return nil, p.args
 	}
-	told := map[int]bool{} // places in p.args that a tuple tells
+	told := map[int]bool{} // the indexes in p.args that a tuple answers
 	for _, element := range elements {
 		list := places[element]
 		for range tuplesMax {
@@ -142,8 +141,8 @@ func (p predicate) tuples(x *index.Index) (args []index.Expr, rest []predicate) 
 	return args, rest
 }
 
-// tuple returns the span of the tuple path that tells the most of a list of
-// equalities of one element, and which ones.
+// tuple returns the span of the tuple path that answers the most of a list of
+// equalities of one element, and which equalities it answers.
 func (p predicate) tuple(x *index.Index, list []int) (s index.Span, used []int) {
 	if len(list) == 0 {
 		return index.Span{}, nil
@@ -157,7 +156,7 @@ func (p predicate) tuple(x *index.Index, list []int) (s index.Span, used []int) 
 	}
 	s, used = x.Tuple(array, members, values)
 	if len(used) == 1 && x.Covers(append(slices.Clip(array), members[used[0]]...)) {
-		return index.Span{}, nil // The place has terms of its own.
+		return index.Span{}, nil // the place has terms of its own
 	}
 	for i, place := range used {
 		used[i] = list[place]
@@ -201,8 +200,8 @@ func joined(op index.ExprOp, args []index.Expr, empty index.ExprOp) index.Expr {
 	return index.Expr{Op: op, Args: args}
 }
 
-// spans asks for the documents of any of the values, and of those for the ones
-// that pass the test.
+// spans returns the expression of the documents with any of the values, restricted to
+// values that pass the test.
 func (p predicate) spans(x *index.Index, path index.Path, op index.Op) index.Expr {
 	var args []index.Expr
 	for _, v := range p.values {
@@ -220,8 +219,8 @@ func (p predicate) spans(x *index.Index, path index.Path, op index.Op) index.Exp
 	return joined(index.Or, args, index.None)
 }
 
-// indexPath is the path as the index has it, where all elements of an array are
-// one place.
+// indexPath returns the path in the index, where all elements of an array are one
+// place.
 func indexPath(path value.Path) index.Path {
 	p := make(index.Path, len(path), len(path)+1)
 	for i, s := range path {

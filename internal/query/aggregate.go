@@ -10,19 +10,19 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// AggregateKind is what an [Aggregate] makes of the values of a group.
+// AggregateKind is the function of an [Aggregate].
 type AggregateKind uint8
 
 // The kinds of aggregates.
 const (
-	Count    AggregateKind = iota // how many are defined
+	Count    AggregateKind = iota // number of defined values
 	Sum                           // of numbers
 	Average                       // of numbers
 	Min                           // the least
 	Max                           // the greatest
-	CountIf                       // how many are true
-	MakeList                      // all, as an array
-	MakeSet                       // each distinct one, as an array
+	CountIf                       // number of values that are true
+	MakeList                      // all values, as an array
+	MakeSet                       // the distinct values, as an array
 )
 
 // aggregateKinds are the kinds by the names of their functions in upper case.
@@ -31,14 +31,13 @@ var aggregateKinds = map[string]AggregateKind{
 	"COUNTIF": CountIf, "MAKELIST": MakeList, "MAKESET": MakeSet,
 }
 
-// aggregateNames are the kinds as plans name them.
+// aggregateNames are the names of the kinds in query plans.
 var aggregateNames = [...]string{"Count", "Sum", "Average", "Min", "Max", "CountIf", "MakeList", "MakeSet"}
 
-// String returns the kind as query plans name it.
+// String returns the name of the kind in query plans.
 func (k AggregateKind) String() string { return aggregateNames[k] }
 
-// aggregateKind returns what x makes of the rows of a group, and false when it
-// is no call of an aggregate.
+// aggregateKind returns the kind of an aggregate call, or false if x is not one.
 func aggregateKind(x sql.Expr) (AggregateKind, bool) {
 	call, ok := x.(*sql.CallExpr)
 	if !ok || call.UDF {
@@ -48,8 +47,8 @@ func aggregateKind(x sql.Expr) (AggregateKind, bool) {
 	return kind, ok
 }
 
-// aggregatesIn iterates over the aggregates of x that are not inside another
-// one, nor in a subquery.
+// aggregatesIn iterates over the aggregates of x, except those inside another
+// aggregate or a subquery.
 func aggregatesIn(x sql.Expr) func(yield func(*sql.CallExpr) bool) {
 	return func(yield func(*sql.CallExpr) bool) { walkAggregates(x, yield) }
 }
@@ -66,7 +65,7 @@ func walkAggregates(x sql.Expr, yield func(*sql.CallExpr) bool) bool {
 	return true
 }
 
-// hasAggregate reports whether x, outside of subqueries, holds an aggregate.
+// hasAggregate reports whether x contains an aggregate outside subqueries.
 func hasAggregate(x sql.Expr) bool {
 	for range aggregatesIn(x) {
 		return true
@@ -74,29 +73,29 @@ func hasAggregate(x sql.Expr) bool {
 	return false
 }
 
-// Aggregate is what an aggregate function knows of the values that it was given
-// so far. Two of one kind merge into one that was given the values of both, in
-// whichever order: sums are exact until they are read. It is plain data that
-// refers to no document. The zero value is a COUNT of nothing.
+// Aggregate is the state of an aggregate function over the values so far. Two of one
+// kind merge, in either order, into the state over the values of both: sums are exact
+// until they are read. It is plain data that refers to no document. The zero value is
+// a COUNT of no values.
 //
-// Undefined values count for nothing. SUM and AVG are undefined when one value
-// is no number, MIN and MAX when one is an array or an object.
+// Undefined values are ignored. SUM and AVG are undefined if a value is not a number,
+// MIN and MAX if one is an array or an object.
 type Aggregate struct {
 	Kind  AggregateKind
-	Count int64       // values that count: for COUNTIF those that are true, otherwise those that are defined
-	Void  bool        // a value came that makes the result undefined
+	Count int64       // number of values: for COUNTIF the true ones, otherwise the defined ones
+	Void  bool        // a value made the result undefined
 	Sum   Total       // of Sum and Average
-	Best  value.Value // of Min and Max; undefined before the first
+	Best  value.Value // of Min and Max; undefined before the first value
 	List  []value.Value
 
 	seen map[string]struct{} // the keys of List, of MakeSet
-	kept int64               // bytes that it counted in env.memory
+	kept int64               // bytes counted in env.memory
 }
 
-// add takes a value in. e bounds the memory of lists; see [env.keeps].
+// add adds a value. e bounds the memory of lists; see [env.keeps].
 func (a *Aggregate) add(e *env, v value.Value) { a.addTimes(e, v, 1) }
 
-// addTimes takes a value in several times.
+// addTimes adds a value several times.
 func (a *Aggregate) addTimes(e *env, v value.Value, times int64) {
 	if !v.IsDefined() || a.Kind == CountIf && truthIn(v) != yes {
 		return
@@ -146,8 +145,7 @@ func (a *Aggregate) collect(e *env, v value.Value) {
 	a.List = append(a.List, retained(v))
 }
 
-// isNew notes a value of a set, and reports whether the set had none equal to
-// it.
+// isNew adds a value to a set and reports whether the set had no equal value.
 func (a *Aggregate) isNew(e *env, v value.Value) bool {
 	if a.seen == nil {
 		a.seen = make(map[string]struct{}, len(a.List)+1)
@@ -163,14 +161,14 @@ func (a *Aggregate) isNew(e *env, v value.Value) bool {
 	return a.keeps(e, len(e.scratch)+entrySize)
 }
 
-// keeps is [env.keeps] for what the aggregate refers to.
+// keeps is [env.keeps] for the memory of the aggregate.
 func (a *Aggregate) keeps(e *env, n int) bool {
 	a.kept += int64(n)
 	return e.keeps(n)
 }
 
-// merge takes in what o was given, behind what a was given. They are of one
-// kind. Lists may share values afterwards, which nobody changes.
+// merge adds the values of o after those of a. Both are of one kind. Lists may share
+// values afterwards; values are immutable.
 func (a *Aggregate) merge(e *env, o *Aggregate) {
 	if a.Kind == MakeList || a.Kind == MakeSet {
 		for _, v := range o.List {
@@ -210,21 +208,21 @@ func (a *Aggregate) result() value.Value {
 	return a.Best
 }
 
-// Total is an exact sum of numbers, so that it is one whatever order they come
-// in: partitions and pages change no figure. It rounds once, when it is read. A
-// sum that leaves the range of doubles on the way is infinite.
+// Total is an exact sum of numbers. It does not depend on their order, so partitions
+// and pages do not change a result. It is rounded once, when it is read. A sum that
+// exceeds the range of doubles at any point is infinite.
 type Total struct {
 	High    int64     // of the integers, with Low: 128 bits in two's complement
 	Low     uint64    //
-	Parts   []float64 // of the others, the least first: doubles of which no two overlap
-	Special float64   // infinities and NaN; 0 without any
+	Parts   []float64 // of the others, in ascending order: doubles that do not overlap
+	Special float64   // the infinities and NaN; 0 if there are none
 }
 
-// add takes a number in several times.
+// add adds a number several times.
 func (t *Total) add(v value.Value, times int64) {
 	if i, ok := v.Int64(); ok {
 		high, low := bits.Mul64(uint64(i), uint64(times))
-		t.addInteger(int64(high)+i>>63*times, low) // Mul64 takes a negative i for i + 2^64
+		t.addInteger(int64(high)+i>>63*times, low) // Mul64 treats a negative i as i + 2^64
 		return
 	}
 	x := v.Float()
@@ -235,7 +233,7 @@ func (t *Total) add(v value.Value, times int64) {
 	n := float64(times)
 	if product := x * n; n < 1<<53 && product-product == 0 && math.Abs(product) > 1e-200 {
 		t.addDouble(product)
-		t.addDouble(math.FMA(x, n, -product)) // what the product was rounded by
+		t.addDouble(math.FMA(x, n, -product)) // the rounding error of the product
 		return
 	}
 	for ; times > 0; times-- {
@@ -249,8 +247,8 @@ func (t *Total) addInteger(high int64, low uint64) {
 	t.High += high + int64(carry)
 }
 
-// addDouble is the step of Shewchuk's exact addition: x and each part become
-// their rounded sum, which goes on, and the error of it, which stays.
+// addDouble is the step of Shewchuk's exact addition: it replaces x and each part by
+// their rounded sum, which it adds to the next part, and the error, which it stores.
 func (t *Total) addDouble(x float64) {
 	kept := t.Parts[:0]
 	for _, y := range t.Parts {
@@ -279,7 +277,7 @@ func (t *Total) merge(o *Total) {
 	t.Special += o.Special
 }
 
-// value returns the number nearest to the sum: the sum itself when it is an
+// value returns the number nearest to the sum, which is the sum itself if it is an
 // integer of 64 bits.
 func (t *Total) value() value.Value {
 	if t.Special != 0 {
@@ -303,8 +301,8 @@ func (t *Total) value() value.Value {
 	return value.Number(rounded(all.Parts))
 }
 
-// rounded returns the double nearest to the sum of parts that do not overlap,
-// the even one of two.
+// rounded returns the double nearest to the sum of parts that do not overlap; the even
+// one of two.
 func rounded(parts []float64) float64 {
 	i := len(parts) - 1
 	if i < 0 {
@@ -316,8 +314,8 @@ func rounded(parts []float64) float64 {
 		sum = x + parts[i]
 		low = parts[i] - (sum - x)
 	}
-	// low is half a step beside sum at most. When it is exactly half a step, what
-	// lies below decides.
+	// low is at most half a unit of sum's last digit. If it is exactly half of it, the
+	// next part decides.
 	if low != 0 && i >= 0 && (low < 0) == (parts[i] < 0) {
 		if twice := 2 * low; twice == (sum+twice)-sum {
 			sum += twice
@@ -326,16 +324,16 @@ func rounded(parts []float64) float64 {
 	return sum
 }
 
-// memoryDefault is how much memory in bytes one query may use at a time for
-// what it has to keep: groups, sets, and lists.
+// memoryDefault is the maximum memory in bytes of one query for groups, sets and
+// lists.
 const memoryDefault = 64 << 20
 
-// entrySize is about what a place in a map takes beside its key.
+// entrySize is the approximate size of an entry of a map without its key.
 const entrySize = 48
 
-// keeps counts n bytes that the query keeps, and reports false, with the error
-// set, when that is more than it may use. Who keeps things for a while only
-// notes e.memory before and sets it back afterwards.
+// keeps counts n bytes that the query keeps. It returns false and sets the error if
+// that exceeds the limit. To keep memory temporarily, save e.memory before and restore
+// it afterwards.
 func (e *env) keeps(n int) bool {
 	e.memory += int64(n)
 	most := e.memoryMax
@@ -349,8 +347,8 @@ func (e *env) keeps(n int) bool {
 	return false
 }
 
-// covers reports whether the query may hold so many bytes beside other queries, and
-// fails when it may not.
+// covers reports whether the query may hold that many bytes in addition to other
+// queries, and fails otherwise.
 func (e *env) covers(bytes int64) bool {
 	if err := e.allowance.cover(bytes); err != nil {
 		e.fail(err)
@@ -359,10 +357,10 @@ func (e *env) covers(bytes int64) bool {
 	return true
 }
 
-// GrowFree is how many bytes a page holds without asking [Budget.Grow].
+// GrowFree is the number of bytes that a page may hold without calling [Budget.Grow].
 const GrowFree = 64 << 10
 
-// allowance is the memory that a page has been granted. The zero value is any amount.
+// allowance is the memory granted to a page. The zero value has no limit.
 type allowance struct {
 	grow    Granter
 	granted int64
@@ -370,7 +368,7 @@ type allowance struct {
 
 func allowanceOf(b *Budget) allowance { return allowance{grow: b.Grow, granted: GrowFree} }
 
-// cover has the allowance cover so many bytes in all, or returns why it does not.
+// cover extends the allowance to that many bytes in total, or returns an error.
 func (a *allowance) cover(bytes int64) error {
 	if bytes <= a.granted || a.grow == nil {
 		return nil
@@ -380,13 +378,13 @@ func (a *allowance) cover(bytes int64) error {
 	return err
 }
 
-// TooMuchMemory is the error of a query that needs more than most bytes for what
-// it has to hold at once: groups, distinct rows, or a ranking.
+// TooMuchMemory returns the error of a query that needs more than most bytes for
+// groups, distinct rows, or a ranking.
 func TooMuchMemory(most int64) error {
 	return status.BadRequest("The query needs more memory than the %d bytes that queries may use. Filter for fewer documents, or ask for fewer rows with TOP or OFFSET LIMIT, or for fewer groups and distinct values.", most)
 }
 
-// sizeOf is about what a value takes in memory.
+// sizeOf returns the approximate memory of a value.
 func sizeOf(v value.Value) int {
 	const word = 24
 	n := word
@@ -405,8 +403,8 @@ func sizeOf(v value.Value) int {
 	return n
 }
 
-// retained returns a copy of v that shares no memory with the document that it
-// was read from, so that it may be kept.
+// retained returns a copy of v that does not share memory with its document, so that
+// it can be kept.
 func retained(v value.Value) value.Value {
 	switch v.Kind() {
 	case value.KindString:

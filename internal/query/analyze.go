@@ -11,33 +11,32 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// analysis checks a query against the rules of the language, and notes the
-// first construct that is not executed yet. Faults come before that: a wrong
-// query is wrong whatever we can do.
+// analysis checks a query against the rules of the language and records the first
+// construct that is not supported. Errors in the query are reported first.
 type analysis struct {
-	params    map[string]value.Value
-	functions func(name string) (Function, bool) // user-defined; nil for none at all
-	faults    []sql.Diagnostic
-	missing   string // "" when everything is executable
-	joins     int    // JOINs so far, those of subqueries included
-	udfs      int    // calls of user-defined functions so far
+	params      map[string]value.Value
+	functions   func(name string) (Function, bool) // user-defined; nil for none at all
+	diagnostics []sql.Diagnostic
+	missing     string // "" when everything is executable
+	joins       int    // JOINs so far, those of subqueries included
+	udfs        int    // calls of user-defined functions so far
 }
 
-// Limits of the service on one query.
+// Limits of the service for one query.
 const (
 	joinsMax = 10
 	udfsMax  = 10
 )
 
-// faultsMax bounds how many errors one answer lists.
-const faultsMax = 20
+// diagnosticsMax is the maximum number of errors in one response.
+const diagnosticsMax = 20
 
-func (a *analysis) fault(at sql.Span, code, format string, args ...any) {
+func (a *analysis) report(at sql.Span, code, format string, args ...any) {
 	a.add(sql.Diagnosticf(at, code, format, args...))
 }
 
 func (a *analysis) add(faults ...sql.Diagnostic) {
-	a.faults = append(a.faults, faults[:min(len(faults), faultsMax-len(a.faults))]...)
+	a.diagnostics = append(a.diagnostics, faults[:min(len(faults), diagnosticsMax-len(a.diagnostics))]...)
 }
 
 func (a *analysis) later(format string, args ...any) {
@@ -46,12 +45,12 @@ func (a *analysis) later(format string, args ...any) {
 	}
 }
 
-// check analyses a whole query. The error is what a client shall see.
+// check analyses a whole query and returns the error for the client.
 func check(text string, q *sql.Select, in inputs) error {
 	a := &analysis{params: in.params, functions: in.opts.Functions}
 	s := a.query(q, nil, outermost)
-	if len(a.faults) > 0 {
-		return sql.NewError(text, a.faults...)
+	if len(a.diagnostics) > 0 {
+		return sql.NewError(text, a.diagnostics...)
 	}
 	if err := a.order(q, s); err != nil {
 		return err
@@ -62,16 +61,16 @@ func check(text string, q *sql.Select, in inputs) error {
 	return nil
 }
 
-// position is where a query stands.
+// position is where a query occurs.
 type position uint8
 
 const (
 	outermost position = iota
-	source             // in the first input of the FROM clause of an outermost query, or of one that stands there: it may name the container
+	source             // in the first input of an outermost query, or of a query in that position: it may name the container
 	inside             // in any other input, or in an expression
 )
 
-// query checks a query and returns the scope that it has.
+// query checks a query and returns its scope.
 func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	s := &scope{outer: outer}
 	if q.From != nil {
@@ -89,7 +88,7 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 		a.expr(sort.Expr, s)
 		a.noAggregate(sort.Expr, "the ORDER BY clause")
 	}
-	a.add(rankFaults(q, at != outermost, a.params)...)
+	a.add(rankDiagnostics(q, at != outermost, a.params)...)
 	a.counts(q)
 	if at != outermost {
 		a.nested(q)
@@ -97,28 +96,27 @@ func (a *analysis) query(q *sql.Select, outer *scope, at position) *scope {
 	return s
 }
 
-// nested says what may not stand in a subquery.
+// nested reports the clauses that a subquery must not have.
 func (a *analysis) nested(q *sql.Select) {
 	if len(q.OrderBy) > 0 && !q.Rank {
-		a.fault(q.OrderBy[0].Expr.Span(), "SC2202", "'ORDER BY' clause is not supported in subqueries.")
+		a.report(q.OrderBy[0].Expr.Span(), "SC2202", "'ORDER BY' clause is not supported in subqueries.")
 	}
 	if q.Top != nil {
-		a.fault(q.Top.Span(), "SC2203", "'TOP' clause is not supported in subqueries.")
+		a.report(q.Top.Span(), "SC2203", "'TOP' clause is not supported in subqueries.")
 	}
 	if q.Offset != nil {
-		a.fault(sql.Span{Start: q.Offset.Span().Start, End: q.Limit.Span().End}, "SC2204", "'OFFSET LIMIT' clause is not supported in subqueries.")
+		a.report(sql.Span{Start: q.Offset.Span().Start, End: q.Limit.Span().End}, "SC2204", "'OFFSET LIMIT' clause is not supported in subqueries.")
 	}
 }
 
-// input checks one input and brings its alias into scope. Only the first of an
-// outermost query may name the container, and so may the first of a query that
-// stands in its place.
+// input checks one input and adds its alias to the scope. Only the first input of an
+// outermost query, or of a query in its place, may name the container.
 func (a *analysis) input(q *sql.Select, i int, s *scope, at position) {
 	in := &q.From.Inputs[i]
 	first := i == 0 && at != inside
 	if i > 0 {
 		if a.joins++; a.joins == joinsMax+1 {
-			a.fault(in.At, "SC3004", "The SQL query exceeded the maximum number of joins. The allowed limit is %d.", joinsMax)
+			a.report(in.At, "SC3004", "The SQL query exceeded the maximum number of joins. The allowed limit is %d.", joinsMax)
 		}
 	}
 	switch {
@@ -134,7 +132,7 @@ func (a *analysis) input(q *sql.Select, i int, s *scope, at position) {
 		return
 	}
 	if _, twice := s.names[name]; twice {
-		a.fault(in.At, "SC2011", "The input alias '%s' is specified more than once in the FROM clause.", name)
+		a.report(in.At, "SC2011", "The input alias '%s' is specified more than once in the FROM clause.", name)
 	}
 	s.define(name, alias{input: i})
 }
@@ -142,40 +140,40 @@ func (a *analysis) input(q *sql.Select, i int, s *scope, at position) {
 func (a *analysis) list(q *sql.Select, s *scope) {
 	switch {
 	case q.Star && len(q.GroupBy) > 0:
-		a.fault(q.ListAt, "SC2041", "'SELECT *' is not allowed with GROUP BY.")
+		a.report(q.ListAt, "SC2041", "'SELECT *' is not allowed with GROUP BY.")
 	case q.Star && q.From == nil:
-		a.fault(q.ListAt, "SC2040", "'SELECT *' is not valid if FROM clause is omitted.")
+		a.report(q.ListAt, "SC2040", "'SELECT *' is not valid if FROM clause is omitted.")
 	case q.Star && len(q.From.Inputs) != 1:
-		a.fault(q.ListAt, "SC2040", "'SELECT *' is only valid with a single input set.")
+		a.report(q.ListAt, "SC2040", "'SELECT *' is only valid with a single input set.")
 	}
 	for x := range q.Columns() {
 		a.expr(x, s)
 	}
 }
 
-// noAggregate refuses aggregates outside of select lists.
+// noAggregate refuses aggregates outside select lists.
 func (a *analysis) noAggregate(x sql.Expr, clause string) {
 	for call := range aggregatesIn(x) {
-		a.fault(call.At, "SC2100", "An aggregate function is not allowed in %s.", clause)
+		a.report(call.At, "SC2100", "An aggregate function is not allowed in %s.", clause)
 	}
 }
 
-// groupBy checks the keys of groups, and that the select list of a query that
-// combines rows says nothing about single ones.
+// groupBy checks the keys of groups, and that the select list of a query that combines
+// rows does not refer to single rows.
 func (a *analysis) groupBy(q *sql.Select, s *scope) {
 	keys := map[string]bool{}
-	before := len(a.faults)
+	before := len(a.diagnostics)
 	for _, x := range q.GroupBy {
 		a.expr(x, s)
 		keys[sql.Canonical(x)] = true
 		switch {
 		case holdsAggregate(x):
-			a.fault(x.Span(), "SC2103", "A GROUP BY expression cannot contain an aggregate or a subquery.")
-		case len(a.faults) == before && !refers(x, s):
-			a.fault(x.Span(), "SC2104", "A GROUP BY expression has to contain at least one property reference.")
+			a.report(x.Span(), "SC2103", "A GROUP BY expression cannot contain an aggregate or a subquery.")
+		case len(a.diagnostics) == before && !refers(x, s):
+			a.report(x.Span(), "SC2104", "A GROUP BY expression has to contain at least one property reference.")
 		}
 	}
-	if len(a.faults) > before || !isGrouped(q) {
+	if len(a.diagnostics) > before || !isGrouped(q) {
 		return
 	}
 	for x := range q.Columns() {
@@ -183,7 +181,7 @@ func (a *analysis) groupBy(q *sql.Select, s *scope) {
 	}
 }
 
-// refers reports whether x has the alias of an input in it.
+// refers reports whether x contains the alias of an input.
 func refers(x sql.Expr, s *scope) bool {
 	for name := range sql.Idents(x) {
 		if s.has(name.Name) {
@@ -193,9 +191,9 @@ func refers(x sql.Expr, s *scope) bool {
 	return false
 }
 
-// grouped checks an expression of a select list behind groups: what it says
-// about the inputs of its query, which s has, stands in an aggregate or is a key
-// or inside of one. here is the scope of x, that of a subquery or s itself.
+// grouped checks an expression in the select list of a grouped query: each reference
+// to the inputs of the query, whose scope is s, must be in an aggregate or in a key.
+// here is the scope of x: that of a subquery, or s.
 func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 	if _, ok := aggregateKind(x); ok && here == s || keys[sql.Canonical(x)] && !hides(x, here, s) {
 		return
@@ -214,7 +212,7 @@ func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 			break
 		}
 		if _, of := here.lookup(root.Name); of == s && !inKey {
-			a.fault(x.Span(), "SC2102", "Property reference '%s' is invalid in the select list because it is not contained in either an aggregate function or the GROUP BY clause.", clip(x.String()))
+			a.report(x.Span(), "SC2102", "Property reference '%s' is invalid in the select list because it is not contained in either an aggregate function or the GROUP BY clause.", truncate(x.String()))
 		}
 		return
 	}
@@ -223,7 +221,7 @@ func (a *analysis) grouped(x sql.Expr, s, here *scope, keys map[string]bool) {
 	}
 }
 
-// groupedIn checks a subquery in a select list behind groups.
+// groupedIn checks a subquery in the select list of a grouped query.
 func (a *analysis) groupedIn(q *sql.Select, s, outer *scope, keys map[string]bool) {
 	here := &scope{outer: outer}
 	if q.From != nil {
@@ -250,8 +248,8 @@ func (a *analysis) groupedIn(q *sql.Select, s, outer *scope, keys map[string]boo
 	}
 }
 
-// pathRoot returns the name that a path begins with, nil when x is none, and
-// whether the path leads on from a key.
+// pathRoot returns the first name of a path, or nil if x is not a path, and whether
+// the path begins with a key.
 func pathRoot(x sql.Expr, keys map[string]bool) (root *sql.Ident, inKey bool) {
 	for {
 		inKey = inKey || keys[sql.Canonical(x)]
@@ -268,7 +266,7 @@ func pathRoot(x sql.Expr, keys map[string]bool) (root *sql.Ident, inKey bool) {
 	}
 }
 
-// counts checks TOP, OFFSET and LIMIT, whose values are known here.
+// counts checks TOP, OFFSET and LIMIT.
 func (a *analysis) counts(q *sql.Select) {
 	a.count(q.Top, "SC2060", "TOP")
 	a.count(q.Offset, "SC2062", "OFFSET")
@@ -291,32 +289,32 @@ func (a *analysis) count(x sql.Expr, code, name string) {
 		v = a.params[x.Name]
 	}
 	if n, ok := v.Int64(); !ok || n < 0 || n > countMax {
-		a.fault(x.Span(), code, "The %s count must be an integer from 0 to %d.", name, countMax)
+		a.report(x.Span(), code, "The %s count must be an integer from 0 to %d.", name, countMax)
 	}
 }
 
-// countMax is the most that TOP, OFFSET and LIMIT can say.
+// countMax is the maximum of TOP, OFFSET and LIMIT.
 const countMax = math.MaxInt32
 
 func (a *analysis) expr(x sql.Expr, s *scope) {
 	switch x := x.(type) {
 	case *sql.Ident:
 		if _, number := numberNames[x.Name]; !number && !s.has(x.Name) {
-			a.fault(x.At, "SC2001", "Identifier '%s' could not be resolved.", clip(x.Name))
+			a.report(x.At, "SC2001", "Identifier '%s' could not be resolved.", truncate(x.Name))
 		}
 	case *sql.Parameter:
 		if _, ok := a.params[x.Name]; !ok {
-			a.fault(x.At, "SC2001", "Identifier '@%s' could not be resolved: the request has no parameter of that name.", clip(x.Name))
+			a.report(x.At, "SC2001", "Identifier '@%s' could not be resolved: the request has no parameter of that name.", truncate(x.Name))
 		}
 	case *sql.CallExpr:
 		a.call(x, s)
 	case *sql.LetExpr:
 		a.let(x, s)
 	case *sql.Subquery:
-		before := len(a.faults)
+		before := len(a.diagnostics)
 		a.query(x.Query, s, inside)
-		if len(a.faults) == before && x.Kind == sql.SubqueryScalar && severalRows(x.Query) {
-			a.fault(x.At, "SC2105", "The cardinality of a scalar subquery result set cannot be greater than one.")
+		if len(a.diagnostics) == before && x.Kind == sql.SubqueryScalar && severalRows(x.Query) {
+			a.report(x.At, "SC2105", "The cardinality of a scalar subquery result set cannot be greater than one.")
 		}
 	default:
 		for part := range sql.Children(x) {
@@ -325,7 +323,7 @@ func (a *analysis) expr(x sql.Expr, s *scope) {
 	}
 }
 
-// let checks a LET. Its name may be one that means something else around it.
+// let checks a LET. Its name may hide a name of an outer scope.
 func (a *analysis) let(x *sql.LetExpr, s *scope) {
 	a.expr(x.Value, s)
 	a.expr(x.In, s.with(x.Name))
@@ -333,8 +331,8 @@ func (a *analysis) let(x *sql.LetExpr, s *scope) {
 	a.noAggregate(x.In, "a LET expression")
 }
 
-// severalRows reports whether a query can have more than one row of a document,
-// as far as its FROM clause tells.
+// severalRows reports whether a query can have more than one row for a document,
+// according to its FROM clause.
 func severalRows(q *sql.Select) bool {
 	if isGrouped(q) {
 		return len(q.GroupBy) > 0
@@ -360,19 +358,19 @@ func (a *analysis) call(x *sql.CallExpr, s *scope) {
 	}
 	f := functions[strings.ToUpper(x.Name)]
 	if f == nil {
-		a.fault(x.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", clip(x.Name))
+		a.report(x.NameAt, "SC2005", "'%s' is not a recognized built-in function name.", truncate(x.Name))
 		return
 	}
 	if n := len(x.Args); n < f.min || f.max >= 0 && n > f.max {
-		a.fault(x.At, "SC2050", "The %s function requires %s.", strings.ToUpper(x.Name), f.arity())
+		a.report(x.At, "SC2050", "The %s function requires %s.", strings.ToUpper(x.Name), f.arity())
 	}
-	a.add(vectorFaults(x, a.params)...)
+	a.add(vectorDiagnostics(x, a.params)...)
 	if f.aggregate && slices.ContainsFunc(x.Args, holdsAggregate) {
-		a.fault(x.At, "SC2101", "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
+		a.report(x.At, "SC2101", "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
 	}
 }
 
-// arity says how many arguments the function takes.
+// arity says how many arguments the function has.
 func (f *function) arity() string {
 	switch {
 	case f.max < 0:
@@ -383,7 +381,7 @@ func (f *function) arity() string {
 	return fmt.Sprintf("%d to %d argument(s)", f.min, f.max)
 }
 
-// holdsAggregate reports whether an aggregate or a subquery is anywhere in x.
+// holdsAggregate reports whether x contains an aggregate or a subquery at any depth.
 func holdsAggregate(x sql.Expr) bool {
 	if _, ok := x.(*sql.Subquery); ok {
 		return true
@@ -399,7 +397,7 @@ func holdsAggregate(x sql.Expr) bool {
 	return false
 }
 
-// order checks what ORDER BY sorts by. These errors have forms of their own.
+// order checks the expressions of ORDER BY. These errors have forms of their own.
 func (a *analysis) order(q *sql.Select, s *scope) error {
 	if q.Rank {
 		return nil
@@ -424,14 +422,14 @@ func (a *analysis) order(q *sql.Select, s *scope) error {
 	return nil
 }
 
-// correlated reports whether a name is that of an input other than a first one
-// that stands for documents or for one place in them.
+// correlated reports whether a name is not that of a first input of documents or of
+// one place in them.
 func correlated(q *sql.Select, s *scope, name string) bool {
 	a, _ := s.lookup(name)
 	return a.input > 0 || q.From == nil || q.From.Inputs[0].In
 }
 
-// isPath reports whether x is a property, reached by names and positions alone.
+// isPath reports whether x is a property that is reached only by names and indexes.
 func isPath(x sql.Expr) bool {
 	steps := 0
 	for ; ; steps++ {

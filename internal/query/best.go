@@ -9,19 +9,19 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Of the scores of a text most are zero: they belong to the documents that have
-// none of the words. A page of the best scores comes from those that have one,
-// and what it lacks from the latest of the others, for documents of equal scores
-// come in descending order of their numbers.
+// Most scores of a text are zero: those of the documents without any of the words. A
+// page of the best scores comes from the documents with a word. If they do not fill
+// it, the latest other documents do, because documents of equal score come by
+// descending number.
 
-// sparedMin is how many documents may have what a query merely demands to be
-// there, for a search to find out which they are.
+// sparedMin is the number of documents up to which a search determines which of them
+// have a value that the query only requires to be defined.
 const sparedMin = 1000
 
-// searchAccess returns what a search by scores asks the index for beside the
-// scores. That something stands at a place, as every rewritten query demands of
-// what it selects, is left to the filter unless few documents have it: there may
-// be as many terms to pass as there are documents.
+// searchAccess returns what a search by scores asks the index for in addition to the
+// scores. Conditions that a place is defined, which every rewritten query has for its
+// select list, are left to the filter unless few documents satisfy them: the index may
+// have as many terms as documents.
 func (r *run) searchAccess(ctx context.Context, src Source) (index.Expr, error) {
 	p := r.plan
 	indexed, ok := src.(Indexed)
@@ -37,14 +37,14 @@ func (r *run) searchAccess(ctx context.Context, src Source) (index.Expr, error) 
 	return p.accessing, err
 }
 
-// best returns the rows of the page from the best documents of the order alone,
-// and from the latest ones with a score of zero; nil when nothing seems to be
-// gained, or those turn out not to fill the page.
+// best returns the rows of the page only from the documents with the best scores, and
+// from the latest ones with a score of zero. It returns nil if that seems to save
+// nothing, or does not fill the page.
 func (r *run) best(ctx context.Context, src Source, candidates index.Expr) (*rowHeap, error) {
 	access, wanted := r.plan.order.best, r.rowsMax()
 	indexed, ok := src.(Indexed)
 	zero := value.AppendKey(nil, value.Int(0))
-	beyond := !r.from.none && bytes.Compare(r.from.key, zero) < 0 // in those without a score
+	beyond := !r.from.none && bytes.Compare(r.from.key, zero) < 0 // among those without a score
 	if !ok || access.Op == index.All || wanted == 0 || beyond {
 		return nil, nil
 	}
@@ -63,14 +63,14 @@ func (r *run) best(ctx context.Context, src Source, candidates index.Expr) (*row
 			return nil, err
 		}
 	}
-	h.dropped = true // There are the others still.
+	h.dropped = true // the other documents follow
 	return h, nil
 }
 
-// bestMax returns how many documents are needed for so many rows of the best
-// scores, and how many with a score of zero to look at before giving up: less
-// than none when it is better to look at all candidates, because those that may
-// have a greater score are too many, or those that have to be added.
+// bestMax returns the number of documents needed for that many rows of the best
+// scores, and the maximum number with a score of zero to read. It is negative if
+// reading all candidates is better, because too many may have a greater score or must
+// be added.
 func (p *Plan) bestMax(ctx context.Context, src Indexed, candidates index.Expr, wanted int64) (needed, most int64, err error) {
 	n, _, err := src.Count(ctx, p.order.best, math.MaxInt64)
 	if err != nil {
@@ -88,8 +88,8 @@ func (p *Plan) bestMax(ctx context.Context, src Indexed, candidates index.Expr, 
 	return n + lacking, (all - n) / lookupFactor, nil
 }
 
-// latest adds to the rows of a heap whose keys are above zero the latest ones
-// whose keys are zero; nil when the page is not full after so many documents.
+// latest adds the latest rows with a key of zero to a heap of rows with keys above
+// zero. It returns nil if that many documents do not fill the page.
 func (r *run) latest(ctx context.Context, src Source, from *rowHeap, candidates index.Expr, zero []byte, most int64) (*rowHeap, error) {
 	ranked, ok := src.(Ranked)
 	if !ok || len(r.plan.order.keys) > 1 {
@@ -105,7 +105,7 @@ func (r *run) latest(ctx context.Context, src Source, from *rowHeap, candidates 
 	if at := r.from; !at.none && !at.cut && bytes.Equal(at.key, zero) {
 		need.After = at.number
 		if at.row < math.MaxInt && at.number < math.MaxUint64 {
-			need.After++ // The document has rows behind the position, perhaps.
+			need.After++ // the document may have rows after the position
 		}
 	}
 	keep := func(row int) bool {
@@ -129,7 +129,7 @@ func (r *run) latest(ctx context.Context, src Source, from *rowHeap, candidates 
 	return h, nil
 }
 
-// estimateBest returns how many documents are read of all that are candidates.
+// estimateBest returns the number of documents to read, of all candidates.
 func (p *Plan) estimateBest(ctx context.Context, src Indexed, all int64) (int64, error) {
 	o := p.order
 	_, ranked := src.(Ranked)
@@ -147,7 +147,7 @@ func (p *Plan) estimateBest(ctx context.Context, src Indexed, all int64) (int64,
 	return all, nil
 }
 
-// estimate returns how many documents the queries of a hybrid search read.
+// estimate returns the number of documents that the queries of a hybrid search read.
 func (h *Hybrid) estimate(ctx context.Context, src Source) (total int64, ok bool, err error) {
 	plans, err := h.Outline()
 	if err != nil {
@@ -170,7 +170,8 @@ func (h *Hybrid) estimate(ctx context.Context, src Source) (total int64, ok bool
 	return total, true, nil
 }
 
-// explainBest returns how the first rows of an order by scores are found instead.
+// explainBest returns the alternative way to find the first rows of an order by
+// scores.
 func (p *Plan) explainBest() []*Step {
 	o := p.order
 	switch {
@@ -183,7 +184,7 @@ func (p *Plan) explainBest() []*Step {
 	return nil
 }
 
-// best notes the indexes that find the first rows of an order by scores.
+// best records the indexes that find the first rows of an order by scores.
 func (u *IndexUse) best(p *Plan) {
 	if h := p.Hybrid(); h != nil {
 		plans, err := h.Outline()

@@ -11,8 +11,8 @@ import (
 
 // code is a compiled expression.
 type code struct {
-	// Exactly one of these says what the expression is: a constant, a place in
-	// the document, a condition, or anything else.
+	// Exactly one of these is the expression: a constant, a place in the document, a
+	// condition, or a function.
 	con  bool
 	v    value.Value
 	slot int // -1 for none
@@ -26,7 +26,7 @@ func condition(test func(e *env) truth) code { return code{slot: -1, test: test}
 
 func computed(eval func(e *env) value.Value) code { return code{slot: -1, eval: eval} }
 
-// value returns the expression as a function to a value.
+// value returns the expression as a function that returns a value.
 func (c code) value() func(e *env) value.Value {
 	switch {
 	case c.con:
@@ -55,35 +55,35 @@ func (c code) truth() func(e *env) truth {
 	return func(e *env) truth { return truthIn(eval(e)) }
 }
 
-// making is what the compilers of one plan have in common: what they have spent.
-type making struct {
-	folding *env  // constants are evaluated in it
-	looks   int   // work of that, in units of workCheck
-	kept    int64 // bytes of the constants made
-	tested  int   // bytes of the conditions compiled once more; see compiler.tested
+// compilation is the shared state of the compilers of one plan: what they have spent.
+type compilation struct {
+	folding *env  // evaluates constants
+	looks   int   // its work, in units of workCheck
+	kept    int64 // bytes of the constants
+	tested  int   // length of the conditions that were compiled again; see compiler.tested
 	regexes regexes
 }
 
-func newMaking() *making {
-	return &making{folding: newEnv(), regexes: regexes{known: map[[2]string]knownRegex{}}}
+func newCompilation() *compilation {
+	return &compilation{folding: newEnv(), regexes: regexes{known: map[[2]string]knownRegex{}}}
 }
 
-// Bounds on what folding makes: a text could ask for very much, and a plan is kept.
+// Limits of folding. A text could demand much memory, and a plan is kept.
 const (
 	foldMax  = 4 << 10 // bytes of a string
 	foldsMax = 4 << 20 // bytes of all constants of a plan
 )
 
-// fold turns an expression whose parts are all constants into its value. What
-// fails now is left to fail for each document, so that a query without documents
-// is answered.
+// fold replaces an expression whose operands are all constant by its value. An error
+// now is left to the evaluation of each document, so that a query without documents is
+// answered.
 func (c *compiler) fold(x code, parts ...code) code {
 	for _, part := range parts {
 		if !part.con {
 			return x
 		}
 	}
-	m := c.making
+	m := c.compilation
 	e := m.folding
 	if m.looks > workFolds || m.kept > foldsMax {
 		return x
@@ -99,7 +99,7 @@ func (c *compiler) fold(x code, parts ...code) code {
 	return constant(v)
 }
 
-// local is what is in a register.
+// local returns the expression that reads a register.
 func local(n int) code {
 	return code{slot: -1, eval: func(e *env) value.Value { return e.locals[n] }}
 }
@@ -108,36 +108,36 @@ func local(n int) code {
 type compiler struct {
 	params   map[string]value.Value
 	computed *Computed    // nil without computed properties
-	stepped  int          // elements handed out; see element
-	ix       *index.Index // nil for documents without policies
-	overRows bool         // the first input is made by another plan, and each row of it a document
+	stepped  int          // number of elements so far; see element
+	ix       *index.Index // nil for documents without a policy
+	overRows bool         // another plan makes the first input, and each row of it is a document
 	scope    *scope       // of the query being compiled
 	scopes   map[*sql.Select]*scope
 	lets     map[*sql.LetExpr]*scope // of those compiled so far
 	places   value.Locator
 	locals   int
-	done     map[sql.Expr]code // what is compiled already: filters are asked for their parts again and again
+	done     map[sql.Expr]code // expressions compiled so far; filters are examined repeatedly
 
 	functions func(name string) (Function, bool) // user-defined; nil for none at all
 	scripted  bool                               // some expression calls one
-	called    map[string]int                     // the places of those calls, by their texts
+	called    map[string]int                     // the places of those calls by their texts
 
-	whole  bool       // some expression reads the document as a whole
-	system bool       // some expression reads a system property
-	only   value.Path // a place that stands for the register 0; see tester
-	asked  *scope     // of the expression that onlyPlace is asked about
-	making *making
+	whole       bool       // some expression reads the whole document
+	system      bool       // some expression reads a system property
+	only        value.Path // the place whose value is in register 0; see tester
+	asked       *scope     // of the expression that onlyPlace examines
+	compilation *compilation
 }
 
 func newCompiler(params map[string]value.Value, computed *Computed, ix *index.Index) *compiler {
 	return &compiler{
 		params: params, computed: computed, ix: ix, scope: new(scope), scopes: map[*sql.Select]*scope{},
 		lets: map[*sql.LetExpr]*scope{}, done: map[sql.Expr]code{},
-		making: newMaking(),
+		compilation: newCompilation(),
 	}
 }
 
-// local hands out a register.
+// local allocates a register.
 func (c *compiler) local() int {
 	c.locals++
 	return c.locals - 1
@@ -153,8 +153,8 @@ func (c *compiler) slot(place value.Path) int {
 	return c.places.Add(place)
 }
 
-// systemProperty reports whether a top-level property is one that the database
-// adds to a document.
+// systemProperty reports whether a top-level property is a system property, which the
+// database adds to a document.
 func systemProperty(name string) bool {
 	switch name {
 	case "_rid", "_self", "_etag", "_ts", "_attachments":
@@ -163,21 +163,21 @@ func systemProperty(name string) bool {
 	return false
 }
 
-// path returns the place in the document that x means, from the top.
+// path returns the place in the document that x denotes, from the top.
 func (c *compiler) path(x sql.Expr) (value.Path, bool) {
 	place, stored, _ := c.locate(x)
 	return place, stored
 }
 
-// place returns where the index has what x means: its path, also when x is a
-// computed property, or goes through the elements of an array by an alias.
+// place returns the place of x in the index: its path, also if x is a computed
+// property or refers to the elements of an array by an alias.
 func (c *compiler) place(x sql.Expr) (value.Path, bool) {
 	place, _, found := c.locate(x)
 	return place, found
 }
 
-// locate returns the place of x. stored says that the document has x there,
-// found that the index would.
+// locate returns the place of x. stored says that the document has x there, found that
+// the index would have it there.
 func (c *compiler) locate(x sql.Expr) (place value.Path, stored, found bool) {
 	if _, ok := c.registered(x); ok {
 		return nil, false, false
@@ -208,7 +208,7 @@ func (c *compiler) locate(x sql.Expr) (place value.Path, stored, found bool) {
 	return nil, false, false
 }
 
-// below goes one step on. A computed property hides a stored one.
+// below appends a step. A computed property hides a stored one.
 func (c *compiler) below(place value.Path, s value.Step, stored, found bool) (value.Path, bool, bool) {
 	if !found {
 		return nil, false, false
@@ -219,7 +219,7 @@ func (c *compiler) below(place value.Path, s value.Step, stored, found bool) (va
 	return append(slices.Clip(place), s), stored, true
 }
 
-// computedName returns the computed property that x is.
+// computedName returns the name if x is a computed property.
 func (c *compiler) computedName(x sql.Expr) (string, bool) {
 	place, stored, found := c.locate(x)
 	if stored || !found || len(place) != 1 || !c.computed.has(place[0].Name) {
@@ -228,9 +228,9 @@ func (c *compiler) computedName(x sql.Expr) (string, bool) {
 	return place[0].Name, true
 }
 
-// bind makes x, and from then on whatever is written like it in this query and
-// means the same, stand for a register. It is for what is in select lists behind
-// groups: compile the arguments of aggregates and the group keys first.
+// bind replaces x, and later expressions in this query with the same text and meaning,
+// by a register. It serves the select lists of grouped queries: compile the arguments
+// of aggregates and the group keys first.
 func (c *compiler) bind(x sql.Expr, register int) {
 	if c.scope.bound == nil {
 		c.scope.bound = map[string]int{}
@@ -239,7 +239,7 @@ func (c *compiler) bind(x sql.Expr, register int) {
 	delete(c.done, x)
 }
 
-// registered returns the register that stands for x.
+// registered returns the register of x.
 func (c *compiler) registered(x sql.Expr) (int, bool) {
 	key := ""
 	for s := c.scope; s != nil; s = s.outer {
@@ -256,8 +256,7 @@ func (c *compiler) registered(x sql.Expr) (int, bool) {
 	return 0, false
 }
 
-// expr compiles an expression whose names are resolved and whose constructs are
-// all executable.
+// expr compiles an expression whose names are resolved and which is executable.
 func (c *compiler) expr(x sql.Expr) code {
 	if part, ok := c.done[x]; ok {
 		return part
@@ -284,7 +283,7 @@ func (c *compiler) fresh(x sql.Expr) code {
 	return c.node(x)
 }
 
-// node compiles an expression from its parts.
+// node compiles an expression from its operands.
 func (c *compiler) node(x sql.Expr) code {
 	switch x := x.(type) {
 	case *sql.Literal:
@@ -406,8 +405,8 @@ func (c *compiler) compare(left, right code, op string) code {
 	}), left, right)
 }
 
-// logic compiles a chain. The value that decides a chain decides it whatever
-// the other terms are, undefined ones included.
+// logic compiles a chain. A value that decides the chain decides it whatever the other
+// terms are, even if they are undefined.
 func (c *compiler) logic(x *sql.LogicalExpr) code {
 	decides := no
 	if x.Or {
@@ -445,8 +444,7 @@ func (c *compiler) logic(x *sql.LogicalExpr) code {
 	})
 }
 
-// conditional takes the second branch unless the condition is exactly true; see
-// settled.md on that choice.
+// conditional evaluates the second branch unless the condition is exactly true.
 func (c *compiler) conditional(cond, then, otherwise sql.Expr) code {
 	test, a, b := c.expr(cond), c.expr(then), c.expr(otherwise)
 	if test.con {
@@ -480,8 +478,8 @@ func (c *compiler) between(x *sql.BetweenExpr) code {
 	}), v, low, high)
 }
 
-// inSetMin is the number of constants from which looking a value up is cheaper
-// than comparing it with each.
+// inSetMin is the number of constants from which a lookup in a set is faster than
+// comparisons.
 const inSetMin = 8
 
 func (c *compiler) in(x *sql.InExpr) code {
@@ -498,7 +496,7 @@ func (c *compiler) in(x *sql.InExpr) code {
 			items = append(items, part.value())
 		case !part.v.IsDefined():
 			undefinedToo = true
-		case hasNaN(part.v): // It equals nothing.
+		case hasNaN(part.v): // it equals nothing
 		default:
 			set[string(value.AppendKey(nil, part.v))] = struct{}{}
 		}
@@ -584,7 +582,7 @@ func (c *compiler) call(x *sql.CallExpr) code {
 	case f.bind != nil:
 		run = f.bind(b)
 	case run == nil:
-		run = undefinedRun // An aggregate that nobody bound.
+		run = undefinedRun // an aggregate that is not bound to a register
 	}
 	if f.name == "RegexMatch" {
 		if matcher, ok := fixedRegex(b); ok {
@@ -610,9 +608,8 @@ func (c *compiler) call(x *sql.CallExpr) code {
 // sharing are the functions whose results are parts of their arguments.
 var sharing = map[string]bool{"CHOOSE": true, "ARRAY_SLICE": true}
 
-// push evaluates the arguments of a call onto the stack, and returns where they
-// begin. The arguments of calls inside an argument lie above and are gone again
-// when it is pushed.
+// push evaluates the arguments of a call onto the stack and returns where they begin.
+// The arguments of inner calls are above them and are removed before push returns.
 func (e *env) push(evals []func(e *env) value.Value) (base int) {
 	base = len(e.stack)
 	for _, eval := range evals {
@@ -622,8 +619,8 @@ func (e *env) push(evals []func(e *env) value.Value) (base int) {
 	return base
 }
 
-// pop ends a call: its arguments are gone, and v is its result, unless that is
-// too large.
+// pop ends a call: it removes the arguments and returns v, or undefined if v is too
+// large.
 func (e *env) pop(v value.Value, base int, before int64, shares bool) value.Value {
 	clear(e.stack[base:])
 	e.stack = e.stack[:base]
@@ -639,7 +636,7 @@ func (e *env) pop(v value.Value, base int, before int64, shares bool) value.Valu
 	return v
 }
 
-// array builds an array; undefined elements disappear.
+// array builds an array. Undefined elements are omitted.
 func (c *compiler) array(x *sql.ArrayLiteral) code {
 	parts := make([]code, len(x.Items))
 	evals := make([]func(e *env) value.Value, len(x.Items))
@@ -666,7 +663,7 @@ func makeArray(e *env, evals []func(e *env) value.Value) value.Value {
 	return e.literal(value.Array(items), len(evals)*valueSize, before)
 }
 
-// literal ends an array or object that takes so many bytes beside its parts.
+// literal ends an array or object that takes that many bytes in addition to its parts.
 func (e *env) literal(v value.Value, size int, before int64) value.Value {
 	e.release(v, before)
 	if e.err != nil {
@@ -676,7 +673,7 @@ func (e *env) literal(v value.Value, size int, before int64) value.Value {
 	return v
 }
 
-// object builds an object; undefined properties are left out.
+// object builds an object. Undefined properties are omitted.
 func (c *compiler) object(x *sql.ObjectLiteral) code {
 	parts := make([]code, len(x.Members))
 	evals := make([]func(e *env) value.Value, len(x.Members))

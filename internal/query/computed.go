@@ -11,9 +11,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Computed are the computed properties of a container: expressions over a
-// document that queries see as top-level properties of it, in place of stored
-// ones of the same names. A nil Computed has none. It never changes.
+// Computed are the computed properties of a container: expressions over a document
+// that queries see as top-level properties, in place of stored properties of the same
+// names. A nil Computed has none. It is immutable.
 type Computed struct {
 	list  []computedProperty
 	names map[string]int // into list
@@ -27,14 +27,14 @@ type computedProperty struct {
 	x     sql.Expr
 }
 
-// computedMax is how many computed properties a container can have.
+// computedMax is the maximum number of computed properties of a container.
 const computedMax = 20
 
-// CompileComputed checks computed properties and compiles them; none gives nil.
-// Each is SELECT VALUE of an expression FROM one name, without any other clause,
-// subquery or aggregate, without user-defined and spatial functions, and without
-// those whose result changes; it may not refer to another computed property. The
-// error is a BadRequest that names the property.
+// CompileComputed checks and compiles computed properties; for none it returns nil.
+// Each is SELECT VALUE of an expression FROM one name, without other clauses,
+// subqueries, aggregates, user-defined or spatial functions, or functions whose result
+// varies. It must not refer to another computed property. The error is a BadRequest
+// that names the property.
 func CompileComputed(list []resource.ComputedProperty) (*Computed, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -66,11 +66,11 @@ func CompileComputed(list []resource.ComputedProperty) (*Computed, error) {
 }
 
 func refuseComputed(name, why string) error {
-	return status.BadRequest("The computed property '%s' is not valid: %s", clip(name), why)
+	return status.BadRequest("The computed property '%s' is not valid: %s", truncate(name), why)
 }
 
-// clip keeps what a caller sent from filling a message.
-func clip(s string) string {
+// truncate limits the length of client text in a message.
+func truncate(s string) string {
 	const most = 128
 	if len(s) <= most {
 		return s
@@ -78,7 +78,7 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "..."
 }
 
-// add checks one property and takes it in.
+// add checks one property and adds it.
 func (d *Computed) add(p resource.ComputedProperty) error {
 	q, err := sql.Parse(p.Query, nil)
 	if err != nil {
@@ -98,7 +98,7 @@ func (d *Computed) add(p resource.ComputedProperty) error {
 	return nil
 }
 
-// notComputable says which clause keeps a query from being a computed property.
+// notComputable returns the clause that is not allowed in a computed property.
 func notComputable(q *sql.Select) string {
 	switch {
 	case q.Value == nil:
@@ -117,7 +117,7 @@ func notComputable(q *sql.Select) string {
 	return ""
 }
 
-// refuses says what in x keeps it from being a computed property.
+// refuses returns what is not allowed in x in a computed property.
 func (d *Computed) refuses(p *computedProperty, x sql.Expr) string {
 	switch x := x.(type) {
 	case *sql.Subquery:
@@ -129,7 +129,7 @@ func (d *Computed) refuses(p *computedProperty, x sql.Expr) string {
 	case *sql.MemberExpr:
 		root, ok := x.X.(*sql.Ident)
 		if _, computed := d.names[x.Name]; ok && computed && root.Name == p.alias && x.Name != p.name {
-			return "it refers to the computed property '" + clip(x.Name) + "'"
+			return "it refers to the computed property '" + truncate(x.Name) + "'"
 		}
 	}
 	for part := range sql.Children(x) {
@@ -166,7 +166,7 @@ func (d *Computed) has(name string) bool {
 	return ok
 }
 
-// property compiles a computed property: over the document as it is stored.
+// property compiles a computed property over the stored document.
 func (c *compiler) property(name string) code {
 	d := c.computed
 	p := &d.list[d.names[name]]
@@ -177,10 +177,10 @@ func (c *compiler) property(name string) code {
 	return part
 }
 
-// Extend returns the document in body, which is JSON, with its computed
-// properties added: what a write gives to the index. One that is undefined is
-// missing, also when a property of that name is stored. The value may share the
-// memory of body. A nil Computed adds nothing.
+// Extend returns the document in body, which is JSON, with its computed properties:
+// the input of the index on a write. An undefined one is missing, even if a property
+// of that name is stored. The value may share the memory of body. A nil Computed adds
+// nothing.
 func (d *Computed) Extend(body []byte) (value.Value, error) {
 	doc, err := value.Parse(body)
 	if err != nil || d == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Features are what somebody who merges the partitions of a query has to be able
-// to do. They are also what a gateway refuses to do itself.
+// Features are what a client must be able to do to merge the partitions of a query.
+// They are also what a gateway refuses to do.
 type Features uint
 
 // The features that plans can need.
@@ -28,7 +28,7 @@ const (
 	FeatureMultipleAggregates // several of them
 	FeatureCountIf
 	FeatureListAndSetAggregate // MAKELIST, MAKESET
-	FeatureDCount              // counting different rows
+	FeatureDCount              // counting distinct rows
 	FeatureHybridSearch        // ORDER BY RANK
 	FeatureWeightedRankFusion  // with weights
 )
@@ -39,7 +39,7 @@ var featureNames = [...]string{
 	"HybridSearch", "WeightedRankFusion",
 }
 
-// Names returns the features as clients name them.
+// Names returns the names of the features as in the protocol.
 func (f Features) Names() []string {
 	var names []string
 	for i, name := range featureNames {
@@ -50,7 +50,7 @@ func (f Features) Names() []string {
 	return names
 }
 
-// Any reports whether more than putting rows behind each other is needed.
+// Any reports whether merging needs more than concatenation.
 func (f Features) Any() bool { return f != 0 }
 
 // Missing returns the features that are not in a client's comma-separated list.
@@ -68,8 +68,7 @@ func (f Features) Missing(supported string) []string {
 	return missing
 }
 
-// Refuse returns the BadRequest for a client that lacks features, nil for one
-// that has them all.
+// Refuse returns the BadRequest for a client that lacks features, or nil.
 func (f Features) Refuse(supported string) error {
 	missing := f.Missing(supported)
 	if len(missing) == 0 {
@@ -113,7 +112,7 @@ func (p *Plan) Needs() Features {
 	return f | combiningFeatures(q) | combiningFeatures(inner)
 }
 
-// combiningFeatures are those of what makes one row of several.
+// combiningFeatures are the features of a query that combines rows.
 func combiningFeatures(q *sql.Select) Features {
 	var f Features
 	if q.Distinct {
@@ -135,8 +134,8 @@ func combiningFeatures(q *sql.Select) Features {
 	return f
 }
 
-// aggregateFeatures are those of the aggregates in x, which stand in a column or
-// are the value of the row.
+// aggregateFeatures are the features of the aggregates in x, which is a column or the
+// value of the row.
 func aggregateFeatures(x sql.Expr, place Features) Features {
 	switch aggregateOf(x) {
 	case "":
@@ -154,22 +153,21 @@ func aggregateFeatures(x sql.Expr, place Features) Features {
 	return f
 }
 
-// Describable returns the BadRequest for a query whose rows clients cannot merge
-// themselves, nil for every other. The service refuses to plan such a query,
-// such as one that selects an expression of two aggregates; one whose filter
-// fixes the whole key is left to the partition and never among them.
+// Describable returns the BadRequest for a query whose rows clients cannot merge,
+// otherwise nil. The service refuses to plan such a query, for example one that
+// selects an expression of two aggregates. A query whose filter determines the whole
+// key is left to the partition and is never refused.
 func (p *Plan) Describable(d partitionkey.Definition) error {
 	if p.query.Rank || p.Pinned(d) {
 		return nil
 	}
-	_, err := p.recipe()
+	_, err := p.rewriting()
 	return err
 }
 
-// Describe returns the plan that clients ask for before they visit partitions
-// themselves: what they have to do with the rows, the text to send to each
-// partition, and the ranges of the key space to visit. Ask [Plan.Describable]
-// first.
+// Describe returns the plan that clients request before they visit partitions
+// themselves: how to process the rows, the text for each partition, and the ranges of
+// the key space to visit. Call [Plan.Describable] first.
 func (p *Plan) Describe(d partitionkey.Definition) value.Value {
 	info, hybrid := value.Null(), value.Null()
 	if p.query.Rank {
@@ -185,18 +183,18 @@ func (p *Plan) Describe(d partitionkey.Definition) value.Value {
 	})
 }
 
-// describe returns the queryInfo. A query with OFFSET LIMIT whose filter fixes
-// the key is left to the one partition that has it, and so is one that cannot be
-// merged; TOP is told all the same, since doing it twice is harmless.
+// describe returns the queryInfo. A query with OFFSET LIMIT whose filter determines
+// the key is left to its partition, as is a query that cannot be merged. TOP is
+// reported in any case, because applying it twice does no harm.
 func (p *Plan) describe(pinned bool) value.Value {
-	r, err := p.recipe()
+	r, err := p.rewriting()
 	if err != nil || pinned && p.limit >= 0 {
 		r = p.alone()
 	}
 	return r.describe(p)
 }
 
-func (r recipe) describe(p *Plan) value.Value {
+func (r rewriting) describe(p *Plan) value.Value {
 	ways, expressions := []value.Value{}, []value.Value{}
 	for _, sort := range r.order {
 		way := "Ascending"
@@ -251,8 +249,8 @@ func count(n int64) value.Value {
 	return value.Int(n)
 }
 
-// describeRanges writes ranges as clients read them: a whole key as a point
-// with both ends included, and no range at all as the point at the minimum.
+// describeRanges writes ranges in the form of the protocol: a whole key as a point
+// with both ends included, and no range as the point at the minimum.
 func describeRanges(list []keyRange) value.Value {
 	if len(list) == 0 {
 		list = []keyRange{{exact: true}}
@@ -281,9 +279,9 @@ func textArray(list []string) value.Value {
 	return value.Array(items)
 }
 
-// AppendPlan appends the JSON of what [Plan.Describe] returned. The weights of a
-// hybrid search are written with a fraction even if it is zero: the Java SDK
-// takes a number without one for an integer, and fails.
+// AppendPlan appends the JSON of what [Plan.Describe] returned. It writes the weights
+// of a hybrid search with a fraction even if it is zero: the Java SDK parses a number
+// without a fraction as an integer and fails.
 func AppendPlan(dst []byte, plan value.Value) []byte {
 	const name = `"componentWeights":`
 	weights := plan.Get("hybridSearchQueryInfo").Get("componentWeights")
@@ -304,6 +302,6 @@ func AppendPlan(dst []byte, plan value.Value) []byte {
 		}
 	}
 	text = append(text, ']')
-	// No string holds this text: its quotes would be escaped.
+	// No JSON string contains this text: its quotes would be escaped.
 	return append(dst[:start], bytes.Replace(dst[start:], []byte(name+weights.JSON()), text, 1)...)
 }

@@ -10,21 +10,22 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// uniqueRows are the rows that a merge has let pass, by a hash of their values.
+// uniqueRows are the distinct rows that a merge has returned, as hashes of their
+// values.
 type uniqueRows struct {
 	seen  map[[16]byte]struct{}
-	again int64 // how many earlier pages had, which go by once more
+	again int64 // number of rows of earlier pages, which are skipped now
 	room  int64 // bytes
 
 	allowance allowance
 
 	key []byte
-	sum [16]byte // of the row looked at last
+	sum [16]byte // of the last row checked
 }
 
-// parseRow reads a row that a query made, or what is stored. A row may nest
-// deeper than a document, since it has documents in it; of one that nests beyond
-// what can be read back the error is a BadRequest.
+// parseRow parses a row of a query, or a stored value. A row contains documents, so it
+// may be nested more deeply than a document. If it is too deep to be parsed again, the
+// error is a BadRequest.
 func parseRow(text string) (value.Value, error) {
 	v, err := value.ParseDeep(text)
 	if syntax := new(value.SyntaxError); errors.As(err, &syntax) && syntax.Deep {
@@ -36,7 +37,7 @@ func parseRow(text string) (value.Value, error) {
 	return v, nil
 }
 
-// fresh reports whether no row equal to this one has passed.
+// fresh reports whether no equal row was returned.
 func (u *uniqueRows) fresh(json []byte) (bool, error) {
 	v, err := parseRow(string(json))
 	if err != nil {
@@ -54,5 +55,5 @@ func (u *uniqueRows) fresh(json []byte) (bool, error) {
 	return !seen, u.allowance.cover(held)
 }
 
-// note lets the row pass that was looked at last.
+// note records the last row checked as returned.
 func (u *uniqueRows) note() { u.seen[u.sum] = struct{}{} }

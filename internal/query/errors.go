@@ -5,12 +5,12 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// numberedError is the form of errors that have a number and no place.
+// numberedError returns an error in the form with a number and without a position.
 func numberedError(code int, message string) error {
 	return status.BadRequest(`{"errors":[{"severity":"Error","code":%d,"message":%s}]}`, code, value.AppendQuoted(nil, message))
 }
 
-// planError is the form of errors that planning finds: sentences alone.
+// planError returns an error in the form of the planner, which is only a sentence.
 func planError(message string) error {
 	return status.BadRequest(`{"Errors":[%s]}`, value.AppendQuoted(nil, message))
 }

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Estimate returns how many documents of src the plan expects to read, by the
-// index alone, and false when nothing short of reading can tell.
+// Estimate returns the number of documents of src that the plan expects to read, from
+// the index alone. It returns false if that would cost as much as reading.
 func (p *Plan) Estimate(ctx context.Context, src Source) (n int64, ok bool, err error) {
 	indexed, ok := src.(Indexed)
 	if !ok || p.base < 0 {

@@ -16,11 +16,11 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// truth is what a condition comes to. Only yes keeps a row.
+// truth is the value of a condition in three-valued logic. Only yes keeps a row.
 type truth uint8
 
 const (
-	unknown truth = iota // undefined, or no boolean at all
+	unknown truth = iota // undefined, or not a boolean
 	no
 	yes
 )
@@ -52,7 +52,7 @@ func (t truth) value() value.Value {
 	return value.Undefined()
 }
 
-// truthIn returns what v says as a condition.
+// truthIn returns v as the value of a condition.
 func truthIn(v value.Value) truth {
 	if v.Kind() != value.KindBool {
 		return unknown
@@ -60,12 +60,12 @@ func truthIn(v value.Value) truth {
 	return truthOf(v.IsTrue())
 }
 
-// builtMax bounds the bytes of a value that an expression builds and of a row.
-// A page of results cannot hold more, and without a bound a short text could
-// ask for more memory than there is.
+// builtMax is the maximum size in bytes of a row and of a value that an expression
+// builds. A page cannot hold more, and a short text could otherwise demand unbounded
+// memory.
 const builtMax = 4 << 20
 
-// env is what an expression is evaluated against: one document at a time. One
+// env is the state in which expressions are evaluated, for one document at a time. One
 // goroutine uses it.
 type env struct {
 	now    time.Time
@@ -75,37 +75,37 @@ type env struct {
 	located bool            // the texts of cells are those of body
 	layout  value.Layout    // of the documents located
 	cells   []value.Located // by slot
-	stack   []value.Value   // arguments of the calls under way
+	stack   []value.Value   // arguments of the current calls
 	scratch []byte
-	rooms   rooms    // of functions; see functions_text.go
-	called  []result // of user-defined functions, by the place of the call; see callUser
-	calls   int64    // of user-defined functions
+	buffers buffers  // of functions; see functions_text.go
+	called  []result // results of user-defined functions, by the place of the call; see callUser
+	calls   int64    // number of calls of user-defined functions
 
-	// locals are the registers of a plan: for the aliases of inputs that are no
-	// places of the document, for aggregates and for group keys.
+	// locals are the registers of a plan, for aliases of inputs that are not places in
+	// the document, for aggregates and for group keys.
 	locals []value.Value
 	ctx    context.Context // of the run; nil for none
-	steps  int             // rows of inputs made of this document so far
-	worked int             // since the last look at the context; see work
-	folds  bool            // constants, and not for a run
-	looks  int             // at a context that is not there
+	steps  int             // rows that the inputs made of this document so far
+	worked int             // work since the last check of the context; see work
+	folds  bool            // it evaluates constants, not a run
+	looks  int             // work of folding, in units of workCheck
 
-	memory    int64 // bytes that the query keeps, and those of values that wait; see keeps and take
+	memory    int64 // bytes that the query keeps, including values that wait for others; see keeps and take
 	memoryMax int64 // 0: memoryDefault
 	allowance allowance
-	fresh     int64 // bytes that were made for the value computed last; see take
-	held      int64 // those made for the values that are in the registers of inputs
+	fresh     int64 // bytes allocated for the value computed last; see take
+	held      int64 // bytes allocated for the values in the registers of inputs
 
-	// err is the first trouble met: a document that is no JSON, or a limit.
-	// Evaluation goes on to its end, and the run stops at it.
+	// err is the first error: a document that is not JSON, or a limit. Evaluation
+	// continues to its end, and then the run stops.
 	err error
 }
 
-// newEnv returns what constants are evaluated in.
+// newEnv returns an env for constants.
 func newEnv() *env { return &env{places: new(value.Locator), folds: true} }
 
-// env returns what one run of the plan is evaluated in. Inputs that go on for
-// long within one document look whether ctx ended.
+// env returns the env of one run. Inputs that make many rows of one document check
+// ctx.
 func (p *Plan) env(ctx context.Context, now time.Time) env {
 	left := env{cells: make([]value.Located, p.places.Len())}
 	if p.locals > 0 {
@@ -114,12 +114,12 @@ func (p *Plan) env(ctx context.Context, now time.Time) env {
 	return p.renew(ctx, &left, now)
 }
 
-// renew is env with the memory that another run of the plan has left.
+// renew is env with the memory of a previous run of the plan.
 func (p *Plan) renew(ctx context.Context, left *env, now time.Time) env {
 	return env{now: now, places: &p.places, cells: left.cells, locals: left.locals, layout: left.layout, ctx: ctx}
 }
 
-// load turns to another document. body must stay as it is until the next load.
+// load sets the current document. body must not change until the next load.
 func (e *env) load(body []byte) {
 	e.body, e.steps, e.located = body, 0, false
 	for i := range e.called {
@@ -127,9 +127,8 @@ func (e *env) load(body []byte) {
 	}
 }
 
-// assume turns to a document of which the value of one place is all that is
-// known, and all that anybody asks for. text is that value as JSON; nil when
-// nothing is there.
+// assume sets a document of which only the value at one place is known and used. text
+// is that value as JSON; nil if it is undefined.
 func (e *env) assume(slot int, v value.Value, text []byte) {
 	e.load(emptyDocument)
 	e.located = true
@@ -143,14 +142,14 @@ func (e *env) fail(err error) {
 	}
 }
 
-// Bounds on the rows that the inputs of a query make of one document, those of
-// subqueries included: ten arrays joined with each other have no end in sight.
+// Limits on the number of rows that the inputs of a query, including those of
+// subqueries, make of one document. A join of ten arrays would otherwise not end.
 const (
 	stepsMax   = 5_000_000
-	stepsCheck = 1 << 10 // steps between two looks at the context
+	stepsCheck = 1 << 10 // steps between two checks of the context
 )
 
-// step counts a row of an input, and reports whether to go on.
+// step counts a row of an input and reports whether to continue.
 func (e *env) step() bool {
 	e.steps++
 	if e.steps%stepsCheck == 0 {
@@ -162,7 +161,7 @@ func (e *env) step() bool {
 	return e.err == nil
 }
 
-// check lets others work, and fails when the run is over.
+// check yields to other queries, and fails if the run is over.
 func (e *env) check() {
 	if e.ctx == nil {
 		return
@@ -172,21 +171,22 @@ func (e *env) check() {
 	}
 }
 
-// What functions and comparisons do inside of one value is counted as well, or a
-// few of them could take minutes: ten thousand values sought in a million.
+// Functions and comparisons count their work inside one value as well, because a few
+// of them could take minutes: for example a search for ten thousand values in a
+// million.
 const (
-	workCheck = 1 << 16 // units of work between two looks at the context
-	workFold  = 16      // times that after which folding leaves a constant to the run
-	workFolds = 64      // times that for all constants of a plan
-	workDeep  = 1 << 13 // of two arrays or objects, whatever is in them
+	workCheck = 1 << 16 // units of work between two checks of the context
+	workFold  = 16      // multiple of that after which folding leaves a constant to the run
+	workFolds = 64      // multiple of that for all constants of a plan
+	workDeep  = 1 << 13 // work of comparing two arrays or objects, whatever their elements
 
-	longText = 1 << 10 // bytes of a text from which looking at it counts
+	longText = 1 << 10 // bytes of a text from which reading it counts as work
 )
 
 var errFold = errors.New("the constant takes long to compute")
 
-// work counts n units of what a function or a comparison does, each about an
-// element or some bytes, and reports whether to go on.
+// work counts n units of work, each for an element or a few bytes, and reports whether
+// to continue.
 func (e *env) work(n int) bool {
 	if e.err != nil {
 		return false
@@ -198,7 +198,7 @@ func (e *env) work(n int) bool {
 	return e.err == nil
 }
 
-// look fails when the run is over, or folding has taken long.
+// look fails if the run is over or folding takes too long.
 func (e *env) look() {
 	e.check()
 	if e.folds {
@@ -208,7 +208,7 @@ func (e *env) look() {
 	}
 }
 
-// workOn counts what a look at all arguments takes.
+// workOn counts the work of reading all arguments.
 func (e *env) workOn(args []value.Value) bool {
 	n := 1
 	for i := range args {
@@ -217,7 +217,7 @@ func (e *env) workOn(args []value.Value) bool {
 	return e.work(n)
 }
 
-// workOf counts the comparison of two values.
+// workOf counts the work of comparing two values.
 func (e *env) workOf(a, b value.Value) bool {
 	switch {
 	case a.Kind() < value.KindString || a.Kind() != b.Kind():
@@ -237,8 +237,8 @@ func (e *env) fits(n int) bool {
 	return true
 }
 
-// fitsValue reports whether the JSON of v may be built. A value can be far larger
-// than the memory it takes, because its parts may be shared.
+// fitsValue reports whether the JSON of v may be built. It can be far larger than the
+// memory of v, whose parts may be shared.
 func (e *env) fitsValue(v value.Value) bool {
 	if v.Kind() < value.KindString {
 		return true
@@ -247,24 +247,22 @@ func (e *env) fitsValue(v value.Value) bool {
 	return e.fitsIn(&m, v)
 }
 
-// fitsIn reports whether v may become a part of a value that m has measured so
-// far. Everything that is built of parts goes through here, so no value is larger
-// than builtMax however much its parts share, and whoever walks one comes to an
-// end.
+// fitsIn reports whether v may become a part of the value that m has measured so far.
+// All values that are built of parts are checked here. So no value is larger than
+// builtMax, however many parts it shares, and every walk over a value ends.
 func (e *env) fitsIn(m *measure, v value.Value) bool {
 	before := m.nodes
 	m.add(v)
 	return e.work(m.nodes-before) && (m.room >= 0 || e.fits(builtMax-m.room))
 }
 
-// measure is the size of a value, with what is shared counted as often as it is
-// reached.
+// measure is the size of a value. Shared parts count each time they occur.
 type measure struct {
-	room  int // bytes left for its JSON, about; less than zero when it is too large
-	nodes int // values looked at
+	room  int // approximate number of bytes left for its JSON; negative if it is too large
+	nodes int // number of values visited
 }
 
-// add counts a value, and stops when there is no room left.
+// add counts a value. It stops when no room is left.
 func (m *measure) add(v value.Value) {
 	m.room--
 	m.nodes++
@@ -287,18 +285,18 @@ func (m *measure) add(v value.Value) {
 	}
 }
 
-// valueSize and memberSize are the bytes of an element of an array and of a member
-// of an object, without what they refer to.
+// valueSize and memberSize are the sizes in bytes of an element of an array and of a
+// member of an object, without what they refer to.
 const (
 	valueSize  = int(unsafe.Sizeof(value.Value{}))
 	memberSize = int(unsafe.Sizeof(value.Member{}))
 )
 
-// take computes a value that waits for others: an argument, an operand, a part of
-// a literal. What was made for it counts in e.memory, which whoever takes values
-// notes before and sets back when they are gone; what is a part of the document, a
-// constant, or in a register does not. The value is undefined when the query
-// needs more memory than it may use.
+// take computes a value that waits for others: an argument, an operand, a part of a
+// literal. It adds the memory that was allocated for the value to e.memory. The caller
+// saves e.memory before and restores it when the values are no longer used. Parts of
+// the document, constants and registers do not count. The value is undefined if the
+// query exceeds its memory.
 func (e *env) take(eval func(e *env) value.Value) value.Value {
 	e.fresh = 0
 	v := eval(e)
@@ -308,8 +306,8 @@ func (e *env) take(eval func(e *env) value.Value) value.Value {
 	return v
 }
 
-// made returns the bytes that were made for a value computed a moment ago. e.fresh
-// is 0 before, and what makes something sets it.
+// made returns the bytes that were allocated for a value just computed. e.fresh is 0
+// before; each allocation sets it.
 func (e *env) made(v value.Value) int64 {
 	if v.Kind() < value.KindString || v.Kind() == value.KindString && e.stored(v.Text()) {
 		return 0
@@ -323,8 +321,8 @@ func (e *env) stored(s string) bool {
 	return at >= from && at < from+uintptr(len(e.body))
 }
 
-// release lets go of the values taken since e.memory was before, for v that was
-// made of them and may share their memory.
+// release frees the values taken since e.memory was before. v was made of them and may
+// share their memory.
 func (e *env) release(v value.Value, before int64) value.Value {
 	e.fresh, e.memory = e.memory-before, before
 	if v.Kind() == value.KindString {
@@ -333,7 +331,7 @@ func (e *env) release(v value.Value, before int64) value.Value {
 	return v
 }
 
-// raw returns the text of a place in the document, nil when it is not there.
+// raw returns the text of a place in the document, or nil if it is missing.
 func (e *env) raw(slot int) []byte {
 	if !e.located {
 		e.locate()
@@ -359,8 +357,8 @@ func (e *env) at(slot int) value.Value {
 	}
 	v := value.Undefined()
 	if raw != nil {
-		// The value shares the candidate's bytes, which outlive it: nothing
-		// that is kept for longer than a candidate refers to values.
+		// The value shares the bytes of the candidate, which outlive it: nothing that
+		// is kept longer than a candidate refers to values.
 		text := view(raw)
 		var ok bool
 		if v, ok = plainScalar(text); !ok {
@@ -377,9 +375,9 @@ func (e *env) at(slot int) value.Value {
 	return v
 }
 
-// plainScalar reads the values that most places hold, without the parser's room
-// for containers: words, short integers, and strings without escapes. The text
-// is that of one value in a document that was parsed when it was stored.
+// plainScalar parses the most common values without the parser's stacks: keywords,
+// short integers, and strings without escapes. The text is one value of a stored
+// document, so it is well formed.
 func plainScalar(text string) (value.Value, bool) {
 	switch c := text[0]; {
 	case c == '"':
@@ -402,7 +400,7 @@ func plainScalar(text string) (value.Value, bool) {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// plainString returns what is between the quotes of a string without escapes.
+// plainString returns the content of a string without escapes.
 func plainString(text string) (string, bool) {
 	last := len(text) - 1
 	if last < 1 || text[0] != '"' || text[last] != '"' || strings.IndexByte(text, '\\') >= 0 {
@@ -411,7 +409,7 @@ func plainString(text string) (string, bool) {
 	return text[1:last], true
 }
 
-// shortInteger returns the number that at most 18 digits say, all of which fit.
+// shortInteger parses an integer of at most 18 digits, which always fits 64 bits.
 func shortInteger(text string) (n int64, ok bool) {
 	if len(text) == 0 || len(text) > 18 {
 		return 0, false
@@ -425,7 +423,7 @@ func shortInteger(text string) (n int64, ok bool) {
 	return n, true
 }
 
-// numbers returns both operands when they are numbers.
+// numbers returns both operands if they are numbers.
 func numbers(a, b value.Value) (x, y float64, ok bool) {
 	if a.Kind() != value.KindNumber || b.Kind() != value.KindNumber {
 		return 0, 0, false
@@ -433,8 +431,7 @@ func numbers(a, b value.Value) (x, y float64, ok bool) {
 	return a.Float(), b.Float(), true
 }
 
-// equal is the operator =. Two defined values of different types are unequal;
-// see settled.md on that choice.
+// equal is the operator =. Two defined values of different types are unequal.
 func equal(a, b value.Value) truth {
 	if !a.IsDefined() || !b.IsDefined() {
 		return unknown
@@ -442,12 +439,12 @@ func equal(a, b value.Value) truth {
 	return truthOf(equalValues(a, b))
 }
 
-// equalValues is equality as the language has it: of arrays and objects part
-// by part, and of numbers as IEEE 754 defines it, where NaN equals nothing. The
-// order of keys, which groups and sorts, has NaN equal to itself instead.
+// equalValues is the equality of the language. It compares arrays and objects part by
+// part, and numbers as in IEEE 754, where NaN equals nothing. In the order of keys,
+// which groups and sorts, NaN equals itself.
 func equalValues(a, b value.Value) bool { return value.Equal(a, b) && !hasNaN(a) }
 
-// hasNaN reports whether a value is NaN or has one at any depth.
+// hasNaN reports whether a value is NaN or contains one at any depth.
 func hasNaN(v value.Value) bool {
 	switch v.Kind() {
 	case value.KindNumber:
@@ -462,9 +459,9 @@ func hasNaN(v value.Value) bool {
 
 func isNaN(v value.Value) bool { return v.Kind() == value.KindNumber && math.IsNaN(v.Float()) }
 
-// ordered is < and its like. They are undefined but between values of one kind
-// that has an order, which arrays, objects and undefined have not. Nothing is
-// above or below NaN, nor as great.
+// ordered is < and the like. It is undefined unless both values have the same kind and
+// that kind has an order, which arrays, objects and undefined do not have. A
+// comparison with NaN is false.
 func (o outcomes) ordered(a, b value.Value) truth {
 	switch {
 	case a.Kind() != b.Kind() || !hasOrder(a.Kind()):
@@ -475,15 +472,14 @@ func (o outcomes) ordered(a, b value.Value) truth {
 	return o.hold(value.Compare(a, b))
 }
 
-// hasOrder reports whether < and its like are defined between values of a kind.
-// They are for null too: null is at most null, and clients that resume a sort
-// behind a row whose key is null ask for those from null on.
+// hasOrder reports whether < and the like are defined for values of a kind. They are
+// defined for null: null <= null is true, and clients that resume a sort after a row
+// with the key null ask for keys >= null.
 func hasOrder(k value.Kind) bool {
 	return k == value.KindNull || k == value.KindBool || k == value.KindNumber || k == value.KindString
 }
 
-// outcomes are the results of a comparison, as cmp.Compare has them, for which
-// an operator holds.
+// outcomes are the results of cmp.Compare for which an operator is true.
 type outcomes uint8
 
 const (
@@ -507,8 +503,8 @@ func comparison(op string) func(a, b value.Value) truth {
 	return outcomesOf[op].ordered
 }
 
-// placeComparison is the comparison of a place in the document with a constant.
-// It compares the texts of plain strings and of short integers as they stand.
+// placeComparison is the comparison of a place in the document with a constant. It
+// compares plain strings and short integers without parsing them.
 func placeComparison(op string, slot int, v value.Value) func(e *env) truth {
 	test, holds := comparison(op), outcomesOf[op]
 	slow := func(e *env, raw []byte) truth {
@@ -542,7 +538,7 @@ func placeComparison(op string, slot int, v value.Value) func(e *env) truth {
 	return func(e *env) truth { return slow(e, e.raw(slot)) }
 }
 
-// compare is a test of two values that counts its work.
+// compare applies a test to two values and counts its work.
 func (e *env) compare(test func(a, b value.Value) truth, a, b value.Value) truth {
 	if !e.workOf(a, b) {
 		return unknown
@@ -550,8 +546,8 @@ func (e *env) compare(test func(a, b value.Value) truth, a, b value.Value) truth
 	return test(a, b)
 }
 
-// view returns the bytes of a document as a string, which is good for as long as
-// the document is.
+// view returns bytes of a document as a string, which is valid as long as the
+// document.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // arithmetic returns the function of an operator on two numbers.
@@ -583,7 +579,7 @@ func arithmetic(op string) func(x, y float64) float64 {
 	return nil
 }
 
-// int32Of is the conversion of JavaScript: modulo 2^32, and 0 for what is not
+// int32Of converts as JavaScript does: modulo 2^32, and to 0 if the number is not
 // finite.
 func int32Of(f float64) int32 {
 	if f-f != 0 {
@@ -618,7 +614,7 @@ func unary(op string, v value.Value) value.Value {
 	return v
 }
 
-// member is access by a name. It looks at the members one by one.
+// member is access by a name. It searches the members linearly.
 func (e *env) member(of value.Value, name string) value.Value {
 	if of.Kind() == value.KindObject && !e.work(of.Len()) {
 		return value.Undefined()

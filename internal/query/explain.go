@@ -10,28 +10,26 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Step is a part of how a plan runs. The steps below it come before it: they
-// are where its documents, rows or terms come from.
+// Step is a part of how a plan runs. The steps below it run before it and provide its
+// documents, rows or terms.
 type Step struct {
 	Name   string // such as order
 	Detail string // such as c.a DESC; "" for none
 	Steps  []*Step
 
-	Count int      // of a step that looks terms up: how many spans of them; 0 of others
-	Spans []string // those spans while they are few: a value as JSON, or bounds in hexadecimal
+	Count int      // of a step that looks up terms: the number of spans; otherwise 0
+	Spans []string // the spans, if they are few: a value as JSON, or bounds in hexadecimal
 
-	// What [Plan.Measure] and whoever asks [Step.Probe] found out; -1 where nothing
-	// is known.
-	Rows     int64 // documents or rows that came out of the step
-	Expected int64 // that were expected to, by the index alone
-	Times    int64 // of a step that begins with "or": how many pages of partitions were made so
+	// Figures from [Plan.Measure] and from callers of [Step.Probe]; -1 if unknown.
+	Rows     int64 // documents or rows that the step returned
+	Expected int64 // documents or rows that the index alone predicts
+	Times    int64 // of a step that begins with "or": number of pages of partitions made that way
 
 	access *index.Expr // of a step about terms
 }
 
-// String returns the tree, a step a line and two blanks for each level, with a
-// line break at the end. Figures stand in columns behind it, once the top step
-// has some.
+// String returns the tree, one step a line, indented by two spaces for each level,
+// with a newline at the end. If the top step has figures, they follow in columns.
 func (s *Step) String() string {
 	if s.Rows >= 0 {
 		return s.table()
@@ -49,7 +47,7 @@ func (s *Step) write(b *strings.Builder, level int) {
 	}
 }
 
-// line is what is said of the step itself.
+// line returns the text of the step itself.
 func (s *Step) line(level int) string {
 	line := strings.Repeat("  ", level) + s.Name
 	if s.Detail != "" {
@@ -58,14 +56,14 @@ func (s *Step) line(level int) string {
 	return line
 }
 
-// on returns a step that takes what the others give.
+// on returns a step that reads the results of others.
 func on(name, detail string, below ...*Step) *Step {
 	return &Step{Name: name, Detail: detail, Steps: below, Rows: -1, Expected: -1, Times: -1}
 }
 
-// Explain returns how the plan runs, from the rows that the client gets down to
-// the index. It says what is possible: a partition counts, and reads all of its
-// documents where lists of the index would cost more.
+// Explain returns how the plan runs, from the rows for the client down to the index.
+// It shows what is possible: a partition counts, and reads all of its documents if
+// lists of the index would cost more.
 func (p *Plan) Explain() *Step {
 	q := p.query
 	var step *Step
@@ -77,7 +75,7 @@ func (p *Plan) Explain() *Step {
 	case len(q.OrderBy) > 0:
 		step = on("merge", "rows by key, equal ones by document", p.explainRows())
 	default:
-		step = on("merge", "partitions one behind the other", p.explainRows())
+		step = on("merge", "partitions one behind the other", p.explainRows()) // words: clients may read this text
 	}
 	if p.limit >= 0 {
 		step = on("limit", countDetail("offset", p.offset)+", "+countDetail("limit", p.limit), step)
@@ -127,7 +125,7 @@ func (p *Plan) explainRows() *Step {
 	return step
 }
 
-// explainLookups returns how the index answers instead of documents.
+// explainLookups returns how the index answers instead of the documents.
 func explainLookups(list []lookup) *Step {
 	step := on("or ask the index", "")
 	for _, l := range list {
@@ -200,14 +198,14 @@ func explainAccess(x index.Expr) *Step {
 	return on("terms", x.Span.Label+", each looked at").of(x)
 }
 
-// explainParts returns the steps of a combination. Spans of one index are one
-// step: a list of values or the cells of a shape can be very many.
+// explainParts returns the steps of a combination. Spans of one index are one step,
+// because a list of values or the cells of a shape can be long.
 func explainParts(x index.Expr) *Step {
 	step := on("all of", "")
 	if x.Op == index.Or {
 		step.Name = "any of"
 	}
-	places := map[string]int{} // label to its place in lists
+	places := map[string]int{} // label to its index in lists
 	var lists [][]index.Expr
 	for _, arg := range x.Args {
 		if len(arg.Args) == 1 && arg.Args[0].Op == index.Leaf {
@@ -236,11 +234,10 @@ func explainParts(x index.Expr) *Step {
 	return step.of(x)
 }
 
-// spansMax is how many spans of one step are shown one by one.
+// spansMax is the maximum number of spans of one step that are shown separately.
 const spansMax = 16
 
-// explainSpans returns the step of spans that are of one index, all of which
-// count, or any of them.
+// explainSpans returns the step of spans of one index, for all or for any of them.
 func explainSpans(list []index.Expr, count string) *Step {
 	step := on("range", list[0].Span.Label)
 	step.Count = len(list)
@@ -269,7 +266,7 @@ func explainSpans(list []index.Expr, count string) *Step {
 	return step
 }
 
-// spanText is the value of a single term that shows one, or else the bounds of a
+// spanText returns the value of a single term that has one, otherwise the bounds of a
 // span.
 func spanText(s index.Span) string {
 	if v, exact := index.DecodeTerm(s.Low); s.One && exact && s.Path != nil {

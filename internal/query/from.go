@@ -8,28 +8,26 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// scope is what names mean in one query: the aliases of its inputs, and behind
-// them those of the queries around it. That of a LET is one more, around what it
-// is for.
+// scope is what names mean in one query: the aliases of its inputs and, outside it,
+// those of the enclosing queries. A LET has a scope for its expression.
 type scope struct {
 	outer  *scope
-	names  map[string]alias // nil until the first
+	names  map[string]alias // nil before the first name
 	inputs []alias
-	bound  map[string]int // registers by the text of the expressions they stand for; see compiler.bind
+	bound  map[string]int // registers by the text of their expressions; see compiler.bind
 }
 
 // alias is what the name of an input or of a LET means.
 type alias struct {
 	input int          // the place of the input in its query
-	local int          // the register that holds the value; -1 when place is where it is in the document
-	place value.Path   // with a register: where the index has it
+	local int          // the register of the value; -1 if the value is at place in the document
+	place value.Path   // with a register: where the index has the value
 	found bool         // place is known
-	let   bool         // the name of a LET: its value depends on nothing that its expression does not
-	fixed *value.Value // of a LET: the same for all documents; nil for a value that is not. local is unused
+	let   bool         // the name of a LET, whose value depends only on what its expression depends on
+	fixed *value.Value // of a LET: its constant value; nil if the value is not constant. local is unused
 }
 
-// lookup returns what a name means and the scope that says so, nil for a name
-// without meaning.
+// lookup returns what a name means and the scope that defines it, or nil if none does.
 func (s *scope) lookup(name string) (alias, *scope) {
 	for ; s != nil; s = s.outer {
 		if a, ok := s.names[name]; ok {
@@ -44,14 +42,14 @@ func (s *scope) has(name string) bool {
 	return in != nil
 }
 
-// with is the scope inside of a LET, as far as the analysis asks.
+// with returns the scope inside a LET, for the analysis.
 func (s *scope) with(name string) *scope {
 	inner := &scope{outer: s}
 	inner.define(name, alias{let: true})
 	return inner
 }
 
-// inside reports whether s is another scope, or one inside of it.
+// inside reports whether s is the other scope or inside it.
 func (s *scope) inside(other *scope) bool {
 	for ; s != nil; s = s.outer {
 		if s == other {
@@ -61,8 +59,7 @@ func (s *scope) inside(other *scope) bool {
 	return false
 }
 
-// hides reports whether a name in x means something else here than in an outer
-// scope.
+// hides reports whether a name in x has another meaning here than in an outer scope.
 func hides(x sql.Expr, here, outer *scope) bool {
 	if here == outer {
 		return false
@@ -84,27 +81,26 @@ func (s *scope) define(name string, a alias) {
 	s.names[name] = a
 }
 
-// element is a step to any one element of an array: the same one wherever it
-// stands in places, and another one than that of any other call. Only the index
+// element returns a step to any element of an array. It denotes the same element
+// wherever it occurs, and a different one from that of any other call. Only the index
 // has such places.
 func (c *compiler) element() value.Step {
 	c.stepped++
 	return value.Step{Index: -c.stepped, IsIndex: true}
 }
 
-// input is a compiled input of a query. Exactly one of slot, value and query is
-// what it reads.
+// input is a compiled input of a query. It reads exactly one of slot, value and query.
 type input struct {
 	slot  int                      // of a place in the document; -1 for none
 	value func(e *env) value.Value // nil for none
 	query *rows                    // nil for none
-	in    bool                     // go through the elements
+	in    bool                     // iterate over the elements
 	local int                      // the register for the value; -1 for none
-	tests []func(e *env) truth     // parts of the filter that need this input and none behind it
+	tests []func(e *env) truth     // the parts of the filter that need this input and no later one
 }
 
-// each calls next for each value of the input, until it returns false, and
-// reports whether the end was reached.
+// each calls next for each value of the input until it returns false. It reports
+// whether all values were used.
 func (in *input) each(e *env, next func() bool) bool {
 	switch {
 	case in.query != nil:
@@ -124,7 +120,7 @@ func (in *input) each(e *env, next func() bool) bool {
 	return more
 }
 
-// offer passes on a value or, when the input iterates, its elements.
+// offer passes a value or, if the input iterates, its elements to next.
 func (in *input) offer(e *env, v value.Value, next func() bool) bool {
 	if !in.in {
 		return e.err == nil && (!v.IsDefined() || in.put(e, v, next))
@@ -144,7 +140,7 @@ func (in *input) put(e *env, v value.Value, next func() bool) bool {
 	return in.row(e, next)
 }
 
-// row tests what can be tested from this input on, and goes on to the next.
+// row evaluates the tests that need this input and continues with the next.
 func (in *input) row(e *env, next func() bool) bool {
 	if !e.step() {
 		return false
@@ -164,15 +160,15 @@ func pass(e *env, tests []func(e *env) truth) bool {
 	return e.err == nil
 }
 
-// loop is FROM and WHERE of a query: it goes through the combinations of its
-// inputs that pass the filter.
+// loop is FROM and WHERE of a query: it iterates over the combinations of inputs that
+// pass the filter.
 type loop struct {
 	inputs []input
-	tests  []func(e *env) truth // parts of the filter that need no input
+	tests  []func(e *env) truth // the parts of the filter that need no input
 }
 
-// each calls row for each combination, in the order of the inputs, until it
-// returns false. It reports whether the end was reached.
+// each calls row for each combination, in the order of the inputs, until it returns
+// false. It reports whether all combinations were used.
 func (l *loop) each(e *env, row func() bool) bool {
 	if !pass(e, l.tests) {
 		return e.err == nil
@@ -185,7 +181,7 @@ func (l *loop) each(e *env, row func() bool) bool {
 	return next() && e.err == nil
 }
 
-// within compiles with another scope.
+// within compiles in another scope.
 func (c *compiler) within(s *scope, f func()) {
 	saved := c.scope
 	c.scope = s
@@ -193,7 +189,7 @@ func (c *compiler) within(s *scope, f func()) {
 	c.scope = saved
 }
 
-// loop compiles FROM and WHERE in the scope of the query, which gets its names.
+// loop compiles FROM and WHERE in the scope of the query, and adds its names.
 func (c *compiler) loop(q *sql.Select, root bool) loop {
 	var l loop
 	if q.From != nil {
@@ -220,7 +216,7 @@ func (c *compiler) loop(q *sql.Select, root bool) loop {
 	return l
 }
 
-// conjuncts returns the terms that all have to be true; none for nil.
+// conjuncts returns the terms of a conjunction; none for nil.
 func conjuncts(x sql.Expr) []sql.Expr {
 	if and, ok := x.(*sql.LogicalExpr); ok && !and.Or {
 		return and.Terms
@@ -231,8 +227,7 @@ func conjuncts(x sql.Expr) []sql.Expr {
 	return []sql.Expr{x}
 }
 
-// lastInput returns the last input of the query being compiled that x refers to,
-// -1 for none.
+// lastInput returns the last input of the current query to which x refers, or -1.
 func (c *compiler) lastInput(x sql.Expr) int {
 	last := -1
 	for name := range sql.Idents(x) {
@@ -243,7 +238,7 @@ func (c *compiler) lastInput(x sql.Expr) int {
 	return last
 }
 
-// rootName is the name that a collection begins with.
+// rootName returns the first name of a collection.
 func rootName(x sql.Expr) string {
 	for {
 		switch y := x.(type) {
@@ -259,7 +254,7 @@ func rootName(x sql.Expr) string {
 	}
 }
 
-// input compiles an input with those in front of it in scope.
+// input compiles an input in the scope of those before it.
 func (c *compiler) input(in *sql.Input, root bool) (out input, a alias) {
 	out = input{slot: -1, local: -1, in: in.In}
 	switch {
@@ -289,8 +284,8 @@ func (c *compiler) input(in *sql.Input, root bool) (out input, a alias) {
 	return out, a
 }
 
-// collection compiles what an input reads, and says where it is. The local of
-// the alias is -1 when the document has it there, and 0 otherwise.
+// collection compiles what an input reads and returns its place. The local of the
+// alias is -1 if the document has the value there, otherwise 0.
 func (c *compiler) collection(of sql.Expr, out *input) alias {
 	path, stored := c.path(of)
 	if !stored || out.in {
@@ -301,14 +296,14 @@ func (c *compiler) collection(of sql.Expr, out *input) alias {
 		place, found := c.place(of)
 		return alias{place: place, found: found}
 	case len(path) == 0 && !out.in:
-		out.slot = c.places.Add(nil) // Nobody reads it, so far.
+		out.slot = c.places.Add(nil) // so far no expression reads it
 	case !out.in:
 		out.slot = c.slot(path)
 	}
 	return alias{local: -1, place: path, found: true}
 }
 
-// star is the value of the only input of the query being compiled.
+// star returns the value of the only input of the current query.
 func (c *compiler) star() code {
 	a := c.scope.inputs[0]
 	if a.local < 0 {
@@ -317,7 +312,7 @@ func (c *compiler) star() code {
 	return local(a.local)
 }
 
-// namesContainer reports whether the rows of a query are made of documents.
+// namesContainer reports whether the rows of a query are made from documents.
 func namesContainer(q *sql.Select) bool {
 	for q.From != nil {
 		in := &q.From.Inputs[0]
@@ -329,11 +324,10 @@ func namesContainer(q *sql.Select) bool {
 	return false
 }
 
-// compileRows compiles FROM and WHERE of the plan's query, whose scope c has
-// from then on, and what they tell the index and the routing.
+// compileRows compiles FROM and WHERE of the plan's query, whose scope becomes that of
+// c, and what they say to the index and to routing.
 //
-// A query over rows of another plan tells routing what that one does, and the
-// index nothing.
+// A query over the rows of another plan has that plan's routing, and uses no index.
 func (p *Plan) compileRows(c *compiler, ix *index.Index) {
 	q := p.query
 	p.loop = c.loop(q, true)
@@ -357,7 +351,7 @@ func (p *Plan) compileRows(c *compiler, ix *index.Index) {
 	}
 	p.where = c.inputs(q)
 	if ix == nil {
-		if p.where.op == nothing {
+		if p.where.op == opFalse {
 			p.accessing = index.Expr{Op: index.None}
 		}
 		return

@@ -11,21 +11,20 @@ import (
 
 // function is a built-in function of the language.
 type function struct {
-	name     string // as error messages show it
-	min, max int    // number of arguments; a max of -1 is any number
+	name     string // as in error messages
+	min, max int    // number of arguments; a max of -1 means no limit
 	run      runner
 
-	// bind makes a run for one call, whose constant arguments it may look at once
-	// and whose properties may have policies. run is then what it makes of no
-	// binding at all.
+	// bind returns a runner for one call. It may evaluate constant arguments once and
+	// use the policies of properties. run is then the runner without a binding.
 	bind func(b binding) runner
 
-	// direct makes the evaluation of one call that reads places of the document
-	// by itself, as their texts; nil, also as a result, leaves the call to run.
+	// direct returns an evaluation of one call that reads places of the document as
+	// text. Nil, also as a result, leaves the call to run.
 	direct func(b binding) func(e *env) value.Value
 
 	aggregate bool
-	volatile  bool // may differ from row to row with the same arguments
+	volatile  bool // its result may differ from row to row for the same arguments
 }
 
 // takes reports whether the function takes n arguments.
@@ -34,28 +33,28 @@ func (f *function) takes(n int) bool { return n >= f.min && (f.max < 0 || n <= f
 // runner computes a function of evaluated arguments.
 type runner func(e *env, args []value.Value) value.Value
 
-// undefinedRun is the function that is undefined whatever the arguments are.
+// undefinedRun is the function that is always undefined.
 func undefinedRun(*env, []value.Value) value.Value { return value.Undefined() }
 
-// binding is what is known of a call before any document is.
+// binding is what is known about a call at compile time.
 type binding struct {
 	args  []sql.Expr
-	parts []code                              // the compiled arguments; nil when nothing is known
-	path  func(x sql.Expr) (index.Path, bool) // the property that an argument is
-	ix    *index.Index                        // nil for documents without policies
+	parts []code                              // the compiled arguments; nil if nothing is known
+	path  func(x sql.Expr) (index.Path, bool) // the property that an argument denotes
+	ix    *index.Index                        // nil for documents without a policy
 
-	making *making // nil when nothing is known
+	compilation *compilation // nil if nothing is known
 }
 
-// binding returns what the compiler knows of a call.
+// binding returns what the compiler knows about a call.
 func (c *compiler) binding(x *sql.CallExpr, parts []code) binding {
-	return binding{args: x.Args, parts: parts, ix: c.ix, making: c.making, path: func(x sql.Expr) (index.Path, bool) {
+	return binding{args: x.Args, parts: parts, ix: c.ix, compilation: c.compilation, path: func(x sql.Expr) (index.Path, bool) {
 		path, ok := c.path(x)
 		return indexPath(path), ok && len(path) > 0
 	}}
 }
 
-// constant returns argument i when it is the same for all documents.
+// constant returns argument i if it is constant.
 func (b binding) constant(i int) (value.Value, bool) {
 	if i >= len(b.parts) || !b.parts[i].con {
 		return value.Undefined(), false
@@ -63,7 +62,7 @@ func (b binding) constant(i int) (value.Value, bool) {
 	return b.parts[i].v, true
 }
 
-// property returns the property that argument i is.
+// property returns the property that argument i denotes.
 func (b binding) property(i int) (index.Path, bool) {
 	if b.path == nil || i >= len(b.args) {
 		return nil, false
@@ -71,11 +70,11 @@ func (b binding) property(i int) (index.Path, bool) {
 	return b.path(b.args[i])
 }
 
-// functions holds the functions by their names in upper case, in every spelling
-// that the service takes.
+// functions are the functions by name in upper case, with all spellings that the
+// service accepts.
 var functions = makeFunctions()
 
-// numberNames are the identifiers that mean a number where no alias has them.
+// numberNames are the identifiers that denote numbers unless they are aliases.
 var numberNames = map[string]value.Value{
 	"NaN":      value.Number(math.NaN()),
 	"Infinity": value.Number(math.Inf(1)),
@@ -98,7 +97,7 @@ func makeFunctions() map[string]*function {
 	return m
 }
 
-// aggregateFunctions are of several rows: aggregate.go evaluates them.
+// aggregateFunctions combine several rows; aggregate.go evaluates them.
 func aggregateFunctions() []function {
 	var list []function
 	for name := range aggregateKinds {

@@ -55,8 +55,8 @@ func arrayFunctions() []function {
 	}
 }
 
-// contains reports whether an array has an element equal to x or, when partial
-// is set, an object that has all of x.
+// contains reports whether an array has an element equal to x or, if partial is set,
+// an object with all properties of x.
 func (e *env) contains(array []value.Value, x value.Value, partial bool) bool {
 	for _, item := range array {
 		if !e.workOf(item, x) {
@@ -69,8 +69,8 @@ func (e *env) contains(array []value.Value, x value.Value, partial bool) bool {
 	return false
 }
 
-// within reports whether the object whole has every property of the object part
-// with the same value.
+// within reports whether the object whole has all properties of the object part with
+// equal values.
 func (e *env) within(part, whole value.Value) bool {
 	if part.Kind() != value.KindObject || whole.Kind() != value.KindObject {
 		return false
@@ -125,8 +125,8 @@ func arrayContainsAll(e *env, args []value.Value) value.Value {
 	return result.value()
 }
 
-// arrayItemsMax bounds an array that an expression builds, as builtMax bounds a
-// string: an element takes about as much memory as the shortest ones take text.
+// arrayItemsMax is the maximum length of an array that an expression builds. An
+// element uses about as much memory as a short one has text.
 const arrayItemsMax = builtMax / 2
 
 func arrayConcat(e *env, args []value.Value) value.Value {
@@ -167,8 +167,8 @@ func arraySlice(_ *env, args []value.Value) value.Value {
 	return value.Array(args[0].Items()[start:end])
 }
 
-// onNumbers makes a function of an array of numbers; undefined elements do not
-// count, and any other makes the result undefined. f may reorder the list.
+// onNumbers returns a function of an array of numbers. Undefined elements are ignored;
+// any other element makes the result undefined. f may reorder the list.
 func onNumbers(f func(list []value.Value) value.Value) func(*env, []value.Value) value.Value {
 	return func(_ *env, args []value.Value) value.Value {
 		if args[0].Kind() != value.KindArray {
@@ -188,7 +188,7 @@ func onNumbers(f func(list []value.Value) value.Value) func(*env, []value.Value)
 	}
 }
 
-// total adds up the numbers, each divided by n.
+// total returns the sum of the numbers, each divided by n.
 func total(list []value.Value, n float64) (sum float64) {
 	for _, x := range list {
 		sum += x.Float() / n
@@ -196,7 +196,7 @@ func total(list []value.Value, n float64) (sum float64) {
 	return sum
 }
 
-// average divides the sum, or the numbers when their sum is too large.
+// average divides the sum, or each number if the sum overflows.
 func average(list []value.Value) value.Value {
 	n := float64(len(list))
 	if n == 0 {
@@ -209,7 +209,7 @@ func average(list []value.Value) value.Value {
 	return value.Number(sum / n)
 }
 
-// median is the number in the middle as it stands, or the mean of two.
+// median returns the middle number, or the mean of the two middle ones.
 func median(list []value.Value) value.Value {
 	n := len(list)
 	if n == 0 {
@@ -217,7 +217,7 @@ func median(list []value.Value) value.Value {
 	}
 	slices.SortFunc(list, value.Compare)
 	switch {
-	case isNaN(list[0]): // It sorts first.
+	case isNaN(list[0]): // NaN sorts first
 		return list[0]
 	case n%2 == 1:
 		return list[n/2]
@@ -225,7 +225,7 @@ func median(list []value.Value) value.Value {
 	return average(list[n/2-1 : n/2+1])
 }
 
-// extreme makes ARRAY_MIN for -1 and ARRAY_MAX for 1.
+// extreme returns ARRAY_MIN for -1 and ARRAY_MAX for 1.
 func extreme(sign int) func(*env, []value.Value) value.Value {
 	return func(_ *env, args []value.Value) value.Value {
 		if args[0].Kind() != value.KindArray {
@@ -287,8 +287,8 @@ func (e *env) keySet(items []value.Value) map[string]bool {
 	return set
 }
 
-// distinct returns the first of each group of equal items that keep admits; a
-// nil keep admits all.
+// distinct returns the first of each group of equal items that keep admits. A nil keep
+// admits all.
 func (e *env) distinct(items []value.Value, keep func(key string) bool) []value.Value {
 	seen := make(map[string]bool, len(items))
 	var out []value.Value
@@ -306,11 +306,11 @@ func (e *env) distinct(items []value.Value, keep func(key string) bool) []value.
 	return out
 }
 
-// key returns what is equal for equal values, and whether to go on.
+// key returns a text that is equal for equal values, and whether to continue.
 func (e *env) key(v value.Value) (string, bool) {
 	e.scratch = value.AppendKey(e.scratch[:0], v)
 	return string(e.scratch), e.work(keyWork + len(e.scratch))
 }
 
-// keyWork is what a key costs beside its bytes: a string and a place in a map.
+// keyWork is the work for a key in addition to its bytes: a string and a map entry.
 const keyWork = 16

@@ -5,18 +5,18 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// rooms is memory that functions use again from one document to the next.
-type rooms struct {
+// buffers is memory that functions reuse for each document.
+type buffers struct {
 	tokens []fulltext.Token
 	counts []int
 	left   []float32
 	right  []float32
 }
 
-// textFunctions ask about the words of a property. A term is a word, several
-// words that stand next to each other, or an object {"term", "distance"} for
-// words that are spelled nearly so; an array stands for its elements. A property
-// that is no string, and a term that is none of these, makes them undefined.
+// textFunctions search for the words of a property. A term is a word, several adjacent
+// words, or an object {"term", "distance"} for words with a similar spelling; an array
+// is a list of terms. A property that is not a string, and any other term, makes the
+// result undefined.
 func textFunctions() []function {
 	return []function{
 		{name: "FullTextContains FULLTEXT_CONTAINS", min: 2, max: 2, bind: containsText(true)},
@@ -33,14 +33,15 @@ func textFunctions() []function {
 		}},
 		{name: "_FullTextScore", min: 5, max: 5, bind: textScore},
 
-		// The analysis lets these two stand behind ORDER BY RANK alone, where
-		// nobody evaluates them: see [Plan.Hybrid].
+		// The analysis allows these two only after ORDER BY RANK, where they are not
+		// evaluated: see [Plan.Hybrid].
 		{name: "FullTextScore FULLTEXT_SCORE", min: 2, max: -1, run: undefinedRun},
 		{name: "RRF", min: 1, max: -1, run: undefinedRun},
 	}
 }
 
-// analyzer is that of the language of the property, or of the first language.
+// analyzer returns the analyzer for the language of the property, or for the default
+// language.
 func (b binding) analyzer() *fulltext.Analyzer {
 	if b.ix != nil {
 		path, _ := b.property(0)
@@ -58,11 +59,10 @@ type phrases struct {
 	analyzer *fulltext.Analyzer
 	fixed    []fulltext.Phrase // of constant terms
 	known    bool              // the terms are constant
-	wrong    bool              // one of them is no term
+	wrong    bool              // one of them is not a term
 }
 
-// phrases reads those terms of a call that begin at argument first and are
-// constants.
+// phrases parses the terms of a call from argument first if they are constant.
 func (b binding) phrases(first int) phrases {
 	p := phrases{analyzer: b.analyzer()}
 	if p.known = len(b.parts) > first; !p.known {
@@ -123,14 +123,14 @@ func (p phrases) phrase(term value.Value) (fulltext.Phrase, bool) {
 	return fulltext.Phrase{}, false
 }
 
-// tokens returns the words of a document's property, good until the next call.
+// tokens returns the words of a document's property, valid until the next call.
 func (p phrases) tokens(e *env, v value.Value) []fulltext.Token {
-	e.rooms.tokens = p.analyzer.Tokens(e.rooms.tokens[:0], v.Text())
-	return e.rooms.tokens
+	e.buffers.tokens = p.analyzer.Tokens(e.buffers.tokens[:0], v.Text())
+	return e.buffers.tokens
 }
 
-// containsText makes a question whether a property contains all or any of some
-// terms.
+// containsText returns the function that reports whether a property contains all or
+// any of the terms.
 func containsText(all bool) func(b binding) runner {
 	return func(b binding) runner {
 		terms := b.phrases(1)
@@ -153,9 +153,9 @@ func containsText(all bool) func(b binding) runner {
 	}
 }
 
-// textScore is the relevance of a document: of its property, for an array of
-// terms, among so many documents with so many words in all, of which so many
-// contain each term. A property that is no string has none.
+// textScore returns the relevance of a document. Its arguments are the property, an
+// array of terms, the number of documents, their total number of words, and the number
+// of documents that contain each term. A property that is not a string has no score.
 func textScore(b binding) runner {
 	terms := phrases{analyzer: b.analyzer()}
 	if v, ok := b.constant(1); ok && v.Kind() == value.KindArray {
@@ -186,18 +186,18 @@ func textScore(b binding) runner {
 			return value.Undefined()
 		}
 		tokens := terms.tokens(e, args[0])
-		e.rooms.counts = e.rooms.counts[:0]
+		e.buffers.counts = e.buffers.counts[:0]
 		for _, phrase := range list {
 			if !e.work(len(tokens)) {
 				return value.Undefined()
 			}
-			e.rooms.counts = append(e.rooms.counts, phrase.Count(tokens))
+			e.buffers.counts = append(e.buffers.counts, phrase.Count(tokens))
 		}
-		return value.Number(s.Score(e.rooms.counts, len(tokens)))
+		return value.Number(s.Score(e.buffers.counts, len(tokens)))
 	}
 }
 
-// statisticsOf reads the last three arguments of _FullTextScore.
+// statisticsOf parses the last three arguments of _FullTextScore.
 func statisticsOf(args []value.Value) (s fulltext.Statistics, ok bool) {
 	documents, okDocuments := args[0].Int64()
 	words, okWords := args[1].Int64()

@@ -8,8 +8,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// dateTimeForm is how functions write a date and time; they read shorter forms
-// as well.
+// dateTimeForm is the form in which functions write a date and time. They also read
+// shorter forms.
 const dateTimeForm = "2006-01-02T15:04:05.0000000Z"
 
 // Ticks are units of 100 ns since 1970, the precision of the language.
@@ -18,8 +18,8 @@ const (
 	ticksPerSecond = int64(time.Second / tick)
 )
 
-// timeFunctions work on dates in the ISO 8601 form, in UTC. Whatever is no date
-// or leads out of the years 1 to 9999 makes them undefined.
+// timeFunctions process dates in ISO 8601 form, in UTC. The result is undefined for
+// other texts and for years outside 1 to 9999.
 func timeFunctions() []function {
 	now := func(name string, read func(t time.Time) value.Value) function {
 		return function{name: name + " " + name + "Static", volatile: true, run: func(e *env, _ []value.Value) value.Value {
@@ -63,8 +63,8 @@ func timeFunctions() []function {
 	}
 }
 
-// parseDateTime reads a date, then perhaps a time, a fraction of up to seven
-// digits, and a Z.
+// parseDateTime parses a date, optionally followed by a time, a fraction of up to
+// seven digits, and a Z.
 func parseDateTime(v value.Value) (time.Time, bool) {
 	s := v.Text()
 	if v.Kind() != value.KindString || !isDateTime(s) {
@@ -75,12 +75,12 @@ func parseDateTime(v value.Value) (time.Time, bool) {
 		t, err := time.Parse(time.DateOnly, s)
 		return t, err == nil && t.Year() > 0
 	}
-	// Parse accepts a fraction behind the seconds that the form does not have.
+	// Parse accepts a fraction after the seconds that the form does not have.
 	t, err := time.Parse("2006-01-02T15:04:05", strings.Replace(s, " ", "T", 1))
 	return t, err == nil && t.Year() > 0
 }
 
-// dateTime writes a time, undefined outside of the years that the form has.
+// dateTime writes a time; undefined if the year is outside the form.
 func dateTime(t time.Time) value.Value {
 	if t = t.UTC(); t.Year() < 1 || t.Year() > 9999 {
 		return value.Undefined()
@@ -95,7 +95,7 @@ func fromTicks(n int64) time.Time {
 	return time.Unix(seconds, rest*int64(tick)).UTC()
 }
 
-// floorDiv divides towards minus infinity; b is positive.
+// floorDiv divides and rounds towards minus infinity; b is positive.
 func floorDiv(a, b int64) (quotient, rest int64) {
 	quotient, rest = a/b, a%b
 	if rest < 0 {
@@ -104,7 +104,7 @@ func floorDiv(a, b int64) (quotient, rest int64) {
 	return quotient, rest
 }
 
-// fromInteger makes a function from a count of units since 1970.
+// fromInteger returns a function of a number of units since 1970.
 func fromInteger(name string, perSecond int64) function {
 	return function{name: name, min: 1, max: 1, run: func(_ *env, args []value.Value) value.Value {
 		n, ok := args[0].Int64()
@@ -125,7 +125,7 @@ var partNames = map[string]string{
 	"nanosecond": "nanosecond", "ns": "nanosecond",
 }
 
-// partName returns the part that an argument names, "" for none.
+// partName returns the part that an argument names, or "".
 func partName(v value.Value) string { return partNames[strings.ToLower(v.Text())] }
 
 // partUnits are the parts of fixed length.
@@ -161,8 +161,8 @@ func partOf(t time.Time, part string) value.Value {
 	return value.Int(int64(n))
 }
 
-// spanMax bounds what may be added, in units of the part: more leads out of the
-// years that there are, whatever the start.
+// spanMax is the maximum number of units of a part to add. A larger number leaves the
+// range of years from any start.
 const spanMax = 10_000 * 366
 
 func dateTimeAdd(_ *env, args []value.Value) value.Value {
@@ -174,7 +174,7 @@ func dateTimeAdd(_ *env, args []value.Value) value.Value {
 	return addPart(t, partName(args[0]), n)
 }
 
-// ago is the present less a number of parts.
+// ago returns the current time minus a number of parts.
 func ago(e *env, args []value.Value) value.Value {
 	n, whole := args[1].Int64()
 	if !whole || n == math.MinInt64 {
@@ -183,7 +183,7 @@ func ago(e *env, args []value.Value) value.Value {
 	return addPart(e.now.UTC(), partName(args[0]), -n)
 }
 
-// addPart adds n parts, undefined when it leads out of the years that there are.
+// addPart adds n parts; undefined if the result is outside the range of years.
 func addPart(t time.Time, part string, n int64) value.Value {
 	switch part {
 	case "year", "month":
@@ -209,7 +209,7 @@ func addPart(t time.Time, part string, n int64) value.Value {
 	return dateTime(fromTicks(ticksOf(t) + n*factor))
 }
 
-// addMonths keeps the day of the month, or takes the last of a shorter month.
+// addMonths keeps the day of the month, or uses the last day of a shorter month.
 func addMonths(t time.Time, n int) time.Time {
 	first := time.Date(t.Year(), t.Month()+time.Month(n), 1, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
 	last := first.AddDate(0, 1, -1).Day()
@@ -246,8 +246,8 @@ func dateTimeDiff(_ *env, args []value.Value) value.Value {
 	return value.Int(b - a)
 }
 
-// dateTimeFromParts takes year, month, day, and perhaps hour, minute, second
-// and a fraction in ticks.
+// dateTimeFromParts takes year, month, day, and optionally hour, minute, second and a
+// fraction in ticks.
 func dateTimeFromParts(_ *env, args []value.Value) value.Value {
 	lowest := [7]int64{1, 1, 1, 0, 0, 0, 0}
 	highest := [7]int64{9999, 12, 31, 23, 59, 59, ticksPerSecond - 1}
@@ -261,7 +261,7 @@ func dateTimeFromParts(_ *env, args []value.Value) value.Value {
 	}
 	t := time.Date(int(parts[0]), time.Month(parts[1]), int(parts[2]), int(parts[3]), int(parts[4]), int(parts[5]), int(parts[6])*int(tick), time.UTC)
 	if t.Day() != int(parts[2]) {
-		return value.Undefined() // Such as the 31st of April.
+		return value.Undefined() // such as April 31
 	}
 	return dateTime(t)
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// typeFunctions are the questions about types. They answer with a boolean even
-// for undefined.
+// typeFunctions test the type of a value. They return a boolean even for undefined.
 func typeFunctions() []function {
 	is := func(name string, holds func(v value.Value) bool) function {
 		return function{name: name, min: 1, max: 1, run: func(_ *env, args []value.Value) value.Value {
@@ -46,8 +45,8 @@ func typeFunctions() []function {
 	}
 }
 
-// isDateTime accepts a date, then perhaps a time, a fraction of one to seven
-// digits, and a Z.
+// isDateTime reports whether a text is a date, optionally followed by a time, a
+// fraction of one to seven digits, and a Z.
 func isDateTime(s string) bool {
 	s = strings.TrimSuffix(s, "Z")
 	if len(s) == len(time.DateOnly) {

@@ -8,9 +8,9 @@ import (
 	"github.com/decandb/decan/internal/vector"
 )
 
-// vectorFunctions compare vectors: arrays of one or more numbers, of one length.
-// Anything else makes them undefined. Behind the vectors may stand whether the
-// index is to be left aside, which changes no result, and an object of options.
+// vectorFunctions compare vectors: arrays of one or more numbers, of equal length.
+// Other arguments make the result undefined. Two arguments may follow the vectors:
+// whether to ignore the index, which changes no result, and an object of options.
 func vectorFunctions() []function {
 	score := func(_ vector.Metric, score float64) float64 { return score }
 	return []function{
@@ -19,8 +19,8 @@ func vectorFunctions() []function {
 	}
 }
 
-// similarity is what rewritten queries sort by: greater for more similar vectors,
-// whatever the metric. It is its own inverse.
+// similarity converts a score to the key by which rewritten queries sort, which is
+// greater for more similar vectors, whatever the metric. It is its own inverse.
 func similarity(m vector.Metric, score float64) float64 {
 	if m.Better(0, 1) {
 		return -score
@@ -28,7 +28,7 @@ func similarity(m vector.Metric, score float64) float64 {
 	return score
 }
 
-// vectorDistance makes a function of the score of two vectors.
+// vectorDistance returns a function of the score of two vectors.
 func vectorDistance(f func(m vector.Metric, score float64) float64) func(b binding) runner {
 	return func(b binding) runner {
 		byPolicy := b.policyMetric()
@@ -47,13 +47,13 @@ func vectorDistance(f func(m vector.Metric, score float64) float64) func(b bindi
 			}
 			left, right := fixed[0], fixed[1]
 			if left == nil {
-				if left, ok = vector.Parse(args[0], e.rooms.left[:0]); ok {
-					e.rooms.left = left
+				if left, ok = vector.Parse(args[0], e.buffers.left[:0]); ok {
+					e.buffers.left = left
 				}
 			}
 			if right == nil && ok {
-				if right, ok = vector.Parse(args[1], e.rooms.right[:0]); ok {
-					e.rooms.right = right
+				if right, ok = vector.Parse(args[1], e.buffers.right[:0]); ok {
+					e.buffers.right = right
 				}
 			}
 			if !ok || len(left) != len(right) {
@@ -64,9 +64,8 @@ func vectorDistance(f func(m vector.Metric, score float64) float64) func(b bindi
 	}
 }
 
-// storedVector makes the same function of a vector in the document and a
-// constant one, with constant options: the constant is read once, and the other
-// without making a value of it.
+// storedVector returns the same function for a stored vector and a constant one, with
+// constant options. It parses the constant once and reads the stored vector as text.
 func storedVector(f func(m vector.Metric, score float64) float64) func(b binding) func(e *env) value.Value {
 	return func(b binding) func(e *env) value.Value {
 		place, constant := b.parts[0], b.parts[1]
@@ -87,18 +86,18 @@ func storedVector(f func(m vector.Metric, score float64) float64) func(b binding
 		}
 		slot, scorer := place.slot, metric.Scorer(query)
 		return func(e *env) value.Value {
-			v, ok := vector.ParseJSON(e.raw(slot), e.rooms.left[:0])
+			v, ok := vector.ParseJSON(e.raw(slot), e.buffers.left[:0])
 			if !ok || len(v) != len(query) {
 				return value.Undefined()
 			}
-			e.rooms.left = v
+			e.buffers.left = v
 			return value.Number(f(metric, scorer.Score(v)))
 		}
 	}
 }
 
-// metricOf returns how vectors are compared: as the arguments behind them say,
-// or else as the policy does.
+// metricOf returns the metric of the arguments after the vectors, or else of the
+// policy.
 func metricOf(options []value.Value, byPolicy vector.Metric) (vector.Metric, bool) {
 	if len(options) > 0 && options[0].Kind() != value.KindBool {
 		return 0, false
@@ -116,7 +115,8 @@ func metricOf(options []value.Value, byPolicy vector.Metric) (vector.Metric, boo
 	return vector.ParseMetric(name.Text())
 }
 
-// policyMetric is that of the vector policy of either property; cosine without.
+// policyMetric returns the metric in the vector policy of either property; cosine if
+// there is none.
 func (b binding) policyMetric() vector.Metric {
 	for i := range 2 {
 		path, ok := b.property(i)
@@ -131,9 +131,8 @@ func (b binding) policyMetric() vector.Metric {
 	return vector.Cosine
 }
 
-// vectorFaults are the faults in the constant options of VectorDistance. The
-// analysis adds them to its own.
-func vectorFaults(call *sql.CallExpr, params map[string]value.Value) []sql.Diagnostic {
+// vectorDiagnostics checks the constant options of VectorDistance.
+func vectorDiagnostics(call *sql.CallExpr, params map[string]value.Value) []sql.Diagnostic {
 	if !isFunction(call, "VectorDistance") || len(call.Args) < 4 {
 		return nil
 	}
@@ -164,9 +163,9 @@ func vectorFaults(call *sql.CallExpr, params map[string]value.Value) []sql.Diagn
 	return faults
 }
 
-// searchMultiplierMax bounds how many times the wanted rows an index looks at.
+// searchMultiplierMax is the maximum number of guesses for each row.
 const searchMultiplierMax = 100
 
-// vectorTypes are the element types that an option may name. The results are
-// those of float32 whichever it is: the type says how a vector is stored.
+// vectorTypes are the element types that an option may name. Results are those of
+// float32 for every type: the type says how a vector is stored.
 var vectorTypes = map[string]bool{"float32": true, "float16": true, "int8": true, "uint8": true}

@@ -13,32 +13,31 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// grouping is how a plan makes one row of the rows of several documents:
-// aggregates, GROUP BY, and DISTINCT, which is GROUP BY of what is selected.
+// grouping is how a plan makes one row from the rows of several documents: aggregates,
+// GROUP BY, and DISTINCT, which is GROUP BY of the select list.
 //
-// Groups come in the order of their keys, so that paging, going on after a
-// split, and merging partitions are what they are for ORDER BY. The keys that
-// an ORDER BY names stand in front.
+// Groups come in the order of their keys, so paging, resuming after a split and
+// merging partitions work as for ORDER BY. The keys that an ORDER BY names come first.
 type grouping struct {
 	keys  []groupKey
 	calls []groupCall
-	emit  emitter // of a finished group; it reads registers alone
+	emit  emitter // of a finished group; it reads only registers
 
-	lookups []lookup // how the index answers; nil when it cannot
+	lookups []lookup // how the index answers; nil if it cannot
 
-	desc    bool // the direction of the first key, and so of positions
-	sorted  bool // an ORDER BY counts on the order of keys
-	drop    bool // DISTINCT VALUE: a group whose key is undefined is no row
-	lone    bool // aggregates without GROUP BY: one group, even of nothing
-	listing bool // a list is made, so that the order of documents matters
+	desc    bool // the direction of the first key, which is also that of positions
+	sorted  bool // an ORDER BY depends on the order of keys
+	drop    bool // DISTINCT VALUE: a group with an undefined key is not a row
+	lone    bool // aggregates without GROUP BY: one group, even without rows
+	listing bool // a list is made, so the order of documents matters
 }
 
-// groupKey is one value that the rows of a group have in common.
+// groupKey is one value that the rows of a group share.
 type groupKey struct {
 	expr   sql.Expr // nil for the whole document
 	eval   func(e *env) value.Value
 	local  int  // the register for the select list
-	invert bool // its direction is not that of the first
+	invert bool // its direction differs from that of the first
 }
 
 // groupCall is one aggregate of the select list.
@@ -49,16 +48,15 @@ type groupCall struct {
 	local int
 }
 
-// Group is what one partition knows of a group: plain data, so that it may come
-// from another machine. It refers to no document.
+// Group is one partition's part of a group: plain data, so that it can come from
+// another machine. It refers to no document.
 type Group struct {
 	Keys       []value.Value
 	Aggregates []Aggregate
 }
 
-// compileGroups makes the grouping of a query that has one. DISTINCT in another
-// order than that of what is selected has none: the merge leaves out what it has
-// seen.
+// compileGroups compiles the grouping of a query. DISTINCT in an order other than that
+// of the select list has none: the merge removes duplicates.
 func (p *Plan) compileGroups(c *compiler, ix *index.Index) error {
 	q := p.query
 	combined := isGrouped(q)
@@ -115,8 +113,8 @@ func (g *grouping) addCalls(c *compiler, q *sql.Select) {
 	}
 }
 
-// keyOrder returns the keys of groups, each once: those that an ORDER BY names
-// first, in its order. It reports false when that names something else.
+// keyOrder returns the keys of groups, each once, those of an ORDER BY first and in
+// its order. It returns false if the ORDER BY names something else.
 func keyOrder(orderBy []sql.OrderByItem, exprs []sql.Expr) (sorts []sql.OrderByItem, all bool) {
 	rest := map[string]bool{}
 	for _, x := range exprs {
@@ -154,16 +152,16 @@ func (g *grouping) appendKey(dst []byte, e *env) []byte {
 	return g.short(dst, start)
 }
 
-// A key that is longer than positions hold, and whose order nobody counts on,
-// ends in a hash.
+// A key that is longer than a position, and whose order does not matter, ends in a
+// hash.
 const (
 	groupKeyMax = OrderKeyMax - 1
 	groupHash   = 16
 	groupPrefix = groupKeyMax - groupHash
 )
 
-// seekable returns the part of a key in front of which no greater key has its
-// values: a hash may put a key before or behind any that begins as it does.
+// seekable returns a prefix of a key such that no greater key has its values before
+// it. A hash may sort a key before or after any key with the same prefix.
 func (g *grouping) seekable(key []byte) []byte {
 	if g.sorted {
 		return key
@@ -171,7 +169,7 @@ func (g *grouping) seekable(key []byte) []byte {
 	return key[:min(len(key), groupPrefix)]
 }
 
-// short cuts the key that begins at start, unless its order counts.
+// short truncates the key that begins at start, unless its order matters.
 func (g *grouping) short(key []byte, start int) []byte {
 	if g.sorted || len(key)-start <= groupKeyMax {
 		return key
@@ -180,13 +178,13 @@ func (g *grouping) short(key []byte, start int) []byte {
 	return append(key[:start+groupPrefix], sum[:groupHash]...)
 }
 
-// finisher writes the rows of groups that are complete.
+// finisher writes the rows of complete groups.
 type finisher struct {
 	plan *Plan
 	env  *env
 }
 
-// row returns the row of a group, and false when it is undefined.
+// row returns the row of a group, or false if it is undefined.
 func (f *finisher) row(group *Group) (json []byte, ok bool, err error) {
 	g := f.plan.group
 	for i, k := range g.keys {
@@ -199,7 +197,7 @@ func (f *finisher) row(group *Group) (json []byte, ok bool, err error) {
 	return json, ok, f.env.err
 }
 
-// newGroup returns the group of the current row, without the row.
+// newGroup returns the group of the current row. It does not add the row.
 func (g *grouping) newGroup(e *env) *Group {
 	group := &Group{Keys: make([]value.Value, len(g.keys)), Aggregates: make([]Aggregate, len(g.calls))}
 	for i, k := range g.keys {
@@ -211,10 +209,10 @@ func (g *grouping) newGroup(e *env) *Group {
 	return group
 }
 
-// empty returns the one group of a query without GROUP BY, of no row.
+// empty returns the only group of a query without GROUP BY, with no rows.
 func (g *grouping) empty() *Group { return g.newGroup(nil) }
 
-// merge takes in what another partition knows of the same group.
+// merge adds another partition's part of the same group.
 func (to *Group) merge(e *env, from *Group) {
 	for i := range to.Aggregates {
 		to.Aggregates[i].merge(e, &from.Aggregates[i])
@@ -226,26 +224,26 @@ func (to *Group) merge(e *env, from *Group) {
 	}
 }
 
-// represents reports whether a group shows a instead of b, which is equal:
-// objects are equal whatever the order of their members, and a group shows the
-// same one however its documents are spread.
+// represents reports whether a group shows a instead of its equal b. Objects are equal
+// whatever the order of their members, and a group shows the same one however its
+// documents are distributed.
 func represents(a, b value.Value) bool {
 	return b.Kind() >= value.KindArray && a.JSON() < b.JSON()
 }
 
-// groupSet collects the least groups of a partition behind a position.
+// groupSet collects the least groups of a partition after a position.
 type groupSet struct {
 	run     *run
 	g       *grouping
-	rowsMax int   // 0 for any number
+	rowsMax int   // 0 for no limit
 	room    int64 // bytes
 	held    int64 // bytes of all groups
 
 	groups  map[string]*groupEntry
-	only    *groupEntry // of a grouping with one group
-	dropped bool        // groups had to go
-	ceiling []byte      // the least key of those; nothing from it on may come in
-	unknown bool        // a group has a key that is too long for a position, and no document
+	only    *groupEntry // of a grouping with a single group
+	dropped bool        // groups were removed
+	ceiling []byte      // the least key of the removed groups; no key from it on may enter
+	unknown bool        // a group has a key that is too long for a position, and no document number
 
 	text []byte // scratch
 }
@@ -253,8 +251,8 @@ type groupSet struct {
 // groupEntry is a group of a partition.
 type groupEntry struct {
 	*Group
-	number uint64 // of a document of the group, 0 when it is not known
-	size   int64  // in memory, less what its aggregates grow by
+	number uint64 // of a document of the group, 0 if unknown
+	size   int64  // in memory, without the growth of its aggregates
 }
 
 func (r *run) newGroupSet() *groupSet {
@@ -267,7 +265,7 @@ func (r *run) newGroupSet() *groupSet {
 	return s
 }
 
-// reset forgets all groups.
+// reset removes all groups.
 func (s *groupSet) reset() {
 	s.held, s.unknown, s.dropped, s.ceiling = 0, false, false, nil
 	if s.g.lone {
@@ -281,7 +279,7 @@ func (s *groupSet) reset() {
 func (r *run) grouped(ctx context.Context, src Source) error {
 	s := r.newGroupSet()
 	if s.g.lone && r.budget.Started {
-		return nil // The one group is done.
+		return nil // the only group was returned
 	}
 	if r.plan.accessing.Op != index.None {
 		done, err := s.look(ctx, src)
@@ -311,8 +309,8 @@ func (s *groupSet) scan(ctx context.Context, src Source) error {
 	})
 }
 
-// add takes the current row in, as many times as there are rows with its
-// values, and reports false when evaluation failed.
+// add adds the current row, as many times as there are rows with its values. It
+// returns false if evaluation failed.
 func (s *groupSet) add(times int64) bool {
 	e := s.run.env
 	entry := s.only
@@ -330,7 +328,7 @@ func (s *groupSet) add(times int64) bool {
 	return e.err == nil
 }
 
-// entry returns the group of the current row, nil when it is not for this page.
+// entry returns the group of the current row, or nil if it is not on this page.
 func (s *groupSet) entry(e *env) *groupEntry {
 	r, g := s.run, s.g
 	if g.drop && !g.keys[0].eval(e).IsDefined() {
@@ -348,14 +346,14 @@ func (s *groupSet) entry(e *env) *groupEntry {
 		}
 		return entry
 	}
-	if e.err != nil || !s.behind(r.key) || s.dropped && g.compare(r.key, s.ceiling) >= 0 {
+	if e.err != nil || !s.follows(r.key) || s.dropped && g.compare(r.key, s.ceiling) >= 0 {
 		return nil
 	}
 	return s.insert(e)
 }
 
-// makeRoom drops groups of later pages when there are too many, or when they
-// fill the memory but for a quarter, which is for what is under way.
+// makeRoom removes groups of later pages if there are too many, or if they use more
+// than three quarters of the memory. The last quarter is for values in computation.
 func (s *groupSet) makeRoom() {
 	switch {
 	case s.rowsMax > 0 && len(s.groups) >= 2*s.rowsMax+64:
@@ -365,7 +363,7 @@ func (s *groupSet) makeRoom() {
 	}
 }
 
-// insert makes the group of the current row.
+// insert adds the group of the current row.
 func (s *groupSet) insert(e *env) *groupEntry {
 	r := s.run
 	s.unknown = s.unknown || r.number == 0 && isCut(r.key)
@@ -385,7 +383,7 @@ func (s *groupSet) insert(e *env) *groupEntry {
 	return s.groups[string(r.key)]
 }
 
-// trim drops all but the n least groups.
+// trim removes all but the n least groups.
 func (s *groupSet) trim(n int) {
 	keys := s.keys()
 	if len(keys) <= n {
@@ -411,7 +409,7 @@ func (s *groupSet) keys() []string {
 	compared := 0
 	slices.SortFunc(keys, func(a, b string) int {
 		if compared++; compared%stepsCheck == 0 {
-			s.run.env.check() // The sort comes to its end all the same.
+			s.run.env.check() // the sort still ends
 		}
 		return strings.Compare(a, b)
 	})
@@ -429,9 +427,9 @@ func (g *grouping) compare(a, b []byte) int {
 	return bytes.Compare(a, b)
 }
 
-// behind reports whether a group comes after where the page begins; see
-// [run.behind] about a cut key.
-func (s *groupSet) behind(key []byte) bool {
+// follows reports whether a group comes after the beginning of the page; see
+// [run.follows] for truncated keys.
+func (s *groupSet) follows(key []byte) bool {
 	from := &s.run.from
 	switch {
 	case from.none:
@@ -442,7 +440,7 @@ func (s *groupSet) behind(key []byte) bool {
 	return s.g.compare(key, from.key) > 0
 }
 
-// deliver puts the groups into the page.
+// deliver appends the groups to the page.
 func (s *groupSet) deliver() {
 	r := s.run
 	if s.only != nil {

@@ -75,7 +75,7 @@ func (r ranking) weight(i int) float64 {
 
 // componentInfo is the queryInfo of one component: its rows, the best first.
 func (p *Plan) componentInfo(r ranking, i int) value.Value {
-	info := recipe{
+	info := rewriting{
 		text: p.componentText(r, i), top: p.depth(), offset: -1, limit: -1,
 		distinct: distinctNone, buffered: true,
 	}

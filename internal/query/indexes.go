@@ -9,13 +9,13 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// IndexUse says which indexes a plan uses, and which others could make it
-// cheaper. It depends on the plan and the policy alone, not on the documents.
+// IndexUse is which indexes a plan uses, and which others could reduce its cost. It
+// depends only on the plan and the policy, not on the documents.
 type IndexUse struct {
-	Single             []string   // paths of used indexes as a policy has them, such as /a/?
+	Single             []string   // paths of used indexes as in a policy, such as /a/?
 	Composite          [][]string // used composite indexes by their properties, such as /a ASC
-	PotentialSingle    []string   // paths of the filter that the policy leaves out
-	PotentialComposite [][]string // composite indexes that would narrow or order further
+	PotentialSingle    []string   // paths of the filter that the policy does not index
+	PotentialComposite [][]string // composite indexes that would restrict or sort further
 }
 
 // Value returns the use in the form of the second version of the service's index
@@ -27,8 +27,8 @@ func (u IndexUse) Value() value.Value {
 	})
 }
 
-// indexLists writes indexes. Those that do not exist come with what they would
-// bring.
+// indexLists writes indexes. Indexes that do not exist have a text about their
+// benefit.
 func indexLists(single []string, composite [][]string, potential bool) value.Value {
 	entry := func(name string, spec value.Value) value.Value {
 		members := []value.Member{{Name: name, Value: spec}}
@@ -88,7 +88,7 @@ func (p *Plan) Indexes() IndexUse {
 	return u
 }
 
-// add notes the indexes of an access.
+// add records the indexes of an access.
 func (u *IndexUse) add(x index.Expr) {
 	if x.Span.Label != "" {
 		u.single(x.Span.Label)
@@ -105,8 +105,8 @@ func (u *IndexUse) single(label string) {
 	}
 }
 
-// policyPath returns the path by which the service names an index: /loc/? for
-// what a label calls spatial /loc.
+// policyPath returns the path by which the service names an index: /loc/? for the
+// label "spatial /loc".
 func policyPath(label string) string {
 	_, path, other := strings.Cut(label, " /")
 	if !other || strings.HasPrefix(label, "/") {
@@ -115,17 +115,17 @@ func policyPath(label string) string {
 	return "/" + path + "/?"
 }
 
-// potential notes the composite index that has the properties which the filter
-// fixes, and behind them those of the order, or else one that the filter bounds.
+// potential records the composite index of the properties that the filter determines,
+// followed by those of the order, or else by one that the filter bounds.
 func (u *IndexUse) potential(where predicate, keys []index.SortKey) {
 	var fixed, bounded []string
 	for _, term := range where.terms() {
 		path := indexPath(term.path)
 		switch {
 		case len(path) == 0 || slices.Contains(path, index.Element):
-		case term.op == isIn && len(term.values) == 1:
+		case term.op == opIn && len(term.values) == 1:
 			fixed = append(fixed, path.String()+" ASC")
-		case term.op == isLess || term.op == isAtMost || term.op == isMore || term.op == isAtLeast:
+		case term.op == opLess || term.op == opLessEqual || term.op == opGreater || term.op == opGreaterEqual:
 			bounded = append(bounded, path.String()+" ASC")
 		}
 	}
@@ -146,9 +146,9 @@ func (u *IndexUse) potential(where predicate, keys []index.SortKey) {
 	}
 }
 
-// terms are the predicates that all have to hold.
+// terms returns the predicates of a conjunction.
 func (p predicate) terms() []predicate {
-	if p.op == both {
+	if p.op == opAnd {
 		return p.args
 	}
 	return []predicate{p}
@@ -164,19 +164,19 @@ func (p predicate) eachLeaf(do func(leaf predicate)) {
 	}
 }
 
-// fixed returns the value that all documents which pass have at a path, and
-// false when it is not known.
+// fixed returns the value at a path if all documents that pass have the same,
+// otherwise false.
 func (p predicate) fixed(path index.Path) (value.Value, bool) {
 	for _, term := range p.terms() {
-		if term.op == isIn && len(term.values) == 1 && slices.Equal(indexPath(term.path), path) {
+		if term.op == opIn && len(term.values) == 1 && slices.Equal(indexPath(term.path), path) {
 			return term.values[0], true
 		}
 	}
 	return value.Undefined(), false
 }
 
-// sortKeys are the properties of ORDER BY; none when it has a key that is no
-// property, or orders groups.
+// sortKeys returns the properties of ORDER BY; none if a key is not a property, or if
+// it sorts groups.
 func (p *Plan) sortKeys() []index.SortKey {
 	q := p.query
 	if q.Rank || p.group != nil || q.From == nil || q.From.Inputs[0].Collection == nil {
@@ -194,8 +194,8 @@ func (p *Plan) sortKeys() []index.SortKey {
 	return keys
 }
 
-// pathNames returns the names and elements behind the first name of a property,
-// nil for what is none.
+// pathNames returns the names and elements after the first name of a property, or nil
+// if x is not a property.
 func pathNames(x sql.Expr) index.Path {
 	switch x := x.(type) {
 	case *sql.MemberExpr:

@@ -5,10 +5,10 @@ import (
 	"iter"
 )
 
-// outer returns the one stream of a plan that reads the combined rows of a
-// subquery: the plan over the rows of the inner plan, merged from streams. The
-// numbers of its documents are the places of those rows, so each page begins the
-// inner query again.
+// outer returns the single stream of a plan that reads the combined rows of a
+// subquery: the plan over the rows of the inner plan, merged from streams. The numbers
+// of its documents are the positions of those rows, so each page restarts the inner
+// query.
 func (m *Merge) outer(streams []Stream) Stream {
 	return func(ctx context.Context, b Budget) (Page, error) {
 		src := &combined{plan: m.plan.inner, streams: streams, parallel: m.Parallel, memory: b.Memory, grow: b.Grow}
@@ -20,7 +20,7 @@ func (m *Merge) outer(streams []Stream) Stream {
 	}
 }
 
-// combined is the source of the rows of an inner plan. They are never all in
+// combined is the source of the rows of an inner plan. It never holds all of them in
 // memory.
 type combined struct {
 	plan     *Plan

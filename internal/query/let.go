@@ -5,9 +5,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// let compiles LET name = value IN expression. A name for a place of the document
-// or for a constant is just another way to write it, so that indexes and routing
-// see through it; any other value is computed once, into a register.
+// let compiles LET name = value IN expression. A name for a place of the document or
+// for a constant is an alias for it, so that indexes and routing can use it. Any other
+// value is computed once, into a register.
 func (c *compiler) let(x *sql.LetExpr) code {
 	part := c.expr(x.Value)
 	a := alias{let: true}
@@ -45,7 +45,7 @@ func (c *compiler) let(x *sql.LetExpr) code {
 		e.locals[register] = e.take(eval)
 		e.fresh = 0
 		v := body(e)
-		e.fresh += e.memory - before // The value may share the memory of the register's.
+		e.fresh += e.memory - before // the value may share memory with the register
 		e.memory, e.locals[register] = before, value.Undefined()
 		return v
 	})

@@ -5,8 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// pattern is a LIKE pattern, compiled: a list of parts that a string has to
-// match from its beginning to its end.
+// pattern is a compiled LIKE pattern: a list of parts that must match a whole string.
 type pattern []patternPart
 
 type patternPart struct {
@@ -25,8 +24,8 @@ const (
 	partSet              // [...] : one character of a set
 )
 
-// compileLike reads a pattern. A bracket that is not closed stands for itself,
-// as does an escape character at the end.
+// compileLike parses a pattern. A bracket that is not closed is a literal, as is an
+// escape character at the end.
 func compileLike(text, escape string) pattern {
 	var p pattern
 	var literal strings.Builder
@@ -36,7 +35,7 @@ func compileLike(text, escape string) pattern {
 			literal.Reset()
 		}
 	}
-	closed := strings.LastIndexByte(text, ']') // No bracket behind it is.
+	closed := strings.LastIndexByte(text, ']') // no bracket follows it
 	for i := 0; i < len(text); {
 		if escape != "" && strings.HasPrefix(text[i:], escape) && i+len(escape) < len(text) {
 			i += len(escape)
@@ -76,7 +75,7 @@ func compileLike(text, escape string) pattern {
 	return p
 }
 
-// compileSet reads [abc], [a-f] or [^a]; size is 0 when the text is no set.
+// compileSet parses [abc], [a-f] or [^a]. size is 0 if the text is not a set.
 func compileSet(text string) (set patternPart, size int) {
 	end := strings.IndexByte(text[1:], ']')
 	if end <= 0 {
@@ -99,10 +98,10 @@ func compileSet(text string) (set patternPart, size int) {
 	return set, end + 2
 }
 
-// match reports whether the whole of s fits the pattern. On a mismatch it goes
-// back to the last run and lets it take one character more; earlier runs need
-// no second look, so time is at most the product of both lengths. It is no match
-// when the run ends meanwhile.
+// match reports whether the whole of s matches the pattern. On a mismatch it returns
+// to the last % and extends it by one character. Earlier ones need no backtracking, so
+// the time is at most the product of both lengths. It returns false if the query ends
+// meanwhile.
 func (p pattern) match(e *env, s string) bool {
 	i, at := 0, 0
 	runPart, runAt := -1, 0
@@ -136,10 +135,10 @@ func (p pattern) match(e *env, s string) bool {
 	}
 }
 
-// work is what take does: a comparison of words of memory, or of runes.
+// work is the work of take: a comparison of words of memory, or of characters.
 func (p *patternPart) work() int { return 1 + len(p.literal)>>4 + len(p.ranges) }
 
-// take matches one part other than a run at the beginning of s.
+// take matches one part other than % at the beginning of s.
 func (p *patternPart) take(s string) (size int, ok bool) {
 	if p.kind == partLiteral {
 		return len(p.literal), strings.HasPrefix(s, p.literal)
@@ -158,8 +157,8 @@ func (p *patternPart) take(s string) (size int, ok bool) {
 	return size, in != p.negated
 }
 
-// prefix returns what every match begins with, and whether the pattern is that
-// literal and nothing else.
+// prefix returns the literal prefix of every match, and whether the pattern is only
+// that literal.
 func (p pattern) prefix() (literal string, whole bool) {
 	if len(p) == 0 {
 		return "", true

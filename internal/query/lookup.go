@@ -12,32 +12,32 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// lookup is how the index answers a grouping, or some of its aggregates, instead
-// of documents. What a row gives then depends on the value at one place alone,
-// and a term says how many documents have it.
+// lookup is how the index answers a grouping, or some of its aggregates, instead of
+// the documents. A row then depends only on the value at one place, and a term has a
+// number of documents.
 type lookup struct {
 	way   lookupWay
-	calls []int // the aggregates that it answers, with none of the others in sight; nil for all of a grouping that has keys, or a filter to evaluate
+	calls []int // the aggregates that it answers alone; nil for all of a grouping that has keys, or a filter to evaluate
 
-	access  index.Expr // of count: the documents; otherwise those that count beside the span of order
+	access  index.Expr // of byCount: the documents; otherwise those to intersect with the span of order
 	order   index.Order
 	slot    int  // of the place
 	ordered bool // the terms come in the order of the groups
-	filter  bool // the filter is evaluated with the value; otherwise the access is exact
-	holds   bool // of count: the argument is true of these documents
+	filter  bool // evaluate the filter with the value; otherwise the access is exact
+	holds   bool // of byCount: the argument is true of these documents
 }
 
 type lookupWay uint8
 
 const (
-	byCount     lookupWay = iota // the number of documents is enough
-	byEnds                       // the least and the greatest term are
+	byCount     lookupWay = iota // from the number of documents
+	byEnds                       // from the least and the greatest term
 	byValues                     // each term is evaluated
-	byWords                      // the numbers of words are added up
-	byDocuments                  // the documents of access are read, and only those count
+	byWords                      // from the numbers of words
+	byDocuments                  // from the documents of access
 )
 
-// compileLookup finds out how the index can answer.
+// compileLookup determines how the index can answer.
 func (p *Plan) compileLookup(c *compiler, ix *index.Index) {
 	g := p.group
 	if ix == nil || g == nil || !p.plain || !p.whole || g.listing {
@@ -66,12 +66,12 @@ func (p *Plan) compileLookup(c *compiler, ix *index.Index) {
 	}
 }
 
-// lookupsMax is how many questions the index is asked for one query. For more
-// the documents are read once instead.
+// lookupsMax is the maximum number of lookups of one query. With more, it reads the
+// documents once instead.
 const lookupsMax = 16
 
-// lookupCalls answers each aggregate of a query without GROUP BY by itself; nil
-// when it cannot answer all.
+// lookupCalls answers each aggregate of a query without GROUP BY separately; nil if
+// one cannot be answered.
 func (p *Plan) lookupCalls(c *compiler, ix *index.Index) []lookup {
 	var list []lookup
 	for i, call := range p.group.calls {
@@ -111,7 +111,7 @@ func (p *Plan) lookupCalls(c *compiler, ix *index.Index) []lookup {
 	return list
 }
 
-// leavesAnd returns the parts of a conjunction.
+// leavesAnd returns the terms of a conjunction.
 func leavesAnd(e index.Expr) []index.Expr {
 	switch e.Op {
 	case index.All:
@@ -133,7 +133,7 @@ func (p *Plan) lookupValues(ix *index.Index, at spot, desc, filter bool) (lookup
 	return l, ok && o.Walks && o.Composite == nil && o.Span.Exact
 }
 
-// spot is a place in documents.
+// spot is a place in documents and its slot.
 type spot struct {
 	path value.Path
 	slot int
@@ -141,11 +141,11 @@ type spot struct {
 
 // places are the spots that expressions depend on.
 type places struct {
-	list  []spot // two of them when there are more
-	other bool   // they depend on something else as well
+	list  []spot // two of them if there are more
+	other bool   // they depend on something else too
 }
 
-// add adds what x depends on.
+// add adds the places on which x depends.
 func (l *places) add(c *compiler, x sql.Expr) {
 	if l.other || c.expr(x).con {
 		return
@@ -191,8 +191,8 @@ func isPlace(c *compiler, x sql.Expr) bool {
 	return ok
 }
 
-// look answers from the index, and reports false, with the set as it was, when
-// it cannot, or when it had better not.
+// look answers from the index. If it cannot, or if reading documents is cheaper, it
+// returns false and leaves the set unchanged.
 func (s *groupSet) look(ctx context.Context, src Source) (done bool, err error) {
 	indexed, ok := src.(Indexed)
 	if !ok || len(s.g.lookups) == 0 {
@@ -212,8 +212,8 @@ func (s *groupSet) look(ctx context.Context, src Source) (done bool, err error) 
 	return true, nil
 }
 
-// pays reports whether a lookup seems to take less than reading documents: it
-// looks at each term, and if few documents count, most of those are of others.
+// pays reports whether a lookup seems cheaper than reading documents: it passes each
+// term, and if few documents qualify, most terms are of others.
 func (s *groupSet) pays(ctx context.Context, src Indexed, l *lookup) (bool, error) {
 	if l.way == byCount || l.access.Op == index.All {
 		return true, nil
@@ -259,15 +259,15 @@ func (s *groupSet) count(ctx context.Context, src Indexed, l *lookup) (done bool
 		case l.holds:
 			v = value.Bool(true)
 		case l.order.Walks:
-			v = value.Null() // COUNT of a place, and all of these have it
+			v = value.Null() // COUNT of a place that all of these have
 		}
 		s.only.Aggregates[i].addTimes(e, v, n)
 	}
 	return true, e.err
 }
 
-// ends looks at the last term, which tells whether there is an array or an
-// object, and for the least value at the first.
+// ends reads the last term, which shows whether there is an array or an object, and,
+// for the least value, the first.
 func (s *groupSet) ends(ctx context.Context, src Indexed, l *lookup) (done bool, err error) {
 	defer s.run.watch.lookingUp()()
 	e := s.run.env
@@ -295,8 +295,8 @@ func (s *groupSet) ends(ctx context.Context, src Indexed, l *lookup) (done bool,
 	return true, e.err
 }
 
-// unclearMax is how many terms that do not tell the value a lookup puts up with.
-// Their documents are read.
+// unclearMax is the maximum number of terms of a lookup that do not determine the
+// value. Their documents are read.
 const unclearMax = 64
 
 // values evaluates the values of the terms.
@@ -350,15 +350,14 @@ func documentsOf(t index.Term, of index.Span) index.Expr {
 	return index.Expr{Op: index.Leaf, Span: index.Span{Low: t, High: t + "\x00", One: true, Path: of.Path, Label: of.Label}}
 }
 
-// complete reports whether the page has all its groups when the walk has come to
-// a term. What is still to come has greater keys, even cut ones, since no key is
-// a prefix of another.
+// complete reports whether the page has all its groups when the walk has reached a
+// term. Later terms have greater keys, even truncated ones, because no key is a prefix
+// of another one.
 func (s *groupSet) complete(t index.Term) bool {
 	return s.rowsMax > 0 && len(s.groups) > s.rowsMax && (s.g.sorted || len(t) < groupPrefix)
 }
 
-// assume turns to a document of which the value of one place is all that is
-// known.
+// assume sets a document of which only the value at one place is known.
 func (s *groupSet) assume(slot int, v value.Value) {
 	var text []byte
 	if v.IsDefined() {
@@ -381,7 +380,7 @@ func (s *groupSet) take(l *lookup, times int64) bool {
 	return e.err == nil
 }
 
-// unclear reads the documents of terms that do not tell their values.
+// unclear reads the documents of terms that do not determine their values.
 func (s *groupSet) unclear(ctx context.Context, src Source, l *lookup, terms []index.Expr) (done bool, err error) {
 	r := s.run
 	known := map[index.Term]bool{}
@@ -403,10 +402,10 @@ func (s *groupSet) unclear(ctx context.Context, src Source, l *lookup, terms []i
 	return !s.unknown, err
 }
 
-// termIDSize is how many bytes of a term are the id of its path.
+// termIDSize is the size in bytes of the path id in a term.
 const termIDSize = 8
 
-// appendTerm appends what stands behind the id in the term of a value.
+// appendTerm appends the part of the term of a value after the id.
 func appendTerm(dst []byte, v value.Value) []byte {
 	if v.Kind() >= value.KindArray {
 		return append(dst, value.AppendKey(nil, v)[0])

@@ -10,17 +10,16 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// The statistics of a hybrid search, from the index: how many words there are,
-// and how many documents have a term.
+// The statistics of a hybrid search from the index: the number of words, and the
+// number of documents with a term.
 
-// lookupText answers SUM(_FullTextWordCount(c.text)) from the numbers of words
-// that the index has, and COUNTIF of a condition from the documents that it has
-// for that: it counts them, or when some of them may not satisfy the condition,
-// reads those alone.
+// lookupText answers SUM(_FullTextWordCount(c.text)) from the numbers of words in the
+// index, and COUNTIF of a condition from the documents that the index finds for it: it
+// counts them or, if some may not satisfy the condition, reads only those.
 func (p *Plan) lookupText(c *compiler, ix *index.Index, call groupCall) (lookup, bool) {
 	arg, ok := call.expr.Args[0].(*sql.CallExpr)
 	switch {
-	case call.kind == CountIf && ok && isTextQuestion(arg):
+	case call.kind == CountIf && ok && isTextCall(arg):
 		return p.lookupCondition(c, ix, arg)
 	case call.kind != Sum || !ok || !isFunction(arg, "_FullTextWordCount"):
 		return lookup{}, false
@@ -33,7 +32,7 @@ func (p *Plan) lookupText(c *compiler, ix *index.Index, call groupCall) (lookup,
 	return lookup{way: byWords, access: p.accessing, order: index.Order{Span: span}}, ok
 }
 
-func isTextQuestion(call *sql.CallExpr) bool {
+func isTextCall(call *sql.CallExpr) bool {
 	return isFunction(call, "FullTextContains") || isFunction(call, "FullTextContainsAll") || isFunction(call, "FullTextContainsAny")
 }
 
@@ -49,7 +48,7 @@ func (p *Plan) lookupCondition(c *compiler, ix *index.Index, x sql.Expr) (lookup
 	return l, true
 }
 
-// words adds up the numbers of words.
+// words adds the numbers of words.
 func (s *groupSet) words(ctx context.Context, src Indexed, l *lookup) (done bool, err error) {
 	defer s.run.watch.lookingUp()()
 	e := s.run.env
@@ -72,7 +71,7 @@ func (s *groupSet) words(ctx context.Context, src Indexed, l *lookup) (done bool
 	return true, e.err
 }
 
-// documents reads the documents that a condition may be true of.
+// documents reads the documents for which a condition may be true.
 func (s *groupSet) documents(ctx context.Context, src Source, l *lookup) (done bool, err error) {
 	r := s.run
 	take := func(int) bool { return s.take(l, 1) }

@@ -10,16 +10,16 @@ import (
 	"github.com/decandb/decan/internal/query/sql"
 )
 
-// Ways says how the rows of a query were made. Each figure is a sum over the
-// pages that partitions were asked for.
+// Ways counts how the rows of a query were made. Each figure is a sum over the pages
+// that partitions were asked for.
 type Ways struct {
-	Passed  int64 // combinations of the inputs of the FROM clause that passed the filter
-	Rows    int64 // that partitions returned, groups that several of them have counted as often
-	Skipped int64 // rows of the result that OFFSET left out
+	Passed  int64 // combinations of inputs that passed the filter
+	Rows    int64 // rows that partitions returned; a group counts once for each partition that has a part
+	Skipped int64 // rows of the result that OFFSET skipped
 
-	Walked   int64 // pages made along an index in its order
-	Answered int64 // pages made of the index alone
-	Searched int64 // pages made of the best documents of a search
+	Walked   int64 // pages made by a walk along an index
+	Answered int64 // pages made from the index alone
+	Searched int64 // pages made from the best documents of a search
 }
 
 func (w *Ways) add(o Ways) {
@@ -31,8 +31,8 @@ func (w *Ways) add(o Ways) {
 	w.Searched += o.Searched
 }
 
-// Probe returns a plan whose [Plan.Estimate] is how many documents the terms of a
-// step lead to; nil for a step that is not about terms.
+// Probe returns a plan whose [Plan.Estimate] is the number of documents with the terms
+// of a step; nil for a step without terms.
 func (s *Step) Probe() *Plan {
 	if s.access == nil {
 		return nil
@@ -40,17 +40,16 @@ func (s *Step) Probe() *Plan {
 	return &Plan{query: &sql.Select{}, accessing: *s.access}
 }
 
-// Measure notes in the steps of [Plan.Explain] what is known of them once a page
-// was made: the figures of the page, and how many documents the plan was expected
-// to read, less than none when nobody could tell. Steps that are about terms keep
-// what they expect.
+// Measure sets the figures of the steps of [Plan.Explain] after a page was made: those
+// of the page, and the number of documents that the plan was expected to read, which
+// is negative if unknown. Steps about terms keep what they expect.
 func (p *Plan) Measure(top *Step, stats *Stats, expected int64) {
 	p.measure(top, stats, expected)
 	top.expect(p)
 }
 
 func (p *Plan) measure(s *Step, stats *Stats, expected int64) {
-	// Of a plan over the rows of another one the figures are those of the other.
+	// The figures of a plan over the rows of another plan are those of the other.
 	outer, ways := p.inner != nil, &stats.Ways
 	switch s.Name {
 	case "limit":
@@ -74,18 +73,17 @@ func (p *Plan) measure(s *Step, stats *Stats, expected int64) {
 	case "or find nearest", "or read alone":
 		s.Times = ways.Searched
 	case "rows":
-		return // The inner plan has rows of its own, which nobody counts one by one.
+		return // the inner plan has rows of its own, which are not counted separately
 	}
 	if p.query.Rank && s.Name != "limit" {
-		return // Each component reads and scores for itself.
+		return // each component reads and scores separately
 	}
 	for _, below := range s.Steps {
 		p.measure(below, stats, expected)
 	}
 }
 
-// expect passes on what the step below is expected to yield, as far as each
-// document makes one row.
+// expect passes on the expectation of the step below, if each document makes one row.
 func (s *Step) expect(p *Plan) {
 	for _, below := range s.Steps {
 		below.expect(p)
@@ -117,9 +115,9 @@ func (s *Step) expect(p *Plan) {
 	}
 }
 
-// The columns of figures behind a tree.
+// The columns of figures after a tree.
 const (
-	figuresColumn = 64 // where they begin; steps with a longer text have a line of their own
+	figuresColumn = 64 // where they begin; a step with a longer text has a line of its own
 	figureWidth   = 10
 )
 
@@ -132,8 +130,8 @@ func (s *Step) table() string {
 	return b.String()
 }
 
-// widest is the length of the longest line of the tree that is no longer than
-// figuresColumn, in characters.
+// widest returns the length in characters of the longest line of the tree that is at
+// most figuresColumn long.
 func (s *Step) widest(level int) int {
 	most := utf8.RuneCountInString(s.line(level))
 	if most > figuresColumn {
@@ -178,7 +176,7 @@ func (s *Step) figures() string {
 	return strings.TrimRight(fmt.Sprintf("%*s%*s", figureWidth, figure(s.Rows), figureWidth, figure(s.Expected)), " ")
 }
 
-// of notes which documents a step is about.
+// of sets the documents that a step is about.
 func (s *Step) of(access index.Expr) *Step {
 	s.access = &access
 	return s

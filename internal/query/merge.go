@@ -12,75 +12,75 @@ import (
 	"github.com/decandb/decan/internal/index"
 )
 
-// Stream is the rows of one partition, page by page: [Plan.Run] over its
-// documents, perhaps on another machine. It passes the budget on as it is.
+// Stream returns the rows of one partition page by page. It calls [Plan.Run] over the
+// partition's documents, perhaps on another machine, and passes the budget on
+// unchanged.
 type Stream func(ctx context.Context, b Budget) (Page, error)
 
-// Progress is how far a merged query has come: all that is needed to go on with
-// it later. The zero value is the beginning.
+// Progress is the position of a merged query, sufficient to continue it later. The
+// zero value is the beginning.
 type Progress struct {
-	Position Position // behind which the next row is
+	Position Position // the next row follows it
 	Started  bool     // Position is set
-	Stream   int      // of a plan that is not Ordered: the stream that Position belongs to; those in front of it are finished
-	Skip     int64    // rows left out for OFFSET so far
+	Stream   int      // of a plan that is not Ordered: the stream that Position belongs to; the streams before it are finished
+	Skip     int64    // rows skipped for OFFSET so far
 	Taken    int64    // rows returned so far, for TOP and LIMIT
 	Done     bool     // no row is left
 }
 
-// Merge combines the rows of several partitions into the result of the query:
-// one after the other, or row by row when the plan is [Plan.Ordered], ties by
-// number. Groups of equal key become one, and are finished. Then it applies
-// DISTINCT where groups do not, and OFFSET, LIMIT and TOP. One goroutine uses
+// Merge combines the rows of several partitions into the result of the query. It reads
+// one partition after another, or, if the plan is [Plan.Ordered], merges the rows by
+// key and then by document number. It joins and finishes groups of equal keys. Then it
+// applies DISTINCT, unless groups do, and OFFSET, LIMIT and TOP. One goroutine uses
 // it.
 type Merge struct {
-	// Parallel calls do with each number from 0 to n-1, several at a time if it
-	// likes, and returns when all calls have. Nil calls one after the other, and
-	// then no stream is asked for rows that are not needed. With it streams that
-	// are read one after the other are asked ahead: in waves that grow, or all at
-	// once when the plan looks few documents up.
+	// Parallel calls do with each number from 0 to n-1, possibly concurrently, and
+	// returns after the last call. Nil calls one at a time; then no stream is asked
+	// for rows that are not needed. With Parallel, streams that are read one after
+	// another are read ahead: in growing waves, or all at once if the plan looks up
+	// few documents.
 	Parallel func(n int, do func(i int))
 
-	// Trailing leaves the query unfinished when a page is full with the last row,
-	// so that an empty page follows. It counts where streams are read one after
-	// the other, and not when TOP or LIMIT say that no row is left.
+	// Trailing adds a continuation to a final full page; the page that follows is
+	// empty. It applies to streams that are read one after another, unless TOP or
+	// LIMIT ends the query.
 	Trailing bool
 
 	plan     *Plan
 	streams  []*mergeStream
 	progress Progress
-	ctx      context.Context // of the page under way
-	taken    int             // rows and parts of groups of the page under way; see pass
+	ctx      context.Context // of the current page
+	taken    int             // rows and parts of groups of the current page; see pass
 
-	wave int // streams to ask at once, of a plan that is not ordered
+	wave int // number of streams to ask at once; of a plan that is not ordered
 
 	begun  bool       // of an ordered plan: the heap is built
-	heads  streamHeap // streams with rows at hand, the least in front
-	group  *Row       // the group under way, that later streams may have a part of
+	heads  streamHeap // streams with rows in memory, the least first
+	group  *Row       // the current group, of which later streams may have a part
 	finish *finisher
-	unique *uniqueRows // of a plan that leaves out rows it has seen
+	unique *uniqueRows // of a plan that skips rows it has returned before
 }
 
-// mergeStream is a stream with the rows it returned and nobody took yet.
+// mergeStream is a stream with its rows that are not used yet.
 type mergeStream struct {
 	run   Stream
 	desc  bool
 	rows  []Row
-	after Budget // where the stream goes on
-	more  bool   // it may have rows beyond those at hand
-	asked bool   // the rows at hand are those of a page
-	page  Page   // the last one, until it is used
+	after Budget // where the stream continues
+	more  bool   // it may have rows after those in memory
+	asked bool   // the rows in memory are those of page
+	page  Page   // the last page, until it is used
 }
 
-// Merge combines streams in the order of their partitions, from the beginning
-// or from where another merge of the same plan had come to. With a plan that is
-// Ordered the streams may be others than then, as long as together they hold the
-// same documents; otherwise the stream that Position belongs to must be as it
-// was, or one made with [Together] of those that took its place, and
-// Progress.Stream must say which of streams it is.
+// Merge combines streams in the order of their partitions, from the beginning or from
+// the progress of another merge of the same plan. The streams of an Ordered plan may
+// differ from those of the other merge, if together they hold the same documents.
+// Otherwise the stream that Position belongs to must be the same, or one that
+// [Together] made of its successors, and Progress.Stream must be its index.
 //
-// DISTINCT in an order of its own, and over a GROUP BY that it does not show,
-// has no position: each merge begins again and leaves out as many rows as
-// progress has counted.
+// DISTINCT in an order of its own, and DISTINCT over a GROUP BY whose keys it does not
+// select, has no position: each merge begins again and skips as many rows as progress
+// has counted.
 func (p *Plan) Merge(streams []Stream, from Progress) *Merge {
 	m := &Merge{plan: p, progress: from, wave: 1}
 	if namesTerms(p.accessing) {
@@ -98,8 +98,8 @@ func (p *Plan) Merge(streams []Stream, from Progress) *Merge {
 	return m
 }
 
-// Page returns the next rows and how far the query has come with them. When
-// Page.More is set the page may be empty and there may be more behind it.
+// Page returns the next rows and the progress of the query. If Page.More is set, the
+// page may be empty and more rows may follow.
 func (m *Merge) Page(ctx context.Context, b Budget) (Page, Progress, error) {
 	if b.MaxBytes <= 0 {
 		b.MaxBytes = defaultPageBytes
@@ -141,7 +141,7 @@ func (m *Merge) Page(ctx context.Context, b Budget) (Page, Progress, error) {
 	return page, m.progress, nil
 }
 
-// prepare makes what groups and distinct rows need, once.
+// prepare allocates once what groups and distinct rows need.
 func (m *Merge) prepare(ctx context.Context, b Budget) {
 	p := m.plan
 	if p.replay && m.unique == nil {
@@ -165,7 +165,7 @@ func (m *Merge) prepare(ctx context.Context, b Budget) {
 	}
 }
 
-// pass counts a row, or a part of a group, and looks at the context now and then.
+// pass counts a row, or a part of a group, and regularly checks the context.
 func (m *Merge) pass() error {
 	if m.taken++; m.taken%contextEvery != 0 {
 		return nil
@@ -173,8 +173,8 @@ func (m *Merge) pass() error {
 	return giveway.Check(m.ctx)
 }
 
-// want is how many rows the rest of the page needs from a stream: those to skip
-// and those to return. 0 is any number.
+// want returns the number of rows that the rest of the page needs from a stream: those
+// to skip and those to return. 0 means no limit.
 func (m *Merge) want(b Budget, page *Page) int {
 	if m.plan.replay {
 		return 0
@@ -190,8 +190,8 @@ func (m *Merge) want(b Budget, page *Page) int {
 	return int(n + skip)
 }
 
-// accept takes a row into the page, or leaves it out for DISTINCT or OFFSET. It
-// reports false, and takes nothing, when the page has no room for it.
+// accept adds a row to the page, or skips it for DISTINCT or OFFSET. If the page has
+// no room for it, it returns false and changes nothing.
 func (m *Merge) accept(row Row, b Budget, page *Page) (bool, error) {
 	if err := m.pass(); err != nil {
 		return false, err
@@ -237,8 +237,8 @@ func late(b Budget) bool {
 	return !b.Deadline.IsZero() && !time.Now().Before(b.Deadline)
 }
 
-// ask asks streams for their next pages, all at once if it can. The page of a
-// stream counts when use takes it.
+// ask gets the next pages of streams, concurrently if it can. A page counts when use
+// takes it.
 func (m *Merge) ask(ctx context.Context, list []*mergeStream, b Budget) error {
 	if err := giveway.Check(ctx); err != nil {
 		return err
@@ -251,7 +251,7 @@ func (m *Merge) ask(ctx context.Context, list []*mergeStream, b Budget) error {
 		}
 		return nil
 	}
-	// The first that fails stops the others, whose errors then say no more.
+	// The first error cancels the other calls, whose errors add nothing.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	m.Parallel(len(list), func(i int) {
@@ -262,7 +262,7 @@ func (m *Merge) ask(ctx context.Context, list []*mergeStream, b Budget) error {
 	return context.Cause(ctx)
 }
 
-// ask gets the next page of the stream, from where it goes on.
+// ask gets the next page of the stream.
 func (s *mergeStream) ask(ctx context.Context, b Budget) error {
 	b.After, b.AfterKey, b.Started = s.after.After, s.after.AfterKey, s.after.Started
 	var err error
@@ -273,7 +273,7 @@ func (s *mergeStream) ask(ctx context.Context, b Budget) error {
 	return nil
 }
 
-// use counts the page that a stream returned.
+// use takes the page that a stream returned.
 func (s *mergeStream) use(page *Page) {
 	if !s.asked {
 		return
@@ -288,16 +288,16 @@ func (s *mergeStream) use(page *Page) {
 	s.page.Rows = nil
 }
 
-// shareMin is the least that a stream is asked for at a time, in bytes of rows:
-// less would have it sort the same rows again and again. shareMemory is the
-// least that it may use: two rows of the greatest size.
+// shareMin is the minimum number of bytes of rows to ask a stream for; with less it
+// would sort the same rows repeatedly. shareMemory is the minimum memory that it may
+// use: two rows of maximum size.
 const (
 	shareMin    = 64 << 10
 	shareMemory = 2 * builtMax
 )
 
-// share is what each of n streams is asked for, so that together they hold not
-// much more than a page.
+// share returns what to ask each of n streams for, so that together they hold little
+// more than a page.
 func (m *Merge) share(n int, b Budget, page *Page) Budget {
 	memory := b.Memory
 	if memory <= 0 {
@@ -313,13 +313,12 @@ func (m *Merge) share(n int, b Budget, page *Page) Budget {
 	}
 }
 
-// waveMax is how many streams are asked at once when they are read one after the
-// other.
+// waveMax is the maximum number of streams that are asked at once when they are read
+// one after another.
 const waveMax = 32
 
-// namesTerms reports whether an access leads to the documents of single terms:
-// most likely a few of each partition, so that nothing is gained by asking some
-// partitions first.
+// namesTerms reports whether an access reads the documents of single terms. Each
+// partition then has few, and asking some partitions first saves nothing.
 func namesTerms(x index.Expr) bool {
 	switch x.Op {
 	case index.Leaf:
@@ -332,7 +331,7 @@ func namesTerms(x index.Expr) bool {
 	return false
 }
 
-// sequential empties one stream after the other.
+// sequential reads the streams one after another.
 func (m *Merge) sequential(ctx context.Context, b Budget, page *Page) error {
 	pr := &m.progress
 	for first := true; ; first = false {
@@ -380,13 +379,13 @@ func (m *Merge) sequential(ctx context.Context, b Budget, page *Page) error {
 	}
 }
 
-// blocked reports whether not even the first row at hand has room in the page.
+// blocked reports whether the page has no room even for the first row in memory.
 func (m *Merge) blocked(s *mergeStream, b Budget, page *Page) bool {
 	return m.unique == nil && len(s.rows) > 0 && len(page.Rows) > 0 && m.progress.Skip >= m.plan.skip() &&
 		page.Stats.OutputBytes+int64(len(s.rows[0].JSON)) > int64(b.MaxBytes)
 }
 
-// fits reports whether the page has room for all rows at hand of a stream.
+// fits reports whether the page has room for all rows of a stream in memory.
 func (m *Merge) fits(s *mergeStream, b Budget, page *Page) bool {
 	if m.unique != nil {
 		return true
@@ -407,9 +406,8 @@ func (m *Merge) fits(s *mergeStream, b Budget, page *Page) bool {
 	return true
 }
 
-// cut asks the stream whose turn it is again, for what there is room for: what is
-// left for the next page is not to be charged twice. It reports false when there
-// is no room for a row.
+// cut asks the current stream again, for the rows that still fit, so that the rows of
+// the next page are not charged twice. It returns false if no row fits.
 func (m *Merge) cut(ctx context.Context, s *mergeStream, b Budget, page *Page) (bool, error) {
 	if m.blocked(s, b, page) {
 		return false, nil
@@ -425,15 +423,13 @@ func (m *Merge) cut(ctx context.Context, s *mergeStream, b Budget, page *Page) (
 	return !m.blocked(s, b, page), nil
 }
 
-// ahead asks the stream whose turn it is, and a growing number of those behind
-// it.
+// ahead asks the current stream and a growing number of the streams after it.
 func (m *Merge) ahead(ctx context.Context, b Budget, page *Page) error {
 	pr := &m.progress
 	m.streams[pr.Stream].after = Budget{After: pr.Position, Started: pr.Started}
 	list := m.streams[pr.Stream : pr.Stream+1]
 	if m.Parallel != nil && !pr.Started {
-		// The stream is a new one, and so are those behind it that no wave has
-		// reached.
+		// The stream is new, and so are those after it that no wave has reached.
 		n := 1
 		for n < m.wave && pr.Stream+n < len(m.streams) && !m.streams[pr.Stream+n].asked {
 			n++
@@ -460,7 +456,7 @@ func (m *Merge) ahead(ctx context.Context, b Budget, page *Page) error {
 	return nil
 }
 
-// ordered takes the least row of all streams again and again.
+// ordered repeatedly takes the least row of all streams.
 func (m *Merge) ordered(ctx context.Context, b Budget, page *Page) error {
 	if err := m.begin(ctx, b, page); err != nil {
 		return err
@@ -485,7 +481,7 @@ func (m *Merge) ordered(ctx context.Context, b Budget, page *Page) error {
 	return nil
 }
 
-// grouped puts the parts of the least group together again and again.
+// grouped repeatedly joins the parts of the least group.
 func (m *Merge) grouped(ctx context.Context, b Budget, page *Page) error {
 	if err := m.begin(ctx, b, page); err != nil {
 		return err
@@ -495,7 +491,7 @@ func (m *Merge) grouped(ctx context.Context, b Budget, page *Page) error {
 	}
 	for !m.enough() && (len(m.heads) > 0 || m.group != nil) {
 		if len(m.heads) > 0 && len(m.heads[0].rows) == 0 {
-			// Its next row may be a part of the group under way.
+			// The next row of the stream may be a part of the current group.
 			if m.full(b, page) {
 				return nil
 			}
@@ -526,7 +522,7 @@ func (m *Merge) grouped(ctx context.Context, b Budget, page *Page) error {
 	return nil
 }
 
-// join adds a part to the group under way, or begins one.
+// join adds a part to the current group, or begins a group.
 func (m *Merge) join(row Row) {
 	if m.group == nil {
 		m.finish.env.memory = 0
@@ -536,8 +532,8 @@ func (m *Merge) join(row Row) {
 	m.group.Group.merge(m.finish.env, row.Group)
 }
 
-// complete finishes the group under way. It reports false, and keeps it, when
-// the page has no room for its row.
+// complete finishes the current group. If the page has no room for its row, it returns
+// false and keeps the group.
 func (m *Merge) complete(b Budget, page *Page) (bool, error) {
 	row := *m.group
 	if row.JSON == nil {
@@ -560,7 +556,7 @@ func (m *Merge) complete(b Budget, page *Page) (bool, error) {
 	return ok, err
 }
 
-// advance leaves the least row behind.
+// advance removes the least row.
 func (m *Merge) advance() {
 	s := m.heads[0]
 	s.rows[0] = Row{}
@@ -568,7 +564,7 @@ func (m *Merge) advance() {
 	m.settle(s.more)
 }
 
-// refill asks the stream in front for more rows.
+// refill asks the first stream of the heap for more rows.
 func (m *Merge) refill(ctx context.Context, b Budget, page *Page) error {
 	if err := m.fill(ctx, m.heads[:1], b, page); err != nil {
 		return err
@@ -577,8 +573,8 @@ func (m *Merge) refill(ctx context.Context, b Budget, page *Page) error {
 	return nil
 }
 
-// settle puts the stream in front where it belongs, and takes it out when it has
-// no rows, unless it may stay for those that it has not been asked for.
+// settle moves the first stream to its place in the heap. It removes a stream without
+// rows, unless the stream may have rows that it was not asked for.
 func (m *Merge) settle(stay bool) {
 	if len(m.heads[0].rows) == 0 && !stay {
 		heap.Pop(&m.heads)
@@ -587,8 +583,8 @@ func (m *Merge) settle(stay bool) {
 	heap.Fix(&m.heads, 0)
 }
 
-// begin asks each stream for its first rows. A position whose key is cut is
-// completed first, by whichever stream has its document.
+// begin asks each stream for its first rows. It completes a truncated key of the
+// position first, from the stream that has the document.
 func (m *Merge) begin(ctx context.Context, b Budget, page *Page) error {
 	if m.begun {
 		return nil
@@ -658,9 +654,8 @@ func (m *Merge) fill(ctx context.Context, list []*mergeStream, b Budget, page *P
 	return nil
 }
 
-// streamHeap has the stream with the least row in front. A stream whose rows
-// are used up and that has more goes before all, since its next row may be the
-// least.
+// streamHeap has the stream with the least row first. A stream whose rows are used and
+// that has more comes before all others, because its next row may be the least.
 type streamHeap []*mergeStream
 
 func (h streamHeap) Len() int { return len(h) }

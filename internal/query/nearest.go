@@ -11,25 +11,25 @@ import (
 	"github.com/decandb/decan/internal/vector"
 )
 
-// nearness is an order by the similarity of a stored vector and a constant one,
-// as a vector index has it.
-type nearness struct {
-	policy index.Path // where the vectors are
+// vectorOrder is an order by the similarity of a stored vector and a constant one that
+// a vector index provides.
+type vectorOrder struct {
+	policy index.Path // the path of the vectors
 	form   *index.VectorForm
 	vector []float32
 	metric vector.Metric
 
-	// multiplier is how many guesses to compare for each row that is wanted; 0 for
-	// a search that makes none.
+	// multiplier is the number of guesses to compare for each row; 0 for a search
+	// without guesses.
 	multiplier int64
-	// rounded says that the index has vectors of fewer bits than documents, so
-	// that its order is a guess as well.
+	// rounded says that the index has vectors of fewer bits than the documents, so
+	// that its order is a guess too.
 	rounded bool
 }
 
-// nearestTo returns the vector index that has the order of an expression, the
-// greatest first; nil without one.
-func (c *compiler) nearestTo(x sql.Expr, ix *index.Index) *nearness {
+// nearestTo returns the vector index with the order of an expression, the greatest
+// first; nil if there is none.
+func (c *compiler) nearestTo(x sql.Expr, ix *index.Index) *vectorOrder {
 	call, ok := x.(*sql.CallExpr)
 	if !ok || ix == nil || !isFunction(call, "_VectorScore") {
 		return nil
@@ -50,7 +50,7 @@ func (c *compiler) nearestTo(x sql.Expr, ix *index.Index) *nearness {
 	if !stored || !given.con {
 		return nil
 	}
-	n := &nearness{policy: indexPath(path)}
+	n := &vectorOrder{policy: indexPath(path)}
 	if n.form, ok = ix.VectorForm(n.policy); !ok {
 		return nil
 	}
@@ -73,15 +73,15 @@ func (c *compiler) nearestTo(x sql.Expr, ix *index.Index) *nearness {
 	return n
 }
 
-// Names of options that say how many guesses to compare for each row, the first
-// one that is given counts, and what counts without them.
+// The options for the number of guesses to compare for each row, of which the first
+// one present applies, and the default.
 const (
 	listMultiplier          = "quantizedVectorListMultiplier"
 	searchListMultiplier    = "searchListSizeMultiplier"
 	searchMultiplierDefault = 5
 )
 
-// searchMultiplier reads the options behind the vectors of a call.
+// searchMultiplier parses the options after the vectors of a call.
 func searchMultiplier(options []value.Value) int64 {
 	if len(options) < 2 {
 		return searchMultiplierDefault
@@ -94,13 +94,13 @@ func searchMultiplier(options []value.Value) int64 {
 	return searchMultiplierDefault
 }
 
-// nearest returns the rows of the page from the documents whose vectors are
-// nearest, which it has the source find; nil when those seem to be too many, or
-// turn out not to fill the page, since then others come behind them.
+// nearest returns the rows of the page from the documents with the nearest vectors,
+// which it asks the source for. It returns nil if those seem to be too many, or do not
+// fill the page, because others follow them.
 //
-// A search with guesses goes on until it has seen as many documents that pass the
-// filter as all pages together have rows, whichever page this is: so every page
-// comes from the same documents.
+// A search with guesses continues until as many documents have passed the filter as
+// all pages together have rows, whatever the page, so that every page comes from the
+// same documents.
 func (r *run) nearest(ctx context.Context, src Source, access index.Expr) (*rowHeap, error) {
 	n, wanted := r.plan.order.nearest, r.rowsMax()
 	ranked, ok := src.(Ranked)
@@ -111,13 +111,13 @@ func (r *run) nearest(ctx context.Context, src Source, access index.Expr) (*rowH
 		Path: n.policy, Form: n.form.ID, Vector: n.vector, Metric: n.metric,
 		K: wanted, Access: access, Bare: r.plan.bare,
 	}
-	passing := int64(0) // documents that have to pass the filter
+	passing := int64(0) // number of documents that must pass the filter
 	if n.multiplier > 0 {
 		search.List = int(min(n.multiplier*r.plan.bound, math.MaxInt32))
 		passing = n.needed(r.plan.bound)
 		search.K = int(passing)
 	} else if !r.from.none {
-		if search.From, search.Started = n.behind(r.from.place); !search.Started {
+		if search.From, search.Started = n.resume(r.from.place); !search.Started {
 			return nil, nil
 		}
 	}
@@ -140,22 +140,22 @@ func (r *run) nearest(ctx context.Context, src Source, access index.Expr) (*rowH
 	if err != nil || abandoned || !h.full() {
 		return nil, err
 	}
-	h.dropped = true // There may be others.
+	h.dropped = true // there may be others
 	return h, nil
 }
 
-// needed returns how many documents to read for so many rows. Where the index has
-// less of a vector than the document, those that it puts first are guesses too.
-func (n *nearness) needed(rows int64) int64 {
+// needed returns the number of documents to read for that many rows. If the index has
+// only a part of a vector, its best documents are guesses too.
+func (n *vectorOrder) needed(rows int64) int64 {
 	if n.rounded {
 		return min(n.multiplier*rows, math.MaxInt32)
 	}
 	return rows
 }
 
-// nearestMax returns how many documents to look at in the order of a search
-// before giving it up, 0 to do without: each takes as long as several of those
-// that are read and sorted.
+// nearestMax returns the maximum number of documents to read in the order of a search,
+// 0 to do without it. Each takes as long as several documents that are read and
+// sorted.
 func (r *run) nearestMax(ctx context.Context, src Indexed, access index.Expr, wanted int64) (int64, error) {
 	defer r.watch.lookingUp()()
 	m, _, err := src.Count(ctx, access, math.MaxInt64)
@@ -168,22 +168,22 @@ func (r *run) nearestMax(ctx context.Context, src Indexed, access index.Expr, wa
 	return m / lookupFactor, nil
 }
 
-// behind returns where a search begins for the rows behind a place: not ok for
+// resume returns where a search begins for the rows after a place. ok is false for
 // rows without a vector.
-func (n *nearness) behind(at place) (vector.Scored, bool) {
+func (n *vectorOrder) resume(at place) (vector.Scored, bool) {
 	key, _, err := value.DecodeKey(at.key)
 	if err != nil || key.Kind() != value.KindNumber {
 		return vector.Scored{}, false
 	}
 	s := vector.Scored{ID: at.number, Score: similarity(n.metric, key.Float())}
 	if at.row < math.MaxInt {
-		s.ID++ // The document may have more rows.
+		s.ID++ // the document may have more rows
 	}
 	return s, true
 }
 
 // explain returns how a partition searches.
-func (n *nearness) explain(bound int64) *Step {
+func (n *vectorOrder) explain(bound int64) *Step {
 	detail := "to a vector at " + n.policy.String() + " by " + n.metric.String()
 	if n.multiplier == 0 {
 		return on("or find nearest", detail+", exactly")

@@ -17,17 +17,17 @@ import (
 
 // Param is a parameter of a query.
 type Param struct {
-	Name  string // with the @ in front, as clients send it; without it means the same
+	Name  string // with or without the @ that clients send
 	Value value.Value
 }
 
-// Options are what compiling needs beside the query.
+// Options are the options of [Compile].
 type Options struct {
 	Limits resource.Limits // zero: the defaults
-	// Computed are the computed properties of the container, which are those of
-	// the index as well.
+	// Computed are the computed properties of the container, the same as those of the
+	// index.
 	Computed []resource.ComputedProperty
-	Now      time.Time // what the query takes for the present; zero: the time at which it runs
+	Now      time.Time // the current time for the query; zero: the time at which it runs
 
 	// Functions finds user-defined functions by name; nil refuses all of them.
 	Functions func(name string) (Function, bool)
@@ -39,38 +39,37 @@ type Plan struct {
 	where     predicate
 	accessing index.Expr
 
-	places value.Locator      // what the query reads of documents
+	places value.Locator      // the places of documents that the query reads
 	locals int                // registers; see env.locals
 	loop   loop               // FROM and WHERE; see run.each
-	plain  bool               // one input that is a place in the document, or none: base and filter say all
-	exact  bool               // the documents of accessing, where those are exact, are those that give the rows
+	plain  bool               // there is at most one input, and it is a place in the document: base and filter are sufficient
+	exact  bool               // if accessing is exact, its documents are exactly those with rows
 	bare   bool               // no expression reads a system property or copies a whole document
-	inner  *Plan              // the query in FROM that combines rows of several documents, of whose rows this one's documents are; nil without
-	base   int                // slot of what the source means; -1 without FROM
-	filter func(e *env) truth // nil when every document passes
+	inner  *Plan              // the query in FROM that combines rows of several documents; its rows are the documents of this plan; nil if there is none
+	base   int                // slot of the first collection; -1 without FROM
+	filter func(e *env) truth // nil if every document passes
 	emit   emitter            // writes a row
 	order  *ordering          // nil without ORDER BY
-	group  *grouping          // nil when each row is made of one document
-	replay bool               // the merge leaves out rows it has seen, and can only do so from the beginning
-	bound  int64              // rows that are needed of a partition at most: OFFSET + LIMIT, and TOP; -1 for all
-	whole  bool               // the one input is the documents themselves
-	script bool               // it calls user-defined functions, so that any document may take long
+	group  *grouping          // nil if each row is made of one document
+	replay bool               // the merge removes duplicates, and can do so only from the beginning
+	bound  int64              // maximum number of rows needed from a partition: OFFSET + LIMIT, and TOP; -1 for no limit
+	whole  bool               // the only input is the documents themselves
+	script bool               // it calls user-defined functions, so any document may take long
 	now    time.Time
-	took   time.Duration // compiling
+	took   time.Duration // time to compile
 	size   int           // in memory; see Size
-	with   inputs        // what it was compiled with, for the queries of a hybrid search
+	with   inputs        // the inputs of the compilation, for the queries of a hybrid search
 
-	spare atomic.Pointer[run] // the memory of a run that is over; nil when it is in use or there was none
+	spare atomic.Pointer[run] // the memory of a finished run; nil if it is in use or there was none
 
-	top, offset, limit int64 // -1 when not given
+	top, offset, limit int64 // -1 if absent
 }
 
-// Compile parses, checks and compiles a query. A nil ix stands for documents
-// that have no index and need none, such as the definitions of containers; then
-// every path can be ordered by.
+// Compile parses, checks and compiles a query. A nil ix is for documents without an
+// index, such as the definitions of containers; then every path can be sorted by.
 //
-// The error is a BadRequest in the form that clients expect: of the text or its
-// parameters, of an ORDER BY that the index does not cover, or Unsupported.
+// The error is a BadRequest in the form that clients expect, about the text, its
+// parameters, or an ORDER BY that the index does not support; or Unsupported.
 func Compile(text string, params []Param, ix *index.Index, opts Options) (*Plan, error) {
 	declared := make(map[string]value.Value, len(params))
 	for _, p := range params {
@@ -96,7 +95,7 @@ func compile(text string, with inputs) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{query: q, now: with.opts.Now, with: with}
-	m := newMaking()
+	m := newCompilation()
 	if err := p.compile(m); err != nil {
 		return nil, err
 	}
@@ -105,29 +104,27 @@ func compile(text string, with inputs) (*Plan, error) {
 	return p, nil
 }
 
-// What a plan takes in memory, by measurements: so many bytes, and more for each
-// byte of its text and of its constants, and for the size of its regular
-// expressions.
+// The memory of a plan, as measured: a base, and bytes for each byte of its text and
+// constants and for the size of its regular expressions.
 const (
 	planSize  = 4 << 10
 	planText  = 60
 	planRegex = 40
 
-	planConstant = 8 // The index looks for each element of a list by itself.
+	planConstant = 8 // the index searches for each element of a list separately
 )
 
-// Size returns about how many bytes the plan takes in memory, without its
-// parameters.
+// Size returns the approximate memory of the plan in bytes, without its parameters.
 func (p *Plan) Size() int { return p.size }
 
-func (p *Plan) compile(m *making) error {
+func (p *Plan) compile(m *compilation) error {
 	computed, err := CompileComputed(p.with.opts.Computed)
 	if err != nil {
 		return err
 	}
 	ix := p.with.ix
 	c := newCompiler(p.with.params, computed, ix)
-	c.functions, c.making = p.with.opts.Functions, m
+	c.functions, c.compilation = p.with.opts.Functions, m
 	if combining(p.query.From) != nil {
 		p.inner = &Plan{query: p.query.From.Inputs[0].Subquery, now: p.now, with: p.with}
 		if err := p.inner.compile(m); err != nil {
@@ -151,9 +148,9 @@ func (p *Plan) compile(m *making) error {
 	return nil
 }
 
-// compileOrder makes the order of rows. Properties need an index that has it;
-// distances and scores are computed and sorted. Groups have an order of their
-// own, and a search by rank runs as other queries.
+// compileOrder compiles ORDER BY. Properties need an index with that order; distances
+// and scores are computed and sorted. Groups have an order of their own, and a hybrid
+// search runs as several queries.
 func (p *Plan) compileOrder(c *compiler, ix *index.Index) error {
 	sorts := p.query.OrderBy
 	if len(sorts) == 0 || p.query.Rank || isGrouped(p.query) {
@@ -190,8 +187,8 @@ func (p *Plan) compileOrder(c *compiler, ix *index.Index) error {
 	return p.orderFrom(ix, paths)
 }
 
-// orderFrom asks the index for the order: one path has to be covered, several
-// need a composite index.
+// orderFrom asks the index for the order. One path must be indexed; several need a
+// composite index.
 func (p *Plan) orderFrom(ix *index.Index, paths []value.Path) error {
 	keys := make([]index.SortKey, len(paths))
 	for i, path := range paths {
@@ -208,7 +205,7 @@ func (p *Plan) orderFrom(ix *index.Index, paths []value.Path) error {
 	return planError("The order by query does not have a corresponding composite index that it can be served from.")
 }
 
-// counts binds TOP, OFFSET and LIMIT, which the analysis found to be integers.
+// counts binds TOP, OFFSET and LIMIT. The analysis has checked that they are integers.
 func (p *Plan) counts(c *compiler) {
 	bind := func(x sql.Expr) int64 {
 		if x == nil {
@@ -219,13 +216,12 @@ func (p *Plan) counts(c *compiler) {
 	}
 	p.top, p.offset, p.limit = bind(p.query.Top), bind(p.query.Offset), bind(p.query.Limit)
 	if p.top >= 0 && p.limit >= 0 {
-		// Both count the rows behind OFFSET. Clients that merge apply the one after the
-		// other, and not all in the same order, so they are given one number.
+		// Both count the rows after OFFSET. Clients that merge apply them in different
+		// orders, so they get one number.
 		p.top, p.limit = -1, min(p.top, p.limit)
 	}
 	p.bound = -1
-	// Of groups, and of rows that equal ones are taken out of, a partition cannot
-	// know how many are needed.
+	// A partition cannot know how many groups, or how many distinct rows, are needed.
 	switch n := p.take(); {
 	case n == 0:
 		p.bound = 0
@@ -234,10 +230,10 @@ func (p *Plan) counts(c *compiler) {
 	}
 }
 
-// skip is the number of rows that OFFSET leaves out.
+// skip returns the number of rows that OFFSET skips.
 func (p *Plan) skip() int64 { return max(p.offset, 0) }
 
-// take is the number of rows to return behind those, MaxInt64 for all.
+// take returns the number of rows to return after those, MaxInt64 for no limit.
 func (p *Plan) take() int64 {
 	n := int64(math.MaxInt64)
 	if p.limit >= 0 {
@@ -252,9 +248,9 @@ func (p *Plan) take() int64 {
 // Text returns the query as the plan understands it.
 func (p *Plan) Text() string { return p.query.String() }
 
-// Unfiltered returns the query without its WHERE clause when it is [Plan.Sorted].
-// Clients that merge an ordered query themselves put a condition there and
-// change it as they go on, so this is what such queries have in common.
+// Unfiltered returns the query without its WHERE clause if it is [Plan.Sorted].
+// Clients that merge an ordered query themselves add a condition and change it from
+// page to page; this is the part that does not change.
 func (p *Plan) Unfiltered() string {
 	q := *p.query
 	if p.Sorted() {
@@ -263,17 +259,16 @@ func (p *Plan) Unfiltered() string {
 	return q.String()
 }
 
-// Ordered reports whether the rows have an order of their own, or are made of
-// several documents: then partitions are merged row by row instead of one after
-// the other, each page asks all of them, and a position is one in the order of
-// all.
+// Ordered reports whether the rows have an order of their own or are made of several
+// documents. Then partitions are merged row by row and not one after another, each
+// page asks all of them, and a position is one in the order of all rows.
 func (p *Plan) Ordered() bool { return p.order != nil || p.group != nil || p.inner != nil }
 
-// Sorted reports whether the query has an ORDER BY by value, so that its text
-// and parameters may change from page to page; see [Plan.Unfiltered].
+// Sorted reports whether the query has an ORDER BY of values, so that its text and
+// parameters may change from page to page; see [Plan.Unfiltered].
 func (p *Plan) Sorted() bool { return len(p.query.OrderBy) > 0 && !p.query.Rank }
 
-// descending is the direction of ties and positions.
+// descending returns the direction of equal rows and of positions.
 func (p *Plan) descending() bool {
 	switch {
 	case p.group != nil:
@@ -284,8 +279,8 @@ func (p *Plan) descending() bool {
 	return false
 }
 
-// Access returns a superset of the documents that pass the filter, in terms of
-// the index that the plan was compiled for: index.All when that does not help.
+// Access returns an index expression that finds a superset of the documents that pass
+// the filter; index.All if the index does not help.
 func (p *Plan) Access() index.Expr {
 	if p.inner != nil {
 		return p.inner.Access()
@@ -293,11 +288,11 @@ func (p *Plan) Access() index.Expr {
 	return p.accessing
 }
 
-// Ranges returns the ranges of the key space that can hold documents that pass
-// the filter, sorted and disjoint. A filter that says nothing about the key
-// gives the full range, one that contradicts itself none at all: then no
-// partition has rows, and any one may be asked. A query without FROM has its one
-// row at the least key, in whichever partition that is.
+// Ranges returns the ranges of the key space that can contain documents that pass the
+// filter, sorted and disjoint. A filter without conditions on the key returns the full
+// range. A filter that contradicts itself returns none: no partition has rows, and any
+// one may be asked. A query without FROM has its only row at the least key, whichever
+// partition has it.
 func (p *Plan) Ranges(d partitionkey.Definition) []partitionkey.Range {
 	list := p.keyRanges(d)
 	ranges := make([]partitionkey.Range, len(list))
@@ -307,8 +302,8 @@ func (p *Plan) Ranges(d partitionkey.Definition) []partitionkey.Range {
 	return ranges
 }
 
-// Pinned reports whether the filter fixes the whole key to one value, so that
-// one logical partition answers.
+// Pinned reports whether the filter determines the whole key, so that one logical
+// partition answers.
 func (p *Plan) Pinned(d partitionkey.Definition) bool {
 	list := p.keyRanges(d)
 	return len(list) == 1 && list[0].exact

@@ -13,60 +13,60 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// predicate is what a filter tells about the documents that pass it, reduced to
-// what an index or a partition key can use. It may admit more documents than the
-// filter, and is lossy then, never fewer. The zero value admits all.
+// predicate is what a filter says about the documents that pass it, reduced to what an
+// index or a partition key can use. It admits all documents that the filter admits. If
+// it may admit more, it is lossy. The zero value admits all.
 type predicate struct {
 	op     predicateOp
-	args   []predicate   // of both and either
-	path   value.Path    // of a leaf, from the top of the document; a place as compiler.place gives it
-	values []value.Value // of a leaf: one, or several for isIn; nil for isDefined
-	lossy  bool          // a document may satisfy it and fail the filter
+	args   []predicate   // of opAnd and opOr
+	path   value.Path    // of a leaf, from the top of the document, as compiler.place returns it
+	values []value.Value // of a leaf: one, or several for opIn; nil for opDefined
+	lossy  bool          // a document may satisfy the predicate and not pass the filter
 
-	// test narrows a leaf further: it is true of the value at path wherever the
-	// filter is. It says nothing about arrays and objects, and may be called by
-	// several goroutines.
+	// test restricts a leaf further: it is true of the value at path in every document
+	// that passes the filter. It is not valid for arrays and objects. Goroutines may
+	// call it concurrently.
 	test func(v value.Value) bool
 
-	// hidden keeps a predicate from routing: it does not speak of what is stored
-	// at path, or stands in a subquery, of which the service routes by none.
+	// hidden excludes a predicate from routing: it is not about the stored value at
+	// path, or it is in a subquery, which the service does not use for routing.
 	hidden bool
 
-	cells  func(g geo.Grid) []geo.Interval // of isNear
-	phrase fulltext.Phrase                 // of hasWords
+	cells  func(g geo.Grid) []geo.Interval // of opNear
+	phrase fulltext.Phrase                 // of opWords
 }
 
 type predicateOp uint8
 
 const (
-	anything predicateOp = iota
-	nothing
-	both
-	either
-	isIn   // equal to one of values
-	isLess // less, and of the same type, as with the next three
-	isAtMost
-	isMore
-	isAtLeast
-	isPrefixed // a string that begins with values[0]
-	isDefined
-	isMissing  // nothing stands there, which no index tells
-	isKind     // of the type of values[0]
-	hasElement // an array with an element equal to values[0]
-	isNear     // a geometry with one of cells
-	hasWords   // a text with phrase
+	opTrue predicateOp = iota
+	opFalse
+	opAnd
+	opOr
+	opIn   // equal to one of values
+	opLess // less, and of the same type, as are the next three
+	opLessEqual
+	opGreater
+	opGreaterEqual
+	opPrefix // a string that begins with values[0]
+	opDefined
+	opMissing // the place is undefined, which no index can find
+	opKind    // of the type of values[0]
+	opElement // an array with an element equal to values[0]
+	opNear    // a geometry with one of cells
+	opWords   // a text with phrase
 )
 
-// unsure is what a filter comes to of which nothing is known.
-func unsure() predicate { return predicate{lossy: true} }
+// unknownPredicate returns the predicate of a filter about which nothing is known.
+func unknownPredicate() predicate { return predicate{lossy: true} }
 
-// approximately marks a predicate that admits more than its filter.
+// approximately marks a predicate that may admit more than its filter.
 func approximately(p predicate) predicate {
-	p.lossy = p.lossy || p.op != nothing
+	p.lossy = p.lossy || p.op != opFalse
 	return p
 }
 
-// hidden keeps a predicate from routing.
+// hidden excludes a predicate from routing.
 func hidden(p predicate) predicate {
 	p.hidden = true
 	return p
@@ -78,11 +78,11 @@ func (c *compiler) predicate(x sql.Expr) predicate {
 		if truthIn(part.v) == yes {
 			return predicate{}
 		}
-		return predicate{op: nothing}
+		return predicate{op: opFalse}
 	}
 	p := c.reduce(x)
-	if p.op == anything && p.lossy && !triedInParts(x) {
-		p = c.tested(predicate{op: isDefined}, x)
+	if p.op == opTrue && p.lossy && !triedInParts(x) {
+		p = c.tested(predicate{op: opDefined}, x)
 	}
 	if c.isComputed(p.path) {
 		return hidden(p)
@@ -90,11 +90,11 @@ func (c *compiler) predicate(x sql.Expr) predicate {
 	return p
 }
 
-// triedInParts reports whether the parts of x were asked each by itself, so that
-// asking x tells nothing new: a chain of which no part has a test has none either.
-// Either a part is true where nothing stands, and so is the chain, or a part is
-// about something else as well. Without this the parts at the bottom of deep
-// chains would be compiled again on every level.
+// triedInParts reports whether the operands of x were tested separately, so that a
+// test of x adds nothing: if no operand of a chain has a test, the chain has none.
+// Either an operand is true of undefined, and so is the chain, or an operand depends
+// on something else. Without this check the operands at the bottom of deep chains
+// would be compiled again on every level.
 func triedInParts(x sql.Expr) bool {
 	switch x := x.(type) {
 	case *sql.LogicalExpr:
@@ -115,7 +115,7 @@ func triedInParts(x sql.Expr) bool {
 
 func (c *compiler) reduce(x sql.Expr) predicate {
 	if path, ok := c.place(x); ok {
-		return leaf(isIn, path, value.Bool(true))
+		return leaf(opIn, path, value.Bool(true))
 	}
 	switch x := x.(type) {
 	case *sql.LogicalExpr:
@@ -128,18 +128,18 @@ func (c *compiler) reduce(x sql.Expr) predicate {
 		return c.comparison(x.Op, x.X, x.Y)
 	case *sql.BetweenExpr:
 		if !x.Not {
-			return combine(both, []predicate{c.comparison(">=", x.X, x.Low), c.comparison("<=", x.X, x.High)})
+			return combine(opAnd, []predicate{c.comparison(">=", x.X, x.Low), c.comparison("<=", x.X, x.High)})
 		}
 	case *sql.InExpr:
 		if !x.Not {
-			return c.membership(x)
+			return c.inPredicate(x)
 		}
 	case *sql.LikeExpr:
-		return c.likeness(x)
+		return c.likePredicate(x)
 	case *sql.CallExpr:
-		return c.question(x)
+		return c.callPredicate(x)
 	case *sql.LetExpr:
-		p := unsure()
+		p := unknownPredicate()
 		if s := c.lets[x]; s != nil {
 			c.within(s, func() { p = c.predicate(x.In) })
 		}
@@ -149,13 +149,13 @@ func (c *compiler) reduce(x sql.Expr) predicate {
 			return hidden(approximately(c.exists(x.Query)))
 		}
 	}
-	return unsure()
+	return unknownPredicate()
 }
 
 func (c *compiler) chain(x *sql.LogicalExpr, or bool, reduce func(sql.Expr) predicate) predicate {
-	op := both
+	op := opAnd
 	if or {
-		op = either
+		op = opOr
 	}
 	args := make([]predicate, len(x.Terms))
 	for i, term := range x.Terms {
@@ -164,12 +164,12 @@ func (c *compiler) chain(x *sql.LogicalExpr, or bool, reduce func(sql.Expr) pred
 	return combine(op, args)
 }
 
-// negation reduces NOT x: to the terms of a chain, negated, and to the opposite
-// of a comparison, which is true where the comparison is false, and undefined
-// where that is.
+// negation reduces NOT x: it negates the terms of a chain, and replaces a comparison
+// by its opposite, which is true where the comparison is false and undefined where the
+// comparison is undefined.
 func (c *compiler) negation(x sql.Expr) predicate {
 	if path, ok := c.place(x); ok {
-		return leaf(isIn, path, value.Bool(false))
+		return leaf(opIn, path, value.Bool(false))
 	}
 	switch x := x.(type) {
 	case *sql.LogicalExpr:
@@ -181,7 +181,7 @@ func (c *compiler) negation(x sql.Expr) predicate {
 	case *sql.CallExpr:
 		if len(x.Args) == 1 && strings.EqualFold(x.Name, "IS_DEFINED") && !x.UDF {
 			if path, ok := c.place(x.Args[0]); ok && len(path) > 0 {
-				return leaf(isMissing, path)
+				return leaf(opMissing, path)
 			}
 		}
 	case *sql.BinaryExpr:
@@ -190,17 +190,17 @@ func (c *compiler) negation(x sql.Expr) predicate {
 		}
 	case *sql.InExpr:
 		if x.Not {
-			return c.membership(x)
+			return c.inPredicate(x)
 		}
 	}
-	return unsure()
+	return unknownPredicate()
 }
 
-// unordered reports whether a comparison by order may meet NaN, of which that
-// is false and the opposite too: in a constant, or in a computed property. What
-// is stored has none.
+// unordered reports whether an operand of a comparison by order may be NaN, for which
+// both the comparison and its opposite are false. Constants and computed properties
+// may be NaN; stored values are not.
 func (c *compiler) unordered(x *sql.BinaryExpr) bool {
-	if comparisonOps[x.Op] == anything {
+	if comparisonOps[x.Op] == opTrue {
 		return false
 	}
 	for _, side := range [...]sql.Expr{x.X, x.Y} {
@@ -219,34 +219,34 @@ func (c *compiler) isComputed(place value.Path) bool {
 	return len(place) > 0 && c.computed.has(place[0].Name)
 }
 
-// negated is predicate of NOT x, which need not be in the tree.
+// negated returns the predicate of NOT x. NOT x need not be in the tree.
 func (c *compiler) negated(x sql.Expr) predicate {
 	not := &sql.UnaryExpr{Op: "NOT", X: x, At: x.Span()}
 	return c.predicate(not)
 }
 
-// opposite is the operator that is true where an operator is false.
+// opposite is the operator that is true where the given one is false.
 var opposite = map[string]string{"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 // exists reduces the condition that a subquery has a row.
 func (c *compiler) exists(q *sql.Select) predicate {
 	if isGrouped(q) && len(q.GroupBy) == 0 {
-		return unsure() // Aggregates over nothing are a row.
+		return unknownPredicate() // aggregates without GROUP BY always have a row
 	}
-	p := unsure()
+	p := unknownPredicate()
 	c.within(c.scopes[q], func() { p = c.inputs(q) })
 	return p
 }
 
-// inputs reduces FROM and WHERE of the query whose scope is current: what holds
-// of each document that gives a row.
+// inputs reduces FROM and WHERE of the query of the current scope: it is true of each
+// document that has a row.
 func (c *compiler) inputs(q *sql.Select) predicate {
 	var args []predicate
 	if q.Where != nil {
 		args = append(args, c.predicate(q.Where))
 	}
 	if q.From == nil {
-		return combine(both, args)
+		return combine(opAnd, args)
 	}
 	for i := range q.From.Inputs {
 		in, a := &q.From.Inputs[i], c.scope.inputs[i]
@@ -254,45 +254,44 @@ func (c *compiler) inputs(q *sql.Select) predicate {
 		case in.Subquery != nil:
 			args = append(args, hidden(approximately(c.exists(in.Subquery))))
 		case a.local >= 0:
-			args = append(args, unsure())
+			args = append(args, unknownPredicate())
 		case len(a.place) > 0 && (q.Where == nil || !args[0].implies(a.place)):
-			args = append(args, leaf(isDefined, a.place))
+			args = append(args, leaf(opDefined, a.place))
 		}
 	}
-	return combine(both, args)
+	return combine(opAnd, args)
 }
 
-// implies reports whether something stands at place in every document that
-// satisfies p.
+// implies reports whether place is defined in every document that satisfies p.
 func (p predicate) implies(place value.Path) bool {
 	implies := func(arg predicate) bool { return arg.implies(place) }
 	switch p.op {
-	case anything:
+	case opTrue:
 		return false
-	case nothing:
+	case opFalse:
 		return true
-	case both:
+	case opAnd:
 		return slices.ContainsFunc(p.args, implies)
-	case either:
+	case opOr:
 		return !slices.ContainsFunc(p.args, func(arg predicate) bool { return !implies(arg) })
 	}
-	return p.op != isMissing && len(p.path) >= len(place) && slices.Equal(p.path[:len(place)], place)
+	return p.op != opMissing && len(p.path) >= len(place) && slices.Equal(p.path[:len(place)], place)
 }
 
-// narrow is a predicate less the conditions that something stands at a place,
-// which tell little where most documents have it, and whether there are some.
+// narrow returns a predicate without the conditions that a place is defined, which are
+// of little use if most documents have it, and whether there are such conditions.
 func (p predicate) narrow() (n predicate, less bool) {
 	switch {
-	case p.op == isDefined && p.test == nil:
-		return unsure(), true
-	case p.op == both:
+	case p.op == opDefined && p.test == nil:
+		return unknownPredicate(), true
+	case p.op == opAnd:
 		args := make([]predicate, len(p.args))
 		for i, arg := range p.args {
 			one := false
 			args[i], one = arg.narrow()
 			less = less || one
 		}
-		n = combine(both, args)
+		n = combine(opAnd, args)
 		n.hidden = p.hidden
 		return n, less
 	}
@@ -305,9 +304,9 @@ func leaf(op predicateOp, path value.Path, values ...value.Value) predicate {
 
 // combine simplifies a conjunction or disjunction.
 func combine(op predicateOp, args []predicate) predicate {
-	decides, neutral := nothing, anything
-	if op == either {
-		decides, neutral = anything, nothing
+	decides, neutral := opFalse, opTrue
+	if op == opOr {
+		decides, neutral = opTrue, opFalse
 	}
 	kept := make([]predicate, 0, len(args))
 	lossy := false
@@ -333,81 +332,81 @@ func combine(op predicateOp, args []predicate) predicate {
 	return predicate{op: op, args: kept, lossy: lossy}
 }
 
-// mirrored is the operator that says the same with its sides exchanged.
+// mirrored is the operator that is equivalent when its operands are exchanged.
 var mirrored = map[string]string{"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-var comparisonOps = map[string]predicateOp{"<": isLess, "<=": isAtMost, ">": isMore, ">=": isAtLeast}
+var comparisonOps = map[string]predicateOp{"<": opLess, "<=": opLessEqual, ">": opGreater, ">=": opGreaterEqual}
 
 func (c *compiler) comparison(op string, l, r sql.Expr) predicate {
 	switch {
 	case mirrored[op] == "":
-		return unsure()
+		return unknownPredicate()
 	case op != "!=" && (c.isUnequal(l) || c.isUnequal(r)):
-		return predicate{op: nothing}
+		return predicate{op: opFalse}
 	}
 	path, ok := c.place(l)
 	other := r
 	if !ok {
 		if path, ok = c.place(r); !ok {
-			return c.nearness(op, l, r)
+			return c.distancePredicate(op, l, r)
 		}
 		other, op = l, mirrored[op]
 	}
 	side := c.expr(other)
 	if !side.con {
 		if op == "!=" {
-			return approximately(leaf(isDefined, path))
+			return approximately(leaf(opDefined, path))
 		}
-		return unsure()
+		return unknownPredicate()
 	}
 	v := side.v
 	if !v.IsDefined() {
-		return predicate{op: nothing}
+		return predicate{op: opFalse}
 	}
 	switch op {
 	case "=":
-		p := leaf(isIn, path, v)
+		p := leaf(opIn, path, v)
 		p.hidden = c.isComputed(path)
 		return p
 	case "!=":
-		p := leaf(isDefined, path)
+		p := leaf(opDefined, path)
 		p.test = func(stored value.Value) bool { return equal(stored, v) == no }
 		return p
 	}
 	if !hasOrder(v.Kind()) {
-		return predicate{op: nothing}
+		return predicate{op: opFalse}
 	}
 	p := leaf(comparisonOps[op], path, v)
 	if (op == "<" || op == "<=") && v.Kind() == value.KindNumber && c.isComputed(path) {
-		// The index has NaN in front of all other numbers.
-		return combine(both, []predicate{hidden(leaf(isAtLeast, path, value.Number(math.Inf(-1)))), hidden(p)})
+		// In the index, NaN comes before all other numbers.
+		return combine(opAnd, []predicate{hidden(leaf(opGreaterEqual, path, value.Number(math.Inf(-1)))), hidden(p)})
 	}
 	return p
 }
 
-// isUnequal reports whether x is a constant that equals nothing and has nothing
-// above or below it: NaN, or an array or object with one.
+// isUnequal reports whether x is a constant for which all comparisons are false: NaN,
+// or an array or object that contains it.
 func (c *compiler) isUnequal(x sql.Expr) bool {
 	part := c.expr(x)
 	return part.con && hasNaN(part.v)
 }
 
-// membership reduces IN: to one leaf for a place and constants, otherwise to
-// the equalities it stands for.
-func (c *compiler) membership(x *sql.InExpr) predicate {
+// inPredicate reduces IN: to one leaf for a place and constants, otherwise to
+// equalities.
+func (c *compiler) inPredicate(x *sql.InExpr) predicate {
 	path, ok := c.place(x.X)
 	if !ok {
 		args := make([]predicate, len(x.List))
 		for i, item := range x.List {
 			args[i] = c.comparison("=", x.X, item)
 		}
-		return combine(either, args)
+		return combine(opOr, args)
 	}
 	values := make([]value.Value, 0, len(x.List))
 	for _, item := range x.List {
 		part := c.expr(item)
 		if !part.con {
-			return unsure()
+			return unknownPredicate()
 		}
 		if part.v.IsDefined() {
 			values = append(values, part.v)
@@ -416,92 +415,92 @@ func (c *compiler) membership(x *sql.InExpr) predicate {
 	return leafIn(path, values)
 }
 
-// leafIn says that the value at path is equal to one of several, of which it
-// takes the slice: those with NaN equal nothing.
+// leafIn says that the value at path is equal to one of several. It owns the slice.
+// Values with NaN equal nothing.
 func leafIn(path value.Path, values []value.Value) predicate {
 	if values = slices.DeleteFunc(values, hasNaN); len(values) == 0 {
-		return predicate{op: nothing}
+		return predicate{op: opFalse}
 	}
-	return leaf(isIn, path, values...)
+	return leaf(opIn, path, values...)
 }
 
-// likeness uses what a constant pattern begins with.
-func (c *compiler) likeness(x *sql.LikeExpr) predicate {
+// likePredicate uses the constant prefix of a pattern.
+func (c *compiler) likePredicate(x *sql.LikeExpr) predicate {
 	path, ok := c.place(x.X)
 	text := c.expr(x.Pattern)
 	if !ok || !text.con || x.Not {
-		return unsure()
+		return unknownPredicate()
 	}
 	if text.v.Kind() != value.KindString {
-		return predicate{op: nothing}
+		return predicate{op: opFalse}
 	}
 	literal, whole := compileLike(text.v.Text(), x.Escape).prefix()
 	switch {
 	case whole:
-		return leaf(isIn, path, value.String(literal))
+		return leaf(opIn, path, value.String(literal))
 	case literal != "":
-		return c.tested(leaf(isPrefixed, path, value.String(literal)), x)
+		return c.tested(leaf(opPrefix, path, value.String(literal)), x)
 	}
-	return c.tested(leaf(isKind, path, value.String("")), x)
+	return c.tested(leaf(opKind, path, value.String("")), x)
 }
 
-// typeQuestions are the functions that ask for one type, by a value of it.
-var typeQuestions = map[string]value.Value{
+// typeCalls are the functions that test for one type, each with a value of the type.
+var typeCalls = map[string]value.Value{
 	"IS_NULL": value.Null(), "IS_BOOL": value.Bool(true), "IS_BOOLEAN": value.Bool(true),
 	"IS_NUMBER": value.Int(0), "IS_STRING": value.String(""),
 	"IS_ARRAY": value.Array(nil), "IS_OBJECT": value.Object(nil),
 }
 
-// question reduces the calls that an index can answer.
-func (c *compiler) question(x *sql.CallExpr) predicate {
+// callPredicate reduces the calls that an index can answer.
+func (c *compiler) callPredicate(x *sql.CallExpr) predicate {
 	if len(x.Args) == 0 || x.UDF {
-		return unsure() // RAND(), the present time, and what no index knows
+		return unknownPredicate() // RAND(), the current time, and what no index knows
 	}
 	name := strings.ToUpper(x.Name)
 	path, onPath := c.place(x.Args[0])
-	if v, ok := typeQuestions[name]; ok && onPath {
-		return leaf(isKind, path, v)
+	if v, ok := typeCalls[name]; ok && onPath {
+		return leaf(opKind, path, v)
 	}
 	switch name {
 	case "IS_DEFINED":
 		if onPath {
-			return leaf(isDefined, path)
+			return leaf(opDefined, path)
 		}
 	case "STARTSWITH", "STRINGEQUALS", "STRING_EQUALS":
-		return c.stringQuestion(name, x, path, onPath)
+		return c.stringCall(name, x, path, onPath)
 	case "CONTAINS", "ENDSWITH", "REGEXMATCH", "REGEX_MATCH":
 		if onPath {
-			return c.tested(leaf(isKind, path, value.String("")), x)
+			return c.tested(leaf(opKind, path, value.String("")), x)
 		}
 	case "ARRAY_CONTAINS":
-		return c.arrayQuestion(x, path, onPath)
+		return c.arrayCall(x, path, onPath)
 	case "ST_WITHIN", "ST_INTERSECTS":
-		return c.spatialQuestion(x)
+		return c.spatialCall(x)
 	case "FULLTEXTCONTAINS", "FULLTEXT_CONTAINS", "FULLTEXTCONTAINSALL", "FULLTEXT_CONTAINS_ALL":
-		return c.textQuestion(both, x)
+		return c.textCall(opAnd, x)
 	case "FULLTEXTCONTAINSANY", "FULLTEXT_CONTAINS_ANY":
-		return c.textQuestion(either, x)
+		return c.textCall(opOr, x)
 	case "ARRAY_CONTAINS_ANY":
-		return c.elements(either, x, path, onPath)
+		return c.elements(opOr, x, path, onPath)
 	case "ARRAY_CONTAINS_ALL":
-		return c.elements(both, x, path, onPath)
+		return c.elements(opAnd, x, path, onPath)
 	}
-	return unsure()
+	return unknownPredicate()
 }
 
-// testedMax bounds the text of all conditions of a plan that are looked at once
-// more as tests. It is twice that of the longest query, which only conditions in
-// each other reach.
+// testedMax is the maximum total length of the conditions of a plan that are compiled
+// again as tests: twice the length of the longest query, which only nested conditions
+// exceed.
 const testedMax = 1 << 20
 
-// tested narrows a predicate of the place that x is about by x itself: when x is
-// about nothing else, and not true where nothing stands. A predicate without
-// values gets its path.
+// tested restricts a predicate on the place that x is about by x itself, if x depends
+// on nothing else and is not true of undefined. It sets the path of a predicate
+// without values.
 func (c *compiler) tested(p predicate, x sql.Expr) predicate {
 	c.asked = c.scope
 	path, ok := value.Path(nil), false
-	if at := x.Span(); c.making.tested <= testedMax {
-		c.making.tested += at.End - at.Start
+	if at := x.Span(); c.compilation.tested <= testedMax {
+		c.compilation.tested += at.End - at.Start
 		path, ok = c.onlyPlace(x, nil)
 	}
 	if ok && path != nil {
@@ -512,16 +511,16 @@ func (c *compiler) tested(p predicate, x sql.Expr) predicate {
 		p.path, p.lossy = path, false
 		return p
 	case p.path == nil:
-		return unsure()
+		return unknownPredicate()
 	}
 	return approximately(p)
 }
 
-// onlyPlace returns the one place that x is about: found, or the one it finds
-// first, nil for none. It reports false when there are several, or the document
-// as a whole, or something else that changes from document to document. A place
-// in elements of an array that x names twice is two, since the names may stand
-// for different elements.
+// onlyPlace returns the only place on which x depends: found, or the first one in x;
+// nil if there is none. It returns false if x depends on several places, on the whole
+// document, or on something else that differs between documents. A place in the
+// elements of an array that occurs twice counts as two, because the elements may
+// differ.
 func (c *compiler) onlyPlace(x sql.Expr, found value.Path) (value.Path, bool) {
 	if _, ok := c.registered(x); ok {
 		return nil, false
@@ -562,13 +561,13 @@ func (c *compiler) onlyPlaceOfLet(x *sql.LetExpr, found value.Path) (value.Path,
 	return found, ok
 }
 
-// tester compiles a condition into a test of the value at the one place that it
-// is about, nil when it is true where nothing stands. What fails passes, so that
-// the filter meets it and fails as well.
+// tester compiles a condition into a test of the value at its only place, or nil if
+// the condition is true of undefined. A value for which the test fails passes, so that
+// the filter reports the error.
 func (c *compiler) tester(x sql.Expr, place value.Path) func(v value.Value) bool {
 	t := newCompiler(c.params, c.computed, c.ix)
-	t.scope, t.scopes, t.only, t.making = c.scope, c.scopes, place, c.making
-	t.local() // The first register is for the value.
+	t.scope, t.scopes, t.only, t.compilation = c.scope, c.scopes, place, c.compilation
+	t.local() // the first register is for the value
 	holds := t.expr(x).truth()
 	envs := sync.Pool{New: func() any {
 		e := newEnv()
@@ -590,8 +589,8 @@ func (c *compiler) tester(x sql.Expr, place value.Path) func(v value.Value) bool
 	return test
 }
 
-// flag returns what the third argument of a search says, false without one;
-// known is false when that differs from document to document, or is no boolean.
+// flag returns the third argument of a search, or false if there is none. known is
+// false if the argument is not a constant boolean.
 func (c *compiler) flag(x *sql.CallExpr) (set, known bool) {
 	if len(x.Args) < 3 {
 		return false, true
@@ -600,27 +599,27 @@ func (c *compiler) flag(x *sql.CallExpr) (set, known bool) {
 	return arg.v.IsTrue(), arg.con && arg.v.Kind() == value.KindBool
 }
 
-func (c *compiler) stringQuestion(name string, x *sql.CallExpr, path value.Path, onPath bool) predicate {
+func (c *compiler) stringCall(name string, x *sql.CallExpr, path value.Path, onPath bool) predicate {
 	if !onPath {
-		return unsure()
+		return unknownPredicate()
 	}
 	arg := c.expr(x.Args[1])
 	ignores, known := c.flag(x)
 	if ignores || !known || !arg.con || arg.v.Kind() != value.KindString {
-		return c.tested(leaf(isKind, path, value.String("")), x)
+		return c.tested(leaf(opKind, path, value.String("")), x)
 	}
 	if name == "STARTSWITH" {
-		return leaf(isPrefixed, path, arg.v)
+		return leaf(opPrefix, path, arg.v)
 	}
-	return leaf(isIn, path, arg.v)
+	return leaf(opIn, path, arg.v)
 }
 
-// arrayQuestion reduces a search in a stored array, and one for a stored value
-// in a constant array.
-func (c *compiler) arrayQuestion(x *sql.CallExpr, path value.Path, onPath bool) predicate {
+// arrayCall reduces a search in a stored array, and a search for a stored value in a
+// constant array.
+func (c *compiler) arrayCall(x *sql.CallExpr, path value.Path, onPath bool) predicate {
 	partial, known := c.flag(x)
 	if !known {
-		return unsure()
+		return unknownPredicate()
 	}
 	if arg := c.expr(x.Args[1]); onPath && arg.con && arg.v.IsDefined() {
 		if partial && arg.v.Kind() == value.KindObject {
@@ -632,33 +631,32 @@ func (c *compiler) arrayQuestion(x *sql.CallExpr, path value.Path, onPath bool) 
 	if path, ok := c.place(x.Args[1]); ok && !partial && list.con && list.v.Kind() == value.KindArray {
 		return leafIn(path, slices.Clone(list.v.Items()))
 	}
-	return unsure()
+	return unknownPredicate()
 }
 
-// elementWith says of an array that it has an object with all members of another
-// one.
+// elementWith says that an array has an object with all members of another object.
 func (c *compiler) elementWith(path value.Path, part value.Value) predicate {
-	args := []predicate{leaf(hasElement, path, value.Object(nil))}
+	args := []predicate{leaf(opElement, path, value.Object(nil))}
 	inside := append(slices.Clip(path), c.element())
 	for _, m := range part.Members() {
-		args = append(args, leaf(isIn, append(slices.Clip(inside), value.Step{Name: m.Name}), m.Value))
+		args = append(args, leaf(opIn, append(slices.Clip(inside), value.Step{Name: m.Name}), m.Value))
 	}
-	return approximately(combine(both, args))
+	return approximately(combine(opAnd, args))
 }
 
-// elements reduces a search for several values in a stored array. An undefined
-// one is not found.
+// elements reduces a search for several values in a stored array. An undefined value
+// is never found.
 func (c *compiler) elements(op predicateOp, x *sql.CallExpr, path value.Path, onPath bool) predicate {
 	if !onPath {
-		return unsure()
+		return unknownPredicate()
 	}
 	args := make([]predicate, len(x.Args)-1)
 	for i, item := range x.Args[1:] {
 		switch arg := c.expr(item); {
 		case !arg.con:
-			args[i] = unsure()
+			args[i] = unknownPredicate()
 		case !arg.v.IsDefined():
-			args[i] = predicate{op: nothing}
+			args[i] = predicate{op: opFalse}
 		default:
 			args[i] = leafElement(path, arg.v)
 		}
@@ -669,7 +667,7 @@ func (c *compiler) elements(op predicateOp, x *sql.CallExpr, path value.Path, on
 // leafElement says that the array at path has an element equal to v.
 func leafElement(path value.Path, v value.Value) predicate {
 	if hasNaN(v) {
-		return predicate{op: nothing}
+		return predicate{op: opFalse}
 	}
-	return leaf(hasElement, path, v)
+	return leaf(opElement, path, v)
 }

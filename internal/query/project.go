@@ -8,9 +8,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// emitter appends what an expression comes to as JSON. Places of the document
-// are copied as they stand there. It reports false, and appends nothing, when
-// the expression is undefined.
+// emitter appends the value of an expression as JSON. It copies places of the document
+// unchanged. It returns false and appends nothing if the expression is undefined.
 type emitter func(e *env, dst []byte) ([]byte, bool)
 
 // projection compiles the select list.
@@ -28,8 +27,8 @@ func (c *compiler) projection(q *sql.Select) emitter {
 	return object(c.members(columnNames(q.Items), exprs))
 }
 
-// columnNames returns the names of the columns: the alias, the last name of a
-// path, or $1, $2 and so on for those that have neither.
+// columnNames returns the names of the columns: the alias, the last name of a path, or
+// else $1, $2 and so on.
 func columnNames(items []sql.SelectItem) []string {
 	names := make([]string, len(items))
 	unnamed := 0
@@ -46,7 +45,8 @@ func columnNames(items []sql.SelectItem) []string {
 	return names
 }
 
-// columnName is the name that a select item has by itself: the last of a path.
+// columnName returns the name of a select item without an alias: the last name of a
+// path.
 func columnName(x sql.Expr) string {
 	switch x := x.(type) {
 	case *sql.Ident:
@@ -59,14 +59,14 @@ func columnName(x sql.Expr) string {
 	return ""
 }
 
-// memberEmitter is a property of an object that is written member by member.
+// memberEmitter writes one property of an object.
 type memberEmitter struct {
 	prefix string // the quoted name and a colon
 	emit   emitter
 }
 
-// members compiles the properties of an object. Of two with one name the last
-// counts, at the place of the first.
+// members compiles the properties of an object. Of two with one name the last applies,
+// at the position of the first.
 func (c *compiler) members(names []string, exprs []sql.Expr) []memberEmitter {
 	members := make([]memberEmitter, 0, len(names))
 	places := make(map[string]int, len(names))
@@ -112,7 +112,7 @@ func (c *compiler) emitter(x sql.Expr) emitter {
 	return part.emitter()
 }
 
-// emitter returns the expression for output as a whole.
+// emitter returns the emitter of the whole expression.
 func (c code) emitter() emitter {
 	if c.slot >= 0 {
 		return copier(c.slot)
@@ -134,12 +134,12 @@ func (c code) emitter() emitter {
 	}
 }
 
-// notFinite is the error of a row that JSON cannot express.
+// notFinite is the error of a row that JSON cannot represent.
 func notFinite() *status.Error {
 	return status.From(numberedError(4001, "The result holds a number that is infinite or not a number, which JSON cannot express."))
 }
 
-// copier writes a place of the document as it stands.
+// copier copies a place of the document unchanged.
 func copier(slot int) emitter {
 	return func(e *env, dst []byte) ([]byte, bool) {
 		raw := e.raw(slot)

@@ -7,19 +7,19 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Bounds that keep routing cheap for filters with very many cases. Past them
-// the answer is wider than it could be, which costs visits and no correctness.
+// Limits that bound the cost of routing for filters with many cases. Above them the
+// ranges are wider than necessary, which costs requests but remains correct.
 const (
-	keysMax  = 10_000 // of combined levels, over all cases; past it shorter prefixes are used
-	casesMax = 10_000 // of a disjunction; past it the cases are merged into one
+	keysMax  = 10_000 // of combined levels, over all cases; above it shorter prefixes are used
+	casesMax = 10_000 // of a disjunction; above it the cases are merged into one
 )
 
-// keyCase is one way to pass the filter: for each level of the key the
-// components it allows, nil where it says nothing. No list is empty.
+// keyCase is one way to pass the filter: the allowed components for each level of the
+// key, nil for a level without a condition. No list is empty.
 type keyCase [][]partitionkey.Component
 
-// routing derives key cases from a predicate. It knows how the paths of a
-// definition look as steps.
+// routing derives key cases from a predicate. It has the paths of a definition as
+// steps.
 type routing struct {
 	d     partitionkey.Definition
 	paths []value.Path
@@ -41,11 +41,11 @@ func newRouting(d partitionkey.Definition) (*routing, bool) {
 	return r, len(r.paths) > 0
 }
 
-// keyRange is a range of EPKs together with what it stands for.
+// keyRange is a range of EPKs and its meaning.
 type keyRange struct {
 	partitionkey.Range
 	point partitionkey.EPK
-	exact bool // a full key: the range is point and nothing else
+	exact bool // a full key: the range contains only point
 }
 
 // ranges returns where documents that pass p can be, sorted and disjoint.
@@ -71,8 +71,8 @@ func (p predicate) ranges(d partitionkey.Definition) []keyRange {
 	return disjoint(list)
 }
 
-// disjoint sorts ranges and merges those that overlap. Points that are equal
-// become one; those next to each other stay apart, so that clients see points.
+// disjoint sorts ranges and merges those that overlap. Equal points become one.
+// Adjacent points stay separate, so that clients see points.
 func disjoint(list []keyRange) []keyRange {
 	slices.SortFunc(list, func(a, b keyRange) int {
 		if c := a.Min.Compare(b.Min); c != 0 {
@@ -95,28 +95,28 @@ func disjoint(list []keyRange) []keyRange {
 	return out
 }
 
-// cases returns the key cases of p, or false when p does not bound the key. No
-// cases at all mean that nothing can pass.
+// cases returns the key cases of p, or false if p does not restrict the key. No cases
+// means that nothing can pass.
 func (r *routing) cases(p predicate) ([]keyCase, bool) {
-	if p.hidden && p.op != nothing {
+	if p.hidden && p.op != opFalse {
 		return nil, false
 	}
 	switch p.op {
-	case nothing:
+	case opFalse:
 		return nil, true
-	case isIn:
+	case opIn:
 		return r.leaf(p)
-	case both:
+	case opAnd:
 		return r.conjunction(p.args)
-	case either:
+	case opOr:
 		return r.disjunction(p.args)
 	}
 	return nil, false
 }
 
-// leaf is an equality with one or several constants. Arrays and objects are no
-// keys: a document that has one at a key path lies with the undefined ones, so
-// they say nothing.
+// leaf returns the cases of an equality with constants. Arrays and objects are not
+// keys: a document with one at a key path is stored with the undefined keys, so such a
+// condition says nothing.
 func (r *routing) leaf(p predicate) ([]keyCase, bool) {
 	level := slices.IndexFunc(r.paths, func(path value.Path) bool { return slices.Equal(path, p.path) })
 	if level < 0 {
@@ -149,8 +149,8 @@ func component(v value.Value) (partitionkey.Component, bool) {
 	return partitionkey.Component{}, false
 }
 
-// conjunction meets the cases of all terms; a term that does not bound the key
-// takes no part.
+// conjunction intersects the cases of all terms, and ignores a term that does not
+// restrict the key.
 func (r *routing) conjunction(args []predicate) ([]keyCase, bool) {
 	var result []keyCase
 	bounded := false
@@ -161,7 +161,7 @@ func (r *routing) conjunction(args []predicate) ([]keyCase, bool) {
 		case !bounded:
 			result, bounded = cases, true
 		case len(result)*len(cases) > casesMax:
-			// Either side alone is wide enough.
+			// Either side alone is sufficient.
 			if len(cases) < len(result) {
 				result = cases
 			}
@@ -172,7 +172,7 @@ func (r *routing) conjunction(args []predicate) ([]keyCase, bool) {
 	return result, bounded
 }
 
-// meet intersects each case of a with each of b and drops the contradictions.
+// meet intersects each case of a with each case of b and drops contradictions.
 func meet(a, b []keyCase) []keyCase {
 	var out []keyCase
 	for _, x := range a {
@@ -196,8 +196,8 @@ func meet(a, b []keyCase) []keyCase {
 	return out
 }
 
-// disjunction collects the cases of all terms. Those that bound one and the same
-// level and nothing else become one, and so do all when there are too many.
+// disjunction collects the cases of all terms. It merges those that restrict the same
+// single level, and merges all if there are too many.
 func (r *routing) disjunction(args []predicate) ([]keyCase, bool) {
 	var out []keyCase
 	single := make([][]partitionkey.Component, len(r.paths))
@@ -227,7 +227,7 @@ func (r *routing) disjunction(args []predicate) ([]keyCase, bool) {
 	return out, true
 }
 
-// only returns the level that c bounds when it bounds just one, otherwise -1.
+// only returns the level if c restricts exactly one, otherwise -1.
 func (c keyCase) only() int {
 	only := -1
 	for level, list := range c {
@@ -241,7 +241,7 @@ func (c keyCase) only() int {
 	return only
 }
 
-// merge returns one case that admits whatever any of the cases does.
+// merge returns one case that admits what any of the cases admits.
 func merge(cases []keyCase) keyCase {
 	out := make(keyCase, len(cases[0]))
 	for level := range out {
@@ -260,10 +260,9 @@ func merge(cases []keyCase) keyCase {
 	return out
 }
 
-// expand returns the ranges of a case: those of the longest prefix of levels
-// that it bounds and whose combinations have room, of which it takes its part.
-// One level alone may have as many as the filter names. ok is false when no
-// prefix is bounded.
+// expand returns the ranges of a case: those of the longest prefix of restricted
+// levels whose combinations fit its share of the limit. A single level may have as
+// many components as the filter. ok is false if no prefix is restricted.
 func (r *routing) expand(c keyCase, room *int) (list []keyRange, ok bool) {
 	levels, count := 0, 1
 	for levels < len(c) && c[levels] != nil {

@@ -9,16 +9,15 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// inputs are what a plan was compiled from beside its text: a hybrid search
-// compiles more queries with the same.
+// inputs are what a plan was compiled from in addition to its text. A hybrid search
+// compiles more queries with them.
 type inputs struct {
 	params map[string]value.Value // by names without the @
 	ix     *index.Index
 	opts   Options
 }
 
-// constant returns the value of an expression that does not depend on a
-// document.
+// constant returns the value of an expression that does not depend on a document.
 func (in inputs) constant(x sql.Expr) (value.Value, bool) {
 	if !isConstant(x) {
 		return value.Undefined(), false
@@ -27,8 +26,8 @@ func (in inputs) constant(x sql.Expr) (value.Value, bool) {
 	return part.v, part.con
 }
 
-// inline returns a query with the values of its parameters in it. Some clients
-// send the texts of a hybrid search without the parameters.
+// inline replaces the parameters of a query by their values. Some clients send the
+// texts of a hybrid search without the parameters.
 func (in inputs) inline(text string) string {
 	if len(in.params) == 0 {
 		return text
@@ -45,13 +44,13 @@ func (in inputs) inline(text string) string {
 	}
 	b.WriteString(text[done:])
 	if b.Len() > resource.DefaultLimits().QueryTextBytes {
-		return text // Long vectors: no partition would take the query.
+		return text // long vectors: no partition would accept the query
 	}
 	return b.String()
 }
 
-// literalText writes a value as an expression. Brackets keep the sign of a
-// number apart from an operator in front of it.
+// literalText writes a value as an expression. Brackets separate the sign of a number
+// from a preceding operator.
 func literalText(v value.Value) string {
 	if v.Kind() == value.KindNumber && v.Float() < 0 {
 		return "(" + v.JSON() + ")"
@@ -59,7 +58,7 @@ func literalText(v value.Value) string {
 	return (&sql.Literal{Value: v}).String()
 }
 
-// isConstant reports whether x names no input and asks for no other row.
+// isConstant reports whether x refers to no input and to no other row.
 func isConstant(x sql.Expr) bool {
 	switch x := x.(type) {
 	case *sql.Ident:
@@ -84,7 +83,7 @@ func isConstant(x sql.Expr) bool {
 // ranking is the ORDER BY RANK of a query.
 type ranking struct {
 	components []scorer
-	weights    []float64 // one for each component; nil when none are given
+	weights    []float64 // one for each component; nil if absent
 	fused      bool      // RRF
 }
 
@@ -94,8 +93,8 @@ type scorer struct {
 	terms []sql.Expr // of FullTextScore; nil for a distance of vectors
 }
 
-// rankingOf reads the ORDER BY RANK of a query. Faults are those that clients
-// know; a ranking with faults is of no use.
+// rankingOf parses the ORDER BY RANK of a query. If there are diagnostics, the ranking
+// is meaningless.
 func rankingOf(q *sql.Select, in inputs) (ranking, []sql.Diagnostic) {
 	key := q.OrderBy[0].Expr
 	call, ok := key.(*sql.CallExpr)
@@ -131,7 +130,7 @@ func rankingOf(q *sql.Select, in inputs) (ranking, []sql.Diagnostic) {
 	return r, faults
 }
 
-// weightsOf returns the weights of RRF, nil when x is no array of numbers.
+// weightsOf returns the weights of RRF, or nil if x is not an array of numbers.
 func weightsOf(x sql.Expr, in inputs) []float64 {
 	v, ok := in.constant(x)
 	if !ok || v.Kind() != value.KindArray {
@@ -147,7 +146,7 @@ func weightsOf(x sql.Expr, in inputs) []float64 {
 	return list
 }
 
-// isFunction reports whether a call is one of a built-in function, by any of its
+// isFunction reports whether a call calls a built-in function, in any of its
 // spellings.
 func isFunction(call *sql.CallExpr, name string) bool {
 	if call == nil || call.UDF {
@@ -157,7 +156,7 @@ func isFunction(call *sql.CallExpr, name string) bool {
 	return f != nil && f.name == name
 }
 
-// scorerOf reads one component.
+// scorerOf parses one component.
 func scorerOf(call *sql.CallExpr, in inputs) (scorer, []sql.Diagnostic) {
 	switch {
 	case isFunction(call, "VectorDistance"):
@@ -169,7 +168,7 @@ func scorerOf(call *sql.CallExpr, in inputs) (scorer, []sql.Diagnostic) {
 		}
 		return scorer{}, []sql.Diagnostic{sql.Diagnosticf(at, "SC2220", "The ORDER BY RANK clause takes calls of FullTextScore, VectorDistance and RRF.")}
 	case len(call.Args) < 2:
-		return scorer{}, nil // The wrong number of arguments is a fault already.
+		return scorer{}, nil // the wrong number of arguments is already reported
 	}
 	if !isPath(call.Args[0]) {
 		return scorer{}, []sql.Diagnostic{sql.Diagnosticf(call.Args[0].Span(), "SC2240", "The first argument of the FullTextScore function must be a property.")}
@@ -188,12 +187,11 @@ func scorerOf(call *sql.CallExpr, in inputs) (scorer, []sql.Diagnostic) {
 	return one, nil
 }
 
-// rankFaults are the faults of a query about rankings: where FullTextScore and
-// RRF stand, and what a query with ORDER BY RANK may read. The analysis adds
-// them to its own. nested says that q is a subquery.
-func rankFaults(q *sql.Select, nested bool, params map[string]value.Value) []sql.Diagnostic {
+// rankDiagnostics checks the rankings of a query: where FullTextScore and RRF occur,
+// and what a query with ORDER BY RANK may read. nested says that q is a subquery.
+func rankDiagnostics(q *sql.Select, nested bool, params map[string]value.Value) []sql.Diagnostic {
 	var faults []sql.Diagnostic
-	check := func(x sql.Expr) { faults = append(faults, strayScores(x)...) }
+	check := func(x sql.Expr) { faults = append(faults, misplacedScores(x)...) }
 	if q.Value != nil {
 		check(q.Value)
 	}
@@ -216,20 +214,20 @@ func rankFaults(q *sql.Select, nested bool, params map[string]value.Value) []sql
 	return append(append(faults, rankPlaces(q, nested)...), more...)
 }
 
-// strayScores are the calls in x of functions that stand behind ORDER BY RANK
-// only.
-func strayScores(x sql.Expr) []sql.Diagnostic {
+// misplacedScores returns the calls in x of functions that are allowed only after
+// ORDER BY RANK.
+func misplacedScores(x sql.Expr) []sql.Diagnostic {
 	var faults []sql.Diagnostic
 	if call, ok := x.(*sql.CallExpr); ok && (isFunction(call, "FullTextScore") || isFunction(call, "RRF")) {
 		faults = append(faults, sql.Diagnosticf(call.At, "SC2240", "The %s function is only allowed in the ORDER BY RANK clause.", functions[strings.ToUpper(call.Name)].name))
 	}
 	for part := range sql.Children(x) {
-		faults = append(faults, strayScores(part)...)
+		faults = append(faults, misplacedScores(part)...)
 	}
 	return faults
 }
 
-// rankPlaces are the faults of a query with ORDER BY RANK in what it reads.
+// rankPlaces checks what a query with ORDER BY RANK reads.
 func rankPlaces(q *sql.Select, nested bool) []sql.Diagnostic {
 	at := q.OrderBy[0].Expr.Span()
 	var faults []sql.Diagnostic
@@ -260,7 +258,7 @@ func rankPlaces(q *sql.Select, nested bool) []sql.Diagnostic {
 	return faults
 }
 
-// rankFeatures are those of a query with ORDER BY RANK.
+// rankFeatures returns the features of a query with ORDER BY RANK.
 func rankFeatures(q *sql.Select) Features {
 	f := FeatureHybridSearch
 	if call, ok := q.OrderBy[0].Expr.(*sql.CallExpr); ok && len(call.Args) > 0 && isFunction(call, "RRF") {

@@ -61,10 +61,10 @@ type knownRegex struct {
 // regex reads a constant pattern and its modifiers, each pair once for a plan. The
 // error is errPattern, or that of what is too large.
 func (b binding) regex(text, modifiers value.Value) (*regex, error) {
-	if b.making == nil || text.Len()+modifiers.Len() > regexSizeMax {
+	if b.compilation == nil || text.Len()+modifiers.Len() > regexSizeMax {
 		return compileRegex(text, modifiers, regexSizeMax)
 	}
-	all := &b.making.regexes
+	all := &b.compilation.regexes
 	key := [2]string{text.Text(), modifiers.Text()}
 	if text.Kind() != value.KindString || modifiers.Kind() != value.KindString {
 		return nil, errPattern

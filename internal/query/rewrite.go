@@ -8,10 +8,10 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// recipe is how somebody who reads partitions one by one gets the result of a
+// rewriting is how somebody who reads partitions one by one gets the result of a
 // query: the text to send to each, and what to do with the rows. The words are
 // those of the queryInfo that clients read.
-type recipe struct {
+type rewriting struct {
 	text               *sql.Select       // nil: the query as it is
 	top, offset, limit int64             // to apply to the merged rows; -1 for none
 	distinct           string            // None, or how equal rows arrive: Ordered, Unordered
@@ -32,24 +32,24 @@ const (
 )
 
 // alone is the recipe of a query that the one partition it concerns runs whole.
-func (p *Plan) alone() recipe {
-	return recipe{top: p.top, offset: -1, limit: -1, distinct: distinctNone}
+func (p *Plan) alone() rewriting {
+	return rewriting{top: p.top, offset: -1, limit: -1, distinct: distinctNone}
 }
 
 // recipe makes the recipe of the query over several partitions. It is a
 // BadRequest when clients know no way to merge it.
-func (p *Plan) recipe() (recipe, error) {
+func (p *Plan) rewriting() (rewriting, error) {
 	q := p.query
-	r := recipe{top: p.top, offset: p.offset, limit: p.limit, distinct: distinctNone}
+	r := rewriting{top: p.top, offset: p.offset, limit: p.limit, distinct: distinctNone}
 	switch inner := combining(q.From); {
 	case inner != nil:
-		return p.recipeOfCount(r, inner)
+		return p.rewriteCount(r, inner)
 	case isGrouped(q):
-		return p.recipeOfGroups(r)
+		return p.rewriteGroups(r)
 	case len(q.OrderBy) > 0 && !readsDocuments(q):
 		return r, planError("ORDER BY over several partitions is only supported in a query whose FROM clause begins with the container.")
 	case q.Distinct:
-		p.recipeOfDistinct(&r)
+		p.rewriteDistinct(&r)
 	case len(q.OrderBy) > 0:
 		r.order, r.buffered = q.OrderBy, isDistance(q.OrderBy[0].Expr)
 		r.text = p.orderedText()
@@ -132,10 +132,10 @@ func sortsByValue(x sql.Expr) bool {
 	return ok && (isDistance(x) || isFunction(call, "_VectorScore") || isFunction(call, "_FullTextScore"))
 }
 
-// recipeOfCount is that of the number of different rows: each partition sends
+// rewriteCount is that of the number of different rows: each partition sends
 // its own, and the client counts. Of queries over the combined rows of a
 // subquery it is the only one that clients merge.
-func (p *Plan) recipeOfCount(r recipe, inner *sql.Select) (recipe, error) {
+func (p *Plan) rewriteCount(r rewriting, inner *sql.Select) (rewriting, error) {
 	q := p.query
 	alias, ok := countedAs(q, inner)
 	if !ok {
@@ -175,9 +175,9 @@ func countedAs(q, inner *sql.Select) (alias string, ok bool) {
 // GROUP BY over several partitions.
 const groupedAggregatesMax = 21
 
-// recipeOfGroups is that of aggregates and GROUP BY: partitions send parts of
+// rewriteGroups is that of aggregates and GROUP BY: partitions send parts of
 // groups, so nothing may be left out of their rows.
-func (p *Plan) recipeOfGroups(r recipe) (recipe, error) {
+func (p *Plan) rewriteGroups(r rewriting) (rewriting, error) {
 	q := p.query
 	grouped := len(q.GroupBy) > 0
 	switch {
@@ -221,7 +221,7 @@ func selectsKeys(q *sql.Select) bool {
 // partial returns the expression of a part of a group: the select list with
 // each aggregate as something that parts can be added up from. It notes the
 // columns in r.
-func (p *Plan) partial(r *recipe) (sql.Expr, error) {
+func (p *Plan) partial(r *rewriting) (sql.Expr, error) {
 	q := p.query
 	if q.Value != nil {
 		name := aggregateOf(q.Value)
@@ -287,12 +287,12 @@ func keyItems(keys []sql.Expr) sql.Expr {
 	return list
 }
 
-// recipeOfDistinct leaves the comparison of rows to the client, who sees all of
+// rewriteDistinct leaves the comparison of rows to the client, who sees all of
 // them. In an order of what is selected equal rows arrive next to each other.
 // Partitions leave out equal rows of their own when there is no order; with one
 // each row has a resource id, so that none are equal, and counting is the
 // client's as well.
-func (p *Plan) recipeOfDistinct(r *recipe) {
+func (p *Plan) rewriteDistinct(r *rewriting) {
 	q := p.query
 	r.distinct = distinctUnordered
 	text := *q

@@ -11,95 +11,95 @@ import (
 	"github.com/decandb/decan/internal/index"
 )
 
-// Position is where in the order of rows a page ends.
+// Position is the end of a page in the order of rows.
 type Position struct {
-	Number uint64 // of the document of the last row, or of the last document looked at
-	Key    []byte // its order key, cut at OrderKeyMax bytes; nil when rows have no order of their own
+	Number uint64 // of the document of the last row, or of the last document read
+	Key    []byte // its order key, truncated to OrderKeyMax bytes; nil if the rows have no order of their own
 
-	// Row is how many rows of that document lie in front of the position, since
-	// JOIN makes several of one document. Zero is all of them.
+	// Row is the number of rows of that document before the position, because JOIN
+	// makes several rows of a document. Zero means all of them.
 	Row int
 }
 
-// OrderKeyMax is the length at which the order key of a [Position] is cut, so
-// that positions fit in the tokens that clients carry.
+// OrderKeyMax is the length to which the order key of a [Position] is truncated, so
+// that a position fits in the token of a client.
 const OrderKeyMax = 128
 
-// Budget says where a page begins and how large it may get.
+// Budget is where a page begins and how large it may become.
 type Budget struct {
 	After    Position
 	Started  bool      // After is set; otherwise the page is the first
 	MaxItems int       // rows; zero or less for any number
-	MaxBytes int       // of JSON, exceeded by a first row alone; zero or less for the default of a page
+	MaxBytes int       // of JSON; only a single first row may exceed it; zero or less for the default of a page
 	Memory   int64     // that groups, distinct values and lists may take, in bytes; zero or less for 64 MB
 	Deadline time.Time // zero for none; see [Plan.Run]
 
-	// Late says instead of Deadline, when it is not nil, whether the page ends where
-	// it is. The goroutine that makes the page asks it.
+	// Late replaces Deadline if it is not nil: it reports whether the page should end
+	// now. The goroutine that makes the page calls it.
 	Late interface{ Late() bool }
 
-	// Grow, when it is not nil, is asked for memory before groups, distinct values,
-	// lists and sorted rows take more than [GrowFree] bytes together. It grants need
-	// bytes or more on top of what it has granted for the page so far, or refuses
-	// with the error that ends the page. What is granted is in use until the stream
-	// of the page is asked again, or the caller drops the rows.
+	// Grow, if it is not nil, is called for memory before groups, distinct values,
+	// lists and sorted rows take more than [GrowFree] bytes together. It grants at
+	// least need bytes in addition to what it has granted for the page so far, or
+	// returns the error that ends the page. The memory is in use until the stream of
+	// the page is asked again or the caller drops the rows.
 	Grow Granter
 
-	// AfterKey is the whole order key at After, for the case that After.Key is
-	// cut. [Merge] finds it out, and whoever carries a budget passes it on.
+	// AfterKey is the whole order key at After if After.Key is truncated. [Merge]
+	// finds it; a caller that forwards a budget must forward it too.
 	AfterKey []byte
-	// Probe asks for one thing only: the row at After, with its whole order key
-	// and without JSON, when its document is here.
+	// Probe asks only for the row at After, with its whole order key and without JSON,
+	// if its document is here.
 	Probe bool
 }
 
 // Row is one row of a result.
 type Row struct {
-	JSON     []byte // the caller may keep it; nil when Group is set
+	JSON     []byte // the caller may keep it; nil if Group is set
 	Position Position
-	Order    []byte // the whole order key; nil when rows have no order of their own
-	Group    *Group // of a plan that combines documents: what one partition knows of the row
+	Order    []byte // the whole order key; nil if the rows have no order of their own
+	Group    *Group // of a plan that combines documents: this partition's part of the row
 }
 
 // Granter grants memory; see [Budget].
 type Granter interface {
-	// Grow grants need bytes or more, or refuses. Goroutines may call it at the same time
-	// when they make pages together.
+	// Grow grants at least need bytes, or returns an error. Goroutines that make pages
+	// together may call it concurrently.
 	Grow(need int64) (granted int64, err error)
 }
 
-// ErrAgain is the error with which a caller ends a page by [giveway.Check] that it will ask
-// for again from the beginning: nobody is charged for what was done of it.
+// ErrAgain is the error with which a caller ends a page through [giveway.Check] to ask
+// for the page again from its beginning. The work on it is not charged.
 var ErrAgain = errors.New("the page is begun again")
 
 // Page is a part of a result.
 type Page struct {
 	Rows  []Row
-	Next  Position // resume strictly behind it; meaningless when nothing was looked at
-	More  bool     // there may be rows behind Next
+	Next  Position // resume strictly after it; meaningless if nothing was read
+	More  bool     // there may be rows after Next
 	Stats Stats
 
-	// Used is called by [Merge], from its own goroutine, when it takes the page
-	// into the result; nil for nobody who wants to know. A merge may ask for
-	// pages that it does not need in the end.
+	// Used is called by [Merge], from its own goroutine, when it takes the page into
+	// the result. Nil disables the callback. A merge may ask for pages that it does
+	// not use.
 	Used func()
 }
 
-// Stats counts what a query did. Each figure is a sum over the partitions, or
-// the same in all of them.
+// Stats counts the work of a query. Each figure is a sum over the partitions, or the
+// same in all of them.
 type Stats struct {
 	Retrieved      int64 // documents read
 	RetrievedBytes int64
 	Output         int64 // rows returned
 	OutputBytes    int64
-	IndexHits      int64         // documents read that an index led to
+	IndexHits      int64         // documents read that an index found
 	Matched        int64         // documents that passed the filter
 	Calls          int64         // of user-defined functions
 	Ways           Ways          // how rows were made, for explanations
-	Compiled       time.Duration // time spent on the text, once per query
-	Took           time.Duration // time spent running: all of the following, and what is between them
+	Compiled       time.Duration // time to compile the text, once per query
+	Took           time.Duration // time to run, including all of the following
 
-	// What the time went into, estimated from one document in very many.
+	// The parts of that time, estimated from a sample of the documents.
 	Lookup   time.Duration // in the index, until the first document was found
 	Load     time.Duration // reading documents
 	Evaluate time.Duration // filtering, projecting, aggregating, sorting
@@ -122,14 +122,14 @@ func (s *Stats) Add(o Stats) {
 	s.Evaluate += o.Evaluate
 }
 
-// defaultPageBytes is the size of a page when the budget names none: the size
-// of an answer.
+// defaultPageBytes is the size of a page if the budget has none: the size of a
+// response.
 const defaultPageBytes = 4 << 20
 
-// How many documents are looked at between two looks at the clock, for the end
-// of the page and for the division of time, and at the context, which is looked at
-// after so many bytes of them as well: the context is where a server has a query
-// give way to others.
+// The number of documents between two checks of the clock, for the end of the page and
+// for the division of time, and between two checks of the context, which are also made
+// after a number of bytes. In the check of the context, a server lets a query yield to
+// others.
 const (
 	clockEvery   = 16
 	sampleEvery  = 128
@@ -137,30 +137,30 @@ const (
 	contextBytes = 128 << 10
 )
 
-// Run returns a page of the rows of one partition: the documents of src that
-// pass the filter, projected, and in order when the query has one. OFFSET is
-// not applied, and TOP and LIMIT only end the work early, since they count over
-// all partitions: [Merge] applies them.
+// Run returns a page of the rows of one partition: the documents of src that pass the
+// filter, projected, and sorted if the query has an order. It does not apply OFFSET,
+// and TOP and LIMIT only end the work early, because they count over all partitions:
+// [Merge] applies them.
 //
-// Without ORDER BY rows come in the order of document numbers. The page ends
-// when the budget is used up, at the earliest behind one document, and may then
-// be empty and have more behind it.
+// Without ORDER BY, rows come in the order of document numbers. The page ends when the
+// budget is used up, but not before one document was read. It may then be empty
+// although more rows follow.
 //
-// With ORDER BY the rows come in the order of their keys, those with equal keys
-// by number in the same direction. Run looks at all candidates and keeps the
-// rows of the page alone, in memory bounded by MaxBytes, or it follows an index
-// that has the order; it does not stop at the deadline, because half a sort has
-// no position. A page resumed at a cut key without AfterKey begins with the
-// first row whose key is cut alike.
+// With ORDER BY, rows come in the order of their keys, and rows of equal keys by
+// number in the same direction. Run either reads all candidates and keeps only the
+// rows of the page, in memory bounded by MaxBytes, or follows an index that has the
+// order. It does not stop at the deadline, because half a sort has no position. A page
+// that is resumed at a truncated key without AfterKey begins with the first row whose
+// key has the same truncation.
 //
-// A plan that combines documents gives rows that are groups, in the order of
-// their keys, for [Merge] to put together with those of other partitions and to
-// finish. Memory bounds them: the greatest that have no room come on a later
-// page, and a single one that has none is a BadRequest.
+// A plan that combines documents returns groups, in the order of their keys. [Merge]
+// joins them with those of other partitions and finishes them. Memory bounds them: the
+// groups with the greatest keys that do not fit come on a later page, and a single
+// group that does not fit is a BadRequest.
 //
-// When ctx ends Run returns its error within 64 documents. A row that JSON
-// cannot express, or that is too large, is a BadRequest. A plan that has a
-// [Plan.Hybrid] is not for Run, and an error that is nobody's request.
+// If ctx ends, Run returns its error within 64 documents. A row that JSON cannot
+// represent, or that is too large, is a BadRequest. Run of a plan that has a
+// [Plan.Hybrid] is an internal error.
 func (p *Plan) Run(ctx context.Context, src Source, b Budget) (Page, error) {
 	switch {
 	case p.query.Rank:
@@ -182,7 +182,7 @@ func (p *Plan) run(ctx context.Context, src Source, b Budget) (Page, error) {
 	}
 	r := p.begin(ctx, now, b)
 	if p.base < 0 {
-		src = nowhere{}
+		src = emptySource{}
 	}
 	if err := r.rows(ctx, src); err != nil {
 		return Page{}, err
@@ -202,7 +202,7 @@ func (p *Plan) run(ctx context.Context, src Source, b Budget) (Page, error) {
 	return r.end(), nil
 }
 
-// begin makes a run, of what another one has left if there is that.
+// begin returns a run, in the memory of a previous one if there is any.
 func (p *Plan) begin(ctx context.Context, now time.Time, b Budget) *run {
 	r := p.spare.Swap(nil)
 	if r == nil {
@@ -218,12 +218,13 @@ func (p *Plan) begin(ctx context.Context, now time.Time, b Budget) *run {
 	return r
 }
 
-// spareMax is the size in bytes up to which a plan keeps the buffer of a run.
+// spareMax is the maximum size in bytes of a buffer that a plan keeps for the next
+// run.
 const spareMax = 16 << 10
 
-// end returns the page, and leaves the memory of a run that numbered has made to
-// the next one: a look-up of few documents is a run for each partition, and most
-// of what it takes would be for runs.
+// end returns the page, and keeps the memory of a run of numbered for the next one. A
+// lookup of few documents is one run for each partition, and most of its memory is
+// that of the runs.
 func (r *run) end() Page {
 	page := r.page
 	if r.inOrder.run == nil {
@@ -245,7 +246,7 @@ func (r *run) end() Page {
 	return page
 }
 
-// pack copies the rows into memory of their own, as much as they take.
+// pack copies the rows to memory of exactly their size.
 func (p *Page) pack() {
 	size := 0
 	for i := range p.Rows {
@@ -269,24 +270,24 @@ type run struct {
 	page   Page
 
 	reading reading
-	inOrder numberedRows // of numbered
+	inOrder numberedRows // used by numbered
 	watch   stopwatch
 
 	number  uint64 // of the current document
-	matched bool   // it has a row
+	matched bool   // the document has a row
 	visit   func(row int) bool
-	step    func() bool // of each, made once
-	place   int         // of the current row among those of its document
+	step    func() bool // for each; allocated once
+	place   int         // of the current row among the rows of its document
 
 	key   []byte // scratch for order keys
-	buf   []byte // where rows are written, one behind the other
-	start int    // where the current row begins in buf
-	// moving says that the rows of the page are copied at the end, so that buf
-	// may be used again.
+	buf   []byte // the rows, one after another
+	start int    // start of the current row in buf
+	// moving says that the rows of the page are copied at the end, so that buf can be
+	// reused.
 	moving bool
-	row    []byte // the current row; nil without one
+	row    []byte // the current row, or nil
 
-	widest int // bytes of the largest row so far
+	widest int // size of the largest row so far, in bytes
 }
 
 // rows fills the page.
@@ -309,10 +310,10 @@ func (r *run) rows(ctx context.Context, src Source) error {
 	return r.numbered(ctx, src)
 }
 
-// nowhere is the source of a query without FROM: one row that is no document.
-type nowhere struct{}
+// emptySource is the source of a query without FROM: one row that is not a document.
+type emptySource struct{}
 
-func (nowhere) Candidates(_ context.Context, need Need) iter.Seq2[Candidate, error] {
+func (emptySource) Candidates(_ context.Context, need Need) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		if need.After == 0 {
 			yield(Candidate{Number: 1, Body: emptyDocument}, nil)
@@ -322,8 +323,8 @@ func (nowhere) Candidates(_ context.Context, need Need) iter.Seq2[Candidate, err
 
 var emptyDocument = []byte("{}")
 
-// candidates calls look with the documents that the plan needs, until it returns
-// false or evaluation fails.
+// candidates calls look with the documents that the plan needs, until it returns false
+// or evaluation fails.
 func (r *run) candidates(ctx context.Context, src Source, need Need, look func(c Candidate) bool) error {
 	return r.documents(ctx, src.Candidates(ctx, need), look)
 }
@@ -342,20 +343,20 @@ func (r *run) documents(ctx context.Context, list iter.Seq2[Candidate, error], l
 	return r.reading.err
 }
 
-// reading is a list of documents under way. It is part of the run, so that the
-// loop over documents takes nothing from the heap.
+// reading is the iteration over a list of documents. It is part of the run, so that
+// the loop does not allocate.
 type reading struct {
 	run   *run
 	ctx   context.Context
 	look  func(c Candidate) bool
-	n     int   // documents looked at
-	bytes int   // of them, since the last look at the context
+	n     int   // documents read
+	bytes int   // of them, since the last check of the context
 	err   error // of the source, or of the evaluation
 
-	offer func(c Candidate, err error) bool // candidate, made once
+	offer func(c Candidate, err error) bool // candidate, allocated once
 }
 
-// candidate looks at the next document, and reports whether to go on.
+// candidate reads the next document and reports whether to continue.
 func (l *reading) candidate(c Candidate, err error) bool {
 	if l.bytes += len(c.Body); err == nil && (l.n%contextEvery == contextEvery-1 || l.bytes >= contextBytes) {
 		l.bytes = 0
@@ -395,14 +396,14 @@ func (r *run) turn(c Candidate) {
 }
 
 // each calls visit for the rows of the current document: the combinations of its
-// inputs that pass the filter, in the order of the inputs. It stops when visit
-// returns false or evaluation fails. visit is told the place of the row among
-// them: from 1 on, and 0 where a document has one row only.
+// inputs that pass the filter, in the order of the inputs. It stops if visit returns
+// false or evaluation fails. The argument of visit is the number of the row in the
+// document, from 1; 0 if a document has only one row.
 func (r *run) each(visit func(row int) bool) {
 	p, e := r.plan, r.env
 	if p.plain {
 		if p.filter != nil && p.filter(e) != yes || !p.whole && p.base >= 0 && e.raw(p.base) == nil {
-			return // FROM c.a, and this document has no a.
+			return // FROM c.a, and this document has no a
 		}
 		r.page.Stats.Matched++
 		visit(0)
@@ -429,7 +430,7 @@ func (r *run) numbered(ctx context.Context, src Source) error {
 	if at := r.budget.After; r.budget.Started {
 		need.After = at.Number
 		if at.Row > 0 && at.Number > 0 {
-			need.After-- // the document has rows behind the position, perhaps
+			need.After-- // the document may have rows after the position
 		}
 	}
 	l := &r.inOrder
@@ -441,8 +442,8 @@ func (r *run) numbered(ctx context.Context, src Source) error {
 	return r.candidates(ctx, src, need, l.take)
 }
 
-// wanted returns about how many documents fill the page, zero when that is not known
-// because the filter may leave out others.
+// wanted returns approximately how many documents fill the page, or zero if that is
+// unknown because the filter may reject documents.
 func (r *run) wanted() int {
 	if !r.plan.exact {
 		return 0
@@ -454,17 +455,17 @@ func (r *run) wanted() int {
 	return max(0, n)
 }
 
-// numberedRows puts rows into the page in the order of documents.
+// numberedRows adds rows to the page in the order of documents.
 type numberedRows struct {
 	*run
 	looked int
-	rest   bool                   // the current document has rows that have no room
+	rest   bool                   // the current document has rows that do not fit
 	ended  bool                   // the query needs no more of its rows
-	add    func(row int) bool     // row, made once
-	take   func(c Candidate) bool // document, made once
+	add    func(row int) bool     // row, allocated once
+	take   func(c Candidate) bool // document, allocated once
 }
 
-// document takes the rows of the next document, and reports whether to go on.
+// document adds the rows of the next document and reports whether to continue.
 func (l *numberedRows) document(c Candidate) bool {
 	if l.page.More = l.full() || l.clockDue() && l.late(); l.page.More {
 		return false
@@ -474,7 +475,7 @@ func (l *numberedRows) document(c Candidate) bool {
 	l.turn(c)
 	l.each(l.add)
 	if l.rest && len(l.page.Rows) == rows {
-		l.page.Stats, l.env.calls = before, calls // The next page reads it again and counts it.
+		l.page.Stats, l.env.calls = before, calls // the next page reads it again and counts it
 	} else {
 		l.finish(c.Number, rows, l.rest || l.ended)
 	}
@@ -482,7 +483,8 @@ func (l *numberedRows) document(c Candidate) bool {
 	return !l.rest && !l.enough()
 }
 
-// clockDue reports whether to look at the clock, behind one document at least.
+// clockDue reports whether to check the clock. It is true only after the first
+// document.
 func (l *numberedRows) clockDue() bool {
 	return l.looked%clockEvery == 1 || l.plan.script && l.looked > 0
 }
@@ -505,8 +507,8 @@ func (l *numberedRows) row(row int) bool {
 	return true
 }
 
-// finish notes how far the page has come with a document whose rows begin at
-// first, and that may have more of them.
+// finish records the position of the page after a document whose rows begin at first
+// and which may have more rows.
 func (r *run) finish(number uint64, first int, more bool) {
 	r.page.Next = Position{Number: number}
 	last := len(r.page.Rows) - 1
@@ -523,26 +525,26 @@ func (r *run) full() bool {
 	return r.budget.MaxItems > 0 && len(r.page.Rows) >= r.budget.MaxItems
 }
 
-// enough reports whether the query needs no further row at all.
+// enough reports whether the query needs no further row.
 func (r *run) enough() bool {
 	return r.plan.bound >= 0 && int64(len(r.page.Rows)) >= r.plan.bound
 }
 
-// fits reports whether the row just written has room in the page. A first row
-// always has.
+// fits reports whether the page has room for the row just written. It always has room
+// for a first row.
 func (r *run) fits() bool {
 	return len(r.page.Rows) == 0 || r.page.Stats.OutputBytes+int64(len(r.row)) <= int64(r.budget.MaxBytes)
 }
 
 func (r *run) late() bool { return late(r.budget) }
 
-// project writes the current row and reports whether there is one: an undefined
-// row is none.
+// project writes the current row and reports whether there is one. An undefined row is
+// omitted.
 func (r *run) project() bool {
 	const smallest, largest = 1 << 10, 64 << 10
-	const growing = spareMax / 2 // it grows by half at least, and is not to outgrow spareMax
+	const growing = spareMax / 2 // it grows by half at least and must not exceed spareMax
 	if room := max(r.widest, smallest/4); cap(r.buf)-len(r.buf) < room && (!r.moving || cap(r.buf) > growing) {
-		// Rows that are written already keep the old buffer.
+		// Rows that are already written keep the old buffer.
 		r.buf = make([]byte, 0, max(room, min(max(smallest, 2*cap(r.buf)), largest)))
 		r.moving = false
 	}
@@ -556,7 +558,7 @@ func (r *run) project() bool {
 	return ok && r.env.err == nil
 }
 
-// drop takes the current row back.
+// drop removes the current row.
 func (r *run) drop() {
 	r.buf = r.buf[:r.start]
 	r.row = nil
@@ -568,8 +570,8 @@ func (r *run) add(at Position) {
 	r.page.Rows = append(r.page.Rows, Row{JSON: r.row, Position: at})
 }
 
-// stopwatch divides the time of a run between the index, the source and the
-// plan. It looks at the clock for a few documents and takes them for all.
+// stopwatch divides the time of a run between the index, the source and the plan. It
+// measures a few documents and extrapolates.
 type stopwatch struct {
 	opened, sampled time.Time
 	lookup, reading time.Duration
@@ -577,7 +579,7 @@ type stopwatch struct {
 	samples, looked int64
 }
 
-// open starts the time of a list of documents, of which found has the first.
+// open starts the time of a list of documents, whose first one found ends.
 func (w *stopwatch) open() { w.opened = time.Now() }
 
 func (w *stopwatch) found() {
@@ -586,7 +588,7 @@ func (w *stopwatch) found() {
 	w.opened = now
 }
 
-// begin and end are around the evaluation of a document that is a sample.
+// begin and end enclose the evaluation of a sampled document.
 func (w *stopwatch) begin() { w.sampled = time.Now() }
 
 func (w *stopwatch) end() {
@@ -605,14 +607,13 @@ func (w *stopwatch) stop(n int) {
 	w.looked += int64(n)
 }
 
-// lookingUp starts a time in the index, and returns what ends it.
+// lookingUp starts a time in the index and returns the function that ends it.
 func (w *stopwatch) lookingUp() func() {
 	begun := time.Now()
 	return func() { w.lookup += time.Since(begun) }
 }
 
-// divide writes the figures. What was neither in the index nor in the source is
-// evaluation.
+// divide sets the figures. Time neither in the index nor in the source is evaluation.
 func (w *stopwatch) divide(s *Stats) {
 	s.Lookup = w.lookup
 	if w.samples > 0 {

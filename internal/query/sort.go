@@ -14,18 +14,18 @@ import (
 // ordering is the ORDER BY of a plan.
 type ordering struct {
 	keys []orderKey
-	desc bool // the direction of the first key, and so of ties and positions
+	desc bool // the direction of the first key, which is also that of equal rows and positions
 
-	index indexOrder // that has it, when it Walks
+	index indexOrder // the index with this order, if it Walks
 
-	// best leads to the documents of all rows whose first key is a number above
-	// zero; the zero value to none. It is of descending orders alone.
+	// best finds the documents of all rows whose first key is a number above zero; the
+	// zero value finds none. Only descending orders have it.
 	best index.Expr
 
-	nearest *nearness // the vector index that has the order; nil without one
+	nearest *vectorOrder // the vector index with this order; nil if there is none
 
-	// narrow is the access of a search by nearest or best, less the conditions
-	// that something stands at a place; narrows says that there are some.
+	// narrow is the access of a search by nearest or best, without the conditions that
+	// a place is defined. narrows says that there are such conditions.
 	narrow  index.Expr
 	narrows bool
 }
@@ -33,12 +33,12 @@ type ordering struct {
 // orderKey is one value to order by.
 type orderKey struct {
 	eval   func(e *env) value.Value
-	invert bool // its direction is not that of the first
+	invert bool // its direction differs from that of the first
 }
 
-// appendKey appends the order key of the current row: the keys of the values
-// behind each other, those of the other direction with all bits turned. No key
-// is a prefix of another, so neither are these.
+// appendKey appends the order key of the current row: the keys of the values,
+// concatenated, with all bits inverted for keys of the other direction. No key is a
+// prefix of another one.
 func (o *ordering) appendKey(dst []byte, e *env) []byte {
 	for _, k := range o.keys {
 		start := len(dst)
@@ -50,24 +50,24 @@ func (o *ordering) appendKey(dst []byte, e *env) []byte {
 	return dst
 }
 
-// turn inverts bits, which turns the order of bytes.
+// turn inverts all bits, which reverses the order of the bytes.
 func turn(b []byte) {
 	for i := range b {
 		b[i] = ^b[i]
 	}
 }
 
-// place is where a row stands among all.
+// place is the position of a row in the order of all rows.
 type place struct {
 	key    []byte
 	number uint64
-	row    int // among those of its document; 0 when there is one only
+	row    int // among those of its document; 0 if there is only one
 }
 
-// compare orders rows by key and then by number, both in the direction of the
-// query: clients that merge partitions and go on with a token leave out the rows
-// of equal key whose resource ids are, in that direction, not behind the last.
-// Rows of one document keep their order, which those clients count on as well.
+// compare orders rows by key and then by number, both in the direction of the query.
+// Clients that merge partitions and continue with a token skip the rows of equal key
+// whose resource ids do not follow the last one in that direction. Rows of one
+// document keep their order, on which those clients rely too.
 func (p place) compare(o place, desc bool) int {
 	c := cmp.Or(bytes.Compare(p.key, o.key), cmp.Compare(p.number, o.number))
 	if desc {
@@ -76,7 +76,7 @@ func (p place) compare(o place, desc bool) int {
 	return cmp.Or(c, cmp.Compare(p.row, o.row))
 }
 
-// sortedRow is a row with where it stands.
+// sortedRow is a row with its place.
 type sortedRow struct {
 	place
 	json []byte
@@ -84,12 +84,12 @@ type sortedRow struct {
 
 func (s *sortedRow) bytes() int { return len(s.json) + len(s.key) }
 
-// cutKey returns the part of an order key that a position holds.
+// cutKey returns the part of an order key that a position contains.
 func cutKey(key []byte) []byte {
 	return bytes.Clone(key[:min(len(key), OrderKeyMax)])
 }
 
-// isCut reports whether the key of a position may be less than the whole.
+// isCut reports whether the key of a position may be truncated.
 func isCut(key []byte) bool { return len(key) >= OrderKeyMax }
 
 // ordered runs a query with ORDER BY.
@@ -102,9 +102,9 @@ func (r *run) ordered(ctx context.Context, src Source) error {
 	return r.sort(ctx, src)
 }
 
-// sort looks at all candidates, or at the best of them if those are enough, and
-// keeps the least rows behind where the page begins, as many as the page may
-// still hold.
+// sort reads all candidates, or only the best of them if those are sufficient, and
+// keeps the least rows after the beginning of the page, as many as the page has room
+// for.
 func (r *run) sort(ctx context.Context, src Source) error {
 	access, err := r.searchAccess(ctx, src)
 	if err != nil {
@@ -144,7 +144,7 @@ func (r *run) collect(ctx context.Context, src Source, access index.Expr) (*rowH
 	})
 }
 
-// newHeap returns a heap for what the page may still hold.
+// newHeap returns a heap for the rows that the page has room for.
 func (r *run) newHeap() *rowHeap {
 	h := &rowHeap{desc: r.plan.order.desc, bytesMax: r.budget.MaxBytes - int(r.page.Stats.OutputBytes), rowsMax: r.rowsMax()}
 	if h.rowsMax > 0 {
@@ -153,7 +153,7 @@ func (r *run) newHeap() *rowHeap {
 	return h
 }
 
-// keep puts the current row into the heap when it belongs to the page.
+// keep adds the current row to the heap if it belongs to the page.
 func (r *run) keep(h *rowHeap, row int) bool {
 	r.key = r.plan.order.appendKey(r.key[:0], r.env)
 	return r.put(h, row)
@@ -162,7 +162,7 @@ func (r *run) keep(h *rowHeap, row int) bool {
 // put is keep for a row whose key is in r.key.
 func (r *run) put(h *rowHeap, row int) bool {
 	at := place{key: r.key, number: r.number, row: row}
-	if r.behind(at) && h.admits(at) && r.project() {
+	if r.follows(at) && h.admits(at) && r.project() {
 		at.key = bytes.Clone(at.key)
 		h.push(sortedRow{place: at, json: bytes.Clone(r.row)})
 		r.env.covers(int64(h.bytes))
@@ -178,7 +178,7 @@ func (r *run) deliver(row sortedRow) {
 	r.page.Stats.OutputBytes += int64(len(row.json))
 }
 
-// rowsMax is how many rows the page can have, 0 for any number.
+// rowsMax returns the maximum number of rows of the page, 0 for no limit.
 func (r *run) rowsMax() int {
 	n := max(r.budget.MaxItems, 0)
 	if b := r.plan.bound; b >= 0 && (n == 0 || b < int64(n)) {
@@ -187,17 +187,17 @@ func (r *run) rowsMax() int {
 	return n
 }
 
-// origin is where the rows of a page with an order begin.
+// origin is the position at which a page of an ordered query begins.
 type origin struct {
 	place
-	none bool // at the first
-	cut  bool // the key may be less than the whole
+	none bool // at the first row
+	cut  bool // the key may be truncated
 }
 
 func originOf(b *Budget) origin {
 	s := origin{none: !b.Started, place: place{key: b.After.Key, number: b.After.Number, row: b.After.Row}}
 	if s.row == 0 {
-		s.row = math.MaxInt // all rows of the document are done
+		s.row = math.MaxInt // all rows of the document were returned
 	}
 	if b.AfterKey != nil {
 		s.key = b.AfterKey
@@ -207,12 +207,12 @@ func originOf(b *Budget) origin {
 	return s
 }
 
-// behind reports whether a row comes after where the page begins.
+// follows reports whether a row comes after the beginning of the page.
 //
-// A cut key says only that the row is not in front of the group of rows that
-// are cut alike. Then the whole group comes again, so that no row is lost; it
-// happens when the document at the position is gone and nobody knows its key.
-func (r *run) behind(at place) bool {
+// A truncated key says only that the row is not before the group of rows with the same
+// truncation. Then the whole group is returned again, so that no row is lost. That
+// happens if the document at the position is deleted and its key is unknown.
+func (r *run) follows(at place) bool {
 	s := &r.from
 	desc := r.plan.descending()
 	switch {
@@ -225,7 +225,7 @@ func (r *run) behind(at place) bool {
 	return at.compare(s.place, desc) > 0
 }
 
-// probe returns the row at the position, to learn its whole key.
+// probe returns the row at the position, with its whole key.
 func (r *run) probe(ctx context.Context, src Source) error {
 	at := r.budget.After
 	if !r.plan.Ordered() || r.plan.base < 0 || at.Number == 0 {
@@ -248,9 +248,9 @@ func (r *run) probe(ctx context.Context, src Source) error {
 	})
 }
 
-// keys calls found with the order keys that the current document may have had a
-// row with. The filter does not count: a document that has changed still tells
-// what its key was, unless that changed too.
+// keys calls found with the order keys of the rows that the current document may have
+// had. It ignores the filter: a document that has changed still has its key, unless
+// that changed too.
 func (r *run) keys(found func(key []byte) bool) {
 	if o := r.plan.order; r.plan.group == nil {
 		found(o.appendKey(nil, r.env))
@@ -259,20 +259,20 @@ func (r *run) keys(found func(key []byte) bool) {
 	r.each(func(int) bool { return found(r.plan.group.appendKey(nil, r.env)) })
 }
 
-// rowHeap keeps the least rows, the greatest of them on top. Its size in memory
-// is bounded by bytesMax and one row.
+// rowHeap keeps the least rows, with the greatest of them on top. Its memory is
+// bounded by bytesMax and one row.
 type rowHeap struct {
 	desc     bool
-	rowsMax  int // 0 for any number
+	rowsMax  int // 0 for no limit
 	bytesMax int
 
 	rows    []sortedRow
 	bytes   int
-	dropped bool  // rows had to go
-	ceiling place // the least of those; nothing behind it may come in
+	dropped bool  // rows were removed
+	ceiling place // the least of the removed rows; no row after it may enter
 }
 
-// admits reports whether a row would stay, so that others need no projection.
+// admits reports whether a row would be kept. Other rows need no projection.
 func (h *rowHeap) admits(at place) bool {
 	if h.dropped && at.compare(h.ceiling, h.desc) >= 0 {
 		return false
@@ -285,7 +285,7 @@ func (h *rowHeap) admits(at place) bool {
 	return true
 }
 
-// full reports whether rows that come behind all others so far have no room.
+// full reports whether rows that come after all others do not fit.
 func (h *rowHeap) full() bool { return h.dropped || h.rowsMax > 0 && len(h.rows) >= h.rowsMax }
 
 func (h *rowHeap) push(row sortedRow) {
@@ -340,7 +340,7 @@ func (h *rowHeap) down(i int) {
 	}
 }
 
-// sorted returns the rows in order and leaves the heap unusable.
+// sorted returns the rows in order. The heap cannot be used afterwards.
 func (h *rowHeap) sorted() []sortedRow {
 	slices.SortFunc(h.rows, func(a, b sortedRow) int { return a.compare(b.place, h.desc) })
 	return h.rows

@@ -8,133 +8,130 @@ import (
 	"github.com/decandb/decan/internal/vector"
 )
 
-// Source is where a plan reads documents from: the snapshot of a partition, or
-// a list. One that has an index is an [Indexed] as well.
+// Source is where a plan reads documents from: the snapshot of a partition, or a list.
+// A source with an index also implements [Indexed].
 type Source interface {
-	// Candidates yields documents that may satisfy need.Access; more than those
-	// are welcome. After an error it yields nothing more. It may be called
-	// again, and stops early when ctx ends.
+	// Candidates yields the documents that may satisfy need.Access; it may yield
+	// others too. After an error it yields nothing more. It may be called again, and
+	// stops early if ctx ends.
 	Candidates(ctx context.Context, need Need) iter.Seq2[Candidate, error]
 }
 
-// Need says which documents a plan asks for, and how.
+// Need says which documents a plan wants, and how.
 type Need struct {
-	Access index.Expr // those that may satisfy it
-	After  uint64     // those with greater numbers
+	Access index.Expr // documents that may satisfy it
+	After  uint64     // documents with greater numbers
 
-	// Unordered says that the documents may come in any order, such as the one
-	// in which they are stored. Otherwise they come in the order of their
-	// numbers.
+	// Unordered says that the documents may come in any order, such as the order of
+	// storage. Otherwise they come in the order of their numbers.
 	Unordered bool
-	// Want is about how many of the documents will be asked for when that is known, as
-	// for a page whose filter the index tells exactly; zero when it may be all.
+	// Want is the approximate number of documents that will be read if that is known,
+	// as for a page whose filter the index answers exactly; zero if it may be all.
 	Want int
-	// Bare says that nobody looks at the system properties, so that bodies may
-	// come without them.
+	// Bare says that the plan does not read system properties, so that bodies may come
+	// without them.
 	Bare bool
 }
 
-// Candidate is a document that a [Source] offers.
+// Candidate is a document that a [Source] yields.
 type Candidate struct {
 	Number uint64     // unique in the container, never zero
-	Body   []byte     // complete JSON without duplicate names, system properties included unless Bare; valid until the next candidate
-	Term   index.Term // of Indexed.Ordered: under which the document was found; "" for one that has none
-	Led    bool       // an index led to it, and it was not come across among all documents
+	Body   []byte     // complete JSON without duplicate names, with system properties unless Bare; valid until the next candidate
+	Term   index.Term // of Indexed.Ordered: the term of the document; "" for a document without one
+	Led    bool       // the index found it, not a scan of all documents
 }
 
-// Indexed is a [Source] that can answer from its index alone. Its methods look
-// at the documents of the source's part of the key space, as Candidates does,
-// and at no others. A plan falls back to Candidates where an answer is not
-// exact.
+// Indexed is a [Source] that can answer from its index alone. Like Candidates, its
+// methods see only the documents of the source's part of the key space. A plan uses
+// Candidates where an answer is not exact.
 type Indexed interface {
 	Source
 
-	// Count returns how many documents satisfy access according to the index, or
-	// most when there are as many or more. exact says that each counted document
-	// satisfies the predicate that access was made of and that none is missing;
-	// otherwise the figure is an upper estimate, -1 when finding one out costs as
-	// much as reading. The access index.All counts all documents. It passes about
-	// as many terms as it counts documents at most, and gives an estimate where
-	// it had to pass more. It may be called while one of the others is under way.
+	// Count returns the number of documents that satisfy access according to the
+	// index, or most if there are at least as many. exact says that each counted
+	// document satisfies the predicate from which access was made, and that none is
+	// missing. Otherwise the number is an upper estimate, or -1 if an estimate would
+	// cost as much as reading. The access index.All counts all documents. Count passes
+	// at most about as many terms as it counts documents, and returns an estimate if
+	// it had to pass more. It may be called during calls of the other methods.
 	Count(ctx context.Context, access index.Expr, most int64) (n int64, exact bool, err error)
 
-	// Terms yields the terms of a walk in order, each with the number of
-	// documents that have it.
+	// Terms yields the terms of a walk in order, each with its number of documents.
 	Terms(ctx context.Context, walk Walk) iter.Seq2[TermCount, error]
 
-	// Ordered yields the documents of a walk: in the order of its terms, and
-	// under one term in the order of numbers, both descending in a walk that is.
-	// A document that has several terms of the walk comes several times.
+	// Ordered yields the documents of a walk in the order of its terms, and for one
+	// term in the order of numbers; both orders are descending if the walk is. A
+	// document with several terms of the walk occurs several times.
 	Ordered(ctx context.Context, walk Walk) iter.Seq2[Candidate, error]
 }
 
-// Walk is a way through the terms of an index in their order.
+// Walk is a pass over the terms of an index in order.
 type Walk struct {
 	Span index.Span // the terms
 	Desc bool       // from the greatest to the least
 
-	// Missing says that documents without any term of Place belong to the walk
-	// too: in front of all others, and behind them when Desc. Their Term is "".
-	// Terms yields them as one TermCount with the Term "".
+	// Missing says that the walk includes the documents without a term of Place:
+	// before all others, or after them if Desc. Their Term is "". Terms yields them as
+	// one TermCount with the Term "".
 	Missing bool
-	Place   index.Span // that Span is a part of; the zero value is Span itself
+	Place   index.Span // the place that contains Span; the zero value is Span itself
 
-	// From is where to begin: at this term, or behind it in the direction of the
-	// walk when it is not there. "" is the beginning of a walk, and with
-	// Started its documents without a term.
+	// From is where to begin: at this term or, if it does not exist, after it in the
+	// direction of the walk. "" is the beginning of a walk, and with Started its
+	// documents without a term.
 	From    index.Term
 	Started bool
-	// After leaves out, of the documents of the term From, those up to this
-	// number; those down to it when Desc. Zero leaves none out.
+	// After skips the documents of the term From whose numbers are at most this
+	// number, or at least this number if Desc. Zero skips none.
 	After uint64
 
-	Access index.Expr // only documents that may satisfy it; of Terms: that satisfy it exactly, see [Indexed.Count]
+	Access index.Expr // only documents that may satisfy it; for Terms, that satisfy it exactly, see [Indexed.Count]
 	Bare   bool       // see [Need]
 
-	// Effort is how many terms a walk of documents may pass to find out which
-	// satisfy Access; where that takes more, others come as well. Zero is any
-	// number, and Terms always takes what it needs.
+	// Effort is the maximum number of terms that a walk of documents passes to find
+	// out which of them satisfy Access. If that takes more, other documents come too.
+	// Zero is no limit. Terms has no limit.
 	Effort int64
 }
 
-// TermCount is a term and the number of documents of a walk that have it,
+// TermCount is a term and the number of documents of a walk that have it, which is
 // never zero.
 type TermCount struct {
 	Term  index.Term
 	Count int64
 }
 
-// Ranked is an [Indexed] that knows which documents may be the first of a
-// ranking. A plan falls back to Candidates where those are not enough.
+// Ranked is an [Indexed] that knows which documents may come first in a ranking. A
+// plan uses Candidates if those are not enough.
 type Ranked interface {
 	Indexed
 
-	// Nearest yields the documents that have a vector, the nearest first, and of
-	// equally near ones the greater number first, for as long as it is asked.
-	// Documents without a vector are not among them.
+	// Nearest yields the documents that have a vector, the nearest first, and equally
+	// near ones by descending number, until the caller stops. It does not yield
+	// documents without a vector.
 	//
-	// With a List the source may guess, and then the order is one of groups: first
-	// the documents of the List best guesses, then those of the next ones; within
-	// a group the nearest come first.
+	// With a List the source may guess, and then only groups are ordered: first come
+	// the documents of the List best guesses, then those of the next ones. Within a
+	// group the nearest come first.
 	Nearest(ctx context.Context, search Nearest) iter.Seq2[Candidate, error]
 
-	// Latest yields what Candidates does, from the greatest number down. After
-	// leaves out the documents from that number on; zero leaves none out.
+	// Latest yields what Candidates yields, by descending number. After skips the
+	// documents from that number on; zero skips none.
 	Latest(ctx context.Context, need Need) iter.Seq2[Candidate, error]
 }
 
-// Nearest asks a [Ranked] for the documents whose vectors are nearest to one.
+// Nearest asks a [Ranked] for the documents whose vectors are nearest to a given one.
 type Nearest struct {
 	Path   index.Path // of the vectors
-	Form   index.Term // the id of what is stored of them; see [index.VectorForm]
+	Form   index.Term // the id of the stored form; see [index.VectorForm]
 	Vector []float32
 	Metric vector.Metric
 
-	K    int // how many documents will be asked for, most likely
-	List int // how many guesses to compare exactly before others are made; 0 for no guesses
+	K    int // the probable number of documents to read
+	List int // number of guesses to compare exactly at a time; 0 for no guesses
 
-	// From leaves out, when Started, the documents that are not further away than
-	// it. It is of searches without a List.
+	// From skips, if Started, the documents that are not further away than it. Only
+	// searches without a List have it.
 	From    vector.Scored
 	Started bool
 

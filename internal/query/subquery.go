@@ -7,30 +7,29 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// rows is a compiled subquery: FROM and WHERE, and what becomes of their
-// combinations.
+// rows is a compiled subquery: FROM, WHERE, and the value of each combination.
 type rows struct {
 	loop     loop
-	value    func(e *env) value.Value // of a row; undefined is no row
-	group    *combiner                // nil when each combination is a row
+	value    func(e *env) value.Value // of a row; an undefined value is not a row
+	group    *combiner                // nil if each combination is a row
 	distinct bool
 }
 
-// combiner says how a subquery combines its rows.
+// combiner is how a subquery combines its rows.
 type combiner struct {
-	keys       []register // of GROUP BY; without any, all rows are one group, which is there always
+	keys       []register // of GROUP BY; without keys, all rows are one group, which always exists
 	aggregates []register
 	kinds      []AggregateKind // of aggregates
 }
 
-// register is an expression and where its value goes.
+// register is an expression and the register for its value.
 type register struct {
 	eval  func(e *env) value.Value
 	local int
 }
 
-// each calls yield for one row after the other until it returns false, and
-// reports whether the end was reached.
+// each calls yield for each row until it returns false. It reports whether all rows
+// were used.
 func (r *rows) each(e *env, yield func(v value.Value) bool) bool {
 	before, outside := e.memory, e.held
 	defer func() {
@@ -51,7 +50,7 @@ func (r *rows) each(e *env, yield func(v value.Value) bool) bool {
 		}
 		n := r.made(e, v)
 		if e.fresh = n; v.Kind() > value.KindString || v.Kind() == value.KindString && !e.stored(v.Text()) {
-			e.fresh += e.held - outside // It may share the memory of the values of its inputs.
+			e.fresh += e.held - outside // it may share memory with the values of its inputs
 		}
 		e.held += n
 		more := e.keeps(int(n)) && yield(v)
@@ -73,7 +72,7 @@ func (r *rows) made(e *env, v value.Value) int64 {
 	return n
 }
 
-// forget lets go of the values in the registers of the subquery.
+// forget releases the values in the registers of the subquery.
 func (r *rows) forget(e *env) {
 	for i := range r.loop.inputs {
 		if at := r.loop.inputs[i].local; at >= 0 {
@@ -90,7 +89,7 @@ func (r *rows) forget(e *env) {
 	}
 }
 
-// firstOnly passes on the first of equal values.
+// firstOnly passes the first of equal values.
 func firstOnly(e *env, yield func(v value.Value) bool) func(v value.Value) bool {
 	seen := map[string]struct{}{}
 	return func(v value.Value) bool {
@@ -106,14 +105,14 @@ func firstOnly(e *env, yield func(v value.Value) bool) func(v value.Value) bool 
 	}
 }
 
-// rowGroup is one group of a subquery under way.
+// rowGroup is one group of a running subquery.
 type rowGroup struct {
 	keys       []value.Value
 	aggregates []Aggregate
 }
 
-// each collects the groups, and then sets the registers for one after the other,
-// in the order in which they first came, and calls row.
+// each collects the groups. Then it sets the registers for each group, in the order of
+// first occurrence, and calls row.
 func (g *combiner) each(e *env, l *loop, row func() bool) bool {
 	for _, group := range g.collect(e, l) {
 		if e.err != nil {
@@ -175,8 +174,7 @@ func (g *combiner) start(keys []value.Value) *rowGroup {
 	return group
 }
 
-// rows compiles a subquery. root says that its first input may name the
-// container.
+// rows compiles a subquery. root says that its first input may name the container.
 func (c *compiler) rows(q *sql.Select, root bool) *rows {
 	r := &rows{distinct: q.Distinct}
 	c.within(&scope{outer: c.scope}, func() {
@@ -190,8 +188,7 @@ func (c *compiler) rows(q *sql.Select, root bool) *rows {
 	return r
 }
 
-// rowAlias says where the rows of a subquery are, in its scope and in the form
-// of source.
+// rowAlias returns where the rows of a subquery are, in its scope and as a source.
 func (c *compiler) rowAlias(q *sql.Select) alias {
 	switch {
 	case isGrouped(q):
@@ -209,8 +206,8 @@ func (c *compiler) rowAlias(q *sql.Select) alias {
 	return alias{}
 }
 
-// combiner compiles GROUP BY and the aggregates of a select list, for which
-// registers stand from then on.
+// combiner compiles GROUP BY and the aggregates of a select list, and binds them to
+// registers.
 func (c *compiler) combiner(q *sql.Select) *combiner {
 	g := &combiner{}
 	calls := aggregateCalls(q)
@@ -231,8 +228,7 @@ func (c *compiler) combiner(q *sql.Select) *combiner {
 	return g
 }
 
-// aggregateCalls returns the aggregates of a select list, each of those that are
-// written alike once.
+// aggregateCalls returns the aggregates of a select list, each text once.
 func aggregateCalls(q *sql.Select) []*sql.CallExpr {
 	var calls []*sql.CallExpr
 	seen := map[string]bool{}
@@ -283,7 +279,7 @@ func (c *compiler) subquery(x *sql.Subquery) code {
 	switch x.Kind {
 	case sql.SubqueryExists:
 		if x.Query.Value == nil {
-			r.value = func(*env) value.Value { return value.Null() } // The row is there whatever is in it.
+			r.value = func(*env) value.Value { return value.Null() } // the row exists whatever its value
 		}
 		r.distinct = false
 		return condition(func(e *env) truth {
@@ -303,7 +299,7 @@ func (c *compiler) subquery(x *sql.Subquery) code {
 	return computed(r.first)
 }
 
-// first returns the first row, undefined without one.
+// first returns the first row, or undefined.
 func (r *rows) first(e *env) (first value.Value) {
 	made := int64(0)
 	r.each(e, func(v value.Value) bool {
@@ -314,7 +310,7 @@ func (r *rows) first(e *env) (first value.Value) {
 	return first
 }
 
-// last returns the last row, undefined without one.
+// last returns the last row, or undefined.
 func (r *rows) last(e *env) (last value.Value) {
 	made := int64(0)
 	r.each(e, func(v value.Value) bool {
@@ -343,7 +339,7 @@ func (r *rows) array(e *env) value.Value {
 	return value.Array(items)
 }
 
-// all says whether each row is true, as a chain of AND over them would.
+// all reports whether each row is true, like a chain of AND.
 func (r *rows) all(e *env) truth {
 	result := yes
 	r.each(e, func(v value.Value) bool {

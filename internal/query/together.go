@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// Together makes one stream, of a plan that is not Ordered, of several that hold
-// parts of what was one partition: rows come in the order of numbers, so that a
-// position from before the split is good for all of them, and one position is
-// enough for what follows.
+// Together merges several streams, of a plan that is not Ordered, which hold parts of
+// what was one partition. Rows come in the order of document numbers, so a position
+// from before the split is valid for all streams, and one position is sufficient to
+// continue.
 func Together(streams ...Stream) Stream {
 	if len(streams) == 1 {
 		return streams[0]
 	}
 	return func(ctx context.Context, b Budget) (Page, error) {
 		var page Page
-		known := Position{Number: math.MaxUint64} // up to here no stream holds a row back
+		known := Position{Number: math.MaxUint64} // no stream has more rows up to here
 		var used []func()
 		for _, run := range streams {
 			part, err := run(ctx, b)
@@ -53,7 +53,7 @@ func Together(streams ...Stream) Stream {
 	}
 }
 
-// before reports whether p comes before o in the order of numbers.
+// before reports whether p precedes o in the order of numbers.
 func (p Position) before(o Position) bool {
 	rows := func(n int) int {
 		if n == 0 {
@@ -64,8 +64,7 @@ func (p Position) before(o Position) bool {
 	return cmp.Or(cmp.Compare(p.Number, o.Number), cmp.Compare(rows(p.Row), rows(o.Row))) < 0
 }
 
-// trim cuts the page to the rows that are known to be complete and to the
-// budget.
+// trim truncates the page to the rows that are known to be complete and to the budget.
 func (p *Page) trim(b Budget, known Position) {
 	kept, bytes := 0, 0
 	for _, row := range p.Rows {

@@ -8,32 +8,30 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Function is a user-defined function. It is called with the arguments of one
-// row, undefined ones included, which are good for the time of the call; many
-// goroutines may call it at the same time. Its error ends the query, and is a
-// *status.Error or that of ctx.
+// Function is a user-defined function. Its arguments are those of one row, including
+// undefined ones, and are valid during the call. Goroutines may call it concurrently.
+// Its error ends the query and is a *status.Error or that of ctx.
 //
-// The same arguments are taken to give the same result: what is written twice in
-// a query, or by whoever rewrote it, is called once for a row. No index knows
-// what it returns.
+// Equal arguments must give equal results: calls with the same text in a query,
+// including a rewritten one, are evaluated once per row. No index has its results.
 type Function func(ctx context.Context, args []value.Value) (value.Value, error)
 
 // userFunction checks a call of a user-defined function.
 func (a *analysis) userFunction(x *sql.CallExpr) {
 	if a.udfs++; a.udfs == udfsMax+1 {
-		a.fault(x.At, "SC3005", "The SQL query exceeded the maximum number of user-defined function calls. The allowed limit is %d.", udfsMax)
+		a.report(x.At, "SC3005", "The SQL query exceeded the maximum number of user-defined function calls. The allowed limit is %d.", udfsMax)
 	}
 	if a.functions == nil {
-		a.later("The user-defined function udf.%s", clip(x.Name))
+		a.later("The user-defined function udf.%s", truncate(x.Name))
 		return
 	}
 	if _, found := a.functions(x.Name); !found {
-		a.fault(x.NameAt, "SC2005", "'udf.%s' is not a recognized user-defined function name.", clip(x.Name))
+		a.report(x.NameAt, "SC2005", "'udf.%s' is not a recognized user-defined function name.", truncate(x.Name))
 	}
 }
 
-// userFunction compiles a call of a user-defined function. It is never folded:
-// even one of constants runs while the query does, in its time.
+// userFunction compiles a call of a user-defined function. It is never folded: even a
+// call with constant arguments runs with the query.
 func (c *compiler) userFunction(x *sql.CallExpr) code {
 	var f Function
 	found := false
@@ -41,9 +39,10 @@ func (c *compiler) userFunction(x *sql.CallExpr) code {
 		f, found = c.functions(x.Name)
 	}
 	if !found {
-		// It was there a moment ago. The query is refused as if it had come later.
+		// The function was removed after the analysis. The query fails as if it had
+		// come later.
 		return computed(func(e *env) value.Value {
-			e.fail(sql.NewError("", sql.Diagnosticf(sql.Span{}, "SC2005", "'udf.%s' is not a recognized user-defined function name.", clip(x.Name))))
+			e.fail(sql.NewError("", sql.Diagnosticf(sql.Span{}, "SC2005", "'udf.%s' is not a recognized user-defined function name.", truncate(x.Name))))
 			return value.Undefined()
 		})
 	}
@@ -60,7 +59,8 @@ func (c *compiler) userFunction(x *sql.CallExpr) code {
 	})
 }
 
-// callPlace is the number of a call, the same for all that are written alike.
+// callPlace returns the number of a call, which is the same for all calls with the
+// same text.
 func (c *compiler) callPlace(x *sql.CallExpr) int {
 	if c.called == nil {
 		c.called = map[string]int{}
@@ -74,16 +74,16 @@ func (c *compiler) callPlace(x *sql.CallExpr) int {
 	return place
 }
 
-// result is what a user-defined function made of its arguments last.
+// result is the last result of a user-defined function and its arguments.
 type result struct {
-	known bool // of the current document
+	known bool // it belongs to the current document
 	args  []value.Value
 	v     value.Value
 }
 
-// callUser calls a user-defined function, unless the query has failed already, or
-// a call at the same place has had these arguments last: a filter and what is
-// selected often have a call in common.
+// callUser calls a user-defined function, unless the query has failed or the last call
+// at the same place had the same arguments: a filter and a select list often share a
+// call.
 func (e *env) callUser(f Function, place int, args []value.Value) value.Value {
 	if e.err != nil {
 		return value.Undefined()
@@ -105,15 +105,15 @@ func (e *env) callUser(f Function, place int, args []value.Value) value.Value {
 		e.fail(err)
 		return value.Undefined()
 	}
-	if !e.fitsValue(v) { // Before it is kept.
+	if !e.fitsValue(v) { // before it is kept
 		return value.Undefined()
 	}
 	last.known, last.args, last.v = true, append(last.args[:0], args...), v
 	return v
 }
 
-// identical reports whether nobody can tell two values apart: those that are
-// equal may differ in the order of members.
+// identical reports whether two values are equal and their members have the same
+// order.
 func identical(a, b value.Value) bool {
 	if a.Kind() != b.Kind() {
 		return false

@@ -10,17 +10,17 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// indexOrder is an order of rows that the index has.
+// indexOrder is an order of rows that the index provides.
 type indexOrder struct {
 	index.Order
-	access index.Expr // what is to look at beside the span of the order
+	access index.Expr // what to intersect with the span of the order
 	place  index.Span // see [Walk.Place]
 }
 
-// indexOrderOf asks the index for the order of paths, and false when the policy
-// allows none. where are conditions that hold for all rows: what they fix may
-// stand in front of the keys of a composite index, and what they say about the
-// first key makes the way shorter.
+// indexOrderOf asks the index for the order of paths. It returns false if the policy
+// has no such order. where are conditions that hold for all rows: paths that they fix
+// may precede the keys in a composite index, and conditions on the first key shorten
+// the walk.
 func indexOrderOf(ix *index.Index, keys []index.SortKey, where predicate, access index.Expr) (indexOrder, bool) {
 	order, ok := ix.Order(keys, where.fixed)
 	o := indexOrder{Order: order, access: access}
@@ -38,15 +38,15 @@ func indexOrderOf(ix *index.Index, keys []index.SortKey, where predicate, access
 	return o, true
 }
 
-// says reports whether all documents of the walk satisfy a part of the access,
-// and cuts the walk to those of a part that is about the first key alone.
+// says reports whether all documents of the walk satisfy a part of the access. It
+// restricts the walk to the documents of a part that is about the first key alone.
 func (o *indexOrder) says(part index.Expr, keys []index.SortKey, where predicate) bool {
 	path, key := part.Span.Path, keys[0].Path
 	switch {
 	case part.Op == index.Or:
 		return o.spans(part, key, where)
 	case part.Op != index.Leaf || slices.Contains(path, index.Element):
-		return false // Conditions on elements may each be true of another one.
+		return false // two conditions on elements may be true of different elements
 	case slices.Equal(path, key):
 		o.Order = o.Narrow(part.Span)
 		return true
@@ -63,17 +63,16 @@ func (o *indexOrder) says(part index.Expr, keys []index.SortKey, where predicate
 	})
 }
 
-// part returns which part of the composite index a path is, below zero for none.
+// part returns the position of a path in the composite index, or a negative number.
 func (o *indexOrder) part(path index.Path) int {
 	return slices.IndexFunc(o.Composite, func(part string) bool {
 		return part == path.String()+" ASC" || part == path.String()+" DESC"
 	})
 }
 
-// between cuts the walk to where the values of the first key lie in all
-// documents that pass: clients that go on with an ordered query say that in a
-// disjunction, one case for each type of value, and one for a property that is
-// not there.
+// between restricts the walk to the values that the first key has in the documents
+// that pass. Clients that continue an ordered query send a disjunction with one case
+// for each type of value and one for a missing property.
 func (o *indexOrder) between(ix *index.Index, path index.Path, where predicate) {
 	e := where.extent(ix, path)
 	if e.anywhere || e.missing && (o.Composite != nil || !o.Missing) {
@@ -91,13 +90,13 @@ func (o *indexOrder) between(ix *index.Index, path index.Path, where predicate) 
 }
 
 // caseBounds returns the bounds of the terms of an order of several keys in all
-// documents that pass: each case of a disjunction may fix some of the keys and
-// bound the next one, as clients do that go on behind a row.
+// documents that pass. Each case of a disjunction may fix some of the keys and bound
+// the next one: clients send such filters to continue after a row.
 func caseBounds(ix *index.Index, o index.Order, keys []index.SortKey, where predicate) (low, high index.Term) {
 	cases := []predicate{where}
 	for _, part := range where.terms() {
-		if part.op == either {
-			cases = part.args // The first is as good as another.
+		if part.op == opOr {
+			cases = part.args // any of them will do
 			break
 		}
 	}
@@ -119,12 +118,12 @@ func caseBounds(ix *index.Index, o index.Order, keys []index.SortKey, where pred
 	return low, high
 }
 
-// spans reports whether a disjunction says no more than the bounds to which
-// [indexOrder.between] has cut the walk: its cases are all about the first key,
-// and leave no gap between them.
+// spans reports whether a disjunction is equivalent to the bounds to which
+// [indexOrder.between] has restricted the walk: all of its cases are about the first
+// key, and there is no gap between them.
 func (o *indexOrder) spans(e index.Expr, path index.Path, where predicate) bool {
-	if where.op == anything {
-		return false // Nothing was cut.
+	if where.op == opTrue {
+		return false // nothing was restricted
 	}
 	list := make([]index.Span, len(e.Args))
 	for i, arg := range e.Args {
@@ -144,26 +143,26 @@ func (o *indexOrder) spans(e index.Expr, path index.Path, where predicate) bool 
 	return true
 }
 
-// extent is where the values at one place lie in the documents that pass a
+// extent is the range of the values at one place in the documents that pass a
 // predicate.
 type extent struct {
 	low, high index.Term // bounds of their terms, high not included
 	missing   bool       // documents without a value may pass
-	anywhere  bool       // nothing is known
+	anywhere  bool       // the range is unknown
 }
 
-// extent returns where the values at a path lie in the documents that pass.
+// extent returns the range of the values at a path in the documents that pass.
 func (p predicate) extent(ix *index.Index, path index.Path) extent {
 	switch p.op {
-	case nothing:
+	case opFalse:
 		return extent{}
-	case both:
+	case opAnd:
 		all := extent{anywhere: true}
 		for _, arg := range p.args {
 			all = all.and(arg.extent(ix, path))
 		}
 		return all
-	case either:
+	case opOr:
 		var any extent
 		for _, arg := range p.args {
 			if any = any.or(arg.extent(ix, path)); any.anywhere {
@@ -175,13 +174,13 @@ func (p predicate) extent(ix *index.Index, path index.Path) extent {
 	if slices.Contains(path, index.Element) || !slices.Equal(indexPath(p.path), path) {
 		return extent{anywhere: true}
 	}
-	if p.op == isMissing {
+	if p.op == opMissing {
 		return extent{missing: true}
 	}
 	return extentOf(p.leaf(ix), path)
 }
 
-// extentOf returns where the terms of an expression lie, if they are all those
+// extentOf returns the range of the terms of an expression, if all of them are terms
 // of a path.
 func extentOf(e index.Expr, path index.Path) extent {
 	args := []index.Expr{e}
@@ -228,24 +227,22 @@ func (e extent) or(o extent) extent {
 	return e
 }
 
-// lookupFactor is how many documents in the order that a source prefers are read
-// in the time of one found through an ordered walk.
+// lookupFactor is the number of documents that can be read in the order of the source
+// in the time that an ordered walk takes for one.
 const lookupFactor = 4
 
-// walkMax is how many documents a walk may look at for each row that is wanted
-// before it is given up, when a part of the filter that no index knows leaves
-// most of them out.
+// walkMax is the maximum number of documents that a walk reads for each row, before it
+// gives up because a part of the filter without an index rejects most of them.
 const walkMax = 256
 
-// countFactor is how many documents are counted for each row that is wanted
-// before anything is read, and how many terms a walk may pass for each of them to
-// know which documents to leave out.
+// countFactor is the number of documents that are counted for each row before anything
+// is read. It is also the number of terms that a walk may pass for each row to know
+// which documents to skip.
 const countFactor = 4 * lookupFactor
 
-// walk follows the index through the rows in their order and stops when the page
-// is full, if that seems to take less than looking at all candidates. When it
-// does not get as far, it reports false, and the rest of the page is still to be
-// filled.
+// walk follows the index through the rows in their order and stops when the page is
+// full, if that seems cheaper than reading all candidates. If it gives up earlier, it
+// returns false, and the rest of the page is still to be filled.
 func (r *run) walk(ctx context.Context, src Source) (done bool, err error) {
 	o := r.plan.order
 	indexed, ok := src.(Indexed)
@@ -275,32 +272,31 @@ func (r *run) walk(ctx context.Context, src Source) (done bool, err error) {
 	return !w.abandoned, err
 }
 
-// orderWalk is a walk under way.
+// orderWalk is a walk in progress.
 type orderWalk struct {
 	run   *run
 	order *indexOrder
 	src   Indexed
 	ctx   context.Context
-	most  int64 // documents to look at before it is asked again whether to go on
+	most  int64 // number of documents to read before extend decides whether to continue
 	seen  int64
-	err   error // of asking
+	err   error // of the index
 
-	group     string   // the run of terms that do not tell the order
-	heap      *rowHeap // its rows; nil outside of one
+	group     string   // the current run of terms that do not determine the order
+	heap      *rowHeap // the rows of that run; nil outside a run
 	abandoned bool
 	closed    bool // the page is complete
 }
 
-// A page is small and what it is taken from is not, so that looking at all of
-// the index before the first row would cost more than the page. So a walk begins
-// after a short count, and the longer it gets the more is counted: all that is
-// ever counted is in proportion to what was read.
+// A page is small and its source may be large: reading all of the index before the
+// first row would cost more than the page. So a walk begins after a short count, and
+// the count grows with the walk: the total count is proportional to what was read.
 //
-// Of N documents m pass what the index knows of the filter, and k rows are
-// wanted: a walk looks at about k*N/m documents, the sort at m. When the walk
-// keeps to those m by itself, it looks at k.
+// Of N documents, m pass what the index knows of the filter, and k rows are wanted. A
+// walk then reads about k*N/m documents, a sort reads m. A walk that meets only those
+// m documents reads k.
 
-// worth reports whether to begin, and sets how many documents to look at first.
+// worth reports whether to begin a walk, and sets how many documents to read first.
 func (w *orderWalk) worth() (bool, error) {
 	defer w.run.watch.lookingUp()()
 	k := int64(w.run.rowsMax())
@@ -319,15 +315,14 @@ func (w *orderWalk) worth() (bool, error) {
 	case m > countFactor*k:
 		return true, nil
 	}
-	// What is left to do is known: less by a walk through so many, or all m.
+	// The remaining work is known: less by a walk through that many, or all m.
 	most := m*m/w.most + 1
 	n, _, err := w.src.Count(w.ctx, index.Expr{}, most)
 	w.most = m / lookupFactor
 	return n < most, err
 }
 
-// alone reports whether the walk meets the documents that the index finds, and
-// no others.
+// alone reports whether the walk meets exactly the documents that the index finds.
 func (w *orderWalk) alone() bool { return w.order.access.Op == index.All }
 
 // count counts the documents that the index finds, up to most.
@@ -336,9 +331,9 @@ func (w *orderWalk) count(most int64) (int64, error) {
 	return n, err
 }
 
-// goOn reports whether a walk that has looked at as many documents as it might
-// shall look at more of them, and sets how many.
-func (w *orderWalk) goOn() bool {
+// extend reports whether a walk that has read its documents should read more, and sets
+// how many.
+func (w *orderWalk) extend() bool {
 	defer w.run.watch.lookingUp()()
 	k := int64(w.run.rowsMax())
 	enough, most := 2*lookupFactor*w.seen, int64(math.MaxInt64)
@@ -359,7 +354,7 @@ func (w *orderWalk) goOn() bool {
 	return w.err == nil && w.most > w.seen
 }
 
-// seek has the walk begin at the position of the page.
+// seek sets the beginning of the walk to the position of the page.
 func (w *orderWalk) seek(walk *Walk) {
 	from := &w.run.from
 	if from.none {
@@ -373,14 +368,14 @@ func (w *orderWalk) seek(walk *Walk) {
 	}
 	walk.After = from.number
 	if w.run.budget.After.Row > 0 {
-		// The document has rows behind the position, perhaps.
+		// The document may have rows after the position.
 		if walk.After--; walk.Desc {
 			walk.After += 2
 		}
 	}
 }
 
-// document takes the rows of the next document, and reports whether to go on.
+// document adds the rows of the next document and reports whether to continue.
 func (w *orderWalk) document(c Candidate) bool {
 	r := w.run
 	group, exact := w.order.Group(c.Term)
@@ -395,7 +390,7 @@ func (w *orderWalk) document(c Candidate) bool {
 		r.page.More, w.closed = true, true
 		return false
 	}
-	if w.seen >= w.most && !w.goOn() {
+	if w.seen >= w.most && !w.extend() {
 		w.abandoned = true
 		return false
 	}
@@ -416,12 +411,12 @@ func (w *orderWalk) document(c Candidate) bool {
 	return !w.closed
 }
 
-// row appends the current row, which stands in order, to the page.
+// row appends the current row, which is in order, to the page.
 func (w *orderWalk) row(row int) bool {
 	r := w.run
 	r.key = r.plan.order.appendKey(r.key[:0], r.env)
 	at := place{key: r.key, number: r.number, row: row}
-	if !r.behind(at) {
+	if !r.follows(at) {
 		return r.env.err == nil
 	}
 	if w.closed = r.enough(); w.closed {
@@ -444,8 +439,7 @@ func (w *orderWalk) row(row int) bool {
 	return true
 }
 
-// flush appends the rows of a run of terms, and reports whether others have room
-// behind them.
+// flush appends the rows of a run of terms and reports whether more rows fit.
 func (w *orderWalk) flush() bool {
 	if w.heap == nil {
 		return true

@@ -9,19 +9,19 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Diagnostic is one error in the text of a query, as clients know it.
+// Diagnostic is one error in the text of a query.
 type Diagnostic struct {
 	At      Span
 	Code    string // such as SC2001
 	Message string
 }
 
-// Diagnosticf formats a message.
+// Diagnosticf returns a Diagnostic with a formatted message.
 func Diagnosticf(at Span, code, format string, args ...any) Diagnostic {
 	return Diagnostic{At: at, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// nearMax bounds how much of the text an error repeats.
+// nearMax is the maximum number of bytes of the text that an error quotes.
 const nearMax = 64
 
 func syntaxError(text string, at Span) Diagnostic {
@@ -35,11 +35,11 @@ func syntaxError(text string, at Span) Diagnostic {
 	return Diagnosticf(at, "SC1001", "Syntax error, incorrect syntax near '%s'.", near)
 }
 
-// NewError makes the BadRequest of errors in a query: the form is that of
-// the service, and clients look for the codes in it.
-func NewError(text string, faults ...Diagnostic) error {
+// NewError returns a BadRequest for the errors in a query. It has the form of the
+// service, because clients look for the codes in it.
+func NewError(text string, diagnostics ...Diagnostic) error {
 	b := []byte(`{"errors":[`)
-	for i, f := range faults {
+	for i, f := range diagnostics {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -56,8 +56,8 @@ func NewError(text string, faults ...Diagnostic) error {
 	return status.BadRequest("%s", append(b, "]}"...))
 }
 
-// units turns a byte offset into one in UTF-16 code units, which is how the
-// clients that show the place count characters.
+// units converts a byte offset to UTF-16 code units, which clients use to show the
+// position.
 func units(text string, offset int) int {
 	n := 0
 	for _, r := range text[:min(offset, len(text))] {

@@ -17,7 +17,7 @@ func (p *parser) exprs() []Expr {
 	return list
 }
 
-// expr reads a whole expression: the conditional operator is the loosest.
+// expr reads an expression. The conditional operator has the lowest precedence.
 func (p *parser) expr() Expr {
 	p.enter()
 	defer p.leave()
@@ -49,7 +49,7 @@ func (p *parser) coalesce() Expr {
 	return &CoalesceExpr{X: x, Y: y, At: p.from(start)}
 }
 
-// logic reads a chain of OR, or of AND inside it.
+// logic reads a chain of OR, or a chain of AND inside one.
 func (p *parser) logic(or bool) Expr {
 	word, term := "AND", p.predicate
 	if or {
@@ -71,8 +71,8 @@ func (p *parser) logic(or bool) Expr {
 	return chain
 }
 
-// predicate reads BETWEEN, IN, LIKE and LET, which do not chain. The AND of
-// BETWEEN is taken here, so a logical AND may follow without brackets.
+// predicate reads BETWEEN, IN, LIKE and LET, which do not chain. It reads the AND of
+// BETWEEN, so that a logical AND may follow without brackets.
 func (p *parser) predicate() Expr {
 	start := p.tok.At.Start
 	if p.tok.Is("LET") && p.binds() {
@@ -118,8 +118,7 @@ func (p *parser) predicate() Expr {
 	return x
 }
 
-// binary reads a chain of operators of at least that level, all of which group
-// to the left.
+// binary reads a chain of left-associative operators of at least the given level.
 func (p *parser) binary(lowest int) Expr {
 	start := p.tok.At.Start
 	x := p.unary()
@@ -223,7 +222,7 @@ func (p *parser) parameter() Expr {
 	return x
 }
 
-// subqueries are the keywords that take a query in brackets.
+// subqueries are the keywords that a query in brackets follows.
 var subqueries = map[string]SubqueryKind{
 	"EXISTS": SubqueryExists, "ARRAY": SubqueryArray, "ALL": SubqueryAll, "FIRST": SubqueryFirst, "LAST": SubqueryLast,
 }
@@ -265,8 +264,8 @@ func (p *parser) word() Expr {
 	return &Ident{Name: p.name(), At: t.At}
 }
 
-// let reads LET name = value IN expression, both sides without AND, OR and what
-// is looser, unless they stand in brackets.
+// let reads LET name = value IN expression. Outside brackets, both sides have no AND,
+// OR or operator of lower precedence.
 func (p *parser) let() Expr {
 	start := p.tok.At.Start
 	p.advance()
@@ -281,8 +280,8 @@ func (p *parser) let() Expr {
 	return x
 }
 
-// binds reports whether a name and = follow the current token, which is LET: as
-// a name of its own LET may stand in front of = alone.
+// binds reports whether a name and = follow the current token LET. Otherwise LET is an
+// identifier.
 func (p *parser) binds() bool {
 	if !p.peek().IsIdent() {
 		return false
@@ -292,14 +291,14 @@ func (p *parser) binds() bool {
 	return t.Is("=")
 }
 
-// subquery reads the query behind an opened bracket.
+// subquery reads the query after an opening bracket.
 func (p *parser) subquery(kind SubqueryKind, start int) Expr {
 	q := p.bracketed()
 	return &Subquery{Kind: kind, Query: q, At: p.from(start)}
 }
 
-// bracketed reads a query and the bracket that closes it; its height is that
-// of its highest expression and one more.
+// bracketed reads a query and its closing bracket. Its height is one more than that of
+// its highest expression.
 func (p *parser) bracketed() *Select {
 	outer := p.peak
 	p.peak = 0

@@ -12,17 +12,19 @@ import (
 // TokenKind is the kind of a token.
 type TokenKind uint8
 
+// The kinds of tokens.
 const (
 	TokenEnd       TokenKind = iota
-	TokenIdent               // text is the identifier
-	TokenKeyword             // text is the keyword in upper case
-	TokenNumber              // value is the number
-	TokenString              // value is the string
-	TokenParameter           // text is the name without the @
-	TokenSymbol              // text is the operator or bracket
-	TokenInvalid             // nothing of the language
+	TokenIdent               // Text is the identifier
+	TokenKeyword             // Text is the keyword in upper case
+	TokenNumber              // Value is the number
+	TokenString              // Value is the string
+	TokenParameter           // Text is the name without the @
+	TokenSymbol              // Text is the operator or bracket
+	TokenInvalid             // not a token of the language
 )
 
+// Token is a lexical element of a text.
 type Token struct {
 	Kind  TokenKind
 	At    Span
@@ -35,7 +37,7 @@ func (t Token) Is(text string) bool {
 	return (t.Kind == TokenKeyword || t.Kind == TokenSymbol) && t.Text == text
 }
 
-// reserved holds the keywords. Those that are true may be identifiers as well.
+// reserved contains the keywords. Those with true may also be identifiers.
 var reserved = map[string]bool{
 	"ALL": true, "FIRST": true, "LAST": true, "LET": true, "RANK": true,
 	"AND": false, "ARRAY": false, "AS": false, "ASC": false, "BETWEEN": false, "BY": false,
@@ -52,7 +54,7 @@ var reserved = map[string]bool{
 // keywordMax is the length of the longest keyword.
 const keywordMax = len("UNDEFINED")
 
-// keyword returns the keyword that an identifier is, in upper case, or "".
+// keyword returns name in upper case if it is a keyword, otherwise "".
 func keyword(name string) string {
 	if len(name) > keywordMax {
 		return ""
@@ -64,20 +66,20 @@ func keyword(name string) string {
 	return ""
 }
 
-// Lexer cuts query text into tokens.
+// Lexer splits query text into tokens. Create it with [NewLexer].
 type Lexer struct {
 	text string
 	pos  int
 
-	// declared are the names of the request's parameters, and declaredMax is
-	// the length of the longest that may differ from an identifier. A name like
-	// tenant-id can only be told from a subtraction by knowing it.
+	// declared are the parameters of the request by name. declaredMax is the
+	// length of the longest name that is not an identifier: only a declared name
+	// such as tenant-id is distinct from a subtraction.
 	declared    map[string]value.Value
 	declaredMax int
 }
 
-// oddNameMax bounds the length of parameter names that are not identifiers, so
-// that looking for them stays cheap.
+// oddNameMax is the maximum length of parameter names that are not identifiers. It
+// bounds the cost of the search for them.
 const oddNameMax = 256
 
 // NewLexer returns a lexer of a text. declared are the parameters of the request by
@@ -92,7 +94,7 @@ func NewLexer(text string, declared map[string]value.Value) *Lexer {
 	return l
 }
 
-// Next returns the next token, and TokenEnd forever at the end.
+// Next returns the next token. At the end of the text it always returns a TokenEnd.
 func (l *Lexer) Next() Token {
 	if start, closed := l.skipBlanks(); !closed {
 		l.pos = len(l.text)
@@ -125,8 +127,8 @@ func (l *Lexer) token(kind TokenKind, start int) Token {
 	return Token{Kind: kind, At: Span{start, l.pos}, Text: l.text[start:l.pos]}
 }
 
-// skipBlanks passes white space and comments. When a comment is not closed it
-// returns where it begins.
+// skipBlanks skips white space and comments. If a comment is not closed, it returns
+// the start of the comment.
 func (l *Lexer) skipBlanks() (start int, closed bool) {
 	for l.pos < len(l.text) {
 		rest := l.text[l.pos:]
@@ -152,8 +154,8 @@ func (l *Lexer) skipBlanks() (start int, closed bool) {
 	return 0, true
 }
 
-// number reads a decimal or hexadecimal number. A number that runs into a name
-// or a point is none, so that c.12a is an error instead of an alias.
+// number reads a decimal or hexadecimal number. A number directly followed by a name
+// or a point is invalid, so that c.12a is an error and not an alias.
 func (l *Lexer) number() Token {
 	start := l.pos
 	if l.text[start] == '0' && start+1 < len(l.text) && l.text[start+1]|0x20 == 'x' {
@@ -217,7 +219,7 @@ func (l *Lexer) hexadecimal() Token {
 	return t
 }
 
-// bad swallows the name that a number runs into, so that the error shows all.
+// bad reads the name after an invalid number too, so that the error shows both.
 func (l *Lexer) bad(start int) Token {
 	for l.pos < len(l.text) && (nameStart(l.text[l.pos]) || digit(l.text[l.pos]) || l.text[l.pos] == '.') {
 		l.pos++
@@ -225,7 +227,7 @@ func (l *Lexer) bad(start int) Token {
 	return l.token(TokenInvalid, start)
 }
 
-// quoted reads a string between single or double quotes.
+// quoted reads a string in single or double quotes.
 func (l *Lexer) quoted() Token {
 	start, quote := l.pos, l.text[l.pos]
 	end := start + 1
@@ -255,8 +257,8 @@ func (l *Lexer) quoted() Token {
 	return t
 }
 
-// unescape resolves the escapes of a string literal. Surrogates without a
-// partner become U+FFFD, as in documents.
+// unescape replaces the escapes of a string literal. An unpaired surrogate becomes
+// U+FFFD, as in documents.
 func unescape(s string) (string, bool) {
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); {
@@ -327,15 +329,15 @@ func hexDigit(c byte) (int, bool) {
 	return 0, false
 }
 
-// parameter reads @name. Of the declared names that the text may mean the
-// longest wins; otherwise the name is an identifier.
+// parameter reads @name. It takes the longest declared name that matches, otherwise
+// an identifier.
 func (l *Lexer) parameter() Token {
 	start := l.pos
 	rest := l.text[start+1:]
 	end := scanName(rest, 0)
 	for n := min(l.declaredMax, len(rest)); n > end; n-- {
 		if n < len(rest) && nameByte(rest[n]) && nameByte(rest[n-1]) {
-			continue // In the middle of a word.
+			continue // the match ends inside a word
 		}
 		if _, ok := l.declared[rest[:n]]; ok {
 			end = n
@@ -351,7 +353,7 @@ func (l *Lexer) parameter() Token {
 	return t
 }
 
-// symbols are the operators and brackets, longer ones before their beginnings.
+// symbols are the operators and brackets. A symbol comes before its prefixes.
 var symbols = [...]string{
 	">>>", "<=", ">=", "<>", "!=", "<<", ">>", "||", "??",
 	"(", ")", "[", "]", "{", "}", ",", ".", ":", "?", "*", "/", "%",
@@ -383,7 +385,7 @@ func nameByte(c byte) bool { return nameStart(c) || digit(c) }
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
-// scanName returns the end of the identifier at i, i when there is none.
+// scanName returns the end of the identifier at i, or i if there is none.
 func scanName(s string, i int) int {
 	if i >= len(s) || !nameStart(s[i]) {
 		return i

@@ -6,18 +6,17 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Depths that keep a hostile text from growing the stack without end. Real
-// queries stay far below; chains of AND and OR count as one level.
+// Limits that bound the stack, whatever the text. A chain of AND or OR is one level.
 const (
 	heightMax  = 500           // of an expression tree
-	nestingMax = 4 * heightMax // of brackets and signs in the text, enough for all that String writes
+	nestingMax = 4 * heightMax // of brackets and signs; sufficient for every text that String returns
 )
 
-// Parse reads a query. The error is a BadRequest with the list of errors that
-// clients expect: code SC1001 and the place in the text.
+// Parse parses a query. The error is a BadRequest in the form that clients expect,
+// with code SC1001 and the position in the text.
 //
-// declared are the parameters of the request by name, without the @; nil for none.
-// A name that is not an identifier is read as a parameter only if it is declared.
+// declared are the parameters of the request by name, without the @; nil for none. A
+// parameter whose name is not an identifier must be declared.
 func Parse(text string, declared map[string]value.Value) (*Select, error) {
 	if !utf8.ValidString(text) {
 		return nil, NewError(text, Diagnostic{Code: "SC1001", Message: "Syntax error, the query text is not valid UTF-8."})
@@ -34,18 +33,18 @@ func Parse(text string, declared map[string]value.Value) (*Select, error) {
 	return q, nil
 }
 
-// parser is a recursive descent over the grammar, one token ahead. After the
-// first error it sees the end of the text everywhere, so that it unwinds by
-// itself, and what it returns is of no use.
+// parser is a recursive-descent parser with one token of lookahead. After the first
+// error every token is the end of the text, so that all methods return; their results
+// are meaningless.
 type parser struct {
 	text   string
 	lex    *Lexer
 	tok    Token
-	ahead  []Token // looked at already, at most one
+	ahead  []Token // lookahead, at most one
 	last   Span    // of the token before tok
-	depth  int     // of nesting now
-	height int     // of the expression returned last
-	peak   int     // greatest height in the query being read
+	depth  int     // current nesting
+	height int     // of the expression that was returned last
+	peak   int     // largest height in the current query
 
 	failed bool
 	fault  Diagnostic
@@ -66,7 +65,7 @@ func (p *parser) advance() {
 	}
 }
 
-// peek returns the token behind the current one.
+// peek returns the token after the current one.
 func (p *parser) peek() Token {
 	if len(p.ahead) == 0 {
 		p.ahead = append(p.ahead, p.lex.Next())
@@ -84,8 +83,8 @@ func (p *parser) fail(f Diagnostic) {
 	p.lex.pos = len(p.text)
 }
 
-// unexpected fails at the current token; at the end of the text it names the
-// token before, because there is nothing else to show.
+// unexpected fails at the current token. At the end of the text it reports the
+// previous token instead.
 func (p *parser) unexpected() {
 	at := p.tok.At
 	if p.tok.Kind == TokenEnd {
@@ -108,10 +107,10 @@ func (p *parser) expect(text string) {
 	}
 }
 
-// from returns the span from start to the end of the token before this one.
+// from returns the span from start to the end of the previous token.
 func (p *parser) from(start int) Span { return Span{start, p.last.End} }
 
-// enter counts a level of nesting; every call is followed by leave.
+// enter counts a level of nesting. Each call needs a call of leave.
 func (p *parser) enter() {
 	if p.depth++; p.depth > nestingMax {
 		p.tooDeep()
@@ -120,7 +119,7 @@ func (p *parser) enter() {
 
 func (p *parser) leave() { p.depth-- }
 
-// raise sets the height of an expression whose highest part has the given one.
+// raise sets the height of an expression whose highest operand has height part.
 func (p *parser) raise(part int) {
 	if p.height = part + 1; p.height > heightMax {
 		p.tooDeep()
@@ -137,7 +136,7 @@ func (t Token) IsIdent() bool {
 	return t.Kind == TokenIdent || t.Kind == TokenKeyword && reserved[t.Text]
 }
 
-// name reads an identifier as written.
+// name reads an identifier and returns it as written.
 func (p *parser) name() string {
 	if !p.tok.IsIdent() {
 		p.unexpected()
@@ -182,8 +181,8 @@ func (p *parser) query() *Select {
 	return q
 }
 
-// count reads the number or parameter behind TOP, OFFSET and LIMIT. Whether it
-// is a whole number within bounds is for the analysis to say.
+// count reads the number or parameter after TOP, OFFSET or LIMIT. The analysis checks
+// its value.
 func (p *parser) count() Expr {
 	switch p.tok.Kind {
 	case TokenNumber:
@@ -245,7 +244,7 @@ func (p *parser) input() Input {
 	return s
 }
 
-// collection reads a name with property names and positions behind it.
+// collection reads a name followed by property names and indexes.
 func (p *parser) collection() Expr {
 	start := p.tok.At.Start
 	var x Expr = &Ident{Name: p.name(), At: p.from(start)}

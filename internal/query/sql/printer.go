@@ -6,7 +6,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// The table of precedence, loosest first.
+// The levels of precedence, lowest first.
 const (
 	levelConditional = iota + 1
 	levelCoalesce
@@ -22,8 +22,8 @@ const (
 	levelPostfix
 )
 
-// operatorLevel returns the level of a binary operator, 0 for other symbols.
-// The published grammars disagree about & | ^ and ||; they stand with + and -,
+// operatorLevel returns the level of a binary operator, or 0 for other symbols. The
+// published grammars disagree about & | ^ and ||. Here they have the level of + and -,
 // and String writes brackets around them.
 func operatorLevel(op string) int {
 	switch op {
@@ -68,23 +68,23 @@ func (x *LogicalExpr) level() int {
 	return levelAnd
 }
 
-// String returns the query as text that parses to an equal tree: one line,
-// keywords in upper case, strings in double quotes, and brackets only where
-// they are needed or where readers could disagree.
+// String returns the query as text that parses to an equal tree: on one line, with
+// keywords in upper case, strings in double quotes, and brackets only where they are
+// needed or where grammars disagree.
 func (q *Select) String() string {
 	var p printer
 	p.query(q)
 	return p.String()
 }
 
-// String returns the input as it stands in a FROM clause, without FROM or JOIN.
+// String returns the input as in a FROM clause, without FROM or JOIN.
 func (in *Input) String() string {
 	var p printer
 	p.input(in)
 	return p.String()
 }
 
-// String returns the item as it stands in an ORDER BY clause.
+// String returns the item as in an ORDER BY clause.
 func (s *OrderByItem) String() string {
 	var p printer
 	p.orderByItem(s)
@@ -116,8 +116,8 @@ func text(x Expr) string {
 	return p.String()
 }
 
-// Canonical returns a text that expressions have in common when they are written the
-// same but for the case of function names.
+// Canonical returns a text that is equal for two expressions if they differ only in
+// the case of function names.
 func Canonical(x Expr) string {
 	p := printer{fold: true}
 	p.expr(x, levelConditional)
@@ -239,7 +239,7 @@ func (p *printer) list(list []Expr) {
 	}
 }
 
-// expr writes x, in brackets if its level is below lowest.
+// expr writes x, with brackets if its level is below lowest.
 func (p *printer) expr(x Expr, lowest int) {
 	if x.level() < lowest {
 		p.write("(")
@@ -287,7 +287,7 @@ func (p *printer) expr(x Expr, lowest int) {
 	}
 }
 
-// rest writes the expressions that have a keyword or a bracket in them.
+// rest writes the expressions that contain a keyword or a bracket.
 func (p *printer) rest(x Expr) {
 	switch x := x.(type) {
 	case *BetweenExpr:
@@ -352,7 +352,7 @@ func (p *printer) not(not bool) {
 	}
 }
 
-// unary keeps two signs apart, for -- begins a comment.
+// unary separates two signs, because -- begins a comment.
 func (p *printer) unary(x *UnaryExpr) {
 	p.write(x.Op)
 	inner, ok := x.X.(*UnaryExpr)
@@ -362,8 +362,8 @@ func (p *printer) unary(x *UnaryExpr) {
 	p.expr(x.X, levelUnary)
 }
 
-// operand writes a side of x, in brackets as well when it is an operator whose
-// precedence relative to x is in dispute.
+// operand writes an operand of x. It adds brackets around an operator whose precedence
+// relative to x is disputed.
 func (p *printer) operand(x *BinaryExpr, side Expr, lowest int) {
 	if inner, ok := side.(*BinaryExpr); ok && inner.Op != x.Op && (disputed(inner.Op) || disputed(x.Op)) {
 		lowest = levelPostfix
@@ -384,8 +384,8 @@ func (p *printer) logic(x *LogicalExpr) {
 	}
 }
 
-// base writes what a property or element is taken of. A number there would
-// swallow the point.
+// base writes the object of a property or element. It puts a number in brackets, which
+// would otherwise absorb the point.
 func (p *printer) base(x Expr) {
 	if l, ok := x.(*Literal); ok && l.Value.Kind() == value.KindNumber {
 		p.write("(")
@@ -402,7 +402,7 @@ func (p *printer) literal(v value.Value) {
 	p.write(v.JSON())
 }
 
-// plainName reports whether a property can be written behind a point.
+// plainName reports whether a property can be written after a point.
 func plainName(name string) bool {
 	if name == "" || scanName(name, 0) != len(name) {
 		return false

@@ -2,11 +2,11 @@ package sql
 
 import "github.com/decandb/decan/internal/value"
 
-// Span is a part of the query text as byte offsets, Start included and End not.
+// Span is a part of the query text: the bytes from Start up to, but not including, End.
 type Span struct{ Start, End int }
 
-// Select is a parsed query or subquery. It is a tree without sharing, and
-// nobody changes it after [Parse].
+// Select is a parsed query or subquery. It is a tree without shared nodes, and is
+// immutable after [Parse].
 type Select struct {
 	Distinct bool
 	Top      Expr // a Literal or Parameter; nil without TOP
@@ -21,10 +21,10 @@ type Select struct {
 	Offset   Expr // a Literal or Parameter; nil without OFFSET LIMIT
 	Limit    Expr // set when Offset is
 
-	ListAt Span // what follows SELECT, DISTINCT and TOP
+	ListAt Span // the select list, after DISTINCT and TOP
 }
 
-// SelectItem is one column of a select list.
+// SelectItem is one item of a select list.
 type SelectItem struct {
 	Expr  Expr
 	Alias string // "" when none is given
@@ -38,7 +38,7 @@ type From struct {
 // Input is one source of a query: a collection, the elements of one, or the
 // rows of a subquery.
 type Input struct {
-	In         bool    // iterate the elements
+	In         bool    // Alias IN Collection: iterate the elements
 	Alias      string  // "" when none is given
 	Collection Expr    // an Ident with MemberExprs and IndexExprs after it; nil for a subquery
 	Subquery   *Select // nil for a collection
@@ -46,7 +46,7 @@ type Input struct {
 	At Span
 }
 
-// OrderByItem is one key of an ORDER BY clause.
+// OrderByItem is one item of an ORDER BY clause.
 type OrderByItem struct {
 	Expr     Expr
 	Desc     bool
@@ -55,15 +55,15 @@ type OrderByItem struct {
 
 // Expr is a scalar expression: one of the pointer types of this file.
 type Expr interface {
-	// String returns the expression as query text, see [Select.String].
+	// String returns the expression as query text; see [Select.String].
 	String() string
-
+	// Span returns where the expression is in the text.
 	Span() Span
-	// level is the place in the table of precedence; see printer.go.
+	// level returns the precedence; see printer.go.
 	level() int
 }
 
-// Literal is a constant as written. Undefined is one.
+// Literal is a constant, including undefined.
 type Literal struct {
 	Value value.Value
 	At    Span
@@ -102,15 +102,16 @@ type UnaryExpr struct {
 	At Span
 }
 
-// BinaryExpr is an arithmetic, bitwise, comparison or string operator. <> is
-// parsed to !=.
+// BinaryExpr is an arithmetic, bitwise, comparison or string operator. Parse turns
+// <> into !=.
 type BinaryExpr struct {
 	Op   string
 	X, Y Expr
 	At   Span
 }
 
-// LogicalExpr is a chain of AND or of OR, flat so that long chains stay shallow.
+// LogicalExpr is a chain of AND or of OR. It is flat, so that a long chain is not
+// deep.
 type LogicalExpr struct {
 	Or    bool
 	Terms []Expr // two or more
@@ -154,7 +155,7 @@ type LikeExpr struct {
 	At        Span
 }
 
-// LetExpr is LET Name = Value IN In: In, where the name means the value.
+// LetExpr is LET Name = Value IN In. It evaluates In with the name bound to the value.
 type LetExpr struct {
 	Name      string
 	Value, In Expr
@@ -163,7 +164,7 @@ type LetExpr struct {
 
 // CallExpr is a call of a built-in function, or of a user-defined one.
 type CallExpr struct {
-	Name   string // as written, without udf.
+	Name   string // as written, without the prefix udf.
 	UDF    bool
 	Args   []Expr
 	At     Span
@@ -188,7 +189,7 @@ type Property struct {
 	Expr Expr
 }
 
-// SubqueryKind says what an expression makes of the rows of a subquery.
+// SubqueryKind says what the value of a subquery is.
 type SubqueryKind uint8
 
 // The kinds of subqueries.

@@ -1,7 +1,7 @@
 package sql
 
-// Name is the alias of an input: the one it was given, or the last name of
-// what it reads.
+// Name returns the alias of an input. Without AS it is the last name of the
+// collection; "" if there is none.
 func (in *Input) Name() string {
 	if in.Alias == "" && in.Collection != nil {
 		return sourceName(in.Collection)
@@ -9,7 +9,7 @@ func (in *Input) Name() string {
 	return in.Alias
 }
 
-// sourceName is the alias of a collection that was given none: its last name.
+// sourceName returns the last name of a collection.
 func sourceName(x Expr) string {
 	switch x := x.(type) {
 	case *Ident:
@@ -20,7 +20,7 @@ func sourceName(x Expr) string {
 	return ""
 }
 
-// Columns iterates over the expressions of a select list.
+// Columns iterates over the expressions of the select list.
 func (q *Select) Columns() func(yield func(Expr) bool) {
 	return func(yield func(Expr) bool) {
 		if q.Value != nil && !yield(q.Value) {
@@ -34,8 +34,8 @@ func (q *Select) Columns() func(yield func(Expr) bool) {
 	}
 }
 
-// Idents iterates over the identifiers in x, also those in subqueries, where a
-// name may be an alias of the subquery itself.
+// Idents iterates over the identifiers in x, including those in subqueries, whose own
+// aliases are among them.
 func Idents(x Expr) func(yield func(*Ident) bool) {
 	return func(yield func(*Ident) bool) { walkNames(x, yield) }
 }
@@ -59,8 +59,8 @@ func walkNames(x Expr, yield func(*Ident) bool) bool {
 	return true
 }
 
-// Exprs iterates over the expressions directly inside a query and inside the
-// queries of its FROM clause: all that it has but TOP, OFFSET and LIMIT.
+// Exprs iterates over the expressions of a query and of the queries in its FROM
+// clause, except TOP, OFFSET and LIMIT.
 func (q *Select) Exprs() func(yield func(Expr) bool) {
 	return func(yield func(Expr) bool) { q.walk(yield) }
 }
@@ -95,8 +95,7 @@ func (q *Select) walk(yield func(Expr) bool) bool {
 	return true
 }
 
-// Children iterates over the expressions directly inside x. Those inside a
-// subquery are not among them.
+// Children iterates over the direct operands of x. A [Subquery] has none.
 func Children(x Expr) func(yield func(Expr) bool) {
 	return func(yield func(Expr) bool) {
 		all := func(list ...Expr) {

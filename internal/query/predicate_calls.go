@@ -9,53 +9,53 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// What indexes of their own kinds answer: where a stored geometry is, and which
-// words a stored text has.
+// Predicates on special indexes: the positions of stored geometries and the words of
+// stored texts.
 
-// spatialQuestion reduces ST_WITHIN and ST_INTERSECTS of a stored geometry and a
-// constant one: where one is within the other they have a place in common.
-func (c *compiler) spatialQuestion(x *sql.CallExpr) predicate {
+// spatialCall reduces ST_WITHIN and ST_INTERSECTS of a stored geometry and a constant
+// one. If one is within the other, they share a point.
+func (c *compiler) spatialCall(x *sql.CallExpr) predicate {
 	path, shape, p := c.placeAndShape(x)
 	if path == nil {
 		return p
 	}
-	p = leaf(isNear, path)
+	p = leaf(opNear, path)
 	p.cells = func(g geo.Grid) []geo.Interval { return g.Query(nil, shape) }
 	return approximately(p)
 }
 
-// nearness reduces the comparison of ST_DISTANCE, of a stored geometry and a
-// constant one, with a constant.
-func (c *compiler) nearness(op string, l, r sql.Expr) predicate {
+// distancePredicate reduces a comparison of ST_DISTANCE, between a stored geometry and
+// a constant one, with a constant.
+func (c *compiler) distancePredicate(op string, l, r sql.Expr) predicate {
 	call, ok := l.(*sql.CallExpr)
 	if !ok {
 		if call, ok = r.(*sql.CallExpr); !ok {
-			return unsure()
+			return unknownPredicate()
 		}
 		r, op = l, mirrored[op]
 	}
 	limit := c.expr(r)
 	if call.UDF || !strings.EqualFold(call.Name, "ST_DISTANCE") || !limit.con || op != "<" && op != "<=" && op != "=" {
-		return unsure()
+		return unknownPredicate()
 	}
 	path, shape, p := c.placeAndShape(call)
 	if path == nil {
 		return p
 	}
 	if limit.v.Kind() != value.KindNumber {
-		return predicate{op: nothing}
+		return predicate{op: opFalse}
 	}
-	p = leaf(isNear, path)
+	p = leaf(opNear, path)
 	p.cells = func(g geo.Grid) []geo.Interval { return g.Near(nil, shape, limit.v.Float()) }
 	return approximately(p)
 }
 
 // placeAndShape returns the arguments of a function of a stored geometry and a
-// constant one, in either order. Without a path it returns what the call comes
-// to instead: one of a value that is no geometry is never true.
+// constant one, in either order. If it returns no path, it returns the predicate of
+// the call: a call with a value that is not a geometry is never true.
 func (c *compiler) placeAndShape(x *sql.CallExpr) (value.Path, geo.Shape, predicate) {
 	if len(x.Args) != 2 {
-		return nil, geo.Shape{}, unsure()
+		return nil, geo.Shape{}, unknownPredicate()
 	}
 	path, ok := c.place(x.Args[0])
 	other := x.Args[1]
@@ -65,7 +65,7 @@ func (c *compiler) placeAndShape(x *sql.CallExpr) (value.Path, geo.Shape, predic
 	}
 	part := c.expr(other)
 	if !ok || !part.con || len(path) == 0 {
-		return nil, geo.Shape{}, unsure()
+		return nil, geo.Shape{}, unknownPredicate()
 	}
 	system := geo.Geography
 	if c.ix != nil {
@@ -73,17 +73,17 @@ func (c *compiler) placeAndShape(x *sql.CallExpr) (value.Path, geo.Shape, predic
 	}
 	shape, ok := geo.Parse(part.v, system)
 	if !ok {
-		return nil, geo.Shape{}, predicate{op: nothing}
+		return nil, geo.Shape{}, predicate{op: opFalse}
 	}
 	return path, shape, predicate{}
 }
 
-// textQuestion reduces a search for words in a stored text: op says whether it
-// is for all of them or for any.
-func (c *compiler) textQuestion(op predicateOp, x *sql.CallExpr) predicate {
+// textCall reduces a search for words in a stored text: for all of them or any of
+// them, according to op.
+func (c *compiler) textCall(op predicateOp, x *sql.CallExpr) predicate {
 	path, stored := c.path(x.Args[0])
 	if !stored || len(path) == 0 {
-		return unsure() // Texts of other places have no language of their own.
+		return unknownPredicate() // other places have no language of their own
 	}
 	parts := make([]code, len(x.Args))
 	for i, arg := range x.Args {
@@ -93,21 +93,22 @@ func (c *compiler) textQuestion(op predicateOp, x *sql.CallExpr) predicate {
 	terms := binding{args: x.Args, parts: parts, ix: c.ix, path: named}.phrases(1)
 	switch {
 	case !terms.known:
-		return unsure()
+		return unknownPredicate()
 	case terms.wrong:
-		return predicate{op: nothing}
+		return predicate{op: opFalse}
 	}
 	args := make([]predicate, len(terms.fixed))
 	for i, phrase := range terms.fixed {
-		if args[i] = leaf(hasWords, path); len(phrase.Tokens()) == 0 {
-			args[i] = predicate{op: nothing}
+		if args[i] = leaf(opWords, path); len(phrase.Tokens()) == 0 {
+			args[i] = predicate{op: opFalse}
 		}
 		args[i].phrase = phrase
 	}
 	return combine(op, args)
 }
 
-// nearby asks for the documents with a geometry in the cells of the question.
+// nearby returns the expression of the documents with a geometry in the cells of the
+// predicate.
 func (p predicate) nearby(x *index.Index, path index.Path) index.Expr {
 	grid, ok := x.Grid(path)
 	if !ok {
@@ -120,8 +121,8 @@ func (p predicate) nearby(x *index.Index, path index.Path) index.Expr {
 	return joined(index.Or, e.Args, index.None)
 }
 
-// words asks for the documents with the words of the phrase, or with words like
-// them.
+// words returns the expression of the documents with the words of the phrase, or with
+// similar words.
 func (p predicate) words(x *index.Index, path index.Path) index.Expr {
 	e, ok := x.Phrase(path, p.phrase)
 	if !ok {
@@ -130,8 +131,8 @@ func (p predicate) words(x *index.Index, path index.Path) index.Expr {
 	return e
 }
 
-// scoring asks for the documents with a word of a _FullTextScore, outside of
-// which no score is above zero; false when the index cannot tell.
+// scoring returns the expression of the documents with a word of a _FullTextScore,
+// which are the only ones with a score above zero; false if the index cannot answer.
 func (c *compiler) scoring(x sql.Expr) (index.Expr, bool) {
 	call, ok := x.(*sql.CallExpr)
 	if !ok || c.ix == nil || !isFunction(call, "_FullTextScore") {
