@@ -157,8 +157,8 @@ func (h *hugeBench) run(out *tabwriter.Writer, clients int) {
 	for i := range clients {
 		group.Go(func() { h.replace(ctx, i) })
 	}
-	if clients > 0 {
-		time.Sleep(2 * time.Second)
+	for h.replaced.Load() < 2*int64(clients) { // All of them replace what is there.
+		time.Sleep(10 * time.Millisecond)
 	}
 	before := h.replaced.Load()
 	key := h.server.Key()
