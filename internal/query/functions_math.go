@@ -7,7 +7,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// mathFunctions take numbers; any other argument makes them undefined.
+// mathFunctions take numbers. Any other argument makes them undefined.
 func mathFunctions() []function {
 	one := func(name string, f func(x float64) float64) function {
 		return function{name: name, min: 1, max: 1, run: func(_ *env, args []value.Value) value.Value {
@@ -17,7 +17,7 @@ func mathFunctions() []function {
 			return value.Number(f(args[0].Float()))
 		}}
 	}
-	// rounding are functions that leave an exact integer as it is.
+	// rounding are the functions that return an exact integer unchanged.
 	rounding := func(name string, f func(x float64) float64) function {
 		inner := one(name, f)
 		run := inner.run
@@ -58,7 +58,7 @@ func mathFunctions() []function {
 	return append(list, integerFunctions()...)
 }
 
-// integerFunctions work on whole numbers of 64 bits and wrap around.
+// integerFunctions process integers of 64 bits and wrap around.
 func integerFunctions() []function {
 	two := func(name string, f func(x, y int64) (int64, bool)) function {
 		return function{name: name, min: 2, max: 2, run: func(_ *env, args []value.Value) value.Value {
@@ -118,8 +118,8 @@ func sign(x float64) float64 {
 	return x
 }
 
-// logarithm divides natural logarithms for a base, but for 2 and 10, where the
-// results for powers must be whole.
+// logarithm divides natural logarithms for a base, except for 2 and 10, where the
+// results for powers must be integers.
 func logarithm(_ *env, args []value.Value) value.Value {
 	if args[0].Kind() != value.KindNumber {
 		return value.Undefined()
@@ -141,7 +141,7 @@ func logarithm(_ *env, args []value.Value) value.Value {
 	}
 }
 
-// log10 is whole for powers of ten.
+// log10 returns an integer for powers of ten.
 func log10(x float64) float64 {
 	y := math.Log10(x)
 	if near := math.Round(y); math.Pow10(int(near)) == x {
@@ -150,8 +150,8 @@ func log10(x float64) float64 {
 	return y
 }
 
-// whole returns a number without a fraction, as near as an int64 comes: for
-// positions and lengths, which are clipped anyway.
+// whole returns a number without a fraction as the nearest int64, for positions and
+// lengths, which are limited anyway.
 func whole(v value.Value) (int64, bool) {
 	if n, ok := v.Int64(); ok {
 		return n, true
@@ -165,7 +165,7 @@ func whole(v value.Value) (int64, bool) {
 	return 0, false
 }
 
-// absolute keeps integers exact but for -2^63, whose opposite has no 64 bits.
+// absolute keeps integers exact, except -2^63, whose negation does not fit 64 bits.
 func absolute(_ *env, args []value.Value) value.Value {
 	if args[0].Kind() != value.KindNumber {
 		return value.Undefined()
@@ -176,8 +176,8 @@ func absolute(_ *env, args []value.Value) value.Value {
 	return value.Number(math.Abs(args[0].Float()))
 }
 
-// round rounds halves away from zero, to a number of digits behind the point or,
-// below zero, in front of it.
+// round rounds halves away from zero, to a number of digits after the point or, if it
+// is negative, before the point.
 func round(_ *env, args []value.Value) value.Value {
 	x := args[0]
 	if x.Kind() != value.KindNumber {
@@ -202,11 +202,11 @@ func round(_ *env, args []value.Value) value.Value {
 	return value.Number(roundTens(x.Float(), digits))
 }
 
-// tensMax is the greatest power of ten within 64 bits without a sign.
+// tensMax is the greatest power of ten in 64 bits without a sign.
 const tensMax = 19
 
-// roundDecimals keeps a number of digits behind the point. A number that has no
-// more stays as it is, as every double from 2^52 on has none.
+// roundDecimals rounds to a number of digits after the point. A number with no more
+// digits is unchanged, such as every double from 2^52.
 func roundDecimals(x float64, digits int64) float64 {
 	scale := math.Pow10(int(min(digits, 400)))
 	if scaled := x * scale; math.Abs(scaled) < 1<<52 {
@@ -215,8 +215,8 @@ func roundDecimals(x float64, digits int64) float64 {
 	return x
 }
 
-// roundTens rounds to a multiple of a power of ten, 0 for one that is larger
-// than all numbers.
+// roundTens rounds to a multiple of a power of ten. The result is 0 if the power is
+// larger than all numbers.
 func roundTens(x float64, digits int64) float64 {
 	unit := math.Pow10(int(-max(digits, -400)))
 	if math.IsInf(unit, 1) {
@@ -225,7 +225,7 @@ func roundTens(x float64, digits int64) float64 {
 	return math.Round(x/unit) * unit
 }
 
-// roundInteger is roundTens of an integer, which stays exact within 64 bits.
+// roundInteger is roundTens of an integer, and is exact within 64 bits.
 func roundInteger(i, zeros int64) value.Value {
 	unit, size := uint64(1), uint64(i)
 	for range zeros {
@@ -248,7 +248,7 @@ func roundInteger(i, zeros int64) value.Value {
 	return value.Int(int64(size))
 }
 
-// numberBin rounds down to a multiple of a size, or up when that is negative.
+// numberBin rounds down to a multiple of a size, or up if the size is negative.
 func numberBin(_ *env, args []value.Value) value.Value {
 	size := value.Int(1)
 	if len(args) == 2 {
@@ -267,13 +267,13 @@ func numberBin(_ *env, args []value.Value) value.Value {
 	}
 	bins := math.Floor(x / y)
 	if math.IsInf(bins, 0) && args[0].Finite() {
-		return args[0] // The size is finer than the number.
+		return args[0] // the size is finer than the number
 	}
 	return value.Number(bins * y)
 }
 
-// binOf is numberBin of integers; it reports false when the result has no 64
-// bits. The size is not 0.
+// binOf is numberBin of integers. It returns false if the result does not fit 64 bits.
+// The size is not 0.
 func binOf(i, size int64) (int64, bool) {
 	rest := i % size
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// otherFunctions are about documents as a whole and about any value.
+// otherFunctions are functions of whole documents and of any value.
 func otherFunctions() []function {
 	return []function{
 		{name: "DOCUMENTID", min: 1, max: 1, run: documentID},
@@ -15,8 +15,8 @@ func otherFunctions() []function {
 	}
 }
 
-// documentID is the number of a document, which the second half of its resource
-// id holds; see the documentation's sample, whose _rid ends in the number 13.
+// documentID is the number of a document, which is in the second half of its resource
+// id: in the sample of the documentation, the number 13 at the end of _rid.
 func documentID(_ *env, args []value.Value) value.Value {
 	rid, err := resource.ParseRID(args[0].Get("_rid").Text())
 	if err != nil || !rid.IsDocument() {
@@ -25,13 +25,13 @@ func documentID(_ *env, args []value.Value) value.Value {
 	return value.Int(int64(rid.Number()))
 }
 
-// hashBits is the width of what HASH returns: every client has integers of that
+// hashBits is the size of the result of HASH: every client represents integers of that
 // many bits exactly.
 const hashBits = 53
 
-// hash maps equal values to equal numbers from 0 to 2^53-1, or below a modulus.
-// The service has the function and does not publish it, so the numbers are ours:
-// FNV-1a of the value's key. They never change.
+// hash maps equal values to equal numbers from 0 to 2^53-1, or below a modulus. The
+// service does not publish its function, so the numbers are Decan's: FNV-1a of the
+// value's key. They never change.
 func hash(e *env, args []value.Value) value.Value {
 	if !args[0].IsDefined() || !e.fitsValue(args[0]) {
 		return value.Undefined()

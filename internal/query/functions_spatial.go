@@ -5,8 +5,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// spatialFunctions ask about GeoJSON values. One that is no valid geometry makes
-// them undefined, but for the two that ask about validity. They need no index.
+// spatialFunctions are functions of GeoJSON values. An invalid geometry makes them
+// undefined, except for the two that test validity. They need no index.
 func spatialFunctions() []function {
 	return []function{
 		spatial("ST_DISTANCE", 2, func(s []geo.Shape) value.Value {
@@ -33,8 +33,7 @@ func numberIf(x float64, ok bool) value.Value {
 	return value.Number(x)
 }
 
-// spatial makes a function of n geometries. Those that are constants are read
-// once.
+// spatial returns a function of n geometries. Constant ones are parsed once.
 func spatial(name string, n int, f func(s []geo.Shape) value.Value) function {
 	bind := func(b binding) runner {
 		system := b.system()
@@ -65,7 +64,7 @@ func spatial(name string, n int, f func(s []geo.Shape) value.Value) function {
 	return function{name: name, min: n, max: n, bind: bind}
 }
 
-// validity makes a question about what may be a geometry.
+// validity returns a test of a geometry.
 func validity(name string, f func(valid bool, reason string) value.Value) function {
 	bind := func(b binding) runner {
 		system := b.system()
@@ -79,7 +78,7 @@ func validity(name string, f func(valid bool, reason string) value.Value) functi
 	return function{name: name, min: 1, max: 1, bind: bind}
 }
 
-// system is what positions in the container mean; those on earth without a
+// system returns the coordinate system of the container; geography if there is no
 // policy.
 func (b binding) system() geo.System {
 	if b.ix == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// stringFunctions take strings; any other argument makes them undefined.
-// Positions and lengths count characters, not bytes.
+// stringFunctions take strings. Any other argument makes them undefined. Positions and
+// lengths count characters, not bytes.
 func stringFunctions() []function {
 	one := func(name string, f func(s string) value.Value) function {
 		return function{name: name, min: 1, max: 1, run: func(_ *env, args []value.Value) value.Value {
@@ -70,7 +70,7 @@ func stringFunctions() []function {
 	return list
 }
 
-// texts returns the arguments when all are strings.
+// texts returns the arguments if all are strings.
 func texts(args []value.Value) bool {
 	for _, a := range args {
 		if a.Kind() != value.KindString {
@@ -80,8 +80,8 @@ func texts(args []value.Value) bool {
 	return true
 }
 
-// search makes a question about two strings, with an optional third argument
-// that asks to ignore case.
+// search returns a test of two strings, with an optional third argument that ignores
+// case.
 func search(name string, holds func(s, t string) bool) function {
 	return function{name: name, min: 2, max: 3, run: func(_ *env, args []value.Value) value.Value {
 		if !texts(args[:2]) {
@@ -100,8 +100,7 @@ func search(name string, holds func(s, t string) bool) function {
 	}}
 }
 
-// searchMany makes CONTAINS with several strings, of which any or all must be
-// there.
+// searchMany returns CONTAINS with several strings, any or all of which must occur.
 func searchMany(name string, ignoreCase, all bool) function {
 	decides := truthOf(!all)
 	return function{name: name, min: 2, max: -1, run: func(e *env, args []value.Value) value.Value {
@@ -132,11 +131,11 @@ func searchMany(name string, ignoreCase, all bool) function {
 	}}
 }
 
-// blankCharacters are the blanks that a pattern ignores with the modifier x.
+// blankCharacters are the characters that a pattern ignores with the modifier x.
 const blankCharacters = " \t\r\n\v\f"
 
-// trim makes a function with an optional set of characters to cut off: without
-// one the blanks of Unicode.
+// trim returns a function with an optional set of characters to remove. The default is
+// the white space of Unicode.
 func trim(name string, cut func(s string, in func(r rune) bool) string) function {
 	return function{name: name, min: 1, max: 2, run: func(_ *env, args []value.Value) value.Value {
 		switch {
@@ -149,11 +148,11 @@ func trim(name string, cut func(s string, in func(r rune) bool) string) function
 	}}
 }
 
-// charactersMax is the length of a set of characters from which a map finds one
-// faster than a look at each.
+// charactersMax is the length of a set of characters up to which a loop is faster than
+// a map.
 const charactersMax = 64
 
-// characters returns the question whether a set has a character.
+// characters returns the function that reports whether a set has a character.
 func characters(set string) func(r rune) bool {
 	if len(set) <= charactersMax {
 		return func(r rune) bool { return strings.ContainsRune(set, r) }
@@ -187,8 +186,8 @@ func concat(e *env, args []value.Value) value.Value {
 	return value.String(b.String())
 }
 
-// offset returns the byte position of character n of s, the end for those
-// behind it.
+// offset returns the byte offset of character n of s, or the end of s if there are
+// fewer.
 func offset(s string, n int64) int {
 	if n <= 0 {
 		return 0
@@ -202,7 +201,7 @@ func offset(s string, n int64) int {
 	return len(s)
 }
 
-// sub returns length characters from start on, both clipped to the string.
+// sub returns length characters from start, both limited to the string.
 func sub(s, start, length value.Value) value.Value {
 	from, okFrom := whole(start)
 	n, okN := whole(length)
@@ -213,9 +212,9 @@ func sub(s, start, length value.Value) value.Value {
 	return value.String(rest[:offset(rest, n)])
 }
 
-// part makes a function that splits a string at a delimiter and keeps the part
-// in front of it or behind it. Without the delimiter there is no such part, and
-// the result is the empty string; the documentation is silent on that.
+// part returns a function that splits a string at a delimiter and returns the part
+// before it or after it. Without the delimiter the result is the empty string; the
+// documentation does not say.
 func part(name string, find func(s, delimiter string) int, behind bool) function {
 	return function{name: name, min: 2, max: 2, run: func(_ *env, args []value.Value) value.Value {
 		if !texts(args) {
@@ -270,7 +269,7 @@ func lastIndexOf(_ *env, args []value.Value) value.Value {
 		if !ok || from < 0 {
 			return value.Undefined()
 		}
-		// A match may begin at the position, not behind it.
+		// A match may begin at the position, but not after it.
 		s = s[:min(len(s), offset(s, from)+len(args[1].Text()))]
 	}
 	i := strings.LastIndex(s, args[1].Text())
@@ -294,7 +293,8 @@ func replace(e *env, args []value.Value) value.Value {
 	return value.String(strings.ReplaceAll(s, old, with))
 }
 
-// replicateMax is the documented limit of REPLICATE's result, in characters.
+// replicateMax is the documented maximum length of the result of REPLICATE, in
+// characters.
 const replicateMax = 10_000
 
 func replicate(_ *env, args []value.Value) value.Value {

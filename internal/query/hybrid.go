@@ -12,21 +12,21 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// The placeholders that clients replace by statistics of all partitions. The
-// last two end in the number of the text component.
+// The placeholders that clients replace by statistics of all partitions. The last two
+// end in the number of the text component.
 const (
 	documentsPlaceholder = "{documentdb-formattablehybridsearchquery-totaldocumentcount}"
 	wordsPlaceholder     = "{documentdb-formattablehybridsearchquery-totalwordcount-%d}"
 	hitsPlaceholder      = "{documentdb-formattablehybridsearchquery-hitcountsarray-%d}"
 )
 
-// depthMin is the least number of rows that each component of a fusion
-// contributes: a document has to be among those of one component to be ranked
-// at all. The service asks for as many when a client wants 10 rows.
+// depthMin is the minimum number of rows of each component of a fusion. A document is
+// ranked only if it is among the rows of a component. The service uses the same number
+// for a page of 10 rows.
 const depthMin = 120
 
-// depthFactor is how many rows a component contributes for each row that the
-// client wants, once that is more.
+// depthFactor is the number of rows of a component for each row of the result, if that
+// is more than depthMin.
 const depthFactor = 2
 
 // depth returns the number of rows of a component, -1 for all.
@@ -73,7 +73,7 @@ func (r ranking) weight(i int) float64 {
 	return r.weights[i]
 }
 
-// componentInfo is the queryInfo of one component: its rows, the best first.
+// componentInfo returns the queryInfo of one component: its rows, the best first.
 func (p *Plan) componentInfo(r ranking, i int) value.Value {
 	info := rewriting{
 		text: p.componentText(r, i), top: p.depth(), offset: -1, limit: -1,
@@ -83,9 +83,8 @@ func (p *Plan) componentInfo(r ranking, i int) value.Value {
 	return info.describe(p)
 }
 
-// componentText returns the query of one component. Every row has the scores of
-// all components, so that a document that only one of them found is ranked by
-// all.
+// componentText returns the query of one component. Each row has the scores of all
+// components, so that all of them rank a document that only one has found.
 func (p *Plan) componentText(r ranking, i int) *sql.Select {
 	q := *p.query
 	alias := &sql.Ident{Name: p.alias()}
@@ -115,8 +114,7 @@ func (p *Plan) componentText(r ranking, i int) *sql.Select {
 	return &q
 }
 
-// scores returns the expressions that rank by each component: the greater, the
-// better.
+// scores returns the expressions by which the components rank. Greater is better.
 func (r ranking) scores() []sql.Expr {
 	list := make([]sql.Expr, len(r.components))
 	texts := 0
@@ -134,7 +132,7 @@ func (r ranking) scores() []sql.Expr {
 	return list
 }
 
-// missing is the score of a document that has none, below all others.
+// missing is the score of a document without one, which is below all others.
 func (c scorer) missing() sql.Expr {
 	if c.terms == nil {
 		return &sql.Literal{Value: value.Number(-vectorWorst)}
@@ -142,12 +140,12 @@ func (c scorer) missing() sql.Expr {
 	return &sql.Literal{Value: value.Int(-1)}
 }
 
-// vectorWorst is as far as a vector can be in a score.
+// vectorWorst is the maximum distance of vectors in a score.
 const vectorWorst = 1.7976931348623157e308
 
-// statisticsText returns the query for what the text components need to know of
-// all documents, "" when there is no such component. It has no filter: the words
-// of a language do not depend on who asks.
+// statisticsText returns the query for the statistics of all documents that the text
+// components need, or "" if there is no such component. It has no filter, because the
+// statistics of words do not depend on the query.
 func (p *Plan) statisticsText(r ranking) string {
 	entries := &sql.ArrayLiteral{}
 	for _, c := range r.components {
@@ -173,19 +171,18 @@ func (p *Plan) statisticsText(r ranking) string {
 	return p.with.inline(q.String())
 }
 
-// Hybrid is how the server runs a query with ORDER BY RANK: as clients do with
-// what [Plan.Describe] tells them. First [Hybrid.Statistics] over all partitions,
-// which gives one row; with it the queries of [Hybrid.Components], each merged
-// over the partitions that [Plan.Ranges] names; then [Hybrid.Fuse]. There is no
-// position to resume at: the whole result is made at once, and a later page is
-// cut out of it.
+// Hybrid is how the server runs a query with ORDER BY RANK, in the way that
+// [Plan.Describe] describes for clients: first [Hybrid.Statistics] over all
+// partitions, which returns one row; with that row the queries of [Hybrid.Components],
+// each merged over the partitions of [Plan.Ranges]; then [Hybrid.Fuse]. The result has
+// no position: it is made as a whole, and each page is a part of it.
 type Hybrid struct {
 	plan    *Plan
 	ranking ranking
 }
 
-// Hybrid returns how to run a query with ORDER BY RANK, nil for any other. Such a
-// plan is not run by [Plan.Run] itself.
+// Hybrid returns how to run a query with ORDER BY RANK, or nil for any other query.
+// [Plan.Run] does not run such a plan.
 func (p *Plan) Hybrid() *Hybrid {
 	if !p.query.Rank {
 		return nil
@@ -194,7 +191,7 @@ func (p *Plan) Hybrid() *Hybrid {
 	return &Hybrid{plan: p, ranking: r}
 }
 
-// Statistics returns the query for the statistics of all documents, nil when no
+// Statistics returns the query for the statistics of all documents, or nil if no
 // component needs any.
 func (h *Hybrid) Statistics() (*Plan, error) {
 	text := h.plan.statisticsText(h.ranking)
@@ -204,8 +201,8 @@ func (h *Hybrid) Statistics() (*Plan, error) {
 	return h.compile(text)
 }
 
-// compile compiles a text of ours, which may be longer than one that a client
-// sends: it repeats parts of that, such as the vectors.
+// compile compiles a text that this package has made. It may be longer than a client's
+// text, because it repeats parts of that text such as vectors.
 func (h *Hybrid) compile(text string) (*Plan, error) {
 	with := h.plan.with
 	if with.opts.Limits.QueryTextBytes == 0 {
@@ -216,7 +213,7 @@ func (h *Hybrid) compile(text string) (*Plan, error) {
 }
 
 // Components returns the query of each component. statistics is the row of
-// [Hybrid.Statistics], nil when there is none.
+// [Hybrid.Statistics], or nil if there is none.
 func (h *Hybrid) Components(statistics []byte) ([]*Plan, error) {
 	fill := []string{filterPlaceholder, "true"}
 	if statistics != nil {
@@ -239,7 +236,7 @@ func (h *Hybrid) Components(statistics []byte) ([]*Plan, error) {
 		var err error
 		q := h.plan.componentText(h.ranking, i)
 		if bound := h.plan.bound; !h.ranking.fused && bound >= 0 {
-			// Nothing is fused, so its first rows are those of the result.
+			// A single component is not fused: its first rows are those of the result.
 			q.Top = &sql.Literal{Value: value.Int(bound)}
 		}
 		if plans[i], err = h.compile(replacer.Replace(q.String())); err != nil {
@@ -249,15 +246,15 @@ func (h *Hybrid) Components(statistics []byte) ([]*Plan, error) {
 	return plans, nil
 }
 
-// Outline returns the queries of the components as far as they are known without
-// statistics: they find what the real ones find, and score it otherwise. With
-// them and [Hybrid.Statistics] one can tell what a search will read.
+// Outline returns the queries of the components without statistics. They find the same
+// documents as the real ones but score them differently. Together with
+// [Hybrid.Statistics] they show what a search will read.
 func (h *Hybrid) Outline() ([]*Plan, error) {
 	none := slices.Repeat([]value.Value{value.Object(nil)}, len(h.ranking.components))
 	return h.Components(value.Object([]value.Member{{Name: "fullTextStatistics", Value: value.Array(none)}}).Append(nil))
 }
 
-// countText writes a number, 0 for anything else.
+// countText writes a number, or 0 for any other value.
 func countText(v value.Value) string {
 	if v.Kind() != value.KindNumber {
 		return "0"
@@ -265,10 +262,9 @@ func countText(v value.Value) string {
 	return v.JSON()
 }
 
-// Fuse makes the result of the rows of the components, in the order of
-// [Hybrid.Components]: documents by the sum of weight / (60 + rank), those that
-// only OFFSET wants left out. A single component has its own order. The rows
-// have no positions.
+// Fuse returns the result from the rows of the components, in the order of
+// [Hybrid.Components]: documents by the sum of weight / (60 + rank), without those
+// that OFFSET skips. A single component keeps its order. The rows have no positions.
 func (h *Hybrid) Fuse(components [][]Row) ([]Row, error) {
 	var found []hybridRow
 	seen := map[string]bool{}
@@ -318,8 +314,8 @@ func parseHybridRow(json []byte, components int) (hybridRow, error) {
 	return row, nil
 }
 
-// order returns the places of the rows in found, the best first. Rows of a
-// single component are in order already.
+// order returns the indexes of the rows in found, the best first. The rows of a single
+// component are already in order.
 func (h *Hybrid) order(found []hybridRow) []int {
 	places := make([]int, len(found))
 	if len(h.ranking.components) == 1 {

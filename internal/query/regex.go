@@ -13,34 +13,34 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// regex is a regular expression of Go's syntax, which lacks the look-around and
-// back-references of PCRE. Its time is at most the product of its size and the
-// length of a text, which may be minutes: where that is much it reads the text rune
-// by rune, and stops at the end of the run. That is slower, so it is not the rule.
+// regex is a regular expression in Go's syntax, which has no look-around and no
+// back-references as PCRE has. Its time is at most the product of its size and the
+// length of the text, which may be minutes. If that product is large, it reads the
+// text character by character and stops at the end of the run, which is slower.
 type regex struct {
 	re   *regexp.Regexp
 	size int // in characters and instructions; see regexSizeMax
-	cost int // of a rune at most, in instructions
+	cost int // maximum number of instructions for a character
 
-	// behind finds the next match in a text that begins one rune before where to
-	// look: what \b and a line's ^ ask about. The match is group 1.
+	// behind finds the next match in a text that begins one character before the
+	// position, because \b and ^ of a line depend on that character. The match is
+	// group 1.
 	behind func() (*regexp.Regexp, error)
 }
 
 const (
-	regexRepeats = 1000    // what the syntax allows of nested repetitions, all together
-	regexDirect  = 1 << 20 // instructions that nobody needs to stop
+	regexRepeats = 1000    // maximum product of nested repetitions in the syntax
+	regexDirect  = 1 << 20 // instructions that need no check of the context
 	regexRune    = workCheck / 4
-	regexText    = workDeep // of an expression that is not constant
+	regexText    = workDeep // length of an expression that is not constant
 )
 
-// regexSizeMax bounds a regular expression, and all of a plan: the bytes of the
-// text and the instructions that it compiles to, of about 40 bytes each. Without
-// a bound a short text could ask for very many repetitions.
+// regexSizeMax is the maximum size of a regular expression, and of all in a plan: the
+// bytes of the text and the instructions, of about 40 bytes each. Without a limit a
+// short text could demand very many repetitions.
 const regexSizeMax = 100_000
 
-// errPattern is the error of a pattern that is not known, which makes a function
-// undefined.
+// errPattern is the error of an invalid pattern, which makes a function undefined.
 var errPattern = errors.New("no regular expression")
 
 func regexTooLarge() error {
@@ -58,8 +58,8 @@ type knownRegex struct {
 	err error
 }
 
-// regex reads a constant pattern and its modifiers, each pair once for a plan. The
-// error is errPattern, or that of what is too large.
+// regex compiles a constant pattern and its modifiers, each pair once for a plan. The
+// error is errPattern or that of a pattern that is too large.
 func (b binding) regex(text, modifiers value.Value) (*regex, error) {
 	if b.compilation == nil || text.Len()+modifiers.Len() > regexSizeMax {
 		return compileRegex(text, modifiers, regexSizeMax)
@@ -80,7 +80,7 @@ func (b binding) regex(text, modifiers value.Value) (*regex, error) {
 	return known.regex, known.err
 }
 
-// compileRegex reads a pattern and its modifiers, which may have as much as room.
+// compileRegex compiles a pattern and its modifiers, of at most size room.
 func compileRegex(text, modifiers value.Value, room int) (*regex, error) {
 	if text.Kind() != value.KindString || modifiers.Kind() != value.KindString {
 		return nil, errPattern
@@ -113,11 +113,11 @@ func compileRegex(text, modifiers value.Value, room int) (*regex, error) {
 		return nil, errPattern
 	}
 	return &regex{re: re, size: size, cost: regexCost(expr), behind: sync.OnceValues(func() (*regexp.Regexp, error) {
-		return regexp.Compile(`\A(?s:.)(?s:.*?)(` + tree.String() + `)`) // The text as it is may end in a quotation.
+		return regexp.Compile(`\A(?s:.)(?s:.*?)(` + tree.String() + `)`) // the text itself may end in a quotation
 	})}, nil
 }
 
-// instructions returns about how many instructions an expression compiles to. The
+// instructions returns the approximate number of instructions of an expression. The
 // parser bounds the depth of the tree.
 func instructions(re *syntax.Regexp) int {
 	n := 0
@@ -142,8 +142,8 @@ func instructions(re *syntax.Regexp) int {
 	return n + 1
 }
 
-// regexCost bounds the instructions of an expression: two for each byte, times its
-// repetitions.
+// regexCost returns an upper bound of the instructions of an expression: two for each
+// byte, times its repetitions.
 func regexCost(expr string) int {
 	repeats, n := 1, 0
 	for i := range len(expr) {
@@ -160,8 +160,8 @@ func regexCost(expr string) int {
 	return 2 * (len(expr) + 1) * repeats
 }
 
-// extended drops white space and comments, which modifier x asks for, outside
-// of sets and escapes.
+// extended removes white space and comments outside sets and escapes, as modifier x
+// demands.
 func extended(expr string) string {
 	var b strings.Builder
 	inSet, comment := false, false
@@ -186,7 +186,7 @@ func extended(expr string) string {
 	return b.String()
 }
 
-// runes reads a text as long as the run goes on.
+// runes reads a text until the run ends.
 type runes struct {
 	e    *env
 	rest string
@@ -202,8 +202,8 @@ func (r *runes) ReadRune() (c rune, size int, err error) {
 	return c, size, nil
 }
 
-// short reports whether a text of n bytes may be looked at so many times without a
-// look at the context.
+// short reports whether a text of n bytes may be matched that many times without a
+// check of the context.
 func (x *regex) short(n, times int) bool { return n <= regexDirect/x.cost/max(times, 1) }
 
 // match reports whether the text has a match.
@@ -214,7 +214,7 @@ func (x *regex) match(e *env, s string) bool {
 	return x.re.MatchReader(&runes{e, s}) && e.err == nil
 }
 
-// first returns the first match and its groups as pairs of places, nil for none.
+// first returns the first match and its groups as pairs of offsets, or nil.
 func (x *regex) first(e *env, s string) []int {
 	if x.short(len(s), 1) {
 		return x.re.FindStringSubmatchIndex(s)
@@ -222,7 +222,7 @@ func (x *regex) first(e *env, s string) []int {
 	return x.re.FindReaderSubmatchIndex(&runes{e, s})
 }
 
-// each calls visit for the matches one behind the other, as many as n.
+// each calls visit for up to n matches in order.
 func (x *regex) each(e *env, s string, n int, visit func(match []int)) {
 	if x.short(len(s), len(s)) {
 		for _, match := range x.re.FindAllStringSubmatchIndex(s, n) {
@@ -230,7 +230,7 @@ func (x *regex) each(e *env, s string, n int, visit func(match []int)) {
 		}
 		return
 	}
-	// An empty match right behind another one is none.
+	// An empty match directly after another match does not count.
 	for at, last := 0, -1; at <= len(s) && n > 0 && e.err == nil; {
 		match := x.next(e, s, at)
 		if match == nil {
@@ -249,7 +249,7 @@ func (x *regex) each(e *env, s string, n int, visit func(match []int)) {
 	}
 }
 
-// next returns the first match that begins at a place or behind it.
+// next returns the first match that begins at an offset or after it.
 func (x *regex) next(e *env, s string, at int) []int {
 	if at == 0 {
 		return x.first(e, s)
@@ -290,7 +290,7 @@ func dynamicRegex(e *env, args []value.Value) value.Value {
 	return regexMatch(e, x, args[0])
 }
 
-// noRegex is what a function comes to that has no regular expression.
+// noRegex is the result of a function whose pattern is invalid.
 func (e *env) noRegex(err error) value.Value {
 	if !errors.Is(err, errPattern) {
 		e.fail(err)
@@ -298,8 +298,8 @@ func (e *env) noRegex(err error) value.Value {
 	return value.Undefined()
 }
 
-// noRegexRun is the function of a pattern with an error, which queries without
-// documents do not meet.
+// noRegexRun is the function of a pattern with an error, which a query without
+// documents does not report.
 func noRegexRun(err error) runner {
 	return func(e *env, _ []value.Value) value.Value { return e.noRegex(err) }
 }
@@ -311,7 +311,7 @@ func regexMatch(e *env, x *regex, s value.Value) value.Value {
 	return value.Bool(x.match(e, s.Text()))
 }
 
-// fixedRegex compiles the pattern of RegexMatch once when it is constant.
+// fixedRegex compiles a constant pattern of RegexMatch once.
 func fixedRegex(b binding) (run runner, ok bool) {
 	text, ok := b.constant(1)
 	modifiers := value.String("")
@@ -328,14 +328,14 @@ func fixedRegex(b binding) (run runner, ok bool) {
 	return func(e *env, args []value.Value) value.Value { return regexMatch(e, x, args[0]) }, true
 }
 
-// extraction is what REGEXEXTRACT and REGEXEXTRACTALL look for: an expression,
-// and the number of the group to return, 0 for the whole match.
+// extraction is the argument of REGEXEXTRACT and REGEXEXTRACTALL: an expression and
+// the number of the group to return, 0 for the whole match.
 type extraction struct {
 	*regex
 	group int
 }
 
-// extractionOf reads the arguments behind the string.
+// extractionOf parses the arguments after the string.
 func extractionOf(args []value.Value, compile func(text, modifiers value.Value) (*regex, error)) (extraction, error) {
 	modifiers, number := value.String(""), value.Int(0)
 	if len(args) > 1 {
@@ -355,8 +355,8 @@ func extractionOf(args []value.Value, compile func(text, modifiers value.Value) 
 	return extraction{regex: x, group: int(n)}, nil
 }
 
-// extract makes a function of a string and an extraction, which is read once
-// when it is constant.
+// extract returns a function of a string and an extraction, which is parsed once if it
+// is constant.
 func extract(f func(e *env, x extraction, s string) value.Value) func(b binding) runner {
 	return func(b binding) runner {
 		var fixed []value.Value
@@ -389,7 +389,7 @@ func extract(f func(e *env, x extraction, s string) value.Value) func(b binding)
 	}
 }
 
-// extractionNow reads arguments that are not constant.
+// extractionNow parses arguments that are not constant.
 func extractionNow(e *env, args []value.Value) (x extraction, err error) {
 	if !e.work(regexText) {
 		return x, e.err
@@ -403,7 +403,7 @@ func extractionNow(e *env, args []value.Value) (x extraction, err error) {
 	return x, err
 }
 
-// of is the text of the group in a match; a group that takes no part has none.
+// of returns the text of the group in a match. A group without a match has none.
 func (x extraction) of(s string, match []int) (text string, ok bool) {
 	from, to := match[2*x.group], match[2*x.group+1]
 	if from < 0 {
@@ -412,7 +412,7 @@ func (x extraction) of(s string, match []int) (text string, ok bool) {
 	return s[from:to], true
 }
 
-// regexExtract is the first match, undefined without one.
+// regexExtract returns the first match, or undefined.
 func regexExtract(e *env, x extraction, s string) value.Value {
 	match := x.first(e, s)
 	if match == nil {
@@ -424,9 +424,8 @@ func regexExtract(e *env, x extraction, s string) value.Value {
 	return value.Undefined()
 }
 
-// regexExtractAll is the array of all matches, empty without one. A match in
-// which the group takes no part counts as the empty string, so that matches
-// keep their places.
+// regexExtractAll returns the array of all matches, which may be empty. A match
+// without the group counts as an empty string, so that matches keep their positions.
 func regexExtractAll(e *env, x extraction, s string) value.Value {
 	var items []value.Value
 	x.each(e, s, arrayItemsMax, func(match []int) {

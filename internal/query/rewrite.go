@@ -8,36 +8,36 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// rewriting is how somebody who reads partitions one by one gets the result of a
-// query: the text to send to each, and what to do with the rows. The words are
-// those of the queryInfo that clients read.
+// rewriting is how a client that reads partitions separately gets the result of a
+// query: the text to send to each, and what to do with the rows. The names are those
+// of the queryInfo in the protocol.
 type rewriting struct {
-	text               *sql.Select       // nil: the query as it is
+	text               *sql.Select       // nil for the query unchanged
 	top, offset, limit int64             // to apply to the merged rows; -1 for none
-	distinct           string            // None, or how equal rows arrive: Ordered, Unordered
+	distinct           string            // None, or the order in which equal rows arrive: Ordered, Unordered
 	order              []sql.OrderByItem // keys of the rows' orderByItems
 	groupBy            []sql.Expr        // keys of the rows' groupByItems
 	aliases            []string
 	aggregates         []string // of SELECT VALUE
-	types              []string // by alias: the aggregate in that column, "" for none
-	count              *string  // rows are counted, into a column of this name or as a value for ""
+	types              []string // by alias: the aggregate in that column, or ""
+	count              *string  // the client counts the rows, into a column of this name, or as a value if it is ""
 	buffered           bool     // rows of one partition come in order and cannot be resumed
 }
 
-// The ways of distinctType.
+// The values of distinctType.
 const (
 	distinctNone      = "None"
 	distinctOrdered   = "Ordered"
 	distinctUnordered = "Unordered"
 )
 
-// alone is the recipe of a query that the one partition it concerns runs whole.
+// alone returns the rewriting of a query that one partition runs as a whole.
 func (p *Plan) alone() rewriting {
 	return rewriting{top: p.top, offset: -1, limit: -1, distinct: distinctNone}
 }
 
-// recipe makes the recipe of the query over several partitions. It is a
-// BadRequest when clients know no way to merge it.
+// rewriting returns the rewriting of the query for several partitions. It returns a
+// BadRequest if clients cannot merge it.
 func (p *Plan) rewriting() (rewriting, error) {
 	q := p.query
 	r := rewriting{top: p.top, offset: p.offset, limit: p.limit, distinct: distinctNone}
@@ -62,8 +62,8 @@ func (p *Plan) rewriting() (rewriting, error) {
 	return r, nil
 }
 
-// readsDocuments reports whether the first input of a query is the container, so
-// that its alias has the resource id that merged rows are told apart by.
+// readsDocuments reports whether the first input of a query is the container. Then its
+// alias has the resource id that distinguishes merged rows.
 func readsDocuments(q *sql.Select) bool {
 	if q.From == nil {
 		return false
@@ -73,8 +73,8 @@ func readsDocuments(q *sql.Select) bool {
 	return whole && !in.In
 }
 
-// combining returns the subquery that a query reads from when its rows are made
-// of several documents, nil otherwise.
+// combining returns the subquery in FROM if its rows are made from several documents,
+// otherwise nil.
 func combining(from *sql.From) *sql.Select {
 	for from != nil {
 		q := from.Inputs[0].Subquery
@@ -89,15 +89,14 @@ func combining(from *sql.From) *sql.Select {
 	return nil
 }
 
-// isGrouped reports whether rows of a query stand for groups of rows: it has
-// GROUP BY or an aggregate.
+// isGrouped reports whether the rows of a query are groups: it has GROUP BY or an
+// aggregate.
 func isGrouped(q *sql.Select) bool {
 	return len(q.GroupBy) > 0 || q.Value != nil && hasAggregate(q.Value) ||
 		slices.ContainsFunc(q.Items, func(item sql.SelectItem) bool { return hasAggregate(item.Expr) })
 }
 
-// aggregateOf returns the name of the aggregate that x is a call of, "" for any
-// other expression.
+// aggregateOf returns the name of the aggregate if x is a call of one, otherwise "".
 func aggregateOf(x sql.Expr) string {
 	kind, ok := aggregateKind(x)
 	if !ok {
@@ -107,17 +106,16 @@ func aggregateOf(x sql.Expr) string {
 }
 
 // isDistance reports whether an ORDER BY key is a distance of vectors, which no
-// index has in order.
+// ordinary index sorts.
 func isDistance(x sql.Expr) bool {
 	call, ok := x.(*sql.CallExpr)
 	return ok && isFunction(call, "VectorDistance")
 }
 
-// computedKey returns what a key of ORDER BY sorts by. The most similar vectors
-// come first whatever the direction says, and whether a small or a great distance
-// is similar depends on how it is measured; so the order is that of a score which
-// falls as the distance grows. Documents without the vector have no score and
-// come last. Other keys stay as they are.
+// computedKey returns the actual key of an ORDER BY item. The most similar vectors
+// come first whatever the direction, and it depends on the metric whether a small or a
+// large distance is similar. So the key is a score that decreases with the distance.
+// Documents without the vector have no score and come last. Other keys are unchanged.
 func computedKey(s sql.OrderByItem) sql.OrderByItem {
 	if !isDistance(s.Expr) {
 		return s
@@ -125,16 +123,16 @@ func computedKey(s sql.OrderByItem) sql.OrderByItem {
 	return sql.OrderByItem{Expr: &sql.CallExpr{Name: "_VectorScore", Args: s.Expr.(*sql.CallExpr).Args}, Desc: true, Explicit: true}
 }
 
-// sortsByValue reports whether x, a key of ORDER BY, is one of the few that need
-// not be a property: distances and the scores in rewritten queries.
+// sortsByValue reports whether an ORDER BY key is not required to be a property:
+// distances, and the scores in rewritten queries.
 func sortsByValue(x sql.Expr) bool {
 	call, ok := x.(*sql.CallExpr)
 	return ok && (isDistance(x) || isFunction(call, "_VectorScore") || isFunction(call, "_FullTextScore"))
 }
 
-// rewriteCount is that of the number of different rows: each partition sends
-// its own, and the client counts. Of queries over the combined rows of a
-// subquery it is the only one that clients merge.
+// rewriteCount rewrites a count of distinct rows: each partition returns its own, and
+// the client counts. It is the only query over the combined rows of a subquery that
+// clients can merge.
 func (p *Plan) rewriteCount(r rewriting, inner *sql.Select) (rewriting, error) {
 	q := p.query
 	alias, ok := countedAs(q, inner)
@@ -145,8 +143,8 @@ func (p *Plan) rewriteCount(r rewriting, inner *sql.Select) (rewriting, error) {
 	return r, nil
 }
 
-// countedAs reports whether q does nothing but count the different rows of the
-// subquery that it reads from, and the name of the column that it does so in.
+// countedAs reports whether q only counts the distinct rows of its subquery, and
+// returns the name of the column with the count.
 func countedAs(q, inner *sql.Select) (alias string, ok bool) {
 	if q.From.Inputs[0].Subquery != inner || len(q.From.Inputs) > 1 || isGrouped(inner) || q.Where != nil || q.GroupBy != nil {
 		return "", false
@@ -161,7 +159,7 @@ func countedAs(q, inner *sql.Select) (alias string, ok bool) {
 	if aggregateOf(x) != "Count" {
 		return "", false
 	}
-	// Each row is defined, so counting the alias or a constant is the same.
+	// Each row is defined, so counting the alias or a constant is equivalent.
 	switch arg := x.(*sql.CallExpr).Args[0].(type) {
 	case *sql.Literal:
 		return alias, arg.Value.IsDefined()
@@ -171,12 +169,12 @@ func countedAs(q, inner *sql.Select) (alias string, ok bool) {
 	return "", false
 }
 
-// groupedAggregatesMax is how many aggregates the service takes in a query with
+// groupedAggregatesMax is the service's maximum number of aggregates in a query with
 // GROUP BY over several partitions.
 const groupedAggregatesMax = 21
 
-// rewriteGroups is that of aggregates and GROUP BY: partitions send parts of
-// groups, so nothing may be left out of their rows.
+// rewriteGroups rewrites aggregates and GROUP BY: partitions return parts of groups,
+// so their rows cannot be skipped or limited.
 func (p *Plan) rewriteGroups(r rewriting) (rewriting, error) {
 	q := p.query
 	grouped := len(q.GroupBy) > 0
@@ -205,8 +203,8 @@ func (p *Plan) rewriteGroups(r rewriting) (rewriting, error) {
 	return r, nil
 }
 
-// selectsKeys reports whether each key of GROUP BY is selected, so that no two
-// rows are equal.
+// selectsKeys reports whether each key of GROUP BY is selected, so that no two rows
+// are equal.
 func selectsKeys(q *sql.Select) bool {
 	selected := map[string]bool{}
 	if q.Value != nil {
@@ -218,9 +216,8 @@ func selectsKeys(q *sql.Select) bool {
 	return !slices.ContainsFunc(q.GroupBy, func(key sql.Expr) bool { return !selected[key.String()] })
 }
 
-// partial returns the expression of a part of a group: the select list with
-// each aggregate as something that parts can be added up from. It notes the
-// columns in r.
+// partial returns the expression of a part of a group: the select list with each
+// aggregate in a form that can be added up. It records the columns in r.
 func (p *Plan) partial(r *rewriting) (sql.Expr, error) {
 	q := p.query
 	if q.Value != nil {
@@ -259,10 +256,9 @@ func errComposition() error {
 	return planError("Compositions of aggregates and other expressions are not allowed.")
 }
 
-// aggregateItem is an aggregate in the form in which parts of groups travel. The
-// average is a sum and a count. The least and the greatest come with a count as
-// well, since without one nobody can tell a part without values from one with
-// values that have no order.
+// aggregateItem returns an aggregate in the form of a part of a group. The average is
+// a sum and a count. The least and the greatest also have a count, which distinguishes
+// a part without values from a part with values that have no order.
 func aggregateItem(call *sql.CallExpr) sql.Expr {
 	again := func(name string) sql.Expr { return &sql.CallExpr{Name: name, Args: call.Args} }
 	object := func(name string, x sql.Expr) *sql.ObjectLiteral {
@@ -278,7 +274,7 @@ func aggregateItem(call *sql.CallExpr) sql.Expr {
 	return item
 }
 
-// keyItems is the array of keys that clients compare rows by.
+// keyItems returns the array of keys by which clients compare rows.
 func keyItems(keys []sql.Expr) sql.Expr {
 	list := &sql.ArrayLiteral{}
 	for _, key := range keys {
@@ -287,11 +283,10 @@ func keyItems(keys []sql.Expr) sql.Expr {
 	return list
 }
 
-// rewriteDistinct leaves the comparison of rows to the client, who sees all of
-// them. In an order of what is selected equal rows arrive next to each other.
-// Partitions leave out equal rows of their own when there is no order; with one
-// each row has a resource id, so that none are equal, and counting is the
-// client's as well.
+// rewriteDistinct leaves the comparison of rows to the client, which sees all of them.
+// If they are sorted by the select list, equal rows are adjacent. Without an order,
+// partitions remove equal rows of their own. With an order each row has a resource id
+// and is distinct, so the client also counts.
 func (p *Plan) rewriteDistinct(r *rewriting) {
 	q := p.query
 	r.distinct = distinctUnordered
@@ -314,8 +309,8 @@ func (p *Plan) rewriteDistinct(r *rewriting) {
 	r.text = &text
 }
 
-// orderedBySelected reports whether ORDER BY has every expression that the query
-// selects, so that equal rows stand together.
+// orderedBySelected reports whether ORDER BY has every selected expression, so that
+// equal rows are adjacent.
 func orderedBySelected(q *sql.Select) bool {
 	keys := map[string]bool{}
 	for _, sort := range q.OrderBy {
@@ -327,8 +322,8 @@ func orderedBySelected(q *sql.Select) bool {
 	return !q.Star && !slices.ContainsFunc(q.Items, func(item sql.SelectItem) bool { return !keys[item.Expr.String()] })
 }
 
-// bindCounts replaces parameters by their values, and has each partition return
-// the rows that may be skipped as well, as many as LIMIT can say.
+// bindCounts replaces parameters by their values. Each partition also returns the rows
+// that OFFSET may skip, up to the maximum of LIMIT.
 func (p *Plan) bindCounts(q *sql.Select) {
 	q.Top = nil
 	if p.top >= 0 {
@@ -340,12 +335,12 @@ func (p *Plan) bindCounts(q *sql.Select) {
 	}
 }
 
-// filterPlaceholder is what clients replace in a rewritten query: by true, or
-// by a condition on the order key with which they resume.
+// filterPlaceholder is what clients replace in a rewritten query: by true, or by a
+// condition on the order key with which they resume.
 const filterPlaceholder = "{documentdb-formattableorderbyquery-filter}"
 
-// orderedText returns the query that makes each partition send, with every row,
-// what a client merges by: the resource id and the order keys.
+// orderedText returns the query that makes each partition return what a client merges
+// by with every row: the resource id and the order keys.
 func (p *Plan) orderedText() *sql.Select {
 	q := *p.query
 	alias := &sql.Ident{Name: p.alias()}
@@ -370,8 +365,8 @@ func (p *Plan) orderedText() *sql.Select {
 	return &q
 }
 
-// withPlaceholder returns a filter with the place where clients put a condition
-// of their own. The placeholder is no expression, so it goes in as a name.
+// withPlaceholder returns a filter with the placeholder for a condition of the client.
+// The placeholder is not an expression, so it is inserted as an identifier.
 func withPlaceholder(where sql.Expr, conditions ...sql.Expr) sql.Expr {
 	conditions = append(conditions, &sql.Ident{Name: "(" + filterPlaceholder + ")"})
 	if where != nil {
@@ -383,12 +378,12 @@ func withPlaceholder(where sql.Expr, conditions ...sql.Expr) sql.Expr {
 	return &sql.Ident{Name: "(" + (&sql.LogicalExpr{Terms: conditions}).String() + ")"}
 }
 
-// alias is the name of the first input, in whose documents the resource ids are.
+// alias returns the name of the first input, whose documents have the resource ids.
 func (p *Plan) alias() string {
 	return p.query.From.Inputs[0].Name()
 }
 
-// payload is the expression of what the query returns.
+// payload returns the expression of the query's result.
 func (p *Plan) payload(alias sql.Expr) sql.Expr {
 	switch {
 	case p.query.Star:
