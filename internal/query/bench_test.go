@@ -130,9 +130,9 @@ func BenchmarkMerge(b *testing.B) {
 	}
 }
 
-// BenchmarkCount counts documents under a filter that no index serves, with the
-// member that it reads at several places, beside loops that do nothing but touch
-// their bytes: one by one, and as many at a time as the machine can.
+// BenchmarkCount counts documents with a filter that no index serves. The member that
+// the filter reads is at several positions. For comparison, two loops only read the
+// bytes: one at a time, and as many at a time as the machine can.
 func BenchmarkCount(b *testing.B) {
 	docs := benchDocuments(b, 1000)
 	var size int64

@@ -62,7 +62,7 @@ func TestSharedParts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Without documents nobody meets the value.
+			// Without documents the value is never computed.
 			if strings.Contains(text, "FROM c") {
 				if _, err := p.Run(t.Context(), list{}, Budget{}); err != nil {
 					t.Errorf("without documents: %v", err)
@@ -84,8 +84,8 @@ func TestSharedParts(t *testing.T) {
 	}
 }
 
-// What a query may build is what a page may hold: a value of the size is built
-// however it shares its parts, and walked by whoever asks.
+// TestSharedPartsThatFit checks that a query builds and walks a value of the size of a
+// page, however it shares its parts.
 func TestSharedPartsThatFit(t *testing.T) {
 	t.Parallel()
 	docs := list{newDocument(t, nil, 1, `{"id":"1"}`)}

@@ -108,7 +108,7 @@ func clientDocuments(t *testing.T, r *rand.Rand) list {
 	return docs
 }
 
-// client is somebody who merges partitions without the server's help.
+// client merges partitions without the server.
 type client struct {
 	seed  uint64
 	pages int // rows a page; 0 for any number

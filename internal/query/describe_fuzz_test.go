@@ -9,8 +9,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// FuzzDescribe describes whatever compiles: what clients are told to send has to
-// compile as well, and be a query that nobody has to merge any further.
+// FuzzDescribe describes every query that compiles. The text for clients must compile
+// too, and must be a query that needs no further merge.
 func FuzzDescribe(f *testing.F) {
 	for _, text := range clientShapes {
 		f.Add(text)

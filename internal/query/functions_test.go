@@ -308,9 +308,9 @@ var goodCalls = map[string][]string{
 	`DOCUMENTID({_rid: "36ZyAPW+uN8NAAAAAAAAAA=="})`:                                                                          nil,
 }
 
-// TestFunctionsRefuseKinds puts values of other kinds in the place of each
-// argument of a good call, one after the other: null, undefined and every wrong
-// type make the result undefined, and never an error.
+// TestFunctionsRefuseKinds replaces each argument of a valid call by values of other
+// kinds. Null, undefined and every wrong type make the result undefined, never an
+// error.
 func TestFunctionsRefuseKinds(t *testing.T) {
 	t.Parallel()
 	e := newEnv()
@@ -351,7 +351,7 @@ func TestFunctionsRefuseKinds(t *testing.T) {
 		}
 	}
 	for name, f := range functions {
-		if !seen[f] && !f.aggregate && f.name != "RRF" && f.name != "FullTextScore" { // Those stand behind ORDER BY RANK alone.
+		if !seen[f] && !f.aggregate && f.name != "RRF" && f.name != "FullTextScore" { // those two occur only in ORDER BY RANK
 			t.Errorf("%s has no call in goodCalls", name)
 		}
 	}

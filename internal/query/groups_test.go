@@ -126,9 +126,9 @@ func TestGroupError(t *testing.T) {
 	}
 }
 
-// TestWaves shows which partitions a merge asks: in growing waves when it may
-// ask ahead, all when it looks for a few documents, one after the other when it
-// may not, and that it says whose pages it used.
+// TestWaves checks which partitions a merge asks: growing waves if it may read ahead,
+// all if it looks for few documents, otherwise one after another. It also checks
+// which pages the merge reports as used.
 func TestWaves(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)
@@ -185,9 +185,8 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// TestCountsOverWaves shows that OFFSET, LIMIT and TOP end where they should in
-// the middle of a wave, at any size of pages, and that a merge that goes on is
-// done then.
+// TestCountsOverWaves checks that OFFSET, LIMIT and TOP end correctly in the middle of
+// a wave at any page size, and that a merge that continues then ends.
 func TestCountsOverWaves(t *testing.T) {
 	t.Parallel()
 	parts := groupDocuments(t, 40).split(8) // ten documents each
@@ -309,8 +308,8 @@ func TestIndexAnswers(t *testing.T) {
 	}
 }
 
-// TestJoinStats shows that a document that gives several rows counts once, and
-// again on a page that goes on within it.
+// TestJoinStats checks that a document with several rows counts once, and again on a
+// page that continues inside it.
 func TestJoinStats(t *testing.T) {
 	t.Parallel()
 	docs := list{newDocument(t, nil, 1, `{"t":[1,2,3]}`), newDocument(t, nil, 2, `{"t":[]}`), newDocument(t, nil, 3, `{"t":[4]}`)}
@@ -386,8 +385,8 @@ func TestHostilePositions(t *testing.T) {
 	}
 }
 
-// TestIndexedFilters counts and groups under random filters, with the index and
-// without: an index expression that is taken for exact and is not shows here.
+// TestIndexedFilters counts and groups with random filters, with and without the index.
+// It detects an index expression that is wrongly considered exact.
 func TestIndexedFilters(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -231,7 +231,7 @@ func TestEndlessFunctions(t *testing.T) {
 	}
 }
 
-// lookedAt is a context that tells when somebody looks whether it ended.
+// lookedAt is a context that records each check for its end.
 type lookedAt struct {
 	context.Context
 	look func()
@@ -242,8 +242,8 @@ func (c lookedAt) Err() error {
 	return c.Context.Err()
 }
 
-// However many cases a filter has, the keys that it stands for are combined
-// only as far as they stay few; behind that the first level alone counts.
+// TestRangesOfVeryManyKeys checks that the keys of a filter with many cases are
+// combined only up to a limit. Above it only the first level is used.
 func TestRangesOfVeryManyKeys(t *testing.T) {
 	t.Parallel()
 	d := partitionkey.Definition{Paths: []string{"/a", "/b"}, Kind: partitionkey.KindMultiHash}.Normalize()

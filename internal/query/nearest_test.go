@@ -178,8 +178,8 @@ func TestNearestRows(t *testing.T) {
 
 func pickText(r *rand.Rand, list ...string) string { return list[r.IntN(len(list))] }
 
-// TestNearestReads says how many documents a search reads: those that it returns,
-// and with a filter that the index does not know those in front of them too.
+// TestNearestReads checks how many documents a search reads: those that it returns and,
+// with a filter that the index does not know, those before them.
 func TestNearestReads(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

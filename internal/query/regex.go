@@ -22,10 +22,10 @@ type regex struct {
 	size int // in characters and instructions; see regexSizeMax
 	cost int // maximum number of instructions for a character
 
-	// behind finds the next match in a text that begins one character before the
+	// lookback finds the next match in a text that begins one character before the
 	// position, because \b and ^ of a line depend on that character. The match is
 	// group 1.
-	behind func() (*regexp.Regexp, error)
+	lookback func() (*regexp.Regexp, error)
 }
 
 const (
@@ -112,7 +112,7 @@ func compileRegex(text, modifiers value.Value, room int) (*regex, error) {
 	if err != nil {
 		return nil, errPattern
 	}
-	return &regex{re: re, size: size, cost: regexCost(expr), behind: sync.OnceValues(func() (*regexp.Regexp, error) {
+	return &regex{re: re, size: size, cost: regexCost(expr), lookback: sync.OnceValues(func() (*regexp.Regexp, error) {
 		return regexp.Compile(`\A(?s:.)(?s:.*?)(` + tree.String() + `)`) // the text itself may end in a quotation
 	})}, nil
 }
@@ -254,13 +254,13 @@ func (x *regex) next(e *env, s string, at int) []int {
 	if at == 0 {
 		return x.first(e, s)
 	}
-	behind, err := x.behind()
+	lookback, err := x.lookback()
 	if err != nil {
 		e.fail(err)
 		return nil
 	}
 	_, size := utf8.DecodeLastRuneInString(s[:at])
-	match := behind.FindReaderSubmatchIndex(&runes{e, s[at-size:]})
+	match := lookback.FindReaderSubmatchIndex(&runes{e, s[at-size:]})
 	if match == nil {
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 // TestRows runs testdata/rows, which is about what rows a document gives. The
 // commands are those of TestText, and
 //
-//	container     what a container is created with beside its id and key
+//	container     members of the container in addition to its id and key
 //	exact         whether the index alone says which documents pass, for a filter a line
 func TestRows(t *testing.T) {
 	t.Parallel()

@@ -129,7 +129,7 @@ func (b broken) Candidates(context.Context, Need) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) { yield(Candidate{}, b.err) }
 }
 
-// TestCorruptDocument shows that a document that is no JSON is an error of ours
+// TestCorruptDocument checks that a document that is not JSON is an error of the server
 // and not of the client.
 func TestCorruptDocument(t *testing.T) {
 	t.Parallel()

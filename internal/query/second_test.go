@@ -11,8 +11,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// second evaluates queries once more: it walks the tree with whole values in
-// hand, and knows no slots, registers, plans or bytes. What it gives has to be
+// second is another evaluator of queries. It walks the tree with whole values and
+// knows no slots, registers, plans or bytes. What it gives has to be
 // what the compiled query gives.
 type second struct{ docs []value.Value }
 
@@ -460,7 +460,7 @@ func (w *queryWriter) from(depth int, top string, scalar bool) string {
 	return " FROM " + strings.Join(inputs, " JOIN ")
 }
 
-// selectList writes what is selected, and GROUP BY behind the rest.
+// selectList writes the select list, and GROUP BY after the rest.
 func (w *queryWriter) selectList(depth, inputs int, scalar bool, rest string) string {
 	switch w.IntN(6) {
 	case 0:

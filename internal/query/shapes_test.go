@@ -17,7 +17,7 @@ import (
 )
 
 // shapeIndex is the policy of the documents of TestShapes: everything but /b, a
-// composite index, and one behind a path that filters fix.
+// composite index, and one whose first path is fixed by filters.
 func shapeIndex(t testing.TB) *index.Index {
 	t.Helper()
 	ix, err := index.Compile(resource.IndexingPolicy{

@@ -190,7 +190,7 @@ func admits(e index.Expr, terms []index.Term) bool {
 	return false
 }
 
-// newDocument stores JSON under a number, with a _rid in front of it as
+// newDocument stores JSON under a number, with a _rid before it as
 // documents from a partition have.
 func newDocument(t testing.TB, ix *index.Index, number uint64, text string) document {
 	t.Helper()

@@ -8,13 +8,12 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Teller tells of single documents whether they are among those of an index
-// expression, by their bytes and without the index. It answers what the lists of the
-// index say: for a term that does not show its value it says yes where the lists do.
+// Teller decides from the bytes of a document, without the index, whether the document
+// satisfies an index expression. It gives the answer of the index: for a term that does
+// not determine its value it returns true where the index has the document.
 //
-// For a document that a source has at hand this is cheaper than to read the lists of
-// an expression that many documents of a partition satisfy. A Teller belongs to one
-// goroutine.
+// For a document in memory this is cheaper than reading the posting lists of an
+// expression that many documents of a partition satisfy. One goroutine uses a Teller.
 type Teller struct {
 	places value.Locator
 	access tells
@@ -24,7 +23,7 @@ type Teller struct {
 	term   []byte
 }
 
-// tells is a part of the expression.
+// tells is a node of the expression.
 type tells struct {
 	expr  index.Expr
 	args  []tells
@@ -32,12 +31,12 @@ type tells struct {
 	stamp bool // the leaf is of _ts
 }
 
-// tellerMax is how many leaves a Teller has at most: beyond it the lists are cheaper.
+// tellerMax is the maximum number of leaves of a Teller. Above it the lists are cheaper.
 const tellerMax = 64
 
-// NewTeller returns a Teller of an expression that the index serves; nil when it has
-// parts that the value of one place does not tell, as those about elements of arrays,
-// words and shapes.
+// NewTeller returns a Teller for an expression of the index. It returns nil if a part of
+// the expression needs more than the value at one place: elements of arrays, words and
+// shapes.
 func NewTeller(ix *index.Index, access index.Expr) *Teller {
 	t := &Teller{}
 	var ok bool
@@ -75,15 +74,15 @@ func (t *Teller) compile(ix *index.Index, e index.Expr) (tells, bool) {
 	return n, true
 }
 
-// Leaves returns how many parts the expression has.
+// Leaves returns the number of leaves of the expression.
 func (t *Teller) Leaves() int { return t.leaves }
 
-// Tell reports whether a document is one of the expression's. body is its stored
-// JSON, without system properties, and ts its _ts.
+// Tell reports whether a document satisfies the expression. body is its stored JSON,
+// without system properties, and ts its _ts.
 func (t *Teller) Tell(body []byte, ts int64) bool {
 	clear(t.cells)
 	if len(t.cells) > 0 && !t.places.Locate(body, t.cells, &t.layout) {
-		return true // Who reads the document will say what is wrong with it.
+		return true // the reader of the document reports the error
 	}
 	return t.holds(&t.access, ts)
 }
@@ -118,8 +117,8 @@ func (t *Teller) holds(n *tells, ts int64) bool {
 	return false
 }
 
-// standing returns what stands for the value of the cell in a term: of an array or an
-// object an empty one.
+// standing returns the value that represents the cell in a term: an empty array or
+// object for an array or object.
 func standing(c *value.Located) value.Value {
 	if c.Parsed || c.Text == nil {
 		return c.Value
@@ -135,7 +134,7 @@ func standing(c *value.Located) value.Value {
 	}
 	text := unsafe.String(unsafe.SliceData(c.Text), len(c.Text))
 	if c.Text[0] == '"' && bytes.IndexByte(c.Text, '\\') < 0 {
-		// The text lives as long as the document, and nobody keeps the value.
+		// The text is valid as long as the document, and the value is not kept.
 		c.Value = value.String(text[1 : len(text)-1])
 		return c.Value
 	}

@@ -154,7 +154,7 @@ func (s *story) line(t *testing.T, d *datadriven.TestData, line string) string {
 	return string(page.Rows[0].JSON)
 }
 
-// describe shows what a plan says beside the usual.
+// describe returns what differs in a plan from the default.
 func describe(p *Plan, d partitionkey.Definition) string {
 	var b strings.Builder
 	plan := p.Describe(d)

@@ -145,7 +145,7 @@ func TestFunctionEndsQuery(t *testing.T) {
 	}
 }
 
-// TestFunctionsAndClock has a page end behind one document when the time is over
+// TestFunctionsAndClock checks that a page ends after one document when the time is over
 // and any document may take long.
 func TestFunctionsAndClock(t *testing.T) {
 	t.Parallel()
