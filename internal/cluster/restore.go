@@ -21,6 +21,7 @@ import (
 type returning struct {
 	name  string // of the entry
 	about partition.About
+	there bool // an attempt before has moved it to its place
 }
 
 // Restore brings partitions of one container back out of the quarantine of a data
@@ -46,13 +47,17 @@ func (n *Node) restore(names []string, as string) (string, error) {
 			return "", err
 		}
 		about, err := aboutQuarantined(n.cfg.Pool, n.cfg.Dir, name)
+		there := errors.Is(err, fs.ErrNotExist)
+		if there {
+			about, err = n.aboutMoved(name)
+		}
 		if err != nil {
 			return "", fmt.Errorf("%s is no partition that can be read: %w", name, err)
 		}
 		if len(all) > 0 && about.Container != all[0].about.Container {
 			return "", fmt.Errorf("%s belongs to container %s, and %s to container %s: restore them one after the other", name, about.Container, all[0].name, all[0].about.Container)
 		}
-		all = append(all, returning{name, about})
+		all = append(all, returning{name, about, there})
 	}
 	if len(all) == 0 {
 		return "", errors.New("no entry is named")
@@ -61,6 +66,9 @@ func (n *Node) restore(names []string, as string) (string, error) {
 	for _, r := range all {
 		if r.about.Catalog > view.Version() {
 			return "", olderCatalog(view, r.name, r.about.Catalog)
+		}
+		if r.there {
+			continue
 		}
 		if _, err := n.cfg.Pool.FS().Stat(n.dirOf(r)); !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("%s would replace %s, which is there: %w", r.name, n.dirOf(r), fs.ErrExist)
@@ -76,6 +84,21 @@ func (n *Node) restore(names []string, as string) (string, error) {
 		return "", fmt.Errorf("container '%s' has another partition key than the partitions", c.ID)
 	}
 	return n.replace(c, all)
+}
+
+// aboutMoved reads what a partition says of itself that was in an entry whose restore was
+// cut short: it is where it belongs already.
+func (n *Node) aboutMoved(name string) (about partition.About, err error) {
+	files := n.cfg.Pool.FS()
+	note, err := readNote(files, files.PathJoin(n.cfg.Dir, quarantineDir, name, noteFile))
+	if err != nil {
+		return about, err
+	}
+	if note.Says == nil {
+		return about, fs.ErrNotExist
+	}
+	ref := replication.PartitionRef{Container: note.Says.Container, Partition: note.Says.Partition}
+	return n.readAbout(unnamed{dir: n.partitionDir(ref)})
 }
 
 // dirOf is where a partition belongs.
@@ -225,6 +248,9 @@ func (n *Node) contentOf(r returning) string {
 }
 
 func (n *Node) moveIn(r returning) error {
+	if r.there {
+		return nil
+	}
 	files := n.cfg.Pool.FS()
 	parent := n.containerDir(r.about.Container)
 	if err := files.MkdirAll(parent, 0o700); err != nil {
