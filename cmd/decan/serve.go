@@ -76,6 +76,7 @@ type serveCommand struct {
 
 	Cache       sizeBytes     `placeholder:"SIZE" help:"How much of the stored data stays in memory, such as 512MB (default: an eighth of the machine's or container's memory, 128MB or more)."`
 	DiskReserve string        `default:"64MB" placeholder:"SIZE" help:"How much of the disk is kept back for deletions when it is full, at most a part in 32 of it (${default}); 0 for nothing."`
+	ScrubRate   string        `default:"4MB" placeholder:"SIZE" help:"How much of the stored tables is read each second in the background, once in a day, to find damage by their checksums (${default}); 0 for never."`
 	IdleFlush   time.Duration `default:"1m" placeholder:"DURATION" help:"Flush a physical partition that was not written to for this long, so that it takes little memory (${default}); negative for never."`
 
 	SplitDelay             time.Duration `placeholder:"DURATION" help:"Hold each split of a physical partition this long before it begins, such as 4h, as the service may take hours (default: no delay)."`
@@ -105,13 +106,18 @@ func (c *serveCommand) Run(io streams) error {
 
 // serve serves until ctx ends, and then calls stop, which lets go of the signals.
 func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error {
-	reserve, err := c.diskReserve()
+	reserve, err := sizeOrNone("--disk-reserve", c.DiskReserve)
+	if err != nil {
+		return err
+	}
+	scrub, err := sizeOrNone("--scrub-rate", c.ScrubRate)
 	if err != nil {
 		return err
 	}
 	memory := c.memoryPlan()
 	config := server.Config{
 		DiskReserve: reserve,
+		ScrubRate:   scrub,
 
 		Listen:         c.Listen,
 		AdminListen:    c.AdminListen,
@@ -247,18 +253,18 @@ func (s *sizeBytes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// diskReserve reads --disk-reserve, as the server's configuration has it: negative for
-// nothing.
-func (c *serveCommand) diskReserve() (int64, error) {
-	switch strings.TrimSpace(c.DiskReserve) {
+// sizeOrNone reads a size that may be 0, as the server's configuration has it: negative
+// for nothing, zero for the default.
+func sizeOrNone(flag, text string) (int64, error) {
+	switch strings.TrimSpace(text) {
 	case "":
 		return 0, nil
 	case "0":
 		return -1, nil
 	}
 	var size sizeBytes
-	if err := size.UnmarshalText([]byte(c.DiskReserve)); err != nil {
-		return 0, fmt.Errorf("--disk-reserve: %w", err)
+	if err := size.UnmarshalText([]byte(text)); err != nil {
+		return 0, fmt.Errorf("%s: %w", flag, err)
 	}
 	return int64(size), nil
 }

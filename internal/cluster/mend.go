@@ -24,6 +24,7 @@ const (
 	AilmentFailed  Ailment = "failed"  // it has stopped and answers 503
 	AilmentReading Ailment = "reading" // the disk was too full to open it for writing; reads go on
 	AilmentRefused Ailment = "refused" // it could not be opened when it was last asked for
+	AilmentDamaged Ailment = "damaged" // it serves, and a scrub has found one of its files damaged
 )
 
 // Unwell is a partition that does not serve as it should.
@@ -59,8 +60,11 @@ func (n *Node) Unwell() []Unwell {
 		}
 	}
 	n.mu.Unlock()
+	for ref, reason := range n.scrub.unwell() {
+		add(ref, AilmentDamaged, reason)
+	}
 	slices.SortFunc(all, func(a, b Unwell) int {
-		return cmp.Or(cmp.Compare(a.Database, b.Database), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Partition, b.Partition))
+		return cmp.Or(cmp.Compare(a.Database, b.Database), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Ailment, b.Ailment))
 	})
 	return all
 }
@@ -213,7 +217,7 @@ func (s spaces) Collect(to chan<- prometheus.Metric) {
 	for _, u := range s.n.Unwell() {
 		count[u.Ailment]++
 	}
-	for _, a := range []Ailment{AilmentFailed, AilmentReading, AilmentRefused} {
+	for _, a := range []Ailment{AilmentFailed, AilmentReading, AilmentRefused, AilmentDamaged} {
 		to <- prometheus.MustNewConstMetric(unwellDesc, prometheus.GaugeValue, float64(count[a]), string(a))
 	}
 }

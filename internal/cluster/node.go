@@ -78,6 +78,10 @@ type Config struct {
 	// makes none: these are its owner's to call.
 	Chores time.Duration
 
+	// ScrubRate is how many bytes of stored tables are read each second to compare
+	// their checksums, see [Node.Scrub]. Zero or less: the node does not do so by itself.
+	ScrubRate int64
+
 	// ConditionTime bounds the conditions of patches, see [partition.Config].
 	ConditionTime time.Duration
 
@@ -125,6 +129,7 @@ type Node struct {
 
 	metrics *metrics
 	marks   marking
+	scrub   scrubbing
 
 	beginning atomic.Bool // what is opened stays as it is until everything is verified
 }
@@ -222,8 +227,9 @@ func Start(cfg Config) (*Node, error) {
 	n.rosters = partition.NewRosters(rostersBytes)
 	n.group = replication.NewSolo(n)
 	n.throttled = newThrottled()
+	n.scrub.pacer = pacer{rate: cfg.ScrubRate, now: time.Now, sleep: sleep}
 	if cfg.Registerer != nil {
-		cfg.Registerer.MustRegister(n.throttled.requests, loads{n}, spaces{n})
+		cfg.Registerer.MustRegister(n.throttled.requests, loads{n}, spaces{n}, &n.scrub)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
@@ -233,6 +239,9 @@ func Start(cfg Config) (*Node, error) {
 	cfg.Pool.GiveUp(n.giveUp)
 	if cfg.Chores > 0 {
 		n.background.Go(func() { n.chores(ctx) })
+	}
+	if cfg.ScrubRate > 0 {
+		n.background.Go(func() { n.scrubs(ctx) })
 	}
 	return n, nil
 }

@@ -21,6 +21,9 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
+// scrubRate is the default of Config.ScrubRate.
+const scrubRate = 4 << 20
+
 // Config says how a server runs. Its zero value is a server in memory on the
 // default ports, with the emulators' well-known key and the service's defaults.
 type Config struct {
@@ -144,6 +147,11 @@ type Config struct {
 	// it holds in memory is flushed; default a minute, negative for never.
 	IdleFlush time.Duration
 
+	// ScrubRate is how many bytes of stored tables are read each second in the
+	// background, once in a day, to compare their checksums; default 4 MB, negative for
+	// never.
+	ScrubRate int64
+
 	// DiskReserve is how many bytes of the disk are kept back for deletions, at most a
 	// part in 32 of it; default 64 MB, negative for none.
 	DiskReserve int64
@@ -221,6 +229,9 @@ func (c Config) complete() (Config, error) {
 	setDefault(&c.Consistency, "Session")
 	setDefault(&c.CrossPartition, "service")
 	setDefault(&c.Version, "devel")
+	if c.ScrubRate == 0 {
+		c.ScrubRate = scrubRate
+	}
 	if c.DiskReserve == 0 {
 		c.DiskReserve = storage.ReserveDefault
 	}

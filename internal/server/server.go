@@ -228,10 +228,15 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	if err != nil {
 		return err
 	}
+	scrubRate := s.config.ScrubRate
+	if s.config.Data == "" {
+		scrubRate = 0 // There are no files.
+	}
 	var grown grownContainers
 	node, err := cluster.Start(cluster.Config{
 		Grown:      grown.wake,
 		SplitDelay: s.config.SplitDelay,
+		ScrubRate:  scrubRate,
 		Throttling: cluster.Throttling{
 			Enforcement: enforcement,
 			Burst:       s.config.BurstCapacity,

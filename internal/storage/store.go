@@ -41,6 +41,9 @@ type Store struct {
 	resting
 	scattered
 
+	listing sync.Mutex // held while tables are listed
+	ended   bool       // Pebble is being closed or was; guarded by listing
+
 	buffers buffers
 	// tables counts flushes and compactions, so that iterators that keep what
 	// they have replaced can be told from newer ones.
@@ -146,6 +149,9 @@ func (s *Store) begin(fresh bool) error {
 	return nil
 }
 
+// tableFilter is the filter of keys in each table.
+var tableFilter = bloom.FilterPolicy(10)
+
 func (p *Pool) pebbleOptions(s *Store, logger *slog.Logger) *pebble.Options {
 	o := &pebble.Options{
 		Cache:              p.cache,
@@ -165,7 +171,7 @@ func (p *Pool) pebbleOptions(s *Store, logger *slog.Logger) *pebble.Options {
 	for i := range o.Levels {
 		// A filter saves the search in every level but the last for keys that
 		// are not there, which each insert asks for once.
-		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].FilterPolicy = tableFilter
 		o.Levels[i].BlockSize = 8 << 10
 		o.Levels[i].IndexBlockSize = 64 << 10
 	}
@@ -406,6 +412,9 @@ func (s *Store) Abandon() error {
 
 // shut closes Pebble and returns the store's failure, if it has failed.
 func (s *Store) shut() error {
+	s.listing.Lock()
+	s.ended = true
+	s.listing.Unlock()
 	err := s.db.Close()
 	s.buffers.end()
 	if failure := s.guard.err(); failure != nil {

@@ -1,0 +1,226 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// scrubAll scrubs every table of a store, and returns what is damaged and the bytes read.
+func scrubAll(t *testing.T, p *Pool, dir string) (damaged []*Damage, read int64) {
+	t.Helper()
+	tables, err := p.Tables(dir)
+	must(t, err)
+	for _, table := range tables {
+		damage, err := p.Scrub(dir, table, func(bytes int) error { read += int64(bytes); return nil })
+		must(t, err)
+		if damage != nil {
+			damaged = append(damaged, damage)
+		}
+	}
+	return damaged, read
+}
+
+// fillTables writes rows to a store, some of them again, and flushes several times.
+func fillTables(t testing.TB, s *Store, rounds int) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(7, 7))
+	for round := range rounds {
+		b := s.NewBatch()
+		for i := range 400 {
+			must(t, b.Set(DocumentKeyOf(nil, fmt.Appendf(nil, "%04d", (round*100+i)%1000)), fmt.Appendf(nil, "%x", random.Uint64())))
+		}
+		must(t, errors.Join(s.Apply(b), b.Close(), s.Flush()))
+	}
+}
+
+// Every bit of a table is in a block with a checksum, or in the footer: a flipped one is
+// found in the table that it is in, whether the store is open or closed, nothing else is
+// called damaged, and the store goes on.
+func TestScrubFindsFlippedBits(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	p := newPool(t, Options{FS: disk})
+	s, err := p.Create("s")
+	must(t, err)
+	fillTables(t, s, 3)
+	damaged, read := scrubAll(t, p, "s")
+	if len(damaged) > 0 || read == 0 {
+		t.Fatalf("of a whole store %v is damaged, %d bytes were read", damaged, read)
+	}
+	tables, err := p.Tables("s")
+	must(t, err)
+	check := func(state string) {
+		t.Helper()
+		for _, table := range tables {
+			name := path.Join("s", table)
+			whole := contents(t, disk, "s")[table]
+			for at := 0; at < len(whole); at += 1 + len(whole)/40 {
+				writeFile(t, disk, name, whole[:at]+string([]byte{whole[at] ^ 4})+whole[at+1:])
+				found, _ := scrubAll(t, p, "s")
+				if len(found) != 1 || found[0].File != table || !IsCorrupt(found[0]) || found[0].Offset > int64(at) {
+					t.Errorf("%s, byte %d of %d of %s: found %v", state, at, len(whole), table, found)
+				}
+			}
+			writeFile(t, disk, name, whole[:len(whole)/2])
+			if found, _ := scrubAll(t, p, "s"); len(found) != 1 || found[0].File != table {
+				t.Errorf("%s, %s cut in half: found %v", state, table, found)
+			}
+			writeFile(t, disk, name, whole)
+		}
+		if found, _ := scrubAll(t, p, "s"); len(found) > 0 {
+			t.Errorf("%s, mended: found %v", state, found)
+		}
+	}
+	check("open")
+	must(t, s.Err())
+	must(t, disk.Remove(path.Join("s", tables[0])))
+	if found, err := p.Scrub("s", tables[0], func(int) error { return nil }); err != nil || found == nil || !found.Missing {
+		t.Errorf("a table that the manifest names and that is not there: %v, %v", found, err)
+	}
+	must(t, s.Abandon())
+	tables = tables[1:]
+	check("closed")
+	if found, err := p.Scrub("s", "000099.sst", func(int) error { return nil }); err != nil || found != nil {
+		t.Errorf("a table that is not there: %v, %v", found, err)
+	}
+	if tables, err := p.Tables("nowhere"); err != nil || len(tables) > 0 {
+		t.Errorf("of no store: %v, %v", tables, err)
+	}
+}
+
+// What spend says ends a scrub, and nothing is called damaged for it.
+func TestScrubStops(t *testing.T) {
+	t.Parallel()
+	p := newPool(t, Options{FS: vfs.NewMem()})
+	s, err := p.Create("s")
+	must(t, err)
+	fillTables(t, s, 1)
+	tables, err := p.Tables("s")
+	must(t, err)
+	errStop := errors.New("stop")
+	for allowed, done := 0, false; !done; allowed++ {
+		calls := 0
+		damage, err := p.Scrub("s", tables[0], func(int) error {
+			if calls++; calls > allowed {
+				return errStop
+			}
+			return nil
+		})
+		done = err == nil
+		if damage != nil || !done && !errors.Is(err, errStop) || allowed < 3 && done {
+			t.Errorf("after %d reads: %v, %v", allowed, damage, err)
+		}
+	}
+	must(t, s.Close())
+}
+
+// Scrubs find nothing wrong while the store is written to, compacted, closed and opened.
+func TestScrubUnderWrites(t *testing.T) {
+	t.Parallel()
+	p := newPool(t, Options{FS: vfs.NewMem(), MemTableBytes: 64 << 10})
+	s, err := p.Create("s")
+	must(t, err)
+	var scrubs sync.WaitGroup
+	end := make(chan struct{})
+	total := int64(0)
+	scrubs.Go(func() {
+		for {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			tables, err := p.Tables("s")
+			if err != nil {
+				if !errors.Is(err, ErrScrubLater) {
+					t.Errorf("tables: %v", err)
+				}
+				continue
+			}
+			for _, table := range tables {
+				damage, err := p.Scrub("s", table, func(bytes int) error { total += int64(bytes); return nil })
+				if damage != nil || err != nil && !errors.Is(err, ErrScrubLater) {
+					t.Errorf("%s: %v, %v", table, damage, err)
+				}
+			}
+		}
+	})
+	for range 6 {
+		fillTables(t, s, 5)
+		must(t, s.db.Compact(t.Context(), []byte{0}, []byte{255}, true))
+		must(t, s.Close())
+		s, err = p.Open("s")
+		must(t, err)
+	}
+	close(end)
+	scrubs.Wait()
+	must(t, s.Close())
+	if total == 0 {
+		t.Error("nothing was read")
+	}
+}
+
+// BenchmarkScrub reads rows of the block cache, in turns alone, beside a scrub of 4 MB
+// each second, and beside one without a pause, and reports how many times longer a read
+// takes beside them.
+func BenchmarkScrub(b *testing.B) {
+	p := newPool(b, Options{FS: vfs.NewMem()})
+	s, err := p.Create("s")
+	must(b, err)
+	fillTables(b, s, 20)
+	snapshot := s.Snapshot()
+	read := func() time.Duration {
+		began := time.Now()
+		for i := range 50_000 {
+			if _, _, err := snapshot.Get(nil, DocumentKeyOf(nil, fmt.Appendf(nil, "%04d", i%1000))); err != nil {
+				b.Error(err)
+			}
+		}
+		return time.Since(began)
+	}
+	beside := func(rate int) time.Duration {
+		var scrub sync.WaitGroup
+		errEnd := errors.New("end")
+		end := make(chan struct{})
+		scrub.Go(func() {
+			for owed, err := 0, error(nil); !errors.Is(err, errEnd); {
+				tables, _ := p.Tables("s")
+				for _, table := range tables {
+					_, err = p.Scrub("s", table, func(bytes int) error {
+						if owed += bytes; rate > 0 && owed >= 256<<10 {
+							time.Sleep(time.Second * time.Duration(owed) / time.Duration(rate))
+							owed = 0
+						}
+						select {
+						case <-end:
+							return errEnd
+						default:
+							return nil
+						}
+					})
+				}
+			}
+		})
+		took := read()
+		close(end)
+		scrub.Wait()
+		return took
+	}
+	read()
+	var alone, paced, unpaced time.Duration
+	for b.Loop() {
+		alone += read()
+		paced += beside(4 << 20)
+		unpaced += beside(0)
+	}
+	b.ReportMetric(paced.Seconds()/alone.Seconds(), "paced/alone")
+	b.ReportMetric(unpaced.Seconds()/alone.Seconds(), "unpaced/alone")
+	must(b, errors.Join(snapshot.Close(), s.Close()))
+}
