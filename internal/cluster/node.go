@@ -268,17 +268,51 @@ func (n *Node) Close() error {
 	// Each flushes its store and waits for syncs, which the disk takes together.
 	var closers errgroup.Group
 	closers.SetLimit(buildersMax)
+	var closed atomic.Int64
+	tick := time.NewTicker(closingEvery)
+	told := n.tellClosing(tick.C, &closed, len(slots))
 	for _, s := range slots {
 		closers.Go(func() error {
 			n.end(s)
+			closed.Add(1)
 			return nil
 		})
 	}
 	_ = closers.Wait() // what a closer could not close it has logged
-	n.RemoveLeft()     // A node that is closed soon after its start has not come to it.
+	tick.Stop()
+	told()
+	n.RemoveLeft() // A node that is closed soon after its start has not come to it.
 	n.cfg.Catalog.Mark(nil)
 	n.marks.close()
 	return n.group.Close()
+}
+
+// closingEvery is the time between two lines in the log about how far closing is.
+const closingEvery = time.Second
+
+// tellClosing logs at each tick how many partitions are closed, until the function that
+// it returns is called; that one logs the end, if there was a tick.
+func (n *Node) tellClosing(tick <-chan time.Time, closed *atomic.Int64, total int) (end func()) {
+	over := make(chan struct{})
+	var teller sync.WaitGroup
+	teller.Go(func() {
+		began := n.cfg.Now()
+		for lines := 0; ; lines++ {
+			select {
+			case <-tick:
+				n.cfg.Logger.Info("partitions are being closed", "closed", closed.Load(), "of", total)
+			case <-over:
+				if lines > 0 {
+					n.cfg.Logger.Info("partitions closed", "closed", closed.Load(), "took", n.cfg.Now().Sub(began).Round(time.Millisecond))
+				}
+				return
+			}
+		}
+	})
+	return func() {
+		close(over)
+		teller.Wait()
+	}
 }
 
 // end closes a slot, or waits for whoever does.
