@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,24 +26,25 @@ import (
 type hostile struct {
 	name string
 	do   func(conn net.Conn, random *rand.Rand)
+	few  bool // each takes a processor by itself: there are at most heavyMax of them
 }
 
 // hostiles are all kinds. Each returns when the server ends the connection, or earlier.
 var hostiles = []hostile{
-	{"says nothing", func(conn net.Conn, _ *rand.Rand) { drain(conn) }},
+	{"says nothing", func(conn net.Conn, _ *rand.Rand) { drain(conn) }, false},
 	{"announces a body", func(conn net.Conn, _ *rand.Rand) {
 		conn.Write(hostileHead(2 << 20))
 		drain(conn)
-	}},
+	}, false},
 	{"sends a body slowly", func(conn net.Conn, random *rand.Rand) {
 		conn.Write(hostileHead(2 << 20))
 		conn.Write(bytes.Repeat([]byte(" "), random.IntN(1<<20)))
 		drain(conn)
-	}},
+	}, false},
 	{"goes in the middle of a body", func(conn net.Conn, random *rand.Rand) {
 		conn.Write(hostileHead(2 << 20))
 		conn.Write(bytes.Repeat([]byte(" "), random.IntN(1<<20)))
-	}},
+	}, false},
 	{"does not read a large answer", func(conn net.Conn, _ *rand.Rand) {
 		for range 20 {
 			request := servertest.Prepare(server.WellKnownKey, "GET", "dbs/crash/colls/c/docs/large", nil, "x-ms-documentdb-partitionkey", `["t","u"]`)
@@ -51,12 +53,12 @@ var hostiles = []hostile{
 			}
 		}
 		time.Sleep(hostileTimeout) // It is cut meanwhile.
-	}},
+	}, false},
 	{"goes in the middle of an answer", func(conn net.Conn, _ *rand.Rand) {
 		request := servertest.Prepare(server.WellKnownKey, "GET", "dbs/crash/colls/c/docs/large", nil, "x-ms-documentdb-partitionkey", `["t","u"]`)
 		request.WriteTo(conn)
 		io.CopyN(io.Discard, conn, 100)
-	}},
+	}, false},
 	{"sends headers without end", func(conn net.Conn, _ *rand.Rand) {
 		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n")
 		for i := range 1000 {
@@ -65,25 +67,54 @@ var hostiles = []hostile{
 			}
 		}
 		drain(conn)
-	}},
+	}, false},
 	{"stops in its headers", func(conn net.Conn, _ *rand.Rand) {
 		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: loc")
 		drain(conn)
-	}},
+	}, false},
 	{"stops in the handshake of TLS", func(conn net.Conn, _ *rand.Rand) {
 		io.WriteString(conn, "\x16\x03\x01\x02\x00\x01\x00")
 		drain(conn)
-	}},
+	}, false},
 	{"sends noise", func(conn net.Conn, random *rand.Rand) {
 		for range 100 {
 			fmt.Fprintf(conn, "%c%d\r\n", rune(random.IntN(256)), random.Uint64())
 		}
 		drain(conn)
-	}},
+	}, false},
+	{"asks for sums over joins", func(conn net.Conn, _ *rand.Rand) {
+		request := servertest.Prepare(server.WellKnownKey, "POST", "dbs/crash/colls/c/docs",
+			[]byte(`{"query":"SELECT VALUE SUM(a + b + d) FROM c JOIN a IN c.list JOIN b IN c.list JOIN d IN c.list"}`),
+			"x-ms-documentdb-isquery", "True", "Content-Type", "application/query+json",
+			"x-ms-documentdb-query-enablecrosspartition", "True", "x-decan-cross-partition", "full", "Connection", "close")
+		request.WriteTo(conn)
+		drain(conn)
+	}, true},
+	{"replaces a document of 100,000 terms", func(conn net.Conn, random *rand.Rand) {
+		bodies := hugeDocuments()
+		request := servertest.Prepare(server.WellKnownKey, "POST", "dbs/crash/colls/c/docs", bodies[random.IntN(len(bodies))],
+			"x-ms-documentdb-partitionkey", `["t","u"]`, "x-ms-documentdb-is-upsert", "True", "Connection", "close")
+		request.WriteTo(conn)
+		drain(conn)
+	}, true},
 }
 
+// hugeDocuments returns versions of two documents of 1.8 MB, which have 100,000 values
+// under paths of their own; all values of two versions differ.
+var hugeDocuments = sync.OnceValue(func() (bodies [4][]byte) {
+	for n := range bodies {
+		body := fmt.Appendf(nil, `{"id":"huge%d","tenant":"t","user":"u"`, n%2)
+		for i := range 100_000 {
+			body = fmt.Appendf(body, `,"p%05d":%d`, i, 100_000*(n+1)+i)
+		}
+		bodies[n] = append(body, '}')
+	}
+	return bodies
+})
+
 const (
-	hostileTimeout = time.Second            // what slow clients have in these tests
+	hostileTimeout = time.Second // what slow clients have in these tests
+	heavyMax       = 8
 	hostilePause   = 100 * time.Millisecond // so that hostile clients leave their own processor time to others
 )
 
@@ -111,7 +142,7 @@ func TestHostile(t *testing.T) {
 		}
 		crowd = 40
 	}
-	p := spawn(t, "--in-memory", "--read-timeout", hostileTimeout.String(), "--write-timeout", hostileTimeout.String(),
+	p := spawn(t, "--data", t.TempDir(), "--memory", fmt.Sprintf("%dMB", hostileMemory), "--read-timeout", hostileTimeout.String(), "--write-timeout", hostileTimeout.String(),
 		"--request-memory", "64MB", "--connections", "300")
 	createCrashContainer(t, p.address)
 	client, err := servertest.Dial(p.address)
@@ -124,14 +155,21 @@ func TestHostile(t *testing.T) {
 			fmt.Appendf(nil, `{"id":%q,"tenant":"t","user":"u","text":%q}`, id, text),
 			"x-ms-documentdb-partitionkey", `["t","u"]`, "x-ms-documentdb-is-upsert", "True")
 	}
-	for _, r := range []servertest.Request{document("large", strings.Repeat("x", 1_900_000)), document("small", "x")} {
+	first := []servertest.Request{document("large", strings.Repeat("x", 1_900_000)), document("small", "x")}
+	list := strings.TrimSuffix(strings.Repeat("1,", 30), ",")
+	for i := range 20 {
+		first = append(first, servertest.Prepare(server.WellKnownKey, "POST", "dbs/crash/colls/c/docs",
+			fmt.Appendf(nil, `{"id":"joined%d","tenant":"t","user":"u","list":[%s]}`, i, list), "x-ms-documentdb-partitionkey", `["t","u"]`))
+	}
+	for _, r := range first {
 		if response, err := client.Do(r); err != nil || response.Status != 201 {
 			t.Fatalf("%v %d %s", err, response.Status, response.Body)
 		}
 	}
 	// work reads and writes small documents, and returns how long that took each time. A
-	// connection that was closed to make room is opened again, as clients do.
-	work := func(length time.Duration) (took []time.Duration, reopened int) {
+	// connection that was closed to make room is opened again, as clients do: straight has
+	// the times of those for which it was not.
+	work := func(length time.Duration) (took, straight []time.Duration, reopened int) {
 		var own *servertest.Client
 		var err error
 		defer func() {
@@ -144,13 +182,13 @@ func TestHostile(t *testing.T) {
 			if len(took)%2 == 0 {
 				request = servertest.Prepare(server.WellKnownKey, "GET", "dbs/crash/colls/c/docs/small", nil, "x-ms-documentdb-partitionkey", `["t","u"]`)
 			}
-			began := time.Now()
+			began, before := time.Now(), reopened
 			for {
 				if own == nil {
 					if own, err = servertest.Dial(p.address); err != nil {
 						if reopened++; time.Since(began) > startTime {
 							t.Error(err)
-							return took, reopened
+							return took, straight, reopened
 						}
 						own = nil
 						continue
@@ -160,22 +198,27 @@ func TestHostile(t *testing.T) {
 				if err == nil {
 					if response.Status != want {
 						t.Errorf("%d %.200s", response.Status, response.Body)
-						return took, reopened
+						return took, straight, reopened
 					}
 					break
 				}
 				own.Close()
 				if own = nil; time.Since(began) > startTime {
 					t.Error(err)
-					return took, reopened
+					return took, straight, reopened
 				}
 				reopened++
 			}
 			took = append(took, time.Since(began))
+			if reopened == before {
+				straight = append(straight, took[len(took)-1])
+			}
 		}
-		return took, reopened
+		return took, straight, reopened
 	}
-	alone, _ := work(length / 4)
+	state := p.readiness()
+	alone, _, _ := work(length / 4)
+	aloneWaited := p.readiness().share(state)
 
 	var stop atomic.Bool
 	var wait sync.WaitGroup
@@ -183,7 +226,11 @@ func TestHostile(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for i, kind := range hostiles {
-		for j := range crowd {
+		members := crowd
+		if kind.few {
+			members = min(crowd, heavyMax)
+		}
+		for j := range members {
 			random := rand.New(rand.NewPCG(seed, uint64(i*1000+j)))
 			wait.Go(func() {
 				for !stop.Load() {
@@ -200,7 +247,10 @@ func TestHostile(t *testing.T) {
 			})
 		}
 	}
-	among, reopened := work(length)
+	time.Sleep(hostilePause)
+	state = p.readiness()
+	among, straight, reopened := work(length)
+	amongWaited := p.readiness().share(state)
 	if response, err := http.Get("http://" + p.admin + "/ready"); err != nil || response.StatusCode != 200 {
 		t.Errorf("the admin port: %v %v", response, err)
 	} else {
@@ -221,14 +271,54 @@ func TestHostile(t *testing.T) {
 	if len(alone) < 10 || len(among) < 10 {
 		t.Fatalf("%d operations alone and %d among hostile clients", len(alone), len(among))
 	}
-	slices.Sort(alone)
-	slices.Sort(among)
+	// Reads and writes take turns.
+	var reads, writes []time.Duration
+	for i, took := range among {
+		if i%2 == 0 {
+			reads = append(reads, took)
+		} else {
+			writes = append(writes, took)
+		}
+	}
+	for _, list := range [][]time.Duration{alone, among, straight, reads, writes} {
+		slices.Sort(list)
+	}
+	p99 := func(list []time.Duration) time.Duration { return append(list, 0)[len(list)*99/100] }
 	before, now := alone[len(alone)/2], among[len(among)/2]
-	t.Logf("%d operations, median %v alone, %v among hostile clients, p99 %v and %v, reopened %d times",
-		len(among), before, now, alone[len(alone)*99/100], among[len(among)*99/100], reopened)
+	t.Logf("%d operations alone: median %v, p99 %v; threads of the server waited for a processor %.0f%% of the time", len(alone), before, p99(alone), aloneWaited)
+	t.Logf("%d operations among hostile clients: median %v, p99 %v; threads waited %.0f%%", len(among), now, p99(among), amongWaited)
+	t.Logf("p99 of reads %v, of writes %v", p99(reads), p99(writes))
+	t.Logf("reopened %d times; p99 of the %d operations without that %v, slowest %v", reopened, len(straight), p99(straight), among[len(among)-1])
 	if crowd > 4 && now > 20*before+20*time.Millisecond {
 		t.Errorf("the median is %v among hostile clients and %v alone", now, before)
 	}
+}
+
+// readiness is for how long the threads of a process were ready to run and had no
+// processor.
+type readiness struct {
+	at     time.Time
+	waited time.Duration
+}
+
+// readiness returns that of the threads that the process has; nothing where the system
+// does not tell.
+func (p *process) readiness() readiness {
+	now := readiness{at: time.Now()}
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.command.Process.Pid))
+	for _, name := range threads {
+		var ran, waited time.Duration
+		if text, err := os.ReadFile(name); err == nil {
+			_, _ = fmt.Sscan(string(text), &ran, &waited)
+		}
+		now.waited += waited
+	}
+	return now
+}
+
+// share returns the part of the time since an earlier moment, in percent of one thread.
+func (r readiness) share(since readiness) float64 {
+	return 100 * float64(r.waited-since.waited) / float64(r.at.Sub(since.at))
 }
 
 // With 256 descriptors, 300 quiet connections keep neither a new client out nor the

@@ -382,7 +382,7 @@ func each[W any](workers []W, do func(W)) {
 	wait.Wait()
 }
 
-func createCrashContainer(t *testing.T, address string) {
+func createCrashContainer(t testing.TB, address string) {
 	t.Helper()
 	client, err := servertest.Dial(address)
 	if err != nil {

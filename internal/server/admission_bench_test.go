@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"sync"
@@ -134,14 +136,53 @@ func (h *heavyBench) heavy(ctx context.Context) (wait func()) {
 	return group.Wait
 }
 
+// machineState tells what besides queries keeps reads waiting, since the process began.
+type machineState struct {
+	at       time.Time
+	waited   time.Duration // threads of the process were ready to run and had no processor
+	assisted float64       // seconds of processor time that requests gave to the collector
+	marked   float64       // and the collector itself took
+	cycles   uint64        // of the collector
+}
+
+func machineStateNow() machineState {
+	s := machineState{at: time.Now()}
+	tasks, _ := filepath.Glob("/proc/self/task/*/schedstat")
+	for _, name := range tasks {
+		text, err := os.ReadFile(name)
+		var ran, waited int64
+		if err == nil {
+			_, err = fmt.Sscan(string(text), &ran, &waited)
+		}
+		if err == nil {
+			s.waited += time.Duration(waited)
+		}
+	}
+	samples := []metrics.Sample{{Name: "/cpu/classes/gc/mark/assist:cpu-seconds"}, {Name: "/cpu/classes/gc/mark/dedicated:cpu-seconds"}, {Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(samples)
+	s.assisted, s.marked, s.cycles = samples[0].Value.Float64(), samples[1].Value.Float64(), samples[2].Value.Uint64()
+	return s
+}
+
+// since says what has happened since an earlier state.
+func (s machineState) since(o machineState) string {
+	passed := s.at.Sub(o.at).Seconds()
+	return fmt.Sprintf("threads waited %.0f%%, collector %d cycles, assists %.1f%%, marking %.1f%%",
+		100*(s.waited-o.waited).Seconds()/passed, s.cycles-o.cycles, 100*(s.assisted-o.assisted)/passed, 100*(s.marked-o.marked)/passed)
+}
+
 func (h *heavyBench) run(processors int) {
 	var idle50, idle99, busy50, busy99, r50, r99 []float64
 	for range heavyRounds {
+		s0 := machineStateNow()
 		a, b := h.read()
+		s1 := machineStateNow()
 		ctx, cancel := context.WithCancel(context.Background())
 		wait := h.heavy(ctx)
 		time.Sleep(200 * time.Millisecond) // All of them have asked.
+		s2 := machineStateNow()
 		c, d := h.read()
+		fmt.Fprintf(os.Stdout, "idle %6.0f %6.0f us: %s\nbusy %6.0f %6.0f us: %s\n", a, b, s1.since(s0), c, d, machineStateNow().since(s2))
 		cancel()
 		wait()
 		idle50, idle99, busy50, busy99 = append(idle50, a), append(idle99, b), append(busy50, c), append(busy99, d)

@@ -31,7 +31,7 @@ func (h *handler) batchDocuments(r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, write := jsonOperations, jsonResults
+	read, write := r.jsonOperations, jsonResults
 	if hybridrow.Is(body) {
 		read, write = rowOperations, rowResults
 	}
@@ -95,8 +95,11 @@ var batchActions = map[string]auth.Action{
 }
 
 // jsonOperations reads a batch in JSON: an array of operations.
-func jsonOperations(body []byte) ([]engine.BatchOperation, error) {
-	list, err := value.Parse(body)
+func (r *request) jsonOperations(body []byte) ([]engine.BatchOperation, error) {
+	list, err := r.parse(body)
+	if status.From(err) != nil {
+		return nil, err
+	}
 	if err != nil {
 		return nil, status.BadRequest("The body is not valid JSON: %s.", err)
 	}

@@ -263,3 +263,26 @@ func TestNoMemoryIsLeftTaken(t *testing.T) {
 		t.Errorf("%d bytes are left taken", m.Taken())
 	}
 }
+
+// A large document counts with what its values take once they are parsed, so one of many
+// values is refused where one of text passes; alone, both pass.
+func TestMemoryOfManyValues(t *testing.T) {
+	t.Parallel()
+	m, _, w := crowded(t)
+	headers := []string{"x-ms-documentdb-partitionkey", `["a"]`, "x-ms-documentdb-is-upsert", "true"}
+	values := `{"id":"values","pk":"a","list":[1` + strings.Repeat(",1", 500_000) + `]}`
+	text := sized("text", len(values))
+	for _, c := range []struct{ taken, text, values int }{{0, 201, 201}, {8 << 20, 200, 429}} {
+		m.Add(c.taken)
+		for body, want := range map[string]int{text: c.text, values: c.values} {
+			answer := w.call(t, "POST", "/dbs/d/colls/c/docs", body, headers...)
+			if content, _ := io.ReadAll(answer.Body); answer.StatusCode != want {
+				t.Errorf("%d bytes are taken; %.20s: %d %.200s, want %d", c.taken, body, answer.StatusCode, content, want)
+			}
+			if got := m.Taken(); got != int64(c.taken) {
+				t.Fatalf("%d bytes are taken afterwards, want %d", got, c.taken)
+			}
+		}
+		m.Release(c.taken)
+	}
+}

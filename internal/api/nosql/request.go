@@ -245,7 +245,10 @@ func (r *request) readJSON(limit int) (v value.Value, size int, err error) {
 	if body[0] == 0x80 {
 		return value.Value{}, 0, status.Unsupported("The binary serialization format")
 	}
-	v, err = value.Parse(body)
+	v, err = r.parse(body)
+	if status.From(err) != nil {
+		return value.Value{}, 0, err
+	}
 	if err != nil {
 		return value.Value{}, 0, status.BadRequest("The body is not valid JSON: %s.", err)
 	}
