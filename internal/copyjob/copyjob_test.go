@@ -79,7 +79,7 @@ func TestS99KeyIsFixed(t *testing.T) {
 		`{"paths":["/a","/c"],"kind":"MultiHash","version":2}`, `{"paths":["/b","/a"],"kind":"MultiHash","version":2}`,
 		`{"paths":["/a","/b","/c"],"kind":"MultiHash","version":2}`, `{"paths":["/a"],"kind":"Hash","version":2}`,
 	} {
-		_, err := w.ReplaceContainer(t.Context(), owner, engine.ResourceRequest{
+		_, err := w.ReplaceContainer(t.Context(), owner, engine.ContainerRequest{
 			Link: engine.Link{Database: "d", Container: "c"}, Body: parse(t, `{"id":"c","partitionKey":`+key+`}`),
 		})
 		if status.CodeOf(err) != status.CodeBadRequest {
@@ -436,7 +436,7 @@ func TestContainersThatGo(t *testing.T) {
 			w.container(t, "t", 1, "/a")
 			w.create(t, copies("j", "s", "t", online))
 			<-w.becomesCaughtUp("j", nil)
-			if _, err := w.DeleteContainer(t.Context(), owner, engine.ResourceRequest{Link: engine.Link{Database: "d", Container: which}}); err != nil {
+			if _, err := w.DeleteContainer(t.Context(), owner, engine.ContainerRequest{Link: engine.Link{Database: "d", Container: which}}); err != nil {
 				t.Fatal(err)
 			}
 			if again {

@@ -65,7 +65,7 @@ func newWorldAt(t testing.TB, throttling cluster.Throttling, now func() time.Tim
 			t.Error(err)
 		}
 	})
-	if _, err := w.CreateDatabase(t.Context(), owner, engine.ResourceRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
+	if _, err := w.CreateDatabase(t.Context(), owner, engine.DatabaseRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -100,7 +100,7 @@ func (w *world) container(t testing.TB, name string, partitions int, paths ...st
 		kind = "Hash"
 	}
 	body := fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["%s"],"kind":%q,"version":2}}`, name, strings.Join(paths, `","`), kind)
-	_, err := w.CreateContainer(context.Background(), owner, engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: parse(t, body), Partitions: partitions})
+	_, err := w.CreateContainer(context.Background(), owner, engine.ContainerRequest{Link: engine.Link{Database: "d"}, Body: parse(t, body), Partitions: partitions})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -190,9 +190,10 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 	}
 	own, others, renamed := `{"id":"1","t":"t1","u":"u1"}`, `{"id":"3","t":"t1","u":"u1"}`, `{"id":"4","t":"t1","u":"u1"}`
 	const change = `{"operations":[{"op":"set","path":"/n","value":1}]}`
-	usage := engine.ResourceRequest{Link: a.link, Usage: true}
-	definition := engine.ResourceRequest{Link: a.link, Body: wrong, IfMatch: noETag}
-	database := engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: wrong, IfMatch: noETag}
+	usage := engine.ContainerRequest{Link: a.link, Usage: true}
+	definition := engine.ContainerRequest{Link: a.link, Body: wrong, IfMatch: noETag}
+	database := engine.DatabaseRequest{Link: engine.Link{Database: "d"}, Body: wrong, IfMatch: noETag}
+	container := engine.ContainerRequest{Link: database.Link, Body: wrong, IfMatch: noETag}
 	user := engine.UserRequest{Link: engine.Link{Database: "d"}, User: "ann", Body: wrong, IfMatch: noETag}
 	permission := engine.PermissionRequest{Link: user.Link, User: "ann", Permission: "all", Body: wrong, IfMatch: noETag}
 	rows := func(link engine.Link, keyText string) engine.QueryRequest {
@@ -234,7 +235,7 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 		"DeleteDatabase":  of(a.DeleteDatabase, database),
 		"ListDatabases":   of(a.ListDatabases, rows(engine.Link{}, "")),
 		"QueryDatabases":  of(a.QueryDatabases, rows(engine.Link{}, "")),
-		"CreateContainer": of(a.CreateContainer, database),
+		"CreateContainer": of(a.CreateContainer, container),
 		"ReadContainer":   of(a.ReadContainer, definition),
 		"ReadContainer/usage": func(ctx context.Context, c auth.Caller) error {
 			read, err := a.ReadContainer(ctx, c, usage)
@@ -311,8 +312,8 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 		"Execute/another key":                 of(a.Execute, execute("f", `["t2","u1"]`)),
 		"ListOffers":                          of(a.ListOffers, rows(engine.Link{}, "")),
 		"QueryOffers":                         of(a.QueryOffers, rows(engine.Link{}, "")),
-		"ReadOffer":                           of(a.ReadOffer, engine.ResourceRequest{Offer: "none"}),
-		"ReplaceOffer":                        of(a.ReplaceOffer, engine.ResourceRequest{Offer: "none"}),
+		"ReadOffer":                           of(a.ReadOffer, engine.OfferRequest{Offer: "none"}),
+		"ReplaceOffer":                        of(a.ReplaceOffer, engine.OfferRequest{Offer: "none"}),
 		"ThroughputDistribution": func(ctx context.Context, c auth.Caller) error {
 			_, err := a.ThroughputDistribution(ctx, c, a.link, nil)
 			return err
@@ -584,7 +585,7 @@ func TestDroppedWithOwner(t *testing.T) {
 	t.Parallel()
 	a := newAccessWorld(t, false)
 	token := auth.Credentials{Authorization: a.permit(t, "p", "Read", "dbs/d/colls/c", "")}
-	if _, err := a.DeleteContainer(t.Context(), caller, engine.ResourceRequest{Link: a.link}); err != nil {
+	if _, err := a.DeleteContainer(t.Context(), caller, engine.ContainerRequest{Link: a.link}); err != nil {
 		t.Fatal(err)
 	}
 	for _, when := range []string{"at once", "after a restart"} {
@@ -597,11 +598,11 @@ func TestDroppedWithOwner(t *testing.T) {
 		}
 		a.reopen(t)
 	}
-	if _, err := a.DeleteDatabase(t.Context(), caller, engine.ResourceRequest{Link: engine.Link{Database: "d"}}); err != nil {
+	if _, err := a.DeleteDatabase(t.Context(), caller, engine.DatabaseRequest{Link: engine.Link{Database: "d"}}); err != nil {
 		t.Fatal(err)
 	}
 	a.reopen(t)
-	if _, err := a.CreateDatabase(t.Context(), caller, engine.ResourceRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
+	if _, err := a.CreateDatabase(t.Context(), caller, engine.DatabaseRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	page, err := a.ListUsers(t.Context(), caller, engine.QueryRequest{Link: engine.Link{Database: "d"}})

@@ -272,15 +272,11 @@ func (b *batch) refuse(s *share, err error) {
 
 func (b *batch) tryShare(ctx context.Context, s *share, meter *throughput.Meter) error {
 	e := b.engine
-	for attempt := 0; ; attempt++ {
-		var owner Result
-		container, err := e.owner(b.req.Link, b.req.IntendedRID, &owner)
-		if err != nil {
-			return err
-		}
+	var owner Result
+	return e.onContainer(ctx, b.req.Link, b.req.IntendedRID, &owner, func(container *catalog.Container) (more bool, err error) {
 		ask := partition.Batch{Unity: b.req.Unity, Meter: meter, Work: e.working}
 		if ask.Key, err = pointKey(container, s.key); err != nil {
-			return err
+			return false, err
 		}
 		ask.EPK = container.PartitionKey.Hash(ask.Key)
 		ask.Operations = make([]partition.BatchOperation, len(s.places))
@@ -288,12 +284,8 @@ func (b *batch) tryShare(ctx context.Context, s *share, meter *throughput.Meter)
 			ask.Operations[i] = b.operation(container, &b.req.Operations[place], s.key)
 			ask.Size += b.req.Operations[place].Size
 		}
-		err = b.ask(ctx, container, ask, s)
-		if err != nil && e.moved(ctx, err, attempt, container) {
-			continue
-		}
-		return err
-	}
+		return true, b.ask(ctx, container, ask, s)
+	})
 }
 
 // operation makes an operation of a batch a partition's.

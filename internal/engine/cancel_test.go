@@ -52,7 +52,7 @@ func unindexed(t *testing.T) (e *Engine, link Link, bytes int64) {
 	e, _ = split(t, 1)
 	ctx, caller, link := context.Background(), auth.Owner(), Link{Database: "d", Container: "plain"}
 	body := parse(t, `{"id":"plain","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"includedPaths":[],"excludedPaths":[{"path":"/*"}]}}`)
-	if _, err := e.CreateContainer(ctx, caller, ResourceRequest{Link: Link{Database: "d"}, Body: body, Partitions: cancelPartitions}); err != nil {
+	if _, err := e.CreateContainer(ctx, caller, ContainerRequest{Link: Link{Database: "d"}, Body: body, Partitions: cancelPartitions}); err != nil {
 		t.Fatal(err)
 	}
 	parallel(8, func(g int) {

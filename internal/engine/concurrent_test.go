@@ -57,7 +57,7 @@ func TestConcurrentRequests(t *testing.T) {
 	users.Go(func() {
 		for i := range 6 {
 			body := fmt.Sprintf(`{"id":"c","partitionKey":{"paths":["/t","/u"],"kind":"MultiHash"},"indexingPolicy":{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/x%d/?"}]}}`, i)
-			if _, err := w.ReplaceContainer(ctx, caller, engine.ResourceRequest{Link: link, Body: parse(t, body)}); err != nil {
+			if _, err := w.ReplaceContainer(ctx, caller, engine.ContainerRequest{Link: link, Body: parse(t, body)}); err != nil {
 				t.Errorf("replace container: %v", err)
 			}
 		}
@@ -65,7 +65,7 @@ func TestConcurrentRequests(t *testing.T) {
 	users.Go(func() {
 		for i := range 5 {
 			name := fmt.Sprintf("other%d", i)
-			_, err := w.CreateContainer(ctx, caller, engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: parse(t, fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["/pk"]}}`, name)), Partitions: 2})
+			_, err := w.CreateContainer(ctx, caller, engine.ContainerRequest{Link: engine.Link{Database: "d"}, Body: parse(t, fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["/pk"]}}`, name)), Partitions: 2})
 			if err != nil {
 				t.Errorf("create container: %v", err)
 			}
@@ -80,7 +80,7 @@ func TestConcurrentRequests(t *testing.T) {
 					}
 				})
 			}
-			if _, err := w.DeleteContainer(ctx, caller, engine.ResourceRequest{Link: other}); err != nil {
+			if _, err := w.DeleteContainer(ctx, caller, engine.ContainerRequest{Link: other}); err != nil {
 				t.Errorf("delete container: %v", err)
 			}
 			inner.Wait()
@@ -125,7 +125,7 @@ func TestIndexingPolicyChange(t *testing.T) {
 		`{"indexingMode":"consistent","includedPaths":[{"path":"/*"}]}`,
 	} {
 		body := `{"id":"c","partitionKey":{"paths":["/t","/u"],"kind":"MultiHash"},"indexingPolicy":` + policy + `}`
-		_, err := w.ReplaceContainer(ctx, caller, engine.ResourceRequest{Link: link, Body: parse(t, body)})
+		_, err := w.ReplaceContainer(ctx, caller, engine.ContainerRequest{Link: link, Body: parse(t, body)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func TestIndexingPolicyChange(t *testing.T) {
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Fatalf("at %d %%: %d rows, want %d", progress, len(got), len(want))
 			}
-			r, err := w.ReadContainer(ctx, caller, engine.ResourceRequest{Link: link})
+			r, err := w.ReadContainer(ctx, caller, engine.ContainerRequest{Link: link})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +166,7 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("query: %v", err)
 	}
 	body := parse(t, `{"id":"late","partitionKey":{"paths":["/pk"]}}`)
-	if _, err := w.CreateContainer(ctx, caller, engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: body}); status.CodeOf(err) != status.CodeRequestTimeout {
+	if _, err := w.CreateContainer(ctx, caller, engine.ContainerRequest{Link: engine.Link{Database: "d"}, Body: body}); status.CodeOf(err) != status.CodeRequestTimeout {
 		t.Errorf("create container: %v", err)
 	}
 	rows, _ := w.all(t, engine.QueryRequest{Link: link, Text: "SELECT VALUE c.id FROM c", Cross: true})
@@ -188,7 +188,7 @@ func TestCreationRace(t *testing.T) {
 	var users sync.WaitGroup
 	for range 6 {
 		users.Go(func() {
-			_, err := w.CreateContainer(ctx, caller, engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: parse(t, `{"id":"same","partitionKey":{"paths":["/pk"]}}`), Partitions: 3})
+			_, err := w.CreateContainer(ctx, caller, engine.ContainerRequest{Link: engine.Link{Database: "d"}, Body: parse(t, `{"id":"same","partitionKey":{"paths":["/pk"]}}`), Partitions: 3})
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -216,7 +216,7 @@ func TestPermission(t *testing.T) {
 	ctx := context.Background()
 	doc := engine.DocumentRequest{Link: link, Key: key(t, `["a"]`), Document: parse(t, `{"id":"1","pk":"a"}`)}
 	doc.Link.Document = "1"
-	def := engine.ResourceRequest{Link: link, Body: parse(t, `{"id":"x","partitionKey":{"paths":["/pk"]}}`)}
+	def := engine.ContainerRequest{Link: link, Body: parse(t, `{"id":"x","partitionKey":{"paths":["/pk"]}}`)}
 	q := engine.QueryRequest{Link: link, Text: "SELECT * FROM c", Cross: true}
 	for name, call := range map[string]func() error{
 		"create":  func() error { _, err := w.Create(ctx, nobody, doc); return err },
@@ -230,11 +230,14 @@ func TestPermission(t *testing.T) {
 			_, err := w.QueryPlan(ctx, nobody, engine.PlanRequest{Link: link, Text: q.Text})
 			return err
 		},
-		"ranges":            func() error { _, err := w.Ranges(ctx, nobody, def); return err },
-		"stats":             func() error { _, err := w.PartitionStats(ctx, nobody, link); return err },
-		"create database":   func() error { _, err := w.CreateDatabase(ctx, nobody, def); return err },
-		"read database":     func() error { _, err := w.ReadDatabase(ctx, nobody, def); return err },
-		"delete database":   func() error { _, err := w.DeleteDatabase(ctx, nobody, def); return err },
+		"ranges": func() error { _, err := w.Ranges(ctx, nobody, def); return err },
+		"stats":  func() error { _, err := w.PartitionStats(ctx, nobody, link); return err },
+		"create database": func() error {
+			_, err := w.CreateDatabase(ctx, nobody, engine.DatabaseRequest{Body: def.Body})
+			return err
+		},
+		"read database":     func() error { _, err := w.ReadDatabase(ctx, nobody, engine.DatabaseRequest{Link: link}); return err },
+		"delete database":   func() error { _, err := w.DeleteDatabase(ctx, nobody, engine.DatabaseRequest{Link: link}); return err },
 		"list databases":    func() error { _, err := w.ListDatabases(ctx, nobody, q); return err },
 		"query databases":   func() error { _, err := w.QueryDatabases(ctx, nobody, q); return err },
 		"create container":  func() error { _, err := w.CreateContainer(ctx, nobody, def); return err },
@@ -245,8 +248,8 @@ func TestPermission(t *testing.T) {
 		"query containers":  func() error { _, err := w.QueryContainers(ctx, nobody, q); return err },
 		"list offers":       func() error { _, err := w.ListOffers(ctx, nobody, q); return err },
 		"query offers":      func() error { _, err := w.QueryOffers(ctx, nobody, q); return err },
-		"read offer":        func() error { _, err := w.ReadOffer(ctx, nobody, def); return err },
-		"replace offer":     func() error { _, err := w.ReplaceOffer(ctx, nobody, def); return err },
+		"read offer":        func() error { _, err := w.ReadOffer(ctx, nobody, engine.OfferRequest{}); return err },
+		"replace offer":     func() error { _, err := w.ReplaceOffer(ctx, nobody, engine.OfferRequest{}); return err },
 	} {
 		if err := call(); status.CodeOf(err) != status.CodeUnauthorized {
 			t.Errorf("%s: got %v, want 401", name, err)

@@ -18,7 +18,7 @@ const partitionsMax = 1000
 // CreateContainer makes a container with its physical partitions: as many as
 // req.Partitions says, or else as its throughput asks for. Without a throughput
 // it shares its database's, and gets the least there is when that has none.
-func (e *Engine) CreateContainer(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+func (e *Engine) CreateContainer(ctx context.Context, caller auth.Caller, req ContainerRequest) (Resource, error) {
 	return e.define(caller, auth.Create, req.Link, func(out *Resource) error {
 		view := e.catalog.View()
 		database, err := ownerDatabase(view, req.Link, out)
@@ -114,7 +114,7 @@ func (e *Engine) throughputFor(view *catalog.View, database resource.Database, a
 
 // ReadContainer returns a container. What its partitions hold is left out of the
 // answer for a caller who may not ask for their statistics.
-func (e *Engine) ReadContainer(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+func (e *Engine) ReadContainer(ctx context.Context, caller auth.Caller, req ContainerRequest) (Resource, error) {
 	return e.define(caller, auth.Read, req.Link, func(out *Resource) error {
 		c, err := readContainer(e.catalog.View(), req.Link, out)
 		if err != nil {
@@ -158,9 +158,9 @@ func computable(c resource.Container, err error) (resource.Container, error) {
 // ReplaceContainer changes what may change of a container: its indexing policy
 // and the settings that Decan only keeps. Documents are indexed anew in the
 // background; Resource.IndexProgress of a read says how far that is.
-func (e *Engine) ReplaceContainer(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+func (e *Engine) ReplaceContainer(ctx context.Context, caller auth.Caller, req ContainerRequest) (Resource, error) {
 	return e.define(caller, auth.Replace, req.Link, func(out *Resource) error {
-		for attempt := 0; ; attempt++ {
+		return onCommit(req.IfMatch != "", func() error {
 			c, err := readContainer(e.catalog.View(), req.Link, out)
 			if err != nil {
 				return err
@@ -173,9 +173,6 @@ func (e *Engine) ReplaceContainer(ctx context.Context, caller auth.Caller, req R
 				return err
 			}
 			view, err := e.catalog.Commit(ctx, catalog.ReplaceContainer{Container: changed, Expect: c.ETag})
-			if status.CodeOf(err) == status.CodePreconditionFailed && req.IfMatch == "" && attempt < attemptsMax {
-				continue // another replace was quicker, and this request does not mind
-			}
 			if err != nil {
 				return err
 			}
@@ -187,12 +184,12 @@ func (e *Engine) ReplaceContainer(ctx context.Context, caller auth.Caller, req R
 			out.container(fresh)
 			out.IndexProgress = e.node.IndexProgress(ctx, fresh)
 			return nil
-		}
+		})
 	})
 }
 
 // DeleteContainer removes a container with its documents and its offer.
-func (e *Engine) DeleteContainer(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+func (e *Engine) DeleteContainer(ctx context.Context, caller auth.Caller, req ContainerRequest) (Resource, error) {
 	return e.define(caller, auth.Delete, req.Link, func(out *Resource) error {
 		c, err := readContainer(e.catalog.View(), req.Link, out)
 		if err != nil {

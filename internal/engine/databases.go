@@ -12,7 +12,7 @@ import (
 
 // CreateDatabase makes an empty database. With a throughput, containers that
 // have none of their own share it.
-func (e *Engine) CreateDatabase(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+func (e *Engine) CreateDatabase(ctx context.Context, caller auth.Caller, req DatabaseRequest) (Resource, error) {
 	return e.define(caller, auth.Create, Link{}, func(out *Resource) error {
 		database, err := resource.ParseDatabase(req.Body)
 		if err != nil {
@@ -56,7 +56,7 @@ func (e *Engine) roomForOne(view *catalog.View) error {
 }
 
 // ReadDatabase returns a database.
-func (e *Engine) ReadDatabase(_ context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+func (e *Engine) ReadDatabase(_ context.Context, caller auth.Caller, req DatabaseRequest) (Resource, error) {
 	return e.define(caller, auth.Read, req.Link, func(out *Resource) error {
 		d, ok := locateDatabase(e.catalog.View(), req.Link)
 		if !ok {
@@ -72,7 +72,7 @@ func (e *Engine) ReadDatabase(_ context.Context, caller auth.Caller, req Resourc
 }
 
 // DeleteDatabase removes a database with everything in it.
-func (e *Engine) DeleteDatabase(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+func (e *Engine) DeleteDatabase(ctx context.Context, caller auth.Caller, req DatabaseRequest) (Resource, error) {
 	return e.define(caller, auth.Delete, req.Link, func(out *Resource) error {
 		d, ok := locateDatabase(e.catalog.View(), req.Link)
 		if !ok {

@@ -283,7 +283,7 @@ func newContest(t *testing.T, seed uint64, said *tally) *contest {
 		c.version, c.narrow, c.drawn.keys = 1, true, []string{"1", "2", `"a"`, "true", "null", `"é"`, "{}"}
 	}
 	ctx := context.Background()
-	if _, err := c.world.CreateDatabase(ctx, caller, engine.ResourceRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
+	if _, err := c.world.CreateDatabase(ctx, caller, engine.DatabaseRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	c.policy = c.drawn.policy()
@@ -296,7 +296,7 @@ func newContest(t *testing.T, seed uint64, said *tally) *contest {
 }
 
 // define creates or replaces a container.
-func (c *contest) define(link engine.Link, p policy, call func(context.Context, auth.Caller, engine.ResourceRequest) (engine.Resource, error)) {
+func (c *contest) define(link engine.Link, p policy, call func(context.Context, auth.Caller, engine.ContainerRequest) (engine.Resource, error)) {
 	c.t.Helper()
 	kind := map[bool]string{true: "Hash", false: "MultiHash"}[len(c.paths) == 1]
 	var computed []string
@@ -306,8 +306,8 @@ func (c *contest) define(link engine.Link, p policy, call func(context.Context, 
 	body := fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["%s"],"kind":%q,"version":%d},"indexingPolicy":%s,"computedProperties":[%s],`+
 		`"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/s"}]},"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":"float32","dimensions":3,"distanceFunction":"cosine"}]}}`,
 		link.Container, strings.Join(c.paths, `","`), kind, c.version, p.text, strings.Join(computed, ","))
-	req := engine.ResourceRequest{Link: link, Body: parse(c.t, body), Partitions: c.partitions}
-	if _, err := c.world.ReadContainer(context.Background(), caller, engine.ResourceRequest{Link: link}); err != nil {
+	req := engine.ContainerRequest{Link: link, Body: parse(c.t, body), Partitions: c.partitions}
+	if _, err := c.world.ReadContainer(context.Background(), caller, engine.ContainerRequest{Link: link}); err != nil {
 		req.Link.Container = ""
 	}
 	if _, err := call(context.Background(), caller, req); err != nil {
@@ -422,7 +422,7 @@ func (c *contest) change() {
 
 // progress is how far the index is.
 func (c *contest) progress() int {
-	r, err := c.world.ReadContainer(context.Background(), caller, engine.ResourceRequest{Link: c.indexed})
+	r, err := c.world.ReadContainer(context.Background(), caller, engine.ContainerRequest{Link: c.indexed})
 	if err != nil {
 		c.t.Fatal(err)
 	}

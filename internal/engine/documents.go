@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
@@ -69,17 +68,13 @@ func (e *Engine) tryWrite(ctx context.Context, caller auth.Caller, op partition.
 	if _, err := e.reading(req.Options); err != nil {
 		return err
 	}
-	for attempt := 0; ; attempt++ {
-		container, err := e.owner(req.Link, req.IntendedRID, &doc.Result)
-		if err != nil {
-			return err
-		}
+	return e.onContainer(ctx, req.Link, req.IntendedRID, &doc.Result, func(container *catalog.Container) (more bool, err error) {
 		w, err := e.writeOf(container, op, req)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if err := allowKey(caller, container, w.Key); err != nil {
-			return err
+			return false, err
 		}
 		w.Meter = meter
 		once := e.writeOnce
@@ -94,11 +89,8 @@ func (e *Engine) tryWrite(ctx context.Context, caller auth.Caller, op partition.
 				err = once(ctx, container, w, doc)
 			}
 		}
-		if err != nil && e.moved(ctx, err, attempt, container) {
-			continue
-		}
-		return err
-	}
+		return true, err
+	})
 }
 
 // writeOf checks the request against the container and makes it a partition's.
@@ -226,17 +218,13 @@ func (e *Engine) Read(ctx context.Context, caller auth.Caller, req DocumentReque
 }
 
 func (e *Engine) tryRead(ctx context.Context, caller auth.Caller, req *DocumentRequest, how reading, meter *throughput.Meter, doc *Document) error {
-	for attempt := 0; ; attempt++ {
-		container, err := e.owner(req.Link, req.IntendedRID, &doc.Result)
-		if err != nil {
-			return err
-		}
+	return e.onContainer(ctx, req.Link, req.IntendedRID, &doc.Result, func(container *catalog.Container) (more bool, err error) {
 		key, err := pointKey(container, req.Key)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if err := allowKey(caller, container, key); err != nil {
-			return err
+			return false, err
 		}
 		r := partition.Read{
 			EPK:         container.PartitionKey.Hash(key),
@@ -251,11 +239,8 @@ func (e *Engine) tryRead(ctx context.Context, caller auth.Caller, req *DocumentR
 				err = e.readOnce(ctx, container, r, how, doc)
 			}
 		}
-		if err != nil && e.moved(ctx, err, attempt, container) {
-			continue
-		}
-		return err
-	}
+		return true, err
+	})
 }
 
 func (e *Engine) readOnce(ctx context.Context, container *catalog.Container, r partition.Read, how reading, doc *Document) error {
@@ -268,10 +253,7 @@ func (e *Engine) readOnce(ctx context.Context, container *catalog.Container, r p
 	}
 	defer release()
 	e.visit(&doc.Result, p.ID)
-	found, err := replica.Read(ctx, r)
-	for pause := time.Duration(0); how.again(ctx, err, r.Session, &pause); {
-		found, err = replica.Read(ctx, r)
-	}
+	found, err := caughtUp(ctx, &how, r.Session, func() (partition.Found, error) { return replica.Read(ctx, r) })
 	doc.reached(p.ID, found.LSN)
 	doc.Body, doc.ETag = found.Body, found.ETag
 	return err

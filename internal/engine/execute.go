@@ -63,21 +63,17 @@ func (e *Engine) execute(ctx context.Context, caller auth.Caller, req *ExecuteRe
 	}
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
-	for attempt := 0; ; attempt++ {
-		container, err := e.owner(req.Link, req.IntendedRID, &out.Result)
-		if err != nil {
-			return err
-		}
+	return e.onContainer(ctx, req.Link, req.IntendedRID, &out.Result, func(container *catalog.Container) (more bool, err error) {
 		key, err := pointKey(container, req.Key)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if err := allowKey(caller, container, key); err != nil {
-			return err
+			return false, err
 		}
 		program, err := e.program(ctx, container, resource.Procedure, req.Procedure)
 		if err != nil {
-			return err
+			return false, err
 		}
 		var result script.Result
 		run := run{engine: e, container: container, key: key, meter: meter, out: &out.Result}
@@ -87,14 +83,11 @@ func (e *Engine) execute(ctx context.Context, caller auth.Caller, req *ExecuteRe
 			return err
 		})
 		out.Log = string(held.Settle([]byte(result.Log)))
-		if err != nil && e.moved(ctx, err, attempt, container) {
-			continue // Nothing has happened.
-		}
 		if err == nil && result.Body.IsDefined() {
 			out.Body = held.Settle(result.Body.Append(nil))
 		}
-		return err
-	}
+		return true, err // A run that failed has changed nothing.
+	})
 }
 
 // program returns a compiled script of a container.
@@ -132,10 +125,7 @@ func (r *run) hold(ctx context.Context, how reading, work func(*host) error) (pa
 	work1 := func(h *partition.Holding) error {
 		return work(&host{run: r, holding: h, epk: epk})
 	}
-	held, err := replica.Hold(ctx, ask, work1)
-	for pause := time.Duration(0); how.again(ctx, err, ask.Session, &pause); {
-		held, err = replica.Hold(ctx, ask, work1)
-	}
+	held, err := caughtUp(ctx, &how, ask.Session, func() (partition.Held, error) { return replica.Hold(ctx, ask, work1) })
 	r.out.reached(p.ID, held.LSN)
 	return held, err
 }

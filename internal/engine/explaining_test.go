@@ -87,7 +87,7 @@ func TestExplainedRebuild(t *testing.T) {
 	for round := range 200 {
 		policy := `{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/x` + fmt.Sprint(round) + `/*"}]}`
 		body := parse(t, `{"id":"`+link.Container+`","partitionKey":{"paths":["/pk"]},"indexingPolicy":`+policy+`}`)
-		if _, err := w.ReplaceContainer(t.Context(), caller, engine.ResourceRequest{Link: link, Body: body}); err != nil {
+		if _, err := w.ReplaceContainer(t.Context(), caller, engine.ContainerRequest{Link: link, Body: body}); err != nil {
 			t.Fatal(err)
 		}
 		e := w.explained(t, link, text)

@@ -104,21 +104,14 @@ func (f *feedOf) run(ctx context.Context, caller auth.Caller) error {
 	}
 	// The clock is that of the machine: it bounds work, and stamps nothing.
 	f.deadline = time.Now().Add(e.limits.PageTime)
-	for attempt := 0; ; attempt++ {
-		c, err := e.owner(f.req.Link, f.req.IntendedRID, &f.out.Result)
-		if err != nil {
-			return err
-		}
+	return e.onContainer(ctx, f.req.Link, f.req.IntendedRID, &f.out.Result, func(c *catalog.Container) (more bool, err error) {
 		f.out.ParentRID, f.out.Rows, f.bytes, f.routed = c.RID, nil, e.limits.ResponseBytes, false
 		f.seen = nil
 		err = f.once(ctx, c)
 		// A partition that the request names and the view does not have is gone
 		// for good.
-		if err != nil && f.routed && e.moved(ctx, err, attempt, c) {
-			continue
-		}
-		return err
-	}
+		return f.routed, err
+	})
 }
 
 // once makes the page by one version of the container.
@@ -255,10 +248,7 @@ func (f *feedOf) ask(ctx context.Context, c *catalog.Container, p *piece, since 
 	worker.begin(ctx, f.job, nil)
 	defer worker.end()
 	ask.Deadline = f.deadline.Add(time.Duration(f.job.waited.Load()))
-	page, err := replica.Feed(worker, ask)
-	for pause := time.Duration(0); f.how.again(ctx, err, ask.Session, &pause); {
-		page, err = replica.Feed(worker, ask)
-	}
+	page, err := caughtUp(ctx, &f.how, ask.Session, func() (partition.FeedPage, error) { return replica.Feed(worker, ask) })
 	if err != nil && worker.fault != nil {
 		err = worker.fault
 	}

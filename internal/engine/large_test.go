@@ -20,7 +20,7 @@ func TestLargeDocumentsTakeTurns(t *testing.T) {
 	e, _ := split(t, 1)
 	ctx, caller, link := context.Background(), auth.Owner(), Link{Database: "d", Container: "large"}
 	body := parse(t, `{"id":"large","partitionKey":{"paths":["/pk"]}}`)
-	if _, err := e.CreateContainer(ctx, caller, ResourceRequest{Link: Link{Database: "d"}, Body: body}); err != nil {
+	if _, err := e.CreateContainer(ctx, caller, ContainerRequest{Link: Link{Database: "d"}, Body: body}); err != nil {
 		t.Fatal(err)
 	}
 	var now atomic.Int64

@@ -47,34 +47,35 @@ func (e *Engine) ChangeLimits(ctx context.Context, caller auth.Caller, link Link
 	if err := caller.Allow(auth.Replace, link.path()); err != nil {
 		return ContainerLimits{}, fail(err)
 	}
-	for attempt := 0; ; attempt++ {
+	var fresh *catalog.Container
+	err := onCommit(false, func() error {
 		c, ok := locateContainer(e.catalog.View(), link)
 		if !ok {
-			return ContainerLimits{}, status.OwnerNotFound()
+			return status.OwnerNotFound()
 		}
 		wanted := c.Limits
 		if err := change(&wanted); err != nil {
-			return ContainerLimits{}, fail(err)
+			return err
 		}
 		if err := wanted.Validate(e.limits); err != nil {
-			return ContainerLimits{}, err
+			return err
 		}
 		view, err := e.catalog.Commit(ctx, catalog.PutLimits{RID: c.RID, Limits: wanted, Expected: c.Limits})
-		if status.CodeOf(err) == status.CodePreconditionFailed && attempt < attemptsMax {
-			continue
-		}
 		if err != nil {
-			return ContainerLimits{}, fail(err)
+			return err
 		}
-		fresh, ok := view.ContainerByRID(c.RID)
-		if !ok {
-			return ContainerLimits{}, status.OwnerNotFound() // unreachable: view is the one this commit made
+		if fresh, ok = view.ContainerByRID(c.RID); !ok {
+			return status.OwnerNotFound() // unreachable: view is the one this commit made
 		}
-		e.logger.Info("limits of container changed", "container", c.RID)
-		if e.rebalance != nil {
-			e.node.Warm(ctx, fresh) // Closed partitions count as empty.
-			e.rebalance(c.RID)
-		}
-		return e.limitsOf(fresh), nil
+		return nil
+	})
+	if err != nil {
+		return ContainerLimits{}, fail(err)
 	}
+	e.logger.Info("limits of container changed", "container", fresh.RID)
+	if e.rebalance != nil {
+		e.node.Warm(ctx, fresh) // Closed partitions count as empty.
+		e.rebalance(fresh.RID)
+	}
+	return e.limitsOf(fresh), nil
 }

@@ -15,14 +15,14 @@ import (
 func searchable(t *testing.T, w *world, documents int) engine.Link {
 	t.Helper()
 	ctx := t.Context()
-	if _, err := w.CreateDatabase(ctx, caller, engine.ResourceRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
+	if _, err := w.CreateDatabase(ctx, caller, engine.DatabaseRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	body := `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
 		"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":"float32","dimensions":4,"distanceFunction":"euclidean"}]},
 		"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/text"}]},
 		"indexingPolicy":{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/v/*"}],"vectorIndexes":[{"path":"/v","type":"diskANN"}],"fullTextIndexes":[{"path":"/text"}]}}`
-	if _, err := w.CreateContainer(ctx, caller, engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: parse(t, body), Partitions: 4}); err != nil {
+	if _, err := w.CreateContainer(ctx, caller, engine.ContainerRequest{Link: engine.Link{Database: "d"}, Body: parse(t, body), Partitions: 4}); err != nil {
 		t.Fatal(err)
 	}
 	link := engine.Link{Database: "d", Container: "c"}

@@ -32,7 +32,7 @@ func (e *Engine) QueryOffers(ctx context.Context, caller auth.Caller, req QueryR
 }
 
 // ReadOffer returns the offer req.Offer.
-func (e *Engine) ReadOffer(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+func (e *Engine) ReadOffer(ctx context.Context, caller auth.Caller, req OfferRequest) (Resource, error) {
 	return e.defineAs(caller, auth.Read, auth.Offer, Link{}, func(out *Resource) error {
 		view := e.catalog.View()
 		t, err := locateOffer(view, req.Offer)
@@ -57,10 +57,10 @@ func (e *Engine) ReadOffer(ctx context.Context, caller auth.Caller, req Resource
 // partitions there can carry counts at once. A higher one is stored and pending
 // while partitions are split for it: until then each has as much as it can be
 // given, and a further rise is 423.
-func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req ResourceRequest) (Resource, error) {
+func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req OfferRequest) (Resource, error) {
 	return e.defineAs(caller, auth.Replace, auth.Offer, Link{}, func(out *Resource) error {
 		counted := false // among the changes of throughput, which are bounded
-		for attempt := 0; ; attempt++ {
+		return onCommit(req.IfMatch != "", func() error {
 			view := e.catalog.View()
 			t, err := locateOffer(view, req.Offer)
 			if err != nil {
@@ -84,9 +84,6 @@ func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req Resou
 				counted = true
 			}
 			after, err := e.catalog.Commit(ctx, catalog.PutThroughput{Throughput: changed, Expect: t.ETag})
-			if status.CodeOf(err) == status.CodePreconditionFailed && req.IfMatch == "" && attempt < attemptsMax {
-				continue
-			}
 			if err != nil {
 				return err
 			}
@@ -101,7 +98,7 @@ func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req Resou
 			}
 			e.describeOffer(stored, scope, req, out)
 			return nil
-		}
+		})
 	})
 }
 
@@ -112,7 +109,7 @@ func sameFigures(a, b resource.Throughput) bool {
 }
 
 // replaced is the decision of ReplaceOffer.
-func (e *Engine) replaced(t resource.Throughput, scope offerScope, req ResourceRequest) (resource.Throughput, error) {
+func (e *Engine) replaced(t resource.Throughput, scope offerScope, req OfferRequest) (resource.Throughput, error) {
 	changed, err := e.edited(t, scope, req)
 	if err != nil {
 		return changed, err
@@ -139,7 +136,7 @@ func (e *Engine) replaced(t resource.Throughput, scope offerScope, req ResourceR
 }
 
 // edited returns a throughput as the request wants it.
-func (e *Engine) edited(t resource.Throughput, scope offerScope, req ResourceRequest) (resource.Throughput, error) {
+func (e *Engine) edited(t resource.Throughput, scope offerScope, req OfferRequest) (resource.Throughput, error) {
 	switch {
 	case req.MigrateToAutoscale && req.MigrateToManual:
 		return t, status.BadRequest("An offer cannot be switched to autoscale and to manual throughput by one request.")
@@ -245,7 +242,7 @@ func (e *Engine) offerScope(ctx context.Context, view *catalog.View, t resource.
 }
 
 // describeOffer fills the answer in.
-func (e *Engine) describeOffer(t resource.Throughput, scope offerScope, req ResourceRequest, out *Resource) {
+func (e *Engine) describeOffer(t resource.Throughput, scope offerScope, req OfferRequest, out *Resource) {
 	out.RID, out.ETag = t.RID, t.ETag
 	out.Body = t.Value().Append(nil)
 	if req.PartitionRUs {

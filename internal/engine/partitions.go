@@ -16,7 +16,7 @@ import (
 // page. Result.ETag is the version of the list. With req.IfNoneMatch only those
 // come that are new since that version, because clients add them to the list they
 // have; when there are none the error is status.CodeNotModified.
-func (e *Engine) Ranges(_ context.Context, caller auth.Caller, req ResourceRequest) (Feed, error) {
+func (e *Engine) Ranges(_ context.Context, caller auth.Caller, req ContainerRequest) (Feed, error) {
 	var meter throughput.Meter
 	var out Feed
 	err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Container}, req.Link)
@@ -32,7 +32,7 @@ func (e *Engine) Ranges(_ context.Context, caller auth.Caller, req ResourceReque
 	return out, fail(err)
 }
 
-func (e *Engine) ranges(req ResourceRequest, out *Feed) error {
+func (e *Engine) ranges(req ContainerRequest, out *Feed) error {
 	c, err := e.owner(req.Link, "", &out.Result)
 	if err != nil {
 		return err

@@ -50,16 +50,9 @@ func (p *purge) run(ctx context.Context) error {
 	if err := e.allowDocuments(p.caller, auth.Delete, p.req.Link, &p.req.Options); err != nil {
 		return err
 	}
-	for attempt := 0; ; attempt++ {
-		container, err := e.owner(p.req.Link, p.req.IntendedRID, &p.out)
-		if err != nil {
-			return err
-		}
-		if err = p.try(ctx, container); err != nil && e.moved(ctx, err, attempt, container) {
-			continue
-		}
-		return err
-	}
+	return e.onContainer(ctx, p.req.Link, p.req.IntendedRID, &p.out, func(container *catalog.Container) (more bool, err error) {
+		return true, p.try(ctx, container)
+	})
 }
 
 // try asks the partitions behind those that have been asked, by one version of the

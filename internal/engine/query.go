@@ -102,11 +102,7 @@ func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action
 	if q.how, err = q.engine.reading(q.req.Options); err != nil {
 		return err
 	}
-	for attempt := 0; ; attempt++ {
-		c, err := q.engine.owner(q.req.Link, q.req.IntendedRID, &q.out.Result)
-		if err != nil {
-			return err
-		}
+	return q.engine.onContainer(ctx, q.req.Link, q.req.IntendedRID, &q.out.Result, func(c *catalog.Container) (more bool, err error) {
 		q.out.ParentRID, q.job.container = c.RID, c.RID
 		q.routed = false
 		spent := q.meter
@@ -117,13 +113,11 @@ func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action
 				err = q.attempt(ctx, c)
 			}
 		}
-		// A partition that the request names and the view does not have is gone:
-		// waiting for a newer view helps only against those that move later.
-		if err != nil && q.routed && q.engine.moved(ctx, err, attempt, c) {
-			continue // rows of a half page are dropped: the next attempt has them again
-		}
-		return err
-	}
+		// A partition that the request names and the view does not have is gone: a
+		// newer view helps only if a partition moves later. Rows of a half page are
+		// dropped: the next attempt has them again.
+		return q.routed, err
+	})
 }
 
 // attempt is once, as the work of the request. The error is [query.ErrAgain] when a turn is
@@ -311,10 +305,11 @@ func (q *pageOf) ask(v *visit, c *catalog.Container, plan *query.Plan, t task, a
 			Session:    q.how.behind(t.partition),
 			Meter:      &meter,
 		}
-		page, lsn, err := replica.Query(worker, ask)
-		for pause := time.Duration(0); q.how.again(ctx, err, ask.Session, &pause); {
+		var lsn resource.LSN
+		page, err := caughtUp(ctx, &q.how, ask.Session, func() (page query.Page, err error) {
 			page, lsn, err = replica.Query(worker, ask)
-		}
+			return page, err
+		})
 		if err != nil && worker.fault != nil {
 			err = worker.fault
 		}

@@ -146,23 +146,39 @@ type ThroughputRequest struct {
 	Upgrade resource.Upgrade // of AutoscaleMax
 }
 
-// ResourceRequest asks for a database, a container, its ranges or an offer.
-type ResourceRequest struct {
-	Link        Link          // what it is about; for Create the parent
-	Offer       string        // RID text of the offer; for offers only
-	Body        value.Value   // Create and Replace
-	IfMatch     resource.ETag // Replace and Delete
-	IfNoneMatch resource.ETag // reads: answer status.CodeNotModified when it is current
+// DatabaseRequest asks for a database.
+type DatabaseRequest struct {
+	Link        Link              // of the database; zero for Create
+	Body        value.Value       // Create only
+	Throughput  ThroughputRequest // Create only
+	IfMatch     resource.ETag     // Delete only
+	IfNoneMatch resource.ETag     // Read only: answer status.CodeNotModified when it is current
+}
 
-	Throughput ThroughputRequest // Create of a database or container
-	Partitions int               // CreateContainer: exact number of physical partitions; 0: as the throughput asks
+// ContainerRequest asks for a container, or for its partition key ranges.
+type ContainerRequest struct {
+	Link        Link              // of the container; for Create of its database
+	Body        value.Value       // Create and Replace
+	IfMatch     resource.ETag     // Replace and Delete
+	IfNoneMatch resource.ETag     // Read and Ranges: answer status.CodeNotModified when it is current
+	Throughput  ThroughputRequest // Create only
+	Partitions  int               // Create only: exact number of physical partitions; 0: as the throughput asks
+	Usage       bool              // Read only: fill in Resource.Usage, which asks every partition
+}
 
-	MigrateToAutoscale bool // ReplaceOffer: switch the mode
+// OfferRequest asks for a provisioned throughput.
+type OfferRequest struct {
+	Offer        string        // RID text
+	Body         value.Value   // Replace only
+	IfMatch      resource.ETag // Replace only
+	IfNoneMatch  resource.ETag // Read only: answer status.CodeNotModified when it is current
+	PartitionRUs bool          // the answer's body tells what each physical partition is given
+
+	// Replace only: switch the mode, or divide the throughput anew over physical
+	// partitions; with neither, the change is the one of Body.
+	MigrateToAutoscale bool
 	MigrateToManual    bool
-	Redistribution     *Redistribution // ReplaceOffer: divide it anew over physical partitions; nil: as Body says
-	PartitionRUs       bool            // offers: Body tells what each physical partition is given
-
-	Usage bool // ReadContainer: fill in Resource.Usage, which asks every partition
+	Redistribution     *Redistribution
 }
 
 // Resource is the answer to an operation on a definition. Result.ETag is the

@@ -62,6 +62,35 @@ func (e *Engine) owner(link Link, intended string, result *Result) (*catalog.Con
 	return c, nil
 }
 
+// onContainer calls try with the container that a request names, which it notes in
+// result, and again with a newer version while try fails because a partition has
+// moved. If more is false, a newer version cannot help, and the error is returned
+// as it is.
+func (e *Engine) onContainer(ctx context.Context, link Link, intended string, result *Result, try func(*catalog.Container) (more bool, err error)) error {
+	for attempt := 0; ; attempt++ {
+		container, err := e.owner(link, intended, result)
+		if err != nil {
+			return err
+		}
+		more, err := try(container)
+		if err == nil || !more || !e.moved(ctx, err, attempt, container) {
+			return err
+		}
+	}
+}
+
+// onCommit calls try, and again while another change of the same definition is
+// committed first. If the request is for one version only, conditional is true, and
+// that error is for the client.
+func onCommit(conditional bool, try func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := try()
+		if conditional || attempt >= attemptsMax || status.CodeOf(err) != status.CodePreconditionFailed {
+			return err
+		}
+	}
+}
+
 // attemptsMax bounds how often a request follows a partition that has moved. A
 // split or merge moves it once; the rest is for several in a row.
 const attemptsMax = 8

@@ -108,7 +108,7 @@ func TestFunctionChanges(t *testing.T) {
 
 	// Another container has functions of its own.
 	body := parse(t, `{"id":"e","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}`)
-	if _, err := w.CreateContainer(t.Context(), caller, engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: body}); err != nil {
+	if _, err := w.CreateContainer(t.Context(), caller, engine.ContainerRequest{Link: engine.Link{Database: "d"}, Body: body}); err != nil {
 		t.Fatal(err)
 	}
 	link.Container = "e"

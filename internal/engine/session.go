@@ -53,6 +53,16 @@ const (
 	behindPauseMax = 10 * time.Millisecond
 )
 
+// caughtUp calls ask, and again after a pause while the partition is behind lsn, as
+// [reading.again] decides.
+func caughtUp[T any](ctx context.Context, how *reading, lsn resource.LSN, ask func() (T, error)) (T, error) {
+	answer, err := ask()
+	for pause := time.Duration(0); how.again(ctx, err, lsn, &pause); {
+		answer, err = ask()
+	}
+	return answer, err
+}
+
 // again reports whether to ask a partition once more that could not answer at an
 // LSN, after a pause: it may be catching up. err is its answer, and pause the one
 // before, which again keeps. There is no hope for an LSN that nobody has given

@@ -59,10 +59,10 @@ func build(t *testing.T) *Engine {
 	})
 	e := New(Config{Catalog: names, Node: node, Account: resource.Account{Consistency: resource.Session}, Limits: limits})
 	ctx, caller := context.Background(), auth.Owner()
-	if _, err := e.CreateDatabase(ctx, caller, ResourceRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
+	if _, err := e.CreateDatabase(ctx, caller, DatabaseRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.CreateContainer(ctx, caller, ResourceRequest{Link: Link{Database: "d"}, Body: parse(t, splitDefinition), Partitions: 1}); err != nil {
+	if _, err := e.CreateContainer(ctx, caller, ContainerRequest{Link: Link{Database: "d"}, Body: parse(t, splitDefinition), Partitions: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return e

@@ -102,11 +102,11 @@ func newSide(t *testing.T, name, definition string) *side {
 	t.Helper()
 	s := &side{world: newWorld(t, briefly), name: name, link: engine.Link{Database: "d", Container: "c"}}
 	ctx := context.Background()
-	if _, err := s.CreateDatabase(ctx, caller, engine.ResourceRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
+	if _, err := s.CreateDatabase(ctx, caller, engine.DatabaseRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	body := `{"id":"c","partitionKey":` + definition + `,"indexingPolicy":{"includedPaths":[{"path":"/*"}],"compositeIndexes":[[{"path":"/n"},{"path":"/s","order":"descending"}]]}}`
-	if _, err := s.CreateContainer(ctx, caller, engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: parse(t, body), Partitions: 1}); err != nil {
+	if _, err := s.CreateContainer(ctx, caller, engine.ContainerRequest{Link: engine.Link{Database: "d"}, Body: parse(t, body), Partitions: 1}); err != nil {
 		t.Fatal(err)
 	}
 	s.key = s.container().PartitionKey

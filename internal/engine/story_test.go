@@ -293,7 +293,7 @@ func explained(row value.Value) string {
 // settle waits until the index of a container is what its policy says.
 func (s *story) settle(ctx context.Context, t *testing.T) (string, error) {
 	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
-		r, err := s.ReadContainer(ctx, caller, engine.ResourceRequest{Link: s.link})
+		r, err := s.ReadContainer(ctx, caller, engine.ContainerRequest{Link: s.link})
 		switch {
 		case err != nil:
 			return "", err
@@ -306,7 +306,7 @@ func (s *story) settle(ctx context.Context, t *testing.T) (string, error) {
 }
 
 func (s *story) ranges(ctx context.Context) (string, error) {
-	page, err := s.Ranges(ctx, caller, engine.ResourceRequest{Link: s.link, IfNoneMatch: resource.ETag(s.headers["if-none-match"])})
+	page, err := s.Ranges(ctx, caller, engine.ContainerRequest{Link: s.link, IfNoneMatch: resource.ETag(s.headers["if-none-match"])})
 	s.etag = page.ETag
 	var b strings.Builder
 	for _, row := range page.Rows {
@@ -316,35 +316,43 @@ func (s *story) ranges(ctx context.Context) (string, error) {
 }
 
 func (s *story) definition(ctx context.Context, t *testing.T, d *datadriven.TestData) (string, error) {
-	req := engine.ResourceRequest{
-		Link: s.link, Offer: s.headers["offer"], Partitions: s.number("partitions"), Usage: s.headers["usage"] == "true",
-		IfMatch: resource.ETag(s.headers["if-match"]), IfNoneMatch: resource.ETag(s.headers["if-none-match"]),
-		MigrateToAutoscale: s.headers["migrate"] == "autoscale", MigrateToManual: s.headers["migrate"] == "manual",
-	}
+	var body value.Value
 	if s.text != "" {
-		req.Body = parse(t, s.text)
+		body = parse(t, s.text)
 	}
-	for name, field := range map[string]**int{"manual": &req.Throughput.Manual, "autoscale": &req.Throughput.AutoscaleMax} {
-		if _, given := s.headers[name]; given {
+	var given engine.ThroughputRequest
+	for name, field := range map[string]**int{"manual": &given.Manual, "autoscale": &given.AutoscaleMax} {
+		if _, named := s.headers[name]; named {
 			n := s.number(name)
 			*field = &n
 		}
 	}
-	call, known := map[string]func(context.Context, auth.Caller, engine.ResourceRequest) (engine.Resource, error){
-		"create-database":   s.CreateDatabase,
-		"read-database":     s.ReadDatabase,
-		"delete-database":   s.DeleteDatabase,
-		"create-container":  s.CreateContainer,
-		"read-container":    s.ReadContainer,
-		"replace-container": s.ReplaceContainer,
-		"delete-container":  s.DeleteContainer,
-		"read-offer":        s.ReadOffer,
-		"replace-offer":     s.ReplaceOffer,
-	}[d.Cmd]
+	ifMatch, ifNoneMatch := resource.ETag(s.headers["if-match"]), resource.ETag(s.headers["if-none-match"])
+	database := engine.DatabaseRequest{Link: s.link, Body: body, Throughput: given, IfMatch: ifMatch, IfNoneMatch: ifNoneMatch}
+	container := engine.ContainerRequest{
+		Link: s.link, Body: body, Throughput: given, IfMatch: ifMatch, IfNoneMatch: ifNoneMatch,
+		Partitions: s.number("partitions"), Usage: s.headers["usage"] == "true",
+	}
+	offer := engine.OfferRequest{
+		Offer: s.headers["offer"], Body: body, IfMatch: ifMatch, IfNoneMatch: ifNoneMatch,
+		MigrateToAutoscale: s.headers["migrate"] == "autoscale", MigrateToManual: s.headers["migrate"] == "manual",
+	}
+	calls := map[string]func() (engine.Resource, error){
+		"create-database":   func() (engine.Resource, error) { return s.CreateDatabase(ctx, caller, database) },
+		"read-database":     func() (engine.Resource, error) { return s.ReadDatabase(ctx, caller, database) },
+		"delete-database":   func() (engine.Resource, error) { return s.DeleteDatabase(ctx, caller, database) },
+		"create-container":  func() (engine.Resource, error) { return s.CreateContainer(ctx, caller, container) },
+		"read-container":    func() (engine.Resource, error) { return s.ReadContainer(ctx, caller, container) },
+		"replace-container": func() (engine.Resource, error) { return s.ReplaceContainer(ctx, caller, container) },
+		"delete-container":  func() (engine.Resource, error) { return s.DeleteContainer(ctx, caller, container) },
+		"read-offer":        func() (engine.Resource, error) { return s.ReadOffer(ctx, caller, offer) },
+		"replace-offer":     func() (engine.Resource, error) { return s.ReplaceOffer(ctx, caller, offer) },
+	}
+	call, known := calls[d.Cmd]
 	if !known {
 		t.Fatalf("unknown command %s", d.Cmd)
 	}
-	r, err := call(ctx, caller, req)
+	r, err := call()
 	s.etag = r.ETag
 	var b strings.Builder
 	switch {

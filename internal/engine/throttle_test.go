@@ -69,7 +69,7 @@ func (s *throttleStory) run(t *testing.T, d *datadriven.TestData) string {
 	case "world":
 		return s.world(d)
 	case "database":
-		res, err := s.w.CreateDatabase(t.Context(), caller, engine.ResourceRequest{
+		res, err := s.w.CreateDatabase(t.Context(), caller, engine.DatabaseRequest{
 			Body: parse(t, `{"id":"`+text(d, "id")+`"}`), Throughput: asked(t, d),
 		})
 		return outcome(res.Body != nil, err)
@@ -191,7 +191,7 @@ func (s *throttleStory) container(d *datadriven.TestData) string {
 	if d.HasArg("indexed") {
 		policy = ""
 	}
-	res, err := s.w.CreateContainer(s.t.Context(), caller, engine.ResourceRequest{
+	res, err := s.w.CreateContainer(s.t.Context(), caller, engine.ContainerRequest{
 		Link: engine.Link{Database: database(d)},
 		Body: parse(s.t, fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["%s"],"kind":%q,"version":2}%s}`,
 			text(d, "id"), strings.Join(list, `","`), kind, policy)),
@@ -315,7 +315,7 @@ func (s *throttleStory) offer(d *datadriven.TestData) string {
 	if err != nil {
 		return throttled(err)
 	}
-	req := engine.ResourceRequest{Offer: offer, PartitionRUs: true, MigrateToAutoscale: d.HasArg("autoscale"), MigrateToManual: d.HasArg("manual")}
+	req := engine.OfferRequest{Offer: offer, PartitionRUs: true, MigrateToAutoscale: d.HasArg("autoscale"), MigrateToManual: d.HasArg("manual")}
 	change := s.w.ReplaceOffer
 	switch {
 	case d.Input == "" && !req.MigrateToAutoscale && !req.MigrateToManual:
@@ -448,13 +448,12 @@ func (s *throttleStory) at(seconds float64) {
 // ask sends requests about what a container is until one is refused.
 func (s *throttleStory) ask(link engine.Link, what, times string) string {
 	ctx := context.Background()
-	of := engine.ResourceRequest{Link: link}
+	of := engine.ContainerRequest{Link: link}
 	list := engine.QueryRequest{Link: engine.Link{Database: link.Database}}
 	requests := map[string]func() (engine.Result, error){
 		"container": func() (engine.Result, error) { out, err := s.w.ReadContainer(ctx, caller, of); return out.Result, err },
 		"database": func() (engine.Result, error) {
-			of.Link.Container = ""
-			out, err := s.w.ReadDatabase(ctx, caller, of)
+			out, err := s.w.ReadDatabase(ctx, caller, engine.DatabaseRequest{Link: list.Link})
 			return out.Result, err
 		},
 		"ranges": func() (engine.Result, error) { out, err := s.w.Ranges(ctx, caller, of); return out.Result, err },
@@ -470,7 +469,7 @@ func (s *throttleStory) ask(link engine.Link, what, times string) string {
 		"new": func() (engine.Result, error) {
 			s.next++
 			body := parse(s.t, fmt.Sprintf(`{"id":"new%d","partitionKey":{"paths":["/pk"]}}`, s.next))
-			out, err := s.w.CreateContainer(ctx, caller, engine.ResourceRequest{Link: list.Link, Body: body})
+			out, err := s.w.CreateContainer(ctx, caller, engine.ContainerRequest{Link: list.Link, Body: body})
 			return out.Result, err
 		},
 	}

@@ -141,10 +141,10 @@ func (w *world) container(t testing.TB, partitions int, paths ...string) engine.
 func (w *world) containerOf(t testing.TB, partitions int, body string) engine.Link {
 	t.Helper()
 	ctx := context.Background()
-	if _, err := w.CreateDatabase(ctx, caller, engine.ResourceRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
+	if _, err := w.CreateDatabase(ctx, caller, engine.DatabaseRequest{Body: parse(t, `{"id":"d"}`)}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := w.CreateContainer(ctx, caller, engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: parse(t, body), Partitions: partitions})
+	_, err := w.CreateContainer(ctx, caller, engine.ContainerRequest{Link: engine.Link{Database: "d"}, Body: parse(t, body), Partitions: partitions})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -512,11 +512,11 @@ func (s *Server) CreateContainer(ctx context.Context, database, definition strin
 	}
 	caller := auth.Owner()
 	name := value.Object([]value.Member{{Name: "id", Value: value.String(database)}})
-	_, err = s.engine.CreateDatabase(ctx, caller, engine.ResourceRequest{Body: name})
+	_, err = s.engine.CreateDatabase(ctx, caller, engine.DatabaseRequest{Body: name})
 	if err != nil && status.CodeOf(err) != status.CodeConflict {
 		return err
 	}
-	_, err = s.engine.CreateContainer(ctx, caller, engine.ResourceRequest{
+	_, err = s.engine.CreateContainer(ctx, caller, engine.ContainerRequest{
 		Link:       engine.Link{Database: database},
 		Body:       body,
 		Partitions: partitions,

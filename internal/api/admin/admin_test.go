@@ -57,7 +57,7 @@ func newEngine(t *testing.T) (*engine.Engine, *catalog.Catalog, *prometheus.Regi
 	check(err)
 	registry := prometheus.NewRegistry()
 	e := engine.New(engine.Config{Catalog: names, Node: node, Account: resource.Account{ID: "decan"}, Limits: limits, Verifier: verifier, Now: now, Registerer: registry})
-	_, err = e.CreateDatabase(t.Context(), auth.Owner(), engine.ResourceRequest{Body: parse(t, `{"id":"d"}`)})
+	_, err = e.CreateDatabase(t.Context(), auth.Owner(), engine.DatabaseRequest{Body: parse(t, `{"id":"d"}`)})
 	check(err)
 	return e, names, registry
 }

@@ -22,7 +22,7 @@ const headerPartitions = "X-Decan-Partition-Count"
 // given as throughput=RUS or autoscale=RUS.
 func (h *handler) createContainer(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	query := hr.URL.Query()
-	req := engine.ResourceRequest{Link: engine.Link{Database: query.Get("database")}}
+	req := engine.ContainerRequest{Link: engine.Link{Database: query.Get("database")}}
 	if req.Link.Database == "" {
 		return status.BadRequest("Name the database: /containers?database=D&partitions=N.")
 	}

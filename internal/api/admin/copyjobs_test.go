@@ -29,7 +29,7 @@ func copyDoor(t *testing.T) http.Handler {
 	}
 	e, names, registry := newEngine(t)
 	for _, definition := range []string{`{"id":"from","partitionKey":{"paths":["/a"]}}`, `{"id":"to","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash"}}`} {
-		_, err := e.CreateContainer(t.Context(), auth.Owner(), engine.ResourceRequest{Link: engine.Link{Database: "d"}, Body: parse(t, definition)})
+		_, err := e.CreateContainer(t.Context(), auth.Owner(), engine.ContainerRequest{Link: engine.Link{Database: "d"}, Body: parse(t, definition)})
 		check(err)
 	}
 	for i := range 3 {

@@ -14,7 +14,7 @@ import (
 func TestPurgeProgress(t *testing.T) {
 	t.Parallel()
 	door, e := newDoor(t, nil)
-	container := engine.ResourceRequest{
+	container := engine.ContainerRequest{
 		Link: engine.Link{Database: "d"}, Partitions: 1,
 		Body: parse(t, `{"id":"c","partitionKey":{"paths":["/t","/u"],"kind":"MultiHash","version":2}}`),
 	}

@@ -59,13 +59,13 @@ func (h *handler) readThroughput(hw http.ResponseWriter, hr *http.Request, calle
 }
 
 // offerRequest is the request about the offer that a path is about.
-func (h *handler) offerRequest(hr *http.Request) (engine.ResourceRequest, error) {
+func (h *handler) offerRequest(hr *http.Request) (engine.OfferRequest, error) {
 	link, err := h.managed(hr)
 	if err != nil {
-		return engine.ResourceRequest{}, err
+		return engine.OfferRequest{}, err
 	}
 	offer, err := h.engine.OfferOf(link)
-	return engine.ResourceRequest{Offer: offer}, err
+	return engine.OfferRequest{Offer: offer}, err
 }
 
 // What bodies may say of a throughput, in properties.resource.
@@ -76,7 +76,7 @@ var (
 )
 
 // offerChange is offerRequest with what the body wants of the offer, of those members.
-func (h *handler) offerChange(hw http.ResponseWriter, hr *http.Request, members []string) (engine.ResourceRequest, value.Value, error) {
+func (h *handler) offerChange(hw http.ResponseWriter, hr *http.Request, members []string) (engine.OfferRequest, value.Value, error) {
 	req, err := h.offerRequest(hr)
 	if err != nil {
 		return req, value.Undefined(), err
@@ -148,15 +148,15 @@ func editedOffer(current *engine.Resource, wanted value.Value) (value.Value, err
 }
 
 func (h *handler) migrateToAutoscale(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
-	return h.migrate(hw, hr, caller, func(req *engine.ResourceRequest) { req.MigrateToAutoscale = true })
+	return h.migrate(hw, hr, caller, func(req *engine.OfferRequest) { req.MigrateToAutoscale = true })
 }
 
 func (h *handler) migrateToManual(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
-	return h.migrate(hw, hr, caller, func(req *engine.ResourceRequest) { req.MigrateToManual = true })
+	return h.migrate(hw, hr, caller, func(req *engine.OfferRequest) { req.MigrateToManual = true })
 }
 
 // migrate switches the mode of a throughput; the server chooses the figure.
-func (h *handler) migrate(hw http.ResponseWriter, hr *http.Request, caller auth.Caller, to func(*engine.ResourceRequest)) error {
+func (h *handler) migrate(hw http.ResponseWriter, hr *http.Request, caller auth.Caller, to func(*engine.OfferRequest)) error {
 	req, err := h.offerRequest(hr)
 	if err != nil {
 		return err

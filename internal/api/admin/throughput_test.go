@@ -42,7 +42,7 @@ func TestThroughputSettings(t *testing.T) {
 	t.Parallel()
 	door, e := newDoor(t, nil)
 	const settings = "/sqlDatabases/d/containers/c/throughputSettings/default"
-	if _, err := e.CreateDatabase(t.Context(), auth.Owner(), engine.ResourceRequest{
+	if _, err := e.CreateDatabase(t.Context(), auth.Owner(), engine.DatabaseRequest{
 		Body:       value.Object([]value.Member{{Name: "id", Value: value.String("shared")}}),
 		Throughput: engine.ThroughputRequest{Manual: new(500)},
 	}); err != nil {
@@ -125,7 +125,7 @@ func TestSharedRedistribution(t *testing.T) {
 	t.Parallel()
 	door, e := newDoor(t, nil)
 	const settings = arm + "/sqlDatabases/shared/throughputSettings/default"
-	if _, err := e.CreateDatabase(t.Context(), auth.Owner(), engine.ResourceRequest{
+	if _, err := e.CreateDatabase(t.Context(), auth.Owner(), engine.DatabaseRequest{
 		Body:       value.Object([]value.Member{{Name: "id", Value: value.String("shared")}}),
 		Throughput: engine.ThroughputRequest{Manual: new(900)},
 	}); err != nil {

@@ -19,8 +19,15 @@ func (h *handler) postContainers(r *request) (*response, error) {
 	return h.createContainer(r)
 }
 
+// containerRequest returns the request about the container that the path names.
+func (r *request) containerRequest() engine.ContainerRequest {
+	return engine.ContainerRequest{Link: r.link(), IfMatch: r.ifMatch(), IfNoneMatch: r.ifNoneMatch()}
+}
+
 func (h *handler) createContainer(r *request) (*response, error) {
-	req, err := r.definition(h.limits.BodyBytes)
+	req := r.containerRequest()
+	var err error
+	req.Body, req.Throughput, err = r.definition(h.limits.BodyBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +45,7 @@ func (h *handler) createContainer(r *request) (*response, error) {
 }
 
 func (h *handler) readContainer(r *request) (*response, error) {
-	req := r.named()
+	req := r.containerRequest()
 	req.Usage = r.flag(headerPopulateQuota)
 	res, err := h.engine.ReadContainer(r.ctx, r.caller, req)
 	r.result = res.Result
@@ -54,7 +61,9 @@ func (h *handler) readContainer(r *request) (*response, error) {
 }
 
 func (h *handler) replaceContainer(r *request) (*response, error) {
-	req, err := r.definition(h.limits.BodyBytes)
+	req := r.containerRequest()
+	var err error
+	req.Body, req.Throughput, err = r.definition(h.limits.BodyBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +79,7 @@ func (h *handler) replaceContainer(r *request) (*response, error) {
 }
 
 func (h *handler) deleteContainer(r *request) (*response, error) {
-	res, err := h.engine.DeleteContainer(r.ctx, r.caller, r.named())
+	res, err := h.engine.DeleteContainer(r.ctx, r.caller, r.containerRequest())
 	r.result = res.Result
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/decandb/decan/internal/engine"
 	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
 )
 
 // postDatabases creates a database, or queries them.
@@ -16,7 +17,9 @@ func (h *handler) postDatabases(r *request) (*response, error) {
 }
 
 func (h *handler) createDatabase(r *request) (*response, error) {
-	req, err := r.definition(h.limits.BodyBytes)
+	req := r.databaseRequest()
+	var err error
+	req.Body, req.Throughput, err = r.definition(h.limits.BodyBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +32,7 @@ func (h *handler) createDatabase(r *request) (*response, error) {
 }
 
 func (h *handler) readDatabase(r *request) (*response, error) {
-	res, err := h.engine.ReadDatabase(r.ctx, r.caller, r.named())
+	res, err := h.engine.ReadDatabase(r.ctx, r.caller, r.databaseRequest())
 	r.result = res.Result
 	if err != nil {
 		return nil, err
@@ -38,7 +41,7 @@ func (h *handler) readDatabase(r *request) (*response, error) {
 }
 
 func (h *handler) deleteDatabase(r *request) (*response, error) {
-	res, err := h.engine.DeleteDatabase(r.ctx, r.caller, r.named())
+	res, err := h.engine.DeleteDatabase(r.ctx, r.caller, r.databaseRequest())
 	r.result = res.Result
 	if err != nil {
 		return nil, err
@@ -73,26 +76,20 @@ func (h *handler) queryDatabases(r *request) (*response, error) {
 	return r.feed("Databases", &page), nil
 }
 
-// named is the request about the one definition that the path names.
-func (r *request) named() engine.ResourceRequest {
-	return engine.ResourceRequest{
-		Link:        r.link(),
-		IfMatch:     r.ifMatch(),
-		IfNoneMatch: r.ifNoneMatch(),
-	}
+// databaseRequest returns the request about the database that the path names.
+func (r *request) databaseRequest() engine.DatabaseRequest {
+	return engine.DatabaseRequest{Link: r.link(), IfMatch: r.ifMatch(), IfNoneMatch: r.ifNoneMatch()}
 }
 
-// definition is the request to create or replace a definition: its body, and
-// for a new one the throughput in the headers.
-func (r *request) definition(limit int) (engine.ResourceRequest, error) {
-	req := r.named()
+// definition reads the body of a new or replaced database or container, and for a
+// new one the throughput in the headers.
+func (r *request) definition(limit int) (body value.Value, given engine.ThroughputRequest, err error) {
 	if r.flag(headerIsUpsert) {
-		return req, status.Unsupported("Upsert of a database or container")
+		return body, given, status.Unsupported("Upsert of a database or container")
 	}
-	var err error
-	if req.Body, _, err = r.readObject(limit); err != nil {
-		return req, err
+	if body, _, err = r.readObject(limit); err != nil {
+		return body, given, err
 	}
-	req.Throughput, err = r.throughput()
-	return req, err
+	given, err = r.throughput()
+	return body, given, err
 }

@@ -76,8 +76,8 @@ func (h *handler) replaceOffer(r *request) (*response, error) {
 }
 
 // offer is the request about the offer that the path names.
-func (r *request) offer() (engine.ResourceRequest, error) {
-	req := engine.ResourceRequest{
+func (r *request) offer() (engine.OfferRequest, error) {
+	req := engine.OfferRequest{
 		Offer:       r.target.id(0),
 		IfMatch:     r.ifMatch(),
 		IfNoneMatch: r.ifNoneMatch(),

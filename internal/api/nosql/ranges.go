@@ -48,7 +48,7 @@ func (h *handler) readRange(r *request) (*response, error) {
 }
 
 func (h *handler) ranges(r *request, known resource.ETag) (engine.Feed, error) {
-	page, err := h.engine.Ranges(r.ctx, r.caller, engine.ResourceRequest{
+	page, err := h.engine.Ranges(r.ctx, r.caller, engine.ContainerRequest{
 		Link:        r.container(),
 		IfNoneMatch: known,
 	})
@@ -85,7 +85,7 @@ func (h *handler) missingConflict(r *request) (*response, error) {
 
 // owner reads the container above the resource in the path.
 func (h *handler) owner(r *request) (engine.Resource, error) {
-	res, err := h.engine.ReadContainer(r.ctx, r.caller, engine.ResourceRequest{Link: r.container()})
+	res, err := h.engine.ReadContainer(r.ctx, r.caller, engine.ContainerRequest{Link: r.container()})
 	if status.CodeOf(err) == status.CodeNotFound {
 		err = status.OwnerNotFound()
 	}
