@@ -11,8 +11,9 @@ import (
 )
 
 type checkCommand struct {
-	AcceptLoss bool `help:"Take what is there for all that there must be: cut off what is damaged, of which the quarantine keeps a copy, move what the catalog does not name to the quarantine, and say what is lost."`
-	StartEmpty bool `help:"With --accept-loss: partitions of which nothing can be read begin empty. Without it they are named, and a server does not start."`
+	AcceptLoss  bool `help:"Take what is there for all that there must be: cut off what is damaged, of which the quarantine keeps a copy, move what the catalog does not name to the quarantine, and say what is lost."`
+	StartEmpty  bool `help:"With --accept-loss: partitions of which nothing can be read begin empty. Without it they are named, and a server does not start."`
+	RepairClock bool `help:"Set every time that is later than the machine's clock says, as a clock that was ahead leaves them, to what it says now. Set the clock right first."`
 
 	Parallel int  `default:"0" placeholder:"N" help:"How many partitions are verified at the same time (default: one for each processor, and for each 256 MB of memory at most)."`
 	Progress bool `help:"Show how far it is where the output is no terminal too, with a line for each tenth."`
@@ -33,6 +34,11 @@ func (c *checkCommand) Validate() error {
 func (c *checkCommand) Run(io streams) error {
 	if c.AcceptLoss {
 		if err := c.accept(io); err != nil {
+			return err
+		}
+	}
+	if c.RepairClock {
+		if err := c.repairClock(io); err != nil {
 			return err
 		}
 	}
@@ -69,6 +75,9 @@ func (c *checkCommand) verify(ctx context.Context, io streams) error {
 	}
 	for _, dir := range report.Unnamed {
 		fmt.Fprintln(io.out, "not named:", dir, "(the catalog knows nothing of it; the next start moves it to the quarantine)")
+	}
+	for _, ahead := range report.Ahead {
+		fmt.Fprintln(io.out, "ahead of the clock:", ahead, "(if the clock is right, --repair-clock repairs it)")
 	}
 	for _, entry := range report.Quarantine {
 		fmt.Fprintln(io.out, "in quarantine:", entry)
@@ -137,6 +146,19 @@ func (c *checkCommand) accept(io streams) error {
 	}
 	if err == nil && len(accepted.Lost) == 0 {
 		fmt.Fprintln(io.out, "nothing is lost")
+	}
+	return err
+}
+
+// repairClock repairs what a clock that was ahead has left, and says what that is.
+func (c *checkCommand) repairClock(io streams) error {
+	repaired, err := server.RepairClock(c.Dir, time.Now())
+	fmt.Fprintln(io.out, "the time is", repaired.Now.Format("2006-01-02 15:04:05Z"))
+	for _, done := range repaired.Done {
+		fmt.Fprintln(io.out, "repaired:", done)
+	}
+	if err == nil && len(repaired.Done) == 0 {
+		fmt.Fprintln(io.out, "no time is later")
 	}
 	return err
 }

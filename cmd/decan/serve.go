@@ -63,6 +63,9 @@ type serveCommand struct {
 	QueryTime      time.Duration `default:"1m" placeholder:"DURATION" help:"How much processor time one request may take for a page of a query (${default})."`
 	QueryQueue     int           `default:"256" placeholder:"N" help:"How many queries that take long may wait for a processor before others are refused (${default})."`
 	ClockSkew      time.Duration `default:"15m" help:"How old or early a request's signature may be; negative for any."`
+	ClockJump      time.Duration `default:"1m" placeholder:"DURATION" help:"By how much the machine's clock may differ from the time that has passed without being called a jump (${default}); negative for any."`
+	ClockAhead     time.Duration `default:"720h" placeholder:"DURATION" help:"How far _ts follows a clock that has jumped ahead (${default}); negative for not at all."`
+	ClockSteady    time.Duration `default:"15m" placeholder:"DURATION" help:"For how long a clock that has jumped ahead must hold until documents expire by it (${default})."`
 	SessionWait    time.Duration `default:"50ms" placeholder:"DURATION" help:"How long a read waits for a partition that is behind its session token before it is refused (${default}); negative for not at all."`
 
 	Memory        sizeBytes `placeholder:"SIZE" help:"How much memory the server may take in all, which garbage is collected to keep to (default: nine tenths of the container's memory, or three quarters of the machine's). GOMEMLIMIT in the environment says what Go takes of it."`
@@ -158,6 +161,9 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		QueryTime:      c.QueryTime,
 		QueryQueue:     c.QueryQueue,
 		ClockSkew:      c.ClockSkew,
+		ClockJump:      c.ClockJump,
+		ClockAhead:     c.ClockAhead,
+		ClockSteady:    c.ClockSteady,
 		SessionWait:    c.SessionWait,
 
 		Memory:                memory.total,

@@ -44,7 +44,9 @@ func (n *Node) partitionConfig(store *storage.Store, ref replication.PartitionRe
 		Container: n.current(container),
 		Limits:    n.cfg.Limits,
 		Grown:     n.grown(container.RID),
-		Now:       n.cfg.Now,
+		Now:       n.cfg.Clock.Now,
+		Certain:   n.cfg.Clock.Certain,
+		Removal:   n.cfg.Clock.Removal,
 		Logger:    n.cfg.Logger,
 		Rosters:   n.rosters,
 

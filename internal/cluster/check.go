@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/decandb/decan/internal/catalog"
 	"github.com/decandb/decan/internal/partition"
@@ -39,6 +40,10 @@ type Report struct {
 	// Unnamed are directories that the catalog knows nothing of. The next start of a
 	// server moves them to the quarantine.
 	Unnamed []string
+
+	// Ahead are partitions whose latest _ts is ahead of the clock, a sentence each. That
+	// is no problem of what is stored.
+	Ahead []string
 
 	// Quarantine is what has been moved there.
 	Quarantine []Quarantined
@@ -213,6 +218,9 @@ func (n *Node) checkPartitions(ctx context.Context, view *catalog.View, o CheckO
 			report.problem("Partition %s of container '%s' in database '%s' (%s) cannot be read: %v", id, c.ID, c.Database.ID, n.partitionDir(one.ref()), one.err)
 		default:
 			report.Partitions = append(report.Partitions, PartitionReport{Database: c.Database.ID, Container: c.ID, Report: one.found})
+			if latest := time.Unix(one.found.Latest, 0); time.Until(latest) > ClockJump {
+				report.Ahead = append(report.Ahead, fmt.Sprintf("partition %s of container '%s' in database '%s': its latest _ts is that of %s", id, c.ID, c.Database.ID, clock(latest)))
+			}
 		}
 	}
 }

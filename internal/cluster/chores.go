@@ -29,6 +29,7 @@ func (n *Node) chores(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
+			n.LookAtClock()
 			n.Mend()
 			n.Expire(ctx)
 			n.Clear(ctx)

@@ -214,8 +214,22 @@ func (m *marking) forget(ref replication.PartitionRef) {
 	delete(m.set.partitions, ref)
 }
 
+// markTime marks the time of the end, unless a time that is at most so much older has
+// been marked: the next start knows for how long nothing ran.
+func (m *marking) markTime(older time.Duration) {
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	now := m.now()
+	m.mu.Lock()
+	last, known := m.set.latest(), m.set.catalog.value > 0
+	m.mu.Unlock()
+	if known && !m.off.Load() && now.Sub(last).Abs() > older {
+		m.record([]markRecord{{kind: markTime, mark: mark{at: now}}})
+	}
+}
+
 // close marks what is due and closes the file.
-func (m *marking) close() {
+func (m *marking) close(older time.Duration) {
 	m.mu.Lock()
 	m.ended = true
 	if m.timer != nil && m.timer.Stop() {
@@ -224,6 +238,7 @@ func (m *marking) close() {
 	m.mu.Unlock()
 	m.pending.Wait()
 	m.write()
+	m.markTime(older)
 	m.writing.Lock()
 	defer m.writing.Unlock()
 	if m.file != nil {

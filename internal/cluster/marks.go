@@ -39,6 +39,7 @@ const (
 	markHeader    = 'H' // the first one, whose value is the version of the format
 	markCatalog   = 'C' // whose value is the version of the catalog
 	markPartition = 'P' // whose value is an LSN
+	markTime      = 'T' // which says nothing but when it was written
 )
 
 // markClosed is the flag of a partition that was closed after all its writes.
@@ -117,6 +118,7 @@ func decodeMark(b []byte) (r markRecord, ok bool) {
 // markSet is what a file of marks says.
 type markSet struct {
 	catalog    mark
+	time       time.Time // of the latest record that says nothing else; zero for none
 	partitions map[replication.PartitionRef]mark
 
 	missing bool // there is no file
@@ -130,6 +132,8 @@ func (m *markSet) add(r markRecord) {
 		if r.value >= m.catalog.value {
 			m.catalog = r.mark
 		}
+	case markTime:
+		m.time = r.at
 	case markPartition:
 		if r.value >= m.partitions[r.ref].value {
 			m.partitions[r.ref] = r.mark
@@ -143,10 +147,28 @@ func (m *markSet) records() []markRecord {
 	if m.catalog.value > 0 {
 		all = append(all, markRecord{kind: markCatalog, mark: m.catalog})
 	}
+	if !m.time.IsZero() {
+		all = append(all, markRecord{kind: markTime, mark: mark{at: m.time}})
+	}
 	for _, ref := range slices.SortedFunc(maps.Keys(m.partitions), compareRefs) {
 		all = append(all, markRecord{kind: markPartition, ref: ref, mark: m.partitions[ref]})
 	}
 	return all
+}
+
+// latest returns the latest time that the set knows; zero for none.
+func (m *markSet) latest() (at time.Time) {
+	later := func(t time.Time) {
+		if t.After(at) && t.Unix() > 0 {
+			at = t
+		}
+	}
+	later(m.time)
+	later(m.catalog.at)
+	for _, known := range m.partitions {
+		later(known.at)
+	}
+	return at
 }
 
 func compareRefs(a, b replication.PartitionRef) int {

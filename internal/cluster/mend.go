@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -25,6 +26,7 @@ const (
 	AilmentReading Ailment = "reading" // the disk was too full to open it for writing; reads go on
 	AilmentRefused Ailment = "refused" // it could not be opened when it was last asked for
 	AilmentDamaged Ailment = "damaged" // it serves, and a scrub has found one of its files damaged
+	AilmentAhead   Ailment = "ahead"   // its latest _ts is ahead of the clock
 )
 
 // Unwell is a partition that does not serve as it should.
@@ -57,6 +59,11 @@ func (n *Node) Unwell() []Unwell {
 	for ref, reason := range n.refused {
 		if _, open := n.slots[ref]; !open {
 			add(ref, AilmentRefused, reason)
+		}
+	}
+	for ref, ts := range n.ahead {
+		if by := n.cfg.Clock.Behind(ts); by > 0 {
+			add(ref, AilmentAhead, fmt.Sprintf("its latest _ts is %s ahead of the clock: %s", by, remedyClock))
 		}
 	}
 	n.mu.Unlock()
@@ -217,7 +224,7 @@ func (s spaces) Collect(to chan<- prometheus.Metric) {
 	for _, u := range s.n.Unwell() {
 		count[u.Ailment]++
 	}
-	for _, a := range []Ailment{AilmentFailed, AilmentReading, AilmentRefused, AilmentDamaged} {
+	for _, a := range []Ailment{AilmentFailed, AilmentReading, AilmentRefused, AilmentDamaged, AilmentAhead} {
 		to <- prometheus.MustNewConstMetric(unwellDesc, prometheus.GaugeValue, float64(count[a]), string(a))
 	}
 }

@@ -56,7 +56,8 @@ type Config struct {
 	Dir     string // the data directory; partitions live below its p
 	Catalog *catalog.Catalog
 	Limits  resource.Limits
-	Now     func() time.Time // nil: time.Now
+	Now     func() time.Time // nil: time.Now; not used with a Clock
+	Clock   *Clock           // nil: one with the defaults that reads Now
 	Logger  *slog.Logger     // nil: discard
 
 	// Throttling says how budgets of request units are kept to.
@@ -121,6 +122,7 @@ type Node struct {
 	changes map[replication.PartitionRef]*change // splits and merges under way, by their parents
 	doubts  []doubt                              // splits and merges that ended without a known outcome
 	refused map[replication.PartitionRef]string  // partitions that could not be opened, and why
+	ahead   map[replication.PartitionRef]int64   // the latest _ts of those where it is ahead of the clock
 	plans   []catalog.Change                     // to drop, of before the start; of Start and then of Mend
 
 	background sync.WaitGroup       // of Reindex, Split, Merge, giveBack and the chores
@@ -205,12 +207,13 @@ func (r *refSet) all() []replication.PartitionRef {
 // partition when it is first asked for. It refuses a directory in which something
 // acknowledged is missing, and has changed nothing then.
 func Start(cfg Config) (*Node, error) {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Clock == nil {
+		cfg.Clock = NewClock(ClockConfig{Now: cfg.Now, Logger: cfg.Logger, Registerer: cfg.Registerer})
+	}
+	cfg.Now = cfg.Clock.Even
 	if cfg.Chores == 0 {
 		cfg.Chores = choresEvery
 	}
@@ -229,7 +232,7 @@ func Start(cfg Config) (*Node, error) {
 	n.throttled = newThrottled()
 	n.scrub.pacer = pacer{rate: cfg.ScrubRate, now: time.Now, sleep: sleep}
 	if cfg.Registerer != nil {
-		cfg.Registerer.MustRegister(n.throttled.requests, loads{n}, spaces{n}, &n.scrub)
+		cfg.Registerer.MustRegister(n.throttled.requests, loads{n}, spaces{n}, &n.scrub, behindMetrics{n})
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
@@ -283,7 +286,7 @@ func (n *Node) Close() error {
 	told()
 	n.RemoveLeft() // A node that is closed soon after its start has not come to it.
 	n.cfg.Catalog.Mark(nil)
-	n.marks.close()
+	n.marks.close(n.cfg.Clock.cfg.Jump)
 	return n.group.Close()
 }
 
@@ -426,6 +429,7 @@ func (n *Node) open(s *slot) (*slot, error) {
 		n.giveBack(s)
 		return nil, s.err
 	}
+	n.noteLatest(s)
 	s.weighed.begin(s.partition)
 	s.synced.Store(uint64(s.partition.LSN()))
 	n.notePurging(s)

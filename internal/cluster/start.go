@@ -31,13 +31,14 @@ const remedy = "put it back from a copy, or accept the loss with 'decan check --
 // names are moved to the quarantine, and plans that a restart interrupted are given up.
 func (n *Node) begin(ctx context.Context) error {
 	cfg := &n.cfg
-	n.marks.files, n.marks.dir, n.marks.now, n.marks.log = cfg.Pool.FS(), cfg.Dir, cfg.Now, cfg.Logger
+	n.marks.files, n.marks.dir, n.marks.now, n.marks.log = cfg.Pool.FS(), cfg.Dir, cfg.Clock.Certain, cfg.Logger
 	n.marks.off.Store(true)
 	set, err := readMarks(n.marks.files, cfg.Dir)
 	if err != nil {
 		return err
 	}
 	n.marks.set = set.clone()
+	cfg.Clock.begin(set.latest())
 	view := cfg.Catalog.View()
 	if err := n.lookForNamed(view); err != nil {
 		return err

@@ -27,6 +27,8 @@ type Report struct {
 	Unchecked   int
 	UncheckedIn []string
 
+	Ahead []string // partitions with times ahead of the clock
+
 	Quarantine []string // what is there, a line each
 	Losses     []string // what was lost and accepted, with the time, a line each
 }
@@ -67,7 +69,7 @@ func CheckWith(ctx context.Context, dir string, o CheckOptions) (Report, error) 
 }
 
 func summarize(found cluster.Report) Report {
-	report := Report{Databases: found.Databases, Partitions: len(found.Partitions), Problems: found.Problems, Leftovers: found.Leftovers, Unnamed: found.Unnamed}
+	report := Report{Databases: found.Databases, Partitions: len(found.Partitions), Problems: found.Problems, Ahead: found.Ahead, Leftovers: found.Leftovers, Unnamed: found.Unnamed}
 	for _, q := range found.Quarantine {
 		report.Quarantine = append(report.Quarantine, q.String())
 	}

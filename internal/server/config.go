@@ -156,6 +156,15 @@ type Config struct {
 	// part in 32 of it; default 64 MB, negative for none.
 	DiskReserve int64
 
+	// ClockJump is by how much the clock of the machine may differ from the time that has
+	// passed, or from the last known time at a start, without being called a jump;
+	// default a minute, negative for any. ClockAhead is how far _ts follows a clock that
+	// has jumped ahead; default 30 days, negative for not at all. ClockSteady is for how
+	// long such a clock must hold until documents expire by it; default 15 minutes.
+	ClockJump   time.Duration
+	ClockAhead  time.Duration
+	ClockSteady time.Duration
+
 	ClockSkew time.Duration // how old or early a signature may be; default 15 minutes, negative for any
 
 	// SessionWait is how long a read waits for a partition that is behind its
@@ -166,7 +175,9 @@ type Config struct {
 	Version string          // what `decan version` says
 	Logger  *slog.Logger    // default: discard
 
-	adjust func(*storage.Options) // in tests; default nothing
+	adjust  func(*storage.Options) // in tests; default nothing
+	now     func() time.Time       // in tests; default time.Now
+	elapsed func() time.Duration   // in tests; default that of cluster.ClockConfig
 }
 
 // AuditConfig says whether there is a log of who did what, and what is in it.
@@ -326,6 +337,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.RequestMemory != 0 && c.RequestMemory < requestMemoryMin {
 		fault("request memory of %d bytes: give %d or more, so that a request of any size fits", c.RequestMemory, requestMemoryMin)
+	}
+	if c.ClockSteady < 0 {
+		fault("clock steady %s must not be negative", c.ClockSteady)
 	}
 	if c.SplitDelay < 0 {
 		fault("split delay %s must not be negative", c.SplitDelay)

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/decandb/decan/internal/cluster"
 	"github.com/decandb/decan/internal/storage"
@@ -36,6 +37,16 @@ func AcceptLoss(dir string, empty bool) (accepted cluster.Acceptance, err error)
 		return err
 	})
 	return accepted, err
+}
+
+// RepairClock sets the times of a data directory that are later than now to now, see
+// [cluster.RepairClock].
+func RepairClock(dir string, now time.Time) (done cluster.ClockRepair, err error) {
+	err = offline(dir, func(pool *storage.Pool) (err error) {
+		done, err = cluster.RepairClock(pool, dir, now)
+		return err
+	})
+	return done, err
 }
 
 // ListQuarantine returns the entries of the quarantine of a data directory, a line

@@ -76,6 +76,9 @@ type Server struct {
 	health func() (disk string, unwell []cluster.Unwell)
 	plan   descriptors
 
+	clock       *cluster.Clock
+	lookAtClock func() // what the node does once in a second, for tests
+
 	// catalogFault says why the catalog takes no changes any more, nil while it does.
 	catalogFault func() error
 
@@ -219,7 +222,12 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	}
 	owned := &catalogStore{pool: pool, dir: store.Dir(), store: store}
 	s.onClose(owned.close)
-	names, err := catalog.Open(store, nil)
+	clock := cluster.NewClock(cluster.ClockConfig{
+		Now: s.config.now, Elapsed: s.config.elapsed,
+		Jump: s.config.ClockJump, Ahead: s.config.ClockAhead, Steady: s.config.ClockSteady,
+		Logger: s.log, Registerer: registry,
+	})
+	names, err := catalog.Open(store, clock.Now)
 	if err != nil {
 		return err
 	}
@@ -250,6 +258,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		Dir:     s.config.Data,
 		Catalog: names,
 		Limits:  s.config.Limits,
+		Clock:   clock,
 		Logger:  s.log,
 
 		Descriptors: s.plan.stores,
@@ -263,6 +272,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 			return err
 		}
 	}
+	s.clock, s.lookAtClock = clock, node.LookAtClock
 	s.mend = node.Mend
 	s.health = func() (string, []cluster.Unwell) { return diskHealth(pool), node.Unwell() }
 	parallel := 0
@@ -288,6 +298,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		Node:           node,
 		Account:        resource.Account{ID: s.config.AccountID, Region: s.config.Region, Consistency: consistency},
 		Limits:         s.config.Limits,
+		Now:            s.config.now,
 		Verifier:       verifier,
 		CrossPartition: cross,
 		TrailingPage:   s.config.TrailingPage,
@@ -383,6 +394,8 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 			Watch:    s.watch.Door(doorAdmin),
 			Metrics:  s.config.ProtectMetrics,
 			Health:   s.health,
+			Clock:    s.clock,
+			Now:      s.config.now,
 			Limits:   s.config.Limits,
 			Version:  s.config.Version,
 			Logger:   s.log,

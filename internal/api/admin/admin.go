@@ -46,6 +46,7 @@ type Config struct {
 	// Health says what is wrong with the disk, empty for nothing, and which partitions
 	// are not well; a nil function knows of nothing.
 	Health  func() (disk string, unwell []cluster.Unwell)
+	Clock   *cluster.Clock   // nil: requests about the clock are refused
 	Limits  resource.Limits  // the zero value: resource.DefaultLimits
 	Version string           // of this program; empty: devel
 	Now     func() time.Time // the engine's clock; nil: time.Now
@@ -71,6 +72,7 @@ func New(cfg Config) http.Handler {
 		jobs:    cfg.CopyJobs,
 		ready:   cfg.Ready,
 		health:  cfg.Health,
+		clock:   cfg.Clock,
 		limits:  cfg.Limits,
 		version: cfg.Version,
 		now:     cfg.Now,
@@ -118,6 +120,7 @@ type handler struct {
 	jobs    *copyjob.Jobs // nil for none
 	ready   func() error
 	health  func() (disk string, unwell []cluster.Unwell)
+	clock   *cluster.Clock // nil for none
 	limits  resource.Limits
 	version string
 	now     func() time.Time
@@ -139,6 +142,8 @@ func (h *handler) routes(gatherer prometheus.Gatherer) http.Handler {
 	mux.HandleFunc("POST /partitions/split", h.keyed(h.splitPartition))
 	mux.HandleFunc("POST /partitions/merge", h.keyed(h.mergePartitions))
 	mux.HandleFunc("POST /containers", h.keyed(h.createContainer))
+	mux.HandleFunc("GET /clock", h.keyed(h.showClock))
+	mux.HandleFunc("POST /clock/accept", h.keyed(h.acceptClock))
 	h.throughputRoutes(mux)
 	h.keyRoutes(mux)
 	h.roleRoutes(mux)

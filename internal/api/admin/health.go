@@ -13,6 +13,7 @@ type health struct {
 	Reason  string `json:"reason,omitempty"`
 
 	Disk       string            `json:"disk,omitempty"`       // what is wrong with it
+	Clock      string            `json:"clock,omitempty"`      // likewise
 	Partitions []partitionHealth `json:"partitions,omitempty"` // that are not well
 }
 
@@ -30,8 +31,8 @@ func (h *handler) showAlive(hw http.ResponseWriter, _ *http.Request) {
 	_ = write(hw, http.StatusOK, health{Status: "alive", Version: h.version}) // Strings always marshal.
 }
 
-// showReady answers 200 while the data plane serves requests, else 503. A full disk or
-// an unwell partition is reported with 200: the other partitions still serve, and a load
+// showReady answers 200 while the data plane serves requests, else 503. A full disk, a
+// wrong clock or an unwell partition is reported with 200: the other partitions still serve, and a load
 // balancer that reads 503 would stop sending requests to all of them.
 func (h *handler) showReady(hw http.ResponseWriter, _ *http.Request) {
 	if err := h.ready(); err != nil {
@@ -39,6 +40,9 @@ func (h *handler) showReady(hw http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	answer := health{Status: "ready", Version: h.version}
+	if h.clock != nil {
+		answer.Clock = h.clock.Status().Trouble
+	}
 	if h.health != nil {
 		disk, unwell := h.health()
 		answer.Disk = disk
@@ -70,6 +74,8 @@ func (h *handler) showIndex(hw http.ResponseWriter, _ *http.Request, _ auth.Call
 		{Path: "GET /ready", Does: "200 while requests are served, else 503"},
 		{Path: "GET /metrics", Does: "metrics for Prometheus"},
 		{Path: "GET /partitions?database=D&container=C", Does: "physical partitions, what they hold, what they may spend and have spent, and their hottest keys", Key: true},
+		{Path: "GET /clock", Does: "the clock, the times that writes, expiry and deletion get, and whether it is in doubt", Key: true},
+		{Path: "POST /clock/accept", Does: "takes a clock that is in doubt as right", Key: true},
 		{Path: "GET /limits?database=D&container=C", Does: "the limits of a container, and which of them are its own", Key: true},
 		{Path: "PUT /limits?database=D&container=C", Does: "gives a container the limits of the body; null goes back to the server's", Key: true},
 		{Path: "POST /partitions/split?database=D&container=C&partition=P", Does: "splits a physical partition, at half of its bytes or at=EPK", Key: true},

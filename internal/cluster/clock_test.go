@@ -1,0 +1,359 @@
+package cluster_test
+
+import (
+	"bytes"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/decandb/decan/internal/catalog"
+	"github.com/decandb/decan/internal/cluster"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// machine is a clock that can be set, and one that cannot.
+type machine struct {
+	wall, elapsed atomic.Int64 // nanoseconds
+	log           bytes.Buffer
+	registry      *prometheus.Registry
+}
+
+var machineStart = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func newMachine(at time.Time) *machine {
+	m := &machine{registry: prometheus.NewRegistry()}
+	m.wall.Store(at.UnixNano())
+	return m
+}
+
+func (m *machine) pass(d time.Duration) { m.wall.Add(int64(d)); m.elapsed.Add(int64(d)) }
+func (m *machine) set(by time.Duration) { m.wall.Add(int64(by)) }
+func (m *machine) now() time.Time       { return time.Unix(0, m.wall.Load()).UTC() }
+
+func (m *machine) config() cluster.ClockConfig {
+	return cluster.ClockConfig{
+		Now: m.now, Elapsed: func() time.Duration { return time.Duration(m.elapsed.Load()) },
+		Logger: slog.New(slog.NewTextHandler(&m.log, nil)), Registerer: m.registry,
+	}
+}
+
+// behind is by how much the times of a clock are behind that of the machine.
+type behind struct{ writes, certain, removal time.Duration }
+
+func (m *machine) behind(c *cluster.Clock) behind {
+	return behind{m.now().Sub(c.Now()), m.now().Sub(c.Certain()), m.now().Sub(c.Removal())}
+}
+
+func (m *machine) jumps(t *testing.T, direction string) (n float64) {
+	t.Helper()
+	return m.metric(t, "decan_clock_jumps_total", direction)
+}
+
+// metric returns the value of a metric, with the label if it has one.
+func (m *machine) metric(t *testing.T, name, label string) (n float64) {
+	t.Helper()
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, metric := range f.GetMetric() {
+			if f.GetName() == name && (label == "" || metric.GetLabel()[0].GetValue() == label) {
+				n = metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return n
+}
+
+const day = 24 * time.Hour
+
+// TestClockJumps sets the clock of a machine in many ways, and looks at the times that
+// writes, expiry and removal get, on both sides of each bound.
+func TestClockJumps(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		act  func(m *machine, c *cluster.Clock)
+		want behind
+		jump [2]float64 // ahead and back
+	}{
+		"time passes":             {func(m *machine, c *cluster.Clock) { m.pass(40 * day) }, behind{}, [2]float64{}},
+		"a step within the bound": {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockJump) }, behind{}, [2]float64{}},
+		"a step beyond the bound": {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockJump + 1) }, behind{0, cluster.ClockJump + 1, cluster.ClockJump + 1}, [2]float64{1, 0}},
+		"a step back within it":   {func(m *machine, c *cluster.Clock) { m.set(-cluster.ClockJump) }, behind{}, [2]float64{}},
+		"a step back beyond it":   {func(m *machine, c *cluster.Clock) { m.set(-cluster.ClockJump - 1) }, behind{}, [2]float64{0, 1}},
+		"ahead as far as writes":  {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockAhead) }, behind{0, cluster.ClockAhead, cluster.ClockAhead}, [2]float64{1, 0}},
+		"ahead further than that": {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockAhead + 1) }, behind{cluster.ClockAhead + 1, cluster.ClockAhead + 1, cluster.ClockAhead + 1}, [2]float64{1, 0}},
+		"ahead and back":          {func(m *machine, c *cluster.Clock) { m.set(5 * day); c.Look(); m.set(-5 * day) }, behind{}, [2]float64{1, 1}},
+		"ahead and half back":     {func(m *machine, c *cluster.Clock) { m.set(40 * day); c.Look(); m.set(-20 * day) }, behind{0, 20 * day, 20 * day}, [2]float64{1, 1}},
+		"ahead twice":             {func(m *machine, c *cluster.Clock) { m.set(20 * day); c.Look(); m.set(20 * day) }, behind{40 * day, 40 * day, 40 * day}, [2]float64{2, 0}},
+		"ahead, almost steady":    {func(m *machine, c *cluster.Clock) { m.set(day); c.Look(); m.pass(cluster.ClockSteady - 1); c.Look() }, behind{0, day, day}, [2]float64{1, 0}},
+		"ahead and steady":        {func(m *machine, c *cluster.Clock) { m.set(day); c.Look(); m.pass(cluster.ClockSteady); c.Look() }, behind{}, [2]float64{1, 0}},
+		"far ahead and steady":    {func(m *machine, c *cluster.Clock) { m.set(400 * day); c.Look(); m.pass(9 * day); c.Look() }, behind{400 * day, 400 * day, 400 * day}, [2]float64{1, 0}},
+		"far ahead and accepted":  {func(m *machine, c *cluster.Clock) { m.set(400 * day); c.Look(); c.Accept() }, behind{}, [2]float64{1, 0}},
+		"ahead again before steady": {func(m *machine, c *cluster.Clock) {
+			m.set(day)
+			c.Look()
+			m.pass(cluster.ClockSteady - 1)
+			m.set(time.Hour)
+			c.Look()
+			m.pass(cluster.ClockSteady - 1)
+			c.Look()
+		}, behind{0, day + time.Hour, day + time.Hour}, [2]float64{2, 0}},
+		"slow drift that is looked at": {func(m *machine, c *cluster.Clock) {
+			for range 1000 {
+				m.pass(time.Second)
+				m.set(time.Second)
+				c.Look()
+			}
+		}, behind{}, [2]float64{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(machineStart)
+			c := cluster.NewClock(m.config())
+			test.act(m, c)
+			if got := m.behind(c); got != test.want {
+				t.Errorf("behind the clock by %+v, want %+v", got, test.want)
+			}
+			if got := [2]float64{m.jumps(t, "ahead"), m.jumps(t, "back")}; got != test.jump {
+				t.Errorf("%v jumps, want %v", got, test.jump)
+			}
+			st := c.Status()
+			if st.Accepted != (test.want.removal == 0) || st.Doubt != test.want.removal || (st.Trouble == "") != st.Accepted {
+				t.Errorf("status %+v", st)
+			}
+			if got := c.Even().Sub(machineStart); got != time.Duration(m.elapsed.Load()) {
+				t.Errorf("even time went on by %s, and %s have passed", got, time.Duration(m.elapsed.Load()))
+			}
+		})
+	}
+}
+
+// TestClockSetFromNonsense takes a clock as right that was before any plausible time.
+func TestClockSetFromNonsense(t *testing.T) {
+	t.Parallel()
+	m := newMachine(time.Unix(100, 0))
+	c := cluster.NewClock(m.config())
+	m.set(machineStart.Sub(m.now()))
+	if got := m.behind(c); got != (behind{}) {
+		t.Errorf("behind by %+v", got)
+	}
+	if m.jumps(t, "ahead") != 1 || !strings.Contains(m.log.String(), "clock was set") {
+		t.Errorf("%v jumps; log: %s", m.jumps(t, "ahead"), m.log.String())
+	}
+}
+
+// TestClockOff follows every jump where none is looked for.
+func TestClockOff(t *testing.T) {
+	t.Parallel()
+	m := newMachine(machineStart)
+	config := m.config()
+	config.Jump = -1
+	c := cluster.NewClock(config)
+	m.set(400 * day)
+	c.Look()
+	if got := m.behind(c); got != (behind{}) || m.jumps(t, "ahead") != 0 {
+		t.Errorf("behind by %+v", got)
+	}
+}
+
+// TestRealClock shows that the clock of this machine is not in doubt.
+func TestRealClock(t *testing.T) {
+	t.Parallel()
+	c := cluster.NewClock(cluster.ClockConfig{})
+	for range 100 {
+		before := time.Now()
+		now, even := c.Now(), c.Even()
+		c.Look()
+		if now.Before(before) || now.Sub(before) > time.Minute || even.Sub(now).Abs() > time.Minute || c.Status().Doubt != 0 {
+			t.Fatalf("now %s, even %s, status %+v", now, even, c.Status())
+		}
+	}
+}
+
+// withClock starts the node of a world anew with the clock of a machine.
+func (w *world) withClock(t *testing.T, m *machine) {
+	t.Helper()
+	m.registry = prometheus.NewRegistry()
+	w.restart(t, func(c *cluster.Config) {
+		c.Clock = cluster.NewClock(m.config())
+		c.Chores = -1
+		c.Registerer = m.registry
+	})
+}
+
+// mortalContainer creates a container whose documents live for so many seconds.
+func (w *world) mortalContainer(t *testing.T, ttl int32) *catalog.Container {
+	t.Helper()
+	c, err := w.create("mortal", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := c.Container
+	next.DefaultTTL = ttl
+	view, err := w.catalog.Commit(t.Context(), catalog.ReplaceContainer{Container: next, Expect: c.ETag})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ = view.Container("d", "mortal")
+	return c
+}
+
+// seen returns which of the documents can be read.
+func (w *world) seen(c *catalog.Container, p resource.PartitionID, ids ...string) []string {
+	return slices.DeleteFunc(ids, func(id string) bool { return w.read(c, p, id) != nil })
+}
+
+// TestJumpExpiresNothing shows that a jump ahead neither hides nor deletes documents
+// until it has held, and that writes go on.
+func TestJumpExpiresNothing(t *testing.T) {
+	t.Parallel()
+	w, _ := start(t, 0)
+	m := newMachine(machineStart)
+	w.withClock(t, m)
+	c := w.mortalContainer(t, 3600)
+	id := c.Ranges.At(0).Value.ID
+	if err := w.write(c, id, "before"); err != nil {
+		t.Fatal(err)
+	}
+	sees := func(want ...string) {
+		t.Helper()
+		if got := w.seen(c, id, "before", "meanwhile"); !slices.Equal(got, want) {
+			t.Errorf("%q are seen, want %q", got, want)
+		}
+	}
+	m.set(2 * time.Hour)
+	w.node.LookAtClock()
+	if n := w.node.Expire(t.Context()); n != 0 {
+		t.Errorf("%d documents deleted", n)
+	}
+	sees("before")
+	if err := w.write(c, id, "meanwhile"); err != nil {
+		t.Fatal(err)
+	}
+	m.pass(cluster.ClockSteady - time.Second)
+	w.node.LookAtClock()
+	sees("before", "meanwhile")
+	m.pass(time.Second)
+	w.node.LookAtClock()
+	sees("meanwhile")
+	if n := w.node.Expire(t.Context()); n != 1 {
+		t.Errorf("%d documents deleted when the clock has held, want 1", n)
+	}
+}
+
+// stopped closes the node of a world, does something to its machine and starts it anew.
+func (w *world) stopped(t *testing.T, m *machine, meanwhile func()) {
+	t.Helper()
+	if err := w.node.Close(); err != nil {
+		t.Fatal(err)
+	}
+	meanwhile()
+	m.registry = prometheus.NewRegistry()
+	clock, config := m.config(), w.config()
+	config.Clock, config.Chores, config.Registerer, config.Logger = cluster.NewClock(clock), -1, m.registry, clock.Logger
+	var err error
+	if w.node, err = cluster.Start(config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStartAfterDowntime shows that what has expired since the last known time is
+// hidden after the start, and is deleted when the clock has held.
+func TestStartAfterDowntime(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Hour
+	for name, test := range map[string]struct {
+		age, down time.Duration // of the document at the end; between end and start
+		deleted   [3]int        // at once, before the clock has held, and then
+	}{
+		"shorter than a jump": {ttl - 10*time.Second, cluster.ClockJump, [3]int{1, 0, 0}},
+		"longer than a jump":  {ttl - 10*time.Second, cluster.ClockJump + time.Second, [3]int{0, 1, 0}},
+		"long":                {0, 2 * time.Hour, [3]int{0, 0, 1}},
+		"years":               {0, 1000 * day, [3]int{0, 0, 1}},
+		"long, over before":   {ttl, 2 * time.Hour, [3]int{1, 0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := start(t, 0)
+			m := newMachine(time.Now().Truncate(time.Second)) // The catalog was made by the real one.
+			w.withClock(t, m)
+			c := w.mortalContainer(t, int32(ttl/time.Second))
+			id := c.Ranges.At(0).Value.ID
+			if err := w.write(c, id, "x"); err != nil {
+				t.Fatal(err)
+			}
+			m.pass(test.age)
+			w.stopped(t, m, func() { m.set(test.down) })
+			if got := w.seen(c, id, "x"); len(got) != 0 {
+				t.Errorf("%q are seen when their time to live is over", got)
+			}
+			var deleted [3]int
+			deleted[0] = w.node.Expire(t.Context())
+			m.pass(cluster.ClockSteady - time.Second)
+			w.node.LookAtClock()
+			deleted[1] = w.node.Expire(t.Context())
+			m.pass(time.Second)
+			w.node.LookAtClock()
+			deleted[2] = w.node.Expire(t.Context())
+			if deleted != test.deleted {
+				t.Errorf("deleted %v, want %v", deleted, test.deleted)
+			}
+		})
+	}
+}
+
+// TestClockBehindStores shows that a partition with times ahead of the clock serves and
+// is named, also when it is closed, until the clock has come there.
+func TestClockBehindStores(t *testing.T) {
+	t.Parallel()
+	w, _ := start(t, 1)
+	m := newMachine(machineStart.AddDate(5, 0, 0))
+	w.withClock(t, m)
+	c, err := w.create("c", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := c.Ranges.At(0).Value.ID
+	if err := w.write(c, id, "x"); err != nil {
+		t.Fatal(err)
+	}
+	w.stopped(t, m, func() { m.wall.Store(machineStart.UnixNano()) })
+	if !strings.Contains(m.log.String(), "behind the last known time") || w.node.Clock().Status().Behind < 4*365*day {
+		t.Errorf("status %+v, log: %s", w.node.Clock().Status(), m.log.String())
+	}
+	if err := w.write(c, id, "y"); err != nil {
+		t.Fatal(err)
+	}
+	unwell := func(want int) {
+		t.Helper()
+		got := w.node.Unwell()
+		if len(got) != want || want > 0 && (got[0].Ailment != cluster.AilmentAhead || got[0].Partition != id) {
+			t.Errorf("unwell: %+v, want %d", got, want)
+		}
+	}
+	unwell(1)
+	if got := strings.Count(m.log.String(), "decan check --repair-clock"); got < 2 {
+		t.Errorf("the log names the repair %d times: %s", got, m.log.String())
+	}
+	if n := m.metric(t, "decan_clock_behind_seconds", ""); n < 4*365*24*3600 {
+		t.Errorf("behind by %v seconds", n)
+	}
+	if n := m.metric(t, "decan_partitions_unwell", "ahead"); n != 1 {
+		t.Errorf("%v partitions are ahead", n)
+	}
+	m.pass(5*365*day - 10*day)
+	w.node.LookAtClock()
+	unwell(1)
+	m.pass(20 * day)
+	w.node.LookAtClock()
+	unwell(0)
+	if st := w.node.Clock().Status(); st.Behind != 0 || st.Trouble != "" {
+		t.Errorf("status %+v", st)
+	}
+}
