@@ -314,3 +314,22 @@ func TestDocumentationIndex(t *testing.T) {
 		}
 	}
 }
+
+// TestVersion checks that the newest entry of the changelog is the version of the
+// binary.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("cmd/decan/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, err := os.ReadFile("CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`const version = "([^"]+)"`).FindSubmatch(source)
+	entry := regexp.MustCompile(`(?m)^## (\S+)`).FindSubmatch(changes)
+	if version == nil || entry == nil || string(version[1]) != string(entry[1]) {
+		t.Errorf("cmd/decan has %q, CHANGELOG.md begins with %q", version, entry)
+	}
+}

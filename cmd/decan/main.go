@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -18,8 +17,8 @@ import (
 	"github.com/decandb/decan/internal/server"
 )
 
-// version is set by the release build.
-var version = ""
+// version is the release of this tree; CHANGELOG.md begins with it.
+const version = "0.1.0"
 
 // cli is the command line: every flag can be given in the environment too.
 type cli struct {
@@ -103,7 +102,7 @@ func newParser(commands *cli, io streams, options ...kong.Option) (*kong.Kong, e
 		kong.UsageOnError(),
 		kong.Writers(io.out, io.err),
 		kong.DefaultEnvars("DECAN"),
-		kong.Vars{"version": versionText(), "wellKnownKey": auth.WellKnownKey, "issuerName": issuerName, "audience": server.DefaultAudience},
+		kong.Vars{"version": version, "wellKnownKey": auth.WellKnownKey, "issuerName": issuerName, "audience": server.DefaultAudience},
 		kong.Bind(io),
 	}, options...)...)
 }
@@ -125,19 +124,8 @@ type versionCommand struct{}
 
 // Run prints the version.
 func (versionCommand) Run(io streams) error {
-	_, err := fmt.Fprintln(io.out, "decan", versionText())
+	_, err := fmt.Fprintln(io.out, "decan", version)
 	return err
-}
-
-// versionText names the release, or for a build from source its revision.
-func versionText() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "devel"
 }
 
 // logger makes the logger of the server's flags.

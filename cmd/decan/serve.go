@@ -188,7 +188,7 @@ func (c *serveCommand) serve(ctx context.Context, stop func(), io streams) error
 		MetadataThroughputMax:  c.MetadataThroughputMax,
 		ThroughputChangesMax:   c.ThroughputChangesMax,
 
-		Version: versionText(),
+		Version: version,
 		Logger:  logger(io.err, c.LogLevel, c.LogFormat),
 	}
 	if c.InMemory {
