@@ -136,7 +136,7 @@ func (d *Door) Refused(reason, remote string) {
 }
 
 // endWindow begins the next window where there was something to tell, so that an
-// attack that goes on has a line in each minute.
+// attack that continues has a line in each minute.
 func (w *Watch) endWindow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -40,7 +40,7 @@ type Record struct {
 	Time       time.Time `json:"time"`
 	Door       string    `json:"door"`               // data, compute or admin
 	Address    string    `json:"address"`            // of the connection
-	Caller     string    `json:"caller"`             // nobody, master, reader, token or bearer
+	Caller     string    `json:"caller"`             // nobody, master, reader, token or bearer (words: a value)
 	Name       string    `json:"name,omitempty"`     // of a bearer token its principal, of a resource token the RID of its permission
 	Operation  string    `json:"operation"`          // as in the metrics; on the admin port verb and path
 	Resource   string    `json:"resource,omitempty"` // link of the resource, without the ids of items

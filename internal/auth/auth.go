@@ -61,8 +61,8 @@ type Verifier struct {
 	bearer  BearerRules
 }
 
-// NewVerifier returns a verifier for the keys. A signature is good for the time
-// skew before and after its date, both ends included; zero or less is for ever.
+// NewVerifier returns a verifier for the keys. A signature is valid for the time
+// skew before and after its date, both ends included; zero or less is forever.
 // The error names the key that cannot be used.
 func NewVerifier(keys Keys, skew time.Duration) (*Verifier, error) {
 	signers, err := keys.signers()

@@ -43,7 +43,7 @@ var testNow = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 //	key       read each line as an account key
 //	well-known
 //	          is each line, a Go string, the well-known key
-//	allow     what master, the owner and nobody may do to the link of each line
+//	allow     what master, the owner and a caller without a key may do to the link of each line
 func TestText(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/*.txt")
@@ -335,7 +335,7 @@ func TestEveryPartIsSigned(t *testing.T) {
 	}
 }
 
-// A verifier is shared by all requests, and what one leaves behind must not
+// A verifier is shared by all requests, and the state of one must not
 // reach another.
 func TestConcurrentVerify(t *testing.T) {
 	t.Parallel()

@@ -88,7 +88,7 @@ func (c *bearerClaims) caller() (Caller, error) {
 		id = c.Subject
 	}
 	if id == "" {
-		return Caller{}, status.Unauthorized(status.SubEntraNoObject, "The bearer token names nobody: it has neither 'oid' nor 'sub'.")
+		return Caller{}, status.Unauthorized(status.SubEntraNoObject, "The bearer token names no principal: it has neither 'oid' nor 'sub'.")
 	}
 	return Caller{kind: Bearer, who: newPrincipal(id, c.Groups)}, nil
 }

@@ -11,7 +11,7 @@ import (
 // Kind is how a caller was authenticated.
 type Kind uint8
 
-// The kinds. The zero value is nobody.
+// The kinds. The zero value is a caller without credentials.
 const (
 	Nobody Kind = iota
 	Master      // with an account key: may do everything
@@ -30,8 +30,8 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// Caller is an authenticated someone. The zero value is nobody and may do
-// nothing. It never changes.
+// Caller is an authenticated client and what it may do. The zero value is a client
+// without credentials, which may do nothing. It never changes.
 type Caller struct {
 	kind  Kind
 	token *tokenClaims         // of a Token
@@ -46,7 +46,7 @@ type Principal struct {
 	Roles  []Grant
 }
 
-// Grant is what somebody may do at a scope and below.
+// Grant is what a caller may do at a scope and below.
 type Grant struct {
 	At      resource.Scope
 	Actions resource.DataActions
@@ -121,7 +121,7 @@ const (
 	Feed    // read the change feed
 	Execute // run a stored procedure
 
-	// Administer is to use the part of the admin door that lies behind the key.
+	// Administer is to use the part of the admin door that needs the key.
 	Administer
 )
 
@@ -157,7 +157,7 @@ const (
 	Permission
 )
 
-// Wish is one thing that somebody wants to do.
+// Wish is one thing that a caller wants to do.
 type Wish struct {
 	Action Action
 	On     Resource
@@ -170,8 +170,8 @@ type Wish struct {
 
 // Allow returns nil if the caller may do that to a resource, by the names of the
 // request. It is for those who hold a key: what a token or a role permits depends
-// on the resource itself, so Allow refuses them, and [Caller.May] decides. Nobody
-// gets 401/5000, everyone else 403.
+// on the resource itself, so Allow refuses them, and [Caller.May] decides. A
+// caller without credentials gets 401/5000, any other 403.
 func (c Caller) Allow(action Action, at status.Path) error {
 	switch c.kind {
 	case Master:
@@ -189,14 +189,14 @@ func (c Caller) Allow(action Action, at status.Path) error {
 }
 
 // May returns nil when the caller may do what it wants: any of it as far as that
-// depends on the partition key, which Grant().Key bounds. Nobody gets 401/5000,
-// everybody else 403.
+// depends on the partition key, which Grant().Key bounds. A caller without
+// credentials gets 401/5000, any other 403.
 func (c Caller) May(w Wish) error {
 	switch c.kind {
 	case Master:
 		return nil
 	case Reader:
-		// Whoever reads a permission has a token that may write.
+		// A caller that reads a permission has a token that may write.
 		if w.Action.reads() && w.On != Permission {
 			return nil
 		}

@@ -68,7 +68,7 @@ func newIssuer(key *ecdsa.PrivateKey) (*Issuer, error) {
 	return &Issuer{key: key, id: base64.RawURLEncoding.EncodeToString(sum[:16])}, nil
 }
 
-// PEM returns the private key, which is as good as every principal.
+// PEM returns the private key, with which a token for every principal can be made.
 func (i *Issuer) PEM() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(i.key)
 	if err != nil {

@@ -99,6 +99,6 @@ func (Key) Format(f fmt.State, _ rune) { hide(f) }
 // Format prints that there are keys, whatever the verb.
 func (Keys) Format(f fmt.State, _ rune) { hide(f) }
 
-// hide keeps keys out of logs and messages. A printer that cannot write has
-// nobody to tell.
+// hide keeps keys out of logs and messages. An error of the
+// printer cannot be returned.
 func hide(f fmt.State) { _, _ = io.WriteString(f, "(hidden)") }

@@ -11,7 +11,7 @@ import (
 )
 
 // appendPayload appends the text that a signature is made of: five pieces, each
-// with a line feed behind it. Of the two dates one is empty. The link keeps its
+// with a line feed after it. Of the two dates one is empty. The link keeps its
 // case, everything else is in lower case.
 //
 // The form is documented under "Access control in the Azure Cosmos DB SQL API".

@@ -34,7 +34,7 @@ var (
 //
 // Except for growing dst, it allocates once, for the bytes of all terms.
 func (x *Index) Terms(dst []Term, doc value.Value) []Term {
-	dst, _ = x.TermsPaced(dst, doc, nil) // Nobody says no.
+	dst, _ = x.TermsPaced(dst, doc, nil) // Nothing stops it.
 	return dst
 }
 
@@ -170,7 +170,7 @@ type walker struct {
 	buf  []byte
 	ends []int
 
-	look    func() error // called now and then; nil: nobody asks
+	look    func() error // called now and then; nil for never
 	stopped error        // what it has returned
 
 	tokens []text.Token

@@ -1,5 +1,5 @@
 // Package admin is the door for people and machines that run Decan: health and
-// metrics for everybody, and behind the account key profiles, the state of each
+// metrics without a key, and with the account key profiles, the state of each
 // physical partition, containers with an exact number of them, and throughput in
 // the form of the service's management API.
 //
@@ -9,7 +9,7 @@
 //
 // # Invariants
 //
-// Whatever shows or changes data or the process is behind the key. Every error
+// Whatever shows or changes data or the process needs the key. Every error
 // is a JSON object with code and message.
 //
 // The package knows nothing of the protocol of the data plane but its signature.
@@ -51,10 +51,10 @@ type Config struct {
 	Version string           // of this program; empty: devel
 	Now     func() time.Time // the engine's clock; nil: time.Now
 	Logger  *slog.Logger     // nil: discard
-	Memory  Memory           // of the bodies of requests under way; nil for no bound
+	Memory  Memory           // of the bodies of requests in progress; nil for no bound
 }
 
-// Memory bounds how many bytes the bodies of all requests under way take together, on
+// Memory bounds how many bytes the bodies of all requests in progress take together, on
 // this port and others.
 type Memory interface {
 	// Take takes n bytes for a request that then has size bytes in all, if they fit.

@@ -23,14 +23,14 @@ import (
 
 func now() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 
-// newDoor returns a door in front of a database in memory with the database d.
+// newDoor returns a door to a database in memory with the database d.
 func newDoor(t *testing.T, ready func() error) (http.Handler, *engine.Engine) {
 	t.Helper()
 	e, _, registry := newEngine(t)
 	return admin.New(admin.Config{Engine: e, Gatherer: registry, Ready: ready, Limits: resource.DefaultLimits(), Version: "test", Now: now}), e
 }
 
-// newEngine returns what doors stand in front of: a database in memory with the
+// newEngine returns what doors serve: a database in memory with the
 // database d.
 func newEngine(t *testing.T) (*engine.Engine, *catalog.Catalog, *prometheus.Registry) {
 	t.Helper()

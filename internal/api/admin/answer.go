@@ -27,7 +27,7 @@ func writeJSON(hw http.ResponseWriter, code int, body []byte) {
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Cache-Control", "no-store")
 	hw.WriteHeader(code)
-	_, _ = hw.Write(body) // The client is gone; nobody is left to tell.
+	_, _ = hw.Write(body) // The client is gone.
 }
 
 // fault is the body of an error.

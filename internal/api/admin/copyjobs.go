@@ -12,7 +12,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// A copy job is to be had in two forms of the service's management API, which are
+// A copy job has two forms of the service's management API, which are
 // one job: copyJobs, with a list of tasks, and the older dataTransferJobs, which
 // has one source and one destination.
 const (

@@ -17,7 +17,7 @@ import (
 
 const armAccount = "/subscriptions/s/resourceGroups/g/providers/Microsoft.DocumentDB/databaseAccounts/decan"
 
-// copyDoor returns a door with copy jobs in front of the containers d/from, with
+// copyDoor returns a door with copy jobs, to the containers d/from, with
 // three documents, and d/to.
 func copyDoor(t *testing.T) http.Handler {
 	t.Helper()

@@ -9,7 +9,7 @@ import (
 )
 
 // headerKey carries the account key itself, for people with a plain HTTP
-// client. It is for trusted networks or TLS: whoever sees the request has the key.
+// client. It is for trusted networks or TLS: a reader of the request has the key.
 const headerKey = "X-Decan-Key"
 
 // verify finds out whether the caller holds the account key. Either the header

@@ -55,8 +55,8 @@ func (h *handler) listReadonlyKeys(hw http.ResponseWriter, hr *http.Request, cal
 	return write(hw, http.StatusOK, describeKeys(keys).readonlyKeys)
 }
 
-// regenerateKey answers with all keys, which the service's does not: whoever has
-// replaced the only key there was could not ask for the new one.
+// regenerateKey answers with all keys, which the service's does not: a client
+// that has replaced the only key could not ask for the new one.
 func (h *handler) regenerateKey(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	if _, err := h.managed(hr); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"github.com/decandb/decan/internal/auth"
 )
 
-// TestMergePaths asks in ways that cannot be carried out, or by nobody who may.
+// TestMergePaths asks in ways that cannot be carried out, or without permission.
 func TestMergePaths(t *testing.T) {
 	t.Parallel()
 	door, e := newDoor(t, nil)
@@ -30,7 +30,7 @@ func TestMergePaths(t *testing.T) {
 		{"/sqlDatabases/nowhere/partitionMerge", "{}", 404},
 		{"/sqlDatabases/d/containers/nowhere/partitionMerge", "{}", 404},
 		{"/sqlDatabases/d/partitionMerge", "{}", 400},              // it shares no throughput
-		{"/sqlDatabases/d/containers/c/partitionMerge", "{}", 400}, // nobody merges whole containers here
+		{"/sqlDatabases/d/containers/c/partitionMerge", "{}", 400}, // this door does not merge whole containers
 		{"/sqlDatabases/d/containers/c/partitionMerge", `{"isDryRun":1}`, 400},
 		{"/sqlDatabases/d/containers/c/partitionMerge", `[]`, 400},
 		{arm + "nobody/sqlDatabases/d/containers/c/partitionMerge", "{}", 404},

@@ -72,7 +72,7 @@ func TestMisplacedMembers(t *testing.T) {
 	if after := state(); after != before {
 		t.Errorf("it was %s and is %s", before, after)
 	}
-	// What stands where it belongs is done, whatever stands beside it.
+	// A property in its place takes effect, whatever else the body has.
 	walk(t, door, []step{
 		{"PUT", settings, `{"location":"somewhere","tags":{},"properties":{"resource":{"throughput":1100},"options":{}}}`, 200, []string{`"throughput":1100`}},
 		{"POST", settings + "/migrateToAutoscale", "{}", 200, []string{`"maxThroughput":2000`}},

@@ -38,7 +38,7 @@ type limits struct {
 type partition struct {
 	ID            string   `json:"id"`
 	Min           string   `json:"min"` // first hashed key, hexadecimal
-	Max           string   `json:"max"` // first hashed key behind it
+	Max           string   `json:"max"` // first hashed key after it
 	Parents       []string `json:"parents"`
 	Change        string   `json:"change,omitempty"` // that it is in the middle of: split or merge
 	Documents     int64    `json:"documents"`

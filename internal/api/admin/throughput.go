@@ -256,7 +256,7 @@ func (h *handler) retrieveDistribution(hw http.ResponseWriter, hr *http.Request,
 	return h.distribution(hw, hr, caller, link, names)
 }
 
-// redistribute divides a throughput anew and answers what the partitions named,
+// redistribute divides a throughput again and answers what the partitions named,
 // or all when none is, are given now. The policy none divides nothing.
 func (h *handler) redistribute(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	req, wanted, err := h.offerChange(hw, hr, divisionMembers)

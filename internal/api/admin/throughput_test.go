@@ -21,7 +21,7 @@ type step struct {
 	holds                []string
 }
 
-// walk carries out steps one after the other, with the key.
+// walk carries out steps one after another, with the key.
 func walk(t *testing.T, door http.Handler, steps []step) {
 	t.Helper()
 	for _, s := range steps {
@@ -178,7 +178,7 @@ func TestSharedRedistribution(t *testing.T) {
 	})
 }
 
-// TestRedistributionRefused asks for divisions that cannot be had: each answer says
+// TestRedistributionRefused asks for divisions that do not exist: each answer says
 // why, and the throughput is what it was, with its etag and its shares.
 func TestRedistributionRefused(t *testing.T) {
 	t.Parallel()
