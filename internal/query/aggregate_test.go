@@ -70,8 +70,8 @@ func randomNumber(r *rand.Rand) value.Value {
 	return value.Number(r.Float64())
 }
 
-// TestTotalBeyondDoubles shows what becomes of sums that no double holds, and of
-// infinities and NaN, whichever comes first.
+// TestTotalBeyondDoubles shows the results of sums that exceed every double, and
+// of infinities and NaN in any order.
 func TestTotalBeyondDoubles(t *testing.T) {
 	t.Parallel()
 	inf, nan := math.Inf(1), math.NaN()
@@ -101,8 +101,8 @@ func TestTotalBeyondDoubles(t *testing.T) {
 	}
 }
 
-// TestAggregateMerge shows that values dealt out to several aggregates, merged
-// in any order, give what one aggregate of all gives.
+// TestAggregateMerge shows that several aggregates over parts of the values,
+// merged in any order, give the result of one aggregate over all.
 func TestAggregateMerge(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

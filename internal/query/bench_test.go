@@ -77,8 +77,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkFind is the fixed cost of a run, and of a merge of eight, of queries
-// that find one document each.
+// BenchmarkFind measures the fixed cost of a run, and of a merge of eight, for
+// queries that find one document each.
 func BenchmarkFind(b *testing.B) {
 	docs := benchDocuments(b, 8)
 	for _, c := range []struct{ name, text string }{
@@ -207,8 +207,8 @@ func BenchmarkGroup(b *testing.B) {
 	}
 }
 
-// BenchmarkOrderIndex takes ten of 1,000 rows in order, by sorting and out of
-// the index.
+// BenchmarkOrderIndex takes ten of 1,000 rows in order, by sorting and from the
+// index.
 func BenchmarkOrderIndex(b *testing.B) {
 	docs := indexedDocuments(b, 1000)
 	p := compileWith(b, `SELECT TOP 10 VALUE c.id FROM c ORDER BY c.k1000`, docs.ix)
@@ -225,8 +225,8 @@ func BenchmarkOrderIndex(b *testing.B) {
 	}
 }
 
-// sortedTerms is a list with its terms in order, so that what is measured is the
-// plan.
+// sortedTerms is a list with its terms in order, so that only the plan is
+// measured.
 type sortedTerms struct {
 	list  plainList
 	ix    *index.Index

@@ -13,8 +13,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// doubling builds a value of twice as many parts on each level, all shared, and
-// asks for in of it.
+// doubling builds a value with twice as many parts on each level, all shared, and
+// uses it in a call of in.
 func doubling(levels int, pair, in string) string {
 	var b strings.Builder
 	b.WriteString("LET a0=[0,0] IN (")
@@ -28,9 +28,9 @@ func doubling(levels int, pair, in string) string {
 
 const valueTooLarge = "A value computed by the query is larger than 4194304 bytes."
 
-// A text of some hundred bytes builds a value of very many parts, which are shared
-// and so take no memory. Whatever walks it would never end, within Compile as well,
-// so no value larger than what a value may have is ever there.
+// A text of some hundred bytes can build a value with very many parts, which are
+// shared and so take no memory. Walking such a value would never end, within
+// Compile as well, so no value may exceed the limit of a value.
 func TestSharedParts(t *testing.T) {
 	t.Parallel()
 	numbers := make([]value.Value, 100_000)
@@ -75,8 +75,8 @@ func TestSharedParts(t *testing.T) {
 			if e := status.From(err); err == nil || e.Code != status.CodeBadRequest || e.Message != valueTooLarge && e.Message != tooMuch {
 				t.Errorf("got %v", err)
 			}
-			// A look is after workCheck units: so many make a few values of the
-			// greatest size.
+			// The context is checked after workCheck units: a few values of the
+			// greatest size use up that many.
 			if most := 16 * builtMax / workCheck; looks > most {
 				t.Errorf("%d looks at the context, want at most %d", looks, most)
 			}
@@ -104,7 +104,7 @@ func TestSharedPartsThatFit(t *testing.T) {
 	}
 }
 
-// Values that wait for others count as memory of the query, as long as they wait.
+// Values that wait for others count as memory of the query while they wait.
 func TestMemoryOfWaitingValues(t *testing.T) {
 	t.Parallel()
 	const size, memory = 1 << 13, 64 << 13
@@ -121,7 +121,7 @@ func TestMemoryOfWaitingValues(t *testing.T) {
 	docs := list{newDocument(t, nil, 1, `{"id":"1","n":[0,1,2],"s":"`+strings.Repeat("a", size)+`"}`)}
 	for name, c := range map[string]struct {
 		text func(n int) string
-		most int // of n that is answered: 0 for none, and -1 for any
+		most int // the greatest n that is answered: 0 for none, and -1 for any
 	}{
 		"arguments": {func(n int) string { return "CONTAINS_ANY_CS('x'," + repeated(n, ",", "UPPER(c.s)") + ")" }, 64},
 		"concat":    {func(n int) string { return "LENGTH(CONCAT(" + repeated(n, ",", "LEFT(UPPER(c.s),1)") + "))" }, 64},
@@ -180,9 +180,9 @@ func runOne(t *testing.T, text string, docs list) error {
 	return err
 }
 
-// Regular expressions have a bound for each query: a repetition counts as often
-// as it repeats. One that is written many times counts once, and one that is not
-// constant has the bound for itself.
+// Each query has a limit for regular expressions: a repetition counts as often as
+// it repeats. An expression that occurs many times counts once, and one that is
+// not constant has the limit for itself.
 func TestRegexSize(t *testing.T) {
 	t.Parallel()
 	docs := list{newDocument(t, nil, 1, `{"id":"1","s":"ab","p":"`+strings.Repeat("(a{1000})", 110)+`"}`)}
@@ -215,7 +215,7 @@ func TestRegexSize(t *testing.T) {
 	}
 }
 
-// Conditions in each other cost work in proportion to their text as well.
+// Nested conditions also cost work in proportion to their text.
 func TestDeepChains(t *testing.T) {
 	for name, of := range map[string]func(depth int) string{
 		"chains": func(n int) string {
@@ -256,7 +256,7 @@ func TestDeepChains(t *testing.T) {
 			}
 			depth := 40
 			if name == "names" {
-				depth = 100 // From where on testedMax bounds them.
+				depth = 100 // From here on testedMax bounds them.
 			}
 			half, whole := allocated(depth), allocated(2*depth)
 			if whole > 3*half {
@@ -266,7 +266,7 @@ func TestDeepChains(t *testing.T) {
 	}
 }
 
-// A text may be as long as the limit says, and no longer.
+// A text may be as long as the limit, but no longer.
 func TestTextLimit(t *testing.T) {
 	t.Parallel()
 	const query = "SELECT VALUE 1"
@@ -283,14 +283,14 @@ func TestTextLimit(t *testing.T) {
 			t.Errorf("%d bytes: %v", len(text)+1, err)
 		}
 	}
-	// Without limits those by default count.
+	// Without limits the defaults apply.
 	long := query + strings.Repeat(" ", resource.DefaultLimits().QueryTextBytes)
 	if _, err := Compile(long, nil, nil, Options{}); err == nil {
 		t.Errorf("%d bytes are answered", len(long))
 	}
 }
 
-// The estimate of what a plan takes is about what it takes.
+// The estimated memory of a plan is close to the memory that it takes.
 func TestPlanSize(t *testing.T) {
 	for name, filter := range map[string]string{
 		"comparisons": repeated(1500, " OR ", "c.a# = #"),
@@ -302,7 +302,7 @@ func TestPlanSize(t *testing.T) {
 			ix, text := newIndex(t), "SELECT VALUE c.id FROM c WHERE "+filter
 			var before, after runtime.MemStats
 			plans := make([]*Plan, 4)
-			for range 3 { // What other tests leave in pools goes by and by.
+			for range 3 { // The leftovers of other tests in pools disappear gradually.
 				runtime.GC()
 			}
 			runtime.ReadMemStats(&before)
@@ -325,7 +325,7 @@ func TestPlanSize(t *testing.T) {
 	}
 }
 
-// A run that ends, ends while values are built.
+// Cancelling a run ends it while it builds values.
 func TestEndWhileBuilding(t *testing.T) {
 	t.Parallel()
 	docs := list{newDocument(t, nil, 1, `{"id":"1","n":[1,2],"x":[`+repeated(20_000, ",", "#")+`]}`)}

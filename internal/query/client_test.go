@@ -12,8 +12,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// clientShapes are queries that clients merge. Those in an order are compared row
-// by row, the others as sets.
+// clientShapes are queries that clients merge. Ordered ones are compared row by
+// row, the others as sets.
 var clientShapes = []string{
 	"SELECT c.id, c.n FROM c WHERE c.n > 2",
 	"SELECT TOP 3 c.id FROM c",
@@ -71,9 +71,9 @@ var clientShapes = []string{
 	`SELECT c.id FROM c ORDER BY VectorDistance(c.e, [1, 0], true, {"distanceFunction": "euclidean"}) OFFSET 1 LIMIT 3`,
 }
 
-// TestClients plays a client for every shape of query: it asks for a plan, runs
-// the text of the plan in each partition by itself, combines what comes back as
-// SDKs do, and has what the server gives for the whole query.
+// TestClients acts as a client for every shape of query: it asks for a plan, runs
+// the text of the plan in each partition separately, and combines the results as
+// SDKs do. The result must equal that of the server for the whole query.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	for _, text := range clientShapes {
@@ -90,8 +90,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// clientDocuments makes documents of few different values, so that groups have
-// several.
+// clientDocuments makes documents with few distinct values, so that groups have
+// several members.
 func clientDocuments(t *testing.T, r *rand.Rand) list {
 	var docs list
 	keys := []string{`"a"`, `"b"`, "1", "2", "null", "true", ""}
@@ -111,7 +111,7 @@ func clientDocuments(t *testing.T, r *rand.Rand) list {
 // client merges partitions without the server.
 type client struct {
 	seed  uint64
-	pages int // rows a page; 0 for any number
+	pages int // rows per page; 0: all
 	parts []list
 }
 
@@ -127,7 +127,8 @@ func (c client) compare(t *testing.T, text string) {
 	limited := info.Get("limit").IsDefined() && info.Get("limit").Kind() == value.KindNumber || info.Get("top").Kind() == value.KindNumber
 	if info.Get("orderBy").Len() == 0 || info.Get("distinctType").Text() == distinctUnordered {
 		if limited {
-			// Which rows come is not said, but that they are rows of the result.
+			// The query does not say which rows to return, but they must be rows
+			// of the result.
 			every := c.whole(t, unlimited(t, text))
 			for _, row := range got {
 				if !slices.Contains(every, row) {
@@ -156,7 +157,7 @@ func unlimited(t *testing.T, text string) string {
 	return q.String()
 }
 
-// whole is what the server gives.
+// whole returns the server's result.
 func (c client) whole(t *testing.T, text string) []string {
 	rows := c.rows(t, text, c.parts)
 	out := make([]string, len(rows))

@@ -9,14 +9,14 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// nested is an array inside of others, that many in all.
+// nested returns arrays nested to the given depth.
 func nested(levels int) string {
 	return strings.Repeat("[", levels) + strings.Repeat("]", levels)
 }
 
-// TestDeepRows shows that rows which nest deeper than documents may, because
-// they have documents in them, come back as they are, up to what can be read
-// back; beyond that the query is refused.
+// TestDeepRows shows that rows which nest deeper than documents may, because they
+// contain documents, are returned unchanged, up to the depth that can be parsed;
+// beyond that the query is refused.
 func TestDeepRows(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)
@@ -24,7 +24,7 @@ func TestDeepRows(t *testing.T) {
 	docs := list{newDocument(t, ix, 1, `{"_rid":"r1","_ts":1,"v":`+inside+`}`)}
 	whole := `{"_rid":"r1","_ts":1,"v":` + inside + `}`
 	literal := nested(130)
-	// Each LET makes the value deeper, and the text but a little.
+	// Each LET makes the value deeper, but adds little to the text.
 	deeper := "v4"
 	for i := 4; i > 0; i-- {
 		deeper = fmt.Sprintf("(LET v%d = %sv%d%s IN %s)", i, strings.Repeat("[", 300), i-1, strings.Repeat("]", 300), deeper)
@@ -61,8 +61,8 @@ func TestDeepRows(t *testing.T) {
 	}
 }
 
-// TestLongHybrid shows that the limit of a query's text holds for what a client
-// sends, and not for the longer queries that a fusion is made of.
+// TestLongHybrid shows that the limit of a query's length applies to the text
+// that a client sends, and not to the longer queries that a fusion consists of.
 func TestLongHybrid(t *testing.T) {
 	t.Parallel()
 	vector := "[" + strings.Repeat("0.12345678901234567,", 4095) + "1]"

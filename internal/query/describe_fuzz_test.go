@@ -51,8 +51,8 @@ func FuzzDescribe(f *testing.F) {
 	})
 }
 
-// tooLarge reports whether an error is about a limit that a rewritten text may
-// reach when the text it is made of does not.
+// tooLarge reports whether an error names a limit that a rewritten text may reach
+// when the original does not.
 func tooLarge(err error) bool {
 	return strings.Contains(err.Error(), "limit") || strings.Contains(err.Error(), "deep") || strings.Contains(err.Error(), "nest")
 }
@@ -64,7 +64,7 @@ var hybridTexts = strings.NewReplacer(
 	fmt.Sprintf(wordsPlaceholder, 1), "70", fmt.Sprintf(hitsPlaceholder, 1), "[1,2]",
 )
 
-// rewrittenTexts are all texts that a plan has clients send.
+// rewrittenTexts are all texts of a plan that clients send.
 func rewrittenTexts(plan value.Value) []string {
 	list := []string{plan.Get("queryInfo").Get("rewrittenQuery").Text(), plan.Get("hybridSearchQueryInfo").Get("globalStatisticsQuery").Text()}
 	for _, info := range plan.Get("hybridSearchQueryInfo").Get("componentQueryInfos").Items() {
@@ -79,7 +79,7 @@ func rewrittenTexts(plan value.Value) []string {
 	return out
 }
 
-// FuzzDateTimeFormat formats one time by anything.
+// FuzzDateTimeFormat formats one time with any format.
 func FuzzDateTimeFormat(f *testing.F) {
 	for _, format := range []string{"yyyy-MM-ddTHH:mm:ss.fffffffK", "'a' \"b\" \\c dddd MMMM tt zzz F", "ffffffff", "\\", "'", "yyyyyyyyyyyyyyyy"} {
 		f.Add(format)

@@ -93,8 +93,8 @@ func containerIndex(t *testing.T, definition string) *index.Index {
 	return ix
 }
 
-// TestAppendPlan shows that weights have a fraction, whatever the texts
-// of the plan contain.
+// TestAppendPlan shows that weights have a fraction, whatever the texts of the
+// plan contain.
 func TestAppendPlan(t *testing.T) {
 	t.Parallel()
 	p, err := Compile(`SELECT TOP 5 c.id, '"componentWeights":[2,1]' AS trap FROM c ORDER BY RANK RRF(FullTextScore(c.text, "a"), FullTextScore(c.text, "b"), [2, 1e-7])`, nil, nil, Options{})

@@ -10,22 +10,22 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// dateTimeFormat writes a time as a text of specifiers says. The documentation
-// shows samples and no list, and they are those of .NET's custom formats, of
-// which these are known, all in English and in UTC:
+// dateTimeFormat writes a time by a text of specifiers. The service's
+// documentation shows samples and no list. The samples are .NET's custom formats,
+// of which these are supported, all in English and in UTC:
 //
-//	y yy yyyy       year, of the century for one or two letters
+//	y yy yyyy       year; for one or two letters, within the century
 //	M MM MMM MMMM   month: number, two digits, short name, name
 //	d dd ddd dddd   day of the month, two digits, short name of the weekday, name
-//	H HH h hh       hour, of 24 and of 12
+//	H HH h hh       hour of 24, hour of 12
 //	m mm s ss       minute, second
-//	f... F...       one to seven digits of the fraction; F leaves out zeros at the end
+//	f... F...       one to seven digits of the fraction; F omits trailing zeros
 //	t tt            A or P, AM or PM
 //	z zz zzz K      the offset: +0, +00, +00:00, Z
-//	\x 'text'       as it is
+//	\x 'text'       copied
 //
-// Anything else stands for itself. A fraction of more digits, a quote that is
-// not closed and a backslash at the end make the result undefined.
+// All other characters are copied. A longer fraction, an unclosed quote and a
+// backslash at the end make the result undefined.
 func dateTimeFormat(e *env, args []value.Value) value.Value {
 	t, ok := parseDateTime(args[0])
 	if !ok || args[1].Kind() != value.KindString {
@@ -42,8 +42,8 @@ func dateTimeFormat(e *env, args []value.Value) value.Value {
 	return value.String(b.String())
 }
 
-// formatNext writes what the beginning of a format says, and returns the length
-// of that beginning.
+// formatNext writes the text for the first specifier of a format, and returns the
+// length of that specifier.
 func formatNext(b *strings.Builder, format string, t time.Time) (size int, ok bool) {
 	switch c := format[0]; c {
 	case '\\':
@@ -69,10 +69,10 @@ func formatNext(b *strings.Builder, format string, t time.Time) (size int, ok bo
 	return width, true
 }
 
-// fractionDigits are those of a tick.
+// fractionDigits is the number of digits in the fraction of a tick.
 const fractionDigits = 7
 
-// formatPart writes what n letters c stand for.
+// formatPart writes the text for n letters c.
 func formatPart(b *strings.Builder, c byte, n int, t time.Time) bool {
 	switch c {
 	case 'y':
@@ -123,8 +123,8 @@ func padded(b *strings.Builder, n, width int) {
 	b.WriteString(digits)
 }
 
-// named writes a number for one or two letters, the short name for three, and
-// the name for more.
+// named writes a number for one or two letters, the short name for three, and the
+// full name for more.
 func named(b *strings.Builder, n, letters int, name string) {
 	switch {
 	case letters <= 2:

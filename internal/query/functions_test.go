@@ -26,8 +26,8 @@ func oddValues() []value.Value {
 	}
 }
 
-// takesUndefined are the functions that make something of an undefined argument.
-// All others are undefined then.
+// takesUndefined are the functions that accept an undefined argument. All others
+// return undefined for it.
 var takesUndefined = map[string]bool{
 	"IS_DEFINED": true, "IS_NULL": true, "IS_BOOL": true, "IS_NUMBER": true, "IS_STRING": true, "IS_ARRAY": true, "IS_OBJECT": true,
 	"IS_PRIMITIVE": true, "IS_INTEGER": true, "IS_FINITE_NUMBER": true, "IS_DATETIME": true, "IIF": true, "CHOOSE": true,
@@ -35,8 +35,9 @@ var takesUndefined = map[string]bool{
 	"CONTAINS_ANY_CI": true, "CONTAINS_ANY_CS": true, "CONTAINS_ALL_CI": true, "CONTAINS_ALL_CS": true,
 }
 
-// TestFunctionsOfAnything calls every function with whatever there is: none
-// panics, and those that promise it are undefined for undefined.
+// TestFunctionsOfAnything calls every function with arguments of every kind: none
+// panics, and those not in takesUndefined return undefined for an undefined
+// argument.
 func TestFunctionsOfAnything(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -69,9 +70,9 @@ func TestFunctionsOfAnything(t *testing.T) {
 	}
 }
 
-// TestBoundFunctions compares calls whose arguments are constant, or from a
-// document, with each other: what is worked out once must be what each document
-// would give.
+// TestBoundFunctions compares calls with constant arguments to calls whose
+// arguments come from a document: a result computed once must equal the result
+// for each document.
 func TestBoundFunctions(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -123,8 +124,8 @@ func argumentText(args []value.Value) string {
 	return strings.Join(list, ", ")
 }
 
-// TestPolicies shows that functions follow the policies of the container for the
-// property that they are asked about.
+// TestPolicies shows that functions follow the container's policies for the
+// property that they read.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	ix := containerIndex(t, `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
@@ -164,8 +165,9 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// goodCalls is a call of every function, each argument of the kind that is wanted
-// there, and what other kinds are taken: "1:any" is any kind as argument 1.
+// goodCalls has a call of every function with arguments of the expected kinds,
+// and lists which other kinds the function accepts: "1:any" is any kind as
+// argument 1.
 var goodCalls = map[string][]string{
 	`IS_DEFINED(1)`:                   {"0:any"},
 	`IS_NULL(1)`:                      {"0:any"},

@@ -59,8 +59,8 @@ func seed(f *testing.F) {
 	}
 }
 
-// FuzzRun compiles and runs anything: it must not fall over, results must be
-// JSON, pages must end, and the index must change nothing.
+// FuzzRun compiles and runs any text: it must not panic, results must be JSON,
+// pages must end, and the index must not change the result.
 func FuzzRun(f *testing.F) {
 	seed(f)
 	ix := newIndex(f)
@@ -88,7 +88,7 @@ func FuzzRun(f *testing.F) {
 		got, _, err := all(t.Context(), p, docs.split(2), Budget{MaxItems: 1})
 		want, _, errBare := all(t.Context(), bare, docs.split(2), Budget{})
 		if (err == nil) != (errBare == nil) {
-			return // A row in error may lie beyond what the index offers, or LIMIT needs.
+			return // A row in error may be one that the index leaves out, or that LIMIT does not need.
 		}
 		if err != nil {
 			checkFailure(t, err)
@@ -105,8 +105,8 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// checkFailure wants errors to be the caller's, with a text that clients can
-// read.
+// checkFailure requires that errors are the caller's, with a text that clients
+// can read.
 func checkFailure(t *testing.T, err error) {
 	t.Helper()
 	e := status.From(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// groupDocuments are documents of n groups, each in two of them.
+// groupDocuments returns documents of n groups, two for each.
 func groupDocuments(t testing.TB, n int) list {
 	var docs list
 	for i := range 2 * n {
@@ -64,7 +64,7 @@ func TestGroupMemory(t *testing.T) {
 	}
 }
 
-// combining are queries that read all documents before they have a row.
+// combining are queries that read all documents before they return a row.
 var combiningTexts = []string{
 	"SELECT VALUE COUNT(1) FROM c",
 	"SELECT c.k, COUNT(1) AS n FROM c GROUP BY c.k",
@@ -75,8 +75,8 @@ var combiningTexts = []string{
 	"SELECT VALUE c.k FROM c",
 }
 
-// TestGroupCancel shows that a context that ends, ends every way to run, and at
-// once when it has ended before.
+// TestGroupCancel shows that cancelling the context ends every kind of run, and
+// at once if it was cancelled before.
 func TestGroupCancel(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)
@@ -105,7 +105,7 @@ func TestGroupCancel(t *testing.T) {
 	}
 }
 
-// TestGroupError shows that trouble of one partition comes out as it is, also
+// TestGroupError shows that an error of one partition is returned unchanged, also
 // when all are asked at once.
 func TestGroupError(t *testing.T) {
 	t.Parallel()
@@ -126,9 +126,9 @@ func TestGroupError(t *testing.T) {
 	}
 }
 
-// TestWaves checks which partitions a merge asks: growing waves if it may read ahead,
-// all if it looks for few documents, otherwise one after another. It also checks
-// which pages the merge reports as used.
+// TestWaves checks which partitions a merge asks: growing waves if it may read
+// ahead, all if it looks for few documents, otherwise one after another. It also
+// checks which pages the merge reports as used.
 func TestWaves(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)
@@ -148,7 +148,7 @@ func TestWaves(t *testing.T) {
 		{scan, 3, false, 1, 1, true},
 		{scan, 3, true, 1, 1, true},
 		{scan, 6, false, 2, 2, true},
-		{scan, 6, true, 3, 2, true}, // one, and then two
+		{scan, 6, true, 3, 2, true}, // one, then two
 		{scan, 8, true, 3, 2, true},
 		{scan, 13, true, 7, 4, true},
 		{scan, 100, false, 10, 10, false},
@@ -251,8 +251,8 @@ func TestMergeGroupsGoOn(t *testing.T) {
 	}
 }
 
-// TestIndexAnswers shows which queries read no document, or few, when there is an
-// index, and which do without one.
+// TestIndexAnswers shows which queries read no document, or few, when an index is
+// present, and that the others do not need one.
 func TestIndexAnswers(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t, "/hidden/?")
@@ -337,7 +337,7 @@ func TestJoinStats(t *testing.T) {
 	}
 }
 
-// TestTimes shows that the time of a run is divided and nothing is left over.
+// TestTimes shows that the parts of a run's time add up to the whole.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	docs := numberedDocuments(t, 2_000)
@@ -353,8 +353,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestHostilePositions shows that made-up positions lead to some rows or none,
-// and never to a panic or to work without end: they come from clients.
+// TestHostilePositions shows that forged positions lead to some rows or none, and
+// never to a panic or to endless work: positions come from clients.
 func TestHostilePositions(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -437,7 +437,7 @@ func TestIndexedFilters(t *testing.T) {
 }
 
 // TestTogetherJoin pages through children of one partition whose documents give
-// several rows, so that pages end inside of documents.
+// several rows, so that pages end inside documents.
 func TestTogetherJoin(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

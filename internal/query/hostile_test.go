@@ -21,8 +21,8 @@ func repeated(n int, separator, format string) string {
 	return strings.Join(pieces, separator)
 }
 
-// hostile are texts of a size, whether they are answered or refused, and the
-// size at which they are about as long as a client may send.
+// hostile are functions that build a text of a given size, whether it is answered
+// or refused, and the size at which it is about as long as a client may send.
 var hostile = map[string]struct {
 	text    func(n int) string
 	size    int
@@ -84,11 +84,10 @@ var hostile = map[string]struct {
 }
 
 // Texts as long as a client may send cost work in proportion to their length,
-// whether they are answered or refused: twice as long a text takes about twice
-// as much memory, counted over all that is ever allocated, and not four times as
-// much.
+// whether they are answered or refused: a text twice as long allocates about
+// twice as much memory in total, and not four times as much.
 func TestHostileTexts(t *testing.T) {
-	const slack = 4 << 20 // what does not depend on the length
+	const slack = 4 << 20 // the part that does not depend on the length
 	for name, c := range hostile {
 		t.Run(name, func(t *testing.T) {
 			half, whole := hostileWork(t, c.text(c.size/2), c.refused), hostileWork(t, c.text(c.size), c.refused)
@@ -99,8 +98,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// hostileWork compiles a text, and routes and runs it, and returns how many
-// bytes that allocated.
+// hostileWork compiles a text, routes it and runs it, and returns how many bytes
+// that allocated.
 func hostileWork(t *testing.T, text string, refused bool) uint64 {
 	t.Helper()
 	d := partitionkey.Definition{Paths: []string{"/a", "/b"}, Kind: partitionkey.KindMultiHash}.Normalize()
@@ -123,8 +122,9 @@ func hostileWork(t *testing.T, text string, refused bool) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Ten arrays joined with each other have no end in sight: the query is refused
-// after so many rows of one document, and a context that ends, ends it before.
+// Ten arrays joined with each other would practically never end: the query is
+// refused after a fixed number of rows of one document, and cancelling the
+// context ends it earlier.
 func TestEndlessJoin(t *testing.T) {
 	t.Parallel()
 	docs := list{newDocument(t, nil, 1, `{"id":"1","x":[`+repeated(100, ",", "#")+`]}`)}
@@ -167,7 +167,7 @@ func TestEndlessJoin(t *testing.T) {
 	}
 }
 
-// laborious are conditions that work for long on the values of one document.
+// laborious are conditions that take long on the values of one document.
 var laborious = map[string]string{
 	"any":          "ARRAY_CONTAINS_ANY(c.b," + repeated(200, ",", "'a#'") + ")",
 	"all":          "ARRAY_CONTAINS_ALL(c.b," + strings.Repeat("19999,", 200) + "'a')",
@@ -201,8 +201,8 @@ var laborious = map[string]string{
 	"constant":     "ARRAY_CONTAINS_ANY([" + repeated(20_000, ",", "#") + "]," + repeated(200, ",", "'a#'") + ") OR c.x = 1",
 }
 
-// A context that ends, ends a condition inside of the values of one document: what
-// is done afterwards is less than what is done between two looks.
+// Cancelling the context ends a condition while it evaluates the values of one
+// document: the work done afterwards is less than the work between two checks.
 func TestEndlessFunctions(t *testing.T) {
 	t.Parallel()
 	object := func(last string) string { return "{" + repeated(3000, ",", `"n#":#`) + `,"last":` + last + "}" }

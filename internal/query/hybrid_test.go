@@ -18,8 +18,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// hybridDocument is a document of TestHybrid, by which results are computed
-// without the language.
+// hybridDocument is a document of TestHybrid, from which the test computes
+// results without the language.
 type hybridDocument struct {
 	id    int
 	text  string // "" for none
@@ -61,7 +61,7 @@ func hybridDocuments(r *rand.Rand, n int) []hybridDocument {
 	return docs
 }
 
-// textScores computes a FullTextScore; -1 is none.
+// textScores computes a FullTextScore; -1 means no score.
 func textScores(docs []hybridDocument, of func(d hybridDocument) string, terms ...string) []float64 {
 	a, _ := fulltext.For("en-US")
 	s := fulltext.Statistics{Documents: int64(len(docs)), Hits: make([]int64, len(terms))}
@@ -98,7 +98,7 @@ func vectorScores(docs []hybridDocument, m vector.Metric, sign float64) []float6
 	return scores
 }
 
-// fusedIDs ranks all documents that are kept by all components.
+// fusedIDs ranks all documents that pass, by all components.
 func fusedIDs(docs []hybridDocument, weights []float64, scores ...[]float64) map[int]float64 {
 	sums := map[int]float64{}
 	for c, list := range scores {
@@ -118,8 +118,8 @@ func fusedIDs(docs []hybridDocument, weights []float64, scores ...[]float64) map
 	return sums
 }
 
-// TestHybrid runs hybrid searches over several partitions on the server, and as
-// a client does with the plan, and compares both with ranks computed by hand.
+// TestHybrid runs hybrid searches over several partitions on the server, and as a
+// client does with the plan, and compares both with ranks computed directly.
 func TestHybrid(t *testing.T) {
 	t.Parallel()
 	text := func(d hybridDocument) string { return d.text }
@@ -171,9 +171,9 @@ func TestHybrid(t *testing.T) {
 	}
 }
 
-// checkRanks compares a result with the sums of ranks: it has to be the best
-// documents in an order of their sums, each once. Those of equal sums may come in
-// any order, which depends on how partitions are merged.
+// checkRanks compares a result with the sums of ranks: it must contain the best
+// documents in an order of their sums, each once. Those with equal sums may come
+// in any order, which depends on how partitions are merged.
 func checkRanks(sums map[int]float64, got []string, skip, take int) error {
 	all := slices.SortedFunc(maps.Values(sums), func(a, b float64) int { return cmp.Compare(b, a) })
 	all = all[min(skip, len(all)):]
@@ -192,8 +192,8 @@ func checkRanks(sums map[int]float64, got []string, skip, take int) error {
 	return nil
 }
 
-// TestRankIsNotRun shows that a ranking is refused where it would give rows in no
-// order.
+// TestRankIsNotRun shows that a ranking is refused where it would return rows in
+// no order.
 func TestRankIsNotRun(t *testing.T) {
 	t.Parallel()
 	p := mustCompile(t, `SELECT TOP 3 * FROM c ORDER BY RANK FullTextScore(c.text, "swim")`)
@@ -211,8 +211,8 @@ func TestRankIsNotRun(t *testing.T) {
 }
 
 // TestBestScores shows that the best rows by a score come from the documents with
-// its words, and from the latest ones without where those are not enough, and are
-// the same rows then.
+// its words, and from the latest of the others if those are not enough, and that
+// the rows are the same as those of a sort.
 func TestBestScores(t *testing.T) {
 	t.Parallel()
 	ix := containerIndex(t, `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
@@ -233,11 +233,11 @@ func TestBestScores(t *testing.T) {
 		{`["swim"]`, "true", 10, 80},
 		{`["horse", "boot"]`, "true", 10, 20},
 		{`["horse"]`, "true", 21, 22},                            // too few: one more of the others
-		{`["horse"]`, "true", 60, 200},                           // by far
+		{`["horse"]`, "true", 60, 200},                           // far too few
 		{`["horse"]`, "c.n >= 0", 20, 20},                        //
-		{`["horse"]`, "c.n % 2 + 0 * LENGTH(c.id) = 0", 10, 40},  // the filter leaves none
-		{`["horse"]`, "c.n % 50 + 0 * LENGTH(c.id) = 0", 4, 265}, // and few of the others
-		{`["swim", "run", "boat"]`, "true", 10, 200},             // most of all
+		{`["horse"]`, "c.n % 2 + 0 * LENGTH(c.id) = 0", 10, 40},  // no row passes the filter
+		{`["horse"]`, "c.n % 50 + 0 * LENGTH(c.id) = 0", 4, 265}, // few of the others pass
+		{`["swim", "run", "boat"]`, "true", 10, 200},             // the most of all
 		{`[{"term": "hors", "distance": 1}]`, "true", 10, 20},    //
 		{`[]`, "true", 10, 10},                                   // all scores are zero
 	} {
@@ -274,7 +274,7 @@ func TestBestScores(t *testing.T) {
 	}
 }
 
-// serveHybrid does what the engine does.
+// serveHybrid runs a hybrid search as the engine does.
 func serveHybrid(t *testing.T, p *Plan, parts []list) []string {
 	t.Helper()
 	rows, err := hybridRows(t.Context(), p.Hybrid(), parts, Budget{MaxItems: 7})
@@ -288,7 +288,7 @@ func serveHybrid(t *testing.T, p *Plan, parts []list) []string {
 	return ids
 }
 
-// hybridRows runs a hybrid search, its queries in pages of a size.
+// hybridRows runs a hybrid search, with its queries in pages of the given size.
 func hybridRows(ctx context.Context, h *Hybrid, parts []list, b Budget) ([]Row, error) {
 	var row []byte
 	statistics, err := h.Statistics()
@@ -315,8 +315,8 @@ func hybridRows(ctx context.Context, h *Hybrid, parts []list, b Budget) ([]Row, 
 	return h.Fuse(components)
 }
 
-// clientHybrid does what an SDK does with the plan, and without the parameters,
-// since one of them leaves those out.
+// clientHybrid runs the plan as an SDK does, and without the parameters, since
+// one of the SDKs leaves those out.
 func clientHybrid(t *testing.T, p *Plan, params []Param, parts []list) []string {
 	t.Helper()
 	def := partitionkey.Definition{Paths: []string{"/id"}}.Normalize()
@@ -392,8 +392,8 @@ func clientStatistics(t *testing.T, c client, text string) []string {
 	return fill
 }
 
-// clientRanks orders rows by the sum of their weighted reciprocal ranks. The
-// rows of a single component are in order already.
+// clientRanks orders rows by the sum of their weighted reciprocal ranks. The rows
+// of a single component are already in order.
 func clientRanks(found []hybridRow, weights []float64) []hybridRow {
 	if len(weights) == 1 {
 		return found

@@ -11,7 +11,7 @@ import (
 )
 
 // rooted are documents with the computed property root, the square root of n,
-// which is NaN below 0; the index has it, and an array with it.
+// which is NaN below 0; both it and an array that contains it are indexed.
 func rooted(t *testing.T) (docs list, ix *index.Index, computed []resource.ComputedProperty) {
 	t.Helper()
 	computed = []resource.ComputedProperty{
@@ -40,9 +40,9 @@ func rooted(t *testing.T) (docs list, ix *index.Index, computed []resource.Compu
 	return docs, ix, computed
 }
 
-// TestNotANumber shows that NaN is not among the numbers that a comparison finds,
-// whether it is computed, indexed or a constant, and that the index, which has
-// it in the order of keys, says as much.
+// TestNotANumber shows that no comparison with a number finds NaN, whether it is
+// computed, indexed or a constant, and that the index, which orders NaN among the
+// keys, gives the same result.
 func TestNotANumber(t *testing.T) {
 	t.Parallel()
 	docs, ix, computed := rooted(t)

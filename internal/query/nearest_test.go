@@ -18,8 +18,8 @@ import (
 
 var _ Ranked = indexed{}
 
-// Nearest sorts all documents. Its guesses leave out the last element of each
-// vector, so that they are wrong often.
+// Nearest sorts all documents. Its guesses ignore the last element of each
+// vector, so that they are often wrong.
 func (l indexed) Nearest(ctx context.Context, s Nearest) iter.Seq2[Candidate, error] {
 	type near struct {
 		document
@@ -91,7 +91,8 @@ func nearestIndex(t *testing.T, kind, element, metric string) *index.Index {
 		"indexingPolicy":{"vectorIndexes":[{"path":"/v","type":%q},{"path":"/sub/v","type":"flat"}],"fullTextIndexes":[{"path":"/text"}]}}`, element, metric, kind))
 }
 
-// nearestDocument draws one with vectors, mostly, of which many are equally near.
+// nearestDocument returns a random document, usually with vectors, many of which
+// are equally near.
 func nearestDocument(t testing.TB, r *rand.Rand, ix *index.Index, n int) document {
 	text := fmt.Sprintf(`{"_rid":"r%06d","id":"%d","n":%d,"tags":[%d,%d],"text":%q`, n, n, r.IntN(10), r.IntN(4), r.IntN(4),
 		strings.Join([]string{"boat", "swim", "fast"}[:r.IntN(4)], " ")+" stone")
@@ -110,7 +111,7 @@ func nearestDocument(t testing.TB, r *rand.Rand, ix *index.Index, n int) documen
 	return newDocument(t, ix, uint64(n), text+"}")
 }
 
-// TestNearestRows compares the rows that an index of vectors leads to with those
+// TestNearestRows compares the rows found through an index of vectors with those
 // of a sort: over several partitions, in pages, with filters that the index knows
 // and others, and with documents that have no vector.
 func TestNearestRows(t *testing.T) {
@@ -153,8 +154,8 @@ func TestNearestRows(t *testing.T) {
 				compareRows(t, label, got, want, true)
 				continue
 			}
-			// Guesses may be wrong, but the rows are as many, and the same whatever
-			// the pages are.
+			// Guesses may be wrong, but the number of rows is the same, and the
+			// rows do not depend on the pages.
 			if first == nil {
 				first = got
 			}
@@ -191,17 +192,17 @@ func TestNearestReads(t *testing.T) {
 		{"flat", "float32", "SELECT TOP 5 c.id FROM c WHERE c.n * 2 < 1000 ORDER BY VectorDistance(c.v, [1, 0, 0])", 5},
 		{"flat", "float32", "SELECT TOP 5 c.id FROM c WHERE c.n % 2 + 0 * LENGTH(c.id) = 0 ORDER BY VectorDistance(c.v, [1, 0, 0])", 9},
 		{"flat", "float32", "SELECT c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0]) OFFSET 3 LIMIT 5", 8},
-		// A few that the filter leaves are read and sorted.
+		// The few that pass the filter are read and sorted.
 		{"flat", "float32", "SELECT TOP 5 c.id FROM c WHERE c.n < 20 ORDER BY VectorDistance(c.v, [1, 0, 0])", 20},
-		// All of them are wanted.
+		// All of them are requested.
 		{"flat", "float32", "SELECT c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0])", 1000},
 		{"flat", "float32", "SELECT TOP 500 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0])", 1000},
-		// Another metric than that of the index, and vectors that it does not have.
+		// Another metric than that of the index, and vectors that are not in it.
 		{"flat", "float32", `SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0], false, {distanceFunction: "cosine"})`, 5},
 		{"flat", "float32", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0])", 1000},
 		{"flat", "float32", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.w, [1, 0, 0])", 1000},
 		{"flat", "float32", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, c.v)", 1000},
-		// Guesses are compared by the source, but those by vectors of fewer bits.
+		// The source compares guesses, but by vectors of fewer bits.
 		{"diskANN", "float32", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0])", 5},
 		{"flat", "int8", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0])", 25},
 		{"flat", "int8", "SELECT TOP 5 c.id FROM c ORDER BY VectorDistance(c.v, [1, 0, 0], false, {quantizedVectorListMultiplier: 3, searchListSizeMultiplier: 50})", 15},
@@ -278,7 +279,7 @@ func TestHybridFromIndex(t *testing.T) {
 	}
 }
 
-// asked is a source that notes which accesses it has to find out whole.
+// asked is a source that records which accesses must be exact.
 type asked struct {
 	indexed
 	whole *[]string
@@ -308,9 +309,9 @@ func (s asked) Candidates(ctx context.Context, n Need) iter.Seq2[Candidate, erro
 	return s.indexed.Candidates(ctx, n)
 }
 
-// TestHybridOfValues has searches that select a value, which has to be there, so
-// that their components demand it: no component passes all terms of its place,
-// but where few documents have it.
+// TestHybridOfValues runs searches that select a value, which must be defined, so
+// that their components require it: no component reads all terms of its path,
+// unless few documents have it.
 func TestHybridOfValues(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -355,7 +356,7 @@ func TestHybridOfValues(t *testing.T) {
 	}
 }
 
-// fused runs a hybrid search, and says how many documents it read.
+// fused runs a hybrid search, and returns how many documents it read.
 func fused(ctx context.Context, h *Hybrid, source func(l list) Source, parts []list) (rows []string, read int64, err error) {
 	run := func(p *Plan) ([]Row, error) {
 		var streams []Stream

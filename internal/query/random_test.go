@@ -13,8 +13,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// words are the scalars that random documents and filters share, so that they
-// meet often.
+// words are the scalars that random documents and filters share, so that filters
+// match often.
 var words = []string{"1", "2", "2.5", "-1", "0", `"a"`, `"ab"`, `"b"`, `""`, `"1"`, "true", "false", "null"}
 
 var randomPaths = []string{"c.a", "c.b", "c.n.a", `c["n"]["b"]`, "c.id", "c.t[0]", "c.n"}
@@ -49,7 +49,7 @@ func randomValue(r *rand.Rand) string {
 	return pick(r, words)
 }
 
-// randomFilter writes a condition of some depth.
+// randomFilter writes a condition of the given depth.
 func randomFilter(r *rand.Rand, depth int) string {
 	path, constant := pick(r, randomPaths), pick(r, words)
 	if r.IntN(16) == 0 {
@@ -99,8 +99,8 @@ func randomFilter(r *rand.Rand, depth int) string {
 	return pick(r, []string{"true", "false", "undefined", "1 = 1", "c.a = undefined", "NOT c.a", "c.a NOT IN (1, 'a')", "STRINGEQUALS(c.b, 'a')"})
 }
 
-// randomQuestion writes a condition that the index tests term by term, or asks
-// about elements.
+// randomQuestion writes a condition that the index tests term by term, or a
+// condition on elements.
 func randomQuestion(r *rand.Rand, path, constant string) string {
 	switch r.IntN(14) {
 	case 11:
@@ -133,9 +133,9 @@ func randomQuestion(r *rand.Rand, path, constant string) string {
 	return fmt.Sprintf("%s BETWEEN %s AND %s AND NOT (%s)", path, constant, pick(r, words), path)
 }
 
-// TestSuperset shows the promise of Ranges and Access: a document that passes
-// the filter has its hash in the ranges, and the index expression admits it, and
-// none but those where it is exact.
+// TestSuperset shows what Ranges and Access promise: for a document that passes
+// the filter, the ranges contain its hash and the index expression admits it. An
+// exact expression admits no other document.
 func TestSuperset(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -231,7 +231,7 @@ func numbersOf(t *testing.T, p *Plan, docs list) []uint64 {
 }
 
 // orderWords are order keys: of all types, equal ones, and long ones of which
-// many agree in more bytes than a position keeps.
+// many share more bytes than a position keeps.
 func orderWord(r *rand.Rand) string {
 	switch r.IntN(6) {
 	case 0:
@@ -300,8 +300,8 @@ func checkPaging(t *testing.T, seed uint64) {
 	}
 }
 
-// TestRunPages pages through one partition without a merge, with budgets of
-// bytes so small that rows are dropped from the sort again and again.
+// TestRunPages pages through one partition without a merge, with byte budgets so
+// small that the sort drops rows again and again.
 func TestRunPages(t *testing.T) {
 	t.Parallel()
 	for range 300 {
@@ -346,8 +346,8 @@ func kept(docs list) list {
 	return slices.DeleteFunc(slices.Clone(docs), func(d document) bool { return !d.value.Get("keep").IsTrue() })
 }
 
-// randomOrder returns a query and what it has to return in order, less OFFSET,
-// LIMIT and TOP.
+// randomOrder returns a query and its expected ordered rows, before OFFSET, LIMIT
+// and TOP.
 func randomOrder(r *rand.Rand, docs list) (string, list) {
 	text, tail, sign := "SELECT ", "", 1
 	switch r.IntN(4) {
@@ -406,9 +406,9 @@ func TestCutKeyOfGoneDocument(t *testing.T) {
 	}
 }
 
-// TestRewrittenQuery plays a client: it sends the rewritten text of a plan to
-// each partition, page by page, merges by order item and resource id, and
-// resumes with a condition in place of the filter.
+// TestRewrittenQuery acts as a client: it sends the rewritten text of a plan to
+// each partition, page by page, merges by order item and resource id, and resumes
+// with a condition in place of the filter.
 func TestRewrittenQuery(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)

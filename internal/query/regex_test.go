@@ -9,8 +9,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// TestRegexByRunes finds in a text that is read rune by rune what it finds in the
-// text as it is: the first match, and all of them with their groups.
+// TestRegexByRunes shows that a search in text read rune by rune has the results
+// of a search in the whole text: the first match, and all of them with their
+// groups.
 func TestRegexByRunes(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -28,7 +29,7 @@ func TestRegexByRunes(t *testing.T) {
 	for range 5000 {
 		text, s := draw(pieces, 6), draw(letters, 12)
 		if random.IntN(20) == 0 {
-			text += `\Qa` // which nothing ends
+			text += `\Qa` // without an end
 		}
 		x, err := compileRegex(value.String(text), value.String([]string{"", "i", "m", "s"}[random.IntN(4)]), regexSizeMax)
 		if err != nil {
@@ -54,7 +55,7 @@ func TestRegexByRunes(t *testing.T) {
 	}
 }
 
-// The estimate of what a rune may cost is no less than what an expression has.
+// The estimated cost of a rune is no less than the size of the expression.
 func TestRegexCost(t *testing.T) {
 	t.Parallel()
 	for text, least := range map[string]int{

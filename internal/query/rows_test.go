@@ -109,7 +109,7 @@ func (s *rowStory) load(t *testing.T, d *datadriven.TestData) string {
 	return ""
 }
 
-// rows runs a query with and without the index, which must not matter.
+// rows runs a query with and without the index, which must give the same rows.
 func (s *rowStory) rows(t *testing.T, text string, page, partitions int) string {
 	run := func(ix *index.Index) string {
 		p, err := Compile(text, s.params, ix, Options{Computed: s.computed})
@@ -136,7 +136,7 @@ func (s *rowStory) rows(t *testing.T, text string, page, partitions int) string 
 	return out
 }
 
-// question answers about one line: a filter of c, or a whole query.
+// question evaluates one line: a filter of c, or a whole query.
 func (s *rowStory) question(t *testing.T, d *datadriven.TestData, line string) string {
 	text := line
 	if !strings.HasPrefix(line, "SELECT") {
@@ -158,7 +158,7 @@ func (s *rowStory) question(t *testing.T, d *datadriven.TestData, line string) s
 	return "to be filtered"
 }
 
-// TestComputedLimit takes as many computed properties as the service does.
+// TestComputedLimit defines as many computed properties as the service allows.
 func TestComputedLimit(t *testing.T) {
 	t.Parallel()
 	var list []resource.ComputedProperty
@@ -174,7 +174,7 @@ func TestComputedLimit(t *testing.T) {
 	}
 }
 
-// TestExtend shows what a write gives to the index.
+// TestExtend shows which properties a write adds for the index.
 func TestExtend(t *testing.T) {
 	t.Parallel()
 	d, err := CompileComputed([]resource.ComputedProperty{

@@ -32,7 +32,7 @@ func numberedDocuments(t testing.TB, n int) list {
 }
 
 // TestDeadline shows that a page without ORDER BY ends in time, makes progress
-// whatever the time is, and may be empty.
+// however short the time is, and may be empty.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	p := mustCompile(t, "SELECT VALUE c.id FROM c WHERE c.k = 1")
@@ -69,7 +69,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestCancel shows that a context that ends, ends a run.
+// TestCancel shows that cancelling the context ends a run.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"SELECT * FROM c", "SELECT * FROM c ORDER BY c.k"} {
@@ -94,7 +94,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// observed calls note before each document.
+// observed calls note before it yields each document.
 type observed struct {
 	list
 	note func()
@@ -111,7 +111,7 @@ func (o observed) Candidates(ctx context.Context, need Need) iter.Seq2[Candidate
 	}
 }
 
-// TestSourceError shows that trouble of a source comes out as it is.
+// TestSourceError shows that errors of a source are returned unchanged.
 func TestSourceError(t *testing.T) {
 	t.Parallel()
 	trouble := errors.New("disk on fire")
@@ -185,8 +185,8 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestEstimate says how many documents a plan reads as the index has it, and
-// nothing where there is none.
+// TestEstimate checks how many documents a plan expects to read according to the
+// index, and that it expects nothing without one.
 func TestEstimate(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)
@@ -213,7 +213,8 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// TestEarlyExit shows that a merge asks no partition that it does not need.
+// TestEarlyExit shows that a merge does not ask a partition that it does not
+// need.
 func TestEarlyExit(t *testing.T) {
 	t.Parallel()
 	p := mustCompile(t, "SELECT TOP 3 VALUE c.id FROM c")
@@ -231,8 +232,8 @@ func TestEarlyExit(t *testing.T) {
 	}
 }
 
-// TestMergeGoesOn shows that one merge may be asked for page after page, and
-// then reads each row once.
+// TestMergeGoesOn shows that one merge can be asked for page after page, and then
+// reads each row once.
 func TestMergeGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"SELECT VALUE c.k FROM c ORDER BY c.k", "SELECT VALUE c.k FROM c ORDER BY c.k DESC OFFSET 5 LIMIT 20", "SELECT VALUE c.k FROM c"} {
@@ -284,8 +285,7 @@ func TestSortMemory(t *testing.T) {
 	}
 }
 
-// TestOnePlanManyRuns runs a plan in several goroutines; the race detector
-// watches.
+// TestOnePlanManyRuns runs a plan in several goroutines, under the race detector.
 func TestOnePlanManyRuns(t *testing.T) {
 	t.Parallel()
 	p := mustCompile(t, "SELECT c.id, {k: c.k * 2} AS o FROM c WHERE c.k IN (1,2,3,4,5,6,7,8,9) AND RegexMatch(c.id, '^[0-9]') AND c.id LIKE '%' ORDER BY c.k")
@@ -302,7 +302,8 @@ func TestOnePlanManyRuns(t *testing.T) {
 	wg.Wait()
 }
 
-// TestFeatures compares what a query needs with what a client says it can.
+// TestFeatures compares the features that a query needs with those that a client
+// supports.
 func TestFeatures(t *testing.T) {
 	t.Parallel()
 	for text, sorted := range map[string]bool{

@@ -27,8 +27,8 @@ func writtenValue(r *rand.Rand) string {
 	return scalar()
 }
 
-// A comparison of a place with a constant is that of its value, however it is
-// written.
+// The result of comparing a place with a constant depends on its value only, not
+// on how it is written.
 func TestPlaceComparison(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -55,7 +55,7 @@ func TestPlaceComparison(t *testing.T) {
 	}
 }
 
-// A run over many documents takes no memory for each of them.
+// A run over many documents allocates no memory per document.
 func TestCountDoesNotAllocate(t *testing.T) {
 	var docs plainList
 	for i := range 2000 {
@@ -74,7 +74,7 @@ func TestCountDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A run that finds one document takes a handful of pieces of memory.
+// A run that finds one document makes only a few allocations.
 func TestFindAllocations(t *testing.T) {
 	docs := plainList{{Number: 1, Body: []byte(`{"id":"1","n":2,"s":"x"}`)}}
 	p := mustCompile(t, `SELECT * FROM c WHERE c.id = "1" AND c.n = 2`)

@@ -12,11 +12,11 @@ import (
 )
 
 // second is another evaluator of queries. It walks the tree with whole values and
-// knows no slots, registers, plans or bytes. What it gives has to be
-// what the compiled query gives.
+// has no slots, registers, plans or bytes. Its result must equal that of the
+// compiled query.
 type second struct{ docs []value.Value }
 
-// names are what the names in sight mean.
+// names maps the names in scope to their values.
 type bindings struct {
 	outer *bindings
 	name  string
@@ -94,7 +94,7 @@ func (n second) input(in *sql.Input, b *bindings, root bool) []*bindings {
 	return frames
 }
 
-// groups deals frames out by the values of GROUP BY.
+// groups divides frames by the values of GROUP BY.
 func (n second) groups(q *sql.Select, frames []*bindings) [][]*bindings {
 	if len(q.GroupBy) == 0 {
 		return [][]*bindings{frames}
@@ -121,8 +121,8 @@ func (n second) list(list []sql.Expr, b *bindings) []value.Value {
 	return out
 }
 
-// row is the select list over a group of frames: anything in it but aggregates
-// is the same for all of them, so the first will do.
+// row evaluates the select list over a group of frames: everything in it except
+// aggregates is the same for all of them, so the first frame is enough.
 func (n second) row(q *sql.Select, group []*bindings, b *bindings) value.Value {
 	if len(group) > 0 {
 		b = group[0]
@@ -144,7 +144,7 @@ func (n second) row(q *sql.Select, group []*bindings, b *bindings) value.Value {
 
 const groupName = " group"
 
-// grouped replaces aggregates by their values, and leaves the rest to second.
+// grouped replaces aggregates by their values, and lets second evaluate the rest.
 type grouped struct {
 	second
 	group []*bindings
@@ -389,12 +389,12 @@ func (n second) call(name string, args []value.Value) value.Value {
 	return value.Undefined()
 }
 
-// queryWriter writes random queries. It knows which aliases are in sight.
+// queryWriter writes random queries. It knows which aliases are in scope.
 type queryWriter struct {
 	*rand.Rand
 	aliases []string
 	made    int // aliases so far, so that some hide others and most do not
-	joins   int // that may still be made
+	joins   int // number that may still be added
 }
 
 func (w *queryWriter) alias() string {
@@ -460,7 +460,7 @@ func (w *queryWriter) from(depth int, top string, scalar bool) string {
 	return " FROM " + strings.Join(inputs, " JOIN ")
 }
 
-// selectList writes the select list, and GROUP BY after the rest.
+// selectList writes the select list, and GROUP BY after the rest of the query.
 func (w *queryWriter) selectList(depth, inputs int, scalar bool, rest string) string {
 	switch w.IntN(6) {
 	case 0:
@@ -522,7 +522,7 @@ func (w *queryWriter) expr(depth int) string {
 	return w.condition(depth - 1)
 }
 
-// let writes a LET around what body writes. Its name may be one in sight.
+// let writes a LET around the output of body. Its name may already be in scope.
 func (w *queryWriter) let(depth int, body func(depth int) string) string {
 	outer, name, of := len(w.aliases), w.alias(), w.expr(depth-1)
 	if w.IntN(4) == 0 {
@@ -566,7 +566,7 @@ func (w *queryWriter) condition(depth int) string {
 	}
 }
 
-// nestedDocument has arrays of objects of arrays.
+// nestedDocument returns a document with arrays of objects of arrays.
 func nestedDocument(r *rand.Rand, i int) string {
 	list := func(item func() string) string {
 		items := make([]string, r.IntN(4))

@@ -34,9 +34,8 @@ func shapeIndex(t testing.TB) *index.Index {
 	return ix
 }
 
-// randomShape makes a document with values of all kinds at a, numbers that do
-// not add up exactly at f, strings longer than keys and terms at s, and an
-// array at t.
+// randomShape makes a document with values of all kinds at a, numbers whose sum
+// is inexact at f, strings longer than keys and terms at s, and an array at t.
 func randomShape(t testing.TB, r *rand.Rand, ix *index.Index, number int) document {
 	members := []string{fmt.Sprintf(`"id":"%d"`, number), fmt.Sprintf(`"_rid":"r%d"`, number)}
 	put := func(name, text string) {
@@ -56,8 +55,7 @@ func randomShape(t testing.TB, r *rand.Rand, ix *index.Index, number int) docume
 
 func pickInt(r *rand.Rand, list ...int) int { return list[r.IntN(len(list))] }
 
-// row is what a naive answer is computed from: a document and an element of its
-// array t.
+// row is the input of a naive result: a document and an element of its array t.
 type row struct {
 	doc     document
 	element value.Value
@@ -88,14 +86,15 @@ func rowsOf(docs list, join bool, pass func(row) bool) []row {
 	return rows
 }
 
-// naive computes what a shape gives: groups of rows by the names of their keys,
-// each made into a value; no names and not lone stands for one group a row.
+// naive computes the result of a shape: groups of rows by the names of their
+// keys, each made into a value; without names each row is a group, unless lone is
+// set.
 type naive struct {
 	join   bool
 	pass   func(r row) bool
 	keys   []string
 	lone   bool
-	order  []string // names, with a - in front for DESC; nil when the order is of no interest
+	order  []string // names, prefixed with - for DESC; nil when the order does not matter
 	result func(group []row) value.Value
 }
 
@@ -221,7 +220,7 @@ func is(name, text string) func(row) bool {
 	return func(r row) bool { return r.at(name).IsDefined() && value.Equal(r.at(name), v) }
 }
 
-// shapes are queries of every kind and what they mean.
+// shapes are queries of every kind and their meaning.
 var shapes = []struct {
 	text string
 	naive
@@ -377,9 +376,8 @@ func inParallel(n int, do func(i int)) {
 }
 
 // TestShapes runs queries of every kind over one, three and eight partitions, at
-// several sizes of pages, with and without an index, one stream after the other
-// and all at once: the answer is always the same, and the one that the naive
-// computation gives.
+// several page sizes, with and without an index, one stream after another and all
+// at once: the result is always the same, and equals the naive computation.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	ix := shapeIndex(t)
@@ -408,8 +406,8 @@ func runShape(t *testing.T, seed uint64, ix *index.Index, docs list, text string
 	if model.result != nil {
 		want = model.answer(docs)
 	}
-	// Without an order of its own a query over several partitions may give its
-	// rows in another order, but groups have one.
+	// A query over several partitions without ORDER BY may return its rows in
+	// another order, but groups have one.
 	sorted := model.order == nil && model.result != nil
 	for _, parts := range []int{1, 3, 8} {
 		if p.base < 0 {

@@ -24,10 +24,10 @@ type document struct {
 }
 
 // list is a Source over documents in memory, in the order of their numbers. It
-// uses the index the way a partition does, so that a wrong index expression
-// shows as a missing row, and it overwrites what it handed out, so that a row
-// that still refers to a candidate shows as garbage. Who asks for any order gets
-// the opposite one, and who asks for bare documents gets them.
+// uses the index the way a partition does, so that a wrong index expression shows
+// as a missing row. It overwrites the bytes that it has yielded, so that a row
+// that still refers to a candidate shows as garbage. Callers that accept any
+// order get the reverse one, and those that accept bare documents get these.
 type list []document
 
 func (l list) Candidates(ctx context.Context, need Need) iter.Seq2[Candidate, error] {
@@ -46,7 +46,7 @@ func (l list) Candidates(ctx context.Context, need Need) iter.Seq2[Candidate, er
 	}
 }
 
-// yield hands the document out.
+// yield passes the document to the callback.
 func (d *document) yield(ctx context.Context, body *[]byte, c Candidate, bare bool, yield func(Candidate, error) bool) bool {
 	if err := ctx.Err(); err != nil {
 		yield(Candidate{}, err)
@@ -220,7 +220,7 @@ func newIndex(t testing.TB, excluded ...string) *index.Index {
 	return ix
 }
 
-// split deals documents out to n partitions.
+// split divides documents among n partitions.
 func (l list) split(n int) []list {
 	parts := make([]list, n)
 	for i, d := range l {
@@ -237,7 +237,7 @@ func streams(p *Plan, parts []list) []Stream {
 	return out
 }
 
-// all runs a plan to its end in pages of that size, each with a merge of its
+// all runs a plan to its end in pages of the given size, each with a merge of its
 // own, as requests do.
 func all(ctx context.Context, p *Plan, parts []list, b Budget) (rows []Row, pages int, err error) {
 	if h := p.Hybrid(); h != nil {
@@ -246,7 +246,7 @@ func all(ctx context.Context, p *Plan, parts []list, b Budget) (rows []Row, page
 	}
 	var from Progress
 	for {
-		done := from.Stream // Streams in front are finished; requests do not open them again.
+		done := from.Stream // Earlier streams are finished; requests do not open them again.
 		from.Stream = 0
 		page, next, err := p.Merge(streams(p, parts[done:]), from).Page(ctx, b)
 		if err != nil {

@@ -34,8 +34,9 @@ func tellerPolicies(tb testing.TB) []*index.Index {
 	return list
 }
 
-// A Teller says of a document what its terms in the index say: of each filter that it
-// knows, whatever the policy leaves out, and whatever documents it has seen before.
+// A Teller decides about a document as its terms in the index do: for each filter
+// that it supports, whatever the policy leaves out, and whichever documents it
+// has seen before.
 func TestTellerAgainstTerms(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -100,8 +101,8 @@ func tellerDocument(r *rand.Rand, number int) string {
 	return text
 }
 
-// A term of a long string shows only how it begins. A Teller says yes where the lists
-// do, also where the value would tell more.
+// A term of a long string shows only its beginning. A Teller answers yes where
+// the lists do, even where the value would allow a more exact answer.
 func TestTellerOfLongStrings(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)
@@ -125,8 +126,8 @@ func TestTellerOfLongStrings(t *testing.T) {
 	}
 }
 
-// What one place does not tell has no Teller: elements of arrays, computed properties,
-// and expressions of very many parts.
+// Conditions that a single path does not decide have no Teller: elements of
+// arrays, computed properties, and expressions of very many parts.
 func TestTellerOfWhatIsNotPlaced(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)
@@ -165,7 +166,8 @@ func TestTellerOfWhatIsNotPlaced(t *testing.T) {
 	}
 }
 
-// Bytes that are no JSON hold: whoever reads the document finds what is wrong with it.
+// For bytes that are not JSON a Teller answers yes: the reader of the document
+// then finds the error.
 func TestTellerOfDamage(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)
@@ -184,7 +186,7 @@ func TestTellerOfDamage(t *testing.T) {
 	}
 }
 
-// Telling takes no memory for each document.
+// A Teller allocates no memory per document.
 func TestTellerDoesNotAllocate(t *testing.T) {
 	ix := newIndex(t)
 	p, err := Compile(`SELECT * FROM c WHERE c.n > 5 AND c.s IN ("a", "b", "c") AND c.o.x != true AND CONTAINS(c.s, "a")`, nil, ix, Options{})
@@ -202,7 +204,8 @@ func TestTellerDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// FuzzTeller asks any filter of any document that could be stored, in each policy.
+// FuzzTeller tests any filter on any document that could be stored, in each
+// policy.
 func FuzzTeller(f *testing.F) {
 	f.Add(`c.a = 1 AND c.b > "x"`, `{"id":"1","a":1,"b":"xy"}`, int64(3))
 	f.Add(`STARTSWITH(c.n.a, "\u0061") OR c._ts < 5`, `{"n":{"\u0061":"ab","b":null},"a":[{}]}`, int64(5))

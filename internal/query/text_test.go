@@ -128,7 +128,7 @@ func (s *story) query(t *testing.T, text string, page, partitions int) string {
 	return b.String()
 }
 
-// line answers for one filter or expression.
+// line evaluates one filter or expression.
 func (s *story) line(t *testing.T, d *datadriven.TestData, line string) string {
 	text := "SELECT * FROM c WHERE " + line
 	if d.Cmd == "values" {
@@ -154,7 +154,7 @@ func (s *story) line(t *testing.T, d *datadriven.TestData, line string) string {
 	return string(page.Rows[0].JSON)
 }
 
-// describe returns what differs in a plan from the default.
+// describe returns how a plan differs from the default.
 func describe(p *Plan, d partitionkey.Definition) string {
 	var b strings.Builder
 	plan := p.Describe(d)

@@ -15,8 +15,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// functionsOfTest are what a container has in testdata/udf. Names of built-in
-// functions are among them, which they must not be mistaken for.
+// functionsOfTest are the functions of the container in testdata/udf. Some have
+// names of built-in functions, with which they must not be confused.
 var functionsOfTest = map[string]Function{
 	"twice": func(_ context.Context, args []value.Value) (value.Value, error) {
 		return value.Number(2 * args[0].Float()), nil
@@ -54,9 +54,9 @@ func findOfTest(name string) (Function, bool) {
 	return f, found
 }
 
-// TestFunctions runs testdata/udf. load takes documents, one a line; query
-// and access take a query, which is run over one partition and over two, in
-// pages of two rows and in one.
+// TestFunctions runs testdata/udf. load takes documents, one per line; query and
+// access take a query, which is run over one partition and over two, in pages of
+// two rows and in one.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata/udf", func(t *testing.T, path string) {
@@ -86,7 +86,7 @@ func TestFunctions(t *testing.T) {
 	})
 }
 
-// functionRows runs a plan in several ways that have to agree.
+// functionRows runs a plan in several ways that must give the same result.
 func functionRows(t *testing.T, p *Plan, docs list) string {
 	var first string
 	shapes := [][]list{{docs}, {docs[:len(docs)/2], docs[len(docs)/2:]}}
@@ -114,8 +114,8 @@ func functionRows(t *testing.T, p *Plan, docs list) string {
 	return first
 }
 
-// TestFunctionEndsQuery has a function whose error ends the query at once, and
-// one that notices the end of the context.
+// TestFunctionEndsQuery tests a function whose error ends the query at once, and
+// one that notices that the context is cancelled.
 func TestFunctionEndsQuery(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)
@@ -164,7 +164,8 @@ func TestFunctionsAndClock(t *testing.T) {
 	}
 }
 
-// TestRefusedFunctions refuses functions by name where there are none at all.
+// TestRefusedFunctions shows that functions are refused by name where none are
+// defined.
 func TestRefusedFunctions(t *testing.T) {
 	t.Parallel()
 	_, err := Compile("SELECT VALUE udf.f(1)", nil, nil, Options{})
@@ -173,9 +174,9 @@ func TestRefusedFunctions(t *testing.T) {
 	}
 }
 
-// TestFunctionsCalledOnce counts the calls of a function that a query has several
-// times, as rewritten queries do: once for each document and different argument,
-// the calls that a later page repeats left out.
+// TestFunctionsCalledOnce counts the calls of a function that occurs several
+// times in a query, as in rewritten queries: one call for each document and
+// different argument, not counting the calls that a later page repeats.
 func TestFunctionsCalledOnce(t *testing.T) {
 	t.Parallel()
 	ix := newIndex(t)
@@ -206,11 +207,11 @@ func TestFunctionsCalledOnce(t *testing.T) {
 	}{
 		{rewritten, 4},
 		{"SELECT VALUE udf.f(c.n) FROM c", 4},
-		{"SELECT udf.f(c.n) AS a, udf.f(c.n) AS b FROM c WHERE udf.f(c.n) != 9", 4}, // undefined is asked for, too
+		{"SELECT udf.f(c.n) AS a, udf.f(c.n) AS b FROM c WHERE udf.f(c.n) != 9", 4}, // a call for undefined counts, too
 		{"SELECT udf.f(c.n) AS a, udf.f(c.m) AS b FROM c", 8},
 		{"SELECT udf.f(c.n) AS a, udf.g(c.n) AS b FROM c", 8},
 		{"SELECT VALUE udf.f(t) FROM c JOIN t IN c.t", 3},                   // [1,1,2] and an object
-		{"SELECT VALUE [udf.f(c.n), udf.f(t)] FROM c JOIN t IN c.t", 2 + 3}, // each is known by its own argument
+		{"SELECT VALUE [udf.f(c.n), udf.f(t)] FROM c JOIN t IN c.t", 2 + 3}, // a call for each argument
 		{"SELECT VALUE udf.f(COUNT(1)) FROM c GROUP BY c.n", 3},
 		{"SELECT COUNT(udf.f(c.n)) AS n, SUM(udf.f(c.n)) AS s FROM c", 4},
 	} {
@@ -229,7 +230,8 @@ func TestFunctionsCalledOnce(t *testing.T) {
 			}
 		}
 	}
-	// A document whose rows had no room in a page is evaluated again, and counts there.
+	// A document whose rows did not fit in a page is evaluated again, and counts
+	// on the next page.
 	p, err := Compile("SELECT VALUE udf.f(c.n) FROM c", nil, ix, Options{Functions: functions})
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 )
 
 // TestVectors runs the examples of the language that the project collected. Those
-// in testdata/vectors/unsupported.txt have to be refused as unsupported; one that
-// begins to work has to leave the list, so the list only shrinks.
+// in testdata/vectors/unsupported.txt must be refused as unsupported; an example
+// that works must be removed from the list, so the list only shrinks.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("testdata/vectors/query-examples.json")
