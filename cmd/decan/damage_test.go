@@ -42,6 +42,8 @@ const (
 	markAge = time.Second
 	// damageTrials is how many trials `go test` makes.
 	damageTrials = 40
+	// damageProgress is after how many trials the long job shows what it has so far.
+	damageProgress = 100
 )
 
 // killedUnderLoad fills a server with documents of several containers, one of which
@@ -480,7 +482,18 @@ func TestDamage(t *testing.T) {
 	t.Logf("seed %d, %d trials, %d files and %d directories, %d old and %d late documents", seed, len(chosen), len(made.files), len(made.dirs), len(made.old), len(made.late))
 	type row struct{ trials, flips, served, refused, closed, late, lost, wrong int }
 	table := map[string]*row{}
+	show := func() {
+		for _, kind := range slices.Sorted(maps.Keys(table)) {
+			r := table[kind]
+			t.Logf("%-26s trials %3d of %6d (flips %3d): all served %3d, start refused %3d, partition refused %3d, less than a second lost %3d, lost %d, other %d",
+				kind, r.trials, len(all[kind]), r.flips, r.served, r.refused, r.closed, r.late, r.lost, r.wrong)
+		}
+	}
 	for trial, h := range chosen {
+		if trial > 0 && trial%damageProgress == 0 {
+			t.Logf("%d of %d trials", trial, len(chosen))
+			show()
+		}
 		o := made.try(t, h)
 		if table[h.what] == nil {
 			table[h.what] = &row{}
@@ -510,9 +523,5 @@ func TestDamage(t *testing.T) {
 			t.Errorf("trial %d, %s: %s", trial, h, o.problem)
 		}
 	}
-	for _, kind := range slices.Sorted(maps.Keys(table)) {
-		r := table[kind]
-		t.Logf("%-26s trials %3d of %6d (flips %3d): all served %3d, start refused %3d, partition refused %3d, less than a second lost %3d, lost %d, other %d",
-			kind, r.trials, len(all[kind]), r.flips, r.served, r.refused, r.closed, r.late, r.lost, r.wrong)
-	}
+	show()
 }

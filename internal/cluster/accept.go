@@ -286,19 +286,23 @@ func (n *Node) recordLoss(lost ...string) error {
 }
 
 // acceptUnnamed moves what the catalog does not name to the quarantine. What it has on
-// record as garbage stays for the chores, unless a later catalog had it as a partition.
+// record as garbage stays for the chores, unless a later catalog had it as a partition:
+// of what was to become one and cannot be read, the marks tell whether there was a later
+// catalog.
 func (n *Node) acceptUnnamed(a *Acceptance, view *catalog.View, over *catalog.Overtake) error {
 	all, err := n.unnamed(view)
 	if err != nil {
 		return err
 	}
+	set := &n.marks.set
+	newest := !set.missing && set.damaged == 0 && view.Version() >= set.catalog.value
 	for _, d := range all {
 		about, err := n.readAbout(d)
 		if err == nil {
 			over.Version = max(over.Version, about.Catalog)
 			over.Partitions = append(over.Partitions, catalog.Used{Container: about.Container, Partition: about.ID})
 		}
-		if d.known && (!d.planned || err == nil && about.Catalog <= view.Version()) {
+		if d.known && (!d.planned || err == nil && about.Catalog <= view.Version() || err != nil && newest) {
 			continue
 		}
 		name, err := n.quarantine(d, "no container of the catalog has this partition")

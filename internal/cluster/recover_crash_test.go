@@ -179,6 +179,95 @@ func withPool(disk *storagetest.Disk, do func(*storage.Pool) error) error {
 	return errors.Join(do(pool), pool.Close())
 }
 
+// A crash at any moment of accepting a loss loses nothing more: it is accepted again,
+// and what was moved to the quarantine comes back whole.
+func TestCrashDuringAcceptance(t *testing.T) {
+	t.Parallel()
+	disk, c := splitAndLost(t)
+	eachCrash(t, 1, func(t *testing.T, n int64) bool {
+		from := disk.Crash(1, 0)
+		from.FailFrom(n)
+		_ = withPool(from, func(pool *storage.Pool) error {
+			_, err := cluster.AcceptLoss(pool, "data", false)
+			return err
+		})
+		after, broke := broken(from, n)
+		accept(t, after)
+		names := children(t, after)
+		if len(names) != 2 {
+			t.Errorf("operation %d: quarantine %q, want both children", n, names)
+			return false
+		}
+		if _, err := restore(t, after, "", names...); err != nil {
+			t.Errorf("operation %d: %v", n, err)
+		}
+		twoDocuments(t, after, c)
+		return broke
+	})
+}
+
+// A crash at any moment of letting a partition begin empty leaves it lost or replaced,
+// and the others as they are. The second attempt ends what the first began, and nothing
+// of that comes to the quarantine.
+func TestCrashDuringStartEmpty(t *testing.T) {
+	t.Parallel()
+	w, disk, c := begun(t)
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	removeDurably(t, disk, fmt.Sprintf("data/p/%x/1", string(c.RID)))
+	eachCrash(t, 1, func(t *testing.T, n int64) bool {
+		from := disk.Crash(1, 0)
+		from.FailFrom(n)
+		_ = withPool(from, func(pool *storage.Pool) error {
+			_, err := cluster.AcceptLoss(pool, "data", true)
+			return err
+		})
+		after, broke := broken(from, n)
+		if a := acceptAll(t, after, true); len(a.Remaining) > 0 {
+			t.Errorf("operation %d: %+v", n, a)
+		}
+		again, err := open(after, 10)
+		if err != nil {
+			t.Errorf("operation %d: %v", n, err)
+			return false
+		}
+		found, _ := again.catalog.View().ContainerByRID(c.RID)
+		if err := errors.Join(again.read(found, 0, "x"), again.write(found, 2, "y")); err != nil || found.Ranges.Len() != 2 {
+			t.Errorf("operation %d: %d partitions, %v", n, found.Ranges.Len(), err)
+		}
+		if len(again.catalog.View().Losses()) == 0 {
+			t.Errorf("operation %d: nothing is on record", n)
+		}
+		if left := again.node.RemoveLeft(); left > 0 {
+			t.Errorf("operation %d: %d directories are left", n, left)
+		}
+		if err := again.close(); err != nil {
+			t.Error(err)
+		}
+		if q := quarantined(t, after); len(q) > 0 {
+			t.Errorf("operation %d: quarantine %q", n, q)
+		}
+		clean2(t, after)
+		return broke
+	})
+}
+
+// removeDurably removes a directory so that a crash does not bring it back.
+func removeDurably(t *testing.T, disk *storagetest.Disk, dir string) {
+	t.Helper()
+	if err := disk.FS().RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	parent, err := disk.FS().OpenDir(disk.FS().PathDir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(parent.Sync(), parent.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A crash at any moment of a restore leaves the partitions in the quarantine or back in
 // their place, and the same restore finishes what is left.
 func TestCrashDuringRestore(t *testing.T) {
