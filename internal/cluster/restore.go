@@ -176,6 +176,9 @@ func (n *Node) adoptContainer(all []returning, as string) (string, error) {
 	if !ok || database == "" || name == "" {
 		return "", fmt.Errorf("the catalog does not have container %s: give it a name with --as DATABASE/CONTAINER", all[0].about.Container)
 	}
+	if _, taken := n.cfg.Catalog.View().Container(database, name); taken {
+		return "", fmt.Errorf("database '%s' has a container '%s': give another name with --as DATABASE/CONTAINER", database, name)
+	}
 	first := all[0].about
 	for _, r := range all {
 		switch {
