@@ -136,7 +136,7 @@ func (a *accessWorld) signed(t *testing.T, text string) (auth.Caller, error) {
 func (a *accessWorld) callers(t *testing.T) map[string]auth.Caller {
 	t.Helper()
 	all := map[string]auth.Caller{
-		"nobody":         {},
+		"no credentials": {},
 		"All":            a.token(t, "all", "All", "dbs/d/colls/c", ""),
 		"All of key":     a.token(t, "all-key", "All", "dbs/d/colls/c", `["t1","u1"]`),
 		"All of item":    a.token(t, "all-item", "All", "dbs/d/colls/c/docs/1", ""),
