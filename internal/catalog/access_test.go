@@ -14,7 +14,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// accessText is all that a view says about who may do what.
+// accessText lists everything that a view contains about access.
 func accessText(v *catalog.View) string {
 	var out strings.Builder
 	for _, d := range v.Databases() {
@@ -51,8 +51,8 @@ func accessText(v *catalog.View) string {
 	return out.String()
 }
 
-// drawnAccess draws a change of users, permissions, roles or keys, or of what they
-// are for.
+// drawnAccess draws a random change of users, permissions, roles or keys, or of
+// the resources that permissions are for.
 func drawnAccess(t *testing.T, c *catalog.Catalog, r *rand.Rand, n int) catalog.Change {
 	v := c.View()
 	var users []resource.User
@@ -121,8 +121,8 @@ func drawnAccess(t *testing.T, c *catalog.Catalog, r *rand.Rand, n int) catalog.
 	return catalog.CreateUser{Database: database.RID, User: resource.User{ID: name}}
 }
 
-// TestAccessSurvives draws changes; a crash at any moment leaves what was
-// committed, and views from before do not change.
+// TestAccessSurvives draws changes; after a crash at any moment the committed
+// changes are there, and earlier views do not change.
 func TestAccessSurvives(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

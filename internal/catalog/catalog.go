@@ -1,10 +1,9 @@
-// Package catalog knows what exists: databases, containers, their throughput,
+// Package catalog records what exists: databases, containers, their throughput,
 // and which physical partition owns which key range.
 //
-// The engine routes by it, cluster opens the partitions it names, and both see
-// it only as an immutable [View]. A [Change] handed to [Catalog.Commit] makes
-// the next one.
-//
+// The engine routes requests by it, and cluster opens the partitions that it
+// names. Both read it only as an immutable [View]. [Catalog.Commit] applies a
+// [Change], which makes the next view.
 // # Invariants
 //
 // I3: in every version the partitions of a container tile the key space; a
@@ -14,8 +13,9 @@
 // A commit is one synced batch: after a crash the catalog holds a prefix of the
 // commits, and every one that was acknowledged.
 //
-// The package opens no partition and decides nothing about placement. A view
-// may lag behind the newest; the partition's own descriptor has the last word.
+// The package opens no partition and decides nothing about placement. A view may
+// be older than the newest version; the partition's own descriptor is
+// authoritative.
 //
 // Page: docs/catalog.md
 package catalog
@@ -33,8 +33,8 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// Catalog is the one owner of the catalog's store. It is safe for concurrent
-// use: readers take a view and no lock, commits come one after the other.
+// Catalog owns the catalog's store. It is safe for concurrent use: readers take a
+// view without a lock, and commits are applied one after another.
 type Catalog struct {
 	view atomic.Pointer[View]
 	now  func() time.Time
@@ -42,20 +42,20 @@ type Catalog struct {
 	mu     sync.Mutex
 	marks  func(version uint64, at storage.Position) // called before a commit is acknowledged; may be nil
 	store  *storage.Store
-	next   counters // at least what is stored: reserved numbers need not be
-	failed error    // sticky: after a failed sync nobody knows what is stored
+	next   counters // at least the stored values: reserved numbers may be missing from the store
+	failed error    // sticky: after a failed sync the stored state is unknown
 }
 
-// counters are the next numbers to hand out.
+// counters are the next numbers to assign.
 type counters struct {
 	Database  uint32 `json:"database"`
 	Container uint32 `json:"container"`
 	Offer     uint32 `json:"offer"`
-	User      uint32 `json:"user,omitempty"` // the last one handed out
+	User      uint32 `json:"user,omitempty"` // the last one assigned
 }
 
-// Open reads the catalog from its store, which may be a fresh one. The store
-// stays the caller's to close, after the last commit. now stamps resources; nil
+// Open reads the catalog from its store, which may be empty. The caller closes
+// the store after the last commit. now provides the time stamps of resources; nil
 // means time.Now.
 func Open(store *storage.Store, now func() time.Time) (*Catalog, error) {
 	if now == nil {
@@ -71,16 +71,16 @@ func Open(store *storage.Store, now func() time.Time) (*Catalog, error) {
 	return c, nil
 }
 
-// Confirm lets the store change its directory, if it was opened provisionally: the
-// catalog belongs to what else there is.
+// Confirm allows a store that was opened provisionally to change its directory,
+// once the caller knows that the catalog belongs to the rest of the data.
 func (c *Catalog) Confirm() error { return c.store.Confirm() }
 
 // View returns the newest version.
 func (c *Catalog) View() *View { return c.view.Load() }
 
-// ReserveContainer returns the RID of a container that is about to be created
-// in a database, so that its directories can be built before a commit names
-// them. An unused one is lost, which harms nobody.
+// ReserveContainer returns the RID of a container that is about to be created in
+// a database, so that its directories can be built before a commit names them. A
+// RID that no commit uses is lost, which does no harm.
 func (c *Catalog) ReserveContainer(database resource.RID) resource.RID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,14 +90,15 @@ func (c *Catalog) ReserveContainer(database resource.RID) resource.RID {
 }
 
 // Commit checks change against the newest version, stores it and publishes the
-// version that it makes. The error is a *status.Error when the change does not
-// fit what exists now (it names what it expects, so commits compare and set),
-// and then nothing has changed. A change that could not be made durable answers
-// 503, and so does every later one, because its outcome is unknown until the
-// catalog is opened again, see [Catalog.Mend]. While the disk is full most changes
-// that take room are refused with 507.
+// version that it makes. If the change does not fit the newest version, the error
+// is a *status.Error and nothing has changed: changes name what they expect, so
+// commits compare and set. If the change could not be made durable, its outcome
+// is unknown: Commit returns 503, and so does every later one, until the catalog
+// is opened again, see [Catalog.Mend]. While the disk is full, most changes that
+// need space are refused with 507.
 //
-// A context that ends before the commit begins stops it; later it does not.
+// Cancelling the context before the commit begins stops it; later it has no
+// effect.
 func (c *Catalog) Commit(ctx context.Context, change Change) (*View, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,9 +127,9 @@ func (c *Catalog) Commit(ctx context.Context, change Change) (*View, error) {
 	return d.view, nil
 }
 
-// Mark has mark called with the version of each commit from now on, and with what the
-// store has then, after it is stored and before it is seen or acknowledged; nil ends
-// that. Other commits wait meanwhile.
+// Mark sets a callback for each commit from now on; nil removes it. After a
+// commit is stored, and before it is visible or acknowledged, Mark's callback
+// receives its version and the position of the store. Other commits wait for it.
 func (c *Catalog) Mark(mark func(version uint64, at storage.Position)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,6 +138,6 @@ func (c *Catalog) Mark(mark func(version uint64, at storage.Position)) {
 
 var errUnknown = errors.New("the outcome of the commit is unknown")
 
-// OutcomeUnknown reports whether err says of a commit that it may or may not be
-// stored, which the next start will tell. After any other error it is not.
+// OutcomeUnknown reports whether err means that a commit may or may not be
+// stored, which the next start will show. After any other error it is not stored.
 func OutcomeUnknown(err error) bool { return errors.Is(err, errUnknown) }

@@ -17,10 +17,10 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// clock is a fixed time: stamps are part of the expected text.
+// clock is a fixed time: time stamps are part of the expected text.
 func clock() time.Time { return time.Unix(1700000000, 0) }
 
-// world is a catalog on a store in memory that can be opened anew.
+// world is a catalog on a store in memory that can be opened again.
 type world struct {
 	pool  *storage.Pool
 	store *storage.Store
@@ -91,8 +91,8 @@ func tile(d partitionkey.Definition, n int) []resource.Partition {
 	return all
 }
 
-// TestStories runs the files of testdata. Commands change the catalog and
-// answer "ok" or the status; "show" prints the newest view.
+// TestStories runs the files of testdata. Commands change the catalog and answer
+// "ok" or the status; "show" prints the newest view.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -124,8 +124,8 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 	return "ok"
 }
 
-// change builds the change that a command names: the first arguments are
-// names, then key=value pairs.
+// change builds the change that a command describes: the first arguments are
+// names, followed by key=value pairs.
 func (w *world) change(t *testing.T, d *datadriven.TestData) (catalog.Change, error) {
 	var names []string
 	for _, arg := range d.CmdArgs {
@@ -200,8 +200,8 @@ func (w *world) change(t *testing.T, d *datadriven.TestData) (catalog.Change, er
 	return w.recovery(t, d, names, container)
 }
 
-// shares reads what partitions are given by hand, such as shares=(0:700,1:300). In a
-// throughput that containers share the container is named before: a/0:700.
+// shares reads the manual shares of partitions, such as shares=(0:700,1:300). In
+// a shared throughput the name of the container comes first: a/0:700.
 func (w *world) shares(t *testing.T, d *datadriven.TestData, database string) (list []resource.Share) {
 	for _, arg := range d.CmdArgs {
 		if arg.Key != "shares" {
@@ -224,8 +224,8 @@ func (w *world) shares(t *testing.T, d *datadriven.TestData, database string) (l
 	return list
 }
 
-// splitChange builds a change of a split: of partition id, at the digits of an
-// EPK.
+// splitChange builds a change of a split of the given partition, at the digits of
+// an EPK.
 func splitChange(t *testing.T, d *datadriven.TestData, container *catalog.Container) catalog.Change {
 	rid := resource.RID("missing")
 	if container != nil {
@@ -249,8 +249,8 @@ func splitChange(t *testing.T, d *datadriven.TestData, container *catalog.Contai
 	return catalog.DropSplit{Container: rid, Parent: parent}
 }
 
-// mergeChange builds a change of a merge: of two partitions, of which one can
-// serve 10,000 RU/s.
+// mergeChange builds a change of a merge of two partitions, where one partition
+// can serve 10,000 RU/s.
 func mergeChange(t *testing.T, d *datadriven.TestData, container *catalog.Container) catalog.Change {
 	const most = 10_000
 	rid := resource.RID("missing")
@@ -269,7 +269,7 @@ func mergeChange(t *testing.T, d *datadriven.TestData, container *catalog.Contai
 	return catalog.DropMerge{Container: rid, Parents: parents}
 }
 
-// text is all that a view says.
+// text prints everything in a view.
 func text(v *catalog.View) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "version %d\n", v.Version())
@@ -302,7 +302,7 @@ func text(v *catalog.View) string {
 	return b.String()
 }
 
-// A view taken before a commit does not change with it.
+// A commit does not change a view taken before it.
 func TestViewsAreImmutable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -332,8 +332,8 @@ func TestViewsAreImmutable(t *testing.T) {
 	}
 }
 
-// Reserved numbers that were never committed are not stored, those that were
-// are never handed out again, in this process or after a restart.
+// Reserved numbers that were never committed are not stored. Committed ones are
+// never assigned again, in this process or after a restart.
 func TestNumbersAreNotReused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -362,7 +362,7 @@ func TestNumbersAreNotReused(t *testing.T) {
 	}
 }
 
-// A commit of a context that has ended changes nothing.
+// A commit with a cancelled context changes nothing.
 func TestCommitCancelled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -376,7 +376,7 @@ func TestCommitCancelled(t *testing.T) {
 	}
 }
 
-// A store of a newer format is refused with a sentence that says what to do.
+// A store of a newer format is refused with an error that says what to do.
 func TestNewerFormat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -394,7 +394,7 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// Names are found exactly as they were given.
+// Lookups match names exactly.
 func TestNamesAreCaseSensitive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -412,8 +412,8 @@ func TestNamesAreCaseSensitive(t *testing.T) {
 	}
 }
 
-// Children are numbered as long as there are ordinals: the last two may be used,
-// and then none is left.
+// Children get numbers as long as ordinals are left: the last two may be used,
+// and then a split is refused.
 func TestSplitNeedsOrdinals(t *testing.T) {
 	t.Parallel()
 	for ordinal, want := range map[uint32]status.Code{resource.OrdinalMax - 2: 0, resource.OrdinalMax - 1: status.CodeForbidden, resource.OrdinalMax: status.CodeForbidden} {

@@ -9,19 +9,19 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Change is one step from a version to the next: CreateDatabase,
-// DeleteDatabase, CreateContainer, ReplaceContainer, DeleteContainer,
-// PutThroughput, PlanSplit, FinishSplit, DropSplit, and those of merges, functions, users,
-// permissions, roles and account keys in the files of these names.
+// Change is one step from a version to the next: CreateDatabase, DeleteDatabase,
+// CreateContainer, ReplaceContainer, DeleteContainer, PutThroughput, PlanSplit,
+// FinishSplit, DropSplit, and the changes of merges, scripts, users, permissions,
+// roles and account keys in the files of these names.
 type Change interface {
-	// apply makes the change in d, or says why it does not fit.
+	// apply makes the change in d, or returns why it does not fit.
 	apply(d *draft) error
 }
 
-// CreateDatabase makes a database: 409/3206 when the name is taken.
+// CreateDatabase creates a database: 409/3206 if the name is taken.
 type CreateDatabase struct {
-	Database   resource.Database    // RID, ETag and TS are filled in here
-	Throughput *resource.Throughput // that its containers share; nil: none
+	Database   resource.Database    // RID, ETag and TS are set by the commit
+	Throughput *resource.Throughput // shared by its containers; nil: none
 }
 
 func (c CreateDatabase) apply(d *draft) error {
@@ -40,9 +40,9 @@ func (c CreateDatabase) apply(d *draft) error {
 	return d.putOffer(c.Throughput, database.RID)
 }
 
-// DeleteDatabase removes a database with its containers and offers: 404 when it
-// does not exist, 412 when Expect is given and not its etag. The directories of
-// the containers are leftovers from here on, see [View.Leftovers].
+// DeleteDatabase removes a database with its containers and offers: 404 if it
+// does not exist, 412 if Expect is set and is not its etag. The directories of
+// the containers become leftovers, see [View.Leftovers].
 type DeleteDatabase struct {
 	RID    resource.RID
 	Expect resource.ETag
@@ -56,7 +56,7 @@ func (c DeleteDatabase) apply(d *draft) error {
 	if err := expect(c.Expect, database.ETag); err != nil {
 		return err
 	}
-	d.deleteUsers(c.RID) // Before the containers, which have to look for permissions.
+	d.deleteUsers(c.RID) // Before the containers, which would search for permissions.
 	for _, container := range database.containers {
 		if err := d.deleteContainer(container); err != nil {
 			return err
@@ -66,11 +66,11 @@ func (c DeleteDatabase) apply(d *draft) error {
 	return nil
 }
 
-// CreateContainer makes a container whose partitions exist already as
-// directories: 404/1003 without its database, 409 when the name is taken. What
-// PlanContainer recorded of them is off the record.
+// CreateContainer creates a container whose partitions already exist as
+// directories: 404/1003 without its database, 409 if the name is taken. It
+// removes the leftovers that PlanContainer recorded for them.
 type CreateContainer struct {
-	Container  resource.Container // RID from ReserveContainer; ETag and TS are filled in here
+	Container  resource.Container // RID from ReserveContainer; ETag and TS are set by the commit
 	Partitions []resource.Partition
 	Throughput *resource.Throughput // nil: it shares its database's
 }
@@ -102,8 +102,8 @@ func (c CreateContainer) apply(d *draft) error {
 	return d.putOffer(c.Throughput, container.RID)
 }
 
-// setPartitions is where I3 is enforced, for new and for stored containers. It
-// fills in what follows from the other fields.
+// setPartitions enforces I3, for new and for stored containers. It sets the
+// fields that follow from the others.
 func (c *Container) setPartitions(partitions []resource.Partition) error {
 	entries := make([]partitionkey.Entry[resource.Partition], len(partitions))
 	used := make(map[resource.PartitionID]bool, len(partitions))
@@ -123,10 +123,10 @@ func (c *Container) setPartitions(partitions []resource.Partition) error {
 	return nil
 }
 
-// ReplaceContainer stores a changed container with the partitions it has: 404
-// when it does not exist, 412 when Expect is not its etag any more.
+// ReplaceContainer stores a changed container with its current partitions: 404 if
+// it does not exist, 412 if Expect is not its etag.
 type ReplaceContainer struct {
-	Container resource.Container // ETag and TS are filled in here
+	Container resource.Container // ETag and TS are set by the commit
 	Expect    resource.ETag      // of the version that the change was made from
 }
 
@@ -140,14 +140,14 @@ func (c ReplaceContainer) apply(d *draft) error {
 	}
 	changed := *old
 	changed.Container = c.Container
-	changed.Limits = old.Limits // A change of those since then stays.
+	changed.Limits = old.Limits // Keeps a later change of the limits.
 	changed.ETag, changed.TS = d.etag(), d.now
 	return d.putContainer(&changed)
 }
 
-// DeleteContainer removes a container and its offer: 404 when it does not
-// exist, 412 when Expect is given and not its etag. Its directories are leftovers
-// from here on, see [View.Leftovers].
+// DeleteContainer removes a container and its offer: 404 if it does not exist,
+// 412 if Expect is set and is not its etag. Its directories become leftovers, see
+// [View.Leftovers].
 type DeleteContainer struct {
 	RID    resource.RID
 	Expect resource.ETag
@@ -164,10 +164,10 @@ func (c DeleteContainer) apply(d *draft) error {
 	return d.deleteContainer(container)
 }
 
-// PutThroughput changes the offer of a database or container that has one: 404
-// when it has none, 412 when Expect is not its etag any more.
+// PutThroughput changes the offer of a database or container: 404 if it has no
+// offer, 412 if Expect is not the offer's etag.
 type PutThroughput struct {
-	Throughput resource.Throughput // Owner says whose; RID, ETag and times are filled in here
+	Throughput resource.Throughput // Owner identifies the offer; RID, ETag and times are set by the commit
 	Expect     resource.ETag       // of the version that the change was made from
 }
 
@@ -184,8 +184,8 @@ func (c PutThroughput) apply(d *draft) error {
 	return d.putOffer(&changed, old.Owner)
 }
 
-// expect compares an etag with the one a change expects; an empty one expects
-// nothing, and * any version.
+// expect compares an etag with the one that a change expects; an empty one
+// matches everything, and so does * .
 func expect(want, have resource.ETag) error {
 	if want != "" && want != "*" && want != have {
 		return status.PreconditionFailed()
@@ -193,8 +193,8 @@ func expect(want, have resource.ETag) error {
 	return nil
 }
 
-// draft is the next version while it is made: a copy of the maps that change,
-// sharing the rest, and the rows to store.
+// draft is the next version while a change is applied: a copy of the maps that
+// change, sharing the rest, and the rows to store.
 type draft struct {
 	view *View
 	next counters
@@ -202,8 +202,8 @@ type draft struct {
 	rows []row
 }
 
-// newDraft copies the maps of from: a commit is rare, and a copy of a thousand
-// entries costs less than its sync.
+// newDraft copies the maps of from: commits are rare, and copying a thousand
+// entries costs less than a sync.
 func newDraft(from *View, next counters, now resource.Timestamp) *draft {
 	return &draft{
 		view: &View{
@@ -222,7 +222,7 @@ func newDraft(from *View, next counters, now resource.Timestamp) *draft {
 	}
 }
 
-// etag is unique because versions are, and has the form that clients know.
+// etag is unique because versions are, and has the service's form.
 func (d *draft) etag() resource.ETag {
 	v := d.view.version
 	return resource.ETag(fmt.Sprintf(`"%08x-%04x-0700-0000-%08x0000"`, uint32(v), uint16(v>>32), uint32(d.now)))
@@ -252,7 +252,7 @@ func (d *draft) putContainer(c *Container) error {
 	})
 }
 
-// deleteContainer removes a container, and leaves its directories.
+// deleteContainer removes a container, and records its directories as leftovers.
 func (d *draft) deleteContainer(c *Container) error {
 	delete(d.database(c.RID.Database()).containers, c.ID)
 	delete(d.view.containers, c.RID)
@@ -272,7 +272,7 @@ func (c *Container) ids() []resource.PartitionID {
 	return ids
 }
 
-// Planned returns the children of the splits and merges under way.
+// Planned returns the children of the splits and merges in progress.
 func (c *Container) Planned() (ids []resource.PartitionID) {
 	for _, plan := range c.Splits {
 		ids = append(ids, plan.Children[0].ID, plan.Children[1].ID)
@@ -283,7 +283,7 @@ func (c *Container) Planned() (ids []resource.PartitionID) {
 	return ids
 }
 
-// database returns a copy of a database that the draft may change.
+// database returns a copy of a database, which the draft may change.
 func (d *draft) database(rid resource.RID) *database {
 	old := d.view.byRID[rid]
 	fresh := &database{Database: old.Database, containers: maps.Clone(old.containers)}

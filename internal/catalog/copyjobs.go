@@ -15,9 +15,10 @@ import (
 // copyJobRow is the kind of the rows of copy jobs; the name of the job follows.
 const copyJobRow = "copyjob/"
 
-// Copy jobs are kept beside the versions of the catalog: their progress is
-// stored every few seconds, nobody routes by them, and a new version for each
-// would copy every map. So they have no view; who works on them reads them once.
+// Copy jobs are separate from the versions of the catalog: their progress is
+// stored every few seconds, no request is routed by them, and a new version for
+// each update would copy every map. So no view contains them; the runner of the
+// jobs reads them once.
 
 // CopyJobs reads the stored copy jobs, oldest first.
 func (c *Catalog) CopyJobs() ([]resource.CopyJob, error) {
@@ -35,8 +36,8 @@ func (c *Catalog) CopyJobs() ([]resource.CopyJob, error) {
 	return all, nil
 }
 
-// PutCopyJob stores a job in place of the one of its name, in one synced row.
-// Errors are those of [Catalog.Commit].
+// PutCopyJob stores a job in place of the one with its name, in one synced row.
+// It returns the errors of [Catalog.Commit].
 func (c *Catalog) PutCopyJob(job *resource.CopyJob) error {
 	text, err := json.Marshal(job)
 	if err != nil {
@@ -45,20 +46,20 @@ func (c *Catalog) PutCopyJob(job *resource.CopyJob) error {
 	return c.writeRow(row{key: copyJobKey(job.Name), value: text})
 }
 
-// DeleteCopyJob forgets a job; one that is not there is no error.
+// DeleteCopyJob deletes a job. It is no error if the job does not exist.
 func (c *Catalog) DeleteCopyJob(name string) error {
 	return c.writeRow(row{key: copyJobKey(name)})
 }
 
 func copyJobKey(name string) []byte { return storage.MetaKey(nil, copyJobRow+name) }
 
-// writeRow writes one row that belongs to no version. It takes its turn among the
-// commits, and a failure stops them as one of theirs does.
+// writeRow writes one row that belongs to no version. It is serialized with the
+// commits, and its failure stops them like that of a commit.
 func (c *Catalog) writeRow(r row) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failed != nil {
-		return status.Unavailable(c.failed, "The catalog has stopped after a failed write%s. It takes changes again when the server is started anew.", storage.Because(c.failed))
+		return status.Unavailable(c.failed, "The catalog has stopped after a failed write%s. It takes changes again when the server is restarted.", storage.Because(c.failed))
 	}
 	batch := c.store.NewBatch()
 	defer batch.Close()

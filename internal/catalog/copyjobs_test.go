@@ -10,7 +10,8 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// TestCopyJobRows keeps jobs over a start, oldest first, and beside the versions.
+// TestCopyJobRows keeps jobs over a restart, oldest first, and separate from the
+// versions.
 func TestCopyJobRows(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()

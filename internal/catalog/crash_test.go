@@ -13,8 +13,8 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// onDisk opens or creates the catalog on a disk. The returned function closes
-// what it opened; errors of a failing disk do not matter then.
+// onDisk opens or creates the catalog on a disk. The returned function closes it
+// and ignores errors of a failing disk.
 func onDisk(disk *storagetest.Disk) (*catalog.Catalog, func(), error) {
 	pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
 	if err != nil {
@@ -37,7 +37,7 @@ func onDisk(disk *storagetest.Disk) (*catalog.Catalog, func(), error) {
 	return c, shut, nil
 }
 
-// opened is onDisk of a disk that works, closed at the end of the test.
+// opened is onDisk for a disk that works; the end of the test closes it.
 func opened(t testing.TB, disk *storagetest.Disk) *catalog.Catalog {
 	t.Helper()
 	c, shut, err := onDisk(disk)
@@ -49,7 +49,7 @@ func opened(t testing.TB, disk *storagetest.Disk) *catalog.Catalog {
 }
 
 // step commits change number n of the crash stories: databases with a container
-// of four partitions and an offer, of which every third is deleted again.
+// of four partitions and an offer; every third one is deleted again.
 func step(t testing.TB, c *catalog.Catalog, n int) error {
 	t.Helper()
 	ctx := context.Background()
@@ -79,8 +79,8 @@ func step(t testing.TB, c *catalog.Catalog, n int) error {
 	return err
 }
 
-// Whatever a crash takes of what was not synced, the catalog opens with every
-// commit that was acknowledged, and with nothing that was not committed.
+// Whatever unsynced data a crash loses, the catalog opens with every acknowledged
+// commit, and with nothing that was not committed.
 func TestCrashKeepsEveryCommit(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -103,8 +103,8 @@ func TestCrashKeepsEveryCommit(t *testing.T) {
 	}
 }
 
-// On a full disk a commit answers 503 and says so, also when there is room
-// again, until the catalog is opened anew.
+// On a full disk a commit answers 503 with that reason, also after space is
+// available again, until the catalog is opened again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -137,16 +137,16 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Whichever disk operation fails: a commit that was acknowledged is there after
-// a restart, one that was not is wholly there or wholly absent, and after a
-// failure the catalog takes no more commits.
+// Whichever disk operation fails: an acknowledged commit is there after a
+// restart, one that was not is wholly there or wholly absent, and after a failure
+// the catalog accepts no more commits.
 func TestFailingDisk(t *testing.T) {
 	t.Parallel()
 	const steps = 7
 	for n := int64(1); ; n++ {
 		disk := storagetest.NewCrashable()
 		disk.FailAt(n)
-		var allowed []string // the summaries that a restart may find
+		var allowed []string // the summaries that are allowed after a restart
 		c, shut, err := onDisk(disk)
 		if err == nil {
 			allowed = runUntilFailure(t, c, steps)
@@ -178,8 +178,9 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
-// runUntilFailure commits steps until one fails and returns what a restart may
-// find: the state acknowledged last, and the one the failed step was to make.
+// runUntilFailure commits steps until one fails, and returns the states allowed
+// after a restart: the one acknowledged last, and the one that the failed step
+// would make.
 func runUntilFailure(t *testing.T, c *catalog.Catalog, steps int) []string {
 	t.Helper()
 	acknowledged := text(c.View())

@@ -13,16 +13,17 @@ import (
 // the container follows.
 const leftoverRow = "leftover/"
 
-// Leftover names the directory of a partition that the catalog knows to be garbage:
-// no container names the partition, and none will. What neither a container nor a
-// leftover names is not understood, and nothing may delete it.
+// Leftover names the directory of a partition that the catalog knows to be
+// garbage: no container names the partition, and none will. A directory that is
+// neither a container's nor a leftover is unknown, and nothing may delete it.
 type Leftover struct {
 	Container resource.RID
 	Partition resource.PartitionID
 
-	// Planned says that no container has named the partition up to this version: it
-	// was to become one by a change that is under way or was given up. A later version
-	// may have it as a partition. Otherwise it was a partition, and is retired for good.
+	// Planned means that no container has named the partition up to this version:
+	// a change that is in progress or was given up planned it. A later version
+	// may have it as a partition. Otherwise it was a partition, and is
+	// permanently retired.
 	Planned bool
 }
 
@@ -33,8 +34,8 @@ type leftovers struct {
 	Retired   []resource.PartitionID `json:"retired,omitempty"`
 }
 
-// Leftovers returns the directories that may be deleted, in order. Those of splits and
-// merges under way are not among them: the plan has them.
+// Leftovers returns the directories that may be deleted, in order. It does not
+// return those of splits and merges in progress, which their plans name.
 func (v *View) Leftovers() []Leftover {
 	var all []Leftover
 	for _, l := range v.leftovers {
@@ -51,7 +52,7 @@ func (v *View) Leftovers() []Leftover {
 	return all
 }
 
-// leave records directories as garbage: planned ones, or retired partitions.
+// leave records directories as leftovers: planned ones, or retired partitions.
 func (d *draft) leave(container resource.RID, planned, retired []resource.PartitionID) error {
 	l := d.view.leftovers[container]
 	return d.putLeftovers(leftovers{
@@ -61,8 +62,8 @@ func (d *draft) leave(container resource.RID, planned, retired []resource.Partit
 	})
 }
 
-// claim takes directories off the record, because they have become partitions or are
-// gone.
+// claim removes directories from the leftovers, because they have become
+// partitions or are deleted.
 func (d *draft) claim(container resource.RID, ids ...resource.PartitionID) error {
 	l, found := d.view.leftovers[container]
 	if !found {
@@ -92,12 +93,12 @@ func union(a, b []resource.PartitionID) []resource.PartitionID {
 	return slices.Compact(all)
 }
 
-// less returns the ids that are not taken away.
+// less returns the ids that are not in the second list.
 func less(ids, taken []resource.PartitionID) []resource.PartitionID {
 	return slices.DeleteFunc(slices.Clone(ids), func(id resource.PartitionID) bool { return slices.Contains(taken, id) })
 }
 
-// loadLeftovers takes a stored row into the view.
+// loadLeftovers adds a stored row to the view.
 func (v *View) loadLeftovers(stored leftovers) error {
 	if v.leftovers == nil {
 		v.leftovers = map[resource.RID]leftovers{}
@@ -106,9 +107,9 @@ func (v *View) loadLeftovers(stored leftovers) error {
 	return nil
 }
 
-// PlanContainer records the partitions of a container whose directories are about to
-// be made: they are leftovers until CreateContainer names them. 404/1003 without the
-// database.
+// PlanContainer records the partitions of a container whose directories are about
+// to be made: they are leftovers until CreateContainer names them. 404/1003
+// without the database.
 type PlanContainer struct {
 	RID        resource.RID // from ReserveContainer
 	Partitions []resource.Partition
@@ -125,8 +126,8 @@ func (c PlanContainer) apply(d *draft) error {
 	return d.leave(c.RID, ids, nil)
 }
 
-// ForgetLeftovers takes leftovers off the record whose directories are gone. Those
-// that are not on it are passed over.
+// ForgetLeftovers removes the leftovers whose directories are deleted. It ignores
+// directories that are no leftovers.
 type ForgetLeftovers []Leftover
 
 func (f ForgetLeftovers) apply(d *draft) error {

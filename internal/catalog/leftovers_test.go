@@ -28,8 +28,8 @@ func leftoversText(v *catalog.View) string {
 	return b.String()
 }
 
-// recovery builds the changes of leftovers and of what is brought back. A partition to
-// adopt is id:min-max.
+// recovery builds the changes of leftovers and of recovery. A partition to adopt
+// is id:min-max.
 func (w *world) recovery(t *testing.T, d *datadriven.TestData, names []string, container *catalog.Container) (catalog.Change, error) {
 	switch d.Cmd {
 	case "plan-container":
@@ -63,7 +63,8 @@ func (w *world) recovery(t *testing.T, d *datadriven.TestData, names []string, c
 	return nil, fmt.Errorf("unknown command %s", d.Cmd)
 }
 
-// usedOf reads partitions by the numbers of database and container, such as of=1/2/7.
+// usedOf reads partitions with the numbers of database and container, such as
+// of=1/2/7.
 func usedOf(t *testing.T, d *datadriven.TestData) (all []catalog.Used) {
 	for _, arg := range d.CmdArgs {
 		if arg.Key != "used" {
@@ -112,7 +113,8 @@ func adopted(t *testing.T, d *datadriven.TestData) (all []resource.Partition) {
 	return all
 }
 
-// Commits are marked with their version before they are seen, and refused ones are not.
+// Commits are marked with their version before they are visible, and refused ones
+// are not.
 func TestCommitsAreMarked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -127,7 +129,7 @@ func TestCommitsAreMarked(t *testing.T) {
 		marked = append(marked, version)
 	})
 	for range 2 {
-		_, _ = w.Commit(t.Context(), catalog.CreateDatabase{Database: resource.Database{ID: "d"}}) // the second is refused
+		_, _ = w.Commit(t.Context(), catalog.CreateDatabase{Database: resource.Database{ID: "d"}}) // the second one is refused
 	}
 	w.Mark(nil)
 	if _, err := w.Commit(t.Context(), catalog.CreateDatabase{Database: resource.Database{ID: "e"}}); err != nil {

@@ -5,9 +5,9 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// PutLimits gives a container limits of its own: 404 when it does not exist, 412
-// when Old are not those that it has any more. Its etag stays, because clients
-// do not see them.
+// PutLimits sets the limits of a container: 404 if it does not exist, 412 if its
+// current limits are not Expected. Its etag does not change, because clients do
+// not see limits.
 type PutLimits struct {
 	RID      resource.RID
 	Limits   resource.OwnLimits

@@ -9,8 +9,8 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// The limits of a container survive a restart and a replace that knows nothing of
-// them, and are changed only from what they are.
+// The limits of a container survive a restart and a replace that does not know
+// them, and a change must name the current ones.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	w, c, e := functionWorld(t)

@@ -13,17 +13,17 @@ import (
 // follows, in sixteen hexadecimal digits.
 const lossRow = "loss/"
 
-// lossesMax is how many losses are kept on record: the newest.
+// lossesMax is the number of losses on record. Older ones are removed.
 const lossesMax = 64
 
-// Loss is one decision of an operator to go on without what was lost.
+// Loss is one decision of an operator to continue without the lost data.
 type Loss struct {
-	Version uint64             `json:"version"` // that recorded it
+	Version uint64             `json:"version"` // the version that recorded it
 	TS      resource.Timestamp `json:"ts"`
-	Lost    []string           `json:"lost"` // a sentence each
+	Lost    []string           `json:"lost"` // one sentence each
 }
 
-// RecordLoss puts an accepted loss on record. It keeps the newest ones.
+// RecordLoss records an accepted loss. It keeps the newest lossesMax.
 type RecordLoss []string
 
 func (r RecordLoss) apply(d *draft) error {
@@ -45,10 +45,10 @@ func lossKey(version uint64) []byte {
 	return storage.MetaKey(nil, fmt.Sprintf("%s%016x", lossRow, version))
 }
 
-// Losses returns the losses that were accepted, oldest first.
+// Losses returns the accepted losses, oldest first.
 func (v *View) Losses() []Loss { return slices.Clone(v.losses) }
 
-// loadLoss takes a stored row into the view. Rows come in the order of versions.
+// loadLoss adds a stored row to the view. Rows come in the order of versions.
 func (v *View) loadLoss(stored Loss) error {
 	v.losses = append(v.losses, stored)
 	return nil

@@ -7,9 +7,9 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// grows reports whether a change is refused while the disk is full. What frees room,
-// what ends a split or merge, and what an operator changes to get out of trouble,
-// such as throughput, limits and keys, is not.
+// grows reports whether a change is refused while the disk is full. Changes that
+// free space, that end a split or merge, or by which an operator solves the
+// problem, such as throughput, limits and keys, are not refused.
 func grows(change Change) bool {
 	switch change.(type) {
 	case CreateDatabase, CreateContainer, ReplaceContainer, CreateUser, CreatePermission,
@@ -27,20 +27,20 @@ func (c *Catalog) admit(change Change) error {
 	return nil
 }
 
-// Failed returns why the catalog takes no changes, nil while it does.
+// Failed returns why the catalog accepts no changes, or nil if it does.
 func (c *Catalog) Failed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failed
 }
 
-// Mend has a catalog whose store has failed, or can be read only, go on with what
-// reopen returns: the same store, closed and opened again. What became of a commit
-// whose outcome was unknown is known then. It calls reopen while no commit is under
-// way. A catalog that is well is left alone.
+// Mend lets a catalog whose store has failed, or is read-only, continue with the
+// result of reopen: the same store, closed and opened again. Opening it settles
+// commits whose outcome was unknown. It calls reopen while no commit is in
+// progress. It does nothing if the catalog is healthy.
 //
-// An error leaves the catalog without changes until the next call. reopen must work
-// again after an error of its own, and after one of Mend.
+// After an error the catalog accepts no changes until the next call. reopen must
+// be callable again after its own error and after one of Mend.
 func (c *Catalog) Mend(reopen func() (*storage.Store, error)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *Catalog) Mend(reopen func() (*storage.Store, error)) error {
 		c.failed = err
 		return fmt.Errorf("mend the catalog: %w", err)
 	}
-	// Numbers that were reserved since then are not handed out again.
+	// Numbers reserved since then are not assigned again.
 	next.Database, next.Container = max(next.Database, c.next.Database), max(next.Container, c.next.Container)
 	next.Offer, next.User = max(next.Offer, c.next.Offer), max(next.User, c.next.User)
 	c.next, c.failed = next, nil

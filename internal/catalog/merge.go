@@ -9,16 +9,16 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// MergePlan is a merge under way. Before it is finished nobody is routed to the
-// child, and its directory is garbage after a restart.
+// MergePlan is a merge in progress. Until it is finished no request is routed to
+// the child, and its directory is garbage after a restart.
 type MergePlan struct {
 	Parents     [2]resource.PartitionID `json:"parents"`     // in the order of their ranges
 	Generations [2]resource.Generation  `json:"generations"` // of the parents
-	ETag        resource.ETag           `json:"etag"`        // of the container when it was planned
+	ETag        resource.ETag           `json:"etag"`        // of the container when the merge was planned
 	Child       resource.Partition      `json:"child"`
 }
 
-// Merge returns the plan of the merge that a partition is in.
+// Merge returns the plan of the merge that includes a partition.
 func (c *Container) Merge(parent resource.PartitionID) (MergePlan, bool) {
 	i := slices.IndexFunc(c.Merges, func(p MergePlan) bool { return slices.Contains(p.Parents[:], parent) })
 	if i < 0 {
@@ -27,8 +27,8 @@ func (c *Container) Merge(parent resource.PartitionID) (MergePlan, bool) {
 	return c.Merges[i], true
 }
 
-// Change returns what a partition is in the middle of, "split" or "merge"; empty for
-// none.
+// Change returns the change of a partition that is in progress, "split" or
+// "merge"; empty for none.
 func (c *Container) Change(id resource.PartitionID) string {
 	if c.plan(id) >= 0 {
 		return "split"
@@ -50,12 +50,12 @@ func (c *Container) free(id resource.PartitionID) error {
 	return nil
 }
 
-// PlanMerge records that two neighbours are about to be merged, in either order,
+// PlanMerge records that two neighbours, in either order, are about to be merged,
 // and reserves the id and ordinal of their child: 404/1003 without the container,
-// 404 without one of the partitions, 400 when they are the same or no neighbours,
-// or when the container's throughput needs as many partitions as it has, 409 when
-// one is being split or merged, 403 when the container has had as many partitions
-// as there are ordinals.
+// 404 without one of the partitions, 400 if they are the same or not neighbours,
+// or if the container's throughput needs all its partitions, 409 if one is being
+// split or merged, 403 if the container has had as many partitions as there are
+// ordinals.
 type PlanMerge struct {
 	Container    resource.RID
 	Parents      [2]resource.PartitionID
@@ -104,8 +104,9 @@ func (m PlanMerge) apply(d *draft) error {
 	return d.putContainer(&changed)
 }
 
-// Neighbours returns two partitions whose ranges meet, in the order of those: 404
-// when there is no such partition, 400 when they are the same or do not meet.
+// Neighbours returns two partitions whose ranges meet, in the order of the
+// ranges: 404 if a partition does not exist, 400 if they are the same or do not
+// meet.
 func (c *Container) Neighbours(a, b resource.PartitionID) (low, high resource.Partition, err error) {
 	low, ok := c.Partition(a)
 	if !ok {
@@ -129,7 +130,7 @@ func (c *Container) Neighbours(a, b resource.PartitionID) (low, high resource.Pa
 }
 
 // needed returns how many partitions the throughput of a container needs, its own
-// or that which it shares with its database.
+// or the one that it shares with its database.
 func (d *draft) needed(c *Container, partitionRUs int) int {
 	t, ok := d.view.ThroughputOf(c)
 	if !ok || partitionRUs <= 0 {
@@ -138,10 +139,10 @@ func (d *draft) needed(c *Container, partitionRUs int) int {
 	return max(1, (t.Total()+partitionRUs-1)/partitionRUs)
 }
 
-// FinishMerge puts the child of a planned merge in the place of its parents. It is
-// the instant of the merge: 404 when the container or the plan is gone, 409 when
-// the container has been changed since it was planned, or its throughput raised so
-// far that it needs the partitions.
+// FinishMerge replaces the parents of a planned merge by their child. The merge
+// takes effect with this commit: 404 if the container or the plan does not exist,
+// 409 if the container has changed since the plan, or if its raised throughput
+// now needs the partitions.
 type FinishMerge struct {
 	Container    resource.RID
 	Parents      [2]resource.PartitionID // in the order of their ranges
@@ -177,8 +178,8 @@ func (m FinishMerge) apply(d *draft) error {
 	return d.renew(changed, plan.Parents[:], []resource.Partition{plan.Child})
 }
 
-// DropMerge removes the plan of a merge that is given up, whose child is a leftover
-// from here on: 404 when there is none.
+// DropMerge removes the plan of a merge that is given up; its child becomes a
+// leftover: 404 without a plan.
 type DropMerge struct {
 	Container resource.RID
 	Parents   [2]resource.PartitionID // in the order of their ranges
@@ -195,7 +196,7 @@ func (m DropMerge) apply(d *draft) error {
 	return d.putContainer(changed)
 }
 
-// without returns a copy of the container less the plan, and the plan.
+// without returns a copy of the container without the plan, and the plan.
 func (m FinishMerge) without(d *draft) (*Container, MergePlan, error) {
 	old, ok := d.view.containers[m.Container]
 	if !ok {

@@ -19,8 +19,7 @@ func (v *View) Permission(user resource.RID, name string) (resource.Permission, 
 	return resource.Permission{}, false
 }
 
-// PermissionByRID returns a permission by RID. The pointer is to what never
-// changes.
+// PermissionByRID returns a permission by RID. The permission never changes.
 func (v *View) PermissionByRID(rid resource.RID) (*resource.Permission, bool) {
 	owner, ok := v.users.get(rid.User())
 	if !ok {
@@ -44,12 +43,13 @@ func (v *View) Permissions(user resource.RID) []resource.Permission {
 	return all
 }
 
-// CreatePermission makes a permission of a user: 404/1003 without the user, 404
-// without the container that it is for, 409 when the id is taken or the user has
-// one for the same, 403 when there are as many as an account may have.
+// CreatePermission creates a permission of a user: 404/1003 without the user, 404
+// without the container that it is for, 409 if the id is taken or the user has a
+// permission for the same resource, 403 if the account has as many as it may
+// have.
 type CreatePermission struct {
 	User       resource.RID
-	Permission resource.Permission // RID, ETag and TS are filled in here
+	Permission resource.Permission // RID, ETag and TS are set by the commit
 }
 
 func (c CreatePermission) apply(d *draft) error {
@@ -64,16 +64,16 @@ func (c CreatePermission) apply(d *draft) error {
 		return status.Forbidden(0, "The account has %d permissions, which is the most. Delete some first.", resource.PermissionsMax)
 	}
 	permission := c.Permission
-	// Versions rise, so numbers do, and none is used twice.
+	// Versions rise, so the numbers do too, and none is used twice.
 	permission.RID = resource.PermissionRID(c.User, d.view.version)
 	return d.putPermission(owner, permission, nil)
 }
 
-// ReplacePermission changes a permission: 404 when it or the container that it
-// is for does not exist, 412 when Expect is given and not its etag, 409 when the
-// user has another one of the new id or for the same.
+// ReplacePermission changes a permission: 404 if it or its container does not
+// exist, 412 if Expect is set and is not its etag, 409 if the user has another
+// permission with the new id or for the same resource.
 type ReplacePermission struct {
-	Permission resource.Permission // RID says which; ETag and TS are filled in here
+	Permission resource.Permission // RID identifies it; ETag and TS are set by the commit
 	Expect     resource.ETag
 }
 
@@ -88,8 +88,8 @@ func (c ReplacePermission) apply(d *draft) error {
 	return d.putPermission(owner, c.Permission, old)
 }
 
-// DeletePermission removes a permission: 404 when it does not exist, 412 when
-// Expect is given and not its etag.
+// DeletePermission removes a permission: 404 if it does not exist, 412 if Expect
+// is set and is not its etag.
 type DeletePermission struct {
 	RID    resource.RID
 	Expect resource.ETag
@@ -104,7 +104,7 @@ func (c DeletePermission) apply(d *draft) error {
 	return nil
 }
 
-// permission finds a permission that a change is about, with its user.
+// permission returns the permission with a RID, and its user.
 func (d *draft) permission(rid resource.RID, want resource.ETag) (*user, *resource.Permission, error) {
 	owner, ok := d.view.users.get(rid.User())
 	if !ok {
@@ -117,7 +117,7 @@ func (d *draft) permission(rid resource.RID, want resource.ETag) (*user, *resour
 	return owner, old, expect(want, old.ETag)
 }
 
-// putPermission stores a permission in place of the one before, nil for none.
+// putPermission stores a permission in place of before, which is nil for a new one.
 func (d *draft) putPermission(owner *user, permission resource.Permission, before *resource.Permission) error {
 	if c, ok := d.view.containers[permission.Target.Container]; !ok || c.Database.RID != owner.RID.Database() {
 		return status.NotFound()
@@ -140,7 +140,7 @@ func (d *draft) putPermission(owner *user, permission resource.Permission, befor
 	return d.put(permissionRow, permission.RID, permission)
 }
 
-// dropPermissions removes permissions of a user, whose own row stays as it is.
+// dropPermissions removes permissions of a user, whose own row does not change.
 func (d *draft) dropPermissions(owner *user, gone []*resource.Permission) {
 	changed := *owner
 	for _, one := range gone {
@@ -150,8 +150,8 @@ func (d *draft) dropPermissions(owner *user, gone []*resource.Permission) {
 	d.view.users.put(&changed, owner)
 }
 
-// deletePermissionsFor removes the permissions for a container that goes and for
-// what is in it.
+// deletePermissionsFor removes the permissions for a deleted container and for
+// the resources in it.
 func (d *draft) deletePermissionsFor(container resource.RID) {
 	for _, owner := range d.view.users.of(container.Database()) {
 		var gone []*resource.Permission
@@ -166,8 +166,8 @@ func (d *draft) deletePermissionsFor(container resource.RID) {
 	}
 }
 
-// loadPermission takes a stored permission into the view. One whose user or
-// container is gone was left by a release that does not know permissions.
+// loadPermission adds a stored permission to the view. If its user or container
+// does not exist, a release without permissions has deleted that.
 func (v *View) loadPermission(permission resource.Permission) error {
 	owner, ok := v.users.get(permission.RID.User())
 	if _, exists := v.containers[permission.Target.Container]; !ok || !exists {
@@ -181,8 +181,8 @@ func (v *View) loadPermission(permission resource.Permission) error {
 	return nil
 }
 
-// loadPeople takes the stored users and permissions into the view, and what the
-// account says about access.
+// loadPeople adds the stored users, permissions and access of the account to the
+// view.
 func (v *View) loadPeople(snapshot *storage.Snapshot) error {
 	if err := scan(snapshot, userRow, v.loadUser); err != nil {
 		return err

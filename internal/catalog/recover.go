@@ -9,15 +9,15 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Changes that an operator makes to a catalog that no server uses, after a part of the
-// data directory was lost: they bring back partitions that the catalog does not name,
-// and numbers that a lost version had used.
+// These are changes that an operator makes to a catalog that no server uses,
+// after a part of the data directory was lost: they bring back partitions that
+// the catalog does not name, and numbers that a lost version had used.
 
-// Overtake makes a version above one that is lost, of which some was acknowledged, and
-// keeps the numbers that it may have used from being used again.
+// Overtake makes a version above a lost one, some of which was acknowledged, and
+// prevents the numbers that the lost version may have used from being used again.
 type Overtake struct {
-	Version    uint64 // the highest one that is known of
-	Partitions []Used // that are known of
+	Version    uint64 // the highest known version
+	Partitions []Used // the known partitions
 }
 
 // Used is a partition that exists or did.
@@ -36,7 +36,7 @@ func (o Overtake) apply(d *draft) error {
 	return nil
 }
 
-// use keeps the numbers of a partition from being handed out.
+// use prevents the numbers of a partition from being assigned.
 func (d *draft) use(used Used) error {
 	database, container := used.Container.Numbers()
 	d.next.Database = max(d.next.Database, database+1)
@@ -50,10 +50,10 @@ func (d *draft) use(used Used) error {
 	return d.putContainer(&changed)
 }
 
-// AdoptPartitions puts partitions that the catalog does not name in the place of those
-// that it does: 404/1003 without the container, 409 when one of them is being split or
-// merged, 400 when the ranges are not the same. What they replace is named no more, and
-// is no leftover either: it is the caller's to keep.
+// AdoptPartitions replaces partitions of a container by ones that the catalog
+// does not name: 404/1003 without the container, 409 if one of them is being
+// split or merged, 400 if the ranges differ. The replaced partitions are no
+// longer named and are not leftovers either: the caller keeps them.
 type AdoptPartitions struct {
 	Container  resource.RID
 	Partitions []resource.Partition
@@ -94,8 +94,8 @@ func (a AdoptPartitions) apply(d *draft) error {
 	return d.renew(&changed, gone, a.Partitions)
 }
 
-// Replaced returns the partitions whose ranges meet those of others, in the order of
-// ranges.
+// Replaced returns the partitions whose ranges overlap those of others, in the
+// order of ranges.
 func (c *Container) Replaced(others []resource.Partition) (ids []resource.PartitionID) {
 	for i := range c.Ranges.Len() {
 		p := c.Ranges.At(i).Value
@@ -106,12 +106,13 @@ func (c *Container) Replaced(others []resource.Partition) (ids []resource.Partit
 	return ids
 }
 
-// AdoptContainer makes a container of partitions that the catalog does not name, with
-// the RID that they have, and its database if that is missing. 409 when the name of
-// either is taken by another; an error when the partitions do not tile the key space.
+// AdoptContainer creates a container from partitions that the catalog does not
+// name, with their RID, and its database if that does not exist. 409 if another
+// resource has the name of either; an error if the partitions do not tile the key
+// space.
 type AdoptContainer struct {
 	Database   string
-	Container  resource.Container // with its RID; ETag and TS are filled in here
+	Container  resource.Container // with its RID; ETag and TS are set by the commit
 	Partitions []resource.Partition
 	Throughput *resource.Throughput // nil: it shares its database's, or has none
 }
@@ -132,7 +133,7 @@ func (a AdoptContainer) apply(d *draft) error {
 	return CreateContainer{Container: a.Container, Partitions: a.Partitions, Throughput: a.Throughput}.apply(d)
 }
 
-// adoptDatabase makes sure that the database of a RID is there under a name.
+// adoptDatabase creates the database with a RID and a name unless it exists.
 func (d *draft) adoptDatabase(name string, rid resource.RID) error {
 	if is, found := d.view.byRID[rid]; found {
 		if is.ID != name {

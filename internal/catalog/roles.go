@@ -10,20 +10,20 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// The kinds of the rows of access that no database has; behind each comes an id
-// in place of a RID.
+// The kinds of the rows of access that belong to no database; an id follows in
+// place of a RID.
 const (
 	roleRow       = "role/"
 	assignmentRow = "assignment/"
 	accountKeyRow = "key/"
 )
 
-// access is what the account says about who may do what: roles, who has them,
+// access is the account's record of who may do what: roles, their assignments,
 // and account keys that the server made. It never changes.
 type access struct {
 	roles       map[string]resource.RoleDefinition
 	assignments map[string]resource.RoleAssignment
-	byPrincipal map[string][]resource.RoleAssignment // the same
+	byPrincipal map[string][]resource.RoleAssignment // the same assignments
 	keys        map[resource.AccountKey]resource.StoredKey
 }
 
@@ -31,7 +31,7 @@ func (a *access) clone() *access {
 	return &access{maps.Clone(a.roles), maps.Clone(a.assignments), maps.Clone(a.byPrincipal), maps.Clone(a.keys)}
 }
 
-// newAccess returns what an account begins with.
+// newAccess returns the access of a new account.
 func newAccess() *access {
 	a := &access{
 		map[string]resource.RoleDefinition{},
@@ -45,7 +45,7 @@ func newAccess() *access {
 	return a
 }
 
-// assign puts an assignment in its places.
+// assign stores an assignment under its id and its principal.
 func (a *access) assign(one resource.RoleAssignment) {
 	a.unassign(one.ID)
 	a.assignments[one.ID] = one
@@ -93,14 +93,14 @@ func (v *View) AssignedTo(principal string) []resource.RoleAssignment {
 	return v.access.byPrincipal[principal]
 }
 
-// AccountKey returns the account key that the server made, if it did.
+// AccountKey returns the account key that the server made, if there is one.
 func (v *View) AccountKey(which resource.AccountKey) (resource.StoredKey, bool) {
 	key, ok := v.access.keys[which]
 	return key, ok
 }
 
-// PutRole makes or changes a custom role: 403 for a built-in one, and when there
-// are as many as an account may have.
+// PutRole creates or changes a custom role: 403 for a built-in one, and if the
+// account has as many as it may have.
 type PutRole struct {
 	Role resource.RoleDefinition
 }
@@ -118,8 +118,8 @@ func (c PutRole) apply(d *draft) error {
 	return d.putText(roleRow, c.Role.ID, c.Role)
 }
 
-// DeleteRole removes a custom role: 404 when it does not exist, 403 for a
-// built-in one, 409 while somebody has it.
+// DeleteRole removes a custom role: 404 if it does not exist, 403 for a built-in
+// one, 409 while it is assigned.
 type DeleteRole struct {
 	ID string
 }
@@ -145,8 +145,8 @@ func (c DeleteRole) apply(d *draft) error {
 	return nil
 }
 
-// PutRoleAssignment gives a role to a principal, or changes that: 400 without
-// the role, 403 when there are as many as an account may have.
+// PutRoleAssignment gives a role to a principal, or changes the assignment: 400
+// without the role, 403 if the account has as many assignments as it may have.
 type PutRoleAssignment struct {
 	Assignment resource.RoleAssignment
 }
@@ -164,7 +164,7 @@ func (c PutRoleAssignment) apply(d *draft) error {
 	return d.putText(assignmentRow, c.Assignment.ID, c.Assignment)
 }
 
-// DeleteRoleAssignment takes a role away: 404 when there is no such assignment.
+// DeleteRoleAssignment removes an assignment: 404 if it does not exist.
 type DeleteRoleAssignment struct {
 	ID string
 }
@@ -202,7 +202,7 @@ type storedAccountKey struct {
 	resource.StoredKey
 }
 
-// loadAccess takes the stored roles, assignments and keys into the view.
+// loadAccess adds the stored roles, assignments and keys to the view.
 func (v *View) loadAccess(snapshot *storage.Snapshot) error {
 	err := scan(snapshot, roleRow, func(role resource.RoleDefinition) error {
 		v.access.roles[role.ID] = role
@@ -231,8 +231,8 @@ func (d *draft) putText(kind, id string, content any) error {
 
 func (d *draft) removeText(kind, id string) { d.remove(kind, resource.RID(id)) }
 
-// format is the version that the rows of the view need: 2 when an account key
-// was replaced, because a release that reads 1 alone would accept the old one.
+// format is the version that the rows of the view need: 2 if an account key was
+// replaced, because a release that reads only 1 would accept the old key.
 func (v *View) format() int {
 	for _, key := range v.access.keys {
 		if key.Replaces != "" {

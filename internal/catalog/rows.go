@@ -8,13 +8,13 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// format is the highest version of the rows in this file that is read, which
-// docs/formats/catalog-store.md describes. A newer one is refused.
+// format is the highest version of the rows in this file that this release reads;
+// docs/formats/catalog-store.md describes them. A newer one is refused.
 const format = 2
 
-// The kinds of rows. Each is a row of the meta family whose name is the kind
-// and the RID in hexadecimal; its value is JSON. One row named head says which
-// format, version and counters the others belong to.
+// The kinds of rows. Each is a row of the meta family whose name is the kind and
+// the RID in hexadecimal; its value is JSON. The row named head has the format,
+// version and counters of the others.
 const (
 	headName     = "catalog"
 	databaseRow  = "database/"
@@ -85,7 +85,7 @@ func (d *draft) commit(store *storage.Store) error {
 	return store.Apply(batch)
 }
 
-// Read returns the view of a store that nobody commits to.
+// Read returns the view of a store without committing to it.
 func Read(snapshot *storage.Snapshot) (*View, error) {
 	view, _, err := load(snapshot)
 	if err != nil {
@@ -94,7 +94,7 @@ func Read(snapshot *storage.Snapshot) (*View, error) {
 	return view, nil
 }
 
-// load reads a whole catalog. A store without a head is a fresh one.
+// load reads a whole catalog. A store without a head is a new one.
 func load(snapshot *storage.Snapshot) (*View, counters, error) {
 	view := &View{
 		databases:  map[string]*database{},
@@ -116,7 +116,7 @@ func load(snapshot *storage.Snapshot) (*View, counters, error) {
 		return nil, next, fmt.Errorf("the catalog has format %d, this release reads formats up to %d: use the release that wrote it or a later one", h.Format, format)
 	}
 	view.version = h.Version
-	// Owners first: databases, then containers, then what belongs to them.
+	// Owners first: databases, then containers, then their contents.
 	err = scan(snapshot, databaseRow, func(r resource.Database) error {
 		d := &database{Database: r, containers: map[string]*Container{}}
 		view.databases[r.ID], view.byRID[r.RID] = d, d
@@ -150,7 +150,8 @@ func load(snapshot *storage.Snapshot) (*View, counters, error) {
 	return view, h.Next, err
 }
 
-// StoredVersion reads the version of the catalog in a store, zero of a fresh one.
+// StoredVersion reads the version of the catalog in a store; it is zero for a new
+// store.
 func StoredVersion(snapshot *storage.Snapshot) (uint64, error) {
 	text, found, err := snapshot.Get(nil, storage.MetaKey(nil, headName))
 	if err != nil || !found {
@@ -163,7 +164,7 @@ func StoredVersion(snapshot *storage.Snapshot) (uint64, error) {
 	return h.Version, nil
 }
 
-// load takes a stored container into the view, checked as a new one is.
+// load adds a stored container to the view, with the checks for a new one.
 func (v *View) load(stored storedContainer) error {
 	rid := stored.Container.RID
 	database, ok := v.byRID[rid.Database()]

@@ -20,11 +20,11 @@ func scriptRow(kind resource.ScriptKind) string {
 	return "function/"
 }
 
-// Scripts are the scripts of one kind of a container. The zero value is none; it
-// never changes.
+// Scripts are the scripts of one kind of a container. The zero value is empty.
+// Scripts never change.
 type Scripts struct {
-	// Version rises with every change, so that what was compiled with the scripts
-	// of another one can be told apart.
+	// Version rises with every change, so that results compiled from another
+	// version can be recognized.
 	Version uint64
 
 	byID map[string]resource.Script
@@ -66,12 +66,12 @@ func (c *Container) scripts(kind resource.ScriptKind) *Scripts {
 	return &c.Functions
 }
 
-// CreateScript makes a script: 404/1003 without its container, 409 when the id is
-// taken by one of its kind, 403 when there are as many as a container may have.
+// CreateScript creates a script: 404/1003 without its container, 409 if another
+// script of its kind has the id, 403 if the container has as many as it may have.
 type CreateScript struct {
 	Container resource.RID
 	Kind      resource.ScriptKind
-	Script    resource.Script // RID, ETag and TS are filled in here
+	Script    resource.Script // RID, ETag and TS are set by the commit
 }
 
 func (c CreateScript) apply(d *draft) error {
@@ -87,15 +87,16 @@ func (c CreateScript) apply(d *draft) error {
 		return status.Forbidden(0, "The container has %d scripts of this kind (%s), which is the most. Delete one first.", n, c.Kind)
 	}
 	script := c.Script
-	// Versions rise, so numbers do, and none is used twice.
+	// Versions rise, so the numbers do too, and none is used twice.
 	script.RID = resource.ScriptRID(c.Kind, c.Container, d.view.version)
 	return d.putScript(old, c.Kind, script, "")
 }
 
-// ReplaceScript changes a script, or its id: 404 when it does not exist, 412 when
-// Expect is given and not its etag, 409 when another of its kind has the new id.
+// ReplaceScript changes a script, or its id: 404 if it does not exist, 412 if
+// Expect is set and is not its etag, 409 if another script of its kind has the
+// new id.
 type ReplaceScript struct {
-	Script resource.Script // RID says which; ETag and TS are filled in here
+	Script resource.Script // RID identifies it; ETag and TS are set by the commit
 	Expect resource.ETag
 }
 
@@ -110,8 +111,8 @@ func (c ReplaceScript) apply(d *draft) error {
 	return d.putScript(container, kind, c.Script, old.ID)
 }
 
-// DeleteScript removes a script: 404 when it does not exist, 412 when Expect is
-// given and not its etag.
+// DeleteScript removes a script: 404 if it does not exist, 412 if Expect is set
+// and is not its etag.
 type DeleteScript struct {
 	RID    resource.RID
 	Expect resource.ETag
@@ -127,7 +128,7 @@ func (c DeleteScript) apply(d *draft) error {
 	return nil
 }
 
-// script finds a script that a change is about, with its container.
+// script returns the script with a RID, and its container.
 func (d *draft) script(rid resource.RID, want resource.ETag) (*Container, resource.ScriptKind, resource.Script, error) {
 	container, ok := d.view.containers[rid.Container()]
 	if !ok {
@@ -141,7 +142,7 @@ func (d *draft) script(rid resource.RID, want resource.ETag) (*Container, resour
 	return container, kind, old, expect(want, old.ETag)
 }
 
-// putScript stores a script in place of the one with the id before.
+// putScript replaces the script before, which may have another id.
 func (d *draft) putScript(container *Container, kind resource.ScriptKind, script resource.Script, before string) error {
 	script.ETag, script.TS = d.etag(), d.now
 	d.changeScripts(container, kind, func(byID map[string]resource.Script) {
@@ -151,8 +152,8 @@ func (d *draft) putScript(container *Container, kind resource.ScriptKind, script
 	return d.put(scriptRow(kind), script.RID, script)
 }
 
-// changeScripts puts a container with other scripts into the view. The row of the
-// container does not have them, and its etag is not theirs.
+// changeScripts replaces the scripts of a container in the view. The row of the
+// container does not contain them, and its etag does not depend on them.
 func (d *draft) changeScripts(old *Container, kind resource.ScriptKind, change func(byID map[string]resource.Script)) {
 	changed := *old
 	scripts := changed.scripts(kind)
@@ -175,8 +176,9 @@ func (d *draft) deleteScripts(c *Container) {
 	}
 }
 
-// loadScript takes a stored script into the view. One whose container is gone was
-// left by a release that does not know its kind; no container gets its RID again.
+// loadScript adds a stored script to the view. If its container does not exist, a
+// release without this kind of script has deleted that; no container gets its RID
+// again.
 func (v *View) loadScript(script resource.Script) error {
 	c, ok := v.containers[script.RID.Container()]
 	if !ok {

@@ -51,8 +51,8 @@ func (w *world) functions(rid resource.RID) []string {
 	return all
 }
 
-// TestFunctions goes through the life of functions, each step seen after the
-// catalog was opened anew as before.
+// TestFunctions creates, replaces and deletes functions, and checks each step
+// before and after the catalog is opened again.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	w, c, e := functionWorld(t)
@@ -102,7 +102,7 @@ func TestFunctions(t *testing.T) {
 	w.fails(t, status.CodeNotFound, catalog.ReplaceScript{Script: changed})
 	check(c, "g=1")
 
-	// A container that changes keeps its functions, one that goes takes them along.
+	// A changed container keeps its functions; a deleted one loses them.
 	container, _ = w.View().ContainerByRID(c)
 	w.must(t, catalog.ReplaceContainer{Container: container.Container, Expect: container.ETag})
 	check(c, "g=1")
@@ -129,7 +129,8 @@ func (w *world) functionRows(t *testing.T) (n int) {
 	return n
 }
 
-// TestFunctionsMax has as many functions as a container may have, and one more.
+// TestFunctionsMax creates as many functions as a container may have, and one
+// more.
 func TestFunctionsMax(t *testing.T) {
 	t.Parallel()
 	w, c, e := functionWorld(t)
@@ -148,8 +149,8 @@ func TestFunctionsMax(t *testing.T) {
 	}
 }
 
-// TestScriptKinds has scripts of all kinds under one id, each with a life of its
-// own, also behind a restart.
+// TestScriptKinds has scripts of all kinds under one id; they are independent of
+// each other, also after a restart.
 func TestScriptKinds(t *testing.T) {
 	t.Parallel()
 	w, rid, _ := functionWorld(t)

@@ -10,16 +10,16 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// SplitPlan is a split under way. Before it is finished nobody is routed to the
-// children, and their directories are garbage after a restart.
+// SplitPlan is a split in progress. Until it is finished no request is routed to
+// the children, and their directories are garbage after a restart.
 type SplitPlan struct {
 	Parent     resource.PartitionID  `json:"parent"`
 	Generation resource.Generation   `json:"generation"` // of the parent
 	At         partitionkey.EPK      `json:"at"`         // where its range is cut
-	Children   [2]resource.Partition `json:"children"`   // below the cut, and from it on
+	Children   [2]resource.Partition `json:"children"`   // below the cut, and from the cut on
 }
 
-// Split returns the plan of the split of a partition that is under way.
+// Split returns the plan of the split of a partition in progress.
 func (c *Container) Split(parent resource.PartitionID) (SplitPlan, bool) {
 	if i := c.plan(parent); i >= 0 {
 		return c.Splits[i], true
@@ -33,8 +33,8 @@ func (c *Container) plan(parent resource.PartitionID) int {
 
 // PlanSplit records that a partition is about to be split and reserves the ids
 // and ordinals of its children: 404/1003 without the container, 404 without the
-// partition, 409 when it is being split or merged, 400 when At is not inside of its
-// range, 403 when the container has had as many partitions as there are ordinals.
+// partition, 409 if it is being split or merged, 400 if At is not inside its
+// range, 403 if the container has had as many partitions as there are ordinals.
 type PlanSplit struct {
 	Container resource.RID
 	Parent    resource.PartitionID
@@ -78,13 +78,13 @@ func (s PlanSplit) apply(d *draft) error {
 	return d.putContainer(&changed)
 }
 
-// NoPartition is the 404 of a partition that a container does not have.
+// NoPartition returns the 404 of a container without the given partition.
 func NoPartition(id resource.PartitionID) error {
 	return status.New(status.CodeNotFound, 0, "The container has no physical partition %s.", id)
 }
 
-// FinishSplit puts the children of a planned split in the place of their parent.
-// It is the instant of the split: 404 when the container or the plan is gone.
+// FinishSplit replaces the parent of a planned split by its children. The split
+// takes effect with this commit: 404 if the container or the plan does not exist.
 type FinishSplit struct {
 	Container resource.RID
 	Parent    resource.PartitionID
@@ -112,9 +112,9 @@ func (s FinishSplit) apply(d *draft) error {
 	return d.renew(changed, []resource.PartitionID{parent.ID}, plan.Children[:])
 }
 
-// renew stores the next version of a container's ranges, a copy of it that has them
-// already: the partitions that are gone from it, and those that are new, which have
-// what the others were given of the throughput by hand.
+// renew stores the next version of a container's ranges, from a copy of the
+// container that has them already. gone are the removed partitions; the new ones
+// take over the manual shares of throughput.
 func (d *draft) renew(c *Container, gone []resource.PartitionID, made []resource.Partition) error {
 	c.Version++
 	since := map[resource.PartitionID]uint64{}
@@ -141,7 +141,8 @@ func (d *draft) renew(c *Container, gone []resource.PartitionID, made []resource
 	return d.put(offerRow, divided.RID, divided)
 }
 
-// lessOne returns a copy of plans less one; nil when it was the only one.
+// lessOne returns a copy of plans without one of them; nil if it was the only
+// one.
 func lessOne[T any](plans []T, i int) []T {
 	if len(plans) == 1 {
 		return nil
@@ -149,8 +150,8 @@ func lessOne[T any](plans []T, i int) []T {
 	return slices.Delete(slices.Clone(plans), i, i+1)
 }
 
-// DropSplit removes the plan of a split that is given up, whose children are leftovers
-// from here on: 404 when there is none.
+// DropSplit removes the plan of a split that is given up; its children become
+// leftovers: 404 without a plan.
 type DropSplit FinishSplit
 
 func (s DropSplit) apply(d *draft) error {
@@ -164,7 +165,7 @@ func (s DropSplit) apply(d *draft) error {
 	return d.putContainer(changed)
 }
 
-// without returns a copy of the container less the plan, and the plan.
+// without returns a copy of the container without the plan, and the plan.
 func (s FinishSplit) without(d *draft) (*Container, SplitPlan, error) {
 	old, ok := d.view.containers[s.Container]
 	if !ok {

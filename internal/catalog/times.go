@@ -10,9 +10,9 @@ import (
 )
 
 // RepairTimes sets each time in the store of a catalog that is later than now to now,
-// and returns how many rows had such a time, and the latest one. It is one synced
-// batch, and the version stays: nothing that anybody routes by changes. Nobody may have
-// the catalog open.
+// and returns how many rows had such a time, and the latest one. It writes one synced
+// batch and keeps the version, since the routing does not change. The catalog must not
+// be open.
 func RepairTimes(store *storage.Store, now resource.Timestamp) (rows int, latest resource.Timestamp, err error) {
 	r := timesRepair{snapshot: store.Snapshot(), batch: store.NewBatch(), now: now}
 	defer r.batch.Close()
@@ -67,7 +67,7 @@ func (r *timesRepair) run() {
 	r.copyJobs()
 }
 
-// repairRows repairs the rows of a kind; times returns where the times are.
+// repairRows repairs the rows of a kind; times returns pointers to the times.
 func repairRows[T any](r *timesRepair, kind string, times func(*T) []*resource.Timestamp) {
 	r.each(kind, func(key, value []byte) error {
 		var content T

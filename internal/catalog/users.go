@@ -16,9 +16,9 @@ const (
 	permissionRow = "permission/"
 )
 
-// users are all users of the account. An account may have hundreds of thousands
-// while a commit copies what it changes, so they lie in parts, of which a
-// commit copies one or two. The zero value is none; it never changes.
+// users are all users of the account. An account may have hundreds of thousands,
+// and a commit copies what it changes, so they are divided into parts, of which a
+// commit copies one or two. The zero value is empty. users never change.
 type users struct {
 	byRID  [userParts]map[resource.RID]*user
 	byName [userParts]map[userName]*user
@@ -28,20 +28,21 @@ type users struct {
 
 const userParts = 256
 
-// userName names a user in the account.
+// userName identifies a user in the account.
 type userName struct {
 	database resource.RID
 	id       string
 }
 
-// user is a user with the permissions it has.
+// user is a user with its permissions.
 type user struct {
 	resource.User
 	byID  map[string]*resource.Permission
 	byRID map[resource.RID]*resource.Permission
 }
 
-// userSeed makes the parts uneven for nobody in particular. It never changes.
+// userSeed is random, so that names cannot be chosen to overload one part. It
+// never changes.
 var userSeed = maphash.MakeSeed()
 
 func partOf[K comparable](key K) uint64 { return maphash.Comparable(userSeed, key) % userParts }
@@ -71,7 +72,7 @@ func (u *users) of(database resource.RID) []*user {
 	return all
 }
 
-// put puts a user in the place of the one before, nil for none.
+// put stores a user in place of before, which is nil for a new user.
 func (u *users) put(one, before *user) {
 	if before != nil {
 		u.remove(before)
@@ -135,11 +136,11 @@ func (v *View) Users(database resource.RID) []resource.User {
 	return all
 }
 
-// CreateUser makes a user of a database: 404/1003 without the database, 409 when
-// the id is taken, 403 when there are as many as an account may have.
+// CreateUser creates a user of a database: 404/1003 without the database, 409 if
+// the id is taken, 403 if the account has as many as it may have.
 type CreateUser struct {
 	Database resource.RID
-	User     resource.User // RID, ETag and TS are filled in here
+	User     resource.User // RID, ETag and TS are set by the commit
 }
 
 func (c CreateUser) apply(d *draft) error {
@@ -158,10 +159,10 @@ func (c CreateUser) apply(d *draft) error {
 	return d.putUser(one, nil)
 }
 
-// ReplaceUser changes the id of a user: 404 when it does not exist, 412 when
-// Expect is given and not its etag, 409 when another has the new id.
+// ReplaceUser changes the id of a user: 404 if it does not exist, 412 if Expect
+// is set and is not its etag, 409 if another user has the new id.
 type ReplaceUser struct {
-	User   resource.User // RID says which; ETag and TS are filled in here
+	User   resource.User // RID identifies it; ETag and TS are set by the commit
 	Expect resource.ETag
 }
 
@@ -181,8 +182,8 @@ func (c ReplaceUser) apply(d *draft) error {
 	return d.putUser(&changed, old)
 }
 
-// DeleteUser removes a user with its permissions: 404 when it does not exist,
-// 412 when Expect is given and not its etag.
+// DeleteUser removes a user with its permissions: 404 if it does not exist, 412
+// if Expect is set and is not its etag.
 type DeleteUser struct {
 	RID    resource.RID
 	Expect resource.ETag
@@ -214,7 +215,7 @@ func (d *draft) deleteUser(one *user) {
 	d.remove(userRow, one.RID)
 }
 
-// deleteUsers removes the users of a database that goes, with one copy of each
+// deleteUsers removes the users of a deleted database, with one copy of each
 // part.
 func (d *draft) deleteUsers(database resource.RID) {
 	u := &d.view.users
@@ -248,8 +249,8 @@ func (d *draft) deleteUsers(database resource.RID) {
 	}
 }
 
-// loadUser takes a stored user into the view. One whose database is gone was
-// left by a release that does not know users.
+// loadUser adds a stored user to the view. If its database does not exist, a
+// release without users has deleted that.
 func (v *View) loadUser(stored resource.User) error {
 	if _, ok := v.byRID[stored.RID.Database()]; ok {
 		v.users.loadUser(&user{User: stored})
@@ -257,7 +258,7 @@ func (v *View) loadUser(stored resource.User) error {
 	return nil
 }
 
-// loadUser is put while the view is nobody's yet, without a copy.
+// loadUser is put without a copy, before the view is published.
 func (u *users) loadUser(one *user) {
 	u.count++
 	rids, name := &u.byRID[partOf(one.RID)], userName{one.RID.Database(), one.ID}
@@ -271,8 +272,8 @@ func (u *users) loadUser(one *user) {
 	(*rids)[one.RID], (*names)[name] = one, one
 }
 
-// nextUser returns the highest user number there is, or the stored one when that
-// is higher: a release that does not know users forgets it.
+// nextUser returns the highest user number in use, or the stored one if that is
+// higher: a release without users forgets it.
 func (v *View) nextUser(stored uint32) uint32 {
 	for _, part := range v.users.byRID {
 		for rid := range part {

@@ -8,12 +8,12 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// View is one version of everything that exists. It never changes, and neither
-// may what it returns.
+// View is one version of everything that exists. Neither it nor the values that
+// it returns may change.
 type View struct {
 	version    uint64
 	databases  map[string]*database         // by name
-	byRID      map[resource.RID]*database   // the same
+	byRID      map[resource.RID]*database   // the same databases
 	containers map[resource.RID]*Container  // of all databases
 	offers     map[resource.RID]*Throughput // by owner
 	users      users
@@ -31,7 +31,7 @@ type database struct {
 	containers map[string]*Container // by name
 }
 
-// Container is a container with the partitions that hold it.
+// Container is a container with its partitions.
 type Container struct {
 	resource.Container
 	Database resource.Database
@@ -40,18 +40,18 @@ type Container struct {
 	// Version rises with every change of Ranges, and is the etag of the range list.
 	Version uint64
 
-	// Since holds the Version that each partition came with; those of the first
-	// version are not in it. Clients ask what has come since the list they have.
+	// Since holds the Version in which each partition was added; it omits those
+	// of the first version. Clients ask for the changes since their list.
 	Since map[resource.PartitionID]uint64
 
-	// NextPartition is the lowest partition id, and the lowest ordinal, that
-	// was never used.
+	// NextPartition is the lowest partition id, and the lowest ordinal, that was
+	// never used.
 	NextPartition resource.PartitionID
 
-	// Splits are the splits under way, in the order in which they began.
+	// Splits are the splits in progress, in the order in which they began.
 	Splits []SplitPlan
 
-	// Merges are the merges under way, in the order in which they began.
+	// Merges are the merges in progress, in the order in which they began.
 	Merges []MergePlan
 
 	// Its scripts: user-defined functions, triggers and stored procedures.
@@ -60,8 +60,8 @@ type Container struct {
 	Procedures Scripts
 }
 
-// Partitions returns all partitions in the order of their ranges. The slice is
-// the caller's.
+// Partitions returns all partitions in the order of their ranges. The caller owns
+// the slice.
 func (c *Container) Partitions() []resource.Partition {
 	all := make([]resource.Partition, c.Ranges.Len())
 	for i := range all {
@@ -125,8 +125,8 @@ func (v *View) ContainerByRID(rid resource.RID) (*Container, bool) {
 	return c, ok
 }
 
-// Containers returns the containers of a database, oldest first; none when
-// there is no such database.
+// Containers returns the containers of a database, oldest first; none if the
+// database does not exist.
 func (v *View) Containers(rid resource.RID) []*Container {
 	d, ok := v.byRID[rid]
 	if !ok {
@@ -150,14 +150,15 @@ func (v *View) AllContainers() []*Container {
 	return all
 }
 
-// ContainerCount is how many containers there are in all databases.
+// ContainerCount returns the number of containers in all databases.
 func (v *View) ContainerCount() int { return len(v.containers) }
 
 func sortContainers(all []*Container) {
 	slices.SortFunc(all, func(a, b *Container) int { return cmp.Compare(a.RID, b.RID) })
 }
 
-// Throughput returns the offer of a database or container, if it has its own.
+// Throughput returns the offer of a database or container, if it has one of its
+// own.
 func (v *View) Throughput(owner resource.RID) (resource.Throughput, bool) {
 	if t, ok := v.offers[owner]; ok {
 		return *t, true
@@ -165,8 +166,8 @@ func (v *View) Throughput(owner resource.RID) (resource.Throughput, bool) {
 	return resource.Throughput{}, false
 }
 
-// ThroughputOf returns the throughput that a container has: its own, or the one
-// that it shares with others of its database; false when there is none.
+// ThroughputOf returns the throughput of a container: its own, or the one that it
+// shares with others of its database; false if it has none.
 func (v *View) ThroughputOf(c *Container) (resource.Throughput, bool) {
 	if t, own := v.Throughput(c.RID); own {
 		return t, true
@@ -174,9 +175,9 @@ func (v *View) ThroughputOf(c *Container) (resource.Throughput, bool) {
 	return v.Throughput(c.Database.RID)
 }
 
-// Provisioned returns the containers that the throughput of a database or container
-// is for: those of the database that have none of their own, oldest first, or the
-// one container.
+// Provisioned returns the containers that a database's or container's throughput
+// applies to: those of the database that have none of their own, oldest first, or
+// the one container.
 func (v *View) Provisioned(owner resource.RID) []*Container {
 	if c, ok := v.containers[owner]; ok {
 		return []*Container{c}
