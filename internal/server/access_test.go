@@ -63,8 +63,8 @@ func ask(t *testing.T, s *Server, method, path string, headers ...string) (int, 
 	return answer.StatusCode, string(body)
 }
 
-// TestRefusedSignInsAreTold counts refused sign-ins by door and reason, and logs the
-// first one of an address at once and the others together.
+// TestRefusedSignInsAreTold counts refused sign-ins by door and reason. The first
+// one from an address is logged at once, the others together.
 func TestRefusedSignInsAreTold(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
@@ -112,7 +112,8 @@ func TestRefusedSignInsAreTold(t *testing.T) {
 	}
 }
 
-// TestMetricsBehindTheKey asks for the metrics with the forms that a scraper has.
+// TestMetricsBehindTheKey requests the metrics with the credentials that a
+// scraper can send.
 func TestMetricsBehindTheKey(t *testing.T) {
 	t.Parallel()
 	readonly := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("r"), 64))
@@ -144,7 +145,7 @@ func TestMetricsBehindTheKey(t *testing.T) {
 	}
 }
 
-// TestHTTPSOnly sends plain requests to ports that take https only.
+// TestHTTPSOnly sends plain requests to ports that accept only https.
 func TestHTTPSOnly(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{HTTPSOnly: true, ComputeListen: "127.0.0.1:0"})
@@ -167,7 +168,8 @@ func TestHTTPSOnly(t *testing.T) {
 	}
 }
 
-// auditLines are the lines of an audit log by their operation; of equal ones the last.
+// auditLines returns the lines of an audit log by operation; for each operation
+// the last.
 func auditLines(t *testing.T, text string) map[string]map[string]any {
 	t.Helper()
 	lines := map[string]map[string]any{}
@@ -181,7 +183,8 @@ func auditLines(t *testing.T, text string) map[string]map[string]any {
 	return lines
 }
 
-// TestAuditLog says who did what at each level, and nothing of documents or keys.
+// TestAuditLog checks that each level records who did what, and nothing about
+// documents or keys.
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[string]string{

@@ -21,17 +21,17 @@ import (
 
 const (
 	heavyClients   = 64
-	heavyDocuments = 2000            // of 1 KB that point reads ask for
-	heavyArray     = 30              // elements of each of the arrays that are joined
-	heavyTime      = 2 * time.Second // that point reads are measured at a time
+	heavyDocuments = 2000            // of 1 KB, for point reads
+	heavyArray     = 30              // elements of each joined array
+	heavyTime      = 2 * time.Second // duration of one measurement of point reads
 	heavyRounds    = 5
 	heavyText      = `SELECT VALUE SUM(a + b + d) FROM c JOIN a IN c.list JOIN b IN c.list JOIN d IN c.list`
 )
 
-// BenchmarkHeavyQueries measures point reads through the door while 64 clients ask
-// for a SUM over a triple JOIN, in one run with those of an idle server, and prints
-// the ratios: the median is to stay within 5 times, the 99th percentile within 10. It
-// does so with two processors and with one. `make bench` runs it.
+// BenchmarkHeavyQueries measures point reads over HTTP while 64 clients run a SUM
+// over a triple JOIN, and in the same run those of an idle server, and prints the
+// ratios: the median should stay within 5 times, the 99th percentile within 10.
+// It does so with two processors and with one. `make bench` runs it.
 func BenchmarkHeavyQueries(b *testing.B) {
 	for b.Loop() {
 		for _, processors := range []int{2, 1} {
@@ -103,7 +103,8 @@ func (h *heavyBench) read() (p50, p99 float64) {
 	return at(len(took) / 2), at(len(took) * 99 / 100)
 }
 
-// heavy has clients ask until the context ends. It returns what waits for them.
+// heavy runs clients until the context is cancelled. It returns a function that
+// waits for them.
 func (h *heavyBench) heavy(ctx context.Context) (wait func()) {
 	request := servertest.Prepare(h.server.Key(), "POST", benchLink, []byte(`{"query":"`+heavyText+`"}`),
 		"x-ms-documentdb-isquery", "True", "Content-Type", "application/query+json",
@@ -136,12 +137,12 @@ func (h *heavyBench) heavy(ctx context.Context) (wait func()) {
 	return group.Wait
 }
 
-// machineState tells what besides queries keeps reads waiting, since the process began.
+// machineState has the other causes of slow reads, since the process began.
 type machineState struct {
 	at       time.Time
-	waited   time.Duration // threads of the process were ready to run and had no processor
-	assisted float64       // seconds of processor time that requests gave to the collector
-	marked   float64       // and the collector itself took
+	waited   time.Duration // threads of the process that were ready to run and had no processor
+	assisted float64       // seconds of processor time that requests spent for the collector
+	marked   float64       // and that the collector itself took
 	cycles   uint64        // of the collector
 }
 
@@ -164,7 +165,7 @@ func machineStateNow() machineState {
 	return s
 }
 
-// since says what has happened since an earlier state.
+// since returns the difference from an earlier state.
 func (s machineState) since(o machineState) string {
 	passed := s.at.Sub(o.at).Seconds()
 	return fmt.Sprintf("threads waited %.0f%%, collector %d cycles, assists %.1f%%, marking %.1f%%",
@@ -179,7 +180,7 @@ func (h *heavyBench) run(processors int) {
 		s1 := machineStateNow()
 		ctx, cancel := context.WithCancel(context.Background())
 		wait := h.heavy(ctx)
-		time.Sleep(200 * time.Millisecond) // All of them have asked.
+		time.Sleep(200 * time.Millisecond) // All of them have sent a request.
 		s2 := machineStateNow()
 		c, d := h.read()
 		fmt.Fprintf(os.Stdout, "idle %6.0f %6.0f us: %s\nbusy %6.0f %6.0f us: %s\n", a, b, s1.since(s0), c, d, machineStateNow().since(s2))

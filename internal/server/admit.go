@@ -7,12 +7,13 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// admit returns what a door asks about each request before it looks at anything
-// else: nil, or why the request is refused.
+// admit returns the check that a door applies to each request first: nil, or the
+// reason to refuse it.
 func (s *Server) admit(listen string, door *audit.Door) func(*http.Request) error {
 	hosts := s.config.hostRules(listen, thisMachine())
 	return func(hr *http.Request) error {
-		// Of a target in absolute form net/http takes the host from there, as it has to.
+		// For a target in absolute form, net/http takes the host from the target,
+		// as it must.
 		if !hosts.admits(hr.Host) {
 			door.Refused(audit.ReasonHost, hr.RemoteAddr)
 			return hosts.refuse(hr.Host)
@@ -25,6 +26,6 @@ func (s *Server) admit(listen string, door *audit.Door) func(*http.Request) erro
 	}
 }
 
-// ReopenAudit opens the file of the audit log by its name again, after it was
-// renamed. Without an audit log, or with one that is no file, it does nothing.
+// ReopenAudit opens the file of the audit log again by its name, after it was
+// renamed. Without an audit log, or if its output is not a file, it does nothing.
 func (s *Server) ReopenAudit() error { return s.audit.Reopen() }

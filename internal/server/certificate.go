@@ -23,25 +23,25 @@ import (
 
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
-	leafLife      = 397 * 24 * time.Hour // the longest that every client accepts
-	leafRenewal   = 30 * 24 * time.Hour  // a leaf closer to its end than this is made anew at start
+	leafLife      = 397 * 24 * time.Hour // the longest that all clients accept
+	leafRenewal   = 30 * 24 * time.Hour  // a leaf that ends sooner than this is replaced at start
 )
 
-// localNames are in every self-made certificate: the names by which a client
-// on the same machine reaches the server.
+// localNames are in every self-made certificate: the names by which clients on
+// the same machine reach the server.
 var localNames = []string{"localhost", "127.0.0.1", "::1"}
 
-// authority makes server certificates that clients trust once they trust it.
-// It lives in a directory, so that trusting it once is enough, or in memory.
+// authority makes server certificates for clients that trust it. It is stored in
+// a directory, so that clients need to trust it only once, or in memory.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
 // selfMade returns a function that supplies the certificate for a handshake. The
-// authority and the leaf are read from dir or made there; with dir empty they
-// are made in memory at the first handshake, so that a server whose clients
-// speak plain HTTP does not spend time on keys.
+// authority and the leaf are read from dir or created there; if dir is empty they
+// are created in memory at the first handshake, so that a server for plain HTTP
+// does not spend time on keys.
 func selfMade(dir string, hosts []string, now func() time.Time) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	names := append(slices.Clone(localNames), hosts...)
 	issue := sync.OnceValues(func() (*tls.Certificate, error) {
@@ -52,7 +52,7 @@ func selfMade(dir string, hosts []string, now func() time.Time) (func(*tls.Clien
 		return ca.leaf(dir, names, now())
 	})
 	if dir != "" {
-		// On disk a fault is reported at start, not at the first handshake.
+		// On disk an error is reported at start, not at the first handshake.
 		if _, err := issue(); err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func selfMade(dir string, hosts []string, now func() time.Time) (func(*tls.Clien
 }
 
 // AuthorityPEM returns the certificate of the authority in the data directory,
-// which it makes when there is none. Clients that trust it trust the server.
+// and creates it if there is none. Clients that trust it trust the server.
 func AuthorityPEM(data string, now time.Time) ([]byte, error) {
 	ca, err := loadAuthority(tlsDir(data), now)
 	if err != nil {
@@ -80,7 +80,7 @@ func loadAuthority(dir string, now time.Time) (*authority, error) {
 			}
 			return &authority{certificate: pair.Leaf, key: key}, nil
 		}
-		// Clients may trust a certificate that is there: it is never replaced.
+		// Clients may trust an existing certificate: it is never replaced.
 		_, missing := os.Stat(filepath.Join(dir, "ca.pem"))
 		if !errors.Is(err, fs.ErrNotExist) || !errors.Is(missing, fs.ErrNotExist) {
 			return nil, err
@@ -115,8 +115,8 @@ func loadAuthority(dir string, now time.Time) (*authority, error) {
 	return &authority{certificate: certificate, key: key}, nil
 }
 
-// leaf returns the server's certificate: the stored one while it covers every
-// name, was made by this authority and does not end soon, else a new one.
+// leaf returns the server's certificate: the stored one if it covers every name,
+// was made by this authority and does not end soon, otherwise a new one.
 func (ca *authority) leaf(dir string, names []string, now time.Time) (*tls.Certificate, error) {
 	if dir != "" {
 		pair, err := readPair(dir, "server")
@@ -124,8 +124,8 @@ func (ca *authority) leaf(dir string, names []string, now time.Time) (*tls.Certi
 			pair.Certificate = append(pair.Certificate[:1], ca.certificate.Raw)
 			return pair, nil
 		}
-		// Files that cannot be reached are a fault. A pair that does not fit is what
-		// a crash between its two files leaves, and is made anew.
+		// Unreadable files are an error. A pair that does not match is the result
+		// of a crash between writing its two files, and is replaced.
 		var unreachable *fs.PathError
 		if errors.As(err, &unreachable) && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -193,7 +193,7 @@ func readPair(dir, name string) (*tls.Certificate, error) {
 }
 
 // writePair stores the key first: an authority's certificate without its key is
-// an error at the next start, a key without its certificate is made anew.
+// an error at the next start, but a key without its certificate is replaced.
 func writePair(dir, name string, raw []byte, key *ecdsa.PrivateKey) error {
 	encoded, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -214,13 +214,13 @@ func pemOf(kind string, raw []byte) []byte {
 	return out.Bytes()
 }
 
-// replaceFile writes a file whole or not at all, synced with its directory.
+// replaceFile writes a file atomically, and syncs it and its directory.
 func replaceFile(path string, content []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone already when the rename succeeded
+	defer os.Remove(f.Name()) // already renamed after a success
 	_, err = f.Write(content)
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err != nil {
@@ -236,5 +236,5 @@ func replaceFile(path string, content []byte, mode fs.FileMode) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// tlsDir is where a data directory keeps certificates and keys.
+// tlsDir is the part of a data directory that holds certificates and keys.
 func tlsDir(data string) string { return filepath.Join(data, "tls") }

@@ -10,48 +10,47 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// Report is what Check found, in numbers and sentences for a person.
+// Report is the result of Check: numbers, and sentences for the operator.
 type Report struct {
 	Databases, Containers, Partitions int
 
 	Documents int64
 	Bytes     int64    // of stored JSON without system properties
-	Problems  []string // what is wrong, with the partition it was found in
-	Leftovers []string // directories of work that a dying process left; the next start removes them
-	Unnamed   []string // directories that the catalog knows nothing of; the next start moves them to the quarantine
+	Problems  []string // the problems, each with its partition
+	Leftovers []string // directories that an interrupted process left; the next start removes them
+	Unnamed   []string // directories that the catalog does not know; the next start moves them to the quarantine
 
-	// Interrupted says that the check ended before it had looked at everything.
-	// Unchecked is how many partitions it has not verified to their end, and UncheckedIn
-	// says so for each container, a line each.
+	// Interrupted means that the check ended early. Unchecked is the number of
+	// partitions that it has not completely verified, and UncheckedIn has one
+	// line for each container with such partitions.
 	Interrupted bool
 	Unchecked   int
 	UncheckedIn []string
 
 	Ahead []string // partitions with times ahead of the clock
 
-	Quarantine []string // what is there, a line each
-	Losses     []string // what was lost and accepted, with the time, a line each
+	Quarantine []string // its entries, one line each
+	Losses     []string // accepted losses with their times, one line each
 }
 
-// CheckProgress is how far a check has come.
+// CheckProgress is the progress of a check.
 type CheckProgress = cluster.CheckProgress
 
-// CheckOptions say how a data directory is checked. The zero value is for nobody who
-// watches.
+// CheckOptions are the options of a check. The zero value reports no progress.
 type CheckOptions struct {
-	Parallel int                 // partitions at the same time; zero for as many as there are processors
-	Progress func(CheckProgress) // is told how far the check is, by one goroutine at a time; nil is told nothing
+	Parallel int                 // partitions checked at the same time; zero: the number of processors
+	Progress func(CheckProgress) // receives the progress, from one goroutine at a time; may be nil
 }
 
-// Check verifies every invariant of a data directory from its bytes. It fails
-// when the directory cannot be read or a server has it open; what is wrong
-// inside stands in the report.
+// Check verifies every invariant of a data directory from its bytes. It returns
+// an error if the directory cannot be read or a server has it open; the report
+// lists the problems in the data.
 func Check(dir string) (Report, error) {
 	return CheckWith(context.Background(), dir, CheckOptions{})
 }
 
-// CheckWith is [Check] that can be watched and interrupted: when ctx ends, it returns
-// soon with what it has verified by then, which is no error.
+// CheckWith is [Check] with progress and cancellation: after ctx is cancelled it
+// soon returns the results so far, without an error.
 func CheckWith(ctx context.Context, dir string, o CheckOptions) (Report, error) {
 	laidOut, err := checkDataDir(dir)
 	if err != nil {

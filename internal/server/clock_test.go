@@ -13,9 +13,9 @@ import (
 	"github.com/decandb/decan/internal/server/servertest"
 )
 
-// TestClockYearsAhead runs a server whose clock is years ahead for a while: what that
-// leaves is shown, and after the repair _ts, time to live and the change feed from a time
-// on are as if it had never been.
+// TestClockYearsAhead runs a server whose clock is years ahead for a while: the
+// resulting times are reported, and after the repair _ts, time to live and the
+// change feed from a time on are as if the clock had always been right.
 func TestClockYearsAhead(t *testing.T) {
 	t.Parallel()
 	var wall, elapsed atomic.Int64
@@ -71,7 +71,7 @@ func TestClockYearsAhead(t *testing.T) {
 	if text := admin("POST", "/clock/accept"); !strings.Contains(text, `"doubtSeconds":0`) {
 		t.Errorf("accepted: %s", text)
 	}
-	write("ahead") // An operator has taken it as right.
+	write("ahead") // An operator has accepted it as right.
 	if ts := timeOf("ahead"); ts != right+years {
 		t.Errorf("a document has the time %d, want that of the clock %d", ts, right+years)
 	}
@@ -120,7 +120,7 @@ func TestClockYearsAhead(t *testing.T) {
 	timeOf("last")
 }
 
-// adminText returns what the admin port answers to a holder of the key.
+// adminText returns the admin port's answer to a holder of the key.
 func adminText(t *testing.T, s *Server, method, path string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), method, strings.TrimSuffix(s.AdminEndpoint(), "/")+path, nil)

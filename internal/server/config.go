@@ -24,8 +24,8 @@ import (
 // scrubRate is the default of Config.ScrubRate.
 const scrubRate = 4 << 20
 
-// Config says how a server runs. Its zero value is a server in memory on the
-// default ports, with the emulators' well-known key and the service's defaults.
+// Config configures a server. The zero value is a server in memory on the default
+// ports, with the emulators' well-known key and the service's defaults.
 type Config struct {
 	Listen        string // data plane, TLS and plain on one port; default 127.0.0.1:8081
 	AdminListen   string // health, metrics and management; default 127.0.0.1:8080, "none" for no admin port
@@ -33,17 +33,17 @@ type Config struct {
 
 	Data string // the data directory; "" keeps everything in memory
 
-	// DataAccess says who may read the data directory, which has documents and
-	// account keys: "owner" (default), "group", which lets the group of its files
-	// read them, or "any". What others could read is closed to them at start, and a
-	// directory where that fails is refused; with "any" modes are not looked at.
+	// DataAccess is who may read the data directory, which contains documents and
+	// account keys: "owner" (default), "group", which also lets the group of its
+	// files read them, or "any". The start removes other permissions, and refuses
+	// a directory where that fails; with "any" it ignores permissions.
 	DataAccess string
 
-	// The account keys, base64. One that was regenerated while the server ran with
-	// the same configuration is replaced by what was made then.
+	// The account keys, base64. A key that was regenerated under the same
+	// configuration replaces the configured one.
 	Key                  string // default the emulators' well-known key
 	SecondaryKey         string // accepted as well; default none until keys are listed
-	ReadonlyKey          string // opens what changes nothing; default none until keys are listed
+	ReadonlyKey          string // for requests that change nothing; default none until keys are listed
 	SecondaryReadonlyKey string // likewise
 	InsecureKey          bool   // allow the well-known key beyond loopback
 
@@ -55,105 +55,109 @@ type Config struct {
 	TLSKey   string   // PEM file of its key
 	TLSHosts []string // more names and addresses for the self-made certificate
 
-	// AllowedHosts are names by which clients may address the server in addition to
-	// those that it knows: localhost and what is below it, the names of Endpoint,
-	// TLSHosts, TLSCert and the listen address, on an address that others can reach
-	// that of the machine, and in containers what ContainerNames says. "*.example.com"
-	// is every name below example.com, "*" any name. An address as Host always passes.
+	// AllowedHosts are names by which clients may address the server in addition
+	// to those that it knows: localhost and names below it, the names of
+	// Endpoint, TLSHosts, TLSCert and the listen address, the machine's name if
+	// other machines can reach the listen address, and in containers the names
+	// that ContainerNames allows. "*.example.com" allows every name below
+	// example.com, "*" any name. An address as Host is always allowed.
 	AllowedHosts []string
 
-	HTTPSOnly      bool // refuse plain HTTP on every port; the admin port then speaks TLS, too
+	HTTPSOnly      bool // refuse plain HTTP on every port; the admin port then also uses TLS
 	ProtectMetrics bool // /metrics needs an account key, which may be a read-only one
 
 	Audit AuditConfig // the audit log; the zero value keeps none
 
-	// ContainerNames says whether the names pass by which containers are addressed:
-	// those without a dot, those below .internal, and the services of Kubernetes. "on",
-	// "off", or "auto" (default), which is on in a container that is recognized.
+	// ContainerNames allows the names by which containers are addressed: those
+	// without a dot, those below .internal, and the services of Kubernetes. "on",
+	// "off", or "auto" (default), which is on in a recognized container.
 	ContainerNames string
 
 	AccountID      string // default "decan"; never "localhost"
-	Endpoint       string // what the account document advertises; default what the request's Host header says
+	Endpoint       string // advertised by the account document; default taken from the request's Host header
 	Region         string // default "South Central US"
 	Consistency    string // default "Session"
-	CrossPartition string // "service" (default) refuses what the service's gateway refuses, "full" answers it
-	TrailingPage   bool   // follow a page that is full with the last row by an empty one, as the official emulator does
-	StrictIDs      bool   // refuse item ids on the main port as the official emulator does
+	CrossPartition string // "service" (default) refuses the queries that the service's gateway refuses, "full" answers them
+	TrailingPage   bool   // add a continuation to a final full page; the page that follows is empty, as in the official emulator
+	StrictIDs      bool   // refuse the item ids that the official emulator refuses on the main port
 
 	// TrustForwardedProto takes the scheme of advertised endpoints from
-	// X-Forwarded-Proto, for a proxy that ends TLS and sets the header itself.
+	// X-Forwarded-Proto, for a proxy that terminates TLS and sets the header
+	// itself.
 	TrustForwardedProto bool
 
 	ResourcesMax int // databases and containers of the account; default 0: any number
 
-	QueryMemory int64         // bytes that all queries together may hold; default 64 MB
-	QueryTime   time.Duration // processor time of one request for a page of a query; default a minute
-	QueryQueue  int           // queries that wait for a processor before others are refused; default 256
+	QueryMemory int64         // memory limit of all queries together, in bytes; default 64 MB
+	QueryTime   time.Duration // processor time of one request for a page of a query; default one minute
+	QueryQueue  int           // queries that may wait for a processor; more are refused; default 256
 
-	// Throughput says what becomes of requests over the throughput of a physical
-	// partition: "off" (default) lets them go ahead, "warn" counts and logs them,
-	// "on" refuses them with 429.
+	// Throughput is the treatment of requests above the throughput of a physical
+	// partition: "off" (default) admits them, "warn" counts and logs them, "on"
+	// refuses them with 429.
 	Throughput string
 
-	BurstCapacity bool // physical partitions below 3,000 RU/s save what they do not use
+	BurstCapacity bool // physical partitions below 3,000 RU/s accumulate unused throughput
 	Serverless    bool // containers have no provisioned throughput
 
-	// LimitsPreset is where Limits begin when they are zero: "default", as the
-	// service documents them, or "laptop", scaled down.
+	// LimitsPreset sets Limits if they are zero: "default", as the service
+	// documents them, or "laptop", scaled down.
 	LimitsPreset string
 
-	LogicalPartitionMax    int64 // bytes of one full partition key; default as the limits say, as for those below
+	LogicalPartitionMax    int64 // bytes of one full partition key; default from the limits, also for the following settings
 	PhysicalPartitionMax   int64 // bytes of one physical partition
 	PartitionThroughputMax int   // RU/s of one physical partition
 	ContainerThroughputMax int   // RU/s of a container or database
 
-	// What all requests beside data may do, as the service bounds it; default any
-	// number.
+	// Limits of the requests about metadata, as the service has them; default
+	// unlimited.
 	MetadataThroughputMax int // RU/s for databases, containers, their ranges and throughput; the service has 240
 	ThroughputChangesMax  int // changes of provisioned throughput in five minutes; the service allows 25
 
-	// SplitDelay holds each split of a physical partition before it begins, to
+	// SplitDelay delays the beginning of each split of a physical partition, to
 	// imitate the hours that the service takes. Zero: no delay.
 	SplitDelay time.Duration
 
-	// CacheBytes is how much of the stored blocks stays in memory; default 128 MB.
-	// The write buffers of partitions come on top.
+	// CacheBytes is the size of the block cache; default 128 MB. It does not
+	// include the write buffers of partitions.
 	CacheBytes int64
 
-	// RequestMemory is how many bytes the bodies and answers of all requests under
-	// way may take together; default 128 MB. Beyond it requests are 429.
+	// RequestMemory is the number of bytes that the bodies and answers of all
+	// running requests may take together; default 128 MB. Above it requests get
+	// 429.
 	RequestMemory int64
 
-	// Memory is how much memory the process may take, for defaults; 0 if that is not
-	// known. The server does not see to it that it takes no more.
+	// Memory is the amount of memory that the process may use, for defaults; 0 if
+	// unknown. The server does not enforce it.
 	Memory int64
 
-	// Connections is how many connections clients may have; default 8,192, or if that
-	// is less a third of the descriptors or one for each 128 KB of Memory. ConnectionsPerAddress is how many of them
-	// one address may have, other than a loopback one; default three quarters,
-	// negative for any number. The admin port has up to 64 of its own.
+	// Connections is the maximum number of client connections; default 8,192, or
+	// if less a third of the descriptors or one for each 128 KB of Memory.
+	// ConnectionsPerAddress is the maximum for one address, other than a loopback
+	// one; default three quarters, negative for no limit. The admin port has up
+	// to 64 of its own.
 	Connections           int
 	ConnectionsPerAddress int
 
-	// ReadTimeout is how long a client may take for the headers of a request and for
-	// each 64 KB of its body, WriteTimeout for taking each 64 KB of an answer, and
-	// IdleTimeout how long a connection is kept that asks for nothing. Default 30
-	// seconds, 30 seconds and 10 minutes; negative for any time.
+	// ReadTimeout is the time for the headers of a request and for each 64 KB of
+	// its body, WriteTimeout for each 64 KB of an answer, and IdleTimeout for a
+	// connection without a request. Default 30 seconds, 30 seconds and 10
+	// minutes; negative for no limit.
 	ReadTimeout  time.Duration
 	WriteTimeout time.Duration
 	IdleTimeout  time.Duration
 
-	// IdleFlush is for how long a physical partition is not written to until what
-	// it holds in memory is flushed; default a minute, negative for never.
+	// IdleFlush is the time after the last write to a physical partition at which
+	// its memory is flushed; default one minute, negative for never.
 	IdleFlush time.Duration
 
-	// ScrubRate is how many bytes of stored tables are read each second in the
-	// background, once in a day, to compare their checksums; default 4 MB, negative for
-	// never.
+	// ScrubRate is the number of bytes per second of stored tables that are read
+	// in the background, once a day, to compare their checksums; default 4 MB,
+	// negative for never.
 	ScrubRate int64
 
-	// DiskReserve is how many bytes of the disk are kept back for deletions, at most a
-	// part in 32 of it; default 64 MB, negative for none.
+	// DiskReserve is the number of bytes of the disk reserved for deletions, at
+	// most 1/32 of it; default 64 MB, negative for none.
 	DiskReserve int64
 
 	// ClockJump is by how much the clock of the machine may differ from the time that has
@@ -165,32 +169,33 @@ type Config struct {
 	ClockAhead  time.Duration
 	ClockSteady time.Duration
 
-	ClockSkew time.Duration // how old or early a signature may be; default 15 minutes, negative for any
+	ClockSkew time.Duration // how old or early a signature may be; default 15 minutes, negative for no limit
 
-	// SessionWait is how long a read waits for a partition that is behind its
-	// session token before it is refused; default 50 ms, negative for not at all.
+	// SessionWait is how long a read waits for a partition that has not reached
+	// its session token before it is refused; default 50 ms, negative for no
+	// wait.
 	SessionWait time.Duration
 
 	Limits  resource.Limits // zero value: the documented defaults
-	Version string          // what `decan version` says
+	Version string          // printed by `decan version`
 	Logger  *slog.Logger    // default: discard
 
-	adjust  func(*storage.Options) // in tests; default nothing
-	now     func() time.Time       // in tests; default time.Now
-	elapsed func() time.Duration   // in tests; default that of cluster.ClockConfig
+	adjust  func(*storage.Options) // for tests; default nothing
+	now     func() time.Time       // for tests; default time.Now
+	elapsed func() time.Duration   // for tests; default that of cluster
 }
 
-// AuditConfig says whether there is a log of who did what, and what is in it.
+// AuditConfig configures the audit log of who did what.
 type AuditConfig struct {
-	Log   string // a file that is appended to, "-" for Output; default none
+	Log   string // a file to append to, "-" for Output; default none
 	Level string // "failures", "changes" (default) or "all"
 
-	// Failure is what becomes of requests while the log cannot be written: "warn"
-	// (default) serves them, and keeps or counts the lines, "refuse" answers 503 on
-	// the data ports.
+	// Failure is the treatment of requests while the log cannot be written:
+	// "warn" (default) serves them, and keeps or counts the lines, "refuse"
+	// answers 503 on the data ports.
 	Failure string
 
-	Output io.Writer // where "-" is; default os.Stdout
+	Output io.Writer // the output for "-"; default os.Stdout
 }
 
 func (c AuditConfig) open(log *slog.Logger) (*audit.Log, error) {
@@ -226,7 +231,7 @@ const (
 	noListener         = "none"
 )
 
-// complete fills in the defaults and reports everything that is wrong at once.
+// complete fills in the defaults and reports all errors at once.
 func (c Config) complete() (Config, error) {
 	setDefault(&c.Listen, defaultListen)
 	setDefault(&c.AdminListen, defaultAdminListen)
@@ -360,7 +365,7 @@ func (c Config) complete() (Config, error) {
 	return c, errors.Join(faults...)
 }
 
-// requestMemoryMin holds the largest body and the largest answer, and what is left for
+// requestMemoryMin is enough for the largest body, the largest answer and some
 // small requests.
 const requestMemoryMin = 16 << 20
 
@@ -369,7 +374,7 @@ var limitsPresets = map[string]func() resource.Limits{
 	"laptop":  resource.LaptopLimits,
 }
 
-// setLimits fills Limits in from the preset and the single settings.
+// setLimits fills in Limits from the preset and the single settings.
 func (c *Config) setLimits() {
 	if preset, ok := limitsPresets[c.LimitsPreset]; ok && c.Limits == (resource.Limits{}) {
 		c.Limits = preset()
@@ -382,7 +387,7 @@ func (c *Config) setLimits() {
 	set(&c.Limits.ThroughputChanges, c.ThroughputChangesMax)
 }
 
-// set replaces a limit by a setting that was given.
+// set replaces a limit by a setting if there is one.
 func set[T int | int64](limit *T, setting T) {
 	if setting != 0 {
 		*limit = setting
@@ -413,7 +418,8 @@ func isLoopback(listen string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// certificates returns how the data plane finds its certificate.
+// certificates returns a function that supplies the certificate of the data
+// plane.
 func (c Config) certificates() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	if c.TLSCert != "" {

@@ -13,20 +13,21 @@ import (
 	"github.com/decandb/decan/internal/api/nosql"
 )
 
-// What a connection is doing. It goes from quiet to reading with the first byte of a
-// request, to busy when the headers are there, and back to quiet after the answer.
+// The state of a connection. It changes from quiet to reading with the first byte
+// of a request, to busy when the headers are complete, and back to quiet after
+// the answer.
 const (
-	quiet   int32 = iota // no request is under way; also before the first one
-	reading              // a part of a request's headers was read
+	quiet   int32 = iota // no request is in progress; also before the first one
+	reading              // a part of a request's headers has been read
 	busy                 // a handler works on a request, or its answer is being sent
 	gone                 // closed to make room for another
 )
 
-// pieceMin is how much of a body or an answer has to move within the time that a
-// client has for reading or writing, unless it is the rest.
+// pieceMin is how much of a body or an answer must be transferred within the
+// client's time for reading or writing, unless it is the rest.
 const pieceMin = 64 << 10
 
-// headFree is up to which length the headers of a request are not counted.
+// headFree is the length up to which the headers of a request do not count.
 const headFree = 16 << 10
 
 // connection is an accepted connection that ends slow clients.
@@ -35,26 +36,26 @@ const headFree = 16 << 10
 // and while an answer is sent, each 64 KB must be taken within the one for writing.
 // No deadline is in force while a handler works.
 type connection struct {
-	net.Conn // as it was accepted
+	net.Conn // the accepted connection
 
 	all     *connections
 	address netip.Prefix
-	place   int // in all.open; guarded by all.mu; -1 when it is not there
+	place   int // in all.open; guarded by all.mu; -1 if absent
 
 	state atomic.Int32
-	since atomic.Int64 // when state became quiet or reading, as all.now tells
+	since atomic.Int64 // when state became quiet or reading, by all.now
 
-	head    int          // bytes that were read since the connection was quiet; the reading goroutine's
-	counted atomic.Int64 // of them, what all.memory has counted
+	head    int          // bytes read since the connection was quiet; owned by the reading goroutine
+	counted atomic.Int64 // the part of head that all.memory counts
 
-	read   int64        // bytes that were read in all
-	arrive atomic.Int64 // up to where read has to come before the deadline; 0 while no body arrives
+	read   int64        // bytes read in total
+	arrive atomic.Int64 // the value that read must reach before the deadline; 0 while no body arrives
 
-	armed   atomic.Int64 // when the write deadline is, as all.now tells; 0 for none of ours
-	foreign atomic.Bool  // somebody else has set the write deadline
+	armed   atomic.Int64 // the write deadline by all.now; 0 if arm has not set it
+	foreign atomic.Bool  // another caller has set the write deadline
 }
 
-// Read reads what the client has sent. It renews the deadline of a body that arrives.
+// Read reads from the client. It renews the deadline of an arriving body.
 func (c *connection) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
@@ -72,11 +73,11 @@ func (c *connection) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// errHeadTooMuch ends a connection whose request has not begun. net/http closes it
+// errHeadTooMuch ends a connection before its request begins. net/http closes it
 // without an answer, as after any error of this type.
-var errHeadTooMuch = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("the headers of requests under way take all memory that they may")}
+var errHeadTooMuch = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("the headers of running requests take all the memory that they may")}
 
-// countHead counts what the headers have grown by.
+// countHead counts the growth of the headers.
 func (c *connection) countHead() bool {
 	grown := c.head - int(c.counted.Load())
 	if !c.all.memory.Take(grown, c.head) {
@@ -86,31 +87,31 @@ func (c *connection) countHead() bool {
 	return true
 }
 
-// forget gives back what the headers of the request that has ended were counted.
+// forget releases the memory counted for the headers of the finished request.
 func (c *connection) forget() { c.all.memory.Release(int(c.counted.Swap(0))) }
 
-// expectBody sets the deadline for the next piece of a body. net/http removes it when
-// the body has ended.
+// expectBody sets the deadline for the next piece of a body. net/http removes it
+// after the body.
 func (c *connection) expectBody() {
 	if c.all.readTimeout <= 0 {
 		return
 	}
 	c.arrive.Store(c.read + pieceMin)
-	_ = c.Conn.SetReadDeadline(time.Now().Add(c.all.readTimeout)) // Reading will tell.
+	_ = c.Conn.SetReadDeadline(time.Now().Add(c.all.readTimeout)) // The next read returns the error.
 }
 
-// SetReadDeadline sets the deadline, and ends the watch over a body.
+// SetReadDeadline sets the deadline, and ends the deadline of a body.
 func (c *connection) SetReadDeadline(t time.Time) error {
 	c.arrive.Store(0)
 	return c.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline sets the deadline. Without one each write has the timeout for
-// writing.
+// SetWriteDeadline sets the deadline. Without one each write has the write
+// timeout.
 func (c *connection) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() {
-		// net/http removes the deadline after each request. Ours may stay: it is
-		// renewed before it matters.
+		// net/http removes the deadline after each request. The connection's own
+		// may stay: it is renewed in time.
 		if c.foreign.CompareAndSwap(true, false) {
 			c.armed.Store(0)
 			return c.Conn.SetWriteDeadline(t)
@@ -126,7 +127,8 @@ func (c *connection) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// Write sends p. A client that takes less than 64 KB of it within the timeout is cut.
+// Write sends p. A client that takes less than 64 KB of it within the timeout is
+// disconnected.
 func (c *connection) Write(p []byte) (int, error) {
 	began := c.arm()
 	sent, err := c.Conn.Write(p)
@@ -136,19 +138,19 @@ func (c *connection) Write(p []byte) (int, error) {
 	return sent, err
 }
 
-// writeBuffers sends pieces as one, likewise.
+// writeBuffers sends pieces as one, in the same way.
 func (c *connection) writeBuffers(pieces net.Buffers) (int, error) {
 	began := c.arm()
 	n, err := pieces.WriteTo(c.Conn)
 	sent := int(n)
 	for moved := sent; c.goesOn(err, moved, &began); sent += moved {
-		n, err = pieces.WriteTo(c.Conn) // It has dropped what was sent.
+		n, err = pieces.WriteTo(c.Conn) // WriteTo has dropped the sent bytes.
 		moved = int(n)
 	}
 	return sent, err
 }
 
-// arm sees to it that the write deadline is at least half of the timeout away, and
+// arm ensures that the write deadline is at least half the timeout away, and
 // returns the time. Most writes do not move it.
 func (c *connection) arm() int64 {
 	timeout := int64(c.all.writeTimeout)
@@ -162,14 +164,15 @@ func (c *connection) arm() int64 {
 	return now
 }
 
-// renew puts the write deadline off until left after now.
+// renew moves the write deadline to left after now.
 func (c *connection) renew(now, left int64) {
 	c.armed.Store(now + left)
-	_ = c.Conn.SetWriteDeadline(time.Now().Add(time.Duration(left))) // Writing will tell.
+	_ = c.Conn.SetWriteDeadline(time.Now().Add(time.Duration(left))) // The next write returns the error.
 }
 
-// goesOn reports whether a write that ended with err, after it had sent so many bytes
-// since began, is tried again for what is left. If the client is too slow, it is cut.
+// goesOn reports whether a write that ended with err, after it had sent so many
+// bytes since began, is retried for the rest. If the client is too slow, it is
+// disconnected.
 func (c *connection) goesOn(err error, sent int, began *int64) bool {
 	timeout := int64(c.all.writeTimeout)
 	if err == nil || timeout <= 0 || c.foreign.Load() || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -188,17 +191,17 @@ func (c *connection) goesOn(err error, sent int, began *int64) bool {
 	return true
 }
 
-// cut has the system drop what it still holds for the client when the connection is
-// closed.
+// cut makes the system drop its unsent bytes for the client when the connection
+// is closed.
 func (c *connection) cut() {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // Otherwise it is dropped some minutes later.
+		_ = tcp.SetLinger(0) // Otherwise the system drops them only after some minutes.
 	}
 }
 
-// CloseWrite tells the client that nothing more is sent. net/http calls it when it has
-// sent the last answer and gives a client that still sends half a second to read it: the
-// connection may make room for another meanwhile.
+// CloseWrite tells the client that nothing more is sent. net/http calls it after
+// the last answer, and gives a client that is still sending half a second to read
+// it: during this time the connection may be closed to make room for another.
 func (c *connection) CloseWrite() error {
 	c.since.Store(c.all.now())
 	c.state.CompareAndSwap(busy, quiet)
@@ -215,7 +218,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// connectionOf returns the connection under what net/http has got.
+// connectionOf returns the connection below one of net/http.
 func connectionOf(conn net.Conn) *connection {
 	switch c := conn.(type) {
 	case *framedTLS:
@@ -228,7 +231,7 @@ func connectionOf(conn net.Conn) *connection {
 	return conn.(*connection)
 }
 
-// changed is the hook of net/http that tells what a connection is doing.
+// changed is the hook of net/http for the state of a connection.
 func changed(conn net.Conn, state http.ConnState) {
 	c := connectionOf(conn)
 	switch state {
@@ -254,13 +257,13 @@ func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(nosql.WithConn(ctx, conn), connectionKey{}, connectionOf(conn))
 }
 
-// watched has handler serve requests whose connections are known to be busy and whose
-// bodies have a deadline.
+// watched makes handler serve requests on connections that are marked as busy,
+// with a deadline for their bodies.
 func watched(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(hw http.ResponseWriter, hr *http.Request) {
 		c := hr.Context().Value(connectionKey{}).(*connection)
 		if !c.state.CompareAndSwap(reading, busy) {
-			panic(http.ErrAbortHandler) // It is closed already.
+			panic(http.ErrAbortHandler) // It is already closed.
 		}
 		if hr.ContentLength != 0 {
 			c.expectBody()

@@ -11,13 +11,13 @@ import (
 	"github.com/decandb/decan/internal/api/nosql"
 )
 
-// connections are those of one port or more, and bounds how many there are, in all and
-// from one address. When there are as many as may be, the one that has been quiet for
-// longest is closed to make room: clients open another when they need it. A new one is
-// refused only when all are busy.
+// connections limits the number of connections of one port or more, in total and
+// per address. At the limit, the connection that has been quiet for longest is
+// closed to make room: clients open another when they need it. A new one is
+// refused only if all are busy.
 type connections struct {
 	limit        int // of all
-	perAddress   int // of each address but loopback ones
+	perAddress   int // of each address except loopback ones
 	readTimeout  time.Duration
 	writeTimeout time.Duration
 	memory       *nosql.Memory // counts long headers
@@ -28,24 +28,24 @@ type connections struct {
 	mu sync.Mutex
 
 	open   []*connection        // guarded by mu
-	counts map[netip.Prefix]int // guarded by mu: of open, by address
-	cursor int                  // guarded by mu: where the next search begins
+	counts map[netip.Prefix]int // guarded by mu: number of open connections by address
+	cursor int                  // guarded by mu: the start of the next search
 }
 
 const (
-	// searchMin is among how many connections the longest quiet one is looked for,
-	// at least. With thousands open it need not be the very longest.
+	// searchMin is the minimum number of connections among which the longest
+	// quiet one is chosen. With thousands open it may not be the longest of all.
 	searchMin = 512
 
-	// readingMin is how long the headers of a request may be under way until the
+	// readingMin is how long the headers of a request may take until the
 	// connection may be closed to make room.
 	readingMin = 5 * time.Second
 )
 
-// now is a clock that never goes back, in nanoseconds.
+// now is a monotonic clock, in nanoseconds.
 func (s *connections) now() int64 { return int64(time.Since(s.began)) }
 
-// atMost returns how long a client may take for what has its own bound.
+// atMost returns the client's time for a step with a limit of its own.
 func (s *connections) atMost(bound time.Duration) time.Duration {
 	if s.readTimeout > 0 {
 		return min(bound, s.readTimeout)
@@ -53,8 +53,8 @@ func (s *connections) atMost(bound time.Duration) time.Duration {
 	return bound
 }
 
-// admit counts an accepted connection, and closes a quiet one when there are too
-// many. It returns nil when none is quiet: then conn is closed.
+// admit counts an accepted connection, and closes a quiet one if there are too
+// many. It returns nil if none is quiet: then it closes conn.
 func (s *connections) admit(conn net.Conn) *connection {
 	c := &connection{Conn: conn, all: s, address: addressOf(conn)}
 	c.since.Store(s.now())
@@ -65,17 +65,17 @@ func (s *connections) admit(conn net.Conn) *connection {
 		}
 		if victim == nil {
 			s.metrics.refused.WithLabelValues(s.port, reason).Inc()
-			c.cut() // A client that waits for an answer learns it at once.
+			c.cut() // A client that waits for an answer notices at once.
 			_ = conn.Close()
 			return nil
 		}
 		s.metrics.displaced.WithLabelValues(s.port, reason).Inc()
-		_ = victim.Conn.Close() // Its goroutine finds out.
+		_ = victim.Conn.Close() // Its goroutine notices.
 	}
 }
 
-// enter puts c among the open connections. When there are too many, it takes out a
-// victim instead, which the caller closes, and says what there are too many of.
+// enter adds c to the open connections. If there are too many, it removes a
+// victim instead, which the caller closes, and returns which limit was reached.
 func (s *connections) enter(c *connection) (victim *connection, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,9 +96,9 @@ func (s *connections) enter(c *connection) (victim *connection, reason string) {
 	return victim, reason
 }
 
-// quietest returns a connection that may be closed, or nil: of the address, or of the
-// one that has the most when that is nil, the one that has been quiet for longest. It
-// is marked as gone.
+// quietest returns a connection that may be closed, or nil: the one of the
+// address that has been quiet for longest. If address is nil, it is one of the
+// address with the most connections. The connection is marked as gone.
 func (s *connections) quietest(of *netip.Prefix) *connection {
 	now := s.now()
 	for {
@@ -127,7 +127,7 @@ func (s *connections) quietest(of *netip.Prefix) *connection {
 	}
 }
 
-// before reports whether a is closed rather than b.
+// before reports whether a is closed in preference to b.
 func (s *connections) before(a, b *connection) bool {
 	if x, y := s.counts[a.address], s.counts[b.address]; x != y {
 		return x > y
@@ -141,7 +141,7 @@ func (s *connections) remove(c *connection) {
 	s.removeLocked(c)
 }
 
-// removeLocked takes c out, if it is there.
+// removeLocked removes c, if it is present.
 func (s *connections) removeLocked(c *connection) {
 	if c.place < 0 || c.place >= len(s.open) || s.open[c.place] != c {
 		return
@@ -162,11 +162,11 @@ func (s *connections) count() int {
 	return len(s.open)
 }
 
-// ipv6Bits is the part of an IPv6 address that one customer has.
+// ipv6Bits is the prefix length of an IPv6 network that one customer has.
 const ipv6Bits = 64
 
-// addressOf returns whom a connection counts for: the address of the client, of which
-// IPv6 ones count by networks of 64 bits.
+// addressOf returns the address for which a connection counts: that of the
+// client, or for IPv6 its network of 64 bits.
 func addressOf(conn net.Conn) netip.Prefix {
 	tcp, ok := conn.RemoteAddr().(*net.TCPAddr)
 	if !ok {
@@ -184,7 +184,7 @@ func addressOf(conn net.Conn) netip.Prefix {
 	return prefix
 }
 
-// connectionMetrics count the connections of all ports.
+// connectionMetrics counts the connections of all ports.
 type connectionMetrics struct {
 	refused   *prometheus.CounterVec
 	displaced *prometheus.CounterVec
@@ -222,7 +222,7 @@ func newConnectionMetrics() *connectionMetrics {
 
 // Values of labels.
 const (
-	portData         = "data" // and the compute gateway's
+	portData         = "data" // includes the compute gateway's
 	portAdmin        = "admin"
 	tooManyInAll     = "total"
 	tooManyOfAddress = "address"
@@ -230,7 +230,7 @@ const (
 	slowToTake       = "write"
 )
 
-// Describe tells what there is.
+// Describe implements prometheus.Collector.
 func (m *connectionMetrics) Describe(to chan<- *prometheus.Desc) {
 	m.refused.Describe(to)
 	m.displaced.Describe(to)
@@ -238,7 +238,7 @@ func (m *connectionMetrics) Describe(to chan<- *prometheus.Desc) {
 	to <- m.open
 }
 
-// Collect tells how much.
+// Collect implements prometheus.Collector.
 func (m *connectionMetrics) Collect(to chan<- prometheus.Metric) {
 	m.refused.Collect(to)
 	m.displaced.Collect(to)

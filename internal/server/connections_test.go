@@ -25,8 +25,8 @@ import (
 	"github.com/decandb/decan/internal/server/servertest"
 )
 
-// pipeListener accepts the connections that dial makes, without a network, so that
-// time can be a fake one.
+// pipeListener accepts the connections that dial makes, without a network, so
+// that time can be simulated.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -74,7 +74,7 @@ func (l admittingListener) Accept() (net.Conn, error) {
 	}
 }
 
-// testDoor is a door over pipes, with the usual deadlines.
+// testDoor is a door over pipes, with the default deadlines.
 func testDoor(t *testing.T, handler http.Handler) (*pipeListener, *connections) {
 	config, err := Config{}.complete()
 	if err != nil {
@@ -93,8 +93,8 @@ func testDoor(t *testing.T, handler http.Handler) (*pipeListener, *connections) 
 	return listener, all
 }
 
-// readAll is a handler that answers with the size of the body, and tells what became of
-// it.
+// readAll is a handler that answers with the size of the body, and reports the
+// result.
 func readAll(told chan error) http.Handler {
 	return http.HandlerFunc(func(hw http.ResponseWriter, hr *http.Request) {
 		n, err := io.Copy(io.Discard, hr.Body)
@@ -107,16 +107,17 @@ func readAll(told chan error) http.Handler {
 	})
 }
 
-// A client that sends a byte each second of a body is cut when the time for a piece is
-// over; one that sends 3 KB each second uploads 2 MB, which takes eleven minutes.
+// A client that sends one byte of a body per second is disconnected when the time
+// for a piece is over; one that sends 3 KB per second uploads 2 MB, which takes
+// eleven minutes.
 func TestSlowSenders(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name      string
-		first     int // bytes at once
-		chunk     int // and then each second
+		first     int // bytes at the beginning
+		chunk     int // then in each second
 		cut       bool
-		after     time.Duration // at least, and some seconds more at most
+		after     time.Duration // minimum time; the maximum is some seconds more
 		announced bool
 	}{
 		{"trickle", 0, 1, true, 30 * time.Second, true},
@@ -174,8 +175,8 @@ func TestSlowSenders(t *testing.T) {
 	}
 }
 
-// A request that is worked on for an hour is not given up, with a body and without,
-// and notices within that time that its client goes.
+// A request that is processed for an hour is not given up, with a body and
+// without, and notices within that time if its client disconnects.
 func TestLongRequests(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"", "x"} {
@@ -214,8 +215,8 @@ func TestLongRequests(t *testing.T) {
 	}
 }
 
-// A client that takes a byte of an answer each second is cut, and one that takes 3 KB is
-// not, nor one that takes its time between two answers.
+// A client that takes one byte of an answer per second is disconnected. One that
+// takes 3 KB per second is not, nor one that waits between two answers.
 func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
@@ -284,8 +285,8 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
-// Connections that say nothing, stop in their headers, or are quiet after an answer are
-// closed, each in its time.
+// Connections that send nothing, stop in their headers, or are quiet after an
+// answer are closed, each in its time.
 func TestQuietConnections(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -311,8 +312,8 @@ func TestQuietConnections(t *testing.T) {
 	}
 }
 
-// The port of clients ends connections that say nothing and those that stop in the
-// handshake of TLS, and serves others meanwhile.
+// The port of clients closes connections that send nothing or stop in the TLS
+// handshake, and serves others at the same time.
 func TestSilentConnections(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -354,7 +355,7 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
-// tally returns what a counter with these values of its labels says.
+// tally returns the value of a counter with these labels.
 func tally(counter *prometheus.CounterVec, values ...string) float64 {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(counter.WithLabelValues(values...))
@@ -379,14 +380,15 @@ func newConnections(limit, perAddress int) *connections {
 	return &connections{limit: limit, perAddress: perAddress, port: portData, metrics: newConnectionMetrics(), began: time.Now(), counts: map[netip.Prefix]int{}}
 }
 
-// dialFrom admits a connection from an address; closed tells whether it was closed.
+// dialFrom admits a connection from an address; closed reports whether it was
+// closed.
 func (s *connections) dialFrom(address string) (c *connection, closed func() bool) {
 	conn := &fakeConn{from: netip.AddrPortFrom(netip.MustParseAddr(address), 1000)}
 	return s.admit(conn), func() bool { return conn.closed }
 }
 
-// When there are too many connections, the one that has been quiet for longest makes
-// room, of the address that has the most; busy ones stay.
+// When there are too many connections, one of the address with the most is
+// closed, the one that has been quiet for longest; busy ones stay.
 func TestDisplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -421,7 +423,7 @@ func TestDisplaced(t *testing.T) {
 			t.Errorf("%v displaced ones were counted", got)
 		}
 
-		// Headers under way count as quiet when they have been for a while.
+		// After some time, incomplete headers count as quiet.
 		c.state.Store(reading)
 		c.since.Store(s.now())
 		if c, _ := open("203.0.113.2"); c != nil {
@@ -434,13 +436,13 @@ func TestDisplaced(t *testing.T) {
 	})
 }
 
-// An address has its own limit, loopback ones have none, and IPv6 addresses count by
-// networks.
+// Each address has its own limit except loopback ones, and IPv6 addresses count
+// by networks.
 func TestAddressLimit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		addresses []string
-		want      int // connections of them
+		want      int // the number of its connections
 	}{
 		{[]string{"192.0.2.1", "192.0.2.1", "192.0.2.1", "::ffff:192.0.2.1"}, 2},
 		{[]string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"}, 4},
@@ -473,8 +475,8 @@ func TestAddressLimit(t *testing.T) {
 	}
 }
 
-// With thousands of connections, whoever comes displaces a quiet one, also when those
-// are few and far between.
+// With thousands of connections, a new connection displaces a quiet one, even if
+// quiet ones are rare.
 func TestManyConnections(t *testing.T) {
 	t.Parallel()
 	const n = 5000
@@ -503,24 +505,25 @@ func TestManyConnections(t *testing.T) {
 	}
 }
 
-// rawRequest is the head of a signed create, and body what follows.
+// rawRequest is the head of a signed create, followed by body.
 func rawRequest(s *Server, length int, headers string) string {
 	date := strings.ToLower(time.Now().UTC().Format(http.TimeFormat))
 	return fmt.Sprintf("POST /%s HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nx-ms-version: 2020-07-15\r\nauthorization: %s\r\nx-ms-documentdb-partitionkey: [\"t\",\"u\"]\r\nContent-Length: %d\r\n%s\r\n",
 		benchLink, date, servertest.Authorization(s.Key(), "POST", "docs", "dbs/bench/colls/c", date), length, headers)
 }
 
-// heapNow returns what the heap holds, without garbage.
+// heapNow returns the size of the heap without garbage.
 func heapNow() int64 {
 	runtime.GC()
-	runtime.GC() // what pools had
+	runtime.GC() // frees the content of pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// A thousand connections announce 2 MB each and send nothing, or a few bytes: they take
-// less than 50 MB, the clients' side of this process included.
+// A thousand connections announce 2 MB each and send nothing, or a few bytes:
+// together they take less than 50 MB, including the clients' side in this
+// process.
 func TestAnnouncedBodies(t *testing.T) {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {

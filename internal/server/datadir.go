@@ -18,20 +18,21 @@ import (
 )
 
 // formatVersion is the version of the data directory's layout. A directory of a
-// newer version is refused untouched.
+// newer version is refused and not changed.
 const formatVersion = 1
 
-// nodeFile is the content of node.json: which node this directory belongs to,
-// and which release laid it out.
+// nodeFile is the content of node.json: the node of this directory, and the
+// release that created it.
 type nodeFile struct {
 	Node    string `json:"node"`    // 16 random bytes as hex, fixed when the directory is made
 	Format  int    `json:"format"`  // formatVersion of the writer
 	Release string `json:"release"` // the release that made the directory
 }
 
-// openDataDir makes the data directory, or checks that this release can read it,
-// locks it for this process, and closes it to those whom access does not allow. It
-// never changes a directory that it refuses, and nothing before it holds the lock.
+// openDataDir creates the data directory, or checks that this release can read
+// it, locks it for this process, and removes the permissions that access does not
+// allow. It never changes a directory that it refuses, and changes nothing before
+// it holds the lock.
 func openDataDir(dir, access, release string, log *slog.Logger) (io.Closer, error) {
 	if _, err := checkDataDir(dir); err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func openDataDir(dir, access, release string, log *slog.Logger) (io.Closer, erro
 	if err != nil {
 		return nil, err
 	}
-	// Another process may have laid it out before the lock was ours.
+	// Another process may have created the layout before this one held the lock.
 	laidOut, err := checkDataDir(dir)
 	if err == nil {
 		err = protectDataDir(dir, access, log)
@@ -57,8 +58,8 @@ func openDataDir(dir, access, release string, log *slog.Logger) (io.Closer, erro
 	return lock, nil
 }
 
-// checkDataDir says whether the directory has been laid out, and refuses one
-// that this release cannot read. It changes nothing.
+// checkDataDir reports whether the directory has a layout, and refuses one that
+// this release cannot read. It changes nothing.
 func checkDataDir(dir string) (laidOut bool, err error) {
 	content, err := os.ReadFile(filepath.Join(dir, "node.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,9 +84,9 @@ func checkDataDir(dir string) (laidOut bool, err error) {
 	return true, checkCatalogDir(dir)
 }
 
-// checkCatalogDir refuses a directory with partitions and without the catalog
-// that names them: with a fresh catalog each of them would be garbage. A
-// directory with neither is one whose first start was cut short.
+// checkCatalogDir refuses a directory with partitions but without the catalog
+// that names them: with a new catalog each of them would be garbage. A directory
+// with neither is the result of an interrupted first start.
 func checkCatalogDir(dir string) error {
 	_, err := os.Stat(filepath.Join(dir, "catalog"))
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -114,11 +115,11 @@ func initDataDir(dir, release string) error {
 	return nil
 }
 
-// asideName is what the store of a fresh catalog is called while it is made.
+// asideName is the name of the store of a new catalog until it is complete.
 const asideName = "catalog"
 
-// emptyInflight removes what this program left when a process ended: a catalog that was
-// being made, and probes for room. Anything else is not its own, and stays.
+// emptyInflight removes the remains of an ended process: an incomplete catalog,
+// and probes for free space. It keeps all other files.
 func emptyInflight(dir string, log *slog.Logger) error {
 	inflight := filepath.Join(dir, cluster.InflightDir)
 	entries, err := os.ReadDir(inflight)

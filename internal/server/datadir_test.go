@@ -13,9 +13,9 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// TestFirstCommitSurvivesPowerFailure cuts the power after the first commit that
-// a fresh data directory ever acknowledged: its catalog, which was made aside,
-// is still found under its name.
+// TestFirstCommitSurvivesPowerFailure cuts the power after the first acknowledged
+// commit of a new data directory: its catalog, which was created under another
+// name, is still found under its final name.
 func TestFirstCommitSurvivesPowerFailure(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -57,8 +57,8 @@ func openNames(t *testing.T, disk *storagetest.Disk) (*catalog.Catalog, func()) 
 	}
 }
 
-// TestMissingCatalog takes the catalog away: neither a start nor a check may
-// take every partition for garbage that nobody names.
+// TestMissingCatalog removes the catalog: neither a start nor a check may treat
+// every partition as garbage.
 func TestMissingCatalog(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -83,7 +83,7 @@ func TestMissingCatalog(t *testing.T) {
 	if _, err := Check(data); err == nil {
 		t.Error("a directory without its catalog was checked")
 	}
-	// With the catalog back everything is as it was.
+	// With the catalog back everything is as before.
 	if err := os.Rename(kept, filepath.Join(data, "catalog")); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestMissingCatalog(t *testing.T) {
 	start(t, Config{Data: data})
 }
 
-// listing names every file below a directory.
+// listing returns every file below a directory.
 func listing(t *testing.T, dir string) string {
 	t.Helper()
 	var names []string

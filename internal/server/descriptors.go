@@ -6,19 +6,19 @@ import (
 	"github.com/decandb/decan/internal/cluster"
 )
 
-// descriptors says what the file descriptors of the process are for.
+// descriptors is the division of the process's file descriptors.
 type descriptors struct {
 	connections int // of the ports of clients
 	admin       int // connections of the admin port
-	tables      int // tables that the stores keep open together
-	stores      int // what the open partitions take besides their tables
+	tables      int // tables that the stores keep open in total
+	stores      int // other descriptors of the open partitions
 }
 
 const (
-	connectionsMax = 8192 // of the ports of clients, unless asked for otherwise
+	connectionsMax = 8192 // of the ports of clients, by default
 
-	// connectionMemory is for how much memory there is one connection, unless asked
-	// for otherwise: a quiet one takes 15 to 60 KB.
+	// connectionMemory is the memory per connection for the default limit: a
+	// quiet one takes 15 to 60 KB.
 	connectionMemory = 128 << 10
 
 	adminMax  = 64
@@ -26,13 +26,13 @@ const (
 	tablesMax = 1000
 	tablesMin = 16
 
-	// descriptorsFixed are for the files of the catalog, what the storage keeps back,
-	// the ports, connections that are being refused, and what the runtime has open.
+	// descriptorsFixed are for the files of the catalog, the storage's reserve,
+	// the ports, connections that are being refused, and the runtime.
 	descriptorsFixed = 64
 )
 
-// planDescriptors shares out limit descriptors. A third may be connections of clients,
-// up to most, or wanted if that is not 0, which is lowered to a half.
+// planDescriptors divides limit descriptors. Client connections may take a third,
+// up to most, or wanted if that is not 0, which is reduced to a half.
 func planDescriptors(limit uint64, known bool, wanted, most int) descriptors {
 	if !known || limit > 1<<20 {
 		limit = 1 << 20
@@ -48,8 +48,8 @@ func planDescriptors(limit uint64, known bool, wanted, most int) descriptors {
 	return d
 }
 
-// descriptors shares out the descriptors of the process, and warns when there are
-// fewer than the configuration asks for.
+// descriptors divides the descriptors of the process, and warns if the
+// configuration asks for more than there are.
 func (c Config) descriptors(logger *slog.Logger) descriptors {
 	limit, known := cluster.DescriptorLimit()
 	most := connectionsMax

@@ -2,8 +2,8 @@ package server
 
 import "testing"
 
-// What the descriptors are shared out for fits into them, whatever their number, and
-// leaves something for everything.
+// The shares of the descriptors do not exceed their number, whatever it is, and
+// each use gets some.
 func TestPlanDescriptors(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []uint64{128, 200, 256, 300, 512, 1024, 4096, 10_240, 65_536, 1 << 20, 1 << 40, ^uint64(0)} {

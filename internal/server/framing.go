@@ -8,51 +8,52 @@ import (
 	"strconv"
 )
 
-// errFraming ends a connection whose requests cannot be told apart for certain.
+// errFraming ends a connection on which the boundaries of requests are ambiguous.
 var errFraming = errors.New("the request does not say where its body ends")
 
 // framing follows the requests on a connection as their bytes are read, and finds
-// the one that announces its body in two ways, by Content-Length and by
-// Transfer-Encoding. A proxy that trusts the other of the two sees another request
-// begin in what is the body here, or the reverse (request smuggling). net/http drops
-// the length and serves such a request, and the connection lives on.
+// requests that announce their body in two ways, by Content-Length and by
+// Transfer-Encoding. A proxy that uses the other of the two sees another request
+// begin inside the body, or the reverse (request smuggling). net/http drops the
+// length and serves such a request, and the connection stays open.
 //
-// It reads lines as net/http does, up to each line feed, skips bodies by their
-// length, and chunks by theirs. Anything else that is wrong is net/http's to refuse,
-// which reads the same bytes afterwards.
+// It reads lines as net/http does, up to each line feed, and skips bodies and
+// chunks by their length. It leaves all other errors to net/http, which reads the
+// same bytes afterwards.
 //
-// The zero value is at the start of a connection. One goroutine at a time uses it.
+// The zero value is at the start of a connection. Only one goroutine at a time
+// may use it.
 type framing struct {
 	at   place
-	skip uint64 // bytes of a body or a chunk that are still to come
+	skip uint64 // bytes of a body or a chunk still to come
 
-	// What the headers so far announce.
+	// The body as announced by the headers so far.
 	length  uint64
 	sized   bool // with a Content-Length
 	chunked bool // with a Transfer-Encoding
 
-	line []byte // what came of a line whose end has not come; at most lineKept
-	long bool   // it was longer than line
-	err  error  // errFraming from the moment that it was found
+	line []byte // the beginning of an incomplete line; at most lineKept bytes
+	long bool   // line is incomplete because the line was too long
+	err  error  // errFraming once it was found
 }
 
 type place uint8
 
 const (
 	inHeaders  place = iota // request line and headers, up to an empty line
-	inBody                  // skip bytes are left
+	inBody                  // skip bytes remain
 	inSize                  // the line before a chunk
-	inChunk                 // skip bytes are left, and then the end of a line
+	inChunk                 // skip bytes remain, followed by the end of a line
 	inTrailers              // lines after the last chunk, up to an empty line
 )
 
-// lineKept is how much of a line is remembered between two reads: enough for the
-// headers that matter. A Content-Length that is longer than this is refused.
+// lineKept is how much of a line is kept between two reads: enough for the
+// headers that matter. A longer Content-Length is refused.
 const lineKept = 256
 
-// feed looks at bytes that were read from the connection. It returns how many of
-// them may be passed on: all, or with an error those before the byte that completes
-// what is wrong. What was asked before is still answered then.
+// feed checks bytes that were read from the connection. It returns how many of
+// them may be passed on: all, or with an error those before the byte that
+// completes the ambiguous request. Earlier requests are still answered then.
 func (f *framing) feed(p []byte) (int, error) {
 	if f.err != nil {
 		return 0, f.err
@@ -94,7 +95,7 @@ func (f *framing) keep(part []byte) {
 	f.line = append(f.line, part[:min(room, len(part))]...)
 }
 
-// take goes by one line without its end.
+// take processes one line without its end.
 func (f *framing) take(line []byte) error {
 	switch f.at {
 	case inHeaders:
@@ -104,7 +105,7 @@ func (f *framing) take(line []byte) error {
 		return f.header(line)
 	case inSize:
 		return f.beginChunk(line)
-	case inChunk: // What follows a chunk is empty, or net/http refuses it.
+	case inChunk: // Chunks are followed by an empty line, or net/http refuses them.
 		f.at = inSize
 	case inTrailers:
 		if len(line) == 0 {
@@ -136,7 +137,7 @@ func (f *framing) header(line []byte) error {
 	return nil
 }
 
-// beginBody is at the empty line behind the headers.
+// beginBody is called at the empty line after the headers.
 func (f *framing) beginBody() error {
 	sized, chunked := f.sized, f.chunked
 	f.sized, f.chunked = false, false
@@ -173,14 +174,14 @@ func (f *framing) read(conn net.Conn, p []byte) (int, error) {
 	n, err := conn.Read(p)
 	if passed, wrong := f.feed(p[:n]); wrong != nil {
 		if passed > 0 {
-			return passed, nil // The next read tells.
+			return passed, nil // The next read returns the error.
 		}
 		return 0, wrong
 	}
 	return n, err
 }
 
-// framed returns a connection whose requests are followed.
+// framed returns a connection with framing.
 func framed(conn net.Conn) net.Conn {
 	switch c := conn.(type) {
 	case *tls.Conn:
@@ -191,21 +192,21 @@ func framed(conn net.Conn) net.Conn {
 	return conn
 }
 
-// framedConn is a connection without TLS whose requests are followed.
+// framedConn is a connection without TLS, with framing.
 type framedConn struct {
 	*peekedConn
 	framing framing
 }
 
-// Read reads what the client has sent, up to a request that cannot be told apart.
+// Read reads from the client, up to an ambiguous request.
 func (c *framedConn) Read(p []byte) (int, error) { return c.framing.read(c.peekedConn, p) }
 
-// framedTLS is a TLS connection whose requests are followed. net/http asks it for
-// its state, as it does a [tls.Conn], and its first read makes the handshake.
+// framedTLS is a TLS connection with framing. net/http asks it for its state, as
+// it does a [tls.Conn], and its first read makes the handshake.
 type framedTLS struct {
 	*tls.Conn
 	framing framing
 }
 
-// Read reads what the client has sent, up to a request that cannot be told apart.
+// Read reads from the client, up to an ambiguous request.
 func (c *framedTLS) Read(p []byte) (int, error) { return c.framing.read(c.Conn, p) }

@@ -13,8 +13,8 @@ import (
 	"testing/iotest"
 )
 
-// TestUnclearRequestsEndTheirConnection sends raw bytes of requests whose bodies
-// end in two places, and one more request after each: that one is never answered.
+// TestUnclearRequestsEndTheirConnection sends raw bytes of requests with
+// ambiguous bodies, and one more request after each: that one is never answered.
 func TestUnclearRequestsEndTheirConnection(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -65,8 +65,8 @@ func TestUnclearRequestsEndTheirConnection(t *testing.T) {
 	}
 }
 
-// TestClearRequestsAreAnswered sends requests that are unusual and right, one after
-// the other on one connection.
+// TestClearRequestsAreAnswered sends unusual but valid requests, one after
+// another on one connection.
 func TestClearRequestsAreAnswered(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -86,7 +86,7 @@ func TestClearRequestsAreAnswered(t *testing.T) {
 	}
 }
 
-// read is what is left of requests after the framing, and how it ended.
+// read returns what the framing passes of the requests, and its error.
 func readFramed(f *framing, from io.Reader, size int) (passed []byte, err error) {
 	p := make([]byte, size)
 	for {
@@ -99,8 +99,9 @@ func readFramed(f *framing, from io.Reader, size int) (passed []byte, err error)
 	}
 }
 
-// FuzzFraming compares the framing with net/http: on any bytes, cut into any pieces,
-// they agree where each request ends, as long as net/http takes the requests.
+// FuzzFraming compares the framing with net/http: on any bytes, cut into any
+// pieces, they agree where each request ends, as long as net/http accepts the
+// requests.
 func FuzzFraming(f *testing.F) {
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\nHost: a\r\n\r\n"), uint8(1))
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x\r\nabc\r\n0\r\nT: x\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"), uint8(7))
@@ -112,8 +113,8 @@ func FuzzFraming(f *testing.F) {
 		if !bytes.Equal(passed, again) || errors.Is(err, errFraming) != errors.Is(err2, errFraming) {
 			t.Fatalf("in pieces %q (%v), as a whole %q (%v)", again, err2, passed, err)
 		}
-		// What net/http reads to its end from all of the bytes has to be among those
-		// that pass, unless it is announced in two ways.
+		// The requests that net/http reads completely from all of the bytes must
+		// be among those that pass, unless their length is announced in two ways.
 		reader := bufio.NewReader(bytes.NewReader(raw))
 		for {
 			request, err := http.ReadRequest(reader)
@@ -124,7 +125,7 @@ func FuzzFraming(f *testing.F) {
 				return
 			}
 			if len(request.TransferEncoding) == 0 && !request.ProtoAtLeast(1, 1) {
-				return // It does not count what an old request says of chunks.
+				return // The framing ignores what an old request says about chunks.
 			}
 			if end := len(raw) - reader.Buffered(); reader.Buffered() < len(raw) && len(raw) < 4096 && len(passed) < end {
 				head := raw[:end]
@@ -138,8 +139,8 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// BenchmarkFraming measures what following the requests adds to a point read and to
-// a large write.
+// BenchmarkFraming measures the cost of the framing for a point read and for a
+// large write.
 func BenchmarkFraming(b *testing.B) {
 	read := httptest.NewRequest("GET", "/dbs/d/colls/c/docs/1", nil)
 	var head bytes.Buffer

@@ -18,7 +18,8 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// crowded is a server on a disk that fills up, and what it has acknowledged.
+// crowded is a server on a disk that fills up, and the writes that it has
+// acknowledged.
 type crowded struct {
 	t      *testing.T
 	config Config
@@ -26,11 +27,11 @@ type crowded struct {
 	client *servertest.Client
 	random *rand.Rand
 
-	documents map[string]string // by id, as they were acknowledged
+	documents map[string]string // by id, as acknowledged
 	next      int
 }
 
-// open starts the server. It must be closed.
+// open starts the server. The caller closes it.
 func (c *crowded) open() {
 	c.t.Helper()
 	c.config.Listen, c.config.AdminListen = "127.0.0.1:0", "127.0.0.1:0"
@@ -63,7 +64,7 @@ func (c *crowded) call(method, link, body string, headers ...string) servertest.
 	return r
 }
 
-// settled is call for a request that a partition may have to be opened again for.
+// settled is call for a request that may have to open a partition again.
 func (c *crowded) settled(method, link, body string, headers ...string) (r servertest.Response) {
 	c.t.Helper()
 	for range 10 {
@@ -81,9 +82,9 @@ func onKey(id string) []string {
 	return []string{"x-ms-documentdb-partitionkey", `["` + id + `"]`}
 }
 
-// create writes a document of about n bytes that nothing makes smaller, and reports
-// whether the server took it. What it refuses it refuses with 507, or with 503 when the
-// outcome is unknown.
+// create writes an incompressible document of about n bytes, and reports whether
+// the server accepted it. The server refuses with 507, or with 503 if the outcome
+// is unknown.
 func (c *crowded) create(n int) (taken bool) {
 	c.t.Helper()
 	id := fmt.Sprintf("d%06d", c.next)
@@ -105,7 +106,7 @@ func (c *crowded) create(n int) (taken bool) {
 	return false
 }
 
-// fill writes until the server refuses, also after what was in memory is flushed.
+// fill writes until the server refuses, also after memory was flushed.
 func (c *crowded) fill(n int) (written int) {
 	c.t.Helper()
 	for refused := 0; refused < 3; c.server.mend() {
@@ -118,8 +119,8 @@ func (c *crowded) fill(n int) (written int) {
 	return written
 }
 
-// remove deletes about that share of the documents. When other programs have taken all
-// of the disk at once, it may be refused, or the outcome unknown.
+// remove deletes about that share of the documents. If other programs have filled
+// the disk, it may be refused, or the outcome unknown.
 func (c *crowded) remove(share float64, taken bool) {
 	c.t.Helper()
 	for id := range c.documents {
@@ -131,7 +132,7 @@ func (c *crowded) remove(share float64, taken bool) {
 			delete(c.documents, id)
 		case taken && r.Status == http.StatusInsufficientStorage:
 		case taken && r.Status == http.StatusServiceUnavailable:
-			delete(c.documents, id) // Nobody knows.
+			delete(c.documents, id) // The outcome is unknown.
 			c.server.mend()
 		default:
 			c.t.Fatalf("delete %s: %d %s", id, r.Status, r.Body)
@@ -139,7 +140,7 @@ func (c *crowded) remove(share float64, taken bool) {
 	}
 }
 
-// verify reads every document that was acknowledged.
+// verify reads every acknowledged document.
 func (c *crowded) verify(when string) {
 	c.t.Helper()
 	for id, text := range c.documents {
@@ -150,7 +151,7 @@ func (c *crowded) verify(when string) {
 	}
 }
 
-// refuses checks how writes are refused that need room.
+// refuses checks how writes that need space are refused.
 func (c *crowded) refuses(when string) {
 	c.t.Helper()
 	for link, headers := range map[string][]string{crowdedContainer + "/docs": onKey("last"), "dbs": nil} {
@@ -161,13 +162,13 @@ func (c *crowded) refuses(when string) {
 	}
 }
 
-// ready returns what /ready says.
+// ready returns the answer of /ready.
 func (c *crowded) ready() (code int, body string) {
 	c.t.Helper()
 	return callAdmin(c.t, c.server, "GET", "ready", "")
 }
 
-// becomes waits until the node has seen to something that it looks at once in a second.
+// becomes waits until the node, which checks once a second, has reached a state.
 func (c *crowded) becomes(what string, done func() bool) {
 	c.t.Helper()
 	waitFor(c.t, what, func() bool {
@@ -176,9 +177,10 @@ func (c *crowded) becomes(what string, done func() bool) {
 	})
 }
 
-// tell is the story of a disk that fills up: nothing acknowledged is lost, reads and
-// deletions go on, a restart serves, and with room everything does, without a restart.
-// take has other programs take all of the disk, or give it back.
+// tell runs the story of a disk that fills up: no acknowledged write is lost,
+// reads and deletions work, a restart serves, and with free space everything
+// works again without a restart. take lets other programs fill the disk, or free
+// it.
 func (c *crowded) tell(take func(all bool), size int) {
 	t := c.t
 	c.documents = map[string]string{}
@@ -192,7 +194,7 @@ func (c *crowded) tell(take func(all bool), size int) {
 		t.Fatalf("only %d documents fitted in", first)
 	}
 	c.becomes("/ready that tells of the full disk", func() bool {
-		c.fill(size) // A compaction may have made room.
+		c.fill(size) // A compaction may have freed space.
 		code, body := c.ready()
 		return code == http.StatusOK && strings.Contains(body, `"disk":"full`)
 	})
@@ -209,10 +211,10 @@ func (c *crowded) tell(take func(all bool), size int) {
 	c.verify("after deletions on a disk without room")
 
 	c.close()
-	take(true) // What closing has freed.
+	take(true) // the space that closing has freed
 	c.open()
 	c.verify("after a restart on a disk without room")
-	take(true) // What opening has freed.
+	take(true) // the space that opening has freed
 	c.server.mend()
 	c.refuses("after a restart on a disk without room")
 
@@ -240,7 +242,7 @@ func (c *crowded) tell(take func(all bool), size int) {
 	c.close()
 }
 
-// TestDiskFull tells the story on a disk in memory.
+// TestDiskFull runs the story on a disk in memory.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	const size = 40 << 20
@@ -273,8 +275,8 @@ func TestDiskFull(t *testing.T) {
 	}, 300_000)
 }
 
-// TestDiskFullForReal tells it on a small file system that DECAN_SMALL_DISK names, such as a
-// tmpfs of 64 MB: docs/testing.md says how.
+// TestDiskFullForReal runs it on a small file system named by DECAN_SMALL_DISK,
+// such as a tmpfs of 64 MB: docs/testing.md explains how.
 func TestDiskFullForReal(t *testing.T) {
 	dir := os.Getenv("DECAN_SMALL_DISK")
 	if dir == "" {
@@ -306,8 +308,8 @@ func TestDiskFullForReal(t *testing.T) {
 	}, 300_000)
 }
 
-// A store that met ENOSPC without a warning, as where nothing is watched, is opened
-// again when there is room, and the catalog's as well.
+// A store that met ENOSPC without a warning, as on an unwatched disk, is opened
+// again when space is available, and so is the catalog's.
 func TestDiskFullUnwatched(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()

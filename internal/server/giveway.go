@@ -7,46 +7,46 @@ import (
 	"syscall"
 )
 
-// givers lets goroutines run that wait for a processor, and those whose packets have
-// arrived.
+// givers let goroutines run that wait for a processor, and those whose packets
+// have arrived.
 //
-// Go looks at the network when a processor has nothing else to do, and every 10 ms
-// otherwise. A goroutine that only calls [runtime.Gosched] is something to do: with
-// one for each processor, a request waits for 10 ms until anybody notices it. One
-// that waits for the network itself is not, and Go finds with it what else has
-// arrived. So who gives way writes a byte into a pipe, waits for it as for a packet,
-// and reads it.
+// Go polls the network when a processor is idle, and every 10 ms otherwise. A
+// goroutine that only calls [runtime.Gosched] keeps a processor from being idle:
+// with one for each processor, a request waits up to 10 ms. A goroutine that
+// waits for the network leaves the processor idle, and the poll that finds its
+// packet also finds the other packets. So a yielding goroutine writes a byte into
+// a pipe, waits for it as for a packet, and reads it.
 //
-// Where pipes cannot be waited for, it only calls Gosched.
+// Where a goroutine cannot wait for pipes, it only calls Gosched.
 type givers struct {
 	mu sync.Mutex
 
 	idle   []*pipe
-	pipes  int // made, and not closed
+	pipes  int // created, and not closed
 	closed bool
 }
 
-// pipesMax bounds the pipes, and so the descriptors: more goroutines at once than
-// that only call Gosched.
+// pipesMax bounds the pipes, and so the descriptors: when more goroutines yield
+// at once, the others only call Gosched.
 const pipesMax = 64
 
-// pipe is one end of a pipe to write to and one to read from.
+// pipe has one end to write to and one to read from.
 type pipe struct {
 	read, write *os.File
 	conn        syscall.RawConn // of read
 }
 
-// giveWay returns when the goroutines have had their chance that were waiting.
+// giveWay lets the waiting goroutines run first, and then returns.
 func (g *givers) giveWay() {
 	if p := g.take(); p != nil {
 		ok := p.wait()
 		g.put(p, ok)
 	}
-	// Those that were found together with the byte come first.
+	// Goroutines that were found together with the byte run first.
 	runtime.Gosched()
 }
 
-// take returns a pipe that nobody uses, nil when there is none.
+// take returns an unused pipe, or nil if there is none.
 func (g *givers) take() *pipe {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -60,14 +60,14 @@ func (g *givers) take() *pipe {
 	}
 	p := newPipe()
 	if p == nil {
-		g.closed = true // Descriptors have run out, or the system has no such pipes.
+		g.closed = true // There are no descriptors left, or the system has no such pipes.
 		return nil
 	}
 	g.pipes++
 	return p
 }
 
-// put takes a pipe back, and closes it when it is no good any more.
+// put returns a pipe, and closes it if it is unusable.
 func (g *givers) put(p *pipe, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -80,7 +80,7 @@ func (g *givers) put(p *pipe, ok bool) {
 	p.close()
 }
 
-// Close closes the pipes that nobody uses, and those in use when they come back.
+// Close closes the unused pipes, and those in use when they are returned.
 func (g *givers) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,7 +93,7 @@ func (g *givers) Close() error {
 	return nil
 }
 
-// newPipe returns a pipe, nil when there is none that can be waited for.
+// newPipe returns a pipe, or nil if goroutines cannot wait for pipes here.
 func newPipe() *pipe {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -108,11 +108,11 @@ func newPipe() *pipe {
 }
 
 func (p *pipe) close() {
-	_ = p.read.Close() // Nothing is kept in it.
+	_ = p.read.Close() // It holds no data.
 	_ = p.write.Close()
 }
 
-// wait waits for a byte of its own as for a packet, and reports whether it can.
+// wait waits for its own byte as for a packet, and reports whether that works.
 func (p *pipe) wait() bool {
 	var b [1]byte
 	begun, written := false, false
@@ -120,8 +120,8 @@ func (p *pipe) wait() bool {
 		if begun {
 			return true
 		}
-		// The byte is written when Go is ready to be told of it: a word that comes
-		// before that is lost.
+		// The byte is written once Go is registered for the event: an earlier
+		// event would be lost.
 		begun = true
 		n, err := p.write.Write(b[:])
 		written = n == 1 && err == nil

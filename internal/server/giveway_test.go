@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGiveWay has many goroutines give way at once, more than there are pipes, while
-// the pipes are closed: each comes back, and no descriptor is left.
+// TestGiveWay makes more goroutines yield at once than there are pipes, while the
+// pipes are closed: each returns, and no descriptor is left.
 func TestGiveWay(t *testing.T) {
 	var g givers
 	const rounds = 50

@@ -7,9 +7,9 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// grownContainers passes to the balancer which containers have a partition that may
-// have to be split. The node opens partitions while it starts, before there is a
-// balancer: what it reports then is kept. The zero value is ready.
+// grownContainers tells the balancer which containers have a partition that may
+// need a split. The node opens partitions while it starts, before the balancer
+// exists: reports from this time are kept. The zero value is ready.
 type grownContainers struct {
 	mu sync.Mutex
 
@@ -28,7 +28,7 @@ func (g *grownContainers) wake(container resource.RID) {
 	g.balancer.Wake(container)
 }
 
-// passTo passes on what was reported, and from now on each report at once.
+// passTo passes on the reports so far, and from now on each report at once.
 func (g *grownContainers) passTo(balancer *balance.Balancer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

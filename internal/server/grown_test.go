@@ -10,9 +10,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestGrownAtStart starts a server on a copy of a directory that was not closed, in
-// which a partition is above its limit. The start opens that partition to verify it,
-// before there is a balancer, and the partition is split all the same.
+// TestGrownAtStart starts a server on a copy of a directory that was not closed,
+// in which a partition is above its limit. The start opens that partition to
+// verify it, before the balancer exists, and the partition is still split.
 func TestGrownAtStart(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

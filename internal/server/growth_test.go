@@ -61,8 +61,8 @@ func newGrowing(t *testing.T, s *Server, key azcosmos.PartitionKeyDefinition, ru
 	return growing{container, s}
 }
 
-// partitions returns how many physical partitions there are. It does not ask the
-// SDK, whose clients share what they remember of them.
+// partitions returns the number of physical partitions. It does not ask the SDK,
+// whose clients share a cache of them.
 func (g growing) partitions(t *testing.T) int {
 	t.Helper()
 	var list struct{ PartitionKeyRanges []json.RawMessage }
@@ -73,7 +73,7 @@ func (g growing) partitions(t *testing.T) int {
 	return len(list.PartitionKeyRanges)
 }
 
-// ids pages through a query for ids and returns how often each came.
+// ids pages through a query for ids and returns how often each occurred.
 func (g growing) ids(ctx context.Context, query string, key azcosmos.PartitionKey, pageSize int32) (map[string]int, error) {
 	seen := map[string]int{}
 	pager := g.NewQueryItemsPager(query, key, &azcosmos.QueryOptions{PageSizeHint: pageSize})
@@ -93,8 +93,8 @@ func (g growing) ids(ctx context.Context, query string, key azcosmos.PartitionKe
 	return seen, nil
 }
 
-// changes reads the change feed of the whole container from a position until
-// nothing is left, and returns how often each document came, and the position.
+// changes reads the change feed of the whole container from a position to its
+// end, and returns how often each document occurred, and the position.
 func (g growing) changes(ctx context.Context, from map[string]*string, seen map[string]int) error {
 	for feedRange, token := range from {
 		var bounds azcosmos.FeedRange
@@ -128,10 +128,10 @@ func (g growing) changes(ctx context.Context, from map[string]*string, seen map[
 	return nil
 }
 
-// TestS8GrowsThroughSplits has one tenant write several times what a physical
-// partition holds (S5, S8, S12, S37) while others page through a query and
-// follow the change feed. No call of the SDK fails, and nothing is lost or
-// comes twice.
+// TestS8GrowsThroughSplits lets one tenant write several times the capacity of a
+// physical partition (S5, S8, S12, S37) while others page through a query and
+// follow the change feed. No call of the SDK fails, and no document is lost or
+// duplicated.
 func TestS8GrowsThroughSplits(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{PhysicalPartitionMax: 256 << 10, LogicalPartitionMax: 64 << 10, CrossPartition: "full"})
@@ -237,9 +237,9 @@ func waitFor(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestS105ThroughputSplits raises a throughput beyond what the partitions can
-// carry: the offer is pending until they have split, and everything can be read
-// meanwhile (S18, S105, S109).
+// TestS105ThroughputSplits raises a throughput beyond the capacity of the
+// partitions: the offer is pending until they have split, and everything can be
+// read during that time (S18, S105, S109).
 func TestS105ThroughputSplits(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{PartitionThroughputMax: 1000, CrossPartition: "full"})
@@ -281,9 +281,9 @@ func TestS105ThroughputSplits(t *testing.T) {
 	}
 }
 
-// TestSplitOnCommand splits by the admin port. A client that knows an earlier
-// list of ranges is told those that are new, for it adds them to its own; what
-// cannot be split is refused and changes nothing.
+// TestSplitOnCommand splits through the admin port. A client that knows an
+// earlier list of ranges receives the new ones, which it adds to its own; an
+// invalid split is refused and changes nothing.
 func TestSplitOnCommand(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -339,7 +339,7 @@ func TestSplitOnCommand(t *testing.T) {
 	want("from the first list on", ids, "1 of 0", "3 of 0,2", "4 of 0,2")
 	for query, code := range map[string]int{
 		"partition=0":          http.StatusNotFound,   // it was split
-		"partition=1&at=30":    http.StatusBadRequest, // outside of its range
+		"partition=1&at=30":    http.StatusBadRequest, // outside its range
 		"partition=3&at=30":    http.StatusBadRequest, // its bound
 		"partition=9":          http.StatusNotFound,
 		"partition=x":          http.StatusBadRequest,
@@ -355,7 +355,8 @@ func TestSplitOnCommand(t *testing.T) {
 }
 
 // TestS18DelayedSplit imitates the hours that the service takes: the offer is
-// pending, everything goes on, and a restart does what was left to be done.
+// pending, everything continues to work, and a restart completes the remaining
+// work.
 func TestS18DelayedSplit(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -392,9 +393,9 @@ func statusOf(err error) int {
 	return answer.StatusCode
 }
 
-// TestOneKeyIsNotDivided fills a partition with one key beyond the storage
-// limit. No cut would help, so it is left alone, and tried again only now and
-// then.
+// TestOneKeyIsNotDivided fills a partition with one key beyond the storage limit.
+// No split would help, so the partition stays as it is, and a split is retried
+// only occasionally.
 func TestOneKeyIsNotDivided(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{PhysicalPartitionMax: 64 << 10})
@@ -415,7 +416,7 @@ func TestOneKeyIsNotDivided(t *testing.T) {
 		return n
 	}
 	waitFor(t, "the first attempt", func() bool { return failures() > 0 })
-	if n := failures(); n > 40 { // sixteen attempts for each time the limit
+	if n := failures(); n > 40 { // sixteen attempts per multiple of the limit
 		t.Errorf("%d attempts to divide a key", n)
 	}
 	if n := c.partitions(t); n != 1 {
@@ -458,7 +459,7 @@ func callAdmin(t *testing.T, s *Server, method, path, body string) (code int, an
 	return resp.StatusCode, string(text)
 }
 
-// layout is the answer of a merge in the form of the management API.
+// layout is the answer to a merge in the form of the management API.
 type layout struct {
 	Partitions []struct {
 		ID      string  `json:"id"`
@@ -478,10 +479,10 @@ func (g growing) merge(t *testing.T, body string) (left layout) {
 	return left
 }
 
-// follow reads the change feed of the container from a position until nothing is
-// left, counts the documents, and returns the position then. Unlike the Go SDK it
-// names no partition: that asks by id alone, which says nothing of where in a merged
-// partition it stands.
+// follow reads the change feed of the container from a position to its end,
+// counts the documents, and returns the new position. Unlike the Go SDK it names
+// no partition: the SDK asks only by id, which does not give a position in a
+// merged partition.
 func (g growing) follow(t *testing.T, from string, seen map[string]int) string {
 	t.Helper()
 	for {
@@ -501,8 +502,8 @@ func (g growing) follow(t *testing.T, from string, seen map[string]int) string {
 }
 
 // TestS111MergeAfterLoad loads few keys into many partitions, scales down and
-// merges (S110, S111, S112): fewer partitions, none of them empty, no document
-// lost, and a query and a change feed that were begun before go on.
+// merges (S110, S111, S112): fewer partitions remain, none of them empty, no
+// document is lost, and a query and a change feed that began before continue.
 func TestS111MergeAfterLoad(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{PartitionThroughputMax: 1000, CrossPartition: "full"})
@@ -578,9 +579,9 @@ func TestS111MergeAfterLoad(t *testing.T) {
 	}
 }
 
-// TestMergeOnCommand merges two neighbours by the admin port. A client that knows
-// an earlier list of ranges is told the new one with all its ancestors, and the
-// partitions that are gone answer 410/1002; what cannot be merged is refused and
+// TestMergeOnCommand merges two neighbours through the admin port. A client that
+// knows an earlier list of ranges receives the new one with all its ancestors,
+// and the merged partitions answer 410/1002; an invalid merge is refused and
 // changes nothing.
 func TestMergeOnCommand(t *testing.T) {
 	t.Parallel()
@@ -635,12 +636,12 @@ func TestMergeOnCommand(t *testing.T) {
 }
 
 // TestIdlePartitionLetsGo writes more to a partition than an idle one should keep
-// in memory. Once it is idle it is flushed and closed, and opened by whoever asks.
+// in memory. Once idle it is flushed and closed, and the next request opens it.
 func TestIdlePartitionLetsGo(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{IdleFlush: 10 * time.Millisecond})
 	newGrowing(t, s, azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, 400)
-	// Each needs a write buffer of 2 MB, however soon after another it comes.
+	// Each needs a write buffer of 2 MB, however soon it follows another.
 	const documents = 4
 	for i := range documents {
 		body := fmt.Sprintf(`{"id":"%d","pk":"a","text":%q}`, i, strings.Repeat("x", 1_500_000))
@@ -648,8 +649,8 @@ func TestIdlePartitionLetsGo(t *testing.T) {
 			t.Fatalf("%d %s", r.Status, r.Body)
 		}
 	}
-	// A partition that is opened again has counted none of the writes before; on a
-	// slow machine that happens between two of them.
+	// A partition that is opened again has not counted earlier writes; on a slow
+	// machine it may be closed between two of them.
 	waitFor(t, "the partition to be closed", func() bool {
 		stats, err := s.engine.PartitionStats(t.Context(), auth.Owner(), engine.Link{Database: "d", Container: "c"})
 		if err != nil || len(stats) != 1 {

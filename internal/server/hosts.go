@@ -16,24 +16,26 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// hostRules says which names of a request's Host header are names of this server.
+// hostRules decide which names in a request's Host header are names of this
+// server.
 //
-// A page in a browser can reach a server on loopback, or in the network of the
-// browser, by a name of the page's own that resolves to the server's address (DNS
-// rebinding). To the browser both are one origin then, and where the account key is
-// the well-known one the page reads everything. What it cannot do is send the name
-// of somebody else. So a name has to be known. An address as Host needs no name, so
-// no page can be rebound to it, and it passes.
+// A page in a browser can reach a server on loopback, or in the browser's
+// network, by a name in the page's own domain that resolves to the server's
+// address (DNS rebinding). The browser then treats both as one origin, and if the
+// account key is the well-known one the page can read everything. But the page
+// cannot send another Host name than its own. So only known names are allowed. An
+// address as Host is always allowed: it has no name, so no page can be rebound to
+// it.
 //
 // The rules never change. They are safe for concurrent use.
 type hostRules struct {
 	any        bool
 	names      map[string]bool // in lower case
 	suffixes   []string        // in lower case, with the dot
-	containers bool            // names without a dot pass
+	containers bool            // names without a dot are allowed
 }
 
-// Names that pass everywhere, in addition to localhost and what is below it. The
+// Names that are always allowed, in addition to localhost and names below it. The
 // zone internal is reserved: public DNS has no name in it, so no page has one.
 var hostsOfEngines = []string{"host.docker.internal", "host.containers.internal"}
 
@@ -44,15 +46,15 @@ const (
 	containerOff  = "off"
 )
 
-// machine is what the rules want to know of where the server runs.
+// machine is what the rules need to know about the server's environment.
 type machine struct {
 	files    fs.FS // the root directory
 	env      func(string) string
-	hostname string // "" when it has none
+	hostname string // "" if it has none
 }
 
 func thisMachine() machine {
-	hostname, _ := os.Hostname() // A machine without one has no name to pass.
+	hostname, _ := os.Hostname() // Without a hostname there is no name to allow.
 	return machine{files: os.DirFS("/"), env: os.Getenv, hostname: hostname}
 }
 
@@ -81,7 +83,8 @@ func (c Config) hostRules(listen string, m machine) *hostRules {
 	return h
 }
 
-// allow adds names; "*.example.com" is all names below example.com, and "*" any.
+// allow adds names; "*.example.com" stands for all names below example.com, and
+// "*" for any.
 func (h *hostRules) allow(names ...string) {
 	for _, name := range names {
 		name = strings.TrimSuffix(strings.ToLower(name), ".")
@@ -96,15 +99,14 @@ func (h *hostRules) allow(names ...string) {
 	}
 }
 
-// allowMachine adds the machine's own name, whole and without its domain.
+// allowMachine adds the machine's own name, with and without its domain.
 func (h *hostRules) allowMachine(m machine) {
 	short, _, _ := strings.Cut(m.hostname, ".")
 	h.allow(m.hostname, short)
 }
 
-// admits reports whether a Host header names this server. Without one, as old
-// clients and health checks send requests, there is no name to refuse: no browser
-// does that.
+// admits reports whether a Host header names this server. It allows a missing
+// one, as old clients and health checks send: browsers always send one.
 func (h *hostRules) admits(host string) bool {
 	if host == "" || h.any {
 		return true
@@ -124,11 +126,12 @@ func (h *hostRules) admits(host string) bool {
 	})
 }
 
-// hostCharsMax is how long a name may be, as in DNS.
+// hostCharsMax is the maximum length of a name, as in DNS.
 const hostCharsMax = 253
 
-// splitHost takes the port and the dot of the root from a Host header. It says
-// whether the host is an address, and false for what is neither name nor address.
+// splitHost removes the port and the final dot from a Host header. It reports
+// whether the host is an address, and returns false if it is neither name nor
+// address.
 func splitHost(host string) (name string, address, ok bool) {
 	name = host
 	bracket := strings.HasPrefix(host, "[")
@@ -163,7 +166,7 @@ func isHostChar(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_' || r == '.'
 }
 
-// refuse returns the refusal of a Host header, which says what to do about it.
+// refuse returns the refusal of a Host header, which tells what to do.
 func (h *hostRules) refuse(host string) error {
 	name, _, ok := splitHost(host)
 	if !ok {
@@ -174,8 +177,8 @@ func (h *hostRules) refuse(host string) error {
 		"names of --endpoint, --tls-host and --tls-cert are allowed, too.", host, name)
 }
 
-// certificateNames returns the names in the first certificate of a PEM file. A
-// file that cannot be read is reported where the certificate is loaded.
+// certificateNames returns the names in the first certificate of a PEM file. An
+// unreadable file is reported when the certificate is loaded.
 func certificateNames(file string) []string {
 	if file == "" {
 		return nil
@@ -195,8 +198,8 @@ func certificateNames(file string) []string {
 	return certificate.DNSNames
 }
 
-// isContainer reports whether the process runs in a container, as far as the marks
-// that the engines leave tell.
+// isContainer reports whether the process runs in a container, by the marks of
+// the known engines.
 func (m machine) isContainer() bool {
 	if m.env("KUBERNETES_SERVICE_HOST") != "" || m.env("container") != "" {
 		return true
@@ -215,9 +218,9 @@ func (m machine) isContainer() bool {
 	})
 }
 
-// clusterDomains returns under which suffixes Kubernetes has services: the short
-// form, and the search domains of the pod that begin with svc. None of them is a
-// domain that one can register.
+// clusterDomains returns the suffixes of services in Kubernetes: the short form,
+// and the search domains of the pod that begin with svc. None of them is a domain
+// that can be registered.
 func (m machine) clusterDomains() []string {
 	if m.env("KUBERNETES_SERVICE_HOST") == "" {
 		return nil
@@ -242,7 +245,7 @@ func (m machine) clusterDomains() []string {
 	return domains
 }
 
-// checkAllowedHosts reports what is no name, address or pattern.
+// checkAllowedHosts reports entries that are not a name, address or pattern.
 func checkAllowedHosts(names []string) error {
 	for _, name := range names {
 		if name == "*" {

@@ -17,12 +17,12 @@ import (
 	"github.com/decandb/decan/internal/server/servertest"
 )
 
-// plainMachine is no container.
+// plainMachine is not a container.
 func plainMachine() machine {
 	return machine{files: fstest.MapFS{}, env: func(string) string { return "" }, hostname: "box.lan.example"}
 }
 
-// container is a machine with one of the marks that containers have.
+// container is a machine with one of the marks of containers.
 func container(name string) machine {
 	m := plainMachine()
 	m.hostname = "4f1c2b3a9d8e"
@@ -46,7 +46,7 @@ func container(name string) machine {
 	return m
 }
 
-// TestHostRules says which names pass where.
+// TestHostRules checks which names are allowed in which environment.
 func TestHostRules(t *testing.T) {
 	t.Parallel()
 	always := []string{
@@ -79,7 +79,8 @@ func TestHostRules(t *testing.T) {
 		{"own address", Config{}, "db.example.com:8081", plainMachine(), []string{"db.example.com", "db.example.com:1", "box", "BOX.lan.example:8081"}, []string{"decan", "example.com"}},
 		{"every address", Config{}, "0.0.0.0:8081", plainMachine(), []string{"box", "box.lan.example"}, []string{"decan", "lan.example"}},
 		{"every address without a host", Config{}, ":8081", plainMachine(), []string{"box"}, []string{"decan"}},
-		// Compose service names, Testcontainers beside a Docker daemon of its own name.
+		// Compose service names, and Testcontainers' name for the Docker daemon's
+		// machine.
 		{"docker", Config{}, "0.0.0.0:8081", container("docker"), []string{"decan:8081", "decan", "my_service-1:8081", "docker:32768", "gateway.docker.internal", "4f1c2b3a9d8e"}, []string{"decan.example", "decan.shop.svc"}},
 		{"podman", Config{}, "0.0.0.0:8081", container("podman"), []string{"decan:8081"}, []string{"decan.dns.podman"}},
 		{"cgroup", Config{}, "0.0.0.0:8081", container("cgroup"), []string{"decan:8081"}, nil},
@@ -113,7 +114,7 @@ func TestHostRules(t *testing.T) {
 	}
 }
 
-// TestAllowedHostsAreChecked reports what can be no name.
+// TestAllowedHostsAreChecked checks the errors for invalid names.
 func TestAllowedHostsAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "https://db.example.com", "db.example.com:8081", "*example.com", "a.*.example.com", "db example", "*.*"} {
@@ -126,8 +127,8 @@ func TestAllowedHostsAreChecked(t *testing.T) {
 	}
 }
 
-// sendRaw sends bytes on a connection of its own, plain or with TLS, and returns
-// all that comes back until the server ends the connection.
+// sendRaw sends bytes on a new connection, plain or with TLS, and returns
+// everything received until the server closes it.
 func sendRaw(t *testing.T, address string, secure bool, raw string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -137,24 +138,24 @@ func sendRaw(t *testing.T, address string, secure bool, raw string) string {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(20 * time.Second))
 	if secure {
-		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) // The certificate is tested elsewhere.
+		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) // Another test verifies the certificate.
 	}
 	if _, err := io.WriteString(conn, raw); err != nil {
 		t.Fatal(err)
 	}
-	answer, _ := io.ReadAll(bufio.NewReader(conn)) // What came before a reset counts.
+	answer, _ := io.ReadAll(bufio.NewReader(conn)) // Bytes before a reset count.
 	return string(answer)
 }
 
-// accountRequest is a signed request for the account document, as it is sent.
+// accountRequest is a signed request for the account document, in raw form.
 func accountRequest(key, target, version string, headers ...string) string {
 	date := strings.ToLower(time.Now().UTC().Format(http.TimeFormat))
 	return fmt.Sprintf("GET %s HTTP/%s\r\n%sx-ms-date: %s\r\nauthorization: %s\r\nConnection: close\r\n\r\n", target, version,
 		strings.Join(headers, ""), date, servertest.Authorization(key, "GET", "", "", date))
 }
 
-// TestForeignHostIsRefused addresses every port by a name that is not the server's:
-// what a page can make a browser do whose DNS it controls.
+// TestForeignHostIsRefused addresses every port by a name that is not the
+// server's, as a browser does for a page that controls its DNS.
 func TestForeignHostIsRefused(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{ComputeListen: "127.0.0.1:0", Data: filepath.Join(t.TempDir(), "data"), AllowedHosts: []string{"db.example.com"}})
@@ -195,7 +196,7 @@ func TestForeignHostIsRefused(t *testing.T) {
 			t.Errorf("%s: %s", host, answer)
 		}
 	}
-	// The target's host counts, and without any the address of the connection.
+	// The target's host counts, and without one the address of the connection.
 	if answer := get(s.address(), false, "http://db.example.com:99/", "1.1", "Host: evil.example\r\n"); !strings.Contains(answer, `"http://db.example.com:99/"`) {
 		t.Error(answer)
 	}
@@ -209,7 +210,7 @@ func TestForeignHostIsRefused(t *testing.T) {
 	}
 }
 
-// TestNamesOfACertificate lets the names of the operator's own certificate pass.
+// TestNamesOfACertificate allows the names of the operator's own certificate.
 func TestNamesOfACertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -229,7 +230,7 @@ func TestNamesOfACertificate(t *testing.T) {
 	}
 }
 
-// BenchmarkAdmit measures what the check of a name adds to each request.
+// BenchmarkAdmit measures the cost of checking the name of each request.
 func BenchmarkAdmit(b *testing.B) {
 	rules := Config{TLSHosts: []string{"db.example.com"}}.hostRules("127.0.0.1:8081", plainMachine())
 	for _, host := range []string{"127.0.0.1:8081", "localhost:8081", "db.example.com", "app.localhost", "[::1]:8081", "evil.example"} {

@@ -22,7 +22,8 @@ const (
 	hugeTime  = 5 * time.Second
 )
 
-// hugeBody is a document of about 1.8 MB with 100,000 terms that no other round has.
+// hugeBody returns a document of about 1.8 MB with 100,000 terms that no other
+// round has.
 func hugeBody(client int, round uint64) []byte {
 	random := rand.New(rand.NewPCG(uint64(client), round))
 	var b strings.Builder
@@ -37,10 +38,10 @@ func hugeBody(client int, round uint64) []byte {
 	return []byte(b.String())
 }
 
-// BenchmarkHugeDocuments measures upserts and point reads of small documents through
-// the door while 1, 4 and 16 clients replace documents of 1.8 MB and 100,000 terms in
-// the same partition, beside those of an idle server in the same run. The longest
-// upsert is to stay within 100 ms. `make bench` runs it.
+// BenchmarkHugeDocuments measures upserts and point reads of small documents over
+// HTTP while 1, 4 and 16 clients replace documents of 1.8 MB and 100,000 terms in
+// the same partition, and those of an idle server in the same run. The longest
+// upsert should stay within 100 ms. `make bench` runs it.
 func BenchmarkHugeDocuments(b *testing.B) {
 	for b.Loop() {
 		fmt.Fprintf(os.Stdout, "\nsmall documents beside clients that replace documents of 1.8 MB and %d terms in their partition, %v each\n", hugeTerms, hugeTime)
@@ -88,7 +89,7 @@ func (h *hugeBench) dial() *servertest.Client {
 	return client
 }
 
-// replace has a client replace a document until the context ends.
+// replace makes a client replace a document until the context is cancelled.
 func (h *hugeBench) replace(ctx context.Context, number int) {
 	client := h.dial()
 	stop := context.AfterFunc(ctx, func() { client.Close() })
@@ -115,7 +116,7 @@ func (h *hugeBench) replace(ctx context.Context, number int) {
 	}
 }
 
-// measure sends requests one after the other and returns how long they took.
+// measure sends requests one after another and returns their times.
 func (h *hugeBench) measure(pause time.Duration, want int, next func(i int) servertest.Request) (took []time.Duration) {
 	client := h.dial()
 	defer client.Close()
@@ -135,7 +136,7 @@ func (h *hugeBench) measure(pause time.Duration, want int, next func(i int) serv
 	return took
 }
 
-// heapPeak returns the most that the heap of the process has while the context lasts.
+// heapPeak returns the maximum size of the heap until the context is cancelled.
 func heapPeak(ctx context.Context) <-chan uint64 {
 	peak := make(chan uint64, 1)
 	go func() {
@@ -157,7 +158,7 @@ func (h *hugeBench) run(out *tabwriter.Writer, clients int) {
 	for i := range clients {
 		group.Go(func() { h.replace(ctx, i) })
 	}
-	for h.replaced.Load() < 2*int64(clients) { // All of them replace what is there.
+	for h.replaced.Load() < 2*int64(clients) { // All of them replace an existing document.
 		time.Sleep(10 * time.Millisecond)
 	}
 	before := h.replaced.Load()

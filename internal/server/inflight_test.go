@@ -13,7 +13,7 @@ import (
 	"github.com/decandb/decan/internal/cluster"
 )
 
-// inflightNames returns what is in the directory for what does not count yet.
+// inflightNames returns the files in the directory for incomplete work.
 func inflightNames(t *testing.T, data string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(data, cluster.InflightDir))
@@ -26,9 +26,9 @@ func inflightNames(t *testing.T, data string) (names []string) {
 	return names
 }
 
-// TestInflightIsEmptied puts into inflight/ what a crash leaves there and what is not
-// the program's own: the next start removes the former only, a start that is refused
-// removes neither, and containers that are made while it runs leave nothing.
+// TestInflightIsEmptied puts into inflight/ the remains of a crash and files that
+// are not the program's own: the next start removes only the former, a refused
+// start removes neither, and creating containers leaves nothing.
 func TestInflightIsEmptied(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -42,7 +42,7 @@ func TestInflightIsEmptied(t *testing.T) {
 	if left := inflightNames(t, data); len(left) > 0 {
 		t.Errorf("a container that was made leaves %q", left)
 	}
-	// A container that cannot be made leaves nothing either.
+	// A container that cannot be created leaves nothing either.
 	if err := s.CreateContainer(t.Context(), "d", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, 2); err == nil {
 		t.Error("a second container of one name was made")
 	}

@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// firstByteTimeout bounds how long a fresh connection may stay silent, where
-	// the server does not bound reading by less.
+	// firstByteTimeout bounds how long a new connection may stay silent, unless
+	// the server's read timeout is shorter.
 	firstByteTimeout = 30 * time.Second
 
-	// handshakeTimeout likewise bounds how long the agreement on keys may take.
+	// handshakeTimeout bounds the TLS handshake in the same way.
 	handshakeTimeout = 10 * time.Second
 )
 
 // recordTypeHandshake is the first byte of every TLS connection.
 const recordTypeHandshake = 0x16
 
-// mixedListener accepts TLS and plain connections on one port: it looks at the
-// first byte of each. Waiting for that byte and the handshake of TLS happen in a
-// goroutine of their own per connection, so a silent client holds up nobody.
+// mixedListener accepts TLS and plain connections on one port: it examines the
+// first byte of each. Each connection waits for that byte and makes the TLS
+// handshake in a goroutine of its own, so a silent client does not delay others.
 type mixedListener struct {
 	inner   net.Listener
 	all     *connections
@@ -40,7 +40,7 @@ type mixedListener struct {
 	silent map[net.Conn]struct{} // guarded by mu: connections without a first byte; nil once closed
 }
 
-// listenMixed starts accepting on inner, which it owns from here on, as many
+// listenMixed starts accepting on inner, which it owns from now on, as many
 // connections as all allows.
 func listenMixed(inner net.Listener, all *connections, config *tls.Config) *mixedListener {
 	l := &mixedListener{
@@ -60,7 +60,7 @@ func (l *mixedListener) acceptLoop() {
 	for {
 		conn, err := l.inner.Accept()
 		if err != nil {
-			// Running out of descriptors passes; a closed listener does not.
+			// A lack of descriptors is temporary; a closed listener is not.
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
@@ -85,7 +85,7 @@ func (l *mixedListener) acceptLoop() {
 	}
 }
 
-// admit remembers a connection that has not spoken yet, so that Close can end it.
+// admit records a silent connection, so that Close can end it.
 func (l *mixedListener) admit(conn net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +114,7 @@ func (l *mixedListener) sniff(c *connection) {
 	}
 }
 
-// speak waits for the first byte, and agrees on keys with a client that wants TLS.
+// speak waits for the first byte, and makes the handshake with TLS clients.
 func (l *mixedListener) speak(c *connection) (net.Conn, error) {
 	c.SetReadDeadline(time.Now().Add(l.all.atMost(firstByteTimeout)))
 	reader := bufio.NewReaderSize(c, 16)
@@ -145,8 +145,8 @@ func (l *mixedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close stops accepting, ends the connections that have said nothing, and
-// returns when no goroutine of the listener is left.
+// Close stops accepting, closes the silent connections, and returns when all
+// goroutines of the listener have ended.
 func (l *mixedListener) Close() error {
 	l.mu.Lock()
 	if l.silent == nil {
@@ -166,7 +166,7 @@ func (l *mixedListener) Close() error {
 	return err
 }
 
-// Addr returns the address listened on.
+// Addr returns the listener's address.
 func (l *mixedListener) Addr() net.Addr { return l.inner.Addr() }
 
 // peekedConn is a connection whose first bytes were read ahead.
@@ -175,14 +175,14 @@ type peekedConn struct {
 
 	reader *bufio.Reader // nil once drained
 
-	gathering bool   // Write keeps a first piece back
+	gathering bool   // Write holds back a first piece
 	held      []byte // that piece
 }
 
 var _ nosql.Gatherer = (*peekedConn)(nil)
 
-// pieceMax is the size of the first piece that is kept back: that of the buffer
-// of net/http, in which the headers and the beginning of a body meet.
+// pieceMax is the maximum size of the first piece held back: that of net/http's
+// buffer, which holds the headers and the beginning of a body.
 const pieceMax = 4 << 10
 
 // Gather calls write, and sends the first two pieces that it writes as one.
@@ -191,14 +191,14 @@ func (c *peekedConn) Gather(write func()) {
 	defer func() {
 		c.gathering = false
 		if len(c.held) > 0 {
-			_, _ = c.connection.Write(c.held) // The client is gone; reading on will tell.
+			_, _ = c.connection.Write(c.held) // The client is gone; the next read returns the error.
 			c.held = c.held[:0]
 		}
 	}()
 	write()
 }
 
-// Write sends p, behind what Gather keeps back.
+// Write sends p, after the bytes that Gather holds back.
 func (c *peekedConn) Write(p []byte) (int, error) {
 	if !c.gathering {
 		return c.connection.Write(p)

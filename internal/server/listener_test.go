@@ -12,7 +12,7 @@ import (
 	"github.com/decandb/decan/internal/server/servertest"
 )
 
-// writtenConn keeps what is written to it.
+// writtenConn keeps the bytes written to it.
 type writtenConn struct {
 	net.Conn
 	pieces [][]byte
@@ -23,8 +23,8 @@ func (c *writtenConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Pieces of any size, some of them gathered, arrive in order and whole, those of a
-// Gather by its end.
+// Pieces of any size, some of them gathered, arrive completely and in order,
+// those of a Gather when it ends.
 func TestGatheredPieces(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -52,7 +52,7 @@ func TestGatheredPieces(t *testing.T) {
 		}
 	}
 
-	// A lone first piece is kept back until the end, and no longer.
+	// A single first piece is held back until the end of Gather, and no longer.
 	inner.pieces = nil
 	conn.Gather(func() {
 		if _, err := conn.Write([]byte("a")); err != nil || len(inner.pieces) != 0 {
@@ -64,8 +64,8 @@ func TestGatheredPieces(t *testing.T) {
 	}
 }
 
-// Answers of sizes on both sides of every limit arrive whole, one after the other
-// on one connection.
+// Answers of sizes around every limit arrive completely, one after another on one
+// connection.
 func TestAnswersOfAllSizes(t *testing.T) {
 	t.Parallel()
 	server := start(t, Config{Data: t.TempDir()})

@@ -9,26 +9,26 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// catalogStore owns the store of the catalog, which may be closed and opened again
-// while the server runs.
+// catalogStore owns the store of the catalog, which can be closed and opened
+// again while the server runs.
 type catalogStore struct {
 	pool *storage.Pool
 	dir  string
 
 	mu sync.Mutex
 
-	store *storage.Store // nil when it is closed
+	store *storage.Store // nil while closed
 }
 
-// mend has the catalog go on with its store opened again, if a full disk has stopped
-// it or left it open for reading only, and there is room now.
+// mend reopens the store of the catalog if a full disk has stopped it or made it
+// read-only, and space is available now.
 func (c *catalogStore) mend(names *catalog.Catalog) error {
 	failed := names.Failed()
 	if failed == nil && !c.reading() {
 		return nil
 	}
 	if failed != nil && storage.Because(failed) == "" {
-		return failed // Whoever reads the log has to decide.
+		return failed // The operator must decide.
 	}
 	if space := c.pool.Space(); space.Known && space.Free < space.Low/2 {
 		return errors.New("the disk has no room for the catalog's store")
@@ -47,7 +47,7 @@ func (c *catalogStore) reopen() (*storage.Store, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.store != nil {
-		_ = c.store.Close() // What a failed store says when it is closed is known.
+		_ = c.store.Close() // The error of a failed store is already known.
 		c.store = nil
 	}
 	store, err := c.pool.Open(c.dir)
@@ -67,10 +67,10 @@ func (c *catalogStore) close() error {
 	return c.store.Close()
 }
 
-// diskHealth says what is wrong with the disk; empty for nothing.
+// diskHealth describes the disk's problem; it is empty if there is none.
 func diskHealth(pool *storage.Pool) string {
 	if space := pool.Space(); space.Full {
-		return fmt.Sprintf("full: %d bytes are free; writes are refused, reads and deletions go on", space.Free)
+		return fmt.Sprintf("full: %d bytes are free; writes are refused, reads and deletions work", space.Free)
 	}
 	return ""
 }

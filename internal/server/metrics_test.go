@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestMetricsAreListed compares the metrics of a server that has worked with the
-// list in docs/operating.md, both ways.
+// TestMetricsAreListed compares the metrics of a server that has served requests
+// with the list in docs/operating.md, in both directions.
 func TestMetricsAreListed(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -20,7 +20,7 @@ func TestMetricsAreListed(t *testing.T) {
 	if r := call(t, s, "POST", "dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]}}`); r.Status != 201 {
 		t.Fatalf("got %d %s", r.Status, r.Body)
 	}
-	// Metrics of partitions are there when one is open.
+	// Metrics of partitions exist once one is open.
 	if r := call(t, s, "POST", "dbs/d/colls/c/docs", `{"id":"1","pk":"a"}`, "x-ms-documentdb-partitionkey", `["a"]`); r.Status != 201 {
 		t.Fatalf("got %d %s", r.Status, r.Body)
 	}

@@ -29,7 +29,7 @@ func offline(dir string, do func(*storage.Pool) error) error {
 	return errors.Join(err, lock.Close())
 }
 
-// AcceptLoss makes what is there of a data directory all that there must be, see
+// AcceptLoss declares the current content of a data directory complete, see
 // [cluster.AcceptLoss].
 func AcceptLoss(dir string, empty bool) (accepted cluster.Acceptance, err error) {
 	err = offline(dir, func(pool *storage.Pool) (err error) {
@@ -39,8 +39,8 @@ func AcceptLoss(dir string, empty bool) (accepted cluster.Acceptance, err error)
 	return accepted, err
 }
 
-// RepairClock sets the times of a data directory that are later than now to now, see
-// [cluster.RepairClock].
+// RepairClock sets the times in a data directory that are later than now to now,
+// see [cluster.RepairClock].
 func RepairClock(dir string, now time.Time) (done cluster.ClockRepair, err error) {
 	err = offline(dir, func(pool *storage.Pool) (err error) {
 		done, err = cluster.RepairClock(pool, dir, now)
@@ -49,8 +49,8 @@ func RepairClock(dir string, now time.Time) (done cluster.ClockRepair, err error
 	return done, err
 }
 
-// ListQuarantine returns the entries of the quarantine of a data directory, a line
-// each. A server may have it open.
+// ListQuarantine returns the entries of the quarantine of a data directory, one
+// line each. A server may have it open.
 func ListQuarantine(dir string) (lines []string, err error) {
 	pool, err := storage.NewPool(storage.Options{})
 	if err != nil {
@@ -72,7 +72,7 @@ func RestoreQuarantined(dir string, names []string, as string) (done string, err
 	return done, err
 }
 
-// DeleteQuarantined deletes an entry of the quarantine for good.
+// DeleteQuarantined permanently deletes an entry of the quarantine.
 func DeleteQuarantined(dir, name string) error {
 	return offline(dir, func(pool *storage.Pool) error { return cluster.DeleteQuarantined(pool.FS(), dir, name) })
 }

@@ -22,9 +22,9 @@ import (
 )
 
 // BenchmarkManyPartitions measures containers with 8, 100 and 1,000 physical
-// partitions that hold the same documents, and prints how the figures grow. What
-// asks for few partitions should not notice how many there are (S40). Each size has
-// a fresh server and data directory.
+// partitions that hold the same documents, and prints how the figures grow. The
+// cost of requests to few partitions should not depend on the number of
+// partitions (S40). Each size has a new server and data directory.
 func BenchmarkManyPartitions(b *testing.B) {
 	for b.Loop() {
 		var columns []manyFigures
@@ -40,20 +40,20 @@ func BenchmarkManyPartitions(b *testing.B) {
 var manySizes = []int{8, 100, 1000}
 
 const (
-	manyDocuments = 10_000 // of tenants that have one each, in all containers the same
-	manyUsers     = 500    // of the one tenant that lies on manyTouched partitions, a document each
+	manyDocuments = 10_000 // of tenants with one each, the same in all containers
+	manyUsers     = 500    // of the one tenant on manyTouched partitions, one document each
 	manyTouched   = 5
-	manySample    = 1_000 // requests measured of what asks for few partitions
-	manyFans      = 50    // fan-outs measured
+	manySample    = 1_000 // measured requests to few partitions
+	manyFans      = 50    // measured fan-outs
 )
 
-// manyFigures are what one size came to; times in microseconds.
+// manyFigures are the results of one size; times in microseconds.
 type manyFigures struct {
 	create, restart, reopen     float64
 	write, targeted, prefix     float64
 	fan                         float64
 	targetedRU, prefixRU, fanRU float64
-	idle                        float64 // bytes of resident memory of a partition that was written to, was flushed and is open; 0 where the system does not say
+	idle                        float64 // bytes of resident memory of a partition that was written to, was flushed and is open; 0 where the system does not report it
 }
 
 type manyBench struct {
@@ -77,7 +77,7 @@ func (m *manyBench) run() {
 	}
 }
 
-// dial makes a client for the requests that follow: a connection that asks nothing
+// dial makes a client for the following requests: a connection without a request
 // for half a minute is closed.
 func (m *manyBench) dial() {
 	client, err := servertest.Dial(m.server.address())
@@ -88,8 +88,8 @@ func (m *manyBench) dial() {
 	m.client = client
 }
 
-// create measures the creation of a container with all partitions but four, and
-// then splits the one of the large tenant four times, between its users.
+// create measures the creation of a container with all partitions except four,
+// and then splits the one of the large tenant four times, between its users.
 func (m *manyBench) create() {
 	m.server = start(m.b, Config{Data: m.data})
 	began := time.Now()
@@ -108,7 +108,7 @@ func (m *manyBench) create() {
 	}
 }
 
-// split cuts the partition that holds a point there.
+// split splits the partition that contains a point at that point.
 func (m *manyBench) split(at partitionkey.EPK) {
 	ctx := context.Background()
 	stats, err := m.server.engine.PartitionStats(ctx, auth.Owner(), benchEngineLink)
@@ -117,7 +117,8 @@ func (m *manyBench) split(at partitionkey.EPK) {
 	}
 	for _, s := range stats {
 		if s.Partition.Range.Contains(at) {
-			// A bound never ends in a zero byte, and a shorter one lies between the same two users.
+			// A bound never ends in a zero byte, and a shorter one is between the
+			// same two users.
 			at = partitionkey.EPK(strings.TrimRight(string(at[:len(at)-8]), "\x00"))
 			if _, err := m.server.engine.SplitPartition(ctx, auth.Owner(), engine.SplitRequest{Link: benchEngineLink, Partition: s.Partition.ID, At: at}); err != nil {
 				m.b.Fatal(err)
@@ -128,7 +129,8 @@ func (m *manyBench) split(at partitionkey.EPK) {
 	m.b.Fatalf("no partition holds %s", at)
 }
 
-// manyDocument is of 1 KB. Its unique path is in no other.
+// manyDocument returns a document of 1 KB. No other document has the value of its
+// unique path.
 func manyDocument(tenant, user string, unique int) (key, text string) {
 	text = fmt.Sprintf(`{"id":"d%d","tenant":%q,"user":%q,"unique":"value-%d","kind":"order","status":"open","region":"north","count":%d,"note":"`,
 		unique, tenant, user, unique, unique%7)
@@ -142,8 +144,8 @@ func (m *manyBench) put(tenant, user string, unique int) servertest.Request {
 
 func tenantOf(i int) string { return fmt.Sprintf("t%d", i) }
 
-// load writes documents over many connections, or writes them once more: of so many
-// small tenants, and the large one.
+// load writes documents over many connections, or writes them again: those of the
+// given number of small tenants, and of the large one.
 func (m *manyBench) load(tenants int) {
 	var wait sync.WaitGroup
 	const loaders = 64
@@ -172,7 +174,7 @@ func (m *manyBench) load(tenants int) {
 	}
 }
 
-// manyRequest is a request, and for a query the one for the page behind a
+// manyRequest is a request, and for a query the one for the page after a
 // continuation.
 type manyRequest struct {
 	first servertest.Request
@@ -197,7 +199,7 @@ const (
 	askAll    = `SELECT * FROM c WHERE c["unique"] = @v`
 )
 
-// ask measures what a client waits for, one request at a time.
+// ask measures the time that a client waits, one request at a time.
 func (m *manyBench) ask() {
 	writes, targeted, prefix := make([]manyRequest, manySample), make([]manyRequest, manySample), make([]manyRequest, manySample)
 	for i := range writes {
@@ -218,8 +220,8 @@ func (m *manyBench) ask() {
 	f.fan, f.fanRU = m.p50(fans, 200, m.partitions)
 }
 
-// p50 sends requests one after the other, and returns the median time and charge
-// of one with all its pages. Each has to visit as many partitions as said.
+// p50 sends requests one after another, and returns the median time and charge of
+// one with all its pages. Each must visit the given number of partitions.
 func (m *manyBench) p50(requests []manyRequest, status, visits int) (took, charge float64) {
 	var times, charges []float64
 	for _, request := range requests {
@@ -233,8 +235,8 @@ func (m *manyBench) p50(requests []manyRequest, status, visits int) (took, charg
 	return median(times), median(charges)
 }
 
-// pages sends a request and those for the pages behind it, and returns what they
-// cost and how many partitions they visited. A page ends when it took too long.
+// pages sends a request and those for the following pages, and returns their cost
+// and the number of partitions they visited. A page ends if it takes too long.
 func (m *manyBench) pages(request manyRequest, status int) (charge float64, visited int) {
 	seen := map[string]bool{}
 	for send := request.first; ; {
@@ -258,7 +260,7 @@ func (m *manyBench) pages(request manyRequest, status int) (charge float64, visi
 	}
 }
 
-// begin starts the server anew, and returns the microseconds until a document is
+// begin restarts the server, and returns the microseconds until a document is
 // read.
 func (m *manyBench) begin(config Config) float64 {
 	m.client.Close()
@@ -281,15 +283,15 @@ func (m *manyBench) restart() {
 	m.figures.reopen, _ = m.p50([]manyRequest{m.query(askAll, "value-1")}, 200, m.partitions)
 }
 
-// rest measures what partitions hold in memory when all of them are open, have
-// been written to, and what was written is flushed. The block cache is made so
-// small that it counts for nothing: it is not theirs.
+// rest measures the memory of partitions that are all open, were written to and
+// have been flushed. The block cache is so small that its size does not matter:
+// it is not part of the partitions.
 func (m *manyBench) rest() {
 	const flush = time.Second
 	m.begin(Config{Data: m.data, IdleFlush: flush, CacheBytes: 1 << 20})
 	before := resident()
 	m.load(min(manyDocuments, 10*m.partitions)) // more would be too much to stay open with
-	time.Sleep(5 * flush)                       // A store is flushed one to two of them after its last write.
+	time.Sleep(5 * flush)                       // A store is flushed one to two intervals after its last write.
 	after := resident()
 	stats, err := m.server.engine.PartitionStats(context.Background(), auth.Owner(), benchEngineLink)
 	if err != nil {
@@ -309,8 +311,8 @@ func (m *manyBench) rest() {
 
 func since(began time.Time) float64 { return float64(time.Since(began).Nanoseconds()) / 1000 }
 
-// resident returns the bytes of memory that the process keeps after what is
-// garbage was given back; 0 where the system does not say.
+// resident returns the bytes of memory that the process keeps after garbage is
+// freed; 0 where the system does not report it.
 func resident() float64 {
 	runtime.GC()
 	debug.FreeOSMemory()
@@ -329,7 +331,8 @@ func resident() float64 {
 	return pages * float64(os.Getpagesize())
 }
 
-// printMany prints a column for each size, and what the last is to the first.
+// printMany prints a column for each size, and the ratio of the last to the
+// first.
 func printMany(columns []manyFigures) {
 	fmt.Fprintf(os.Stdout, "\n%s, %d processors; %d documents of 1 KB in each container\n", runtime.Version(), runtime.GOMAXPROCS(0), manyDocuments+manyUsers)
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)

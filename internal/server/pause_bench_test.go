@@ -22,11 +22,11 @@ import (
 )
 
 // BenchmarkReshape splits a partition of DECAN_RESHAPE_MB of documents (64; the
-// published figures have 1,024) and merges it again, DECAN_RESHAPE_ROUNDS times (20),
-// under a load that costs what the partition's budget is, 10,000 RU/s, from 64
-// clients. It prints for how long writers were stopped, what requests took that were
-// sent during a split and during a merge, next to those of a control without either
-// that is as long as the splits are, and how many requests failed.
+// published figures have 1,024) and merges it again, DECAN_RESHAPE_ROUNDS times
+// (20), under a load equal to the partition's budget, 10,000 RU/s, from 64
+// clients. It prints how long writers were stopped, the latency of requests sent
+// during a split and during a merge, compared with a control without either that
+// is as long as the splits, and how many requests failed.
 func BenchmarkReshape(b *testing.B) {
 	for b.Loop() {
 		r := newReshapeBench(b)
@@ -34,9 +34,9 @@ func BenchmarkReshape(b *testing.B) {
 	}
 }
 
-// BenchmarkSplitPause is BenchmarkReshape without merges, which take most of its time
-// at 1 GB: each round splits a copy of the same data, on a server of its own that has
-// served for a while.
+// BenchmarkSplitPause is BenchmarkReshape without merges, which take most of its
+// time at 1 GB: each round splits a copy of the same data, on a server of its own
+// that has served for some time.
 func BenchmarkSplitPause(b *testing.B) {
 	for b.Loop() {
 		r := newReshapeBench(b)
@@ -44,9 +44,9 @@ func BenchmarkSplitPause(b *testing.B) {
 	}
 }
 
-// BenchmarkBusyWrites has 64 clients create documents as fast as they can for 40
-// seconds, so that the store always flushes and compacts, and prints how many they
-// created and what each took.
+// BenchmarkBusyWrites makes 64 clients create documents as fast as they can for
+// 40 seconds, so that the store always flushes and compacts, and prints how many
+// they created and the latency.
 func BenchmarkBusyWrites(b *testing.B) {
 	for b.Loop() {
 		s := benchServer(b, b.TempDir(), 1)
@@ -100,15 +100,16 @@ type reshapeBench struct {
 	server    *Server
 
 	mu    sync.RWMutex
-	phase *latencies // of the requests that are sent now; nil for none
+	phase *latencies // of the requests sent now; nil for none
 
 	requests atomic.Int64
 	failed   atomic.Int64
 }
 
-// latencies counts what requests took, in buckets that are a 20th apart.
+// latencies counts the latencies of requests, in buckets whose bounds differ by
+// 1/20.
 type latencies struct {
-	sent    sync.WaitGroup // of those that are not answered yet
+	sent    sync.WaitGroup // unanswered requests
 	buckets [400]atomic.Int64
 	slowest atomic.Int64 // ns
 }
@@ -125,8 +126,8 @@ func (l *latencies) add(took time.Duration) {
 	}
 }
 
-// quantile returns the bound that a part of the requests stayed below, and how many
-// there are.
+// quantile returns the bound for the given part of the requests, and their
+// number.
 func (l *latencies) quantile(part float64) (bound time.Duration, n int64) {
 	for i := range l.buckets {
 		n += l.buckets[i].Load()
@@ -140,7 +141,7 @@ func (l *latencies) quantile(part float64) (bound time.Duration, n int64) {
 	return l.max(), n
 }
 
-// merge adds what another has counted.
+// merge adds the counts of another.
 func (l *latencies) merge(other *latencies) {
 	for i := range l.buckets {
 		l.buckets[i].Add(other.buckets[i].Load())
@@ -150,12 +151,12 @@ func (l *latencies) merge(other *latencies) {
 
 func (l *latencies) max() time.Duration { return time.Duration(l.slowest.Load()) }
 
-// phaseGap lies before and behind each phase: what is sent in it counts for none, so
-// that no request of one waits for another.
+// phaseGap precedes and follows each phase: requests sent in it do not count, so
+// that no request of one phase waits for another phase.
 const phaseGap = 100 * time.Millisecond
 
-// during has the requests that are sent meanwhile counted, however late they are
-// answered, and returns what the slowest of them took.
+// during counts the requests sent during a call, however late they are answered,
+// and returns the latency of the slowest.
 func (r *reshapeBench) during(all *latencies, act func()) time.Duration {
 	time.Sleep(phaseGap)
 	var l latencies
@@ -168,14 +169,14 @@ func (r *reshapeBench) during(all *latencies, act func()) time.Duration {
 	return l.max()
 }
 
-// enter has the requests that are sent from now on counted by l.
+// enter makes l count the requests sent from now on.
 func (r *reshapeBench) enter(l *latencies) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.phase = l
 }
 
-// send returns who counts the request that is sent now, nil for nobody.
+// send returns the counter of the request that is sent now, nil for none.
 func (r *reshapeBench) send() *latencies {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -185,7 +186,7 @@ func (r *reshapeBench) send() *latencies {
 	return r.phase
 }
 
-// fill makes the container and its documents.
+// fill creates the container and its documents.
 func (r *reshapeBench) fill(data string) {
 	r.server = benchServer(r.b, data, 1)
 	var next atomic.Int64
@@ -195,7 +196,7 @@ func (r *reshapeBench) fill(data string) {
 			return createRequest(r.server.Key(), fmt.Sprint("d", i), i), i < r.documents
 		})
 	}
-	time.Sleep(benchRest) // until what was loaded has found its place
+	time.Sleep(benchRest) // until the loaded data is flushed and compacted
 }
 
 // begin starts the clients, until end is called.
@@ -255,8 +256,8 @@ func (r *reshapeBench) runSplits() {
 	fmt.Printf("the slowest is %v above the control during a split (aim 100 ms)\n", short(splitting.max()-control.max()))
 }
 
-// copyData copies a data directory that no server uses. Tables, which nobody changes,
-// are the same files under another name.
+// copyData copies a data directory that no server uses. Tables, which never
+// change, are hard links.
 func copyData(b *testing.B, to, from string) {
 	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -321,7 +322,8 @@ func (r *reshapeBench) close() {
 	}
 }
 
-// stops are for how long writers were stopped, and during is what requests took.
+// stops are the times during which writers were stopped, and during the
+// latencies.
 type (
 	stops struct {
 		what  string
@@ -348,7 +350,7 @@ func report(stopped []stops, requests []during) {
 	}
 }
 
-// short leaves out what is not worth reading.
+// short omits irrelevant attributes.
 func short(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
 
 func (r *reshapeBench) partitions() (ids []resource.PartitionID) {
@@ -372,7 +374,7 @@ func (r *reshapeBench) request(kind string) servertest.Request {
 	return servertest.Prepare(r.server.Key(), "POST", benchLink, []byte(document(id, i)), "x-ms-documentdb-partitionkey", documentKey(i), "x-ms-documentdb-is-upsert", "True")
 }
 
-// charge returns what a request costs.
+// charge returns the charge of a request.
 func (r *reshapeBench) charge(kind string) float64 {
 	client, err := servertest.Dial(r.server.address())
 	if err != nil {
@@ -391,8 +393,8 @@ func (r *reshapeBench) charge(kind string) float64 {
 	return charge
 }
 
-// load is one client: a write and a read in each interval, which it never makes
-// up for when it is late.
+// load is one client: it makes a write and a read in each interval, and does not
+// catch up when it is late.
 func (r *reshapeBench) load(interval time.Duration, stop chan struct{}) {
 	client, err := servertest.Dial(r.server.address())
 	if err != nil {

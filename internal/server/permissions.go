@@ -10,21 +10,22 @@ import (
 	"runtime"
 )
 
-// Who may read a data directory, as Config.DataAccess names it.
+// Values of Config.DataAccess: who may read a data directory.
 const (
-	accessOwner = "owner" // its owner alone
-	accessGroup = "group" // its group, too
-	accessAny   = "any"   // whoever its modes allow: modes are not looked at
+	accessOwner = "owner" // only its owner
+	accessGroup = "group" // also its group
+	accessAny   = "any"   // everyone whom the modes allow; the modes are not checked
 )
 
-// protectDataDir takes from a data directory, and from everything in it, the
-// permissions that its access does not allow. A directory whose own mode cannot be
-// changed is refused, and nothing in it is changed. The caller holds its lock.
+// protectDataDir removes the permissions that access does not allow from a data
+// directory and everything in it. It refuses a directory whose own mode cannot be
+// changed, and then changes nothing in it. The caller holds its lock.
 //
-// The mode of the directory comes first: it alone keeps others from what is inside.
-// A directory that is closed is therefore not walked through again.
+// The mode of the directory is changed first: it alone keeps others out. A
+// directory that already has the right mode is therefore not walked through
+// again.
 func protectDataDir(dir, access string, log *slog.Logger) error {
-	if access == accessAny || runtime.GOOS == "windows" || runtime.GOOS == "plan9" { // These have no such modes.
+	if access == accessAny || runtime.GOOS == "windows" || runtime.GOOS == "plan9" { // These systems have no such modes.
 		return nil
 	}
 	root, err := filepath.EvalSymlinks(dir)
@@ -56,8 +57,8 @@ func protectDataDir(dir, access string, log *slog.Logger) error {
 	return err
 }
 
-// chmodDir sets a mode, and fails when the directory has forbidden permissions
-// afterwards: some file systems keep what they have and report success.
+// chmodDir sets a mode, and fails if the directory has forbidden permissions
+// afterwards: some file systems ignore the change and report success.
 func chmodDir(dir string, mode, forbidden fs.FileMode) error {
 	if err := os.Chmod(dir, mode); err != nil {
 		return err
@@ -69,9 +70,9 @@ func chmodDir(dir string, mode, forbidden fs.FileMode) error {
 	return err
 }
 
-// tighten takes the forbidden permissions from all files and directories below
-// root and says how many had them. It leaves symbolic links and what they point
-// to alone.
+// tighten removes the forbidden permissions from all files and directories below
+// root and returns how many had them. It ignores symbolic links and their
+// targets.
 func tighten(root string, forbidden fs.FileMode) (changed int, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -93,7 +94,7 @@ func tighten(root string, forbidden fs.FileMode) (changed int, err error) {
 	return changed, nil
 }
 
-// without returns a mode as [os.Chmod] takes it, less some permissions.
+// without returns a mode without some permissions, as [os.Chmod] takes it.
 func without(mode, forbidden fs.FileMode) fs.FileMode {
 	return mode & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky) &^ forbidden
 }

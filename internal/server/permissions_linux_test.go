@@ -12,25 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asStranger calls do on a thread that owns no file, whoever runs the tests.
+// asStranger calls do on a thread that owns no file, under any user.
 func asStranger(do func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // Without an end: the thread ends with the goroutine.
+		runtime.LockOSThread() // Never unlocked: the thread ends with the goroutine.
 		_ = unix.Setfsuid(65534)
 		do()
 	}()
 	<-done
 }
 
-// TestWideDirectoryIsRefused takes a data directory that others can read and that
+// TestWideDirectoryIsRefused uses a data directory that others can read and that
 // belongs to another user: nothing is changed, and the message says what to do.
 func TestWideDirectoryIsRefused(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(os.TempDir(), "decan-test-"+strings.ReplaceAll(t.Name(), "/", "-"))
 	if os.Geteuid() != 0 {
-		data = "/" // It is not ours.
+		data = "/" // It belongs to another user.
 	} else {
 		if err := os.Mkdir(data, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			t.Fatal(err)

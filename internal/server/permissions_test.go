@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// modesBelow returns the permissions of everything in a directory, by its path.
+// modesBelow returns the permissions of everything in a directory, by path.
 func modesBelow(t *testing.T, dir string) map[string]fs.FileMode {
 	t.Helper()
 	modes := map[string]fs.FileMode{}
@@ -58,8 +58,8 @@ func fill(t *testing.T, config Config) (log string) {
 	return out.String()
 }
 
-// TestDataBelongsToItsOwner walks a fresh data directory: nothing in it, keys of
-// the catalog and of the certificate included, can be read by others.
+// TestDataBelongsToItsOwner walks a new data directory: others can read nothing
+// in it, including keys of the catalog and of the certificate.
 func TestDataBelongsToItsOwner(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -129,7 +129,7 @@ func TestWideDirectoryIsTightened(t *testing.T) {
 		t.Errorf("a closed directory is closed again:\n%s", log)
 	}
 
-	// Those who share a directory say so.
+	// With DataAccess the operator may share a directory.
 	if err := os.Chmod(data, 0o777); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// The statements that PostgreSQL runs, the ids of pgbench's random item in them.
+// The statements that PostgreSQL runs, with the ids of pgbench's random item.
 const (
 	postgresEquality = `\set i random(1, :items)
 SELECT doc FROM items WHERE doc @> jsonb_build_object('ten', (:i - 1) / 10);`
@@ -24,7 +24,7 @@ SELECT doc FROM items WHERE doc @> jsonb_build_object('ten', (:i - 1) / 10);`
 
 // postgres measures the statements over the same documents in a server of its
 // own, with pgbench and its log of each transaction, and returns the medians in
-// microseconds; nothing where PostgreSQL is absent.
+// microseconds, or nothing if PostgreSQL is absent.
 func (q *queryBench) postgres() map[string]float64 {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if path, err := exec.LookPath("initdb"); err == nil && len(found) == 0 {
@@ -36,8 +36,8 @@ func (q *queryBench) postgres() map[string]float64 {
 	}
 	p := &postgres{b: q.b, bin: filepath.Dir(found[len(found)-1])}
 	var err error
-	// Below the system's directory for temporary files: another user has to
-	// enter it, and the path of a socket has to be short.
+	// Below the system's directory for temporary files: another user must enter
+	// it, and the path of a socket must be short.
 	if p.dir, err = os.MkdirTemp("", "decan-pg"); err != nil {
 		q.b.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func (q *queryBench) postgres() map[string]float64 {
 type postgres struct {
 	b        *testing.B
 	bin, dir string
-	as       []string // what runs a command as somebody who is not root, who PostgreSQL refuses
+	as       []string // runs a command as another user if this one is root, whom PostgreSQL refuses
 }
 
 func (p *postgres) start() error {
@@ -85,7 +85,7 @@ func (p *postgres) start() error {
 func (p *postgres) command(name string, args ...string) *exec.Cmd {
 	path := filepath.Join(p.bin, name)
 	if _, err := os.Stat(path); err != nil {
-		path = name // the clients' programs may stand elsewhere
+		path = name // the clients' programs may be in another directory
 	}
 	line := append(slices.Clone(p.as), path)
 	line = append(line, args...)

@@ -24,10 +24,10 @@ import (
 )
 
 // BenchmarkQueryRatios measures queries over 8 partitions of 1 KB documents, at
-// the numbers of documents in DECAN_BENCH_ITEMS (100,000), in one run with what
-// each is compared with: a point read, a pass over the stored bytes, and
-// PostgreSQL with JSONB where it is installed. `make bench` runs it and prints the
-// table of docs/benchmarks.md; with two numbers it also tells how times grow.
+// the numbers of documents in DECAN_BENCH_ITEMS (100,000), in one run with their
+// references: a point read, a pass over the stored bytes, and PostgreSQL with
+// JSONB if it is installed. `make bench` runs it and prints the table of
+// docs/benchmarks.md; with two numbers it also reports how times grow.
 func BenchmarkQueryRatios(b *testing.B) {
 	sizes := []int{100_000}
 	if text := os.Getenv("DECAN_BENCH_ITEMS"); text != "" {
@@ -60,10 +60,10 @@ func BenchmarkQueryRatios(b *testing.B) {
 	}
 }
 
-// BenchmarkFewDocuments measures, one by one, a point read and the queries that
-// return ten documents, through the NoSQL door and at the engine behind it: for
-// profiles. Each query has another value, of which there are more than plans are
-// kept. DECAN_BENCH_ITEMS (100,000) is the number of documents.
+// BenchmarkFewDocuments measures, one at a time, a point read and the queries
+// that return ten documents, over HTTP and in the engine: for profiles. Each
+// query has another value; there are more values than cached plans.
+// DECAN_BENCH_ITEMS (100,000) is the number of documents.
 func BenchmarkFewDocuments(b *testing.B) {
 	items := 100_000
 	if text := os.Getenv("DECAN_BENCH_ITEMS"); text != "" {
@@ -93,8 +93,8 @@ func BenchmarkFewDocuments(b *testing.B) {
 	}
 }
 
-// quantiles runs a benchmark and reports, beside the mean, the median and the
-// first decile of the calls, which what else the machine does disturbs less.
+// quantiles runs a benchmark and reports the mean, the median and the first
+// decile of the calls. Other load on the machine affects the last two less.
 func quantiles(b *testing.B, do func(i int) error) {
 	b.ReportAllocs()
 	took := make([]time.Duration, 0, 1<<20)
@@ -119,8 +119,8 @@ const (
 
 var benchEngineLink = engine.Link{Database: "bench", Container: "c"}
 
-// queryItem is a document of 1 KB: ten share ten, a hundredth of all shares
-// hundred, rank is unique, and plain is not indexed.
+// queryItem returns a document of 1 KB: ten share the value of ten, a hundredth
+// of all share that of hundred, rank is unique, and plain is not indexed.
 func queryItem(i, of int) string {
 	text := fmt.Sprintf(`{"id":"q%d","tenant":"t%d","user":"u%d","ten":%d,"hundred":"h%02d","rank":%d,"price":%d.25,"kind":"order","status":"open","region":"north","city":"city-%d","flag":true,"stage":%d,"plain":%d,"note":"`,
 		i, i%10, i%1000, i/10, i%100, (i*7919)%of, i%1000, i%200, i%5, i%10)
@@ -129,8 +129,8 @@ func queryItem(i, of int) string {
 
 func queryItemKey(i int) string { return fmt.Sprintf(`["t%d","u%d"]`, i%10, i%1000) }
 
-// benchRest is how long the server rests between loading and asking: what was loaded
-// is flushed, as it is vacuumed on the other side.
+// benchRest is the pause of the server between loading and measuring: the loaded
+// data is flushed, just as PostgreSQL vacuums it.
 const benchRest = 10 * time.Second
 
 // queryBench is one server with its items.
@@ -175,7 +175,8 @@ func newQueryBench(r *ratios, items int) *queryBench {
 	return q
 }
 
-// query prepares a query that the server answers in full, with further headers.
+// query prepares a query that the server answers in full, with additional
+// headers.
 func (q *queryBench) query(text string, header []string, params ...any) servertest.Request {
 	list := []map[string]any{}
 	for i := 0; i+1 < len(params); i += 2 {
@@ -258,10 +259,10 @@ func (q *queryBench) run() (equality, ranges float64) {
 	return equality, ranges
 }
 
-// few measures the queries that find few items against point reads, both through
-// the door and both at the engine, and returns the medians of equality and range
-// through the door. The first round, in which nobody has asked for a value before,
-// is shown by itself too: later ones may find rows in a cache.
+// few measures the queries that find few items against point reads, both over
+// HTTP and both in the engine, and returns the medians of equality and range over
+// HTTP. The first round, with values that no query has used before, is also shown
+// separately: later ones may find rows in a cache.
 func (q *queryBench) few() (equality, ranges float64) {
 	read, equals, between, key, prefix := q.lookups()
 	var reads, readCalls []float64
@@ -297,7 +298,7 @@ func (q *queryBench) few() (equality, ranges float64) {
 	return median(list[0].took), median(list[1].took)
 }
 
-// aim returns what is aimed at, which holds at one size.
+// aim returns the aim, which applies at one size.
 func (q *queryBench) aim(items int, text string) string {
 	if q.items == items {
 		return text
@@ -305,16 +306,16 @@ func (q *queryBench) aim(items int, text string) string {
 	return "published"
 }
 
-// lookup is a kind of request for few documents, with many values: through the
-// door and, for the same values, at the engine.
+// lookup is a kind of request for few documents, with many values: over HTTP and,
+// for the same values, in the engine.
 type lookup struct {
 	what     string
 	requests []servertest.Request
 	calls    []func() (rows int, err error)
 }
 
-// lookupValues is how many values each lookup has: more than the engine keeps
-// plans, so that a value that comes round again is a new one to it.
+// lookupValues is the number of values of each lookup: more than the engine's
+// cached plans, so that a repeated value needs a new plan.
 const lookupValues = 1500
 
 // lookups prepares point reads and the queries that return few items.
@@ -345,7 +346,7 @@ func (q *queryBench) read(l *lookup, id, key string) {
 	})
 }
 
-// ask adds a query to a lookup, pinned to a key if there is one.
+// ask adds a query to a lookup, for one key if it is given.
 func (q *queryBench) ask(l *lookup, key, text string, params ...any) {
 	var header []string
 	req := engine.QueryRequest{Link: benchEngineLink, Text: text, Cross: true, Full: true}
@@ -386,9 +387,8 @@ func (q *queryBench) p50Calls(calls []func() (int, error), rounds, want int) flo
 	return median(took)
 }
 
-// scan passes over the rows of all documents and looks at each byte, as many
-// partitions at once as a query asks, and returns the median time in
-// microseconds.
+// scan passes over the rows of all documents and reads each byte, in as many
+// partitions at once as a query, and returns the median time in microseconds.
 func (q *queryBench) scan() float64 {
 	pool, err := storage.NewPool(storage.Options{})
 	if err != nil {
@@ -429,7 +429,7 @@ func each(n int, do func(i int)) {
 	wait.Wait()
 }
 
-// never is in no document.
+// never occurs in no document.
 var never = []byte{0, 0xFF}
 
 // passOver reads every byte of the documents of a store.

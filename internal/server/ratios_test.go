@@ -28,10 +28,9 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// BenchmarkRatios compares Decan with what bounds it, in one run, with one raw
-// client on both sides: only the ratios are worth quoting, since machines
-// differ and are noisy. `make bench` runs it and prints the table of
-// docs/benchmarks.md.
+// BenchmarkRatios compares Decan with its lower bounds, in one run, with the same
+// raw client on both sides: only the ratios are meaningful, since machines differ
+// and are noisy. `make bench` runs it and prints the table of docs/benchmarks.md.
 func BenchmarkRatios(b *testing.B) {
 	for b.Loop() {
 		table := &ratios{b: b}
@@ -44,7 +43,7 @@ func BenchmarkRatios(b *testing.B) {
 }
 
 const (
-	benchRounds   = 5               // each pair is measured this often, in turn
+	benchRounds   = 5               // measurements of each pair, alternating
 	benchDuration = 2 * time.Second // of each measurement
 )
 
@@ -67,7 +66,8 @@ func (r *ratios) print() {
 	out.Flush()
 }
 
-// document is 1 KB with 15 indexed paths: id, two of the key, _ts and eleven more.
+// document returns a document of 1 KB with 15 indexed paths: id, two of the key,
+// _ts and eleven more.
 func document(id string, i int) string {
 	text := fmt.Sprintf(`{"id":%q,"tenant":"t%d","user":"u%d","kind":"order","status":"open","region":"north","count":%d,"price":%d.25,"score":%d,"city":"city-%d","unique":"value-%d","flag":true,"stage":%d,"owner":"o%d","note":"`,
 		id, i%10, i%100, i%7, i%1000, i%50, i%200, i, i%5, i%300)
@@ -94,7 +94,7 @@ func createRequest(key, id string, i int) servertest.Request {
 }
 
 // drive sends requests over connections until the time is up or next has none
-// left, and returns the answers per second. Each connection asks next with its
+// left, and returns the answers per second. Each connection calls next with its
 // own number.
 func drive(b *testing.B, address string, connections int, want int, next func(connection int) (servertest.Request, bool)) float64 {
 	b.Helper()
@@ -146,8 +146,8 @@ func median(figures []float64) float64 {
 	return figures[len(figures)/2]
 }
 
-// pointReads: 1 KB documents at 16 connections against a bare server that
-// answers 1 KB.
+// pointReads measures reads of 1 KB documents at 16 connections against a bare
+// server that answers 1 KB.
 func (r *ratios) pointReads() {
 	const documents = 1000
 	s := benchServer(r.b, r.b.TempDir(), 1)
@@ -179,7 +179,7 @@ func (r *ratios) pointReads() {
 		fmt.Sprintf("%.0f/s bare net/http, 1 KB", median(theirs)), fmt.Sprintf("%.2f", median(quotients)), "at least 0.5")
 }
 
-// recorder is a Solo that keeps the effects it was handed.
+// recorder is a Solo that keeps the effects proposed to it.
 type recorder struct {
 	*replication.Solo
 
@@ -197,7 +197,7 @@ func (r *recorder) Propose(ctx context.Context, ref replication.PartitionRef, ef
 	return r.Solo.Propose(ctx, ref, effect)
 }
 
-// applier makes a partition the state machine of its own group.
+// applier is the state machine of a partition in a group of its own.
 type applier struct{ partition *partition.Partition }
 
 // Apply hands the effects to the partition.
@@ -262,7 +262,7 @@ func (r *ratios) rowsOf(n int) []replication.Effect {
 	return group.effects
 }
 
-// rows is a state machine that commits rows and knows nothing else.
+// rows is a state machine that only commits rows.
 type rows struct{ store *storage.Store }
 
 // Apply commits the effects in one synced batch.
@@ -277,9 +277,9 @@ func (m rows) Apply(_ replication.PartitionRef, effects []replication.Effect) ([
 	return nil, m.store.Apply(batch)
 }
 
-// creates: durable creates of 1 KB documents with 15 indexed paths on one
-// partition at 64 connections, against a bare handler that commits the same
-// rows through Solo.
+// creates measures durable creates of 1 KB documents with 15 indexed paths on one
+// partition at 64 connections, against a bare handler that commits the same rows
+// through Solo.
 func (r *ratios) creates() {
 	effects := r.rowsOf(20_000)
 	var ours, theirs, quotients []float64
@@ -292,7 +292,7 @@ func (r *ratios) creates() {
 		fmt.Sprintf("%.0f/s bare net/http, same rows through Solo", median(theirs)), fmt.Sprintf("%.2f", median(quotients)), "at least 0.7")
 }
 
-// createsOver measures creates over a fresh container.
+// createsOver measures creates in a new container.
 func (r *ratios) createsOver(partitions, connections int) float64 {
 	s := benchServer(r.b, r.b.TempDir(), partitions)
 	defer s.Close()
@@ -342,8 +342,8 @@ func (r *ratios) bareCommits(dir string, effects []replication.Effect) float64 {
 	return drive(r.b, address, 64, 201, func(int) (servertest.Request, bool) { return request, used.Load() < int64(len(effects)) })
 }
 
-// indexedEquality: a query that returns one of 100,000 documents by an indexed
-// path, against a point read: one connection, p50.
+// indexedEquality measures a query that returns one of 100,000 documents by an
+// indexed path, against a point read: one connection, p50.
 func (r *ratios) indexedEquality() {
 	const documents = 100_000
 	s := benchServer(r.b, "", 1)
@@ -400,7 +400,7 @@ func (r *ratios) indexedEquality() {
 		fmt.Sprintf("%.0f µs point read", median(theirs)), fmt.Sprintf("%.2f", median(quotients)), "at most 3")
 }
 
-// createsOverPartitions publishes how creates spread.
+// createsOverPartitions measures how creates are distributed.
 func (r *ratios) createsOverPartitions() {
 	figures := map[int][]float64{}
 	for range 3 {

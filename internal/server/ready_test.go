@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestReadiness shows what /ready depends on: an open server whose catalog can
-// be written. The cause of a fault is for the log alone.
+// TestReadiness shows the conditions of /ready: an open server whose catalog can
+// be written. Only the log names the cause of an error.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder

@@ -1,15 +1,15 @@
-// Package server is the only place where the parts of Decan meet: it opens the
-// storage, chooses the replication, starts the node, the engine and the doors,
-// and closes them in reverse.
+// Package server is the only package that combines the parts of Decan: it opens
+// the storage, chooses the replication, starts the node, the engine and the
+// doors, and closes them in reverse order.
 //
-// Learn [Config], then [Start]. A Server listens on one port for clients, TLS
-// and plain HTTP alike, on one for administration, and on a third for the
-// compute gateway where that is asked for.
+// Learn [Config], then [Start]. A Server listens on one port for clients, both
+// TLS and plain HTTP, on one for administration, and optionally on a third for
+// the compute gateway.
 //
 // # Invariants
 //
 // A port is open only while requests on it can be answered. A data directory
-// belongs to one process. What is refused at start leaves the directory as it was.
+// belongs to one process. A refused start does not change the directory.
 //
 // The package decides nothing about data and knows no resource.
 //
@@ -55,7 +55,7 @@ const (
 	// drainTimeout bounds how long Close waits for running requests: longer than
 	// any request may take.
 	drainTimeout = 30 * time.Second
-	// maxHeaderBytes is above the longest headers clients send: ids of 1,023
+	// maxHeaderBytes exceeds the longest headers that clients send: ids of 1,023
 	// bytes, keys of three times 2,048 and tokens of 16 KB, all escaped.
 	maxHeaderBytes = 128 << 10
 )
@@ -70,35 +70,35 @@ type Server struct {
 	audit  *audit.Log // nil without one
 	watch  *audit.Watch
 
-	mend func() // what the node does once in a second, for tests
+	mend func() // what the node does every second, for tests
 
-	// health says what is not well, for /ready.
+	// health describes what is wrong, for /ready.
 	health func() (disk string, unwell []cluster.Unwell)
 	plan   descriptors
 
 	clock       *cluster.Clock
-	lookAtClock func() // what the node does once in a second, for tests
+	lookAtClock func() // what the node does every second, for tests
 
-	// catalogFault says why the catalog takes no changes any more, nil while it does.
+	// catalogFault returns why the catalog accepts no changes, or nil if it does.
 	catalogFault func() error
 
 	data  *door // the main port
 	admin *door // nil without an admin port
 
-	closers []func() error // what Close undoes, in order of opening
+	closers []func() error // run by Close, in reverse order
 	once    sync.Once
-	err     error // what Close returned
+	err     error // the result of Close
 }
 
 // door is one listener with its HTTP server.
 type door struct {
 	listener net.Listener
 	http     *http.Server
-	done     chan struct{} // closed when the port's goroutine is gone
+	done     chan struct{} // closed when the port's goroutine has ended
 }
 
-// Start opens the data and returns when every port answers. What it had opened
-// before a fault is closed again.
+// Start opens the data and returns when every port answers. After an error it
+// closes everything that it had opened.
 func Start(ctx context.Context, config Config) (*Server, error) {
 	config, err := config.complete()
 	if err != nil {
@@ -112,9 +112,9 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 }
 
 func (s *Server) start(ctx context.Context) error {
-	// What the configuration names comes first, whatever else is wrong: a port may be
-	// free in a minute, and a bad file is still bad. Then the addresses, because a
-	// taken port is the commonest fault and costs nothing to find.
+	// Files named by the configuration are checked first: a taken port may be
+	// free in a minute, but a bad file stays bad. Then the addresses, because a
+	// taken port is the most common error and is found quickly.
 	verifier, remote, err := s.verifier()
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (s *Server) start(ctx context.Context) error {
 	if err := s.lockData(); err != nil {
 		return err
 	}
-	// A certificate that cannot be read refuses the start before any store is changed.
+	// An unreadable certificate refuses the start before any store is changed.
 	certificates, err := s.config.certificates()
 	if err != nil {
 		return err
@@ -151,8 +151,8 @@ func (s *Server) start(ctx context.Context) error {
 
 type listeners struct{ data, admin, compute net.Listener }
 
-// listen binds every address. The sockets queue clients from here on, and
-// answer once the data is open.
+// listen binds every address. From now on the sockets queue clients, which are
+// answered once the data is open.
 func (s *Server) listen(ctx context.Context) (listeners, error) {
 	var bound listeners
 	for _, want := range []struct {
@@ -178,17 +178,18 @@ func (s *Server) listen(ctx context.Context) (listeners, error) {
 	return bound, nil
 }
 
-// The doors as metrics and the audit log name them.
+// The names of the doors in metrics and the audit log.
 const (
 	doorData    = "data"
 	doorCompute = "compute"
 	doorAdmin   = "admin"
 )
 
-// splitsHeld is how many splits may wait for their delay at the same time.
+// splitsHeld is the number of splits that may wait for their delay at the same
+// time.
 const splitsHeld = 1 << 10
 
-// lockData lays the data directory out, or looks at it, and locks it.
+// lockData creates or checks the layout of the data directory, and locks it.
 func (s *Server) lockData() error {
 	if s.config.Data == "" {
 		return nil
@@ -201,7 +202,8 @@ func (s *Server) lockData() error {
 	return nil
 }
 
-// openData opens storage, catalog, node and engine, and remembers how to close them.
+// openData opens storage, catalog, node and engine, and registers how to close
+// them.
 func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier) error {
 	s.plan = s.config.descriptors(s.log)
 	options := storage.Options{MaxOpenFiles: s.plan.tables, InMemory: s.config.Data == "", CacheBytes: s.config.CacheBytes, IdleFlush: s.config.IdleFlush, GroupRead: s.config.DataAccess == accessGroup, Release: s.config.Version, Logger: s.log}
@@ -277,7 +279,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	s.health = func() (string, []cluster.Unwell) { return diskHealth(pool), node.Unwell() }
 	parallel := 0
 	if s.config.SplitDelay > 0 {
-		parallel = splitsHeld // One that waits does no work.
+		parallel = splitsHeld // A waiting split does no work.
 	}
 	balancer := balance.New(balance.Config{Catalog: names, Node: node, Limits: s.config.Limits, Parallel: parallel, Logger: s.log})
 	s.onClose(func() error { balancer.Close(); return nil })
@@ -322,9 +324,10 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	return nil
 }
 
-// openCatalogStore opens the store of the catalog of a data directory, which must have
-// what was acknowledged. A fresh one is made aside and
-// named when it is whole: a crash in between leaves no half of a catalog.
+// openCatalogStore opens the catalog's store in a data directory, which must
+// contain everything that was acknowledged. A new store is created under another
+// name and renamed when it is complete: a crash in between leaves no partial
+// catalog.
 func openCatalogStore(pool *storage.Pool, data string) (*storage.Store, error) {
 	files := pool.FS()
 	dir, aside := files.PathJoin(data, "catalog"), files.PathJoin(data, cluster.InflightDir, asideName)
@@ -342,7 +345,7 @@ func openCatalogStore(pool *storage.Pool, data string) (*storage.Store, error) {
 	if err := cluster.AllowFresh(files, data); err != nil {
 		return nil, err
 	}
-	if err := pool.Remove(aside); err != nil { // A start was cut short.
+	if err := pool.Remove(aside); err != nil { // A start was interrupted.
 		return nil, err
 	}
 	store, err := pool.Create(aside)
@@ -376,8 +379,8 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 	}
 	s.data = s.openDoor(listenMixed(bound.data, clients, certificates), clients, nosql.New(config))
 	if bound.compute != nil {
-		// The compute gateway never had the main port's trouble with odd ids, and
-		// clients that came to it have to stay with it.
+		// The compute gateway never had the main port's problem with unusual ids,
+		// and its clients depend on that.
 		config.Switches.StrictItemIDs = false
 		config.Endpoint = ""
 		config.Admit = s.admit(s.config.ComputeListen, s.watch.Door(doorCompute))
@@ -404,7 +407,7 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 	}
 }
 
-// serving says why /ready is not to be answered with success, or nil.
+// serving returns why /ready reports an error, or nil.
 func (s *Server) serving() error {
 	if !s.ready.Load() {
 		return errors.New("the server is starting or closing")
@@ -416,8 +419,8 @@ func (s *Server) serving() error {
 	return nil
 }
 
-// connections returns the bounds for the connections of clients and for those of the
-// admin port.
+// connections returns the limits for the connections of clients and for those of
+// the admin port.
 func (s *Server) connections(memory *nosql.Memory, registry *prometheus.Registry) (clients, operators *connections) {
 	metrics := newConnectionMetrics()
 	group := func(port string, limit, perAddress int) *connections {
@@ -437,7 +440,7 @@ func (s *Server) connections(memory *nosql.Memory, registry *prometheus.Registry
 	return clients, operators
 }
 
-// openDoor serves handler on listener, whose connections are among all, until Close.
+// openDoor serves handler on listener, whose connections all counts, until Close.
 func (s *Server) openDoor(listener net.Listener, all *connections, handler http.Handler) *door {
 	d := &door{
 		listener: listener,
@@ -462,8 +465,8 @@ func (s *Server) openDoor(listener net.Listener, all *connections, handler http.
 	return d
 }
 
-// close lets running requests finish, up to drainTimeout, and waits until the
-// port's goroutine is gone.
+// close lets running requests finish, up to drainTimeout, and waits for the end
+// of the port's goroutine.
 func (d *door) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
@@ -475,11 +478,11 @@ func (d *door) close() error {
 	return err
 }
 
-// onClose remembers what Close has to undo, latest first.
+// onClose registers a function for Close, which runs the last one first.
 func (s *Server) onClose(undo func() error) { s.closers = append(s.closers, undo) }
 
 // Close stops accepting, finishes running requests, and closes doors, node and
-// stores in reverse order of opening. Later calls return what the first did.
+// stores in reverse order of opening. Later calls return the result of the first.
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		s.ready.Store(false)
@@ -494,8 +497,8 @@ func (s *Server) Close() error {
 	return s.err
 }
 
-// Endpoint returns the data plane's URL, such as http://127.0.0.1:8081/. The same port
-// answers https, and with HTTPSOnly nothing else.
+// Endpoint returns the data plane's URL, such as http://127.0.0.1:8081/. The same
+// port answers https, and with HTTPSOnly nothing else.
 func (s *Server) Endpoint() string { return s.scheme() + s.data.listener.Addr().String() + "/" }
 
 func (s *Server) scheme() string {
@@ -505,7 +508,7 @@ func (s *Server) scheme() string {
 	return "http://"
 }
 
-// AdminEndpoint returns the admin port's URL, "" without one.
+// AdminEndpoint returns the admin port's URL, or "" without one.
 func (s *Server) AdminEndpoint() string {
 	if s.admin == nil {
 		return ""
@@ -513,11 +516,12 @@ func (s *Server) AdminEndpoint() string {
 	return s.scheme() + s.admin.listener.Addr().String() + "/"
 }
 
-// Key returns the primary account key as it is now.
+// Key returns the current primary account key.
 func (s *Server) Key() string { return s.engine.PrimaryKey() }
 
-// CreateContainer makes a container with an exact number of physical partitions,
-// and its database when that is missing. definition is the container's JSON.
+// CreateContainer creates a container with an exact number of physical
+// partitions, and its database if that does not exist. definition is the
+// container's JSON.
 func (s *Server) CreateContainer(ctx context.Context, database, definition string, partitions int) error {
 	body, err := value.ParseString(definition)
 	if err != nil {

@@ -39,7 +39,7 @@ func start(tb testing.TB, config Config) *Server {
 
 func (s *Server) address() string { return s.data.listener.Addr().String() }
 
-// call sends one signed request on a connection of its own.
+// call sends one signed request on a new connection.
 func call(tb testing.TB, s *Server, method, link, body string, headers ...string) servertest.Response {
 	tb.Helper()
 	c, err := servertest.Dial(s.address())
@@ -162,8 +162,8 @@ func TestCertificateIsKept(t *testing.T) {
 	}
 }
 
-// TestCertificateRenewalCutShort leaves a new key next to the old certificate, as
-// a process does that dies between the two files: the next start makes both anew
+// TestCertificateRenewalCutShort leaves a new key and the old certificate, as a
+// process that dies between the two files does: the next start makes both again
 // under the same authority.
 func TestCertificateRenewalCutShort(t *testing.T) {
 	t.Parallel()
@@ -209,7 +209,7 @@ func TestSilentClientHoldsUpNobody(t *testing.T) {
 	if r := call(t, s, "GET", "", ""); r.Status != 200 {
 		t.Errorf("got %d, want 200", r.Status)
 	}
-	if err := s.Close(); err != nil { // with the silent clients still there
+	if err := s.Close(); err != nil { // while the silent clients are still connected
 		t.Error(err)
 	}
 }
@@ -278,8 +278,8 @@ func TestUnusableDataDirectory(t *testing.T) {
 	}
 }
 
-// TestCloseFinishesRequests closes the server while a request's body is still on
-// its way: the request is answered.
+// TestCloseFinishesRequests closes the server while a request's body is still
+// being sent: the request is answered.
 func TestCloseFinishesRequests(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -329,7 +329,7 @@ func sign(req *http.Request, key string) {
 }
 
 // TestCloseLeavesNothing starts and closes servers with data, load and clients
-// that stay connected: every goroutine of theirs ends with Close.
+// that stay connected: all their goroutines end with Close.
 func TestCloseLeavesNothing(t *testing.T) { // not parallel: it counts goroutines
 	cycle := func(data string) {
 		s, err := Start(t.Context(), Config{Data: data, Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", ComputeListen: "127.0.0.1:0"})
@@ -364,18 +364,18 @@ func TestCloseLeavesNothing(t *testing.T) { // not parallel: it counts goroutine
 		}
 		policy := `{"id":"c","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"excludedPaths":[{"path":"/*"}]}}`
 		if r, err := kept.Do(servertest.Prepare(s.Key(), "PUT", "dbs/d/colls/c", []byte(policy))); err != nil || r.Status != 200 {
-			t.Fatalf("%v %d %s", err, r.Status, r.Body) // its rebuild is under way at Close
+			t.Fatalf("%v %d %s", err, r.Status, r.Body) // Close interrupted its rebuild
 		}
 	}
 	data := t.TempDir()
-	cycle("") // what the first server starts for the whole process stays
+	cycle("") // goroutines of the first server that stay for the whole process
 	cycle(data)
 	before := runtime.NumGoroutine()
 	for range 25 {
 		cycle("")
 		cycle(data)
 	}
-	// A connection's last goroutine may still be on its way out.
+	// A connection's last goroutine may still be ending.
 	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > before && time.Now().Before(deadline); {
 		runtime.Gosched()
 	}

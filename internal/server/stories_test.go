@@ -12,11 +12,11 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestStories tells, as text, what becomes of containers that grow: the approaches
-// of S106 to S112 for a first level of few values, what levels do for tenants (S7,
-// S9, S10, S11, S17, S19, S28), throughput that is divided and merged, an autoscale
-// maximum that follows the data, and limits of a container's own. The limits are
-// scaled down: 1,000 RU/s and 256 KB for a physical partition, 64 KB for a full key.
+// TestStories runs stories of growing containers as text: the approaches of S106
+// to S112 for a first level with few values, levels for tenants (S7, S9, S10,
+// S11, S17, S19, S28), divided and merged throughput, an autoscale maximum that
+// follows the data, and limits of a container's own. The limits are scaled down:
+// 1,000 RU/s and 256 KB for a physical partition, 64 KB for a full key.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
@@ -35,12 +35,12 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// story is a server that a text speaks to. The first argument of each step names a
+// story is a server with text commands. The first argument of each step names a
 // container of database d, or with its database, as in shared/c; shared/ is the
 // database itself.
 type story struct{ server *Server }
 
-// named returns what the first argument of a step names.
+// named returns the resource that the first argument of a step names.
 func named(argument string) (database, container string) {
 	if database, container, found := strings.Cut(argument, "/"); found {
 		return database, container
@@ -63,7 +63,7 @@ func managed(argument string) string {
 	return "sqlDatabases/" + database + "/containers/" + container
 }
 
-// scope is the query of an admin path about a container.
+// scope is the query of an admin path for a container.
 func scope(argument string) string {
 	database, container := named(argument)
 	return "?" + url.Values{"database": {database}, "container": {container}}.Encode()
@@ -191,7 +191,7 @@ func (s story) put(t *testing.T, container, body string) string {
 	return fmt.Sprintf("%d/%s", r.Status, r.Header.Get("x-ms-substatus"))
 }
 
-// throughput sets the offer of a container and waits until it is in force.
+// throughput sets the offer of a container and waits until it is in effect.
 func (s story) throughput(t *testing.T, container string, rus, most int, autoscale bool) string {
 	t.Helper()
 	path := managed(container) + "/throughputSettings/default"
@@ -215,11 +215,11 @@ func (s story) throughput(t *testing.T, container string, rus, most int, autosca
 	return counted(len(s.partitions(t, container).Partitions))
 }
 
-// inForce is in the answer about a throughput that waits for no splits.
+// inForce is part of the answer about a throughput that waits for no splits.
 const inForce = `"offerReplacePending":"false"`
 
-// offer tells the throughput of a database or container, once the answer holds a
-// text.
+// offer returns the throughput of a database or container, once the answer
+// contains a text.
 func (s story) offer(t *testing.T, container, awaited string) string {
 	t.Helper()
 	var settings struct {
@@ -249,8 +249,8 @@ func (s story) offer(t *testing.T, container, awaited string) string {
 	return fmt.Sprintf("%s, at least %s, pending %s", what, r.Minimum, r.Pending)
 }
 
-// divide gives partitions shares by hand: lines of a place in the order of ranges and
-// RU/s. It tells what they are given when that is in force.
+// divide sets manual shares of partitions: lines with a position in the order of
+// ranges and RU/s. It returns the shares once they are in effect.
 func (s story) divide(t *testing.T, container, input string) string {
 	t.Helper()
 	partitions := s.partitions(t, container).Partitions
@@ -270,7 +270,7 @@ func (s story) divide(t *testing.T, container, input string) string {
 	return s.shares(t, container)
 }
 
-// shares tells what each partition is given, in range order, and the sum.
+// shares returns the share of each partition, in range order, and the sum.
 func (s story) shares(t *testing.T, container string) string {
 	t.Helper()
 	s.offer(t, container, inForce)
@@ -283,8 +283,8 @@ func (s story) shares(t *testing.T, container string) string {
 	return fmt.Sprintf("%s: %.0f RU/s", strings.Join(each, " "), sum)
 }
 
-// merge has a container merged, or all that share the throughput of a database, and
-// says how many partitions are left.
+// merge merges a container, or all that share the throughput of a database, and
+// returns how many partitions remain.
 func (s story) merge(t *testing.T, container string, dry bool) string {
 	t.Helper()
 	code, answer := s.admin(t, http.MethodPost, managed(container)+"/partitionMerge", fmt.Sprintf(`{"isDryRun":%t}`, dry))
@@ -301,8 +301,8 @@ func (s story) merge(t *testing.T, container string, dry bool) string {
 	return fmt.Sprintf("%s, %d of them empty", counted(len(left.Partitions)), empty)
 }
 
-// largest tells which part of the limit the largest full partition key holds, and how
-// many keys there are.
+// largest returns which part of the limit the largest full partition key holds,
+// and the number of keys.
 func (s story) largest(t *testing.T, container string) string {
 	t.Helper()
 	definition := call(t, s.server, http.MethodGet, collection(container), "")
@@ -339,7 +339,7 @@ func (s story) largest(t *testing.T, container string) string {
 // storyDocuments selects documents as they were written.
 const storyDocuments = "SELECT c.id, c.tenant, c.user, c.session, c.text FROM c"
 
-// storyPartitions is what the admin port says of a container's partitions.
+// storyPartitions is the admin port's answer about a container's partitions.
 type storyPartitions struct {
 	Limits struct {
 		Bytes int64 `json:"partitionBytes"`
@@ -364,8 +364,8 @@ func (s story) partitions(t *testing.T, container string) (p storyPartitions) {
 	return p
 }
 
-// spread says how many documents each partition has, in range order, and how far
-// the fullest is above the mean.
+// spread returns how many documents each partition has, in range order, and by
+// how much the fullest exceeds the mean.
 func (s story) spread(t *testing.T, container string) string {
 	t.Helper()
 	var each []string
@@ -378,8 +378,8 @@ func (s story) spread(t *testing.T, container string) string {
 	return fmt.Sprintf("%s\nthe fullest has %.1f times the mean", strings.Join(each, " "), float64(most)*float64(len(p))/float64(all))
 }
 
-// settle waits until no partition is above the storage limit. How many there are
-// then depends on when they were split.
+// settle waits until no partition is above the storage limit. The number of
+// partitions then depends on when they were split.
 func (s story) settle(t *testing.T, container string) string {
 	t.Helper()
 	several := false
@@ -399,8 +399,8 @@ func (s story) settle(t *testing.T, container string) string {
 	return "one partition, not above its limit"
 }
 
-// query pages through a query and says what it returned and how many partitions
-// it has visited.
+// query pages through a query and returns its result and the number of partitions
+// that it has visited.
 func (s story) query(t *testing.T, container, text string) string {
 	t.Helper()
 	rows, visited := s.rows(t, container, text)
@@ -450,7 +450,7 @@ func (s story) copy(t *testing.T, from, to string) string {
 	return fmt.Sprintf("%d of %d documents copied", copied, len(rows))
 }
 
-// limits changes the limits of a container, or shows them without an input.
+// limits changes the limits of a container, or shows them if there is no input.
 func (s story) limits(t *testing.T, container, change string) string {
 	t.Helper()
 	method := http.MethodGet

@@ -19,7 +19,7 @@ import (
 	"github.com/decandb/decan/internal/server/servertest"
 )
 
-// seen counts what an SDK is answered on its way, retries included.
+// seen counts the responses to an SDK, including those to retries.
 type seen struct{ throttled, waited atomic.Int64 }
 
 // Do implements policy.Policy.
@@ -68,14 +68,14 @@ func throttledContainer(t *testing.T, s *Server, options azcosmos.ClientOptions)
 	return container
 }
 
-// large is an item of some 550 RU, more than a second of 400 RU/s has.
+// large returns an item of some 550 RU, more than 400 RU/s allow in a second.
 func large(id string) []byte {
 	return []byte(`{"id":"` + id + `","pk":"a","text":"` + strings.Repeat("x", 1200<<10) + `"}`)
 }
 
 // TestS45Throttled writes more than 400 RU/s allow. Without retries the SDK's
-// user sees 429 with the sub-status and the time to wait; with them every write
-// is made.
+// user sees 429 with the sub-status and the time to wait; with retries every
+// write succeeds.
 func TestS45Throttled(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Throughput: "on"})
@@ -108,8 +108,8 @@ func TestS45Throttled(t *testing.T) {
 			t.Fatalf("write %d: %v", i, err)
 		}
 	}
-	// A write that replaces such an item costs what nearly three seconds have. It is
-	// refused unless that much time has gone by since the one before.
+	// Replacing such an item costs nearly three seconds of throughput. It is
+	// refused unless that much time has passed since the last replace.
 	for i := 0; on.throttled.Load() == 0; i++ {
 		if _, err := patient.UpsertItem(ctx, key, large("2"), nil); err != nil || i > 100 {
 			t.Fatalf("write %d over the last: %v", i, err)
@@ -153,7 +153,7 @@ func scrape(t *testing.T, s *Server) string {
 	return string(text)
 }
 
-// TestThroughputSettings shows where the settings of throughput arrive.
+// TestThroughputSettings shows which settings of throughput affect what.
 func TestThroughputSettings(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -178,9 +178,10 @@ func TestThroughputSettings(t *testing.T) {
 	}
 }
 
-// TestMetadataThrottled asks for definitions faster than the reserve of the account
-// serves them, and changes throughput more often than it may be: 429/3201 with the time
-// to wait, after which the SDK's retry gets its answer. Documents are served meanwhile.
+// TestMetadataThrottled requests definitions faster than the account's reserve
+// serves them, and changes throughput more often than allowed: 429/3201 with the
+// time to wait, after which the SDK's retry succeeds. Documents are served at the
+// same time.
 func TestMetadataThrottled(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{MetadataThroughputMax: 30, ThroughputChangesMax: 1})
@@ -205,7 +206,7 @@ func TestMetadataThrottled(t *testing.T) {
 	if r := call(t, s, "POST", "dbs/d/colls/c/docs", `{"id":"x","pk":"a"}`); r.Status != http.StatusCreated {
 		t.Errorf("a document: %d %s", r.Status, r.Body)
 	}
-	for i := range 40 { // more than one second has
+	for i := range 40 { // more than one second allows
 		if _, err := container.Read(t.Context(), nil); err != nil {
 			t.Fatalf("read %d by the SDK: %v", i, err)
 		}

@@ -16,26 +16,26 @@ import (
 	"github.com/decandb/decan/internal/auth"
 )
 
-// TokenConfig says which bearer tokens are accepted. The zero value accepts none.
+// TokenConfig configures the accepted bearer tokens. The zero value accepts none.
 type TokenConfig struct {
-	Issuers   []string // what "iss" may be
-	Audiences []string // what "aud" may be; default DefaultAudience
+	Issuers   []string // accepted values of "iss"
+	Audiences []string // accepted values of "aud"; default DefaultAudience
 
-	// Keys is where the public keys of the issuers are: a file, or a URL of
-	// https, or of http on this machine. A JSON web key set or PEM. A file is read
-	// at the start; a URL is asked at the start, and again, once a minute at most,
-	// for a token that names a key that is not there.
+	// Keys locates the public keys of the issuers: a file, or a URL of https, or
+	// of http on this machine. Its content is a JSON web key set or PEM. A file
+	// is read at the start; a URL is fetched at the start, and again, once a
+	// minute at most, for a token that names an unknown key.
 	Keys string
 
-	// Emulator accepts the tokens of the test suites of the SDKs, which are signed
-	// with the text of an account key.
+	// Emulator accepts the tokens of the SDKs' test suites, which are signed with
+	// the text of an account key.
 	Emulator bool
 
-	// Only refuses account keys and resource tokens, but on the admin port.
+	// Only refuses account keys and resource tokens, except on the admin port.
 	Only bool
 }
 
-// DefaultAudience is what the SDKs ask a token for when nothing else is known.
+// DefaultAudience is the audience for which the SDKs request a token by default.
 const DefaultAudience = "https://cosmos.azure.com"
 
 func (c TokenConfig) faults() []error {
@@ -47,7 +47,7 @@ func (c TokenConfig) faults() []error {
 	case len(c.Audiences) > 0 && c.Keys == "":
 		fault("--token-audience needs --token-issuer and --token-keys")
 	case c.Only && c.Keys == "" && !c.Emulator:
-		fault("--disable-local-auth leaves bearer tokens alone: give --token-issuer and --token-keys, or nobody is let in")
+		fault("--disable-local-auth leaves bearer tokens alone: give --token-issuer and --token-keys, or every request is refused")
 	}
 	for _, text := range append(append([]string{}, c.Issuers...), c.Audiences...) {
 		if text == "" {
@@ -55,19 +55,19 @@ func (c TokenConfig) faults() []error {
 		}
 	}
 	if u, ok := c.remote(); ok && u.Scheme == "http" && !isLoopback(net.JoinHostPort(u.Hostname(), "443")) {
-		fault("token keys %q: whoever can change what comes over http can let anybody in: use https, or a file", c.Keys)
+		fault("token keys %q: http lets an attacker replace the keys: use https, or a file", c.Keys)
 	}
 	return faults
 }
 
-// remote returns the URL that the keys are at, if they are at one.
+// remote returns the URL of the keys, if they are at one.
 func (c TokenConfig) remote() (*url.URL, bool) {
 	u, err := url.Parse(c.Keys)
 	return u, err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
-// rules returns what the verifier goes by. Keys at a URL, which remote is, are yet
-// to be fetched; it is nil when they are in a file.
+// rules returns the verifier's rules. Keys at remote are not fetched yet; remote
+// is nil if the keys are in a file.
 func (c TokenConfig) rules(log *slog.Logger) (rules auth.BearerRules, remote *remoteKeys, err error) {
 	rules = auth.BearerRules{Issuers: c.Issuers, Audiences: c.Audiences, Emulator: c.Emulator, Only: c.Only}
 	if len(rules.Audiences) == 0 {
@@ -92,8 +92,8 @@ func (c TokenConfig) rules(log *slog.Logger) (rules auth.BearerRules, remote *re
 	return rules, remote, nil
 }
 
-// verifier returns who verifies credentials by the configuration, and where keys
-// are yet to be fetched from, if they are.
+// verifier returns the verifier of credentials for the configuration, and the
+// source of keys that must still be fetched, if there is one.
 func (s *Server) verifier() (*auth.Verifier, *remoteKeys, error) {
 	verifier, err := auth.NewVerifier(auth.Keys{
 		Primary:           s.config.Key,
@@ -111,16 +111,15 @@ func (s *Server) verifier() (*auth.Verifier, *remoteKeys, error) {
 	return verifier.WithBearer(rules), remote, nil
 }
 
-// Bounds of fetching keys.
+// Limits of fetching keys.
 const (
 	keysTimeout  = 10 * time.Second
 	keysBytesMax = 1 << 20
 	keysRest     = time.Minute // between two fetches
 )
 
-// remoteKeys keeps the keys of an issuer that are at a URL. It is safe for
-// concurrent use: one request at a time fetches, the others go on with what is
-// there.
+// remoteKeys keeps the keys of an issuer at a URL. It is safe for concurrent use:
+// one request at a time fetches, the others continue with the present keys.
 type remoteKeys struct {
 	url    string
 	client *http.Client
@@ -128,7 +127,7 @@ type remoteKeys struct {
 	set    atomic.Pointer[auth.KeySet]
 
 	fetching atomic.Bool
-	last     atomic.Int64 // when the last fetch began, in nanoseconds of the epoch
+	last     atomic.Int64 // start of the last fetch, in nanoseconds of the epoch
 }
 
 func newRemoteKeys(address string, log *slog.Logger) *remoteKeys {
@@ -140,8 +139,8 @@ func newRemoteKeys(address string, log *slog.Logger) *remoteKeys {
 	}}
 }
 
-// keys returns the key set, fetched anew when it has not the key that is asked for
-// and the last time is long enough ago.
+// keys returns the key set. It fetches it again if the requested key is missing
+// and the last fetch was long enough ago.
 func (k *remoteKeys) keys(kid string) *auth.KeySet {
 	set := k.set.Load()
 	if set.Has(kid) || kid == "" && set != nil || time.Since(time.Unix(0, k.last.Load())) < keysRest {
@@ -157,8 +156,8 @@ func (k *remoteKeys) keys(kid string) *auth.KeySet {
 	return k.set.Load()
 }
 
-// begin fetches the keys at the start of a server. The issuer may be away for a
-// while; whoever has a key can go on.
+// begin fetches the keys when the server starts. The issuer may be temporarily
+// unavailable; clients with an account key can work meanwhile.
 func (k *remoteKeys) begin(ctx context.Context) {
 	if k == nil {
 		return
@@ -168,7 +167,7 @@ func (k *remoteKeys) begin(ctx context.Context) {
 	}
 }
 
-// fetch asks for the keys. What was there stays when that fails.
+// fetch requests the keys. If that fails, the present keys stay.
 func (k *remoteKeys) fetch(ctx context.Context) error {
 	k.last.Store(time.Now().UnixNano())
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, nil)

@@ -16,7 +16,8 @@ import (
 	"github.com/decandb/decan/internal/auth"
 )
 
-// issuerAt serves what set returns as the keys of an issuer, and counts requests.
+// issuerAt serves the result of set as the keys of an issuer, and counts
+// requests.
 func issuerAt(t *testing.T, set func(hw http.ResponseWriter)) (address string, asked *atomic.Int64) {
 	t.Helper()
 	asked = &atomic.Int64{}
@@ -41,8 +42,8 @@ func newKeySet(t *testing.T) []byte {
 	return text
 }
 
-// TestRemoteKeys shows when an issuer is asked for its keys: for one that is not
-// there, and not twice in the same minute.
+// TestRemoteKeys shows when the keys of an issuer are fetched: for an unknown
+// key, and not twice within a minute.
 func TestRemoteKeys(t *testing.T) {
 	t.Parallel()
 	text := newKeySet(t)
@@ -68,7 +69,8 @@ func TestRemoteKeys(t *testing.T) {
 	}
 }
 
-// TestRemoteKeysRefused shows what of an issuer is not taken for keys.
+// TestRemoteKeysRefused shows which answers of an issuer are not accepted as
+// keys.
 func TestRemoteKeysRefused(t *testing.T) {
 	t.Parallel()
 	good := newKeySet(t)
@@ -93,7 +95,7 @@ func TestRemoteKeysRefused(t *testing.T) {
 	}
 }
 
-// TestTokenConfig shows which settings of bearer tokens go together.
+// TestTokenConfig shows which settings of bearer tokens can be combined.
 func TestTokenConfig(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keys.json")
@@ -134,8 +136,8 @@ func TestTokenConfig(t *testing.T) {
 	}
 }
 
-// TestBadKeysBeforePorts has a second server with bad token keys name the keys, and
-// with good ones the port.
+// TestBadKeysBeforePorts starts a second server: with bad token keys the error
+// names the keys, with good ones the port.
 func TestBadKeysBeforePorts(t *testing.T) {
 	t.Parallel()
 	address := strings.TrimSuffix(strings.TrimPrefix(start(t, Config{}).Endpoint(), "http://"), "/")
@@ -166,8 +168,8 @@ func TestBadKeysBeforePorts(t *testing.T) {
 	}
 }
 
-// TestLocalAuthDisabled has the data port refuse the account key, and the admin port
-// take it.
+// TestLocalAuthDisabled shows that the data port refuses the account key, and the
+// admin port accepts it.
 func TestLocalAuthDisabled(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Tokens: TokenConfig{Only: true, Emulator: true}})
