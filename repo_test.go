@@ -192,9 +192,11 @@ var wireWords = regexp.MustCompile(`(?i)x-ms-|x-decan-|\bheaders?\b|\bIf-(None-)
 // of the REST protocol. Those packages give an error a reason (status.Reason), and
 // each door words it for its clients.
 func TestWireWords(t *testing.T) {
-	dirs := []string{"partitionkey", "internal/status", "internal/value", "internal/throughput", "internal/placement", "internal/index",
+	dirs := []string{
+		"partitionkey", "internal/status", "internal/value", "internal/throughput", "internal/placement", "internal/index",
 		"internal/query", "internal/patch", "internal/storage", "internal/replication", "internal/partition", "internal/catalog",
-		"internal/cluster", "internal/engine", "internal/balance", "internal/copyjob"}
+		"internal/cluster", "internal/engine", "internal/balance", "internal/copyjob",
+	}
 	set := token.NewFileSet()
 	for _, dir := range dirs {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -41,8 +41,10 @@ func hugeDocument(id string, terms int, round uint64) value.Value {
 // diskWorld is a world on files, with a pool as a server has it.
 func diskWorld(tb testing.TB, container *resource.Container) *world {
 	tb.Helper()
-	w := &world{tb: tb, limits: resource.DefaultLimits(), conditionTime: ampleTime,
-		own: resource.Partition{ID: 7, Range: partitionkey.Full(), Generation: 3, Ordinal: 2}}
+	w := &world{
+		tb: tb, limits: resource.DefaultLimits(), conditionTime: ampleTime,
+		own: resource.Partition{ID: 7, Range: partitionkey.Full(), Generation: 3, Ordinal: 2},
+	}
 	w.container.Store(container)
 	w.clock.Store(1_700_000_000)
 	var err error

@@ -23,10 +23,19 @@ func Because(code Code, sub Sub, reason Reason) *Error {
 // it words all of them.
 func Reasons() []Reason {
 	return []Reason{
-		KeyMissing{}, KeyDiffers{}, KeyLevels{}, PrefixPermission{}, PrefixToken{},
-		NotPermitted{}, OutsideToken{}, TokenNeedsKey{},
-		QueryUnbound{}, QueryNotServed{},
-		FeedFromStart{}, FeedFromTime{}, FeedPosition{},
+		KeyMissing{},
+		KeyDiffers{},
+		KeyLevels{},
+		PrefixPermission{},
+		PrefixToken{},
+		NotPermitted{},
+		OutsideToken{},
+		TokenNeedsKey{},
+		QueryUnbound{},
+		QueryNotServed{},
+		FeedFromStart{},
+		FeedFromTime{},
+		FeedPosition{},
 		OfferMode{},
 	}
 }
