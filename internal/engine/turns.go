@@ -165,11 +165,12 @@ func (t *turns) look(now time.Duration) {
 	t.admitLocked(now)
 }
 
-// full is the refusal of a query that finds too many in the line.
+// full is the refusal of a request, a query or a write of a large document, that finds
+// too many in the line.
 func (t *turns) full() error {
 	t.refused()
 	return status.TooManyRequests(status.SubSystemBusy, t.retryAfter(),
-		"Other queries that take long keep the processors. Try again later, or filter for fewer documents.")
+		"Other requests that take long keep the processors. Try again later, or ask for less: filter for fewer documents, or write a smaller document.")
 }
 
 // retryAfter is about when those that wait now have had a turn each.

@@ -129,6 +129,20 @@ func TestTurnsWaitTooLong(t *testing.T) {
 	})
 }
 
+// A write of a large document is refused in words that fit it as well as a query.
+func TestTurnsRefusalOfWrites(t *testing.T) {
+	m := newMachine(1, 0, 1<<20)
+	m.turns.held = 1
+	ctx, end := m.largeWork(t.Context())
+	err := status.From(end(m.works(ctx.(*worker), 2*freeTime)))
+	if err == nil || err.Code != status.CodeTooManyRequests || err.Sub != status.SubSystemBusy {
+		t.Fatalf("got %v, want 429/3092", err)
+	}
+	if !strings.Contains(err.Message, "requests") || !strings.Contains(err.Message, "smaller document") {
+		t.Errorf("a write is told: %s", err.Message)
+	}
+}
+
 // Of two workers one may find no turn, and the other get one that has become free
 // before the attempt is over: the job begins again with that.
 func TestTurnsOneOfTwo(t *testing.T) {

@@ -101,9 +101,10 @@ type chooser struct {
 	access index.Expr
 	extent
 
-	tell  *query.Teller // of the whole expression; nil when documents do not tell
-	pass  float64       // the costs of passing
-	parts []part        // of a conjunction, or the expression itself
+	told   bool    // documents tell whether they are of the whole expression
+	leaves int     // of the expression, when documents tell
+	pass   float64 // the costs of passing
+	parts  []part  // of a conjunction, or the expression itself
 	// inside says that lists are limited to the clip, and roster by what, if it has to be.
 	inside bool
 	roster func() *storage.Postings
@@ -123,21 +124,22 @@ func (s *source) choose(ctx context.Context, access index.Expr, need query.Need)
 	if err := c.limit(); err != nil || c.items == 0 {
 		return reading{way: passes}, err
 	}
-	if access.Op != index.All {
-		c.tell = s.teller(access)
-	}
-	c.pass = c.passing(c.items)
 	if access.Op == index.All {
+		c.pass = c.passing(c.items)
 		return c.everything()
 	}
-	return c.narrowed()
+	c.leaves, c.told = s.tells(access)
+	c.pass = c.passing(c.items)
+	r, err = c.narrowed()
+	clear(s.parts)
+	return r, err
 }
 
 // passing is what it takes to pass rows, and to tell of each.
 func (c *chooser) passing(items int64) float64 {
 	each := c.cost.row + c.cost.bytes*c.bytes
-	if c.tell != nil {
-		each += c.cost.tell * float64(c.tell.Leaves())
+	if c.told {
+		each += c.cost.tell * float64(c.leaves)
 	}
 	return c.cost.begin + float64(items)*each
 }
@@ -204,14 +206,14 @@ func (c *chooser) looking(set *storage.Postings) reading {
 
 // narrowed chooses for a query with an expression.
 func (c *chooser) narrowed() (reading, error) {
-	if c.force.way == passes && c.tell != nil {
-		return reading{way: passes, tell: c.tell}, nil
+	if c.force.way == passes && c.told {
+		return c.telling(), nil
 	}
 	rest, price := c.split()
-	if c.tell != nil && c.force.way == cheapest && price+c.look() >= c.pass {
-		return reading{way: passes, tell: c.tell}, nil
+	if c.told && c.force.way == cheapest && price+c.look() >= c.pass {
+		return c.telling(), nil
 	}
-	if c.tell == nil && !c.inside && price+float64(c.items)*c.cost.miss >= c.passing(c.items) || c.force.rosters == looks && !c.inside {
+	if !c.told && !c.inside && price+float64(c.items)*c.cost.miss >= c.passing(c.items) || c.force.rosters == looks && !c.inside {
 		if err := c.enlist(); err != nil {
 			return reading{}, err
 		}
@@ -228,6 +230,11 @@ func (c *chooser) narrowed() (reading, error) {
 		return r, nil
 	}
 	return c.counted(r, price)
+}
+
+// telling is the reading of all documents of the clip, which tell of themselves.
+func (c *chooser) telling() reading {
+	return reading{way: passes, tell: c.s.teller(c.access)}
 }
 
 // look is what it takes to look a document of the clip up.
@@ -268,8 +275,8 @@ func (c *chooser) counted(r reading, price float64) (reading, error) {
 	switch {
 	case !over && !c.regret():
 		return r, nil
-	case c.tell != nil:
-		return reading{way: passes, tell: c.tell}, nil
+	case c.told:
+		return c.telling(), nil
 	case !c.inside:
 		if err := c.enlist(); err != nil {
 			return reading{}, err
@@ -316,8 +323,9 @@ func (c *chooser) split() (rest *index.Expr, price float64) {
 	if c.access.Op == index.And {
 		args = c.access.Args
 	}
-	c.parts = make([]part, 0, len(args))
-	single := c.tell != nil && len(args) > 1 && slices.ContainsFunc(args, func(e index.Expr) bool { return named(e, leavesMax) })
+	c.parts = slices.Grow(c.s.parts[:0], len(args))
+	c.s.parts = c.parts[:len(args)]
+	single := c.told && len(args) > 1 && slices.ContainsFunc(args, func(e index.Expr) bool { return named(e, leavesMax) })
 	first := 0
 	for _, arg := range args {
 		if arg.Op == index.All {
@@ -334,7 +342,7 @@ func (c *chooser) split() (rest *index.Expr, price float64) {
 			first = len(c.parts) - 1
 		}
 	}
-	if c.tell == nil || len(c.parts) == 1 || c.force.lists {
+	if !c.told || len(c.parts) == 1 || c.force.lists {
 		return nil, price
 	}
 	// A part that is no dearer than some look-ups may save as many.
@@ -445,7 +453,7 @@ func (c *chooser) rangePrice(e index.Expr) (price float64, numbers *storage.Numb
 	if e.Op == index.Filter {
 		each = c.cost.tested
 	}
-	small := c.tell != nil && c.pass < weighings*c.cost.weigh
+	small := c.told && c.pass < weighings*c.cost.weigh
 	rows := probeRows
 	if small {
 		rows = min(rows, int((probePart*c.pass-c.cost.begin)/(each*listBytes)))
@@ -504,13 +512,19 @@ func (s *source) only() partitionkey.EPK {
 	return s.epk
 }
 
-// teller returns what tells of a document whether it is one of an expression's; nil
-// when documents do not tell: because of what is asked, or because directives leave
+// tells reports whether documents tell whether they are of an expression, and how many
+// leaves that has then. They do not because of what is asked, or because directives leave
 // some out of the index.
-func (s *source) teller(access index.Expr) *query.Teller {
+func (s *source) tells(access index.Expr) (leaves int, ok bool) {
 	if s.now.excludes || !s.now.indexing.Policy.Automatic {
-		return nil
+		return 0, false
 	}
+	return query.Tells(s.now.indexing.active.Index, access)
+}
+
+// teller returns what tells of a document whether it is one of an expression's, or of a
+// part of one, of which documents tell according to tells.
+func (s *source) teller(access index.Expr) *query.Teller {
 	return query.NewTeller(s.now.indexing.active.Index, access)
 }
 

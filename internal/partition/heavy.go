@@ -122,7 +122,7 @@ func (g *gate) enter(ctx context.Context, weight int) error {
 	}
 	if len(g.line) >= heavyWaiting {
 		g.mu.Unlock()
-		return status.TooManyRequests(0, heavyRetryAfter, "%d writes of large documents wait for the partition. Try again later.", heavyWaiting)
+		return status.TooManyRequests(0, heavyRetryAfter, "%d writes of large documents wait for the partition. Try again later, or write smaller documents.", heavyWaiting)
 	}
 	me := &passing{weight: weight, open: make(chan struct{})}
 	g.line = append(g.line, me)

@@ -124,10 +124,15 @@ type scratch struct {
 	text        []byte   // the rows of a scan
 	seating     seats    // of a pass
 	list        []uint64 // the members of a small set
+	parts       []part   // of an expression, while a way of reading is chosen
+	lookups     storage.Rows
 }
 
 // scratchMax is the size in bytes up to which a buffer is used again.
 const scratchMax = 64 << 10
+
+// scratchParts is the number of parts of an expression up to which their memory is.
+const scratchParts = 64
 
 // newSource returns a source for what of a clip is asked for. Free it, when
 // nobody uses what it gave out any more, to have its memory used again.
@@ -164,6 +169,9 @@ func (s *source) free() {
 	}
 	if cap(left.seating.text) > scratchMax {
 		left.seating = seats{}
+	}
+	if cap(left.parts) > scratchParts {
+		left.parts = nil
 	}
 	p := s.p
 	*s = left

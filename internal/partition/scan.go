@@ -167,9 +167,11 @@ func (s *source) lookUp(err *error) func() {
 	if s.rows != nil {
 		return func() {}
 	}
-	s.rows, s.misses = s.now.snapshot.Rows(), 0
+	s.lookups = s.now.snapshot.Rows()
+	s.rows, s.misses = &s.lookups, 0
 	return func() {
 		*err = errors.Join(*err, s.rows.Close())
+		s.lookups = storage.Rows{}
 		if s.rows = nil; s.misses > 0 && s.only() != "" {
 			s.p.rosters.spend(s.only(), int64(float64(s.misses)*s.p.strategy.costs.miss))
 		}

@@ -18,7 +18,6 @@ type Teller struct {
 	places value.Locator
 	access tells
 	cells  []value.Located
-	leaves int
 	layout value.Layout
 	term   []byte
 }
@@ -34,26 +33,42 @@ type tells struct {
 // tellerMax is the maximum number of leaves of a Teller. Above it the lists are cheaper.
 const tellerMax = 64
 
-// NewTeller returns a Teller for an expression of the index. It returns nil if a part of
-// the expression needs more than the value at one place: elements of arrays, words and
-// shapes.
+// Tells reports whether [NewTeller] has a Teller for an expression of the index, and how
+// many leaves the expression has then. It takes no memory, so that who only weighs the
+// cost of a Teller makes none. A part of an expression that needs more than the value at
+// one place has no Teller: elements of arrays, words and shapes.
+func Tells(ix *index.Index, access index.Expr) (leaves int, ok bool) {
+	switch access.Op {
+	case index.Leaf, index.Filter:
+		return 1, ix.Placed(access)
+	case index.And, index.Or:
+		for _, arg := range access.Args {
+			n, ok := Tells(ix, arg)
+			if leaves += n; !ok || leaves > tellerMax {
+				return 0, false
+			}
+		}
+	}
+	return leaves, true
+}
+
+// NewTeller returns a Teller for an expression of the index, nil if there is none
+// according to [Tells].
 func NewTeller(ix *index.Index, access index.Expr) *Teller {
-	t := &Teller{}
-	var ok bool
-	if t.access, ok = t.compile(ix, access); !ok {
+	if _, ok := Tells(ix, access); !ok {
 		return nil
 	}
+	t := &Teller{}
+	t.access = t.compile(access)
 	t.cells = make([]value.Located, t.places.Len())
 	return t
 }
 
-func (t *Teller) compile(ix *index.Index, e index.Expr) (tells, bool) {
+// compile returns the node of an expression, and adds its places.
+func (t *Teller) compile(e index.Expr) tells {
 	n := tells{expr: e}
 	switch e.Op {
 	case index.Leaf, index.Filter:
-		if t.leaves++; t.leaves > tellerMax || !ix.Placed(e) {
-			return n, false
-		}
 		path := make(value.Path, len(e.Span.Path))
 		for i, name := range e.Span.Path {
 			path[i] = value.Step{Name: name}
@@ -61,21 +76,13 @@ func (t *Teller) compile(ix *index.Index, e index.Expr) (tells, bool) {
 		if n.stamp = len(path) == 1 && path[0].Name == "_ts"; !n.stamp {
 			n.slot = t.places.Add(path)
 		}
-		return n, true
 	case index.And, index.Or:
 		for _, arg := range e.Args {
-			part, ok := t.compile(ix, arg)
-			if !ok {
-				return n, false
-			}
-			n.args = append(n.args, part)
+			n.args = append(n.args, t.compile(arg))
 		}
 	}
-	return n, true
+	return n
 }
-
-// Leaves returns the number of leaves of the expression.
-func (t *Teller) Leaves() int { return t.leaves }
 
 // Tell reports whether a document satisfies the expression. body is its stored JSON,
 // without system properties, and ts its _ts.

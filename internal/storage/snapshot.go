@@ -61,8 +61,9 @@ type Rows struct {
 	rows     *finder // nil while it is in use, and before the first look
 }
 
-// Rows returns what looks several rows up in less time than [Snapshot.View] takes.
-func (s *Snapshot) Rows() *Rows { return &Rows{snapshot: s} }
+// Rows returns what looks several rows up in less time than [Snapshot.View] takes. It is
+// not copied once it is used.
+func (s *Snapshot) Rows() Rows { return Rows{snapshot: s} }
 
 // View is [Snapshot.View]. It may be called by use as well.
 func (r *Rows) View(key []byte, use func(value []byte) error) (found bool, err error) {
@@ -95,9 +96,9 @@ func (r *Rows) spare(rows *finder) error {
 	return rows.put()
 }
 
-// Close ends the look-ups. A nil Rows has none.
+// Close ends the look-ups.
 func (r *Rows) Close() error {
-	if r == nil || r.rows == nil {
+	if r.rows == nil {
 		return nil
 	}
 	err := r.rows.put()

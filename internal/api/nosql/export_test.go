@@ -1,5 +1,9 @@
 package nosql
 
+// Parsers has an element for each large body that is parsed now, and room for as many
+// as are parsed at a time.
+func (m *Memory) Parsers() chan struct{} { return m.parsers }
+
 // Signed returns what a client signs for a request target.
 func Signed(uri string) (kind, link string) {
 	var t target

@@ -3,11 +3,14 @@ package nosql_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -284,5 +287,75 @@ func TestMemoryOfManyValues(t *testing.T) {
 			}
 		}
 		m.Release(c.taken)
+	}
+}
+
+// While as many large bodies are parsed as may be, a large one waits, whatever it is for,
+// until there is a place or its request ends, and small ones pass. What becomes of a body,
+// its place is free afterwards.
+func TestLargeBodiesWaitToBeParsed(t *testing.T) {
+	t.Parallel()
+	m, _, w := crowded(t)
+	parsers := m.Parsers()
+	if got, want := cap(parsers), max(1, runtime.GOMAXPROCS(0)-1); got != want {
+		t.Fatalf("%d large bodies are parsed at a time, want %d", got, want)
+	}
+	upsert := []string{"x-ms-documentdb-partitionkey", `["a"]`, "x-ms-documentdb-is-upsert", "true"}
+	const values = 50_000
+	large := `{"id":"large","pk":"a","list":[1` + strings.Repeat(",1", values) + `]}`
+	requests := []struct {
+		what, body string
+		headers    []string
+		want       int
+	}{
+		{"a document", large, upsert, 201},
+		{"a batch", `[{"operationType":"Upsert","resourceBody":` + large + `}]`, batchHeaders, 200},
+		{"no JSON", large + "]", upsert, 400},
+		{"a batch that is no JSON", "[" + large, batchHeaders, 400},
+	}
+	for range cap(parsers) {
+		parsers <- struct{}{}
+	}
+	if answer := w.call(t, "POST", "/dbs/d/colls/c/docs", sized("small", 1000), upsert...); answer.StatusCode != 201 {
+		t.Errorf("a small body beside large ones: %d", answer.StatusCode)
+	}
+	for _, r := range requests {
+		ctx, cancel := context.WithCancel(t.Context())
+		hr := httptest.NewRequest("POST", "/dbs/d/colls/c/docs", strings.NewReader(r.body)).WithContext(ctx)
+		for pair := range slices.Chunk(r.headers, 2) {
+			hr.Header.Set(pair[0], pair[1])
+		}
+		recorder, done := httptest.NewRecorder(), make(chan struct{})
+		go func() {
+			defer close(done)
+			w.handler.ServeHTTP(recorder, sign(hr))
+		}()
+		// It counts with its values from when it is about to be parsed.
+		for ended := false; !ended && m.Taken() < values*64; {
+			select {
+			case <-done:
+				ended = true
+			default:
+				runtime.Gosched()
+			}
+		}
+		cancel()
+		<-done
+		if content := recorder.Body.String(); recorder.Code != 408 || !strings.Contains(content, "The body was not read in time.") {
+			t.Errorf("%s that is given up while it waits: %d %.200s", r.what, recorder.Code, content)
+		}
+		if n := m.Taken(); n != 0 {
+			t.Fatalf("%d bytes are left taken by %s", n, r.what)
+		}
+	}
+	<-parsers
+	for _, r := range requests {
+		answer := w.call(t, "POST", "/dbs/d/colls/c/docs", r.body, r.headers...)
+		if content, _ := io.ReadAll(answer.Body); answer.StatusCode != r.want {
+			t.Errorf("%s: %d %.200s, want %d", r.what, answer.StatusCode, content, r.want)
+		}
+		if n := len(parsers); n != cap(parsers)-1 {
+			t.Fatalf("%d places are taken after %s, want %d", n, r.what, cap(parsers)-1)
+		}
 	}
 }
