@@ -23,7 +23,7 @@ func model(t *testing.T) *kong.Application {
 }
 
 var (
-	flagName = regexp.MustCompile("(?:^|[^-\\w])--([a-z][a-z0-9-]*)")
+	flagName = regexp.MustCompile(`(?:^|[^-\w])--([a-z][a-z0-9-]*)`)
 	flagRow  = regexp.MustCompile("(?m)^\\| (`--[^|]*) \\| ([^|]*) \\|")
 )
 
