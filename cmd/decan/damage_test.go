@@ -104,6 +104,22 @@ func killedUnderLoad(t *testing.T, seed uint64) *template {
 			})
 		})
 	}
+	// So that the catalog's log has something at any moment. The database is named anew
+	// each time: its creation may have been stored when the process dies.
+	writers.Go(func() {
+		i := 0
+		untilDead(t, p.address, func(client *servertest.Client) error {
+			i++
+			name := fmt.Sprintf("made-%d", i)
+			if _, err := ask(client, servertest.Prepare(server.WellKnownKey, "POST", "dbs", fmt.Appendf(nil, `{"id":%q}`, name)), "a database", 201, 429); err != nil {
+				return err
+			}
+			pause := time.NewTimer(20 * time.Millisecond)
+			<-pause.C
+			_, err := ask(client, servertest.Prepare(server.WellKnownKey, "DELETE", "dbs/"+name, nil), "a deletion", 204, 404, 429)
+			return err
+		})
+	})
 	// Until there are enough documents, and some more time, so that they are old.
 	for deadline := time.Now().Add(startTime); ; {
 		tick := time.NewTimer(50 * time.Millisecond)
