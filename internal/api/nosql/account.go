@@ -9,8 +9,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// queryEngine tells clients with a query planner of their own what the server's
-// query language can do. It is a JSON document inside a string.
+// queryEngine tells clients with their own query planner which features the
+// server's query language has. It is a JSON document inside a string.
 // https://learn.microsoft.com/rest/api/cosmos-db/get-account-information
 const queryEngine = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":10,` +
 	`"maxLogicalAndPerSqlQuery":2000,"maxLogicalOrPerSqlQuery":2000,"maxUdfRefPerSqlQuery":10,` +
@@ -23,13 +23,13 @@ const queryEngine = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":10,`
 	`"sqlDisableQueryILOptimization":false,"sqlDisableFilterPlanOptimization":false,` +
 	`"clientDisableOptimisticDirectExecution":true}`
 
-// readAccount answers GET /, which every client asks first.
+// readAccount answers GET /, every client's first request.
 func (h *handler) readAccount(r *request) (*response, error) {
 	return r.answer(http.StatusOK, h.accountDocument(h.advertised(r)).Append(nil)), nil
 }
 
-// advertised returns the URL that clients are told to use: what this one has
-// used, so that port mappings and host names of any kind work.
+// advertised returns the URL that clients should use: the one that this client
+// has used, so that port mappings and host names of any kind work.
 func (h *handler) advertised(r *request) string {
 	if h.endpoint != "" {
 		return h.endpoint
@@ -48,8 +48,8 @@ func (h *handler) advertised(r *request) string {
 	return scheme + "://" + hostOf(r.http) + "/"
 }
 
-// hostOf returns the host that a request was sent to, as far as Config.Admit let it
-// pass, and without a Host header the address of the connection.
+// hostOf returns the host that a request was sent to, if Config.Admit allowed it,
+// and without a Host header the address of the connection.
 func hostOf(hr *http.Request) string {
 	if hr.Host == "" {
 		if address, ok := hr.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {

@@ -7,9 +7,9 @@ import (
 	"github.com/decandb/decan/internal/audit"
 )
 
-// reads are the operations that change nothing. Everything else is a change to the
-// audit log, so that a new operation is one until it is named here. Reading a
-// permission makes a token, so it is not here.
+// reads are the operations that change nothing. The audit log treats all others
+// as changes, so a new operation counts as a change until it is listed here.
+// Reading a permission creates a token, so it is not listed.
 var reads = [operations]bool{
 	opAccountRead:   true,
 	opDatabaseRead:  true,
@@ -28,10 +28,10 @@ var reads = [operations]bool{
 	opUnknown: true, opRefused: true,
 }
 
-// changes reports whether an operation may change something or shows a secret.
+// changes reports whether an operation may change something or reveals a secret.
 func (o operation) changes() bool { return !reads[o] }
 
-// record is what the audit log has of a request.
+// record returns the audit log's record of a request.
 func (h *handler) record(r *request, begun time.Time, status int) audit.Record {
 	kind, name := audit.Name(r.caller)
 	return audit.Record{
@@ -42,9 +42,9 @@ func (h *handler) record(r *request, begun time.Time, status int) audit.Record {
 	}
 }
 
-// audited is the link of what the path is about, but for the ids of items, which are
-// data: of an item it is the link of all items. Only words that are known not to be
-// about items are followed by an id.
+// audited returns the link of the resource in the path, without the ids of items,
+// which are data: for an item it is the link of all items. An id follows only
+// type words that are known not to denote items.
 func (t *target) audited() string {
 	n := t.count
 	if n > 5 && !slices.Contains([]string{"sprocs", "triggers", "udfs", "permissions", "pkranges", "operations"}, t.segments[4]) {

@@ -15,9 +15,9 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// batchDocuments carries out a transactional batch, or a bulk request, which is
-// a batch whose operations stand for themselves. The body is JSON or HybridRow,
-// whatever its content type says, and the answer is in kind.
+// batchDocuments executes a transactional batch, or a bulk request, which is a
+// batch of independent operations. The body is JSON or HybridRow, whatever its
+// content type says, and the answer has the same form.
 func (h *handler) batchDocuments(r *request) (*response, error) {
 	r.operation = opDocumentBatch
 	if err := r.refuseTriggers(); err != nil {
@@ -60,8 +60,8 @@ func (h *handler) batchDocuments(r *request) (*response, error) {
 	return answer, nil
 }
 
-// batch reads what the headers say of a batch. A batch for one key is atomic
-// unless its header denies that.
+// batch reads the headers of a batch. A batch for one key is atomic unless its
+// header says otherwise.
 func (r *request) batch() (engine.BatchRequest, error) {
 	req := engine.BatchRequest{Link: r.container(), Unity: engine.UpTo}
 	var err error
@@ -89,7 +89,7 @@ func (r *request) batch() (engine.BatchRequest, error) {
 	return req, nil
 }
 
-// batchActions are the operations of a batch by their names.
+// batchActions maps the names of a batch's operations to their actions.
 var batchActions = map[string]auth.Action{
 	"create": auth.Create, "upsert": auth.Upsert, "read": auth.Read, "replace": auth.Replace, "delete": auth.Delete, "patch": auth.Patch,
 }
@@ -141,8 +141,8 @@ func (r *request) jsonOperations(body []byte) ([]engine.BatchOperation, error) {
 	return operations, nil
 }
 
-// keyTextMax is how long the key of an operation may be as JSON: the longest keys
-// with every character escaped are shorter.
+// keyTextMax is the maximum length of an operation's key as JSON: the longest
+// keys with every character escaped are shorter.
 const keyTextMax = 512 << 10
 
 // operationKey reads the key of an operation, nil for none.
@@ -160,15 +160,15 @@ func operationKey(text string) (*partitionkey.Key, error) {
 	return &key, nil
 }
 
-// expireIn gives the document of an operation the time to live that stands beside
-// it, in the place of its own.
+// expireIn sets the time to live of the operation in its document, in place of
+// the document's own.
 func expireIn(o *engine.BatchOperation, ttl value.Value) error {
 	switch {
 	case o.Action != auth.Create && o.Action != auth.Upsert && o.Action != auth.Replace:
 		return status.BadRequest("The timeToLiveInSeconds of an operation is for Create, Upsert and Replace only.")
 	case !resource.ValidTTL(ttl):
 		return status.BadRequest("The timeToLiveInSeconds of the operation is not valid. It must be -1 or a positive integer of at most %d.", resource.TTLMax)
-	case o.Body.Kind() == value.KindObject: // Anything else is refused for what it is.
+	case o.Body.Kind() == value.KindObject: // Other kinds are refused later.
 		o.Body = o.Body.With("ttl", ttl)
 	}
 	return nil
@@ -205,7 +205,7 @@ func jsonResults(out []byte, operations []engine.BatchOperation, results []engin
 	return append(out, ']')
 }
 
-// appendReason appends when to come back and, as our addition, what is wrong.
+// appendReason appends the time to wait and, as Decan's addition, the error.
 func appendReason(out []byte, err *status.Error) []byte {
 	if err == nil || err.Code == status.CodeNotModified {
 		return out
@@ -239,7 +239,7 @@ func resultStatus(o *engine.BatchOperation, result *engine.OperationResult) (cod
 	return http.StatusOK, 0
 }
 
-// rowActions are the operations of a batch by their numbers.
+// rowActions maps the numbers of a batch's operations to their actions.
 var rowActions = map[int32]auth.Action{
 	hybridrow.OpCreate: auth.Create, hybridrow.OpUpsert: auth.Upsert, hybridrow.OpRead: auth.Read,
 	hybridrow.OpReplace: auth.Replace, hybridrow.OpDelete: auth.Delete, hybridrow.OpPatch: auth.Patch,

@@ -14,7 +14,7 @@ import (
 	"github.com/decandb/decan/internal/api/nosql/hybridrow"
 )
 
-// batchHeaders are those of a transactional batch for the key a.
+// batchHeaders are the headers of a transactional batch for the key a.
 var batchHeaders = []string{"x-ms-documentdb-partitionkey", `["a"]`, "x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "True"}
 
 // rows sends a batch as the .NET client does, and reads the answer.
@@ -45,8 +45,8 @@ func statuses(results []hybridrow.Result) (list []int32) {
 	return list
 }
 
-// TestHybridRow has a batch and a bulk request in the form of the .NET client
-// answered in that form.
+// TestHybridRow sends a batch and a bulk request in the form of the .NET client
+// and expects answers in that form.
 func TestHybridRow(t *testing.T) {
 	t.Parallel()
 	w := shop(t, 1)
@@ -119,8 +119,8 @@ func TestHybridRow(t *testing.T) {
 	}
 }
 
-// TestBatchLimits looks at both sides of the number of operations and of the size
-// of a batch.
+// TestBatchLimits tests both sides of the limits on the number of operations and
+// the size of a batch.
 func TestBatchLimits(t *testing.T) {
 	t.Parallel()
 	w := shop(t, 1)
@@ -145,10 +145,10 @@ func TestBatchLimits(t *testing.T) {
 	}
 }
 
-// TestHostileBatches sends batches as long as a body may be that are refused: what
-// that takes is in proportion to the body, and the answer is short. A value of a
-// long array takes twelve times its text, and what it is read into grows by
-// doubling, so that up to sixty times are asked for in all.
+// TestHostileBatches sends refused batches of the maximum body size: the
+// allocated memory is proportional to the body, and the answer is short. A value
+// of a long array takes twelve times its text, and the buffer for it grows by
+// doubling, so that up to sixty times the text are allocated in total.
 func TestHostileBatches(t *testing.T) {
 	w := shop(t, 1)
 	const size = 600 << 10
@@ -199,8 +199,8 @@ func TestHostileBatches(t *testing.T) {
 	}
 }
 
-// FuzzBatch sends whatever comes as a batch, in JSON and in HybridRow: it is
-// answered in kind with as many results, or refused.
+// FuzzBatch sends any bytes as a batch, in JSON and in HybridRow: the answer has
+// the same form and as many results as operations, or refuses the batch.
 func FuzzBatch(f *testing.F) {
 	w := shop(f, 1)
 	f.Add([]byte(`[{"operationType":"Create","resourceBody":{"id":"1","pk":"a"},"partitionKey":"[\"a\"]"},{"operationType":"Patch","id":"1","resourceBody":{"condition":"from c","operations":[{"op":"incr","path":"/n","value":1}]}}]`), true)

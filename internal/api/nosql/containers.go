@@ -19,7 +19,7 @@ func (h *handler) postContainers(r *request) (*response, error) {
 	return h.createContainer(r)
 }
 
-// containerRequest returns the request about the container that the path names.
+// containerRequest returns the request for the container in the path.
 func (r *request) containerRequest() engine.ContainerRequest {
 	return engine.ContainerRequest{Link: r.link(), IfMatch: r.ifMatch(), IfNoneMatch: r.ifNoneMatch()}
 }
@@ -114,14 +114,14 @@ func (h *handler) queryContainers(r *request) (*response, error) {
 	return r.feed("DocumentCollections", &page), nil
 }
 
-// describe answers with a container, its index progress and, when they were
-// asked for, quota and usage.
+// describe answers with a container, its index progress and, if requested, quota
+// and usage.
 func (r *request) describe(status int, res *engine.Resource) *response {
 	answer := r.resource(status, res)
 	answer.set(headerIndexProgress, strconv.Itoa(res.IndexProgress))
 	if usage := res.Usage; usage != nil {
-		// The service tells no quota for a container that grows by partitions:
-		// -1 is no limit. documentSize is in MB, the other sizes are in KB.
+		// The service reports no quota for a container that grows by partitions:
+		// -1 means no limit. documentSize is in MB, the other sizes are in KB.
 		answer.set(headerQuota, "documentSize=-1;documentsSize=-1;documentsCount=-1;collectionSize=-1;")
 		answer.set(headerUsage, "documentSize="+blocks(usage.DocumentBytes, 1<<20)+
 			";documentsSize="+blocks(usage.DocumentBytes, 1<<10)+
@@ -131,10 +131,12 @@ func (r *request) describe(status int, res *engine.Resource) *response {
 	return answer
 }
 
-// blocks says how many blocks of that size hold the bytes. Only nothing is 0.
+// blocks returns the number of blocks of that size that hold the bytes. Only
+// nothing is 0.
 func blocks(bytes, size int64) string { return strconv.FormatInt((bytes+size-1)/size, 10) }
 
-// withStatistics adds what each physical partition holds to a container's JSON.
+// withStatistics adds the storage of each physical partition to a container's
+// JSON.
 func (h *handler) withStatistics(r *request, body []byte) ([]byte, error) {
 	stats, err := h.engine.PartitionStats(r.ctx, r.caller, r.link())
 	if err != nil {
@@ -158,7 +160,7 @@ func (h *handler) withStatistics(r *request, body []byte) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// throughput reads what a client wants provisioned for what it creates.
+// throughput reads the throughput for a resource that the client creates.
 func (r *request) throughput() (engine.ThroughputRequest, error) {
 	var req engine.ThroughputRequest
 	switch kind := r.header(headerOfferType); kind {

@@ -76,7 +76,7 @@ func (h *handler) queryDatabases(r *request) (*response, error) {
 	return r.feed("Databases", &page), nil
 }
 
-// databaseRequest returns the request about the database that the path names.
+// databaseRequest returns the request for the database in the path.
 func (r *request) databaseRequest() engine.DatabaseRequest {
 	return engine.DatabaseRequest{Link: r.link(), IfMatch: r.ifMatch(), IfNoneMatch: r.ifNoneMatch()}
 }

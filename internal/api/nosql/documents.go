@@ -8,7 +8,7 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// postDocuments finds out what a POST to the documents of a container means.
+// postDocuments determines the meaning of a POST to the documents of a container.
 func (h *handler) postDocuments(r *request) (*response, error) {
 	switch {
 	case r.flag(headerIsBatch):
@@ -63,8 +63,8 @@ func (h *handler) replaceDocument(r *request) (*response, error) {
 	return r.written(&doc), nil
 }
 
-// patchDocument changes parts of a document. The body is JSON whatever its content
-// type says: a client each has its own.
+// patchDocument changes parts of a document. The body is JSON whatever its
+// content type says: clients send different ones.
 func (h *handler) patchDocument(r *request) (*response, error) {
 	if err := r.refuseTriggers(); err != nil {
 		return nil, err
@@ -143,8 +143,8 @@ func (h *handler) listDocuments(r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A read feed has no header that allows several partitions: it always may
-	// read them all.
+	// Read feeds have no header that allows several partitions: they may always
+	// read all.
 	req.Cross = true
 	page, err := h.engine.List(r.ctx, r.caller, req)
 	r.result = page.Result
@@ -154,7 +154,7 @@ func (h *handler) listDocuments(r *request) (*response, error) {
 	return r.feed("Documents", &page), nil
 }
 
-// document is the request about the document that the path names.
+// document returns the request for the document in the path.
 func (r *request) document() (engine.DocumentRequest, error) {
 	req := engine.DocumentRequest{
 		Link:        r.link(),
@@ -169,7 +169,7 @@ func (r *request) document() (engine.DocumentRequest, error) {
 	return req, err
 }
 
-// documentChange is document for requests that leave another document behind.
+// documentChange is document for requests that change the document.
 func (r *request) documentChange() (engine.DocumentRequest, error) {
 	req, err := r.document()
 	if err == nil {
@@ -191,7 +191,7 @@ func (h *handler) documentWrite(r *request) (engine.DocumentRequest, error) {
 	return req, err
 }
 
-// refuseTriggers refuses triggers with what runs none, in the service as here.
+// refuseTriggers refuses triggers on requests that run none, as the service does.
 func (r *request) refuseTriggers() error {
 	if r.header(headerPreTrigger) != "" || r.header(headerPostTrigger) != "" {
 		return status.BadRequest("Triggers run with the create, the replacement, the upsert and the deletion of a single document only (x-ms-documentdb-pre-trigger-include, x-ms-documentdb-post-trigger-include).")
@@ -202,7 +202,8 @@ func (r *request) refuseTriggers() error {
 func (r *request) ifMatch() resource.ETag     { return resource.ETag(r.header(headerIfMatch)) }
 func (r *request) ifNoneMatch() resource.ETag { return resource.ETag(r.header(headerIfNoneMatch)) }
 
-// written answers a write, without the document when the client does not want it.
+// written answers a write, without the document if the client does not request
+// it.
 func (r *request) written(doc *engine.Document) *response {
 	code := http.StatusOK
 	if doc.Created {

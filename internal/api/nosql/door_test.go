@@ -25,8 +25,8 @@ func sign(hr *http.Request) *http.Request {
 	return hr
 }
 
-// call sends a request straight to the handler. The names of the answer's
-// headers are as a client of net/http has them.
+// call sends a request directly to the handler. The names of the answer's headers
+// are those that a client of net/http receives.
 func (w *world) call(t testing.TB, method, target, body string, headers ...string) *http.Response {
 	t.Helper()
 	hr := httptest.NewRequest(method, target, strings.NewReader(body))
@@ -54,7 +54,7 @@ func (w *world) must(t testing.TB, method, target, body string, headers ...strin
 	return string(content)
 }
 
-// shop makes the database d with the container c on /pk.
+// shop creates the database d with the container c on /pk.
 func shop(t testing.TB, partitions int) *world {
 	t.Helper()
 	w := newWorld(t, settings{})
@@ -65,7 +65,7 @@ func shop(t testing.TB, partitions int) *world {
 }
 
 // TestBodySize tests both sides of the limit of 2,097,152 bytes over a real
-// connection: the client sees the answer although it was still sending.
+// connection: the client receives the answer even while it is still sending.
 func TestBodySize(t *testing.T) {
 	t.Parallel()
 	const limit = 2_097_152
@@ -105,8 +105,8 @@ func TestBodySize(t *testing.T) {
 	}
 }
 
-// TestConcurrent shows that requests do not see each other's buffers: each gets
-// back its own activity id and its own document.
+// TestConcurrent shows that requests do not share buffers: each receives its own
+// activity id and its own document.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	w := shop(t, 4)
@@ -141,7 +141,7 @@ func TestConcurrent(t *testing.T) {
 }
 
 // TestSignedByRID shows that requests addressed by RIDs are accepted with the
-// signature that clients make of them: over the last RID alone, in lower case.
+// clients' signature: over the last RID alone, in lower case.
 func TestSignedByRID(t *testing.T) {
 	t.Parallel()
 	w := shop(t, 1)
@@ -182,7 +182,7 @@ func TestSignedByRID(t *testing.T) {
 	}
 }
 
-// TestMetrics shows what is counted, and that two doors may share a registry.
+// TestMetrics shows what is counted, and that two doors can share a registry.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	w := shop(t, 2)
@@ -255,7 +255,8 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) WriteHeader(status int)      { d.status = status }
 func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
 
-// BenchmarkPointRead is the door, the engine and the partition, without a network.
+// BenchmarkPointRead measures the door, the engine and the partition, without a
+// network.
 func BenchmarkPointRead(b *testing.B) {
 	w := shop(b, 1)
 	body := fmt.Sprintf(`{"id":"1","pk":"a","text":%q}`, strings.Repeat("x", 1000))

@@ -10,7 +10,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// requestAttrs are what a log line about a failed request says.
+// requestAttrs are the attributes of a failed request in the log.
 func requestAttrs(r *request, err error) []slog.Attr {
 	return []slog.Attr{
 		slog.String("activity", r.activity),
@@ -19,7 +19,7 @@ func requestAttrs(r *request, err error) []slog.Attr {
 	}
 }
 
-// errorAnswer writes a status as clients read it: code and message in JSON, the
+// errorAnswer writes a status in the clients' form: code and message in JSON, the
 // sub-status and the wait in headers.
 func (h *handler) errorAnswer(r *request, e *status.Error) *response {
 	out := append(r.out[:0], `{"code":`...)
@@ -48,8 +48,8 @@ func (h *handler) errorAnswer(r *request, e *status.Error) *response {
 	return answer
 }
 
-// message adds the line that clients print and users quote. Lists of query
-// errors stand behind a word, as clients expect that style.
+// message adds the line that clients print and users quote. Lists of query errors
+// follow a word, as clients expect.
 func (h *handler) message(r *request, e *status.Error) string {
 	text := wording(e)
 	if strings.HasPrefix(text, "{") {

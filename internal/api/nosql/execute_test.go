@@ -44,8 +44,9 @@ func newProcedureWorld(t testing.TB, procedure string) *world {
 	return w
 }
 
-// TestScriptLogFitsHeaders logs as much as clients take, of which one header has 8,190
-// bytes and all have 16 KB, and more than that: which is 400 before anything is written.
+// TestScriptLogFitsHeaders logs as much as clients accept, where one header has
+// 8,190 bytes and all have 16 KB, and more than that, which is refused with 400
+// before anything is written.
 func TestScriptLogFitsHeaders(t *testing.T) {
 	t.Parallel()
 	w := newProcedureWorld(t, `{"id":"log","body":"function (id, text) { __.createDocument(__.getSelfLink(), { id, pk: 'p' }); console.log(text); }"}`)
@@ -82,8 +83,8 @@ func TestScriptLogFitsHeaders(t *testing.T) {
 	}
 }
 
-// FuzzExecute sends any body and any list of triggers: arguments arrive as they
-// were sent, and whatever is no array is 400.
+// FuzzExecute sends any body and any list of triggers: arguments arrive
+// unchanged, and a body that is not an array is 400.
 func FuzzExecute(f *testing.F) {
 	for _, body := range []string{``, `[]`, `[null]`, `[1,"two",{"three":[3]},-0.5e-7]`, `{}`, `"x"`, `[`, `[1]x`, `["\ud83d\ude00"]`, "\x80", `[{"a":1,"a":2}]`, strings.Repeat("[", 300)} {
 		f.Add(body, "a,b")
@@ -106,7 +107,7 @@ func FuzzExecute(f *testing.F) {
 				t.Errorf("%q: %s", body, answer.Body)
 			}
 		}
-		// No such trigger exists, so a list is empty, or wrong.
+		// No such trigger exists, so the list is either empty or an error.
 		answer = w.send("POST", "/dbs/d/colls/c/docs", "docs", "dbs/d/colls/c", `{"id":"x","pk":"p"}`,
 			"x-ms-documentdb-partitionkey", `["p"]`, "x-ms-documentdb-is-upsert", "true", "x-ms-documentdb-pre-trigger-include", triggers)
 		want := http.StatusCreated

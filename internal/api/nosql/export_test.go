@@ -4,7 +4,7 @@ package nosql
 // as are parsed at a time.
 func (m *Memory) Parsers() chan struct{} { return m.parsers }
 
-// Signed returns what a client signs for a request target.
+// Signed returns the text that a client signs for a request target.
 func Signed(uri string) (kind, link string) {
 	var t target
 	if err := t.parse(uri); err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 // changeFeed answers with a page of the change feed of a container, or of the
-// part of it that the request names. The etag of the answer is where the next
-// page goes on; 304 says that this is the end for now.
+// part of it that the request names. The etag of the answer is the position of
+// the next page; 304 means that there are no more changes yet.
 func (h *handler) changeFeed(r *request) (*response, error) {
 	r.operation = opDocumentFeed
 	complete, err := r.feedMode()
@@ -55,14 +55,14 @@ func (h *handler) changeFeed(r *request) (*response, error) {
 	return r.feed("Documents", &page), nil
 }
 
-// feedWireFormat is the form of the feed that keeps documents and what is known of
-// their changes apart: the only one of all versions, and one that some clients
-// read the latest versions in, too.
+// feedWireFormat is the form of the feed that separates documents from the
+// metadata of their changes: the only one for all versions. Some clients also use
+// it for the latest versions.
 const feedWireFormat = "2021-09-15"
 
 // separateMetadata returns a document of the latest-version feed, which ends in
 // its _ts and _lsn, as {"current":document,"metadata":{"lsn":_lsn,"crts":_ts}}.
-// What kind of change it was is not known of latest versions.
+// The kind of change is not known for latest versions.
 func separateMetadata(document []byte) []byte {
 	const lsnName, tsName = `,"_lsn":`, `,"_ts":`
 	own := bytes.LastIndex(document, []byte(lsnName))
@@ -73,7 +73,8 @@ func separateMetadata(document []byte) []byte {
 	return append(append(out, document[ts+len(tsName):own]...), "}}"...)
 }
 
-// feedMode reports whether all versions are asked for, not the latest alone.
+// feedMode reports whether the client requests all versions instead of only the
+// latest.
 func (r *request) feedMode() (complete bool, err error) {
 	mode := strings.TrimSpace(r.header(headerIncremental))
 	complete = strings.EqualFold(mode, "full-fidelity feed")
@@ -86,9 +87,9 @@ func (r *request) feedMode() (complete bool, err error) {
 	return complete, nil
 }
 
-// ifModifiedSince reads the time from which on changes are asked for; the zero
-// value is any time. Clients write the zone as GMT or as UTC, and the day with
-// one digit or two.
+// ifModifiedSince reads the start time of the requested changes; the zero value
+// means any time. Clients write the zone as GMT or as UTC, and the day with one
+// digit or two.
 func (r *request) ifModifiedSince() (time.Time, error) {
 	text := r.header(headerIfModifiedSince)
 	if text == "" {

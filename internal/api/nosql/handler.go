@@ -16,14 +16,14 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// ServeHTTP carries one request through the door: read the target, authenticate,
-// route, let the handler work, write the answer, count.
+// ServeHTTP processes one request: it parses the target, authenticates, routes,
+// calls the handler, writes the answer and counts.
 func (h *handler) ServeHTTP(hw http.ResponseWriter, hr *http.Request) {
 	begun := h.now()
 	r := h.requests.Get().(*request)
 	r.begin(hr, h.memory)
 	r.pages = &h.pages
-	defer func() { // Also when net/http is to end the connection.
+	defer func() { // Also if net/http is to end the connection.
 		r.end()
 		h.requests.Put(r)
 	}()
@@ -47,7 +47,7 @@ func (h *handler) ServeHTTP(hw http.ResponseWriter, hr *http.Request) {
 	}
 }
 
-// serve finds the answer. A handler that panics fails its own request alone.
+// serve returns the answer. A handler that panics fails only its own request.
 func (h *handler) serve(r *request) (answer *response, err error) {
 	defer func() {
 		fault := recover()
@@ -71,7 +71,7 @@ func (h *handler) serve(r *request) (answer *response, err error) {
 	}
 	uri := r.http.RequestURI
 	if uri == "" {
-		uri = r.http.URL.RequestURI() // A request that came from no connection.
+		uri = r.http.URL.RequestURI() // The request came from no connection.
 	}
 	if err := r.target.parse(uri); err != nil {
 		return nil, err
@@ -93,7 +93,8 @@ func (h *handler) serve(r *request) (answer *response, err error) {
 		return nil, err
 	}
 	if found.operation != opDocumentRead && h.limits.RequestTimeout > 0 {
-		// A point read waits for nobody, and a timer would be a good part of it.
+		// A point read does not wait, and a timer would be a significant part of
+		// its cost.
 		r.limitTime(h.limits.RequestTimeout)
 		defer func() { r.cancel() }()
 	}
@@ -107,7 +108,7 @@ func (h *handler) serve(r *request) (answer *response, err error) {
 
 // strictItemID refuses the item ids in a path that the official emulator's main
 // port cannot serve: its front end changes the path before the signature is
-// checked. The suites of the SDKs expect exactly these answers.
+// checked. The SDKs' test suites expect exactly these answers.
 func strictItemID(id string) error {
 	if strings.ContainsFunc(id, unicode.IsControl) {
 		return status.BadRequest("The request URL is invalid: an item id with control characters is refused on this port.")
@@ -119,8 +120,8 @@ func strictItemID(id string) error {
 	return nil
 }
 
-// hasPercentEscape reports whether the decoded text would be changed by decoding
-// it once more.
+// hasPercentEscape reports whether decoding the decoded text again would change
+// it.
 func hasPercentEscape(text string) bool {
 	for i := range len(text) - 2 {
 		if text[i] != '%' {
@@ -133,7 +134,7 @@ func hasPercentEscape(text string) bool {
 	return false
 }
 
-// credentials collects what the signature covers.
+// credentials collects the parts of the request that the signature covers.
 func credentials(r *request) auth.Credentials {
 	c := auth.Credentials{
 		Method:        r.http.Method,
@@ -145,9 +146,9 @@ func credentials(r *request) auth.Credentials {
 	return c
 }
 
-// failure turns an error into an answer. What is not a status is the world's
-// trouble or ours: the client learns no more than the activity id, under which
-// the log has the rest.
+// failure turns an error into an answer. An error that is not a status is
+// internal: the client receives only the activity id, which also identifies the
+// details in the log.
 func (h *handler) failure(r *request, err error) *response {
 	e := status.From(err)
 	switch {
@@ -168,7 +169,7 @@ func (h *handler) failure(r *request, err error) *response {
 	return h.errorAnswer(r, e)
 }
 
-// activityID returns the client's id when it is a GUID, and else a fresh one.
+// activityID returns the client's id if it is a GUID, otherwise a new one.
 func activityID(given string) string {
 	if isGUID(given) {
 		return given

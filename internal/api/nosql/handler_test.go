@@ -21,12 +21,12 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// bare is a handler for tests of what needs no engine.
+// bare is a handler for tests that need no engine.
 func bare() *handler {
 	return &handler{agent: "Decan/test", serviceVersion: "version=test", limits: resource.DefaultLimits(), metrics: newMetrics(nil)}
 }
 
-// only returns the value of a header by the very name that was sent.
+// only returns the value of a header with exactly the given name.
 func only(h http.Header, name string) string {
 	if values := h[name]; len(values) == 1 {
 		return values[0]
@@ -34,8 +34,8 @@ func only(h http.Header, name string) string {
 	return ""
 }
 
-// TestHeaderNames checks that every header of a request is spelled as net/http
-// keeps it, since another spelling would never be found, and that those of
+// TestHeaderNames checks that every header of a request has the spelling of
+// net/http, since another spelling would never be found, and that those of
 // responses are in lower case.
 func TestHeaderNames(t *testing.T) {
 	t.Parallel()
@@ -106,7 +106,7 @@ func TestErrors(t *testing.T) {
 		err     error
 		status  int
 		headers map[string]string
-		body    string // with the activity line cut off; empty for no body
+		body    string // without the activity line; empty for no body
 	}{
 		{
 			"not found", status.NotFound(), 404, nil,
@@ -195,7 +195,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestAbsentIsNotEmpty shows that what is not known is no header.
+// TestAbsentIsNotEmpty shows that a header with an unknown value is absent.
 func TestAbsentIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	r := &request{activity: "x"}
@@ -217,7 +217,7 @@ func TestAbsentIsNotEmpty(t *testing.T) {
 	}
 }
 
-// TestPartitionHeaders shows what a client learns about the partitions visited.
+// TestPartitionHeaders shows which headers report the visited partitions.
 func TestPartitionHeaders(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -238,7 +238,7 @@ func TestPartitionHeaders(t *testing.T) {
 	}
 }
 
-// TestPoolForgets shows that nothing of a request is left for the next one.
+// TestPoolForgets shows that the next request finds nothing of the last one.
 func TestPoolForgets(t *testing.T) {
 	t.Parallel()
 	r := &request{activity: "x", operation: opDocumentRead, body: make([]byte, 3, 8), out: make([]byte, bufferKept+1)}
@@ -267,8 +267,8 @@ func TestFormatStats(t *testing.T) {
 	}
 }
 
-// TestPanic shows that a mistake of ours fails one request: with an answer, and
-// with the reason in the log alone.
+// TestPanic shows that a panic fails only one request: with an answer, and with
+// the reason only in the log.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -286,7 +286,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestAdvertised shows which endpoint clients are told to use.
+// TestAdvertised shows which endpoint the account advertises to clients.
 func TestAdvertised(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -12,37 +12,38 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Memory bounds how many bytes the bodies and answers of all requests under way
+// Memory limits how many bytes the bodies and answers of all running requests
 // take together. Bodies count as they arrive, never by the length that a client
-// announces. It is safe for concurrent use. A nil Memory has no bound.
+// announces. It is safe for concurrent use. A nil Memory has no limit.
 type Memory struct {
 	limit   int64
 	taken   atomic.Int64
 	refused prometheus.Counter
-	parsers chan struct{} // has an element for each large body that is parsed now
+	parsers chan struct{} // one element for each large body being parsed
 }
 
 const (
-	// countedMin is up to which size a body or an answer is not counted: it fits
-	// into the buffers that a connection has anyway.
+	// countedMin is the size up to which a body or an answer is not counted: it
+	// fits into the buffers of the connection.
 	countedMin = 4 << 10
 
-	// smallMax is up to which size a request may use the last part of the memory,
-	// which large ones leave: small requests pass while large ones are refused.
+	// smallMax is the size up to which a request may use the part of the memory
+	// that is reserved for small requests: they pass while large ones are
+	// refused.
 	smallMax = 64 << 10
 
-	// smallShare is that part.
+	// smallShare is the reserved part.
 	smallShare = 8
 
-	// parsedValue is about how many bytes a value takes: an element of an array 30, a
-	// member of an object 56, an object with one member 84.
+	// parsedValue is the approximate memory of a value: an element of an array
+	// takes 30 bytes, a member of an object 56, an object with one member 84.
 	parsedValue = 64
 
-	// memoryDefault is the limit of a Memory whose owner gives none.
+	// memoryDefault is the default limit of a Memory.
 	memoryDefault = 128 << 20
 
-	// memoryRetry is about when refused requests should come again. Requests take
-	// milliseconds, and slow clients seconds.
+	// memoryRetry is the approximate time after which refused requests should be
+	// retried. Requests take milliseconds, or seconds for slow clients.
 	memoryRetry = time.Second
 )
 
@@ -55,11 +56,11 @@ func NewMemory(limit int64, registry prometheus.Registerer) *Memory {
 	m := &Memory{limit: limit, parsers: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))}
 	m.refused = register(registry, prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "decan_requests_memory_refused_total",
-		Help: "Requests refused because the bodies and answers of requests under way take all memory that they may.",
+		Help: "Requests refused because the bodies and answers of running requests take all the memory that they may.",
 	}))
 	register(registry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "decan_requests_memory_bytes",
-		Help: "Bytes that the bodies, headers and answers of requests under way take.",
+		Help: "Bytes that the bodies, headers and answers of running requests take.",
 	}, func() float64 { return float64(m.taken.Load()) }))
 	return m
 }
@@ -67,8 +68,8 @@ func NewMemory(limit int64, registry prometheus.Registerer) *Memory {
 // Taken returns how many bytes are taken.
 func (m *Memory) Taken() int64 { return m.taken.Load() }
 
-// within reports whether a request that has size bytes in all may bring what is
-// taken to sum.
+// within reports whether a request with size bytes in total may raise the total
+// of all requests to sum.
 func (m *Memory) within(sum int64, size int) bool {
 	limit := m.limit
 	if size > smallMax {
@@ -77,8 +78,7 @@ func (m *Memory) within(sum int64, size int) bool {
 	return sum <= limit
 }
 
-// Fits reports whether a request of size bytes would find room now. It takes
-// nothing.
+// Fits reports whether a request of size bytes would fit now. It takes nothing.
 func (m *Memory) Fits(size int) bool {
 	if m == nil || m.within(m.taken.Load()+int64(size), size) {
 		return true
@@ -87,8 +87,8 @@ func (m *Memory) Fits(size int) bool {
 	return false
 }
 
-// Take takes n bytes for a request that then has size bytes in all, if they fit.
-// The caller gives them back with Release.
+// Take takes n bytes for a request that then has size bytes in total, if they
+// fit. The caller returns them with Release.
 func (m *Memory) Take(n, size int) bool {
 	if m == nil {
 		return true
@@ -101,15 +101,15 @@ func (m *Memory) Take(n, size int) bool {
 	return false
 }
 
-// Add takes n bytes whether they fit or not: for the answers of requests that have
-// changed something and therefore cannot be refused any more.
+// Add takes n bytes whether they fit or not: for answers of requests that have
+// changed something and can no longer be refused.
 func (m *Memory) Add(n int) {
 	if m != nil {
 		m.taken.Add(int64(n))
 	}
 }
 
-// Release gives n bytes back.
+// Release returns n bytes.
 func (m *Memory) Release(n int) {
 	if m == nil || n == 0 {
 		return
@@ -119,12 +119,12 @@ func (m *Memory) Release(n int) {
 	}
 }
 
-// Refusal is what a request is told that finds no room.
+// Refusal returns the error for a request that does not fit.
 func (m *Memory) Refusal() error {
-	// Spread, so that those refused together do not come again together.
+	// Random, so that requests refused together do not return together.
 	wait := memoryRetry/2 + rand.N(memoryRetry)
 	return status.TooManyRequests(status.SubRequestRateTooLarge, wait,
-		"The bodies and answers of the requests under way take all memory that they may (--request-memory). Retry later.")
+		"The bodies and answers of running requests take all the memory that they may (--request-memory). Retry later.")
 }
 
 // takeBody counts a body whose buffer has grown to size bytes.
@@ -139,9 +139,9 @@ func (r *request) takeBody(size int) bool {
 	return true
 }
 
-// takeParsed counts what the values of a large body take once they are parsed: a
-// document of 1.6 MB with 100,000 numbers takes 6 MB more. It is at most half of the
-// memory, so that each request finds room when it is alone.
+// takeParsed counts the memory of the values of a large body once they are
+// parsed: a document of 1.6 MB with 100,000 numbers takes 6 MB more. It is at
+// most half of the memory, so that each request fits if it is alone.
 func (r *request) takeParsed(body []byte) bool {
 	n := min(bytes.Count(body, []byte{','})*parsedValue, int(r.memory.limit/2)-r.taken)
 	if n <= 0 {
@@ -154,9 +154,9 @@ func (r *request) takeParsed(body []byte) bool {
 	return true
 }
 
-// parse parses a body. One that is large takes milliseconds and gives way to nobody, so
-// no more are parsed at a time than leave one processor to others. An error that is no
-// *status.Error says what is wrong with the body.
+// parse parses a body. Parsing a large one takes milliseconds without yielding,
+// so the number parsed at the same time leaves one processor to others. An error
+// that is not a *status.Error describes what is wrong with the body.
 func (r *request) parse(body []byte) (value.Value, error) {
 	if r.memory == nil || len(body) <= smallMax {
 		return value.Parse(body)
@@ -173,8 +173,8 @@ func (r *request) parse(body []byte) (value.Value, error) {
 	}
 }
 
-// takeAnswer counts an answer of size bytes. One that fits nowhere is refused if
-// nothing is lost with it.
+// takeAnswer counts an answer of size bytes. If it does not fit, it is refused,
+// provided that nothing is lost with it.
 func (r *request) takeAnswer(size int) bool {
 	switch {
 	case size <= countedMin:

@@ -52,8 +52,8 @@ func TestMemoryIsShared(t *testing.T) {
 	}
 }
 
-// Whatever comes at the same time, no more is taken than may be, and all of it is given
-// back.
+// Whatever requests run at the same time, they never take more than the limit,
+// and release all of it.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
@@ -64,7 +64,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			for round := range 2000 {
 				n := 1 + (i*7919+round*104729)%(limit/4)
 				if m.Take(n, n) {
-					if m.Taken() > 2*limit { // those that are about to be refused count for a moment
+					if m.Taken() > 2*limit { // those about to be refused count for a moment
 						t.Errorf("%d bytes are taken", m.Taken())
 					}
 					m.Release(n)
@@ -110,8 +110,9 @@ func head(method, path string, length int, headers ...string) string {
 	return out.String() + "\r\n"
 }
 
-// While little memory is left, large bodies and answers are refused with a time to wait,
-// small ones pass, and what has changed something is answered.
+// While little memory is free, large bodies and answers are refused with a time
+// to wait, small ones pass, and requests that have changed something are
+// answered.
 func TestMemoryIsShort(t *testing.T) {
 	t.Parallel()
 	m, _, w := crowded(t)
@@ -123,7 +124,7 @@ func TestMemoryIsShort(t *testing.T) {
 	requests := []struct {
 		what, method, path, body string
 		headers                  []string
-		want, short, full        int // with room, without for large requests, and without any
+		want, short, full        int // with free memory, without any for large requests, and without any
 	}{
 		{"a large create", "POST", "docs", sized("new", 1<<20), append([]string{"x-ms-documentdb-is-upsert", "true"}, key...), 200, 429, 429},
 		{"a small create", "POST", "docs", sized("tiny", 1000), append([]string{"x-ms-documentdb-is-upsert", "true"}, key...), 200, 200, 200},
@@ -168,8 +169,8 @@ func TestMemoryIsShort(t *testing.T) {
 	}
 }
 
-// A request that is refused is answered before its body has been sent, and its
-// connection serves the next one.
+// A refused request is answered before its body has been sent, and its connection
+// serves the next one.
 func TestRefusedBeforeItsBody(t *testing.T) {
 	t.Parallel()
 	m, server, _ := crowded(t)
@@ -208,8 +209,8 @@ func TestRefusedBeforeItsBody(t *testing.T) {
 	}
 }
 
-// Room that ends while a body arrives ends the request with 429 as well; what became of
-// it, nothing is left taken.
+// If memory runs out while a body arrives, the request also ends with 429; in
+// every case its memory is released.
 func TestNoMemoryIsLeftTaken(t *testing.T) {
 	t.Parallel()
 	m, server, w := crowded(t)
@@ -227,7 +228,8 @@ func TestNoMemoryIsLeftTaken(t *testing.T) {
 	body := sized("1", 1<<20)
 	create := head("POST", "/dbs/d/colls/c/docs", len(body))
 
-	// It has begun, as the server says by asking for the body, when others take the room.
+	// The request has begun, as the server shows by asking for the body, when
+	// others take the memory.
 	conn, reader := dial(head("POST", "/dbs/d/colls/c/docs", len(body), "Expect", "100-continue"))
 	if line, err := reader.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
 		t.Fatalf("%q %v", line, err)
@@ -244,14 +246,14 @@ func TestNoMemoryIsLeftTaken(t *testing.T) {
 	m.Release(16 << 20)
 
 	for _, text := range []string{
-		create + body[:len(body)/2], // gone in the middle of the body
+		create + body[:len(body)/2], // disconnects in the middle of the body
 		create,
 		head("POST", "/dbs/d/colls/c/docs", 3<<20) + strings.Repeat("x", 3<<20), // too large
-		create + strings.Repeat("x", len(body)),                                 // no JSON
-		create + body,                                                           // gone before the answer
-		head("GET", "/dbs/d/colls/c/docs", 0),                                   // gone in the middle of the answer
+		create + strings.Repeat("x", len(body)),                                 // not JSON
+		create + body,                                                           // disconnects before the answer
+		head("GET", "/dbs/d/colls/c/docs", 0),                                   // disconnects in the middle of the answer
 		head("GET", "/dbs/d/colls/c/docs/large", 0),
-		"POST /dbs/d/colls/c/docs HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n" + body, // a stranger
+		"POST /dbs/d/colls/c/docs HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n" + body, // not authenticated
 	} {
 		conn, _ := dial(text)
 		conn.Close()
@@ -267,8 +269,8 @@ func TestNoMemoryIsLeftTaken(t *testing.T) {
 	}
 }
 
-// A large document counts with what its values take once they are parsed, so one of many
-// values is refused where one of text passes; alone, both pass.
+// A large document counts with the memory of its parsed values, so one with many
+// values is refused where one with long text passes; alone, both pass.
 func TestMemoryOfManyValues(t *testing.T) {
 	t.Parallel()
 	m, _, w := crowded(t)

@@ -9,11 +9,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// operation is what a request turned out to be. Metrics are labelled with it.
+// operation is the kind of a request. It is a label of the metrics.
 type operation uint8
 
 const (
-	opUnknown operation = iota // no such path or verb, or nobody was authenticated
+	opUnknown operation = iota // no such path or verb, or no authentication
 	opRefused                  // a feature that Decan does not have yet
 	opAccountRead
 	opDatabaseCreate
@@ -155,7 +155,7 @@ var operationNames = [operations]string{
 func (o operation) String() string { return operationNames[o] }
 
 // reads reports whether the operation changes nothing, so that its answer can be
-// dropped and asked for again.
+// dropped and requested again.
 func (o operation) reads() bool {
 	switch o {
 	case opDocumentRead, opDocumentList, opDocumentFeed, opDocumentQuery, opQueryPlan, opAccountRead,
@@ -172,7 +172,7 @@ func (o operation) reads() bool {
 	return false
 }
 
-// metrics counts what goes through the door.
+// metrics counts the requests of the door.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration [operations]prometheus.Observer
@@ -180,17 +180,17 @@ type metrics struct {
 	visited  [operations]prometheus.Counter
 
 	// counters holds the requests counters that were used, by operation and
-	// status, so that counting one costs no look-up of labels.
+	// status, so that counting one needs no look-up of labels.
 	counters [operations][statusEnd - statusBegin]atomic.Pointer[prometheus.Counter]
 }
 
-// The statuses that an answer can have lie in between.
+// The range of an answer's status.
 const (
 	statusBegin = 200
 	statusEnd   = 505
 )
 
-// newMetrics registers with registry; nil keeps the metrics to themselves.
+// newMetrics registers with registry; with nil the metrics are not published.
 func newMetrics(registry prometheus.Registerer) *metrics {
 	m := &metrics{
 		requests: register(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -229,7 +229,7 @@ func register[C prometheus.Collector](registry prometheus.Registerer, collector 
 		return registered.ExistingCollector.(C)
 	}
 	if err != nil {
-		panic(err) // Two different metrics of one name: a mistake in this program.
+		panic(err) // A programming error: two different metrics with one name.
 	}
 	return collector
 }

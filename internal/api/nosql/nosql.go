@@ -1,19 +1,20 @@
-// Package nosql is the door for clients that speak the REST protocol of Azure
+// Package nosql is the door for clients that use the REST protocol of Azure
 // Cosmos DB for NoSQL.
 //
-// Package server mounts what [New] returns on the data plane's port. A handler
-// decodes a request, calls the engine and encodes the result; the one adapter
-// around all of them, in handler.go, authenticates, writes status, headers and
-// body, and turns errors into answers. Read [Config] first, then router.go, the
-// table of everything this door knows, and headers.go, the list of every header.
+// Package server mounts the handler that [New] returns on the data plane's port.
+// A handler decodes a request, calls the engine and encodes the result; the one
+// adapter around all of them, in handler.go, authenticates, writes status,
+// headers and body, and turns errors into answers. Read [Config] first, then
+// router.go, the table of everything this door supports, and headers.go, the list
+// of every header.
 //
 // # Invariants
 //
 //   - Every answer carries an activity id, a charge and, where it may have a body,
 //     a Content-Length; every error has a JSON body with code and message.
 //   - A header whose value is unknown is absent, never empty.
-//   - Nothing is ignored in silence that would change the answer: what a later
-//     version will serve is refused by name.
+//   - Nothing that would change the answer is ignored silently: a feature of a
+//     later version is refused by name.
 //   - I8: nothing in here decides anything about data.
 //
 // The package knows no partition and no storage.
@@ -34,45 +35,45 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Config says what a door serves and how. Engine is required.
+// Config configures a door. Engine is required.
 type Config struct {
 	Engine     *engine.Engine
 	Limits     resource.Limits       // the zero value: resource.DefaultLimits
-	Endpoint   string                // URL that the account document advertises; empty: what the request's own scheme and Host header say
+	Endpoint   string                // URL that the account document advertises; empty: from the request's own scheme and Host header
 	Version    string                // of this program, for response headers and error texts; empty: devel
 	Now        func() time.Time      // nil: time.Now
 	Logger     *slog.Logger          // nil: discard
-	Registerer prometheus.Registerer // nil: metrics are counted and shown nowhere
+	Registerer prometheus.Registerer // nil: metrics are not published
 	Switches   Switches
-	Memory     *Memory // of the bodies and answers of requests under way; nil for no bound
+	Memory     *Memory // of the bodies and answers of running requests; nil for no limit
 
-	// Admit says why a request is refused before anything in it is looked at, such as
-	// a Host header that is no name of this server. The connection ends with the
-	// answer. Nil admits every request.
+	// Admit returns why a request is refused, before anything else in it is read,
+	// such as a Host header that does not name this server. The connection ends
+	// with the answer. Nil admits every request.
 	Admit func(*http.Request) error
 
-	// Watch is told of refused sign-ins, and of what the audit log is for; nil tells
-	// no one.
+	// Watch receives refused sign-ins and the events of the audit log; nil
+	// disables it.
 	Watch *audit.Door
 }
 
-// Switches are departures from what the service does, each off by default.
+// Switches are differences from the service, each off by default.
 type Switches struct {
-	// StrictItemIDs refuses a request whose path names an odd item id as the
+	// StrictItemIDs refuses a request whose path names an unusual item id as the
 	// official emulator does on its main port: 401 for / \ # or a percent escape
-	// in it or a blank at its end, since it signs another text than the client,
-	// and 400 for control characters. The service accepts such ids.
+	// in it or a space at its end, since the emulator signs another text than the
+	// client, and 400 for control characters. The service accepts such ids.
 	StrictItemIDs bool
 
 	// TrustForwardedProto takes the scheme of the advertised endpoint from
-	// X-Forwarded-Proto. Only right behind a proxy that sets the header itself.
+	// X-Forwarded-Proto. It is only safe directly after a proxy that sets the
+	// header itself.
 	TrustForwardedProto bool
 }
 
-// New returns the door as an HTTP handler, safe for concurrent use. It wants
-// the raw request target, so nothing in front of it may clean or redirect
-// paths, as http.ServeMux does. Two doors may share a Registerer, and then
-// count together.
+// New returns the door as an HTTP handler, safe for concurrent use. It needs the
+// raw request target, so no handler before it may clean or redirect paths, as
+// http.ServeMux does. Two doors may share a Registerer, and then count together.
 func New(cfg Config) http.Handler {
 	h := &handler{
 		engine:   cfg.Engine,
@@ -102,7 +103,7 @@ func New(cfg Config) http.Handler {
 	h.agent = "Decan/" + version
 	h.serviceVersion = "version=" + version
 	if h.account.ID == "" || strings.EqualFold(h.account.ID, "localhost") {
-		// Clients that see "localhost" distrust the whole account document.
+		// Clients reject the whole account document if it contains "localhost".
 		h.account.ID = "decan"
 	}
 	if h.endpoint != "" && !strings.HasSuffix(h.endpoint, "/") {

@@ -22,8 +22,9 @@ func (h *handler) listOffers(r *request) (*response, error) {
 	return r.feed("Offers", &page), nil
 }
 
-// queryOffers runs a query over all offers: how clients find a container's
-// throughput. An offer is made with its container, so a POST is nothing else.
+// queryOffers runs a query over all offers, by which clients find a container's
+// throughput. An offer is created with its container, so a POST is always a
+// query.
 func (h *handler) queryOffers(r *request) (*response, error) {
 	if !r.isQuery() {
 		return nil, status.BadRequest("An offer is created with its database or container: a POST to /offers is a query, and says so in a header.")
@@ -62,7 +63,7 @@ func (h *handler) replaceOffer(r *request) (*response, error) {
 		return nil, err
 	}
 	if req.Redistribution != nil {
-		// The division says what the throughput is; the body is as it was.
+		// The division defines the throughput; the body is unchanged.
 		req.PartitionRUs = true
 	}
 	req.MigrateToAutoscale = r.flag(headerMigrateAutoscale)
@@ -75,7 +76,7 @@ func (h *handler) replaceOffer(r *request) (*response, error) {
 	return r.describeOffer(&res), nil
 }
 
-// offer is the request about the offer that the path names.
+// offer returns the request for the offer in the path.
 func (r *request) offer() (engine.OfferRequest, error) {
 	req := engine.OfferRequest{
 		Offer:       r.target.id(0),
@@ -89,7 +90,7 @@ func (r *request) offer() (engine.OfferRequest, error) {
 }
 
 // redistribution reads how a throughput is to be divided over physical
-// partitions; nil when the request is not about that.
+// partitions; nil if the request does not divide it.
 func (r *request) redistribution() (*engine.Redistribution, error) {
 	policy := r.header(headerThroughputPolicy)
 	if policy == "" {
@@ -106,7 +107,7 @@ func (r *request) redistribution() (*engine.Redistribution, error) {
 	return engine.ParseRedistribution(policy, targets, sources)
 }
 
-// partitionList reads the JSON of a header, undefined without one.
+// partitionList reads the JSON of a header; it is undefined without one.
 func partitionList(text string) (value.Value, error) {
 	if text == "" {
 		return value.Undefined(), nil

@@ -105,7 +105,7 @@ func (h *handler) queryPermissions(r *request) (*response, error) {
 	return r.feed("Permissions", &page), nil
 }
 
-// permission is the request about the permission that the path names.
+// permission returns the request for the permission in the path.
 func (r *request) permission() (engine.PermissionRequest, error) {
 	req := engine.PermissionRequest{
 		Link:        engine.Link{Database: r.target.id(0)},
@@ -120,13 +120,14 @@ func (r *request) permission() (engine.PermissionRequest, error) {
 	}
 	seconds, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || seconds <= 0 {
-		return req, status.BadRequest("The lifetime %q in x-ms-documentdb-expiry-seconds is no number of seconds.", text)
+		return req, status.BadRequest("The lifetime %q in x-ms-documentdb-expiry-seconds is no number of seconds.", text) // words: the text is tested
 	}
 	req.Lifetime = time.Duration(seconds) * time.Second
 	return req, nil
 }
 
-// permissionDefinition is the request to create, upsert or replace a permission.
+// permissionDefinition returns the request to create, upsert or replace a
+// permission.
 func (h *handler) permissionDefinition(r *request) (engine.PermissionRequest, error) {
 	req, err := r.permission()
 	if err != nil {

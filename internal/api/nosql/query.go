@@ -66,7 +66,7 @@ func (r *request) explain() (bool, error) {
 	}
 }
 
-// unexplained refuses to explain what is no query over documents.
+// unexplained refuses to explain anything except a query over documents.
 func (r *request) unexplained() error {
 	asked, err := r.explain()
 	if asked {
@@ -75,7 +75,8 @@ func (r *request) unexplained() error {
 	return err
 }
 
-// planQuery answers how a client has to run a query over several partitions.
+// planQuery answers with the plan by which a client runs a query over several
+// partitions.
 func (h *handler) planQuery(r *request) (*response, error) {
 	r.operation = opQueryPlan
 	req := engine.PlanRequest{Link: r.container(), Features: r.header(headerQueryFeatures)}
@@ -100,7 +101,8 @@ func (h *handler) planQuery(r *request) (*response, error) {
 	return r.answer(http.StatusOK, plan.Body), nil
 }
 
-// definitionQuery is the request of a query over databases, containers or offers.
+// definitionQuery returns the request of a query over databases, containers or
+// offers.
 func (h *handler) definitionQuery(r *request, link engine.Link) (engine.QueryRequest, error) {
 	req, err := r.page(link)
 	if err != nil {
@@ -109,13 +111,13 @@ func (h *handler) definitionQuery(r *request, link engine.Link) (engine.QueryReq
 	if err := r.unexplained(); err != nil {
 		return req, err
 	}
-	req.Cross = true // These feeds are in one place.
+	req.Cross = true // These feeds have only one partition.
 	req.Text, req.Params, err = h.readQuery(r)
 	return req, err
 }
 
 // readQuery reads text and parameters from the body, which is a JSON object or,
-// as application/sql, the bare text.
+// as application/sql, only the text.
 func (h *handler) readQuery(r *request) (text string, params []query.Param, err error) {
 	media, _, _ := strings.Cut(r.header(headerContentType), ";")
 	if strings.EqualFold(strings.TrimSpace(media), typeSQL) {
@@ -137,8 +139,8 @@ func (h *handler) readQuery(r *request) (text string, params []query.Param, err 
 	return sql.Text(), params, err
 }
 
-// readParams reads [{"name":"@x","value":1}, ...]; null and nothing are none. A
-// parameter without a value is undefined.
+// readParams reads [{"name":"@x","value":1}, ...]; null or a missing list means
+// none. A parameter without a value is undefined.
 func readParams(list value.Value) ([]query.Param, error) {
 	switch list.Kind() {
 	case value.KindUndefined, value.KindNull:

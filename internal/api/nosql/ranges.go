@@ -11,8 +11,8 @@ import (
 )
 
 // listRanges answers with the physical partitions of a container. As an
-// incremental feed it answers 304 once the client has seen them all, for which
-// several clients loop.
+// incremental feed it answers 304 once the client has seen them all; several
+// clients repeat the request until then.
 func (h *handler) listRanges(r *request) (*response, error) {
 	page, err := h.ranges(r, r.incrementalETag())
 	if err != nil {
@@ -21,8 +21,8 @@ func (h *handler) listRanges(r *request) (*response, error) {
 	return r.feed("PartitionKeyRanges", &page), nil
 }
 
-// readRange answers with one physical partition, named by id or RID. Its ETag
-// stands for its bounds; the LSN in it is a hint.
+// readRange answers with one physical partition, identified by id or RID. Its
+// ETag depends only on its bounds; the LSN in it is a hint.
 func (h *handler) readRange(r *request) (*response, error) {
 	page, err := h.ranges(r, "")
 	if err != nil {
@@ -56,8 +56,8 @@ func (h *handler) ranges(r *request, known resource.ETag) (engine.Feed, error) {
 	return page, err
 }
 
-// incrementalETag returns the version that the client has seen, if it asks for
-// what has changed since.
+// incrementalETag returns the version that the client has seen, if it requests
+// the changes since.
 func (r *request) incrementalETag() resource.ETag {
 	if strings.EqualFold(strings.TrimSpace(r.header(headerIncremental)), "incremental feed") {
 		return r.ifNoneMatch()
@@ -75,7 +75,7 @@ func (h *handler) listConflicts(r *request) (*response, error) {
 	return r.feed("Conflicts", &engine.Feed{ParentRID: parent.RID}), nil
 }
 
-// missingConflict answers for any single conflict.
+// missingConflict answers requests for a single conflict.
 func (h *handler) missingConflict(r *request) (*response, error) {
 	if _, err := h.owner(r); err != nil {
 		return nil, err

@@ -19,46 +19,46 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// request is one request on its way through the door. The adapter takes it from
-// a pool and puts it back after the answer is written, so a handler keeps
-// nothing of it.
+// request is one request in the door. The adapter takes it from a pool and
+// returns it after the answer is written, so a handler keeps nothing of it.
 type request struct {
 	http      *http.Request
 	ctx       context.Context
 	target    target
 	caller    auth.Caller
-	activity  string // the client's when it sent a GUID, else ours
+	activity  string // the client's if it sent a GUID, otherwise a new one
 	operation operation
-	sub       status.Sub    // of an error that is answered
-	last      bool          // the connection ends with the answer
-	result    engine.Result // what the engine said, on errors too
+	sub       status.Sub    // of an error answer
+	last      bool          // the connection ends with this answer
+	result    engine.Result // the engine's result, also with errors
 	response  response
 
-	key       partitionkey.Key     // what engine requests point to, so that they allocate nothing
+	key       partitionkey.Key     // referenced by engine requests, so that they allocate nothing
 	clip      partitionkey.Range   // likewise
 	partition resource.PartitionID // likewise
 
 	body []byte // as received; grown and reused
 	out  []byte // the answer being built; grown and reused
 
-	pages  *sync.Pool // where large buffers of answers come from; nil for nowhere
-	memory *Memory    // of all requests; nil for no bound
-	taken  int        // bytes of memory to release when the request ends
-	unread bool       // the request is refused before its body was read to the end
+	pages  *sync.Pool // pool of large answer buffers; nil for none
+	memory *Memory    // of all requests; nil for no limit
+	taken  int        // bytes of memory to release at the end of the request
+	unread bool       // the request is refused before its whole body was read
 
-	cancel  context.CancelFunc // of ctx, nil while the request may take any time
+	cancel  context.CancelFunc // of ctx; nil if the request has no time limit
 	timeout time.Duration      // of ctx
 }
 
 const (
-	// bufferKept is the largest buffer that goes back into the pool with its
-	// request: a request holds these while it waits for its body.
+	// bufferKept is the maximum size of a buffer that returns to the pool with
+	// its request: a request holds these while it waits for its body.
 	bufferKept = 16 << 10
-	// pageKept is the largest one of an answer that goes into a pool of its own.
+	// pageKept is the maximum size of an answer's buffer that returns to a pool
+	// of its own.
 	pageKept = 256 << 10
 )
 
-// begin makes a pooled request ready for hr.
+// begin prepares a pooled request for hr.
 func (r *request) begin(hr *http.Request, memory *Memory) {
 	r.http = hr
 	r.ctx = hr.Context()
@@ -96,7 +96,7 @@ func (r *request) room(size int) []byte {
 	return make([]byte, 0, size)
 }
 
-// release returns the memory of the request to the budget.
+// release returns the request's memory to the budget.
 func (r *request) release() {
 	r.memory.Release(r.taken)
 	r.taken = 0
@@ -108,8 +108,8 @@ func (r *request) limitTime(timeout time.Duration) {
 	r.ctx, r.cancel = context.WithTimeout(r.http.Context(), timeout)
 }
 
-// received gives the request its whole time again if its body took a part of it.
-// How long a body may take is the server's to limit.
+// received restarts the request's time limit if reading its body took a part of
+// it. The server limits how long a body may take.
 func (r *request) received() {
 	if r.cancel == nil {
 		return
@@ -134,20 +134,20 @@ func (r *request) flag(name string) bool {
 	return strings.EqualFold(r.header(name), "true")
 }
 
-// link returns the engine's name of what the path is about.
+// link returns the engine's name of the resource in the path.
 func (r *request) link() engine.Link {
 	return engine.Link{Database: r.target.id(0), Container: r.target.id(1), Document: r.target.id(2)}
 }
 
-// container is link without the last id, for what lies below a container and
-// is no document.
+// container is link without the last id, for resources in a container that are
+// not documents.
 func (r *request) container() engine.Link {
 	return engine.Link{Database: r.target.id(0), Container: r.target.id(1)}
 }
 
 // readBody reads the body into the request's buffer: at most limit bytes,
-// otherwise 413. The buffer grows with what arrives, whatever length is announced.
-// A body that fits into no memory is 429.
+// otherwise 413. The buffer grows with the arriving bytes, whatever length is
+// announced. A body that exceeds the available memory is 429.
 func (r *request) readBody(limit int) ([]byte, error) {
 	if encoding := r.header(headerContentEncoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, status.Unsupported("Content-Encoding " + encoding)
@@ -194,9 +194,9 @@ func (r *request) readBody(limit int) ([]byte, error) {
 	}
 }
 
-// nextSize returns how large the buffer of a body becomes that has filled the one
-// before: four times as large, and no larger than what may still arrive with one
-// byte more, which finds the end.
+// nextSize returns the next size of the buffer of a body that has filled the last
+// one: four times as large, but at most one byte more than what may still arrive.
+// That byte detects the end.
 func nextSize(size int, announced int64, limit int) int {
 	most := limit
 	if announced >= 0 {
@@ -205,8 +205,8 @@ func nextSize(size int, announced int64, limit int) int {
 	return min(max(4*size, countedMin), max(most, size)+1)
 }
 
-// drainedMax is how much of a refused body is read so that the client, which
-// may still be sending, gets to see the answer.
+// drainedMax is how much of a refused body is read so that the client, which may
+// still be sending, receives the answer.
 const drainedMax = 16 << 20
 
 func tooLarge(r *request, limit int) error {
@@ -255,7 +255,7 @@ func (r *request) readJSON(limit int) (v value.Value, size int, err error) {
 	return v, len(body), nil
 }
 
-// options reads the headers that every request on documents may carry.
+// options reads the headers that every request on documents may have.
 func (r *request) options() (engine.Options, error) {
 	opts := engine.Options{
 		Session:     r.header(headerGivenSession),
@@ -278,7 +278,7 @@ func (r *request) options() (engine.Options, error) {
 	case "session":
 		opts.Consistency = resource.Session.String()
 	case "latestcommitted":
-		// What one server answers is the latest committed version anyway.
+		// A single server always answers with the latest committed version.
 	case "globalstrong":
 		opts.Consistency = resource.Strong.String()
 	default:
@@ -287,7 +287,7 @@ func (r *request) options() (engine.Options, error) {
 	return opts, nil
 }
 
-// spender reads as whom the request spends throughput.
+// spender returns who spends the throughput of the request.
 func (r *request) spender(opts *engine.Options) error {
 	switch priority := r.header(headerPriority); {
 	case priority == "", strings.EqualFold(priority, "high"):
@@ -308,7 +308,7 @@ func (r *request) spender(opts *engine.Options) error {
 	return nil
 }
 
-// partitionKey reads the partition key header; nil means that there is none.
+// partitionKey reads the partition key header; nil means that it is absent.
 func (r *request) partitionKey() (*partitionkey.Key, error) {
 	text := r.header(headerPartitionKey)
 	if text == "" {
@@ -322,7 +322,7 @@ func (r *request) partitionKey() (*partitionkey.Key, error) {
 	return &r.key, nil
 }
 
-// keyError translates the one error type that comes from below package status.
+// keyError translates the one error type of packages below status.
 func keyError(err error) error {
 	var e *partitionkey.Error
 	if !errors.As(err, &e) {
@@ -337,8 +337,8 @@ func keyError(err error) error {
 	return status.BadRequest("%s", e.Message)
 }
 
-// rangeID reads which physical partition is meant: its id, or container RID,
-// comma, id. The RID is returned apart, for the engine to compare.
+// rangeID reads the id of a physical partition: its id, or container RID, comma,
+// id. The RID is returned separately, for the engine to compare.
 func (r *request) rangeID() (id *resource.PartitionID, rid string, err error) {
 	text := r.header(headerGivenRangeID)
 	if text == "" {
@@ -356,7 +356,7 @@ func (r *request) rangeID() (id *resource.PartitionID, rid string, err error) {
 	return &r.partition, strings.TrimSpace(rid), nil
 }
 
-// epkRange reads the part of the key space that the request is confined to; nil
+// epkRange reads the part of the key space that the request is limited to; nil
 // means all of it. Equal ends mean that one hashed key.
 func (r *request) epkRange() (*partitionkey.Range, error) {
 	start, end := r.header(headerStartEPK), r.header(headerEndEPK)
@@ -372,14 +372,15 @@ func (r *request) epkRange() (*partitionkey.Range, error) {
 	}
 	switch order := r.clip.Min.Compare(r.clip.Max); {
 	case order > 0:
-		return nil, status.BadRequest("The effective partition key range begins behind its end.")
+		return nil, status.BadRequest("The effective partition key range begins behind its end.") // words: the text is tested
 	case order == 0:
 		r.clip.Max = r.clip.Min + "\xFF"
 	}
 	return &r.clip, nil
 }
 
-// parseEPK sets epk from digits; without digits the end of the key space stays.
+// parseEPK sets epk from digits; without digits it leaves the end of the key
+// space unchanged.
 func parseEPK(epk *partitionkey.EPK, digits, end string) error {
 	if digits == "" {
 		return nil
@@ -392,7 +393,7 @@ func parseEPK(epk *partitionkey.EPK, digits, end string) error {
 	return nil
 }
 
-// maxItems reads the page size: 0 is the default, negative as many as fit.
+// maxItems reads the page size: 0 is the default, negative means as many as fit.
 func (r *request) maxItems() (int, error) {
 	text := r.header(headerMaxItemCount)
 	if text == "" {
@@ -405,17 +406,19 @@ func (r *request) maxItems() (int, error) {
 	return int(n), nil
 }
 
-// page reads what feeds without a partition key have: page size and continuation.
+// page reads the headers of feeds without a partition key: page size and
+// continuation.
 func (r *request) page(link engine.Link) (engine.QueryRequest, error) {
 	maxItems, err := r.maxItems()
 	return engine.QueryRequest{Link: link, MaxItems: maxItems, Continuation: r.header(headerGivenContinuation)}, err
 }
 
-// scope reads everything that confines a feed of documents, beside the page.
+// scope reads the headers that limit a feed of documents, in addition to the
+// page.
 func (r *request) scope() (engine.QueryRequest, error) {
 	if !r.memory.Fits(countedMin) {
 		r.unread = r.http.ContentLength != 0
-		return engine.QueryRequest{}, r.memory.Refusal() // Before a page is made that would be dropped.
+		return engine.QueryRequest{}, r.memory.Refusal() // Before building a page that would be dropped.
 	}
 	req, err := r.page(r.container())
 	if err != nil {
@@ -443,7 +446,7 @@ func (r *request) scope() (engine.QueryRequest, error) {
 	return req, nil
 }
 
-// minimal reports whether the client wants no body after a write.
+// minimal reports whether the client requests no body after a write.
 func (r *request) minimal() bool {
 	if strings.EqualFold(r.header(headerContentOnWrite), "false") {
 		return true
@@ -458,7 +461,7 @@ func (r *request) minimal() bool {
 	return false
 }
 
-// isQuery reports whether a POST is a query. Clients say so in three ways.
+// isQuery reports whether a POST is a query. Clients mark it in three ways.
 func (r *request) isQuery() bool {
 	if r.flag(headerIsQuery) || r.flag(headerIsQueryGo) {
 		return true

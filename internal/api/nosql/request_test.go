@@ -53,7 +53,7 @@ func TestBodyLimit(t *testing.T) {
 	}
 }
 
-// TestBodyBroken shows that a body that ends early is the client's mistake, and
+// TestBodyBroken shows that a body that ends early is the client's error, and
 // that a compressed one is refused by name.
 func TestBodyBroken(t *testing.T) {
 	t.Parallel()
@@ -209,7 +209,7 @@ func TestMinimal(t *testing.T) {
 	}
 }
 
-// TestOptions shows both ways to ask for a consistency level.
+// TestOptions shows both ways to request a consistency level.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for strategy, want := range map[string]string{"": "", "Eventual": "Eventual", "session": "Session", "LatestCommitted": "", "GlobalStrong": "Strong"} {
@@ -282,8 +282,8 @@ func TestThroughputHeaders(t *testing.T) {
 	}
 }
 
-// FuzzHeaders reads every header that has a syntax: whatever comes is a value
-// or a 400.
+// FuzzHeaders reads every header that has a syntax: any text gives a value or a
+// 400.
 func FuzzHeaders(f *testing.F) {
 	for _, text := range []string{"", "-1", `["a",{},null,1.5]`, "1F", "AbCdAKEfGh0=,3", `{"maxThroughput":4000}`, "return=minimal", "Session"} {
 		f.Add(text, text)
@@ -325,7 +325,7 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-// fewBytes is a body of which some bytes arrive, and then an error.
+// fewBytes is a body of which some bytes arrive, followed by an error.
 type fewBytes struct{ left int }
 
 func (b *fewBytes) Read(p []byte) (int, error) {
@@ -337,8 +337,9 @@ func (b *fewBytes) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// The buffer of a body grows with what has arrived: to less than four times as much,
-// and 4 KB at least, whatever is announced; and no further than the body.
+// The buffer of a body grows with the bytes that have arrived: to less than four
+// times as much, and 4 KB at least, whatever is announced; and no further than
+// the body.
 func TestBodyGrows(t *testing.T) {
 	t.Parallel()
 	const limit = 2 << 20
@@ -369,7 +370,7 @@ func TestBodyGrows(t *testing.T) {
 	}
 }
 
-// A request whose body took its time has its whole time afterwards.
+// A request whose body took long has its whole time afterwards.
 func TestTimeBeginsAfterTheBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -379,7 +380,7 @@ func TestTimeBeginsAfterTheBody(t *testing.T) {
 		go func() {
 			for range 10 {
 				in.Write([]byte("x"))
-				time.Sleep(time.Minute) // fake
+				time.Sleep(time.Minute) // simulated
 			}
 			in.Close()
 		}()

@@ -12,7 +12,7 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// response is what a handler answers beside the engine's result, which the
+// response is a handler's answer, in addition to the engine's result, which the
 // adapter finds in the request.
 type response struct {
 	status int
@@ -74,10 +74,10 @@ func (r *request) feed(plural string, page *engine.Feed) *response {
 	return answer
 }
 
-// fieldsMax is how many headers an answer can have.
+// fieldsMax is the maximum number of headers of an answer.
 const fieldsMax = 24
 
-// writer assigns headers without making them canonical again, and with one
+// writer assigns headers without canonicalizing their names again, and with one
 // slice for all their values.
 type writer struct {
 	header http.Header
@@ -89,7 +89,7 @@ func (w *writer) set(name, value string) {
 		return
 	}
 	if len(w.texts) == cap(w.texts) {
-		// A larger array would leave the values assigned before where they are.
+		// A larger array would leave the earlier values in the old one.
 		w.texts = make([]string, 0, fieldsMax)
 	}
 	w.texts = append(w.texts, value)
@@ -97,8 +97,8 @@ func (w *writer) set(name, value string) {
 	w.header[name] = w.texts[n-1 : n : n]
 }
 
-// write sends status, headers and body. The answer's own headers come first, so
-// none of them can replace what the door says.
+// write sends status, headers and body. The answer's own headers are set first,
+// so they cannot replace those of the door.
 func (h *handler) write(hw http.ResponseWriter, r *request, answer *response) {
 	w := writer{header: hw.Header()}
 	for _, f := range answer.fields[:answer.count] {
@@ -132,7 +132,7 @@ func (h *handler) write(hw http.ResponseWriter, r *request, answer *response) {
 		} else if len(answer.body) > 0 {
 			w.set(headerContentType, typeJSON)
 		}
-		// Announced, so that no answer is ever chunked: one client reads error
+		// The length is set, so that no answer is chunked: one client reads error
 		// bodies only with their length.
 		w.set(headerContentLength, strconv.Itoa(len(answer.body)))
 	}
@@ -145,12 +145,12 @@ func (h *handler) write(hw http.ResponseWriter, r *request, answer *response) {
 	}
 }
 
-// Gatherer is a connection that can send what it is told to write in fewer
-// pieces. net/http cuts an answer that is larger than its buffer of 4 KB in two:
-// twice the system calls, and the client wakes for a half.
+// Gatherer is a connection that can send the bytes written to it in fewer pieces.
+// net/http divides an answer larger than its buffer of 4 KB into two: that costs
+// twice the system calls, and the client wakes up for a half.
 type Gatherer interface {
-	// Gather calls write and sends what that has written when it returns, if not
-	// before.
+	// Gather calls write and sends the bytes that it has written at the latest
+	// when it returns.
 	Gather(write func())
 }
 
@@ -165,12 +165,12 @@ func WithConn(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// Bodies of these sizes are gathered: with the headers, smaller ones mostly fit
-// into one piece, and of larger ones the first piece is a small part.
+// Bodies of these sizes are gathered: smaller ones mostly fit into one piece with
+// the headers, and for larger ones the first piece is a small part.
 const gatherMin, gatherMax = 3 << 10, 64 << 10
 
-// send writes a body. Errors are those of a client that is gone: nobody is left to
-// tell.
+// send writes a body. It ignores errors, which mean that the client has
+// disconnected.
 func send(hw http.ResponseWriter, hr *http.Request, body []byte) {
 	if len(body) >= gatherMin && len(body) <= gatherMax {
 		if g, ok := hr.Context().Value(gathererKey{}).(Gatherer); ok {
@@ -185,8 +185,8 @@ func send(hw http.ResponseWriter, hr *http.Request, body []byte) {
 }
 
 // refuse answers a request whose body was not read. The answer is sent before the
-// rest of the body arrives, which is then read and dropped: a client that sends all
-// before it reads would otherwise not see the answer.
+// rest of the body arrives, which is then read and dropped: a client that sends
+// everything before it reads would otherwise not receive the answer.
 func (h *handler) refuse(hw http.ResponseWriter, r *request, answer *response) {
 	control := http.NewResponseController(hw)
 	_ = control.EnableFullDuplex() // Otherwise net/http reads a part of the body first.
@@ -194,12 +194,12 @@ func (h *handler) refuse(hw http.ResponseWriter, r *request, answer *response) {
 	_ = control.Flush()
 	r.release()
 	if !strings.EqualFold(r.header("Expect"), "100-continue") {
-		_, _ = io.CopyN(io.Discard, r.http.Body, int64(h.limits.BodyBytes)) // A client that is gone needs no answer.
+		_, _ = io.CopyN(io.Discard, r.http.Body, int64(h.limits.BodyBytes)) // A disconnected client needs no answer.
 	}
 }
 
-// formatCharge writes request units as clients parse them: with a point and at
-// most two decimals.
+// formatCharge writes request units in the form that clients parse: with a point
+// and at most two decimals.
 func formatCharge(charge float64) string {
 	var digits [24]byte
 	out := strconv.AppendFloat(digits[:0], charge, 'f', 2, 64)

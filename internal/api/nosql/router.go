@@ -10,29 +10,29 @@ import (
 // serve is a handler: decode, call the engine, encode.
 type serve func(*handler, *request) (*response, error)
 
-// action is what one verb does on one kind of path. A handler that finds out
+// action is the effect of one verb on one kind of path. A handler that learns
 // more about the request, as with POST, sets a more precise operation itself.
 type action struct {
 	operation operation
 	serve     serve
 }
 
-// verbs are the actions of one kind of path; a nil serve is a verb it has not.
+// verbs are the actions of one kind of path; a nil serve is an unsupported verb.
 type verbs struct {
 	get, post, put, patch, delete action
 }
 
-// resourceType is a row of the routing table: what a path of these type words
-// answers to.
+// resourceType is a row of the routing table: the actions for paths with these
+// type words.
 type resourceType struct {
 	words   string // joined by slashes
 	feed    verbs
 	item    verbs
-	feature string // names the whole kind where Decan does not have it yet; then feed and item are empty
+	feature string // the name of the kind if Decan does not support it yet; then feed and item are empty
 }
 
-// resourceTypes is the routing table, read from the top; what is asked for most
-// comes first. It never changes.
+// resourceTypes is the routing table, searched from the top; frequent requests
+// come first. It never changes.
 var resourceTypes = []resourceType{
 	{
 		words: "dbs/colls/docs",
@@ -172,7 +172,7 @@ var resourceTypes = []resourceType{
 	{words: "snapshots", feature: "snapshots"},
 }
 
-// lookup finds the row of the path, or nil when no resource has such a path.
+// lookup returns the row of the path, or nil if no resource has such a path.
 func lookup(t *target) *resourceType {
 	for i := range resourceTypes {
 		if matches(resourceTypes[i].words, t) {
@@ -182,7 +182,7 @@ func lookup(t *target) *resourceType {
 	return nil
 }
 
-// matches compares the type words without splitting them anew for each request.
+// matches compares the type words without splitting them for each request.
 func matches(words string, t *target) bool {
 	for i := 0; i < t.count; i += 2 {
 		word := t.segments[i]
@@ -200,8 +200,8 @@ func matches(words string, t *target) bool {
 	return words == ""
 }
 
-// route finds the action for the request's method and path. It is called after
-// the caller is authenticated, so that strangers learn nothing.
+// route returns the action for the request's method and path. It is called after
+// authentication, so that unauthenticated callers learn nothing.
 func route(t *target, method string) (action, error) {
 	if t.count == 0 {
 		return verbs{get: action{opAccountRead, (*handler).readAccount}}.action(method, true)
@@ -219,8 +219,8 @@ func route(t *target, method string) (action, error) {
 	return row.feed.action(method, false)
 }
 
-// action picks the verb. HEAD is GET without the body, which net/http leaves
-// out, on single resources.
+// action selects the verb. On single resources, HEAD is GET without the body,
+// which net/http omits.
 func (v verbs) action(method string, item bool) (action, error) {
 	var found action
 	switch method {

@@ -18,7 +18,7 @@ var scriptFeeds = map[resource.ScriptKind]string{
 	resource.Procedure: "StoredProcedures",
 }
 
-// scriptKind is the kind of script that the path is about.
+// scriptKind is the kind of script in the path.
 func (r *request) scriptKind() resource.ScriptKind {
 	kind, _ := resource.ScriptKindOf(r.target.segments[4])
 	return kind
@@ -101,7 +101,7 @@ func (h *handler) queryScripts(r *request) (*response, error) {
 	return r.feed(scriptFeeds[r.scriptKind()], &page), nil
 }
 
-// script is the request about the script that the path names.
+// script returns the request for the script in the path.
 func (r *request) script() engine.ScriptRequest {
 	return engine.ScriptRequest{
 		Kind:        r.scriptKind(),
@@ -112,7 +112,7 @@ func (r *request) script() engine.ScriptRequest {
 	}
 }
 
-// scriptDefinition is the request to create or replace a script.
+// scriptDefinition returns the request to create or replace a script.
 func (h *handler) scriptDefinition(r *request) (engine.ScriptRequest, error) {
 	req := r.script()
 	if r.flag(headerIsUpsert) {
@@ -123,8 +123,8 @@ func (h *handler) scriptDefinition(r *request) (engine.ScriptRequest, error) {
 	return req, err
 }
 
-// executeProcedure runs a stored procedure. Its arguments are the body, an array;
-// without a body there are none.
+// executeProcedure runs a stored procedure. The body is an array of its
+// arguments; without a body there are none.
 func (h *handler) executeProcedure(r *request) (*response, error) {
 	req := engine.ExecuteRequest{Link: r.container(), Procedure: r.target.id(2), Log: r.flag(headerScriptLogging)}
 	var err error
@@ -143,11 +143,11 @@ func (h *handler) executeProcedure(r *request) (*response, error) {
 		return nil, err
 	}
 	answer := r.answer(http.StatusOK, done.Body)
-	answer.set(headerScriptLog, url.PathEscape(done.Log)) // The script had room for as much as it is then.
+	answer.set(headerScriptLog, url.PathEscape(done.Log)) // The limit of a script's log counts the escaped form.
 	return answer, nil
 }
 
-// arguments reads those of a stored procedure.
+// arguments reads the arguments of a stored procedure.
 func (h *handler) arguments(r *request) ([]value.Value, error) {
 	body, err := r.readBody(h.limits.BodyBytes)
 	if err != nil || len(body) == 0 {
@@ -174,8 +174,8 @@ func (r *request) triggers(req *engine.DocumentRequest) (err error) {
 // triggersMax is how many triggers of one type a write may name.
 const triggersMax = 10
 
-// scriptNames takes a list of ids apart, which commas part. A client escapes what
-// is not ASCII as in a URL.
+// scriptNames splits a list of ids separated by commas. Clients escape characters
+// that are not ASCII as in a URL.
 func scriptNames(list string) (names []string, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)

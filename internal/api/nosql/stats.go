@@ -8,11 +8,11 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// formatStats writes what a query did in the form of the query metrics header:
-// name=value, joined by semicolons, times in milliseconds. Figures that are not
-// measured are left out; clients read those as 0.
+// formatStats writes a query's statistics in the form of the query metrics
+// header: name=value, joined by semicolons, times in milliseconds. Figures that
+// are not measured are omitted; clients read those as 0.
 func formatStats(s *query.Stats) string {
-	// The share of the documents read that the filter let through.
+	// The share of the documents read that passed the filter.
 	ratio := 1.0
 	if s.Retrieved > 0 {
 		ratio = float64(s.Matched) / float64(s.Retrieved)

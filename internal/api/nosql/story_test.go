@@ -23,20 +23,20 @@ import (
 	"github.com/decandb/decan/internal/auth"
 )
 
-// TestStories plays every file of testdata against a server of its own.
+// TestStories runs every file of testdata against a server of its own.
 //
-// The one command is http: a request as it stands on the wire, the date and the
-// signature added unless it has its own, and the answer with volatile values
-// replaced. Its arguments:
+// The one command is http: a request in its raw form, to which the test adds date
+// and signature unless the request has its own. The answer shows placeholders for
+// volatile values. Its arguments:
 //
-//	show=(a,b)   headers to show beside the usual ones
+//	show=(a,b)   headers to show in addition to the usual ones
 //	save=name    keep the answer's values as $name.etag and so on
 //	unsigned     add neither date nor signature
 //	as=GET       sign as if the method were this one
 //	raw          show the body as it is
 //
 // $etag, $continuation, $session, $rid, $self, $token and $activity stand for
-// values of the last answer. The command server starts anew with other settings.
+// values of the last answer. The command server restarts with other settings.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -57,7 +57,7 @@ func TestStories(t *testing.T) {
 type story struct {
 	address string
 	stop    func()
-	values  map[string]string // what $name stands for
+	values  map[string]string // values of $name
 }
 
 func (s *story) start(t *testing.T, set settings) {
@@ -110,7 +110,7 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 	return ""
 }
 
-// shown are the headers that are part of every answer's picture.
+// shown are the headers shown for every answer.
 var shown = []string{
 	"x-ms-substatus", "x-ms-item-count", "x-ms-continuation", "x-ms-documentdb-partitionkeyrangeid",
 	"x-decan-partitions", "x-ms-session-token", "allow", "preference-applied",
@@ -189,7 +189,7 @@ func (s *story) request(t *testing.T, input string) (method, target string, head
 }
 
 // exchange sends the bytes itself, since net/http would clean the target, and
-// checks what holds for every answer.
+// checks the rules for every answer.
 func (s *story) exchange(t *testing.T, method, target string, header http.Header, body string) (*http.Response, []byte) {
 	t.Helper()
 	connection, err := net.Dial("tcp", s.address)
@@ -225,7 +225,7 @@ func (s *story) exchange(t *testing.T, method, target string, header http.Header
 	return answer, content
 }
 
-// checkAnswer checks what clients rely on in every answer.
+// checkAnswer checks the rules of every answer that clients rely on.
 func checkAnswer(t *testing.T, what string, answer *http.Response, content []byte) {
 	t.Helper()
 	if len(answer.TransferEncoding) > 0 {
@@ -290,7 +290,7 @@ func (s *story) remember(prefix string, answer *http.Response, content []byte) {
 	}
 }
 
-// volatile is what differs from run to run.
+// volatile matches the values that differ between runs.
 var volatile = []struct {
 	pattern *regexp.Regexp
 	with    string

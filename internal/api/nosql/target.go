@@ -11,18 +11,18 @@ import (
 // dbs/d/colls/c/docs/x/attachments/a.
 const segmentsMax = 8
 
-// target is a request's path, split before it was decoded: an id may hold an
-// encoded slash, and a raw question mark, which one client sends. Segments with
-// an even index are type words, the others ids.
+// target is a request's path, split before decoding: an id may contain an encoded
+// slash, and a raw question mark, which one client sends. Segments with an even
+// index are type words, the others ids.
 type target struct {
 	segments [segmentsMax]string // decoded
 	count    int
 	query    string // of /addresses and /media, the only paths that have one
-	path     string // the segments joined, when nothing was encoded; else empty
+	path     string // the segments joined, if nothing was encoded; otherwise empty
 }
 
-// parse reads the raw request target. Slashes at both ends do not count. Every
-// fault is a 400.
+// parse reads the raw request target. It ignores slashes at both ends. Every
+// error is a 400.
 func (t *target) parse(uri string) error {
 	*t = target{}
 	path := strings.Trim(origin(uri), "/")
@@ -41,8 +41,8 @@ func (t *target) parse(uri string) error {
 		var segment string
 		segment, rest, more = strings.Cut(rest, "/")
 		if t.count%2 == 0 {
-			// A type word holds no question mark, so this is a query string
-			// after all. No path takes one.
+			// A type word has no question mark, so this is a query string. No
+			// path accepts one.
 			word, _, cut := strings.Cut(segment, "?")
 			if cut {
 				segment, more, plain = word, false, false
@@ -69,8 +69,8 @@ func (t *target) parse(uri string) error {
 	return nil
 }
 
-// origin strips scheme and host from a target in absolute form, as proxies
-// send it.
+// origin removes scheme and host from a target in absolute form, as proxies send
+// it.
 func origin(uri string) string {
 	if strings.HasPrefix(uri, "/") {
 		return uri
@@ -90,7 +90,7 @@ func (t *target) id(i int) string {
 	return ""
 }
 
-// item reports whether the path names one resource, not a feed.
+// item reports whether the path names one resource instead of a feed.
 func (t *target) item() bool { return t.count%2 == 0 }
 
 // signed returns the resource type and the link that clients sign: those of the
@@ -114,7 +114,7 @@ func (t *target) signed() (kind, link string) {
 	return t.segments[n-1], t.join(n - 1)
 }
 
-// resolveFor takes the resource's path out of the query of /addresses.
+// resolveFor takes the resource's path from the query of /addresses.
 func resolveFor(query string) string {
 	for pair := range strings.SplitSeq(query, "&") {
 		if name, path, found := strings.Cut(pair, "="); found && (name == "$resolveFor" || name == "%24resolveFor") {
@@ -137,8 +137,8 @@ func (t *target) join(n int) string {
 	return t.path[:end]
 }
 
-// unescape decodes percent escapes and leaves everything else alone; a plus is
-// a plus. Without escapes the result is segment itself.
+// unescape decodes percent escapes and nothing else; a plus remains a plus.
+// Without escapes the result is segment itself.
 func unescape(segment string) (string, error) {
 	if strings.IndexByte(segment, '%') < 0 {
 		if !utf8.ValidString(segment) {

@@ -76,7 +76,7 @@ func TestTargetRefused(t *testing.T) {
 	}
 }
 
-// TestResolveFor shows what address resolution is signed as.
+// TestResolveFor shows how address resolution is signed.
 func TestResolveFor(t *testing.T) {
 	t.Parallel()
 	query := "$filter=protocol%20eq%20rntbd&$resolveFor=dbs%2fd%2fcolls%2fc"

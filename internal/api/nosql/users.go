@@ -86,7 +86,7 @@ func (h *handler) queryUsers(r *request) (*response, error) {
 	return r.feed("Users", &page), nil
 }
 
-// user is the request about the user that the path names.
+// user returns the request for the user in the path.
 func (r *request) user() engine.UserRequest {
 	return engine.UserRequest{
 		Link:        engine.Link{Database: r.target.id(0)},
@@ -96,7 +96,7 @@ func (r *request) user() engine.UserRequest {
 	}
 }
 
-// userDefinition is the request to create, upsert or replace a user.
+// userDefinition returns the request to create, upsert or replace a user.
 func (h *handler) userDefinition(r *request) (engine.UserRequest, error) {
 	req := r.user()
 	var err error
@@ -113,7 +113,7 @@ func (r *request) defined(code int, res *engine.Resource, err error) (*response,
 	return r.resource(code, res), nil
 }
 
-// upserted is the status of an upsert.
+// upserted returns the status of an upsert.
 func upserted(created bool) int {
 	if created {
 		return http.StatusCreated

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A person who opens the endpoint in a browser sends what no client of the protocol
-// sends: GET / without authorization, by a program that asks for HTML. The answer is a
-// small page instead of 401. It has no script, no style and no form, and says nothing
-// that a refused request would not be told.
+// A browser that opens the endpoint sends a request that no client of the
+// protocol sends: GET / without authorization, accepting HTML. The answer is a
+// small page instead of 401. It has no script, no style and no form, and contains
+// nothing that a refused request would not receive.
 
 // wantsPage reports whether a request for the account comes from a browser.
 func wantsPage(r *request) bool {

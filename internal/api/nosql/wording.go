@@ -8,9 +8,9 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// wording returns what the message of an error says to clients of this protocol:
-// the service's text where clients look for it, and otherwise a text that names the
-// header or the switch that helps.
+// wording returns the message of an error for clients of this protocol: the
+// service's text where clients parse it, otherwise a text that names the header
+// or the switch that helps.
 func wording(e *status.Error) string {
 	const forbidden = "Insufficient permissions provided in the authorization header for the corresponding request"
 	switch r := e.Reason.(type) {
@@ -84,7 +84,7 @@ func linkOf(p status.Path) string {
 	return b.String()
 }
 
-// ownerLink returns the link of the resource that another one is in.
+// ownerLink returns the link of the resource that contains another one.
 func ownerLink(o engine.Owner) string {
 	switch {
 	case o.Database == "":
@@ -97,7 +97,7 @@ func ownerLink(o engine.Owner) string {
 	return "dbs/" + o.Database
 }
 
-// clip shortens a text that a client has sent, so that it does not fill a message.
+// clip shortens a text from a client, so that it does not fill a message.
 func clip(text string) string {
 	const charsMax = 64
 	n := 0

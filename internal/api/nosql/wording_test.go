@@ -7,8 +7,8 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// TestReasonsAreWorded: each reason has a text of this protocol, which is not the
-// neutral one.
+// TestReasonsAreWorded checks that each reason has a text for this protocol that
+// differs from the neutral one.
 func TestReasonsAreWorded(t *testing.T) {
 	for _, reason := range status.Reasons() {
 		e := status.Because(status.CodeBadRequest, 0, reason)

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// testKey signs what tests send.
+// testKey signs the requests of tests.
 var testKey = mustKey(auth.ParseKey(auth.WellKnownKey))
 
 func mustKey(key auth.Key, err error) auth.Key {
@@ -27,7 +27,7 @@ func mustKey(key auth.Key, err error) auth.Key {
 	return key
 }
 
-// settings are what a test may want different in its world.
+// settings are the options of a test's world.
 type settings struct {
 	nosql.Config
 	consistency string // of the account; empty: Session
@@ -38,11 +38,11 @@ type settings struct {
 	scriptTime time.Duration // of a script; zero: ampleTime
 }
 
-// ampleTime is what is bounded in time has in a world, where that is not what the test
-// is about: a machine may hold a test up for longer than the server's bounds.
+// ampleTime is the time limit in worlds whose tests do not concern it: a machine
+// may delay a test by more than the server's limits.
 const ampleTime = time.Minute
 
-// world is a whole database in memory behind the door.
+// world is a whole database in memory, with the door.
 type world struct {
 	handler  http.Handler
 	engine   *engine.Engine
@@ -71,7 +71,7 @@ func newWorld(t testing.TB, set settings) *world {
 	limits.PageTime = ampleTime
 	node, err := cluster.Start(cluster.Config{
 		Pool: pool, Catalog: names, Limits: limits, Now: now,
-		// The LSNs of an answer tell what the node has done by itself.
+		// The LSNs of an answer depend on the node's background work.
 		Chores:        -1,
 		ConditionTime: ampleTime,
 	})
@@ -112,7 +112,7 @@ func newWorld(t testing.TB, set settings) *world {
 	return w
 }
 
-// close closes in reverse; a second call does nothing.
+// close closes in reverse order; a second call does nothing.
 func (w *world) close() {
 	for len(w.closers) > 0 {
 		last := len(w.closers) - 1

@@ -1,19 +1,18 @@
 // Package hybridrow is the binary form in which the .NET client sends batches and
-// reads their results: rows of two fixed schemas, one behind the other in a
-// stream of records.
+// reads their results: rows of two fixed schemas in a stream of records.
 //
 // [ReadOperations] and [AppendResults] are the server's side; [AppendOperations]
-// and [ReadResults] the client's, with which the tests speak to a server.
+// and [ReadResults] are the client's, which the tests use.
 //
 // # Invariants
 //
-//   - Whatever bytes arrive, reading ends with a value or an error, and takes
-//     memory in proportion to their size; of a request, no more than the
-//     operations that are asked for.
-//   - What one side appends the other reads as it was.
+//   - For any bytes, reading ends with a value or an error, and takes memory in
+//     proportion to their size; for a request, no more than for the requested
+//     number of operations.
+//   - Each side reads the other's output unchanged.
 //
-// The package knows the layout of these rows only: no operation, no status and no
-// JSON. Other schemas of the format are refused.
+// The package knows only the layout of these rows: no operation, no status and no
+// JSON. It refuses other schemas of the format.
 //
 // Page: docs/nosql.md, "Batches"
 package hybridrow
@@ -38,7 +37,7 @@ const (
 	schemaResult    = 2145473649
 )
 
-// Sizes of what has a fixed one.
+// Sizes of the parts with a fixed size.
 const (
 	rowHead      = 1 + 4 // version and schema
 	segmentBytes = rowHead + 1 + 4
@@ -59,7 +58,7 @@ const (
 	typeUTF8    = 20
 )
 
-// fixedBytes is the width of the types of sparse fields that have one.
+// fixedBytes is the width of the fixed-width types of sparse fields.
 var fixedBytes = [...]int{
 	typeNull: 0, typeFalse: 0, typeTrue: 0,
 	5: 1, 6: 2, typeInt32: 4, 8: 8, // signed
@@ -75,7 +74,7 @@ func malformed(format string, args ...any) error {
 	return status.BadRequest("The body is not a batch in HybridRow: %s.", fmt.Sprintf(format, args...))
 }
 
-// reader takes bytes off the front of a row or a stream. After its first error
+// reader reads bytes from the front of a row or a stream. After its first error
 // it returns zeros.
 type reader struct {
 	rest []byte
@@ -88,7 +87,7 @@ func (r *reader) fail(format string, args ...any) {
 	}
 }
 
-// take returns the next n bytes, which share the body's.
+// take returns the next n bytes, which share the body's memory.
 func (r *reader) take(n int) []byte {
 	if n < 0 || n > len(r.rest) {
 		r.fail("%d bytes are missing", n-len(r.rest))
@@ -130,7 +129,7 @@ func (r *reader) varint() uint64 {
 	return v
 }
 
-// text takes bytes behind their length.
+// text reads a length and that many bytes.
 func (r *reader) text() []byte {
 	n := r.varint()
 	if n > uint64(len(r.rest)) {
@@ -140,7 +139,7 @@ func (r *reader) text() []byte {
 	return r.take(int(n))
 }
 
-// head takes the beginning of a row.
+// head reads the beginning of a row.
 func (r *reader) head(schema uint32) {
 	if v := r.byte(); r.err == nil && v != version {
 		r.fail("a row begins with %#x", v)
@@ -151,11 +150,11 @@ func (r *reader) head(schema uint32) {
 }
 
 // records calls visit with the rest of each row of a schema in a stream, until it
-// wants no more.
+// returns false.
 func records(body []byte, schema uint32, visit func(*reader) (more bool)) error {
 	r := reader{rest: body}
 	r.head(schemaSegment)
-	r.byte() // which columns there are: a length always
+	r.byte() // the present columns: always a length
 	length := r.uint32()
 	if r.err == nil && (length < segmentBytes || uint64(length) > uint64(len(body))) {
 		r.fail("the segment is %d bytes long", length)
@@ -169,7 +168,7 @@ func records(body []byte, schema uint32, visit func(*reader) (more bool)) error 
 		}
 		row := reader{rest: r.take(int(size))}
 		if r.err == nil && crc32.ChecksumIEEE(row.rest) != sum {
-			r.fail("a record does not have the checksum that stands before it")
+			r.fail("a record does not match its checksum")
 		}
 		if r.err != nil {
 			break
@@ -183,9 +182,9 @@ func records(body []byte, schema uint32, visit func(*reader) (more bool)) error 
 	return r.err
 }
 
-// sparse calls field for each sparse field with the place of its name in the
-// schema, or tokens when the schema has not got it. The field takes the value;
-// what it leaves is skipped.
+// sparse calls field for each sparse field with the index of its name in the
+// schema, or tokens if the schema does not contain it. The field reads the value;
+// sparse skips the bytes that it does not read.
 func (r *reader) sparse(tokens uint64, field func(token uint64, kind byte) (taken bool)) {
 	for r.err == nil && len(r.rest) > 0 {
 		kind := r.byte()
@@ -245,7 +244,7 @@ func appendText[T string | []byte](dst []byte, text T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-// appendField appends a sparse field of text, unless it is empty.
+// appendField appends a sparse text field, unless it is empty.
 func appendField(dst []byte, token byte, text string) []byte {
 	if text == "" {
 		return dst

@@ -31,8 +31,8 @@ var results = []Result{
 	{Status: 424},
 }
 
-// TestLayout compares the bytes of the smallest rows with the layout as it is
-// written down: segment, record, row.
+// TestLayout compares the bytes of the smallest rows with the documented layout:
+// segment, record, row.
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	got := hex.EncodeToString(AppendOperations(nil, []Operation{{Type: OpRead, Resource: ResourceDocument, ID: "x", Minimal: true}}))
@@ -55,7 +55,7 @@ func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	stream := AppendOperations(nil, operations)
 	if !Is(stream) {
-		t.Error("the stream is not taken for one")
+		t.Error("the stream is not recognized as one")
 	}
 	got, err := ReadOperations(stream, math.MaxInt)
 	if err != nil || !reflect.DeepEqual(got, operations) {
@@ -70,8 +70,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestUnknownFields reads past what later clients may add: fields of every type,
-// names that the schema has not got, and a comment in the segment.
+// TestUnknownFields reads past fields that later clients may add: fields of every
+// type, names that are not in the schema, and a comment in the segment.
 func TestUnknownFields(t *testing.T) {
 	t.Parallel()
 	unknown := []byte{
@@ -121,8 +121,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestMost reads as many operations as are asked for, and has no more of a stream in
-// memory: very many small ones, or one whose text is long.
+// TestMost reads as many operations as requested, and keeps no more of a stream
+// in memory: very many small ones, or one with a long text.
 func TestMost(t *testing.T) {
 	five := AppendOperations(nil, slices.Repeat(operations[:1], 5))
 	for most, want := range map[int]int{1: 1, 4: 4, 5: 5, 6: 5, math.MaxInt: 5} {
@@ -130,7 +130,7 @@ func TestMost(t *testing.T) {
 			t.Errorf("most %d: %d operations, %v", most, len(got), err)
 		}
 	}
-	// What is wrong behind them is not looked at.
+	// Errors after them are ignored.
 	if got, err := ReadOperations(append(bytes.Clone(five), 1, 2, 3), 5); err != nil || len(got) != 5 {
 		t.Errorf("%d operations, %v", len(got), err)
 	}
@@ -149,7 +149,8 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// FuzzOperations reads whatever comes: what is read can be written and read again.
+// FuzzOperations reads any bytes: operations that were read can be written and
+// read again.
 func FuzzOperations(f *testing.F) {
 	f.Add(AppendOperations(nil, operations[:3]))
 	f.Add(AppendOperations(nil, nil))
@@ -174,8 +175,7 @@ func FuzzOperations(f *testing.F) {
 	})
 }
 
-// FuzzRow reads a row behind a checksum that is right, which random bytes never
-// come to.
+// FuzzRow reads a row after a correct checksum, which random bytes never have.
 func FuzzRow(f *testing.F) {
 	f.Add((&operations[1]).append(nil))
 	f.Add([]byte{3, 0, 0, 0, 0, 2, 0, 0, 0, typeUTF8, 20, 'a'})

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// The numbers of the operations that a batch can have, and of documents.
+// The numbers of the operations of a batch, and of documents.
 const (
 	OpCreate  = 0
 	OpPatch   = 1
@@ -17,22 +17,21 @@ const (
 	ResourceDocument = 2
 )
 
-// Operation is a row of a request. Text that is empty and bytes that are nil are
-// not there.
+// Operation is a row of a request. Empty text and nil bytes are absent.
 type Operation struct {
 	Type              int32
 	Resource          int32
 	PartitionKey      string // JSON
 	ID                string
-	Body              []byte // JSON; shares the memory of what was read
+	Body              []byte // JSON; shares the memory of the input
 	IndexingDirective string
 	IfMatch           string
 	IfNoneMatch       string
 	TimeToLive        *int32 // seconds
-	Minimal           bool   // nobody wants the document after a write
+	Minimal           bool   // the answer to a write omits the document
 }
 
-// The sparse fields of an operation, by their places in the schema.
+// The sparse fields of an operation, by their index in the schema.
 const (
 	tokenDirective   = 8
 	tokenIfMatch     = 9
@@ -42,9 +41,9 @@ const (
 	operationTokens  = 13
 )
 
-// ReadOperations reads the body of a request, of which no more than most operations
-// are looked at: who allows fewer need not have all of them in memory. The error is
-// a BadRequest.
+// ReadOperations reads the body of a request, but at most most operations: a
+// caller that allows fewer need not hold all of them in memory. The error is a
+// BadRequest.
 func ReadOperations(body []byte, most int) (operations []Operation, err error) {
 	err = records(body, schemaOperation, func(r *reader) (more bool) {
 		operations = append(operations, r.operation())
@@ -96,9 +95,8 @@ func AppendOperations(dst []byte, operations []Operation) []byte {
 	return dst
 }
 
-// fixed begins a row with the two numbers that stand in front of every one, and with
-// those of its columns that are there: in the order of the schema, a nil one for
-// what is not.
+// fixed begins a row with the two numbers that begin every row, and its present
+// columns in the order of the schema; nil stands for an absent one.
 func fixed(dst []byte, first, second int32, columns ...[]byte) []byte {
 	at := len(dst)
 	dst = append(dst, 3)
@@ -113,7 +111,7 @@ func fixed(dst []byte, first, second int32, columns ...[]byte) []byte {
 	return dst
 }
 
-// text is a column that is not there when it is empty.
+// text is a column that is absent if it is empty.
 func text(s string) []byte {
 	if s == "" {
 		return nil
@@ -135,18 +133,17 @@ func (o *Operation) append(dst []byte) []byte {
 	return dst
 }
 
-// Result is a row of an answer. Text that is empty and bytes that are nil are not
-// there.
+// Result is a row of an answer. Empty text and nil bytes are absent.
 type Result struct {
 	Status           int32
 	SubStatus        int32
 	ETag             string
-	Body             []byte // JSON; shares the memory of what was read
+	Body             []byte // JSON; shares the memory of the input
 	RetryAfterMillis uint32
 	Charge           float64 // request units
 }
 
-// The sparse fields of a result, by their places in the schema.
+// The sparse fields of a result, by their index in the schema.
 const (
 	tokenRetryAfter = 5
 	tokenCharge     = 6
