@@ -47,6 +47,23 @@ func measuredCosts() costs {
 	return costs{begin: 1000, row: 110, bytes: 0.05, tell: 240, keep: 1000, find: 1800, seat: 850, miss: 700, chunk: 2600, entry: 4, tested: 18, weigh: 5000}
 }
 
+// missed reports whether that many documents that turned out to be outside of a clip have
+// taken as long as passing its rows for their numbers.
+func (c *costs) missed(misses, items int64) bool {
+	return float64(misses)*c.miss >= float64(items)*c.row
+}
+
+// picks reports whether so many rows are looked up in less time than all are passed.
+func (c *costs) picks(few, all int64) bool {
+	return float64(few)*c.seat < float64(all)*c.row
+}
+
+// sorts reports whether documents are passed and sorted in no more time than so many rows
+// of the feed are passed.
+func (c *costs) sorts(items, ahead int64) bool {
+	return float64(items)*(c.row+c.keep) <= float64(ahead)*c.row
+}
+
 // way is one of the ways to read.
 type way uint8
 
@@ -166,14 +183,11 @@ func (c *chooser) everything() (reading, error) {
 	if c.need.Unordered && c.force.way != looks {
 		return reading{way: passes}, nil
 	}
-	wanted := c.items
-	if c.need.Want > 0 {
-		wanted = min(wanted, int64(c.need.Want))
-	}
+	wanted := min(float64(c.items), c.wanted())
 	// Bodies that do not fit into memory are looked up behind the pass.
 	kept := min(float64(c.items), float64(c.s.p.strategy.scanBytes)/max(c.bytes, 1))
-	pass := c.pass + kept*c.cost.keep + (float64(wanted)-min(float64(wanted), kept))*c.cost.find
-	look := c.cost.begin + float64(wanted)*c.look()
+	pass := c.pass + kept*c.cost.keep + (wanted-min(wanted, kept))*c.cost.find
+	look := c.cost.begin + wanted*c.look()
 	switch {
 	case c.force.way == passes:
 		return reading{way: passes}, nil
@@ -245,23 +259,47 @@ func (c *chooser) look() float64 {
 	return c.cost.find
 }
 
+// extra is what it takes to look a document up, less what passing spends on each
+// document that counts.
+func (c *chooser) extra() float64 {
+	switch each := c.look(); {
+	case !c.inside:
+		return (c.cost.miss + c.cost.find) / 2
+	case c.need.Unordered:
+		return each
+	default:
+		return max(each-c.cost.keep, each/4)
+	}
+}
+
+// wanted returns about how many documents fill the page: infinitely many if that is not
+// known.
+func (c *chooser) wanted() float64 {
+	wanted := math.Inf(1)
+	if c.need.Want > 0 {
+		wanted = float64(c.need.Want)
+	}
+	if c.need.WantBytes > 0 {
+		wanted = min(wanted, 1+float64(c.need.WantBytes)/max(c.bytes, 1))
+	}
+	return wanted
+}
+
 // lazily reports whether a page is filled before it matters how many documents there
 // are in all.
 func (c *chooser) lazily(r reading) bool {
-	wanted := float64(c.need.Want) * c.look()
-	return c.force.way == looks || c.need.Want > 0 && c.inside && r.tell == nil && wanted < c.pass
+	if c.force.way == looks {
+		return true
+	}
+	wanted := c.wanted()
+	return c.inside && r.tell == nil && wanted < float64(c.items) && wanted*c.extra() < c.pass
 }
 
 // counted reads the numbers of a set, and decides by how many there are.
 func (c *chooser) counted(r reading, price float64) (reading, error) {
 	s := c.s
 	pass := c.pass
-	each := c.look()
-	if !c.inside {
-		each = (c.cost.miss + c.cost.find) / 2
-	} else if !c.need.Unordered {
-		each = max(each-c.cost.keep, each/4) // To pass a document and keep it costs as well.
-	}
+	each := c.extra()
 	most := int64(max(1, pass/each))
 	list, numbers, over, err := r.set.Gather(c.ctx, s.list[:0], gatherMax, most)
 	if err != nil {

@@ -239,7 +239,7 @@ func (r *feedReader) few(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	total, err := s.totals(ctx, most, int64(s.p.strategy.scanBytes))
-	return total.items <= most && total.bytes <= int64(s.p.strategy.scanBytes) && total.items*s.p.strategy.passFactor <= ahead, err
+	return total.items <= most && total.bytes <= int64(s.p.strategy.scanBytes) && s.p.strategy.costs.sorts(total.items, ahead), err
 }
 
 // totals adds up the documents of the clip, until they are more than that many

@@ -140,7 +140,7 @@ func runFeedModel(t *testing.T, w *world, random *rand.Rand) {
 		// the feed.
 		w.partition.Load().strategy = defaultStrategy()
 		if random.IntN(2) == 0 {
-			w.partition.Load().strategy.scanMax, w.partition.Load().strategy.passFactor = []int64{5, 40}[random.IntN(2)], 1
+			w.partition.Load().strategy.scanMax, w.partition.Load().strategy.costs = []int64{5, 40}[random.IntN(2)], costs{row: 1}
 		}
 		for range min(2, len(readers)) {
 			m.advance(t, w, readers[random.IntN(len(readers))], random)
@@ -391,7 +391,7 @@ func TestFeedKeepsLSNsWhole(t *testing.T) {
 	} {
 		for _, few := range []bool{false, true} {
 			if few {
-				w.partition.Load().strategy.scanMax, w.partition.Load().strategy.passFactor = 2, 1
+				w.partition.Load().strategy.scanMax, w.partition.Load().strategy.costs = 2, costs{row: 1}
 			} else {
 				w.partition.Load().strategy = defaultStrategy()
 			}

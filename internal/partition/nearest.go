@@ -161,7 +161,7 @@ func (v *vectorSearch) exactly(stored []byte) (score float64, ok bool) {
 
 // score offers what is stored under an id of the documents that count.
 func (v *vectorSearch) score(id index.Term, of scoring) error {
-	if v.within != nil && v.within.Len()*v.s.p.strategy.passFactor < v.s.now.items {
+	if v.within != nil && v.s.p.strategy.costs.picks(v.within.Len(), v.s.now.items) {
 		return v.scoreEach(id, of)
 	}
 	return v.scoreAll(id, of)

@@ -270,17 +270,11 @@ type strategy struct {
 	// sortedMax is how many numbers of a large logical partition are sorted at
 	// a time.
 	sortedMax int
-	// passFactor is how many rows in key order are read in the time of one
-	// lookup, where one or the other is done for a feed or for vectors.
-	passFactor int64
 	// walkFactor is how many terms are passed in the time in which the terms of
 	// one document are computed: a walk that is limited to few documents goes on
 	// with those when it takes too long. walkBytes bounds their terms.
 	walkFactor int64
 	walkBytes  int
-	// missFactor is how many rows in key order are passed in the time in which a
-	// walk finds out that a document is not in the clip.
-	missFactor int64
 	// guessMin is the number of documents up to which a search compares vectors
 	// without guesses.
 	guessMin int64
@@ -294,7 +288,7 @@ type strategy struct {
 func defaultStrategy() strategy {
 	return strategy{
 		costs: measuredCosts(), scanMax: 5000, scanBytes: 8 << 20, sortedMax: 1 << 16,
-		passFactor: 8, walkFactor: 16, walkBytes: 8 << 20, missFactor: 8, guessMin: 1000,
+		walkFactor: 16, walkBytes: 8 << 20, guessMin: 1000,
 		sweepDocuments: 500, sweepBytes: 8 << 20, purgeMax: BatchMax,
 	}
 }

@@ -295,7 +295,7 @@ func (w *walker) documents(set *storage.Postings, use func(d *document) (more bo
 		if w.clip == 0 || before != w.s.work.Documents {
 			continue
 		}
-		if w.misses++; w.misses*w.s.p.strategy.missFactor >= w.clip {
+		if w.misses++; w.s.p.strategy.costs.missed(w.misses, w.clip) {
 			// So many are outside that it is better to know those inside.
 			if err := w.narrow(); err != nil {
 				return false, err

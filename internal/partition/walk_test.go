@@ -108,9 +108,9 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 	all := m.plainly(t, x, now.indexing.Policy.Computed)
 	strategies := []strategy{
 		defaultStrategy(),
-		{scanMax: 3, scanBytes: 300, sortedMax: 3, passFactor: 1, walkFactor: 1, walkBytes: 1 << 20, missFactor: 1},
-		{scanMax: 1000, sortedMax: 2, passFactor: 1000, walkFactor: 0, walkBytes: 400, missFactor: 1000},
-		{scanMax: 0, sortedMax: 2, missFactor: 2},
+		{scanMax: 3, scanBytes: 300, sortedMax: 3, walkFactor: 1, walkBytes: 1 << 20, costs: costs{row: 1, seat: 1, miss: 1}},
+		{scanMax: 1000, sortedMax: 2, walkFactor: 0, walkBytes: 400, costs: costs{row: 1, seat: 1000, miss: 1000}},
+		{scanMax: 0, sortedMax: 2, costs: costs{row: 1, miss: 2}},
 	}
 	whole := p.descriptor.Range
 	for range 60 {

@@ -81,6 +81,57 @@ func TestWaysAgree(t *testing.T) {
 	}
 }
 
+// A page that a number of documents fills, or of bytes, is filled by look-ups where to
+// read all that count would take a pass.
+func TestChoiceByPage(t *testing.T) {
+	t.Parallel()
+	w := waysWorld(t, 200)
+	p := w.partition.Load()
+	p.strategy.costs.seat = p.strategy.costs.find // as in a key whose roster does not know where rows are
+	r := w.keyRange(t, "k3")
+	now, err := p.acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.release(now)
+	s := newSource(p, now, r, r)
+	if _, err := s.enroll(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	s.free()
+	mean := int(p.rosters.of(r.Min, now.lsn).mean)
+	for _, c := range []struct {
+		where       string
+		want, bytes int
+		chosen      way
+	}{
+		{"WHERE c.half = true", 0, 0, passes},           // half of 200 documents
+		{"WHERE c.half = true", 10, 0, looks},           // ten of them
+		{"WHERE c.half = true", 0, 10 * mean, looks},    // about ten of them
+		{"WHERE c.half = true", 1000, 10 * mean, looks}, // the smaller number counts
+		{"WHERE c.half = true", 10, 1000 * mean, looks},
+		{"WHERE c.half = true", 1000, 1000 * mean, passes}, // more than there are
+		{"WHERE c.half = true", 0, 150 * mean, passes},     // more than look-ups are worth
+		{"", 0, 0, passes},
+		{"", 0, 10 * mean, looks},
+		{"", 0, 1000 * mean, passes},
+	} {
+		plan, err := query.Compile("SELECT * FROM c "+c.where, nil, now.indexing.active.Index, query.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSource(p, now, r, r)
+		got, err := s.choose(context.Background(), plan.Access(), query.Need{Access: plan.Access(), Want: c.want, WantBytes: c.bytes})
+		if err != nil || got.way != c.chosen {
+			t.Errorf("%q for %d documents or %d bytes: %v (%v), want %v", c.where, c.want, c.bytes, got.way, err, c.chosen)
+		}
+		if got.set != nil {
+			got.set.Close()
+		}
+		s.free()
+	}
+}
+
 // A roster follows the documents that come and go, and a reader of an older state does
 // not see what came later.
 func TestRosterFollowsWrites(t *testing.T) {

@@ -49,6 +49,7 @@ type Plan struct {
 	base   int                // slot of the first collection; -1 without FROM
 	filter func(e *env) truth // nil if every document passes
 	emit   emitter            // writes a row
+	copies bool               // a row is a whole document
 	order  *ordering          // nil without ORDER BY
 	group  *grouping          // nil if each row is made of one document
 	replay bool               // the merge removes duplicates, and can do so only from the beginning
@@ -140,7 +141,7 @@ func (p *Plan) compile(m *compilation) error {
 		return err
 	}
 	if p.group == nil {
-		p.emit = c.projection(p.query)
+		p.emit, p.copies = c.projection(p.query), c.copies(p.query)
 	}
 	p.counts(c)
 	p.places, p.locals, p.bare = c.places, c.locals, !c.whole && !c.system

@@ -27,6 +27,18 @@ func (c *compiler) projection(q *sql.Select) emitter {
 	return object(c.members(columnNames(q.Items), exprs))
 }
 
+// copies reports whether the select list is the whole document.
+func (c *compiler) copies(q *sql.Select) bool {
+	if q.Star {
+		return c.star().slot >= 0 && len(c.scope.inputs[0].place) == 0
+	}
+	if q.Value == nil {
+		return false
+	}
+	place, stored := c.path(q.Value)
+	return stored && len(place) == 0
+}
+
 // columnNames returns the names of the columns: the alias, the last name of a path, or
 // else $1, $2 and so on.
 func columnNames(items []sql.SelectItem) []string {

@@ -426,7 +426,7 @@ func (r *run) each(visit func(row int) bool) {
 
 // numbered runs a query whose rows come in the order of documents.
 func (r *run) numbered(ctx context.Context, src Source) error {
-	need := Need{Access: r.plan.accessing, Bare: r.plan.bare, Want: r.wanted()}
+	need := Need{Access: r.plan.accessing, Bare: r.plan.bare, Want: r.wanted(), WantBytes: r.wantedBytes()}
 	if at := r.budget.After; r.budget.Started {
 		need.After = at.Number
 		if at.Row > 0 && at.Number > 0 {
@@ -453,6 +453,15 @@ func (r *run) wanted() int {
 		n = int(min(bound, math.MaxInt32))
 	}
 	return max(0, n)
+}
+
+// wantedBytes returns approximately how many bytes of documents fill the page, or zero
+// if that is unknown because the filter may reject documents, or rows may be smaller.
+func (r *run) wantedBytes() int {
+	if !r.plan.exact || !r.plan.copies {
+		return 0
+	}
+	return r.budget.MaxBytes
 }
 
 // numberedRows adds rows to the page in the order of documents.

@@ -285,6 +285,53 @@ func TestSortMemory(t *testing.T) {
 	}
 }
 
+// noting is a source that notes what it was asked for.
+type noting struct {
+	list
+	need *Need
+}
+
+func (n noting) Candidates(ctx context.Context, need Need) iter.Seq2[Candidate, error] {
+	*n.need = need
+	return n.list.Candidates(ctx, need)
+}
+
+// A plan says how much it reads for a page when the index tells which documents count:
+// how many documents, and how many bytes of them when rows are whole documents.
+func TestNeedForPage(t *testing.T) {
+	t.Parallel()
+	ix := shapeIndex(t)
+	for _, c := range []struct {
+		text        string
+		items       int
+		want, bytes int
+	}{
+		{"SELECT * FROM c", 0, 0, 5000},
+		{"SELECT * FROM c WHERE c.n = 1", 10, 10, 5000},
+		{"SELECT * FROM d WHERE d.n >= 1", 0, 0, 5000},
+		{"SELECT VALUE c FROM c WHERE c.n = 1", 0, 0, 5000},
+		{"SELECT TOP 3 * FROM c WHERE c.n = 1", 10, 3, 5000},
+		{"SELECT c FROM c WHERE c.n = 1", 10, 10, 0},
+		{"SELECT VALUE c.n FROM c WHERE c.n = 1", 10, 10, 0},
+		{"SELECT VALUE 1 FROM c WHERE c.n = 1", 10, 10, 0},
+		{"SELECT * FROM c.m", 10, 10, 0},
+		{"SELECT * FROM c WHERE c.n + 1 = 2", 10, 0, 0}, // the filter may reject documents
+		{"SELECT VALUE c FROM c JOIN x IN c.a", 10, 0, 0},
+	} {
+		plan, err := Compile(c.text, nil, ix, Options{})
+		if err != nil {
+			t.Fatal(c.text, err)
+		}
+		var need Need
+		if _, err := plan.Run(context.Background(), noting{need: &need}, Budget{MaxItems: c.items, MaxBytes: 5000}); err != nil {
+			t.Fatal(c.text, err)
+		}
+		if need.Want != c.want || need.WantBytes != c.bytes {
+			t.Errorf("%s: %d documents or %d bytes, want %d or %d", c.text, need.Want, need.WantBytes, c.want, c.bytes)
+		}
+	}
+}
+
 // TestOnePlanManyRuns runs a plan in several goroutines, under the race detector.
 func TestOnePlanManyRuns(t *testing.T) {
 	t.Parallel()

@@ -28,6 +28,9 @@ type Need struct {
 	// Want is the approximate number of documents that will be read if that is known,
 	// as for a page whose filter the index answers exactly; zero if it may be all.
 	Want int
+	// WantBytes is likewise the approximate size of the documents that will be read, as
+	// for a page whose rows are whole documents; zero if it is not known.
+	WantBytes int
 	// Bare says that the plan does not read system properties, so that bodies may come
 	// without them.
 	Bare bool
