@@ -21,6 +21,14 @@ import (
 //
 // docs/decisions/0010-costs-of-reading.md has the reasons, and BenchmarkWays compares
 // what is chosen with all that could be.
+//
+// Other numbers of [strategy] stand beside the costs. scanMax and scanBytes bound what a
+// walk or a feed reads before it hands out the first row, and so its memory; within them
+// the costs decide. BenchmarkScanMax measures what that is worth among 55,000 documents:
+// a feed of a key of 10 documents took 63 µs, and 4,600 with scanMax 0; the ranks of that
+// key, counted, 350 and 6,600; with scanMax 20,000 all of it took about as long as with
+// 5,000. walkFactor compares passing a term with computing the terms of a document, which
+// no query of this file does.
 
 // costs is the processor time of the steps that reading is made of, in nanoseconds, on
 // the machine that docs/benchmarks.md describes. Their ratios decide, and change much

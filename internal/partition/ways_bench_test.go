@@ -282,6 +282,56 @@ func (q *waysBench) ask(where, key string, between func()) (quartiles []float64,
 	return quartiles, rows
 }
 
+// BenchmarkScanMax asks for the ranks of a key, with their documents counted, and for the first
+// hundred of its feed, with several values of scanMax, in turn, and prints the processor
+// time in microseconds, a lower quartile.
+func BenchmarkScanMax(b *testing.B) {
+	q := newWaysBench(b)
+	p := q.w.partition.Load()
+	plan := q.w.planOf(b, "SELECT c.rank, COUNT(1) AS n FROM c GROUP BY c.rank")
+	limits := []int64{0, 5000, 20_000}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for b.Loop() {
+		fmt.Printf("\n%-6s %6s %v\n", "what", "key", limits)
+		for _, size := range q.sizes {
+			r := q.w.keyRange(b, fmt.Sprintf("k%d", size))
+			for _, ask := range []struct {
+				name string
+				do   func() error
+			}{
+				{"walk", func() error {
+					_, _, err := p.Query(b.Context(), Query{Plan: plan, Generation: q.w.own.Generation, Range: r})
+					return err
+				}},
+				{"feed", func() error {
+					_, err := p.Feed(b.Context(), Feed{Generation: q.w.own.Generation, Range: r, MaxItems: 100})
+					return err
+				}},
+			} {
+				took := make([][]float64, len(limits))
+				for range 10 {
+					for i, limit := range limits {
+						p.strategy.scanMax = limit
+						began := threadTime(b)
+						if err := ask.do(); err != nil {
+							b.Fatal(err)
+						}
+						took[i] = append(took[i], float64((threadTime(b)-began).Nanoseconds())/1000)
+					}
+				}
+				fmt.Printf("%-6s %6d", ask.name, size)
+				for _, times := range took {
+					slices.Sort(times)
+					fmt.Printf(" %8.0f", times[len(times)/4])
+				}
+				fmt.Println()
+			}
+		}
+		p.strategy = defaultStrategy()
+	}
+}
+
 func sum(list []float64) (total float64) {
 	for _, x := range list {
 		total += x
