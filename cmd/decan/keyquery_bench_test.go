@@ -78,7 +78,7 @@ type keyBench struct {
 
 func newKeyBench(b *testing.B, items int) *keyBench {
 	q := &keyBench{b: b, items: items, keys: items / keyBenchEach}
-	q.process = spawn(b, "--data", filepath.Join(b.TempDir(), "data"), "--cache", "1GB")
+	q.process = spawn(b, "--data", filepath.Join(b.TempDir(), "data"), "--cache", "1GB", "--idle-timeout", "2h")
 	var err error
 	if q.client, err = servertest.Dial(q.process.address); err != nil {
 		b.Fatal(err)
