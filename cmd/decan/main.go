@@ -27,6 +27,7 @@ type cli struct {
 	Explain    explainCommand    `cmd:"" help:"Show how a server answers a query: partitions, indexes, documents read, request units."`
 	Partitions partitionsCommand `cmd:"" help:"Show how the physical partitions of a container are doing, and split them."`
 	Limits     limitsCommand     `cmd:"" help:"Show the limits of a container, and give it limits of its own."`
+	Queries    queriesCommand    `cmd:"" help:"Show the queries that have run for more than a second, and cancel them."`
 	Demo       demoCommand       `cmd:"" help:"Show on a server in memory what partition keys do."`
 
 	Copy   copyCommand   `cmd:"" help:"Copy containers into others on the server, such as under a hierarchical partition key."`

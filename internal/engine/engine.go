@@ -123,6 +123,7 @@ type Engine struct {
 	turns   *turns
 	working partition.Work // of large documents
 	memory  memory
+	running running
 
 	scripts  *script.Runner // nil for none
 	programs programs
@@ -161,7 +162,7 @@ func New(cfg Config) *Engine {
 	e.turns.refused = e.metrics.refused.WithLabelValues("queue").Inc
 	e.memory.total = e.limits.QueryMemoryBytes
 	e.memory.refused = e.metrics.refused.WithLabelValues("memory").Inc
-	e.metrics.work(cfg.Registerer, e.turns, &e.memory)
+	e.metrics.work(cfg.Registerer, e)
 	e.otherClock = e.now != nil
 	if e.now == nil {
 		e.now = time.Now

@@ -52,6 +52,7 @@ type FeedRequest struct {
 func (e *Engine) Feed(ctx context.Context, caller auth.Caller, req FeedRequest) (Feed, error) {
 	f := feedOf{engine: e, req: &req, job: e.newJob()}
 	defer f.job.close()
+	f.job.caller, f.job.operation = caller.Kind(), runningFeed
 	err := f.run(ctx, caller)
 	if err != nil {
 		f.out.Rows = nil
@@ -105,7 +106,7 @@ func (f *feedOf) run(ctx context.Context, caller auth.Caller) error {
 	// The clock is that of the machine: it bounds work, and stamps nothing.
 	f.deadline = time.Now().Add(e.limits.PageTime)
 	return e.onContainer(ctx, f.req.Link, f.req.IntendedRID, &f.out.Result, func(c *catalog.Container) (more bool, err error) {
-		f.out.ParentRID, f.out.Rows, f.bytes, f.routed = c.RID, nil, e.limits.ResponseBytes, false
+		f.out.ParentRID, f.job.container, f.out.Rows, f.bytes, f.routed = c.RID, c.RID, nil, e.limits.ResponseBytes, false
 		f.seen = nil
 		err = f.once(ctx, c)
 		// A partition that the request names and the view does not have is gone
@@ -247,12 +248,15 @@ func (f *feedOf) ask(ctx context.Context, c *catalog.Container, p *piece, since 
 	worker := &f.worker
 	worker.begin(ctx, f.job, nil)
 	defer worker.end()
+	f.job.asked.Add(1)
 	ask.Deadline = f.deadline.Add(time.Duration(f.job.waited.Load()))
 	page, err := caughtUp(ctx, &f.how, ask.Session, func() (partition.FeedPage, error) { return replica.Feed(worker, ask) })
 	if err != nil && worker.fault != nil {
 		err = worker.fault
 	}
 	f.meter.Merge(&meter)
+	f.job.read.Add(int64(len(page.Documents)))
+	f.job.charged(func() float64 { return throughput.AtLevel(f.meter.Charge(), f.how.level) })
 	f.seen.reached(p.partition.ID, page.LSN)
 	f.out.LSN = page.LSN
 	if err != nil {

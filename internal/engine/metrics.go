@@ -69,20 +69,22 @@ func newMetrics(r prometheus.Registerer, scripts *script.Runner) *metrics {
 }
 
 // work shows what queries take of the machine.
-func (m *metrics) work(r prometheus.Registerer, t *turns, memory *memory) {
+func (m *metrics) work(r prometheus.Registerer, e *Engine) {
 	if r == nil {
 		return
 	}
 	gauge := func(name, help string, value func() float64) {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
+	t := e.turns
 	gauge("decan_engine_queries_running", "Turns that queries and pages of the change feed hold which have worked for more than a millisecond.", func() float64 {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		return float64(t.held)
 	})
+	gauge("decan_engine_queries_long", "Queries and pages of the change feed that have run for more than a second, waiting included.", func() float64 { return float64(len(e.long())) })
 	gauge("decan_engine_queries_waiting", "Queries that wait for a turn, paused ones included.", func() float64 { return float64(t.waiting.Load()) })
-	gauge("decan_engine_query_memory_bytes", "Memory that queries hold for their intermediate results.", func() float64 { return float64(memory.bytes()) })
+	gauge("decan_engine_query_memory_bytes", "Memory that queries hold for their intermediate results.", func() float64 { return float64(e.memory.bytes()) })
 }
 
 // QueryVisits says how far the queries of a container fan out: its queries and

@@ -41,7 +41,10 @@ func (e *Engine) List(ctx context.Context, caller auth.Caller, req QueryRequest)
 func (e *Engine) answer(ctx context.Context, caller auth.Caller, action auth.Action, req *QueryRequest) (Feed, error) {
 	q := pageOf{engine: e, req: req, job: e.newJob()}
 	defer q.job.close()
-	q.job.again = true
+	q.job.again, q.job.caller, q.job.operation = true, caller.Kind(), runningQuery
+	if action == auth.List {
+		q.job.operation = runningList
+	}
 	err := q.run(ctx, caller, action)
 	q.out.Session = q.seen.token()
 	q.out.Charge = throughput.AtLevel(q.meter.Charge(), q.how.level)
@@ -109,6 +112,8 @@ func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action
 		err = q.attempt(ctx, c)
 		for errors.Is(err, query.ErrAgain) {
 			q.meter = spent // What it did is nobody's.
+			q.job.asked.Store(0)
+			q.job.read.Store(0)
 			if err = q.job.wait(ctx); err == nil {
 				err = q.attempt(ctx, c)
 			}
@@ -278,6 +283,7 @@ func (q *pageOf) joined(c *catalog.Container, plan *query.Plan, list []task) str
 type visit struct {
 	worker worker
 	memory streamMemory
+	asked  bool // before
 }
 
 // ask returns the stream of one partition, the at-th of those to ask. What it
@@ -296,6 +302,10 @@ func (q *pageOf) ask(v *visit, c *catalog.Container, plan *query.Plan, t task, a
 		worker.begin(ctx, q.job, &v.memory)
 		defer worker.end()
 		worker.bound(&b)
+		if !v.asked {
+			v.asked = true
+			q.job.asked.Add(1)
+		}
 		meter := q.req.meter(q.how.level.DoublesReads())
 		ask := partition.Query{
 			Plan:       plan,
@@ -313,6 +323,7 @@ func (q *pageOf) ask(v *visit, c *catalog.Container, plan *query.Plan, t task, a
 		if err != nil && worker.fault != nil {
 			err = worker.fault
 		}
+		worker.paged(page.Stats.Retrieved)
 		q.engine.metrics.visits.Inc()
 		if page.Stats.Took > quickTime {
 			q.slow.Store(true)
@@ -335,6 +346,7 @@ func (q *pageOf) visited(id resource.PartitionID, at int, lsn resource.LSN, call
 	q.meter.Merge(did)
 	q.calls += calls
 	q.seen.reached(id, lsn)
+	q.job.charged(func() float64 { return throughput.AtLevel(q.meter.Charge(), q.how.level) })
 	if at >= q.last {
 		q.last, q.out.LSN = at, lsn
 	}

@@ -178,8 +178,8 @@ func (t *turns) retryAfter() time.Duration {
 	return min(max(time.Duration(t.waiting.Load())*quantum/time.Duration(t.processors()), retryMin), retryMax)
 }
 
-// waitFresh waits for a turn with nothing in hand.
-func (t *turns) waitFresh(ctx context.Context, container resource.RID) error {
+// waitFresh waits for a turn with nothing in hand. It gives up when stop is closed.
+func (t *turns) waitFresh(ctx context.Context, stop <-chan struct{}, container resource.RID) error {
 	t.mu.Lock()
 	if t.takeLocked(t.clock()) {
 		t.mu.Unlock()
@@ -203,6 +203,11 @@ func (t *turns) waitFresh(ctx context.Context, container resource.RID) error {
 			t.release()
 		}
 		return ctx.Err()
+	case <-stop:
+		if t.forsake(w) {
+			t.release()
+		}
+		return context.Canceled
 	case <-timer.C:
 		if t.forsake(w) {
 			return nil // It got one in the same moment, and keeps it.

@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -357,4 +359,127 @@ func TestTurnsShortVisits(t *testing.T) {
 	if m.turns.held != 0 {
 		t.Errorf("%d turns are left", m.turns.held)
 	}
+}
+
+// A request that needs a turn is listed until it is closed, with the time since it began,
+// and can be cancelled wherever it is: at work, paused in the middle of its work, or in
+// the line. Others go on. A job that is no page is never listed.
+func TestRunningCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(1, 4, 1<<20)
+		m.limits.LongQuery = time.Second
+		m.logger = slog.New(slog.DiscardHandler)
+		page := func() *job {
+			j := m.newJob()
+			j.operation = runningQuery
+			return j
+		}
+		cancel := func(j *job) {
+			t.Helper()
+			id := strconv.FormatUint(j.listing.Load().id, 10)
+			for range 2 {
+				if err := m.CancelQuery(auth.Owner(), id); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		refused := func(what string, err error) {
+			t.Helper()
+			if status.CodeOf(err) != status.CodeBadRequest || !strings.Contains(err.Error(), "cancelled by an operator") {
+				t.Errorf("%s: %v, want 400 that says so", what, err)
+			}
+		}
+
+		short := page()
+		w := begin(t, short)
+		if err := m.works(w, freeTime); err != nil || short.listing.Load() != nil {
+			t.Errorf("in its free time: listed, or %v", err)
+		}
+		w.end()
+		short.close()
+		write := m.newJob()
+		w = begin(t, write)
+		if err := m.works(w, freeTime+quietTime); err != nil || write.listing.Load() != nil {
+			t.Errorf("a write: listed, or %v", err)
+		}
+		w.end()
+		write.close()
+
+		working, paused, fresh := page(), page(), page()
+		fresh.again = true
+		w = begin(t, working)
+		if err := m.works(w, freeTime+quietTime); err != nil {
+			t.Fatal(err)
+		}
+		var results [2]error
+		done := make(chan int)
+		go func() {
+			p := begin(t, paused)
+			p.job.spent.Store(int64(2 * freeTime))
+			p.kept = quietTime
+			results[0] = giveway.Check(p)
+			p.end()
+			done <- 0
+		}()
+		synctest.Wait()
+		go func() {
+			p := begin(t, fresh)
+			p.job.spent.Store(int64(2 * freeTime))
+			p.kept = quietTime
+			if err := giveway.Check(p); !errors.Is(err, query.ErrAgain) {
+				t.Errorf("without a turn: %v", err)
+			}
+			p.end()
+			results[1] = fresh.wait(t.Context())
+			done <- 1
+		}()
+		synctest.Wait()
+		if n := m.turns.waiting.Load(); n != 2 {
+			t.Fatalf("%d wait, want 2", n)
+		}
+		if n := len(m.long()); n != 0 {
+			t.Errorf("%d are long before a second has gone by", n)
+		}
+		m.now += time.Second
+		if long := m.long(); len(long) != 3 || long[0] != working || long[1] != paused || long[2] != fresh {
+			t.Errorf("%d are long, want the three in their order", len(long))
+		}
+		cancel(paused)
+		<-done
+		refused("paused", results[0])
+		if n := m.turns.waiting.Load(); n != 1 {
+			t.Errorf("%d wait, want 1: the others go on", n)
+		}
+		cancel(fresh)
+		<-done
+		refused("in the line", results[1])
+		if err := m.works(w, quietTime); err != nil {
+			t.Errorf("the one at work: %v", err)
+		}
+		cancel(working)
+		refused("at work", m.works(w, quietTime))
+		refused("again", giveway.Check(w))
+		w.end()
+		for _, j := range []*job{working, paused, fresh} {
+			id := strconv.FormatUint(j.listing.Load().id, 10)
+			j.close()
+			if err := m.CancelQuery(auth.Owner(), id); status.CodeOf(err) != status.CodeNotFound {
+				t.Errorf("when it is done: %v, want 404", err)
+			}
+		}
+		if m.turns.held != 0 || m.turns.waiting.Load() != 0 || len(m.running.listed) != 0 {
+			t.Errorf("%d turns, %d waiting, %d listed are left", m.turns.held, m.turns.waiting.Load(), len(m.running.listed))
+		}
+		for _, id := range []string{"", "x", "0", "99"} {
+			if err := m.CancelQuery(auth.Owner(), id); status.CodeOf(err) != status.CodeNotFound {
+				t.Errorf("cancel %q: %v, want 404", id, err)
+			}
+		}
+		if err := m.CancelQuery(auth.Caller{}, "1"); status.CodeOf(err) != status.CodeUnauthorized {
+			t.Errorf("cancelled by nobody: %v, want 401", err)
+		}
+		if _, err := m.RunningQueries(auth.Caller{}); status.CodeOf(err) != status.CodeUnauthorized {
+			t.Errorf("listed by nobody: %v, want 401", err)
+		}
+	})
 }

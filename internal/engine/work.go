@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
 
+	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
@@ -55,6 +57,13 @@ type job struct {
 	admitted atomic.Bool  // it has had a turn
 	active   atomic.Int32 // workers but main
 
+	// What [Engine.RunningQueries] shows; operation is "" for a job that is not shown.
+	operation string
+	caller    auth.Kind
+	asked     atomic.Int64 // partitions
+	read      atomic.Int64 // documents
+	listing   atomic.Pointer[listing]
+
 	main       worker       // of the goroutine that the request came in
 	mainMemory streamMemory // what main holds until the job is closed
 	spare      bool         // the job holds a turn that no worker has; guarded by turns.mu
@@ -69,6 +78,7 @@ func (e *Engine) newJob() *job {
 
 // close gives back what the job holds. Its workers have ended.
 func (j *job) close() {
+	j.unlist()
 	j.memory.close()
 	if j.admitted.Load() {
 		t := j.engine.turns
@@ -90,10 +100,10 @@ func (j *job) wait(ctx context.Context) error {
 	}
 	e.metrics.waited.Inc()
 	from := t.clock()
-	err := t.waitFresh(ctx, j.container)
+	err := t.waitFresh(ctx, j.stopped(), j.container)
 	j.waited.Add(int64(t.clock() - from))
 	if err != nil {
-		return err
+		return cmp.Or(j.cancelled(), err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,6 +136,7 @@ type worker struct {
 	quantum time.Duration // work since the turn began
 	keeps   time.Duration // until when it gives way to nobody
 	waited  time.Duration
+	told    int64 // documents that it has counted for the job and that are on no page yet
 	fault   error // why the worker does not go on; nil when its context has ended
 }
 
@@ -242,6 +253,9 @@ func (w *worker) pause() error {
 		return nil
 	}
 	spent := w.count(now)
+	if err := w.job.cancelled(); err != nil {
+		return err
+	}
 	if most := w.job.engine.limits.QueryTime; spent > most {
 		w.job.engine.metrics.refused.WithLabelValues("time").Inc()
 		return status.BadRequest("The request needs more than %v of processor time, which is the most that one may use. Filter for fewer documents, or ask for a part of them at a time.", most)
@@ -314,6 +328,7 @@ func (w *worker) queue(now, spent time.Duration) error {
 func (w *worker) enter(now time.Duration) error {
 	j, t := w.job, w.job.engine.turns
 	t.mu.Lock()
+	j.list()
 	switch {
 	case j.spare:
 		j.spare = false
@@ -363,6 +378,11 @@ func (w *worker) rest(from time.Duration) error {
 			t.release()
 		}
 		err = w.Err()
+	case <-j.stopped():
+		if t.forsake(me) {
+			t.release()
+		}
+		err = j.cancelled()
 	}
 	now := t.clock()
 	w.waited += now - from
@@ -402,5 +422,17 @@ func (s *streamMemory) Grow(need int64) (int64, error) {
 	return granted, err
 }
 
+// Read implements [query.Reader].
+func (w *worker) Read(documents int) {
+	w.job.read.Add(int64(documents))
+	w.told += int64(documents)
+}
+
+// paged notes that a page is made for which so many documents were read.
+func (w *worker) paged(documents int64) {
+	w.job.read.Add(max(0, documents-w.told))
+	w.told = 0
+}
+
 // bound has a budget bounded by what the worker may do.
-func (w *worker) bound(b *query.Budget) { b.Late, b.Grow = w, w.memory }
+func (w *worker) bound(b *query.Budget) { b.Late, b.Grow, b.Read = w, w.memory, w }

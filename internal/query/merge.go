@@ -307,6 +307,7 @@ func (m *Merge) share(n int, b Budget, page *Page) Budget {
 		Deadline: b.Deadline,
 		Late:     b.Late,
 		Grow:     b.Grow,
+		Read:     b.Read,
 		MaxItems: m.want(b, page),
 		MaxBytes: max(b.MaxBytes/n, shareMin),
 		Memory:   min(memory, max(memory/int64(n), shareMemory)),

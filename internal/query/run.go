@@ -38,6 +38,9 @@ type Budget struct {
 	// now. The goroutine that makes the page calls it.
 	Late interface{ Late() bool }
 
+	// Read, if it is not nil, is told of documents while they are read.
+	Read Reader
+
 	// Grow, if it is not nil, is called for memory before groups, distinct values,
 	// lists and sorted rows take more than [GrowFree] bytes together. It grants at
 	// least need bytes in addition to what it has granted for the page so far, or
@@ -59,6 +62,13 @@ type Row struct {
 	Position Position
 	Order    []byte // the whole order key; nil if the rows have no order of their own
 	Group    *Group // of a plan that combines documents: this partition's part of the row
+}
+
+// Reader is told how many documents were read; see [Budget].
+type Reader interface {
+	// Read is told of documents that were read since the last call, now and then and
+	// not of the last ones. The goroutine that makes the page calls it.
+	Read(documents int)
 }
 
 // Granter grants memory; see [Budget].
@@ -350,6 +360,7 @@ type reading struct {
 	ctx   context.Context
 	look  func(c Candidate) bool
 	n     int   // documents read
+	told  int   // of them, to the reader of the budget
 	bytes int   // of them, since the last check of the context
 	err   error // of the source, or of the evaluation
 
@@ -361,6 +372,10 @@ func (l *reading) candidate(c Candidate, err error) bool {
 	if l.bytes += len(c.Body); err == nil && (l.n%contextEvery == contextEvery-1 || l.bytes >= contextBytes) {
 		l.bytes = 0
 		err = giveway.Check(l.ctx)
+		if reader := l.run.budget.Read; reader != nil {
+			reader.Read(l.n - l.told)
+			l.told = l.n
+		}
 	}
 	if err != nil {
 		l.err = err

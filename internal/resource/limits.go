@@ -117,6 +117,7 @@ type Limits struct {
 	QueryTextBytes    int           // text of a query: 400
 	QueryMemoryBytes  int64         // memory of all queries together for what they have to hold: groups, distinct rows, ranked rows: 429; 400 when one alone needs more
 	QueryTime         time.Duration // processor time of one request for a page of a query: 400 beyond
+	LongQuery         time.Duration // a request for a page of a query is listed as running when it takes longer
 	QueryQueue        int           // queries that wait for a processor: 429 beyond
 	ContinuationBytes int           // a continuation token; Decan's own are always shorter, and longer ones are refused
 
@@ -158,6 +159,7 @@ func DefaultLimits() Limits {
 		QueryTextBytes:    512 << 10,
 		QueryMemoryBytes:  64 << 20,    // queries that group or rank much are few, and a small machine has it
 		QueryTime:         time.Minute, // clients give up after that, however many processors help
+		LongQuery:         time.Second, // what people notice
 		QueryQueue:        256,         // each waits a connection's time; a longer line would only let clients time out in it
 		ContinuationBytes: 1 << 10,     // clients ask for tokens below 1 KB
 
@@ -221,6 +223,7 @@ func (l Limits) Validate() error {
 		{"QueryTextBytes", int64(l.QueryTextBytes)},
 		{"QueryMemoryBytes", l.QueryMemoryBytes},
 		{"QueryTime", int64(l.QueryTime)},
+		{"LongQuery", int64(l.LongQuery)},
 		{"QueryQueue", int64(l.QueryQueue)},
 		{"ContinuationBytes", int64(l.ContinuationBytes)},
 		{"WriteQueue", int64(l.WriteQueue)},

@@ -148,6 +148,7 @@ func (h *handler) routes(gatherer prometheus.Gatherer) http.Handler {
 	h.keyRoutes(mux)
 	h.roleRoutes(mux)
 	h.limitsRoutes(mux)
+	h.queryRoutes(mux)
 	h.mergeRoutes(mux)
 	h.copyRoutes(mux)
 	mux.HandleFunc("GET /debug/pprof/", h.keyed(profile(pprof.Index)))

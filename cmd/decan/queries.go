@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// queriesCommand shows the requests that run long, and ends them.
+type queriesCommand struct {
+	List   queriesListCommand   `cmd:"" default:"withargs" help:"Show the queries and pages of the change feed that have run for more than a second (the default)."`
+	Cancel queriesCancelCommand `cmd:"" help:"End a query; its client gets 400."`
+}
+
+type queriesListCommand struct {
+	JSON bool `env:"-" help:"Print what the server sends."`
+
+	adminServer
+}
+
+// queryTable is the answer of GET /queries; docs/operating.md describes it.
+type queryTable struct {
+	Queries []struct {
+		ID         string  `json:"id"`
+		Database   string  `json:"database"`
+		Container  string  `json:"container"`
+		Operation  string  `json:"operation"`
+		Caller     string  `json:"caller"`
+		State      string  `json:"state"`
+		Seconds    float64 `json:"seconds"`
+		Processor  float64 `json:"processorSeconds"`
+		Partitions int64   `json:"partitions"`
+		Documents  int64   `json:"documents"`
+		Charge     float64 `json:"requestCharge"`
+	} `json:"queries"`
+}
+
+// Run prints the table.
+func (c *queriesListCommand) Run(streams streams) error {
+	ctx, stop := queriesContext()
+	defer stop()
+	var raw json.RawMessage
+	if err := c.ask(ctx, http.MethodGet, "queries", nil, &raw); err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err := fmt.Fprintf(streams.out, "%s\n", strings.TrimSpace(string(raw)))
+		return err
+	}
+	var table queryTable
+	if err := json.Unmarshal(raw, &table); err != nil {
+		return fmt.Errorf("%s is no admin port of decan: it answered %.100s", c.Endpoint, raw)
+	}
+	_, err := fmt.Fprint(streams.out, table)
+	return err
+}
+
+// queriesContext bounds how long a server may take to answer.
+func queriesContext() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	return ctx, func() { cancel(); stop() }
+}
+
+// String is the table as people read it: a line for each query.
+func (t queryTable) String() string {
+	if len(t.Queries) == 0 {
+		return "No query has run for more than a second.\n"
+	}
+	var b strings.Builder
+	row := func(cells ...any) {
+		b.WriteString(strings.TrimRight(fmt.Sprintf("%-6s %-16s %-8s %-7s %9s %9s %10s %12s %12s  %s", cells...), " ") + "\n")
+	}
+	row("id", "operation", "state", "caller", "seconds", "processor", "partitions", "documents", "RU", "container")
+	for _, q := range t.Queries {
+		container := q.Database + "/" + q.Container
+		if q.Container == "" {
+			container = "(deleted)"
+		}
+		row(q.ID, q.Operation, q.State, q.Caller, fmt.Sprintf("%.1f", q.Seconds), fmt.Sprintf("%.1f", q.Processor),
+			grouped(q.Partitions), grouped(q.Documents), grouped(int64(q.Charge+0.5)), container)
+	}
+	return b.String()
+}
+
+type queriesCancelCommand struct {
+	ID string `arg:"" help:"The id, as list prints it."`
+
+	adminServer
+}
+
+// Run has the query ended.
+func (c *queriesCancelCommand) Run(streams streams) error {
+	ctx, stop := queriesContext()
+	defer stop()
+	var none json.RawMessage
+	if err := c.ask(ctx, http.MethodDelete, "queries/"+url.PathEscape(c.ID), nil, &none); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(streams.out, "Query %s is cancelled.\n", c.ID)
+	return err
+}
