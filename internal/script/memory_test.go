@@ -3,6 +3,7 @@ package script
 import (
 	"bytes"
 	"context"
+	"math"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -61,15 +62,24 @@ func TestEnginesGiveMemoryBack(t *testing.T) {
 		for range 5 { // what is kept for the next engine
 			_ = c.end()
 		}
-		before := resident(t)
-		for range rounds {
-			if err := c.end(); (err != nil) != c.fails {
-				t.Fatalf("%s: %v", c.name, err)
+		// A leak grows in each attempt. The stack of a new thread, or an arena of the
+		// allocator, grows once.
+		const attempts = 3
+		least := math.MaxInt
+		for range attempts {
+			before := resident(t)
+			for range rounds {
+				if err := c.end(); (err != nil) != c.fails {
+					t.Fatalf("%s: %v", c.name, err)
+				}
+			}
+			// Half of the size of the smallest realm.
+			if least = min(least, resident(t)-before); least <= rounds*90<<10 {
+				break
 			}
 		}
-		// Half of the size of the smallest realm.
-		if grown := resident(t) - before; grown > rounds*90<<10 {
-			t.Errorf("%s: %d of them left %d KB behind", c.name, rounds, grown>>10)
+		if least > rounds*90<<10 {
+			t.Errorf("%s: each %d of them leave at least %d KB behind", c.name, rounds, least>>10)
 		}
 	}
 }
