@@ -262,6 +262,9 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 			_, err := a.MergeAll(ctx, c, engine.Link{Database: "none", Container: "none"}, true)
 			return err
 		},
+		"RunningQueries": func(_ context.Context, c auth.Caller) error { _, err := a.RunningQueries(c); return err },
+		"CancelQuery":    func(_ context.Context, c auth.Caller) error { return a.CancelQuery(c, "none") },
+
 		"Create":                              of(a.Create, document(a.link, "", own)),
 		"Create/another key":                  of(a.Create, document(a.link, "", `{"id":"2","t":"t2","u":"u1"}`)),
 		"Create/another id":                   of(a.Create, document(a.link, "", others)),
