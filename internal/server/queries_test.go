@@ -102,7 +102,7 @@ func untilQueries(t *testing.T, s *Server, what string, wanted func([]listedQuer
 func none(list []listedQuery) bool { return len(list) == 0 }
 
 // TestQueriesCancelled lists two queries with an unindexed filter while they run, and
-// cancels one: its client gets 400, and the other goes on.
+// cancels one: its client gets 400, and the other continues.
 func TestQueriesCancelled(t *testing.T) {
 	s := slowServer(t)
 	if list := listQueries(t, s); len(list) != 0 {

@@ -40,19 +40,19 @@ func Reasons() []Reason {
 	}
 }
 
-// KeyMissing: the operation needs the partition key of its document.
+// KeyMissing says that the operation needs the partition key of its document.
 type KeyMissing struct{}
 
 func (KeyMissing) String() string { return "The operation needs the partition key of the document." }
 
-// KeyDiffers: the partition key in the document is not the one of the request.
+// KeyDiffers says that the partition key in the document is not the one of the request.
 type KeyDiffers struct{}
 
 func (KeyDiffers) String() string {
 	return "The partition key in the document is not the one of the request."
 }
 
-// KeyLevels: the partition key has too many components for the container, or too
+// KeyLevels says that the partition key has too many components for the container, or too
 // few for the operation.
 type KeyLevels struct{ Given, Levels int }
 
@@ -63,7 +63,7 @@ func (r KeyLevels) String() string {
 	return fmt.Sprintf("The partition key has %d of %d components.", r.Given, r.Levels)
 }
 
-// PrefixPermission: a permission for a prefix of a partition key is asked for, and
+// PrefixPermission says that a permission for a prefix of a partition key is asked for, and
 // the server allows none.
 type PrefixPermission struct{ Values, Levels int }
 
@@ -71,7 +71,7 @@ func (r PrefixPermission) String() string {
 	return fmt.Sprintf("The permission names %d values, and the partition key has %d paths. This server allows no permission for a prefix.", r.Values, r.Levels)
 }
 
-// PrefixToken: a resource token is for a prefix of a partition key, and the server
+// PrefixToken says that a resource token is for a prefix of a partition key, and the server
 // allows none.
 type PrefixToken struct{}
 
@@ -79,7 +79,7 @@ func (PrefixToken) String() string {
 	return "The resource token is for a prefix of a partition key, which this server does not allow."
 }
 
-// NotPermitted: the caller may not do Action to the resource At. Keyless is true if
+// NotPermitted says that the caller may not do Action to the resource At. Keyless is true if
 // that is so because only an account key permits it.
 type NotPermitted struct {
 	Action  string
@@ -95,13 +95,13 @@ func (r NotPermitted) String() string {
 	return text
 }
 
-// OutsideToken: a resource token does not extend to what the request asks for.
+// OutsideToken says that a resource token does not extend to what the request asks for.
 // Detail is a sentence that says why.
 type OutsideToken struct{ Detail string }
 
 func (r OutsideToken) String() string { return r.Detail }
 
-// TokenNeedsKey: the resource token is for one partition key, and the request names
+// TokenNeedsKey says that the resource token is for one partition key, and the request names
 // none.
 type TokenNeedsKey struct{}
 
@@ -109,7 +109,7 @@ func (TokenNeedsKey) String() string {
 	return "The resource token is for one partition key, and the request has to name it."
 }
 
-// QueryUnbound: the query is not bound to one partition key, and the request does
+// QueryUnbound says that the query is not bound to one partition key, and the request does
 // not allow queries over several.
 type QueryUnbound struct{}
 
@@ -117,7 +117,7 @@ func (QueryUnbound) String() string {
 	return "The query is not bound to one partition key, and the request does not allow a query over several partitions."
 }
 
-// QueryNotServed: the client has to merge the results of the query, by the plan in
+// QueryNotServed says that the client has to merge the results of the query, by the plan in
 // [Error.Info].
 type QueryNotServed struct{}
 
@@ -125,28 +125,28 @@ func (QueryNotServed) String() string {
 	return "The query has to be merged by the client, which follows the plan that comes with this error."
 }
 
-// FeedFromStart: the change feed of all versions cannot be read from the beginning.
+// FeedFromStart says that the change feed of all versions cannot be read from the beginning.
 type FeedFromStart struct{}
 
 func (FeedFromStart) String() string {
 	return "The change feed of all versions cannot be read from the beginning. Begin at now."
 }
 
-// FeedFromTime: the change feed of all versions cannot be read from a time.
+// FeedFromTime says that the change feed of all versions cannot be read from a time.
 type FeedFromTime struct{}
 
 func (FeedFromTime) String() string {
 	return "The change feed of all versions cannot be read from a time. Begin at now."
 }
 
-// FeedPosition: what the request gives as a position is none of this change feed.
+// FeedPosition says that what the request gives as a position is none of this change feed.
 type FeedPosition struct{}
 
 func (FeedPosition) String() string {
 	return "The position is none of this change feed: it was issued for another container or scope, or has been changed."
 }
 
-// OfferMode: throughput cannot be switched between manual and autoscale by editing
+// OfferMode says that throughput cannot be switched between manual and autoscale by editing
 // its definition.
 type OfferMode struct{}
 

@@ -131,7 +131,7 @@ func (p *parser) tooDeep() {
 	p.fail(Diagnostic{At: p.tok.At, Code: "SC1001", Message: "Syntax error, the query is nested too deeply."})
 }
 
-// isName reports whether the token can be an identifier.
+// IsIdent reports whether the token can be an identifier.
 func (t Token) IsIdent() bool {
 	return t.Kind == TokenIdent || t.Kind == TokenKeyword && reserved[t.Text]
 }

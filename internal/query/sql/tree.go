@@ -209,21 +209,56 @@ type Subquery struct {
 	At    Span
 }
 
-func (x *Literal) Span() Span         { return x.At }
-func (x *Ident) Span() Span           { return x.At }
-func (x *Parameter) Span() Span       { return x.At }
-func (x *MemberExpr) Span() Span      { return x.At }
-func (x *IndexExpr) Span() Span       { return x.At }
-func (x *UnaryExpr) Span() Span       { return x.At }
-func (x *BinaryExpr) Span() Span      { return x.At }
-func (x *LogicalExpr) Span() Span     { return x.At }
-func (x *CoalesceExpr) Span() Span    { return x.At }
+// Span returns where the node is.
+func (x *Literal) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *Ident) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *Parameter) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *MemberExpr) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *IndexExpr) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *UnaryExpr) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *BinaryExpr) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *LogicalExpr) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *CoalesceExpr) Span() Span { return x.At }
+
+// Span returns where the node is.
 func (x *ConditionalExpr) Span() Span { return x.At }
-func (x *BetweenExpr) Span() Span     { return x.At }
-func (x *InExpr) Span() Span          { return x.At }
-func (x *LikeExpr) Span() Span        { return x.At }
-func (x *LetExpr) Span() Span         { return x.At }
-func (x *CallExpr) Span() Span        { return x.At }
-func (x *ArrayLiteral) Span() Span    { return x.At }
-func (x *ObjectLiteral) Span() Span   { return x.At }
-func (x *Subquery) Span() Span        { return x.At }
+
+// Span returns where the node is.
+func (x *BetweenExpr) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *InExpr) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *LikeExpr) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *LetExpr) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *CallExpr) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *ArrayLiteral) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *ObjectLiteral) Span() Span { return x.At }
+
+// Span returns where the node is.
+func (x *Subquery) Span() Span { return x.At }
