@@ -371,6 +371,10 @@ func TestRepairWhileRebuilding(t *testing.T) {
 	w := newWorld(t, timesContainer(t))
 	now := poison(t, w)
 	p := w.partition.Load()
+	p.mu.Lock()
+	idle := p.idle
+	p.mu.Unlock()
+	<-idle // The writer has ended, so its steps can be made here.
 	c := *w.container.Load()
 	c.Indexing = containerWith(t, 2, []string{"/a"}, `{"includedPaths":[{"path":"/n/?"}],"excludedPaths":[{"path":"/*"}]}`).Indexing
 	w.container.Store(&c)

@@ -49,6 +49,7 @@ func TestScrubFindsFlippedBits(t *testing.T) {
 	p := newPool(t, Options{FS: disk})
 	s, err := p.Create("s")
 	must(t, err)
+	holdCompactions(s) // The tables have to stay in use.
 	fillTables(t, s, 3)
 	damaged, read := scrubAll(t, p, "s")
 	if len(damaged) > 0 || read == 0 {
