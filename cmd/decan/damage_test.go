@@ -104,8 +104,8 @@ func killedUnderLoad(t *testing.T, seed uint64) *template {
 			})
 		})
 	}
-	// So that the catalog's log has something at any moment. The database is named anew
-	// each time: its creation may have been stored when the process dies.
+	// These writes keep the log of the catalog from being empty. Each database has a new
+	// name, because the last one may have been created just before the process died.
 	writers.Go(func() {
 		i := 0
 		untilDead(t, p.address, func(client *servertest.Client) error {

@@ -62,7 +62,7 @@ func TestFlagsOfServeAreDocumented(t *testing.T) {
 			}
 			said := strings.TrimSpace(defaults[min(i, len(defaults)-1)])
 			if flag.Default == "" || flag.Default == "0" || len(names) > 1 && len(defaults) != len(names) {
-				continue // the text of the row says what stands for it
+				continue // The row describes the default in words.
 			}
 			if said != flag.Default {
 				t.Errorf("docs/operating.md: the default of --%s is %q, the flag has %q", name[1], said, flag.Default)

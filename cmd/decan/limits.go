@@ -74,16 +74,7 @@ func (c *limitsCommand) Run(streams streams) error {
 	if err := c.send(ctx, method, path, bytes.NewReader(body), &raw); err != nil {
 		return err
 	}
-	if c.JSON {
-		_, err := fmt.Fprintf(streams.out, "%s\n", strings.TrimSpace(string(raw)))
-		return err
-	}
-	var table limitTable
-	if err := json.Unmarshal(raw, &table); err != nil {
-		return fmt.Errorf("%s is no admin port of decan: it answered %.100s", c.Endpoint, raw)
-	}
-	_, err = fmt.Fprint(streams.out, table)
-	return err
+	return show[limitTable](streams.out, raw, c.JSON, c.adminServer)
 }
 
 // change is the body of the request: the limits to set, and null for those to

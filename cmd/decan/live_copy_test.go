@@ -48,8 +48,8 @@ func shuffle(names []string, random *rand.Rand) {
 	random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 }
 
-// copyPause is the longest pause between two files of a copy, so that the server goes on
-// meanwhile.
+// copyPause is the longest pause between two files of a copy. The server writes during
+// the pauses.
 const copyPause = 2 * time.Millisecond
 
 // copyLive copies a directory while a server writes to it. What is gone when its turn

@@ -407,3 +407,18 @@ func (c *partitionsMergeCommand) all(ctx context.Context, out io.Writer) error {
 	_, err := io.WriteString(out, b.String())
 	return err
 }
+
+// show prints an answer of the admin port: as it came if asJSON, and otherwise as T
+// prints it.
+func show[T any](out io.Writer, raw json.RawMessage, asJSON bool, from adminServer) error {
+	if asJSON {
+		_, err := fmt.Fprintf(out, "%s\n", strings.TrimSpace(string(raw)))
+		return err
+	}
+	var table T
+	if err := json.Unmarshal(raw, &table); err != nil {
+		return fmt.Errorf("%s is no admin port of decan: it answered %.100s", from.Endpoint, raw)
+	}
+	_, err := fmt.Fprint(out, table)
+	return err
+}

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -49,21 +47,12 @@ func (c *queriesListCommand) Run(streams streams) error {
 	if err := c.ask(ctx, http.MethodGet, "queries", nil, &raw); err != nil {
 		return err
 	}
-	if c.JSON {
-		_, err := fmt.Fprintf(streams.out, "%s\n", strings.TrimSpace(string(raw)))
-		return err
-	}
-	var table queryTable
-	if err := json.Unmarshal(raw, &table); err != nil {
-		return fmt.Errorf("%s is no admin port of decan: it answered %.100s", c.Endpoint, raw)
-	}
-	_, err := fmt.Fprint(streams.out, table)
-	return err
+	return show[queryTable](streams.out, raw, c.JSON, c.adminServer)
 }
 
 // queriesContext bounds how long a server may take to answer.
 func queriesContext() (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	return ctx, func() { cancel(); stop() }
 }

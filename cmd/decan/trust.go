@@ -44,7 +44,7 @@ func (f trustFlags) pool() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// trusting says what to do about a certificate that nobody vouches for.
+// trusting adds advice to the error for a certificate of an unknown authority.
 type trusting struct{ *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
@@ -56,8 +56,7 @@ func (t trusting) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// untrusted is the error of a server whose certificate nobody vouches for. It does not
-// pass, so nobody tries again.
+// untrusted is the error for a certificate of an unknown authority. Retrying cannot help.
 type untrusted struct{ cause error }
 
 // Error names the flag.

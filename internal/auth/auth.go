@@ -163,7 +163,7 @@ func (v *Verifier) verifySignature(s *scratch, signature []byte, c *Credentials,
 		return caller, mismatch(c)
 	}
 	if !resourceTypes[c.ResourceType] && !resourceTypes[strings.ToLower(c.ResourceType)] {
-		return Caller{}, status.BadRequest("The resource type '%s' is not known.", clip(c.ResourceType, nameCharsShown))
+		return Caller{}, status.BadRequest("The resource type '%s' is not known.", status.Clip(c.ResourceType, nameCharsShown))
 	}
 	// Only who has a key learns the server's time.
 	if err := v.checkDate(date, now); err != nil {
@@ -231,7 +231,7 @@ func (c Credentials) date() (time.Time, error) {
 	}
 	date, ok := parseDate(text)
 	if !ok {
-		return time.Time{}, status.Unauthorized(0, "The date '%s' of the request cannot be read. Write it as in 'Tue, 01 Nov 1994 08:12:31 GMT'.", clip(text, nameCharsShown))
+		return time.Time{}, status.Unauthorized(0, "The date '%s' of the request cannot be read. Write it as in 'Tue, 01 Nov 1994 08:12:31 GMT'.", status.Clip(text, nameCharsShown))
 	}
 	return date, nil
 }
@@ -268,7 +268,7 @@ func (v *Verifier) checkDate(date, now time.Time) error {
 }
 
 func mismatch(c *Credentials) error {
-	payload := clip(string(appendPayload(nil, c, c.ResourceLink)), payloadCharsShown)
+	payload := status.Clip(string(appendPayload(nil, c, c.ResourceLink)), payloadCharsShown)
 	return status.Unauthorized(0, "The input authorization token can't serve the request. The wrong key is being used, or the expected payload is not built as per the protocol. Server used the following payload to sign: '%s'", payload)
 }
 
@@ -278,14 +278,3 @@ const (
 	nameCharsShown    = 64
 	payloadCharsShown = 2 << 10
 )
-
-// clip keeps text that a caller sent from filling a message.
-func clip(s string, charsMax int) string {
-	n := 0
-	for i := range s {
-		if n++; n > charsMax {
-			return s[:i] + "..."
-		}
-	}
-	return s
-}

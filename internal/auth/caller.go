@@ -256,7 +256,7 @@ func (p *Principal) may(w *Wish) error {
 		sub = status.SubRoleMetadata
 	}
 	return status.Forbidden(sub, "Request is blocked because principal [%s] does not have required RBAC permissions to perform action [%s] on resource [%s].",
-		clip(p.ID, nameCharsShown), missing, w.At)
+		status.Clip(p.ID, nameCharsShown), missing, w.At)
 }
 
 // needed returns the actions that a role must allow for a wish, 0 for what no

@@ -29,7 +29,7 @@ func (r *ClockRepair) did(format string, args ...any) {
 // documents and of everything that depends on them, of the catalog, and of the marks. No
 // server may use the directory meanwhile.
 //
-// Behind each of its writes the directory is one that a server may open, so it may be
+// After each of its writes a server may open the directory, so RepairClock may be
 // stopped at any moment and called again.
 func RepairClock(pool *storage.Pool, dir string, now time.Time) (r ClockRepair, err error) {
 	r.Now = now.UTC().Truncate(time.Second)

@@ -35,8 +35,8 @@ func (c *Context) Value(k any) any {
 // Check returns the error of a context that has ended. Otherwise it has the Worker of the
 // context give way, and returns its error; without a Worker it does nothing more.
 //
-// It takes some nanoseconds when there is nothing to give way to: call it every few dozen
-// steps.
+// With a Worker that has nothing to give way to, it takes about 0.1 µs and no memory:
+// call it every few dozen steps.
 func Check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -30,7 +30,7 @@ const repairBatch = 1 << 20
 // store meanwhile.
 //
 // It writes several batches, in the order of LSNs, and the partition's own time last.
-// Behind each of them the partition keeps every invariant, so it may be stopped at any
+// After each of them the partition keeps every invariant, so it may be stopped at any
 // moment and called again, with that time or a later one.
 func RepairTimes(store *storage.Store, now int64) (RepairedTimes, error) {
 	return repairTimes(store, now, repairBatch)

@@ -66,13 +66,7 @@ func nameOf(k value.Kind) string {
 }
 
 // clip shortens text from a caller for use in a message.
-func clip(s string) string {
-	const charsMax = 64
-	n := 0
-	for i := range s {
-		if n++; n > charsMax {
-			return s[:i] + "..."
-		}
-	}
-	return s
-}
+func clip(s string) string { return status.Clip(s, nameCharsShown) }
+
+// nameCharsShown is how much of a name a message shows.
+const nameCharsShown = 64

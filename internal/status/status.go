@@ -177,3 +177,15 @@ func Unavailable(cause error, format string, args ...any) *Error {
 	e.Cause = cause
 	return e
 }
+
+// Clip returns text that a client has sent, shortened to charsMax characters, so that
+// it does not fill a message.
+func Clip(text string, charsMax int) string {
+	n := 0
+	for i := range text {
+		if n++; n > charsMax {
+			return text[:i] + "..."
+		}
+	}
+	return text
+}

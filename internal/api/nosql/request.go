@@ -328,9 +328,6 @@ func keyError(err error) error {
 	if !errors.As(err, &e) {
 		return fmt.Errorf("read the partition key: %w", err)
 	}
-	if e.Levels > 0 {
-		return status.Because(status.CodeBadRequest, status.SubPartitionKeyMismatch, status.KeyLevels{Given: e.Given, Levels: e.Levels})
-	}
 	if e.Mismatch {
 		return status.PartitionKeyMismatch("%s", e.Message)
 	}

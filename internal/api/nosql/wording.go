@@ -30,9 +30,9 @@ func wording(e *status.Error) string {
 		return "The resource token is for a prefix of a partition key, which this server does not allow: see --prefix-permissions."
 	case status.NotPermitted:
 		if r.Keyless {
-			return fmt.Sprintf("The request (%s on '%s') cannot be authorized by a bearer token in the data plane. Use an account key.", r.Action, clip(linkOf(r.At)))
+			return fmt.Sprintf("The request (%s on '%s') cannot be authorized by a bearer token in the data plane. Use an account key.", r.Action, status.Clip(linkOf(r.At), linkCharsShown))
 		}
-		return fmt.Sprintf(forbidden+" (%s on '%s'). Retry with another authorization header.", r.Action, clip(linkOf(r.At)))
+		return fmt.Sprintf(forbidden+" (%s on '%s'). Retry with another authorization header.", r.Action, status.Clip(linkOf(r.At), linkCharsShown))
 	case status.OutsideToken:
 		return forbidden + ". " + r.Detail
 	case status.TokenNeedsKey:
@@ -52,6 +52,9 @@ func wording(e *status.Error) string {
 	}
 	return e.Message
 }
+
+// linkCharsShown is how much of a link a message shows.
+const linkCharsShown = 64
 
 // linkOf returns the link of a resource by names, such as dbs/d/colls/c/docs/x;
 // empty for the account.
@@ -95,16 +98,4 @@ func ownerLink(o engine.Owner) string {
 		return "dbs/" + o.Database + "/users/" + o.User
 	}
 	return "dbs/" + o.Database
-}
-
-// clip shortens a text from a client, so that it does not fill a message.
-func clip(text string) string {
-	const charsMax = 64
-	n := 0
-	for i := range text {
-		if n++; n > charsMax {
-			return text[:i] + "..."
-		}
-	}
-	return text
 }
