@@ -68,6 +68,7 @@ func newWaysBench(b *testing.B) *waysBench {
 	}
 	q.w = newWorld(b, containerWith(b, 2, []string{"/pk"}, ""))
 	q.w.memTableBytes = 16 << 20
+	q.w.clocks = func(c *Config) { c.Rosters = NewRosters(32 << 20) } // what a server has
 	q.reopen(1 << 30)
 	// Documents of the keys come among those of others.
 	keys := q.others/2000 + 1
