@@ -23,7 +23,7 @@ const module = "github.com/decandb/decan"
 // colon may import the packages right of it, and the standard library. A new
 // arrow is an architectural decision: argue it in the commit.
 const policy = `
-internal/value, partitionkey, internal/status, internal/giveway:
+internal/value, partitionkey, internal/status, internal/pacing:
 internal/resource: value partitionkey status
 internal/auth: resource status
 internal/throughput: resource status
@@ -32,15 +32,15 @@ internal/geo, internal/vector: value
 internal/text:
 internal/index: value resource status geo text vector
 internal/query/sql: value status
-internal/query: value partitionkey resource status giveway index geo text vector query/sql
+internal/query: value partitionkey resource status pacing index geo text vector query/sql
 internal/script: value status
 internal/patch: value status query/sql
-internal/storage: status giveway
+internal/storage: status pacing
 internal/replication: resource status
-internal/partition: value partitionkey resource status giveway index patch query vector throughput storage replication
+internal/partition: value partitionkey resource status pacing index patch query vector throughput storage replication
 internal/catalog: value partitionkey resource status storage replication
 internal/cluster: value partitionkey resource status query throughput storage replication partition catalog
-internal/engine: value partitionkey resource status giveway auth index patch query script throughput partition catalog cluster
+internal/engine: value partitionkey resource status pacing auth index patch query script throughput partition catalog cluster
 internal/api/nosql/hybridrow: value status
 internal/audit: auth status
 internal/api/nosql: value partitionkey resource status auth audit query engine api/nosql/hybridrow

@@ -21,7 +21,7 @@ func grows(change Change) bool {
 
 // admit returns why a change is refused on a full disk. The caller holds mu.
 func (c *Catalog) admit(change Change) error {
-	if grows(change) || c.store.Reading() {
+	if grows(change) || c.store.ReadOnly() {
 		return c.store.CanGrow()
 	}
 	return nil
@@ -44,7 +44,7 @@ func (c *Catalog) Failed() error {
 func (c *Catalog) Mend(reopen func() (*storage.Store, error)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failed == nil && !c.store.Reading() {
+	if c.failed == nil && !c.store.ReadOnly() {
 		return nil
 	}
 	store, err := reopen()

@@ -51,7 +51,7 @@ func (n *Node) Unwell() []Unwell {
 	for _, s := range n.openSlots() {
 		if err := s.partition.Failure(); err != nil {
 			add(s.ref, AilmentFailed, err.Error())
-		} else if s.store.Reading() {
+		} else if s.store.ReadOnly() {
 			add(s.ref, AilmentReading, "the disk is full")
 		}
 	}
@@ -96,7 +96,7 @@ func (n *Node) noteOpened(ref replication.PartitionRef, err error) {
 // store likewise, see Config.MendCatalog. The node does so by itself once in a second.
 func (n *Node) Mend() {
 	before := n.cfg.Pool.CanGrow()
-	space := n.cfg.Pool.LookAtSpace()
+	space := n.cfg.Pool.CheckSpace()
 	if n.cfg.MendCatalog != nil {
 		if err := n.cfg.MendCatalog(); err != nil {
 			n.cfg.Logger.Debug("catalog not mended", "err", err)
@@ -112,7 +112,7 @@ func (n *Node) Mend() {
 		switch failure := s.partition.Failure(); {
 		case failure != nil && storage.Because(failure) != "" && s.store.Err() != nil:
 			n.retire(s, failure)
-		case failure == nil && s.store.Reading() && n.mayWrite(s, space, now):
+		case failure == nil && s.store.ReadOnly() && n.mayWrite(s, space, now):
 			n.retire(s, nil)
 		case before != nil && !space.Full:
 			s.partition.Reindex() // It may have waited for room.

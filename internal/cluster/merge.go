@@ -186,7 +186,7 @@ func (x *merging) hasRoom(context.Context) error {
 	}
 	base, other := x.parents[x.base].store, x.parents[1-x.base].store
 	need := mergeRoomMin + uint64(base.Size())/2 + 2*uint64(other.Size())
-	free, known := base.Room()
+	free, known := base.FreeBytes()
 	if !known || free >= need {
 		return nil
 	}

@@ -239,7 +239,7 @@ func Start(cfg Config) (*Node, error) {
 	if err := n.begin(ctx); err != nil {
 		return nil, fmt.Errorf("start node: %w", errors.Join(err, n.Close()))
 	}
-	cfg.Pool.GiveUp(n.giveUp)
+	cfg.Pool.EvictIdle(n.giveUp)
 	if cfg.Chores > 0 {
 		n.background.Go(func() { n.chores(ctx) })
 	}
@@ -261,7 +261,7 @@ func (n *Node) Close() error {
 	n.mu.Unlock()
 	n.stop()
 	n.background.Wait()
-	n.cfg.Pool.GiveUp(nil)
+	n.cfg.Pool.EvictIdle(nil)
 	n.mu.Lock()
 	slots := make([]*slot, 0, len(n.slots))
 	for _, s := range n.slots {

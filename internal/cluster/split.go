@@ -223,7 +223,7 @@ func (x *splitting) hasRoom() error {
 		return err
 	}
 	need := splitRoomMin + uint64(x.parent.store.Size())/2
-	free, known := x.parent.store.Room()
+	free, known := x.parent.store.FreeBytes()
 	if !known || free >= need {
 		return nil
 	}

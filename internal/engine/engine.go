@@ -84,10 +84,10 @@ type Config struct {
 	// caller.
 	Scripts *script.Runner
 
-	// GiveWay lets run who waits for a processor, and comes back. Those that make
+	// Yield lets run who waits for a processor, and comes back. Those that make
 	// queries call it several times in a millisecond. Nil is [runtime.Gosched], which
 	// finds nobody whose packet has just arrived.
-	GiveWay func()
+	Yield func()
 
 	Now        func() time.Time      // nil: time.Now
 	Logger     *slog.Logger          // nil: discard
@@ -157,7 +157,7 @@ func New(cfg Config) *Engine {
 		indexes: indexes{byRID: map[resource.RID]compiledIndex{}},
 		plans:   plans{byKey: map[string]*list.Element{}},
 	}
-	e.turns = newTurns(e.limits.QueryQueue, cfg.GiveWay)
+	e.turns = newTurns(e.limits.QueryQueue, cfg.Yield)
 	e.working = e.largeWork
 	e.turns.refused = e.metrics.refused.WithLabelValues("queue").Inc
 	e.memory.total = e.limits.QueryMemoryBytes

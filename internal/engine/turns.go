@@ -47,7 +47,7 @@ const (
 type turns struct {
 	processors func() int
 	clock      func() time.Duration // monotonic
-	giveWay    func()               // lets goroutines run that wait for a processor
+	yield      func()               // lets goroutines run that wait for a processor
 	most       int                  // that wait in the line; more are refused
 	refused    func()               // counts a refusal
 
@@ -71,15 +71,15 @@ type waiter struct {
 	ready     chan struct{} // closed with granted
 }
 
-func newTurns(most int, giveWay func()) *turns {
-	if giveWay == nil {
-		giveWay = runtime.Gosched
+func newTurns(most int, yield func()) *turns {
+	if yield == nil {
+		yield = runtime.Gosched
 	}
 	began := time.Now()
 	return &turns{
 		processors: func() int { return runtime.GOMAXPROCS(0) },
 		clock:      func() time.Duration { return time.Since(began) },
-		giveWay:    giveWay,
+		yield:      yield,
 		refused:    func() {},
 		most:       most,
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/auth"
-	"github.com/decandb/decan/internal/giveway"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -39,7 +39,7 @@ func newMachine(processors, queue int, memoryBytes int64) *machine {
 // works has a worker work for a time, and returns what its next look says.
 func (m *machine) works(w *worker, d time.Duration) error {
 	m.now += d
-	return giveway.Check(w)
+	return pacing.Check(w)
 }
 
 // begin begins a worker of a job.
@@ -336,13 +336,13 @@ func TestTurnsShortVisits(t *testing.T) {
 	const visits, each = 100, quietTime / 10
 	for range visits {
 		w := begin(t, j)
-		if err := giveway.Check(w); err != nil {
+		if err := pacing.Check(w); err != nil {
 			t.Fatal(err)
 		}
 		m.now += each
 		w.end()
 	}
-	if err := giveway.Check(main); err != nil {
+	if err := pacing.Check(main); err != nil {
 		t.Fatal(err)
 	}
 	if got := time.Duration(j.spent.Load()); got != visits*each {
@@ -417,7 +417,7 @@ func TestRunningCancelled(t *testing.T) {
 			p := begin(t, paused)
 			p.job.spent.Store(int64(2 * freeTime))
 			p.kept = quietTime
-			results[0] = giveway.Check(p)
+			results[0] = pacing.Check(p)
 			p.end()
 			done <- 0
 		}()
@@ -426,7 +426,7 @@ func TestRunningCancelled(t *testing.T) {
 			p := begin(t, fresh)
 			p.job.spent.Store(int64(2 * freeTime))
 			p.kept = quietTime
-			if err := giveway.Check(p); !errors.Is(err, query.ErrAgain) {
+			if err := pacing.Check(p); !errors.Is(err, query.ErrAgain) {
 				t.Errorf("without a turn: %v", err)
 			}
 			p.end()
@@ -458,7 +458,7 @@ func TestRunningCancelled(t *testing.T) {
 		}
 		cancel(working)
 		refused("at work", m.works(w, quietTime))
-		refused("again", giveway.Check(w))
+		refused("again", pacing.Check(w))
 		w.end()
 		for _, j := range []*job{working, paused, fresh} {
 			id := strconv.FormatUint(j.listing.Load().id, 10)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/auth"
-	"github.com/decandb/decan/internal/giveway"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -121,11 +121,11 @@ func (j *job) hasSpare() bool {
 
 // worker is a goroutine that works for a job, as the context of what it does.
 //
-// Each loop that may take long calls [giveway.Check] now and then. There the worker
+// Each loop that may take long calls [pacing.Check] now and then. There the worker
 // counts its work, gives way to whoever waits for a processor, and waits for a turn. Once
 // it may not go on, fault says why.
 type worker struct {
-	giveway.Context
+	pacing.Context
 
 	job     *job
 	memory  *streamMemory
@@ -144,7 +144,7 @@ type worker struct {
 // it.
 func (w *worker) work(ctx context.Context, j *job, memory *streamMemory) {
 	*w = worker{job: j, memory: memory, since: j.engine.turns.clock(), done: j.spent.Load() + j.waited.Load()}
-	w.Context = giveway.Context{Context: ctx, Worker: w}
+	w.Context = pacing.Context{Context: ctx, Pacer: w}
 }
 
 // workMain begins main.
@@ -229,8 +229,8 @@ func (e *Engine) largeWork(ctx context.Context) (context.Context, func(error) er
 	}
 }
 
-// GiveWay implements [giveway.Worker].
-func (w *worker) GiveWay() error {
+// Yield implements [pacing.Pacer].
+func (w *worker) Yield() error {
 	if w.fault != nil {
 		return w.fault
 	}
@@ -265,7 +265,7 @@ func (w *worker) pause() error {
 			return err
 		}
 	}
-	w.yield()
+	w.yieldToOthers()
 	return nil
 }
 
@@ -286,9 +286,9 @@ func (w *worker) count(now time.Duration) time.Duration {
 	return time.Duration(spent)
 }
 
-// yield gives way to the goroutines that wait for a processor, until there are none:
+// yieldToOthers yields the processor until no other goroutine waits for one:
 // a request goes from one to the next, and is answered over the network.
-func (w *worker) yield() {
+func (w *worker) yieldToOthers() {
 	t := w.job.engine.turns
 	left := t.clock()
 	w.since, w.kept = left, 0
@@ -297,7 +297,7 @@ func (w *worker) yield() {
 	}
 	for alone := 0; alone < aloneTimes && w.since-left < yieldMax; {
 		from := w.since
-		t.giveWay()
+		t.yield()
 		if w.since = t.clock(); w.since-from > aloneTime {
 			alone = 0
 		} else {

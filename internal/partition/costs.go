@@ -506,7 +506,7 @@ func (c *chooser) rangePrice(e index.Expr) (price float64, numbers *storage.Numb
 	}
 	r := listRange(e)
 	if !small {
-		stored, dense := c.s.now.snapshot.Weigh(r.Low, r.High)
+		stored, dense := c.s.now.snapshot.EstimatePostings(r.Low, r.High)
 		if dense {
 			return c.cost.begin + float64(stored)*c.cost.chunk/chunkStored, nil
 		}

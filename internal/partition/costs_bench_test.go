@@ -226,7 +226,7 @@ func (m *measuring) gather(e index.Expr) float64 {
 // entry is the time of one byte of a range.
 func (m *measuring) entry(where string) float64 {
 	e := m.access(where)
-	stored, _ := m.now.snapshot.Weigh(storage.TermKey(nil, e.Span.Low), storage.TermKey(nil, e.Span.High))
+	stored, _ := m.now.snapshot.EstimatePostings(storage.TermKey(nil, e.Span.Low), storage.TermKey(nil, e.Span.High))
 	return m.gather(e) / float64(max(1, stored))
 }
 
@@ -236,7 +236,7 @@ func (m *measuring) weigh() float64 {
 	const times = 20
 	return m.time(times, func() {
 		for range times {
-			m.now.snapshot.Weigh(low, high)
+			m.now.snapshot.EstimatePostings(low, high)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/decandb/decan/internal/giveway"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -186,7 +186,7 @@ func (r *feedReader) follow(ctx context.Context) (err error) {
 // begin goes on to the LSN of the next row, unless the page ends before it.
 func (r *feedReader) begin(ctx context.Context, lsn resource.LSN) (more bool, err error) {
 	if r.rows++; r.rows%checkEvery == 0 {
-		if err := giveway.Check(ctx); err != nil {
+		if err := pacing.Check(ctx); err != nil {
 			return false, err
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
 )
@@ -77,7 +77,7 @@ func (r *request) look() func() error {
 		return nil
 	}
 	working := r.working
-	return func() error { return giveway.Check(working) }
+	return func() error { return pacing.Check(working) }
 }
 
 // rest ends the work under way, and returns what its caller is told.
@@ -221,7 +221,7 @@ func (r *request) passed(leave func()) {
 // front of the gate that costs the heavy write time, and behind it everybody.
 func (p *Partition) calm(ctx context.Context) error {
 	var tick *time.Ticker
-	for p.config.Store.Gathering() {
+	for p.config.Store.Busy() {
 		if tick == nil {
 			tick = time.NewTicker(heavyLook)
 			defer tick.Stop()
@@ -271,7 +271,7 @@ func (p *Partition) lookAhead(ctx context.Context, r *request, op *operation) er
 	}
 	look := r.look()
 	if look == nil {
-		look = func() error { return giveway.Check(ctx) }
+		look = func() error { return pacing.Check(ctx) }
 	}
 	op.ahead, err = now.indexing.lookAhead(look, op)
 	if err != nil && ctx.Err() != nil {
@@ -436,7 +436,7 @@ func (a *ahead) splice(small *storage.Batch, number uint64) (*storage.Batch, err
 	_, behind := storage.FamilyTerm.Bounds()
 	next := func(until []byte) {
 		for err == nil && len(rows) > 0 && (until == nil || bytes.Compare(rows[0].Key, until) < 0) {
-			err = all.Put(rows[0])
+			err = all.Add(rows[0])
 			rows = rows[1:]
 		}
 	}

@@ -218,7 +218,7 @@ func (c *Merged) copyRows(ctx context.Context) error {
 			if _, err := c.catchUp(false); err != nil {
 				return err
 			}
-			if c.store.Crowded() {
+			if c.store.Backlogged() {
 				if err := pause(ctx, crowdedPause); err != nil {
 					return err
 				}

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/decandb/decan/internal/giveway"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/storage"
 )
@@ -28,7 +28,7 @@ func stopped(ctx context.Context, rows int) error {
 	if rows%checkEvery != 0 {
 		return nil
 	}
-	err := giveway.Check(ctx)
+	err := pacing.Check(ctx)
 	if err != nil && ctx.Err() != nil {
 		return ended(ctx)
 	}

@@ -139,7 +139,7 @@ type Write struct {
 }
 
 // Work is called in front of work that takes long, on a document of [LargeMin] bytes or
-// more. The work calls [giveway.Check] with the context that it returns now and then, and
+// more. The work calls [pacing.Check] with the context that it returns now and then, and
 // ends with its error; end is called behind the work with what came of it, and returns
 // what the caller is told.
 type Work func(ctx context.Context) (working context.Context, end func(error) error)
@@ -534,7 +534,7 @@ func (p *Partition) enqueue(r *request) error {
 	if p.ended != nil {
 		return p.ended
 	}
-	if p.config.Store.Reading() {
+	if p.config.Store.ReadOnly() {
 		return p.config.Store.CanGrow() // Before anything is proposed that could not be applied.
 	}
 	if len(p.queue)+p.parked >= p.config.Limits.WriteQueue && (r.lock == nil || !r.lock.held) {

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/decandb/decan/internal/giveway"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
 )
@@ -166,7 +166,7 @@ func (e *env) check() {
 	if e.ctx == nil {
 		return
 	}
-	if err := giveway.Check(e.ctx); err != nil {
+	if err := pacing.Check(e.ctx); err != nil {
 		e.fail(err)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
@@ -312,7 +312,7 @@ func (s *groupSet) values(ctx context.Context, src Indexed, l *lookup) (done boo
 	watched := r.watch.lookingUp()
 	for t, err := range src.Terms(ctx, walk) {
 		if looked++; looked%contextEvery == 0 && err == nil {
-			err = giveway.Check(ctx)
+			err = pacing.Check(ctx)
 		}
 		if err != nil {
 			return false, err

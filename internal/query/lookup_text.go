@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/query/sql"
 	"github.com/decandb/decan/internal/value"
 )
@@ -55,7 +55,7 @@ func (s *groupSet) words(ctx context.Context, src Indexed, l *lookup) (done bool
 	looked := 0
 	for t, err := range src.Terms(ctx, Walk{Span: l.order.Span, Access: l.access}) {
 		if looked++; looked%contextEvery == 0 && err == nil {
-			err = giveway.Check(ctx)
+			err = pacing.Check(ctx)
 		}
 		if err != nil {
 			return false, err

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/pacing"
 )
 
 // Stream returns the rows of one partition page by page. It calls [Plan.Run] over the
@@ -170,7 +170,7 @@ func (m *Merge) pass() error {
 	if m.taken++; m.taken%contextEvery != 0 {
 		return nil
 	}
-	return giveway.Check(m.ctx)
+	return pacing.Check(m.ctx)
 }
 
 // want returns the number of rows that the rest of the page needs from a stream: those
@@ -240,7 +240,7 @@ func late(b Budget) bool {
 // ask gets the next pages of streams, concurrently if it can. A page counts when use
 // takes it.
 func (m *Merge) ask(ctx context.Context, list []*mergeStream, b Budget) error {
-	if err := giveway.Check(ctx); err != nil {
+	if err := pacing.Check(ctx); err != nil {
 		return err
 	}
 	if len(list) == 1 || m.Parallel == nil {

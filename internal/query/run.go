@@ -7,8 +7,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/decandb/decan/internal/giveway"
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/pacing"
 )
 
 // Position is the end of a page in the order of rows.
@@ -78,7 +78,7 @@ type Granter interface {
 	Grow(need int64) (granted int64, err error)
 }
 
-// ErrAgain is the error with which a caller ends a page through [giveway.Check] to ask
+// ErrAgain is the error with which a caller ends a page through [pacing.Check] to ask
 // for the page again from its beginning. The work on it is not charged.
 var ErrAgain = errors.New("the page is begun again")
 
@@ -302,7 +302,7 @@ type run struct {
 
 // rows fills the page.
 func (r *run) rows(ctx context.Context, src Source) error {
-	if err := giveway.Check(ctx); err != nil {
+	if err := pacing.Check(ctx); err != nil {
 		return err
 	}
 	switch {
@@ -371,7 +371,7 @@ type reading struct {
 func (l *reading) candidate(c Candidate, err error) bool {
 	if l.bytes += len(c.Body); err == nil && (l.n%contextEvery == contextEvery-1 || l.bytes >= contextBytes) {
 		l.bytes = 0
-		err = giveway.Check(l.ctx)
+		err = pacing.Check(l.ctx)
 		if reader := l.run.budget.Read; reader != nil {
 			reader.Read(l.n - l.told)
 			l.told = l.n

@@ -39,7 +39,7 @@ func (c *catalogStore) mend(names *catalog.Catalog) error {
 func (c *catalogStore) reading() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.store != nil && c.store.Reading()
+	return c.store != nil && c.store.ReadOnly()
 }
 
 // reopen closes the store and opens it again.

@@ -291,8 +291,8 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	if s.config.CrossPartition == "full" {
 		cross = engine.Full
 	}
-	givers := new(givers)
-	s.onClose(givers.Close)
+	yields := new(yielder)
+	s.onClose(yields.Close)
 	scripts := script.New(script.Limits{ResultBytes: s.config.Limits.ResponseBytes})
 	s.onClose(func() error { scripts.Close(); return nil })
 	s.engine = engine.New(engine.Config{
@@ -308,7 +308,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		Rebalance:      balancer.Wake,
 		MergeAll:       balancer.Merge,
 		Scripts:        scripts,
-		GiveWay:        givers.giveWay,
+		Yield:          yields.yield,
 		Logger:         s.log,
 		Registerer:     registry,
 

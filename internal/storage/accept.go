@@ -12,9 +12,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Examine looks for damage in the manifest and the logs of the closed store in dir,
-// as [Pool.OpenVerified] does, and changes nothing. least is what the store must have;
-// empty asks for nothing. The error is one of reading.
+// Examine looks for damage in the manifest and the logs of the closed store in dir, as
+// [Pool.OpenVerified] does, and changes nothing. least is what the store must contain;
+// the empty position requires nothing. The error is an I/O error.
 func (p *Pool) Examine(dir string, least Position) ([]*Damage, error) {
 	dir = p.clean(dir)
 	if err := p.claim(dir); err != nil {
@@ -44,14 +44,14 @@ func (p *Pool) examine(dir string, least Position) (*examined, error) {
 	return found, err
 }
 
-// AcceptLoss makes the closed and damaged store in dir one that opens, with
-// everything that was applied before the damage and nothing that was applied after
-// it. keep, which must not exist, gets every file of the store as it is now. It
-// returns what was cut off, in words; none means that nothing was damaged and
-// nothing was done. A store that cannot be opened without what it has lost, such as
-// its manifest, is left as it is, and the error says so.
+// AcceptLoss repairs the closed, damaged store in dir so that it opens with everything
+// that was applied before the damage and nothing that was applied after it. keep, which
+// must not exist, gets a copy of every file of the store as it is now. The result
+// describes what was removed; it is empty if nothing was damaged, and then nothing was
+// changed. If the store cannot be opened without what it has lost, such as its
+// manifest, AcceptLoss changes nothing and returns an error.
 //
-// After it positions of the store from before are no longer true.
+// Positions of the store from before are no longer valid afterwards.
 func (p *Pool) AcceptLoss(dir, keep string, least Position) (cut []string, err error) {
 	dir, keep = p.clean(dir), p.clean(keep)
 	if err := p.claim(dir); err != nil {
@@ -68,8 +68,8 @@ func (p *Pool) AcceptLoss(dir, keep string, least Position) (cut []string, err e
 	return cut, nil
 }
 
-// cut removes what is damaged, and what was written after it. A marker that is put
-// back shows what else is damaged.
+// cut removes what is damaged and what was written after it. Once a marker is restored,
+// further damage may become visible.
 func (p *Pool) cut(e *examined, keep string) ([]string, error) {
 	plan, err := e.plan()
 	if err != nil {
@@ -97,12 +97,12 @@ func (p *Pool) cut(e *examined, keep string) ([]string, error) {
 		}
 	}
 	if len(says) == 0 {
-		says = []string{"nothing is cut off: what is missing follows everything that is there"}
+		says = []string{"nothing was removed: what is missing is newer than everything in the store"}
 	}
 	return says, nil
 }
 
-// keepAll links or copies every file of a store to another directory, durably.
+// keepAll links or copies every file of a store to another directory and syncs it.
 func (p *Pool) keepAll(dir, keep string) error {
 	files := p.options.FS
 	if _, err := files.Stat(keep); err == nil {
@@ -123,13 +123,13 @@ func (p *Pool) keepAll(dir, keep string) error {
 	return syncDir(files, keep)
 }
 
-// cutStep is one change of a store that is cut.
+// cutStep is one change to a damaged store.
 type cutStep struct {
 	says string
 	do   func() error
 }
 
-// plan says what has to be done, nothing if the store opens as it is.
+// plan returns the steps that repair the store, none if it opens as it is.
 func (e *examined) plan() ([]cutStep, error) {
 	var plan []cutStep
 	cutManifest := false
@@ -157,7 +157,7 @@ func (e *examined) plan() ([]cutStep, error) {
 		case log.number == from && log.reason != "":
 			plan = append(plan, e.shorten(log.base, log.end))
 		case log.number >= from:
-			plan = append(plan, e.remove(log.base, fmt.Sprintf("remove log %s with %d records, which follow what is lost", log.base, log.records)))
+			plan = append(plan, e.remove(log.base, fmt.Sprintf("remove log %s with %d records, which are newer than what is lost", log.base, log.records)))
 		}
 	}
 	if cutManifest {
@@ -166,13 +166,13 @@ func (e *examined) plan() ([]cutStep, error) {
 	return plan, nil
 }
 
-// cutLogsFrom returns the number of the first log that is lost from some place on,
-// the greatest number for none.
+// cutLogsFrom returns the number of the first log that is lost in part, and the
+// greatest number if there is none.
 func (e *examined) cutLogsFrom(cutManifest bool) uint64 {
 	from := uint64(math.MaxUint64)
 	for i, log := range e.logs {
-		// An older manifest needs the very log that it names, or what comes after
-		// has a gap before it.
+		// An older manifest needs the very log that it names; otherwise there is a gap before
+		// the next one.
 		if log.reason != "" || log.gap || cutManifest && i == 0 && log.number != e.minUnflushed {
 			from = min(from, log.number)
 		}
@@ -185,7 +185,7 @@ func (e *examined) cutLogsFrom(cutManifest bool) uint64 {
 	return from
 }
 
-// putMarker returns the step that puts a missing marker back.
+// putMarker returns the step that restores a missing marker.
 func (e *examined) putMarker(d *Damage) (cutStep, error) {
 	value := fmt.Sprintf("%03d", uint64(formatMajor))
 	name := formatMarker
@@ -207,7 +207,7 @@ func (e *examined) putMarker(d *Damage) (cutStep, error) {
 		return cutStep{}, fmt.Errorf("%w; remove or rename it", d)
 	}
 	base := fmt.Sprintf("%s%s.%06d.%s", markerPrefix, name, 1, value)
-	return cutStep{"put the marker " + base + " back", func() error {
+	return cutStep{"restore the marker " + base, func() error {
 		f, err := e.files.Create(e.files.PathJoin(e.dir, base), vfs.WriteCategoryUnspecified)
 		if err != nil {
 			return err
@@ -221,15 +221,15 @@ func (e *examined) remove(base, says string) cutStep {
 	return cutStep{says, func() error { return e.files.Remove(e.files.PathJoin(e.dir, base)) }}
 }
 
-// shorten returns the step that cuts the end of a file off.
+// shorten returns the step that truncates a file.
 func (e *examined) shorten(base string, end int64) cutStep {
-	return cutStep{fmt.Sprintf("cut file %s off at byte %d", base, end), func() error {
+	return cutStep{fmt.Sprintf("truncate file %s to %d bytes", base, end), func() error {
 		name := e.files.PathJoin(e.dir, base)
 		return copyPart(e.files, name, name+temporaryExt, end)
 	}}
 }
 
-// copyPart gives a file new content: its first bytes.
+// copyPart replaces a file by its first bytes.
 func copyPart(files vfs.FS, name, temporary string, length int64) error {
 	from, err := files.Open(name)
 	if err != nil {

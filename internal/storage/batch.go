@@ -8,32 +8,31 @@ import (
 	"github.com/cockroachdb/pebble/v2/batchrepr"
 )
 
-// Batch collects rows that enter a store together or not at all. Later rows win
-// over earlier ones with the same key. It copies the keys and values given to
-// it. It belongs to one goroutine at a time.
+// Batch collects rows that a store commits together or not at all. Later rows override
+// earlier ones with the same key. A batch copies the keys and values that it is given.
+// One goroutine uses it at a time.
 type Batch struct {
 	rows    *pebble.Batch
 	scratch []byte
 }
 
-// NewBatch returns an empty batch that belongs to no store: its rows may be
-// taken out with [Batch.Repr] and appended to another.
+// NewBatch returns an empty batch that belongs to no store: pass its rows to another
+// batch with [Batch.Repr] and [Batch.Append].
 func NewBatch() *Batch { return &Batch{rows: new(pebble.Batch)} }
 
-// NewBatchOf is [NewBatch] with room for about so many bytes.
+// NewBatchOf is [NewBatch] with capacity for about this many bytes.
 func NewBatchOf(bytes int) *Batch {
 	b := NewBatch()
-	// An empty batch is a header of zeros, and is always valid.
+	// An empty batch is a header of zeros, which is always valid.
 	if err := b.rows.SetRepr(make([]byte, batchrepr.HeaderLen, batchrepr.HeaderLen+bytes)); err != nil {
 		panic("storage: an empty batch is refused: " + err.Error())
 	}
 	return b
 }
 
-// Adopt returns a batch whose rows are bytes that another gave with [Batch.Repr], and
-// calls visit for each row. It copies nothing: the bytes must stay, and when the batch
-// is applied its header changes, which is nobody else's business. Damaged rows are
-// refused.
+// Adopt returns a batch with the rows of repr, a result of [Batch.Repr], and calls
+// visit for each row. It does not copy: the batch owns repr from now on, and applying
+// the batch changes its header. Damaged rows are an error.
 func Adopt(repr []byte, visit func(Row) error) (*Batch, error) {
 	if err := ReadRows(repr, visit); err != nil {
 		return nil, err
@@ -45,26 +44,26 @@ func Adopt(repr []byte, visit func(Row) error) (*Batch, error) {
 	return b, nil
 }
 
-// NewBatch returns an empty batch for this store. Close it.
+// NewBatch returns an empty batch for this store. Close it after use.
 func (s *Store) NewBatch() *Batch { return &Batch{rows: s.db.NewBatch()} }
 
-// Set writes a row. The error is always nil for rows below 4 GB.
+// Set writes a row. The error is always nil for rows smaller than 4 GB.
 func (b *Batch) Set(key, value []byte) error { return b.rows.Set(key, value, nil) }
 
-// Delete removes a row; it need not exist.
+// Delete removes a row, which need not exist.
 func (b *Batch) Delete(key []byte) error { return b.rows.Delete(key, nil) }
 
 // DeleteRange removes the rows with low <= key < high.
 func (b *Batch) DeleteRange(low, high []byte) error { return b.rows.DeleteRange(low, high, nil) }
 
-// AddPosting puts a document number into the posting list. list is the list's
-// key without a chunk, as [TermKey] and [PrefixKey] make it.
+// AddPosting adds a document number to a posting list. list is the key of the list
+// without a chunk, as [TermKey] and [PrefixKey] return it.
 func (b *Batch) AddPosting(list []byte, number uint64) error {
 	return b.posting(list, number, formAddOne)
 }
 
-// RemovePosting takes a document number out of the posting list; it need not be
-// in it. Of an add and a remove in one batch the later wins.
+// RemovePosting removes a document number from a posting list, which need not contain
+// it. Of an add and a remove in one batch the later wins.
 func (b *Batch) RemovePosting(list []byte, number uint64) error {
 	return b.posting(list, number, formRemoveOne)
 }
@@ -76,22 +75,22 @@ func (b *Batch) posting(list []byte, number uint64, form byte) error {
 	return b.rows.Merge(b.scratch, operand[:], nil)
 }
 
-// Put adds a row as [ReadRows] gives it.
-func (b *Batch) Put(r Row) error {
+// Add appends a row, such as one that [ReadRows] returned.
+func (b *Batch) Add(r Row) error {
 	switch r.Kind {
 	case RowSet:
-		return b.rows.Set(r.Key, r.Value, nil)
+		return b.Set(r.Key, r.Value)
 	case RowDelete:
-		return b.rows.Delete(r.Key, nil)
+		return b.Delete(r.Key)
 	case RowDeleteRange:
-		return b.rows.DeleteRange(r.Key, r.Value, nil)
+		return b.DeleteRange(r.Key, r.Value)
 	case RowPosting:
 		return b.rows.Merge(r.Key, r.Value, nil)
 	}
 	return fmt.Errorf("row of kind %d: %w", r.Kind, errRows)
 }
 
-// Join adds the rows of another batch of this process behind those that are there.
+// Join appends the rows of another batch of this process.
 func (b *Batch) Join(other *Batch) error {
 	if other.rows.Empty() {
 		return nil
@@ -99,8 +98,8 @@ func (b *Batch) Join(other *Batch) error {
 	return b.rows.Apply(other.rows, nil)
 }
 
-// Renumber has the rows of a batch that holds changes of posting lists alone, all of
-// one document, add and remove another document number. Their order by keys stays.
+// Renumber replaces the document number in all rows of a batch, which must be changes
+// of posting lists for one document. The rows keep their key order.
 func (b *Batch) Renumber(number uint64) error {
 	chunk := appendChunk(nil, number>>16)
 	return ReadRows(b.Repr(), func(r Row) error {
@@ -113,14 +112,14 @@ func (b *Batch) Renumber(number uint64) error {
 	})
 }
 
-// Append adds rows that another batch gave with [Batch.Repr], behind those that
-// are there. Damaged rows are refused and leave the batch as it was.
+// Append appends the rows of repr, a result of [Batch.Repr]. If they are damaged it
+// returns an error and leaves the batch unchanged.
 func (b *Batch) Append(repr []byte) error {
 	return b.AppendEach(repr, func(Row) error { return nil })
 }
 
-// AppendEach is Append that calls visit for each row, in order, before it adds them.
-// It stops at the first error of visit and returns it.
+// AppendEach is Append that first calls visit for each row, in order. It returns the
+// first error of visit, and then appends nothing.
 func (b *Batch) AppendEach(repr []byte, visit func(Row) error) error {
 	if len(repr) == 0 {
 		return nil
@@ -138,8 +137,8 @@ func (b *Batch) AppendEach(repr []byte, visit func(Row) error) error {
 	return nil
 }
 
-// Repr returns the rows as bytes, for [Batch.Append] and [ReadRows]. The bytes
-// belong to the batch and are good until it changes or is closed.
+// Repr returns the rows as bytes, for [Batch.Append] and [ReadRows]. The batch owns the
+// bytes; they are valid until it changes or is closed.
 func (b *Batch) Repr() []byte {
 	if b.rows.Empty() {
 		return nil
@@ -147,19 +146,19 @@ func (b *Batch) Repr() []byte {
 	return b.rows.Repr()
 }
 
-// Rows is how many rows the batch has, operands of posting lists included.
+// Rows returns the number of rows, operands of posting lists included.
 func (b *Batch) Rows() int { return int(b.rows.Count()) }
 
-// Len is the size of the batch in bytes.
+// Len returns the size of the batch in bytes.
 func (b *Batch) Len() int { return b.rows.Len() }
 
 // Empty reports whether the batch has no rows.
 func (b *Batch) Empty() bool { return b.rows.Empty() }
 
-// Reset empties the batch for further use.
+// Reset empties the batch, which can be used again.
 func (b *Batch) Reset() { b.rows.Reset() }
 
-// Close gives the batch's memory back. It must not be used afterwards.
+// Close releases the batch's memory. The batch must not be used afterwards.
 func (b *Batch) Close() error {
 	if b.rows == nil {
 		return nil
@@ -174,9 +173,9 @@ type RowKind uint8
 
 // The kinds of rows.
 const (
-	RowSet         RowKind = iota // Key has Value from now on
-	RowDelete                     // Key is gone
-	RowDeleteRange                // all keys in [Key, Value) are gone
+	RowSet         RowKind = iota // Key gets Value
+	RowDelete                     // Key is deleted
+	RowDeleteRange                // all keys in [Key, Value) are deleted
 	RowPosting                    // a posting list changes; Key ends in a chunk
 )
 
@@ -187,8 +186,8 @@ type Row struct {
 	Value []byte
 }
 
-// Posting returns which list a row of kind [RowPosting] changes, which number
-// it adds or removes, and true for an add. The list shares the row's bytes.
+// Posting returns the list that a row of kind [RowPosting] changes, the number that it
+// adds or removes, and whether it adds. The list shares the row's bytes.
 func (r Row) Posting() (list []byte, number uint64, added bool, err error) {
 	list, chunk, err := cutChunk(r.Key)
 	if err != nil {
@@ -201,9 +200,8 @@ func (r Row) Posting() (list []byte, number uint64, added bool, err error) {
 	return list, chunk<<16 | low, r.Value[0] == formAddOne, nil
 }
 
-// ReadRows calls visit for each row of repr, in order. Keys and values share
-// repr's bytes. It stops at the first error of visit and returns it; damaged
-// bytes are an error as well.
+// ReadRows calls visit for each row of repr, in order. Keys and values share repr's
+// bytes. It returns the first error of visit, or an error if the bytes are damaged.
 func ReadRows(repr []byte, visit func(Row) error) error {
 	if len(repr) == 0 {
 		return nil
@@ -231,8 +229,8 @@ func ReadRows(repr []byte, visit func(Row) error) error {
 	return nil
 }
 
-// cutRow takes the first row off the rows of a batch. Pebble's own reader
-// trusts its bytes, and these may come from a log or another machine.
+// cutRow splits off the first row. Pebble's own reader trusts its input, but these
+// bytes may come from a log or another machine.
 func cutRow(rows []byte) (row Row, rest []byte, err error) {
 	switch pebble.InternalKeyKind(rows[0]) {
 	case pebble.InternalKeyKindSet:
@@ -244,7 +242,7 @@ func cutRow(rows []byte) (row Row, rest []byte, err error) {
 	case pebble.InternalKeyKindMerge:
 		row.Kind = RowPosting
 	default:
-		// No Batch of ours makes any other.
+		// No Batch of this package has any other kind.
 		return Row{}, nil, fmt.Errorf("kind %d: %w", rows[0], errRows)
 	}
 	row.Key, rest, err = cutBytes(rows[1:])

@@ -31,7 +31,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkApply is one synced effect of a document of 1 KB with 20 terms.
+// BenchmarkApply applies and syncs the effect of one document of 1 KB with 20 terms.
 func BenchmarkApply(b *testing.B) {
 	for _, disk := range []bool{false, true} {
 		b.Run(fmt.Sprintf("disk=%v", disk), func(b *testing.B) {
@@ -116,8 +116,8 @@ func BenchmarkPostings(b *testing.B) {
 	}
 }
 
-// BenchmarkPostingsRange is the union of many lists with a document each, as a
-// range over a time has it.
+// BenchmarkPostingsRange reads the union of many lists with one document each, such as
+// a range of times.
 func BenchmarkPostingsRange(b *testing.B) {
 	for _, lists := range []int{100, 10_000} {
 		b.Run(fmt.Sprintf("lists=%d", lists), func(b *testing.B) {
@@ -143,7 +143,7 @@ func BenchmarkPostingsRange(b *testing.B) {
 	}
 }
 
-// BenchmarkMerge is the compaction's work: a chunk's operands, one by one.
+// BenchmarkMerge merges the operands of a chunk one by one, as a compaction does.
 func BenchmarkMerge(b *testing.B) {
 	for _, operands := range []int{1, 20, 5000} {
 		b.Run(fmt.Sprintf("operands=%d", operands), func(b *testing.B) {

@@ -8,36 +8,36 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// A store collects what is written to it in a write buffer, and writes full ones to
-// tables. Pebble gives a store's first buffer 256 KB and each one the double of the
-// one before, up to [Options.MemTableBytes], and never makes them smaller again. It
-// keeps one that was flushed for the next turn, and knows nothing of other stores:
-// left to it, a hundred busy ones come to gigabytes.
+// A store collects writes in a write buffer and writes full buffers to tables. Pebble
+// gives a store a first buffer of 256 KB, makes each buffer twice as large as the one
+// before, up to [Options.MemTableBytes], and never makes them smaller. It keeps one
+// flushed buffer for later use, and knows nothing of other stores: a hundred busy
+// stores would take gigabytes.
 //
-// There is one way to keep a buffer from being followed by a larger one: to flush it
-// while less than half of it is used. So whether a buffer may be used up is decided
-// when it is nearly half full, by the budget that all stores of the pool share.
+// Only a flush while less than half of a buffer is used prevents a larger next one. So
+// when a buffer is nearly half full, the budget that all stores of the pool share
+// decides whether it may fill up.
 
 const (
 	// bufferFirst is the size of a store's first buffer.
 	bufferFirst = 256 << 10
-	// bufferFree is what the buffers of each store may take without being counted:
-	// one of the first size in use, and one for later.
+	// bufferFree is what the buffers of each store may take without being counted: one of
+	// the first size in use, and one for later use.
 	bufferFree = 2 * bufferFirst
-	// bufferHalf is how much of a buffer is used when it is decided about, in parts
-	// of a hundred: less than the half by what the estimate may be wrong.
+	// bufferHalf is the use of a buffer, in percent, at which that is decided: half, less
+	// the error of the estimate.
 	bufferHalf = 44
-	// budgetShare is the part of what is left of the budget that one store may take.
-	// So there is always something left for one that becomes busy later, and many
-	// that are busy together get about the same.
+	// budgetShare divides the rest of the budget: one store may take this fraction of it.
+	// So something is left for stores that become busy later, and stores that are busy
+	// together get about the same.
 	budgetShare = 4
-	// rowBytes is what a buffer takes for a row besides its key and value, on average,
-	// less the three bytes that a batch takes.
+	// rowBytes is the average overhead of a row in a buffer, in addition to its key and
+	// value, less the three bytes that a batch takes for it.
 	rowBytes = 48
 )
 
-// budget is what the write buffers of all stores of a pool take together, without
-// bufferFree of each.
+// budget limits the write buffers of all stores of a pool together, not counting
+// bufferFree for each.
 type budget struct {
 	limit int64
 
@@ -46,7 +46,7 @@ type budget struct {
 	taken int64
 }
 
-// claim makes the part of one store larger, if there is enough left for that.
+// claim increases the part of one store, if enough is left.
 func (b *budget) claim(from, to int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,62 +57,61 @@ func (b *budget) claim(from, to int64) bool {
 	return true
 }
 
-// change takes note of what the part of one store has become.
+// change records a new part of one store.
 func (b *budget) change(from, to int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.taken += to - from
 }
 
-// over reports whether more is taken than there should be.
+// over reports whether the limit is exceeded.
 func (b *budget) over() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.taken > b.limit
 }
 
-// buffers are the write buffers of a store, as the store sees them.
+// buffers tracks the write buffers of a store.
 //
-// Pebble takes them out of the block cache, so that eight busy stores would leave
-// nothing of a cache of 128 MB, and each read would load and unpack its blocks
-// again. What it takes is given back: the buffers come on top of the cache.
+// Pebble charges them to the block cache. Eight busy stores would use up a cache of 128
+// MB, and each read would load and decompress its blocks again. So the charge is
+// returned to the cache: buffers are not part of it.
 type buffers struct {
 	budget *budget
 	cache  *pebble.Cache
-	most   int64 // how large one may grow, in bytes
+	most   int64 // largest size of one buffer, in bytes
 
-	changed atomic.Bool  // one was begun or flushed since they were settled last
-	begun   atomic.Int64 // how many were
+	changed atomic.Bool  // a buffer was begun or flushed since the last settle
+	begun   atomic.Int64 // number of buffers begun so far
 
 	mu sync.Mutex
 
-	settled  int64           // begun, when they were settled last
-	taken    int64           // bytes that all of them took then
-	waiting  bool            // some of them waited to be flushed then
+	settled  int64           // begun at the last settle
+	taken    int64           // bytes of all buffers at the last settle
+	waiting  bool            // buffers waited for a flush at the last settle
 	counted  int64           // the store's part of the budget
-	size     int64           // of the one in use, in bytes, as far as is known
-	used     int64           // of it, about
-	last     int64           // by the last batch
-	whole    bool            // it may be used up, and be followed by a larger one
-	flushing <-chan struct{} // ends with the flush that was asked for last; nil before
-	takeBack func()          // ends what was given back to the block cache; nil when nothing is
+	size     int64           // of the buffer in use, in bytes, as far as it is known
+	used     int64           // estimated bytes used in it
+	last     int64           // bytes of the last batch
+	whole    bool            // it may fill up and be followed by a larger one
+	flushing <-chan struct{} // closed at the end of the last requested flush; nil before
+	takeBack func()          // revokes what was returned to the block cache; nil if nothing was
 }
 
-// begin takes the store's buffers under the pool's budget.
+// begin attaches the buffers to the pool's budget.
 func (q *buffers) begin(p *Pool) {
 	q.budget, q.cache, q.most = &p.budget, p.cache, int64(p.options.MemTableBytes)
 }
 
-// buffered returns what the buffers of the store take, in bytes.
+// buffered returns how many bytes the buffers of the store take.
 func (s *Store) buffered() int64 {
 	s.buffers.mu.Lock()
 	defer s.buffers.mu.Unlock()
 	return s.buffers.taken
 }
 
-// room sees to it that a batch finds room without the buffers taking more than they
-// may. It waits for a flush when the one before is still under way, or when the pool
-// is over its budget.
+// room makes room for a batch within the budget. It waits for a flush if the previous
+// one is still in progress or the pool is over its budget.
 func (s *Store) room(b *Batch) error {
 	q := &s.buffers
 	before, flush, wait := q.fill(int64(b.Len()) + rowBytes*int64(b.Rows()))
@@ -134,8 +133,8 @@ func (s *Store) room(b *Batch) error {
 	return nil
 }
 
-// fill counts a batch, and tells whether to flush before it is applied: behind the
-// flush before that, and waiting for its end.
+// fill counts a batch. It reports whether to flush before the batch is applied, which
+// flush to wait for first, and whether to wait for the new one.
 func (q *buffers) fill(batch int64) (before <-chan struct{}, flush, wait bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -149,7 +148,8 @@ func (q *buffers) fill(batch int64) (before <-chan struct{}, flush, wait bool) {
 	return q.flushing, true, wait
 }
 
-// grow asks for a buffer of twice the size, and another for later. The caller holds mu.
+// grow asks the budget for a buffer of twice the size, and another for later use. The
+// caller holds mu.
 func (q *buffers) grow() bool {
 	if q.size < q.most {
 		wanted := 2*min(2*q.size, q.most) - bufferFree
@@ -162,8 +162,7 @@ func (q *buffers) grow() bool {
 	return true
 }
 
-// flushed takes note of a flush that was asked for: the next buffer has the size of
-// the one before.
+// flushed records a requested flush: the next buffer has the size of the current one.
 func (q *buffers) flushed(end <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -172,7 +171,7 @@ func (q *buffers) flushed(end <-chan struct{}) {
 	q.whole = false
 }
 
-// settle looks at what the buffers have become.
+// settle updates what is known of the buffers.
 func (s *Store) settle() {
 	s.buffers.changed.Store(false)
 	begun := s.buffers.begun.Load()
@@ -180,8 +179,8 @@ func (s *Store) settle() {
 	s.buffers.settle(begun, int64(m.Size), int64(m.Size+m.ZombieSize), m.Count)
 }
 
-// settle takes the number of buffers that were begun so far, the bytes and the number
-// of those that are in use or wait, and the bytes of all.
+// settle takes the number of buffers begun so far, the bytes and the number of those in
+// use or waiting, and the bytes of all.
 func (q *buffers) settle(begun, size, all, count int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -190,7 +189,7 @@ func (q *buffers) settle(begun, size, all, count int64) {
 		q.size = min(2*q.size, q.most)
 	}
 	if q.waiting = count > 1; !q.waiting {
-		q.size = size // There is no other way to learn it.
+		q.size = size // Only then does size tell how large the current one is.
 	}
 	q.size = max(q.size, min(bufferFirst, q.most))
 	counted := max(all, 2*q.size) - bufferFree
@@ -201,28 +200,28 @@ func (q *buffers) settle(begun, size, all, count int64) {
 	q.give(all)
 }
 
-// count takes note of the store's part of the budget. The caller holds mu.
+// count records the store's part of the budget. The caller holds mu.
 func (q *buffers) count(counted int64) {
 	q.budget.change(q.counted, counted)
 	q.counted = counted
 }
 
-// give gives the block cache back what the buffers take, in place of what was given
-// back before. More than two buffers only wait for a slow disk, and what they take is
-// left to them. The caller holds mu.
+// give returns the charge of the buffers to the block cache, and replaces the previous
+// return. If there are more than two buffers, the others wait for a slow disk, and
+// their charge is not returned. The caller holds mu.
 func (q *buffers) give(taken int64) {
 	before := q.takeBack
 	q.taken, q.takeBack = taken, nil
 	if given := min(taken, 2*q.most); given > 0 {
 		q.takeBack = q.cache.Reserve(-int(given))
 	}
-	// In this order the cache never shrinks in between.
+	// In this order the cache does not shrink in between.
 	if before != nil {
 		before()
 	}
 }
 
-// end gives everything back: the store is closed.
+// end returns everything when the store is closed.
 func (q *buffers) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

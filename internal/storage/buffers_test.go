@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// measured returns what Pebble says that the write buffers of stores take, in bytes.
+// measured returns Pebble's size of the write buffers of stores, in bytes.
 func measured(stores []*Store) (sum int64) {
 	for _, s := range stores {
 		m := s.db.Metrics().MemTable
@@ -16,8 +16,8 @@ func measured(stores []*Store) (sum int64) {
 	return sum
 }
 
-// pour writes about size bytes to a store in batches of rows whose values have the
-// given length, and calls after behind each.
+// pour writes about size bytes to a store in batches of rows with values of the given
+// length, and calls after after each batch.
 func pour(t *testing.T, s *Store, random *rand.Rand, size, rows, value int, after func()) {
 	t.Helper()
 	content := make([]byte, value)
@@ -33,11 +33,12 @@ func pour(t *testing.T, s *Store, random *rand.Rand, size, rows, value int, afte
 	}
 }
 
-// shapes are ways to fill a buffer: many small rows, few large ones, and between.
+// shapes are ways to fill a buffer: with many small rows, with few large ones, and in
+// between.
 var shapes = []struct{ rows, value int }{{50, 3}, {20, 100}, {3, 1000}, {1, 20_000}}
 
-// However many stores are written to at the same time, and whatever their rows look
-// like, their write buffers keep to the budget and half a megabyte for each.
+// The write buffers of all stores stay within the budget plus half a megabyte for each
+// store, however many are written to at the same time, with rows of any shape.
 func TestWriteBuffersKeepToTheBudget(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -56,7 +57,7 @@ func TestWriteBuffersKeepToTheBudget(t *testing.T) {
 		stores = append(stores, s)
 	}
 	most := int64(budget + count*bufferFree)
-	for part := range 4 { // so that they are busy in turns, and grow in turns
+	for part := range 4 { // stores are busy, and grow, in turns
 		var busy sync.WaitGroup
 		for i, s := range stores {
 			random := rand.New(rand.NewPCG(seed, uint64(part*count+i)))
@@ -77,8 +78,8 @@ func TestWriteBuffersKeepToTheBudget(t *testing.T) {
 	t.Error("no buffer has grown, though there is room")
 }
 
-// A store that may not have a larger buffer keeps the one it has: the estimate of
-// what rows take in it holds for rows of every shape.
+// A store that gets no larger buffer keeps the one it has: the estimate of the size of
+// rows in the buffer holds for every shape.
 func TestWriteBuffersStaySmallWithoutBudget(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -102,7 +103,7 @@ func TestWriteBuffersStaySmallWithoutBudget(t *testing.T) {
 			if most > bufferFirst {
 				t.Errorf("a buffer of %d KB was made, want none above %d KB", most>>10, bufferFirst>>10)
 			}
-			// Of large rows the key and the value are nearly all that a buffer holds.
+			// Large rows consist of little but key and value.
 			if flushes := s.db.Metrics().Flush.Count; shape.value >= 1000 && flushes > int64(poured/(bufferFirst/3)) {
 				t.Errorf("%d flushes of %d KB: buffers are flushed long before they are half full", flushes, poured>>10)
 			}
@@ -110,8 +111,8 @@ func TestWriteBuffersStaySmallWithoutBudget(t *testing.T) {
 	}
 }
 
-// A store that is busy alone gets the largest buffers, as if there were no budget;
-// and what it took is there for others when it was closed.
+// A store that is busy alone gets the largest buffers, as if there were no budget. Once
+// it is closed, others can use its part of the budget.
 func TestOneBusyStoreHasRoom(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, Options{InMemory: true, BufferBytes: 8 << 20, MemTableBytes: 1 << 20})
@@ -129,8 +130,8 @@ func TestOneBusyStoreHasRoom(t *testing.T) {
 	}
 }
 
-// A batch that no buffer has room for is written all the same, and no store waits
-// for ever when the budget is exceeded.
+// A batch larger than any buffer is written nevertheless, and no store waits forever
+// when the budget is exceeded.
 func TestLargeBatchesWithoutBudget(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, Options{InMemory: true, BufferBytes: 1, MemTableBytes: 4 << 20})

@@ -8,18 +8,17 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Checkpoint makes dir, which must not exist, a store with everything applied
-// so far, as fast as files can be linked. It is synced, with its parents, when
-// Checkpoint returns; after an error dir is garbage, removed as far as possible.
+// Checkpoint creates a store in dir, which must not exist, with everything applied so
+// far. It links files instead of copying them where it can. The store and its parents
+// are synced when Checkpoint returns. After an error dir is removed as far as possible.
 func (s *Store) Checkpoint(dir string) error {
 	return s.checkpointTo(dir, pebble.WithFlushedWAL())
 }
 
-// CheckpointWithout is [Store.Checkpoint] for a store that is not to have the
-// rows with low <= key < high. Files that hold nothing else are left out, so
-// that their room is not taken twice; what remains of those rows in other files
-// may be in any state. The caller removes the range from the new store before
-// reading it.
+// CheckpointWithout is [Store.Checkpoint] without the rows with low <= key < high. It
+// leaves out files that contain only such rows, so they take no space twice. Rows of
+// the range in other files may remain in any state: the caller must delete the range in
+// the new store before reading it.
 func (s *Store) CheckpointWithout(dir string, low, high []byte) error {
 	last := families[len(families)-1]
 	_, end := last.Bounds()
@@ -29,9 +28,9 @@ func (s *Store) CheckpointWithout(dir string, low, high []byte) error {
 	}))
 }
 
-// Room returns how many bytes the disk of the store has free, and false when the
+// FreeBytes returns how many bytes are free on the disk of the store, and false if the
 // file system does not say.
-func (s *Store) Room() (free uint64, known bool) {
+func (s *Store) FreeBytes() (free uint64, known bool) {
 	usage, err := s.pool.options.FS.GetDiskUsage(s.dir)
 	return usage.AvailBytes, err == nil
 }
@@ -48,16 +47,16 @@ func (s *Store) checkpointTo(dir string, options ...pebble.CheckpointOption) err
 	return nil
 }
 
-// checkpointDescriptors is how many files a checkpoint has open at once: those of a
-// flush, and one that is copied.
+// checkpointDescriptors is how many files a checkpoint has open at the same time: those
+// of a flush, and one that is copied.
 const checkpointDescriptors = 4
 
 func (s *Store) checkpoint(dir string, options []pebble.CheckpointOption) error {
-	// The flush could do without, but it need not be now.
+	// The flush below could use the reserve, but a checkpoint can wait.
 	if err := s.pool.CanOpen(checkpointDescriptors); err != nil {
 		return err
 	}
-	if err := errors.Join(s.Flush(), s.list()); err != nil {
+	if err := errors.Join(s.Flush(), s.ensureManifest()); err != nil {
 		return err
 	}
 	files := s.pool.options.FS
@@ -69,7 +68,7 @@ func (s *Store) checkpoint(dir string, options []pebble.CheckpointOption) error 
 	}
 	err := s.link(dir, options)
 	if err == nil {
-		// The format file comes last: without it the directory is no store.
+		// The format file is written last: without it the directory is not a store.
 		err = errors.Join(writeFormat(files, dir, s.pool.options.Release), syncDir(files, dir), syncDir(files, files.PathDir(dir)), s.guard.err())
 	}
 	if err != nil {
@@ -80,8 +79,8 @@ func (s *Store) checkpoint(dir string, options []pebble.CheckpointOption) error 
 	return err
 }
 
-// link has Pebble make its checkpoint. When it cannot sync the new directory it
-// panics with the error, holding no lock.
+// link calls Pebble's Checkpoint. If Pebble cannot sync the new directory it panics
+// with the error, without holding a lock.
 func (s *Store) link(dir string, options []pebble.CheckpointOption) (err error) {
 	defer func() {
 		switch r := recover().(type) {

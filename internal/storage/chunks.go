@@ -8,25 +8,25 @@ import (
 	"io"
 )
 
-// Logs and manifests of Pebble are files of records. A file is cut into blocks of
-// 32 KB; a record is one chunk or more, and no chunk crosses the end of a block.
-// Each chunk begins with a checksum of four bytes over what follows the length, the
-// length of its payload in two bytes, and its type in one. In a log the number of
-// the log follows in four bytes, and in today's format how many bytes of the file
-// were certainly synced when the chunk was made, in eight.
+// Pebble's logs and manifests are files of records. A file consists of blocks of 32 KB.
+// A record is one or more chunks, and no chunk crosses the end of a block. A chunk
+// begins with a checksum (4 bytes) of everything from its type on, the length of its
+// payload (2 bytes) and its type (1 byte). In a log the number of the log follows (4
+// bytes), and in the current format the number of bytes of the file that were synced
+// when the chunk was made (8 bytes).
 //
-// The layout is public: github.com/cockroachdb/pebble, package record. It is read
-// here because Pebble's reader tells damage from a torn tail too seldom; the page has
-// the reasons.
+// The layout is public: package record of github.com/cockroachdb/pebble. This package
+// reads it because Pebble's reader often treats damage as a torn tail; docs/storage.md
+// has the reasons.
 const (
 	blockBytes = 32 << 10
 
-	plainHeader    = 7  // of a chunk of a manifest
+	plainHeader    = 7  // of a chunk in a manifest
 	numberedHeader = 11 // with the number of the log
-	offsetHeader   = 19 // with the synced offset too
+	offsetHeader   = 19 // and with the synced offset
 )
 
-// chunkForm is how a chunk's header is laid out.
+// chunkForm is the layout of a chunk's header.
 type chunkForm uint8
 
 const (
@@ -35,30 +35,30 @@ const (
 	formOffset                    // types 9 to 12
 )
 
-// chunkTypes is how many types each form has: a whole record, and the first, a
-// middle and the last part of one.
+// chunkTypes is the number of types of each form: a whole record, and its first, a
+// middle and its last part.
 const (
 	chunkTypes  = 4
 	partWhole   = 0
 	partFirst   = 1
 	partLast    = 3
-	trailerType = 5 // a log that was closed ends with a header of the next log's number
+	trailerType = 5 // a closed log ends with a header that has the next log's number
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// chunkSum is the checksum of a chunk's bytes from its type on.
+// chunkSum returns the checksum of a chunk's bytes from its type on.
 func chunkSum(data []byte) uint32 {
 	c := crc32.Checksum(data, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8
 }
 
-// chunk is one chunk of a block. Payload is a part of the block.
+// chunk is one chunk of a block. payload shares the block's bytes.
 type chunk struct {
 	form    chunkForm
 	part    uint8
-	synced  uint64 // how many bytes of the file were synced; 0 unless form is formOffset
-	size    int    // with the header
+	synced  uint64 // synced bytes of the file; 0 unless form is formOffset
+	size    int    // including the header
 	payload []byte
 }
 
@@ -68,9 +68,9 @@ func (c chunk) begins() bool { return c.part == partWhole || c.part == partFirst
 // ends reports whether a record ends with the chunk.
 func (c chunk) ends() bool { return c.part == partWhole || c.part == partLast }
 
-// readChunk reads the chunk at the beginning of data, which is the rest of a block.
-// It returns false if there is no valid one. Of a log the number must be right, of a
-// manifest there is none.
+// readChunk reads the chunk at the beginning of data, the rest of a block. It returns
+// false if there is no valid one. In a log the chunk's number must match; manifests
+// have none.
 func readChunk(data []byte, isLog bool, number uint32) (chunk, bool) {
 	if len(data) < plainHeader {
 		return chunk{}, false
@@ -106,7 +106,7 @@ func readChunk(data []byte, isLog bool, number uint32) (chunk, bool) {
 	return c, true
 }
 
-// isTrailer reports whether data begins with the end of the log of a number.
+// isTrailer reports whether data begins with the trailer of the log with this number.
 func isTrailer(data []byte, number uint32) bool {
 	return len(data) >= numberedHeader && allZero(data[:6]) && data[6] == trailerType &&
 		binary.LittleEndian.Uint32(data[7:]) == number+1
@@ -114,41 +114,41 @@ func isTrailer(data []byte, number uint32) bool {
 
 func allZero(data []byte) bool { return len(bytes.TrimLeft(data, "\x00")) == 0 }
 
-// recordScan reads a file of records: what is valid from the beginning, and, behind
-// the first place that is not, what proves that the place was once valid.
+// recordScan reads a file of records. It finds how far the file is valid, and collects
+// proof, in what follows, that the first invalid place was once valid.
 type recordScan struct {
 	isLog  bool
-	number uint32 // of the log, its lower half
+	number uint32 // of the log, its lower 32 bits
 
 	// record is called with up to the first recordHead bytes of each valid record.
 	record func(head []byte)
 
-	end     int64 // up to where records are whole and valid
-	reach   int64 // up to where chunks are valid, and the zeros that fill a block
+	end     int64 // end of the last whole, valid record
+	reach   int64 // end of the last valid chunk and of the zeros that fill its block
 	records int
 	closed  bool // the log has its trailer before reach
-	broken  bool // there is something else than an end at reach
+	broken  bool // what follows reach is not an end
 	proof   proof
 
 	inside bool // a record has begun and not ended
 	head   []byte
 }
 
-// recordHead is how much of a record is shown, in bytes: the header of a batch, and
-// the numbers at the beginning of an edit of a manifest.
+// recordHead is how many bytes of a record are passed on: enough for the header of a
+// batch, and for the numbers at the beginning of a manifest edit.
 const recordHead = 64
 
-// proof is what the valid chunks behind a broken place say about it.
+// proof collects what the valid chunks after an invalid place say about it.
 type proof struct {
 	chunks  int    // valid ones
-	begin   int    // those that begin a record
-	highest uint64 // the highest synced offset
-	offsets int    // how many different synced offsets there are
-	last    uint64 // the one seen last
-	first   int64  // where the first valid chunk is
+	begin   int    // chunks that begin a record
+	highest uint64 // highest synced offset
+	offsets int    // number of different synced offsets
+	last    uint64 // latest synced offset
+	first   int64  // offset of the first valid chunk
 }
 
-// read reads the file to its end. Its error is one of reading.
+// read reads the file to its end. Its error is an I/O error.
 func (s *recordScan) read(r io.Reader) error {
 	block := make([]byte, blockBytes)
 	for at := int64(0); ; at += blockBytes {
@@ -168,13 +168,13 @@ func (s *recordScan) read(r io.Reader) error {
 	}
 }
 
-// block takes the next block, which is at an offset of the file.
+// block reads the next block, which is at this offset of the file.
 func (s *recordScan) block(block []byte, at int64) {
 	pos := 0
 	for !s.broken && !s.closed {
 		rest := block[pos:]
 		if len(rest) < plainHeader || len(rest) < s.headerMax() && allZero(rest) {
-			// The end of a block that has no room for another chunk, or of the file.
+			// The end of a block without space for another chunk, or of the file.
 			if len(block) == blockBytes {
 				s.chain(at + blockBytes)
 			} else if len(rest) > 0 {
@@ -200,7 +200,7 @@ func (s *recordScan) block(block []byte, at int64) {
 	}
 }
 
-// headerMax is how much room a block must have left for a chunk of today's format.
+// headerMax is how much space a block needs for another chunk of the current format.
 func (s *recordScan) headerMax() int {
 	if s.isLog {
 		return offsetHeader
@@ -208,7 +208,7 @@ func (s *recordScan) headerMax() int {
 	return plainHeader
 }
 
-// chain takes note that chunks are valid up to an offset.
+// chain records that chunks are valid up to an offset.
 func (s *recordScan) chain(to int64) {
 	s.reach = to
 	if !s.inside {
@@ -216,7 +216,7 @@ func (s *recordScan) chain(to int64) {
 	}
 }
 
-// take takes a valid chunk that ends at an offset.
+// take records a valid chunk that ends at an offset.
 func (s *recordScan) take(c chunk, end int64) {
 	if c.begins() {
 		s.head = s.head[:0]
@@ -232,8 +232,8 @@ func (s *recordScan) take(c chunk, end int64) {
 	}
 }
 
-// search looks for valid chunks in a block behind the broken place. Chunks follow
-// each other; where that ends, every other place is tried.
+// search looks for valid chunks in a block after the invalid place. Where one chunk
+// does not follow another, it tries every offset.
 func (s *recordScan) search(block []byte, pos int, at int64) {
 	for pos+plainHeader <= len(block) {
 		c, ok := readChunk(block[pos:], s.isLog, s.number)
@@ -250,8 +250,7 @@ func (s *recordScan) search(block []byte, pos int, at int64) {
 	}
 }
 
-// candidate returns the next place from pos on at which a chunk may begin, negative
-// for none.
+// candidate returns the next offset from pos on at which a chunk may begin, or -1.
 func (s *recordScan) candidate(block []byte, pos int) int {
 	if !s.isLog {
 		for ; pos+plainHeader <= len(block); pos++ {
@@ -272,10 +271,10 @@ func (s *recordScan) candidate(block []byte, pos int) int {
 	return pos + i
 }
 
-// add takes a valid chunk at an offset.
+// add records a valid chunk at an offset.
 func (p *proof) add(c chunk, at int64) {
 	if c.form == formOffset && c.synced > uint64(at) {
-		return // No log says that of itself.
+		return // No log was synced further than it was written.
 	}
 	if p.chunks == 0 {
 		p.first = at
@@ -294,20 +293,20 @@ func (p *proof) add(c chunk, at int64) {
 	p.highest = max(p.highest, c.synced)
 }
 
-// syncsProve is how many different synced offsets behind a place prove that it was
-// synced. Pebble's synced offset rises when a sync has ended. A chunk that follows
-// the place has the first of them, so the place was written by then; the next sync to
-// end may have begun before, but the one after it began later and has covered the
-// place, and it has ended when a chunk has the third.
+// syncsProve is how many different synced offsets after a place prove that the place
+// was synced. Pebble's synced offset rises when a sync has ended. The chunk with the
+// first offset was written after the place. The next sync to end may have begun before
+// that. The one after it began later, so it covered the place, and it has ended once a
+// chunk has the third offset.
 const syncsProve = 3
 
-// damaged reports whether the place at reach was synced, and why that is certain.
+// damaged reports whether the place at reach is known to have been synced.
 func (s *recordScan) damaged() bool {
 	if !s.broken {
 		return false
 	}
 	if !s.isLog {
-		// Each edit of a manifest is synced before the next is written.
+		// Each manifest edit is synced before the next one is written.
 		return s.proof.begin > 0
 	}
 	return s.proof.highest > uint64(s.reach) || s.proof.offsets >= syncsProve

@@ -13,8 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// logOf returns the newest log of a store to which write has written, with its
-// number.
+// logOf returns the newest log of a store after write, with its number.
 func logOf(t testing.TB, write func(*Store)) (log []byte, number uint32) {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
@@ -32,14 +31,14 @@ func logOf(t testing.TB, write func(*Store)) (log []byte, number uint32) {
 	return log, number
 }
 
-// fillSized applies a row of a size.
+// fillSized applies a row of the given size.
 func fillSized(s *Store, i, size int) error {
 	b := s.NewBatch()
 	defer b.Close()
 	return errors.Join(b.Set(fmt.Appendf(nil, "mrow%05d", i), bytes.Repeat([]byte{byte(i%250 + 1)}, size)), s.Apply(b))
 }
 
-// sampleLogs are logs of different kinds of batches.
+// sampleLogs write logs with different kinds of batches.
 func sampleLogs(t testing.TB) map[string]func(*Store) {
 	return map[string]func(*Store){
 		"small": func(s *Store) {
@@ -80,8 +79,8 @@ func scanLog(t testing.TB, log []byte, number uint32) *recordScan {
 	return s
 }
 
-// chunksOf returns where the chunks of a valid log begin and end, and what each says
-// is synced.
+// chunksOf returns the begin and the end of each chunk of a valid log, and its synced
+// offset.
 func chunksOf(log []byte, number uint32) (begins, ends []int, synced []uint64) {
 	for at := 0; at+plainHeader <= len(log); {
 		block := log[at:min(len(log), at/blockBytes*blockBytes+blockBytes)]
@@ -99,8 +98,7 @@ func chunksOf(log []byte, number uint32) (begins, ends []int, synced []uint64) {
 	return begins, ends, synced
 }
 
-// proven says of each chunk of a log whether the ones after it prove that it was
-// synced.
+// proven reports for each chunk of a log whether later chunks prove that it was synced.
 func proven(begins []int, synced []uint64) []bool {
 	all := make([]bool, len(begins))
 	for i := range begins {
@@ -114,8 +112,8 @@ func proven(begins []int, synced []uint64) []bool {
 	return all
 }
 
-// otherLog returns a valid log of another number with chunks of the same sizes, as a
-// file has behind its end that was used before.
+// otherLog returns a valid log with another number and chunks of the same sizes, like
+// what remains after the end of a reused file.
 func otherLog(log []byte, begins, ends []int) []byte {
 	old := bytes.Clone(log)
 	for i, at := range begins {
@@ -128,8 +126,8 @@ func otherLog(log []byte, begins, ends []int) []byte {
 	return old
 }
 
-// A log that was cut at any byte is torn and not damaged, and what is before the cut
-// is read; so is one whose end are zeros or an older log.
+// A log that is cut at any byte is torn and not damaged, and what precedes the cut is
+// read. The same holds if zeros or an older log follow the cut.
 func TestCutLogIsTorn(t *testing.T) {
 	t.Parallel()
 	for name, write := range sampleLogs(t) {
@@ -161,8 +159,8 @@ func TestCutLogIsTorn(t *testing.T) {
 	}
 }
 
-// A flipped bit of a log is damage, if what follows says that the place was synced;
-// with one writer at a time that is so but for the last records.
+// A flipped bit of a log is damage if later chunks prove that the place was synced.
+// With one writer at a time they do so for all but the last records.
 func TestFlippedLogIsDamaged(t *testing.T) {
 	t.Parallel()
 	for name, write := range sampleLogs(t) {
@@ -197,8 +195,8 @@ func TestFlippedLogIsDamaged(t *testing.T) {
 	}
 }
 
-// A manifest that was cut is torn, a flip in any edit but the last is damage, and so
-// is anything in the records that were synced before the manifest had its marker.
+// A manifest that is cut is torn. A flip in any edit but the last is damage, and so is
+// any change to the records that were synced before a marker named the manifest.
 func TestManifestDamage(t *testing.T) {
 	t.Parallel()
 	disk := killed(t, 100, true)
@@ -261,8 +259,8 @@ func writeFile(t testing.TB, files vfs.FS, name, content string) {
 	must(t, errors.Join(err, f.Sync(), f.Close()))
 }
 
-// FuzzExamineLog holds the reader of logs against any bytes: it never fails, never
-// goes beyond the file, and finds no damage in a file that ends where it is valid.
+// FuzzExamineLog reads arbitrary bytes as a log: reading never fails, never goes beyond
+// the file, and finds no damage in a file that ends where it is valid.
 func FuzzExamineLog(f *testing.F) {
 	for _, write := range sampleLogs(f) {
 		log, number := logOf(f, write)

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// CopyTo puts the rows with low <= key < high into b, a batch for another store:
-// those of posting lists so that they join what that store has under their keys.
-// It stops before the row at which limit bytes have been read and returns its
-// key, nil when there are no more rows. The range is of one family. Whoever waits for
-// a processor runs in between.
+// CopyTo adds the rows with low <= key < high to b, a batch for another store. Rows of
+// posting lists merge with those that the other store has under their keys. CopyTo
+// stops before the next row once it has read limit bytes, and returns the key of that
+// row, nil when there are no more rows. The range must be within one family. CopyTo
+// yields the processor now and then.
 func (s *Snapshot) CopyTo(b *Batch, low, high []byte, limit int) (next []byte, err error) {
 	family, known := FamilyOf(low)
 	if !known {
@@ -18,7 +18,7 @@ func (s *Snapshot) CopyTo(b *Batch, low, high []byte, limit int) (next []byte, e
 	lists := family == FamilyTerm || family == FamilyPrefix
 	rows := s.Iter(low, high)
 	read := 0
-	var pace pace
+	pace := rowPacer{pacer: pacer{clock: s.pool.options.clock}}
 	for valid := rows.First(); valid && err == nil; valid = rows.Next() {
 		pace.row()
 		if read >= limit && read > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// hookedFS calls before with each sync of a file or directory, before it is made.
+// hookedFS calls before ahead of each sync of a file or directory.
 type hookedFS struct {
 	vfs.FS
 	before func()
@@ -51,17 +51,17 @@ func (f hookedFile) SyncData() error {
 	return f.File.SyncData()
 }
 
-// cutAt is a power cut: what was on the disk, and what had to be.
+// cutAt is a power cut: the disk at that moment, and the rows that must be on it.
 type cutAt struct {
 	disk *vfs.MemFS
 	told []string
 	at   Position
 }
 
-// The power fails while writers wait for a sync, when many pages are not on the disk.
-// Any of them and of the directory's entries may be there, whatever their order: that
-// is never taken for damage, and what was acknowledged is there. The same holds if
-// the power fails again while the store is opened.
+// The power fails while writers wait for a sync and many pages are not on the disk. Any
+// of those pages and directory entries may have reached it, in any order. That is never
+// reported as damage, and every acknowledged row is there. The same holds if the power
+// fails again while the store is opened.
 func TestPagesOutOfOrder(t *testing.T) {
 	t.Parallel()
 	memory := vfs.NewCrashableMem()
@@ -97,7 +97,7 @@ func TestPagesOutOfOrder(t *testing.T) {
 				key := fmt.Sprintf("mw%d-%03d", w, i)
 				b := s.NewBatch()
 				must(t, b.Set([]byte(key), fmt.Appendf(nil, "%*d", 10+i*i*40, i)))
-				if w == 5 { // Nobody waits for these.
+				if w == 5 { // These rows are not synced.
 					must(t, errors.Join(s.ApplyNoSync(b), b.Close()))
 					continue
 				}
@@ -124,8 +124,8 @@ func TestPagesOutOfOrder(t *testing.T) {
 	}
 }
 
-// reopenedAt opens a store after a power cut and looks for what it must have. It
-// returns power cuts while it was opened.
+// reopenedAt opens a store after a power cut and checks its rows. It returns power cuts
+// during the opening.
 func reopenedAt(t *testing.T, c cutAt, random *rand.Rand) []cutAt {
 	t.Helper()
 	var mu sync.Mutex // Pebble removes files in the background.
@@ -154,8 +154,8 @@ func reopenedAt(t *testing.T, c cutAt, random *rand.Rand) []cutAt {
 	return opened
 }
 
-// damagedDisk returns a killed store with a table and a log of 150 rows in which one
-// byte is not what was written, and how many rows precede it.
+// damagedDisk returns a killed store with 150 rows in a table and a log in which one
+// byte is changed, and how many rows precede that byte.
 func damagedDisk(t *testing.T, flush bool) (disk *vfs.MemFS, log string, rows int) {
 	t.Helper()
 	disk = killed(t, 300, flush)
@@ -173,9 +173,9 @@ func damagedDisk(t *testing.T, flush bool) (disk *vfs.MemFS, log string, rows in
 	return disk, log, rows
 }
 
-// A store with a damaged log is refused, and the refusal names the file and changes
-// nothing, until the loss is accepted: then it opens with what was before the damage,
-// and the files as they were are kept.
+// A store with a damaged log is refused; the error names the file, and nothing is
+// changed. Once the loss is accepted the store opens with what preceded the damage, and
+// the original files are kept.
 func TestAcceptLoss(t *testing.T) {
 	t.Parallel()
 	for _, flush := range []bool{false, true} {
@@ -228,8 +228,8 @@ func countRows(t *testing.T, p *Pool, dir string) int {
 	return n
 }
 
-// Files that are missing: each is named by the refusal, nothing changes, and what can
-// be made to open again does.
+// For each missing file the error names it and nothing is changed. What can be repaired
+// opens again.
 func TestMissingFiles(t *testing.T) {
 	t.Parallel()
 	good := killed(t, 300, true)
@@ -285,7 +285,7 @@ func TestMissingFiles(t *testing.T) {
 	}
 }
 
-// A file of options that cannot be read is named; accepting its loss loses no row.
+// An unreadable options file is named. Accepting its loss loses no row.
 func TestDamagedOptions(t *testing.T) {
 	t.Parallel()
 	disk := killed(t, 300, true)

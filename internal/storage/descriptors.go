@@ -11,37 +11,38 @@ import (
 )
 
 const (
-	// reserveMax is how many descriptors a pool keeps back: a store takes one for the
-	// time of a flush, or until its log is the next, and few do so at once.
+	// reserveMax is how many descriptors a pool reserves. A store uses one for a flush, or
+	// from the creation of a log until it is in use, and few stores do so at the same
+	// time.
 	reserveMax = 16
-	// reserveReads is how many of them may be used to read tables, which stay open:
-	// those of the last flush at least can be read then.
+	// reserveReads is how many of them may be used to read tables, which stay open: enough
+	// to read at least those of the last flush.
 	reserveReads = 8
 )
 
-// reserve keeps descriptors back for the stores that serve. One that cannot begin
-// its next log, write a flush or begin a manifest has failed for good, although
-// nothing is wrong with the disk; so when connections, readers or the children of a
-// split have taken all the others, it gets one of these. So does one that is to read
-// a table. They are taken again as soon as there are enough.
-type reserve struct {
+// descriptorReserve reserves descriptors for open stores. A store that cannot create
+// its next log, write a flush or begin a manifest has failed permanently, although the
+// disk is fine. So when connections, readers or the children of a split have used up
+// all descriptors, the store gets one of the reserve, as does a store that must open a
+// table to read it. The reserve is filled again when descriptors become free.
+type descriptorReserve struct {
 	files vfs.FS
-	short atomic.Bool // fewer are held than shall be
+	short atomic.Bool // fewer than reserveMax are held
 
 	mu     sync.Mutex
-	place  string // the directory that is opened for each; empty before the first store is
+	place  string // directory that is opened to hold a descriptor; empty before the first store
 	held   []vfs.File
 	closed bool
 }
 
-// isExhausted reports whether err says that there was no descriptor left.
+// isExhausted reports whether err says that no descriptor was free.
 func isExhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// begin keeps back as many descriptors as shall be. What it opens for them is the
-// topmost directory above that of a store, which is never removed.
-func (r *reserve) begin(dir string) {
+// begin fills the reserve. To hold a descriptor it opens the topmost directory above
+// dir, which is never removed.
+func (r *descriptorReserve) begin(dir string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.place == "" {
@@ -53,12 +54,13 @@ func (r *reserve) begin(dir string) {
 	r.fill()
 }
 
-// fill is for whoever has mu. What it does not get it tries to at the next call.
-func (r *reserve) fill() {
+// fill opens as many descriptors as are missing; the next call tries again. The caller
+// holds mu.
+func (r *descriptorReserve) fill() {
 	for !r.closed && len(r.held) < reserveMax {
 		f, err := r.files.OpenDir(r.place)
 		if err != nil {
-			r.short.Store(isExhausted(err)) // Where nothing can be kept back, nothing is missing.
+			r.short.Store(isExhausted(err)) // If nothing can be reserved here, nothing is missing.
 			return
 		}
 		r.held = append(r.held, f)
@@ -66,8 +68,8 @@ func (r *reserve) fill() {
 	r.short.Store(false)
 }
 
-// refill is called when a descriptor may have become free.
-func (r *reserve) refill() {
+// refill fills the reserve when a descriptor may have become free.
+func (r *descriptorReserve) refill() {
 	if r.short.Load() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -75,11 +77,11 @@ func (r *reserve) refill() {
 	}
 }
 
-// open opens a file that a store needs: when there is no descriptor, with those that
-// are kept back, of which it leaves some.
-func (r *reserve) open(leave int, open func() (vfs.File, error)) (vfs.File, error) {
+// open opens a file that a store needs. If no descriptor is free it uses the reserve,
+// but leaves some there.
+func (r *descriptorReserve) open(leave int, open func() (vfs.File, error)) (vfs.File, error) {
 	f, err := open()
-	for isExhausted(err) && r.give(leave) { // Somebody else may be quicker.
+	for isExhausted(err) && r.give(leave) { // Another goroutine may take it first.
 		f, err = open()
 	}
 	if err == nil {
@@ -88,9 +90,8 @@ func (r *reserve) open(leave int, open func() (vfs.File, error)) (vfs.File, erro
 	return f, err
 }
 
-// give lets go of one descriptor, so that it can be taken, if there are more than
-// shall be left.
-func (r *reserve) give(leave int) bool {
+// give closes one descriptor of the reserve if it holds more than leave.
+func (r *descriptorReserve) give(leave int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := len(r.held) - 1
@@ -103,8 +104,8 @@ func (r *reserve) give(leave int) bool {
 	return true
 }
 
-// close lets go of all of them.
-func (r *reserve) close() {
+// close closes all of them.
+func (r *descriptorReserve) close() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
@@ -113,10 +114,9 @@ func (r *reserve) close() {
 	}
 }
 
-// CanOpen reports whether n more files can be opened: the error says why not, also
-// when some of the descriptors that are kept back for the stores are in use. It is
-// for those who are about to begin what would fail half-way without them. It opens
-// that many and closes them again. Some store must be open.
+// CanOpen returns an error if n more files cannot be opened, or if the stores use a
+// part of the reserve. Call it before work that would fail half-way without them. It
+// opens that many descriptors and closes them again. A store must be open.
 func (p *Pool) CanOpen(n int) error {
 	r := &p.reserve
 	r.mu.Lock()
@@ -134,15 +134,15 @@ func (p *Pool) CanOpen(n int) error {
 			return err
 		}
 		if err != nil {
-			return nil // A directory that may not be opened says nothing.
+			return nil // The directory cannot be opened, so this says nothing about descriptors.
 		}
 		opened = append(opened, f)
 	}
 	return nil
 }
 
-// isFlush reports whether a table is written to flush the store, which it cannot do
-// without. A compaction can wait.
+// isFlush reports whether a table is written by a flush, which must not fail. A
+// compaction can be repeated.
 func isFlush(category vfs.DiskWriteCategory) bool {
 	return strings.HasSuffix(string(category), "memtable-flush")
 }

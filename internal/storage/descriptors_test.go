@@ -12,9 +12,9 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// When all descriptors are taken, by whomever, the stores that are open go on: they
-// begin logs, write flushes and manifests with those that the pool keeps back. What
-// needs new ones is refused and can be done later.
+// When all descriptors are in use, open stores continue: they begin logs, flush and
+// begin manifests with the reserve of the pool. Operations that need other descriptors
+// are refused and can be repeated later.
 func TestDescriptorsUsedUp(t *testing.T) {
 	t.Parallel()
 	for _, first := range []int{0, 1, 16, 17, 30} {
@@ -53,7 +53,7 @@ func TestDescriptorsUsedUp(t *testing.T) {
 				t.Errorf("CanOpen afterwards: %v", err)
 			}
 			for dir, s := range stores {
-				// What the first attempt began could not be removed then.
+				// The first attempt could not remove what it had begun.
 				if err := errors.Join(p.Remove(dir+"-copy"), s.Checkpoint(dir+"-copy")); err != nil {
 					t.Errorf("Checkpoint afterwards: %v", err)
 				}
@@ -78,8 +78,9 @@ func TestDescriptorsUsedUp(t *testing.T) {
 	}
 }
 
-// A removal goes as far as it can, says what went wrong, and is done by another call.
-func TestRemoveGoesOn(t *testing.T) {
+// A removal that fails removes as much as it can and returns the error. Another call
+// removes the rest.
+func TestRemoveResumes(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
 	failing := false

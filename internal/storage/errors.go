@@ -8,22 +8,22 @@ import (
 )
 
 var (
-	// errPosting marks a posting list that cannot be read.
+	// errPosting marks a damaged posting list.
 	errPosting = errors.New("posting list is damaged")
-	// errRows marks the rows of a batch that cannot be read.
+	// errRows marks damaged rows of a batch.
 	errRows = errors.New("rows of a batch are damaged")
-	// errDamaged marks files that are not what Pebble wrote.
+	// errDamaged marks files whose contents are not what Pebble wrote.
 	errDamaged = errors.New("the store is damaged")
 )
 
-// IsNoSpace reports whether err comes from a full disk or quota.
+// IsNoSpace reports whether a full disk or quota caused err.
 func IsNoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// Because is the part of a sentence for clients that says what the machine ran
-// out of when that caused err: " because the disk is full" or " because too many
-// files are open". It is empty when the cause is another, which is for the log.
+// Because returns the part of a sentence for clients that says which resource of the
+// machine was used up: " because the disk is full" or " because too many files are
+// open". It is empty if err has another cause, which belongs in the log.
 func Because(err error) string {
 	switch {
 	case IsNoSpace(err):
@@ -34,7 +34,7 @@ func Because(err error) string {
 	return ""
 }
 
-// IsCorrupt reports whether err comes from bytes that are not what was written.
+// IsCorrupt reports whether damaged bytes caused err.
 func IsCorrupt(err error) bool {
 	return errors.Is(err, errPosting) || errors.Is(err, errRows) || errors.Is(err, errDamaged) || pebble.IsCorruptionError(err)
 }

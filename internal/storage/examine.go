@@ -17,13 +17,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Damage is one file of a store that is not what was written to it: from Offset on,
-// or altogether if Missing.
+// Damage is a file of a store whose contents differ from what was written: from Offset
+// on, or a missing file.
 type Damage struct {
 	Dir, File string
-	Offset    int64 // bytes
+	Offset    int64 // in bytes
 	Missing   bool
-	Reason    string // how that is known
+	Reason    string // the evidence
 }
 
 // Error names the file, the place and the remedy.
@@ -35,20 +35,20 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("%s: %s; nothing was changed: put the file back from a copy, or accept the loss of what followed with decan check --accept-loss", where, d.Reason)
 }
 
-// Is makes [IsCorrupt] true.
+// Is makes [IsCorrupt] return true.
 func (d *Damage) Is(target error) bool { return target == errDamaged }
 
-// examined is what the files of a closed store say.
+// examined is the result of reading the files of a closed store.
 type examined struct {
 	files vfs.FS
 	dir   string
 
 	manifest     string // base name
 	number       uint64 // of the manifest
-	reach        int64  // up to where the manifest is valid
+	reach        int64  // up to where its chunks are valid
 	end          int64  // up to where its edits are whole
-	edits        int    // whole ones
-	minUnflushed uint64 // the log with the lowest number that the manifest needs
+	edits        int    // number of whole edits
+	minUnflushed uint64 // lowest number of a log that the manifest needs
 	logs         []examinedLog
 	damages      []*Damage
 }
@@ -58,20 +58,20 @@ type examinedLog struct {
 	base    string
 	number  uint64
 	end     int64 // up to where its records are whole
-	reach   int64 // up to where it is valid
+	reach   int64 // up to where its chunks are valid
 	records int
 	closed  bool
-	reason  string // why it is known to be damaged; empty if it is not
-	first   uint64 // the sequence number of the first record
-	next    uint64 // the one after the last record
+	reason  string // the evidence of damage; empty if there is none
+	first   uint64 // sequence number of the first record
+	next    uint64 // sequence number after the last record
 	gap     bool   // records before the first one are missing
 }
 
-// position is what the store holds.
+// position returns what the store contains.
 func (e *examined) position() position {
-	at := position{manifest: place{e.number, e.reach}}
+	at := position{manifest: filePosition{e.number, e.reach}}
 	for _, log := range e.logs {
-		at.logs = append(at.logs, place{log.number, log.reach})
+		at.logs = append(at.logs, filePosition{log.number, log.reach})
 	}
 	return at
 }
@@ -84,7 +84,7 @@ func (e *examined) missing(file, format string, args ...any) {
 	e.damages = append(e.damages, &Damage{Dir: e.dir, File: file, Missing: true, Reason: fmt.Sprintf(format, args...)})
 }
 
-// err returns all damages as one error.
+// err returns all damage as one error.
 func (e *examined) err() error {
 	var errs []error
 	for _, d := range e.damages {
@@ -93,8 +93,8 @@ func (e *examined) err() error {
 	return errors.Join(errs...)
 }
 
-// examine reads the manifest and the logs of a closed store. It writes nothing. What
-// is damaged is in the result; the error is one of reading.
+// examine reads the manifest and the logs of a closed store and writes nothing. The
+// result lists the damage; the error is an I/O error.
 func examine(files vfs.FS, dir string) (*examined, error) {
 	e := &examined{files: files, dir: dir}
 	names, err := files.List(dir)
@@ -114,17 +114,18 @@ func examine(files vfs.FS, dir string) (*examined, error) {
 	return e, nil
 }
 
-// Names of the markers of a store.
+// Names of markers.
 const (
 	manifestMarker = "manifest"
 	formatMarker   = "format-version"
 )
 
-// missingMarker is how a marker is called of which only a part of the name is known.
+// missingMarker returns the name of a missing marker, of which only the beginning is
+// known.
 func missingMarker(name string) string { return markerPrefix + name + ".*" }
 
-// findManifest looks for the markers, whose names are what they say: the one with the
-// highest count is valid.
+// findManifest reads the markers, whose contents are their names. Of several the one
+// with the highest count is valid.
 func (e *examined) findManifest(names []string) bool {
 	values, counts := map[string]string{}, map[string]uint64{}
 	for _, base := range names {
@@ -139,7 +140,7 @@ func (e *examined) findManifest(names []string) bool {
 			count, err = strconv.ParseUint(parts[1], 10, 64)
 		}
 		if len(parts) != 3 || err != nil {
-			e.damage(base, 0, "its name is not one that a marker can have")
+			e.damage(base, 0, "its name is not a valid marker name")
 			continue
 		}
 		if _, found := values[parts[0]]; !found || count > counts[parts[0]] {
@@ -147,11 +148,11 @@ func (e *examined) findManifest(names []string) bool {
 		}
 	}
 	if values[formatMarker] == "" {
-		e.missing(missingMarker(formatMarker), "without this marker it is not known in which format the store is")
+		e.missing(missingMarker(formatMarker), "this marker records the format of the store")
 	}
 	manifest := values[manifestMarker]
 	if manifest == "" {
-		e.missing(missingMarker(manifestMarker), "without this marker it is not known which manifest is valid")
+		e.missing(missingMarker(manifestMarker), "this marker names the valid manifest")
 		return false
 	}
 	number, ok := manifestNumber(manifest)
@@ -163,7 +164,7 @@ func (e *examined) findManifest(names []string) bool {
 	return true
 }
 
-// firstManifest is the number of the manifest that a new store begins with.
+// firstManifest is the number of the first manifest of a store.
 const firstManifest = 1
 
 // readManifest reads the manifest that the marker names.
@@ -171,7 +172,7 @@ func (e *examined) readManifest() error {
 	scan := recordScan{record: e.edit}
 	switch err := e.scan(&scan, e.manifest); {
 	case errors.Is(err, fs.ErrNotExist):
-		e.missing(e.manifest, "the store's marker names it, and it says which files the store has")
+		e.missing(e.manifest, "the store's marker names it, and it lists the files of the store")
 		return nil
 	case err != nil:
 		return err
@@ -186,9 +187,9 @@ func (e *examined) readManifest() error {
 	return nil
 }
 
-// leastEdits is how many records a manifest has at least. A marker names it once its
-// first records are synced: that of a new store has a list of what the store has,
-// every other one an edit besides.
+// leastEdits is the least number of records of a manifest. A marker names the manifest
+// once its first records are synced: in a new store one record that lists its files,
+// otherwise an edit as well.
 func (e *examined) leastEdits() int {
 	if e.number == firstManifest {
 		return 1
@@ -196,8 +197,8 @@ func (e *examined) leastEdits() int {
 	return 2
 }
 
-// readOptions reads the newest file of options as Pebble will, which does not name it
-// when it cannot.
+// readOptions parses the newest options file. Pebble would not name the file in its
+// error.
 func (e *examined) readOptions() error {
 	names, err := e.files.List(e.dir)
 	if err != nil {
@@ -205,7 +206,7 @@ func (e *examined) readOptions() error {
 	}
 	newest := ""
 	for _, base := range names {
-		// Numbers have six digits and grow longer beyond.
+		// Numbers have six digits or more.
 		if strings.HasPrefix(base, optionsPrefix) && cmp.Or(cmp.Compare(len(base), len(newest)), cmp.Compare(base, newest)) > 0 {
 			newest = base
 		}
@@ -224,12 +225,12 @@ func (e *examined) readOptions() error {
 	options := &pebble.Options{Merger: newMerger(nil, nil)}
 	options.EnsureDefaults()
 	if err := options.CheckCompatibility(e.dir, string(text)); err != nil {
-		e.damage(newest, 0, "it has no options of a store: %v", err)
+		e.damage(newest, 0, "it does not contain the options of a store: %v", err)
 	}
 	return nil
 }
 
-// Tags of the numbers that an edit of a manifest begins with.
+// Tags of the numbers at the beginning of a manifest edit.
 const (
 	tagComparer   = 1
 	tagLogNumber  = 2
@@ -238,8 +239,8 @@ const (
 	tagPrevLog    = 9
 )
 
-// edit takes the beginning of an edit of the manifest: the number of the lowest log
-// that is needed comes before everything that is long.
+// edit reads the beginning of a manifest edit. The number of the lowest log that is
+// needed precedes everything that is long.
 func (e *examined) edit(head []byte) {
 	for len(head) > 0 {
 		tag, n := binary.Uvarint(head)
@@ -267,8 +268,8 @@ func (e *examined) edit(head []byte) {
 	}
 }
 
-// batchHead is how many bytes of a record in a log are the number of its first change
-// and how many there are.
+// batchHead is the length of a log record's header: the sequence number of its first
+// change, and the number of changes.
 const batchHead = 12
 
 // readLogs reads the logs that the manifest needs.
@@ -285,7 +286,7 @@ func (e *examined) readLogs(names []string) error {
 		}
 		log.end, log.reach, log.records, log.closed = scan.end, scan.reach, scan.records, scan.closed
 		if scan.damaged() {
-			log.reason = fmt.Sprintf("%d valid parts of records follow from byte %d on, and they say that this place was synced", scan.proof.chunks, scan.proof.first)
+			log.reason = fmt.Sprintf("%d valid chunks follow from byte %d on, and they prove that this place was synced", scan.proof.chunks, scan.proof.first)
 		}
 		e.logs = append(e.logs, log)
 	}
@@ -293,7 +294,7 @@ func (e *examined) readLogs(names []string) error {
 	return nil
 }
 
-// batch takes the beginning of a record.
+// batch reads the header of a record.
 func (l *examinedLog) batch(head []byte) {
 	if len(head) < batchHead {
 		return
@@ -305,14 +306,14 @@ func (l *examinedLog) batch(head []byte) {
 	l.first, l.next = min(l.first, number), number+count
 }
 
-// judgeLogs looks at the logs together. A log is closed and synced before the next
-// one is made, and the numbers of changes have no gaps.
+// judgeLogs checks the logs together: a log is closed and synced before the next one is
+// created, and sequence numbers have no gaps.
 func (e *examined) judgeLogs() {
 	var next uint64
 	for i := range e.logs {
 		log := &e.logs[i]
 		if i+1 < len(e.logs) && !log.closed && log.reason == "" {
-			log.reason = fmt.Sprintf("the next log, %s, was made after this one was synced to its end", e.logs[i+1].base)
+			log.reason = fmt.Sprintf("the next log, %s, was created after this one was synced to its end", e.logs[i+1].base)
 		}
 		if log.reason != "" {
 			e.damage(log.base, log.reach, "%s", log.reason)
@@ -322,7 +323,7 @@ func (e *examined) judgeLogs() {
 		}
 		if next != 0 && log.first > next {
 			log.gap = true
-			e.missing(fmt.Sprintf("a log before %s", log.base), "the changes %d to %d are in no log", next, log.first-1)
+			e.missing(fmt.Sprintf("a log before %s", log.base), "changes %d to %d are in no log", next, log.first-1)
 		}
 		next = log.next
 	}
@@ -341,7 +342,7 @@ func (e *examined) scan(s *recordScan, base string) error {
 	return nil
 }
 
-// contain adds what is missing for the store to have everything of a position.
+// contain adds as damage what the store lacks of a position.
 func (e *examined) contain(least position) {
 	if e.manifest == "" {
 		return

@@ -11,24 +11,24 @@ import (
 	"sync/atomic"
 )
 
-// Position says what the logs and the manifest of a store held at a moment: their
-// numbers, and up to which byte each was synced. It is text, and short. The empty
-// position says nothing.
+// Position says up to which byte each log and the manifest of a store were synced at a
+// moment, with the numbers of these files. It is a short text. The empty position says
+// nothing.
 //
 // A store that contains a position has everything that was acknowledged before
-// [Store.Position] returned it. Hand it to [Pool.OpenVerified] to find out.
+// [Store.Position] returned it; [Pool.OpenVerified] checks that.
 type Position string
 
-// place is one file of a position.
-type place struct {
+// filePosition is the position in one file.
+type filePosition struct {
 	number uint64
 	length int64
 }
 
-// position is a Position taken apart.
+// position is a parsed Position.
 type position struct {
-	manifest place
-	logs     []place // by number
+	manifest filePosition
+	logs     []filePosition // sorted by number
 }
 
 // String returns the text of a position: "manifest 12:4096 log 15:81920".
@@ -41,7 +41,7 @@ func (p position) String() string {
 	return text.String()
 }
 
-// parse takes a position apart.
+// parse parses a position.
 func (p Position) parse() (position, error) {
 	var parsed position
 	words := strings.Fields(string(p))
@@ -57,9 +57,9 @@ func (p Position) parse() (position, error) {
 		}
 		switch {
 		case words[i] == "manifest" && i == 0:
-			parsed.manifest = place{n, size}
+			parsed.manifest = filePosition{n, size}
 		case words[i] == "log" && i > 0:
-			parsed.logs = append(parsed.logs, place{n, size})
+			parsed.logs = append(parsed.logs, filePosition{n, size})
 		default:
 			return position{}, fmt.Errorf("position %q has the unknown part %q", p, words[i])
 		}
@@ -67,18 +67,18 @@ func (p Position) parse() (position, error) {
 	return parsed, nil
 }
 
-// extents knows how much of a store's logs and manifest is synced.
+// extents tracks how much of a store's logs and manifest is synced.
 type extents struct {
 	mu sync.Mutex
 
-	logs     map[uint64]*extent // those that were not removed, by number
+	logs     map[uint64]*extent // existing logs, by number
 	manifest *extent            // the one that the synced marker names
-	begun    *extent            // a manifest that is begun and that no marker names
-	marked   *extent            // a manifest that a marker names, which is not synced
+	begun    *extent            // a new manifest that no marker names yet
+	marked   *extent            // a manifest whose marker is not synced yet
 }
 
-// extent is how much of a file was written and synced, in bytes. One goroutine
-// writes and syncs a file. A nil extent belongs to a file that is not followed.
+// extent counts how many bytes of a file were written and synced. One goroutine writes
+// and syncs a file. A nil extent belongs to a file that is not tracked.
 type extent struct {
 	number      uint64
 	atSync, all atomic.Int64
@@ -103,7 +103,7 @@ func (e *extent) synced(end int64) {
 	}
 }
 
-// begin follows a new file, if it is a log or a manifest.
+// begin tracks a new file, if it is a log or a manifest.
 func (x *extents) begin(base string) *extent {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -118,18 +118,18 @@ func (x *extents) begin(base string) *extent {
 		x.begun = &extent{number: number}
 		return x.begun
 	}
-	// Pebble makes the marker once the manifest is synced.
+	// Pebble creates the marker once the manifest is synced.
 	if strings.HasPrefix(base, manifestMarkerPrefix) {
 		x.marked, x.begun = x.begun, nil
 	}
 	return nil
 }
 
-// found follows the files of a store that is there: they are synced.
+// found tracks the files of an existing store, all of which are synced.
 func (x *extents) found(at position) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	known := func(p place) *extent {
+	known := func(p filePosition) *extent {
 		e := &extent{number: p.number}
 		e.wrote(int(p.length))
 		e.synced(p.length)
@@ -141,7 +141,7 @@ func (x *extents) found(at position) {
 	}
 }
 
-// drop forgets a file that is removed.
+// drop forgets a removed file.
 func (x *extents) drop(base string) {
 	if number, ok := logNumber(base); ok {
 		x.mu.Lock()
@@ -150,15 +150,15 @@ func (x *extents) drop(base string) {
 	}
 }
 
-// unnamed returns the manifest whose marker is durable once the directory is synced,
-// nil for none.
+// unnamed returns the manifest whose marker becomes durable with the next sync of the
+// directory, nil for none.
 func (x *extents) unnamed() *extent {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.marked
 }
 
-// named is told that the directory was synced, after unnamed returned marked.
+// named records a sync of the directory. marked is what unnamed returned before it.
 func (x *extents) named(marked *extent) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -167,7 +167,7 @@ func (x *extents) named(marked *extent) {
 	}
 }
 
-// allSynced is told that every file and the directory were synced.
+// allSynced records that every file and the directory were synced.
 func (x *extents) allSynced() {
 	x.named(x.unnamed())
 	x.mu.Lock()
@@ -180,8 +180,8 @@ func (x *extents) allSynced() {
 	}
 }
 
-// position returns what is synced. The logs are read before the manifest: a log is
-// removed after the manifest says that it is not needed.
+// position returns what is synced. It reads the logs before the manifest, because a log
+// is removed after the manifest records that it is not needed.
 func (x *extents) position() position {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -189,19 +189,19 @@ func (x *extents) position() position {
 	for _, number := range slices.Sorted(maps.Keys(x.logs)) {
 		// A log without a batch may be removed at any time.
 		if length := x.logs[number].atSync.Load(); length > emptyLogMax {
-			at.logs = append(at.logs, place{number, length})
+			at.logs = append(at.logs, filePosition{number, length})
 		}
 	}
 	if x.manifest != nil {
-		at.manifest = place{x.manifest.number, x.manifest.atSync.Load()}
+		at.manifest = filePosition{x.manifest.number, x.manifest.atSync.Load()}
 	}
 	return at
 }
 
-// manifestMarkerPrefix is how the names of the markers begin that name a manifest.
+// manifestMarkerPrefix begins the names of markers that name a manifest.
 const manifestMarkerPrefix = markerPrefix + "manifest."
 
-// logNumber returns the number of a log, and false if base is no log's name.
+// logNumber returns the number of a log, and false if base is not the name of a log.
 func logNumber(base string) (uint64, bool) {
 	if path.Ext(base) != logExt {
 		return 0, false
@@ -210,16 +210,16 @@ func logNumber(base string) (uint64, bool) {
 	return number, err == nil
 }
 
-// manifestNumber returns the number of a manifest, and false if base is no
-// manifest's name.
+// manifestNumber returns the number of a manifest, and false if base is not the name of
+// a manifest.
 func manifestNumber(base string) (uint64, bool) {
 	text, found := strings.CutPrefix(base, manifestPrefix)
 	number, err := strconv.ParseUint(text, 10, 64)
 	return number, found && err == nil
 }
 
-// Position returns what the store has synced so far: everything that Apply has
-// acknowledged is in it. It takes about a microsecond.
+// Position returns what the store has synced so far, which includes everything that
+// Apply has acknowledged. It takes about a microsecond.
 func (s *Store) Position() Position {
 	return Position(s.guard.extents.position().String())
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// smallPool has write buffers that fill within a test.
+// smallPool returns a pool with write buffers that fill within a test.
 func smallPool(t testing.TB, disk *storagetest.Disk) *storage.Pool {
 	t.Helper()
 	p, err := storage.NewPool(storage.Options{FS: disk.FS(), MemTableBytes: 64 << 10, CacheBytes: 1 << 20})
@@ -25,13 +25,13 @@ func smallPool(t testing.TB, disk *storagetest.Disk) *storage.Pool {
 	return p
 }
 
-// story writes rows of rising numbers, one batch each, with flushes between,
-// and returns how many were acknowledged and the first error.
+// story writes rows with ascending numbers, one batch each, with flushes in between. It
+// returns how many were acknowledged and the first error.
 func story(s *storage.Store, rows int) (acknowledged int, err error) {
 	return storyOf(s, rows, 2000, 17)
 }
 
-// storyOf is a story of rows of a size, with a flush behind every so many.
+// storyOf is story with rows of a given size and a flush after every every rows.
 func storyOf(s *storage.Store, rows, size, every int) (acknowledged int, err error) {
 	filler := make([]byte, size)
 	for i := range rows {
@@ -57,8 +57,8 @@ func storyOf(s *storage.Store, rows, size, every int) (acknowledged int, err err
 	return rows, nil
 }
 
-// judge opens the store and checks that it holds the rows of a prefix of the
-// story that has at least all that were acknowledged, each batch whole.
+// judge opens the store and checks that it contains the rows of a prefix of the story,
+// at least all that were acknowledged, and each batch as a whole.
 func judge(disk *storagetest.Disk, dir string, acknowledged int) (err error) {
 	p, err := storage.NewPool(storage.Options{FS: disk.FS()})
 	if err != nil {
@@ -102,7 +102,7 @@ func judge(disk *storagetest.Disk, dir string, acknowledged int) (err error) {
 	return nil
 }
 
-// within fails the test when work hangs: a disk error must never do that.
+// within fails the test if work hangs, which no disk error may cause.
 func within(t *testing.T, what string, work func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -114,14 +114,13 @@ func within(t *testing.T, what string, work func()) {
 	}
 }
 
-// Every write to the disk fails once, or from then on: no error is lost, no
-// call hangs, and what was acknowledged is there afterwards, with the power cut
-// or without.
+// Every write to the disk fails, once or from then on. No error is lost, no call hangs,
+// and everything acknowledged is there afterwards, with or without a power cut.
 func TestEveryWriteFails(t *testing.T) {
 	t.Parallel()
 	const rows = 40
 	short := func(s *storage.Store) (int, error) { return story(s, rows) }
-	// Writes wait for flushes that they have asked for themselves.
+	// Writes wait for flushes that they have requested.
 	full := func(s *storage.Store) (int, error) { return storyOf(s, rows, 30_000, rows) }
 	withoutBudget := func(t testing.TB, disk *storagetest.Disk) *storage.Pool {
 		t.Helper()
@@ -187,8 +186,8 @@ func TestEveryWriteFails(t *testing.T) {
 	}
 }
 
-// Every operation of creating and of opening a store fails once: either the
-// call says so and a later one succeeds, or all is well.
+// Every operation of creating and opening a store fails once. Either the call returns
+// the error and a later one succeeds, or the call succeeds.
 func TestEveryOpenFails(t *testing.T) {
 	t.Parallel()
 	for n := int64(1); ; n++ {
@@ -212,7 +211,7 @@ func TestEveryOpenFails(t *testing.T) {
 			}
 			t.Fatalf("operation %d: the store is unusable: %v", n, err)
 		}
-		// A crash leaves a log to read, which opening does.
+		// After a crash, opening reads a log.
 		crashed := disk.Crash(0.5, uint64(n))
 		if err := errors.Join(s.Close(), p.Close()); err != nil {
 			t.Fatal(err)
@@ -237,8 +236,8 @@ func TestEveryOpenFails(t *testing.T) {
 	}
 }
 
-// A crash at any moment, with any part of the unsynced data kept, loses nothing
-// that was acknowledged.
+// A crash at any moment loses nothing that was acknowledged, whatever part of the
+// unsynced data survives.
 func TestCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []float64{0, 0.5, 1} {
@@ -277,8 +276,8 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
-// A crash while several goroutines write: whatever one of them was told is
-// there.
+// A crash while several goroutines write loses nothing that any of them was
+// acknowledged.
 func TestCrashUnderLoad(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -334,7 +333,7 @@ func TestCrashUnderLoad(t *testing.T) {
 	}
 }
 
-// Because finds the cause below what others say around it.
+// Because finds the cause in a wrapped error.
 func TestBecause(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -354,8 +353,8 @@ func TestBecause(t *testing.T) {
 	}
 }
 
-// A full disk stops the store with an error that says so; with space again it
-// opens and has everything.
+// A full disk fails the store with an error that says so. Once there is space it opens
+// with everything.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -396,8 +395,8 @@ func TestFullDisk(t *testing.T) {
 	if s, err = p.Open("d/s"); err != nil {
 		t.Fatalf("Open on a full disk: %v, want a store that can be read", err)
 	}
-	if err := s.Apply(b); !s.Reading() || !storage.IsNoSpace(err) || status.CodeOf(err) != status.CodeInsufficientStorage {
-		t.Errorf("Apply to a store that can be read only (%v): %v", s.Reading(), err)
+	if err := s.Apply(b); !s.ReadOnly() || !storage.IsNoSpace(err) || status.CodeOf(err) != status.CodeInsufficientStorage {
+		t.Errorf("Apply to a store that can be read only (%v): %v", s.ReadOnly(), err)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -412,8 +411,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A checkpoint that fails at any operation leaves the store in order and no
-// store in its place.
+// A checkpoint that fails at any operation leaves the store intact, and no store in the
+// new directory.
 func TestEveryCheckpointFails(t *testing.T) {
 	t.Parallel()
 	for n := int64(1); ; n++ {
@@ -455,8 +454,8 @@ func TestEveryCheckpointFails(t *testing.T) {
 	}
 }
 
-// Tables that cannot be read are errors of the reader, and damage is told from
-// other trouble.
+// Tables that cannot be read are errors of the reader, and damage is distinguished from
+// other errors.
 func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()

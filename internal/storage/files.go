@@ -9,7 +9,7 @@ type Files = vfs.FS
 // File is an open file of [Files].
 type File = vfs.File
 
-// CreateFile makes a file, or empties one that is there.
+// CreateFile creates a file, or truncates an existing one.
 func CreateFile(files Files, name string) (File, error) {
 	return files.Create(name, vfs.WriteCategoryUnspecified)
 }

@@ -14,22 +14,21 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// formatVersion numbers the layout of a store: the row families, what they
-// hold, and Pebble's own format. It rises with a change that an older release
-// would misread.
+// formatVersion numbers the layout of a store: the row families, their contents, and
+// Pebble's own format. A change that an older release would misread raises it.
 const formatVersion = 1
 
 const (
-	// formatFile names the format of a store. It stands outside of Pebble's
-	// rows because it must be read before Pebble may touch the directory.
+	// formatFile records the format of a store. It is not a row, because it must be read
+	// before Pebble opens the directory.
 	formatFile = "FORMAT"
-	// tableExt ends the names of tables.
+	// tableExt is the extension of tables.
 	tableExt = ".sst"
-	// lockFile is what a server locks in its data directory.
+	// lockFile is the file in a data directory that a server locks.
 	lockFile = "LOCK"
-	// formatLine is the one line of a format file.
+	// formatLine is the only line of a format file.
 	formatLine = "decan store format %d, written by decan %s\n"
-	// formatBytesMax is how much of a format file is read.
+	// formatBytesMax bounds how much of a format file is read.
 	formatBytesMax = 1 << 10
 )
 
@@ -40,19 +39,19 @@ func writeFormat(files vfs.FS, dir, release string) error {
 	if err != nil {
 		return err
 	}
-	// A line break in a release's name would make two lines of one.
+	// A line break in the release would break the line in two.
 	release = strings.Join(strings.Fields(release), " ")
 	_, err = fmt.Fprintf(f, formatLine, formatVersion, release)
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// checkFormat says whether this release may open the store in dir. It only
+// checkFormat returns an error if this release may not open the store in dir. It only
 // reads.
 func checkFormat(files vfs.FS, dir string) error {
 	f, err := files.Open(files.PathJoin(dir, formatFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		if hasStore(files, dir) {
-			return &Damage{Dir: dir, File: formatFile, Missing: true, Reason: "the directory has the files of a store, and this one says in which format they are"}
+			return &Damage{Dir: dir, File: formatFile, Missing: true, Reason: "the directory has other files of a store, and this file records their format"}
 		}
 		return fmt.Errorf("there is no store: %w", fs.ErrNotExist)
 	}
@@ -89,12 +88,12 @@ func readFormat(text string) error {
 	return nil
 }
 
-// tableError finds the number of a table in what Pebble says about one that is
-// missing or has another length than the manifest says.
+// tableError finds the number of a table in Pebble's error for a table that is missing
+// or whose length differs from the manifest's.
 var tableError = regexp.MustCompile(`^L[0-9]+: ([0-9]+): (?:file|object) `)
 
-// explainOpening is explain for the opening of a store whose markers and manifest are
-// there: a file that is missing is damage.
+// explainOpening is explain for opening a store whose markers and manifest exist: a
+// missing file is damage.
 func explainOpening(dir string, err error) error {
 	found := tableError.FindStringSubmatch(err.Error())
 	switch {
@@ -106,7 +105,7 @@ func explainOpening(dir string, err error) error {
 	return explain(err)
 }
 
-// explain puts Pebble's refusals into our words where a person can act on them.
+// explain rewords errors of Pebble that an operator can act on.
 func explain(err error) error {
 	switch {
 	case err == nil:
@@ -121,21 +120,21 @@ func explain(err error) error {
 	return err
 }
 
-// directories makes directories that survive a crash: each is synced into its
-// parent, up to the root. It remembers what it has synced, because a directory
-// that is merely there may have been left by an attempt that failed half-way.
+// directories creates directories that survive a crash: each is synced into its parent,
+// up to the root. It remembers what it has synced, because an existing directory may be
+// left from an attempt that failed half-way.
 type directories struct {
 	files vfs.FS
 
 	mu     sync.Mutex
-	synced map[string]bool // directories whose entry in their parent is durable
+	synced map[string]bool // directories whose entry in the parent is durable
 }
 
 func newDirectories(files vfs.FS) *directories {
 	return &directories{files: files, synced: map[string]bool{}}
 }
 
-// make makes dir and those above it that are missing.
+// make creates dir and its missing parents.
 func (d *directories) make(dir string) error {
 	var unsure []string
 	for at := dir; ; {
@@ -162,7 +161,7 @@ func (d *directories) make(dir string) error {
 		if err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
-		// What we may not open was not made by us.
+		// A directory that this process may not open was not created by it.
 		d.learn(at)
 	}
 	return nil
@@ -180,7 +179,7 @@ func (d *directories) learn(dir string) {
 	d.synced[dir] = true
 }
 
-// forget is told that a directory is gone.
+// forget is called when a directory is removed.
 func (d *directories) forget(dir string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -189,7 +188,7 @@ func (d *directories) forget(dir string) {
 
 func syncDir(files vfs.FS, dir string) error { return syncOpened(files.OpenDir(dir)) }
 
-// syncOpened syncs a directory and closes it.
+// syncOpened syncs and closes a directory.
 func syncOpened(d vfs.File, err error) error {
 	if err != nil {
 		return err

@@ -11,47 +11,49 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guard is the file system under one store. It stands between Pebble and the
-// disk because Pebble cannot survive an error of its log or manifest: it holds
-// locks while it panics, or tries again for ever.
+// guard is the file system of one store. It is between Pebble and the disk because
+// Pebble cannot survive an error of its log or manifest: it panics while it holds
+// locks, or retries forever.
 //
-// The first such error fails the store: from then on nothing is written to the
-// disk any more, Pebble hears of no error, and what it must write and read
-// again, such as a flush, goes to memory. Whoever waits inside of Pebble comes
-// out, the owner sees the failure behind every Apply, and Close works as usual.
-// The disk stays as a crash at that moment would have left it.
+// The first such error fails the store. From then on nothing is written to the disk and
+// Pebble sees no error; what it must write and read again, such as a flush, goes to
+// memory. Goroutines that wait inside Pebble continue, every Apply returns the failure,
+// and Close works as usual. The disk stays as a crash at that moment would have left
+// it.
 //
 // Errors of tables are passed on, because Pebble handles them.
 //
-// Files that end the store when they cannot be opened, and tables to read, get a
-// descriptor of those that the pool keeps back, once the store serves.
+// Once the store serves, the files whose failure to open would fail it, and tables that
+// are read, get a descriptor of the pool's reserve if no other is free.
 type guard struct {
 	vfs.FS
 	dir     string
-	reserve *reserve
+	reserve *descriptorReserve
 	space   *space
+	clock   func() time.Duration // paces flushes
 	onFail  func(error)
 
-	failure atomic.Pointer[failure]
-	late    late
-	held    holding
-	extents extents
+	failure  atomic.Pointer[failure]
+	deferred deferredSyncs
+	overlay  overlay
+	extents  extents
 }
 
-// failure is why a store was cut off, and where its files go since.
+// failure is why a store was cut off from the disk, and where its tables are written
+// since.
 type failure struct {
 	err    error
 	memory *vfs.MemFS // tables written after the failure, by base name
 }
 
 func newGuard(files vfs.FS, dir string, onFail func(error)) *guard {
-	return &guard{FS: files, dir: dir, reserve: new(reserve), space: new(space), onFail: onFail}
+	return &guard{FS: files, dir: dir, reserve: new(descriptorReserve), space: new(space), onFail: onFail}
 }
 
-// need opens a file that the store cannot do without.
+// need opens a file that the store cannot work without.
 func (g *guard) need(open func() (vfs.File, error)) (vfs.File, error) {
-	if !g.at(stageServing) {
-		return open() // A store that is not opened now is opened later.
+	if !g.inStage(stageServing) {
+		return open() // A store that cannot be opened now can be opened later.
 	}
 	var f vfs.File
 	err := g.space.need(func() (err error) {
@@ -68,7 +70,7 @@ func (g *guard) fail(err error) {
 	}
 }
 
-// err returns why the store was cut off, nil while it is not.
+// err returns why the store was cut off from the disk, nil if it was not.
 func (g *guard) err() error {
 	if f := g.failure.Load(); f != nil {
 		return f.err
@@ -76,13 +78,13 @@ func (g *guard) err() error {
 	return nil
 }
 
-// fileClass says what an error of a file means.
+// fileClass says how an error of a file is handled.
 type fileClass uint8
 
 const (
-	classForeign fileClass = iota // not of this store, such as a checkpoint: passed on
-	classTable                    // passed on; written to memory after the failure
-	classVital                    // fails the store; written nowhere after the failure
+	classForeign fileClass = iota // of another store, such as a checkpoint: passed on
+	classTable                    // passed on; after the failure the file is written to memory
+	classVital                    // fails the store; after the failure the file is not written
 )
 
 func (g *guard) class(name string) fileClass {
@@ -109,7 +111,7 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	if f, ok := g.writesOptions(name); ok && failed == nil {
 		return f, nil
 	}
-	if err := g.makes(name); err != nil {
+	if err := g.notesCreate(name); err != nil {
 		g.fail(err)
 		failed = g.failure.Load()
 	}
@@ -123,10 +125,10 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	case class == classVital:
 		f, err := g.need(func() (vfs.File, error) { return g.FS.Create(name, category) })
 		if strings.HasPrefix(g.PathBase(name), manifestPrefix) {
-			g.begunManifest()
+			g.manifestBegun()
 		}
 		if g.isMarker(name) {
-			g.owe() // Pebble removes the older marker before it syncs the directory.
+			g.deferDirSync() // Pebble removes the older marker before it syncs the directory.
 		}
 		return g.vital(name, f, err), nil
 	case class == classTable && isFlush(category):
@@ -134,15 +136,15 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 		if err != nil {
 			return nil, err
 		}
-		return &flushedFile{File: f, space: g.space}, nil
+		return &flushedFile{File: f, space: g.space, pacer: pacer{clock: g.clock}}, nil
 	}
 	return g.create(name, class, category)
 }
 
-// create makes a file whose errors are passed on.
+// create creates a file whose errors are passed on.
 func (g *guard) create(name string, class fileClass, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := g.FS.Create(name, category)
-	if err == nil && class == classTable && g.at(stageBuilding) {
+	if err == nil && class == classTable && g.inStage(stageBuilding) {
 		return &tableFile{File: f, guard: g, name: name}, nil
 	}
 	if err == nil && class == classTable && !isFlush(category) {
@@ -155,10 +157,10 @@ func (g *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCat
 	if g.failure.Load() != nil {
 		return discard{}, nil
 	}
-	if g.held.keeps(oldname) {
+	if g.overlay.hides(oldname) {
 		return g.Create(newname, category)
 	}
-	if err := g.makes(newname); err != nil {
+	if err := g.notesCreate(newname); err != nil {
 		return nil, err
 	}
 	g.extents.drop(g.PathBase(oldname))
@@ -168,7 +170,7 @@ func (g *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCat
 			return g.FS.OpenReadWrite(newname, category)
 		}
 		f, err := g.FS.ReuseForWrite(oldname, newname, category)
-		if isExhausted(err) { // It may have its new name already.
+		if isExhausted(err) { // It may have been renamed before the error.
 			_, err := g.FS.Stat(newname)
 			renamed = err == nil
 		}
@@ -177,8 +179,8 @@ func (g *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCat
 	return g.vital(newname, f, err), nil
 }
 
-// vital wraps a file whose errors fail the store; a file that could not be
-// opened does so at once.
+// vital wraps a file whose errors fail the store. If it could not be opened the store
+// fails at once.
 func (g *guard) vital(name string, f vfs.File, err error) vfs.File {
 	if err != nil {
 		g.fail(err)
@@ -193,7 +195,7 @@ func (g *guard) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 			return failed.memory.Open(inner, options...)
 		}
 	}
-	if g.class(name) != classTable || !g.at(stageServing) {
+	if g.class(name) != classTable || !g.inStage(stageServing) {
 		return g.FS.Open(name, options...)
 	}
 	return g.reserve.open(reserveMax-reserveReads, func() (vfs.File, error) { return g.FS.Open(name, options...) })
@@ -213,7 +215,7 @@ func (g *guard) OpenDir(name string) (vfs.File, error) {
 		return f, err
 	case g.PathJoin(name) == g.dir:
 		return &vitalFile{File: f, guard: g, name: g.dir}, nil
-	case !g.at(stageServing):
+	case !g.inStage(stageServing):
 		return idleDir{f}, nil
 	}
 	return f, nil
@@ -228,18 +230,18 @@ func (g *guard) Stat(name string) (vfs.FileInfo, error) {
 	return g.FS.Stat(name)
 }
 
-// Remove drops the removal of obsolete files after the failure: what is on the
-// disk may still need them.
+// Remove ignores the removal of obsolete files after the failure: what is on the disk
+// may still need them.
 func (g *guard) Remove(name string) error {
 	failed := g.failure.Load()
 	if failed == nil && g.class(name) != classForeign {
-		if g.held.keeps(name) {
+		if g.overlay.hides(name) {
 			if g.isMarker(name) {
-				g.settle() // What Pebble makes from here on counts on the newer one.
+				g.syncOwedDir() // What Pebble creates from now on depends on the newer marker.
 			}
 			return g.err()
 		}
-		g.settle()
+		g.syncOwedDir()
 		g.extents.drop(g.PathBase(name))
 		g.moved(name, "")
 		failed = g.failure.Load()
@@ -263,7 +265,7 @@ func (g *guard) Rename(oldname, newname string) error {
 	case failed != nil:
 		return nil
 	}
-	placed, err := g.placesOptions(oldname, newname)
+	placed, err := g.renameOptions(oldname, newname)
 	if !placed {
 		err = g.FS.Rename(oldname, newname)
 		g.moved(oldname, newname)
@@ -281,22 +283,22 @@ func (g *guard) Link(oldname, newname string) error {
 	return g.FS.Link(oldname, newname)
 }
 
-// Unwrap returns the file system below.
+// Unwrap returns the underlying file system.
 func (g *guard) Unwrap() vfs.FS { return g.FS }
 
 // vitalFile is a log, a manifest, a marker or the directory itself.
 type vitalFile struct {
 	vfs.File
-	guard  *guard
-	name   string
-	extent *extent // of a log or manifest
-	ahead  ahead   // of its end; who writes the file uses it
+	guard         *guard
+	name          string
+	extent        *extent       // of a log or manifest; nil otherwise
+	preallocation preallocation // used by the goroutine that writes the file
 }
 
 func (f *vitalFile) Write(p []byte) (int, error) {
 	if f.guard.failure.Load() == nil {
 		f.guard.space.spend(len(p))
-		f.ahead.reserve(f.File, len(p))
+		f.preallocation.reserve(f.File, len(p))
 		if _, err := f.guard.space.write(f.File, p); err != nil {
 			f.guard.fail(err)
 		}
@@ -334,14 +336,14 @@ func (f *vitalFile) sync(sync func() error) error {
 	return nil
 }
 
-// due reports whether a sync has to be made now, and makes those that have to
-// come before it.
+// due reports whether a sync must be made now, after the deferred ones that must
+// precede it.
 func (f *vitalFile) due() bool {
-	if f.guard.failure.Load() != nil || f.guard.putOff(f.name) {
+	if f.guard.failure.Load() != nil || f.guard.deferSync(f.name) {
 		return false
 	}
 	if f.name != f.guard.dir {
-		f.guard.settle()
+		f.guard.syncOwedDir()
 	}
 	return f.guard.failure.Load() == nil
 }
@@ -357,13 +359,13 @@ func (f *vitalFile) SyncTo(length int64) (fullSync bool, err error) {
 	return fullSync, nil
 }
 
-// Preallocate is a hint, which Write follows in steps; see [ahead].
+// Preallocate records a hint that Write follows step by step, see [preallocation].
 func (f *vitalFile) Preallocate(offset, length int64) error {
-	f.ahead.ask(offset, length)
+	f.preallocation.request(offset, length)
 	return nil
 }
 
-// Stat is asked of a log that is used again, while Pebble holds its locks.
+// Stat is called for a log that is reused, while Pebble holds its locks.
 func (f *vitalFile) Stat() (vfs.FileInfo, error) {
 	info, err := f.File.Stat()
 	if err != nil {
@@ -380,8 +382,8 @@ func (f *vitalFile) Close() error {
 	return nil
 }
 
-// discard is a file that takes everything and keeps nothing: a log or manifest
-// after the failure. Pebble does not read those back.
+// discard is a file that discards what is written: a log or manifest after the failure,
+// which Pebble does not read back.
 type discard struct{}
 
 func (discard) Close() error                           { return nil }
@@ -408,9 +410,9 @@ func (emptyFile) IsDir() bool            { return false }
 func (emptyFile) Sys() any               { return nil }
 func (emptyFile) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }
 
-// isLocked reports whether err says that somebody else holds a lock.
+// isLocked reports whether err says that another process or server holds a lock.
 func isLocked(err error) bool {
 	text := err.Error()
-	// Neither the kernel's refusal nor Pebble's in one process has a type.
+	// Neither the kernel's error nor Pebble's error for one process has a type.
 	return isLockRefused(err) || strings.Contains(text, "lock held by current process") || strings.Contains(text, "already locked")
 }

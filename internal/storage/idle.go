@@ -5,41 +5,40 @@ import (
 	"time"
 )
 
-// idleDefault is how long a store is not written to until it is flushed.
+// idleDefault is the default of [Options.IdleFlush].
 const idleDefault = time.Minute
 
-// restingBuffers is up to which size the write buffers of an idle store stay, in
-// bytes: a fresh one has 256 KB, and each flush gives it the next of twice the
-// size. Only closing a store makes its buffers small again.
-const restingBuffers = 1 << 20
+// idleBuffersMax is how many bytes of write buffers an idle store may keep. A new store
+// has a buffer of 256 KB, and after each flush the next one may be twice as large. Only
+// closing a store makes its buffers small again.
+const idleBuffersMax = 1 << 20
 
-// GiveUp names who is called with an idle store whose write buffers have grown
-// beyond what an idle store should keep. It returns whether the store was closed,
-// as it may, since only that frees them; otherwise it is called again later.
-func (p *Pool) GiveUp(giveUp func(*Store) (closed bool)) {
+// EvictIdle sets a callback for idle stores whose write buffers have grown beyond what
+// an idle store may keep. It may close the store, which alone frees them, and reports
+// whether it did. If it did not, it is called again later. Nil removes the callback.
+func (p *Pool) EvictIdle(evict func(*Store) (closed bool)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.giveUp = giveUp
+	p.evict = evict
 }
 
-// resting is the part of a [Store] that is for who flushes it from outside; guarded by
-// Pool.mu, but for the group.
-type resting struct {
+// pins counts the background tasks that use an open [Store]. Pool.mu guards closing.
+type pins struct {
 	closing bool
-	use     sync.WaitGroup // of whoever flushes it from outside
+	pinned  sync.WaitGroup // tasks that use the store
 }
 
-// flushIdle flushes the stores that were not written to since the last call, so that
-// what they wrote takes no memory and opening them again reads no log: one after the
-// other, since nobody waits for them. It reports whether any store will have something
-// to flush or to give up later. The first write after a flush begins its rounds.
+// flushIdle flushes, one after another, the stores that no write has reached since its
+// last call: their data takes no memory then, and opening them reads no log. It reports
+// whether a store will need a flush or an eviction later. The first write after a flush
+// schedules it again.
 func (p *Pool) flushIdle() (left bool) {
 	p.mu.Lock()
-	giveUp := p.giveUp
+	evict := p.evict
 	p.mu.Unlock()
-	for _, s := range p.borrow() {
+	for _, s := range p.pinAll() {
 		switch {
-		case s.touched.Swap(false):
+		case s.writtenSinceIdle.Swap(false):
 			left = left || s.dirty.Load()
 		case s.dirty.Load():
 			if err := s.Flush(); err != nil {
@@ -47,34 +46,35 @@ func (p *Pool) flushIdle() (left bool) {
 			}
 			left = left || s.Err() == nil && s.dirty.Load()
 		}
-		large := s.Err() == nil && !s.dirty.Load() && s.buffered() > restingBuffers
-		s.use.Done()
-		if large && giveUp != nil {
-			// Who uses it at the moment may let go of it until the next round.
-			left = !giveUp(s) || left
+		large := s.Err() == nil && !s.dirty.Load() && s.buffered() > idleBuffersMax
+		s.pinned.Done()
+		if large && evict != nil {
+			// A store that is in use may be evicted next time.
+			left = !evict(s) || left
 		}
 	}
 	return left
 }
 
-// borrow returns the open stores, which Close waits for until they are given back.
-func (p *Pool) borrow() []*Store {
+// pinAll returns the open stores. Close of a store waits until pinned.Done is called
+// for it.
+func (p *Pool) pinAll() []*Store {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := make([]*Store, 0, len(p.open))
 	for _, s := range p.open {
 		if s != nil && !s.closing {
-			s.use.Add(1)
+			s.pinned.Add(1)
 			all = append(all, s)
 		}
 	}
 	return all
 }
 
-// leave ends the time in which others may flush the store.
-func (s *Store) leave() {
+// awaitUnpinned prevents new pins of the store and waits for those there are.
+func (s *Store) awaitUnpinned() {
 	s.pool.mu.Lock()
 	s.closing = true
 	s.pool.mu.Unlock()
-	s.use.Wait()
+	s.pinned.Wait()
 }

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// armed reports whether the pool's one timer runs.
+// armed reports whether the timer for idle stores runs.
 func armed(p *Pool) bool {
-	p.idle.mu.Lock()
-	defer p.idle.mu.Unlock()
-	return p.idle.timer != nil
+	p.idleFlush.mu.Lock()
+	defer p.idleFlush.mu.Unlock()
+	return p.idleFlush.timer != nil
 }
 
-// A store is flushed at the second look after its last write, and nothing runs
-// while there is nothing to flush.
+// A store is flushed at the second run after its last write, and no timer runs while
+// there is nothing to flush.
 func TestIdleStoresAreFlushed(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{InMemory: true, IdleFlush: time.Hour})
@@ -33,16 +33,16 @@ func TestIdleStoresAreFlushed(t *testing.T) {
 		t.Error("no timer runs after a write")
 	}
 	if left := p.flushIdle(); !left || !s.dirty.Load() {
-		t.Errorf("flushed at the first look: left %v, dirty %v", left, s.dirty.Load())
+		t.Errorf("flushed at the first run: left %v, dirty %v", left, s.dirty.Load())
 	}
 	must(t, fillRow(other, "mnext"))
 	if left := p.flushIdle(); !left || s.dirty.Load() || !other.dirty.Load() {
-		t.Errorf("at the second look: left %v, the idle one dirty %v, the busy one dirty %v", left, s.dirty.Load(), other.dirty.Load())
+		t.Errorf("at the second run: left %v, the idle one dirty %v, the busy one dirty %v", left, s.dirty.Load(), other.dirty.Load())
 	}
 	if left := p.flushIdle(); left || other.dirty.Load() {
-		t.Errorf("at the third look: left %v, dirty %v", left, other.dirty.Load())
+		t.Errorf("at the third run: left %v, dirty %v", left, other.dirty.Load())
 	}
-	p.idle.round()
+	p.idleFlush.fire()
 	if armed(p) {
 		t.Error("the timer runs while nothing is to be flushed")
 	}
@@ -52,9 +52,9 @@ func TestIdleStoresAreFlushed(t *testing.T) {
 	}
 }
 
-// A store whose buffers have grown is offered to whoever may close it until it
-// is closed; one that is small is not.
-func TestIdleStoresAreGivenUp(t *testing.T) {
+// A store with large buffers is passed to the callback until it is closed; one with
+// small buffers is not.
+func TestIdleStoresAreEvicted(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{InMemory: true, IdleFlush: time.Hour})
 	large, err := p.Create("large")
@@ -63,7 +63,7 @@ func TestIdleStoresAreGivenUp(t *testing.T) {
 	must(t, err)
 	defer small.Close()
 	must(t, fillRow(small, "mrow"))
-	for i := 0; large.buffered() <= restingBuffers; i++ {
+	for i := 0; large.buffered() <= idleBuffersMax; i++ {
 		b := large.NewBatch()
 		must(t, b.Set(fmt.Appendf(nil, "m%06d", i), make([]byte, 10_000)))
 		must(t, large.Apply(b))
@@ -79,7 +79,7 @@ func TestIdleStoresAreGivenUp(t *testing.T) {
 			return closes
 		}
 	}
-	p.GiveUp(give(false))
+	p.EvictIdle(give(false))
 	p.flushIdle()
 	if len(offered) > 0 {
 		t.Fatal("offered while it is not flushed")
@@ -87,7 +87,7 @@ func TestIdleStoresAreGivenUp(t *testing.T) {
 	if left := p.flushIdle(); !left || len(offered) != 1 || offered[0] != large {
 		t.Fatalf("left %v, offered %d stores", left, len(offered))
 	}
-	p.GiveUp(give(true))
+	p.EvictIdle(give(true))
 	if left := p.flushIdle(); left || len(offered) != 2 {
 		t.Fatalf("left %v, offered %d times", left, len(offered))
 	}

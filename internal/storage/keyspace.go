@@ -6,27 +6,27 @@ import (
 	"fmt"
 )
 
-// Family is the first byte of a row's key: what kind of row it is. The list is
-// closed; a store with any other family was written by a newer release.
+// Family is the first byte of a row's key: the kind of the row. The list is closed; a
+// store with any other family was written by a newer release.
 type Family byte
 
-// The row families. Numbers in keys have their most significant byte first, so
-// that the order of bytes is the order of numbers.
+// The row families. Numbers in keys are big-endian, so the order of bytes is the order
+// of numbers.
 //
 //	'd' epk pkh item              -> the document
 //	'r' number(8)                 -> epk pkh item: where the document is
 //	't' term chunk(6)             -> posting list of an index term
 //	'l' level(1) prefix chunk(6)  -> posting list of a key prefix
 //	'f' lsn(8) ordinal(3) seq(4)  -> feed entry: one for each live document
-//	'u' epk pkh key(1) values(16) -> number: who has these values of a unique key
+//	'u' epk pkh key(1) values(16) -> number: the document with these values of a unique key
 //	'v' lsn(8) ordinal(3) seq(4)  -> complete feed: every version, deletions included
 //	'x' expiry(8) number(8)       -> expiry queue
 //	'q' epk pkh                   -> size and count of a logical partition
-//	'm' name                      -> everything there is one of
+//	'm' name                      -> a value of which there is one
 //	'n' path(8) number(8)         -> a document's vector
 //
-// epk is the hashed key in binary, of the width that its definition gives it,
-// and pkh is an 8-byte second hash of the whole key.
+// epk is the hashed key, as wide as the key definition makes it. pkh is a second hash of
+// the whole key, 8 bytes.
 const (
 	FamilyDocument Family = 'd'
 	FamilyFeed     Family = 'f'
@@ -51,15 +51,15 @@ const (
 	PathBytes     = 8  // the id of a path
 	ValuesBytes   = 16 // a hash of the values of a unique key
 	OrdinalBytes  = 3  // the ordinal of a partition
-	SequenceBytes = 4  // the place of a document in its effect
-	chunkBytes    = 6  // the upper part of a document number
+	SequenceBytes = 4  // the index of a document in its effect
+	chunkBytes    = 6  // the upper 48 bits of a document number
 )
 
-// errKey is what the Decode functions return for a key of another family or
-// width: the store is damaged, or the caller mixed up its rows.
+// errKey says that a key has another family or width: the store is damaged, or the
+// caller confused its rows.
 var errKey = errors.New("not a key of this family")
 
-// FamilyOf returns the family of a key, and false when the key has none.
+// FamilyOf returns the family of a key, and false if the key has none.
 func FamilyOf(key []byte) (Family, bool) {
 	if len(key) == 0 {
 		return 0, false
@@ -72,7 +72,7 @@ func FamilyOf(key []byte) (Family, bool) {
 	return 0, false
 }
 
-// Bounds returns the interval of all keys of the family: low included, high not.
+// Bounds returns the range of all keys of the family: low inclusive, high exclusive.
 func (f Family) Bounds() (low, high []byte) {
 	return []byte{byte(f)}, []byte{byte(f) + 1}
 }
@@ -80,9 +80,9 @@ func (f Family) Bounds() (low, high []byte) {
 // String returns the family's letter.
 func (f Family) String() string { return string(rune(f)) }
 
-// DocumentKey appends the key of a document to dst. item is its id, or what
-// orders it inside its logical partition. The parts are not separated: a reader
-// knows the width of epk from the container's definition.
+// DocumentKey appends the key of a document to dst. item is its id, or what orders it
+// within its logical partition. The parts have no separators: a reader knows the width
+// of epk from the container's definition.
 func DocumentKey[K, I ~string | ~[]byte](dst []byte, epk K, hash uint64, item I) []byte {
 	dst = append(dst, byte(FamilyDocument))
 	dst = append(dst, epk...)
@@ -90,8 +90,8 @@ func DocumentKey[K, I ~string | ~[]byte](dst []byte, epk K, hash uint64, item I)
 	return append(dst, item...)
 }
 
-// DocumentSuffix returns the part of a document's key behind the family: what
-// an 'r' row holds. It shares key's bytes.
+// DocumentSuffix returns a document's key without the family, which is the value of an
+// 'r' row. It shares key's bytes.
 func DocumentSuffix(key []byte) ([]byte, error) {
 	if len(key) < 1+HashBytes || key[0] != byte(FamilyDocument) {
 		return nil, fmt.Errorf("document key %x: %w", key, errKey)
@@ -99,14 +99,14 @@ func DocumentSuffix(key []byte) ([]byte, error) {
 	return key[1:], nil
 }
 
-// DocumentKeyOf appends the document key that has the given suffix.
+// DocumentKeyOf appends the document key with the given suffix.
 func DocumentKeyOf(dst, suffix []byte) []byte {
 	dst = append(dst, byte(FamilyDocument))
 	return append(dst, suffix...)
 }
 
-// DecodeDocumentKey takes a document key apart, given the width of its epk in
-// bytes. The results share key's bytes.
+// DecodeDocumentKey splits a document key, given the width of its epk in bytes. The
+// results share key's bytes.
 func DecodeDocumentKey(key []byte, epkBytes int) (epk []byte, hash uint64, item []byte, err error) {
 	if len(key) < 1+epkBytes+HashBytes || key[0] != byte(FamilyDocument) {
 		return nil, 0, nil, fmt.Errorf("document key %x: %w", key, errKey)
@@ -115,13 +115,12 @@ func DecodeDocumentKey(key []byte, epkBytes int) (epk []byte, hash uint64, item 
 	return epk, binary.BigEndian.Uint64(rest), rest[HashBytes:], nil
 }
 
-// DocumentBounds returns the interval of the keys of documents whose epk is in
-// [min, max).
+// DocumentBounds returns the range of the keys of documents whose epk is in [min, max).
 func DocumentBounds[K ~string | ~[]byte](min, max K) (low, high []byte) {
 	return familyRange(FamilyDocument, min, max)
 }
 
-// LogicalBounds returns the interval of the 'q' keys whose epk is in [min, max).
+// LogicalBounds returns the range of the 'q' keys whose epk is in [min, max).
 func LogicalBounds[K ~string | ~[]byte](min, max K) (low, high []byte) {
 	return familyRange(FamilyLogical, min, max)
 }
@@ -132,8 +131,7 @@ func familyRange[K ~string | ~[]byte](f Family, min, max K) (low, high []byte) {
 	return low, high
 }
 
-// RIDKey appends the key of the row that says where the document of this number
-// is.
+// RIDKey appends the key of the row that locates the document with this number.
 func RIDKey(dst []byte, number uint64) []byte {
 	dst = append(dst, byte(FamilyRID))
 	return binary.BigEndian.AppendUint64(dst, number)
@@ -147,16 +145,16 @@ func DecodeRIDKey(key []byte) (number uint64, err error) {
 	return binary.BigEndian.Uint64(key[1:]), nil
 }
 
-// TermKey appends the key of an index term's posting list, without a chunk: for
-// [Batch.AddPosting], [Snapshot.Postings] and their kin. No term may be a
-// prefix of another.
+// TermKey appends the key of an index term's posting list, without a chunk, for
+// functions such as [Batch.AddPosting] and [Snapshot.Postings]. No term may be a prefix
+// of another.
 func TermKey[T ~string | ~[]byte](dst []byte, term T) []byte {
 	dst = append(dst, byte(FamilyTerm))
 	return append(dst, term...)
 }
 
-// DecodeTermKey returns the term of a posting list's key, without a chunk as
-// [Lists.Key] has it. It shares key's bytes.
+// DecodeTermKey returns the term of a posting list's key without a chunk, such as
+// [Lists.Key] returns. It shares key's bytes.
 func DecodeTermKey(key []byte) (term []byte, err error) {
 	if len(key) < 2 || key[0] != byte(FamilyTerm) {
 		return nil, fmt.Errorf("term key %x: %w", key, errKey)
@@ -164,16 +162,16 @@ func DecodeTermKey(key []byte) (term []byte, err error) {
 	return key[1:], nil
 }
 
-// PrefixKey appends the key of the posting list of the documents under the
-// first levels of a hierarchical key, without a chunk. level counts from one,
-// and epk has the levels up to it.
+// PrefixKey appends the key of the posting list of the documents under the first levels
+// of a hierarchical key, without a chunk. level counts from one, and epk contains the
+// levels up to it.
 func PrefixKey[K ~string | ~[]byte](dst []byte, level int, epk K) []byte {
 	dst = append(dst, byte(FamilyPrefix), byte(level))
 	return append(dst, epk...)
 }
 
-// DecodePrefixKey takes the key of a prefix's posting list apart, without a
-// chunk as [Lists.Key] has it. epk shares key's bytes.
+// DecodePrefixKey splits the key of a prefix's posting list without a chunk, such as
+// [Lists.Key] returns. epk shares key's bytes.
 func DecodePrefixKey(key []byte) (level int, epk []byte, err error) {
 	if len(key) < 3 || key[0] != byte(FamilyPrefix) {
 		return 0, nil, fmt.Errorf("prefix key %x: %w", key, errKey)
@@ -186,14 +184,14 @@ func FeedKey(dst []byte, lsn uint64, ordinal uint32, seq uint32) []byte {
 	return appendVersion(append(dst, byte(FamilyFeed)), lsn, ordinal, seq)
 }
 
-// appendVersion appends what names one version of a document.
+// appendVersion appends the identity of one version of a document.
 func appendVersion(dst []byte, lsn uint64, ordinal uint32, seq uint32) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, lsn)
 	dst = append(dst, byte(ordinal>>16), byte(ordinal>>8), byte(ordinal))
 	return binary.BigEndian.AppendUint32(dst, seq)
 }
 
-// DecodeFeedKey takes a feed key apart.
+// DecodeFeedKey splits a feed key.
 func DecodeFeedKey(key []byte) (lsn uint64, ordinal, seq uint32, err error) {
 	return decodeVersion(FamilyFeed, key)
 }
@@ -207,7 +205,7 @@ func decodeVersion(f Family, key []byte) (lsn uint64, ordinal, seq uint32, err e
 	return lsn, ordinal, binary.BigEndian.Uint32(key[12:]), nil
 }
 
-// FeedBounds returns the interval of feed keys with from <= lsn <= to.
+// FeedBounds returns the range of the feed keys with from <= lsn <= to.
 func FeedBounds(from, to uint64) (low, high []byte) {
 	low = binary.BigEndian.AppendUint64([]byte{byte(FamilyFeed)}, from)
 	if to == ^uint64(0) {
@@ -222,13 +220,12 @@ func CompleteKey(dst []byte, lsn uint64, ordinal uint32, seq uint32) []byte {
 	return appendVersion(append(dst, byte(FamilyComplete)), lsn, ordinal, seq)
 }
 
-// DecodeCompleteKey takes the key of an entry of the complete feed apart.
+// DecodeCompleteKey splits the key of an entry of the complete feed.
 func DecodeCompleteKey(key []byte) (lsn uint64, ordinal, seq uint32, err error) {
 	return decodeVersion(FamilyComplete, key)
 }
 
-// CompleteBounds returns the interval of the keys of the complete feed with from
-// <= lsn.
+// CompleteBounds returns the range of the keys of the complete feed with from <= lsn.
 func CompleteBounds(from uint64) (low, high []byte) {
 	return binary.BigEndian.AppendUint64([]byte{byte(FamilyComplete)}, from), []byte{byte(FamilyComplete) + 1}
 }
@@ -241,7 +238,7 @@ func ExpiryKey(dst []byte, expiry uint64, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, number)
 }
 
-// DecodeExpiryKey takes an expiry key apart.
+// DecodeExpiryKey splits an expiry key.
 func DecodeExpiryKey(key []byte) (expiry, number uint64, err error) {
 	if len(key) != 1+8+NumberBytes || key[0] != byte(FamilyExpiry) {
 		return 0, 0, fmt.Errorf("expiry key %x: %w", key, errKey)
@@ -256,7 +253,7 @@ func LogicalKey[K ~string | ~[]byte](dst []byte, epk K, hash uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, hash)
 }
 
-// DecodeLogicalKey takes a 'q' key apart. epk shares key's bytes.
+// DecodeLogicalKey splits a 'q' key. epk shares key's bytes.
 func DecodeLogicalKey(key []byte) (epk []byte, hash uint64, err error) {
 	if len(key) < 1+HashBytes || key[0] != byte(FamilyLogical) {
 		return nil, 0, fmt.Errorf("logical partition key %x: %w", key, errKey)
@@ -265,9 +262,8 @@ func DecodeLogicalKey(key []byte) (epk []byte, hash uint64, err error) {
 	return key[1:cut], binary.BigEndian.Uint64(key[cut:]), nil
 }
 
-// UniqueKey appends the key of the row that says which document has values of a
-// unique key. key counts from zero and is below 256; values is a hash of
-// ValuesBytes.
+// UniqueKey appends the key of the row that names the document with these values of a
+// unique key. key counts from zero and is below 256; values is a hash of ValuesBytes.
 func UniqueKey[K ~string | ~[]byte](dst []byte, epk K, hash uint64, key int, values []byte) []byte {
 	dst = append(dst, byte(FamilyUnique))
 	dst = append(dst, epk...)
@@ -276,18 +272,18 @@ func UniqueKey[K ~string | ~[]byte](dst []byte, epk K, hash uint64, key int, val
 	return append(dst, values...)
 }
 
-// DecodeUniqueKey takes a 'u' key apart. epk and values share row's bytes.
+// DecodeUniqueKey splits a 'u' key. epk and values share row's bytes.
 func DecodeUniqueKey(row []byte) (epk []byte, hash uint64, key int, values []byte, err error) {
-	const behind = HashBytes + 1 + ValuesBytes
-	if len(row) < 1+behind || row[0] != byte(FamilyUnique) {
+	const after = HashBytes + 1 + ValuesBytes
+	if len(row) < 1+after || row[0] != byte(FamilyUnique) {
 		return nil, 0, 0, nil, fmt.Errorf("unique key %x: %w", row, errKey)
 	}
-	epk, rest := row[1:len(row)-behind], row[len(row)-behind:]
+	epk, rest := row[1:len(row)-after], row[len(row)-after:]
 	return epk, binary.BigEndian.Uint64(rest), int(rest[HashBytes]), rest[HashBytes+1:], nil
 }
 
-// MetaKey appends the key of the row with this name. Names are chosen by the
-// package that owns the store.
+// MetaKey appends the key of the row with this name. The package that owns the store
+// chooses the names.
 func MetaKey[N ~string | ~[]byte](dst []byte, name N) []byte {
 	dst = append(dst, byte(FamilyMeta))
 	return append(dst, name...)
@@ -301,15 +297,15 @@ func DecodeMetaKey(key []byte) (name []byte, err error) {
 	return key[1:], nil
 }
 
-// VectorKey appends the key of the vector that a document has at a path. The
-// path is given by the 8 bytes of its id.
+// VectorKey appends the key of the vector that a document has at a path. path is the
+// 8-byte id of the path.
 func VectorKey[P ~string | ~[]byte](dst []byte, path P, number uint64) []byte {
 	dst = append(dst, byte(FamilyVector))
 	dst = append(dst, path...)
 	return binary.BigEndian.AppendUint64(dst, number)
 }
 
-// DecodeVectorKey takes the key of a vector apart. path shares key's bytes.
+// DecodeVectorKey splits the key of a vector. path shares key's bytes.
 func DecodeVectorKey(key []byte) (path []byte, number uint64, err error) {
 	if len(key) != 1+PathBytes+NumberBytes || key[0] != byte(FamilyVector) {
 		return nil, 0, fmt.Errorf("vector key %x: %w", key, errKey)
@@ -317,20 +313,20 @@ func DecodeVectorKey(key []byte) (path []byte, number uint64, err error) {
 	return key[1 : 1+PathBytes], binary.BigEndian.Uint64(key[1+PathBytes:]), nil
 }
 
-// VectorBounds returns the interval of the keys of the vectors at a path, in
-// the order of document numbers.
+// VectorBounds returns the range of the keys of the vectors at a path, ordered by
+// document number.
 func VectorBounds[P ~string | ~[]byte](path P) (low, high []byte) {
 	low = append([]byte{byte(FamilyVector)}, path...)
 	return low, successor(low)
 }
 
-// appendChunk appends the chunk of a document number: what follows the key of a
-// posting list in the key of each of its rows.
+// appendChunk appends the chunk of a document number, which ends the key of each row of
+// a posting list.
 func appendChunk(dst []byte, chunk uint64) []byte {
 	return append(dst, byte(chunk>>40), byte(chunk>>32), byte(chunk>>24), byte(chunk>>16), byte(chunk>>8), byte(chunk))
 }
 
-// cutChunk takes the key of a posting row apart.
+// cutChunk splits the key of a posting row.
 func cutChunk(key []byte) (list []byte, chunk uint64, err error) {
 	cut := len(key) - chunkBytes
 	if cut < 1 {

@@ -68,7 +68,7 @@ func TestKeysRoundTrip(t *testing.T) {
 	}
 }
 
-// Keys sort as what they stand for, and inside their family's bounds.
+// Keys sort like what they encode, and within the bounds of their family.
 func TestKeyOrder(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))

@@ -5,13 +5,12 @@ import (
 	"fmt"
 )
 
-// Lists walks over the posting lists of a range, list by list in the order of
-// their keys: for grouping, distinct values and order. It belongs to one
-// goroutine. Moves report whether it stands on a list; after false, ask Err.
-// All lists of the range must be of one family, in which no key is the
-// beginning of another.
+// Lists iterates over the posting lists of a range in key order: for grouping, distinct
+// values and ordering. One goroutine uses it. Moves report whether there is a current
+// list; after false call Err. All lists of the range must be of one family, in which no
+// key is a prefix of another.
 type Lists struct {
-	rows    *finder
+	rows    *reusableIter
 	sweeper *sweeper
 	err     error
 	low     []byte
@@ -19,27 +18,27 @@ type Lists struct {
 	key     []byte // of the list, without a chunk
 	seek    []byte
 	valid   bool
-	way     way   // of the last move
-	at      where // rows
+	dir     direction // of the last move
+	at      rowsAt    // where rows is
 
-	// What Numbers hands out, used again for each list.
+	// Returned by Numbers, and reused for each list.
 	numbers Postings
 	own     ownCursor
 	within  numbersCursor // numbers is nil: no limit
 	both    intersectCursor
 }
 
-// where is where the rows of a [Lists] stand.
-type where uint8
+// rowsAt is where the row iterator of a [Lists] is.
+type rowsAt uint8
 
 const (
-	first  where = iota // on the row of the list that the last move met first
-	inside              // on any row of the list
-	behind              // on the row after the list, or after all rows
-	before              // on the row in front of the list, or in front of all rows
+	atFirst  rowsAt = iota // on the first row of the list that the last move met
+	atInside               // on some row of the list
+	atAfter                // on the row after the list, or after all rows
+	atBefore               // on the row before the list, or before all rows
 )
 
-// Lists returns the lists with low <= key < high, keys without chunks.
+// Lists returns the posting lists with low <= key < high; keys have no chunks.
 func (s *Snapshot) Lists(low, high []byte) *Lists {
 	l := &Lists{sweeper: s.sweeper, low: bytes.Clone(low), high: bytes.Clone(high)}
 	l.own.lists = l
@@ -51,75 +50,74 @@ func (s *Snapshot) Lists(low, high []byte) *Lists {
 	return l
 }
 
-// Within limits what Count and Numbers say of each list to the numbers of a set,
-// from their next call on; nil ends that. The walk still stands on lists without
-// any of them.
+// Within restricts Count and Numbers to the numbers of a set, from their next call on;
+// nil ends that. The iterator still visits lists that have none of them.
 func (l *Lists) Within(n *Numbers) { l.within.numbers = n }
 
 // First moves to the first list.
 func (l *Lists) First() bool {
-	return l.rows != nil && l.settle(l.rows.SeekGE(l.low), forward)
+	return l.rows != nil && l.enter(l.rows.SeekGE(l.low), forward)
 }
 
 // Last moves to the last list.
-func (l *Lists) Last() bool { return l.rows != nil && l.settle(l.rows.SeekLT(l.high), backward) }
+func (l *Lists) Last() bool { return l.rows != nil && l.enter(l.rows.SeekLT(l.high), backward) }
 
 // SeekGE moves to the first list whose key is key or above.
 func (l *Lists) SeekGE(key []byte) bool {
 	if bytes.Compare(key, l.low) < 0 {
 		key = l.low
 	}
-	return l.rows != nil && l.settle(l.rows.SeekGE(key), forward)
+	return l.rows != nil && l.enter(l.rows.SeekGE(key), forward)
 }
 
-// SeekLE moves to the last list whose key is key or below.
+// SeekLE moves to the last list whose key is key or lower.
 func (l *Lists) SeekLE(key []byte) bool {
 	if bytes.Compare(key, l.high) >= 0 {
 		return l.Last()
 	}
 	l.seek = append(append(l.seek[:0], key...), listEnd...)
-	if l.rows == nil || !l.settle(l.rows.SeekLT(l.seek), backward) {
+	if l.rows == nil || !l.enter(l.rows.SeekLT(l.seek), backward) {
 		return false
 	}
-	// When key is only the beginning of lists, those are above it.
-	return bytes.Compare(l.key, key) <= 0 || l.settle(l.rows.SeekLT(key), backward)
+	// If key is a prefix of lists, they are above it.
+	return bytes.Compare(l.key, key) <= 0 || l.enter(l.rows.SeekLT(key), backward)
 }
 
 // Next moves to the next list.
-func (l *Lists) Next() bool { return l.valid && l.move(forward, behind) }
+func (l *Lists) Next() bool { return l.valid && l.move(forward, atAfter) }
 
-// Prev moves to the list before.
-func (l *Lists) Prev() bool { return l.valid && l.move(backward, before) }
+// Prev moves to the previous list.
+func (l *Lists) Prev() bool { return l.valid && l.move(backward, atBefore) }
 
-// move leaves the current list for the one that follows it in a way. The rows
-// stand there already when they are at the given place.
-func (l *Lists) move(w way, there where) bool {
+// move moves from the current list to the next one in a direction. The row iterator is
+// on that list already if it is at there.
+func (l *Lists) move(d direction, there rowsAt) bool {
 	var ok bool
 	switch l.at {
 	case there:
 		ok = l.rows.Valid()
-	case first, inside:
-		// Most lists have one row or few.
-		if ok = step(l.rows, w); ok && l.same() {
-			ok = l.leave(w)
+	case atFirst, atInside:
+		// Most lists have one row or a few.
+		if ok = step(l.rows, d); ok && l.same() {
+			ok = l.leave(d)
 		}
 	default:
-		ok = l.leave(w)
+		ok = l.leave(d)
 	}
-	return l.settle(ok, w)
+	return l.enter(ok, d)
 }
 
-// step moves to the next row in the way of a reading.
-func step(r *finder, w way) bool {
-	if w == backward {
+// step moves to the next row in a direction.
+func step(r *reusableIter, d direction) bool {
+	if d == backward {
 		return r.Prev()
 	}
 	return r.Next()
 }
 
-// leave moves the rows out of the current list.
-func (l *Lists) leave(w way) bool {
-	if w == backward {
+// leave moves the row iterator beyond the current list.
+func (l *Lists) leave(d direction) bool {
+	if d == backward {
 		return l.rows.SeekLT(l.key)
 	}
 	l.seek = appendChunk(append(l.seek[:0], l.key...), chunkLast)
@@ -130,25 +128,25 @@ func (l *Lists) leave(w way) bool {
 	return ok
 }
 
-// same reports whether the current row is one of the current list.
+// same reports whether the current row belongs to the current list.
 func (l *Lists) same() bool {
 	list, _, err := cutChunk(l.rows.Key())
 	return err == nil && bytes.Equal(list, l.key)
 }
 
-// settle takes the list of the row that the last move found, passing by rows
-// in which nothing is left. Going backward that row is the list's last.
-func (l *Lists) settle(ok bool, w way) bool {
-	l.valid, l.way, l.at = false, w, first
-	for ; ok; ok = step(l.rows, w) {
+// enter makes the list of the current row the current list, and skips empty rows. In
+// backward direction that row is the last of the list.
+func (l *Lists) enter(ok bool, d direction) bool {
+	l.valid, l.dir, l.at = false, d, atFirst
+	for ; ok; ok = step(l.rows, d) {
 		list, _, err := cutChunk(l.rows.Key())
 		if err != nil {
 			l.err = err
 			return false
 		}
-		// Bounds are of lists, so a row beyond them may still be in range.
+		// The bounds apply to lists, so a row beyond them may belong to a list within.
 		above, below := bytes.Compare(list, l.high) >= 0, bytes.Compare(list, l.low) < 0
-		if above && w == forward || below && w == backward {
+		if above && d == forward || below && d == backward {
 			return false
 		}
 		if above || below {
@@ -173,16 +171,16 @@ func (l *Lists) settle(ok bool, w way) bool {
 // Valid reports whether there is a current list.
 func (l *Lists) Valid() bool { return l.valid }
 
-// Key returns the key of the current list, good until the next move.
+// Key returns the key of the current list, valid until the next move.
 func (l *Lists) Key() []byte { return l.key }
 
-// Count returns how many numbers the current list has, limited by Within. It
-// reads all of the list, and Next is free afterwards.
+// Count returns how many numbers the current list has, restricted by Within. It reads
+// the whole list; the next Next costs nothing then.
 func (l *Lists) Count() (int64, error) {
 	if !l.valid {
 		return 0, l.Err()
 	}
-	if l.within.numbers == nil && l.way == forward && l.at == first {
+	if l.within.numbers == nil && l.dir == forward && l.at == atFirst {
 		return l.countRows()
 	}
 	n, err := l.Numbers().Count()
@@ -192,10 +190,9 @@ func (l *Lists) Count() (int64, error) {
 	return n, l.Err()
 }
 
-// countRows adds up the rows of the current list, of which the rows stand on the
-// first.
+// countRows adds up the rows of the current list, from its first on.
 func (l *Lists) countRows() (n int64, err error) {
-	l.at = behind
+	l.at = atAfter
 	for {
 		value, err := l.rows.ValueAndErr()
 		if err == nil && !isEmptyPosting(value) {
@@ -213,10 +210,9 @@ func (l *Lists) countRows() (n int64, err error) {
 	}
 }
 
-// Numbers returns the numbers of the current list, limited by Within, for
-// reading in either direction. The set is good until the next call and the next
-// move; there is no need to close it. In the direction of the walk it costs no
-// seek.
+// Numbers returns the numbers of the current list, restricted by Within, for reading in
+// either direction. The set is valid until the next call of Numbers and the next move,
+// and need not be closed. In the direction of the iteration it costs no seek.
 func (l *Lists) Numbers() *Postings {
 	l.own.on, l.own.done, l.within.on = false, !l.valid, false
 	l.numbers = Postings{root: &l.own}
@@ -226,17 +222,17 @@ func (l *Lists) Numbers() *Postings {
 	return &l.numbers
 }
 
-// ownCursor reads the current list of a [Lists] through its iterator.
+// ownCursor reads the current list of a [Lists] with its row iterator.
 type ownCursor struct {
 	lists *Lists
 	key   []byte // scratch
 	chunk uint64
-	on    bool // the rows stand on chunk
+	on    bool // the row iterator is on chunk
 	done  bool
 }
 
-func (c *ownCursor) seek(chunk uint64, w way) (uint64, bool, error) {
-	if c.done || c.on && !w.before(c.chunk, chunk) {
+func (c *ownCursor) seek(chunk uint64, d direction) (uint64, bool, error) {
+	if c.done || c.on && !d.before(c.chunk, chunk) {
 		return c.chunk, !c.done, nil
 	}
 	l := c.lists
@@ -244,40 +240,40 @@ func (c *ownCursor) seek(chunk uint64, w way) (uint64, bool, error) {
 	switch {
 	case c.on:
 		// The next chunk is often the next row.
-		ok = step(l.rows, w)
-	case l.at != first || l.way != w:
-		ok = c.leap(chunk, w)
+		ok = step(l.rows, d)
+	case l.at != atFirst || l.dir != d:
+		ok = c.leap(chunk, d)
 	}
-	if ok = ok && c.stand(); ok && w.before(c.chunk, chunk) {
-		ok = c.leap(chunk, w) && c.stand()
+	if ok = ok && c.readChunk(); ok && d.before(c.chunk, chunk) {
+		ok = c.leap(chunk, d) && c.readChunk()
 	}
 	switch c.on, c.done = ok, !ok; {
 	case ok:
-		l.at = inside
-	case w == forward:
-		l.at = behind
+		l.at = atInside
+	case d == forward:
+		l.at = atAfter
 	default:
-		l.at = before
+		l.at = atBefore
 	}
 	return c.chunk, ok, l.rows.Error()
 }
 
-// stand takes the chunk of the row that the rows stand on, and reports whether
-// it is one of the list.
-func (c *ownCursor) stand() bool {
+// readChunk reads the chunk of the current row, and reports whether the row belongs to
+// the list.
+func (c *ownCursor) readChunk() bool {
 	list, chunk, err := cutChunk(c.lists.rows.Key())
 	c.chunk = chunk
 	return err == nil && bytes.Equal(list, c.lists.key)
 }
 
-// leap moves the rows to chunk or the first one behind it.
-func (c *ownCursor) leap(chunk uint64, w way) bool {
+// leap moves to the row of chunk or the first one beyond it.
+func (c *ownCursor) leap(chunk uint64, d direction) bool {
 	rows, list := c.lists.rows, c.lists.key
-	if w == backward && chunk == chunkLast {
+	if d == backward && chunk == chunkLast {
 		c.key = append(append(c.key[:0], list...), listEnd...)
 		return rows.SeekLT(c.key)
 	}
-	if w == backward {
+	if d == backward {
 		c.key = appendChunk(append(c.key[:0], list...), chunk+1)
 		return rows.SeekLT(c.key)
 	}
@@ -285,7 +281,7 @@ func (c *ownCursor) leap(chunk uint64, w way) bool {
 	return rows.SeekGE(c.key)
 }
 
-// listEnd is, behind the key of a list, above all its rows.
+// listEnd, appended to the key of a list, is above all its rows.
 var listEnd = bytes.Repeat([]byte{0xFF}, chunkBytes+1)
 
 func (c *ownCursor) load() (view, error) {
@@ -298,7 +294,7 @@ func (c *ownCursor) load() (view, error) {
 
 func (c *ownCursor) close() error { return nil }
 
-// Err returns what ended the walk early, nil at an ordinary end.
+// Err returns the error that ended the iteration, nil at its normal end.
 func (l *Lists) Err() error {
 	err := l.err
 	if err == nil && l.rows != nil {
@@ -310,7 +306,7 @@ func (l *Lists) Err() error {
 	return nil
 }
 
-// Close ends the walk and returns what Err would.
+// Close ends the iteration and returns the error that Err returns.
 func (l *Lists) Close() error {
 	err := l.Err()
 	if l.rows != nil {

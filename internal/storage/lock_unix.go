@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isLockRefused reports whether the kernel refused a lock because another
-// process has it.
+// isLockRefused reports whether the kernel refused a lock because another process holds
+// it.
 func isLockRefused(err error) bool {
 	return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES)
 }

@@ -1,7 +1,7 @@
 package storage
 
-// Logged reports whether the store in dir, which is closed, has a log with batches in
-// it: it was not closed after its last write.
+// Logged reports whether the closed store in dir has a log with batches, which means
+// that it was not closed after its last write.
 func (p *Pool) Logged(dir string) (bool, error) {
 	files := p.options.FS
 	names, err := files.List(dir)

@@ -4,7 +4,7 @@ package storage
 
 // #include <malloc.h>
 //
-// static void settle(int arenas) {
+// static void configure(int arenas) {
 // #ifdef __GLIBC__
 //   mallopt(M_MMAP_THRESHOLD, 128 << 10);
 //   mallopt(M_ARENA_MAX, arenas);
@@ -17,12 +17,11 @@ import (
 	"sync"
 )
 
-// settleAllocator has the allocator of C, from which Pebble takes write buffers and
-// blocks, give back to the system what is freed.
+// configureAllocator makes the C allocator, from which Pebble takes write buffers and
+// blocks, return freed memory to the system.
 //
-// Left to itself, glibc gives pieces of 128 KB and more pages of their own only until
-// the first large one is freed. From then on write buffers come from its arenas, of
-// which there are eight for each processor: they are filled with zeros up to the last
-// byte, though a store may use the first few KB, and what is freed in the middle of
-// an arena stays with the process.
-var settleAllocator = sync.OnceFunc(func() { C.settle(C.int(max(2, runtime.NumCPU()))) })
+// By default glibc maps pieces of 128 KB and more separately only until the first such
+// piece is freed. From then on write buffers come from its arenas, eight for each
+// processor. There a buffer is zeroed completely even if a store uses only the first
+// few KB, and what is freed in the middle of an arena stays with the process.
+var configureAllocator = sync.OnceFunc(func() { C.configure(C.int(max(2, runtime.NumCPU()))) })

@@ -2,5 +2,5 @@
 
 package storage
 
-// settleAllocator does nothing where Pebble does not use glibc.
-func settleAllocator() {}
+// configureAllocator does nothing: Pebble does not use glibc here.
+func configureAllocator() {}

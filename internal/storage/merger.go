@@ -9,13 +9,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// mergerName is recorded in every store; another merger cannot open it.
+// mergerName is recorded in every store: a store cannot be opened with another merger.
 const mergerName = "decan.posting.1"
 
-// newMerger returns the merger of posting lists. It keeps its working memory
-// for further merges, for there are very many and most are small. onEmpty is
-// called with the key of a row in which nothing is left, and onMany when a whole
-// row came in piecesMany pieces or more.
+// newMerger returns the merger of posting lists. It reuses its working memory, because
+// merges are many and most are small. It calls onEmpty with the key of a row that
+// becomes empty, and onMany when a whole row came in piecesMany pieces or more.
 func newMerger(onEmpty func(key []byte), onMany func()) *pebble.Merger {
 	var free sync.Pool
 	return &pebble.Merger{
@@ -43,35 +42,35 @@ func newMerger(onEmpty func(key []byte), onMany func()) *pebble.Merger {
 	}
 }
 
-// merger is the state of one merge: which numbers of a chunk were added last
-// and which were removed last. It begins as a copy of the only value, becomes a
-// short sorted list, and a pair of bitmaps when that grows.
+// merger is the state of one merge: which numbers of a chunk were last added and which
+// were last removed. It begins as a copy of the only value, then becomes a short sorted
+// list, and then a pair of bitmaps.
 type merger struct {
 	free    *sync.Pool
 	onEmpty func(key []byte)
 	onMany  func()
 	key     []byte
-	pieces  int      // values that were merged
-	alone   []byte   // the first value while it is the only one, else empty
-	few     []uint32 // number<<1 | removed, sorted by number, each number once
-	dense   bool     // added and removed hold the state
+	pieces  int      // number of values merged
+	alone   []byte   // the first value while it is the only one, otherwise empty
+	few     []uint32 // number<<1 | removed, sorted, each number once
+	dense   bool     // added and removed contain the state
 	added   *[chunkWords]uint64
 	removed *[chunkWords]uint64
-	halves  [2][]uint16 // the two sets of few
+	halves  [2][]uint16 // the numbers of few, as two sets
 	out     []byte
 }
 
-// piecesMany is from how many pieces on a row takes long to read: each is a place of
-// its own in memory, a few hundred nanoseconds away.
+// piecesMany is the number of pieces from which a row is slow to read: each is
+// elsewhere in memory and costs a few hundred nanoseconds.
 const piecesMany = 256
 
-// fewMax is how many numbers the sorted list takes.
+// fewMax is the capacity of the sorted list.
 const fewMax = 64
 
-// MergeNewer puts a value on top of those so far.
+// MergeNewer merges a value that is newer than those so far.
 func (m *merger) MergeNewer(value []byte) error { return m.merge(value, true) }
 
-// MergeOlder puts a value under those so far.
+// MergeOlder merges a value that is older than those so far.
 func (m *merger) MergeOlder(value []byte) error { return m.merge(value, false) }
 
 func (m *merger) merge(value []byte, newer bool) error {
@@ -98,7 +97,7 @@ func (m *merger) merge(value []byte, newer bool) error {
 	return nil
 }
 
-// oneOperand takes an operand of one number apart.
+// oneOperand decodes an operand of one number.
 func oneOperand(value []byte) (x uint16, removed, ok bool) {
 	if len(value) != 3 || (value[0] != formAddOne && value[0] != formRemoveOne) {
 		return 0, false, false
@@ -111,7 +110,7 @@ func (m *merger) spread() {
 	if len(m.alone) == 0 {
 		return
 	}
-	// It was decoded once when it came in.
+	// newMerger has decoded it before.
 	e, err := decodePosting(m.alone)
 	if err != nil {
 		panic("storage: a posting value changed while it was merged: " + err.Error())
@@ -212,8 +211,8 @@ func (m *merger) widen() {
 	m.few = m.few[:0]
 }
 
-// Finish returns the merged value. With includesBase nothing older can follow,
-// so removals have done their work.
+// Finish returns the merged value. If includesBase is true nothing older follows, so
+// removals are dropped.
 func (m *merger) Finish(includesBase bool) ([]byte, io.Closer, error) {
 	if includesBase && m.pieces >= piecesMany {
 		m.onMany()
@@ -250,9 +249,9 @@ func (m *merger) views() (added, removed view) {
 	return view{count: len(adds), array: adds}, view{count: len(removes), array: removes}
 }
 
-// Close takes the merger back for further merges.
+// Close makes the merger available for other merges.
 func (m *merger) Close() error {
-	// The free list must not hold on to more than a merge usually needs.
+	// The free list must not keep more memory than a merge usually needs.
 	if cap(m.out) <= 4*bitmapBytes && cap(m.alone) <= 4*bitmapBytes {
 		m.free.Put(m)
 	}

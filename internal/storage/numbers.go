@@ -6,12 +6,12 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/decandb/decan/internal/giveway"
+	"github.com/decandb/decan/internal/pacing"
 )
 
-// Numbers is a set of document numbers in memory. It takes two bytes for each
-// number, or 8 KB for 65,536 neighbours where that is less. It never changes,
-// so it may be used by several goroutines.
+// Numbers is an immutable set of document numbers in memory, safe for concurrent use.
+// It takes two bytes for each number, or 8 KB for each 65,536 consecutive ones where
+// that is less.
 type Numbers struct {
 	chunks []gathered // sorted by chunk
 	count  int64
@@ -21,7 +21,7 @@ type Numbers struct {
 type gathered struct {
 	chunk uint64
 	array []uint16
-	words *[chunkWords]uint64 // instead of array when there are many
+	words *[chunkWords]uint64 // instead of array if there are many
 }
 
 func (g *gathered) view() view {
@@ -34,7 +34,7 @@ func (g *gathered) view() view {
 // Len returns how many numbers there are.
 func (n *Numbers) Len() int64 { return n.count }
 
-// Bytes returns about how much memory the set takes.
+// Bytes returns about how many bytes of memory the set takes.
 func (n *Numbers) Bytes() int64 {
 	size := int64(64 * cap(n.chunks))
 	for i := range n.chunks {
@@ -61,22 +61,22 @@ func (n *Numbers) Has(number uint64) bool {
 	return found
 }
 
-// find returns the place of the first chunk at or above the given one.
+// find returns the index of the first chunk that is chunk or higher.
 func (n *Numbers) find(chunk uint64) int {
 	return sort.Search(len(n.chunks), func(i int) bool { return n.chunks[i].chunk >= chunk })
 }
 
-// Postings returns the set for reading, as often as wanted.
+// Postings returns the set for reading. It may be called repeatedly.
 func (n *Numbers) Postings() *Postings { return &Postings{root: &numbersCursor{numbers: n}} }
 
-// Collect reads a set that nobody has read from into memory, and closes it. The
-// context can end it.
+// Collect reads a set, which must not have been read from, into memory and closes it.
+// The context can cancel it.
 func (p *Postings) Collect(ctx context.Context) (*Numbers, error) {
 	p.begin(forward, 0)
 	var b NumbersBuilder
 	for read := 1; p.ok; read++ {
 		if read%checkEvery == 0 {
-			if err := giveway.Check(ctx); err != nil {
+			if err := pacing.Check(ctx); err != nil {
 				p.ok, p.err = false, err
 				break
 			}
@@ -90,16 +90,16 @@ func (p *Postings) Collect(ctx context.Context) (*Numbers, error) {
 	return b.Numbers(), nil
 }
 
-// Gather is Collect for sets that may be small: while there are no more than most
-// numbers it appends them to few, rising, and returns no set. Otherwise few is as it
-// was and the set has all numbers. It reads little further once there are more than
-// limit: then over is true, and there is no set either.
+// Gather is Collect for sets that may be small. Up to most numbers it appends them to
+// few, ascending, and returns no set; otherwise it returns few unchanged and the whole
+// set. Soon after more than limit numbers it stops: then over is true and there is no
+// set either.
 func (p *Postings) Gather(ctx context.Context, few []uint64, most int, limit int64) (_ []uint64, all *Numbers, over bool, err error) {
 	p.begin(forward, 0)
 	begin, left := len(few), limit
 	for read := 1; p.ok && len(few)-begin+p.view.size() <= most; read++ {
 		if read%checkEvery == 0 {
-			if err := giveway.Check(ctx); err != nil {
+			if err := pacing.Check(ctx); err != nil {
 				p.ok, p.err = false, err
 				break
 			}
@@ -124,7 +124,7 @@ func (p *Postings) Gather(ctx context.Context, few []uint64, most int, limit int
 			return few[:begin], nil, true, p.Close()
 		}
 		if read%checkEvery == 0 {
-			if err := giveway.Check(ctx); err != nil {
+			if err := pacing.Check(ctx); err != nil {
 				p.ok, p.err = false, err
 				break
 			}
@@ -147,25 +147,25 @@ func NumbersOf(list []uint64) *Numbers {
 	return b.Numbers()
 }
 
-// NumbersBuilder collects numbers in any order, each any number of times. The
-// zero value is empty.
+// NumbersBuilder collects numbers in any order and with repetitions. The zero value is
+// empty.
 type NumbersBuilder struct {
-	chunks []*gathered
-	places map[uint64]*gathered // of chunks, once they are many; nil before
-	last   *gathered
+	chunks  []*gathered
+	byChunk map[uint64]*gathered // nil while there are few chunks
+	last    *gathered
 }
 
-// fewChunks is how many chunks are found by looking at each.
+// fewChunks is up to how many chunks are searched one by one.
 const fewChunks = 8
 
-// Add puts a number into the set.
+// Add adds a number to the set.
 func (b *NumbersBuilder) Add(number uint64) {
 	one := [1]uint16{uint16(number)}
 	b.add(number>>16, &view{count: 1, array: one[:]})
 }
 
-// add puts the numbers of a chunk into the set. Most documents are in one list
-// of a range, so numbers are collected unsorted and put in order at the end.
+// add adds the numbers of a chunk. Most documents are in one list of a range, so
+// numbers are collected unsorted and sorted at the end.
 func (b *NumbersBuilder) add(chunk uint64, v *view) {
 	if b.last == nil || b.last.chunk != chunk {
 		if b.last = b.find(chunk); b.last == nil {
@@ -176,10 +176,10 @@ func (b *NumbersBuilder) add(chunk uint64, v *view) {
 	b.last.add(v)
 }
 
-// find returns a chunk, nil when it is not there yet.
+// find returns a chunk, nil if there is none yet.
 func (b *NumbersBuilder) find(chunk uint64) *gathered {
-	if b.places != nil {
-		return b.places[chunk]
+	if b.byChunk != nil {
+		return b.byChunk[chunk]
 	}
 	for _, g := range b.chunks {
 		if g.chunk == chunk {
@@ -189,16 +189,16 @@ func (b *NumbersBuilder) find(chunk uint64) *gathered {
 	return nil
 }
 
-// grow adds the last chunk to the others.
+// grow appends the last chunk to the others.
 func (b *NumbersBuilder) grow() {
 	b.chunks = append(b.chunks, b.last)
 	switch {
-	case b.places != nil:
-		b.places[b.last.chunk] = b.last
+	case b.byChunk != nil:
+		b.byChunk[b.last.chunk] = b.last
 	case len(b.chunks) > fewChunks:
-		b.places = map[uint64]*gathered{}
+		b.byChunk = map[uint64]*gathered{}
 		for _, g := range b.chunks {
-			b.places[g.chunk] = g
+			b.byChunk[g.chunk] = g
 		}
 	}
 }
@@ -228,7 +228,7 @@ func (g *gathered) add(v *view) {
 	}
 }
 
-// Numbers returns the set, and leaves the builder empty.
+// Numbers returns the set and empties the builder.
 func (b *NumbersBuilder) Numbers() *Numbers {
 	n := &Numbers{chunks: make([]gathered, 0, len(b.chunks))}
 	slices.SortFunc(b.chunks, func(x, y *gathered) int { return cmp.Compare(x.chunk, y.chunk) })
@@ -249,14 +249,14 @@ func (b *NumbersBuilder) Numbers() *Numbers {
 type numbersCursor struct {
 	numbers *Numbers
 	place   int
-	on      bool // place is the one of the last seek
+	on      bool // place is valid: the result of the last seek
 }
 
-func (c *numbersCursor) seek(chunk uint64, w way) (uint64, bool, error) {
+func (c *numbersCursor) seek(chunk uint64, d direction) (uint64, bool, error) {
 	chunks := c.numbers.chunks
-	if !c.on || c.place >= 0 && c.place < len(chunks) && w.before(chunks[c.place].chunk, chunk) {
+	if !c.on || c.place >= 0 && c.place < len(chunks) && d.before(chunks[c.place].chunk, chunk) {
 		c.place = c.numbers.find(chunk)
-		if w == backward && (c.place == len(chunks) || chunks[c.place].chunk > chunk) {
+		if d == backward && (c.place == len(chunks) || chunks[c.place].chunk > chunk) {
 			c.place--
 		}
 		c.on = true

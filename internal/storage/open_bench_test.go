@@ -8,8 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// BenchmarkOpen opens stores: one that was closed, and one that was killed with a log
-// of 4 MB; and what looking for damage in their files takes of that.
+// BenchmarkOpen opens a store that was closed, and one that was killed with a log of 4
+// MB, and measures the search for damage in their files.
 func BenchmarkOpen(b *testing.B) {
 	closed := vfs.NewMem()
 	p := newPool(b, Options{FS: closed})

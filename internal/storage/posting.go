@@ -6,24 +6,22 @@ import (
 	"math/bits"
 )
 
-// A posting list is a set of document numbers, cut into chunks of 65,536
-// numbers. The row of a chunk has the list's key and the upper 48 bits of the
-// numbers, and its value holds the lower 16 bits of those that are in.
+// A posting list is a set of document numbers, divided into chunks of 65,536 numbers.
+// Each chunk is a row. Its key is the key of the list and the upper 48 bits of the
+// numbers; its value contains the lower 16 bits of the numbers in the set.
 //
-// A value says what is added and what is removed, each as nothing, as an array
-// or as a bitmap. Rows in the store get there by merging such values, older
-// under newer; a value that nothing older can stand under has no removals, and
-// is what readers see. Which form a set takes depends on its size alone, so
-// equal sets have equal bytes. A row that has become empty stays, as one byte,
-// until it is swept; readers pass it by.
+// A value has a set of added and a set of removed numbers, each empty, an array or a
+// bitmap. The store merges values, older below newer. A value with nothing older below
+// it has no removals; that is what readers see. The form of a set depends only on its
+// size, so equal sets have equal bytes. A row that has become empty remains as one byte
+// until it is swept; readers skip it.
 //
 //	form(1) [added count(2)] added removed
 //
-// form has the form of the added set in its low four bits and that of the
-// removed in its high four. The count is there when the added set is an array
-// and something is removed. An array is rising 16-bit numbers, a bitmap 8,192
-// bytes with the bit of number 0 the lowest of the first byte. Numbers have
-// their least significant byte first.
+// form has the form of the added set in its low four bits and that of the removed set in
+// its high four bits. The count exists if the added set is an array and the removed set
+// is not empty. An array is ascending 16-bit numbers. A bitmap is 8,192 bytes; number 0
+// is the lowest bit of the first byte. Numbers are little-endian.
 const (
 	formNone   = 0
 	formArray  = 1
@@ -39,16 +37,15 @@ const (
 	arrayMax = bitmapBytes/2 - 1
 )
 
-// view is a set of 16-bit numbers that somebody else owns, in one of four
-// forms: an array or a bitmap, encoded or not. Reading an encoded one costs no
-// decoding.
+// view is a read-only set of 16-bit numbers in one of four forms: an array or a bitmap,
+// encoded or not. Reading an encoded one needs no decoding.
 type view struct {
 	dense bool
 	count int // of an array
 
 	raw   []byte              // encoded, or nil
-	array []uint16            // when it is no bitmap and raw is nil
-	words *[chunkWords]uint64 // when it is a bitmap and raw is nil
+	array []uint16            // if it is an array and raw is nil
+	words *[chunkWords]uint64 // if it is a bitmap and raw is nil
 }
 
 // at returns number i of an array.
@@ -67,7 +64,7 @@ func (v *view) word(i int) uint64 {
 	return binary.LittleEndian.Uint64(v.raw[8*i:])
 }
 
-// bitmap returns all words of a bitmap, decoded into scratch when they are not.
+// bitmap returns all words of a bitmap, decoded into scratch if it is encoded.
 func (v *view) bitmap(scratch *[chunkWords]uint64) *[chunkWords]uint64 {
 	if v.words != nil {
 		return v.words
@@ -82,8 +79,8 @@ func (v *view) bitmap(scratch *[chunkWords]uint64) *[chunkWords]uint64 {
 // has reports whether x is in a bitmap.
 func (v *view) has(x uint16) bool { return v.word(int(x>>6))&(1<<(x&63)) != 0 }
 
-// find returns the place of the first number of an array, at from or behind it,
-// that is x or above. Callers walk forward, so it gallops before it bisects.
+// find returns the index of the first number of an array, from from on, that is x or
+// higher. Callers move forward, so it gallops and then bisects.
 func (v *view) find(from int, x uint16) int {
 	step := 1
 	low, high := from, from
@@ -104,7 +101,7 @@ func (v *view) find(from int, x uint16) int {
 	return low
 }
 
-// size counts the numbers.
+// size returns how many numbers the set has.
 func (v *view) size() int {
 	if !v.dense {
 		return v.count
@@ -112,8 +109,7 @@ func (v *view) size() int {
 	return v.ones(0, chunkWords)
 }
 
-// ones counts the numbers of a bitmap in the words from one on and before
-// another.
+// ones counts the numbers of a bitmap in the words [from, to).
 func (v *view) ones(from, to int) (n int) {
 	if v.words != nil {
 		for _, w := range v.words[from:to] {
@@ -127,13 +123,13 @@ func (v *view) ones(from, to int) (n int) {
 	return n
 }
 
-// encoded is the content of a row of a posting list.
+// encoded is the value of a row of a posting list.
 type encoded struct {
 	added, removed view
 }
 
-// decodePosting checks the frame of a value and takes it apart. The views share
-// its bytes.
+// decodePosting checks the structure of a value and splits it. The views share its
+// bytes.
 func decodePosting(value []byte) (e encoded, err error) {
 	if len(value) == 0 {
 		return e, fmt.Errorf("empty value: %w", errPosting)
@@ -177,7 +173,7 @@ func encodedView(form byte, raw []byte) (view, bool) {
 	return view{}, false
 }
 
-// isEmptyPosting reports whether nothing is in a row, nor taken out of it.
+// isEmptyPosting reports whether a row neither adds nor removes anything.
 func isEmptyPosting(value []byte) bool { return len(value) == 1 && value[0] == formNone }
 
 // appendPosting appends the value for two disjoint sets.

@@ -8,65 +8,62 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Postings is a set of document numbers that is computed while it is read: one
-// list, the union of a range of lists, or what [Intersect], [Union] and
-// [Difference] make of others. It belongs to one goroutine. Reading costs no
-// allocation per number.
+// Postings is a set of document numbers that is computed while it is read: one list,
+// the union of a range of lists, or a result of [Intersect], [Union] or [Difference].
+// One goroutine uses it. Reading allocates nothing per number.
 //
-// A set is read in one direction, that of its first move: rising with Next
-// and SeekGE, or falling with Prev and SeekLT. A move in the other direction
-// panics.
+// A set is read in one direction, that of its first move: ascending with Next and
+// SeekGE, or descending with Prev and SeekLT. A move in the other direction panics.
 //
-// Whoever combines sets gives them away: closing the result closes them. After
-// a move said no, ask Err.
+// Combining sets transfers their ownership: closing the result closes them. After a
+// move returned false call Err.
 type Postings struct {
 	root cursor
 	err  error
 
 	begun bool
-	way   way
+	dir   direction
 	chunk uint64 // the current chunk
 	ok    bool   // there is a current chunk
 	view  view   // its numbers
-	// place is where the reading is in the chunk. Forward it is the next number
-	// of an array or the next word of a bitmap, backward the one behind those
-	// that are left.
+	// place is the position in the chunk. Forward it is the next number of an array or the
+	// next word of a bitmap, backward the one after those that are left.
 	place  int
-	word   uint64 // what is left of the word that is being read
+	word   uint64 // what is left of the current word
 	closed bool
 }
 
-// way is the direction of a reading.
-type way bool
+// direction is the direction of reading.
+type direction bool
 
 const (
-	forward  way = false
-	backward way = true
+	forward  direction = false
+	backward direction = true
 )
 
-// before reports whether the reading meets chunk a before chunk b.
-func (w way) before(a, b uint64) bool {
-	if w == backward {
+// before reports whether chunk a is read before chunk b.
+func (d direction) before(a, b uint64) bool {
+	if d == backward {
 		return a > b
 	}
 	return a < b
 }
 
-// cursor is a node of the tree under a Postings. It moves by chunks, in the one
-// way that all calls name.
+// cursor is a node of the tree of a Postings. It moves by chunks, and all calls name
+// the same direction.
 type cursor interface {
-	// seek moves to the given chunk or the first one behind it, in the way of
-	// the reading, that may have numbers. It never turns round.
-	seek(chunk uint64, w way) (at uint64, ok bool, err error)
-	// load returns the numbers of the current chunk, good until the next call.
-	// There may be none.
+	// seek moves to the first chunk that may have numbers, from chunk on in the direction
+	// of reading. It never reverses.
+	seek(chunk uint64, d direction) (at uint64, ok bool, err error)
+	// load returns the numbers of the current chunk, valid until the next call. There may
+	// be none.
 	load() (view, error)
 	close() error
 }
 
-// Postings returns the posting list with this key, given without a chunk.
+// Postings returns the posting list with this key, which has no chunk.
 func (s *Snapshot) Postings(list []byte) *Postings {
-	// Both in one: most sets are a single list, and many of those are short.
+	// One allocation for both: most sets are a single list, and many of those are short.
 	set := new(struct {
 		Postings
 		cursor listCursor
@@ -76,21 +73,21 @@ func (s *Snapshot) Postings(list []byte) *Postings {
 	return &set.Postings
 }
 
-// PostingsRange returns the union of the lists with low <= key < high, keys
-// without chunks and all of one family. It reads all of them at the first move,
-// which may take a while: the context can end it. It then holds two bytes for
-// each number, or 8 KB for 65,536.
+// PostingsRange returns the union of the lists with low <= key < high; keys have no
+// chunks and are all of one family. Its first move reads all of them, which may take
+// long; the context can cancel it. The result takes two bytes for each number, or 8 KB
+// for 65,536.
 func (s *Snapshot) PostingsRange(ctx context.Context, low, high []byte) *Postings {
 	return s.PostingsRanges(ctx, ListRange{Low: low, High: high})
 }
 
-// PostingsRanges is PostingsRange for the lists of several ranges. It opens one
-// iterator however many ranges there are.
+// PostingsRanges is PostingsRange for several ranges. It opens one iterator for all of
+// them.
 func (s *Snapshot) PostingsRanges(ctx context.Context, ranges ...ListRange) *Postings {
 	return &Postings{root: &rangeCursor{ctx: ctx, snapshot: s, ranges: ranges}}
 }
 
-// Intersect returns the numbers that are in every set. There must be one.
+// Intersect returns the numbers that are in every set. It needs at least one set.
 func Intersect(sets ...*Postings) *Postings {
 	if len(sets) == 0 {
 		panic("storage: intersection of no sets")
@@ -101,7 +98,7 @@ func Intersect(sets ...*Postings) *Postings {
 	return &Postings{root: &intersectCursor{args: roots(sets)}}
 }
 
-// Union returns the numbers that are in any set: none without sets.
+// Union returns the numbers that are in any set. The union of no sets is empty.
 func Union(sets ...*Postings) *Postings {
 	if len(sets) == 1 {
 		return sets[0]
@@ -115,7 +112,7 @@ func Difference(a, b *Postings) *Postings {
 	return &Postings{root: &differenceCursor{from: args[0], less: args[1]}}
 }
 
-// roots takes the trees out of sets, which their owners no longer use.
+// roots returns the trees of sets and closes the sets.
 func roots(sets []*Postings) []cursor {
 	cursors := make([]cursor, len(sets))
 	for i, p := range sets {
@@ -140,7 +137,7 @@ func (p *Postings) Next() (number uint64, ok bool) {
 	return 0, false
 }
 
-// Prev returns the next number of a reading from the greatest to the least.
+// Prev returns the next number in descending order.
 func (p *Postings) Prev() (number uint64, ok bool) {
 	p.begin(backward, chunkLast)
 	for p.ok {
@@ -152,14 +149,13 @@ func (p *Postings) Prev() (number uint64, ok bool) {
 	return 0, false
 }
 
-// begin makes the first move of a reading, to the given chunk, unless it was
-// made before.
-func (p *Postings) begin(w way, chunk uint64) {
+// begin makes the first move, to the given chunk, unless it was made before.
+func (p *Postings) begin(d direction, chunk uint64) {
 	if !p.begun {
-		p.begun, p.way = true, w
+		p.begun, p.dir = true, d
 		p.enter(chunk)
 	}
-	if p.way != w {
+	if p.dir != d {
 		panic("storage: a posting set is read in two directions")
 	}
 }
@@ -186,8 +182,7 @@ func (p *Postings) step() (low uint16, ok bool) {
 	return low, true
 }
 
-// stepBack is step in the other direction. The word that is being read is the
-// one at place.
+// stepBack is step in the other direction. The current word is the one at place.
 func (p *Postings) stepBack() (low uint16, ok bool) {
 	if !p.view.dense {
 		if p.place == 0 {
@@ -208,8 +203,8 @@ func (p *Postings) stepBack() (low uint16, ok bool) {
 	return uint16(p.place<<6 | bit), true
 }
 
-// SeekGE skips all numbers below the given one, so that Next returns the first
-// at or above it, and reports whether there is one. It never moves back.
+// SeekGE skips all numbers below number, so that Next returns the first one from it on,
+// and reports whether there is one. It never moves back.
 func (p *Postings) SeekGE(number uint64) bool {
 	chunk := number >> 16
 	p.begin(forward, chunk)
@@ -222,8 +217,8 @@ func (p *Postings) SeekGE(number uint64) bool {
 	return p.peek()
 }
 
-// SeekLT skips all numbers at or above the given one, so that Prev returns the
-// last below it, and reports whether there is one. It never moves forward.
+// SeekLT skips all numbers from number on, so that Prev returns the last one below it,
+// and reports whether there is one. It never moves forward.
 func (p *Postings) SeekLT(number uint64) bool {
 	if number == 0 {
 		p.begin(backward, 0)
@@ -242,13 +237,13 @@ func (p *Postings) SeekLT(number uint64) bool {
 	return p.peek()
 }
 
-// skip moves to the first number of the chunk that is low or above.
+// skip moves to the first number of the chunk that is low or higher.
 func (p *Postings) skip(low uint16) {
 	if !p.view.dense {
 		p.place = p.view.find(p.place, low)
 		return
 	}
-	// The word that is being read is the one before place.
+	// The current word is the one before place.
 	if word := int(low >> 6); word >= p.place {
 		p.place = word
 		p.word = p.view.word(p.place)
@@ -259,7 +254,7 @@ func (p *Postings) skip(low uint16) {
 	}
 }
 
-// skipBack moves to the last number of the chunk that is low or below.
+// skipBack moves to the last number of the chunk that is low or lower.
 func (p *Postings) skipBack(low uint16) {
 	if !p.view.dense {
 		if low < ^uint16(0) {
@@ -276,7 +271,7 @@ func (p *Postings) skipBack(low uint16) {
 	}
 }
 
-// peek moves to a chunk that has a number left, without taking it.
+// peek moves to a chunk that has a number left, without consuming the number.
 func (p *Postings) peek() bool {
 	for p.ok {
 		if p.more() {
@@ -290,11 +285,11 @@ func (p *Postings) peek() bool {
 // more reports whether the current chunk has a number left.
 func (p *Postings) more() bool {
 	switch {
-	case !p.view.dense && p.way == backward:
+	case !p.view.dense && p.dir == backward:
 		return p.place > 0
 	case !p.view.dense:
 		return p.place < p.view.count
-	case p.way == backward:
+	case p.dir == backward:
 		for p.word == 0 && p.place > 0 {
 			p.place--
 			p.word = p.view.word(p.place)
@@ -308,23 +303,23 @@ func (p *Postings) more() bool {
 	return p.word != 0
 }
 
-// left counts what is left of the current chunk.
+// left returns how many numbers of the current chunk are left.
 func (p *Postings) left() int {
 	switch {
-	case !p.view.dense && p.way == backward:
+	case !p.view.dense && p.dir == backward:
 		return p.place
 	case !p.view.dense:
 		return p.view.count - p.place
-	case p.way == backward:
+	case p.dir == backward:
 		return bits.OnesCount64(p.word) + p.view.ones(0, p.place)
 	}
 	return bits.OnesCount64(p.word) + p.view.ones(p.place, chunkWords)
 }
 
-// enterNext moves to the chunk behind the current one.
+// enterNext moves to the next chunk in the direction of reading.
 func (p *Postings) enterNext() {
 	switch {
-	case p.way == forward:
+	case p.dir == forward:
 		p.enter(p.chunk + 1)
 	case p.chunk > 0:
 		p.enter(p.chunk - 1)
@@ -333,19 +328,19 @@ func (p *Postings) enterNext() {
 	}
 }
 
-// enter moves to the given chunk or the first one behind it.
+// enter moves to the given chunk or the first one beyond it.
 func (p *Postings) enter(chunk uint64) {
 	p.ok, p.view, p.place, p.word = false, view{}, 0, 0
 	if p.err != nil || p.closed || chunk > chunkLast {
 		return
 	}
-	at, ok, err := p.root.seek(chunk, p.way)
+	at, ok, err := p.root.seek(chunk, p.dir)
 	if err == nil && ok {
 		p.view, err = p.root.load()
 	}
 	p.chunk, p.ok = at, ok && err == nil
 	p.err = err
-	if p.way == backward {
+	if p.dir == backward {
 		p.place = p.view.count
 		if p.view.dense {
 			p.place = chunkWords
@@ -353,15 +348,15 @@ func (p *Postings) enter(chunk uint64) {
 	}
 }
 
-// chunkLast is the last chunk there can be.
+// chunkLast is the highest chunk.
 const chunkLast = 1<<(8*chunkBytes) - 1
 
-// Count returns how many numbers are left and reads them. It adds up whole
-// chunks, so it is much cheaper than Next.
+// Count reads the remaining numbers and returns how many there were. It adds up whole
+// chunks, which is much faster than Next.
 func (p *Postings) Count() (int64, error) { return p.CountTo(1<<63 - 1) }
 
-// CountTo is Count that stops at the end of the chunk in which it reaches most:
-// for those who only need to know whether there are few.
+// CountTo is Count that stops at the end of the chunk in which it reaches most, for
+// callers that only need to know whether there are few.
 func (p *Postings) CountTo(most int64) (int64, error) {
 	if !p.begun {
 		p.begin(forward, 0)
@@ -374,7 +369,7 @@ func (p *Postings) CountTo(most int64) (int64, error) {
 	return total, p.Err()
 }
 
-// Err returns what ended the reading early, nil at an ordinary end.
+// Err returns the error that ended the reading, nil at its normal end.
 func (p *Postings) Err() error {
 	if p.err != nil {
 		return fmt.Errorf("read posting list: %w", explain(p.err))
@@ -382,8 +377,8 @@ func (p *Postings) Err() error {
 	return nil
 }
 
-// Close ends the reading and returns what Err would. A set that was combined
-// with others is closed by closing the result, and by itself to no effect.
+// Close ends the reading and returns the error that Err returns. It has no effect on a
+// set that was combined with others, which the result closes.
 func (p *Postings) Close() error {
 	if p.closed {
 		return p.Err()
@@ -398,14 +393,14 @@ func (p *Postings) Close() error {
 
 // listCursor reads one list.
 type listCursor struct {
-	rows    *finder
+	rows    *reusableIter
 	sweeper *sweeper
 	err     error
-	list    []byte // the key without a chunk, with room for one
+	list    []byte // the key without a chunk, with capacity for one
 	high    []byte // above all rows of the list
-	size    int    // of the key without a chunk
+	size    int    // length of the key without a chunk
 	at      uint64
-	on      bool // rows stands on chunk at
+	on      bool // rows is on chunk at
 	done    bool
 }
 
@@ -418,11 +413,11 @@ func (c *listCursor) open(s *Snapshot, list []byte) {
 	c.rows, c.err = s.take(nil, nil)
 }
 
-// successor returns the least key above all that begin with prefix, nil when
-// there is none.
+// successor returns the least key above all keys with this prefix, nil if there is
+// none.
 func successor(prefix []byte) []byte { return appendSuccessor(nil, prefix) }
 
-// appendSuccessor appends the successor of prefix to dst, which is empty.
+// appendSuccessor appends the successor of prefix to dst, which must be empty.
 func appendSuccessor(dst, prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xFF {
@@ -434,24 +429,24 @@ func appendSuccessor(dst, prefix []byte) []byte {
 	return nil
 }
 
-func (c *listCursor) seek(chunk uint64, w way) (uint64, bool, error) {
+func (c *listCursor) seek(chunk uint64, d direction) (uint64, bool, error) {
 	if c.err != nil {
 		return 0, false, c.err
 	}
-	if c.done || c.on && !w.before(c.at, chunk) {
+	if c.done || c.on && !d.before(c.at, chunk) {
 		return c.at, !c.done, nil
 	}
 	// The next chunk is often the next row.
 	valid := false
 	if c.on {
-		valid = c.step(w)
+		valid = c.step(d)
 	}
-	if !c.on || valid && c.short(chunk, w) {
-		valid = c.leap(chunk, w)
+	if !c.on || valid && c.short(chunk, d) {
+		valid = c.leap(chunk, d)
 	}
-	// Rows of a longer list may stand between ours only if a list's key is the
-	// beginning of another's; the width tells them apart.
-	for ; valid; valid = c.step(w) {
+	// If the key of one list is a prefix of another's, rows of the longer list may be in
+	// between; their length differs.
+	for ; valid; valid = c.step(d) {
 		if len(c.rows.Key()) == c.size+chunkBytes {
 			_, c.at, _ = cutChunk(c.rows.Key())
 			c.on = true
@@ -463,21 +458,21 @@ func (c *listCursor) seek(chunk uint64, w way) (uint64, bool, error) {
 	return 0, false, c.err
 }
 
-// step moves to the next row of the list. The list's ends are limits of the moves
-// and not bounds of the iterator, which would cost it the place that it is at.
-// They keep it from merging the row of the list behind.
-func (c *listCursor) step(w way) bool {
-	if w == backward {
+// step moves to the next row of the list. The ends of the list are limits of the move
+// and not bounds of the iterator: setting bounds would lose its position. The limits
+// keep it from merging the row of the next list.
+func (c *listCursor) step(d direction) bool {
+	if d == backward {
 		return c.rows.PrevWithLimit(c.list[:c.size]) == pebble.IterValid
 	}
 	return c.rows.NextWithLimit(c.high) == pebble.IterValid
 }
 
-// leap moves to the row of chunk or the first one behind it.
-func (c *listCursor) leap(chunk uint64, w way) bool {
+// leap moves to the row of chunk or the first one beyond it.
+func (c *listCursor) leap(chunk uint64, d direction) bool {
 	low := c.list[:c.size]
 	switch {
-	case w == forward:
+	case d == forward:
 		return c.rows.SeekGEWithLimit(appendChunk(low, chunk), c.high) == pebble.IterValid
 	case chunk == chunkLast:
 		return c.rows.SeekLTWithLimit(c.high, low) == pebble.IterValid
@@ -485,10 +480,10 @@ func (c *listCursor) leap(chunk uint64, w way) bool {
 	return c.rows.SeekLTWithLimit(appendChunk(low, chunk+1), low) == pebble.IterValid
 }
 
-// short reports whether the current row is one of the list that chunk is behind.
-func (c *listCursor) short(chunk uint64, w way) bool {
+// short reports whether chunk is beyond the current row.
+func (c *listCursor) short(chunk uint64, d direction) bool {
 	_, at, err := cutChunk(c.rows.Key())
-	return err == nil && w.before(at, chunk)
+	return err == nil && d.before(at, chunk)
 }
 
 func (c *listCursor) load() (view, error) {
@@ -502,8 +497,8 @@ func (c *listCursor) load() (view, error) {
 	return readerView(value)
 }
 
-// readerView takes the set out of a value that a reader sees: Pebble has merged
-// it to the end, so nothing is removed any more.
+// readerView returns the set of a value that a reader sees. Pebble has merged it
+// completely, so it has no removals.
 func readerView(value []byte) (view, error) {
 	e, err := decodePosting(value)
 	if err != nil {

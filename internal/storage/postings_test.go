@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// model is what the posting lists of a store should hold.
+// model is the expected contents of the posting lists of a store.
 type model map[string]map[uint64]bool
 
 func (m model) clone() model {
@@ -62,7 +62,7 @@ func all(t testing.TB, p *Postings) []uint64 {
 	return numbers
 }
 
-// differ says where two lists of numbers first differ.
+// differ describes the first difference of two lists of numbers.
 func differ(got, want []uint64) string {
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {
@@ -75,8 +75,7 @@ func differ(got, want []uint64) string {
 	return ""
 }
 
-// checkModel compares everything a snapshot can tell about posting lists with
-// the model.
+// checkModel compares all posting lists of a snapshot with the model.
 func checkModel(t *testing.T, snapshot *Snapshot, m model, r *rand.Rand) {
 	t.Helper()
 	for list := range m {
@@ -110,7 +109,8 @@ func checkModel(t *testing.T, snapshot *Snapshot, m model, r *rand.Rand) {
 	checkWalk(t, snapshot, m)
 }
 
-// checkKeep gathers every other list of a range, and all of another one.
+// checkKeep reads a range with every other of its lists, and another range with all
+// lists.
 func checkKeep(t *testing.T, snapshot *Snapshot, m model, low, high string) {
 	t.Helper()
 	odd := func(list []byte) bool { return list[1]%2 == 1 }
@@ -182,7 +182,7 @@ func checkBack(t *testing.T, p *Postings, want []uint64, r *rand.Rand) {
 	}
 }
 
-// falling reads a set from its end to its beginning and returns it in order.
+// falling reads a set in descending order and returns it in ascending order.
 func falling(t testing.TB, p *Postings) []uint64 {
 	t.Helper()
 	numbers := []uint64{}
@@ -222,8 +222,8 @@ func checkNumbers(t *testing.T, p *Postings, want []uint64, r *rand.Rand) {
 	checkBack(t, n.Postings(), want, r)
 }
 
-// checkGather reads a set with limits around its size, behind numbers that are
-// there already.
+// checkGather reads a set with limits close to its size, into a slice that contains
+// other numbers.
 func checkGather(t *testing.T, set func() *Postings, want []uint64, r *rand.Rand) {
 	t.Helper()
 	for _, most := range []int{max(0, len(want)-1+r.IntN(3)), r.IntN(len(want) + 1)} {
@@ -255,7 +255,7 @@ func checkGather(t *testing.T, set func() *Postings, want []uint64, r *rand.Rand
 	}
 }
 
-// A range is read as far as it may be, and told to be longer.
+// GatherRange reads a range up to its limit, and reports a longer one.
 func TestGatherRange(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -285,8 +285,7 @@ func TestGatherRange(t *testing.T) {
 	}
 }
 
-// TestNumbersOf makes sets out of numbers in any order, in few chunks and in
-// many.
+// TestNumbersOf builds sets from numbers in any order, in few chunks and in many.
 func TestNumbersOf(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
@@ -305,7 +304,7 @@ func TestNumbersOf(t *testing.T) {
 	}
 }
 
-// TestGatherCancelled ends the context of a set that is being gathered.
+// TestGatherCancelled cancels the context of a set that is being gathered.
 func TestGatherCancelled(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -327,8 +326,8 @@ func TestGatherCancelled(t *testing.T) {
 	}
 }
 
-// checkWithin walks over all lists in one direction, reads some of each, and
-// compares with the model, limited to the numbers of one of the lists.
+// checkWithin iterates over all lists in one direction, reads some of each, and
+// compares with the model, restricted to the numbers of one list.
 func checkWithin(t *testing.T, snapshot *Snapshot, m model, r *rand.Rand) {
 	t.Helper()
 	var limit map[uint64]bool
@@ -365,7 +364,7 @@ func checkWithin(t *testing.T, snapshot *Snapshot, m model, r *rand.Rand) {
 		if limit != nil {
 			want = slices.DeleteFunc(want, func(n uint64) bool { return !limit[n] })
 		}
-		for range r.IntN(4) { // Reading again begins again.
+		for range r.IntN(4) { // Reading again starts from the beginning.
 			checkPart(t, lists.Numbers(), want, r)
 		}
 		if n, err := lists.Count(); r.IntN(2) == 0 && (err != nil || n != int64(len(want))) {
@@ -378,7 +377,7 @@ func checkWithin(t *testing.T, snapshot *Snapshot, m model, r *rand.Rand) {
 	}
 }
 
-// checkPart reads some numbers of a set in any of the ways.
+// checkPart reads some numbers of a set by any method.
 func checkPart(t *testing.T, p *Postings, want []uint64, r *rand.Rand) {
 	t.Helper()
 	switch r.IntN(4) {
@@ -401,7 +400,7 @@ func checkPart(t *testing.T, p *Postings, want []uint64, r *rand.Rand) {
 	}
 }
 
-// checkWalk walks over all lists in both directions. Empty lists are not there.
+// checkWalk iterates over all lists in both directions. Empty lists must not appear.
 func checkWalk(t *testing.T, snapshot *Snapshot, m model) {
 	t.Helper()
 	var want []string
@@ -415,7 +414,7 @@ func checkWalk(t *testing.T, snapshot *Snapshot, m model) {
 	defer lists.Close()
 	line := func(i int) string {
 		if i%3 == 0 {
-			// Moving on without counting must work as well.
+			// Moving without counting must work as well.
 			return want[i]
 		}
 		n, err := lists.Count()
@@ -446,8 +445,8 @@ func checkWalk(t *testing.T, snapshot *Snapshot, m model) {
 	}
 }
 
-// Random adds and removes, flushes, compactions and old snapshots: every
-// snapshot shows the set of its moment.
+// Random adds and removes, flushes, compactions and old snapshots: every snapshot shows
+// the sets of its moment.
 func TestPostingModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -466,8 +465,7 @@ func TestPostingModel(t *testing.T) {
 					p.snapshot.Close()
 				}
 			}()
-			// Numbers gather around a few places: dense chunks, sparse ones,
-			// and the ends of chunks.
+			// Numbers are concentrated in dense chunks, sparse ones, and the ends of chunks.
 			number := func() uint64 {
 				base := []uint64{0, 65530, 3 << 40, 0xFFF<<40 | 1<<39, 1<<60 - 70000}[r.IntN(5)]
 				return base + uint64(r.IntN([]int{3, 200, 70000}[r.IntN(3)]))
@@ -488,7 +486,7 @@ func TestPostingModel(t *testing.T) {
 						must(t, b.RemovePosting([]byte(list), n))
 					}
 				}
-				// Remove and add of the same number in one batch, both ways.
+				// Remove and add of the same number in one batch, in both orders.
 				n := number()
 				if m["te"] == nil {
 					m["te"] = map[uint64]bool{}
@@ -498,7 +496,7 @@ func TestPostingModel(t *testing.T) {
 				m["te"][n] = true
 				delete(m["te"], n+1)
 				if r.IntN(20) == 0 {
-					// A list that becomes empty vanishes.
+					// A list that becomes empty disappears.
 					for n := range m["ta"] {
 						must(t, b.RemovePosting([]byte("ta"), n))
 					}
@@ -528,7 +526,7 @@ func TestPostingModel(t *testing.T) {
 			for _, p := range kept {
 				checkModel(t, p.snapshot, p.model, r)
 			}
-			// Everything removed and compacted: no row is left.
+			// After everything is removed and compacted, no row is left.
 			b := s.NewBatch()
 			for list, numbers := range m {
 				for n := range numbers {
@@ -561,7 +559,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Random trees of sets against the same trees over maps.
+// Random trees of sets, compared with the same trees over maps.
 func TestSetAlgebra(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -685,7 +683,7 @@ func TestCountTo(t *testing.T) {
 	}
 }
 
-// A list whose key is the beginning of another's has only its own numbers.
+// A list whose key is a prefix of another's has only its own numbers.
 func TestListsOfDifferentWidth(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -706,7 +704,7 @@ func TestListsOfDifferentWidth(t *testing.T) {
 	}
 }
 
-// Numbers up to the last one, and lists whose keys end in 0xFF.
+// Numbers up to the greatest one, and lists whose keys end in 0xFF.
 func TestPostingEnds(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -773,7 +771,7 @@ func TestPostingsRangeCancelled(t *testing.T) {
 	}
 }
 
-// Bytes that are no posting list are reported as damage, by reads and merges.
+// Reads and merges report bytes that are not a posting list as damage.
 func TestDamagedPostings(t *testing.T) {
 	t.Parallel()
 	merge := newMerger(func([]byte) {}, func() {}).Merge
@@ -948,7 +946,7 @@ func FuzzDecodePosting(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Whatever can be decoded can be merged; the result is a fixed point.
+		// Whatever can be decoded can be merged; merging the result again does not change it.
 		merge := newMerger(func([]byte) {}, func() {}).Merge
 		m, err := merge([]byte("t123456"), []byte{formAddOne, 0, 0})
 		if err != nil {

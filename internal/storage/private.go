@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Modes of what the stores make on the real file system.
+// Modes of the files and directories that stores create on the real file system.
 const (
 	ownerFile fs.FileMode = 0o600
 	ownerDir  fs.FileMode = 0o700
@@ -16,14 +16,14 @@ const (
 	groupDir  fs.FileMode = 0o750
 )
 
-// private is the real file system, on which every file that a store makes belongs
-// to its owner alone, whatever the umask of the process: the stores hold documents,
-// and the catalog holds account keys.
+// private is the real file system, on which only the owner can read the files that a
+// store creates, whatever the umask of the process: stores contain documents, and the
+// catalog contains account keys.
 //
-// The mode of a file is set after the file is made, because the file system below
-// names the mode itself. In between only the mode of the directory protects the
-// file, as it does on a file system that has no modes: a mode that cannot be set
-// is no error here. Package server refuses a data directory that others can read.
+// The mode of a file is set after the file is created, because the underlying file
+// system chooses the first mode. In between only the mode of the directory protects the
+// file, as on a file system without modes: failing to set a mode is no error here.
+// Package server refuses a data directory that others can read.
 type private struct {
 	vfs.FS
 	file, dir fs.FileMode
@@ -70,7 +70,7 @@ func (p private) Lock(name string) (io.Closer, error) {
 	return lock, err
 }
 
-// MkdirAll makes directories of the mode for directories; perm does not count.
+// MkdirAll creates directories with the mode for directories and ignores perm.
 func (p private) MkdirAll(dir string, _ os.FileMode) error { return p.FS.MkdirAll(dir, p.dir) }
 
 // Unwrap returns the file system below.

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFilesBelongToTheirOwner walks a store on the real file system: nobody but its
-// owner, or with GroupRead its group, can read a file of it.
+// TestFilesBelongToTheirOwner walks a store on the real file system: only its owner,
+// and with GroupRead its group, can read its files.
 func TestFilesBelongToTheirOwner(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -34,7 +34,7 @@ func TestFilesBelongToTheirOwner(t *testing.T) {
 			}
 			defer pool.Close()
 			dir := filepath.Join(root, "p", "one")
-			for range 2 { // A log is used again by the second.
+			for range 2 { // The second round reuses a log.
 				store, err := pool.Open(dir)
 				if err != nil {
 					if store, err = pool.Create(dir); err != nil {

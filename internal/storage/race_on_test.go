@@ -2,6 +2,6 @@
 
 package storage
 
-// raceDetector says that the tests run under the race detector, which makes them
-// several times as slow.
+// raceDetector says whether the race detector is on, which makes tests several times
+// slower.
 const raceDetector = true

@@ -6,21 +6,20 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/decandb/decan/internal/giveway"
+	"github.com/decandb/decan/internal/pacing"
 )
 
-// ListRange is a range of posting lists: those with Low <= key < High, keys
-// without chunks and all of one family.
+// ListRange is a range of posting lists: those with Low <= key < High. Keys have no
+// chunks and are all of one family.
 type ListRange struct {
 	Low, High []byte
-	// Keep decides by its key whether a list counts; nil keeps all. The key is
-	// good until Keep returns.
+	// Keep decides by the key whether a list is included; nil includes all. The key is
+	// valid until Keep returns.
 	Keep func(list []byte) bool
 }
 
-// rangeCursor is the union of the lists of ranges. The rows of a range stand in
-// the order of lists, not of chunks, so it collects them once and then walks
-// over what it has.
+// rangeCursor is the union of the lists of ranges. The rows of a range are ordered by
+// list, not by chunk, so it collects them once and then reads the collected set.
 type rangeCursor struct {
 	ctx      context.Context
 	snapshot *Snapshot
@@ -29,7 +28,7 @@ type rangeCursor struct {
 	gathered numbersCursor
 }
 
-func (c *rangeCursor) seek(chunk uint64, w way) (uint64, bool, error) {
+func (c *rangeCursor) seek(chunk uint64, d direction) (uint64, bool, error) {
 	if c.gathered.numbers == nil {
 		numbers, err := c.gather()
 		if err != nil {
@@ -37,7 +36,7 @@ func (c *rangeCursor) seek(chunk uint64, w way) (uint64, bool, error) {
 		}
 		c.gathered.numbers = numbers
 	}
-	return c.gathered.seek(chunk, w)
+	return c.gathered.seek(chunk, d)
 }
 
 func (c *rangeCursor) load() (view, error) { return c.gathered.load() }
@@ -53,9 +52,9 @@ func (c *rangeCursor) gather() (*Numbers, error) {
 	return numbers, err
 }
 
-// GatherRange returns the union of the lists of a range, for which it reads at most so
-// many rows: over is true when there are more, and then there is no set. A list has a
-// row for each 65,536 numbers at most.
+// GatherRange returns the union of the lists of a range. It reads at most most rows: if
+// there are more, over is true and there is no set. A list has one row for each chunk
+// of 65,536 numbers in use.
 func (s *Snapshot) GatherRange(ctx context.Context, r ListRange, most int) (numbers *Numbers, over bool, err error) {
 	numbers, over, err = s.gather(ctx, most, []ListRange{r})
 	if err != nil {
@@ -64,7 +63,7 @@ func (s *Snapshot) GatherRange(ctx context.Context, r ListRange, most int) (numb
 	return numbers, over, err
 }
 
-// gather reads the rows of ranges, up to most.
+// gather reads at most most rows of ranges.
 func (s *Snapshot) gather(ctx context.Context, most int, ranges []ListRange) (numbers *Numbers, over bool, err error) {
 	g := gatherer{ctx: ctx, sweeper: s.sweeper, most: most}
 	for _, r := range ranges {
@@ -96,32 +95,33 @@ func (s *Snapshot) gather(ctx context.Context, most int, ranges []ListRange) (nu
 type gatherer struct {
 	ctx     context.Context
 	sweeper *sweeper
-	rows    *finder
+	rows    *reusableIter
 	builder NumbersBuilder
 	read    int // rows so far
-	most    int // rows to be read
+	most    int // limit of rows
 
-	list   []byte // the list that Keep was asked for last
-	kept   bool   // it counts
-	passed int    // rows of it that were passed because it does not
+	list   []byte // list that Keep was last called for
+	kept   bool   // result of Keep
+	passed int    // rows of that list skipped so far
 	seek   []byte
 }
 
 const (
-	// checkEvery is how many rows are read between two looks at the context.
+	// checkEvery is how many rows are read between two checks of the context.
 	checkEvery = 1024
-	// fewRows is how many rows of a list that does not count are passed one by
-	// one before the rest is leapt over.
+	// fewRows is how many rows of an excluded list are skipped one by one before a seek
+	// skips the rest.
 	fewRows = 4
 )
 
-// add collects one range. Lists are prefix-free, so the first one at or above
-// High ends it; only a list whose key is the beginning of Low can stand between.
+// add collects one range. No list key is a prefix of another, so the first list at or
+// above High ends the range. Only a list whose key is a prefix of Low can be in
+// between.
 func (g *gatherer) add(r ListRange) error {
 	g.list = g.list[:0]
 	for valid := g.rows.SeekGE(r.Low); valid; {
 		if g.read++; g.read%checkEvery == 0 {
-			if err := giveway.Check(g.ctx); err != nil {
+			if err := pacing.Check(g.ctx); err != nil {
 				return err
 			}
 		}
@@ -130,7 +130,7 @@ func (g *gatherer) add(r ListRange) error {
 			return err
 		}
 		if bytes.Compare(list, r.High) >= 0 {
-			g.read-- // It is none of the range.
+			g.read-- // The row is beyond the range.
 			break
 		}
 		if g.read > g.most {
@@ -167,7 +167,7 @@ func (g *gatherer) take(chunk uint64) error {
 	return err
 }
 
-// keep asks once for each list whether it counts.
+// keep calls Keep once for each list.
 func (g *gatherer) keep(list []byte, keep func(list []byte) bool) bool {
 	if keep == nil {
 		return true
@@ -179,7 +179,7 @@ func (g *gatherer) keep(list []byte, keep func(list []byte) bool) bool {
 	return g.kept
 }
 
-// pass moves over a row of a list that does not count.
+// pass skips a row of an excluded list.
 func (g *gatherer) pass() bool {
 	if g.passed++; g.passed != fewRows {
 		return g.rows.Next()

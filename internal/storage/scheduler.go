@@ -9,35 +9,34 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// scheduler decides which store of a pool may compact, under one budget for
-// all. Pebble's own scheduler limits each store by itself and wakes ten times a
-// second for it; a thousand quiet stores cost a tenth of a core. This one acts
-// only when something happened: a compaction or flush ended, a store was
-// opened, or a pause is over.
+// scheduler decides which store of a pool may compact, with one budget for all.
+// Pebble's own scheduler limits each store by itself and wakes up ten times a second
+// for it: a thousand quiet stores would cost a tenth of a core. This one acts only on
+// events: a compaction or flush ended, a store was opened, or a pause is over.
 //
-// A store that is being opened gets nothing, because Open would wait for the
-// compaction. A store whose compaction failed pauses, longer each time, because
-// Pebble would try again at once. A store that has failed gets nothing but what
-// lets waiting writers out.
+// A store that is being opened gets no grant, because Open would wait for the
+// compaction. A store whose compaction failed pauses, longer each time, because Pebble
+// would retry at once. A store that has failed gets only the grants that release
+// waiting writers.
 //
-// Pebble calls turn's methods under its own lock, so the order of locks is
-// Pebble's first and mu second; Pebble is never called under mu.
+// Pebble calls the methods of schedulerClient under its own lock. So the lock order is
+// Pebble's lock, then mu; the scheduler never calls Pebble while it holds mu.
 type scheduler struct {
 	budget int
 
 	mu       sync.Mutex
-	running  int     // compactions under way, and one that is being granted
-	waiting  []*turn // in the order they were refused
-	granting bool    // a goroutine hands out grants
-	again    bool    // it shall look once more before it ends
+	running  int                // compactions in progress, and the one that is being granted
+	waiting  []*schedulerClient // in the order in which they were refused
+	granting bool               // a goroutine runs grant
+	again    bool               // grant looks for candidates again before it ends
 	closed   bool
 	grants   sync.WaitGroup
 }
 
-// turn is one store's side of the scheduler.
-type turn struct {
-	s        *scheduler
-	courtesy courtesy // of its compactions
+// schedulerClient is one store's side of the scheduler.
+type schedulerClient struct {
+	s     *scheduler
+	pacer pacer // of its compactions
 
 	// Guarded by s.mu.
 	db       pebble.DBForCompaction // nil before Register
@@ -45,13 +44,13 @@ type turn struct {
 	gone     bool // after Unregister
 	failed   bool
 	stalled  bool
-	waiting  bool // is in s.waiting
+	waiting  bool // it is in s.waiting
 	asks     int  // refusals so far
 	running  int
-	calls    int // calls into db under way
+	calls    int // calls into db in progress
 	idle     *sync.Cond
-	failures int       // compactions that failed in a row
-	resume   time.Time // no grants before
+	failures int       // failed compactions in a row
+	resume   time.Time // no grant before
 	timer    *time.Timer
 }
 
@@ -59,18 +58,18 @@ const (
 	// pauseMin and pauseMax bound the pause after a failed compaction.
 	pauseMin = 100 * time.Millisecond
 	pauseMax = time.Minute
-	// candidatesMax is how many waiting stores are compared for one grant.
-	// Asking a store costs it a look at all its levels.
+	// candidatesMax is how many waiting stores are compared for one grant. A store
+	// inspects all its levels to answer.
 	candidatesMax = 16
 )
 
 func newScheduler(budget int) *scheduler { return &scheduler{budget: budget} }
 
-func (s *scheduler) newTurn() *turn {
-	return &turn{s: s, opening: true, idle: sync.NewCond(&s.mu)}
+func (s *scheduler) newClient() *schedulerClient {
+	return &schedulerClient{s: s, opening: true, idle: sync.NewCond(&s.mu)}
 }
 
-// close waits for the last grants. All stores have been closed.
+// close waits for the last grants. All stores must be closed.
 func (s *scheduler) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -78,128 +77,128 @@ func (s *scheduler) close() {
 	s.grants.Wait()
 }
 
-// Register takes note of the store's database.
-func (t *turn) Register(_ int, db pebble.DBForCompaction) {
-	t.s.mu.Lock()
-	defer t.s.mu.Unlock()
-	t.db = db
+// Register records the store's database.
+func (c *schedulerClient) Register(_ int, db pebble.DBForCompaction) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.db = db
 }
 
-// Unregister ends all grants to the store and returns when no call into its
-// database is under way.
-func (t *turn) Unregister() {
-	s := t.s
+// Unregister ends all grants to the store and returns when no call into its database is
+// in progress.
+func (c *schedulerClient) Unregister() {
+	s := c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.gone = true
-	t.leaveLocked()
-	if t.timer != nil {
-		t.timer.Stop()
+	c.gone = true
+	c.leaveLocked()
+	if c.timer != nil {
+		c.timer.Stop()
 	}
-	for t.calls > 0 {
-		t.idle.Wait()
+	for c.calls > 0 {
+		c.idle.Wait()
 	}
 }
 
-// TrySchedule asks for a compaction now. When it is refused the store waits,
-// and is called when its turn comes.
-func (t *turn) TrySchedule() (bool, pebble.CompactionGrantHandle) {
-	s := t.s
+// TrySchedule asks for a compaction now. A refused store waits in the queue, and its
+// Schedule method is called for its grant.
+func (c *schedulerClient) TrySchedule() (bool, pebble.CompactionGrantHandle) {
+	s := c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.gone {
+	if c.gone {
 		return false, nil
 	}
-	if s.running < s.budget && t.eligibleLocked() {
+	if s.running < s.budget && c.eligibleLocked() {
 		s.running++
-		t.running++
-		return true, t
+		c.running++
+		return true, c
 	}
-	t.asks++
-	t.joinLocked()
+	c.asks++
+	c.joinLocked()
 	return false, nil
 }
 
-// UpdateGetAllowedWithoutPermission says that the store may want more than
-// before. Pebble holds its lock, so the grant is made elsewhere.
-func (t *turn) UpdateGetAllowedWithoutPermission() { t.s.kick() }
+// UpdateGetAllowedWithoutPermission says that the store may be allowed more compactions
+// than before. Pebble holds its lock, so another goroutine grants them.
+func (c *schedulerClient) UpdateGetAllowedWithoutPermission() { c.s.kick() }
 
-// opened ends the time without grants. No lock is held.
-func (t *turn) opened() {
-	t.s.mu.Lock()
-	t.opening = false
-	t.s.mu.Unlock()
-	t.s.kick()
+// opened allows grants. The caller holds no lock.
+func (c *schedulerClient) opened() {
+	c.s.mu.Lock()
+	c.opening = false
+	c.s.mu.Unlock()
+	c.s.kick()
 }
 
-// fail stops all compactions that nobody waits for.
-func (t *turn) fail() {
-	t.s.mu.Lock()
-	t.failed = true
-	t.s.mu.Unlock()
-	t.s.kick()
+// fail stops all compactions but those for which writers wait.
+func (c *schedulerClient) fail() {
+	c.s.mu.Lock()
+	c.failed = true
+	c.s.mu.Unlock()
+	c.s.kick()
 }
 
-// stall says that writers wait, or that they wait no more.
-func (t *turn) stall(begins bool) {
-	t.s.mu.Lock()
-	t.stalled = begins
-	t.s.mu.Unlock()
-	t.s.kick()
+// stall says whether writers wait for compactions.
+func (c *schedulerClient) stall(begins bool) {
+	c.s.mu.Lock()
+	c.stalled = begins
+	c.s.mu.Unlock()
+	c.s.kick()
 }
 
-// report takes the outcome of a compaction.
-func (t *turn) report(err error) {
-	s := t.s
+// report records the result of a compaction.
+func (c *schedulerClient) report(err error) {
+	s := c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
-		t.failures = 0
+		c.failures = 0
 		return
 	}
-	if errors.Is(err, pebble.ErrCancelledCompaction) || t.gone {
+	if errors.Is(err, pebble.ErrCancelledCompaction) || c.gone {
 		return
 	}
-	pause := min(pauseMin<<min(t.failures, 10), pauseMax)
-	t.failures++
-	t.resume = time.Now().Add(pause)
-	if t.timer == nil {
-		t.timer = time.AfterFunc(pause, s.kick)
+	pause := min(pauseMin<<min(c.failures, 10), pauseMax)
+	c.failures++
+	c.resume = time.Now().Add(pause)
+	if c.timer == nil {
+		c.timer = time.AfterFunc(pause, s.kick)
 		return
 	}
-	t.timer.Reset(pause)
+	c.timer.Reset(pause)
 }
 
-// eligibleLocked reports whether the store may compact when there is budget.
-func (t *turn) eligibleLocked() bool {
-	if t.db == nil || t.opening || t.gone || (t.failed && !t.stalled) {
+// eligibleLocked reports whether the store may compact if the budget allows it.
+func (c *schedulerClient) eligibleLocked() bool {
+	if c.db == nil || c.opening || c.gone || (c.failed && !c.stalled) {
 		return false
 	}
-	if t.failures > 0 && time.Now().Before(t.resume) {
+	if c.failures > 0 && time.Now().Before(c.resume) {
 		return false
 	}
-	return t.running < t.db.GetAllowedWithoutPermission()
+	return c.running < c.db.GetAllowedWithoutPermission()
 }
 
-// joinLocked puts the store at the end of the queue if it is not in it.
-func (t *turn) joinLocked() {
-	if !t.waiting {
-		t.waiting = true
-		t.s.waiting = append(t.s.waiting, t)
+// joinLocked appends the store to the queue if it is not in it.
+func (c *schedulerClient) joinLocked() {
+	if !c.waiting {
+		c.waiting = true
+		c.s.waiting = append(c.s.waiting, c)
 	}
 }
 
-// leaveLocked takes the store out of the queue.
-func (t *turn) leaveLocked() {
-	if t.waiting {
-		t.waiting = false
-		i := slices.Index(t.s.waiting, t)
-		t.s.waiting = slices.Delete(t.s.waiting, i, i+1)
+// leaveLocked removes the store from the queue.
+func (c *schedulerClient) leaveLocked() {
+	if c.waiting {
+		c.waiting = false
+		i := slices.Index(c.s.waiting, c)
+		c.s.waiting = slices.Delete(c.s.waiting, i, i+1)
 	}
 }
 
-// kick has grants handed out, if there may be any, on a goroutine: the caller
-// may hold Pebble's lock.
+// kick starts a goroutine that grants compactions, if there may be any to grant. The
+// caller may hold Pebble's lock.
 func (s *scheduler) kick() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,37 +213,37 @@ func (s *scheduler) kick() {
 	s.grants.Go(s.grant)
 }
 
-// grant hands out grants until budget or wishes run out.
+// grant grants compactions until the budget is used or no store waits.
 func (s *scheduler) grant() {
 	for {
-		asked, more := s.ask()
+		asked, more := s.candidates()
 		if !more {
 			return
 		}
 		best, refused := choose(asked)
 		accepted := best != nil && best.db.Schedule(best)
-		s.settle(asked, refused, best, accepted)
+		s.granted(asked, refused, best, accepted)
 	}
 }
 
-// question is a waiting store that may get the next grant.
-type question struct {
-	*turn
-	asks int // turn.asks when it was asked
+// candidate is a waiting store that may get the next grant.
+type candidate struct {
+	*schedulerClient
+	asks int // schedulerClient.asks when it was asked
 }
 
-// ask takes a part of the budget and returns who may have it. It ends the
-// granting when there is nothing to grant.
-func (s *scheduler) ask() (asked []question, more bool) {
+// candidates reserves one compaction of the budget and returns the stores that may have
+// it. If there are none it ends the granting.
+func (s *scheduler) candidates() (asked []candidate, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
 		s.again = false
 		if s.running < s.budget && !s.closed {
-			for _, t := range s.waiting {
-				if t.eligibleLocked() {
-					t.calls++
-					asked = append(asked, question{t, t.asks})
+			for _, c := range s.waiting {
+				if c.eligibleLocked() {
+					c.calls++
+					asked = append(asked, candidate{c, c.asks})
 				}
 				if len(asked) == candidatesMax {
 					break
@@ -262,20 +261,20 @@ func (s *scheduler) ask() (asked []question, more bool) {
 	}
 }
 
-// choose asks each store for its wish and returns the most urgent one, the
-// first of equals, and those that wish for nothing any more.
-func choose(asked []question) (best *turn, refused map[*turn]bool) {
-	var wish pebble.WaitingCompaction
+// choose asks each store for its waiting compaction. It returns the store with the most
+// urgent one, the first of equals, and the stores that have none any more.
+func choose(asked []candidate) (best *schedulerClient, refused map[*schedulerClient]bool) {
+	var waiting pebble.WaitingCompaction
 	for _, q := range asked {
-		waits, w := q.db.GetWaitingCompaction()
+		isWaiting, w := q.db.GetWaitingCompaction()
 		switch {
-		case !waits:
+		case !isWaiting:
 			if refused == nil {
-				refused = map[*turn]bool{}
+				refused = map[*schedulerClient]bool{}
 			}
-			refused[q.turn] = true
-		case best == nil || moreUrgent(w, wish):
-			best, wish = q.turn, w
+			refused[q.schedulerClient] = true
+		case best == nil || moreUrgent(w, waiting):
+			best, waiting = q.schedulerClient, w
 		}
 	}
 	return best, refused
@@ -291,48 +290,48 @@ func moreUrgent(a, b pebble.WaitingCompaction) bool {
 	return a.Score > b.Score
 }
 
-// settle takes note of what became of a grant.
-func (s *scheduler) settle(asked []question, refused map[*turn]bool, best *turn, accepted bool) {
+// granted records the outcome of a grant.
+func (s *scheduler) granted(asked []candidate, refused map[*schedulerClient]bool, best *schedulerClient, accepted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !accepted {
 		s.running--
 	}
 	for _, q := range asked {
-		t := q.turn
+		c := q.schedulerClient
 		switch {
-		case t == best && accepted:
-			t.running++
-			// It may wish for more, behind the others.
-			if t.waiting {
-				t.leaveLocked()
-				t.joinLocked()
+		case c == best && accepted:
+			c.running++
+			// It may want more, after the others.
+			if c.waiting {
+				c.leaveLocked()
+				c.joinLocked()
 			}
-		case (t == best || refused[t]) && t.asks == q.asks:
+		case (c == best || refused[c]) && c.asks == q.asks:
 			// A store that has asked again in the meantime keeps waiting.
-			t.leaveLocked()
+			c.leaveLocked()
 		}
-		t.calls--
-		t.idle.Broadcast()
+		c.calls--
+		c.idle.Broadcast()
 	}
 }
 
-// MeasureCPU is called by the goroutines of a compaction every 128 rows and behind
-// every block of the table they write. It gives way.
-func (t *turn) MeasureCPU(pebble.CompactionGoroutineKind) { t.courtesy.giveWay() }
+// MeasureCPU yields. The goroutines of a compaction call it every 128 rows and after
+// each block that they write.
+func (c *schedulerClient) MeasureCPU(pebble.CompactionGoroutineKind) { c.pacer.yield() }
 
-// Started and CumulativeStats complete the grant; nothing here depends on them.
-func (t *turn) Started() {}
+// Started is part of a grant; the scheduler does not need it.
+func (c *schedulerClient) Started() {}
 
-// CumulativeStats does nothing.
-func (t *turn) CumulativeStats(pebble.CompactionGrantHandleStats) {}
+// CumulativeStats is part of a grant; the scheduler does not need it.
+func (c *schedulerClient) CumulativeStats(pebble.CompactionGrantHandleStats) {}
 
-// Done gives the grant back and passes it on.
-func (t *turn) Done() {
-	s := t.s
+// Done returns the grant to the budget and grants the next compaction.
+func (c *schedulerClient) Done() {
+	s := c.s
 	s.mu.Lock()
 	s.running--
-	t.running--
+	c.running--
 	s.mu.Unlock()
 	s.kick()
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// fakeDB is a database with a number of compactions to run. Its lock is taken
-// as Pebble takes its own.
+// fakeDB is a database with a number of compactions to run. It takes its lock where
+// Pebble takes its own.
 type fakeDB struct {
-	turn    *turn
+	client  *schedulerClient
 	score   float64
 	allowed int
-	ran     chan<- string // the name, when a compaction begins
+	ran     chan<- string // receives the name when a compaction begins
 	name    string
-	asked   func() // called once, when there was nothing to wish for
+	onIdle  func() // called once, when no compaction is waiting
 
 	mu      sync.Mutex
-	wishes  int
+	wanted  int
 	waiting bool
 	grants  []pebble.CompactionGrantHandle
 }
@@ -32,9 +32,9 @@ func (d *fakeDB) GetAllowedWithoutPermission() int { return d.allowed }
 
 func (d *fakeDB) GetWaitingCompaction() (bool, pebble.WaitingCompaction) {
 	waiting := d.look()
-	if asked := d.asked; !waiting && asked != nil {
-		d.asked = nil
-		asked()
+	if onIdle := d.onIdle; !waiting && onIdle != nil {
+		d.onIdle = nil
+		onIdle()
 	}
 	return waiting, pebble.WaitingCompaction{Priority: 1, Score: d.score}
 }
@@ -42,14 +42,14 @@ func (d *fakeDB) GetWaitingCompaction() (bool, pebble.WaitingCompaction) {
 func (d *fakeDB) look() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.waiting = d.waiting && d.wishes > 0
+	d.waiting = d.waiting && d.wanted > 0
 	return d.waiting
 }
 
 func (d *fakeDB) Schedule(grant pebble.CompactionGrantHandle) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.waiting || d.wishes == 0 {
+	if !d.waiting || d.wanted == 0 {
 		d.waiting = false
 		return false
 	}
@@ -58,18 +58,18 @@ func (d *fakeDB) Schedule(grant pebble.CompactionGrantHandle) bool {
 }
 
 func (d *fakeDB) beginLocked(grant pebble.CompactionGrantHandle) {
-	d.wishes--
+	d.wanted--
 	d.grants = append(d.grants, grant)
 	if d.ran != nil {
 		d.ran <- d.name
 	}
 }
 
-// wish asks for n compactions, as Pebble does after a flush.
-func (d *fakeDB) wish(n int) {
+// want requests n compactions, as Pebble does after a flush.
+func (d *fakeDB) want(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.wishes += n
+	d.wanted += n
 	d.askLocked()
 }
 
@@ -77,8 +77,8 @@ func (d *fakeDB) askLocked() {
 	if d.waiting {
 		return
 	}
-	for d.wishes > 0 {
-		ok, grant := d.turn.TrySchedule()
+	for d.wanted > 0 {
+		ok, grant := d.client.TrySchedule()
 		if !ok {
 			d.waiting = true
 			return
@@ -89,7 +89,7 @@ func (d *fakeDB) askLocked() {
 
 // finish ends one compaction.
 func (d *fakeDB) finish(err error) {
-	d.turn.report(err)
+	d.client.report(err)
 	d.mu.Lock()
 	grant := d.grants[0]
 	d.grants = d.grants[1:]
@@ -107,8 +107,8 @@ func (d *fakeDB) running() int {
 }
 
 func register(s *scheduler, name string, allowed int) *fakeDB {
-	d := &fakeDB{turn: s.newTurn(), allowed: allowed, name: name}
-	d.turn.Register(2, d)
+	d := &fakeDB{client: s.newClient(), allowed: allowed, name: name}
+	d.client.Register(2, d)
 	return d
 }
 
@@ -119,8 +119,8 @@ func TestSchedulerBudget(t *testing.T) {
 		dbs := []*fakeDB{}
 		for i := range 5 {
 			d := register(s, fmt.Sprint(i), 2)
-			d.turn.opened()
-			d.wish(4)
+			d.client.opened()
+			d.want(4)
 			dbs = append(dbs, d)
 		}
 		left := 20
@@ -130,7 +130,7 @@ func TestSchedulerBudget(t *testing.T) {
 			for _, d := range dbs {
 				n := d.running()
 				total += n
-				possible += min(2, n+d.wishes)
+				possible += min(2, n+d.wanted)
 				if n > 2 {
 					t.Errorf("store %s runs %d compactions, 2 are allowed", d.name, n)
 				}
@@ -148,29 +148,29 @@ func TestSchedulerBudget(t *testing.T) {
 		}
 		synctest.Wait()
 		if s.running != 0 {
-			t.Errorf("%d grants are out at rest", s.running)
+			t.Errorf("%d grants are left when idle", s.running)
 		}
 		for _, d := range dbs {
-			d.turn.Unregister()
+			d.client.Unregister()
 		}
 		s.close()
 	})
 }
 
-// The most urgent store is first, and no store is starved by equals.
+// The most urgent store is first.
 func TestSchedulerOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newScheduler(1)
 		ran := make(chan string, 100)
 		first := register(s, "first", 1)
-		first.turn.opened()
-		first.wish(1)
+		first.client.opened()
+		first.want(1)
 		for name, score := range map[string]float64{"calm": 1, "urgent": 9} {
 			d := register(s, name, 1)
 			d.score, d.ran = score, ran
-			d.turn.opened()
-			d.wish(1)
+			d.client.opened()
+			d.want(1)
 		}
 		first.finish(nil)
 		synctest.Wait()
@@ -180,42 +180,42 @@ func TestSchedulerOrder(t *testing.T) {
 	})
 }
 
-// A store that wishes for nothing any more, and again before the scheduler has
-// taken note of it, is not forgotten.
-func TestSchedulerNewWish(t *testing.T) {
+// A store that has no compaction waiting any more, and requests one before the
+// scheduler has recorded that, is not forgotten.
+func TestSchedulerNewRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newScheduler(1)
 		first, second := register(s, "first", 1), register(s, "second", 1)
-		first.turn.opened()
-		second.turn.opened()
-		first.wish(1)
-		second.wish(1)
+		first.client.opened()
+		second.client.opened()
+		first.want(1)
+		second.want(1)
 		second.mu.Lock()
-		second.wishes = 0
+		second.wanted = 0
 		second.mu.Unlock()
-		second.asked = func() { second.wish(1) }
+		second.onIdle = func() { second.want(1) }
 		first.finish(nil)
 		synctest.Wait()
 		if n := second.running(); n != 1 {
-			t.Errorf("%d compactions run, want the new wish", n)
+			t.Errorf("%d compactions run, want the new request", n)
 		}
 	})
 }
 
-// A store that is being opened gets nothing, and its wish is not forgotten.
+// A store that is being opened gets no grant, and its request is not forgotten.
 func TestSchedulerOpening(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newScheduler(4)
 		d := register(s, "d", 4)
-		d.wish(2)
-		d.turn.UpdateGetAllowedWithoutPermission()
+		d.want(2)
+		d.client.UpdateGetAllowedWithoutPermission()
 		synctest.Wait()
 		if n := d.running(); n != 0 {
 			t.Fatalf("%d compactions run while the store opens", n)
 		}
-		d.turn.opened()
+		d.client.opened()
 		synctest.Wait()
 		if n := d.running(); n != 2 {
 			t.Errorf("%d compactions run after the store opened, want 2", n)
@@ -223,21 +223,21 @@ func TestSchedulerOpening(t *testing.T) {
 	})
 }
 
-// After a failed compaction the store pauses, longer each time; a store that
-// has failed compacts only while writers wait.
+// After a failed compaction the store pauses, longer each time. A store that has failed
+// compacts only while writers wait.
 func TestSchedulerPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newScheduler(4)
 		d := register(s, "d", 1)
-		d.turn.opened()
-		d.wish(100)
+		d.client.opened()
+		d.want(100)
 		for i, want := range []time.Duration{pauseMin, 2 * pauseMin, 4 * pauseMin} {
 			begin := time.Now()
 			d.finish(errors.New("disk"))
 			synctest.Wait()
 			if d.running() != 0 {
-				t.Fatalf("failure %d: the store goes on at once", i+1)
+				t.Fatalf("failure %d: the store compacts again at once", i+1)
 			}
 			for d.running() == 0 {
 				time.Sleep(pauseMin / 2)
@@ -257,21 +257,21 @@ func TestSchedulerPauses(t *testing.T) {
 		if d.running() != 1 {
 			t.Fatal("a cancelled compaction makes a pause")
 		}
-		d.turn.fail()
+		d.client.fail()
 		d.finish(nil)
 		synctest.Wait()
 		if d.running() != 0 {
 			t.Fatal("a failed store compacts")
 		}
-		d.turn.stall(true)
+		d.client.stall(true)
 		synctest.Wait()
 		if d.running() != 1 {
 			t.Error("a failed store does not let waiting writers out")
 		}
-		d.turn.stall(false)
+		d.client.stall(false)
 		d.finish(nil)
-		d.turn.Unregister()
-		d.turn.stall(true)
+		d.client.Unregister()
+		d.client.stall(true)
 		synctest.Wait()
 		if d.running() != 0 {
 			t.Error("a store that is gone gets a grant")
@@ -313,7 +313,7 @@ func TestQuietStores(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Those that are ending need a processor to end on.
+	// Goroutines that are ending need a processor to end.
 	left := runtime.NumGoroutine() - before
 	for deadline := time.Now().Add(time.Minute); left > 10 && time.Now().Before(deadline); left = runtime.NumGoroutine() - before {
 		time.Sleep(time.Millisecond)
@@ -323,7 +323,7 @@ func TestQuietStores(t *testing.T) {
 	}
 }
 
-// Real stores under load share the budget, and all of them get compacted.
+// Real stores under load share the budget, and all of them are compacted.
 func TestCompactionOfManyStores(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{MemTableBytes: 64 << 10, Compactions: 1})

@@ -14,12 +14,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrScrubLater says that a store is just being opened, closed, made or removed, or that
-// there is no descriptor to read it.
+// ErrScrubLater says that a store is being opened, closed, created or removed, or that
+// no descriptor is free to read it.
 var ErrScrubLater = errors.New("the store cannot be scrubbed now")
 
-// Tables returns the names of the tables of the store in dir, in order: of an open store
-// those that it uses, of a closed one those in its directory, and none if there is no
+// Tables returns the sorted names of the tables of the store in dir: for an open store
+// those in use, for a closed one those in its directory, and none if there is no
 // directory.
 func (p *Pool) Tables(dir string) ([]string, error) {
 	dir = p.clean(dir)
@@ -41,8 +41,8 @@ func (p *Pool) Tables(dir string) ([]string, error) {
 	return tables, nil
 }
 
-// tableNames returns the tables that the store uses. One that has failed has none: what
-// it wrote since is in memory.
+// tableNames returns the tables that the store uses, and ErrScrubLater if the store has
+// failed: its newest tables are in memory.
 func (s *Store) tableNames() ([]string, error) {
 	s.listing.Lock()
 	defer s.listing.Unlock()
@@ -67,13 +67,13 @@ func (s *Store) tableNames() ([]string, error) {
 	return slices.Compact(names), nil // Virtual tables share a file.
 }
 
-// Scrub reads a table of the store in dir, as [Pool.Tables] has named it, and compares
-// the checksum of each of its blocks. It reads past the block cache, by itself and not as
-// a reader of the store, so what it finds changes nothing but what is returned.
+// Scrub reads a table of the store in dir, which [Pool.Tables] has named, and verifies
+// the checksum of each of its blocks. It bypasses the block cache and the store's
+// readers, so damage that it finds has no effect but the result.
 //
-// Before each read it calls spend with the number of bytes, whose error ends it and is
-// returned. A table that the store does not use any more is not damaged. One that does
-// not read well is read a second time.
+// Before each read Scrub calls spend with the number of bytes; an error of spend ends
+// it and is returned. Damage is reported only if a second read finds it as well and the
+// store still uses the table.
 func (p *Pool) Scrub(dir, table string, spend func(bytes int) error) (*Damage, error) {
 	dir = p.clean(dir)
 	damage, err := p.scrub(dir, table, spend)
@@ -87,7 +87,7 @@ func (p *Pool) Scrub(dir, table string, spend func(bytes int) error) (*Damage, e
 	return p.scrub(dir, table, spend)
 }
 
-// scrub is Scrub once, of a table that is in use.
+// scrub reads a table that is in use once.
 func (p *Pool) scrub(dir, table string, spend func(bytes int) error) (*Damage, error) {
 	name := p.options.FS.PathJoin(dir, table)
 	f, err := p.options.FS.Open(name, vfs.SequentialReadsOption)
@@ -103,32 +103,32 @@ func (p *Pool) scrub(dir, table string, spend func(bytes int) error) (*Damage, e
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	r := &scrubbed{file: f, size: info.Size(), spend: spend}
+	r := &scrubbed{file: f, size: info.Size(), spend: spend, pacer: pacer{clock: p.options.clock}}
 	r.handle = objstorage.MakeNoopReadHandle(r)
 	err = errors.Join(r.compare(), f.Close())
 	switch {
 	case r.stopped != nil:
 		return nil, r.stopped
 	case pebble.IsCorruptionError(err):
-		return &Damage{Dir: dir, File: table, Offset: r.at, Reason: "the checksum of the block that begins there is not that of its bytes"}, nil
+		return &Damage{Dir: dir, File: table, Offset: r.at, Reason: "the block at this offset does not match its checksum"}, nil
 	case err != nil:
 		return &Damage{Dir: dir, File: table, Offset: r.at, Reason: err.Error()}, nil
 	}
 	return nil, nil
 }
 
-// scrubbed is a table that is scrubbed. It implements [objstorage.Readable].
+// scrubbed is a table that is being scrubbed. It implements [objstorage.Readable].
 type scrubbed struct {
 	file    vfs.File
 	size    int64
 	spend   func(bytes int) error
 	stopped error // of spend
-	at      int64 // where the last read began
+	at      int64 // offset of the last read
 	handle  objstorage.NoopReadHandle
-	courtesy
+	pacer   pacer
 }
 
-// compare reads all blocks in the order in which they lie, and compares their checksums.
+// compare reads all blocks in file order and verifies their checksums.
 func (s *scrubbed) compare() error {
 	reader, err := sstable.NewReader(context.Background(), s, sstable.ReaderOptions{
 		Merger:  newMerger(nil, nil),
@@ -137,7 +137,8 @@ func (s *scrubbed) compare() error {
 	if err != nil {
 		return err
 	}
-	// Close would close s, which is scrub's to close; the reader has nothing else.
+	// The reader is not closed: Close would close s, which scrub closes, and the reader
+	// holds nothing else.
 	layout, err := reader.Layout()
 	if err != nil {
 		return err
@@ -167,7 +168,7 @@ func (s *scrubbed) compare() error {
 	return nil
 }
 
-// ReadAt reads a block, when there is leave to.
+// ReadAt reads a block once spend allows it.
 func (s *scrubbed) ReadAt(_ context.Context, p []byte, offset int64) error {
 	if s.stopped == nil {
 		s.stopped = s.spend(len(p))
@@ -175,17 +176,17 @@ func (s *scrubbed) ReadAt(_ context.Context, p []byte, offset int64) error {
 	if s.stopped != nil {
 		return s.stopped
 	}
-	s.giveWay()
+	s.pacer.yield()
 	s.at = offset
 	_, err := s.file.ReadAt(p, offset)
 	return err
 }
 
-// Close does nothing: who has opened the file closes it.
+// Close does nothing: scrub closes the file.
 func (s *scrubbed) Close() error { return nil }
 
-// Size returns the bytes of the file.
+// Size returns the size of the file in bytes.
 func (s *scrubbed) Size() int64 { return s.size }
 
-// NewReadHandle returns a handle that reads nothing ahead.
+// NewReadHandle returns a handle that does not read ahead.
 func (s *scrubbed) NewReadHandle(objstorage.ReadBeforeSize) objstorage.ReadHandle { return &s.handle }

@@ -27,7 +27,8 @@ func scrubAll(t *testing.T, p *Pool, dir string) (damaged []*Damage, read int64)
 	return damaged, read
 }
 
-// fillTables writes rows to a store, some of them again, and flushes several times.
+// fillTables writes rows to a store, some of them repeatedly, and flushes several
+// times.
 func fillTables(t testing.TB, s *Store, rounds int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(7, 7))
@@ -40,16 +41,16 @@ func fillTables(t testing.TB, s *Store, rounds int) {
 	}
 }
 
-// Every bit of a table is in a block with a checksum, or in the footer: a flipped one is
-// found in the table that it is in, whether the store is open or closed, nothing else is
-// called damaged, and the store goes on.
+// Every bit of a table is in a block with a checksum or in the footer. A flipped bit is
+// found in its table, whether the store is open or closed; nothing else is reported as
+// damaged, and the store continues to work.
 func TestScrubFindsFlippedBits(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
 	p := newPool(t, Options{FS: disk})
 	s, err := p.Create("s")
 	must(t, err)
-	holdCompactions(s) // The tables have to stay in use.
+	holdCompactions(s) // The tables must stay in use.
 	fillTables(t, s, 3)
 	damaged, read := scrubAll(t, p, "s")
 	if len(damaged) > 0 || read == 0 {
@@ -96,7 +97,7 @@ func TestScrubFindsFlippedBits(t *testing.T) {
 	}
 }
 
-// What spend says ends a scrub, and nothing is called damaged for it.
+// An error of spend ends a scrub, and is not reported as damage.
 func TestScrubStops(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{FS: vfs.NewMem()})
@@ -122,7 +123,7 @@ func TestScrubStops(t *testing.T) {
 	must(t, s.Close())
 }
 
-// Scrubs find nothing wrong while the store is written to, compacted, closed and opened.
+// Scrubs find nothing while the store is written to, compacted, closed and opened.
 func TestScrubUnderWrites(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{FS: vfs.NewMem(), MemTableBytes: 64 << 10})
@@ -168,9 +169,9 @@ func TestScrubUnderWrites(t *testing.T) {
 	}
 }
 
-// BenchmarkScrub reads rows of the block cache, in turns alone, beside a scrub of 4 MB
-// each second, and beside one without a pause, and reports how many times longer a read
-// takes beside them.
+// BenchmarkScrub reads rows of the block cache alone, during a scrub of 4 MB per second
+// and during one without pauses, in turns. It reports how many times longer a read
+// takes during the scrubs.
 func BenchmarkScrub(b *testing.B) {
 	p := newPool(b, Options{FS: vfs.NewMem()})
 	s, err := p.Create("s")
@@ -186,7 +187,7 @@ func BenchmarkScrub(b *testing.B) {
 		}
 		return time.Since(began)
 	}
-	beside := func(rate int) time.Duration {
+	during := func(rate int) time.Duration {
 		var scrub sync.WaitGroup
 		errEnd := errors.New("end")
 		end := make(chan struct{})
@@ -218,8 +219,8 @@ func BenchmarkScrub(b *testing.B) {
 	var alone, paced, unpaced time.Duration
 	for b.Loop() {
 		alone += read()
-		paced += beside(4 << 20)
-		unpaced += beside(0)
+		paced += during(4 << 20)
+		unpaced += during(0)
 	}
 	b.ReportMetric(paced.Seconds()/alone.Seconds(), "paced/alone")
 	b.ReportMetric(unpaced.Seconds()/alone.Seconds(), "unpaced/alone")

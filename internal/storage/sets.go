@@ -2,14 +2,14 @@ package storage
 
 import "errors"
 
-// block is a set of 16-bit numbers that its owner changes: the working space of
-// a cursor that combines others.
+// block is a mutable set of 16-bit numbers: the working memory of a cursor that
+// combines others.
 type block struct {
 	dense bool
 	array []uint16
 	words [chunkWords]uint64
 
-	// scratch takes the decoded words of another set.
+	// scratch holds the decoded words of another set.
 	scratch [chunkWords]uint64
 }
 
@@ -57,7 +57,7 @@ func (b *block) or(v *view) {
 	}
 }
 
-// and keeps the numbers that are in v as well.
+// and removes the numbers that are not in v.
 func (b *block) and(v *view) {
 	switch {
 	case b.dense && v.dense:
@@ -77,7 +77,7 @@ func (b *block) and(v *view) {
 	}
 }
 
-// andNot drops the numbers that are in v.
+// andNot removes the numbers that are in v.
 func (b *block) andNot(v *view) {
 	switch {
 	case b.dense && v.dense:
@@ -94,7 +94,8 @@ func (b *block) andNot(v *view) {
 	}
 }
 
-// keep drops the numbers of an array that are in v, or those that are not.
+// keep keeps the numbers of an array that are in v, or with members false those that
+// are not.
 func (b *block) keep(v *view, members bool) {
 	kept := b.array[:0]
 	place := 0
@@ -113,29 +114,29 @@ func (b *block) keep(v *view, members bool) {
 	b.array = kept
 }
 
-// intersectCursor leaps from chunk to chunk that all have.
+// intersectCursor moves to the chunks that all sets have.
 type intersectCursor struct {
 	args []cursor
 	out  block
-	// views are those of the current chunk while it is loaded.
+	// views of the current chunk, once it is loaded
 	views []view
 }
 
-func (c *intersectCursor) seek(chunk uint64, w way) (uint64, bool, error) {
+func (c *intersectCursor) seek(chunk uint64, d direction) (uint64, bool, error) {
 	for {
-		// Whoever moved past the others sets the pace, and all are asked again.
-		pace := chunk
+		// The set that moved furthest decides, and all are asked again.
+		target := chunk
 		for _, arg := range c.args {
-			at, ok, err := arg.seek(pace, w)
+			at, ok, err := arg.seek(target, d)
 			if err != nil || !ok {
 				return 0, false, err
 			}
-			pace = at
+			target = at
 		}
-		if pace == chunk {
+		if target == chunk {
 			return chunk, true, nil
 		}
-		chunk = pace
+		chunk = target
 	}
 }
 
@@ -165,7 +166,7 @@ func (c *intersectCursor) load() (view, error) {
 	return c.out.view(), nil
 }
 
-// sparser reports whether a is the cheaper set to begin with.
+// sparser reports whether a is cheaper to begin with than b.
 func sparser(a, b *view) bool {
 	if a.dense != b.dense {
 		return b.dense
@@ -175,7 +176,7 @@ func sparser(a, b *view) bool {
 
 func (c *intersectCursor) close() error { return closeAll(c.args) }
 
-// unionCursor reads the chunks of all in order.
+// unionCursor reads the chunks of all sets in order.
 type unionCursor struct {
 	args []cursor
 	ats  []uint64
@@ -192,16 +193,16 @@ func newUnionCursor(args []cursor) *unionCursor {
 	return c
 }
 
-func (c *unionCursor) seek(chunk uint64, w way) (first uint64, found bool, err error) {
+func (c *unionCursor) seek(chunk uint64, d direction) (first uint64, found bool, err error) {
 	for i, arg := range c.args {
 		if !c.live[i] {
 			continue
 		}
-		c.ats[i], c.live[i], err = arg.seek(chunk, w)
+		c.ats[i], c.live[i], err = arg.seek(chunk, d)
 		if err != nil {
 			return 0, false, err
 		}
-		if c.live[i] && (!found || w.before(c.ats[i], first)) {
+		if c.live[i] && (!found || d.before(c.ats[i], first)) {
 			first, found = c.ats[i], true
 		}
 	}
@@ -242,13 +243,13 @@ func (c *unionCursor) close() error { return closeAll(c.args) }
 type differenceCursor struct {
 	from, less cursor
 	at         uint64
-	way        way
+	dir        direction
 	out        block
 }
 
-func (c *differenceCursor) seek(chunk uint64, w way) (at uint64, ok bool, err error) {
-	c.way = w
-	c.at, ok, err = c.from.seek(chunk, w)
+func (c *differenceCursor) seek(chunk uint64, d direction) (at uint64, ok bool, err error) {
+	c.dir = d
+	c.at, ok, err = c.from.seek(chunk, d)
 	return c.at, ok, err
 }
 
@@ -257,7 +258,7 @@ func (c *differenceCursor) load() (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	at, ok, err := c.less.seek(c.at, c.way)
+	at, ok, err := c.less.seek(c.at, c.dir)
 	if err != nil || !ok || at != c.at {
 		return v, err
 	}

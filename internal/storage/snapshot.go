@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Snapshot is an unchanging view of a store. It may be used from several
-// goroutines; the iterators it makes may not.
+// Snapshot is an immutable view of a store, safe for concurrent use. Its iterators are
+// not.
 type Snapshot struct {
 	at      *pebble.Snapshot
 	db      *pebble.DB
@@ -20,7 +20,7 @@ type Snapshot struct {
 	spareOf
 }
 
-// Get appends the value of key to dst and reports whether there is one.
+// Get appends the value of key to dst and reports whether the key exists.
 func (s *Snapshot) Get(dst, key []byte) (value []byte, found bool, err error) {
 	found, err = s.View(key, func(value []byte) error {
 		dst = append(dst, value...)
@@ -29,8 +29,8 @@ func (s *Snapshot) Get(dst, key []byte) (value []byte, found bool, err error) {
 	return dst, found, err
 }
 
-// View calls use with the value of key, if there is one, and reports whether
-// there was. The value is good until use returns, whose error it passes on.
+// View calls use with the value of key, if the key exists, and reports whether it does.
+// The value is valid until use returns. View returns the error of use.
 func (s *Snapshot) View(key []byte, use func(value []byte) error) (found bool, err error) {
 	if s.views.Load() < viewsUntilSpare {
 		s.views.Add(1)
@@ -54,18 +54,18 @@ func (s *Snapshot) View(key []byte, use func(value []byte) error) (found bool, e
 	return true, errors.Join(err, r.put())
 }
 
-// Rows looks rows of a snapshot up, one after the other, with one iterator. It belongs
-// to one goroutine. Close it before the snapshot.
+// Rows looks up rows of a snapshot one after another with one iterator. One goroutine
+// uses it. Close it before the snapshot.
 type Rows struct {
 	snapshot *Snapshot
-	rows     *finder // nil while it is in use, and before the first look
+	rows     *reusableIter // nil while it is in use, and before the first lookup
 }
 
-// Rows returns what looks several rows up in less time than [Snapshot.View] takes. It is
-// not copied once it is used.
+// Rows returns a Rows for several lookups, each faster than [Snapshot.View]. Do not
+// copy it after its first use.
 func (s *Snapshot) Rows() Rows { return Rows{snapshot: s} }
 
-// View is [Snapshot.View]. It may be called by use as well.
+// View is [Snapshot.View]. use may call it as well.
 func (r *Rows) View(key []byte, use func(value []byte) error) (found bool, err error) {
 	rows := r.rows
 	if r.rows = nil; rows == nil {
@@ -87,8 +87,8 @@ func (r *Rows) View(key []byte, use func(value []byte) error) (found bool, err e
 	return true, errors.Join(err, r.spare(rows))
 }
 
-// spare keeps an iterator for the next look.
-func (r *Rows) spare(rows *finder) error {
+// spare keeps an iterator for the next lookup.
+func (r *Rows) spare(rows *reusableIter) error {
 	if r.rows == nil {
 		r.rows = rows
 		return nil
@@ -96,7 +96,7 @@ func (r *Rows) spare(rows *finder) error {
 	return rows.put()
 }
 
-// Close ends the look-ups.
+// Close ends the lookups.
 func (r *Rows) Close() error {
 	if r.rows == nil {
 		return nil
@@ -106,7 +106,7 @@ func (r *Rows) Close() error {
 	return err
 }
 
-// viewOnce is View without an iterator to be used again.
+// viewOnce is View without a reusable iterator.
 func (s *Snapshot) viewOnce(key []byte, use func(value []byte) error) (found bool, err error) {
 	value, closer, err := s.at.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -124,19 +124,19 @@ func (s *Snapshot) Has(key []byte) (bool, error) {
 	return s.View(key, func([]byte) error { return nil })
 }
 
-// Iter returns an iterator over the rows with low <= key < high; nil leaves an
-// end open. It stands nowhere until it is moved. Close it before the snapshot.
+// Iter returns an iterator over the rows with low <= key < high; a nil bound is open.
+// It has no position until it is moved. Close it before the snapshot.
 func (s *Snapshot) Iter(low, high []byte) *Iterator {
 	rows, err := s.take(low, high)
 	return &Iterator{rows: rows, err: err}
 }
 
-// Weigh returns about how many bytes the posting lists with low <= key < high take on
-// the disk, and whether they are dense: then 8 KB of that are up to 65,536 numbers, and
-// otherwise few. What was written since the last flush is not among it, and the state
-// is that of the store and not of the snapshot. An error counts as nothing: whoever
-// reads the lists meets it.
-func (s *Snapshot) Weigh(low, high []byte) (stored uint64, dense bool) {
+// EstimatePostings estimates how many bytes the posting lists with low <= key < high
+// take on the disk, and whether they are dense: if so each 8 KB have up to 65,536
+// numbers, otherwise few. It describes the current tables of the store instead of the
+// snapshot, without what was written since the last flush. It ignores errors, which
+// readers of the lists will meet.
+func (s *Snapshot) EstimatePostings(low, high []byte) (stored uint64, dense bool) {
 	if bytes.Compare(low, high) >= 0 {
 		return 0, false
 	}
@@ -152,20 +152,20 @@ func (s *Snapshot) Weigh(low, high []byte) (stored uint64, dense bool) {
 		value, err := rows.ValueAndErr()
 		dense = err == nil && len(value) >= bitmapBytes
 	}
-	_ = rows.put() // An error comes again when the lists are read.
+	_ = rows.put() // Readers of the lists meet the error again.
 	return stored, dense
 }
 
-// Close ends the snapshot. Nobody may use it any more.
+// Close releases the snapshot, which must not be used afterwards.
 func (s *Snapshot) Close() error {
 	s.pool.spares.drop(s)
 	return s.at.Close()
 }
 
-// Iterator walks over rows in key order. It belongs to one goroutine. Moves
-// report whether it stands on a row; after false, ask Err.
+// Iterator iterates over rows in key order. One goroutine uses it. Moves report whether
+// there is a current row; after false call Err.
 type Iterator struct {
-	rows *finder // nil when it could not be made
+	rows *reusableIter // nil if it could not be created
 	err  error
 }
 
@@ -175,26 +175,26 @@ func (i *Iterator) First() bool { return i.rows != nil && i.rows.First() }
 // Last moves to the last row.
 func (i *Iterator) Last() bool { return i.rows != nil && i.rows.Last() }
 
-// SeekGE moves to the first row whose key is key or above.
+// SeekGE moves to the first row whose key is key or higher.
 func (i *Iterator) SeekGE(key []byte) bool { return i.rows != nil && i.rows.SeekGE(key) }
 
-// SeekLT moves to the last row whose key is below key.
+// SeekLT moves to the last row whose key is lower than key.
 func (i *Iterator) SeekLT(key []byte) bool { return i.rows != nil && i.rows.SeekLT(key) }
 
 // Next moves to the next row.
 func (i *Iterator) Next() bool { return i.rows != nil && i.rows.Next() }
 
-// Prev moves to the row before.
+// Prev moves to the previous row.
 func (i *Iterator) Prev() bool { return i.rows != nil && i.rows.Prev() }
 
-// Valid reports whether the iterator stands on a row.
+// Valid reports whether there is a current row.
 func (i *Iterator) Valid() bool { return i.rows != nil && i.rows.Valid() }
 
-// Key returns the key of the row, good until the next move.
+// Key returns the key of the current row, valid until the next move.
 func (i *Iterator) Key() []byte { return i.rows.Key() }
 
-// Value returns the value of the row, good until the next move; nil when it
-// cannot be read, which Err then tells.
+// Value returns the value of the current row, valid until the next move. It is nil if
+// it cannot be read; then Err returns why.
 func (i *Iterator) Value() []byte {
 	value, err := i.rows.ValueAndErr()
 	if err != nil && i.err == nil {
@@ -203,7 +203,7 @@ func (i *Iterator) Value() []byte {
 	return value
 }
 
-// Err returns what went wrong, nil at an ordinary end.
+// Err returns the error that ended the iteration, nil at its normal end.
 func (i *Iterator) Err() error {
 	err := i.err
 	if err == nil && i.rows != nil {
@@ -215,7 +215,7 @@ func (i *Iterator) Err() error {
 	return nil
 }
 
-// Close ends the iterator and returns what Err would.
+// Close closes the iterator and returns the error that Err returns.
 func (i *Iterator) Close() error {
 	err := i.Err()
 	if i.rows == nil {

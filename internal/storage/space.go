@@ -18,68 +18,69 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// space watches how much room the disk has, so that writes are refused while there
-// is still room for what has to be written whatever happens: the logs and flushes of
-// what was admitted before, and deletions. It keeps room back for the latter in files
-// of a directory, because other programs fill disks too.
+// space watches the free space of the disk, so that writes are refused while there is
+// still space for what must be written: the logs and flushes of writes that were
+// admitted before, and deletions. It reserves space for deletions in files of a
+// directory, because other programs fill disks too.
 //
-//	free room   |0 ........ floor ......... low ........ high ......|
+//	free space  |0 ........ floor ......... low ........ high ......|
 //	            deletions from        deletions     every write
 //	            the reserve,          only          again, once the
 //	            no compaction                       reserve is whole
 //
-// What is in the write buffers comes on top of the low and the high mark.
+// The size of the write buffers is added to the low and the high mark.
 //
-// Without a directory nothing is watched, and only an error of a write tells.
+// Without a directory nothing is watched, and only a failed write shows that the disk is
+// full.
 type space struct {
 	files  vfs.FS
 	dir    string // of the reserve; empty: nothing is watched
-	wanted int64  // bytes to keep back
+	wanted int64  // bytes to reserve
 	logger *slog.Logger
 
-	// pending returns how many bytes are in write buffers. Writing them to tables takes
-	// as much of the disk, before their logs are removed.
+	// pending returns how many bytes are in write buffers. As tables they take as much
+	// disk space, before their logs are removed.
 	pending func() int64
 
-	full   atomic.Bool  // writes that grow are refused
-	scarce atomic.Bool  // nothing is left for compactions
-	unseen atomic.Int64 // bytes that may be written before the next look
-	given  atomic.Int64 // how many files of the reserve were given up so far
+	full     atomic.Bool  // writes that grow are refused
+	scarce   atomic.Bool  // compactions must not write
+	unseen   atomic.Int64 // bytes that may be written before the next look
+	released atomic.Int64 // segments of the reserve released so far
 
 	mu sync.Mutex
 
-	known    bool     // the file system says how much is free
+	known    bool     // the file system reports its free space
 	free     int64    // at the last look
 	total    int64    // size of the file system
 	segments []string // of the reserve, by base name
 }
 
 const (
-	// reserveSegments is how many files the reserve consists of: it is given up and
-	// taken again file by file.
+	// reserveSegments is the number of files of the reserve, which is released and
+	// restored file by file.
 	reserveSegments = 8
-	// reserveShare is the largest part of a file system that the reserve takes.
+	// reserveShare limits the reserve to this fraction of the file system.
 	reserveShare = 32
-	// reserveSegmentMin is the smallest file worth keeping.
+	// reserveSegmentMin is the smallest useful file.
 	reserveSegmentMin = 64 << 10
-	// reserveExt is how the names of the files end.
+	// reserveExt is the extension of the files.
 	reserveExt = ".reserve"
 )
 
-// ReserveDefault is how many bytes a server keeps back unless it is told otherwise.
+// ReserveDefault is how many bytes a server reserves by default.
 const ReserveDefault = 64 << 20
 
-// Space is how much room the disk of a [Pool] has.
+// Space describes the disk of a [Pool].
 type Space struct {
-	Known   bool  // the file system says so, and the pool watches it
-	Free    int64 // bytes that the process may take
-	Reserve int64 // bytes kept back on the disk
-	Low     int64 // below this many free bytes writes that grow are refused
+	Known   bool  // the pool watches the disk, and the file system reports its free space
+	Free    int64 // bytes that the process can use
+	Reserve int64 // reserved bytes
+	Low     int64 // below this many free bytes, writes that grow are refused
 	Full    bool  // they are refused now
 }
 
-// segment is the size of one file of the reserve, also where none is kept. The
-// caller has mu.
+// segment returns the size of one file of the reserve, even if there is none. The
+// caller holds mu.
 func (s *space) segment() int64 {
 	wanted := s.wanted
 	if wanted <= 0 {
@@ -88,13 +89,13 @@ func (s *space) segment() int64 {
 	return max(reserveSegmentMin, min(wanted, s.total/reserveShare)/reserveSegments)
 }
 
-// The marks of the picture above. The low one leaves as much again as the write
-// buffers of all stores may hold by default, with a reserve of the default size.
+// The marks of the picture above. With a reserve of the default size, the low mark
+// leaves as much again as the write buffers of all stores may take by default.
 func (s *space) floor() int64 { return s.segment() * reserveSegments / 2 }
 func (s *space) low() int64   { return 2 * s.segment() * reserveSegments }
 func (s *space) high() int64  { return s.low() + s.low()/4 }
 
-// begin looks for the first time.
+// begin reads the reserve and the free space for the first time.
 func (s *space) begin() {
 	if s.dir == "" {
 		return
@@ -103,7 +104,7 @@ func (s *space) begin() {
 	defer s.mu.Unlock()
 	names, err := s.files.List(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.logger.Warn("reserve of the disk not read", "dir", s.dir, "err", err)
+		s.logger.Warn("disk reserve not read", "dir", s.dir, "err", err)
 	}
 	for _, name := range names {
 		if strings.HasSuffix(name, reserveExt) {
@@ -113,8 +114,8 @@ func (s *space) begin() {
 	s.lookLocked()
 }
 
-// look asks the file system how much is free, and acts on it: it admits or refuses
-// writes that grow, and gives up or takes parts of the reserve.
+// look reads the free space and acts on it: it admits or refuses writes that grow, and
+// releases or restores segments of the reserve.
 func (s *space) look() Space {
 	if s.dir == "" {
 		return Space{}
@@ -142,7 +143,7 @@ func (s *space) lookLocked() Space {
 	return Space{Known: s.known, Free: s.free, Reserve: int64(len(s.segments)) * s.segment(), Low: s.low() + pending, Full: full}
 }
 
-// measure asks the file system. The directory of the reserve may not be there yet.
+// measure reads the free space. The directory of the reserve may not exist yet.
 func (s *space) measure() {
 	usage, err := s.files.GetDiskUsage(s.files.PathDir(s.dir))
 	s.known = err == nil && usage.TotalBytes > 0
@@ -153,21 +154,21 @@ func (s *space) measure() {
 
 func clip(n uint64) int64 { return int64(min(n, 1<<62)) }
 
-// adjust gives up or takes as much of the reserve as the free room asks for.
+// adjust releases or restores segments of the reserve as the free space requires.
 func (s *space) adjust() {
-	for s.free < s.floor() && s.giveLocked() {
+	for s.free < s.floor() && s.releaseLocked() {
 		continue
 	}
 	for len(s.segments) < reserveSegments && s.wanted > 0 && s.free-s.segment() >= s.low() {
 		if err := s.take(); err != nil {
-			s.logger.Warn("reserve of the disk not taken", "dir", s.dir, "err", err)
+			s.logger.Warn("disk reserve not restored", "dir", s.dir, "err", err)
 			return
 		}
 		s.measure()
 	}
 }
 
-// take makes one more file of the reserve.
+// take creates one segment of the reserve.
 func (s *space) take() (err error) {
 	if len(s.segments) == 0 {
 		if err := newDirectories(s.files).make(s.dir); err != nil {
@@ -195,8 +196,8 @@ func (s *space) take() (err error) {
 	return nil
 }
 
-// fill gives a file room on the disk that is really its own. Where the file system
-// cannot promise that, it is written, with what no file system makes smaller.
+// fill allocates disk space for a file. If the file system cannot, it writes data that
+// no file system can compress.
 func fill(f vfs.File, size int64) error {
 	err := f.Preallocate(0, size)
 	if err == nil || IsNoSpace(err) {
@@ -212,80 +213,82 @@ func fill(f vfs.File, size int64) error {
 	return nil
 }
 
-// yield gives up a part of the reserve for what had no room just now, and reports
-// whether to try that again: also when another caller has given up one since there
-// were so many given.
-func (s *space) yield(given int64) bool {
+// retry releases a segment of the reserve for an operation that found no space, and
+// reports whether to repeat the operation. It releases none if another caller has
+// released one since released was read.
+func (s *space) retry(released int64) bool {
 	if s.dir == "" {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.given.Load() == given {
+	if s.released.Load() == released {
 		s.measure()
-		s.giveLocked()
+		s.releaseLocked()
 	}
 	s.lookLocked()
-	return s.given.Load() != given
+	return s.released.Load() != released
 }
 
-// giveLocked gives up one file of the reserve, if there is one.
-func (s *space) giveLocked() bool {
+// releaseLocked releases one segment of the reserve, if there is one.
+func (s *space) releaseLocked() bool {
 	last := len(s.segments) - 1
 	if last < 0 {
 		return false
 	}
 	if err := s.files.Remove(s.files.PathJoin(s.dir, s.segments[last])); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.logger.Error("reserve of the disk not given up", "dir", s.dir, "err", err)
+		s.logger.Error("disk reserve not released", "dir", s.dir, "err", err)
 		return false
 	}
 	s.segments = s.segments[:last]
-	s.given.Add(1)
-	s.logger.Warn("part of the disk's reserve given up for deletions", "left", int64(last)*s.segment(), "free", s.free)
+	s.released.Add(1)
+	s.logger.Warn("part of the disk reserve released for deletions", "left", int64(last)*s.segment(), "free", s.free)
 	s.measure()
 	return true
 }
 
-// write writes what a store cannot do without, with the room of the reserve when
-// there is no other.
+// write writes what a store cannot work without. If the disk is full it uses the
+// reserve.
 func (s *space) write(f io.Writer, p []byte) (n int, err error) {
 	for {
-		given := s.given.Load()
+		released := s.released.Load()
 		wrote, err := f.Write(p[n:])
 		n += wrote
-		if !IsNoSpace(err) || !s.yield(given) {
+		if !IsNoSpace(err) || !s.retry(released) {
 			return n, err
 		}
 	}
 }
 
-// need does what a store cannot do without, likewise.
+// need calls do for a store that cannot work without it. If the disk is full it uses
+// the reserve.
 func (s *space) need(do func() error) error {
 	for {
-		given := s.given.Load()
-		if err := do(); !IsNoSpace(err) || !s.yield(given) {
+		released := s.released.Load()
+		if err := do(); !IsNoSpace(err) || !s.retry(released) {
 			return err
 		}
 	}
 }
 
-// tell logs that writes are refused, or admitted again.
+// tell logs that writes are refused or admitted again.
 func (s *space) tell(full bool) {
 	if full {
-		s.logger.Error("disk is full: writes are refused, reads and deletions go on", "dir", s.files.PathDir(s.dir), "free", s.free, "low", s.low())
+		s.logger.Error("disk is full: writes are refused, reads and deletions continue", "dir", s.files.PathDir(s.dir), "free", s.free, "low", s.low())
 		return
 	}
-	s.logger.Info("disk has room again: writes are taken", "dir", s.files.PathDir(s.dir), "free", s.free)
+	s.logger.Info("disk has space again: writes are accepted", "dir", s.files.PathDir(s.dir), "free", s.free)
 }
 
-// spend counts bytes that are about to be written, and looks again now and then.
+// spend counts bytes that are about to be written, and looks at the disk again after
+// some of them.
 func (s *space) spend(n int) {
 	if s.dir != "" && s.unseen.Add(-int64(n)) < 0 {
 		s.look()
 	}
 }
 
-// canGrow returns why a write that takes room is refused, nil when it is not.
+// canGrow returns why writes that take space are refused, nil if they are not.
 func (s *space) canGrow() error {
 	if s.full.Load() {
 		return errFull()
@@ -294,19 +297,19 @@ func (s *space) canGrow() error {
 }
 
 func errFull() *status.Error {
-	return status.InsufficientStorage("The disk is full. Reads and deletions go on. Delete data, or give the disk more room; then writes are taken again without a restart.")
+	return status.InsufficientStorage("The disk is full. Reads and deletions still work. Delete data or free disk space; the server then accepts writes again without a restart.")
 }
 
-// CanGrow returns why writes that take more room than they free are refused now, as
-// a *status.Error that is InsufficientStorage, and nil when they are not. Deletions
-// need not ask. It costs nanoseconds.
+// CanGrow returns nil if writes may take more space than they free. Otherwise it
+// returns a *status.Error that is InsufficientStorage. Deletions need not ask. It costs
+// nanoseconds.
 func (p *Pool) CanGrow() error { return p.space.canGrow() }
 
-// LookAtSpace asks the file system how much room there is, admits or refuses writes
-// accordingly, and gives up or takes parts of the reserve. On a full disk it flushes
-// what is in memory, as long as there is room for that. Call it about once in a
-// second; the pool looks by itself while much is written.
-func (p *Pool) LookAtSpace() Space {
+// CheckSpace reads the free space, admits or refuses writes accordingly, and releases
+// or restores segments of the reserve. On a full disk it flushes what is in memory
+// while there is space for that. Call it about once a second; in between the pool
+// checks by itself as it writes.
+func (p *Pool) CheckSpace() Space {
 	found := p.space.look()
 	if found.Full && p.flushAll() {
 		found = p.space.look()
@@ -314,23 +317,23 @@ func (p *Pool) LookAtSpace() Space {
 	return found
 }
 
-// Space is [Pool.LookAtSpace] without a flush: it costs a call of the file system.
+// Space is [Pool.CheckSpace] without a flush: it costs one system call.
 func (p *Pool) Space() Space { return p.space.look() }
 
-// flushAll flushes the stores that hold much in memory, and reports whether there was
+// flushAll flushes the stores with much data in memory, and reports whether there was
 // one.
 func (p *Pool) flushAll() (any bool) {
 	p.space.mu.Lock()
 	segment := p.space.segment()
 	p.space.mu.Unlock()
-	for _, s := range p.borrow() {
+	for _, s := range p.pinAll() {
 		if s.buffers.pending() > segment/2 && s.Err() == nil {
 			any = true
 			if err := s.Flush(); err != nil {
 				p.options.Logger.Debug("store not flushed on a full disk", "store", s.dir, "err", err)
 			}
 		}
-		s.use.Done()
+		s.pinned.Done()
 	}
 	return any
 }
@@ -347,7 +350,7 @@ func (p *Pool) pending() (bytes int64) {
 	return bytes
 }
 
-// pending returns how many bytes the buffers hold, about.
+// pending estimates how many bytes the buffers contain.
 func (q *buffers) pending() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -358,25 +361,25 @@ func (q *buffers) pending() int64 {
 	return held
 }
 
-// CanGrow returns why the store takes no write but deletions, or none at all, as a
-// *status.Error that is InsufficientStorage; nil when it takes every write. It costs
-// nanoseconds.
+// CanGrow returns nil if the store accepts every write. Otherwise it accepts only
+// deletions, or no write at all, and CanGrow returns a *status.Error that is
+// InsufficientStorage. It costs nanoseconds.
 func (s *Store) CanGrow() error {
-	if s.reading {
-		return errReading()
+	if s.readOnly {
+		return errReadOnly()
 	}
 	return s.pool.space.canGrow()
 }
 
-// errReading is why a store takes no write at all.
-func errReading() *status.Error {
-	e := status.InsufficientStorage("The disk is full, and the room that was kept back for deletions is used up. Reads go on. Give the disk more room; then writes are taken again without a restart.")
+// errReadOnly says why a store accepts no write at all.
+func errReadOnly() *status.Error {
+	e := status.InsufficientStorage("The disk is full, and the space reserved for deletions is used up. Reads still work. Free disk space; the server then accepts writes again without a restart.")
 	e.Cause = syscall.ENOSPC
 	return e
 }
 
-// compactedFile is a table that a compaction writes. It gets none of the room that
-// logs and flushes need: a compaction that fails is tried again later.
+// compactedFile is a table that a compaction writes. It must not take the space that
+// logs and flushes need: a failed compaction is repeated later.
 type compactedFile struct {
 	vfs.File
 	space *space

@@ -10,7 +10,7 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// watchedPool watches a disk, with a reserve of a thirty-second part of it.
+// watchedPool watches a disk and reserves 1/32 of it.
 func watchedPool(t testing.TB, disk *storagetest.Disk) *storage.Pool {
 	t.Helper()
 	p, err := storage.NewPool(storage.Options{
@@ -23,7 +23,7 @@ func watchedPool(t testing.TB, disk *storagetest.Disk) *storage.Pool {
 	return p
 }
 
-// put writes one row of a size, unless the disk is full.
+// put writes one row of the given size, unless the disk is full.
 func put(s *storage.Store, i, size int) error {
 	if err := s.CanGrow(); err != nil {
 		return err
@@ -32,7 +32,7 @@ func put(s *storage.Store, i, size int) error {
 	return errors.Join(b.Set(fmt.Appendf(nil, "mrow%05d", i), incompressible(i, size)), s.Apply(b), b.Close())
 }
 
-// incompressible returns bytes that no table makes smaller.
+// incompressible returns random bytes, which no table compresses.
 func incompressible(seed, size int) []byte {
 	text, x := make([]byte, size), uint64(seed)*2654435761+1
 	for i := range text {
@@ -44,7 +44,7 @@ func incompressible(seed, size int) []byte {
 	return text
 }
 
-// take removes a row, which the disk has room for.
+// take removes a row, for which the disk has space.
 func take(s *storage.Store, i int) error {
 	b := s.NewBatch()
 	return errors.Join(b.Delete(fmt.Appendf(nil, "mrow%05d", i)), s.Apply(b), b.Close())
@@ -60,8 +60,8 @@ func has(t *testing.T, s *storage.Store, i int) bool {
 	return found
 }
 
-// A disk that fills up refuses what grows before an error of a write stops the store,
-// deletions go on and make room, and then everything does.
+// A disk that fills up refuses writes that grow before a failed write stops the store.
+// Deletions work and free space; then every write does.
 func TestDiskFillsUp(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -86,27 +86,27 @@ func TestDiskFillsUp(t *testing.T) {
 	if used := disk.Used(); used < 26<<20 || used > 31<<20 {
 		t.Errorf("refused at %d bytes of 32 MB", used)
 	}
-	if space := p.LookAtSpace(); !space.Full || space.Reserve == 0 || space.Free < 512<<10 {
+	if space := p.CheckSpace(); !space.Full || space.Reserve == 0 || space.Free < 512<<10 {
 		t.Errorf("space of a full disk: %+v", space)
 	}
-	// Other programs take the rest.
+	// Another program takes the rest.
 	other, err := disk.FS().Create("other", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rest := p.LookAtSpace().Free
+	rest := p.CheckSpace().Free
 	if err := other.Preallocate(0, rest); err != nil {
 		t.Fatal(err)
 	}
-	if space := p.LookAtSpace(); space.Free == 0 || space.Reserve >= 1<<20 {
-		t.Errorf("nothing of the reserve was given up: %+v", space)
+	if space := p.CheckSpace(); space.Free == 0 || space.Reserve >= 1<<20 {
+		t.Errorf("no part of the reserve was released: %+v", space)
 	}
 	if !has(t, s, 0) || !has(t, s, rows-1) {
 		t.Error("rows cannot be read on a full disk")
 	}
 	for i := range rows - 10 {
 		if err := take(s, i); err != nil {
-			t.Fatalf("delete row %d of %d: %v, %+v", i, rows, err, p.LookAtSpace())
+			t.Fatalf("delete row %d of %d: %v, %+v", i, rows, err, p.CheckSpace())
 		}
 	}
 	if err := s.Flush(); err != nil {
@@ -119,7 +119,7 @@ func TestDiskFillsUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	within(t, "room after deletions", func() {
-		for p.LookAtSpace().Full {
+		for p.CheckSpace().Full {
 			_ = s.Flush()
 		}
 	})
@@ -137,8 +137,8 @@ func TestDiskFillsUp(t *testing.T) {
 	}
 }
 
-// A store on a disk without any room is opened for reading, also after a crash, and
-// has everything; with room it takes writes again.
+// A store on a full disk is opened read-only, also after a crash, and has everything.
+// Once there is space it accepts writes again.
 func TestOpenOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, reserve := range []int64{0, storage.ReserveDefault} {
@@ -177,8 +177,8 @@ func TestOpenOnFullDisk(t *testing.T) {
 			if s, err = p.Open("d/s"); err != nil {
 				t.Fatal(err)
 			}
-			if s.Reading() == (reserve > 0) {
-				t.Errorf("reserve %d: the store can only be read: %v", reserve, s.Reading())
+			if s.ReadOnly() == (reserve > 0) {
+				t.Errorf("reserve %d: the store is read-only: %v", reserve, s.ReadOnly())
 			}
 			for i := range 100 {
 				if !has(t, s, i) {
@@ -201,8 +201,8 @@ func TestOpenOnFullDisk(t *testing.T) {
 			if s, err = p.Open("d/s"); err != nil {
 				t.Fatal(err)
 			}
-			if s.Reading() || !has(t, s, 0) || has(t, s, 1) != (reserve == 0) {
-				t.Errorf("with room: only reading %v, row 0 %v, row 1 %v", s.Reading(), has(t, s, 0), has(t, s, 1))
+			if s.ReadOnly() || !has(t, s, 0) || has(t, s, 1) != (reserve == 0) {
+				t.Errorf("with free space: read-only %v, row 0 %v, row 1 %v", s.ReadOnly(), has(t, s, 0), has(t, s, 1))
 			}
 			if err := put(s, 1000, 10); err != nil {
 				t.Error(err)

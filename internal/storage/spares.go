@@ -7,49 +7,49 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// finder is an iterator of Pebble's that is used again and again. A fresh one opens
-// a table of each level at its first move, which takes several times as long as
-// the move itself; one that is there finds a row in about a microsecond.
-type finder struct {
+// reusableIter is an iterator of Pebble's that is used repeatedly. At its first move a
+// new one opens a table of each level, which takes several times as long as the move
+// itself. A used one finds a row in about a microsecond.
+type reusableIter struct {
 	*pebble.Iterator
 	snapshot *Snapshot
-	tables   uint64 // the store's count of tables' changes when it was made
-	bounded  bool   // SetBounds was called
+	tables   uint64 // Store.tables when it was made
+	bounded  bool   // it has bounds
 
-	// Guarded by spares.mu, set while it is spare.
-	newer, older *finder // among all of the pool
-	below        *finder // among those of the snapshot
+	// Guarded by spares.mu, and set while the iterator is spare.
+	newer, older *reusableIter // in the pool
+	below        *reusableIter // in the snapshot
 }
 
-// spares are the iterators of a pool's stores that nobody uses at the moment.
+// spares are the iterators of a pool's stores that are not in use.
 //
-// Each keeps the write buffers and tables that it reads, even those that a flush
-// or a compaction has replaced, and the blocks that it stands on. So there are
-// few, and the one that was used the longest time ago makes room for another.
+// Each keeps in memory or on the disk the write buffers and tables that it reads, even
+// those that a flush or a compaction has replaced, and the blocks of its position. So
+// there are few, and the least recently used one is closed for a new one.
 type spares struct {
 	mu sync.Mutex
 
-	newest, oldest *finder
+	newest, oldest *reusableIter
 	count          int
 }
 
 const (
-	// sparesMax is how many iterators are spare in a pool: enough for the
-	// partitions that are busy, and tens of megabytes at most.
+	// sparesMax is how many iterators may be spare in a pool: enough for the busy
+	// partitions, and tens of megabytes at most.
 	sparesMax = 128
-	// sparesOfOne is how many are spare in a snapshot.
+	// sparesOfOne is how many may be spare in a snapshot.
 	sparesOfOne = 8
-	// viewsUntilSpare is how many rows of a snapshot are looked up without an
-	// iterator. Snapshots that live from one write to the next need none.
+	// viewsUntilSpare is how many rows of a snapshot are looked up without a reusable
+	// iterator. A snapshot that lives only until the next write needs none.
 	viewsUntilSpare = 4
 )
 
-// take returns an iterator over the rows with low <= key < high, nil for no
-// bound. It stands nowhere. Put it back after use.
-func (s *Snapshot) take(low, high []byte) (*finder, error) {
+// take returns an iterator over the rows with low <= key < high; a nil bound is open.
+// It has no position. Call put after use.
+func (s *Snapshot) take(low, high []byte) (*reusableIter, error) {
 	r := s.pool.spares.pop(s)
 	if r != nil && r.tables != s.tables.Load() {
-		_ = r.Close() // It had no error, and was to be used no more.
+		_ = r.Close() // It had no error, and is not used any more.
 		r = nil
 	}
 	if r == nil {
@@ -58,7 +58,7 @@ func (s *Snapshot) take(low, high []byte) (*finder, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &finder{Iterator: made, snapshot: s, tables: tables, bounded: low != nil || high != nil}, nil
+		return &reusableIter{Iterator: made, snapshot: s, tables: tables, bounded: low != nil || high != nil}, nil
 	}
 	if r.bounded || low != nil || high != nil {
 		r.SetBounds(low, high)
@@ -67,18 +67,17 @@ func (s *Snapshot) take(low, high []byte) (*finder, error) {
 	return r, nil
 }
 
-// put makes an iterator spare, or closes it when there are enough of them or it
-// has met an error, which it returns.
-func (r *finder) put() error {
+// put makes an iterator spare. It closes it if there are enough or it has met an error,
+// and returns that error.
+func (r *reusableIter) put() error {
 	if r.Error() != nil || !r.snapshot.pool.spares.push(r) {
 		return r.Close()
 	}
 	return nil
 }
 
-// pop takes the spare iterator of a snapshot that was used last; nil when there
-// is none.
-func (p *spares) pop(s *Snapshot) *finder {
+// pop takes the most recently used spare iterator of a snapshot, nil if there is none.
+func (p *spares) pop(s *Snapshot) *reusableIter {
 	if s.spare.Load() == nil {
 		return nil
 	}
@@ -91,8 +90,8 @@ func (p *spares) pop(s *Snapshot) *finder {
 	return r
 }
 
-// push keeps an iterator, unless its snapshot has enough.
-func (p *spares) push(r *finder) bool {
+// push makes an iterator spare, unless its snapshot has enough.
+func (p *spares) push(r *reusableIter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := r.snapshot
@@ -109,16 +108,16 @@ func (p *spares) push(r *finder) bool {
 	}
 	p.newest = r
 	if p.count++; p.count > sparesMax {
-		// Under the lock: its snapshot may be about to end.
+		// Under the lock, because its snapshot may be about to be closed.
 		last := p.oldest
 		p.unlink(last)
-		_ = last.Close() // It had no error, and was to be used no more.
+		_ = last.Close() // It had no error, and is not used any more.
 	}
 	return true
 }
 
-// unlink takes an iterator out of both lists. p.mu is held.
-func (p *spares) unlink(r *finder) {
+// unlink removes an iterator from both lists. The caller holds p.mu.
+func (p *spares) unlink(r *reusableIter) {
 	if r.newer != nil {
 		r.newer.older = r.older
 	} else {
@@ -150,13 +149,13 @@ func (p *spares) drop(s *Snapshot) {
 	defer p.mu.Unlock()
 	for r := s.spare.Load(); r != nil; r = s.spare.Load() {
 		p.unlink(r)
-		_ = r.Close() // It had no error, and was to be used no more.
+		_ = r.Close() // It had no error, and is not used any more.
 	}
 }
 
 // spareOf is the part of a [Snapshot] that belongs to spares.
 type spareOf struct {
-	spare  atomic.Pointer[finder] // the one used last; written under spares.mu
-	spares int                    // how many there are; guarded by spares.mu
-	views  atomic.Int32           // rows looked up without an iterator, up to viewsUntilSpare
+	spare  atomic.Pointer[reusableIter] // the most recently used one; written under spares.mu
+	spares int                          // number of spare iterators; guarded by spares.mu
+	views  atomic.Int32                 // rows looked up without an iterator, up to viewsUntilSpare
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// fillLists writes n rows of the family of numbers and a posting list for each.
+// fillLists writes n rows of the number family and a posting list for each.
 func fillLists(t *testing.T, s *Store, n int) {
 	t.Helper()
 	b := s.NewBatch()
@@ -37,8 +37,8 @@ func sparesOfPool(t *testing.T, p *Pool) int {
 	return forth
 }
 
-// Spare iterators are bounded in a snapshot and in the pool, and those of a
-// snapshot end with it.
+// Spare iterators are limited per snapshot and in the pool, and those of a snapshot are
+// closed with it.
 func TestSparesAreBounded(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, Options{InMemory: true})
@@ -64,7 +64,7 @@ func TestSparesAreBounded(t *testing.T) {
 			t.Fatalf("%d spare iterators after %d snapshots, want %d", got, i+1, want)
 		}
 	}
-	// Those of the first snapshots made room, and are made anew.
+	// The iterators of the first snapshots were closed for others and are created again.
 	for i, s := range snapshots {
 		if found, err := s.Has([]byte("r00000003")); !found || err != nil {
 			t.Fatalf("snapshot %d: found %v, %v", i, found, err)
@@ -78,8 +78,8 @@ func TestSparesAreBounded(t *testing.T) {
 	}
 }
 
-// An iterator that was used before looks at nothing that its last user has left:
-// bounds, place, direction. Each way to read follows each other one.
+// A reused iterator keeps nothing of its last use: no bounds, position or direction.
+// Each kind of read follows every other kind.
 func TestSparesForgetTheirUse(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -129,7 +129,7 @@ func TestSparesForgetTheirUse(t *testing.T) {
 		"walk": func(i int) error {
 			lists := snapshot.Lists(one(i), one(i+1))
 			if !lists.Last() || string(lists.Key()) != string(one(i)) || lists.Prev() {
-				return fmt.Errorf("walk stands at %q: %w", lists.Key(), lists.Err())
+				return fmt.Errorf("iterator is at %q: %w", lists.Key(), lists.Err())
 			}
 			return lists.Close()
 		},
@@ -139,7 +139,7 @@ func TestSparesForgetTheirUse(t *testing.T) {
 			for valid := rows.First(); valid; valid = rows.Next() {
 				read++
 			}
-			if want := 2*n - i; read != want { // the lists lie behind
+			if want := 2*n - i; read != want { // the lists follow the rows
 				return fmt.Errorf("%d rows, want %d", read, want)
 			}
 			return rows.Close()
@@ -153,18 +153,18 @@ func TestSparesForgetTheirUse(t *testing.T) {
 			for i := range n {
 				must(t, use((i*7)%n))
 				if err := useAgain(i); err != nil {
-					t.Fatalf("%s behind %s at %d: %v", then, before, i, err)
+					t.Fatalf("%s after %s at %d: %v", then, before, i, err)
 				}
 			}
 		}
 	}
 	if got := sparesOfPool(t, s.pool); got != 1 {
-		t.Errorf("%d iterators are spare behind uses that came one after the other, want 1", got)
+		t.Errorf("%d iterators are spare after consecutive uses, want 1", got)
 	}
 }
 
-// Readers of several snapshots share the spare iterators while rows come in and
-// tables are replaced under them. Each sees its own state.
+// Readers of several snapshots share the spare iterators while rows are written and
+// tables are replaced. Each sees its own state.
 func TestSparesAreShared(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -205,14 +205,14 @@ func TestSparesAreShared(t *testing.T) {
 	}
 }
 
-// An iterator that stands on tables which a flush has replaced is not used again.
+// An iterator over tables that a flush has replaced is not used again.
 func TestSparesOfReplacedTablesEnd(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	fillLists(t, s, 10)
 	snapshot := s.Snapshot()
 	defer snapshot.Close()
-	look := func() *finder {
+	look := func() *reusableIter {
 		r, err := snapshot.take(nil, nil)
 		must(t, err)
 		must(t, r.put())
@@ -220,7 +220,7 @@ func TestSparesOfReplacedTablesEnd(t *testing.T) {
 	}
 	first := look()
 	if again := look(); again != first {
-		t.Error("an iterator is made anew though nothing has changed")
+		t.Error("a new iterator is created although nothing has changed")
 	}
 	must(t, s.Flush())
 	if again := look(); again == first {
@@ -228,8 +228,8 @@ func TestSparesOfReplacedTablesEnd(t *testing.T) {
 	}
 }
 
-// Write buffers come on top of the block cache, so that stores that are written
-// to leave it to those who read: blocks that were read once are read from it.
+// Write buffers are not part of the block cache, so writing to stores does not evict
+// blocks: blocks that were read once are read from the cache.
 func TestWriteBuffersLeaveTheCacheAlone(t *testing.T) {
 	t.Parallel()
 	const buffer = 1 << 20

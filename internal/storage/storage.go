@@ -1,25 +1,24 @@
-// Package storage is the ordered byte store: one Pebble store per partition
-// replica, and a small one for the catalog.
+// Package storage is the ordered byte store: one Pebble store per partition replica,
+// and a small one for the catalog.
 //
-// Partition, catalog and cluster keep everything they remember here. Learn
-// [Pool] first: it holds what all stores of a process share (block cache, file
-// cache, compaction budget) and creates, opens and removes them by directory.
-// Then [Store] and [Batch], the way in, and [Snapshot], the way out, with
-// [Iterator] for rows and [Postings] for sets of document numbers. Every row
-// family of the database is laid out in keyspace.go; no other package builds a
-// raw prefix.
+// Packages partition, catalog and cluster keep all their durable data here. Learn
+// [Pool] first: it holds what all stores of a process share (block cache, file cache,
+// compaction budget) and creates, opens and removes stores by directory. Then [Store]
+// and [Batch] for writes, and [Snapshot] for reads, with [Iterator] for rows and
+// [Postings] for sets of document numbers. keyspace.go lays out every row family of the
+// database; no other package builds a raw key prefix.
 //
 // # Invariants
 //
-// What [Store.Apply] acknowledged is synced. A batch is whole or absent after a
-// crash, and batches that were applied one after the other survive as a prefix.
-// A store that has failed to write or sync its log, its manifest or a flush
-// takes no further write and changes no further byte on the disk; everything it
-// acknowledged is there when it is opened again. A posting list is a set: adding
-// twice is adding once, and the last of an add and a remove wins.
+// What [Store.Apply] acknowledged is synced. After a crash a batch is whole or absent,
+// and of batches that were applied one after another a prefix survives. A store that
+// failed to write or sync its log, its manifest or a flush accepts no further write and
+// changes no further byte on the disk; everything it acknowledged is there when it is
+// opened again. A posting list is a set: adding a number twice is adding it once, and
+// the later of an add and a remove wins.
 //
-// The package knows no documents, no JSON and no keys of partitions beyond
-// their bytes, and it gives no order to concurrent writers.
+// The package knows no documents, no JSON, and of partition keys only their bytes. It
+// does not order concurrent writers.
 //
 // Page: docs/storage.md
 package storage
@@ -38,66 +37,69 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Options sets up a [Pool]. The zero value is a pool on the real file system
-// with the defaults named at the fields.
+// Options configures a [Pool]. The zero value is a pool on the real file system with
+// the defaults that the fields name.
 type Options struct {
-	// FS replaces the real file system: tests hand in one that crashes or
-	// fails. It rules over InMemory.
+	// FS replaces the real file system: tests pass one that crashes or fails. It overrides
+	// InMemory.
 	FS vfs.FS
 
-	// InMemory keeps all stores in memory; they are gone with the pool.
+	// InMemory keeps all stores in memory. They are lost when the pool is closed.
 	InMemory bool
 
-	// GroupRead lets the group of the process read the files that the stores make on
-	// the real file system; by default their owner alone can.
+	// GroupRead lets the group of the process read the files that the stores create on the
+	// real file system. By default only their owner can.
 	GroupRead bool
 
-	// CacheBytes is the size of the block cache that all stores share; 128 MB
-	// by default. The write buffers of the stores come on top.
+	// CacheBytes is the size of the block cache that all stores share; 128 MB by default.
+	// The write buffers of the stores are not part of it.
 	CacheBytes int64
 
-	// BufferBytes is what the write buffers of all stores may take together, beyond
-	// half a megabyte for each open store; by default a part in 32 of CacheBytes, and
-	// 128 MB or more. The more stores are busy, the smaller are their buffers. More
-	// is taken only for a batch that does not fit in otherwise, and for buffers that
-	// iterators still read.
+	// BufferBytes limits the write buffers of all stores together, not counting half a
+	// megabyte for each open store. The default is 1/32 of CacheBytes, and at least 128
+	// MB. The more stores are busy, the smaller their buffers are. The limit is exceeded
+	// only for a batch that does not fit otherwise, and for buffers that iterators still
+	// read.
 	BufferBytes int64
 
-	// MemTableBytes is how large one write buffer of a store may grow; 16 MB by
-	// default. It begins at 256 KB and doubles while the store is busy and the budget
-	// has room, so that a thousand quiet stores stay small.
+	// MemTableBytes limits one write buffer of a store; 16 MB by default. A buffer begins
+	// at 256 KB and doubles while the store is busy and the budget allows it, so a
+	// thousand quiet stores stay small.
 	MemTableBytes uint64
 
-	// MaxOpenFiles is how many table files the stores keep open together; 1,000
-	// by default. Each open store needs about eight descriptors besides, and the
-	// pool keeps sixteen back.
+	// MaxOpenFiles is how many table files the stores keep open together; 1,000 by
+	// default. In addition each open store needs about eight descriptors, and the pool
+	// reserves sixteen.
 	MaxOpenFiles int
 
-	// Compactions is how many compactions may run at once, whatever the number
-	// of stores; by default half of the processors, at least one.
+	// Compactions is how many compactions may run at the same time, whatever the number of
+	// stores. The default is half of the processors, at least one.
 	Compactions int
 
-	// IdleFlush is for how long a store is not written to until it is flushed, to
-	// within as long again; a minute by default, and never when negative. An idle
-	// store takes about a fifth of a megabyte.
+	// IdleFlush is how long no write must reach a store before it is flushed; the flush
+	// comes up to as much later. The default is a minute; a negative value disables it. An
+	// idle store takes about a fifth of a megabyte.
 	IdleFlush time.Duration
 
-	// ReserveDir is a directory for files that keep room on the disk for deletions,
-	// below an existing one; it is made when it is needed. With it the pool watches
-	// the disk and refuses writes that grow before it is full. Empty: neither.
+	// ReserveDir is a directory for files that reserve disk space for deletions. It is
+	// created when it is needed; its parent must exist. With it the pool watches the disk,
+	// and refuses writes that grow before the disk is full. Empty disables both.
 	ReserveDir string
 
-	// ReserveBytes is how much is kept back, at most a part in 32 of the file system.
-	// Zero or less keeps nothing back.
+	// ReserveBytes is how much space is reserved, at most 1/32 of the file system. Zero or
+	// less reserves none.
 	ReserveBytes int64
 
-	// Release is the name of the program's release, recorded in each store
-	// that it creates; "devel" by default.
+	// Release is the program's release, recorded in each store that it creates; "devel" by
+	// default.
 	Release string
 
-	// Logger receives what Pebble does at debug level and what goes wrong above
-	// it. Nil discards.
+	// Logger receives Pebble's messages at debug level and problems above it. Nil discards
+	// them.
 	Logger *slog.Logger
+
+	// clock is the monotonic clock that paces background work. Tests replace it.
+	clock func() time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -125,6 +127,9 @@ func (o Options) withDefaults() Options {
 	if o.IdleFlush == 0 {
 		o.IdleFlush = idleDefault
 	}
+	if o.clock == nil {
+		o.clock = sinceStart
+	}
 	if o.Release == "" {
 		o.Release = "devel"
 	}
@@ -134,11 +139,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate reports everything that is wrong with the options at once.
+// validate returns everything that is wrong with the options as one error.
 func (o Options) validate() error {
 	var errs []error
-	// Pebble keeps a batch above half of a write buffer outside of it, so a
-	// buffer must at least hold an ordinary effect.
+	// Pebble keeps a batch larger than half of a write buffer outside the buffer, so a
+	// buffer must hold at least an ordinary effect.
 	if o.MemTableBytes < 64<<10 || o.MemTableBytes > 1<<30 {
 		errs = append(errs, fmt.Errorf("write buffer of %d bytes, want 64 KB to 1 GB", o.MemTableBytes))
 	}
@@ -148,34 +153,34 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// Pool is what the stores of one process share, and the only way to a store.
-// Its methods may be called at the same time from several goroutines.
+// Pool is what the stores of a process share, and the only way to open a store. Its
+// methods are safe for concurrent use.
 type Pool struct {
-	options   Options
-	cache     *pebble.Cache
-	files     *pebble.FileCache
-	scheduler *scheduler
-	dirs      *directories
-	spares    spares
-	idle      rounds // of flushIdle
-	gather    rounds // of flushScattered; none where there are none of flushIdle
-	budget    budget // of the write buffers
-	reserve   reserve
-	space     space
+	options         Options
+	cache           *pebble.Cache
+	files           *pebble.FileCache
+	scheduler       *scheduler
+	dirs            *directories
+	spares          spares
+	idleFlush       periodic // runs flushIdle
+	fragmentedFlush periodic // runs flushFragmented; off if idleFlush is off
+	budget          budget   // of the write buffers
+	reserve         descriptorReserve
+	space           space
 
 	mu     sync.Mutex
-	open   map[string]*Store // by directory; nil while one is created, opened or removed
-	giveUp func(*Store) (closed bool)
+	open   map[string]*Store // by directory; nil while a store is being created, opened or removed
+	evict  func(*Store) (closed bool)
 	closed bool
 }
 
-// NewPool makes a pool. It allocates little: caches grow with use.
+// NewPool returns a pool. It allocates little: caches grow with use.
 func NewPool(options Options) (*Pool, error) {
 	options = options.withDefaults()
 	if err := options.validate(); err != nil {
 		return nil, fmt.Errorf("storage options: %w", err)
 	}
-	settleAllocator()
+	configureAllocator()
 	p := &Pool{
 		options:   options,
 		cache:     pebble.NewCache(options.CacheBytes),
@@ -184,22 +189,22 @@ func NewPool(options Options) (*Pool, error) {
 		dirs:      newDirectories(options.FS),
 		open:      map[string]*Store{},
 		budget:    budget{limit: options.BufferBytes},
-		reserve:   reserve{files: options.FS},
+		reserve:   descriptorReserve{files: options.FS},
 		space:     space{files: options.FS, dir: options.ReserveDir, wanted: options.ReserveBytes, logger: options.Logger},
 	}
-	p.idle.pause, p.idle.look = options.IdleFlush, p.flushIdle
-	p.gather.pause, p.gather.look = min(options.IdleFlush, gatherAfter), p.flushScattered
+	p.idleFlush.pause, p.idleFlush.run = options.IdleFlush, p.flushIdle
+	p.fragmentedFlush.pause, p.fragmentedFlush.run = min(options.IdleFlush, fragmentedAfter), p.flushFragmented
 	p.space.pending = p.pending
 	p.space.begin()
 	return p, nil
 }
 
-// FS returns the file system of the pool, for those who keep other files next
-// to the stores. It is never nil.
+// FS returns the file system of the pool, for packages that keep other files next to
+// the stores. It is never nil.
 func (p *Pool) FS() vfs.FS { return p.options.FS }
 
-// Close ends the pool. Every store must have been closed before: those that are
-// not are named in the error, and the pool stays usable.
+// Close closes the pool. If stores are open it returns an error that names them, and
+// the pool stays usable.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -217,8 +222,8 @@ func (p *Pool) Close() error {
 	p.closed = true
 	p.mu.Unlock()
 
-	p.idle.stop()
-	p.gather.stop()
+	p.idleFlush.stop()
+	p.fragmentedFlush.stop()
 	p.reserve.close()
 	p.scheduler.close()
 	p.files.Unref()
@@ -226,8 +231,8 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// claim reserves a directory for one operation, so that no two of them meet in
-// it. The caller releases it, or leaves an open store in its place.
+// claim reserves a directory for one operation, so that no two operations use it at the
+// same time. The caller releases it, or puts an open store in its place.
 func (p *Pool) claim(dir string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -253,9 +258,9 @@ func (p *Pool) occupy(dir string, s *Store) {
 	p.open[dir] = s
 }
 
-// Create makes a new store in dir, which must not exist or be empty. The
-// directory, the parents it needed and everything in it are synced when Create
-// returns. When it fails, what it began is removed as far as possible.
+// Create creates a store in dir, which must be missing or empty. When Create returns,
+// the directory, the parents it needed and everything in it are synced. After an error
+// it removes what it created as far as possible.
 func (p *Pool) Create(dir string) (*Store, error) {
 	dir = p.clean(dir)
 	if err := p.claim(dir); err != nil {
@@ -270,11 +275,10 @@ func (p *Pool) Create(dir string) (*Store, error) {
 	return s, nil
 }
 
-// Build makes a new store in dir, which must not exist or be empty, has it filled
-// and closes it. What fill applies is not synced by itself: everything is synced
-// once, when Build returns, which takes a fraction of the time of [Pool.Create]
-// and Apply. Until then a crash leaves garbage. When it fails, what it began is
-// removed as far as possible.
+// Build creates a store in dir, which must be missing or empty, calls fill and closes
+// the store. What fill applies is synced only once, before Build returns, which takes a
+// fraction of the time of [Pool.Create] and Apply. A crash before that leaves garbage.
+// After an error Build removes what it created as far as possible.
 func (p *Pool) Build(dir string, fill func(*Store) error) error {
 	dir = p.clean(dir)
 	if err := p.claim(dir); err != nil {
@@ -289,7 +293,7 @@ func (p *Pool) Build(dir string, fill func(*Store) error) error {
 		if err := errors.Join(fill(s), s.Flush(), s.shut()); err != nil {
 			return err
 		}
-		return errors.Join(s.guard.dropLogs(), s.guard.built())
+		return errors.Join(s.guard.dropLogs(), s.guard.finishBuild())
 	})
 	if err != nil {
 		return fmt.Errorf("build store %s: %w", dir, err)
@@ -297,8 +301,8 @@ func (p *Pool) Build(dir string, fill func(*Store) error) error {
 	return nil
 }
 
-// Rename gives the closed store in one directory another name on the same file
-// system, durably.
+// Rename renames the directory of a closed store durably. Both names must be on the
+// same file system.
 func (p *Pool) Rename(from, to string) error {
 	from, to = p.clean(from), p.clean(to)
 	files := p.options.FS
@@ -318,9 +322,9 @@ func (p *Pool) create(dir string) (s *Store, err error) {
 		if s, err = p.prepare(dir); err != nil {
 			return err
 		}
-		// The first log of a new Pebble is in a format that does not say what was
-		// synced. The next one does.
-		if err := errors.Join(explain(s.db.Flush()), s.guard.built()); err != nil {
+		// The first log of a new Pebble store uses a format that does not record what was
+		// synced. The next log does record it.
+		if err := errors.Join(explain(s.db.Flush()), s.guard.finishBuild()); err != nil {
 			return errors.Join(err, s.shut())
 		}
 		return nil
@@ -331,8 +335,8 @@ func (p *Pool) create(dir string) (s *Store, err error) {
 	return s, nil
 }
 
-// fresh calls make for a directory that is missing or empty, and removes what it
-// has left when it fails.
+// fresh calls make for a directory that is missing or empty. If make fails, it removes
+// what make left.
 func (p *Pool) fresh(dir string, make func() error) error {
 	files := p.options.FS
 	switch names, err := files.List(dir); {
@@ -344,8 +348,7 @@ func (p *Pool) fresh(dir string, make func() error) error {
 	err := make()
 	if err != nil {
 		p.dirs.forget(dir)
-		// What is left is garbage that nobody names; the next attempt must not
-		// stumble over it.
+		// Nothing refers to what is left, but the next attempt must find the directory empty.
 		if removeErr := files.RemoveAll(dir); removeErr != nil {
 			p.options.Logger.Debug("store remains not removed", "dir", dir, "err", removeErr)
 		}
@@ -353,7 +356,7 @@ func (p *Pool) fresh(dir string, make func() error) error {
 	return err
 }
 
-// prepare makes a store of which nothing but its directory is synced.
+// prepare creates a store of which only the directory is synced.
 func (p *Pool) prepare(dir string) (*Store, error) {
 	if err := p.dirs.make(dir); err != nil {
 		return nil, err
@@ -364,36 +367,35 @@ func (p *Pool) prepare(dir string) (*Store, error) {
 	return p.start(dir)
 }
 
-// Open opens the store in dir. A missing store is an error that is
-// [fs.ErrNotExist]; one that a newer release wrote, or that cannot be read, is
-// refused without touching it. On a disk that is too full for opening it, the store
-// can be read only, see [Store.Reading].
+// Open opens the store in dir. If there is none the error is [fs.ErrNotExist]. A store
+// that a newer release wrote, or that cannot be read, is refused and left as it is. If
+// the disk is too full to open the store for writing, it is opened read-only, see
+// [Store.ReadOnly].
 func (p *Pool) Open(dir string) (*Store, error) { return p.OpenVerified(dir, Opening{}) }
 
-// Opening is what must hold of a store that is opened. The zero value asks for
-// nothing.
+// Opening is what a store must satisfy to be opened. The zero value requires nothing.
 type Opening struct {
-	// Contains is what the logs and the manifest must at least have, as
-	// [Store.Position] told. A store that has less is damaged.
+	// Contains is what the logs and the manifest must contain at least: a result of
+	// [Store.Position]. A store that contains less is damaged.
 	Contains Position
 
-	// Verify looks at the store before anything on its disk is changed for good: no
-	// file that was there is removed or written to before it returns nil. After an
-	// error the store is closed, and its directory has the files that it had.
-	// Verify must not keep the snapshot. Nil accepts.
+	// Verify checks the store before anything on its disk changes for good: until it
+	// returns nil no existing file is removed or written to. After an error the store is
+	// closed and its directory has the files that it had. Verify must not keep the
+	// snapshot. Nil accepts every store.
 	Verify func(*Snapshot) error
 
-	// Writable refuses a store that a full disk leaves for reading only, with the
-	// disk's error.
+	// Writable refuses a store that a full disk would make read-only. The error is that of
+	// the disk.
 	Writable bool
 
-	// Provisional leaves the directory as Verify finds it until [Store.Confirm] is
-	// called or something is written: a store that is closed before has the files that
-	// it had. So several stores are verified before any of them is changed.
+	// Provisional keeps the directory as Verify found it until [Store.Confirm] is called
+	// or something is written. A store that is closed before that has the files that it
+	// had. With it a caller verifies several stores before it changes any of them.
 	Provisional bool
 }
 
-// OpenVerified is [Pool.Open] for a store of which something is known.
+// OpenVerified is [Pool.Open] with requirements.
 func (p *Pool) OpenVerified(dir string, o Opening) (*Store, error) {
 	dir = p.clean(dir)
 	if err := p.claim(dir); err != nil {
@@ -407,7 +409,7 @@ func (p *Pool) OpenVerified(dir string, o Opening) (*Store, error) {
 	if IsNoSpace(err) && !o.Writable {
 		full := err
 		if s, err = p.reopen(dir, o, true); err == nil {
-			p.options.Logger.Warn("store opened for reading only, because the disk is full", "store", dir)
+			p.options.Logger.Warn("store opened read-only, because the disk is full", "store", dir)
 		} else {
 			err = errors.Join(full, err)
 		}
@@ -420,7 +422,7 @@ func (p *Pool) OpenVerified(dir string, o Opening) (*Store, error) {
 	return s, nil
 }
 
-func (p *Pool) reopen(dir string, o Opening, reading bool) (*Store, error) {
+func (p *Pool) reopen(dir string, o Opening, readOnly bool) (*Store, error) {
 	found, err := p.examine(dir, "")
 	if err != nil {
 		return nil, err
@@ -435,7 +437,8 @@ func (p *Pool) reopen(dir string, o Opening, reading bool) (*Store, error) {
 	at := found.position()
 	found.contain(least)
 	if lacking := found.err(); lacking != nil {
-		// The store is whole and not the one that it was: what its rows say comes first.
+		// The store is consistent, but older than it should be. What Verify says of its rows
+		// comes first.
 		verify := o.Verify
 		o.Verify = func(snapshot *Snapshot) error {
 			if verify == nil {
@@ -443,14 +446,14 @@ func (p *Pool) reopen(dir string, o Opening, reading bool) (*Store, error) {
 			}
 			return errors.Join(verify(snapshot), lacking)
 		}
-		return p.restart(dir, at, o, reading)
+		return p.restart(dir, at, o, readOnly)
 	}
-	return p.restart(dir, found.position(), o, reading)
+	return p.restart(dir, found.position(), o, readOnly)
 }
 
-// Remove deletes the store in dir and syncs its parent. A store that is not
-// there is no error; one that is open is. Whatever goes wrong, as much is deleted as
-// can be, and the rest by another call.
+// Remove deletes the store in dir and syncs its parent. A missing store is no error; an
+// open one is. After an error as much as possible is deleted, and another call deletes
+// the rest.
 func (p *Pool) Remove(dir string) error {
 	dir = p.clean(dir)
 	if err := p.claim(dir); err != nil {
@@ -462,9 +465,9 @@ func (p *Pool) Remove(dir string) error {
 	if _, err := files.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	// The format file goes first: a removal that a crash cuts short must not
-	// leave a store that opens with a part of its files. Who cannot make sure of that
-	// goes on all the same: nobody names the directory, and it takes room.
+	// The format file is removed first: if a crash interrupts the removal, the rest must
+	// not open as a store. If that step fails, the other files are deleted nevertheless:
+	// nothing refers to the directory, and it takes space.
 	err := files.Remove(files.PathJoin(dir, formatFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
@@ -479,13 +482,13 @@ func (p *Pool) Remove(dir string) error {
 	return nil
 }
 
-// clean gives each directory one name.
+// clean returns the one name of a directory.
 func (p *Pool) clean(dir string) string { return p.options.FS.PathJoin(dir) }
 
-// LockDir takes the data directory of a server for this process and creates it
-// when it is missing. It fails when another process, or another server of this
-// one, has it. Closing the result gives the directory back. A server in memory
-// has no directory to lock.
+// LockDir locks the data directory of a server for this process and creates it if it is
+// missing. It fails if another process, or another server of this process, holds the
+// lock. Close the result to release the lock. A server in memory has no directory to
+// lock.
 func LockDir(dir string) (io.Closer, error) { return lockDir(newPrivate(false), dir) }
 
 func lockDir(files vfs.FS, dir string) (io.Closer, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// newPool returns a pool in memory that is closed with the test.
+// newPool returns a pool in memory that is closed at the end of the test.
 func newPool(t testing.TB, options Options) *Pool {
 	t.Helper()
 	if options.FS == nil {
@@ -31,7 +31,7 @@ func newPool(t testing.TB, options Options) *Pool {
 	return p
 }
 
-// newStore returns a store in a pool of its own, both closed with the test.
+// newStore returns a store in its own pool, both closed at the end of the test.
 func newStore(t testing.TB) *Store {
 	t.Helper()
 	s, err := newPool(t, Options{}).Create("store")
@@ -59,7 +59,7 @@ func put(t testing.TB, s *Store, key, value string) {
 	}
 }
 
-// get returns the value of a key, or "-" without one.
+// get returns the value of a key, or "-" if there is none.
 func get(t testing.TB, s *Store, key string) string {
 	t.Helper()
 	snapshot := s.Snapshot()
@@ -180,7 +180,7 @@ func TestIteratorMoves(t *testing.T) {
 		{"SeekLT above", at(it.SeekLT([]byte("z"))), "mc"},
 	} {
 		if c.got != c.want {
-			t.Errorf("%s: stands on %s, want %s", c.move, c.got, c.want)
+			t.Errorf("%s: is on %s, want %s", c.move, c.got, c.want)
 		}
 	}
 	if err := it.Err(); err != nil {
@@ -188,7 +188,7 @@ func TestIteratorMoves(t *testing.T) {
 	}
 }
 
-// Create, Open and Remove refuse what would damage a store that is there.
+// Create, Open and Remove refuse to damage an existing store.
 func TestPoolRefuses(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{})
@@ -321,7 +321,7 @@ func listing(t *testing.T, dir string) string {
 	return text.String()
 }
 
-// A directory without a format file is no store, whatever else is in it.
+// A directory without a format file is not a store, whatever else it contains.
 func TestOpenIncomplete(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{})
@@ -334,7 +334,7 @@ func TestOpenIncomplete(t *testing.T) {
 	if _, err := p.Open("half"); !isNotExist(err) {
 		t.Errorf("open of an empty directory: %v", err)
 	}
-	// The format alone: creation was interrupted before Pebble had begun.
+	// Only the format file: creation was interrupted before Pebble began.
 	if err := writeFormat(p.FS(), "half", "x"); err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +373,7 @@ func TestLockDir(t *testing.T) {
 	}
 }
 
-// Two pools of one process cannot have one store open.
+// Two pools of one process cannot open the same store.
 func TestStoreInUse(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "s")
@@ -484,8 +484,7 @@ func TestBatchRepr(t *testing.T) {
 	}
 }
 
-// Rows come out of logs and off the network: every damage is an error and
-// changes nothing.
+// Rows come from logs and from the network: all damage is an error and changes nothing.
 func TestDamagedRows(t *testing.T) {
 	t.Parallel()
 	good := NewBatch()
@@ -508,7 +507,7 @@ func TestDamagedRows(t *testing.T) {
 		}
 	}
 	if !into.Empty() {
-		t.Errorf("damaged rows left %d rows behind", into.Rows())
+		t.Errorf("damaged rows left %d rows", into.Rows())
 	}
 }
 
@@ -557,8 +556,8 @@ func TestDeleteRange(t *testing.T) {
 	}
 }
 
-// A store that is abandoned writes no table and keeps what it was given: until it is
-// removed it opens again.
+// An abandoned store writes no table but keeps its rows: it opens again until it is
+// removed.
 func TestAbandon(t *testing.T) {
 	t.Parallel()
 	files := vfs.NewMem()

@@ -13,71 +13,72 @@ import (
 )
 
 // formatMajor pins the format of Pebble's files. It may rise only together with
-// formatVersion: an older release could not open the store any more.
+// formatVersion, because an older release could no longer open the store.
 const formatMajor = pebble.FormatTableFormatV6
 
-// Store is one ordered set of rows in one directory, open in this process. All
-// methods but Close may be called at the same time from several goroutines.
+// Store is an ordered set of rows in one directory, open in this process. All methods
+// but Close are safe for concurrent use.
 type Store struct {
-	pool  *Pool
-	dir   string
-	db    *pebble.DB
-	guard *guard
-	turn  *turn // this store's place in the pool's scheduler
+	pool        *Pool
+	dir         string
+	db          *pebble.DB
+	guard       *guard
+	compactions *schedulerClient
 
-	reading bool // it cannot be written to, see [Store.Reading]
+	readOnly bool // see [Store.ReadOnly]
 
-	provisional atomic.Bool // its directory is kept as it was, see [Opening.Provisional]
-	confirming  sync.Mutex  // held while that ends
+	provisional atomic.Bool // the directory is kept as it was, see [Opening.Provisional]
+	confirming  sync.Mutex  // held by Confirm
 
-	// applying is held for reading while a batch is applied, and for writing by
-	// the sweeper, which must not meet one.
+	// applying is held for reading while a batch is applied, and for writing by the
+	// sweeper, which must not run at the same time.
 	applying sync.RWMutex
 	sweeper  sweeper
 
-	// dirty says that rows may have come in since the last flush began, touched the
-	// same of the last look for idle stores, and stirred that for scattered ones.
-	dirty, touched, stirred atomic.Bool
-	resting
-	scattered
+	// dirty says that rows may have been written since the last flush began,
+	// writtenSinceIdle since the last flushIdle, and writtenSinceRead since a fragmented
+	// row was read or the last flushFragmented.
+	dirty, writtenSinceIdle, writtenSinceRead atomic.Bool
+	pins
+	fragmented
 
 	listing sync.Mutex // held while tables are listed
-	ended   bool       // Pebble is being closed or was; guarded by listing
+	ended   bool       // Pebble is closed, or about to be; guarded by listing
 
 	buffers buffers
-	// tables counts flushes and compactions, so that iterators that keep what
-	// they have replaced can be told from newer ones.
+	// tables counts flushes and compactions: an iterator made before one keeps the files
+	// that it replaced.
 	tables atomic.Uint64
 }
 
-// start opens Pebble in a directory that has been prepared, which must have no files
-// of Pebble's. The caller then calls [guard.built].
+// start opens Pebble in a prepared directory without files of Pebble's. The caller then
+// calls [guard.finishBuild].
 func (p *Pool) start(dir string) (*Store, error) {
 	s := p.newStore(dir)
-	s.guard.during(stageBuilding)
+	s.guard.setStage(stageBuilding)
 	if err := s.begin(true); err != nil {
 		return nil, err
 	}
-	s.turn.opened()
+	s.compactions.opened()
 	return s, nil
 }
 
-// restart opens Pebble in the directory of an existing store. Until it is verified
-// no file of it is removed or changed, and after an error the directory is as it
-// was. With reading Pebble reads the log into memory and writes nothing.
-func (p *Pool) restart(dir string, at position, o Opening, reading bool) (*Store, error) {
+// restart opens Pebble in the directory of an existing store. Until the store is
+// verified none of its files is removed or changed, and after an error the directory is
+// as it was. If readOnly is true Pebble reads the log into memory and writes nothing.
+func (p *Pool) restart(dir string, at position, o Opening, readOnly bool) (*Store, error) {
 	s := p.newStore(dir)
-	s.reading = reading
-	s.guard.during(stageOpening)
-	s.guard.hold()
+	s.readOnly = readOnly
+	s.guard.setStage(stageOpening)
+	s.guard.startOverlay()
 	s.guard.extents.found(at)
 	if err := s.begin(false); err != nil {
-		return nil, errors.Join(err, s.guard.rollback())
+		return nil, errors.Join(err, s.guard.discardOverlay())
 	}
 	if o.Verify != nil {
 		snapshot := s.Snapshot()
 		if err := errors.Join(o.Verify(snapshot), snapshot.Close()); err != nil {
-			return nil, errors.Join(err, s.shut(), s.guard.rollback())
+			return nil, errors.Join(err, s.shut(), s.guard.discardOverlay())
 		}
 	}
 	s.provisional.Store(true)
@@ -90,9 +91,9 @@ func (p *Pool) restart(dir string, at position, o Opening, reading bool) (*Store
 	return s, nil
 }
 
-// Confirm ends the time in which a store that was opened with [Opening.Provisional]
-// keeps its directory as it was. It does nothing for any other. After an error the
-// store has failed.
+// Confirm ends the provisional state of a store that was opened with
+// [Opening.Provisional]: from now on its directory may change. It does nothing for
+// other stores. After an error the store has failed.
 func (s *Store) Confirm() error {
 	s.confirming.Lock()
 	defer s.confirming.Unlock()
@@ -100,28 +101,29 @@ func (s *Store) Confirm() error {
 		return nil
 	}
 	s.provisional.Store(false)
-	if err := s.guard.release(); err != nil {
+	if err := s.guard.commitOverlay(); err != nil {
 		s.guard.fail(err)
 		return s.Err()
 	}
-	s.guard.during(stageServing)
-	s.turn.opened()
+	s.guard.setStage(stageServing)
+	s.compactions.opened()
 	return nil
 }
 
-// newStore returns a store without its Pebble.
+// newStore returns a store whose Pebble is not open yet.
 func (p *Pool) newStore(dir string) *Store {
 	logger := p.options.Logger.With("store", dir)
-	s := &Store{pool: p, dir: dir, turn: p.scheduler.newTurn()}
+	s := &Store{pool: p, dir: dir, compactions: p.scheduler.newClient()}
 	s.buffers.begin(p)
 	s.guard = newGuard(p.options.FS, dir, func(err error) {
-		// As text: Pebble's errors, logged as values, bring their stacks along.
+		// As text: Pebble's errors, logged as values, include their stacks.
 		logger.Error("store failed", "err", err.Error())
-		s.turn.fail()
+		s.compactions.fail()
 	})
 
 	p.reserve.begin(dir)
-	s.guard.reserve, s.guard.space = &p.reserve, &p.space
+	s.guard.reserve, s.guard.space, s.guard.clock = &p.reserve, &p.space, p.options.clock
+	s.compactions.pacer.clock = p.options.clock
 	return s
 }
 
@@ -129,10 +131,10 @@ func (p *Pool) newStore(dir string) *Store {
 func (s *Store) begin(fresh bool) error {
 	options := s.pool.pebbleOptions(s, s.pool.options.Logger.With("store", s.dir))
 	options.ErrorIfExists, options.ErrorIfNotExists = fresh, !fresh
-	options.ReadOnly = s.reading
+	options.ReadOnly = s.readOnly
 	db, err := pebble.Open(s.dir, options)
 	if err != nil {
-		s.turn.Unregister()
+		s.compactions.Unregister()
 		if failure := s.guard.err(); failure != nil {
 			err = failure
 		}
@@ -149,7 +151,7 @@ func (s *Store) begin(fresh bool) error {
 	return nil
 }
 
-// tableFilter is the filter of keys in each table.
+// tableFilter is the Bloom filter of the keys of each table.
 var tableFilter = bloom.FilterPolicy(10)
 
 func (p *Pool) pebbleOptions(s *Store, logger *slog.Logger) *pebble.Options {
@@ -163,14 +165,14 @@ func (p *Pool) pebbleOptions(s *Store, logger *slog.Logger) *pebble.Options {
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       l0Stop,
-		Merger:                      newMerger(s.sweeper.hint, s.scatter),
+		Merger:                      newMerger(s.sweeper.hint, s.noteFragmented),
 		Logger:                      pebbleLogger{logger: logger, guard: s.guard},
 		EventListener:               s.listener(logger),
 	}
-	o.Experimental.CompactionScheduler = s.turn
+	o.Experimental.CompactionScheduler = s.compactions
 	for i := range o.Levels {
-		// A filter saves the search in every level but the last for keys that
-		// are not there, which each insert asks for once.
+		// A filter saves the search for missing keys in every level but the last. Each insert
+		// looks one up.
 		o.Levels[i].FilterPolicy = tableFilter
 		o.Levels[i].BlockSize = 8 << 10
 		o.Levels[i].IndexBlockSize = 64 << 10
@@ -178,17 +180,19 @@ func (p *Pool) pebbleOptions(s *Store, logger *slog.Logger) *pebble.Options {
 	return o
 }
 
-// listener turns Pebble's events into the store's failure and the scheduler's
-// patience. Most are called under Pebble's main lock, so they only take notes.
+// listener turns Pebble's events into failures of the store and into signals to the
+// scheduler. Pebble calls most of them while it holds its main lock, so they only
+// record what happened.
 func (s *Store) listener(logger *slog.Logger) *pebble.EventListener {
-	// flushErr is how the last flush ended, guarded by Pebble's lock. A flush
-	// of nothing ends with an error too, but is no background error.
+	// flushErr is the result of the last flush, guarded by Pebble's lock. A flush of
+	// nothing ends with an error as well, but Pebble does not report it as a background
+	// error.
 	var flushErr error
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
 			logger.Warn("background work failed", "err", err.Error())
-			// Pebble would try the flush again at once and for ever. After the
-			// failure it succeeds into memory and lets waiting writers go.
+			// Pebble would retry the flush at once and forever. Once the store has failed, the
+			// flush succeeds in memory, and waiting writers continue.
 			if flushErr != nil && errors.Is(err, flushErr) {
 				s.guard.fail(fmt.Errorf("flush: %w", err))
 			}
@@ -197,37 +201,36 @@ func (s *Store) listener(logger *slog.Logger) *pebble.EventListener {
 			s.guard.fail(fmt.Errorf("file %s is damaged: %w", info.Path, info.Details))
 		},
 		WALCreated: func(pebble.WALCreateInfo) {
-			s.buffers.begun.Add(1) // With each log begins a buffer.
+			s.buffers.begun.Add(1) // Each log begins with a new buffer.
 			s.buffers.changed.Store(true)
 		},
-		FlushBegin: func(pebble.FlushInfo) { s.gathering.Add(1) },
+		FlushBegin: func(pebble.FlushInfo) { s.rewriting.Add(1) },
 		FlushEnd: func(info pebble.FlushInfo) {
-			s.gathering.Add(-1)
+			s.rewriting.Add(-1)
 			flushErr = info.Err
 			s.buffers.changed.Store(true)
 			s.tables.Add(1)
 		},
-		CompactionBegin: func(pebble.CompactionInfo) { s.gathering.Add(1) },
+		CompactionBegin: func(pebble.CompactionInfo) { s.rewriting.Add(1) },
 		CompactionEnd: func(info pebble.CompactionInfo) {
-			s.gathering.Add(-1)
+			s.rewriting.Add(-1)
 			s.tables.Add(1)
-			s.turn.report(info.Err)
+			s.compactions.report(info.Err)
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			logger.Debug("writes wait", "reason", info.Reason)
-			s.turn.stall(true)
+			s.compactions.stall(true)
 		},
-		WriteStallEnd: func() { s.turn.stall(false) },
+		WriteStallEnd: func() { s.compactions.stall(false) },
 	}
 }
 
 // Dir returns the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-// Err returns why the store takes no more writes, nil while it does. Once set
-// it stays: close the store and open it again, when the cause is gone, to get
-// back every batch that was acknowledged. What the store shows until then may
-// include batches that were not.
+// Err returns why the store accepts no writes, and nil while it accepts them. An error
+// is permanent: when its cause is gone, close the store and open it again to get every
+// batch that was acknowledged. Until then the store may show batches that were not.
 func (s *Store) Err() error {
 	if err := s.guard.err(); err != nil {
 		return fmt.Errorf("store %s has failed: %w", s.dir, err)
@@ -235,23 +238,23 @@ func (s *Store) Err() error {
 	return nil
 }
 
-// Apply commits the batch and returns when it is synced; concurrent calls share
-// a sync. Pebble shows the rows to new snapshots a moment earlier. After an
-// error the outcome is unknown and the store has failed, see [Store.Err]. The
-// batch may be reset or closed afterwards.
+// Apply commits the batch and returns when it is synced. Concurrent calls share a sync.
+// New snapshots may see the rows a moment earlier. After an error the outcome is
+// unknown and the store has failed, see [Store.Err]. The batch may be reset or closed
+// afterwards.
 func (s *Store) Apply(b *Batch) error { return s.apply(b, pebble.Sync) }
 
-// ApplyNoSync commits the batch without waiting for the disk: for work that is
-// repeated after a crash, such as trimming. A later Apply or Flush makes it
-// durable too. Errors are those of Apply.
+// ApplyNoSync commits the batch without waiting for the disk, for work that is repeated
+// after a crash, such as trimming. A later Apply or Flush makes it durable. Errors are
+// those of Apply.
 func (s *Store) ApplyNoSync(b *Batch) error { return s.apply(b, pebble.NoSync) }
 
 func (s *Store) apply(b *Batch, sync *pebble.WriteOptions) error {
 	if err := s.Err(); err != nil {
 		return err
 	}
-	if s.reading {
-		return errReading()
+	if s.readOnly {
+		return errReadOnly()
 	}
 	if b.rows.Empty() {
 		return nil
@@ -267,8 +270,8 @@ func (s *Store) apply(b *Batch, sync *pebble.WriteOptions) error {
 		}
 	}
 	err := s.commit(b, sync)
-	// The guard keeps errors of the log away from Pebble, which has no way back
-	// from them, so the answer is here.
+	// The guard hides errors of the log from Pebble, which cannot recover from them, so
+	// the result is known here.
 	if failure := s.Err(); failure != nil {
 		return failure
 	}
@@ -292,20 +295,20 @@ func (s *Store) commit(b *Batch, sync *pebble.WriteOptions) error {
 	return err
 }
 
-// written notes that rows come in.
+// written records that rows are written.
 func (s *Store) written() {
-	if !s.touched.Load() {
-		s.touched.Store(true)
+	if !s.writtenSinceIdle.Load() {
+		s.writtenSinceIdle.Store(true)
 	}
-	if !s.stirred.Load() {
-		s.stirred.Store(true)
+	if !s.writtenSinceRead.Load() {
+		s.writtenSinceRead.Store(true)
 	}
 	if !s.dirty.Load() && !s.dirty.Swap(true) {
-		s.pool.idle.begin()
+		s.pool.idleFlush.schedule()
 	}
 }
 
-// DeleteRange removes the rows with low <= key < high, synced.
+// DeleteRange removes the rows with low <= key < high and syncs.
 func (s *Store) DeleteRange(low, high []byte) error {
 	b := s.NewBatch()
 	defer b.Close()
@@ -315,17 +318,16 @@ func (s *Store) DeleteRange(low, high []byte) error {
 	return s.Apply(b)
 }
 
-// Snapshot returns an unchanging view of everything applied so far. Close it:
-// an open snapshot keeps old rows from being removed. It costs about a
-// microsecond.
+// Snapshot returns an immutable view of everything applied so far. Close it: an open
+// snapshot keeps replaced rows on the disk. It costs about a microsecond.
 func (s *Store) Snapshot() *Snapshot {
 	return &Snapshot{at: s.db.NewSnapshot(), db: s.db, pool: s.pool, tables: &s.tables, sweeper: &s.sweeper}
 }
 
-// Flush writes what is in memory to tables and returns when they are synced.
-// A quiet store is left as it is.
+// Flush writes what is in memory to tables and returns when they are synced. It does
+// nothing if nothing was written since the last flush.
 func (s *Store) Flush() error {
-	if err := s.Err(); err != nil || s.reading || s.provisional.Load() {
+	if err := s.Err(); err != nil || s.readOnly || s.provisional.Load() {
 		return err
 	}
 	s.sweepAll()
@@ -342,21 +344,21 @@ func (s *Store) Flush() error {
 	return s.Err()
 }
 
-// l0Stop is at how many layers of tables that no compaction has sorted yet writers
-// wait. Each is another place where a reader looks.
+// l0Stop is the number of unsorted layers of tables (level 0) at which writers wait. A
+// reader looks into each of them.
 const l0Stop = 24
 
-// Crowded reports whether compactions are behind so far that whoever copies into the
-// store should wait for them: a third of the way to where writers wait. A store that
-// has failed is not: nothing would make it better.
-func (s *Store) Crowded() bool {
+// Backlogged reports whether compactions lag so far that a caller that copies rows into
+// the store should wait: at a third of the limit at which writers wait. It is false for
+// a store that has failed, which no compaction would improve.
+func (s *Store) Backlogged() bool {
 	return s.Err() == nil && s.db.Metrics().Levels[0].Sublevels >= l0Stop/3
 }
 
-// Gathering reports whether write buffers are being flushed, or compactions are
-// behind as [Store.Crowded] says: who has megabytes to write had better wait, because
-// all who write behind would wait with it. It costs tens of microseconds.
-func (s *Store) Gathering() bool {
+// Busy reports whether write buffers are being flushed or compactions lag as
+// [Store.Backlogged] says. A caller with megabytes to write should wait, because all
+// writers after it would wait with it. It costs tens of microseconds.
+func (s *Store) Busy() bool {
 	if s.Err() != nil {
 		return false
 	}
@@ -364,18 +366,18 @@ func (s *Store) Gathering() bool {
 	return m.Flush.NumInProgress > 0 || m.Levels[0].Sublevels >= l0Stop/3
 }
 
-// Size returns how many bytes the store's files take on the disk. It costs tens
-// of microseconds.
+// Size returns how many bytes the store's files take on the disk. It costs tens of
+// microseconds.
 func (s *Store) Size() int64 { return int64(s.db.Metrics().DiskSpaceUsage()) }
 
-// Close flushes the store and closes it. All its snapshots and iterators must
-// have been closed, and no other call may be under way. Of a store that has
-// failed it returns the failure, and has closed it all the same.
+// Close flushes and closes the store. All its snapshots and iterators must be closed,
+// and no other call may be in progress. If the store has failed Close returns the
+// failure; the store is closed nevertheless.
 func (s *Store) Close() error {
-	s.leave()
+	s.awaitUnpinned()
 	defer s.pool.release(s.dir)
 	if s.provisional.Load() {
-		if err := errors.Join(s.shut(), s.guard.rollback()); err != nil {
+		if err := errors.Join(s.shut(), s.guard.discardOverlay()); err != nil {
 			return fmt.Errorf("close store %s: %w", s.dir, err)
 		}
 		return nil
@@ -383,10 +385,10 @@ func (s *Store) Close() error {
 	err := s.Flush()
 	closeErr := s.shut()
 	if err != nil {
-		// What Pebble says while it closes a failed store is an echo.
+		// The errors of a failed store's Close only repeat the failure.
 		return fmt.Errorf("close store: %w", err)
 	}
-	if closeErr == nil && !s.reading {
+	if closeErr == nil && !s.readOnly {
 		closeErr = s.guard.dropLogs()
 	}
 	if closeErr != nil {
@@ -395,14 +397,14 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Abandon closes a store that is to be removed: like Close, but without a flush.
-// What was not flushed stays in the store's log.
+// Abandon closes a store that is to be removed: like Close, but without a flush. What
+// was not flushed stays in the store's log.
 func (s *Store) Abandon() error {
-	s.leave()
+	s.awaitUnpinned()
 	defer s.pool.release(s.dir)
 	err := s.shut()
 	if s.provisional.Load() {
-		err = errors.Join(err, s.guard.rollback())
+		err = errors.Join(err, s.guard.discardOverlay())
 	}
 	if err != nil {
 		return fmt.Errorf("close store %s: %w", s.dir, err)
@@ -423,9 +425,8 @@ func (s *Store) shut() error {
 	return err
 }
 
-// pebbleLogger passes Pebble's log on. Fatal calls must not end the process:
-// they fail the store, which cuts it off from the disk before anything can be
-// damaged further.
+// pebbleLogger passes Pebble's messages on. Its Fatalf must not end the process: it
+// fails the store, which cuts it off from the disk before anything more is damaged.
 type pebbleLogger struct {
 	logger *slog.Logger
 	guard  *guard

@@ -8,12 +8,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// sweeper removes the rows of posting lists that have become empty. A merge
-// cannot do it: what it finds may lie above rows it does not see, and Pebble
-// v2.1 loses its place in a compaction when a merger says that a row is gone
-// (cockroachdb/pebble issue 6168). So an empty chunk stays as a row of one byte,
-// everyone who meets it leaves a hint here, and now and then the store deletes
-// those that still are empty. Nobody can tell the difference but by the space.
+// sweeper removes the rows of posting lists that have become empty. A merge cannot do
+// so: it may not see the rows below, and Pebble v2.1 loses its position in a compaction
+// when a merger deletes a row (cockroachdb/pebble issue 6168). So an empty chunk stays
+// as a row of one byte. Each reader and merge that meets one leaves a hint here, and
+// now and then the store deletes the hinted rows that are still empty. Only the disk
+// space tells the difference.
 type sweeper struct {
 	mu    sync.Mutex
 	keys  []string // rows that were seen to be empty
@@ -21,17 +21,17 @@ type sweeper struct {
 }
 
 const (
-	// sweepBatch is how many rows are swept at once.
+	// sweepBatch is the number of hints of one sweep.
 	sweepBatch = 512
-	// sweepTime is how long writers wait for a sweep at a time: a row takes a
-	// microsecond, or twenty when many tables were not compacted yet.
+	// sweepTime is how long writers wait for a sweep at a time. A row takes a microsecond,
+	// or twenty if many tables are not compacted yet.
 	sweepTime = 500 * time.Microsecond
-	// sweepMax is how many hints are kept. More are dropped: whoever reads the
-	// row will leave one again.
+	// sweepMax is how many hints are kept. Others are dropped: the next reader of the row
+	// leaves one again.
 	sweepMax = 16 << 10
 )
 
-// hint takes note of an empty row.
+// hint records an empty row.
 func (w *sweeper) hint(key []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,7 +46,7 @@ func (w *sweeper) hint(key []byte) {
 	w.known[text] = struct{}{}
 }
 
-// due reports whether a sweep is worth its while.
+// due reports whether there are enough hints for a sweep.
 func (w *sweeper) due() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,17 +69,16 @@ func (w *sweeper) take() []string {
 	return keys
 }
 
-// back puts hints back that were not looked at.
+// back returns hints that were not used.
 func (w *sweeper) back(keys []string) {
 	for _, key := range keys {
 		w.hint([]byte(key))
 	}
 }
 
-// sweep deletes rows of the hints that are still empty, and ends early when it has
-// taken for as long as it may; zero is for ever. No writer is under way
-// meanwhile, so nothing can be added to a row between the look and the
-// deletion. It is not synced: what a crash undoes was empty.
+// sweep deletes the hinted rows that are still empty. It ends early after the time
+// most; zero is unlimited. Writers wait, so no number is added to a row between the
+// read and the deletion. It does not sync: a crash brings back only empty rows.
 func (s *Store) sweep(most time.Duration) error {
 	keys := s.sweeper.take()
 	if len(keys) == 0 {
@@ -114,7 +113,7 @@ func (s *Store) sweep(most time.Duration) error {
 	return errors.Join(s.db.Apply(b, pebble.NoSync), b.Close())
 }
 
-// sweepAll sweeps until no hints are left, before the store goes quiet.
+// sweepAll sweeps until no hints are left, before the store becomes quiet.
 func (s *Store) sweepAll() {
 	for range sweepMax / sweepBatch {
 		if err := s.sweep(0); err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Sweeping while others write takes no number away.
+// Sweeping during writes removes no number.
 func TestSweepDuringWrites(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -35,7 +35,7 @@ func TestSweepDuringWrites(t *testing.T) {
 	})
 	for w := range uint64(3) {
 		writers.Go(func() {
-			// The numbers of this writer are its own, so it knows what is in.
+			// The numbers of this writer are its own, so it knows which are in the list.
 			r := rand.New(rand.NewPCG(w, 0))
 			in := map[int]bool{}
 			for range 1500 {
@@ -75,7 +75,7 @@ func TestSweepDuringWrites(t *testing.T) {
 	sweeping.Wait()
 }
 
-// Hints are bounded and each is kept once.
+// Hints are limited, and each is kept once.
 func TestSweeperHints(t *testing.T) {
 	t.Parallel()
 	var w sweeper

@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestText runs the stories in testdata. A story has one store; the commands
-// are those of the method named after each.
+// TestText runs the stories in testdata. A story has one store; its commands are the
+// cases of textStory.run.
 func TestText(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/*.txt")
@@ -72,7 +72,7 @@ func (s *textStory) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		var err error
 		s.store, err = s.pool.Open("store")
 		return "", err
-	case "snapshot": // remembers a snapshot under a name
+	case "snapshot": // saves a snapshot under a name
 		s.snapshots[d.CmdArgs[0].Key] = s.store.Snapshot()
 		return "", nil
 	}
@@ -169,8 +169,8 @@ func (s *textStory) numbers(t *testing.T, snapshot *Snapshot, d *datadriven.Test
 	return show(set)
 }
 
-// parseSet reads a set: a list's key, or and, or, not and range with arguments
-// in parentheses.
+// parseSet parses a set: a list's key, or and, or, not and range with arguments in
+// parentheses.
 func parseSet(t *testing.T, snapshot *Snapshot, words []string) (*Postings, []string, error) {
 	if len(words) < 2 || words[1] != "(" {
 		return snapshot.Postings([]byte(words[0])), words[1:], nil

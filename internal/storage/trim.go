@@ -7,31 +7,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Trimming takes documents out of a store that nobody reads yet, as the
-// children of a split are. It is done in steps, each of which puts rows into a
-// batch and says where to go on: the caller applies the batch before the next
-// step, and may write to the store in between.
+// Trimming removes documents from a store that has no readers yet, such as a child of a
+// split. It works in steps. Each step adds rows to a batch and returns where the next
+// one begins. The caller applies the batch before the next step, and may write to the
+// store in between.
 
-// Add puts a row behind those of the batch, such as one that [ReadRows] gave.
-func (b *Batch) Add(r Row) error {
-	switch r.Kind {
-	case RowSet:
-		return b.Set(r.Key, r.Value)
-	case RowDelete:
-		return b.Delete(r.Key)
-	case RowDeleteRange:
-		return b.DeleteRange(r.Key, r.Value)
-	case RowPosting:
-		return b.rows.Merge(r.Key, r.Value, nil)
-	}
-	return fmt.Errorf("row of kind %d: %w", r.Kind, errRows)
-}
-
-// Walk calls visit for the rows with low <= key < high, as the store is now,
-// and puts what visit asks for into b. It stops before the row at which limit
-// bytes have been read or written and returns its key, nil when there are no
-// more rows. The row is good until visit returns. Whoever waits for a processor
-// runs in between.
+// Walk calls visit for the current rows with low <= key < high; visit adds its changes
+// to b. Walk stops before the next row once limit bytes were read or written, and
+// returns the key of that row, nil when there are no more rows. The row is valid until
+// visit returns. Walk yields the processor now and then.
 func (s *Store) Walk(b *Batch, low, high []byte, limit int, visit func(key, value []byte) error) (next []byte, err error) {
 	rows, err := s.db.NewIter(&pebble.IterOptions{LowerBound: low, UpperBound: high})
 	if err != nil {
@@ -43,7 +27,7 @@ func (s *Store) Walk(b *Batch, low, high []byte, limit int, visit func(key, valu
 		}
 	}()
 	read := 0
-	var pace pace
+	pace := rowPacer{pacer: pacer{clock: s.pool.options.clock}}
 	for valid := rows.First(); valid; valid = rows.Next() {
 		pace.row()
 		if read+b.Len() >= limit && read > 0 {
@@ -61,9 +45,8 @@ func (s *Store) Walk(b *Batch, low, high []byte, limit int, visit func(key, valu
 	return nil, nil
 }
 
-// TrimPostings takes the numbers of gone out of the rows of posting lists with
-// low <= key < high. It works as [Store.Walk] does, and next is the low of the
-// next step.
+// TrimPostings removes the numbers of gone from the rows of posting lists with low <=
+// key < high. It stops like [Store.Walk], and next is the low of the next step.
 func (s *Store) TrimPostings(b *Batch, low, high []byte, gone *Numbers, limit int) (next []byte, err error) {
 	var t trimmer
 	return s.Walk(b, low, high, limit, func(key, value []byte) error {
@@ -71,15 +54,15 @@ func (s *Store) TrimPostings(b *Batch, low, high []byte, gone *Numbers, limit in
 	})
 }
 
-// trimmer is the working memory for one step.
+// trimmer is the working memory of one step.
 type trimmer struct {
 	kept, lost           [chunkWords]uint64
 	keptFew, lostFew     []uint16
 	keptValue, lostValue []byte
 }
 
-// row takes numbers out of one row. It writes what is shorter: what stays, or
-// what goes.
+// row removes numbers from one row. It writes the shorter of two forms: the numbers
+// that stay, or those that go.
 func (t *trimmer) row(b *Batch, key, value []byte, gone *Numbers) error {
 	_, chunk, err := cutChunk(key)
 	if err != nil {
@@ -112,7 +95,7 @@ func (t *trimmer) row(b *Batch, key, value []byte, gone *Numbers) error {
 	return b.rows.Merge(key, t.lostValue, nil)
 }
 
-// part divides a set into what is not in gone and what is.
+// part divides a set into the numbers that are not in gone and those that are.
 func (t *trimmer) part(v, gone *view) (kept, lost view) {
 	if v.dense {
 		t.partWords(v, gone)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Numbers are taken out of posting lists of every form, whatever their share,
-// step by step, and the lists go on as lists.
+// Numbers are removed from posting lists of every form, whatever their share, step by
+// step, and the lists remain usable.
 func TestTrimPostings(t *testing.T) {
 	t.Parallel()
 	for _, share := range []float64{0, 0.001, 0.5, 0.999, 1} {
@@ -69,7 +69,7 @@ func testTrim(t *testing.T, r *rand.Rand, share float64, most uint64) {
 		must(t, err)
 		apply()
 		steps++
-		// What is added between the steps stays, wherever they are.
+		// What is added between the steps stays, wherever it is.
 		list, number := fmt.Sprint("tlist", r.IntN(4)), most+100+uint64(steps)
 		add(list, number)
 		must(t, b.AddPosting([]byte(list), number))
@@ -95,8 +95,8 @@ func testTrim(t *testing.T, r *rand.Rand, share float64, most uint64) {
 	must(t, s.Flush())
 }
 
-// A checkpoint without a range is a store with everything else, which does not
-// have the files of the range, and takes rows as any other.
+// A checkpoint without a range is a store with everything else. It does not have the
+// files of the range, and accepts writes like any other store.
 func TestCheckpointWithout(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{})
@@ -112,7 +112,7 @@ func TestCheckpointWithout(t *testing.T) {
 		must(t, b.Set(fmt.Appendf(nil, "d%04d", i), value))
 		if b.Len() > 256<<10 {
 			must(t, s.Apply(b))
-			must(t, s.Flush()) // files of a part of the range each
+			must(t, s.Flush()) // each file has a part of the range
 			b.Reset()
 		}
 	}
@@ -151,7 +151,7 @@ func TestCheckpointWithout(t *testing.T) {
 	must(t, s.Close())
 }
 
-// Walk goes on where it says, and meets each row once.
+// Walk continues where the last call ended, and visits each row once.
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

@@ -12,15 +12,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// watcher is somebody who always wants the only processor, and notes whether it got it
-// between two steps of somebody else.
+// watcher is a goroutine that always wants the only processor. It counts how often it
+// ran between two steps of the work that it watches.
 type watcher struct {
-	turns         atomic.Int64 // it had
+	turns         atomic.Int64 // how often it ran
 	last          atomic.Int64 // turns at the last step
-	steps, passed atomic.Int64 // in all, and without a turn since the one before
+	steps, passed atomic.Int64 // steps, and those before which it did not run
 }
 
-// step is called by who is watched.
+// step is called by the work.
 func (w *watcher) step() {
 	now := w.turns.Load()
 	w.steps.Add(1)
@@ -29,7 +29,7 @@ func (w *watcher) step() {
 	}
 }
 
-// watch calls act with one processor for act and the watcher together.
+// watch calls act, which shares one processor with the watcher.
 func (w *watcher) watch(t *testing.T, act func() error) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -53,16 +53,16 @@ func (w *watcher) watch(t *testing.T, act func() error) {
 	<-stopped
 	must(t, err)
 	steps, passed := w.steps.Load(), w.passed.Load()
-	t.Logf("%d steps, nobody else ran in front of %d of them", steps, passed)
+	t.Logf("%d steps, the watcher did not run before %d of them", steps, passed)
 	if steps < 50 {
-		t.Errorf("%d steps say little", steps)
+		t.Errorf("%d steps are too few to tell", steps)
 	}
 	if passed > steps/10 {
-		t.Errorf("nobody else ran in front of %d of %d steps", passed, steps)
+		t.Errorf("the watcher did not run before %d of %d steps", passed, steps)
 	}
 }
 
-// watchedFS has every watchedBytes noted that are written to tables: two blocks or so.
+// watchedFS calls step for every watchedBytes, about two blocks, written to tables.
 type watchedFS struct {
 	vfs.FS
 	by *watcher
@@ -93,15 +93,12 @@ func (f *watchedFile) Write(p []byte) (int, error) {
 }
 
 // Flushes and compactions let others run after every block they write, and walks and
-// copies every few rows. The clock stands still, so that nobody keeps any time: how
-// busy the machine is makes no difference. This test is not parallel, because it takes
-// all processors but one away from the process.
-func TestGivesWay(t *testing.T) {
-	clock := courtesyClock
-	t.Cleanup(func() { courtesyClock = clock }) // behind the pool's end
-	courtesyClock = func() time.Duration { return 0 }
+// copies every few rows. The clock is stopped, so the work never keeps its processor and
+// the load of the machine does not matter. This test is not parallel, because it leaves
+// the process only one processor.
+func TestPacing(t *testing.T) {
 	var w watcher
-	p := newPool(t, Options{FS: watchedFS{vfs.NewMem(), &w}})
+	p := newPool(t, Options{FS: watchedFS{vfs.NewMem(), &w}, clock: func() time.Duration { return 0 }})
 	s, err := p.Create("s")
 	must(t, err)
 	const rows = 20_000
@@ -109,7 +106,7 @@ func TestGivesWay(t *testing.T) {
 	fill := func() {
 		b := s.NewBatch()
 		defer b.Close()
-		value := make([]byte, 400) // that no block makes smaller
+		value := make([]byte, 400) // incompressible
 		for i := range rows {
 			_, _ = r.Read(value) // never fails
 			must(t, b.Set(fmt.Appendf(nil, "d%08d", i), value))
@@ -126,11 +123,11 @@ func TestGivesWay(t *testing.T) {
 		w.watch(t, func() error { fill(); return s.Flush() })
 	})
 	t.Run("compaction", func(t *testing.T) {
-		holdCompactions(s) // None shall be over before it is watched.
+		holdCompactions(s) // None may end before it is watched.
 		fill()
 		must(t, s.Flush())
 		w.watch(t, func() error {
-			s.turn.opened()
+			s.compactions.opened()
 			return s.db.Compact(t.Context(), low, high, false)
 		})
 	})
@@ -140,7 +137,7 @@ func TestGivesWay(t *testing.T) {
 		seen := 0
 		w.watch(t, func() error {
 			_, err := s.Walk(b, low, high, 1<<30, func(_, _ []byte) error {
-				if seen++; seen%(2*paceRows) == 0 {
+				if seen++; seen%(2*yieldRows) == 0 {
 					w.step()
 				}
 				return nil
@@ -155,7 +152,7 @@ func TestGivesWay(t *testing.T) {
 		w.watch(t, func() error {
 			for from, more := low, true; more; more = from != nil {
 				w.step()
-				if from, err = now.CopyTo(b, from, high, 2*paceRows*400); err != nil {
+				if from, err = now.CopyTo(b, from, high, 2*yieldRows*400); err != nil {
 					return err
 				}
 				b.Reset()
@@ -167,33 +164,33 @@ func TestGivesWay(t *testing.T) {
 	must(t, s.Close())
 }
 
-// Whoever gives way keeps a fifth of the time, however long the others take, and keeps
-// the processor for no longer than Go would leave it.
-func TestCourtesy(t *testing.T) {
+// Paced work keeps a fifth of the time, however long others run, and never keeps the
+// processor for longer than Go would leave it.
+func TestPacer(t *testing.T) {
 	t.Parallel()
 	const piece = 100 * time.Microsecond
 	for _, others := range []time.Duration{0, time.Microsecond, piece, time.Millisecond, 30 * time.Millisecond, time.Second} {
-		var c courtesy
+		var p pacer
 		var now, worked, waited, stretch, longest time.Duration
 		for range 100_000 {
 			now += piece
 			worked += piece
 			stretch += piece
 			longest = max(longest, stretch)
-			c.give(func() time.Duration { return now }, func() {
+			p.pause(func() time.Duration { return now }, func() {
 				now += others
 				waited += others
 				stretch = 0
 			})
 		}
-		if most := min(others/courtesyShare, courtesyKeeps) + piece; longest > most {
+		if most := min(others/pacerShare, pacerKeepMax) + piece; longest > most {
 			t.Errorf("others take %v: it kept the processor for %v, want %v at most", others, longest, most)
 		}
-		if least := (worked + waited) / (1 + courtesyShare); others <= courtesyShare*courtesyKeeps && worked < least-others {
+		if least := (worked + waited) / (1 + pacerShare); others <= pacerShare*pacerKeepMax && worked < least-others {
 			t.Errorf("others take %v: it worked for %v of %v", others, worked, worked+waited)
 		}
 		if others > 0 && waited == 0 {
-			t.Errorf("others take %v: it never gave way", others)
+			t.Errorf("others take %v: it never yielded", others)
 		}
 	}
 }

@@ -60,8 +60,8 @@ func fillRow(s *Store, key string) error {
 	return errors.Join(b.Set([]byte(key), []byte("x")), s.Apply(b))
 }
 
-// What a store costs in syncs: opening one that was closed costs none, and
-// building one costs one for each file and two for directories.
+// Opening a closed store makes no sync. Building one makes a sync for each file and two
+// for directories.
 func TestSyncsOfOpening(t *testing.T) {
 	t.Parallel()
 	disk := countingFS{vfs.NewMem(), new(atomic.Int64)}
@@ -71,7 +71,7 @@ func TestSyncsOfOpening(t *testing.T) {
 		work()
 		return disk.syncs.Load() - before
 	}
-	must(t, p.Build("d/first", func(s *Store) error { return fillRow(s, "m") })) // makes d
+	must(t, p.Build("d/first", func(s *Store) error { return fillRow(s, "m") })) // creates d
 	built := since(func() { must(t, p.Build("d/s", func(s *Store) error { return fillRow(s, "mrow") })) })
 	files, err := disk.List("d/s")
 	must(t, err)
@@ -100,7 +100,7 @@ func TestSyncsOfOpening(t *testing.T) {
 		}
 		must(t, s.Close())
 	}
-	// The first synced row brings the directory along.
+	// The first synced row also syncs the directory.
 	s, err := p.Open("d/s")
 	must(t, err)
 	if n := since(func() { must(t, fillRow(s, "mnext")) }); n < 2 {
@@ -112,8 +112,7 @@ func TestSyncsOfOpening(t *testing.T) {
 	must(t, s.Close())
 }
 
-// A store that was opened and never written to can be made a checkpoint of, which
-// opens.
+// A checkpoint of a store that was opened and never written to opens.
 func TestCheckpointOfUntouched(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{InMemory: true})
@@ -132,8 +131,8 @@ func TestCheckpointOfUntouched(t *testing.T) {
 	must(t, c.Close())
 }
 
-// A crash at any moment after Build has returned leaves the whole store, however
-// much of what was not synced is lost; a build that fails leaves nothing.
+// A crash at any moment after Build has returned leaves the whole store, however much
+// unsynced data is lost. A failed Build leaves nothing.
 func TestBuildIsDurable(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewCrashableMem()

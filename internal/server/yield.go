@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// givers let goroutines run that wait for a processor, and those whose packets
+// yielder lets goroutines run that wait for a processor, and those whose packets
 // have arrived.
 //
 // Go polls the network when a processor is idle, and every 10 ms otherwise. A
@@ -18,7 +18,7 @@ import (
 // a pipe, waits for it as for a packet, and reads it.
 //
 // Where a goroutine cannot wait for pipes, it only calls Gosched.
-type givers struct {
+type yielder struct {
 	mu sync.Mutex
 
 	idle   []*pipe
@@ -36,60 +36,60 @@ type pipe struct {
 	conn        syscall.RawConn // of read
 }
 
-// giveWay lets the waiting goroutines run first, and then returns.
-func (g *givers) giveWay() {
-	if p := g.take(); p != nil {
+// yield lets the waiting goroutines run first, and then returns.
+func (y *yielder) yield() {
+	if p := y.take(); p != nil {
 		ok := p.wait()
-		g.put(p, ok)
+		y.put(p, ok)
 	}
 	// Goroutines that were found together with the byte run first.
 	runtime.Gosched()
 }
 
 // take returns an unused pipe, or nil if there is none.
-func (g *givers) take() *pipe {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if n := len(g.idle); n > 0 {
-		p := g.idle[n-1]
-		g.idle = g.idle[:n-1]
+func (y *yielder) take() *pipe {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if n := len(y.idle); n > 0 {
+		p := y.idle[n-1]
+		y.idle = y.idle[:n-1]
 		return p
 	}
-	if g.closed || g.pipes >= pipesMax {
+	if y.closed || y.pipes >= pipesMax {
 		return nil
 	}
 	p := newPipe()
 	if p == nil {
-		g.closed = true // There are no descriptors left, or the system has no such pipes.
+		y.closed = true // There are no descriptors left, or the system has no such pipes.
 		return nil
 	}
-	g.pipes++
+	y.pipes++
 	return p
 }
 
 // put returns a pipe, and closes it if it is unusable.
-func (g *givers) put(p *pipe, ok bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if ok && !g.closed {
-		g.idle = append(g.idle, p)
+func (y *yielder) put(p *pipe, ok bool) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if ok && !y.closed {
+		y.idle = append(y.idle, p)
 		return
 	}
-	g.closed = true
-	g.pipes--
+	y.closed = true
+	y.pipes--
 	p.close()
 }
 
 // Close closes the unused pipes, and those in use when they are returned.
-func (g *givers) Close() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = true
-	for _, p := range g.idle {
-		g.pipes--
+func (y *yielder) Close() error {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.closed = true
+	for _, p := range y.idle {
+		y.pipes--
 		p.close()
 	}
-	g.idle = nil
+	y.idle = nil
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// contents returns the files of a directory with what is in them.
+// contents returns the names and contents of the files of a directory.
 func contents(t testing.TB, files vfs.FS, dir string) map[string]string {
 	t.Helper()
 	names, err := files.List(dir)
@@ -28,8 +28,8 @@ func contents(t testing.TB, files vfs.FS, dir string) map[string]string {
 	return all
 }
 
-// killed returns a copy of the disk as it is while a store of so many rows is open:
-// with a log to read, and with tables and a second manifest if it was flushed.
+// killed returns a copy of the disk while a store with this many rows is open: with a
+// log to read, and with tables and a second manifest if it was flushed.
 func killed(t testing.TB, rows int, flush bool) *vfs.MemFS {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
@@ -57,8 +57,8 @@ func rowsOf(s *Snapshot) (int, error) {
 	return rows, it.Close()
 }
 
-// A store whose verification fails has the files that it had, each with the same
-// bytes; and nothing is removed before a verification that succeeds.
+// A store whose verification fails keeps its files unchanged, and no file is removed
+// before a successful verification.
 func TestOpenVerified(t *testing.T) {
 	t.Parallel()
 	for _, flush := range []bool{false, true} {
@@ -98,7 +98,8 @@ func TestOpenVerified(t *testing.T) {
 	}
 }
 
-// A position tells a store that has lost what it had from one that has it.
+// A position distinguishes a store that has lost something from one that has
+// everything.
 func TestPosition(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewCrashableMem()
@@ -116,7 +117,7 @@ func TestPosition(t *testing.T) {
 			must(t, s.Flush())
 		}
 		if i%5 == 0 {
-			at := s.Position() // before the copy, so that the copy contains it
+			at := s.Position() // before the copy, which therefore contains it
 			moments = append(moments, moment{at, disk.CrashClone(vfs.CrashCloneCfg{})})
 		}
 	}
@@ -137,7 +138,7 @@ func TestPosition(t *testing.T) {
 			}
 		}
 	}
-	// A store that was closed has no log.
+	// A closed store has no log.
 	s, err = p.OpenVerified("d/s", Opening{Contains: last})
 	must(t, err)
 	must(t, s.Close())
@@ -148,8 +149,8 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-// A store that is opened provisionally has the files that it had when it is closed, and
-// goes on as any other once it is confirmed or written to.
+// A store that is opened provisionally and closed keeps its files unchanged. Once it is
+// confirmed or written to, it works like any other.
 func TestOpenProvisionally(t *testing.T) {
 	t.Parallel()
 	for _, flush := range []bool{false, true} {

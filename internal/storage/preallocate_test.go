@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// reservingFS adds up what is reserved in the logs on a disk.
+// reservingFS adds up the preallocated bytes of logs.
 type reservingFS struct {
 	vfs.FS
 	bytes *atomic.Int64
@@ -32,8 +32,7 @@ func (f reservingFile) Preallocate(offset, length int64) error {
 	return f.File.Preallocate(offset, length)
 }
 
-// A store with few rows takes little of the disk, however large its log may
-// become, and a log that grows finds room ahead of it in few steps.
+// A store with few rows preallocates little, however large its log may become.
 func TestLogsReserveLittle(t *testing.T) {
 	t.Parallel()
 	disk := reservingFS{vfs.Default, new(atomic.Int64)}
@@ -43,13 +42,13 @@ func TestLogsReserveLittle(t *testing.T) {
 	for _, key := range []string{"mrow", "mnext", "mlast"} {
 		must(t, fillRow(s, key))
 	}
-	if got := disk.bytes.Load(); got != aheadFirst {
-		t.Errorf("three rows reserve %d bytes, want %d", got, aheadFirst)
+	if got := disk.bytes.Load(); got != preallocateMin {
+		t.Errorf("three rows reserve %d bytes, want %d", got, preallocateMin)
 	}
 	must(t, s.Close())
 }
 
-// stepsFile notes up to where room is reserved.
+// stepsFile records the end of each preallocation.
 type stepsFile struct {
 	vfs.File
 	t     *testing.T
@@ -58,7 +57,7 @@ type stepsFile struct {
 
 func (f *stepsFile) Preallocate(offset, length int64) error {
 	if n := len(f.steps); n > 0 && f.steps[n-1] != offset || n == 0 && offset != 0 {
-		f.t.Errorf("reserved from %d on, behind %v", offset, f.steps)
+		f.t.Errorf("reserved from %d on, after %v", offset, f.steps)
 	}
 	f.steps = append(f.steps, offset+length)
 	return nil
@@ -66,7 +65,7 @@ func (f *stepsFile) Preallocate(offset, length int64) error {
 
 func (f *stepsFile) Write(p []byte) (int, error) { return len(p), nil }
 
-func TestAheadGrows(t *testing.T) {
+func TestPreallocation(t *testing.T) {
 	t.Parallel()
 	disk := &stepsFile{t: t}
 	f := &vitalFile{File: disk, guard: &guard{FS: vfs.NewMem(), dir: "d", space: new(space)}, name: "d/000001.log"}
@@ -86,7 +85,7 @@ func TestAheadGrows(t *testing.T) {
 	for end < block {
 		write(1000)
 		end += 1000
-		if last := disk.steps[len(disk.steps)-1]; last < min(end, block) || last > max(2*end, aheadFirst) {
+		if last := disk.steps[len(disk.steps)-1]; last < min(end, block) || last > max(2*end, preallocateMin) {
 			t.Fatalf("reserved up to %d of %d bytes", last, end)
 		}
 	}

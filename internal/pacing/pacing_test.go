@@ -1,4 +1,4 @@
-package giveway
+package pacing
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// counter is a Worker that gives way so many times.
+// counter is a Pacer that yields a given number of times and then ends the work.
 type counter struct {
 	Context
 
@@ -15,7 +15,7 @@ type counter struct {
 
 var errOver = errors.New("over")
 
-func (c *counter) GiveWay() error {
+func (c *counter) Yield() error {
 	if c.left == 0 {
 		return errOver
 	}
@@ -23,20 +23,20 @@ func (c *counter) GiveWay() error {
 	return nil
 }
 
-// Check finds the Worker under contexts that were made from it, and has it give way only
-// while the context goes on. To look at the context alone does nothing.
+// Check finds the Pacer in derived contexts, and calls it only while the context has not
+// ended. Asking a context for its error does not call the Pacer.
 func TestCheck(t *testing.T) {
 	if err := Check(t.Context()); err != nil {
-		t.Errorf("without a Worker: %v", err)
+		t.Errorf("without a Pacer: %v", err)
 	}
 	c := &counter{left: 2}
-	c.Context = Context{Context: t.Context(), Worker: c}
+	c.Context = Context{Context: t.Context(), Pacer: c}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c))
 	if err := Check(ctx); err != nil || c.left != 1 {
 		t.Errorf("%v, %d left, want 1", err, c.left)
 	}
 	if ctx.Err() != nil || c.Err() != nil || c.left != 1 {
-		t.Errorf("to look at the error counted")
+		t.Errorf("asking for the error called the Pacer")
 	}
 	cancel()
 	if err := Check(ctx); !errors.Is(err, context.Canceled) || c.left != 1 {
@@ -47,14 +47,14 @@ func TestCheck(t *testing.T) {
 	}
 	for range 2 {
 		if err := Check(c); !errors.Is(err, errOver) {
-			t.Errorf("got %v, want the error of the Worker", err)
+			t.Errorf("got %v, want the error of the Pacer", err)
 		}
 	}
 }
 
 func BenchmarkCheck(b *testing.B) {
 	c := &counter{left: 1 << 62}
-	c.Context = Context{Context: b.Context(), Worker: c}
+	c.Context = Context{Context: b.Context(), Pacer: c}
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := Check(c); err != nil {
