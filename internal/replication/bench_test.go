@@ -13,7 +13,7 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// stored is a state machine on one store: what a partition's Apply does with
+// stored is a state machine on one store: it does what a partition's Apply does with
 // rows, and nothing else.
 type stored struct{ store *storage.Store }
 
@@ -31,7 +31,7 @@ func (s stored) Apply(_ replication.PartitionRef, effects []replication.Effect) 
 	return nil, s.store.Snapshot().Close()
 }
 
-// rows are those of a document of 1 KB with 20 terms and a feed entry.
+// rows returns the rows of a document of 1 KB with 20 terms and a feed entry.
 func rows(tb testing.TB, number uint64) []byte {
 	tb.Helper()
 	b := storage.NewBatch()
@@ -51,8 +51,8 @@ func rows(tb testing.TB, number uint64) []byte {
 	return b.Repr()
 }
 
-// BenchmarkSolo compares writers that propose to a Solo with writers that apply
-// to the store themselves, on a real disk. Solo gives an order and costs little.
+// BenchmarkSolo compares writers that propose to a Solo with writers that apply to the
+// store directly, on a real disk.
 func BenchmarkSolo(b *testing.B) {
 	for _, writers := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("group=solo/writers=%d", writers), func(b *testing.B) {
@@ -76,7 +76,7 @@ func BenchmarkSolo(b *testing.B) {
 	}
 }
 
-// spread has writers share b.N writes.
+// spread divides b.N writes among writers.
 func spread(b *testing.B, writers int, write func(number uint64) error) {
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -118,7 +118,8 @@ func benchStore(b *testing.B) *storage.Store {
 	return store
 }
 
-// BenchmarkPropose is the group's own cost: a state machine that does nothing.
+// BenchmarkPropose measures the cost of the group alone, with a state machine that does
+// nothing.
 func BenchmarkPropose(b *testing.B) {
 	group := replication.NewSolo(nothing{})
 	defer group.Close()

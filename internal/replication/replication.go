@@ -1,22 +1,21 @@
-// Package replication gives the effects of each partition one order and makes
-// them durable.
+// Package replication orders the effects of each partition and makes them durable.
 //
-// A partition evaluates a request into an [Effect], the finished rows it
-// writes, and proposes it to its [Group]. The group decides the order, has the
-// effect applied by the [StateMachine] on every replica and resolves the
-// [Proposal]. [Solo] is the group of a single machine: it keeps no log of its
-// own and hands effects straight to the partition's store, many per sync.
+// A partition evaluates a request into an [Effect], which contains the rows to write,
+// and proposes it to its [Group]. The group decides the order, lets the [StateMachine]
+// on every replica apply the effect, and resolves the [Proposal]. [Solo] is the group
+// of a single machine. It has no log of its own: it passes effects to the partition's
+// store, many per sync.
 //
 // # Invariants
 //
-// The effects of one partition are applied in the order of the calls of
-// Propose, each at most once, and never two batches of one partition at the
-// same time. An effect whose proposal says applied is durable. One whose
-// proposal says unknown may or may not be there, and nobody repeats it.
+// The effects of one partition are applied in the order of the calls of Propose, each
+// at most once, and never two batches of one partition at the same time. An effect
+// whose proposal is Applied is durable. An effect whose proposal is Unknown may or may
+// not be applied, and is never repeated.
 //
-// Effects are opaque here: rows, not meaning. Those that change the shape of a
-// partition have a [Kind] and no rows, and their place among the others is all
-// that the group sees to. The package knows no storage, no documents and no keys.
+// The group does not interpret effects. Those that change the shape of a partition have
+// a [Kind] and no rows; the group only keeps their place in the order. The package
+// knows no storage, no documents and no keys.
 //
 // Page: docs/storage.md
 package replication
@@ -29,33 +28,33 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// PartitionRef names a partition on this machine. The zero value is the
-// catalog, which is partition 0 of its own group.
+// PartitionRef names a partition on this machine. The zero value names the catalog,
+// which is partition 0 of its own group.
 type PartitionRef struct {
 	Container resource.RID
 	Partition resource.PartitionID
 }
 
-// String returns the container's RID and the partition's id, for logs.
+// String returns the container's RID in hexadecimal and the partition's id, for logs.
 func (r PartitionRef) String() string {
 	return fmt.Sprintf("%x/%s", string(r.Container), r.Partition)
 }
 
-// Kind says what an effect does. All kinds have their place in the one order of
-// a partition, so that a change of its shape comes behind every write before it
-// and in front of every write after it, on every replica.
+// Kind says what an effect does. Effects of all kinds share one order, so on every
+// replica a change of a partition's shape comes after every write proposed before it
+// and before every write proposed after it.
 type Kind uint8
 
 // The kinds of effects.
 const (
 	// Write changes rows.
 	Write Kind = iota
-	// Follow begins a split: from here on the state machine keeps the effects of
-	// the partition for its children.
+	// Follow begins a split: from now on the state machine keeps the effects of the
+	// partition for its children.
 	Follow
-	// Seal ends the writes: those behind it are rejected, until an Unseal.
+	// Seal ends the writes: later ones are rejected until an Unseal.
 	Seal
-	// Unseal takes a Seal back, when the split has failed.
+	// Unseal reverts a Seal after a failed split.
 	Unseal
 )
 
@@ -69,86 +68,85 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Effect is what one request writes in one partition, finished and ready to be
-// applied on any replica, or a change of the partition's shape, which has no
-// rows. It is immutable once proposed.
+// Effect is the result of one request in one partition, ready to be applied on any
+// replica: the rows to write, or a change of the partition's shape, which has no rows.
+// It must not change once it is proposed.
 type Effect struct {
 	Kind Kind
 
-	// Generation is the partition's generation that the effect was evaluated
-	// in. A state machine rejects an effect of another one.
+	// Generation is the generation of the partition in which the effect was evaluated. A
+	// state machine rejects an effect of another generation.
 	Generation resource.Generation
 
-	// LSN is the number of the effect among those that change documents; zero
-	// for one that changes none.
+	// LSN numbers the effects that change documents; zero for other effects.
 	LSN resource.LSN
 
-	// Rows are the rows it writes, in the representation of a storage batch.
+	// Rows are the rows to write, as storage.Batch.Repr returns them.
 	Rows []byte
 
-	// Items and Bytes are what the effect adds to the partition's number of
-	// documents and to the bytes of user data; negative when it removes.
+	// Items and Bytes are added to the partition's number of documents and bytes of user
+	// data; negative for removals.
 	Items, Bytes int64
 }
 
-// StateMachine applies effects. A group calls it for several partitions at the
-// same time, and for one partition never twice at once.
+// StateMachine applies effects. A group calls it concurrently for different partitions,
+// but never for the same one.
 type StateMachine interface {
-	// Apply applies the effects of one partition, in order and in one durable
-	// step, and makes them visible to readers. It reads no clock, no randomness
-	// and no network, so that every replica ends with the same rows.
+	// Apply applies the effects of one partition, in order and in one durable step, and
+	// makes them visible to readers. It uses no clock, no randomness and no network, so
+	// every replica gets the same rows.
 	//
-	// rejected is nil, or has for each effect nil or the reason why it was left
-	// out as a no-op. err says that the outcome of the effects that were not
-	// rejected is unknown; from then on Apply returns an error for every effect
-	// of that partition until it is opened anew.
+	// rejected is nil, or has for each effect nil or the reason why it was skipped. err
+	// says that the outcome of the effects that were not rejected is unknown; from then on
+	// Apply returns an error for every effect of that partition until the partition is
+	// opened again.
 	//
-	// The slice is the caller's and must not be kept; the rows may be.
+	// The caller owns the slice, which must not be kept; the rows may be kept.
 	Apply(partition PartitionRef, effects []Effect) (rejected []error, err error)
 }
 
-// Group orders the effects of the partitions it hosts and makes them durable.
-// All methods may be called at the same time from several goroutines.
+// Group orders the effects of its partitions and makes them durable. All methods are
+// safe for concurrent use.
 type Group interface {
-	// Propose hands in an effect. The order of calls for one partition is the
-	// order of its effects. It does not block: a queue that is full, or a group
-	// that is closed, rejects the proposal at once. A context that is done
-	// rejects it too; later its end changes nothing any more.
+	// Propose proposes an effect. The order of calls for one partition is the order of its
+	// effects. Propose does not block: a full queue or a closed group rejects the proposal
+	// at once, as does a context that has ended. A context that ends later has no
+	// influence.
 	Propose(ctx context.Context, partition PartitionRef, effect Effect) *Proposal
 
 	// ReadBarrier returns when a read of applied state sees everything that was
-	// acknowledged before the call, or an error that is Unavailable when the
-	// group cannot say so.
+	// acknowledged before the call. If the group cannot tell, it returns an Unavailable
+	// error.
 	ReadBarrier(ctx context.Context) error
 
-	// Status describes the group at this moment.
+	// Status returns the current state of the group.
 	Status() Status
 
-	// Close takes no more proposals, waits for those under way and returns when
-	// all of them are resolved. It may be called again.
+	// Close rejects further proposals and returns when all earlier ones are resolved. It
+	// may be called again.
 	Close() error
 }
 
-// Status is what a group says about itself.
+// Status is the state of a group.
 type Status struct {
 	Leader   bool // this machine decides the order
-	Pending  int  // proposals that are not resolved
+	Pending  int  // unresolved proposals
 	Closed   bool
 	Applied  uint64 // effects applied since the start
-	Batches  uint64 // durable steps since the start, so Applied/Batches effects shared one
-	Rejected uint64 // effects left out since the start
+	Batches  uint64 // durable steps since the start; on average Applied/Batches effects share one
+	Rejected uint64 // effects rejected since the start
 	Unknown  uint64 // effects whose outcome is unknown, since the start
 }
 
-// Outcome is what became of a proposal.
+// Outcome is the result of a proposal.
 type Outcome uint8
 
 // The outcomes.
 const (
-	Pending  Outcome = iota // not decided
+	Pending  Outcome = iota // not resolved yet
 	Applied                 // durable and visible on this machine
 	Rejected                // certainly not applied
-	Unknown                 // may be applied or not; answer 503 and never repeat
+	Unknown                 // applied or not; return 503 and never repeat the effect
 )
 
 var outcomeNames = [...]string{"pending", "applied", "rejected", "unknown"}
@@ -161,19 +159,18 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
-// Proposal is an effect on its way. It resolves once.
+// Proposal is a proposed effect. It is resolved once.
 type Proposal struct {
 	done    chan struct{}
-	outcome Outcome // these two are written before done is closed
+	outcome Outcome // outcome and err are written before done is closed
 	err     error
 }
 
-// NewProposal returns a proposal that is on its way: for implementations of
-// [Group].
+// NewProposal returns an unresolved proposal, for implementations of [Group].
 func NewProposal() *Proposal { return &Proposal{done: make(chan struct{})} }
 
-// Resolve decides the proposal and wakes who waits. It is called once. err is
-// nil for Applied and says why otherwise.
+// Resolve sets the outcome and wakes the waiting goroutines. It must be called once.
+// err must be nil for Applied, and the reason otherwise.
 func (p *Proposal) Resolve(outcome Outcome, err error) {
 	if outcome == Pending || (outcome == Applied) != (err == nil) {
 		panic(fmt.Sprintf("replication: proposal resolved as %s with error %v", outcome, err))
@@ -185,7 +182,7 @@ func (p *Proposal) Resolve(outcome Outcome, err error) {
 // Done is closed when the proposal is resolved.
 func (p *Proposal) Done() <-chan struct{} { return p.done }
 
-// Outcome returns what became of the proposal, Pending before Done.
+// Outcome returns the result of the proposal, Pending before Done is closed.
 func (p *Proposal) Outcome() Outcome {
 	select {
 	case <-p.done:
@@ -195,9 +192,9 @@ func (p *Proposal) Outcome() Outcome {
 	}
 }
 
-// Err returns why the proposal was not applied: nil when it was, or before
-// Done. An unknown outcome is an Unavailable status, a full queue
-// TooManyRequests; other rejections are the state machine's own.
+// Err returns why the proposal was not applied. It is nil if it was applied, and before
+// Done is closed. For an unknown outcome it is an Unavailable status, for a full queue
+// TooManyRequests; other rejections are the state machine's.
 func (p *Proposal) Err() error {
 	select {
 	case <-p.done:
@@ -207,8 +204,8 @@ func (p *Proposal) Err() error {
 	}
 }
 
-// Wait returns Err when the proposal is resolved, or the context's cause. The
-// end of the context does not undo the proposal.
+// Wait returns Err once the proposal is resolved, or the cause of the context's end.
+// The end of the context does not cancel the proposal.
 func (p *Proposal) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -218,7 +215,7 @@ func (p *Proposal) Wait(ctx context.Context) error {
 	}
 }
 
-// errUnknown is the error of an effect whose outcome cannot be told.
+// errUnknown is the error of an effect whose outcome is unknown.
 func errUnknown(cause error) error {
 	return status.Unavailable(cause, "The outcome of the write is unknown, because the partition could not make it durable.")
 }

@@ -10,20 +10,19 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// SoloOptions sets the limits of a [Solo]. The zero value means the defaults.
+// SoloOptions sets the limits of a [Solo]. The zero value means defaults.
 type SoloOptions struct {
-	// QueueEffects is how many effects of one partition may wait; 1,024 by
-	// default. Beyond it Propose answers TooManyRequests, so that a slow disk
-	// shows as pressure and not as memory.
+	// QueueEffects is how many effects of one partition may wait; 1,024 by default. Beyond
+	// it Propose rejects with TooManyRequests, so a slow disk throttles clients instead of
+	// using up memory.
 	QueueEffects int
 
-	// QueueBytes is how many bytes of rows of one partition may wait; 64 MB by
-	// default. An effect alone in the queue is always taken.
+	// QueueBytes is how many bytes of rows of one partition may wait; 64 MB by default. An
+	// empty queue accepts an effect of any size.
 	QueueBytes int
 
-	// BatchEffects and BatchBytes bound what is applied in one durable step:
-	// 256 effects and 4 MB by default. A bound keeps the last one from waiting
-	// for all.
+	// BatchEffects and BatchBytes limit one durable step: 256 effects and 4 MB by default.
+	// The limits keep the first effects from waiting for all the others.
 	BatchEffects int
 	BatchBytes   int
 }
@@ -44,14 +43,13 @@ func (o SoloOptions) withDefaults() SoloOptions {
 	return o
 }
 
-// retryAfter is how soon a client should come back to a full queue: a few
-// durable steps.
+// retryAfter is when a client should retry after a full queue: a few durable steps
+// later.
 const retryAfter = 10 * time.Millisecond
 
-// Solo is the group of a single machine. For each partition it takes every
-// effect that waits, has them applied in one durable step, and meanwhile the
-// next ones gather: group commit without a timer. A partition has a goroutine
-// only while it has effects.
+// Solo is the group of a single machine. For each partition it applies all waiting
+// effects in one durable step, while the next effects queue up: group commit without a
+// timer. A partition has a goroutine only while it has effects.
 type Solo struct {
 	machine StateMachine
 	options SoloOptions
@@ -63,8 +61,8 @@ type Solo struct {
 	status Status
 }
 
-// queue is the waiting effects of one busy partition. It is guarded by the
-// mutex of its group, but for the batch, which belongs to its goroutine.
+// queue contains the waiting effects of one busy partition. Its group's mutex guards
+// it, except batch and effects, which belong to its goroutine.
 type queue struct {
 	waiting []proposed
 	bytes   int
@@ -78,7 +76,7 @@ type proposed struct {
 	proposal *Proposal
 }
 
-// NewSolo returns a group that applies effects with sm.
+// NewSolo returns a group that applies effects with sm and default limits.
 func NewSolo(sm StateMachine) *Solo { return NewSoloWith(sm, SoloOptions{}) }
 
 // NewSoloWith is [NewSolo] with other limits.
@@ -92,7 +90,7 @@ func NewSoloWith(sm StateMachine, options SoloOptions) *Solo {
 	}
 }
 
-// Propose hands in an effect, see [Group].
+// Propose proposes an effect, see [Group].
 func (s *Solo) Propose(ctx context.Context, partition PartitionRef, effect Effect) *Proposal {
 	p := NewProposal()
 	if err := s.enqueue(ctx, partition, proposed{effect, p}); err != nil {
@@ -133,7 +131,7 @@ func (s *Solo) enqueue(ctx context.Context, partition PartitionRef, p proposed) 
 	return nil
 }
 
-// drain applies the effects of one partition until there are none.
+// drain applies the effects of one partition until none are left.
 func (s *Solo) drain(partition PartitionRef, q *queue) {
 	for s.take(partition, q) {
 		rejected, err := s.apply(partition, q.effects)
@@ -141,8 +139,8 @@ func (s *Solo) drain(partition PartitionRef, q *queue) {
 	}
 }
 
-// take moves the next effects from the queue to the batch. It returns false,
-// and the partition is no longer busy, when there are none.
+// take moves the next effects from the queue to the batch. If there are none it returns
+// false, and the partition is no longer busy.
 func (s *Solo) take(partition PartitionRef, q *queue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +158,7 @@ func (s *Solo) take(partition PartitionRef, q *queue) bool {
 		n++
 	}
 	if n == len(q.waiting) {
-		// The usual case: the two slices change places.
+		// The usual case: the two slices are swapped.
 		q.batch, q.waiting = q.waiting, q.batch[:0]
 	} else {
 		q.batch = append(q.batch[:0], q.waiting[:n]...)
@@ -176,9 +174,8 @@ func (s *Solo) take(partition PartitionRef, q *queue) bool {
 	return true
 }
 
-// apply calls the state machine. A panic there is our mistake: it stops this
-// partition for good, because nobody knows what it left behind, and lets the
-// others serve.
+// apply calls the state machine. A panic there is a bug. It stops this partition
+// permanently, because its state is unknown, while the others continue to serve.
 func (s *Solo) apply(partition PartitionRef, effects []Effect) (rejected []error, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -201,9 +198,9 @@ func (s *Solo) apply(partition PartitionRef, effects []Effect) (rejected []error
 	return rejected, err
 }
 
-// resolve tells the proposals of a batch what became of them.
+// resolve resolves the proposals of a batch.
 func (s *Solo) resolve(q *queue, rejected []error, err error) {
-	// Whoever is told must find the counters moved.
+	// Waiting goroutines must see the new counters.
 	s.mu.Lock()
 	s.status.Pending -= len(q.batch)
 	s.status.Batches++
@@ -238,7 +235,7 @@ func (s *Solo) resolve(q *queue, rejected []error, err error) {
 	clear(q.effects)
 }
 
-// ReadBarrier returns at once: what was acknowledged was visible before.
+// ReadBarrier returns at once: an effect is visible before it is acknowledged.
 func (s *Solo) ReadBarrier(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,14 +245,14 @@ func (s *Solo) ReadBarrier(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Status describes the group at this moment.
+// Status returns the current state of the group.
 func (s *Solo) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.status
 }
 
-// Close takes no more proposals and returns when those under way are resolved.
+// Close rejects further proposals and returns when all earlier ones are resolved.
 func (s *Solo) Close() error {
 	s.mu.Lock()
 	s.status.Closed = true

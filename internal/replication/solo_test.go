@@ -31,8 +31,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// At rest a group has no goroutine, however many partitions it has served.
-func TestSoloRests(t *testing.T) {
+// An idle group has no goroutines, however many partitions it has served.
+func TestSoloIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var r replicationtest.Recorder
@@ -42,14 +42,13 @@ func TestSoloRests(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// A goroutine that waited for more work would be durably blocked, and
-		// the bubble would not end: synctest reports it.
+		// A goroutine that waited for more work would be durably blocked, and the bubble
+		// would not end: synctest reports it.
 		synctest.Wait()
 	})
 }
 
-// A batch has limits in effects and bytes; an effect above the limit goes
-// alone.
+// A batch is limited in effects and bytes. An effect above the limit is applied alone.
 func TestSoloBatchLimits(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -74,7 +73,7 @@ func TestSoloBatchLimits(t *testing.T) {
 		proposals = append(proposals, propose(i+2, max(size, 8)))
 	}
 	if p := propose(99, 100); status.CodeOf(p.Err()) != status.CodeTooManyRequests {
-		t.Errorf("a queue above its bytes: %s, %v", p.Outcome(), p.Err())
+		t.Errorf("a full queue: %s, %v", p.Outcome(), p.Err())
 	}
 	close(release)
 	for _, p := range proposals {
@@ -90,8 +89,8 @@ func TestSoloBatchLimits(t *testing.T) {
 	}
 }
 
-// A state machine that answers for another number of effects is our mistake
-// and stops its partition.
+// A state machine that returns a wrong number of answers has a bug and stops its
+// partition.
 func TestSoloWrongAnswers(t *testing.T) {
 	t.Parallel()
 	r := replicationtest.Recorder{Before: func(replication.PartitionRef, []replication.Effect) ([]error, error) {
@@ -105,8 +104,8 @@ func TestSoloWrongAnswers(t *testing.T) {
 	}
 }
 
-// On a flaky group each effect is applied at most once and in order; what was
-// said to be applied is, what was rejected is not.
+// On a flaky group each effect is applied at most once and in order. Effects reported
+// as applied are applied, rejected ones are not.
 func TestFlaky(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -132,8 +131,8 @@ func TestFlaky(t *testing.T) {
 	}
 }
 
-// writer proposes effects as a partition does: ahead of the answers, and from
-// the applied state again when one is lost.
+// writer proposes effects like a partition: without waiting for answers, and again from
+// the applied state when one is lost.
 func writer(t *testing.T, g *replicationtest.Flaky, r *replicationtest.Recorder, partition int, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, uint64(partition)))
 	ref := replicationtest.Ref(partition)
@@ -155,15 +154,16 @@ func writer(t *testing.T, g *replicationtest.Flaky, r *replicationtest.Recorder,
 			if p.Wait(t.Context()) != nil {
 				failed = true
 			} else if failed {
-				t.Errorf("partition %d: an effect behind a lost one was acknowledged", partition)
+				t.Errorf("partition %d: an effect after a lost one was acknowledged", partition)
 			}
 		}
 		window = window[:0]
-		// What was applied is the truth; an unknown outcome is looked up there.
+		// The applied state tells the result of unknown outcomes.
 		applied := r.Applied(ref)
 		for i, n := range applied {
 			if n != i+1 {
-				t.Fatalf("partition %d applied %v at place %d", partition, n, i)
+				t.Errorf("partition %d applied effect %d at index %d", partition, n, i)
+				return
 			}
 		}
 		if !failed && len(applied) != next-1 {

@@ -15,30 +15,30 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// ErrFlaky is the cause of every failure that a [Flaky] makes up.
+// ErrFlaky is the cause of every failure that a [Flaky] injects.
 var ErrFlaky = errors.New("flaky group")
 
-// FlakyOptions says how much trouble a [Flaky] makes. The zero value makes
-// none but another order between partitions; probabilities are of each step,
-// which takes a few effects of one partition.
+// FlakyOptions says which failures a [Flaky] injects. The zero value injects none, but
+// changes the order between partitions. Delay, Lose and LoseAnswer are probabilities of
+// each step, which takes a few effects of one partition.
 type FlakyOptions struct {
 	Seed         uint64
 	QueueEffects int     // effects of one partition that may wait; 1,024 by default
-	Delay        float64 // the step does nothing, though effects wait
-	Lose         float64 // the effects are lost with all behind them: unknown, not applied
-	LoseAnswer   float64 // the effects are applied but told as unknown, and the partition stops
-	Refuse       float64 // of each proposal: refused as by a full queue
+	Delay        float64 // the step does nothing
+	Lose         float64 // the step's effects and all later ones are lost: unknown, not applied
+	LoseAnswer   float64 // the effects are applied but reported as unknown, and the partition stops
+	Refuse       float64 // for each proposal: rejected as if the queue were full
 }
 
-// Flaky is a [replication.Group] that delays, mixes the order of partitions,
-// refuses, and loses effects as a group does that loses its leader, or answers
-// as a store does that fails after it has synced.
+// Flaky is a [replication.Group] that delays effects, changes the order between
+// partitions, and rejects proposals. It loses effects like a group that loses its
+// leader, and answers like a store that fails after it has synced.
 //
-// When effects of a partition are lost, everything that was evaluated on top of
-// them is refused, until an effect comes with the LSN of the first lost one:
-// its proposer has noticed. In a cluster the term of the log does that. Effects
-// that write nothing rest on no other and are never refused so. When
-// answers are lost the partition has stopped until [Flaky.Restart].
+// When effects of a partition are lost, writes that were evaluated on top of them are
+// rejected, until an effect with the LSN of the first lost one shows that its proposer
+// has noticed. In a cluster the term of the log does that. Effects without rows depend
+// on no other and are never rejected so. When answers are lost the partition stops
+// until [Flaky.Restart].
 type Flaky struct {
 	machine replication.StateMachine
 	options FlakyOptions
@@ -48,14 +48,14 @@ type Flaky struct {
 	random  *rand.Rand
 	queues  map[replication.PartitionRef]*flakyQueue
 	ready   []replication.PartitionRef // partitions with waiting effects
-	busy    bool                       // a goroutine takes steps
+	busy    bool                       // a goroutine runs steps
 	status  replication.Status
 	trouble int
 }
 
 type flakyQueue struct {
 	waiting []flakyProposed
-	fence   resource.LSN // nonzero: the only LSN that is taken
+	fence   resource.LSN // if nonzero, the only LSN that is accepted
 	broken  error
 }
 
@@ -64,7 +64,7 @@ type flakyProposed struct {
 	proposal *replication.Proposal
 }
 
-// NewFlaky returns a group that applies with sm what it does not lose.
+// NewFlaky returns a group that applies with sm the effects that it does not lose.
 func NewFlaky(sm replication.StateMachine, options FlakyOptions) *Flaky {
 	if options.QueueEffects <= 0 {
 		options.QueueEffects = 1024
@@ -78,7 +78,7 @@ func NewFlaky(sm replication.StateMachine, options FlakyOptions) *Flaky {
 	}
 }
 
-// Propose hands in an effect.
+// Propose proposes an effect.
 func (f *Flaky) Propose(ctx context.Context, partition replication.PartitionRef, effect replication.Effect) *replication.Proposal {
 	p := replication.NewProposal()
 	if err := f.enqueue(ctx, partition, flakyProposed{effect, p}); err != nil {
@@ -143,7 +143,7 @@ const (
 	fateLoseAnswer
 )
 
-// run takes steps until nothing waits.
+// run runs steps until nothing waits.
 func (f *Flaky) run() {
 	for {
 		partition, batch, fate, more := f.choose()
@@ -158,8 +158,8 @@ func (f *Flaky) run() {
 	}
 }
 
-// choose draws a partition, how many of its effects to take, and their fate.
-// Lost effects take all that waits behind them along.
+// choose draws a partition, how many of its effects to take, and their fate. With lost
+// effects, all later ones are lost.
 func (f *Flaky) choose() (partition replication.PartitionRef, batch []flakyProposed, fate fate, more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,7 +190,7 @@ func (f *Flaky) choose() (partition replication.PartitionRef, batch []flakyPropo
 	return partition, batch, fate, true
 }
 
-// fenceLocked refuses what was evaluated on top of lost effects.
+// fenceLocked makes the queue reject effects that were evaluated on top of lost ones.
 func (f *Flaky) fenceLocked(q *flakyQueue, lost []flakyProposed) {
 	f.trouble++
 	for _, p := range lost {
@@ -221,20 +221,20 @@ func (f *Flaky) step(partition replication.PartitionRef, batch []flakyProposed, 
 	f.resolve(batch, rejected, err)
 }
 
-// stop ends a partition whose answers were lost and returns what waits behind
-// them, which is not applied any more.
-func (f *Flaky) stop(partition replication.PartitionRef) (behind []flakyProposed) {
+// stop stops a partition whose answers were lost. It returns the effects that wait,
+// which will not be applied.
+func (f *Flaky) stop(partition replication.PartitionRef) (waiting []flakyProposed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.trouble++
 	q := f.queues[partition]
 	q.broken = ErrFlaky
-	behind, q.waiting = q.waiting, nil
+	waiting, q.waiting = q.waiting, nil
 	f.unreadyLocked(partition)
-	return behind
+	return waiting
 }
 
-// unreadyLocked takes a partition that has nothing waiting off the list.
+// unreadyLocked removes a partition without waiting effects from the list.
 func (f *Flaky) unreadyLocked(partition replication.PartitionRef) {
 	if i := slices.Index(f.ready, partition); i >= 0 {
 		f.ready[i] = f.ready[len(f.ready)-1]
@@ -242,8 +242,8 @@ func (f *Flaky) unreadyLocked(partition replication.PartitionRef) {
 	}
 }
 
-// Restart lets a partition that has stopped take effects again: it was opened
-// anew, and nothing from before is on its way to the group.
+// Restart lets a stopped partition accept effects again. The caller has opened it again
+// and waited for all earlier proposals.
 func (f *Flaky) Restart(partition replication.PartitionRef) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -310,22 +310,22 @@ func (f *Flaky) ReadBarrier(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Status describes the group at this moment.
+// Status returns the current state of the group.
 func (f *Flaky) Status() replication.Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.status
 }
 
-// Trouble returns how often effects or answers were lost, so that a test can
-// tell that it has seen some.
+// Trouble returns how often effects or answers were lost, so that a test can check that
+// some were.
 func (f *Flaky) Trouble() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.trouble
 }
 
-// Close takes no more proposals and returns when those under way are resolved.
+// Close rejects further proposals and returns when all earlier ones are resolved.
 func (f *Flaky) Close() error {
 	f.mu.Lock()
 	f.status.Closed = true

@@ -1,13 +1,13 @@
-// Package replicationtest is the suite that every replication.Group must pass,
-// and a group that makes trouble.
+// Package replicationtest contains the suite that every replication.Group must pass,
+// and a group that injects failures.
 //
-// Implementations run [Conformance]; packages that propose effects run their
-// own tests on a [Flaky] as well as on the real group. [Recorder] is a complete
-// state machine that remembers what it was told.
+// Implementations run [Conformance]. Packages that propose effects run their tests on a
+// [Flaky] as well as on the real group. [Recorder] is a complete state machine that
+// records its effects.
 //
 // # Invariants
 //
-// The suite knows nothing of a group but its documented face.
+// The suite depends only on the documented interface of a group.
 //
 // Page: docs/storage.md
 package replicationtest
@@ -26,21 +26,21 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// Ref names partition n of a container made for tests.
+// Ref names partition n of a test container.
 func Ref(n int) replication.PartitionRef {
 	return replication.PartitionRef{Container: "test", Partition: resource.PartitionID(n)}
 }
 
-// Effect is effect number n of a partition: its LSN is n and its rows say so.
+// Effect returns effect number n of a partition: its LSN is n and its rows encode n.
 func Effect(n int) replication.Effect {
 	return replication.Effect{LSN: resource.LSN(n), Rows: binary.BigEndian.AppendUint64(nil, uint64(n)), Items: 1, Bytes: 8}
 }
 
-// Recorder is a state machine that keeps the numbers of the effects it applied.
-// The zero value is ready.
+// Recorder is a state machine that records the numbers of the effects that it applied.
+// The zero value is ready for use.
 type Recorder struct {
-	// Before, if set, is called at the start of each Apply: to wait, to panic,
-	// to reject or to fail. It must not be changed while a group is in use.
+	// Before, if set, is called at the start of each Apply: it may wait, panic, reject or
+	// fail. It must not change while a group is in use.
 	Before func(replication.PartitionRef, []replication.Effect) (rejected []error, err error)
 
 	mu      sync.Mutex
@@ -50,7 +50,7 @@ type Recorder struct {
 	broken  []string
 }
 
-// Apply remembers the effects that Before did not refuse.
+// Apply records the effects that Before did not reject.
 func (r *Recorder) Apply(partition replication.PartitionRef, effects []replication.Effect) (rejected []error, err error) {
 	r.enter(partition, effects)
 	defer r.leave(partition)
@@ -92,8 +92,7 @@ func (r *Recorder) leave(partition replication.PartitionRef) {
 	r.busy[partition] = false
 }
 
-// Applied returns the numbers of the effects of a partition in the order in
-// which they were applied.
+// Applied returns the numbers of the applied effects of a partition, in order.
 func (r *Recorder) Applied(partition replication.PartitionRef) []int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +106,7 @@ func (r *Recorder) Batches() int {
 	return r.batches
 }
 
-// Check reports calls that break the contract of a state machine's caller.
+// Check reports violations of the contract by the caller of the state machine.
 func (r *Recorder) Check(t testing.TB) {
 	t.Helper()
 	r.mu.Lock()
@@ -117,9 +116,8 @@ func (r *Recorder) Check(t testing.TB) {
 	}
 }
 
-// Conformance runs the suite on groups that make returns. Each is used for one
-// test and closed by it. make is told how many effects of one partition may
-// wait.
+// Conformance runs the suite. make returns a new group whose queue holds queueEffects
+// effects of one partition; each group is used for one test, which closes it.
 func Conformance(t *testing.T, make func(sm replication.StateMachine, queueEffects int) replication.Group) {
 	s := suite{make}
 	t.Run("order", s.order)
@@ -150,7 +148,7 @@ func (s suite) start(t *testing.T, r *Recorder, queueEffects int) replication.Gr
 	return g
 }
 
-// order: many partitions at once, each with effects in rising order.
+// order: many partitions at the same time, each with effects in ascending order.
 func (s suite) order(t *testing.T) {
 	t.Parallel()
 	const partitions, effects = 9, 300
@@ -178,12 +176,12 @@ func (s suite) order(t *testing.T) {
 	}
 	writers.Wait()
 	if got := g.Status(); got.Pending != 0 || got.Applied != partitions*effects || got.Closed {
-		t.Errorf("status at rest = %+v", got)
+		t.Errorf("status when idle = %+v", got)
 	}
 }
 
-// kinds: an effect of any kind keeps its place among the writes, whether it has
-// rows and an LSN or not.
+// kinds: an effect of any kind keeps its place among the writes, with or without rows
+// and an LSN.
 func (s suite) kinds(t *testing.T) {
 	t.Parallel()
 	const writes = 60
@@ -214,7 +212,7 @@ func (s suite) kinds(t *testing.T) {
 	}
 }
 
-// gate lets Apply wait until the test says so.
+// gate blocks Apply until the test opens it.
 type gate struct {
 	entered chan struct{}
 	open    chan struct{}
@@ -228,8 +226,8 @@ func (g gate) wait(replication.PartitionRef, []replication.Effect) ([]error, err
 	return nil, nil
 }
 
-// gathering: Propose does not wait for Apply, and what gathers meanwhile is
-// applied together.
+// gathering: Propose does not wait for Apply, and effects that queue up are applied
+// together.
 func (s suite) gathering(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
@@ -259,7 +257,7 @@ func (s suite) gathering(t *testing.T) {
 	}
 }
 
-// fullQueue: a queue has an end, and its end is an answer.
+// fullQueue: a full queue rejects proposals, of its partition only.
 func (s suite) fullQueue(t *testing.T) {
 	t.Parallel()
 	const limit = 10
@@ -292,8 +290,8 @@ func (s suite) fullQueue(t *testing.T) {
 	}
 }
 
-// rejected: what the state machine leaves out is rejected with its words, the
-// rest of the batch is applied.
+// rejected: effects that the state machine skips are rejected with its error, and the
+// others are applied.
 func (s suite) rejected(t *testing.T) {
 	t.Parallel()
 	odd := errors.New("odd")
@@ -325,8 +323,8 @@ func (s suite) rejected(t *testing.T) {
 	}
 }
 
-// unknown: an error of the state machine makes outcomes unknown, in that
-// partition only.
+// unknown: an error of the state machine makes outcomes unknown, in that partition
+// only.
 func (s suite) unknown(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("disk on fire")
@@ -353,7 +351,8 @@ func (s suite) unknown(t *testing.T) {
 	}
 }
 
-// context: a context that is done rejects, one that ends later does nothing.
+// context: a context that has ended rejects the proposal; one that ends later has no
+// influence.
 func (s suite) context(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
@@ -380,7 +379,7 @@ func (s suite) context(t *testing.T) {
 	}
 }
 
-// close: what is under way is finished, what comes later is refused.
+// close: proposals in progress are resolved, later ones are rejected.
 func (s suite) close(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
@@ -396,7 +395,7 @@ func (s suite) close(t *testing.T) {
 	for !g.Status().Closed {
 		select {
 		case err := <-closed:
-			t.Fatalf("Close returned %v with proposals under way", err)
+			t.Fatalf("Close returned %v with proposals in progress", err)
 		default:
 		}
 	}
@@ -418,7 +417,7 @@ func (s suite) close(t *testing.T) {
 	}
 }
 
-// panic: a state machine that panics stops its partition alone.
+// panic: a state machine that panics stops only its partition.
 func (s suite) panic(t *testing.T) {
 	t.Parallel()
 	r := Recorder{Before: func(partition replication.PartitionRef, _ []replication.Effect) ([]error, error) {
@@ -442,7 +441,7 @@ func (s suite) panic(t *testing.T) {
 	}
 }
 
-// readBarrier: what was acknowledged is applied when it returns.
+// readBarrier: after it, what was acknowledged is applied.
 func (s suite) readBarrier(t *testing.T) {
 	t.Parallel()
 	var r Recorder

@@ -10,11 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// blockBytes is what a disk gives files their room in.
+// blockBytes is the unit in which a disk allocates space to files.
 const blockBytes = 4096
 
-// capacity counts what the files of a disk take, in blocks and with the room that
-// they reserve, and can refuse more. A write that does not fit is done in part.
+// capacity counts the space of the files of a disk, in blocks and with what they
+// preallocate, and can limit it. A write that does not fit is made in part.
 type capacity struct {
 	vfs.FS
 
@@ -25,7 +25,7 @@ type capacity struct {
 	limit   int64
 }
 
-// extent is the room of one file, which may have several names.
+// extent is the space of one file, which may have several names.
 type extent struct {
 	size, reserved int64
 	names          int
@@ -35,8 +35,9 @@ func (e *extent) blocks() int64 {
 	return (max(e.size, e.reserved) + blockBytes - 1) / blockBytes * blockBytes
 }
 
-// Limit gives the disk a size in bytes, from now on: what does not fit gets ENOSPC,
-// and [vfs.FS.GetDiskUsage] tells how much is left. A negative size means none.
+// Limit sets the size of the disk in bytes. From now on what does not fit fails with
+// ENOSPC, and [vfs.FS.GetDiskUsage] reports the free space. A negative size removes the
+// limit.
 func (d *Disk) Limit(size int64) {
 	d.room.mu.Lock()
 	defer d.room.mu.Unlock()
@@ -56,7 +57,7 @@ func newCapacity(below vfs.FS) *capacity {
 	return c
 }
 
-// find takes note of the files that are there.
+// find records the existing files.
 func (c *capacity) find(dir string) {
 	names, err := c.FS.List(dir)
 	if err != nil {
@@ -77,7 +78,7 @@ func (c *capacity) find(dir string) {
 	}
 }
 
-// inherit takes over what the files have reserved.
+// inherit copies what the files have preallocated.
 func (c *capacity) inherit(from *capacity) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
@@ -92,7 +93,7 @@ func (c *capacity) inherit(from *capacity) {
 
 func clean(name string) string { return path.Clean("/" + name) }
 
-// leftLocked is how many bytes are free.
+// leftLocked returns how many bytes are free.
 func (c *capacity) leftLocked() int64 {
 	if !c.limited {
 		return 1 << 62
@@ -100,7 +101,7 @@ func (c *capacity) leftLocked() int64 {
 	return max(0, c.limit-c.used)
 }
 
-// growLocked makes a file larger if there is room.
+// growLocked grows a file if there is space.
 func (c *capacity) growLocked(e *extent, size, reserved int64) bool {
 	next := extent{size: max(e.size, size), reserved: max(e.reserved, reserved)}
 	more := next.blocks() - e.blocks()
@@ -114,7 +115,7 @@ func (c *capacity) growLocked(e *extent, size, reserved int64) bool {
 	return true
 }
 
-// dropLocked takes a name away.
+// dropLocked removes a name.
 func (c *capacity) dropLocked(name string) {
 	e, ok := c.extents[name]
 	if !ok {
@@ -189,7 +190,7 @@ func (c *capacity) moveLocked(oldname, newname string) {
 		delete(c.extents, from)
 		c.extents[to] = e
 	}
-	for name, e := range c.extents { // Of a directory.
+	for name, e := range c.extents { // files in a renamed directory
 		if rest, ok := strings.CutPrefix(name, from+"/"); ok {
 			delete(c.extents, name)
 			c.extents[to+"/"+rest] = e
@@ -256,19 +257,19 @@ func (c *capacity) GetDiskUsage(name string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: uint64(c.leftLocked()), TotalBytes: uint64(c.limit), UsedBytes: uint64(c.used)}, nil
 }
 
-// Unwrap returns the file system below.
+// Unwrap returns the underlying file system.
 func (c *capacity) Unwrap() vfs.FS { return c.FS }
 
-// roomyFile is a file that was opened for writing.
+// roomyFile is a file that is open for writing.
 type roomyFile struct {
 	vfs.File
 	disk   *capacity
 	extent *extent
 	name   string
-	at     int64 // of the next Write
+	at     int64 // offset of the next Write
 }
 
-// room returns how many of n bytes at an offset fit.
+// room allocates space for n bytes at an offset, and returns how many of them fit.
 func (f *roomyFile) room(offset int64, n int) int {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// descriptors counts the files that are open on a disk, and can refuse more.
+// descriptors counts the open files of a disk and can limit them.
 type descriptors struct {
 	vfs.FS
 
@@ -19,9 +19,9 @@ type descriptors struct {
 	limit   int
 }
 
-// Exhaust lets no more files be open at the same time than are now, as for a
-// process that has used up its descriptors: what wants one more gets EMFILE, until
-// Heal. Listing and removing a directory need one while they last.
+// Exhaust limits open files to the current number, like a process without free
+// descriptors: opening another one fails with EMFILE, until Heal. Listing and removing
+// a directory need a descriptor for their duration.
 func (d *Disk) Exhaust() { d.files.restrict(true) }
 
 // Open returns how many files and directories are open.
@@ -37,7 +37,7 @@ func (d *descriptors) restrict(limited bool) {
 	d.limited, d.limit = limited, d.open
 }
 
-// take counts one more, or refuses it.
+// take counts one more open file, or fails.
 func (d *descriptors) take(op, name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,7 +54,7 @@ func (d *descriptors) give() {
 	d.open--
 }
 
-// opening counts a file for as long as it is open.
+// opening counts a file while it is open.
 func (d *descriptors) opening(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	if err := d.take("open", name); err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func (d *descriptors) OpenDir(name string) (vfs.File, error) {
 	return d.opening(name, func() (vfs.File, error) { return d.FS.OpenDir(name) })
 }
 
-// ReuseForWrite has renamed the file when there is no descriptor to open it with,
-// as the real one has.
+// ReuseForWrite renames the file even if no descriptor is free to open it, like the
+// real one.
 func (d *descriptors) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := d.take("open", newname); err != nil {
 		if renameErr := d.Rename(oldname, newname); renameErr != nil {
@@ -144,5 +144,5 @@ func (d *descriptors) RemoveAll(dir string) error {
 	return d.FS.RemoveAll(dir)
 }
 
-// Unwrap returns the file system below.
+// Unwrap returns the underlying file system.
 func (d *descriptors) Unwrap() vfs.FS { return d.FS }

@@ -1,15 +1,15 @@
-// Package storagetest is a disk for tests: one that loses what was not synced,
-// fails at a chosen operation, is full, or has no descriptor left.
+// Package storagetest is a disk for tests: it can lose what was not synced, fail a
+// chosen operation, be full, or be out of descriptors.
 //
-// Tests of storage and of every package above it put a [Disk]'s FS into
-// storage.Options. [Disk.Crash] is what a machine finds after its power failed;
-// [Disk.FailAt] fails one operation, and a test that repeats its story with
-// every n has tried each place where a disk can break.
+// Tests of storage and of the packages above it pass the FS of a [Disk] in
+// storage.Options. [Disk.Crash] returns what a machine finds after a power failure.
+// [Disk.FailAt] fails one operation; a test that repeats its story for every n covers
+// each place where a disk can fail.
 //
 // # Invariants
 //
-// A crashed disk is a copy: the original goes on, and neither sees the other's
-// changes. The same seed crashes in the same way.
+// A crashed disk is a copy: the original continues to work, and neither sees the
+// other's changes. The same seed crashes in the same way.
 //
 // Page: docs/storage.md
 package storagetest
@@ -24,11 +24,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// ErrInjected is the error of an operation that was told to fail.
+// ErrInjected is the error of an injected failure.
 var ErrInjected = errors.New("injected disk error")
 
-// Disk is a file system in memory that remembers what was synced. It is safe
-// for concurrent use.
+// Disk is a file system in memory that tracks what was synced. It is safe for
+// concurrent use.
 type Disk struct {
 	memory *vfs.MemFS
 	files  *descriptors
@@ -37,13 +37,13 @@ type Disk struct {
 	mu     sync.Mutex
 	done   int64 // operations since FailAt or the start
 	failAt int64 // zero: none
-	last   int64 // the last operation that fails
+	last   int64 // last operation that fails
 	counts counts
 	full   bool
-	failed int64 // operations that failed
+	failed int64 // failed operations
 }
 
-// counts says which operations count for FailAt and its kin.
+// counts says which operations FailAt and the like count.
 type counts uint8
 
 const (
@@ -65,9 +65,9 @@ func newDisk(memory *vfs.MemFS) *Disk {
 // FS returns the file system, for storage.Options.
 func (d *Disk) FS() vfs.FS { return d.files }
 
-// Crash returns the disk as it may be found after a crash at this moment:
-// everything that was synced, and of each piece that was not, kept with the
-// given probability between 0 and 1. The copy has no errors set.
+// Crash returns the disk as a crash at this moment may leave it: everything synced, and
+// each unsynced piece with a probability of kept, between 0 and 1. The copy injects no
+// failures.
 func (d *Disk) Crash(kept float64, seed uint64) *Disk {
 	crashed := newDisk(d.memory.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: int(kept*100 + 0.5),
@@ -77,8 +77,8 @@ func (d *Disk) Crash(kept float64, seed uint64) *Disk {
 	return crashed
 }
 
-// FailAt makes operation n from now fail, the next one being number 1, and
-// starts counting anew. Only operations that write count. The rest succeed.
+// FailAt makes writing operation n from now fail, where the next one is number 1. The
+// others succeed.
 func (d *Disk) FailAt(n int64) { d.fail(n, n, countWrites) }
 
 // FailFrom makes every writing operation from number n on fail.
@@ -90,7 +90,7 @@ func (d *Disk) FailReadAt(n int64) { d.fail(n, n, countReads) }
 // FailAnyAt is [Disk.FailAt] for operations of both kinds.
 func (d *Disk) FailAnyAt(n int64) { d.fail(n, n, countAll) }
 
-// Heal ends all errors.
+// Heal ends all injected failures.
 func (d *Disk) Heal() {
 	d.fail(0, 0, countAll)
 	d.files.restrict(false)
@@ -104,24 +104,23 @@ func (d *Disk) fail(n, last int64, counts counts) {
 	d.failed = 0
 }
 
-// Fill makes every operation that needs space fail as a full disk does, until
-// Heal.
+// Fill makes every operation that needs space fail like a full disk, until Heal.
 func (d *Disk) Fill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.full = true
 }
 
-// Operations returns how many operations there were since FailAt and its kin,
-// or since the start, and how many of them failed. A test that repeats its
-// story with a rising n ends when none failed.
+// Operations returns how many operations were counted since FailAt and the like, or
+// since the start, and how many of them failed. A test that repeats its story for every
+// n ends when none failed.
 func (d *Disk) Operations() (done, failed int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.done, d.failed
 }
 
-// inject decides about one operation before it happens.
+// inject decides whether an operation fails, before it is made.
 func (d *Disk) inject(op errorfs.Op) error {
 	writes := op.Kind.ReadOrWrite() == errorfs.OpIsWrite
 	d.mu.Lock()
