@@ -255,10 +255,10 @@ func TestWeigh(t *testing.T) {
 
 // bundle returns a line that goes back and forth diagonally n times, at a
 // distance from the origin.
-func bundle(n int, beside float64) string {
+func bundle(n int, away float64) string {
 	at := make([]string, n)
 	for i := range at {
-		x, y := beside+1e-6*float64(i), -beside
+		x, y := away+1e-6*float64(i), -away
 		if i%2 == 1 {
 			x, y = x+40, y+40
 		}

@@ -2,9 +2,9 @@ package index
 
 import "github.com/decandb/decan/internal/value"
 
-// Placed reports whether the documents of a Leaf or a Filter can be told by the one
-// value at its path: the path leads through no array, and it is no computed
-// property. Then [Expr.Holds] answers for that value.
+// Placed reports whether the value at its path alone decides whether a document belongs
+// to a Leaf or a Filter: the path goes through no array and is no computed property.
+// Then [Expr.Holds] decides it for a value.
 func (x *Index) Placed(e Expr) bool {
 	s := e.Span
 	if e.Op != Leaf && e.Op != Filter || len(s.Path) == 0 || s.Path.elements() || len(s.Low) < idSize || !x.Covers(s.Path) {
@@ -16,10 +16,9 @@ func (x *Index) Placed(e Expr) bool {
 	return x.walk(rootState, s.Path).id() == s.Low[:idSize]
 }
 
-// Holds reports whether a document with this value at the path of a [Index.Placed]
-// Leaf or Filter is one of its documents: whether the term that the value has in the
-// index is one of those that the expression asks for. It appends the term to dst,
-// which is empty, as scratch.
+// Holds reports whether a document with this value at the path of a [Index.Placed] Leaf
+// or Filter belongs to it: whether the term of the value is one of its terms. Holds
+// appends the term to dst, which must be empty, and returns it as scratch memory.
 func (e Expr) Holds(dst []byte, v value.Value) (scratch []byte, holds bool) {
 	if !v.IsDefined() {
 		return dst, false

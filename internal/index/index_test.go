@@ -416,7 +416,7 @@ func benchDocument(b *testing.B) value.Value {
 	return parse(b, text.String())
 }
 
-// TestTermsPaced makes the terms of large documents with looks in between, which
+// TestTermsPaced computes the terms of large documents with checks in between, which
 // changes nothing but that they can end it.
 func TestTermsPaced(t *testing.T) {
 	x := mustCompile(t, "/*")

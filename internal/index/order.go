@@ -192,10 +192,10 @@ func (o Order) Narrow(s Span) Order {
 	return o
 }
 
-// Behind returns the part of the order in which the first sort key is v, as an
+// Fix returns the part of the order in which the first sort key is v, as an
 // order of the other keys: Narrow then applies to the next key. It returns false
 // if there is no other key, or if terms do not distinguish v from other values.
-func (o Order) Behind(v value.Value) (Order, bool) {
+func (o Order) Fix(v value.Value) (Order, bool) {
 	if !o.Walks || len(o.inverted) < 2 {
 		return Order{}, false
 	}

@@ -34,23 +34,23 @@ var (
 //
 // Except for growing dst, it allocates once, for the bytes of all terms.
 func (x *Index) Terms(dst []Term, doc value.Value) []Term {
-	dst, _ = x.TermsPaced(dst, doc, nil) // Nothing stops it.
+	dst, _ = x.TermsPaced(dst, doc, nil) // It has no check that could stop it.
 	return dst
 }
 
 // TermsPaced is [Index.Terms] for a document that may have very many terms: it calls
-// look once in some hundred of them, and ends with the first error. look may be nil.
-func (x *Index) TermsPaced(dst []Term, doc value.Value, look func() error) ([]Term, error) {
+// check every few hundred terms, and returns its first error. check may be nil.
+func (x *Index) TermsPaced(dst []Term, doc value.Value, check func() error) ([]Term, error) {
 	if x.none {
 		return dst, nil
 	}
 	w := x.scratch.Get().(*walker)
-	w.look, w.stopped = look, nil
+	w.check, w.stopped = check, nil
 	w.document(doc, &x.root)
 	w.special(doc, x)
-	w.look = nil
+	w.check = nil
 	if err := w.stopped; err != nil {
-		return dst, err // The scratch goes with it.
+		return dst, err // The scratch memory is dropped with it.
 	}
 	// The terms are substrings of one string, because they have the same
 	// lifetime.
@@ -66,29 +66,29 @@ func (x *Index) TermsPaced(dst []Term, doc value.Value, look func() error) ([]Te
 	if cap(w.buf) <= scratchMax && cap(w.tokens) <= scratchMax/tokenSize {
 		x.scratch.Put(w)
 	}
-	if err := sortPaced(dst[first:], look); err != nil {
+	if err := sortPaced(dst[first:], check); err != nil {
 		return dst[:first], err
 	}
 	return dst[:first+len(slices.Compact(dst[first:]))], nil
 }
 
 const (
-	// paceTerms is how many terms are made, or merged, between two looks.
+	// paceTerms is how many terms are created or merged between two calls of check.
 	paceTerms = 512
-	// runTerms is how many are sorted at once: a fraction of a millisecond.
+	// runTerms is how many are sorted without a check: a fraction of a millisecond.
 	runTerms = 4 * paceTerms
 )
 
-// sortPaced sorts terms, and calls look now and then where there are many.
-func sortPaced(all []Term, look func() error) error {
-	if look == nil || len(all) <= runTerms {
+// sortPaced sorts terms, and calls check between steps if there are many.
+func sortPaced(all []Term, check func() error) error {
+	if check == nil || len(all) <= runTerms {
 		slices.Sort(all)
 		return nil
 	}
 	room := make([]Term, len(all))
 	for low := 0; low < len(all); low += runTerms {
 		slices.Sort(all[low:min(low+runTerms, len(all))])
-		if err := look(); err != nil {
+		if err := check(); err != nil {
 			return err
 		}
 	}
@@ -96,7 +96,7 @@ func sortPaced(all []Term, look func() error) error {
 	for width := runTerms; width < len(all); width *= 2 {
 		for low := 0; low < len(all); low += 2 * width {
 			mid, high := min(low+width, len(all)), min(low+2*width, len(all))
-			if err := mergePaced(to[low:high], from[low:mid], from[mid:high], look); err != nil {
+			if err := mergePaced(to[low:high], from[low:mid], from[mid:high], check); err != nil {
 				return err
 			}
 		}
@@ -108,11 +108,11 @@ func sortPaced(all []Term, look func() error) error {
 	return nil
 }
 
-// mergePaced puts two sorted lists into one.
-func mergePaced(dst, a, b []Term, look func() error) error {
+// mergePaced merges two sorted lists.
+func mergePaced(dst, a, b []Term, check func() error) error {
 	for i := range dst {
 		if i%paceTerms == paceTerms-1 {
-			if err := look(); err != nil {
+			if err := check(); err != nil {
 				return err
 			}
 		}
@@ -170,8 +170,8 @@ type walker struct {
 	buf  []byte
 	ends []int
 
-	look    func() error // called now and then; nil for never
-	stopped error        // what it has returned
+	check    func() error // called every paceTerms terms; may be nil
+	stopped error        // its error
 
 	tokens []text.Token
 	words  map[string]struct{} // the tokens of one text that have a term
@@ -295,8 +295,8 @@ func (w *walker) at(v value.Value, path Path) value.Value {
 // end ends a term.
 func (w *walker) end() {
 	w.ends = append(w.ends, len(w.buf))
-	if w.look != nil && len(w.ends)%paceTerms == 0 && w.stopped == nil {
-		w.stopped = w.look()
+	if w.check != nil && len(w.ends)%paceTerms == 0 && w.stopped == nil {
+		w.stopped = w.check()
 	}
 }
 

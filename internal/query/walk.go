@@ -104,7 +104,7 @@ func caseBounds(ix *index.Index, o index.Order, keys []index.SortKey, where pred
 	for _, c := range cases {
 		part, rest := o, keys
 		for v, ok := c.fixed(rest[0].Path); ok && len(rest) > 1; v, ok = c.fixed(rest[0].Path) {
-			below, tells := part.Behind(v)
+			below, tells := part.Fix(v)
 			if !tells {
 				break
 			}

@@ -7,11 +7,10 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// TestBehindAgreesWithValues fixes the first key of an order to a value and
-// narrows the second. The order must contain exactly the documents with that
-// value that satisfy the predicate, in whatever directions the index and the
-// query have their keys.
-func TestBehindAgreesWithValues(t *testing.T) {
+// TestFixAgreesWithValues fixes the first key of an order to a value and narrows the
+// second. The order must contain exactly the documents with that value that satisfy the
+// predicate, for all directions of the keys in the index and the query.
+func TestFixAgreesWithValues(t *testing.T) {
 	t.Parallel()
 	hits := 0
 	for seed := range uint64(4000) {
@@ -35,27 +34,27 @@ func TestBehindAgreesWithValues(t *testing.T) {
 		}
 		op := []Op{Eq, Lt, Le, Gt, Ge}[r.IntN(5)]
 		s, ok := x.Span(Path{"b"}, op, bound)
-		behind, tells := o.Behind(v)
+		rest, tells := o.Fix(v)
 		if !ok || !tells {
 			continue // undefined, an array, an object or a long string
 		}
 		same := value.Equal(doc.Get("a"), v) || !v.IsDefined() && !doc.Get("a").IsDefined()
 		want := same && holds(doc.Get("b"), op, bound)
-		got := inSpan(x.Terms(nil, doc), behind.Narrow(s).Span)
+		got := inSpan(x.Terms(nil, doc), rest.Narrow(s).Span)
 		if want && !got || got && !want && s.Exact {
 			t.Fatalf("seed %d: %s with a = %s and b %s %s: %t, found %t", seed, doc, v, op, bound, want, got)
 		}
-		if in := inSpan(x.Terms(nil, doc), behind.Span); in != same {
+		if in := inSpan(x.Terms(nil, doc), rest.Span); in != same {
 			t.Fatalf("seed %d: %s with a = %s: %t, found %t", seed, doc, v, same, in)
 		}
 		if want {
 			hits++
 		}
-		if _, more := behind.Behind(v); more {
-			t.Fatalf("seed %d: an order of one key goes on behind it", seed)
+		if _, more := rest.Fix(v); more {
+			t.Fatalf("seed %d: the only key of an order was fixed", seed)
 		}
 	}
 	if hits < 40 {
-		t.Errorf("only %d documents found: the test draws too little", hits)
+		t.Errorf("only %d documents found: the test does not cover enough", hits)
 	}
 }
