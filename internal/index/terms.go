@@ -170,7 +170,7 @@ type walker struct {
 	buf  []byte
 	ends []int
 
-	check    func() error // called every paceTerms terms; may be nil
+	check   func() error // called every paceTerms terms; may be nil
 	stopped error        // its error
 
 	tokens []text.Token
