@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -226,6 +227,140 @@ func countRows(t *testing.T, p *Pool, dir string) int {
 	n, err := rowsOf(snapshot)
 	must(t, errors.Join(err, snapshot.Close(), s.Close()))
 	return n
+}
+
+// tableFS calls before ahead of the creation of each table.
+type tableFS struct {
+	vfs.FS
+	before func()
+}
+
+func (f tableFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if path.Ext(name) == tableExt {
+		f.before()
+	}
+	return f.FS.Create(name, category)
+}
+
+// twoLogs returns a copy of the disk while a store needs two logs: a closed one with 100
+// rows, which are in no table yet, and a newer one with 50 rows.
+func twoLogs(t *testing.T) (disk *vfs.MemFS, older, newer examinedLog) {
+	t.Helper()
+	memory := vfs.NewCrashableMem()
+	var flushing func()
+	p := newPool(t, Options{FS: tableFS{memory, func() {
+		if flushing != nil {
+			flushing()
+		}
+	}}})
+	s, err := p.Create("d/s")
+	must(t, err)
+	fill := func(from, to int) {
+		for i := from; i < to; i++ {
+			must(t, fillRow(s, fmt.Sprintf("mrow%05d", i)))
+		}
+	}
+	fill(0, 100)
+	var once sync.Once
+	flushing = func() {
+		once.Do(func() {
+			fill(100, 150)
+			disk = memory.CrashClone(vfs.CrashCloneCfg{})
+		})
+	}
+	must(t, s.Flush())
+	must(t, s.Close())
+	e, err := examine(disk, "d/s")
+	must(t, errors.Join(err, e.err()))
+	if len(e.logs) != 2 || !e.logs[0].closed || e.logs[0].records != 100 || e.logs[1].records != 50 {
+		t.Fatalf("logs: %+v", e.logs)
+	}
+	return disk, e.logs[0], e.logs[1]
+}
+
+// A log that is not the newest was synced to its end, so it is damaged if its end is
+// missing, although nothing in it follows. Accepting the loss removes the newer log.
+func TestOlderLogIsDamaged(t *testing.T) {
+	t.Parallel()
+	good, older, newer := twoLogs(t)
+	if n := countRows(t, newPool(t, Options{FS: good.CrashClone(vfs.CrashCloneCfg{})}), "d/s"); n != 150 {
+		t.Fatalf("the undamaged store has %d rows, want 150", n)
+	}
+	text := contents(t, good, "d/s")[older.base]
+	for _, cut := range []int64{older.end - 1, older.end - numberedHeader, older.end / 2, 1, 0} {
+		disk := good.CrashClone(vfs.CrashCloneCfg{})
+		writeFile(t, disk, "d/s/"+older.base, text[:cut])
+		p := newPool(t, Options{FS: disk})
+		if _, err := p.Open("d/s"); err == nil || !IsCorrupt(err) || !strings.Contains(err.Error(), older.base+" is damaged") || !strings.Contains(err.Error(), newer.base) {
+			t.Errorf("cut at byte %d of %d: open: %v, want that %s is damaged", cut, older.end, err, older.base)
+		}
+		number, _ := logNumber(older.base)
+		rows := scanLog(t, []byte(text[:cut]), uint32(number)).records
+		removed, err := p.AcceptLoss("d/s", "d/kept", "")
+		if err != nil || !strings.Contains(strings.Join(removed, "\n"), "remove log "+newer.base) {
+			t.Errorf("cut at byte %d: accepted: %q, %v", cut, removed, err)
+			continue
+		}
+		if n := countRows(t, p, "d/s"); n != rows {
+			t.Errorf("cut at byte %d: %d rows, want %d", cut, n, rows)
+		}
+	}
+}
+
+// Accepting the loss of a damaged manifest leaves a store that opens with a prefix of
+// its rows, or is refused with a named file. A refused acceptance changes nothing.
+func TestAcceptLossOfManifest(t *testing.T) {
+	t.Parallel()
+	good := killed(t, 300, true)
+	e, err := examine(good, "d/s")
+	must(t, err)
+	text := contents(t, good, "d/s")[e.manifest]
+	damaged, opened := 0, 0
+	for at := 0; at < len(text); at += 3 {
+		disk := good.CrashClone(vfs.CrashCloneCfg{})
+		writeFile(t, disk, "d/s/"+e.manifest, text[:at]+string([]byte{text[at] ^ 4})+text[at+1:])
+		p := newPool(t, Options{FS: disk})
+		before := contents(t, disk, "d/s")
+		found, err := p.Examine("d/s", "")
+		must(t, err)
+		if len(found) == 0 {
+			continue
+		}
+		damaged++
+		if found[0].File != e.manifest {
+			t.Errorf("byte %d: damage in %s", at, found[0].File)
+		}
+		if _, err := p.AcceptLoss("d/s", "d/kept", ""); err != nil {
+			if after := contents(t, disk, "d/s"); !maps.Equal(before, after) {
+				t.Errorf("byte %d: %v, but files changed", at, err)
+			}
+			continue
+		}
+		if kept := contents(t, disk, "d/kept"); !maps.Equal(before, kept) {
+			t.Errorf("byte %d: kept are %q", at, slices.Sorted(maps.Keys(kept)))
+		}
+		s, err := p.Open("d/s")
+		if err != nil {
+			if d := new(Damage); !errors.As(err, &d) {
+				t.Errorf("byte %d: %v, want an error that names a file", at, err)
+			}
+			continue
+		}
+		opened++
+		snapshot := s.Snapshot()
+		n, err := rowsOf(snapshot)
+		must(t, err)
+		for i := range n {
+			if found, err := snapshot.Has(fmt.Appendf(nil, "mrow%05d", i)); err != nil || !found {
+				t.Errorf("byte %d: %d rows, but row %d is missing: %v", at, n, i, err)
+			}
+		}
+		must(t, errors.Join(snapshot.Close(), s.Close()))
+	}
+	if damaged == 0 {
+		t.Errorf("no flip in %s is damage", e.manifest)
+	}
+	t.Logf("%d damaged manifests of %d bytes, %d stores opened", damaged, len(text), opened)
 }
 
 // For each missing file the error names it and nothing is changed. What can be repaired

@@ -6,10 +6,13 @@ import (
 	"math/rand/v2"
 	"path"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
 // scrubAll scrubs every table of a store, and returns what is damaged and the bytes read.
@@ -121,6 +124,97 @@ func TestScrubStops(t *testing.T) {
 		}
 	}
 	must(t, s.Close())
+}
+
+// flippingFS flips a bit in the next reads of tables.
+type flippingFS struct {
+	vfs.FS
+	flips *atomic.Int64 // reads left to flip
+}
+
+type flippingFile struct {
+	vfs.File
+	flips *atomic.Int64
+}
+
+func (f flippingFS) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
+	file, err := f.FS.Open(name, options...)
+	if err != nil || path.Ext(name) != tableExt {
+		return file, err
+	}
+	return flippingFile{file, f.flips}, nil
+}
+
+func (f flippingFile) ReadAt(p []byte, offset int64) (int, error) {
+	n, err := f.File.ReadAt(p, offset)
+	if f.flips.Add(-1) >= 0 {
+		p[n/2] ^= 1
+	}
+	return n, err
+}
+
+// Damage is reported only if a second read finds it as well.
+func TestScrubReadsTwice(t *testing.T) {
+	t.Parallel()
+	var flips atomic.Int64
+	p := newPool(t, Options{FS: flippingFS{vfs.NewMem(), &flips}})
+	s, err := p.Create("s")
+	must(t, err)
+	holdCompactions(s)
+	fillTables(t, s, 1)
+	tables, err := p.Tables("s")
+	must(t, err)
+	for flipped, want := range map[int64]bool{0: false, 1: false, 1 << 40: true} {
+		flips.Store(flipped)
+		damage, err := p.Scrub("s", tables[0], func(int) error { return nil })
+		must(t, err)
+		if (damage != nil) != want {
+			t.Errorf("the first %d reads are wrong: %v, want damage: %v", flipped, damage, want)
+		}
+		if flipped == 1 && flips.Load() >= 0 {
+			t.Errorf("%d wrong reads were not made", flips.Load()+1)
+		}
+	}
+	flips.Store(0)
+	must(t, s.Close())
+}
+
+// A scrub that cannot tell now says so: without descriptors, of a store that has failed,
+// and while a directory is in use.
+func TestScrubLater(t *testing.T) {
+	t.Parallel()
+	disk := storagetest.NewCrashable()
+	p := newPool(t, Options{FS: disk.FS()})
+	s, err := p.Create("s")
+	must(t, err)
+	fillTables(t, s, 1)
+	tables, err := p.Tables("s")
+	must(t, err)
+	scrub := func() error {
+		damage, err := p.Scrub("s", tables[0], func(int) error { return nil })
+		if damage != nil {
+			t.Errorf("damaged: %v", damage)
+		}
+		return err
+	}
+	must(t, scrub())
+	disk.Exhaust()
+	if err := scrub(); !errors.Is(err, ErrScrubLater) {
+		t.Errorf("without descriptors: %v", err)
+	}
+	disk.Heal()
+	must(t, scrub())
+	s.guard.fail(errors.New("made to fail"))
+	if tables, err := p.Tables("s"); !errors.Is(err, ErrScrubLater) {
+		t.Errorf("of a failed store: %q, %v", tables, err)
+	}
+	_ = s.Close() // It returns the failure.
+	must(t, p.claim("s"))
+	if tables, err := p.Tables("s"); !errors.Is(err, ErrScrubLater) {
+		t.Errorf("of a directory in use: %q, %v", tables, err)
+	}
+	p.release("s")
+	must(t, scrub())
 }
 
 // Scrubs find nothing while the store is written to, compacted, closed and opened.

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -200,6 +201,8 @@ func TestPoolRefuses(t *testing.T) {
 		"create where a store is open": second(p.Create("x")),
 		"open twice":                   second(p.Open("x/")),
 		"remove an open store":         p.Remove("x"),
+		"rename an open store":         p.Rename("x", "y"),
+		"rename onto an open store":    p.Rename("y", "x"),
 		"checkpoint onto itself":       s.Checkpoint("x"),
 		"close the pool before stores": p.Close(),
 	} {
@@ -214,7 +217,11 @@ func TestPoolRefuses(t *testing.T) {
 	if _, err := p.Create("x"); err == nil || !strings.Contains(err.Error(), "exist") {
 		t.Errorf("create over a store: %v, want that it exists", err)
 	}
-	s, err = p.Open("x")
+	must(t, p.Rename("x", "y"))
+	if _, err := p.Open("x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("open of the old name: %v, want that it does not exist", err)
+	}
+	s, err = p.Open("y")
 	if err != nil {
 		t.Fatal(err)
 	}
