@@ -225,7 +225,7 @@ func (g *guard) renameOptions(from, to string) (placed bool, err error) {
 	}
 	g.deferred.options = nil
 	same, err := g.sameOptions(f.text.Bytes())
-	if err != nil || g.held.holdsOptions(f, same, to) {
+	if err != nil || g.overlay.defersOptions(f, same, to) {
 		return true, err
 	}
 	return true, g.installOptions(f, same, to)
