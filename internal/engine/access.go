@@ -12,12 +12,12 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Verify turns credentials into a caller, as auth.Verifier does, that knows what
-// its permission or its roles say now.
+// Verify turns credentials into a caller, as auth.Verifier does, with its
+// current permission or roles.
 func (e *Engine) Verify(c auth.Credentials) (auth.Caller, error) {
 	current := e.verifier.Load()
 	if current == nil {
-		return auth.Caller{}, status.Unauthorized(status.SubAuthorizationMissing, "The server has no account key, so nobody can be authenticated.")
+		return auth.Caller{}, status.Unauthorized(status.SubAuthorizationMissing, "The server has no account key, so no caller can be authenticated.")
 	}
 	caller, err := current.verifier.Verify(c, e.now())
 	if err != nil {
@@ -32,7 +32,7 @@ func (e *Engine) Verify(c auth.Credentials) (auth.Caller, error) {
 	return caller, nil
 }
 
-// withPermission looks up what a token speaks for.
+// withPermission adds the permission that a resource token names.
 func (e *Engine) withPermission(caller auth.Caller) (auth.Caller, error) {
 	view := e.catalog.View()
 	found, _ := view.PermissionByRID(caller.Permission())
@@ -47,7 +47,7 @@ func (e *Engine) withPermission(caller auth.Caller) (auth.Caller, error) {
 	return caller, nil
 }
 
-// withRoles looks up what the roles of a principal and its groups allow.
+// withRoles adds what the roles of a principal and its groups allow.
 func (e *Engine) withRoles(caller auth.Caller) auth.Caller {
 	view := e.catalog.View()
 	var roles []auth.Grant
@@ -56,7 +56,7 @@ func (e *Engine) withRoles(caller auth.Caller) auth.Caller {
 			role, ok := view.Role(one.Definition)
 			at, err := resource.ParseScope(one.Scope, e.account.ID)
 			if !ok || err != nil {
-				continue // The account has another name than when it was given.
+				continue // The account was renamed since the role was assigned.
 			}
 			roles = append(roles, auth.Grant{At: at, Actions: role.Allowed()})
 		}
@@ -64,9 +64,9 @@ func (e *Engine) withRoles(caller auth.Caller) auth.Caller {
 	return caller.WithRoles(roles)
 }
 
-// allow decides whether the caller may do w to what the link is about, as far as
-// that does not depend on the partition key: see [allowKey] and [Engine.confine].
-// The names of w are filled in here.
+// allow decides whether the caller may do w to the resource that the link names,
+// as far as the partition key does not matter: see [allowKey] and
+// [Engine.confine] for that. It sets the names in w.
 func (e *Engine) allow(caller auth.Caller, w auth.Wish, link Link) error {
 	if caller.Kind() == auth.Master {
 		return nil
@@ -75,8 +75,9 @@ func (e *Engine) allow(caller auth.Caller, w auth.Wish, link Link) error {
 	if w.Feed != "" && link.Document == "" {
 		w.Asked.Kind, w.Asked.ID = w.Feed, w.ID
 	}
-	// What does not exist has the name that it was asked by: who may see all of
-	// the database is told that it is missing, everybody else is refused.
+	// A resource that does not exist has the name from the request: a caller
+	// who may see the whole database learns that it is missing, any other
+	// caller is refused.
 	w.At = resource.Scope{Database: link.Database, Container: link.Container}
 	view := e.catalog.View()
 	if c, ok := locateContainer(view, link); ok && link.Container != "" {
@@ -87,10 +88,11 @@ func (e *Engine) allow(caller auth.Caller, w auth.Wish, link Link) error {
 	return caller.May(w)
 }
 
-// allowDocuments decides about documents of the link's container, or the one that
-// the link names. It has the options name the container that was decided about,
-// so that no other of the same name takes its place. An operation that knows a
-// partition key asks [allowKey] as well, one that looks at several [Engine.confine].
+// allowDocuments decides about the documents of the link's container, or about the
+// one that the link names. For a resource token it sets options.IntendedRID to the
+// container of the decision, so that no other container of the same name is used. An
+// operation that knows the partition key also calls [allowKey]; one on several keys
+// calls [Engine.confine].
 func (e *Engine) allowDocuments(caller auth.Caller, action auth.Action, link Link, options *Options) error {
 	w := auth.Wish{Action: action, On: auth.Document}
 	if link.Document != "" {
@@ -111,10 +113,9 @@ func (e *Engine) allowDocuments(caller auth.Caller, action auth.Action, link Lin
 	return nil
 }
 
-// allowID refuses a replacement with another id where the caller's permission is
-// for one document or script: what it is renamed to is another resource. body is
-// what takes the place of that one; without an id it is wrong, which is not said
-// here.
+// allowID refuses a replacement with another id if the caller's permission is
+// for one document or script: the new name is another resource. body is the
+// replacement. A body without an id passes here and fails later.
 func allowID(caller auth.Caller, body value.Value) error {
 	grant := caller.Grant()
 	if grant == nil || grant.Target.Feed == "" {
@@ -135,10 +136,11 @@ func allowKey(caller auth.Caller, c *catalog.Container, key partitionkey.Key) er
 	return forbidden("The resource token is not for the partition key %s.", key)
 }
 
-// confine keeps an operation over several documents to the partition key of the
-// caller's permission: a request for a key outside of it is refused. A request
-// without a key gets the prefix that the permission is for; where that is a whole
-// key the request has to name it, unless bind says that it gets that too.
+// confine restricts an operation on several documents to the partition key of the
+// caller's permission. A key outside of it is refused. A request without a key
+// gets the prefix of the permission. If the permission is for a whole key, the
+// request has to name that key, unless bind is true: then it gets the whole key,
+// too.
 func (e *Engine) confine(caller auth.Caller, key **partitionkey.Key, bind bool) error {
 	grant := caller.Grant()
 	if grant == nil || grant.Key == nil {
@@ -159,8 +161,8 @@ func (e *Engine) confine(caller auth.Caller, key **partitionkey.Key, bind bool) 
 	return nil
 }
 
-// allowFeed decides about a query or a list, and keeps it to the partition key of
-// the caller's permission.
+// allowFeed decides about a query or a list, and restricts it to the partition
+// key of the caller's permission.
 func (e *Engine) allowFeed(caller auth.Caller, action auth.Action, req *QueryRequest) error {
 	if err := e.allowDocuments(caller, action, req.Link, &req.Options); err != nil {
 		return err
@@ -172,11 +174,11 @@ func (e *Engine) allowFeed(caller auth.Caller, action auth.Action, req *QueryReq
 	if !free || req.Key == nil || req.Partition == nil {
 		return nil
 	}
-	// A client that goes through all partitions must not take the answer for that
-	// of a partition that has moved.
+	// A client that iterates over all partitions must not mistake the answer for
+	// that of a partition that has moved.
 	c, ok := e.catalog.View().ContainerByRID(caller.Grant().Target.Container)
 	if !ok {
-		return nil // The request will find out.
+		return nil // The request fails when it looks up the container.
 	}
 	p, ok := c.Partition(*req.Partition)
 	if extent, err := c.PartitionKey.Prefix(*req.Key); ok && err == nil && !p.Range.Overlaps(extent) {
@@ -185,13 +187,14 @@ func (e *Engine) allowFeed(caller auth.Caller, action auth.Action, req *QueryReq
 	return nil
 }
 
-// forbidden returns the refusal of what a resource token does not extend to.
+// forbidden returns the error of an operation that a resource token does not
+// allow.
 func forbidden(format string, args ...any) error {
 	return status.Because(status.CodeForbidden, 0, status.OutsideToken{Detail: fmt.Sprintf(format, args...)})
 }
 
-// kindOf returns what an action on the definition that the link names, or on those
-// below it, is about.
+// kindOf returns the kind of resource that an action is about: the definition that
+// the link names, or its children.
 func kindOf(action auth.Action, link Link) auth.Resource {
 	below := action == auth.Create || action == auth.List || action == auth.Query
 	switch {
@@ -206,10 +209,10 @@ func kindOf(action auth.Action, link Link) auth.Resource {
 // keyring is the verifier for one version of the account's keys.
 type keyring struct {
 	verifier *auth.Verifier
-	at       uint64 // version of the catalog that it was made from
+	at       uint64 // version of the catalog with these keys
 }
 
-// refreshKeys has the keys count that the newest view has.
+// refreshKeys makes the keys of the newest view valid.
 func (e *Engine) refreshKeys() {
 	for {
 		old, view := e.verifier.Load(), e.catalog.View()
@@ -219,7 +222,7 @@ func (e *Engine) refreshKeys() {
 		fresh, err := e.configured.WithKeys(e.keysOf(view))
 		if err != nil {
 			e.logger.Error("stored account keys cannot be read", "error", err)
-			fresh = nil // Nobody is let in: a key that was replaced must not count again.
+			fresh = nil // Every caller is refused: a replaced key must not become valid again.
 		}
 		if e.verifier.CompareAndSwap(old, &keyring{fresh, view.Version()}) {
 			return
@@ -227,8 +230,8 @@ func (e *Engine) refreshKeys() {
 	}
 }
 
-// keysOf returns the account's keys: those of the configuration, but for each that
-// was replaced by one that the server made.
+// keysOf returns the account's keys: those of the configuration, except for the
+// ones replaced by keys that the server generated.
 func (e *Engine) keysOf(view *catalog.View) auth.Keys {
 	keys := e.configured.Keys()
 	for _, which := range resource.AccountKeys {
@@ -240,7 +243,7 @@ func (e *Engine) keysOf(view *catalog.View) auth.Keys {
 	return keys
 }
 
-// keyOf returns where a key is kept.
+// keyOf returns a pointer to one of the keys.
 func keyOf(keys *auth.Keys, which resource.AccountKey) *string {
 	switch which {
 	case resource.SecondaryKey:
@@ -253,13 +256,13 @@ func keyOf(keys *auth.Keys, which resource.AccountKey) *string {
 	return &keys.Primary
 }
 
-// expiry returns until when a token that is made now is good.
+// expiry returns when a token issued now expires.
 func (e *Engine) expiry(lifetime time.Duration) (time.Time, error) {
 	if lifetime == 0 {
 		lifetime = resource.TokenLifetimeDefault
 	}
 	if lifetime < resource.TokenLifetimeMin || lifetime > resource.TokenLifetimeMax {
-		return time.Time{}, status.BadRequest("A resource token is good for %d to %d seconds, not %d.",
+		return time.Time{}, status.BadRequest("A resource token is valid for %d to %d seconds, not %d.",
 			int(resource.TokenLifetimeMin.Seconds()), int(resource.TokenLifetimeMax.Seconds()), int(lifetime.Seconds()))
 	}
 	return e.now().Add(lifetime), nil

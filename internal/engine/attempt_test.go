@@ -61,7 +61,7 @@ func TestAttemptStartsClean(t *testing.T) {
 			c.req.Link, c.req.Full, c.req.Cross = link, true, true
 			container, _ := e.catalog.View().Container("d", "c")
 			req := c.req
-			q := pageOf{engine: e, req: &req, job: e.newJob()}
+			q := queryPage{engine: e, req: &req, job: e.newJob()}
 			for _, i := range c.before {
 				if i < 0 {
 					if err := q.attempt(context.Background(), container); err != nil {

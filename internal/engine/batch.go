@@ -14,30 +14,29 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Unity says what a refused operation means for the others of its batch.
-type Unity = partition.Unity
+// Atomicity tells what a refused operation means for the others of its batch.
+type Atomicity = partition.Unity
 
-// The unities.
+// The kinds of atomicity.
 const (
 	Atomic = partition.Atomic // all operations or none
-	UpTo   = partition.UpTo   // those in front of the first that is refused
-	Each   = partition.Each   // all that are not refused
+	UpTo   = partition.UpTo   // the operations before the first that is refused
+	Each   = partition.Each   // every operation that is not refused
 )
 
-// BatchMax is how many operations a batch has at most.
+// BatchMax is the largest number of operations of a batch.
 const BatchMax = partition.BatchMax
 
-// BatchLength returns nil when a batch may have n operations. The error is a
-// BadRequest.
+// BatchLength returns nil if a batch may have n operations, else BadRequest.
 func BatchLength(n int) error { return partition.BatchLength(n) }
 
-// BatchRequest asks for several operations on documents of one container. One
-// that is not Atomic may have operations of several keys.
+// BatchRequest is a request for several operations on documents of one
+// container. A batch that is not Atomic may have operations of several keys.
 type BatchRequest struct {
 	Link       Link                  // of the container
 	Key        *partitionkey.Key     // of all operations; nil: each has its own
-	Partition  *resource.PartitionID // of all operations, when they have their own keys; nil: any
-	Unity      Unity
+	Partition  *resource.PartitionID // that every key of the operations must be in; nil: any
+	Atomicity  Atomicity
 	Operations []BatchOperation
 	Options
 }
@@ -46,42 +45,43 @@ type BatchRequest struct {
 type BatchOperation struct {
 	Action      auth.Action       // Create, Upsert, Replace, Delete, Patch or Read
 	ID          string            // of the document; not used by Create and Upsert
-	Key         *partitionkey.Key // as given with the operation; nil: none was given
+	Key         *partitionkey.Key // as given with the operation; nil: none
 	Body        value.Value       // the document, or the body of a PATCH request
 	Size        int               // bytes of Body as received
 	IfMatch     resource.ETag
 	IfNoneMatch resource.ETag
-	Silent      bool                // nobody wants the document after a write
+	Silent      bool                // leave the document out of the answer to a write
 	Directive   partition.Directive // whether the document is indexed
 
-	// Wrong is why the operation cannot be carried out, as whoever read it found
-	// out; nil when it can.
+	// Wrong is the error that the caller found when it read the operation; nil
+	// for none. The operation is then refused with it.
 	Wrong error
 }
 
-// BatchResult is the answer to a batch. Results has one for each operation.
+// BatchResult is the answer to a batch. Results has one element for each
+// operation.
 type BatchResult struct {
 	Result
 	Results []OperationResult
-	Refused bool // at least one operation was
+	Refused bool // at least one operation was refused
 }
 
 // OperationResult is the answer to one operation of a batch.
 type OperationResult struct {
-	Body    []byte // complete JSON with system properties; nil when there is none. The caller may keep it
+	Body    []byte // complete JSON with system properties; nil if there is none. The caller owns it
 	ETag    resource.ETag
 	Created bool
 	Charge  float64 // request units, rounded to two decimals
 
-	// Err is why the operation is not done, nil when it is:
-	// status.CodeFailedDependency because of another one, and
+	// Err tells why the operation was not done; nil if it was. It is
+	// status.CodeFailedDependency if another operation is the reason, and
 	// status.CodeNotModified for a Read whose IfNoneMatch names the version.
 	Err *status.Error
 }
 
 // Batch carries out operations in their order. Those of one key are one effect in
-// their partition, which readers see whole or not at all. What is wrong with the
-// batch itself is the error; a refused operation is in the results.
+// their partition, which readers see whole or not at all. The error is about the
+// batch itself; errors of single operations are in the results.
 func (e *Engine) Batch(ctx context.Context, caller auth.Caller, req BatchRequest) (BatchResult, error) {
 	e.turns.point()
 	b := batch{engine: e, caller: caller, req: &req, meter: req.meter(false)}
@@ -91,23 +91,23 @@ func (e *Engine) Batch(ctx context.Context, caller auth.Caller, req BatchRequest
 	return b.out, fail(err)
 }
 
-// batch is a batch on its way.
+// batch is the state of a running [Engine.Batch].
 type batch struct {
 	engine *Engine
 	caller auth.Caller
 	req    *BatchRequest
 	out    BatchResult
 
-	mu    sync.Mutex // several keys are worked on at the same time; guards what follows, and out
+	mu    sync.Mutex // guards the fields below and out: several keys are processed at the same time
 	meter throughput.Meter
 	seen  seen
 }
 
-// share is the operations of a batch that one partition carries out together:
-// those of one key.
+// share is the part of a batch with one key, which its partition carries out
+// together.
 type share struct {
-	places []int // in the batch
-	key    *partitionkey.Key
+	positions []int // of its operations, in the batch
+	key       *partitionkey.Key
 }
 
 func (b *batch) run(ctx context.Context) error {
@@ -130,7 +130,7 @@ func (b *batch) run(ctx context.Context) error {
 			return status.PartitionMoved(status.SubRangeGone)
 		}
 	}
-	if b.req.Key != nil || b.req.Unity == Atomic {
+	if b.req.Key != nil || b.req.Atomicity == Atomic {
 		key, err := pointKey(container, b.req.Key)
 		if err == nil {
 			err = allowKey(b.caller, container, key)
@@ -141,14 +141,14 @@ func (b *batch) run(ctx context.Context) error {
 	}
 	b.out.Results = make([]OperationResult, len(b.req.Operations))
 	shares := b.shares(container)
-	if b.req.Unity != Each {
+	if b.req.Atomicity != Each {
 		return b.inOrder(ctx, shares)
 	}
-	parallel(len(shares), func(i int) { _ = b.carryOut(ctx, &shares[i]) }) // The error is in the results.
+	parallel(len(shares), func(i int) { _ = b.carryOut(ctx, &shares[i]) }) // The errors are in the results.
 	return nil
 }
 
-// allow asks whether the caller may do each of the operations.
+// allow checks that the caller may do each of the operations.
 func (b *batch) allow() error {
 	for i := range b.req.Operations {
 		o := &b.req.Operations[i]
@@ -168,7 +168,8 @@ func (b *batch) allow() error {
 	return nil
 }
 
-// inOrder carries out shares up to the first that is refused.
+// inOrder carries out shares up to the first that is refused, and refuses the
+// rest.
 func (b *batch) inOrder(ctx context.Context, shares []share) error {
 	for i := range shares {
 		if err := b.carryOut(ctx, &shares[i]); err != nil && len(shares) == 1 {
@@ -185,14 +186,14 @@ func (b *batch) inOrder(ctx context.Context, shares []share) error {
 	return nil
 }
 
-// shares divides the operations by their keys: all of one key together, or, when
-// the order of all of them counts, those of one key that follow each other. One
-// whose key cannot be told is refused alone.
+// shares divides the operations by key: all of one key together or, if the order
+// of all operations matters, runs of one key. An operation whose key cannot be
+// determined is refused alone.
 func (b *batch) shares(container *catalog.Container) (shares []share) {
 	if b.req.Key != nil {
 		all := share{key: b.req.Key}
 		for i := range b.req.Operations {
-			all.places = append(all.places, i)
+			all.positions = append(all.positions, i)
 		}
 		return []share{all}
 	}
@@ -201,22 +202,22 @@ func (b *batch) shares(container *catalog.Container) (shares []share) {
 		key, err := b.key(container, &b.req.Operations[i])
 		if err != nil {
 			b.req.Operations[i].Wrong = err
-			shares = append(shares, share{places: []int{i}})
+			shares = append(shares, share{positions: []int{i}})
 			continue
 		}
 		name := string(key.Canonical(container.PartitionKey))
 		at, known := byKey[name]
-		if !known || b.req.Unity != Each && at != len(shares)-1 {
+		if !known || b.req.Atomicity != Each && at != len(shares)-1 {
 			at = len(shares)
 			shares = append(shares, share{key: &key})
 			byKey[name] = at
 		}
-		shares[at].places = append(shares[at].places, i)
+		shares[at].positions = append(shares[at].positions, i)
 	}
 	return shares
 }
 
-// key returns the key of an operation that has its own.
+// key returns the key of an operation that has one of its own.
 func (b *batch) key(container *catalog.Container, o *BatchOperation) (key partitionkey.Key, err error) {
 	switch {
 	case o.Wrong != nil:
@@ -240,11 +241,11 @@ func (b *batch) key(container *catalog.Container, o *BatchOperation) (key partit
 	return key, nil
 }
 
-// carryOut has a partition carry out a share. The error is that of all its
+// carryOut sends a share to its partition. An error is that of all its
 // operations.
 func (b *batch) carryOut(ctx context.Context, s *share) error {
 	if s.key == nil {
-		err := b.req.Operations[s.places[0]].Wrong
+		err := b.req.Operations[s.positions[0]].Wrong
 		b.refuse(s, err)
 		return err
 	}
@@ -259,14 +260,14 @@ func (b *batch) carryOut(ctx context.Context, s *share) error {
 	return err
 }
 
-// refuse gives all operations of a share one error.
+// refuse sets err as the result of all operations of a share.
 func (b *batch) refuse(s *share, err error) {
 	err = fail(err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.out.Refused = true
-	for _, place := range s.places {
-		b.out.Results[place] = OperationResult{Err: status.From(err)}
+	for _, position := range s.positions {
+		b.out.Results[position] = OperationResult{Err: status.From(err)}
 	}
 }
 
@@ -274,21 +275,21 @@ func (b *batch) tryShare(ctx context.Context, s *share, meter *throughput.Meter)
 	e := b.engine
 	var owner Result
 	return e.onContainer(ctx, b.req.Link, b.req.IntendedRID, &owner, func(container *catalog.Container) (more bool, err error) {
-		ask := partition.Batch{Unity: b.req.Unity, Meter: meter, Work: e.working}
+		ask := partition.Batch{Unity: b.req.Atomicity, Meter: meter, Work: e.working}
 		if ask.Key, err = pointKey(container, s.key); err != nil {
 			return false, err
 		}
 		ask.EPK = container.PartitionKey.Hash(ask.Key)
-		ask.Operations = make([]partition.BatchOperation, len(s.places))
-		for i, place := range s.places {
-			ask.Operations[i] = b.operation(container, &b.req.Operations[place], s.key)
-			ask.Size += b.req.Operations[place].Size
+		ask.Operations = make([]partition.BatchOperation, len(s.positions))
+		for i, position := range s.positions {
+			ask.Operations[i] = b.operation(container, &b.req.Operations[position], s.key)
+			ask.Size += b.req.Operations[position].Size
 		}
 		return true, b.ask(ctx, container, ask, s)
 	})
 }
 
-// operation makes an operation of a batch a partition's.
+// operation converts an operation of a batch to that of a partition.
 func (b *batch) operation(container *catalog.Container, o *BatchOperation, key *partitionkey.Key) (ask partition.BatchOperation) {
 	ask.Operation = partition.Operation{Op: operations[o.Action], ID: o.ID, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, Directive: o.Directive}
 	ask.Silent = o.Silent
@@ -310,7 +311,7 @@ var operations = map[auth.Action]partition.Op{
 	auth.Delete: partition.Delete, auth.Patch: partition.Patch, auth.Read: partition.Fetch,
 }
 
-// ask asks the partition that the container's map names.
+// ask sends a share to the partition that owns its key.
 func (b *batch) ask(ctx context.Context, container *catalog.Container, ask partition.Batch, s *share) error {
 	e := b.engine
 	p := container.Ranges.Locate(ask.EPK).Value
@@ -330,11 +331,11 @@ func (b *batch) ask(ctx context.Context, container *catalog.Container, ask parti
 		return err
 	}
 	b.out.Refused = b.out.Refused || done.Refused
-	for i, place := range s.places {
+	for i, position := range s.positions {
 		r := &done.Results[i]
 		meter := throughput.Meter{}
 		meter.Add(r.Charge)
-		b.out.Results[place] = OperationResult{Body: r.Body, ETag: r.ETag, Created: r.Created, Charge: meter.Charge(), Err: r.Err}
+		b.out.Results[position] = OperationResult{Body: r.Body, ETag: r.ETag, Created: r.Created, Charge: meter.Charge(), Err: r.Err}
 	}
 	return nil
 }

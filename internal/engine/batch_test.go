@@ -70,12 +70,12 @@ func TestBatchesWhileSplitting(t *testing.T) {
 		group.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(side)))
 			for n := 1; !done.Load() || n < 20; n++ {
-				req := engine.BatchRequest{Link: link, Unity: engine.Each}
+				req := engine.BatchRequest{Link: link, Atomicity: engine.Each}
 				// Each side has its own keys, so that the last number of a key is known.
 				keys := []int{side, side + 3, side + 6, side + 9}
 				if random.IntN(2) == 0 {
 					keys = keys[random.IntN(len(keys)):][:1]
-					req.Unity, req.Key = engine.Atomic, pairKey(keys[0])
+					req.Atomicity, req.Key = engine.Atomic, pairKey(keys[0])
 				}
 				for _, key := range keys {
 					for _, id := range []string{"one", "two"} {
@@ -148,7 +148,7 @@ func TestBatchInNamedPartition(t *testing.T) {
 			own = id
 		}
 	}
-	req := engine.BatchRequest{Link: link, Unity: engine.Each, Partition: &own}
+	req := engine.BatchRequest{Link: link, Atomicity: engine.Each, Partition: &own}
 	for key := range pairs {
 		req.Operations = append(req.Operations, engine.BatchOperation{Action: auth.Create, Key: pairKey(key), Body: pairDocument(t, key, "one", 1)})
 	}
@@ -187,7 +187,7 @@ func TestBatchThrottled(t *testing.T) {
 	link := w.container(t, 1, "/k")
 	op := engine.BatchOperation{Action: auth.Upsert, Body: pairDocument(t, 1, "one", 1)}
 	atomic := engine.BatchRequest{Link: link, Key: pairKey(1), Operations: slices.Repeat([]engine.BatchOperation{op}, partition.BatchMax)}
-	bulk := engine.BatchRequest{Link: link, Unity: engine.Each, Operations: []engine.BatchOperation{op}}
+	bulk := engine.BatchRequest{Link: link, Atomicity: engine.Each, Operations: []engine.BatchOperation{op}}
 	if got, err := w.Batch(context.Background(), caller, atomic); err != nil || got.Charge < 500 {
 		t.Fatalf("charge %v (%v)", got.Charge, err)
 	}

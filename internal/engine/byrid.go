@@ -13,19 +13,18 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// missing reports whether err says that the document itself is not there.
+// missing reports whether err means that the document itself does not exist.
 func missing(err error) bool {
 	return status.CodeOf(err) == status.CodeNotFound && status.SubOf(err) == 0
 }
 
 // idByRID returns the id of the document whose RID the link names, for clients
-// that follow _self. Names come first, so it is asked only after a miss. The error
-// is NotFound when there is no such document under the key, and else why nobody
-// knows: the look-up is a query, which a partition that moves and a budget that is
-// used up refuse.
+// that follow _self. Names are tried first, so it is called only after a miss. The
+// error is NotFound if the key has no such document. Since the look-up is a query,
+// it can also fail because a partition has moved or a budget is exhausted.
 //
-// A page of one row behind the number before it finds the document, so no index
-// of RIDs is needed beside the one that queries use.
+// A page of one row after the previous document number finds the document, so
+// RIDs need no index of their own.
 func (e *Engine) idByRID(ctx context.Context, c *catalog.Container, key partitionkey.Key, link string, meter *throughput.Meter) (string, error) {
 	rid, err := resource.ParseRID(link)
 	if err != nil || !rid.IsDocument() || rid.Container() != c.RID {

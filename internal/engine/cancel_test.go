@@ -131,7 +131,7 @@ func TestCancelledAmongPartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		q := pageOf{engine: e, req: &req, job: e.newJob()}
+		q := queryPage{engine: e, req: &req, job: e.newJob()}
 		q.job.workMain(context.Background())
 		streams := q.each(c, plan, tasks(c, []partitionkey.Range{partitionkey.Full()}))
 		third := streams[2].run

@@ -11,13 +11,14 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// partitionsMax bounds the explicit number of partitions of a fresh container.
-// It is several times what the highest throughput asks for.
+// partitionsMax bounds the explicit number of partitions of a new container. It
+// is several times what the highest throughput needs.
 const partitionsMax = 1000
 
-// CreateContainer makes a container with its physical partitions: as many as
-// req.Partitions says, or else as its throughput asks for. Without a throughput
-// it shares its database's, and gets the least there is when that has none.
+// CreateContainer creates a container with its physical partitions:
+// req.Partitions of them, or else as many as its throughput needs. A container
+// without a throughput of its own shares that of its database. If the database
+// has none, it gets the lowest throughput.
 func (e *Engine) CreateContainer(ctx context.Context, caller auth.Caller, req ContainerRequest) (Resource, error) {
 	return e.define(caller, auth.Create, req.Link, func(out *Resource) error {
 		view := e.catalog.View()
@@ -55,14 +56,15 @@ func (e *Engine) CreateContainer(ctx context.Context, caller auth.Caller, req Co
 	})
 }
 
-// build makes the directories, then the commit that names them.
+// build creates the directories, then commits the container that names them.
 func (e *Engine) build(ctx context.Context, change catalog.CreateContainer, out *Resource) error {
 	if err := e.node.CreatePartitions(ctx, change.Container, change.Partitions); err != nil {
 		return err
 	}
 	view, err := e.catalog.Commit(ctx, change)
 	if status.CodeOf(err) == status.CodeUnavailable {
-		// The catalog may name them when it is opened again.
+		// The commit may be durable: the catalog may name them when it is
+		// opened again.
 		return err
 	}
 	if err != nil {
@@ -78,7 +80,7 @@ func (e *Engine) build(ctx context.Context, change catalog.CreateContainer, out 
 	return nil
 }
 
-// tile returns the partitions of a fresh container.
+// tile returns the partitions of a new container.
 func (e *Engine) tile(d partitionkey.Definition, count int) []resource.Partition {
 	created := resource.Timestamp(e.now().Unix())
 	partitions := make([]resource.Partition, 0, count)
@@ -95,8 +97,9 @@ func (e *Engine) tile(d partitionkey.Definition, count int) []resource.Partition
 	return partitions
 }
 
-// throughputFor returns the offer of a new container, nil when it shares its
-// database's or is serverless, and the throughput that sizes it.
+// throughputFor returns the offer of a new container, nil if it shares that of
+// its database or is serverless, and the throughput that decides on its number
+// of partitions.
 func (e *Engine) throughputFor(view *catalog.View, database resource.Database, asked ThroughputRequest) (own *resource.Throughput, sizing resource.Throughput, err error) {
 	if shared, ok := view.Throughput(database.RID); ok && asked == (ThroughputRequest{}) {
 		sharing := view.Provisioned(database.RID)
@@ -112,8 +115,8 @@ func (e *Engine) throughputFor(view *catalog.View, database resource.Database, a
 	return &t, t, err
 }
 
-// ReadContainer returns a container. What its partitions hold is left out of the
-// answer for a caller who may not ask for their statistics.
+// ReadContainer returns a container. Its usage is left out for a caller that may
+// not read statistics.
 func (e *Engine) ReadContainer(ctx context.Context, caller auth.Caller, req ContainerRequest) (Resource, error) {
 	return e.define(caller, auth.Read, req.Link, func(out *Resource) error {
 		c, err := readContainer(e.catalog.View(), req.Link, out)
@@ -140,14 +143,15 @@ func (e *Engine) ReadContainer(ctx context.Context, caller auth.Caller, req Cont
 	})
 }
 
-// add counts a partition in.
+// add adds the figures of a partition.
 func (u *Usage) add(s PartitionStats) {
 	u.Documents += s.Documents
 	u.DocumentBytes += s.DocumentBytes
 	u.IndexBytes += s.IndexBytes
 }
 
-// computable passes a definition on whose computed properties can be computed.
+// computable returns its arguments, with an error if a computed property of the
+// definition does not compile.
 func computable(c resource.Container, err error) (resource.Container, error) {
 	if err == nil {
 		_, err = query.CompileComputed(c.Indexing.Computed)
@@ -155,9 +159,9 @@ func computable(c resource.Container, err error) (resource.Container, error) {
 	return c, err
 }
 
-// ReplaceContainer changes what may change of a container: its indexing policy
-// and the settings that Decan only keeps. Documents are indexed anew in the
-// background; Resource.IndexProgress of a read says how far that is.
+// ReplaceContainer changes what may change of a container: its indexing policy,
+// and settings that Decan stores without using them. Documents are indexed
+// again in the background; Resource.IndexProgress of a read tells the progress.
 func (e *Engine) ReplaceContainer(ctx context.Context, caller auth.Caller, req ContainerRequest) (Resource, error) {
 	return e.define(caller, auth.Replace, req.Link, func(out *Resource) error {
 		return onCommit(req.IfMatch != "", func() error {
@@ -227,7 +231,8 @@ func (e *Engine) QueryContainers(ctx context.Context, caller auth.Caller, req Qu
 	})
 }
 
-// readContainer finds a container: 404/1003 without its database, 404 alone.
+// readContainer finds a container. The error is 404/1003 if its database does
+// not exist, else 404.
 func readContainer(view *catalog.View, link Link, out *Resource) (*catalog.Container, error) {
 	if _, err := ownerDatabase(view, link, out); err != nil {
 		return nil, err
@@ -239,7 +244,8 @@ func readContainer(view *catalog.View, link Link, out *Resource) (*catalog.Conta
 	return c, nil
 }
 
-// ownerDatabase finds the database above a container and notes it.
+// ownerDatabase finds the database of a container and sets it as the owner in
+// out.
 func ownerDatabase(view *catalog.View, link Link, out *Resource) (resource.Database, error) {
 	d, ok := locateDatabase(view, link)
 	if !ok {
@@ -249,7 +255,7 @@ func ownerDatabase(view *catalog.View, link Link, out *Resource) (resource.Datab
 	return d, nil
 }
 
-// container fills the answer in.
+// container sets the fields of the answer from a container.
 func (r *Resource) container(c *catalog.Container) {
 	r.Body, r.RID, r.ETag, r.IndexProgress = c.Container.Value().Append(nil), c.RID, c.ETag, 100
 }

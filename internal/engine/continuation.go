@@ -12,9 +12,9 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// continuation is one position in the rows of a query: what has been served,
-// in terms that survive restarts, splits and merges. It names no partition. The
-// same layout is in docs/formats/continuation-token.md.
+// continuation is one position in the rows of a query, in terms that survive
+// restarts, splits and merges. It names no partition. The layout is also in
+// docs/formats/continuation-token.md.
 //
 // Layout, before base64 in its URL form without padding:
 //
@@ -28,22 +28,22 @@ import (
 //	   row of the document (uvarint), with flag 4 alone
 //	   skipped and taken (uvarint)
 //
-// The checksum finds damage, not malice: a client that makes tokens up can read
+// The checksum detects damage, not malice: with a forged token a client reads
 // only what it may query anyway.
 type continuation struct {
 	Query    uint64             // fingerprint
-	Range    partitionkey.Range // where the position stands; everything below is done
-	Started  bool               // false: Range has yet to be begun
+	Range    partitionkey.Range // that has the position; everything below it has been served
+	Started  bool               // false: no row of Range has been served
 	Position query.Position
-	Skipped  int64 // rows that OFFSET has taken
-	Taken    int64 // rows that LIMIT or TOP counts
+	Skipped  int64 // rows that OFFSET has skipped
+	Taken    int64 // rows that count for LIMIT or TOP
 }
 
 const (
 	continuationVersion = 1
 
-	// continuationBytesMax is more than any token of ours: two bounds of three
-	// levels or of version 1, and an order key.
+	// continuationBytesMax is more than any valid token has: two bounds of
+	// three levels or of version 1, and an order key.
 	continuationBytesMax = 740
 
 	flagStarted = 1
@@ -87,8 +87,8 @@ func appendBytes(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
-// parseContinuation reads a token that String made for the same query. Anything
-// else is 400.
+// parseContinuation reads a token that String made for the query with this
+// fingerprint. Any other text is 400.
 func parseContinuation(token string, fingerprint uint64) (continuation, error) {
 	c, ok := decodeContinuation(token)
 	if !ok || c.Query != fingerprint {
@@ -128,11 +128,12 @@ func decodeContinuation(token string) (c continuation, ok bool) {
 	c.Taken = int64(r.uvarint())
 	ok = !r.failed && len(r.rest) == 0 && c.Skipped >= 0 && c.Taken >= 0 && c.Position.Row >= 0 &&
 		!c.Range.Empty() && c.Range.Max.Compare(partitionkey.MaxEPK) <= 0
-	// One position has one token: no unknown flags, no lengths written long.
+	// A position has exactly one token: unknown flags and lengths with padding
+	// are refused.
 	return c, ok && c.String() == token
 }
 
-// reader takes fields off a token.
+// reader reads the fields of a token.
 type reader struct {
 	rest   []byte
 	failed bool
@@ -159,11 +160,11 @@ func (r *reader) bytes() []byte {
 	return b
 }
 
-// fingerprint tells queries and their containers apart.
+// fingerprint identifies a query and its container.
 //
-// A client that merges a query with ORDER BY by itself puts its resume filter
-// into the text, and sends the token that it got for the text before. So the
-// filter and the parameters of such a query do not count.
+// A client that merges a query with ORDER BY itself adds a resume filter to the
+// text, and sends the token that it got for the previous text. So the
+// fingerprint of such a query leaves out filter and parameters.
 func fingerprint(parent resource.RID, plan *query.Plan, req *QueryRequest) uint64 {
 	text, params := req.Text, req.Params
 	if plan.Sorted() {
@@ -186,8 +187,8 @@ func hashQuery(parent resource.RID, text string, params []query.Param) uint64 {
 	return h.Sum64()
 }
 
-// withKey makes the fingerprint of a query in one logical partition of its own:
-// a position there says nothing about the documents of another.
+// withKey adds the hash of a whole key to a fingerprint: a position in one
+// logical partition is meaningless in another.
 func withKey(mark uint64, key partitionkey.EPK) uint64 {
 	if key == "" {
 		return mark

@@ -9,16 +9,17 @@ import (
 	"github.com/decandb/decan/internal/throughput"
 )
 
-// control bounds what all requests together may ask of an account beside its
-// data, where the limits bound it: the service serves that from a reserve of its
-// own, which no provisioned throughput makes larger.
+// control bounds the rate of requests for definitions of the account and of
+// changes of throughput, if the limits set one. The service serves them from a
+// reserve of its own, which provisioned throughput does not enlarge.
 type control struct {
 	metadata *throughput.Budget // nil for no bound
 	changes  *throughput.Window // of provisioned throughput; nil for no bound
 	now      func() time.Time
 }
 
-// changesSpan is in which time [resource.Limits.ThroughputChanges] are allowed.
+// changesSpan is the time in which [resource.Limits.ThroughputChanges] changes
+// are allowed.
 const changesSpan = 5 * time.Minute
 
 func newControl(limits resource.Limits, now func() time.Time) control {
@@ -32,9 +33,8 @@ func newControl(limits resource.Limits, now func() time.Time) control {
 	return c
 }
 
-// metadataRequest admits a request about a kind of resource, or refuses it with
-// 429/3201, and charges what it costs. Kinds that are not the account's, such as
-// users, are admitted.
+// metadataRequest admits a request about a kind of resource and charges it, or
+// refuses it with 429/3201. Only databases, containers and offers are bounded.
 func (c *control) metadataRequest(on auth.Resource, charge float64) error {
 	if c.metadata == nil || on != auth.Database && on != auth.Container && on != auth.Offer {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/decandb/decan/internal/throughput"
 )
 
-// CreateDatabase makes an empty database. With a throughput, containers that
-// have none of their own share it.
+// CreateDatabase creates an empty database. If it has a throughput, containers
+// without one of their own share it.
 func (e *Engine) CreateDatabase(ctx context.Context, caller auth.Caller, req DatabaseRequest) (Resource, error) {
 	return e.define(caller, auth.Create, Link{}, func(out *Resource) error {
 		database, err := resource.ParseDatabase(req.Body)
@@ -42,9 +42,9 @@ func (e *Engine) CreateDatabase(ctx context.Context, caller auth.Caller, req Dat
 	})
 }
 
-// roomForOne refuses what would exceed the account's number of databases and
-// containers, where that is bounded. Requests at the same moment may exceed it
-// by their number.
+// roomForOne refuses a new database or container if the account has as many as
+// it may, if that is bounded. Concurrent requests may exceed the bound by their
+// number.
 func (e *Engine) roomForOne(view *catalog.View) error {
 	if e.limits.Databases == 0 {
 		return nil
@@ -71,7 +71,7 @@ func (e *Engine) ReadDatabase(_ context.Context, caller auth.Caller, req Databas
 	})
 }
 
-// DeleteDatabase removes a database with everything in it.
+// DeleteDatabase removes a database and everything in it.
 func (e *Engine) DeleteDatabase(ctx context.Context, caller auth.Caller, req DatabaseRequest) (Resource, error) {
 	return e.define(caller, auth.Delete, req.Link, func(out *Resource) error {
 		d, ok := locateDatabase(e.catalog.View(), req.Link)
@@ -105,18 +105,18 @@ func (e *Engine) QueryDatabases(ctx context.Context, caller auth.Caller, req Que
 	})
 }
 
-// database fills the answer in.
+// database sets the fields of the answer from a database.
 func (r *Resource) database(d resource.Database) {
 	r.Body, r.RID, r.ETag = d.Value().Append(nil), d.RID, d.ETag
 }
 
-// define carries out an operation on one definition: permission, charge, and
-// nothing but statuses on the way out.
+// define carries out an operation on one definition: it checks the permission,
+// charges it, and turns every error into a status.
 func (e *Engine) define(caller auth.Caller, action auth.Action, link Link, operation func(out *Resource) error) (Resource, error) {
 	return e.defineAs(caller, action, kindOf(action, link), link, operation)
 }
 
-// defineAs is define for a kind of resource that the link does not tell.
+// defineAs is define for a kind of resource that the link does not determine.
 func (e *Engine) defineAs(caller auth.Caller, action auth.Action, on auth.Resource, link Link, operation func(out *Resource) error) (Resource, error) {
 	var meter throughput.Meter
 	var out Resource
@@ -140,7 +140,8 @@ func metadataCharge(action auth.Action) float64 {
 	return throughput.MetadataWrite
 }
 
-// matches says whether the condition of a write on a definition holds.
+// matches returns PreconditionFailed if the condition of a write on a
+// definition does not hold.
 func matches(ifMatch, have resource.ETag) error {
 	if ifMatch != "" && ifMatch != "*" && ifMatch != have {
 		return status.PreconditionFailed()
@@ -148,7 +149,8 @@ func matches(ifMatch, have resource.ETag) error {
 	return nil
 }
 
-// unmodified is the error that says that the reader has the current version.
+// unmodified returns status.CodeNotModified if the reader has the current
+// version.
 func unmodified(ifNoneMatch, have resource.ETag) error {
 	if ifNoneMatch != "" && (ifNoneMatch == "*" || ifNoneMatch == have) {
 		return status.New(status.CodeNotModified, 0, "The version asked about is the current one.")

@@ -13,21 +13,22 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// listText is the query that a list of anything is.
+// listText is the query by which lists are made.
 const listText = "SELECT * FROM c"
 
-// definition is a database, container or offer as a query sees it.
+// definition is a database, container, offer, script, user or permission as a
+// query sees it.
 type definition struct {
 	rid     resource.RID
 	content value.Value
 }
 
-// definitionSource feeds definitions of one kind and parent to a plan, in the
-// order of their creation, as their RIDs have it.
+// definitionSource supplies a plan with the definitions of one kind and parent
+// in the order of their creation, which is that of their RIDs.
 type definitionSource []definition
 
-// Candidates yields those numbered above after. There is no index to narrow
-// them by access.
+// Candidates yields the definitions with numbers above need.After. There is no
+// index that would narrow them down.
 func (s definitionSource) Candidates(ctx context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
 	return func(yield func(query.Candidate, error) bool) {
 		var body []byte
@@ -48,9 +49,9 @@ func (s definitionSource) Candidates(ctx context.Context, need query.Need) iter.
 	}
 }
 
-// number is the RID's bytes as a number, and of a container's child the one that
-// it has there: it rises with creation among the definitions of one parent, so a
-// continuation survives what happens between pages.
+// number returns the bytes of the RID as a number, or for a child of a container
+// its number there. It rises with creation among the definitions of one parent,
+// so a continuation survives changes between pages.
 func (d definition) number() uint64 {
 	if n := d.rid.Number(); n != 0 {
 		return n
@@ -63,12 +64,13 @@ func (d definition) number() uint64 {
 }
 
 // definitions runs req's query over the definitions that list returns. list
-// fills in the owner.
+// sets the owner.
 func (e *Engine) definitions(ctx context.Context, caller auth.Caller, req QueryRequest, list func(*catalog.View, *Feed) ([]definition, error)) (Feed, error) {
 	return e.definitionsOf(ctx, caller, kindOf(auth.Query, req.Link), req, list)
 }
 
-// definitionsOf is definitions for a kind of resource that the link does not tell.
+// definitionsOf is definitions for a kind of resource that the link does not
+// determine.
 func (e *Engine) definitionsOf(ctx context.Context, caller auth.Caller, on auth.Resource, req QueryRequest, list func(*catalog.View, *Feed) ([]definition, error)) (Feed, error) {
 	var meter throughput.Meter
 	var out Feed
@@ -90,7 +92,7 @@ func (e *Engine) definitionPage(ctx context.Context, req *QueryRequest, list fun
 	if err != nil {
 		return err
 	}
-	// Definitions have no index, and every path of them can be ordered by.
+	// Definitions have no index, and can be ordered by any path.
 	plan, err := e.compile(req.Text, req.Params, nil, nil)
 	if err != nil {
 		return err

@@ -16,37 +16,38 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Create stores a new document: 409 when the id exists under its key.
+// Create stores a new document. The error is 409 if its key has a document with
+// the id.
 func (e *Engine) Create(ctx context.Context, caller auth.Caller, req DocumentRequest) (Document, error) {
 	return e.write(ctx, caller, partition.Create, auth.Create, req)
 }
 
-// Upsert stores a document, new or in place of the one with its id and key.
-// IfMatch counts only when there is one.
+// Upsert stores a document, and replaces the one with its id and key if there
+// is one. IfMatch applies to a replacement only.
 func (e *Engine) Upsert(ctx context.Context, caller auth.Caller, req DocumentRequest) (Document, error) {
 	return e.write(ctx, caller, partition.Upsert, auth.Upsert, req)
 }
 
-// Replace stores a document in place of the one that Link and Key name: 404
-// when there is none. Its id may change, its key may not.
+// Replace replaces the document that Link and Key name. The error is 404 if it
+// does not exist. The id may change, the key may not.
 func (e *Engine) Replace(ctx context.Context, caller auth.Caller, req DocumentRequest) (Document, error) {
 	return e.write(ctx, caller, partition.Replace, auth.Replace, req)
 }
 
-// Delete removes a document: 404 when there is none.
+// Delete removes a document. The error is 404 if it does not exist.
 func (e *Engine) Delete(ctx context.Context, caller auth.Caller, req DocumentRequest) (Document, error) {
 	return e.write(ctx, caller, partition.Delete, auth.Delete, req)
 }
 
-// Patch changes parts of the document that Link and Key name, as req.Document
-// says, which is the body of a PATCH request: 404 when there is none, 412 when
-// its condition is not fulfilled.
+// Patch changes parts of the document that Link and Key name. req.Document is
+// the body of a PATCH request. The error is 404 if the document does not exist,
+// and 412 if it does not fulfil the condition.
 func (e *Engine) Patch(ctx context.Context, caller auth.Caller, req DocumentRequest) (Document, error) {
 	return e.write(ctx, caller, partition.Patch, auth.Patch, req)
 }
 
 // write carries out one write. Once the partition has ordered it, the end of
-// ctx no longer undoes it.
+// ctx does not undo it.
 func (e *Engine) write(ctx context.Context, caller auth.Caller, op partition.Op, action auth.Action, req DocumentRequest) (Document, error) {
 	e.turns.point()
 	meter := req.meter(false)
@@ -93,7 +94,8 @@ func (e *Engine) tryWrite(ctx context.Context, caller auth.Caller, op partition.
 	})
 }
 
-// writeOf checks the request against the container and makes it a partition's.
+// writeOf checks the request against the container and converts it to that of a
+// partition.
 func (e *Engine) writeOf(container *catalog.Container, op partition.Op, req *DocumentRequest) (w partition.Write, err error) {
 	o := partition.Operation{Op: op, ID: req.Link.Document, IfMatch: req.IfMatch, IfNoneMatch: req.IfNoneMatch}
 	if w.Key, err = e.operationOf(container, &o, req.Document, req.Size, req.Key); err != nil {
@@ -106,9 +108,9 @@ func (e *Engine) writeOf(container *catalog.Container, op partition.Op, req *Doc
 	return w, nil
 }
 
-// operationOf puts the body of a request into an operation, and returns the key
-// that it is for. size is that of the body as received, key what the request
-// gave, or nil.
+// operationOf sets the body of a request in an operation, and returns the key
+// of its document. size is the number of bytes of the body as received; asked
+// is the key given with the request, or nil.
 func (e *Engine) operationOf(container *catalog.Container, o *partition.Operation, body value.Value, size int, asked *partitionkey.Key) (key partitionkey.Key, err error) {
 	switch o.Op {
 	case partition.Fetch, partition.Delete:
@@ -128,16 +130,16 @@ func (e *Engine) operationOf(container *catalog.Container, o *partition.Operatio
 	return e.documentKey(container, body, size, asked)
 }
 
-// conditionOf compiles the condition of a patch. It calls no user-defined function,
-// because a partition waits for the answer.
+// conditionOf compiles the condition of a patch. User-defined functions are
+// refused, because the writer of the partition waits for the result.
 func (e *Engine) conditionOf(container *catalog.Container, p *patch.Patch) (*query.Plan, error) {
 	options := e.options()
 	options.Computed = container.Indexing.Computed
 	return query.Compile(p.ConditionQuery(), nil, nil, options)
 }
 
-// documentKey checks a document and returns its key, which must be the one that
-// was given, if one was.
+// documentKey checks a document and returns its key, which must equal the key
+// given with the request, if any.
 func (e *Engine) documentKey(container *catalog.Container, document value.Value, size int, asked *partitionkey.Key) (partitionkey.Key, error) {
 	if size > e.limits.DocumentBytes {
 		return partitionkey.Key{}, status.TooLarge("Request size is too large: the document has %d bytes, and at most %d are allowed.", size, e.limits.DocumentBytes)
@@ -169,7 +171,7 @@ func (e *Engine) documentKey(container *catalog.Container, document value.Value,
 	return own, nil
 }
 
-// pointKey returns the whole key that an operation without a document needs.
+// pointKey returns the key given with the request, which must be a whole one.
 func pointKey(container *catalog.Container, asked *partitionkey.Key) (partitionkey.Key, error) {
 	if asked == nil {
 		return partitionkey.Key{}, status.Because(status.CodeBadRequest, status.SubPartitionKeyMismatch, status.KeyMissing{})
@@ -181,7 +183,7 @@ func pointKey(container *catalog.Container, asked *partitionkey.Key) (partitionk
 	return key, nil
 }
 
-// writeOnce asks the partition that the container's map names.
+// writeOnce sends a write to the partition that owns its key.
 func (e *Engine) writeOnce(ctx context.Context, container *catalog.Container, w partition.Write, doc *Document) error {
 	p := container.Ranges.Locate(w.EPK).Value
 	w.Generation = p.Generation
@@ -200,8 +202,8 @@ func (e *Engine) writeOnce(ctx context.Context, container *catalog.Container, w 
 	return nil
 }
 
-// Read returns a document by id and whole key: 404 when there is none, 304 when
-// IfNoneMatch names its version.
+// Read returns a document by id and whole key. The error is 404 if it does not
+// exist, and 304 if IfNoneMatch names its version.
 func (e *Engine) Read(ctx context.Context, caller auth.Caller, req DocumentRequest) (Document, error) {
 	e.turns.point()
 	var doc Document
@@ -246,26 +248,27 @@ func (e *Engine) tryRead(ctx context.Context, caller auth.Caller, req *DocumentR
 func (e *Engine) readOnce(ctx context.Context, container *catalog.Container, r partition.Read, how reading, doc *Document) error {
 	p := container.Ranges.Locate(r.EPK).Value
 	r.Generation = p.Generation
-	r.Session = how.behind(p)
+	r.Session = how.requiredLSN(p)
 	replica, release, err := e.node.Replica(ctx, container, p.ID)
 	if err != nil {
 		return err
 	}
 	defer release()
 	e.visit(&doc.Result, p.ID)
-	found, err := caughtUp(ctx, &how, r.Session, func() (partition.Found, error) { return replica.Read(ctx, r) })
+	found, err := retryBehind(ctx, &how, r.Session, func() (partition.Found, error) { return replica.Read(ctx, r) })
 	doc.reached(p.ID, found.LSN)
 	doc.Body, doc.ETag = found.Body, found.ETag
 	return err
 }
 
-// visit notes and counts that a partition is asked.
+// visit records in the result and in the metrics that a partition is asked.
 func (e *Engine) visit(result *Result, id resource.PartitionID) {
 	result.visited(id)
 	e.metrics.visits.Inc()
 }
 
-// visited notes that a partition was asked, and says whether that is new.
+// visited records that a partition was asked, and reports whether that was the
+// first time.
 func (r *Result) visited(id resource.PartitionID) bool {
 	if slices.Contains(r.Partitions, id) {
 		return false
@@ -274,7 +277,7 @@ func (r *Result) visited(id resource.PartitionID) bool {
 	return true
 }
 
-// reached notes how far a partition has come.
+// reached records the LSN that a partition has reached.
 func (r *Result) reached(id resource.PartitionID, lsn resource.LSN) {
 	r.LSN = lsn
 	r.Session = id.SessionToken(lsn)

@@ -4,21 +4,21 @@
 //
 // Doors call it: each operation takes a context, an authenticated caller and a
 // request struct, and returns a result struct. The engine owns what lies
-// between a door and a partition: permission, names, key extraction, routing,
-// fan-out and merge, retry on a stale view, consistency, session tokens and
-// continuation tokens. What the caller may do
-// is decided in access.go. Read [Engine] first, then [DocumentRequest] with
-// [Document], and [QueryRequest] with [Feed].
+// between a door and a partition: permissions, name lookup, key extraction,
+// routing, fan-out and merge, retry on a stale view, consistency, session
+// tokens and continuation tokens. access.go decides what a caller may do. Read
+// [Engine] first, then [DocumentRequest] with [Document], and [QueryRequest]
+// with [Feed].
 //
 // # Invariants
 //
-// I6: each request has exactly one meter, made here and handed down in the
-// request structs. A result is filled in on an error as well: charge, session
-// token, owner and the partitions that were asked. A continuation token holds
-// one position in key order and never a partition id, so it survives splits.
-// Every error is a *status.Error.
+// I6: each request has exactly one meter, made here and passed in the request
+// structs. A result is filled in on an error, too: charge, session token, owner
+// and the partitions that were asked. A continuation token holds one position
+// in key order and never a partition id, so it survives splits. Every error
+// that an operation returns is a *status.Error.
 //
-// The package knows no header, no frame and no status line, and writes nothing:
+// The package knows no header, no frame and no status line. It writes no rows:
 // partitions do.
 //
 // Page: docs/engine.md
@@ -40,63 +40,66 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// CrossPartition says what becomes of a query that several partitions have to
-// answer together and that only a merging client or a merging server can.
+// CrossPartition selects what the engine does with a query whose rows from
+// several partitions have to be merged.
 type CrossPartition uint8
 
 // The modes. Service is the default.
 const (
-	Service CrossPartition = iota // refuse with 400/1004 and the plan, as the hosted gateway does
-	Full                          // merge here
+	Service CrossPartition = iota // refuse it with 400/1004 and the plan, as the hosted gateway does; the client merges
+	Full                          // merge in the engine
 )
 
-// Config says what an engine works on. Catalog, Node and Account are required.
+// Config holds the parts and settings of an engine. Catalog, Node and Account
+// are required.
 type Config struct {
 	Catalog        *catalog.Catalog
 	Node           *cluster.Node
 	Account        resource.Account
 	Limits         resource.Limits
-	Verifier       *auth.Verifier // with the configured keys, of which some may have been replaced since; nil: Verify refuses everybody
+	Verifier       *auth.Verifier // with the configured keys, some of which may have been replaced since; nil: Verify refuses every caller
 	CrossPartition CrossPartition
 
-	// TrailingPage gives a page of rows in no order that is full with the last row
-	// a continuation, behind which an empty page is.
+	// TrailingPage adds a continuation to a final full page of a query without an
+	// order. The page that follows is empty.
 	TrailingPage bool
 
-	// Serverless refuses provisioned throughput, and makes containers without.
+	// Serverless refuses provisioned throughput. Containers are created without
+	// any.
 	Serverless bool
 
 	// PrefixPermissions allows permissions for a prefix of a hierarchical
 	// partition key, which the service does not have.
 	PrefixPermissions bool
 
-	// Rebalance has a container's partitions split in the background until they
-	// can carry its throughput. It is called when that was raised beyond them,
-	// which nil refuses.
+	// Rebalance splits a container's partitions in the background until they
+	// can carry its throughput. The engine calls it after a change that raises
+	// the throughput beyond what they can carry. Nil refuses such a change.
 	Rebalance func(container resource.RID)
 
-	// MergeAll has a container's partitions merged as far as its throughput and
-	// bytes allow, and returns those that are left; with dry only those that would
-	// be. Nil refuses it.
+	// MergeAll merges a container's partitions as far as its throughput and bytes
+	// allow, and returns the partitions that remain. If dry is true, it changes
+	// nothing and returns those that would remain. Nil refuses the operation.
 	MergeAll func(ctx context.Context, container resource.RID, dry bool) ([]cluster.PartitionSize, error)
 
-	// Scripts runs user-defined functions; nil refuses them. It belongs to the
-	// caller.
+	// Scripts runs stored procedures, triggers and user-defined functions. Nil
+	// refuses them. The caller closes it.
 	Scripts *script.Runner
 
-	// Yield lets run who waits for a processor, and comes back. Those that make
-	// queries call it several times in a millisecond. Nil is [runtime.Gosched], which
-	// finds nobody whose packet has just arrived.
+	// Yield yields the processor, and returns when goroutines that wait for one
+	// have run. A query that takes long calls it several times per millisecond. Nil
+	// means [runtime.Gosched], which does not look for packets that have just
+	// arrived.
 	Yield func()
 
 	Now        func() time.Time      // nil: time.Now
 	Logger     *slog.Logger          // nil: discard
-	Registerer prometheus.Registerer // nil: metrics are counted and shown nowhere
+	Registerer prometheus.Registerer // nil: metrics are counted and not exported
 }
 
 // Engine carries out operations. It is safe for concurrent use and owns no
-// goroutine that outlives a call, so it has no Close; catalog and node belong
-// to the caller.
+// goroutine that outlives a call, so it has no Close. The caller closes catalog
+// and node.
 type Engine struct {
 	catalog *catalog.Catalog
 	node    *cluster.Node
@@ -106,7 +109,7 @@ type Engine struct {
 
 	trailing bool // see Config.TrailingPage
 
-	configured        *auth.Verifier // with the keys of the configuration; nil for none
+	configured        *auth.Verifier // Config.Verifier
 	verifier          atomic.Pointer[keyring]
 	prefixPermissions bool
 
@@ -121,15 +124,16 @@ type Engine struct {
 	indexes indexes
 	plans   plans
 	turns   *turns
-	working partition.Work // of large documents
+	working partition.Work // admits writes of large documents
 	memory  memory
 	running running
 
 	scripts  *script.Runner // nil for none
 	programs programs
 
-	// otherClock says that now is not the clock of the machine.
-	otherClock bool
+	// customClock is true if Config.Now is set. Plans then depend on the time
+	// of that clock and are not cached.
+	customClock bool
 }
 
 // New returns an engine over the catalog and node of cfg.
@@ -163,7 +167,7 @@ func New(cfg Config) *Engine {
 	e.memory.total = e.limits.QueryMemoryBytes
 	e.memory.refused = e.metrics.refused.WithLabelValues("memory").Inc
 	e.metrics.work(cfg.Registerer, e)
-	e.otherClock = e.now != nil
+	e.customClock = e.now != nil
 	if e.now == nil {
 		e.now = time.Now
 	}
@@ -175,5 +179,5 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Account returns what the account document tells clients.
+// Account returns the properties of the account that clients may read.
 func (e *Engine) Account() resource.Account { return e.account }

@@ -18,32 +18,34 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// ExecuteRequest asks for a stored procedure to be run.
+// ExecuteRequest is a request to run a stored procedure.
 type ExecuteRequest struct {
 	Link      Link              // of the container
 	Procedure string            // its id, or the text of its RID
-	Key       *partitionkey.Key // whole key whose documents it works on; nil: none was given, which is refused
+	Key       *partitionkey.Key // whole key of the documents that it works on; nil is refused
 	Args      []value.Value
-	Log       bool // answer with what it says to console.log
+	Log       bool // return what it writes to console.log
 	Options
 }
 
 // Executed is the answer to a run.
 type Executed struct {
 	Result
-	Body []byte // of the response, JSON; nil when the procedure set none
+	Body []byte // JSON of the response; nil if the procedure set none
 	Log  string
 }
 
-// runCharge is what a run of a script costs beside its operations.
+// runCharge is the charge of a run of a script, in request units, in addition
+// to its operations.
 const runCharge = 1.0
 
-// runTime bounds what a run waits for: longer than a script may take.
+// runTime bounds a run with everything it waits for. It is longer than a script
+// may take.
 const runTime = 15 * time.Second
 
 // Execute runs a stored procedure on the documents of one partition key, all or
-// nothing: what it has done is one effect, and when it throws it has done nothing
-// and the answer is 400.
+// nothing: its writes are one effect. If it throws, nothing is written and the
+// error is 400.
 func (e *Engine) Execute(ctx context.Context, caller auth.Caller, req ExecuteRequest) (Executed, error) {
 	var out Executed
 	meter := req.meter(false)
@@ -86,7 +88,7 @@ func (e *Engine) execute(ctx context.Context, caller auth.Caller, req *ExecuteRe
 		if err == nil && result.Body.IsDefined() {
 			out.Body = held.Settle(result.Body.Append(nil))
 		}
-		return true, err // A run that failed has changed nothing.
+		return true, err // A failed run has changed nothing, so it may run again.
 	})
 }
 
@@ -102,7 +104,7 @@ func (e *Engine) program(ctx context.Context, c *catalog.Container, kind resourc
 	return e.programs.get(ctx, e.scripts, definition)
 }
 
-// run is scripts at work on the documents of one key.
+// run executes scripts on the documents of one key.
 type run struct {
 	engine    *Engine
 	container *catalog.Container
@@ -121,23 +123,23 @@ func (r *run) hold(ctx context.Context, how reading, work func(*host) error) (pa
 	}
 	defer release()
 	r.engine.visit(r.out, p.ID)
-	ask := partition.Hold{Generation: p.Generation, Key: r.key, EPK: epk, Session: how.behind(p), Meter: r.meter}
-	work1 := func(h *partition.Holding) error {
+	ask := partition.Hold{Generation: p.Generation, Key: r.key, EPK: epk, Session: how.requiredLSN(p), Meter: r.meter}
+	onHolding := func(h *partition.Holding) error {
 		return work(&host{run: r, holding: h, epk: epk})
 	}
-	held, err := caughtUp(ctx, &how, ask.Session, func() (partition.Held, error) { return replica.Hold(ctx, ask, work1) })
+	held, err := retryBehind(ctx, &how, ask.Session, func() (partition.Held, error) { return replica.Hold(ctx, ask, onHolding) })
 	r.out.reached(p.ID, held.LSN)
 	return held, err
 }
 
-// triggered is what a write with triggers runs.
+// triggered are the triggers of one write.
 type triggered struct {
 	pre, post []*script.Program
 	operation string
 }
 
-// triggersOf finds the triggers that a write names, and refuses those that are not
-// for it.
+// triggersOf finds the triggers that a write names, and refuses those of another
+// type or operation.
 func (e *Engine) triggersOf(ctx context.Context, c *catalog.Container, op partition.Op, req *DocumentRequest) (t triggered, err error) {
 	t.operation = map[partition.Op]string{
 		partition.Create: "Create", partition.Replace: "Replace", partition.Upsert: "Upsert", partition.Delete: "Delete",
@@ -211,8 +213,8 @@ func (e *Engine) writeTriggered(ctx context.Context, caller auth.Caller, contain
 	return nil
 }
 
-// pre runs the triggers in front of a write, each of which may change the document
-// that the next one sees, though not its key.
+// pre runs the triggers before a write. Each may change the document that the next
+// one sees, except its key.
 func (h *host) pre(ctx context.Context, t triggered, w *partition.Write) error {
 	for _, program := range t.pre {
 		h.run.meter.Add(runCharge)
@@ -239,7 +241,7 @@ func (h *host) pre(ctx context.Context, t triggered, w *partition.Write) error {
 	return nil
 }
 
-// post runs the triggers behind a write, and returns the body of the answer, which
+// post runs the triggers after a write, and returns the body of the answer, which
 // they may change.
 func (h *host) post(ctx context.Context, t triggered, w *partition.Write, body []byte) ([]byte, error) {
 	for _, program := range t.post {
@@ -262,7 +264,7 @@ func (h *host) post(ctx context.Context, t triggered, w *partition.Write, body [
 	return body, nil
 }
 
-// host is what scripts do with the documents of a key.
+// host carries out the operations of scripts on the documents of a key.
 type host struct {
 	run     *run
 	holding *partition.Holding
@@ -277,21 +279,21 @@ func (h *host) Container() (self, database, name string) {
 	return strings.TrimSuffix(string(c.RID.AppendSelf(nil)), "/"), c.Database.ID, c.ID
 }
 
-// Quota returns the limit of a logical partition. What its documents take is not
+// Quota returns the limit of a logical partition. The usage is empty: it is not
 // counted for scripts.
 func (h *host) Quota() (usage, quota string) {
 	return "", fmt.Sprintf("documentSize=%d;", h.run.engine.limits.LogicalPartitionBytes>>10)
 }
 
-// Room returns how many more versions the transaction may have.
+// Room returns how many more versions the transaction may write.
 func (h *host) Room() int { return h.holding.Room() }
 
-// Create makes a document.
+// Create creates a document.
 func (h *host) Create(ctx context.Context, w script.Write) (value.Value, error) {
 	return h.write(ctx, partition.Create, w)
 }
 
-// Upsert makes or replaces a document.
+// Upsert creates or replaces a document.
 func (h *host) Upsert(ctx context.Context, w script.Write) (value.Value, error) {
 	return h.write(ctx, partition.Upsert, w)
 }
@@ -318,7 +320,7 @@ func (h *host) write(ctx context.Context, op partition.Op, w script.Write) (valu
 	return h.do(ctx, ask)
 }
 
-// check refuses a document that is not for the key of the run.
+// check refuses a document that does not have the key of the run.
 func (h *host) check(document value.Value) error {
 	_, err := h.run.engine.documentKey(h.run.container, document, 0, &h.run.key)
 	if status.SubOf(err) == status.SubPartitionKeyMismatch {
@@ -351,7 +353,7 @@ func (h *host) do(ctx context.Context, ask partition.Operation) (value.Value, er
 	return value.Parse(written.Body)
 }
 
-// Read returns a document, undefined when the script has its version.
+// Read returns a document, or undefined if t.IfNoneMatch names its version.
 func (h *host) Read(ctx context.Context, t script.Target) (value.Value, error) {
 	id, err := h.id(t)
 	if err != nil {
@@ -373,11 +375,11 @@ func (h *host) Delete(ctx context.Context, t script.Target) error {
 	return err
 }
 
-// scriptPage is how many rows a page has when the script does not say.
+// scriptPage is the number of rows of a page if the script sets none.
 const scriptPage = 1000
 
-// Query returns a page of rows. Its continuation is that of a query of a client
-// with the same text and key.
+// Query returns a page of rows. Its continuation equals that of a client's
+// query with the same text and key.
 func (h *host) Query(ctx context.Context, q script.Query) (script.Page, error) {
 	req := QueryRequest{Text: q.Text, Continuation: q.Continuation, MaxItems: q.PageSize}
 	if req.Text == "" {
@@ -404,7 +406,7 @@ func (h *host) Query(ctx context.Context, q script.Query) (script.Page, error) {
 	return h.page(ctx, &req, plan, at)
 }
 
-// page asks the partition for the rows behind a position.
+// page reads the rows after a position.
 func (h *host) page(ctx context.Context, req *QueryRequest, plan *query.Plan, at continuation) (script.Page, error) {
 	if plan.Hybrid() != nil {
 		return script.Page{}, status.Unsupported("ORDER BY RANK in a script")
@@ -439,12 +441,13 @@ func (h *host) page(ctx context.Context, req *QueryRequest, plan *query.Plan, at
 	return page, nil
 }
 
-// filterRows is how many rows a filter of a script is asked about at a time.
+// filterRows is the number of rows that are read at a time for a filter of a
+// script.
 const filterRows = 200
 
-// filter returns the page of the rows that a filter keeps. Where it has enough in
-// the middle of what was read, that is read again up to there, for a continuation
-// that goes on right behind it: the snapshot is the same.
+// filter reads rows until the filter has kept as many as a page has. If that
+// happens in the middle of the rows read, filter reads them again up to that row,
+// for a continuation right after it: the snapshot is the same.
 func (h *host) filter(ctx context.Context, req *QueryRequest, plan *query.Plan, at continuation, keep func(value.Value) (bool, error)) (script.Page, error) {
 	wanted := req.MaxItems
 	for kept := 0; ; {

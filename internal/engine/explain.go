@@ -12,8 +12,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// explain puts one row in place of a page's rows: how it was made.
-func (q *pageOf) explain(ctx context.Context, c *catalog.Container, plan *query.Plan, s scope) error {
+// explain replaces the rows of a page by one row that describes how the page
+// was made.
+func (q *queryPage) explain(ctx context.Context, c *catalog.Container, plan *query.Plan, s scope) error {
 	estimated, progress, err := q.estimate(ctx, c, plan, s)
 	if err != nil {
 		return err
@@ -52,7 +53,7 @@ func (q *pageOf) explain(ctx context.Context, c *catalog.Container, plan *query.
 		{Name: "complete", Value: value.Bool(q.out.Continuation == "")},
 	}
 	if progress < 100 {
-		// Partitions read documents while their index is not what the policy says.
+		// Partitions read documents until their index is what the policy says.
 		members = append(members, value.Member{Name: "indexProgress", Value: value.Int(int64(progress))})
 	}
 	q.out.Rows = [][]byte{value.Object(members).Append(nil)}
@@ -60,10 +61,10 @@ func (q *pageOf) explain(ctx context.Context, c *catalog.Container, plan *query.
 	return nil
 }
 
-// estimate returns how many documents all partitions of a scope expect to read
-// for a plan, -1 when one of them cannot tell, and how far the slowest has come
-// with its index, in percent.
-func (q *pageOf) estimate(ctx context.Context, c *catalog.Container, plan *query.Plan, s scope) (total int64, progress int, err error) {
+// estimate returns how many documents the partitions of a scope expect to read
+// for a plan, -1 if one of them cannot tell, and the index progress of the
+// slowest, in percent.
+func (q *queryPage) estimate(ctx context.Context, c *catalog.Container, plan *query.Plan, s scope) (total int64, progress int, err error) {
 	progress = 100
 	for _, t := range tasks(c, s.ranges) {
 		replica, release, err := q.engine.node.Replica(ctx, c, t.partition.ID)
@@ -77,18 +78,19 @@ func (q *pageOf) estimate(ctx context.Context, c *catalog.Container, plan *query
 			return -1, 0, err
 		}
 		if total += n; !ok {
-			total = math.MinInt64 / 2 // and stays below zero
+			total = math.MinInt64 / 2 // stays below zero
 		}
 	}
 	return max(total, -1), progress, nil
 }
 
-// probesMax is how many steps of a plan are estimated: each asks every partition.
+// probesMax is how many steps of a plan are estimated at most: each estimate asks
+// every partition.
 const probesMax = 32
 
-// probe estimates the steps of a plan that are about terms of an index, from the
-// top, as long as there are not too many.
-func (q *pageOf) probe(ctx context.Context, c *catalog.Container, step *query.Step, s scope, left *int) error {
+// probe estimates the steps of a plan that read terms of an index, from the top,
+// at most left of them.
+func (q *queryPage) probe(ctx context.Context, c *catalog.Container, step *query.Step, s scope, left *int) error {
 	if plan := step.Probe(); plan != nil && *left > 0 {
 		*left--
 		var err error
@@ -104,7 +106,7 @@ func (q *pageOf) probe(ctx context.Context, c *catalog.Container, step *query.St
 	return nil
 }
 
-// known is a figure, null when nothing tells it.
+// known returns a figure, or null if it is unknown.
 func known(n int64) value.Value {
 	if n < 0 {
 		return value.Null()

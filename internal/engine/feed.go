@@ -14,43 +14,42 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// FeedRequest asks for a page of a container's change feed.
+// FeedRequest is a request for a page of a container's change feed.
 //
-// Key, Partition and Clip narrow the scope as in a [QueryRequest]; with none the
-// whole container is read.
+// Key, Partition and Clip narrow the scope as in a [QueryRequest]. Without them
+// the scope is the whole container.
 type FeedRequest struct {
 	Link      Link
 	Key       *partitionkey.Key     // whole key, or a prefix when the key is hierarchical
 	Partition *resource.PartitionID // one physical partition; an unknown one is 410/1002
 	Clip      *partitionkey.Range   // part of the key space
-	MaxItems  int                   // documents of a page; 0: the default; negative: as many as fit
+	MaxItems  int                   // documents of a page at most; 0 or less: Limits.PageItems
 
-	// Complete asks for every version, deletions included, of a container that
-	// keeps them. Such a feed begins at now, and takes no Since; positions that are
-	// older than what is kept are 400.
+	// Complete requests every version, deletions included, of a container that
+	// keeps them. Such a feed begins at the current time or at a position, and
+	// Since must be zero. A position older than the versions kept is 400.
 	Complete bool
 
-	// After is where the feed goes on: the ETag of the page before. Empty is the
-	// beginning, "*" is now.
+	// After is the position from which the feed continues: the ETag of the
+	// previous page. Empty is the beginning, "*" the current end.
 	After resource.ETag
 
-	// Since leaves out what changed before that second, with any After; the zero
-	// value leaves out nothing.
+	// Since leaves out changes before that second, with any After. The zero
+	// value leaves out none.
 	Since time.Time
 
 	Options
 }
 
-// Feed returns a page of the change feed: each live document once, at the place
-// of its last change, with its LSN as _lsn; or, when it is complete, each change as
-// an object of the document before and behind it and what is known of it. Documents of one partition come in
-// the order of their changes. Result.ETag is where the next page goes on; it is
-// good for the same scope, also when its partitions have been split meanwhile,
-// and there always is a next page. When nothing is left for now, the error is
-// status.CodeNotModified, with the ETag set. A page may be empty without that
-// error: then there may be more already.
+// Feed returns a page of the change feed: each live document once, at the position of its
+// last change, with its LSN as _lsn; or, for a complete feed, each change as an object
+// with the document before and after it and its metadata. Documents of one partition are
+// in the order of their changes. Result.ETag is the position for the next page. It is
+// valid for the same scope, also after splits and merges of its partitions. A feed has no
+// last page: if nothing is left now, the error is status.CodeNotModified, with the ETag
+// set. A page may be empty without that error: then there may be more changes already.
 func (e *Engine) Feed(ctx context.Context, caller auth.Caller, req FeedRequest) (Feed, error) {
-	f := feedOf{engine: e, req: &req, job: e.newJob()}
+	f := feedPage{engine: e, req: &req, job: e.newJob()}
 	defer f.job.close()
 	f.job.caller, f.job.operation = caller.Kind(), runningFeed
 	err := f.run(ctx, caller)
@@ -63,24 +62,24 @@ func (e *Engine) Feed(ctx context.Context, caller auth.Caller, req FeedRequest) 
 	return f.out, fail(err)
 }
 
-// feedOf is a page of the change feed on its way.
-type feedOf struct {
+// feedPage is the state of a running [Engine.Feed].
+type feedPage struct {
 	engine *Engine
 	req    *FeedRequest
 	job    *job
-	worker worker // asks the partitions one by one
+	worker worker // calls the partitions one after another
 	how    reading
 	meter  throughput.Meter
 	seen   seen
-	routed bool // this attempt knows which partitions to ask
+	routed bool // this attempt has found the partitions to ask
 	out    Feed
 
 	maxItems int
-	bytes    int // that the page may still hold
+	bytes    int // that still fit on the page
 	deadline time.Time
 }
 
-func (f *feedOf) run(ctx context.Context, caller auth.Caller) error {
+func (f *feedPage) run(ctx context.Context, caller auth.Caller) error {
 	e := f.engine
 	if err := e.allowDocuments(caller, auth.Feed, f.req.Link, &f.req.Options); err != nil {
 		return err
@@ -103,20 +102,21 @@ func (f *feedOf) run(ctx context.Context, caller auth.Caller) error {
 	if f.maxItems = f.req.MaxItems; f.maxItems <= 0 {
 		f.maxItems = e.limits.PageItems
 	}
-	// The clock is that of the machine: it bounds work, and stamps nothing.
+	// This is the machine's clock, not Config.Now: it bounds work and sets no
+	// time of a document.
 	f.deadline = time.Now().Add(e.limits.PageTime)
 	return e.onContainer(ctx, f.req.Link, f.req.IntendedRID, &f.out.Result, func(c *catalog.Container) (more bool, err error) {
 		f.out.ParentRID, f.job.container, f.out.Rows, f.bytes, f.routed = c.RID, c.RID, nil, e.limits.ResponseBytes, false
 		f.seen = nil
 		err = f.once(ctx, c)
-		// A partition that the request names and the view does not have is gone
-		// for good.
+		// A partition that the request names and the view does not have no
+		// longer exists.
 		return f.routed, err
 	})
 }
 
-// once makes the page by one version of the container.
-func (f *feedOf) once(ctx context.Context, c *catalog.Container) error {
+// once makes the page with one version of the container.
+func (f *feedPage) once(ctx context.Context, c *catalog.Container) error {
 	if p, ok := f.elsewhere(c); ok {
 		return f.nothing(ctx, c, p)
 	}
@@ -141,10 +141,10 @@ func (f *feedOf) once(ctx context.Context, c *catalog.Container) error {
 	return nil
 }
 
-// elsewhere returns the partition that the request names when it holds nothing of
-// the key that the request names as well. A client that asks all partitions for
-// one key must not get its documents from each of them.
-func (f *feedOf) elsewhere(c *catalog.Container) (resource.Partition, bool) {
+// elsewhere returns the partition that the request names if that has no part of
+// the key that the request also names. A client that asks all partitions for one
+// key must not get its documents from each of them.
+func (f *feedPage) elsewhere(c *catalog.Container) (resource.Partition, bool) {
 	if f.req.Key == nil || f.req.Partition == nil {
 		return resource.Partition{}, false
 	}
@@ -156,8 +156,8 @@ func (f *feedOf) elsewhere(c *catalog.Container) (resource.Partition, bool) {
 	return p, err == nil && !p.Range.Overlaps(held)
 }
 
-// nothing answers for a partition that never has anything for the request.
-func (f *feedOf) nothing(ctx context.Context, c *catalog.Container, p resource.Partition) error {
+// nothing answers for a partition that cannot have any document of the request.
+func (f *feedPage) nothing(ctx context.Context, c *catalog.Container, p resource.Partition) error {
 	f.routed = true
 	at := piece{partition: p, clip: p.Range}
 	if _, err := f.ask(ctx, c, &at, 0, true); err != nil {
@@ -167,16 +167,16 @@ func (f *feedOf) nothing(ctx context.Context, c *catalog.Container, p resource.P
 	return unchanged()
 }
 
-// unchanged is the error of a feed that has nothing more for now.
+// unchanged returns the error of a feed that has no further changes now.
 func unchanged() error {
 	return status.New(status.CodeNotModified, 0, "Nothing has changed.")
 }
 
-// position is where the request begins.
-func (f *feedOf) position(c *catalog.Container, scope partitionkey.Range) (feedToken, error) {
+// position returns where the request begins.
+func (f *feedPage) position(c *catalog.Container, scope partitionkey.Range) (feedToken, error) {
 	var since int64
 	if !f.req.Since.IsZero() {
-		// Documents have no finer time than seconds, and zero is no time at all.
+		// The time of a document has seconds, and zero means no time.
 		since = max(1, f.req.Since.Unix())
 	}
 	if f.req.After == "" || f.req.After == partition.AnyETag {
@@ -187,19 +187,19 @@ func (f *feedOf) position(c *catalog.Container, scope partitionkey.Range) (feedT
 	return at, err
 }
 
-// piece is a part of the scope that one partition holds, and how far it is read.
+// piece is the part of the scope that one partition has, and the position in it.
 type piece struct {
 	partition resource.Partition
 	clip      partitionkey.Range
 	lsn       resource.LSN
-	mixed     bool // lsn alone does not leave out what the time does
+	mixed     bool // some changes after lsn are older than since, so the token needs both
 }
 
 // fill asks the partitions of the pieces in turn until the page is full or all
-// have been asked, moves each piece to where its next page goes on, and says
-// which piece that page should begin with: so no partition keeps the others
-// waiting. More says that there may be more already.
-func (f *feedOf) fill(ctx context.Context, c *catalog.Container, since int64, pieces []piece, first int) (turn int, more bool, err error) {
+// have been asked, and moves each piece to the position of its next page. It
+// returns the piece with which the next page should begin, so that no partition
+// keeps the others waiting. more is true if there may be more changes already.
+func (f *feedPage) fill(ctx context.Context, c *catalog.Container, since int64, pieces []piece, first int) (turn int, more bool, err error) {
 	now := f.req.After == partition.AnyETag
 	for i := range pieces {
 		at := (first + i) % len(pieces)
@@ -208,7 +208,7 @@ func (f *feedOf) fill(ctx context.Context, c *catalog.Container, since int64, pi
 		}
 		more, err := f.ask(ctx, c, &pieces[at], since, now)
 		if status.CodeOf(err) == status.CodeTooManyRequests && len(f.out.Rows) > 0 {
-			return at, true, nil // What has been read and paid for is not thrown away.
+			return at, true, nil // The documents read so far are charged, and returned.
 		}
 		if err != nil {
 			return 0, false, err
@@ -220,11 +220,11 @@ func (f *feedOf) fill(ctx context.Context, c *catalog.Container, since int64, pi
 	return first, false, nil
 }
 
-// left is how many documents the page may still have.
-func (f *feedOf) left() int { return f.maxItems - len(f.out.Rows) }
+// left returns how many more documents the page may have.
+func (f *feedPage) left() int { return f.maxItems - len(f.out.Rows) }
 
-// ask adds what a partition has of a piece.
-func (f *feedOf) ask(ctx context.Context, c *catalog.Container, p *piece, since int64, now bool) (more bool, err error) {
+// ask adds the changes of a piece from its partition.
+func (f *feedPage) ask(ctx context.Context, c *catalog.Container, p *piece, since int64, now bool) (more bool, err error) {
 	replica, release, err := f.engine.node.Replica(ctx, c, p.partition.ID)
 	if err != nil {
 		return false, err
@@ -242,7 +242,7 @@ func (f *feedOf) ask(ctx context.Context, c *catalog.Container, p *piece, since 
 		MaxItems:   f.left(),
 		MaxBytes:   f.bytes,
 		Begun:      len(f.out.Rows) > 0,
-		Session:    f.how.behind(p.partition),
+		Session:    f.how.requiredLSN(p.partition),
 		Meter:      &meter,
 	}
 	worker := &f.worker
@@ -250,7 +250,7 @@ func (f *feedOf) ask(ctx context.Context, c *catalog.Container, p *piece, since 
 	defer worker.end()
 	f.job.asked.Add(1)
 	ask.Deadline = f.deadline.Add(time.Duration(f.job.waited.Load()))
-	page, err := caughtUp(ctx, &f.how, ask.Session, func() (partition.FeedPage, error) { return replica.Feed(worker, ask) })
+	page, err := retryBehind(ctx, &f.how, ask.Session, func() (partition.FeedPage, error) { return replica.Feed(worker, ask) })
 	if err != nil && worker.fault != nil {
 		err = worker.fault
 	}

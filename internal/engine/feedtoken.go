@@ -13,33 +13,34 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// feedToken is a position in a change feed: an LSN for each part of the key
-// space, exclusive. It names no partition. An LSN of a partition is good for
-// what comes out of it, because LSNs go on behind the parent's.
+// feedToken is a position in a change feed: an LSN, exclusive, for each part of
+// the key space. It names no partition. The LSN of a partition is valid for its
+// children, because their LSNs continue after those of the parent.
 //
-// As an ETag it is the LSN in quotes, such as "43", when one LSN says it all, as
-// it does whenever one partition is read: clients make such positions up. The
-// rest is what docs/formats/continuation-token.md says, in quotes as well.
+// A position that one LSN describes, as whenever one partition is read, has that
+// LSN in quotes as its ETag, such as "43": clients construct such positions. The
+// format of others is in docs/formats/continuation-token.md; they are in quotes,
+// too.
 type feedToken struct {
 	container resource.RID
-	since     int64 // seconds since 1970; what changed before is left out; 0 for nothing
-	turn      int   // the entry to begin with
+	since     int64 // seconds since 1970; earlier changes are left out; 0: none are
+	turn      int   // index of the entry to begin with
 	min       partitionkey.EPK
-	entries   []feedEntry // tile the scope from min on; never empty
-	mixed     bool        // behind the one entry there is what since leaves out
+	entries   []feedEntry // tile the scope from min on; at least one
+	mixed     bool        // there is one entry, and since leaves out changes after its LSN
 }
 
-// feedEntry says how far a part of the key space has been read.
+// feedEntry is the position in a part of the key space.
 type feedEntry struct {
 	max partitionkey.EPK // not included; the next entry begins there
-	lsn resource.LSN     // 0: the part has yet to be begun
+	lsn resource.LSN     // 0: nothing of the part has been read
 }
 
 const (
 	feedTokenVersion = 2 // continuations have 1
 
 	// feedTokenCharsMax is more than the token of a thousand partitions needs.
-	// Those of one partition have at most 22 characters.
+	// A token of one partition has at most 22 characters.
 	feedTokenCharsMax = 128 << 10
 
 	feedTokenHead = 1 + 4 + containerRIDBytes
@@ -47,8 +48,8 @@ const (
 	containerRIDBytes = 8
 )
 
-// pieces cuts the scope along the entries and the partitions, in range order,
-// and says which piece to begin with.
+// pieces divides the scope at the bounds of entries and partitions. It returns
+// the pieces in range order, and the one to begin with.
 func (t feedToken) pieces(c *catalog.Container, scope partitionkey.Range) (list []piece, first int) {
 	low := t.min
 	for i, entry := range t.entries {
@@ -69,8 +70,8 @@ func (t feedToken) pieces(c *catalog.Container, scope partitionkey.Range) (list 
 	return list, first % len(list)
 }
 
-// next is the token behind pieces, with the piece whose turn it is. Neighbours
-// that are equally far are one entry.
+// next returns the token of the positions of pieces; turn is the piece to begin
+// with. Neighbours at the same LSN become one entry.
 func (t feedToken) next(pieces []piece, turn int) feedToken {
 	next := feedToken{container: t.container, since: t.since, min: pieces[0].clip.Min.Canonical()}
 	for i, p := range pieces {
@@ -88,7 +89,7 @@ func (t feedToken) next(pieces []piece, turn int) feedToken {
 	return next
 }
 
-// simple reports whether one LSN says it all.
+// simple reports whether one LSN describes the position.
 func (t feedToken) simple() bool {
 	return len(t.entries) == 1 && (t.since == 0 || t.entries[0].lsn > 0 && !t.mixed)
 }

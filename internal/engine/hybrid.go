@@ -8,11 +8,11 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// hybrid answers a query with ORDER BY RANK: statistics of all documents, then
-// each component's best rows, then their fusion. The whole result is made for
-// every page, and a page is cut out of it, since ranks have no position at which
-// a partition could go on.
-func (q *pageOf) hybrid(ctx context.Context, c *catalog.Container, plan *query.Plan, h *query.Hybrid, s scope, at continuation) error {
+// hybrid answers a query with ORDER BY RANK: it reads statistics of all
+// documents, then the best rows of each component, and fuses them. It computes
+// the whole result for every page and cuts the page out of it, since a rank is
+// no position at which a partition could continue.
+func (q *queryPage) hybrid(ctx context.Context, c *catalog.Container, plan *query.Plan, h *query.Hybrid, s scope, at continuation) error {
 	statistics, err := h.Statistics()
 	if err != nil {
 		return err
@@ -45,12 +45,12 @@ func (q *pageOf) hybrid(ctx context.Context, c *catalog.Container, plan *query.P
 	return nil
 }
 
-// cut takes the page at a position out of all rows.
-func (q *pageOf) cut(rows []query.Row, at continuation) {
+// cut sets the page at a position, out of all rows.
+func (q *queryPage) cut(rows []query.Row, at continuation) {
 	rows = rows[min(at.Taken, int64(len(rows))):]
 	budget := q.engine.budget(q.req)
 	size := 0
-	q.out.Stats.OutputBytes = 0 // less those of the parts, which no client sees
+	q.out.Stats.OutputBytes = 0 // no client sees the rows of the components
 	for _, row := range rows {
 		size += len(row.JSON)
 		if budget.MaxItems > 0 && len(q.out.Rows) >= budget.MaxItems || len(q.out.Rows) > 0 && size > budget.MaxBytes {
@@ -67,9 +67,9 @@ func (q *pageOf) cut(rows []query.Row, at continuation) {
 	}
 }
 
-// all returns every row of a plan over the documents of ranges, as long as they
-// fit into the memory of one query.
-func (q *pageOf) all(ctx context.Context, c *catalog.Container, plan *query.Plan, ranges []partitionkey.Range) ([]query.Row, error) {
+// all returns every row of a plan over the documents of ranges. The error is
+// BadRequest if they do not fit into the memory of one query.
+func (q *queryPage) all(ctx context.Context, c *catalog.Container, plan *query.Plan, ranges []partitionkey.Range) ([]query.Row, error) {
 	streams := q.each(c, plan, tasks(c, ranges))
 	runs := make([]query.Stream, len(streams))
 	for i, s := range streams {

@@ -10,9 +10,9 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// AccountKeys returns the four keys of the account. One that was never set is
-// made now: until somebody has seen it, it opens nothing. The caller must be an
-// administrator.
+// AccountKeys returns the four keys of the account. It generates a key that was
+// never set: such a key is not valid before the first call. The caller must be
+// an administrator.
 func (e *Engine) AccountKeys(ctx context.Context, caller auth.Caller) (auth.Keys, error) {
 	if err := e.mayKeepKeys(caller); err != nil {
 		return auth.Keys{}, err
@@ -27,10 +27,10 @@ func (e *Engine) AccountKeys(ctx context.Context, caller auth.Caller) (auth.Keys
 	return e.makeKeys(ctx, missing)
 }
 
-// RegenerateKey replaces a key of the account by a fresh one, which counts from
-// here on and after every restart, and returns all four. What was signed with
-// the old one is refused, and so are, when it was the primary key, the resource
-// tokens made with it. A name that is none of a key is 400. The caller must be an
+// RegenerateKey replaces a key of the account by a new one, which is valid at
+// once and after every restart, and returns all four. Requests signed with the
+// old key are refused. Resource tokens are signed with the primary key, so they
+// become invalid with it. An unknown name is 400. The caller must be an
 // administrator.
 func (e *Engine) RegenerateKey(ctx context.Context, caller auth.Caller, which resource.AccountKey) (auth.Keys, error) {
 	if err := e.mayKeepKeys(caller); err != nil {
@@ -56,7 +56,7 @@ func (e *Engine) mayKeepKeys(caller auth.Caller) error {
 	return nil
 }
 
-// makeKeys makes fresh keys, has them count, and returns all.
+// makeKeys generates the listed keys, makes them valid, and returns all four.
 func (e *Engine) makeKeys(ctx context.Context, list []resource.AccountKey) (auth.Keys, error) {
 	if len(list) > 0 {
 		configured := e.configured.Keys()
@@ -72,7 +72,8 @@ func (e *Engine) makeKeys(ctx context.Context, list []resource.AccountKey) (auth
 	return e.keysOf(e.catalog.View()), nil
 }
 
-// PrimaryKey returns the primary key of the account as it is now, "" without one.
+// PrimaryKey returns the current primary key of the account, or "" if it has
+// none.
 func (e *Engine) PrimaryKey() string {
 	if e.configured == nil {
 		return ""

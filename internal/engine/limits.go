@@ -10,14 +10,15 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// ContainerLimits says which limits hold for a container.
+// ContainerLimits are the limits of a container.
 type ContainerLimits struct {
 	Limits     resource.Limits    // in force: the container's own, and the server's
 	SplitDelay time.Duration      // in force
-	Own        resource.OwnLimits // what the container has of its own
+	Own        resource.OwnLimits // set for this container
 }
 
-// LimitsOf returns the limits of a container: 404/1003 when it does not exist.
+// LimitsOf returns the limits of a container. The error is 404/1003 if it does
+// not exist.
 func (e *Engine) LimitsOf(caller auth.Caller, link Link) (ContainerLimits, error) {
 	if err := caller.Allow(auth.Read, link.path()); err != nil {
 		return ContainerLimits{}, fail(err)
@@ -37,12 +38,12 @@ func (e *Engine) limitsOf(c *catalog.Container) ContainerLimits {
 	return all
 }
 
-// ChangeLimits has change edit the limits that a container has of its own, and
-// returns those in force from then on. change may be called several times, when
-// others change them meanwhile; its error is returned. Limits that cannot be had
-// are 400. Documents above a lowered limit stay: a partition that is too large
-// now is split, and of a full key no document grows. A throughput above what the
-// container may have stays, too, until it is changed.
+// ChangeLimits changes the limits that a container has of its own, and returns
+// those in force afterwards. It calls change with the current ones, again if
+// they were changed concurrently, and returns its error. Invalid limits are 400.
+// Documents above a lowered limit stay: a partition that is now too large is
+// split, and the documents of a key that is over its limit cannot grow. A
+// throughput above a lowered limit stays until it is changed.
 func (e *Engine) ChangeLimits(ctx context.Context, caller auth.Caller, link Link, change func(*resource.OwnLimits) error) (ContainerLimits, error) {
 	if err := caller.Allow(auth.Replace, link.path()); err != nil {
 		return ContainerLimits{}, fail(err)
@@ -74,7 +75,7 @@ func (e *Engine) ChangeLimits(ctx context.Context, caller auth.Caller, link Link
 	}
 	e.logger.Info("limits of container changed", "container", fresh.RID)
 	if e.rebalance != nil {
-		e.node.Warm(ctx, fresh) // Closed partitions count as empty.
+		e.node.Warm(ctx, fresh) // The size of a closed partition is unknown, and counts as zero.
 		e.rebalance(fresh.RID)
 	}
 	return e.limitsOf(fresh), nil

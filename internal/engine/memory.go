@@ -7,11 +7,10 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// memoryStep is by how much the memory of a query grows at a time, in bytes, so that
-// it seldom asks.
+// memoryStep is how many bytes a query gets at a time, so that it rarely asks.
 const memoryStep = 256 << 10
 
-// memory is what all queries together may hold.
+// memory is the budget that all queries share.
 type memory struct {
 	total   int64
 	refused func() // counts a refusal
@@ -21,22 +20,23 @@ type memory struct {
 	used int64
 }
 
-// bytes returns how much is in use.
+// bytes returns how many bytes are in use.
 func (m *memory) bytes() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.used
 }
 
-// account is the memory of one request. The goroutines of the request share it.
+// account is the part of the budget that one request holds. The goroutines of
+// the request share it.
 type account struct {
 	pool *memory
 	held int64 // guarded by pool.mu
 }
 
-// take grants need bytes, or more. A request that would have to hold more than
-// there is in all is a BadRequest; one that has to wait for others is
-// TooManyRequests.
+// take grants need bytes or more. The error is BadRequest if the request alone
+// needs more than the budget, and TooManyRequests if other requests hold too
+// much of it.
 func (a *account) take(need int64) (granted int64, err error) {
 	m := a.pool
 	m.mu.Lock()
@@ -47,7 +47,7 @@ func (a *account) take(need int64) (granted int64, err error) {
 	case m.used+need > m.total:
 		m.refused()
 		return 0, status.TooManyRequests(status.SubSystemBusy, memoryRetryAfter,
-			"The queries that run hold %d of the %d bytes that they may use. Try again later.", m.used, m.total)
+			"The running queries use %d of the %d bytes that they may use. Try again later.", m.used, m.total)
 	}
 	granted = max(need, min(memoryStep, m.total-m.used))
 	a.held += granted
@@ -55,7 +55,7 @@ func (a *account) take(need int64) (granted int64, err error) {
 	return granted, nil
 }
 
-// give gives back a part of what was granted.
+// give returns some of the granted bytes to the budget.
 func (a *account) give(bytes int64) {
 	if bytes == 0 {
 		return
@@ -64,12 +64,12 @@ func (a *account) give(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if a.held -= bytes; a.held < 0 {
-		panic("memory was given back twice")
+		panic("memory returned twice")
 	}
 	m.used -= bytes
 }
 
-// close gives back everything.
+// close returns all granted bytes to the budget.
 func (a *account) close() {
 	m := a.pool
 	m.mu.Lock()

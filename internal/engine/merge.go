@@ -10,7 +10,7 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// MergeRequest asks for two neighbouring physical partitions to be replaced by
+// MergeRequest is a request to merge two neighbouring physical partitions into
 // one.
 type MergeRequest struct {
 	Link       Link                    // of the container
@@ -18,7 +18,7 @@ type MergeRequest struct {
 }
 
 // MergePartitions merges two partitions while they serve, and returns when their
-// child does. The caller must be an administrator. Errors are those of
+// child serves. The caller must be an administrator. Errors are those of
 // [cluster.Node.Merge], and 404/1003 when the container does not exist.
 func (e *Engine) MergePartitions(ctx context.Context, caller auth.Caller, req MergeRequest) (cluster.MergeResult, error) {
 	if err := caller.Allow(auth.Administer, req.Link.path()); err != nil {
@@ -34,11 +34,12 @@ func (e *Engine) MergePartitions(ctx context.Context, caller auth.Caller, req Me
 
 // MergeAll merges the physical partitions of a container, or of all containers
 // that share the throughput of a database, as far as their throughput and bytes
-// allow, and returns those that there are then; with dry only those that there
-// would be. Merges that were done before an error stay. The caller must be an
-// administrator. Errors are those of [cluster.Node.Merge], 404/1003 when the
-// container or database does not exist, and 400 for a database that provides no
-// throughput and in a serverless account.
+// allow, and returns the partitions that remain. If dry is true, it changes
+// nothing and returns those that would remain. Merges done before an error
+// stay. The caller must be an administrator. Errors are those of
+// [cluster.Node.Merge], 404/1003 when the container or database does not exist,
+// and 400 for a database that provides no throughput and in a serverless
+// account.
 func (e *Engine) MergeAll(ctx context.Context, caller auth.Caller, link Link, dry bool) ([]cluster.PartitionSize, error) {
 	if err := caller.Allow(auth.Administer, link.path()); err != nil {
 		return nil, fail(err)
@@ -64,7 +65,8 @@ func (e *Engine) MergeAll(ctx context.Context, caller auth.Caller, link Link, dr
 	return all, nil
 }
 
-// mergeable returns the containers that a link stands for.
+// mergeable returns the container that a link names, or the containers that
+// share the throughput of the database that it names.
 func (e *Engine) mergeable(link Link) ([]*catalog.Container, error) {
 	view := e.catalog.View()
 	if link.Container != "" {

@@ -25,7 +25,8 @@ type metrics struct {
 	refused *prometheus.CounterVec
 }
 
-// newMetrics makes the counters and shows them at r, unless it is nil.
+// newMetrics creates the counters, and registers them with r unless that is
+// nil.
 func newMetrics(r prometheus.Registerer, scripts *script.Runner) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
@@ -37,12 +38,12 @@ func newMetrics(r prometheus.Registerer, scripts *script.Runner) *metrics {
 	if r != nil && scripts != nil {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "decan_engine_script_runaways",
-			Help: "Scripts that could not be stopped in time and still run.",
+			Help: "Scripts that could not be stopped in time and are still running.",
 		}, func() float64 { return float64(scripts.Runaways()) }))
 	}
 	asked := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "decan_engine_query_partitions",
-		Help:    "Physical partitions that a page of a query or document list has asked, of pages that were answered.",
+		Help:    "Physical partitions asked for one answered page of a query or document list.",
 		Buckets: []float64{1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000},
 	})
 	if r != nil {
@@ -50,14 +51,14 @@ func newMetrics(r prometheus.Registerer, scripts *script.Runner) *metrics {
 	}
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "decan_engine_query_overload_total",
-		Help: "Queries refused because others take the processors (queue) or the memory (memory), or because they took more processor time than one may (time).",
+		Help: "Queries refused because other requests use the processors (queue) or the memory (memory), or because they exceeded their processor time (time).",
 	}, []string{"reason"})
 	if r != nil {
 		r.MustRegister(refused)
 	}
 	return &metrics{
 		refused:  refused,
-		worked:   counter("decan_engine_query_processor_seconds_total", "Processor time of queries and of pages of the change feed, about."),
+		worked:   counter("decan_engine_query_processor_seconds_total", "Approximate processor time of queries and of pages of the change feed."),
 		waited:   counter("decan_engine_query_waits_total", "Queries that had to wait for their first turn."),
 		asked:    asked,
 		visits:   counter("decan_engine_partition_visits_total", "Physical partitions asked, over all requests on documents."),
@@ -68,7 +69,7 @@ func newMetrics(r prometheus.Registerer, scripts *script.Runner) *metrics {
 	}
 }
 
-// work shows what queries take of the machine.
+// work registers the gauges of running queries.
 func (m *metrics) work(r prometheus.Registerer, e *Engine) {
 	if r == nil {
 		return
@@ -77,26 +78,26 @@ func (m *metrics) work(r prometheus.Registerer, e *Engine) {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
 	t := e.turns
-	gauge("decan_engine_queries_running", "Turns that queries and pages of the change feed hold which have worked for more than a millisecond.", func() float64 {
+	gauge("decan_engine_queries_running", "Turns held by queries and pages of the change feed that have worked for more than a millisecond.", func() float64 {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		return float64(t.held)
 	})
-	gauge("decan_engine_queries_long", "Queries and pages of the change feed that have run for more than a second, waiting included.", func() float64 { return float64(len(e.long())) })
-	gauge("decan_engine_queries_waiting", "Queries that wait for a turn, paused ones included.", func() float64 { return float64(t.waiting.Load()) })
-	gauge("decan_engine_query_memory_bytes", "Memory that queries hold for their intermediate results.", func() float64 { return float64(e.memory.bytes()) })
+	gauge("decan_engine_queries_long", "Queries and pages of the change feed that have run for more than a second, including waiting.", func() float64 { return float64(len(e.long())) })
+	gauge("decan_engine_queries_waiting", "Queries that wait for a turn, including paused ones.", func() float64 { return float64(t.waiting.Load()) })
+	gauge("decan_engine_query_memory_bytes", "Memory that queries use for intermediate results.", func() float64 { return float64(e.memory.bytes()) })
 }
 
-// QueryVisits says how far the queries of a container fan out: its queries and
-// document lists since the engine was opened. A client that asks each partition by
-// itself sends as many queries, of one partition each.
+// QueryVisits counts how many partitions the queries and document lists of a
+// container have asked since the engine was created. A client that asks each
+// partition itself sends several queries of one partition each.
 type QueryVisits struct {
-	Queries    int64 // that were answered with a first page at least
-	Partitions int64 // physical partitions asked: each once for a query, however many pages
+	Queries    int64 // of which the first page was answered
+	Partitions int64 // physical partitions asked, each once for a query, whatever its number of pages
 }
 
-// Mean returns how many physical partitions a query has asked on average, 0 without
-// queries.
+// Mean returns the mean number of physical partitions that a query asks, or 0
+// without queries.
 func (v QueryVisits) Mean() float64 {
 	if v.Queries == 0 {
 		return 0
@@ -104,20 +105,20 @@ func (v QueryVisits) Mean() float64 {
 	return float64(v.Partitions) / float64(v.Queries)
 }
 
-// fanouts keeps the visits of each container. The zero value is empty.
+// fanouts has the visits of each container. The zero value is empty.
 type fanouts struct {
 	mu sync.Mutex
 
-	byContainer map[resource.RID]QueryVisits // of those that were asked, less what was dropped
+	byContainer map[resource.RID]QueryVisits // of containers that were queried, except those deleted since
 }
 
-// add counts a page.
+// add counts a page of a query.
 func (f *fanouts) add(view *catalog.View, container resource.RID, page QueryVisits) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	sum, known := f.byContainer[container]
 	if !known {
-		for rid := range f.byContainer { // Containers come and go; this is when one has come.
+		for rid := range f.byContainer { // For a new container, forget those that were deleted.
 			if _, exists := view.ContainerByRID(rid); !exists {
 				delete(f.byContainer, rid)
 			}

@@ -19,8 +19,8 @@ func (e *Engine) ListOffers(ctx context.Context, caller auth.Caller, req QueryRe
 	return e.QueryOffers(ctx, caller, req)
 }
 
-// QueryOffers runs a query over all offers. Clients find the one of a resource
-// by its self link or RID.
+// QueryOffers runs a query over all offers. Clients find the offer of a
+// resource by self link or RID.
 func (e *Engine) QueryOffers(ctx context.Context, caller auth.Caller, req QueryRequest) (Feed, error) {
 	return e.definitionsOf(ctx, caller, auth.Offer, req, func(view *catalog.View, _ *Feed) ([]definition, error) {
 		var all []definition
@@ -31,7 +31,7 @@ func (e *Engine) QueryOffers(ctx context.Context, caller auth.Caller, req QueryR
 	})
 }
 
-// ReadOffer returns the offer req.Offer.
+// ReadOffer returns an offer.
 func (e *Engine) ReadOffer(ctx context.Context, caller auth.Caller, req OfferRequest) (Resource, error) {
 	return e.defineAs(caller, auth.Read, auth.Offer, Link{}, func(out *Resource) error {
 		view := e.catalog.View()
@@ -53,13 +53,13 @@ func (e *Engine) ReadOffer(ctx context.Context, caller auth.Caller, req OfferReq
 }
 
 // ReplaceOffer changes a provisioned throughput, its mode, its throughput
-// buckets or how it is divided over physical partitions. A figure that the
-// partitions there can carry counts at once. A higher one is stored and pending
-// while partitions are split for it: until then each has as much as it can be
-// given, and a further rise is 423.
+// buckets or its division over physical partitions. A throughput that the
+// present partitions can carry takes effect at once. A higher one is stored and
+// pending while partitions are split for it: until then each partition has its
+// maximum, and a further increase is 423.
 func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req OfferRequest) (Resource, error) {
 	return e.defineAs(caller, auth.Replace, auth.Offer, Link{}, func(out *Resource) error {
-		counted := false // among the changes of throughput, which are bounded
+		counted := false // for the bound on changes of throughput, once for all attempts
 		return onCommit(req.IfMatch != "", func() error {
 			view := e.catalog.View()
 			t, err := locateOffer(view, req.Offer)
@@ -102,13 +102,13 @@ func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req Offer
 	})
 }
 
-// sameFigures reports whether two versions of a throughput differ in nothing that
-// is provisioned.
+// sameFigures reports whether two versions of a throughput provision the same.
 func sameFigures(a, b resource.Throughput) bool {
 	return a.Manual == b.Manual && a.Max == b.Max && slices.Equal(a.Shares, b.Shares)
 }
 
-// replaced is the decision of ReplaceOffer.
+// replaced returns the new throughput for ReplaceOffer, or the error that
+// refuses it.
 func (e *Engine) replaced(t resource.Throughput, scope offerScope, req OfferRequest) (resource.Throughput, error) {
 	changed, err := e.edited(t, scope, req)
 	if err != nil {
@@ -124,7 +124,7 @@ func (e *Engine) replaced(t resource.Throughput, scope offerScope, req OfferRequ
 		return changed, nil
 	}
 	if changed.Total() <= t.Total() && slices.Equal(changed.Shares, t.Shares) {
-		return changed, nil // It was pending before, and waits for less now.
+		return changed, nil // It was pending before, and is pending for less now.
 	}
 	if scope.pending(t) {
 		return changed, status.New(status.CodeLocked, 0, "The throughput cannot be raised while another change of it is under way: partitions are being split to reach %d RU/s. Try again when that is done.", t.Total())
@@ -135,7 +135,7 @@ func (e *Engine) replaced(t resource.Throughput, scope offerScope, req OfferRequ
 	return changed, nil
 }
 
-// edited returns a throughput as the request wants it.
+// edited returns a throughput with the changes of the request.
 func (e *Engine) edited(t resource.Throughput, scope offerScope, req OfferRequest) (resource.Throughput, error) {
 	switch {
 	case req.MigrateToAutoscale && req.MigrateToManual:
@@ -153,7 +153,7 @@ func (e *Engine) edited(t resource.Throughput, scope offerScope, req OfferReques
 	return t.Replace(req.Body, scope.minimum(t), scope.limits())
 }
 
-// bucketsRest is how long throughput buckets stay as they were changed.
+// bucketsRest is the time between two changes of throughput buckets.
 const bucketsRest = 10 * time.Minute
 
 func (e *Engine) mayChangeBuckets(t resource.Throughput) error {
@@ -175,7 +175,7 @@ func locateOffer(view *catalog.View, text string) (resource.Throughput, error) {
 	return t, nil
 }
 
-// offerScope is what an offer pays for.
+// offerScope is the set of containers that an offer provides throughput for.
 type offerScope struct {
 	owner      resource.RID // a container, or a database whose containers share the offer
 	bytes      int64        // stored documents
@@ -187,13 +187,13 @@ func (s offerScope) minimum(t resource.Throughput) int {
 	return t.Minimum(s.stored())
 }
 
-// stored is what the minimum of a throughput follows from.
+// stored returns the figures from which the minimum of a throughput follows.
 func (s offerScope) stored() (gigabytes, containers int) {
 	return s.server.Gigabytes(s.bytes), len(s.containers)
 }
 
-// limits are those of the container whose offer it is, or the server's for
-// containers that share one, however many they are.
+// limits returns those of the container whose offer it is, or the server's for
+// an offer that containers share.
 func (s offerScope) limits() resource.Limits {
 	if len(s.containers) == 0 || s.owner.IsDatabase() {
 		return s.server
@@ -201,28 +201,28 @@ func (s offerScope) limits() resource.Limits {
 	return s.server.Of(s.containers[0].Limits)
 }
 
-// most is what one partition of a container can be given.
-func (s offerScope) most(c *catalog.Container) int { return s.server.Of(c.Limits).PartitionRUs }
+// partitionMax is the RU/s that one partition of a container can get.
+func (s offerScope) partitionMax(c *catalog.Container) int { return s.server.Of(c.Limits).PartitionRUs }
 
-// instant returns the highest RU/s that need no split, when every partition is
-// given what it can be: containers that share an offer are split alike.
+// instant returns the highest RU/s that need no split, with every partition at
+// its maximum. Containers that share an offer are split alike.
 func (s offerScope) instant() int {
 	limit := s.limits().ContainerRUs
 	for _, c := range s.containers {
-		limit = min(limit, c.Ranges.Len()*s.most(c))
+		limit = min(limit, c.Ranges.Len()*s.partitionMax(c))
 	}
 	return limit
 }
 
-// pending reports whether a throughput waits for partitions to be split.
+// pending reports whether a throughput needs splits that are not done yet.
 func (s offerScope) pending(t resource.Throughput) bool {
 	return slices.ContainsFunc(s.containers, func(c *catalog.Container) bool {
-		return throughput.Pending(t, c.RID, c.Partitions(), s.most(c))
+		return throughput.Pending(t, c.RID, c.Partitions(), s.partitionMax(c))
 	})
 }
 
-// notCarried refuses a throughput by name that the partitions there cannot
-// carry, where nobody splits them.
+// notCarried returns the error for a throughput that the present partitions
+// cannot carry, in a server that does not split them.
 func (s offerScope) notCarried() error {
 	return status.Unsupported(fmt.Sprintf("Raising throughput beyond the partitions' limit (%d RU/s with the physical partitions there are)", s.instant()))
 }
@@ -241,7 +241,7 @@ func (e *Engine) offerScope(ctx context.Context, view *catalog.View, t resource.
 	return s, nil
 }
 
-// describeOffer fills the answer in.
+// describeOffer sets the fields of the answer from an offer.
 func (e *Engine) describeOffer(t resource.Throughput, scope offerScope, req OfferRequest, out *Resource) {
 	out.RID, out.ETag = t.RID, t.ETag
 	out.Body = t.Value().Append(nil)

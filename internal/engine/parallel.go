@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// quickTime is what work must take to be worth another goroutine: to wake one on
-// another processor takes a good part of it.
+// quickTime is how long work must take to be worth another goroutine: waking one
+// on another processor takes a large part of that.
 const quickTime = 200 * time.Microsecond
 
-// helpTime is how much work must be left to be worth help: what another processor
-// reads is not in its caches, which costs as much as waking it.
+// helpTime is how much work must be left to be worth other goroutines: their
+// processors have to fill their caches, which costs as much as waking them.
 const helpTime = 500 * time.Microsecond
 
 // oneByOne is parallel for work of which most is done before another goroutine
-// would have begun with it: the caller does it, and has help as soon as what is
-// done so far says that the rest takes longer than helpTime.
+// could begin. The caller does it alone until the time taken so far suggests
+// that the rest takes longer than helpTime; then it does the rest in parallel.
 func oneByOne(n int, do func(i int)) {
 	begun := time.Now()
 	for i := range n {
@@ -29,17 +29,18 @@ func oneByOne(n int, do func(i int)) {
 	}
 }
 
-// openersMax is how many partitions are opened at the same time for one page.
+// openersMax is how many partitions are opened at the same time for one page,
+// at most.
 const openersMax = 8
 
-// parallel is workers with as many as there are processors.
+// parallel is workers with one goroutine per processor.
 func parallel(n int, do func(i int)) { workers(n, runtime.GOMAXPROCS(0), do) }
 
-// workers calls do for each i below n, at most that many at once, and returns
-// when all have. A panic in one of them goes on in the caller.
-func workers(n, most int, do func(i int)) {
-	most = min(n, most)
-	if most <= 1 {
+// workers calls do for each i below n, in at most limit goroutines, and returns
+// when all calls have. A panic in one of them is raised again in the caller.
+func workers(n, limit int, do func(i int)) {
+	limit = min(n, limit)
+	if limit <= 1 {
 		for i := range n {
 			do(i)
 		}
@@ -48,7 +49,7 @@ func workers(n, most int, do func(i int)) {
 	var next atomic.Int64
 	var group sync.WaitGroup
 	var trouble atomic.Pointer[any]
-	for range most {
+	for range limit {
 		group.Go(func() {
 			defer func() {
 				if r := recover(); r != nil {

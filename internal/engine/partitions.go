@@ -13,9 +13,9 @@ import (
 )
 
 // Ranges returns the container's physical partitions in range order, all in one
-// page. Result.ETag is the version of the list. With req.IfNoneMatch only those
-// come that are new since that version, because clients add them to the list they
-// have; when there are none the error is status.CodeNotModified.
+// page. Result.ETag is the version of the list. With req.IfNoneMatch it returns
+// only those that are new since that version, because clients add them to the
+// list they have; if there are none, the error is status.CodeNotModified.
 func (e *Engine) Ranges(_ context.Context, caller auth.Caller, req ContainerRequest) (Feed, error) {
 	var meter throughput.Meter
 	var out Feed
@@ -49,24 +49,24 @@ func (e *Engine) ranges(req ContainerRequest, out *Feed) error {
 		if known > 0 && c.Since[p.ID] <= known {
 			continue
 		}
-		// A partition that is not open is not opened for its LSN: that is a
-		// hint, and this list must be had even when one partition is damaged.
+		// A closed partition is not opened for its LSN, which is a hint: the
+		// list must be available even if a partition is damaged.
 		lsn, _ := e.node.LSN(c, p.ID)
 		out.Rows = append(out.Rows, p.Describe(c.RID, fractions[i], lsn).Append(nil))
 	}
 	return nil
 }
 
-// rangesETag differs between containers, so that a client that asks by name
-// notices a new one.
+// rangesETag differs between containers, so that a client that uses names
+// notices that a container was replaced.
 func rangesETag(c *catalog.Container) resource.ETag {
 	return resource.ETag(rangesETagPrefix(c) + strconv.FormatUint(c.Version, 10) + `"`)
 }
 
 func rangesETagPrefix(c *catalog.Container) string { return `"` + c.RID.String() + "-" }
 
-// knownVersion returns the version of the list that an etag stands for; zero
-// when it is none of this container, or not an earlier one.
+// knownVersion returns the version of the list that an etag denotes, or zero if
+// it is not an earlier version of this container.
 func knownVersion(c *catalog.Container, etag resource.ETag) uint64 {
 	digits, ours := strings.CutPrefix(string(etag), rangesETagPrefix(c))
 	version, err := strconv.ParseUint(strings.TrimSuffix(digits, `"`), 10, 64)
@@ -76,8 +76,8 @@ func knownVersion(c *catalog.Container, etag resource.ETag) uint64 {
 	return version
 }
 
-// PartitionStats says how each physical partition of a container is doing, in
-// range order. It opens those that are not open.
+// PartitionStats returns statistics of each physical partition of a container,
+// in range order. It opens those that are closed.
 func (e *Engine) PartitionStats(ctx context.Context, caller auth.Caller, link Link) ([]PartitionStats, error) {
 	if err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Statistics}, link); err != nil {
 		return nil, fail(err)
@@ -90,8 +90,8 @@ func (e *Engine) PartitionStats(ctx context.Context, caller auth.Caller, link Li
 	return all, fail(err)
 }
 
-// QueryVisits says how many physical partitions the queries of a container ask:
-// 404/1003 when it does not exist.
+// QueryVisits returns how many physical partitions the queries of a container
+// ask. The error is 404/1003 if the container does not exist.
 func (e *Engine) QueryVisits(caller auth.Caller, link Link) (QueryVisits, error) {
 	if err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Statistics}, link); err != nil {
 		return QueryVisits{}, fail(err)
@@ -103,8 +103,9 @@ func (e *Engine) QueryVisits(caller auth.Caller, link Link) (QueryVisits, error)
 	return e.metrics.fanouts.of(c.RID), nil
 }
 
-// stats looks at every partition of a container. When one is split or merged
-// meanwhile it looks at all of them again, so that no document counts twice.
+// stats reads the statistics of every partition of a container. If one is split
+// or merged meanwhile, it reads all of them again, so that no document counts
+// twice.
 func (e *Engine) stats(ctx context.Context, c *catalog.Container) ([]PartitionStats, error) {
 	for attempt := 0; ; attempt++ {
 		all, err := e.statsOnce(ctx, c)
@@ -113,7 +114,7 @@ func (e *Engine) stats(ctx context.Context, c *catalog.Container) ([]PartitionSt
 		}
 		now, ok := e.catalog.View().ContainerByRID(c.RID)
 		if !ok {
-			return nil, status.OwnerNotFound() // dropped while we were at it
+			return nil, status.OwnerNotFound() // deleted meanwhile
 		}
 		c = now
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// PermissionRequest asks for a permission of a user. Each answer has a fresh
-// resource token in it.
+// PermissionRequest is a request for a permission of a user. Each answer has a
+// new resource token.
 type PermissionRequest struct {
 	Link        Link          // of the database
 	User        string        // id of the user, or the text of its RID
@@ -22,14 +22,15 @@ type PermissionRequest struct {
 	IfMatch     resource.ETag // Replace, Upsert and Delete
 	IfNoneMatch resource.ETag // Read: answer status.CodeNotModified when it is current
 
-	// Lifetime is how long the token in the answer is good, in whole seconds. Zero
-	// is resource.TokenLifetimeDefault; beyond the bounds there it is 400.
+	// Lifetime is how long the token in the answer is valid, in whole seconds.
+	// Zero is resource.TokenLifetimeDefault. A value below
+	// resource.TokenLifetimeMin or above resource.TokenLifetimeMax is 400.
 	Lifetime time.Duration
 }
 
-// CreatePermission makes a permission: 404 when what it is for does not exist,
-// 409 when the id is taken or the user has one for the same, 400 when its key does
-// not fit the container's.
+// CreatePermission creates a permission. The error is 404 if its resource does not
+// exist, 409 if the id is taken or the user has a permission for the same resource
+// and key, and 400 if its key does not fit the container.
 func (e *Engine) CreatePermission(ctx context.Context, caller auth.Caller, req PermissionRequest) (Resource, error) {
 	return e.definePermission(caller, auth.Create, &req, func(p *permissions) error {
 		permission, err := e.parsePermission(ctx, p.user, req.Body)
@@ -40,8 +41,8 @@ func (e *Engine) CreatePermission(ctx context.Context, caller auth.Caller, req P
 	})
 }
 
-// UpsertPermission makes a permission, or has the one with its id written anew.
-// Created reports which.
+// UpsertPermission creates a permission, or replaces the one with its id.
+// created reports which.
 func (e *Engine) UpsertPermission(ctx context.Context, caller auth.Caller, req PermissionRequest) (res Resource, created bool, err error) {
 	res, err = e.definePermission(caller, auth.Upsert, &req, func(p *permissions) error {
 		permission, err := e.parsePermission(ctx, p.user, req.Body)
@@ -75,8 +76,8 @@ func (e *Engine) ReadPermission(_ context.Context, caller auth.Caller, req Permi
 	})
 }
 
-// ReplacePermission changes a permission. Tokens that were made for it are refused
-// from here on when it allows something else.
+// ReplacePermission changes a permission. If it then allows something else, tokens
+// issued for it before are refused.
 func (e *Engine) ReplacePermission(ctx context.Context, caller auth.Caller, req PermissionRequest) (Resource, error) {
 	return e.definePermission(caller, auth.Replace, &req, func(p *permissions) error {
 		old, err := p.locate(req.Permission)
@@ -92,7 +93,7 @@ func (e *Engine) ReplacePermission(ctx context.Context, caller auth.Caller, req 
 	})
 }
 
-// DeletePermission removes a permission. Its tokens are refused from here on.
+// DeletePermission removes a permission. Its tokens are refused afterwards.
 func (e *Engine) DeletePermission(ctx context.Context, caller auth.Caller, req PermissionRequest) (Resource, error) {
 	return e.definePermission(caller, auth.Delete, &req, func(p *permissions) error {
 		permission, err := p.locate(req.Permission)
@@ -105,8 +106,8 @@ func (e *Engine) DeletePermission(ctx context.Context, caller auth.Caller, req P
 	})
 }
 
-// ListPermissions returns a page of a user's permissions, each with a token. Of
-// req, Link, User and Lifetime count; page says which page.
+// ListPermissions returns a page of a user's permissions, each with a token. It
+// uses Link, User and Lifetime of req; page selects the page.
 func (e *Engine) ListPermissions(ctx context.Context, caller auth.Caller, req PermissionRequest, page QueryRequest) (Feed, error) {
 	page.Text, page.Params = listText, nil
 	return e.QueryPermissions(ctx, caller, req, page)
@@ -135,16 +136,17 @@ func (e *Engine) QueryPermissions(ctx context.Context, caller auth.Caller, req P
 	})
 }
 
-// permissions is a request about permissions on its way.
+// permissions is the state of a running request on permissions.
 type permissions struct {
 	engine  *Engine
 	user    resource.User
-	expires time.Time // of the tokens that it makes
+	expires time.Time // of the tokens that it issues
 	out     *Resource
 }
 
-// definePermission carries out an operation on a permission: permission, charge,
-// its user, and nothing but statuses on the way out.
+// definePermission carries out an operation on a permission: it checks that the
+// caller may do it, charges it, finds the user, and turns every error into a
+// status.
 func (e *Engine) definePermission(caller auth.Caller, action auth.Action, req *PermissionRequest, operation func(*permissions) error) (Resource, error) {
 	return e.defineAs(caller, action, auth.Permission, Link{Database: req.Link.Database}, func(out *Resource) error {
 		expires, err := e.expiry(req.Lifetime)
@@ -159,7 +161,7 @@ func (e *Engine) definePermission(caller auth.Caller, action auth.Action, req *P
 	})
 }
 
-// find finds the user.
+// find finds the user, and sets the owner in the answer.
 func (p *permissions) find(view *catalog.View, req *PermissionRequest) error {
 	database, ok := locateDatabase(view, req.Link)
 	if !ok {
@@ -188,7 +190,8 @@ func (p *permissions) locate(name string) (resource.Permission, error) {
 	return resource.Permission{}, status.NotFound()
 }
 
-// commit makes a change and answers with the permission that it is about.
+// commit commits a change, and answers with the permission that it made or
+// changed.
 func (p *permissions) commit(ctx context.Context, change catalog.Change, id string) error {
 	view, err := p.engine.catalog.Commit(ctx, change)
 	if err != nil {
@@ -206,7 +209,7 @@ func (p *permissions) answer(permission resource.Permission) {
 	p.out.Body, p.out.RID, p.out.ETag = p.describe(permission).Append(nil), permission.RID, permission.ETag
 }
 
-// describe returns a permission as clients read it, with a fresh token.
+// describe returns a permission as clients read it, with a new token.
 func (p *permissions) describe(permission resource.Permission) value.Value {
 	token := ""
 	if current := p.engine.verifier.Load(); current != nil {
@@ -215,7 +218,7 @@ func (p *permissions) describe(permission resource.Permission) value.Value {
 	return permission.Value(token)
 }
 
-// parsePermission reads a definition, and finds what it is for.
+// parsePermission reads a definition, and finds its resource.
 func (e *Engine) parsePermission(ctx context.Context, user resource.User, body value.Value) (resource.Permission, error) {
 	p, err := resource.ParsePermission(body)
 	if err != nil {
@@ -240,7 +243,7 @@ func (e *Engine) parsePermission(ctx context.Context, user resource.User, body v
 }
 
 // checkPermissionKey refuses a key that does not fit the container. By default,
-// as in the service, that is each but a whole one (S102).
+// as in the service, only a whole key fits (S102).
 func (e *Engine) checkPermissionKey(c *catalog.Container, p *resource.Permission) error {
 	if p.Key == nil {
 		return nil
@@ -257,8 +260,8 @@ func (e *Engine) checkPermissionKey(c *catalog.Container, p *resource.Permission
 	return nil
 }
 
-// resolvePermission puts the id of a document or script in place of its RID, as
-// links with RIDs have it, and the key of a document, since the RID names one.
+// resolvePermission replaces the RID of a document or script, which a link may
+// have, by its id, and sets the key of the document.
 func (e *Engine) resolvePermission(ctx context.Context, c *catalog.Container, rid resource.RID, p *resource.Permission) error {
 	missing := status.New(status.CodeNotFound, 0, "The resource '%s' of the permission does not exist.", p.Resource)
 	if p.Target.Feed != "docs" {

@@ -10,7 +10,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// indexes keeps the compiled indexing policy of each container that is queried.
+// indexes caches the compiled indexing policies of containers that are queried.
 type indexes struct {
 	mu sync.Mutex
 
@@ -18,11 +18,11 @@ type indexes struct {
 }
 
 type compiledIndex struct {
-	etag resource.ETag // of the container that the policy belongs to
+	etag resource.ETag // of the container with that policy
 	*index.Index
 }
 
-// indexesMax bounds the cache: past it all are forgotten and compiled again.
+// indexesMax bounds the cache. A full cache is emptied.
 const indexesMax = 4096
 
 // indexOf returns the compiled indexing policy of a container.
@@ -43,9 +43,9 @@ func (e *Engine) indexOf(c *catalog.Container) (*index.Index, error) {
 	return ix, nil
 }
 
-// narrowed returns a plan description whose ranges are cut to the range of the
-// key that came with the request. A whole key is a point, whatever the filter
-// says.
+// narrowed returns a plan description whose ranges are replaced by the range of
+// the key given with the request. A whole key is a point, whatever the filter
+// is.
 func narrowed(plan value.Value, base partitionkey.Range, d partitionkey.Definition) value.Value {
 	if base == partitionkey.Full() {
 		return plan

@@ -10,38 +10,38 @@ import (
 	"github.com/decandb/decan/internal/query"
 )
 
-// plans keeps the plans of the queries asked last, since programs ask the same
-// few texts again and again. A plan belongs to one version of a container and of
-// its functions, which are in the key, so a change finds none of the old ones.
+// plans caches the plans of the latest queries, since programs repeat the same
+// few texts. The version of the container and of its functions is part of the
+// key, so plans of older versions are not found.
 type plans struct {
 	mu    sync.Mutex
-	bytes int                      // of all, about
+	bytes int                      // of all plans, approximate
 	byKey map[string]*list.Element // of *keptPlan
-	order list.List                // the one asked last in front
+	order list.List                // the most recently used plan first
 }
 
 type keptPlan struct {
 	key  string
 	plan *query.Plan
-	size int // in bytes, about
+	size int // in bytes, approximate
 
-	// quick says that the last page took each partition it asked no time worth
-	// another goroutine.
+	// quick is true if no partition took longer than quickTime for the last
+	// page.
 	quick atomic.Bool
 }
 
 const (
-	plansMax   = 1000     // plans kept
-	plansBytes = 32 << 20 // that they take all together, about
-	planMax    = 4 << 20  // that a plan takes that is kept
-	// planKeyTimes is what a byte of a key takes: the parameters are in it, which
-	// are values of many times their text.
+	plansMax   = 1000     // number of plans
+	plansBytes = 32 << 20 // approximate bytes of all plans
+	planMax    = 4 << 20  // bytes of one plan; larger ones are not cached
+	// planKeyTimes is how many bytes count for each byte of a key: it has the
+	// parameters as text, whose values take many times as much.
 	planKeyTimes = 16
 
-	planKeysMax = 16 << 10 // bytes of text and parameters of a plan that is kept
+	planKeysMax = 16 << 10 // bytes of a key; plans with longer ones are not cached
 )
 
-// get returns a plan that was kept.
+// get returns a cached plan.
 func (p *plans) get(key []byte) (*keptPlan, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,8 +53,8 @@ func (p *plans) get(key []byte) (*keptPlan, bool) {
 	return e.Value.(*keptPlan), true
 }
 
-// put keeps a plan in place of those that nobody asked for the longest, unless it
-// is too large.
+// put caches a plan unless it is too large. It evicts the least recently used
+// ones.
 func (p *plans) put(key []byte, plan *query.Plan) {
 	size := planKeyTimes*len(key) + plan.Size()
 	if size > planMax {
@@ -75,8 +75,8 @@ func (p *plans) put(key []byte, plan *query.Plan) {
 	p.byKey[kept.key] = p.order.PushFront(kept)
 }
 
-// planKey appends what a plan depends on. Lengths stand in front of what has
-// any, so that no two sets of inputs have one key.
+// planKey appends everything that a plan depends on. Texts have their length
+// before them, so that different inputs have different keys.
 func planKey(dst []byte, c *catalog.Container, text string, params []query.Param) []byte {
 	dst = appendBytes(dst, string(c.RID))
 	dst = appendBytes(dst, string(c.ETag))
@@ -85,14 +85,15 @@ func planKey(dst []byte, c *catalog.Container, text string, params []query.Param
 	for _, p := range params {
 		dst = appendBytes(dst, p.Name)
 		before := len(dst)
-		dst = p.Value.Append(append(dst, 0, 0, 0, 0)) // nothing for undefined
+		dst = p.Value.Append(append(dst, 0, 0, 0, 0)) // no bytes for undefined
 		binary.BigEndian.PutUint32(dst[before:], uint32(len(dst)-before))
 	}
 	return dst
 }
 
-// planOf compiles a query over the documents of a container, or takes the plan
-// from the last time, which kept then is; else it is nil.
+// planOf returns the plan of a query over the documents of a container,
+// compiled or from the cache. kept is the entry of the cache, or nil if the
+// plan was compiled.
 func (e *Engine) planOf(c *catalog.Container, text string, params []query.Param) (plan *query.Plan, kept *keptPlan, err error) {
 	key := planKey(make([]byte, 0, 512), c, text, params)
 	if kept, ok := e.plans.get(key); ok {
@@ -105,8 +106,8 @@ func (e *Engine) planOf(c *catalog.Container, text string, params []query.Param)
 	options := e.options()
 	options.Computed, options.Functions = c.Indexing.Computed, e.functionsOf(c)
 	plan, err = query.Compile(text, params, ix, options)
-	// A plan has the time in it when the clock is not the machine's.
-	if err == nil && len(key) <= planKeysMax && !e.otherClock {
+	// With a custom clock, a plan contains the time.
+	if err == nil && len(key) <= planKeysMax && !e.customClock {
 		e.plans.put(key, plan)
 	}
 	return plan, nil, err

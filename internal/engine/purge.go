@@ -11,19 +11,19 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// KeyRequest asks for something to be done to all documents of a partition key.
+// KeyRequest is a request on all documents of a partition key.
 type KeyRequest struct {
 	Link Link              // of the container
-	Key  *partitionkey.Key // whole, or the first levels of a hierarchical one; nil: none was given
+	Key  *partitionkey.Key // whole, or the first levels of a hierarchical one; nil is refused
 	Options
 }
 
 // DeleteByKey deletes all documents of a partition key, or of a prefix of a
-// hierarchical one. When it returns nobody sees them any more, and what is written
-// under the key from then on stays; many are deleted in the background, which
-// [PartitionStats] tell. A prefix may have several physical partitions: each is one
-// step, in the order of their ranges, and an error leaves those done that were.
-// Without a key it is 400.
+// hierarchical one. When it returns, no request sees them any more, and later
+// writes to the key are not affected; the rows of many documents are removed in the
+// background, see [PartitionStats]. A prefix may span several physical partitions.
+// They are asked one after another in range order, and an error does not undo those
+// before it. A request without a key is 400.
 func (e *Engine) DeleteByKey(ctx context.Context, caller auth.Caller, req KeyRequest) (Result, error) {
 	p := purge{engine: e, caller: caller, req: &req, meter: req.meter(false)}
 	err := p.run(ctx)
@@ -32,7 +32,7 @@ func (e *Engine) DeleteByKey(ctx context.Context, caller auth.Caller, req KeyReq
 	return p.out, fail(err)
 }
 
-// purge is a deletion by key on its way.
+// purge is the state of a running [Engine.DeleteByKey].
 type purge struct {
 	engine *Engine
 	caller auth.Caller
@@ -41,7 +41,7 @@ type purge struct {
 	seen   seen
 	out    Result
 
-	// done is where the part of the key space ends that has been asked.
+	// done is the end of the part of the key space that is done.
 	done partitionkey.EPK
 }
 
@@ -55,8 +55,7 @@ func (p *purge) run(ctx context.Context) error {
 	})
 }
 
-// try asks the partitions behind those that have been asked, by one version of the
-// container.
+// try asks the remaining partitions, according to one version of the container.
 func (p *purge) try(ctx context.Context, container *catalog.Container) error {
 	key, extent, err := p.extent(container)
 	if err != nil {
@@ -77,7 +76,8 @@ func (p *purge) try(ctx context.Context, container *catalog.Container) error {
 	return nil
 }
 
-// extent returns the key that the request names, and where its documents are.
+// extent returns the key that the request names, and the range of its
+// documents.
 func (p *purge) extent(container *catalog.Container) (key partitionkey.Key, extent partitionkey.Range, err error) {
 	if p.req.Key == nil {
 		_, err = pointKey(container, nil)
@@ -97,7 +97,7 @@ func (p *purge) extent(container *catalog.Container) (key partitionkey.Key, exte
 	return key, extent, keyError(err)
 }
 
-// ask has one partition delete its part.
+// ask sends the deletion to one partition.
 func (p *purge) ask(ctx context.Context, container *catalog.Container, t task, key partitionkey.Key) error {
 	replica, release, err := p.engine.node.Replica(ctx, container, t.partition.ID)
 	if err != nil {

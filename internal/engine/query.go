@@ -22,24 +22,24 @@ import (
 
 // Query returns a page of a query's rows.
 //
-// A query that looks beyond one physical partition needs req.Cross, unless a
-// key prefix in the request says that it may. One whose rows a client has to
-// merge (ORDER BY, TOP, OFFSET LIMIT) and that nothing fixes to one logical or
-// physical partition is 400/1004 with the plan, unless the engine or the
-// request asks for full execution.
+// A query on more than one physical partition needs req.Cross, unless the
+// request has a key prefix. A query whose rows have to be merged (such as ORDER
+// BY, TOP, OFFSET LIMIT), and that is not confined to one logical or physical
+// partition, is 400/1004 with the plan, unless the engine or the request
+// selects [Full].
 func (e *Engine) Query(ctx context.Context, caller auth.Caller, req QueryRequest) (Feed, error) {
 	return e.answer(ctx, caller, auth.Query, &req)
 }
 
-// List returns a page of a container's documents. Text, Params, Cross and Full
-// of the request do not count.
+// List returns a page of a container's documents. It ignores Text, Params,
+// Cross and Full of the request.
 func (e *Engine) List(ctx context.Context, caller auth.Caller, req QueryRequest) (Feed, error) {
 	req.Text, req.Params, req.Cross = listText, nil, true
 	return e.answer(ctx, caller, auth.List, &req)
 }
 
 func (e *Engine) answer(ctx context.Context, caller auth.Caller, action auth.Action, req *QueryRequest) (Feed, error) {
-	q := pageOf{engine: e, req: req, job: e.newJob()}
+	q := queryPage{engine: e, req: req, job: e.newJob()}
 	defer q.job.close()
 	q.job.again, q.job.caller, q.job.operation = true, caller.Kind(), runningQuery
 	if action == auth.List {
@@ -59,35 +59,36 @@ func (e *Engine) answer(ctx context.Context, caller auth.Caller, action auth.Act
 	return q.out, fail(err)
 }
 
-// pageOf is a page of rows on its way.
-type pageOf struct {
+// queryPage is the state of a running [Engine.Query] or [Engine.List].
+type queryPage struct {
 	engine *Engine
 	req    *QueryRequest
 	job    *job
 	how    reading
-	routed bool // this attempt knows which partitions to ask
+	routed bool // this attempt has found the partitions to ask
 	out    Feed
 
-	// slow says that a partition took longer than quickTime for its page.
+	// slow is true if a partition took longer than quickTime for its page.
 	slow atomic.Bool
 
-	// cold says that a partition to ask is closed.
+	// cold is true if a partition to ask is closed.
 	cold bool
 
-	mu    sync.Mutex // several partitions are asked at the same time; guards what follows and out's visits
+	mu    sync.Mutex // guards the fields below and out.Partitions, out.LSN: several partitions are asked at the same time
 	meter throughput.Meter
 	seen  seen
-	calls int64 // of user-defined functions that partitions made, which are charged with the rest of their work
-	last  int   // the place in the order of partitions of the one that out's LSN is of
-	fresh int64 // of out's partitions, those that no page before this one has asked
+	calls int64 // of user-defined functions in partitions, whose meters include them
+	last  int   // number, in range order, of the partition that out.LSN is of
+	fresh int64 // partitions of out.Partitions that no previous page has asked
 
-	// before is the last place in the order of partitions whose partitions pages
-	// before this one have asked; below zero when there was none.
+	// before is the highest number, in range order, of a partition that previous
+	// pages have asked; negative if there is none.
 	before int
 }
 
-// count counts a page that was answered, and the partitions that it has asked.
-func (q *pageOf) count() {
+// count adds an answered page and the partitions that it has asked to the
+// metrics.
+func (q *queryPage) count() {
 	e := q.engine
 	e.metrics.asked.Observe(float64(len(q.out.Partitions)))
 	page := QueryVisits{Partitions: q.fresh}
@@ -97,7 +98,7 @@ func (q *pageOf) count() {
 	e.metrics.fanouts.add(e.catalog.View(), q.out.ParentRID, page)
 }
 
-func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action) error {
+func (q *queryPage) run(ctx context.Context, caller auth.Caller, action auth.Action) error {
 	if err := q.engine.allowFeed(caller, action, q.req); err != nil {
 		return err
 	}
@@ -111,23 +112,23 @@ func (q *pageOf) run(ctx context.Context, caller auth.Caller, action auth.Action
 		spent := q.meter
 		err = q.attempt(ctx, c)
 		for errors.Is(err, query.ErrAgain) {
-			q.meter = spent // What it did is nobody's.
+			q.meter = spent // The attempt is not charged.
 			q.job.asked.Store(0)
 			q.job.read.Store(0)
 			if err = q.job.wait(ctx); err == nil {
 				err = q.attempt(ctx, c)
 			}
 		}
-		// A partition that the request names and the view does not have is gone: a
-		// newer view helps only if a partition moves later. Rows of a half page are
-		// dropped: the next attempt has them again.
+		// A partition that the request names and the view does not have no longer
+		// exists: a newer view helps only if a partition moves after routing. Rows
+		// of an incomplete page are dropped: the next attempt reads them again.
 		return q.routed, err
 	})
 }
 
-// attempt is once, as the work of the request. The error is [query.ErrAgain] when a turn is
-// needed first.
-func (q *pageOf) attempt(ctx context.Context, c *catalog.Container) error {
+// attempt calls once with the main worker of the request. The error is [query.ErrAgain]
+// if the request needs a turn first.
+func (q *queryPage) attempt(ctx context.Context, c *catalog.Container) error {
 	main := q.job.workMain(ctx)
 	defer main.finish()
 	err := q.once(main, c)
@@ -137,10 +138,9 @@ func (q *pageOf) attempt(ctx context.Context, c *catalog.Container) error {
 	return err
 }
 
-// once makes the page by one version of the container. What an attempt before it
-// has left of a page is gone; what that did is charged, and its partitions were
-// asked.
-func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
+// once makes the page with one version of the container. It drops the rows of a
+// previous attempt, but keeps its charge and the partitions that it asked.
+func (q *queryPage) once(ctx context.Context, c *catalog.Container) error {
 	q.out.Rows, q.out.Continuation, q.out.Stats, q.last = nil, "", query.Stats{}, 0
 	q.seen, q.calls = nil, 0
 	plan, kept, err := q.engine.planOf(c, q.req.Text, q.req.Params)
@@ -164,7 +164,7 @@ func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
 		err = q.hybrid(ctx, c, plan, h, s, at)
 	} else {
 		streams := q.streams(c, plan, s, &at)
-		err = q.engine.page(ctx, q.req, plan, q.budget(), streams, at, q.together(plan, kept), &q.out)
+		err = q.engine.page(ctx, q.req, plan, q.budget(), streams, at, q.fanOut(plan, kept), &q.out)
 		if err == nil && kept != nil {
 			kept.quick.Store(!q.slow.Load())
 		}
@@ -182,10 +182,10 @@ func (q *pageOf) once(ctx context.Context, c *catalog.Container) error {
 	return err
 }
 
-// askedBefore returns the last place in the order of partitions whose partitions the
-// pages before the one at a position have asked: zero is that of the partition that
-// the position stands in.
-func (q *pageOf) askedBefore(plan *query.Plan, at continuation) int {
+// askedBefore returns the highest number, in range order, of a partition that the
+// pages before a position have asked. Zero denotes the partition that has the
+// position.
+func (q *queryPage) askedBefore(plan *query.Plan, at continuation) int {
 	switch {
 	case q.req.Continuation == "":
 		return -1
@@ -197,15 +197,15 @@ func (q *pageOf) askedBefore(plan *query.Plan, at continuation) int {
 	return -1
 }
 
-// permit decides whether the request may look as far as its scope is.
-func (q *pageOf) permit(c *catalog.Container, plan *query.Plan, s scope) error {
+// permit decides whether the request may ask all partitions of its scope.
+func (q *queryPage) permit(c *catalog.Container, plan *query.Plan, s scope) error {
 	if s.pinned {
 		return nil
 	}
 	full := q.req.Full || q.engine.cross == Full
 	if !q.req.Cross && !q.req.Full && !s.prefix {
-		// How many partitions the container has today is no reason to answer: the
-		// same program would fail tomorrow.
+		// That the container has one partition now is no reason to answer: the
+		// same program would fail after a split.
 		return status.Because(status.CodeBadRequest, 0, status.QueryUnbound{})
 	}
 	if !plan.Needs().Any() || full || s.prefix && !several(c, s.ranges) {
@@ -218,8 +218,9 @@ func (q *pageOf) permit(c *catalog.Container, plan *query.Plan, s scope) error {
 	return status.CrossPartition(string(query.AppendPlan(nil, plan.Describe(c.PartitionKey))))
 }
 
-// resume reads the continuation of a request, whose whole key hashes to key if
-// it has one. Without a continuation it is the beginning.
+// resume reads the continuation of a request. key is the hash of the whole key
+// of the request, or empty. Without a continuation, the position is the
+// beginning.
 func (e *Engine) resume(req *QueryRequest, parent resource.RID, plan *query.Plan, key partitionkey.EPK) (continuation, error) {
 	mark := withKey(fingerprint(parent, plan, req), key)
 	if req.Continuation == "" {
@@ -231,20 +232,20 @@ func (e *Engine) resume(req *QueryRequest, parent resource.RID, plan *query.Plan
 	return parseContinuation(req.Continuation, mark)
 }
 
-// stream is a part of the rows in the order of the whole, and where its
-// documents lie.
+// stream supplies a part of the rows in the order of the query; clip is the
+// range of its documents.
 type stream struct {
 	run  query.Stream
 	clip partitionkey.Range
 }
 
-// streams returns the partitions to ask, from the position on.
+// streams returns the streams of the partitions to ask, from the position on.
 //
-// Without ORDER BY the first stream is the range that the position stands in:
-// one partition, or those that came out of it since, in the order of numbers.
-// What lies behind follows. With ORDER BY the position is one in the order of
-// all, and every partition is asked again.
-func (q *pageOf) streams(c *catalog.Container, plan *query.Plan, s scope, at *continuation) []stream {
+// Without ORDER BY, the first stream is the range with the position: one
+// partition, or its children, in the order of document numbers. The ranges
+// after it follow. With ORDER BY, the position is one in the order of all rows,
+// and every partition is asked again.
+func (q *queryPage) streams(c *catalog.Container, plan *query.Plan, s scope, at *continuation) []stream {
 	if plan.Ordered() || q.req.Continuation == "" {
 		return q.each(c, plan, tasks(c, s.ranges))
 	}
@@ -252,14 +253,14 @@ func (q *pageOf) streams(c *catalog.Container, plan *query.Plan, s scope, at *co
 	if here := tasks(c, within(s.ranges, at.Range)); len(here) > 0 {
 		list = append(list, q.joined(c, plan, here))
 	} else {
-		// The rest of a scope that was cut into smaller ones, beside the position.
+		// The client has divided its scope, and the position is in another part.
 		at.Started, at.Position = false, query.Position{}
 	}
 	behind := partitionkey.Range{Min: at.Range.Max, Max: partitionkey.MaxEPK}
 	return append(list, q.each(c, plan, tasks(c, within(s.ranges, behind)))...)
 }
 
-func (q *pageOf) each(c *catalog.Container, plan *query.Plan, list []task) []stream {
+func (q *queryPage) each(c *catalog.Container, plan *query.Plan, list []task) []stream {
 	streams := make([]stream, len(list))
 	q.cold = len(list) > 1 && slices.ContainsFunc(list, func(t task) bool { return !q.engine.node.IsOpen(c, t.partition.ID) })
 	visits := make([]visit, len(list))
@@ -269,8 +270,8 @@ func (q *pageOf) each(c *catalog.Container, plan *query.Plan, list []task) []str
 	return streams
 }
 
-// joined returns the stream of several partitions that took the place of one.
-func (q *pageOf) joined(c *catalog.Container, plan *query.Plan, list []task) stream {
+// joined returns one stream of the partitions that have replaced one.
+func (q *queryPage) joined(c *catalog.Container, plan *query.Plan, list []task) stream {
 	runs := make([]query.Stream, len(list))
 	for i, t := range list {
 		runs[i] = q.ask(new(visit), c, plan, t, 0)
@@ -279,17 +280,17 @@ func (q *pageOf) joined(c *catalog.Container, plan *query.Plan, list []task) str
 	return stream{run: query.Together(runs...), clip: clip}
 }
 
-// visit is the stream of one partition at work.
+// visit is the state of the stream of one partition.
 type visit struct {
 	worker worker
 	memory streamMemory
-	asked  bool // before
+	asked  bool // the partition was asked before
 }
 
-// ask returns the stream of one partition, the at-th of those to ask. What it
-// has done is charged and told when its page becomes part of the answer: a
-// partition that was asked ahead and not needed is no part of it.
-func (q *pageOf) ask(v *visit, c *catalog.Container, plan *query.Plan, t task, at int) query.Stream {
+// ask returns the stream of one partition, number at in range order. Its charge
+// and its id are part of the answer only if its page is: a partition that was
+// asked ahead of need and is not needed does not count.
+func (q *queryPage) ask(v *visit, c *catalog.Container, plan *query.Plan, t task, at int) query.Stream {
 	v.memory.account = &q.job.memory
 	return func(ctx context.Context, b query.Budget) (query.Page, error) {
 		v.memory.renew()
@@ -312,11 +313,11 @@ func (q *pageOf) ask(v *visit, c *catalog.Container, plan *query.Plan, t task, a
 			Generation: t.partition.Generation,
 			Range:      t.asked,
 			Budget:     b,
-			Session:    q.how.behind(t.partition),
+			Session:    q.how.requiredLSN(t.partition),
 			Meter:      &meter,
 		}
 		var lsn resource.LSN
-		page, err := caughtUp(ctx, &q.how, ask.Session, func() (page query.Page, err error) {
+		page, err := retryBehind(ctx, &q.how, ask.Session, func() (page query.Page, err error) {
 			page, lsn, err = replica.Query(worker, ask)
 			return page, err
 		})
@@ -336,8 +337,9 @@ func (q *pageOf) ask(v *visit, c *catalog.Container, plan *query.Plan, t task, a
 	}
 }
 
-// visited notes that a partition was asked, what it did and how far it has come.
-func (q *pageOf) visited(id resource.PartitionID, at int, lsn resource.LSN, calls int64, did *throughput.Meter) {
+// visited records a visit to a partition: its charge, its calls and the LSN
+// reached.
+func (q *queryPage) visited(id resource.PartitionID, at int, lsn resource.LSN, calls int64, did *throughput.Meter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.out.visited(id) && at > q.before {
@@ -352,13 +354,13 @@ func (q *pageOf) visited(id resource.PartitionID, at int, lsn resource.LSN, call
 	}
 }
 
-// serve fills a page with the merged rows of streams, from a position on.
+// serve sets the rows of a page by merging streams, from a position on.
 func (e *Engine) serve(ctx context.Context, req *QueryRequest, plan *query.Plan, streams []stream, at continuation, out *Feed) error {
 	return e.page(ctx, req, plan, e.budget(req), streams, at, parallel, out)
 }
 
-// page is serve that asks several streams in a way of its own; see
-// [query.Merge].
+// page is serve with a budget, and with together as the function that asks
+// several streams; see [query.Merge].
 func (e *Engine) page(ctx context.Context, req *QueryRequest, plan *query.Plan, budget query.Budget, streams []stream, at continuation, together func(n int, do func(i int)), out *Feed) error {
 	runs := make([]query.Stream, len(streams))
 	for i, s := range streams {
@@ -394,15 +396,15 @@ func (e *Engine) page(ctx context.Context, req *QueryRequest, plan *query.Plan, 
 	return nil
 }
 
-// together returns how partitions are asked that are asked together.
+// fanOut returns the function that asks several partitions for one page.
 //
-// A plan whose rows are merged asks all of them before it has a row, so it begins
-// with all at once unless the same plan was quick the last time. Any other takes
-// them in their order, and those ahead are only worth another goroutine when the
-// first turn out to be slow: rows found by an index mostly are not.
+// A plan whose rows are merged needs all of them for its first row, so it asks
+// them in parallel, unless the same plan was quick the last time. Any other plan
+// asks them in range order, and in parallel only if the first ones turn out to be
+// slow: rows found by an index mostly are not.
 //
-// Partitions that have to be opened keep the disk busy and not the processors.
-func (q *pageOf) together(plan *query.Plan, kept *keptPlan) func(n int, do func(i int)) {
+// Opening a partition uses the disk rather than the processors.
+func (q *queryPage) fanOut(plan *query.Plan, kept *keptPlan) func(n int, do func(i int)) {
 	if q.cold {
 		return func(n int, do func(i int)) { workers(n, openersMax, do) }
 	}
@@ -418,15 +420,15 @@ func (q *pageOf) together(plan *query.Plan, kept *keptPlan) func(n int, do func(
 	}
 }
 
-// budget is [Engine.budget] as far as the work of the request may go.
-func (q *pageOf) budget() query.Budget {
+// budget is [Engine.budget] with the bounds of the main worker.
+func (q *queryPage) budget() query.Budget {
 	b := q.engine.budget(q.req)
 	q.job.main.bound(&b)
 	return b
 }
 
-// budget is how large a page may get. The clock is that of the machine: it
-// bounds work, and stamps nothing.
+// budget returns the bounds of a page. Its deadline is by the machine's clock,
+// not Config.Now: it bounds work and sets no time of a document.
 func (e *Engine) budget(req *QueryRequest) query.Budget {
 	items := req.MaxItems
 	if items <= 0 {
@@ -440,24 +442,24 @@ func (e *Engine) budget(req *QueryRequest) query.Budget {
 	}
 }
 
-// compile makes a plan.
+// compile compiles a query.
 func (e *Engine) compile(text string, params []query.Param, ix *index.Index, computed []resource.ComputedProperty) (*query.Plan, error) {
 	options := e.options()
 	options.Computed = computed
 	return query.Compile(text, params, ix, options)
 }
 
-// options are what all plans are compiled with.
+// options returns the options common to all plans.
 func (e *Engine) options() query.Options {
 	options := query.Options{Limits: e.limits}
-	if e.otherClock {
+	if e.customClock {
 		options.Now = e.now()
 	}
 	return options
 }
 
-// QueryPlan says how a client has to run a query: 400 when that needs a feature
-// that is not among req.Features.
+// QueryPlan returns the plan by which a client runs a query. The error is 400
+// if that needs a feature that is not in req.Features.
 func (e *Engine) QueryPlan(_ context.Context, caller auth.Caller, req PlanRequest) (Plan, error) {
 	var meter throughput.Meter
 	var out Plan

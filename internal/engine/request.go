@@ -18,7 +18,7 @@ type Link struct {
 	Document  string
 }
 
-// path returns what the link names, for refusals.
+// path returns the resource that the link names, for the texts of errors.
 func (l Link) path() status.Path {
 	p := status.Path{Database: l.Database, Container: l.Container}
 	if l.Document != "" {
@@ -27,31 +27,31 @@ func (l Link) path() status.Path {
 	return p
 }
 
-// Owner names the resource that another one is in: a database, a container, or a
-// user. Unused parts are empty.
+// Owner names the parent of a resource: a database, a container, or a user.
+// Unused parts are empty.
 type Owner struct{ Database, Container, User string }
 
-// Result is what every operation returns beside its body. It is filled in as
-// far as known when the operation fails, too.
+// Result is what every operation returns in addition to its body. When the
+// operation fails, the fields known by then are set.
 type Result struct {
 	Charge     float64                // request units, rounded to two decimals
-	Session    string                 // session token such as 0:-1#12, empty when no partition took part
-	Partitions []resource.PartitionID // physical partitions that were asked, in the order of asking
-	LSN        resource.LSN           // that the answer reflects; of the last partition asked
-	ETag       resource.ETag          // of the one resource or range list in the answer
+	Session    string                 // session token such as 0:-1#12; empty if no partition was asked
+	Partitions []resource.PartitionID // physical partitions asked, in the order in which they were asked; ascending for queries and feeds
+	LSN        resource.LSN           // of the state that the answer shows, in the last partition asked
+	ETag       resource.ETag          // of the resource or range list in the answer
 
-	Owner    Owner        // by names: the container of documents, the database of containers
-	OwnerRID resource.RID // of the same; empty for databases and offers
+	Owner    Owner        // names of the parent: the container of documents, the database of containers
+	OwnerRID resource.RID // RID of the parent; empty for databases and offers
 }
 
-// Options are what every request on documents may carry.
+// Options are the settings that every request on documents may have.
 type Options struct {
-	Session     string // session token as received, possibly a list; empty: none
-	Consistency string // level asked for; empty: the account's
-	IntendedRID string // container RID that the client remembers; empty: none
+	Session     string // session token as received, possibly a list of tokens; empty: none
+	Consistency string // requested level; empty: the account's
+	IntendedRID string // RID of the container as the client knows it; another one is refused; empty: any
 
-	LowPriority bool  // gives way to other requests when throughput is short
-	Bucket      uint8 // throughput bucket 1 to 5; 0: none is named
+	LowPriority bool  // served after other requests when throughput is short
+	Bucket      uint8 // throughput bucket 1 to 5; 0: none
 }
 
 // meter returns the meter of a request on documents.
@@ -60,24 +60,24 @@ func (o Options) meter(twice bool) throughput.Meter {
 }
 
 // ParseDirective reads an indexing directive: Default, Include or Exclude in any
-// case, and nothing as Default. The error is BadRequest.
+// case. An empty text is Default. The error is BadRequest.
 func ParseDirective(text string) (partition.Directive, error) {
 	return partition.ParseDirective(text)
 }
 
-// DocumentRequest asks for one document. Create and Upsert use Link's container
-// and Document; Replace uses all; Read and Delete use neither Document nor Size.
+// DocumentRequest is a request for one document. Create and Upsert ignore
+// Link.Document; Read and Delete ignore Document and Size.
 type DocumentRequest struct {
-	Link        Link              // Link.Document is the id, or the RID as text
-	Key         *partitionkey.Key // as given with the request; nil: none was given
-	Document    value.Value       // the document as the client wrote it
-	Size        int               // bytes of the document as received
+	Link        Link              // of the document: Link.Document is its id, or the text of its RID
+	Key         *partitionkey.Key // as given with the request; nil: none
+	Document    value.Value       // the new document, or the body of a PATCH request
+	Size        int               // bytes of Document as received
 	IfMatch     resource.ETag     // empty: no condition; "*": any version
 	IfNoneMatch resource.ETag
-	Directive   partition.Directive // whether the document is indexed; not used by Read and Delete
+	Directive   partition.Directive // whether the document is indexed; ignored by Read and Delete
 
-	// The triggers of the container that run with a Create, Replace, Upsert or
-	// Delete, in their order: those in front of the write, and those behind it.
+	// The triggers of the container that run before and after a Create,
+	// Replace, Upsert or Delete, in this order.
 	PreTriggers, PostTriggers []string
 	Options
 }
@@ -86,47 +86,47 @@ type DocumentRequest struct {
 // document's; it is kept when Read answers status.CodeNotModified.
 type Document struct {
 	Result
-	Body    []byte // complete JSON with system properties; nil after Delete. The caller may keep it
-	Created bool   // Create always, Upsert when the document was new
+	Body    []byte // complete JSON with system properties; nil after Delete. The caller owns it
+	Created bool   // true for Create, and for Upsert of a new document
 }
 
-// QueryRequest asks for a page of rows: of a query, or of all documents when
-// List is called.
+// QueryRequest is a request for a page of rows: of a query, or for List of all
+// documents.
 //
-// Key, Partition and Clip narrow the scope and may be combined; with none the
-// whole container is asked.
+// Key, Partition and Clip narrow the scope and may be combined. Without them
+// the scope is the whole container.
 type QueryRequest struct {
 	Link         Link
-	Text         string // not used by List
+	Text         string // ignored by List
 	Params       []query.Param
 	Key          *partitionkey.Key     // whole key, or a prefix when the key is hierarchical
 	Partition    *resource.PartitionID // one physical partition; an unknown one is 410/1002
 	Clip         *partitionkey.Range   // part of the key space
-	MaxItems     int                   // rows of a page; 0: the default; negative: as many as fit
-	Continuation string                // from the page before; empty: the first page
+	MaxItems     int                   // rows of a page at most; 0 or less: Limits.PageItems
+	Continuation string                // from the previous page; empty: the first page
 	Cross        bool                  // the client allows more than one partition
-	Full         bool                  // merge here, whatever the configured mode
+	Full         bool                  // merge in the engine, whatever the configured mode
 	Indexes      bool                  // fill in Feed.Indexes
-	Explain      bool                  // answer with one row that says how the page was made, instead of its rows
+	Explain      bool                  // answer with one row that describes how the page was made, instead of its rows
 	Options
 }
 
 // Feed is a page of rows.
 type Feed struct {
 	Result
-	Rows         [][]byte       // each one JSON value
-	Continuation string         // for the next page, ASCII below 1 KB; empty: this is the last
-	ParentRID    resource.RID   // whose feed this is; empty for databases and offers
-	Stats        query.Stats    // what the query did, over all partitions
-	Indexes      query.IndexUse // which indexes the plan uses, and which would help; zero unless asked for
+	Rows         [][]byte       // each is one JSON value
+	Continuation string         // for the next page, ASCII, less than 1 KB; empty: this page is the last
+	ParentRID    resource.RID   // of the resource that the rows belong to; empty for databases and offers
+	Stats        query.Stats    // work of the query, summed over all partitions
+	Indexes      query.IndexUse // the indexes that the plan uses, and those that would help; zero unless requested
 }
 
-// PlanRequest asks how a client has to run a query.
+// PlanRequest is a request for the plan by which a client runs a query.
 type PlanRequest struct {
 	Link     Link
 	Text     string
 	Params   []query.Param
-	Key      *partitionkey.Key // whole key or prefix given beside the query; nil: none
+	Key      *partitionkey.Key // whole key or prefix given with the query; nil: none
 	Features string            // comma-separated features that the client can merge
 	Options
 }
@@ -137,8 +137,8 @@ type Plan struct {
 	Body []byte // plan JSON
 }
 
-// ThroughputRequest is what a client asks for when it creates something. Both
-// nil: the default for a container, none for a database.
+// ThroughputRequest is the throughput of a new database or container. If both
+// are nil, a container gets the default and a database none.
 type ThroughputRequest struct {
 	Manual       *int // RU/s
 	AutoscaleMax *int // RU/s
@@ -146,7 +146,7 @@ type ThroughputRequest struct {
 	Upgrade resource.Upgrade // of AutoscaleMax
 }
 
-// DatabaseRequest asks for a database.
+// DatabaseRequest is a request for a database.
 type DatabaseRequest struct {
 	Link        Link              // of the database; zero for Create
 	Body        value.Value       // Create only
@@ -155,27 +155,28 @@ type DatabaseRequest struct {
 	IfNoneMatch resource.ETag     // Read only: answer status.CodeNotModified when it is current
 }
 
-// ContainerRequest asks for a container, or for its partition key ranges.
+// ContainerRequest is a request for a container, or for its partition key
+// ranges.
 type ContainerRequest struct {
-	Link        Link              // of the container; for Create of its database
+	Link        Link              // of the container; for Create, of its database
 	Body        value.Value       // Create and Replace
 	IfMatch     resource.ETag     // Replace and Delete
 	IfNoneMatch resource.ETag     // Read and Ranges: answer status.CodeNotModified when it is current
 	Throughput  ThroughputRequest // Create only
-	Partitions  int               // Create only: exact number of physical partitions; 0: as the throughput asks
-	Usage       bool              // Read only: fill in Resource.Usage, which asks every partition
+	Partitions  int               // Create only: exact number of physical partitions; 0: as many as the throughput needs
+	Usage       bool              // Read only: set Resource.Usage, for which every partition is asked
 }
 
-// OfferRequest asks for a provisioned throughput.
+// OfferRequest is a request for a provisioned throughput.
 type OfferRequest struct {
 	Offer        string        // RID text
 	Body         value.Value   // Replace only
 	IfMatch      resource.ETag // Replace only
 	IfNoneMatch  resource.ETag // Read only: answer status.CodeNotModified when it is current
-	PartitionRUs bool          // the answer's body tells what each physical partition is given
+	PartitionRUs bool          // the body of the answer has the share of each physical partition
 
-	// Replace only: switch the mode, or divide the throughput anew over physical
-	// partitions; with neither, the change is the one of Body.
+	// Replace only: switch the mode, or divide the throughput again over
+	// physical partitions. Without these, Body has the change.
 	MigrateToAutoscale bool
 	MigrateToManual    bool
 	Redistribution     *Redistribution
@@ -186,36 +187,36 @@ type OfferRequest struct {
 type Resource struct {
 	Result
 	Body []byte       // complete JSON; nil after Delete
-	RID  resource.RID // of the resource itself
+	RID  resource.RID // of the resource
 
-	IndexProgress int // containers: percent of the index transformation, 100 when none is under way
+	IndexProgress int // containers: percent of the index transformation that is done; 100 if none is in progress
 	Usage         *Usage
 
 	MinThroughput     int  // offers: lowest RU/s that Replace accepts
-	InstantThroughput int  // offers: highest RU/s that need no split
+	InstantThroughput int  // offers: highest RU/s that Replace accepts without a split
 	MaxThroughput     int  // offers: highest RU/s that Replace accepts
-	ReplacePending    bool // offers: partitions are being split for it
+	ReplacePending    bool // offers: partitions are being split to reach it
 }
 
-// Usage is how much a container holds.
+// Usage is the size of a container.
 type Usage struct {
 	Documents     int64
 	DocumentBytes int64 // user data
-	IndexBytes    int64 // what the stores take on disk beyond that: index, log and garbage
+	IndexBytes    int64 // bytes on disk in addition to user data: index, log and garbage
 }
 
-// PartitionStats is how one physical partition is doing.
+// PartitionStats are the size, state and load of one physical partition.
 type PartitionStats struct {
 	Partition     resource.Partition
-	Change        string // that it is in the middle of: "split" or "merge", empty for none
+	Change        string // in progress: "split" or "merge", empty for none
 	Documents     int64
 	DocumentBytes int64 // user data
-	IndexBytes    int64 // what the store takes on disk beyond that
+	IndexBytes    int64 // bytes on disk in addition to user data
 	LSN           resource.LSN
-	Reads         int64 // calls since the partition was opened
+	Reads         int64 // calls since the partition was opened, as the next two
 	Writes        int64
 	Queries       int64
-	Purging       int   // partition keys, and prefixes, whose deleted documents still count in the figures above
-	Cleared       int64 // such documents that are gone since the partition was opened
-	Load          Load  // what requests have spent
+	Purging       int   // partition keys and prefixes whose deleted documents still count above
+	Cleared       int64 // such documents removed since the partition was opened
+	Load          Load  // request units spent
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// PutRole makes or changes the custom role with that GUID, as the properties of
-// the management API describe it. The caller must be an administrator, here and
-// in all that follows.
+// PutRole creates or changes the custom role with a GUID. properties are those
+// of the management API. The caller must be an administrator, as for all
+// operations on roles.
 func (e *Engine) PutRole(ctx context.Context, caller auth.Caller, id string, properties value.Value) (resource.RoleDefinition, error) {
 	id, err := e.mayGiveRoles(caller, id)
 	if err != nil {
@@ -34,7 +34,7 @@ func (e *Engine) PutRole(ctx context.Context, caller auth.Caller, id string, pro
 	return role, fail(err)
 }
 
-// ReadRole returns the role with that GUID.
+// ReadRole returns the role with a GUID.
 func (e *Engine) ReadRole(_ context.Context, caller auth.Caller, id string) (resource.RoleDefinition, error) {
 	id, err := e.mayGiveRoles(caller, id)
 	if err != nil {
@@ -55,7 +55,7 @@ func (e *Engine) ListRoles(_ context.Context, caller auth.Caller) ([]resource.Ro
 	return e.catalog.View().Roles(), nil
 }
 
-// DeleteRole removes a custom role that nobody has.
+// DeleteRole removes a custom role that is not assigned.
 func (e *Engine) DeleteRole(ctx context.Context, caller auth.Caller, id string) error {
 	id, err := e.mayGiveRoles(caller, id)
 	if err != nil {
@@ -65,8 +65,9 @@ func (e *Engine) DeleteRole(ctx context.Context, caller auth.Caller, id string) 
 	return fail(err)
 }
 
-// PutRoleAssignment gives a role to a principal, as the properties of the
-// management API describe it: 400 where the role may not be given.
+// PutRoleAssignment assigns a role to a principal. properties are those of the
+// management API. The error is 400 if the role may not be assigned at the
+// scope.
 func (e *Engine) PutRoleAssignment(ctx context.Context, caller auth.Caller, id string, properties value.Value) (resource.RoleAssignment, error) {
 	id, err := e.mayGiveRoles(caller, id)
 	if err != nil {
@@ -91,7 +92,7 @@ func (e *Engine) PutRoleAssignment(ctx context.Context, caller auth.Caller, id s
 	return one, fail(err)
 }
 
-// ReadRoleAssignment returns the assignment with that GUID.
+// ReadRoleAssignment returns the assignment with a GUID.
 func (e *Engine) ReadRoleAssignment(_ context.Context, caller auth.Caller, id string) (resource.RoleAssignment, error) {
 	id, err := e.mayGiveRoles(caller, id)
 	if err != nil {
@@ -112,7 +113,8 @@ func (e *Engine) ListRoleAssignments(_ context.Context, caller auth.Caller) ([]r
 	return e.catalog.View().RoleAssignments(), nil
 }
 
-// DeleteRoleAssignment takes a role away; it counts from the next request on.
+// DeleteRoleAssignment removes an assignment, with effect from the next
+// request.
 func (e *Engine) DeleteRoleAssignment(ctx context.Context, caller auth.Caller, id string) error {
 	id, err := e.mayGiveRoles(caller, id)
 	if err != nil {
@@ -122,14 +124,15 @@ func (e *Engine) DeleteRoleAssignment(ctx context.Context, caller auth.Caller, i
 	return fail(err)
 }
 
-// mayGiveRoles lets administrators through, and returns a GUID as it is stored.
+// mayGiveRoles refuses callers that are not administrators, and returns a GUID
+// in its stored form.
 func (e *Engine) mayGiveRoles(caller auth.Caller, id string) (string, error) {
 	if err := caller.Allow(auth.Administer, status.Path{}); err != nil {
 		return "", err
 	}
 	id = strings.ToLower(id)
 	if !resource.IsGUID(id) {
-		return "", status.BadRequest("The id '%.64s' is no GUID.", id)
+		return "", status.BadRequest("The id '%.64s' is not a GUID.", id)
 	}
 	return id, nil
 }

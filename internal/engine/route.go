@@ -46,8 +46,8 @@ func locateContainer(view *catalog.View, link Link) (*catalog.Container, bool) {
 	return c, true
 }
 
-// owner finds the container of a request on documents, checks that it is the
-// one the client remembers, and notes it in the result.
+// owner finds the container of a request on documents, checks that it has the
+// RID that the client expects, and sets the owner in the result.
 func (e *Engine) owner(link Link, intended string, result *Result) (*catalog.Container, error) {
 	c, ok := locateContainer(e.catalog.View(), link)
 	if !ok {
@@ -62,10 +62,10 @@ func (e *Engine) owner(link Link, intended string, result *Result) (*catalog.Con
 	return c, nil
 }
 
-// onContainer calls try with the container that a request names, which it notes in
-// result, and again with a newer version while try fails because a partition has
-// moved. If more is false, a newer version cannot help, and the error is returned
-// as it is.
+// onContainer calls try with the container that a request names, and sets the
+// owner in result. While try fails because a partition has moved, it calls try
+// again with a newer version of the container. If try returns more as false, a
+// newer version cannot help, and onContainer returns the error unchanged.
 func (e *Engine) onContainer(ctx context.Context, link Link, intended string, result *Result, try func(*catalog.Container) (more bool, err error)) error {
 	for attempt := 0; ; attempt++ {
 		container, err := e.owner(link, intended, result)
@@ -80,8 +80,8 @@ func (e *Engine) onContainer(ctx context.Context, link Link, intended string, re
 }
 
 // onCommit calls try, and again while another change of the same definition is
-// committed first. If the request is for one version only, conditional is true, and
-// that error is for the client.
+// committed first. conditional is true if the client named a version: then the
+// client gets that error.
 func onCommit(conditional bool, try func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := try()
@@ -92,12 +92,12 @@ func onCommit(conditional bool, try func() error) error {
 }
 
 // attemptsMax bounds how often a request follows a partition that has moved. A
-// split or merge moves it once; the rest is for several in a row.
+// split or merge moves it once; more attempts allow for several in a row.
 const attemptsMax = 8
 
-// moved reports whether err says that the view was stale, and so whether to try
-// again with a newer one. It waits a moment when there is no newer one yet:
-// the partition knows of its change shortly before the catalog does.
+// moved reports whether err is due to a stale view, so that the caller tries
+// again with a newer one. It pauses if there is no newer view yet: the
+// partition knows about a change shortly before the catalog does.
 func (e *Engine) moved(ctx context.Context, err error, attempt int, seen *catalog.Container) bool {
 	if status.CodeOf(err) != status.CodeGone || attempt+1 >= attemptsMax {
 		return false
@@ -116,7 +116,7 @@ func (e *Engine) moved(ctx context.Context, err error, attempt int, seen *catalo
 	}
 }
 
-// keyError turns what partitionkey says into a status.
+// keyError turns an error of partitionkey into a status.
 func keyError(err error) error {
 	var e *partitionkey.Error
 	if errors.As(err, &e) {
@@ -131,8 +131,8 @@ func keyError(err error) error {
 	return err
 }
 
-// given returns the key as the request means it. An empty list stands for "no
-// key" where there is one path, which is the document without the property.
+// given returns the key that a request means. With one path, an empty list
+// denotes the key of documents without the property.
 func given(d partitionkey.Definition, key partitionkey.Key) partitionkey.Key {
 	if key.Len() == 0 && d.Levels() == 1 {
 		return d.None()
@@ -140,8 +140,8 @@ func given(d partitionkey.Definition, key partitionkey.Key) partitionkey.Key {
 	return key
 }
 
-// fail makes sure that only statuses leave the engine: a context that ended is
-// a timeout, and what is no status is the world's trouble.
+// fail makes every error of the engine a status: the end of a context is a
+// timeout, and any other error is internal.
 func fail(err error) error {
 	if err == nil || status.From(err) != nil {
 		return err

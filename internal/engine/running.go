@@ -15,40 +15,42 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// Operations that a [RunningQuery] may be.
+// The operations of a [RunningQuery].
 const (
 	runningQuery = "query"
 	runningList  = "document list"
 	runningFeed  = "change feed page"
 )
 
-// RunningQuery is a request for a page of a query, a document list or the change feed
-// that has run for long and is not done. It says nothing of what the request asks for.
+// RunningQuery describes a request for a page of a query, a document list or the
+// change feed that has been running for long. It does not contain the text, the
+// parameters, a key or a document.
 type RunningQuery struct {
-	ID        string // of the request, good for [Engine.CancelQuery] while it runs
-	Database  string // "" when it was deleted meanwhile
+	ID        string // of the request, valid for [Engine.CancelQuery] while it runs
+	Database  string // "" if the container was deleted meanwhile
 	Container string // likewise
 	Operation string // query, document list or change feed page
 	Caller    auth.Kind
 
-	Waiting    bool          // it has not had its first turn
-	Time       time.Duration // since the request began, waiting included
-	Processor  time.Duration // processor time so far, of all its goroutines, about
+	Waiting    bool          // it has not got its first turn
+	Time       time.Duration // since the request began, including waiting
+	Processor  time.Duration // approximate processor time so far, of all its goroutines
 	Partitions int64         // physical partitions asked so far
-	Documents  int64         // read so far, of the change feed returned; up to 32 of each partition under way are missing
-	Charge     float64       // request units of the partitions that are done
+	Documents  int64         // read so far, or returned for the change feed; up to 32 of each partition in progress are missing
+	Charge     float64       // request units of the partitions that have answered
 }
 
-// running is the requests that have needed a turn and are not done. The zero value has
-// none.
+// running is the set of requests that have needed a turn and are still running. The
+// zero value is empty.
 type running struct {
 	mu sync.Mutex
 
-	last   uint64 // id given out
+	last   uint64 // id assigned
 	listed map[uint64]*job
 }
 
-// listing is what a job has from the moment it needs a turn: most never do.
+// listing is the entry of a job in the list. A job gets one when it first needs
+// a turn; most never do.
 type listing struct {
 	id        uint64
 	container resource.RID
@@ -57,8 +59,8 @@ type listing struct {
 	charge    atomic.Uint64 // bits of a float64
 }
 
-// list lists a job unless it is, or may not be cancelled. It is called with turns.mu
-// locked.
+// list adds a job to the list, unless it is in it or has no operation. It is called
+// with turns.mu locked.
 func (j *job) list() {
 	if j.operation == "" || j.listing.Load() != nil {
 		return
@@ -75,7 +77,7 @@ func (j *job) list() {
 	r.listed[l.id] = j
 }
 
-// unlist undoes list.
+// unlist removes a job from the list.
 func (j *job) unlist() {
 	l := j.listing.Load()
 	if l == nil {
@@ -87,7 +89,8 @@ func (j *job) unlist() {
 	delete(r.listed, l.id)
 }
 
-// stopped is closed when the job is cancelled; nil for one that cannot be.
+// stopped returns a channel that is closed when the job is cancelled, or nil if
+// the job is not listed.
 func (j *job) stopped() <-chan struct{} {
 	if l := j.listing.Load(); l != nil {
 		return l.stop
@@ -95,7 +98,7 @@ func (j *job) stopped() <-chan struct{} {
 	return nil
 }
 
-// cancelled returns the error of a job that was cancelled, or nil.
+// cancelled returns the error of a cancelled job, else nil.
 func (j *job) cancelled() error {
 	if l := j.listing.Load(); l != nil && l.cancelled.Load() {
 		return l.err()
@@ -103,21 +106,21 @@ func (j *job) cancelled() error {
 	return nil
 }
 
-// err is what the client of a cancelled request is told. It is no 408 or 503, because
-// clients send a read again that gets one.
+// err returns the error for the client of a cancelled request. It is not 408 or 503,
+// because clients repeat a read that gets one.
 func (l *listing) err() error {
 	return status.BadRequest("The request was cancelled by an operator of the server, who saw it as query %d.", l.id)
 }
 
-// charged notes what the request has cost so far, if anybody may want to know.
+// charged records the charge of the request so far, if the job is listed.
 func (j *job) charged(charge func() float64) {
 	if l := j.listing.Load(); l != nil {
 		l.charge.Store(math.Float64bits(charge()))
 	}
 }
 
-// long returns the jobs that have run for longer than the limit, those that began first
-// in front.
+// long returns the jobs that have run for at least Limits.LongQuery, in the order in
+// which they were listed.
 func (e *Engine) long() []*job {
 	now := e.turns.clock()
 	r := &e.running
@@ -134,8 +137,9 @@ func (e *Engine) long() []*job {
 }
 
 // RunningQueries lists the requests for a page of a query, a document list or the change
-// feed that have run for longer than Limits.LongQuery, those first that needed a turn
-// first. Queries of stored procedures are not among them.
+// feed that have run for at least Limits.LongQuery, in the order in which they first
+// needed a turn. It leaves out queries of stored procedures. The caller must be an
+// administrator.
 func (e *Engine) RunningQueries(caller auth.Caller) ([]RunningQuery, error) {
 	if err := caller.Allow(auth.Administer, status.Path{}); err != nil {
 		return nil, fail(err)
@@ -163,9 +167,10 @@ func (e *Engine) RunningQueries(caller auth.Caller) ([]RunningQuery, error) {
 	return list, nil
 }
 
-// CancelQuery ends a request that [Engine.RunningQueries] lists: its client gets 400. It
-// returns at once; the request ends when it looks next, within a few hundred
-// microseconds of its work. An id that no request has, as of one that is done, is 404.
+// CancelQuery ends a request that [Engine.RunningQueries] lists. The client of the
+// request gets 400. CancelQuery returns at once; the request ends at its next check,
+// after at most a few hundred microseconds of work. The error is 404 if no running
+// request has the id. The caller must be an administrator.
 func (e *Engine) CancelQuery(caller auth.Caller, id string) error {
 	if err := caller.Allow(auth.Administer, status.Path{}); err != nil {
 		return fail(err)

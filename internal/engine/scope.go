@@ -8,25 +8,26 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// scope is where a query looks: the part of the key space that the request
-// allows and the filter needs.
+// scope is the part of the key space that a query reads: the request allows it
+// and the filter needs it.
 type scope struct {
-	// ranges are sorted and disjoint, never empty, and all inside of what the
-	// request names.
+	// ranges are sorted, disjoint and inside the range that the request names.
+	// There is at least one.
 	ranges []partitionkey.Range
 
-	// pinned: one logical partition, or one physical partition that the client
-	// named. What such a query needs merged is merged in that partition.
+	// pinned is true for one logical partition, or one physical partition that
+	// the client named. That partition merges the rows of such a query.
 	pinned bool
 
-	// prefix: the request gave a part of a hierarchical key.
+	// prefix is true if the request has a prefix of a hierarchical key.
 	prefix bool
 
-	// whole: the request gave a whole key, so there is one range, that of the key.
+	// whole is true if the request has a whole key. Then there is one range, that
+	// of the key.
 	whole bool
 }
 
-// key returns what the whole key of the request hashes to, "" without one.
+// key returns the hash of the whole key of the request, or "".
 func (s scope) key() partitionkey.EPK {
 	if !s.whole {
 		return ""
@@ -34,7 +35,8 @@ func (s scope) key() partitionkey.EPK {
 	return s.ranges[0].Min
 }
 
-// scopeOf combines what the request names with what the filter allows.
+// scopeOf returns the intersection of what the request names and what the
+// filter needs.
 func scopeOf(c *catalog.Container, req *QueryRequest, plan *query.Plan) (scope, error) {
 	s, base, err := named(c, req)
 	if err != nil {
@@ -43,19 +45,21 @@ func scopeOf(c *catalog.Container, req *QueryRequest, plan *query.Plan) (scope, 
 	ranges := plan.Ranges(c.PartitionKey)
 	s.ranges = within(ranges, base)
 	if len(s.ranges) == 0 {
-		// The filter contradicts itself or the key. One partition is asked all
-		// the same, because the answer has a charge and a session token.
+		// The filter contradicts itself or the key. One partition is asked
+		// nevertheless, for the charge and the session token of the answer.
 		first := c.Ranges.Overlapping(base)[0].Range
 		r, _ := first.Intersect(base)
 		s.ranges = []partitionkey.Range{r}
 		s.pinned = true
 	}
-	// A filter that leaves out no key fixes none, and is not asked again.
+	// A filter that excludes no key pins none: the second test is then not
+	// needed.
 	s.pinned = s.pinned || !(len(ranges) == 1 && ranges[0] == partitionkey.Full()) && plan.Pinned(c.PartitionKey)
 	return s, nil
 }
 
-// named returns the range that key, partition and clip of the request name.
+// named returns the range given by the key, the partition and the clip of the
+// request, and the scope without ranges.
 func named(c *catalog.Container, req *QueryRequest) (s scope, base partitionkey.Range, err error) {
 	base = partitionkey.Full()
 	full := false
@@ -75,8 +79,8 @@ func named(c *catalog.Container, req *QueryRequest) (s scope, base partitionkey.
 		if !ok {
 			return s, base, status.PartitionMoved(status.SubRangeGone)
 		}
-		// Some clients hash some keys wrongly, so a partition or a range that
-		// comes with a whole key is not to be trusted.
+		// Some clients hash some keys wrongly, so the partition and the range
+		// given with a whole key are ignored.
 		if !full {
 			s.pinned = true
 			if base, ok = base.Intersect(p.Range); !ok {
@@ -94,14 +98,15 @@ func named(c *catalog.Container, req *QueryRequest) (s scope, base partitionkey.
 	return s, base, nil
 }
 
-// outside is the error of a clip that has nothing in common with the rest of
-// the scope.
+// outside returns the error of a clip that does not overlap the rest of the
+// scope.
 func outside(clip partitionkey.Range, partition *resource.PartitionID) error {
 	if clip.Empty() {
 		return status.BadRequest("The range of effective partition keys %v is empty.", clip)
 	}
 	if partition != nil {
-		// The client believes that the partition owns it.
+		// The client has an old list of ranges, by which the partition owns the
+		// clip.
 		return status.PartitionMoved(status.SubRangeGone)
 	}
 	return status.BadRequest("The range of effective partition keys %v has nothing in common with the partition key of the request.", clip)
@@ -112,21 +117,21 @@ func isPoint(d partitionkey.Definition, r partitionkey.Range) bool {
 	return r.Min != partitionkey.MinEPK && d.Successor(r.Min).Compare(r.Max) == 0
 }
 
-// task is one partition's share of a scope.
+// task is the part of a scope in one partition.
 type task struct {
 	partition resource.Partition
 
-	// clip is the part of the partition's range that the scope covers: the span
-	// from the first of its ranges to the last. The filter, which the ranges
-	// come from, does the rest.
+	// clip is the part of the partition's range that the scope covers, from the
+	// first range of the scope to the last. The filter, from which the ranges
+	// come, excludes the gaps between them.
 	clip partitionkey.Range
 
-	// asked is clip, or the one range of the scope that clip was cut from: a
-	// partition recognizes the range of a key prefix.
+	// asked is clip or, if clip is part of one range of the scope, that whole
+	// range: a partition recognizes the range of a key prefix.
 	asked partitionkey.Range
 }
 
-// tasks returns the partitions that hold ranges, in range order.
+// tasks returns the partitions that own ranges, in range order.
 func tasks(c *catalog.Container, ranges []partitionkey.Range) []task {
 	var list []task
 	for _, r := range ranges {
@@ -150,7 +155,7 @@ func tasks(c *catalog.Container, ranges []partitionkey.Range) []task {
 	return list
 }
 
-// several reports whether more than one partition holds ranges, which are sorted.
+// several reports whether more than one partition owns ranges, which are sorted.
 func several(c *catalog.Container, ranges []partitionkey.Range) bool {
 	first, found := resource.PartitionID(0), false
 	for _, r := range ranges {
@@ -164,7 +169,7 @@ func several(c *catalog.Container, ranges []partitionkey.Range) bool {
 	return false
 }
 
-// within cuts sorted ranges to r.
+// within returns the intersections of sorted ranges with r.
 func within(ranges []partitionkey.Range, r partitionkey.Range) []partitionkey.Range {
 	var list []partitionkey.Range
 	for _, one := range ranges {

@@ -14,8 +14,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// ScriptRequest asks for a script of a container: a user-defined function, a
-// trigger or a stored procedure.
+// ScriptRequest is a request for a script of a container: a user-defined
+// function, a trigger or a stored procedure.
 type ScriptRequest struct {
 	Kind        resource.ScriptKind
 	Link        Link          // of the container
@@ -25,8 +25,9 @@ type ScriptRequest struct {
 	IfNoneMatch resource.ETag // Read: answer status.CodeNotModified when it is current
 }
 
-// CreateScript defines a script: 400 when its body is no JavaScript, 409 when the
-// id is taken, 403 when the container has as many of the kind as it may.
+// CreateScript creates a script. The error is 400 if its body is not JavaScript,
+// 409 if the id is taken, and 403 if the container has as many of the kind as it
+// may.
 func (e *Engine) CreateScript(ctx context.Context, caller auth.Caller, req ScriptRequest) (Resource, error) {
 	return e.defineScript(caller, auth.Create, &req, func(c *catalog.Container, out *Resource) error {
 		parsed, err := e.parseScript(ctx, req.Kind, req.Body)
@@ -80,7 +81,7 @@ func (e *Engine) ReplaceScript(ctx context.Context, caller auth.Caller, req Scri
 	})
 }
 
-// DeleteScript removes a script. What runs finishes with it.
+// DeleteScript removes a script. A request that runs it finishes with it.
 func (e *Engine) DeleteScript(ctx context.Context, caller auth.Caller, req ScriptRequest) (Resource, error) {
 	return e.defineScript(caller, auth.Delete, &req, func(c *catalog.Container, out *Resource) error {
 		found, err := locateScript(c, req.Kind, req.Script)
@@ -99,8 +100,7 @@ func (e *Engine) ListScripts(ctx context.Context, caller auth.Caller, kind resou
 	return e.QueryScripts(ctx, caller, kind, req)
 }
 
-// QueryScripts runs a query over the definitions of a container's scripts of a
-// kind.
+// QueryScripts runs a query over the scripts of a kind of a container.
 func (e *Engine) QueryScripts(ctx context.Context, caller auth.Caller, kind resource.ScriptKind, req QueryRequest) (Feed, error) {
 	return e.definitions(ctx, caller, req, func(_ *catalog.View, out *Feed) ([]definition, error) {
 		c, err := e.owner(req.Link, "", &out.Result)
@@ -116,8 +116,9 @@ func (e *Engine) QueryScripts(ctx context.Context, caller auth.Caller, kind reso
 	})
 }
 
-// defineScript carries out an operation on a script: permission, charge, its
-// container, and nothing but statuses on the way out.
+// defineScript carries out an operation on a script: it checks the permission,
+// finds the container, charges the operation, and turns every error into a
+// status.
 func (e *Engine) defineScript(caller auth.Caller, action auth.Action, req *ScriptRequest, operation func(c *catalog.Container, out *Resource) error) (Resource, error) {
 	var meter throughput.Meter
 	var out Resource
@@ -136,7 +137,7 @@ func (e *Engine) defineScript(caller auth.Caller, action auth.Action, req *Scrip
 	return out, fail(err)
 }
 
-// parseScript reads a definition, and compiles its body to see whether it can be.
+// parseScript reads a definition, and checks that its body compiles.
 func (e *Engine) parseScript(ctx context.Context, kind resource.ScriptKind, body value.Value) (resource.Script, error) {
 	parsed, err := resource.ParseScript(kind, body)
 	if err != nil {
@@ -149,7 +150,7 @@ func (e *Engine) parseScript(ctx context.Context, kind resource.ScriptKind, body
 	return parsed, err
 }
 
-// programKind is what package script calls a script.
+// programKind returns the kind of a script in package script.
 func programKind(kind resource.ScriptKind, s resource.Script) script.Kind {
 	switch {
 	case kind == resource.Procedure:
@@ -178,7 +179,8 @@ func locateScript(c *catalog.Container, kind resource.ScriptKind, name string) (
 	return resource.Script{}, status.NotFound()
 }
 
-// committed fills the answer in with a script as a commit has made it.
+// committed sets the fields of the answer from a script of the view that a
+// commit returned.
 func (r *Resource) committed(view *catalog.View, container resource.RID, kind resource.ScriptKind, id string) error {
 	c, ok := view.ContainerByRID(container)
 	if !ok {
@@ -192,14 +194,13 @@ func (r *Resource) committed(view *catalog.View, container resource.RID, kind re
 	return nil
 }
 
-// script fills the answer in.
+// script sets the fields of the answer from a script.
 func (r *Resource) script(s resource.Script) {
 	r.Body, r.RID, r.ETag = s.Value().Append(nil), s.RID, s.ETag
 }
 
-// functionsOf returns what queries over a container find behind udf: the
-// functions of that version of it. A plan that was compiled with them belongs to
-// that version as well; see planKey.
+// functionsOf looks up the user-defined functions of a version of a container. A
+// plan compiled with them belongs to that version, too; see planKey.
 func (e *Engine) functionsOf(c *catalog.Container) func(name string) (query.Function, bool) {
 	if e.scripts == nil {
 		return nil
@@ -219,7 +220,7 @@ func (e *Engine) functionsOf(c *catalog.Container) func(name string) (query.Func
 	}
 }
 
-// programs keeps the compiled scripts that were called.
+// programs caches the compiled scripts that were called.
 type programs struct {
 	mu    sync.Mutex
 	byRID map[resource.RID]compiledScript
@@ -230,11 +231,11 @@ type compiledScript struct {
 	program *script.Program
 }
 
-// programsMax bounds the cache: past it all are forgotten and compiled again.
+// programsMax bounds the cache. A full cache is emptied.
 const programsMax = 1024
 
-// get returns a script that can be called. It is compiled outside of the lock,
-// so two may do it at once; the later one stays.
+// get returns a compiled script. It compiles without the lock, so two requests
+// may compile the same script; the later result stays.
 func (p *programs) get(ctx context.Context, runner *script.Runner, f resource.Script) (*script.Program, error) {
 	kind, _ := f.RID.ScriptKind()
 	p.mu.Lock()

@@ -11,15 +11,16 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// reading is how a request wants to read: at which level, and not behind what.
+// reading is the consistency of a read: its level, and the LSNs that it must
+// have reached.
 type reading struct {
 	level  resource.Consistency
 	tokens resource.SessionTokens
-	until  time.Time // by when the partitions have to be as far as the tokens
+	until  time.Time // when the wait for partitions to reach the tokens ends
 }
 
-// reading parses the options of a request: 400 for a level that is unknown or
-// stronger than the account's, and for a session token that cannot be read.
+// reading parses the options of a request. The error is 400 for a level that is
+// unknown or stronger than the account's, and for an invalid session token.
 func (e *Engine) reading(o Options) (reading, error) {
 	r := reading{level: e.account.Consistency}
 	if o.Consistency != "" {
@@ -37,25 +38,26 @@ func (e *Engine) reading(o Options) (reading, error) {
 		return r, err
 	}
 	// The weaker levels promise nothing about what the client has seen, and the
-	// stronger ones show at least as much as a token asks for.
+	// stronger ones always show at least what a token requires.
 	if r.level <= resource.Session && !tokens.IsZero() {
 		r.tokens = tokens
-		// The clock is that of the machine: it bounds waiting, and stamps nothing.
+		// This is the machine's clock, not Config.Now: it bounds a wait and sets
+		// no time of a document.
 		r.until = time.Now().Add(e.limits.SessionWait)
 	}
 	return r, nil
 }
 
-// The first pause before a partition that is behind is asked again; they double
-// up to the longest.
+// Pauses before a partition that has not reached an LSN is asked again. They
+// double from the first to the longest.
 const (
 	behindPause    = time.Millisecond
 	behindPauseMax = 10 * time.Millisecond
 )
 
-// caughtUp calls ask, and again after a pause while the partition is behind lsn, as
-// [reading.again] decides.
-func caughtUp[T any](ctx context.Context, how *reading, lsn resource.LSN, ask func() (T, error)) (T, error) {
+// retryBehind calls ask, and again after a pause while the partition has not reached
+// lsn, as [reading.again] decides.
+func retryBehind[T any](ctx context.Context, how *reading, lsn resource.LSN, ask func() (T, error)) (T, error) {
 	answer, err := ask()
 	for pause := time.Duration(0); how.again(ctx, err, lsn, &pause); {
 		answer, err = ask()
@@ -63,10 +65,10 @@ func caughtUp[T any](ctx context.Context, how *reading, lsn resource.LSN, ask fu
 	return answer, err
 }
 
-// again reports whether to ask a partition once more that could not answer at an
-// LSN, after a pause: it may be catching up. err is its answer, and pause the one
-// before, which again keeps. There is no hope for an LSN that nobody has given
-// out, and none when the time is over.
+// again pauses and reports true if a partition that has not reached an LSN should
+// be asked again. err is its answer; pause is the length of the previous pause,
+// which again updates. It reports false for an LSN that cannot exist, and when
+// the time is over.
 func (r *reading) again(ctx context.Context, err error, lsn resource.LSN, pause *time.Duration) bool {
 	if err == nil || lsn == math.MaxUint64 || status.CodeOf(err) != status.CodeNotFound || status.SubOf(err) != status.SubReadSessionNotAvailable {
 		return false
@@ -86,9 +88,10 @@ func (r *reading) again(ctx context.Context, err error, lsn resource.LSN, pause 
 	}
 }
 
-// behind returns the LSN that the partition must have reached for this client,
-// by its own token or one of an ancestor; zero when any will do.
-func (r reading) behind(p resource.Partition) resource.LSN {
+// requiredLSN returns the LSN that the partition must have reached for this
+// client, according to its own token or one of an ancestor; zero if there is
+// none.
+func (r reading) requiredLSN(p resource.Partition) resource.LSN {
 	if r.tokens.IsZero() {
 		return 0
 	}
@@ -101,12 +104,13 @@ func (r reading) behind(p resource.Partition) resource.LSN {
 }
 
 // sessionBytesMax bounds the session token of an answer, so that its header stays
-// below the 8,190 bytes that some HTTP clients take of one, and all headers below
-// the 16 KB that others take: about 600 partitions have room.
+// below the 8,190 bytes that some HTTP clients accept for one header, and all
+// headers below the 16 KB that others accept. It is sufficient for about 600
+// partitions.
 const sessionBytesMax = 8000
 
-// seen is how far the partitions have come that a page is made of, by their ids.
-// The zero value has none.
+// seen has the LSNs reached by the partitions of a page, ordered by id. The zero
+// value is empty.
 type seen []seenPartition
 
 type seenPartition struct {
@@ -114,7 +118,8 @@ type seenPartition struct {
 	lsn resource.LSN
 }
 
-// reached notes how far a partition has come, each time that it is asked.
+// reached records the LSN that a partition has reached. It is called each time
+// that the partition is asked.
 func (s *seen) reached(id resource.PartitionID, lsn resource.LSN) {
 	at, found := slices.BinarySearchFunc(*s, id, func(p seenPartition, id resource.PartitionID) int { return cmp.Compare(p.id, id) })
 	if !found {
@@ -123,9 +128,9 @@ func (s *seen) reached(id resource.PartitionID, lsn resource.LSN) {
 	(*s)[at].lsn = max((*s)[at].lsn, lsn)
 }
 
-// token returns the session token of the page: that of each partition, joined by
-// commas, as clients send the tokens of several partitions. Without partitions
-// it is "". Those that have no room are left out, the greatest ids first.
+// token returns the session token of the page: the tokens of the partitions
+// joined by commas, as clients send them. Without partitions it is "". Tokens
+// beyond sessionBytesMax are left out, those of the greatest ids.
 func (s seen) token() string {
 	if len(s) == 1 {
 		return s[0].id.SessionToken(s[0].lsn)

@@ -34,7 +34,7 @@ func TestSessionOfParents(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.token, err)
 		}
-		if got := r.behind(child); got != c.want {
+		if got := r.requiredLSN(child); got != c.want {
 			t.Errorf("token %q at level %q: got %d, want %d", c.token, c.level, got, c.want)
 		}
 	}
@@ -50,7 +50,7 @@ func TestSessionAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign := r.behind(resource.Partition{ID: 0})
+	foreign := r.requiredLSN(resource.Partition{ID: 0})
 	ended, end := context.WithCancel(t.Context())
 	end()
 	over := r

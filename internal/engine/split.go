@@ -10,18 +10,18 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// SplitRequest asks for a physical partition to be replaced by two.
+// SplitRequest is a request to split a physical partition into two.
 type SplitRequest struct {
 	Link      Link // of the container
 	Partition resource.PartitionID
 
-	// At is where the range is cut; empty for the point at which half of the
-	// stored bytes lie on either side.
+	// At is where the range is divided. If it is empty, half of the stored
+	// bytes are on either side.
 	At partitionkey.EPK
 }
 
 // SplitPartition splits a partition while it serves, and returns when both
-// children do. The caller must be an administrator. Errors are those of
+// children serve. The caller must be an administrator. Errors are those of
 // [cluster.Node.Split], and 404/1003 when the container does not exist.
 func (e *Engine) SplitPartition(ctx context.Context, caller auth.Caller, req SplitRequest) (cluster.SplitResult, error) {
 	if err := caller.Allow(auth.Administer, req.Link.path()); err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// Redistribution asks for another division of a throughput over the physical
-// partitions of its container.
+// Redistribution is a request to divide a throughput differently over the
+// physical partitions of its container.
 type Redistribution = throughput.Redistribution
 
 // ParseRedistribution reads a throughput policy, and lists of physical partitions such
-// as [{"id":"0","throughput":400}]. It is nil when nothing is to be divided: for no
-// policy, and for the policy none, which names no partition. Errors are status 400.
+// as [{"id":"0","throughput":400}]. The result is nil for no policy and for the policy
+// none, which names no partition. Errors are status 400.
 func ParseRedistribution(policy string, targets, sources value.Value) (*Redistribution, error) {
 	wish := &Redistribution{}
 	none := strings.EqualFold(policy, "none")
@@ -31,7 +31,7 @@ func ParseRedistribution(policy string, targets, sources value.Value) (*Redistri
 	case strings.EqualFold(policy, "equal"):
 		wish.Equal = true
 	case !none && !strings.EqualFold(policy, "custom"):
-		return nil, status.BadRequest("The throughput policy %q is none of equal, custom and none.", policy)
+		return nil, status.BadRequest("The throughput policy %q is not equal, custom or none.", policy)
 	}
 	var err error
 	if wish.Targets, err = resource.ParseShares(targets); err != nil {
@@ -46,10 +46,11 @@ func ParseRedistribution(policy string, targets, sources value.Value) (*Redistri
 	return nil, nil
 }
 
-// Load is what requests have spent in one physical partition, on what.
+// Load is what requests have spent in one physical partition, by kind of
+// operation.
 type Load = cluster.Load
 
-// newThroughput returns the throughput that a client asks for at creation.
+// newThroughput returns the throughput that a client requests at creation.
 func (e *Engine) newThroughput(asked ThroughputRequest) (resource.Throughput, error) {
 	if e.serverless {
 		return resource.Throughput{}, status.BadRequest("Throughput cannot be set: the account is serverless. Leave throughput and autoscale settings out.")
@@ -57,7 +58,7 @@ func (e *Engine) newThroughput(asked ThroughputRequest) (resource.Throughput, er
 	return e.limits.NewThroughput(asked.Manual, asked.AutoscaleMax, asked.Upgrade)
 }
 
-// redistributed divides a throughput anew.
+// redistributed divides a throughput as the request says.
 func (e *Engine) redistributed(t resource.Throughput, scope offerScope, r Redistribution) (resource.Throughput, error) {
 	if len(scope.containers) == 0 {
 		return t, status.BadRequest("There are no containers that use the throughput, and so no physical partitions to divide it over.")
@@ -69,7 +70,7 @@ func (e *Engine) redistributed(t resource.Throughput, scope offerScope, r Redist
 	return changed.AtLeast(scope.minimum(t))
 }
 
-// paidBy returns the partitions of containers that a throughput pays for.
+// paidBy returns the partitions of containers that share a throughput.
 func paidBy(containers []*catalog.Container) []throughput.Paid {
 	all := make([]throughput.Paid, len(containers))
 	for i, c := range containers {
@@ -78,8 +79,8 @@ func paidBy(containers []*catalog.Container) []throughput.Paid {
 	return all
 }
 
-// distribution returns what each partition is given of a throughput, and no more than
-// one can be given.
+// distribution returns the share of each partition of a throughput, at most the
+// maximum of a partition.
 func (e *Engine) distribution(t resource.Throughput, containers []*catalog.Container) []PartitionThroughput {
 	all := throughput.Distribution(t, paidBy(containers))
 	i := 0
@@ -93,8 +94,8 @@ func (e *Engine) distribution(t resource.Throughput, containers []*catalog.Conta
 	return all
 }
 
-// fractions returns which part of its throughput each partition of a container
-// is given, in range order.
+// fractions returns which fraction of the container's throughput each partition
+// gets, in range order.
 func (e *Engine) fractions(c *catalog.Container) []float64 {
 	n := c.Ranges.Len()
 	parts := make([]float64, n)
@@ -111,8 +112,9 @@ func (e *Engine) fractions(c *catalog.Container) []float64 {
 	return parts
 }
 
-// OfferOf returns the RID, as text, of the offer of a database or container:
-// 404/1003 when that does not exist, 404 when it has no throughput of its own.
+// OfferOf returns the RID, as text, of the offer of a database or container.
+// The error is 404/1003 if that does not exist, and 404 if it has no throughput
+// of its own.
 func (e *Engine) OfferOf(link Link) (string, error) {
 	t, err := throughputAt(e.catalog.View(), link)
 	if err != nil {
@@ -145,13 +147,13 @@ func throughputAt(view *catalog.View, link Link) (resource.Throughput, error) {
 	return t, nil
 }
 
-// PartitionThroughput is what one physical partition is given.
+// PartitionThroughput is the throughput of one physical partition.
 type PartitionThroughput = throughput.Given
 
 // ThroughputDistribution returns how the throughput of a container, or of a database
 // whose containers share it, is divided over physical partitions, in the order of
-// containers and ranges: over those that are named, or all when none is. Names are
-// those of the answer, ids in a container. A name that is none of its partitions is
+// containers and ranges. It returns the partitions in names, or all if that is
+// empty. A name is one from an answer, in a container the id. An unknown name is
 // 400, and a container or database without a throughput of its own 404.
 func (e *Engine) ThroughputDistribution(_ context.Context, caller auth.Caller, link Link, names []string) ([]PartitionThroughput, error) {
 	if err := e.allow(caller, auth.Wish{Action: auth.Read, On: auth.Offer}, link); err != nil {

@@ -13,55 +13,55 @@ import (
 )
 
 const (
-	// freeTime is how much processor time a request works before it needs a turn. A
-	// query that finds a few documents takes less, and pays nothing.
+	// freeTime is the processor time that a request may use before it needs a turn.
+	// A query that finds a few documents takes less, so admission costs it nothing.
 	freeTime = time.Millisecond
 
 	// quantum is how long a query keeps its turn while others wait for one.
 	quantum = 50 * time.Millisecond
 
 	// busyTime is for how long after an operation on a single document one processor
-	// is kept from heavy queries.
+	// is reserved for such operations.
 	busyTime = 20 * time.Millisecond
 
 	// turnWait is how long a query waits for its first turn before it is refused.
 	turnWait = 10 * time.Second
 
-	// pausedMax is how many goroutines may lose a turn in the middle of their work and
-	// wait for another: each keeps its snapshot and its memory.
+	// pausedMax bounds pauses after a quantum: a goroutine keeps its turn while so
+	// many are paused, because each of those keeps its snapshot and its memory.
 	pausedMax = 8
 
-	// Bounds of how long a client that is refused is told to wait.
+	// Bounds of the retry time that a refused client gets.
 	retryMin, retryMax = 100 * time.Millisecond, 5 * time.Second
 )
 
 // turns decides which goroutines may compute for heavy queries at the same time: as
 // many as there are processors, and one fewer, but at least one, while operations on
-// single documents come in. A query that has used freeTime needs a turn. While none
-// is free, queries wait in a line, each container's in the order of their arrival,
-// and the containers take turns.
+// single documents come in. A query that has used freeTime needs a turn. If none is
+// free, it waits in a line. The containers are served in rotation, and the queries
+// of one container in the order of their arrival.
 //
-// Two kinds wait: those that have given up what they had and begin again with their
-// turn, and those that are paused in the middle of their work. Both kinds get every
-// second turn that becomes free.
+// There are two kinds of waiters: queries that have given up their results and
+// start again with a turn, and goroutines that are paused in the middle of their
+// work. Each kind gets every second turn that becomes free.
 type turns struct {
 	processors func() int
 	clock      func() time.Duration // monotonic
-	yield      func()               // lets goroutines run that wait for a processor
-	most       int                  // that wait in the line; more are refused
+	yield      func()               // yields to goroutines that wait for a processor
+	lineMax    int                  // waiters in each line at most; more are refused
 	refused    func()               // counts a refusal
 
 	points    atomic.Uint64 // operations on single documents so far
-	seen      atomic.Uint64 // of them, when a query looked last
+	seen      atomic.Uint64 // value of points at the latest call of busy
 	busyUntil atomic.Int64  // on the clock
 	waiting   atomic.Int64  // in both lines
 
 	mu sync.Mutex
 
-	held    int // turns
-	fresh   line
-	paused  []*waiter
-	byTurns bool // the next turn is for one that is paused
+	held       int // turns
+	fresh      line
+	paused     []*waiter
+	pausedNext bool // the next turn is for a paused waiter
 }
 
 // waiter is a goroutine that waits for a turn.
@@ -71,7 +71,7 @@ type waiter struct {
 	ready     chan struct{} // closed with granted
 }
 
-func newTurns(most int, yield func()) *turns {
+func newTurns(lineMax int, yield func()) *turns {
 	if yield == nil {
 		yield = runtime.Gosched
 	}
@@ -81,14 +81,15 @@ func newTurns(most int, yield func()) *turns {
 		clock:      func() time.Duration { return time.Since(began) },
 		yield:      yield,
 		refused:    func() {},
-		most:       most,
+		lineMax:    lineMax,
 	}
 }
 
-// point notes an operation on a single document.
+// point counts an operation on a single document.
 func (t *turns) point() { t.points.Add(1) }
 
-// busy reports whether there were operations on single documents a moment ago.
+// busy reports whether an operation on a single document came in within
+// busyTime.
 func (t *turns) busy(now time.Duration) bool {
 	if n := t.points.Load(); n != t.seen.Load() {
 		t.seen.Store(n)
@@ -98,7 +99,7 @@ func (t *turns) busy(now time.Duration) bool {
 	return now < time.Duration(t.busyUntil.Load())
 }
 
-// limit is how many turns there are now.
+// limit returns how many turns there are now.
 func (t *turns) limit(now time.Duration) int {
 	n := t.processors()
 	if t.busy(now) {
@@ -107,7 +108,7 @@ func (t *turns) limit(now time.Duration) int {
 	return max(1, n)
 }
 
-// takeLocked takes a turn if one is free and nobody waits for it.
+// takeLocked takes a turn if one is free and there are no waiters.
 func (t *turns) takeLocked(now time.Duration) bool {
 	t.admitLocked(now)
 	if t.held >= t.limit(now) {
@@ -117,7 +118,7 @@ func (t *turns) takeLocked(now time.Duration) bool {
 	return true
 }
 
-// release gives a turn back.
+// release returns a turn.
 func (t *turns) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,12 +128,12 @@ func (t *turns) release() {
 // releaseLocked is release with mu locked.
 func (t *turns) releaseLocked(now time.Duration) {
 	if t.held--; t.held < 0 {
-		panic("a turn was given back twice")
+		panic("turn returned twice")
 	}
 	t.admitLocked(now)
 }
 
-// admitLocked hands out the turns that are free.
+// admitLocked gives the free turns to waiters.
 func (t *turns) admitLocked(now time.Duration) {
 	for t.waiting.Load() > 0 && t.held < t.limit(now) {
 		w := t.nextLocked()
@@ -143,10 +144,11 @@ func (t *turns) admitLocked(now time.Duration) {
 	}
 }
 
-// nextLocked takes the next waiter out of its line. There must be one.
+// nextLocked removes the next waiter from its line and returns it. There must
+// be one.
 func (t *turns) nextLocked() *waiter {
-	t.byTurns = !t.byTurns
-	if len(t.paused) > 0 && (!t.byTurns || t.fresh.n == 0) {
+	t.pausedNext = !t.pausedNext
+	if len(t.paused) > 0 && (!t.pausedNext || t.fresh.n == 0) {
 		w := t.paused[0]
 		t.paused = slices.Delete(t.paused, 0, 1)
 		return w
@@ -154,8 +156,8 @@ func (t *turns) nextLocked() *waiter {
 	return t.fresh.pop()
 }
 
-// look hands out turns that have become free because there are no operations on
-// single documents any more.
+// look gives waiters the turn that has become free because operations on single
+// documents have ended.
 func (t *turns) look(now time.Duration) {
 	if t.waiting.Load() == 0 {
 		return
@@ -165,27 +167,28 @@ func (t *turns) look(now time.Duration) {
 	t.admitLocked(now)
 }
 
-// full is the refusal of a request, a query or a write of a large document, that finds
-// too many in the line.
+// full returns the error of a query or a write of a large document that finds the line
+// full.
 func (t *turns) full() error {
 	t.refused()
 	return status.TooManyRequests(status.SubSystemBusy, t.retryAfter(),
-		"Other requests that take long keep the processors. Try again later, or ask for less: filter for fewer documents, or write a smaller document.")
+		"Other requests that take long are using the processors. Try again later, or ask for less: filter for fewer documents, or write a smaller document.")
 }
 
-// retryAfter is about when those that wait now have had a turn each.
+// retryAfter estimates when each of the present waiters has had a turn.
 func (t *turns) retryAfter() time.Duration {
 	return min(max(time.Duration(t.waiting.Load())*quantum/time.Duration(t.processors()), retryMin), retryMax)
 }
 
-// waitFresh waits for a turn with nothing in hand. It gives up when stop is closed.
+// waitFresh waits for a turn before any work, for at most turnWait. It also ends
+// when stop is closed.
 func (t *turns) waitFresh(ctx context.Context, stop <-chan struct{}, container resource.RID) error {
 	t.mu.Lock()
 	if t.takeLocked(t.clock()) {
 		t.mu.Unlock()
 		return nil
 	}
-	if t.fresh.n >= t.most {
+	if t.fresh.n >= t.lineMax {
 		t.mu.Unlock()
 		return t.full()
 	}
@@ -199,26 +202,26 @@ func (t *turns) waitFresh(ctx context.Context, stop <-chan struct{}, container r
 	case <-w.ready:
 		return nil
 	case <-ctx.Done():
-		if t.forsake(w) {
+		if t.abandon(w) {
 			t.release()
 		}
 		return ctx.Err()
 	case <-stop:
-		if t.forsake(w) {
+		if t.abandon(w) {
 			t.release()
 		}
 		return context.Canceled
 	case <-timer.C:
-		if t.forsake(w) {
-			return nil // It got one in the same moment, and keeps it.
+		if t.abandon(w) {
+			return nil // It got a turn at the same moment.
 		}
 		return t.full()
 	}
 }
 
-// forsake takes a waiter out of its line. It reports whether it has a turn, which
-// it then keeps if its context has not ended.
-func (t *turns) forsake(w *waiter) (granted bool) {
+// abandon removes a waiter from its line. It reports true if the waiter got a
+// turn meanwhile: the caller then has that turn.
+func (t *turns) abandon(w *waiter) (granted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if w.granted {
@@ -231,8 +234,8 @@ func (t *turns) forsake(w *waiter) (granted bool) {
 	return false
 }
 
-// line is waiters in the order in which they get a turn: by container in turns, and
-// those of one container in the order in which they came.
+// line is a queue of waiters. The containers are served in rotation, and the
+// waiters of one container in the order of their arrival.
 type line struct {
 	n          int
 	containers []resource.RID // that have waiters, the next one first
@@ -251,7 +254,7 @@ func (l *line) push(w *waiter) {
 	l.n++
 }
 
-// pop takes the first waiter out. There must be one.
+// pop removes and returns the first waiter. There must be one.
 func (l *line) pop() *waiter {
 	container := l.containers[0]
 	list := l.waiters[container]
@@ -267,7 +270,7 @@ func (l *line) pop() *waiter {
 	return w
 }
 
-// remove takes a waiter out, if it is there.
+// remove removes a waiter, and reports whether it was in the line.
 func (l *line) remove(w *waiter) bool {
 	list := l.waiters[w.container]
 	i := slices.Index(list, w)

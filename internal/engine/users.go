@@ -10,7 +10,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// UserRequest asks for a user of a database.
+// UserRequest is a request for a user of a database.
 type UserRequest struct {
 	Link        Link          // of the database
 	User        string        // its id, or the text of its RID; empty for Create and Upsert
@@ -19,7 +19,7 @@ type UserRequest struct {
 	IfNoneMatch resource.ETag // Read: answer status.CodeNotModified when it is current
 }
 
-// CreateUser makes a user: 409 when the id is taken.
+// CreateUser creates a user. The error is 409 if the id is taken.
 func (e *Engine) CreateUser(ctx context.Context, caller auth.Caller, req UserRequest) (Resource, error) {
 	return e.defineUser(caller, auth.Create, &req, func(database resource.Database, out *Resource) error {
 		user, err := resource.ParseUser(req.Body)
@@ -30,8 +30,8 @@ func (e *Engine) CreateUser(ctx context.Context, caller auth.Caller, req UserReq
 	})
 }
 
-// UpsertUser makes a user, or has the one with its id written anew. Created
-// reports which.
+// UpsertUser creates a user, or replaces the one with its id. created reports
+// which.
 func (e *Engine) UpsertUser(ctx context.Context, caller auth.Caller, req UserRequest) (res Resource, created bool, err error) {
 	res, err = e.defineUser(caller, auth.Upsert, &req, func(database resource.Database, out *Resource) error {
 		user, err := resource.ParseUser(req.Body)
@@ -79,8 +79,8 @@ func (e *Engine) ReplaceUser(ctx context.Context, caller auth.Caller, req UserRe
 	})
 }
 
-// DeleteUser removes a user with its permissions, whose tokens are refused from
-// here on.
+// DeleteUser removes a user with its permissions. Their tokens are refused
+// afterwards.
 func (e *Engine) DeleteUser(ctx context.Context, caller auth.Caller, req UserRequest) (Resource, error) {
 	return e.defineUser(caller, auth.Delete, &req, func(database resource.Database, out *Resource) error {
 		user, err := locateUser(e.catalog.View(), database, req.User)
@@ -138,8 +138,8 @@ func (e *Engine) replaceUser(ctx context.Context, old, user resource.User, ifMat
 	return nil
 }
 
-// defineUser carries out an operation on a user: permission, charge, its
-// database, and nothing but statuses on the way out.
+// defineUser carries out an operation on a user: it checks the permission,
+// charges it, finds the database, and turns every error into a status.
 func (e *Engine) defineUser(caller auth.Caller, action auth.Action, req *UserRequest, operation func(resource.Database, *Resource) error) (Resource, error) {
 	return e.defineAs(caller, action, auth.User, Link{Database: req.Link.Database}, func(out *Resource) error {
 		database, ok := locateDatabase(e.catalog.View(), req.Link)
@@ -164,7 +164,8 @@ func locateUser(view *catalog.View, database resource.Database, name string) (re
 	return resource.User{}, status.NotFound()
 }
 
-// committedUser fills the answer in with a user as a commit has made it.
+// committedUser sets the fields of the answer from a user of the view that a
+// commit returned.
 func (r *Resource) committedUser(view *catalog.View, database resource.Database, id string) error {
 	user, ok := view.User(database.RID, id)
 	if !ok {
@@ -174,7 +175,7 @@ func (r *Resource) committedUser(view *catalog.View, database resource.Database,
 	return nil
 }
 
-// user fills the answer in.
+// user sets the fields of the answer from a user.
 func (r *Resource) user(user resource.User) {
 	r.Body, r.RID, r.ETag = user.Value().Append(nil), user.RID, user.ETag
 }

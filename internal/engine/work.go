@@ -14,69 +14,72 @@ import (
 )
 
 const (
-	// sliceTime is how long a goroutine works for a query before it gives way, and
-	// quietTime while there are no operations on single documents.
+	// sliceTime is how long a goroutine works for a query before it yields. It is
+	// quietTime if there are no operations on single documents.
 	sliceTime = 100 * time.Microsecond
 	quietTime = 500 * time.Microsecond
 
-	// sliceMax is what a slice counts for at most: Go takes the processor of a
-	// goroutine away after that time, so what is beyond it is no work.
+	// sliceMax is the most that one slice adds to the processor time: Go
+	// preempts a goroutine after that time, so the rest of the slice is not
+	// work.
 	sliceMax = 10 * time.Millisecond
 
-	// A goroutine that gives way does so again until it comes back within aloneTime so
-	// many times in a row, or has waited for yieldMax.
+	// A goroutine yields repeatedly until it gets its processor back within aloneTime
+	// for aloneTimes times in a row, or has waited for yieldMax.
 	aloneTime  = 8 * time.Microsecond
 	aloneTimes = 2
 	yieldMax   = time.Millisecond
 
-	// A goroutine that gives way waits for up to keepShare times as long as it works:
-	// where processors are always wanted it would hardly go on otherwise. It keeps its
-	// processor for keepMax at a time.
+	// After it has yielded, a goroutine keeps its processor for a keepShare-th of the
+	// time that it has waited, at most for keepMax. Otherwise it would make almost no
+	// progress while all processors are busy.
 	keepShare = 4
 	keepMax   = 2 * time.Millisecond
 
-	// memoryRetryAfter is what a query is told when others hold the memory.
+	// memoryRetryAfter is the retry time of a query that is refused because
+	// others use the memory.
 	memoryRetryAfter = 500 * time.Millisecond
 )
 
-// job is the work of one request that may take long. Its goroutines are workers.
+// job is the work of one request that may take long. Workers are its goroutines.
 type job struct {
 	engine    *Engine
 	container resource.RID
 	memory    account
 
-	// again says that the job may be ended with query.ErrAgain before it has had a turn;
-	// free that it needs no turn at all, because others wait for what it holds.
+	// again allows the job to end with query.ErrAgain and start again before it has had
+	// a turn. free means that it needs no turn, because other requests wait for what it
+	// locks.
 	again, free bool
 
 	begun  time.Duration // on the clock of turns
 	spent  atomic.Int64  // processor time, of all workers
-	kept   atomic.Int64  // of it, what workers that have ended worked without giving way
-	waited atomic.Int64  // time in which the job did not work
+	kept   atomic.Int64  // part of spent: work of ended workers since they last yielded
+	waited atomic.Int64  // time that the job has spent waiting
 
 	admitted atomic.Bool  // it has had a turn
-	active   atomic.Int32 // workers but main
+	active   atomic.Int32 // workers other than main
 
-	// What [Engine.RunningQueries] shows; operation is "" for a job that is not shown.
+	// Shown by [Engine.RunningQueries]. operation is "" for a job that is not shown.
 	operation string
 	caller    auth.Kind
 	asked     atomic.Int64 // partitions
 	read      atomic.Int64 // documents
 	listing   atomic.Pointer[listing]
 
-	main       worker       // of the goroutine that the request came in
-	mainMemory streamMemory // what main holds until the job is closed
+	main       worker       // of the goroutine of the request
+	mainMemory streamMemory // of main, until the job is closed
 	spare      bool         // the job holds a turn that no worker has; guarded by turns.mu
 }
 
-// newJob begins the work of a request. The caller closes the job.
+// newJob starts the work of a request. The caller closes the job.
 func (e *Engine) newJob() *job {
 	j := &job{engine: e, begun: e.turns.clock(), memory: account{pool: &e.memory}}
 	j.mainMemory.account = &j.memory
 	return j
 }
 
-// close gives back what the job holds. Its workers have ended.
+// close returns the turn and the memory of the job. Its workers have ended.
 func (j *job) close() {
 	j.unlist()
 	j.memory.close()
@@ -91,8 +94,8 @@ func (j *job) close() {
 	}
 }
 
-// wait waits for a turn of a job that was ended with query.ErrAgain. One of its
-// workers may have got a turn after another had found none; then that is the one.
+// wait waits for the turn of a job that ended with query.ErrAgain. If one of its
+// workers got a turn after another had found none, the job has that turn already.
 func (j *job) wait(ctx context.Context) error {
 	e, t := j.engine, j.engine.turns
 	if j.hasSpare() {
@@ -119,44 +122,44 @@ func (j *job) hasSpare() bool {
 	return j.spare
 }
 
-// worker is a goroutine that works for a job, as the context of what it does.
+// worker is a goroutine that works for a job. It is also the context of its
+// calls.
 //
-// Each loop that may take long calls [pacing.Check] now and then. There the worker
-// counts its work, gives way to whoever waits for a processor, and waits for a turn. Once
-// it may not go on, fault says why.
+// Each loop that may take long calls [pacing.Check] every few steps. There the worker
+// counts its work, yields to goroutines that wait for a processor, and waits for a turn.
+// When it may not continue, fault tells why.
 type worker struct {
 	pacing.Context
 
-	job     *job
-	memory  *streamMemory
-	turn    bool          // guarded by turns.mu when the worker is main
-	since   time.Duration // when the slice under way began
-	kept    time.Duration // work before since for which the goroutine did not give way
-	done    int64         // what the job had spent and waited at since; of main
-	quantum time.Duration // work since the turn began
-	keeps   time.Duration // until when it gives way to nobody
-	waited  time.Duration
-	told    int64 // documents that it has counted for the job and that are on no page yet
-	fault   error // why the worker does not go on; nil when its context has ended
+	job          *job
+	memory       *streamMemory
+	turn         bool          // guarded by turns.mu when the worker is main
+	since        time.Duration // when the current slice began
+	kept         time.Duration // work before since, after which the goroutine has not yielded
+	done         int64         // of main: spent plus waited of the job at since
+	quantum      time.Duration // work since the turn began
+	noYieldUntil time.Duration // until when it keeps its processor
+	waited       time.Duration
+	reported     int64 // documents counted for the job that are not on a page yet
+	fault        error // why the worker may not continue; nil if its context has ended
 }
 
-// work begins w. The goroutine that calls it is the one that uses the worker, and ends
-// it.
+// work starts w. The goroutine that calls it uses the worker and ends it.
 func (w *worker) work(ctx context.Context, j *job, memory *streamMemory) {
 	*w = worker{job: j, memory: memory, since: j.engine.turns.clock(), done: j.spent.Load() + j.waited.Load()}
 	w.Context = pacing.Context{Context: ctx, Pacer: w}
 }
 
-// workMain begins main.
+// workMain starts main.
 func (j *job) workMain(ctx context.Context) *worker {
 	j.main.work(ctx, j, &j.mainMemory)
 	return &j.main
 }
 
-// begin is work for another worker than main, which leaves its turn to it.
+// begin starts a worker other than main, which passes its turn to it.
 func (w *worker) begin(ctx context.Context, j *job, memory *streamMemory) {
 	w.work(ctx, j, memory)
-	// Many short visits to partitions are to give way as often as a long one.
+	// Many short visits to partitions yield as often as a long one.
 	w.kept = time.Duration(j.kept.Swap(0))
 	j.active.Add(1)
 	if !j.admitted.Load() {
@@ -173,8 +176,8 @@ func (w *worker) begin(ctx context.Context, j *job, memory *streamMemory) {
 	}
 }
 
-// end ends a worker that begin has made. Its turn is left to main, or to others
-// while workers of the same job are at work.
+// end ends a worker that begin has started. Its turn stays with the job if that
+// has no other worker, else it is released.
 func (w *worker) end() {
 	j, t := w.job, w.job.engine.turns
 	now := t.clock()
@@ -188,8 +191,8 @@ func (w *worker) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w.turn = false
-	// Counted with the turn in hand: a worker that has begun meanwhile may wait for
-	// it, and would wait for ever for one that the job keeps.
+	// The count changes while turns.mu is locked: a worker that has begun meanwhile
+	// may wait for this turn, and would never get it if the job kept it.
 	if active := j.active.Add(-1); active == 0 && !j.spare {
 		j.spare = true
 		return
@@ -197,7 +200,7 @@ func (w *worker) end() {
 	t.releaseLocked(now)
 }
 
-// finish ends main.
+// finish ends main. Its turn stays with the job.
 func (w *worker) finish() {
 	j, t := w.job, w.job.engine.turns
 	w.count(t.clock())
@@ -215,7 +218,8 @@ func (w *worker) finish() {
 	}
 }
 
-// largeWork is a [partition.Work]: a large document takes turns with heavy queries.
+// largeWork is a [partition.Work]: it makes the write of a large document take
+// turns with heavy queries.
 func (e *Engine) largeWork(ctx context.Context) (context.Context, func(error) error) {
 	job := e.newJob()
 	worker := job.workMain(ctx)
@@ -241,7 +245,7 @@ func (w *worker) Yield() error {
 	return err
 }
 
-// pause ends a slice of work, if it has taken long enough to be one.
+// pause ends the slice of work if it is long enough.
 func (w *worker) pause() error {
 	t := w.job.engine.turns
 	now := t.clock()
@@ -261,7 +265,7 @@ func (w *worker) pause() error {
 		return status.BadRequest("The request needs more than %v of processor time, which is the most that one may use. Filter for fewer documents, or ask for a part of them at a time.", most)
 	}
 	if !w.job.free {
-		if err := w.queue(now, spent); err != nil {
+		if err := w.ensureTurn(now, spent); err != nil {
 			return err
 		}
 	}
@@ -269,12 +273,12 @@ func (w *worker) pause() error {
 	return nil
 }
 
-// count adds a slice to the work that is done, and returns all of the job's.
+// count adds the slice to the work of the job, and returns the sum.
 func (w *worker) count(now time.Duration) time.Duration {
 	j := w.job
 	worked := now - w.since
 	if w == &j.main {
-		worked -= time.Duration(j.spent.Load() + j.waited.Load() - w.done) // Others have counted that.
+		worked -= time.Duration(j.spent.Load() + j.waited.Load() - w.done) // The other workers have counted that.
 	}
 	worked = max(0, min(worked, sliceMax))
 	w.since = now
@@ -286,13 +290,13 @@ func (w *worker) count(now time.Duration) time.Duration {
 	return time.Duration(spent)
 }
 
-// yieldToOthers yields the processor until no other goroutine waits for one:
-// a request goes from one to the next, and is answered over the network.
+// yieldToOthers lets the goroutines run that wait for a processor, until there are none: a
+// request passes through several goroutines before it is answered over the network.
 func (w *worker) yieldToOthers() {
 	t := w.job.engine.turns
 	left := t.clock()
 	w.since, w.kept = left, 0
-	if left < w.keeps {
+	if left < w.noYieldUntil {
 		return
 	}
 	for alone := 0; alone < aloneTimes && w.since-left < yieldMax; {
@@ -305,27 +309,28 @@ func (w *worker) yieldToOthers() {
 		}
 	}
 	w.waited += w.since - left
-	w.keeps = w.since + min((w.since-left)/keepShare, keepMax)
+	w.noYieldUntil = w.since + min((w.since-left)/keepShare, keepMax)
 }
 
-// queue sees to it that a worker that has worked for long has a turn.
-func (w *worker) queue(now, spent time.Duration) error {
+// ensureTurn gets a turn for a worker that has used freeTime, and passes it on
+// when the worker has had it for long.
+func (w *worker) ensureTurn(now, spent time.Duration) error {
 	t := w.job.engine.turns
 	switch {
 	case !w.turn && spent <= freeTime:
 		return nil
 	case !w.turn:
-		return w.enter(now)
+		return w.takeTurn(now)
 	}
 	t.look(now)
 	if w.quantum < quantum && !t.busy(now) {
 		return nil
 	}
-	return w.pass(now)
+	return w.passTurn(now)
 }
 
-// enter gets a turn.
-func (w *worker) enter(now time.Duration) error {
+// takeTurn gets a turn, at once or by waiting.
+func (w *worker) takeTurn(now time.Duration) error {
 	j, t := w.job, w.job.engine.turns
 	t.mu.Lock()
 	j.list()
@@ -336,11 +341,11 @@ func (w *worker) enter(now time.Duration) error {
 	case j.again && !j.admitted.Load():
 		t.mu.Unlock()
 		return query.ErrAgain
-	case len(t.paused) >= t.most:
+	case len(t.paused) >= t.lineMax:
 		t.mu.Unlock()
 		return t.full()
 	default:
-		return w.rest(now)
+		return w.waitPaused(now)
 	}
 	w.turn, w.quantum = true, 0
 	j.admitted.Store(true)
@@ -348,9 +353,9 @@ func (w *worker) enter(now time.Duration) error {
 	return nil
 }
 
-// pass leaves the turn to somebody who waits for one, and waits for the next: when
-// the worker has had its time, or there are fewer turns than there were.
-func (w *worker) pass(now time.Duration) error {
+// passTurn releases the turn to another waiter and waits for the next one, if the
+// worker has used its quantum or there are fewer turns than before.
+func (w *worker) passTurn(now time.Duration) error {
 	t := w.job.engine.turns
 	t.mu.Lock()
 	if t.held <= t.limit(now) && (w.quantum < quantum || t.waiting.Load() == 0 || len(t.paused) >= pausedMax) {
@@ -359,12 +364,12 @@ func (w *worker) pass(now time.Duration) error {
 	}
 	w.turn = false
 	t.releaseLocked(now)
-	return w.rest(now)
+	return w.waitPaused(now)
 }
 
-// rest waits for a turn in the middle of the work. It is called with turns.mu
-// locked and unlocks it.
-func (w *worker) rest(from time.Duration) error {
+// waitPaused waits for a turn in the middle of the work. It is called with
+// turns.mu locked, and unlocks it.
+func (w *worker) waitPaused(from time.Duration) error {
 	j, t := w.job, w.job.engine.turns
 	me := &waiter{ready: make(chan struct{})}
 	t.paused = append(t.paused, me)
@@ -374,12 +379,12 @@ func (w *worker) rest(from time.Duration) error {
 	select {
 	case <-me.ready:
 	case <-w.Done():
-		if t.forsake(me) {
+		if t.abandon(me) {
 			t.release()
 		}
 		err = w.Err()
 	case <-j.stopped():
-		if t.forsake(me) {
+		if t.abandon(me) {
 			t.release()
 		}
 		err = j.cancelled()
@@ -395,21 +400,22 @@ func (w *worker) rest(from time.Duration) error {
 	return nil
 }
 
-// Late reports whether the page of the worker ends where it is: when it was worked
-// on for the time of a page, or would be answered too late otherwise.
+// Late reports whether the page of the worker must end where it is: because the
+// work has taken Limits.PageTime, or because half of Limits.RequestTimeout has
+// passed.
 func (w *worker) Late() bool {
 	e := w.job.engine
 	passed := e.turns.clock() - w.job.begun
 	return passed-time.Duration(w.job.waited.Load())-w.waited >= e.limits.PageTime || passed >= e.limits.RequestTimeout/2
 }
 
-// streamMemory is what the page of one stream holds.
+// streamMemory is the memory of the page of one stream.
 type streamMemory struct {
 	account *account
 	held    int64
 }
 
-// renew drops what the page before this one held.
+// renew returns the memory of the previous page.
 func (s *streamMemory) renew() {
 	s.account.give(s.held)
 	s.held = 0
@@ -425,14 +431,15 @@ func (s *streamMemory) Grow(need int64) (int64, error) {
 // Read implements [query.Reader].
 func (w *worker) Read(documents int) {
 	w.job.read.Add(int64(documents))
-	w.told += int64(documents)
+	w.reported += int64(documents)
 }
 
-// paged notes that a page is made for which so many documents were read.
+// paged records that a page is complete for which this many documents were
+// read.
 func (w *worker) paged(documents int64) {
-	w.job.read.Add(max(0, documents-w.told))
-	w.told = 0
+	w.job.read.Add(max(0, documents-w.reported))
+	w.reported = 0
 }
 
-// bound has a budget bounded by what the worker may do.
+// bound sets the parts of a budget that the worker controls.
 func (w *worker) bound(b *query.Budget) { b.Late, b.Grow, b.Read = w, w.memory, w }

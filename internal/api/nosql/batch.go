@@ -63,7 +63,7 @@ func (h *handler) batchDocuments(r *request) (*response, error) {
 // batch reads the headers of a batch. A batch for one key is atomic unless its
 // header says otherwise.
 func (r *request) batch() (engine.BatchRequest, error) {
-	req := engine.BatchRequest{Link: r.container(), Unity: engine.UpTo}
+	req := engine.BatchRequest{Link: r.container(), Atomicity: engine.UpTo}
 	var err error
 	if req.Options, err = r.options(); err != nil {
 		return req, err
@@ -82,9 +82,9 @@ func (r *request) batch() (engine.BatchRequest, error) {
 	}
 	switch {
 	case r.flag(headerBatchAtomic), r.header(headerBatchAtomic) == "" && req.Partition == nil:
-		req.Unity = engine.Atomic
+		req.Atomicity = engine.Atomic
 	case r.flag(headerBatchContinue):
-		req.Unity = engine.Each
+		req.Atomicity = engine.Each
 	}
 	return req, nil
 }
