@@ -20,7 +20,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// The keys of the account in these tests.
+// Keys of the account in these tests.
 const (
 	masterKey = "c2VjcmV0IG9mIHRoZSBhY2NvdW50Lg=="
 	readerKey = "cmVhZC1vbmx5IHNlY3JldCBvZiBpdC4="
@@ -28,7 +28,7 @@ const (
 
 var accessNow = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// accessWorld is an engine with one of each credential.
+// accessWorld is an engine with one credential of each kind.
 type accessWorld struct {
 	*world
 	issuer *auth.Issuer
@@ -76,7 +76,8 @@ func newAccessWorld(t *testing.T, prefixes bool) *accessWorld {
 	return a
 }
 
-// token makes a permission and returns whom its token makes.
+// token creates a permission and returns the caller that its token
+// authenticates.
 func (a *accessWorld) token(t *testing.T, id, mode, link, key string) auth.Caller {
 	t.Helper()
 	who, err := a.Verify(auth.Credentials{Authorization: a.permit(t, id, mode, link, key)})
@@ -86,7 +87,7 @@ func (a *accessWorld) token(t *testing.T, id, mode, link, key string) auth.Calle
 	return who
 }
 
-// permit makes a permission and returns its token.
+// permit creates a permission and returns its token.
 func (a *accessWorld) permit(t *testing.T, id, mode, link, key string) string {
 	t.Helper()
 	body := fmt.Sprintf(`{"id":%q,"permissionMode":%q,"resource":%q}`, id, mode, link)
@@ -110,7 +111,7 @@ func (a *accessWorld) bearer(t *testing.T, principal string, groups ...string) s
 	return "type=aad&ver=1.0&sig=" + token
 }
 
-// assign gives a role to a principal.
+// assign assigns a role to a principal.
 func (a *accessWorld) assign(t *testing.T, n int, role, scope, principal string) {
 	t.Helper()
 	properties := fmt.Sprintf(`{"roleDefinitionId":%q,"scope":%q,"principalId":%q}`, role, scope, principal)
@@ -121,7 +122,7 @@ func (a *accessWorld) assign(t *testing.T, n int, role, scope, principal string)
 
 func guid(n int) string { return fmt.Sprintf("10000000-0000-0000-0000-%012d", n) }
 
-// signed is whom a signature with a key makes.
+// signed returns the caller that a signature with a key authenticates.
 func (a *accessWorld) signed(t *testing.T, text string) (auth.Caller, error) {
 	t.Helper()
 	key, err := auth.ParseKey(text)
@@ -132,7 +133,8 @@ func (a *accessWorld) signed(t *testing.T, text string) (auth.Caller, error) {
 	return a.Verify(auth.Credentials{Method: "get", Date: date, Authorization: auth.Sign(key, "get", "", "", date)})
 }
 
-// callers are one of each credential, under the names of the table's columns.
+// callers returns a caller for each kind of credential, by the name of its
+// column in the table.
 func (a *accessWorld) callers(t *testing.T) map[string]auth.Caller {
 	t.Helper()
 	all := map[string]auth.Caller{
@@ -178,8 +180,9 @@ func (a *accessWorld) callers(t *testing.T) map[string]auth.Caller {
 	return all
 }
 
-// operations are all calls of the engine that somebody makes, each in a way that
-// changes nothing for whoever may make it. A slash parts a variant from its name.
+// operations returns calls of all operations of the engine as a caller. None of
+// them changes anything, even if it is allowed. A slash separates the name of an
+// operation from a variant.
 func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, auth.Caller) error {
 	item := engine.Link{Database: "d", Container: "c", Document: "1"}
 	other := engine.Link{Database: "d", Container: "c", Document: "3"} // of the same key
@@ -216,7 +219,7 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 	execute := func(procedure, keyText string) engine.ExecuteRequest { // Neither procedure exists.
 		return engine.ExecuteRequest{Link: a.link, Procedure: procedure, Key: key(t, keyText)}
 	}
-	purge := func(keyText string) engine.KeyRequest { // It may, and the request is wrong.
+	purge := func(keyText string) engine.KeyRequest { // Invalid, so that nothing is deleted.
 		return engine.KeyRequest{Link: a.link, Key: key(t, keyText), Options: engine.Options{Consistency: "none"}}
 	}
 	feed := func(keyText string) engine.FeedRequest {
@@ -361,7 +364,7 @@ func (a *accessWorld) operations(t *testing.T) map[string]func(context.Context, 
 	}
 }
 
-// of makes a call of an operation with one request.
+// of returns a call of an operation with one request.
 func of[Q, A any](do func(context.Context, auth.Caller, Q) (A, error), req Q) func(context.Context, auth.Caller) error {
 	return func(ctx context.Context, c auth.Caller) error {
 		_, err := do(ctx, c, req)
@@ -369,8 +372,8 @@ func of[Q, A any](do func(context.Context, auth.Caller, Q) (A, error), req Q) fu
 	}
 }
 
-// accessTable reads the table of docs/access.md: columns, and the cells of each
-// operation.
+// accessTable reads the table of docs/access.md: its columns, and the cells of
+// each operation.
 func accessTable(t *testing.T) (columns []string, rows map[string][]string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/access.md")
@@ -380,7 +383,7 @@ func accessTable(t *testing.T) (columns []string, rows map[string][]string) {
 	rows = map[string][]string{}
 	for line := range strings.Lines(string(text)) {
 		if len(rows) > 0 && !strings.HasPrefix(line, "|") {
-			break // The page has other tables.
+			break // Other tables follow.
 		}
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		for i := range cells {
@@ -396,8 +399,8 @@ func accessTable(t *testing.T) (columns []string, rows map[string][]string) {
 	return columns, rows
 }
 
-// TestAccess walks every operation of the engine with every kind of credential and
-// compares who may do what with the table in docs/access.md (S103).
+// TestAccess calls every operation of the engine with every kind of credential,
+// and compares what is allowed with the table in docs/access.md (S103).
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	a := newAccessWorld(t, false)
@@ -409,7 +412,7 @@ func TestAccess(t *testing.T) {
 	checkWalk(t, operations)
 	for name := range table {
 		if operations[name] == nil {
-			t.Errorf("the table has %s, which is no operation", name)
+			t.Errorf("the table has %s, which is not an operation", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(operations)) {
@@ -423,10 +426,11 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// errLeftOut says that an answer lacks what only some may see.
+// errLeftOut means that an answer lacks what only some callers may see.
 var errLeftOut = errors.New("left out")
 
-// verdict is yes for whatever an operation says to somebody who may call it.
+// verdict returns yes for every answer of an operation to a caller that may
+// call it.
 func verdict(t *testing.T, name string, err error) string {
 	t.Helper()
 	switch code, sub := status.CodeOf(err), status.SubOf(err); {
@@ -444,7 +448,7 @@ func verdict(t *testing.T, name string, err error) string {
 	}
 }
 
-// checkWalk finds operations that the walk leaves out.
+// checkWalk reports operations that the test does not call.
 func checkWalk(t *testing.T, operations map[string]func(context.Context, auth.Caller) error) {
 	t.Helper()
 	walked := map[string]bool{}
@@ -457,14 +461,15 @@ func checkWalk(t *testing.T, operations map[string]func(context.Context, auth.Ca
 		method := kind.Method(i)
 		for j := range method.Type.NumIn() {
 			if method.Type.In(j) == reflect.TypeFor[auth.Caller]() && !walked[method.Name] {
-				t.Errorf("the engine has the operation %s: add it to the walk and to docs/access.md", method.Name)
+				t.Errorf("the engine has the operation %s: add it to operations and to docs/access.md", method.Name)
 			}
 		}
 	}
 }
 
-// TestTokensOfScripts has the token of one stored procedure run it, under each key
-// or the one that it is for, and do nothing else in the container (S103).
+// TestTokensOfScripts shows that the token of a stored procedure runs it, under
+// any key or only the key of the token, and allows nothing else in the container
+// (S103).
 func TestTokensOfScripts(t *testing.T) {
 	t.Parallel()
 	a := newAccessWorld(t, false)
@@ -509,8 +514,9 @@ func TestTokensOfScripts(t *testing.T) {
 	}
 }
 
-// TestTokenKeepsItsID replaces one item with its token: not by one of another id,
-// neither in the request nor by a trigger that the request names (S103).
+// TestTokenKeepsItsID shows that the token of one item cannot replace it by an
+// item with another id, neither in the request nor by a trigger that the request
+// names (S103).
 func TestTokenKeepsItsID(t *testing.T) {
 	t.Parallel()
 	a := newAccessWorld(t, false)
@@ -547,12 +553,12 @@ func TestTokenKeepsItsID(t *testing.T) {
 		t.Errorf("there are %s, %v", got, err)
 	}
 	if err := replace(caller, "1", "rename"); err != nil {
-		t.Errorf("the trigger by somebody who may: %v", err)
+		t.Errorf("the trigger, called with the key: %v", err)
 	}
 }
 
-// TestTokenLife shows how long a token is good: to the second of its end, as long
-// as its permission allows the same, and with the keys that made it.
+// TestTokenLife shows how long a token is valid: up to the second of its end,
+// while its permission allows the same, and with the keys that signed it.
 func TestTokenLife(t *testing.T) {
 	t.Parallel()
 	a := newAccessWorld(t, false)
@@ -582,8 +588,8 @@ func TestTokenLife(t *testing.T) {
 	check("after its key was replaced", status.CodeUnauthorized)
 }
 
-// TestDroppedWithOwner shows that a permission goes with its container and its
-// database, in the stored catalog, too.
+// TestDroppedWithOwner shows that a permission is deleted with its container
+// and its database, in the stored catalog, too.
 func TestDroppedWithOwner(t *testing.T) {
 	t.Parallel()
 	a := newAccessWorld(t, false)
@@ -614,9 +620,9 @@ func TestDroppedWithOwner(t *testing.T) {
 	}
 }
 
-// TestRotation replaces each key of the account: the new one opens what the old
-// one did, the old one nothing, after a restart as well, until the configuration
-// has another key.
+// TestRotation replaces each key of the account: the new key allows what the old
+// one did, and the old one is refused, also after a restart, until the
+// configuration has another key.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	a := newAccessWorld(t, false)
@@ -648,7 +654,7 @@ func TestRotation(t *testing.T) {
 			a.reopen(t)
 		}
 		if again, err := a.AccountKeys(t.Context(), caller); err != nil || c.of(again) != c.of(keys) {
-			t.Errorf("the %s key is listed as another, %v", c.which, err)
+			t.Errorf("the %s key is listed with another text, %v", c.which, err)
 		}
 	}
 	made := a.PrimaryKey()
@@ -659,14 +665,14 @@ func TestRotation(t *testing.T) {
 	a.cfg.Verifier = other
 	a.reopen(t)
 	if _, err := a.signed(t, other.Keys().Primary); err != nil {
-		t.Errorf("a key that was configured anew: %v", err)
+		t.Errorf("a newly configured key: %v", err)
 	}
 	if _, err := a.signed(t, made); status.CodeOf(err) != status.CodeUnauthorized {
 		t.Errorf("the key that it replaces: %v", err)
 	}
 }
 
-// TestRoles gives custom roles at each scope and takes them away.
+// TestRoles assigns custom roles at each scope, and removes the assignments.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	a := newAccessWorld(t, false)
@@ -701,7 +707,7 @@ func TestRoles(t *testing.T) {
 	}
 	a.assign(t, 3, guid(1), "/dbs/d", "ann")
 	if err := a.DeleteRole(t.Context(), caller, guid(1)); status.CodeOf(err) != status.CodeConflict {
-		t.Errorf("delete a role that somebody has: %v", err)
+		t.Errorf("delete an assigned role: %v", err)
 	}
 	a.reopen(t)
 	if err := read(); err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/decandb/decan/internal/engine"
 )
 
-// A selective filter reads few documents, however many there are: posting lists
-// lead to them. The container has more in each partition than a scan is for.
+// A selective filter reads few documents of many, by posting lists. Each
+// partition has more documents than a query scans.
 func TestIndexLeadsToFewDocuments(t *testing.T) {
 	t.Parallel()
 	count, partitions := 100_000, 8
 	if raceDetector {
-		count, partitions = 10_000, 2 // of a tenth of the pace
+		count, partitions = 10_000, 2 // a tenth of the pace
 	}
 	last := count - 1
 	w := newWorld(t, nil)

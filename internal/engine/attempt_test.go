@@ -14,7 +14,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// moved returns a version of a container that is one behind for partition i.
+// moved returns a version of a container with an old generation of partition i.
 func moved(t *testing.T, c *catalog.Container, i int) *catalog.Container {
 	t.Helper()
 	entry := c.Ranges.At(i)
@@ -28,9 +28,9 @@ func moved(t *testing.T, c *catalog.Container, i int) *catalog.Container {
 	return &stale
 }
 
-// A page that is tried again, because a partition has moved in the middle of it,
-// is the page that the second attempt makes: nothing of the first is in it, but
-// for what that cost and whom it asked.
+// If a page is made again because a partition has moved during the first
+// attempt, it equals the page of the second attempt. Only the charge and the
+// partitions asked include the first.
 func TestAttemptStartsClean(t *testing.T) {
 	t.Parallel()
 	e, c := split(t, 4)
@@ -39,11 +39,11 @@ func TestAttemptStartsClean(t *testing.T) {
 	first := c.Ranges.At(0).Range
 	for _, c := range []struct {
 		name string
-		// Each attempt before the last, by the partition that has moved; none has
-		// in -1, whose page is then dropped for another reason.
+		// The attempts before the last, each by the partition that has moved. In
+		// -1 none has moved, and the page is dropped for another reason.
 		before []int
 		req    QueryRequest
-		last   *partitionkey.Range // what the last attempt asks for
+		last   *partitionkey.Range // clip of the last attempt
 	}{
 		{name: "first partition", before: []int{0}, req: QueryRequest{Text: "SELECT VALUE c.id FROM c"}},
 		{name: "third partition", before: []int{2}, req: QueryRequest{Text: "SELECT VALUE c.id FROM c"}},
@@ -97,8 +97,8 @@ func TestAttemptStartsClean(t *testing.T) {
 	}
 }
 
-// The look-up of a RID in a partition that has moved says so, so that the request is
-// tried again: the document is there.
+// The look-up of a RID in a partition that has moved returns 410, not 404, so that
+// the request is tried again: the document exists.
 func TestDocumentByRIDMoves(t *testing.T) {
 	t.Parallel()
 	e := build(t)

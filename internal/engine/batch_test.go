@@ -23,8 +23,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// pairs is how many keys TestBatchesWhileSplitting has, each with two documents
-// that batches keep equal.
+// pairs is the number of keys in TestBatchesWhileSplitting. Each has two
+// documents that batches keep equal.
 const pairs = 12
 
 func pairDocument(t *testing.T, key int, id string, n int) value.Value {
@@ -36,7 +36,8 @@ func pairKey(key int) *partitionkey.Key {
 	return &k
 }
 
-// splitAtRandom splits partitions of the container at random keys until done.
+// splitAtRandom splits partitions of the container at random keys, up to most
+// splits.
 func splitAtRandom(t *testing.T, w *world, random *rand.Rand, most int) (splits int) {
 	for splits < most {
 		c, _ := w.catalog.View().Container("d", "c")
@@ -46,7 +47,8 @@ func splitAtRandom(t *testing.T, w *world, random *rand.Rand, most int) (splits 
 		case 0:
 			splits++
 		case status.CodeConflict, status.CodeGone, status.CodeNotFound, status.CodeBadRequest:
-			// It cannot be cut there, or is being split: another one.
+			// The partition cannot be divided there, or is being split: try
+			// another one.
 		default:
 			t.Errorf("split at %s: %v", at, err)
 			return splits
@@ -55,9 +57,9 @@ func splitAtRandom(t *testing.T, w *world, random *rand.Rand, most int) (splits 
 	return splits
 }
 
-// TestBatchesWhileSplitting writes pairs of documents in batches, atomic ones of
-// one key and bulk ones of several, and reads them, while their partitions are
-// split: no reader sees half of a batch, and no batch is lost or refused.
+// TestBatchesWhileSplitting writes and reads pairs of documents while their
+// partitions are split, in atomic batches of one key and bulk batches of
+// several: no reader sees a part of a batch, and no batch is lost or refused.
 func TestBatchesWhileSplitting(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -71,7 +73,8 @@ func TestBatchesWhileSplitting(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, uint64(side)))
 			for n := 1; !done.Load() || n < 20; n++ {
 				req := engine.BatchRequest{Link: link, Atomicity: engine.Each}
-				// Each side has its own keys, so that the last number of a key is known.
+				// Each kind of batch has its own keys, so that the last number of a key
+				// is known.
 				keys := []int{side, side + 3, side + 6, side + 9}
 				if random.IntN(2) == 0 {
 					keys = keys[random.IntN(len(keys)):][:1]
@@ -130,8 +133,8 @@ func TestBatchesWhileSplitting(t *testing.T) {
 	w.check(t)
 }
 
-// TestBatchInNamedPartition asks for keys of another partition, and for a
-// partition that is not there any more.
+// TestBatchInNamedPartition sends a batch with keys of another partition, and a
+// batch for a partition that does not exist any more.
 func TestBatchInNamedPartition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -175,8 +178,8 @@ func TestBatchInNamedPartition(t *testing.T) {
 	}
 }
 
-// TestBatchThrottled refuses a batch, and those parts of a bulk request that meet
-// a budget which is used up.
+// TestBatchThrottled exhausts a budget: an atomic batch is then refused as a
+// whole, and a bulk request has the error in its results.
 func TestBatchThrottled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *engine.Config) {
@@ -200,7 +203,7 @@ func TestBatchThrottled(t *testing.T) {
 	}
 }
 
-// TestBatchPermissions asks for what the caller may not do.
+// TestBatchPermissions sends operations that the caller may not do.
 func TestBatchPermissions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -211,7 +214,8 @@ func TestBatchPermissions(t *testing.T) {
 	}
 }
 
-// TestBatchCharge compares a batch with its operations one by one.
+// TestBatchCharge compares the charge of a batch with the sum of its
+// operations.
 func TestBatchCharge(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -12,8 +12,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// BenchmarkPointRead reads a document of 1 KB by id and key: the engine's share
-// is names, key, hash, range and the two visits to the node.
+// BenchmarkPointRead reads a document of 1 KB by id and key. The engine looks
+// up the names, extracts and hashes the key, locates the range, and calls the
+// node twice.
 func BenchmarkPointRead(b *testing.B) {
 	for _, levels := range []int{1, 3} {
 		b.Run(fmt.Sprintf("size=1KiB/levels=%d", levels), func(b *testing.B) {
@@ -67,7 +68,7 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
-// BenchmarkPrefixQuery reads the 100 documents of a tenant among 2,000, by the
+// BenchmarkPrefixQuery reads the 100 documents of a tenant of 2,000, by the
 // first of three levels.
 func BenchmarkPrefixQuery(b *testing.B) {
 	for _, how := range []string{"key", "filter"} {
@@ -93,8 +94,8 @@ func BenchmarkPrefixQuery(b *testing.B) {
 	}
 }
 
-// BenchmarkSmallQuery asks 8 partitions for the 10 of 10,000 documents that an equality
-// finds: most of it is what each visit to a partition takes.
+// BenchmarkSmallQuery asks 8 partitions for 10 of 10,000 documents by an equality. Most
+// of the time is the fixed cost of a visit to a partition.
 func BenchmarkSmallQuery(b *testing.B) {
 	w := newWorld(b, nil)
 	link := w.container(b, 8, "/t")

@@ -14,8 +14,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// fuse is a context that ends when somebody looks whether it has for the n-th
-// time.
+// fuse is a context that ends at the n-th call of Err.
 type fuse struct {
 	context.Context
 	end  context.CancelFunc
@@ -29,7 +28,7 @@ func newFuse(n int64) *fuse {
 	return f
 }
 
-// Err counts.
+// Err counts its calls.
 func (f *fuse) Err() error {
 	if f.left.Add(-1) == 0 {
 		f.end()
@@ -37,7 +36,7 @@ func (f *fuse) Err() error {
 	return f.Context.Err()
 }
 
-// looks is how many times somebody looked.
+// looks returns the number of calls of Err.
 func (f *fuse) looks(n int64) int64 { return n - f.left.Load() }
 
 const (
@@ -45,8 +44,8 @@ const (
 	cancelDocuments  = 4000
 )
 
-// unindexed is a container of documents of one size, none of which passes the
-// filter of the queries.
+// unindexed creates a container of documents of one size. None of them passes
+// the filter of the queries.
 func unindexed(t *testing.T) (e *Engine, link Link, bytes int64) {
 	t.Helper()
 	e, _ = split(t, 1)
@@ -70,8 +69,8 @@ func unindexed(t *testing.T) (e *Engine, link Link, bytes int64) {
 	return e, link, page.Stats.RetrievedBytes / page.Stats.Retrieved
 }
 
-// read returns how many documents of a size the charge of a visit to one
-// partition is for, at least.
+// read returns the least number of documents of a size that a visit to one
+// partition has read, from its charge.
 func read(charge float64, bytes int64) int64 {
 	n := int64(0)
 	for throughput.Query(throughput.Work{Documents: n, Bytes: n * bytes})+0.005 < charge {
@@ -80,8 +79,8 @@ func read(charge float64, bytes int64) int64 {
 	return n
 }
 
-// A query that is cancelled while it looks for documents ends at the next look
-// at its context, and there is one in 64 documents.
+// A cancelled query ends at its next check of the context, and there is a check
+// every 64 documents.
 func TestCancelledInTheMiddle(t *testing.T) {
 	t.Parallel()
 	e, link, bytes := unindexed(t)
@@ -109,12 +108,12 @@ func TestCancelledInTheMiddle(t *testing.T) {
 		furthest = max(furthest, got)
 	}
 	if furthest < 128 {
-		t.Errorf("the test says little: cancelled behind %d documents at most", furthest)
+		t.Errorf("the test shows too little: cancelled after %d documents at most", furthest)
 	}
 }
 
-// A query that asks all partitions at once, and is cancelled when it comes to
-// the third, reads nothing of the others.
+// A query that asks all partitions in parallel, and is cancelled when it asks
+// the third, reads nothing from the others.
 func TestCancelledAmongPartitions(t *testing.T) {
 	t.Parallel()
 	e, link, bytes := unindexed(t)
@@ -145,8 +144,8 @@ func TestCancelledAmongPartitions(t *testing.T) {
 		if status.CodeOf(err) != status.CodeRequestTimeout && !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", text, err)
 		}
-		// Two partitions may be done, and a third may be at any of its documents;
-		// the visit to each of the others costs the same as to an empty one.
+		// Two partitions may be done, and a third may be at any of its documents.
+		// A visit to one of the others costs as much as a visit to an empty one.
 		const most = cancelDocuments * 4 / cancelPartitions
 		visits := float64(cancelPartitions) * throughput.Query(throughput.Work{})
 		if got := read(q.meter.Charge()-visits, bytes); got > most {

@@ -9,7 +9,8 @@ import (
 	"github.com/decandb/decan/internal/throughput"
 )
 
-// charged returns what all pages of a query cost, and how many rows they have.
+// charged returns the charge of all pages of a query, and the number of its
+// rows.
 func (w *world) charged(t *testing.T, link engine.Link, text string, items int) (charge float64, rows int) {
 	t.Helper()
 	for continuation := ""; ; {
@@ -25,8 +26,8 @@ func (w *world) charged(t *testing.T, link engine.Link, text string, items int) 
 }
 
 // TestFunctionsAreCharged compares queries with and without a user-defined
-// function: each call costs the same, wherever it is made, however many pages
-// there are, and however often one query has it.
+// function. Each call costs the same, in any clause, for any number of pages,
+// and for any number of calls in a query.
 func TestFunctionsAreCharged(t *testing.T) {
 	t.Parallel()
 	w := scriptWorld(t)
@@ -48,7 +49,8 @@ func TestFunctionsAreCharged(t *testing.T) {
 			"SELECT c._rid, [{item: c.id}] AS orderByItems, c.n AS payload FROM c WHERE (c.n + c.pk >= 0 AND (true)) ORDER BY c.id", 0, documents,
 		},
 		{"SELECT SUM(udf.f(c.n)) AS s FROM c WHERE c.n + c.pk >= 0", "SELECT SUM(c.n) AS s FROM c WHERE c.n + c.pk >= 0", 0, documents},
-		// Of groups that several partitions have, one row calls it once.
+		// One row of a group calls it once, even if several partitions have a
+		// part of the group.
 		{"SELECT VALUE udf.f(c.n) FROM c GROUP BY c.n", "SELECT VALUE c.n FROM c GROUP BY c.n", 0, values},
 		{"SELECT VALUE udf.f(1)", "SELECT VALUE 1", 0, 1},
 	} {
@@ -60,9 +62,9 @@ func TestFunctionsAreCharged(t *testing.T) {
 	}
 }
 
-// TestVectorsAreCharged compares a search among all vectors with one among a
-// tenth of them: it costs more by the vectors that it compares, and the same
-// each time.
+// TestVectorsAreCharged compares a search over all vectors with a search over a
+// tenth of them: the difference in charge is that of the additional vectors,
+// and a repeated search costs the same.
 func TestVectorsAreCharged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

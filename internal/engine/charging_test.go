@@ -10,9 +10,9 @@ import (
 	"github.com/decandb/decan/internal/engine"
 )
 
-// The pages of a query cost together what one page costs: rows that a partition
-// had ready and that found no room are charged by the page that returns them,
-// whether bytes or a number of rows end a page.
+// The pages of a query together cost as much as one page. Rows that a partition
+// has read and that do not fit on a page are charged by the page that returns
+// them, whether the page ends by bytes or by its number of rows.
 func TestPagesAreChargedOnce(t *testing.T) {
 	t.Parallel()
 	const documents, partitions = 300, 6
@@ -59,7 +59,7 @@ func TestPagesAreChargedOnce(t *testing.T) {
 		pages  int
 	}{"bytes": {byBytes, bytePages}, "items": {byItems, itemPages}} {
 		t.Logf("by %s: %.2f RU in %d pages, %.2f RU in one", name, got.charge, got.pages, want)
-		// Each page's charge has hundredths.
+		// The charge of each page is rounded to hundredths.
 		if most := 0.01 * float64(got.pages); math.Abs(got.charge-want) > most {
 			t.Errorf("pages ended by %s cost %.2f RU in %d pages, one page %.2f", name, got.charge, got.pages, want)
 		}

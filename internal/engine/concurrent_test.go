@@ -15,14 +15,16 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// Readers, writers, queries, policy changes and containers that come and go, on
-// more partitions than may be open. Afterwards every document is there, every
-// session token was good, and every invariant holds.
+// Readers, writers, queries, changes of the policy and creation and deletion of
+// containers run concurrently, with more partitions than may be open. Every
+// session token is valid, afterwards no document is missing, and every
+// invariant holds.
 func TestConcurrentRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	link := w.container(t, 8, "/t", "/u")
-	// Fewer stores than partitions, so that they are closed and opened all the time.
+	// Fewer stores than partitions may be open, so that they are closed and opened
+	// all the time.
 	w.maxOpen = 5
 	w.reopen(t)
 	ctx := context.Background()
@@ -38,7 +40,7 @@ func TestConcurrentRequests(t *testing.T) {
 					t.Errorf("create %s: %v", doc, err)
 					return
 				}
-				// Read your writes, by the session token.
+				// The session token guarantees that the write is visible.
 				read := engine.DocumentRequest{Link: link, Key: key(t, k), Options: engine.Options{Session: made.Session}}
 				read.Link.Document = id
 				got, err := w.Read(ctx, caller, read)
@@ -94,7 +96,8 @@ func TestConcurrentRequests(t *testing.T) {
 	w.check(t)
 }
 
-// check closes the world's stores, verifies all of them and opens them again.
+// check closes the stores of the world, verifies all of them, and opens them
+// again.
 func (w *world) check(t testing.TB) {
 	t.Helper()
 	if err := errors.Join(w.node.Close(), w.store.Close()); err != nil {
@@ -111,8 +114,8 @@ func (w *world) check(t testing.TB) {
 	w.open(t)
 }
 
-// A query answers the same before, during and after its policy is changed, and
-// the change comes to its end.
+// A query gives the same answer before, during and after a change of the
+// policy, and the index transformation completes.
 func TestIndexingPolicyChange(t *testing.T) {
 	t.Parallel()
 	w, link := items(t, 4, 200)
@@ -147,7 +150,7 @@ func TestIndexingPolicyChange(t *testing.T) {
 	}
 }
 
-// A request whose context has ended is 408 and has no effect.
+// A request whose context has ended returns 408 and has no effect.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -176,8 +179,8 @@ func TestCancelled(t *testing.T) {
 	w.check(t)
 }
 
-// Several creators of one name: one succeeds, the others get 409, and nothing
-// of theirs is left.
+// Of several concurrent creations of one name one succeeds. The others get 409
+// and leave nothing on disk.
 func TestCreationRace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -203,12 +206,12 @@ func TestCreationRace(t *testing.T) {
 	}
 	users.Wait()
 	if made != 1 || refused != 5 {
-		t.Errorf("%d made and %d refused, want 1 and 5", made, refused)
+		t.Errorf("%d created and %d refused, want 1 and 5", made, refused)
 	}
 	w.check(t)
 }
 
-// Nobody may do anything.
+// A caller without permissions is refused by every operation.
 func TestPermission(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

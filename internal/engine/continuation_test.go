@@ -23,7 +23,7 @@ func tokens() []continuation {
 	}
 }
 
-// A token gives back what went in, as printable ASCII below 1 KB.
+// A continuation survives encoding as printable ASCII of less than 1 KB.
 func TestContinuationRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, want := range tokens() {
@@ -46,7 +46,7 @@ func TestContinuationRoundTrip(t *testing.T) {
 	}
 }
 
-// Every change of a token, and the token of another query, is 400.
+// A changed token, and the token of another query, is 400.
 func TestContinuationRefuses(t *testing.T) {
 	t.Parallel()
 	c := tokens()[2]
@@ -73,7 +73,8 @@ func TestContinuationRefuses(t *testing.T) {
 	}
 }
 
-// A fingerprint depends on container, text, parameters and their values.
+// A fingerprint depends on the container, the text, the parameters and their
+// values.
 func TestHashQuery(t *testing.T) {
 	t.Parallel()
 	param := func(name string, v value.Value) []query.Param { return []query.Param{{Name: name, Value: v}} }
@@ -94,8 +95,8 @@ func TestHashQuery(t *testing.T) {
 	}
 }
 
-// FuzzContinuation sends back anything: it never panics, and what is accepted
-// is exactly what String makes of it.
+// FuzzContinuation decodes arbitrary tokens: decoding never panics, and an
+// accepted token equals the one that String returns.
 func FuzzContinuation(f *testing.F) {
 	for _, c := range tokens() {
 		f.Add(c.String())

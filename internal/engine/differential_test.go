@@ -38,10 +38,10 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// TestDifferential asks random queries of random containers in several ways
+// TestDifferential runs random queries over random containers in several ways
 // that must agree. A container has 1 to 8 partitions, a key of 1 to 3 levels and
-// an indexing policy of its own, which changes while it is asked; documents are
-// created, replaced and deleted in between. The answers are compared with
+// a random indexing policy, which changes between queries; documents are
+// created, replaced and deleted, too. The answers are compared with
 //
 //   - a run of the query over a plain list of the documents, which has neither
 //     partitions nor an index,
@@ -51,11 +51,11 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 //   - a list of the documents of one key or prefix, when the request names one,
 //   - for the simple shapes, a computation that knows nothing of the engine.
 //
-// All rows are compared in order: by the keys of ORDER BY, and otherwise by the
-// numbers of documents, which both containers give alike.
+// All rows are compared in order: by the keys of ORDER BY, and otherwise by
+// document number, which both containers assign alike.
 //
 // DECAN_DIFFERENTIAL is the number of queries, DECAN_SEED the seed of the first
-// world; a failure prints that of its own.
+// world. A failure prints the seed of its world.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	number := uint64(3000)
@@ -85,7 +85,7 @@ func TestDifferential(t *testing.T) {
 	all := said[0]
 	all.add(said[1])
 	t.Logf("%+v", all)
-	if t.Failed() || raceDetector { // which has too few to judge by
+	if t.Failed() || raceDetector { // under which too few queries run for this check
 		return
 	}
 	for name, one := range map[string]struct{ got, least int }{
@@ -93,14 +93,13 @@ func TestDifferential(t *testing.T) {
 		"answers": {all.queries - all.refused - all.failed, all.queries * 2 / 3}, "prefixes": {all.scoped, all.queries / 5}, "pages": {all.pages, all.queries * 5}, "changes of policy": {all.changes, all.queries / 50},
 	} {
 		if one.got < one.least {
-			t.Errorf("the test says little: %d %s of %d queries", one.got, name, all.queries)
+			t.Errorf("the test shows too little: %d %s of %d queries", one.got, name, all.queries)
 		}
 	}
 }
 
-// TestDifferentialWhileIndexing does the same in a world of few large
-// partitions, whose index takes several steps to follow its policy, while it
-// does.
+// TestDifferentialWhileIndexing does the same with few large partitions, while
+// their index is being transformed to a new policy in several steps.
 func TestDifferentialWhileIndexing(t *testing.T) {
 	t.Parallel()
 	seed := setting(t, "DECAN_SEED", rand.Uint64()>>1)
@@ -130,11 +129,11 @@ func TestDifferentialWhileIndexing(t *testing.T) {
 	}
 	c.world.check(t)
 	if said.underWay == 0 {
-		t.Errorf("DECAN_SEED=%d: the test says little: the index was complete at every query", seed)
+		t.Errorf("DECAN_SEED=%d: the test shows too little: the index was complete at every query", seed)
 	}
 }
 
-// tally counts what the test has seen.
+// tally counts the cases that the test has covered.
 type tally struct {
 	queries, rows, pages, naive, led, refused, failed, scoped, changes, underWay int
 }
@@ -144,7 +143,7 @@ func (y *tally) add(o tally) {
 	y.refused, y.failed, y.scoped, y.changes, y.underWay = y.refused+o.refused, y.failed+o.failed, y.scoped+o.scoped, y.changes+o.changes, y.underWay+o.underWay
 }
 
-// stored is a document as the containers have it.
+// stored is a document as stored in the containers.
 type stored struct {
 	id     string
 	number uint64
@@ -153,10 +152,10 @@ type stored struct {
 	key    partitionkey.Key
 }
 
-// listed are all documents by number: a source without partitions and index.
+// listed has all documents by number: a source without partitions and index.
 type listed []stored
 
-// Candidates yields those with greater numbers than need.After.
+// Candidates yields the documents with numbers above need.After.
 func (l listed) Candidates(_ context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
 	return func(yield func(query.Candidate, error) bool) {
 		for _, d := range l {
@@ -167,7 +166,7 @@ func (l listed) Candidates(_ context.Context, need query.Need) iter.Seq2[query.C
 	}
 }
 
-// answer runs a query over the list.
+// answer runs a query over the list of documents.
 func (l listed) answer(q question, computed []resource.ComputedProperty) (rows []string, err error) {
 	plan, err := query.Compile(q.text, q.params, nil, query.Options{Limits: resource.DefaultLimits(), Computed: computed})
 	if err != nil {
@@ -221,7 +220,7 @@ func texts(rows []query.Row) []string {
 	return list
 }
 
-// plainText leaves out of a row what differs between two containers with the
+// plainText removes from a row what differs between two containers with the
 // same documents.
 func plainText(row string) string {
 	if !strings.Contains(row, `"_rid"`) {
@@ -263,10 +262,10 @@ type contest struct {
 	paths      []string // of the key
 	version    int
 	policy     policy
-	settled    bool // the index is what the policy says
+	settled    bool // the index transformation is complete
 	indexed    engine.Link
 	scanned    engine.Link
-	members    map[string]map[string]string // of each document, those that hold its key
+	members    map[string]map[string]string // of each document, those with the values of its key
 	docs       listed
 	made       int
 }
@@ -279,7 +278,8 @@ func newContest(t *testing.T, seed uint64, said *tally) *contest {
 	c.partitions = []int{1, 2, 3, 5, 8}[c.IntN(5)]
 	c.paths = [][]string{{"/pk"}, {"/pk"}, {"/num"}, {"/n/a"}, {"/pk", "/sk"}, {"/pk", "/num"}, {"/pk", "/sk", "/id"}, {"/num", "/pk", "/sk"}}[c.IntN(8)]
 	if len(c.paths) == 1 && c.chance(25) {
-		// Version 1 hashes the first 100 characters, so longer keys share their place.
+		// Version 1 hashes the first 100 characters only, so longer keys can share a
+		// hash.
 		c.version, c.narrow, c.drawn.keys = 1, true, []string{"1", "2", `"a"`, "true", "null", `"é"`, "{}"}
 	}
 	ctx := context.Background()
@@ -315,7 +315,7 @@ func (c *contest) define(link engine.Link, p policy, call func(context.Context, 
 	}
 }
 
-// both does something with a document in both containers.
+// both calls an operation on a document in both containers.
 func (c *contest) both(id, text string, k *partitionkey.Key, call func(context.Context, auth.Caller, engine.DocumentRequest) (engine.Document, error)) stored {
 	c.t.Helper()
 	var kept stored
@@ -346,7 +346,7 @@ func (c *contest) both(id, text string, k *partitionkey.Key, call func(context.C
 	return kept
 }
 
-// put notes a document in place of the one with its number.
+// put records a document, and replaces the one with its number.
 func (c *contest) put(d stored) {
 	at, found := slices.BinarySearchFunc(c.docs, d.number, func(o stored, n uint64) int { return cmp.Compare(o.number, n) })
 	if found {
@@ -372,7 +372,7 @@ func (c *contest) create() {
 	c.members[id] = kept
 }
 
-// mutate changes some documents.
+// mutate creates, replaces and deletes some documents.
 func (c *contest) mutate() {
 	for range c.IntN(8) {
 		at := c.IntN(len(c.docs))
@@ -390,7 +390,7 @@ func (c *contest) mutate() {
 	}
 }
 
-// run asks n queries, in phases between which the world changes.
+// run runs n queries in phases, and changes the world between phases.
 func (c *contest) run(n int) {
 	for i := range n {
 		if i%10 == 5 {
@@ -412,7 +412,7 @@ func (c *contest) run(n int) {
 	}
 }
 
-// change gives the container another policy.
+// change replaces the policy of the container.
 func (c *contest) change() {
 	c.policy = c.drawn.policy()
 	c.define(c.indexed, c.policy, c.world.ReplaceContainer)
@@ -420,7 +420,7 @@ func (c *contest) change() {
 	c.changes++
 }
 
-// progress is how far the index is.
+// progress returns the index progress in percent.
 func (c *contest) progress() int {
 	r, err := c.world.ReadContainer(context.Background(), caller, engine.ContainerRequest{Link: c.indexed})
 	if err != nil {
@@ -429,7 +429,7 @@ func (c *contest) progress() int {
 	return r.IndexProgress
 }
 
-// settle waits until the index is what the policy says.
+// settle waits until the index transformation is complete.
 func (c *contest) settle() {
 	for deadline := time.Now().Add(time.Minute); c.progress() < 100; runtime.Gosched() {
 		if time.Now().After(deadline) {
@@ -439,7 +439,8 @@ func (c *contest) settle() {
 	c.settled = true
 }
 
-// rowsOf returns all rows of a query and whether an index led to documents.
+// rowsOf returns all rows of a query, and whether documents were found by an
+// index.
 func (c *contest) rowsOf(link engine.Link, q question, k *partitionkey.Key, size int) (rows []string, led bool, err error) {
 	req := engine.QueryRequest{Link: link, Text: q.text, Params: q.params, Key: k, Cross: true, Full: true, MaxItems: size}
 	for range 5000 {
@@ -465,12 +466,13 @@ func (c *contest) rowsOf(link engine.Link, q question, k *partitionkey.Key, size
 	return nil, false, errors.New("no end")
 }
 
-// ask asks one query in every way.
+// ask runs one query in every way.
 func (c *contest) ask(q question) {
 	c.queries++
 	want, err := c.docs.answer(q, c.policy.computed)
 	if err != nil {
-		// What no list of documents can answer is the query's own fault.
+		// A query that fails over the list of documents must fail in the
+		// engine, too.
 		if _, _, other := c.rowsOf(c.indexed, q, nil, 0); status.CodeOf(other) != status.CodeOf(err) {
 			c.fail(q, nil, "the list says %v, the container %v", err, other)
 		}
@@ -507,7 +509,8 @@ func (c *contest) ask(q question) {
 	}
 }
 
-// refusal is right for an order that the policy does not have.
+// refusal reports whether an error is the expected one for an order that the
+// policy does not support.
 func (c *contest) refusal(q question, err error) {
 	excluded := strings.Contains(err.Error(), "The index path corresponding to the specified order-by item is excluded.")
 	missing := strings.Contains(err.Error(), "The order by query does not have a corresponding composite index that it can be served from.")
@@ -523,8 +526,8 @@ func (c *contest) must(q question, k *partitionkey.Key, err error) {
 	}
 }
 
-// compareScan asks the container without an index. Its computed properties are
-// always there, so those that the policy lacks are not asked for.
+// compareScan runs the query in the container without an index. That has all
+// computed properties, so queries with one that the policy lacks are left out.
 func (c *contest) compareScan(q question, want []string) {
 	if c.policy.computed == nil && (strings.Contains(q.text, "c.low") || strings.Contains(q.text, "c.size")) {
 		return
@@ -534,11 +537,11 @@ func (c *contest) compareScan(q question, want []string) {
 	c.same(q, nil, "without an index", got, want)
 }
 
-// compareKey asks for the documents of a key, or of a part of one. With a whole
-// or partial key the documents of others do not exist.
+// compareKey runs the query over the documents of a whole or partial key, and
+// compares it with a list of only these documents.
 func (c *contest) compareKey(q question) {
 	if q.shape == "rank" {
-		return // Its scores come from the statistics of all documents.
+		return // Its scores depend on the statistics of all documents.
 	}
 	c.scoped++
 	d := c.docs[c.IntN(len(c.docs))]
@@ -552,7 +555,7 @@ func (c *contest) compareKey(q question) {
 	}
 	want, err := some.answer(q, c.policy.computed)
 	if err != nil {
-		return // Some documents may give an error that the query leaves out elsewhere.
+		return // A document may cause an error that another evaluation order avoids.
 	}
 	for _, size := range []int{0, 1 + c.IntN(9) + len(want)/10} {
 		got, _, err := c.rowsOf(c.indexed, q, &k, size)
@@ -561,7 +564,8 @@ func (c *contest) compareKey(q question) {
 	}
 }
 
-// compareNaive compares with the computation, in order when the query has one.
+// compareNaive compares with the naive computation, in order if the query has
+// one.
 func (c *contest) compareNaive(q question, got []string) {
 	if q.naive == nil {
 		return
@@ -594,7 +598,7 @@ func (c *contest) same(q question, k *partitionkey.Key, how string, got, want []
 	}
 }
 
-// fail ends the world with all that one needs to see it again.
+// fail ends the test with everything needed to reproduce the failure.
 func (c *contest) fail(q question, k *partitionkey.Key, format string, args ...any) {
 	c.t.Helper()
 	scope := ""

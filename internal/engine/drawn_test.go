@@ -12,8 +12,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// constants are what documents hold and filters ask for: all types, numbers at
-// the ends of their range, strings that agree in more bytes than an index keeps.
+// constants are the values of documents and filters: all types, numbers at the
+// ends of their range, strings with a common prefix longer than the index
+// stores.
 func constants() []string {
 	long := strings.Repeat("x", 126)
 	list := []string{
@@ -28,8 +29,8 @@ func constants() []string {
 	return list
 }
 
-// The places of documents. All can be filtered by, and those that are members of
-// objects can be ordered by.
+// The paths of documents. Filters use all of them, ORDER BY those that are
+// members of objects.
 var (
 	plainPlaces = []place{
 		named("pk"), named("sk"), named("a"),
@@ -45,27 +46,27 @@ var (
 
 func named(name string) place { return place{"c." + name, []any{name}} }
 
-// words make the texts that full-text search looks through.
+// words are the words of the texts for full-text search.
 var words = []string{"red", "blue", "fox", "foxes", "jump", "jumped", "the", "house", "Houses", "quick"}
 
 // fragments are parts of the texts of documents, in both cases.
 var fragments = []string{`"a"`, `"A"`, `"b"`, `"aB"`, `"x"`, `"X"`, `"é"`, `"É"`, `"red"`, `"FOX"`, `"houses"`, `" the"`, `"00"`}
 
-// The shapes that spatial conditions ask about.
+// The shapes in spatial conditions.
 var (
 	points   = []string{`{"type":"Point","coordinates":[0,0]}`, `{"type":"Point","coordinates":[0.5,0.5]}`, `{"type":"Point","coordinates":[10,50]}`, `{"type":"Point","coordinates":[179.9,0]}`, `{"type":"Point","coordinates":[-179.9,0.1]}`, `{"type":"Point","coordinates":[0,90]}`}
 	polygons = []string{`{"type":"Polygon","coordinates":[[[-1,-1],[1,-1],[1,1],[-1,1],[-1,-1]]]}`, `{"type":"Polygon","coordinates":[[[9,49],[11,49],[11,51],[9,51],[9,49]]]}`, `{"type":"Polygon","coordinates":[[[170,-10],[-170,-10],[-170,10],[170,10],[170,-10]]]}`}
 	oddities = []string{`{"type":"Point","coordinates":[0,91]}`, `{"type":"Point"}`, `{"type":"LineString","coordinates":[[0,0],[2,2]]}`, `"nowhere"`}
 )
 
-// drawn draws documents, policies and queries of one pool of constants.
+// drawn draws documents, policies and queries from one pool of constants.
 type drawn struct {
 	*rand.Rand
 	pool   []string
-	keys   []string            // the values of partition keys, few enough that each has several documents
-	narrow bool                // no other value is good for a key
+	keys   []string            // the values of partition keys, so few that each has several documents
+	narrow bool                // every key value is from keys
 	params map[string]string   // of the query that is being drawn
-	made   map[string]*literal // constants that were parsed
+	made   map[string]*literal // parsed constants
 }
 
 func newDrawn(seed uint64) *drawn {
@@ -95,7 +96,7 @@ func (d *drawn) parsed(text string) literal {
 	return *d.made[text]
 }
 
-// literal draws a constant for a query: as it is, or as a parameter.
+// literal draws a constant for a query: as a literal or as a parameter.
 func (d *drawn) literal() literal {
 	text := d.constant()
 	if d.chance(20) {
@@ -113,7 +114,7 @@ func (d *drawn) written(text string) literal {
 	return l
 }
 
-// small is a number that many documents share.
+// small draws a number that many documents share.
 func (d *drawn) small() string { return fmt.Sprint(d.IntN(8)) }
 
 func (d *drawn) sentence() string {
@@ -145,7 +146,7 @@ func (d *drawn) list(item func() string) string {
 	return "[" + strings.Join(items, ",") + "]"
 }
 
-// inner is a value at c.n.a, which may be the key.
+// inner draws a value at c.n.a, which may be the key.
 func (d *drawn) inner() string {
 	if d.narrow {
 		return d.one(d.keys...)
@@ -153,8 +154,8 @@ func (d *drawn) inner() string {
 	return d.constant()
 }
 
-// document draws a document. Members of kept are taken from there, so that a
-// replacement has the key of what it replaces.
+// document draws a document. It takes the members in kept from there, so that a
+// replacement keeps the key.
 func (d *drawn) document(id string, kept map[string]string) string {
 	var members []string
 	member := func(name string, percent int, text string) {
@@ -187,16 +188,16 @@ func (d *drawn) document(id string, kept map[string]string) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// policy is an indexing policy, and what the test knows of it.
+// policy is an indexing policy with the facts that the test needs.
 type policy struct {
 	text      string // the member indexingPolicy
 	none      bool
-	excluded  []string // names under which nothing is indexed; "" for all
+	excluded  []string // names of properties that are not indexed; "" for all
 	composite [][]sortKey
 	computed  []resource.ComputedProperty
 }
 
-// composites are the indexes of several properties that a policy may have.
+// composites are the composite indexes that a policy may have.
 var composites = [][]sortKey{
 	{{named("a"), false}, {named("num"), false}},
 	{{named("a"), false}, {named("num"), true}},
@@ -271,8 +272,8 @@ func compositeText(list [][]sortKey) string {
 	return strings.Join(all, ",")
 }
 
-// orders says whether the policy has the order of some keys. What a composite
-// index has behind properties that a filter fixes is beyond it.
+// orders reports whether the policy supports an order by keys. It does not know
+// about composite indexes after properties that a filter fixes.
 func (p policy) orders(keys []sortKey) bool {
 	if p.none {
 		return false
@@ -293,7 +294,7 @@ func (p policy) orders(keys []sortKey) bool {
 	})
 }
 
-// place draws where a condition looks.
+// place draws the path of a condition.
 func (d *drawn) place() place {
 	switch d.IntN(10) {
 	case 0, 1:
@@ -319,7 +320,7 @@ func (d *drawn) condition(depth int) condition {
 		return negated(fmt.Sprintf("(NOT (%s))", a.text), a)
 	}
 	if d.chance(30) {
-		return d.question()
+		return d.call()
 	}
 	return d.comparison()
 }
@@ -340,7 +341,7 @@ func negated(text string, a condition) condition {
 	return c
 }
 
-// perhaps turns a condition that has NOT in its middle around.
+// perhaps negates a condition with NOT as an infix, at random.
 func (d *drawn) perhaps(text string, of func(doc value.Value) truth) condition {
 	if d.chance(70) {
 		return condition{strings.Replace(text, "NOT ", "", 1), of}
@@ -348,11 +349,11 @@ func (d *drawn) perhaps(text string, of func(doc value.Value) truth) condition {
 	return condition{text, func(doc value.Value) truth { return -of(doc) }}
 }
 
-// comparison draws a condition that operators make.
+// comparison draws a condition with an operator.
 func (d *drawn) comparison() condition {
 	p, v := d.place(), d.literal()
 	if (p.text == "c.pk" || p.text == "c.sk") && d.chance(60) {
-		v = d.written(d.one(d.keys...)) // so that filters lead to partitions that have rows
+		v = d.written(d.one(d.keys...)) // so that filters target partitions with rows
 	}
 	switch d.IntN(12) {
 	case 11:
@@ -393,7 +394,7 @@ func (d *drawn) comparison() condition {
 	}}
 }
 
-// patterns of LIKE, and the same as regular expressions.
+// patterns are patterns of LIKE, with equivalent regular expressions.
 var patterns = [][2]string{
 	{`"a%"`, "^a.*$"},
 	{`"a!_b" ESCAPE "!"`, "^a_b$"},
@@ -407,8 +408,8 @@ var patterns = [][2]string{
 	{`"%fox%"`, "^.*fox.*$"},
 }
 
-// question draws a condition that a function makes.
-func (d *drawn) question() condition {
+// call draws a condition with a function.
+func (d *drawn) call() condition {
 	p, v := d.place(), d.literal()
 	switch d.IntN(16) {
 	case 0, 1, 2:
@@ -459,8 +460,8 @@ func (d *drawn) question() condition {
 	)}
 }
 
-// oneElement draws conditions that one element has to fulfil together, or two
-// elements one each.
+// oneElement draws conditions that one array element has to fulfil together, or
+// that different elements may fulfil.
 func (d *drawn) oneElement() condition {
 	x, y := d.parsed(d.small()), d.written(d.one(d.small(), d.constant()))
 	has := func(name string, v literal) func(item value.Value) bool {
@@ -487,9 +488,9 @@ func (d *drawn) oneElement() condition {
 	}}
 }
 
-// resume draws a condition with which a client goes on behind a row of an ordered
-// query: the first key is behind a value, of its type or of the types that come
-// after that, or it is the value and the second key is behind another.
+// resume draws a condition by which a client continues an ordered query after a
+// row: the first key is after a value, of its type or of the types after that, or
+// it equals the value and the second key is after another one.
 func (d *drawn) resume(keys []sortKey) condition {
 	v := d.literal()
 	behind := func(key sortKey, v literal) condition {
@@ -519,7 +520,7 @@ func (d *drawn) resume(keys []sortKey) condition {
 	return c
 }
 
-// resumed puts a resume condition in front of some filters.
+// resumed prepends a resume condition to some filters.
 func (d *drawn) resumed(filter condition, keys []sortKey) condition {
 	if d.chance(60) {
 		return filter
@@ -549,17 +550,17 @@ func (d *drawn) fullText() string {
 	return fmt.Sprintf("FullTextContains(c.s, %q)", d.one(words...))
 }
 
-// question is a query, and what the test knows of its result.
+// question is a query with the known facts about its result.
 type question struct {
 	text   string
 	params []query.Param
-	order  []sortKey // that an index has to have; nil when none has to
+	order  []sortKey // that needs an index; nil if none is needed
 	free   bool      // the order of rows depends on properties of the server
-	naive  *naive    // nil when nothing but the engine says what the text means
+	naive  *naive    // nil if only the engine can evaluate the text
 	shape  string
 }
 
-// query draws a query of some shape.
+// query draws a query.
 func (d *drawn) query() question {
 	d.params = map[string]string{}
 	shape := d.one("plain", "plain", "plain", "ordered", "ordered", "several", "distinct", "aggregate", "aggregate", "group", "group", "join", "rows", "vector", "rank")
@@ -581,8 +582,8 @@ func (d *drawn) query() question {
 	return q
 }
 
-// cut draws TOP or OFFSET LIMIT for some percent of queries, puts TOP in the
-// place of <top> in the text, the other behind it, and notes both in n.
+// cut draws TOP or OFFSET LIMIT for some percent of queries. It replaces <top>
+// in the text by TOP, appends OFFSET LIMIT, and sets both in n.
 func (d *drawn) cut(percent int, n *naive, format string, args ...any) string {
 	top, tail := "", ""
 	n.take = -1
@@ -616,7 +617,7 @@ func (d *drawn) plain(filter condition) question {
 	return q
 }
 
-// way draws a direction.
+// way draws ascending or descending.
 func (d *drawn) way(p place) sortKey { return sortKey{p, d.chance(50)} }
 
 func orderText(keys []sortKey) string {
@@ -634,7 +635,8 @@ func (d *drawn) sorted(filter condition) question {
 	return question{text: d.cut(50, n, "SELECT <top>VALUE c.id FROM c WHERE %s ORDER BY %s", filter.text, orderText(keys)), order: keys, naive: n}
 }
 
-// several draws an order of several places: mostly one that policies may have.
+// several draws an order by several paths: mostly one that policies may
+// support.
 func (d *drawn) several(filter condition) question {
 	keys := slices.Clone(composites[d.IntN(len(composites))])
 	if d.chance(50) {
@@ -645,7 +647,7 @@ func (d *drawn) several(filter condition) question {
 	if d.chance(10) {
 		keys[1] = d.way(keys[1].place)
 	}
-	if d.chance(25) { // The order of the rest, behind what the filter fixes.
+	if d.chance(25) { // The order of the remaining properties, after those that the filter fixes.
 		v := d.literal()
 		fixed := keys[0]
 		filter = both("AND", condition{fixed.text + " = " + v.text, func(doc value.Value) truth { return equals(fixed.of(doc), v.v) }}, filter, func(x, y truth) truth { return min(x, y) })
@@ -751,7 +753,7 @@ func (d *drawn) group(filter condition) question {
 		n.skip, n.take = d.IntN(5), d.IntN(9)
 		q.text += fmt.Sprintf(" OFFSET %d LIMIT %d", n.skip, n.take)
 		if n.order == nil {
-			q.naive = nil // Any of the groups will do.
+			q.naive = nil // Any of the groups is a valid result.
 		}
 	}
 	return q
@@ -781,8 +783,8 @@ func (d *drawn) join(filter condition) question {
 	return q
 }
 
-// rowsOfRows draws a query over the rows of another, and over arrays and values
-// inside of documents.
+// rowsOfRows draws a query over the rows of a subquery, and over arrays and
+// values in documents.
 func (d *drawn) rowsOfRows(filter condition) question {
 	n := new(naive)
 	return question{text: d.one(

@@ -15,7 +15,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// script defines a script of a container.
+// script creates a script in a container.
 func (w *world) script(t *testing.T, link engine.Link, kind resource.ScriptKind, definition string) {
 	t.Helper()
 	if _, err := w.CreateScript(t.Context(), caller, engine.ScriptRequest{Kind: kind, Link: link, Body: parse(t, definition)}); err != nil {
@@ -42,7 +42,7 @@ func (w *world) execute(t *testing.T, link engine.Link, id, keyText, args string
 	return w.Execute(t.Context(), caller, engine.ExecuteRequest{Link: link, Procedure: id, Key: key(t, keyText), Args: parse(t, args).Items(), Log: true})
 }
 
-// sum adds what the accounts of a key hold.
+// sum returns the sum of the accounts of a key.
 func (w *world) sum(t *testing.T, link engine.Link, keyText string) string {
 	t.Helper()
 	page, err := w.Query(t.Context(), caller, engine.QueryRequest{Link: link, Text: "SELECT VALUE SUM(c.n) FROM c", Key: key(t, keyText)})
@@ -73,8 +73,8 @@ const transfer = `function transfer(from, to, amount) {
 }`
 
 // TestBank has several clients move money between the accounts of one key by a
-// procedure that throws in the middle when there is not enough: readers see the
-// total at every moment, and none of it is lost.
+// procedure that throws halfway if the balance is too low: readers always see
+// the same total, and it is the same in the end.
 func TestBank(t *testing.T) {
 	t.Parallel()
 	w := scriptWorld(t)
@@ -110,12 +110,12 @@ func TestBank(t *testing.T) {
 	}
 	all.Wait()
 	if got := w.sum(t, link, `["p"]`); got != "40" {
-		t.Errorf("the total is %s behind %v refused transfers", got, refused)
+		t.Errorf("the total is %s after %v refused transfers", got, refused)
 	}
 }
 
-// TestFinalVersions compares what a script says about its documents with what is
-// stored: RIDs, links, etags and times are the same.
+// TestFinalVersions compares the documents that a script returns with the stored
+// ones: RIDs, links, etags and times are equal.
 func TestFinalVersions(t *testing.T) {
 	t.Parallel()
 	w := scriptWorld(t)
@@ -143,7 +143,7 @@ func TestFinalVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := said.JSON(); got != string(stored.Body) {
-			t.Errorf("the script said %s, stored is %s", got, stored.Body)
+			t.Errorf("the script returned %s, stored is %s", got, stored.Body)
 		}
 		if said.Get("made").Text() != said.Get("_rid").Text() || !strings.Contains(done.Log, string(stored.ETag)) {
 			t.Errorf("%s: the log is %s", said.JSON(), done.Log)
@@ -154,8 +154,8 @@ func TestFinalVersions(t *testing.T) {
 	}
 }
 
-// TestScriptsAreAllOrNothing has procedures that end badly in every way, and finds
-// nothing of what they did.
+// TestScriptsAreAllOrNothing runs procedures that fail in every way: none of their
+// writes is stored.
 func TestScriptsAreAllOrNothing(t *testing.T) {
 	t.Parallel()
 	w := scriptWorld(t)
@@ -198,9 +198,9 @@ func TestScriptsAreAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestTimeOfScriptsBoundsQueries ends a stored procedure in the middle of a query
-// that takes longer than any request may: it is over with the time of the script,
-// and what it has done before is undone.
+// TestTimeOfScriptsBoundsQueries runs a stored procedure with a query that takes
+// longer than any request may. The query ends when the time of the script is
+// over, and earlier writes of the script are undone.
 func TestTimeOfScriptsBoundsQueries(t *testing.T) {
 	t.Parallel()
 	w := limitedWorld(t, script.Limits{Time: 50 * time.Millisecond, AcceptTime: time.Hour})
@@ -226,11 +226,11 @@ func TestTimeOfScriptsBoundsQueries(t *testing.T) {
 	if got, err := w.rows(t, link, "SELECT VALUE COUNT(1) FROM c"); err != nil || got != fmt.Sprint(documents) {
 		t.Errorf("%s documents, %v, want %d", got, err, documents)
 	}
-	w.put(t, link, `{"id":"new","pk":"p"}`) // The key is free.
+	w.put(t, link, `{"id":"new","pk":"p"}`) // The key is not locked any more.
 }
 
-// TestOwnWritesInQueries compares queries of a script that has changed documents
-// with those of a client behind it.
+// TestOwnWritesInQueries compares queries of a script after its own writes with
+// those of a client after the script.
 func TestOwnWritesInQueries(t *testing.T) {
 	t.Parallel()
 	w := scriptWorld(t)
@@ -286,13 +286,13 @@ func TestOwnWritesInQueries(t *testing.T) {
 			got = append(got, row.JSON())
 		}
 		if strings.Join(got, " ") != want {
-			t.Errorf("%s: the script has\n%s\nand a client behind it\n%s", q, strings.Join(got, " "), want)
+			t.Errorf("%s: the script gets\n%s\nand a client after it\n%s", q, strings.Join(got, " "), want)
 		}
 	}
 }
 
-// TestExecuteWhileSplitting has procedures count in documents of many keys while
-// their partition is split: each run counts once.
+// TestExecuteWhileSplitting runs procedures that count in documents of many keys
+// while the partition is split: each run counts once.
 func TestExecuteWhileSplitting(t *testing.T) {
 	t.Parallel()
 	w := scriptWorld(t)

@@ -32,8 +32,8 @@ func stepNamed(plan value.Value, name string) value.Value {
 	return value.Undefined()
 }
 
-// An explanation has the spans of the index one by one while they are few, and
-// their number always.
+// An explanation lists the spans of the index if they are few, and always has
+// their number.
 func TestExplainedSpans(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -70,8 +70,8 @@ func TestExplainedSpans(t *testing.T) {
 	}
 }
 
-// While the index is rebuilt, an explanation says how far that is, and that the
-// index led to nothing; before and behind it, it says neither.
+// While the index is rebuilt, an explanation has its progress, and no index
+// hits. Before and after that, it has no progress.
 func TestExplainedRebuild(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -104,5 +104,5 @@ func TestExplainedRebuild(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("%d of 200 explanations right behind a new policy tell that the index is rebuilt", during)
+	t.Errorf("%d of 200 explanations right after a new policy show that the index is being rebuilt", during)
 }

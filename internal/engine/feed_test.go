@@ -19,9 +19,9 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// changes: a page of the change feed of a container. Its lines: key, partition,
+// changes shows a page of the change feed of a container. Its lines are key, partition,
 // clip (two bounds), items, after, since (seconds), and those of every request. A token
-// of several ranges is shown by its size in whole hundreds of characters.
+// of several ranges is shown by its size in hundreds of characters.
 func (s *story) changes(ctx context.Context, t *testing.T, d *datadriven.TestData) (string, error) {
 	req := engine.FeedRequest{Link: s.link, Key: s.key(t), MaxItems: s.number("items"), After: resource.ETag(s.headers["after"]), Options: s.options()}
 	if _, given := s.headers["partition"]; given {
@@ -58,14 +58,14 @@ func (s *story) changes(ctx context.Context, t *testing.T, d *datadriven.TestDat
 	return b.String(), err
 }
 
-// changesOf is what the model knows of a document.
+// changesOf is the model of a document.
 type changesOf struct {
 	body string
 	epk  partitionkey.EPK
 	ts   int64
 }
 
-// feedWorld is a container, what should be in it, and readers of its feed.
+// feedWorld is a container, a model of its documents, and readers of its feed.
 type feedWorld struct {
 	*world
 	t      *testing.T
@@ -75,24 +75,25 @@ type feedWorld struct {
 	key    partitionkey.Definition
 	live   map[string]changesOf
 
-	followed int // parts that were gone
+	followed int // parts that returned 410
 }
 
-// feedReader keeps what it was given, and what is none of its business.
+// feedReader keeps the documents that it has received, and those that it must
+// not receive.
 type feedReader struct {
 	scope   string
-	parts   []engine.FeedRequest // read in turn: one, or as many as its partition was split into
+	parts   []engine.FeedRequest // read in turn: one, or one for each child of its partition
 	holds   func(epk partitionkey.EPK) bool
 	since   int64
-	ignored map[string]string // bodies by name, of versions before the reader began
+	ignored map[string]string // bodies, by name, of versions from before the reader began
 	known   map[string]string
-	lsns    map[string]int // the last of each key
+	lsns    map[string]int // the latest of each key
 }
 
-// TestFeedModel draws writes and deletes, and readers from every start, of every
-// scope and page size in between, while partitions are split. One that has reached the end knows the latest
-// version of every live document in its scope that it asked for; none came
-// twice without a change in between, and those of one key came in order.
+// TestFeedModel draws writes, deletes, and readers with any start, scope and page size,
+// while partitions are split. A reader at the end has the latest version of every live
+// document of its scope. It gets none twice without a change in between, and gets the
+// documents of a key in order.
 func TestFeedModel(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 2, 5} {
@@ -158,7 +159,7 @@ func (w *feedWorld) split() {
 	}
 }
 
-// merge has two neighbours merged.
+// merge merges two neighbours.
 func (w *feedWorld) merge() {
 	c, _ := w.catalog.View().Container("d", "c")
 	if c.Ranges.Len() < 2 {
@@ -170,7 +171,7 @@ func (w *feedWorld) merge() {
 	}
 }
 
-// drain reads until a whole round has brought nothing.
+// drain reads until no part has further documents.
 func (w *feedWorld) drain(r *feedReader) {
 	quiet := 0
 	for range 5000 {
@@ -219,7 +220,7 @@ func (w *feedWorld) name(doc string) string {
 	return fmt.Sprint(w.keyOf(doc), "|", parse(w.t, doc).Get("id").Text())
 }
 
-// reader draws a scope and a start.
+// reader draws the scope and the start of a reader.
 func (w *feedWorld) reader() *feedReader {
 	r := &feedReader{known: map[string]string{}, ignored: map[string]string{}, lsns: map[string]int{}}
 	r.parts = []engine.FeedRequest{{Link: w.link}}
@@ -277,8 +278,8 @@ func (w *feedWorld) scope(r *feedReader, req *engine.FeedRequest) {
 	}
 }
 
-// advance reads a page of the part whose turn it is, and reports whether it was
-// at its end.
+// advance reads a page of the next part, and reports whether that part was at
+// its end.
 func (w *feedWorld) advance(r *feedReader) bool {
 	req := r.parts[0]
 	req.MaxItems = []int{1, 7, -1}[w.random.IntN(3)]
@@ -305,16 +306,16 @@ func (w *feedWorld) advance(r *feedReader) bool {
 		w.t.Fatalf("%s: etag %q, charge %v, session %q", r.scope, page.ETag, page.Charge, page.Session)
 	}
 	req.After = page.ETag
-	if w.random.IntN(2) == 0 { // Some clients repeat the time with each page, others do not.
+	if w.random.IntN(2) == 0 { // Some clients send the time with each page, others do not.
 		req.Since = time.Time{}
 	}
 	r.parts = append(r.parts[1:], req)
 	return end
 }
 
-// begun returns the documents of a page less those that had to come with the last
-// one: what one LSN has brought is on one page, and partitions that were merged may
-// each have brought something.
+// begun returns the documents of a page without those that follow another one of
+// the same, last LSN: the documents of one LSN are on one page, whatever its size,
+// and merged partitions may each have some.
 func (w *feedWorld) begun(rows [][]byte) [][]byte {
 	lsn := func(at int) int64 {
 		n, _ := parse(w.t, string(rows[at])).Get("_lsn").Int64()
@@ -327,8 +328,8 @@ func (w *feedWorld) begun(rows [][]byte) [][]byte {
 	return rows[:end]
 }
 
-// follow replaces a part that is gone by those that hold its range today, as
-// clients do: each goes on where it was.
+// follow replaces a part that returned 410 by the present partitions of its
+// range, as clients do. Each continues at the same position.
 func (w *feedWorld) follow(r *feedReader) {
 	c, _ := w.catalog.View().Container("d", "c")
 	gone := r.parts[0]
@@ -351,12 +352,12 @@ func (w *feedWorld) take(r *feedReader, row string) {
 		w.t.Fatalf("%s has %s, want %+v", r.scope, row, live)
 	}
 	if r.known[name] == body || r.ignored[name] == body {
-		w.t.Fatalf("%s has %s once more", r.scope, row)
+		w.t.Fatalf("%s has %s again", r.scope, row)
 	}
 	r.known[name] = body
 	key, lsn := fmt.Sprint(w.keyOf(row)), int(v.Get("_lsn").Float())
 	if lsn <= r.lsns[key] {
-		w.t.Fatalf("%s has LSN %d of key %s behind %d", r.scope, lsn, key, r.lsns[key])
+		w.t.Fatalf("%s has LSN %d of key %s after %d", r.scope, lsn, key, r.lsns[key])
 	}
 	r.lsns[key] = lsn
 }
@@ -370,8 +371,8 @@ func (w *feedWorld) verify(r *feedReader) {
 	}
 }
 
-// Partitions are split while one goroutine writes and another one reads: the
-// reader ends up with the latest version of everything, and gets none twice.
+// Partitions are split while one goroutine writes and another reads: in the end
+// the reader has the latest version of every document, and it gets none twice.
 func TestFeedWhileSplitting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -408,9 +409,10 @@ func TestFeedWhileSplitting(t *testing.T) {
 	}
 }
 
-// reshape splits partitions of the container that has two or more, and merges
-// neighbours after every second time where more than two are there, so many times, and
-// closes what it returns then. A partition of one key, or none so far, stays whole.
+// reshape changes the partitions of a container of two or more the given number of
+// times, and then closes the channel that it returns. It merges two neighbours in
+// every third step if there are more than two partitions, and splits one in the
+// others. A partition with fewer than two keys is not split.
 func reshape(t *testing.T, w *world, times int) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -433,8 +435,8 @@ func reshape(t *testing.T, w *world, times int) <-chan struct{} {
 	return done
 }
 
-// readUntil reads the feed of a container to the end that it has when done is
-// closed, and returns the documents by id. No version comes twice.
+// readUntil reads the feed of a container up to its end after done is closed,
+// and returns the documents by id. No version may come twice.
 func readUntil(t *testing.T, w *world, link engine.Link, done <-chan struct{}) map[string]string {
 	t.Helper()
 	known := map[string]string{}
@@ -457,7 +459,7 @@ func readUntil(t *testing.T, w *world, link engine.Link, done <-chan struct{}) m
 		if end && last {
 			return known
 		}
-		if end { // The writer may have written behind this page.
+		if end { // The writer may have written after this page.
 			select {
 			case <-done:
 				last = true
@@ -467,8 +469,8 @@ func readUntil(t *testing.T, w *world, link engine.Link, done <-chan struct{}) m
 	}
 }
 
-// Every partition gets its turn: one that changes faster than it is read does
-// not keep the others waiting.
+// The pages of a feed rotate over the partitions: one that changes faster than
+// it is read does not delay the others.
 func TestFeedTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -491,7 +493,7 @@ func TestFeedTurns(t *testing.T) {
 	}
 }
 
-// A feed is read by somebody.
+// A feed needs a caller.
 func TestFeedNeedsCaller(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

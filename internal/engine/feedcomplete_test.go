@@ -16,10 +16,10 @@ import (
 type follower struct {
 	req    engine.FeedRequest
 	holds  func(id string) bool
-	events map[string][]string // by document: what happened to it
+	events map[string][]string // by document: its changes
 }
 
-// advance reads one page and reports whether it was at the end.
+// advance reads one page, and reports whether it was at the end.
 func (f *follower) advance(t *testing.T, w *world) (end bool) {
 	t.Helper()
 	page, err := w.Feed(context.Background(), caller, f.req)
@@ -54,9 +54,9 @@ func completeWorld(t *testing.T, partitions int) (*world, engine.Link) {
 	return w, w.containerOf(t, partitions, `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"changeFeedPolicy":{"retentionDuration":60}}`)
 }
 
-// Partitions are split and merged while one goroutine writes and others follow all
-// versions, of the container and of parts of it: each sees everything that happened
-// to each document, in order and once, and goes on behind a restart.
+// Partitions are split and merged while one goroutine writes and others read all
+// versions, of the container and of parts of it. Each reader sees every change of
+// each document once and in order, and continues after a restart.
 func TestCompleteFeedWhileSplitting(t *testing.T) {
 	t.Parallel()
 	w, link := completeWorld(t, 2)
@@ -67,7 +67,7 @@ func TestCompleteFeedWhileSplitting(t *testing.T) {
 	}()
 	hash := func(id string) partitionkey.EPK { return definition.Hash(*key(t, `[`+id+`]`)) }
 	happened := map[string][]string{} // by document; of the writer until done is closed
-	last := map[string]string{}       // the etag of each document that is there
+	last := map[string]string{}       // the etag of each live document
 	write := func(from, to int) {
 		for i := from; i < to; i++ {
 			id := fmt.Sprint(i % documents)
@@ -144,7 +144,7 @@ func TestCompleteFeedWhileSplitting(t *testing.T) {
 	}
 }
 
-// quoted returns events with their etags alike: results have them in quotes.
+// quoted returns events with quoted etags, as results have them.
 func quoted(events []string) []string {
 	all := make([]string, len(events))
 	for i, e := range events {
@@ -157,7 +157,8 @@ func quoted(events []string) []string {
 	return all
 }
 
-// The feed of all versions begins at now, and only where it is kept.
+// The feed of all versions begins at the current time, and exists only if the
+// container keeps versions.
 func TestCompleteFeedRefused(t *testing.T) {
 	t.Parallel()
 	w, link := completeWorld(t, 2)

@@ -40,7 +40,7 @@ func tiled(t testing.TB, bounds ...string) *catalog.Container {
 	return c
 }
 
-// show is the pieces of a token, as partition, range and LSN.
+// show returns the pieces of a token as partition, range and LSN.
 func show(list []piece, first int) string {
 	var parts []string
 	for i, p := range list {
@@ -53,8 +53,8 @@ func show(list []piece, first int) string {
 	return strings.Join(parts, " ")
 }
 
-// S111: a position is good in every shape that the container may have when it comes
-// back: that of a parent for its children, those of two for what they became.
+// S111: a position is valid whatever partitions the container has when it is used:
+// that of a parent for its children, those of two partitions for the merged one.
 func TestFeedTokenInEveryShape(t *testing.T) {
 	t.Parallel()
 	full := partitionkey.Full()
@@ -91,20 +91,20 @@ func TestFeedTokenInEveryShape(t *testing.T) {
 			t.Errorf("%s: %s, want %s", shape.name, got, shape.want)
 		}
 	}
-	// When both are equally far again, a number says it all.
+	// When both have the same LSN again, the token is a number.
 	list[1].lsn = 50
 	if etag := token.next(list, 1).etag(); etag != `"50"` {
 		t.Errorf("the token is %s", etag)
 	}
-	// But not before both have begun at a time.
+	// But not if nothing has been read since a time: the token then needs the
+	// time.
 	token.since, list[0].lsn, list[1].lsn = 99, 0, 0
 	if again, err := parseFeedToken(token.next(list, 0).etag(), feedTestRID, full); err != nil || again.since != 99 {
 		t.Errorf("%+v, %v", again, err)
 	}
 }
 
-// Whatever is read and written is the same token, and the pieces of any shape
-// tile the scope.
+// A token survives parsing, and its pieces tile the scope for any partitions.
 func TestFeedTokenRoundTrip(t *testing.T) {
 	t.Parallel()
 	const seed = 5
@@ -153,7 +153,8 @@ func dedupe(bounds []string) (list []string) {
 	return list
 }
 
-// What is no position of this feed is 400, on both sides of every limit.
+// A text that is not a position of this feed is 400, on both sides of every
+// limit.
 func TestFeedTokenRefused(t *testing.T) {
 	t.Parallel()
 	full := partitionkey.Full()
@@ -186,7 +187,8 @@ func TestFeedTokenRefused(t *testing.T) {
 	}
 }
 
-// unsimple is the etag of a token without entries, which etag never makes.
+// unsimple returns the long form of t without entries, which etag never
+// returns.
 func unsimple(t feedToken) string {
 	t.entries = []feedEntry{{max: "\x10", lsn: 3}, {max: partitionkey.MaxEPK, lsn: 5}}
 	b, _ := base64.RawURLEncoding.DecodeString(strings.Trim(string(t.etag()), `"`))
@@ -215,7 +217,7 @@ func FuzzFeedToken(f *testing.F) {
 		}
 		next := token.next(list, first)
 		if again, err := parseFeedToken(next.etag(), feedTestRID, scope); err != nil || again.etag() != next.etag() {
-			t.Fatalf("%q goes on at %q, which is %v", text, next.etag(), err)
+			t.Fatalf("%q continues at %q, which is %v", text, next.etag(), err)
 		}
 	})
 }

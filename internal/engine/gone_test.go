@@ -10,8 +10,9 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// TestUnknownPartitionIsGoneAtOnce: a partition that no view has is answered 410
-// without waiting for a newer view, which only a moving partition deserves.
+// TestUnknownPartitionIsGoneAtOnce shows that a partition that the view does not
+// have is 410 at once. Only a partition that is moving makes a request wait for
+// a newer view.
 func TestUnknownPartitionIsGoneAtOnce(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -31,7 +32,7 @@ func TestUnknownPartitionIsGoneAtOnce(t *testing.T) {
 	for _, family := range families {
 		if family.GetName() == "decan_engine_moved_retries_total" {
 			if n := family.GetMetric()[0].GetCounter().GetValue(); n != 0 {
-				t.Errorf("the request was tried %v times more", n)
+				t.Errorf("the request was repeated %v times", n)
 			}
 			return
 		}

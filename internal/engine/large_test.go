@@ -13,8 +13,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// TestLargeDocumentsTakeTurns has others hold all turns: a large document waits for
-// one, whatever is done with it, and small ones do not.
+// TestLargeDocumentsTakeTurns takes all turns: every write of a large document
+// waits for one, and a write of a small document does not.
 func TestLargeDocumentsTakeTurns(t *testing.T) {
 	t.Parallel()
 	e, _ := split(t, 1)
@@ -56,7 +56,7 @@ func TestLargeDocumentsTakeTurns(t *testing.T) {
 		e.turns.mu.Lock()
 		defer e.turns.mu.Unlock()
 		if e.turns.held != 0 || e.turns.waiting.Load() != 0 {
-			t.Errorf("%d turns and %d who wait for one are left", e.turns.held, e.turns.waiting.Load())
+			t.Errorf("%d turns and %d waiters are left", e.turns.held, e.turns.waiting.Load())
 		}
 	}
 	for _, c := range []struct {
@@ -64,7 +64,7 @@ func TestLargeDocumentsTakeTurns(t *testing.T) {
 		n  int
 	}{{"upsert", 20_000}, {"upsert", 20_001}, {"batch", 20_002}, {"upsert", 1}, {"batch", 20_000}, {"delete", 0}} {
 		e.turns.mu.Lock()
-		e.turns.held = 1 // Somebody else's.
+		e.turns.held = 1 // of another request
 		e.turns.mu.Unlock()
 		done := make(chan error, 1)
 		go func() { done <- write(ctx, c.op, "large", c.n) }()
@@ -77,7 +77,7 @@ func TestLargeDocumentsTakeTurns(t *testing.T) {
 			}
 		}
 		if err := write(ctx, "upsert", "small", 3); err != nil {
-			t.Fatalf("a small document beside %s of %d elements: %v", c.op, c.n, err)
+			t.Fatalf("a small document during %s of %d elements: %v", c.op, c.n, err)
 		}
 		e.turns.release()
 		if err := <-done; err != nil {
@@ -85,7 +85,7 @@ func TestLargeDocumentsTakeTurns(t *testing.T) {
 		}
 		idle()
 	}
-	// One who gives up while it waits leaves nothing.
+	// A cancelled waiter leaves no turn and no waiter.
 	e.turns.mu.Lock()
 	e.turns.held = 1
 	e.turns.mu.Unlock()

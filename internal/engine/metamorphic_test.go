@@ -12,8 +12,8 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// One sequence of operations gives the same answers on 1, 8 and 64 partitions,
-// and those of a map, with restarts in between. A failure names the seed.
+// One sequence of operations gives the same answers on 1, 8 and 64 partitions
+// as on a map, with restarts in between. A failure prints the seed.
 func TestMetamorphic(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(3)
@@ -73,7 +73,7 @@ func draw(random *rand.Rand) operation {
 func (o operation) key() string  { return fmt.Sprintf(`["t%d",%d]`, o.tenant, o.user) }
 func (o operation) slot() string { return fmt.Sprintf("%s i%d", o.key(), o.id) }
 
-// apply carries the operation out on the model and returns the status to expect.
+// apply applies the operation to the model and returns the expected status.
 func (o operation) apply(model map[string]string) status.Code {
 	_, exists := model[o.slot()]
 	switch {
@@ -89,7 +89,7 @@ func (o operation) apply(model map[string]string) status.Code {
 	return 0
 }
 
-// shape is a world with its container.
+// shape is a world with a container.
 type shape struct {
 	*world
 	link engine.Link
@@ -116,7 +116,7 @@ func (s *shape) apply(t *testing.T, o operation) status.Code {
 	return status.CodeOf(err)
 }
 
-// compare asks queries of random scopes and expects what the model holds.
+// compare runs queries with random scopes and compares the rows with the model.
 func (s *shape) compare(t *testing.T, model map[string]string, random *rand.Rand) {
 	t.Helper()
 	tenant, user, n := random.IntN(4), random.IntN(3), random.IntN(100)

@@ -7,12 +7,12 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// TestFanoutsForget shows that visits are kept of containers that there are: those of
-// the others go when another container is first asked.
+// TestFanoutsForget shows that the visits of deleted containers are dropped when
+// another container is queried for the first time.
 func TestFanoutsForget(t *testing.T) {
 	t.Parallel()
 	var f fanouts
-	none := &catalog.View{} // All containers were dropped.
+	none := &catalog.View{} // All containers are deleted.
 	dropped, asked := resource.ContainerRID(resource.DatabaseRID(1), 1), resource.ContainerRID(resource.DatabaseRID(1), 2)
 	f.add(none, dropped, QueryVisits{Queries: 1, Partitions: 3})
 	f.add(none, dropped, QueryVisits{Partitions: 2})
@@ -21,6 +21,6 @@ func TestFanoutsForget(t *testing.T) {
 	}
 	f.add(none, asked, QueryVisits{Queries: 2, Partitions: 2})
 	if got := f.of(dropped); got != (QueryVisits{}) || len(f.byContainer) != 1 {
-		t.Errorf("of a dropped container there are %+v; %d are kept", got, len(f.byContainer))
+		t.Errorf("a deleted container has %+v; %d are kept", got, len(f.byContainer))
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// What queries mean, written a second time and as plainly as possible: no plan,
-// no index, no bytes.
+// A second implementation of queries, as plain as possible: no plan, no index,
+// no bytes.
 
-// truth is what a condition comes to: the numbers are such that AND is the least
-// and OR the greatest of two, and NOT the negative.
+// truth is the result of a condition. By its numbers, AND is the minimum of two,
+// OR the maximum, and NOT the negative.
 type truth int
 
 const (
@@ -30,13 +30,13 @@ func truthOf(b bool) truth {
 }
 
 // condition is a filter as text and as a function of a document. The function is
-// nil where nothing but the engine says what the text means.
+// nil if only the engine can evaluate the text.
 type condition struct {
 	text string
 	of   func(doc value.Value) truth
 }
 
-// place is a path in documents.
+// place is a path in a document.
 type place struct {
 	text  string
 	steps []any // names and positions
@@ -54,7 +54,7 @@ func (p place) of(doc value.Value) value.Value {
 	return doc
 }
 
-// top is the name that the place is under.
+// top returns the first name of the path.
 func (p place) top() string { return p.steps[0].(string) }
 
 // literal is a constant as text and as a value.
@@ -70,7 +70,7 @@ func equals(a, b value.Value) truth {
 	return truthOf(value.Equal(a, b))
 }
 
-// compares is an operator of the language.
+// compares is a comparison operator of the language.
 func compares(op string, a, b value.Value) truth {
 	switch op {
 	case "=":
@@ -85,7 +85,8 @@ func compares(op string, a, b value.Value) truth {
 	return truthOf(op[0] == '<' && c < 0 || op[0] == '>' && c > 0 || len(op) == 2 && c == 0)
 }
 
-// within is BETWEEN: unknown when the types differ, whatever the other end says.
+// within is BETWEEN: unknown if a type differs, whatever the comparison with the
+// other bound gives.
 func within(v, low, high value.Value) truth {
 	above, below := compares(">=", v, low), compares("<=", v, high)
 	if above == unknown || below == unknown {
@@ -103,7 +104,7 @@ func among(v value.Value, list []literal) truth {
 	return result
 }
 
-// searches is a function of two strings and perhaps a flag to ignore case.
+// searches is a function of two strings, optionally with a flag to ignore case.
 func searches(name string, s, t value.Value, ignoreCase bool) truth {
 	if s.Kind() != value.KindString || t.Kind() != value.KindString {
 		return unknown
@@ -163,8 +164,8 @@ func like(v value.Value, pattern *regexp.Regexp) truth {
 	return truthOf(pattern.MatchString(v.Text()))
 }
 
-// ordered sorts documents by places; ties stand in the order of numbers, in the
-// direction of the first.
+// ordered sorts documents by paths. Ties are in the order of numbers, in the
+// direction of the first path.
 func ordered(docs []stored, keys []sortKey) []stored {
 	docs = slices.Clone(docs)
 	slices.SortFunc(docs, func(a, b stored) int {
@@ -190,20 +191,19 @@ type sortKey struct {
 	desc bool
 }
 
-// naive is what a query of a simple shape selects: a value of each document, or
+// naive is a query of a simple shape: it selects a value of each document, or
 // of each group of documents.
 type naive struct {
 	filter condition
 	order  []sortKey
-	keys   []place // of groups; nil and not lone for none
+	keys   []place // of groups; nil without lone: there are no groups
 	lone   bool    // all documents are one group
 	row    func(group []stored) value.Value
 	skip   int
 	take   int // -1 for all
 }
 
-// rows computes the rows, in the order of documents and in no special one of
-// groups.
+// rows computes the rows, in the order of documents; groups have no order.
 func (n naive) rows(docs []stored) []value.Value {
 	docs = slices.DeleteFunc(slices.Clone(docs), func(d stored) bool { return n.filter.of != nil && n.filter.of(d.value) != yes })
 	docs = ordered(docs, n.order)
@@ -249,7 +249,7 @@ func (n naive) groups(docs []stored) [][]stored {
 	return groups
 }
 
-// valuesAt are the defined values of a place.
+// valuesAt returns the defined values at a path.
 func valuesAt(group []stored, p place) []value.Value {
 	var list []value.Value
 	for _, d := range group {
@@ -260,7 +260,7 @@ func valuesAt(group []stored, p place) []value.Value {
 	return list
 }
 
-// extreme is MIN or, with sign -1, MAX.
+// extreme is MIN or, if sign is -1, MAX.
 func extreme(group []stored, p place, sign int) value.Value {
 	best := value.Undefined()
 	for _, v := range valuesAt(group, p) {
@@ -274,7 +274,7 @@ func extreme(group []stored, p place, sign int) value.Value {
 	return best
 }
 
-// sumOfIntegers is SUM where every number is a small integer.
+// sumOfIntegers is SUM of small integers.
 func sumOfIntegers(group []stored, p place) value.Value {
 	sum := int64(0)
 	for _, v := range valuesAt(group, p) {

@@ -10,8 +10,8 @@ import (
 	"github.com/decandb/decan/internal/engine"
 )
 
-// searchable fills a container of four partitions with vectors and texts that an
-// index has.
+// searchable fills a container of four partitions with indexed vectors and
+// texts.
 func searchable(t *testing.T, w *world, documents int) engine.Link {
 	t.Helper()
 	ctx := t.Context()
@@ -39,7 +39,7 @@ func searchable(t *testing.T, w *world, documents int) engine.Link {
 }
 
 // TestSearchesReadTheirIndexes compares searches over several partitions with
-// those that read all documents, and counts what they read.
+// queries that read all documents, and checks how many documents they read.
 func TestSearchesReadTheirIndexes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -47,7 +47,7 @@ func TestSearchesReadTheirIndexes(t *testing.T) {
 	link := searchable(t, w, documents)
 	distance := func(how string) string { return "VectorDistance(c.v, [0.5, -0.25, 1, 0]" + how + ")" }
 	for _, c := range []struct {
-		text, unindexed string // the same question in a form that no index answers
+		text, unindexed string // the same query in a form that no index supports
 		most            int64  // documents read
 		explained       string
 	}{

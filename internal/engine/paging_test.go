@@ -16,7 +16,7 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// items is a container of n partitions with count documents whose properties
+// items creates a container of n partitions with count documents. Values
 // repeat, so that orders have ties.
 func items(t testing.TB, partitions, count int) (*world, engine.Link) {
 	t.Helper()
@@ -33,8 +33,9 @@ func items(t testing.TB, partitions, count int) (*world, engine.Link) {
 	return w, link
 }
 
-// Paged at any size, a query returns what it returns in one page: without ORDER
-// BY partition after partition, in full execution also ordered and cut.
+// A query returns the same rows in pages of any size as in one page: without
+// ORDER BY partition by partition, and in full execution also with ORDER BY,
+// TOP and LIMIT.
 func TestPagingEqualsUnpaged(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 8, 64} {
@@ -72,9 +73,9 @@ func TestPagingEqualsUnpaged(t *testing.T) {
 	}
 }
 
-// Full execution gives what sorting all documents gives, whatever the number of
-// partitions; ties come in the order of document numbers, which differ between
-// containers, so the keys are compared.
+// Full execution returns all documents sorted, whatever the number of
+// partitions. Ties are in the order of document numbers, which differ between
+// containers, so only the keys are compared.
 func TestFullExecutionSorts(t *testing.T) {
 	t.Parallel()
 	type doc struct {
@@ -127,9 +128,9 @@ func TestFullExecutionSorts(t *testing.T) {
 	}
 }
 
-// A page that is full with the last row is the last one. With TrailingPage it is
-// followed by an empty one, unless rows have an order or TOP or LIMIT are reached;
-// a row that was written meanwhile comes with that.
+// A page that is full with the last row is the last one. With TrailingPage an
+// empty page follows, unless rows have an order or TOP or LIMIT is reached. If a
+// row was written meanwhile, that page has it.
 func TestTrailingPage(t *testing.T) {
 	t.Parallel()
 	for _, trailing := range []bool{false, true} {
@@ -180,8 +181,8 @@ func TestTrailingPage(t *testing.T) {
 	}
 }
 
-// checkTrailing asks for the rows in pages that they fill exactly, and says
-// whether an empty one must follow.
+// checkTrailing reads the rows in pages that they fill exactly, and checks
+// whether an empty page follows.
 func checkTrailing(t *testing.T, w *world, req engine.QueryRequest, follows bool) {
 	t.Helper()
 	run := w.Query
@@ -219,7 +220,7 @@ func checkTrailing(t *testing.T, w *world, req engine.QueryRequest, follows bool
 	}
 }
 
-// A page ends at its size in bytes, and its one too large row is returned alone.
+// A page ends at its size in bytes. A row that is larger is returned alone.
 func TestPageBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *engine.Config) { c.Limits.ResponseBytes = 10_000 })
@@ -251,8 +252,8 @@ func TestPageBytes(t *testing.T) {
 	}
 }
 
-// A token is good after a restart, for documents written meanwhile, and on the
-// parts of a scope that a client has cut in two, as after a split.
+// A token is valid after a restart and after writes, and in each part of a
+// scope that a client has divided in two, as after a split.
 func TestContinuationSurvives(t *testing.T) {
 	t.Parallel()
 	w, link := items(t, 8, 120)
@@ -275,7 +276,7 @@ func TestContinuationSurvives(t *testing.T) {
 		t.Errorf("after a restart: %d and %d rows, want %d", len(got), len(rest), len(want))
 	}
 
-	// The scope in two halves, each with the token of the whole.
+	// Both halves of the scope, each with the token of the whole.
 	c, _ := w.catalog.View().Container("d", "c")
 	whole := c.Ranges.At(0).Range
 	whole.Max = c.Ranges.At(c.Ranges.Len() - 1).Range.Max
@@ -291,8 +292,8 @@ func TestContinuationSurvives(t *testing.T) {
 	}
 }
 
-// Rows that are there during the whole of a paged query come exactly once,
-// whatever else is created and deleted meanwhile.
+// Documents that exist during a whole paged query come exactly once, whatever
+// is created and deleted meanwhile.
 func TestPagingWhileWriting(t *testing.T) {
 	t.Parallel()
 	w, link := items(t, 4, 100)
@@ -339,8 +340,8 @@ func TestPagingWhileWriting(t *testing.T) {
 	}
 }
 
-// Queries within the scope that a client names give, together, all rows once:
-// by partition, and by parts of one.
+// Queries by partition, or by parts of a partition, together return all rows
+// once.
 func TestScopesTile(t *testing.T) {
 	t.Parallel()
 	w, link := items(t, 8, 120)
@@ -381,8 +382,8 @@ func TestScopesTile(t *testing.T) {
 	}
 }
 
-// A document is found by the RID that its _self ends in, by the key alone that
-// it has.
+// A document is found by the RID at the end of its _self, under its own key
+// only.
 func TestDocumentByRID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -416,8 +417,8 @@ func TestDocumentByRID(t *testing.T) {
 	}
 }
 
-// A document that is there is found by its RID or, when the budget ends between its
-// name and its RID, the client is told to come again: it is never missing.
+// A document is found by its RID. If the budget is exhausted between the look-up by
+// name and the one by RID, the answer is 429 and never 404.
 func TestDocumentByRIDIsThrottled(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
@@ -448,7 +449,7 @@ func TestDocumentByRIDIsThrottled(t *testing.T) {
 }
 
 // A token of one logical partition is refused in another, and by the query
-// without a key: its position says nothing about their documents.
+// without a key: its position is meaningless there.
 func TestContinuationOfAnotherKey(t *testing.T) {
 	t.Parallel()
 	w, link := items(t, 8, 300)
@@ -471,9 +472,9 @@ func TestContinuationOfAnotherKey(t *testing.T) {
 	}
 }
 
-// A token is for the parameters and the filter that it was issued with, unless
-// the query has an ORDER BY: there a client that merges by itself changes both
-// as it goes on.
+// A token is valid only with the parameters and the filter that it was issued
+// for, unless the query has ORDER BY: a client that merges itself changes both
+// between pages.
 func TestContinuationOfOtherParameters(t *testing.T) {
 	t.Parallel()
 	w, link := items(t, 4, 100)
@@ -506,10 +507,9 @@ func TestContinuationOfOtherParameters(t *testing.T) {
 	}
 }
 
-// A client that merges by itself sends the token of a page with a filter that begins
-// behind it. What it gets is what a token of the same filter would give it: the rows
-// whose place in the order is behind the position, though the first of them have
-// smaller numbers.
+// A client that merges itself sends the token of a page with a filter that begins
+// after it. It gets the same rows as with a token of that filter: those after the
+// position in the order, even if the first of them have smaller document numbers.
 func TestContinuationBeforeTheFilter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -556,14 +556,14 @@ func TestContinuationBeforeTheFilter(t *testing.T) {
 			got = append(got, rows...)
 		}
 		if len(want) < 2 || !slices.Equal(got, want[c.skipped:]) {
-			t.Errorf("ORDER BY %s: behind a page, %s gives %d rows, want %d", c.order, c.filter, len(got), len(want)-c.skipped)
+			t.Errorf("ORDER BY %s: after a page, %s gives %d rows, want %d", c.order, c.filter, len(got), len(want)-c.skipped)
 		}
 	}
 }
 
-// What a page says of its work is true: of the documents that an order leads through
-// only those are read that the other conditions let pass, and the bytes are those of
-// the rows that the client sees.
+// The statistics of a page are correct: in the order of an index, only the documents
+// that pass the other conditions are read, and the bytes are those of the rows that
+// the client gets.
 func TestPagesTellTheirWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

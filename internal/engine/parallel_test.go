@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Each piece of work is done once, whether or not the caller gets help on the way.
+// Each piece of work is done once, whether or not other goroutines help.
 func TestOneByOneDoesEachOnce(t *testing.T) {
 	t.Parallel()
 	for n := range 12 {
-		for slow := range n + 1 { // from this one on help is worth its while
+		for slow := range n + 1 { // from this one on, help is worth its cost
 			synctest.Test(t, func(t *testing.T) {
 				done := make([]atomic.Int64, n)
 				oneByOne(n, func(i int) {
@@ -31,7 +31,7 @@ func TestOneByOneDoesEachOnce(t *testing.T) {
 	}
 }
 
-// Work that is done soon gets no help, and work that is not does.
+// Only work that takes long gets help from other goroutines.
 func TestOneByOneHelp(t *testing.T) {
 	t.Parallel()
 	for each, want := range map[time.Duration]bool{helpTime / 10: false, helpTime / 2: true} {
@@ -51,7 +51,7 @@ func TestOneByOneHelp(t *testing.T) {
 	}
 }
 
-// A panic among the helpers goes on in the caller.
+// A panic in a helping goroutine is raised again in the caller.
 func TestOneByOnePanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

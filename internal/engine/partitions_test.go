@@ -2,8 +2,8 @@ package engine_test
 
 import "testing"
 
-// What names a tenant costs the same in a container of many physical partitions as in
-// one of few, and what names none costs more with each of them (S39, S40).
+// An operation that names a tenant costs the same with many physical partitions as
+// with few. One that names none costs more with each of them (S39, S40).
 func TestChargesOverManyPartitions(t *testing.T) {
 	t.Parallel()
 	few, many := 8, 200
@@ -35,7 +35,7 @@ func TestChargesOverManyPartitions(t *testing.T) {
 			}
 			continue
 		}
-		// Two to three units for each partition that is asked beyond the first ones.
+		// Each additional partition costs two to three units.
 		if each := (dear - cheap) / float64(many-few); each < 2 || each > 3 {
 			t.Errorf("%s costs %.2f RU with %d partitions and %.2f with %d: %.2f for each", c.where, cheap, few, dear, many, each)
 		}

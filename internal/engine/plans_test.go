@@ -11,8 +11,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// No two lists of parameters have one key, also when the name of one has the bytes in
-// it that end the value of another, or a value is missing.
+// Different lists of parameters have different keys, also if a name contains the
+// bytes at the end of another value, or a value is missing.
 func TestPlanKeysDiffer(t *testing.T) {
 	t.Parallel()
 	name := "@" + strings.Repeat("n", 52)
@@ -34,8 +34,8 @@ func TestPlanKeysDiffer(t *testing.T) {
 	}
 }
 
-// Plans are kept by their number and by what they take, and a plan that takes very
-// much is not kept: those that nobody asked for the longest go first.
+// The cache of plans is bounded by number and by bytes, and does not keep very
+// large plans. It evicts the least recently used ones first.
 func TestPlansKept(t *testing.T) {
 	t.Parallel()
 	of := func(text string) *query.Plan {
@@ -47,14 +47,14 @@ func TestPlansKept(t *testing.T) {
 		return p
 	}
 	small := of("SELECT VALUE 1")
-	constants := make([]string, 8) // of constants that take far more than their text
+	constants := make([]string, 8) // of constants that take far more memory than their text
 	for i := range constants {
 		constants[i] = fmt.Sprintf("ARRAY_CONTAINS(StringSplit(REPLICATE('%d,', 2000), ','), c.a)", i)
 	}
 	large := of("SELECT VALUE 1 FROM c WHERE " + strings.Join(constants, " OR "))
 	tooLarge := of("SELECT VALUE 1 FROM c WHERE RegexMatch(c.a, '" + strings.Repeat("a{1000}", 99) + "') OR " + strings.Join(constants, " OR "))
 	if large.Size() > planMax || large.Size() < plansBytes/plansMax*10 || tooLarge.Size() < planMax {
-		t.Fatalf("sizes of %d and %d tell nothing", large.Size(), tooLarge.Size())
+		t.Fatalf("sizes of %d and %d are too close to show anything", large.Size(), tooLarge.Size())
 	}
 	for name, c := range map[string]struct {
 		plan *query.Plan
@@ -69,7 +69,7 @@ func TestPlansKept(t *testing.T) {
 			key := func(i int) []byte { return fmt.Appendf(nil, "%08d", i) }
 			for i := range plansMax + 10 {
 				p.put(key(i), c.plan)
-				p.put(key(i), c.plan) // once more changes nothing
+				p.put(key(i), c.plan) // a second put changes nothing
 				if c.most > 1 {
 					p.get(key(0)) // which keeps it
 				}

@@ -13,9 +13,9 @@ import (
 )
 
 // TestDeleteByKeyWhileSplitting fills tenants, each with its users on several
-// partitions, and deletes them by tenant and by user, while partitions are split: no
-// answer is followed by a document that it has deleted, and none is lost that was
-// written behind it.
+// partitions, and deletes them by tenant and by user while partitions are split:
+// after the answer no deleted document is seen, and none that was written later is
+// lost.
 func TestDeleteByKeyWhileSplitting(t *testing.T) {
 	t.Parallel()
 	const users, documents = 3, 4
@@ -29,7 +29,7 @@ func TestDeleteByKeyWhileSplitting(t *testing.T) {
 		group.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(side)))
 			for n := 0; !done.Load() || n < 10; n++ {
-				tenant := fmt.Sprint("key", side+3*random.IntN(pairs/3)) // Each side has its own.
+				tenant := fmt.Sprint("key", side+3*random.IntN(pairs/3)) // Each goroutine has its own.
 				for i := range users * documents {
 					body := parse(t, fmt.Sprintf(`{"id":"%d","k":%q,"u":%d,"n":%d}`, i/users, tenant, i%users, n))
 					if _, err := w.Upsert(t.Context(), caller, engine.DocumentRequest{Link: link, Document: body}); err != nil {
@@ -49,12 +49,12 @@ func TestDeleteByKeyWhileSplitting(t *testing.T) {
 				for _, text := range []string{"SELECT VALUE c.id FROM c", "SELECT VALUE c.id FROM c WHERE c.n >= 0 ORDER BY c.n"} {
 					req := engine.QueryRequest{Link: link, Key: key(t, fmt.Sprintf(`[%q]`, tenant)), Text: text, Cross: true, Full: true}
 					if rows, _ := w.all(t, req); len(rows) != want {
-						t.Errorf("seed %d: %d documents of %s behind the deletion of %s, want %d", seed, len(rows), tenant, name, want)
+						t.Errorf("seed %d: %d documents of %s after the deletion of %s, want %d", seed, len(rows), tenant, name, want)
 						return
 					}
 				}
 				deleted.Add(1)
-				hidden.Add(int64(purging(t, w, link))) // The node clears them away once in a second.
+				hidden.Add(int64(purging(t, w, link))) // The node removes them once a second.
 			}
 		})
 	}
@@ -65,7 +65,7 @@ func TestDeleteByKeyWhileSplitting(t *testing.T) {
 		t.Errorf("seed %d: %d splits, %d deletions", seed, splits, deleted.Load())
 	}
 	if hidden.Load() == 0 {
-		t.Error("nothing was ever left to be cleared: the test shows less than it should")
+		t.Error("nothing was left to be cleared: the test shows too little")
 	}
 	for purging(t, w, link) > 0 {
 		w.node.Clear(t.Context())
@@ -86,7 +86,7 @@ func purging(t *testing.T, w *world, link engine.Link) (n int) {
 	return n
 }
 
-// TestDeleteByKeyRefused looks at what is no key.
+// TestDeleteByKeyRefused sends invalid keys.
 func TestDeleteByKeyRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -2,5 +2,5 @@
 
 package engine_test
 
-// raceDetector says that the race detector is on.
+// raceDetector is true if the race detector is on.
 const raceDetector = false

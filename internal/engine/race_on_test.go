@@ -2,6 +2,6 @@
 
 package engine_test
 
-// raceDetector says that the race detector is on: it makes work of one goroutine
-// ten times as slow, and can find nothing in it.
+// raceDetector is true if the race detector is on. It makes work of one
+// goroutine ten times as slow, and has nothing to find there.
 const raceDetector = true

@@ -10,8 +10,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// tenants is a container of 64 partitions with 4 tenants of 6 users of 5
-// sessions each, with Hash of MultiHash a tenant lies in few of them.
+// tenants creates a container of 64 partitions with 4 tenants of 6 users of 5
+// sessions each. With MultiHash, each tenant is in few of the partitions.
 func tenants(t testing.TB, partitions int) (*world, engine.Link) {
 	t.Helper()
 	w := newWorld(t, nil)
@@ -27,8 +27,8 @@ func tenants(t testing.TB, partitions int) (*world, engine.Link) {
 	return w, link
 }
 
-// expected returns the partitions that overlap the range of a prefix; of the
-// whole key space without components.
+// expected returns the partitions that overlap the range of a prefix, or all
+// without components.
 func (w *world) expected(t testing.TB, link engine.Link, components ...string) []resource.PartitionID {
 	t.Helper()
 	c, ok := w.catalog.View().Container(link.Database, link.Container)
@@ -51,8 +51,8 @@ func (w *world) expected(t testing.TB, link engine.Link, components ...string) [
 	return ids
 }
 
-// The filter decides which partitions are visited, exactly. The rows are those
-// that a filter over all documents gives.
+// The filter determines exactly which partitions are visited. The rows are
+// those of a filter over all documents.
 func TestRouting(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 8, 64} {
@@ -79,7 +79,8 @@ func TestRouting(t *testing.T) {
 				// S52: without the first level nothing is targeted; with a gap the prefix before it is.
 				{"S52 without the first", `c.UserId="u2" AND c.SessionId="s3"`, nil, nil, 4},
 				{"S52 a gap", `c.TenantId="t1" AND c.SessionId="s3"`, nil, []string{"t1"}, 6},
-				// S56: equality in every dress, and what does not count.
+				// S56: equality in every form, and conditions that do not count
+				// as equality.
 				{"S56 reversed operands", `"t1" = c.TenantId`, nil, []string{"t1"}, 30},
 				{"S56 brackets", `c["TenantId"] = "t1"`, nil, []string{"t1"}, 30},
 				{"S56 further predicates", `c.TenantId = "t1" AND c.n > 120 AND STARTSWITH(c.id, "1-")`, nil, []string{"t1"}, 19},
@@ -95,7 +96,8 @@ func TestRouting(t *testing.T) {
 					1,
 				},
 				{"S58 one parameter", `c.TenantId = @tenant-id`, []string{"@tenant-id", `"t1"`}, []string{"t1"}, 30},
-				// A number is another key than the string, and no document has it.
+				// A number and the string with its digits are different keys; no
+				// document has the number.
 				{"another type", `c.TenantId = "t1" AND c.UserId = 2`, nil, nil, 0},
 			} {
 				rows, visited := w.all(t, engine.QueryRequest{

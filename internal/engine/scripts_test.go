@@ -13,15 +13,15 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// scriptWorld runs scripts.
+// scriptWorld creates a world that runs scripts.
 func scriptWorld(t testing.TB) *world {
 	t.Helper()
-	// The race detector makes engines slow: to fill their memory takes long, and a page
-	// that ends before its time has come costs more.
+	// The race detector makes the JavaScript engines slow: filling their memory takes
+	// long, and pages that end early cost more.
 	return limitedWorld(t, script.Limits{Time: time.Minute, MemoryBytes: 16 << 20})
 }
 
-// limitedWorld runs scripts within these limits.
+// limitedWorld creates a world that runs scripts with these limits.
 func limitedWorld(t testing.TB, limits script.Limits) *world {
 	t.Helper()
 	runner := script.New(limits)
@@ -29,7 +29,7 @@ func limitedWorld(t testing.TB, limits script.Limits) *world {
 	return newWorld(t, func(c *engine.Config) { c.Scripts = runner })
 }
 
-// function defines a function, new or in place of the one there is.
+// function creates or replaces a function.
 func (w *world) function(t testing.TB, link engine.Link, id, body string) engine.Resource {
 	t.Helper()
 	req := engine.ScriptRequest{Kind: resource.Function, Link: link, Body: parse(t, fmt.Sprintf(`{"id":%q,"body":%q}`, id, body))}
@@ -44,7 +44,7 @@ func (w *world) function(t testing.TB, link engine.Link, id, body string) engine
 	return r
 }
 
-// rows returns a query's rows, one a line, in pages of two.
+// rows reads a query in pages of two, and returns one row per line.
 func (w *world) rows(t testing.TB, link engine.Link, text string) (string, error) {
 	t.Helper()
 	var out []string
@@ -62,8 +62,8 @@ func (w *world) rows(t testing.TB, link engine.Link, text string) (string, error
 	}
 }
 
-// TestFunctionChanges has plans that are kept from query to query notice each
-// change of a function: its body, its name, its end, and its return.
+// TestFunctionChanges shows that cached plans follow each change of a function:
+// a new body, a new name, its deletion, and its second creation.
 func TestFunctionChanges(t *testing.T) {
 	t.Parallel()
 	w := scriptWorld(t)
@@ -115,8 +115,8 @@ func TestFunctionChanges(t *testing.T) {
 	missing()
 }
 
-// TestFunctionsOverPartitions asks all partitions at once for rows of a function,
-// ordered, in groups and in pages.
+// TestFunctionsOverPartitions runs queries with a function over all partitions:
+// with an order, with groups and in pages.
 func TestFunctionsOverPartitions(t *testing.T) {
 	t.Parallel()
 	w := scriptWorld(t)
@@ -156,8 +156,8 @@ func TestFunctionsOverPartitions(t *testing.T) {
 	asking.Wait()
 }
 
-// TestFunctionLimits has as many functions as a container may have, and refuses
-// who may not.
+// TestFunctionLimits creates as many functions as a container may have: another
+// one is refused, and so is a caller without permission.
 func TestFunctionLimits(t *testing.T) {
 	t.Parallel()
 	w := scriptWorld(t)
@@ -182,7 +182,8 @@ func TestFunctionLimits(t *testing.T) {
 	}
 }
 
-// TestNoScripts refuses scripts by name where nothing runs them.
+// TestNoScripts shows that an engine without a script runner refuses scripts
+// with a sentence that says so.
 func TestNoScripts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

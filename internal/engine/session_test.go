@@ -10,8 +10,8 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// A token of a partition, or of any of its ancestors, is a lower bound for it;
-// tokens of other partitions say nothing.
+// The token of a partition, or of any of its ancestors, is a lower bound for
+// it. Tokens of other partitions do not matter.
 func TestSessionOfParents(t *testing.T) {
 	t.Parallel()
 	e := &Engine{account: resource.Account{Consistency: resource.Session}}
@@ -40,8 +40,8 @@ func TestSessionOfParents(t *testing.T) {
 	}
 }
 
-// Nobody waits for a token that no partition here has given out, nor when the time
-// is over, nor for anything but a partition that is behind.
+// A request does not wait for an LSN of another account, nor when the time is
+// over, nor for any other error.
 func TestSessionAgain(t *testing.T) {
 	t.Parallel()
 	e := &Engine{account: resource.Account{Consistency: resource.Session}, limits: resource.DefaultLimits()}
@@ -79,9 +79,8 @@ func TestSessionAgain(t *testing.T) {
 	}
 }
 
-// The token of a page has each of its partitions once, at the furthest that it
-// has come, and is one that a request may carry; it never grows beyond what
-// headers have room for.
+// The token of a page has each of its partitions once, with the highest LSN. A
+// request may carry it, and it never exceeds the size of a header.
 func TestSessionOfPage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

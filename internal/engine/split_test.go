@@ -20,9 +20,9 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// split is an engine with container c of n partitions that came out of one, and
-// documents in all: half of them are older than that. So they are not numbered in
-// the order of partitions.
+// split creates an engine with a container c that is split from one partition
+// into n. Half of the documents are older than the splits, so document numbers
+// are not in the order of partitions.
 func split(t *testing.T, n int) (*Engine, *catalog.Container) {
 	t.Helper()
 	e := build(t)
@@ -31,7 +31,7 @@ func split(t *testing.T, n int) (*Engine, *catalog.Container) {
 	return e, fill(t, e, 30, 60)
 }
 
-// build is an engine with an empty container c of one partition.
+// build creates an engine with an empty container c of one partition.
 func build(t *testing.T) *Engine {
 	t.Helper()
 	pool, err := storage.NewPool(storage.Options{InMemory: true})
@@ -47,7 +47,7 @@ func build(t *testing.T) *Engine {
 		t.Fatal(err)
 	}
 	limits := resource.DefaultLimits()
-	limits.PageTime = time.Minute // A slow machine shall not cut a page short.
+	limits.PageTime = time.Minute // A slow machine must not end a page early.
 	node, err := cluster.Start(cluster.Config{Pool: pool, Catalog: names, Limits: limits})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func build(t *testing.T) *Engine {
 	return e
 }
 
-// fill creates the documents from one number to another.
+// fill creates the documents with numbers from one to another.
 func fill(t *testing.T, e *Engine, from, to int) *catalog.Container {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -81,8 +81,7 @@ func fill(t *testing.T, e *Engine, from, to int) *catalog.Container {
 	return c
 }
 
-// divide splits the partitions inside of a range, the oldest first, until there
-// are n.
+// divide splits the partitions in a range, the oldest first, until there are n.
 func divide(t *testing.T, e *Engine, r partitionkey.Range, n int) *catalog.Container {
 	t.Helper()
 	for {
@@ -98,7 +97,7 @@ func divide(t *testing.T, e *Engine, r partitionkey.Range, n int) *catalog.Conta
 	}
 }
 
-// parse is value.ParseString for text that is right.
+// parse is value.ParseString for valid text.
 func parse(t *testing.T, text string) value.Value {
 	t.Helper()
 	v, err := value.ParseString(text)
@@ -110,9 +109,9 @@ func parse(t *testing.T, text string) value.Value {
 
 const splitDefinition = `{"id":"c","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"includedPaths":[{"path":"/*"}],"compositeIndexes":[[{"path":"/n"},{"path":"/long","order":"descending"}]]}}`
 
-// splitDocument has numbers and texts that several share, texts longer than
-// positions hold, and arrays of different lengths, which are missing here and
-// there.
+// splitDocument returns a document with numbers and texts that several share,
+// texts longer than a position stores, and arrays of different lengths, some of
+// them missing.
 func splitDocument(i int) string {
 	text := fmt.Sprintf(`{"id":"%02d","pk":%d,"n":%d,"v":[%d,1]`, i, i, i%7, i)
 	if i%5 > 0 {
@@ -124,9 +123,9 @@ func splitDocument(i int) string {
 	return text + "}"
 }
 
-// A token that was issued for one partition is good when several own its range:
-// their rows come in the order of numbers, behind the position, each once, and
-// then what lies behind the range.
+// A token issued for one partition is valid when several own its range: their
+// rows after the position come once each, in the order of numbers, and then
+// those after the range.
 func TestTokenOfRangeThatWasSplit(t *testing.T) {
 	t.Parallel()
 	e, c := split(t, 4)
@@ -187,14 +186,14 @@ func TestTokenOfRangeThatWasSplit(t *testing.T) {
 			resumed.Continuation, resumed.MaxItems = token.String(), size
 			want := append(slices.Clone(inside[at+1:]), behind...)
 			if got := collect(resumed); !slices.Equal(got, want) {
-				t.Fatalf("behind row %d in pages of %d: %d rows, want %d", at, size, len(got), len(want))
+				t.Fatalf("after row %d in pages of %d: %d rows, want %d", at, size, len(got), len(want))
 			}
 		}
 	}
 }
 
-// A container of 1,000 partitions of which a prefix overlaps five: five tasks,
-// each cut to the prefix (S40).
+// In a container of 1,000 partitions, a prefix that overlaps five of them has
+// five tasks, each clipped to the prefix (S40).
 func TestPrefixOverThousandPartitions(t *testing.T) {
 	t.Parallel()
 	d := partitionkey.Definition{Paths: []string{"/t", "/u"}, Kind: partitionkey.KindMultiHash, Version: 2}
@@ -202,7 +201,7 @@ func TestPrefixOverThousandPartitions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 995 partitions of other tenants around five that share this one.
+	// Five partitions share this tenant; 995 have other tenants.
 	var bounds []partitionkey.EPK
 	for _, r := range d.Divide(996)[1:] {
 		bounds = append(bounds, r.Min)
@@ -243,7 +242,8 @@ func TestPrefixOverThousandPartitions(t *testing.T) {
 	}
 }
 
-// Ranges of one partition become one task from the first to the last.
+// Several ranges in one partition are one task, from the first range to the
+// last.
 func TestTasksJoin(t *testing.T) {
 	t.Parallel()
 	d := partitionkey.Definition{Paths: []string{"/t"}, Version: 2}
@@ -271,7 +271,7 @@ func TestTasksJoin(t *testing.T) {
 	}
 }
 
-// splitShapes are queries of every kind whose rows have positions.
+// splitShapes has a query of every kind whose rows have positions.
 var splitShapes = []string{
 	"SELECT VALUE c.id FROM c",
 	"SELECT * FROM c WHERE c.n > 2",
@@ -308,8 +308,8 @@ var splitShapes = []string{
 	"SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.long FROM c) x",
 }
 
-// before returns the range of the first partition's ancestor below the one that
-// the container began with, which is that of all whose parent it is.
+// before returns the range of the first partition's ancestor that was a child
+// of the original partition: that of all its descendants.
 func before(t *testing.T, c *catalog.Container) partitionkey.Range {
 	t.Helper()
 	parents := c.Ranges.At(0).Value.Parents
@@ -325,16 +325,16 @@ func before(t *testing.T, c *catalog.Container) partitionkey.Range {
 	return r
 }
 
-// reached is a position of a query, and what was served up to there in pages of
-// a size.
+// reached is a position of a query, and the rows served up to it in pages of a
+// size.
 type reached struct {
 	rows  []string
 	size  int
 	token string
 }
 
-// A position of any shape that was reached when six partitions were still one is
-// good when they are six: what comes behind it is what would have come.
+// A position of any query that was reached in one partition is valid after its
+// split into six: the same rows follow.
 func TestPositionsOverSplit(t *testing.T) {
 	t.Parallel()
 	e := build(t)
@@ -367,17 +367,17 @@ func TestPositionsOverSplit(t *testing.T) {
 				t.Error("no position")
 			}
 			for _, at := range positions[text] {
-				then := 10 * at.size // rows of the pages behind it
+				then := 10 * at.size // rows of the pages after it
 				rest, _ := pages(t, e, QueryRequest{Text: text, Continuation: at.token, MaxItems: then})
 				if got := slices.Concat(at.rows, rest); !slices.Equal(got, want[text]) {
-					t.Fatalf("split behind %d of %d rows, then pages of %d:\ngot  %v\nwant %v", len(at.rows), len(want[text]), then, got, want[text])
+					t.Fatalf("split after %d of %d rows, then pages of %d:\ngot  %v\nwant %v", len(at.rows), len(want[text]), then, got, want[text])
 				}
 			}
 		})
 	}
 }
 
-// pages returns all rows of a query of c, and the positions behind its pages.
+// pages returns all rows of a query of c, and the position after each page.
 func pages(t *testing.T, e *Engine, req QueryRequest) (rows []string, behind []reached) {
 	t.Helper()
 	req.Link, req.Full = Link{Database: "d", Container: "c"}, true

@@ -37,12 +37,12 @@ const (
 	changesMax     = 45 // splits and merges of one container
 )
 
-// TestSplitMetamorphic has several actors carry out random operations, each on a
-// container that stays one partition and on one that is split and merged at random
-// moments and places meanwhile, by them and by somebody else. Nobody can tell the
-// two apart: every status, every row, whatever was read in pages or followed in the
-// change feed across splits and merges is the same. An actor's documents are its
-// own, but lie under the keys of the others' as well.
+// TestSplitMetamorphic runs several actors with random operations. Each operation
+// is carried out in a container that stays one partition, and in one that is split
+// and merged at random times and keys by the actors and by another goroutine. The
+// two must not differ: every status, every row, and all pages and changes read
+// across splits and merges are equal. The documents of an actor are its own, but
+// share keys with those of others.
 func TestSplitMetamorphic(t *testing.T) {
 	t.Parallel()
 	seed := setting(t, "DECAN_SEED", rand.Uint64()>>1)
@@ -75,7 +75,7 @@ func TestSplitMetamorphic(t *testing.T) {
 			}
 			merges := moving.merges.Load()
 			splits := moving.changes.Load() - merges
-			t.Logf("%d splits, %d merges, %d pages that went on across one", splits, merges, met)
+			t.Logf("%d splits, %d merges, %d pages that continued across one", splits, merges, met)
 			if splits < 8 || merges < 4 || met < 20 {
 				t.Errorf("%d splits, %d merges, and %d pages across them: too few to show anything", splits, merges, met)
 			}
@@ -95,7 +95,8 @@ type side struct {
 	changes, merges atomic.Int64 // of partitions; merges are changes
 }
 
-// briefly has reads behind the future wait for a moment only: they are many here.
+// briefly shortens the wait of reads with a future session token: there are many
+// here.
 func briefly(c *engine.Config) { c.Limits.SessionWait = time.Millisecond }
 
 func newSide(t *testing.T, name, definition string) *side {
@@ -118,14 +119,14 @@ func (s *side) container() *catalog.Container {
 	return c
 }
 
-// changeAt splits or merges random partitions at each tick.
+// changeAt splits or merges a random partition at each tick.
 func (s *side) changeAt(t *testing.T, random *rand.Rand, ticks chan struct{}) {
 	for range ticks {
 		s.change(t, random)
 	}
 }
 
-// change has random partitions split, or merged once there are some.
+// change splits a random partition, or merges two if there are enough.
 func (s *side) change(t *testing.T, random *rand.Rand) {
 	if s.changes.Load() >= changesMax {
 		return
@@ -137,8 +138,8 @@ func (s *side) change(t *testing.T, random *rand.Rand) {
 	s.split(t, random)
 }
 
-// merge has a random partition merged with the one behind it. It may be that
-// somebody is at one of them.
+// merge merges a random partition with its right neighbour, unless one of them
+// is being changed already.
 func (s *side) merge(t *testing.T, random *rand.Rand) {
 	ranges := s.container().Ranges
 	at := random.IntN(ranges.Len() - 1)
@@ -154,8 +155,8 @@ func (s *side) merge(t *testing.T, random *rand.Rand) {
 	}
 }
 
-// watch looks at the partitions' figures until it is told to end: a split or merge
-// is no reason for the container to be missing.
+// watch reads the statistics of the partitions until it is stopped: they are
+// always complete, also during splits and merges.
 func (s *side) watch(t *testing.T, ended chan struct{}) {
 	for {
 		select {
@@ -165,24 +166,24 @@ func (s *side) watch(t *testing.T, ended chan struct{}) {
 		}
 		all, err := s.PartitionStats(context.Background(), caller, s.link)
 		if err != nil {
-			t.Errorf("figures of the partitions: %v", err)
+			t.Errorf("statistics of the partitions: %v", err)
 			return
 		}
 		next := partitionkey.MinEPK
 		for _, p := range all {
 			if p.Partition.Range.Min.Compare(next) != 0 {
-				t.Errorf("figures of %s, which begins at %s where the one before ends at %s", p.Partition.ID, p.Partition.Range.Min, next)
+				t.Errorf("statistics of %s, which begins at %s where the previous one ends at %s", p.Partition.ID, p.Partition.Range.Min, next)
 			}
 			next = p.Partition.Range.Max
 		}
 		if next.Compare(partitionkey.MaxEPK) != 0 {
-			t.Errorf("figures end at %s", next)
+			t.Errorf("statistics end at %s", next)
 		}
 	}
 }
 
-// split has a random partition split, in the middle of its documents or at a
-// random key. It may be that somebody is splitting it, or that it has one key.
+// split splits a random partition, in the middle of its documents or at a
+// random key, unless it is being changed already or has one key.
 func (s *side) split(t *testing.T, random *rand.Rand) {
 	c := s.container()
 	own := c.Ranges.At(random.IntN(c.Ranges.Len())).Value
@@ -204,8 +205,8 @@ func (s *side) split(t *testing.T, random *rand.Rand) {
 	}
 }
 
-// keyed begins document i with its id and key: those of one number have one key,
-// whoever they belong to. Keys have values of all types, and none.
+// keyed returns the beginning of document i, with its id and key. The key
+// depends on i, not on the actor. Keys have values of all types, or none.
 func keyed(i, levels int) string {
 	tenants := 7
 	if levels == 1 {
@@ -225,8 +226,8 @@ func keyed(i, levels int) string {
 	return fmt.Sprintf(`{"id":"%d"%s,"u":%d,"v":"v%d"`, i, tenant, i%5, i%3)
 }
 
-// actor carries out the same on both sides. All that it keeps has one entry for
-// each side: the one that stays, and the one that is split.
+// actor carries out the same operations on both sides. Its state has one entry
+// per side: the container that stays whole, and the one that is split.
 type actor struct {
 	t      *testing.T
 	id     int
@@ -237,11 +238,11 @@ type actor struct {
 	writes   int
 	model    map[int]string // documents by number
 	etags    map[int][][2]resource.ETag
-	sessions [2]map[string]string // the last token of each partition
+	sessions [2]map[string]string // the latest token of each partition
 	cursors  []*cursor
 	readers  []*splitReader
 
-	crossed int // pages that went on behind a position of before a change
+	crossed int // pages that continued at a position from before a change
 }
 
 func newActor(t *testing.T, id int, seed uint64, still, moving *side, ticks chan<- struct{}) *actor {
@@ -251,7 +252,7 @@ func newActor(t *testing.T, id int, seed uint64, still, moving *side, ticks chan
 	}
 }
 
-// act carries out all steps, and then ends what is under way.
+// act carries out all steps, and then finishes open cursors and readers.
 func (a *actor) act() {
 	for step := range splitSteps {
 		if a.t.Failed() {
@@ -260,7 +261,7 @@ func (a *actor) act() {
 		if a.random.IntN(8) == 0 {
 			select {
 			case a.ticks <- struct{}{}:
-			default: // The last split is under way.
+			default: // The previous split is in progress.
 			}
 		}
 		switch dice := a.random.IntN(20); {
@@ -289,7 +290,7 @@ func (a *actor) act() {
 	}
 }
 
-// document is a new version of document i.
+// document returns a new version of document i.
 func (a *actor) document(i int) string {
 	a.writes++
 	text := fmt.Sprintf(`%s,"o":%d,"k":%d`, strings.Replace(keyed(i, a.sides[0].key.Levels()), `"id":"`, fmt.Sprintf(`"id":"%d-`, a.id), 1), a.id, a.writes)
@@ -304,7 +305,8 @@ func (a *actor) document(i int) string {
 
 func (a *actor) name(i int) string { return fmt.Sprintf("%d-%d", a.id, i) }
 
-// request names document i on one side, with or without what this actor has seen.
+// request returns a request for document i on one side, with or without the
+// session of this actor.
 func (a *actor) request(on, i int, text string) engine.DocumentRequest {
 	s := a.sides[on]
 	doc := parse(a.t, text)
@@ -315,8 +317,8 @@ func (a *actor) request(on, i int, text string) engine.DocumentRequest {
 	return req
 }
 
-// session is what a client sends that keeps the tokens of all partitions it has
-// met, and of those that are gone.
+// session returns the token of a client that keeps the tokens of all partitions
+// it has seen, including those that do not exist any more.
 func (a *actor) session(on int) string {
 	return strings.Join(slices.Sorted(maps.Values(a.sessions[on])), ",")
 }
@@ -374,7 +376,7 @@ func (a *actor) write() {
 	a.same(fmt.Sprintf("operation %d on %d with %d: %s", op, i, pick, text), answers)
 }
 
-// note puts a write into the model.
+// note applies a write to the model.
 func (a *actor) note(i int, gone bool, text string, etags [2]resource.ETag) {
 	if gone {
 		delete(a.model, i)
@@ -387,7 +389,7 @@ func (a *actor) note(i int, gone bool, text string, etags [2]resource.ETag) {
 	}
 }
 
-// read reads a document, behind all that this actor has seen.
+// read reads a document with the session of this actor.
 func (a *actor) read() {
 	i := a.random.IntN(splitDocuments)
 	var answers [2]string
@@ -401,8 +403,8 @@ func (a *actor) read() {
 	}
 }
 
-// ahead reads behind a point that the first partition of all, and so whatever
-// came out of it, has not reached.
+// ahead reads with a session token that the first partition, and so its
+// descendants, have not reached.
 func (a *actor) ahead() {
 	var answers [2]string
 	for on, s := range a.sides {
@@ -411,15 +413,15 @@ func (a *actor) ahead() {
 		_, err := s.Read(context.Background(), caller, req)
 		answers[on] = fmt.Sprintf("%d/%d", status.CodeOf(err), status.SubOf(err))
 		if status.SubOf(err) != status.SubReadSessionNotAvailable {
-			a.t.Errorf("%s: a read behind the future was answered %v", s.name, err)
+			a.t.Errorf("%s: a read with a future token was answered %v", s.name, err)
 		}
 	}
-	a.same("read behind the future", answers)
+	a.same("read with a future token", answers)
 }
 
-// splittingShape is a query of one actor's documents. Rows that are exact come in
-// one order only; those of others may, and where they are ordered by what several
-// share, that is their member o.
+// splittingShape is a query of one actor's documents. The rows of an exact shape
+// have one order only. The order of others is open, but for ORDER BY, whose
+// values the rows have as member o.
 type splittingShape struct {
 	text  string
 	exact bool
@@ -448,8 +450,8 @@ var splittingShapes = []splittingShape{
 	{text: `SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.s FROM c WHERE c.o = %d) x`, exact: true},
 }
 
-// scoped draws the part of the container that is asked for: all of it, a key, a
-// prefix, or what lies between two keys.
+// scoped draws the scope of a request: the container, a key, a prefix, or the
+// range between two keys.
 func (a *actor) scoped() (key *partitionkey.Key, clip *partitionkey.Range) {
 	c := a.sides[0].container()
 	draw := func() partitionkey.Key {
@@ -475,7 +477,7 @@ func (a *actor) scoped() (key *partitionkey.Key, clip *partitionkey.Range) {
 	return nil, nil
 }
 
-// query reads a whole query in pages, with a split or merge in between now and then.
+// query reads a whole query in pages, sometimes with a split or merge in between.
 func (a *actor) query() {
 	shape := splittingShapes[a.random.IntN(len(splittingShapes))]
 	text := fmt.Sprintf(shape.text, a.id)
@@ -502,7 +504,7 @@ func (a *actor) query() {
 	a.compare(shape, fmt.Sprintf("%s of key %v, range %v", text, key, clip), rows)
 }
 
-// page asks for a page, and moves the request behind it.
+// page reads a page, and sets the continuation of the request.
 func (a *actor) page(s *side, req *engine.QueryRequest) (rows []string, ok bool) {
 	page, err := s.Query(context.Background(), caller, *req)
 	if err != nil {
@@ -516,8 +518,8 @@ func (a *actor) page(s *side, req *engine.QueryRequest) (rows []string, ok bool)
 	return rows, true
 }
 
-// compare wants the same rows from both sides, in the same order as far as the
-// query has one.
+// compare reports different rows on the two sides, also a different order if
+// the query has one.
 func (a *actor) compare(shape splittingShape, what string, rows [2][]string) {
 	var orders [2]string
 	for on := range rows {
@@ -537,9 +539,10 @@ func (a *actor) compare(shape splittingShape, what string, rows [2][]string) {
 	}
 }
 
-// fanOut reads a query as clients do that ask each partition by its id: when one
-// is gone they ask those that hold its range, each from where the gone one was.
-// Others ask by range, and divide their ranges anew whenever they like.
+// fanOut reads a query like a client that asks each partition by its id: if one
+// returns 410, it asks the present partitions of that range from the same
+// position. Some clients ask by range, and divide their ranges again at any
+// time.
 func (a *actor) fanOut() {
 	shape := splittingShapes[a.random.IntN(3)]
 	text := fmt.Sprintf(shape.text, a.id)
@@ -576,8 +579,7 @@ func (a *actor) fanOut() {
 	a.compare(shape, "each partition asked for "+text, rows)
 }
 
-// parts are requests for each partition of a range, by its id or by its range
-// alone.
+// parts returns a request for each partition of a range, by id or by range.
 func (s *side) parts(req engine.QueryRequest, r partitionkey.Range, byID bool) (list []engine.QueryRequest) {
 	for _, entry := range s.container().Ranges.Overlapping(r) {
 		id, clip := entry.Value.ID, entry.Range
@@ -593,7 +595,7 @@ func (s *side) parts(req engine.QueryRequest, r partitionkey.Range, byID bool) (
 	return list
 }
 
-// cursor is a query that is read page by page, while documents change and
+// cursor is a query that is read page by page while documents change and
 // partitions are split.
 type cursor struct {
 	shape   splittingShape
@@ -601,10 +603,10 @@ type cursor struct {
 	rows    [2][]string
 	ended   [2]bool
 	changes int64           // when its last page was read
-	touched map[string]bool // documents that have changed since it was begun
+	touched map[string]bool // documents that have changed since it began
 }
 
-// turnCursor begins a cursor or reads a page of one.
+// turnCursor begins a cursor, or reads a page of one.
 func (a *actor) turnCursor() {
 	if len(a.cursors) < 4 {
 		c := &cursor{touched: map[string]bool{}}
@@ -624,7 +626,7 @@ func (a *actor) turnCursor() {
 }
 
 // advance reads a page on both sides, and compares them when both have ended:
-// documents that have not changed meanwhile came once each.
+// each document that has not changed meanwhile came once.
 func (a *actor) advance(c *cursor) (ended bool) {
 	for on, s := range a.sides {
 		if c.ended[on] {
@@ -648,7 +650,7 @@ func (a *actor) advance(c *cursor) (ended bool) {
 	for on := range c.rows {
 		c.rows[on] = slices.DeleteFunc(c.rows[on], func(row string) bool { return c.touched[parse(a.t, row).Index(0).Text()] })
 		if ids := slices.Compact(slices.Sorted(slices.Values(c.rows[on]))); len(ids) != len(c.rows[on]) {
-			a.t.Errorf("actor %d: %s: %s brought a row twice: %v", a.id, a.sides[on].name, c.req[on].Text, c.rows[on])
+			a.t.Errorf("actor %d: %s: %s returned a row twice: %v", a.id, a.sides[on].name, c.req[on].Text, c.rows[on])
 		}
 	}
 	a.compare(c.shape, "in pages between writes, what did not change: "+c.req[0].Text, c.rows)
@@ -658,14 +660,14 @@ func (a *actor) advance(c *cursor) (ended bool) {
 // splitReader follows the change feed of a part of the container.
 type splitReader struct {
 	req     [2]engine.FeedRequest
-	known   [2]map[string]string // this actor's documents, as they came last
+	known   [2]map[string]string // this actor's documents, in their latest version
 	etags   [2]map[string]string // of all documents
-	ignored map[string]string    // those of before
+	ignored map[string]string    // documents from before the reader began
 	holds   func(partitionkey.EPK) bool
 	changes int64
 }
 
-// turnReader begins a reader, reads a page of one, or all that is left.
+// turnReader begins a reader, reads a page of one, or reads one to its end.
 func (a *actor) turnReader() {
 	if len(a.readers) < 5 {
 		a.readers = append(a.readers, a.reader())
@@ -681,7 +683,7 @@ func (a *actor) turnReader() {
 	}
 }
 
-// reader begins at the beginning, or now.
+// reader returns a reader that begins at the beginning, or now.
 func (a *actor) reader() *splitReader {
 	r := &splitReader{ignored: map[string]string{}, holds: partitionkey.Full().Contains, changes: a.sides[1].changes.Load()}
 	key, clip := a.scoped()
@@ -712,7 +714,7 @@ func (a *actor) reader() *splitReader {
 	return r
 }
 
-// follow reads a page, and says whether it was the last for now.
+// follow reads a page, and reports whether there are no further changes now.
 func (a *actor) follow(r *splitReader, on int) (end bool) {
 	s, req := a.sides[on], r.req[on]
 	req.MaxItems = []int{2, 9, -1}[a.random.IntN(3)]
@@ -742,8 +744,8 @@ func (a *actor) follow(r *splitReader, on int) (end bool) {
 	return end
 }
 
-// drain reads both sides to their ends: then the latest version of every document
-// that is there is known.
+// drain reads both sides to their ends. Then the latest version of every live
+// document is known.
 func (a *actor) drain(r *splitReader) {
 	for on := range a.sides {
 		for pages := 0; !a.follow(r, on); pages++ {

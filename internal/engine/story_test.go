@@ -23,7 +23,7 @@ type story struct {
 	*world
 	link         engine.Link
 	headers      map[string]string
-	text         string // of the input, behind the headers
+	text         string // of the input, after the headers
 	etag         resource.ETag
 	continuation string
 	session      string
@@ -33,12 +33,12 @@ type story struct {
 // TestStories runs the files of testdata.
 //
 // The first argument of a command, or the line "link: ...", is a path such as
-// d/c/x. The input begins
-// with lines "name: value", as many as there are, for what a request carries
-// beside its body; the rest is the body or the text of the query. The values
-// <etag>, <continuation>, <session> and <offer> stand for the last ones seen.
-// System properties are left out of documents, unless "whole" is given. "quiet"
-// leaves out what a definition became, and "member" shows one member of it.
+// d/c/x. The input begins with any number of lines "name: value", which set the
+// options of the request. The rest is the body or the text of the query. The
+// values <etag>, <continuation>, <session> and <offer> denote the latest ones
+// seen. The output leaves out the system properties of documents, unless
+// "whole" is given. "quiet" leaves out the new definition, and "member" shows
+// one member of it.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
@@ -96,7 +96,7 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) (string, error) {
 	return s.definition(ctx, t, d)
 }
 
-// read takes the command apart.
+// read parses a command.
 func (s *story) read(d *datadriven.TestData) {
 	s.link, s.headers, s.text = engine.Link{}, map[string]string{}, ""
 	if len(d.CmdArgs) > 0 {
@@ -186,7 +186,7 @@ func (s *story) document(ctx context.Context, t *testing.T, d *datadriven.TestDa
 	return b.String(), err
 }
 
-// result shows what the arguments ask for.
+// result shows the parts of an answer that the arguments select.
 func (s *story) result(d *datadriven.TestData, r engine.Result) string {
 	var b strings.Builder
 	if d.HasArg("charge") {
@@ -204,7 +204,7 @@ func (s *story) result(d *datadriven.TestData, r engine.Result) string {
 	return b.String()
 }
 
-// plain leaves the volatile members out of a JSON text.
+// plain removes the volatile members from a JSON text.
 func (s *story) plain(t *testing.T, d *datadriven.TestData, text []byte) string {
 	if d.HasArg("whole") {
 		return string(text)
@@ -277,8 +277,8 @@ func (s *story) feed(ctx context.Context, t *testing.T, d *datadriven.TestData, 
 	return b.String(), err
 }
 
-// explained shows the row of an explained query, less what differs from run to
-// run.
+// explained shows the row of an explained query without the members that differ
+// from run to run.
 func explained(row value.Value) string {
 	var b strings.Builder
 	b.WriteString(row.Get("text").Text())
@@ -290,7 +290,7 @@ func explained(row value.Value) string {
 	return b.String()
 }
 
-// settle waits until the index of a container is what its policy says.
+// settle waits until the index transformation of a container is complete.
 func (s *story) settle(ctx context.Context, t *testing.T) (string, error) {
 	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
 		r, err := s.ReadContainer(ctx, caller, engine.ContainerRequest{Link: s.link})
@@ -376,7 +376,7 @@ func (s *story) definition(ctx context.Context, t *testing.T, d *datadriven.Test
 	return b.String(), err
 }
 
-// ownerText returns the names of an owner, from the outermost inwards.
+// ownerText returns the names of an owner, the database first.
 func ownerText(o engine.Owner) string {
 	return strings.TrimRight(o.Database+"/"+o.Container+o.User, "/")
 }

@@ -56,7 +56,7 @@ type throttleStory struct {
 	w     *world
 	clock clock
 	next  int
-	first map[string]string // the first document of a key
+	first map[string]string // id of the first document of a key
 	asked []string
 }
 
@@ -205,8 +205,8 @@ func (s *throttleStory) container(d *datadriven.TestData) string {
 	return fmt.Sprintf("%d partitions", c.Ranges.Len())
 }
 
-// cut makes a container of two partitions that meet in the middle of a tenant's
-// keys, as a split leaves them.
+// cut creates a container of two partitions with a bound in the middle of a
+// tenant's keys, as after a split.
 func (s *throttleStory) cut(d *datadriven.TestData, paths []string, tenant string) string {
 	owner, ok := s.w.catalog.View().Database(database(d))
 	if !ok {
@@ -240,7 +240,7 @@ func (s *throttleStory) cut(d *datadriven.TestData, paths []string, tenant strin
 	return "2 partitions"
 }
 
-// looks are the commands that change nothing.
+// looks has the commands that change nothing.
 func (s *throttleStory) looks() map[string]func(d *datadriven.TestData) string {
 	return map[string]func(d *datadriven.TestData) string{
 		"query":     s.query,
@@ -381,8 +381,8 @@ func (s *throttleStory) redistribution(input string) *engine.Redistribution {
 	return &r
 }
 
-// partitionName is the name of a physical partition, with that of its container
-// where containers share a throughput.
+// partitionName returns the name of a physical partition, with that of its
+// container if containers share a throughput.
 func (s *throttleStory) partitionName(id value.Value) string {
 	share, err := resource.ParseShareName(id)
 	if err != nil {
@@ -393,7 +393,7 @@ func (s *throttleStory) partitionName(id value.Value) string {
 	}
 	c, ok := s.w.catalog.View().ContainerByRID(share.Container)
 	if !ok {
-		s.t.Fatalf("%s is of no container", id)
+		s.t.Fatalf("no container has the partition %s", id)
 	}
 	return c.ID + "/" + share.ID.String()
 }
@@ -445,7 +445,7 @@ func (s *throttleStory) at(seconds float64) {
 	s.clock.set(time.Unix(1_700_002_800, 0).Add(time.Duration(seconds * float64(time.Second))))
 }
 
-// ask sends requests about what a container is until one is refused.
+// ask sends requests for the definition of a container until one is refused.
 func (s *throttleStory) ask(link engine.Link, what, times string) string {
 	ctx := context.Background()
 	of := engine.ContainerRequest{Link: link}
@@ -525,8 +525,8 @@ func (s *throttleStory) request(verb string, link engine.Link, word string, opts
 	return engine.Result{}, nil
 }
 
-// keyOf returns the values of a key, such as a/b; @2 is one in partition 2, and
-// a@2 one below a there.
+// keyOf returns the values of a key, such as a/b; @2 is a key in partition 2,
+// and a@2 a key there that begins with a.
 func (s *throttleStory) keyOf(c *catalog.Container, word string) []string {
 	prefix, id, some := strings.Cut(word, "@")
 	if !some {

@@ -18,11 +18,12 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// machine is an engine without data on one processor, with a clock that a test moves.
+// machine is an engine without data on one processor, with a clock that the test
+// sets.
 type machine struct {
 	*Engine
 	now    time.Duration
-	gaveUp int // times a worker gave way
+	gaveUp int // number of calls of giveWay
 }
 
 func newMachine(processors, queue int, memoryBytes int64) *machine {
@@ -36,20 +37,22 @@ func newMachine(processors, queue int, memoryBytes int64) *machine {
 	return m
 }
 
-// works has a worker work for a time, and returns what its next look says.
+// works lets a worker work for a time, and returns the result of its next
+// check.
 func (m *machine) works(w *worker, d time.Duration) error {
 	m.now += d
 	return pacing.Check(w)
 }
 
-// begin begins a worker of a job.
+// begin starts a worker of a job.
 func begin(t *testing.T, j *job) *worker {
 	w := new(worker)
 	w.begin(t.Context(), j, nil)
 	return w
 }
 
-// A query works freely at first, then takes a turn, and gives it back at its end.
+// A query works without a turn at first, then takes one, and returns it at its
+// end.
 func TestTurnsFreeTime(t *testing.T) {
 	m := newMachine(1, 4, 1<<20)
 	j := m.newJob()
@@ -58,10 +61,10 @@ func TestTurnsFreeTime(t *testing.T) {
 		t.Fatalf("after its free time: %v, %d turns held, want none", err, m.turns.held)
 	}
 	if err := m.works(w, quietTime); err != nil || m.turns.held != 1 {
-		t.Fatalf("behind its free time: %v, %d turns held, want 1", err, m.turns.held)
+		t.Fatalf("beyond its free time: %v, %d turns held, want 1", err, m.turns.held)
 	}
 	if m.gaveUp == 0 {
-		t.Error("it never gave way")
+		t.Error("it never yielded")
 	}
 	w.end()
 	if m.turns.held != 1 || !j.spare {
@@ -73,8 +76,8 @@ func TestTurnsFreeTime(t *testing.T) {
 	}
 }
 
-// While no turn is free a query begins again later; it waits in a line that has an
-// end, and leaves it when its context ends.
+// If no turn is free, a query waits in a bounded line and starts again with its
+// turn. It leaves the line when its context ends.
 func TestTurnsLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(1, 2, 1<<20)
@@ -87,7 +90,7 @@ func TestTurnsLine(t *testing.T) {
 		second.again = true
 		v := begin(t, second)
 		if err := m.works(v, 2*freeTime); !errors.Is(err, query.ErrAgain) {
-			t.Fatalf("got %v without a free turn, want to begin again", err)
+			t.Fatalf("got %v without a free turn, want ErrAgain", err)
 		}
 		v.end()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -99,7 +102,7 @@ func TestTurnsLine(t *testing.T) {
 		fourth := m.newJob()
 		err := fourth.wait(t.Context())
 		if e := status.From(err); e == nil || e.Code != status.CodeTooManyRequests || e.Sub != status.SubSystemBusy || e.RetryAfter < retryMin {
-			t.Fatalf("got %v beyond the line, want 429/3092 with a time", err)
+			t.Fatalf("got %v with a full line, want 429/3092 with a retry time", err)
 		}
 		cancel()
 		if err := <-results; !errors.Is(err, context.Canceled) {
@@ -108,7 +111,7 @@ func TestTurnsLine(t *testing.T) {
 		w.end()
 		first.close()
 		if err := <-results; err != nil || m.turns.held != 1 || m.turns.waiting.Load() != 0 {
-			t.Fatalf("%v, %d turns held, %d wait; want the third to have the one", err, m.turns.held, m.turns.waiting.Load())
+			t.Fatalf("%v, %d turns held, %d wait; want the third waiter to have the turn", err, m.turns.held, m.turns.waiting.Load())
 		}
 		third.close()
 		if m.turns.held != 0 {
@@ -117,7 +120,7 @@ func TestTurnsLine(t *testing.T) {
 	})
 }
 
-// One that waits too long for its first turn is refused.
+// A query that waits too long for its first turn is refused.
 func TestTurnsWaitTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(1, 2, 1<<20)
@@ -126,12 +129,13 @@ func TestTurnsWaitTooLong(t *testing.T) {
 			t.Fatalf("got %v, want 429", err)
 		}
 		if m.turns.waiting.Load() != 0 || m.turns.fresh.n != 0 {
-			t.Error("it still waits")
+			t.Error("it is still waiting")
 		}
 	})
 }
 
-// A write of a large document is refused in words that fit it as well as a query.
+// The message for a refused write of a large document fits a write as well as a
+// query.
 func TestTurnsRefusalOfWrites(t *testing.T) {
 	m := newMachine(1, 0, 1<<20)
 	m.turns.held = 1
@@ -141,18 +145,18 @@ func TestTurnsRefusalOfWrites(t *testing.T) {
 		t.Fatalf("got %v, want 429/3092", err)
 	}
 	if !strings.Contains(err.Message, "requests") || !strings.Contains(err.Message, "smaller document") {
-		t.Errorf("a write is told: %s", err.Message)
+		t.Errorf("a write gets the message: %s", err.Message)
 	}
 }
 
-// Of two workers one may find no turn, and the other get one that has become free
-// before the attempt is over: the job begins again with that.
+// Of two workers, one may find no turn while the other gets one that has become
+// free before the attempt ends: the job starts again with that turn.
 func TestTurnsOneOfTwo(t *testing.T) {
 	m := newMachine(1, 2, 1<<20)
 	j := m.newJob()
 	j.again = true
 	w, v := begin(t, j), begin(t, j)
-	m.turns.held = 1 // somebody else's
+	m.turns.held = 1 // of another request
 	if err := m.works(w, 2*freeTime); !errors.Is(err, query.ErrAgain) {
 		t.Fatalf("got %v without a free turn", err)
 	}
@@ -163,7 +167,7 @@ func TestTurnsOneOfTwo(t *testing.T) {
 	w.end()
 	v.end()
 	if err := j.wait(t.Context()); err != nil || !j.spare || m.turns.held != 1 {
-		t.Fatalf("%v, spare %v, %d turns held; want the one that it has", err, j.spare, m.turns.held)
+		t.Fatalf("%v, spare %v, %d turns held; want only the turn that it has", err, j.spare, m.turns.held)
 	}
 	j.close()
 	if m.turns.held != 0 {
@@ -171,7 +175,8 @@ func TestTurnsOneOfTwo(t *testing.T) {
 	}
 }
 
-// Containers take turns in the line, and those of one container keep their order.
+// The line serves containers in rotation, and the waiters of one container in
+// their order.
 func TestTurnsFairness(t *testing.T) {
 	var l line
 	list := []*waiter{{container: "a"}, {container: "a"}, {container: "a"}, {container: "b"}, {container: "c"}, {container: "b"}}
@@ -190,7 +195,7 @@ func TestTurnsFairness(t *testing.T) {
 	}
 }
 
-// A query leaves its turn to one that waits after a quantum, and gets it back.
+// A query passes its turn to a waiter after a quantum, and gets it back.
 func TestTurnsQuantum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(1, 2, 1<<20)
@@ -231,7 +236,7 @@ func TestTurnsQuantum(t *testing.T) {
 	})
 }
 
-// Operations on single documents keep one processor from heavy queries.
+// Operations on single documents reserve one processor.
 func TestTurnsBusy(t *testing.T) {
 	m := newMachine(4, 2, 1<<20)
 	if got := m.turns.limit(m.now); got != 4 {
@@ -239,15 +244,14 @@ func TestTurnsBusy(t *testing.T) {
 	}
 	m.turns.point()
 	if got := m.turns.limit(m.now); got != 3 {
-		t.Errorf("%d turns beside single documents, want 3", got)
+		t.Errorf("%d turns during operations on single documents, want 3", got)
 	}
 	if got := m.turns.limit(m.now + busyTime); got != 4 {
 		t.Errorf("%d turns later, want 4", got)
 	}
 }
 
-// A request that takes more processor time than it may is refused, and what it has
-// waited does not count.
+// A request that exceeds its processor time is refused. Waiting does not count.
 func TestTurnsProcessorTime(t *testing.T) {
 	m := newMachine(1, 2, 1<<20)
 	m.limits.QueryTime = 5 * sliceMax
@@ -268,8 +272,8 @@ func TestTurnsProcessorTime(t *testing.T) {
 	}
 }
 
-// All queries share the memory: at the limit one gets it, beyond it another is asked
-// to come back, and one that needs more alone is told so.
+// All queries share the memory: a request up to the limit gets it, one beyond it is
+// 429 with a retry time, and one that alone needs more is 400.
 func TestMemoryTotal(t *testing.T) {
 	const total = 4 * memoryStep
 	m := newMachine(1, 2, total)
@@ -281,7 +285,7 @@ func TestMemoryTotal(t *testing.T) {
 		t.Fatal(granted, err)
 	}
 	if _, err := second.memory.take(1); status.CodeOf(err) != status.CodeTooManyRequests || status.From(err).RetryAfter == 0 {
-		t.Fatalf("got %v, want 429 with a time", err)
+		t.Fatalf("got %v, want 429 with a retry time", err)
 	}
 	if _, err := second.memory.take(total); status.CodeOf(err) != status.CodeBadRequest {
 		t.Fatalf("got %v, want 400", err)
@@ -297,8 +301,8 @@ func TestMemoryTotal(t *testing.T) {
 	}
 }
 
-// Queries over documents give back their turns and memory, whether they succeed, are
-// refused or are cancelled.
+// Queries return their turns and memory, whether they succeed, are refused or are
+// cancelled.
 func TestHeavyQueriesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	e, link, _ := unindexed(t)
@@ -314,7 +318,7 @@ func TestHeavyQueriesLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	clean("success")
-	e.memory.used = e.memory.total // Others hold all of it.
+	e.memory.used = e.memory.total // All of it is in use.
 	if _, err := e.Query(ctx, auth.Owner(), distinct); status.CodeOf(err) != status.CodeTooManyRequests {
 		t.Fatalf("got %v without memory, want 429", err)
 	}
@@ -326,9 +330,9 @@ func TestHeavyQueriesLeaveNothing(t *testing.T) {
 	}
 }
 
-// Visits to many partitions, each shorter than a slice, give way as often as one long
-// visit, need a turn as it does, and are counted once: by the worker that asks the
-// partition, not by main as well.
+// Visits to many partitions, each shorter than a slice, yield as often as one long
+// visit and need a turn like it. Their time is counted once: by the worker that asks
+// the partition, not by main, too.
 func TestTurnsShortVisits(t *testing.T) {
 	m := newMachine(1, 4, 1<<20)
 	j := m.newJob()
@@ -349,7 +353,7 @@ func TestTurnsShortVisits(t *testing.T) {
 		t.Errorf("%v counted, want %v", got, visits*each)
 	}
 	if least := int(visits * each / quietTime / 2); m.gaveUp < least {
-		t.Errorf("it gave way %d times, want at least %d", m.gaveUp, least)
+		t.Errorf("it yielded %d times, want at least %d", m.gaveUp, least)
 	}
 	if !j.admitted.Load() {
 		t.Errorf("it has no turn after %v", visits*each)
@@ -362,8 +366,8 @@ func TestTurnsShortVisits(t *testing.T) {
 }
 
 // A request that needs a turn is listed until it is closed, with the time since it began,
-// and can be cancelled wherever it is: at work, paused in the middle of its work, or in
-// the line. Others go on. A job that is no page is never listed.
+// and can be cancelled in every state: at work, paused, or in the line. Other requests
+// continue. A job that is not a page is never listed.
 func TestRunningCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(1, 4, 1<<20)
@@ -393,7 +397,7 @@ func TestRunningCancelled(t *testing.T) {
 		short := page()
 		w := begin(t, short)
 		if err := m.works(w, freeTime); err != nil || short.listing.Load() != nil {
-			t.Errorf("in its free time: listed, or %v", err)
+			t.Errorf("within its free time: listed, or %v", err)
 		}
 		w.end()
 		short.close()
@@ -438,17 +442,17 @@ func TestRunningCancelled(t *testing.T) {
 			t.Fatalf("%d wait, want 2", n)
 		}
 		if n := len(m.long()); n != 0 {
-			t.Errorf("%d are long before a second has gone by", n)
+			t.Errorf("%d are long before a second has passed", n)
 		}
 		m.now += time.Second
 		if long := m.long(); len(long) != 3 || long[0] != working || long[1] != paused || long[2] != fresh {
-			t.Errorf("%d are long, want the three in their order", len(long))
+			t.Errorf("%d are long, want three in their order", len(long))
 		}
 		cancel(paused)
 		<-done
 		refused("paused", results[0])
 		if n := m.turns.waiting.Load(); n != 1 {
-			t.Errorf("%d wait, want 1: the others go on", n)
+			t.Errorf("%d wait, want 1: the others continue", n)
 		}
 		cancel(fresh)
 		<-done
@@ -476,10 +480,10 @@ func TestRunningCancelled(t *testing.T) {
 			}
 		}
 		if err := m.CancelQuery(auth.Caller{}, "1"); status.CodeOf(err) != status.CodeUnauthorized {
-			t.Errorf("cancelled by nobody: %v, want 401", err)
+			t.Errorf("cancelled without permission: %v, want 401", err)
 		}
 		if _, err := m.RunningQueries(auth.Caller{}); status.CodeOf(err) != status.CodeUnauthorized {
-			t.Errorf("listed by nobody: %v, want 401", err)
+			t.Errorf("listed without permission: %v, want 401", err)
 		}
 	})
 }

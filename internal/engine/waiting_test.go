@@ -13,7 +13,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// readers are the operations that a session token holds for.
+// readers has the operations that take a session token.
 func readers(t *testing.T, w *world, link engine.Link, session string) map[string]func() error {
 	options := engine.Options{Session: session}
 	document := link
@@ -38,7 +38,7 @@ func isBehind(err error) bool {
 	return status.CodeOf(err) == status.CodeNotFound && status.SubOf(err) == status.SubReadSessionNotAvailable
 }
 
-// A read that has seen more than the partition has is asked again until the
+// A read whose session token is ahead of the partition is tried again until the
 // partition has caught up.
 func TestSessionWait(t *testing.T) {
 	t.Parallel()
@@ -57,13 +57,13 @@ func TestSessionWait(t *testing.T) {
 		before := asked()
 		answer := make(chan error, 1)
 		go func() { answer <- run() }()
-		for asked() < before+2 { // It was refused once, and has come back.
+		for asked() < before+2 { // It was refused once, and tried again.
 			runtime.Gosched()
 		}
 		for range 2 {
 			select {
 			case err := <-answer:
-				t.Fatalf("%s: answered behind the token: %v", name, err)
+				t.Fatalf("%s: answered before the token was reached: %v", name, err)
 			default:
 			}
 			lsn++
@@ -77,8 +77,8 @@ func TestSessionWait(t *testing.T) {
 	}
 }
 
-// Without a wait, and when the wait is over, a token that is one ahead is refused,
-// and one that is just reached is not.
+// Without a wait, and when the wait is over, a token that is ahead by one is
+// refused, and one that is just reached is not.
 func TestSessionWaitEnds(t *testing.T) {
 	t.Parallel()
 	for _, wait := range []time.Duration{0, time.Millisecond} {
@@ -98,8 +98,8 @@ func TestSessionWaitEnds(t *testing.T) {
 	}
 }
 
-// Tokens of a partition hold on what it was split into and merged with, up to the
-// LSN of what is there now and not beyond.
+// Tokens of a partition apply to the partitions that it was split into and merged
+// into: up to their LSN they are reached, beyond it they are refused.
 func TestSessionOfFamilies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *engine.Config) { c.Limits.SessionWait = 0 })
@@ -107,8 +107,8 @@ func TestSessionOfFamilies(t *testing.T) {
 	for i := range 20 {
 		w.create(t, link, fmt.Sprintf(`{"id":"1","a":"%d"}`, i))
 	}
-	// Who serves key 1, by which ids its partitions have ever gone, and which did
-	// never hold it.
+	// The partition that serves key 1, the ids of all partitions that have served
+	// it, and ids of partitions that never have.
 	where := func() resource.Partition {
 		c, _ := w.catalog.View().Container("d", "c")
 		return c.Ranges.Locate(c.PartitionKey.Hash(*key(t, `["1"]`))).Value

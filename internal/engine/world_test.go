@@ -21,7 +21,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// world is a whole engine on stores in memory, which can be opened anew.
+// world is an engine on stores in memory, which can be opened again.
 type world struct {
 	*engine.Engine
 	pool    *storage.Pool
@@ -31,16 +31,16 @@ type world struct {
 	cfg     engine.Config
 	maxOpen int
 
-	throttling cluster.Throttling // counts at the next opening
+	throttling cluster.Throttling // takes effect at the next opening
 }
 
-// caller may do everything.
+// caller is a caller with all permissions.
 var caller = auth.Owner()
 
-// nobody may do nothing.
+// nobody is a caller without any permission.
 var nobody auth.Caller
 
-// newWorld opens a world; change sets what differs from the defaults.
+// newWorld opens a world. change edits the defaults.
 func newWorld(t testing.TB, change func(*engine.Config)) *world {
 	t.Helper()
 	pool, err := storage.NewPool(storage.Options{InMemory: true})
@@ -51,7 +51,7 @@ func newWorld(t testing.TB, change func(*engine.Config)) *world {
 		Account: resource.Account{ID: "test", Consistency: resource.Session},
 		Limits:  resource.DefaultLimits(),
 	}}
-	w.cfg.Limits.PageTime = time.Minute // A slow machine shall not cut a page short.
+	w.cfg.Limits.PageTime = time.Minute // A slow machine must not end a page early.
 	if change != nil {
 		change(&w.cfg)
 	}
@@ -96,14 +96,15 @@ func (w *world) reopen(t testing.TB) {
 	w.open(t)
 }
 
-// clock is a time that a test sets while the node reads it. It is not before 1970.
+// clock is a time that a test sets while the node reads it. It is never before
+// 1970.
 type clock struct{ nanos atomic.Int64 }
 
 func (c *clock) set(now time.Time) { c.nanos.Store(now.UnixNano()) }
 
 func (c *clock) now() time.Time { return time.Unix(0, c.nanos.Load()) }
 
-// parse is value.ParseString for text that is right.
+// parse is value.ParseString for valid text.
 func parse(t testing.TB, text string) value.Value {
 	t.Helper()
 	v, err := value.ParseString(text)
@@ -113,7 +114,7 @@ func parse(t testing.TB, text string) value.Value {
 	return v
 }
 
-// key parses a key in its wire form; empty text is no key.
+// key parses a key in its wire form. An empty text is no key.
 func key(t testing.TB, text string) *partitionkey.Key {
 	t.Helper()
 	if text == "" {
@@ -126,8 +127,8 @@ func key(t testing.TB, text string) *partitionkey.Key {
 	return &k
 }
 
-// container makes database d and in it container c with the key paths, kind
-// MultiHash unless there is one path.
+// container creates database d, and in it container c with the key paths, of
+// kind MultiHash unless there is one path.
 func (w *world) container(t testing.TB, partitions int, paths ...string) engine.Link {
 	t.Helper()
 	kind := "MultiHash"
@@ -137,7 +138,7 @@ func (w *world) container(t testing.TB, partitions int, paths ...string) engine.
 	return w.containerOf(t, partitions, fmt.Sprintf(`{"id":"c","partitionKey":{"paths":["%s"],"kind":%q,"version":2}}`, strings.Join(paths, `","`), kind))
 }
 
-// containerOf makes database d and in it the container c that body defines.
+// containerOf creates database d, and in it the container c that body defines.
 func (w *world) containerOf(t testing.TB, partitions int, body string) engine.Link {
 	t.Helper()
 	ctx := context.Background()
@@ -151,7 +152,7 @@ func (w *world) containerOf(t testing.TB, partitions int, body string) engine.Li
 	return engine.Link{Database: "d", Container: "c"}
 }
 
-// create stores a document or fails the test.
+// create stores a document, or fails the test.
 func (w *world) create(t testing.TB, link engine.Link, doc string) engine.Document {
 	t.Helper()
 	d, err := w.Create(context.Background(), caller, engine.DocumentRequest{Link: link, Document: parse(t, doc), Size: len(doc)})
@@ -161,8 +162,8 @@ func (w *world) create(t testing.TB, link engine.Link, doc string) engine.Docume
 	return d
 }
 
-// all pages through a query and returns every row and the partitions visited,
-// sorted.
+// all reads all pages of a query, and returns the rows and the partitions
+// visited, sorted.
 func (w *world) all(t testing.TB, req engine.QueryRequest) (rows []string, visited []resource.PartitionID) {
 	t.Helper()
 	run := w.Query
@@ -198,7 +199,7 @@ func (w *world) all(t testing.TB, req engine.QueryRequest) (rows []string, visit
 	return nil, nil
 }
 
-// param makes the parameters of a query.
+// param returns the parameters of a query.
 func params(t testing.TB, pairs ...string) []query.Param {
 	t.Helper()
 	var list []query.Param
