@@ -203,7 +203,7 @@ func (j *Jobs) again(known *job, asked *resource.CopyJob) (resource.CopyJob, err
 	if known.state.SameRequest(asked) {
 		return known.state.Clone(), nil
 	}
-	return resource.CopyJob{}, status.New(status.CodeConflict, 0, "There is a copy job %q already, and it is another one. Choose another name.", asked.Name)
+	return resource.CopyJob{}, status.New(status.CodeConflict, 0, "Another copy job has the name %q. Choose another name.", asked.Name)
 }
 
 // resolve finds the containers of a job.
@@ -214,7 +214,7 @@ func (j *Jobs) resolve(ctx context.Context, asked *resource.CopyJob) error {
 		for _, end := range []*resource.CopyEnd{&t.Source, &t.Target} {
 			c, found := view.Container(end.Database, end.Container)
 			if !found {
-				return status.New(status.CodeNotFound, status.SubOwnerNotFound, "Owner resource does not exist: there is no container %s. A copy job makes none.", end)
+				return status.New(status.CodeNotFound, status.SubOwnerNotFound, "Owner resource does not exist: the container %s does not exist. A copy job does not create containers.", end)
 			}
 			end.RID = c.RID
 		}
@@ -260,7 +260,7 @@ func (j *Jobs) insert(asked resource.CopyJob) (one, known *job, err error) {
 		}
 	}
 	if kept >= resource.CopyJobsMax {
-		return nil, nil, status.Forbidden(0, "There are %d copy jobs that have not ended, which is the most. Cancel one first.", kept)
+		return nil, nil, status.Forbidden(0, "There are %d copy jobs that have not ended, which is the maximum. Cancel one first.", kept)
 	}
 	j.last++
 	asked.Number, asked.Status = j.last, resource.CopyPending

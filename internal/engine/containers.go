@@ -104,7 +104,7 @@ func (e *Engine) throughputFor(view *catalog.View, database resource.Database, a
 	if shared, ok := view.Throughput(database.RID); ok && asked == (ThroughputRequest{}) {
 		sharing := view.Provisioned(database.RID)
 		if len(sharing) >= e.limits.SharedContainers {
-			return nil, sizing, status.BadRequest("The throughput of database '%s' is shared by %d containers already, which is the most. Create the container with throughput of its own.", database.ID, len(sharing))
+			return nil, sizing, status.BadRequest("The throughput of database '%s' is shared by %d containers already, which is the maximum. Create the container with throughput of its own.", database.ID, len(sharing))
 		}
 		return nil, shared, nil
 	}

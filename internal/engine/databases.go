@@ -50,7 +50,7 @@ func (e *Engine) roomForOne(view *catalog.View) error {
 		return nil
 	}
 	if n := len(view.Databases()) + view.ContainerCount(); n >= e.limits.Databases {
-		return status.Forbidden(status.SubAccountLimit, "The account has %d databases and containers, which is the most. Delete one, or raise the limit.", n)
+		return status.Forbidden(status.SubAccountLimit, "The account has %d databases and containers, which is the maximum. Delete one, or raise the limit.", n)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (e *Engine) RegenerateKey(ctx context.Context, caller auth.Caller, which re
 		return auth.Keys{}, err
 	}
 	if !slices.Contains(resource.AccountKeys, which) {
-		return auth.Keys{}, status.BadRequest("The key %.64q is none of primary, secondary, primaryReadonly and secondaryReadonly.", string(which))
+		return auth.Keys{}, status.BadRequest("The key %.64q is not one of primary, secondary, primaryReadonly and secondaryReadonly.", string(which))
 	}
 	keys, err := e.makeKeys(ctx, []resource.AccountKey{which})
 	if err == nil {

@@ -127,7 +127,7 @@ func (e *Engine) replaced(t resource.Throughput, scope offerScope, req OfferRequ
 		return changed, nil // It was pending before, and is pending for less now.
 	}
 	if scope.pending(t) {
-		return changed, status.New(status.CodeLocked, 0, "The throughput cannot be raised while another change of it is under way: partitions are being split to reach %d RU/s. Try again when that is done.", t.Total())
+		return changed, status.New(status.CodeLocked, 0, "The throughput cannot be raised while another change of it is in progress: partitions are being split to reach %d RU/s. Try again when that is done.", t.Total())
 	}
 	if e.rebalance == nil {
 		return changed, scope.notCarried()

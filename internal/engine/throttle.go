@@ -61,7 +61,7 @@ func (e *Engine) newThroughput(asked ThroughputRequest) (resource.Throughput, er
 // redistributed divides a throughput as the request says.
 func (e *Engine) redistributed(t resource.Throughput, scope offerScope, r Redistribution) (resource.Throughput, error) {
 	if len(scope.containers) == 0 {
-		return t, status.BadRequest("There are no containers that use the throughput, and so no physical partitions to divide it over.")
+		return t, status.BadRequest("No container uses the throughput, so there are no physical partitions to divide it over.")
 	}
 	changed, err := throughput.Redistribute(t, paidBy(scope.containers), r, scope.limits())
 	if err != nil || changed.Total() == t.Total() {

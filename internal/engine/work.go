@@ -262,7 +262,7 @@ func (w *worker) pause() error {
 	}
 	if most := w.job.engine.limits.QueryTime; spent > most {
 		w.job.engine.metrics.refused.WithLabelValues("time").Inc()
-		return status.BadRequest("The request needs more than %v of processor time, which is the most that one may use. Filter for fewer documents, or ask for a part of them at a time.", most)
+		return status.BadRequest("The request needs more than %v of processor time, which is the maximum for one request. Filter for fewer documents, or ask for a part of them at a time.", most)
 	}
 	if !w.job.free {
 		if err := w.ensureTurn(now, spent); err != nil {

@@ -149,7 +149,7 @@ func (o *operation) put(old value.Value) (value.Value, *status.Error) {
 		return o.value, nil
 	}
 	if old.Kind() != value.KindNumber {
-		return old, status.BadRequest("The value at %.256s is %s and no number to increment.", o.path, old.Kind())
+		return old, status.BadRequest("The value at %.256s is %s, not a number that can be incremented.", o.path, old.Kind())
 	}
 	a, whole := old.Int64()
 	b, also := o.value.Int64()
@@ -168,7 +168,7 @@ func (o *operation) put(old value.Value) (value.Value, *status.Error) {
 }
 
 func (o *operation) overflow() *status.Error {
-	return status.BadRequest("The sum at %.256s is too large a number.", o.path)
+	return status.BadRequest("The sum at %.256s is too large for a number.", o.path)
 }
 
 // depth returns the nesting depth of arrays and objects in a value.

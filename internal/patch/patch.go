@@ -112,7 +112,7 @@ func parseOperation(item value.Value) (o operation, err *status.Error) {
 	o.name = item.Get("op").Text()
 	known := false
 	if o.kind, known = kinds[o.name]; !known {
-		return o, status.BadRequest("The operation %.64s is none of add, set, replace, remove, incr and move.", item.Get("op"))
+		return o, status.BadRequest("The operation %.64s is not one of add, set, replace, remove, incr and move.", item.Get("op"))
 	}
 	if o.path, err = parsePath(item.Get("path")); err != nil {
 		return o, err
@@ -124,14 +124,14 @@ func parseOperation(item value.Value) (o operation, err *status.Error) {
 			return o, err
 		}
 		if len(o.path) > len(o.from) && o.path.begins(o.from) {
-			return o, status.BadRequest("The path %.256s lies inside of %.256s, from where a value cannot be moved there.", o.path, o.from)
+			return o, status.BadRequest("The path %.256s is inside %.256s: a value cannot be moved into itself.", o.path, o.from)
 		}
 	default:
 		if o.value = item.Get("value"); !o.value.IsDefined() {
 			o.value = value.Null() // some clients write it so
 		}
 		if o.kind == increment && o.value.Kind() != value.KindNumber {
-			return o, status.BadRequest("The value to increment %.256s by is %s and no number.", o.path, o.value.Kind())
+			return o, status.BadRequest("The value to increment %.256s by is %s, not a number.", o.path, o.value.Kind())
 		}
 	}
 	return o, nil
@@ -179,7 +179,7 @@ func parsePath(v value.Value) (path, *status.Error) {
 		steps[i] = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
 	}
 	if slices.Contains(fixed, steps[0]) {
-		return nil, status.BadRequest("The path %.256s cannot be patched: the id and the properties of the system stay as they are.", v)
+		return nil, status.BadRequest("The path %.256s cannot be patched: the id and the system properties cannot change.", v)
 	}
 	return steps, nil
 }

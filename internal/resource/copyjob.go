@@ -184,7 +184,7 @@ func validCopyName(name string) error {
 		good = good && (letter || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.')
 	}
 	if !good {
-		return status.BadRequest("The name %q of the copy job is not valid: 1 to %d letters, digits, hyphens, underscores and full stops, the first no full stop.", clip(name), copyNameCharsMax)
+		return status.BadRequest("The name %q of the copy job is not valid: 1 to %d letters, digits, hyphens, underscores and full stops, not beginning with a full stop.", clip(name), copyNameCharsMax)
 	}
 	return nil
 }

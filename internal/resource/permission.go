@@ -81,7 +81,7 @@ func ParsePermission(definition value.Value) (Permission, error) {
 	}
 	link := definition.Get("resource")
 	if link.Kind() != value.KindString {
-		return p, status.BadRequest("The property 'resource' is missing or no string. It is a link such as 'dbs/d/colls/c'.")
+		return p, status.BadRequest("The property 'resource' is missing or not a string. It is a link such as 'dbs/d/colls/c'.")
 	}
 	p.Resource = link.Text()
 	if p.Key, err = parsePermissionKey(definition.Get("resourcePartitionKey")); err != nil {

@@ -213,7 +213,7 @@ type Scope struct {
 // or container, or its part after the account; "/" is the account. It accepts
 // colls and containers, dbs and sqlDatabases. Errors are status 400.
 func ParseScope(text, account string) (Scope, error) {
-	wrong := status.BadRequest("The scope '%s' is none of this account: it is '/', '/dbs/D' or '/dbs/D/colls/C', or the full id of the same.", clip(text))
+	wrong := status.BadRequest("The scope '%s' is not a scope of this account: use '/', '/dbs/D' or '/dbs/D/colls/C', or the full id of one of these.", clip(text))
 	if !strings.HasPrefix(text, "/") || len(text) > 4*NameCharsMax {
 		return Scope{}, wrong
 	}

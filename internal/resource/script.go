@@ -133,7 +133,7 @@ func scriptText(definition value.Value, name string) (string, error) {
 func scriptWord(definition value.Value, name string, words []string) (string, error) {
 	text, err := scriptText(definition, name)
 	if err == nil && !slices.Contains(words, text) {
-		err = status.BadRequest("The property '%s' is none of %q.", name, words)
+		err = status.BadRequest("The property '%s' is not one of %q.", name, words)
 	}
 	return text, err
 }

@@ -56,8 +56,8 @@ func TestTrigger(t *testing.T) {
 		{`"triggerType":"Pre","triggerOperation":"Replace"`, "Replace", ""},
 		{`"triggerType":"Pre","triggerOperation":"Upsert"`, "Upsert", ""},
 		{`"triggerType":"Pre","triggerOperation":"Delete"`, "Delete", ""},
-		{`"triggerType":"pre","triggerOperation":"All"`, "", "'triggerType' is none of"},
-		{`"triggerType":"Pre","triggerOperation":"Patch"`, "", "'triggerOperation' is none of"},
+		{`"triggerType":"pre","triggerOperation":"All"`, "", "'triggerType' is not one of"},
+		{`"triggerType":"Pre","triggerOperation":"Patch"`, "", "'triggerOperation' is not one of"},
 		{`"triggerType":"Pre"`, "", "'triggerOperation' is missing"},
 		{`"triggerType":1,"triggerOperation":"All"`, "", "'triggerType' is a number"},
 	} {

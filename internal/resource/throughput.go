@@ -245,7 +245,7 @@ func (t Throughput) replaceBuckets(list value.Value) ([]Bucket, error) {
 		return nil, status.BadRequest("The property 'content.throughputBuckets' is %s. It must be an array.", nameOf(list.Kind()))
 	}
 	if list.Len() > 0 && t.Owner.IsDatabase() {
-		return nil, status.BadRequest("The throughput of a database cannot have throughput buckets. Use throughput of a container's own.")
+		return nil, status.BadRequest("The throughput of a database cannot have throughput buckets. Give the container a throughput of its own.")
 	}
 	var buckets []Bucket
 	for _, item := range list.Items() {

@@ -143,7 +143,7 @@ func (FeedFromTime) String() string {
 type FeedPosition struct{}
 
 func (FeedPosition) String() string {
-	return "The position is none of this change feed: it was issued for another container or scope, or has been changed."
+	return "The position does not belong to this change feed: it was issued for another container or scope, or has been changed."
 }
 
 // OfferMode says that throughput cannot be switched between manual and autoscale by editing
