@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -209,6 +210,57 @@ func TestCreationRace(t *testing.T) {
 		t.Errorf("%d created and %d refused, want 1 and 5", made, refused)
 	}
 	w.check(t)
+}
+
+// Concurrent upserts of one new user or permission all succeed, and one of them
+// creates it. An upsert also succeeds if another client deletes the user meanwhile.
+func TestConcurrentUpserts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.container(t, 1, "/pk")
+	ctx, link := context.Background(), engine.Link{Database: "d"}
+	race := func(what string, wanted int, calls ...func() (bool, error)) {
+		t.Helper()
+		var created atomic.Int64
+		start := make(chan struct{})
+		var group sync.WaitGroup
+		for _, call := range calls {
+			group.Go(func() {
+				<-start
+				made, err := call()
+				if err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+				if made {
+					created.Add(1)
+				}
+			})
+		}
+		close(start)
+		group.Wait()
+		if n := int(created.Load()); wanted >= 0 && n != wanted {
+			t.Errorf("%s: created %d times, want %d", what, n, wanted)
+		}
+	}
+	for i := range 100 {
+		name := fmt.Sprintf("u%d", i)
+		user := func() (bool, error) {
+			_, created, err := w.UpsertUser(ctx, caller, engine.UserRequest{Link: link, Body: parse(t, `{"id":"`+name+`"}`)})
+			return created, err
+		}
+		permission := func() (bool, error) {
+			body := parse(t, `{"id":"p","permissionMode":"Read","resource":"dbs/d/colls/c"}`)
+			_, created, err := w.UpsertPermission(ctx, caller, engine.PermissionRequest{Link: link, User: name, Body: body})
+			return created, err
+		}
+		remove := func() (bool, error) {
+			_, err := w.DeleteUser(ctx, caller, engine.UserRequest{Link: link, User: name})
+			return false, err
+		}
+		race("new user", 1, user, user, user, user)
+		race("new permission", 1, permission, permission, permission, permission)
+		race("user deleted meanwhile", -1, user, remove)
+	}
 }
 
 // A caller without permissions is refused by every operation.

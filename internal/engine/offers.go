@@ -91,7 +91,7 @@ func (e *Engine) ReplaceOffer(ctx context.Context, caller auth.Caller, req Offer
 			if !ok {
 				return status.NotFound() // unreachable: after is the view this commit made
 			}
-			if scope.pending(stored) {
+			if e.rebalance != nil && scope.pending(stored) {
 				for _, c := range scope.containers {
 					e.rebalance(c.RID)
 				}

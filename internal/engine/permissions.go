@@ -49,15 +49,19 @@ func (e *Engine) UpsertPermission(ctx context.Context, caller auth.Caller, req P
 		if err != nil {
 			return err
 		}
-		old, ok := e.catalog.View().Permission(p.user.RID, permission.ID)
-		if !ok {
-			created = true
-			return p.commit(ctx, catalog.CreatePermission{User: p.user.RID, Permission: permission}, permission.ID)
-		}
-		permission.RID = old.RID
-		return p.commit(ctx, catalog.ReplacePermission{Permission: permission, Expect: req.IfMatch}, permission.ID)
+		created, err = upsert(
+			func() (resource.Permission, bool) { return e.catalog.View().Permission(p.user.RID, permission.ID) },
+			func() error {
+				return p.commit(ctx, catalog.CreatePermission{User: p.user.RID, Permission: permission}, permission.ID)
+			},
+			func(old resource.Permission) error {
+				permission.RID = old.RID
+				return p.commit(ctx, catalog.ReplacePermission{Permission: permission, Expect: req.IfMatch}, permission.ID)
+			},
+		)
+		return err
 	})
-	return res, created && err == nil, err
+	return res, created, err
 }
 
 // ReadPermission returns a permission.

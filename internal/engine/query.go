@@ -132,7 +132,11 @@ func (q *queryPage) attempt(ctx context.Context, c *catalog.Container) error {
 	main := q.job.workMain(ctx)
 	defer main.finish()
 	err := q.once(main, c)
-	if err != nil && main.fault != nil {
+	if err == nil {
+		return nil
+	}
+	q.job.dropMemory()
+	if main.fault != nil {
 		return main.fault
 	}
 	return err

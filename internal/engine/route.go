@@ -91,6 +91,27 @@ func onCommit(conditional bool, try func() error) error {
 	}
 }
 
+// upsert replaces the definition that find returns, or creates it if there is
+// none. It tries again if another request creates or deletes the definition
+// meanwhile. created is true if create has succeeded.
+func upsert[T any](find func() (T, bool), create func() error, replace func(old T) error) (created bool, err error) {
+	for attempt := 0; ; attempt++ {
+		old, found := find()
+		lost := status.CodeNotFound
+		if found {
+			err = replace(old)
+		} else {
+			lost, err = status.CodeConflict, create()
+		}
+		if err == nil || attempt >= attemptsMax || status.CodeOf(err) != lost {
+			return err == nil && !found, err
+		}
+		if _, now := find(); now == found {
+			return false, err // for another reason
+		}
+	}
+}
+
 // attemptsMax bounds how often a request follows a partition that has moved. A
 // split or merge moves it once; more attempts allow for several in a row.
 const attemptsMax = 8

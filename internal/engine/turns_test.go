@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -328,6 +329,65 @@ func TestHeavyQueriesLeaveNothing(t *testing.T) {
 		_, _ = e.Query(newFuse(n), auth.Owner(), distinct)
 		clean("cancelled")
 	}
+}
+
+// A query that waits in the line for its first turn has returned the memory of its
+// first attempt.
+func TestWaitingQueriesHoldNoMemory(t *testing.T) {
+	t.Parallel()
+	e, link, _ := unindexed(t)
+	var now, peak atomic.Int64
+	e.turns.clock = func() time.Duration { // Each check of a worker reads it.
+		peak.Store(max(peak.Load(), e.memory.bytes()))
+		return time.Duration(now.Add(int64(2 * time.Millisecond)))
+	}
+	e.turns.processors = func() int { return 1 }
+	e.turns.held = 1 // of another request
+	distinct := QueryRequest{Link: link, Text: "SELECT DISTINCT VALUE CONCAT(c.id, '" + strings.Repeat("x", 4000) + "') FROM c", Full: true, Cross: true}
+	done := make(chan error, 1)
+	go func() {
+		_, err := e.Query(context.Background(), auth.Owner(), distinct)
+		done <- err
+	}()
+	for e.turns.waiting.Load() == 0 {
+		select {
+		case err := <-done:
+			t.Fatalf("the query did not wait for a turn: %v", err)
+		default:
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if peak.Load() == 0 {
+		t.Error("the first attempt used no memory: the test shows nothing")
+	}
+	if used := e.memory.bytes(); used != 0 {
+		t.Errorf("%d bytes while the query waits, want 0", used)
+	}
+	e.turns.release()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// The time that the main worker has waited counts as waiting in later attempts,
+// too, and not as work on the page.
+func TestWaitsOfEarlierAttempts(t *testing.T) {
+	m := newMachine(1, 4, 1<<20)
+	m.limits.PageTime = time.Second
+	m.turns.giveWay = func() { m.now += 2 * time.Second }
+	j := m.newJob()
+	if err := m.works(j.workMain(t.Context()), quietTime); err != nil {
+		t.Fatal(err)
+	}
+	j.main.finish()
+	if m.now < 2*time.Second {
+		t.Fatalf("the worker has not yielded: %v", m.now)
+	}
+	if j.workMain(t.Context()).Late() {
+		t.Error("a page is late because of a wait before it")
+	}
+	j.main.finish()
+	j.close()
 }
 
 // Visits to many partitions, each shorter than a slice, yield as often as one long

@@ -38,14 +38,14 @@ func (e *Engine) UpsertUser(ctx context.Context, caller auth.Caller, req UserReq
 		if err != nil {
 			return err
 		}
-		old, ok := e.catalog.View().User(database.RID, user.ID)
-		if !ok {
-			created = true
-			return e.createUser(ctx, database, user, out)
-		}
-		return e.replaceUser(ctx, old, user, req.IfMatch, out)
+		created, err = upsert(
+			func() (resource.User, bool) { return e.catalog.View().User(database.RID, user.ID) },
+			func() error { return e.createUser(ctx, database, user, out) },
+			func(old resource.User) error { return e.replaceUser(ctx, old, user, req.IfMatch, out) },
+		)
+		return err
 	})
-	return res, created && err == nil, err
+	return res, created, err
 }
 
 // ReadUser returns a user.

@@ -94,6 +94,12 @@ func (j *job) close() {
 	}
 }
 
+// dropMemory returns the memory of an attempt that has ended without a page.
+func (j *job) dropMemory() {
+	j.memory.close()
+	j.mainMemory.held = 0
+}
+
 // wait waits for the turn of a job that ended with query.ErrAgain. If one of its
 // workers got a turn after another had found none, the job has that turn already.
 func (j *job) wait(ctx context.Context) error {
@@ -204,6 +210,8 @@ func (w *worker) end() {
 func (w *worker) finish() {
 	j, t := w.job, w.job.engine.turns
 	w.count(t.clock())
+	j.waited.Add(int64(w.waited))
+	w.waited = 0
 	if !j.admitted.Load() {
 		return
 	}
