@@ -349,14 +349,7 @@ func TestWaitingQueriesHoldNoMemory(t *testing.T) {
 		_, err := e.Query(context.Background(), auth.Owner(), distinct)
 		done <- err
 	}()
-	for e.turns.waiting.Load() == 0 {
-		select {
-		case err := <-done:
-			t.Fatalf("the query did not wait for a turn: %v", err)
-		default:
-			time.Sleep(time.Millisecond)
-		}
-	}
+	untilWaiting(t, e, done)
 	if peak.Load() == 0 {
 		t.Error("the first attempt used no memory: the test shows nothing")
 	}
