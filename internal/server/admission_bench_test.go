@@ -36,7 +36,7 @@ func BenchmarkHeavyQueries(b *testing.B) {
 	for b.Loop() {
 		for _, processors := range []int{2, 1} {
 			before := runtime.GOMAXPROCS(processors)
-			h := newHeavyBench(b)
+			h := newHeavyBench(b, b.TempDir())
 			h.run(processors)
 			h.close()
 			runtime.GOMAXPROCS(before)
@@ -45,7 +45,7 @@ func BenchmarkHeavyQueries(b *testing.B) {
 }
 
 type heavyBench struct {
-	b      *testing.B
+	tb     testing.TB
 	server *Server
 	client *servertest.Client
 	reads  []servertest.Request
@@ -53,11 +53,13 @@ type heavyBench struct {
 	pages, refused atomic.Int64
 }
 
-func newHeavyBench(b *testing.B) *heavyBench {
-	h := &heavyBench{b: b, server: benchServer(b, b.TempDir(), 2)}
+// newHeavyBench starts a server with its data in a directory, or in memory for "".
+func newHeavyBench(tb testing.TB, data string) *heavyBench {
+	tb.Helper()
+	h := &heavyBench{tb: tb, server: benchServer(tb, data, 2)}
 	var err error
 	if h.client, err = servertest.Dial(h.server.address()); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	list := strings.TrimSuffix(strings.Repeat("1,", heavyArray), ",")
 	for i := range 50 {
@@ -72,30 +74,31 @@ func newHeavyBench(b *testing.B) *heavyBench {
 }
 
 func (h *heavyBench) create(body, key string) {
-	h.b.Helper()
+	h.tb.Helper()
 	response, err := h.client.Do(servertest.Prepare(h.server.Key(), "POST", benchLink, []byte(body), "x-ms-documentdb-partitionkey", key))
 	if err != nil || response.Status != 201 {
-		h.b.Fatalf("%v %d %s", err, response.Status, response.Body)
+		h.tb.Fatalf("%v %d %s", err, response.Status, response.Body)
 	}
 }
 
 func (h *heavyBench) close() {
 	h.client.Close()
 	if err := h.server.Close(); err != nil {
-		h.b.Fatal(err)
+		h.tb.Fatal(err)
 	}
 }
 
-// read measures point reads and returns their median and 99th percentile in
-// microseconds.
-func (h *heavyBench) read() (p50, p99 float64) {
+// read measures point reads for a time, and returns their median and 99th
+// percentile in microseconds.
+func (h *heavyBench) read(duration time.Duration) (p50, p99 float64) {
+	h.tb.Helper()
 	var took []time.Duration
-	for end := time.Now().Add(heavyTime); time.Now().Before(end); {
+	for end := time.Now().Add(duration); time.Now().Before(end); {
 		began := time.Now()
 		response, err := h.client.Do(h.reads[rand.IntN(len(h.reads))])
 		took = append(took, time.Since(began))
 		if err != nil || response.Status != 200 {
-			h.b.Fatalf("%v %d %s", err, response.Status, response.Body)
+			h.tb.Fatalf("%v %d %s", err, response.Status, response.Body)
 		}
 	}
 	slices.Sort(took)
@@ -113,7 +116,7 @@ func (h *heavyBench) heavy(ctx context.Context) (wait func()) {
 	for range heavyClients {
 		client, err := servertest.Dial(h.server.address())
 		if err != nil {
-			h.b.Fatal(err)
+			h.tb.Fatal(err)
 		}
 		group.Go(func() {
 			stop := context.AfterFunc(ctx, func() { client.Close() })
@@ -128,7 +131,7 @@ func (h *heavyBench) heavy(ctx context.Context) (wait func()) {
 				case response.Status == 429:
 					h.refused.Add(1)
 				default:
-					h.b.Errorf("%d %s", response.Status, response.Body)
+					h.tb.Errorf("%d %s", response.Status, response.Body)
 					return
 				}
 			}
@@ -176,13 +179,13 @@ func (h *heavyBench) run(processors int) {
 	var idle50, idle99, busy50, busy99, r50, r99 []float64
 	for range heavyRounds {
 		s0 := machineStateNow()
-		a, b := h.read()
+		a, b := h.read(heavyTime)
 		s1 := machineStateNow()
 		ctx, cancel := context.WithCancel(context.Background())
 		wait := h.heavy(ctx)
 		time.Sleep(200 * time.Millisecond) // All of them have sent a request.
 		s2 := machineStateNow()
-		c, d := h.read()
+		c, d := h.read(heavyTime)
 		fmt.Fprintf(os.Stdout, "idle %6.0f %6.0f us: %s\nbusy %6.0f %6.0f us: %s\n", a, b, s1.since(s0), c, d, machineStateNow().since(s2))
 		cancel()
 		wait()

@@ -81,10 +81,11 @@ const benchContainer = `{"id":"c","partitionKey":{"paths":["/tenant","/user"],"k
 
 const benchLink = "dbs/bench/colls/c/docs"
 
-func benchServer(b *testing.B, data string, partitions int) *Server {
-	s := start(b, Config{Data: data})
+func benchServer(tb testing.TB, data string, partitions int) *Server {
+	tb.Helper()
+	s := start(tb, Config{Data: data})
 	if err := s.CreateContainer(context.Background(), "bench", benchContainer, partitions); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }

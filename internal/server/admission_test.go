@@ -1,0 +1,35 @@
+package server
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Point reads get a processor while 64 clients run a SUM over a triple JOIN. Without
+// admission of queries each read would wait 10 ms or more for the scheduler, about a
+// hundred times as long as on an idle server. The bound here is far above the aim, 5,
+// because other programs may use the processors; BenchmarkHeavyQueries measures it.
+func TestHeavyQueriesLeaveProcessors(t *testing.T) {
+	const attempts, bound, duration = 5, 20, 300 * time.Millisecond
+	h := newHeavyBench(t, "")
+	defer h.client.Close()
+	var ratio float64
+	for range attempts {
+		idle, _ := h.read(duration)
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := h.heavy(ctx)
+		for h.pages.Load() == 0 { // Queries run.
+			h.read(duration / 10)
+		}
+		busy, _ := h.read(duration)
+		cancel()
+		wait()
+		ratio = busy / idle
+		t.Logf("median of point reads: %.0f µs idle, %.0f µs with queries; %d pages, %d refused", idle, busy, h.pages.Load(), h.refused.Load())
+		if ratio <= bound {
+			return
+		}
+	}
+	t.Errorf("point reads take %.0f times as long with heavy queries, want at most %d", ratio, bound)
+}
