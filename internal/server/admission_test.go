@@ -19,8 +19,10 @@ func TestHeavyQueriesLeaveProcessors(t *testing.T) {
 		idle, _ := h.read(duration)
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := h.heavy(ctx)
-		for h.pages.Load() == 0 { // Queries run.
-			h.read(duration / 10)
+		for end := time.Now().Add(time.Minute); h.pages.Load() == 0; {
+			if h.read(duration / 10); time.Now().After(end) {
+				t.Fatal("no query has been answered within a minute")
+			}
 		}
 		busy, _ := h.read(duration)
 		cancel()
