@@ -80,10 +80,10 @@ func TestWorkersYield(t *testing.T) {
 		if c.busy {
 			m.turns.point()
 		}
-		if err := m.works(w, c.every-1); err != nil || m.gaveUp != 0 {
-			t.Errorf("busy %v: %v, yielded %d times in less than %v", c.busy, err, m.gaveUp, c.every)
+		if err := m.works(w, c.every-1); err != nil || m.yields != 0 {
+			t.Errorf("busy %v: %v, yielded %d times in less than %v", c.busy, err, m.yields, c.every)
 		}
-		if err := m.works(w, 1); err != nil || m.gaveUp == 0 {
+		if err := m.works(w, 1); err != nil || m.yields == 0 {
 			t.Errorf("busy %v: %v, not yielded after %v", c.busy, err, c.every)
 		}
 		w.end()
@@ -97,7 +97,7 @@ func TestWorkersYield(t *testing.T) {
 func TestWorkersKeepTheirProcessor(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		waits []time.Duration // of one call of giveWay after another; then 0
+		waits []time.Duration // of one call of yield after another; then 0
 		calls int
 		keeps time.Duration
 	}{
@@ -108,7 +108,7 @@ func TestWorkersKeepTheirProcessor(t *testing.T) {
 	} {
 		m := newMachine(2, 4, 1<<20)
 		calls := 0
-		m.turns.giveWay = func() {
+		m.turns.yield = func() {
 			if calls < len(c.waits) {
 				m.now += c.waits[calls]
 			}

@@ -24,14 +24,14 @@ import (
 type machine struct {
 	*Engine
 	now    time.Duration
-	gaveUp int // number of calls of giveWay
+	yields int // number of calls of yield
 }
 
 func newMachine(processors, queue int, memoryBytes int64) *machine {
 	limits := resource.DefaultLimits()
 	limits.QueryQueue, limits.QueryMemoryBytes = queue, memoryBytes
 	m := &machine{Engine: &Engine{limits: limits, metrics: newMetrics(nil, nil)}}
-	m.turns = newTurns(queue, func() { m.gaveUp++ })
+	m.turns = newTurns(queue, func() { m.yields++ })
 	m.turns.processors = func() int { return processors }
 	m.turns.clock = func() time.Duration { return m.now }
 	m.memory.total, m.memory.refused = memoryBytes, func() {}
@@ -64,7 +64,7 @@ func TestTurnsFreeTime(t *testing.T) {
 	if err := m.works(w, quietTime); err != nil || m.turns.held != 1 {
 		t.Fatalf("beyond its free time: %v, %d turns held, want 1", err, m.turns.held)
 	}
-	if m.gaveUp == 0 {
+	if m.yields == 0 {
 		t.Error("it never yielded")
 	}
 	w.end()
@@ -367,7 +367,7 @@ func TestWaitingQueriesHoldNoMemory(t *testing.T) {
 func TestWaitsOfEarlierAttempts(t *testing.T) {
 	m := newMachine(1, 4, 1<<20)
 	m.limits.PageTime = time.Second
-	m.turns.giveWay = func() { m.now += 2 * time.Second }
+	m.turns.yield = func() { m.now += 2 * time.Second }
 	j := m.newJob()
 	if err := m.works(j.workMain(t.Context()), quietTime); err != nil {
 		t.Fatal(err)
@@ -405,8 +405,8 @@ func TestTurnsShortVisits(t *testing.T) {
 	if got := time.Duration(j.spent.Load()); got != visits*each {
 		t.Errorf("%v counted, want %v", got, visits*each)
 	}
-	if least := int(visits * each / quietTime / 2); m.gaveUp < least {
-		t.Errorf("it yielded %d times, want at least %d", m.gaveUp, least)
+	if least := int(visits * each / quietTime / 2); m.yields < least {
+		t.Errorf("it yielded %d times, want at least %d", m.yields, least)
 	}
 	if !j.admitted.Load() {
 		t.Errorf("it has no turn after %v", visits*each)
