@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/catalog"
@@ -82,7 +83,7 @@ func (e *Engine) build(ctx context.Context, change catalog.CreateContainer, out 
 
 // tile returns the partitions of a new container.
 func (e *Engine) tile(d partitionkey.Definition, count int) []resource.Partition {
-	created := resource.Timestamp(e.now().Unix())
+	created := resource.Timestamp(e.guardedNow().Unix())
 	partitions := make([]resource.Partition, 0, count)
 	for i, r := range d.Divide(count) {
 		partitions = append(partitions, resource.Partition{
@@ -96,6 +97,10 @@ func (e *Engine) tile(d partitionkey.Definition, count int) []resource.Partition
 	}
 	return partitions
 }
+
+// guardedNow returns the time for what is stored: unlike the machine's clock, it does not
+// follow a jump far ahead.
+func (e *Engine) guardedNow() time.Time { return e.node.Clock().Now() }
 
 // throughputFor returns the offer of a new container, nil if it shares that of
 // its database or is serverless, and the throughput that decides on its number

@@ -118,7 +118,7 @@ func (e *Engine) replaced(t resource.Throughput, scope offerScope, req OfferRequ
 		if err := e.mayChangeBuckets(t); err != nil {
 			return changed, err
 		}
-		changed.BucketsAt = resource.Timestamp(e.now().Unix())
+		changed.BucketsAt = resource.Timestamp(e.guardedNow().Unix())
 	}
 	if !scope.pending(changed) {
 		return changed, nil
@@ -157,7 +157,7 @@ func (e *Engine) edited(t resource.Throughput, scope offerScope, req OfferReques
 const bucketsRest = 10 * time.Minute
 
 func (e *Engine) mayChangeBuckets(t resource.Throughput) error {
-	if wait := time.Unix(int64(t.BucketsAt), 0).Add(bucketsRest).Sub(e.now()); wait > 0 {
+	if wait := time.Unix(int64(t.BucketsAt), 0).Add(bucketsRest).Sub(e.guardedNow()); wait > 0 {
 		return status.TooManyRequests(status.SubBucketChange, wait, "Throughput buckets can be changed once in %d minutes.", int(bucketsRest.Minutes()))
 	}
 	return nil
