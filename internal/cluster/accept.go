@@ -17,15 +17,15 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// Acceptance is what [AcceptLoss] has done.
+// Acceptance is the result of [AcceptLoss].
 type Acceptance struct {
-	// Lost says what is gone, a sentence each.
+	// Lost has a sentence for each thing that is lost.
 	Lost []string
-	// Kept names the entries of the quarantine that were made: damaged stores as they
-	// were, and directories that the catalog does not name.
+	// Kept has the names of the new entries of the quarantine: copies of damaged stores,
+	// and directories that the catalog does not name.
 	Kept []string
-	// Remaining is what still keeps a server from starting or from serving a partition,
-	// a sentence each.
+	// Remaining has a sentence for each thing that still keeps a server from starting or
+	// from serving a partition.
 	Remaining []string
 }
 
@@ -37,12 +37,12 @@ func (a *Acceptance) remains(format string, args ...any) {
 	a.Remaining = append(a.Remaining, fmt.Sprintf(format, args...))
 }
 
-// AcceptLoss makes what is there all that there must be: it cuts off what is damaged,
-// of which it keeps a copy in the quarantine, moves what the catalog does not name
-// there as well, makes a version of the catalog above every one that is known of, and
-// lowers the marks. With empty, a partition of which nothing is left begins anew without
-// a document; otherwise it remains. What is lost is on record in the catalog afterwards.
-// No server may use the directory meanwhile.
+// AcceptLoss makes a server accept a data directory as it is. It cuts off the damaged
+// part of each store and keeps a copy of the store in the quarantine, moves directories
+// that the catalog does not name there as well, commits a version of the catalog above
+// every known one, and lowers the marks. If empty is set, a partition of which nothing is
+// left is replaced by an empty one; otherwise Acceptance.Remaining names it. The catalog
+// has a record of each loss afterwards. No server may use the directory during the call.
 func AcceptLoss(pool *storage.Pool, dir string, empty bool) (a Acceptance, err error) {
 	err = offline(pool, dir, func(n *Node) error { return n.acceptLoss(&a, empty) }, func(n *Node) error {
 		return n.cutStore(&a, pool.FS().PathJoin(dir, catalogDir), "the catalog")
@@ -53,8 +53,9 @@ func AcceptLoss(pool *storage.Pool, dir string, empty bool) (a Acceptance, err e
 	return a, nil
 }
 
-// offline calls do with a node that serves nothing, for a data directory that no server
-// uses. before is called before the catalog is opened; nil opens it as a server does.
+// offline calls do with a node that serves nothing, on a data directory that no server
+// uses. It calls before first, and then opens the catalog without a check; if before is
+// nil it opens and verifies the catalog as a server does.
 func offline(pool *storage.Pool, dir string, do func(*Node) error, before func(*Node) error) error {
 	files := pool.FS()
 	set, err := readMarks(files, dir)
@@ -82,8 +83,8 @@ func offline(pool *storage.Pool, dir string, do func(*Node) error, before func(*
 	return errors.Join(err, store.Close())
 }
 
-// cutStore cuts off what is damaged of a store, and keeps a copy. A store that is whole
-// and older than its mark is taken as it is.
+// cutStore cuts off the damaged part of a store, and keeps a copy of the store. It does
+// not change a store that has no damage, even if it is older than its mark.
 func (n *Node) cutStore(a *Acceptance, dir, what string) error {
 	pool := n.cfg.Pool
 	damages, err := pool.Examine(dir, "")
@@ -112,7 +113,7 @@ func (n *Node) acceptLoss(a *Acceptance, empty bool) error {
 	names, set := n.cfg.Catalog, &n.marks.set
 	view := names.View()
 	if version := view.Version(); version < set.catalog.value {
-		a.lost("The catalog has lost its versions %d to %d, the last of which was acknowledged at %s.", version+1, set.catalog.value, clock(set.catalog.at))
+		a.lost("The catalog has lost its %s; the last one was acknowledged at %s.", span("version", version+1, set.catalog.value), clock(set.catalog.at))
 	}
 	over := catalog.Overtake{Version: set.catalog.value}
 	fresh := markSet{partitions: map[replication.PartitionRef]mark{}}
@@ -151,8 +152,8 @@ func (n *Node) acceptLoss(a *Acceptance, empty bool) error {
 	return f.Close()
 }
 
-// acceptPartition takes a partition as it is. It returns false if nothing of it can be
-// read and it is to begin empty.
+// acceptPartition accepts a partition as it is. It returns false if the partition cannot
+// be read and is to start empty.
 func (n *Node) acceptPartition(a *Acceptance, c *catalog.Container, p resource.Partition, fresh *markSet, over *catalog.Overtake, empty bool) bool {
 	ref := replication.PartitionRef{Container: c.RID, Partition: p.ID}
 	dir := n.partitionDir(ref)
@@ -167,30 +168,30 @@ func (n *Node) acceptPartition(a *Acceptance, c *catalog.Container, p resource.P
 	case err != nil && empty:
 		return false
 	case errors.Is(err, fs.ErrNotExist):
-		a.remains("Of %s nothing is there: restore %s from a backup, or partitions that cover its range with 'decan quarantine restore', or let it begin empty with 'decan check --accept-loss --start-empty'.", what, dir)
+		a.remains("Nothing of %s is left: restore %s from a backup, or restore partitions that cover its range with 'decan quarantine restore', or start with an empty one: 'decan check --accept-loss --start-empty'.", what, dir)
 		fresh.partitions[ref] = known
 		return true
 	case err != nil:
-		a.remains("Of %s nothing can be read: restore %s from a backup, or let it begin empty with 'decan check --accept-loss --start-empty': %v.", what, dir, err)
+		a.remains("Nothing of %s can be read: restore %s from a backup, or start with an empty one: 'decan check --accept-loss --start-empty': %v.", what, dir, err)
 		fresh.partitions[ref] = known
 		return true
 	}
 	if uint64(about.LSN) < known.value {
-		a.lost("The changes %d to %d of %s are lost, the last of which was acknowledged at %s.", about.LSN+1, known.value, what, clock(known.at))
+		a.lost("The store of %s has lost its %s; the last one was acknowledged at %s.", what, span("change", about.LSN+1, resource.LSN(known.value)), clock(known.at))
 	}
 	over.Version = max(over.Version, about.Catalog)
 	fresh.partitions[ref] = mark{value: uint64(about.LSN), at: n.now()}
 	return true
 }
 
-// emptyGap is how many LSNs lie between the last one that is known of a lost partition
-// and the first one of the partition that takes its place. The mark may be a second
-// older than the last acknowledged write.
+// emptyGap is the number of LSNs between the last known one of a lost partition and the
+// first one of the empty partition that replaces it. The mark may be a second older than
+// the last acknowledged write.
 const emptyGap = 1 << 20
 
-// startEmpty puts an empty partition in the place of each one of which nothing is left,
-// as the only child that came out of it: clients go on as after a split, their session
-// tokens and continuations hold, and no number of a lost document is used again.
+// startEmpty replaces each lost partition with an empty one, which is its only child:
+// clients continue as after a split, their session tokens and continuations are valid,
+// and no number of a lost document is used again.
 func (n *Node) startEmpty(a *Acceptance, gone []replication.PartitionRef, fresh *markSet) error {
 	if len(gone) == 0 {
 		return nil
@@ -207,14 +208,14 @@ func (n *Node) startEmpty(a *Acceptance, gone []replication.PartitionRef, fresh 
 			return err
 		}
 		if err := n.replaceByEmpty(c, ref, id, lsn); err != nil {
-			return fmt.Errorf("let partition %s of container '%s' begin empty: %w", ref.Partition, c.ID, err)
+			return fmt.Errorf("replace partition %s of container '%s' with an empty one: %w", ref.Partition, c.ID, err)
 		}
 		fresh.partitions[replication.PartitionRef{Container: ref.Container, Partition: id}] = mark{value: uint64(lsn), at: n.now()}
 		d := unnamed{dir: n.partitionDir(ref), ref: ref}
 		if _, err := n.cfg.Pool.FS().Stat(d.dir); err != nil {
 			continue
 		}
-		name, err := n.quarantine(d, fmt.Sprintf("it cannot be read, and partition %s has begun empty in its place", id))
+		name, err := n.quarantine(d, fmt.Sprintf("it cannot be read, and the empty partition %s has replaced it", id))
 		if err != nil {
 			return err
 		}
@@ -223,8 +224,8 @@ func (n *Node) startEmpty(a *Acceptance, gone []replication.PartitionRef, fresh 
 	return nil
 }
 
-// highest returns the highest LSN that is known of a partition, or without a mark of any
-// partition of its container.
+// highest returns the highest known LSN of a partition. For a partition without a mark it
+// returns the highest one of all partitions of its container.
 func (n *Node) highest(of replication.PartitionRef, fresh *markSet) (lsn resource.LSN) {
 	if known, found := n.marks.set.partitions[of]; found {
 		return resource.LSN(known.value)
@@ -239,8 +240,8 @@ func (n *Node) highest(of replication.PartitionRef, fresh *markSet) (lsn resourc
 	return lsn
 }
 
-// replaceByEmpty makes a partition without a document and has the catalog name it in the
-// place of another one. The catalog has its directory on record before.
+// replaceByEmpty creates a partition without documents and commits to the catalog that it
+// replaces a lost one. Before that, the catalog has the new directory on record.
 func (n *Node) replaceByEmpty(c *catalog.Container, lost replication.PartitionRef, id resource.PartitionID, lsn resource.LSN) error {
 	old, _ := c.Partition(lost.Partition)
 	p := old
@@ -262,7 +263,7 @@ func (n *Node) replaceByEmpty(c *catalog.Container, lost replication.PartitionRe
 		err = errors.Join(syncDir(n.cfg.Pool.FS(), root), syncDir(n.cfg.Pool.FS(), n.cfg.Dir))
 	}
 	if err == nil {
-		// What an earlier attempt has made is on the catalog's record.
+		// An interrupted attempt may have created it; the catalog has it on record.
 		err = n.cfg.Pool.Remove(n.partitionDir(ref))
 	}
 	if err == nil {
@@ -276,7 +277,7 @@ func (n *Node) replaceByEmpty(c *catalog.Container, lost replication.PartitionRe
 	return err
 }
 
-// recordLoss puts what is lost on record, before it is acted on.
+// recordLoss commits losses to the catalog, before anything is changed because of them.
 func (n *Node) recordLoss(lost ...string) error {
 	if len(lost) == 0 {
 		return nil
@@ -285,10 +286,11 @@ func (n *Node) recordLoss(lost ...string) error {
 	return err
 }
 
-// acceptUnnamed moves what the catalog does not name to the quarantine. What it has on
-// record as garbage stays for the chores, unless a later catalog had it as a partition:
-// of what was to become one and cannot be read, the marks tell whether there was a later
-// catalog.
+// acceptUnnamed moves directories that the catalog does not name to the quarantine. Those
+// that it has on record as garbage stay, and a server deletes them, unless a later
+// version of the catalog may have named them: a planned directory whose store has a later
+// version, or one that cannot be read while the marks do not prove that this catalog is
+// the newest.
 func (n *Node) acceptUnnamed(a *Acceptance, view *catalog.View, over *catalog.Overtake) error {
 	all, err := n.unnamed(view)
 	if err != nil {
@@ -314,5 +316,21 @@ func (n *Node) acceptUnnamed(a *Acceptance, view *catalog.View, over *catalog.Ov
 	return nil
 }
 
-// clock writes a time as messages have it.
+// clock returns a time as messages have it.
 func clock(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05Z") }
+
+// counted returns a number of things as messages have it: "1 record", "2 records".
+func counted[N int | int64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// span returns numbers of things as messages have them: "version 7", "versions 7 to 9".
+func span[N uint64 | resource.LSN](noun string, first, last N) string {
+	if first == last {
+		return fmt.Sprintf("%s %d", noun, first)
+	}
+	return fmt.Sprintf("%ss %d to %d", noun, first, last)
+}

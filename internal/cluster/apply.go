@@ -12,9 +12,9 @@ import (
 
 var _ replication.StateMachine = (*Node)(nil)
 
-// Apply hands the effects that the group has ordered to their partition. It is
-// open: closing waits for the effects on their way, also for those whose caller
-// has ceased to wait.
+// Apply passes effects that the group has ordered to their partition. The partition is
+// open, because closing it waits for the effects in progress, including those whose
+// caller no longer waits.
 func (n *Node) Apply(ref replication.PartitionRef, effects []replication.Effect) (rejected []error, err error) {
 	n.mu.Lock()
 	s, found := n.slots[ref]
@@ -35,7 +35,7 @@ func (n *Node) Apply(ref replication.PartitionRef, effects []replication.Effect)
 
 var errNotOpen = errors.New("the partition is not open")
 
-// partitionConfig is what a partition of this node works with.
+// partitionConfig returns the configuration of a partition of this node.
 func (n *Node) partitionConfig(store *storage.Store, ref replication.PartitionRef, container *resource.Container) partition.Config {
 	return partition.Config{
 		Store:     store,
@@ -56,7 +56,7 @@ func (n *Node) partitionConfig(store *storage.Store, ref replication.PartitionRe
 	}
 }
 
-// grown returns what a partition of a container calls when it is too large.
+// grown returns the function that a partition of a container calls when it is too large.
 func (n *Node) grown(container resource.RID) func() {
 	if n.cfg.Grown == nil {
 		return nil
@@ -64,8 +64,9 @@ func (n *Node) grown(container resource.RID) func() {
 	return func() { n.cfg.Grown(container) }
 }
 
-// current returns a function that gives the newest version of a container: the
-// one here until the catalog knows it, and the last one after it was dropped.
+// current returns a function that returns the newest version of a container in the
+// catalog. Before the catalog has the container, and after it is dropped, the function
+// returns the given one.
 func (n *Node) current(container *resource.Container) func() *resource.Container {
 	return func() *resource.Container {
 		if c, ok := n.cfg.Catalog.View().ContainerByRID(container.RID); ok {

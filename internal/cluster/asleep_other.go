@@ -4,6 +4,6 @@ package cluster
 
 import "time"
 
-// asleep is not known on this system: a machine that was suspended looks as if its clock
-// had jumped ahead.
+// asleep returns zero: this system does not tell. After a suspension the clock seems to
+// have jumped ahead.
 func asleep() time.Duration { return 0 }

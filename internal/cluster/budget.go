@@ -16,15 +16,15 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Enforcement says what becomes of a request that meets a budget which is used
-// up. Consumption is counted at every level.
+// Enforcement says what happens to a request whose budget is used up. Consumption is
+// counted at every level.
 type Enforcement uint8
 
 // The levels of enforcement.
 const (
-	EnforceOff  Enforcement = iota // it goes ahead
-	EnforceWarn                    // it goes ahead, is counted, and logged at most once a minute
-	EnforceOn                      // it is refused with 429
+	EnforceOff  Enforcement = iota // the request is served
+	EnforceWarn                    // the request is served, counted, and logged at most once a minute
+	EnforceOn                      // the request is refused with 429
 )
 
 var enforcements = [...]string{EnforceOff: "off", EnforceWarn: "warn", EnforceOn: "on"}
@@ -42,41 +42,40 @@ func ParseEnforcement(text string) (Enforcement, error) {
 // String returns what ParseEnforcement reads.
 func (e Enforcement) String() string { return enforcements[e] }
 
-// Throttling says how a node keeps to budgets. The zero value counts only.
+// Throttling says how a node enforces budgets. The zero value only counts.
 type Throttling struct {
 	Enforcement Enforcement
 
 	// Burst lets physical partitions below 3,000 RU/s save what they do not use.
 	Burst bool
 
-	// Serverless gives containers without provisioned throughput what the
-	// service gives them in a serverless account.
+	// Serverless gives containers without provisioned throughput the limits of a
+	// serverless account of the service.
 	Serverless bool
 }
 
-// budget is what one partition may spend, alone and together with others, and
-// what it has spent on what. It belongs to a slot and is safe for concurrent
-// use.
+// budget is what one partition may spend, alone and together with others, and what it
+// has spent on which keys. It belongs to a slot and is safe for concurrent use.
 type budget struct {
 	node *Node
 	slot *slot
 
-	terms    atomic.Pointer[terms] // nil until they are first asked for
-	deciding sync.Mutex            // held while terms are made anew
+	terms    atomic.Pointer[terms] // nil until the first call of current
+	deciding sync.Mutex            // held while new terms are computed
 
 	keys     throughput.Heavy[partitionkey.Key] // by EPK
 	prefixes throughput.Heavy[partitionkey.Key] // by the EPK of some levels; the key may have more
 	warned   atomic.Int64                       // the second of the last warning
 }
 
-// terms are what a budget goes by, as one version of the catalog has it.
+// terms are the rules of a budget under one version of the catalog.
 type terms struct {
 	version   uint64
-	container *catalog.Container // nil when the version does not name it
-	offer     resource.ETag      // of the throughput that they follow from; empty without one
+	container *catalog.Container // nil if the version does not name it
+	offer     resource.ETag      // of the throughput that the terms follow from; empty without one
 
 	own    *throughput.Budget // of the partition; the same in all terms of a slot
-	shared *throughput.Budget // of its database, nil unless that shares its throughput
+	shared *throughput.Budget // of its database; nil unless the database shares its throughput
 }
 
 // hashBytes is the width of one level of an EPK of a hierarchical key.
@@ -101,10 +100,10 @@ func (b *budget) current(now time.Time) *terms {
 	return fresh
 }
 
-// termsOf works the terms of a partition out. One that the view does not name
-// keeps what it had: its requests are about to be sent elsewhere. One of a shared
-// throughput may burst as others do: whatever it has saved for that, the budget of
-// its database bounds what all of them spend.
+// termsOf computes the terms of a partition. A partition that the view does not name
+// keeps its terms, because its requests are about to be sent elsewhere. A partition with
+// a shared throughput may burst like any other: the budget of its database bounds what
+// all partitions spend together.
 func (n *Node) termsOf(view *catalog.View, s *slot, old *terms, now time.Time) *terms {
 	fresh := *old
 	fresh.version = view.Version()
@@ -121,7 +120,7 @@ func (n *Node) termsOf(view *catalog.View, s *slot, old *terms, now time.Time) *
 		t, shares = view.Throughput(c.Database.RID)
 	}
 	if fresh.container == c && fresh.offer == t.ETag {
-		return &fresh // Something else has changed.
+		return &fresh // The catalog has changed something else.
 	}
 	fresh.container, fresh.offer = c, t.ETag
 	most := n.cfg.Limits.Of(c.Limits).PartitionRUs
@@ -143,7 +142,7 @@ func (n *Node) termsOf(view *catalog.View, s *slot, old *terms, now time.Time) *
 	return &fresh
 }
 
-// shareOf returns what one partition of a container is given.
+// shareOf returns the RU/s that one partition of a container has of a throughput.
 func shareOf(c *catalog.Container, id resource.PartitionID, t resource.Throughput, most int) float64 {
 	partitions := c.Partitions()
 	for i, share := range throughput.Shares(t, c.RID, partitions, most) {
@@ -154,7 +153,7 @@ func shareOf(c *catalog.Container, id resource.PartitionID, t resource.Throughpu
 	return 0 // unreachable: the caller has found the partition
 }
 
-// plan is one without a rate, of a partition that can be given most.
+// plan returns a plan without a rate, for a budget that can have at most most RU/s.
 func (n *Node) plan(most int) throughput.Plan {
 	p := throughput.Plan{Forgive: n.cfg.Throttling.Enforcement != EnforceOn}
 	if n.cfg.Throttling.Burst {
@@ -181,7 +180,7 @@ func (s *sharedBudgets) budget(view *catalog.View, t resource.Throughput, plan t
 		b.Set(plan, now)
 		return b
 	}
-	for rid := range s.byDatabase { // Databases come and go; this is when one has come.
+	for rid := range s.byDatabase { // A new database is a good time to forget deleted ones.
 		if _, exists := view.DatabaseByRID(rid); !exists {
 			delete(s.byDatabase, rid)
 		}
@@ -199,12 +198,12 @@ type purchase struct {
 	budget *budget
 	terms  *terms
 	meter  *throughput.Meter
-	before float64 // what the meter had counted
-	now    time.Time
+	before float64   // the meter's count at the admission
+	now    time.Time // of the admission
 }
 
-// admit lets a request in, or refuses it with 429. Whoever is let in is to call
-// bill when it is done.
+// admit admits a request or refuses it with 429. The caller calls bill when an admitted
+// request has ended.
 func (b *budget) admit(meter *throughput.Meter) (purchase, error) {
 	now := b.node.cfg.Now()
 	p := purchase{budget: b, terms: b.current(now), meter: meter, before: meter.Due(), now: now}
@@ -229,7 +228,8 @@ func (b *budget) admit(meter *throughput.Meter) (purchase, error) {
 	return p, refusal(refused)
 }
 
-// refusal is how clients are told. The first sentence is the one they know.
+// refusal returns the error for a refused request. Clients know its first sentence from
+// the service.
 func refusal(r throughput.Refusal) error {
 	if r.Sub == status.SubBucketExceeded {
 		return status.TooManyRequests(r.Sub, r.Wait, "Request rate is large. The requests of this throughput bucket have used up its part of the throughput. More throughput or a higher percentage avoids this.")
@@ -237,10 +237,10 @@ func refusal(r throughput.Refusal) error {
 	return status.TooManyRequests(r.Sub, r.Wait, "Request rate is large. More Request Units may be needed, so no changes were made. Please retry this request later.")
 }
 
-// warnEvery is how often one partition may warn, in seconds.
+// warnEvery is the shortest time between two warnings of one partition, in seconds.
 const warnEvery = 60
 
-// warn logs that a request would have been refused, now and then.
+// warn logs that a request would have been refused, at most once in warnEvery seconds.
 func (b *budget) warn(r throughput.Refusal, now time.Time) {
 	second := now.Unix()
 	if last := b.warned.Load(); second < last+warnEvery || !b.warned.CompareAndSwap(last, second) {
@@ -251,9 +251,9 @@ func (b *budget) warn(r throughput.Refusal, now time.Time) {
 		"share", u.Rate, "sub_status", int(r.Sub), "would_be_refused", u.Throttled+u.Capped)
 }
 
-// bill charges what the request has cost, to the budgets and to the key that it
-// was for. An EPK of only the first levels of a hierarchical key is a prefix,
-// and an empty one is no key; key is nil when only the EPK is known.
+// bill spends the cost of the request from the budgets and adds it to its key. An EPK of
+// only the first levels of a hierarchical key counts as a prefix, and an empty one as no
+// key; key is nil if only the EPK is known.
 func (p purchase) bill(epk partitionkey.EPK, key *partitionkey.Key) {
 	charge := p.meter.Due() - p.before
 	if charge <= 0 {
@@ -279,8 +279,7 @@ func (p purchase) bill(epk partitionkey.EPK, key *partitionkey.Key) {
 	}
 }
 
-// billRange is bill for a request about a part of the key space: a key, a prefix
-// or more.
+// billRange is bill for a request for a part of the key space: a key, a prefix or more.
 func (p purchase) billRange(r partitionkey.Range) {
 	epk := partitionkey.EPK("")
 	if c := p.terms.container; c != nil && r.Min != "" && (r.Max == c.PartitionKey.Successor(r.Min) || r.Max == r.Min+partitionkey.MaxEPK) {
@@ -289,25 +288,25 @@ func (p purchase) billRange(r partitionkey.Range) {
 	p.bill(epk, nil)
 }
 
-// Load is what a partition has spent, on what.
+// Load is what a partition has spent, in total and for its hottest keys.
 type Load struct {
 	throughput.Usage
-	Keys     []HotKey // the hottest of this minute and the one before
-	Prefixes []HotKey // of a hierarchical key: the same, of its first levels
+	Keys     []HotKey // the hottest keys of this minute and the one before
+	Prefixes []HotKey // the same for the first levels of hierarchical keys
 }
 
 // HotKey is a partition key, or a prefix of one, that spends much.
 type HotKey struct {
 	EPK   partitionkey.EPK
-	Key   partitionkey.Key // empty when only queries have asked for it
-	Units float64          // request units, at most
+	Key   partitionkey.Key // empty if only queries have used it
+	Units float64          // an upper bound of the request units spent
 	Error float64          // by how much Units may be too high
 }
 
 // hottestMax is how many hot keys, and how many prefixes, a Load names.
 const hottestMax = 10
 
-// load returns what has been spent until now.
+// load returns what the partition has spent since it was opened.
 func (b *budget) load() Load {
 	now := b.node.cfg.Now()
 	return Load{
@@ -329,8 +328,8 @@ func hottest(h *throughput.Heavy[partitionkey.Key], now time.Time) []HotKey {
 	return all
 }
 
-// clearing returns how many units may be used in this second to clear documents
-// away, and how many of them are spent.
+// clearing returns how many units Clear may use in this second, and how many of them it
+// spends from the budgets.
 func (b *budget) clearing() (most, share float64) {
 	now := b.node.cfg.Now()
 	share = math.Inf(1)
@@ -345,9 +344,8 @@ func (b *budget) clearing() (most, share float64) {
 	return share, share
 }
 
-// leftover returns how many units the last second has left over of what the
-// partition may spend, for work that must not take from what clients want. Where
-// nothing is refused it is infinite.
+// leftover returns how many units of the budgets were not spent in the last second, for
+// work that must not compete with requests. It is infinite unless requests are refused.
 func (b *budget) leftover() float64 {
 	left := math.Inf(1)
 	if b.node.cfg.Throttling.Enforcement != EnforceOn {
@@ -362,8 +360,8 @@ func (b *budget) leftover() float64 {
 	return left
 }
 
-// reachedMax reports whether the load has driven one of its budgets to the maximum of
-// an autoscale setting in this hour.
+// reachedMax reports whether the load has reached the autoscale maximum of one of the
+// budgets in this hour.
 func (b *budget) reachedMax() bool {
 	now := b.node.cfg.Now()
 	return slices.ContainsFunc(b.current(now).budgets(), func(own *throughput.Budget) bool {
@@ -372,7 +370,7 @@ func (b *budget) reachedMax() bool {
 	})
 }
 
-// spend spends units that no request has asked for.
+// spend spends the units of work that no request has caused.
 func (b *budget) spend(units float64) {
 	now := b.node.cfg.Now()
 	for _, own := range b.current(now).budgets() {
@@ -380,7 +378,7 @@ func (b *budget) spend(units float64) {
 	}
 }
 
-// budgets are those that a partition spends from.
+// budgets returns the budgets that a partition spends from.
 func (t *terms) budgets() []*throughput.Budget {
 	if t.shared == nil {
 		return []*throughput.Budget{t.own}

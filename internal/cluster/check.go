@@ -21,50 +21,50 @@ type Report struct {
 	Databases  int
 	Partitions []PartitionReport // in the order of containers and ranges
 
-	// Interrupted says that the check ended before it had looked at everything.
-	// Unchecked are the partitions that it has not come to the end of, in the same
-	// order. Nothing is known of them, nor of directories that the catalog does not name.
+	// Interrupted says that the context ended before the check was complete. Unchecked
+	// has the partitions that it did not finish, in the same order. The report says
+	// nothing about them, nor about directories that the catalog does not name.
 	Interrupted bool
 	Unchecked   []UncheckedPartition
 
-	// Problems are those beyond single partitions: directories that are missing,
-	// partitions that cannot be read or have less than was acknowledged, and a catalog
-	// that is older than what it names.
+	// Problems has what is wrong apart from the contents of single partitions: missing
+	// directories, partitions that cannot be read or have less than was acknowledged, and
+	// a catalog that is older than its partitions.
 	Problems []string
 
-	// Leftovers are directories that the catalog has on record as garbage: what was
-	// being made or removed when a process died. They are no problem, and the next
-	// start of a server deletes them.
+	// Leftovers has the directories that the catalog has on record as garbage, because
+	// they were being created or removed when a process ended. The next start of a server
+	// deletes them. They are not a problem.
 	Leftovers []string
 
-	// Unnamed are directories that the catalog knows nothing of. The next start of a
+	// Unnamed has the directories that are unknown to the catalog. The next start of a
 	// server moves them to the quarantine.
 	Unnamed []string
 
-	// Ahead are partitions whose latest _ts is ahead of the clock, a sentence each. That
-	// is no problem of what is stored.
+	// Ahead has one sentence for each partition whose latest _ts is ahead of the clock.
+	// The stored data is not wrong because of that.
 	Ahead []string
 
-	// Quarantine is what has been moved there.
+	// Quarantine has the entries of the quarantine, oldest first.
 	Quarantine []Quarantined
 
-	// Losses are those that were accepted, oldest first. They are no problem.
+	// Losses has the losses that were accepted, oldest first. They are not a problem.
 	Losses []catalog.Loss
 }
 
-// PartitionReport is what was found in one partition.
+// PartitionReport is the result for one partition.
 type PartitionReport struct {
 	Database, Container string // their names
 	partition.Report
 }
 
-// UncheckedPartition is one that was not verified.
+// UncheckedPartition is a partition that was not verified.
 type UncheckedPartition struct {
 	Database, Container string // their names
 	Partition           resource.PartitionID
 }
 
-// Clean reports whether nothing is wrong anywhere, as far as it was looked at.
+// Clean reports whether the check found nothing wrong in what it verified.
 func (r *Report) Clean() bool {
 	for i := range r.Partitions {
 		if !r.Partitions[i].Clean() {
@@ -78,36 +78,36 @@ func (r *Report) problem(format string, args ...any) {
 	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 }
 
-// CheckOptions say how [Check] works. The zero value is for nobody who watches.
+// CheckOptions configures [Check]. The zero value is valid.
 type CheckOptions struct {
-	// Pool is what the stores are opened with, none of which is open; nil for one on
-	// the real file system.
+	// Pool opens the stores. None of them may be open. Nil means a new pool on the real
+	// file system.
 	Pool *storage.Pool
 
-	// Parallel is how many partitions are verified at the same time; zero for as many
-	// as there are processors. What is found does not depend on it.
+	// Parallel is how many partitions are verified at the same time; zero means one for
+	// each processor. The report does not depend on it.
 	Parallel int
 
-	// Progress is told how far the check is every few hundred rows, by one goroutine at
-	// a time. It must not block. Nil is told nothing.
+	// Progress is called every few hundred rows, by one goroutine at a time. It must not
+	// block. Nil disables the callback.
 	Progress func(CheckProgress)
 }
 
-// CheckProgress is how far a check has come.
+// CheckProgress is the progress of a check.
 type CheckProgress struct {
-	Partitions, Total int     // that were verified, and that there are
-	Documents         int64   // that were read
+	Partitions, Total int     // verified partitions, and all partitions
+	Documents         int64   // documents read
 	Bytes             int64   // of their JSON without system properties
-	Part              float64 // of the work, from 0 to 1: an estimate by the sizes of the stores
+	Part              float64 // the part of the work done, from 0 to 1, estimated from the sizes of the stores
 }
 
-// Check verifies the data directory dir: that the catalog can be read and tiles
-// every container, that each partition it names is there and keeps every
-// invariant, that its descriptor says what the catalog says, and that everything is
-// there that the marks say was acknowledged. No server may use the directory meanwhile.
+// Check verifies the data directory dir: the catalog can be read and tiles every
+// container; each partition that it names exists, meets every invariant, and has a
+// descriptor that agrees with the catalog; and everything that the marks have as
+// acknowledged is present. No server may use the directory during the check.
 //
-// It changes nothing. When ctx ends it returns soon, with a report of what it has
-// verified by then and the names of what it has not; that is no error.
+// Check changes nothing. When ctx ends it returns soon, without an error: the report has
+// what was verified until then and names what was not.
 func Check(ctx context.Context, dir string, o CheckOptions) (Report, error) {
 	if o.Pool != nil {
 		return checkPool(ctx, dir, o)
@@ -120,8 +120,8 @@ func Check(ctx context.Context, dir string, o CheckOptions) (Report, error) {
 	return report, errors.Join(err, o.Pool.Close())
 }
 
-// CheckStores is [Check] for a data directory on the file system of a pool, in
-// which none of its stores is open.
+// CheckStores is [Check] for a data directory on the file system of a pool that has none
+// of its stores open.
 func CheckStores(pool *storage.Pool, dir string) (Report, error) {
 	return Check(context.Background(), dir, CheckOptions{Pool: pool})
 }
@@ -145,7 +145,7 @@ func checkStores(ctx context.Context, dir string, o CheckOptions) (report Report
 		return report, err
 	}
 	var view *catalog.View
-	err = look(pool, files.PathJoin(dir, catalogDir), storage.Opening{Contains: set.catalog.position}, func(snapshot *storage.Snapshot) (err error) {
+	err = inspect(pool, files.PathJoin(dir, catalogDir), storage.Opening{Contains: set.catalog.position}, func(snapshot *storage.Snapshot) (err error) {
 		view, err = catalog.Read(snapshot)
 		return err
 	})
@@ -159,7 +159,7 @@ func checkStores(ctx context.Context, dir string, o CheckOptions) (report Report
 		report.problem("%v", err)
 	}
 	if set.damaged > 0 {
-		report.problem("%d records of the file %s cannot be read: what it says of other stores still holds, and the next start of a server makes it anew.", set.damaged, files.PathJoin(dir, marksFile))
+		report.problem("%s of the file %s cannot be read: its other records are still valid, and the next start of a server writes the file again.", counted(set.damaged, "record"), files.PathJoin(dir, marksFile))
 	}
 	n.checkPartitions(ctx, view, o, &report)
 	if report.Interrupted = ctx.Err() != nil; report.Interrupted {
@@ -168,18 +168,19 @@ func checkStores(ctx context.Context, dir string, o CheckOptions) (report Report
 	return report, n.checkUnnamed(view, &report)
 }
 
-// checked is what was found of one partition.
+// checked is the state of the check of one partition.
 type checked struct {
 	container *catalog.Container
 	partition resource.Partition
 	weight    int64 // bytes of its files
 
 	found partition.Report
-	err   error // why it cannot be read
+	err   error // why the partition cannot be read
 	done  bool
 }
 
-// checkPartitions adds all partitions to the report, or as many as there is time for.
+// checkPartitions adds all partitions to the report, or those that are verified when the
+// context ends.
 func (n *Node) checkPartitions(ctx context.Context, view *catalog.View, o CheckOptions, report *Report) {
 	var all []*checked
 	progress := checkProgress{tell: o.Progress}
@@ -208,7 +209,7 @@ func (n *Node) checkPartitions(ctx context.Context, view *catalog.View, o CheckO
 			return nil
 		})
 	}
-	_ = group.Wait() // Each one's error is its own.
+	_ = group.Wait() // The errors are in the entries of all.
 	for _, one := range all {
 		c, id := one.container, one.partition.ID
 		switch {
@@ -229,17 +230,17 @@ func (c *checked) ref() replication.PartitionRef {
 	return replication.PartitionRef{Container: c.container.RID, Partition: c.partition.ID}
 }
 
-// checkProgress adds up how far the checks of all partitions are.
+// checkProgress adds up the progress of the checks of all partitions.
 type checkProgress struct {
-	tell   func(CheckProgress) // nil for nobody
+	tell   func(CheckProgress) // nil disables the callback
 	weight int64               // of all partitions
 
 	mu   sync.Mutex
 	now  CheckProgress
-	done float64 // weight of what is done
+	done float64 // the weight of the work done
 }
 
-// advance takes how far the check of one partition is, which was at before.
+// advance updates the progress of one partition from before to at.
 func (p *checkProgress) advance(one *checked, before *partition.CheckProgress, at partition.CheckProgress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,7 +255,7 @@ func (p *checkProgress) advance(one *checked, before *partition.CheckProgress, a
 	p.tell(p.now)
 }
 
-// sizeOfFiles returns the bytes of the files of a directory, as far as they can be told.
+// sizeOfFiles returns the bytes of the files of a directory. It ignores errors.
 func sizeOfFiles(files storage.Files, dir string) (bytes int64) {
 	names, err := files.List(dir)
 	if err != nil {
@@ -268,7 +269,7 @@ func sizeOfFiles(files storage.Files, dir string) (bytes int64) {
 	return bytes
 }
 
-// checkUnnamed adds to the report what the catalog does not name.
+// checkUnnamed adds the directories that the catalog does not name to the report.
 func (n *Node) checkUnnamed(view *catalog.View, report *Report) error {
 	all, err := n.unnamed(view)
 	if err != nil {
@@ -291,7 +292,7 @@ func (n *Node) checkUnnamed(view *catalog.View, report *Report) error {
 	return nil
 }
 
-// checkStore verifies one partition, unless ctx ends before.
+// checkStore verifies one partition, unless ctx ends first.
 func (n *Node) checkStore(ctx context.Context, view *catalog.View, one *checked, progress *checkProgress) {
 	var tell func(partition.CheckProgress)
 	var at partition.CheckProgress
@@ -300,7 +301,7 @@ func (n *Node) checkStore(ctx context.Context, view *catalog.View, one *checked,
 	}
 	dir, p := n.partitionDir(one.ref()), one.partition
 	must := openingOf(dir, n.marks.set.partitions[one.ref()], func() *catalog.View { return view })
-	one.err = look(n.cfg.Pool, dir, must, func(snapshot *storage.Snapshot) (err error) {
+	one.err = inspect(n.cfg.Pool, dir, must, func(snapshot *storage.Snapshot) (err error) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -308,10 +309,10 @@ func (n *Node) checkStore(ctx context.Context, view *catalog.View, one *checked,
 		return err
 	})
 	if one.err != nil && ctx.Err() != nil {
-		return // Nobody knows whether there is more to it than the end of ctx.
+		return // The end of ctx may be the only reason.
 	}
 	if found := &one.found; one.err == nil && (found.Partition != p.ID || !found.Range.Equal(p.Range)) {
-		found.Problems = append(found.Problems, fmt.Sprintf("The store says that it is partition %s of range %v, the catalog that it is %s of %v.",
+		found.Problems = append(found.Problems, fmt.Sprintf("The store's descriptor has partition %s with range %v, and the catalog has %s with %v.",
 			found.Partition, found.Range, p.ID, p.Range))
 	}
 	one.done = true

@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The clock of the machine may be wrong, and nothing tells it apart from one that was
-// wrong before. So a node compares it with the time that has passed and with the last
-// known time, and holds back what cannot be undone: see docs/clock.md.
+// The clock of the machine may be wrong. When it jumps, a node cannot know whether it is
+// wrong now or was wrong before. So the node compares it with the time that has passed
+// and with the last known time, and delays what cannot be undone: see docs/clock.md.
 
 // Defaults of ClockConfig.
 const (
@@ -21,66 +21,69 @@ const (
 	ClockSteady = 15 * time.Minute
 )
 
-// clockPlausible is a time before which no clock is right: this program is younger.
+// clockPlausible is a time before which no clock is right, because this program is newer.
 var clockPlausible = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ClockConfig says what a [Clock] reads and what it takes for a jump.
+// ClockConfig configures a [Clock].
 type ClockConfig struct {
 	Now func() time.Time // the clock of the machine; nil: time.Now
 
-	// Elapsed is a clock that nobody sets. Nil: the monotonic one of Now, together
-	// with the time that the machine was asleep where the system tells.
+	// Elapsed returns the time that has passed since some moment; setting the clock does
+	// not change it. Nil means the monotonic time of Now, and on Linux also the time that
+	// the machine was suspended.
 	Elapsed func() time.Duration
 
-	// Jump is by how much the clock of the machine may differ from the time that has
-	// passed without being called a jump, and the last known time from that of the
-	// start. Zero: ClockJump; negative: there are no jumps.
+	// Jump is the largest difference between the machine's clock and the time that has
+	// passed that does not count as a jump, and the largest tolerated difference between
+	// the clock at the start and the last known time. Zero means ClockJump; with a
+	// negative value nothing counts as a jump.
 	Jump time.Duration
-	// Ahead is how far the time of writes follows a clock that has jumped ahead. Zero:
-	// ClockAhead; negative: not at all.
+	// Ahead is the largest jump ahead that the time of writes follows. Zero means
+	// ClockAhead; with a negative value it follows none.
 	Ahead time.Duration
-	// Steady is for how long a clock that has jumped ahead must hold until it is taken
-	// as right. Zero: ClockSteady.
+	// Steady is how long a clock that has jumped ahead must run without another jump
+	// until it is trusted. Zero means ClockSteady.
 	Steady time.Duration
 
 	Logger     *slog.Logger          // nil: discard
-	Registerer prometheus.Registerer // nil: metrics are shown nowhere
+	Registerer prometheus.Registerer // nil: the metrics are not registered
 }
 
-// Clock is the time of a node. It is safe for concurrent use.
+// Clock is the guarded clock of a node. It is safe for concurrent use.
 //
-// A clock that has jumped ahead is in doubt until it has held for Steady, or an operator
-// accepts it. Meanwhile nothing expires by the jump. Writes have its time, unless it has
-// jumped by more than Ahead: then they have the time that has passed, and it stays in
-// doubt until an operator accepts it or the node is started again. A clock that goes
-// back is taken as it is at once, because nothing expires by that.
+// After a jump ahead the clock is in doubt until it has run without another jump for
+// Steady, or an operator accepts it. Until then nothing expires because of the jump.
+// Writes get the time of the clock, unless it has jumped by more than Ahead: then they
+// get the time before the jump and what has passed since, and the doubt remains until an
+// operator accepts the clock or the node is restarted. A jump back is followed
+// immediately, because nothing expires by it.
 type Clock struct {
 	cfg   ClockConfig
 	off   bool
 	state atomic.Pointer[clockState]
-	known atomic.Int64 // the last known time of the start, in nanoseconds since 1970; zero for none
+	known atomic.Int64 // the last known time at the start, in nanoseconds since 1970; zero for none
 
-	mu     sync.Mutex // held while the state changes
-	warned time.Duration
+	mu     sync.Mutex    // held while the state changes
+	warned time.Duration // after the jump, when the doubt was logged last; zero for not yet
 
 	jumps *prometheus.CounterVec
 }
 
-// clockState is what is true since a moment. It is immutable.
+// clockState is the result of one check of the clock. It is immutable.
 type clockState struct {
-	wall   time.Time     // what the clock said then
-	passed time.Duration // what Elapsed said then; zero without one
-	asleep time.Duration // for how long the machine had slept
-	even   time.Time     // what a clock without jumps would have said
+	wall   time.Time     // the clock at the check
+	passed time.Duration // Elapsed at the check; zero without one
+	asleep time.Duration // for how long the machine had been suspended
+	even   time.Time     // the monotonic time at the check, see Clock.Monotonic
 
-	// By how much the times of writes, expiry and removal are behind the clock.
+	// How much is subtracted from the clock for writes, expiry and removal.
 	// writes <= certain <= removal. All are zero for a clock that is not in doubt.
 	writes, certain, removal time.Duration
 
-	since time.Time // in even time: the last jump, or the start
+	since time.Time // the monotonic time of the last jump, or of the start
 }
 
-// doubt reports whether something is held back.
+// doubt reports whether the clock is in doubt.
 func (s *clockState) doubt() bool { return s.removal > 0 }
 
 // NewClock returns a clock that is not in doubt.
@@ -135,24 +138,24 @@ func (c *Clock) asleep() time.Duration {
 	return asleep()
 }
 
-// since returns how much time has passed since a state, and by how much more the clock
-// has gone on.
+// since returns how much time has passed since a state, and how much more than that the
+// clock has advanced.
 func (c *Clock) since(s *clockState, now time.Time) (passed, drift time.Duration) {
 	if c.cfg.Elapsed != nil {
 		passed = c.cfg.Elapsed() - s.passed
 	} else {
-		passed = now.Sub(s.wall) // by the monotonic clock, where the times have it
+		passed = now.Sub(s.wall) // by the monotonic clock, if both times have its reading
 	}
 	return passed, now.Round(0).Sub(s.wall.Round(0)) - passed
 }
 
-// read returns what the clock says, and what is true then.
+// read returns the time of the machine's clock and the state that applies to it.
 func (c *Clock) read() (time.Time, *clockState) {
 	s, now := c.state.Load(), c.cfg.Now()
 	if _, drift := c.since(s, now); c.off || drift.Abs() <= c.cfg.Jump {
 		return now, s
 	}
-	return c.look()
+	return c.check()
 }
 
 // Now returns the time for writes.
@@ -161,38 +164,39 @@ func (c *Clock) Now() time.Time {
 	return now.Add(-s.writes)
 }
 
-// Certain returns the time by which documents expire: it is not ahead by a jump that is
-// in doubt.
+// Certain returns the time for deciding whether a document has expired. It does not
+// include a jump ahead that is in doubt.
 func (c *Clock) Certain() time.Time {
 	now, s := c.read()
 	return now.Add(-s.certain)
 }
 
-// Removal returns the time by which what has expired is deleted: after a start that may
-// also be one with a wrong clock, it goes on from the last known time.
+// Removal returns the time for deleting expired documents. It is at most Certain. If the
+// clock at the start is ahead of the last known time, Removal continues from that time
+// while the clock is in doubt.
 func (c *Clock) Removal() time.Time {
 	now, s := c.read()
 	return now.Add(-s.removal)
 }
 
-// Even returns a time that goes on evenly, whatever becomes of the clock.
-func (c *Clock) Even() time.Time {
+// Monotonic returns a time without jumps: that of the start, and the time that has passed since.
+func (c *Clock) Monotonic() time.Time {
 	s := c.state.Load()
 	passed, _ := c.since(s, c.cfg.Now())
 	return s.even.Add(passed)
 }
 
-// Look compares the clock with the time that has passed, and ends a doubt when its time
-// has come. Its owner calls it about once in a second.
-func (c *Clock) Look() { c.look() }
+// Check compares the clock with the time that has passed, and ends a doubt after Steady.
+// The owner calls it about once per second.
+func (c *Clock) Check() { c.check() }
 
-func (c *Clock) look() (time.Time, *clockState) {
+func (c *Clock) check() (time.Time, *clockState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, now := c.state.Load(), c.cfg.Now()
 	passed, drift := c.since(s, now)
 	even := s.even.Add(passed)
-	// What slept does not count as passed, and the clock went on meanwhile.
+	// The clock advanced during a suspension, and the monotonic clock did not.
 	slept := c.asleep()
 	drift -= min(slept-s.asleep, max(0, drift))
 	next := *s
@@ -208,7 +212,7 @@ func (c *Clock) look() (time.Time, *clockState) {
 	}
 	same := next.writes == s.writes && next.certain == s.certain && next.removal == s.removal && next.since.Equal(s.since)
 	if same && drift.Abs() <= c.cfg.Jump/8 && slept == s.asleep {
-		return now, s // What is true goes on.
+		return now, s // Nothing has changed.
 	}
 	next.wall, next.passed, next.asleep, next.even = now, s.passed, slept, even
 	if c.cfg.Elapsed != nil {
@@ -218,11 +222,11 @@ func (c *Clock) look() (time.Time, *clockState) {
 	return now, &next
 }
 
-// ahead takes note of a jump ahead.
+// ahead records a jump ahead.
 func (c *Clock) ahead(s *clockState, by time.Duration, even time.Time) {
 	c.jumps.WithLabelValues(jumpAhead).Inc()
 	if s.wall.Before(clockPlausible) {
-		c.cfg.Logger.Warn("clock was set: it could not be right before", "by", by.String())
+		c.cfg.Logger.Warn("clock was set: before, it had an impossible time", "by", by.String())
 		s.writes, s.certain, s.removal, s.since = 0, 0, 0, even
 		return
 	}
@@ -234,13 +238,13 @@ func (c *Clock) ahead(s *clockState, by time.Duration, even time.Time) {
 	c.cfg.Logger.Warn("clock has jumped ahead", "by", by.String(), "clock", clock(s.wall.Add(by)), "says", s.says(c))
 }
 
-// back takes note of a jump back.
+// back records a jump back.
 func (c *Clock) back(s *clockState, by time.Duration, even time.Time) {
 	c.jumps.WithLabelValues(jumpBack).Inc()
 	doubted := s.doubt()
-	for _, behind := range []*time.Duration{&s.certain, &s.removal} {
-		if *behind -= by; *behind <= c.cfg.Jump {
-			*behind = 0
+	for _, less := range []*time.Duration{&s.certain, &s.removal} {
+		if *less -= by; *less <= c.cfg.Jump {
+			*less = 0
 		}
 	}
 	s.since = even
@@ -248,7 +252,7 @@ func (c *Clock) back(s *clockState, by time.Duration, even time.Time) {
 	c.cfg.Logger.Warn("clock has jumped back", "by", by.String(), "was_in_doubt", doubted, "is_in_doubt", s.doubt())
 }
 
-// bound says how far writes follow a clock that is in doubt.
+// bound sets the time of writes for a clock that is in doubt.
 func (c *Clock) bound(s *clockState) {
 	s.writes = 0
 	if s.certain > max(0, c.cfg.Ahead) {
@@ -256,11 +260,12 @@ func (c *Clock) bound(s *clockState) {
 	}
 }
 
-// steady ends the doubt about a clock that has held, unless it is too far ahead.
+// steady ends the doubt about a clock that has not jumped for Steady, unless its jump was
+// larger than Ahead.
 func (c *Clock) steady(s *clockState, even time.Time) {
 	const again = time.Hour
 	if s.writes == 0 {
-		c.cfg.Logger.Info("clock has held and is taken as right", "was_in_doubt_by", s.removal.String())
+		c.cfg.Logger.Info("clock has not jumped again and is trusted", "was_in_doubt_by", s.removal.String())
 		s.certain, s.removal, s.since = 0, 0, even
 		return
 	}
@@ -270,9 +275,9 @@ func (c *Clock) steady(s *clockState, even time.Time) {
 	}
 }
 
-// Accept takes the clock as right, and returns by how much it was in doubt.
+// Accept ends a doubt about the clock, and returns by how much the clock was in doubt.
 func (c *Clock) Accept() time.Duration {
-	c.look()
+	c.check()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.state.Load()
@@ -286,7 +291,8 @@ func (c *Clock) Accept() time.Duration {
 	return s.removal
 }
 
-// begin compares the clock with the last known time of before the start; zero for none.
+// begin compares the clock with the last known time before the start. It does nothing if
+// that is zero.
 func (c *Clock) begin(known time.Time) {
 	if c.off || known.IsZero() {
 		return
@@ -302,38 +308,38 @@ func (c *Clock) begin(known time.Time) {
 		c.cfg.Logger.Info("clock is ahead of the last known time: what has expired is hidden, and is deleted later",
 			"by", away.Round(time.Second).String(), "last_known", clock(known), "deleted_after", c.cfg.Steady.String())
 	case -away > c.cfg.Jump:
-		c.cfg.Logger.Warn("clock is behind the last known time: "+remedyClock,
+		c.cfg.Logger.Warn("clock is behind the last known time: "+remedyClock, // words: said of a clock
 			"by", (-away).Round(time.Second).String(), "last_known", clock(known), "clock", clock(next.wall))
 	}
 }
 
-// remedyClock is what a person does about times that are ahead of the clock.
+// remedyClock says what to do about times that are ahead of the clock.
 const remedyClock = "if the clock is wrong, set it; if it was wrong before, stop the server and run 'decan check --repair-clock'"
 
-// Behind returns by how much a time in seconds since 1970 is ahead of the clock, zero
-// when that is not more than the clock may differ.
-func (c *Clock) Behind(ts int64) time.Duration {
-	if behind := time.Unix(ts, 0).Sub(c.Now()); !c.off && behind > c.cfg.Jump {
-		return behind
+// Ahead returns by how much a time, in seconds since 1970, is ahead of the clock for
+// writes. It is zero if the difference is not more than Jump.
+func (c *Clock) Ahead(ts int64) time.Duration {
+	if ahead := time.Unix(ts, 0).Sub(c.Now()); !c.off && ahead > c.cfg.Jump {
+		return ahead
 	}
 	return 0
 }
 
-// ClockStatus is what a [Clock] knows.
+// ClockStatus is the status of a [Clock].
 type ClockStatus struct {
-	Clock    time.Time     // what the machine says
-	Writes   time.Time     // what writes get
-	Certain  time.Time     // by which documents expire
-	Removal  time.Time     // by which they are deleted
-	Doubt    time.Duration // by how much the clock may be ahead of the right time; zero for none
-	Behind   time.Duration // by how much it is behind the last known time of the start; zero for not at all
-	Accepted bool          // nothing is held back
+	Clock    time.Time     // the machine's clock
+	Writes   time.Time     // the time that writes get
+	Certain  time.Time     // the time by which documents expire
+	Removal  time.Time     // the time by which expired documents are deleted
+	Doubt    time.Duration // by how much the clock may be ahead of the right time; zero for no doubt
+	Behind   time.Duration // by how much the last known time at the start is ahead of it; zero if it is not
+	Accepted bool          // the clock is not in doubt
 
-	// Trouble says in a sentence what is wrong and what ends it; empty for nothing.
+	// Trouble says in a sentence what is wrong and what ends it; empty if nothing is.
 	Trouble string
 }
 
-// Status returns what the clock knows.
+// Status returns the status of the clock.
 func (c *Clock) Status() ClockStatus {
 	now, s := c.read()
 	st := ClockStatus{
@@ -341,32 +347,32 @@ func (c *Clock) Status() ClockStatus {
 		Doubt: s.removal, Accepted: !s.doubt(), Trouble: s.says(c),
 	}
 	if known := c.known.Load(); known > 0 {
-		st.Behind = c.Behind(time.Unix(0, known).Unix())
+		st.Behind = c.Ahead(time.Unix(0, known).Unix())
 	}
 	if st.Behind > 0 && st.Trouble == "" {
-		st.Trouble = fmt.Sprintf("The clock is %s behind the last known time: %s.", st.Behind.Round(time.Second), remedyClock)
+		st.Trouble = fmt.Sprintf("The clock is %s behind the last known time: %s.", st.Behind.Round(time.Second), remedyClock) // words: said of a clock
 	}
 	return st
 }
 
-// says returns what is held back, and what ends that.
+// says returns a sentence on what a doubt delays and what ends it; empty without a doubt.
 func (s *clockState) says(c *Clock) string {
 	switch {
 	case s.writes > 0:
-		return fmt.Sprintf("The clock has jumped ahead by %s, which is more than %s (--clock-ahead): writes have the time that has passed instead, and nothing expires by the jump. Set the clock right, or take it as right with POST /clock/accept on the admin port or a restart.", s.certain.Round(time.Second), max(0, c.cfg.Ahead))
+		return fmt.Sprintf("The clock has jumped ahead by %s, which is more than %s (--clock-ahead): writes do not follow the jump, and nothing expires because of it. Set the clock right; or, if it is right, accept it with POST /clock/accept on the admin port or restart the server.", s.certain.Round(time.Second), max(0, c.cfg.Ahead))
 	case s.certain > 0:
-		return fmt.Sprintf("The clock has jumped ahead by %s: nothing expires by that until it has held for %s (--clock-steady).", s.certain.Round(time.Second), c.cfg.Steady)
+		return fmt.Sprintf("The clock has jumped ahead by %s: nothing expires because of that until it has run without another jump for %s (--clock-steady).", s.certain.Round(time.Second), c.cfg.Steady)
 	case s.removal > 0:
-		return fmt.Sprintf("At the start the clock was ahead of the last known time by %s: what has expired since is hidden, and is deleted when the clock has held for %s (--clock-steady).", s.removal.Round(time.Second), c.cfg.Steady)
+		return fmt.Sprintf("At the start the clock was ahead of the last known time by %s: documents that have expired since then are hidden; they are deleted when the clock has run without a jump for %s (--clock-steady).", s.removal.Round(time.Second), c.cfg.Steady)
 	}
 	return ""
 }
 
-// clockMetrics shows by how much the clock is in doubt.
+// clockMetrics exports by how much the clock is in doubt.
 type clockMetrics struct{ c *Clock }
 
 var doubtDesc = prometheus.NewDesc("decan_clock_doubt_seconds",
-	"By how much the clock of the machine may be ahead of the right time, after a jump or a start; 0 when it is taken as right.", nil, nil)
+	"By how much the clock of the machine may be ahead of the right time, after a jump or a start; 0 if it is trusted.", nil, nil)
 
 // Describe implements prometheus.Collector.
 func (clockMetrics) Describe(to chan<- *prometheus.Desc) { to <- doubtDesc }

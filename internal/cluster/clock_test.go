@@ -88,27 +88,27 @@ func TestClockJumps(t *testing.T) {
 		"a step back beyond it":   {func(m *machine, c *cluster.Clock) { m.set(-cluster.ClockJump - 1) }, behind{}, [2]float64{0, 1}},
 		"ahead as far as writes":  {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockAhead) }, behind{0, cluster.ClockAhead, cluster.ClockAhead}, [2]float64{1, 0}},
 		"ahead further than that": {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockAhead + 1) }, behind{cluster.ClockAhead + 1, cluster.ClockAhead + 1, cluster.ClockAhead + 1}, [2]float64{1, 0}},
-		"ahead and back":          {func(m *machine, c *cluster.Clock) { m.set(5 * day); c.Look(); m.set(-5 * day) }, behind{}, [2]float64{1, 1}},
-		"ahead and half back":     {func(m *machine, c *cluster.Clock) { m.set(40 * day); c.Look(); m.set(-20 * day) }, behind{0, 20 * day, 20 * day}, [2]float64{1, 1}},
-		"ahead twice":             {func(m *machine, c *cluster.Clock) { m.set(20 * day); c.Look(); m.set(20 * day) }, behind{40 * day, 40 * day, 40 * day}, [2]float64{2, 0}},
-		"ahead, almost steady":    {func(m *machine, c *cluster.Clock) { m.set(day); c.Look(); m.pass(cluster.ClockSteady - 1); c.Look() }, behind{0, day, day}, [2]float64{1, 0}},
-		"ahead and steady":        {func(m *machine, c *cluster.Clock) { m.set(day); c.Look(); m.pass(cluster.ClockSteady); c.Look() }, behind{}, [2]float64{1, 0}},
-		"far ahead and steady":    {func(m *machine, c *cluster.Clock) { m.set(400 * day); c.Look(); m.pass(9 * day); c.Look() }, behind{400 * day, 400 * day, 400 * day}, [2]float64{1, 0}},
-		"far ahead and accepted":  {func(m *machine, c *cluster.Clock) { m.set(400 * day); c.Look(); c.Accept() }, behind{}, [2]float64{1, 0}},
+		"ahead and back":          {func(m *machine, c *cluster.Clock) { m.set(5 * day); c.Check(); m.set(-5 * day) }, behind{}, [2]float64{1, 1}},
+		"ahead and half back":     {func(m *machine, c *cluster.Clock) { m.set(40 * day); c.Check(); m.set(-20 * day) }, behind{0, 20 * day, 20 * day}, [2]float64{1, 1}},
+		"ahead twice":             {func(m *machine, c *cluster.Clock) { m.set(20 * day); c.Check(); m.set(20 * day) }, behind{40 * day, 40 * day, 40 * day}, [2]float64{2, 0}},
+		"ahead, almost steady":    {func(m *machine, c *cluster.Clock) { m.set(day); c.Check(); m.pass(cluster.ClockSteady - 1); c.Check() }, behind{0, day, day}, [2]float64{1, 0}},
+		"ahead and steady":        {func(m *machine, c *cluster.Clock) { m.set(day); c.Check(); m.pass(cluster.ClockSteady); c.Check() }, behind{}, [2]float64{1, 0}},
+		"far ahead and steady":    {func(m *machine, c *cluster.Clock) { m.set(400 * day); c.Check(); m.pass(9 * day); c.Check() }, behind{400 * day, 400 * day, 400 * day}, [2]float64{1, 0}},
+		"far ahead and accepted":  {func(m *machine, c *cluster.Clock) { m.set(400 * day); c.Check(); c.Accept() }, behind{}, [2]float64{1, 0}},
 		"ahead again before steady": {func(m *machine, c *cluster.Clock) {
 			m.set(day)
-			c.Look()
+			c.Check()
 			m.pass(cluster.ClockSteady - 1)
 			m.set(time.Hour)
-			c.Look()
+			c.Check()
 			m.pass(cluster.ClockSteady - 1)
-			c.Look()
+			c.Check()
 		}, behind{0, day + time.Hour, day + time.Hour}, [2]float64{2, 0}},
 		"slow drift that is looked at": {func(m *machine, c *cluster.Clock) {
 			for range 1000 {
 				m.pass(time.Second)
 				m.set(time.Second)
-				c.Look()
+				c.Check()
 			}
 		}, behind{}, [2]float64{}},
 	} {
@@ -127,7 +127,7 @@ func TestClockJumps(t *testing.T) {
 			if st.Accepted != (test.want.removal == 0) || st.Doubt != test.want.removal || (st.Trouble == "") != st.Accepted {
 				t.Errorf("status %+v", st)
 			}
-			if got := c.Even().Sub(machineStart); got != time.Duration(m.elapsed.Load()) {
+			if got := c.Monotonic().Sub(machineStart); got != time.Duration(m.elapsed.Load()) {
 				t.Errorf("even time went on by %s, and %s have passed", got, time.Duration(m.elapsed.Load()))
 			}
 		})
@@ -156,7 +156,7 @@ func TestClockOff(t *testing.T) {
 	config.Jump = -1
 	c := cluster.NewClock(config)
 	m.set(400 * day)
-	c.Look()
+	c.Check()
 	if got := m.behind(c); got != (behind{}) || m.jumps(t, "ahead") != 0 {
 		t.Errorf("behind by %+v", got)
 	}
@@ -168,8 +168,8 @@ func TestRealClock(t *testing.T) {
 	c := cluster.NewClock(cluster.ClockConfig{})
 	for range 100 {
 		before := time.Now()
-		now, even := c.Now(), c.Even()
-		c.Look()
+		now, even := c.Now(), c.Monotonic()
+		c.Check()
 		if now.Before(before) || now.Sub(before) > time.Minute || even.Sub(now).Abs() > time.Minute || c.Status().Doubt != 0 {
 			t.Fatalf("now %s, even %s, status %+v", now, even, c.Status())
 		}
@@ -182,7 +182,7 @@ func (w *world) withClock(t *testing.T, m *machine) {
 	m.registry = prometheus.NewRegistry()
 	w.restart(t, func(c *cluster.Config) {
 		c.Clock = cluster.NewClock(m.config())
-		c.Chores = -1
+		c.Maintenance = -1
 		c.Registerer = m.registry
 	})
 }
@@ -228,7 +228,7 @@ func TestJumpExpiresNothing(t *testing.T) {
 		}
 	}
 	m.set(2 * time.Hour)
-	w.node.LookAtClock()
+	w.node.CheckClock()
 	if n := w.node.Expire(t.Context()); n != 0 {
 		t.Errorf("%d documents deleted", n)
 	}
@@ -237,10 +237,10 @@ func TestJumpExpiresNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.pass(cluster.ClockSteady - time.Second)
-	w.node.LookAtClock()
+	w.node.CheckClock()
 	sees("before", "meanwhile")
 	m.pass(time.Second)
-	w.node.LookAtClock()
+	w.node.CheckClock()
 	sees("meanwhile")
 	if n := w.node.Expire(t.Context()); n != 1 {
 		t.Errorf("%d documents deleted when the clock has held, want 1", n)
@@ -256,7 +256,7 @@ func (w *world) stopped(t *testing.T, m *machine, meanwhile func()) {
 	meanwhile()
 	m.registry = prometheus.NewRegistry()
 	clock, config := m.config(), w.config()
-	config.Clock, config.Chores, config.Registerer, config.Logger = cluster.NewClock(clock), -1, m.registry, clock.Logger
+	config.Clock, config.Maintenance, config.Registerer, config.Logger = cluster.NewClock(clock), -1, m.registry, clock.Logger
 	var err error
 	if w.node, err = cluster.Start(config); err != nil {
 		t.Fatal(err)
@@ -296,10 +296,10 @@ func TestStartAfterDowntime(t *testing.T) {
 			var deleted [3]int
 			deleted[0] = w.node.Expire(t.Context())
 			m.pass(cluster.ClockSteady - time.Second)
-			w.node.LookAtClock()
+			w.node.CheckClock()
 			deleted[1] = w.node.Expire(t.Context())
 			m.pass(time.Second)
-			w.node.LookAtClock()
+			w.node.CheckClock()
 			deleted[2] = w.node.Expire(t.Context())
 			if deleted != test.deleted {
 				t.Errorf("deleted %v, want %v", deleted, test.deleted)
@@ -348,10 +348,10 @@ func TestClockBehindStores(t *testing.T) {
 		t.Errorf("%v partitions are ahead", n)
 	}
 	m.pass(5*365*day - 10*day)
-	w.node.LookAtClock()
+	w.node.CheckClock()
 	unwell(1)
 	m.pass(20 * day)
-	w.node.LookAtClock()
+	w.node.CheckClock()
 	unwell(0)
 	if st := w.node.Clock().Status(); st.Behind != 0 || st.Trouble != "" {
 		t.Errorf("status %+v", st)

@@ -18,13 +18,13 @@ func TestClosingTells(t *testing.T) {
 		n := &Node{cfg: Config{Now: time.Now, Logger: slog.New(slog.NewTextHandler(&text, nil))}}
 		var closed atomic.Int64
 		tick := make(chan time.Time)
-		end := n.tellClosing(tick, &closed, 7)
+		end := n.logClosing(tick, &closed, 7)
 		for range ticks {
 			closed.Add(2)
 			tick <- time.Time{}
 		}
 		end()
-		lines := strings.Count(text.String(), "partitions are being closed")
+		lines := strings.Count(text.String(), "closing partitions")
 		ends := strings.Count(text.String(), "msg=\"partitions closed\" closed=6")
 		if lines != ticks || ends != min(ticks, 1) || ticks > 0 && !strings.Contains(text.String(), "of=7") {
 			t.Errorf("%d ticks:\n%s", ticks, &text)

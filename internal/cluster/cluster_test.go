@@ -433,7 +433,7 @@ func TestDropWaitsForHolders(t *testing.T) {
 // below p nor on the catalog's record, and that nothing of it is in the quarantine.
 func nothingLeft(t *testing.T, w *world, disk *storagetest.Disk) {
 	t.Helper()
-	if left := w.node.RemoveLeft(); left > 0 {
+	if left := w.node.RemoveLeftovers(); left > 0 {
 		t.Errorf("%d directories are left", left)
 	}
 	if names, err := disk.FS().List("data/p"); err == nil && len(names) > 0 {
@@ -573,7 +573,7 @@ func TestStartCompares(t *testing.T) {
 		t.Fatalf("quarantine: %+v, %v", entries, err)
 	}
 	for _, e := range entries {
-		if _, err := disk.FS().Stat("data/quarantine/" + e.Name + "/content/inside"); err != nil || e.Unreadable != "it is no store" || !strings.HasPrefix(e.From, "p/") || e.Catalog == 0 {
+		if _, err := disk.FS().Stat("data/quarantine/" + e.Name + "/content/inside"); err != nil || e.Unreadable != "it is not a store" || !strings.HasPrefix(e.From, "p/") || e.Catalog == 0 {
 			t.Errorf("entry %+v: %v", e, err)
 		}
 	}

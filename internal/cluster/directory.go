@@ -17,20 +17,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The directories below the data directory that hold stores.
+// The directories in the data directory that contain stores.
 const (
 	catalogDir    = "catalog"
 	partitionsDir = "p"
 )
 
-// buildersMax bounds the partitions that are built at the same time for one
-// container, or closed at the same time at the end: each waits for several
-// syncs, which the disk takes together.
+// buildersMax bounds the partitions that are created at the same time for one container,
+// or closed at the same time by Close. Each waits for several syncs, which a disk can
+// combine.
 const buildersMax = 16
 
-// containerDir is where the partitions of a container live. The name is
-// hexadecimal because RIDs as text differ in case, and not every file system
-// does.
+// containerDir returns the directory of a container's partitions. Its name is hexadecimal:
+// RIDs as text may differ in case only, which some file systems ignore.
 func (n *Node) containerDir(rid resource.RID) string {
 	return n.cfg.Pool.FS().PathJoin(n.cfg.Dir, partitionsDir, hex.EncodeToString([]byte(rid)))
 }
@@ -39,11 +38,11 @@ func (n *Node) partitionDir(ref replication.PartitionRef) string {
 	return n.cfg.Pool.FS().PathJoin(n.containerDir(ref.Container), ref.Partition.String())
 }
 
-// CreatePartitions builds the directories of a container that the catalog does
-// not name yet: each has its descriptor and is synced when it returns. The catalog has
-// them on record as leftovers until a commit names them. When one fails all are
-// removed, and the error is 507 if the disk is full, else 503 unless the context has
-// ended or the database is gone.
+// CreatePartitions creates the partition directories of a container that the catalog does
+// not name yet, with their descriptors, and syncs them. The catalog has them on record as
+// leftovers until a commit names them. If one fails, all are removed. The error is 507 if
+// the disk is full, that of the context if it has ended, 404 if the database does not
+// exist, and 503 otherwise.
 func (n *Node) CreatePartitions(ctx context.Context, container resource.Container, partitions []resource.Partition) error {
 	if err := n.cfg.Pool.CanGrow(); err != nil {
 		return err
@@ -69,34 +68,35 @@ func (n *Node) CreatePartitions(ctx context.Context, container resource.Containe
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
-		return status.Unavailable(err, "The partitions of the container cannot be made now%s.", storage.Because(err))
+		return status.Unavailable(err, "The partitions of the container cannot be created now%s.", storage.Because(err))
 	}
 	return nil
 }
 
-// probeBytes is less than what one partition takes.
+// probeBytes is the size of the file that probe writes. One partition needs more.
 const probeBytes = 64 << 10
 
-// planContainer has the catalog record the directories that are about to be made. A
-// disk without room is found out before, because a catalog that cannot store a commit
-// takes no further one.
+// planContainer commits to the catalog which directories are about to be created. Before
+// that, it verifies that the disk has room: a catalog that cannot store a commit refuses
+// all further ones.
 func (n *Node) planContainer(ctx context.Context, rid resource.RID, partitions []resource.Partition) error {
 	err := n.probe(rid)
 	if err != nil {
-		return status.Unavailable(err, "The partitions of the container cannot be made now%s.", storage.Because(err))
+		return status.Unavailable(err, "The partitions of the container cannot be created now%s.", storage.Because(err))
 	}
 	_, err = n.cfg.Catalog.Commit(ctx, catalog.PlanContainer{RID: rid, Partitions: partitions})
 	return err
 }
 
-// ProbePrefix is how the names of files begin that are made to find out whether there is
-// room. They are below [InflightDir], and a crash may leave one.
+// ProbePrefix begins the names of the files that test whether the disk has room. They are
+// in [InflightDir], and a crash may leave one there.
 const ProbePrefix = "probe-"
 
-// InflightDir is the directory of the data directory for what does not count yet.
+// InflightDir is the directory in the data directory for files and stores that do not
+// count yet.
 const InflightDir = "inflight"
 
-// probe finds out whether there is room on the disk for a container.
+// probe verifies that the disk has room for a container.
 func (n *Node) probe(rid resource.RID) error {
 	files := n.cfg.Pool.FS()
 	dir := files.PathJoin(n.cfg.Dir, InflightDir)
@@ -119,64 +119,64 @@ func (n *Node) createPartition(container resource.Container, p resource.Partitio
 	})
 }
 
-// DiscardPartitions removes the directories of a container that no commit came
-// to name.
+// DiscardPartitions removes the directories that CreatePartitions has created, if no
+// commit will name them.
 func (n *Node) DiscardPartitions(rid resource.RID, partitions []resource.Partition) {
 	for _, p := range partitions {
 		n.removeDir(replication.PartitionRef{Container: rid, Partition: p.ID})
 	}
 }
 
-// DropContainer closes and removes the partitions of a container that the
-// catalog has ceased to name, whichever it had last. Those in use go when their
-// last holder gives them back; new calls get 410.
+// DropContainer closes and removes the partitions of a container that the catalog no
+// longer names: all of them that it has on record as leftovers. A partition in use is
+// removed when its last holder releases it; new calls get 410.
 func (n *Node) DropContainer(rid resource.RID) {
 	n.dropLeftovers(func(of resource.RID) bool { return of == rid })
 }
 
-// DropDatabase drops every container of a database that the catalog has ceased
-// to name, those included that were being created meanwhile.
+// DropDatabase drops every container of a database that the catalog no longer names,
+// including containers that were being created.
 func (n *Node) DropDatabase(rid resource.RID) {
 	n.dropLeftovers(func(of resource.RID) bool { return of.Database() == rid })
 }
 
-// dropLeftovers drops what the catalog has on record as leftovers of containers.
+// dropLeftovers drops the partitions that the catalog has on record as leftovers of the
+// containers for which drops returns true.
 func (n *Node) dropLeftovers(drops func(resource.RID) bool) {
 	for _, l := range n.cfg.Catalog.View().Leftovers() {
 		if drops(l.Container) {
-			n.drop(replication.PartitionRef{Container: l.Container, Partition: l.Partition})
+			n.dropPartition(replication.PartitionRef{Container: l.Container, Partition: l.Partition})
 		}
 	}
 }
 
-// drop removes one partition, now or when it is given back. The slot stands in
-// the map meanwhile, so nobody opens the directory anew.
-func (n *Node) drop(ref replication.PartitionRef) {
+// dropPartition closes and removes one partition, now or when its last holder leaves. Its
+// slot is in the map until then, so that no call opens the directory again.
+func (n *Node) dropPartition(ref replication.PartitionRef) {
 	n.mu.Lock()
 	s, found := n.slots[ref]
 	if !found {
-		s = n.hold(ref)
-		s.err = status.PartitionMoved(status.SubNameCacheStale)
-		close(s.ready)
-		s.holders = 0
+		s = n.addLocked(ref)
+		n.settleLocked(s, status.PartitionMoved(status.SubNameCacheStale))
 	}
-	s.doomed, s.moved = true, status.SubNameCacheStale
-	if x, ok := n.changes[ref]; ok {
+	closes := n.dropLocked(s, status.SubNameCacheStale)
+	if !found {
+		closes = n.leaveLocked(s)
+	}
+	if x, busy := n.changes[ref]; busy {
 		x.cancel(status.PartitionMoved(status.SubNameCacheStale))
 	}
-	// Whoever closes it, now or when it is given back, sees that it is doomed.
-	closing := s.holders == 0 && n.claim(s)
 	n.mu.Unlock()
-	if closing {
+	if closes {
 		n.finish(s)
 	}
 }
 
-// removeDir deletes a directory that the catalog does not name. What it cannot delete
-// now RemoveLeft deletes later.
+// removeDir deletes the directory of a partition that the catalog does not name. If that
+// fails, RemoveLeftovers retries it.
 func (n *Node) removeDir(ref replication.PartitionRef) {
 	if err := n.tryRemove(ref); err != nil && !n.left.set(ref, true) {
-		n.cfg.Logger.Warn("partition directory not removed; trying again", "container", ref.Container, "partition", ref.Partition, "err", err)
+		n.cfg.Logger.Warn("partition directory not removed, will retry", "container", ref.Container, "partition", ref.Partition, "err", err)
 	}
 }
 
@@ -186,14 +186,13 @@ func (n *Node) tryRemove(ref replication.PartitionRef) error {
 	}
 	n.marks.forget(ref)
 	n.gone.set(ref, true)
-	return n.removeEmpty(n.containerDir(ref.Container))
+	return n.removeEmptyDir(n.containerDir(ref.Container))
 }
 
-// RemoveLeft deletes the directories that could not be deleted when the catalog had
-// ceased to name them, or came not to, and returns how many are left. It has the
-// catalog forget those that are gone. The node does so by itself once in a second: a
-// full disk gets its room back.
-func (n *Node) RemoveLeft() (left int) {
+// RemoveLeftovers retries to delete the directories that could not be deleted, and returns
+// how many are left. It commits to the catalog which leftovers are deleted. It is a
+// maintenance task, which also frees room on a full disk.
+func (n *Node) RemoveLeftovers() (left int) {
 	n.removing.Lock()
 	defer n.removing.Unlock()
 	for _, ref := range n.left.all() {
@@ -208,8 +207,8 @@ func (n *Node) RemoveLeft() (left int) {
 	return left
 }
 
-// forgetGone takes the directories off the catalog's record that are gone. One commit
-// does for all of them; if it fails they are forgotten later.
+// forgetGone removes deleted directories from the catalog's record, with one commit. If
+// that fails, the next call tries again.
 func (n *Node) forgetGone() {
 	gone := n.gone.all()
 	if len(gone) == 0 {
@@ -224,21 +223,21 @@ func (n *Node) forgetGone() {
 	}
 	if len(forget) > 0 {
 		if _, err := n.cfg.Catalog.Commit(context.Background(), forget); err != nil {
-			n.cfg.Logger.Debug("removed directories not forgotten", "err", err)
+			n.cfg.Logger.Debug("removed directories are still on the catalog's record", "err", err)
 			return
 		}
 	}
 	for _, ref := range gone {
 		c, found := view.ContainerByRID(ref.Container)
 		if found && slices.Contains(c.Planned(), ref.Partition) {
-			continue // The plan is about to be dropped, which records it.
+			continue // Dropping the plan, which comes next, records a leftover.
 		}
 		n.gone.set(ref, false)
 	}
 }
 
-// removeEmpty removes the directory of a container once its last partition is gone.
-func (n *Node) removeEmpty(dir string) error {
+// removeEmptyDir removes the directory of a container if it has no partition.
+func (n *Node) removeEmptyDir(dir string) error {
 	files := n.cfg.Pool.FS()
 	names, err := files.List(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) > 0 {
@@ -247,7 +246,7 @@ func (n *Node) removeEmpty(dir string) error {
 	if err != nil {
 		return err
 	}
-	// Another partition of the same container may have been quicker.
+	// Another goroutine may have removed it with another partition of the container.
 	if err := files.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -264,7 +263,7 @@ func (n *Node) openPartition(ref replication.PartitionRef) (*partition.Partition
 		return nil, nil, status.PartitionMoved(status.SubRangeGone)
 	}
 	must := n.opening(ref)
-	must.Provisional = n.beginning.Load()
+	must.Provisional = n.verifying.Load()
 	store, err := n.cfg.Pool.OpenVerified(n.partitionDir(ref), must)
 	if err != nil {
 		return nil, nil, n.notOpened(ref, err)
@@ -276,7 +275,8 @@ func (n *Node) openPartition(ref replication.PartitionRef) (*partition.Partition
 	return p, store, nil
 }
 
-// notOpened reports the world's trouble with one partition: the others serve on.
+// notOpened logs an error of opening a partition and returns it as a 503. The other
+// partitions continue to serve.
 func (n *Node) notOpened(ref replication.PartitionRef, err error) error {
 	n.cfg.Logger.Error("partition not opened", "container", ref.Container, "partition", ref.Partition, "err", err)
 	return status.Unavailable(fmt.Errorf("open partition %s of container %s: %w", ref.Partition, ref.Container, err),

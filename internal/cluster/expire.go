@@ -9,17 +9,17 @@ import (
 	"github.com/decandb/decan/internal/throughput"
 )
 
-// expireRounds bounds what is deleted of one partition at a time, and so how long
-// others wait for theirs.
+// expireRounds bounds how many documents of one partition a call of Expire deletes, and
+// so how long the other partitions wait.
 const expireRounds = 4
 
-// Expire deletes documents that have expired in the open partitions of all
-// containers with a time to live, a bounded number of each, and returns how many.
-// Where a budget is enforced, it uses what the last second has left over of it. The
-// node does so by itself once in a second; a partition that is closed hides
-// its expired documents when it is next opened, and loses them then.
+// Expire deletes expired documents in the open partitions of all containers with a time
+// to live, a bounded number of each, and returns how many it has deleted. If a budget is
+// enforced, it uses only what was not spent in the last second. It is a maintenance task.
+// The expired documents of a closed partition are deleted after it is opened again; they
+// are hidden from the moment when they expire.
 func (n *Node) Expire(ctx context.Context) (deleted int) {
-	for _, ref := range n.where(expires) {
+	for _, ref := range n.openOf(expires) {
 		deleted += n.expire(ctx, ref)
 	}
 	return deleted
@@ -34,7 +34,7 @@ func (n *Node) expire(ctx context.Context, ref replication.PartitionRef) (delete
 		return 0
 	}
 	defer s.release()
-	return n.tidy(ctx, s, "documents not expired", func(ctx context.Context) (deleted int, err error) {
+	return n.deleteSome(ctx, s, "documents not expired", func(ctx context.Context) (deleted int, err error) {
 		var meter throughput.Meter
 		units := s.budget.leftover()
 		for range expireRounds {

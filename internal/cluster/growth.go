@@ -11,27 +11,27 @@ import (
 	"github.com/decandb/decan/internal/throughput"
 )
 
-// growth is by how many bytes the documents of each container have grown since
-// somebody looked at all of its partitions. It counts what is open, so a container
-// needs no partition opened to be watched. The zero value is empty.
+// growth counts by how many bytes the documents of each container have grown since the
+// last call of Config.Grown for it. It counts in open partitions only, so no partition is
+// opened for it. The zero value is empty.
 type growth struct {
 	mu sync.Mutex
 
 	bytes map[resource.RID]int64 // by container
 }
 
-// weighed is what a partition had when it was counted last.
+// weighed is the LSN and the size of a partition when it was last counted.
 type weighed struct{ lsn, bytes atomic.Int64 }
 
-// begin counts from what an open partition has now.
+// begin sets both to those of an open partition.
 func (w *weighed) begin(p *partition.Partition) {
 	w.lsn.Store(int64(p.LSN()))
 	w.bytes.Store(p.Stats().Bytes)
 }
 
-// add counts what a partition has grown by since it was counted last. One that was
-// not written to costs next to nothing, and one that is closed meanwhile counts as
-// not grown.
+// add counts by how much a partition has grown since it was last counted. This is cheap
+// for a partition without a new write. A partition that is being closed counts as not
+// grown.
 func (g *growth) add(s *slot) {
 	lsn := int64(s.partition.LSN())
 	if s.weighed.lsn.Swap(lsn) == lsn {
@@ -50,15 +50,15 @@ func (g *growth) add(s *slot) {
 	g.bytes[s.ref.Container] += grown
 }
 
-// autoscaleSteps is after which part of what an autoscale maximum stores a
-// container is looked at again.
+// autoscaleSteps is the number of steps into which the storage of an autoscale maximum is
+// divided: after growing by one step, a container is checked.
 const autoscaleSteps = 32
 
-// Weigh calls Config.Grown for containers with an autoscale maximum that may have to
-// be raised: their documents have grown by a 32nd of what it stores since the last
-// call for them, or they have an upgrade policy and the maximum was reached. The node
-// does so by itself once in a second.
-func (n *Node) Weigh() {
+// CheckGrowth calls Config.Grown for containers whose autoscale maximum may have to be
+// raised: their documents have grown by a 32nd of what the maximum can store since the
+// last call, or they have an upgrade policy and the load has reached the maximum. It is a
+// maintenance task.
+func (n *Node) CheckGrowth() {
 	if n.cfg.Grown == nil {
 		return
 	}
@@ -86,9 +86,9 @@ func (n *Node) Weigh() {
 	}
 }
 
-// mayUpgrade reports whether the autoscale maximum of a container would be raised by
-// its upgrade policy if it were reached: it has one that is on, can be raised, and
-// waits for no partitions.
+// mayUpgrade reports whether the upgrade policy of a container would raise its autoscale
+// maximum if the load reached it: the policy is enabled, the maximum can be raised, and
+// no earlier rise is pending.
 func (n *Node) mayUpgrade(c *catalog.Container, t resource.Throughput) bool {
 	limits := n.cfg.Limits
 	if !t.Owner.IsDatabase() {
@@ -97,11 +97,11 @@ func (n *Node) mayUpgrade(c *catalog.Container, t resource.Throughput) bool {
 	return t.Upgraded(limits).Max > t.Max && !throughput.Pending(t, c.RID, c.Partitions(), n.cfg.Limits.Of(c.Limits).PartitionRUs)
 }
 
-// ReachedMax reports whether the autoscale maximum of a container, or of the database
-// whose throughput it shares, is to be raised by its upgrade policy: requests have
-// used all that one of its open partitions has for five seconds, in this hour and
-// since the maximum is what it is. As in the service, a container follows its hottest
-// partition.
+// ReachedMax reports whether the upgrade policy of a container, or of the database whose
+// throughput it shares, raises its autoscale maximum now. That is the case if requests
+// have used the full share of one of its open partitions for five seconds, in this hour
+// and since the maximum was last changed. As in the service, a container follows its
+// hottest partition.
 func (n *Node) ReachedMax(c *catalog.Container) bool {
 	t, found := n.cfg.Catalog.View().ThroughputOf(c)
 	if !found || !n.mayUpgrade(c, t) {
@@ -110,8 +110,8 @@ func (n *Node) ReachedMax(c *catalog.Container) bool {
 	return slices.ContainsFunc(n.openSlots(), func(s *slot) bool { return s.ref.Container == c.RID && s.budget.reachedMax() })
 }
 
-// outgrown returns the containers that have grown enough to be looked at, and
-// forgets by how much, as it does for those that need no look.
+// outgrown returns the containers that have grown by a step, and resets their counts and
+// those of containers without an autoscale maximum.
 func (n *Node) outgrown() (all []resource.RID) {
 	view := n.cfg.Catalog.View()
 	n.growth.mu.Lock()
@@ -127,7 +127,7 @@ func (n *Node) outgrown() (all []resource.RID) {
 			delete(n.growth.bytes, rid)
 			continue
 		}
-		// Containers that share a throughput grow towards its bound together.
+		// Containers that share a throughput also share what its maximum can store.
 		if step := n.cfg.Limits.Stores(t) / autoscaleSteps / int64(len(view.Provisioned(t.Owner))); bytes > step {
 			delete(n.growth.bytes, rid)
 			all = append(all, rid)

@@ -37,16 +37,16 @@ func (c *called) take() []resource.RID {
 	return all
 }
 
-// TestWeigh grows containers until one with an autoscale maximum is to be looked at:
+// TestCheckGrowth grows containers until one with an autoscale maximum is to be looked at:
 // when it has grown by a 32nd of what the maximum stores, wherever it has grown, and
 // whether or not the partition has been closed meanwhile. Manual throughput is not.
-func TestWeigh(t *testing.T) {
+func TestCheckGrowth(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)
 	var heard called
 	w.restart(t, func(c *cluster.Config) {
 		// 1,000 RU/s store what two partitions hold, of which a 32nd are 16 KB.
-		c.Limits.PhysicalPartitionBytes, c.Grown, c.Chores = 256<<10, heard.add, -1
+		c.Limits.PhysicalPartitionBytes, c.Grown, c.Maintenance = 256<<10, heard.add, -1
 	})
 	make2 := func(name string, offer resource.Throughput) client {
 		t.Helper()
@@ -70,7 +70,7 @@ func TestWeigh(t *testing.T) {
 	}
 	var heardOf []resource.RID // all so far
 	weigh := func() int {
-		w.node.Weigh()
+		w.node.CheckGrowth()
 		heardOf = append(heardOf, heard.take()...)
 		return len(heardOf)
 	}
@@ -84,7 +84,7 @@ func TestWeigh(t *testing.T) {
 		t.Errorf("%v are to be looked at for what was there", heardOf)
 	}
 	w.restart(t, func(c *cluster.Config) { // What it knew is gone, and what is stored is no growth.
-		c.Limits.PhysicalPartitionBytes, c.Grown, c.Chores, c.MaxOpen = 256<<10, heard.add, -1, 1
+		c.Limits.PhysicalPartitionBytes, c.Grown, c.Maintenance, c.MaxOpen = 256<<10, heard.add, -1, 1
 	})
 	grow(automatic, 15, 30)
 	if n := weigh(); n != 0 {
@@ -99,17 +99,17 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
-// TestWeighLoad uses autoscale maxima up until one with an upgrade policy is to be
+// TestCheckGrowthLoad uses autoscale maxima up until one with an upgrade policy is to be
 // looked at: after five seconds, and when the policy is on. A maximum that was raised
 // is reached anew.
-func TestWeighLoad(t *testing.T) {
+func TestCheckGrowthLoad(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)
 	var heard called
 	var clock atomic.Int64
 	clock.Store(1_700_000_000)
 	w.restart(t, func(c *cluster.Config) {
-		c.Grown, c.Chores, c.Now = heard.add, -1, func() time.Time { return time.Unix(clock.Load(), 0) }
+		c.Grown, c.Maintenance, c.Now = heard.add, -1, func() time.Time { return time.Unix(clock.Load(), 0) }
 	})
 	on := resource.Upgrade{Percent: 10}
 	shared := catalog.CreateDatabase{Database: resource.Database{ID: "d"}, Throughput: &resource.Throughput{Max: 100, Upgrade: on}}
@@ -141,7 +141,7 @@ func TestWeighLoad(t *testing.T) {
 					due += charge
 				}
 			}
-			w.node.Weigh()
+			w.node.CheckGrowth()
 			clock.Add(1)
 		}
 		for _, rid := range heard.take() {
@@ -181,14 +181,14 @@ func parseValue(t *testing.T, text string) (v value.Value) {
 	return v
 }
 
-// TestWeighShared grows two containers that share a throughput: together they grow
+// TestCheckGrowthShared grows two containers that share a throughput: together they grow
 // towards its bound, so each is looked at after the half.
-func TestWeighShared(t *testing.T) {
+func TestCheckGrowthShared(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)
 	var heard called
 	w.restart(t, func(c *cluster.Config) {
-		c.Limits.PhysicalPartitionBytes, c.Grown, c.Chores = 256<<10, heard.add, -1
+		c.Limits.PhysicalPartitionBytes, c.Grown, c.Maintenance = 256<<10, heard.add, -1
 	})
 	change := catalog.CreateDatabase{Database: resource.Database{ID: "d"}, Throughput: &resource.Throughput{Max: 1000}}
 	if _, err := w.catalog.Commit(t.Context(), change); err != nil {
@@ -207,7 +207,7 @@ func TestWeighShared(t *testing.T) {
 			}
 		}
 	}
-	w.node.Weigh()
+	w.node.CheckGrowth()
 	got := heard.take()
 	slices.Sort(got)
 	if !slices.Equal(got, want) {

@@ -7,24 +7,23 @@ import (
 )
 
 const (
-	// maxOpenDefault bounds memory: an idle partition takes about a quarter
-	// of a megabyte.
+	// maxOpenDefault bounds the memory of open partitions. An idle one uses about a
+	// quarter of a megabyte.
 	maxOpenDefault = 4096
 
-	// An open store holds eight or nine files besides its tables, and a compaction a
-	// few more.
+	// descriptorsPerPartition is enough for an open store, which has eight or nine open
+	// files in addition to its tables, and for a compaction.
 	descriptorsPerPartition = 12
 
-	// descriptorsElsewhere are left for connections, tables, logs and the catalog,
-	// and for those that the storage keeps back, where Config.Descriptors does not say
-	// how many there are.
+	// descriptorsElsewhere are for connections, tables, logs, the catalog, and the reserve
+	// of the storage. It applies if Config.Descriptors is zero.
 	descriptorsElsewhere = 512
 )
 
 // maxOpen returns how many partitions may be open at the same time: wanted, or fewer if
-// the descriptors allow fewer, which are the given ones, or for 0 those of the process.
-// It warns if those that exist cannot all be open: then partitions are closed and opened
-// again as requests need them. Fewer than wanted are otherwise no reason to act.
+// there are too few descriptors. given is the number of descriptors for partitions; zero
+// means to derive it from the limit of the process. maxOpen warns if not all of the
+// existing partitions can be open, because closing and reopening them slows requests.
 func maxOpen(wanted, given, exist int, logger *slog.Logger) int {
 	if wanted <= 0 {
 		wanted = maxOpenDefault
@@ -54,8 +53,7 @@ func partitions(view *catalog.View) (n int) {
 	return n
 }
 
-// openWith is the arithmetic of maxOpen: at least one partition, however few
-// descriptors there are.
+// openWith returns how many of the wanted partitions the descriptors allow; at least one.
 func openWith(wanted, descriptors int) int {
 	return max(1, min(wanted, descriptors/descriptorsPerPartition))
 }

@@ -2,5 +2,5 @@
 
 package cluster
 
-// DescriptorLimit knows of no limit on this system.
+// DescriptorLimit returns false: on this system the limit is not known.
 func DescriptorLimit() (uint64, bool) { return 0, false }

@@ -4,8 +4,8 @@ package cluster
 
 import "syscall"
 
-// DescriptorLimit returns how many files the process may open, and whether the system
-// tells. The runtime has raised the soft limit to the hard one.
+// DescriptorLimit returns how many files the process may open, and false if that is not
+// known. The Go runtime has raised the soft limit to the hard one.
 func DescriptorLimit() (uint64, bool) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

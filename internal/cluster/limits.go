@@ -6,7 +6,7 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// splitDelay is for how long splits of a container are held before they begin.
+// splitDelay returns the delay of the splits and merges of a container.
 func (n *Node) splitDelay(container resource.RID) time.Duration {
 	if c, ok := n.cfg.Catalog.View().ContainerByRID(container); ok && c.Limits.SplitDelay != nil {
 		return *c.Limits.SplitDelay
@@ -14,6 +14,5 @@ func (n *Node) splitDelay(container resource.RID) time.Duration {
 	return n.cfg.SplitDelay
 }
 
-// SplitDelay returns for how long splits are held when their container says
-// nothing else.
+// SplitDelay returns the delay of splits and merges in containers without their own.
 func (n *Node) SplitDelay() time.Duration { return n.cfg.SplitDelay }

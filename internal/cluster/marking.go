@@ -12,42 +12,42 @@ import (
 )
 
 const (
-	// marksEvery is how long what was acknowledged may go unmarked, less the time that
-	// the disk takes for one sync. One append and one sync mark all partitions that
-	// were written to in between.
+	// marksEvery is the time from a write to its mark, without the time of the disk for
+	// one sync. One append and one sync mark all partitions that were written to in that
+	// time.
 	marksEvery = 500 * time.Millisecond
-	// marksBytesMax is the size from which on the file is written anew, if that makes it
-	// half as large or smaller.
+	// marksBytesMax is the size above which the file is rewritten, if that at least
+	// halves its size.
 	marksBytesMax = 1 << 20
 )
 
-// marking keeps the marks of a data directory up to date, see markSet. Nothing runs
-// and nothing is written while nothing changes. It is safe for concurrent use.
+// marking keeps the marks of a data directory up to date, see markSet. It has no timer
+// and writes nothing while no partition changes. It is safe for concurrent use.
 //
-// Marks are lower bounds that nobody waits for but the catalog: when they cannot be
-// written the server serves on, and tries again until they are.
+// A mark is a lower bound. Only the catalog waits for its marks; if the marks of
+// partitions cannot be written, the server continues to serve and retries.
 type marking struct {
 	files storage.Files
 	dir   string
 	now   func() time.Time
 	log   *slog.Logger
 
-	off     atomic.Bool // nothing is marked: benchmarks compare
+	off     atomic.Bool // no marks are made: during the start, and in benchmarks
 	pending sync.WaitGroup
 
 	mu sync.Mutex
 
-	set    markSet       // what the file has or is about to have
-	due    []*slot       // were written to since they were marked
-	closed []closedStore // were closed since
-	timer  *time.Timer   // runs while something is due; nil otherwise
+	set    markSet       // what the file contains or is about to contain
+	due    []*slot       // written to since they were last marked
+	closed []closedStore // closed since the last write of the file
+	timer  *time.Timer   // runs while a mark is due; nil otherwise
 	ended  bool
 
-	writing sync.Mutex // held while the file is written; guards what follows
+	writing sync.Mutex // held while the file is written; guards the fields below
 
-	file    storage.File // nil: it is written anew the next time
+	file    storage.File // nil: the next write replaces the file
 	size    int64
-	failing bool // the last attempt failed
+	failing bool // the last write failed
 }
 
 // closedStore is a partition that was closed after all its writes.
@@ -56,7 +56,7 @@ type closedStore struct {
 	mark mark
 }
 
-// note takes note that a partition was written to, and is marked soon.
+// note schedules the mark of a partition that was written to.
 func (m *marking) note(s *slot) {
 	if s.noted.Load() || m.off.Load() || s.noted.Swap(true) {
 		return
@@ -67,11 +67,11 @@ func (m *marking) note(s *slot) {
 	m.armLocked()
 }
 
-// noteClosed takes note that a partition was closed after all its writes: an unclean
-// stop of the server need not look into it.
+// noteClosed schedules the mark of a partition that was closed after all its writes. A
+// start after a crash need not open such a partition.
 func (m *marking) noteClosed(ref replication.PartitionRef, known mark) {
 	if m.off.Load() {
-		return // The store may have gone back to what it was.
+		return // During a start, closing may undo what opening the store has changed.
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,7 +84,7 @@ func (m *marking) noteClosed(ref replication.PartitionRef, known mark) {
 	m.armLocked()
 }
 
-// armLocked has the marks written in a moment.
+// armLocked starts the timer for the next write, if it is not running. The caller has mu.
 func (m *marking) armLocked() {
 	if m.timer != nil || m.ended {
 		return
@@ -96,7 +96,7 @@ func (m *marking) armLocked() {
 	})
 }
 
-// write marks what is due.
+// write writes the marks that are due.
 func (m *marking) write() {
 	m.writing.Lock()
 	defer m.writing.Unlock()
@@ -108,7 +108,7 @@ func (m *marking) write() {
 	var records []markRecord
 	now := m.now()
 	for _, s := range due {
-		s.noted.Store(false) // Before its LSN is read: a later effect notes it again.
+		s.noted.Store(false) // Before the LSN is read, so that a later effect is noted again.
 		lsn := uint64(s.synced.Load())
 		records = append(records, markRecord{kind: markPartition, ref: s.ref, mark: mark{value: lsn, position: s.store.Position(), at: now}})
 	}
@@ -118,15 +118,15 @@ func (m *marking) write() {
 	m.record(records)
 }
 
-// markCatalog marks a version of the catalog, and returns when that is on the disk or
-// has failed.
+// markCatalog marks a version of the catalog. It returns when the mark is durable or its
+// write has failed.
 func (m *marking) markCatalog(version uint64, at storage.Position) {
 	m.writing.Lock()
 	defer m.writing.Unlock()
 	m.record([]markRecord{{kind: markCatalog, mark: mark{value: version, position: at, at: m.now()}}})
 }
 
-// record takes records in and writes them. Whoever calls it holds writing.
+// record adds records to the set and writes them to the file. The caller holds writing.
 func (m *marking) record(records []markRecord) {
 	m.mu.Lock()
 	kept := records[:0]
@@ -137,7 +137,7 @@ func (m *marking) record(records []markRecord) {
 		m.set.add(r)
 		kept = append(kept, r)
 	}
-	// What could not be written is in the set, and is written with it.
+	// Records whose write failed are in the set, which the next write writes whole.
 	if len(kept) == 0 && !m.failing {
 		m.mu.Unlock()
 		return
@@ -148,10 +148,11 @@ func (m *marking) record(records []markRecord) {
 		whole = &set
 	}
 	m.mu.Unlock()
-	m.settle(m.store(kept, whole))
+	m.afterWrite(m.store(kept, whole))
 }
 
-// store writes records, or the whole set in a new file. Whoever calls it holds writing.
+// store appends records to the file, or replaces the file with the whole set. The caller
+// holds writing.
 func (m *marking) store(records []markRecord, whole *markSet) error {
 	if whole != nil {
 		f, size, err := writeMarks(m.files, m.dir, whole)
@@ -176,12 +177,12 @@ func (m *marking) store(records []markRecord, whole *markSet) error {
 	return m.file.SyncData()
 }
 
-// settle takes note of how an attempt to write has ended. A file that could not be
-// written or synced is not written to again: nobody knows what it has.
-func (m *marking) settle(err error) {
+// afterWrite handles the result of a write. A file whose write or sync has failed is not
+// used again, because its contents are unknown; the next write replaces it.
+func (m *marking) afterWrite(err error) {
 	if err == nil {
 		if m.failing {
-			m.log.Info("marks of acknowledged writes are written again")
+			m.log.Info("marks of acknowledged writes can be written again")
 		}
 		m.failing = false
 		return
@@ -192,14 +193,14 @@ func (m *marking) settle(err error) {
 	}
 	if !m.failing {
 		m.failing = true
-		m.log.Warn("marks of acknowledged writes not written; trying again", "err", err.Error())
+		m.log.Warn("marks of acknowledged writes not written, will retry", "err", err.Error())
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.armLocked()
 }
 
-// of returns what is known of a partition.
+// of returns the mark of a partition.
 func (m *marking) of(ref replication.PartitionRef) (mark, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,15 +208,15 @@ func (m *marking) of(ref replication.PartitionRef) (mark, bool) {
 	return known, found
 }
 
-// forget takes partitions out that the catalog has ceased to name.
+// forget removes the mark of a partition that the catalog no longer names.
 func (m *marking) forget(ref replication.PartitionRef) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.set.partitions, ref)
 }
 
-// markTime marks the time of the end, unless a time that is at most so much older has
-// been marked: the next start knows for how long nothing ran.
+// markTime marks the time of the shutdown, so that the next start knows for how long no
+// server was running. It does nothing if the latest marked time is at most older ago.
 func (m *marking) markTime(older time.Duration) {
 	m.writing.Lock()
 	defer m.writing.Unlock()
@@ -228,7 +229,7 @@ func (m *marking) markTime(older time.Duration) {
 	}
 }
 
-// close marks what is due and closes the file.
+// close writes the marks that are due and closes the file.
 func (m *marking) close(older time.Duration) {
 	m.mu.Lock()
 	m.ended = true

@@ -19,16 +19,16 @@ import (
 
 // Marks say what the stores of a data directory must at least contain: the version of
 // the catalog, and the LSN of each partition. They are kept apart from the stores, so
-// that a store that has lost its newest part is found out.
+// that the loss of the newest part of a store is detected.
 //
-// The file is a sequence of records of one size, to which records are appended.
+// The file is a sequence of records of the same size, to which records are appended.
 // Each is a lower bound, so any of them may be missing: a record that cannot be read
-// is passed over, and makes no other one invalid. docs/formats/marks.md has the bytes.
+// is skipped and does not affect the others. docs/formats/marks.md has the bytes.
 
 const (
 	// marksFile is the name of the file in the data directory.
 	marksFile = "marks"
-	// marksNewFile is its name while it is written anew.
+	// marksNewFile is the name of its replacement until that is complete.
 	marksNewFile = "marks.new"
 	// marksVersion is the version of the file's format.
 	marksVersion = 1
@@ -36,10 +36,10 @@ const (
 
 // The kinds of records.
 const (
-	markHeader    = 'H' // the first one, whose value is the version of the format
-	markCatalog   = 'C' // whose value is the version of the catalog
-	markPartition = 'P' // whose value is an LSN
-	markTime      = 'T' // which says nothing but when it was written
+	markHeader    = 'H' // the first record; its value is the version of the format
+	markCatalog   = 'C' // its value is the version of the catalog
+	markPartition = 'P' // its value is an LSN
+	markTime      = 'T' // has only the time when it was written
 )
 
 // markClosed is the flag of a partition that was closed after all its writes.
@@ -63,14 +63,14 @@ var markSums = crc32.MakeTable(crc32.Castagnoli)
 type mark struct {
 	value    uint64 // an LSN, or the version of the catalog
 	position storage.Position
-	at       time.Time // when that was known
-	closed   bool      // nothing was written to the partition since it was closed
+	at       time.Time // when the mark was made
+	closed   bool      // the partition was closed, and not written to since
 }
 
 // markRecord is one record of the file.
 type markRecord struct {
 	kind byte
-	ref  replication.PartitionRef // of a partition
+	ref  replication.PartitionRef // zero unless kind is markPartition
 	mark
 }
 
@@ -85,7 +85,7 @@ func (r markRecord) append(dst []byte) []byte {
 	binary.BigEndian.PutUint32(b[markPartitionAt:], uint32(r.ref.Partition))
 	binary.BigEndian.PutUint64(b[markValueAt:], r.value)
 	binary.BigEndian.PutUint64(b[markTimeAt:], uint64(r.at.UnixMilli()))
-	if len(r.position) <= markPositionMax { // A longer one says nothing; the value stays.
+	if len(r.position) <= markPositionMax { // A longer one is left out; the value remains.
 		binary.BigEndian.PutUint16(b[2:], uint16(len(r.position)))
 		copy(b[markPositionAt:markSumAt], r.position)
 	}
@@ -93,7 +93,7 @@ func (r markRecord) append(dst []byte) []byte {
 	return append(dst, b[:]...)
 }
 
-// decodeMark reads one record, and reports false when it is damaged.
+// decodeMark reads one record, and reports false if it is damaged.
 func decodeMark(b []byte) (r markRecord, ok bool) {
 	if binary.BigEndian.Uint32(b[markSumAt:]) != crc32.Checksum(b[:markSumAt], markSums) {
 		return r, false
@@ -115,17 +115,17 @@ func decodeMark(b []byte) (r markRecord, ok bool) {
 	return r, true
 }
 
-// markSet is what a file of marks says.
+// markSet is the content of a file of marks.
 type markSet struct {
 	catalog    mark
-	time       time.Time // of the latest record that says nothing else; zero for none
+	time       time.Time // of the last record of kind markTime; zero for none
 	partitions map[replication.PartitionRef]mark
 
-	missing bool // there is no file
-	damaged int  // records that cannot be read; also what a crash has cut short
+	missing bool // the file does not exist
+	damaged int  // records that cannot be read, including one that a crash has cut short
 }
 
-// add takes a record in.
+// add adds a record to the set.
 func (m *markSet) add(r markRecord) {
 	switch r.kind {
 	case markCatalog:
@@ -141,7 +141,7 @@ func (m *markSet) add(r markRecord) {
 	}
 }
 
-// records returns what the set says, as few records as that takes.
+// records returns the smallest sequence of records that has the content of the set.
 func (m *markSet) records() []markRecord {
 	all := []markRecord{{kind: markHeader, mark: mark{value: marksVersion}}}
 	if m.catalog.value > 0 {
@@ -156,7 +156,7 @@ func (m *markSet) records() []markRecord {
 	return all
 }
 
-// latest returns the latest time that the set knows; zero for none.
+// latest returns the latest time in the set; zero if it has none.
 func (m *markSet) latest() (at time.Time) {
 	later := func(t time.Time) {
 		if t.After(at) && t.Unix() > 0 {
@@ -175,22 +175,22 @@ func compareRefs(a, b replication.PartitionRef) int {
 	return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.Partition, b.Partition))
 }
 
-// clone returns a copy that may be changed.
+// clone returns a copy that shares nothing with the set.
 func (m *markSet) clone() markSet {
 	fresh := *m
 	fresh.partitions = maps.Clone(m.partitions)
 	return fresh
 }
 
-// clean reports whether a partition was closed after all its writes, as far as the
-// marks say. One that the marks do not know was not written to.
+// clean reports whether the marks prove that a partition was closed after all its writes.
+// A partition without a mark was never written to.
 func (m *markSet) clean(ref replication.PartitionRef) bool {
 	known, found := m.partitions[ref]
 	return m.damaged == 0 && (!found || known.closed)
 }
 
-// readMarks reads the marks of a data directory. What is damaged is counted, and no
-// error; a file of a newer format is one.
+// readMarks reads the marks of a data directory. Damaged records are counted and are not
+// an error. A file with a newer format is an error.
 func readMarks(files storage.Files, dir string) (markSet, error) {
 	set := markSet{partitions: map[replication.PartitionRef]mark{}}
 	name := files.PathJoin(dir, marksFile)
@@ -213,7 +213,7 @@ func readMarks(files storage.Files, dir string) (markSet, error) {
 		case !ok:
 			set.damaged++
 		case r.kind == markHeader && r.value > marksVersion:
-			return set, fmt.Errorf("%s has format %d, and this release reads formats up to %d: use the release that wrote it or a later one", name, r.value, marksVersion)
+			return set, fmt.Errorf("%s has format %d, but this release reads formats up to %d: use the release that wrote it, or a later one", name, r.value, marksVersion)
 		default:
 			set.add(r)
 		}
@@ -224,8 +224,8 @@ func readMarks(files storage.Files, dir string) (markSet, error) {
 	return set, nil
 }
 
-// writeMarks replaces the marks of a data directory, durably, and returns the file to
-// append to and its size.
+// writeMarks durably replaces the marks of a data directory. It returns the file, open for
+// appending, and its size.
 func writeMarks(files storage.Files, dir string, set *markSet) (f storage.File, size int64, err error) {
 	var content []byte
 	for _, r := range set.records() {

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// mendEvery is the time between two attempts to open the store of a partition as
-// usual that could not be, where the file system does not say how much room it has.
+// mendEvery is the time between two attempts to open a store for writing that is open for
+// reading only, if the file system does not say how much room it has.
 const mendEvery = 2 * time.Second
 
 // Ailment says what is wrong with a partition.
@@ -22,14 +22,14 @@ type Ailment string
 
 // The ailments.
 const (
-	AilmentFailed  Ailment = "failed"  // it has stopped and answers 503
-	AilmentReading Ailment = "reading" // the disk was too full to open it for writing; reads go on
-	AilmentRefused Ailment = "refused" // it could not be opened when it was last asked for
-	AilmentDamaged Ailment = "damaged" // it serves, and a scrub has found one of its files damaged
+	AilmentFailed  Ailment = "failed"  // it has stopped and returns 503
+	AilmentReading Ailment = "reading" // the disk was too full to open it for writing; reads work
+	AilmentRefused Ailment = "refused" // the last attempt to open it failed
+	AilmentDamaged Ailment = "damaged" // it serves, but a scrub has found one of its files damaged
 	AilmentAhead   Ailment = "ahead"   // its latest _ts is ahead of the clock
 )
 
-// Unwell is a partition that does not serve as it should.
+// Unwell is a partition with an ailment.
 type Unwell struct {
 	Database, Container string // their names
 	Partition           resource.PartitionID
@@ -37,7 +37,8 @@ type Unwell struct {
 	Reason              string // for people
 }
 
-// Unwell returns the partitions that do not serve as they should, in order.
+// Unwell returns the partitions with ailments, ordered by database, container, id and
+// ailment.
 func (n *Node) Unwell() []Unwell {
 	view := n.cfg.Catalog.View()
 	var all []Unwell
@@ -62,7 +63,7 @@ func (n *Node) Unwell() []Unwell {
 		}
 	}
 	for ref, ts := range n.ahead {
-		if by := n.cfg.Clock.Behind(ts); by > 0 {
+		if by := n.cfg.Clock.Ahead(ts); by > 0 {
 			add(ref, AilmentAhead, fmt.Sprintf("its latest _ts is %s ahead of the clock: %s", by, remedyClock))
 		}
 	}
@@ -76,7 +77,7 @@ func (n *Node) Unwell() []Unwell {
 	return all
 }
 
-// noteOpened takes note of whether a partition could be opened.
+// noteOpened records whether a partition could be opened.
 func (n *Node) noteOpened(ref replication.PartitionRef, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -90,18 +91,18 @@ func (n *Node) noteOpened(ref replication.PartitionRef, err error) {
 	n.refused[ref] = err.Error()
 }
 
-// Mend looks at the room on the disk, and has partitions opened again that stopped
-// because the disk was full or too many files were open, or that can be read only,
-// once there is room: it closes them, and the next request opens them. The catalog's
-// store likewise, see Config.MendCatalog. The node does so by itself once in a second.
+// Mend measures the room on the disk. When there is room again, it closes partitions that
+// have stopped because the disk was full or too many files were open, and those that are
+// open for reading only; the next request opens them again. It does the same for the
+// catalog's store, see Config.MendCatalog. It is a maintenance task.
 func (n *Node) Mend() {
 	before := n.cfg.Pool.CanGrow()
 	space := n.cfg.Pool.CheckSpace()
 	if n.cfg.MendCatalog != nil {
 		if err := n.cfg.MendCatalog(); err != nil {
-			n.cfg.Logger.Debug("catalog not mended", "err", err)
+			n.cfg.Logger.Debug("catalog not reopened", "err", err)
 		} else {
-			n.settleDoubts()
+			n.resolveInDoubt()
 		}
 	}
 	if err := n.dropLeftPlans(); err != nil {
@@ -111,16 +112,17 @@ func (n *Node) Mend() {
 	for _, s := range n.openSlots() {
 		switch failure := s.partition.Failure(); {
 		case failure != nil && storage.Because(failure) != "" && s.store.Err() != nil:
-			n.retire(s, failure)
+			n.reopen(s, failure)
 		case failure == nil && s.store.ReadOnly() && n.mayWrite(s, space, now):
-			n.retire(s, nil)
+			n.reopen(s, nil)
 		case before != nil && !space.Full:
-			s.partition.Reindex() // It may have waited for room.
+			s.partition.Reindex() // A rebuild of the index may have waited for room.
 		}
 	}
 }
 
-// mayWrite reports whether a store that can be read only may be opened for writing.
+// mayWrite reports whether to try to open a store for writing that is open for reading
+// only.
 func (n *Node) mayWrite(s *slot, space storage.Space, now time.Time) bool {
 	if space.Known {
 		return space.Free >= space.Low/2
@@ -128,53 +130,49 @@ func (n *Node) mayWrite(s *slot, space storage.Space, now time.Time) bool {
 	return now.Sub(s.opened) >= mendEvery
 }
 
-// retire has a slot closed when its last holder gives it back; who asks for its
-// partition meanwhile waits for that. A split or merge of it is given up first.
-func (n *Node) retire(s *slot, failure error) {
+// reopen closes a slot when its last holder leaves, so that the next call opens the
+// partition again; calls until then wait. A split or merge of it is canceled first.
+func (n *Node) reopen(s *slot, failure error) {
 	n.mu.Lock()
 	if x, busy := n.changes[s.ref]; busy {
 		x.cancel(status.Unavailable(failure, "The partition is being opened again."))
 		n.mu.Unlock()
 		return
 	}
-	if s.gone != nil || s.kept {
+	if n.closed || s.inDoubt || s.state != slotHeld && s.state != slotIdle {
 		n.mu.Unlock()
 		return
 	}
-	if s.holders > 0 {
-		s.gone, s.leaving = make(chan struct{}), true
-		n.mu.Unlock()
-		return
-	}
-	closing := n.claim(s) && !n.closed
-	if closing {
+	if n.retireLocked(s) {
 		n.background.Go(func() { n.finish(s) })
 	}
 	n.mu.Unlock()
 	n.cfg.Logger.Info("partition is opened again at the next request", "container", s.ref.Container, "partition", s.ref.Partition)
 }
 
-// doubt is a split or merge of which nobody knew whether the catalog had stored it.
+// doubt is a split or merge with an unknown outcome: the catalog's commit may be stored
+// or not.
 type doubt struct {
 	container resource.RID
-	child     resource.PartitionID // named by the catalog if it has
-	complete  func()
-	undo      func()
+	child     resource.PartitionID // the catalog names it if the commit is stored
+	complete  func()               // called if it is
+	undo      func()               // called if it is not
 }
 
-// inDoubt remembers a split or merge until the catalog's store is open again.
+// inDoubt remembers a split or merge until the catalog's store is open again, and keeps
+// its parents open until then.
 func (n *Node) inDoubt(d doubt, parents ...*slot) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, s := range parents {
-		s.kept = true
+		s.inDoubt = true
 	}
 	n.doubts = append(n.doubts, d)
 }
 
-// settleDoubts ends the splits and merges of which the catalog knows now what became
-// of them.
-func (n *Node) settleDoubts() {
+// resolveInDoubt completes or undoes the splits and merges with an unknown outcome. The
+// catalog's store has been opened again, so its view has the outcome.
+func (n *Node) resolveInDoubt() {
 	n.mu.Lock()
 	doubts := n.doubts
 	n.doubts = nil
@@ -184,7 +182,7 @@ func (n *Node) settleDoubts() {
 		if ok {
 			_, ok = c.Partition(d.child)
 		}
-		n.cfg.Logger.Info("split or merge in doubt settled", "container", d.container, "stored", ok)
+		n.cfg.Logger.Info("outcome of a split or merge is known now", "container", d.container, "stored", ok)
 		if ok {
 			d.complete()
 		} else {
@@ -193,14 +191,14 @@ func (n *Node) settleDoubts() {
 	}
 }
 
-// spaces shows how much room the disk has, and which partitions are not well.
+// spaces exports how much room the disk has and how many partitions have an ailment.
 type spaces struct{ n *Node }
 
 var (
-	freeDesc    = prometheus.NewDesc("decan_storage_free_bytes", "Bytes that the file system of the data directory has free, as far as it says so.", nil, nil)
-	reserveDesc = prometheus.NewDesc("decan_storage_reserve_bytes", "Bytes of the disk that are kept back for deletions.", nil, nil)
+	freeDesc    = prometheus.NewDesc("decan_storage_free_bytes", "Free bytes of the file system of the data directory; 0 if they are not known.", nil, nil)
+	reserveDesc = prometheus.NewDesc("decan_storage_reserve_bytes", "Bytes of the disk that are reserved for deletions.", nil, nil)
 	fullDesc    = prometheus.NewDesc("decan_storage_full", "1 while the disk is full and writes other than deletions are refused, else 0.", nil, nil)
-	unwellDesc  = prometheus.NewDesc("decan_partitions_unwell", "Physical partitions that do not serve as they should, by what is wrong.", []string{"ailment"}, nil)
+	unwellDesc  = prometheus.NewDesc("decan_partitions_unwell", "Physical partitions with a problem, by its kind.", []string{"ailment"}, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -14,27 +14,27 @@ import (
 	"github.com/decandb/decan/internal/throughput"
 )
 
-// MergeResult says what a merge has made.
+// MergeResult is the result of a merge.
 type MergeResult struct {
 	Parents [2]resource.PartitionID // in the order of their ranges
 	Child   resource.Partition
-	Pause   time.Duration // for which writes waited
-	Took    time.Duration // in all
+	Pause   time.Duration // how long writes waited
+	Took    time.Duration // the whole duration
 }
 
-// Merge replaces two neighbouring partitions, named in either order, by one that
-// has the ranges of both, while they serve: reads never wait, and writes for the
-// time of three syncs.
+// Merge replaces two adjacent partitions, in any order, with one that has the ranges of
+// both, while they serve. Reads never wait, and writes wait for about three syncs.
 //
-// Nothing has changed when it answers 404 (no such container or partition), 400
-// (the same one twice, no neighbours, more bytes than one partition may hold, or
-// throughput that needs both), 409 (one is being split or merged, or its index is
-// being rebuilt; or the container was changed or its throughput raised meanwhile),
-// 403 (no more ordinals), 410 (the container was dropped meanwhile), or 503
-// because of the world's trouble. A context that ends cancels it until the writes
-// have been stopped. Only when the catalog's commit could not be stored is the
-// outcome unknown: then writes to the range get 503 until the server is started
-// anew.
+// The errors that leave everything unchanged are 404 (no such container or partition),
+// 400 (twice the same partition, partitions that are not adjacent, more bytes than one
+// partition may hold, or throughput that needs both), 409 (one is being split or merged,
+// or its index is being rebuilt; or the container was changed or its throughput raised
+// during the merge), 403 (no more ordinals), 410 (the container was dropped during the
+// merge), and 503 (trouble with disk, files or descriptors). The end of the context cancels
+// the merge, unless writes are already stopped.
+//
+// The outcome is unknown only if the catalog's commit fails. Then writes to the range get
+// 503 until the catalog's store is opened again, see [Node.Mend], or the server restarts.
 func (n *Node) Merge(ctx context.Context, container resource.RID, a, b resource.PartitionID) (MergeResult, error) {
 	x := &merging{node: n, container: container}
 	began := time.Now()
@@ -52,20 +52,20 @@ func (n *Node) Merge(ctx context.Context, container resource.RID, a, b resource.
 	return result, nil
 }
 
-// merging is one merge under way. What has two entries is in the order of ranges.
+// merging is one merge in progress. Arrays of two are in the order of ranges.
 type merging struct {
 	*change
 	node      *Node
 	container resource.RID
 
 	parents [2]*slot
-	base    int // the parent of which the child is a checkpoint: the one that takes more room
+	base    int // the index of the parent with more stored bytes; the child begins as its checkpoint
 	plan    catalog.MergePlan
-	merge   *partition.Merge // once the parents keep their effects
+	merge   *partition.Merge // nil until the parents keep their effects for the child
 	child   *child
 }
 
-// try finds the two, takes note of the merge and has it run.
+// try finds both partitions, registers the merge and runs it.
 func (x *merging) try(ctx context.Context, a, b resource.PartitionID) (MergeResult, error) {
 	low, high, err := x.find(a, b)
 	if err != nil {
@@ -85,7 +85,8 @@ func (x *merging) try(ctx context.Context, a, b resource.PartitionID) (MergeResu
 	return result, err
 }
 
-// find answers for partitions that there are not, or that do not meet.
+// find returns both partitions in the order of their ranges. The error is 404 if the
+// container or one of them does not exist, and 400 if they are not adjacent.
 func (x *merging) find(a, b resource.PartitionID) (low, high resource.Partition, err error) {
 	c, ok := x.node.cfg.Catalog.View().ContainerByRID(x.container)
 	if !ok {
@@ -94,7 +95,7 @@ func (x *merging) find(a, b resource.PartitionID) (low, high resource.Partition,
 	return c.Neighbours(a, b)
 }
 
-// run is the story of a merge: plan, prepare, switch. What fails is undone.
+// run carries out a merge: plan, prepare, switch. If a step fails it undoes the others.
 func (x *merging) run(ctx context.Context) (result MergeResult, err error) {
 	for i, ref := range x.refs {
 		if x.parents[i], err = x.node.acquire(ctx, ref); err != nil {
@@ -108,7 +109,7 @@ func (x *merging) run(ctx context.Context) (result MergeResult, err error) {
 	for _, step := range []func(context.Context) error{x.fits, x.hasRoom, x.commitPlan} {
 		if err := step(ctx); err != nil {
 			x.release()
-			return result, x.trouble(err)
+			return result, x.asStatus(err)
 		}
 	}
 	result = MergeResult{Parents: x.plan.Parents, Child: x.plan.Child}
@@ -117,16 +118,16 @@ func (x *merging) run(ctx context.Context) (result MergeResult, err error) {
 	return result, err
 }
 
-// release gives back the parents that are held.
+// release releases the parents that the merge holds.
 func (x *merging) release() {
 	for _, p := range x.parents {
 		if p != nil {
-			x.node.leave(p)
+			x.node.releaseAndWait(p)
 		}
 	}
 }
 
-// fits refuses a child that would have to be split at once: above the storage
+// fits returns 400 if the child would have to be split immediately: above the storage
 // limit, or with a share of throughput that one partition cannot serve.
 func (x *merging) fits(context.Context) error {
 	limits := x.limits()
@@ -141,8 +142,8 @@ func (x *merging) fits(context.Context) error {
 	return nil
 }
 
-// share returns what both are given by hand together, 0 when that is nothing, and
-// what one partition can serve.
+// share returns the sum of the throughput shares of both partitions, which is 0 unless the
+// throughput is divided manually, and what one partition can serve.
 func (x *merging) share() (rus float64, most int) {
 	view := x.node.cfg.Catalog.View()
 	c, ok := view.ContainerByRID(x.container)
@@ -162,7 +163,7 @@ func (x *merging) share() (rus float64, most int) {
 	return rus, x.limits().PartitionRUs
 }
 
-// limits are those that hold for the container.
+// limits returns the limits of the container.
 func (x *merging) limits() resource.Limits {
 	limits := x.node.cfg.Limits
 	if c, ok := x.node.cfg.Catalog.View().ContainerByRID(x.container); ok {
@@ -171,12 +172,12 @@ func (x *merging) limits() resource.Limits {
 	return limits
 }
 
-// mergeRoomMin is what a merge of the smallest partitions may write.
+// mergeRoomMin is the room in bytes that even a merge of the smallest partitions needs.
 const mergeRoomMin = 64 << 20
 
-// hasRoom refuses to begin what would fill the disk or use up the descriptors. The
-// files of the base are shared at first and rewritten by and by; the rows of the
-// other go through the log into files of their own.
+// hasRoom returns an error if the merge would fill the disk or use up the descriptors.
+// The files of the base are shared at first, and compactions rewrite them later; the rows
+// of the other parent are written to the log and to new files.
 func (x *merging) hasRoom(context.Context) error {
 	if err := x.node.cfg.Pool.CanGrow(); err != nil {
 		return err
@@ -193,7 +194,7 @@ func (x *merging) hasRoom(context.Context) error {
 	return status.Unavailable(nil, "Partitions %s and %s cannot be merged now: that may take %d bytes, and the disk has %d.", x.refs[0].Partition, x.refs[1].Partition, need, free)
 }
 
-// commitPlan reserves the child.
+// commitPlan commits the plan of the merge, which reserves the child.
 func (x *merging) commitPlan(ctx context.Context) error {
 	ids := [2]resource.PartitionID{x.refs[0].Partition, x.refs[1].Partition}
 	view, err := x.node.cfg.Catalog.Commit(ctx, catalog.PlanMerge{Container: x.container, Parents: ids, PartitionRUs: x.limits().PartitionRUs})
@@ -206,8 +207,8 @@ func (x *merging) commitPlan(ctx context.Context) error {
 	return nil
 }
 
-// carryOut prepares the child while the parents serve, and switches. It returns
-// for how long writes waited.
+// carryOut prepares the child while the parents serve, and switches to it. It returns how
+// long writes waited.
 func (x *merging) carryOut(ctx context.Context) (pause time.Duration, err error) {
 	if err := x.node.delay(ctx, x.container); err != nil {
 		return 0, err
@@ -218,13 +219,13 @@ func (x *merging) carryOut(ctx context.Context) (pause time.Duration, err error)
 	x.node.makeRoom()
 	sealed, err := x.follow(ctx, []*child{x.child}, x.prepare, x.merge.Seal)
 	if err != nil {
-		return 0, x.trouble(err)
+		return 0, x.asStatus(err)
 	}
-	if err := x.node.enterChild(x.child); err != nil {
-		return 0, x.trouble(err)
+	if err := x.node.openChild(x.child); err != nil {
+		return 0, x.asStatus(err)
 	}
 	if share, most := x.share(); share > float64(most) {
-		return 0, status.New(status.CodeConflict, 0, "The merge of partitions %s and %s was given up: they have been given %.0f RU/s together meanwhile, and one partition can serve %d.", x.plan.Parents[0], x.plan.Parents[1], share, most)
+		return 0, status.New(status.CodeConflict, 0, "The merge of partitions %s and %s was given up: they are given %.0f RU/s together now, and one partition can serve %d.", x.plan.Parents[0], x.plan.Parents[1], share, most)
 	}
 	finish := catalog.FinishMerge{Container: x.container, Parents: x.plan.Parents, PartitionRUs: x.limits().PartitionRUs}
 	if err := x.commitSwitch(ctx, x.node, finish); err != nil {
@@ -234,8 +235,8 @@ func (x *merging) carryOut(ctx context.Context) (pause time.Duration, err error)
 	return time.Since(sealed), nil
 }
 
-// prepare makes the child and has it follow the parents until they are sealed. It
-// calls caughtUp when little is left to follow, or at its end.
+// prepare creates the child, which then follows the parents until they are sealed. It
+// calls caughtUp when little is left to follow, or when it returns.
 func (x *merging) prepare(ctx context.Context, c *child, caughtUp func()) (err error) {
 	defer caughtUp()
 	dir := x.node.partitionDir(c.ref)
@@ -252,19 +253,19 @@ func (x *merging) prepare(ctx context.Context, c *child, caughtUp func()) (err e
 	return merged.Follow(ctx, caughtUp)
 }
 
-// complete lets go of all three. The directory of a parent is removed when its last
-// reader has left.
+// complete releases the child and the parents. The directory of a parent is removed when
+// its last reader has left.
 func (x *merging) complete() {
 	x.node.marks.note(x.child.slot)
-	x.child.slot.partition.Reindex() // A change of the policy may have waited.
+	x.child.slot.partition.Reindex() // A change of the policy may wait for the end of the merge.
 	x.child.slot.release()
 	for _, p := range x.parents {
-		x.node.doom(p)
+		x.node.dropHeld(p)
 	}
 	x.release()
 }
 
-// undo leaves everything as it was before the plan.
+// undo restores the state before the plan.
 func (x *merging) undo() {
 	n := x.node
 	if x.merge != nil {
@@ -278,12 +279,13 @@ func (x *merging) undo() {
 	x.release()
 }
 
-// suspend leaves it open who owns the range until the catalog's store is opened
-// again, see [Node.Mend], or the server is started again. All three directories stay.
-// The parents stay open and held: opened again they would take writes.
+// suspend stops writes to the range, because it is unknown whether the parents or the
+// child own it, until the catalog's store is opened again, see [Node.Mend], or the server
+// restarts. All three directories remain. The merge still holds the parents: if they were
+// closed and opened again they would accept writes.
 func (x *merging) suspend(err error) {
 	x.merge.Suspend(status.From(err))
-	x.node.shut(x.child.slot)
+	x.node.retireHeld(x.child.slot)
 	x.child.slot, x.child.store = nil, nil
 	x.node.inDoubt(doubt{
 		container: x.container,
@@ -291,20 +293,20 @@ func (x *merging) suspend(err error) {
 		complete: func() {
 			x.merge.Done()
 			for _, p := range x.parents {
-				x.node.doom(p)
+				x.node.dropHeld(p)
 			}
 			x.release()
 		},
 		undo: func() {
-			x.node.keep(false, x.parents[:]...)
+			x.node.outOfDoubt(x.parents[:]...)
 			x.merge.Resume()
 			x.undo()
 		},
 	}, x.parents[:]...)
 }
 
-// trouble makes the world's trouble a status.
-func (x *merging) trouble(err error) error {
+// asStatus returns a 503 for an error that callers must not see as it is.
+func (x *merging) asStatus(err error) error {
 	if err == nil || known(err) {
 		return err
 	}

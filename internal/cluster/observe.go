@@ -10,28 +10,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// opened returns the slot of a partition that is open now, held; nil when it is
-// not, or is closing. Nothing is opened for the sake of looking at it.
+// opened returns the slot of a partition and makes the caller a holder, if the partition
+// is open. Otherwise, also while it is being opened or closed, it returns nil.
 func (n *Node) opened(ref replication.PartitionRef) *slot {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s, found := n.slots[ref]
-	if !found || s.doomed || s.gone != nil {
+	if !found || s.dropping || s.state != slotHeld && s.state != slotIdle {
 		return nil
 	}
-	select {
-	case <-s.ready:
-	default:
-		return nil
-	}
-	if s.err != nil {
-		return nil
-	}
-	n.take(s)
+	n.takeLocked(s)
 	return s
 }
 
-// LSN returns how far a partition has come, and false when it is not open.
+// LSN returns the LSN of a partition, and false if the partition is not open.
 func (n *Node) LSN(c *catalog.Container, id resource.PartitionID) (resource.LSN, bool) {
 	s := n.opened(replication.PartitionRef{Container: c.RID, Partition: id})
 	if s == nil {
@@ -48,8 +40,9 @@ func (n *Node) Open() int {
 	return len(n.slots)
 }
 
-// Reindex has every partition of a container follow its indexing policy, in the
-// background. Those that are closed meanwhile go on when they are next opened.
+// Reindex makes every partition of a container apply a change of its indexing policy, in
+// the background. A partition that is closed before it is done continues when it is opened
+// again.
 func (n *Node) Reindex(c *catalog.Container) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -70,25 +63,25 @@ func (n *Node) Reindex(c *catalog.Container) {
 func (n *Node) reindex(c *catalog.Container) {
 	n.Warm(context.Background(), c)
 	for i := range c.Ranges.Len() {
-		// Opening begins it; one that was open is told.
+		// Opening a partition starts the rebuild. One that was open needs the call.
 		s, err := n.acquire(context.Background(), replication.PartitionRef{Container: c.RID, Partition: c.Ranges.At(i).Value.ID})
 		if err != nil {
-			continue // dropped, closing, or damaged and reported as such
+			continue // It is dropped, or cannot be opened, which is logged.
 		}
 		s.partition.Reindex()
 		s.release()
 	}
 }
 
-// IndexProgress is how far the partitions of a container have come with a change
-// of its indexing policy, in percent: that of the slowest, 100 when none is at
-// work. It opens those that are closed, which begins what a restart had
-// interrupted; one that cannot be opened does not count.
+// IndexProgress returns the progress of a container's partitions with a change of its
+// indexing policy, in percent: that of the slowest one, 100 if none is rebuilding its
+// index. It opens closed partitions, which continues the rebuilds that a restart has
+// interrupted. It ignores partitions that cannot be opened.
 func (n *Node) IndexProgress(ctx context.Context, c *catalog.Container) int {
 	n.mu.Lock()
-	_, telling := n.reindexing[c.RID]
+	_, starting := n.reindexing[c.RID]
 	n.mu.Unlock()
-	if telling {
+	if starting {
 		return 0
 	}
 	n.Warm(ctx, c)
@@ -108,8 +101,8 @@ func (n *Node) IndexProgress(ctx context.Context, c *catalog.Container) int {
 type throttled struct {
 	requests *prometheus.CounterVec
 
-	// By sub-code and by whether the request was refused: looking labels up is
-	// not for a moment when there is too much to do.
+	// The counters of requests for each reason: warned, refused. They are fields because
+	// looking up labels is too slow under load.
 	budget, bucket [2]prometheus.Counter
 }
 
@@ -137,14 +130,14 @@ func (t *throttled) count(sub status.Sub, e Enforcement) {
 	t.budget[outcome].Inc()
 }
 
-// loads shows what the open partitions of a node hold and spend.
+// loads exports what the open partitions of a node contain and spend.
 type loads struct{ n *Node }
 
 var (
 	partitionLabels = []string{"database", "container", "partition"}
 
 	normalizedDesc = prometheus.NewDesc("decan_partition_normalized_ru",
-		"Largest part of its throughput that one second of this minute or the one before has used, in percent, for each open physical partition.", partitionLabels, nil)
+		"Largest part of the throughput of each open physical partition that one second of this minute or the one before has used, in percent.", partitionLabels, nil)
 	shareDesc = prometheus.NewDesc("decan_partition_throughput_rus",
 		"Request units per second that each open physical partition is given; 0 for no limit.", partitionLabels, nil)
 	spentDesc = prometheus.NewDesc("decan_partition_charge_total",
@@ -179,20 +172,15 @@ func (l loads) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// openSlots returns those that are open now. They are not held, so that looking at
-// them is no use of them: only their budgets may be asked, and the partition what it
-// answers when it is closed.
+// openSlots returns the open slots. The caller does not become a holder, so it may use
+// only their budgets and the methods that a partition allows after Close.
 func (n *Node) openSlots() []*slot {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var all []*slot
 	for _, s := range n.slots {
-		select {
-		case <-s.ready:
-			if s.err == nil && s.gone == nil {
-				all = append(all, s)
-			}
-		default:
+		if s.state == slotHeld || s.state == slotIdle {
+			all = append(all, s)
 		}
 	}
 	return all

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// clearRounds bounds what is deleted of one partition at a time, and so how
-	// long others wait for theirs: ten thousand documents.
+	// clearRounds bounds how many documents of one partition a call of Clear deletes, and
+	// so how long the other partitions wait: ten thousand documents.
 	clearRounds = 20
-	// clearShare is the part of its throughput that a partition spends on what was
-	// deleted by partition key, as in the service.
+	// clearShare is the part of its throughput that a partition spends on deleting the
+	// documents of deleted partition keys, as in the service.
 	clearShare = 0.1
 )
 
-// clearOpensMax is how many closed partitions one call of Clear opens: after a
-// restart there may be many, and others want the disk as well.
+// clearOpensMax is how many closed partitions one call of Clear opens. After a restart
+// there may be many, and requests need the disk too.
 const clearOpensMax = 8
 
-// purgingFile stands in the directory of a partition that has documents to be
-// cleared away, so that a start finds it without opening all of them. It is empty,
-// and a hint: without it the partition goes on when somebody else opens it, and with
-// it for nothing it is opened once.
+// purgingFile is a file in the directory of a partition that has documents for Clear to
+// delete, so that a start finds the partition without opening it. The file is empty. It is
+// only a hint: if it is missing, Clear deletes the documents after a request has opened
+// the partition, and if it is there for nothing, Clear opens the partition once.
 const purgingFile = "PURGING"
 
 func (s *slot) Purge(ctx context.Context, ask partition.Purge) (partition.Purged, error) {
@@ -41,33 +41,33 @@ func (s *slot) Purge(ctx context.Context, ask partition.Purge) (partition.Purged
 	return done, err
 }
 
-// notePurging remembers a partition that has documents to be cleared away. The
-// caller holds it.
+// notePurging remembers a partition that has documents for Clear to delete. The caller is
+// a holder of its slot.
 func (n *Node) notePurging(s *slot) {
 	if s.partition.Purging() == 0 || n.purging.set(s.ref, true) {
 		return
 	}
 	if err := n.markPurging(s.ref, true); err != nil {
-		n.cfg.Logger.Debug("partition not marked as one to be cleared", "container", s.ref.Container, "partition", s.ref.Partition, "err", err)
+		n.cfg.Logger.Debug("partition not marked for the deletion of purged documents", "container", s.ref.Container, "partition", s.ref.Partition, "err", err)
 	}
 }
 
-// forgetPurging is its reverse, for a partition in which nothing is left to clear.
+// forgetPurging is the reverse of notePurging, for a partition without such documents.
 func (n *Node) forgetPurging(s *slot) {
 	n.purging.set(s.ref, false)
 	if err := n.markPurging(s.ref, false); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		n.cfg.Logger.Debug("partition still marked as one to be cleared", "container", s.ref.Container, "partition", s.ref.Partition, "err", err)
+		n.cfg.Logger.Debug("partition still marked for the deletion of purged documents", "container", s.ref.Container, "partition", s.ref.Partition, "err", err)
 	}
-	n.notePurging(s) // Somebody may have come between.
+	n.notePurging(s) // A Purge may have happened in between.
 }
 
-// markPurging makes or removes the file that a start looks for.
+// markPurging creates or removes the file that a start looks for.
 func (n *Node) markPurging(ref replication.PartitionRef, has bool) error {
 	files, dir := n.cfg.Pool.FS(), n.partitionDir(ref)
 	if !has {
 		return files.Remove(files.PathJoin(dir, purgingFile))
 	}
-	file, err := files.Create(files.PathJoin(dir, purgingFile), "unspecified") // the category that Pebble counts it in
+	file, err := files.Create(files.PathJoin(dir, purgingFile), "unspecified") // the category of writes for Pebble's statistics
 	if err != nil {
 		return err
 	}
@@ -81,19 +81,19 @@ func (n *Node) markPurging(ref replication.PartitionRef, has bool) error {
 	return errors.Join(parent.Sync(), parent.Close())
 }
 
-// recallPurging remembers a closed partition that is marked.
-func (n *Node) recallPurging(ref replication.PartitionRef) {
+// loadPurging remembers a closed partition that has the file.
+func (n *Node) loadPurging(ref replication.PartitionRef) {
 	files := n.cfg.Pool.FS()
 	if _, err := files.Stat(files.PathJoin(n.partitionDir(ref), purgingFile)); err == nil {
 		n.purging.set(ref, true)
 	}
 }
 
-// Clear deletes documents that a Purge has hidden, a bounded number of each
-// partition, and returns how many. It opens some of the closed partitions that have
-// such documents, also those from before a restart, and no others. It spends a tenth
-// of the throughput at most, and where nothing is refused it goes on beyond that for
-// nothing. The node does so by itself once in a second.
+// Clear deletes documents that a Purge has hidden, a bounded number of each partition,
+// and returns how many it has deleted. It opens a few of the closed partitions that have
+// such documents, including those from before a restart. It spends at most a tenth of the
+// throughput; unless budgets are enforced, it works beyond that without spending more. It
+// is a maintenance task.
 func (n *Node) Clear(ctx context.Context) (deleted int) {
 	opens := 0
 	for _, ref := range n.purging.all() {
@@ -105,7 +105,7 @@ func (n *Node) Clear(ctx context.Context) (deleted int) {
 		s, err := n.acquire(ctx, ref)
 		if err != nil {
 			if ctx.Err() == nil {
-				n.purging.set(ref, false) // It is gone, or goes on when it can be opened.
+				n.purging.set(ref, false) // It is gone, or noted again when it is opened.
 			}
 			continue
 		}
@@ -118,9 +118,9 @@ func (n *Node) Clear(ctx context.Context) (deleted int) {
 	return deleted
 }
 
-// clear deletes documents of one partition.
+// clear deletes such documents of one partition.
 func (n *Node) clear(ctx context.Context, s *slot) (deleted int) {
-	return n.tidy(ctx, s, "purged documents not cleared", func(ctx context.Context) (deleted int, err error) {
+	return n.deleteSome(ctx, s, "purged documents not cleared", func(ctx context.Context) (deleted int, err error) {
 		var meter throughput.Meter
 		most, share := s.budget.clearing()
 		defer func() { s.budget.spend(min(share, meter.Due())) }()

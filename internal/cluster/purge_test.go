@@ -25,7 +25,7 @@ func enforcedWorld(t *testing.T, clock *atomic.Int64) *world {
 	w.restart(t, func(c *cluster.Config) {
 		c.Now = func() time.Time { return time.Unix(clock.Load(), 0) }
 		c.Throttling.Enforcement = cluster.EnforceOn
-		c.Chores = -1
+		c.Maintenance = -1
 	})
 	return w
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// The quarantine is a directory of the data directory. Each entry is a directory that
-// holds what was moved there and a note about it:
+// The quarantine is a directory in the data directory. Each entry is a directory with
+// what was moved there and a note about it:
 //
 //	quarantine/<time>-<container>-<id>/note.json
 //	quarantine/<time>-<container>-<id>/content   a directory or a file
@@ -27,21 +27,21 @@ const (
 	quarantineTime = "20060102T150405Z"
 )
 
-// Note says what an entry of the quarantine is.
+// Note describes an entry of the quarantine.
 type Note struct {
-	From    string    `json:"from"` // its path in the data directory
+	From    string    `json:"from"` // the original path in the data directory
 	When    time.Time `json:"when"`
 	Why     string    `json:"why"`
-	Catalog uint64    `json:"catalogVersion"`         // at that time
-	Marked  uint64    `json:"acknowledged,omitempty"` // the LSN that the marks had of the partition
+	Catalog uint64    `json:"catalogVersion"`         // the version at that time
+	Marked  uint64    `json:"acknowledged,omitempty"` // the LSN of the partition's mark
 
-	// Says is what a partition says of itself. Unreadable is why it says nothing; both
-	// are empty for what is no partition.
+	// Says is the descriptor of a partition. Unreadable says why it cannot be read. Both
+	// are empty for an entry that is not a partition.
 	Says       *Says  `json:"says,omitempty"`
 	Unreadable string `json:"unreadable,omitempty"`
 }
 
-// Says is the descriptor of a partition, in the words of a note.
+// Says is the descriptor of a partition, as a note contains it.
 type Says struct {
 	Container resource.RID           `json:"container"`
 	Partition resource.PartitionID   `json:"partition"`
@@ -64,10 +64,11 @@ func says(a partition.About) *Says {
 type Quarantined struct {
 	Name string
 	Note
-	Empty bool // a crash came before it was moved
+	Empty bool // it has no content, because a crash interrupted the move
 }
 
-// quarantine moves a directory that the catalog does not name out of the way, durably.
+// quarantine durably moves a directory that the catalog does not name to the quarantine,
+// and returns the name of the entry.
 func (n *Node) quarantine(d unnamed, why string) (name string, err error) {
 	note := Note{Why: why, Catalog: n.cfg.Catalog.View().Version()}
 	if known, found := n.marks.of(d.ref); found {
@@ -77,7 +78,7 @@ func (n *Node) quarantine(d unnamed, why string) (name string, err error) {
 	case err == nil:
 		note.Says = says(about)
 	case errors.Is(err, fs.ErrNotExist):
-		note.Unreadable = "it is no store"
+		note.Unreadable = "it is not a store"
 	default:
 		note.Unreadable = err.Error()
 	}
@@ -90,13 +91,13 @@ func (n *Node) quarantine(d unnamed, why string) (name string, err error) {
 	}
 	n.cfg.Logger.Warn("directory that the catalog does not name moved to the quarantine", "dir", d.dir, "quarantine", name)
 	if d.ref.Container != "" {
-		return name, n.removeEmpty(n.containerDir(d.ref.Container))
+		return name, n.removeEmptyDir(n.containerDir(d.ref.Container))
 	}
 	return name, nil
 }
 
 // isolate moves a directory or file of the data directory into a new entry of the
-// quarantine and returns its name. base is a part of that.
+// quarantine and returns the entry's name, which contains base.
 func (n *Node) isolate(from, base string, note Note) (name string, err error) {
 	files := n.cfg.Pool.FS()
 	note.When = n.now()
@@ -108,7 +109,7 @@ func (n *Node) isolate(from, base string, note Note) (name string, err error) {
 	return name, moveDurably(files, from, files.PathJoin(entry, contentName))
 }
 
-// newEntry makes an entry of the quarantine with a note and nothing else.
+// newEntry creates an entry of the quarantine that has only a note.
 func (n *Node) newEntry(base string, note Note) (name string, err error) {
 	files := n.cfg.Pool.FS()
 	root := files.PathJoin(n.cfg.Dir, quarantineDir)
@@ -135,7 +136,7 @@ func (n *Node) newEntry(base string, note Note) (name string, err error) {
 	return name, errors.Join(syncDir(files, entry), syncDir(files, root), syncDir(files, files.PathDir(root)))
 }
 
-// writeFile makes a file and syncs it. The caller syncs the directory.
+// writeFile creates a file and syncs it. The caller syncs the directory.
 func writeFile(files storage.Files, name string, content []byte) error {
 	f, err := storage.CreateFile(files, name)
 	if err != nil {
@@ -153,7 +154,7 @@ func moveDurably(files storage.Files, from, to string) error {
 	return errors.Join(syncDir(files, files.PathDir(to)), syncDir(files, files.PathDir(from)))
 }
 
-// relative returns a path below dir as a note has it.
+// relative returns the path of name relative to dir, with slashes.
 func relative(files storage.Files, dir, name string) string {
 	var parts []string
 	for name = files.PathJoin(name); name != files.PathJoin(dir); {
@@ -168,21 +169,21 @@ func relative(files storage.Files, dir, name string) string {
 	return path.Join(parts...)
 }
 
-// keepMarks keeps a copy of a damaged file of marks in the quarantine. The file itself
-// stays until it is replaced.
+// keepMarks copies a damaged file of marks to the quarantine. The file itself remains
+// until it is replaced.
 func (n *Node) keepMarks() error {
 	files := n.cfg.Pool.FS()
 	name, err := n.newEntry(marksFile, Note{
 		From: marksFile,
 		When: n.now(),
-		Why:  "some of its records cannot be read; those that can are in the new file", Catalog: n.cfg.Catalog.View().Version(),
+		Why:  "some of its records cannot be read; the others are in the new file", Catalog: n.cfg.Catalog.View().Version(),
 	})
 	if err == nil {
 		entry := files.PathJoin(n.cfg.Dir, quarantineDir, name)
 		err = errors.Join(storage.CopyFile(files, files.PathJoin(n.cfg.Dir, marksFile), files.PathJoin(entry, contentName)), syncDir(files, entry))
 	}
 	if err != nil {
-		return fmt.Errorf("keep the damaged marks: %w", err)
+		return fmt.Errorf("copy the damaged marks to the quarantine: %w", err)
 	}
 	return nil
 }
@@ -214,7 +215,7 @@ func ListQuarantine(files storage.Files, dir string) ([]Quarantined, error) {
 	return all, nil
 }
 
-// noteBytesMax is how much of a note is read.
+// noteBytesMax bounds how much of a note is read.
 const noteBytesMax = 64 << 10
 
 func readNote(files storage.Files, name string) (note Note, err error) {
@@ -229,24 +230,24 @@ func readNote(files storage.Files, name string) (note Note, err error) {
 	return note, json.Unmarshal(text, &note)
 }
 
-// aboutQuarantined reads what a partition in the quarantine says of itself.
+// aboutQuarantined reads the descriptor of a partition in the quarantine.
 func aboutQuarantined(pool *storage.Pool, dir, name string) (about partition.About, err error) {
 	content := pool.FS().PathJoin(dir, quarantineDir, name, contentName)
-	err = look(pool, content, storage.Opening{}, func(snapshot *storage.Snapshot) (err error) {
+	err = inspect(pool, content, storage.Opening{}, func(snapshot *storage.Snapshot) (err error) {
 		about, err = partition.ReadAbout(snapshot)
 		return err
 	})
 	return about, err
 }
 
-// String says in one line what an entry is.
+// String describes an entry in one line.
 func (q Quarantined) String() string {
 	what := fmt.Sprintf("%s: %s, since %s: %s", q.Name, q.From, q.When.Format(time.RFC3339), q.Why)
 	switch {
 	case q.Empty:
 		return what + "; nothing was moved"
 	case q.Says != nil:
-		return fmt.Sprintf("%s; partition %s of container %s, range %s, %d documents, %d bytes, LSN %d", what, q.Says.Partition, q.Says.Container, q.Says.Range, q.Says.Documents, q.Says.Bytes, q.Says.LSN)
+		return fmt.Sprintf("%s; partition %s of container %s, range %s, %s, %s, LSN %d", what, q.Says.Partition, q.Says.Container, q.Says.Range, counted(q.Says.Documents, "document"), counted(q.Says.Bytes, "byte"), q.Says.LSN)
 	case q.Unreadable != "":
 		return what + "; " + q.Unreadable
 	}

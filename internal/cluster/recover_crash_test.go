@@ -63,7 +63,7 @@ func TestCrashDuringDrop(t *testing.T) {
 				} else if _, err = w.catalog.Commit(t.Context(), catalog.DeleteContainer{RID: c.RID}); err == nil {
 					w.node.DropContainer(c.RID)
 				}
-				w.node.RemoveLeft()
+				w.node.RemoveLeftovers()
 				after, broke := broken(disk, n)
 				_ = w.close()
 
@@ -72,7 +72,7 @@ func TestCrashDuringDrop(t *testing.T) {
 					t.Errorf("operation %d: %v", n, openErr)
 					return false
 				}
-				if left := again.node.RemoveLeft(); left > 0 {
+				if left := again.node.RemoveLeftovers(); left > 0 {
 					t.Errorf("operation %d: %d directories are left", n, left)
 				}
 				if _, found := again.catalog.View().ContainerByRID(c.RID); found {
@@ -239,7 +239,7 @@ func TestCrashDuringStartEmpty(t *testing.T) {
 		if len(again.catalog.View().Losses()) == 0 {
 			t.Errorf("operation %d: nothing is on record", n)
 		}
-		if left := again.node.RemoveLeft(); left > 0 {
+		if left := again.node.RemoveLeftovers(); left > 0 {
 			t.Errorf("operation %d: %d directories are left", n, left)
 		}
 		if err := again.close(); err != nil {

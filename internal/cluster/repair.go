@@ -12,25 +12,25 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// ClockRepair is what [RepairClock] has done.
+// ClockRepair is the result of [RepairClock].
 type ClockRepair struct {
-	Now  time.Time // that times which were later have now
-	Done []string  // what was repaired, a sentence each
+	Now  time.Time // what later times were set to
+	Done []string  // what was repaired, one phrase for each store
 
-	Partitions int   // in which something was
-	Documents  int64 // whose _ts was later
+	Partitions int   // repaired partitions
+	Documents  int64 // documents whose _ts was later
 }
 
 func (r *ClockRepair) did(format string, args ...any) {
 	r.Done = append(r.Done, fmt.Sprintf(format, args...))
 }
 
-// RepairClock sets each time in a data directory that is later than now to now: those of
-// documents and of everything that depends on them, of the catalog, and of the marks. No
-// server may use the directory meanwhile.
+// RepairClock sets each time in a data directory that is later than now to now: the times
+// of documents and of everything that depends on them, of the catalog, and of the marks.
+// No server may use the directory during the call.
 //
-// After each of its writes a server may open the directory, so RepairClock may be
-// stopped at any moment and called again.
+// The directory is valid after each write of RepairClock, so it may be interrupted at any
+// moment and called again.
 func RepairClock(pool *storage.Pool, dir string, now time.Time) (r ClockRepair, err error) {
 	r.Now = now.UTC().Truncate(time.Second)
 	if now.Before(clockPlausible) {
@@ -60,7 +60,7 @@ func (r *ClockRepair) catalog(pool *storage.Pool, dir string) error {
 	if err := errors.Join(err, store.Close()); err != nil || rows == 0 {
 		return err
 	}
-	r.did("the catalog: %d databases, containers, partitions and the like, the latest of %s", rows, clock(time.Unix(int64(latest), 0)))
+	r.did("the catalog: %s (databases, containers, partitions and others), the latest of %s", counted(rows, "row"), clock(time.Unix(int64(latest), 0)))
 	return nil
 }
 
@@ -76,13 +76,13 @@ func (n *Node) repairClock(r *ClockRepair) error {
 	return n.repairMarks(r)
 }
 
-// repairPartition repairs the times of a partition, if its latest one is later.
+// repairPartition repairs the times of a partition if its latest time is later than now.
 func (n *Node) repairPartition(r *ClockRepair, view *catalog.View, c *catalog.Container, p resource.Partition) (err error) {
 	ref := replication.PartitionRef{Container: c.RID, Partition: p.ID}
 	dir := n.partitionDir(ref)
 	must := openingOf(dir, n.marks.set.partitions[ref], func() *catalog.View { return view })
 	var about partition.About
-	err = look(n.cfg.Pool, dir, must, func(snapshot *storage.Snapshot) (err error) {
+	err = inspect(n.cfg.Pool, dir, must, func(snapshot *storage.Snapshot) (err error) {
 		about, err = partition.ReadAbout(snapshot)
 		return err
 	})
@@ -99,8 +99,8 @@ func (n *Node) repairPartition(r *ClockRepair, view *catalog.View, c *catalog.Co
 	}
 	r.Partitions++
 	r.Documents += done.Documents
-	r.did("partition %s of container '%s' in database '%s': %d documents and %d versions in the change feed, the latest of %s",
-		p.ID, c.ID, c.Database.ID, done.Documents, done.Versions, clock(time.Unix(done.Latest, 0)))
+	r.did("partition %s of container '%s' in database '%s': %s and %s in the change feed, the latest of %s",
+		p.ID, c.ID, c.Database.ID, counted(done.Documents, "document"), counted(done.Versions, "version"), clock(time.Unix(done.Latest, 0)))
 	return nil
 }
 
@@ -124,13 +124,13 @@ func (n *Node) repairMarks(r *ClockRepair) error {
 		return nil
 	}
 	if set.damaged > 0 {
-		r.did("not the marks: some cannot be read, and the next start of a server makes them anew from the others; run it again after that")
+		r.did("not the marks: some of them cannot be read; the next start of a server writes the others to a new file, and after that the repair can be run again")
 		return nil
 	}
 	f, _, err := writeMarks(n.cfg.Pool.FS(), n.cfg.Dir, &set)
 	if err != nil {
 		return err
 	}
-	r.did("the marks: %d times, the latest of %s", changed, clock(latest))
+	r.did("the marks: %s, the latest of %s", counted(changed, "time"), clock(latest))
 	return f.Close()
 }

@@ -43,7 +43,7 @@ func poisoned(t *testing.T) (disk *storagetest.Disk, now time.Time) {
 			t.Fatal(err)
 		}
 		config := w.config()
-		config.Clock, config.Chores = cluster.NewClock(m.config()), -1
+		config.Clock, config.Maintenance = cluster.NewClock(m.config()), -1
 		if w.node, err = cluster.Start(config); err != nil {
 			t.Fatal(err)
 		}

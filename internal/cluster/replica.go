@@ -8,43 +8,44 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// Replica is a partition as the engine uses it: here today, on another node
-// later. Its methods may be called at the same time from several goroutines.
+// Replica is a partition as the engine uses it. The only implementation is a partition of
+// this node. Its methods may be called from several goroutines at the same time.
 //
-// What a call costs is spent from the partition's budget, as its meter says; one
-// that meets a budget which is used up may be refused with TooManyRequests, and
-// then it has done and cost nothing.
+// A call spends what its meter counts from the partition's budget. If the budget is used
+// up, the call may be refused with TooManyRequests; then it has done nothing and costs
+// nothing.
 type Replica interface {
 	// Write carries out one document write.
 	Write(ctx context.Context, w partition.Write) (partition.Written, error)
-	// Batch carries out several operations on documents of one key, all or none.
+	// Batch carries out several operations on documents of one key. Batch.Unity says what a
+	// refused operation means for the others.
 	Batch(ctx context.Context, b partition.Batch) (partition.Batched, error)
-	// Hold has work done with the documents of one key, all of it or nothing,
-	// while others wait for the key.
+	// Hold runs work as a transaction on the documents of one key. Other writes to the key
+	// wait for its end.
 	Hold(ctx context.Context, h partition.Hold, work func(*partition.Holding) error) (partition.Held, error)
 	// Purge deletes all documents of a key, or of a prefix of one.
 	Purge(ctx context.Context, p partition.Purge) (partition.Purged, error)
 	// Read returns one document.
 	Read(ctx context.Context, r partition.Read) (partition.Found, error)
-	// Query returns a page of a plan's rows, and the LSN that they reflect,
-	// also with an error.
+	// Query returns a page of a plan's rows, and the LSN that they reflect. The LSN is
+	// valid also with an error.
 	Query(ctx context.Context, q partition.Query) (query.Page, resource.LSN, error)
 	// Feed returns a page of the change feed.
 	Feed(ctx context.Context, f partition.Feed) (partition.FeedPage, error)
-	// Estimate says how many documents a query expects to read, and false when
-	// nothing short of reading can tell.
+	// Estimate returns how many documents a query is expected to read, and false if that
+	// is not known without reading them.
 	Estimate(ctx context.Context, q partition.Query) (int64, bool, error)
-	// Stats says how the partition is doing.
+	// Stats returns the statistics of the partition.
 	Stats() Stats
-	// Load says what calls have spent since the partition was opened.
+	// Load returns what calls have spent since the partition was opened.
 	Load() Load
 }
 
-// Stats is what a replica says about itself.
+// Stats has the statistics of a replica.
 type Stats struct {
 	partition.Stats
 
-	// Calls since the partition was opened here.
+	// Calls since the partition was opened on this node.
 	Reads, Writes, Queries int64
 }
 

@@ -17,18 +17,20 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// returning is a partition that comes back out of the quarantine.
+// returning is a partition that is restored from the quarantine.
 type returning struct {
 	name  string // of the entry
 	about partition.About
-	there bool // an attempt before has moved it to its place
+	there bool // an interrupted restore has already moved it to its place
 }
 
-// Restore brings partitions of one container back out of the quarantine of a data
-// directory that no server uses, and returns what it has done, in words. They go where
-// the catalog names them, or take the place of partitions that they have come out of
-// and that were not written to since, or become a container, which is called as, with
-// the names of database and container. Otherwise nothing is changed.
+// Restore moves partitions of one container from the quarantine back to a data directory
+// that no server uses, and returns a sentence on what it has done. There are three cases.
+// If the catalog names the partitions, they return to their directories. If they are
+// descendants of partitions that were not written to since, they replace those. If the
+// catalog does not have the container, a container is created for them with the name as,
+// which is DATABASE/CONTAINER. In all other cases Restore returns an error and changes
+// nothing.
 func Restore(pool *storage.Pool, dir string, names []string, as string) (done string, err error) {
 	err = offline(pool, dir, func(n *Node) (err error) {
 		done, err = n.restore(names, as)
@@ -43,7 +45,7 @@ func Restore(pool *storage.Pool, dir string, names []string, as string) (done st
 func (n *Node) restore(names []string, as string) (string, error) {
 	var all []returning
 	for _, name := range names {
-		if err := entryThere(n.cfg.Pool.FS(), n.cfg.Dir, name); err != nil {
+		if err := checkEntry(n.cfg.Pool.FS(), n.cfg.Dir, name); err != nil {
 			return "", err
 		}
 		about, err := aboutQuarantined(n.cfg.Pool, n.cfg.Dir, name)
@@ -52,15 +54,15 @@ func (n *Node) restore(names []string, as string) (string, error) {
 			about, err = n.aboutMoved(name)
 		}
 		if err != nil {
-			return "", fmt.Errorf("%s is no partition that can be read: %w", name, err)
+			return "", fmt.Errorf("%s is not a partition that can be read: %w", name, err)
 		}
 		if len(all) > 0 && about.Container != all[0].about.Container {
-			return "", fmt.Errorf("%s belongs to container %s, and %s to container %s: restore them one after the other", name, about.Container, all[0].name, all[0].about.Container)
+			return "", fmt.Errorf("%s belongs to container %s, and %s to container %s: restore them separately", name, about.Container, all[0].name, all[0].about.Container)
 		}
 		all = append(all, returning{name, about, there})
 	}
 	if len(all) == 0 {
-		return "", errors.New("no entry is named")
+		return "", errors.New("name at least one entry")
 	}
 	view := n.cfg.Catalog.View()
 	for _, r := range all {
@@ -71,7 +73,7 @@ func (n *Node) restore(names []string, as string) (string, error) {
 			continue
 		}
 		if _, err := n.cfg.Pool.FS().Stat(n.dirOf(r)); !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("%s would replace %s, which is there: %w", r.name, n.dirOf(r), fs.ErrExist)
+			return "", fmt.Errorf("%s would replace %s: %w", r.name, n.dirOf(r), fs.ErrExist)
 		}
 	}
 	c, found := view.ContainerByRID(all[0].about.Container)
@@ -79,15 +81,15 @@ func (n *Node) restore(names []string, as string) (string, error) {
 	case !found:
 		return n.adoptContainer(all, as)
 	case as != "":
-		return "", fmt.Errorf("the partitions belong to container '%s' in database '%s', which the catalog has: leave out the name", c.ID, c.Database.ID)
+		return "", fmt.Errorf("the partitions belong to container '%s' in database '%s', which exists: omit --as", c.ID, c.Database.ID)
 	case !c.PartitionKey.Equal(all[0].about.Key):
-		return "", fmt.Errorf("container '%s' has another partition key than the partitions", c.ID)
+		return "", fmt.Errorf("the partition key of container '%s' differs from that of the partitions", c.ID)
 	}
 	return n.replace(c, all)
 }
 
-// aboutMoved reads what a partition says of itself that was in an entry whose restore was
-// cut short: it is where it belongs already.
+// aboutMoved reads the descriptor of a partition whose restore was interrupted after it
+// was moved from its entry to its directory.
 func (n *Node) aboutMoved(name string) (about partition.About, err error) {
 	files := n.cfg.Pool.FS()
 	note, err := readNote(files, files.PathJoin(n.cfg.Dir, quarantineDir, name, noteFile))
@@ -101,14 +103,14 @@ func (n *Node) aboutMoved(name string) (about partition.About, err error) {
 	return n.readAbout(unnamed{dir: n.partitionDir(ref)})
 }
 
-// dirOf is where a partition belongs.
+// dirOf returns the directory of a partition outside the quarantine.
 func (n *Node) dirOf(r returning) string {
 	return n.partitionDir(replication.PartitionRef{Container: r.about.Container, Partition: r.about.ID})
 }
 
-// replace brings partitions back to their container.
+// replace restores partitions of an existing container.
 func (n *Node) replace(c *catalog.Container, all []returning) (string, error) {
-	var others []returning // that the catalog does not name
+	var others []returning // the catalog does not name them
 	for _, r := range all {
 		switch p, named := c.Partition(r.about.ID); {
 		case !named:
@@ -118,10 +120,10 @@ func (n *Node) replace(c *catalog.Container, all []returning) (string, error) {
 		}
 	}
 	if len(others) == 0 {
-		return fmt.Sprintf("%d partitions of container '%s' are back in their place", len(all), c.ID), n.bringBack(all)
+		return fmt.Sprintf("container '%s' has %s back", c.ID, counted(len(all), "partition")), n.bringBack(all)
 	}
 	if len(others) != len(all) {
-		return "", errors.New("the catalog names some of the partitions and not the others: restore those that it names first")
+		return "", errors.New("the catalog names some of the partitions but not all: restore those that it names first")
 	}
 	partitions := partitionsOf(all)
 	gone := c.Replaced(partitions)
@@ -146,12 +148,13 @@ func (n *Node) replace(c *catalog.Container, all []returning) (string, error) {
 	})
 }
 
-// replaceable refuses a partition that has rows which those that come back do not have.
+// replaceable returns an error if a partition may have rows that the restored ones do not
+// have.
 func (n *Node) replaceable(c *catalog.Container, id resource.PartitionID, by []returning) error {
 	p, _ := c.Partition(id)
 	for _, r := range by {
 		if r.about.Range.Overlaps(p.Range) && !slices.Contains(r.about.Parents, id) {
-			return fmt.Errorf("%s has not come out of partition %s of container '%s', which has a part of its range", r.name, id, c.ID)
+			return fmt.Errorf("%s is not a descendant of partition %s of container '%s', which has a part of its range", r.name, id, c.ID)
 		}
 	}
 	ref := replication.PartitionRef{Container: c.RID, Partition: id}
@@ -164,13 +167,13 @@ func (n *Node) replaceable(c *catalog.Container, id resource.PartitionID, by []r
 	}
 	for _, r := range by {
 		if r.about.Range.Overlaps(p.Range) && (has.LSN > r.about.LSN || has.Catalog > r.about.Catalog) {
-			return fmt.Errorf("partition %s of container '%s' was written to after %s came out of it: its changes would be lost", id, c.ID, r.name)
+			return fmt.Errorf("partition %s of container '%s' was written to after %s was split off or merged from it: these changes would be lost", id, c.ID, r.name)
 		}
 	}
 	return nil
 }
 
-// adoptContainer makes a container of partitions that tile the key space.
+// adoptContainer creates a container of partitions that tile the key space.
 func (n *Node) adoptContainer(all []returning, as string) (string, error) {
 	database, name, ok := strings.Cut(as, "/")
 	if !ok || database == "" || name == "" {
@@ -200,7 +203,7 @@ func (n *Node) adoptContainer(all []returning, as string) (string, error) {
 	return done, n.adopt(all, change, func() error { return nil })
 }
 
-// definition is that of a container of which only a partition is left.
+// definition returns the definition of a container, as far as a partition has it.
 func definition(name string, about partition.About) (resource.Container, error) {
 	key, err := json.Marshal(about.Key)
 	if err != nil {
@@ -219,8 +222,8 @@ func definition(name string, about partition.About) (resource.Container, error) 
 	return c, err
 }
 
-// adopt moves partitions into place and has the catalog name them. When that is refused
-// they go back. after is called when they are named.
+// adopt moves partitions into place, commits the change that names them, and calls after.
+// If the catalog refuses the change, it moves them back.
 func (n *Node) adopt(all []returning, change catalog.Change, after func() error) error {
 	for i, r := range all {
 		if err := n.moveIn(r); err != nil {
@@ -236,7 +239,7 @@ func (n *Node) adopt(all []returning, change catalog.Change, after func() error)
 	return errors.Join(after(), n.removeEntries(all))
 }
 
-// bringBack moves partitions to where the catalog names them.
+// bringBack moves partitions to the directories that the catalog names.
 func (n *Node) bringBack(all []returning) error {
 	for _, r := range all {
 		if err := n.moveIn(r); err != nil {
@@ -268,12 +271,12 @@ func (n *Node) moveIn(r returning) error {
 
 func (n *Node) moveOut(all []returning) (err error) {
 	for _, r := range all {
-		err = errors.Join(err, moveDurably(n.cfg.Pool.FS(), n.dirOf(r), n.contentOf(r)), n.removeEmpty(n.containerDir(r.about.Container)))
+		err = errors.Join(err, moveDurably(n.cfg.Pool.FS(), n.dirOf(r), n.contentOf(r)), n.removeEmptyDir(n.containerDir(r.about.Container)))
 	}
 	return err
 }
 
-// removeEntries removes the notes of what has been moved out of the quarantine.
+// removeEntries removes the entries whose content has been moved away.
 func (n *Node) removeEntries(all []returning) (err error) {
 	for _, r := range all {
 		err = errors.Join(err, n.cfg.Pool.FS().RemoveAll(n.cfg.Pool.FS().PathJoin(n.cfg.Dir, quarantineDir, r.name)))
@@ -281,9 +284,10 @@ func (n *Node) removeEntries(all []returning) (err error) {
 	return err
 }
 
-// DeleteQuarantined deletes one entry of the quarantine, with what is in it, for good.
+// DeleteQuarantined deletes one entry of the quarantine with its content. That cannot be
+// undone.
 func DeleteQuarantined(files storage.Files, dir, name string) error {
-	if err := entryThere(files, dir, name); err != nil {
+	if err := checkEntry(files, dir, name); err != nil {
 		return err
 	}
 	root := files.PathJoin(dir, quarantineDir)
@@ -293,14 +297,14 @@ func DeleteQuarantined(files storage.Files, dir, name string) error {
 	return nil
 }
 
-// entryThere refuses what is no name of an entry.
-func entryThere(files storage.Files, dir, name string) error {
+// checkEntry returns an error if name is not an entry of the quarantine.
+func checkEntry(files storage.Files, dir, name string) error {
 	names, err := files.List(files.PathJoin(dir, quarantineDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the quarantine: %w", err)
 	}
 	if !slices.Contains(names, name) {
-		return fmt.Errorf("the quarantine has no entry '%s': give the whole name, as 'decan quarantine list' prints it", name)
+		return fmt.Errorf("the quarantine has no entry '%s': give the full name, as 'decan quarantine list' prints it", name)
 	}
 	return nil
 }

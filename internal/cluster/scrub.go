@@ -15,36 +15,36 @@ import (
 )
 
 const (
-	// scrubFirst is how long after its start a node begins to scrub.
+	// scrubFirst is the time between the start of a node and its first pass.
 	scrubFirst = time.Minute
-	// scrubEvery is the time between the beginnings of two passes, or more where the
-	// pace has one take longer.
+	// scrubEvery is the time between the beginnings of two passes. It is longer if a pass
+	// takes longer.
 	scrubEvery = 24 * time.Hour
-	// scrubDebt is how long the pace may be exceeded for: a pause for each block
-	// would cost more than reading it.
+	// scrubDebt is how far reading may be ahead of the pace: a pause for each block would
+	// cost more than reading the block.
 	scrubDebt = 50 * time.Millisecond
 )
 
-// scrubbing is what a node knows of the checksums of its stored files.
+// scrubbing is the state of the scrubs of a node.
 type scrubbing struct {
 	pacer pacer
 
 	mu      sync.Mutex
-	damaged map[replication.PartitionRef]map[string]error // by file; the catalog's under the empty reference
-	bytes   int64                                         // read so far
-	last    time.Time                                     // when the last whole pass ended
+	damaged map[replication.PartitionRef]map[string]error // by file; the catalog's files under the zero reference
+	bytes   int64                                         // read since the start
+	last    time.Time                                     // the end of the last complete pass
 }
 
-// pacer keeps work to so many bytes each second. One goroutine uses it.
+// pacer limits the bytes per second of some work. One goroutine uses it.
 type pacer struct {
-	rate  int64 // bytes each second; zero or less for any number
+	rate  int64 // bytes per second; zero or less for no limit
 	now   func() time.Time
 	sleep func(ctx context.Context, d time.Duration)
 
-	paid time.Time // until when what was read has been paid for
+	paid time.Time // when all bytes so far would have been read at the rate
 }
 
-// spend waits until so many bytes may be read. The error is that of ctx.
+// spend waits until that many bytes may be read. The error is that of ctx.
 func (p *pacer) spend(ctx context.Context, bytes int) error {
 	if p.rate > 0 {
 		now := p.now()
@@ -69,8 +69,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// scrubs scrubs once in a day until ctx ends.
-func (n *Node) scrubs(ctx context.Context) {
+// scrubLoop scrubs once per day until ctx ends.
+func (n *Node) scrubLoop(ctx context.Context) {
 	for pause := scrubFirst; ; {
 		if sleep(ctx, pause); ctx.Err() != nil {
 			return
@@ -83,11 +83,12 @@ func (n *Node) scrubs(ctx context.Context) {
 	}
 }
 
-// Scrub reads the tables of every partition and of the catalog, in the order of
-// containers and partitions, one file at a time and at the pace of Config.ScrubRate, and
-// compares their checksums. What is damaged is logged, counted, and in [Node.Unwell]
-// until it is found whole or not used any more. What is only being opened or closed is
-// left to the next pass. The node does so by itself once in a day. One goroutine calls it.
+// Scrub reads the tables of the catalog and of every partition, in the order of
+// containers and partitions, one file at a time and at Config.ScrubRate, and compares
+// their checksums. A damaged file is logged and counted, and its partition is in
+// [Node.Unwell], until the file is found undamaged or is no longer used. Scrub skips
+// partitions that are just being opened or closed. The node calls it once per day if
+// Config.ScrubRate is set. Only one goroutine may call it at a time.
 func (n *Node) Scrub(ctx context.Context) error {
 	began, files := time.Now(), 0
 	refs := []replication.PartitionRef{{}}
@@ -113,7 +114,7 @@ func (n *Node) Scrub(ctx context.Context) error {
 	return nil
 }
 
-// scrubStore scrubs the tables of one store, the catalog's for the empty reference. The
+// scrubStore scrubs the tables of one store; the zero reference means the catalog's. The
 // error is that of ctx.
 func (n *Node) scrubStore(ctx context.Context, ref replication.PartitionRef) (files int, err error) {
 	dir := n.partitionDir(ref)
@@ -148,7 +149,7 @@ func (n *Node) scrubStore(ctx context.Context, ref replication.PartitionRef) (fi
 	return files, nil
 }
 
-// keep forgets what is damaged of other stores.
+// keep removes the damage of all other stores.
 func (s *scrubbing) keep(refs []replication.PartitionRef) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,14 +159,14 @@ func (s *scrubbing) keep(refs []replication.PartitionRef) {
 	})
 }
 
-// used forgets what is damaged of files that a store does not use any more.
+// used removes the damage of files that a store no longer uses.
 func (s *scrubbing) used(ref replication.PartitionRef, tables []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.damaged[ref], func(file string, _ error) bool { return !slices.Contains(tables, file) })
 }
 
-// found notes whether a file is damaged, and reports whether that is news.
+// found records whether a file is damaged, and reports whether the damage is new.
 func (s *scrubbing) found(ref replication.PartitionRef, file string, damage *storage.Damage) (news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +198,7 @@ func (s *scrubbing) damagedLocked() (files int) {
 	return files
 }
 
-// unwell returns one damaged file of each partition that has one, and why.
+// unwell returns the damage of one file for each partition that has damaged files.
 func (s *scrubbing) unwell() map[replication.PartitionRef]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,9 +214,9 @@ func (s *scrubbing) unwell() map[replication.PartitionRef]string {
 }
 
 var (
-	scrubBytesDesc   = prometheus.NewDesc("decan_scrub_bytes_total", "Bytes of stored tables that were read in the background to compare their checksums.", nil, nil)
-	scrubDamagedDesc = prometheus.NewDesc("decan_scrub_damaged_files", "Stored tables whose checksums were wrong when they were read last, and that are in use.", nil, nil)
-	scrubLastDesc    = prometheus.NewDesc("decan_scrub_last_pass_timestamp_seconds", "When the last pass over all stored tables ended, in seconds since 1970; 0 for none since the start.", nil, nil)
+	scrubBytesDesc   = prometheus.NewDesc("decan_scrub_bytes_total", "Bytes of stored tables that scrubs have read to compare their checksums.", nil, nil)
+	scrubDamagedDesc = prometheus.NewDesc("decan_scrub_damaged_files", "Stored tables in use whose checksums were wrong when they were last read.", nil, nil)
+	scrubLastDesc    = prometheus.NewDesc("decan_scrub_last_pass_timestamp_seconds", "When the last scrub of all stored tables ended, in seconds since 1970; 0 for none since the start.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -8,9 +8,9 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// Size returns the bytes of the documents in a partition. One that is not open
-// is opened only when open says so, and counts as empty otherwise: it has not
-// grown since it was closed. The error is that of [Node.Replica].
+// Size returns the bytes of the documents in a partition. If open is set it opens a
+// closed partition; otherwise it returns 0 for it, because a closed partition has not
+// grown. The error is that of [Node.Replica].
 func (n *Node) Size(ctx context.Context, c *catalog.Container, id resource.PartitionID, open bool) (int64, error) {
 	ref := replication.PartitionRef{Container: c.RID, Partition: id}
 	s := n.opened(ref)
@@ -27,7 +27,7 @@ func (n *Node) Size(ctx context.Context, c *catalog.Container, id resource.Parti
 	return s.partition.Stats().Bytes, nil
 }
 
-// PartitionSize is a physical partition, and the bytes of the documents in it.
+// PartitionSize is a physical partition and the bytes of its documents.
 type PartitionSize struct {
 	Container resource.RID
 	ID        resource.PartitionID

@@ -18,27 +18,29 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// SplitResult says what a split has made.
+// SplitResult is the result of a split.
 type SplitResult struct {
 	Parent   resource.PartitionID
 	At       partitionkey.EPK
-	Children [2]resource.Partition // below the cut, and from it on
-	Pause    time.Duration         // for which writes waited
-	Took     time.Duration         // in all
+	Children [2]resource.Partition // with the keys below At, and with At and the keys above
+	Pause    time.Duration         // how long writes waited
+	Took     time.Duration         // the whole duration
 }
 
-// Split replaces a partition by two that share its range, while it serves: reads
-// never wait, and writes for the time of three syncs. at is where the range is
-// cut; empty means where half of the stored bytes lie on either side.
+// Split replaces a partition with two that divide its range, while it serves. Reads never
+// wait, and writes wait for about three syncs. at is where the range is cut; if it is
+// empty, the cut halves the stored bytes.
 //
-// Nothing has changed when it answers 404 (no such container or partition), 400
-// (a cut that is no point of the range between two keys, or a partition that
-// cannot be divided, with [partition.ErrIndivisible] as the cause), 409 (it is
+// The errors that leave everything unchanged are 404 (no such container or partition),
+// 400 (a cut that is not a point of the range between two keys, or a partition that
+// cannot be divided, with [partition.ErrIndivisible] as the cause), 409 (the partition is
 // being split or merged, or its index is being rebuilt), 403 (no more ordinals), 410 (the
-// container was dropped meanwhile), or 503 because of the world's trouble. A
-// context that ends cancels it until the writes have been stopped. Only when the
-// catalog's commit could not be stored is the outcome unknown: then writes to the
-// range get 503 until the server is started anew.
+// container was dropped during the split), and 503 (trouble with disk, files or
+// descriptors). The end of the context cancels the split, unless writes are already
+// stopped.
+//
+// The outcome is unknown only if the catalog's commit fails. Then writes to the range get
+// 503 until the catalog's store is opened again, see [Node.Mend], or the server restarts.
 func (n *Node) Split(ctx context.Context, container resource.RID, id resource.PartitionID, at partitionkey.EPK) (SplitResult, error) {
 	ref := replication.PartitionRef{Container: container, Partition: id}
 	x := &splitting{node: n, ref: ref}
@@ -65,7 +67,7 @@ func (n *Node) Split(ctx context.Context, container resource.RID, id resource.Pa
 	return result, nil
 }
 
-// splitting is one split under way.
+// splitting is one split in progress.
 type splitting struct {
 	*change
 	node *Node
@@ -73,29 +75,30 @@ type splitting struct {
 
 	parent   *slot
 	plan     catalog.SplitPlan
-	split    *partition.Split // once the parent keeps its effects
+	split    *partition.Split // nil until the parent keeps its effects for the children
 	children [2]*child
 }
 
-// child is one child of a split or merge while it is made.
+// child is one child of a split or merge in progress.
 type child struct {
 	own   resource.Partition
 	ref   replication.PartitionRef
 	store *storage.Store // nil while it is not open
-	slot  *slot          // once it stands in the node; it has the store then
+	slot  *slot          // nil until the child is in the node's map; the slot then owns the store
 }
 
-// change is a split or merge under way, as the node knows it.
+// change is a split or merge in progress, as the node registers it.
 type change struct {
-	what   string // that becomes of its partitions: split or merged
+	what   string // is being done to the partitions: "split" or "merged"
 	refs   []replication.PartitionRef
 	cancel context.CancelCauseFunc
 
-	// doubtful says that nobody knows whether the switch was stored.
+	// doubtful says that it is unknown whether the catalog has stored the switch.
 	doubtful bool
 }
 
-// beginChange takes note of a split or merge, one for each partition.
+// beginChange registers a split or merge. The error is 409 if one of its partitions
+// already has one.
 func (n *Node) beginChange(ctx context.Context, what string, refs ...replication.PartitionRef) (*change, context.Context, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -126,10 +129,9 @@ func (n *Node) endChange(x *change) {
 	n.background.Done()
 }
 
-// follow has children prepared, and seals their parents when each has little left
-// to follow: it returns when they have followed everything, and when the parents
-// were sealed. A child that fails ends the context of the others; the seal ends
-// their following.
+// follow prepares the children at the same time, and seals their parents when each child
+// has little left to follow. It returns when the children have followed everything, with
+// the time of the seal. A child that fails cancels the others.
 func (x *change) follow(ctx context.Context, children []*child, prepare func(context.Context, *child, func()) error, seal func(context.Context) error) (sealed time.Time, err error) {
 	group, following := errgroup.WithContext(ctx)
 	var caughtUp sync.WaitGroup
@@ -147,7 +149,8 @@ func (x *change) follow(ctx context.Context, children []*child, prepare func(con
 	return sealed, group.Wait()
 }
 
-// commitSwitch is the instant of the change, which finish is.
+// commitSwitch commits finish to the catalog. That commit is the moment at which the split
+// or merge takes effect.
 func (x *change) commitSwitch(ctx context.Context, n *Node, finish catalog.Change) error {
 	_, err := n.cfg.Catalog.Commit(ctx, finish)
 	x.doubtful = catalog.OutcomeUnknown(err)
@@ -157,7 +160,7 @@ func (x *change) commitSwitch(ctx context.Context, n *Node, finish catalog.Chang
 	return err
 }
 
-// conclude calls what has to follow a change that was carried out with err.
+// conclude calls the function that ends a change whose switch returned err.
 func (x *change) conclude(err error, complete func(), suspend func(error), undo func()) {
 	switch {
 	case err == nil:
@@ -169,7 +172,7 @@ func (x *change) conclude(err error, complete func(), suspend func(error), undo 
 	}
 }
 
-// run is the story of a split: plan, prepare, switch. What fails is undone.
+// run carries out a split: plan, prepare, switch. If a step fails it undoes the others.
 func (x *splitting) run(ctx context.Context, at partitionkey.EPK) (result SplitResult, err error) {
 	if err := x.find(); err != nil {
 		return result, err
@@ -185,7 +188,7 @@ func (x *splitting) run(ctx context.Context, at partitionkey.EPK) (result SplitR
 	}
 	if err != nil {
 		x.parent.release()
-		return result, x.trouble(err)
+		return result, x.asStatus(err)
 	}
 	result = SplitResult{Parent: x.ref.Partition, At: at, Children: x.plan.Children}
 	result.Pause, err = x.carryOut(ctx)
@@ -193,7 +196,7 @@ func (x *splitting) run(ctx context.Context, at partitionkey.EPK) (result SplitR
 	return result, err
 }
 
-// find answers for partitions that there are not.
+// find returns 404 if the container or the partition does not exist.
 func (x *splitting) find() error {
 	c, ok := x.node.cfg.Catalog.View().ContainerByRID(x.ref.Container)
 	if !ok {
@@ -205,16 +208,16 @@ func (x *splitting) find() error {
 	return nil
 }
 
-// splitRoomMin is what a split of the smallest partition may write.
+// splitRoomMin is the room in bytes that even a split of the smallest partition needs.
 const splitRoomMin = 64 << 20
 
-// changeDescriptors is how many files a split or merge may have open at once besides
-// the tables it reads: two open stores, and what they flush and compact.
+// changeDescriptors is how many files a split or merge may have open at the same time, not
+// counting the tables that it reads: two open stores with their flushes and compactions.
 const changeDescriptors = 32
 
-// hasRoom refuses to begin what would fill the disk or use up the descriptors. Files
-// are shared at first, and then rewritten by both children before the parent's are
-// gone.
+// hasRoom returns an error if the split would fill the disk or use up the descriptors.
+// The children share the parent's files at first, and may rewrite them before the parent
+// is removed.
 func (x *splitting) hasRoom() error {
 	if err := x.node.cfg.Pool.CanGrow(); err != nil {
 		return err
@@ -230,7 +233,7 @@ func (x *splitting) hasRoom() error {
 	return status.Unavailable(nil, "Partition %s cannot be split now: that may take %d bytes, and the disk has %d.", x.ref.Partition, need, free)
 }
 
-// commitPlan reserves the children.
+// commitPlan commits the plan of the split, which reserves the children.
 func (x *splitting) commitPlan(ctx context.Context, at partitionkey.EPK) error {
 	view, err := x.node.cfg.Catalog.Commit(ctx, catalog.PlanSplit{Container: x.ref.Container, Parent: x.ref.Partition, At: at})
 	if err != nil {
@@ -244,8 +247,8 @@ func (x *splitting) commitPlan(ctx context.Context, at partitionkey.EPK) error {
 	return nil
 }
 
-// carryOut prepares the children while the parent serves, and switches. It
-// returns for how long writes waited.
+// carryOut prepares the children while the parent serves, and switches to them. It returns
+// how long writes waited.
 func (x *splitting) carryOut(ctx context.Context) (pause time.Duration, err error) {
 	if err := x.node.delay(ctx, x.ref.Container); err != nil {
 		return 0, err
@@ -256,9 +259,9 @@ func (x *splitting) carryOut(ctx context.Context) (pause time.Duration, err erro
 	x.node.makeRoom()
 	sealed, err := x.follow(ctx, x.children[:], x.prepare, x.split.Seal)
 	if err != nil {
-		return 0, x.trouble(err)
+		return 0, x.asStatus(err)
 	}
-	if err := x.enter(); err != nil {
+	if err := x.openChildren(); err != nil {
 		return 0, err
 	}
 	if err := x.commitSwitch(ctx, x.node, catalog.FinishSplit{Container: x.ref.Container, Parent: x.ref.Partition}); err != nil {
@@ -268,13 +271,13 @@ func (x *splitting) carryOut(ctx context.Context) (pause time.Duration, err erro
 	return time.Since(sealed), nil
 }
 
-// delay waits as long as the settings say, or those of the container.
+// delay waits for the configured delay of splits and merges of a container.
 func (n *Node) delay(ctx context.Context, container resource.RID) error {
-	held := n.splitDelay(container)
-	if held <= 0 {
+	delay := n.splitDelay(container)
+	if delay <= 0 {
 		return nil
 	}
-	wait := time.NewTimer(held)
+	wait := time.NewTimer(delay)
 	defer wait.Stop()
 	select {
 	case <-wait.C:
@@ -284,8 +287,8 @@ func (n *Node) delay(ctx context.Context, container resource.RID) error {
 	}
 }
 
-// prepare makes one child and has it follow the parent until that is sealed. It
-// calls caughtUp when little is left to follow, or at its end.
+// prepare creates one child, which then follows the parent until that is sealed. It calls
+// caughtUp when little is left to follow, or when it returns.
 func (x *splitting) prepare(ctx context.Context, c *child, caughtUp func()) (err error) {
 	defer caughtUp()
 	dir := x.node.partitionDir(c.ref)
@@ -303,19 +306,18 @@ func (x *splitting) prepare(ctx context.Context, c *child, caughtUp func()) (err
 	return half.Follow(ctx, caughtUp)
 }
 
-// enter puts the children into the node, open and held, so that the first
-// request that the catalog sends to them need not wait. Nobody knows of them
-// before the commit.
-func (x *splitting) enter() error {
+// openChildren opens the children and puts them into the node's map, so that the first
+// requests to them need not wait. No request is sent to them before the commit.
+func (x *splitting) openChildren() error {
 	for _, c := range x.children {
-		if err := x.node.enterChild(c); err != nil {
-			return x.trouble(err)
+		if err := x.node.openChild(c); err != nil {
+			return x.asStatus(err)
 		}
 	}
 	return nil
 }
 
-func (n *Node) enterChild(c *child) error {
+func (n *Node) openChild(c *child) error {
 	container, ok := n.cfg.Catalog.View().ContainerByRID(c.ref.Container)
 	if !ok {
 		return status.PartitionMoved(status.SubNameCacheStale)
@@ -324,14 +326,14 @@ func (n *Node) enterChild(c *child) error {
 	if err != nil {
 		return err
 	}
-	if c.slot, err = n.enter(c.ref, p, c.store); err != nil {
+	if c.slot, err = n.addOpen(c.ref, p, c.store); err != nil {
 		return errors.Join(err, p.Close())
 	}
 	return nil
 }
 
-// enter puts an open partition into the map, held once.
-func (n *Node) enter(ref replication.PartitionRef, p *partition.Partition, store *storage.Store) (*slot, error) {
+// addOpen puts an open partition into the map, with the caller as its only holder.
+func (n *Node) addOpen(ref replication.PartitionRef, p *partition.Partition, store *storage.Store) (*slot, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -340,28 +342,27 @@ func (n *Node) enter(ref replication.PartitionRef, p *partition.Partition, store
 	if _, taken := n.slots[ref]; taken {
 		return nil, status.PartitionMoved(status.SubNameCacheStale) // Its container is being dropped.
 	}
-	s := n.hold(ref)
+	s := n.addLocked(ref)
 	s.partition, s.store = p, store
-	s.weighed.begin(p)
-	s.synced.Store(uint64(p.LSN()))
-	close(s.ready)
+	s.beginCounting()
+	n.settleLocked(s, nil)
 	return s, nil
 }
 
-// complete lets go of all three. The directory of the parent is removed when its
-// last reader has left; its files live on in those of the children.
+// complete releases the children and the parent. The directory of the parent is removed
+// when its last reader has left; the children have links to its files.
 func (x *splitting) complete() {
 	for _, c := range x.children {
 		x.node.marks.note(c.slot)
-		c.slot.partition.Reindex() // A change of the policy may have waited.
-		x.node.notePurging(c.slot) // It takes over what is to be cleared away.
+		c.slot.partition.Reindex() // A change of the policy may wait for the end of the split.
+		x.node.notePurging(c.slot) // The child has its part of the documents to be deleted.
 		c.slot.release()
 	}
-	x.node.doom(x.parent)
-	x.node.leave(x.parent)
+	x.node.dropHeld(x.parent)
+	x.node.releaseAndWait(x.parent)
 }
 
-// undo leaves everything as it was before the plan.
+// undo restores the state before the plan.
 func (x *splitting) undo() {
 	n := x.node
 	if x.split != nil {
@@ -374,14 +375,14 @@ func (x *splitting) undo() {
 	if err != nil && status.CodeOf(err) != status.CodeNotFound {
 		n.cfg.Logger.Warn("plan of a split not dropped", "container", x.ref.Container, "partition", x.ref.Partition, "err", err)
 	}
-	x.node.leave(x.parent)
+	x.node.releaseAndWait(x.parent)
 }
 
-// discard removes a child that nobody came to know.
+// discard closes and removes a child that the catalog does not name.
 func (n *Node) discard(c *child) {
 	if c.slot != nil {
-		n.doom(c.slot)
-		n.leave(c.slot)
+		n.dropHeld(c.slot)
+		n.releaseAndWait(c.slot)
 		return
 	}
 	if c.store != nil {
@@ -392,13 +393,14 @@ func (n *Node) discard(c *child) {
 	n.removeDir(c.ref)
 }
 
-// suspend leaves it open who owns the range until the catalog's store is opened
-// again, see [Node.Mend], or the server is started again. All three directories stay.
-// The parent stays open and held: opened again it would take writes.
+// suspend stops writes to the range, because it is unknown whether the parent or the
+// children own it, until the catalog's store is opened again, see [Node.Mend], or the
+// server restarts. All three directories remain. The split still holds the parent: if it
+// were closed and opened again it would accept writes.
 func (x *splitting) suspend(err error) {
 	x.split.Suspend(status.From(err))
 	for _, c := range x.children {
-		x.node.shut(c.slot)
+		x.node.retireHeld(c.slot)
 		c.slot, c.store = nil, nil
 	}
 	x.node.inDoubt(doubt{
@@ -406,61 +408,41 @@ func (x *splitting) suspend(err error) {
 		child:     x.plan.Children[0].ID,
 		complete: func() {
 			x.split.Done()
-			x.node.doom(x.parent)
-			x.node.leave(x.parent)
+			x.node.dropHeld(x.parent)
+			x.node.releaseAndWait(x.parent)
 		},
 		undo: func() {
-			x.node.keep(false, x.parent)
+			x.node.outOfDoubt(x.parent)
 			x.split.Resume()
 			x.undo()
 		},
 	}, x.parent)
 }
 
-// keep says whether slots are held until a doubt is settled.
-func (n *Node) keep(kept bool, slots ...*slot) {
+// outOfDoubt takes note that the outcome for slots is known.
+func (n *Node) outOfDoubt(slots ...*slot) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, s := range slots {
-		s.kept = kept
+		s.inDoubt = false
 	}
 }
 
-// doom has a held slot removed with its directory when its last holder goes.
-func (n *Node) doom(s *slot) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !s.doomed {
-		s.doomed, s.moved = true, status.SubRangeGone
-	}
-}
-
-// shut closes a slot that nobody else holds, and leaves its directory.
-func (n *Node) shut(s *slot) {
-	n.mu.Lock()
-	s.holders--
-	closing := s.holders == 0 && n.claim(s)
-	n.mu.Unlock()
-	if closing {
-		n.finish(s)
-	}
-}
-
-// trouble makes the world's trouble a status.
-func (x *splitting) trouble(err error) error {
+// asStatus returns a 503 for an error that callers must not see as it is.
+func (x *splitting) asStatus(err error) error {
 	if err == nil || known(err) {
 		return err
 	}
 	return status.Unavailable(err, "Partition %s cannot be split now%s. It serves as before.", x.ref.Partition, storage.Because(err))
 }
 
-// known reports whether an error is one that a caller may see as it is.
+// known reports whether callers may see an error as it is.
 func known(err error) bool {
 	return status.From(err) != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// dropPlans gives up the splits and merges that a restart interrupted: their
-// children were unnamed and are gone. On a full disk that is done later.
+// dropPlans drops the plans of the splits and merges that a restart interrupted. On a full
+// disk, Mend does so later.
 func (n *Node) dropPlans() error {
 	for _, c := range n.cfg.Catalog.View().AllContainers() {
 		for _, plan := range c.Splits {
@@ -472,18 +454,18 @@ func (n *Node) dropPlans() error {
 	}
 	err := n.dropLeftPlans()
 	if status.CodeOf(err) == status.CodeInsufficientStorage {
-		n.cfg.Logger.Warn("interrupted splits and merges not given up yet", "err", err)
+		n.cfg.Logger.Warn("plans of interrupted splits and merges not dropped yet", "err", err)
 		return nil
 	}
 	return err
 }
 
-// dropLeftPlans drops the plans that are left of before the start.
+// dropLeftPlans drops the plans that dropPlans has found and that are not dropped yet.
 func (n *Node) dropLeftPlans() error {
 	for len(n.plans) > 0 {
 		_, err := n.cfg.Catalog.Commit(context.Background(), n.plans[0])
 		if err != nil && status.CodeOf(err) != status.CodeNotFound {
-			return fmt.Errorf("give up an interrupted split or merge, %+v: %w", n.plans[0], err)
+			return fmt.Errorf("drop the plan of an interrupted split or merge, %+v: %w", n.plans[0], err)
 		}
 		switch plan := n.plans[0].(type) {
 		case catalog.DropSplit:
@@ -496,7 +478,7 @@ func (n *Node) dropLeftPlans() error {
 	return nil
 }
 
-// metrics are what a node counts of splits and merges.
+// metrics are the metrics of splits and merges.
 type metrics struct {
 	splits, splitFailures prometheus.Counter
 	splitPause            prometheus.Histogram
@@ -504,7 +486,7 @@ type metrics struct {
 	mergePause            prometheus.Histogram
 }
 
-// newMetrics makes the metrics and shows them at r, unless it is nil.
+// newMetrics returns the metrics, and registers them with r unless it is nil.
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		splits: prometheus.NewCounter(prometheus.CounterOpts{

@@ -102,7 +102,7 @@ func (m moment) verify(t *testing.T, rid resource.RID, registers []*register) (p
 				t.Errorf("%s, %v kept, %d partitions: %v", m.at, kept, partitions, err)
 			}
 		}
-		if left := w.node.RemoveLeft(); left > 0 {
+		if left := w.node.RemoveLeftovers(); left > 0 {
 			t.Errorf("%s, %v kept: %d directories are left", m.at, kept, left)
 		}
 		if err := w.close(); err != nil {
@@ -450,7 +450,7 @@ func testWithoutDescriptors(t *testing.T, change reshape) {
 				t.Fatalf("operation %d, which ended with %v: a write afterwards: %v", n, outcomes, err)
 			}
 		}
-		if got := w.node.RemoveLeft(); got > 0 {
+		if got := w.node.RemoveLeftovers(); got > 0 {
 			t.Errorf("operation %d: %d directories could not be removed", n, got)
 		}
 		if err := w.close(); err != nil {
@@ -497,11 +497,11 @@ func TestLeftoversAreRemoved(t *testing.T) {
 			if err := change.do(t.Context(), c); status.CodeOf(err) != status.CodeUnavailable {
 				t.Fatalf("got %v, want 503", err)
 			}
-			if left := w.node.RemoveLeft(); left == 0 || dirs() != change.before+left {
+			if left := w.node.RemoveLeftovers(); left == 0 || dirs() != change.before+left {
 				t.Errorf("%d directories are left, and there are %d", left, dirs())
 			}
 			failing.Store(false)
-			if left := w.node.RemoveLeft(); left != 0 || dirs() != change.before {
+			if left := w.node.RemoveLeftovers(); left != 0 || dirs() != change.before {
 				t.Errorf("%d directories are left, and there are %d", left, dirs())
 			}
 			if err := w.close(); err != nil {

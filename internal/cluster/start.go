@@ -23,12 +23,13 @@ import (
 // errLost marks a store that has less than was acknowledged.
 var errLost = errors.New("acknowledged data is missing")
 
-// remedy is what a person does about what is lost.
-const remedy = "put it back from a copy, or accept the loss with 'decan check --accept-loss'"
+// remedy says what an operator does about lost data.
+const remedy = "restore it from a backup, or accept the loss with 'decan check --accept-loss'"
 
-// begin compares the data directory with the catalog, and what is there with the marks
-// of what was acknowledged. All of that comes first; only then directories that nothing
-// names are moved to the quarantine, and plans that a restart interrupted are given up.
+// begin compares the data directory with the catalog, and the stores with the marks of
+// what was acknowledged. Only if nothing is missing, it changes the directory: it moves
+// unknown directories to the quarantine, and drops the plans of interrupted splits and
+// merges.
 func (n *Node) begin(ctx context.Context) error {
 	cfg := &n.cfg
 	n.marks.files, n.marks.dir, n.marks.now, n.marks.log = cfg.Pool.FS(), cfg.Dir, cfg.Clock.Certain, cfg.Logger
@@ -40,16 +41,16 @@ func (n *Node) begin(ctx context.Context) error {
 	n.marks.set = set.clone()
 	cfg.Clock.begin(set.latest())
 	view := cfg.Catalog.View()
-	if err := n.lookForNamed(view); err != nil {
+	if err := n.checkNamed(view); err != nil {
 		return err
 	}
 	all, err := n.unnamed(view)
 	if err != nil {
 		return err
 	}
-	// Nobody can have built a partition before the first commit made a database.
+	// The first commit creates a database. No partition is created before it.
 	if view.Version() == 0 && len(all) > 0 {
-		return fmt.Errorf("the catalog is empty and there are partitions, such as %s: restore the catalog from a backup", all[0].dir)
+		return fmt.Errorf("the catalog is empty, but there are partitions, for example %s: restore the catalog from a backup", all[0].dir)
 	}
 	if err := verifyVersion(view.Version(), set.catalog); err != nil {
 		return err
@@ -58,9 +59,9 @@ func (n *Node) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.beginning.Store(true)
+	n.verifying.Store(true)
 	err = n.verifyUnclean(ctx, view, &set)
-	n.beginning.Store(false)
+	n.verifying.Store(false)
 	if err == nil {
 		err = n.confirm()
 	}
@@ -78,26 +79,26 @@ func (n *Node) begin(ctx context.Context) error {
 	if err := n.dropPlans(); err != nil {
 		return err
 	}
-	n.recallLeftovers()
-	n.recallLosses()
-	return n.removeEmpties()
+	n.queueLeftovers()
+	n.logLosses()
+	return n.removeEmptyDirs()
 }
 
-// lossNews is how long a start tells of an accepted loss.
-const lossNews = 7 * 24 * time.Hour
+// lossReminder is the time after its acceptance in which each start logs a loss.
+const lossReminder = 7 * 24 * time.Hour
 
-// recallLosses logs the losses that were accepted not long ago.
-func (n *Node) recallLosses() {
+// logLosses logs the losses that were accepted recently.
+func (n *Node) logLosses() {
 	for _, loss := range n.cfg.Catalog.View().Losses() {
-		if at := time.Unix(int64(loss.TS), 0); n.cfg.Now().Sub(at) < lossNews {
+		if at := time.Unix(int64(loss.TS), 0); n.cfg.Now().Sub(at) < lossReminder {
 			n.cfg.Logger.Warn("a loss was accepted", "at", clock(at), "lost", loss.Lost)
 		}
 	}
 }
 
-// removeEmpties removes the directories of containers in which there is nothing: a crash
-// came between the last of their partitions and them.
-func (n *Node) removeEmpties() error {
+// removeEmptyDirs removes empty directories of containers. A crash after the removal of
+// the last partition leaves such a directory.
+func (n *Node) removeEmptyDirs() error {
 	files := n.cfg.Pool.FS()
 	root := files.PathJoin(n.cfg.Dir, partitionsDir)
 	names, err := files.List(root)
@@ -106,14 +107,15 @@ func (n *Node) removeEmpties() error {
 	}
 	for _, name := range names {
 		if _, ok := containerNamed(name); ok {
-			err = errors.Join(err, n.removeEmpty(files.PathJoin(root, name)))
+			err = errors.Join(err, n.removeEmptyDir(files.PathJoin(root, name)))
 		}
 	}
 	return err
 }
 
-// lookForNamed verifies that every directory which the catalog names is there.
-func (n *Node) lookForNamed(view *catalog.View) error {
+// checkNamed returns an error if a directory that the catalog names does not exist. The
+// error says which of the two is older, if that can be told.
+func (n *Node) checkNamed(view *catalog.View) error {
 	var missing []string
 	var gone []replication.PartitionRef
 	for _, c := range view.AllContainers() {
@@ -127,28 +129,28 @@ func (n *Node) lookForNamed(view *catalog.View) error {
 			} else if err != nil {
 				return fmt.Errorf("look for partition %s of container %q in database %q: %w", id, c.ID, c.Database.ID, err)
 			}
-			n.recallPurging(ref)
+			n.loadPurging(ref)
 		}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	if err := n.laterCatalog(view, missing); err != nil {
+	if err := n.checkNewerPartitions(view, missing); err != nil {
 		return err
 	}
-	if heirs := n.heirs(view, gone); len(heirs) > 0 {
-		return fmt.Errorf("the catalog is older than its partitions: directories that it names are gone: %s; and it does not name those that have taken their place: %s: %w: restore the newer catalog, or accept the loss of what it had with 'decan check --accept-loss'; nothing was changed",
-			someOf(missing), someOf(heirs), errLost)
+	if descendants := n.descendants(view, gone); len(descendants) > 0 {
+		return fmt.Errorf("the catalog is older than its partitions: directories that it names are gone: %s; and it does not name those that have replaced them: %s: %w: restore the newer catalog, or accept the loss of what it had with 'decan check --accept-loss'; nothing was changed",
+			someOf(missing), someOf(descendants), errLost)
 	}
 	if parents := n.parentsThere(view, gone); len(parents) > 0 {
-		return fmt.Errorf("the partitions are older than the catalog: directories that it names cannot be found: %s; and those that they have come out of are there: %s: restore the partitions of the time of the catalog, or the catalog of their time with the file of marks; nothing was changed: %w", someOf(missing), someOf(parents), fs.ErrNotExist)
+		return fmt.Errorf("the partitions are older than the catalog: directories that it names cannot be found: %s; and those that they have replaced still exist: %s: restore the partitions from the time of the catalog, or the catalog and the file of marks from the time of the partitions; nothing was changed: %w", someOf(missing), someOf(parents), fs.ErrNotExist)
 	}
 	return fmt.Errorf("directories that the catalog names cannot be found: %s: restore them from a backup; nothing was changed: %w", someOf(missing), fs.ErrNotExist)
 }
 
-// laterCatalog returns an error if any partition was changed under a later version of the
-// catalog: then it is the catalog that is wrong, and not what it does not find.
-func (n *Node) laterCatalog(view *catalog.View, missing []string) error {
+// checkNewerPartitions returns an error if a partition was changed under a later version
+// of the catalog: then the catalog is wrong, and not the directories that it misses.
+func (n *Node) checkNewerPartitions(view *catalog.View, missing []string) error {
 	later := func(dir string) error {
 		about, err := n.readAbout(unnamed{dir: dir})
 		if err == nil && about.Catalog > view.Version() {
@@ -175,8 +177,7 @@ func (n *Node) laterCatalog(view *catalog.View, missing []string) error {
 	return nil
 }
 
-// parentsThere returns the directories of partitions that the catalog does not name any
-// more and out of which others have come that are gone.
+// parentsThere returns the existing directories of the ancestors of missing partitions.
 func (n *Node) parentsThere(view *catalog.View, gone []replication.PartitionRef) (dirs []string) {
 	for _, ref := range gone {
 		c, _ := view.ContainerByRID(ref.Container)
@@ -191,9 +192,9 @@ func (n *Node) parentsThere(view *catalog.View, gone []replication.PartitionRef)
 	return dirs
 }
 
-// heirs returns the directories that the catalog does not name and that have come out
-// of partitions, by splits and merges.
-func (n *Node) heirs(view *catalog.View, of []replication.PartitionRef) (dirs []string) {
+// descendants returns the directories that the catalog does not name and whose partitions
+// come from the given ones, by splits and merges.
+func (n *Node) descendants(view *catalog.View, of []replication.PartitionRef) (dirs []string) {
 	all, err := n.unnamed(view)
 	if err != nil {
 		return nil
@@ -209,7 +210,7 @@ func (n *Node) heirs(view *catalog.View, of []replication.PartitionRef) (dirs []
 	return dirs
 }
 
-// someOf joins the first of many.
+// someOf joins the first few of many texts, and says how many more there are.
 func someOf(all []string) string {
 	const most = 5
 	if more := len(all) - most; more > 0 {
@@ -218,7 +219,7 @@ func someOf(all []string) string {
 	return strings.Join(all, "; ")
 }
 
-// verifyVersion refuses a catalog that is older than one that was acknowledged.
+// verifyVersion returns an error if a version of the catalog is older than the marked one.
 func verifyVersion(version uint64, marked mark) error {
 	if version >= marked.value {
 		return nil
@@ -227,8 +228,9 @@ func verifyVersion(version uint64, marked mark) error {
 		version, marked.value, clock(marked.at), errLost)
 }
 
-// VerifyCatalog returns what the store of the catalog of a data directory must have,
-// according to the marks. The store stays as it is until [Start] has found everything.
+// VerifyCatalog returns what the catalog's store of a data directory must contain
+// according to the marks. The store is opened provisionally: its files do not change
+// before [Start] has verified everything.
 func VerifyCatalog(files storage.Files, dir string) (storage.Opening, error) {
 	set, err := readMarks(files, dir)
 	if err != nil {
@@ -247,7 +249,8 @@ func VerifyCatalog(files storage.Files, dir string) (storage.Opening, error) {
 	}, nil
 }
 
-// AllowFresh refuses a fresh catalog for a data directory that had another one.
+// AllowFresh returns an error if a data directory without a catalog had one before, so
+// that a server must not create a new one.
 func AllowFresh(files storage.Files, dir string) error {
 	set, err := readMarks(files, dir)
 	if err == nil && set.catalog.value > 0 {
@@ -257,19 +260,20 @@ func AllowFresh(files storage.Files, dir string) error {
 	return err
 }
 
-// unnamed is a directory, or a file, below p that is no partition of a container.
+// unnamed is a directory or file below p that the catalog does not name.
 type unnamed struct {
 	dir string
-	ref replication.PartitionRef // of a directory that has the name of a partition's
+	ref replication.PartitionRef // zero unless dir has the name of a partition's directory
 
-	// known says that the catalog has it on record as garbage, and planned that it was
-	// to become a partition, so that a later catalog may name it.
+	// known says that the catalog has the directory on record as garbage. planned says
+	// that the record comes from a plan, so that a later version of the catalog may have
+	// named the directory.
 	known, planned bool
 }
 
-// unknown returns the directories that the catalog knows nothing of, of those that it
-// does not name. One that was changed under a later version of the catalog is an error:
-// the catalog is not the one that belongs to it.
+// unknown returns those of the unnamed directories that the catalog does not have on
+// record. It returns an error if one of them was changed under a later version of the
+// catalog, because then the catalog is older than the directory.
 func (n *Node) unknown(view *catalog.View, all []unnamed) (unknown []unnamed, err error) {
 	for _, d := range all {
 		if d.known && !d.planned {
@@ -279,8 +283,8 @@ func (n *Node) unknown(view *catalog.View, all []unnamed) (unknown []unnamed, er
 		if err == nil && about.Catalog > view.Version() {
 			return nil, olderCatalog(view, d.dir, about.Catalog)
 		}
-		// What was to become a partition is expected to be incomplete. Whether the
-		// catalog is the newest is known from the marks.
+		// A planned partition may be incomplete, so it may be unreadable. The marks prove
+		// that the catalog is the newest one, unless they are damaged.
 		if !d.known || err != nil && n.marks.set.damaged > 0 {
 			unknown = append(unknown, d)
 		}
@@ -288,13 +292,14 @@ func (n *Node) unknown(view *catalog.View, all []unnamed) (unknown []unnamed, er
 	return unknown, nil
 }
 
-// olderCatalog says that a partition was changed under a later version of the catalog.
+// olderCatalog returns the error for a partition that was changed under a later version of
+// the catalog.
 func olderCatalog(view *catalog.View, dir string, version uint64) error {
 	return fmt.Errorf("the catalog is older than its partitions: it is at version %d, and %s was last changed under version %d: %w: restore the newer catalog, or accept the loss of what it had with 'decan check --accept-loss'; nothing was changed",
 		view.Version(), dir, version, errLost)
 }
 
-// unnamed returns what there is below p that is no partition of the catalog's.
+// unnamed returns the directories and files below p that the catalog does not name.
 func (n *Node) unnamed(view *catalog.View) ([]unnamed, error) {
 	files := n.cfg.Pool.FS()
 	root := files.PathJoin(n.cfg.Dir, partitionsDir)
@@ -313,7 +318,7 @@ func (n *Node) unnamed(view *catalog.View) ([]unnamed, error) {
 			continue
 		}
 		if len(ids) == 0 {
-			continue // Nothing is in it.
+			continue // It is empty.
 		}
 		container, _ := view.ContainerByRID(rid)
 		for _, base := range ids {
@@ -333,8 +338,8 @@ func (n *Node) unnamed(view *catalog.View) ([]unnamed, error) {
 	return all, nil
 }
 
-// garbage returns the directories that the catalog has on record, and whether they were
-// to become partitions: its leftovers, and the children of plans.
+// garbage returns the directories that the catalog has on record as garbage, leftovers and
+// children of plans, and whether the record of each comes from a plan.
 func (n *Node) garbage(view *catalog.View) map[replication.PartitionRef]bool {
 	planned := map[replication.PartitionRef]bool{}
 	for _, l := range view.Leftovers() {
@@ -348,7 +353,8 @@ func (n *Node) garbage(view *catalog.View) map[replication.PartitionRef]bool {
 	return planned
 }
 
-// containerNamed returns the container whose directory has a name.
+// containerNamed returns the container whose directory has the given name, and false if no
+// container's directory can have it.
 func containerNamed(name string) (resource.RID, bool) {
 	rid, err := hex.DecodeString(name)
 	if err != nil || hex.EncodeToString(rid) != name || !resource.RID(rid).IsContainer() {
@@ -357,7 +363,8 @@ func containerNamed(name string) (resource.RID, bool) {
 	return resource.RID(rid), true
 }
 
-// partitionNamed returns the partition whose directory has a name.
+// partitionNamed returns the partition whose directory has the given name, and false if no
+// partition's directory can have it.
 func partitionNamed(name string) (resource.PartitionID, bool) {
 	id, err := strconv.ParseUint(name, 10, 32)
 	if err != nil || resource.PartitionID(id).String() != name {
@@ -366,12 +373,12 @@ func partitionNamed(name string) (resource.PartitionID, bool) {
 	return resource.PartitionID(id), true
 }
 
-// errLooked ends the opening of a store that was only to be looked at, so that its
-// directory stays as it was.
-var errLooked = errors.New("looked at")
+// errInspected ends the opening of a store by inspect, so that the store does not change
+// its directory.
+var errInspected = errors.New("inspected")
 
-// look calls see with what a closed store has, and leaves the store as it was.
-func look(pool *storage.Pool, dir string, o storage.Opening, see func(*storage.Snapshot) error) error {
+// inspect calls see with a snapshot of a closed store, and leaves the store unchanged.
+func inspect(pool *storage.Pool, dir string, o storage.Opening, see func(*storage.Snapshot) error) error {
 	verify := o.Verify
 	o.Verify = func(snapshot *storage.Snapshot) error {
 		if verify != nil {
@@ -382,32 +389,32 @@ func look(pool *storage.Pool, dir string, o storage.Opening, see func(*storage.S
 		if err := see(snapshot); err != nil {
 			return err
 		}
-		return errLooked
+		return errInspected
 	}
 	_, err := pool.OpenVerified(dir, o)
-	if errors.Is(err, errLooked) {
+	if errors.Is(err, errInspected) {
 		return nil
 	}
 	return err
 }
 
-// readAbout reads what a directory says that it is.
+// readAbout reads the descriptor of the partition in a directory.
 func (n *Node) readAbout(d unnamed) (about partition.About, err error) {
-	err = look(n.cfg.Pool, d.dir, storage.Opening{}, func(snapshot *storage.Snapshot) (err error) {
+	err = inspect(n.cfg.Pool, d.dir, storage.Opening{}, func(snapshot *storage.Snapshot) (err error) {
 		about, err = partition.ReadAbout(snapshot)
 		return err
 	})
 	return about, err
 }
 
-// opening is what the store of a partition must have for it to be served.
+// opening returns what the store of a partition must contain before it is served.
 func (n *Node) opening(ref replication.PartitionRef) storage.Opening {
 	known, _ := n.marks.of(ref)
 	return openingOf(n.partitionDir(ref), known, n.cfg.Catalog.View)
 }
 
-// openingOf is what the store of a partition must have for what is known of it, under
-// a catalog.
+// openingOf returns what the store of a partition must contain according to its mark: at
+// least the marked LSN, and nothing from a later version of the catalog.
 func openingOf(dir string, known mark, view func() *catalog.View) storage.Opening {
 	return storage.Opening{
 		Contains: known.position,
@@ -429,8 +436,8 @@ func openingOf(dir string, known mark, view func() *catalog.View) storage.Openin
 }
 
 // verifyUnclean opens the partitions that were not closed after their last write, and
-// keeps them open. If one of them has lost something that was acknowledged, the start
-// is refused. A partition that was closed is verified when it is opened.
+// keeps them open. It returns an error if one of them has lost acknowledged data. A
+// partition that was closed cleanly is verified when it is first opened.
 func (n *Node) verifyUnclean(ctx context.Context, view *catalog.View, set *markSet) error {
 	var refs []replication.PartitionRef
 	for _, c := range view.AllContainers() {
@@ -451,17 +458,17 @@ func (n *Node) verifyUnclean(ctx context.Context, view *catalog.View, set *markS
 			return nil
 		})
 	}
-	_ = openers.Wait() // none has an error
+	_ = openers.Wait() // The errors are in lost.
 	lost = slices.DeleteFunc(lost, func(err error) bool { return err == nil })
 	if len(lost) > verdictsMax {
 		more := len(lost) - verdictsMax
-		lost = append(lost[:verdictsMax], fmt.Errorf("%d partitions more", more))
+		lost = append(lost[:verdictsMax], fmt.Errorf("and %s more", counted(more, "partition")))
 	}
 	return errors.Join(lost...)
 }
 
-// confirm lets the stores that were opened change their directories. They have all that
-// they must have.
+// confirm allows the provisionally opened stores to change their directories, because all
+// are verified.
 func (n *Node) confirm() error {
 	err := n.cfg.Catalog.Confirm()
 	for _, s := range n.openSlots() {
@@ -472,11 +479,11 @@ func (n *Node) confirm() error {
 	return err
 }
 
-// verdictsMax is how many partitions a refused start names.
+// verdictsMax is how many damaged partitions the error of a start names.
 const verdictsMax = 10
 
-// verifyOne opens a partition, and returns an error if it has lost something. Other
-// trouble is left to whoever asks for the partition.
+// verifyOne opens a partition, and returns an error if it has lost acknowledged data. It
+// ignores other errors: the requests for the partition will get them.
 func (n *Node) verifyOne(ctx context.Context, view *catalog.View, ref replication.PartitionRef) error {
 	s, err := n.acquire(ctx, ref)
 	if err == nil {
@@ -493,12 +500,12 @@ func (n *Node) verifyOne(ctx context.Context, view *catalog.View, ref replicatio
 	return fmt.Errorf("container %q in database %q: %w", c.ID, c.Database.ID, err)
 }
 
-// isLoss reports whether an error of opening says that a store is damaged or has less
+// isLoss reports whether a store could not be opened because it is damaged or has less
 // than was acknowledged.
 func isLoss(err error) bool { return storage.IsCorrupt(err) || errors.Is(err, errLost) }
 
-// renewMarks begins to write marks. Those of partitions that the catalog has ceased to
-// name are dropped, and a damaged file is kept in the quarantine.
+// renewMarks enables the marks. It drops those of partitions that the catalog no longer
+// names, and copies a damaged file of marks to the quarantine.
 func (n *Node) renewMarks(view *catalog.View, set *markSet) error {
 	named := func(ref replication.PartitionRef) bool {
 		c, found := view.ContainerByRID(ref.Container)
@@ -514,9 +521,9 @@ func (n *Node) renewMarks(view *catalog.View, set *markSet) error {
 	}
 	switch {
 	case set.missing && view.Version() > 0:
-		n.cfg.Logger.Warn("no marks of acknowledged writes; making them anew", "dir", n.cfg.Dir)
+		n.cfg.Logger.Warn("file of marks of acknowledged writes is missing, writing a new one", "dir", n.cfg.Dir)
 	case set.damaged > 0:
-		n.cfg.Logger.Warn("marks of acknowledged writes are damaged; making them anew from those that are whole", "dir", n.cfg.Dir, "damaged", set.damaged)
+		n.cfg.Logger.Warn("file of marks of acknowledged writes is damaged, writing a new one with the valid records", "dir", n.cfg.Dir, "damaged", set.damaged)
 		if err := n.keepMarks(); err != nil {
 			return err
 		}
@@ -532,8 +539,9 @@ func (n *Node) renewMarks(view *catalog.View, set *markSet) error {
 	return nil
 }
 
-// recallLeftovers has the directories removed that the catalog has on record.
-func (n *Node) recallLeftovers() {
+// queueLeftovers schedules the removal of the directories that the catalog has on record
+// as leftovers.
+func (n *Node) queueLeftovers() {
 	files := n.cfg.Pool.FS()
 	for _, l := range n.cfg.Catalog.View().Leftovers() {
 		ref := replication.PartitionRef{Container: l.Container, Partition: l.Partition}

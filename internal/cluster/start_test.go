@@ -505,7 +505,7 @@ func TestOlderPartitionIsRefused(t *testing.T) {
 	copyTree(t, crashed, "part", dir)
 	refused(t, crashed, dir, `container "c"`, "LSN 1", "LSN 6 was acknowledged")
 	a := accept(t, crashed)
-	if len(a.Lost) == 0 || !strings.Contains(strings.Join(a.Lost, " "), "changes 2 to 6 of partition 0 of container 'c'") {
+	if len(a.Lost) == 0 || !strings.Contains(strings.Join(a.Lost, " "), "partition 0 of container 'c' in database 'd' has lost its changes 2 to 6;") {
 		t.Errorf("lost %q", a.Lost)
 	}
 	after, err := open(crashed, 10)
@@ -673,7 +673,7 @@ func TestOlderPartitionsAreRefused(t *testing.T) {
 			case "dropped":
 				_, err = w.catalog.Commit(t.Context(), catalog.DeleteContainer{RID: c.RID})
 				w.node.DropContainer(c.RID)
-				w.node.RemoveLeft()
+				w.node.RemoveLeftovers()
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -274,7 +274,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 			return err
 		}
 	}
-	s.clock, s.lookAtClock = clock, node.LookAtClock
+	s.clock, s.lookAtClock = clock, node.CheckClock
 	s.mend = node.Mend
 	s.health = func() (string, []cluster.Unwell) { return diskHealth(pool), node.Unwell() }
 	parallel := 0

@@ -72,7 +72,7 @@ func newWorld(t testing.TB, set settings) *world {
 	node, err := cluster.Start(cluster.Config{
 		Pool: pool, Catalog: names, Limits: limits, Now: now,
 		// The LSNs of an answer depend on the node's background work.
-		Chores:        -1,
+		Maintenance:   -1,
 		ConditionTime: ampleTime,
 	})
 	check(err)

@@ -8,12 +8,12 @@ import (
 	"github.com/decandb/decan/internal/cluster"
 )
 
-// TestChores has a node do by itself, at the interval that it is given, what its owner
+// TestMaintenance has a node do by itself, at the interval that it is given, what its owner
 // could ask it for.
-func TestChores(t *testing.T) {
+func TestMaintenance(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)
-	w.restart(t, func(c *cluster.Config) { c.Chores = time.Millisecond })
+	w.restart(t, func(c *cluster.Config) { c.Maintenance = time.Millisecond })
 	c := purgedPartitions(t, w, 1, 0)
 	for began := time.Now(); w.isPurging(c, 0); runtime.Gosched() {
 		if time.Since(began) > time.Minute {
