@@ -15,7 +15,7 @@ import (
 )
 
 // Atomicity tells what a refused operation means for the others of its batch.
-type Atomicity = partition.Unity
+type Atomicity = partition.Atomicity
 
 // The kinds of atomicity.
 const (
@@ -275,7 +275,7 @@ func (b *batch) tryShare(ctx context.Context, s *share, meter *throughput.Meter)
 	e := b.engine
 	var owner Result
 	return e.onContainer(ctx, b.req.Link, b.req.IntendedRID, &owner, func(container *catalog.Container) (more bool, err error) {
-		ask := partition.Batch{Unity: b.req.Atomicity, Meter: meter, Work: e.working}
+		ask := partition.Batch{Atomicity: b.req.Atomicity, Meter: meter, Work: e.working}
 		if ask.Key, err = pointKey(container, s.key); err != nil {
 			return false, err
 		}

@@ -10,22 +10,23 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// adoptMin is from how many bytes on an effect is not copied into a batch with others.
+// adoptMin is the size in bytes from which an effect is not copied into a batch with
+// others.
 const adoptMin = 1 << 20
 
-// Apply commits effects in one synced batch and publishes what they lead to: it
-// is this partition's part of [replication.StateMachine]. Calls do not overlap.
+// Apply commits effects in one synced batch and publishes the state after them. It is
+// the partition's part of [replication.StateMachine]. Calls must not overlap.
 //
-// An effect of another generation is rejected, and so is one that does not
-// follow the last LSN because an effect before it was lost: both the same on
-// every replica, without a trace. Any error stops the partition: what the store
-// holds then is not known until it is opened again.
+// It rejects an effect of another generation, and one that does not follow the last
+// LSN because an earlier effect was lost. Rejections are the same on every replica
+// and leave no trace. Any error stops the partition: what the store has then is
+// unknown until it is opened again.
 func (p *Partition) Apply(effects []replication.Effect) (rejected []error, err error) {
 	defer p.contain(&err)
-	if err := p.err(); err != nil {
+	if err := p.health.err(); err != nil {
 		return nil, err
 	}
-	now := p.current.Load()
+	now := p.states.current.Load()
 	if now == nil {
 		return nil, errClosed()
 	}
@@ -45,48 +46,48 @@ func (p *Partition) Apply(effects []replication.Effect) (rejected []error, err e
 			continue
 		}
 		if e.Kind != replication.Write {
-			p.shape.turn(e.Kind)
+			p.apply.shape.turn(e.Kind)
 			continue
 		}
-		p.shape.keep(e)
+		p.apply.shape.keep(e)
 		if e.LSN != 0 && e.LSN <= next.lsn {
 			panic(fmt.Sprintf("effect %d comes after %d", e.LSN, next.lsn))
 		}
-		p.moves.reset()
+		p.apply.moves.Reset()
 		if len(effects) == 1 && len(e.Rows) >= adoptMin {
-			batch, err = storage.Adopt(e.Rows, p.moves.see)
+			batch, err = storage.Adopt(e.Rows, p.apply.moves.See)
 		} else {
-			err = batch.AppendEach(e.Rows, p.moves.see)
+			err = batch.AppendEach(e.Rows, p.apply.moves.See)
 		}
 		if err != nil {
 			p.fail(fmt.Errorf("apply effect %d: %w", e.LSN, err))
-			return rejected, p.err()
+			return rejected, p.health.err()
 		}
 		if e.LSN == 0 {
 			reload = true
 		} else {
 			next.lsn = e.LSN
 		}
-		p.rosters.note(next.lsn, &p.moves)
+		p.reader.Note(next.lsn, &p.apply.moves)
 		next.items, next.bytes = next.items+e.Items, next.bytes+e.Bytes
 	}
 	if !batch.Empty() {
 		if err := p.commit(batch, now, next, reload); err != nil {
-			p.fail(fmt.Errorf("apply %d effects behind %d: %w", len(effects), now.lsn, err))
-			return rejected, p.err()
+			p.fail(fmt.Errorf("apply %d effects after %d: %w", len(effects), now.lsn, err))
+			return rejected, p.health.err()
 		}
 	}
-	// Only what is durable here may reach the children.
-	p.shape.pass()
+	// Only durable effects may reach the children.
+	p.apply.shape.pass()
 	return rejected, nil
 }
 
-// refuse returns why an effect is left out, nil when it is not.
+// refuse returns why an effect is rejected, nil if it is not.
 func (p *Partition) refuse(e replication.Effect, last resource.LSN) error {
-	if e.Generation != p.descriptor.Generation {
+	if e.Generation != p.own.Generation {
 		return status.PartitionMoved(status.SubRangeGone)
 	}
-	if p.shape.sealed && e.Kind == replication.Write {
+	if p.apply.shape.sealed && e.Kind == replication.Write {
 		return status.Unavailable(nil, "The partition is being split. Try again.")
 	}
 	if e.LSN > last+1 {
@@ -95,7 +96,7 @@ func (p *Partition) refuse(e replication.Effect, last resource.LSN) error {
 	return nil
 }
 
-// commit writes a batch and publishes the state behind it.
+// commit writes a batch and publishes the state after it.
 func (p *Partition) commit(batch *storage.Batch, now *published, next state, reload bool) error {
 	if err := p.config.Store.Apply(batch); err != nil {
 		return err
@@ -103,21 +104,21 @@ func (p *Partition) commit(batch *storage.Batch, now *published, next state, rel
 	snapshot := p.config.Store.Snapshot()
 	after, err := p.stateIn(snapshot, now, reload)
 	if err == nil && (after.lsn != next.lsn || after.items != next.items || after.bytes != next.bytes) {
-		err = fmt.Errorf("the store has state %+v, its effects lead to %+v", after.state, next)
+		err = fmt.Errorf("the store has state %+v, its effects result in %+v", after.state, next)
 	}
 	if err != nil {
 		return errors.Join(err, snapshot.Close())
 	}
-	p.publish(after)
+	p.states.publish(after)
 	p.weigh(after.bytes)
 	return nil
 }
 
-// stateIn reads the state that a snapshot shows. The index row is only read
-// again when an effect may have changed it, and the marks of purges when the state
-// says so.
+// stateIn reads the meta rows of a snapshot. It reads the index row again only if
+// reload says that an effect may have changed it, and the marks of purges only if the
+// state says that they have changed.
 func (p *Partition) stateIn(snapshot *storage.Snapshot, before *published, reload bool) (*published, error) {
-	after := &published{snapshot: snapshot, indexing: before.indexing, purges: before.purges}
+	after := &published{shot: shot{rows: snapshot, indexing: before.indexing, purges: before.purges}}
 	read := func(name string, use func(row []byte) error) error {
 		var room [16]byte
 		found, err := snapshot.View(storage.MetaKey(room[:0], name), use)

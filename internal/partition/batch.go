@@ -9,11 +9,11 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// BatchMax is how many operations a batch has at most, as in the service.
+// BatchMax is the greatest number of operations of a batch, as in the service.
 const BatchMax = 100
 
-// BatchLength returns nil when a batch may have n operations: 1 to BatchMax. The
-// error is a BadRequest.
+// BatchLength returns nil if a batch may have n operations: 1 to BatchMax. The error is
+// BadRequest.
 func BatchLength(n int) error {
 	switch {
 	case n == 0:
@@ -24,21 +24,21 @@ func BatchLength(n int) error {
 	return nil
 }
 
-// Unity says what a refused operation means for the others of its batch.
-type Unity uint8
+// Atomicity says what a refused operation means for the others of its batch.
+type Atomicity uint8
 
-// The unities.
+// The kinds of atomicity.
 const (
-	Atomic Unity = iota // all operations or none
-	UpTo                // those in front of the first that is refused
-	Each                // all that are not refused
+	Atomic Atomicity = iota // all operations are done, or none
+	UpTo                    // those before the first refused one are done
+	Each                    // all that are not refused are done
 )
 
-// Batch asks for several operations on documents of one full partition key, in
-// their order, each of which sees what those before it have done. Together they
-// are one effect, whatever their unity.
+// Batch asks for operations on documents of one full partition key. They are done in
+// their order, and each sees the results of those before it. Together they are one
+// effect, whatever the atomicity.
 type Batch struct {
-	Unity      Unity
+	Atomicity  Atomicity
 	Generation resource.Generation // of the partition as the caller knows it
 
 	// Key is the full partition key, and EPK its hash. The caller has checked
@@ -48,56 +48,55 @@ type Batch struct {
 
 	Operations []BatchOperation // 1 to BatchMax
 
-	// Meter receives the charge, also of a batch that is refused.
+	// Meter receives the charge, that of a refused batch as well.
 	Meter *throughput.Meter
 
-	Size int  // bytes of the documents as received; zero when nobody knows
-	Work Work // of large documents; nil: nothing is asked for it
+	Size int  // of the documents in bytes, as received; zero if unknown
+	Work Work // admits the work on large documents; nil admits all
 }
 
 // BatchOperation is one operation of a batch.
 type BatchOperation struct {
 	Operation
 
-	// Wrong is why the operation is refused whatever is stored, as the caller
-	// found out. Nil when nothing is wrong.
+	// Wrong is an error that the caller has found. The operation is refused with it,
+	// whatever is stored. Nil if there is none.
 	Wrong *status.Error
 
-	// Silent says that nobody wants the document after a write.
+	// Silent says that the result of a write needs no document.
 	Silent bool
 }
 
-// Batched is the answer to a batch.
+// Batched is the result of a batch.
 type Batched struct {
 	// Results has one for each operation, in their order.
 	Results []BatchResult
 
-	// Refused says that an operation was refused: its result has the reason. The
-	// results of operations that were not done because of it are FailedDependency,
-	// of an Atomic batch those of all others.
+	// Refused says that an operation was refused; its result has the error. The errors
+	// of operations that were not done because of it are FailedDependency. In an Atomic
+	// batch those are all others.
 	Refused bool
 
-	LSN resource.LSN // of the effect, or of what was seen when there is none; also set with an error
+	LSN resource.LSN // of the effect, or of the state that was read; set with an error as well
 }
 
-// BatchResult is the answer to one operation.
+// BatchResult is the result of one operation.
 type BatchResult struct {
-	Written // of a Fetch: the document as it was in its place among the operations
+	Written // of a Fetch: the document at that point of the batch
 
-	// Err is why the operation is not done; nil when it is. A Fetch whose
-	// IfNoneMatch names the version is NotModified, which refuses nothing.
+	// Err is why the operation was not done; nil if it was. That of a Fetch whose
+	// IfNoneMatch is the etag of the version is NotModified, which is no refusal.
 	Err *status.Error
 
 	Charge float64 // request units, not rounded
 }
 
-// Batch evaluates a batch and returns when its one effect is durable. What it
-// changes has one LSN, and readers see all of it or nothing.
+// Batch evaluates a batch and returns when its effect is durable. All its changes have
+// one LSN, and readers see all of them or none.
 //
-// A refused operation is in the results and no error. Errors are *status.Error:
-// BadRequest for a batch that is empty or too long, PartitionMoved,
-// TooManyRequests and Unavailable, and RequestTimeout, as [Partition.Write] has
-// them.
+// Refused operations are in the results, and are no error of Batch. Its errors are
+// *status.Error: BadRequest for a batch that is empty or too long, and PartitionMoved,
+// TooManyRequests, Unavailable and RequestTimeout as in [Partition.Write].
 func (p *Partition) Batch(ctx context.Context, b Batch) (Batched, error) {
 	if err := BatchLength(len(b.Operations)); err != nil {
 		return Batched{LSN: p.LSN()}, err
@@ -107,7 +106,7 @@ func (p *Partition) Batch(ctx context.Context, b Batch) (Batched, error) {
 		return Batched{LSN: p.LSN()}, err
 	}
 	r.size, r.work = b.Size, b.Work
-	r.operations, r.unity, r.answerMax = make([]operation, len(b.Operations)), b.Unity, p.config.Limits.ResponseBytes
+	r.operations, r.atomicity, r.answerMax = make([]operation, len(b.Operations)), b.Atomicity, p.config.Limits.ResponseBytes
 	for i := range b.Operations {
 		o := &b.Operations[i]
 		op := &r.operations[i]
@@ -126,12 +125,12 @@ func (p *Partition) Batch(ctx context.Context, b Batch) (Batched, error) {
 		return Batched{LSN: p.LSN()}, err
 	}
 	if r.lsn != 0 {
-		p.writes.Add(1)
+		p.served.writes.Add(1)
 	}
 	return p.batched(r)
 }
 
-// batched makes the answer to a batch whose result is certain.
+// batched returns the result of a batch when it is certain.
 func (p *Partition) batched(r *request) (Batched, error) {
 	done := Batched{Results: make([]BatchResult, len(r.operations)), Refused: r.refused, LSN: r.lsn}
 	if r.lsn == 0 {
@@ -151,8 +150,7 @@ func (p *Partition) batched(r *request) (Batched, error) {
 	return done, nil
 }
 
-// dependent gives the operations of a request up because of one that was
-// refused.
+// dependent refuses operations because of another one that was refused.
 func dependent(operations []operation) {
 	for i := range operations {
 		operations[i].charge = 0

@@ -31,7 +31,7 @@ type modelVersion struct {
 	etag    resource.ETag
 }
 
-// TestBatchModel draws batches of every unity with every operation and condition,
+// TestBatchModel draws batches of every atomicity with every operation and condition,
 // and compares the answers and what is stored with a map, under policies that
 // change meanwhile and over restarts.
 func TestBatchModel(t *testing.T) {
@@ -56,7 +56,7 @@ func runBatchModel(t *testing.T, random *rand.Rand) {
 			models[name] = batchModel{}
 		}
 		key := partitionkey.NewKey(partitionkey.String(name), partitionkey.Number(1))
-		b := w.batchOf(key, Unity(random.IntN(3)))
+		b := w.batchOf(key, Atomicity(random.IntN(3)))
 		for range 1 + random.IntN(7) {
 			b.Operations = append(b.Operations, models[name].draw(t, random, name))
 		}
@@ -176,13 +176,13 @@ func (m batchModel) run(b Batch) (batchModel, []status.Code) {
 		if codes[i] == 0 || codes[i] == status.CodeNotModified {
 			continue
 		}
-		if b.Unity == Each {
+		if b.Atomicity == Each {
 			continue
 		}
 		for j := i + 1; j < len(codes); j++ {
 			codes[j] = status.CodeFailedDependency
 		}
-		if b.Unity == Atomic {
+		if b.Atomicity == Atomic {
 			for j := range i {
 				codes[j] = status.CodeFailedDependency
 			}

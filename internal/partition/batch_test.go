@@ -45,14 +45,14 @@ func (s *story) patch(d *datadriven.TestData) string {
 	return fmt.Sprintf("lsn %d (%.2f RU)\n%s", got.LSN, meter.Charge(), s.hide(string(got.Body)))
 }
 
-// batch: batch key=JSON [unity=each|upto] [body]; each line of the input is an
+// batch: batch key=JSON [atomicity=each|upto] [body]; each line of the input is an
 // operation: its name, perhaps silent, if-match=... and if-none-match=..., the id
 // where it takes one, and the body where it has one.
 func (s *story) batch(d *datadriven.TestData) string {
 	var meter throughput.Meter
 	key := s.key(s.arg(d, "key"))
-	unity := map[string]Unity{"": Atomic, "upto": UpTo, "each": Each}[s.arg(d, "unity")]
-	b := s.w.batchOf(key, unity)
+	atomicity := map[string]Atomicity{"": Atomic, "upto": UpTo, "each": Each}[s.arg(d, "atomicity")]
+	b := s.w.batchOf(key, atomicity)
 	b.Meter = &meter
 	for line := range strings.Lines(d.Input) {
 		b.Operations = append(b.Operations, s.operation(d, strings.TrimSpace(line)))
@@ -126,7 +126,7 @@ func (s *story) etag(text string) resource.ETag {
 }
 
 // batchOf is a batch for a key, without operations.
-func (w *world) batchOf(key partitionkey.Key, unity Unity) Batch {
+func (w *world) batchOf(key partitionkey.Key, atomicity Atomicity) Batch {
 	definition := w.container.Load().PartitionKey
-	return Batch{Unity: unity, Generation: w.own.Generation, Key: key, EPK: definition.Hash(key)}
+	return Batch{Atomicity: atomicity, Generation: w.own.Generation, Key: key, EPK: definition.Hash(key)}
 }

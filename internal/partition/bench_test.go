@@ -138,7 +138,7 @@ func BenchmarkComplete(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		p.render.complete(&d)
+		p.own.render.complete(&d)
 	}
 }
 
@@ -162,7 +162,7 @@ func benchCounts(b *testing.B, documents int64) *world {
 // touch adds up all bytes of the documents. It is a function of its own so that
 // it is compiled as ordinary code is, and not as the loop of a benchmark.
 func touch(now *published) (sum, size int, err error) {
-	rows := now.snapshot.Iter(storage.FamilyDocument.Bounds())
+	rows := now.rows.Iter(storage.FamilyDocument.Bounds())
 	for valid := rows.First(); valid; valid = rows.Next() {
 		row := rows.Value()
 		for _, c := range row {
@@ -286,16 +286,16 @@ func (w *world) sourceOf(tb testing.TB) (s *source, release func()) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s = newSource(p, now, partitionkey.Full(), partitionkey.Full())
+	s = p.reader.Source(&now.shot, partitionkey.Full(), partitionkey.Full())
 	return s, func() {
-		s.free()
+		s.Free()
 		p.release(now)
 	}
 }
 
 // span returns the terms of a predicate on a place of the top level.
-func (s *source) span(tb testing.TB, place string, op index.Op, v value.Value) index.Span {
-	span, ok := s.now.indexing.active.Span(index.Path{place}, op, v)
+func (w *world) span(tb testing.TB, place string, op index.Op, v value.Value) index.Span {
+	span, ok := w.partition.Load().states.current.Load().indexing.active.Span(index.Path{place}, op, v)
 	if !ok {
 		tb.Fatalf("%s is not indexed", place)
 	}
@@ -325,15 +325,13 @@ func benchEquality(b *testing.B, documents int64, place string, want int) {
 	var reads [64]Read
 	var accesses [64]index.Expr
 	var plans [64]*query.Plan
-	s, release := w.sourceOf(b)
 	for i := range reads {
 		doc := indexedDocument(rand.Int64N(documents/10-1)*10, documents)
 		key := w.container.Load().KeyOf(doc)
 		reads[i] = Read{Generation: w.own.Generation, Key: key, EPK: w.container.Load().PartitionKey.Hash(key), ID: doc.Get("id").Text()}
-		accesses[i] = index.Expr{Op: index.Leaf, Span: s.span(b, place, index.Eq, doc.Get(place))}
+		accesses[i] = index.Expr{Op: index.Leaf, Span: w.span(b, place, index.Eq, doc.Get(place))}
 		plans[i] = w.planOf(b, fmt.Sprintf("SELECT * FROM c WHERE c.%s = %s", place, doc.Get(place)))
 	}
-	release()
 	run("read", 1, func(i int) (int, error) {
 		_, err := p.Read(b.Context(), reads[i])
 		return 1, err

@@ -13,7 +13,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Report is what [Check] found.
+// Report is the result of [Run].
 type Report struct {
 	Partition resource.PartitionID
 	Range     partitionkey.Range
@@ -23,18 +23,18 @@ type Report struct {
 	Terms     int64 // entries of the index
 	LSN       resource.LSN
 	Latest    int64  // the latest _ts, in seconds since 1970
-	Catalog   uint64 // version that it was last changed under, see [About]
+	Catalog   uint64 // version of the catalog at the last change of the partition; zero if unknown
 
-	// Problems names what is wrong, one sentence each, at most ProblemsMax.
+	// Problems has a sentence for each problem, at most ProblemsMax.
 	Problems []string
-	// Unnamed is how many problems there are beyond those.
+	// Unnamed is the number of further problems.
 	Unnamed int
 }
 
-// ProblemsMax is how many problems a [Report] names.
+// ProblemsMax is the maximum number of problems that a [Report] names.
 const ProblemsMax = 100
 
-// Clean reports whether nothing is wrong.
+// Clean reports whether there is no problem.
 func (r *Report) Clean() bool { return len(r.Problems) == 0 }
 
 func (r *Report) problem(format string, args ...any) {
@@ -45,28 +45,27 @@ func (r *Report) problem(format string, args ...any) {
 	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 }
 
-// Check verifies every invariant of a partition from the bytes of a snapshot
-// alone: that each document has its rows in every family and exactly the index
-// terms of its body, that no row is without its document, that the counters are
-// exact, that keys hash to where they stand, and that they belong to the
-// partition's range. It reads everything, so it takes as long as that.
+// Check verifies every invariant of a partition from the bytes of a snapshot: each
+// document has its rows in every family and exactly the index terms of its body, no
+// row is without its document, the counters are exact, and each key is at its hash
+// and in the range of the partition. It reads all rows.
 //
-// What is wrong is in the report. The error is for bytes that could not be read
-// at all.
+// The report has the problems. The error is that of bytes that cannot be read at
+// all.
 func Check(snapshot *storage.Snapshot, container *resource.Container) (Report, error) {
 	return CheckWatched(context.Background(), snapshot, container, nil)
 }
 
-// CheckProgress is how far the check of one partition has come.
+// CheckProgress is the progress of the check of one partition.
 type CheckProgress struct {
-	Documents int64   // that were read
+	Documents int64   // read so far
 	Bytes     int64   // of their JSON without system properties
 	Part      float64 // of the work, from 0 to 1: an estimate
 }
 
-// CheckWatched is [Check] that tells how far it is every few hundred rows, from the
-// goroutine that calls it, and ends with the error of ctx soon after ctx has ended. A
-// nil function is told nothing.
+// CheckWatched is [Run] with progress: it calls tell every few hundred rows, in the
+// goroutine of the caller, and returns the error of ctx soon after ctx has ended. A
+// nil tell is not called.
 func CheckWatched(ctx context.Context, snapshot *storage.Snapshot, container *resource.Container, tell func(CheckProgress)) (Report, error) {
 	c := checker{ctx: ctx, tell: tell, snapshot: snapshot, container: container}
 	if err := c.run(); err != nil {
@@ -75,11 +74,11 @@ func CheckWatched(ctx context.Context, snapshot *storage.Snapshot, container *re
 	return c.report, nil
 }
 
-// checker is one check under way.
+// checker is one run of the check.
 type checker struct {
 	ctx  context.Context
-	tell func(CheckProgress) // nil for nobody
-	rows int64               // and entries of lists that were read, which tell when to look at ctx
+	tell func(CheckProgress) // may be nil
+	rows int64               // rows and entries of lists read so far; see read
 
 	snapshot  *storage.Snapshot
 	container *resource.Container
@@ -92,12 +91,12 @@ type checker struct {
 	paths      paths
 	kept       keptList
 
-	lists      sums  // of what the documents say must be in posting lists
-	compared   int64 // entries of posting lists that were read
-	vectorRows int64 // that the documents ask for
 	unique     uniques
-	uniqueRows int64 // that the documents ask for
-	expiryRows int64 // that the documents ask for
+	lists      sums  // of the entries of posting lists that the documents need
+	compared   int64 // entries of posting lists read so far
+	vectorRows int64 // that the documents need, as the two below
+	uniqueRows int64
+	expiryRows int64
 	key        []byte
 }
 
@@ -146,16 +145,15 @@ func (c *checker) run() error {
 }
 
 const (
-	// checkLook is how many rows are read between two looks at whether the check is to
-	// go on.
+	// checkLook is the number of rows between two looks at the context.
 	checkLook = 256
 
-	// checkDocuments is which part of a check is over once all documents were read with
-	// the rows that belong to them; most of the rest are posting lists.
+	// checkDocuments is the estimated part of the work that reads the documents and
+	// the rows that belong to them. Most of the rest reads posting lists.
 	checkDocuments = 0.8
 )
 
-// read counts a row. The error says that the check is to end.
+// read counts a row. Its error ends the check.
 func (c *checker) read() error {
 	if c.rows++; c.rows%checkLook != 0 {
 		return nil
@@ -166,7 +164,7 @@ func (c *checker) read() error {
 	return c.ctx.Err()
 }
 
-// progress is how far the check has come.
+// progress returns the progress so far.
 func (c *checker) progress() CheckProgress {
 	p := CheckProgress{Documents: c.report.Documents, Bytes: c.report.Bytes}
 	if c.state.items > 0 {
@@ -194,7 +192,7 @@ func (c *checker) each(f storage.Family, visit func(key, row []byte) error) erro
 	return rows.Close()
 }
 
-// families looks for rows that nobody writes.
+// families looks for rows of unknown families, and for unknown meta rows.
 func (c *checker) families() error {
 	rows := c.snapshot.Iter(nil, nil)
 	for valid := rows.First(); valid; {
@@ -220,7 +218,7 @@ func (c *checker) families() error {
 	})
 }
 
-// purges verifies that there are marks where the state says so.
+// purges verifies that there are marks exactly if the state says so.
 func (c *checker) purges() error {
 	row, found, err := c.snapshot.Get(nil, storage.MetaKey(nil, metaPurges))
 	if err != nil {
@@ -247,8 +245,8 @@ func (c *checker) purges() error {
 	return nil
 }
 
-// documents verifies each document and the rows that belong to it alone, and
-// adds up the totals of logical partitions, whose documents are neighbours.
+// documents verifies each document with the rows that belong to it alone, and adds
+// up the totals of each logical partition, whose documents are adjacent.
 func (c *checker) documents() error {
 	var group []byte // the 'q' key of the logical partition being added up
 	var sum totals
@@ -282,8 +280,8 @@ func (c *checker) documents() error {
 	return c.totals(group, sum)
 }
 
-// place verifies that a document stands where its key belongs, and returns its
-// EPK.
+// place verifies that the row key of a document is that of its partition key and id,
+// and returns its EPK.
 func (c *checker) place(key []byte, d *document) (partitionkey.EPK, error) {
 	if c.epkWidth > 0 && d.epkSize != c.epkWidth {
 		return "", fmt.Errorf("its hashed key has %d bytes, not %d", d.epkSize, c.epkWidth)
@@ -319,8 +317,8 @@ func (c *checker) place(key []byte, d *document) (partitionkey.EPK, error) {
 	return epk, nil
 }
 
-// document verifies the numbers in a document's header, its 'r' and its 'f'
-// row, and takes note of the posting lists it must be in.
+// document verifies the header of a document and the rows that belong to it, and
+// adds up the entries of posting lists that it must have.
 func (c *checker) document(key []byte, d *document, epk partitionkey.EPK) error {
 	if d.lsn == 0 || d.lsn > c.state.lsn {
 		c.report.problem("Document %d has LSN %d, the partition has come to %d.", d.number, d.lsn, c.state.lsn)
@@ -370,7 +368,7 @@ func (c *checker) document(key []byte, d *document, epk partitionkey.EPK) error 
 	})
 }
 
-// expect verifies that a row is there and has a value.
+// expect verifies that there is a row and that it has a value.
 func (c *checker) expect(key, want []byte, format string, args ...any) error {
 	found, err := c.snapshot.View(key, func(got []byte) error {
 		if !bytes.Equal(got, want) {
@@ -392,8 +390,7 @@ func (c *checker) totals(key []byte, want totals) error {
 	return c.expect(key, want.append(nil), "size row of logical partition %x", key[1:])
 }
 
-// numbers looks for 'r' rows without a document. Every document has one of its
-// own, so there are strays exactly when there are more.
+// numbers looks for 'r' rows without a document.
 func (c *checker) numbers() error {
 	return c.strays(storage.FamilyRID, c.report.Documents, func(key, row []byte) error {
 		number, err := storage.DecodeRIDKey(key)
@@ -425,7 +422,7 @@ func (c *checker) feed() error {
 	})
 }
 
-// vectors looks for vectors that no document asks for.
+// vectors looks for vectors that no document has.
 func (c *checker) vectors() error {
 	return c.strays(storage.FamilyVector, c.vectorRows, func(key, _ []byte) error {
 		path, number, err := storage.DecodeVectorKey(key)
@@ -444,7 +441,7 @@ func (c *checker) vectors() error {
 	})
 }
 
-// expiries looks for 'x' rows without a document that expires then.
+// expiries looks for 'x' rows without a document that expires at that time.
 func (c *checker) expiries() error {
 	return c.strays(storage.FamilyExpiry, c.expiryRows, func(key, _ []byte) error {
 		at, number, err := storage.DecodeExpiryKey(key)
@@ -466,8 +463,9 @@ func (c *checker) expiries() error {
 	})
 }
 
-// strays counts the rows of a family and looks at each only when there are not
-// as many as there must be.
+// strays looks for rows that belong to no document. documents has found a row for
+// each document that needs one, so there are strays only if there are more than want
+// rows: otherwise it just counts them.
 func (c *checker) strays(f storage.Family, want int64, look func(key, row []byte) error) error {
 	count := int64(0)
 	err := c.each(f, func(_, _ []byte) error {
@@ -507,7 +505,7 @@ func (c *checker) find(suffix []byte) (*document, error) {
 	return &d, nil
 }
 
-// findNumber returns the document with a number, given as the 8 bytes of a key,
+// findNumber returns the document with a number, given as the 8 bytes of a row key,
 // or nil.
 func (c *checker) findNumber(number []byte) (*document, error) {
 	suffix, found, err := c.snapshot.Get(nil, append([]byte{byte(storage.FamilyRID)}, number...))

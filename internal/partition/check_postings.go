@@ -10,10 +10,9 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// sums is a fingerprint of a set of entries of posting lists that does not
-// depend on their order: whether documents and lists agree is decided without
-// holding either in memory. Random seeds make an accidental agreement a matter
-// of one in 2^64.
+// sums is a fingerprint of a set of entries of posting lists that does not depend on
+// their order. It tells whether documents and lists agree without holding either in
+// memory. With a random seed the probability of an accidental agreement is 2^-64.
 type sums struct {
 	seed  maphash.Seed
 	count int64
@@ -30,8 +29,9 @@ func (s *sums) add(list []byte, number uint64) {
 	s.count++
 }
 
-// keysOf returns what the store must have of a document, nothing when its body
-// does not say. look, when not nil, sees the keys of each policy first.
+// keysOf returns the index keys that the store must have of a document, none if its
+// body cannot be parsed. look, if not nil, is called with the keys of each policy
+// first.
 func (c *checker) keysOf(d *document, look func(d *document, k *allKeys)) keys {
 	k, err := c.indexing.keysOfBody(d.body, d.asked)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *checker) keysOf(d *document, look func(d *document, k *allKeys)) keys {
 	return c.indexing.stored(k, d.number, d.ts)
 }
 
-// lacks names a complete path that a document does not have.
+// lacks reports the complete paths that a document does not have.
 func (c *checker) lacks(d *document, k *allKeys) {
 	name := func(set pathSet, terms []index.Term) {
 		if kept := set.in(terms); len(kept) < len(set) {
@@ -52,14 +52,14 @@ func (c *checker) lacks(d *document, k *allKeys) {
 		}
 	}
 	name(c.paths.inUse, k.active.terms)
-	// While it is built, a policy says nothing yet of what the sweep has ahead.
+	// While an index is built, the paths of its policy do not cover the documents
+	// that the sweep has not passed.
 	if c.indexing.both(d.number) && c.indexing.Phase == building {
 		name(c.paths.next, k.other.terms)
 	}
 }
 
-// listsOf calls visit with the key of every posting list that a document must
-// be in.
+// listsOf calls visit with the key of each posting list that must have a document.
 func (c *checker) listsOf(k keys, epk partitionkey.EPK, visit func(list []byte) error) error {
 	var key []byte
 	for _, term := range k.terms {
@@ -77,8 +77,8 @@ func (c *checker) listsOf(k keys, epk partitionkey.EPK, visit func(list []byte) 
 	return nil
 }
 
-// postings compares what is in posting lists with what the documents say, and
-// names the differences when there are any.
+// postings compares the posting lists with the documents, and reports the
+// differences if there are any.
 func (c *checker) postings() error {
 	stored := sums{seed: c.lists.seed}
 	err := c.entries(func(list []byte, number uint64) error {
@@ -137,7 +137,7 @@ func (c *checker) list(list []byte, visit func(list []byte, number uint64) error
 	return set.Close()
 }
 
-// missing names the lists that lack one of their documents.
+// missing reports the lists that lack one of their documents.
 func (c *checker) missing() error {
 	return c.each(storage.FamilyDocument, func(key, row []byte) error {
 		d, err := decodeDocument(row)
@@ -159,7 +159,7 @@ func (c *checker) missing() error {
 	})
 }
 
-// stray names an entry that no document asks for.
+// stray reports an entry of a posting list that its document does not have.
 func (c *checker) stray(list []byte, number uint64) error {
 	suffix, found, err := c.snapshot.Get(nil, storage.RIDKey(nil, number))
 	if err != nil {

@@ -111,7 +111,7 @@ func (c *Child) adopt(own resource.Partition) error {
 		low, high := c.split.foreign(c.side, f)
 		err = errors.Join(err, batch.DeleteRange(low, high))
 	}
-	for level := 1; level*hashBytes < c.split.parent.epkWidth; level++ {
+	for level := 1; level*hashBytes < c.split.parent.own.width; level++ {
 		if low, high := c.foreignPrefixes(level); bytes.Compare(low, high) < 0 {
 			err = errors.Join(err, batch.DeleteRange(low, high))
 		}
@@ -159,7 +159,7 @@ func (c *Child) Follow(ctx context.Context, caughtUp func()) (err error) {
 	defer func() {
 		if err != nil {
 			c.tail.abandon() // Nobody takes from it: the parent must not wait.
-			err = fmt.Errorf("follow partition %s: %w", c.split.parent.descriptor.ID, err)
+			err = fmt.Errorf("follow partition %s: %w", c.split.parent.own.ID, err)
 		}
 	}()
 	if err := c.trim(ctx); err != nil {
@@ -251,7 +251,7 @@ func (c *Child) turn(ctx context.Context, step func() error) error {
 	err := step()
 	took := time.Since(began)
 	p := c.split.parent
-	served := p.reads.Load() + p.writes.Load() + p.queries.Load()
+	served := p.served.calls()
 	if err == nil && served != c.busy {
 		c.busy = served
 		err = pause(ctx, took)
@@ -281,7 +281,7 @@ func (c *Child) sum(ctx context.Context) error {
 				return nil, errors.Join(err, rows.Close())
 			}
 			c.state.items, c.state.bytes = c.state.items+t.items, c.state.bytes+t.bytes
-			read += len(rows.Key()) + totalsBytes
+			read += len(rows.Key()) + len(rows.Value())
 		}
 		return nil, rows.Close()
 	})

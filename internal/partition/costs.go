@@ -11,42 +11,41 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// The ways from what a query asks for to its documents, and what they cost. A query
-// gets its documents in one of two ways, and either may leave parts of the expression
-// to the documents themselves:
+// The ways to the documents of a query, and their costs. There are two ways. In both,
+// the documents themselves may tell whether they satisfy parts of the expression:
 //
-//   - it passes the rows of the clip in key order and tells of each whether it counts;
-//   - it looks documents up by their numbers, which lists of the index give, limited
-//     to the clip by the list of a key prefix or by a roster.
+//   - pass the rows of the clip in key order, and test each document;
+//   - look documents up by their numbers, which are in lists of the index. The list of
+//     a key prefix, or a roster, limits the numbers to the clip.
 //
 // docs/decisions/0010-costs-of-reading.md has the reasons, and BenchmarkWays compares
-// what is chosen with all that could be.
+// the choice with all other ways.
 //
-// Other numbers of [strategy] stand beside the costs. scanMax and scanBytes bound what a
-// walk or a feed reads before it hands out the first row, and so its memory; within them
-// the costs decide. BenchmarkScanMax measures what that is worth among 55,000 documents:
-// a feed of a key of 10 documents took 63 µs, and 4,600 with scanMax 0; the ranks of that
-// key, counted, 350 and 6,600; with scanMax 20,000 all of it took about as long as with
-// 5,000. walkFactor compares passing a term with computing the terms of a document, which
-// no query of this file does.
+// [strategy] has other numbers than costs. scanMax and scanBytes bound what a walk or a
+// feed reads before its first row, and so its memory; within them the costs decide.
+// BenchmarkScanMax measures their effect among 55,000 documents: a feed of a key of 10
+// documents took 63 µs, and 4,600 with scanMax 0; the ranks of that key, counted, 350
+// and 6,600; with scanMax 20,000 all of it took about as long as with 5,000. walkFactor
+// compares reading a term with computing the terms of a document, which this file does
+// not do.
 
-// costs is the processor time of the steps that reading is made of, in nanoseconds, on
-// the machine that docs/benchmarks.md describes. Their ratios decide, and change much
-// less from machine to machine than they do. `make calibrate` measures each of them and
-// prints it beside the constant; BenchmarkWays shows what the decisions are worth.
+// costs has the processor time of the steps of reading, in nanoseconds, on the machine
+// that docs/benchmarks.md describes. Only their ratios matter, which differ much less
+// between machines. `make calibrate` measures each of them and prints it next to the
+// constant; BenchmarkWays measures the effect of the decisions.
 type costs struct {
-	begin  float64 // the first move of an iterator: to a row, or to the first row of a list
+	begin  float64 // the first seek of an iterator: to a row, or to the first row of a list
 	row    float64 // passing a document's row in key order, without its bytes
 	bytes  float64 // passing one byte of it
-	tell   float64 // telling by the row whether it is in one part of an expression
-	keep   float64 // copying a document that counts, and handing it out in order
-	find   float64 // looking a document up by its number and handing it out
-	seat   float64 // the same for one of which a roster says where it is
-	miss   float64 // looking a number up whose document turns out to be outside of the clip
+	tell   float64 // testing a document for one part of an expression
+	keep   float64 // copying a document that counts, and yielding it in order
+	find   float64 // looking a document up by its number and yielding it
+	seat   float64 // the same if a roster tells where it is
+	miss   float64 // looking a number up whose document is outside of the clip
 	chunk  float64 // reading 65,536 numbers of a list
-	entry  float64 // passing one byte of a range of lists that are short, as they are stored
-	tested float64 // the same when the value of each list is tested
-	weigh  float64 // asking the store how many bytes a range takes
+	entry  float64 // reading one byte of a range of short lists, as they are stored
+	tested float64 // the same if the value of each list is tested
+	weigh  float64 // asking the store for the size of a range
 }
 
 // measuredCosts are what `make calibrate` printed on 2026-11-23, rounded. See
@@ -55,19 +54,19 @@ func measuredCosts() costs {
 	return costs{begin: 1000, row: 110, bytes: 0.05, tell: 240, keep: 1000, find: 1800, seat: 850, miss: 700, chunk: 2600, entry: 4, tested: 18, weigh: 5000}
 }
 
-// missed reports whether that many documents that turned out to be outside of a clip have
-// taken as long as passing its rows for their numbers.
+// missed reports whether looking up so many documents outside of a clip has taken as
+// long as passing its rows for their numbers.
 func (c *costs) missed(misses, items int64) bool {
 	return float64(misses)*c.miss >= float64(items)*c.row
 }
 
-// picks reports whether so many rows are looked up in less time than all are passed.
+// picks reports whether looking up few rows takes less time than passing all.
 func (c *costs) picks(few, all int64) bool {
 	return float64(few)*c.seat < float64(all)*c.row
 }
 
-// sorts reports whether documents are passed and sorted in no more time than so many rows
-// of the feed are passed.
+// sorts reports whether passing and sorting documents takes no more time than passing
+// so many rows of the feed.
 func (c *costs) sorts(items, ahead int64) bool {
 	return float64(items)*(c.row+c.keep) <= float64(ahead)*c.row
 }
@@ -83,40 +82,40 @@ const (
 
 func (w way) String() string { return [...]string{"cheapest", "passes", "looks"}[w] }
 
-// forced is what tests decide instead of the costs. The zero value leaves it to them.
+// forced overrides the costs in tests. The zero value overrides nothing.
 type forced struct {
 	way     way
 	lists   bool // read the lists of every part
-	told    bool // leave to the documents what can be left to them, but for one part
-	rosters way  // passes: read none; looks: make one
+	told    bool // test documents for all parts of the expression but one, if possible
+	rosters way  // passes: use none; looks: make one
 }
 
-// extent is how much a clip holds. It is exact up to extentMax documents.
+// extent is the size of a clip. It is exact up to extentMax documents.
 type extent struct {
 	items int64
-	bytes float64 // of a document
+	bytes float64 // mean of a document
 }
 
-// extentMax is how many documents of a range of keys are counted: to pass more is
-// dearer than nearly everything else.
+// extentMax is the greatest number of documents of a range of keys that are counted:
+// passing more is more expensive than nearly everything else.
 const extentMax = 1 << 17
 
-// reading is what was chosen.
+// reading is a chosen way.
 type reading struct {
 	way way
-	// set are the documents that count, and some outside of the clip unless inside.
-	// It is nil for all of the clip.
+	// set has the documents that count, and possibly some outside of the clip. It is
+	// nil for all of the clip.
 	set *storage.Postings
-	// numbers and list are set, read.
+	// numbers or list are set after reading it.
 	numbers *storage.Numbers
 	list    []uint64
 	listed  bool
 
-	// tell tells of each document what the lists do not; nil when nothing is left.
+	// tell tests documents for what the lists do not tell; nil if they tell all.
 	tell *query.Teller
 }
 
-// chooser is a choice under way.
+// chooser is one choice.
 type chooser struct {
 	s      *source
 	ctx    context.Context
@@ -126,11 +125,12 @@ type chooser struct {
 	access index.Expr
 	extent
 
-	told   bool    // documents tell whether they are of the whole expression
-	leaves int     // of the expression, when documents tell
-	pass   float64 // the costs of passing
+	told   bool    // documents can be tested for the whole expression
+	leaves int     // of the expression, if told
+	pass   float64 // the cost of passing
 	parts  []part  // of a conjunction, or the expression itself
-	// inside says that lists are limited to the clip, and roster by what, if it has to be.
+	// inside says that lists can be limited to the clip, and roster returns the set that
+	// does it; nil if no set is necessary.
 	inside bool
 	roster func() *storage.Postings
 }
@@ -138,14 +138,14 @@ type chooser struct {
 // part is one part of a conjunction.
 type part struct {
 	expr    index.Expr
-	price   float64          // about what its lists cost
-	numbers *storage.Numbers // what they hold, when the price was found by reading them
-	left    bool             // to the documents
+	price   float64          // approximate cost of reading its lists
+	numbers *storage.Numbers // in the lists, if price has read them
+	left    bool             // documents are tested for it instead
 }
 
-// choose finds the cheapest way. The access narrows; it is All for all documents.
+// choose returns the cheapest way. access is All, or narrows the documents.
 func (s *source) choose(ctx context.Context, access index.Expr, need query.Need) (r reading, err error) {
-	c := chooser{s: s, ctx: ctx, need: need, cost: &s.p.strategy.costs, force: s.p.strategy.force, access: access}
+	c := chooser{s: s, ctx: ctx, need: need, cost: &s.r.Strategy.costs, force: s.r.Strategy.force, access: access}
 	if err := c.limit(); err != nil || c.items == 0 {
 		return reading{way: passes}, err
 	}
@@ -160,7 +160,7 @@ func (s *source) choose(ctx context.Context, access index.Expr, need query.Need)
 	return r, err
 }
 
-// passing is what it takes to pass rows, and to tell of each.
+// passing returns the cost of passing and testing so many rows.
 func (c *chooser) passing(items int64) float64 {
 	each := c.cost.row + c.cost.bytes*c.bytes
 	if c.told {
@@ -169,18 +169,18 @@ func (c *chooser) passing(items int64) float64 {
 	return c.cost.begin + float64(items)*each
 }
 
-// limit finds what limits lists to the clip, and how much that holds.
+// limit finds what limits lists to the clip, and the extent of the clip.
 func (c *chooser) limit() (err error) {
 	s := c.s
 	if c.force.rosters != passes && s.only() != "" {
-		if e := s.p.rosters.of(s.only(), s.now.lsn); e.numbers != nil {
+		if e := s.r.rosters.of(s.only(), s.now.lsn); e.numbers != nil {
 			c.inside, c.roster, c.extent, s.seats = true, e.postings, e.extent(), e.seats
 			return nil
 		}
 	}
 	c.inside = s.whole
 	if s.prefix != nil {
-		c.inside, c.roster = true, func() *storage.Postings { return s.now.snapshot.Postings(s.prefix) }
+		c.inside, c.roster = true, func() *storage.Postings { return s.now.rows.Postings(s.prefix) }
 	}
 	c.extent, err = s.extent(c.ctx)
 	return err
@@ -192,8 +192,8 @@ func (c *chooser) everything() (reading, error) {
 		return reading{way: passes}, nil
 	}
 	wanted := min(float64(c.items), c.wanted())
-	// Bodies that do not fit into memory are looked up behind the pass.
-	kept := min(float64(c.items), float64(c.s.p.strategy.scanBytes)/max(c.bytes, 1))
+	// Documents that do not fit into memory are looked up after the pass.
+	kept := min(float64(c.items), float64(c.s.r.Strategy.scanBytes)/max(c.bytes, 1))
 	pass := c.pass + kept*c.cost.keep + (wanted-min(wanted, kept))*c.cost.find
 	look := c.cost.begin + wanted*c.look()
 	switch {
@@ -202,8 +202,8 @@ func (c *chooser) everything() (reading, error) {
 	case c.inside && (look < pass || c.force.way == looks):
 		return c.looking(nil), nil
 	case !c.inside && (float64(c.items) > kept || c.force.way == looks):
-		// All rows are passed for their numbers, and the documents looked up.
-		if !c.s.p.rosters.fits(c.items) || c.s.only() == "" {
+		// All rows are passed for their numbers, and then the documents looked up.
+		if !c.s.r.rosters.fits(c.items) || c.s.only() == "" {
 			return reading{way: looks}, nil
 		}
 		numbers, err := c.s.enroll(c.ctx)
@@ -215,7 +215,7 @@ func (c *chooser) everything() (reading, error) {
 	return reading{way: passes}, nil
 }
 
-// looking returns the reading of a set within the clip, nil for all of it.
+// looking returns the reading of a set, limited to the clip. A nil set is all of it.
 func (c *chooser) looking(set *storage.Postings) reading {
 	if c.roster == nil {
 		return reading{way: looks, set: set}
@@ -254,12 +254,12 @@ func (c *chooser) narrowed() (reading, error) {
 	return c.counted(r, price)
 }
 
-// telling is the reading of all documents of the clip, which tell of themselves.
+// telling returns the reading of all documents of the clip, which are tested.
 func (c *chooser) telling() reading {
 	return reading{way: passes, tell: c.s.teller(c.access)}
 }
 
-// look is what it takes to look a document of the clip up.
+// look returns the cost of looking up a document of the clip.
 func (c *chooser) look() float64 {
 	if c.s.seats != nil {
 		return c.cost.seat
@@ -267,8 +267,8 @@ func (c *chooser) look() float64 {
 	return c.cost.find
 }
 
-// extra is what it takes to look a document up, less what passing spends on each
-// document that counts.
+// extra returns the cost of looking up a document, less the cost of keeping one in a
+// pass.
 func (c *chooser) extra() float64 {
 	switch each := c.look(); {
 	case !c.inside:
@@ -280,8 +280,8 @@ func (c *chooser) extra() float64 {
 	}
 }
 
-// wanted returns about how many documents fill the page: infinitely many if that is not
-// known.
+// wanted returns the approximate number of documents that fill the page, infinity if
+// that is unknown.
 func (c *chooser) wanted() float64 {
 	wanted := math.Inf(1)
 	if c.need.Want > 0 {
@@ -293,8 +293,8 @@ func (c *chooser) wanted() float64 {
 	return wanted
 }
 
-// lazily reports whether a page is filled before it matters how many documents there
-// are in all.
+// lazily reports whether the page is filled before the total number of documents
+// matters.
 func (c *chooser) lazily(r reading) bool {
 	if c.force.way == looks {
 		return true
@@ -303,7 +303,7 @@ func (c *chooser) lazily(r reading) bool {
 	return c.inside && r.tell == nil && wanted < float64(c.items) && wanted*c.extra() < c.pass
 }
 
-// counted reads the numbers of a set, and decides by how many there are.
+// counted reads the numbers of a set, and decides by their count.
 func (c *chooser) counted(r reading, price float64) (reading, error) {
 	s := c.s
 	pass := c.pass
@@ -328,7 +328,7 @@ func (c *chooser) counted(r reading, price float64) (reading, error) {
 			return reading{}, err
 		}
 	}
-	// The documents do not tell, so the lists have to.
+	// The documents cannot be tested, so all lists are necessary.
 	set, none := s.combine(c.ctx, c.access)
 	if none || set == nil {
 		return reading{way: looks, listed: true}, nil
@@ -344,15 +344,15 @@ func (c *chooser) counted(r reading, price float64) (reading, error) {
 	return r, nil
 }
 
-// regret reports whether it is time to make a roster of the key: when that is no dearer
-// than what look-ups outside of the key have cost so far for want of one.
+// regret reports whether a roster of the key should be made: when it costs no more than
+// the look-ups outside of the key have cost so far for lack of one.
 func (c *chooser) regret() bool {
 	s := c.s
 	return !c.inside && s.only() != "" && c.force.rosters != passes && c.force.way == cheapest &&
-		s.p.rosters.fits(c.items) && s.p.rosters.due(s.only(), int64(c.pass))
+		s.r.rosters.fits(c.items) && s.r.rosters.due(s.only(), int64(c.pass))
 }
 
-// enlist limits lists to the clip by its numbers, for which it passes all its rows.
+// enlist limits lists to the clip by its numbers. It passes all rows of the clip.
 func (c *chooser) enlist() error {
 	numbers, err := c.s.enroll(c.ctx)
 	if err != nil {
@@ -362,8 +362,9 @@ func (c *chooser) enlist() error {
 	return nil
 }
 
-// split divides a conjunction into what lists are asked for and what is left to the
-// documents, nil when that is nothing, and returns about what the lists cost.
+// split divides a conjunction into parts whose lists are read, and the rest, for which
+// documents are tested; nil if there is none. It returns the approximate cost of the
+// lists.
 func (c *chooser) split() (rest *index.Expr, price float64) {
 	args := []index.Expr{c.access}
 	if c.access.Op == index.And {
@@ -378,7 +379,8 @@ func (c *chooser) split() (rest *index.Expr, price float64) {
 			continue
 		}
 		p := part{expr: arg, price: c.pass}
-		// Beside single terms nothing is weighed: their documents are asked.
+		// If some parts are single terms, the others are not weighed: the documents
+		// of the terms are tested.
 		if !single || c.force.lists || named(arg, leavesMax) {
 			p.price, p.numbers = c.price(arg)
 		}
@@ -391,7 +393,7 @@ func (c *chooser) split() (rest *index.Expr, price float64) {
 	if !c.told || len(c.parts) == 1 || c.force.lists {
 		return nil, price
 	}
-	// A part that is no dearer than some look-ups may save as many.
+	// A part that costs no more than some look-ups may save as many.
 	worth := max(c.parts[first].price, fewLookups*c.cost.find)
 	price = 0
 	var left []index.Expr
@@ -409,8 +411,7 @@ func (c *chooser) split() (rest *index.Expr, price float64) {
 	return &index.Expr{Op: index.And, Args: left}, price
 }
 
-// combine returns the set of the parts that are not left to the documents, or that
-// there is no document.
+// combine returns the set of the parts whose lists are read, or that it is empty.
 func (c *chooser) combine() (set *storage.Postings, none bool) {
 	var sets []*storage.Postings
 	for _, p := range c.parts {
@@ -435,7 +436,7 @@ func (c *chooser) combine() (set *storage.Postings, none bool) {
 	return storage.Intersect(sets...), false
 }
 
-// named reports whether an expression is made of single terms, most at the most.
+// named reports whether an expression consists of at most most single terms.
 func named(e index.Expr, most int) bool {
 	switch e.Op {
 	case index.Leaf:
@@ -451,11 +452,11 @@ func named(e index.Expr, most int) bool {
 	return false
 }
 
-// fewLookups is how many look-ups a further list is taken to save.
+// fewLookups is the number of look-ups that a further list is assumed to save.
 const fewLookups = 8
 
-// price returns about what it costs to read the lists of an expression, and what they
-// hold when they were read for that.
+// price returns the approximate cost of reading the lists of an expression, and their
+// numbers if it has read them.
 func (c *chooser) price(e index.Expr) (price float64, numbers *storage.Numbers) {
 	switch e.Op {
 	case index.Leaf, index.Filter:
@@ -463,8 +464,7 @@ func (c *chooser) price(e index.Expr) (price float64, numbers *storage.Numbers) 
 		case e.Span.Empty():
 			return 0, nil
 		case e.Span.One && e.Op == index.Leaf && c.inside:
-			// Of the chunks only those are read that have numbers of the clip, and few are far
-			// from each other.
+			// Only chunks with numbers of the clip are read, and few seeks are far.
 			return c.cost.begin * (0.75 + 0.25*min(c.chunks(), float64(c.items))), nil
 		case e.Span.One && e.Op == index.Leaf:
 			return c.cost.begin + c.chunks()*c.cost.chunk, nil
@@ -480,16 +480,19 @@ func (c *chooser) price(e index.Expr) (price float64, numbers *storage.Numbers) 
 }
 
 const (
-	// probeBytes is the weight up to which a range is read to know it: the store tells
-	// bytes by blocks, so a range of a few lists weighs as much as a block of each table.
+	// probeBytes is the greatest weight of a range that is read to find its size: the
+	// store estimates in blocks, so a range of a few lists weighs as much as a block of
+	// each table.
 	probeBytes = 32 << 10
-	// probeRows is how many rows of it are read at most, and probePart the part of a
-	// pass that may be spent on them when the range is not weighed.
+	// probeRows is the greatest number of rows that are read for that, and probePart
+	// the part of the cost of a pass that may be spent on them if the range is not
+	// weighed.
 	probeRows = 64
 	probePart = 0.1
-	// listBytes is about what a short list takes.
+	// listBytes is the approximate size of a short list.
 	listBytes = 32
-	// weighings is how many weighings a pass has to cost for one to be made.
+	// weighings is how many times as much as a weighing a pass must cost to be worth
+	// one.
 	weighings = 20
 )
 
@@ -506,7 +509,7 @@ func (c *chooser) rangePrice(e index.Expr) (price float64, numbers *storage.Numb
 	}
 	r := listRange(e)
 	if !small {
-		stored, dense := c.s.now.snapshot.EstimatePostings(r.Low, r.High)
+		stored, dense := c.s.now.rows.EstimatePostings(r.Low, r.High)
 		if dense {
 			return c.cost.begin + float64(stored)*c.cost.chunk/chunkStored, nil
 		}
@@ -516,8 +519,8 @@ func (c *chooser) rangePrice(e index.Expr) (price float64, numbers *storage.Numb
 		}
 	}
 	if rows > 0 {
-		// An error comes again when the lists are read.
-		if numbers, over, err := c.s.now.snapshot.GatherRange(c.ctx, r, rows); err == nil && !over {
+		// An error is returned again when the lists are read.
+		if numbers, over, err := c.s.now.rows.GatherRange(c.ctx, r, rows); err == nil && !over {
 			return 0, numbers
 		}
 	}
@@ -527,15 +530,15 @@ func (c *chooser) rangePrice(e index.Expr) (price float64, numbers *storage.Numb
 	return price, nil
 }
 
-// chunkStored is about how many bytes a dense chunk of a list takes.
+// chunkStored is the approximate size of a dense chunk of a list in bytes.
 const chunkStored = 8 << 10
 
-// chunks returns how many chunks a list has at most.
+// chunks returns the greatest possible number of chunks of a list.
 func (c *chooser) chunks() float64 {
 	return float64(min(c.s.now.counter>>16+1, uint64(c.s.now.items)))
 }
 
-// extent returns how much the clip holds.
+// extent returns the extent of the clip.
 func (s *source) extent(ctx context.Context) (extent, error) {
 	x := extent{items: s.now.items, bytes: float64(s.now.bytes) / float64(max(1, s.now.items))}
 	if s.whole {
@@ -550,17 +553,18 @@ func (s *source) extent(ctx context.Context) (extent, error) {
 	return extent{items: sum.items, bytes: float64(sum.bytes) / float64(max(1, sum.items))}, err
 }
 
-// only returns the EPK of a clip that holds a single one of those that have a width.
+// only returns the EPK of a clip that contains a single one, empty if it contains
+// several or EPKs have no common width.
 func (s *source) only() partitionkey.EPK {
-	if s.epk == "" && !s.whole && s.p.epkWidth > 0 && len(s.clip.Min) == s.p.epkWidth && s.point() {
+	if s.epk == "" && !s.whole && s.r.own.width > 0 && len(s.clip.Min) == s.r.own.width && s.point() {
 		s.epk = s.clip.Min
 	}
 	return s.epk
 }
 
-// tells reports whether documents tell whether they are of an expression, and how many
-// leaves that has then. They do not because of what is asked, or because directives leave
-// some out of the index.
+// tells reports whether documents can be tested for an expression, and the number of
+// its leaves. They cannot because of the expression, or because directives exclude some
+// documents from the index.
 func (s *source) tells(access index.Expr) (leaves int, ok bool) {
 	if s.now.excludes || !s.now.indexing.Policy.Automatic {
 		return 0, false
@@ -568,14 +572,13 @@ func (s *source) tells(access index.Expr) (leaves int, ok bool) {
 	return query.Tells(s.now.indexing.active.Index, access)
 }
 
-// teller returns what tells of a document whether it is one of an expression's, or of a
-// part of one, of which documents tell according to tells.
+// teller returns the test of documents for an expression, or a part of one, that tells
+// accepts.
 func (s *source) teller(access index.Expr) *query.Teller {
 	return query.NewTeller(s.now.indexing.active.Index, access)
 }
 
-// enroll passes the rows of the clip for its numbers, which each keeps as the roster
-// of its key.
+// enroll returns the numbers of the clip. It passes all rows, and so leaves a roster.
 func (s *source) enroll(ctx context.Context) (*storage.Numbers, error) {
 	var b storage.NumbersBuilder
 	err := s.each(ctx, func(_, _ []byte, d *document) bool {
@@ -586,8 +589,8 @@ func (s *source) enroll(ctx context.Context) (*storage.Numbers, error) {
 }
 
 // note counts the spans of an expression for the charge, which does not depend on
-// which of them are read, and says whether the expression narrows anything, and
-// whether it is certain to hold no document.
+// whether they are read. It reports whether the expression narrows the documents, and
+// whether it certainly has none.
 func (s *source) note(e index.Expr) (narrows, none bool) {
 	switch e.Op {
 	case index.Leaf, index.Filter:

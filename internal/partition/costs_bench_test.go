@@ -92,7 +92,7 @@ func (m *measuring) time(n int, do func()) float64 {
 // source returns a source of one key. The caller frees it.
 func (m *measuring) source(key string) *source {
 	r := m.q.w.keyRange(m.q.b, key)
-	return newSource(m.p, m.now, r, r)
+	return m.p.reader.Source(&m.now.shot, r, r)
 }
 
 func (m *measuring) access(where string) index.Expr {
@@ -108,7 +108,7 @@ func (m *measuring) begin() float64 {
 	key := storage.TermKey(nil, m.access(`c.own = "k2000-1"`).Span.Low)
 	return m.time(times, func() {
 		for range times {
-			list := m.now.snapshot.Postings(key)
+			list := m.now.rows.Postings(key)
 			list.Next()
 			m.check(list.Close())
 		}
@@ -118,9 +118,9 @@ func (m *measuring) begin() float64 {
 // pass is the time of one row of a pass that keeps nothing.
 func (m *measuring) pass(key string, items int, tell *query.Teller) float64 {
 	s := m.source(key)
-	defer s.free()
-	m.p.strategy.force.rosters = passes
-	defer func() { m.p.strategy.force.rosters = cheapest }()
+	defer s.Free()
+	m.p.reader.Strategy.force.rosters = passes
+	defer func() { m.p.reader.Strategy.force.rosters = cheapest }()
 	return m.time(items, func() {
 		m.check(s.each(context.Background(), func(_, _ []byte, d *document) bool {
 			return tell == nil || tell.Tell(d.body, d.ts) || true
@@ -135,7 +135,7 @@ func (m *measuring) bytes() float64 {
 
 func (m *measuring) row() float64 {
 	s := m.source("small")
-	defer s.free()
+	defer s.Free()
 	x, err := s.extent(context.Background())
 	m.check(err)
 	return m.pass("small", measuredItems, nil) - m.bytes()*x.bytes
@@ -147,11 +147,11 @@ func (m *measuring) tell() float64 {
 }
 
 func (m *measuring) keep() float64 {
-	m.p.strategy.force.rosters = passes
-	defer func() { m.p.strategy.force.rosters = cheapest }()
+	m.p.reader.Strategy.force.rosters = passes
+	defer func() { m.p.reader.Strategy.force.rosters = cheapest }()
 	all := m.time(measuredItems, func() {
 		s := m.source(measuredKey)
-		defer s.free()
+		defer s.Free()
 		m.check(s.scan(context.Background(), nil, 0, func(query.Candidate, error) bool { return true }))
 	})
 	return all - m.pass(measuredKey, measuredItems, nil)
@@ -161,11 +161,11 @@ func (m *measuring) keep() float64 {
 // they are forgotten first.
 func (m *measuring) find(seated bool) float64 {
 	s := m.source(measuredKey)
-	defer s.free()
+	defer s.Free()
 	numbers, err := s.enroll(context.Background())
 	m.check(err)
 	if seated {
-		s.seats = m.p.rosters.of(s.only(), m.now.lsn).seats
+		s.seats = m.p.reader.rosters.of(s.only(), m.now.lsn).seats
 	}
 	var list []uint64
 	set := numbers.Postings()
@@ -175,7 +175,7 @@ func (m *measuring) find(seated bool) float64 {
 		}
 	}
 	return m.time(len(list), func() {
-		m.p.places.slots.Store(nil)
+		m.p.reader.locations.slots.Store(nil)
 		m.check(s.walkList(context.Background(), list, 0, func(query.Candidate, error) bool { return true }))
 	})
 }
@@ -184,17 +184,17 @@ func (m *measuring) find(seated bool) float64 {
 func (m *measuring) miss() float64 {
 	other := m.source("o1")
 	numbers, err := other.enroll(context.Background())
-	other.free()
+	other.Free()
 	m.check(err)
 	s := m.source(measuredKey)
-	defer s.free()
+	defer s.Free()
 	var list []uint64
 	set := numbers.Postings()
 	for number, ok := set.Next(); ok && len(list) < 500; number, ok = set.Next() {
 		list = append(list, number)
 	}
 	return m.time(len(list), func() {
-		m.p.places.slots.Store(nil)
+		m.p.reader.locations.slots.Store(nil)
 		m.check(s.walkList(context.Background(), list, 0, func(query.Candidate, error) bool { return true }))
 	})
 }
@@ -204,7 +204,7 @@ func (m *measuring) chunk() float64 {
 	key := storage.TermKey(nil, m.access(`c.all = "v"`).Span.Low)
 	chunks := float64(m.now.counter>>16 + 1)
 	whole := m.time(1, func() {
-		list := m.now.snapshot.Postings(key)
+		list := m.now.rows.Postings(key)
 		_, err := list.Count()
 		m.check(err)
 		m.check(list.Close())
@@ -215,7 +215,7 @@ func (m *measuring) chunk() float64 {
 // gather reads the lists of a range.
 func (m *measuring) gather(e index.Expr) float64 {
 	s := m.source(measuredKey)
-	defer s.free()
+	defer s.Free()
 	return m.time(1, func() {
 		set, _ := s.combine(context.Background(), e)
 		_, err := set.Collect(context.Background())
@@ -226,7 +226,7 @@ func (m *measuring) gather(e index.Expr) float64 {
 // entry is the time of one byte of a range.
 func (m *measuring) entry(where string) float64 {
 	e := m.access(where)
-	stored, _ := m.now.snapshot.EstimatePostings(storage.TermKey(nil, e.Span.Low), storage.TermKey(nil, e.Span.High))
+	stored, _ := m.now.rows.EstimatePostings(storage.TermKey(nil, e.Span.Low), storage.TermKey(nil, e.Span.High))
 	return m.gather(e) / float64(max(1, stored))
 }
 
@@ -236,7 +236,7 @@ func (m *measuring) weigh() float64 {
 	const times = 20
 	return m.time(times, func() {
 		for range times {
-			m.now.snapshot.EstimatePostings(low, high)
+			m.now.rows.EstimatePostings(low, high)
 		}
 	})
 }
@@ -260,9 +260,9 @@ func BenchmarkNoting(b *testing.B) {
 	}
 	create(0, 2000)
 	p := w.partition.Load()
-	p.strategy.force = forced{way: looks, rosters: looks}
-	if _, _, err := w.rows("SELECT * FROM c WHERE c.rank >= 0", w.keyRange(b, "k"), 1000, nil); err != nil || p.rosters.count.Load() != 1 {
-		b.Fatal(p.rosters.count.Load(), err)
+	p.reader.Strategy.force = forced{way: looks, rosters: looks}
+	if _, _, err := w.rows("SELECT * FROM c WHERE c.rank >= 0", w.keyRange(b, "k"), 1000, nil); err != nil || p.reader.rosters.count.Load() != 1 {
+		b.Fatal(p.reader.rosters.count.Load(), err)
 	}
 	effects = nil
 	began := processTime(b)
@@ -280,14 +280,14 @@ func BenchmarkNoting(b *testing.B) {
 					}
 				}
 			}))
-			p.rosters.keys[string(w.keyRange(b, "k").Min)].changes = nil // or nobody reads it
+			p.reader.rosters.keys[string(w.keyRange(b, "k").Min)].changes = nil // or nobody reads it
 			noted = append(noted, threadNanos(b, len(effects), func() {
 				for _, e := range effects {
-					p.moves.reset()
-					if err := storage.ReadRows(e.Rows, p.moves.see); err != nil {
+					p.apply.moves.Reset()
+					if err := storage.ReadRows(e.Rows, p.apply.moves.See); err != nil {
 						b.Fatal(err)
 					}
-					p.rosters.note(e.LSN, &p.moves)
+					p.reader.rosters.note(e.LSN, &p.apply.moves)
 				}
 			}))
 		}

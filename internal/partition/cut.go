@@ -9,15 +9,14 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// SplitPoint returns where the partition is to be split: at the given point when
-// it is not empty, and otherwise between the two keys where half of the stored
-// bytes lie on either side (S37, S109), or halfway through the range when there
-// are no documents.
+// SplitPoint returns the point at which to split the partition: at, if it is not empty.
+// Otherwise it is a point between two keys with half of the stored bytes on either side
+// (S37, S109), or the middle of the range if there are no documents.
 //
-// A point that is outside of the range, at one of its bounds, or inside of one
-// full key is BadRequest; so is a partition that cannot be divided, with
-// [ErrIndivisible] as the cause. The result has no zero bytes at its end, since
-// clients differ in what they take those for.
+// The error is BadRequest for a point that is outside of the range, at one of its
+// bounds, or inside of one full key, and for a partition that cannot be divided; then
+// its cause is [ErrIndivisible]. The result does not end with a zero byte, because
+// clients interpret those differently.
 func (p *Partition) SplitPoint(ctx context.Context, at partitionkey.EPK) (partitionkey.EPK, error) {
 	if at != "" {
 		at = at.Canonical()
@@ -29,9 +28,9 @@ func (p *Partition) SplitPoint(ctx context.Context, at partitionkey.EPK) (partit
 	}
 	defer p.release(now)
 	if now.items == 0 {
-		cut, ok := between(p.descriptor.Key, p.descriptor.Range.Min, p.descriptor.Range.Max)
+		cut, ok := between(p.own.Key, p.own.Range.Min, p.own.Range.Max)
 		if !ok || p.admitsCut(cut) != nil {
-			return "", indivisible(p.descriptor.ID, "its range holds one key only")
+			return "", indivisible(p.own.ID, "its range holds one key only")
 		}
 		return cut, nil
 	}
@@ -40,22 +39,22 @@ func (p *Partition) SplitPoint(ctx context.Context, at partitionkey.EPK) (partit
 		return "", err
 	}
 	if above == "" {
-		return "", indivisible(p.descriptor.ID, "all of its documents have one partition key")
+		return "", indivisible(p.own.ID, "all of its documents have one partition key")
 	}
-	cut, ok := between(p.descriptor.Key, below, above)
+	cut, ok := between(p.own.Key, below, above)
 	if !ok {
-		cut = firstPart(below, above, p.epkWidth)
+		cut = firstPart(below, above, p.own.width)
 	}
 	return cut, nil
 }
 
-// admitsCut checks a point that somebody named.
+// admitsCut checks a point of a caller.
 func (p *Partition) admitsCut(at partitionkey.EPK) error {
-	r := p.descriptor.Range
+	r := p.own.Range
 	switch {
 	case at.Compare(r.Min) <= 0 || at.Compare(r.Max) >= 0:
-		return status.BadRequest("The point %s does not lie inside of the range %s of partition %s.", at, r, p.descriptor.ID)
-	case !addressable(at, p.epkWidth):
+		return status.BadRequest("The point %s does not lie inside of the range %s of partition %s.", at, r, p.own.ID)
+	case !addressable(at, p.own.width):
 		return status.BadRequest("The point %s lies inside of one partition key, or where no key can be. A logical partition is never divided.", at)
 	}
 	return nil
@@ -75,9 +74,9 @@ func addressable(at partitionkey.EPK, width int) bool {
 	return len(at) <= width
 }
 
-// addressable1 is addressable for version 1, whose EPKs are the ordered number
-// of the hash and the ordered form of the key, self-delimiting both. Only what
-// goes on behind a complete one lies inside of a key.
+// addressable1 is addressable for version 1. Its EPKs consist of the ordered number of
+// the hash and the ordered form of the key, which both delimit themselves. A point is
+// inside of a key only if it continues after a complete EPK.
 func addressable1(at string) bool {
 	const markNumber, markString, longBytes = 0x05, 0x08, 101
 	number := func(s string) (rest string) {
@@ -108,10 +107,10 @@ func addressable1(at string) bool {
 	return len(key) <= 1+longBytes
 }
 
-// median returns the two neighbouring EPKs between which the sizes of logical
-// partitions balance best; above is empty when there is only one.
+// median returns the two adjacent EPKs between which the sizes of the logical partitions
+// balance best. above is empty if there is only one EPK.
 func (p *Partition) median(ctx context.Context, now *published) (below, above partitionkey.EPK, err error) {
-	rows := now.snapshot.Iter(storage.FamilyLogical.Bounds())
+	rows := now.rows.Iter(storage.FamilyLogical.Bounds())
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var sum int64
 	var last partitionkey.EPK
@@ -135,7 +134,7 @@ func (p *Partition) median(ctx context.Context, now *published) (below, above pa
 				best, below, above = off, last, epk
 			}
 			if 2*sum >= now.bytes && above != "" {
-				return below, above, nil // It only gets worse.
+				return below, above, nil // Later points balance worse.
 			}
 			last = epk
 		}
@@ -144,16 +143,15 @@ func (p *Partition) median(ctx context.Context, now *published) (below, above pa
 	return below, above, nil
 }
 
-// scanCheckEvery is after how many rows a scan looks at its context.
+// scanCheckEvery is the number of rows between two looks at the context.
 const scanCheckEvery = 1 << 12
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// between returns a point with below < point < above that is as short as the
-// service's own bounds and has no zero byte at its end, and false when it finds
-// none.
+// between returns a point with below < point < above that is as short as the bounds of
+// the service and does not end with a zero byte, and false if it finds none.
 func between(d partitionkey.Definition, below, above partitionkey.EPK) (partitionkey.EPK, bool) {
-	const attempts = 16 // each second-to-last point ends in a zero byte once in 256
+	const attempts = 16 // One point in 256 ends with a zero byte.
 	for range attempts {
 		middle := d.Middle(partitionkey.Range{Min: below, Max: above})
 		if middle.Compare(below) <= 0 || middle.Compare(above) >= 0 {
@@ -167,8 +165,8 @@ func between(d partitionkey.Definition, below, above partitionkey.EPK) (partitio
 	return "", false
 }
 
-// firstPart returns the shortest beginning of above, by whole levels, that lies
-// behind below: a bound between the two when no point is.
+// firstPart returns the shortest prefix of above, of whole levels, that is greater than
+// below. It is the bound between the two if there is no point between them.
 func firstPart(below, above partitionkey.EPK, width int) partitionkey.EPK {
 	for end := hashBytes; end < width; end += hashBytes {
 		if part := above[:end].Canonical(); below.Compare(part) < 0 {

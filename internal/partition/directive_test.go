@@ -110,7 +110,7 @@ func TestDirectiveHeld(t *testing.T) {
 	if _, err := w.purge(w.keyOf("p"), nil); err != nil {
 		t.Fatal(err)
 	}
-	if p := w.partition.Load(); p.current.Load().excludes {
+	if p := w.partition.Load(); p.states.current.Load().excludes {
 		t.Error("the empty partition still has documents in no index")
 	}
 }

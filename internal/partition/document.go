@@ -16,7 +16,7 @@ import (
 const (
 	documentVersion = 1
 
-	flagTTL     = 1 // the document has a time to live of its own, behind the key
+	flagTTL     = 1 // the document has its own time to live, after the key
 	flagInclude = 2 // it was written with the directive Include
 	flagExclude = 4 // it was written with the directive Exclude
 	flagsKnown  = flagTTL | flagInclude | flagExclude
@@ -35,36 +35,50 @@ const (
 	offKey     = 52
 )
 
+// etagBytes is the width of an etag.
 const etagBytes = 16
 
-// keyBytesMax is what the width of a key has room for. The limits of its
-// components keep every key far below.
+// keyBytesMax is the greatest length of a key that a row can have. The limits of
+// its components keep every key far below it.
 const keyBytesMax = 1<<16 - 1
 
+// errDocument is the error of a document row that cannot be read.
 var errDocument = errors.New("damaged document row")
 
-// document is a document row taken apart. It shares the bytes of the row.
+// Directive says whether a document is in the index. Each write sets it. Reads,
+// lists and queries that read all documents find a document that is not in the
+// index; a filter that the index answers does not.
+type Directive uint8
+
+// The directives.
+const (
+	ByPolicy Directive = iota // unless the policy's Automatic is off, as it is now
+	Include                   // in any case
+	Exclude                   // in no case
+)
+
+// document is a decoded document row. It shares the bytes of the row.
 type document struct {
 	version
 	etag    [etagBytes]byte
 	epkSize int
-	key     []byte // the full partition key in canonical form
-	ttl     int32  // seconds of its own to live, -1 for ever; zero for those of the container
-	asked   Directive
-	body    []byte // JSON object without system properties, never empty
+	key     []byte    // the full partition key in canonical form
+	ttl     int32     // its own time to live in seconds, -1 for never; zero if it has none
+	asked   Directive // that it was written with
+	body    []byte    // JSON object without system properties, never empty
 }
 
-// version says which version of which document a row is.
+// version identifies a document, and one version of it.
 type version struct {
-	number  uint64
-	lsn     resource.LSN
-	ordinal uint32 // of the partition that wrote it
-	seq     uint32 // place in the effect
-	ts      int64  // seconds since 1970
+	number  uint64       // the document number
+	lsn     resource.LSN // of the effect that wrote it
+	ordinal uint32       // of the partition that wrote it
+	seq     uint32       // position in the effect
+	ts      int64        // seconds since 1970
 }
 
-// newDocumentRow returns a row with the parts that are known before the writer
-// decides the rest, and the body of doc. Its stamp comes later.
+// newDocumentRow returns a row with the body of doc and those parts of the header
+// that are known before the writer evaluates the request. Stamp adds the others.
 func newDocumentRow(epkSize int, key []byte, doc value.Value) []byte {
 	const bodyGuess = 1 << 10
 	row := make([]byte, offKey, offKey+len(key)+bodyGuess)
@@ -79,7 +93,7 @@ func newDocumentRow(epkSize int, key []byte, doc value.Value) []byte {
 	return doc.Append(row)
 }
 
-// stamp writes what the writer decided into the header of a row.
+// stamp writes the version, with a new etag, into the header of a row.
 func stamp(row []byte, v version) {
 	binary.BigEndian.PutUint64(row[offNumber:], v.number)
 	binary.BigEndian.PutUint64(row[offLSN:], uint64(v.lsn))
@@ -92,9 +106,9 @@ func stamp(row []byte, v version) {
 	copy(row[offETag:], etag[:])
 }
 
-// newETag returns the etag that a version is given when it is written. LSN,
-// ordinal and place in the effect name one version in the whole container; the
-// time keeps them apart from those of a container that was restored.
+// newETag returns the etag of a version. LSN, ordinal and position in the effect
+// identify one version in the whole container; the time tells it from one of a
+// container that was restored.
 func (v version) newETag() (etag [etagBytes]byte) {
 	binary.BigEndian.PutUint32(etag[0:], uint32(v.lsn))
 	binary.BigEndian.PutUint16(etag[4:], uint16(v.lsn>>32))
@@ -103,6 +117,15 @@ func (v version) newETag() (etag [etagBytes]byte) {
 	binary.BigEndian.PutUint32(etag[12:], uint32(v.ts))
 	return etag
 }
+
+// restamp replaces the time in a row. The etag stays the same, because clients have
+// it.
+func restamp(row []byte, ts int64) {
+	binary.BigEndian.PutUint64(row[offTS:], uint64(ts))
+}
+
+// bodyOf returns the body in a row of newDocumentRow, or in one that can be decoded.
+func bodyOf(row []byte) []byte { return row[bodyOffset(row):] }
 
 // bodyOffset returns where the body of a row begins.
 func bodyOffset(row []byte) int {
@@ -113,7 +136,7 @@ func bodyOffset(row []byte) int {
 	return at
 }
 
-// directiveOf returns the directive that the document of a row was written with.
+// directiveOf returns the directive of the document in a row.
 func directiveOf(row []byte) Directive {
 	switch {
 	case row[offFlags]&flagExclude != 0:
@@ -124,7 +147,7 @@ func directiveOf(row []byte) Directive {
 	return ByPolicy
 }
 
-// direct notes the directive in a row.
+// direct sets the directive in a new row.
 func direct(row []byte, d Directive) {
 	switch d {
 	case Exclude:
@@ -134,9 +157,9 @@ func direct(row []byte, d Directive) {
 	}
 }
 
-// decodeDocument takes a row apart.
+// decodeDocument decodes a row. The document shares its bytes.
 func decodeDocument(row []byte) (document, error) {
-	// A body has at least an id, so a comma can follow its last member.
+	// A body has an id at least, so system properties can follow a comma.
 	if len(row) < offKey || bodyOffset(row)+len(`{"id":"x"}`) > len(row) {
 		return document{}, fmt.Errorf("%d bytes: %w", len(row), errDocument)
 	}
@@ -168,7 +191,7 @@ func decodeDocument(row []byte) (document, error) {
 	return d, nil
 }
 
-// etagText is an etag as clients see it, with its quotes: 8-4-4-4-12 digits.
+// etagText is the form of an etag that clients see, with quotes: 8-4-4-4-12 digits.
 const etagText = `"00000000-0000-0000-0000-000000000000"`
 
 // appendETag appends the text of an etag without its quotes.
@@ -184,7 +207,7 @@ func appendETag(dst []byte, etag [etagBytes]byte) []byte {
 	return hex.AppendEncode(dst, etag[10:16])
 }
 
-// etagOf returns an etag as clients see it.
+// etagOf returns an etag in the form that clients see.
 func etagOf(etag [etagBytes]byte) resource.ETag {
 	var room [len(etagText)]byte
 	text := append(room[:0], '"')
@@ -192,7 +215,7 @@ func etagOf(etag [etagBytes]byte) resource.ETag {
 	return resource.ETag(append(text, '"'))
 }
 
-// matches reports whether an etag of a request is the one of the document.
+// matches reports whether the document has the etag of a request.
 func (d *document) matches(etag resource.ETag) bool {
 	var room [len(etagText)]byte
 	text := append(room[:0], '"')
@@ -200,27 +223,30 @@ func (d *document) matches(etag resource.ETag) bool {
 	return string(etag) == string(text)
 }
 
-// names of the properties that the database adds to what it reads, and which it
-// drops from what it is given.
+// systemProperties are the properties that the database adds to a document when it
+// is read, and drops from one that is written.
 var systemProperties = []string{"_rid", "_self", "_etag", "_attachments", "_ts"}
 
-// The texts around the system properties, which stand behind the user's own
-// properties in the order of the service.
+// The texts around the system properties, which follow the user's own properties in
+// the order of the service.
 const (
-	textRID         = `,"_rid":"`
-	textSelf        = `","_self":"`
-	textETag        = `/","_etag":"\"`
+	textRID  = `,"_rid":"`
+	textSelf = `","_self":"`
+	textETag = `/","_etag":"\"`
+
+	// textAttachments is the text between the etag and the time.
 	textAttachments = `\"","_attachments":"attachments/","_ts":`
 )
 
-const ridChars = 24 // the text of a document's RID
+const ridChars = 24 // length of the text of a document's RID
 
-// renderer completes stored bodies: it knows which container they are in.
+// renderer adds the system properties to the stored bodies of one container.
 type renderer struct {
 	container resource.RID
 	docs      string // the _self link up to the RID of the document
 }
 
+// newRenderer returns the renderer of a container.
 func newRenderer(container resource.RID) renderer {
 	return renderer{container: container, docs: string(container.AppendSelf(nil)) + "docs/"}
 }
@@ -234,7 +260,7 @@ func (r *renderer) size(bodySize int, ts int64) int {
 }
 
 // append appends the complete JSON of a document: its body with the system
-// properties at the end. Nothing is parsed.
+// properties at the end. It parses nothing.
 func (r *renderer) append(dst []byte, d *document) []byte {
 	var raw [16]byte
 	copy(raw[:], r.container)
@@ -255,7 +281,7 @@ func (r *renderer) append(dst []byte, d *document) []byte {
 	return append(dst, '}')
 }
 
-// complete returns the complete JSON of a document in one allocation.
+// complete returns the complete JSON of a document, in one allocation.
 func (r *renderer) complete(d *document) []byte {
 	return r.append(make([]byte, 0, r.size(len(d.body), d.ts)), d)
 }

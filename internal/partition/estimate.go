@@ -5,37 +5,13 @@ import (
 	"errors"
 
 	"github.com/decandb/decan/internal/index"
-	"github.com/decandb/decan/internal/status"
 )
 
-// Estimate returns how many documents the plan of q expects to read here, by the
-// index alone, and false when nothing short of reading can tell. It costs
-// nothing that a meter counts, and looks at Plan, Generation and Range of q only.
-func (p *Partition) Estimate(ctx context.Context, q Query) (n int64, ok bool, err error) {
-	now, err := p.acquire()
-	if err != nil {
-		return 0, false, err
-	}
-	defer p.release(now)
-	clip, overlaps := q.Range.Intersect(p.descriptor.Range)
-	if q.Generation != p.descriptor.Generation || !overlaps {
-		return 0, false, status.PartitionMoved(status.SubRangeGone)
-	}
-	s := newSource(p, now, q.Range, clip)
-	defer s.free()
-	n, ok, err = q.Plan.Estimate(ctx, s.face())
-	if err != nil && ctx.Err() != nil && status.From(err) == nil {
-		err = ended(ctx)
-	}
-	return n, ok, err
-}
-
-// partsMax is how many parts of a conjunction are looked at to make it cheap.
+// partsMax is the number of parts of a conjunction that are tried to make it cheap.
 const partsMax = 16
 
-// within returns what of an expression can be known by passing about effort
-// terms: the expression itself, or one that admits more documents, and then less
-// is true.
+// within returns an expression that can be evaluated by reading about effort terms: e
+// itself, or one that admits more documents. In the latter case less is true.
 func (s *source) within(ctx context.Context, e index.Expr, effort int64) (_ index.Expr, less bool, err error) {
 	switch e.Op {
 	case index.Leaf, index.Filter:
@@ -51,8 +27,8 @@ func (s *source) within(ctx context.Context, e index.Expr, effort int64) (_ inde
 	return e, false, nil
 }
 
-// someWithin is within for a conjunction: each part may take the whole effort,
-// since one that takes little is worth more the more the others would take.
+// someWithin is within for a conjunction. Each part may take the whole effort, because
+// a cheap part is worth more if the others are expensive.
 func (s *source) someWithin(ctx context.Context, e index.Expr, effort int64) (_ index.Expr, less bool, err error) {
 	known := index.Expr{Op: index.And}
 	for i, arg := range e.Args {
@@ -74,7 +50,7 @@ func (s *source) someWithin(ctx context.Context, e index.Expr, effort int64) (_ 
 	return known, less, nil
 }
 
-// eachWithin is within for a disjunction, whose parts share the effort.
+// eachWithin is within for a disjunction. Its parts share the effort.
 func (s *source) eachWithin(ctx context.Context, e index.Expr, effort int64) (_ index.Expr, less bool, err error) {
 	known := index.Expr{Op: index.Or, Args: make([]index.Expr, 0, min(int64(len(e.Args)), max(0, effort)))}
 	for _, arg := range e.Args {
@@ -90,7 +66,7 @@ func (s *source) eachWithin(ctx context.Context, e index.Expr, effort int64) (_ 
 	return known, less, nil
 }
 
-// termsTo counts the terms of a span that have documents, up to most.
+// termsTo counts the terms of a span, up to most.
 func (s *source) termsTo(ctx context.Context, span index.Span, most int64) (n int64, err error) {
 	if span.Empty() {
 		return 0, nil
@@ -103,8 +79,8 @@ func (s *source) termsTo(ctx context.Context, span index.Span, most int64) (n in
 	defer func() { err = errors.Join(err, lists.Close()) }()
 	for valid := lists.First(); valid && n < most; valid = lists.Next() {
 		s.passed++
-		if n++; stopped(ctx, int(n)) != nil {
-			return 0, stopped(ctx, int(n))
+		if n++; Stopped(ctx, int(n)) != nil {
+			return 0, Stopped(ctx, int(n))
 		}
 	}
 	return n, lists.Err()

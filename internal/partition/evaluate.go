@@ -2,7 +2,6 @@ package partition
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -14,9 +13,9 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// evaluate decides what a request does and proposes the effect. The answers are
-// in its operations, and certain when its proposal is, if it has one. An error is
-// the world's trouble.
+// evaluate evaluates a request and proposes its effect. The results are in its
+// operations, and are certain when its proposal is, if it has one. The error is that of
+// a request that failed, not of a refused operation.
 func (p *Partition) evaluate(r *request, now *published) error {
 	if r.aside != nil {
 		return r.aside(r)
@@ -24,7 +23,7 @@ func (p *Partition) evaluate(r *request, now *published) error {
 	return p.transact(r, now)
 }
 
-// transact carries out the operations of a request and proposes the effect.
+// transact executes the operations of a request and proposes the effect.
 func (p *Partition) transact(r *request, now *published) error {
 	tx := &p.writer.tx
 	tx.begin(p, now, r.epk, r.key, r.hash)
@@ -43,8 +42,8 @@ func (p *Partition) transact(r *request, now *published) error {
 	return err
 }
 
-// do carries out the operations as far as the unity of the request goes, and
-// reports whether there is something to commit.
+// do executes the operations as the atomicity of the request says, and reports whether
+// there is a change to commit.
 func (r *request) do(tx *transaction) (commits bool, err error) {
 	room := r.answerMax
 	for i := range r.operations {
@@ -60,7 +59,7 @@ func (r *request) do(tx *transaction) (commits bool, err error) {
 			continue
 		}
 		r.refused = true
-		switch r.unity {
+		switch r.atomicity {
 		case Atomic:
 			r.charge = op.charge
 			dependent(r.operations[:i])
@@ -74,8 +73,8 @@ func (r *request) do(tx *transaction) (commits bool, err error) {
 	return tx.versions > 0, nil
 }
 
-// one carries out one operation. room is what the answer still has for documents:
-// one operation may go beyond it when it cannot be undone.
+// one executes one operation. room is the number of bytes that documents may still have
+// in the answer. An operation that cannot be undone may exceed it.
 func (r *request) one(tx *transaction, op *operation, room *int) error {
 	if r.answerMax == 0 {
 		return tx.do(op)
@@ -90,20 +89,20 @@ func (r *request) one(tx *transaction, op *operation, room *int) error {
 		return err
 	}
 	if op.answers() {
-		*room -= tx.p.render.size(op.size(), op.version.ts)
+		*room -= tx.p.own.render.size(op.size(), op.version.ts)
 	}
-	if *room < 0 && (r.unity == Atomic || op.ask.Op == Fetch) {
+	if *room < 0 && (r.atomicity == Atomic || op.ask.Op == Fetch) {
 		return long()
 	}
 	return nil
 }
 
-// propose hands rows to the group and keeps them until the result is known.
+// propose proposes rows to the group and keeps them until their result is known.
 func (p *Partition) propose(batch *storage.Batch, lsn resource.LSN, items, bytes int64) *flight {
 	f := &flight{lsn: lsn, batch: batch}
-	// The effect is no longer the caller's: nobody's context may end it.
+	// The effect does not belong to a caller any more, so no context may end it.
 	f.proposal = p.config.Group.Propose(context.Background(), p.config.Ref, replication.Effect{
-		Generation: p.descriptor.Generation,
+		Generation: p.own.Generation,
 		LSN:        lsn,
 		Rows:       batch.Repr(),
 		Items:      items,
@@ -113,9 +112,9 @@ func (p *Partition) propose(batch *storage.Batch, lsn resource.LSN, items, bytes
 	return f
 }
 
-// quota refuses a write that makes a logical partition larger than it may be.
-// One that does not make it larger goes ahead, so that a full one, or one from
-// the time of a higher limit, can be emptied.
+// quota refuses a write by which a logical partition would exceed its limit: grown is
+// its growth, bytes its size after the write. A write without growth is accepted, so
+// that documents can be deleted or shortened after the limit was lowered.
 func (p *Partition) quota(grown, bytes int64) *status.Error {
 	limit := p.limits().LogicalPartitionBytes
 	if grown <= 0 || bytes <= limit {
@@ -126,7 +125,7 @@ func (p *Partition) quota(grown, bytes int64) *status.Error {
 		sizeText(limit), bytes, limit)
 }
 
-// sizeText writes a size as people read it, such as 20 GB.
+// sizeText returns a size with a unit, such as 20 GB.
 func sizeText(bytes int64) string {
 	for _, unit := range []struct {
 		name string
@@ -139,7 +138,7 @@ func sizeText(bytes int64) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// cost is the charge of a change. A vector counts as a term, and so do the values
+// cost returns the charge of a change. A vector counts as a term, and so do the values
 // of a unique key.
 func (op *operation) cost(before *current, m *move) float64 {
 	c := &m.change
@@ -160,17 +159,18 @@ func (op *operation) cost(before *current, m *move) float64 {
 type builder struct {
 	batch  *storage.Batch
 	writer *writer // for its scratch
-	sorted bool    // the rows of an edit are kept apart, in the order of their keys
+	sorted bool    // the rows of one edit are in its ahead, in the order of their keys
 	err    error
 }
 
+// check keeps the first error.
 func (b *builder) check(err error) {
 	if b.err == nil {
 		b.err = err
 	}
 }
 
-// remove takes away the rows of the version in front of a transaction.
+// remove deletes the rows of the version before a transaction.
 func (b *builder) remove(tx *transaction, e *edit) {
 	if !e.existed {
 		return
@@ -193,8 +193,9 @@ func (b *builder) remove(tx *transaction, e *edit) {
 	}
 }
 
-// enter writes the rows of the version behind a transaction: 'd', 'r', 'l' and
-// 'f', and 'x' if it has a time to live, and changes the index. A document that came and went leaves no row.
+// enter writes the rows of the version after a transaction: 'd', 'r', 'l' and 'f', and
+// 'x' if it has its own time to live, and changes the index. A document that the
+// transaction has created and deleted has none.
 func (b *builder) enter(tx *transaction, e *edit) {
 	w := b.writer
 	if e.row != nil {
@@ -210,20 +211,20 @@ func (b *builder) enter(tx *transaction, e *edit) {
 			b.prefixes(tx.epk, e.number, tx.p, b.batch.AddPosting)
 		}
 		w.key = storage.FeedKey(w.key[:0], uint64(e.lsn), e.ordinal, e.seq)
-		w.cell = appendFeedValue(w.cell[:0], e.number, string(tx.epk), tx.p.epkWidth)
+		w.cell = appendFeedValue(w.cell[:0], e.number, string(tx.epk), tx.p.own.width)
 		b.check(b.batch.Set(w.key, w.cell))
 	}
 	c := e.moved()
 	if e.ahead == nil && !b.sorted && len(c.removed)+len(c.added) >= heavyTerms {
 		var err error
-		e.ahead, err = c.apart(e.number)
+		e.ahead, err = apart(&c, e.number)
 		b.check(err)
 	}
 	b.sorted = b.sorted || e.ahead != nil
 	b.keys(e.number, c)
 }
 
-// expiry writes the 'x' row of a document with a time to live of its own.
+// expiry writes the 'x' row of a document with its own time to live.
 func (b *builder) expiry(e *edit) {
 	d, err := decodeDocument(e.row)
 	b.check(err)
@@ -233,30 +234,12 @@ func (b *builder) expiry(e *edit) {
 	}
 }
 
-// hashBytes is the width of one level of an EPK of version 2.
-const hashBytes = 16
-
 // prefixes changes the posting lists of the levels above the full key.
 func (b *builder) prefixes(epk partitionkey.EPK, number uint64, p *Partition, change func(list []byte, number uint64) error) {
-	for level := 1; level*hashBytes < p.epkWidth; level++ {
+	for level := 1; level*hashBytes < p.own.width; level++ {
 		b.writer.key = storage.PrefixKey(b.writer.key[:0], level, epk[:level*hashBytes])
 		b.check(change(b.writer.key, number))
 	}
-}
-
-// appendFeedValue appends what a feed row says: the number of the document and
-// its short EPK, so that a reader of a key range can skip it. The short EPK has
-// 8 bytes of the first level and 4 of each further one.
-func appendFeedValue(dst []byte, number uint64, epk string, width int) []byte {
-	const firstBytes, furtherBytes = 8, 4
-	dst = binary.BigEndian.AppendUint64(dst, number)
-	var first [firstBytes]byte
-	copy(first[:], epk)
-	dst = append(dst, first[:]...)
-	for at := hashBytes; at < width; at += hashBytes {
-		dst = append(dst, epk[at:at+furtherBytes]...)
-	}
-	return dst
 }
 
 // keys changes the posting lists of index terms and the vectors of a document.
@@ -279,7 +262,7 @@ func (b *builder) keys(number uint64, c change) {
 	}
 }
 
-// splice adds the rows that were made ahead.
+// splice adds the rows of the edits' aheads.
 func (b *builder) splice(tx *transaction) {
 	for i := range tx.edits {
 		e := &tx.edits[i]
@@ -292,7 +275,7 @@ func (b *builder) splice(tx *transaction) {
 	}
 }
 
-// totals writes the 'q' row, which a logical partition without documents has not.
+// totals writes the 'q' row, or deletes that of an empty logical partition.
 func (b *builder) totals(tx *transaction) {
 	w := b.writer
 	w.key = storage.LogicalKey(w.key[:0], tx.epk, tx.hash)
@@ -304,6 +287,7 @@ func (b *builder) totals(tx *transaction) {
 	b.check(b.batch.Set(w.key, w.cell))
 }
 
+// state writes the state.
 func (b *builder) state(s state) {
 	w := b.writer
 	w.key = storage.MetaKey(w.key[:0], metaState)

@@ -2,12 +2,10 @@ package partition
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -20,13 +18,12 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Hold asks for the documents of one full partition key, to work on them for
-// longer than the writer could wait.
+// Hold asks for a transaction on the documents of one full partition key that takes
+// longer than the writer can wait.
 type Hold struct {
 	Generation resource.Generation // of the partition as the caller knows it
 
-	// Key is the full partition key, and EPK its hash. The caller has checked
-	// both.
+	// Key is the full partition key, and EPK its hash. The caller has checked both.
 	Key partitionkey.Key
 	EPK partitionkey.EPK
 
@@ -34,56 +31,55 @@ type Hold struct {
 	Meter   *throughput.Meter // receives the charge of each operation
 }
 
-// Held is what came of a Hold.
+// Held is the result of a Hold.
 type Held struct {
-	LSN resource.LSN // of the effect, or of what was seen when there is none; also set with an error
+	LSN resource.LSN // of the effect, or of the state that was read; set with an error as well
 
-	mark  []byte // how the text of an etag begins that the Holding gave out
-	given int64  // time that its versions had
-	final []version
+	mark  []byte    // beginning of the text of each provisional etag
+	given int64     // provisional time of the versions
+	final []version // by the position of the provisional version in its effect
 }
 
-// Holding works on the documents of one key while writes of others to that key
-// wait; other keys go on, and so do readers. Its operations see what those before
-// them have left, on top of a snapshot that has all of the key, and nobody sees
-// them before all of them are one effect.
+// Holding is a transaction over a locked key: other writes to the key wait, but
+// readers, and writes to other keys, do not. Its operations see the results of those
+// before them and a snapshot with all earlier writes to the key. No one else sees them
+// before they are one effect.
 //
-// It belongs to the goroutine of the function that [Partition.Hold] calls, and
-// ends with it.
+// It belongs to the goroutine of the function that [Partition.Hold] calls, and ends
+// when that function returns.
 type Holding struct {
 	p      *Partition
 	now    *published
 	lock   *keyLock
-	keys   *request // epk, key and hash of its requests
+	keys   *request // has epk, key and hash of its requests
 	scope  partitionkey.Range
-	writer writer // scratch and the state that tx goes on from; nothing is on its way
+	writer writer // scratch, and the state that tx begins with; its overlay is empty
 	tx     transaction
 	meter  *throughput.Meter
 
-	// done are the operations that have made a version, in their order, as the
-	// writer will do them again.
+	// done has the operations that have made a version, in their order, for the writer
+	// to execute again.
 	done []operation
 
-	// Document numbers that the partition has given to this Holding and that are
-	// free: those up to and including last, behind the counter of tx.
+	// The partition has reserved the document numbers after the counter of tx, up to
+	// and including last, for the Holding.
 	last  uint64
-	chunk uint64 // how many it got the last time
+	chunk uint64 // size of the last reservation
 }
 
-// Hold calls work with the documents of a key locked, and commits what it has
-// done as one effect when it returns nil; otherwise nothing has happened, and the
-// error is that of work.
+// Hold calls work with a key locked. If work returns nil, Hold commits its operations
+// as one effect; otherwise it drops them and returns the error of work.
 //
-// The other errors are those of [Partition.Write]. RetryWith says that documents
-// have changed although the key was held, as when they expire: nothing has
-// happened then.
+// The other errors are those of [Partition.Write]. RetryWith says that documents have
+// changed although the key was locked, for example because they have expired. There is
+// no effect then.
 func (p *Partition) Hold(ctx context.Context, ask Hold, work func(*Holding) error) (Held, error) {
 	keys, err := p.newRequest(ask.Generation, ask.Key, ask.EPK, ask.Meter)
 	if err != nil {
 		return Held{LSN: p.LSN()}, err
 	}
-	lock := p.newLock(keys)
-	defer p.unlock(lock)
+	lock := p.intake.newLock(keys)
+	defer p.intake.unlock(lock)
 	if err := p.seize(ctx, keys, lock); err != nil {
 		return Held{LSN: p.LSN()}, err
 	}
@@ -95,7 +91,7 @@ func (p *Partition) Hold(ctx context.Context, ask Hold, work func(*Holding) erro
 	if ask.Session > now.lsn {
 		return Held{LSN: now.lsn}, status.SessionNotAvailable()
 	}
-	scope, err := p.descriptor.Key.Prefix(ask.Key)
+	scope, err := p.own.Key.Prefix(ask.Key)
 	if err != nil {
 		return Held{LSN: now.lsn}, err
 	}
@@ -107,8 +103,8 @@ func (p *Partition) Hold(ctx context.Context, ask Hold, work func(*Holding) erro
 	return h.commit(ctx)
 }
 
-// seize takes the lock behind all writes in front, and waits until those of the
-// key are durable, so that the snapshot has them.
+// seize takes the lock after all writes before it, and waits until those of the key are
+// durable, so that the next snapshot has them.
 func (p *Partition) seize(ctx context.Context, keys *request, lock *keyLock) error {
 	r := &request{epk: keys.epk, key: keys.key, hash: keys.hash, lock: lock, evaluated: make(chan struct{})}
 	r.aside = func(r *request) error {
@@ -124,19 +120,19 @@ func (p *Partition) seize(ctx context.Context, keys *request, lock *keyLock) err
 	return err
 }
 
-// begin prepares the transaction. Its versions have an LSN that no effect has,
-// and that nobody can guess, until they get that of their effect.
+// begin prepares the transaction. Its versions have a random LSN that no effect has,
+// until they get that of their effect.
 func (h *Holding) begin() {
 	h.writer.next = h.now.state
 	h.writer.next.lsn = resource.LSN(1<<63 | rand.Uint64()>>2) // One more is no overflow.
 	h.writer.next.counter = 0
-	h.writer.pathsKnown = true // Which paths are complete counts at the commit alone.
+	h.writer.pathsKnown = true // Complete paths matter only in the commit.
 	h.tx.begin(h.p, h.now, h.keys.epk, h.keys.key, h.keys.hash)
 	h.tx.w = &h.writer
 }
 
-// Room returns how many more versions the Holding may make, zero when their bytes
-// are near the limit.
+// Room returns the number of further versions that the Holding may make. It is zero
+// when the bytes of the documents are near their limit.
 func (h *Holding) Room() int {
 	if h.tx.written > writtenMax/4*3 {
 		return 0
@@ -144,10 +140,10 @@ func (h *Holding) Room() int {
 	return versionsMax - int(h.tx.versions)
 }
 
-// Do carries out one operation, which is no Patch, and returns its answer. The
-// etag and the time of a version are final only in what [Held.Settle] has seen.
-// Errors are those of [Partition.Write], and of a Fetch NotModified; the Holding
-// goes on as if the operation had never come.
+// Do executes one operation, which must not be a Patch. The etag and the time in the
+// result are provisional: [Held.Settle] replaces them. Errors are those of
+// [Partition.Write], and NotModified for a Fetch. An operation with an error has no
+// effect on the Holding.
 func (h *Holding) Do(ctx context.Context, ask Operation) (Written, error) {
 	if ask.Op == Patch {
 		return Written{}, status.Unsupported("A patch in a script")
@@ -161,7 +157,7 @@ func (h *Holding) Do(ctx context.Context, ask Operation) (Written, error) {
 		return Written{}, err
 	}
 	again := *op
-	again.keys, again.before.keys = op.keys.clone(), op.before.keys.clone() // Evaluation uses them up.
+	again.keys, again.before.keys = op.keys.clone(), op.before.keys.clone() // Evaluation overwrites them.
 	err = h.tx.do(op)
 	h.meter.Add(op.charge)
 	if err != nil {
@@ -169,17 +165,15 @@ func (h *Holding) Do(ctx context.Context, ask Operation) (Written, error) {
 	}
 	if ask.Op != Fetch {
 		again.version, again.created, again.number = op.version, op.created, op.version.number
-		again.ask.IfMatch, again.ask.IfNoneMatch = "", "" // They are fulfilled.
+		again.ask.IfMatch, again.ask.IfNoneMatch = "", "" // They are satisfied.
 		again.silent = true
 		h.done = append(h.done, again)
 	}
 	return h.p.written(op)
 }
 
-func (k allKeys) clone() allKeys { return allKeys{active: k.active.clone(), other: k.other.clone()} }
-
-// number sees to it that there is a document number to give. The partition gives
-// as many again as it has given before, so that at most half of them are lost.
+// number reserves document numbers if there are none left: twice as many as the last
+// time, so that at most half of all are lost.
 func (h *Holding) number(ctx context.Context) error {
 	counter := &h.writer.next.counter
 	if h.tx.started {
@@ -211,7 +205,7 @@ func (h *Holding) number(ctx context.Context) error {
 	return nil
 }
 
-// ID returns the id of the document with a number, false when the key has none.
+// ID returns the id of the document with a number, false if the key has none.
 func (h *Holding) ID(number uint64) (string, bool, error) {
 	prefix := storage.DocumentKey(nil, h.keys.epk, h.keys.hash, "")
 	for i := range h.tx.edits {
@@ -221,7 +215,7 @@ func (h *Holding) ID(number uint64) (string, bool, error) {
 	}
 	var id string
 	found := false
-	_, err := h.now.snapshot.View(storage.RIDKey(nil, number), func(row []byte) error {
+	_, err := h.now.rows.View(storage.RIDKey(nil, number), func(row []byte) error {
 		suffix, own := bytes.CutPrefix(row, prefix[1:])
 		id, found = string(suffix), own
 		return nil
@@ -232,104 +226,50 @@ func (h *Holding) ID(number uint64) (string, bool, error) {
 	return id, found, nil
 }
 
-// Query returns a page of a plan's rows over the documents of the key, with what
-// the Holding has done to them. Positions are those of [Partition.Query].
+// Query returns a page of the rows of a plan over the documents of the key, as the
+// Holding has left them. Positions are those of [Partition.Query].
 func (h *Holding) Query(ctx context.Context, plan *query.Plan, b query.Budget) (query.Page, error) {
-	clip, overlaps := h.scope.Intersect(h.p.descriptor.Range)
+	clip, overlaps := h.scope.Intersect(h.p.own.Range)
 	if !overlaps {
 		return query.Page{}, status.PartitionMoved(status.SubRangeGone)
 	}
-	s := newSource(h.p, h.now, h.scope, clip)
-	defer s.free()
-	page, err := plan.Run(ctx, h.over(s), b)
-	if err != nil && ctx.Err() != nil && status.From(err) == nil {
-		err = ended(ctx)
+	s := h.p.reader.Source(&h.now.shot, h.scope, clip)
+	defer s.Free()
+	over, err := h.over(s)
+	if err != nil {
+		return query.Page{}, err
 	}
-	h.p.queries.Add(1)
-	h.meter.Add(throughput.Query(s.charged(page, b.Started)))
+	page, err := plan.Run(ctx, over, b)
+	if err != nil && ctx.Err() != nil && status.From(err) == nil {
+		err = Ended(ctx)
+	}
+	h.p.served.queries.Add(1)
+	h.meter.Add(throughput.Query(s.Charged(page, b.Started)))
 	return page, err
 }
 
-// over is a source of the documents of the snapshot, and those that the Holding
-// has changed in their place.
-func (h *Holding) over(s *source) query.Source {
+// over returns a source of the documents as the Holding has left them.
+func (h *Holding) over(s *source) (query.Source, error) {
 	if len(h.tx.edits) == 0 {
-		return s.face()
+		return s.Face(), nil
 	}
-	o := &overlaid{source: s, touched: make(map[uint64]bool, len(h.tx.edits))}
+	hidden := make(map[uint64]bool, len(h.tx.edits))
+	var rows [][]byte
 	for i := range h.tx.edits {
 		e := &h.tx.edits[i]
-		o.touched[e.number] = true
+		hidden[e.number] = true
 		if e.existed {
-			o.touched[e.before.number] = true
+			hidden[e.before.number] = true
 		}
 		if e.row != nil {
-			o.edits = append(o.edits, e)
+			rows = append(rows, e.row)
 		}
 	}
-	slices.SortFunc(o.edits, func(a, b *edit) int { return cmp.Compare(a.number, b.number) })
-	return o
+	return s.Overlay(hidden, rows)
 }
 
-// overlaid is a source with other documents in the place of some. It has no index
-// of its own, so plans get documents alone.
-type overlaid struct {
-	source  *source
-	touched map[uint64]bool // numbers whose documents in the snapshot do not count
-	edits   []*edit         // by number
-}
-
-// Candidates yields the documents that may satisfy the need, the changed ones
-// without asking an index.
-func (o *overlaid) Candidates(ctx context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
-	return func(yield func(query.Candidate, error) bool) {
-		rest := o.edits
-		for len(rest) > 0 && rest[0].number <= need.After {
-			rest = rest[1:]
-		}
-		for c, err := range o.source.Candidates(ctx, need) {
-			if err != nil {
-				yield(c, err)
-				return
-			}
-			for len(rest) > 0 && rest[0].number < c.Number {
-				// The row that the snapshot's candidate lies in is scratch of the source.
-				if !o.changed(rest[0], need.Bare, yield) {
-					return
-				}
-				rest = rest[1:]
-			}
-			if !o.touched[c.Number] && !yield(c, nil) {
-				return
-			}
-		}
-		for _, e := range rest {
-			if !o.changed(e, need.Bare, yield) {
-				return
-			}
-		}
-	}
-}
-
-// changed yields a document as the Holding has left it.
-func (o *overlaid) changed(e *edit, bare bool, yield func(query.Candidate, error) bool) bool {
-	d, err := decodeDocument(e.row)
-	if err != nil {
-		yield(query.Candidate{}, fmt.Errorf("partition %v: %w", o.source.p.config.Ref, err))
-		return false
-	}
-	o.source.work.Documents++
-	o.source.work.Bytes += int64(len(d.body))
-	o.source.last = len(d.body)
-	body := d.body
-	if !bare {
-		body = o.source.p.render.complete(&d)
-	}
-	return yield(query.Candidate{Number: e.number, Body: body}, nil)
-}
-
-// commit has the writer do at once what was done, under the lock, and proposes
-// the effect. The lock is free as soon as that is evaluated.
+// commit makes the writer execute the operations again as one request. The lock is
+// released as soon as they are evaluated.
 func (h *Holding) commit(ctx context.Context) (Held, error) {
 	held := Held{LSN: h.now.lsn}
 	if len(h.done) == 0 {
@@ -341,7 +281,7 @@ func (h *Holding) commit(ctx context.Context) (Held, error) {
 	err := h.p.enqueue(r)
 	if err == nil {
 		err = h.p.begun(ctx, r)
-		h.p.unlock(h.lock)
+		h.p.intake.unlock(h.lock)
 	}
 	if err == nil {
 		err = h.p.certain(ctx, r)
@@ -355,12 +295,13 @@ func (h *Holding) commit(ctx context.Context) (Held, error) {
 	if err != nil {
 		return held, err
 	}
-	h.p.writes.Add(1)
+	h.p.served.writes.Add(1)
 	held.LSN, held.given = r.lsn, first.ts
 	etag := first.newETag()
 	held.mark = appendETag(nil, etag)[:markChars]
 	for i := range r.operations {
-		// By the place that the text has, which an expired document may have taken too.
+		// By the position in the provisional etag. The final one can differ, because the
+		// deletion of an expired document takes a position as well.
 		place := int(h.done[i].version.seq)
 		held.final = append(held.final, make([]version, max(0, place+1-len(held.final)))...)
 		held.final[place] = r.operations[i].version
@@ -372,13 +313,12 @@ func changedMeanwhile() error {
 	return status.New(status.CodeRetryWith, 0, "Documents of the partition key have changed meanwhile. Try again.")
 }
 
-// markChars is how much of the text of an etag is the LSN.
+// markChars is the length of the LSN in the text of an etag.
 const markChars = len("00000000-0000-0000-")
 
-// Settle puts the final etags in the place of those that the Holding gave out,
-// wherever they stand in a text, and the final time behind those that stand in a
-// whole document. It changes text itself when both are as long as before, which
-// they are for the next 260 years.
+// Settle replaces the provisional etags of the Holding in a text by the final ones, and
+// the provisional times that follow them in complete documents. It overwrites text if
+// the times have the same length, which they have for the next 260 years.
 func (h *Held) Settle(text []byte) []byte {
 	if len(h.mark) == 0 {
 		return text
@@ -406,107 +346,11 @@ func (h *Held) Settle(text []byte) []byte {
 	}
 }
 
-// settleTime replaces the time behind the etag that ends at a place.
+// settleTime replaces the time after the etag that ends at an offset.
 func (h *Held) settleTime(text []byte, at int, ts int64) []byte {
 	before := strconv.AppendInt([]byte(textAttachments), h.given, 10)
 	if ts == h.given || !bytes.HasPrefix(text[at:], before) {
 		return text
 	}
 	return slices.Replace(text, at, at+len(before), strconv.AppendInt([]byte(textAttachments), ts, 10)...)
-}
-
-// keyLock keeps the writes of others away from a key. All of it is guarded by the
-// partition's mu.
-type keyLock struct {
-	key      string     // of the logical partition, as its 'q' row has it
-	held     bool       // the writer has given it to its owner
-	released bool       // its owner needs it no more
-	parked   []*request // that wait for it
-}
-
-// newLock announces that somebody will want a lock.
-func (p *Partition) newLock(keys *request) *keyLock {
-	lock := &keyLock{key: string(keys.logical())}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.holders++
-	return lock
-}
-
-// logical is the key of the 'q' row of the request's logical partition.
-func (r *request) logical() []byte { return storage.LogicalKey(nil, r.epk, r.hash) }
-
-// passLocked takes the requests for locked keys out of those that the writer is
-// about to serve, and locks keys for those who ask for it, in their order. mu is
-// held.
-func (p *Partition) passLocked(requests []*request) []*request {
-	served := requests[:0]
-	for _, r := range requests {
-		key := r.logical()
-		lock := p.locks[string(key)]
-		switch {
-		case lock != nil && lock != r.lock:
-			lock.parked = append(lock.parked, r)
-			p.parked++
-			continue
-		case lock == nil && r.lock != nil && !r.lock.held && !r.lock.released:
-			if p.locks == nil {
-				p.locks = map[string]*keyLock{}
-			}
-			p.locks[string(key)] = r.lock
-			r.lock.held = true
-		}
-		served = append(served, r)
-	}
-	clear(requests[len(served):])
-	return served
-}
-
-// unlock gives a lock back, or says that it is not wanted any more. Whoever waits
-// for it comes before all others.
-func (p *Partition) unlock(lock *keyLock) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if lock.released {
-		return
-	}
-	lock.released = true
-	p.holders--
-	if lock.held {
-		delete(p.locks, lock.key)
-	}
-	parked := lock.parked
-	lock.parked = nil
-	p.parked -= len(parked)
-	if len(parked) == 0 {
-		return
-	}
-	if p.closed {
-		refuse(parked, errClosed())
-		return
-	}
-	p.queue = append(parked, p.queue...)
-	if !p.sealed {
-		p.startLocked()
-	}
-}
-
-// unparkLocked takes the requests that wait for locks away from them. mu is held.
-func (p *Partition) unparkLocked() (all []*request) {
-	for _, lock := range p.locks {
-		all = append(all, lock.parked...)
-		lock.parked = nil
-	}
-	p.parked = 0
-	return all
-}
-
-// refuse answers requests that nobody will serve.
-func refuse(requests []*request, err error) {
-	for _, r := range requests {
-		if r.stage.CompareAndSwap(waiting, claimed) {
-			r.err = err
-			close(r.evaluated)
-		}
-	}
 }

@@ -118,8 +118,8 @@ func TestHoldOrder(t *testing.T) {
 	if err != nil || !strings.Contains(string(found.Body), fmt.Sprintf(`"n":%d,`, clients*rounds)) {
 		t.Errorf("%s, %v", found.Body, err)
 	}
-	if p := w.partition.Load(); p.holders != 0 || p.parked != 0 || len(p.locks) != 0 {
-		t.Errorf("%d holders, %d parked, locks %v", p.holders, p.parked, p.locks)
+	if p := w.partition.Load(); p.intake.locks.holders != 0 || p.intake.locks.parked != 0 || len(p.intake.locks.byKey) != 0 {
+		t.Errorf("%d holders, %d parked, locks %v", p.intake.locks.holders, p.intake.locks.parked, p.intake.locks.byKey)
 	}
 	w.verify(t)
 }
@@ -198,15 +198,15 @@ func TestHoldWhileClosing(t *testing.T) {
 			behind <- err
 		}()
 		for parked := 0; parked == 0; {
-			p.mu.Lock()
-			parked = p.parked
-			p.mu.Unlock()
+			p.intake.mu.Lock()
+			parked = p.intake.locks.parked
+			p.intake.mu.Unlock()
 		}
 		go func() { closed <- p.Close() }()
 		for isClosed := false; !isClosed; {
-			p.mu.Lock()
-			isClosed = p.closed
-			p.mu.Unlock()
+			p.intake.mu.Lock()
+			isClosed = p.intake.closed
+			p.intake.mu.Unlock()
 		}
 		return nil
 	})

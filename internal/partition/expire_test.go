@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/status"
-	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )
 
@@ -115,7 +114,7 @@ func (m *mortals) purge() {
 		key = key.Append(partitionkey.Number(1))
 	}
 	p := m.partition.Load()
-	p.strategy.purgeMax = int64(m.random.IntN(2)) * 6
+	p.steps.purgeMax = int64(m.random.IntN(2)) * 6
 	before := p.LSN()
 	got, err := m.world.purge(key, nil)
 	if err != nil {
@@ -208,10 +207,10 @@ func (m *mortals) compare() {
 	}
 	slices.SortFunc(alive, func(a, b *mortal) int { return a.order - b.order })
 	p := m.partition.Load()
-	for _, p.strategy = range []strategy{
+	for _, p.reader.Strategy = range []strategy{
 		defaultStrategy(),
-		{scanMax: 4, scanBytes: 300, sortedMax: 3, walkFactor: 1, sweepDocuments: 7, sweepBytes: 1 << 20, force: forced{way: passes}},
-		{scanMax: 0, sortedMax: 2, sweepDocuments: 7, sweepBytes: 1 << 20, force: forced{way: looks}},
+		{scanMax: 4, scanBytes: 300, sortedMax: 3, walkFactor: 1, force: forced{way: passes}},
+		{scanMax: 0, sortedMax: 2, force: forced{way: looks}},
 	} {
 		for tenant, r := range m.ranges() {
 			m.query(r, alive, tenant, "SELECT VALUE c.id FROM c", func(*mortal) bool { return true })
@@ -219,7 +218,7 @@ func (m *mortals) compare() {
 			m.count(r, alive, tenant)
 		}
 	}
-	p.strategy = defaultStrategy()
+	p.reader.Strategy = defaultStrategy()
 	m.compareFeed(alive)
 }
 
@@ -299,10 +298,10 @@ func (m *mortals) complete() {
 		m.t.Fatal(err)
 	}
 	defer p.release(state)
-	s := newSource(p, state, partitionkey.Full(), p.descriptor.Range)
-	defer s.free()
-	if s.stale() {
-		m.t.Fatal("the index is stale behind Expire")
+	s := p.reader.Source(&state.shot, partitionkey.Full(), p.own.Range)
+	defer s.Free()
+	if _, indexed := s.Face().(query.Indexed); !indexed {
+		m.t.Fatal("the index is stale after Expire")
 	}
 	m.counted++
 }
@@ -362,30 +361,5 @@ func TestExpireMerge(t *testing.T) {
 	n.finish(m, child)
 	if got := n.check().Documents; got != 45 {
 		t.Errorf("%d documents, want 45", got)
-	}
-}
-
-// TestTTLOf looks at both sides of what is a time to live.
-func TestTTLOf(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int32{
-		`{}`: 0, `{"ttl":1}`: 1, `{"ttl":-1}`: -1, `{"ttl":2147483647}`: resource.TTLMax, `{"ttl":5.0}`: 5,
-	} {
-		doc, err := value.Parse([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, ok := ttlOf(doc); !ok || got != want {
-			t.Errorf("%s: %d, %v", text, got, ok)
-		}
-	}
-	for _, text := range []string{`0`, `-2`, `2147483648`, `1.5`, `"1"`, `null`, `[1]`, `{}`, `true`, `1e300`} {
-		doc, err := value.Parse([]byte(`{"ttl":` + text + `}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, ok := ttlOf(doc); ok || got != 0 {
-			t.Errorf("%s is taken for %d", text, got)
-		}
 	}
 }

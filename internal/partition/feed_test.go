@@ -138,9 +138,9 @@ func runFeedModel(t *testing.T, w *world, random *rand.Rand) {
 		}
 		// With these, readers of small ranges gather documents instead of following
 		// the feed.
-		w.partition.Load().strategy = defaultStrategy()
+		w.partition.Load().reader.Strategy = defaultStrategy()
 		if random.IntN(2) == 0 {
-			w.partition.Load().strategy.scanMax, w.partition.Load().strategy.costs = []int64{5, 40}[random.IntN(2)], costs{row: 1}
+			w.partition.Load().reader.Strategy.scanMax, w.partition.Load().reader.Strategy.costs = []int64{5, 40}[random.IntN(2)], costs{row: 1}
 		}
 		for range min(2, len(readers)) {
 			m.advance(t, w, readers[random.IntN(len(readers))], random)
@@ -265,61 +265,6 @@ func (m *feedModel) verify(t *testing.T, r *readerOf) {
 	}
 }
 
-// A short EPK never leaves out a document of the range, and leaves out most of
-// the others.
-func TestShortRange(t *testing.T) {
-	t.Parallel()
-	const seed = 11
-	random := rand.New(rand.NewPCG(seed, 0))
-	for _, levels := range []int{1, 2, 3} {
-		definition := partitionkey.Definition{Kind: partitionkey.KindHash, Version: 2, Paths: []string{"/a", "/b", "/c"}[:levels]}
-		if levels > 1 {
-			definition.Kind = partitionkey.KindMultiHash
-		}
-		width, outside, passed := epkWidth(definition), 0, 0
-		draw := func() partitionkey.EPK {
-			var parts []partitionkey.Component
-			for range levels {
-				parts = append(parts, partitionkey.Number(float64(random.IntN(4))))
-			}
-			return definition.Hash(partitionkey.NewKey(parts...))
-		}
-		for range 5000 {
-			a, b, e := draw(), draw(), draw()
-			r := partitionkey.Range{Min: a[:16*(1+random.IntN(levels))], Max: b}
-			switch random.IntN(3) {
-			case 0:
-				r.Max = definition.Successor(a)
-			case 1:
-				r.Max = r.Min + partitionkey.MaxEPK
-			}
-			if r.Empty() {
-				continue
-			}
-			near := newShortRange(r, width)
-			_, short, err := decodeFeedValue(appendFeedValue(nil, 1, string(e), width))
-			if err != nil {
-				t.Fatal(err)
-			}
-			holds := near.holds(short)
-			if r.Contains(e) && !holds {
-				t.Fatalf("seed %d: %v is in %v, and its short form %x is not", seed, e, r, short)
-			}
-			if !r.Contains(e) {
-				outside++
-				if holds {
-					passed++
-				}
-			}
-		}
-		// Bounds that differ in the first level say nothing about the others: only
-		// documents that share the first level with a bound are in doubt.
-		if passed*2 > outside {
-			t.Errorf("%d levels: %d of %d documents outside are not told apart", levels, passed, outside)
-		}
-	}
-}
-
 // A cancelled request ends in the middle of the feed.
 func TestFeedCancelled(t *testing.T) {
 	t.Parallel()
@@ -391,9 +336,9 @@ func TestFeedKeepsLSNsWhole(t *testing.T) {
 	} {
 		for _, few := range []bool{false, true} {
 			if few {
-				w.partition.Load().strategy.scanMax, w.partition.Load().strategy.costs = 2, costs{row: 1}
+				w.partition.Load().reader.Strategy.scanMax, w.partition.Load().reader.Strategy.costs = 2, costs{row: 1}
 			} else {
-				w.partition.Load().strategy = defaultStrategy()
+				w.partition.Load().reader.Strategy = defaultStrategy()
 			}
 			c.ask.Generation = w.own.Generation
 			if c.ask.Range.Empty() {

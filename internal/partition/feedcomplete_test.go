@@ -114,7 +114,7 @@ func (m *completeModel) write(t *testing.T) {
 	}
 	var meter throughput.Meter
 	done, err := m.partition.Load().Batch(context.Background(), Batch{
-		Generation: m.own.Generation, Key: key, EPK: c.PartitionKey.Hash(key), Unity: Each, Operations: operations, Meter: &meter,
+		Generation: m.own.Generation, Key: key, EPK: c.PartitionKey.Hash(key), Atomicity: Each, Operations: operations, Meter: &meter,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -345,20 +345,6 @@ func TestCompleteFeedLeaves(t *testing.T) {
 	if err := snapshot.Close(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Neither row is read wrongly, whatever is in it.
-func FuzzCompleteRows(f *testing.F) {
-	f.Add((&revision{change: deleted, epkSize: 16, suffix: make([]byte, 30), previous: []byte("x")}).append(nil))
-	f.Add(keptList{{max: "a", after: 3}, {max: "b", after: 1}}.append(nil))
-	f.Fuzz(func(t *testing.T, row []byte) {
-		if e, err := decodeRevision(row); err == nil && string(e.append(nil)) != string(row) {
-			t.Errorf("%x is read as %+v", row, e)
-		}
-		if l, err := decodeKept(row); err == nil && string(l.append(nil)) != string(row) {
-			t.Errorf("%x is read as %+v", row, l)
-		}
-	})
 }
 
 // Whoever is in time before a merge is so behind it, however far the LSNs of the

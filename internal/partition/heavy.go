@@ -61,8 +61,6 @@ func (r *request) weight() (bytes int) {
 // terms is how many terms an operation may change.
 func (op *operation) terms() int { return op.keys.count() + op.before.keys.count() }
 
-func (k *allKeys) count() int { return len(k.active.terms) + len(k.other.terms) }
-
 // beginWork asks for work on a document of a size, if that is large and there is none
 // under way.
 func (r *request) beginWork(ctx context.Context, size int) {
@@ -273,7 +271,7 @@ func (p *Partition) lookAhead(ctx context.Context, r *request, op *operation) er
 	if look == nil {
 		look = func() error { return pacing.Check(ctx) }
 	}
-	op.ahead, err = now.indexing.lookAhead(look, op)
+	op.ahead, err = aheadOf(now.indexing, look, op)
 	if err != nil && ctx.Err() != nil {
 		return timedOut(ctx, "The write was not begun in time and has had no effect.")
 	}
@@ -283,7 +281,7 @@ func (p *Partition) lookAhead(ctx context.Context, r *request, op *operation) er
 // refresh finds the version to be replaced again if it is another one by now.
 func (p *Partition) refresh(ctx context.Context, r *request, op *operation, now *published) error {
 	same := false
-	found, err := now.snapshot.View([]byte(op.oldKey()), func(row []byte) error {
+	found, err := now.rows.View([]byte(op.oldKey()), func(row []byte) error {
 		d, err := decodeDocument(row)
 		same = err == nil && op.before.found && op.before.version == d.version
 		return err
@@ -295,8 +293,9 @@ func (p *Partition) refresh(ctx context.Context, r *request, op *operation, now 
 	return p.prepareBefore(ctx, r, op, now)
 }
 
-// lookAhead makes the rows for the way from the version in front to the one behind.
-func (x *indexing) lookAhead(look func() error, op *operation) (*ahead, error) {
+// aheadOf returns the rows that lead from the keys of the guessed version to those of
+// the new one.
+func aheadOf(x *indexing, look func() error, op *operation) (*ahead, error) {
 	var old, new keys
 	a := &ahead{}
 	if op.before.found {
@@ -367,7 +366,7 @@ func (a *ahead) rows(look func() error, old, new []index.Term) (*storage.Batch, 
 
 // apart takes the terms out of a change, and returns their rows in the order of their
 // keys, as they would have been made ahead.
-func (c *change) apart(number uint64) (*ahead, error) {
+func apart(c *change, number uint64) (*ahead, error) {
 	a := &ahead{number: number, high: storage.NewBatch()}
 	var err error
 	a.low, err = a.rows(func() error { return nil }, c.removed, c.added)

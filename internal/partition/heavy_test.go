@@ -136,7 +136,7 @@ func TestHugeDocumentCharges(t *testing.T) {
 	} {
 		w := newWorld(t, containerWith(t, 2, []string{"/a"}, policy))
 		p := w.partition.Load()
-		x := p.current.Load().indexing
+		x := p.states.current.Load().indexing
 		random := rand.New(rand.NewPCG(1, 2))
 		terms := func(doc value.Value, ts int64) keys {
 			body := doc.Append(nil)

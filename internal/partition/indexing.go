@@ -14,49 +14,52 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// phase is how far the change from one indexing policy to the next has come.
+// phase is a phase of the change from one indexing policy to the next.
 //
-// A change has two sweeps over all documents in the order of their numbers. The
-// first adds the terms of the new policy, so that queries can switch to it at
-// once between the sweeps; the second takes away what only the old policy
-// asked for. At each moment it is known of each document, by its number alone,
-// which terms are in the store, so writes in between keep the lists exact.
+// A change makes two sweeps over all documents, in the order of their numbers. The
+// first adds the terms of the new policy. Between the sweeps queries switch to it.
+// The second removes the terms that only the old policy has. At any moment the
+// number of a document tells which terms of it are in the store, so writes during a
+// sweep keep the lists exact.
 type phase string
 
+// The phases.
 const (
 	settled  phase = ""
 	building phase = "build" // adding terms of the next policy
 	cleaning phase = "clean" // removing terms of the previous policy
 )
 
-// indexRow is the 'm' row of the index, as JSON: a change of policy is rare.
+// indexRow is the 'm' row of the index. It is JSON, because a policy changes rarely.
 type indexRow struct {
 	Version int                     `json:"version"`
 	Policy  resource.IndexingPolicy `json:"policy"` // what queries use
 
 	Phase phase `json:"phase,omitempty"`
-	// Other is the policy under way: the next one while building, the previous
-	// one while cleaning.
+	// Other is the next policy while building, the previous one while cleaning, and
+	// nil when settled.
 	Other *resource.IndexingPolicy `json:"other,omitempty"`
 	// Cursor is the number of the last document that the sweep has passed, and
-	// Until the last that it has to: later documents are written as the sweep
-	// would leave them.
+	// Until of the last that it has to pass. Later documents are written as the
+	// sweep would leave them.
 	Cursor uint64 `json:"cursor,omitempty"`
 	Until  uint64 `json:"until,omitempty"`
 	// Passed and Total count documents for the progress in percent.
 	Passed int64 `json:"passed,omitempty"`
 	Total  int64 `json:"total,omitempty"`
 
-	// Directives says that the index follows directives. A row of the time before
-	// them lacks it: then all documents are in the index, whatever Automatic says.
+	// Directives says that the index follows directives. An older row does not have
+	// it: then all documents are in the index, whatever Automatic says.
 	Directives bool `json:"directives"`
 }
 
+// append returns the row.
 func (x indexRow) append() ([]byte, error) {
 	x.Directives = true
 	return json.Marshal(x)
 }
 
+// decodeIndexRow decodes a row of append.
 func decodeIndexRow(row []byte) (indexRow, error) {
 	var x indexRow
 	if err := json.Unmarshal(row, &x); err != nil {
@@ -67,7 +70,7 @@ func decodeIndexRow(row []byte) (indexRow, error) {
 		return x, fmt.Errorf("index %s: %w", row, errMeta)
 	}
 	if !x.Directives {
-		// The container asks for another policy then, and a rebuild follows.
+		// The policy then differs from the container's, so a rebuild follows.
 		x.Policy.Automatic = true
 		if x.Other != nil {
 			x.Other.Automatic = true
@@ -76,21 +79,21 @@ func decodeIndexRow(row []byte) (indexRow, error) {
 	return x, nil
 }
 
-// indexing is an indexRow with its policies compiled. It is immutable.
+// indexing is an index row with its policies compiled. It is immutable.
 type indexing struct {
 	indexRow
-	active *compiled
-	other  *compiled // nil when settled
+	active *compiled // Policy
+	other  *compiled // Other; nil when settled
 }
 
-// compiled is a policy ready for use.
+// compiled is a compiled policy.
 type compiled struct {
 	*index.Index
 	computed *query.Computed // nil without computed properties
 }
 
-// compileIndexing compiles the policies of a row, reusing those of the one
-// before it where they are the same.
+// compileIndexing compiles the policies of a row. It takes those that before has
+// as well, unless before is nil.
 func compileIndexing(row indexRow, before *indexing) (*indexing, error) {
 	x := &indexing{indexRow: row}
 	var err error
@@ -115,6 +118,7 @@ func compileOnce(p resource.IndexingPolicy, before *indexing) (*compiled, error)
 	return compile(p)
 }
 
+// compile compiles a policy.
 func compile(p resource.IndexingPolicy) (c *compiled, err error) {
 	c = new(compiled)
 	if c.Index, err = index.Compile(p); err == nil {
@@ -126,11 +130,11 @@ func compile(p resource.IndexingPolicy) (c *compiled, err error) {
 	return c, nil
 }
 
-// keys returns what a document can be found by. body is its JSON, and doc the
-// value of that.
+// keys returns the keys of a document. body is its JSON, and doc the value of it.
+// Terms are appended to dst. TermsPaced calls look, if it is not nil.
 func (c *compiled) keys(dst []index.Term, doc value.Value, body []byte, look func() error) (k keys, err error) {
 	if c.computed != nil {
-		// A value that is too large to be computed is not indexed.
+		// A computed value that is too large is not indexed.
 		if doc, err = c.computed.Extend(body); err != nil && status.CodeOf(err) != status.CodeBadRequest {
 			return keys{}, fmt.Errorf("%w: %w", errDocument, err)
 		}
@@ -140,7 +144,7 @@ func (c *compiled) keys(dst []index.Term, doc value.Value, body []byte, look fun
 	return k, err
 }
 
-// both reports whether the document has the terms of both policies in the store.
+// both reports whether a document has the keys of both policies in the store.
 func (x *indexing) both(number uint64) bool {
 	if x.Phase == settled {
 		return false
@@ -149,7 +153,7 @@ func (x *indexing) both(number uint64) bool {
 	return passed == (x.Phase == building)
 }
 
-// progress returns how far a change has come in percent; 100 when there is none.
+// progress returns the progress of a change in percent, 100 if there is none.
 func (x *indexing) progress() int {
 	if x.Phase == settled {
 		return 100
@@ -164,29 +168,29 @@ func (x *indexing) progress() int {
 	return min(half, 99)
 }
 
-// keys is what a document can be found by under one policy. The terms lack _ts
-// until they are stamped, because only the writer knows the time.
+// keys are the terms and vectors by which one policy finds a document. Terms of _ts
+// are missing until the keys are stamped, because only the writer knows the time.
 type keys struct {
 	terms   []index.Term
 	vectors []index.VectorEntry
 }
 
-// allKeys are the keys of a document under the policies of an indexing.
+// allKeys are the keys of a document under both policies of an indexing.
 type allKeys struct{ active, other keys }
 
-// bareTerm is the one term, beside that of the time, of a document that a directive
-// leaves out, so that it is known whether there are any. No path has this id.
+// bareTerm is the only term, except for that of the time, of a document that its
+// directive excludes from the index. Its list tells whether there are such
+// documents. No path has this id.
 const bareTerm index.Term = "\x00\x00\x00\x00\x00\x00\x00\x00\x01"
 
-// leavesOut reports whether a policy has a document in no index that was written
-// with a directive.
+// leavesOut reports whether a policy excludes documents with a directive from the
+// index.
 func leavesOut(p *resource.IndexingPolicy, d Directive) bool {
 	return p.Mode != resource.IndexingNone && (d == Exclude || d == ByPolicy && !p.Automatic)
 }
 
-// keysOf computes the keys of a document that was written with a directive. body is
-// its JSON, and doc the value of that. look is called now and then and ends it with an
-// error; nil: nobody asks.
+// keysOf computes the keys of a document with a directive. body is its JSON, and doc
+// the value of it. look, if not nil, is called regularly; its error ends the work.
 func (x *indexing) keysOf(doc value.Value, body []byte, d Directive, look func() error) (k allKeys, err error) {
 	const termsGuess = 24 // with room for the timestamp
 	if leavesOut(&x.Policy, d) {
@@ -204,7 +208,7 @@ func (x *indexing) keysOf(doc value.Value, body []byte, d Directive, look func()
 	return k, err
 }
 
-// keysOfBody is keysOf for a stored body.
+// keysOfBody computes the keys of a stored body.
 func (x *indexing) keysOfBody(body []byte, d Directive) (allKeys, error) {
 	doc, err := value.Parse(body)
 	if err != nil {
@@ -213,7 +217,7 @@ func (x *indexing) keysOfBody(body []byte, d Directive) (allKeys, error) {
 	return x.keysOf(doc, body, d, nil)
 }
 
-// inUse returns the terms that queries find a stored document by, sorted.
+// inUse returns the terms by which queries find a stored document, sorted.
 func (x *indexing) inUse(d *document) ([]index.Term, error) {
 	if leavesOut(&x.Policy, d.asked) {
 		return x.active.Stamp([]index.Term{bareTerm}, d.ts), nil
@@ -226,8 +230,8 @@ func (x *indexing) inUse(d *document) ([]index.Term, error) {
 	return x.active.Stamp(k.terms, d.ts), err
 }
 
-// stored returns all the keys that the store has of a document with this number
-// and time, sorted. It may use up the memory of k.
+// stored returns all keys that the store has of a document with this number and
+// time, sorted. It may overwrite k.
 func (x *indexing) stored(k allKeys, number uint64, ts int64) keys {
 	all := keys{terms: x.active.Stamp(k.active.terms, ts), vectors: k.active.vectors}
 	if x.both(number) {
@@ -240,8 +244,8 @@ func (x *indexing) stored(k allKeys, number uint64, ts int64) keys {
 	return all
 }
 
-// sortedVectors returns vectors in the order of their ids, each once: those with one id
-// are the same, since it stands for their form as well. It uses their memory.
+// sortedVectors sorts vectors by their ids and removes duplicates: vectors with the
+// same id are equal, since the id includes the form. It overwrites all.
 func sortedVectors(all []index.VectorEntry) []index.VectorEntry {
 	slices.SortFunc(all, func(a, b index.VectorEntry) int { return cmp.Compare(a.ID, b.ID) })
 	return slices.CompactFunc(all, func(a, b index.VectorEntry) bool { return a.ID == b.ID })
@@ -254,7 +258,7 @@ type change struct {
 	put            []index.VectorEntry
 }
 
-// diff compares sorted keys.
+// diff returns the change between sorted keys.
 func diff(before, after keys) (c change) {
 	c.removed, c.added = index.Diff(before.terms, after.terms)
 	old := before.vectors
@@ -276,3 +280,19 @@ func diff(before, after keys) (c change) {
 	}
 	return c
 }
+
+// fits reports whether keys that were computed under x are valid under y.
+func (x *indexing) fits(y *indexing) bool {
+	return x == y || x.active == y.active && x.other == y.other
+}
+
+// clone returns a copy, for stored overwrites keys.
+func (k keys) clone() keys {
+	return keys{terms: slices.Clone(k.terms), vectors: slices.Clone(k.vectors)}
+}
+
+// clone returns a copy.
+func (k allKeys) clone() allKeys { return allKeys{active: k.active.clone(), other: k.other.clone()} }
+
+// count returns the number of terms, of both policies.
+func (k *allKeys) count() int { return len(k.active.terms) + len(k.other.terms) }

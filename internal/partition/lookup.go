@@ -14,13 +14,13 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// What the index says without a look at the documents: the set of an
-// expression, and how many documents there are.
+// What the index tells without reading documents: the set of an expression, and the
+// number of documents.
 
-// postings returns the documents of an expression, nil for all of them, or that
-// there is none. A set that is returned has to be closed.
+// postings returns the documents of an expression: a set, which the caller closes,
+// nil for all documents, or none.
 func (s *source) postings(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
-	// The plan may know another version of the policy than this state.
+	// The plan may be compiled for another version of the policy.
 	if e.Op != index.All && !s.now.indexing.active.Serves(e) {
 		return nil, false
 	}
@@ -41,7 +41,7 @@ func (s *source) combine(ctx context.Context, e index.Expr) (set *storage.Postin
 	return nil, true
 }
 
-// look counts a span for the charge, once however often it is asked for.
+// look counts a span for the charge. It counts each span once.
 func (s *source) look(span index.Span) {
 	key := [2]index.Term{span.Low, span.High}
 	if s.lookedMany == nil && slices.Contains(s.looked, key) || s.lookedMany[key] {
@@ -61,8 +61,8 @@ func (s *source) look(span index.Span) {
 	s.lookedMany[key] = true
 }
 
-// lookedFew is how many spans are compared one by one. A text can name tens of
-// thousands, which need a map.
+// lookedFew is the number of spans that are compared one by one. A query can have
+// tens of thousands, which need a map.
 const lookedFew = 16
 
 func (s *source) lookup(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
@@ -71,10 +71,10 @@ func (s *source) lookup(ctx context.Context, e index.Expr) (set *storage.Posting
 	}
 	s.look(e.Span)
 	if !e.Span.One || e.Op == index.Filter {
-		return s.now.snapshot.PostingsRanges(ctx, listRange(e)), false
+		return s.now.rows.PostingsRanges(ctx, listRange(e)), false
 	}
 	s.key = storage.TermKey(s.key[:0], e.Span.Low)
-	return s.now.snapshot.Postings(s.key), false
+	return s.now.rows.Postings(s.key), false
 }
 
 // listRange returns the posting lists of a Leaf or a Filter.
@@ -107,8 +107,8 @@ func (s *source) conjunction(ctx context.Context, args []index.Expr) (set *stora
 	return storage.Intersect(sets...), false
 }
 
-// leavesMax is how many spans of one OR have an iterator each. More of them are
-// gathered with one.
+// leavesMax is the greatest number of spans of one OR that have an iterator each.
+// More spans are read with one iterator.
 const leavesMax = 16
 
 func (s *source) disjunction(ctx context.Context, args []index.Expr) (set *storage.Postings, none bool) {
@@ -133,7 +133,7 @@ func (s *source) disjunction(ctx context.Context, args []index.Expr) (set *stora
 		sets = append(sets, set)
 	}
 	if len(ranges) > 0 {
-		sets = append(sets, s.now.snapshot.PostingsRanges(ctx, ranges...))
+		sets = append(sets, s.now.rows.PostingsRanges(ctx, ranges...))
 	}
 	if len(sets) == 0 {
 		return nil, true
@@ -141,20 +141,20 @@ func (s *source) disjunction(ctx context.Context, args []index.Expr) (set *stora
 	return storage.Union(sets...), false
 }
 
-// discard closes sets that nobody read; what that says is of no interest.
+// discard closes sets that were not read. Their errors do not matter.
 func discard(sets []*storage.Postings) {
 	for _, set := range sets {
 		_ = set.Close()
 	}
 }
 
-// anyBare reports whether there are documents that directives leave out of the
-// index. A failure counts as one: reading the documents will name it.
+// anyBare reports whether directives exclude documents from the index. An error counts
+// as such a document: reading the documents returns it again.
 func (s *source) anyBare() bool {
 	if p := &s.now.indexing.Policy; !s.now.excludes && p.Automatic || p.Mode == resource.IndexingNone {
 		return false
 	}
-	list := s.now.snapshot.Postings(storage.TermKey(nil, bareTerm))
+	list := s.now.rows.Postings(storage.TermKey(nil, bareTerm))
 	n, err := list.CountTo(1)
 	return errors.Join(err, list.Close()) != nil || n > 0
 }
@@ -162,28 +162,28 @@ func (s *source) anyBare() bool {
 // broken is the error of a set that could not be read to its end.
 func (s *source) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return ended(ctx)
+		return Ended(ctx)
 	}
 	return s.damaged(err)
 }
 
-// items counts the documents of the clip, exactly up to most and at least most
-// beyond it.
+// items counts the documents of the clip. If there are more than most, the result is
+// most at least.
 func (s *source) items(ctx context.Context, most int64) (n int64, err error) {
 	if s.whole {
 		return s.now.items, nil
 	}
 	if s.prefix != nil {
-		list := s.now.snapshot.Postings(s.prefix)
+		list := s.now.rows.Postings(s.prefix)
 		n, err := list.CountTo(most)
 		return n, errors.Join(err, list.Close())
 	}
-	rows := s.now.snapshot.Iter(s.bounds(storage.FamilyLogical))
+	rows := s.now.rows.Iter(s.bounds(storage.FamilyLogical))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	read := 0
 	for valid := rows.First(); valid && n < most; valid = s.nextLogical(rows) {
-		if read++; stopped(ctx, read) != nil {
-			return 0, stopped(ctx, read)
+		if read++; Stopped(ctx, read) != nil {
+			return 0, Stopped(ctx, read)
 		}
 		t, err := decodeTotals(rows.Value())
 		if err != nil {
@@ -193,18 +193,18 @@ func (s *source) items(ctx context.Context, most int64) (n int64, err error) {
 		if err != nil {
 			return 0, s.damaged(err)
 		}
-		if s.p.epkWidth > 0 || s.clip.Contains(partitionkey.EPK(epk)) {
+		if s.r.own.width > 0 || s.clip.Contains(partitionkey.EPK(epk)) {
 			n += t.items
 		}
 	}
 	return n, nil
 }
 
-// Count returns how many documents of the clip satisfy an expression according
-// to the index. It reads no document, and is exact when the expression is and
-// the clip is the whole partition, a prefix of the key, or holds the one key
-// that the expression asks for. Otherwise the figure is an upper estimate, and so
-// is one that would take more terms than most.
+// Count returns how many documents of the clip satisfy an expression according to the
+// index. It reads no document. The count is exact if the expression is exact and the
+// clip is the whole partition, a prefix of the key, or contains the one key that the
+// expression asks for. Otherwise, or if more than most terms would have to be read, it
+// is an upper bound.
 func (s *source) Count(ctx context.Context, access index.Expr, most int64) (n int64, exact bool, err error) {
 	n, exact, err = s.count(ctx, access, most)
 	return min(n, most), exact, err
@@ -247,8 +247,8 @@ func (s *source) count(ctx context.Context, access index.Expr, most int64) (n in
 	return items, items == 0, err
 }
 
-// affordable returns what of an expression can be counted up to most without
-// passing many more terms than that.
+// affordable returns the part of an expression that can be counted up to most without
+// reading many more terms than that.
 func (s *source) affordable(ctx context.Context, access index.Expr, most int64) (_ index.Expr, less bool, err error) {
 	if most == math.MaxInt64 || access.Op == index.Leaf && s.adds(access) {
 		return access, false, nil
@@ -256,15 +256,14 @@ func (s *source) affordable(ctx context.Context, access index.Expr, most int64) 
 	return s.within(ctx, access, most)
 }
 
-// adds reports whether the documents of a leaf are those of its lists together,
-// none of them twice, so that a count can stop anywhere.
+// adds reports whether each document of a leaf is in exactly one of its lists, so that
+// the lists add up to the count.
 func (s *source) adds(leaf index.Expr) bool {
 	return !leaf.Span.One && s.prefix == nil && s.single(leaf.Span)
 }
 
-// countSet counts the documents of an expression, in the part of the partition
-// under the prefix when there is one. It is not ok when the expression stands
-// for every document.
+// countSet counts the documents of an expression, of the prefix of the clip if it has
+// one. ok is false if the expression does not narrow the documents.
 func (s *source) countSet(ctx context.Context, access index.Expr, most int64) (n int64, ok bool, err error) {
 	if access.Op == index.Leaf && s.adds(access) {
 		n, err := s.countLists(ctx, access.Span, most)
@@ -285,15 +284,14 @@ func (s *source) countSet(ctx context.Context, access index.Expr, most int64) (n
 	return n, true, err
 }
 
-// single reports whether no document has two terms of a span: they are those of
-// a place that only one value can stand at.
+// single reports whether no document has two terms of a span: its path has one value
+// in a document.
 func (s *source) single(span index.Span) bool {
 	own, ok := s.now.indexing.active.Span(span.Path, index.Defined, value.Null())
 	return ok && own.Low <= span.Low && span.High <= own.High && !slices.Contains(span.Path, index.Element)
 }
 
-// countLists adds up the lists of a span, none of whose documents has two of its
-// terms.
+// countLists adds up the lists of a span of which no document has two terms.
 func (s *source) countLists(ctx context.Context, span index.Span, most int64) (n int64, err error) {
 	if span.Empty() {
 		return 0, nil
@@ -303,8 +301,8 @@ func (s *source) countLists(ctx context.Context, span index.Span, most int64) (n
 	defer func() { err = errors.Join(err, lists.Close()) }()
 	read := 0
 	for valid := lists.First(); valid && n < most; valid = lists.Next() {
-		if read++; stopped(ctx, read) != nil {
-			return 0, stopped(ctx, read)
+		if read++; Stopped(ctx, read) != nil {
+			return 0, Stopped(ctx, read)
 		}
 		s.passed++
 		count, err := lists.Count()
@@ -318,29 +316,30 @@ func (s *source) countLists(ctx context.Context, span index.Span, most int64) (n
 
 // lists returns the posting lists of a span.
 func (s *source) lists(span index.Span) *storage.Lists {
-	return s.now.snapshot.Lists(storage.TermKey(nil, span.Low), storage.TermKey(nil, span.High))
+	return s.now.rows.Lists(storage.TermKey(nil, span.Low), storage.TermKey(nil, span.High))
 }
 
-// placed reports whether all documents of an expression lie inside the clip, or
-// all outside: known when it asks for one value at each path of the key.
+// placed reports whether all documents of an expression are inside the clip, or all
+// outside of it. That is known if the expression asks for one value at each path of
+// the key.
 func (s *source) placed(access index.Expr) (inside, outside bool) {
 	if s.whole {
 		return true, false
 	}
 	key := partitionkey.NewKey()
-	for level, path := range s.p.config.Container().KeyPaths() {
+	for level, path := range s.r.container().KeyPaths() {
 		c, ok := s.fixed(access, level, path)
 		if !ok {
 			return false, false
 		}
 		key = key.Append(c)
 	}
-	inside = s.clip.Contains(s.p.descriptor.Key.Hash(key))
+	inside = s.clip.Contains(s.r.own.Key.Hash(key))
 	return inside, !inside
 }
 
-// fixed returns the only component of the key at a level that documents of the
-// expression can have.
+// fixed returns the only key component at a level that documents of an expression can
+// have.
 func (s *source) fixed(access index.Expr, level int, path value.Path) (partitionkey.Component, bool) {
 	switch access.Op {
 	case index.And:
@@ -355,24 +354,24 @@ func (s *source) fixed(access index.Expr, level int, path value.Path) (partition
 		if !same || !span.One || !span.Exact {
 			break
 		}
-		// Other kinds of indexes have spans at the same path, and a computed
-		// property of that name is not the key.
+		// Other kinds of indexes have spans of the same path, and a computed property
+		// with that name is not the key.
 		doc, exact := index.DecodeTerm(span.Low)
 		own, ok := s.now.indexing.active.Span(span.Path, index.Eq, doc)
 		computed := func(p resource.ComputedProperty) bool { return p.Name == path[0].Name }
 		if !exact || !ok || own.Low != span.Low || slices.ContainsFunc(s.now.indexing.Policy.Computed, computed) {
 			break
 		}
-		// A document with this value alone says which component it makes.
+		// A document with this value only gives the component.
 		for i := len(path) - 1; i >= 0; i-- {
 			doc = value.Object([]value.Member{{Name: path[i].Name, Value: doc}})
 		}
-		return s.p.config.Container().KeyOf(doc).At(level), true
+		return s.r.container().KeyOf(doc).At(level), true
 	}
 	return partitionkey.Component{}, false
 }
 
-// damaged is an error of what is stored.
+// damaged is the error of a row that cannot be read.
 func (s *source) damaged(err error) error {
-	return fmt.Errorf("partition %v: %w", s.p.config.Ref, err)
+	return fmt.Errorf("partition %s: %w", s.r.name, err)
 }

@@ -3,7 +3,6 @@ package partition
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -124,7 +123,7 @@ var copied = []storage.Family{
 // [Merged.Follow] ends.
 func (m *Merge) Adopt(store *storage.Store, own resource.Partition, base resource.PartitionID) (*Merged, error) {
 	c := &Merged{merge: m, own: own, store: store}
-	if m.parents[1].parent.descriptor.ID == base {
+	if m.parents[1].parent.own.ID == base {
 		c.base = 1
 	}
 	if err := c.adopt(); err != nil {
@@ -252,7 +251,7 @@ func (c *Merged) step(low, high []byte) (next []byte, err error) {
 	}
 	defer p.release(now)
 	c.batch.Reset()
-	if next, err = now.snapshot.CopyTo(c.batch, low, high, trimBytes); err != nil {
+	if next, err = now.rows.CopyTo(c.batch, low, high, trimBytes); err != nil {
 		return nil, err
 	}
 	return next, c.apply(false)
@@ -263,7 +262,7 @@ func (c *Merged) rest(ctx context.Context, took time.Duration) error {
 	served := int64(0)
 	for _, h := range c.merge.parents {
 		p := h.parent
-		served += p.reads.Load() + p.writes.Load() + p.queries.Load()
+		served += p.served.calls()
 	}
 	if served == c.busy {
 		return context.Cause(ctx)
@@ -298,7 +297,7 @@ func (c *Merged) catchUp(sync bool) (more bool, err error) {
 		more = more || further
 		for e := range effects {
 			if err := c.follow(i, &effects[e]); err != nil {
-				return false, fmt.Errorf("effect %d of partition %s: %w", effects[e].LSN, h.parent.descriptor.ID, err)
+				return false, fmt.Errorf("effect %d of partition %s: %w", effects[e].LSN, h.parent.own.ID, err)
 			}
 			if c.batch.Len() >= followBytes {
 				if err := c.apply(false); err != nil {
@@ -354,12 +353,12 @@ func (c *Merged) finish() error {
 			return err
 		}
 		if last[i].state.lsn != c.lsns[i] {
-			return fmt.Errorf("partition %s ended at %d, and was followed to %d", h.parent.descriptor.ID, last[i].state.lsn, c.lsns[i])
+			return fmt.Errorf("partition %s ended at %d, and was followed to %d", h.parent.own.ID, last[i].state.lsn, c.lsns[i])
 		}
 	}
 	for i, h := range c.merge.parents {
 		if last[i].state.purged != 0 {
-			return purging(h.parent.descriptor.ID) // They have been marked meanwhile.
+			return purging(h.parent.own.ID) // They have been marked meanwhile.
 		}
 	}
 	if !last[0].policy.Equal(last[1].policy) {
@@ -386,14 +385,14 @@ func (p *Partition) part() (parting, error) {
 		return parting{}, err
 	}
 	defer p.release(now)
-	known, err := readPaths(now.snapshot)
-	list, keptErr := readKept(now.snapshot)
+	known, err := readPaths(now.rows)
+	list, keptErr := readKept(now.rows)
 	return parting{state: now.state, paths: known.inUse, kept: list, policy: now.indexing.Policy}, errors.Join(err, keptErr)
 }
 
 // describe puts the meta rows of the child into the batch.
 func (c *Merged) describe(last [2]parting) error {
-	base := c.merge.parents[c.base].parent.descriptor
+	base := c.merge.parents[c.base].parent.own
 	base.Partition = c.own
 	descriptor, err := base.append()
 	if err != nil {
@@ -436,51 +435,4 @@ func (c *Merged) describe(last [2]parting) error {
 		return errors.Join(err, c.batch.Delete(storage.MetaKey(nil, metaPaths)))
 	}
 	return errors.Join(err, c.batch.Set(storage.MetaKey(nil, metaPaths), complete.append(nil)))
-}
-
-// and returns the ids that are in both sets.
-func (s pathSet) and(other pathSet) pathSet {
-	var both pathSet
-	for len(s) > 0 && len(other) > 0 {
-		a, b := s[:storage.PathBytes], other[:storage.PathBytes]
-		order := bytes.Compare(a, b)
-		if order == 0 {
-			both = append(both, a...)
-		}
-		if order <= 0 {
-			s = s[storage.PathBytes:]
-		}
-		if order >= 0 {
-			other = other[storage.PathBytes:]
-		}
-	}
-	return both
-}
-
-// merged is the row that says since when LSN and time rise together: of changes
-// up to an LSN the order says nothing of their times, which are up to ts. A
-// partition that has not come out of a merge, nor out of one that has, has none.
-type merged struct {
-	lsn resource.LSN
-	ts  int64 // seconds since 1970
-}
-
-const mergedBytes = 1 + 2*8
-
-func (m merged) append(dst []byte) []byte {
-	dst = append(dst, metaVersion)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(m.lsn))
-	return binary.BigEndian.AppendUint64(dst, uint64(m.ts))
-}
-
-// readMerged reads the row; the zero value when there is none.
-func readMerged(r reader) (m merged, err error) {
-	row, found, err := r.Get(nil, storage.MetaKey(nil, metaMerged))
-	if err != nil || !found {
-		return merged{}, err
-	}
-	if len(row) != mergedBytes || row[0] != metaVersion {
-		return merged{}, fmt.Errorf("merged %x: %w", row, errMeta)
-	}
-	return merged{lsn: resource.LSN(binary.BigEndian.Uint64(row[1:])), ts: int64(binary.BigEndian.Uint64(row[9:]))}, nil
 }

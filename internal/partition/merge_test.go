@@ -294,7 +294,7 @@ func TestMergeRefusedByOne(t *testing.T) {
 	n.worlds[0].container.Store(next)
 	low.Reindex()
 	low.waitIdle()
-	s, err := high.Split(t.Context(), high.descriptor.Key.Middle(high.descriptor.Range))
+	s, err := high.Split(t.Context(), high.own.Key.Middle(high.own.Range))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestMergeRefusedByOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []*Partition{low, high} {
-		if _, err := p.Split(t.Context(), p.descriptor.Key.Middle(p.descriptor.Range)); status.CodeOf(err) != status.CodeConflict || !strings.Contains(err.Error(), "being merged") {
+		if _, err := p.Split(t.Context(), p.own.Key.Middle(p.own.Range)); status.CodeOf(err) != status.CodeConflict || !strings.Contains(err.Error(), "being merged") {
 			t.Errorf("a split during a merge: %v, want 409", err)
 		}
 	}

@@ -72,6 +72,7 @@ func runModel(t *testing.T, w *world, random *rand.Rand) {
 	m := &model{documents: map[string]*modelDocument{}}
 	policies := []string{"", `{"includedPaths":[{"path":"/n/?"}],"excludedPaths":[{"path":"/*"}]}`, `{"indexingMode":"none"}`, richPolicy("flat"), richPolicy("quantizedFlat")}
 	exact := 0
+	w.partition.Load().steps.sweepDocuments = 7
 	for step := range 260 {
 		w.clock.Add(int64(random.IntN(2)))
 		m.step(t, w, random)
@@ -83,6 +84,7 @@ func runModel(t *testing.T, w *world, random *rand.Rand) {
 			if err := w.crash(0, uint64(step)); err != nil {
 				t.Fatal(err)
 			}
+			w.partition.Load().steps.sweepDocuments = 7
 		case step%50 == 35:
 			c := *w.container.Load()
 			c.Indexing = containerWith(t, 2, []string{"/a"}, policies[random.IntN(len(policies))]).Indexing
@@ -212,9 +214,8 @@ func (m *model) compare(t *testing.T, w *world, random *rand.Rand) {
 		{scanMax: 0, sortedMax: 2, force: forced{way: looks, lists: true, rosters: looks}},
 		{scanMax: 0, sortedMax: 2, force: forced{way: looks, told: true}},
 	} {
-		w.partition.Load().waitIdle() // A rebuild looks at the strategy as well.
-		strategy.sweepDocuments, strategy.sweepBytes = 7, 1<<20
-		w.partition.Load().strategy = strategy
+		w.partition.Load().waitIdle() // A rebuild does not run while the strategy changes.
+		w.partition.Load().reader.Strategy = strategy
 		for _, filter := range filters {
 			r := m.drawRange(w, random)
 			pageItems := []int{0, 2, 7}[random.IntN(3)]

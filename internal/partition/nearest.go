@@ -17,13 +17,12 @@ import (
 var _ query.Ranked = (*source)(nil)
 
 // Nearest yields the documents of the clip whose vectors are nearest, as
-// [query.Ranked] says. Vectors are compared as they are stored, in the data type
-// of the policy, and no document is read but those that it yields.
+// [query.Ranked] says. It compares vectors as they are stored, in the data type of
+// the policy, and reads only the documents that it yields.
 //
-// Without a List, at an index without codes, and by another metric than that of
-// the codes all stored vectors are scored; so are those of few documents. It
-// costs a lookup, each vector and code that is compared, and a hit for each
-// document yielded.
+// It scores all stored vectors if n has no List, if the index has no codes or codes of
+// another metric, or if few documents count. The charge is a lookup, each vector and
+// code that is compared, and a hit for each document that is yielded.
 func (s *source) Nearest(ctx context.Context, n query.Nearest) iter.Seq2[query.Candidate, error] {
 	return func(yield func(query.Candidate, error) bool) {
 		ended := false
@@ -37,8 +36,8 @@ func (s *source) Nearest(ctx context.Context, n query.Nearest) iter.Seq2[query.C
 	}
 }
 
-// searchGrowth is how many times as many documents each further round of a search
-// looks for. A round scores everything again, and there are few.
+// searchGrowth is the factor by which each round of a search looks for more documents
+// than the one before. A round scores everything again, so there should be few.
 const searchGrowth = 8
 
 func (s *source) nearest(ctx context.Context, n *query.Nearest, yield yielder) error {
@@ -60,7 +59,7 @@ func (s *source) nearest(ctx context.Context, n *query.Nearest, yield yielder) e
 			return err
 		}
 		for i, scored := range found {
-			if err := stopped(ctx, i+1); err != nil {
+			if err := Stopped(ctx, i+1); err != nil {
 				return err
 			}
 			if more, err := s.find(^scored.ID, use); err != nil || !more {
@@ -72,9 +71,8 @@ func (s *source) nearest(ctx context.Context, n *query.Nearest, yield yielder) e
 	return nil
 }
 
-// vectorSearch is a search under way. Documents have, as IDs of what is scored,
-// their numbers with all bits turned, so that the greater number is the better
-// one of two.
+// vectorSearch is one search. The ID of a scored document is its number with all bits
+// inverted, so that of two equal scores the greater number is better.
 type vectorSearch struct {
 	s      *source
 	ctx    context.Context
@@ -82,19 +80,19 @@ type vectorSearch struct {
 	within *storage.Numbers // the documents that count; nil for all of the partition
 
 	scorer    *vector.Scorer
-	estimator *vector.Estimator // nil for a search without guesses
+	estimator *vector.Estimator // of codes; nil if codes are not used
 	best      *vector.TopK      // of the round
 	size      int               // of the round
 	metric    vector.Metric
 	elements  []float32
 }
 
-// search begins a search among the documents of a set; nil is all of the
-// partition.
+// search begins a search among the documents of within, or of the whole partition if
+// it is nil.
 func (s *source) search(ctx context.Context, form *index.VectorForm, n *query.Nearest, within *storage.Numbers) *vectorSearch {
 	v := &vectorSearch{s: s, ctx: ctx, form: form, within: within, metric: n.Metric, size: max(n.K, 1), scorer: n.Metric.Scorer(n.Vector)}
-	if n.List > 0 && form.Quantizer != nil && n.Metric == form.Metric && v.count() > max(s.p.strategy.guessMin, int64(n.List)) {
-		// The vector has the dimensions of the form and is finite, so it is ok.
+	if n.List > 0 && form.Quantizer != nil && n.Metric == form.Metric && v.count() > max(s.r.Strategy.guessMin, int64(n.List)) {
+		// ok, since the vector is finite and has the dimensions of the form.
 		if e, ok := form.Quantizer.Query(n.Vector); ok {
 			v.estimator, v.size = e, n.List
 		}
@@ -106,7 +104,7 @@ func (s *source) search(ctx context.Context, form *index.VectorForm, n *query.Ne
 	return v
 }
 
-// count returns how many documents count.
+// count returns the number of documents that count.
 func (v *vectorSearch) count() int64 {
 	if v.within == nil {
 		return v.s.now.items
@@ -114,14 +112,13 @@ func (v *vectorSearch) count() int64 {
 	return v.within.Len()
 }
 
-// begin makes room for a round.
+// begin begins a round.
 func (v *vectorSearch) begin() {
 	v.size = int(min(int64(v.size), v.count(), math.MaxInt32))
 	v.best = vector.NewTopK(v.metric, v.size)
 }
 
-// round returns the next documents, the nearest first, and whether there may be
-// others behind them.
+// round returns the next documents, the nearest first, and whether there may be more.
 func (v *vectorSearch) round() (found []vector.Scored, more bool, err error) {
 	if v.estimator != nil {
 		err = v.score(v.form.CodeID, v.guess)
@@ -143,7 +140,7 @@ func (v *vectorSearch) round() (found []vector.Scored, more bool, err error) {
 	return found, more, err
 }
 
-// scoring returns the score of what is stored, and false when that is damaged.
+// scoring returns the score of a stored vector or code, and false if it is damaged.
 type scoring func(stored []byte) (score float64, ok bool)
 
 func (v *vectorSearch) guess(code []byte) (float64, bool) {
@@ -159,22 +156,22 @@ func (v *vectorSearch) exactly(stored []byte) (score float64, ok bool) {
 	return v.scorer.Score(v.elements), ok
 }
 
-// score offers what is stored under an id of the documents that count.
+// score scores what the documents that count have stored under an id.
 func (v *vectorSearch) score(id index.Term, of scoring) error {
-	if v.within != nil && v.s.p.strategy.costs.picks(v.within.Len(), v.s.now.items) {
+	if v.within != nil && v.s.r.Strategy.costs.picks(v.within.Len(), v.s.now.items) {
 		return v.scoreEach(id, of)
 	}
 	return v.scoreAll(id, of)
 }
 
-// scoreAll passes everything that is stored under an id.
+// scoreAll is score that reads everything under the id.
 func (v *vectorSearch) scoreAll(id index.Term, of scoring) (err error) {
-	rows := v.s.now.snapshot.Iter(storage.VectorBounds(id))
+	rows := v.s.now.rows.Iter(storage.VectorBounds(id))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	read := 0
 	for valid := rows.First(); valid; valid = rows.Next() {
-		if read++; stopped(v.ctx, read) != nil {
-			return stopped(v.ctx, read)
+		if read++; Stopped(v.ctx, read) != nil {
+			return Stopped(v.ctx, read)
 		}
 		_, number, err := storage.DecodeVectorKey(rows.Key())
 		if err != nil {
@@ -190,13 +187,13 @@ func (v *vectorSearch) scoreAll(id index.Term, of scoring) (err error) {
 	return nil
 }
 
-// scoreEach looks the few documents that count up.
+// scoreEach is score that looks up each document.
 func (v *vectorSearch) scoreEach(id index.Term, of scoring) error {
 	set := v.within.Postings()
 	read := 0
 	for number, ok := set.Next(); ok; number, ok = set.Next() {
-		if read++; stopped(v.ctx, read) != nil {
-			return stopped(v.ctx, read)
+		if read++; Stopped(v.ctx, read) != nil {
+			return Stopped(v.ctx, read)
 		}
 		if _, err := v.view(id, number, of); err != nil {
 			return err
@@ -205,11 +202,11 @@ func (v *vectorSearch) scoreEach(id index.Term, of scoring) error {
 	return nil
 }
 
-// view offers what is stored of one document, if there is something.
+// view scores what one document has stored under an id, if it has something.
 func (v *vectorSearch) view(id index.Term, number uint64, of scoring) (found bool, err error) {
 	s := v.s
 	s.key = storage.VectorKey(s.key[:0], id, number)
-	return s.now.snapshot.View(s.key, func(stored []byte) error { return v.offer(number, stored, of) })
+	return s.now.rows.View(s.key, func(stored []byte) error { return v.offer(number, stored, of) })
 }
 
 func (v *vectorSearch) offer(number uint64, stored []byte, of scoring) error {
@@ -222,12 +219,12 @@ func (v *vectorSearch) offer(number uint64, stored []byte, of scoring) error {
 	return nil
 }
 
-// compare puts guesses into the order of the vectors themselves.
+// compare sorts documents that were scored by codes by their vectors.
 func (v *vectorSearch) compare(guessed []vector.Scored) ([]vector.Scored, error) {
 	next := v.best
 	v.best = vector.NewTopK(v.metric, len(guessed))
 	for i, g := range guessed {
-		if err := stopped(v.ctx, i+1); err != nil {
+		if err := Stopped(v.ctx, i+1); err != nil {
 			return nil, err
 		}
 		found, err := v.view(v.form.ID, ^g.ID, v.exactly)
@@ -243,8 +240,8 @@ func (v *vectorSearch) compare(guessed []vector.Scored) ([]vector.Scored, error)
 	return compared, nil
 }
 
-// Latest yields the documents that may satisfy the need, from the greatest number
-// down.
+// Latest yields the documents that may satisfy the need, in descending order of their
+// numbers.
 func (s *source) Latest(ctx context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
 	return func(yield func(query.Candidate, error) bool) {
 		ended := false
@@ -276,8 +273,8 @@ func (s *source) latest(ctx context.Context, need query.Need, yield yielder) err
 	return err
 }
 
-// walkBack reads the documents of the whole partition with numbers below one,
-// zero for all, the greatest first.
+// walkBack reads the documents of the whole partition with numbers below one, or all
+// if it is zero, in descending order.
 func (s *source) walkBack(ctx context.Context, below uint64, use func(d *document) (more bool, err error)) error {
 	low, high := storage.FamilyRID.Bounds()
 	if below > 0 {

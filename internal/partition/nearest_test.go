@@ -126,7 +126,7 @@ func (w *vectorWorld) answer(tb testing.TB, text string) []string {
 // checkLatest compares what a source yields backwards with a list of documents in
 // the order of their numbers: admitted, or when the index does not know what is
 // asked, all.
-func checkLatest(t *testing.T, s *source, need query.Need, label string, admitted, all []plain, known bool) {
+func checkLatest(t *testing.T, s probe, need query.Need, label string, admitted, all []plain, known bool) {
 	t.Helper()
 	if !known {
 		admitted = all
@@ -207,7 +207,7 @@ func BenchmarkNearest(b *testing.B) {
 				b.ReportAllocs()
 				i := 0
 				for b.Loop() {
-					s := newSource(p, now, partitionkey.Full(), p.descriptor.Range)
+					s := p.reader.Source(&now.shot, partitionkey.Full(), p.own.Range)
 					var source query.Source = s
 					if c.way == "documents" {
 						source = struct{ query.Source }{s}
@@ -216,7 +216,7 @@ func BenchmarkNearest(b *testing.B) {
 					if err != nil || len(page.Rows) != recallK {
 						b.Fatal(len(page.Rows), err)
 					}
-					s.free()
+					s.Free()
 					i++
 				}
 				b.StopTimer()

@@ -8,9 +8,8 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// overlay holds the rows that the next evaluation must see although no snapshot
-// has them yet: those of effects that are proposed and not applied. It belongs
-// to the writer.
+// overlay has the rows of effects that are proposed and not applied. No snapshot has
+// them, but the next evaluation must see them. It belongs to the writer.
 type overlay struct {
 	documents map[string]pendingDocument // by document key
 	logical   map[string]pendingTotals   // by 'q' key
@@ -19,44 +18,43 @@ type overlay struct {
 	bytes     int                        // of their rows
 }
 
-// pendingDocument is the latest version of a document on its way.
+// pendingDocument is the latest proposed version of a document.
 type pendingDocument struct {
-	row    []byte // nil when the document is deleted
+	row    []byte // nil if the document is deleted
 	flight *flight
 }
 
-// pendingTotals are the totals of a logical partition after an effect on its way.
+// pendingTotals are the totals of a logical partition after a proposed effect.
 type pendingTotals struct {
 	totals
 	flight *flight
 }
 
-// pendingHolder is the document that has values of a unique key after an effect on
-// its way; zero for none.
+// pendingHolder is the document that has values of a unique key after a proposed
+// effect, zero for none.
 type pendingHolder struct {
 	number uint64
 	flight *flight
 }
 
-// flight is one effect between Propose and its result.
+// flight is a proposed effect.
 type flight struct {
 	lsn      resource.LSN // zero for a step of an index rebuild
 	proposal *replication.Proposal
 	batch    *storage.Batch // owns the rows of the effect
 
-	// Its entries of the overlay: documents by their keys, the logical partition
-	// and values of unique keys.
+	// The keys of its entries in the overlay.
 	documents []string
 	logical   string
 	uniques   []holding
-	room      [2]string // for the documents of most effects
+	room      [2]string // memory for the documents of most effects
 }
 
 func newOverlay() overlay {
 	return overlay{documents: map[string]pendingDocument{}, logical: map[string]pendingTotals{}, uniques: map[string]pendingHolder{}}
 }
 
-// landed reports whether the effect's result is known.
+// landed reports whether the effect has its result.
 func (f *flight) landed() bool {
 	select {
 	case <-f.proposal.Done():
@@ -72,8 +70,7 @@ func (o *overlay) add(f *flight) {
 	o.bytes += f.batch.Len()
 }
 
-// put enters the version of a document that an effect leaves, a nil row for
-// none.
+// put enters the version of a document after an effect. A nil row is no document.
 func (o *overlay) put(f *flight, key string, row []byte) {
 	if f.documents == nil {
 		f.documents = f.room[:0]
@@ -82,7 +79,7 @@ func (o *overlay) put(f *flight, key string, row []byte) {
 	o.documents[key] = pendingDocument{row: row, flight: f}
 }
 
-// hold enters which documents have values of unique keys after an effect.
+// hold enters the documents that have values of unique keys after an effect.
 func (o *overlay) hold(f *flight, all []holding) {
 	f.uniques = slices.Clone(all)
 	for _, h := range f.uniques {
@@ -90,13 +87,13 @@ func (o *overlay) hold(f *flight, all []holding) {
 	}
 }
 
-// full reports whether there are as many effects on their way as may be.
+// full reports whether no further effect may be proposed now.
 func (o *overlay) full() bool {
 	return len(o.flights) >= flightsMax || len(o.flights) > 0 && o.bytes >= flightsBytesMax
 }
 
-// settle drops the oldest effect, which is applied, with those of its entries
-// that no later effect has replaced.
+// settle removes the oldest effect, which has been applied, with its entries that no
+// later effect has replaced.
 func (o *overlay) settle() {
 	f := o.flights[0]
 	for _, key := range f.documents {
@@ -115,18 +112,18 @@ func (o *overlay) settle() {
 	o.bytes -= f.batch.Len()
 	f.close()
 	if o.flights = o.flights[1:]; len(o.flights) == 0 {
-		o.flights = nil // Let go of the array that the slice has walked through.
+		o.flights = nil // Free the array, whose beginning is unused.
 	}
 }
 
-// close gives back the memory of the rows. Nobody reads them once the effect's
-// result is known.
+// close frees the memory of the rows. They are not used after the effect has its
+// result.
 func (f *flight) close() {
-	// The rows are memory only: closing them cannot fail.
+	// The batch is memory only, so closing it cannot fail.
 	_ = f.batch.Close()
 }
 
-// clear drops everything. All flights must have landed.
+// clear removes everything. All flights must have landed.
 func (o *overlay) clear() {
 	for _, f := range o.flights {
 		f.close()

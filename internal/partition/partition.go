@@ -33,7 +33,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,49 +43,50 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Config is what a partition works with. The store stays the caller's: it is
-// open before Open and is closed after Close.
+// Config configures a partition. The store belongs to the caller, who opens it before
+// Open and closes it after Close.
 type Config struct {
 	Store *storage.Store
 	Group replication.Group
 	Ref   replication.PartitionRef
 
-	// Container returns the current version of the container. It is called by
-	// several goroutines.
+	// Container returns the current version of the container. Several goroutines
+	// call it.
 	Container func() *resource.Container
 
-	// Limits of documents and queues; the zero value means the defaults.
+	// Limits are those of documents and queues. The default value is
+	// resource.DefaultLimits.
 	Limits resource.Limits
 
-	// Grown is called when the partition is opened above its storage limit, when
-	// it passes that, and now and then while it grows on. It must not block. Nil
-	// means that nobody wants to know.
+	// Grown is called when the partition is opened with more bytes than its storage
+	// limit, when it exceeds the limit, and again as it grows further. It must not
+	// block. Nil disables the callback.
 	Grown func()
 
-	// ConditionTime is how long the conditions of the patches of one request may
-	// take all together, first where it is prepared and then again in the writer,
-	// where all others wait. Zero means 250 ms.
+	// ConditionTime bounds the time that the conditions of all patches of one request
+	// take together, in the caller's goroutine and again in the writer. The default
+	// value is 250 ms.
 	ConditionTime time.Duration
 
-	// CatalogVersion returns the version of the catalog, which the partition records
-	// with what it changes: a catalog that is older than its partitions is found by
-	// it. It is called by several goroutines. Nil means that none is recorded.
+	// CatalogVersion returns the version of the catalog. The partition records it with
+	// its changes, so that a catalog that is older than its partitions is detected.
+	// Several goroutines call it. Nil records no version.
 	CatalogVersion func() uint64
 
-	// Rosters is the room for rosters, shared by the partitions of a process. Nil
-	// means a small one of its own.
+	// Rosters is the memory for rosters, which partitions of a process share. The
+	// default value is a small one for this partition.
 	Rosters *Rosters
 
-	// Now is the time that a write is given as _ts. Certain is the time by which
-	// documents expire and versions in the complete feed become too old, and Removal
-	// that by which they are deleted. A clock that may be wrong is ahead of both, and
-	// Removal is never ahead of Certain. Nil means time.Now, Now and Certain. They
-	// are called by several goroutines.
+	// Now is the time of a write, its _ts. Certain is the time by which documents
+	// expire and versions in the complete feed become too old, and Removal that by
+	// which they are deleted. While the clock may be wrong, Certain and Removal are
+	// earlier than Now; Removal is never later than Certain. The default values are
+	// time.Now, Now and Certain. Several goroutines call them.
 	Now     func() time.Time
 	Certain func() time.Time
 	Removal func() time.Time
 
-	Logger *slog.Logger // nil discards
+	Logger *slog.Logger // nil discards all messages
 }
 
 func (c Config) withDefaults() Config {
@@ -106,7 +106,7 @@ func (c Config) withDefaults() Config {
 		c.Removal = c.Certain
 	}
 	if c.Rosters == nil {
-		c.Rosters = NewRosters(rostersBytes)
+		c.Rosters = NewRosters(RostersBytes)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -114,87 +114,37 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Partition serves one key range. Its methods may be called by any number of
-// goroutines, except Apply, which belongs to the group.
+// Partition serves one key range. Any number of goroutines may call its methods,
+// except for Apply, which belongs to the group.
 type Partition struct {
-	config     Config
-	descriptor descriptor
-	epkWidth   int    // bytes of a full EPK; zero when it varies
-	low, high  []byte // bound the keys of all rows behind the family
-	render     renderer
-	strategy   strategy
-	uniques    uniques
+	config  Config
+	own     identity
+	uniques uniques
+	reader  *Reader
+	steps   steps
 
-	// elapsed is the clock that says how long something takes; tests have their own.
+	// elapsed returns the time since Open. Tests replace it.
 	elapsed func() time.Duration
 
-	// current is what readers see; nil after Close. Apply alone replaces it.
-	current atomic.Pointer[published]
+	health health   // whether the partition serves
+	states states   // what readers see
+	served counters // what was served so far
+	apply  applied  // belongs to Apply
 
-	// heard is the size from which on Grown is called again. Apply's, once the
-	// partition is open.
-	heard int64
+	heavy  gate   // bounds the heavy writes in the intake and the writer
+	intake intake // passes requests to the writer
+	writer writer // belongs to the writer's goroutine
 
-	// open counts the published states that hold a snapshot.
-	open sync.WaitGroup
-
-	sources sync.Pool // of *source
-	places  places
-	rosters rosters
-	moves   moves // of Apply
-
-	// lasting is a time in seconds: what was written before it never expires, or
-	// has a row in 'x'. It only rises.
-	lasting atomic.Int64
-
-	// clearing is how far Clear has come; nil before it has begun.
+	// clearing is the progress of Clear; nil before it has begun.
 	clearing atomic.Pointer[clearing]
-
-	// reads, writes and queries count what was answered since Open, cleared the
-	// documents that Clear has deleted.
-	reads, writes, queries, cleared atomic.Int64
-
-	// failure is why the partition stopped; nil while it serves. It never
-	// changes once set.
-	failure atomic.Pointer[failure]
-
-	// retired says that children own the range: nothing is served any more.
-	retired atomic.Bool
-
-	heavy  gate    // in front of the writer's queue
-	writer writer  // of the writer's goroutine
-	shape  shaping // of Apply
-
-	mu sync.Mutex
-
-	queue   []*request    // waiting to be evaluated
-	spare   []*request    // room for the next queue
-	running bool          // the writer's goroutine is there
-	closed  bool          // no request enters any more
-	reindex bool          // the policy is to be compared with the container's
-	order   *order        // waiting to be carried out; nil: none
-	handing *handover     // a split or merge under way; nil: none
-	sealed  bool          // the writer takes no request
-	ended   *status.Error // what every write gets; nil while the partition writes
-	idle    chan struct{} // closed when the goroutine ends; nil before the first start
-
-	locks   map[string]*keyLock // by the logical partition that each keeps others away from
-	holders int                 // of locks, or who want one
-	parked  int                 // requests that wait for a lock
-
-	// wake tells a writer that waits for a proposal that the queue has grown.
-	wake chan struct{}
 }
 
-type failure struct{ err error }
-
-// Initialize writes the descriptor of a fresh partition into an empty store, with
-// the container's indexing policy, and syncs it. Config needs a Store and a
-// Container.
+// Initialize writes the meta rows of a new partition, with the container's indexing
+// policy, into an empty store, and syncs it. Config needs a Store and a Container.
 func Initialize(cfg Config, p resource.Partition) error { return InitializeAt(cfg, p, 0) }
 
-// InitializeAt is Initialize for a partition that takes the place of one which is lost:
-// its changes follow an LSN that the lost one had not reached.
+// InitializeAt is Initialize for a partition that replaces a lost one. Its changes
+// follow lsn, which must not be below any LSN of the lost partition.
 func InitializeAt(cfg Config, p resource.Partition, lsn resource.LSN) error {
 	container := cfg.Container()
 	d := descriptor{Version: metaVersion, Container: container.RID, Key: container.PartitionKey, Partition: p}
@@ -226,12 +176,16 @@ func InitializeAt(cfg Config, p resource.Partition, lsn resource.LSN) error {
 	return nil
 }
 
-// Open starts serving the partition in cfg.Store. It starts no goroutine. Once
-// the group can reach the partition, call [Partition.Reindex], which goes on
-// with a change of policy that was under way.
+// Open starts serving the partition in cfg.Store. It starts no goroutine. When the
+// group can reach the partition, call [Partition.Reindex], which continues a change of
+// policy that was in progress.
 func Open(cfg Config) (*Partition, error) {
 	opened := time.Now()
-	p := &Partition{config: cfg.withDefaults(), wake: make(chan struct{}, 1), elapsed: func() time.Duration { return time.Since(opened) }}
+	p := &Partition{config: cfg.withDefaults(), steps: defaultSteps(), elapsed: func() time.Duration { return time.Since(opened) }}
+	p.intake.start, p.intake.wake = p.run, make(chan struct{}, 1)
+	p.states.closing = func(err error) {
+		p.config.Logger.Warn("snapshot not closed", "partition", p.own.ID, "err", err)
+	}
 	snapshot := cfg.Store.Snapshot()
 	if err := p.load(snapshot); err != nil {
 		return nil, errors.Join(fmt.Errorf("open partition %v: %w", cfg.Ref, err), snapshot.Close())
@@ -241,196 +195,112 @@ func Open(cfg Config) (*Partition, error) {
 
 // load reads the meta rows and publishes the first state.
 func (p *Partition) load(snapshot *storage.Snapshot) error {
-	d, s, row, err := readMeta(snapshot)
+	d, now, err := readShot(snapshot)
 	if err != nil {
 		return err
 	}
-	if container := p.config.Container(); container.RID != d.Container {
+	container := p.config.Container()
+	if container.RID != d.Container {
 		return fmt.Errorf("the store belongs to container %s, not to %s", d.Container, container.RID)
-	}
-	x, err := compileIndexing(row, nil)
-	if err != nil {
-		return err
-	}
-	marks, err := readPurges(snapshot, s)
-	if err != nil {
-		return err
 	}
 	under, err := readCatalog(snapshot)
 	if err != nil {
 		return err
 	}
-	if p.uniques, err = compileUniques(p.config.Container().UniqueKeys); err != nil {
+	if p.uniques, err = compileUniques(container.UniqueKeys); err != nil {
 		return err
 	}
-	p.descriptor = d
-	p.epkWidth = epkWidth(d.Key)
-	p.low, p.high = keyBounds(d.Range, p.epkWidth)
-	p.render = newRenderer(d.Container)
-	p.strategy = defaultStrategy()
-	p.rosters.shared, p.rosters.keys = p.config.Rosters, map[string]*roster{}
-	p.writer = writer{next: s, overlay: newOverlay(), catalog: under}
-	p.publish(&published{snapshot: snapshot, state: s, indexing: x, purges: marks})
-	p.weigh(s.bytes)
+	p.own = newIdentity(d)
+	p.reader = NewReader(ReaderConfig{
+		Name: fmt.Sprint(p.config.Ref), Own: p.own, Container: p.config.Container, Certain: p.config.Certain, Rosters: p.config.Rosters,
+	})
+	p.writer = writer{next: now.state, overlay: newOverlay(), catalog: under}
+	p.states.publish(&published{shot: now})
+	p.weigh(now.bytes)
 	return nil
 }
 
-// epkWidth returns the bytes of a full EPK under a definition, zero when they
-// vary.
-func epkWidth(d partitionkey.Definition) int {
-	const hashBytes = 16
-	switch {
-	case d.Kind == partitionkey.KindMultiHash:
-		return hashBytes * d.Levels()
-	case d.Normalize().Version == 2:
-		return hashBytes
-	}
-	return 0
-}
-
-// Close stops taking requests, waits for the effects on their way and for
-// everyone who reads, and ends the writer. The group must still work, and must
-// not call Apply afterwards.
+// Close refuses further requests, waits for the effects that are proposed and for all
+// readers, and ends the writer. The group must still work, and must not call Apply
+// afterwards.
 func (p *Partition) Close() error {
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
+	p.intake.mu.Lock()
+	if p.intake.closed {
+		p.intake.mu.Unlock()
 		return nil
 	}
-	p.closed = true
-	idle := p.idle
-	p.mu.Unlock()
+	p.intake.closed = true
+	idle := p.intake.idle
+	p.intake.mu.Unlock()
 	if idle != nil {
 		<-idle
 	}
-	p.publish(nil)
-	p.open.Wait()
-	p.rosters.clear(0, true)
+	p.states.publish(nil)
+	p.states.open.Wait()
+	p.reader.Close()
 	return nil
 }
 
-// Descriptor returns what the partition is.
-func (p *Partition) Descriptor() resource.Partition { return p.descriptor.Partition }
+// Descriptor returns the identity, the range and the ancestry of the partition.
+func (p *Partition) Descriptor() resource.Partition { return p.own.Partition }
 
 // LSN returns the LSN of the last effect that readers can see, zero after Close.
-func (p *Partition) LSN() resource.LSN {
-	if now := p.current.Load(); now != nil {
-		return now.lsn
-	}
-	return 0
-}
+func (p *Partition) LSN() resource.LSN { return p.states.lsn() }
 
-// Latest returns the latest time that a write was given, in seconds since 1970; zero
-// before the first one and after Close.
+// Latest returns the latest time of a write, in seconds since 1970. It is zero before
+// the first write and after Close.
 func (p *Partition) Latest() int64 {
-	if now := p.current.Load(); now != nil {
+	if now := p.states.current.Load(); now != nil {
 		return now.ts
 	}
 	return 0
 }
 
-// published is a durable state of the partition. It is immutable but for the
-// count of those who use it.
-type published struct {
-	state
-	snapshot *storage.Snapshot
-	indexing *indexing
-	purges   purges
-
-	// users counts the readers, and one for being current. At zero the snapshot
-	// is closed, and users never rises again.
-	users atomic.Int64
-}
-
-// publish makes next what readers see; nil when there is nothing to see any more.
-func (p *Partition) publish(next *published) {
-	if next != nil {
-		next.users.Store(1)
-		p.open.Add(1)
-	}
-	if before := p.current.Swap(next); before != nil {
-		p.release(before)
-	}
-}
-
-// acquire returns the current state; release it. The error is Unavailable.
+// acquire returns the current state. The caller releases it. The error is Unavailable
+// or PartitionMoved.
 func (p *Partition) acquire() (*published, error) {
-	if err := p.err(); err != nil {
+	if err := p.health.err(); err != nil {
 		return nil, err
 	}
-	for {
-		now := p.current.Load()
-		if now == nil {
-			return nil, errClosed()
-		}
-		users := now.users.Load()
-		if users > 0 && now.users.CompareAndSwap(users, users+1) {
-			return now, nil
-		}
+	if now := p.states.acquire(); now != nil {
+		return now, nil
 	}
+	return nil, errClosed()
 }
 
-func (p *Partition) release(s *published) {
-	if s.users.Add(-1) > 0 {
-		return
-	}
-	if err := s.snapshot.Close(); err != nil {
-		p.config.Logger.Warn("snapshot not closed", "partition", p.descriptor.ID, "err", err)
-	}
-	p.open.Done()
-}
+func (p *Partition) release(now *published) { p.states.release(now) }
 
 func errClosed() error {
 	return status.Unavailable(nil, "The partition is being closed. Try again.")
 }
 
-// fail stops the partition for good: whoever opens it again starts from the
-// bytes. Others are not affected.
+// fail stops the partition until it is opened again, from what is stored. Other
+// partitions continue to serve.
 func (p *Partition) fail(err error) {
-	if p.failure.CompareAndSwap(nil, &failure{err}) {
-		p.config.Logger.Error("partition stopped", "partition", p.descriptor.ID, "container", p.descriptor.Container, "err", err)
+	if p.health.fail(err) {
+		p.config.Logger.Error("partition stopped", "partition", p.own.ID, "container", p.own.Container, "err", err)
 	}
 }
 
-// err returns why the partition does not serve, as Unavailable, or as
-// PartitionMoved when others serve its range.
-func (p *Partition) err() error {
-	if p.retired.Load() {
-		return status.PartitionMoved(status.SubRangeGone)
-	}
-	if f := p.failure.Load(); f != nil {
-		if because := storage.Because(f.err); because != "" {
-			return status.Unavailable(f.err, "The partition has stopped%s. It serves again when that is mended.", because)
-		}
-		return status.Unavailable(f.err, "The partition has stopped after a failure. The server's log has the reason.")
-	}
-	return nil
-}
+// Failure returns why the partition has stopped, nil while it serves.
+func (p *Partition) Failure() error { return p.health.cause() }
 
-// Failure returns why the partition has stopped, nil while it has not.
-func (p *Partition) Failure() error {
-	if f := p.failure.Load(); f != nil {
-		return f.err
-	}
-	return nil
-}
-
-// contain turns a panic of ours into a stopped partition. Use it deferred.
+// contain stops the partition after a panic in the calling function, which defers it.
 func (p *Partition) contain(err *error) {
 	if cause := recover(); cause != nil {
 		p.fail(fmt.Errorf("broken invariant: %v\n%s", cause, debug.Stack()))
-		*err = p.err()
+		*err = p.health.err()
 	}
 }
 
 // admit checks that a full key belongs to this partition (I4).
 func (p *Partition) admit(generation resource.Generation, key partitionkey.Key, epk partitionkey.EPK) error {
-	// S90: a prefix of a key names no document. Rows tell keys apart by their
-	// width, so this must never pass.
-	if key.Len() != p.descriptor.Key.Levels() || p.epkWidth > 0 && len(epk) != p.epkWidth {
-		return status.PartitionKeyMismatch("The partition key has %d components, the container has %d levels.", key.Len(), p.descriptor.Key.Levels())
+	// S90: a prefix of a key identifies no document. Rows distinguish keys by their
+	// width, so a prefix must never pass.
+	if key.Len() != p.own.Key.Levels() || p.own.width > 0 && len(epk) != p.own.width {
+		return status.PartitionKeyMismatch("The partition key has %d components, the container has %d levels.", key.Len(), p.own.Key.Levels())
 	}
-	if generation != p.descriptor.Generation || !p.descriptor.Range.Contains(epk) {
+	if generation != p.own.Generation || !p.own.Range.Contains(epk) {
 		return status.PartitionMoved(status.SubRangeGone)
 	}
 	return nil

@@ -12,46 +12,47 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// conditionTime is the default of Config.ConditionTime. A condition takes
-// microseconds unless it counts through the arrays of a document.
+// conditionTime is the default value of Config.ConditionTime. A condition takes
+// microseconds, unless it iterates over arrays of a document.
 const conditionTime = 250 * time.Millisecond
 
-// patience is what the conditions of a request have taken of Config.ConditionTime.
-type patience struct {
+// allowance is the time that the conditions of a request have used of
+// Config.ConditionTime.
+type allowance struct {
 	spent time.Duration
-	over  bool // no further condition is looked at
+	over  bool // no further condition is evaluated
 }
 
-// spend counts what has gone by since then on the clock of the partition.
-func (t *patience) spend(p *Partition, since time.Duration) {
+// spend adds the time since a moment on the clock of the partition.
+func (t *allowance) spend(p *Partition, since time.Duration) {
 	t.spent += p.elapsed() - since
 	t.over = t.over || t.spent > p.config.ConditionTime
 }
 
-// tooSlow refuses a patch because the patience of its request is over.
+// tooSlow is the error of a patch whose request has used its allowance.
 func (p *Partition) tooSlow() *status.Error {
 	return status.BadRequest("The conditions of the patches take too long: at most %v for all of a request. Ask less of the arrays of the document.", p.config.ConditionTime)
 }
 
-// guessPatch patches the version that will probably be the current one, so that
-// the writer need not. What is wrong is so for that version, and the writer says
-// so if it is the one that counts. The error is a condition that takes too long, or
-// longer than ctx: it never comes to the writer.
+// guessPatch patches the version that will probably be replaced, so that the writer
+// need not. A refusal is kept for that version, and the writer returns it if the
+// version is still current. The error is that of a condition that takes too long, or
+// longer than ctx: such a patch does not reach the writer.
 func (op *operation) guessPatch(ctx context.Context, p *Partition, r *request, d *document, doc value.Value) *status.Error {
-	err := p.patchDocument(ctx, op, d, doc, &r.patience)
+	err := p.patchDocument(ctx, op, d, doc, &r.allowance)
 	if err == nil {
 		return nil
 	}
 	op.row = nil
 	refused := status.From(err)
-	if op.ask.Condition != nil && r.patience.over {
+	if op.ask.Condition != nil && r.allowance.over {
 		return refused
 	}
 	op.before.refused = refused
 	return nil
 }
 
-// patch makes the next version out of the current one.
+// patch makes the next version from the current one, unless guessPatch has done so.
 func (tx *transaction) patch(op *operation, before *document, x *indexing) error {
 	if op.before.found && op.before.version == before.version {
 		if op.before.refused != nil {
@@ -62,7 +63,7 @@ func (tx *transaction) patch(op *operation, before *document, x *indexing) error
 		}
 	}
 	op.row, op.indexing = nil, x
-	if op.ask.Condition != nil && tx.patience.over {
+	if op.ask.Condition != nil && tx.allowance.over {
 		return tx.p.tooSlow()
 	}
 	begun := tx.p.elapsed()
@@ -71,14 +72,14 @@ func (tx *transaction) patch(op *operation, before *document, x *indexing) error
 		return fmt.Errorf("partition %v: %w: %w", tx.p.config.Ref, errDocument, err)
 	}
 	if op.ask.Condition != nil {
-		tx.patience.spend(tx.p, begun)
+		tx.allowance.spend(tx.p, begun)
 	}
-	return tx.p.patchDocument(context.Background(), op, before, doc, &tx.patience)
+	return tx.p.patchDocument(context.Background(), op, before, doc, &tx.allowance)
 }
 
-// patchDocument evaluates the condition and makes the row of a patched document.
-// doc is the value of the document.
-func (p *Partition) patchDocument(ctx context.Context, op *operation, d *document, doc value.Value, t *patience) error {
+// patchDocument evaluates the condition and makes the row of the patched document. doc
+// is the value of the document.
+func (p *Partition) patchDocument(ctx context.Context, op *operation, d *document, doc value.Value, t *allowance) error {
 	if op.ask.Condition != nil {
 		if err := p.condition(ctx, op.ask.Condition, d, t); err != nil {
 			return err
@@ -91,15 +92,15 @@ func (p *Partition) patchDocument(ctx context.Context, op *operation, d *documen
 	return p.encode(op, d.epkSize, d.key, after, nil)
 }
 
-// condition returns nil when a document fulfils a condition.
-func (p *Partition) condition(ctx context.Context, plan *query.Plan, d *document, t *patience) error {
+// condition returns nil if a document satisfies a condition.
+func (p *Partition) condition(ctx context.Context, plan *query.Plan, d *document, t *allowance) error {
 	if t.over {
 		return p.tooSlow()
 	}
 	limited, cancel := context.WithTimeout(ctx, p.config.ConditionTime-t.spent)
 	defer cancel()
 	begun := p.elapsed()
-	page, err := plan.Run(limited, alone(p.render.complete(d)), query.Budget{MaxItems: 1})
+	page, err := plan.Run(limited, alone(p.own.render.complete(d)), query.Budget{MaxItems: 1})
 	t.spend(p, begun)
 	cut := err != nil && limited.Err() != nil
 	switch t.over = t.over || cut; {
@@ -115,9 +116,9 @@ func (p *Partition) condition(ctx context.Context, plan *query.Plan, d *document
 	return nil
 }
 
-// routed reports whether a patch touches a path of the partition key, and which.
+// routed reports whether a patch changes a path of the partition key, and which.
 func (p *Partition) routed(changes *patch.Patch) (path string, yes bool) {
-	for _, text := range p.descriptor.Key.Paths {
+	for _, text := range p.own.Key.Paths {
 		own, err := value.ParsePath(text)
 		if err == nil {
 			if path, yes = changes.Touches(own); yes {
@@ -128,7 +129,7 @@ func (p *Partition) routed(changes *patch.Patch) (path string, yes bool) {
 	return "", false
 }
 
-// alone is the source of one document: its complete JSON.
+// alone is a source of one document, given as its complete JSON.
 type alone []byte
 
 // Candidates implements [query.Source].

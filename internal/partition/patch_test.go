@@ -35,9 +35,9 @@ func (w *world) patchOf(text string) (o Operation) {
 
 // patches carries out patches of the first document of a pair as a batch, and
 // returns what each came to.
-func (w *world) patches(unity Unity, texts ...string) (codes string) {
+func (w *world) patches(atomicity Atomicity, texts ...string) (codes string) {
 	w.tb.Helper()
-	b := w.batchOf(pairKey, unity)
+	b := w.batchOf(pairKey, atomicity)
 	for _, text := range texts {
 		b.Operations = append(b.Operations, BatchOperation{Operation: w.patchOf(text)})
 	}
@@ -137,11 +137,11 @@ func TestPatienceOfBatches(t *testing.T) {
 	}
 	const tick = ampleTime / 6
 	for _, c := range []struct {
-		unity Unity
-		tick  time.Duration
-		texts []string
-		want  string
-		looks int64
+		atomicity Atomicity
+		tick      time.Duration
+		texts     []string
+		want      string
+		looks     int64
 	}{
 		{Each, ampleTime / 2, []string{unfulfilled, unfulfilled}, "412 412", 4},
 		{Each, ampleTime / 2, []string{unfulfilled, unfulfilled, unfulfilled, fulfilled, unconditional}, "412 412 400 400 200", 6},
@@ -153,7 +153,7 @@ func TestPatienceOfBatches(t *testing.T) {
 		{Each, tick, []string{unconditional, unfulfilled, unfulfilled, unfulfilled, unfulfilled, unfulfilled, unconditional}, "200 412 412 412 400 400 200", 10 + 12 + 2 + 1},
 	} {
 		looks := w.slowClock(c.tick)
-		if got := w.patches(c.unity, c.texts...); got != c.want || looks.Load() != c.looks {
+		if got := w.patches(c.atomicity, c.texts...); got != c.want || looks.Load() != c.looks {
 			t.Errorf("%v, %s:\n got %s after %d looks at the clock\nwant %s after %d", c.tick, c.texts, got, looks.Load(), c.want, c.looks)
 		}
 	}

@@ -3,8 +3,6 @@ package partition
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,93 +10,6 @@ import (
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/value"
 )
-
-// drawTerms draws sorted terms of paths below the given one, often several of a
-// path, and returns the ids of the paths as text.
-func drawTerms(random *rand.Rand, paths int) (terms []index.Term, ids []string) {
-	for path := range paths {
-		if random.IntN(3) == 0 {
-			continue
-		}
-		id := fmt.Sprintf("%08d", path)
-		ids = append(ids, id)
-		for n := range 1 + random.IntN(3) {
-			terms = append(terms, index.Term(fmt.Sprint(id, "value", n)))
-		}
-	}
-	return terms, ids
-}
-
-func (s pathSet) list() (ids []string) {
-	for part := range slices.Chunk(s, 8) {
-		ids = append(ids, string(part))
-	}
-	return ids
-}
-
-// TestPathSet compares sets of paths with lists of words.
-func TestPathSet(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(200) {
-		random := rand.New(rand.NewPCG(seed, 0))
-		paths := 1 + random.IntN(40)
-		terms, ids := drawTerms(random, paths)
-		set := pathsOf(terms)
-		if got := set.list(); !slices.Equal(got, ids) {
-			t.Fatalf("seed %d: paths of %q: got %q, want %q", seed, terms, got, ids)
-		}
-		others, otherIDs := drawTerms(random, paths)
-		want := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !slices.Contains(otherIDs, id) })
-		got := set.in(others)
-		if !slices.Equal(got.list(), want) {
-			t.Fatalf("seed %d: of %q in %q: got %q, want %q", seed, ids, otherIDs, got.list(), want)
-		}
-		if !slices.Equal(set.list(), ids) {
-			t.Fatalf("seed %d: the set has changed to %q", seed, set.list())
-		}
-		for path := range paths + 1 {
-			id := fmt.Sprintf("%08d", path)
-			if got, want := got.has(index.Term(id+"x")), slices.Contains(want, id); got != want {
-				t.Fatalf("seed %d: has %s: %t, want %t", seed, id, got, want)
-			}
-		}
-		again, err := decodePaths(got.append(nil))
-		if err != nil || !slices.Equal(again, got) {
-			t.Fatalf("seed %d: %x decodes to %x, %v", seed, got.append(nil), again, err)
-		}
-		if same := set.in(terms); len(set) > 0 && &same[0] != &set[0] {
-			t.Fatalf("seed %d: a document with all paths makes a new set", seed)
-		}
-	}
-}
-
-// TestPathSetLimit has as many paths as a set keeps, and one more.
-func TestPathSetLimit(t *testing.T) {
-	t.Parallel()
-	for _, paths := range []int{pathsMax - 1, pathsMax, pathsMax + 1} {
-		var terms []index.Term
-		for n := range paths {
-			terms = append(terms, index.Term(fmt.Sprintf("%08dx", n)))
-		}
-		set := pathsOf(terms)
-		if got, want := len(set.list()), min(paths, pathsMax); got != want {
-			t.Errorf("%d paths: %d are kept, want %d", paths, got, want)
-		}
-		if got, want := set.has(terms[paths-1]), paths <= pathsMax; got != want {
-			t.Errorf("%d paths: the last is kept: %t, want %t", paths, got, want)
-		}
-	}
-}
-
-// TestPathSetDamage decodes rows that nobody writes.
-func TestPathSetDamage(t *testing.T) {
-	t.Parallel()
-	for _, row := range []string{"", "\x02", "\x01short", "\x0100000002" + "00000001", "\x0100000001" + "00000001", "\x0100000001" + "0000000"} {
-		if set, err := decodePaths([]byte(row)); err == nil {
-			t.Errorf("%q is %q, want an error", row, set.list())
-		}
-	}
-}
 
 // TestPathsWhileBuilding changes documents in the middle of a change of policy,
 // which a crash interrupts: a path that one of them lacks must not be taken for
@@ -148,18 +59,18 @@ func TestPathsWhileBuilding(t *testing.T) {
 			w.container.Store(&container)
 			p := w.partition.Load()
 			p.waitIdle() // The goroutine of the last write is done with the writer.
-			p.strategy.sweepDocuments = 7
+			p.steps.sweepDocuments = 7
 			// The writer is taken by hand to the middle of the first sweep.
 			for range 4 {
 				if err := p.step(); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if now := p.current.Load(); now.indexing.Phase != building || now.indexing.Passed != 21 {
+			if now := p.states.current.Load(); now.indexing.Phase != building || now.indexing.Passed != 21 {
 				t.Fatalf("the sweep is at %+v", now.indexing.indexRow)
 			}
 			// It makes no headway until it is opened again.
-			p.strategy.sweepDocuments = 0
+			p.steps.sweepDocuments = 0
 			if err := errors.Join(c.edit(w, doc), w.crash(0, 1)); err != nil {
 				t.Fatal(err)
 			}
@@ -184,8 +95,8 @@ func TestPathsOfEmptyBuilding(t *testing.T) {
 	container.Indexing = containerWith(t, 2, []string{"/pk"}, "").Indexing
 	w.container.Store(&container)
 	p := w.partition.Load()
-	if err := p.step(); err != nil || p.current.Load().indexing.Phase != building {
-		t.Fatal(p.current.Load().indexing.indexRow, err)
+	if err := p.step(); err != nil || p.states.current.Load().indexing.Phase != building {
+		t.Fatal(p.states.current.Load().indexing.indexRow, err)
 	}
 	p.writer.stalled = true // until the write, which is evaluated before the next step
 	if _, err := w.write(Create, w.parse(`{"id":"x","pk":1,"n":1}`), nil); err != nil {
@@ -226,13 +137,14 @@ func (w *world) complete(tb testing.TB, paths string) string {
 	tb.Helper()
 	s, release := w.sourceOf(tb)
 	defer release()
+	active := w.partition.Load().states.current.Load().indexing.active
 	var list []string
 	for path := range strings.FieldsSeq(paths) {
-		span, ok := s.now.indexing.active.Span(strings.Split(path[1:], "/"), index.Defined, value.Null())
+		span, ok := active.Span(strings.Split(path[1:], "/"), index.Defined, value.Null())
 		if !ok {
 			continue
 		}
-		yes, err := s.complete(span)
+		yes, err := s.Complete(span)
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package partition
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,62 +15,60 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// A purge deletes all documents of a partition key, or of a prefix of one, that
-// are there at its place in the order of effects. Few of one full key are deleted
-// in that one effect. Otherwise the effect leaves a mark, which hides them from
-// everyone at once, as a time to live that is over does, and Clear deletes them
-// some time later and then the mark.
+// A purge deletes all documents of a partition key, or of a prefix of one, that exist
+// at its place in the order of effects. If they are few and of one full key, the effect
+// of the purge deletes them. Otherwise the effect writes a mark, which hides them at
+// once as expiry does, and Clear deletes them later and then the mark.
 
-// Purge asks for all documents of a key to be deleted.
+// Purge asks for the deletion of all documents of a key.
 type Purge struct {
 	Generation resource.Generation // of the partition as the caller knows it
 
-	// Key is a full partition key or a prefix of one, and Range holds the hashed
-	// keys of its documents. What of it lies outside the partition is another
-	// partition's. The caller has checked both.
+	// Key is a full partition key or a prefix of one, and Range has the hashed keys of
+	// its documents. Any part of it outside the partition belongs to other partitions.
+	// The caller has checked both.
 	Key   partitionkey.Key
 	Range partitionkey.Range
 
-	// Meter receives the charge of what is deleted at once, or of the mark. What
-	// Clear deletes is charged there.
+	// Meter receives the charge of the documents that are deleted at once, or of the
+	// mark. Clear charges what it deletes.
 	Meter *throughput.Meter
 }
 
-// Purged is what came of a Purge.
+// Purged is the result of a Purge.
 type Purged struct {
 	Deleted int          // documents that were deleted at once
-	Marked  bool         // those there are have been hidden, and wait for Clear
-	LSN     resource.LSN // of the effect, or of what was seen when there is none; also set with an error
+	Marked  bool         // the documents are hidden, and Clear will delete them
+	LSN     resource.LSN // of the effect, or of the state that was read; set with an error as well
 }
 
 const (
-	// purgeBytesMax is how many bytes of documents are deleted at once: little
-	// beside what may be on its way.
+	// purgeBytesMax is the greatest size of documents that are deleted at once. It is
+	// small compared with the size of the proposed effects.
 	purgeBytesMax = 4 << 20
 
-	// purgesMax is how many marks a partition has: each reader of a document
-	// compares it with all of them.
+	// purgesMax is the greatest number of marks: each reader compares each document
+	// with all of them.
 	purgesMax = 256
 
-	// purgeRetryAfter is what a client is told when there are as many: Clear is
-	// called about once in a second.
+	// purgeRetryAfter is the retry time for a client when there are so many: Clear is
+	// called about once per second.
 	purgeRetryAfter = time.Second
 )
 
-// Purge deletes the documents of a key and returns when that is durable: no read
-// and no query that begins afterwards sees them, and what is written under the key
-// from then on stays. Errors are those of [Partition.Write], and TooManyRequests
-// while very many keys wait for Clear.
+// Purge deletes the documents of a key and returns when that is durable: no later read
+// or query sees them, and later writes to the key stay. Errors are those of
+// [Partition.Write], and TooManyRequests while too many keys wait for Clear.
 func (p *Partition) Purge(ctx context.Context, ask Purge) (Purged, error) {
-	extent, overlaps := ask.Range.Intersect(p.descriptor.Range)
-	if ask.Generation != p.descriptor.Generation || !overlaps {
+	extent, overlaps := ask.Range.Intersect(p.own.Range)
+	if ask.Generation != p.own.Generation || !overlaps {
 		return Purged{LSN: p.LSN()}, status.PartitionMoved(status.SubRangeGone)
 	}
-	mark := purge{extent: extent, key: ask.Key.AppendCanonical(nil, p.descriptor.Key)}
-	full := ask.Key.Len() == p.descriptor.Key.Levels()
+	mark := purge{extent: extent, key: ask.Key.AppendCanonical(nil, p.own.Key)}
+	full := ask.Key.Len() == p.own.Key.Levels()
 	var done Purged
 	r := p.alone(mark, func(r *request, now *published) error { return p.purge(r, now, mark, full, &done) })
-	r.epk, r.meter, r.unity = ask.Range.Min, ask.Meter, Each // The bytes of the EPK, as rows have it.
+	r.epk, r.meter, r.atomicity = ask.Range.Min, ask.Meter, Each // The bytes of the EPK, as rows have it.
 	err := p.submit(ctx, r)
 	if err == nil {
 		err = r.err
@@ -82,13 +79,13 @@ func (p *Partition) Purge(ctx context.Context, ask Purge) (Purged, error) {
 	if done.LSN = r.lsn; done.LSN == 0 {
 		done.LSN = p.LSN()
 	} else {
-		p.writes.Add(1)
+		p.served.writes.Add(1)
 	}
 	return done, nil
 }
 
-// alone returns a request that has the writer do something while nothing is on its
-// way: what is published has everything before it.
+// alone returns a request for which the writer calls do when it has no proposed effects:
+// the published state then has all earlier writes.
 func (p *Partition) alone(mark purge, do func(r *request, now *published) error) *request {
 	r := &request{epk: mark.extent.Min, key: mark.key, hash: keyHash(mark.key), evaluated: make(chan struct{})}
 	r.aside = func(r *request) error {
@@ -121,29 +118,29 @@ func (p *Partition) purge(r *request, now *published, mark purge, full bool, don
 	return p.mark(now, r, mark)
 }
 
-// purgeable reports whether there are documents of a key, and whether they are few
-// and of one full key.
+// purgeable reports whether a key has documents, and whether they are few and of one
+// full key.
 func (p *Partition) purgeable(now *published, r *request, mark *purge, full bool) (some, few bool, err error) {
 	if full {
-		row, found, err := now.snapshot.Get(nil, r.logical())
+		row, found, err := now.rows.Get(nil, r.logical())
 		if err != nil || !found {
 			return false, false, err
 		}
 		t, err := decodeTotals(row)
-		return t.items > 0, t.items <= p.strategy.purgeMax && t.bytes <= purgeBytesMax, err
+		return t.items > 0, t.items <= p.steps.purgeMax && t.bytes <= purgeBytesMax, err
 	}
-	low, high := mark.bounds(p, storage.FamilyLogical)
-	rows := now.snapshot.Iter(low, high)
+	low, high := mark.bounds(p.own.Range, p.own.width, storage.FamilyLogical)
+	rows := now.rows.Iter(low, high)
 	some = rows.First()
 	return some, false, rows.Close()
 }
 
-// purgeFew deletes the documents of a full key in one effect. Those that are
-// hidden already are left to whoever hides them.
+// purgeFew deletes the documents of a full key in one effect, except for hidden ones,
+// which Expire or Clear deletes.
 func (p *Partition) purgeFew(now *published, r *request) (err error) {
 	prefix := storage.DocumentKey(nil, r.epk, r.hash, "")
-	rows := now.snapshot.Iter(prefix, after(prefix))
-	hidden := p.horizon(now)
+	rows := now.rows.Iter(prefix, after(prefix))
+	hidden := p.reader.Horizon(&now.shot)
 	for valid := rows.First(); valid; valid = rows.Next() {
 		d, err := decodeDocument(rows.Value())
 		if err != nil {
@@ -164,15 +161,14 @@ func (p *Partition) purgeFew(now *published, r *request) (err error) {
 	return p.transact(r, now)
 }
 
-// deletion is the operation that deletes the document of a row.
+// deletion returns an operation that deletes the document with a row key.
 func deletion(key string, now *published) operation {
 	op := operation{documents: [2]string{key, key}, indexing: now.indexing, silent: true}
 	op.ask.Op = Delete
 	return op
 }
 
-// mark adds a mark to those of the partition, in the place of those that it
-// covers.
+// mark adds a mark to those of the partition, and removes those that it covers.
 func (p *Partition) mark(now *published, r *request, mark purge) error {
 	mark.lsn = p.writer.next.lsn + 1
 	next := slices.DeleteFunc(slices.Clone(now.purges), func(old purge) bool { return bytes.HasPrefix(old.key, mark.key) })
@@ -183,8 +179,8 @@ func (p *Partition) mark(now *published, r *request, mark purge) error {
 	return p.setPurges(r, now, append(next, mark))
 }
 
-// setPurges proposes an effect that changes the marks and no document, and waits
-// for it. Nothing else may be on its way.
+// setPurges proposes an effect that changes the marks and no document, and waits for
+// it. There must be no other proposed effects.
 func (p *Partition) setPurges(r *request, now *published, list purges) error {
 	w := &p.writer
 	if err := p.knowKept(now); err != nil {
@@ -220,8 +216,8 @@ func (p *Partition) setPurges(r *request, now *published, list purges) error {
 	return nil
 }
 
-// Purging returns how many keys, and prefixes of keys, have documents that wait
-// for Clear.
+// Purging returns the number of keys, and prefixes of keys, whose documents wait for
+// Clear.
 func (p *Partition) Purging() int {
 	now, err := p.acquire()
 	if err != nil {
@@ -231,14 +227,14 @@ func (p *Partition) Purging() int {
 	return len(now.purges)
 }
 
-// Clear deletes documents that a Purge has hidden, for about that many request
-// units, which are infinite for no limit, and returns how many it has deleted. At
-// most ExpireMax are in one call, and when there are none any more of a key its
-// mark goes as well. Each key's are one effect, as any write makes, so they wait
-// with all others in the queue. meter receives the charge; nil drops it.
+// Clear deletes documents that a Purge has hidden, for about units request units;
+// infinity is no limit. It returns the number of deleted documents, at most ExpireMax.
+// When a mark hides no more documents, Clear removes it. The documents of each key are
+// one effect, which waits in the queue like other writes. meter receives the charge;
+// nil drops it.
 //
-// Errors are those of [Partition.Write]; what could not be deleted stays hidden
-// and is found again by the next call.
+// Errors are those of [Partition.Write]. Documents that were not deleted stay hidden,
+// and the next call finds them again.
 func (p *Partition) Clear(ctx context.Context, meter *throughput.Meter, units float64) (deleted int, err error) {
 	now, err := p.acquire()
 	if err != nil {
@@ -255,10 +251,10 @@ func (p *Partition) Clear(ctx context.Context, meter *throughput.Meter, units fl
 	if err != nil {
 		return 0, fmt.Errorf("clear documents of partition %v: %w", p.config.Ref, err)
 	}
-	if deleted, err = p.carryOut(ctx, all.requests); err != nil {
+	if deleted, err = p.delete(ctx, all.requests); err != nil {
 		return deleted, err
 	}
-	p.cleared.Add(int64(deleted))
+	p.served.cleared.Add(int64(deleted))
 	if next == nil {
 		return deleted, p.unmark(ctx, mark)
 	}
@@ -266,27 +262,27 @@ func (p *Partition) Clear(ctx context.Context, meter *throughput.Meter, units fl
 	return deleted, nil
 }
 
-// clearing is how far Clear has come with the mark of an LSN: nothing that it
-// hides is left below a row key.
+// clearing is the progress of Clear with the mark of an LSN: the mark hides no
+// documents below the row key at.
 type clearing struct {
 	lsn resource.LSN
 	at  []byte
 }
 
-// marked gathers documents that a mark hides, at most so many, and returns the row
-// key to go on at, nil when there are no more. Clear never looks again at what it
-// has passed: what is written since has a later LSN.
+// marked adds at most most documents that a mark hides to all. It returns the row key
+// at which the next call continues, nil if there are no more. It does not read rows
+// again that Clear has passed, because later writes have later LSNs.
 func (p *Partition) marked(ctx context.Context, now *published, mark *purge, most int, all *deletions) (next []byte, err error) {
-	low, high := mark.bounds(p, storage.FamilyDocument)
+	low, high := mark.bounds(p.own.Range, p.own.width, storage.FamilyDocument)
 	if c := p.clearing.Load(); c != nil && c.lsn == mark.lsn {
 		low = c.at
 	}
-	rows := now.snapshot.Iter(low, high)
+	rows := now.rows.Iter(low, high)
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	found, n := 0, 0
 	for valid := rows.First(); valid; valid = rows.Next() {
-		if n++; stopped(ctx, n) != nil {
-			return nil, stopped(ctx, n)
+		if n++; Stopped(ctx, n) != nil {
+			return nil, Stopped(ctx, n)
 		}
 		d, err := decodeDocument(rows.Value())
 		if err != nil {
@@ -305,10 +301,10 @@ func (p *Partition) marked(ctx context.Context, now *published, mark *purge, mos
 	return nil, nil
 }
 
-// unmark takes a mark away that hides nothing any more.
+// unmark removes a mark that hides no documents any more.
 func (p *Partition) unmark(ctx context.Context, mark purge) error {
 	r := p.alone(mark, func(r *request, now *published) error {
-		// Another may have taken its place meanwhile.
+		// Another mark may have replaced it.
 		rest := slices.DeleteFunc(slices.Clone(now.purges), func(m purge) bool { return m.lsn == mark.lsn })
 		if len(rest) == len(now.purges) {
 			return nil
@@ -320,110 +316,4 @@ func (p *Partition) unmark(ctx context.Context, mark purge) error {
 		err = r.err
 	}
 	return err
-}
-
-// purge is a mark: documents of a key that changed last at an LSN or before it are
-// hidden.
-type purge struct {
-	extent partitionkey.Range // of the hashed keys; a part may be another partition's since a split
-	key    []byte             // canonical: of all levels, or of the first ones
-	lsn    resource.LSN
-}
-
-// hides reports whether a document is to be deleted. Canonical components end
-// themselves, so one key begins with another only where its levels do.
-func (m *purge) hides(d *document) bool {
-	return d.lsn <= m.lsn && bytes.HasPrefix(d.key, m.key)
-}
-
-// bounds returns the bounds of the rows of a family, whose keys begin with the
-// EPK, that the mark is about. Under version 1 they hold a few more.
-func (m *purge) bounds(p *Partition, f storage.Family) (low, high []byte) {
-	extent, overlaps := m.extent.Intersect(p.descriptor.Range)
-	if !overlaps {
-		return []byte{byte(f)}, []byte{byte(f)}
-	}
-	low, high = keyBounds(extent, p.epkWidth)
-	return append([]byte{byte(f)}, low...), append([]byte{byte(f)}, high...)
-}
-
-// purges are the marks of a partition, the oldest first.
-type purges []purge
-
-// hide reports whether one of the marks hides a document.
-func (l purges) hide(d *document) bool {
-	for i := range l {
-		if l[i].hides(d) {
-			return true
-		}
-	}
-	return false
-}
-
-// concern reports whether documents of a canonical key may be hidden.
-func (l purges) concern(key []byte) bool {
-	return slices.ContainsFunc(l, func(m purge) bool { return bytes.HasPrefix(key, m.key) })
-}
-
-// overlap reports whether documents of a range may be hidden.
-func (l purges) overlap(r partitionkey.Range) bool {
-	return slices.ContainsFunc(l, func(m purge) bool { return m.extent.Overlaps(r) })
-}
-
-func (l purges) append(dst []byte) []byte {
-	dst = append(dst, metaVersion)
-	for _, m := range l {
-		dst = binary.BigEndian.AppendUint64(dst, uint64(m.lsn))
-		for _, part := range [][]byte{[]byte(m.extent.Min), []byte(m.extent.Max), m.key} {
-			dst = binary.BigEndian.AppendUint16(dst, uint16(len(part)))
-			dst = append(dst, part...)
-		}
-	}
-	return dst
-}
-
-// decodePurges returns the marks in a row, whose bytes they share.
-func decodePurges(row []byte) (l purges, err error) {
-	const lsnBytes = 8
-	damaged := fmt.Errorf("purges %.64x: %w", row, errMeta)
-	if len(row) < 2 || row[0] != metaVersion {
-		return nil, damaged
-	}
-	for rest := row[1:]; len(rest) > 0; {
-		if len(rest) < lsnBytes {
-			return nil, damaged
-		}
-		m := purge{lsn: resource.LSN(binary.BigEndian.Uint64(rest))}
-		rest = rest[lsnBytes:]
-		var parts [3][]byte
-		for i := range parts {
-			if len(rest) < 2 || len(rest)-2 < int(binary.BigEndian.Uint16(rest)) {
-				return nil, damaged
-			}
-			end := 2 + int(binary.BigEndian.Uint16(rest))
-			parts[i], rest = rest[2:end:end], rest[end:]
-		}
-		m.extent = partitionkey.Range{Min: partitionkey.EPK(parts[0]), Max: partitionkey.EPK(parts[1])}
-		m.key = parts[2]
-		if m.lsn == 0 || len(m.key) == 0 || m.extent.Empty() {
-			return nil, damaged
-		}
-		l = append(l, m)
-	}
-	return l, nil
-}
-
-// readPurges reads the marks that a state says there are.
-func readPurges(r reader, s state) (purges, error) {
-	if s.purged == 0 {
-		return nil, nil
-	}
-	row, found, err := r.Get(nil, storage.MetaKey(nil, metaPurges))
-	if err == nil && !found {
-		err = fmt.Errorf("row %s is missing: %w", metaPurges, errMeta)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return decodePurges(row)
 }

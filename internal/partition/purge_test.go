@@ -377,7 +377,7 @@ func TestPurgesMax(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, `{"indexingMode":"none"}`))
 	p := w.partition.Load()
-	p.strategy.purgeMax = 0
+	p.steps.purgeMax = 0
 	w.fill(t, "x", 0, purgesMax+1)
 	for i := range purgesMax + 1 {
 		_, err := w.purge(tenant("x").Append(partitionkey.Number(float64(i))), nil)

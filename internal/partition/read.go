@@ -20,26 +20,26 @@ type Read struct {
 	EPK partitionkey.EPK // its hash
 	ID  string
 
-	// IfNoneMatch is the version the caller has already: NotModified when it
-	// still is the current one; AnyETag any.
+	// IfNoneMatch is the etag of the version that the caller has. The error is
+	// NotModified if it is current; AnyETag is always current.
 	IfNoneMatch resource.ETag
 
 	// Session is the LSN that the caller has seen; zero for none.
 	Session resource.LSN
 
-	Meter *throughput.Meter
+	Meter *throughput.Meter // receives the charge
 }
 
-// Found is a document.
+// Found is the result of a Read.
 type Found struct {
-	Body []byte // complete JSON; the caller's
+	Body []byte // complete JSON, which belongs to the caller
 	ETag resource.ETag
-	LSN  resource.LSN // of the state that was read; also set with an error
+	LSN  resource.LSN // of the state that was read; set with an error as well
 }
 
-// Read returns a document from the published state: one lookup and one
-// allocation for the body, nothing is parsed. Errors are *status.Error:
-// NotFound, NotModified, SessionNotAvailable, PartitionMoved and Unavailable.
+// Read returns a document from the published state. It takes one look-up and one
+// allocation for the body, and parses nothing. Errors are *status.Error: NotFound,
+// NotModified, SessionNotAvailable, PartitionMoved and Unavailable.
 func (p *Partition) Read(ctx context.Context, r Read) (Found, error) {
 	if err := ctx.Err(); err != nil {
 		return Found{LSN: p.LSN()}, timedOut(ctx, "The read was not begun in time.")
@@ -49,7 +49,7 @@ func (p *Partition) Read(ctx context.Context, r Read) (Found, error) {
 		return Found{}, err
 	}
 	defer p.release(now)
-	p.reads.Add(1)
+	p.served.reads.Add(1)
 	found := Found{LSN: now.lsn}
 	if err := p.admit(r.Generation, r.Key, r.EPK); err != nil {
 		return found, err
@@ -59,10 +59,10 @@ func (p *Partition) Read(ctx context.Context, r Read) (Found, error) {
 	}
 
 	var keyRoom, rowRoom [128]byte
-	key := r.Key.AppendCanonical(keyRoom[:0], p.descriptor.Key)
+	key := r.Key.AppendCanonical(keyRoom[:0], p.own.Key)
 	rowKey := storage.DocumentKey(rowRoom[:0], r.EPK, keyHash(key), r.ID)
-	hidden := p.horizon(now)
-	exists, err := now.snapshot.View(rowKey, func(row []byte) error {
+	hidden := p.reader.Horizon(&now.shot)
+	exists, err := now.rows.View(rowKey, func(row []byte) error {
 		return p.answer(&found, &r, key, row, &hidden)
 	})
 	switch {
@@ -77,7 +77,7 @@ func (p *Partition) Read(ctx context.Context, r Read) (Found, error) {
 	return found, nil
 }
 
-// answer makes the result out of a document row.
+// answer sets the result from a document row.
 func (p *Partition) answer(found *Found, r *Read, key, row []byte, hidden *horizon) error {
 	d, err := decodeDocument(row)
 	if err != nil {
@@ -85,14 +85,14 @@ func (p *Partition) answer(found *Found, r *Read, key, row []byte, hidden *horiz
 	}
 	if !bytes.Equal(d.key, key) || hidden.passed(&d) {
 		r.Meter.Add(throughput.Miss)
-		return status.NotFound() // Or another key with the same hashes.
+		return status.NotFound() // It is hidden, or of another key with the same hashes.
 	}
 	found.ETag = etagOf(d.etag)
 	if r.IfNoneMatch == AnyETag || r.IfNoneMatch != "" && r.IfNoneMatch == found.ETag {
 		r.Meter.Add(throughput.NotModified)
 		return status.New(status.CodeNotModified, 0, "The document has not changed.")
 	}
-	found.Body = p.render.complete(&d)
+	found.Body = p.own.render.complete(&d)
 	r.Meter.Add(throughput.Read(len(d.body)))
 	return nil
 }

@@ -3,7 +3,6 @@ package partition
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
@@ -15,44 +14,44 @@ import (
 // policy when it is complete, [Stats] tell how far it is. A step that fails is
 // tried again with the next write or call.
 func (p *Partition) Reindex() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
+	p.intake.mu.Lock()
+	defer p.intake.mu.Unlock()
+	if p.intake.closed {
 		return
 	}
-	p.reindex = true
-	p.startLocked()
+	p.intake.reindex = true
+	p.intake.startLocked()
 }
 
 // sweeping reports whether the writer has to go on with a change of policy.
 func (p *Partition) sweeping() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.intake.mu.Lock()
+	defer p.intake.mu.Unlock()
 	return p.sweepingLocked()
 }
 
 func (p *Partition) sweepingLocked() bool {
-	if p.closed || p.handing != nil || p.failure.Load() != nil {
+	if p.intake.closed || p.intake.handing != nil || p.health.failure.Load() != nil {
 		return false // A split or merge and a rebuild keep apart.
 	}
-	if p.reindex {
+	if p.intake.reindex {
 		return true
 	}
-	now := p.current.Load()
+	now := p.states.current.Load()
 	return now != nil && now.indexing.Phase != settled && !p.writer.stalled
 }
 
 // sweep makes one step. Its effect has no LSN, so it is evaluated when nothing
 // is on its way, and nothing is evaluated until its result is known.
 func (p *Partition) sweep() {
-	p.mu.Lock()
-	p.reindex = false
-	p.mu.Unlock()
+	p.intake.mu.Lock()
+	p.intake.reindex = false
+	p.intake.mu.Unlock()
 	p.drain()
 	p.writer.stalled = false
 	if err := p.step(); err != nil {
 		p.writer.stalled = true
-		p.config.Logger.Warn("index rebuild stopped", "partition", p.descriptor.ID, "err", err)
+		p.config.Logger.Warn("index rebuild stopped", "partition", p.own.ID, "err", err)
 	}
 }
 
@@ -93,9 +92,7 @@ func (p *Partition) step() (err error) {
 	p.reap()
 	if row.Phase == settled && err == nil {
 		// The container may have changed again meanwhile.
-		p.mu.Lock()
-		p.reindex = true
-		p.mu.Unlock()
+		p.intake.askReindex()
 	}
 	return err
 }
@@ -117,7 +114,7 @@ func (p *Partition) nextStep(now *published, b *builder, complete *paths) (*inde
 		if complete.next, err = p.firstPaths(now, next); err != nil {
 			return nil, err
 		}
-		p.config.Logger.Info("index rebuild started", "partition", p.descriptor.ID, "documents", now.items)
+		p.config.Logger.Info("index rebuild started", "partition", p.own.ID, "documents", now.items)
 		row.Other = &want
 		return p.beginSweep(now, row, building)
 	}
@@ -131,7 +128,7 @@ func (p *Partition) nextStep(now *published, b *builder, complete *paths) (*inde
 		*complete = paths{inUse: complete.next}
 		return p.beginSweep(now, row, cleaning)
 	}
-	p.config.Logger.Info("index rebuild finished", "partition", p.descriptor.ID)
+	p.config.Logger.Info("index rebuild finished", "partition", p.own.ID)
 	return &indexRow{Version: metaVersion, Policy: row.Policy}, nil
 }
 
@@ -140,8 +137,8 @@ func (p *Partition) beginSweep(now *published, row indexRow, ph phase) (*indexRo
 	row.Phase, row.Cursor, row.Passed, row.Total = ph, 0, 0, now.items
 	// A document can have been numbered by another partition before this one
 	// took it over, so the highest number is asked of the store.
-	rows := now.snapshot.Iter(storage.FamilyRID.Bounds())
-	row.Until = resource.NewNumber(p.descriptor.Ordinal, now.counter)
+	rows := now.rows.Iter(storage.FamilyRID.Bounds())
+	row.Until = resource.NewNumber(p.own.Ordinal, now.counter)
 	if rows.Last() {
 		last, err := storage.DecodeRIDKey(rows.Key())
 		if err != nil {
@@ -159,7 +156,7 @@ func (p *Partition) sweepTerms(now *published, row *indexRow, b *builder, comple
 	if row.Until < ^uint64(0) {
 		high = storage.RIDKey(nil, row.Until+1)
 	}
-	rows := now.snapshot.Iter(storage.RIDKey(nil, row.Cursor+1), high)
+	rows := now.rows.Iter(storage.RIDKey(nil, row.Cursor+1), high)
 	// One indexing says what is stored of a document that the sweep has not
 	// passed, the other of one that it has.
 	ahead, behind := *now.indexing, *now.indexing
@@ -167,14 +164,14 @@ func (p *Partition) sweepTerms(now *published, row *indexRow, b *builder, comple
 	var key, text []byte
 	bytes := 0
 	valid := rows.First()
-	for n := 0; valid && n < p.strategy.sweepDocuments && bytes < p.strategy.sweepBytes; n++ {
+	for n := 0; valid && n < p.steps.sweepDocuments && bytes < p.steps.sweepBytes; n++ {
 		number, err := storage.DecodeRIDKey(rows.Key())
 		if err != nil {
 			return false, errors.Join(err, rows.Close())
 		}
 		key = storage.DocumentKeyOf(key[:0], rows.Value())
 		var found bool
-		if text, found, err = now.snapshot.Get(text[:0], key); err == nil && !found {
+		if text, found, err = now.rows.Get(text[:0], key); err == nil && !found {
 			err = fmt.Errorf("document %d is missing: %w", number, errDocument)
 		}
 		if err == nil {
@@ -208,8 +205,4 @@ func (b *builder) restate(text []byte, ahead, behind *indexing, complete *paths)
 	again := allKeys{active: k.active.clone(), other: k.other.clone()}
 	b.keys(d.number, diff(ahead.stored(k, d.number, d.ts), behind.stored(again, d.number, d.ts)))
 	return nil
-}
-
-func (k keys) clone() keys {
-	return keys{terms: slices.Clone(k.terms), vectors: slices.Clone(k.vectors)}
 }

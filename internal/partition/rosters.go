@@ -11,14 +11,14 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Rosters bounds the memory of the rosters of all partitions of a process. A roster
-// is the set of the numbers of the documents of one full key, which nothing on the
-// disk has: with it, what the index says of the whole partition becomes what it says
-// of the key, and no document of the key is read for that.
+// Rosters bounds the memory of the rosters of all partitions of a process. A roster is
+// the set of the numbers of the documents of one full key. It limits what the index
+// tells of the whole partition to the key, without reading documents of the key. No
+// row on disk has that set.
 //
-// A query that passes the rows of a key leaves its roster, and Apply keeps it up to
-// date. The roster that was used the longest time ago makes room for another.
-// Any number of goroutines may use a Rosters. The zero value keeps none.
+// A query that reads all rows of a key leaves its roster, and Apply updates it. The
+// least recently used roster is dropped for a new one. Any number of goroutines may
+// use a Rosters. The zero value keeps none.
 type Rosters struct {
 	max int64 // bytes
 
@@ -28,29 +28,30 @@ type Rosters struct {
 	bytes          int64
 }
 
-// NewRosters returns room for rosters of so many bytes altogether. A document takes
+// NewRosters returns memory for rosters of so many bytes in total. A document takes
 // two bytes, and a chunk of 65,536 numbers about 60.
 func NewRosters(bytes int64) *Rosters { return &Rosters{max: bytes} }
 
-// rostersBytes is the room of a partition that is opened without a shared one.
-const rostersBytes = 1 << 20
+// RostersBytes is the memory for the rosters of a partition that shares none.
+const RostersBytes = 1 << 20
 
-// roster is the set of the numbers of the documents of one key in the states from
-// at on. The numbers never change; changes come in the order of their LSNs.
+// roster is the set of the numbers of the documents of one key: numbers in the state
+// with the LSN at, and changes after it in the order of their LSNs. numbers are
+// immutable.
 type roster struct {
 	owner   *rosters
 	epk     string
 	at      resource.LSN
 	numbers *storage.Numbers
 	changes []rosterChange
-	mean    float64 // bytes of a document when the rows were passed
+	mean    float64 // bytes of a document when the rows were read
 	seats   *seats  // nil for a large key
 	bytes   int64
 
 	newer, older *roster // of Rosters
 }
 
-// rosterChange is a document that came or went.
+// rosterChange is a document that was created or deleted.
 type rosterChange struct {
 	lsn    resource.LSN
 	number uint64
@@ -63,27 +64,27 @@ type rosters struct {
 	count  atomic.Int64 // of keys
 	keys   map[string]*roster
 
-	// changed has, for the keys of each slot, the last LSN at which a document of
-	// one of them came or went: a roster that was read before is too old to be kept.
+	// changed has, for the keys of each slot, the last LSN that created or deleted a
+	// document of one of them: a roster of an earlier state is too old to be kept.
 	changed [rosterSlots]resource.LSN
-	// spent is, for the keys of each slot, the time in nanoseconds that look-ups
-	// took because there was no roster. See [chooser.regret].
+	// spent has, for the keys of each slot, the time in nanoseconds that look-ups have
+	// taken for lack of a roster. See regret.
 	spent [rosterSlots]int64
 }
 
 const (
 	rosterSlots = 256
-	// rosterPending is how many changes a roster has until its reader puts them into
-	// the set, and rosterUnread how many it may have: then nobody reads it.
+	// rosterPending is the number of changes at which a reader merges them into the
+	// set. A roster with more than rosterUnread changes has no readers, and is dropped.
 	rosterPending = 64
 	rosterUnread  = 4096
-	rosterSize    = 256 // bytes beside the numbers
-	// rosterMin is how many documents a key has that is worth a roster: fewer are
-	// passed in the time of some look-ups.
+	rosterSize    = 256 // bytes of a roster without numbers
+	// rosterMin is the least number of documents of a key with a roster: fewer are read
+	// in the time of some look-ups.
 	rosterMin = 8
 )
 
-// slot spreads keys. An EPK is a hash, but those of version 1 begin alike.
+// slot spreads keys by a hash: EPKs of version 1 have the same beginning.
 func (r *rosters) slot(epk string) int {
 	h := uint32(2166136261)
 	for i := range len(epk) {
@@ -92,15 +93,15 @@ func (r *rosters) slot(epk string) int {
 	return int(h % rosterSlots)
 }
 
-// enrolled are the documents of a key in one state.
+// enrolled is the roster of a key in one state.
 type enrolled struct {
-	numbers *storage.Numbers // nil when there is no roster
-	changes []rosterChange   // few, to be made to the numbers
-	mean    float64          // bytes of a document, about
+	numbers *storage.Numbers // nil if there is no roster
+	changes []rosterChange   // of numbers; few
+	mean    float64          // approximate bytes of a document
 	seats   *seats
 }
 
-// of returns the documents of a key in the state at an LSN.
+// of returns the roster of a key in the state with an LSN.
 func (r *rosters) of(epk partitionkey.EPK, at resource.LSN) enrolled {
 	if r.count.Load() == 0 {
 		return enrolled{}
@@ -116,7 +117,7 @@ func (r *rosters) of(epk partitionkey.EPK, at resource.LSN) enrolled {
 	numbers, changes := one.numbers, one.changes
 	e := enrolled{mean: one.mean, seats: one.seats}
 	shared.mu.Unlock()
-	// Others append behind the changes that are in this slice, and write to none.
+	// Apply only appends to the changes, and does not modify those in this slice.
 	n := len(changes)
 	for n > 0 && changes[n-1].lsn > at {
 		n--
@@ -130,20 +131,20 @@ func (r *rosters) of(epk partitionkey.EPK, at resource.LSN) enrolled {
 	return e
 }
 
-// extent returns about how much the key holds.
+// extent returns the approximate extent of the key.
 func (e enrolled) extent() extent {
 	items := e.numbers.Len()
 	for _, c := range e.changes {
 		if c.gone {
 			items--
 		} else {
-			items++ // A document that got another id counts again.
+			items++ // A document with a new id counts twice.
 		}
 	}
 	return extent{items: max(items, 1), bytes: e.mean}
 }
 
-// postings returns the documents for reading, as often as wanted.
+// postings returns a new set of the documents.
 func (e enrolled) postings() *storage.Postings {
 	set := e.numbers.Postings()
 	if len(e.changes) == 0 {
@@ -159,8 +160,8 @@ func (e enrolled) postings() *storage.Postings {
 	return set
 }
 
-// netChanges returns the numbers that changes leave in the set, and those that they
-// leave out.
+// netChanges returns the numbers that changes add in the end, and those that they
+// remove.
 func netChanges(changes []rosterChange) (came, went []uint64) {
 	last := make(map[uint64]bool, len(changes))
 	for _, c := range changes {
@@ -176,7 +177,7 @@ func netChanges(changes []rosterChange) (came, went []uint64) {
 	return came, went
 }
 
-// resolved returns a set with changes made to it for good.
+// resolved returns numbers with changes.
 func resolved(numbers *storage.Numbers, changes []rosterChange) *storage.Numbers {
 	came, went := netChanges(changes)
 	gone := storage.NumbersOf(went)
@@ -193,20 +194,20 @@ func resolved(numbers *storage.Numbers, changes []rosterChange) *storage.Numbers
 	return b.Numbers()
 }
 
-// settle puts a roster in the place of one whose first n changes are settled.
+// settle replaces a roster by one that has its first n changes in its numbers.
 func (r *rosters) settle(one *roster, numbers *storage.Numbers, at resource.LSN, n int) {
 	r.shared.mu.Lock()
 	defer r.shared.mu.Unlock()
 	if r.keys[one.epk] != one || one.at >= at {
-		return // It has gone, or another reader was quicker.
+		return // It was dropped, or another reader has replaced it.
 	}
 	left := append([]rosterChange(nil), one.changes[n:]...)
 	r.drop(one)
 	r.add(&roster{owner: r, epk: one.epk, at: at, numbers: numbers, changes: left, mean: one.mean, seats: one.seats})
 }
 
-// keep notes the documents of a key that a reader of the state at an LSN has found, of
-// so many bytes each. at may be nil.
+// keep adds the roster of a key, which a reader of the state with an LSN has found. at
+// may be nil; mean is the mean size of the documents in bytes.
 func (r *rosters) keep(epk partitionkey.EPK, lsn resource.LSN, numbers *storage.Numbers, at *seats, mean float64) {
 	r.shared.mu.Lock()
 	defer r.shared.mu.Unlock()
@@ -215,7 +216,7 @@ func (r *rosters) keep(epk partitionkey.EPK, lsn resource.LSN, numbers *storage.
 	}
 	r.spent[r.slot(string(epk))] = 0
 	if r.changed[r.slot(string(epk))] > lsn {
-		return // What has changed since is not known.
+		return // The changes since then are unknown.
 	}
 	if before := r.keys[string(epk)]; before != nil {
 		r.drop(before)
@@ -223,10 +224,10 @@ func (r *rosters) keep(epk partitionkey.EPK, lsn resource.LSN, numbers *storage.
 	r.add(&roster{owner: r, epk: string(epk), at: lsn, numbers: numbers, seats: at, mean: mean})
 }
 
-// fits reports whether the roster of so many documents is worth its room.
+// fits reports whether the roster of so many documents is worth its memory.
 func (r *rosters) fits(items int64) bool { return 4*items+rosterSize <= r.shared.max/4 }
 
-// add keeps a roster, in place of those that were used the longest time ago.
+// add adds a roster. It drops the least recently used ones if necessary.
 func (r *rosters) add(one *roster) {
 	shared := r.shared
 	one.bytes = one.numbers.Bytes() + one.seats.bytes() + rosterSize
@@ -249,7 +250,7 @@ func (r *rosters) drop(one *roster) {
 	r.count.Store(int64(len(r.keys)))
 }
 
-// clear forgets all rosters; with end, for good.
+// clear drops all rosters. With end, no roster is kept any more.
 func (r *rosters) clear(at resource.LSN, end bool) {
 	r.shared.mu.Lock()
 	defer r.shared.mu.Unlock()
@@ -264,21 +265,21 @@ func (r *rosters) clear(at resource.LSN, end bool) {
 	}
 }
 
-// spend notes nanoseconds that look-ups took for want of a roster.
+// spend adds nanoseconds that look-ups have taken for lack of a roster.
 func (r *rosters) spend(epk partitionkey.EPK, took int64) {
 	r.shared.mu.Lock()
 	defer r.shared.mu.Unlock()
 	r.spent[r.slot(string(epk))] += took
 }
 
-// due reports whether they have come to a price since a roster was made.
+// due reports whether that time has reached a price since the last roster was made.
 func (r *rosters) due(epk partitionkey.EPK, price int64) bool {
 	r.shared.mu.Lock()
 	defer r.shared.mu.Unlock()
 	return r.spent[r.slot(string(epk))] >= price
 }
 
-// note makes the changes of an effect. Readers see its state later.
+// note adds the changes of an effect. Readers see the state of it later.
 func (r *rosters) note(lsn resource.LSN, m *moves) {
 	if len(m.list) == 0 && !m.unclear {
 		return
@@ -304,20 +305,21 @@ func (r *rosters) note(lsn resource.LSN, m *moves) {
 	}
 }
 
-// moves are the documents that come and go by one effect.
+// moves are the documents that one effect creates and deletes.
 type moves struct {
 	epk     []byte
 	keyed   bool // epk is known
-	unclear bool // the rows are not those of one key
+	unclear bool // the effect has rows of several keys, or deletes ranges
 	list    []rosterChange
 }
 
-func (m *moves) reset() {
+// Reset prepares m for another effect.
+func (m *moves) Reset() {
 	*m = moves{epk: m.epk[:0], list: m.list[:0]}
 }
 
-// see looks at a row of an effect.
-func (m *moves) see(row storage.Row) error {
+// See looks at a row of an effect.
+func (m *moves) See(row storage.Row) error {
 	switch row.Kind {
 	case storage.RowPosting: // Nearly all rows of a large effect.
 		return nil
@@ -347,7 +349,7 @@ func (m *moves) see(row storage.Row) error {
 	return nil
 }
 
-// use makes a roster the newest.
+// use makes a roster the most recently used.
 func (s *Rosters) use(one *roster) {
 	if s.newest != one {
 		s.unlink(one)
@@ -379,21 +381,21 @@ func (s *Rosters) unlink(one *roster) {
 	one.newer, one.older = nil, nil
 }
 
-// seats are where the documents of a key are: of each number, what follows in the key
-// of its row. They are a hint, as [places] are, and belong to a time: who reads the row
-// compares the number. They never change.
+// seats tell where the documents of a key are: for each number, the end of its row key.
+// They are immutable, and hints as [locations] are: the reader of the row compares the
+// number.
 type seats struct {
-	numbers []uint64 // sorted, when all are there
-	ends    []uint32 // in text, behind each
+	numbers []uint64 // sorted in the result of sorted
+	ends    []uint32 // of the text of each number
 	text    []byte
 	prefix  []byte // of all row keys
 }
 
-// seatsMax is the number of documents up to which a roster says where they are: each
-// takes 12 bytes and its id.
+// seatsMax is the greatest number of documents of a roster with seats. Each takes 12
+// bytes and its id.
 const seatsMax = 1 << 14
 
-// add notes the document of a row.
+// add adds the document of a row, whose key without the first skip bytes is kept.
 func (t *seats) add(number uint64, key []byte, skip int) {
 	if len(t.numbers) == 0 {
 		t.prefix = append(t.prefix[:0], key[:skip]...)
@@ -403,8 +405,8 @@ func (t *seats) add(number uint64, key []byte, skip int) {
 	t.ends = append(t.ends, uint32(len(t.text)))
 }
 
-// sorted puts the documents into the order of their numbers, in memory that is as
-// large as they are.
+// sorted returns a copy in the order of the numbers. It takes no more memory than it
+// needs.
 func (t *seats) sorted() *seats {
 	order := make([]int, len(t.numbers))
 	for i := range order {
@@ -431,7 +433,7 @@ func (t *seats) item(i int) []byte {
 	return t.text[from:t.ends[i]]
 }
 
-// appendKey appends the row key of a number, and reports whether it is known.
+// appendKey appends the row key of a document, and reports whether it is known.
 func (t *seats) appendKey(dst []byte, number uint64) ([]byte, bool) {
 	if t == nil {
 		return dst, false

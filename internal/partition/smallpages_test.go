@@ -64,7 +64,7 @@ func (w *world) pageWork(tb testing.TB, plan *query.Plan, from query.Progress, r
 	stream := func(ctx context.Context, b query.Budget) (query.Page, error) {
 		s, release := w.sourceOf(tb)
 		defer release()
-		page, err := plan.Run(ctx, s.face(), b)
+		page, err := plan.Run(ctx, s.Face(), b)
 		work += s.passed + s.work.Documents
 		return page, err
 	}

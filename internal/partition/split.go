@@ -56,13 +56,13 @@ func (p *Partition) Split(ctx context.Context, cut partitionkey.EPK) (*Split, er
 // an error nothing has changed.
 func (h *handover) begin(ctx context.Context) error {
 	p := h.parent
-	p.mu.Lock()
-	if busy := p.handing; busy != nil {
-		p.mu.Unlock()
-		return status.New(status.CodeConflict, 0, "Partition %s is being %s already.", p.descriptor.ID, busy.what)
+	p.intake.mu.Lock()
+	if busy := p.intake.handing; busy != nil {
+		p.intake.mu.Unlock()
+		return status.New(status.CodeConflict, 0, "Partition %s is being %s already.", p.own.ID, busy.what)
 	}
-	p.handing = h
-	p.mu.Unlock()
+	p.intake.handing = h
+	p.intake.mu.Unlock()
 	err := p.command(ctx, replication.Follow)
 	if err != nil {
 		h.Cancel()
@@ -87,18 +87,18 @@ func (h *handover) Cancel() {
 	for _, t := range h.tails {
 		t.abandon()
 	}
-	p.mu.Lock()
-	sealed := p.sealed
-	p.mu.Unlock()
+	p.intake.mu.Lock()
+	sealed := p.intake.sealed
+	p.intake.mu.Unlock()
 	if sealed {
 		h.unseal()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.handing, p.sealed = nil, false
-	if !p.closed {
-		p.reindex = true // What came meanwhile has waited.
-		p.startLocked()
+	p.intake.mu.Lock()
+	defer p.intake.mu.Unlock()
+	p.intake.handing, p.intake.sealed = nil, false
+	if !p.intake.closed {
+		p.intake.reindex = true // What came meanwhile has waited.
+		p.intake.startLocked()
 	}
 }
 
@@ -108,7 +108,7 @@ func (h *handover) unseal() {
 	p := h.parent
 	var err error
 	for attempt := range unsealAttempts {
-		if err = p.command(context.Background(), replication.Unseal); err == nil || p.err() != nil {
+		if err = p.command(context.Background(), replication.Unseal); err == nil || p.health.err() != nil {
 			return
 		}
 		time.Sleep(time.Duration(attempt) * time.Millisecond)
@@ -119,31 +119,21 @@ func (h *handover) unseal() {
 // Done ends the parent, whose children own its range now: requests that wait,
 // and all that come, get PartitionMoved. Readers under way finish.
 func (h *handover) Done() {
-	h.parent.retired.Store(true)
-	h.parent.end(status.PartitionMoved(status.SubRangeGone))
+	h.parent.health.retired.Store(true)
+	h.parent.intake.end(status.PartitionMoved(status.SubRangeGone))
 }
 
 // Suspend ends the writes of the parent when nobody knows whether its children
 // own its range: requests that wait, and all that come, get err. Reads go on,
 // because what they see is the same on both sides.
-func (h *handover) Suspend(err *status.Error) { h.parent.end(err) }
+func (h *handover) Suspend(err *status.Error) { h.parent.intake.end(err) }
 
 // Resume ends a Suspend whose children do not own the range: Cancel is next, and then
 // the parent serves on.
 func (h *handover) Resume() {
-	h.parent.mu.Lock()
-	defer h.parent.mu.Unlock()
-	h.parent.ended = nil
-}
-
-// end answers every write with err from now on.
-func (p *Partition) end(err *status.Error) {
-	p.mu.Lock()
-	p.ended = err
-	queue := append(p.queue, p.unparkLocked()...)
-	p.queue = nil
-	p.mu.Unlock()
-	refuse(queue, err)
+	h.parent.intake.mu.Lock()
+	defer h.parent.intake.mu.Unlock()
+	h.parent.intake.ended = nil
 }
 
 // order asks the writer for an effect that changes the partition's shape.
@@ -158,23 +148,23 @@ type order struct {
 // applied. A context that ends before the writer takes it up withdraws it.
 func (p *Partition) command(ctx context.Context, kind replication.Kind) error {
 	o := &order{kind: kind, taken: make(chan struct{})}
-	p.mu.Lock()
-	if p.closed || p.order != nil {
-		p.mu.Unlock()
+	p.intake.mu.Lock()
+	if p.intake.closed || p.intake.order != nil {
+		p.intake.mu.Unlock()
 		return errClosed() // There is one handover, which gives one order at a time.
 	}
-	p.order = o
-	p.startLocked()
-	p.mu.Unlock()
+	p.intake.order = o
+	p.intake.startLocked()
+	p.intake.mu.Unlock()
 	select {
 	case <-o.taken:
 	case <-ctx.Done():
-		p.mu.Lock()
-		withdrawn := p.order == o
+		p.intake.mu.Lock()
+		withdrawn := p.intake.order == o
 		if withdrawn {
-			p.order = nil
+			p.intake.order = nil
 		}
-		p.mu.Unlock()
+		p.intake.mu.Unlock()
 		if withdrawn {
 			return context.Cause(ctx)
 		}
@@ -190,13 +180,13 @@ func (p *Partition) command(ctx context.Context, kind replication.Kind) error {
 // obey carries out the order that waits, if there is one. It stands behind every
 // effect that has been evaluated, and in front of all others.
 func (p *Partition) obey() {
-	p.mu.Lock()
-	o, h := p.order, p.handing
-	p.order = nil
+	p.intake.mu.Lock()
+	o, h := p.intake.order, p.intake.handing
+	p.intake.order = nil
 	if o != nil && o.kind == replication.Seal {
-		p.sealed = true
+		p.intake.sealed = true
 	}
-	p.mu.Unlock()
+	p.intake.mu.Unlock()
 	if o == nil {
 		return
 	}
@@ -205,9 +195,9 @@ func (p *Partition) obey() {
 		if o.err = p.presentable(h); o.err != nil {
 			return
 		}
-		p.shape.announced.Store(h)
+		p.apply.shape.announced.Store(h)
 	}
-	o.proposal = p.config.Group.Propose(context.Background(), p.config.Ref, replication.Effect{Kind: o.kind, Generation: p.descriptor.Generation})
+	o.proposal = p.config.Group.Propose(context.Background(), p.config.Ref, replication.Effect{Kind: o.kind, Generation: p.own.Generation})
 }
 
 // presentable refuses a handover while the index is not the one that the container
@@ -221,11 +211,11 @@ func (p *Partition) presentable(h *handover) error {
 	}
 	defer p.release(now)
 	if h.what == merging && len(now.purges) > 0 {
-		return purging(p.descriptor.ID)
+		return purging(p.own.ID)
 	}
 	if now.indexing.Phase != settled || !p.config.Container().Indexing.Equal(now.indexing.Policy) {
 		return status.New(status.CodeConflict, 0, "The index of partition %s is being rebuilt (%d %%). It can be %s afterwards.",
-			p.descriptor.ID, now.indexing.progress(), h.what)
+			p.own.ID, now.indexing.progress(), h.what)
 	}
 	return nil
 }

@@ -242,7 +242,7 @@ func TestSeal(t *testing.T) {
 		}
 		proposed := make(chan *Split)
 		go func() {
-			s, err := p.Split(t.Context(), p.descriptor.Key.Middle(partitionkey.Full()))
+			s, err := p.Split(t.Context(), p.own.Key.Middle(partitionkey.Full()))
 			if err != nil {
 				t.Error(err)
 			}
@@ -368,7 +368,7 @@ func TestSplitFlaky(t *testing.T) {
 		})
 	}
 	p := w.partition.Load()
-	cut := p.descriptor.Key.Middle(partitionkey.Full())
+	cut := p.own.Key.Middle(partitionkey.Full())
 	sealOften(t, func() (*Split, error) { return p.Split(context.Background(), cut) })
 	close(stop)
 	group.Wait()
@@ -389,7 +389,7 @@ func TestSplitContext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a", "/b"}, ""))
 	p := w.partition.Load()
-	cut := p.descriptor.Key.Middle(partitionkey.Full())
+	cut := p.own.Key.Middle(partitionkey.Full())
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 {

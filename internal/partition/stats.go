@@ -4,63 +4,60 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// Stats is what a partition says about itself.
+// Stats are the figures of a partition.
 type Stats struct {
 	Documents int64 // live documents, exactly
 	Bytes     int64 // of their stored JSON without system properties, exactly
-	// StoreBytes is what the store takes on the disk, index, compression and
-	// garbage included.
+	// StoreBytes is the size of the store on disk, with index, compression and garbage.
 	StoreBytes int64
-	// IndexBytes is what StoreBytes exceeds Bytes by: an estimate, and none at
-	// all while compression saves more than the index takes.
+	// IndexBytes is StoreBytes less Bytes, an estimate of the size of the index. It is
+	// zero while compression saves more than the index takes.
 	IndexBytes int64
 	LSN        resource.LSN
 
-	// IndexProgress is how far a change of the indexing policy has come, in
-	// percent; 100 when there is none.
+	// IndexProgress is the progress of a change of the indexing policy in percent, 100
+	// if there is none.
 	IndexProgress int
 
-	Queued int // writes waiting to be evaluated
+	Queued int // writes that wait to be evaluated
 
-	// Purging is how many partition keys, and prefixes of keys, have documents that
-	// were deleted together and wait for Clear: they are in Documents and Bytes
-	// still, and nobody sees them. Cleared is how many Clear has deleted since Open.
+	// Purging is the number of partition keys, and prefixes of keys, whose documents
+	// were purged and wait for Clear. Documents and Bytes include them, but no call
+	// finds them. Cleared is the number of documents that Clear has deleted since Open.
 	Purging int
 	Cleared int64
 
-	// Reads, Writes and Queries count since Open what was answered: writes that
-	// were made, point reads and pages of queries whatever came of them.
+	// Reads, Writes and Queries count calls since Open: point reads, pages of queries
+	// and feeds, whatever their results, and writes that had an effect.
 	Reads, Writes, Queries int64
 
-	// Failure says why the partition stopped; nil while it serves.
+	// Failure is why the partition has stopped; nil while it serves.
 	Failure error
 }
 
-// Stats returns the numbers of the published state. It costs tens of
-// microseconds. Of a partition that was closed or has stopped only the failure
-// and the counts since Open are known.
+// Stats returns the figures of the published state, in tens of microseconds. If the
+// partition is closed or has stopped, only the failure and the counts since Open are
+// set.
 func (p *Partition) Stats() Stats {
 	var s Stats
-	if f := p.failure.Load(); f != nil {
-		s.Failure = f.err
-	}
-	s.Reads, s.Writes, s.Queries = p.reads.Load(), p.writes.Load(), p.queries.Load()
-	s.Cleared = p.cleared.Load()
+	s.Failure = p.health.cause()
+	s.Reads, s.Writes, s.Queries = p.served.reads.Load(), p.served.writes.Load(), p.served.queries.Load()
+	s.Cleared = p.served.cleared.Load()
 	now, err := p.acquire()
 	if err != nil {
 		return s
 	}
 	defer p.release(now)
 	s.Documents, s.Bytes, s.LSN, s.Purging = now.items, now.bytes, now.lsn, len(now.purges)
-	s.Cleared = p.cleared.Load() // What is no longer in the state is counted here.
+	s.Cleared = p.served.cleared.Load() // Again, so that no document is missing in both.
 	s.IndexProgress = now.indexing.progress()
 	if now.indexing.Phase == settled && !p.config.Container().Indexing.Equal(now.indexing.Policy) {
-		s.IndexProgress = 0 // asked for, and not begun
+		s.IndexProgress = 0 // The change has not begun.
 	}
 	s.StoreBytes = p.config.Store.Size()
 	s.IndexBytes = max(0, s.StoreBytes-s.Bytes)
-	p.mu.Lock()
-	s.Queued = len(p.queue)
-	p.mu.Unlock()
+	p.intake.mu.Lock()
+	s.Queued = len(p.intake.queue)
+	p.intake.mu.Unlock()
 	return s
 }

@@ -256,8 +256,8 @@ func (s *story) read(d *datadriven.TestData) string {
 // purge: purge key=JSON [most=N], the number of documents that go at once.
 func (s *story) purge(d *datadriven.TestData) string {
 	p := s.w.partition.Load()
-	p.strategy.purgeMax = defaultStrategy().purgeMax
-	d.MaybeScanArgs(s.t, "most", &p.strategy.purgeMax)
+	p.steps.purgeMax = defaultSteps().purgeMax
+	d.MaybeScanArgs(s.t, "most", &p.steps.purgeMax)
 	var meter throughput.Meter
 	got, err := s.w.purge(s.key(s.arg(d, "key")), &meter)
 	text := fmt.Sprintf("%d deleted", got.Deleted)
@@ -307,9 +307,9 @@ func (s *story) policy(d *datadriven.TestData) string {
 
 // waitIdle returns when the writer has ended: everything asked for is done.
 func (p *Partition) waitIdle() {
-	p.mu.Lock()
-	idle := p.idle
-	p.mu.Unlock()
+	p.intake.mu.Lock()
+	idle := p.intake.idle
+	p.intake.mu.Unlock()
 	if idle != nil {
 		<-idle
 	}
@@ -433,7 +433,7 @@ func (s *story) damage(d *datadriven.TestData) string {
 	case "unknown":
 		_ = batch.Set([]byte("z"), row)
 	case "complete": // A path that is marked as complete.
-		span, ok := s.w.partition.Load().current.Load().indexing.active.Span(index.Path{s.arg(d, "path")}, index.Defined, value.Null())
+		span, ok := s.w.partition.Load().states.current.Load().indexing.active.Span(index.Path{s.arg(d, "path")}, index.Defined, value.Null())
 		if !ok {
 			s.t.Fatalf("%s: the path is not indexed", d.Pos)
 		}

@@ -2,7 +2,6 @@ package partition
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -166,7 +165,7 @@ func (r *timesRepair) document(feed, value []byte) error {
 		at, _ = after.expiry()
 		r.b.check(r.b.batch.Set(storage.ExpiryKey(nil, at, number), nil))
 	}
-	r.restamp(r.row)
+	restamp(r.row, r.now)
 	r.b.check(r.b.batch.Set(key, r.row))
 	r.done.Documents++
 	r.key = storage.CompleteKey(r.key[:0], lsn, ordinal, seq)
@@ -194,7 +193,7 @@ func (r *timesRepair) revise(key, row []byte) (changed bool, err error) {
 		return false, err
 	}
 	if e.ts > r.now {
-		binary.BigEndian.PutUint64(row[revisionTimeAt:], uint64(r.now))
+		setRevisionTime(row, r.now)
 		changed = true
 	}
 	for _, document := range [][]byte{e.current, e.previous} {
@@ -206,7 +205,7 @@ func (r *timesRepair) revise(key, row []byte) (changed bool, err error) {
 			return false, err
 		}
 		if d.ts > r.now {
-			r.restamp(document)
+			restamp(document, r.now)
 			changed = true
 		}
 	}
@@ -214,9 +213,4 @@ func (r *timesRepair) revise(key, row []byte) (changed bool, err error) {
 		r.b.check(r.b.batch.Set(key, row))
 	}
 	return changed, nil
-}
-
-// restamp writes the time into the row of a document. Its etag stays: clients have it.
-func (r *timesRepair) restamp(row []byte) {
-	binary.BigEndian.PutUint64(row[offTS:], uint64(r.now))
 }

@@ -371,14 +371,14 @@ func TestRepairWhileRebuilding(t *testing.T) {
 	w := newWorld(t, timesContainer(t))
 	now := poison(t, w)
 	p := w.partition.Load()
-	p.mu.Lock()
-	idle := p.idle
-	p.mu.Unlock()
+	p.intake.mu.Lock()
+	idle := p.intake.idle
+	p.intake.mu.Unlock()
 	<-idle // The writer has ended, so its steps can be made here.
 	c := *w.container.Load()
 	c.Indexing = containerWith(t, 2, []string{"/a"}, `{"includedPaths":[{"path":"/n/?"}],"excludedPaths":[{"path":"/*"}]}`).Indexing
 	w.container.Store(&c)
-	p.strategy.sweepDocuments = 7
+	p.steps.sweepDocuments = 7
 	for range 2 { // Steps of a rebuild that has more of them.
 		if err := p.step(); err != nil {
 			t.Fatal(err)

@@ -13,34 +13,33 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// transaction is what one request changes in the documents of one full partition
-// key, until it is an effect or nothing. Each operation sees what those before it
-// have left: find looks into the transaction first, then at the effects on their
-// way, then into the snapshot. A refused operation leaves the transaction as it
-// was, so that the caller may go on or drop it all; only commit changes anything
-// outside.
+// transaction has the changes of one request to documents of one full partition key,
+// until they become one effect or are dropped. Each operation sees the results of
+// those before it: find looks in the transaction first, then in the overlay, then in
+// the snapshot. A refused operation does not change the transaction, so the caller may
+// continue or drop all of it. Only commit changes anything else.
 //
-// A document that changes several times has one edit, from the version in front
-// of the transaction to the last one, and so one place in the feed. The versions
-// in between have etags of their own and are in no row.
+// A document that changes several times has one edit, from the version before the
+// transaction to the last one, and so one place in the feed. The versions between them
+// have their own etags, and no rows.
 //
-// It belongs to the writer, which keeps one and uses it again, or to a [Holding],
-// which never commits it.
+// A transaction belongs to the writer, which reuses it, or to a [Holding], which never
+// commits it.
 type transaction struct {
 	p   *Partition
 	now *published
-	w   *writer // what is on its way, and scratch: the partition's, or that of a Holding
+	w   *writer // overlay and scratch: those of the partition, or of a Holding
 
 	epk  partitionkey.EPK
 	key  []byte // canonical
 	hash uint64
 
 	edits []edit
-	// at is which edit has the document of a key, or gone when the transaction
-	// has taken it away. Keys that were not changed are in none.
+	// at has the index of the edit of the document with a row key, or gone if the
+	// transaction has removed the document. Unchanged documents are not in it.
 	at map[string]int
 
-	// Valid with the first version: what is true behind the last one.
+	// Valid once started: the state after the last version.
 	next     state
 	paths    paths
 	total    totals
@@ -48,77 +47,76 @@ type transaction struct {
 	written  int // bytes of documents
 	started  bool
 
-	horizon horizon // documents behind it are gone
+	horizon horizon // hides documents
 
-	patience patience // of the writer, for the conditions of patches
+	allowance allowance // for conditions, in the writer
 
-	// held is who has which values of unique keys behind the last version, for
-	// values that have changed hands, and heldAt where it stands.
+	// held has the holders of values of unique keys after the last version, of those
+	// values whose holder has changed; heldAt has the index by row key.
 	held   []holding
 	heldAt map[string]int
 
-	// rests is the latest effect on its way that the transaction has read from,
-	// nil for none. What was read is certain when that effect is durable (I9).
+	// rests is the latest proposed effect that the transaction has read from, nil if
+	// there is none. What was read is certain when that effect is durable (I9).
 	rests *flight
 
-	// retention is for how many seconds the container keeps all versions, zero for
-	// not at all, and revisions are what the complete feed gets.
+	// retention is the number of seconds for which the container keeps all versions,
+	// zero if it does not. revisions are the entries of the complete feed.
 	retention int64
-	over      int64 // versions from before that time are no longer kept
+	over      int64 // versions from before that time are not kept any more
 	revisions []remembered
 
 	row, other []byte // scratch of find
 }
 
-// gone is the place of a document that the transaction has deleted or renamed.
+// gone is the index of a document that the transaction has deleted or renamed.
 const gone = -1
 
 const (
-	// versionsMax is how many versions a transaction may make: an etag has 12 bits
-	// for the place of a version in its effect.
+	// versionsMax is the greatest number of versions in a transaction: an etag has 12
+	// bits for the position of a version in its effect.
 	versionsMax = 1 << 12
-	// writtenMax is how many bytes of documents it may write: the effect is held
-	// in memory until it is durable, and many are on their way at once.
+	// writtenMax is the greatest number of bytes of documents that it may write: an
+	// effect is in memory until it is durable, together with many others.
 	writtenMax = flightsBytesMax / 2
 )
 
-// edit is what a transaction makes of one document.
+// edit is the change of one document in a transaction.
 type edit struct {
-	// The version in front of the transaction. existed is false when the
-	// transaction has created the document, and then there is none.
+	// The version before the transaction. existed is false if there is none.
 	existed   bool
 	before    document
 	beforeKey string
-	beforeRow []byte // room for before when it comes from the snapshot; reused
+	beforeRow []byte // memory for before if it comes from the snapshot; reused
 
-	// The version behind it; a nil row is a document that is gone.
+	// The version after the transaction. A nil row is no document.
 	version
 	key string
 	row []byte
 
-	old, new keys   // that before and row are stored with
-	change   change // from old to new
-	ahead    *ahead // rows of the change that are not in change
+	old, new keys   // that the store has of before and row
+	change   change // from old to new; valid if versions is 1
+	ahead    *ahead // rows of the change that are not in change; may be nil
 	claims   claims // of row
-	versions int    // that the transaction made of it, deletions included
+	versions int    // of the document in the transaction, deletions included
 }
 
-// begin empties the transaction for a request on one full key.
+// begin prepares the transaction for a request on one full key.
 func (tx *transaction) begin(p *Partition, now *published, epk partitionkey.EPK, key []byte, hash uint64) {
 	tx.p, tx.now, tx.w = p, now, &p.writer
 	tx.epk, tx.key, tx.hash = epk, key, hash
 	tx.versions, tx.written, tx.rests = 0, 0, nil
-	tx.revisions, tx.patience = nil, patience{}
-	tx.started, tx.horizon = false, p.horizon(now)
+	tx.revisions, tx.allowance = nil, allowance{}
+	tx.started, tx.horizon = false, p.reader.Horizon(&now.shot)
 }
 
-// Bounds of what a transaction keeps for the next one.
+// Bounds of the memory that a transaction leaves to the next one.
 const (
 	editsKept = 16
 	rowKept   = 64 << 10
 )
 
-// end lets go of everything that belongs to the request.
+// end drops everything that belongs to the request.
 func (tx *transaction) end() {
 	if len(tx.edits) > editsKept {
 		tx.edits, tx.at = nil, nil
@@ -151,18 +149,18 @@ func (tx *transaction) end() {
 type current struct {
 	document
 	exists bool
-	// expired says that there is a row still, and no document for anyone.
+	// expired says that there is a row of a hidden document.
 	expired bool
-	row     []byte // that the document is taken from
-	copied  bool   // the row is in the scratch that find was given
-	edit    int    // that has the document; gone when the transaction has not changed it
+	row     []byte // of the document
+	copied  bool   // row is in the scratch of find
+	edit    int    // index of the edit of the document; gone if there is none
 }
 
-// size is that of the document, zero when there is none.
+// size returns the size of the document, zero if there is none.
 func (f *current) size() int { return len(f.body) }
 
-// find returns the current version of the document with a key. The version may
-// share scratch.
+// find returns the current version of the document with a row key. It may share the
+// bytes of scratch.
 func (tx *transaction) find(key string, scratch *[]byte) (f current, err error) {
 	f.edit = gone
 	if own, ok := tx.own(key); ok {
@@ -176,7 +174,7 @@ func (tx *transaction) find(key string, scratch *[]byte) (f current, err error) 
 	} else {
 		w := tx.w
 		w.key = append(w.key[:0], key...)
-		*scratch, f.copied, err = tx.now.snapshot.Get((*scratch)[:0], w.key)
+		*scratch, f.copied, err = tx.now.rows.Get((*scratch)[:0], w.key)
 		if err != nil {
 			return f, fmt.Errorf("read document in partition %v: %w", tx.p.config.Ref, err)
 		}
@@ -198,7 +196,8 @@ func (tx *transaction) find(key string, scratch *[]byte) (f current, err error) 
 	return f, nil
 }
 
-// own returns what the transaction itself has made of a document.
+// own returns the index of the transaction's edit of a document, or gone. ok is false
+// if the transaction has not changed it.
 func (tx *transaction) own(key string) (edit int, ok bool) {
 	if len(tx.edits) == 0 {
 		return 0, false
@@ -207,16 +206,16 @@ func (tx *transaction) own(key string) (edit int, ok bool) {
 	return edit, ok
 }
 
-// rest notes that something was read from an effect on its way.
+// rest notes that the transaction depends on a proposed effect.
 func (tx *transaction) rest(f *flight) {
 	if f != nil && (tx.rests == nil || f.lsn > tx.rests.lsn) {
 		tx.rests = f
 	}
 }
 
-// do carries out one operation, or returns why not: a *status.Error, or the
-// world's trouble. Charge and answer are in the operation, the charge also of
-// one that is refused.
+// do executes one operation. The error is a *status.Error if the operation is refused,
+// and any other if something fails. Result and charge are in the operation, the charge
+// of a refused one as well.
 func (tx *transaction) do(op *operation) error {
 	before, err := tx.find(op.oldKey(), &tx.row)
 	if err != nil {
@@ -284,8 +283,8 @@ func (f *current) named(etag resource.ETag) bool {
 	return etag == AnyETag || etag != "" && f.matches(etag)
 }
 
-// read keeps the version that a read answers with. The error says that the
-// client has it.
+// read sets the result of a Fetch. The error is NotModified if the client has the
+// version.
 func (op *operation) read(before *current) error {
 	op.version = before.version
 	if op.row = before.row; before.copied {
@@ -299,7 +298,7 @@ func (op *operation) read(before *current) error {
 	return nil
 }
 
-// change makes the next version of a document, or of none a document.
+// change adds the next version of a document, which may be its deletion.
 func (tx *transaction) change(op *operation, before *current) error {
 	if op.row != nil {
 		if err := tx.p.config.Store.CanGrow(); err != nil {
@@ -316,7 +315,7 @@ func (tx *transaction) change(op *operation, before *current) error {
 		return status.TooLarge("The documents that the transaction writes are %d bytes long. At most %d are allowed.", size, writtenMax)
 	}
 	next := tx.next
-	v := version{lsn: next.lsn, ordinal: tx.p.descriptor.Ordinal, seq: tx.versions, ts: next.ts}
+	v := version{lsn: next.lsn, ordinal: tx.p.own.Ordinal, seq: tx.versions, ts: next.ts}
 	if before.exists {
 		v.number = before.number
 	} else if op.number != 0 {
@@ -349,7 +348,7 @@ func (tx *transaction) change(op *operation, before *current) error {
 	next.items, next.bytes = next.items+items, next.bytes+bytes
 	next.excludes = next.items > 0 && (next.excludes || op.row != nil && directiveOf(op.row) == Exclude)
 	if err := tx.p.quota(bytes, total.bytes); err != nil && !tx.horizon.purges.concern(tx.key) {
-		return err // Of a key that is being emptied nobody knows what will be left.
+		return err // While documents of the key are purged, its totals count those as well.
 	}
 	if total.items < 0 || total.bytes < 0 || next.items < 0 || next.bytes < 0 {
 		panic(fmt.Sprintf("partition %v: totals below zero: %+v in %+v", tx.p.config.Ref, total, next))
@@ -367,7 +366,7 @@ func (tx *transaction) change(op *operation, before *current) error {
 	return nil
 }
 
-// start finds out what the first version goes on from.
+// start sets the state that the first version follows.
 func (tx *transaction) start() error {
 	if tx.started {
 		return nil
@@ -394,14 +393,14 @@ func (tx *transaction) start() error {
 	tx.next.lsn++
 	tx.next.ts = max(tx.next.ts, tx.p.config.Now().Unix())
 	if tx.retention > 0 {
-		// The time of writes does not go back with a clock that was ahead.
+		// After a clock was ahead, the time of writes can be later than Removal.
 		tx.over = min(tx.next.ts, tx.p.config.Removal().Unix()) - tx.retention
 	}
 	tx.started = true
 	return nil
 }
 
-// totals returns those of the logical partition in front of the transaction.
+// totals returns those of the logical partition before the transaction.
 func (tx *transaction) totals() (totals, error) {
 	w := tx.w
 	w.key = storage.LogicalKey(w.key[:0], tx.epk, tx.hash)
@@ -411,27 +410,27 @@ func (tx *transaction) totals() (totals, error) {
 	}
 	var found bool
 	var err error
-	w.cell, found, err = tx.now.snapshot.Get(w.cell[:0], w.key)
+	w.cell, found, err = tx.now.rows.Get(w.cell[:0], w.key)
 	if err != nil || !found {
 		return totals{}, err
 	}
 	return decodeTotals(w.cell)
 }
 
-// move is the way of the index from one version of a document to the next.
+// move is the change of the index from one version of a document to the next.
 type move struct {
-	old, new keys // that they are stored with
+	old, new keys // that the store has of the two versions
 	change   change
-	paths    paths // complete behind it
+	paths    paths // complete paths after it
 
-	ahead *ahead // rows of the change that were made already; nil: none
+	ahead *ahead // rows of the change that are not in change; may be nil
 
-	wasClaimed     claims // of the version in front
-	freed, claimed int    // rows of unique keys
+	wasClaimed     claims // of the version before
+	freed, claimed int    // number of rows of unique keys
 }
 
-// move compares what the versions in front of and behind an operation can be
-// found by. v holds the number that both share.
+// move computes the change of the index by an operation. v has the number of the
+// document.
 func (tx *transaction) move(op *operation, before *current, v version) (m move, err error) {
 	x := tx.now.indexing
 	m.paths = tx.paths
@@ -464,11 +463,11 @@ func (tx *transaction) move(op *operation, before *current, v version) (m move, 
 	if op.row != nil {
 		k := op.keys
 		if !op.indexing.fits(x) {
-			if k, err = x.keysOfBody(op.row[bodyOffset(op.row):], directiveOf(op.row)); err != nil {
+			if k, err = x.keysOfBody(bodyOf(op.row), directiveOf(op.row)); err != nil {
 				return m, err
 			}
 		}
-		// The first document of an empty partition begins with the paths anew.
+		// The first document of an empty partition makes a new set of paths.
 		m.paths = m.paths.behind(x, &k, tx.next.items == 0)
 		m.new = x.stored(k, v.number, v.ts)
 	}
@@ -476,7 +475,7 @@ func (tx *transaction) move(op *operation, before *current, v version) (m move, 
 	return m, nil
 }
 
-// enter notes what an operation has made of its document.
+// enter records the result of an operation in the edit of its document.
 func (tx *transaction) enter(op *operation, before *current, m move) {
 	if tx.at == nil {
 		tx.at = map[string]int{}
@@ -484,10 +483,10 @@ func (tx *transaction) enter(op *operation, before *current, m move) {
 	place := before.edit
 	if place == gone {
 		place = len(tx.edits)
-		tx.edits = slices.Grow(tx.edits, 1)[:place+1] // What lies there keeps its room.
+		tx.edits = slices.Grow(tx.edits, 1)[:place+1] // An earlier edit there has left beforeRow.
 		e := &tx.edits[place]
 		e.existed, e.before, e.beforeKey, e.old = before.exists, before.document, op.oldKey(), m.old
-		if before.copied { // The document stays in its bytes.
+		if before.copied { // The document shares the bytes of tx.row.
 			tx.row, e.beforeRow = e.beforeRow, tx.row
 		}
 	}
@@ -496,7 +495,7 @@ func (tx *transaction) enter(op *operation, before *current, m move) {
 	e.claims = op.claimed()
 	e.key, e.row, e.version, e.new, e.change, e.ahead = op.newKey(), op.row, op.version, m.new, m.change, m.ahead
 	if e.versions++; e.versions > 1 {
-		e.change = change{} // of the last version alone; see moved
+		e.change = change{} // It is that of the last version only; see moved.
 	}
 	if op.row == nil || op.renames() {
 		tx.at[op.oldKey()] = gone
@@ -506,12 +505,12 @@ func (tx *transaction) enter(op *operation, before *current, m move) {
 	}
 }
 
-// commit proposes what has been changed as one effect, and notes it in the
-// overlay. There must be a change.
+// commit proposes the changes as one effect, and adds it to the overlay. There must be
+// a change.
 func (tx *transaction) commit() (*flight, error) {
 	w := &tx.p.writer
 	b := builder{batch: tx.p.config.Store.NewBatch(), writer: w}
-	// First what was there, then what is: a key may change hands.
+	// Removals come first, because a row key may pass from one document to another.
 	for i := range tx.edits {
 		b.remove(tx, &tx.edits[i])
 	}
@@ -534,7 +533,7 @@ func (tx *transaction) commit() (*flight, error) {
 	return f, nil
 }
 
-// note puts what the effect leaves into the overlay.
+// note enters the results of the effect into the overlay.
 func (tx *transaction) note(f *flight) {
 	o := &tx.p.writer.overlay
 	for i := range tx.edits {
@@ -554,12 +553,12 @@ func (tx *transaction) note(f *flight) {
 	o.logical[f.logical] = pendingTotals{totals: tx.total, flight: f}
 }
 
-// leaves reports whether the document goes from the key that it had.
+// leaves reports whether the document leaves the row key that it had.
 func (e *edit) leaves() bool {
 	return e.existed && (e.row == nil || e.key != e.beforeKey)
 }
 
-// moved returns how the index gets from the first version to the last.
+// moved returns the change of the index from the first version to the last.
 func (e *edit) moved() change {
 	if e.versions > 1 {
 		return diff(e.old, e.new)

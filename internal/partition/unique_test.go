@@ -97,7 +97,7 @@ func drawUnique(random *rand.Rand, tenant string) (o BatchOperation) {
 	return o
 }
 
-// TestUniqueModel draws batches of every unity on documents whose values meet all
+// TestUniqueModel draws batches of every atomicity on documents whose values meet all
 // the time, and compares with a map, over restarts and crashes.
 func TestUniqueModel(t *testing.T) {
 	t.Parallel()
@@ -122,7 +122,7 @@ func runUniqueModel(t *testing.T, w *world, random *rand.Rand) {
 	for step := range 300 {
 		tenant := fmt.Sprint("t", random.IntN(2))
 		key := w.container.Load().KeyOf(w.parse(fmt.Sprintf(`{"a":%q,"b":1}`, tenant)))
-		b := w.batchOf(key, Unity(random.IntN(3)))
+		b := w.batchOf(key, Atomicity(random.IntN(3)))
 		next := m.clone()
 		var want []status.Code
 		for range 1 + random.IntN(4) {
@@ -130,7 +130,7 @@ func runUniqueModel(t *testing.T, w *world, random *rand.Rand) {
 			b.Operations = append(b.Operations, o)
 			code := next.do(tenant, &o)
 			want = append(want, code)
-			if code != 0 && b.Unity != Each {
+			if code != 0 && b.Atomicity != Each {
 				break
 			}
 		}
@@ -140,7 +140,7 @@ func runUniqueModel(t *testing.T, w *world, random *rand.Rand) {
 			t.Fatal(err)
 		}
 		for i, code := range want {
-			if failed && b.Unity == Atomic && i < len(want)-1 {
+			if failed && b.Atomicity == Atomic && i < len(want)-1 {
 				code = status.CodeFailedDependency
 			}
 			if r := got.Results[i].Err; code == 0 && r != nil || code != 0 && (r == nil || r.Code != code) {
@@ -150,7 +150,7 @@ func runUniqueModel(t *testing.T, w *world, random *rand.Rand) {
 		if got.Refused {
 			refused++
 		}
-		if !failed || b.Unity != Atomic {
+		if !failed || b.Atomicity != Atomic {
 			m = next
 		}
 		if step%100 == 99 {

@@ -12,14 +12,15 @@ import (
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/value"
 )
 
-// Walks through the terms of the index in their order: for groups, distinct
-// values, least and greatest ones, and rows in an order that the index has.
+// Walks through the terms of the index in their order. Groups, distinct values, least
+// and greatest values, and rows in an order of the index need them.
 
-// Terms yields the terms of a walk in order, each with the number of documents
-// of the clip that have it. It reads no more of a document than its number, and
-// holds one bit for each document of the partition at most.
+// Terms yields the terms of a walk in order, each with the number of documents of the
+// clip that have it. It reads numbers of documents only, and holds at most one bit in
+// memory for each document of the partition.
 func (s *source) Terms(ctx context.Context, walk query.Walk) iter.Seq2[query.TermCount, error] {
 	return func(yield func(query.TermCount, error) bool) {
 		ended := false
@@ -63,38 +64,38 @@ func (s *source) Ordered(ctx context.Context, walk query.Walk) iter.Seq2[query.C
 	}
 }
 
-// visitor receives the terms of a walk, s.term, each with its documents, and
-// reports whether to go on.
+// visitor receives the documents of each term of a walk. The term is in s.term. It
+// reports whether the walk continues.
 type visitor func(w *walker, set *storage.Postings) (more bool, err error)
 
-// walker is a walk under way.
+// walker is one walk.
 type walker struct {
 	s    *source
 	ctx  context.Context
 	walk query.Walk
 
-	// within are the documents that count; nil for all of the partition.
+	// within has the documents that count; nil for all of the partition.
 	within *storage.Numbers
-	// clip is how many documents the clip has while within may hold others,
-	// which are found out one by one: misses counts them.
+	// clip is the number of documents of the clip while within may include others,
+	// which the walk finds one by one: misses counts them. Zero if it includes none.
 	clip, misses int64
 
 	count func(n int64) (more bool) // see walk
 
 	lists  *storage.Lists
-	passed int64 // lists
-	tried  bool  // to go on with documents
+	passed int64 // lists read so far
+	tried  bool  // entries was called
 }
 
-// entry is a term of a document.
+// entry is one term of one document.
 type entry struct {
 	term   index.Term
 	number uint64
 }
 
-// walk visits the terms of a walk. With count the documents of each set are
-// exactly those of the clip that satisfy the access, and count is called instead
-// of visit where their number is known without them.
+// walk visits the terms of a walk. If count is not nil, the documents of each set are
+// exactly those of the clip that satisfy the access, and count is called instead of
+// visit if their number is known without reading them.
 func (s *source) walk(ctx context.Context, walk query.Walk, count func(n int64) (more bool), visit visitor) (err error) {
 	if !s.now.indexing.active.Serves(index.Expr{Op: index.Leaf, Span: walk.Span}) || count != nil && !s.now.indexing.active.Serves(walk.Access) {
 		return status.Unavailable(nil, "The index has changed since the query was planned. Try again.")
@@ -126,15 +127,15 @@ func (s *source) walk(ctx context.Context, walk query.Walk, count func(n int64) 
 	return err
 }
 
-// clipFactor bounds the counting of a clip's documents, in times of scanMax:
-// beyond it the clip is taken to be the whole partition.
+// clipFactor times scanMax bounds the counting of a clip's documents. A larger clip
+// counts as the whole partition.
 const clipFactor = 16
 
-// limit finds the documents that count.
-func (w *walker) limit(count bool) error {
+// limit sets within and clip. If exact, within has exactly the documents that count.
+func (w *walker) limit(exact bool) error {
 	s := w.s
 	access := w.walk.Access
-	if w.walk.Effort > 0 && !count {
+	if w.walk.Effort > 0 && !exact {
 		var err error
 		if access, _, err = s.within(w.ctx, access, w.walk.Effort); err != nil {
 			return err
@@ -147,13 +148,13 @@ func (w *walker) limit(count bool) error {
 	}
 	set = s.underPrefix(set)
 	if !s.whole && s.prefix == nil {
-		most, few := clipFactor*s.p.strategy.scanMax+1, s.p.strategy.scanMax
+		most, few := clipFactor*s.r.Strategy.scanMax+1, s.r.Strategy.scanMax
 		if w.walk.Effort > 0 {
 			most, few = min(most, w.walk.Effort), 0
 		}
 		items, err := s.items(w.ctx, most)
-		if err == nil && !count && items > few {
-			// Passing all rows of a large clip can take longer than the walk.
+		if err == nil && !exact && items > few {
+			// Reading all rows of a large clip can take longer than the walk.
 			if w.clip = items; items >= most {
 				w.clip = s.now.items
 			}
@@ -180,7 +181,7 @@ func (w *walker) limit(count bool) error {
 	return nil
 }
 
-// intersect limits a set, nil for all documents, to numbers.
+// intersect limits a set to numbers. A nil set is all documents.
 func intersect(set *storage.Postings, numbers *storage.Numbers) *storage.Postings {
 	if set == nil {
 		return numbers.Postings()
@@ -188,33 +189,33 @@ func intersect(set *storage.Postings, numbers *storage.Numbers) *storage.Posting
 	return storage.Intersect(set, numbers.Postings())
 }
 
-// numbers returns the numbers of the clip, for which it passes all its rows.
+// numbers returns the numbers of the clip. It reads all rows of the clip.
 func (s *source) numbers(ctx context.Context) (numbers *storage.Numbers, err error) {
-	rows := s.now.snapshot.Iter(s.bounds(storage.FamilyDocument))
+	rows := s.now.rows.Iter(s.bounds(storage.FamilyDocument))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var b storage.NumbersBuilder
 	n := 0
 	for valid := rows.First(); valid; valid = rows.Next() {
-		if n++; stopped(ctx, n) != nil {
-			return nil, stopped(ctx, n)
+		if n++; Stopped(ctx, n) != nil {
+			return nil, Stopped(ctx, n)
 		}
 		d, err := decodeDocument(rows.Value())
 		if err != nil {
 			return nil, s.damaged(err)
 		}
-		if s.p.epkWidth > 0 || s.holds(rows.Key()[1:], &d) {
+		if s.r.own.width > 0 || s.holds(rows.Key()[1:], &d) {
 			b.Add(d.number)
 		}
 	}
 	return b.Numbers(), nil
 }
 
-// terms visits the terms of the span, from where the walk begins.
+// terms visits the terms of the span, from the position where the walk begins.
 func (w *walker) terms(visit visitor) (more bool, err error) {
 	n := 0
 	for ok := w.first(); ok; ok = w.next() {
-		if n++; stopped(w.ctx, n) != nil {
-			return false, stopped(w.ctx, n)
+		if n++; Stopped(w.ctx, n) != nil {
+			return false, Stopped(w.ctx, n)
 		}
 		term := index.Term(w.lists.Key()[1:])
 		w.lists.Within(w.within)
@@ -238,7 +239,7 @@ func (w *walker) terms(visit visitor) (more bool, err error) {
 	return true, nil
 }
 
-// first moves to the list where the walk begins.
+// first moves to the list at which the walk begins.
 func (w *walker) first() bool {
 	from := storage.TermKey(nil, w.walk.From)
 	switch {
@@ -259,8 +260,8 @@ func (w *walker) next() bool {
 	return w.lists.Next()
 }
 
-// visit hands out the documents of a term, less those in front of the position
-// where the walk begins.
+// visit passes the documents of a term to a visitor, except for those before the
+// position where the walk begins.
 func (w *walker) visit(term index.Term, set *storage.Postings, visit visitor) (more bool, err error) {
 	w.s.term = term
 	if w.walk.After == 0 || term != w.walk.From || term == "" && !w.walk.Started {
@@ -274,7 +275,7 @@ func (w *walker) visit(term index.Term, set *storage.Postings, visit visitor) (m
 	return visit(w, set)
 }
 
-// documents hands out the documents of a set.
+// documents calls use with the documents of a set.
 func (w *walker) documents(set *storage.Postings, use func(d *document) (more bool, err error)) (more bool, err error) {
 	move := set.Next
 	if w.walk.Desc {
@@ -282,8 +283,8 @@ func (w *walker) documents(set *storage.Postings, use func(d *document) (more bo
 	}
 	n, narrowed := 0, false
 	for number, ok := move(); ok; number, ok = move() {
-		if n++; stopped(w.ctx, n) != nil {
-			return false, stopped(w.ctx, n)
+		if n++; Stopped(w.ctx, n) != nil {
+			return false, Stopped(w.ctx, n)
 		}
 		if narrowed && !w.within.Has(number) {
 			continue
@@ -295,8 +296,8 @@ func (w *walker) documents(set *storage.Postings, use func(d *document) (more bo
 		if w.clip == 0 || before != w.s.work.Documents {
 			continue
 		}
-		if w.misses++; w.s.p.strategy.costs.missed(w.misses, w.clip) {
-			// So many are outside that it is better to know those inside.
+		if w.misses++; w.s.r.Strategy.costs.missed(w.misses, w.clip) {
+			// Many documents are outside of the clip: find those inside first.
 			if err := w.narrow(); err != nil {
 				return false, err
 			}
@@ -325,7 +326,7 @@ func (w *walker) missing(visit visitor) (more bool, err error) {
 	if span.High == "" {
 		span = w.walk.Span
 	}
-	if none, err := s.complete(span); none || err != nil {
+	if none, err := s.Complete(span); none || err != nil {
 		return err == nil, err
 	}
 	if w.count != nil && w.within == nil && w.walk.After == 0 && s.single(span) {
@@ -333,7 +334,7 @@ func (w *walker) missing(visit visitor) (more bool, err error) {
 		s.term = ""
 		return err == nil && w.count(s.now.items-n), err
 	}
-	have, err := s.now.snapshot.PostingsRange(w.ctx, storage.TermKey(nil, span.Low), storage.TermKey(nil, span.High)).Collect(w.ctx)
+	have, err := s.now.rows.PostingsRange(w.ctx, storage.TermKey(nil, span.Low), storage.TermKey(nil, span.High)).Collect(w.ctx)
 	if err != nil {
 		return false, s.broken(w.ctx, err)
 	}
@@ -342,22 +343,22 @@ func (w *walker) missing(visit visitor) (more bool, err error) {
 	}
 	all := w.within
 	if all == nil {
-		if all, err = s.everyone(w.ctx); err != nil {
+		if all, err = s.all(w.ctx); err != nil {
 			return false, err
 		}
 	}
 	return w.visit("", storage.Difference(all.Postings(), have.Postings()), visit)
 }
 
-// everyone returns the numbers of all documents of the partition.
-func (s *source) everyone(ctx context.Context) (numbers *storage.Numbers, err error) {
-	rows := s.now.snapshot.Iter(storage.FamilyRID.Bounds())
+// all returns the numbers of all documents of the partition.
+func (s *source) all(ctx context.Context) (numbers *storage.Numbers, err error) {
+	rows := s.now.rows.Iter(storage.FamilyRID.Bounds())
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var b storage.NumbersBuilder
 	n := 0
 	for valid := rows.First(); valid; valid = rows.Next() {
-		if n++; stopped(ctx, n) != nil {
-			return nil, stopped(ctx, n)
+		if n++; Stopped(ctx, n) != nil {
+			return nil, Stopped(ctx, n)
 		}
 		number, err := storage.DecodeRIDKey(rows.Key())
 		if err != nil {
@@ -368,38 +369,38 @@ func (s *source) everyone(ctx context.Context) (numbers *storage.Numbers, err er
 	return b.Numbers(), nil
 }
 
-// late reports whether the walk has passed so many lists that the few documents
-// that count had better be asked for their terms.
+// late reports whether the walk has read so many lists that computing the terms of the
+// few documents that count is cheaper.
 func (w *walker) late() bool {
-	if w.tried || w.within == nil || w.within.Len() > w.s.p.strategy.scanMax {
+	if w.tried || w.within == nil || w.within.Len() > w.s.r.Strategy.scanMax {
 		return false
 	}
-	return w.passed > w.s.p.strategy.walkFactor*w.within.Len()
+	return w.passed > w.s.r.Strategy.walkFactor*w.within.Len()
 }
 
-// entries returns what is left of the walk behind a term, by the documents that
-// count; not ok when that is too much for the memory.
-func (w *walker) entries(behind index.Term) (list []entry, ok bool, err error) {
+// entries returns the rest of the walk, after a term, from the terms of the documents
+// that count. ok is false if they need too much memory.
+func (w *walker) entries(after index.Term) (list []entry, ok bool, err error) {
 	w.tried = true
 	const overhead = 32
 	bytes, n := 0, 0
 	set := w.within.Postings()
 	for number, ok := set.Next(); ok; number, ok = set.Next() {
-		if n++; stopped(w.ctx, n) != nil {
-			return nil, false, stopped(w.ctx, n)
+		if n++; Stopped(w.ctx, n) != nil {
+			return nil, false, Stopped(w.ctx, n)
 		}
 		terms, err := w.s.terms(number)
 		if err != nil {
 			return nil, false, err
 		}
 		for _, term := range terms {
-			if term < w.walk.Span.Low || term >= w.walk.Span.High || (term < behind) != w.walk.Desc || term == behind {
+			if term < w.walk.Span.Low || term >= w.walk.Span.High || (term < after) != w.walk.Desc || term == after {
 				continue
 			}
 			list = append(list, entry{term, number})
 			bytes += len(term) + overhead
 		}
-		if bytes > w.s.p.strategy.walkBytes {
+		if bytes > w.s.r.Strategy.walkBytes {
 			return nil, false, nil
 		}
 	}
@@ -412,7 +413,7 @@ func (w *walker) entries(behind index.Term) (list []entry, ok bool, err error) {
 	return list, true, nil
 }
 
-// rest visits the terms of a sorted list.
+// rest visits the terms of sorted entries.
 func (w *walker) rest(list []entry, visit visitor) (more bool, err error) {
 	for len(list) > 0 {
 		term := list[0].term
@@ -428,11 +429,36 @@ func (w *walker) rest(list []entry, visit visitor) (more bool, err error) {
 	return true, nil
 }
 
-// terms returns the terms that the index in use has of a document.
+// terms returns the terms of a document in the index in use.
 func (s *source) terms(number uint64) (list []index.Term, err error) {
 	_, err = s.find(number, func(d *document) (bool, error) {
 		list, err = s.now.indexing.inUse(d)
 		return true, err
 	})
 	return list, err
+}
+
+// Complete reports whether every document of the partition is known to have a term of
+// a span.
+func (s *source) Complete(span index.Span) (yes bool, err error) {
+	active := s.now.indexing.active
+	own, ok := active.Span(span.Path, index.Defined, value.Null())
+	if !ok || own.Low < span.Low || own.High > span.High {
+		return false, nil // The terms of the path are not all in the span.
+	}
+	// The time is written to every document, and is not known when the paths
+	// are compared.
+	if ts, ok := active.Timestamp(0); ok && ts[:storage.PathBytes] == own.Low[:storage.PathBytes] {
+		return true, nil
+	}
+	s.key = storage.MetaKey(s.key[:0], metaPaths)
+	_, err = s.now.rows.View(s.key, func(row []byte) error {
+		set, err := decodePaths(row)
+		yes = err == nil && set.has(own.Low)
+		return err
+	})
+	if err != nil {
+		err = s.damaged(err)
+	}
+	return yes, err
 }

@@ -112,10 +112,10 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 		{scanMax: 1000, sortedMax: 2, walkFactor: 0, walkBytes: 400, costs: costs{row: 1, seat: 1000, miss: 1000}},
 		{scanMax: 0, sortedMax: 2, costs: costs{row: 1, miss: 2}},
 	}
-	whole := p.descriptor.Range
+	whole := p.own.Range
 	for range 60 {
 		asked := m.drawRange(w, random)
-		clip, ok := asked.Intersect(p.descriptor.Range)
+		clip, ok := asked.Intersect(p.own.Range)
 		if !ok {
 			continue
 		}
@@ -124,47 +124,65 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 		if random.IntN(2) == 0 {
 			strategy.costs = measuredCosts()
 		}
-		strategy.sweepDocuments, strategy.sweepBytes = 7, 1<<20
-		p.strategy = strategy
+		p.reader.Strategy = strategy
 		inClip := slices.DeleteFunc(slices.Clone(all), func(d plain) bool { return !clip.Contains(d.epk) })
 		access := drawAccess(x, random, 2)
 		label := fmt.Sprintf("%s in %s under %+v", access, asked, strategy)
 		admitted := slices.DeleteFunc(slices.Clone(inClip), func(d plain) bool { return !admits(access, d.terms) })
 
-		if checkCount(t, newSource(p, now, asked, clip), access, label, int64(len(admitted))) {
+		if checkCount(t, newProbe(p, now, asked, clip), access, label, int64(len(admitted))) {
 			exact++
 		}
 		need := query.Need{Access: access, Unordered: random.IntN(2) == 0, Bare: random.IntN(2) == 0}
 		if random.IntN(2) == 0 && len(all) > 0 {
 			need.After = all[random.IntN(len(all))].number
 		}
-		checkCandidates(t, newSource(p, now, asked, clip), need, label, admitted)
-		checkLatest(t, newSource(p, now, asked, clip), need, label, admitted, inClip, x.Serves(access))
+		checkCandidates(t, newProbe(p, now, asked, clip), need, label, admitted)
+		checkLatest(t, newProbe(p, now, asked, clip), need, label, admitted, inClip, x.Serves(access))
 		if x.Serves(access) {
-			checkNearest(t, newSource(p, now, asked, clip), access, admitted, random, label)
+			checkNearest(t, newProbe(p, now, asked, clip), access, admitted, random, label)
 		}
 		for range 3 {
 			walk := drawWalk(x, all, random)
-			m.completed(t, newSource(p, now, whole, whole), walk.Span, all)
+			m.completed(t, newProbe(p, now, whole, whole), walk.Span, all)
 			walk.Access = access
 			label := fmt.Sprintf("walk %s desc=%t missing=%t place=%t effort=%d from=%x started=%t after=%d of %s", walk.Span.Label, walk.Desc, walk.Missing, walk.Place.High != "", walk.Effort, string(walk.From), walk.Started, walk.After, label)
 			want := walkNaively(walk, admitted)
 			if random.IntN(3) == 0 {
 				text := orderTexts[random.IntN(len(orderTexts))]
-				checkPlan(t, newSource(p, now, asked, clip), now.indexing, text, random.IntN(4), label)
+				checkPlan(t, newProbe(p, now, asked, clip), now.indexing, text, random.IntN(4), label)
 			}
-			checkTerms(t, newSource(p, now, asked, clip), walk, label, want)
-			checkOrdered(t, newSource(p, now, asked, clip), walk, label, want)
+			checkTerms(t, newProbe(p, now, asked, clip), walk, label, want)
+			checkOrdered(t, newProbe(p, now, asked, clip), walk, label, want)
 		}
 	}
 	// A document has two terms of this span.
 	if span, used := x.Tuple(index.Path{"list", index.Element}, []index.Path{{"x"}}, []value.Value{value.String("s")}); len(used) > 0 {
 		access := index.Expr{Op: index.Leaf, Span: span}
-		checkCount(t, newSource(p, now, whole, whole), access, access.String(), int64(len(all)))
+		checkCount(t, newProbe(p, now, whole, whole), access, access.String(), int64(len(all)))
 	}
-	p.strategy = defaultStrategy()
+	p.reader.Strategy = defaultStrategy()
 	return exact
 }
+
+// probe is a source under test.
+type probe struct {
+	*source
+	active *compiled
+	direct bool // the clip is the whole partition or a prefix of the key
+}
+
+func newProbe(p *Partition, now *published, asked, clip partitionkey.Range) probe {
+	prefix := false
+	if d := p.own.Key; d.Kind == partitionkey.KindMultiHash {
+		levels := len(asked.Min) / levelBytes
+		prefix = levels > 0 && levels < d.Levels() && len(asked.Min) == levels*levelBytes && asked.Max == asked.Min+partitionkey.MaxEPK
+	}
+	return probe{source: p.reader.Source(&now.shot, asked, clip), active: now.indexing.active, direct: prefix || clip.Equal(p.own.Range)}
+}
+
+// levelBytes is the length of one level of an EPK.
+const levelBytes = 16
 
 // drawForced draws a way to read.
 func drawForced(random *rand.Rand) forced {
@@ -176,7 +194,7 @@ func drawForced(random *rand.Rand) forced {
 
 // checkCount compares Count with the number of documents, and reports whether
 // the count was exact.
-func checkCount(t *testing.T, s *source, access index.Expr, label string, want int64) (exact bool) {
+func checkCount(t *testing.T, s probe, access index.Expr, label string, want int64) (exact bool) {
 	t.Helper()
 	for _, most := range []int64{0, 1, 3, 1 << 40} {
 		n, known, err := s.Count(context.Background(), access, most)
@@ -188,10 +206,10 @@ func checkCount(t *testing.T, s *source, access index.Expr, label string, want i
 		}
 		exact = known
 	}
-	if s.work.Documents > 0 || s.work.Bytes > 0 {
-		t.Fatalf("count %s is charged as %+v", label, s.work)
+	if work := s.Charged(query.Page{}, false); work.Documents > 0 || work.Bytes > 0 {
+		t.Fatalf("count %s is charged as %+v", label, work)
 	}
-	if !exact && (s.whole || s.prefix != nil) && access.Exact() && s.now.indexing.active.Serves(access) {
+	if !exact && s.direct && access.Exact() && s.active.Serves(access) {
 		t.Fatalf("count %s of an exact expression is not exact", label)
 	}
 	return exact && access.Op != index.All && access.Op != index.None
@@ -199,7 +217,7 @@ func checkCount(t *testing.T, s *source, access index.Expr, label string, want i
 
 // checkCandidates compares candidates with the documents that the expression
 // admits: they are a superset of those, in order, and none is there twice.
-func checkCandidates(t *testing.T, s *source, need query.Need, label string, admitted []plain) {
+func checkCandidates(t *testing.T, s probe, need query.Need, label string, admitted []plain) {
 	t.Helper()
 	want := map[uint64]plain{}
 	for _, d := range admitted {
@@ -207,7 +225,7 @@ func checkCandidates(t *testing.T, s *source, need query.Need, label string, adm
 			want[d.number] = d
 		}
 	}
-	serves := s.now.indexing.active.Serves(need.Access)
+	serves := s.active.Serves(need.Access)
 	last := need.After
 	seen := map[uint64]bool{}
 	for c, err := range s.Candidates(context.Background(), need) {
@@ -287,7 +305,7 @@ func walkNaively(walk query.Walk, documents []plain) []found {
 	})
 }
 
-func checkTerms(t *testing.T, s *source, walk query.Walk, label string, want []found) {
+func checkTerms(t *testing.T, s probe, walk query.Walk, label string, want []found) {
 	t.Helper()
 	for c, err := range s.Terms(context.Background(), walk) {
 		if refused(t, s, walk, true, err) {
@@ -310,9 +328,9 @@ func checkTerms(t *testing.T, s *source, walk query.Walk, label string, want []f
 	}
 }
 
-func checkOrdered(t *testing.T, s *source, walk query.Walk, label string, want []found) {
+func checkOrdered(t *testing.T, s probe, walk query.Walk, label string, want []found) {
 	t.Helper()
-	serves := s.now.indexing.active.Serves(walk.Access) && walk.Effort == 0
+	serves := s.active.Serves(walk.Access) && walk.Effort == 0
 	for c, err := range s.Ordered(context.Background(), walk) {
 		if refused(t, s, walk, false, err) {
 			return
@@ -354,13 +372,13 @@ var orderTexts = []string{
 
 // checkNearest compares a search with a sort of all documents by the same
 // scores.
-func checkNearest(t *testing.T, s *source, access index.Expr, admitted []plain, random *rand.Rand, label string) {
+func checkNearest(t *testing.T, s probe, access index.Expr, admitted []plain, random *rand.Rand, label string) {
 	t.Helper()
 	n := query.Nearest{
 		Path: index.Path{"v"}, Vector: []float32{1, 0.5, float32(random.IntN(3))}, K: 1 + random.IntN(20),
 		Metric: []vector.Metric{vector.Cosine, vector.DotProduct, vector.Euclidean}[random.IntN(3)], Access: access, Bare: true,
 	}
-	form, stored := s.now.indexing.active.VectorForm(n.Path)
+	form, stored := s.active.VectorForm(n.Path)
 	if !stored {
 		for _, err := range s.Nearest(context.Background(), n) {
 			if status.CodeOf(err) != status.CodeUnavailable {
@@ -425,7 +443,7 @@ func checkNearest(t *testing.T, s *source, access index.Expr, admitted []plain, 
 
 // checkPlan compares what a plan makes of the source with what it makes of the
 // documents alone.
-func checkPlan(t *testing.T, s *source, x *indexing, text string, pageItems int, label string) {
+func checkPlan(t *testing.T, s probe, x *indexing, text string, pageItems int, label string) {
 	t.Helper()
 	plan, err := query.Compile(text, nil, x.active.Index, query.Options{Computed: x.Policy.Computed})
 	if status.CodeOf(err) == status.CodeBadRequest {
@@ -435,7 +453,7 @@ func checkPlan(t *testing.T, s *source, x *indexing, text string, pageItems int,
 		t.Fatal(err)
 	}
 	got := planRows(t, plan, s, pageItems)
-	want := planRows(t, plan, struct{ query.Source }{s}, 0)
+	want := planRows(t, plan, struct{ query.Source }{s.source}, 0)
 	if !slices.Equal(got, want) {
 		t.Fatalf("%s in pages of %d, %s:\n got %s\nwant %s", text, pageItems, label, got, want)
 	}
@@ -462,9 +480,9 @@ func planRows(t *testing.T, plan *query.Plan, src query.Source, pageItems int) (
 
 // refused reports whether the index has not what the walk needs, and checks that
 // the source says so.
-func refused(t *testing.T, s *source, walk query.Walk, exactly bool, err error) bool {
+func refused(t *testing.T, s probe, walk query.Walk, exactly bool, err error) bool {
 	t.Helper()
-	x := s.now.indexing.active
+	x := s.active
 	serves := x.Serves(index.Expr{Op: index.Leaf, Span: walk.Span}) && (!exactly || x.Serves(walk.Access))
 	if !serves && status.CodeOf(err) != status.CodeUnavailable {
 		t.Fatalf("a walk over %s, which the index does not have, ends with %v", walk.Span.Label, err)
@@ -550,9 +568,9 @@ func drawLeaf(x *index.Index, random *rand.Rand) index.Expr {
 
 // completed compares what a source says of the terms that all documents have.
 // It need not know of all of them.
-func (m *model) completed(t *testing.T, s *source, span index.Span, all []plain) {
+func (m *model) completed(t *testing.T, s probe, span index.Span, all []plain) {
 	t.Helper()
-	yes, err := s.complete(span)
+	yes, err := s.Complete(span)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -679,10 +697,10 @@ func TestWalkEnds(t *testing.T) {
 	walks := map[string]query.Walk{"terms": {Span: span}, "falling": {Span: span, Desc: true}, "missing": {Span: missing, Missing: true}}
 	for name, walk := range walks {
 		for _, whole := range []bool{true, false} {
-			s := newSource(p, now, p.descriptor.Range, p.descriptor.Range)
+			s := p.reader.Source(&now.shot, p.own.Range, p.own.Range)
 			if !whole {
-				half := partitionkey.Range{Max: p.descriptor.Key.Middle(partitionkey.Full())}
-				s = newSource(p, now, half, half)
+				half := partitionkey.Range{Max: p.own.Key.Middle(partitionkey.Full())}
+				s = p.reader.Source(&now.shot, half, half)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			n := 0

@@ -165,9 +165,9 @@ func (q *waysBench) evict() {
 	}
 	defer p.release(now)
 	key := fmt.Sprintf("o%d", rand.IntN(q.others/2000+1))
-	s := newSource(p, now, q.w.keyRange(q.b, key), q.w.keyRange(q.b, key))
-	defer s.free()
-	rows := now.snapshot.Iter(s.bounds('d'))
+	s := p.reader.Source(&now.shot, q.w.keyRange(q.b, key), q.w.keyRange(q.b, key))
+	defer s.Free()
+	rows := now.rows.Iter(s.bounds('d'))
 	for n, valid := 0, rows.First(); valid && n < 3<<20; valid = rows.Next() {
 		n += len(rows.Value())
 	}
@@ -245,7 +245,7 @@ func (q *waysBench) ask(where, key string, between func()) (quartiles []float64,
 	defer runtime.UnlockOSThread()
 	p := q.w.partition.Load()
 	r := q.w.keyRange(q.b, key)
-	plan, err := query.Compile("SELECT * FROM c WHERE "+where, nil, p.current.Load().indexing.active.Index, query.Options{})
+	plan, err := query.Compile("SELECT * FROM c WHERE "+where, nil, p.states.current.Load().indexing.active.Index, query.Options{})
 	if err != nil {
 		q.b.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func (q *waysBench) ask(where, key string, between func()) (quartiles []float64,
 				continue
 			}
 			asked = true
-			if p.strategy.force = benchedWays[i].force; between != nil {
+			if p.reader.Strategy.force = benchedWays[i].force; between != nil {
 				between()
 			}
 			began := threadTime(q.b)
@@ -313,7 +313,7 @@ func BenchmarkScanMax(b *testing.B) {
 				took := make([][]float64, len(limits))
 				for range 10 {
 					for i, limit := range limits {
-						p.strategy.scanMax = limit
+						p.reader.Strategy.scanMax = limit
 						began := threadTime(b)
 						if err := ask.do(); err != nil {
 							b.Fatal(err)
@@ -329,7 +329,7 @@ func BenchmarkScanMax(b *testing.B) {
 				fmt.Println()
 			}
 		}
-		p.strategy = defaultStrategy()
+		p.reader.Strategy = defaultStrategy()
 	}
 }
 

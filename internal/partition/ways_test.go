@@ -64,7 +64,7 @@ func TestWaysAgree(t *testing.T) {
 			var rows []string
 			var charge float64
 			for i, force := range ways {
-				p.strategy.force = force
+				p.reader.Strategy.force = force
 				meter := new(throughput.Meter)
 				got, _, err := w.rows("SELECT * FROM c "+shape, r, ask.page, meter)
 				if err != nil {
@@ -87,19 +87,19 @@ func TestChoiceByPage(t *testing.T) {
 	t.Parallel()
 	w := waysWorld(t, 200)
 	p := w.partition.Load()
-	p.strategy.costs.seat = p.strategy.costs.find // as in a key whose roster does not know where rows are
+	p.reader.Strategy.costs.seat = p.reader.Strategy.costs.find // as in a key whose roster does not know where rows are
 	r := w.keyRange(t, "k3")
 	now, err := p.acquire()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.release(now)
-	s := newSource(p, now, r, r)
+	s := p.reader.Source(&now.shot, r, r)
 	if _, err := s.enroll(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	s.free()
-	mean := int(p.rosters.of(r.Min, now.lsn).mean)
+	s.Free()
+	mean := int(p.reader.rosters.of(r.Min, now.lsn).mean)
 	for _, c := range []struct {
 		where       string
 		want, bytes int
@@ -120,7 +120,7 @@ func TestChoiceByPage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newSource(p, now, r, r)
+		s := p.reader.Source(&now.shot, r, r)
 		got, err := s.choose(context.Background(), plan.Access(), query.Need{Access: plan.Access(), Want: c.want, WantBytes: c.bytes})
 		if err != nil || got.way != c.chosen {
 			t.Errorf("%q for %d documents or %d bytes: %v (%v), want %v", c.where, c.want, c.bytes, got.way, err, c.chosen)
@@ -128,7 +128,7 @@ func TestChoiceByPage(t *testing.T) {
 		if got.set != nil {
 			got.set.Close()
 		}
-		s.free()
+		s.Free()
 	}
 }
 
@@ -146,17 +146,17 @@ func TestRosterFollowsWrites(t *testing.T) {
 	}
 	check := func(step int) {
 		t.Helper()
-		p.strategy.force = forced{way: looks}
+		p.reader.Strategy.force = forced{way: looks}
 		got, _, err := w.rows("SELECT VALUE c.id FROM c WHERE c.n >= 0", r, 1000, nil)
-		p.strategy.force = forced{way: passes, rosters: passes}
+		p.reader.Strategy.force = forced{way: passes, rosters: passes}
 		want, _, wrong := w.rows("SELECT VALUE c.id FROM c WHERE c.n >= 0", r, 1000, nil)
 		if err != nil || wrong != nil || !slices.Equal(got, want) || len(got) != len(there) {
 			t.Fatalf("step %d: %d rows (%v), %d without a roster (%v), and %d were written", step, len(got), err, len(want), wrong, len(there))
 		}
 	}
-	p.strategy.force = forced{way: looks, rosters: looks}
-	if _, _, err := w.rows("SELECT * FROM c WHERE c.n >= 0", r, 1000, nil); err != nil || p.rosters.count.Load() != 1 {
-		t.Fatalf("%d rosters after a query that makes one: %v", p.rosters.count.Load(), err)
+	p.reader.Strategy.force = forced{way: looks, rosters: looks}
+	if _, _, err := w.rows("SELECT * FROM c WHERE c.n >= 0", r, 1000, nil); err != nil || p.reader.rosters.count.Load() != 1 {
+		t.Fatalf("%d rosters after a query that makes one: %v", p.reader.rosters.count.Load(), err)
 	}
 	old, err := p.acquire()
 	if err != nil {
@@ -181,10 +181,10 @@ func TestRosterFollowsWrites(t *testing.T) {
 			check(step)
 		}
 	}
-	if p.rosters.count.Load() != 1 {
-		t.Errorf("%d rosters are left", p.rosters.count.Load())
+	if p.reader.rosters.count.Load() != 1 {
+		t.Errorf("%d rosters are left", p.reader.rosters.count.Load())
 	}
-	if e := p.rosters.of(r.Min, old.lsn); e.numbers != nil {
+	if e := p.reader.rosters.of(r.Min, old.lsn); e.numbers != nil {
 		if n, err := e.postings().Count(); err != nil || n != before {
 			t.Errorf("a reader of the first state sees %d documents of %d: %v", n, before, err)
 		}
@@ -196,20 +196,20 @@ func TestRostersMakeRoom(t *testing.T) {
 	t.Parallel()
 	w := waysWorld(t, 20)
 	p := w.partition.Load()
-	p.rosters.shared.max = 4 << 10
-	p.strategy.force = forced{way: looks, rosters: looks}
+	p.reader.rosters.shared.max = 4 << 10
+	p.reader.Strategy.force = forced{way: looks, rosters: looks}
 	for i := range 40 {
 		if _, _, err := w.rows("SELECT * FROM c WHERE c.n >= 0", w.keyRange(t, fmt.Sprintf("k%d", i)), 1000, nil); err != nil {
 			t.Fatal(err)
 		}
-		if used := p.rosters.shared.bytes; used > p.rosters.shared.max {
-			t.Fatalf("rosters take %d bytes of %d", used, p.rosters.shared.max)
+		if used := p.reader.rosters.shared.bytes; used > p.reader.rosters.shared.max {
+			t.Fatalf("rosters take %d bytes of %d", used, p.reader.rosters.shared.max)
 		}
 	}
-	if n := p.rosters.count.Load(); n == 0 || n == 40 {
+	if n := p.reader.rosters.count.Load(); n == 0 || n == 40 {
 		t.Errorf("%d rosters are kept of 40", n)
 	}
-	if e := p.rosters.of(w.keyRange(t, "k39").Min, p.LSN()); e.numbers == nil {
+	if e := p.reader.rosters.of(w.keyRange(t, "k39").Min, p.LSN()); e.numbers == nil {
 		t.Error("the last roster is not there")
 	}
 }
@@ -239,20 +239,20 @@ func TestChoice(t *testing.T) {
 		{"WHERE c.rank >= 10 AND c.rank < 20", true, looks},      // ten short lists
 		{`WHERE CONTAINS(c.name, "1")`, true, passes},            // a list for each name
 	} {
-		p.strategy.force = forced{}
-		p.rosters.clear(0, false)
+		p.reader.Strategy.force = forced{}
+		p.reader.rosters.clear(0, false)
 		if c.roster {
-			s := newSource(p, now, r, r)
+			s := p.reader.Source(&now.shot, r, r)
 			if _, err := s.enroll(context.Background()); err != nil {
 				t.Fatal(err)
 			}
-			s.free()
+			s.Free()
 		}
 		plan, err := query.Compile("SELECT * FROM c "+c.where, nil, now.indexing.active.Index, query.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newSource(p, now, r, r)
+		s := p.reader.Source(&now.shot, r, r)
 		got, err := s.choose(context.Background(), plan.Access(), query.Need{Access: plan.Access()})
 		if err != nil || got.way != c.want {
 			t.Errorf("%s, roster %t: %v (%v), want %v", c.where, c.roster, got.way, err, c.want)
@@ -260,6 +260,6 @@ func TestChoice(t *testing.T) {
 		if got.set != nil {
 			got.set.Close()
 		}
-		s.free()
+		s.Free()
 	}
 }

@@ -2,8 +2,6 @@ package partition
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -19,20 +17,20 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Op is what a write does.
+// Op is the kind of an operation.
 type Op uint8
 
 // The operations.
 const (
-	Create  Op = iota // Conflict when the id exists in the logical partition
+	Create  Op = iota // Conflict if the id exists in the logical partition
 	Upsert            // create or replace
-	Replace           // NotFound when there is none; the id may change
-	Delete            // NotFound when there is none
-	Patch             // NotFound when there is none; changes parts of it
-	Fetch             // reads, in a Batch; NotFound when there is none
+	Replace           // NotFound if the document does not exist; may change the id
+	Delete            // NotFound if the document does not exist
+	Patch             // NotFound if the document does not exist; changes parts of it
+	Fetch             // reads, in a Batch; NotFound if the document does not exist
 )
 
-// String returns the operation as logs name it.
+// String returns the name of the operation in logs.
 func (o Op) String() string {
 	switch o {
 	case Create:
@@ -51,20 +49,8 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// Directive says whether a document is in the index. Each write says it anew. One
-// that is not in the index is found by reads, lists and queries that look at all
-// documents, and not where the index is asked for those of a filter.
-type Directive uint8
-
-// The directives.
-const (
-	ByPolicy Directive = iota // unless the policy's Automatic is off, as it is now
-	Include                   // in any case
-	Exclude                   // in no case
-)
-
-// ParseDirective reads Default, Include and Exclude in any case, the numbers 0, 2
-// and 1 that the Python SDK sends for them, and nothing as Default. The error is
+// ParseDirective parses Default, Include and Exclude in any case, and the numbers 0, 2
+// and 1 that the Python SDK sends for them. The empty text is Default. The error is
 // BadRequest.
 func ParseDirective(text string) (Directive, error) {
 	switch strings.ToLower(text) {
@@ -78,48 +64,49 @@ func ParseDirective(text string) (Directive, error) {
 	return ByPolicy, status.BadRequest("The indexing directive %.64q is none of Default, Include and Exclude.", text)
 }
 
-// AnyETag is the condition "whatever the version".
+// AnyETag is a condition that every version satisfies.
 const AnyETag resource.ETag = "*"
 
-// Operation is what is done to one document.
+// Operation is one operation on one document.
 type Operation struct {
 	Op Op
 
-	// ID names the document. Empty means the id of Document, which for Replace
-	// may be another one: a rename.
+	// ID is the id of the document. Empty means the id of Document. In a Replace the
+	// two may differ, which renames the document.
 	ID string
 
-	// Document is the new content, of Create, Upsert and Replace. Its key is that
-	// of the request, which the caller has checked. System properties in it are
-	// dropped.
+	// Document is the new content of Create, Upsert and Replace. The caller has
+	// checked that its partition key is that of the request. System properties in it
+	// are dropped.
 	Document value.Value
 
 	Changes *patch.Patch // of Patch
-	// Condition is of Patch, and nil for none: a query over documents without any
-	// index that has a row when the current version fulfils it. Otherwise the
-	// answer is PreconditionFailed.
+	// Condition is the condition of Patch; nil for none. It is a query that is compiled
+	// without an index and has a row if the current version satisfies it. Otherwise the
+	// error is PreconditionFailed.
 	Condition *query.Plan
 
 	// Directive says whether the new content is indexed; see [Directive].
 	Directive Directive
 
-	// IfMatch, when not empty, lets the operation see only the version with that
-	// etag; AnyETag any. An upsert that creates and a create ignore it.
+	// IfMatch, if not empty, is the etag that the current version must have; AnyETag
+	// accepts all. A create, and an upsert that creates, ignore it.
 	IfMatch resource.ETag
 
-	// IfNoneMatch, when not empty, refuses the version with that etag; AnyETag
-	// any, so that an upsert only creates. A Fetch then is NotModified.
+	// IfNoneMatch, if not empty, is an etag that the current version must not have;
+	// AnyETag refuses all, so that an upsert only creates. The error of a Fetch is
+	// NotModified.
 	IfNoneMatch resource.ETag
 }
 
-// Write asks for one document to be changed: an operation that is no Fetch, and
-// the key that the document is under. Its fields are those of [Operation].
+// Write asks for an operation, except for Fetch, on one document. Fields with the same
+// name are those of [Operation].
 type Write struct {
 	Op         Op
 	Generation resource.Generation // of the partition as the caller knows it
 
-	// Key is the full partition key, and EPK its hash. The caller has checked
-	// both.
+	// Key is the full partition key of the document, and EPK its hash. The caller has
+	// checked both.
 	Key partitionkey.Key
 	EPK partitionkey.EPK
 
@@ -131,20 +118,20 @@ type Write struct {
 	IfMatch     resource.ETag
 	IfNoneMatch resource.ETag
 
-	// Meter receives the charge, also of a write that is refused.
+	// Meter receives the charge, that of a refused write as well.
 	Meter *throughput.Meter
 
-	Size int  // bytes of Document as received; zero when nobody knows
-	Work Work // of a large document; nil: nothing is asked for it
+	Size int  // of Document in bytes, as received; zero if unknown
+	Work Work // admits the work on a large document; nil admits all
 }
 
-// Work is called in front of work that takes long, on a document of [LargeMin] bytes or
-// more. The work calls [pacing.Check] with the context that it returns now and then, and
-// ends with its error; end is called behind the work with what came of it, and returns
-// what the caller is told.
+// Work is called before work that takes long, on a document of [LargeMin] bytes or more.
+// The work calls [pacing.Check] regularly with the context that Work returns, and ends
+// with its error. end is called after the work with its error, and returns the error
+// for the caller.
 type Work func(ctx context.Context) (working context.Context, end func(error) error)
 
-// LargeMin is from how many bytes on work on a document takes long.
+// LargeMin is the size in bytes from which work on a document takes long.
 const LargeMin = 64 << 10
 
 func (w *Write) operation() Operation {
@@ -154,22 +141,22 @@ func (w *Write) operation() Operation {
 	}
 }
 
-// Written says what a write did.
+// Written is the result of a write.
 type Written struct {
 	Created bool
-	Body    []byte // the complete document; nil after Delete; the caller's
+	Body    []byte // the complete document, which belongs to the caller; nil after Delete
 	ETag    resource.ETag
-	LSN     resource.LSN // of the effect; after an error, of what was seen
+	LSN     resource.LSN // of the effect; with an error, of the current state
 	Number  uint64       // the document number
 }
 
 // Write evaluates a write and returns when its effect is durable.
 //
 // Errors are *status.Error: Conflict, NotFound, PreconditionFailed, TooLarge,
-// BadRequest, PartitionMoved, TooManyRequests when the queue is full, and
-// Unavailable when the outcome is not known, which a client may find out by
-// reading. A context that ends while the write waits in the queue cancels it;
-// later it only ends the waiting, with RequestTimeout and an unknown outcome.
+// BadRequest, PartitionMoved, TooManyRequests if the queue is full, and Unavailable if
+// the outcome is unknown; a client can find out by reading. A context that ends while
+// the write waits in the queue cancels the write. Later it only ends the wait, with
+// RequestTimeout and an unknown outcome.
 func (p *Partition) Write(ctx context.Context, w Write) (Written, error) {
 	r, err := p.newRequest(w.Generation, w.Key, w.EPK, w.Meter)
 	if err != nil {
@@ -179,7 +166,7 @@ func (p *Partition) Write(ctx context.Context, w Write) (Written, error) {
 	r.operations, op.ask = r.single[:], w.operation()
 	r.size, r.work = w.Size, w.Work
 	if err = p.prepare(ctx, r); err == nil {
-		err = op.err // Whatever is stored, so that it need not wait for the writer.
+		err = op.err // It does not depend on what is stored, so the writer is not needed.
 		r.meter.Add(op.charge)
 	}
 	if err == nil {
@@ -194,7 +181,7 @@ func (p *Partition) Write(ctx context.Context, w Write) (Written, error) {
 	if err != nil {
 		return Written{LSN: p.LSN()}, err
 	}
-	p.writes.Add(1)
+	p.served.writes.Add(1)
 	written, err := p.written(op)
 	if err != nil {
 		return Written{LSN: p.LSN()}, err
@@ -202,7 +189,7 @@ func (p *Partition) Write(ctx context.Context, w Write) (Written, error) {
 	return written, nil
 }
 
-// written is the answer to an operation that was done.
+// written returns the result of an operation that was done.
 func (p *Partition) written(op *operation) (Written, error) {
 	done := Written{Created: op.created, LSN: op.version.lsn, Number: op.version.number}
 	if op.row == nil {
@@ -214,13 +201,13 @@ func (p *Partition) written(op *operation) (Written, error) {
 	}
 	done.ETag = etagOf(d.etag)
 	if op.answers() {
-		done.Body = p.render.complete(&d)
+		done.Body = p.own.render.complete(&d)
 	}
 	return done, nil
 }
 
-// submit hands a request to the writer and waits until its result is certain.
-// The error says that it is not, or that the writer never began.
+// submit passes a request to the writer and waits until its result is certain. The
+// error says that it is not, or that the writer did not begin it.
 func (p *Partition) submit(ctx context.Context, r *request) error {
 	leave, err := p.pass(ctx, r)
 	if err != nil {
@@ -235,7 +222,8 @@ func (p *Partition) submit(ctx context.Context, r *request) error {
 	return p.await(ctx, r)
 }
 
-// await waits until the result of a request is certain, as submit says.
+// await waits until the result of a request in the queue is certain. Errors are those
+// of submit.
 func (p *Partition) await(ctx context.Context, r *request) error {
 	if err := p.begun(ctx, r); err != nil {
 		return err
@@ -243,7 +231,7 @@ func (p *Partition) await(ctx context.Context, r *request) error {
 	return p.certain(ctx, r)
 }
 
-// begun waits until a request is evaluated. The error says that it never will be.
+// begun waits until a request is evaluated. The error says that it will not be.
 func (p *Partition) begun(ctx context.Context, r *request) error {
 	select {
 	case <-r.evaluated:
@@ -251,13 +239,13 @@ func (p *Partition) begun(ctx context.Context, r *request) error {
 		if r.stage.CompareAndSwap(waiting, abandoned) {
 			return timedOut(ctx, "The write was not begun in time and has had no effect.")
 		}
-		<-r.evaluated // The writer has it in hand, and waits for one sync at most.
+		<-r.evaluated // The writer evaluates it, and waits for one sync at most.
 	}
 	r.meter.Add(r.charge)
 	return nil
 }
 
-// certain waits until what a request was evaluated to is durable.
+// certain waits until the result of an evaluated request is durable.
 func (p *Partition) certain(ctx context.Context, r *request) error {
 	if r.proposal == nil {
 		return nil
@@ -267,7 +255,7 @@ func (p *Partition) certain(ctx context.Context, r *request) error {
 	case <-ctx.Done():
 		return timedOut(ctx, "The outcome of the write is not known yet.")
 	}
-	// A refusal is certain only when what it was refused for is.
+	// A refusal is certain only if the state that it depends on is durable.
 	if err := r.proposal.Err(); err != nil {
 		if known := status.From(err); known != nil {
 			return known
@@ -277,38 +265,38 @@ func (p *Partition) certain(ctx context.Context, r *request) error {
 	return nil
 }
 
+// timedOut is a RequestTimeout with the cause of the end of a context.
 func timedOut(ctx context.Context, text string) error {
 	e := status.New(status.CodeRequestTimeout, 0, "%s", text)
 	e.Cause = context.Cause(ctx)
 	return e
 }
 
-// The stages of a request. The writer and a caller that gives up race for it.
+// The stages of a request. The writer claims it, or its caller abandons it.
 const (
 	waiting int32 = iota
 	claimed
 	abandoned
 )
 
-// request is the operations of one call in the queue, on documents of one full
-// key: what the caller could work out without the writer, and what the writer
-// answers.
+// request is one call in the queue: operations on documents of one full key, with what
+// the caller has computed for them, and the results of the writer.
 type request struct {
 	epk        partitionkey.EPK
 	key        []byte // canonical
 	hash       uint64 // second hash of key
 	operations []operation
-	single     [1]operation // what operations is of a Write
-	unity      Unity
-	answerMax  int // bytes of the documents that are answered; 0 for any number
+	single     [1]operation // memory for the operations of a Write
+	atomicity  Atomicity
+	answerMax  int // bytes of the documents in the answer; 0 is no limit
 	meter      *throughput.Meter
-	patience   patience             // of who prepares it
-	lock       *keyLock             // of the Holding whose request it is; nil for everybody else's
-	aside      func(*request) error // what the writer does instead of operations; nil: those
+	allowance  allowance            // for conditions, in the caller's goroutine
+	lock       *keyLock             // of the Holding that makes the request; nil if none does
+	aside      func(*request) error // the writer calls it instead of the operations; may be nil
 
-	size    int // of the documents as received
+	size    int // of the documents in bytes, as received; zero if unknown
 	work    Work
-	working context.Context   // of the work under way; nil: none
+	working context.Context   // of the work in progress; nil if there is none
 	endWork func(error) error // ends it
 
 	stage     atomic.Int32
@@ -316,8 +304,8 @@ type request struct {
 
 	// Written by the writer before evaluated is closed.
 	err      error
-	refused  bool                  // an operation was
-	proposal *replication.Proposal // to wait for, also with an err that rests on it; nil: none
+	refused  bool                  // an operation was refused
+	proposal *replication.Proposal // on which the result, or err, depends; may be nil
 	lsn      resource.LSN          // of the effect; zero without one
 	charge   float64
 }
@@ -325,51 +313,51 @@ type request struct {
 // operation is one operation of a request.
 type operation struct {
 	ask       Operation
-	documents [2]string
-	row       []byte    // without stamp until evaluated; nil for Delete
-	indexing  *indexing // that the keys belong to
+	documents [2]string // see oldKey and newKey
+	row       []byte    // the new document row, stamped by the writer; nil for Delete
+	indexing  *indexing // of the keys
 	keys      allKeys
 	claims    claims
 	before    guess
-	ahead     *ahead // of a heavy write; nil: the writer works it out
+	ahead     *ahead // of a heavy write; nil if the writer computes the change
 	silent    bool   // the answer has no document
-	expires   bool   // the Delete is for a document that has expired, and for no other
-	number    uint64 // of a document that a Holding has seen; then created is set as well. 0: none
+	expires   bool   // the Delete deletes the document only if it is hidden
+	number    uint64 // expected number, from a Holding, which sets created as well; or 0
 
-	// Written by the writer, but for what is wrong whatever is stored.
+	// Set by the writer, except for an err that does not depend on what is stored.
 	err     error
 	created bool
 	version version
 	charge  float64
 }
 
-// guess is the version that the caller found in the snapshot, with its keys.
-// The writer uses it when that still is the current version.
+// guess is the version that the caller has found in a snapshot, with its keys. The
+// writer uses the keys if that is still the current version.
 type guess struct {
 	found   bool
 	version version
 	size    int // of the document
 	keys    allKeys
 	claims  claims
-	refused *status.Error // why a patch of that version is; nil when it is not
+	refused *status.Error // the error of a patch of that version; nil if it has none
 }
 
-// oldKey is the key of the document's row as it is, newKey as it will be; they
+// oldKey is the key of the document's row before the operation, newKey after it. They
 // differ only in a rename.
 func (op *operation) oldKey() string { return op.documents[0] }
 func (op *operation) newKey() string { return op.documents[1] }
 
 func (op *operation) renames() bool { return op.documents[0] != op.documents[1] }
 
-// answers reports whether the answer has the document.
+// answers reports whether the result has the document.
 func (op *operation) answers() bool { return !op.silent && op.err == nil && op.row != nil }
 
-// size is that of the document behind the operation, zero for none.
+// size returns the size of the new document, zero for none.
 func (op *operation) size() int {
 	if op.row == nil {
 		return 0
 	}
-	return len(op.row) - bodyOffset(op.row)
+	return len(bodyOf(op.row))
 }
 
 // newRequest begins a request for documents of a full key.
@@ -378,7 +366,7 @@ func (p *Partition) newRequest(generation resource.Generation, key partitionkey.
 		return nil, err
 	}
 	r := &request{epk: epk, meter: meter, evaluated: make(chan struct{})}
-	r.key = key.AppendCanonical(nil, p.descriptor.Key)
+	r.key = key.AppendCanonical(nil, p.own.Key)
 	if len(r.key) > keyBytesMax {
 		return nil, status.BadRequest("The partition key is %d bytes long. At most %d are allowed.", len(r.key), keyBytesMax)
 	}
@@ -386,8 +374,8 @@ func (p *Partition) newRequest(generation resource.Generation, key partitionkey.
 	return r, nil
 }
 
-// prepare checks the operations of a request and does what needs no order:
-// encoding and keys. What is wrong with an operation is its err.
+// prepare checks the operations of a request and does the work that needs no order:
+// it encodes documents and computes keys. The error of an operation is its err.
 func (p *Partition) prepare(ctx context.Context, r *request) (err error) {
 	now, err := p.acquire()
 	if err != nil {
@@ -411,6 +399,8 @@ func (p *Partition) prepare(ctx context.Context, r *request) (err error) {
 	return nil
 }
 
+// prepareOperation prepares one operation. now is the state in which it finds the
+// version that will probably be replaced.
 func (p *Partition) prepareOperation(ctx context.Context, r *request, op *operation, now *published) (err error) {
 	ask := &op.ask
 	id := ask.ID
@@ -443,8 +433,7 @@ func (p *Partition) prepareOperation(ctx context.Context, r *request, op *operat
 	return p.prepareBefore(ctx, r, op, now)
 }
 
-// prepareDocument encodes the new content and computes its keys, and returns
-// its id.
+// prepareDocument encodes the new content, computes its keys, and returns its id.
 func (p *Partition) prepareDocument(r *request, op *operation) (id string, err error) {
 	doc := op.ask.Document
 	if doc.Kind() != value.KindObject {
@@ -460,26 +449,26 @@ func (p *Partition) prepareDocument(r *request, op *operation) (id string, err e
 	return member.Text(), p.encode(op, len(r.epk), r.key, doc.Without(systemProperties...), r.look())
 }
 
-// encode makes the row of a document and computes its keys. look is that of
-// [indexing.keysOf].
+// encode makes the row of a document and computes its keys. look is that of KeysOf.
 func (p *Partition) encode(op *operation, epkSize int, key []byte, doc value.Value, look func() error) (err error) {
 	if err := p.validTTL(doc); err != nil {
 		return err
 	}
 	row := newDocumentRow(epkSize, key, doc)
 	direct(row, op.ask.Directive)
-	if size, limit := len(row)-bodyOffset(row), p.config.Limits.DocumentBytes; size > limit {
+	if size, limit := len(bodyOf(row)), p.config.Limits.DocumentBytes; size > limit {
 		return status.TooLarge("The document is %d bytes long. At most %d are allowed.", size, limit)
 	}
-	op.keys, err = op.indexing.keysOf(doc, row[bodyOffset(row):], op.ask.Directive, look)
+	op.keys, err = op.indexing.keysOf(doc, bodyOf(row), op.ask.Directive, look)
 	op.row, op.claims = row, p.uniques.of(doc)
 	return err
 }
 
-// prepareBefore finds the version that will probably be replaced, and patches it.
+// prepareBefore finds the version that will probably be replaced, computes its keys,
+// and patches it.
 func (p *Partition) prepareBefore(ctx context.Context, r *request, op *operation, now *published) error {
 	var slow *status.Error
-	_, err := now.snapshot.View([]byte(op.oldKey()), func(row []byte) error {
+	_, err := now.rows.View([]byte(op.oldKey()), func(row []byte) error {
 		d, err := decodeDocument(row)
 		if err != nil {
 			return err
@@ -512,51 +501,25 @@ func (p *Partition) prepareBefore(ctx context.Context, r *request, op *operation
 	return nil
 }
 
-// fits reports whether keys computed under x may be used under y.
-func (x *indexing) fits(y *indexing) bool {
-	return x == y || x.active == y.active && x.other == y.other
-}
-
-// keyHash is the second hash of a canonical key. It is a cryptographic one, so
-// that nobody can make two keys of one EPK meet at will.
-func keyHash(key []byte) uint64 {
-	sum := sha256.Sum256(key)
-	return binary.BigEndian.Uint64(sum[:8])
-}
-
-// enqueue hands a request to the writer, which it starts when it has ended.
+// enqueue adds a request to the queue, and starts the writer if necessary.
 func (p *Partition) enqueue(r *request) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
+	p.intake.mu.Lock()
+	defer p.intake.mu.Unlock()
+	if p.intake.closed {
 		return errClosed()
 	}
-	if p.ended != nil {
-		return p.ended
+	if p.intake.ended != nil {
+		return p.intake.ended
 	}
 	if p.config.Store.ReadOnly() {
-		return p.config.Store.CanGrow() // Before anything is proposed that could not be applied.
+		return p.config.Store.CanGrow() // Nothing may be proposed that cannot be applied.
 	}
-	if len(p.queue)+p.parked >= p.config.Limits.WriteQueue && (r.lock == nil || !r.lock.held) {
-		return status.TooManyRequests(0, queueRetryAfter, "%d writes wait for the partition. Try again later.", len(p.queue))
+	if len(p.intake.queue)+p.intake.locks.parked >= p.config.Limits.WriteQueue && (r.lock == nil || !r.lock.held) {
+		return status.TooManyRequests(0, queueRetryAfter, "%d writes wait for the partition. Try again later.", len(p.intake.queue))
 	}
-	p.queue = append(p.queue, r)
-	if !p.sealed {
-		p.startLocked()
+	p.intake.queue = append(p.intake.queue, r)
+	if !p.intake.sealed {
+		p.intake.startLocked()
 	}
 	return nil
-}
-
-// startLocked sees to it that the writer looks at the queue.
-func (p *Partition) startLocked() {
-	if !p.running {
-		p.running = true
-		p.idle = make(chan struct{})
-		go p.run(p.idle)
-		return
-	}
-	select {
-	case p.wake <- struct{}{}:
-	default: // It has been told already.
-	}
 }

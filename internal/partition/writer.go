@@ -3,41 +3,41 @@ package partition
 import "time"
 
 const (
-	// flightsMax bounds the effects on their way, and so the memory of the
-	// overlay: many more than one sync takes along.
+	// flightsMax bounds the effects that are proposed and not applied, and so the
+	// memory of the overlay. It is many times what one sync covers.
 	flightsMax      = 512
 	flightsBytesMax = 32 << 20
 
-	// queueRetryAfter is what a client is told when the queue is full: a queue
-	// is worked off in about this time.
+	// queueRetryAfter is the retry time for a client when the queue is full: about the
+	// time in which a queue is processed.
 	queueRetryAfter = 100 * time.Millisecond
 )
 
-// writer is the state of the one goroutine that evaluates. The goroutine ends
-// when there is nothing to do, so that a quiet partition costs none, and what
-// is here waits for the next one; mu hands it over.
+// writer is the state of the one goroutine that evaluates requests. The goroutine ends
+// when there is no work, so that a quiet partition has none; the next one takes over
+// the state. The mutex of the intake orders the two.
 type writer struct {
-	// next is the state after all effects on their way.
+	// next is the state after all proposed effects.
 	next    state
-	paths   paths // once pathsKnown
+	paths   paths // valid if pathsKnown
 	overlay overlay
 	keeping keeping
 
 	pathsKnown bool
 
-	// catalog is the version of the catalog that the effects so far have recorded.
+	// catalog is the version of the catalog that was recorded last.
 	catalog uint64
 
-	// stalled stops an index rebuild whose last step failed, until the next
-	// write or Reindex.
+	// stalled stops an index rebuild after a failed step, until the next write or
+	// Reindex.
 	stalled bool
 
-	tx   transaction // under way
+	tx   transaction // in progress
 	key  []byte      // scratch for keys
 	cell []byte      // scratch for values
 }
 
-// run is the writer's goroutine.
+// run is the writer's goroutine. It closes idle at its end.
 func (p *Partition) run(idle chan struct{}) {
 	defer close(idle)
 	for {
@@ -49,7 +49,7 @@ func (p *Partition) run(idle chan struct{}) {
 		}
 		for i, r := range requests {
 			p.serve(r)
-			requests[i] = nil // The caller's, whoever waits behind it.
+			requests[i] = nil // It belongs to its caller.
 		}
 		switch {
 		case p.sweeping():
@@ -60,26 +60,23 @@ func (p *Partition) run(idle chan struct{}) {
 	}
 }
 
-// take returns the waiting requests, none when there is other work or they have
-// to wait, and false when the goroutine has to end.
+// take returns the requests to serve. There are none if they have to wait, or if there
+// is other work only. It returns false if the goroutine has to end.
 func (p *Partition) take() (requests []*request, more bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	takes := len(p.queue) > 0 && !p.sealed
-	if !takes && p.order == nil && len(p.writer.overlay.flights) == 0 && !p.sweepingLocked() {
-		p.running = false
+	p.intake.mu.Lock()
+	defer p.intake.mu.Unlock()
+	takes := len(p.intake.queue) > 0 && !p.intake.sealed
+	if !takes && p.intake.order == nil && len(p.writer.overlay.flights) == 0 && !p.sweepingLocked() {
+		p.intake.running = false
 		return nil, false
 	}
 	if !takes {
 		return nil, true
 	}
-	// The two slices change places: the one handed out comes back served.
-	requests = p.queue
-	p.queue, p.spare = p.spare[:0], requests
-	if p.holders > 0 {
-		requests = p.passLocked(requests)
-	}
-	return requests, true
+	// The two slices are swapped: the next call reuses this one.
+	requests = p.intake.queue
+	p.intake.queue, p.intake.spare = p.intake.spare[:0], requests
+	return p.intake.locks.pass(requests), true
 }
 
 // serve evaluates one request and proposes its effect.
@@ -103,8 +100,7 @@ func (p *Partition) serve(r *request) {
 	r.err = p.evaluate(r, now)
 }
 
-// waitForFlight waits until the oldest effect has its result or the queue has
-// grown.
+// waitForFlight waits until the oldest effect has its result, or there is more work.
 func (p *Partition) waitForFlight() {
 	flights := p.writer.overlay.flights
 	if len(flights) == 0 {
@@ -112,20 +108,19 @@ func (p *Partition) waitForFlight() {
 	}
 	select {
 	case <-flights[0].proposal.Done():
-	case <-p.wake:
+	case <-p.intake.wake:
 	}
 }
 
-// reap takes the effects that have their result out of the overlay. After one
-// that failed nothing evaluated behind it can stand: it waits for all of them,
-// which the group or Apply refuses too, and starts again from what was
-// published.
+// reap removes the effects that have their result from the overlay. If one failed, the
+// effects that were evaluated after it are invalid, and the group or Apply refuses
+// them as well: reap waits for all of them, and restarts from the published state.
 func (p *Partition) reap() {
 	o := &p.writer.overlay
 	for len(o.flights) > 0 && o.flights[0].landed() {
 		f := o.flights[0]
 		if err := f.proposal.Err(); err != nil {
-			p.config.Logger.Warn("effect failed", "partition", p.descriptor.ID, "lsn", f.lsn, "behind", len(o.flights)-1, "err", err)
+			p.config.Logger.Warn("effect failed", "partition", p.own.ID, "lsn", f.lsn, "later", len(o.flights)-1, "err", err)
 			p.restart()
 			return
 		}
@@ -133,7 +128,7 @@ func (p *Partition) reap() {
 	}
 }
 
-// drain waits until no effect is on its way.
+// drain waits until all proposed effects have their result.
 func (p *Partition) drain() {
 	for len(p.writer.overlay.flights) > 0 {
 		<-p.writer.overlay.flights[0].proposal.Done()
@@ -141,7 +136,7 @@ func (p *Partition) drain() {
 	}
 }
 
-// restart forgets everything that is not published.
+// restart drops everything that is not published.
 func (p *Partition) restart() {
 	for _, f := range p.writer.overlay.flights {
 		<-f.proposal.Done()
@@ -150,8 +145,8 @@ func (p *Partition) restart() {
 	p.writer.stalled, p.writer.pathsKnown = true, false
 	p.writer.keeping = keeping{}
 	p.writer.catalog = 0 // The effect that recorded it may be lost.
-	if now := p.current.Load(); now != nil {
-		counter := p.writer.next.counter // Numbers that were given to a Holding are not given again.
+	if now := p.states.current.Load(); now != nil {
+		counter := p.writer.next.counter // A Holding may have numbers up to it.
 		p.writer.next = now.state
 		p.writer.next.counter = max(p.writer.next.counter, counter)
 	}

@@ -287,9 +287,9 @@ func TestIdleCostsNothing(t *testing.T) {
 				t.Fatal(r.err)
 			}
 			synctest.Wait()
-			p.mu.Lock()
-			running := p.running
-			p.mu.Unlock()
+			p.intake.mu.Lock()
+			running := p.intake.running
+			p.intake.mu.Unlock()
 			if running {
 				t.Error("the writer's goroutine is still there")
 			}
@@ -357,7 +357,7 @@ func TestRebuildUnderWrites(t *testing.T) {
 		c.Indexing = resource.IndexingPolicy{Mode: resource.IndexingConsistent, Automatic: true, Included: []string{"/n/?"}, Excluded: []string{"/*"}}
 		w.container.Store(&c)
 		p := w.partition.Load()
-		p.strategy.sweepDocuments = 1
+		p.steps.sweepDocuments = 1
 		p.Reindex()
 		// Between any two steps of the rebuild: update, delete and create.
 		texts := []string{`{"id":"1","a":"x","n":2,"m":5}`, `{"id":"3","a":"x","n":3,"m":6}`, `{"id":"4","a":"x","n":4,"m":7}`, `{"id":"2","a":"x","n":5,"m":8}`}

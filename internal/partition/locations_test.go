@@ -10,12 +10,12 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// Where documents are is remembered by number, and is only a hint: a document
-// that has another id, is gone or is a new one under an old id is found as it is.
-func TestPlacesAreHints(t *testing.T) {
+// An entry of the location cache is a hint: a document with a new id, a deleted one,
+// and a new one with an old id are found as they are.
+func TestLocationsAreHints(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/pk"}, ""))
-	w.partition.Load().strategy.force.way = looks // look documents up however few there are
+	w.partition.Load().reader.Strategy.force.way = looks // look documents up however few there are
 	const n = 40
 	for i := range n {
 		if _, err := w.write(Create, w.parse(fmt.Sprintf(`{"id":"%02d","pk":"a","n":%d}`, i, i%4)), nil); err != nil {
@@ -39,12 +39,12 @@ func TestPlacesAreHints(t *testing.T) {
 	ask(want...)
 	known := 0
 	for counter := range uint64(n + 1) {
-		if w.partition.Load().places.of(resource.NewNumber(w.own.Ordinal, counter)) != "" {
+		if w.partition.Load().reader.locations.of(resource.NewNumber(w.own.Ordinal, counter)) != "" {
 			known++
 		}
 	}
 	if known != len(want) {
-		t.Fatalf("%d places are known after %d documents were found", known, len(want))
+		t.Fatalf("%d locations are known after %d documents were found", known, len(want))
 	}
 	ask(want...)
 
@@ -66,22 +66,22 @@ func TestPlacesAreHints(t *testing.T) {
 	ask(want...)
 }
 
-// Numbers that share a slot take each other's place, and are not taken for each
-// other. A key that is too long is not remembered.
-func TestPlacesShareSlots(t *testing.T) {
+// Numbers that share a slot replace each other, and are not confused. A key that is
+// too long is not cached.
+func TestLocationsShareSlots(t *testing.T) {
 	t.Parallel()
-	var p places
+	var p locations
 	if got := p.of(5); got != "" {
-		t.Errorf("an empty set knows %q", got)
+		t.Errorf("an empty cache has %q", got)
 	}
 	p.keep(5, []byte("five"))
-	p.keep(5+placesMax, []byte("another"))
-	if a, b := p.of(5), p.of(5+placesMax); a != "" || b != "another" {
+	p.keep(5+locationsMax, []byte("another"))
+	if a, b := p.of(5), p.of(5+locationsMax); a != "" || b != "another" {
 		t.Errorf("got %q and %q", a, b)
 	}
-	p.keep(6, make([]byte, placeBytesMax+1))
-	p.keep(7, make([]byte, placeBytesMax))
-	if a, b := p.of(6), p.of(7); a != "" || len(b) != placeBytesMax {
-		t.Errorf("keys of %d and %d bytes are remembered", len(a), len(b))
+	p.keep(6, make([]byte, locationBytesMax+1))
+	p.keep(7, make([]byte, locationBytesMax))
+	if a, b := p.of(6), p.of(7); a != "" || len(b) != locationBytesMax {
+		t.Errorf("keys of %d and %d bytes are cached", len(a), len(b))
 	}
 }

@@ -1,0 +1,373 @@
+package partition
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/decandb/decan/internal/pacing"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/throughput"
+)
+
+// feedAsk asks for a page of the change feed. partition.Feed describes the fields.
+type feedAsk struct {
+	After    resource.LSN
+	Since    int64
+	Complete bool
+	Now      bool
+
+	MaxItems int
+	MaxBytes int
+	Deadline time.Time
+	Begun    bool
+
+	Meter *throughput.Meter
+}
+
+// FeedPage is a page of the change feed.
+type FeedPage struct {
+	// Documents are complete JSON with system properties and _lsn, the LSN of their
+	// last change, by which they are ordered. They belong to the caller.
+	Documents [][]byte
+
+	// Position is the LSN after which the next page begins. It is not below the
+	// position that was asked for.
+	Position resource.LSN
+	More     bool // there may be more changes after Position already
+
+	// Mixed says that some changes after Position are older than the time that was
+	// asked for, and others are not: the next page needs the time as well.
+	Mixed bool
+
+	// LSN is that of the state that was read. It is set with an error as well.
+	LSN resource.LSN
+}
+
+// Feed returns a page of the change feed of the clip, as partition.Feed describes.
+func (s *source) Feed(ctx context.Context, ask feedAsk) (page FeedPage, err error) {
+	page.LSN = s.now.lsn
+	r := feedReader{source: s, ask: &ask, page: &page, reached: ask.After}
+	switch {
+	case ask.Complete:
+		err = r.complete(ctx)
+	case !ask.Now:
+		err = r.read(ctx)
+	}
+	if len(page.Documents) == 0 && !(ask.Begun && page.More) {
+		ask.Meter.Add(throughput.NotModified)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return FeedPage{LSN: s.now.lsn}, ranOut(ctx, "The change feed was ended before its page was complete.")
+	case err != nil:
+		return FeedPage{LSN: s.now.lsn}, err
+	}
+	page.Position = r.reached
+	if !page.More {
+		// The reader knows all of this state. A position after it does not change.
+		page.Position = max(r.reached, s.now.lsn)
+	}
+	if ask.Since > 0 && page.More {
+		m, err := readMerged(s.now.rows)
+		if err != nil {
+			return FeedPage{LSN: s.now.lsn}, err
+		}
+		page.Mixed = page.Position < m.lsn && ask.Since <= m.ts
+	}
+	return page, nil
+}
+
+// feedReader fills one page of the feed.
+type feedReader struct {
+	source  *source
+	ask     *feedAsk
+	page    *FeedPage
+	reached resource.LSN // the last LSN that was begun; complete when the page ends
+	last    resource.LSN // of the last document on the page
+	rows    int          // read so far
+	bytes   int          // of the documents on the page
+}
+
+// read fills the page with latest versions.
+func (r *feedReader) read(ctx context.Context) error {
+	if r.ask.Since > 0 && r.reached == 0 {
+		before, err := r.before(ctx, r.ask.Since)
+		if err != nil {
+			return err
+		}
+		r.reached = before
+	}
+	few, err := r.few(ctx)
+	if err != nil {
+		return err
+	}
+	if few {
+		return r.gather(ctx)
+	}
+	return r.follow(ctx)
+}
+
+// follow reads the feed rows after the position.
+func (r *feedReader) follow(ctx context.Context) (err error) {
+	if r.reached == ^resource.LSN(0) {
+		return nil // No LSN is greater.
+	}
+	near := newShortRange(r.source.clip, r.source.r.own.width)
+	rows := r.source.now.rows.Iter(storage.FeedBounds(uint64(r.reached)+1, ^uint64(0)))
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for valid := rows.First(); valid; valid = rows.Next() {
+		lsn, _, _, err := storage.DecodeFeedKey(rows.Key())
+		if err != nil {
+			return r.source.damaged(err)
+		}
+		if more, err := r.begin(ctx, resource.LSN(lsn)); err != nil || !more {
+			return err
+		}
+		number, short, err := decodeFeedValue(rows.Value())
+		if err != nil {
+			return r.source.damaged(err)
+		}
+		if !near.holds(short) {
+			continue
+		}
+		if more, err := r.source.find(number, r.add); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin proceeds to the LSN of the next row, unless the page ends before it.
+func (r *feedReader) begin(ctx context.Context, lsn resource.LSN) (more bool, err error) {
+	if r.rows++; r.rows%checkEvery == 0 {
+		if err := pacing.Check(ctx); err != nil {
+			return false, err
+		}
+	}
+	if lsn == r.reached {
+		return true, nil
+	}
+	late := r.rows%checkEvery == 0 && !r.ask.Deadline.IsZero() && time.Now().After(r.ask.Deadline)
+	if late || r.ask.MaxItems > 0 && len(r.page.Documents) >= r.ask.MaxItems {
+		r.page.More = true
+		return false, nil
+	}
+	r.reached = lsn
+	return true, nil
+}
+
+// add adds a document to the page. A document that would make the page too large
+// begins the next page, unless others of its LSN are on this page already.
+func (r *feedReader) add(d *document) (more bool, err error) {
+	if d.ts < r.ask.Since || r.source.horizon.passed(d) {
+		return true, nil
+	}
+	const textLSN, digits = `,"_lsn":`, 20
+	size := r.source.r.own.render.size(len(d.body), d.ts) + len(textLSN) + digits
+	if (r.ask.Begun || len(r.page.Documents) > 0) && r.ask.MaxBytes > 0 && r.bytes+size > r.ask.MaxBytes && d.lsn != r.last {
+		r.page.More = true
+		r.reached = d.lsn - 1
+		return false, nil
+	}
+	body := r.source.r.own.render.append(make([]byte, 0, size), d)
+	body = append(body[:len(body)-1], textLSN...)
+	body = append(strconv.AppendUint(body, uint64(d.lsn), 10), '}')
+	r.page.Documents = append(r.page.Documents, body)
+	r.bytes += len(body)
+	r.last = d.lsn
+	r.ask.Meter.Add(throughput.Read(len(d.body)))
+	return true, nil
+}
+
+// few reports whether the clip has so few documents, compared with the feed rows
+// after the position, that reading and sorting the documents is cheaper than reading
+// those rows. So it is for a reader of one key that begins in a large partition.
+func (r *feedReader) few(ctx context.Context) (bool, error) {
+	s := r.source
+	now, most := s.now, s.r.Strategy.scanMax
+	if s.whole || now.lsn <= r.reached {
+		return false, nil
+	}
+	ahead := min(now.items, int64(now.lsn-r.reached))
+	if ahead <= most {
+		return false, nil
+	}
+	total, err := s.totals(ctx, most, int64(s.r.Strategy.scanBytes))
+	return total.items <= most && total.bytes <= int64(s.r.Strategy.scanBytes) && s.r.Strategy.costs.sorts(total.items, ahead), err
+}
+
+// totals adds up the documents of the clip until they exceed a number of documents
+// or of bytes.
+func (s *source) totals(ctx context.Context, items, size int64) (sum totals, err error) {
+	rows := s.now.rows.Iter(s.bounds(storage.FamilyLogical))
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	read := 0
+	for valid := rows.First(); valid && sum.items <= items && sum.bytes <= size; valid = s.nextLogical(rows) {
+		if read++; Stopped(ctx, read) != nil {
+			return sum, Stopped(ctx, read)
+		}
+		t, err := decodeTotals(rows.Value())
+		if err != nil {
+			return sum, s.damaged(err)
+		}
+		sum.items += t.items
+		sum.bytes += t.bytes
+	}
+	return sum, nil
+}
+
+// nextLogical moves to the next row of a logical partition. Each write leaves another
+// version of that row in the store until the next flush; a seek skips those.
+func (s *source) nextLogical(rows *storage.Iterator) bool {
+	if s.only() == "" {
+		return rows.Next()
+	}
+	s.seek = append(append(s.seek[:0], rows.Key()...), 0)
+	return rows.SeekGE(s.seek)
+}
+
+// gathered is a document that a pass has read: its place in the feed, and where its
+// row key is in the bytes that the pass keeps.
+type gathered struct {
+	version
+	start, end int
+}
+
+func (a gathered) compare(b gathered) int {
+	return cmp.Or(cmp.Compare(a.lsn, b.lsn), cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.seq, b.seq))
+}
+
+// gather reads all documents of the clip and sorts them in the order of the feed.
+func (r *feedReader) gather(ctx context.Context) error {
+	list, keys, err := r.changedAfter(ctx)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(list, gathered.compare)
+	for _, at := range list {
+		if more, err := r.begin(ctx, at.lsn); err != nil || !more {
+			return err
+		}
+		more := true
+		found, err := r.source.now.rows.View(keys[at.start:at.end], func(row []byte) error {
+			d, err := decodeDocument(row)
+			if err != nil {
+				return r.source.damaged(err)
+			}
+			more, err = r.add(&d)
+			return err
+		})
+		if err != nil || !found {
+			return r.source.missing(at.number, err)
+		}
+		if !more {
+			return nil
+		}
+	}
+	return nil
+}
+
+// changedAfter returns the documents of the clip that changed after the position,
+// and their row keys.
+func (r *feedReader) changedAfter(ctx context.Context) (list []gathered, keys []byte, err error) {
+	s := r.source
+	rows := s.now.rows.Iter(s.bounds(storage.FamilyDocument))
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	n := 0
+	for valid := rows.First(); valid; valid = rows.Next() {
+		if n++; Stopped(ctx, n) != nil {
+			return nil, nil, Stopped(ctx, n)
+		}
+		d, err := decodeDocument(rows.Value())
+		if err != nil {
+			return nil, nil, s.damaged(err)
+		}
+		if d.lsn <= r.reached || !s.holds(rows.Key()[1:], &d) {
+			continue
+		}
+		start := len(keys)
+		keys = append(keys, rows.Key()...)
+		list = append(list, gathered{version: d.version, start: start, end: len(keys)})
+	}
+	return list, keys, nil
+}
+
+// before returns an LSN such that all changes up to it are older than a time. Time
+// never goes back in a partition, so a binary search over LSNs finds it; each step
+// reads one document. Changes from before a merge are not ordered by time: the LSN is
+// after all of them, or zero.
+func (r *feedReader) before(ctx context.Context, since int64) (lsn resource.LSN, err error) {
+	m, err := readMerged(r.source.now.rows)
+	if err != nil || since <= m.ts {
+		return 0, err
+	}
+	low, high := m.lsn, r.source.now.lsn // Changes up to low are earlier, those after high are not.
+	rows := r.source.now.rows.Iter(storage.FamilyFeed.Bounds())
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for low < high {
+		middle := low + (high-low)/2
+		at, ts, found, err := r.changed(ctx, rows, middle+1)
+		switch {
+		case err != nil:
+			return 0, err
+		case found && ts < since:
+			low = at
+		default:
+			high = middle // The first change after the middle is not earlier, and so none after it.
+		}
+	}
+	return low, nil
+}
+
+// changed returns LSN and time of the first change at an LSN or after it. It skips
+// rows of other partitions.
+func (r *feedReader) changed(ctx context.Context, rows *storage.Iterator, from resource.LSN) (lsn resource.LSN, ts int64, found bool, err error) {
+	s := r.source
+	near := newShortRange(s.r.own.Range, s.r.own.width)
+	n := 0
+	for valid := rows.SeekGE(storage.FeedKey(nil, uint64(from), 0, 0)); valid; valid = rows.Next() {
+		if n++; Stopped(ctx, n) != nil {
+			return 0, 0, false, Stopped(ctx, n)
+		}
+		at, _, _, err := storage.DecodeFeedKey(rows.Key())
+		if err != nil {
+			return 0, 0, false, s.damaged(err)
+		}
+		number, short, err := decodeFeedValue(rows.Value())
+		if err != nil {
+			return 0, 0, false, s.damaged(err)
+		}
+		if !near.holds(short) {
+			continue
+		}
+		if ts, found, err = s.time(number); err != nil || found {
+			return resource.LSN(at), ts, found, err
+		}
+	}
+	return 0, 0, false, nil
+}
+
+// time returns the _ts of the document with a number, if there is one in the bounds
+// of the partition.
+func (s *source) time(number uint64) (ts int64, found bool, err error) {
+	s.key = storage.RIDKey(s.key[:0], number)
+	s.row, found, err = s.now.rows.Get(s.row[:0], s.key)
+	if err != nil || !found || !s.r.own.within(s.row) {
+		return 0, false, err
+	}
+	s.rowKey = storage.DocumentKeyOf(s.rowKey[:0], s.row)
+	found, err = s.now.rows.View(s.rowKey, func(row []byte) error {
+		d, err := decodeDocument(row)
+		if err != nil {
+			return s.damaged(err)
+		}
+		ts = d.ts
+		return nil
+	})
+	return ts, found, err
+}

@@ -1,0 +1,115 @@
+package partition
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/storage"
+)
+
+// ReaderConfig configures a [Reader].
+type ReaderConfig struct {
+	// Name is the name of the partition in errors.
+	Name string
+
+	Own identity
+
+	// Container returns the current version of the container, and Certain the time by
+	// which documents expire and changes become too old to be kept. Several goroutines
+	// call them.
+	Container func() *resource.Container
+	Certain   func() time.Time
+
+	// Rosters is the memory for rosters. Partitions can share it.
+	Rosters *Rosters
+}
+
+// Reader holds what the sources of one partition share: its identity, what earlier
+// sources have learned, and the numbers that decide between ways of reading. Any
+// number of goroutines may use it.
+type Reader struct {
+	name      string
+	own       identity
+	container func() *resource.Container
+	certain   func() time.Time
+
+	sources   sync.Pool // of *source
+	locations locations
+	rosters   rosters
+
+	// lasting is a time in seconds since 1970: each document that was written before
+	// it either never expires or has a row in 'x'. It only rises.
+	lasting atomic.Int64
+
+	// Strategy is what decides between the ways of reading. Only tests change it.
+	Strategy strategy
+}
+
+// NewReader returns the reader of a partition. Close it, when no source is in use
+// any more.
+func NewReader(c ReaderConfig) *Reader {
+	return &Reader{
+		name: c.Name, own: c.Own, container: c.Container, certain: c.Certain,
+		rosters:  rosters{shared: c.Rosters, keys: map[string]*roster{}},
+		Strategy: defaultStrategy(),
+	}
+}
+
+// Close gives the memory of the rosters back.
+func (r *Reader) Close() { r.rosters.clear(0, true) }
+
+// Note takes notice of the documents that an effect creates and deletes. It must be
+// called for each effect, in their order, before a source can see the effect.
+func (r *Reader) Note(lsn resource.LSN, m *moves) { r.rosters.note(lsn, m) }
+
+// shot is a storage snapshot of a partition with the meta rows that were read from
+// it. It is immutable.
+type shot struct {
+	state
+	rows     *storage.Snapshot
+	indexing *indexing
+	purges   purges
+}
+
+// readShot reads the meta rows of a snapshot.
+func readShot(rows *storage.Snapshot) (descriptor, shot, error) {
+	d, s, row, err := readMeta(rows)
+	if err != nil {
+		return d, shot{}, err
+	}
+	now := shot{state: s, rows: rows}
+	if now.indexing, err = compileIndexing(row, nil); err == nil {
+		now.purges, err = readPurges(rows, s)
+	}
+	return d, now, err
+}
+
+// document returns the document with a number and the key of its row, nil if there
+// is none.
+func (now *shot) document(number uint64) (key []byte, d *document, err error) {
+	suffix, found, err := now.rows.Get(nil, storage.RIDKey(nil, number))
+	if err != nil || !found {
+		return nil, nil, err
+	}
+	key = storage.DocumentKeyOf(nil, suffix)
+	row, found, err := now.rows.Get(nil, key)
+	if err != nil || !found {
+		return nil, nil, err
+	}
+	at, err := decodeDocument(row)
+	return key, &at, err
+}
+
+// Horizon tells which documents of a snapshot are hidden now.
+func (r *Reader) Horizon(now *shot) horizon { return r.HorizonAt(now, r.certain) }
+
+// HorizonAt is Horizon by another clock.
+func (r *Reader) HorizonAt(now *shot, clock func() time.Time) horizon {
+	h := horizon{purges: now.purges}
+	if ttl := r.container().DefaultTTL; ttl != 0 {
+		h.ttl, h.now = int64(ttl), clock().Unix()
+	}
+	return h
+}

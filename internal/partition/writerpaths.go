@@ -1,0 +1,68 @@
+package partition
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/value"
+)
+
+// paths writes the rows that differ.
+func (b *builder) paths(before, after paths) {
+	b.pathRow(metaPaths, before.inUse, after.inUse)
+	b.pathRow(metaPathsNext, before.next, after.next)
+}
+
+func (b *builder) pathRow(name string, before, after pathSet) {
+	w := b.writer
+	switch {
+	case bytes.Equal(before, after):
+	case len(after) == 0:
+		w.key = storage.MetaKey(w.key[:0], name)
+		b.check(b.batch.Delete(w.key))
+	default:
+		w.key = storage.MetaKey(w.key[:0], name)
+		w.cell = after.append(w.cell[:0])
+		b.check(b.batch.Set(w.key, w.cell))
+	}
+}
+
+// knownPaths returns the complete paths after all effects on their way.
+func (p *Partition) knownPaths(now *published) (paths, error) {
+	w := &p.writer
+	if !w.pathsKnown {
+		// Nothing is on its way yet since the writer started anew.
+		known, err := readPaths(now.rows)
+		if err != nil {
+			return paths{}, fmt.Errorf("partition %v: %w", p.config.Ref, err)
+		}
+		w.paths, w.pathsKnown = known, true
+	}
+	return w.paths, nil
+}
+
+// firstPaths returns the paths of the first document under a policy, with which
+// a sweep begins that looks at all of them.
+func (p *Partition) firstPaths(now *published, c *compiled) (set pathSet, err error) {
+	rows := now.rows.Iter(storage.FamilyRID.Bounds())
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	if !rows.First() {
+		return nil, nil
+	}
+	row, found, err := now.rows.Get(nil, storage.DocumentKeyOf(nil, rows.Value()))
+	if err != nil || !found {
+		return nil, err // The sweep will tell.
+	}
+	d, err := decodeDocument(row)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := value.Parse(d.body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDocument, err)
+	}
+	k, err := c.keys(nil, doc, d.body, nil)
+	return pathsOf(k.terms), err
+}
