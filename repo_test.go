@@ -37,7 +37,8 @@ internal/script: value status
 internal/patch: value status query/sql
 internal/storage: status pacing
 internal/replication: resource status
-internal/partition: value partitionkey resource status pacing index patch query vector throughput storage replication
+internal/partition/layout: value partitionkey resource status index query storage
+internal/partition: value partitionkey resource status pacing index patch query vector throughput storage replication partition/layout
 internal/catalog: value partitionkey resource status storage replication
 internal/cluster: value partitionkey resource status query throughput storage replication partition catalog
 internal/engine: value partitionkey resource status pacing auth index patch query script throughput partition catalog cluster
@@ -194,7 +195,7 @@ var wireWords = regexp.MustCompile(`(?i)x-ms-|x-decan-|\bheaders?\b|\bIf-(None-)
 func TestWireWords(t *testing.T) {
 	dirs := []string{
 		"partitionkey", "internal/status", "internal/value", "internal/throughput", "internal/placement", "internal/index",
-		"internal/query", "internal/patch", "internal/storage", "internal/replication", "internal/partition", "internal/catalog",
+		"internal/query", "internal/patch", "internal/storage", "internal/replication", "internal/partition", "internal/partition/layout", "internal/catalog",
 		"internal/cluster", "internal/engine", "internal/balance", "internal/copyjob",
 	}
 	set := token.NewFileSet()

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/partitionkey"
@@ -30,12 +31,12 @@ type About struct {
 // ReadAbout reads the description from a snapshot. The error says that it is not that
 // of a partition, or is damaged.
 func ReadAbout(snapshot *storage.Snapshot) (About, error) {
-	d, s, x, err := readMeta(snapshot)
+	d, s, x, err := layout.ReadMeta(snapshot)
 	if err != nil {
 		return About{}, err
 	}
-	about := About{Container: d.Container, Key: d.Key, Partition: d.Partition, Policy: x.Policy, LSN: s.lsn, Latest: s.ts, Documents: s.items, Bytes: s.bytes}
-	if about.Catalog, err = readCatalog(snapshot); err != nil {
+	about := About{Container: d.Container, Key: d.Key, Partition: d.Partition, Policy: x.Policy, LSN: s.LSN, Latest: s.TS, Documents: s.Items, Bytes: s.Bytes}
+	if about.Catalog, err = layout.ReadCatalog(snapshot); err != nil {
 		return About{}, err
 	}
 	low, high := storage.FamilyUnique.Bounds()
@@ -51,7 +52,7 @@ func (c *Config) putCatalog(batch *storage.Batch) error {
 	if version == 0 {
 		return nil
 	}
-	return batch.Set(storage.MetaKey(nil, metaCatalog), appendCatalog(nil, version))
+	return batch.Set(storage.MetaKey(nil, layout.MetaCatalog), layout.AppendCatalog(nil, version))
 }
 
 // catalogVersion returns the current version of the catalog, zero if it is unknown.
@@ -69,8 +70,8 @@ func (b *builder) under(p *Partition) {
 	if version <= b.writer.catalog || b.err != nil {
 		return
 	}
-	b.writer.key = storage.MetaKey(b.writer.key[:0], metaCatalog)
-	b.writer.cell = appendCatalog(b.writer.cell[:0], version)
+	b.writer.key = storage.MetaKey(b.writer.key[:0], layout.MetaCatalog)
+	b.writer.cell = layout.AppendCatalog(b.writer.cell[:0], version)
 	b.check(b.batch.Set(b.writer.key, b.writer.cell))
 	if b.err == nil {
 		b.writer.catalog = version

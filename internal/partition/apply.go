@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -36,9 +38,9 @@ func (p *Partition) Apply(effects []replication.Effect) (rejected []error, err e
 			_ = batch.Close() // It is memory only.
 		}
 	}()
-	next, reload := now.state, false
+	next, reload := now.State, false
 	for i, e := range effects {
-		if refusal := p.refuse(e, next.lsn); refusal != nil {
+		if refusal := p.refuse(e, next.LSN); refusal != nil {
 			if rejected == nil {
 				rejected = make([]error, len(effects))
 			}
@@ -50,8 +52,8 @@ func (p *Partition) Apply(effects []replication.Effect) (rejected []error, err e
 			continue
 		}
 		p.apply.shape.keep(e)
-		if e.LSN != 0 && e.LSN <= next.lsn {
-			panic(fmt.Sprintf("effect %d comes after %d", e.LSN, next.lsn))
+		if e.LSN != 0 && e.LSN <= next.LSN {
+			panic(fmt.Sprintf("effect %d comes after %d", e.LSN, next.LSN))
 		}
 		p.apply.moves.Reset()
 		if len(effects) == 1 && len(e.Rows) >= adoptMin {
@@ -66,14 +68,14 @@ func (p *Partition) Apply(effects []replication.Effect) (rejected []error, err e
 		if e.LSN == 0 {
 			reload = true
 		} else {
-			next.lsn = e.LSN
+			next.LSN = e.LSN
 		}
-		p.reader.Note(next.lsn, &p.apply.moves)
-		next.items, next.bytes = next.items+e.Items, next.bytes+e.Bytes
+		p.reader.Note(next.LSN, &p.apply.moves)
+		next.Items, next.Bytes = next.Items+e.Items, next.Bytes+e.Bytes
 	}
 	if !batch.Empty() {
 		if err := p.commit(batch, now, next, reload); err != nil {
-			p.fail(fmt.Errorf("apply %d effects after %d: %w", len(effects), now.lsn, err))
+			p.fail(fmt.Errorf("apply %d effects after %d: %w", len(effects), now.LSN, err))
 			return rejected, p.health.err()
 		}
 	}
@@ -97,20 +99,20 @@ func (p *Partition) refuse(e replication.Effect, last resource.LSN) error {
 }
 
 // commit writes a batch and publishes the state after it.
-func (p *Partition) commit(batch *storage.Batch, now *published, next state, reload bool) error {
+func (p *Partition) commit(batch *storage.Batch, now *published, next layout.State, reload bool) error {
 	if err := p.config.Store.Apply(batch); err != nil {
 		return err
 	}
 	snapshot := p.config.Store.Snapshot()
 	after, err := p.stateIn(snapshot, now, reload)
-	if err == nil && (after.lsn != next.lsn || after.items != next.items || after.bytes != next.bytes) {
-		err = fmt.Errorf("the store has state %+v, its effects result in %+v", after.state, next)
+	if err == nil && (after.LSN != next.LSN || after.Items != next.Items || after.Bytes != next.Bytes) {
+		err = fmt.Errorf("the store has state %+v, its effects result in %+v", after.State, next)
 	}
 	if err != nil {
 		return errors.Join(err, snapshot.Close())
 	}
 	p.states.publish(after)
-	p.weigh(after.bytes)
+	p.weigh(after.Bytes)
 	return nil
 }
 
@@ -123,24 +125,24 @@ func (p *Partition) stateIn(snapshot *storage.Snapshot, before *published, reloa
 		var room [16]byte
 		found, err := snapshot.View(storage.MetaKey(room[:0], name), use)
 		if err == nil && !found {
-			err = fmt.Errorf("row %s is missing: %w", name, errMeta)
+			err = fmt.Errorf("row %s is missing: %w", name, layout.ErrMeta)
 		}
 		return err
 	}
-	err := read(metaState, func(row []byte) (err error) {
-		after.state, err = decodeState(row)
+	err := read(layout.MetaState, func(row []byte) (err error) {
+		after.State, err = layout.DecodeState(row)
 		return err
 	})
-	if err == nil && after.purged != before.purged {
-		after.purges, err = readPurges(snapshot, after.state)
+	if err == nil && after.Purged != before.Purged {
+		after.purges, err = layout.ReadMarks(snapshot, after.State)
 	}
 	if err != nil || !reload {
 		return after, err
 	}
-	return after, read(metaIndex, func(row []byte) error {
-		x, err := decodeIndexRow(row)
+	return after, read(layout.MetaIndex, func(row []byte) error {
+		x, err := layout.DecodeIndexRow(row)
 		if err == nil {
-			after.indexing, err = compileIndexing(x, before.indexing)
+			after.indexing, err = layout.CompileIndexing(x, before.indexing)
 		}
 		return err
 	})

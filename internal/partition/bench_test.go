@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/storage"
@@ -130,15 +132,15 @@ func BenchmarkPrefixQuery(b *testing.B) {
 func BenchmarkComplete(b *testing.B) {
 	w := newWorld(b, containerWith(b, 2, []string{"/a"}, ""))
 	p := w.partition.Load()
-	row := newDocumentRow(16, []byte("key"), benchDocument(1, 1<<10))
-	stamp(row, version{number: 1, lsn: 1, ts: 1_700_000_000})
+	row := layout.NewDocumentRow(16, []byte("key"), benchDocument(1, 1<<10))
+	layout.Stamp(row, layout.Version{Number: 1, LSN: 1, TS: 1_700_000_000})
 	b.ReportAllocs()
 	for b.Loop() {
-		d, err := decodeDocument(row)
+		d, err := layout.DecodeDocument(row)
 		if err != nil {
 			b.Fatal(err)
 		}
-		p.own.render.complete(&d)
+		p.own.Render.Complete(&d)
 	}
 }
 
@@ -261,7 +263,7 @@ func (w *world) planOf(tb testing.TB, text string) *query.Plan {
 		tb.Fatal(err)
 	}
 	defer w.partition.Load().release(now)
-	plan, err := query.Compile(text, nil, now.indexing.active.Index, query.Options{})
+	plan, err := query.Compile(text, nil, now.indexing.Active.Index, query.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -295,7 +297,7 @@ func (w *world) sourceOf(tb testing.TB) (s *source, release func()) {
 
 // span returns the terms of a predicate on a place of the top level.
 func (w *world) span(tb testing.TB, place string, op index.Op, v value.Value) index.Span {
-	span, ok := w.partition.Load().states.current.Load().indexing.active.Span(index.Path{place}, op, v)
+	span, ok := w.partition.Load().states.current.Load().indexing.Active.Span(index.Path{place}, op, v)
 	if !ok {
 		tb.Fatalf("%s is not indexed", place)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
@@ -84,14 +86,14 @@ type checker struct {
 	container *resource.Container
 	report    Report
 
-	descriptor descriptor
-	state      state
-	indexing   *indexing
+	descriptor layout.Descriptor
+	state      layout.State
+	indexing   *layout.Indexing
 	epkWidth   int
-	paths      paths
-	kept       keptList
+	paths      layout.Paths
+	kept       layout.KeptList
 
-	unique     uniques
+	unique     layout.Uniques
 	lists      sums  // of the entries of posting lists that the documents need
 	compared   int64 // entries of posting lists read so far
 	vectorRows int64 // that the documents need, as the two below
@@ -101,34 +103,34 @@ type checker struct {
 }
 
 func (c *checker) run() error {
-	d, s, row, err := readMeta(c.snapshot)
+	d, s, row, err := layout.ReadMeta(c.snapshot)
 	if err != nil {
 		c.report.problem("The partition has no readable meta rows: %v.", err)
 		return nil
 	}
-	c.descriptor, c.state, c.epkWidth = d, s, epkWidth(d.Key)
-	c.report.Partition, c.report.Range, c.report.LSN, c.report.Latest = d.ID, d.Range, s.lsn, s.ts
+	c.descriptor, c.state, c.epkWidth = d, s, layout.EPKWidth(d.Key)
+	c.report.Partition, c.report.Range, c.report.LSN, c.report.Latest = d.ID, d.Range, s.LSN, s.TS
 	if d.Container != c.container.RID || !d.Key.Equal(c.container.PartitionKey) {
 		c.report.problem("The store belongs to container %s with key %v, not to %s with key %v.", d.Container, d.Key.Paths, c.container.RID, c.container.PartitionKey.Paths)
 		return nil
 	}
-	if c.indexing, err = compileIndexing(row, nil); err != nil {
+	if c.indexing, err = layout.CompileIndexing(row, nil); err != nil {
 		c.report.problem("The indexing policy cannot be compiled: %v.", err)
 		return nil
 	}
-	if c.paths, err = readPaths(c.snapshot); err != nil {
+	if c.paths, err = layout.ReadPaths(c.snapshot); err != nil {
 		c.report.problem("The complete paths cannot be read: %v.", err)
 	}
-	if c.kept, err = readKept(c.snapshot); err != nil {
+	if c.kept, err = layout.ReadKept(c.snapshot); err != nil {
 		c.report.problem("What the complete feed has cannot be read: %v.", err)
 	}
 	if err := c.purges(); err != nil {
 		return err
 	}
-	if c.report.Catalog, err = readCatalog(c.snapshot); err != nil {
+	if c.report.Catalog, err = layout.ReadCatalog(c.snapshot); err != nil {
 		c.report.problem("The version of the catalog cannot be read: %v.", err)
 	}
-	if c.unique, err = compileUniques(c.container.UniqueKeys); err != nil {
+	if c.unique, err = layout.CompileUniques(c.container.UniqueKeys); err != nil {
 		c.report.problem("The unique keys cannot be read: %v.", err)
 		return nil
 	}
@@ -138,8 +140,8 @@ func (c *checker) run() error {
 			return err
 		}
 	}
-	if c.report.Documents != s.items || c.report.Bytes != s.bytes {
-		c.report.problem("The counters say %d documents of %d bytes, there are %d of %d.", s.items, s.bytes, c.report.Documents, c.report.Bytes)
+	if c.report.Documents != s.Items || c.report.Bytes != s.Bytes {
+		c.report.problem("The counters say %d documents of %d bytes, there are %d of %d.", s.Items, s.Bytes, c.report.Documents, c.report.Bytes)
 	}
 	return nil
 }
@@ -167,8 +169,8 @@ func (c *checker) read() error {
 // progress returns the progress so far.
 func (c *checker) progress() CheckProgress {
 	p := CheckProgress{Documents: c.report.Documents, Bytes: c.report.Bytes}
-	if c.state.items > 0 {
-		p.Part = checkDocuments * min(1, float64(c.report.Documents)/float64(c.state.items))
+	if c.state.Items > 0 {
+		p.Part = checkDocuments * min(1, float64(c.report.Documents)/float64(c.state.Items))
 	}
 	if c.lists.count > 0 {
 		p.Part += (1 - checkDocuments) * min(1, float64(c.compared)/float64(c.lists.count))
@@ -210,7 +212,7 @@ func (c *checker) families() error {
 	}
 	return c.each(storage.FamilyMeta, func(key, _ []byte) error {
 		switch name := string(key[1:]); name {
-		case metaDescriptor, metaState, metaIndex, metaPaths, metaPathsNext, metaMerged, metaKept, metaPurges, metaCatalog:
+		case layout.MetaDescriptor, layout.MetaState, layout.MetaIndex, layout.MetaPaths, layout.MetaPathsNext, layout.MetaMerged, layout.MetaKept, layout.MetaPurges, layout.MetaCatalog:
 		default:
 			c.report.problem("Meta row %q is unknown.", name)
 		}
@@ -220,26 +222,26 @@ func (c *checker) families() error {
 
 // purges verifies that there are marks exactly if the state says so.
 func (c *checker) purges() error {
-	row, found, err := c.snapshot.Get(nil, storage.MetaKey(nil, metaPurges))
+	row, found, err := c.snapshot.Get(nil, storage.MetaKey(nil, layout.MetaPurges))
 	if err != nil {
 		return err
 	}
-	if found != (c.state.purged != 0) || c.state.purged > c.state.lsn {
-		c.report.problem("The marks of purges were changed last at %d of %d, and they are there: %v.", c.state.purged, c.state.lsn, found)
+	if found != (c.state.Purged != 0) || c.state.Purged > c.state.LSN {
+		c.report.problem("The marks of purges were changed last at %d of %d, and they are there: %v.", c.state.Purged, c.state.LSN, found)
 	}
 	if !found {
 		return nil
 	}
-	marks, err := decodePurges(row)
+	marks, err := layout.DecodeMarks(row)
 	if err == nil && len(marks) == 0 {
-		err = errMeta
+		err = layout.ErrMeta
 	}
 	if err != nil {
 		c.report.problem("The marks of purges cannot be read: %v.", err)
 	}
 	for _, m := range marks {
-		if m.lsn > c.state.purged {
-			c.report.problem("The mark of the purge %d is newer than the last change of marks at %d.", m.lsn, c.state.purged)
+		if m.LSN > c.state.Purged {
+			c.report.problem("The mark of the purge %d is newer than the last change of marks at %d.", m.LSN, c.state.Purged)
 		}
 	}
 	return nil
@@ -249,29 +251,29 @@ func (c *checker) purges() error {
 // up the totals of each logical partition, whose documents are adjacent.
 func (c *checker) documents() error {
 	var group []byte // the 'q' key of the logical partition being added up
-	var sum totals
+	var sum layout.Totals
 	err := c.each(storage.FamilyDocument, func(key, row []byte) error {
-		d, err := decodeDocument(row)
+		d, err := layout.DecodeDocument(row)
 		if err != nil {
 			c.report.problem("Document row %x cannot be read: %v.", key, err)
 			return nil
 		}
 		c.report.Documents++
-		c.report.Bytes += int64(len(d.body))
+		c.report.Bytes += int64(len(d.Body))
 		epk, err := c.place(key, &d)
 		if err != nil {
-			c.report.problem("Document %d: %v.", d.number, err)
+			c.report.problem("Document %d: %v.", d.Number, err)
 			return nil
 		}
-		c.key = storage.LogicalKey(c.key[:0], epk, keyHash(d.key))
+		c.key = storage.LogicalKey(c.key[:0], epk, layout.KeyHash(d.Key))
 		if !bytes.Equal(c.key, group) {
 			if err := c.totals(group, sum); err != nil {
 				return err
 			}
-			group, sum = append(group[:0], c.key...), totals{}
+			group, sum = append(group[:0], c.key...), layout.Totals{}
 			c.report.Logical++
 		}
-		sum.items, sum.bytes = sum.items+1, sum.bytes+int64(len(d.body))
+		sum.Items, sum.Bytes = sum.Items+1, sum.Bytes+int64(len(d.Body))
 		return c.document(key, &d, epk)
 	})
 	if err != nil {
@@ -282,33 +284,33 @@ func (c *checker) documents() error {
 
 // place verifies that the row key of a document is that of its partition key and id,
 // and returns its EPK.
-func (c *checker) place(key []byte, d *document) (partitionkey.EPK, error) {
-	if c.epkWidth > 0 && d.epkSize != c.epkWidth {
-		return "", fmt.Errorf("its hashed key has %d bytes, not %d", d.epkSize, c.epkWidth)
+func (c *checker) place(key []byte, d *layout.Document) (partitionkey.EPK, error) {
+	if c.epkWidth > 0 && d.EPKSize != c.epkWidth {
+		return "", fmt.Errorf("its hashed key has %d bytes, not %d", d.EPKSize, c.epkWidth)
 	}
-	epkBytes, hash, item, err := storage.DecodeDocumentKey(key, d.epkSize)
+	epkBytes, hash, item, err := storage.DecodeDocumentKey(key, d.EPKSize)
 	if err != nil {
 		return "", err
 	}
 	epk := partitionkey.EPK(epkBytes)
-	if keyHash(d.key) != hash {
-		return "", fmt.Errorf("its key %x does not have the second hash %x", d.key, hash)
+	if layout.KeyHash(d.Key) != hash {
+		return "", fmt.Errorf("its key %x does not have the second hash %x", d.Key, hash)
 	}
 	if !c.descriptor.Range.Contains(epk) {
 		return "", fmt.Errorf("its hashed key %s is outside of the range %s", epk, c.descriptor.Range)
 	}
-	doc, err := value.Parse(d.body)
+	doc, err := value.Parse(d.Body)
 	if err != nil {
 		return "", err
 	}
 	if doc.Get("id").Text() != string(item) {
 		return "", fmt.Errorf("its id %q is not the %q of its row", doc.Get("id").Text(), item)
 	}
-	if ttl, _ := ttlOf(doc); ttl != d.ttl {
-		return "", fmt.Errorf("its time to live is %d, its row says %d", ttl, d.ttl)
+	if ttl, _ := layout.TTLOf(doc); ttl != d.TTL {
+		return "", fmt.Errorf("its time to live is %d, its row says %d", ttl, d.TTL)
 	}
 	full := c.container.KeyOf(doc)
-	if !bytes.Equal(full.Canonical(c.descriptor.Key), d.key) {
+	if !bytes.Equal(full.Canonical(c.descriptor.Key), d.Key) {
 		return "", fmt.Errorf("its body has the key %s, its row another", full)
 	}
 	if got := c.descriptor.Key.Hash(full); got != epk {
@@ -319,23 +321,23 @@ func (c *checker) place(key []byte, d *document) (partitionkey.EPK, error) {
 
 // document verifies the header of a document and the rows that belong to it, and
 // adds up the entries of posting lists that it must have.
-func (c *checker) document(key []byte, d *document, epk partitionkey.EPK) error {
-	if d.lsn == 0 || d.lsn > c.state.lsn {
-		c.report.problem("Document %d has LSN %d, the partition has come to %d.", d.number, d.lsn, c.state.lsn)
+func (c *checker) document(key []byte, d *layout.Document, epk partitionkey.EPK) error {
+	if d.LSN == 0 || d.LSN > c.state.LSN {
+		c.report.problem("Document %d has LSN %d, the partition has come to %d.", d.Number, d.LSN, c.state.LSN)
 	}
-	if d.ts > c.state.ts {
-		c.report.problem("Document %d was written at %d, later than the partition's last write at %d.", d.number, d.ts, c.state.ts)
+	if d.TS > c.state.TS {
+		c.report.problem("Document %d was written at %d, later than the partition's last write at %d.", d.Number, d.TS, c.state.TS)
 	}
 	own := resource.NewNumber(c.descriptor.Ordinal, 0)
-	if d.number == 0 || d.number > own && d.number < own+resource.NumbersMax && d.number-own > c.state.counter {
-		c.report.problem("Document %d has a number that was not given out yet: the counter is at %d.", d.number, c.state.counter)
+	if d.Number == 0 || d.Number > own && d.Number < own+resource.NumbersMax && d.Number-own > c.state.Counter {
+		c.report.problem("Document %d has a number that was not given out yet: the counter is at %d.", d.Number, c.state.Counter)
 	}
-	c.key = storage.RIDKey(c.key[:0], d.number)
-	if err := c.expect(c.key, key[1:], "number row of document %d", d.number); err != nil {
+	c.key = storage.RIDKey(c.key[:0], d.Number)
+	if err := c.expect(c.key, key[1:], "number row of document %d", d.Number); err != nil {
 		return err
 	}
-	c.key = storage.FeedKey(c.key[:0], uint64(d.lsn), d.ordinal, d.seq)
-	if err := c.expect(c.key, appendFeedValue(nil, d.number, string(epk), c.epkWidth), "feed row of document %d", d.number); err != nil {
+	c.key = storage.FeedKey(c.key[:0], uint64(d.LSN), d.Ordinal, d.Seq)
+	if err := c.expect(c.key, layout.AppendFeedValue(nil, d.Number, string(epk), c.epkWidth), "feed row of document %d", d.Number); err != nil {
 		return err
 	}
 	if err := c.revision(d, epk); err != nil {
@@ -344,26 +346,26 @@ func (c *checker) document(key []byte, d *document, epk partitionkey.EPK) error 
 	if err := c.claims(d, epk); err != nil {
 		return err
 	}
-	if at, ok := d.expiry(); ok {
+	if at, ok := d.Expiry(); ok {
 		c.expiryRows++
-		c.key = storage.ExpiryKey(c.key[:0], at, d.number)
-		if err := c.expect(c.key, nil, "expiry row of document %d", d.number); err != nil {
+		c.key = storage.ExpiryKey(c.key[:0], at, d.Number)
+		if err := c.expect(c.key, nil, "expiry row of document %d", d.Number); err != nil {
 			return err
 		}
 	}
-	if d.asked == Exclude && !c.state.excludes {
-		c.report.problem("Document %d is to be in no index, and the partition has none such.", d.number)
+	if d.Directive == Exclude && !c.state.Excludes {
+		c.report.problem("Document %d is to be in no index, and the partition has none such.", d.Number)
 	}
 	k := c.keysOf(d, c.lacks)
-	for _, v := range k.vectors {
+	for _, v := range k.Vectors {
 		c.vectorRows++
-		c.key = storage.VectorKey(c.key[:0], v.ID, d.number)
-		if err := c.expect(c.key, v.Stored, "vector of document %d", d.number); err != nil {
+		c.key = storage.VectorKey(c.key[:0], v.ID, d.Number)
+		if err := c.expect(c.key, v.Stored, "vector of document %d", d.Number); err != nil {
 			return err
 		}
 	}
 	return c.listsOf(k, epk, func(list []byte) error {
-		c.lists.add(list, d.number)
+		c.lists.add(list, d.Number)
 		return nil
 	})
 }
@@ -383,11 +385,11 @@ func (c *checker) expect(key, want []byte, format string, args ...any) error {
 }
 
 // totals verifies the 'q' row of a logical partition.
-func (c *checker) totals(key []byte, want totals) error {
+func (c *checker) totals(key []byte, want layout.Totals) error {
 	if key == nil {
 		return nil
 	}
-	return c.expect(key, want.append(nil), "size row of logical partition %x", key[1:])
+	return c.expect(key, want.Append(nil), "size row of logical partition %x", key[1:])
 }
 
 // numbers looks for 'r' rows without a document.
@@ -399,7 +401,7 @@ func (c *checker) numbers() error {
 			return nil
 		}
 		d, err := c.find(row)
-		if err == nil && (d == nil || d.number != number) {
+		if err == nil && (d == nil || d.Number != number) {
 			c.report.problem("The number row %d leads to no document of that number.", number)
 		}
 		return err
@@ -415,7 +417,7 @@ func (c *checker) feed() error {
 			return nil
 		}
 		d, err := c.findNumber(row[:storage.NumberBytes])
-		if err == nil && (d == nil || d.version.lsn != resource.LSN(lsn) || d.ordinal != ordinal || d.seq != seq) {
+		if err == nil && (d == nil || d.Version.LSN != resource.LSN(lsn) || d.Ordinal != ordinal || d.Seq != seq) {
 			c.report.problem("The feed row %d/%d/%d is of no current version.", lsn, ordinal, seq)
 		}
 		return err
@@ -434,7 +436,7 @@ func (c *checker) vectors() error {
 		if err != nil {
 			return err
 		}
-		if d == nil || !slices.ContainsFunc(c.keysOf(d, nil).vectors, func(v index.VectorEntry) bool { return string(v.ID) == string(path) }) {
+		if d == nil || !slices.ContainsFunc(c.keysOf(d, nil).Vectors, func(v index.VectorEntry) bool { return string(v.ID) == string(path) }) {
 			c.report.problem("The vector %x/%d is of no document.", path, number)
 		}
 		return nil
@@ -454,7 +456,7 @@ func (c *checker) expiries() error {
 			return err
 		}
 		if d != nil {
-			if own, ok := d.expiry(); ok && own == at {
+			if own, ok := d.Expiry(); ok && own == at {
 				return nil
 			}
 		}
@@ -485,7 +487,7 @@ func (c *checker) logical() error {
 		if count++; count == c.report.Logical+1 {
 			c.report.problem("There are more size rows than the %d logical partitions.", c.report.Logical)
 		}
-		if _, err := decodeTotals(row); err != nil {
+		if _, err := layout.DecodeTotals(row); err != nil {
 			c.report.problem("Size row %x cannot be read: %v.", key, err)
 		}
 		return nil
@@ -493,12 +495,12 @@ func (c *checker) logical() error {
 }
 
 // find returns a copy of the document whose row key ends in suffix, or nil.
-func (c *checker) find(suffix []byte) (*document, error) {
+func (c *checker) find(suffix []byte) (*layout.Document, error) {
 	row, found, err := c.snapshot.Get(nil, storage.DocumentKeyOf(nil, suffix))
 	if err != nil || !found {
 		return nil, err
 	}
-	d, err := decodeDocument(row)
+	d, err := layout.DecodeDocument(row)
 	if err != nil {
 		return nil, nil // It has been reported.
 	}
@@ -507,7 +509,7 @@ func (c *checker) find(suffix []byte) (*document, error) {
 
 // findNumber returns the document with a number, given as the 8 bytes of a row key,
 // or nil.
-func (c *checker) findNumber(number []byte) (*document, error) {
+func (c *checker) findNumber(number []byte) (*layout.Document, error) {
 	suffix, found, err := c.snapshot.Get(nil, append([]byte{byte(storage.FamilyRID)}, number...))
 	if err != nil || !found {
 		return nil, err

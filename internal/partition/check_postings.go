@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"slices"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/partitionkey"
@@ -32,44 +34,44 @@ func (s *sums) add(list []byte, number uint64) {
 // keysOf returns the index keys that the store must have of a document, none if its
 // body cannot be parsed. look, if not nil, is called with the keys of each policy
 // first.
-func (c *checker) keysOf(d *document, look func(d *document, k *allKeys)) keys {
-	k, err := c.indexing.keysOfBody(d.body, d.asked)
+func (c *checker) keysOf(d *layout.Document, look func(d *layout.Document, k *layout.AllKeys)) layout.Keys {
+	k, err := c.indexing.KeysOfBody(d.Body, d.Directive)
 	if err != nil {
-		c.report.problem("Document %d: %v.", d.number, err)
-		return keys{}
+		c.report.problem("Document %d: %v.", d.Number, err)
+		return layout.Keys{}
 	}
 	if look != nil {
 		look(d, &k)
 	}
-	return c.indexing.stored(k, d.number, d.ts)
+	return c.indexing.Stored(k, d.Number, d.TS)
 }
 
 // lacks reports the complete paths that a document does not have.
-func (c *checker) lacks(d *document, k *allKeys) {
-	name := func(set pathSet, terms []index.Term) {
-		if kept := set.in(terms); len(kept) < len(set) {
-			c.report.problem("Document %d lacks a path that is marked as complete: of %x it has %x.", d.number, []byte(set), []byte(kept))
+func (c *checker) lacks(d *layout.Document, k *layout.AllKeys) {
+	name := func(set layout.PathSet, terms []index.Term) {
+		if kept := set.In(terms); len(kept) < len(set) {
+			c.report.problem("Document %d lacks a path that is marked as complete: of %x it has %x.", d.Number, []byte(set), []byte(kept))
 		}
 	}
-	name(c.paths.inUse, k.active.terms)
+	name(c.paths.InUse, k.Active.Terms)
 	// While an index is built, the paths of its policy do not cover the documents
 	// that the sweep has not passed.
-	if c.indexing.both(d.number) && c.indexing.Phase == building {
-		name(c.paths.next, k.other.terms)
+	if c.indexing.HasBoth(d.Number) && c.indexing.Phase == layout.Building {
+		name(c.paths.Next, k.Other.Terms)
 	}
 }
 
 // listsOf calls visit with the key of each posting list that must have a document.
-func (c *checker) listsOf(k keys, epk partitionkey.EPK, visit func(list []byte) error) error {
+func (c *checker) listsOf(k layout.Keys, epk partitionkey.EPK, visit func(list []byte) error) error {
 	var key []byte
-	for _, term := range k.terms {
+	for _, term := range k.Terms {
 		key = storage.TermKey(key[:0], term)
 		if err := visit(key); err != nil {
 			return err
 		}
 	}
-	for level := 1; level*hashBytes < c.epkWidth; level++ {
-		key = storage.PrefixKey(key[:0], level, epk[:level*hashBytes])
+	for level := 1; level*layout.LevelBytes < c.epkWidth; level++ {
+		key = storage.PrefixKey(key[:0], level, epk[:level*layout.LevelBytes])
 		if err := visit(key); err != nil {
 			return err
 		}
@@ -140,7 +142,7 @@ func (c *checker) list(list []byte, visit func(list []byte, number uint64) error
 // missing reports the lists that lack one of their documents.
 func (c *checker) missing() error {
 	return c.each(storage.FamilyDocument, func(key, row []byte) error {
-		d, err := decodeDocument(row)
+		d, err := layout.DecodeDocument(row)
 		if err != nil {
 			return nil // It has been reported.
 		}
@@ -150,9 +152,9 @@ func (c *checker) missing() error {
 		}
 		return c.listsOf(c.keysOf(&d, nil), epk, func(list []byte) error {
 			set := c.snapshot.Postings(list)
-			set.SeekGE(d.number)
-			if number, ok := set.Next(); !ok || number != d.number {
-				c.report.problem("Document %d is missing from posting list %x.", d.number, list)
+			set.SeekGE(d.Number)
+			if number, ok := set.Next(); !ok || number != d.Number {
+				c.report.problem("Document %d is missing from posting list %x.", d.Number, list)
 			}
 			return set.Close()
 		})
@@ -174,7 +176,7 @@ func (c *checker) stray(list []byte, number uint64) error {
 		return err
 	}
 	var lists []string
-	epk := partitionkey.EPK(suffix[:min(d.epkSize, len(suffix))])
+	epk := partitionkey.EPK(suffix[:min(d.EPKSize, len(suffix))])
 	err = c.listsOf(c.keysOf(d, nil), epk, func(list []byte) error {
 		lists = append(lists, string(list))
 		return nil

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
@@ -21,7 +23,7 @@ type Child struct {
 	split *Split
 	side  side
 	store *storage.Store
-	state state
+	state layout.State
 	tail  *tail
 	gone  *storage.Numbers // of the documents of the other half, once known
 
@@ -89,29 +91,29 @@ func (s *Split) Adopt(store *storage.Store, own resource.Partition) (*Child, err
 
 func (c *Child) adopt(own resource.Partition) error {
 	snapshot := c.store.Snapshot()
-	d, before, _, err := readMeta(snapshot)
+	d, before, _, err := layout.ReadMeta(snapshot)
 	if err := errors.Join(err, snapshot.Close()); err != nil {
 		return err
 	}
 	d.Partition = own
-	row, err := d.append()
+	row, err := d.Append()
 	if err != nil {
 		return err
 	}
 	// Its numbers begin anew, because they have an ordinal of their own.
-	c.state = state{lsn: before.lsn, ts: before.ts, purged: before.purged, excludes: before.excludes}
+	c.state = layout.State{LSN: before.LSN, TS: before.TS, Purged: before.Purged, Excludes: before.Excludes}
 	batch := c.store.NewBatch()
 	defer batch.Close()
 	err = errors.Join(
-		batch.Set(storage.MetaKey(nil, metaDescriptor), row),
-		batch.Set(storage.MetaKey(nil, metaState), c.state.append(nil)),
+		batch.Set(storage.MetaKey(nil, layout.MetaDescriptor), row),
+		batch.Set(storage.MetaKey(nil, layout.MetaState), c.state.Append(nil)),
 		c.split.parent.config.putCatalog(batch),
 	)
 	for _, f := range keyed {
 		low, high := c.split.foreign(c.side, f)
 		err = errors.Join(err, batch.DeleteRange(low, high))
 	}
-	for level := 1; level*hashBytes < c.split.parent.own.width; level++ {
+	for level := 1; level*layout.LevelBytes < c.split.parent.own.Width; level++ {
 		if low, high := c.foreignPrefixes(level); bytes.Compare(low, high) < 0 {
 			err = errors.Join(err, batch.DeleteRange(low, high))
 		}
@@ -138,7 +140,7 @@ var (
 // foreignPrefixes returns the bounds of the posting lists of one level's prefixes
 // that the other side has alone. The one list that spans the cut is in neither.
 func (c *Child) foreignPrefixes(level int) (low, high []byte) {
-	cut := make([]byte, level*hashBytes)
+	cut := make([]byte, level*layout.LevelBytes)
 	copy(cut, c.split.bound)
 	spans := len(c.split.bound) > len(cut)
 	at := storage.PrefixKey(nil, level, cut)
@@ -146,7 +148,7 @@ func (c *Child) foreignPrefixes(level int) (low, high []byte) {
 		return storage.PrefixKey(nil, level, ""), at
 	}
 	if spans {
-		at = after(at)
+		at = layout.PrefixEnd(at)
 	}
 	return at, storage.PrefixKey(nil, level+1, "")
 }
@@ -276,11 +278,11 @@ func (c *Child) sum(ctx context.Context) error {
 				next := bytes.Clone(rows.Key())
 				return next, rows.Close()
 			}
-			t, err := decodeTotals(rows.Value())
+			t, err := layout.DecodeTotals(rows.Value())
 			if err != nil {
 				return nil, errors.Join(err, rows.Close())
 			}
-			c.state.items, c.state.bytes = c.state.items+t.items, c.state.bytes+t.bytes
+			c.state.Items, c.state.Bytes = c.state.Items+t.Items, c.state.Bytes+t.Bytes
 			read += len(rows.Key()) + len(rows.Value())
 		}
 		return nil, rows.Close()
@@ -334,8 +336,8 @@ func (c *Child) trimComplete(ctx context.Context) error {
 	low, high := storage.FamilyComplete.Bounds()
 	return c.steps(ctx, low, func(low []byte, b *storage.Batch) ([]byte, error) {
 		return c.store.Walk(b, low, high, trimBytes, func(key, value []byte) error {
-			e, err := decodeRevision(value)
-			if err == nil && !c.owns(e.suffix) {
+			e, err := layout.DecodeRevision(value)
+			if err == nil && !c.owns(e.Suffix) {
 				err = b.Delete(key)
 			}
 			return err
@@ -352,7 +354,7 @@ func numberIn(f storage.Family, key, value []byte) (number uint64, err error) {
 		_, number, err = storage.DecodeExpiryKey(key)
 	default:
 		if len(value) < storage.NumberBytes {
-			return 0, fmt.Errorf("feed row %x: %w", key, errMeta)
+			return 0, fmt.Errorf("feed row %x: %w", key, layout.ErrMeta)
 		}
 		number = binary.BigEndian.Uint64(value)
 	}
@@ -388,7 +390,7 @@ func (c *Child) catchUp(sync bool) (more bool, err error) {
 // apply commits a batch with the counters behind it.
 func (c *Child) apply(batch *storage.Batch, sync bool) error {
 	defer batch.Reset()
-	if err := batch.Set(storage.MetaKey(nil, metaState), c.state.append(nil)); err != nil {
+	if err := batch.Set(storage.MetaKey(nil, layout.MetaState), c.state.Append(nil)); err != nil {
 		return err
 	}
 	if c.unsynced += batch.Len(); sync || c.unsynced > followBytes {
@@ -401,11 +403,11 @@ func (c *Child) apply(batch *storage.Batch, sync bool) error {
 // follow adds an effect of the parent to a batch: its rows when they are of this
 // side, and its LSN in any case.
 func (c *Child) follow(batch *storage.Batch, e *replication.Effect) error {
-	if e.LSN <= c.state.lsn && e.LSN != 0 {
+	if e.LSN <= c.state.LSN && e.LSN != 0 {
 		return nil // The checkpoint has it.
 	}
-	if e.LSN != c.state.lsn+1 {
-		return fmt.Errorf("effect %d follows %d", e.LSN, c.state.lsn)
+	if e.LSN != c.state.LSN+1 {
+		return fmt.Errorf("effect %d follows %d", e.LSN, c.state.LSN)
 	}
 	own, err := c.ownsEffect(e)
 	if err != nil {
@@ -420,9 +422,9 @@ func (c *Child) follow(batch *storage.Batch, e *replication.Effect) error {
 		}
 		return nil
 	})
-	c.state.lsn = e.LSN
+	c.state.LSN = e.LSN
 	if own {
-		c.state.items, c.state.bytes = c.state.items+e.Items, c.state.bytes+e.Bytes
+		c.state.Items, c.state.Bytes = c.state.Items+e.Items, c.state.Bytes+e.Bytes
 	}
 	return err
 }
@@ -436,7 +438,7 @@ func (c *Child) ownsEffect(e *replication.Effect) (own bool, err error) {
 		if !known {
 			return fmt.Errorf("row %x is of no family", r.Key)
 		}
-		marks = marks || f == storage.FamilyMeta && string(r.Key[1:]) == metaPurges
+		marks = marks || f == storage.FamilyMeta && string(r.Key[1:]) == layout.MetaPurges
 		if f != storage.FamilyDocument && f != storage.FamilyLogical {
 			return nil
 		}
@@ -458,15 +460,15 @@ func (c *Child) ownsEffect(e *replication.Effect) (own bool, err error) {
 // marks of purges, which may reach beyond the half.
 func (c *Child) followMeta(batch *storage.Batch, r storage.Row) error {
 	switch name := string(r.Key[1:]); name {
-	case metaState:
-		s, err := decodeState(r.Value)
-		c.state.ts, c.state.purged, c.state.excludes = max(c.state.ts, s.ts), s.purged, c.state.excludes || s.excludes
+	case layout.MetaState:
+		s, err := layout.DecodeState(r.Value)
+		c.state.TS, c.state.Purged, c.state.Excludes = max(c.state.TS, s.TS), s.Purged, c.state.Excludes || s.Excludes
 		return err
-	case metaPaths, metaPathsNext, metaKept, metaPurges:
+	case layout.MetaPaths, layout.MetaPathsNext, layout.MetaKept, layout.MetaPurges:
 		return batch.Add(r)
-	case metaCatalog:
+	case layout.MetaCatalog:
 		return nil // Adopt has written one, and the first effect of the child writes a newer one.
 	default:
-		return fmt.Errorf("meta row %q in an effect: %w", name, errMeta)
+		return fmt.Errorf("meta row %q in an effect: %w", name, layout.ErrMeta)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -20,11 +22,11 @@ func (r *feedReader) complete(ctx context.Context) (err error) {
 	if r.ask.Now {
 		return nil
 	}
-	list, err := readKept(s.now.rows)
+	list, err := layout.ReadKept(s.now.rows)
 	if err != nil {
 		return err
 	}
-	if len(list) == 0 && r.reached < s.now.lsn || !list.covers(s.clip, r.reached) {
+	if len(list) == 0 && r.reached < s.now.LSN || !list.Covers(s.clip, r.reached) {
 		return tooOld(r.reached)
 	}
 	if r.reached == ^resource.LSN(0) {
@@ -41,14 +43,14 @@ func (r *feedReader) complete(ctx context.Context) (err error) {
 		if more, err := r.begin(ctx, resource.LSN(lsn)); err != nil || !more {
 			return err
 		}
-		e, err := decodeRevision(rows.Value())
+		e, err := layout.DecodeRevision(rows.Value())
 		if err != nil {
 			return s.damaged(err)
 		}
 		if !s.has(&e) {
 			continue
 		}
-		if r.last == 0 && e.ts < horizon {
+		if r.last == 0 && e.TS < horizon {
 			return tooOld(r.ask.After)
 		}
 		if more, err := r.tell(&e, resource.LSN(lsn)); err != nil || !more {
@@ -65,13 +67,13 @@ func tooOld(at resource.LSN) error {
 
 // has reports whether a change is of the clip. After a split there can be changes of
 // the other child.
-func (s *source) has(e *revision) bool {
-	return s.r.own.within(e.suffix) && s.holds(e.suffix, &document{epkSize: e.epkSize})
+func (s *source) has(e *layout.Revision) bool {
+	return s.r.own.Within(e.Suffix) && s.holds(e.Suffix, &layout.Document{EPKSize: e.EPKSize})
 }
 
 // tell adds a change to the page, unless it begins the next page.
-func (r *feedReader) tell(e *revision, lsn resource.LSN) (more bool, err error) {
-	body, size, err := r.source.r.own.render.revision(e, lsn, r.source.r.own.Key)
+func (r *feedReader) tell(e *layout.Revision, lsn resource.LSN) (more bool, err error) {
+	body, size, err := r.source.r.own.Render.Revision(e, lsn, r.source.r.own.Key)
 	if err != nil {
 		return false, r.source.damaged(err)
 	}

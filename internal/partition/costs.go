@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/storage"
@@ -173,7 +175,7 @@ func (c *chooser) passing(items int64) float64 {
 func (c *chooser) limit() (err error) {
 	s := c.s
 	if c.force.rosters != passes && s.only() != "" {
-		if e := s.r.rosters.of(s.only(), s.now.lsn); e.numbers != nil {
+		if e := s.r.rosters.of(s.only(), s.now.LSN); e.numbers != nil {
 			c.inside, c.roster, c.extent, s.seats = true, e.postings, e.extent(), e.seats
 			return nil
 		}
@@ -535,12 +537,12 @@ const chunkStored = 8 << 10
 
 // chunks returns the greatest possible number of chunks of a list.
 func (c *chooser) chunks() float64 {
-	return float64(min(c.s.now.counter>>16+1, uint64(c.s.now.items)))
+	return float64(min(c.s.now.Counter>>16+1, uint64(c.s.now.Items)))
 }
 
 // extent returns the extent of the clip.
 func (s *source) extent(ctx context.Context) (extent, error) {
-	x := extent{items: s.now.items, bytes: float64(s.now.bytes) / float64(max(1, s.now.items))}
+	x := extent{items: s.now.Items, bytes: float64(s.now.Bytes) / float64(max(1, s.now.Items))}
 	if s.whole {
 		return x, nil
 	}
@@ -550,13 +552,13 @@ func (s *source) extent(ctx context.Context) (extent, error) {
 		return x, err
 	}
 	sum, err := s.totals(ctx, extentMax, math.MaxInt64)
-	return extent{items: sum.items, bytes: float64(sum.bytes) / float64(max(1, sum.items))}, err
+	return extent{items: sum.Items, bytes: float64(sum.Bytes) / float64(max(1, sum.Items))}, err
 }
 
 // only returns the EPK of a clip that contains a single one, empty if it contains
 // several or EPKs have no common width.
 func (s *source) only() partitionkey.EPK {
-	if s.epk == "" && !s.whole && s.r.own.width > 0 && len(s.clip.Min) == s.r.own.width && s.point() {
+	if s.epk == "" && !s.whole && s.r.own.Width > 0 && len(s.clip.Min) == s.r.own.Width && s.point() {
 		s.epk = s.clip.Min
 	}
 	return s.epk
@@ -566,23 +568,23 @@ func (s *source) only() partitionkey.EPK {
 // its leaves. They cannot because of the expression, or because directives exclude some
 // documents from the index.
 func (s *source) tells(access index.Expr) (leaves int, ok bool) {
-	if s.now.excludes || !s.now.indexing.Policy.Automatic {
+	if s.now.Excludes || !s.now.indexing.Policy.Automatic {
 		return 0, false
 	}
-	return query.Tells(s.now.indexing.active.Index, access)
+	return query.Tells(s.now.indexing.Active.Index, access)
 }
 
 // teller returns the test of documents for an expression, or a part of one, that tells
 // accepts.
 func (s *source) teller(access index.Expr) *query.Teller {
-	return query.NewTeller(s.now.indexing.active.Index, access)
+	return query.NewTeller(s.now.indexing.Active.Index, access)
 }
 
 // enroll returns the numbers of the clip. It passes all rows, and so leaves a roster.
 func (s *source) enroll(ctx context.Context) (*storage.Numbers, error) {
 	var b storage.NumbersBuilder
-	err := s.each(ctx, func(_, _ []byte, d *document) bool {
-		b.Add(d.number)
+	err := s.each(ctx, func(_, _ []byte, d *layout.Document) bool {
+		b.Add(d.Number)
 		return true
 	})
 	return b.Numbers(), err

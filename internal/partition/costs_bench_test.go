@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/replication"
@@ -96,7 +98,7 @@ func (m *measuring) source(key string) *source {
 }
 
 func (m *measuring) access(where string) index.Expr {
-	plan, err := query.Compile("SELECT * FROM c WHERE "+where, nil, m.now.indexing.active.Index, query.Options{})
+	plan, err := query.Compile("SELECT * FROM c WHERE "+where, nil, m.now.indexing.Active.Index, query.Options{})
 	m.check(err)
 	return plan.Access()
 }
@@ -122,8 +124,8 @@ func (m *measuring) pass(key string, items int, tell *query.Teller) float64 {
 	m.p.reader.Strategy.force.rosters = passes
 	defer func() { m.p.reader.Strategy.force.rosters = cheapest }()
 	return m.time(items, func() {
-		m.check(s.each(context.Background(), func(_, _ []byte, d *document) bool {
-			return tell == nil || tell.Tell(d.body, d.ts) || true
+		m.check(s.each(context.Background(), func(_, _ []byte, d *layout.Document) bool {
+			return tell == nil || tell.Tell(d.Body, d.TS) || true
 		}))
 	})
 }
@@ -142,7 +144,7 @@ func (m *measuring) row() float64 {
 }
 
 func (m *measuring) tell() float64 {
-	t := query.NewTeller(m.now.indexing.active.Index, m.access(`c.rank >= 5000000`))
+	t := query.NewTeller(m.now.indexing.Active.Index, m.access(`c.rank >= 5000000`))
 	return m.pass(measuredKey, measuredItems, t) - m.pass(measuredKey, measuredItems, nil)
 }
 
@@ -165,7 +167,7 @@ func (m *measuring) find(seated bool) float64 {
 	numbers, err := s.enroll(context.Background())
 	m.check(err)
 	if seated {
-		s.seats = m.p.reader.rosters.of(s.only(), m.now.lsn).seats
+		s.seats = m.p.reader.rosters.of(s.only(), m.now.LSN).seats
 	}
 	var list []uint64
 	set := numbers.Postings()
@@ -202,7 +204,7 @@ func (m *measuring) miss() float64 {
 // chunk counts a list that all documents are in.
 func (m *measuring) chunk() float64 {
 	key := storage.TermKey(nil, m.access(`c.all = "v"`).Span.Low)
-	chunks := float64(m.now.counter>>16 + 1)
+	chunks := float64(m.now.Counter>>16 + 1)
 	whole := m.time(1, func() {
 		list := m.now.rows.Postings(key)
 		_, err := list.Count()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/partitionkey"
@@ -27,7 +29,7 @@ func (p *Partition) SplitPoint(ctx context.Context, at partitionkey.EPK) (partit
 		return "", err
 	}
 	defer p.release(now)
-	if now.items == 0 {
+	if now.Items == 0 {
 		cut, ok := between(p.own.Key, p.own.Range.Min, p.own.Range.Max)
 		if !ok || p.admitsCut(cut) != nil {
 			return "", indivisible(p.own.ID, "its range holds one key only")
@@ -43,7 +45,7 @@ func (p *Partition) SplitPoint(ctx context.Context, at partitionkey.EPK) (partit
 	}
 	cut, ok := between(p.own.Key, below, above)
 	if !ok {
-		cut = firstPart(below, above, p.own.width)
+		cut = firstPart(below, above, p.own.Width)
 	}
 	return cut, nil
 }
@@ -54,7 +56,7 @@ func (p *Partition) admitsCut(at partitionkey.EPK) error {
 	switch {
 	case at.Compare(r.Min) <= 0 || at.Compare(r.Max) >= 0:
 		return status.BadRequest("The point %s does not lie inside of the range %s of partition %s.", at, r, p.own.ID)
-	case !addressable(at, p.own.width):
+	case !addressable(at, p.own.Width):
 		return status.BadRequest("The point %s lies inside of one partition key, or where no key can be. A logical partition is never divided.", at)
 	}
 	return nil
@@ -66,7 +68,7 @@ func addressable(at partitionkey.EPK, width int) bool {
 		return addressable1(string(at))
 	}
 	// The first two bits of each level's hash are zero.
-	for i := 0; i < len(at); i += hashBytes {
+	for i := 0; i < len(at); i += layout.LevelBytes {
 		if at[i] > 0x3F {
 			return false
 		}
@@ -124,21 +126,21 @@ func (p *Partition) median(ctx context.Context, now *published) (below, above pa
 		if err != nil {
 			return "", "", err
 		}
-		t, err := decodeTotals(rows.Value())
+		t, err := layout.DecodeTotals(rows.Value())
 		if err != nil {
 			return "", "", err
 		}
 		if string(raw) != string(last) {
 			epk := partitionkey.EPK(raw)
-			if off := abs(now.bytes - 2*sum); read > 1 && (best < 0 || off < best) {
+			if off := abs(now.Bytes - 2*sum); read > 1 && (best < 0 || off < best) {
 				best, below, above = off, last, epk
 			}
-			if 2*sum >= now.bytes && above != "" {
+			if 2*sum >= now.Bytes && above != "" {
 				return below, above, nil // Later points balance worse.
 			}
 			last = epk
 		}
-		sum += t.bytes
+		sum += t.Bytes
 	}
 	return below, above, nil
 }
@@ -168,7 +170,7 @@ func between(d partitionkey.Definition, below, above partitionkey.EPK) (partitio
 // firstPart returns the shortest prefix of above, of whole levels, that is greater than
 // below. It is the bound between the two if there is no point between them.
 func firstPart(below, above partitionkey.EPK, width int) partitionkey.EPK {
-	for end := hashBytes; end < width; end += hashBytes {
+	for end := layout.LevelBytes; end < width; end += layout.LevelBytes {
 		if part := above[:end].Canonical(); below.Compare(part) < 0 {
 			return part
 		}

@@ -7,6 +7,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/internal/value"
@@ -110,7 +112,7 @@ func TestDirectiveHeld(t *testing.T) {
 	if _, err := w.purge(w.keyOf("p"), nil); err != nil {
 		t.Fatal(err)
 	}
-	if p := w.partition.Load(); p.states.current.Load().excludes {
+	if p := w.partition.Load(); p.states.current.Load().Excludes {
 		t.Error("the empty partition still has documents in no index")
 	}
 }
@@ -126,14 +128,14 @@ func TestDirectiveOfOldStore(t *testing.T) {
 		}
 	}
 	manual := containerWith(t, 2, []string{"/a"}, `{"automatic":false}`)
-	old, err := indexRow{Version: metaVersion, Policy: manual.Indexing}.append()
+	old, err := layout.IndexRow{Version: layout.MetaVersion, Policy: manual.Indexing}.Append()
 	if err != nil {
 		t.Fatal(err)
 	}
 	old = bytes.Replace(old, []byte(`"directives":true`), []byte(`"directives":false`), 1)
 	batch := w.store.NewBatch()
 	defer batch.Close()
-	if err := errors.Join(batch.Set(storage.MetaKey(nil, metaIndex), old), w.store.Apply(batch), w.close()); err != nil {
+	if err := errors.Join(batch.Set(storage.MetaKey(nil, layout.MetaIndex), old), w.store.Apply(batch), w.close()); err != nil {
 		t.Fatal(err)
 	}
 	w.container.Store(manual)

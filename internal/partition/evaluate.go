@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -89,7 +91,7 @@ func (r *request) one(tx *transaction, op *operation, room *int) error {
 		return err
 	}
 	if op.answers() {
-		*room -= tx.p.own.render.size(op.size(), op.version.ts)
+		*room -= tx.p.own.Render.Size(op.size(), op.version.TS)
 	}
 	if *room < 0 && (r.atomicity == Atomic || op.ask.Op == Fetch) {
 		return long()
@@ -142,7 +144,7 @@ func sizeText(bytes int64) string {
 // of a unique key.
 func (op *operation) cost(before *current, m *move) float64 {
 	c := &m.change
-	removed, added := len(c.removed)+len(c.dropped)+m.freed, len(c.added)+len(c.put)+m.claimed
+	removed, added := len(c.Removed)+len(c.Dropped)+m.freed, len(c.Added)+len(c.Put)+m.claimed
 	if m.ahead != nil {
 		removed, added = removed+m.ahead.removed, added+m.ahead.added
 	}
@@ -176,10 +178,10 @@ func (b *builder) remove(tx *transaction, e *edit) {
 		return
 	}
 	w := b.writer
-	w.key = storage.FeedKey(w.key[:0], uint64(e.before.lsn), e.before.ordinal, e.before.seq)
+	w.key = storage.FeedKey(w.key[:0], uint64(e.before.LSN), e.before.Ordinal, e.before.Seq)
 	b.check(b.batch.Delete(w.key))
-	if at, ok := e.before.expiry(); ok {
-		w.key = storage.ExpiryKey(w.key[:0], at, e.number)
+	if at, ok := e.before.Expiry(); ok {
+		w.key = storage.ExpiryKey(w.key[:0], at, e.Number)
 		b.check(b.batch.Delete(w.key))
 	}
 	if e.leaves() {
@@ -187,9 +189,9 @@ func (b *builder) remove(tx *transaction, e *edit) {
 		b.check(b.batch.Delete(w.key))
 	}
 	if e.row == nil {
-		w.key = storage.RIDKey(w.key[:0], e.number)
+		w.key = storage.RIDKey(w.key[:0], e.Number)
 		b.check(b.batch.Delete(w.key))
-		b.prefixes(tx.epk, e.number, tx.p, b.batch.RemovePosting)
+		b.prefixes(tx.epk, e.Number, tx.p, b.batch.RemovePosting)
 	}
 }
 
@@ -204,59 +206,59 @@ func (b *builder) enter(tx *transaction, e *edit) {
 		b.expiry(e)
 		if !e.existed || e.leaves() {
 			w.cell = append(w.cell[:0], e.key[1:]...)
-			w.key = storage.RIDKey(w.key[:0], e.number)
+			w.key = storage.RIDKey(w.key[:0], e.Number)
 			b.check(b.batch.Set(w.key, w.cell))
 		}
 		if !e.existed {
-			b.prefixes(tx.epk, e.number, tx.p, b.batch.AddPosting)
+			b.prefixes(tx.epk, e.Number, tx.p, b.batch.AddPosting)
 		}
-		w.key = storage.FeedKey(w.key[:0], uint64(e.lsn), e.ordinal, e.seq)
-		w.cell = appendFeedValue(w.cell[:0], e.number, string(tx.epk), tx.p.own.width)
+		w.key = storage.FeedKey(w.key[:0], uint64(e.LSN), e.Ordinal, e.Seq)
+		w.cell = layout.AppendFeedValue(w.cell[:0], e.Number, string(tx.epk), tx.p.own.Width)
 		b.check(b.batch.Set(w.key, w.cell))
 	}
 	c := e.moved()
-	if e.ahead == nil && !b.sorted && len(c.removed)+len(c.added) >= heavyTerms {
+	if e.ahead == nil && !b.sorted && len(c.Removed)+len(c.Added) >= heavyTerms {
 		var err error
-		e.ahead, err = apart(&c, e.number)
+		e.ahead, err = apart(&c, e.Number)
 		b.check(err)
 	}
 	b.sorted = b.sorted || e.ahead != nil
-	b.keys(e.number, c)
+	b.keys(e.Number, c)
 }
 
 // expiry writes the 'x' row of a document with its own time to live.
 func (b *builder) expiry(e *edit) {
-	d, err := decodeDocument(e.row)
+	d, err := layout.DecodeDocument(e.row)
 	b.check(err)
-	if at, ok := d.expiry(); ok {
-		b.writer.key = storage.ExpiryKey(b.writer.key[:0], at, e.number)
+	if at, ok := d.Expiry(); ok {
+		b.writer.key = storage.ExpiryKey(b.writer.key[:0], at, e.Number)
 		b.check(b.batch.Set(b.writer.key, nil))
 	}
 }
 
 // prefixes changes the posting lists of the levels above the full key.
 func (b *builder) prefixes(epk partitionkey.EPK, number uint64, p *Partition, change func(list []byte, number uint64) error) {
-	for level := 1; level*hashBytes < p.own.width; level++ {
-		b.writer.key = storage.PrefixKey(b.writer.key[:0], level, epk[:level*hashBytes])
+	for level := 1; level*layout.LevelBytes < p.own.Width; level++ {
+		b.writer.key = storage.PrefixKey(b.writer.key[:0], level, epk[:level*layout.LevelBytes])
 		b.check(change(b.writer.key, number))
 	}
 }
 
 // keys changes the posting lists of index terms and the vectors of a document.
-func (b *builder) keys(number uint64, c change) {
-	for _, term := range c.removed {
+func (b *builder) keys(number uint64, c layout.Change) {
+	for _, term := range c.Removed {
 		b.writer.key = storage.TermKey(b.writer.key[:0], term)
 		b.check(b.batch.RemovePosting(b.writer.key, number))
 	}
-	for _, term := range c.added {
+	for _, term := range c.Added {
 		b.writer.key = storage.TermKey(b.writer.key[:0], term)
 		b.check(b.batch.AddPosting(b.writer.key, number))
 	}
-	for _, id := range c.dropped {
+	for _, id := range c.Dropped {
 		b.writer.key = storage.VectorKey(b.writer.key[:0], id, number)
 		b.check(b.batch.Delete(b.writer.key))
 	}
-	for _, v := range c.put {
+	for _, v := range c.Put {
 		b.writer.key = storage.VectorKey(b.writer.key[:0], v.ID, number)
 		b.check(b.batch.Set(b.writer.key, v.Stored))
 	}
@@ -269,7 +271,7 @@ func (b *builder) splice(tx *transaction) {
 		if e.ahead == nil || b.err != nil {
 			continue
 		}
-		all, err := e.ahead.splice(b.batch, e.number)
+		all, err := e.ahead.splice(b.batch, e.Number)
 		b.check(errors.Join(err, b.batch.Close()))
 		b.batch = all
 	}
@@ -279,18 +281,18 @@ func (b *builder) splice(tx *transaction) {
 func (b *builder) totals(tx *transaction) {
 	w := b.writer
 	w.key = storage.LogicalKey(w.key[:0], tx.epk, tx.hash)
-	if tx.total.items == 0 {
+	if tx.total.Items == 0 {
 		b.check(b.batch.Delete(w.key))
 		return
 	}
-	w.cell = tx.total.append(w.cell[:0])
+	w.cell = tx.total.Append(w.cell[:0])
 	b.check(b.batch.Set(w.key, w.cell))
 }
 
 // state writes the state.
-func (b *builder) state(s state) {
+func (b *builder) state(s layout.State) {
 	w := b.writer
-	w.key = storage.MetaKey(w.key[:0], metaState)
-	w.cell = s.append(w.cell[:0])
+	w.key = storage.MetaKey(w.key[:0], layout.MetaState)
+	w.cell = s.Append(w.cell[:0])
 	b.check(b.batch.Set(w.key, w.cell))
 }

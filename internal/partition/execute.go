@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -35,9 +37,9 @@ type Hold struct {
 type Held struct {
 	LSN resource.LSN // of the effect, or of the state that was read; set with an error as well
 
-	mark  []byte    // beginning of the text of each provisional etag
-	given int64     // provisional time of the versions
-	final []version // by the position of the provisional version in its effect
+	mark  []byte           // beginning of the text of each provisional etag
+	given int64            // provisional time of the versions
+	final []layout.Version // by the position of the provisional version in its effect
 }
 
 // Holding is a transaction over a locked key: other writes to the key wait, but
@@ -88,17 +90,17 @@ func (p *Partition) Hold(ctx context.Context, ask Hold, work func(*Holding) erro
 		return Held{}, err
 	}
 	defer p.release(now)
-	if ask.Session > now.lsn {
-		return Held{LSN: now.lsn}, status.SessionNotAvailable()
+	if ask.Session > now.LSN {
+		return Held{LSN: now.LSN}, status.SessionNotAvailable()
 	}
 	scope, err := p.own.Key.Prefix(ask.Key)
 	if err != nil {
-		return Held{LSN: now.lsn}, err
+		return Held{LSN: now.LSN}, err
 	}
 	h := &Holding{p: p, now: now, lock: lock, keys: keys, scope: scope, meter: ask.Meter}
 	h.begin()
 	if err := work(h); err != nil {
-		return Held{LSN: now.lsn}, err
+		return Held{LSN: now.LSN}, err
 	}
 	return h.commit(ctx)
 }
@@ -123,9 +125,9 @@ func (p *Partition) seize(ctx context.Context, keys *request, lock *keyLock) err
 // begin prepares the transaction. Its versions have a random LSN that no effect has,
 // until they get that of their effect.
 func (h *Holding) begin() {
-	h.writer.next = h.now.state
-	h.writer.next.lsn = resource.LSN(1<<63 | rand.Uint64()>>2) // One more is no overflow.
-	h.writer.next.counter = 0
+	h.writer.next = h.now.State
+	h.writer.next.LSN = resource.LSN(1<<63 | rand.Uint64()>>2) // One more is no overflow.
+	h.writer.next.Counter = 0
 	h.writer.pathsKnown = true // Complete paths matter only in the commit.
 	h.tx.begin(h.p, h.now, h.keys.epk, h.keys.key, h.keys.hash)
 	h.tx.w = &h.writer
@@ -157,14 +159,14 @@ func (h *Holding) Do(ctx context.Context, ask Operation) (Written, error) {
 		return Written{}, err
 	}
 	again := *op
-	again.keys, again.before.keys = op.keys.clone(), op.before.keys.clone() // Evaluation overwrites them.
+	again.keys, again.before.keys = op.keys.Clone(), op.before.keys.Clone() // Evaluation overwrites them.
 	err = h.tx.do(op)
 	h.meter.Add(op.charge)
 	if err != nil {
 		return Written{}, err
 	}
 	if ask.Op != Fetch {
-		again.version, again.created, again.number = op.version, op.created, op.version.number
+		again.version, again.created, again.number = op.version, op.created, op.version.Number
 		again.ask.IfMatch, again.ask.IfNoneMatch = "", "" // They are satisfied.
 		again.silent = true
 		h.done = append(h.done, again)
@@ -175,9 +177,9 @@ func (h *Holding) Do(ctx context.Context, ask Operation) (Written, error) {
 // number reserves document numbers if there are none left: twice as many as the last
 // time, so that at most half of all are lost.
 func (h *Holding) number(ctx context.Context) error {
-	counter := &h.writer.next.counter
+	counter := &h.writer.next.Counter
 	if h.tx.started {
-		counter = &h.tx.next.counter
+		counter = &h.tx.next.Counter
 	}
 	if *counter < h.last {
 		return nil
@@ -187,11 +189,11 @@ func (h *Holding) number(ctx context.Context) error {
 	r := &request{epk: h.keys.epk, key: h.keys.key, hash: h.keys.hash, lock: h.lock, evaluated: make(chan struct{})}
 	r.aside = func(*request) error {
 		next := &h.p.writer.next
-		if next.counter+n >= resource.NumbersMax {
+		if next.Counter+n >= resource.NumbersMax {
 			return status.Forbidden(0, "The partition has given out all its document numbers.")
 		}
-		first = next.counter
-		next.counter += n
+		first = next.Counter
+		next.Counter += n
 		return nil
 	}
 	err := h.p.submit(ctx, r)
@@ -209,7 +211,7 @@ func (h *Holding) number(ctx context.Context) error {
 func (h *Holding) ID(number uint64) (string, bool, error) {
 	prefix := storage.DocumentKey(nil, h.keys.epk, h.keys.hash, "")
 	for i := range h.tx.edits {
-		if e := &h.tx.edits[i]; e.number == number {
+		if e := &h.tx.edits[i]; e.Number == number {
 			return e.key[min(len(prefix), len(e.key)):], e.row != nil, nil
 		}
 	}
@@ -257,9 +259,9 @@ func (h *Holding) over(s *source) (query.Source, error) {
 	var rows [][]byte
 	for i := range h.tx.edits {
 		e := &h.tx.edits[i]
-		hidden[e.number] = true
+		hidden[e.Number] = true
 		if e.existed {
-			hidden[e.before.number] = true
+			hidden[e.before.Number] = true
 		}
 		if e.row != nil {
 			rows = append(rows, e.row)
@@ -271,7 +273,7 @@ func (h *Holding) over(s *source) (query.Source, error) {
 // commit makes the writer execute the operations again as one request. The lock is
 // released as soon as they are evaluated.
 func (h *Holding) commit(ctx context.Context) (Held, error) {
-	held := Held{LSN: h.now.lsn}
+	held := Held{LSN: h.now.LSN}
 	if len(h.done) == 0 {
 		return held, nil
 	}
@@ -296,14 +298,14 @@ func (h *Holding) commit(ctx context.Context) (Held, error) {
 		return held, err
 	}
 	h.p.served.writes.Add(1)
-	held.LSN, held.given = r.lsn, first.ts
-	etag := first.newETag()
-	held.mark = appendETag(nil, etag)[:markChars]
+	held.LSN, held.given = r.lsn, first.TS
+	etag := first.NewETag()
+	held.mark = layout.AppendETag(nil, etag)[:markChars]
 	for i := range r.operations {
 		// By the position in the provisional etag. The final one can differ, because the
 		// deletion of an expired document takes a position as well.
-		place := int(h.done[i].version.seq)
-		held.final = append(held.final, make([]version, max(0, place+1-len(held.final)))...)
+		place := int(h.done[i].version.Seq)
+		held.final = append(held.final, make([]layout.Version, max(0, place+1-len(held.final)))...)
 		held.final[place] = r.operations[i].version
 	}
 	return held, nil
@@ -323,7 +325,7 @@ func (h *Held) Settle(text []byte) []byte {
 	if len(h.mark) == 0 {
 		return text
 	}
-	const digits = len(etagText) - 2
+	const digits = len(layout.ETagText) - 2
 	for at := 0; ; {
 		i := bytes.Index(text[at:], h.mark)
 		if i < 0 || len(text)-at-i < digits {
@@ -340,17 +342,17 @@ func (h *Held) Settle(text []byte) []byte {
 		if seq >= len(h.final) {
 			continue
 		}
-		etag := h.final[seq].newETag()
-		appendETag(text[at-digits:at-digits], etag)
-		text = h.settleTime(text, at, h.final[seq].ts)
+		etag := h.final[seq].NewETag()
+		layout.AppendETag(text[at-digits:at-digits], etag)
+		text = h.settleTime(text, at, h.final[seq].TS)
 	}
 }
 
 // settleTime replaces the time after the etag that ends at an offset.
 func (h *Held) settleTime(text []byte, at int, ts int64) []byte {
-	before := strconv.AppendInt([]byte(textAttachments), h.given, 10)
+	before := strconv.AppendInt([]byte(layout.TextAttachments), h.given, 10)
 	if ts == h.given || !bytes.HasPrefix(text[at:], before) {
 		return text
 	}
-	return slices.Replace(text, at, at+len(before), strconv.AppendInt([]byte(textAttachments), ts, 10)...)
+	return slices.Replace(text, at, at+len(before), strconv.AppendInt([]byte(layout.TextAttachments), ts, 10)...)
 }

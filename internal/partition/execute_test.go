@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/throughput"
@@ -223,25 +225,25 @@ func TestHoldWhileClosing(t *testing.T) {
 // TestSettle puts final etags and times into texts.
 func TestSettle(t *testing.T) {
 	t.Parallel()
-	given := version{lsn: 1<<63 | 12345, ordinal: 2, ts: 999_999_999}
-	held := Held{given: given.ts}
+	given := layout.Version{LSN: 1<<63 | 12345, Ordinal: 2, TS: 999_999_999}
+	held := Held{given: given.TS}
 	for i := range 3 {
-		held.final = append(held.final, version{lsn: 7, ordinal: 2, seq: uint32(i), ts: 1_000_000_000})
+		held.final = append(held.final, layout.Version{LSN: 7, Ordinal: 2, Seq: uint32(i), TS: 1_000_000_000})
 	}
-	etag := given.newETag()
-	held.mark = appendETag(nil, etag)[:markChars]
-	text := func(v version) string { return strings.Trim(string(etagOf(v.newETag())), `"`) }
+	etag := given.NewETag()
+	held.mark = layout.AppendETag(nil, etag)[:markChars]
+	text := func(v layout.Version) string { return strings.Trim(string(layout.ETagOf(v.NewETag())), `"`) }
 	at := func(seq uint32, lsn resource.LSN, ts int64) string {
-		return text(version{lsn: lsn, ordinal: 2, seq: seq, ts: ts})
+		return text(layout.Version{LSN: lsn, Ordinal: 2, Seq: seq, TS: ts})
 	}
 	for _, c := range []struct{ given, want string }{
 		{``, ``},
 		{`no etag`, `no etag`},
-		{at(2, given.lsn, given.ts), at(2, 7, 1_000_000_000)},
-		{`{"a":"` + at(1, given.lsn, given.ts) + textAttachments + `999999999}`, `{"a":"` + at(1, 7, 1_000_000_000) + textAttachments + `1000000000}`},
-		{at(0, given.lsn, given.ts) + at(1, given.lsn, given.ts), at(0, 7, 1_000_000_000) + at(1, 7, 1_000_000_000)},
-		{at(3, given.lsn, given.ts), at(3, given.lsn, given.ts)}, // of no version
-		{at(1, 8, given.ts), at(1, 8, given.ts)},                 // of another effect
+		{at(2, given.LSN, given.TS), at(2, 7, 1_000_000_000)},
+		{`{"a":"` + at(1, given.LSN, given.TS) + layout.TextAttachments + `999999999}`, `{"a":"` + at(1, 7, 1_000_000_000) + layout.TextAttachments + `1000000000}`},
+		{at(0, given.LSN, given.TS) + at(1, given.LSN, given.TS), at(0, 7, 1_000_000_000) + at(1, 7, 1_000_000_000)},
+		{at(3, given.LSN, given.TS), at(3, given.LSN, given.TS)}, // of no version
+		{at(1, 8, given.TS), at(1, 8, given.TS)},                 // of another effect
 		{string(held.mark) + "0000", string(held.mark) + "0000"},
 		{string(held.mark) + "zzzz-zzzzzzzzzzzz", string(held.mark) + "zzzz-zzzzzzzzzzzz"},
 	} {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -20,7 +22,7 @@ import (
 
 // validTTL refuses an invalid time to live, if documents of the container can expire.
 func (p *Partition) validTTL(doc value.Value) error {
-	if _, valid := ttlOf(doc); valid || p.config.Container().DefaultTTL == 0 {
+	if _, valid := layout.TTLOf(doc); valid || p.config.Container().DefaultTTL == 0 {
 		return nil
 	}
 	return status.BadRequest("The value of 'ttl' of the document is not valid. It must be -1 or a positive integer of at most %d.", resource.TTLMax)
@@ -53,7 +55,7 @@ func (p *Partition) Expire(ctx context.Context, meter *throughput.Meter, units f
 	for _, number := range numbers {
 		key, d, err := now.document(number)
 		if err == nil && d == nil {
-			err = fmt.Errorf("document %d is missing: %w", number, errDocument)
+			err = fmt.Errorf("document %d is missing: %w", number, layout.ErrDocument)
 		}
 		if err == nil {
 			err = all.add(key, d)
@@ -79,15 +81,15 @@ type deletions struct {
 }
 
 // add adds the document of a row. It does not keep the bytes of the row.
-func (a *deletions) add(key []byte, d *document) error {
-	epk, hash, _, err := storage.DecodeDocumentKey(key, d.epkSize)
+func (a *deletions) add(key []byte, d *layout.Document) error {
+	epk, hash, _, err := storage.DecodeDocumentKey(key, d.EPKSize)
 	if err != nil {
 		return err
 	}
 	logical := string(storage.LogicalKey(nil, epk, hash))
 	r := a.byKey[logical]
 	if r == nil {
-		r = &request{epk: partitionkey.EPK(epk), key: bytes.Clone(d.key), hash: hash, atomicity: Each, meter: a.meter, evaluated: make(chan struct{})}
+		r = &request{epk: partitionkey.EPK(epk), key: bytes.Clone(d.Key), hash: hash, atomicity: Each, meter: a.meter, evaluated: make(chan struct{})}
 		if a.byKey == nil {
 			a.byKey = map[string]*request{}
 		}
@@ -130,19 +132,19 @@ func (tx *transaction) expire(op *operation, before *current) error {
 // needs. The deletion has its own position in the effect.
 func (tx *transaction) erase(key string, expired *current) error {
 	row := append([]byte(nil), expired.row...) // The scratch is used again.
-	d, err := decodeDocument(row)
+	d, err := layout.DecodeDocument(row)
 	if err != nil {
 		return fmt.Errorf("partition %v: %w", tx.p.config.Ref, err)
 	}
 	op := &operation{documents: [2]string{key, key}, indexing: tx.now.indexing}
 	op.ask.Op = Delete
-	return tx.change(op, &current{document: d, exists: true, row: row, edit: expired.edit})
+	return tx.change(op, &current{Document: d, exists: true, row: row, edit: expired.edit})
 }
 
 // clearWay erases the hidden documents that conflict with an operation: the one with
 // its id, and those with its values of unique keys.
 func (tx *transaction) clearWay(op *operation, before *current) error {
-	if tx.horizon.ttl == 0 && len(tx.horizon.purges) == 0 {
+	if tx.horizon.TTL == 0 && len(tx.horizon.Marks) == 0 {
 		return nil
 	}
 	if before.expired {
@@ -152,7 +154,7 @@ func (tx *transaction) clearWay(op *operation, before *current) error {
 		*before = current{edit: gone}
 	}
 	for i := range tx.p.uniques {
-		wanted := op.claimed().at(i)
+		wanted := op.claimed().At(i)
 		if wanted == nil {
 			continue
 		}
@@ -178,7 +180,7 @@ func (tx *transaction) eraseHolder(number uint64) error {
 	}
 	var scratch []byte
 	found, err := tx.find(string(key), &scratch)
-	if err != nil || !found.expired || found.number != number {
+	if err != nil || !found.expired || found.Number != number {
 		return err
 	}
 	return tx.erase(string(key), &found)

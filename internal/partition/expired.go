@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/storage"
 )
@@ -11,20 +13,20 @@ import (
 // Expired returns the numbers of at most most documents that have expired and are
 // not deleted yet. Documents with their own time to live are found by their rows in
 // 'x', the others by the terms of their times.
-func (r *Reader) Expired(ctx context.Context, now *shot, h horizon, most int) (numbers []uint64, err error) {
-	if h.ttl == 0 || most == 0 {
+func (r *Reader) Expired(ctx context.Context, now *shot, h layout.Horizon, most int) (numbers []uint64, err error) {
+	if h.TTL == 0 || most == 0 {
 		return nil, nil
 	}
-	if numbers, err = expiredRows(now, h, most); err != nil || len(numbers) == most || h.ttl < 0 {
+	if numbers, err = expiredRows(now, h, most); err != nil || len(numbers) == most || h.TTL < 0 {
 		return numbers, err
 	}
 	return r.expiredTerms(ctx, now, h, numbers, most)
 }
 
 // expiredRows returns the expired documents with their own time to live.
-func expiredRows(now *shot, h horizon, most int) (numbers []uint64, err error) {
+func expiredRows(now *shot, h layout.Horizon, most int) (numbers []uint64, err error) {
 	low, _ := storage.FamilyExpiry.Bounds()
-	rows := now.rows.Iter(low, storage.ExpiryKey(nil, uint64(h.now)+1, 0))
+	rows := now.rows.Iter(low, storage.ExpiryKey(nil, uint64(h.Now)+1, 0))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for valid := rows.First(); valid && len(numbers) < most; valid = rows.Next() {
 		_, number, err := storage.DecodeExpiryKey(rows.Key())
@@ -39,11 +41,11 @@ func expiredRows(now *shot, h horizon, most int) (numbers []uint64, err error) {
 // expiredTerms appends expired documents without their own time to live: those that
 // were written long enough ago. It does not read times again at which it has found
 // none, because all later writes have later times.
-func (r *Reader) expiredTerms(ctx context.Context, now *shot, h horizon, numbers []uint64, most int) (_ []uint64, err error) {
-	from, to := r.lasting.Load(), h.now-h.ttl
-	low, indexed := now.indexing.active.Timestamp(from)
-	high, _ := now.indexing.active.Timestamp(to + 1)
-	if !indexed || now.indexing.Phase != settled || from > to {
+func (r *Reader) expiredTerms(ctx context.Context, now *shot, h layout.Horizon, numbers []uint64, most int) (_ []uint64, err error) {
+	from, to := r.lasting.Load(), h.Now-h.TTL
+	low, indexed := now.indexing.Active.Timestamp(from)
+	high, _ := now.indexing.Active.Timestamp(to + 1)
+	if !indexed || now.indexing.Phase != layout.Settled || from > to {
 		return numbers, nil
 	}
 	lists := now.rows.Lists(storage.TermKey(nil, low), storage.TermKey(nil, high))
@@ -68,7 +70,7 @@ func (r *Reader) expiredTerms(ctx context.Context, now *shot, h horizon, numbers
 		}
 	}
 	if !found {
-		oldest = min(to+1, now.ts)
+		oldest = min(to+1, now.TS)
 	}
 	if oldest > from {
 		r.lasting.CompareAndSwap(from, oldest)
@@ -77,14 +79,14 @@ func (r *Reader) expiredTerms(ctx context.Context, now *shot, h horizon, numbers
 }
 
 // expiredOf appends the members of a set that have expired.
-func expiredOf(now *shot, h horizon, set *storage.Postings, numbers []uint64, most int) (_ []uint64, err error) {
+func expiredOf(now *shot, h layout.Horizon, set *storage.Postings, numbers []uint64, most int) (_ []uint64, err error) {
 	defer func() { err = errors.Join(err, set.Close()) }()
 	for number, ok := set.Next(); ok && len(numbers) < most; number, ok = set.Next() {
 		_, d, err := now.document(number)
 		if err != nil {
 			return numbers, err
 		}
-		if d != nil && d.ttl == 0 && h.expired(d) {
+		if d != nil && d.TTL == 0 && h.Expired(d) {
 			numbers = append(numbers, number)
 		}
 	}
@@ -95,7 +97,7 @@ func expiredOf(now *shot, h horizon, set *storage.Postings, numbers []uint64, mo
 // purged. Its counts are too high then. An error counts as such a document: reading
 // the documents returns it again.
 func (s *source) stale() bool {
-	if s.now.purges.overlap(s.clip) {
+	if s.now.purges.Overlap(s.clip) {
 		return true
 	}
 	numbers, err := s.r.Expired(context.Background(), s.now, s.horizon, 1)

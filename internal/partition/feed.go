@@ -62,10 +62,10 @@ func (p *Partition) Feed(ctx context.Context, f Feed) (FeedPage, error) {
 	defer p.release(now)
 	clip, overlaps := f.Range.Intersect(p.own.Range)
 	if f.Generation != p.own.Generation || !overlaps {
-		return FeedPage{LSN: now.lsn}, status.PartitionMoved(status.SubRangeGone)
+		return FeedPage{LSN: now.LSN}, status.PartitionMoved(status.SubRangeGone)
 	}
-	if f.Session > now.lsn {
-		return FeedPage{LSN: now.lsn}, status.SessionNotAvailable()
+	if f.Session > now.LSN {
+		return FeedPage{LSN: now.LSN}, status.SessionNotAvailable()
 	}
 	p.served.queries.Add(1)
 	s := p.reader.Source(&now.shot, f.Range, clip)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/decandb/decan/internal/resource"
@@ -286,12 +288,12 @@ func TestFeedCancelled(t *testing.T) {
 func TestFeedDamage(t *testing.T) {
 	t.Parallel()
 	for _, row := range [][]byte{nil, {1}, make([]byte, 15), make([]byte, 17), make([]byte, 19)} {
-		if _, _, err := decodeFeedValue(row); err == nil {
+		if _, _, err := layout.DecodeFeedValue(row); err == nil {
 			t.Errorf("%x is taken for a feed row", row)
 		}
 	}
 	for _, n := range []int{16, 20, 24} {
-		if _, short, err := decodeFeedValue(make([]byte, n)); err != nil || len(short) != n-8 {
+		if _, short, err := layout.DecodeFeedValue(make([]byte, n)); err != nil || len(short) != n-8 {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
@@ -308,8 +310,8 @@ func TestFeedKeepsLSNsWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.restamp(resource.NewNumber(2, 2), version{lsn: 2, ordinal: 2, seq: 0, ts: clockStart + 9})
-	w.restamp(resource.NewNumber(2, 3), version{lsn: 2, ordinal: 2, seq: 1, ts: clockStart})
+	w.restamp(resource.NewNumber(2, 2), layout.Version{LSN: 2, Ordinal: 2, Seq: 0, TS: clockStart + 9})
+	w.restamp(resource.NewNumber(2, 3), layout.Version{LSN: 2, Ordinal: 2, Seq: 1, TS: clockStart})
 	if err := w.close(); err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +363,7 @@ func TestFeedKeepsLSNsWhole(t *testing.T) {
 }
 
 // restamp gives a document another version behind the partition's back.
-func (w *world) restamp(number uint64, v version) {
+func (w *world) restamp(number uint64, v layout.Version) {
 	w.tb.Helper()
 	snapshot := w.store.Snapshot()
 	defer snapshot.Close()
@@ -371,22 +373,22 @@ func (w *world) restamp(number uint64, v version) {
 	if err != nil || err2 != nil || !found {
 		w.tb.Fatalf("document %d: %v, %v", number, err, err2)
 	}
-	d, err := decodeDocument(row)
+	d, err := layout.DecodeDocument(row)
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	old := storage.FeedKey(nil, uint64(d.lsn), d.ordinal, d.seq)
+	old := storage.FeedKey(nil, uint64(d.LSN), d.Ordinal, d.Seq)
 	feed, _, err := snapshot.Get(nil, old)
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	v.number = number
-	stamp(row, v)
+	v.Number = number
+	layout.Stamp(row, v)
 	batch := w.store.NewBatch()
 	defer batch.Close()
 	_ = batch.Delete(old)
 	_ = batch.Set(key, row)
-	_ = batch.Set(storage.FeedKey(nil, uint64(v.lsn), v.ordinal, v.seq), feed)
+	_ = batch.Set(storage.FeedKey(nil, uint64(v.LSN), v.Ordinal, v.Seq), feed)
 	if err := w.store.Apply(batch); err != nil {
 		w.tb.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 	"github.com/decandb/decan/partitionkey"
@@ -23,8 +25,8 @@ type remembered struct {
 
 // joined are the lists of two neighbours, low and high, that become one partition.
 // One that has none has everything behind its last LSN.
-func joined(low, high *Partition, lowest, highest parting) keptList {
-	var both keptList
+func joined(low, high *Partition, lowest, highest parting) layout.KeptList {
+	var both layout.KeptList
 	for _, side := range []struct {
 		p *Partition
 		parting
@@ -32,15 +34,15 @@ func joined(low, high *Partition, lowest, highest parting) keptList {
 		// A part of a list may reach beyond the range: a split leaves it as it is.
 		own := side.p.own.Range
 		if len(side.kept) == 0 {
-			both = append(both, kept{max: own.Max.Canonical(), after: side.state.lsn})
+			both = append(both, layout.Kept{Max: own.Max.Canonical(), After: side.state.LSN})
 			continue
 		}
 		for _, k := range side.kept {
-			if own.Min.Compare(k.max) >= 0 {
+			if own.Min.Compare(k.Max) >= 0 {
 				continue
 			}
-			if k.max.Compare(own.Max) >= 0 {
-				both = append(both, kept{max: own.Max.Canonical(), after: k.after})
+			if k.Max.Compare(own.Max) >= 0 {
+				both = append(both, layout.Kept{Max: own.Max.Canonical(), After: k.After})
 				break
 			}
 			both = append(both, k)
@@ -53,30 +55,30 @@ func joined(low, high *Partition, lowest, highest parting) keptList {
 // their way.
 type keeping struct {
 	known bool
-	list  keptList
+	list  layout.KeptList
 	rows  bool         // there may be rows from front on
 	front resource.LSN // nothing is left before it
 	next  int64        // the row at the front is not older than that
 }
 
 // remember notes a change for the complete feed, when the container keeps it.
-func (tx *transaction) remember(op *operation, before *current, v version) {
+func (tx *transaction) remember(op *operation, before *current, v layout.Version) {
 	if tx.retention == 0 || tx.w != &tx.p.writer {
 		return
 	}
-	e := revision{change: replaced, ts: v.ts, epkSize: len(tx.epk), current: op.row, previous: before.row}
+	e := layout.Revision{Change: layout.Replaced, TS: v.TS, EPKSize: len(tx.epk), Current: op.row, Previous: before.row}
 	key := op.newKey()
 	switch {
 	case op.row == nil:
-		e.change, key = deleted, op.oldKey()
-		if tx.horizon.expired(&before.document) {
-			e.change = expired
+		e.Change, key = layout.Deleted, op.oldKey()
+		if tx.horizon.Expired(&before.Document) {
+			e.Change = layout.Expired
 		}
 	case !before.exists:
-		e.change, e.previous = created, nil
+		e.Change, e.Previous = layout.Created, nil
 	}
-	e.suffix = []byte(key)[1:]
-	tx.revisions = append(tx.revisions, remembered{seq: v.seq, row: e.append(nil)})
+	e.Suffix = []byte(key)[1:]
+	tx.revisions = append(tx.revisions, remembered{seq: v.Seq, row: e.Append(nil)})
 }
 
 // dropMax is how many rows of the complete feed a write takes away for each that
@@ -96,7 +98,7 @@ func (b *builder) complete(tx *transaction) keeping {
 	case retention == 0:
 		k.list = nil
 	default:
-		k.list = tx.p.keptBefore(k.list, tx.next.lsn)
+		k.list = tx.p.keptBefore(k.list, tx.next.LSN)
 	}
 	if k.rows && (retention == 0 || k.next < tx.over) {
 		b.check(b.drop(tx, &k, tx.over, retention == 0))
@@ -104,11 +106,11 @@ func (b *builder) complete(tx *transaction) keeping {
 	if retention > 0 {
 		for _, e := range tx.revisions {
 			w := b.writer
-			w.key = storage.CompleteKey(w.key[:0], uint64(tx.next.lsn), tx.p.own.Ordinal, e.seq)
+			w.key = storage.CompleteKey(w.key[:0], uint64(tx.next.LSN), tx.p.own.Ordinal, e.seq)
 			b.check(b.batch.Set(w.key, e.row))
 		}
 		if !k.rows {
-			k.rows, k.next = true, tx.next.ts
+			k.rows, k.next = true, tx.next.TS
 		}
 	}
 	b.kept(before, k.list)
@@ -118,18 +120,18 @@ func (b *builder) complete(tx *transaction) keeping {
 // keptBefore returns the list behind an effect of a container that keeps all
 // versions: the first such effect begins it, whatever it changes, or a reader at
 // the LSN in front of it would seem to be too late.
-func (p *Partition) keptBefore(list keptList, lsn resource.LSN) keptList {
+func (p *Partition) keptBefore(list layout.KeptList, lsn resource.LSN) layout.KeptList {
 	if len(list) > 0 {
 		return list
 	}
-	return keptList{{max: p.own.Range.Max.Canonical(), after: lsn - 1}}
+	return layout.KeptList{{Max: p.own.Range.Max.Canonical(), After: lsn - 1}}
 }
 
 // drop takes rows away at the front of the complete feed, and says in k how far
 // it has come.
 func (b *builder) drop(tx *transaction, k *keeping, horizon int64, all bool) (err error) {
 	most := dropMax * (1 + int(tx.versions))
-	list := append(keptList(nil), k.list...)
+	list := append(layout.KeptList(nil), k.list...)
 	rows := tx.now.rows.Iter(storage.CompleteBounds(uint64(k.front)))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	gone := 0
@@ -139,44 +141,44 @@ func (b *builder) drop(tx *transaction, k *keeping, horizon int64, all bool) (er
 		if err != nil {
 			return err
 		}
-		e, err := decodeRevision(rows.Value())
+		e, err := layout.DecodeRevision(rows.Value())
 		if err != nil {
 			return err
 		}
 		// What one LSN has brought goes together, since a list knows only LSNs.
-		if !all && e.ts >= horizon || gone >= most && resource.LSN(at) != last {
-			k.front, k.next, k.list = resource.LSN(at), e.ts, list
+		if !all && e.TS >= horizon || gone >= most && resource.LSN(at) != last {
+			k.front, k.next, k.list = resource.LSN(at), e.TS, list
 			return nil
 		}
 		if err := b.batch.Delete(rows.Key()); err != nil {
 			return err
 		}
-		if part := list.at(partitionkey.EPK(e.suffix[:e.epkSize])); part != nil && tx.p.own.within(e.suffix) {
-			part.after = max(part.after, resource.LSN(at))
+		if part := list.At(partitionkey.EPK(e.Suffix[:e.EPKSize])); part != nil && tx.p.own.Within(e.Suffix) {
+			part.After = max(part.After, resource.LSN(at))
 		}
 		last = resource.LSN(at)
 		gone++
 	}
 	// Effects on their way may have brought more, not older than the last second
 	// or so.
-	k.front, k.next, k.list = tx.now.lsn+1, tx.now.ts, list
-	k.rows = tx.next.lsn > tx.now.lsn+1
+	k.front, k.next, k.list = tx.now.LSN+1, tx.now.TS, list
+	k.rows = tx.next.LSN > tx.now.LSN+1
 	return nil
 }
 
 // kept writes the row that says behind which LSNs nothing is missing, if it
 // differs.
-func (b *builder) kept(before, after keptList) {
+func (b *builder) kept(before, after layout.KeptList) {
 	w := b.writer
-	w.key = storage.MetaKey(w.key[:0], metaKept)
+	w.key = storage.MetaKey(w.key[:0], layout.MetaKept)
 	if len(after) == 0 {
 		if len(before) > 0 {
 			b.check(b.batch.Delete(w.key))
 		}
 		return
 	}
-	w.cell = after.append(w.cell[:0])
-	if len(before) == 0 || !bytes.Equal(w.cell, before.append(nil)) {
+	w.cell = after.Append(w.cell[:0])
+	if len(before) == 0 || !bytes.Equal(w.cell, before.Append(nil)) {
 		b.check(b.batch.Set(w.key, w.cell))
 	}
 }
@@ -187,7 +189,7 @@ func (p *Partition) knowKept(now *published) error {
 	if k.known {
 		return nil
 	}
-	list, err := readKept(now.rows)
+	list, err := layout.ReadKept(now.rows)
 	if err != nil {
 		return err
 	}
@@ -203,5 +205,5 @@ func (p *Partition) knowKept(now *published) error {
 // within reports whether a document with that row key behind the family is the
 // partition's.
 func (p *Partition) within(suffix []byte) bool {
-	return bytes.Compare(suffix, p.own.low) >= 0 && bytes.Compare(suffix, p.own.high) < 0
+	return bytes.Compare(suffix, p.own.Low) >= 0 && bytes.Compare(suffix, p.own.High) < 0
 }

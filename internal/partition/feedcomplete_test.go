@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -339,7 +341,7 @@ func TestCompleteFeedLeaves(t *testing.T) {
 		t.Errorf("%d rows without the policy, want none", n)
 	}
 	snapshot := w.store.Snapshot()
-	if list, err := readKept(snapshot); err != nil || len(list) != 0 {
+	if list, err := layout.ReadKept(snapshot); err != nil || len(list) != 0 {
 		t.Errorf("kept %v, %v", list, err)
 	}
 	if err := snapshot.Close(); err != nil {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
@@ -50,7 +52,7 @@ type FeedPage struct {
 
 // Feed returns a page of the change feed of the clip, as partition.Feed describes.
 func (s *source) Feed(ctx context.Context, ask feedAsk) (page FeedPage, err error) {
-	page.LSN = s.now.lsn
+	page.LSN = s.now.LSN
 	r := feedReader{source: s, ask: &ask, page: &page, reached: ask.After}
 	switch {
 	case ask.Complete:
@@ -63,21 +65,21 @@ func (s *source) Feed(ctx context.Context, ask feedAsk) (page FeedPage, err erro
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return FeedPage{LSN: s.now.lsn}, ranOut(ctx, "The change feed was ended before its page was complete.")
+		return FeedPage{LSN: s.now.LSN}, ranOut(ctx, "The change feed was ended before its page was complete.")
 	case err != nil:
-		return FeedPage{LSN: s.now.lsn}, err
+		return FeedPage{LSN: s.now.LSN}, err
 	}
 	page.Position = r.reached
 	if !page.More {
 		// The reader knows all of this state. A position after it does not change.
-		page.Position = max(r.reached, s.now.lsn)
+		page.Position = max(r.reached, s.now.LSN)
 	}
 	if ask.Since > 0 && page.More {
-		m, err := readMerged(s.now.rows)
+		m, err := layout.ReadMergeMark(s.now.rows)
 		if err != nil {
-			return FeedPage{LSN: s.now.lsn}, err
+			return FeedPage{LSN: s.now.LSN}, err
 		}
-		page.Mixed = page.Position < m.lsn && ask.Since <= m.ts
+		page.Mixed = page.Position < m.LSN && ask.Since <= m.TS
 	}
 	return page, nil
 }
@@ -117,7 +119,7 @@ func (r *feedReader) follow(ctx context.Context) (err error) {
 	if r.reached == ^resource.LSN(0) {
 		return nil // No LSN is greater.
 	}
-	near := newShortRange(r.source.clip, r.source.r.own.width)
+	near := layout.NewShortRange(r.source.clip, r.source.r.own.Width)
 	rows := r.source.now.rows.Iter(storage.FeedBounds(uint64(r.reached)+1, ^uint64(0)))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for valid := rows.First(); valid; valid = rows.Next() {
@@ -128,11 +130,11 @@ func (r *feedReader) follow(ctx context.Context) (err error) {
 		if more, err := r.begin(ctx, resource.LSN(lsn)); err != nil || !more {
 			return err
 		}
-		number, short, err := decodeFeedValue(rows.Value())
+		number, short, err := layout.DecodeFeedValue(rows.Value())
 		if err != nil {
 			return r.source.damaged(err)
 		}
-		if !near.holds(short) {
+		if !near.Holds(short) {
 			continue
 		}
 		if more, err := r.source.find(number, r.add); err != nil || !more {
@@ -163,24 +165,24 @@ func (r *feedReader) begin(ctx context.Context, lsn resource.LSN) (more bool, er
 
 // add adds a document to the page. A document that would make the page too large
 // begins the next page, unless others of its LSN are on this page already.
-func (r *feedReader) add(d *document) (more bool, err error) {
-	if d.ts < r.ask.Since || r.source.horizon.passed(d) {
+func (r *feedReader) add(d *layout.Document) (more bool, err error) {
+	if d.TS < r.ask.Since || r.source.horizon.Hides(d) {
 		return true, nil
 	}
 	const textLSN, digits = `,"_lsn":`, 20
-	size := r.source.r.own.render.size(len(d.body), d.ts) + len(textLSN) + digits
-	if (r.ask.Begun || len(r.page.Documents) > 0) && r.ask.MaxBytes > 0 && r.bytes+size > r.ask.MaxBytes && d.lsn != r.last {
+	size := r.source.r.own.Render.Size(len(d.Body), d.TS) + len(textLSN) + digits
+	if (r.ask.Begun || len(r.page.Documents) > 0) && r.ask.MaxBytes > 0 && r.bytes+size > r.ask.MaxBytes && d.LSN != r.last {
 		r.page.More = true
-		r.reached = d.lsn - 1
+		r.reached = d.LSN - 1
 		return false, nil
 	}
-	body := r.source.r.own.render.append(make([]byte, 0, size), d)
+	body := r.source.r.own.Render.Append(make([]byte, 0, size), d)
 	body = append(body[:len(body)-1], textLSN...)
-	body = append(strconv.AppendUint(body, uint64(d.lsn), 10), '}')
+	body = append(strconv.AppendUint(body, uint64(d.LSN), 10), '}')
 	r.page.Documents = append(r.page.Documents, body)
 	r.bytes += len(body)
-	r.last = d.lsn
-	r.ask.Meter.Add(throughput.Read(len(d.body)))
+	r.last = d.LSN
+	r.ask.Meter.Add(throughput.Read(len(d.Body)))
 	return true, nil
 }
 
@@ -190,33 +192,33 @@ func (r *feedReader) add(d *document) (more bool, err error) {
 func (r *feedReader) few(ctx context.Context) (bool, error) {
 	s := r.source
 	now, most := s.now, s.r.Strategy.scanMax
-	if s.whole || now.lsn <= r.reached {
+	if s.whole || now.LSN <= r.reached {
 		return false, nil
 	}
-	ahead := min(now.items, int64(now.lsn-r.reached))
+	ahead := min(now.Items, int64(now.LSN-r.reached))
 	if ahead <= most {
 		return false, nil
 	}
 	total, err := s.totals(ctx, most, int64(s.r.Strategy.scanBytes))
-	return total.items <= most && total.bytes <= int64(s.r.Strategy.scanBytes) && s.r.Strategy.costs.sorts(total.items, ahead), err
+	return total.Items <= most && total.Bytes <= int64(s.r.Strategy.scanBytes) && s.r.Strategy.costs.sorts(total.Items, ahead), err
 }
 
 // totals adds up the documents of the clip until they exceed a number of documents
 // or of bytes.
-func (s *source) totals(ctx context.Context, items, size int64) (sum totals, err error) {
+func (s *source) totals(ctx context.Context, items, size int64) (sum layout.Totals, err error) {
 	rows := s.now.rows.Iter(s.bounds(storage.FamilyLogical))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	read := 0
-	for valid := rows.First(); valid && sum.items <= items && sum.bytes <= size; valid = s.nextLogical(rows) {
+	for valid := rows.First(); valid && sum.Items <= items && sum.Bytes <= size; valid = s.nextLogical(rows) {
 		if read++; Stopped(ctx, read) != nil {
 			return sum, Stopped(ctx, read)
 		}
-		t, err := decodeTotals(rows.Value())
+		t, err := layout.DecodeTotals(rows.Value())
 		if err != nil {
 			return sum, s.damaged(err)
 		}
-		sum.items += t.items
-		sum.bytes += t.bytes
+		sum.Items += t.Items
+		sum.Bytes += t.Bytes
 	}
 	return sum, nil
 }
@@ -234,12 +236,12 @@ func (s *source) nextLogical(rows *storage.Iterator) bool {
 // gathered is a document that a pass has read: its place in the feed, and where its
 // row key is in the bytes that the pass keeps.
 type gathered struct {
-	version
+	layout.Version
 	start, end int
 }
 
 func (a gathered) compare(b gathered) int {
-	return cmp.Or(cmp.Compare(a.lsn, b.lsn), cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.seq, b.seq))
+	return cmp.Or(cmp.Compare(a.LSN, b.LSN), cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Seq, b.Seq))
 }
 
 // gather reads all documents of the clip and sorts them in the order of the feed.
@@ -250,12 +252,12 @@ func (r *feedReader) gather(ctx context.Context) error {
 	}
 	slices.SortFunc(list, gathered.compare)
 	for _, at := range list {
-		if more, err := r.begin(ctx, at.lsn); err != nil || !more {
+		if more, err := r.begin(ctx, at.LSN); err != nil || !more {
 			return err
 		}
 		more := true
 		found, err := r.source.now.rows.View(keys[at.start:at.end], func(row []byte) error {
-			d, err := decodeDocument(row)
+			d, err := layout.DecodeDocument(row)
 			if err != nil {
 				return r.source.damaged(err)
 			}
@@ -263,7 +265,7 @@ func (r *feedReader) gather(ctx context.Context) error {
 			return err
 		})
 		if err != nil || !found {
-			return r.source.missing(at.number, err)
+			return r.source.missing(at.Number, err)
 		}
 		if !more {
 			return nil
@@ -283,16 +285,16 @@ func (r *feedReader) changedAfter(ctx context.Context) (list []gathered, keys []
 		if n++; Stopped(ctx, n) != nil {
 			return nil, nil, Stopped(ctx, n)
 		}
-		d, err := decodeDocument(rows.Value())
+		d, err := layout.DecodeDocument(rows.Value())
 		if err != nil {
 			return nil, nil, s.damaged(err)
 		}
-		if d.lsn <= r.reached || !s.holds(rows.Key()[1:], &d) {
+		if d.LSN <= r.reached || !s.holds(rows.Key()[1:], &d) {
 			continue
 		}
 		start := len(keys)
 		keys = append(keys, rows.Key()...)
-		list = append(list, gathered{version: d.version, start: start, end: len(keys)})
+		list = append(list, gathered{Version: d.Version, start: start, end: len(keys)})
 	}
 	return list, keys, nil
 }
@@ -302,11 +304,11 @@ func (r *feedReader) changedAfter(ctx context.Context) (list []gathered, keys []
 // reads one document. Changes from before a merge are not ordered by time: the LSN is
 // after all of them, or zero.
 func (r *feedReader) before(ctx context.Context, since int64) (lsn resource.LSN, err error) {
-	m, err := readMerged(r.source.now.rows)
-	if err != nil || since <= m.ts {
+	m, err := layout.ReadMergeMark(r.source.now.rows)
+	if err != nil || since <= m.TS {
 		return 0, err
 	}
-	low, high := m.lsn, r.source.now.lsn // Changes up to low are earlier, those after high are not.
+	low, high := m.LSN, r.source.now.LSN // Changes up to low are earlier, those after high are not.
 	rows := r.source.now.rows.Iter(storage.FamilyFeed.Bounds())
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for low < high {
@@ -328,7 +330,7 @@ func (r *feedReader) before(ctx context.Context, since int64) (lsn resource.LSN,
 // rows of other partitions.
 func (r *feedReader) changed(ctx context.Context, rows *storage.Iterator, from resource.LSN) (lsn resource.LSN, ts int64, found bool, err error) {
 	s := r.source
-	near := newShortRange(s.r.own.Range, s.r.own.width)
+	near := layout.NewShortRange(s.r.own.Range, s.r.own.Width)
 	n := 0
 	for valid := rows.SeekGE(storage.FeedKey(nil, uint64(from), 0, 0)); valid; valid = rows.Next() {
 		if n++; Stopped(ctx, n) != nil {
@@ -338,11 +340,11 @@ func (r *feedReader) changed(ctx context.Context, rows *storage.Iterator, from r
 		if err != nil {
 			return 0, 0, false, s.damaged(err)
 		}
-		number, short, err := decodeFeedValue(rows.Value())
+		number, short, err := layout.DecodeFeedValue(rows.Value())
 		if err != nil {
 			return 0, 0, false, s.damaged(err)
 		}
-		if !near.holds(short) {
+		if !near.Holds(short) {
 			continue
 		}
 		if ts, found, err = s.time(number); err != nil || found {
@@ -357,16 +359,16 @@ func (r *feedReader) changed(ctx context.Context, rows *storage.Iterator, from r
 func (s *source) time(number uint64) (ts int64, found bool, err error) {
 	s.key = storage.RIDKey(s.key[:0], number)
 	s.row, found, err = s.now.rows.Get(s.row[:0], s.key)
-	if err != nil || !found || !s.r.own.within(s.row) {
+	if err != nil || !found || !s.r.own.Within(s.row) {
 		return 0, false, err
 	}
 	s.rowKey = storage.DocumentKeyOf(s.rowKey[:0], s.row)
 	found, err = s.now.rows.View(s.rowKey, func(row []byte) error {
-		d, err := decodeDocument(row)
+		d, err := layout.DecodeDocument(row)
 		if err != nil {
 			return s.damaged(err)
 		}
-		ts = d.ts
+		ts = d.TS
 		return nil
 	})
 	return ts, found, err

@@ -8,8 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/pacing"
+	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
 )
@@ -59,7 +61,7 @@ func (r *request) weight() (bytes int) {
 }
 
 // terms is how many terms an operation may change.
-func (op *operation) terms() int { return op.keys.count() + op.before.keys.count() }
+func (op *operation) terms() int { return op.keys.Count() + op.before.keys.Count() }
 
 // beginWork asks for work on a document of a size, if that is large and there is none
 // under way.
@@ -236,8 +238,8 @@ func (p *Partition) calm(ctx context.Context) error {
 // ahead is what an operation changes in the index if the version that its caller has
 // found is the current one, without the term of the time, which only the writer knows.
 type ahead struct {
-	removed, added int    // terms
-	vectors        change // of vectors alone
+	removed, added int           // terms
+	vectors        layout.Change // of vectors alone
 
 	// The rows of the terms, in the order of their keys: those below the term of the
 	// time, and those above it.
@@ -256,7 +258,7 @@ func (p *Partition) lookAhead(ctx context.Context, r *request, op *operation) er
 		return err
 	}
 	defer p.release(now)
-	if !op.indexing.fits(now.indexing) || now.indexing.Phase != settled || !now.indexing.active.Timeless() {
+	if !op.indexing.Fits(now.indexing) || now.indexing.Phase != layout.Settled || !now.indexing.Active.Timeless() {
 		return nil // The writer works it out, as for any document.
 	}
 	if op.ask.Op != Create {
@@ -282,8 +284,8 @@ func (p *Partition) lookAhead(ctx context.Context, r *request, op *operation) er
 func (p *Partition) refresh(ctx context.Context, r *request, op *operation, now *published) error {
 	same := false
 	found, err := now.rows.View([]byte(op.oldKey()), func(row []byte) error {
-		d, err := decodeDocument(row)
-		same = err == nil && op.before.found && op.before.version == d.version
+		d, err := layout.DecodeDocument(row)
+		same = err == nil && op.before.found && op.before.version == d.Version
 		return err
 	})
 	if err != nil || same || !found && !op.before.found {
@@ -295,23 +297,23 @@ func (p *Partition) refresh(ctx context.Context, r *request, op *operation, now 
 
 // aheadOf returns the rows that lead from the keys of the guessed version to those of
 // the new one.
-func aheadOf(x *indexing, look func() error, op *operation) (*ahead, error) {
-	var old, new keys
+func aheadOf(x *layout.Indexing, look func() error, op *operation) (*ahead, error) {
+	var old, new layout.Keys
 	a := &ahead{}
 	if op.before.found {
-		old, a.number = op.before.keys.active, op.before.version.number
+		old, a.number = op.before.keys.Active, op.before.version.Number
 	}
 	if op.row != nil {
-		new = op.keys.active
+		new = op.keys.Active
 	}
-	a.vectors = diff(keys{vectors: sortedVectors(slices.Clone(old.vectors))}, keys{vectors: sortedVectors(slices.Clone(new.vectors))})
-	time, _ := x.active.Timestamp(0)
+	a.vectors = layout.Diff(layout.Keys{Vectors: layout.SortVectors(slices.Clone(old.Vectors))}, layout.Keys{Vectors: layout.SortVectors(slices.Clone(new.Vectors))})
+	time, _ := x.Active.Timestamp(0)
 	part := func(from, to []index.Term) (below, above []index.Term) {
 		at, _ := slices.BinarySearch(from, time[:min(len(time), storage.PathBytes)])
 		return from[:at], from[at:]
 	}
-	oldLow, oldHigh := part(old.terms, nil)
-	newLow, newHigh := part(new.terms, nil)
+	oldLow, oldHigh := part(old.Terms, nil)
+	newLow, newHigh := part(new.Terms, nil)
 	var err error
 	if a.low, err = a.rows(look, oldLow, newLow); err == nil {
 		a.high, err = a.rows(look, oldHigh, newHigh)
@@ -366,22 +368,22 @@ func (a *ahead) rows(look func() error, old, new []index.Term) (*storage.Batch, 
 
 // apart takes the terms out of a change, and returns their rows in the order of their
 // keys, as they would have been made ahead.
-func apart(c *change, number uint64) (*ahead, error) {
+func apart(c *layout.Change, number uint64) (*ahead, error) {
 	a := &ahead{number: number, high: storage.NewBatch()}
 	var err error
-	a.low, err = a.rows(func() error { return nil }, c.removed, c.added)
-	c.removed, c.added = nil, nil
+	a.low, err = a.rows(func() error { return nil }, c.Removed, c.Added)
+	c.Removed, c.Added = nil, nil
 	return a, err
 }
 
 // take returns what was made ahead for an operation when it is true of the version in
 // front of it, and nil otherwise. v holds the number that both versions share.
-func (op *operation) take(x *indexing, before *current, v version) *ahead {
+func (op *operation) take(x *layout.Indexing, before *current, v layout.Version) *ahead {
 	a := op.ahead
 	switch {
-	case a == nil || before.edit != gone || !op.indexing.fits(x) || x.Phase != settled:
+	case a == nil || before.edit != gone || !op.indexing.Fits(x) || x.Phase != layout.Settled:
 		return nil
-	case before.exists != op.before.found || before.exists && op.before.version != before.version:
+	case before.exists != op.before.found || before.exists && op.before.version != before.Version:
 		return nil
 	}
 	return a
@@ -389,20 +391,20 @@ func (op *operation) take(x *indexing, before *current, v version) *ahead {
 
 // stamped is the change of everything but what was made ahead: the terms of the time,
 // and the vectors.
-func (a *ahead) stamped(x *indexing, before *current, op *operation, v version) change {
+func (a *ahead) stamped(x *layout.Indexing, before *current, op *operation, v layout.Version) layout.Change {
 	c := a.vectors
 	var old, new []index.Term
 	if before.exists {
-		if t, ok := x.active.Timestamp(before.ts); ok {
+		if t, ok := x.Active.Timestamp(before.TS); ok {
 			old = []index.Term{t}
 		}
 	}
 	if op.row != nil {
-		if t, ok := x.active.Timestamp(v.ts); ok {
+		if t, ok := x.Active.Timestamp(v.TS); ok {
 			new = []index.Term{t}
 		}
 	}
-	c.removed, c.added = index.Diff(old, new)
+	c.Removed, c.Added = index.Diff(old, new)
 	return c
 }
 

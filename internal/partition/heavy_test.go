@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/patch"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -138,13 +140,13 @@ func TestHugeDocumentCharges(t *testing.T) {
 		p := w.partition.Load()
 		x := p.states.current.Load().indexing
 		random := rand.New(rand.NewPCG(1, 2))
-		terms := func(doc value.Value, ts int64) keys {
+		terms := func(doc value.Value, ts int64) layout.Keys {
 			body := doc.Append(nil)
-			k, err := x.keysOfBody(body, ByPolicy)
+			k, err := x.KeysOfBody(body, ByPolicy)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return x.stored(k, 1, ts)
+			return x.Stored(k, 1, ts)
 		}
 		var before value.Value
 		var beforeTS int64
@@ -166,7 +168,7 @@ func TestHugeDocumentCharges(t *testing.T) {
 				op = Upsert
 			case op == Delete:
 				edit = func(r *Write) { r.Meter, r.ID, r.Document = &meter, "h", value.Undefined() }
-				want = throughput.Delete(bytes(before), len(terms(before, beforeTS).terms))
+				want = throughput.Delete(bytes(before), len(terms(before, beforeTS).Terms))
 			case op == Patch:
 				changes, err := patch.Parse(mustParse(t, `{"operations":[{"op":"set","path":"/list","value":["one"]}]}`))
 				if err != nil {
@@ -176,10 +178,10 @@ func TestHugeDocumentCharges(t *testing.T) {
 				edit = func(r *Write) { r.Meter, r.ID, r.Document, r.Changes = &meter, "h", value.Undefined(), changes }
 			}
 			if want == 0 && exists {
-				c := diff(terms(before, beforeTS), terms(doc, now))
-				want = throughput.Replace(bytes(before), bytes(doc), len(c.removed)+len(c.added))
+				c := layout.Diff(terms(before, beforeTS), terms(doc, now))
+				want = throughput.Replace(bytes(before), bytes(doc), len(c.Removed)+len(c.Added))
 			} else if want == 0 {
-				want = throughput.Insert(bytes(doc), len(terms(doc, now).terms))
+				want = throughput.Insert(bytes(doc), len(terms(doc, now).Terms))
 			}
 			if _, err := w.write(op, doc, edit); err != nil {
 				t.Fatalf("%s: %v", op, err)

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
@@ -21,7 +23,7 @@ import (
 // nil for all documents, or none.
 func (s *source) postings(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
 	// The plan may be compiled for another version of the policy.
-	if e.Op != index.All && !s.now.indexing.active.Serves(e) {
+	if e.Op != index.All && !s.now.indexing.Active.Serves(e) {
 		return nil, false
 	}
 	return s.combine(ctx, e)
@@ -151,10 +153,10 @@ func discard(sets []*storage.Postings) {
 // anyBare reports whether directives exclude documents from the index. An error counts
 // as such a document: reading the documents returns it again.
 func (s *source) anyBare() bool {
-	if p := &s.now.indexing.Policy; !s.now.excludes && p.Automatic || p.Mode == resource.IndexingNone {
+	if p := &s.now.indexing.Policy; !s.now.Excludes && p.Automatic || p.Mode == resource.IndexingNone {
 		return false
 	}
-	list := s.now.rows.Postings(storage.TermKey(nil, bareTerm))
+	list := s.now.rows.Postings(storage.TermKey(nil, layout.BareTerm))
 	n, err := list.CountTo(1)
 	return errors.Join(err, list.Close()) != nil || n > 0
 }
@@ -171,7 +173,7 @@ func (s *source) broken(ctx context.Context, err error) error {
 // most at least.
 func (s *source) items(ctx context.Context, most int64) (n int64, err error) {
 	if s.whole {
-		return s.now.items, nil
+		return s.now.Items, nil
 	}
 	if s.prefix != nil {
 		list := s.now.rows.Postings(s.prefix)
@@ -185,7 +187,7 @@ func (s *source) items(ctx context.Context, most int64) (n int64, err error) {
 		if read++; Stopped(ctx, read) != nil {
 			return 0, Stopped(ctx, read)
 		}
-		t, err := decodeTotals(rows.Value())
+		t, err := layout.DecodeTotals(rows.Value())
 		if err != nil {
 			return 0, s.damaged(err)
 		}
@@ -193,8 +195,8 @@ func (s *source) items(ctx context.Context, most int64) (n int64, err error) {
 		if err != nil {
 			return 0, s.damaged(err)
 		}
-		if s.r.own.width > 0 || s.clip.Contains(partitionkey.EPK(epk)) {
-			n += t.items
+		if s.r.own.Width > 0 || s.clip.Contains(partitionkey.EPK(epk)) {
+			n += t.Items
 		}
 	}
 	return n, nil
@@ -218,7 +220,7 @@ func (s *source) count(ctx context.Context, access index.Expr, most int64) (n in
 		n, err := s.items(ctx, most)
 		return n, true, err
 	}
-	if !s.now.indexing.active.Serves(access) {
+	if !s.now.indexing.Active.Serves(access) {
 		n, err := s.items(ctx, most)
 		return n, n == 0, err
 	}
@@ -287,7 +289,7 @@ func (s *source) countSet(ctx context.Context, access index.Expr, most int64) (n
 // single reports whether no document has two terms of a span: its path has one value
 // in a document.
 func (s *source) single(span index.Span) bool {
-	own, ok := s.now.indexing.active.Span(span.Path, index.Defined, value.Null())
+	own, ok := s.now.indexing.Active.Span(span.Path, index.Defined, value.Null())
 	return ok && own.Low <= span.Low && span.High <= own.High && !slices.Contains(span.Path, index.Element)
 }
 
@@ -357,7 +359,7 @@ func (s *source) fixed(access index.Expr, level int, path value.Path) (partition
 		// Other kinds of indexes have spans of the same path, and a computed property
 		// with that name is not the key.
 		doc, exact := index.DecodeTerm(span.Low)
-		own, ok := s.now.indexing.active.Span(span.Path, index.Eq, doc)
+		own, ok := s.now.indexing.Active.Span(span.Path, index.Eq, doc)
 		computed := func(p resource.ComputedProperty) bool { return p.Name == path[0].Name }
 		if !exact || !ok || own.Low != span.Low || slices.ContainsFunc(s.now.indexing.Policy.Computed, computed) {
 			break

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -134,18 +136,18 @@ func (m *Merge) Adopt(store *storage.Store, own resource.Partition, base resourc
 
 func (c *Merged) adopt() error {
 	snapshot := c.store.Snapshot()
-	_, before, _, err := readMeta(snapshot)
+	_, before, _, err := layout.ReadMeta(snapshot)
 	if err := errors.Join(err, snapshot.Close()); err != nil {
 		return err
 	}
-	c.lsns[c.base] = before.lsn
+	c.lsns[c.base] = before.LSN
 	// Every step of the copy reads a state that has at least this one's effects.
 	other, err := c.other().acquire()
 	if err != nil {
 		return err
 	}
 	defer c.other().release(other)
-	c.lsns[1-c.base] = other.lsn
+	c.lsns[1-c.base] = other.LSN
 	return nil
 }
 
@@ -352,12 +354,12 @@ func (c *Merged) finish() error {
 		if last[i], err = h.parent.part(); err != nil {
 			return err
 		}
-		if last[i].state.lsn != c.lsns[i] {
-			return fmt.Errorf("partition %s ended at %d, and was followed to %d", h.parent.own.ID, last[i].state.lsn, c.lsns[i])
+		if last[i].state.LSN != c.lsns[i] {
+			return fmt.Errorf("partition %s ended at %d, and was followed to %d", h.parent.own.ID, last[i].state.LSN, c.lsns[i])
 		}
 	}
 	for i, h := range c.merge.parents {
-		if last[i].state.purged != 0 {
+		if last[i].state.Purged != 0 {
 			return purging(h.parent.own.ID) // They have been marked meanwhile.
 		}
 	}
@@ -373,9 +375,9 @@ func (c *Merged) finish() error {
 
 // parting is what a sealed parent leaves besides its rows.
 type parting struct {
-	state  state
-	paths  pathSet
-	kept   keptList
+	state  layout.State
+	paths  layout.PathSet
+	kept   layout.KeptList
 	policy resource.IndexingPolicy
 }
 
@@ -385,54 +387,54 @@ func (p *Partition) part() (parting, error) {
 		return parting{}, err
 	}
 	defer p.release(now)
-	known, err := readPaths(now.rows)
-	list, keptErr := readKept(now.rows)
-	return parting{state: now.state, paths: known.inUse, kept: list, policy: now.indexing.Policy}, errors.Join(err, keptErr)
+	known, err := layout.ReadPaths(now.rows)
+	list, keptErr := layout.ReadKept(now.rows)
+	return parting{state: now.State, paths: known.InUse, kept: list, policy: now.indexing.Policy}, errors.Join(err, keptErr)
 }
 
 // describe puts the meta rows of the child into the batch.
 func (c *Merged) describe(last [2]parting) error {
 	base := c.merge.parents[c.base].parent.own
 	base.Partition = c.own
-	descriptor, err := base.append()
+	descriptor, err := base.Append()
 	if err != nil {
 		return err
 	}
 	low, high := &last[0], &last[1]
-	known := merged{lsn: max(low.state.lsn, high.state.lsn), ts: max(low.state.ts, high.state.ts)}
+	known := layout.MergeMark{LSN: max(low.state.LSN, high.state.LSN), TS: max(low.state.TS, high.state.TS)}
 	// Its numbers begin anew, because they have an ordinal of their own.
-	sum := state{
-		lsn:   known.lsn + 1,
-		items: low.state.items + high.state.items,
-		bytes: low.state.bytes + high.state.bytes,
-		ts:    known.ts,
+	sum := layout.State{
+		LSN:   known.LSN + 1,
+		Items: low.state.Items + high.state.Items,
+		Bytes: low.state.Bytes + high.state.Bytes,
+		TS:    known.TS,
 
-		excludes: low.state.excludes || high.state.excludes,
+		Excludes: low.state.Excludes || high.state.Excludes,
 	}
 	err = errors.Join(
-		c.batch.Set(storage.MetaKey(nil, metaDescriptor), descriptor),
-		c.batch.Set(storage.MetaKey(nil, metaState), sum.append(nil)),
-		c.batch.Set(storage.MetaKey(nil, metaMerged), known.append(nil)),
+		c.batch.Set(storage.MetaKey(nil, layout.MetaDescriptor), descriptor),
+		c.batch.Set(storage.MetaKey(nil, layout.MetaState), sum.Append(nil)),
+		c.batch.Set(storage.MetaKey(nil, layout.MetaMerged), known.Append(nil)),
 		c.other().config.putCatalog(c.batch),
-		c.batch.Delete(storage.MetaKey(nil, metaPathsNext)),
-		c.batch.Delete(storage.MetaKey(nil, metaPurges)), // The checkpoint may have some that are gone.
+		c.batch.Delete(storage.MetaKey(nil, layout.MetaPathsNext)),
+		c.batch.Delete(storage.MetaKey(nil, layout.MetaPurges)), // The checkpoint may have some that are gone.
 	)
 	parents := c.merge.parents
 	if parents[0].parent.config.Container().Retention > 0 {
 		list := joined(parents[0].parent, parents[1].parent, *low, *high)
-		err = errors.Join(err, c.batch.Set(storage.MetaKey(nil, metaKept), list.append(nil)))
+		err = errors.Join(err, c.batch.Set(storage.MetaKey(nil, layout.MetaKept), list.Append(nil)))
 	} else {
-		err = errors.Join(err, c.batch.Delete(storage.MetaKey(nil, metaKept)))
+		err = errors.Join(err, c.batch.Delete(storage.MetaKey(nil, layout.MetaKept)))
 	}
-	complete := low.paths.and(high.paths)
+	complete := low.paths.And(high.paths)
 	switch { // What no document lacks is complete.
-	case low.state.items == 0:
+	case low.state.Items == 0:
 		complete = high.paths
-	case high.state.items == 0:
+	case high.state.Items == 0:
 		complete = low.paths
 	}
 	if len(complete) == 0 {
-		return errors.Join(err, c.batch.Delete(storage.MetaKey(nil, metaPaths)))
+		return errors.Join(err, c.batch.Delete(storage.MetaKey(nil, layout.MetaPaths)))
 	}
-	return errors.Join(err, c.batch.Set(storage.MetaKey(nil, metaPaths), complete.append(nil)))
+	return errors.Join(err, c.batch.Set(storage.MetaKey(nil, layout.MetaPaths), complete.Append(nil)))
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -199,11 +201,11 @@ func (n *neighbours) compare(model map[int]int) {
 	iter := rows.Iter(storage.FamilyDocument.Bounds())
 	found := 0
 	for valid := iter.First(); valid; valid = iter.Next() {
-		d, err := decodeDocument(iter.Value())
+		d, err := layout.DecodeDocument(iter.Value())
 		if err != nil {
 			n.t.Fatal(err)
 		}
-		doc, err := value.Parse(d.body)
+		doc, err := value.Parse(d.Body)
 		if err != nil {
 			n.t.Fatal(err)
 		}
@@ -270,8 +272,8 @@ func TestMergeCompletePaths(t *testing.T) {
 			m, child := n.begin(1)
 			n.finish(m, child)
 			n.check()
-			known, err := readPaths(n.store.Snapshot())
-			if got := len(known.inUse) / storage.PathBytes; err != nil || got != test.want {
+			known, err := layout.ReadPaths(n.store.Snapshot())
+			if got := len(known.InUse) / storage.PathBytes; err != nil || got != test.want {
 				t.Errorf("%d complete paths, want %d: %v", got, test.want, err)
 			}
 		})

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/value"
@@ -179,7 +181,7 @@ func (m *model) step(t *testing.T, w *world, random *rand.Rand) {
 	}
 	m.documents[newName] = after
 	body, err := value.Parse(got.Body)
-	if err != nil || !value.Equal(body.Without(systemProperties...), written) {
+	if err != nil || !value.Equal(body.Without(layout.SystemProperties...), written) {
 		t.Fatalf("%s answered %s (%v), want the body %s", op, got.Body, err, written)
 	}
 	found, err := w.read(key, after.id, nil)

@@ -7,6 +7,8 @@ import (
 	"iter"
 	"math"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/status"
@@ -41,7 +43,7 @@ func (s *source) Nearest(ctx context.Context, n query.Nearest) iter.Seq2[query.C
 const searchGrowth = 8
 
 func (s *source) nearest(ctx context.Context, n *query.Nearest, yield yielder) error {
-	form, ok := s.now.indexing.active.VectorForm(n.Path)
+	form, ok := s.now.indexing.Active.VectorForm(n.Path)
 	if !ok || form.ID != n.Form || form.Dimensions != len(n.Vector) {
 		return status.Unavailable(nil, "The index has changed since the query was planned. Try again.")
 	}
@@ -107,7 +109,7 @@ func (s *source) search(ctx context.Context, form *index.VectorForm, n *query.Ne
 // count returns the number of documents that count.
 func (v *vectorSearch) count() int64 {
 	if v.within == nil {
-		return v.s.now.items
+		return v.s.now.Items
 	}
 	return v.within.Len()
 }
@@ -158,7 +160,7 @@ func (v *vectorSearch) exactly(stored []byte) (score float64, ok bool) {
 
 // score scores what the documents that count have stored under an id.
 func (v *vectorSearch) score(id index.Term, of scoring) error {
-	if v.within != nil && v.s.r.Strategy.costs.picks(v.within.Len(), v.s.now.items) {
+	if v.within != nil && v.s.r.Strategy.costs.picks(v.within.Len(), v.s.now.Items) {
 		return v.scoreEach(id, of)
 	}
 	return v.scoreAll(id, of)
@@ -213,7 +215,7 @@ func (v *vectorSearch) offer(number uint64, stored []byte, of scoring) error {
 	v.s.work.Vectors++
 	score, ok := of(stored)
 	if !ok {
-		return v.s.damaged(fmt.Errorf("vector of document %d: %w", number, errDocument))
+		return v.s.damaged(fmt.Errorf("vector of document %d: %w", number, layout.ErrDocument))
 	}
 	v.best.Push(^number, score)
 	return nil
@@ -229,7 +231,7 @@ func (v *vectorSearch) compare(guessed []vector.Scored) ([]vector.Scored, error)
 		}
 		found, err := v.view(v.form.ID, ^g.ID, v.exactly)
 		if err == nil && !found {
-			err = v.s.damaged(fmt.Errorf("the vector of document %d is missing: %w", ^g.ID, errDocument))
+			err = v.s.damaged(fmt.Errorf("the vector of document %d is missing: %w", ^g.ID, layout.ErrDocument))
 		}
 		if err != nil {
 			return nil, err
@@ -275,7 +277,7 @@ func (s *source) latest(ctx context.Context, need query.Need, yield yielder) err
 
 // walkBack reads the documents of the whole partition with numbers below one, or all
 // if it is zero, in descending order.
-func (s *source) walkBack(ctx context.Context, below uint64, use func(d *document) (more bool, err error)) error {
+func (s *source) walkBack(ctx context.Context, below uint64, use func(d *layout.Document) (more bool, err error)) error {
 	low, high := storage.FamilyRID.Bounds()
 	if below > 0 {
 		high = storage.RIDKey(nil, below)

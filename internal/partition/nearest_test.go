@@ -198,7 +198,7 @@ func BenchmarkNearest(b *testing.B) {
 				defer p.release(now)
 				var plans []*query.Plan
 				for range 16 {
-					plan, err := query.Compile(nearestText(w.vector(), c.how, c.where), nil, now.indexing.active.Index, query.Options{})
+					plan, err := query.Compile(nearestText(w.vector(), c.how, c.where), nil, now.indexing.Active.Index, query.Options{})
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/query"
 )
 
@@ -27,11 +29,11 @@ type overlaidRow struct {
 func (s *source) Overlay(hidden map[uint64]bool, rows [][]byte) (query.Source, error) {
 	o := &overlaid{source: s, hidden: hidden, rows: make([]overlaidRow, 0, len(rows))}
 	for _, row := range rows {
-		d, err := decodeDocument(row)
+		d, err := layout.DecodeDocument(row)
 		if err != nil {
 			return nil, s.damaged(err)
 		}
-		o.rows = append(o.rows, overlaidRow{number: d.number, row: row})
+		o.rows = append(o.rows, overlaidRow{number: d.Number, row: row})
 	}
 	slices.SortFunc(o.rows, func(a, b overlaidRow) int { return cmp.Compare(a.number, b.number) })
 	return o, nil
@@ -71,17 +73,17 @@ func (o *overlaid) Candidates(ctx context.Context, need query.Need) iter.Seq2[qu
 
 // replaced yields the document of a row.
 func (o *overlaid) replaced(r overlaidRow, bare bool, yield func(query.Candidate, error) bool) bool {
-	d, err := decodeDocument(r.row)
+	d, err := layout.DecodeDocument(r.row)
 	if err != nil {
 		yield(query.Candidate{}, o.source.damaged(err))
 		return false
 	}
 	o.source.work.Documents++
-	o.source.work.Bytes += int64(len(d.body))
-	o.source.last = len(d.body)
-	body := d.body
+	o.source.work.Bytes += int64(len(d.Body))
+	o.source.last = len(d.Body)
+	body := d.Body
 	if !bare {
-		body = o.source.r.own.render.complete(&d)
+		body = o.source.r.own.Render.Complete(&d)
 	}
 	return yield(query.Candidate{Number: r.number, Body: body}, nil)
 }

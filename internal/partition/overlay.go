@@ -3,6 +3,8 @@ package partition
 import (
 	"slices"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
@@ -26,7 +28,7 @@ type pendingDocument struct {
 
 // pendingTotals are the totals of a logical partition after a proposed effect.
 type pendingTotals struct {
-	totals
+	layout.Totals
 	flight *flight
 }
 

@@ -36,6 +36,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -118,8 +120,8 @@ func (c Config) withDefaults() Config {
 // except for Apply, which belongs to the group.
 type Partition struct {
 	config  Config
-	own     identity
-	uniques uniques
+	own     layout.Identity
+	uniques layout.Uniques
 	reader  *Reader
 	steps   steps
 
@@ -147,24 +149,24 @@ func Initialize(cfg Config, p resource.Partition) error { return InitializeAt(cf
 // follow lsn, which must not be below any LSN of the lost partition.
 func InitializeAt(cfg Config, p resource.Partition, lsn resource.LSN) error {
 	container := cfg.Container()
-	d := descriptor{Version: metaVersion, Container: container.RID, Key: container.PartitionKey, Partition: p}
-	row, err := d.append()
+	d := layout.Descriptor{Version: layout.MetaVersion, Container: container.RID, Key: container.PartitionKey, Partition: p}
+	row, err := d.Append()
 	if err == nil {
-		_, err = decodeDescriptor(row)
+		_, err = layout.DecodeDescriptor(row)
 	}
 	if err != nil {
 		return fmt.Errorf("initialize partition %s: %w", p.ID, err)
 	}
-	x, err := indexRow{Version: metaVersion, Policy: container.Indexing}.append()
+	x, err := layout.IndexRow{Version: layout.MetaVersion, Policy: container.Indexing}.Append()
 	if err != nil {
 		return fmt.Errorf("initialize partition %s: %w", p.ID, err)
 	}
 	batch := cfg.Store.NewBatch()
 	defer batch.Close()
 	err = errors.Join(
-		batch.Set(storage.MetaKey(nil, metaDescriptor), row),
-		batch.Set(storage.MetaKey(nil, metaState), state{lsn: lsn}.append(nil)),
-		batch.Set(storage.MetaKey(nil, metaIndex), x),
+		batch.Set(storage.MetaKey(nil, layout.MetaDescriptor), row),
+		batch.Set(storage.MetaKey(nil, layout.MetaState), layout.State{LSN: lsn}.Append(nil)),
+		batch.Set(storage.MetaKey(nil, layout.MetaIndex), x),
 		cfg.putCatalog(batch),
 	)
 	if err == nil {
@@ -203,20 +205,20 @@ func (p *Partition) load(snapshot *storage.Snapshot) error {
 	if container.RID != d.Container {
 		return fmt.Errorf("the store belongs to container %s, not to %s", d.Container, container.RID)
 	}
-	under, err := readCatalog(snapshot)
+	under, err := layout.ReadCatalog(snapshot)
 	if err != nil {
 		return err
 	}
-	if p.uniques, err = compileUniques(container.UniqueKeys); err != nil {
+	if p.uniques, err = layout.CompileUniques(container.UniqueKeys); err != nil {
 		return err
 	}
-	p.own = newIdentity(d)
+	p.own = layout.NewIdentity(d)
 	p.reader = NewReader(ReaderConfig{
 		Name: fmt.Sprint(p.config.Ref), Own: p.own, Container: p.config.Container, Certain: p.config.Certain, Rosters: p.config.Rosters,
 	})
-	p.writer = writer{next: now.state, overlay: newOverlay(), catalog: under}
+	p.writer = writer{next: now.State, overlay: newOverlay(), catalog: under}
 	p.states.publish(&published{shot: now})
-	p.weigh(now.bytes)
+	p.weigh(now.Bytes)
 	return nil
 }
 
@@ -251,7 +253,7 @@ func (p *Partition) LSN() resource.LSN { return p.states.lsn() }
 // the first write and after Close.
 func (p *Partition) Latest() int64 {
 	if now := p.states.current.Load(); now != nil {
-		return now.ts
+		return now.TS
 	}
 	return 0
 }
@@ -297,7 +299,7 @@ func (p *Partition) contain(err *error) {
 func (p *Partition) admit(generation resource.Generation, key partitionkey.Key, epk partitionkey.EPK) error {
 	// S90: a prefix of a key identifies no document. Rows distinguish keys by their
 	// width, so a prefix must never pass.
-	if key.Len() != p.own.Key.Levels() || p.own.width > 0 && len(epk) != p.own.width {
+	if key.Len() != p.own.Key.Levels() || p.own.Width > 0 && len(epk) != p.own.Width {
 		return status.PartitionKeyMismatch("The partition key has %d components, the container has %d levels.", key.Len(), p.own.Key.Levels())
 	}
 	if generation != p.own.Generation || !p.own.Range.Contains(epk) {

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/patch"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/status"
@@ -38,7 +40,7 @@ func (p *Partition) tooSlow() *status.Error {
 // need not. A refusal is kept for that version, and the writer returns it if the
 // version is still current. The error is that of a condition that takes too long, or
 // longer than ctx: such a patch does not reach the writer.
-func (op *operation) guessPatch(ctx context.Context, p *Partition, r *request, d *document, doc value.Value) *status.Error {
+func (op *operation) guessPatch(ctx context.Context, p *Partition, r *request, d *layout.Document, doc value.Value) *status.Error {
 	err := p.patchDocument(ctx, op, d, doc, &r.allowance)
 	if err == nil {
 		return nil
@@ -53,8 +55,8 @@ func (op *operation) guessPatch(ctx context.Context, p *Partition, r *request, d
 }
 
 // patch makes the next version from the current one, unless guessPatch has done so.
-func (tx *transaction) patch(op *operation, before *document, x *indexing) error {
-	if op.before.found && op.before.version == before.version {
+func (tx *transaction) patch(op *operation, before *layout.Document, x *layout.Indexing) error {
+	if op.before.found && op.before.version == before.Version {
 		if op.before.refused != nil {
 			return op.before.refused
 		}
@@ -67,9 +69,9 @@ func (tx *transaction) patch(op *operation, before *document, x *indexing) error
 		return tx.p.tooSlow()
 	}
 	begun := tx.p.elapsed()
-	doc, err := value.Parse(before.body)
+	doc, err := value.Parse(before.Body)
 	if err != nil {
-		return fmt.Errorf("partition %v: %w: %w", tx.p.config.Ref, errDocument, err)
+		return fmt.Errorf("partition %v: %w: %w", tx.p.config.Ref, layout.ErrDocument, err)
 	}
 	if op.ask.Condition != nil {
 		tx.allowance.spend(tx.p, begun)
@@ -79,7 +81,7 @@ func (tx *transaction) patch(op *operation, before *document, x *indexing) error
 
 // patchDocument evaluates the condition and makes the row of the patched document. doc
 // is the value of the document.
-func (p *Partition) patchDocument(ctx context.Context, op *operation, d *document, doc value.Value, t *allowance) error {
+func (p *Partition) patchDocument(ctx context.Context, op *operation, d *layout.Document, doc value.Value, t *allowance) error {
 	if op.ask.Condition != nil {
 		if err := p.condition(ctx, op.ask.Condition, d, t); err != nil {
 			return err
@@ -89,18 +91,18 @@ func (p *Partition) patchDocument(ctx context.Context, op *operation, d *documen
 	if err != nil {
 		return err
 	}
-	return p.encode(op, d.epkSize, d.key, after, nil)
+	return p.encode(op, d.EPKSize, d.Key, after, nil)
 }
 
 // condition returns nil if a document satisfies a condition.
-func (p *Partition) condition(ctx context.Context, plan *query.Plan, d *document, t *allowance) error {
+func (p *Partition) condition(ctx context.Context, plan *query.Plan, d *layout.Document, t *allowance) error {
 	if t.over {
 		return p.tooSlow()
 	}
 	limited, cancel := context.WithTimeout(ctx, p.config.ConditionTime-t.spent)
 	defer cancel()
 	begun := p.elapsed()
-	page, err := plan.Run(limited, alone(p.own.render.complete(d)), query.Budget{MaxItems: 1})
+	page, err := plan.Run(limited, alone(p.own.Render.Complete(d)), query.Budget{MaxItems: 1})
 	t.spend(p, begun)
 	cut := err != nil && limited.Err() != nil
 	switch t.over = t.over || cut; {

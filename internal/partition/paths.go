@@ -4,145 +4,67 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"sort"
 
-	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/storage"
+	"github.com/decandb/decan/internal/value"
 )
 
-// A path is complete if every document has a term of it. A walk that includes the
-// documents without a term then need not look for them, which would take longer than
-// all the rest.
-//
-// The rows hold the ids of the paths that every document has had since the partition
-// was empty. The first document makes the set; a document that lacks a path removes
-// the path, in the effect that writes the document. A path that was removed returns
-// when the partition has become empty, or when an index rebuild has read every
-// document.
-
-// pathSet holds the ids of paths, concatenated in ascending order.
-type pathSet []byte
-
-// pathsMax is the maximum number of ids in a set, which keeps the smallest ones. It
-// bounds the row, and the time of the comparison in each write.
-const pathsMax = 512
-
-// pathsOf returns the ids of the paths of sorted terms.
-func pathsOf(terms []index.Term) pathSet {
-	set := make(pathSet, 0, storage.PathBytes*min(len(terms), pathsMax))
-	for _, t := range terms {
-		id := t[:storage.PathBytes]
-		if n := len(set); n >= storage.PathBytes && string(set[n-storage.PathBytes:]) == string(id) {
-			continue
-		}
-		if len(set) == storage.PathBytes*pathsMax {
-			break
-		}
-		set = append(set, id...)
-	}
-	return set
+// paths writes the rows that differ.
+func (b *builder) paths(before, after layout.Paths) {
+	b.pathRow(layout.MetaPaths, before.InUse, after.InUse)
+	b.pathRow(layout.MetaPathsNext, before.Next, after.Next)
 }
 
-// in returns the ids of the set that sorted terms have as well. If they have all, it
-// returns the set itself and allocates nothing.
-func (s pathSet) in(terms []index.Term) pathSet {
-	kept, cut := s, false
-	for at := 0; at < len(s); at += storage.PathBytes {
-		id := s[at : at+storage.PathBytes]
-		for len(terms) > 0 && string(terms[0][:storage.PathBytes]) < string(id) {
-			terms = terms[1:]
-		}
-		has := len(terms) > 0 && string(terms[0][:storage.PathBytes]) == string(id)
-		switch {
-		case !has && !cut:
-			kept, cut = append(make(pathSet, 0, len(s)), s[:at]...), true
-		case has && cut:
-			kept = append(kept, id...)
-		}
-	}
-	return kept
-}
-
-// has reports whether the path of a term is in the set.
-func (s pathSet) has(t index.Term) bool {
-	n := len(s) / storage.PathBytes
-	id := string(t[:storage.PathBytes])
-	at := sort.Search(n, func(i int) bool { return string(s[i*storage.PathBytes:(i+1)*storage.PathBytes]) >= id })
-	return at < n && string(s[at*storage.PathBytes:(at+1)*storage.PathBytes]) == id
-}
-
-// append appends the row of the set.
-func (s pathSet) append(dst []byte) []byte { return append(append(dst, metaVersion), s...) }
-
-// decodePaths decodes a row. The set shares its bytes.
-func decodePaths(row []byte) (pathSet, error) {
-	if len(row)%storage.PathBytes != 1 || row[0] != metaVersion {
-		return nil, fmt.Errorf("paths %x: %w", row, errMeta)
-	}
-	set := pathSet(row[1:])
-	for at := storage.PathBytes; at < len(set); at += storage.PathBytes {
-		if bytes.Compare(set[at-storage.PathBytes:at], set[at:at+storage.PathBytes]) >= 0 {
-			return nil, fmt.Errorf("paths %x: %w", row, errMeta)
-		}
-	}
-	return set, nil
-}
-
-// paths are the complete paths of a partition.
-type paths struct {
-	inUse pathSet // of the policy in use
-	// next becomes inUse when the index of the next policy is built. It covers the
-	// documents that the building sweep has passed, and those written since it
-	// began.
-	next pathSet
-}
-
-// readPaths reads the rows of complete paths. A missing row is an empty set.
-func readPaths(r reader) (p paths, err error) {
-	read := func(name string) pathSet {
-		row, found, readErr := r.Get(nil, storage.MetaKey(nil, name))
-		if readErr == nil && found {
-			row, readErr = decodePaths(row)
-		}
-		err = errors.Join(err, readErr)
-		return row
-	}
-	p.inUse, p.next = read(metaPaths), read(metaPathsNext)
-	return p, err
-}
-
-// behind returns the complete paths after a document with keys, which are not
-// stamped yet, is written. first says that it is the only document.
-func (p paths) behind(x *indexing, k *allKeys, first bool) paths {
-	after := paths{inUse: p.inUse.in(k.active.terms)}
-	if first {
-		after.inUse = pathsOf(k.active.terms)
-	}
+func (b *builder) pathRow(name string, before, after layout.PathSet) {
+	w := b.writer
 	switch {
-	case x.Phase != building:
-	case first:
-		after.next = pathsOf(k.other.terms)
+	case bytes.Equal(before, after):
+	case len(after) == 0:
+		w.key = storage.MetaKey(w.key[:0], name)
+		b.check(b.batch.Delete(w.key))
 	default:
-		after.next = p.next.in(k.other.terms)
+		w.key = storage.MetaKey(w.key[:0], name)
+		w.cell = after.Append(w.cell[:0])
+		b.check(b.batch.Set(w.key, w.cell))
 	}
-	return after
 }
 
-// and returns the ids that are in both sets.
-func (s pathSet) and(other pathSet) pathSet {
-	var both pathSet
-	for len(s) > 0 && len(other) > 0 {
-		a, b := s[:storage.PathBytes], other[:storage.PathBytes]
-		order := bytes.Compare(a, b)
-		if order == 0 {
-			both = append(both, a...)
+// knownPaths returns the complete paths after all effects on their way.
+func (p *Partition) knownPaths(now *published) (layout.Paths, error) {
+	w := &p.writer
+	if !w.pathsKnown {
+		// Nothing is on its way yet since the writer started anew.
+		known, err := layout.ReadPaths(now.rows)
+		if err != nil {
+			return layout.Paths{}, fmt.Errorf("partition %v: %w", p.config.Ref, err)
 		}
-		if order <= 0 {
-			s = s[storage.PathBytes:]
-		}
-		if order >= 0 {
-			other = other[storage.PathBytes:]
-		}
+		w.paths, w.pathsKnown = known, true
 	}
-	return both
+	return w.paths, nil
+}
+
+// firstPaths returns the paths of the first document under a policy, with which
+// a sweep begins that looks at all of them.
+func (p *Partition) firstPaths(now *published, c *layout.Compiled) (set layout.PathSet, err error) {
+	rows := now.rows.Iter(storage.FamilyRID.Bounds())
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	if !rows.First() {
+		return nil, nil
+	}
+	row, found, err := now.rows.Get(nil, storage.DocumentKeyOf(nil, rows.Value()))
+	if err != nil || !found {
+		return nil, err // The sweep will tell.
+	}
+	d, err := layout.DecodeDocument(row)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := value.Parse(d.Body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", layout.ErrDocument, err)
+	}
+	k, err := c.Keys(nil, doc, d.Body, nil)
+	return layout.PathsOf(k.Terms), err
 }

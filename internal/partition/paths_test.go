@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/value"
 )
@@ -66,8 +68,8 @@ func TestPathsWhileBuilding(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if now := p.states.current.Load(); now.indexing.Phase != building || now.indexing.Passed != 21 {
-				t.Fatalf("the sweep is at %+v", now.indexing.indexRow)
+			if now := p.states.current.Load(); now.indexing.Phase != layout.Building || now.indexing.Passed != 21 {
+				t.Fatalf("the sweep is at %+v", now.indexing.IndexRow)
 			}
 			// It makes no headway until it is opened again.
 			p.steps.sweepDocuments = 0
@@ -95,8 +97,8 @@ func TestPathsOfEmptyBuilding(t *testing.T) {
 	container.Indexing = containerWith(t, 2, []string{"/pk"}, "").Indexing
 	w.container.Store(&container)
 	p := w.partition.Load()
-	if err := p.step(); err != nil || p.states.current.Load().indexing.Phase != building {
-		t.Fatal(p.states.current.Load().indexing.indexRow, err)
+	if err := p.step(); err != nil || p.states.current.Load().indexing.Phase != layout.Building {
+		t.Fatal(p.states.current.Load().indexing.IndexRow, err)
 	}
 	p.writer.stalled = true // until the write, which is evaluated before the next step
 	if _, err := w.write(Create, w.parse(`{"id":"x","pk":1,"n":1}`), nil); err != nil {
@@ -137,7 +139,7 @@ func (w *world) complete(tb testing.TB, paths string) string {
 	tb.Helper()
 	s, release := w.sourceOf(tb)
 	defer release()
-	active := w.partition.Load().states.current.Load().indexing.active
+	active := w.partition.Load().states.current.Load().indexing.Active
 	var list []string
 	for path := range strings.FieldsSeq(paths) {
 		span, ok := active.Span(strings.Split(path[1:], "/"), index.Defined, value.Null())

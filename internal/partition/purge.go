@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -64,7 +66,7 @@ func (p *Partition) Purge(ctx context.Context, ask Purge) (Purged, error) {
 	if ask.Generation != p.own.Generation || !overlaps {
 		return Purged{LSN: p.LSN()}, status.PartitionMoved(status.SubRangeGone)
 	}
-	mark := purge{extent: extent, key: ask.Key.AppendCanonical(nil, p.own.Key)}
+	mark := layout.Mark{Extent: extent, Key: ask.Key.AppendCanonical(nil, p.own.Key)}
 	full := ask.Key.Len() == p.own.Key.Levels()
 	var done Purged
 	r := p.alone(mark, func(r *request, now *published) error { return p.purge(r, now, mark, full, &done) })
@@ -86,8 +88,8 @@ func (p *Partition) Purge(ctx context.Context, ask Purge) (Purged, error) {
 
 // alone returns a request for which the writer calls do when it has no proposed effects:
 // the published state then has all earlier writes.
-func (p *Partition) alone(mark purge, do func(r *request, now *published) error) *request {
-	r := &request{epk: mark.extent.Min, key: mark.key, hash: keyHash(mark.key), evaluated: make(chan struct{})}
+func (p *Partition) alone(mark layout.Mark, do func(r *request, now *published) error) *request {
+	r := &request{epk: mark.Extent.Min, key: mark.Key, hash: layout.KeyHash(mark.Key), evaluated: make(chan struct{})}
 	r.aside = func(r *request) error {
 		p.drain()
 		now, err := p.acquire()
@@ -101,7 +103,7 @@ func (p *Partition) alone(mark purge, do func(r *request, now *published) error)
 }
 
 // purge deletes the documents of a key, or marks them.
-func (p *Partition) purge(r *request, now *published, mark purge, full bool, done *Purged) error {
+func (p *Partition) purge(r *request, now *published, mark layout.Mark, full bool, done *Purged) error {
 	some, few, err := p.purgeable(now, r, &mark, full)
 	switch {
 	case err != nil:
@@ -120,16 +122,16 @@ func (p *Partition) purge(r *request, now *published, mark purge, full bool, don
 
 // purgeable reports whether a key has documents, and whether they are few and of one
 // full key.
-func (p *Partition) purgeable(now *published, r *request, mark *purge, full bool) (some, few bool, err error) {
+func (p *Partition) purgeable(now *published, r *request, mark *layout.Mark, full bool) (some, few bool, err error) {
 	if full {
 		row, found, err := now.rows.Get(nil, r.logical())
 		if err != nil || !found {
 			return false, false, err
 		}
-		t, err := decodeTotals(row)
-		return t.items > 0, t.items <= p.steps.purgeMax && t.bytes <= purgeBytesMax, err
+		t, err := layout.DecodeTotals(row)
+		return t.Items > 0, t.Items <= p.steps.purgeMax && t.Bytes <= purgeBytesMax, err
 	}
-	low, high := mark.bounds(p.own.Range, p.own.width, storage.FamilyLogical)
+	low, high := mark.Bounds(p.own.Range, p.own.Width, storage.FamilyLogical)
 	rows := now.rows.Iter(low, high)
 	some = rows.First()
 	return some, false, rows.Close()
@@ -139,14 +141,14 @@ func (p *Partition) purgeable(now *published, r *request, mark *purge, full bool
 // which Expire or Clear deletes.
 func (p *Partition) purgeFew(now *published, r *request) (err error) {
 	prefix := storage.DocumentKey(nil, r.epk, r.hash, "")
-	rows := now.rows.Iter(prefix, after(prefix))
+	rows := now.rows.Iter(prefix, layout.PrefixEnd(prefix))
 	hidden := p.reader.Horizon(&now.shot)
 	for valid := rows.First(); valid; valid = rows.Next() {
-		d, err := decodeDocument(rows.Value())
+		d, err := layout.DecodeDocument(rows.Value())
 		if err != nil {
 			return errors.Join(fmt.Errorf("partition %v: %w", p.config.Ref, err), rows.Close())
 		}
-		if hidden.passed(&d) {
+		if hidden.Hides(&d) {
 			continue
 		}
 		r.operations = append(r.operations, deletion(string(rows.Key()), now))
@@ -169,9 +171,9 @@ func deletion(key string, now *published) operation {
 }
 
 // mark adds a mark to those of the partition, and removes those that it covers.
-func (p *Partition) mark(now *published, r *request, mark purge) error {
-	mark.lsn = p.writer.next.lsn + 1
-	next := slices.DeleteFunc(slices.Clone(now.purges), func(old purge) bool { return bytes.HasPrefix(old.key, mark.key) })
+func (p *Partition) mark(now *published, r *request, mark layout.Mark) error {
+	mark.LSN = p.writer.next.LSN + 1
+	next := slices.DeleteFunc(slices.Clone(now.purges), func(old layout.Mark) bool { return bytes.HasPrefix(old.Key, mark.Key) })
 	if len(next) >= purgesMax {
 		return status.TooManyRequests(0, purgeRetryAfter, "The documents of %d partition keys are being deleted. Try again later.", len(next))
 	}
@@ -181,36 +183,36 @@ func (p *Partition) mark(now *published, r *request, mark purge) error {
 
 // setPurges proposes an effect that changes the marks and no document, and waits for
 // it. There must be no other proposed effects.
-func (p *Partition) setPurges(r *request, now *published, list purges) error {
+func (p *Partition) setPurges(r *request, now *published, list layout.Marks) error {
 	w := &p.writer
 	if err := p.knowKept(now); err != nil {
 		return err
 	}
 	next := w.next
-	next.lsn++
-	if next.purged = next.lsn; len(list) == 0 {
-		next.purged = 0
+	next.LSN++
+	if next.Purged = next.LSN; len(list) == 0 {
+		next.Purged = 0
 	}
 	b := builder{batch: p.config.Store.NewBatch(), writer: w}
-	w.key = storage.MetaKey(w.key[:0], metaPurges)
+	w.key = storage.MetaKey(w.key[:0], layout.MetaPurges)
 	if len(list) == 0 {
 		b.check(b.batch.Delete(w.key))
 	} else {
-		b.check(b.batch.Set(w.key, list.append(nil)))
+		b.check(b.batch.Set(w.key, list.Append(nil)))
 	}
 	b.state(next)
 	keeping := w.keeping
 	if p.config.Container().Retention > 0 {
-		keeping.list = p.keptBefore(keeping.list, next.lsn)
+		keeping.list = p.keptBefore(keeping.list, next.LSN)
 		b.kept(w.keeping.list, keeping.list)
 	}
 	b.under(p)
 	if b.err != nil {
 		return errors.Join(b.err, b.batch.Close())
 	}
-	f := p.propose(b.batch, next.lsn, 0, 0)
+	f := p.propose(b.batch, next.LSN, 0, 0)
 	w.next, w.keeping = next, keeping
-	r.proposal, r.lsn = f.proposal, next.lsn
+	r.proposal, r.lsn = f.proposal, next.LSN
 	<-f.proposal.Done()
 	p.reap()
 	return nil
@@ -258,7 +260,7 @@ func (p *Partition) Clear(ctx context.Context, meter *throughput.Meter, units fl
 	if next == nil {
 		return deleted, p.unmark(ctx, mark)
 	}
-	p.clearing.Store(&clearing{lsn: mark.lsn, at: next})
+	p.clearing.Store(&clearing{lsn: mark.LSN, at: next})
 	return deleted, nil
 }
 
@@ -272,9 +274,9 @@ type clearing struct {
 // marked adds at most most documents that a mark hides to all. It returns the row key
 // at which the next call continues, nil if there are no more. It does not read rows
 // again that Clear has passed, because later writes have later LSNs.
-func (p *Partition) marked(ctx context.Context, now *published, mark *purge, most int, all *deletions) (next []byte, err error) {
-	low, high := mark.bounds(p.own.Range, p.own.width, storage.FamilyDocument)
-	if c := p.clearing.Load(); c != nil && c.lsn == mark.lsn {
+func (p *Partition) marked(ctx context.Context, now *published, mark *layout.Mark, most int, all *deletions) (next []byte, err error) {
+	low, high := mark.Bounds(p.own.Range, p.own.Width, storage.FamilyDocument)
+	if c := p.clearing.Load(); c != nil && c.lsn == mark.LSN {
 		low = c.at
 	}
 	rows := now.rows.Iter(low, high)
@@ -284,11 +286,11 @@ func (p *Partition) marked(ctx context.Context, now *published, mark *purge, mos
 		if n++; Stopped(ctx, n) != nil {
 			return nil, Stopped(ctx, n)
 		}
-		d, err := decodeDocument(rows.Value())
+		d, err := layout.DecodeDocument(rows.Value())
 		if err != nil {
 			return nil, err
 		}
-		if !mark.hides(&d) {
+		if !mark.Hides(&d) {
 			continue
 		}
 		if found++; found > most {
@@ -302,10 +304,10 @@ func (p *Partition) marked(ctx context.Context, now *published, mark *purge, mos
 }
 
 // unmark removes a mark that hides no documents any more.
-func (p *Partition) unmark(ctx context.Context, mark purge) error {
+func (p *Partition) unmark(ctx context.Context, mark layout.Mark) error {
 	r := p.alone(mark, func(r *request, now *published) error {
 		// Another mark may have replaced it.
-		rest := slices.DeleteFunc(slices.Clone(now.purges), func(m purge) bool { return m.lsn == mark.lsn })
+		rest := slices.DeleteFunc(slices.Clone(now.purges), func(m layout.Mark) bool { return m.LSN == mark.LSN })
 		if len(rest) == len(now.purges) {
 			return nil
 		}

@@ -38,10 +38,10 @@ func (p *Partition) Query(ctx context.Context, q Query) (query.Page, resource.LS
 	defer p.release(now)
 	clip, overlaps := q.Range.Intersect(p.own.Range)
 	if q.Generation != p.own.Generation || !overlaps {
-		return query.Page{}, now.lsn, status.PartitionMoved(status.SubRangeGone)
+		return query.Page{}, now.LSN, status.PartitionMoved(status.SubRangeGone)
 	}
-	if q.Session > now.lsn {
-		return query.Page{}, now.lsn, status.SessionNotAvailable()
+	if q.Session > now.LSN {
+		return query.Page{}, now.LSN, status.SessionNotAvailable()
 	}
 	s := p.reader.Source(&now.shot, q.Range, clip)
 	defer s.Free()
@@ -50,11 +50,11 @@ func (p *Partition) Query(ctx context.Context, q Query) (query.Page, resource.LS
 		err = Ended(ctx)
 	}
 	if errors.Is(err, query.ErrAgain) {
-		return query.Page{}, now.lsn, err
+		return query.Page{}, now.LSN, err
 	}
 	p.served.queries.Add(1)
 	q.Meter.Add(throughput.Query(s.Charged(page, q.Budget.Started)))
-	return page, now.lsn, err
+	return page, now.LSN, err
 }
 
 // Estimate returns how many documents the plan of q is expected to read here, as the

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -50,24 +52,24 @@ func (p *Partition) Read(ctx context.Context, r Read) (Found, error) {
 	}
 	defer p.release(now)
 	p.served.reads.Add(1)
-	found := Found{LSN: now.lsn}
+	found := Found{LSN: now.LSN}
 	if err := p.admit(r.Generation, r.Key, r.EPK); err != nil {
 		return found, err
 	}
-	if r.Session > now.lsn {
+	if r.Session > now.LSN {
 		return found, status.SessionNotAvailable()
 	}
 
 	var keyRoom, rowRoom [128]byte
 	key := r.Key.AppendCanonical(keyRoom[:0], p.own.Key)
-	rowKey := storage.DocumentKey(rowRoom[:0], r.EPK, keyHash(key), r.ID)
+	rowKey := storage.DocumentKey(rowRoom[:0], r.EPK, layout.KeyHash(key), r.ID)
 	hidden := p.reader.Horizon(&now.shot)
 	exists, err := now.rows.View(rowKey, func(row []byte) error {
 		return p.answer(&found, &r, key, row, &hidden)
 	})
 	switch {
 	case err != nil && status.From(err) == nil:
-		return Found{LSN: now.lsn}, fmt.Errorf("read document in partition %v: %w", p.config.Ref, err)
+		return Found{LSN: now.LSN}, fmt.Errorf("read document in partition %v: %w", p.config.Ref, err)
 	case err != nil:
 		return found, err
 	case !exists:
@@ -78,21 +80,21 @@ func (p *Partition) Read(ctx context.Context, r Read) (Found, error) {
 }
 
 // answer sets the result from a document row.
-func (p *Partition) answer(found *Found, r *Read, key, row []byte, hidden *horizon) error {
-	d, err := decodeDocument(row)
+func (p *Partition) answer(found *Found, r *Read, key, row []byte, hidden *layout.Horizon) error {
+	d, err := layout.DecodeDocument(row)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(d.key, key) || hidden.passed(&d) {
+	if !bytes.Equal(d.Key, key) || hidden.Hides(&d) {
 		r.Meter.Add(throughput.Miss)
 		return status.NotFound() // It is hidden, or of another key with the same hashes.
 	}
-	found.ETag = etagOf(d.etag)
+	found.ETag = layout.ETagOf(d.ETag)
 	if r.IfNoneMatch == AnyETag || r.IfNoneMatch != "" && r.IfNoneMatch == found.ETag {
 		r.Meter.Add(throughput.NotModified)
 		return status.New(status.CodeNotModified, 0, "The document has not changed.")
 	}
-	found.Body = p.own.render.complete(&d)
-	r.Meter.Add(throughput.Read(len(d.body)))
+	found.Body = p.own.Render.Complete(&d)
+	r.Meter.Add(throughput.Read(len(d.Body)))
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 )
@@ -14,7 +16,7 @@ type ReaderConfig struct {
 	// Name is the name of the partition in errors.
 	Name string
 
-	Own identity
+	Own layout.Identity
 
 	// Container returns the current version of the container, and Certain the time by
 	// which documents expire and changes become too old to be kept. Several goroutines
@@ -31,7 +33,7 @@ type ReaderConfig struct {
 // number of goroutines may use it.
 type Reader struct {
 	name      string
-	own       identity
+	own       layout.Identity
 	container func() *resource.Container
 	certain   func() time.Time
 
@@ -67,28 +69,28 @@ func (r *Reader) Note(lsn resource.LSN, m *moves) { r.rosters.note(lsn, m) }
 // shot is a storage snapshot of a partition with the meta rows that were read from
 // it. It is immutable.
 type shot struct {
-	state
+	layout.State
 	rows     *storage.Snapshot
-	indexing *indexing
-	purges   purges
+	indexing *layout.Indexing
+	purges   layout.Marks
 }
 
 // readShot reads the meta rows of a snapshot.
-func readShot(rows *storage.Snapshot) (descriptor, shot, error) {
-	d, s, row, err := readMeta(rows)
+func readShot(rows *storage.Snapshot) (layout.Descriptor, shot, error) {
+	d, s, row, err := layout.ReadMeta(rows)
 	if err != nil {
 		return d, shot{}, err
 	}
-	now := shot{state: s, rows: rows}
-	if now.indexing, err = compileIndexing(row, nil); err == nil {
-		now.purges, err = readPurges(rows, s)
+	now := shot{State: s, rows: rows}
+	if now.indexing, err = layout.CompileIndexing(row, nil); err == nil {
+		now.purges, err = layout.ReadMarks(rows, s)
 	}
 	return d, now, err
 }
 
 // document returns the document with a number and the key of its row, nil if there
 // is none.
-func (now *shot) document(number uint64) (key []byte, d *document, err error) {
+func (now *shot) document(number uint64) (key []byte, d *layout.Document, err error) {
 	suffix, found, err := now.rows.Get(nil, storage.RIDKey(nil, number))
 	if err != nil || !found {
 		return nil, nil, err
@@ -98,18 +100,18 @@ func (now *shot) document(number uint64) (key []byte, d *document, err error) {
 	if err != nil || !found {
 		return nil, nil, err
 	}
-	at, err := decodeDocument(row)
+	at, err := layout.DecodeDocument(row)
 	return key, &at, err
 }
 
 // Horizon tells which documents of a snapshot are hidden now.
-func (r *Reader) Horizon(now *shot) horizon { return r.HorizonAt(now, r.certain) }
+func (r *Reader) Horizon(now *shot) layout.Horizon { return r.HorizonAt(now, r.certain) }
 
 // HorizonAt is Horizon by another clock.
-func (r *Reader) HorizonAt(now *shot, clock func() time.Time) horizon {
-	h := horizon{purges: now.purges}
+func (r *Reader) HorizonAt(now *shot, clock func() time.Time) layout.Horizon {
+	h := layout.Horizon{Marks: now.purges}
 	if ttl := r.container().DefaultTTL; ttl != 0 {
-		h.ttl, h.now = int64(ttl), clock().Unix()
+		h.TTL, h.Now = int64(ttl), clock().Unix()
 	}
 	return h
 }

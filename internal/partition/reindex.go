@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 )
@@ -38,7 +40,7 @@ func (p *Partition) sweepingLocked() bool {
 		return true
 	}
 	now := p.states.current.Load()
-	return now != nil && now.indexing.Phase != settled && !p.writer.stalled
+	return now != nil && now.indexing.Phase != layout.Settled && !p.writer.stalled
 }
 
 // sweep makes one step. Its effect has no LSN, so it is evaluated when nothing
@@ -75,11 +77,11 @@ func (p *Partition) step() (err error) {
 	if err := p.config.Store.CanGrow(); err != nil {
 		return errors.Join(err, b.batch.Close())
 	}
-	text, err := row.append()
+	text, err := row.Append()
 	if err != nil {
 		return errors.Join(err, b.batch.Close())
 	}
-	b.check(b.batch.Set(storage.MetaKey(nil, metaIndex), text))
+	b.check(b.batch.Set(storage.MetaKey(nil, layout.MetaIndex), text))
 	b.paths(known, complete)
 	b.under(p)
 	if b.err != nil {
@@ -90,7 +92,7 @@ func (p *Partition) step() (err error) {
 	<-f.proposal.Done()
 	err = f.proposal.Err()
 	p.reap()
-	if row.Phase == settled && err == nil {
+	if row.Phase == layout.Settled && err == nil {
 		// The container may have changed again meanwhile.
 		p.intake.askReindex()
 	}
@@ -100,45 +102,45 @@ func (p *Partition) step() (err error) {
 // nextStep returns the index row behind the next step, puts the step's terms into
 // the batch and brings the complete paths up to date; nil when there is nothing
 // to do.
-func (p *Partition) nextStep(now *published, b *builder, complete *paths) (*indexRow, error) {
-	row := now.indexing.indexRow
-	if row.Phase == settled {
+func (p *Partition) nextStep(now *published, b *builder, complete *layout.Paths) (*layout.IndexRow, error) {
+	row := now.indexing.IndexRow
+	if row.Phase == layout.Settled {
 		want := p.config.Container().Indexing
 		if want.Equal(row.Policy) {
 			return nil, nil
 		}
-		next, err := compile(want)
+		next, err := layout.Compile(want)
 		if err != nil {
 			return nil, err
 		}
-		if complete.next, err = p.firstPaths(now, next); err != nil {
+		if complete.Next, err = p.firstPaths(now, next); err != nil {
 			return nil, err
 		}
-		p.config.Logger.Info("index rebuild started", "partition", p.own.ID, "documents", now.items)
+		p.config.Logger.Info("index rebuild started", "partition", p.own.ID, "documents", now.Items)
 		row.Other = &want
-		return p.beginSweep(now, row, building)
+		return p.beginSweep(now, row, layout.Building)
 	}
 	done, err := p.sweepTerms(now, &row, b, complete)
 	if err != nil || !done {
 		return &row, err
 	}
-	if row.Phase == building {
+	if row.Phase == layout.Building {
 		previous := row.Policy
 		row.Policy, row.Other = *row.Other, &previous
-		*complete = paths{inUse: complete.next}
-		return p.beginSweep(now, row, cleaning)
+		*complete = layout.Paths{InUse: complete.Next}
+		return p.beginSweep(now, row, layout.Cleaning)
 	}
 	p.config.Logger.Info("index rebuild finished", "partition", p.own.ID)
-	return &indexRow{Version: metaVersion, Policy: row.Policy}, nil
+	return &layout.IndexRow{Version: layout.MetaVersion, Policy: row.Policy}, nil
 }
 
 // beginSweep sets a row to the beginning of a sweep over all documents there are.
-func (p *Partition) beginSweep(now *published, row indexRow, ph phase) (*indexRow, error) {
-	row.Phase, row.Cursor, row.Passed, row.Total = ph, 0, 0, now.items
+func (p *Partition) beginSweep(now *published, row layout.IndexRow, ph layout.Phase) (*layout.IndexRow, error) {
+	row.Phase, row.Cursor, row.Passed, row.Total = ph, 0, 0, now.Items
 	// A document can have been numbered by another partition before this one
 	// took it over, so the highest number is asked of the store.
 	rows := now.rows.Iter(storage.FamilyRID.Bounds())
-	row.Until = resource.NewNumber(p.own.Ordinal, now.counter)
+	row.Until = resource.NewNumber(p.own.Ordinal, now.Counter)
 	if rows.Last() {
 		last, err := storage.DecodeRIDKey(rows.Key())
 		if err != nil {
@@ -151,7 +153,7 @@ func (p *Partition) beginSweep(now *published, row indexRow, ph phase) (*indexRo
 
 // sweepTerms moves the cursor over the next documents and changes their terms
 // from what is stored before it to what is stored behind it.
-func (p *Partition) sweepTerms(now *published, row *indexRow, b *builder, complete *paths) (done bool, err error) {
+func (p *Partition) sweepTerms(now *published, row *layout.IndexRow, b *builder, complete *layout.Paths) (done bool, err error) {
 	_, high := storage.FamilyRID.Bounds()
 	if row.Until < ^uint64(0) {
 		high = storage.RIDKey(nil, row.Until+1)
@@ -172,7 +174,7 @@ func (p *Partition) sweepTerms(now *published, row *indexRow, b *builder, comple
 		key = storage.DocumentKeyOf(key[:0], rows.Value())
 		var found bool
 		if text, found, err = now.rows.Get(text[:0], key); err == nil && !found {
-			err = fmt.Errorf("document %d is missing: %w", number, errDocument)
+			err = fmt.Errorf("document %d is missing: %w", number, layout.ErrDocument)
 		}
 		if err == nil {
 			err = b.restate(text, &ahead, &behind, complete)
@@ -190,19 +192,19 @@ func (p *Partition) sweepTerms(now *published, row *indexRow, b *builder, comple
 
 // restate changes the keys of a document from those of one indexing to those of
 // another, which says what paths it has.
-func (b *builder) restate(text []byte, ahead, behind *indexing, complete *paths) error {
-	d, err := decodeDocument(text)
+func (b *builder) restate(text []byte, ahead, behind *layout.Indexing, complete *layout.Paths) error {
+	d, err := layout.DecodeDocument(text)
 	if err != nil {
 		return err
 	}
-	k, err := ahead.keysOfBody(d.body, d.asked)
+	k, err := ahead.KeysOfBody(d.Body, d.Directive)
 	if err != nil {
 		return err
 	}
-	if behind.Phase == building {
-		complete.next = complete.next.in(k.other.terms)
+	if behind.Phase == layout.Building {
+		complete.Next = complete.Next.In(k.Other.Terms)
 	}
-	again := allKeys{active: k.active.clone(), other: k.other.clone()}
-	b.keys(d.number, diff(ahead.stored(k, d.number, d.ts), behind.stored(again, d.number, d.ts)))
+	again := layout.AllKeys{Active: k.Active.Clone(), Other: k.Other.Clone()}
+	b.keys(d.Number, layout.Diff(ahead.Stored(k, d.Number, d.TS), behind.Stored(again, d.Number, d.TS)))
 	return nil
 }

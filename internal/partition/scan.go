@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/status"
@@ -75,7 +77,7 @@ func (s *source) scan(ctx context.Context, numbers *storage.Numbers, after uint6
 			}
 			row = s.row
 		}
-		d, err := decodeDocument(row)
+		d, err := layout.DecodeDocument(row)
 		if err != nil {
 			return s.damaged(err)
 		}
@@ -90,11 +92,11 @@ func (s *source) scan(ctx context.Context, numbers *storage.Numbers, after uint6
 // their rows as long as those fit into memory, and then their row keys.
 func (s *source) gather(ctx context.Context, numbers *storage.Numbers, after uint64) (list []passed, text []byte, err error) {
 	text = s.text[:0]
-	err = s.each(ctx, func(key, row []byte, d *document) bool {
+	err = s.each(ctx, func(key, row []byte, d *layout.Document) bool {
 		if !s.counts(d, numbers, after) {
 			return true
 		}
-		at := passed{number: d.number, start: len(text), keyOnly: len(text) > s.r.Strategy.scanBytes}
+		at := passed{number: d.Number, start: len(text), keyOnly: len(text) > s.r.Strategy.scanBytes}
 		if at.keyOnly {
 			text = append(text, key...)
 		} else {
@@ -110,18 +112,18 @@ func (s *source) gather(ctx context.Context, numbers *storage.Numbers, after uin
 }
 
 // counts reports whether a document of the clip counts.
-func (s *source) counts(d *document, numbers *storage.Numbers, after uint64) bool {
-	return d.number > after && !s.horizon.passed(d) && (numbers == nil || numbers.Has(d.number)) && (s.tell == nil || s.tell.Tell(d.body, d.ts))
+func (s *source) counts(d *layout.Document, numbers *storage.Numbers, after uint64) bool {
+	return d.Number > after && !s.horizon.Hides(d) && (numbers == nil || numbers.Has(d.Number)) && (s.tell == nil || s.tell.Tell(d.Body, d.TS))
 }
 
 // each calls use with all rows of the clip in key order until it returns false. Hidden
 // documents are included. A pass to the end leaves the roster of the clip's key.
-func (s *source) each(ctx context.Context, use func(key, row []byte, d *document) (more bool)) (err error) {
+func (s *source) each(ctx context.Context, use func(key, row []byte, d *layout.Document) (more bool)) (err error) {
 	rows := s.now.rows.Iter(s.bounds(storage.FamilyDocument))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	enrolls := s.only() != "" && s.r.Strategy.force.rosters != passes
 	var b storage.NumbersBuilder
-	at, front := &s.seating, 1+s.r.own.width+storage.HashBytes
+	at, front := &s.seating, 1+s.r.own.Width+storage.HashBytes
 	at.numbers, at.ends, at.text = at.numbers[:0], at.ends[:0], at.text[:0]
 	n, size := 0, 0
 	for valid := rows.First(); valid; valid = rows.Next() {
@@ -130,20 +132,20 @@ func (s *source) each(ctx context.Context, use func(key, row []byte, d *document
 		}
 		row := rows.Value()
 		size += len(row)
-		d, err := decodeDocument(row)
+		d, err := layout.DecodeDocument(row)
 		if err != nil {
 			return s.damaged(err)
 		}
-		if s.r.own.width == 0 && !s.holds(rows.Key()[1:], &d) {
+		if s.r.own.Width == 0 && !s.holds(rows.Key()[1:], &d) {
 			continue
 		}
 		if enrolls = enrolls && (n < checkEvery || n%checkEvery > 0 || s.r.rosters.fits(int64(n))); enrolls {
-			b.Add(d.number)
+			b.Add(d.Number)
 			if at != nil && (n > seatsMax || len(rows.Key()) < front || n > 1 && !bytes.HasPrefix(rows.Key(), at.prefix)) {
 				at = nil // There are too many, or keys whose hashes collide.
 			}
 			if at != nil {
-				at.add(d.number, rows.Key(), front)
+				at.add(d.Number, rows.Key(), front)
 			}
 		}
 		if !use(rows.Key(), row, &d) {
@@ -157,14 +159,14 @@ func (s *source) each(ctx context.Context, use func(key, row []byte, d *document
 		if at != nil {
 			at = at.sorted()
 		}
-		s.r.rosters.keep(s.only(), s.now.lsn, b.Numbers(), at, float64(size)/float64(n))
+		s.r.rosters.keep(s.only(), s.now.LSN, b.Numbers(), at, float64(size)/float64(n))
 	}
 	return nil
 }
 
 // pass yields the documents that count in key order, without sorting them.
 func (s *source) pass(ctx context.Context, numbers *storage.Numbers, after uint64, yield yielder) (err error) {
-	return s.each(ctx, func(_, _ []byte, d *document) bool {
+	return s.each(ctx, func(_, _ []byte, d *layout.Document) bool {
 		return !s.counts(d, numbers, after) || s.yield(d, yield)
 	})
 }
@@ -237,7 +239,7 @@ func (s *source) walkAll(ctx context.Context, after uint64, yield yielder) error
 
 // walkNumbers reads the documents of the whole partition whose 'r' keys are between
 // low and high, in ascending or descending order of their numbers.
-func (s *source) walkNumbers(ctx context.Context, low, high []byte, down bool, use func(d *document) (more bool, err error)) (err error) {
+func (s *source) walkNumbers(ctx context.Context, low, high []byte, down bool, use func(d *layout.Document) (more bool, err error)) (err error) {
 	rows := s.now.rows.Iter(low, high)
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	begin, step := rows.First, rows.Next
@@ -294,14 +296,14 @@ func (s *source) smallest(ctx context.Context, after uint64) (list []uint64, err
 		if n++; Stopped(ctx, n) != nil {
 			return nil, Stopped(ctx, n)
 		}
-		d, err := decodeDocument(rows.Value())
+		d, err := layout.DecodeDocument(rows.Value())
 		if err != nil {
 			return nil, s.damaged(err)
 		}
-		if d.number <= after || d.number > last || !s.holds(rows.Key()[1:], &d) {
+		if d.Number <= after || d.Number > last || !s.holds(rows.Key()[1:], &d) {
 			continue
 		}
-		if list = append(list, d.number); len(list) == 2*most {
+		if list = append(list, d.Number); len(list) == 2*most {
 			slices.Sort(list)
 			list = list[:most]
 			last = list[most-1]
@@ -312,15 +314,15 @@ func (s *source) smallest(ctx context.Context, after uint64) (list []uint64, err
 }
 
 // offer returns a function that yields documents, unless tell excludes them.
-func (s *source) offer(yield yielder) func(d *document) (more bool, err error) {
-	return func(d *document) (bool, error) {
-		return s.tell != nil && !s.tell.Tell(d.body, d.ts) || s.yield(d, yield), nil
+func (s *source) offer(yield yielder) func(d *layout.Document) (more bool, err error) {
+	return func(d *layout.Document) (bool, error) {
+		return s.tell != nil && !s.tell.Tell(d.Body, d.TS) || s.yield(d, yield), nil
 	}
 }
 
 // find calls use with the document with a number, if it is in the clip and not hidden.
 // more is the result of use, and true without a call.
-func (s *source) find(number uint64, use func(d *document) (more bool, err error)) (more bool, err error) {
+func (s *source) find(number uint64, use func(d *layout.Document) (more bool, err error)) (more bool, err error) {
 	var known bool
 	if s.rowKey, known = s.seats.appendKey(s.rowKey[:0], number); !known {
 		if suffix := s.r.locations.of(number); suffix != "" {
@@ -348,7 +350,7 @@ func (s *source) find(number uint64, use func(d *document) (more bool, err error
 }
 
 // document is find for a document whose row key, without the family, is suffix.
-func (s *source) document(number uint64, suffix []byte, use func(d *document) (more bool, err error)) (more bool, err error) {
+func (s *source) document(number uint64, suffix []byte, use func(d *layout.Document) (more bool, err error)) (more bool, err error) {
 	s.rowKey = storage.DocumentKeyOf(s.rowKey[:0], suffix)
 	more, found, err := s.reach(number, use)
 	if err == nil && !found {
@@ -360,18 +362,18 @@ func (s *source) document(number uint64, suffix []byte, use func(d *document) (m
 // reach is find for the document with the row key s.rowKey. found is false if there is
 // none, or one with another number. A document outside of the clip may count as found
 // without a look.
-func (s *source) reach(number uint64, use func(d *document) (more bool, err error)) (more, found bool, err error) {
+func (s *source) reach(number uint64, use func(d *layout.Document) (more bool, err error)) (more, found bool, err error) {
 	suffix := s.rowKey[1:]
-	if s.r.own.width > 0 && !s.holds(suffix, nil) {
+	if s.r.own.Width > 0 && !s.holds(suffix, nil) {
 		s.misses++
 		return true, true, nil
 	}
 	more = true
 	_, err = s.view(s.rowKey, func(row []byte) (err error) {
-		if s.current, err = decodeDocument(row); err != nil {
+		if s.current, err = layout.DecodeDocument(row); err != nil {
 			return s.damaged(err)
 		}
-		if found = s.current.number == number; found && !s.horizon.passed(&s.current) && s.holds(suffix, &s.current) {
+		if found = s.current.Number == number; found && !s.horizon.Hides(&s.current) && s.holds(suffix, &s.current) {
 			more, err = use(&s.current)
 		}
 		return err
@@ -384,5 +386,5 @@ func (s *source) missing(number uint64, err error) error {
 	if err != nil {
 		return err
 	}
-	return s.damaged(fmt.Errorf("document %d is missing: %w", number, errDocument))
+	return s.damaged(fmt.Errorf("document %d is missing: %w", number, layout.ErrDocument))
 }

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/storage"
@@ -34,7 +36,7 @@ func (s *source) Charged(page query.Page, resumed bool) throughput.Work {
 type source struct {
 	r       *Reader
 	now     *shot
-	horizon horizon // hides documents
+	horizon layout.Horizon // hides documents
 
 	clip  partitionkey.Range
 	whole bool // clip is the whole partition
@@ -69,15 +71,15 @@ type source struct {
 
 // scratch is memory that one source leaves to the next.
 type scratch struct {
-	current     document // a document
-	key, rowKey []byte   // the keys of 'r' and 'd' rows
-	seek        []byte   // the key of a search
-	row         []byte   // a row
-	body        []byte   // the body of a candidate
-	text        []byte   // the rows of a pass
-	seating     seats    // of the documents of a pass
-	list        []uint64 // the members of a small set
-	parts       []part   // of an expression, while choose runs
+	current     layout.Document // a document
+	key, rowKey []byte          // the keys of 'r' and 'd' rows
+	seek        []byte          // the key of a search
+	row         []byte          // a row
+	body        []byte          // the body of a candidate
+	text        []byte          // the rows of a pass
+	seating     seats           // of the documents of a pass
+	list        []uint64        // the members of a small set
+	parts       []part          // of an expression, while choose runs
 	lookups     storage.Rows
 }
 
@@ -99,11 +101,11 @@ func (r *Reader) Source(now *shot, asked, clip partitionkey.Range) *source {
 	s.r, s.now, s.clip, s.whole = r, now, clip, clip.Equal(r.own.Range)
 	s.horizon = r.Horizon(now)
 	if s.whole {
-		s.low, s.high = r.own.low, r.own.high
+		s.low, s.high = r.own.Low, r.own.High
 		return s
 	}
-	s.low, s.high = keyBounds(clip, r.own.width)
-	if level := prefixLevel(asked, r.own.width); level > 0 {
+	s.low, s.high = layout.KeyBounds(clip, r.own.Width)
+	if level := prefixLevel(asked, r.own.Width); level > 0 {
 		s.prefix = storage.PrefixKey(nil, level, asked.Min)
 	}
 	return s
@@ -113,7 +115,7 @@ func (r *Reader) Source(now *shot, asked, clip partitionkey.Range) *source {
 func (s *source) Free() {
 	clear(s.looked)
 	left := source{looked: s.looked[:0], scratch: s.scratch}
-	left.current = document{}
+	left.current = layout.Document{}
 	if cap(left.row) > scratchMax {
 		left.row = nil
 	}
@@ -153,13 +155,13 @@ func (s *source) Face() query.Source {
 // zero if it is not the range of such a prefix.
 func prefixLevel(r partitionkey.Range, width int) int {
 	n := len(r.Min)
-	if n == 0 || n >= width || n%hashBytes != 0 {
+	if n == 0 || n >= width || n%layout.LevelBytes != 0 {
 		return 0
 	}
 	if rest, ok := strings.CutPrefix(string(r.Max), string(r.Min)); !ok || rest != string(partitionkey.MaxEPK) {
 		return 0
 	}
-	return n / hashBytes
+	return n / layout.LevelBytes
 }
 
 var _ query.Indexed = (*source)(nil)
@@ -218,7 +220,7 @@ func (s *source) candidates(ctx context.Context, need query.Need, yield yielder)
 	s.bare, s.led, s.term, s.tell = need.Bare, false, "", nil
 	access := index.Expr{}
 	// The plan may be compiled for another version of the policy.
-	if need.Access.Op != index.All && s.now.indexing.active.Serves(need.Access) {
+	if need.Access.Op != index.All && s.now.indexing.Active.Serves(need.Access) {
 		narrows, none := s.note(need.Access)
 		if none {
 			return nil
@@ -284,27 +286,27 @@ func (s *source) bounds(f storage.Family) (low, high []byte) {
 
 // holds reports whether a document is in the clip. suffix is its row key without the
 // family.
-func (s *source) holds(suffix []byte, d *document) bool {
+func (s *source) holds(suffix []byte, d *layout.Document) bool {
 	if s.whole {
 		return true
 	}
 	if bytes.Compare(suffix, s.low) < 0 || bytes.Compare(suffix, s.high) >= 0 {
 		return false
 	}
-	return s.r.own.width > 0 || s.clip.Contains(partitionkey.EPK(suffix[:min(d.epkSize, len(suffix))]))
+	return s.r.own.Width > 0 || s.clip.Contains(partitionkey.EPK(suffix[:min(d.EPKSize, len(suffix))]))
 }
 
 // yield yields a document, and adds it to the work.
-func (s *source) yield(d *document, yield yielder) bool {
+func (s *source) yield(d *layout.Document, yield yielder) bool {
 	s.work.Documents++
-	s.last = len(d.body)
+	s.last = len(d.Body)
 	s.work.Bytes += int64(s.last)
 	if s.led {
 		s.work.Hits++
 	}
 	if s.bare {
-		return yield(query.Candidate{Number: d.number, Body: d.body, Term: s.term, Led: s.led}, nil)
+		return yield(query.Candidate{Number: d.Number, Body: d.Body, Term: s.term, Led: s.led}, nil)
 	}
-	s.body = s.r.own.render.append(s.body[:0], d)
-	return yield(query.Candidate{Number: d.number, Body: s.body, Term: s.term, Led: s.led}, nil)
+	s.body = s.r.own.Render.Append(s.body[:0], d)
+	return yield(query.Candidate{Number: d.Number, Body: s.body, Term: s.term, Led: s.led}, nil)
 }

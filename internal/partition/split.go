@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -213,9 +215,9 @@ func (p *Partition) presentable(h *handover) error {
 	if h.what == merging && len(now.purges) > 0 {
 		return purging(p.own.ID)
 	}
-	if now.indexing.Phase != settled || !p.config.Container().Indexing.Equal(now.indexing.Policy) {
+	if now.indexing.Phase != layout.Settled || !p.config.Container().Indexing.Equal(now.indexing.Policy) {
 		return status.New(status.CodeConflict, 0, "The index of partition %s is being rebuilt (%d %%). It can be %s afterwards.",
-			p.own.ID, now.indexing.progress(), h.what)
+			p.own.ID, now.indexing.Progress(), h.what)
 	}
 	return nil
 }

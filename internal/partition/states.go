@@ -70,7 +70,7 @@ func (s *states) release(state *published) {
 // lsn returns the LSN of the current state, zero if there is none.
 func (s *states) lsn() resource.LSN {
 	if now := s.current.Load(); now != nil {
-		return now.lsn
+		return now.LSN
 	}
 	return 0
 }

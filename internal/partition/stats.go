@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"github.com/decandb/decan/internal/partition/layout"
 	"github.com/decandb/decan/internal/resource"
 )
 
@@ -48,10 +49,10 @@ func (p *Partition) Stats() Stats {
 		return s
 	}
 	defer p.release(now)
-	s.Documents, s.Bytes, s.LSN, s.Purging = now.items, now.bytes, now.lsn, len(now.purges)
+	s.Documents, s.Bytes, s.LSN, s.Purging = now.Items, now.Bytes, now.LSN, len(now.purges)
 	s.Cleared = p.served.cleared.Load() // Again, so that no document is missing in both.
-	s.IndexProgress = now.indexing.progress()
-	if now.indexing.Phase == settled && !p.config.Container().Indexing.Equal(now.indexing.Policy) {
+	s.IndexProgress = now.indexing.Progress()
+	if now.indexing.Phase == layout.Settled && !p.config.Container().Indexing.Equal(now.indexing.Policy) {
 		s.IndexProgress = 0 // The change has not begun.
 	}
 	s.StoreBytes = p.config.Store.Size()

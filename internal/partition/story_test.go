@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/decandb/decan/internal/index"
@@ -399,26 +401,26 @@ func (s *story) damage(d *datadriven.TestData) string {
 		row[(at+len(row))%len(row)] ^= 1
 		_ = batch.Set(key, row)
 	case "count": // A state row that counts one document too many.
-		st, err := decodeState(row)
+		st, err := layout.DecodeState(row)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		st.items++
-		_ = batch.Set(key, st.append(nil))
+		st.Items++
+		_ = batch.Set(key, st.Append(nil))
 	case "rewind": // A state row from before the last effect.
-		st, err := decodeState(row)
+		st, err := layout.DecodeState(row)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		st.lsn, st.counter, st.ts = st.lsn-1, st.counter-1, st.ts-1
-		_ = batch.Set(key, st.append(nil))
+		st.LSN, st.Counter, st.TS = st.LSN-1, st.Counter-1, st.TS-1
+		_ = batch.Set(key, st.Append(nil))
 	case "shrink": // A descriptor whose range ends before all documents.
-		descriptor, err := decodeDescriptor(row)
+		descriptor, err := layout.DecodeDescriptor(row)
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		descriptor.Range.Max = "\x01"
-		text, err := descriptor.append()
+		text, err := descriptor.Append()
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -433,11 +435,11 @@ func (s *story) damage(d *datadriven.TestData) string {
 	case "unknown":
 		_ = batch.Set([]byte("z"), row)
 	case "complete": // A path that is marked as complete.
-		span, ok := s.w.partition.Load().states.current.Load().indexing.active.Span(index.Path{s.arg(d, "path")}, index.Defined, value.Null())
+		span, ok := s.w.partition.Load().states.current.Load().indexing.Active.Span(index.Path{s.arg(d, "path")}, index.Defined, value.Null())
 		if !ok {
 			s.t.Fatalf("%s: the path is not indexed", d.Pos)
 		}
-		_ = batch.Set(storage.MetaKey(nil, metaPaths), pathsOf([]index.Term{span.Low}).append(nil))
+		_ = batch.Set(storage.MetaKey(nil, layout.MetaPaths), layout.PathsOf([]index.Term{span.Low}).Append(nil))
 	case "meta":
 		_ = batch.Set(storage.MetaKey(nil, s.arg(d, "name")), []byte(s.arg(d, "value")))
 	default:

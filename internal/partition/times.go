@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
 )
@@ -55,26 +57,26 @@ type timesRepair struct {
 
 	batchBytes int // from which on a batch is written
 
-	descriptor descriptor
-	indexing   *indexing
+	descriptor layout.Descriptor
+	indexing   *layout.Indexing
 	low, high  []byte // bound the keys of the partition's documents behind the family
 	key, row   []byte
 }
 
 func (r *timesRepair) run() error {
-	d, s, policy, err := readMeta(r.snapshot)
+	d, s, policy, err := layout.ReadMeta(r.snapshot)
 	if err != nil {
 		return err
 	}
-	r.descriptor, r.done.Latest = d, s.ts
-	if s.ts <= r.now {
+	r.descriptor, r.done.Latest = d, s.TS
+	if s.TS <= r.now {
 		return nil // No time in the store is later than this one.
 	}
-	if r.indexing, err = compileIndexing(policy, nil); err != nil {
+	if r.indexing, err = layout.CompileIndexing(policy, nil); err != nil {
 		return err
 	}
-	r.low, r.high = keyBounds(d.Range, epkWidth(d.Key))
-	m, err := readMerged(r.snapshot)
+	r.low, r.high = layout.KeyBounds(d.Range, layout.EPKWidth(d.Key))
+	m, err := layout.ReadMergeMark(r.snapshot)
 	if err != nil {
 		return err
 	}
@@ -87,11 +89,11 @@ func (r *timesRepair) run() error {
 	if err := r.write(); err != nil {
 		return err
 	}
-	s.ts = r.now
+	s.TS = r.now
 	r.b.state(s)
-	if m.ts > r.now {
-		m.ts = r.now
-		r.b.check(r.b.batch.Set(storage.MetaKey(nil, metaMerged), m.append(nil)))
+	if m.TS > r.now {
+		m.TS = r.now
+		r.b.check(r.b.batch.Set(storage.MetaKey(nil, layout.MetaMerged), m.Append(nil)))
 	}
 	return r.write()
 }
@@ -131,7 +133,7 @@ func (r *timesRepair) document(feed, value []byte) error {
 	if err != nil {
 		return err
 	}
-	number, _, err := decodeFeedValue(value)
+	number, _, err := layout.DecodeFeedValue(value)
 	if err != nil {
 		return err
 	}
@@ -143,29 +145,29 @@ func (r *timesRepair) document(feed, value []byte) error {
 	key := storage.DocumentKeyOf(nil, suffix)
 	r.row, found, err = r.snapshot.Get(r.row[:0], key)
 	if err == nil && !found {
-		err = fmt.Errorf("document %d is missing: %w", number, errDocument)
+		err = fmt.Errorf("document %d is missing: %w", number, layout.ErrDocument)
 	}
 	if err != nil {
 		return err
 	}
-	before, err := decodeDocument(r.row)
-	if err != nil || before.ts <= r.now || before.lsn != resource.LSN(lsn) || before.ordinal != ordinal || before.seq != seq {
+	before, err := layout.DecodeDocument(r.row)
+	if err != nil || before.TS <= r.now || before.LSN != resource.LSN(lsn) || before.Ordinal != ordinal || before.Seq != seq {
 		return err
 	}
-	k, err := r.indexing.keysOfBody(before.body, before.asked)
+	k, err := r.indexing.KeysOfBody(before.Body, before.Directive)
 	if err != nil {
 		return err
 	}
-	again := allKeys{active: k.active.clone(), other: k.other.clone()}
-	r.b.keys(number, diff(r.indexing.stored(k, number, before.ts), r.indexing.stored(again, number, r.now)))
+	again := layout.AllKeys{Active: k.Active.Clone(), Other: k.Other.Clone()}
+	r.b.keys(number, layout.Diff(r.indexing.Stored(k, number, before.TS), r.indexing.Stored(again, number, r.now)))
 	after := before
-	after.ts = r.now
-	if at, ok := before.expiry(); ok {
+	after.TS = r.now
+	if at, ok := before.Expiry(); ok {
 		r.b.check(r.b.batch.Delete(storage.ExpiryKey(nil, at, number)))
-		at, _ = after.expiry()
+		at, _ = after.Expiry()
 		r.b.check(r.b.batch.Set(storage.ExpiryKey(nil, at, number), nil))
 	}
-	restamp(r.row, r.now)
+	layout.Restamp(r.row, r.now)
 	r.b.check(r.b.batch.Set(key, r.row))
 	r.done.Documents++
 	r.key = storage.CompleteKey(r.key[:0], lsn, ordinal, seq)
@@ -188,24 +190,24 @@ func (r *timesRepair) version(key, row []byte) error {
 
 // revise repairs the bytes of an entry: its own time, and those of the documents in it.
 func (r *timesRepair) revise(key, row []byte) (changed bool, err error) {
-	e, err := decodeRevision(row)
+	e, err := layout.DecodeRevision(row)
 	if err != nil {
 		return false, err
 	}
-	if e.ts > r.now {
-		setRevisionTime(row, r.now)
+	if e.TS > r.now {
+		layout.SetRevisionTime(row, r.now)
 		changed = true
 	}
-	for _, document := range [][]byte{e.current, e.previous} {
+	for _, document := range [][]byte{e.Current, e.Previous} {
 		if len(document) == 0 {
 			continue
 		}
-		d, err := decodeDocument(document)
+		d, err := layout.DecodeDocument(document)
 		if err != nil {
 			return false, err
 		}
-		if d.ts > r.now {
-			restamp(document, r.now)
+		if d.TS > r.now {
+			layout.Restamp(document, r.now)
 			changed = true
 		}
 	}

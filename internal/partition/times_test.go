@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -227,8 +229,8 @@ func (w *world) afterRepair(t *testing.T, now int64, before map[string]int64) {
 		w.clock.Add(200)
 	}
 	for key, row := range rowsOf(t, w.store) {
-		if e, err := decodeRevision([]byte(row)); key[0] == byte(storage.FamilyComplete) && (err != nil || e.ts <= now) {
-			t.Errorf("a version of %d is still there (%v)", e.ts-now, err)
+		if e, err := layout.DecodeRevision([]byte(row)); key[0] == byte(storage.FamilyComplete) && (err != nil || e.TS <= now) {
+			t.Errorf("a version of %d is still there (%v)", e.TS-now, err)
 		}
 	}
 	if report := w.check(); !report.Clean() {

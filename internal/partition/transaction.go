@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -40,14 +42,14 @@ type transaction struct {
 	at map[string]int
 
 	// Valid once started: the state after the last version.
-	next     state
-	paths    paths
-	total    totals
+	next     layout.State
+	paths    layout.Paths
+	total    layout.Totals
 	versions uint32
 	written  int // bytes of documents
 	started  bool
 
-	horizon horizon // hides documents
+	horizon layout.Horizon // hides documents
 
 	allowance allowance // for conditions, in the writer
 
@@ -85,20 +87,20 @@ const (
 type edit struct {
 	// The version before the transaction. existed is false if there is none.
 	existed   bool
-	before    document
+	before    layout.Document
 	beforeKey string
 	beforeRow []byte // memory for before if it comes from the snapshot; reused
 
 	// The version after the transaction. A nil row is no document.
-	version
+	layout.Version
 	key string
 	row []byte
 
-	old, new keys   // that the store has of before and row
-	change   change // from old to new; valid if versions is 1
-	ahead    *ahead // rows of the change that are not in change; may be nil
-	claims   claims // of row
-	versions int    // of the document in the transaction, deletions included
+	old, new layout.Keys   // that the store has of before and row
+	change   layout.Change // from old to new; valid if versions is 1
+	ahead    *ahead        // rows of the change that are not in change; may be nil
+	claims   layout.Claims // of row
+	versions int           // of the document in the transaction, deletions included
 }
 
 // begin prepares the transaction for a request on one full key.
@@ -142,12 +144,12 @@ func (tx *transaction) end() {
 	if cap(tx.other) > rowKept {
 		tx.other = nil
 	}
-	tx.p, tx.now, tx.w, tx.key, tx.rests, tx.paths = nil, nil, nil, nil, nil, paths{}
+	tx.p, tx.now, tx.w, tx.key, tx.rests, tx.paths = nil, nil, nil, nil, nil, layout.Paths{}
 }
 
 // current is the version of a document as a transaction sees it.
 type current struct {
-	document
+	layout.Document
 	exists bool
 	// expired says that there is a row of a hidden document.
 	expired bool
@@ -157,7 +159,7 @@ type current struct {
 }
 
 // size returns the size of the document, zero if there is none.
-func (f *current) size() int { return len(f.body) }
+func (f *current) size() int { return len(f.Body) }
 
 // find returns the current version of the document with a row key. It may share the
 // bytes of scratch.
@@ -185,13 +187,13 @@ func (tx *transaction) find(key string, scratch *[]byte) (f current, err error) 
 	if f.row == nil {
 		return f, nil
 	}
-	if f.document, err = decodeDocument(f.row); err != nil {
+	if f.Document, err = layout.DecodeDocument(f.row); err != nil {
 		return f, fmt.Errorf("partition %v: %w", tx.p.config.Ref, err)
 	}
-	if string(f.document.key) != string(tx.key) {
+	if string(f.Document.Key) != string(tx.key) {
 		return f, fmt.Errorf("partition %v: two partition keys have one hash", tx.p.config.Ref)
 	}
-	f.expired = tx.horizon.passed(&f.document)
+	f.expired = tx.horizon.Hides(&f.Document)
 	f.exists = !f.expired
 	return f, nil
 }
@@ -232,7 +234,7 @@ func (tx *transaction) do(op *operation) error {
 		return op.read(&before)
 	}
 	if op.ask.Op == Patch {
-		if err := tx.patch(op, &before.document, tx.now.indexing); err != nil {
+		if err := tx.patch(op, &before.Document, tx.now.indexing); err != nil {
 			return err
 		}
 	}
@@ -269,7 +271,7 @@ func (op *operation) conditions(before *current) error {
 	if ask.Op == Create {
 		return status.Conflict()
 	}
-	if ask.IfMatch != "" && ask.IfMatch != AnyETag && !before.matches(ask.IfMatch) {
+	if ask.IfMatch != "" && ask.IfMatch != AnyETag && !before.Matches(ask.IfMatch) {
 		return status.PreconditionFailed()
 	}
 	if ask.Op != Fetch && before.named(ask.IfNoneMatch) {
@@ -280,13 +282,13 @@ func (op *operation) conditions(before *current) error {
 
 // named reports whether If-None-Match names the version.
 func (f *current) named(etag resource.ETag) bool {
-	return etag == AnyETag || etag != "" && f.matches(etag)
+	return etag == AnyETag || etag != "" && f.Matches(etag)
 }
 
 // read sets the result of a Fetch. The error is NotModified if the client has the
 // version.
 func (op *operation) read(before *current) error {
-	op.version = before.version
+	op.version = before.Version
 	if op.row = before.row; before.copied {
 		op.row = slices.Clone(before.row)
 	}
@@ -315,19 +317,19 @@ func (tx *transaction) change(op *operation, before *current) error {
 		return status.TooLarge("The documents that the transaction writes are %d bytes long. At most %d are allowed.", size, writtenMax)
 	}
 	next := tx.next
-	v := version{lsn: next.lsn, ordinal: tx.p.own.Ordinal, seq: tx.versions, ts: next.ts}
+	v := layout.Version{LSN: next.LSN, Ordinal: tx.p.own.Ordinal, Seq: tx.versions, TS: next.TS}
 	if before.exists {
-		v.number = before.number
+		v.Number = before.Number
 	} else if op.number != 0 {
-		v.number = op.number
+		v.Number = op.number
 	} else {
-		if next.counter+1 >= resource.NumbersMax {
+		if next.Counter+1 >= resource.NumbersMax {
 			return status.Forbidden(0, "The partition has given out all its document numbers.")
 		}
-		next.counter++
-		v.number = resource.NewNumber(v.ordinal, next.counter)
+		next.Counter++
+		v.Number = resource.NewNumber(v.Ordinal, next.Counter)
 	}
-	if op.number != 0 && (v.number != op.number || before.exists == op.created) {
+	if op.number != 0 && (v.Number != op.number || before.exists == op.created) {
 		return changedMeanwhile()
 	}
 	m, err := tx.move(op, before, v)
@@ -344,17 +346,17 @@ func (tx *transaction) change(op *operation, before *current) error {
 	if op.row != nil {
 		items, bytes = items+1, bytes+int64(op.size())
 	}
-	total := totals{items: tx.total.items + items, bytes: tx.total.bytes + bytes}
-	next.items, next.bytes = next.items+items, next.bytes+bytes
-	next.excludes = next.items > 0 && (next.excludes || op.row != nil && directiveOf(op.row) == Exclude)
-	if err := tx.p.quota(bytes, total.bytes); err != nil && !tx.horizon.purges.concern(tx.key) {
+	total := layout.Totals{Items: tx.total.Items + items, Bytes: tx.total.Bytes + bytes}
+	next.Items, next.Bytes = next.Items+items, next.Bytes+bytes
+	next.Excludes = next.Items > 0 && (next.Excludes || op.row != nil && layout.DirectiveOf(op.row) == Exclude)
+	if err := tx.p.quota(bytes, total.Bytes); err != nil && !tx.horizon.Marks.Concern(tx.key) {
 		return err // While documents of the key are purged, its totals count those as well.
 	}
-	if total.items < 0 || total.bytes < 0 || next.items < 0 || next.bytes < 0 {
+	if total.Items < 0 || total.Bytes < 0 || next.Items < 0 || next.Bytes < 0 {
 		panic(fmt.Sprintf("partition %v: totals below zero: %+v in %+v", tx.p.config.Ref, total, next))
 	}
 	if op.row != nil {
-		stamp(op.row, v)
+		layout.Stamp(op.row, v)
 	}
 	op.version, op.created = v, !before.exists
 	op.charge = op.cost(before, &m)
@@ -390,58 +392,58 @@ func (tx *transaction) start() error {
 		return err
 	}
 	tx.next, tx.paths = w.next, known
-	tx.next.lsn++
-	tx.next.ts = max(tx.next.ts, tx.p.config.Now().Unix())
+	tx.next.LSN++
+	tx.next.TS = max(tx.next.TS, tx.p.config.Now().Unix())
 	if tx.retention > 0 {
 		// After a clock was ahead, the time of writes can be later than Removal.
-		tx.over = min(tx.next.ts, tx.p.config.Removal().Unix()) - tx.retention
+		tx.over = min(tx.next.TS, tx.p.config.Removal().Unix()) - tx.retention
 	}
 	tx.started = true
 	return nil
 }
 
 // totals returns those of the logical partition before the transaction.
-func (tx *transaction) totals() (totals, error) {
+func (tx *transaction) totals() (layout.Totals, error) {
 	w := tx.w
 	w.key = storage.LogicalKey(w.key[:0], tx.epk, tx.hash)
 	if pending, ok := w.overlay.logical[string(w.key)]; ok {
 		tx.rest(pending.flight)
-		return pending.totals, nil
+		return pending.Totals, nil
 	}
 	var found bool
 	var err error
 	w.cell, found, err = tx.now.rows.Get(w.cell[:0], w.key)
 	if err != nil || !found {
-		return totals{}, err
+		return layout.Totals{}, err
 	}
-	return decodeTotals(w.cell)
+	return layout.DecodeTotals(w.cell)
 }
 
 // move is the change of the index from one version of a document to the next.
 type move struct {
-	old, new keys // that the store has of the two versions
-	change   change
-	paths    paths // complete paths after it
+	old, new layout.Keys // that the store has of the two versions
+	change   layout.Change
+	paths    layout.Paths // complete paths after it
 
 	ahead *ahead // rows of the change that are not in change; may be nil
 
-	wasClaimed     claims // of the version before
-	freed, claimed int    // number of rows of unique keys
+	wasClaimed     layout.Claims // of the version before
+	freed, claimed int           // number of rows of unique keys
 }
 
 // move computes the change of the index by an operation. v has the number of the
 // document.
-func (tx *transaction) move(op *operation, before *current, v version) (m move, err error) {
+func (tx *transaction) move(op *operation, before *current, v layout.Version) (m move, err error) {
 	x := tx.now.indexing
 	m.paths = tx.paths
 	if m.wasClaimed, err = tx.claim(op, before); err != nil {
 		return m, err
 	}
-	m.freed, m.claimed = tx.p.uniques.changed(m.wasClaimed, op.claimed())
+	m.freed, m.claimed = tx.p.uniques.Changed(m.wasClaimed, op.claimed())
 	if m.ahead = op.take(x, before, v); m.ahead != nil {
 		m.change = m.ahead.stamped(x, before, op, v)
 		if op.row != nil {
-			m.paths = m.paths.behind(x, &op.keys, tx.next.items == 0)
+			m.paths = m.paths.After(x, &op.keys, tx.next.Items == 0)
 		}
 		return m, nil
 	}
@@ -453,25 +455,25 @@ func (tx *transaction) move(op *operation, before *current, v version) (m move, 
 		m.old = tx.edits[before.edit].new
 	case before.exists:
 		k := op.before.keys
-		if !op.before.found || op.before.version != before.version || !op.indexing.fits(x) {
-			if k, err = x.keysOfBody(before.body, before.asked); err != nil {
+		if !op.before.found || op.before.version != before.Version || !op.indexing.Fits(x) {
+			if k, err = x.KeysOfBody(before.Body, before.Directive); err != nil {
 				return m, err
 			}
 		}
-		m.old = x.stored(k, before.number, before.ts)
+		m.old = x.Stored(k, before.Number, before.TS)
 	}
 	if op.row != nil {
 		k := op.keys
-		if !op.indexing.fits(x) {
-			if k, err = x.keysOfBody(bodyOf(op.row), directiveOf(op.row)); err != nil {
+		if !op.indexing.Fits(x) {
+			if k, err = x.KeysOfBody(layout.BodyOf(op.row), layout.DirectiveOf(op.row)); err != nil {
 				return m, err
 			}
 		}
 		// The first document of an empty partition makes a new set of paths.
-		m.paths = m.paths.behind(x, &k, tx.next.items == 0)
-		m.new = x.stored(k, v.number, v.ts)
+		m.paths = m.paths.After(x, &k, tx.next.Items == 0)
+		m.new = x.Stored(k, v.Number, v.TS)
 	}
-	m.change = diff(m.old, m.new)
+	m.change = layout.Diff(m.old, m.new)
 	return m, nil
 }
 
@@ -485,17 +487,17 @@ func (tx *transaction) enter(op *operation, before *current, m move) {
 		place = len(tx.edits)
 		tx.edits = slices.Grow(tx.edits, 1)[:place+1] // An earlier edit there has left beforeRow.
 		e := &tx.edits[place]
-		e.existed, e.before, e.beforeKey, e.old = before.exists, before.document, op.oldKey(), m.old
+		e.existed, e.before, e.beforeKey, e.old = before.exists, before.Document, op.oldKey(), m.old
 		if before.copied { // The document shares the bytes of tx.row.
 			tx.row, e.beforeRow = e.beforeRow, tx.row
 		}
 	}
 	e := &tx.edits[place]
-	tx.hold(op.version.number, m.wasClaimed, op.claimed())
+	tx.hold(op.version.Number, m.wasClaimed, op.claimed())
 	e.claims = op.claimed()
-	e.key, e.row, e.version, e.new, e.change, e.ahead = op.newKey(), op.row, op.version, m.new, m.change, m.ahead
+	e.key, e.row, e.Version, e.new, e.change, e.ahead = op.newKey(), op.row, op.version, m.new, m.change, m.ahead
 	if e.versions++; e.versions > 1 {
-		e.change = change{} // It is that of the last version only; see moved.
+		e.change = layout.Change{} // It is that of the last version only; see moved.
 	}
 	if op.row == nil || op.renames() {
 		tx.at[op.oldKey()] = gone
@@ -527,7 +529,7 @@ func (tx *transaction) commit() (*flight, error) {
 	if b.err != nil {
 		return nil, errors.Join(b.err, b.batch.Close())
 	}
-	f := tx.p.propose(b.batch, tx.next.lsn, tx.next.items-w.next.items, tx.next.bytes-w.next.bytes)
+	f := tx.p.propose(b.batch, tx.next.LSN, tx.next.Items-w.next.Items, tx.next.Bytes-w.next.Bytes)
 	w.next, w.paths, w.keeping = tx.next, tx.paths, keeping
 	tx.note(f)
 	return f, nil
@@ -550,7 +552,7 @@ func (tx *transaction) note(f *flight) {
 		o.hold(f, tx.held)
 	}
 	f.logical = string(storage.LogicalKey(tx.p.writer.key[:0], tx.epk, tx.hash))
-	o.logical[f.logical] = pendingTotals{totals: tx.total, flight: f}
+	o.logical[f.logical] = pendingTotals{Totals: tx.total, flight: f}
 }
 
 // leaves reports whether the document leaves the row key that it had.
@@ -559,9 +561,9 @@ func (e *edit) leaves() bool {
 }
 
 // moved returns the change of the index from the first version to the last.
-func (e *edit) moved() change {
+func (e *edit) moved() layout.Change {
 	if e.versions > 1 {
-		return diff(e.old, e.new)
+		return layout.Diff(e.old, e.new)
 	}
 	return e.change
 }

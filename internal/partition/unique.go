@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
 )
@@ -17,7 +19,7 @@ type holding struct {
 
 // claim returns the claims of the version before an operation. The error is Conflict if
 // another document has values that the new version has. claim changes nothing.
-func (tx *transaction) claim(op *operation, before *current) (old claims, err error) {
+func (tx *transaction) claim(op *operation, before *current) (old layout.Claims, err error) {
 	u := tx.p.uniques
 	if len(u) == 0 {
 		return nil, nil
@@ -25,16 +27,16 @@ func (tx *transaction) claim(op *operation, before *current) (old claims, err er
 	switch {
 	case before.edit != gone:
 		old = tx.edits[before.edit].claims
-	case before.exists && op.before.found && op.before.version == before.version:
+	case before.exists && op.before.found && op.before.version == before.Version:
 		old = op.before.claims
 	case before.exists:
-		if old, err = u.ofBody(before.body); err != nil {
+		if old, err = u.OfBody(before.Body); err != nil {
 			return nil, fmt.Errorf("partition %v: %w", tx.p.config.Ref, err)
 		}
 	}
 	for i := range u {
-		wanted := op.claimed().at(i)
-		if wanted == nil || bytes.Equal(wanted, old.at(i)) {
+		wanted := op.claimed().At(i)
+		if wanted == nil || bytes.Equal(wanted, old.At(i)) {
 			continue
 		}
 		holder, err := tx.holder(tx.uniqueKey(i, wanted))
@@ -43,14 +45,14 @@ func (tx *transaction) claim(op *operation, before *current) (old claims, err er
 		}
 		if holder != 0 {
 			return nil, status.New(status.CodeConflict, 0,
-				"Unique index constraint violation. Another document of the partition key has the same values at %s.", u[i].text)
+				"Unique index constraint violation. Another document of the partition key has the same values at %s.", u[i].Text)
 		}
 	}
 	return old, nil
 }
 
 // claimed returns the claims of the new version, nil if there is none.
-func (op *operation) claimed() claims {
+func (op *operation) claimed() layout.Claims {
 	if op.row == nil {
 		return nil
 	}
@@ -76,7 +78,7 @@ func (tx *transaction) holder(key []byte) (number uint64, err error) {
 		return pending.number, nil
 	}
 	_, err = tx.now.rows.View(key, func(row []byte) error {
-		number, err = decodeHolder(row)
+		number, err = layout.DecodeHolder(row)
 		return err
 	})
 	if err != nil {
@@ -86,9 +88,9 @@ func (tx *transaction) holder(key []byte) (number uint64, err error) {
 }
 
 // hold changes the claims of a document from old to new.
-func (tx *transaction) hold(number uint64, old, new claims) {
+func (tx *transaction) hold(number uint64, old, new layout.Claims) {
 	for i := range tx.p.uniques {
-		before, after := old.at(i), new.at(i)
+		before, after := old.At(i), new.At(i)
 		if bytes.Equal(before, after) {
 			continue
 		}

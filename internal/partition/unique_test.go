@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/replication/replicationtest"
 	"github.com/decandb/decan/internal/resource"
@@ -217,7 +219,7 @@ func TestUniqueRace(t *testing.T) {
 func TestUniqueRestsOnEffect(t *testing.T) {
 	held(t, func(t *testing.T, w *world, g *heldGroup) {
 		unique := uniqueContainer(t, 2, []string{"/a", "/b"})
-		u, err := compileUniques(unique.UniqueKeys)
+		u, err := layout.CompileUniques(unique.UniqueKeys)
 		if err != nil {
 			t.Fatal(err)
 		}

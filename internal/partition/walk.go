@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/status"
@@ -97,7 +99,7 @@ type entry struct {
 // exactly those of the clip that satisfy the access, and count is called instead of
 // visit if their number is known without reading them.
 func (s *source) walk(ctx context.Context, walk query.Walk, count func(n int64) (more bool), visit visitor) (err error) {
-	if !s.now.indexing.active.Serves(index.Expr{Op: index.Leaf, Span: walk.Span}) || count != nil && !s.now.indexing.active.Serves(walk.Access) {
+	if !s.now.indexing.Active.Serves(index.Expr{Op: index.Leaf, Span: walk.Span}) || count != nil && !s.now.indexing.Active.Serves(walk.Access) {
 		return status.Unavailable(nil, "The index has changed since the query was planned. Try again.")
 	}
 	w := &walker{s: s, ctx: ctx, walk: walk, count: count}
@@ -156,7 +158,7 @@ func (w *walker) limit(exact bool) error {
 		if err == nil && !exact && items > few {
 			// Reading all rows of a large clip can take longer than the walk.
 			if w.clip = items; items >= most {
-				w.clip = s.now.items
+				w.clip = s.now.Items
 			}
 		} else if err == nil {
 			var clip *storage.Numbers
@@ -199,12 +201,12 @@ func (s *source) numbers(ctx context.Context) (numbers *storage.Numbers, err err
 		if n++; Stopped(ctx, n) != nil {
 			return nil, Stopped(ctx, n)
 		}
-		d, err := decodeDocument(rows.Value())
+		d, err := layout.DecodeDocument(rows.Value())
 		if err != nil {
 			return nil, s.damaged(err)
 		}
-		if s.r.own.width > 0 || s.holds(rows.Key()[1:], &d) {
-			b.Add(d.number)
+		if s.r.own.Width > 0 || s.holds(rows.Key()[1:], &d) {
+			b.Add(d.Number)
 		}
 	}
 	return b.Numbers(), nil
@@ -276,7 +278,7 @@ func (w *walker) visit(term index.Term, set *storage.Postings, visit visitor) (m
 }
 
 // documents calls use with the documents of a set.
-func (w *walker) documents(set *storage.Postings, use func(d *document) (more bool, err error)) (more bool, err error) {
+func (w *walker) documents(set *storage.Postings, use func(d *layout.Document) (more bool, err error)) (more bool, err error) {
 	move := set.Next
 	if w.walk.Desc {
 		move = set.Prev
@@ -332,13 +334,13 @@ func (w *walker) missing(visit visitor) (more bool, err error) {
 	if w.count != nil && w.within == nil && w.walk.After == 0 && s.single(span) {
 		n, err := s.countLists(w.ctx, span, math.MaxInt64)
 		s.term = ""
-		return err == nil && w.count(s.now.items-n), err
+		return err == nil && w.count(s.now.Items-n), err
 	}
 	have, err := s.now.rows.PostingsRange(w.ctx, storage.TermKey(nil, span.Low), storage.TermKey(nil, span.High)).Collect(w.ctx)
 	if err != nil {
 		return false, s.broken(w.ctx, err)
 	}
-	if have.Len() == s.now.items {
+	if have.Len() == s.now.Items {
 		return true, nil
 	}
 	all := w.within
@@ -431,8 +433,8 @@ func (w *walker) rest(list []entry, visit visitor) (more bool, err error) {
 
 // terms returns the terms of a document in the index in use.
 func (s *source) terms(number uint64) (list []index.Term, err error) {
-	_, err = s.find(number, func(d *document) (bool, error) {
-		list, err = s.now.indexing.inUse(d)
+	_, err = s.find(number, func(d *layout.Document) (bool, error) {
+		list, err = s.now.indexing.TermsInUse(d)
 		return true, err
 	})
 	return list, err
@@ -441,7 +443,7 @@ func (s *source) terms(number uint64) (list []index.Term, err error) {
 // Complete reports whether every document of the partition is known to have a term of
 // a span.
 func (s *source) Complete(span index.Span) (yes bool, err error) {
-	active := s.now.indexing.active
+	active := s.now.indexing.Active
 	own, ok := active.Span(span.Path, index.Defined, value.Null())
 	if !ok || own.Low < span.Low || own.High > span.High {
 		return false, nil // The terms of the path are not all in the span.
@@ -451,10 +453,10 @@ func (s *source) Complete(span index.Span) (yes bool, err error) {
 	if ts, ok := active.Timestamp(0); ok && ts[:storage.PathBytes] == own.Low[:storage.PathBytes] {
 		return true, nil
 	}
-	s.key = storage.MetaKey(s.key[:0], metaPaths)
+	s.key = storage.MetaKey(s.key[:0], layout.MetaPaths)
 	_, err = s.now.rows.View(s.key, func(row []byte) error {
-		set, err := decodePaths(row)
-		yes = err == nil && set.has(own.Low)
+		set, err := layout.DecodePaths(row)
+		yes = err == nil && set.Has(own.Low)
 		return err
 	})
 	if err != nil {

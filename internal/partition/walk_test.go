@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/index"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
@@ -104,7 +106,7 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 		t.Fatal(err)
 	}
 	defer p.release(now)
-	x := now.indexing.active.Index
+	x := now.indexing.Active.Index
 	all := m.plainly(t, x, now.indexing.Policy.Computed)
 	strategies := []strategy{
 		defaultStrategy(),
@@ -168,7 +170,7 @@ func (m *model) compareIndexed(t *testing.T, w *world, random *rand.Rand) (exact
 // probe is a source under test.
 type probe struct {
 	*source
-	active *compiled
+	active *layout.Compiled
 	direct bool // the clip is the whole partition or a prefix of the key
 }
 
@@ -178,7 +180,7 @@ func newProbe(p *Partition, now *published, asked, clip partitionkey.Range) prob
 		levels := len(asked.Min) / levelBytes
 		prefix = levels > 0 && levels < d.Levels() && len(asked.Min) == levels*levelBytes && asked.Max == asked.Min+partitionkey.MaxEPK
 	}
-	return probe{source: p.reader.Source(&now.shot, asked, clip), active: now.indexing.active, direct: prefix || clip.Equal(p.own.Range)}
+	return probe{source: p.reader.Source(&now.shot, asked, clip), active: now.indexing.Active, direct: prefix || clip.Equal(p.own.Range)}
 }
 
 // levelBytes is the length of one level of an EPK.
@@ -443,9 +445,9 @@ func checkNearest(t *testing.T, s probe, access index.Expr, admitted []plain, ra
 
 // checkPlan compares what a plan makes of the source with what it makes of the
 // documents alone.
-func checkPlan(t *testing.T, s probe, x *indexing, text string, pageItems int, label string) {
+func checkPlan(t *testing.T, s probe, x *layout.Indexing, text string, pageItems int, label string) {
 	t.Helper()
-	plan, err := query.Compile(text, nil, x.active.Index, query.Options{Computed: x.Policy.Computed})
+	plan, err := query.Compile(text, nil, x.Active.Index, query.Options{Computed: x.Policy.Computed})
 	if status.CodeOf(err) == status.CodeBadRequest {
 		return // The policy has not the index that the order needs.
 	}
@@ -692,8 +694,8 @@ func TestWalkEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.release(now)
-	span, _ := now.indexing.active.Span(index.Path{"id"}, index.Defined, value.Null())
-	missing, _ := now.indexing.active.Span(index.Path{"nobody"}, index.Defined, value.Null())
+	span, _ := now.indexing.Active.Span(index.Path{"id"}, index.Defined, value.Null())
+	missing, _ := now.indexing.Active.Span(index.Path{"nobody"}, index.Defined, value.Null())
 	walks := map[string]query.Walk{"terms": {Span: span}, "falling": {Span: span, Desc: true}, "missing": {Span: missing, Missing: true}}
 	for name, walk := range walks {
 		for _, whole := range []bool{true, false} {

@@ -245,7 +245,7 @@ func (q *waysBench) ask(where, key string, between func()) (quartiles []float64,
 	defer runtime.UnlockOSThread()
 	p := q.w.partition.Load()
 	r := q.w.keyRange(q.b, key)
-	plan, err := query.Compile("SELECT * FROM c WHERE "+where, nil, p.states.current.Load().indexing.active.Index, query.Options{})
+	plan, err := query.Compile("SELECT * FROM c WHERE "+where, nil, p.states.current.Load().indexing.Active.Index, query.Options{})
 	if err != nil {
 		q.b.Fatal(err)
 	}

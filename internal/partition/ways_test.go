@@ -99,7 +99,7 @@ func TestChoiceByPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Free()
-	mean := int(p.reader.rosters.of(r.Min, now.lsn).mean)
+	mean := int(p.reader.rosters.of(r.Min, now.LSN).mean)
 	for _, c := range []struct {
 		where       string
 		want, bytes int
@@ -116,7 +116,7 @@ func TestChoiceByPage(t *testing.T) {
 		{"", 0, 10 * mean, looks},
 		{"", 0, 1000 * mean, passes},
 	} {
-		plan, err := query.Compile("SELECT * FROM c "+c.where, nil, now.indexing.active.Index, query.Options{})
+		plan, err := query.Compile("SELECT * FROM c "+c.where, nil, now.indexing.Active.Index, query.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestRosterFollowsWrites(t *testing.T) {
 	if p.reader.rosters.count.Load() != 1 {
 		t.Errorf("%d rosters are left", p.reader.rosters.count.Load())
 	}
-	if e := p.reader.rosters.of(r.Min, old.lsn); e.numbers != nil {
+	if e := p.reader.rosters.of(r.Min, old.LSN); e.numbers != nil {
 		if n, err := e.postings().Count(); err != nil || n != before {
 			t.Errorf("a reader of the first state sees %d documents of %d: %v", n, before, err)
 		}
@@ -248,7 +248,7 @@ func TestChoice(t *testing.T) {
 			}
 			s.Free()
 		}
-		plan, err := query.Compile("SELECT * FROM c "+c.where, nil, now.indexing.active.Index, query.Options{})
+		plan, err := query.Compile("SELECT * FROM c "+c.where, nil, now.indexing.Active.Index, query.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/decandb/decan/internal/partition/layout"
+
 	"github.com/decandb/decan/internal/patch"
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/replication"
@@ -48,6 +50,16 @@ func (o Op) String() string {
 	}
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
+
+// Directive says whether a document is in the index, as [layout.Directive] does.
+type Directive = layout.Directive
+
+// The directives.
+const (
+	ByPolicy = layout.ByPolicy
+	Include  = layout.Include
+	Exclude  = layout.Exclude
+)
 
 // ParseDirective parses Default, Include and Exclude in any case, and the numbers 0, 2
 // and 1 that the Python SDK sends for them. The empty text is Default. The error is
@@ -191,17 +203,17 @@ func (p *Partition) Write(ctx context.Context, w Write) (Written, error) {
 
 // written returns the result of an operation that was done.
 func (p *Partition) written(op *operation) (Written, error) {
-	done := Written{Created: op.created, LSN: op.version.lsn, Number: op.version.number}
+	done := Written{Created: op.created, LSN: op.version.LSN, Number: op.version.Number}
 	if op.row == nil {
 		return done, nil
 	}
-	d, err := decodeDocument(op.row)
+	d, err := layout.DecodeDocument(op.row)
 	if err != nil {
 		return done, fmt.Errorf("partition %v: %w", p.config.Ref, err)
 	}
-	done.ETag = etagOf(d.etag)
+	done.ETag = layout.ETagOf(d.ETag)
 	if op.answers() {
-		done.Body = p.own.render.complete(&d)
+		done.Body = p.own.Render.Complete(&d)
 	}
 	return done, nil
 }
@@ -313,11 +325,11 @@ type request struct {
 // operation is one operation of a request.
 type operation struct {
 	ask       Operation
-	documents [2]string // see oldKey and newKey
-	row       []byte    // the new document row, stamped by the writer; nil for Delete
-	indexing  *indexing // of the keys
-	keys      allKeys
-	claims    claims
+	documents [2]string        // see oldKey and newKey
+	row       []byte           // the new document row, stamped by the writer; nil for Delete
+	indexing  *layout.Indexing // of the keys
+	keys      layout.AllKeys
+	claims    layout.Claims
 	before    guess
 	ahead     *ahead // of a heavy write; nil if the writer computes the change
 	silent    bool   // the answer has no document
@@ -327,7 +339,7 @@ type operation struct {
 	// Set by the writer, except for an err that does not depend on what is stored.
 	err     error
 	created bool
-	version version
+	version layout.Version
 	charge  float64
 }
 
@@ -335,10 +347,10 @@ type operation struct {
 // writer uses the keys if that is still the current version.
 type guess struct {
 	found   bool
-	version version
+	version layout.Version
 	size    int // of the document
-	keys    allKeys
-	claims  claims
+	keys    layout.AllKeys
+	claims  layout.Claims
 	refused *status.Error // the error of a patch of that version; nil if it has none
 }
 
@@ -357,7 +369,7 @@ func (op *operation) size() int {
 	if op.row == nil {
 		return 0
 	}
-	return len(bodyOf(op.row))
+	return len(layout.BodyOf(op.row))
 }
 
 // newRequest begins a request for documents of a full key.
@@ -367,10 +379,10 @@ func (p *Partition) newRequest(generation resource.Generation, key partitionkey.
 	}
 	r := &request{epk: epk, meter: meter, evaluated: make(chan struct{})}
 	r.key = key.AppendCanonical(nil, p.own.Key)
-	if len(r.key) > keyBytesMax {
-		return nil, status.BadRequest("The partition key is %d bytes long. At most %d are allowed.", len(r.key), keyBytesMax)
+	if len(r.key) > layout.KeyBytesMax {
+		return nil, status.BadRequest("The partition key is %d bytes long. At most %d are allowed.", len(r.key), layout.KeyBytesMax)
 	}
-	r.hash = keyHash(r.key)
+	r.hash = layout.KeyHash(r.key)
 	return r, nil
 }
 
@@ -446,7 +458,7 @@ func (p *Partition) prepareDocument(r *request, op *operation) (id string, err e
 	if err := resource.ValidItemID(member.Text()); err != nil {
 		return "", err
 	}
-	return member.Text(), p.encode(op, len(r.epk), r.key, doc.Without(systemProperties...), r.look())
+	return member.Text(), p.encode(op, len(r.epk), r.key, doc.Without(layout.SystemProperties...), r.look())
 }
 
 // encode makes the row of a document and computes its keys. look is that of KeysOf.
@@ -454,13 +466,13 @@ func (p *Partition) encode(op *operation, epkSize int, key []byte, doc value.Val
 	if err := p.validTTL(doc); err != nil {
 		return err
 	}
-	row := newDocumentRow(epkSize, key, doc)
-	direct(row, op.ask.Directive)
-	if size, limit := len(bodyOf(row)), p.config.Limits.DocumentBytes; size > limit {
+	row := layout.NewDocumentRow(epkSize, key, doc)
+	layout.SetDirective(row, op.ask.Directive)
+	if size, limit := len(layout.BodyOf(row)), p.config.Limits.DocumentBytes; size > limit {
 		return status.TooLarge("The document is %d bytes long. At most %d are allowed.", size, limit)
 	}
-	op.keys, err = op.indexing.keysOf(doc, bodyOf(row), op.ask.Directive, look)
-	op.row, op.claims = row, p.uniques.of(doc)
+	op.keys, err = op.indexing.KeysOf(doc, layout.BodyOf(row), op.ask.Directive, look)
+	op.row, op.claims = row, p.uniques.Of(doc)
 	return err
 }
 
@@ -469,23 +481,23 @@ func (p *Partition) encode(op *operation, epkSize int, key []byte, doc value.Val
 func (p *Partition) prepareBefore(ctx context.Context, r *request, op *operation, now *published) error {
 	var slow *status.Error
 	_, err := now.rows.View([]byte(op.oldKey()), func(row []byte) error {
-		d, err := decodeDocument(row)
+		d, err := layout.DecodeDocument(row)
 		if err != nil {
 			return err
 		}
-		r.beginWork(ctx, len(d.body))
+		r.beginWork(ctx, len(d.Body))
 		look := r.look()
 		if look != nil {
 			if err := look(); err != nil {
 				return err
 			}
 		}
-		doc, err := value.Parse(d.body)
+		doc, err := value.Parse(d.Body)
 		if err != nil {
-			return fmt.Errorf("%w: %w", errDocument, err)
+			return fmt.Errorf("%w: %w", layout.ErrDocument, err)
 		}
-		k, err := op.indexing.keysOf(doc, d.body, d.asked, look)
-		op.before = guess{found: true, version: d.version, size: len(d.body), keys: k, claims: p.uniques.of(doc)}
+		k, err := op.indexing.KeysOf(doc, d.Body, d.Directive, look)
+		op.before = guess{found: true, version: d.Version, size: len(d.Body), keys: k, claims: p.uniques.Of(doc)}
 		if err == nil && op.ask.Op == Patch {
 			slow = op.guessPatch(ctx, p, r, &d, doc)
 		}

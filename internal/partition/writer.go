@@ -1,6 +1,10 @@
 package partition
 
-import "time"
+import (
+	"time"
+
+	"github.com/decandb/decan/internal/partition/layout"
+)
 
 const (
 	// flightsMax bounds the effects that are proposed and not applied, and so the
@@ -18,8 +22,8 @@ const (
 // the state. The mutex of the intake orders the two.
 type writer struct {
 	// next is the state after all proposed effects.
-	next    state
-	paths   paths // valid if pathsKnown
+	next    layout.State
+	paths   layout.Paths // valid if pathsKnown
 	overlay overlay
 	keeping keeping
 
@@ -146,8 +150,8 @@ func (p *Partition) restart() {
 	p.writer.keeping = keeping{}
 	p.writer.catalog = 0 // The effect that recorded it may be lost.
 	if now := p.states.current.Load(); now != nil {
-		counter := p.writer.next.counter // A Holding may have numbers up to it.
-		p.writer.next = now.state
-		p.writer.next.counter = max(p.writer.next.counter, counter)
+		counter := p.writer.next.Counter // A Holding may have numbers up to it.
+		p.writer.next = now.State
+		p.writer.next.Counter = max(p.writer.next.Counter, counter)
 	}
 }

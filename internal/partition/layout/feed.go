@@ -1,4 +1,4 @@
-package partition
+package layout
 
 import (
 	"bytes"
@@ -9,25 +9,25 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// appendFeedValue appends the value of a feed row: the number of the document and
+// AppendFeedValue appends the value of a feed row: the number of the document and
 // its short EPK, by which a reader of a key range skips documents of other keys.
 // The short EPK has 8 bytes of the first level and 4 of each further one.
-func appendFeedValue(dst []byte, number uint64, epk string, width int) []byte {
+func AppendFeedValue(dst []byte, number uint64, epk string, width int) []byte {
 	const firstBytes, furtherBytes = 8, 4
 	dst = binary.BigEndian.AppendUint64(dst, number)
 	var first [firstBytes]byte
 	copy(first[:], epk)
 	dst = append(dst, first[:]...)
-	for at := hashBytes; at < width; at += hashBytes {
+	for at := LevelBytes; at < width; at += LevelBytes {
 		dst = append(dst, epk[at:at+furtherBytes]...)
 	}
 	return dst
 }
 
-// decodeFeedValue decodes a value of appendFeedValue. short shares the bytes of row.
-func decodeFeedValue(row []byte) (number uint64, short []byte, err error) {
+// DecodeFeedValue decodes a value of AppendFeedValue. short shares the bytes of row.
+func DecodeFeedValue(row []byte) (number uint64, short []byte, err error) {
 	if len(row) < storage.NumberBytes+shortFirst || (len(row)-storage.NumberBytes-shortFirst)%shortFurther != 0 {
-		return 0, nil, fmt.Errorf("feed row %x: %w", row, errDocument)
+		return 0, nil, fmt.Errorf("feed row %x: %w", row, ErrDocument)
 	}
 	return binary.BigEndian.Uint64(row), row[storage.NumberBytes:], nil
 }
@@ -38,25 +38,25 @@ const (
 	shortFurther = 4
 )
 
-// shortRange tells from short EPKs alone which documents cannot be in a range.
+// ShortRange tells from short EPKs alone which documents cannot be in a range.
 // A level counts only if the bounds agree in all levels before it: then all
 // documents of the range have the same values in those levels.
-type shortRange struct {
+type ShortRange struct {
 	low, high []byte // inclusive; of the levels that count
 }
 
-// newShortRange returns the short form of a range, for EPKs of a width.
-func newShortRange(r partitionkey.Range, width int) shortRange {
-	var s shortRange
+// NewShortRange returns the short form of a range, for EPKs of a width.
+func NewShortRange(r partitionkey.Range, width int) ShortRange {
+	var s ShortRange
 	low, high := r.Min.Canonical(), r.Max.Canonical()
-	for at := 0; at < max(width, 1); at += hashBytes {
+	for at := 0; at < max(width, 1); at += LevelBytes {
 		n := shortFurther
 		if at == 0 {
 			n = shortFirst
 		}
 		s.low = append(s.low, level(low, at, n)...)
 		s.high = append(s.high, level(high, at, n)...)
-		if !bytes.Equal(level(low, at, hashBytes), level(high, at, hashBytes)) {
+		if !bytes.Equal(level(low, at, LevelBytes), level(high, at, LevelBytes)) {
 			break
 		}
 	}
@@ -72,8 +72,8 @@ func level(e partitionkey.EPK, at, n int) []byte {
 	return b
 }
 
-// holds reports whether a document with a short EPK may be in the range.
-func (s *shortRange) holds(short []byte) bool {
+// Holds reports whether a document with a short EPK may be in the range.
+func (s *ShortRange) Holds(short []byte) bool {
 	for at := 0; at < len(s.low) && at < len(short); {
 		end := min(at+shortFurther, len(short))
 		if at == 0 {

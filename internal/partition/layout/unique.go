@@ -1,4 +1,4 @@
-package partition
+package layout
 
 import (
 	"bytes"
@@ -12,27 +12,27 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// uniques are the unique keys of a container: no two documents of one full
+// Uniques are the unique keys of a container: no two documents of one full
 // partition key have the same values at all paths of a unique key. A container
 // cannot change them, so they are compiled once.
-type uniques []uniqueKey
+type Uniques []UniqueKey
 
-// uniqueKey is one unique key.
-type uniqueKey struct {
+// UniqueKey is one unique key.
+type UniqueKey struct {
 	paths []value.Path
-	text  string // of the paths, for messages
+	Text  string // of the paths, for messages
 }
 
-// compileUniques compiles the unique keys of a container, whose paths
+// CompileUniques compiles the unique keys of a container, whose paths
 // resource.ParseContainer has checked.
-func compileUniques(keys []resource.UniqueKey) (uniques, error) {
-	var u uniques
+func CompileUniques(keys []resource.UniqueKey) (Uniques, error) {
+	var u Uniques
 	for _, key := range keys {
-		k := uniqueKey{text: strings.Join(key.Paths, ", ")}
+		k := UniqueKey{Text: strings.Join(key.Paths, ", ")}
 		for _, text := range key.Paths {
 			names, ok := resource.ParsePropertyPath(text)
 			if !ok {
-				return nil, fmt.Errorf("unique key path %q: %w", text, errMeta)
+				return nil, fmt.Errorf("unique key path %q: %w", text, ErrMeta)
 			}
 			path := make(value.Path, len(names))
 			for i, name := range names {
@@ -45,19 +45,19 @@ func compileUniques(keys []resource.UniqueKey) (uniques, error) {
 	return u, nil
 }
 
-// claims are hashes of the values that a document has at the unique keys: one of
+// Claims are hashes of the values that a document has at the unique keys: one of
 // storage.ValuesBytes for each key, in their order. They are nil for no document,
 // and if there are no unique keys.
-type claims []byte
+type Claims []byte
 
-// of returns the claims of a document. Equal values have equal hashes, and a
+// Of returns the claims of a document. Equal values have equal hashes, and a
 // missing value counts as null, as in the service. The hash is cryptographic, so
 // that a client cannot make two sets of values collide.
-func (u uniques) of(doc value.Value) claims {
+func (u Uniques) Of(doc value.Value) Claims {
 	if len(u) == 0 {
 		return nil
 	}
-	all := make(claims, 0, len(u)*storage.ValuesBytes)
+	all := make(Claims, 0, len(u)*storage.ValuesBytes)
 	var room [256]byte
 	for i := range u {
 		key := room[:0]
@@ -74,30 +74,30 @@ func (u uniques) of(doc value.Value) claims {
 	return all
 }
 
-// ofBody returns the claims of a stored body.
-func (u uniques) ofBody(body []byte) (claims, error) {
+// OfBody returns the claims of a stored body.
+func (u Uniques) OfBody(body []byte) (Claims, error) {
 	if len(u) == 0 {
 		return nil, nil
 	}
 	doc, err := value.Parse(body)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDocument, err)
+		return nil, fmt.Errorf("%w: %w", ErrDocument, err)
 	}
-	return u.of(doc), nil
+	return u.Of(doc), nil
 }
 
-// at returns the claim of the i-th key, nil for no document.
-func (c claims) at(i int) []byte {
+// At returns the claim of the i-th key, nil for no document.
+func (c Claims) At(i int) []byte {
 	if c == nil {
 		return nil
 	}
 	return c[i*storage.ValuesBytes : (i+1)*storage.ValuesBytes]
 }
 
-// changed counts the rows that a change of claims from old to new removes and adds.
-func (u uniques) changed(old, new claims) (removed, added int) {
+// Changed counts the rows that a change of claims from old to new removes and adds.
+func (u Uniques) Changed(old, new Claims) (removed, added int) {
 	for i := range u {
-		before, after := old.at(i), new.at(i)
+		before, after := old.At(i), new.At(i)
 		if bytes.Equal(before, after) {
 			continue
 		}
@@ -111,13 +111,13 @@ func (u uniques) changed(old, new claims) (removed, added int) {
 	return removed, added
 }
 
-// decodeHolder decodes a 'u' row: the number of the document that has the values.
-func decodeHolder(row []byte) (number uint64, err error) {
+// DecodeHolder decodes a 'u' row: the number of the document that has the values.
+func DecodeHolder(row []byte) (number uint64, err error) {
 	if len(row) == storage.NumberBytes {
 		number = binary.BigEndian.Uint64(row)
 	}
 	if number == 0 {
-		return 0, fmt.Errorf("unique key row %x: %w", row, errMeta)
+		return 0, fmt.Errorf("unique key row %x: %w", row, ErrMeta)
 	}
 	return number, nil
 }

@@ -1,0 +1,298 @@
+package layout
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/resource"
+	"github.com/decandb/decan/internal/status"
+	"github.com/decandb/decan/internal/value"
+)
+
+// Phase is a phase of the change from one indexing policy to the next.
+//
+// A change makes two sweeps over all documents, in the order of their numbers. The
+// first adds the terms of the new policy. Between the sweeps queries switch to it.
+// The second removes the terms that only the old policy has. At any moment the
+// number of a document tells which terms of it are in the store, so writes during a
+// sweep keep the lists exact.
+type Phase string
+
+// The phases.
+const (
+	Settled  Phase = ""
+	Building Phase = "build" // adding terms of the next policy
+	Cleaning Phase = "clean" // removing terms of the previous policy
+)
+
+// IndexRow is the 'm' row of the index. It is JSON, because a policy changes rarely.
+type IndexRow struct {
+	Version int                     `json:"version"`
+	Policy  resource.IndexingPolicy `json:"policy"` // what queries use
+
+	Phase Phase `json:"phase,omitempty"`
+	// Other is the next policy while building, the previous one while cleaning, and
+	// nil when settled.
+	Other *resource.IndexingPolicy `json:"other,omitempty"`
+	// Cursor is the number of the last document that the sweep has passed, and
+	// Until of the last that it has to pass. Later documents are written as the
+	// sweep would leave them.
+	Cursor uint64 `json:"cursor,omitempty"`
+	Until  uint64 `json:"until,omitempty"`
+	// Passed and Total count documents for the progress in percent.
+	Passed int64 `json:"passed,omitempty"`
+	Total  int64 `json:"total,omitempty"`
+
+	// Directives says that the index follows directives. An older row does not have
+	// it: then all documents are in the index, whatever Automatic says.
+	Directives bool `json:"directives"`
+}
+
+// Append returns the row.
+func (x IndexRow) Append() ([]byte, error) {
+	x.Directives = true
+	return json.Marshal(x)
+}
+
+// DecodeIndexRow decodes a row of Append.
+func DecodeIndexRow(row []byte) (IndexRow, error) {
+	var x IndexRow
+	if err := json.Unmarshal(row, &x); err != nil {
+		return x, fmt.Errorf("index: %w: %w", err, ErrMeta)
+	}
+	if x.Version != MetaVersion || (x.Phase == Settled) != (x.Other == nil) ||
+		(x.Phase != Settled && x.Phase != Building && x.Phase != Cleaning) {
+		return x, fmt.Errorf("index %s: %w", row, ErrMeta)
+	}
+	if !x.Directives {
+		// The policy then differs from the container's, so a rebuild follows.
+		x.Policy.Automatic = true
+		if x.Other != nil {
+			x.Other.Automatic = true
+		}
+	}
+	return x, nil
+}
+
+// Indexing is an index row with its policies compiled. It is immutable.
+type Indexing struct {
+	IndexRow
+	Active   *Compiled // Policy
+	Changing *Compiled // Other; nil when settled
+}
+
+// Compiled is a compiled policy.
+type Compiled struct {
+	*index.Index
+	computed *query.Computed // nil without computed properties
+}
+
+// CompileIndexing compiles the policies of a row. It takes those that before has
+// as well, unless before is nil.
+func CompileIndexing(row IndexRow, before *Indexing) (*Indexing, error) {
+	x := &Indexing{IndexRow: row}
+	var err error
+	if x.Active, err = compileOnce(row.Policy, before); err != nil {
+		return nil, err
+	}
+	if row.Other != nil {
+		x.Changing, err = compileOnce(*row.Other, before)
+	}
+	return x, err
+}
+
+func compileOnce(p resource.IndexingPolicy, before *Indexing) (*Compiled, error) {
+	if before != nil {
+		if before.Policy.Equal(p) {
+			return before.Active, nil
+		}
+		if before.Other != nil && before.Other.Equal(p) {
+			return before.Changing, nil
+		}
+	}
+	return Compile(p)
+}
+
+// Compile compiles a policy.
+func Compile(p resource.IndexingPolicy) (c *Compiled, err error) {
+	c = new(Compiled)
+	if c.Index, err = index.Compile(p); err == nil {
+		c.computed, err = query.CompileComputed(p.Computed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compile indexing policy: %w", err)
+	}
+	return c, nil
+}
+
+// Keys returns the keys of a document. body is its JSON, and doc the value of it.
+// It appends the terms to dst, and calls look regularly if it is not nil.
+func (c *Compiled) Keys(dst []index.Term, doc value.Value, body []byte, look func() error) (k Keys, err error) {
+	if c.computed != nil {
+		// A computed value that is too large is not indexed.
+		if doc, err = c.computed.Extend(body); err != nil && status.CodeOf(err) != status.CodeBadRequest {
+			return Keys{}, fmt.Errorf("%w: %w", ErrDocument, err)
+		}
+	}
+	k.Terms, err = c.TermsPaced(dst, doc, look)
+	k.Vectors = c.Vectors(nil, doc)
+	return k, err
+}
+
+// HasBoth reports whether a document has the keys of both policies in the store.
+func (x *Indexing) HasBoth(number uint64) bool {
+	if x.Phase == Settled {
+		return false
+	}
+	passed := number <= x.Cursor || number > x.Until
+	return passed == (x.Phase == Building)
+}
+
+// Progress returns the progress of a change in percent, 100 if there is none.
+func (x *Indexing) Progress() int {
+	if x.Phase == Settled {
+		return 100
+	}
+	half := 50
+	if x.Total > 0 {
+		half = int(min(50, x.Passed*50/x.Total))
+	}
+	if x.Phase == Cleaning {
+		half += 50
+	}
+	return min(half, 99)
+}
+
+// Keys are the terms and vectors by which one policy finds a document. Terms of _ts
+// are missing until the keys are stamped, because only the writer knows the time.
+type Keys struct {
+	Terms   []index.Term
+	Vectors []index.VectorEntry
+}
+
+// AllKeys are the keys of a document under both policies of an indexing.
+type AllKeys struct{ Active, Other Keys }
+
+// BareTerm is the only term, except for that of the time, of a document that its
+// directive excludes from the index. Its list tells whether there are such
+// documents. No path has this id.
+const BareTerm index.Term = "\x00\x00\x00\x00\x00\x00\x00\x00\x01"
+
+// leavesOut reports whether a policy excludes documents with a directive from the
+// index.
+func leavesOut(p *resource.IndexingPolicy, d Directive) bool {
+	return p.Mode != resource.IndexingNone && (d == Exclude || d == ByPolicy && !p.Automatic)
+}
+
+// KeysOf computes the keys of a document with a directive. body is its JSON, and doc
+// the value of it. look, if not nil, is called regularly; its error ends the work.
+func (x *Indexing) KeysOf(doc value.Value, body []byte, d Directive, look func() error) (k AllKeys, err error) {
+	const termsGuess = 24 // with room for the timestamp
+	if leavesOut(&x.Policy, d) {
+		k.Active.Terms = []index.Term{BareTerm}
+	} else if k.Active, err = x.Active.Keys(make([]index.Term, 0, termsGuess), doc, body, look); err != nil {
+		return k, err
+	}
+	switch {
+	case x.Changing == nil:
+	case leavesOut(x.Other, d):
+		k.Other.Terms = []index.Term{BareTerm}
+	default:
+		k.Other, err = x.Changing.Keys(nil, doc, body, look)
+	}
+	return k, err
+}
+
+// KeysOfBody computes the keys of a stored body.
+func (x *Indexing) KeysOfBody(body []byte, d Directive) (AllKeys, error) {
+	doc, err := value.Parse(body)
+	if err != nil {
+		return AllKeys{}, fmt.Errorf("%w: %w", ErrDocument, err)
+	}
+	return x.KeysOf(doc, body, d, nil)
+}
+
+// TermsInUse returns the terms by which queries find a stored document, sorted.
+func (x *Indexing) TermsInUse(d *Document) ([]index.Term, error) {
+	if leavesOut(&x.Policy, d.Directive) {
+		return x.Active.Stamp([]index.Term{BareTerm}, d.TS), nil
+	}
+	doc, err := value.Parse(d.Body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDocument, err)
+	}
+	k, err := x.Active.Keys(nil, doc, d.Body, nil)
+	return x.Active.Stamp(k.Terms, d.TS), err
+}
+
+// Stored returns all keys that the store has of a document with this number and
+// time, sorted. It may overwrite k.
+func (x *Indexing) Stored(k AllKeys, number uint64, ts int64) Keys {
+	all := Keys{Terms: x.Active.Stamp(k.Active.Terms, ts), Vectors: k.Active.Vectors}
+	if x.HasBoth(number) {
+		all.Terms = append(all.Terms, x.Changing.Stamp(k.Other.Terms, ts)...)
+		slices.Sort(all.Terms)
+		all.Terms = slices.Compact(all.Terms)
+		all.Vectors = append(all.Vectors, k.Other.Vectors...)
+	}
+	all.Vectors = SortVectors(all.Vectors)
+	return all
+}
+
+// SortVectors sorts vectors by their ids and removes duplicates: vectors with the
+// same id are equal, since the id includes the form. It overwrites all.
+func SortVectors(all []index.VectorEntry) []index.VectorEntry {
+	slices.SortFunc(all, func(a, b index.VectorEntry) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(all, func(a, b index.VectorEntry) bool { return a.ID == b.ID })
+}
+
+// Change is the difference between the keys of two versions of a document.
+type Change struct {
+	Removed, Added []index.Term
+	Dropped        []index.Term // the ids of vectors
+	Put            []index.VectorEntry
+}
+
+// Diff returns the change between sorted keys.
+func Diff(before, after Keys) (c Change) {
+	c.Removed, c.Added = index.Diff(before.Terms, after.Terms)
+	old := before.Vectors
+	for _, v := range after.Vectors {
+		for len(old) > 0 && old[0].ID < v.ID {
+			c.Dropped = append(c.Dropped, old[0].ID)
+			old = old[1:]
+		}
+		same := len(old) > 0 && old[0].ID == v.ID
+		if !same || !bytes.Equal(old[0].Stored, v.Stored) {
+			c.Put = append(c.Put, v)
+		}
+		if same {
+			old = old[1:]
+		}
+	}
+	for _, v := range old {
+		c.Dropped = append(c.Dropped, v.ID)
+	}
+	return c
+}
+
+// Fits reports whether keys that were computed under x are valid under y.
+func (x *Indexing) Fits(y *Indexing) bool {
+	return x == y || x.Active == y.Active && x.Changing == y.Changing
+}
+
+// Clone returns a copy of the slices, which Stored may overwrite.
+func (k Keys) Clone() Keys {
+	return Keys{Terms: slices.Clone(k.Terms), Vectors: slices.Clone(k.Vectors)}
+}
+
+// Clone returns a copy of the slices, which Stored may overwrite.
+func (k AllKeys) Clone() AllKeys { return AllKeys{Active: k.Active.Clone(), Other: k.Other.Clone()} }
+
+// Count returns the number of terms, of both policies.
+func (k *AllKeys) Count() int { return len(k.Active.Terms) + len(k.Other.Terms) }
