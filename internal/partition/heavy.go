@@ -10,8 +10,8 @@ import (
 
 	"github.com/decandb/decan/internal/partition/layout"
 
-	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/pacing"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
 )
