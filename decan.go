@@ -13,8 +13,10 @@
 package decan
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/decandb/decan/internal/server"
 )
@@ -82,8 +84,32 @@ type Config struct {
 	// reached within seconds.
 	Limits string
 
+	// Clock says how the server treats a wrong clock of the machine.
+	Clock Clock
+
 	// Logger receives the server's log. Default: no logging.
 	Logger *slog.Logger
+}
+
+// Clock configures how a server treats a wrong clock. A zero field means its
+// default. docs/clock.md has the rules.
+type Clock struct {
+	// Skew is the maximum difference between the date of a request's signature
+	// and the current time. Default 15 minutes; negative for no limit.
+	Skew time.Duration
+
+	// Jump is the difference between the machine's clock and the elapsed time
+	// above which the clock has jumped. Default 1 minute; negative to ignore
+	// jumps.
+	Jump time.Duration
+
+	// Ahead is how far _ts follows a clock that has jumped ahead. Default 30
+	// days; negative for not at all.
+	Ahead time.Duration
+
+	// Steady is how long a clock that has jumped ahead must run without another
+	// jump before documents expire by it. Default 15 minutes.
+	Steady time.Duration
 }
 
 // Server is a running server. It is safe for concurrent use.
@@ -95,34 +121,31 @@ type Server struct{ running *server.Server }
 //
 // The context bounds only the start; Close stops the server.
 func Start(ctx context.Context, config Config) (*Server, error) {
-	if config.Listen == "" {
-		config.Listen = "127.0.0.1:0"
-	}
-	if config.AdminListen == "" {
-		config.AdminListen = "none"
-	}
-	running, err := server.Start(ctx, server.Config{
-		Listen:         config.Listen,
-		AdminListen:    config.AdminListen,
-		Data:           config.Data,
-		Key:            config.Key,
-		Consistency:    config.Consistency,
-		CrossPartition: config.CrossPartition,
-		Throughput:     config.Throughput,
-		LimitsPreset:   config.Limits,
-		Logger:         config.Logger,
-
-		Tokens: server.TokenConfig{
-			Issuers: config.TokenIssuers, Audiences: config.TokenAudiences, Keys: config.TokenKeys, Emulator: config.EmulatorTokens,
-			Only: config.DisableLocalAuth,
-		},
-		PrefixPermissions: config.PrefixPermissions,
-		AllowedHosts:      config.AllowedHosts,
-	})
+	running, err := server.Start(ctx, config.server())
 	if err != nil {
 		return nil, err
 	}
 	return &Server{running: running}, nil
+}
+
+// server returns the configuration of the server. The defaults of a library differ
+// from those of decan serve in the ports, the data directory and the throughput.
+func (c Config) server() server.Config {
+	return server.Config{
+		Data:       c.Data,
+		Ports:      server.PortOptions{Data: cmp.Or(c.Listen, "127.0.0.1:0"), Admin: cmp.Or(c.AdminListen, "none")},
+		Keys:       server.KeyOptions{Primary: c.Key},
+		Account:    server.AccountOptions{Consistency: c.Consistency},
+		Protocol:   server.ProtocolOptions{CrossPartition: c.CrossPartition},
+		Throughput: server.ThroughputOptions{Enforcement: cmp.Or(c.Throughput, "off")},
+		Partitions: server.PartitionOptions{Preset: c.Limits},
+		Access:     server.AccessOptions{Hosts: c.AllowedHosts, PrefixPermissions: c.PrefixPermissions},
+		Clock:      server.ClockOptions(c.Clock),
+		Logger:     c.Logger,
+		Tokens: server.TokenOptions{
+			Issuers: c.TokenIssuers, Audiences: c.TokenAudiences, Keys: c.TokenKeys, Emulator: c.EmulatorTokens, Only: c.DisableLocalAuth,
+		},
+	}
 }
 
 // Endpoint returns the URL for clients over plain HTTP, such as

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/internal/server"
 	"github.com/decandb/decan/internal/server/servertest"
 )
@@ -21,7 +22,7 @@ import (
 func types(t *testing.T, code int, args []string, patterns ...string) string {
 	t.Helper()
 	var out, errors bytes.Buffer
-	got := run(args, streams{out: &out, err: &errors})
+	got := run(args, console.Streams{Out: &out, Err: &errors})
 	text := out.String() + errors.String()
 	if got != code {
 		t.Errorf("%q ends with %d, want %d\n%s", args, got, code, text)
@@ -49,7 +50,7 @@ func partitionDirs(t *testing.T, dir string) []string {
 // a text, or to start if there is none.
 func startsWith(t *testing.T, dir, refusal string) {
 	t.Helper()
-	s, err := server.Start(context.Background(), server.Config{Data: dir, Listen: "127.0.0.1:0", AdminListen: "none"})
+	s, err := server.Start(context.Background(), server.Config{Data: dir, Ports: server.PortOptions{Data: "127.0.0.1:0", Admin: "none"}})
 	switch {
 	case err == nil && refusal != "":
 		t.Errorf("started, want it refused with %q", refusal)
@@ -76,7 +77,7 @@ func TestAcceptLossCommand(t *testing.T) {
 	}
 
 	// While a server runs.
-	s, err := server.Start(context.Background(), server.Config{Data: dir, Listen: "127.0.0.1:0", AdminListen: "none"})
+	s, err := server.Start(context.Background(), server.Config{Data: dir, Ports: server.PortOptions{Data: "127.0.0.1:0", Admin: "none"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func TestQuarantineCommands(t *testing.T) {
 	if err := os.CopyFS(old, os.DirFS(filepath.Join(dir, "catalog"))); err != nil {
 		t.Fatal(err)
 	}
-	s, err := server.Start(context.Background(), server.Config{Data: dir, Listen: "127.0.0.1:0", AdminListen: "none"})
+	s, err := server.Start(context.Background(), server.Config{Data: dir, Ports: server.PortOptions{Data: "127.0.0.1:0", Admin: "none"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func TestQuarantineCommands(t *testing.T) {
 	types(t, 1, []string{"quarantine", "restore", "--as", "shop/late", dir, names["0"], names["0"], names["1"]}, `restore from the quarantine: `)
 
 	// While a server runs only list works.
-	s, err = server.Start(context.Background(), server.Config{Data: dir, Listen: "127.0.0.1:0", AdminListen: "none"})
+	s, err = server.Start(context.Background(), server.Config{Data: dir, Ports: server.PortOptions{Data: "127.0.0.1:0", Admin: "none"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,12 +5,13 @@ import (
 	"os"
 	"time"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/internal/server"
 )
 
 type certCommand struct {
-	Data string `default:"./decan-data" type:"path" help:"The data directory whose authority is meant; it is made there when missing."`
-	Out  string `short:"o" placeholder:"FILE" type:"path" help:"Write the PEM here instead of standard output."`
+	Data string `default:"./decan-data" type:"path" help:"The data directory of the server, which contains its authority; a missing authority is created."`
+	Out  string `short:"o" placeholder:"FILE" type:"path" help:"Write the PEM to this file instead of standard output."`
 }
 
 const trustAdvice = `Trust this certificate where your clients run; the server's own certificate is signed by it.
@@ -25,12 +26,12 @@ const trustAdvice = `Trust this certificate where your clients run; the server's
   Fedora     cp %[1]s /etc/pki/ca-trust/source/anchors/ && update-ca-trust
   macOS      security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain %[1]s
   Windows    certutil -addstore -f Root %[1]s
-Plain http works on the same port and needs none of this.
+Plain http on the same port needs no certificate.
 `
 
-// Run writes the authority's certificate, and the advice to standard error so
+// Run writes the certificate of the authority, and the advice to standard error, so
 // that the PEM can be redirected.
-func (c *certCommand) Run(io streams) error {
+func (c *certCommand) Run(io console.Streams) error {
 	pem, err := server.AuthorityPEM(c.Data, time.Now())
 	if err != nil {
 		return err
@@ -38,13 +39,13 @@ func (c *certCommand) Run(io streams) error {
 	name := c.Out
 	if c.Out == "" {
 		name = "decan-ca.pem"
-		_, err = io.out.Write(pem)
+		_, err = io.Out.Write(pem)
 	} else {
 		err = os.WriteFile(c.Out, pem, 0o644)
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(io.err, trustAdvice, name)
+	fmt.Fprintf(io.Err, trustAdvice, name)
 	return nil
 }

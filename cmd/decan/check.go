@@ -7,31 +7,32 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/internal/server"
 )
 
 type checkCommand struct {
-	AcceptLoss  bool `help:"Take what is there for all that there must be: cut off what is damaged, of which the quarantine keeps a copy, move what the catalog does not name to the quarantine, and say what is lost."`
-	StartEmpty  bool `help:"With --accept-loss: partitions of which nothing can be read begin empty. Without it they are named, and a server does not start."`
-	RepairClock bool `help:"Set every time that is later than the machine's clock says, as a clock that was ahead leaves them, to what it says now. Set the clock right first."`
+	AcceptLoss  bool `help:"Accept that data is lost: cut off the damaged parts, of which the quarantine keeps a copy, move directories that the catalog does not name to the quarantine, and print the loss."`
+	StartEmpty  bool `help:"With --accept-loss: replace partitions that cannot be read at all by empty ones. Without this flag the check names them, and a server does not start."`
+	RepairClock bool `help:"Set every stored time that is later than the machine's clock to the current time. A clock that was ahead leaves such times. Set the clock first."`
 
-	Parallel int  `default:"0" placeholder:"N" help:"How many partitions are verified at the same time (default: one for each processor, and for each 256 MB of memory at most)."`
-	Progress bool `help:"Show how far it is where the output is no terminal too, with a line for each tenth."`
+	Parallel int  `default:"0" placeholder:"N" help:"How many partitions are verified at the same time (default: one per processor, at most one per 256 MB of memory)."`
+	Progress bool `help:"Show the progress even if standard error is not a terminal, with a line for each tenth."`
 
 	Dir string `arg:"" type:"path" help:"The data directory. No server may have it open."`
 }
 
-// Validate refuses a flag that does nothing alone.
+// Validate refuses a flag that has no effect alone.
 func (c *checkCommand) Validate() error {
 	if c.StartEmpty && !c.AcceptLoss {
-		return errors.New("--start-empty is a part of --accept-loss: give both")
+		return errors.New("--start-empty needs --accept-loss: give both")
 	}
 	return nil
 }
 
-// Run verifies the directory and fails when it finds a problem. SIGINT and SIGTERM end
-// it soon, and it says then what it has not verified; a second one ends it at once.
-func (c *checkCommand) Run(io streams) error {
+// Run verifies the directory and fails if it finds a problem. After SIGINT or SIGTERM
+// it ends soon and prints what it has not verified; a second signal ends it at once.
+func (c *checkCommand) Run(io console.Streams) error {
 	if c.AcceptLoss {
 		if err := c.accept(io); err != nil {
 			return err
@@ -42,71 +43,71 @@ func (c *checkCommand) Run(io streams) error {
 			return err
 		}
 	}
-	ctx, stop := interruptible()
+	ctx, stop := console.Interruptible()
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	return c.verify(ctx, io)
 }
 
-// exitInterrupted is the exit code of a check that was interrupted: the shell's for a
-// program that SIGINT has ended.
+// exitInterrupted is the exit code of an interrupted check: that of shells for a
+// program ended by SIGINT.
 const exitInterrupted = 130
 
 // verify verifies the directory until ctx ends.
-func (c *checkCommand) verify(ctx context.Context, io streams) error {
-	meter := checkMeter{meter: meter{out: io.err, terminal: isTerminal(io.err)}, began: time.Now()}
+func (c *checkCommand) verify(ctx context.Context, io console.Streams) error {
+	meter := checkMeter{Meter: console.NewMeter(io.Err), began: time.Now()}
 	options := server.CheckOptions{Parallel: c.Parallel}
 	if options.Parallel <= 0 {
 		options.Parallel = checkParallel(memory())
 	}
-	if c.Progress || meter.meter.terminal {
-		options.Progress = meter.show
+	if c.Progress || meter.Terminal {
+		options.Progress = meter.progress
 	}
 	report, err := server.CheckWith(ctx, c.Dir, options)
-	meter.meter.end()
+	meter.End()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(io.out, "%s, %s, %s, %s, %s of documents\n",
-		counted(int64(report.Databases), "database"), counted(int64(report.Containers), "container"), counted(int64(report.Partitions), "partition"),
-		counted(report.Documents, "document"), counted(report.Bytes, "byte"))
+	fmt.Fprintf(io.Out, "%s, %s, %s, %s, %s of documents\n",
+		console.Counted(int64(report.Databases), "database"), console.Counted(int64(report.Containers), "container"), console.Counted(int64(report.Partitions), "partition"),
+		console.Counted(report.Documents, "document"), console.Counted(report.Bytes, "byte"))
 	for _, leftover := range report.Leftovers {
-		fmt.Fprintln(io.out, "left over:", leftover, "(the next start removes it)")
+		fmt.Fprintln(io.Out, "left over:", leftover, "(the next start removes it)")
 	}
 	for _, dir := range report.Unnamed {
-		fmt.Fprintln(io.out, "not named:", dir, "(the catalog knows nothing of it; the next start moves it to the quarantine)")
+		fmt.Fprintln(io.Out, "not named:", dir, "(the catalog does not name it; the next start moves it to the quarantine)")
 	}
 	for _, ahead := range report.Ahead {
-		fmt.Fprintln(io.out, "ahead of the clock:", ahead, "(if the clock is right, --repair-clock repairs it)")
+		fmt.Fprintln(io.Out, "ahead of the clock:", ahead, "(if the clock is right, --repair-clock repairs it)")
 	}
 	for _, entry := range report.Quarantine {
-		fmt.Fprintln(io.out, "in quarantine:", entry)
+		fmt.Fprintln(io.Out, "in quarantine:", entry)
 	}
 	for _, loss := range report.Losses {
-		fmt.Fprintln(io.out, "accepted loss:", loss)
+		fmt.Fprintln(io.Out, "accepted loss:", loss)
 	}
 	for _, problem := range report.Problems {
-		fmt.Fprintln(io.out, "problem:", problem)
+		fmt.Fprintln(io.Out, "problem:", problem)
 	}
 	for _, line := range report.UncheckedIn {
-		fmt.Fprintln(io.out, "not checked:", line)
+		fmt.Fprintln(io.Out, "not checked:", line)
 	}
 	if report.Interrupted {
 		return exitError{exitInterrupted, fmt.Errorf("%s: interrupted: checked %s, with %s; %s not checked; nothing was changed",
-			c.Dir, counted(int64(report.Partitions), "partition"), counted(int64(len(report.Problems)), "problem"), grouped(int64(report.Unchecked)))}
+			c.Dir, console.Counted(int64(report.Partitions), "partition"), console.Counted(int64(len(report.Problems)), "problem"), console.Grouped(int64(report.Unchecked)))}
 	}
 	if n := len(report.Problems); n > 0 {
-		return fmt.Errorf("%s: %s", c.Dir, counted(int64(n), "problem"))
+		return fmt.Errorf("%s: %s", c.Dir, console.Counted(int64(n), "problem"))
 	}
-	fmt.Fprintln(io.out, "every invariant holds")
+	fmt.Fprintln(io.Out, "every invariant holds")
 	return nil
 }
 
-// checkMemory is how much memory there should be for each partition that is verified.
+// checkMemory is the memory that should be available per verified partition.
 const checkMemory = 256 << 20
 
-// checkParallel returns how many partitions are verified at the same time where a
-// percentage of the available memory may be taken, zero for an unknown amount.
+// checkParallel returns how many partitions are verified at the same time if the
+// check may use a percentage of the available memory, which is 0 if it is unknown.
 func checkParallel(available int64, percent int) int {
 	n := runtime.GOMAXPROCS(0)
 	if available > 0 {
@@ -115,50 +116,51 @@ func checkParallel(available int64, percent int) int {
 	return max(1, n)
 }
 
-// checkMeter shows how far a check is.
+// checkMeter shows the progress of a check.
 type checkMeter struct {
-	meter        meter
+	*console.Meter
 	began, shown time.Time
 }
 
-func (m *checkMeter) show(p server.CheckProgress) {
+// progress shows the progress, a few times per second.
+func (m *checkMeter) progress(p server.CheckProgress) {
 	now := time.Now()
-	if p.Partitions < p.Total && now.Sub(m.shown) < meterEvery {
+	if p.Partitions < p.Total && now.Sub(m.shown) < console.MeterEvery {
 		return
 	}
 	m.shown = now
 	seconds := max(now.Sub(m.began).Seconds(), 1e-3)
-	m.meter.show(p.Part, fmt.Sprintf("%d of %d partitions, %s documents, %s, %s documents a second",
-		p.Partitions, p.Total, grouped(p.Documents), size(p.Bytes), grouped(int64(float64(p.Documents)/seconds))))
+	m.Show(p.Part, fmt.Sprintf("%s of %s, %s, %s, %s a second",
+		console.Grouped(int64(p.Partitions)), console.Counted(int64(p.Total), "partition"), console.Counted(p.Documents, "document"), console.Size(p.Bytes), console.Counted(int64(float64(p.Documents)/seconds), "document")))
 }
 
-// accept accepts what is lost, and says what that is.
-func (c *checkCommand) accept(io streams) error {
+// accept accepts the loss of data, and prints what is lost.
+func (c *checkCommand) accept(io console.Streams) error {
 	accepted, err := server.AcceptLoss(c.Dir, c.StartEmpty)
 	for _, lost := range accepted.Lost {
-		fmt.Fprintln(io.out, "lost:", lost)
+		fmt.Fprintln(io.Out, "lost:", lost)
 	}
 	for _, name := range accepted.Kept {
-		fmt.Fprintln(io.out, "kept in the quarantine:", name)
+		fmt.Fprintln(io.Out, "kept in the quarantine:", name)
 	}
 	for _, remaining := range accepted.Remaining {
-		fmt.Fprintln(io.out, "remains:", remaining)
+		fmt.Fprintln(io.Out, "remains:", remaining)
 	}
 	if err == nil && len(accepted.Lost) == 0 {
-		fmt.Fprintln(io.out, "nothing is lost")
+		fmt.Fprintln(io.Out, "nothing is lost")
 	}
 	return err
 }
 
-// repairClock repairs what a clock that was ahead has left, and says what that is.
-func (c *checkCommand) repairClock(io streams) error {
+// repairClock repairs the times that a clock that was ahead has left, and prints them.
+func (c *checkCommand) repairClock(io console.Streams) error {
 	repaired, err := server.RepairClock(c.Dir, time.Now())
-	fmt.Fprintln(io.out, "the time is", repaired.Now.Format("2006-01-02 15:04:05Z"))
+	fmt.Fprintln(io.Out, "the time is", repaired.Now.Format("2006-01-02 15:04:05Z"))
 	for _, done := range repaired.Done {
-		fmt.Fprintln(io.out, "repaired:", done)
+		fmt.Fprintln(io.Out, "repaired:", done)
 	}
 	if err == nil && len(repaired.Done) == 0 {
-		fmt.Fprintln(io.out, "no time is later")
+		fmt.Fprintln(io.Out, "no stored time is later")
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/internal/server"
 	"github.com/decandb/decan/internal/server/servertest"
 )
@@ -22,7 +23,7 @@ import (
 func checkable(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
-	running, err := server.Start(context.Background(), server.Config{Data: dir, Listen: "127.0.0.1:0", AdminListen: "none"})
+	running, err := server.Start(context.Background(), server.Config{Data: dir, Ports: server.PortOptions{Data: "127.0.0.1:0", Admin: "none"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestCheckCommand(t *testing.T) {
 	const whole = "1 database, 2 containers, 8 partitions, 1,600 documents"
 	for _, args := range [][]string{{}, {"--parallel", "1"}, {"--progress"}} {
 		var out, progress bytes.Buffer
-		code := run(append([]string{"check", dir}, args...), streams{out: &out, err: &progress})
+		code := run(append([]string{"check", dir}, args...), console.Streams{Out: &out, Err: &progress})
 		if code != 0 || !strings.Contains(out.String(), whole) || !strings.HasSuffix(out.String(), "every invariant holds\n") {
 			t.Errorf("%q: %d\n%s%s", args, code, &out, &progress)
 		}
@@ -100,7 +101,7 @@ func TestCheckCommand(t *testing.T) {
 		signal.Notify(kept, with)
 		var out bytes.Buffer
 		progress := stopper{with: with}
-		code := run([]string{"check", "--progress", "--parallel", "1", dir}, streams{out: &out, err: &progress})
+		code := run([]string{"check", "--progress", "--parallel", "1", dir}, console.Streams{Out: &out, Err: &progress})
 		signal.Stop(kept)
 		last := regexp.MustCompile(`decan: .*: interrupted: checked \d partitions?, with 0 problems; \d not checked; nothing was changed\n$`)
 		if code != exitInterrupted || !last.MatchString(progress.String()) {

@@ -9,22 +9,22 @@ import (
 	"sync"
 )
 
-// heapFloor is the size in bytes that the heap of Go may reach before its garbage is
-// collected, however little of it is in use. A server uses some ten megabytes: what is
-// stored lies outside of that heap. Go would collect whenever as much again has been
-// allocated, which a busy server does many times a second.
+// heapFloor is the size in bytes up to which Go's heap grows without a garbage
+// collection, however little of it is in use. A server uses about ten megabytes,
+// because the block cache is outside the heap. Go would collect whenever the heap has
+// doubled, which happens many times per second in a busy server.
 const heapFloor = 64 << 20
 
-// collector keeps the heap's floor. It looks at the heap after each collection and asks
-// for the next one at heapFloor, or where the heap has doubled if that is more.
+// collector keeps the floor of the heap. After each collection it sets the size of the
+// heap at which the next one runs: heapFloor, or twice the heap if that is more.
 type collector struct {
 	mu      sync.Mutex
-	percent int // as it was asked for last
+	percent int // the last value set
 	stopped bool
 }
 
-// keepHeapFloor sets the floor until stop is called, unless the environment says by
-// GOGC how often to collect. A limit of all memory (GOMEMLIMIT) stays in force.
+// keepHeapFloor keeps the floor until stop is called, unless GOGC in the environment
+// sets the frequency of collections. A memory limit (GOMEMLIMIT) stays in force.
 func keepHeapFloor() (stop func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
@@ -39,7 +39,7 @@ func keepHeapFloor() (stop func()) {
 	}
 }
 
-// look asks for the next collection, and to be called after it.
+// look sets when the next collection runs, and arranges to be called after it.
 func (c *collector) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,21 +52,22 @@ func (c *collector) look() {
 		c.percent = wanted
 		debug.SetGCPercent(wanted) // stops the world for a moment
 	}
-	// Nothing leads to the sentinel, so the next collection finds it.
+	// The sentinel is unreachable, so the next collection runs its finalizer.
 	runtime.SetFinalizer(new(sentinel), func(*sentinel) { c.look() })
 }
 
-// sentinel has a pointer, since tiny objects without one share their memory.
+// sentinel contains a pointer, because tiny objects without pointers share memory.
 type sentinel struct{ _ *sentinel }
 
-// percentDefault is by which part of what is in use the heap of Go grows between two
+// percentDefault is by how many percent of its live bytes Go's heap grows between two
 // collections.
 const percentDefault = 100
 
-// percentStep is in which steps the figure is changed, so that it rarely is.
+// percentStep is the granularity of the value, so that it rarely changes.
 const percentStep = 50
 
-// percentFor returns by which part of what is in use the heap may grow, in whole steps.
+// percentFor returns by how many percent of its live bytes the heap may grow, in whole
+// steps.
 func percentFor(live uint64) int {
 	room := (heapFloor - float64(live)) / float64(max(live, 1<<20)) * 100
 	return max(percentDefault, int(math.Floor(room/percentStep))*percentStep)

@@ -360,7 +360,7 @@ func (m *template) try(t *testing.T, h harm) harmed {
 	before := filesBelow(t, dir)
 	var log lockedBuffer
 	s, err := server.Start(context.Background(), server.Config{
-		Listen: "127.0.0.1:0", AdminListen: "none", Data: dir, LimitsPreset: "laptop", ClockSkew: -1,
+		Ports: server.PortOptions{Data: "127.0.0.1:0", Admin: "none"}, Data: dir, Partitions: server.PartitionOptions{Preset: "laptop"}, Clock: server.ClockOptions{Skew: -1},
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	var o harmed

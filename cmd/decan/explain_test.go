@@ -13,8 +13,8 @@ func TestExplanationPrints(t *testing.T) {
 	t.Parallel()
 	for member, want := range map[string]string{
 		``:                        "took         2.00 ms\n",
-		`,"indexProgress":0`:      "rebuilt, and 0 % of that is done",
-		`,"indexProgress":42`:     "rebuilt, and 42 % of that is done",
+		`,"indexProgress":0`:      "rebuilt (0 % done)",
+		`,"indexProgress":42`:     "rebuilt (42 % done)",
 		`,"complete":false`:       "This is the first page",
 		`,"indexHits":1`:          "read         3 documents, 1 of them found by the index\n",
 		`,"estimatedDocuments":1`: "estimated    1 document\n",

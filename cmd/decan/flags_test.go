@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+	"github.com/decandb/decan/cmd/decan/internal/console"
 )
 
 // model parses no command line: it is the tree of commands and flags.
 func model(t *testing.T) *kong.Application {
 	t.Helper()
 	var commands cli
-	parser, err := newParser(&commands, streams{})
+	parser, err := newParser(&commands, console.Streams{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,51 +24,82 @@ func model(t *testing.T) *kong.Application {
 }
 
 var (
-	flagName = regexp.MustCompile(`(?:^|[^-\w])--([a-z][a-z0-9-]*)`)
-	flagRow  = regexp.MustCompile("(?m)^\\| (`--[^|]*) \\| ([^|]*) \\|")
+	flagName    = regexp.MustCompile(`(?:^|[^-\w])--([a-z][a-z0-9-]*)`)
+	flagRow     = regexp.MustCompile("(?m)^\\| `--([a-z0-9-]+)`[^|]* \\| ([^|]*) \\| ([^|]*) \\|$")
+	helpDefault = regexp.MustCompile(`\(default: (.*?)\)[.;,]`)
 )
 
-// TestFlagsOfServeAreDocumented checks that docs/operating.md names each flag of
-// decan serve, that each row of its tables of flags names flags that exist, and that
-// the default in the row is that of the flag.
-func TestFlagsOfServeAreDocumented(t *testing.T) {
+// serveFlags returns the flags of decan serve.
+func serveFlags(t *testing.T) []*kong.Flag {
+	t.Helper()
+	for _, command := range model(t).Children {
+		if command.Name == "serve" {
+			return command.Flags
+		}
+	}
+	t.Fatal("there is no command serve")
+	return nil
+}
+
+// defaultOf returns the default of a flag as its help states it.
+func defaultOf(flag *kong.Flag) string {
+	if flag.Default != "" {
+		return flag.Default
+	}
+	if flag.IsBool() {
+		return "off"
+	}
+	if said := helpDefault.FindStringSubmatch(flag.Help); said != nil {
+		return said[1]
+	}
+	return "none"
+}
+
+// TestServeFlagsAreDocumented compares the tables of docs/operating.md with the flags
+// of decan serve: each flag has one row, with its default, and no other flag has one.
+func TestServeFlagsAreDocumented(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/operating.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := map[string]bool{}
-	for _, match := range flagName.FindAllSubmatch(text, -1) {
-		named[string(match[1])] = true
+	_, section, found := strings.Cut(string(text), "\n## Flags of decan serve\n")
+	if !found {
+		t.Fatal("docs/operating.md has no section on the flags of decan serve")
 	}
-	flags := map[string]*kong.Flag{}
-	for _, command := range model(t).Children {
-		if command.Name != "serve" {
-			continue
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := map[string]string{}
+	for _, row := range flagRow.FindAllStringSubmatch(section, -1) {
+		if _, twice := rows[row[1]]; twice {
+			t.Errorf("docs/operating.md has two rows for --%s", row[1])
 		}
-		for _, flag := range command.Flags {
-			flags[flag.Name] = flag
-			if !named[flag.Name] {
-				t.Errorf("docs/operating.md does not name --%s", flag.Name)
-			}
+		rows[row[1]] = strings.ReplaceAll(row[2], "`", "")
+	}
+	for _, flag := range serveFlags(t) {
+		said, found := rows[flag.Name]
+		if want := defaultOf(flag); !found || said != want {
+			t.Errorf("docs/operating.md: the default of --%s is %q (in a row: %v), the flag has %q", flag.Name, said, found, want)
+		}
+		delete(rows, flag.Name)
+	}
+	for name := range rows {
+		t.Errorf("docs/operating.md has a row for --%s, which decan serve does not have", name)
+	}
+}
+
+// TestServeFlagsInEnvironment: each flag of decan serve has the environment variable
+// that docs/operating.md derives from its name, and a help text.
+func TestServeFlagsInEnvironment(t *testing.T) {
+	t.Parallel()
+	flags := serveFlags(t)
+	for _, flag := range flags {
+		want := "DECAN_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+		if !slices.Equal(flag.Envs, []string{want}) || flag.Help == "" {
+			t.Errorf("--%s: the environment names are %q, want %s; the help is %q", flag.Name, flag.Envs, want, flag.Help)
 		}
 	}
-	for _, row := range flagRow.FindAllStringSubmatch(string(text), -1) {
-		names := flagName.FindAllStringSubmatch(row[1], -1)
-		defaults := strings.Split(row[2], ", ")
-		for i, name := range names {
-			flag, exists := flags[name[1]]
-			if !exists {
-				t.Errorf("docs/operating.md has a row for --%s, which decan serve does not have", name[1])
-				continue
-			}
-			said := strings.TrimSpace(defaults[min(i, len(defaults)-1)])
-			if flag.Default == "" || flag.Default == "0" || len(names) > 1 && len(defaults) != len(names) {
-				continue // The row describes the default in words.
-			}
-			if said != flag.Default {
-				t.Errorf("docs/operating.md: the default of --%s is %q, the flag has %q", name[1], said, flag.Default)
-			}
-		}
+	if len(flags) < 65 {
+		t.Errorf("%d flags", len(flags))
 	}
 }
 

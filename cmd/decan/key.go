@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"text/tabwriter"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/partitionkey"
 )
 
@@ -16,7 +17,7 @@ type keyCommand struct {
 }
 
 // Run prints the effective partition key and the range that holds it.
-func (c *keyCommand) Run(io streams) error {
+func (c *keyCommand) Run(io console.Streams) error {
 	definition := partitionkey.Definition{Paths: c.Paths, Version: c.Version}
 	kind := c.Kind
 	if kind == "" && len(c.Paths) > 1 {
@@ -38,7 +39,7 @@ func (c *keyCommand) Run(io streams) error {
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(io.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "key\t%s\n", key)
 	what := "full key"
 	if key.Len() < definition.Levels() {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
+	"github.com/decandb/decan/cmd/decan/internal/remote"
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/server"
 )
@@ -84,11 +86,11 @@ func TestKillWhileCopying(t *testing.T) {
 // address of the server.
 func makePair(t *testing.T, p *process) string {
 	t.Helper()
-	client, err := newDocumentClient(p.address, auth.WellKnownKey, trustFlags{}, 1)
+	client, err := remote.Account{Endpoint: p.address, Key: auth.WellKnownKey}.Documents(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.close()
+	defer client.Close()
 	for _, c := range []struct {
 		path []string
 		body string
@@ -97,9 +99,9 @@ func makePair(t *testing.T, p *process) string {
 		{[]string{"dbs", "crash", "colls"}, `{"id":"from","partitionKey":{"paths":["/tenant"],"kind":"Hash","version":2}}`},
 		{[]string{"dbs", "crash", "colls"}, `{"id":"to","partitionKey":{"paths":["/tenant","/user"],"kind":"MultiHash","version":2}}`},
 	} {
-		a, err := client.do(t.Context(), http.MethodPost, c.path, []byte(c.body))
-		if err != nil || a.status != http.StatusCreated {
-			t.Fatalf("%s: %v %d %s", c.body, err, a.status, a.body)
+		a, err := client.Do(t.Context(), http.MethodPost, c.path, []byte(c.body))
+		if err != nil || a.Status != http.StatusCreated {
+			t.Fatalf("%s: %v %d %s", c.body, err, a.Status, a.Body)
 		}
 	}
 	return p.address
@@ -109,7 +111,7 @@ func makePair(t *testing.T, p *process) string {
 func command(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, err bytes.Buffer
-	if code := run(args, streams{in: strings.NewReader(""), out: &out, err: &err}); code != 0 {
+	if code := run(args, console.Streams{In: strings.NewReader(""), Out: &out, Err: &err}); code != 0 {
 		t.Fatalf("decan %s: %d\n%s%s", strings.Join(args, " "), code, out.String(), err.String())
 	}
 	return out.String()

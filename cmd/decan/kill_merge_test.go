@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/decandb/decan/cmd/decan/internal/remote"
 	"github.com/decandb/decan/internal/server"
 )
 
@@ -74,11 +75,11 @@ func TestKillWhileMerging(t *testing.T) {
 // there are few, with pauses, until the server does not answer any more. look is told
 // how many there are.
 func mergeUntilDead(p *process, container string, random *rand.Rand, pause time.Duration, look func(partitions int)) {
-	admin := adminServer{Endpoint: "http://" + p.admin, Key: server.WellKnownKey}
+	admin := remote.Admin{Endpoint: "http://" + p.admin, Key: server.WellKnownKey}
 	scope := url.Values{"database": {"crash"}, "container": {container}}
 	for ; ; time.Sleep(pause) {
 		var table partitionTable
-		if err := admin.ask(context.Background(), http.MethodGet, "partitions", scope, &table); err != nil {
+		if err := admin.Ask(context.Background(), http.MethodGet, "partitions", scope, &table); err != nil {
 			return
 		}
 		n := len(table.Partitions)
@@ -86,13 +87,13 @@ func mergeUntilDead(p *process, container string, random *rand.Rand, pause time.
 		if n < 3 {
 			var out splitOutcome
 			scope.Set("partition", table.Partitions[random.IntN(n)].ID)
-			_ = admin.ask(context.Background(), http.MethodPost, "partitions/split", scope, &out) // one key may fill it, or the server be dead
+			_ = admin.Ask(context.Background(), http.MethodPost, "partitions/split", scope, &out) // one key may fill it, or the server be dead
 			continue
 		}
 		at := random.IntN(n - 1)
 		var out mergeOutcome
 		scope.Set("partition", table.Partitions[at].ID)
 		scope.Set("with", table.Partitions[at+1].ID)
-		_ = admin.ask(context.Background(), http.MethodPost, "partitions/merge", scope, &out) // the server may be dead
+		_ = admin.Ask(context.Background(), http.MethodPost, "partitions/merge", scope, &out) // the server may be dead
 	}
 }

@@ -2,36 +2,36 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/decandb/decan/cmd/decan/internal/console"
+	"github.com/decandb/decan/cmd/decan/internal/remote"
+	"github.com/decandb/decan/internal/server"
 )
 
-// limitsCommand shows the limits of a container, and changes those that it has of
-// its own.
+// limitsCommand shows the limits of a container, and changes its own ones.
 type limitsCommand struct {
 	Database  string `arg:"" help:"The database."`
 	Container string `arg:"" help:"The container."`
 
-	LogicalPartitionBytes *sizeBytes     `env:"-" placeholder:"SIZE" help:"How much one full partition key may hold, such as 20GB or 4MB."`
-	PartitionBytes        *sizeBytes     `env:"-" placeholder:"SIZE" help:"How much one physical partition holds before it is split."`
-	PartitionRUs          *int           `name:"partition-rus" env:"-" placeholder:"N" help:"RU/s that one physical partition can be given."`
-	ContainerRUs          *int           `name:"container-rus" env:"-" placeholder:"N" help:"RU/s that the container can be given."`
-	SplitDelay            *time.Duration `env:"-" placeholder:"DURATION" help:"Hold each split of its partitions this long before it begins; 0s for no delay."`
-	Reset                 []string       `env:"-" placeholder:"LIMIT" help:"Go back to the server's limits: logical-partition-bytes, partition-bytes, partition-rus, container-rus, split-delay or all."`
+	LogicalPartitionBytes *server.Size   `env:"-" placeholder:"SIZE" help:"The maximum size of the documents of one full partition key, such as 20GB or 4MB."`
+	PartitionBytes        *server.Size   `env:"-" placeholder:"SIZE" help:"The size at which a physical partition is split."`
+	PartitionRUs          *int           `name:"partition-rus" env:"-" placeholder:"N" help:"The maximum throughput of one physical partition, in RU/s."`
+	ContainerRUs          *int           `name:"container-rus" env:"-" placeholder:"N" help:"The maximum throughput of the container, in RU/s."`
+	SplitDelay            *time.Duration `env:"-" placeholder:"DURATION" help:"Delay each split of its partitions this long; 0s for no delay."`
+	Reset                 []string       `env:"-" placeholder:"LIMIT" help:"Return to the limits of the server: logical-partition-bytes, partition-bytes, partition-rus, container-rus, split-delay or all."`
 	JSON                  bool           `env:"-" help:"Print what the server sends."`
 
-	adminServer
+	remote.Admin
 }
 
-// limitNames are the limits as flags and on the wire.
+// limitNames are the names of limits as flags and on the wire.
 var limitNames = []struct{ flag, member string }{
 	{"logical-partition-bytes", "logicalPartitionBytes"},
 	{"partition-bytes", "partitionBytes"},
@@ -54,9 +54,9 @@ type limitTable struct {
 	Own []string `json:"own"`
 }
 
-// Run changes what flags name, and shows what is in force.
-func (c *limitsCommand) Run(streams streams) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+// Run changes the limits that flags name, and shows the limits in force.
+func (c *limitsCommand) Run(streams console.Streams) error {
+	ctx, stop := console.Interruptible()
 	defer stop()
 	change, err := c.change()
 	if err != nil {
@@ -71,13 +71,13 @@ func (c *limitsCommand) Run(streams streams) error {
 		}
 	}
 	var raw json.RawMessage
-	if err := c.send(ctx, method, path, bytes.NewReader(body), &raw); err != nil {
+	if err := c.Send(ctx, method, path, bytes.NewReader(body), &raw); err != nil {
 		return err
 	}
-	return show[limitTable](streams.out, raw, c.JSON, c.adminServer)
+	return show[limitTable](streams.Out, raw, c.JSON, c.Admin)
 }
 
-// change is the body of the request: the limits to set, and null for those to
+// change returns the body of the request: the limits to set, and null for those to
 // reset.
 func (c *limitsCommand) change() (map[string]any, error) {
 	body := map[string]any{}
@@ -89,7 +89,7 @@ func (c *limitsCommand) change() (map[string]any, error) {
 			}
 		}
 		if !known {
-			return nil, fmt.Errorf("--reset=%s: there is no such limit, see decan limits --help", name)
+			return nil, fmt.Errorf("--reset %s: use logical-partition-bytes, partition-bytes, partition-rus, container-rus, split-delay or all", name)
 		}
 	}
 	if c.LogicalPartitionBytes != nil {
@@ -110,7 +110,7 @@ func (c *limitsCommand) change() (map[string]any, error) {
 	return body, nil
 }
 
-// String is the table as people read it.
+// String returns the table.
 func (t limitTable) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s\n\n", t.Database, t.Container)
@@ -121,10 +121,10 @@ func (t limitTable) String() string {
 		}
 		fmt.Fprintf(&b, "%-36s %12s  %s\n", what, figure, whose)
 	}
-	line("logicalPartitionBytes", "one full partition key", size(t.Limits.LogicalBytes))
-	line("partitionBytes", "one physical partition", size(t.Limits.PartitionBytes))
-	line("partitionRUs", "RU/s of one physical partition", grouped(t.Limits.PartitionRUs))
-	line("containerRUs", "RU/s of the container", grouped(t.Limits.ContainerRUs))
-	line("splitDelay", "a split is held for", t.Limits.SplitDelay)
+	line("logicalPartitionBytes", "one full partition key", console.Size(t.Limits.LogicalBytes))
+	line("partitionBytes", "one physical partition", console.Size(t.Limits.PartitionBytes))
+	line("partitionRUs", "RU/s of one physical partition", console.Grouped(t.Limits.PartitionRUs))
+	line("containerRUs", "RU/s of the container", console.Grouped(t.Limits.ContainerRUs))
+	line("splitDelay", "delay of a split", t.Limits.SplitDelay)
 	return b.String()
 }

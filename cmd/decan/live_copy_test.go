@@ -154,7 +154,7 @@ func TestLiveCopy(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	data := filepath.Join(t.TempDir(), "data")
 	s, err := server.Start(context.Background(), server.Config{
-		Listen: "127.0.0.1:0", AdminListen: "none", Data: data, LimitsPreset: "laptop", ClockSkew: -1, PhysicalPartitionMax: 400 << 10,
+		Ports: server.PortOptions{Data: "127.0.0.1:0", Admin: "none"}, Data: data, Partitions: server.PartitionOptions{Preset: "laptop", PhysicalMax: 400 << 10}, Clock: server.ClockOptions{Skew: -1},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func (c liveCopy) try(t *testing.T, all []inserted) (served bool) {
 	}
 	var log lockedBuffer
 	s, err := server.Start(context.Background(), server.Config{
-		Listen: "127.0.0.1:0", AdminListen: "none", Data: c.dir, LimitsPreset: "laptop", ClockSkew: -1,
+		Ports: server.PortOptions{Data: "127.0.0.1:0", Admin: "none"}, Data: c.dir, Partitions: server.PartitionOptions{Preset: "laptop"}, Clock: server.ClockOptions{Skew: -1},
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err != nil {

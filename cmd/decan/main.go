@@ -1,5 +1,10 @@
-// Command decan is the database: it serves the Azure Cosmos DB protocols from
-// one data directory, and inspects keys, certificates and data.
+// Command decan is the database: it serves the Azure Cosmos DB protocols from one
+// data directory. Its other commands are clients of a server, or work with a data
+// directory, keys and certificates.
+//
+// main.go has the command line, serve.go the server. The larger families of commands
+// are packages below internal: copycmd, democmd, resolvercmd and transfercmd (import
+// and export). They share console and remote.
 //
 // Page: docs/operating.md
 package main
@@ -13,6 +18,11 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/decandb/decan/cmd/decan/internal/console"
+	"github.com/decandb/decan/cmd/decan/internal/copycmd"
+	"github.com/decandb/decan/cmd/decan/internal/democmd"
+	"github.com/decandb/decan/cmd/decan/internal/resolvercmd"
+	"github.com/decandb/decan/cmd/decan/internal/transfercmd"
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/internal/server"
 )
@@ -20,48 +30,40 @@ import (
 // version is the release of this tree; CHANGELOG.md begins with it.
 const version = "0.1.0"
 
-// cli is the command line: every flag can be given in the environment too.
+// cli is the command line.
 type cli struct {
 	Serve      serveCommand      `cmd:"" default:"withargs" help:"Run the server (the default command)."`
 	Key        keyCommand        `cmd:"" help:"Show the effective partition key and range of a partition key value."`
 	Explain    explainCommand    `cmd:"" help:"Show how a server answers a query: partitions, indexes, documents read, request units."`
-	Partitions partitionsCommand `cmd:"" help:"Show how the physical partitions of a container are doing, and split them."`
-	Limits     limitsCommand     `cmd:"" help:"Show the limits of a container, and give it limits of its own."`
+	Partitions partitionsCommand `cmd:"" help:"Show the physical partitions of a container, split them and merge them."`
+	Limits     limitsCommand     `cmd:"" help:"Show the limits of a container, and set its own limits."`
 	Queries    queriesCommand    `cmd:"" help:"Show the queries that have run for more than a second, and cancel them."`
-	Demo       demoCommand       `cmd:"" help:"Show on a server in memory what partition keys do."`
+	Demo       democmd.Command   `cmd:"" help:"Compare partition keys on a server in memory."`
 
-	Copy   copyCommand   `cmd:"" help:"Copy containers into others on the server, such as under a hierarchical partition key."`
-	Import importCommand `cmd:"" help:"Write the documents of JSON lines, JSON arrays and CSV files to a container."`
-	Export exportCommand `cmd:"" help:"Write the documents of a container, or the rows of a query, as JSON lines, a JSON array or CSV."`
+	Copy   copycmd.Command    `cmd:"" help:"Copy containers into others on the server, such as under a hierarchical partition key."`
+	Import transfercmd.Import `cmd:"" help:"Write the documents of JSON lines, JSON arrays and CSV files to a container."`
+	Export transfercmd.Export `cmd:"" help:"Write the documents of a container, or the rows of a query, as JSON lines, a JSON array or CSV."`
 
-	Cert       certCommand       `cmd:"" help:"Write the certificate that clients have to trust for https, and say how."`
-	Token      tokenCommand      `cmd:"" help:"Work with bearer tokens of an issuer on this machine: make its keys, sign tokens."`
-	Resolver   resolverCommand   `cmd:"" help:"Work with keys laid out over several containers: look up, compare, move, verify."`
-	Check      checkCommand      `cmd:"" help:"Verify a data directory that no server has open."`
-	Quarantine quarantineCommand `cmd:"" help:"List, restore or delete what a start has moved out of the way because the catalog does not name it."`
-	Version    versionCommand    `cmd:"" help:"Print the version."`
-}
-
-// streams are what a command reads and writes; tests hand in their own.
-type streams struct {
-	in  io.Reader
-	out io.Writer
-	err io.Writer
+	Cert       certCommand         `cmd:"" help:"Write the certificate that clients must trust for https, and explain how."`
+	Token      tokenCommand        `cmd:"" help:"Create the keys of an issuer of bearer tokens on this machine, and sign tokens."`
+	Resolver   resolvercmd.Command `cmd:"" help:"Work with keys that are distributed over several containers: look up, compare, move, verify."`
+	Check      checkCommand        `cmd:"" help:"Verify a data directory that no server has open."`
+	Quarantine quarantineCommand   `cmd:"" help:"List, restore or delete directories that a start has moved to the quarantine because the catalog does not name them."`
+	Version    versionCommand      `cmd:"" help:"Print the version."`
 }
 
 func main() {
-	os.Exit(run(os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+	os.Exit(run(os.Args[1:], console.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 }
 
-// run carries out a command line and returns the exit code: 0, 1 for a command
-// that failed, 2 for a command line that cannot be understood, or that of an
-// [exitError].
-func run(args []string, io streams) int {
+// run runs a command line and returns the exit code: 0, 1 for a failed command, 2 for
+// an invalid command line, or that of an [exitError].
+func run(args []string, io console.Streams) int {
 	var commands cli
 	exit := -1
 	parser, err := newParser(&commands, io, kong.Exit(func(code int) { exit = code }))
 	if err != nil {
-		fmt.Fprintln(io.err, "decan:", err)
+		fmt.Fprintln(io.Err, "decan:", err)
 		return 2
 	}
 	parsed, err := parser.Parse(translate(args))
@@ -69,14 +71,14 @@ func run(args []string, io streams) int {
 		return exit
 	}
 	if err != nil {
-		fmt.Fprintln(io.err, "decan:", err)
-		fmt.Fprintln(io.err, "Run decan --help for what can be given.")
+		fmt.Fprintln(io.Err, "decan:", err)
+		fmt.Fprintln(io.Err, "Run decan --help for the commands and flags.")
 		return 2
 	}
 	if err := parsed.Run(); err != nil {
-		fmt.Fprintln(io.err, "decan:", err)
+		fmt.Fprintln(io.Err, "decan:", err)
 		if remedy := remedyFor(parsed, err); remedy != "" {
-			fmt.Fprintln(io.err, remedy)
+			fmt.Fprintln(io.Err, remedy)
 		}
 		if coded := (exitError{}); errors.As(err, &coded) {
 			return coded.code
@@ -94,22 +96,22 @@ type exitError struct {
 
 func (e exitError) Unwrap() error { return e.error }
 
-// newParser makes the parser of the command line, which fills commands.
-func newParser(commands *cli, io streams, options ...kong.Option) (*kong.Kong, error) {
+// newParser returns the parser of the command line, which fills in commands.
+func newParser(commands *cli, io console.Streams, options ...kong.Option) (*kong.Kong, error) {
 	return kong.New(commands, append([]kong.Option{
 		kong.Name("decan"),
 		kong.Description("An open, self-hosted database that speaks Azure Cosmos DB's protocols.\n\n" +
-			"decan alone is decan serve, and takes its flags."),
+			"Without a command, decan runs serve."),
 		kong.UsageOnError(),
-		kong.Writers(io.out, io.err),
+		kong.Writers(io.Out, io.Err),
 		kong.DefaultEnvars("DECAN"),
 		kong.Vars{"version": version, "wellKnownKey": auth.WellKnownKey, "issuerName": issuerName, "audience": server.DefaultAudience},
 		kong.Bind(io),
 	}, options...)...)
 }
 
-// translate turns the switches of the older emulator, such as /EnablePreview,
-// into flags: people have them in their scripts (S78).
+// translate replaces the switches of the older emulator that occur in scripts, such as
+// /EnablePreview, by flags (S78).
 func translate(args []string) []string {
 	out := make([]string, 0, len(args))
 	for _, arg := range args {
@@ -124,12 +126,12 @@ func translate(args []string) []string {
 type versionCommand struct{}
 
 // Run prints the version.
-func (versionCommand) Run(io streams) error {
-	_, err := fmt.Fprintln(io.out, "decan", version)
+func (versionCommand) Run(io console.Streams) error {
+	_, err := fmt.Fprintln(io.Out, "decan", version)
 	return err
 }
 
-// logger makes the logger of the server's flags.
+// logger returns the logger for the flags of serve.
 func logger(out io.Writer, level slog.Level, format string) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if format == "json" {

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/decandb/decan/cmd/decan/internal/console/consoletest"
+	"github.com/decandb/decan/cmd/decan/internal/remote"
 )
 
 // partitionsAnswer is what an admin port may say of a container; the first partition
@@ -26,7 +29,7 @@ func TestPartitionsTable(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, partitionsAnswer(12345)) }))
 	defer server.Close()
-	c := partitionsListCommand{Database: "shop", Container: "orders", adminServer: adminServer{Endpoint: server.URL}}
+	c := partitionsListCommand{Database: "shop", Container: "orders", Admin: remote.Admin{Endpoint: server.URL}}
 	var out bytes.Buffer
 	if err := c.watch(t.Context(), &out); err != nil {
 		t.Fatal(err)
@@ -36,17 +39,17 @@ func TestPartitionsTable(t *testing.T) {
 id    range                      documents      size of 10 MB               RU/s busiest second    throttled  hottest key
 4               - 1FFFFFFF…         12,345    7.5 MB ███████▌··   75 %       600 ██████████  100 %     1,234  ["Contoso","Alice"] 480 RU, all below ["Contoso"] 520 RU
 5     1FFFFFFF… - FF                     1     100 B ··········    0 %         - ▎·········    2 %         0  2B 1 RU
-Partition 4: the documents of 2 deleted partition keys are being cleared away and still counted; 1,500 gone.
+Partition 4: the documents of 2 deleted partition keys are being deleted and still count; 1,500 deleted so far.
 A split of partition 5 is under way.
-Partition 5: 1 document of deleted partition keys cleared away.
+Partition 5: 1 document of deleted partition keys deleted.
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 }
 
-// TestPartitionsWatched shows it again and again, each time on a cleared screen and
-// anew, until it is interrupted; a server that is gone ends it.
+// TestPartitionsWatched shows the table repeatedly, each time with new data on a cleared
+// screen, until it is interrupted or the server is gone.
 func TestPartitionsWatched(t *testing.T) {
 	t.Parallel()
 	documents := 0
@@ -54,10 +57,10 @@ func TestPartitionsWatched(t *testing.T) {
 		documents++
 		fmt.Fprint(w, partitionsAnswer(documents-1))
 	}))
-	c := partitionsListCommand{Database: "shop", Container: "orders", Watch: time.Millisecond, adminServer: adminServer{Endpoint: server.URL}}
+	c := partitionsListCommand{Database: "shop", Container: "orders", Watch: time.Millisecond, Admin: remote.Admin{Endpoint: server.URL}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	screens := &untilTold{text: "\x1b[H\x1b[Jshop/orders  2 physical partitions, 3 documents", told: func(string) { cancel() }}
+	screens := &consoletest.Until{Text: "\x1b[H\x1b[Jshop/orders  2 physical partitions, 3 documents", Told: func(string) { cancel() }}
 	if err := c.watch(ctx, struct{ io.Writer }{screens}); err != nil { // without its WriteString
 		t.Errorf("interrupted: %v", err)
 	}

@@ -3,15 +3,16 @@ package main
 import (
 	"fmt"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/internal/server"
 )
 
-// quarantineCommand works with what a start has moved out of the way because the catalog
-// does not name it.
+// quarantineCommand works with the directories that a start has moved to the
+// quarantine because the catalog does not name them.
 type quarantineCommand struct {
-	List    quarantineList    `cmd:"" help:"Print what is in the quarantine."`
-	Restore quarantineRestore `cmd:"" help:"Bring partitions of one container back. No server may have the directory open."`
-	Delete  quarantineDelete  `cmd:"" help:"Delete one entry for good. No server may have the directory open."`
+	List    quarantineList    `cmd:"" help:"List the entries of the quarantine."`
+	Restore quarantineRestore `cmd:"" help:"Restore partitions of one container. No server may have the directory open."`
+	Delete  quarantineDelete  `cmd:"" help:"Permanently delete an entry. No server may have the directory open."`
 }
 
 type quarantineList struct {
@@ -19,16 +20,16 @@ type quarantineList struct {
 }
 
 // Run prints the entries.
-func (c *quarantineList) Run(io streams) error {
+func (c *quarantineList) Run(io console.Streams) error {
 	lines, err := server.ListQuarantine(c.Dir)
 	if err != nil {
 		return err
 	}
 	if len(lines) == 0 {
-		fmt.Fprintln(io.out, "the quarantine is empty")
+		fmt.Fprintln(io.Out, "the quarantine is empty")
 	}
 	for _, line := range lines {
-		fmt.Fprintln(io.out, line)
+		fmt.Fprintln(io.Out, line)
 	}
 	return nil
 }
@@ -36,16 +37,16 @@ func (c *quarantineList) Run(io streams) error {
 type quarantineRestore struct {
 	Dir   string   `arg:"" type:"path" help:"The data directory."`
 	Names []string `arg:"" name:"name" help:"The entries, as list prints them. Both children of a split are restored together."`
-	As    string   `placeholder:"DATABASE/CONTAINER" help:"The name of a container that the catalog does not have."`
+	As    string   `placeholder:"DATABASE/CONTAINER" help:"Restore the partitions as a container with this name, which the catalog does not have."`
 }
 
 // Run restores the entries.
-func (c *quarantineRestore) Run(io streams) error {
+func (c *quarantineRestore) Run(io console.Streams) error {
 	done, err := server.RestoreQuarantined(c.Dir, c.Names, c.As)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(io.out, done)
+	fmt.Fprintln(io.Out, done)
 	return nil
 }
 
@@ -55,10 +56,10 @@ type quarantineDelete struct {
 }
 
 // Run deletes the entry.
-func (c *quarantineDelete) Run(io streams) error {
+func (c *quarantineDelete) Run(io console.Streams) error {
 	if err := server.DeleteQuarantined(c.Dir, c.Name); err != nil {
 		return err
 	}
-	fmt.Fprintln(io.out, "deleted:", c.Name)
+	fmt.Fprintln(io.Out, "deleted:", c.Name)
 	return nil
 }

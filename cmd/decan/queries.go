@@ -8,18 +8,21 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/decandb/decan/cmd/decan/internal/console"
+	"github.com/decandb/decan/cmd/decan/internal/remote"
 )
 
-// queriesCommand shows the requests that run long, and ends them.
+// queriesCommand lists and cancels long queries.
 type queriesCommand struct {
 	List   queriesListCommand   `cmd:"" default:"withargs" help:"Show the queries and pages of the change feed that have run for more than a second (the default)."`
-	Cancel queriesCancelCommand `cmd:"" help:"End a query; its client gets 400."`
+	Cancel queriesCancelCommand `cmd:"" help:"Cancel a query; its client gets 400."`
 }
 
 type queriesListCommand struct {
 	JSON bool `env:"-" help:"Print what the server sends."`
 
-	adminServer
+	remote.Admin
 }
 
 // queryTable is the answer of GET /queries; docs/operating.md describes it.
@@ -40,24 +43,24 @@ type queryTable struct {
 }
 
 // Run prints the table.
-func (c *queriesListCommand) Run(streams streams) error {
+func (c *queriesListCommand) Run(streams console.Streams) error {
 	ctx, stop := queriesContext()
 	defer stop()
 	var raw json.RawMessage
-	if err := c.ask(ctx, http.MethodGet, "queries", nil, &raw); err != nil {
+	if err := c.Ask(ctx, http.MethodGet, "queries", nil, &raw); err != nil {
 		return err
 	}
-	return show[queryTable](streams.out, raw, c.JSON, c.adminServer)
+	return show[queryTable](streams.Out, raw, c.JSON, c.Admin)
 }
 
 // queriesContext bounds how long a server may take to answer.
 func queriesContext() (context.Context, context.CancelFunc) {
-	ctx, stop := interruptible()
+	ctx, stop := console.Interruptible()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	return ctx, func() { cancel(); stop() }
 }
 
-// String is the table as people read it: a line for each query.
+// String returns the table: a line for each query.
 func (t queryTable) String() string {
 	if len(t.Queries) == 0 {
 		return "No query has run for more than a second.\n"
@@ -73,7 +76,7 @@ func (t queryTable) String() string {
 			container = "(deleted)"
 		}
 		row(q.ID, q.Operation, q.State, q.Caller, fmt.Sprintf("%.1f", q.Seconds), fmt.Sprintf("%.1f", q.Processor),
-			grouped(q.Partitions), grouped(q.Documents), grouped(int64(q.Charge+0.5)), container)
+			console.Grouped(q.Partitions), console.Grouped(q.Documents), console.Grouped(int64(q.Charge+0.5)), container)
 	}
 	return b.String()
 }
@@ -81,17 +84,17 @@ func (t queryTable) String() string {
 type queriesCancelCommand struct {
 	ID string `arg:"" help:"The id, as list prints it."`
 
-	adminServer
+	remote.Admin
 }
 
-// Run has the query ended.
-func (c *queriesCancelCommand) Run(streams streams) error {
+// Run cancels the query.
+func (c *queriesCancelCommand) Run(streams console.Streams) error {
 	ctx, stop := queriesContext()
 	defer stop()
 	var none json.RawMessage
-	if err := c.ask(ctx, http.MethodDelete, "queries/"+url.PathEscape(c.ID), nil, &none); err != nil {
+	if err := c.Ask(ctx, http.MethodDelete, "queries/"+url.PathEscape(c.ID), nil, &none); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(streams.out, "Query %s is cancelled.\n", c.ID)
+	_, err := fmt.Fprintf(streams.Out, "Query %s is cancelled.\n", c.ID)
 	return err
 }

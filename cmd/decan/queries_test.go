@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/decandb/decan/cmd/decan/internal/console"
 )
 
 // TestQueriesTable shows running queries as people read them, and cancels one.
@@ -26,7 +28,7 @@ func TestQueriesTable(t *testing.T) {
 	run := func(want, wantAsked string, args ...string) {
 		t.Helper()
 		var out, faults bytes.Buffer
-		if code := run(append(append([]string{"queries"}, args...), "--admin", server.URL), streams{out: &out, err: &faults}); code != 0 {
+		if code := run(append(append([]string{"queries"}, args...), "--admin", server.URL), console.Streams{Out: &out, Err: &faults}); code != 0 {
 			t.Errorf("%v: exit code %d: %s", args, code, &faults)
 		}
 		if out.String() != want || asked != wantAsked {

@@ -8,9 +8,10 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/decandb/decan/cmd/decan/internal/remote"
 )
 
-// remedyFor says which flag of the command helps against an error, or returns "".
+// remedyFor returns which flag of the command helps against an error, or "".
 func remedyFor(command *kong.Context, err error) string {
 	flags := map[string]*kong.Flag{}
 	if selected := command.Selected(); selected != nil {
@@ -22,19 +23,19 @@ func remedyFor(command *kong.Context, err error) string {
 	if errors.As(err, &dial) && dial.Op == "dial" {
 		for name, what := range map[string]string{"admin": "admin port", "endpoint": "endpoint"} {
 			if flag := flags[name]; flag != nil {
-				return fmt.Sprintf("No server answers at %v. --%s URL names the %s of another one; decan serve starts one.", command.FlagValue(flag), name, what)
+				return fmt.Sprintf("No server answers at %v. Start one with decan serve, or give the %s of another server with --%s URL.", command.FlagValue(flag), what, name)
 			}
 		}
 	}
-	if answered := (refused{}); errors.As(err, &answered) && answered.status == http.StatusUnauthorized && flags["account-key"] != nil {
-		text := "--account-key or DECAN_ACCOUNT_KEY gives the key of the account"
+	if answered := (remote.Refused{}); errors.As(err, &answered) && answered.Status == http.StatusUnauthorized && flags["account-key"] != nil {
+		text := "Give the key of the account with --account-key or DECAN_ACCOUNT_KEY"
 		if flag := flags["admin"]; flag != nil {
-			text += fmt.Sprintf(", and --admin the admin port, which is not the endpoint for clients (now %v)", command.FlagValue(flag))
+			text += fmt.Sprintf(", and the admin port, which is not the endpoint for clients, with --admin (now %v)", command.FlagValue(flag))
 		}
 		return text + "."
 	}
 	if errors.Is(err, syscall.EADDRINUSE) && flags["admin-listen"] != nil {
-		return "--listen, --admin-listen and --compute-listen take other addresses; a port of 0 is any that is free."
+		return "Give another address with --listen, --admin-listen or --compute-listen; port 0 is any free port."
 	}
 	return ""
 }

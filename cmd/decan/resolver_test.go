@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -14,9 +13,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/internal/server"
 	"github.com/decandb/decan/internal/server/servertest"
-	"github.com/decandb/decan/resolver"
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
@@ -26,7 +25,7 @@ type movers struct {
 	t       *testing.T
 	address string
 	flags   []string // of every command
-	two     string   // the file of the state to come
+	two     string   // the file of the next state
 	items   int
 }
 
@@ -72,7 +71,7 @@ func newMovers(t *testing.T, items int) *movers {
 func (m *movers) run(args ...string) string {
 	m.t.Helper()
 	var out, err bytes.Buffer
-	if code := run(append(append([]string{"resolver"}, args...), m.flags...), streams{out: &out, err: &err}); code != 0 {
+	if code := run(append(append([]string{"resolver"}, args...), m.flags...), console.Streams{Out: &out, Err: &err}); code != 0 {
 		m.t.Fatalf("%v: exit code %d\n%s%s", args, code, &out, &err)
 	}
 	return out.String()
@@ -192,7 +191,7 @@ func TestMigrateKill(t *testing.T) {
 	}
 }
 
-// TestMigrateTwice has a second mover refuse while the first one is at work. The first
+// TestMigrateTwice: a second mover refuses while the first one works. The first
 // one, stopped by SIGINT, lets go, so that the next one goes on at once.
 func TestMigrateTwice(t *testing.T) {
 	t.Parallel()
@@ -206,7 +205,7 @@ func TestMigrateTwice(t *testing.T) {
 		t.Errorf("the second mover: exit code %d\n%s", code, &second.errors)
 	}
 	first.command.Process.Signal(syscall.SIGINT)
-	if code := first.wait(); code != 1 || first.errors.String() != "decan: stopped; run decan resolver migrate again to go on\n" {
+	if code := first.wait(); code != 1 || first.errors.String() != "decan: interrupted; run decan resolver migrate again to continue\n" {
 		t.Errorf("the first mover: exit code %d\n%s", code, &first.errors)
 	}
 	third := m.migrate("--lease", "24h") // it would wait for that long
@@ -255,55 +254,9 @@ func TestResolverRefusals(t *testing.T) {
 		{1, []string{"state", state, "--init", state}},
 	} {
 		var out, err bytes.Buffer
-		code := run(append([]string{"resolver"}, c.args...), streams{out: &out, err: &err})
+		code := run(append([]string{"resolver"}, c.args...), console.Streams{Out: &out, Err: &err})
 		if code != c.code || strings.Count(err.String(), "\n") != c.code || !strings.HasPrefix(err.String(), "decan: ") {
 			t.Errorf("%q: exit code %d, want %d and as many lines\n%s", c.args, code, c.code, &err)
 		}
-	}
-}
-
-// TestMoveMeter draws the progress of a phase with two containers for a person and for
-// a file.
-func TestMoveMeter(t *testing.T) {
-	t.Parallel()
-	pages := []azcosmos.Progress{
-		{Phase: resolver.Prepare},
-		{Phase: resolver.Copy, Scans: []azcosmos.Scan{{Target: "a"}, {Target: "b"}}},
-		{Phase: resolver.Copy, Copied: 3, Charge: 9.5, Scans: []azcosmos.Scan{{Target: "a", Seen: 5}, {Target: "b"}}},
-		{Phase: resolver.Copy, Copied: 4, Charge: 9.75, Scans: []azcosmos.Scan{{Target: "a", Seen: 6}, {Target: "b"}}},
-		{Phase: resolver.Copy, Copied: 9, Charge: 20, Scans: []azcosmos.Scan{{Target: "a", Seen: 12, Done: true}, {Target: "b"}}},
-		{Phase: resolver.Copy, Copied: 20, Charge: 50, Scans: []azcosmos.Scan{{Target: "a", Seen: 12, Done: true}, {Target: "b", Seen: 9, Done: true}}},
-		{Phase: resolver.Switch},
-	}
-	for _, c := range []struct {
-		terminal bool
-		want     string
-	}{
-		{false, `prepare
-copy         0 %  0 copied, 0 repaired, 0 deleted, 0.00 RU
-copy        10 %  3 copied, 0 repaired, 0 deleted, 9.50 RU
-copy        23 %  9 copied, 0 repaired, 0 deleted, 20.00 RU
-copy       100 %  20 copied, 0 repaired, 0 deleted, 50.00 RU
-switch
-`},
-		{true, `prepare
-~copy       [------------------------------]   0 %  0 copied, 0 repaired, 0 deleted, 0.00 RU~copy       [###---------------------------]  10 %  3 copied, 0 repaired, 0 deleted, 9.50 RU~copy       [###---------------------------]  12 %  4 copied, 0 repaired, 0 deleted, 9.75 RU~copy       [######------------------------]  23 %  9 copied, 0 repaired, 0 deleted, 20.00 RU~copy       [##############################] 100 %  20 copied, 0 repaired, 0 deleted, 50.00 RU
-switch
-`},
-	} {
-		var out bytes.Buffer
-		meter := &moveMeter{out: &out, terminal: c.terminal, items: func(target string) int64 {
-			return map[string]int64{"a": 10, "b": 40}[target]
-		}}
-		for _, p := range pages {
-			meter.show(p)
-		}
-		meter.endLine()
-		if got := strings.ReplaceAll(out.String(), "\r\x1b[K", "~"); got != c.want {
-			t.Errorf("terminal %v:\n%s\nwant\n%s", c.terminal, got, c.want)
-		}
-	}
-	if isTerminal(io.Discard) {
-		t.Error("a writer that is no file counts as a terminal")
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/internal/auth"
 )
 
-// tokenCommand works with bearer tokens of an issuer on this machine.
+// tokenCommand works with the bearer tokens of an issuer on this machine.
 type tokenCommand struct {
-	NewIssuer newIssuerCommand `cmd:"" help:"Make the keys of an issuer."`
+	NewIssuer newIssuerCommand `cmd:"" help:"Create the keys of an issuer."`
 	Sign      signCommand      `cmd:"" help:"Sign a token, and print it."`
 }
 
@@ -25,11 +26,11 @@ const (
 )
 
 type newIssuerCommand struct {
-	Dir string `required:"" type:"path" placeholder:"DIR" help:"Where its two files go; made when missing."`
+	Dir string `required:"" type:"path" placeholder:"DIR" help:"The directory for its two files; a missing one is created."`
 }
 
-// Run writes the keys and says how to use them.
-func (c *newIssuerCommand) Run(io streams) error {
+// Run writes the keys, and prints how to use them.
+func (c *newIssuerCommand) Run(io console.Streams) error {
 	issuer, err := auth.NewIssuer()
 	if err != nil {
 		return err
@@ -45,10 +46,10 @@ func (c *newIssuerCommand) Run(io streams) error {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return err
 	}
-	// The tokens of an issuer that is there already must stay good.
+	// The tokens of an existing issuer must stay valid.
 	file, err := os.OpenFile(filepath.Join(c.Dir, issuerKeyFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s has the keys of an issuer already", c.Dir)
+		return fmt.Errorf("--dir %s: the directory already has the keys of an issuer", c.Dir)
 	}
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (c *newIssuerCommand) Run(io streams) error {
 	if err := os.WriteFile(set, append(public, '\n'), 0o644); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(io.out, "Accept its tokens with\n  decan serve --token-issuer %s --token-keys %s\n"+
+	_, err = fmt.Fprintf(io.Out, "Accept its tokens with\n  decan serve --token-issuer %s --token-keys %s\n"+
 		"Give a principal a role with PUT /sqlRoleAssignments/{guid} on the admin port, and sign a token with\n  decan token sign --dir %s --principal ID\n",
 		issuerName, set, c.Dir)
 	return err
@@ -69,21 +70,21 @@ func (c *newIssuerCommand) Run(io streams) error {
 
 type signCommand struct {
 	Dir       string        `required:"" type:"path" placeholder:"DIR" help:"The directory of the issuer."`
-	Principal string        `required:"" placeholder:"ID" help:"Whom the token names: the object id that roles are assigned to."`
+	Principal string        `required:"" placeholder:"ID" help:"The principal of the token: the object id that has the roles."`
 	Group     []string      `placeholder:"ID" help:"Object ids of groups that the principal is in."`
-	Issuer    string        `env:"-" default:"${issuerName}" placeholder:"URL" help:"What the token says about its issuer (${default})."`
-	Audience  string        `env:"-" default:"${audience}" placeholder:"URL" help:"Whom the token is for (${default})."`
-	Lifetime  time.Duration `env:"-" default:"1h" help:"How long it is good."`
+	Issuer    string        `env:"-" default:"${issuerName}" placeholder:"URL" help:"The issuer that the token names (${default})."`
+	Audience  string        `env:"-" default:"${audience}" placeholder:"URL" help:"The audience of the token (${default})."`
+	Lifetime  time.Duration `env:"-" default:"1h" placeholder:"DURATION" help:"How long the token is valid (${default})."`
 }
 
 // Run prints a token.
-func (c *signCommand) Run(io streams) error {
+func (c *signCommand) Run(io console.Streams) error {
 	if c.Lifetime <= 0 {
-		return fmt.Errorf("lifetime %s: a token is good for some time", c.Lifetime)
+		return fmt.Errorf("--lifetime %s: give a positive duration", c.Lifetime)
 	}
 	text, err := os.ReadFile(filepath.Join(c.Dir, issuerKeyFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s has no keys of an issuer: make them with decan token new-issuer", c.Dir)
+		return fmt.Errorf("--dir %s: the directory has no keys of an issuer: create them with decan token new-issuer", c.Dir)
 	}
 	if err != nil {
 		return err
@@ -99,6 +100,6 @@ func (c *signCommand) Run(io streams) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(io.out, token)
+	_, err = fmt.Fprintln(io.Out, token)
 	return err
 }

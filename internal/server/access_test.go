@@ -117,7 +117,7 @@ func TestRefusedSignInsAreTold(t *testing.T) {
 func TestMetricsBehindTheKey(t *testing.T) {
 	t.Parallel()
 	readonly := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("r"), 64))
-	s := start(t, Config{ProtectMetrics: true, ReadonlyKey: readonly})
+	s := start(t, Config{Access: AccessOptions{ProtectMetrics: true}, Keys: KeyOptions{Readonly: readonly}})
 	for _, test := range []struct {
 		name    string
 		headers []string
@@ -148,7 +148,7 @@ func TestMetricsBehindTheKey(t *testing.T) {
 // TestHTTPSOnly sends plain requests to ports that accept only https.
 func TestHTTPSOnly(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{HTTPSOnly: true, ComputeListen: "127.0.0.1:0"})
+	s := start(t, Config{TLS: TLSOptions{Only: true}, Ports: PortOptions{Compute: "127.0.0.1:0"}})
 	admin := strings.TrimSuffix(strings.TrimPrefix(s.AdminEndpoint(), "https://"), "/")
 	if !strings.HasPrefix(s.Endpoint(), "https://") || admin == s.AdminEndpoint() {
 		t.Errorf("endpoints %s and %s", s.Endpoint(), s.AdminEndpoint())
@@ -195,7 +195,7 @@ func TestAuditLog(t *testing.T) {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "audit.log")
-			s := start(t, Config{Audit: AuditConfig{Log: file, Level: level}})
+			s := start(t, Config{Audit: AuditOptions{Log: file, Level: level}})
 			call(t, s, "POST", "dbs", `{"id":"d"}`)
 			call(t, s, "POST", "dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]}}`)
 			call(t, s, "POST", "dbs/d/colls/c/docs", `{"id":"secret-id","pk":"secret-key","v":"secret-value"}`,
@@ -222,7 +222,7 @@ func TestAuditLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := string(first)
-			for _, secret := range []string{"secret", s.config.Key, "sig"} {
+			for _, secret := range []string{"secret", s.config.Keys.Primary, "sig"} {
 				if strings.Contains(text, secret) {
 					t.Errorf("the log has %q:\n%s", secret, text)
 				}

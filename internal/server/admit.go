@@ -18,7 +18,7 @@ func (s *Server) admit(listen string, door *audit.Door) func(*http.Request) erro
 			door.Refused(audit.ReasonHost, hr.RemoteAddr)
 			return hosts.refuse(hr.Host)
 		}
-		if s.config.HTTPSOnly && hr.TLS == nil {
+		if s.config.TLS.Only && hr.TLS == nil {
 			door.Refused(audit.ReasonPlain, hr.RemoteAddr)
 			return status.Forbidden(0, "This port answers https only: the server runs with --https-only. What was sent over plain http, its authorization included, others may have read.")
 		}

@@ -22,7 +22,7 @@ func TestClockYearsAhead(t *testing.T) {
 	wall.Store(time.Now().Unix())
 	pass := func(seconds int64) { wall.Add(seconds); elapsed.Add(seconds) }
 	c := &crowded{t: t, config: Config{
-		Data: t.TempDir(), ClockSkew: -1,
+		Data: t.TempDir(), Clock: ClockOptions{Skew: -1},
 		now:     func() time.Time { return time.Unix(wall.Load(), 0) },
 		elapsed: func() time.Duration { return time.Duration(elapsed.Load()) * time.Second },
 	}}

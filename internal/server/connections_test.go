@@ -325,7 +325,7 @@ func TestSilentConnections(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
-			s := &Server{config: Config{ReadTimeout: time.Minute}, plan: descriptors{connections: 10}}
+			s := &Server{config: Config{Clients: ClientOptions{ReadTimeout: time.Minute}}, plan: descriptors{connections: 10}}
 			all, _ := s.connections(nosql.NewMemory(0, registry), registry)
 			inner := newPipeListener()
 			listener := listenMixed(inner, all, &tls.Config{})

@@ -74,7 +74,7 @@ func TestMissingCatalog(t *testing.T) {
 	if err := os.Rename(filepath.Join(data, "catalog"), kept); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := Start(t.Context(), Config{Data: data, Listen: "127.0.0.1:0", AdminListen: noListener}); err == nil {
+	if again, err := Start(t.Context(), Config{Data: data, Ports: PortOptions{Data: "127.0.0.1:0", Admin: noListener}}); err == nil {
 		again.Close()
 		t.Error("started without its catalog")
 	} else if !strings.Contains(err.Error(), "catalog") {

@@ -53,13 +53,13 @@ func planDescriptors(limit uint64, known bool, wanted, most int) descriptors {
 func (c Config) descriptors(logger *slog.Logger) descriptors {
 	limit, known := cluster.DescriptorLimit()
 	most := connectionsMax
-	if c.Memory > 0 {
-		most = max(adminMax, int(min(c.Memory/connectionMemory, connectionsMax)))
+	if int64(c.Memory.Process) > 0 {
+		most = max(adminMax, int(min(int64(c.Memory.Process)/connectionMemory, connectionsMax)))
 	}
-	d := planDescriptors(limit, known, c.Connections, most)
-	if d.connections < c.Connections {
+	d := planDescriptors(limit, known, c.Clients.Connections, most)
+	if d.connections < c.Clients.Connections {
 		logger.Warn("clients may have fewer connections than --connections: raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)",
-			"descriptors", limit, "connections_max", d.connections, "descriptors_wanted", 2*c.Connections+descriptorsFixed)
+			"descriptors", limit, "connections_max", d.connections, "descriptors_wanted", 2*c.Clients.Connections+descriptorsFixed)
 	}
 	return d
 }

@@ -34,7 +34,7 @@ type crowded struct {
 // open starts the server. The caller closes it.
 func (c *crowded) open() {
 	c.t.Helper()
-	c.config.Listen, c.config.AdminListen = "127.0.0.1:0", "127.0.0.1:0"
+	c.config.Ports.Data, c.config.Ports.Admin = "127.0.0.1:0", "127.0.0.1:0"
 	s, err := Start(context.Background(), c.config)
 	if err != nil {
 		c.t.Fatal(err)

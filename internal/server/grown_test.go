@@ -33,6 +33,6 @@ func TestGrownAtStart(t *testing.T) {
 	if err := os.Chmod(again, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c.server = start(t, Config{Data: again, PhysicalPartitionMax: 32 << 10})
+	c.server = start(t, Config{Data: again, Partitions: PartitionOptions{PhysicalMax: 32 << 10}})
 	waitFor(t, "a split", func() bool { return c.partitions(t) > 1 })
 }

@@ -134,7 +134,7 @@ func (g growing) changes(ctx context.Context, from map[string]*string, seen map[
 // duplicated.
 func TestS8GrowsThroughSplits(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{PhysicalPartitionMax: 256 << 10, LogicalPartitionMax: 64 << 10, CrossPartition: "full"})
+	s := start(t, Config{Partitions: PartitionOptions{PhysicalMax: 256 << 10, LogicalMax: 64 << 10}, Protocol: ProtocolOptions{CrossPartition: "full"}})
 	c := newGrowing(t, s, azcosmos.PartitionKeyDefinition{Paths: []string{"/tenant", "/user"}, Kind: azcosmos.PartitionKeyKindMultiHash, Version: 2}, 400)
 
 	start, err := json.Marshal(azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"})
@@ -242,7 +242,7 @@ func waitFor(t *testing.T, what string, done func() bool) {
 // read during that time (S18, S105, S109).
 func TestS105ThroughputSplits(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{PartitionThroughputMax: 1000, CrossPartition: "full"})
+	s := start(t, Config{Throughput: ThroughputOptions{PartitionMax: 1000}, Protocol: ProtocolOptions{CrossPartition: "full"}})
 	c := newGrowing(t, s, azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, 1000)
 	ctx := t.Context()
 	for i := range 200 {
@@ -360,7 +360,7 @@ func TestSplitOnCommand(t *testing.T) {
 func TestS18DelayedSplit(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	s := start(t, Config{Data: data, PartitionThroughputMax: 1000, SplitDelay: time.Hour})
+	s := start(t, Config{Data: data, Throughput: ThroughputOptions{PartitionMax: 1000}, Partitions: PartitionOptions{SplitDelay: time.Hour}})
 	c := newGrowing(t, s, azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, 1000)
 	ctx := t.Context()
 	if _, err := c.ReplaceThroughput(ctx, azcosmos.NewManualThroughputProperties(2000), nil); err != nil {
@@ -380,7 +380,7 @@ func TestS18DelayedSplit(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	s = start(t, Config{Data: data, PartitionThroughputMax: 1000})
+	s = start(t, Config{Data: data, Throughput: ThroughputOptions{PartitionMax: 1000}})
 	c.server = s
 	waitFor(t, "the second partition", func() bool { return c.partitions(t) == 2 })
 }
@@ -398,7 +398,7 @@ func statusOf(err error) int {
 // only occasionally.
 func TestOneKeyIsNotDivided(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{PhysicalPartitionMax: 64 << 10})
+	s := start(t, Config{Partitions: PartitionOptions{PhysicalMax: 64 << 10}})
 	c := newGrowing(t, s, azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, 400)
 	text := strings.Repeat("x", 1000)
 	for i := range 192 { // three times the limit
@@ -506,7 +506,7 @@ func (g growing) follow(t *testing.T, from string, seen map[string]int) string {
 // document is lost, and a query and a change feed that began before continue.
 func TestS111MergeAfterLoad(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{PartitionThroughputMax: 1000, CrossPartition: "full"})
+	s := start(t, Config{Throughput: ThroughputOptions{PartitionMax: 1000}, Protocol: ProtocolOptions{CrossPartition: "full"}})
 	c := newGrowing(t, s, azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, 8000)
 	ctx := t.Context()
 	waitFor(t, "eight partitions", func() bool { return c.partitions(t) == 8 })
@@ -639,7 +639,7 @@ func TestMergeOnCommand(t *testing.T) {
 // in memory. Once idle it is flushed and closed, and the next request opens it.
 func TestIdlePartitionLetsGo(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{IdleFlush: 10 * time.Millisecond})
+	s := start(t, Config{Storage: StorageOptions{IdleFlush: 10 * time.Millisecond}})
 	newGrowing(t, s, azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, 400)
 	// Each needs a write buffer of 2 MB, however soon it follows another.
 	const documents = 4

@@ -39,13 +39,6 @@ type hostRules struct {
 // zone internal is reserved: public DNS has no name in it, so no page has one.
 var hostsOfEngines = []string{"host.docker.internal", "host.containers.internal"}
 
-// Values of Config.ContainerNames.
-const (
-	containerAuto = "auto"
-	containerOn   = "on"
-	containerOff  = "off"
-)
-
 // machine is what the rules need to know about the server's environment.
 type machine struct {
 	files    fs.FS // the root directory
@@ -62,19 +55,19 @@ func thisMachine() machine {
 func (c Config) hostRules(listen string, m machine) *hostRules {
 	h := &hostRules{names: map[string]bool{"localhost": true}, suffixes: []string{".localhost"}}
 	h.allow(hostsOfEngines...)
-	h.allow(c.TLSHosts...)
-	h.allow(c.AllowedHosts...)
-	h.allow(certificateNames(c.TLSCert)...)
+	h.allow(c.TLS.Hosts...)
+	h.allow(c.Access.Hosts...)
+	h.allow(certificateNames(c.TLS.Cert)...)
 	if host, _, err := net.SplitHostPort(listen); err == nil {
 		h.allow(host)
 	}
-	if u, err := url.Parse(c.Endpoint); err == nil {
+	if u, err := url.Parse(c.Account.Endpoint); err == nil {
 		h.allow(u.Hostname())
 	}
 	if !isLoopback(listen) {
 		h.allowMachine(m)
 	}
-	if c.ContainerNames == containerOn || c.ContainerNames == containerAuto && m.isContainer() {
+	if c.Access.ContainerNames == "on" || c.Access.ContainerNames == "auto" && m.isContainer() {
 		h.containers = true
 		h.suffixes = append(h.suffixes, ".internal")
 		h.allowMachine(m)
@@ -253,7 +246,7 @@ func checkAllowedHosts(names []string) error {
 		}
 		given := strings.TrimPrefix(name, "*.")
 		if bare, _, ok := splitHost(given); !ok || bare != strings.TrimSuffix(given, ".") {
-			return fmt.Errorf("allowed host %q: give a name such as db.example.com, *.example.com for all names below, or * for any, without scheme and port", name)
+			return fmt.Errorf("--allowed-hosts %q: give a name such as db.example.com, *.example.com for all names below, or * for any, without scheme and port", name)
 		}
 	}
 	return nil

@@ -70,12 +70,12 @@ func TestHostRules(t *testing.T) {
 		{"loopback by name", Config{}, "localhost:8081", plainMachine(), nil, []string{"decan", "box"}},
 		{
 			"given names",
-			Config{TLSHosts: []string{"DB.example.com", "192.0.2.7"}, Endpoint: "https://api.example.com:443/", AllowedHosts: []string{"more.example.", "*.Tenants.example"}},
+			Config{TLS: TLSOptions{Hosts: []string{"DB.example.com", "192.0.2.7"}}, Account: AccountOptions{Endpoint: "https://api.example.com:443/"}, Access: AccessOptions{Hosts: []string{"more.example.", "*.Tenants.example"}}},
 			"127.0.0.1:8081", plainMachine(),
 			[]string{"db.example.com:8081", "api.example.com", "API.Example.Com.:1", "more.example", "a.tenants.example", "a.b.tenants.example:8081"},
 			[]string{"tenants.example", "xtenants.example", "example.com", "x.db.example.com", "decan"},
 		},
-		{"any name", Config{AllowedHosts: []string{"*"}}, "127.0.0.1:8081", plainMachine(), []string{"evil.example"}, nil},
+		{"any name", Config{Access: AccessOptions{Hosts: []string{"*"}}}, "127.0.0.1:8081", plainMachine(), []string{"evil.example"}, nil},
 		{"own address", Config{}, "db.example.com:8081", plainMachine(), []string{"db.example.com", "db.example.com:1", "box", "BOX.lan.example:8081"}, []string{"decan", "example.com"}},
 		{"every address", Config{}, "0.0.0.0:8081", plainMachine(), []string{"box", "box.lan.example"}, []string{"decan", "lan.example"}},
 		{"every address without a host", Config{}, ":8081", plainMachine(), []string{"box"}, []string{"decan"}},
@@ -86,8 +86,8 @@ func TestHostRules(t *testing.T) {
 		{"cgroup", Config{}, "0.0.0.0:8081", container("cgroup"), []string{"decan:8081"}, nil},
 		{"loopback in a container", Config{}, "127.0.0.1:8081", container("docker"), []string{"decan:8081"}, nil},
 		{"kubernetes", Config{}, "0.0.0.0:8081", container("kubernetes"), []string{"decan", "decan-0", "decan.shop.svc", "decan.shop.svc:8081", "decan-0.decan.shop.svc.cluster.example", "Decan.shop.svc.Cluster.example."}, []string{"decan.shop", "decan.cluster.example", "decan.corp.example", "x.svc.evil.example"}},
-		{"switched on", Config{ContainerNames: "on"}, "0.0.0.0:8081", plainMachine(), []string{"decan:8081", "db.internal"}, nil},
-		{"switched off", Config{ContainerNames: "off"}, "127.0.0.1:8081", container("docker"), nil, []string{"decan:8081", "docker:32768", "db.internal"}},
+		{"switched on", Config{Access: AccessOptions{ContainerNames: "on"}}, "0.0.0.0:8081", plainMachine(), []string{"decan:8081", "db.internal"}, nil},
+		{"switched off", Config{Access: AccessOptions{ContainerNames: "off"}}, "127.0.0.1:8081", container("docker"), nil, []string{"decan:8081", "docker:32768", "db.internal"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -118,11 +118,11 @@ func TestHostRules(t *testing.T) {
 func TestAllowedHostsAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "https://db.example.com", "db.example.com:8081", "*example.com", "a.*.example.com", "db example", "*.*"} {
-		if _, err := (Config{AllowedHosts: []string{bad}}).complete(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("allowed host %q", bad)) {
+		if _, err := (Config{Access: AccessOptions{Hosts: []string{bad}}}).complete(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("--allowed-hosts %q", bad)) {
 			t.Errorf("%q: got %v", bad, err)
 		}
 	}
-	if _, err := (Config{ContainerNames: "maybe"}).complete(); err == nil || !strings.Contains(err.Error(), "auto, on or off") {
+	if _, err := (Config{Access: AccessOptions{ContainerNames: "maybe"}}).complete(); err == nil || !strings.Contains(err.Error(), "auto, on or off") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -158,7 +158,7 @@ func accountRequest(key, target, version string, headers ...string) string {
 // server's, as a browser does for a page that controls its DNS.
 func TestForeignHostIsRefused(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{ComputeListen: "127.0.0.1:0", Data: filepath.Join(t.TempDir(), "data"), AllowedHosts: []string{"db.example.com"}})
+	s := start(t, Config{Ports: PortOptions{Compute: "127.0.0.1:0"}, Data: filepath.Join(t.TempDir(), "data"), Access: AccessOptions{Hosts: []string{"db.example.com"}}})
 	get := func(address string, secure bool, target, version string, headers ...string) string {
 		return sendRaw(t, address, secure, accountRequest(s.Key(), target, version, headers...))
 	}
@@ -214,9 +214,9 @@ func TestForeignHostIsRefused(t *testing.T) {
 func TestNamesOfACertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	fill(t, Config{Data: filepath.Join(dir, "made"), TLSHosts: []string{"db.example.com", "*.wide.example"}})
-	config := Config{TLSCert: filepath.Join(dir, "made/tls/server.pem"), TLSKey: filepath.Join(dir, "made/tls/server-key.pem")}
-	if _, err := os.Stat(config.TLSCert); err != nil {
+	fill(t, Config{Data: filepath.Join(dir, "made"), TLS: TLSOptions{Hosts: []string{"db.example.com", "*.wide.example"}}})
+	config := Config{TLS: TLSOptions{Cert: filepath.Join(dir, "made/tls/server.pem"), Key: filepath.Join(dir, "made/tls/server-key.pem")}}
+	if _, err := os.Stat(config.TLS.Cert); err != nil {
 		t.Fatal(err)
 	}
 	rules := config.hostRules("0.0.0.0:8081", plainMachine())
@@ -232,7 +232,7 @@ func TestNamesOfACertificate(t *testing.T) {
 
 // BenchmarkAdmit measures the cost of checking the name of each request.
 func BenchmarkAdmit(b *testing.B) {
-	rules := Config{TLSHosts: []string{"db.example.com"}}.hostRules("127.0.0.1:8081", plainMachine())
+	rules := Config{TLS: TLSOptions{Hosts: []string{"db.example.com"}}}.hostRules("127.0.0.1:8081", plainMachine())
 	for _, host := range []string{"127.0.0.1:8081", "localhost:8081", "db.example.com", "app.localhost", "[::1]:8081", "evil.example"} {
 		b.Run("host="+host, func(b *testing.B) {
 			b.ReportAllocs()

@@ -32,7 +32,7 @@ func inflightNames(t *testing.T, data string) (names []string) {
 func TestInflightIsEmptied(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	s, err := Start(context.Background(), Config{Data: data, Listen: "127.0.0.1:0", AdminListen: noListener})
+	s, err := Start(context.Background(), Config{Data: data, Ports: PortOptions{Data: "127.0.0.1:0", Admin: noListener}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestInflightIsEmptied(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := listing(t, data)
-	if again, err := Start(context.Background(), Config{Data: data, Listen: "127.0.0.1:0", AdminListen: noListener}); err == nil {
+	if again, err := Start(context.Background(), Config{Data: data, Ports: PortOptions{Data: "127.0.0.1:0", Admin: noListener}}); err == nil {
 		again.Close()
 		t.Fatal("started without its partitions")
 	}
@@ -88,7 +88,7 @@ func TestInflightIsEmptied(t *testing.T) {
 	}
 
 	var log bytes.Buffer
-	s, err = Start(context.Background(), Config{Data: data, Listen: "127.0.0.1:0", AdminListen: noListener, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s, err = Start(context.Background(), Config{Data: data, Ports: PortOptions{Data: "127.0.0.1:0", Admin: noListener}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

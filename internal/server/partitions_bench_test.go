@@ -288,7 +288,7 @@ func (m *manyBench) restart() {
 // it is not part of the partitions.
 func (m *manyBench) rest() {
 	const flush = time.Second
-	m.begin(Config{Data: m.data, IdleFlush: flush, CacheBytes: 1 << 20})
+	m.begin(Config{Data: m.data, Storage: StorageOptions{IdleFlush: flush}, Memory: MemoryOptions{Cache: 1 << 20}})
 	before := resident()
 	m.load(min(manyDocuments, 10*m.partitions)) // more would be too much to stay open with
 	time.Sleep(5 * flush)                       // A store is flushed one to two intervals after its last write.

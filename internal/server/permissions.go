@@ -10,7 +10,7 @@ import (
 	"runtime"
 )
 
-// Values of Config.DataAccess: who may read a data directory.
+// Values of StorageOptions.Access: who may read a data directory.
 const (
 	accessOwner = "owner" // only its owner
 	accessGroup = "group" // also its group

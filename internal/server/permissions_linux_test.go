@@ -58,7 +58,7 @@ func TestWideDirectoryIsRefused(t *testing.T) {
 	if info, err := os.Stat(data); err != nil || info.Mode().Perm()&0o077 == 0 {
 		t.Errorf("a directory that was refused was changed: %v %v", info.Mode(), err)
 	}
-	if _, err := (Config{DataAccess: "everybody"}).complete(); err == nil || !strings.Contains(err.Error(), "use owner, group or any") {
+	if _, err := (Config{Storage: StorageOptions{Access: "everybody"}}).complete(); err == nil || !strings.Contains(err.Error(), "use owner, group or any") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -40,7 +40,7 @@ func modesBelow(t *testing.T, dir string) map[string]fs.FileMode {
 func fill(t *testing.T, config Config) (log string) {
 	t.Helper()
 	var out bytes.Buffer
-	config.Listen, config.AdminListen = "127.0.0.1:0", "none"
+	config.Ports.Data, config.Ports.Admin = "127.0.0.1:0", "none"
 	config.Logger = slog.New(slog.NewTextHandler(&out, nil))
 	s, err := Start(context.Background(), config)
 	if err != nil {
@@ -67,7 +67,7 @@ func TestDataBelongsToItsOwner(t *testing.T) {
 		file, dir fs.FileMode
 	}{{"", 0o600, 0o700}, {"group", 0o640, 0o750}} {
 		data := filepath.Join(t.TempDir(), "data")
-		fill(t, Config{Data: data, DataAccess: test.access})
+		fill(t, Config{Data: data, Storage: StorageOptions{Access: test.access}})
 		modes := modesBelow(t, data)
 		if len(modes) < 20 {
 			t.Errorf("only %d files and directories", len(modes))
@@ -133,11 +133,11 @@ func TestWideDirectoryIsTightened(t *testing.T) {
 	if err := os.Chmod(data, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	fill(t, Config{Data: data, DataAccess: "any"})
+	fill(t, Config{Data: data, Storage: StorageOptions{Access: "any"}})
 	if info, err := os.Stat(data); err != nil || info.Mode().Perm() != 0o777 {
 		t.Errorf("got mode %v (%v), want it as it was", info.Mode(), err)
 	}
-	fill(t, Config{Data: data, DataAccess: "group"})
+	fill(t, Config{Data: data, Storage: StorageOptions{Access: "group"}})
 	if info, err := os.Stat(data); err != nil || info.Mode().Perm() != 0o750 {
 		t.Errorf("got mode %v (%v), want 0750", info.Mode(), err)
 	}

@@ -32,7 +32,7 @@ func slowServer(t *testing.T) *Server {
 	t.Helper()
 	limits := resource.DefaultLimits()
 	limits.LongQuery, limits.QueryTime, limits.PageTime = 1, time.Hour, time.Hour
-	s := start(t, Config{Limits: limits, CrossPartition: "full"})
+	s := start(t, Config{Limits: limits, Protocol: ProtocolOptions{CrossPartition: "full"}})
 	call(t, s, "POST", "dbs", `{"id":"d"}`)
 	c, err := servertest.Dial(s.address())
 	if err != nil {

@@ -144,7 +144,7 @@ type queryBench struct {
 
 func newQueryBench(r *ratios, items int) *queryBench {
 	q := &queryBench{ratios: r, items: items, data: r.b.TempDir()}
-	q.server = start(r.b, Config{Data: q.data, CacheBytes: queryBenchCache, IdleFlush: time.Second})
+	q.server = start(r.b, Config{Data: q.data, Memory: MemoryOptions{Cache: queryBenchCache}, Storage: StorageOptions{IdleFlush: time.Second}})
 	if err := q.server.CreateContainer(context.Background(), "bench", queryBenchContainer, queryBenchPartitions); err != nil {
 		r.b.Fatal(err)
 	}

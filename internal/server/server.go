@@ -127,7 +127,7 @@ func (s *Server) start(ctx context.Context) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	if s.audit, err = s.config.Audit.open(s.log); err != nil {
+	if s.audit, err = s.config.openAudit(); err != nil {
 		return err
 	}
 	s.onClose(s.audit.Close)
@@ -160,9 +160,9 @@ func (s *Server) listen(ctx context.Context) (listeners, error) {
 		to      *net.Listener
 		what    string
 	}{
-		{s.config.Listen, &bound.data, "--listen"},
-		{s.config.AdminListen, &bound.admin, "--admin-listen"},
-		{s.config.ComputeListen, &bound.compute, "--compute-listen"},
+		{s.config.Ports.Data, &bound.data, "--listen"},
+		{s.config.Ports.Admin, &bound.admin, "--admin-listen"},
+		{s.config.Ports.Compute, &bound.compute, "--compute-listen"},
 	} {
 		if want.address == "" || want.address == noListener {
 			continue
@@ -194,7 +194,7 @@ func (s *Server) lockData() error {
 	if s.config.Data == "" {
 		return nil
 	}
-	lock, err := openDataDir(s.config.Data, s.config.DataAccess, s.config.Version, s.log)
+	lock, err := openDataDir(s.config.Data, s.config.Storage.Access, s.config.Version, s.log)
 	if err != nil {
 		return err
 	}
@@ -206,9 +206,9 @@ func (s *Server) lockData() error {
 // them.
 func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier) error {
 	s.plan = s.config.descriptors(s.log)
-	options := storage.Options{MaxOpenFiles: s.plan.tables, InMemory: s.config.Data == "", CacheBytes: s.config.CacheBytes, IdleFlush: s.config.IdleFlush, GroupRead: s.config.DataAccess == accessGroup, Release: s.config.Version, Logger: s.log}
+	options := storage.Options{MaxOpenFiles: s.plan.tables, InMemory: s.config.Data == "", CacheBytes: int64(s.config.Memory.Cache), IdleFlush: s.config.Storage.IdleFlush, GroupRead: s.config.Storage.Access == accessGroup, Release: s.config.Version, Logger: s.log}
 	if s.config.Data != "" {
-		options.ReserveDir, options.ReserveBytes = filepath.Join(s.config.Data, "reserve"), max(0, s.config.DiskReserve)
+		options.ReserveDir, options.ReserveBytes = filepath.Join(s.config.Data, "reserve"), max(0, int64(s.config.Storage.DiskReserve))
 	}
 	if s.config.adjust != nil {
 		s.config.adjust(&options)
@@ -226,7 +226,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	s.onClose(owned.close)
 	clock := cluster.NewClock(cluster.ClockConfig{
 		Now: s.config.now, Elapsed: s.config.elapsed,
-		Jump: s.config.ClockJump, Ahead: s.config.ClockAhead, Steady: s.config.ClockSteady,
+		Jump: s.config.Clock.Jump, Ahead: s.config.Clock.Ahead, Steady: s.config.Clock.Steady,
 		Logger: s.log, Registerer: registry,
 	})
 	names, err := catalog.Open(store, clock.Now)
@@ -234,23 +234,23 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		return err
 	}
 	s.catalogFault = names.Failed
-	enforcement, err := cluster.ParseEnforcement(s.config.Throughput)
+	enforcement, err := cluster.ParseEnforcement(s.config.Throughput.Enforcement)
 	if err != nil {
 		return err
 	}
-	scrubRate := s.config.ScrubRate
+	scrubRate := int64(s.config.Storage.ScrubRate)
 	if s.config.Data == "" {
 		scrubRate = 0 // There are no files.
 	}
 	var grown grownContainers
 	node, err := cluster.Start(cluster.Config{
 		Grown:      grown.wake,
-		SplitDelay: s.config.SplitDelay,
+		SplitDelay: s.config.Partitions.SplitDelay,
 		ScrubRate:  scrubRate,
 		Throttling: cluster.Throttling{
 			Enforcement: enforcement,
-			Burst:       s.config.BurstCapacity,
-			Serverless:  s.config.Serverless,
+			Burst:       s.config.Throughput.Burst,
+			Serverless:  s.config.Throughput.Serverless,
 		},
 		Registerer: registry,
 
@@ -278,17 +278,17 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	s.mend = node.Mend
 	s.health = func() (string, []cluster.Unwell) { return diskHealth(pool), node.Unwell() }
 	parallel := 0
-	if s.config.SplitDelay > 0 {
+	if s.config.Partitions.SplitDelay > 0 {
 		parallel = splitsHeld // A waiting split does no work.
 	}
 	balancer := balance.New(balance.Config{Catalog: names, Node: node, Limits: s.config.Limits, Parallel: parallel, Logger: s.log})
 	s.onClose(func() error { balancer.Close(); return nil })
-	consistency, err := resource.ParseConsistency(s.config.Consistency)
+	consistency, err := resource.ParseConsistency(s.config.Account.Consistency)
 	if err != nil {
 		return err
 	}
 	cross := engine.Service
-	if s.config.CrossPartition == "full" {
+	if s.config.Protocol.CrossPartition == "full" {
 		cross = engine.Full
 	}
 	yields := new(yielder)
@@ -298,13 +298,13 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	s.engine = engine.New(engine.Config{
 		Catalog:        names,
 		Node:           node,
-		Account:        resource.Account{ID: s.config.AccountID, Region: s.config.Region, Consistency: consistency},
+		Account:        resource.Account{ID: s.config.Account.ID, Region: s.config.Account.Region, Consistency: consistency},
 		Limits:         s.config.Limits,
 		Now:            s.config.now,
 		Verifier:       verifier,
 		CrossPartition: cross,
-		TrailingPage:   s.config.TrailingPage,
-		Serverless:     s.config.Serverless,
+		TrailingPage:   s.config.Protocol.TrailingPage,
+		Serverless:     s.config.Throughput.Serverless,
 		Rebalance:      balancer.Wake,
 		MergeAll:       balancer.Merge,
 		Scripts:        scripts,
@@ -312,7 +312,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		Logger:         s.log,
 		Registerer:     registry,
 
-		PrefixPermissions: s.config.PrefixPermissions,
+		PrefixPermissions: s.config.Access.PrefixPermissions,
 	})
 	balancer.Start()
 	grown.passTo(balancer)
@@ -363,19 +363,19 @@ func openCatalogStore(pool *storage.Pool, data string) (*storage.Store, error) {
 
 // openDoors starts answering on every port.
 func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certificates *tls.Config) {
-	memory := nosql.NewMemory(s.config.RequestMemory, registry)
+	memory := nosql.NewMemory(int64(s.config.Memory.Requests), registry)
 	clients, operators := s.connections(memory, registry)
 	config := nosql.Config{
 		Memory:     memory,
 		Engine:     s.engine,
 		Limits:     s.config.Limits,
-		Endpoint:   s.config.Endpoint,
+		Endpoint:   s.config.Account.Endpoint,
 		Version:    s.config.Version,
 		Logger:     s.log,
 		Registerer: registry,
 		Watch:      s.watch.Door(doorData),
-		Admit:      s.admit(s.config.Listen, s.watch.Door(doorData)),
-		Switches:   nosql.Switches{StrictItemIDs: s.config.StrictIDs, TrustForwardedProto: s.config.TrustForwardedProto},
+		Admit:      s.admit(s.config.Ports.Data, s.watch.Door(doorData)),
+		Switches:   nosql.Switches{StrictItemIDs: s.config.Protocol.StrictIDs, TrustForwardedProto: s.config.Account.Forwarded},
 	}
 	s.data = s.openDoor(listenMixed(bound.data, clients, certificates), clients, nosql.New(config))
 	if bound.compute != nil {
@@ -383,7 +383,7 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 		// and its clients depend on that.
 		config.Switches.StrictItemIDs = false
 		config.Endpoint = ""
-		config.Admit = s.admit(s.config.ComputeListen, s.watch.Door(doorCompute))
+		config.Admit = s.admit(s.config.Ports.Compute, s.watch.Door(doorCompute))
 		config.Watch = s.watch.Door(doorCompute)
 		s.openDoor(listenMixed(bound.compute, clients, certificates), clients, nosql.New(config))
 	}
@@ -393,9 +393,9 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 			Gatherer: registry,
 			CopyJobs: s.copies,
 			Ready:    s.serving,
-			Admit:    s.admit(s.config.AdminListen, s.watch.Door(doorAdmin)),
+			Admit:    s.admit(s.config.Ports.Admin, s.watch.Door(doorAdmin)),
 			Watch:    s.watch.Door(doorAdmin),
-			Metrics:  s.config.ProtectMetrics,
+			Metrics:  s.config.Access.ProtectMetrics,
 			Health:   s.health,
 			Clock:    s.clock,
 			Now:      s.config.now,
@@ -426,11 +426,11 @@ func (s *Server) connections(memory *nosql.Memory, registry *prometheus.Registry
 	group := func(port string, limit, perAddress int) *connections {
 		return &connections{
 			limit: limit, perAddress: perAddress, port: port,
-			readTimeout: s.config.ReadTimeout, writeTimeout: s.config.WriteTimeout,
+			readTimeout: s.config.Clients.ReadTimeout, writeTimeout: s.config.Clients.WriteTimeout,
 			memory: memory, metrics: metrics, began: time.Now(), counts: map[netip.Prefix]int{},
 		}
 	}
-	perAddress := s.config.ConnectionsPerAddress
+	perAddress := s.config.Clients.PerAddress
 	if perAddress == 0 {
 		perAddress = max(1, s.plan.connections*3/4)
 	}
@@ -450,7 +450,7 @@ func (s *Server) openDoor(listener net.Listener, all *connections, handler http.
 			ConnContext:       withConnection,
 			ConnState:         changed,
 			ReadHeaderTimeout: all.readTimeout,
-			IdleTimeout:       s.config.IdleTimeout,
+			IdleTimeout:       s.config.Clients.IdleTimeout,
 			MaxHeaderBytes:    maxHeaderBytes,
 			ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		},
@@ -502,7 +502,7 @@ func (s *Server) Close() error {
 func (s *Server) Endpoint() string { return s.scheme() + s.data.listener.Addr().String() + "/" }
 
 func (s *Server) scheme() string {
-	if s.config.HTTPSOnly {
+	if s.config.TLS.Only {
 		return "https://"
 	}
 	return "http://"

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -23,8 +24,8 @@ import (
 // start runs a server on free loopback ports and closes it with the test.
 func start(tb testing.TB, config Config) *Server {
 	tb.Helper()
-	config.Listen = "127.0.0.1:0"
-	config.AdminListen = "127.0.0.1:0"
+	config.Ports.Data, config.Ports.Admin = "127.0.0.1:0", "127.0.0.1:0"
+	config.Throughput.Enforcement = cmp.Or(config.Throughput.Enforcement, "off") // Most tests send more than a container is given.
 	s, err := Start(context.Background(), config)
 	if err != nil {
 		tb.Fatal(err)
@@ -58,7 +59,7 @@ func call(tb testing.TB, s *Server, method, link, body string, headers ...string
 func TestBothProtocolsOnOnePort(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	s := start(t, Config{Data: data, TLSHosts: []string{"db.example.com", "192.0.2.7"}})
+	s := start(t, Config{Data: data, TLS: TLSOptions{Hosts: []string{"db.example.com", "192.0.2.7"}}})
 	pem, err := AuthorityPEM(data, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,7 @@ func TestEndpointsFollowTheRequest(t *testing.T) {
 			t.Errorf("%s: got %s, want it to hold %s", scheme, body, want)
 		}
 	}
-	fixed := start(t, Config{Endpoint: "https://db.example.com/"})
+	fixed := start(t, Config{Account: AccountOptions{Endpoint: "https://db.example.com/"}})
 	if r := call(t, fixed, "GET", "", ""); !strings.Contains(string(r.Body), `"databaseAccountEndpoint":"https://db.example.com/"`) {
 		t.Errorf("got %s, want the fixed endpoint", r.Body)
 	}
@@ -220,24 +221,20 @@ func TestConfigFaults(t *testing.T) {
 		config Config
 		want   string
 	}{
-		"consistency":      {Config{Consistency: "Perfect"}, "Perfect"},
-		"cross-partition":  {Config{CrossPartition: "maybe"}, "maybe"},
-		"account":          {Config{AccountID: "LocalHost"}, "special meaning"},
-		"key":              {Config{Key: "not base64!"}, "account key"},
-		"well-known key":   {Config{AdminListen: ":0"}, "--insecure-key"},
-		"half a pair":      {Config{TLSCert: "a.pem"}, "both"},
-		"no certificate":   {Config{TLSCert: "a.pem", TLSKey: "b.pem"}, "a.pem"},
-		"address":          {Config{Listen: "here"}, "here"},
-		"unusable address": {Config{Listen: "127.0.0.1:99999"}, "--listen"},
+		"consistency":      {Config{Account: AccountOptions{Consistency: "Perfect"}}, `--consistency "Perfect": use Strong, BoundedStaleness, Session, ConsistentPrefix or Eventual`},
+		"cross-partition":  {Config{Protocol: ProtocolOptions{CrossPartition: "maybe"}}, `--cross-partition "maybe": use service or full`},
+		"account":          {Config{Account: AccountOptions{ID: "LocalHost"}}, "special meaning"},
+		"key":              {Config{Keys: KeyOptions{Primary: "not base64!"}}, "--key"},
+		"well-known key":   {Config{Ports: PortOptions{Admin: ":0"}}, "--insecure-key"},
+		"half a pair":      {Config{TLS: TLSOptions{Cert: "a.pem"}}, "both"},
+		"no certificate":   {Config{TLS: TLSOptions{Cert: "a.pem", Key: "b.pem"}}, "a.pem"},
+		"address":          {Config{Ports: PortOptions{Data: "here"}}, `--listen "here"`},
+		"unusable address": {Config{Ports: PortOptions{Data: "127.0.0.1:99999"}}, "--listen"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if c.config.Listen == "" {
-				c.config.Listen = "127.0.0.1:0"
-			}
-			if c.config.AdminListen == "" {
-				c.config.AdminListen = noListener
-			}
+			c.config.Ports.Data = cmp.Or(c.config.Ports.Data, "127.0.0.1:0")
+			c.config.Ports.Admin = cmp.Or(c.config.Ports.Admin, noListener)
 			s, err := Start(t.Context(), c.config)
 			if err == nil {
 				s.Close()
@@ -255,8 +252,8 @@ func TestOwnKeyBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	key := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 64)))
 	for _, config := range []Config{
-		{Key: key, Listen: "0.0.0.0:0"},
-		{InsecureKey: true, Listen: "0.0.0.0:0"},
+		{Keys: KeyOptions{Primary: key}, Ports: PortOptions{Data: "0.0.0.0:0"}},
+		{Keys: KeyOptions{Insecure: true}, Ports: PortOptions{Data: "0.0.0.0:0"}},
 	} {
 		if _, err := config.complete(); err != nil {
 			t.Error(err)
@@ -270,7 +267,7 @@ func TestUnusableDataDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Start(t.Context(), Config{Listen: "127.0.0.1:0", AdminListen: noListener, Data: file}); err == nil {
+	if _, err := Start(t.Context(), Config{Ports: PortOptions{Data: "127.0.0.1:0", Admin: noListener}, Data: file}); err == nil {
 		t.Error("a file served as data directory")
 	}
 	if content, err := os.ReadFile(file); err != nil || len(content) != 0 {
@@ -332,7 +329,7 @@ func sign(req *http.Request, key string) {
 // that stay connected: all their goroutines end with Close.
 func TestCloseLeavesNothing(t *testing.T) { // not parallel: it counts goroutines
 	cycle := func(data string) {
-		s, err := Start(t.Context(), Config{Data: data, Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", ComputeListen: "127.0.0.1:0"})
+		s, err := Start(t.Context(), Config{Data: data, Ports: PortOptions{Data: "127.0.0.1:0", Admin: "127.0.0.1:0", Compute: "127.0.0.1:0"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,8 +22,8 @@ func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
 		t.Parallel()
 		s := start(t, Config{
-			LimitsPreset: "laptop", LogicalPartitionMax: 64 << 10, PhysicalPartitionMax: 256 << 10,
-			CrossPartition: "full",
+			Partitions: PartitionOptions{Preset: "laptop", LogicalMax: 64 << 10, PhysicalMax: 256 << 10},
+			Protocol:   ProtocolOptions{CrossPartition: "full"},
 		})
 		if r := call(t, s, http.MethodPost, "dbs", `{"id":"d"}`); r.Status != http.StatusCreated {
 			t.Fatalf("%d %s", r.Status, r.Body)

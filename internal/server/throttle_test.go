@@ -78,7 +78,7 @@ func large(id string) []byte {
 // write succeeds.
 func TestS45Throttled(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Throughput: "on"})
+	s := start(t, Config{Throughput: ThroughputOptions{Enforcement: "on"}})
 	ctx := t.Context()
 	key := azcosmos.NewPartitionKeyString("a")
 
@@ -161,9 +161,9 @@ func TestThroughputSettings(t *testing.T) {
 		want   []any // logical and physical bytes, RU/s of a partition and a container, metadata RU/s, changes
 	}{
 		{Config{}, []any{int64(20 << 30), int64(50 << 30), 10_000, 1_000_000, 0, 0}},
-		{Config{LimitsPreset: "laptop"}, []any{int64(4 << 20), int64(10 << 20), 1_000, 100_000, 0, 0}},
-		{Config{LimitsPreset: "laptop", LogicalPartitionMax: 7, PhysicalPartitionMax: 8, PartitionThroughputMax: 900, ContainerThroughputMax: 2_000}, []any{int64(7), int64(8), 900, 2_000, 0, 0}},
-		{Config{MetadataThroughputMax: 240, ThroughputChangesMax: 25}, []any{int64(20 << 30), int64(50 << 30), 10_000, 1_000_000, 240, 25}},
+		{Config{Partitions: PartitionOptions{Preset: "laptop"}}, []any{int64(4 << 20), int64(10 << 20), 1_000, 100_000, 0, 0}},
+		{Config{Partitions: PartitionOptions{Preset: "laptop", LogicalMax: 7, PhysicalMax: 8}, Throughput: ThroughputOptions{PartitionMax: 900, ContainerMax: 2_000}}, []any{int64(7), int64(8), 900, 2_000, 0, 0}},
+		{Config{Throughput: ThroughputOptions{MetadataMax: 240, ChangesMax: 25}}, []any{int64(20 << 30), int64(50 << 30), 10_000, 1_000_000, 240, 25}},
 	} {
 		full, err := c.config.complete()
 		l := full.Limits
@@ -171,7 +171,15 @@ func TestThroughputSettings(t *testing.T) {
 			t.Errorf("%+v: got %v %v, want %v", c.config, got, err, c.want)
 		}
 	}
-	for _, wrong := range []Config{{Throughput: "maybe"}, {LimitsPreset: "desktop"}, {LogicalPartitionMax: -1}, {PartitionThroughputMax: -1}, {ContainerThroughputMax: 999}, {MetadataThroughputMax: -1}, {ThroughputChangesMax: -1}} {
+	for _, wrong := range []Config{
+		{Throughput: ThroughputOptions{Enforcement: "maybe"}},
+		{Partitions: PartitionOptions{Preset: "desktop"}},
+		{Partitions: PartitionOptions{LogicalMax: -1}},
+		{Throughput: ThroughputOptions{PartitionMax: -1}},
+		{Throughput: ThroughputOptions{ContainerMax: 999}},
+		{Throughput: ThroughputOptions{MetadataMax: -1}},
+		{Throughput: ThroughputOptions{ChangesMax: -1}},
+	} {
 		if _, err := wrong.complete(); err == nil {
 			t.Errorf("%+v was accepted", wrong)
 		}
@@ -184,7 +192,7 @@ func TestThroughputSettings(t *testing.T) {
 // same time.
 func TestMetadataThrottled(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{MetadataThroughputMax: 30, ThroughputChangesMax: 1})
+	s := start(t, Config{Throughput: ThroughputOptions{MetadataMax: 30, ChangesMax: 1}})
 	container := throttledContainer(t, s, azcosmos.ClientOptions{})
 	refused := func(r servertest.Response) time.Duration {
 		t.Helper()
@@ -231,7 +239,7 @@ func TestMetadataThrottled(t *testing.T) {
 // TestServerless refuses throughput over HTTP and serves containers without.
 func TestServerless(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Serverless: true, Throughput: "on"})
+	s := start(t, Config{Throughput: ThroughputOptions{Serverless: true, Enforcement: "on"}})
 	if r := call(t, s, "POST", "dbs", `{"id":"d"}`); r.Status != 201 {
 		t.Fatalf("database: %d %s", r.Status, r.Body)
 	}

@@ -16,29 +16,10 @@ import (
 	"github.com/decandb/decan/internal/auth"
 )
 
-// TokenConfig configures the accepted bearer tokens. The zero value accepts none.
-type TokenConfig struct {
-	Issuers   []string // accepted values of "iss"
-	Audiences []string // accepted values of "aud"; default DefaultAudience
-
-	// Keys locates the public keys of the issuers: a file, or a URL of https, or
-	// of http on this machine. Its content is a JSON web key set or PEM. A file
-	// is read at the start; a URL is fetched at the start, and again, once a
-	// minute at most, for a token that names an unknown key.
-	Keys string
-
-	// Emulator accepts the tokens of the SDKs' test suites, which are signed with
-	// the text of an account key.
-	Emulator bool
-
-	// Only refuses account keys and resource tokens, except on the admin port.
-	Only bool
-}
-
 // DefaultAudience is the audience for which the SDKs request a token by default.
 const DefaultAudience = "https://cosmos.azure.com"
 
-func (c TokenConfig) faults() []error {
+func (c TokenOptions) faults() []error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	switch {
@@ -51,24 +32,24 @@ func (c TokenConfig) faults() []error {
 	}
 	for _, text := range append(append([]string{}, c.Issuers...), c.Audiences...) {
 		if text == "" {
-			fault("an issuer and an audience of bearer tokens must not be empty")
+			fault("--token-issuer and --token-audience must not be empty")
 		}
 	}
 	if u, ok := c.remote(); ok && u.Scheme == "http" && !isLoopback(net.JoinHostPort(u.Hostname(), "443")) {
-		fault("token keys %q: http lets an attacker replace the keys: use https, or a file", c.Keys)
+		fault("--token-keys %q: http lets an attacker replace the keys: use https, or a file", c.Keys)
 	}
 	return faults
 }
 
 // remote returns the URL of the keys, if they are at one.
-func (c TokenConfig) remote() (*url.URL, bool) {
+func (c TokenOptions) remote() (*url.URL, bool) {
 	u, err := url.Parse(c.Keys)
 	return u, err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
 // rules returns the verifier's rules. Keys at remote are not fetched yet; remote
 // is nil if the keys are in a file.
-func (c TokenConfig) rules(log *slog.Logger) (rules auth.BearerRules, remote *remoteKeys, err error) {
+func (c TokenOptions) rules(log *slog.Logger) (rules auth.BearerRules, remote *remoteKeys, err error) {
 	rules = auth.BearerRules{Issuers: c.Issuers, Audiences: c.Audiences, Emulator: c.Emulator, Only: c.Only}
 	if len(rules.Audiences) == 0 {
 		rules.Audiences = []string{DefaultAudience}
@@ -81,11 +62,11 @@ func (c TokenConfig) rules(log *slog.Logger) (rules auth.BearerRules, remote *re
 	default:
 		text, err := os.ReadFile(c.Keys)
 		if err != nil {
-			return rules, nil, fmt.Errorf("read the token keys: %w", err)
+			return rules, nil, fmt.Errorf("--token-keys: %w", err)
 		}
 		set, err := auth.ParseKeySet(text)
 		if err != nil {
-			return rules, nil, fmt.Errorf("token keys %s: %w", c.Keys, err)
+			return rules, nil, fmt.Errorf("--token-keys %s: %w", c.Keys, err)
 		}
 		rules.Keys = func(string) *auth.KeySet { return set }
 	}
@@ -96,10 +77,10 @@ func (c TokenConfig) rules(log *slog.Logger) (rules auth.BearerRules, remote *re
 // source of keys that must still be fetched, if there is one.
 func (s *Server) verifier() (*auth.Verifier, *remoteKeys, error) {
 	verifier, err := auth.NewVerifier(auth.Keys{
-		Primary:           s.config.Key,
-		Secondary:         s.config.SecondaryKey,
-		PrimaryReadonly:   s.config.ReadonlyKey,
-		SecondaryReadonly: s.config.SecondaryReadonlyKey,
+		Primary:           s.config.Keys.Primary,
+		Secondary:         s.config.Keys.Secondary,
+		PrimaryReadonly:   s.config.Keys.Readonly,
+		SecondaryReadonly: s.config.Keys.SecondaryReadonly,
 	}, s.config.Limits.ClockSkew)
 	if err != nil {
 		return nil, nil, err

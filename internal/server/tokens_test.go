@@ -104,34 +104,34 @@ func TestTokenConfig(t *testing.T) {
 	}
 	issuers := []string{"iss"}
 	for _, c := range []struct {
-		config TokenConfig
+		config TokenOptions
 		good   bool
 	}{
-		{TokenConfig{}, true},
-		{TokenConfig{Emulator: true}, true},
-		{TokenConfig{Issuers: issuers, Keys: file}, true},
-		{TokenConfig{Issuers: issuers, Keys: "https://issuer.example/keys"}, true},
-		{TokenConfig{Issuers: issuers, Keys: "http://127.0.0.1:1/keys"}, true},
-		{TokenConfig{Issuers: issuers, Keys: "http://localhost/keys"}, true},
-		{TokenConfig{Issuers: issuers, Keys: "http://issuer.example/keys"}, false},
-		{TokenConfig{Issuers: issuers}, false},
-		{TokenConfig{Keys: file}, false},
-		{TokenConfig{Audiences: []string{"aud"}}, false},
-		{TokenConfig{Only: true}, false},
-		{TokenConfig{Only: true, Emulator: true}, true},
-		{TokenConfig{Only: true, Issuers: issuers, Keys: file}, true},
-		{TokenConfig{Issuers: []string{""}, Keys: file}, false},
-		{TokenConfig{Issuers: issuers, Audiences: []string{""}, Keys: file}, false},
+		{TokenOptions{}, true},
+		{TokenOptions{Emulator: true}, true},
+		{TokenOptions{Issuers: issuers, Keys: file}, true},
+		{TokenOptions{Issuers: issuers, Keys: "https://issuer.example/keys"}, true},
+		{TokenOptions{Issuers: issuers, Keys: "http://127.0.0.1:1/keys"}, true},
+		{TokenOptions{Issuers: issuers, Keys: "http://localhost/keys"}, true},
+		{TokenOptions{Issuers: issuers, Keys: "http://issuer.example/keys"}, false},
+		{TokenOptions{Issuers: issuers}, false},
+		{TokenOptions{Keys: file}, false},
+		{TokenOptions{Audiences: []string{"aud"}}, false},
+		{TokenOptions{Only: true}, false},
+		{TokenOptions{Only: true, Emulator: true}, true},
+		{TokenOptions{Only: true, Issuers: issuers, Keys: file}, true},
+		{TokenOptions{Issuers: []string{""}, Keys: file}, false},
+		{TokenOptions{Issuers: issuers, Audiences: []string{""}, Keys: file}, false},
 	} {
 		if faults := c.config.faults(); c.good != (len(faults) == 0) {
 			t.Errorf("%+v: %v", c.config, faults)
 		}
 	}
-	rules, remote, err := TokenConfig{Issuers: issuers, Keys: file}.rules(slog.New(slog.DiscardHandler))
+	rules, remote, err := TokenOptions{Issuers: issuers, Keys: file}.rules(slog.New(slog.DiscardHandler))
 	if err != nil || remote != nil || rules.Keys("") == nil || len(rules.Audiences) != 1 || rules.Audiences[0] != DefaultAudience {
 		t.Errorf("%v, %v", rules.Audiences, err)
 	}
-	if _, _, err := (TokenConfig{Issuers: issuers, Keys: file + "none"}).rules(slog.New(slog.DiscardHandler)); err == nil {
+	if _, _, err := (TokenOptions{Issuers: issuers, Keys: file + "none"}).rules(slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a file that is not there is read")
 	}
 }
@@ -150,12 +150,12 @@ func TestBadKeysBeforePorts(t *testing.T) {
 	}
 	issuer, asked := issuerAt(t, func(hw http.ResponseWriter) { _, _ = hw.Write(newKeySet(t)) })
 	for keys, names := range map[string]string{
-		bad:                        "token keys",
-		filepath.Join(dir, "none"): "token keys",
+		bad:                        "--token-keys",
+		filepath.Join(dir, "none"): "--token-keys",
 		good:                       address,
 		issuer:                     address,
 	} {
-		s, err := Start(t.Context(), Config{Listen: address, AdminListen: noListener, Tokens: TokenConfig{Issuers: []string{"iss"}, Keys: keys}})
+		s, err := Start(t.Context(), Config{Ports: PortOptions{Data: address, Admin: noListener}, Tokens: TokenOptions{Issuers: []string{"iss"}, Keys: keys}})
 		if err == nil {
 			t.Fatalf("%s: two servers have one port: %v", keys, s.Close())
 		}
@@ -172,7 +172,7 @@ func TestBadKeysBeforePorts(t *testing.T) {
 // admin port accepts it.
 func TestLocalAuthDisabled(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Tokens: TokenConfig{Only: true, Emulator: true}})
+	s := start(t, Config{Tokens: TokenOptions{Only: true, Emulator: true}})
 	if r := call(t, s, "GET", "dbs", ""); r.Status != http.StatusUnauthorized || r.Header.Get("x-ms-substatus") != "5202" {
 		t.Errorf("the data port answers %d/%s: %s", r.Status, r.Header.Get("x-ms-substatus"), r.Body)
 	}

@@ -1,56 +1,25 @@
-package main
+// Package transfercmd is decan import and decan export: documents as JSON lines, JSON
+// arrays and CSV files.
+//
+// transfercmd.go has the formats, the columns of CSV and the retries, read.go the
+// readers of files.
+//
+// Page: docs/copy.md
+package transfercmd
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/decandb/decan/cmd/decan/internal/remote"
 	"github.com/decandb/decan/internal/value"
 )
-
-// meter shows how far something is: as a bar that is redrawn on a terminal, and
-// as a line for each tenth elsewhere.
-type meter struct {
-	out      io.Writer
-	terminal bool
-
-	tenths int  // shown so far, counted from one
-	open   bool // the bar's line has no end yet
-}
-
-// show draws which part is done, from 0 to 1; a negative one is not known.
-func (m *meter) show(part float64, text string) {
-	part = min(part, 1)
-	switch tenths := 1 + int(part*10); {
-	case m.terminal && part >= 0:
-		fmt.Fprintf(m.out, "\r\x1b[K%s  %s", gauge(100*part), text)
-		m.open = true
-	case m.terminal:
-		fmt.Fprintf(m.out, "\r\x1b[K%s", text)
-		m.open = true
-	case part >= 0 && tenths > m.tenths:
-		m.tenths = tenths
-		fmt.Fprintf(m.out, "%3.0f %%  %s\n", 100*part, text)
-	}
-}
-
-// end leaves the bar's line.
-func (m *meter) end() {
-	if m.open {
-		fmt.Fprintln(m.out)
-		m.open = false
-	}
-}
-
-// meterEvery is the time between two drawings of a bar.
-const meterEvery = 100 * time.Millisecond
 
 // The formats of import and export.
 const (
@@ -59,7 +28,8 @@ const (
 	formatCSV   = "csv"
 )
 
-// formatOf returns the format that was asked for, or what the name of a file says.
+// formatOf returns the requested format, or the one that the name of the file
+// implies.
 func formatOf(asked, name string) (string, error) {
 	if asked != "" {
 		return asked, nil
@@ -75,28 +45,20 @@ func formatOf(asked, name string) (string, error) {
 	if name == "-" {
 		return formatLines, nil
 	}
-	return "", fmt.Errorf("%s: the name does not tell the format: give --format jsonl, json or csv", name)
-}
-
-// dataServer is where the commands that read and write documents ask.
-type dataServer struct {
-	Endpoint string `name:"endpoint" default:"http://127.0.0.1:8081" env:"-" placeholder:"URL" help:"The server (${default})."`
-	Key      string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY" placeholder:"KEY" help:"The account key, in base64 (the well-known one)."`
-
-	trustFlags
+	return "", fmt.Errorf("%s: the name does not imply a format: give --format jsonl, json or csv", name)
 }
 
 const (
-	// tryMax is how often a request is tried again that failed for a reason which
-	// may pass, with pauses that double from tryMin to tryLong: half a minute.
-	// One that is told to come back later comes back as often as it takes.
+	// A request that fails with a temporary error is retried tryMax times, with
+	// pauses that double from tryMin to tryLong: half a minute in total. A throttled
+	// request is retried without a limit.
 	tryMax  = 8
 	tryMin  = 100 * time.Millisecond
 	tryLong = 10 * time.Second
 )
 
-// patiently sends a request until it is answered for good.
-func patiently(ctx context.Context, send func() (answer, error)) (answer, error) {
+// patiently sends a request, and repeats it after temporary errors.
+func patiently(ctx context.Context, send func() (remote.Answer, error)) (remote.Answer, error) {
 	pause := tryMin
 	for failed := 0; ; {
 		a, err := send()
@@ -104,13 +66,13 @@ func patiently(ctx context.Context, send func() (answer, error)) (answer, error)
 		switch {
 		case ctx.Err() != nil:
 			return a, ctx.Err()
-		case isUntrusted(err):
+		case remote.IsUntrusted(err):
 			return a, err
-		case err == nil && a.status == http.StatusTooManyRequests:
-			if millis, err := strconv.ParseFloat(a.header.Get("x-ms-retry-after-ms"), 64); err == nil && millis >= 0 && millis < 1e6 {
+		case err == nil && a.Status == http.StatusTooManyRequests:
+			if millis, err := strconv.ParseFloat(a.Header.Get("x-ms-retry-after-ms"), 64); err == nil && millis >= 0 && millis < 1e6 {
 				wait = time.Duration(millis * float64(time.Millisecond))
 			}
-		case err == nil && !passing(a.status):
+		case err == nil && !passing(a.Status):
 			return a, nil
 		default:
 			if failed++; failed > tryMax {
@@ -126,7 +88,7 @@ func patiently(ctx context.Context, send func() (answer, error)) (answer, error)
 	}
 }
 
-// passing reports whether a status may be another one a little later.
+// passing reports whether a status is temporary.
 func passing(code int) bool {
 	switch code {
 	case http.StatusRequestTimeout, http.StatusGone, 449, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -135,7 +97,7 @@ func passing(code int) bool {
 	return false
 }
 
-// flatten appends the columns and cells of an object: those of objects in it have
+// flatten adds the columns and cells of an object. The members of an object in it have
 // dotted names. Everything else, and an empty object, is one cell.
 func flatten(prefix string, object value.Value, add func(column, cell string)) {
 	for _, m := range object.Members() {
@@ -148,12 +110,12 @@ func flatten(prefix string, object value.Value, add func(column, cell string)) {
 	}
 }
 
-var columnEscapes = strings.NewReplacer(`\`, `\\`, `.`, `\.`, "\r", `\r`) // CSV keeps no \r before a line's end
+var columnEscapes = strings.NewReplacer(`\`, `\\`, `.`, `\.`, "\r", `\r`) // CSV readers drop \r before the end of a line
 
-// escapeColumn is a property's name inside of a column's.
+// escapeColumn returns the name of a property as part of the name of a column.
 func escapeColumn(name string) string { return columnEscapes.Replace(name) }
 
-// parseColumn reads the names that lead to a column's property.
+// parseColumn reads the path of a column's property.
 func parseColumn(column string) ([]string, error) {
 	var names []string
 	var name strings.Builder
@@ -164,7 +126,7 @@ func parseColumn(column string) ([]string, error) {
 			name.Reset()
 		case '\\':
 			if i++; i == len(column) || !strings.ContainsRune(`.\r`, rune(column[i])) {
-				return nil, fmt.Errorf(`the column %q has a backslash that stands before no dot, backslash or r`, column)
+				return nil, fmt.Errorf(`column %q: a backslash must precede a dot, a backslash or r`, column)
 			}
 			if column[i] == 'r' {
 				name.WriteByte('\r')
@@ -177,13 +139,13 @@ func parseColumn(column string) ([]string, error) {
 	}
 	names = append(names, name.String())
 	if len(names) > value.DepthMax {
-		return nil, fmt.Errorf("the column %.40q is nested %d deep, and at most %d are allowed", column, len(names), value.DepthMax)
+		return nil, fmt.Errorf("column %.40q: it has %d levels, and at most %d are allowed", column, len(names), value.DepthMax)
 	}
 	return names, nil
 }
 
-// cellOf is a value as a cell: a string as it is, where that is read as the same
-// string again, and JSON else.
+// cellOf returns a value as a cell: a string unchanged if it is read back as the same
+// string, otherwise JSON.
 func cellOf(column string, v value.Value) string {
 	if v.Kind() == value.KindString {
 		if text := v.Text(); text != "" && plain(column, text) {
@@ -193,22 +155,21 @@ func cellOf(column string, v value.Value) string {
 	return v.JSON()
 }
 
-// plain reports whether a string stands in a cell without quotes of JSON.
+// plain reports whether a string needs no JSON quotes in a cell.
 func plain(column, text string) bool {
 	read := inferCell(column, text)
 	return read.Kind() == value.KindString && read.Text() == text && !strings.ContainsRune(text, '\r')
 }
 
-// digitsExact is how many significant digits every double keeps.
+// digitsExact is the number of significant digits that every double keeps.
 const digitsExact = 15
 
 // idColumn is the column of the ids of documents.
 const idColumn = "id"
 
-// inferCell is the value of a cell that is JSON, and otherwise its text. A number
-// that would lose digits is text as well, so that a long number of an account
-// stays what it is; so are 05 and +5, which JSON does not know. An id is always
-// a string.
+// inferCell returns the value of a cell that is JSON, otherwise its text. A number that
+// would lose digits is text, so that long account numbers stay exact; 05 and +5 are
+// text, because they are not JSON. An id is always a string.
 func inferCell(column, cell string) value.Value {
 	v, err := value.ParseString(cell)
 	if err != nil || strings.TrimSpace(cell) != cell {
@@ -223,23 +184,23 @@ func inferCell(column, cell string) value.Value {
 	return v
 }
 
-// significant is how many digits of a JSON number count.
+// significant returns the number of significant digits of a JSON number.
 func significant(number string) int {
 	mantissa, _, _ := strings.Cut(strings.ToLower(number), "e")
 	digits := strings.TrimLeft(strings.NewReplacer("-", "", ".", "").Replace(mantissa), "0")
 	return len(strings.TrimRight(digits, "0"))
 }
 
-// tree is an object that is made of cells.
+// tree is an object that is built from cells.
 type tree struct {
 	leaf  value.Value // defined for a cell
-	names []string    // in the order in which they came
+	names []string    // in order of appearance
 	nodes map[string]*tree
 }
 
-var errColumns = errors.New("is given as a value and as an object")
+var errColumns = errors.New("is both a value and an object")
 
-// put sets the value at the end of names.
+// put sets the value at a path.
 func (t *tree) put(names []string, v value.Value) error {
 	for _, name := range names {
 		if t.leaf.IsDefined() {
@@ -263,7 +224,7 @@ func (t *tree) put(names []string, v value.Value) error {
 	return nil
 }
 
-// value returns the object. It is as deep as the longest list of names.
+// value returns the object. It is as deep as the longest path.
 func (t *tree) value() value.Value {
 	if t.leaf.IsDefined() {
 		return t.leaf
@@ -275,10 +236,10 @@ func (t *tree) value() value.Value {
 	return value.Object(members)
 }
 
-// systemProperties are those that a server sets.
+// systemProperties are the properties that a server sets.
 var systemProperties = []string{"_rid", "_self", "_etag", "_attachments", "_ts"}
 
-// columnSet is a set of columns in the order in which they came.
+// columnSet is a set of columns in order of appearance.
 type columnSet struct {
 	names []string
 	place map[string]int
@@ -294,8 +255,8 @@ func (s *columnSet) add(name string) {
 	}
 }
 
-// row returns the cells of an object in the order of the columns. Properties that
-// have none are left out.
+// row returns the cells of an object in the order of the columns. It omits properties
+// without a column.
 func (s *columnSet) row(object value.Value) []string {
 	cells := make([]string, len(s.names))
 	flatten("", object, func(column, cell string) {
@@ -304,9 +265,4 @@ func (s *columnSet) row(object value.Value) []string {
 		}
 	})
 	return cells
-}
-
-// documentPath is the path of a container's documents.
-func documentPath(database, container string) []string {
-	return slices.Clone([]string{"dbs", database, "colls", container, "docs"})
 }

@@ -1,4 +1,4 @@
-package main
+package resolvercmd
 
 import (
 	"context"
@@ -11,34 +11,35 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/resolver"
 )
 
-// keyHelp says how keys are given to where, spread and plan.
-const keyHelp = `A key is given as a JSON array of its levels, such as ["Norway",7],
-or as a JSON object, a document that has it. Anything else is a key of one string.`
+// keyHelp explains the keys of where, spread and plan.
+const keyHelp = `A key is a JSON array of its levels, such as ["Norway",7], or a JSON object,
+a document with that key. Any other text is a key of one string.`
 
 type whereCommand struct {
 	stateSource  `embed:""`
-	Keys         []string `arg:"" help:"The keys. A key with fewer levels than the state's is a prefix, which can be read only."`
+	Keys         []string `arg:"" help:"The keys. A key with fewer levels than that of the state is a prefix, which can only be read."`
 	JSON         bool     `env:"-" help:"Print one line of JSON per key."`
 	accountFlags `embed:""`
 }
 
-// Help is what --help adds.
+// Help returns the text that --help adds.
 func (*whereCommand) Help() string { return keyHelp }
 
-// place is where one key is.
+// place is the location of one key.
 type place struct {
 	Key   resolver.Key `json:"key"`
-	Write string       `json:"write,omitempty"` // the target that decides
-	Copy  string       `json:"copy,omitempty"`  // the target that gets a copy during a move
+	Write string       `json:"write,omitempty"` // the target that decides about writes
+	Copy  string       `json:"copy,omitempty"`  // the target that gets a copy of each write during a move
 	Waits bool         `json:"waits,omitempty"` // writes wait for a move
 	Read  []string     `json:"read"`
 }
 
-// Run prints where each key is written and read, and fails when one is nowhere.
-func (c *whereCommand) Run(io streams) error {
+// Run prints where each key is written and read, and fails if a key has no target.
+func (c *whereCommand) Run(io console.Streams) error {
 	_, routing, err := c.open(context.Background(), &c.accountFlags)
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func (c *whereCommand) Run(io streams) error {
 		}
 		places = append(places, found)
 	}
-	if err := c.print(io.out, routing, places); err != nil {
+	if err := c.print(io.Out, routing, places); err != nil {
 		return err
 	}
 	if len(problems) > 1 {
@@ -135,30 +136,30 @@ func (c *whereCommand) print(out io.Writer, routing *resolver.Routing, places []
 
 type planCommand struct {
 	stateSource  `embed:""`
-	Next         string `arg:"" optional:"" help:"A JSON file with the state to come; only its targets and its plan count. Default: the move that is under way."`
-	Sample       string `name:"keys" env:"-" placeholder:"FILE" help:"A file with a key on each line, - for standard input, to count what moves."`
+	Next         string `arg:"" optional:"" help:"A JSON file with the next state, of which only the targets and the plan are used (default: the move that is under way)."`
+	Sample       string `name:"keys" env:"-" placeholder:"FILE" help:"A file with a key on each line, to count what moves; - is standard input."`
 	JSON         bool   `env:"-" help:"Print JSON."`
 	accountFlags `embed:""`
 }
 
-// Help is what --help adds.
+// Help returns the text that --help adds.
 func (*planCommand) Help() string { return keyHelp }
 
-// planReport is what plan --json prints.
+// planReport is the output of plan --json.
 type planReport struct {
 	Added   []resolver.Target `json:"added"`   // targets that only the next plan has
-	Dropped []resolver.Target `json:"dropped"` // targets that nothing names any more
+	Dropped []resolver.Target `json:"dropped"` // targets that no plan names any more
 
 	sampleMovement
 
 	Rings []resolver.RingMovement `json:"rings"`
 }
 
-// sampleMovement is what moves of a sample of keys.
+// sampleMovement is the movement of a sample of keys.
 type sampleMovement struct {
 	Keys     int        `json:"keys"`
 	Moved    int        `json:"moved"`
-	Unrouted int        `json:"unrouted"` // keys that one of the plans does not take
+	Unrouted int        `json:"unrouted"` // keys without a target in one of the plans
 	Pairs    []planPair `json:"pairs"`
 }
 
@@ -169,7 +170,7 @@ type planPair struct {
 }
 
 // Run compares the plan in force with the next one.
-func (c *planCommand) Run(io streams) error {
+func (c *planCommand) Run(io console.Streams) error {
 	state, err := c.load(context.Background(), &c.accountFlags)
 	if err != nil {
 		return say(err)
@@ -187,18 +188,18 @@ func (c *planCommand) Run(io streams) error {
 		return err
 	}
 	if c.Sample != "" {
-		if err := report.count(c.Sample, before, after); err != nil {
+		if err := report.count(c.Sample, io.In, before, after); err != nil {
 			return err
 		}
 	}
 	if c.JSON {
-		return printJSON(io.out, report)
+		return console.PrintJSON(io.Out, report)
 	}
-	return report.print(io.out, c.Sample != "")
+	return report.print(io.Out, c.Sample != "")
 }
 
 // bothPlans returns the routing of a state before and after the move to the state in a
-// file, or after the move that is under way when there is no file.
+// file, or after the move that is under way if next is "".
 func bothPlans(state resolver.State, next string) (before, after *resolver.Routing, err error) {
 	end := state
 	switch {
@@ -211,7 +212,7 @@ func bothPlans(state resolver.State, next string) (before, after *resolver.Routi
 			return nil, nil, err
 		}
 	case state.Move == nil:
-		return nil, nil, errors.New("no move is under way: name the file of the state to come")
+		return nil, nil, errors.New("no move is under way: give the file of the next state")
 	}
 	end.Current, end.Move = end.Move.Next, nil
 	state.Move = nil
@@ -222,17 +223,17 @@ func bothPlans(state resolver.State, next string) (before, after *resolver.Routi
 	return before, after, err
 }
 
-// begin returns the state in which a move to another state is prepared. Only the layout
-// moves, so what else differs is refused rather than forgotten.
+// begin returns the state in which a move to another state is prepared. A move changes
+// only the layout, so it refuses other differences.
 func begin(state, next resolver.State, id string) (resolver.State, error) {
 	if !reflect.DeepEqual(state.Key, next.Key) {
-		return state, fmt.Errorf("a move cannot change the key from %v to %v: it would not find the items", describeKey(state.Key), describeKey(next.Key))
+		return state, fmt.Errorf("a move cannot change the key from %v to %v: the items would not be found", describeKey(state.Key), describeKey(next.Key))
 	}
 	if state.Move != nil {
 		return state, fmt.Errorf("the move %s is under way, in phase %s", state.Move.ID, state.Move.Phase)
 	}
 	if next.Move != nil {
-		return state, errors.New("the state to move to has a move of its own")
+		return state, errors.New("the next state already has a move")
 	}
 	for _, t := range next.Targets {
 		i := slices.IndexFunc(state.Targets, func(have resolver.Target) bool { return have.Name == t.Name })
@@ -242,7 +243,7 @@ func begin(state, next resolver.State, id string) (resolver.State, error) {
 		have := state.Targets[i]
 		have.Labels, t.Labels = nil, nil
 		if !reflect.DeepEqual(have, t) {
-			return state, fmt.Errorf("the target %s has another address or weight in the state to move to: a move keeps both, so give a target that differs another name", t.Name)
+			return state, fmt.Errorf("the target %s has another address or weight in the next state: a move keeps both, so give another target another name", t.Name)
 		}
 	}
 	return state.Begin(id, next.Targets, next.Current)
@@ -255,7 +256,7 @@ func describeKey(key resolver.KeySpec) string {
 	return strings.Join(key.Paths, ", ")
 }
 
-// without returns the targets of the first list that the second lacks.
+// without returns the targets of the first list that are not in the second.
 func without(targets, others []resolver.Target) []resolver.Target {
 	return slices.DeleteFunc(slices.Clone(targets), func(t resolver.Target) bool {
 		return slices.ContainsFunc(others, func(o resolver.Target) bool { return o.Name == t.Name })
@@ -263,8 +264,8 @@ func without(targets, others []resolver.Target) []resolver.Target {
 }
 
 // count routes the sample of a file by both plans.
-func (r *planReport) count(name string, before, after *resolver.Routing) error {
-	keys, err := openSample(name, before)
+func (r *planReport) count(name string, stdin io.Reader, before, after *resolver.Routing) error {
+	keys, err := openSample(name, stdin, before)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package resolvercmd
 
 import (
 	"bytes"
@@ -7,45 +7,45 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/resolver"
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
 type migrateCommand struct {
 	stateSource     `embed:""`
-	To              string  `env:"-" placeholder:"FILE" help:"A JSON file with the state to move to; only its targets and its plan count. Not needed to go on with a move."`
-	Undo            bool    `env:"-" help:"Turn the move back; possible until it switches."`
-	Make            bool    `env:"-" help:"Make containers that only the next plan has, with the properties, throughput and scripts of the first one of the present plan."`
-	Alone           bool    `env:"-" help:"No other program uses the state now, so do not wait between phases for others to see it."`
-	ItemsPerSecond  float64 `env:"-" placeholder:"N" help:"Work on at most so many items a second (default: no bound)."`
-	ChargePerSecond float64 `env:"-" placeholder:"RU" help:"Use at most so many request units a second (default: no bound)."`
-	Page            int     `default:"100" env:"-" placeholder:"N" help:"How many items to look at between two saves of the progress (${default})."`
-	Parallelism     int     `default:"8" env:"-" placeholder:"N" help:"How many items to work on at once (${default})."`
+	To              string  `env:"-" placeholder:"FILE" help:"A JSON file with the next state, of which only the targets and the plan are used. Not needed to continue a move."`
+	Undo            bool    `env:"-" help:"Undo the move; possible until it switches."`
+	Make            bool    `env:"-" help:"Create containers that only the next plan has, with the properties, throughput and scripts of the first container of the current plan."`
+	Alone           bool    `env:"-" help:"Do not wait between phases for other programs to read the state, because none uses it now."`
+	ItemsPerSecond  float64 `env:"-" placeholder:"N" help:"The maximum number of items per second (default: no limit)."`
+	ChargePerSecond float64 `env:"-" placeholder:"RU" help:"The maximum number of request units per second (default: no limit)."`
+	Page            int     `default:"100" env:"-" placeholder:"N" help:"How many items to process between two saves of the progress (${default})."`
+	Parallelism     int     `default:"8" env:"-" placeholder:"N" help:"How many items to process at the same time (${default})."`
 	clientFlags     `embed:""`
 	accountFlags    `embed:""`
 }
 
-// Validate refuses flags that contradict each other.
+// Validate refuses invalid numbers and contradictory flags.
 func (c *migrateCommand) Validate() error {
 	switch {
 	case c.Undo && c.To != "":
-		return errors.New("--undo turns a move back and --to begins one: give one of the two")
+		return errors.New("--undo undoes a move and --to begins one: give only one")
 	case c.ItemsPerSecond < 0 || c.ChargePerSecond < 0:
-		return errors.New("--items-per-second and --charge-per-second cannot be negative")
+		return errors.New("--items-per-second and --charge-per-second must not be negative")
 	case c.Page < 1 || c.Parallelism < 1:
-		return errors.New("--page and --parallelism have to be 1 or more")
+		return errors.New("--page and --parallelism must be at least 1")
 	}
 	return c.clientFlags.Validate()
 }
 
-// Run begins or takes up a move and carries it to its end.
-func (c *migrateCommand) Run(io streams) error {
-	ctx, stop := interruptible()
+// Run begins or continues a move, and completes it.
+func (c *migrateCommand) Run(io console.Streams) error {
+	ctx, stop := console.Interruptible()
 	defer stop()
 	var next resolver.State
 	if c.To != "" {
@@ -59,25 +59,25 @@ func (c *migrateCommand) Run(io streams) error {
 		return say(err)
 	}
 	defer connected.live.Close()
-	meter := &moveMeter{out: io.out, terminal: isTerminal(io.out), items: connected.items(ctx)}
+	meter := &moveMeter{out: io.Out, terminal: console.IsTerminal(io.Out), items: connected.items(ctx)}
 	mover, err := c.mover(connected, meter)
 	if err != nil {
 		return err
 	}
-	if more, err := c.prepare(ctx, connected, mover, next, io.out); err != nil || !more {
+	if more, err := c.prepare(ctx, connected, mover, next, io.Out); err != nil || !more {
 		return say(err)
 	}
 	progress, err := mover.Run(ctx)
 	meter.endLine()
 	switch {
 	case ctx.Err() != nil:
-		return errors.New("stopped; run decan resolver migrate again to go on")
+		return errors.New("interrupted; run decan resolver migrate again to continue")
 	case errors.Is(err, resolver.ErrChanged):
-		return fmt.Errorf("%w; nothing is lost: let that one go on, or run decan resolver migrate again when it has ended", say(err))
+		return fmt.Errorf("%w; nothing is lost: let the other one continue, or run decan resolver migrate again after it has ended", say(err))
 	case err != nil:
 		return say(err)
 	}
-	return summarize(io.out, progress)
+	return summarize(io.Out, progress)
 }
 
 func (c *migrateCommand) mover(connected *connection, meter *moveMeter) (*azcosmos.Mover, error) {
@@ -98,8 +98,8 @@ func (c *migrateCommand) mover(connected *connection, meter *moveMeter) (*azcosm
 	return azcosmos.NewMover(config)
 }
 
-// make makes the containers that only the next plan has, with their scripts, like the first
-// one of the present plan.
+// make creates the containers that only the next plan has, with their scripts, like the
+// first container of the current plan.
 func (c *migrateCommand) make(ctx context.Context, connected *connection, targets []resolver.Target, meter *moveMeter) error {
 	present := connected.live.Routing().Current().Targets()
 	template, err := connected.client.TemplateOf(ctx, present[0])
@@ -117,8 +117,8 @@ func (c *migrateCommand) make(ctx context.Context, connected *connection, target
 	return managed.Apply(ctx, changes)
 }
 
-// prepare begins the move to the next state, or its way back, unless it is under way. more
-// is false when there is nothing to do.
+// prepare begins the move to the next state, or its undoing, unless it is under way.
+// more is false if there is nothing to do.
 func (c *migrateCommand) prepare(ctx context.Context, connected *connection, mover *azcosmos.Mover, next resolver.State, out io.Writer) (more bool, err error) {
 	state, _, err := resolver.LoadState(ctx, connected.store, connected.name)
 	if err != nil {
@@ -129,22 +129,22 @@ func (c *migrateCommand) prepare(ctx context.Context, connected *connection, mov
 		return false, errors.New("no move is under way")
 	case c.Undo && state.Move.Phase != resolver.Undo:
 		if err := mover.Undo(ctx); err != nil {
-			return false, fmt.Errorf("the move is in phase %s and cannot be turned back: %w", state.Move.Phase, err)
+			return false, fmt.Errorf("the move is in phase %s and cannot be undone: %w", state.Move.Phase, err)
 		}
 		return true, nil
 	case c.To == "" && state.Move == nil:
-		return false, errors.New("no move is under way: name the file of the state to move to with --to")
+		return false, errors.New("no move is under way: give the file of the next state with --to")
 	case c.To == "":
 		return true, c.warn(ctx, connected, out)
 	}
 	if state.Move != nil {
 		if !samePlan(state.Move.Next, next.Current) {
-			return false, fmt.Errorf("the move %s to another plan is under way: go on with it without --to, or turn it back with --undo", state.Move.ID)
+			return false, fmt.Errorf("the move %s to another plan is under way: continue it without --to, or undo it with --undo", state.Move.ID)
 		}
 		return true, c.warn(ctx, connected, out)
 	}
 	if samePlan(state.Current, next.Current) {
-		_, err := fmt.Fprintf(out, "nothing to move: %s is the plan in force\n", c.To)
+		_, err := fmt.Fprintf(out, "nothing to move: the plan of %s is already in force\n", c.To)
 		return false, err
 	}
 	id := fmt.Sprintf("move-%d", state.Revision+1)
@@ -158,7 +158,8 @@ func (c *migrateCommand) prepare(ctx context.Context, connected *connection, mov
 	return true, mover.Begin(ctx, id, next.Targets, next.Current)
 }
 
-// checkContainers looks at the containers of both plans before anything is changed.
+// checkContainers checks that the containers of both plans exist before anything is
+// changed.
 func (c *migrateCommand) checkContainers(ctx context.Context, connected *connection, begun resolver.State) error {
 	missing, err := connected.client.Missing(ctx, begun.Targets)
 	if err != nil {
@@ -166,66 +167,63 @@ func (c *migrateCommand) checkContainers(ctx context.Context, connected *connect
 	}
 	for _, t := range missing {
 		if !c.Make || slices.ContainsFunc(connected.live.Routing().Current().Targets(), t.SameAddress) {
-			return fmt.Errorf("the container of %s does not exist; --make makes those that only the next plan has", address(t))
+			return fmt.Errorf("the container of %s does not exist; --make creates containers that only the next plan has", address(t))
 		}
 	}
 	return nil
 }
 
-// warn says why nothing happens at first when another mover has not let go of the move.
+// warn explains the wait at the beginning if another mover still owns the move.
 func (c *migrateCommand) warn(ctx context.Context, connected *connection, out io.Writer) error {
 	progress, err := azcosmos.LoadProgress(ctx, connected.store, connected.name)
 	if err != nil || progress.Owner == "" {
-		return nil // the mover will say what is wrong
+		return nil // The mover reports the error.
 	}
-	_, err = fmt.Fprintf(out, "another mover has not ended: watching for %v whether it lives\n", c.Lease+c.Timeout)
+	_, err = fmt.Fprintf(out, "another mover has not ended: waiting %v to see whether it still works\n", c.Lease+c.Timeout)
 	return err
 }
 
-// samePlan reports whether two plans of checked states are the same.
+// samePlan reports whether two valid plans are the same.
 func samePlan(a, b resolver.Plan) bool {
 	left, errLeft := json.Marshal(a)
 	right, errRight := json.Marshal(b)
 	return errLeft == nil && errRight == nil && bytes.Equal(left, right)
 }
 
-// summarize prints what a move did.
+// summarize prints the result of a move.
 func summarize(out io.Writer, p azcosmos.Progress) error {
 	what := "moved"
 	if p.Phase == resolver.Undo {
-		what = "turned back"
+		what = "undone"
 	}
 	var text strings.Builder
 	for _, pair := range p.Pairs {
-		fmt.Fprintf(&text, "%s to %s: %s, both sides equal\n", pair.From, pair.To, counted(pair.Items, "item"))
+		fmt.Fprintf(&text, "%s to %s: %s, both sides equal\n", pair.From, pair.To, console.Counted(pair.Items, "item"))
 	}
 	fmt.Fprintf(&text, "%s: %s\n", what, figures(p))
 	_, err := io.WriteString(out, text.String())
 	return err
 }
 
-// figures are the counts of a move on one line.
+// figures returns the counts of a move in one line.
 func figures(p azcosmos.Progress) string {
 	return fmt.Sprintf("%d copied, %d repaired, %d deleted, %.2f RU", p.Copied, p.Repaired, p.Deleted, p.Charge)
 }
 
-// moveMeter shows how far a move is: as a bar that is redrawn on a terminal, and as a
-// line for each phase and each tenth of it elsewhere.
+// moveMeter shows the progress of a move: on a terminal as a bar that is redrawn,
+// elsewhere as a line for each phase and each tenth of it.
 type moveMeter struct {
 	out      io.Writer
 	terminal bool
-	items    func(target string) int64 // how many a container has, 0 when that is not known
+	items    func(target string) int64 // the number of items of a container; 0 if unknown
 
 	phase  resolver.Phase
 	counts map[string]int64 // items by target, as the phase began
-	shown  int              // tenths of the phase shown; -1 none
-	open   bool             // the bar's line has no end yet
+	shown  int              // tenths of the phase shown; -1 for none
+	open   bool             // the line of the bar has no end yet
 }
 
-// meterBar is how long the bar is.
-const meterBar = 30
-
-// show is called after each save of the progress.
+// show shows the progress. The mover calls it after each save.
 func (m *moveMeter) show(p azcosmos.Progress) {
 	if p.Phase != m.phase {
 		m.endLine()
@@ -240,8 +238,7 @@ func (m *moveMeter) show(p azcosmos.Progress) {
 	}
 	done := m.done(p)
 	if m.terminal {
-		filled := int(done * meterBar)
-		fmt.Fprintf(m.out, "\r\x1b[K%-10s [%s%s] %3.0f %%  %s", p.Phase, strings.Repeat("#", filled), strings.Repeat("-", meterBar-filled), 100*done, figures(p))
+		fmt.Fprintf(m.out, "\r\x1b[K%-10s %s %3.0f %%  %s", p.Phase, console.Bar(done), 100*done, figures(p))
 		m.open = true
 		return
 	}
@@ -251,7 +248,7 @@ func (m *moveMeter) show(p azcosmos.Progress) {
 	}
 }
 
-// count asks how many items the scans of a phase will see.
+// count requests the number of items that the scans of a phase will read.
 func (m *moveMeter) count(p azcosmos.Progress) map[string]int64 {
 	counts := map[string]int64{}
 	for _, scan := range p.Scans {
@@ -262,7 +259,7 @@ func (m *moveMeter) count(p azcosmos.Progress) map[string]int64 {
 	return counts
 }
 
-// done returns which part of a phase with scans is over.
+// done returns which part of a phase with scans is done, from 0 to 1.
 func (m *moveMeter) done(p azcosmos.Progress) float64 {
 	seen, all := 0.0, 0.0
 	for _, scan := range p.Scans {
@@ -277,7 +274,7 @@ func (m *moveMeter) done(p azcosmos.Progress) float64 {
 	return seen / all
 }
 
-// note prints a line of its own.
+// note prints a line.
 func (m *moveMeter) note(text string) {
 	m.endLine()
 	fmt.Fprintln(m.out, text)
@@ -290,16 +287,6 @@ func (m *moveMeter) endLine() {
 	}
 }
 
-// isTerminal reports whether a person watches.
-func isTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
 type verifyCommand struct {
 	stateSource  `embed:""`
 	JSON         bool `env:"-" help:"Print JSON."`
@@ -307,10 +294,10 @@ type verifyCommand struct {
 	accountFlags `embed:""`
 }
 
-// Run audits the containers and fails when an item is where nobody looks for it, or
-// when both sides of a move differ after they were made equal.
-func (c *verifyCommand) Run(io streams) error {
-	ctx, stop := interruptible()
+// Run audits the containers. It fails if an item is in a container where no client looks
+// for it, or if the two sides of a move differ after they were made equal.
+func (c *verifyCommand) Run(io console.Streams) error {
+	ctx, stop := console.Interruptible()
 	defer stop()
 	connected, err := c.connect(ctx, &c.accountFlags, &c.clientFlags, 1)
 	if err != nil {
@@ -318,20 +305,20 @@ func (c *verifyCommand) Run(io streams) error {
 	}
 	defer connected.live.Close()
 	var onPage func(string, int64)
-	if isTerminal(io.err) {
-		onPage = func(target string, read int64) { fmt.Fprintf(io.err, "\r\x1b[K%s: %d", target, read) }
+	if console.IsTerminal(io.Err) {
+		onPage = func(target string, read int64) { fmt.Fprintf(io.Err, "\r\x1b[K%s: %d", target, read) }
 	}
 	audit, err := connected.client.Audit(ctx, onPage)
 	if onPage != nil {
-		fmt.Fprint(io.err, "\r\x1b[K")
+		fmt.Fprint(io.Err, "\r\x1b[K")
 	}
 	if err != nil {
 		return say(err)
 	}
 	if c.JSON {
-		err = printJSON(io.out, audit)
+		err = console.PrintJSON(io.Out, audit)
 	} else {
-		err = printAudit(io.out, audit)
+		err = printAudit(io.Out, audit)
 	}
 	if err != nil {
 		return err
@@ -343,7 +330,7 @@ func (c *verifyCommand) Run(io streams) error {
 func auditProblem(audit azcosmos.Audit) error {
 	for _, found := range audit.Containers {
 		if lost := found.Strays + found.Unrouted; lost > 0 {
-			return fmt.Errorf("%s has %s where no read by key finds them, such as %q", found.Target, counted(lost, "item"), found.Example)
+			return fmt.Errorf("%s has %s where no read by key finds them, such as %q", found.Target, console.Counted(lost, "item"), found.Example)
 		}
 	}
 	if audit.Phase != resolver.Fence && audit.Phase != resolver.Switch {
@@ -380,21 +367,21 @@ func printAudit(out io.Writer, audit azcosmos.Audit) error {
 
 type stateCommand struct {
 	stateSource  `embed:""`
-	Init         string `env:"-" placeholder:"FILE" help:"Store the state of this JSON file as the first one. A stored state is never replaced by this; migrate changes it."`
+	Init         string `env:"-" placeholder:"FILE" help:"Store the state of this JSON file as the first state. It never replaces a stored state; use migrate to change one."`
 	JSON         bool   `env:"-" help:"Print the state, and the progress of its last move, as JSON."`
 	accountFlags `embed:""`
 }
 
-// stateReport is what state --json prints.
+// stateReport is the output of state --json.
 type stateReport struct {
 	Fingerprint string             `json:"fingerprint"`
 	State       resolver.State     `json:"state"`
 	Progress    *azcosmos.Progress `json:"progress,omitempty"` // of the last move
 }
 
-// Run shows the state, after storing it if asked to.
-func (c *stateCommand) Run(io streams) error {
-	ctx, stop := interruptible()
+// Run shows the state, after it has stored one if requested.
+func (c *stateCommand) Run(io console.Streams) error {
+	ctx, stop := console.Interruptible()
 	defer stop()
 	if c.Init != "" {
 		if err := c.init(ctx); err != nil {
@@ -413,9 +400,9 @@ func (c *stateCommand) Run(io streams) error {
 		return say(err)
 	}
 	if c.JSON {
-		return printJSON(io.out, report)
+		return console.PrintJSON(io.Out, report)
 	}
-	return report.print(io.out)
+	return report.print(io.Out)
 }
 
 // init stores the first state.
@@ -425,7 +412,7 @@ func (c *stateCommand) init(ctx context.Context) error {
 		return err
 	}
 	if state.Move != nil {
-		return fmt.Errorf("%s: a first state cannot be in the middle of a move", c.Init)
+		return fmt.Errorf("%s: a first state must not have a move", c.Init)
 	}
 	store, name, err := c.store(&c.accountFlags)
 	if err != nil {
@@ -433,16 +420,16 @@ func (c *stateCommand) init(ctx context.Context) error {
 	}
 	_, err = resolver.SaveState(ctx, store, name, state, "")
 	if errors.Is(err, resolver.ErrChanged) {
-		return fmt.Errorf("%s: there is a state already; use decan resolver migrate to change it", c.State)
+		return fmt.Errorf("%s: a state is already stored; change it with decan resolver migrate", c.State)
 	}
 	return err
 }
 
-// progress returns what is known of the last move, nil for nothing.
+// progress returns the progress of the last move, or nil if there was none.
 func (c *stateCommand) progress(ctx context.Context) (*azcosmos.Progress, error) {
 	store, name, err := c.store(&c.accountFlags)
 	if err != nil {
-		return nil, nil // the state is a file of its own
+		return nil, nil // A single file has no progress.
 	}
 	progress, err := azcosmos.LoadProgress(ctx, store, name)
 	if errors.Is(err, resolver.ErrNotFound) {
@@ -486,7 +473,7 @@ func printPlan(out io.Writer, name string, plan resolver.Plan) error {
 	return err
 }
 
-// printProgress shows the progress of the move, or of the last one when none is under
+// printProgress shows the progress of the move, or of the last one if none is under
 // way.
 func printProgress(out io.Writer, p *azcosmos.Progress, move *resolver.Move) {
 	name := "progress"
@@ -495,7 +482,7 @@ func printProgress(out io.Writer, p *azcosmos.Progress, move *resolver.Move) {
 	}
 	fmt.Fprintf(out, "%s\t%s\n", name, figures(*p))
 	for _, pair := range p.Pairs {
-		fmt.Fprintf(out, "  %s to %s\t%s compared, %d missing, %d different, %d surplus\n", pair.From, pair.To, counted(pair.Items, "item"), pair.Missing, pair.Different, pair.Surplus)
+		fmt.Fprintf(out, "  %s to %s\t%s compared, %d missing, %d different, %d surplus\n", pair.From, pair.To, console.Counted(pair.Items, "item"), pair.Missing, pair.Different, pair.Surplus)
 	}
 	if move == nil || move.ID != p.Move {
 		return
@@ -508,9 +495,9 @@ func printProgress(out io.Writer, p *azcosmos.Progress, move *resolver.Move) {
 		fmt.Fprintf(out, "  %s\t%s\n", scan.Target, state)
 	}
 	if p.Owner != "" {
-		fmt.Fprintln(out, "mover\tat work, or it died and another one may go on")
+		fmt.Fprintln(out, "mover\trunning, or it died and another one can continue")
 	} else {
-		fmt.Fprintln(out, "mover\tnone at work: decan resolver migrate goes on")
+		fmt.Fprintln(out, "mover\tnone running: decan resolver migrate continues")
 	}
 }
 

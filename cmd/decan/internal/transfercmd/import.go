@@ -1,4 +1,4 @@
-package main
+package transfercmd
 
 import (
 	"context"
@@ -14,89 +14,93 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
+	"github.com/decandb/decan/cmd/decan/internal/remote"
 	"github.com/decandb/decan/internal/value"
 	"github.com/decandb/decan/partitionkey"
 )
 
-type importCommand struct {
+// Import is decan import.
+type Import struct {
 	Database  string   `arg:"" help:"The database."`
-	Container string   `arg:"" help:"The container, which exists."`
-	Files     []string `arg:"" optional:"" help:"The files; - or none is standard input."`
+	Container string   `arg:"" help:"The container. It must exist."`
+	Files     []string `arg:"" optional:"" help:"The files; - is standard input, which is also the default."`
 
-	Format   string `enum:",jsonl,json,csv" default:"" env:"-" placeholder:"FORMAT" help:"jsonl (a document on each line), json (an array of documents, or one after the other) or csv; without it the name of the file says it, and standard input is jsonl."`
-	CSVTypes string `name:"csv-types" enum:"infer,strings" default:"infer" env:"-" placeholder:"HOW" help:"infer: a cell that is JSON is that value, such as 5, true or [1], any other is text. strings: every cell is text. An empty cell is no property. (${default})"`
+	Format   string `enum:",jsonl,json,csv" default:"" env:"-" placeholder:"FORMAT" help:"jsonl (a document on each line), json (an array of documents, or documents one after the other) or csv (default: by the name of the file; jsonl for standard input)."`
+	CSVTypes string `name:"csv-types" enum:"infer,strings" default:"infer" env:"-" placeholder:"HOW" help:"infer: a cell that is JSON, such as 5, true or [1], is that value, any other cell is text. strings: every cell is text. An empty cell is no property (${default})."`
 	Parallel int    `default:"16" env:"-" placeholder:"N" help:"How many documents to write at the same time (${default})."`
-	Skip     int64  `default:"0" env:"-" placeholder:"N" help:"Pass over the first N documents: those that an import before has written."`
-	State    string `env:"-" placeholder:"FILE" help:"Keep in this file how many documents are written, and go on from there."`
-	Continue bool   `name:"continue-on-error" env:"-" help:"Go on behind documents that cannot be read or written."`
-	Report   string `env:"-" placeholder:"FILE" help:"Write those to this file, as JSON lines; without it they are told on standard error."`
+	Skip     int64  `default:"0" env:"-" placeholder:"N" help:"Skip the first N documents, which an earlier import has written."`
+	State    string `env:"-" placeholder:"FILE" help:"Record the number of written documents in this file, and continue from there."`
+	Continue bool   `name:"continue-on-error" env:"-" help:"Skip documents that cannot be read or written."`
+	Report   string `env:"-" placeholder:"FILE" help:"Write the skipped documents to this file, as JSON lines (default: to standard error)."`
 
-	dataServer
+	remote.Account
 }
 
-// Validate refuses what contradicts itself.
-func (c *importCommand) Validate() error {
+// Validate refuses invalid numbers and contradictory flags.
+func (c *Import) Validate() error {
 	switch {
 	case c.Parallel < 1 || c.Parallel > parallelMax:
-		return fmt.Errorf("--parallel is 1 to %d, not %d", parallelMax, c.Parallel)
+		return fmt.Errorf("--parallel must be 1 to %d, not %d", parallelMax, c.Parallel)
 	case c.Skip < 0:
-		return fmt.Errorf("--skip cannot be negative")
+		return errors.New("--skip must not be negative")
 	case c.Skip > 0 && c.State != "":
-		return errors.New("--skip and --state both say where to begin: give one of the two")
+		return errors.New("--skip and --state both say where to begin: give only one")
 	case c.Report != "" && !c.Continue:
-		return errors.New("--report is for the documents that --continue-on-error passes over: give both")
+		return errors.New("--report needs --continue-on-error: give both")
 	}
 	return nil
 }
 
-// parallelMax bounds the requests under way, each with a document in memory.
+// parallelMax is the maximum number of running requests, each with a document in
+// memory.
 const parallelMax = 256
 
-// Run reads the files one after the other and upserts their documents. Those of
-// one id and key are written in the order of the files.
-func (c *importCommand) Run(streams streams) error {
-	ctx, stop := interruptible()
+// Run reads the files one after the other and upserts their documents. Documents with
+// the same id and key are written in the order of the files.
+func (c *Import) Run(streams console.Streams) error {
+	ctx, stop := console.Interruptible()
 	defer stop()
 	if len(c.Files) == 0 {
 		c.Files = []string{"-"}
 	}
-	client, err := newDocumentClient(c.Endpoint, c.Key, c.trustFlags, c.Parallel)
+	client, err := c.Documents(c.Parallel)
 	if err != nil {
 		return err
 	}
-	defer client.close()
-	im := &importer{importCommand: c, client: client, streams: streams, began: time.Now()}
+	defer client.Close()
+	im := &importer{Import: c, client: client, streams: streams, began: time.Now()}
 	if err := im.open(ctx); err != nil {
 		return err
 	}
 	err = im.run(ctx)
-	im.meter.end()
+	im.meter.End()
 	return errors.Join(im.finish(ctx, err), im.close())
 }
 
-// importer is an import at work.
+// importer is a running import.
 type importer struct {
-	*importCommand
-	client  *documentClient
-	streams streams
+	*Import
+	client  *remote.Documents
+	streams console.Streams
 	began   time.Time
 	paths   [][]string // of the partition key
 
-	skip   int64 // records that are passed over
+	skip   int64 // the number of skipped records
 	report io.WriteCloser
 
-	sizes, read atomic.Int64 // bytes of all files, and of what has been read
-	meter       meter
+	sizes, read atomic.Int64 // bytes of all files; 0 if unknown; and bytes read
+	meter       *console.Meter
 
 	mu      sync.Mutex
-	done    low   // records that have been dealt with
+	done    low   // records that are written or skipped
 	written int64 // documents
 	failed  int64
 	charge  float64
-	stored  time.Time // when the state was
+	stored  time.Time // when the state was stored
 }
 
-// low is the number of records below which all are done.
+// low tracks the number of the first record that is not done.
 type low struct {
 	next  int64
 	ahead map[int64]bool
@@ -113,19 +117,19 @@ func (l *low) add(n int64) {
 	}
 }
 
-// importState is what --state keeps.
+// importState is the content of the file of --state.
 type importState struct {
 	Database  string   `json:"database"`
 	Container string   `json:"container"`
 	Files     []string `json:"files"`
-	Written   int64    `json:"records"` // dealt with from the beginning on
+	Written   int64    `json:"records"` // done, from the beginning
 	Ended     bool     `json:"ended"`
 }
 
-// open asks for the container, and finds out where to begin.
+// open requests the container, and finds where to begin.
 func (im *importer) open(ctx context.Context) error {
-	im.meter = meter{out: im.streams.err, terminal: isTerminal(im.streams.err)}
-	container, err := im.client.keyPaths(ctx, im.Database, im.Container)
+	im.meter = console.NewMeter(im.streams.Err)
+	container, err := keyPaths(ctx, im.client, im.Database, im.Container)
 	if err != nil {
 		return err
 	}
@@ -158,7 +162,7 @@ func (im *importer) open(ctx context.Context) error {
 	return err
 }
 
-// loadState returns how many records a state file says are done.
+// loadState returns the number of done records by the state file.
 func (im *importer) loadState() (int64, error) {
 	text, err := os.ReadFile(im.State)
 	if errors.Is(err, os.ErrNotExist) {
@@ -169,16 +173,15 @@ func (im *importer) loadState() (int64, error) {
 	}
 	var state importState
 	if err := json.Unmarshal(text, &state); err != nil || state.Written < 0 {
-		return 0, fmt.Errorf("%s is no state of an import", im.State)
+		return 0, fmt.Errorf("--state %s: the file is not the state of an import", im.State)
 	}
 	if state.Database != im.Database || state.Container != im.Container || !slices.Equal(state.Files, im.Files) {
-		return 0, fmt.Errorf("%s is the state of an import of %q into %s/%s: remove it to begin anew", im.State, state.Files, state.Database, state.Container)
+		return 0, fmt.Errorf("--state %s: the file is the state of an import of %q into %s/%s: remove it to begin again", im.State, state.Files, state.Database, state.Container)
 	}
 	return state.Written, nil
 }
 
-// store writes the state aside and puts it in place, so that there is always a
-// whole one.
+// store replaces the state file by renaming a new one, so that it is always complete.
 func (im *importer) store(ended bool) error {
 	if im.State == "" {
 		return nil
@@ -204,7 +207,7 @@ func (im *importer) close() error {
 	return im.report.Close()
 }
 
-// job is a record on its way to be written.
+// job is a record to be written.
 type job struct {
 	record
 	number int64 // among the records of all files, from 0
@@ -212,8 +215,8 @@ type job struct {
 	key    string // as the header has it
 }
 
-// run reads on this goroutine and writes on others. A document always goes to the
-// same one, so that of two with one id and key the later one counts.
+// run reads on this goroutine and writes on others. Documents with the same id and key
+// go to the same goroutine, so that the last one wins.
 func (im *importer) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -240,7 +243,7 @@ func (im *importer) run(ctx context.Context) error {
 	return err
 }
 
-// readAll reads the files and hands their documents out.
+// readAll reads the files and passes their documents to the queues.
 func (im *importer) readAll(ctx context.Context, queues []chan job) error {
 	number := int64(0)
 	for _, name := range im.Files {
@@ -249,7 +252,7 @@ func (im *importer) readAll(ctx context.Context, queues []chan job) error {
 		}
 	}
 	if number < im.skip {
-		return fmt.Errorf("the files have %s, and %d are to be passed over", counted(number, "document"), im.skip)
+		return fmt.Errorf("the files have %s, fewer than the %d to skip", console.Counted(number, "document"), im.skip)
 	}
 	return nil
 }
@@ -259,7 +262,7 @@ func (im *importer) readFile(ctx context.Context, name string, number *int64, qu
 	if err != nil {
 		return err
 	}
-	in := io.NopCloser(im.streams.in)
+	in := io.NopCloser(im.streams.In)
 	if name != "-" {
 		if in, err = os.Open(name); err != nil {
 			return err
@@ -308,17 +311,17 @@ func (im *importer) readFile(ctx context.Context, name string, number *int64, qu
 // write upserts a document.
 func (im *importer) write(ctx context.Context, j job) error {
 	if ctx.Err() != nil {
-		return nil // what stopped the import is known
+		return nil // The cause is already known.
 	}
 	body := j.document.Append(nil)
 	charge := 0.0
-	a, err := patiently(ctx, func() (answer, error) {
-		a, err := im.client.do(ctx, http.MethodPost, documentPath(im.Database, im.Container), body,
+	a, err := patiently(ctx, func() (remote.Answer, error) {
+		a, err := im.client.Do(ctx, http.MethodPost, remote.DocumentPath(im.Database, im.Container), body,
 			"content-type", "application/json",
 			"x-ms-documentdb-partitionkey", j.key,
 			"x-ms-documentdb-is-upsert", "True",
 		)
-		if spent, err := a.charge(); err == nil {
+		if spent, err := a.Charge(); err == nil {
 			charge += spent
 		}
 		return a, err
@@ -326,7 +329,7 @@ func (im *importer) write(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
-	switch a.status {
+	switch a.Status {
 	case http.StatusOK, http.StatusCreated:
 		im.mu.Lock()
 		defer im.mu.Unlock()
@@ -335,9 +338,9 @@ func (im *importer) write(ctx context.Context, j job) error {
 		im.charge += charge
 		return nil
 	case http.StatusUnauthorized, http.StatusNotFound:
-		return a.refusal("write to " + im.Database + "/" + im.Container) // not this document's fault
+		return a.Refusal("write to " + im.Database + "/" + im.Container) // not this document's fault
 	}
-	return im.fail(j, fmt.Errorf("%d: %w", a.status, refusal(a.status, a.body)))
+	return im.fail(j, fmt.Errorf("%d: %w", a.Status, remote.Refusal(a.Status, a.Body)))
 }
 
 // importFailure is a line of the report.
@@ -349,8 +352,8 @@ type importFailure struct {
 	Error  string `json:"error"`
 }
 
-// fail notes a document that could not be read or written, or returns the error
-// that ends the import.
+// fail reports a document that could not be read or written, or returns the error that
+// ends the import.
 func (im *importer) fail(j job, cause error) error {
 	if !im.Continue {
 		return fmt.Errorf("%s: line %d: %w", j.file, j.line, cause)
@@ -360,8 +363,8 @@ func (im *importer) fail(j job, cause error) error {
 	im.done.add(j.number)
 	im.failed++
 	if im.report == nil {
-		im.meter.end()
-		_, err := fmt.Fprintf(im.streams.err, "%s: line %d: %v\n", j.file, j.line, cause)
+		im.meter.End()
+		_, err := fmt.Fprintf(im.streams.Err, "%s: line %d: %v\n", j.file, j.line, cause)
 		return err
 	}
 	text, err := json.Marshal(importFailure{File: j.file, Line: j.line, Record: j.number + 1, ID: j.document.Get("id").Text(), Error: cause.Error()})
@@ -372,18 +375,18 @@ func (im *importer) fail(j job, cause error) error {
 	return err
 }
 
-// tick shows and stores the progress now and then.
+// tick shows and stores the progress, a few times per second.
 func (im *importer) tick() error {
 	now := time.Now()
 	im.mu.Lock()
-	due := now.Sub(im.stored) >= meterEvery
+	due := now.Sub(im.stored) >= console.MeterEvery
 	if due {
 		im.stored = now
 		part := -1.0
 		if size := im.sizes.Load(); size > 0 {
 			part = float64(im.read.Load()) / float64(size)
 		}
-		im.meter.show(part, fmt.Sprintf("%s documents, %.0f a second, %.0f RU", grouped(im.written), float64(im.written)/now.Sub(im.began).Seconds(), im.charge))
+		im.meter.Show(part, fmt.Sprintf("%s, %.0f a second, %.0f RU", console.Counted(im.written, "document"), float64(im.written)/now.Sub(im.began).Seconds(), im.charge))
 	}
 	im.mu.Unlock()
 	if !due {
@@ -392,30 +395,30 @@ func (im *importer) tick() error {
 	return im.store(false)
 }
 
-// finish stores the state and says what came of the import.
+// finish stores the state and prints the result.
 func (im *importer) finish(ctx context.Context, err error) error {
 	if stored := im.store(err == nil); stored != nil && err == nil {
 		return stored
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			err = errors.New("stopped")
+			err = errors.New("interrupted")
 		}
 		again := fmt.Sprintf("give --skip %d", im.done.next)
 		if im.State != "" {
 			again = "give the same --state"
 		}
-		return fmt.Errorf("%w; %s written, and to go on %s", err, counted(im.written, "document"), again)
+		return fmt.Errorf("%w; %s written; to continue, %s", err, console.Counted(im.written, "document"), again)
 	}
 	took := time.Since(im.began)
-	_, err = fmt.Fprintf(im.streams.out, "%s written in %s, %.2f RU\n", counted(im.written, "document"), took.Round(time.Millisecond), im.charge)
+	_, err = fmt.Fprintf(im.streams.Out, "%s written in %s, %.2f RU\n", console.Counted(im.written, "document"), took.Round(time.Millisecond), im.charge)
 	if err == nil && im.failed > 0 {
-		err = fmt.Errorf("%s could not be written", counted(im.failed, "document"))
+		err = fmt.Errorf("%s could not be written", console.Counted(im.failed, "document"))
 	}
 	return err
 }
 
-// counting counts what is read.
+// counting counts the bytes read.
 type counting struct {
 	in    io.Reader
 	count *atomic.Int64
@@ -427,23 +430,23 @@ func (c *counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// keyPaths asks a container for the names that lead to the levels of its key.
-func (c *documentClient) keyPaths(ctx context.Context, database, container string) ([][]string, error) {
-	a, err := patiently(ctx, func() (answer, error) {
-		return c.do(ctx, http.MethodGet, []string{"dbs", database, "colls", container}, nil)
+// keyPaths requests the paths of the levels of a container's key.
+func keyPaths(ctx context.Context, client *remote.Documents, database, container string) ([][]string, error) {
+	a, err := patiently(ctx, func() (remote.Answer, error) {
+		return client.Do(ctx, http.MethodGet, []string{"dbs", database, "colls", container}, nil)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if a.status != http.StatusOK {
-		return nil, a.refusal("the container " + database + "/" + container)
+	if a.Status != http.StatusOK {
+		return nil, a.Refusal("the container " + database + "/" + container)
 	}
 	var definition struct {
 		PartitionKey struct {
 			Paths []string `json:"paths"`
 		} `json:"partitionKey"`
 	}
-	if err := json.Unmarshal(a.body, &definition); err != nil {
+	if err := json.Unmarshal(a.Body, &definition); err != nil {
 		return nil, fmt.Errorf("the container %s/%s: %w", database, container, err)
 	}
 	var paths [][]string
@@ -457,7 +460,7 @@ func (c *documentClient) keyPaths(ctx context.Context, database, container strin
 	return paths, nil
 }
 
-// keyHeader is the partition key of a document as requests carry it.
+// keyHeader returns the partition key of a document in the form of the header.
 func keyHeader(document value.Value, paths [][]string) string {
 	components := make([]partitionkey.Component, len(paths))
 	for i, names := range paths {

@@ -1,4 +1,4 @@
-package main
+package transfercmd
 
 import (
 	"bufio"
@@ -9,6 +9,7 @@ import (
 	"io"
 	"unicode/utf8"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/internal/value"
 )
 
@@ -18,9 +19,9 @@ type record struct {
 	line     int // where it begins, from 1
 }
 
-// recordReader reads the documents of a file one after the other. A *recordError
-// concerns one of them, and the next call goes on behind it; io.EOF is the end,
-// and any other error too. It holds one document at a time.
+// recordReader reads the documents of a file one after the other. After a *recordError,
+// which concerns one document, the next call continues with the next document. io.EOF
+// and every other error end the reading. It keeps one document in memory.
 type recordReader interface {
 	next() (record, error)
 }
@@ -35,13 +36,13 @@ func (e *recordError) Error() string { return fmt.Sprintf("line %d: %v", e.line,
 
 func (e *recordError) Unwrap() error { return e.cause }
 
-// recordBytesMax bounds the text of one document: six times the largest document,
-// which is what escapes can make of it.
+// recordBytesMax is the maximum length of the text of one document: six times the
+// largest document, because escapes can make it that long.
 const recordBytesMax = 12 << 20
 
 var errLongRecord = fmt.Errorf("the document is longer than %d MB", recordBytesMax>>20)
 
-// newRecordReader reads a format. A byte order mark in front is passed over.
+// newRecordReader returns a reader for a format. It skips a byte order mark.
 func newRecordReader(format string, in io.Reader, inferTypes bool) (recordReader, error) {
 	buffered := bufio.NewReaderSize(in, 64<<10)
 	if mark, err := buffered.Peek(len(byteOrderMark)); err == nil && string(mark) == byteOrderMark {
@@ -58,12 +59,12 @@ func newRecordReader(format string, in io.Reader, inferTypes bool) (recordReader
 
 // parseDocument reads the JSON of one document.
 func parseDocument(text []byte) (value.Value, error) {
-	document, err := value.Parse(bytes.Clone(text)) // it lives longer than the buffer
+	document, err := value.Parse(bytes.Clone(text)) // The document outlives the buffer.
 	if err != nil {
 		return document, err
 	}
 	if document.Kind() != value.KindObject {
-		return document, fmt.Errorf("a document is a JSON object, and this is %s", article(document.Kind()))
+		return document, fmt.Errorf("a document must be a JSON object, not %s", article(document.Kind()))
 	}
 	return document, nil
 }
@@ -78,7 +79,7 @@ func article(kind value.Kind) string {
 	return "a " + kind.String()
 }
 
-// lineReader reads JSON lines. Blank lines are passed over.
+// lineReader reads JSON lines. It skips blank lines.
 type lineReader struct {
 	in   *bufio.Reader
 	line int
@@ -106,7 +107,7 @@ func (r *lineReader) next() (record, error) {
 	}
 }
 
-// read reads a line into text. What is too long is read and dropped.
+// read reads a line into text. It skips the rest of a line that is too long.
 func (r *lineReader) read() (long bool, err error) {
 	r.text = r.text[:0]
 	for {
@@ -119,21 +120,21 @@ func (r *lineReader) read() (long bool, err error) {
 			return long, nil
 		case errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF) && (len(r.text) > 0 || long):
-			return long, nil // the last line has no end; the next call finds the end
+			return long, nil // The last line has no newline; the next call returns io.EOF.
 		default:
 			return false, err
 		}
 	}
 }
 
-// arrayReader reads the elements of a JSON array, or documents that follow each
-// other without one. It looks for the end of each before that is parsed.
+// arrayReader reads the elements of a JSON array, or documents that follow each other
+// without an array. It finds the end of each document before it parses it.
 type arrayReader struct {
 	in    *bufio.Reader
 	line  int
 	text  []byte
 	begun bool
-	array bool // inside of the brackets
+	array bool // the documents are in brackets
 	many  bool // an element has been read
 	ended bool // the closing bracket has been read
 }
@@ -152,18 +153,18 @@ func (r *arrayReader) next() (record, error) {
 	}
 	switch {
 	case errors.Is(err, io.EOF) && r.array && !r.ended:
-		return record{}, fmt.Errorf("line %d: the array has no end: the file is cut off", r.line)
+		return record{}, fmt.Errorf("line %d: the array is not closed: the file is truncated", r.line)
 	case err != nil:
 		return record{}, err
 	case r.ended:
-		return record{}, fmt.Errorf("line %d: there is something behind the end of the array", r.line)
+		return record{}, fmt.Errorf("line %d: there is text after the end of the array", r.line)
 	}
 	return r.element(c)
 }
 
-// separator reads what stands between two elements, given its first byte, and
-// returns the first byte of the next one. Behind the closing bracket that is what
-// follows the array, if anything does.
+// separator reads the text between two elements, which begins with c, and returns the
+// first byte of the next one. After the closing bracket it returns the first byte after
+// the array, or io.EOF.
 func (r *arrayReader) separator(c byte) (byte, error) {
 	if c == ']' {
 		r.ended = true
@@ -173,12 +174,12 @@ func (r *arrayReader) separator(c byte) (byte, error) {
 		return c, nil
 	}
 	if c != ',' {
-		return 0, fmt.Errorf("line %d: a comma or the end of the array was expected, and there is %q", r.line, c)
+		return 0, fmt.Errorf("line %d: expected a comma or the end of the array, not %q", r.line, c)
 	}
 	return r.skipSpace()
 }
 
-// skipSpace reads the first byte that is no white space.
+// skipSpace returns the first byte that is not white space.
 func (r *arrayReader) skipSpace() (byte, error) {
 	for {
 		c, err := r.in.ReadByte()
@@ -195,18 +196,18 @@ func (r *arrayReader) skipSpace() (byte, error) {
 	}
 }
 
-// element reads an element that begins with c. One that is no object ends the
-// reading, because nobody knows where it does.
+// element reads an element that begins with c. An element that is not an object ends
+// the reading, because its end is not known.
 func (r *arrayReader) element(c byte) (record, error) {
 	line := r.line
 	if c != '{' {
-		return record{}, fmt.Errorf("line %d: a document begins with '{', and this with %q", line, c)
+		return record{}, fmt.Errorf("line %d: a document must begin with '{', not %q", line, c)
 	}
 	r.many = true
 	long, err := r.object()
 	switch {
 	case errors.Is(err, io.EOF):
-		return record{}, fmt.Errorf("line %d: the document has no end: the file is cut off", line)
+		return record{}, fmt.Errorf("line %d: the document is not closed: the file is truncated", line)
 	case err != nil:
 		return record{}, err
 	case long:
@@ -219,7 +220,7 @@ func (r *arrayReader) element(c byte) (record, error) {
 	return record{document, line}, nil
 }
 
-// object reads up to the bracket that closes the one that has been read.
+// object reads up to the bracket that closes the object.
 func (r *arrayReader) object() (long bool, err error) {
 	r.text = append(r.text[:0], '{')
 	quoted, escaped := false, false
@@ -256,14 +257,14 @@ type csvReader struct {
 	in      *csv.Reader
 	limited *rationed
 	header  []string
-	columns [][]string // the names that lead to each
+	columns [][]string // the path of each
 	infer   bool
 }
 
 func newCSVReader(in io.Reader, infer bool) (*csvReader, error) {
 	limited := &rationed{in: in, left: recordBytesMax}
 	r := &csvReader{in: csv.NewReader(limited), limited: limited, infer: infer}
-	r.in.FieldsPerRecord = -1 // a line of another length is an error of that line
+	r.in.FieldsPerRecord = -1 // A line with another number of cells is an error of that line.
 	header, err := r.in.Read()
 	if errors.Is(err, io.EOF) {
 		return r, nil
@@ -274,10 +275,10 @@ func newCSVReader(in io.Reader, infer bool) (*csvReader, error) {
 	seen := map[string]bool{}
 	for _, column := range header {
 		if !utf8.ValidString(column) {
-			return nil, fmt.Errorf("line 1: the column %q is not UTF-8", column)
+			return nil, fmt.Errorf("line 1: column %q is not UTF-8", column)
 		}
 		if seen[column] {
-			return nil, fmt.Errorf("line 1: there are two columns %q", column)
+			return nil, fmt.Errorf("line 1: column %q appears twice", column)
 		}
 		seen[column] = true
 		names, err := parseColumn(column)
@@ -301,12 +302,12 @@ func (r *csvReader) next() (record, error) {
 	}
 	line, _ := r.in.FieldPos(0)
 	if len(cells) != len(r.columns) {
-		return record{}, &recordError{line, fmt.Errorf("there are %d cells and %d columns", len(cells), len(r.columns))}
+		return record{}, &recordError{line, fmt.Errorf("it has %s, and there are %s", console.Counted(int64(len(cells)), "cell"), console.Counted(int64(len(r.columns)), "column"))}
 	}
 	var object tree
 	for i, cell := range cells {
 		if cell == "" {
-			continue // the document lacks the property
+			continue // The document does not have the property.
 		}
 		if !utf8.ValidString(cell) {
 			return record{}, &recordError{line, fmt.Errorf("the cell of column %d is not UTF-8", i+1)}
@@ -325,8 +326,8 @@ func (r *csvReader) next() (record, error) {
 	return record{object.value(), line}, nil
 }
 
-// rationed ends with an error when more is read than one record may have: a quote
-// that is never closed would have the whole file read into memory.
+// rationed returns an error if more is read than one record may have: with an unclosed
+// quote, the whole file would be read into memory.
 type rationed struct {
 	in   io.Reader
 	left int

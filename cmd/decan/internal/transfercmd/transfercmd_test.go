@@ -1,4 +1,4 @@
-package main
+package transfercmd
 
 import (
 	"bytes"
@@ -50,13 +50,13 @@ func TestReadRecords(t *testing.T) {
 	})
 }
 
-// What is not UTF-8 is refused, and not changed on its way: a cell with its line, and
-// the name of a column with the file.
+// TestReadRecordsInUTF8: text that is not UTF-8 is refused, and not changed: a cell
+// with its line, the name of a column with the file.
 func TestReadRecordsInUTF8(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"id,a\n1,\xf0\n2,\u00e9\n": "!2: the cell of column 2 is not UTF-8\n" + `3: {"id":"2","a":"é"}`,
-		"id,\xf0\n1,2\n":           `!! line 1: the column "\xf0" is not UTF-8`,
+		"id,\xf0\n1,2\n":           `!! line 1: column "\xf0" is not UTF-8`,
 	} {
 		if out, _ := readRecords(formatCSV, text, true); strings.Join(out, "\n") != want {
 			t.Errorf("%q:\n%s\nwant\n%s", text, strings.Join(out, "\n"), want)
@@ -208,29 +208,6 @@ func FuzzColumn(f *testing.F) {
 			}
 		}
 	})
-}
-
-// The meter shows each tenth once where nobody watches.
-func TestMeter(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	m := meter{out: &out}
-	for i := range 101 {
-		m.show(float64(i)/100, "x")
-	}
-	m.show(-1, "unknown")
-	m.end()
-	if n := strings.Count(out.String(), "\n"); n != 11 || !strings.HasPrefix(out.String(), "  0 %  x\n 10 %") || strings.Contains(out.String(), "unknown") {
-		t.Errorf("%d lines:\n%s", n, out.String())
-	}
-	out.Reset()
-	m = meter{out: &out, terminal: true}
-	m.show(0.5, "half")
-	m.show(-1, "unknown")
-	m.end()
-	if got := out.String(); !strings.Contains(got, "█████·····   50 %  half") || !strings.HasSuffix(got, "\x1b[Kunknown\n") {
-		t.Errorf("on a terminal %q", got)
-	}
 }
 
 // The watermark is below everything that is under way.

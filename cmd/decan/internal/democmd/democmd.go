@@ -1,4 +1,11 @@
-package main
+// Package democmd is decan demo: it loads the same events under several partition keys
+// into a server in memory, and compares what each key does to writes and queries.
+//
+// democmd.go loads and asks, events.go makes the events, report.go prints the
+// comparison.
+//
+// Page: docs/operating.md
+package democmd
 
 import (
 	"context"
@@ -13,41 +20,44 @@ import (
 	"time"
 
 	"github.com/decandb/decan"
+	"github.com/decandb/decan/cmd/decan/internal/console"
+	"github.com/decandb/decan/cmd/decan/internal/remote"
 	"golang.org/x/sync/errgroup"
 )
 
-type demoCommand struct {
-	Tenants demoTenantsCommand `cmd:"" help:"Load events of many tenants under four partition keys, and compare what each does to writes and queries."`
+// Command is decan demo.
+type Command struct {
+	Tenants tenantsCommand `cmd:"" help:"Load events of many tenants under four partition keys, and compare the writes and queries of each."`
 }
 
-type demoTenantsCommand struct {
-	Documents int  `default:"20000" env:"-" placeholder:"N" help:"How many events each of the four containers is offered, 1,000 to 100,000 (${default})."`
-	JSON      bool `env:"-" help:"Print the figures as JSON."`
-	Keep      bool `env:"-" help:"Leave the server running until Ctrl-C, to look around."`
+type tenantsCommand struct {
+	Documents int  `default:"20000" env:"-" placeholder:"N" help:"The number of events that are written to each of the four containers, 1,000 to 100,000 (${default})."`
+	JSON      bool `env:"-" help:"Print the results as JSON."`
+	Keep      bool `env:"-" help:"Keep the server running until Ctrl-C."`
 }
 
 const (
 	demoDatabase = "demo"
 
 	demoDocumentsMin = 1_000
-	demoDocumentsMax = 100_000         // what a laptop's memory holds
+	demoDocumentsMax = 100_000         // fits in the memory of a laptop
 	demoEventBytes   = 2 << 10         // of an event, at least
-	demoVolume       = 32 << 20        // of all events, at least: below it no limit would be reached
+	demoVolume       = 32 << 20        // of all events, at least: with fewer bytes no limit is reached
 	demoWriters      = 8               // connections that write
-	demoSettle       = 2 * time.Minute // until the last partition has been split
+	demoSettle       = 2 * time.Minute // maximum time until the last partition has been split
 )
 
-// Validate refuses a number of events that shows nothing, or that does not fit.
-func (c *demoTenantsCommand) Validate() error {
+// Validate refuses a number of events that shows nothing or does not fit in memory.
+func (c *tenantsCommand) Validate() error {
 	if c.Documents < demoDocumentsMin || c.Documents > demoDocumentsMax {
-		return fmt.Errorf("--documents=%d: from %s to %s", c.Documents, grouped(demoDocumentsMin), grouped(demoDocumentsMax))
+		return fmt.Errorf("--documents %d: give %s to %s", c.Documents, console.Grouped(demoDocumentsMin), console.Grouped(demoDocumentsMax))
 	}
 	return nil
 }
 
 // Run shows the comparison.
-func (c *demoTenantsCommand) Run(io streams) error {
-	ctx, stop := interruptible()
+func (c *tenantsCommand) Run(io console.Streams) error {
+	ctx, stop := console.Interruptible()
 	defer stop()
 	err := c.run(ctx, io)
 	if ctx.Err() != nil && err != nil {
@@ -56,37 +66,37 @@ func (c *demoTenantsCommand) Run(io streams) error {
 	return err
 }
 
-// run starts a server in memory, whose limits are low enough to be reached, and
-// asks it as any client would.
-func (c *demoTenantsCommand) run(ctx context.Context, io streams) (err error) {
+// run starts a server in memory, with limits that are low enough to be reached, and
+// sends it the requests of an ordinary client.
+func (c *tenantsCommand) run(ctx context.Context, io console.Streams) (err error) {
 	server, err := decan.Start(ctx, decan.Config{AdminListen: "127.0.0.1:0", Limits: "laptop"})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	d, err := newDemo(server, c.Documents, io.err)
+	d, err := newDemo(server, c.Documents, io.Err)
 	if err != nil {
 		return err
 	}
-	defer d.client.close()
+	defer d.client.Close()
 	report, err := d.compare(ctx)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		err = printJSON(io.out, report)
+		err = console.PrintJSON(io.Out, report)
 	} else {
-		err = report.print(io.out)
+		err = report.print(io.Out)
 	}
 	if err != nil || !c.Keep {
 		return err
 	}
-	fmt.Fprint(io.err, invitation(server))
+	fmt.Fprint(io.Err, invitation(server))
 	<-ctx.Done()
 	return nil
 }
 
-// invitation says how to look around in a server that stays.
+// invitation says how to examine a server that keeps running.
 func invitation(server *decan.Server) string {
 	admin := strings.TrimSuffix(server.AdminEndpoint(), "/")
 	last := demoLayouts[len(demoLayouts)-1].container
@@ -95,12 +105,12 @@ func invitation(server *decan.Server) string {
 		server.Endpoint(), server.Key(), admin, demoDatabase, last, admin, demoDatabase, last, demoLargest, server.Endpoint())
 }
 
-// demoLayout is a container and how it is partitioned.
+// demoLayout is a container with its partition key.
 type demoLayout struct {
 	container string
 	title     string
 	paths     []string
-	synthetic bool // documents carry TenantUser, and queries that know both parts ask for it
+	synthetic bool // documents have TenantUser, and queries that know both parts filter by it
 	key       func(demoEvent) []string
 }
 
@@ -111,7 +121,7 @@ var demoLayouts = []demoLayout{
 	{container: "hierarchical", title: "/TenantId,/UserId,/SessionId", paths: []string{"/TenantId", "/UserId", "/SessionId"}, key: func(e demoEvent) []string { return []string{e.TenantID, e.UserID, e.SessionID} }},
 }
 
-// definition is the container's JSON. Details are not searched for.
+// definition returns the container's JSON. The details are not indexed.
 func (l *demoLayout) definition() ([]byte, error) {
 	kind := "Hash"
 	if len(l.paths) > 1 {
@@ -136,30 +146,30 @@ func (l *demoLayout) keyOf(e demoEvent) (string, error) {
 
 func (l *demoLayout) path() []string { return []string{"dbs", demoDatabase, "colls", l.container} }
 
-// demo is one comparison under way.
+// demo is a running comparison.
 type demo struct {
-	client *documentClient
-	admin  adminServer
+	client *remote.Documents
+	admin  remote.Admin
 	events []demoEvent
 	size   int // bytes of an event
 	out    io.Writer
 }
 
 func newDemo(server *decan.Server, documents int, progress io.Writer) (*demo, error) {
-	client, err := newDocumentClient(server.Endpoint(), server.Key(), trustFlags{}, demoWriters)
+	client, err := remote.Account{Endpoint: server.Endpoint(), Key: server.Key()}.Documents(demoWriters)
 	if err != nil {
 		return nil, err
 	}
 	return &demo{
 		client: client,
-		admin:  adminServer{Endpoint: server.AdminEndpoint(), Key: server.Key()},
+		admin:  remote.Admin{Endpoint: server.AdminEndpoint(), Key: server.Key()},
 		events: demoEvents(documents),
 		size:   max(demoEventBytes, demoVolume/documents),
 		out:    progress,
 	}, nil
 }
 
-// compare loads every container in turn and then asks each the same questions.
+// compare loads one container after the other, and then runs the same queries on each.
 func (d *demo) compare(ctx context.Context) (*demoReport, error) {
 	if err := d.create(ctx, []string{"dbs"}, []byte(`{"id":"`+demoDatabase+`"}`)); err != nil {
 		return nil, err
@@ -189,25 +199,25 @@ func (d *demo) compare(ctx context.Context) (*demoReport, error) {
 }
 
 func (d *demo) create(ctx context.Context, feed []string, definition []byte) error {
-	made, err := d.client.do(ctx, http.MethodPost, feed, definition)
+	made, err := d.client.Do(ctx, http.MethodPost, feed, definition)
 	if err != nil {
 		return err
 	}
-	if made.status != http.StatusCreated {
-		return made.refusal(string(definition))
+	if made.Status != http.StatusCreated {
+		return made.Refusal(string(definition))
 	}
 	return nil
 }
 
-// ledger is what one writer was told about each full key.
+// ledger counts the answers to one writer, by full key.
 type ledger struct {
 	taken   int
-	bytes   map[string]int64 // of the writes taken
+	bytes   map[string]int64 // of the accepted writes
 	refused map[string]int   // writes
 }
 
-// load offers every event to a container and returns what became of them when the
-// last partition has been split.
+// load writes every event to a container, and returns the result after the last
+// partition has been split.
 func (d *demo) load(ctx context.Context, layout *demoLayout) (*demoResult, error) {
 	meter := newLoadMeter(d.out, layout.title, len(d.events))
 	watching, stop := context.WithCancel(ctx)
@@ -243,7 +253,7 @@ func (d *demo) load(ctx context.Context, layout *demoLayout) (*demoResult, error
 	return summary(layout, list, ledgers), nil
 }
 
-// write offers one event. A full logical partition is an answer, not an error.
+// write writes one event. A full logical partition is a result, not an error.
 func (d *demo) write(ctx context.Context, layout *demoLayout, e demoEvent, book *ledger, meter *loadMeter) error {
 	key, err := layout.keyOf(e)
 	if err != nil {
@@ -256,40 +266,43 @@ func (d *demo) write(ctx context.Context, layout *demoLayout, e demoEvent, book 
 	if err != nil {
 		return err
 	}
-	wrote, err := d.client.do(ctx, http.MethodPost, append(layout.path(), "docs"), body, "x-ms-documentdb-partitionkey", key)
+	wrote, err := d.client.Do(ctx, http.MethodPost, append(layout.path(), "docs"), body, "x-ms-documentdb-partitionkey", key)
 	switch {
 	case err != nil:
 		return err
-	case wrote.status == http.StatusCreated:
+	case wrote.Status == http.StatusCreated:
 		book.taken++
 		book.bytes[key] += int64(len(body))
-	case wrote.is(http.StatusForbidden, "1014"):
+	case wrote.Is(http.StatusForbidden, "1014"):
 		book.refused[key]++
 		meter.refused.Add(1)
 	default:
-		return wrote.refusal("write an event")
+		return wrote.Refusal("write an event")
 	}
 	meter.done.Add(1)
 	return nil
 }
 
-// containerState is what GET /partitions answers, as far as it is needed here.
+// containerState is the answer of GET /partitions, as far as it is needed here.
 type containerState struct {
 	Limits struct {
 		PartitionBytes int64 `json:"partitionBytes"`
 		LogicalBytes   int64 `json:"logicalBytes"`
 	} `json:"limits"`
-	Partitions []partitionRow `json:"partitions"`
+	Partitions []struct {
+		Documents int64 `json:"documents"`
+		Bytes     int64 `json:"documentBytes"`
+	} `json:"partitions"`
 }
 
 func (d *demo) state(ctx context.Context, layout *demoLayout) (containerState, error) {
 	var list containerState
 	query := url.Values{"database": {demoDatabase}, "container": {layout.container}}
-	err := d.admin.ask(ctx, http.MethodGet, "/partitions", query, &list)
+	err := d.admin.Ask(ctx, http.MethodGet, "partitions", query, &list)
 	return list, err
 }
 
-// demoLook is how often the progress is shown.
+// demoLook is the time between two updates of the progress.
 const demoLook = 200 * time.Millisecond
 
 // watch shows the progress until ctx ends.
@@ -313,8 +326,8 @@ func (d *demo) watch(ctx context.Context, layout *demoLayout, meter *loadMeter) 
 	}
 }
 
-// settle waits until no partition is above the limit, so that what is asked next
-// meets no split, and returns the partitions there are then.
+// settle waits until no partition is above the limit, so that no split disturbs the
+// queries, and returns the partitions.
 func (d *demo) settle(ctx context.Context, layout *demoLayout, meter *loadMeter) (containerState, error) {
 	ctx, cancel := context.WithTimeout(ctx, demoSettle)
 	defer cancel()
@@ -339,11 +352,11 @@ func (d *demo) settle(ctx context.Context, layout *demoLayout, meter *loadMeter)
 	}
 }
 
-// ask puts every question to a container.
+// ask runs every query on a container.
 func (d *demo) ask(ctx context.Context, layout *demoLayout, result *demoResult) error {
 	for _, q := range demoQuestions(d.events) {
 		text, parameters := q.text(layout)
-		cost, err := d.client.query(ctx, layout.path(), text, parameters)
+		cost, err := d.client.Query(ctx, layout.path(), text, parameters)
 		if err != nil {
 			return err
 		}
@@ -354,15 +367,15 @@ func (d *demo) ask(ctx context.Context, layout *demoLayout, result *demoResult) 
 	if err != nil {
 		return err
 	}
-	read, err := d.client.do(ctx, http.MethodGet, append(layout.path(), "docs", first.ID), nil, "x-ms-documentdb-partitionkey", key)
+	read, err := d.client.Do(ctx, http.MethodGet, append(layout.path(), "docs", first.ID), nil, "x-ms-documentdb-partitionkey", key)
 	if err != nil {
 		return err
 	}
-	if read.status != http.StatusOK {
-		return read.refusal("read " + first.ID)
+	if read.Status != http.StatusOK {
+		return read.Refusal("read " + first.ID)
 	}
-	cost := queryCost{Documents: 1}
-	if err := cost.add(read, map[string]bool{}); err != nil {
+	cost := remote.QueryCost{Documents: 1}
+	if err := cost.Add(read, map[string]bool{}); err != nil {
 		return err
 	}
 	result.add("point read", "", cost, 1)
@@ -370,14 +383,14 @@ func (d *demo) ask(ctx context.Context, layout *demoLayout, result *demoResult) 
 	return nil
 }
 
-// The questions that a verdict is about.
+// The queries that a verdict names.
 const (
 	askLargest = "the largest tenant"
 	askSmall   = "a small tenant"
 	askUser    = "user alone"
 )
 
-// demoQuestion is a query of S39: a name, and the properties it asks for.
+// demoQuestion is a query of S39: a name, and the properties by which it filters.
 type demoQuestion struct {
 	name    string
 	of      demoEvent // an event that it finds
@@ -386,8 +399,8 @@ type demoQuestion struct {
 	session bool
 }
 
-// demoQuestions are about the first user of the largest tenant, and once about the
-// tenant of the third user, a small one.
+// demoQuestions returns queries for the first user of the largest tenant, and one for
+// the tenant of the third user, a small one.
 func demoQuestions(events []demoEvent) []demoQuestion {
 	first, small := events[0], events[2*demoUserEvents]
 	return []demoQuestion{
@@ -399,7 +412,8 @@ func demoQuestions(events []demoEvent) []demoQuestion {
 	}
 }
 
-// text is the query. Who has a synthetic key must ask for it to be led by it.
+// text returns the query. With a synthetic key, it must filter by that key to be
+// routed by it.
 func (q demoQuestion) text(layout *demoLayout) (text string, parameters map[string]string) {
 	parameters = map[string]string{}
 	var conditions []string
@@ -418,7 +432,7 @@ func (q demoQuestion) text(layout *demoLayout) (text string, parameters map[stri
 	return "SELECT * FROM c WHERE " + strings.Join(conditions, " AND "), parameters
 }
 
-// matching returns how many of the events offered the query asks for.
+// matching returns how many of the events match the query.
 func (q demoQuestion) matching(events []demoEvent) int {
 	n := 0
 	for _, e := range events {

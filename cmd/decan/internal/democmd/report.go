@@ -1,4 +1,4 @@
-package main
+package democmd
 
 import (
 	"fmt"
@@ -8,17 +8,20 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/decandb/decan/cmd/decan/internal/console"
+	"github.com/decandb/decan/cmd/decan/internal/remote"
 )
 
-// demoReport is the comparison, as --json prints it.
+// demoReport is the comparison; --json prints it.
 type demoReport struct {
-	Events     int          `json:"events"`     // offered to each container
+	Events     int          `json:"events"`     // written to each container
 	EventBytes int          `json:"eventBytes"` // of each, about
 	Layouts    []demoResult `json:"keys"`
 }
 
-// demoResult is what became of the events under one partition key, and what asking
-// for them costs.
+// demoResult is the result of the writes under one partition key, and the cost of the
+// queries.
 type demoResult struct {
 	Key          string   `json:"key"`
 	Container    string   `json:"container"`
@@ -28,8 +31,8 @@ type demoResult struct {
 	Taken        int      `json:"takenWrites"`
 	TakenBytes   int64    `json:"takenBytes"`
 	Refused      int      `json:"refusedWrites"` // 403 with sub-status 1014
-	FullKeys     []string `json:"fullKeys"`      // those that refused writes, as clients send them
-	LargestKey   string   `json:"largestKey"`    // the logical partition that took most
+	FullKeys     []string `json:"fullKeys"`      // those that refused writes, in the form of the header
+	LargestKey   string   `json:"largestKey"`    // the largest logical partition
 	LargestBytes int64    `json:"largestKeyBytes"`
 	LogicalLimit int64    `json:"logicalPartitionMax"`
 
@@ -37,16 +40,16 @@ type demoResult struct {
 	Verdict string       `json:"verdict"`
 }
 
-// demoAnswer is what one query, or the point read, came to.
+// demoAnswer is the cost of one query, or of the point read.
 type demoAnswer struct {
 	Name    string `json:"name"`
 	Text    string `json:"query,omitempty"`
-	Missing int    `json:"missingDocuments"` // asked for, and not there because their writes were refused
+	Missing int    `json:"missingDocuments"` // matching, but missing because their writes were refused
 
-	queryCost
+	remote.QueryCost
 }
 
-// summary adds up what the writers were told, beside what the server counts.
+// summary adds up the answers to the writers and the numbers of the server.
 func summary(layout *demoLayout, list containerState, ledgers []ledger) *demoResult {
 	r := &demoResult{Key: layout.title, Container: layout.container, Partitions: len(list.Partitions), LogicalLimit: list.Limits.LogicalBytes}
 	for _, p := range list.Partitions {
@@ -74,15 +77,15 @@ func summary(layout *demoLayout, list containerState, ledgers []ledger) *demoRes
 	return r
 }
 
-func (r *demoResult) add(name, text string, cost queryCost, offered int) {
+func (r *demoResult) add(name, text string, cost remote.QueryCost, offered int) {
 	cost.Total, cost.Charge = r.Partitions, math.Round(cost.Charge*100)/100
-	r.Queries = append(r.Queries, demoAnswer{Name: name, Text: text, Missing: offered - cost.Documents, queryCost: cost})
+	r.Queries = append(r.Queries, demoAnswer{Name: name, Text: text, Missing: offered - cost.Documents, QueryCost: cost})
 }
 
-// print shows a column for each key, and below the table a line about each.
+// print prints a column for each key, and below the table a line about each.
 func (r *demoReport) print(out io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s events of about %s, offered to four containers\n\n", grouped(int64(r.Events)), size(int64(r.EventBytes)))
+	fmt.Fprintf(&b, "%s of about %s, written to four containers\n\n", console.Counted(int64(r.Events), "event"), console.Size(int64(r.EventBytes)))
 	line := func(name string, cell func(demoResult) string) {
 		text := fmt.Sprintf("%-22s", name)
 		for _, layout := range r.Layouts {
@@ -91,9 +94,9 @@ func (r *demoReport) print(out io.Writer) error {
 		b.WriteString(strings.TrimRight(text, " ") + "\n")
 	}
 	line("partition key", func(l demoResult) string { return l.Key })
-	line("physical partitions", func(l demoResult) string { return grouped(int64(l.Partitions)) })
-	line("largest logical one", func(l demoResult) string { return size(l.LargestBytes) })
-	line("refused writes", func(l demoResult) string { return grouped(int64(l.Refused)) })
+	line("physical partitions", func(l demoResult) string { return console.Grouped(int64(l.Partitions)) })
+	line("largest logical one", func(l demoResult) string { return console.Size(l.LargestBytes) })
+	line("refused writes", func(l demoResult) string { return console.Grouped(int64(l.Refused)) })
 	b.WriteString("\npartitions asked, and request units, of a query for\n")
 	missing := false
 	for i := range r.Layouts[0].Queries {
@@ -104,7 +107,7 @@ func (r *demoReport) print(out io.Writer) error {
 		})
 	}
 	if missing {
-		b.WriteString("* finds less, because writes were refused\n")
+		b.WriteString("* finds fewer documents, because writes were refused\n")
 	}
 	b.WriteString("\n")
 	for _, layout := range r.Layouts {
@@ -114,7 +117,7 @@ func (r *demoReport) print(out io.Writer) error {
 	return err
 }
 
-// cell is the answer in a column of the table.
+// cell returns the text in a column of the table.
 func (a demoAnswer) cell() string {
 	mark := ""
 	if a.Missing > 0 {
@@ -126,24 +129,24 @@ func (a demoAnswer) cell() string {
 // units writes request units with two decimals and commas.
 func units(charge float64) string {
 	hundredths := int64(charge*100 + 0.5)
-	return fmt.Sprintf("%s.%02d", grouped(hundredths/100), hundredths%100)
+	return fmt.Sprintf("%s.%02d", console.Grouped(hundredths/100), hundredths%100)
 }
 
-// verdict says in a line what the figures mean.
+// verdict explains the numbers in one line.
 func (r *demoResult) verdict(layout *demoLayout) string {
-	writes := "Takes every write"
+	writes := "Accepts every write"
 	if r.Refused > 0 {
-		writes = fmt.Sprintf("Refuses %s writes: full at %s is %s", grouped(int64(r.Refused)), size(r.LogicalLimit), strings.Join(r.FullKeys, ", "))
+		writes = fmt.Sprintf("Refuses %s: the limit of %s per key is reached by %s", console.Counted(int64(r.Refused), "write"), console.Size(r.LogicalLimit), strings.Join(r.FullKeys, ", "))
 	}
 	text := fmt.Sprintf("%s. Partitions asked for the largest tenant: %s; for a small one: %s; for a user: %s.",
 		writes, r.asks(askLargest), r.asks(askSmall), r.asks(askUser))
 	if layout.synthetic {
-		text += " The program has to build the key."
+		text += " The program must build the key."
 	}
 	return text
 }
 
-// asks says how many of the partitions a query asks.
+// asks returns how many of the partitions a query visits.
 func (r *demoResult) asks(name string) string {
 	for _, q := range r.Queries {
 		switch {
@@ -157,8 +160,8 @@ func (r *demoResult) asks(name string) string {
 	return "none"
 }
 
-// loadMeter shows how far a load is: as a bar that is redrawn on a terminal, and as
-// a line for each quarter elsewhere. Writers count, one goroutine at a time shows.
+// loadMeter shows the progress of a load: on a terminal as a bar that is redrawn,
+// elsewhere as a line for each quarter. Writers count; one goroutine at a time shows.
 type loadMeter struct {
 	done, refused atomic.Int64
 
@@ -166,20 +169,19 @@ type loadMeter struct {
 	terminal bool
 	title    string
 	total    int
-	quarter  int  // shown last
-	open     bool // the bar's line has no end yet
+	quarter  int  // the last one shown
+	open     bool // the line of the bar has no end yet
 }
 
 func newLoadMeter(out io.Writer, title string, total int) *loadMeter {
-	return &loadMeter{out: out, terminal: isTerminal(out), title: title, total: total}
+	return &loadMeter{out: out, terminal: console.IsTerminal(out), title: title, total: total}
 }
 
-// show draws what is done with this many physical partitions.
+// show shows the progress, with the number of physical partitions.
 func (m *loadMeter) show(partitions int) {
 	part := float64(m.done.Load()) / float64(max(m.total, 1))
 	if m.terminal {
-		filled := int(part * meterBar)
-		fmt.Fprintf(m.out, "\r\x1b[K%-28s [%s%s] %s", m.title, strings.Repeat("#", filled), strings.Repeat("-", meterBar-filled), m.figures(partitions))
+		fmt.Fprintf(m.out, "\r\x1b[K%-28s %s %s", m.title, console.Bar(part), m.figures(partitions))
 		m.open = true
 		return
 	}
@@ -190,7 +192,7 @@ func (m *loadMeter) show(partitions int) {
 	}
 }
 
-// finish shows what a load came to. A bar shows it already.
+// finish shows the result of a load. A bar already shows it.
 func (m *loadMeter) finish(partitions int) {
 	if !m.terminal {
 		fmt.Fprintf(m.out, "%-28s %s\n", m.title, m.figures(partitions))
@@ -198,14 +200,14 @@ func (m *loadMeter) finish(partitions int) {
 }
 
 func (m *loadMeter) figures(partitions int) string {
-	text := fmt.Sprintf("%s of %s, %s", grouped(m.done.Load()), grouped(int64(m.total)), counted(int64(partitions), "physical partition"))
+	text := fmt.Sprintf("%s of %s, %s", console.Grouped(m.done.Load()), console.Grouped(int64(m.total)), console.Counted(int64(partitions), "physical partition"))
 	if refused := m.refused.Load(); refused > 0 {
-		text += fmt.Sprintf(", %s refused", grouped(refused))
+		text += fmt.Sprintf(", %s refused", console.Grouped(refused))
 	}
 	return text
 }
 
-// endLine leaves the bar as it is and goes on below it.
+// endLine ends the line of the bar.
 func (m *loadMeter) endLine() {
 	if m.open {
 		fmt.Fprintln(m.out)

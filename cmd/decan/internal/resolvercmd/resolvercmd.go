@@ -1,4 +1,11 @@
-package main
+// Package resolvercmd is decan resolver: the commands that work with the states of
+// package resolver, which distribute keys over several containers.
+//
+// resolvercmd.go finds states and accounts and reads keys, look.go has where and plan,
+// spread.go spread, and move.go migrate, verify and state.
+//
+// Page: docs/resolver.md
+package resolvercmd
 
 import (
 	"bufio"
@@ -12,30 +19,28 @@ import (
 	"iter"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/decandb/decan/cmd/decan/internal/remote"
 	"github.com/decandb/decan/internal/auth"
 	"github.com/decandb/decan/partitionkey"
 	"github.com/decandb/decan/resolver"
 	"github.com/decandb/decan/resolver/azcosmos"
 )
 
-// resolverCommand works with the states of package resolver, which say how keys are
-// laid out over several containers. docs/resolver.md describes them.
-type resolverCommand struct {
-	Where   whereCommand   `cmd:"" help:"Show in which container keys are."`
-	Spread  spreadCommand  `cmd:"" help:"Show how evenly a sample of keys lies over the containers, and draw rings and ranges."`
-	Plan    planCommand    `cmd:"" help:"Show what moves when the layout changes. Nothing is changed."`
-	Migrate migrateCommand `cmd:"" help:"Move items to another layout while clients work; after any interruption, run it again to go on."`
-	Verify  verifyCommand  `cmd:"" help:"Count and hash the items of all containers and compare both sides of a move. Nothing is changed."`
-	State   stateCommand   `cmd:"" help:"Show a state and how far its move is, or store a first one."`
+// Command is decan resolver.
+type Command struct {
+	Where   whereCommand   `cmd:"" help:"Show the containers of keys."`
+	Spread  spreadCommand  `cmd:"" help:"Show how evenly a sample of keys is distributed over the containers, and draw rings and ranges."`
+	Plan    planCommand    `cmd:"" help:"Show what moves if the layout changes. This command changes nothing."`
+	Migrate migrateCommand `cmd:"" help:"Move items to another layout while clients work; after an interruption, run it again to continue."`
+	Verify  verifyCommand  `cmd:"" help:"Count and hash the items of all containers and compare both sides of a move. This command changes nothing."`
+	State   stateCommand   `cmd:"" help:"Show a state and the progress of its move, or store a first state."`
 }
 
-// stateSource is where a state is. NAME in the help is the last part of the argument.
+// stateSource is where a state is stored.
 type stateSource struct {
 	State string `arg:"" help:"The state: a JSON file, DIR/NAME for the newest state NAME of a directory that clients share, or items:DATABASE/CONTAINER/NAME for one in a container."`
 }
@@ -43,24 +48,24 @@ type stateSource struct {
 // itemsPrefix marks a state in a container.
 const itemsPrefix = "items:"
 
-// accountFlags say how to reach the accounts of a state.
+// accountFlags are the accounts of a state.
 type accountFlags struct {
-	Endpoint     string `default:"http://127.0.0.1:8081" env:"-" placeholder:"URL" help:"The account of targets that name none (${default})."`
-	Key          string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY" placeholder:"KEY" help:"Its key, in base64 (the well-known one)."`
-	Accounts     string `env:"-" placeholder:"FILE" help:"A JSON file with the accounts that targets name: {\"NAME\": {\"endpoint\": \"URL\", \"key\": \"KEY\"}}. Without a key the well-known one is meant."`
-	StateAccount string `name:"state-account" env:"-" placeholder:"NAME" help:"The account that holds the state, for items:..."`
+	Endpoint     string `default:"http://127.0.0.1:8081" env:"-" placeholder:"URL" help:"The account of targets that do not name an account (${default})."`
+	Key          string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY" placeholder:"KEY" help:"The key of that account, in base64 (default: the well-known key)."`
+	Accounts     string `env:"-" placeholder:"FILE" help:"A JSON file with the accounts that targets name: {\"NAME\": {\"endpoint\": \"URL\", \"key\": \"KEY\"}}. An account without a key has the well-known key."`
+	StateAccount string `name:"state-account" env:"-" placeholder:"NAME" help:"The account that contains the state, for items:..."`
 
-	trustFlags
+	remote.Trust
 }
 
-// idleConnectionsMax is how many connections to one account are kept open.
+// idleConnectionsMax is the maximum number of idle connections to an account.
 const idleConnectionsMax = 64
 
-// sender returns the client that requests to the accounts are sent with.
+// sender returns the HTTP client for requests to the accounts.
 func (f *accountFlags) sender() (*http.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = idleConnectionsMax
-	return f.client(transport)
+	return f.Client(transport)
 }
 
 // list returns the accounts by name.
@@ -92,12 +97,12 @@ func (f *accountFlags) list() (map[string]azcosmos.Account, error) {
 	return accounts, nil
 }
 
-// store returns the store that a state is in and its name there.
+// store returns the store of the state, and the name of the state in it.
 func (s *stateSource) store(flags *accountFlags) (resolver.Store, string, error) {
 	path, inItems := strings.CutPrefix(s.State, itemsPrefix)
 	if !inItems {
 		if info, err := os.Stat(s.State); err == nil && info.Mode().IsRegular() {
-			return nil, "", fmt.Errorf("%s is a file of its own, which clients cannot share: store it with decan resolver state DIR/NAME --init %s", s.State, s.State)
+			return nil, "", fmt.Errorf("%s is a single file, which clients cannot share: store the state with decan resolver state DIR/NAME --init %s", s.State, s.State)
 		}
 		dir, name := filepath.Split(s.State)
 		if dir == "" {
@@ -107,7 +112,7 @@ func (s *stateSource) store(flags *accountFlags) (resolver.Store, string, error)
 	}
 	parts := strings.Split(path, "/")
 	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] == "" {
-		return nil, "", fmt.Errorf("%q: want items:DATABASE/CONTAINER/NAME", s.State)
+		return nil, "", fmt.Errorf("%q: give items:DATABASE/CONTAINER/NAME", s.State)
 	}
 	accounts, err := flags.list()
 	if err != nil {
@@ -123,7 +128,7 @@ func (s *stateSource) store(flags *accountFlags) (resolver.Store, string, error)
 	}
 	account := clients[flags.StateAccount]
 	if account == nil {
-		return nil, "", fmt.Errorf("--state-account: there is no account %q", flags.StateAccount)
+		return nil, "", fmt.Errorf("--state-account %q: there is no such account", flags.StateAccount)
 	}
 	container, err := account.NewContainer(parts[0], parts[1])
 	if err != nil {
@@ -132,7 +137,7 @@ func (s *stateSource) store(flags *accountFlags) (resolver.Store, string, error)
 	return azcosmos.ContainerStore{Container: container}, parts[2], nil
 }
 
-// load returns the state, wherever it is.
+// load returns the state.
 func (s *stateSource) load(ctx context.Context, flags *accountFlags) (resolver.State, error) {
 	if !strings.HasPrefix(s.State, itemsPrefix) {
 		info, err := os.Stat(s.State)
@@ -140,7 +145,7 @@ func (s *stateSource) load(ctx context.Context, flags *accountFlags) (resolver.S
 			return readState(s.State)
 		}
 		if filepath.Ext(s.State) != "" {
-			return resolver.State{}, fmt.Errorf("%s: there is no such file", s.State)
+			return resolver.State{}, fmt.Errorf("%s: the file does not exist", s.State)
 		}
 	}
 	store, name, err := s.store(flags)
@@ -154,7 +159,7 @@ func (s *stateSource) load(ctx context.Context, flags *accountFlags) (resolver.S
 	return state, err
 }
 
-// open returns the state, wherever it is, and has it ready.
+// open returns the state and its routing.
 func (s *stateSource) open(ctx context.Context, flags *accountFlags) (resolver.State, *resolver.Routing, error) {
 	state, err := s.load(ctx, flags)
 	if err != nil {
@@ -164,7 +169,7 @@ func (s *stateSource) open(ctx context.Context, flags *accountFlags) (resolver.S
 	return state, routing, err
 }
 
-// readState reads a state from a file of its own.
+// readState reads a state from a single file.
 func readState(path string) (resolver.State, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -180,13 +185,13 @@ func readState(path string) (resolver.State, error) {
 	return state, nil
 }
 
-// openState makes a state ready. A key that a function computes can be given, but not
-// be taken from a document here.
+// openState returns the routing of a state. If a function computes the key, keys can be
+// given, but not extracted from documents.
 func openState(state resolver.State) (*resolver.Routing, error) {
 	registry := resolver.Registry{Functions: map[string]resolver.Extractor{}}
 	if function := state.Key.Function; function != "" {
 		registry.Functions[function] = func([]byte) (resolver.Key, error) {
-			return resolver.Key{}, fmt.Errorf("%w: the function %s, which takes keys from documents, is code of your program: give keys instead", resolver.ErrKey, function)
+			return resolver.Key{}, fmt.Errorf("%w: the function %s, which extracts keys from documents, is code of your program: give keys instead", resolver.ErrKey, function)
 		}
 	}
 	return resolver.Open(state, registry)
@@ -201,7 +206,7 @@ func parseKey(routing *resolver.Routing, text string) (resolver.Key, error) {
 	case strings.HasPrefix(text, "["):
 		key, err := partitionkey.Parse(text)
 		if err == nil && key.Len() == 0 {
-			err = errors.New("a key of no level")
+			err = errors.New("the key has no levels")
 		}
 		if err != nil {
 			return key, fmt.Errorf("%s: %w (write a string that begins with a bracket as [\"[...\"])", text, err)
@@ -211,7 +216,7 @@ func parseKey(routing *resolver.Routing, text string) (resolver.Key, error) {
 	return resolver.TextKey(text), nil
 }
 
-// keyLineMax is how long a line of a sample may be: a document of the largest size.
+// keyLineMax is the maximum length of a line of a sample: twice the largest document.
 const keyLineMax = 4 << 20
 
 // sample reads keys from the lines of a file.
@@ -219,20 +224,20 @@ type sample struct {
 	name    string
 	in      io.ReadCloser
 	routing *resolver.Routing
-	err     error // why the last pass ended early
+	err     error // why the last pass ended early; nil at the end of the file
 }
 
-// openSample opens a file, "-" for standard input.
-func openSample(name string, routing *resolver.Routing) (*sample, error) {
+// openSample opens a file; "-" is stdin.
+func openSample(name string, stdin io.Reader, routing *resolver.Routing) (*sample, error) {
 	if name == "-" {
-		return &sample{name: "standard input", in: io.NopCloser(os.Stdin), routing: routing}, nil
+		return &sample{name: "standard input", in: io.NopCloser(stdin), routing: routing}, nil
 	}
 	in, err := os.Open(name)
 	return &sample{name: name, in: in, routing: routing}, err
 }
 
-// keys gives the keys of all lines that are not blank. Afterwards err tells why it
-// ended, nil for the end of the file.
+// keys yields the keys of all lines that are not blank. Afterwards err says why it
+// ended.
 func (s *sample) keys() iter.Seq[resolver.Key] {
 	return func(yield func(resolver.Key) bool) {
 		lines := bufio.NewScanner(s.in)
@@ -259,7 +264,7 @@ func (s *sample) keys() iter.Seq[resolver.Key] {
 	}
 }
 
-// bar draws a part of a whole.
+// bar draws part of whole as a bar.
 func bar(part, whole float64, width int) string {
 	if !(part > 0) || !(whole > 0) {
 		return ""
@@ -267,7 +272,7 @@ func bar(part, whole float64, width int) string {
 	return strings.Repeat("#", max(1, int(part/whole*float64(width)+0.5)))
 }
 
-// percent writes a share.
+// percent writes part of whole in percent.
 func percent(part, whole float64) string {
 	if whole == 0 {
 		part, whole = 0, 1
@@ -275,7 +280,7 @@ func percent(part, whole float64) string {
 	return fmt.Sprintf("%.1f %%", 100*part/whole)
 }
 
-// address names a target and the container it stands for.
+// address returns the name of a target and its container.
 func address(t resolver.Target) string {
 	if t.Container == "" {
 		return t.Name
@@ -287,18 +292,6 @@ func address(t resolver.Target) string {
 	return t.Name + " (" + at + ")"
 }
 
-// printJSON writes a value over several lines.
-func printJSON(out io.Writer, value any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
-}
-
-// interruptible is a context that ends at the first SIGINT or SIGTERM.
-func interruptible() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-}
-
 // connection is a client of a stored state.
 type connection struct {
 	store  resolver.Store
@@ -307,21 +300,21 @@ type connection struct {
 	client *azcosmos.Client
 }
 
-// clientFlags say how the client works.
+// clientFlags are the times of a client.
 type clientFlags struct {
-	Lease   time.Duration `default:"5s" env:"-" help:"How long a client relies on a state it has seen; the same in all programs that use the state (${default})."`
-	Timeout time.Duration `default:"10s" env:"-" help:"How long one operation of a client takes at most; the same in all programs that use the state (${default})."`
+	Lease   time.Duration `default:"5s" env:"-" placeholder:"DURATION" help:"How long a client uses a state that it has read; the same in all programs that use the state (${default})."`
+	Timeout time.Duration `default:"10s" env:"-" placeholder:"DURATION" help:"The maximum time of one operation of a client; the same in all programs that use the state (${default})."`
 }
 
-// Validate refuses durations that cannot be waited for.
+// Validate refuses durations that are not positive.
 func (f *clientFlags) Validate() error {
 	if f.Lease <= 0 || f.Timeout <= 0 {
-		return errors.New("--lease and --timeout have to be longer than 0")
+		return errors.New("--lease and --timeout must be longer than 0")
 	}
 	return nil
 }
 
-// connect returns a client of a state in a store. The caller closes its view.
+// connect returns a client of a stored state. The caller closes its live view.
 func (s *stateSource) connect(ctx context.Context, accounts *accountFlags, flags *clientFlags, parallelism int) (*connection, error) {
 	store, name, err := s.store(accounts)
 	if err != nil {
@@ -332,7 +325,7 @@ func (s *stateSource) connect(ctx context.Context, accounts *accountFlags, flags
 		return nil, err
 	}
 	if function := state.Key.Function; function != "" {
-		return nil, fmt.Errorf("the key of this state is taken from documents by the function %s, which only your program has: run a Mover there", function)
+		return nil, fmt.Errorf("the function %s extracts the keys of this state from documents, and only your program has it: run a Mover there", function)
 	}
 	list, err := accounts.list()
 	if err != nil {
@@ -361,7 +354,7 @@ func (s *stateSource) connect(ctx context.Context, accounts *accountFlags, flags
 	return &connection{store, name, live, client}, nil
 }
 
-// keyedClient returns a client with the partition key that the containers have.
+// keyedClient returns a client with the partition key of the containers.
 func keyedClient(ctx context.Context, config azcosmos.Config) (*azcosmos.Client, error) {
 	client, err := azcosmos.New(config)
 	if err != nil {
@@ -374,8 +367,8 @@ func keyedClient(ctx context.Context, config azcosmos.Config) (*azcosmos.Client,
 	return azcosmos.New(config)
 }
 
-// items returns a function that asks how many items a target has. The answers serve
-// bars only, so a failure counts as none.
+// items returns a function that requests the number of items of a target. It is for bars
+// only, so a failure counts as 0.
 func (c *connection) items(ctx context.Context) func(target string) int64 {
 	return func(target string) int64 {
 		for _, t := range c.live.Routing().Targets() {
@@ -388,14 +381,14 @@ func (c *connection) items(ctx context.Context) func(target string) int64 {
 	}
 }
 
-// said is an error whose text fits on a line.
+// said is an error with a text of one line.
 type said struct{ error }
 
 func (e said) Error() string { return azcosmos.Reason(e.error) }
 
 func (e said) Unwrap() error { return e.error }
 
-// say makes an error of the SDK readable.
+// say shortens the text of an SDK error.
 func say(err error) error {
 	if err == nil {
 		return nil

@@ -1,4 +1,4 @@
-package main
+package transfercmd
 
 import (
 	"bufio"
@@ -13,80 +13,82 @@ import (
 	"strings"
 	"time"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
+	"github.com/decandb/decan/cmd/decan/internal/remote"
 	"github.com/decandb/decan/internal/value"
 )
 
-type exportCommand struct {
+// Export is decan export.
+type Export struct {
 	Database  string `arg:"" help:"The database."`
 	Container string `arg:"" help:"The container."`
 
 	Query     string            `default:"SELECT * FROM c" env:"-" placeholder:"TEXT" help:"Write the rows of this query (${default})."`
 	Params    map[string]string `name:"param" short:"p" mapsep:"none" env:"-" placeholder:"NAME=JSON" help:"A parameter of the query and its value as JSON, such as n=3."`
-	Partition string            `name:"partition-key" env:"-" placeholder:"JSON" help:"Only documents of this partition key, a JSON array; a shorter array is a prefix."`
-	Format    string            `enum:",jsonl,json,csv" default:"" env:"-" placeholder:"FORMAT" help:"jsonl (a document on each line), json (an array of documents) or csv; without it the name of the output says it, and standard output is jsonl."`
-	Output    string            `short:"o" default:"-" env:"-" placeholder:"FILE" help:"Where to write; - is standard output. A file is put in place when it is whole."`
-	Columns   []string          `env:"-" placeholder:"NAME,..." help:"The columns of a CSV file, with dots for properties of objects. Without it there are all that the rows have, and the rows are kept in a temporary file until those are known."`
-	System    bool              `name:"system-properties" env:"-" help:"Write the properties that the server sets as well, such as _ts."`
-	Page      int               `default:"1000" env:"-" placeholder:"N" help:"How many rows to ask for at a time (${default})."`
+	Partition string            `name:"partition-key" env:"-" placeholder:"JSON" help:"Export only documents of this partition key, a JSON array; a shorter array is a prefix."`
+	Format    string            `enum:",jsonl,json,csv" default:"" env:"-" placeholder:"FORMAT" help:"jsonl (a document on each line), json (an array of documents) or csv (default: by the name of the output; jsonl for standard output)."`
+	Output    string            `short:"o" default:"-" env:"-" placeholder:"FILE" help:"The file to write; - is standard output. The file appears when it is complete."`
+	Columns   []string          `env:"-" placeholder:"NAME,..." help:"The columns of a CSV file, with dots for properties of objects (default: all columns of the rows, which are kept in a temporary file until all are known)."`
+	System    bool              `name:"system-properties" env:"-" help:"Also write the properties that the server sets, such as _ts."`
+	Page      int               `default:"1000" env:"-" placeholder:"N" help:"How many rows to request at a time (${default})."`
 
-	dataServer
+	remote.Account
 }
 
-// Validate refuses what contradicts itself.
-func (c *exportCommand) Validate() error {
+// Validate refuses invalid numbers.
+func (c *Export) Validate() error {
 	if c.Page < 1 {
-		return errors.New("--page is 1 or more")
+		return errors.New("--page must be at least 1")
 	}
 	return nil
 }
 
 // Run writes the rows page by page.
-func (c *exportCommand) Run(streams streams) error {
-	ctx, stop := interruptible()
+func (c *Export) Run(streams console.Streams) error {
+	ctx, stop := console.Interruptible()
 	defer stop()
 	format, err := formatOf(c.Format, c.Output)
 	if err != nil {
 		return err
 	}
 	if len(c.Columns) > 0 && format != formatCSV {
-		return errors.New("--columns is for --format csv")
+		return errors.New("--columns needs --format csv")
 	}
-	client, err := newDocumentClient(c.Endpoint, c.Key, c.trustFlags, 2)
+	client, err := c.Documents(2)
 	if err != nil {
 		return err
 	}
-	defer client.close()
-	ex := &exporter{exportCommand: c, client: client, streams: streams, meter: meter{out: streams.err, terminal: isTerminal(streams.err)}}
+	defer client.Close()
+	ex := &exporter{Export: c, client: client, streams: streams, meter: console.NewMeter(streams.Err)}
 	err = ex.toFile(func(out io.Writer) error { return ex.write(ctx, format, out) })
-	ex.meter.end()
+	ex.meter.End()
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("stopped after %s", counted(ex.rows, "row"))
+		return fmt.Errorf("interrupted after %s", console.Counted(ex.rows, "row"))
 	case err != nil:
 		return err
 	}
-	_, err = fmt.Fprintf(streams.err, "%s written, %.2f RU\n", counted(ex.rows, "row"), ex.charge)
+	_, err = fmt.Fprintf(streams.Err, "%s written, %.2f RU\n", console.Counted(ex.rows, "row"), ex.charge)
 	return err
 }
 
-// exporter is an export at work.
+// exporter is a running export.
 type exporter struct {
-	*exportCommand
-	client  *documentClient
-	streams streams
-	meter   meter
+	*Export
+	client  *remote.Documents
+	streams console.Streams
+	meter   *console.Meter
 
-	total  int64 // rows that are expected; 0 when that is not known
+	total  int64 // expected rows; 0 if unknown
 	rows   int64
 	charge float64
 	shown  time.Time
 }
 
-// toFile has write fill the output: a file aside, which gets its name when it is
-// whole.
+// toFile calls write with the output. A file has another name until it is complete.
 func (ex *exporter) toFile(write func(io.Writer) error) error {
 	if ex.Output == "-" {
-		out := bufio.NewWriterSize(ex.streams.out, 256<<10)
+		out := bufio.NewWriterSize(ex.streams.Out, 256<<10)
 		return errors.Join(write(out), out.Flush())
 	}
 	aside := ex.Output + ".part"
@@ -140,7 +142,7 @@ func (ex *exporter) writeArray(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// writeColumns writes the columns that were asked for.
+// writeColumns writes the requested columns.
 func (ex *exporter) writeColumns(ctx context.Context, out io.Writer) error {
 	var columns columnSet
 	for _, name := range ex.Columns {
@@ -163,12 +165,12 @@ func (ex *exporter) writeColumns(ctx context.Context, out io.Writer) error {
 	return errors.Join(err, table.Error())
 }
 
-// columnsMax bounds the columns of a table: documents with properties of their
-// own names, such as ids, make no table.
+// columnsMax is the maximum number of columns of a table: documents whose property
+// names are data, such as ids, do not fit in a table.
 const columnsMax = 10_000
 
-// writeTable writes all columns. The first line needs them before the first row
-// is written, so the rows wait in a file.
+// writeTable writes all columns. The first line names all of them, so the rows wait in
+// a temporary file.
 func (ex *exporter) writeTable(ctx context.Context, out io.Writer) error {
 	spool, err := os.CreateTemp("", "decan-export-*.jsonl")
 	if err != nil {
@@ -184,7 +186,7 @@ func (ex *exporter) writeTable(ctx context.Context, out io.Writer) error {
 		}
 		flatten("", row, func(column, _ string) { columns.add(column) })
 		if len(columns.names) > columnsMax {
-			return fmt.Errorf("the rows have more than %d columns: choose some with --columns, or another format", columnsMax)
+			return fmt.Errorf("the rows have more than %d columns: choose columns with --columns, or another format with --format", columnsMax)
 		}
 		_, err := rows.Write(append(row.Append(nil), '\n'))
 		return err
@@ -224,12 +226,12 @@ func writeSpooled(spool io.Reader, columns *columnSet, out io.Writer) error {
 	}
 }
 
-// byteOrderMark in front of a file says that it is UTF-8.
+// byteOrderMark at the beginning of a file says that it is UTF-8.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// newTable writes the names of the columns, if there are any. Readers pass over a
-// byte order mark in front of a file: a first name that begins with one has another
-// in front. And they pass over empty lines: a name that is alone and empty has quotes.
+// newTable writes the names of the columns, if there are any. Readers skip a byte order
+// mark at the beginning of a file, so a first name that begins with one is preceded by
+// another. They skip empty lines, so a single empty name is quoted.
 func newTable(out io.Writer, columns []string) (*csv.Writer, error) {
 	table := csv.NewWriter(out)
 	if len(columns) == 0 {
@@ -247,49 +249,49 @@ func newTable(out io.Writer, columns []string) (*csv.Writer, error) {
 	return table, table.Write(columns)
 }
 
-// tabular refuses what is no row of a table.
+// tabular returns an error if row cannot be a row of a table.
 func tabular(row value.Value) error {
 	if row.Kind() != value.KindObject {
-		return fmt.Errorf("a row is %s, and CSV takes objects: leave VALUE out of the query, or use another format", article(row.Kind()))
+		return fmt.Errorf("a row is %s, and CSV needs objects: remove VALUE from the query, or give another --format", article(row.Kind()))
 	}
 	if row.Len() == 0 {
-		return errors.New("a row is an empty object, which CSV cannot say: use another format")
+		return errors.New("a row is an empty object, which CSV cannot express: give another --format")
 	}
 	return nil
 }
 
-// count asks how many rows there will be, as far as that is known beforehand: it
-// is for the progress alone.
+// count requests the number of rows, for the progress. Only that of the default query
+// is known beforehand.
 func (ex *exporter) count(ctx context.Context) {
 	if ex.Query != "SELECT * FROM c" {
 		return
 	}
 	page, err := ex.ask(ctx, "SELECT VALUE COUNT(1) FROM c", "")
-	if err != nil || page.status != http.StatusOK {
-		return // A server that does not count over partitions exports all the same.
+	if err != nil || page.Status != http.StatusOK {
+		return // The export works without the count.
 	}
 	var rows struct{ Documents []int64 }
-	if json.Unmarshal(page.body, &rows) == nil && len(rows.Documents) == 1 {
+	if json.Unmarshal(page.Body, &rows) == nil && len(rows.Documents) == 1 {
 		ex.total = rows.Documents[0]
 	}
 }
 
-// ask sends a query for its page behind a continuation.
-func (ex *exporter) ask(ctx context.Context, text, continuation string) (answer, error) {
-	body, err := queryBody(text, ex.Params)
+// ask requests the page of a query after a continuation.
+func (ex *exporter) ask(ctx context.Context, text, continuation string) (remote.Answer, error) {
+	body, err := remote.QueryBody(text, ex.Params)
 	if err != nil {
-		return answer{}, err
+		return remote.Answer{}, err
 	}
-	headers := queryHeaders("x-decan-cross-partition", "full", "x-ms-max-item-count", fmt.Sprint(ex.Page))
+	headers := remote.QueryHeaders("x-decan-cross-partition", "full", "x-ms-max-item-count", fmt.Sprint(ex.Page))
 	if ex.Partition != "" {
 		headers = append(headers, "x-ms-documentdb-partitionkey", ex.Partition)
 	}
 	if continuation != "" {
 		headers = append(headers, "x-ms-continuation", continuation)
 	}
-	a, err := patiently(ctx, func() (answer, error) {
-		a, err := ex.client.do(ctx, http.MethodPost, documentPath(ex.Database, ex.Container), body, headers...)
-		if spent, err := a.charge(); err == nil {
+	a, err := patiently(ctx, func() (remote.Answer, error) {
+		a, err := ex.client.Do(ctx, http.MethodPost, remote.DocumentPath(ex.Database, ex.Container), body, headers...)
+		if spent, err := a.Charge(); err == nil {
 			ex.charge += spent
 		}
 		return a, err
@@ -304,10 +306,10 @@ func (ex *exporter) read(ctx context.Context, take func(value.Value) error) erro
 		if err != nil {
 			return err
 		}
-		if page.status != http.StatusOK {
-			return page.refusal(ex.Database + "/" + ex.Container)
+		if page.Status != http.StatusOK {
+			return page.Refusal(ex.Database + "/" + ex.Container)
 		}
-		answered, err := value.Parse(page.body)
+		answered, err := value.Parse(page.Body)
 		if err != nil {
 			return fmt.Errorf("read a page: %w", err)
 		}
@@ -321,16 +323,16 @@ func (ex *exporter) read(ctx context.Context, take func(value.Value) error) erro
 			ex.rows++
 		}
 		ex.show()
-		if position = page.header.Get("x-ms-continuation"); position == "" {
+		if position = page.Header.Get("x-ms-continuation"); position == "" {
 			return nil
 		}
 	}
 }
 
-// show shows the progress now and then.
+// show shows the progress, a few times per second.
 func (ex *exporter) show() {
 	now := time.Now()
-	if now.Sub(ex.shown) < meterEvery {
+	if now.Sub(ex.shown) < console.MeterEvery {
 		return
 	}
 	ex.shown = now
@@ -338,5 +340,5 @@ func (ex *exporter) show() {
 	if ex.total > 0 {
 		part = float64(ex.rows) / float64(ex.total)
 	}
-	ex.meter.show(part, fmt.Sprintf("%s rows, %.0f RU", grouped(ex.rows), ex.charge))
+	ex.meter.Show(part, fmt.Sprintf("%s, %.0f RU", console.Counted(ex.rows, "row"), ex.charge))
 }

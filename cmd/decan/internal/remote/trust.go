@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"crypto/tls"
@@ -9,34 +9,34 @@ import (
 	"os"
 )
 
-// trustFlags say which authorities a client command trusts.
-type trustFlags struct {
-	CA string `name:"ca" env:"DECAN_CA" placeholder:"FILE" help:"Trust the certificates of this PEM file for https, beside those that the system trusts; decan cert writes that of a server's own authority."`
+// Trust says which certificate authorities a command trusts.
+type Trust struct {
+	CA string `name:"ca" env:"DECAN_CA" placeholder:"FILE" help:"Also trust the certificates of this PEM file for https; decan cert writes that of a server's own authority."`
 }
 
-// client returns an HTTP client that trusts what the flags say. base has its other
-// settings and is changed.
-func (f trustFlags) client(base *http.Transport) (*http.Client, error) {
+// Client returns an HTTP client that trusts those authorities. base has the other
+// settings, and is changed.
+func (f Trust) Client(base *http.Transport) (*http.Client, error) {
 	if f.CA != "" {
 		pool, err := f.pool()
 		if err != nil {
 			return nil, err
 		}
 		base.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-		base.ForceAttemptHTTP2 = true // A config of its own turns it off otherwise.
+		base.ForceAttemptHTTP2 = true // Setting TLSClientConfig turns it off.
 	}
 	return &http.Client{Transport: trusting{base}}, nil
 }
 
-// pool returns the system's authorities and those of the file.
-func (f trustFlags) pool() (*x509.CertPool, error) {
+// pool returns the authorities of the system and those of the file.
+func (f Trust) pool() (*x509.CertPool, error) {
 	text, err := os.ReadFile(f.CA)
 	if err != nil {
 		return nil, fmt.Errorf("--ca: %w", err)
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
-		pool = x509.NewCertPool() // There are none.
+		pool = x509.NewCertPool() // The system has none.
 	}
 	if !pool.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("--ca: %s has no certificate in PEM", f.CA)
@@ -56,7 +56,8 @@ func (t trusting) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// untrusted is the error for a certificate of an unknown authority. Retrying cannot help.
+// untrusted is the error for a certificate of an unknown authority. A retry does not
+// help.
 type untrusted struct{ cause error }
 
 // Error names the flag.
@@ -67,11 +68,11 @@ func (u untrusted) Error() string {
 // Unwrap returns the cause.
 func (u untrusted) Unwrap() error { return u.cause }
 
-// NonRetriable has the SDK not try again.
+// NonRetriable tells the SDK not to retry.
 func (untrusted) NonRetriable() {}
 
-// isUntrusted reports whether an error is one of trust.
-func isUntrusted(err error) bool {
+// IsUntrusted reports whether an error means a certificate of an unknown authority.
+func IsUntrusted(err error) bool {
 	_, is := errors.AsType[untrusted](err)
 	return is
 }

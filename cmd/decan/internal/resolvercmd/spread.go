@@ -1,4 +1,4 @@
-package main
+package resolvercmd
 
 import (
 	"cmp"
@@ -11,13 +11,14 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/resolver"
 )
 
 type spreadCommand struct {
 	stateSource  `embed:""`
-	Sample       string `arg:"" default:"-" help:"A file with a key on each line. Default: standard input."`
-	To           string `env:"-" placeholder:"FILE" help:"Count as well what moves to the layout of this state; a move that is under way is counted anyway."`
+	Sample       string `arg:"" default:"-" help:"A file with a key on each line (default: standard input)."`
+	To           string `env:"-" placeholder:"FILE" help:"Also count what moves to the layout of this state. A move that is under way is always counted."`
 	JSON         bool   `env:"-" help:"Print JSON."`
 	accountFlags `embed:""`
 }
@@ -25,7 +26,7 @@ type spreadCommand struct {
 // Help is what --help adds.
 func (*spreadCommand) Help() string { return keyHelp }
 
-// spreadReport is what spread --json prints.
+// spreadReport is the output of spread --json.
 type spreadReport struct {
 	Keys      int             `json:"keys"`
 	Unrouted  int             `json:"unrouted"`
@@ -44,24 +45,24 @@ type spreadShare struct {
 	Share  float64 `json:"share"` // of the keys that have a target
 }
 
-// Run routes the sample by the plan in force, and by the next one if there is one.
-func (c *spreadCommand) Run(io streams) error {
+// Run routes the sample by the current plan, and by the next one if there is one.
+func (c *spreadCommand) Run(io console.Streams) error {
 	state, routing, err := c.open(context.Background(), &c.accountFlags)
 	if err != nil {
 		return err
 	}
-	report, err := c.measure(state, routing)
+	report, err := c.measure(io.In, state, routing)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return printJSON(io.out, report)
+		return console.PrintJSON(io.Out, report)
 	}
-	return report.print(io.out)
+	return report.print(io.Out)
 }
 
-func (c *spreadCommand) measure(state resolver.State, routing *resolver.Routing) (*spreadReport, error) {
-	sample, err := openSample(c.Sample, routing)
+func (c *spreadCommand) measure(stdin io.Reader, state resolver.State, routing *resolver.Routing) (*spreadReport, error) {
+	sample, err := openSample(c.Sample, stdin, routing)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func (c *spreadCommand) measure(state resolver.State, routing *resolver.Routing)
 		if err != nil {
 			return nil, err
 		}
-		all := slices.Collect(keys) // they are looked at twice, and may come from a pipe
+		all := slices.Collect(keys) // They are read twice, and may come from a pipe.
 		movement := movementOf(before, after, slices.Values(all))
 		keys, report.Movement = slices.Values(all), &movement
 	}
@@ -115,7 +116,7 @@ func (r *spreadReport) print(out io.Writer) error {
 		fmt.Fprintf(table, "%s\t%d\t%s\t%s\n", name, t.Keys, percent(t.Share, 1), bar(float64(t.Keys), float64(most), spreadBar))
 	}
 	errs := []error{table.Flush()}
-	_, err := fmt.Fprintf(out, "%d keys, %d without a target; fullest %.2f of the mean, Gini %.3f\n", r.Keys, r.Unrouted, r.MaxToMean, r.Gini)
+	_, err := fmt.Fprintf(out, "%s, %d without a target; fullest %.2f of the mean, Gini %.3f\n", console.Counted(int64(r.Keys), "key"), r.Unrouted, r.MaxToMean, r.Gini)
 	errs = append(errs, err)
 	for _, ring := range r.Rings {
 		errs = append(errs, ring.print(out))
@@ -130,7 +131,7 @@ func (r *spreadReport) print(out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// ringPicture is a ring of the plan in force.
+// ringPicture is a ring of the current plan.
 type ringPicture struct {
 	Scheme string      `json:"scheme,omitempty"` // "" for the first
 	Shares []ringShare `json:"shares"`
@@ -148,7 +149,7 @@ const (
 	ringRows    = 4
 	ringColumns = 64
 
-	// ringMarks are the marks of the targets; those for which there is none have a dot.
+	// ringMarks are the marks of the targets; targets beyond them have a dot.
 	ringMarks = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 )
 
@@ -160,7 +161,7 @@ func markOf(i int) byte {
 	return '.'
 }
 
-// schemesOf returns the names of the schemes of a kind in the plan in force, "" for the
+// schemesOf returns the names of the schemes of a kind in the current plan; "" is the
 // first.
 func schemesOf(routing *resolver.Routing, kind string) []string {
 	plan := routing.State.Current
@@ -176,7 +177,7 @@ func schemesOf(routing *resolver.Routing, kind string) []string {
 	return names
 }
 
-// ringPictures draws the rings of the plan in force.
+// ringPictures draws the rings of the current plan.
 func ringPictures(routing *resolver.Routing) ([]ringPicture, error) {
 	var pictures []ringPicture
 	for _, name := range schemesOf(routing, resolver.KindRing) {
@@ -212,7 +213,7 @@ func (p *ringPicture) print(out io.Writer) error {
 	return table.Flush()
 }
 
-// titled is a word with the name of its scheme, if it has one.
+// titled returns a word and the name of its scheme, if it has one.
 func titled(word, scheme string) string {
 	if scheme == "" {
 		return word
@@ -220,13 +221,13 @@ func titled(word, scheme string) string {
 	return word + " " + scheme
 }
 
-// rangePicture is a range of the plan in force, with how many keys of the sample lie in
-// each of its entries.
+// rangePicture is a range scheme of the current plan, with the number of keys of the
+// sample in each of its entries.
 type rangePicture struct {
 	Scheme string      `json:"scheme,omitempty"` // "" for the first
 	Ranges []rangeKeys `json:"ranges"`
 
-	counter *resolver.Routing // names an entry by its number
+	counter *resolver.Routing // routes a key to the number of its entry
 }
 
 type rangeKeys struct {
@@ -234,7 +235,7 @@ type rangeKeys struct {
 	Keys int `json:"keys"`
 }
 
-// rangePictures returns the ranges of the plan in force, with no keys yet.
+// rangePictures returns the ranges of the current plan, without keys.
 func rangePictures(routing *resolver.Routing) []rangePicture {
 	var pictures []rangePicture
 	for _, name := range schemesOf(routing, resolver.KindRange) {
@@ -249,7 +250,7 @@ func rangePictures(routing *resolver.Routing) []rangePicture {
 		scheme.Ranges = slices.Clone(scheme.Ranges)
 		for i := range scheme.Ranges {
 			picture.Ranges = append(picture.Ranges, rangeKeys{RangeSpec: scheme.Ranges[i]})
-			// In the place of its target each entry gets one of its own.
+			// Each entry gets a target of its own.
 			scheme.Ranges[i].Target = entryName(i)
 			state.Targets = append(state.Targets, resolver.Target{Name: entryName(i)})
 		}
@@ -260,17 +261,17 @@ func rangePictures(routing *resolver.Routing) []rangePicture {
 			state.Current.Behind[name] = scheme
 		}
 		var err error
-		if picture.counter, err = openState(state); err == nil { // else too many to show
+		if picture.counter, err = openState(state); err == nil { // Otherwise there are too many to show.
 			pictures = append(pictures, picture)
 		}
 	}
 	return pictures
 }
 
-// entryName is the name of an entry's own target, which no target of a user has.
+// entryName returns the name of an entry's own target. No target of a user has it.
 func entryName(i int) string { return fmt.Sprintf("\x00%d", i) }
 
-// tallied gives the keys on and counts them where they lie.
+// tallied yields the keys, and counts them in their entries.
 func tallied(keys iter.Seq[resolver.Key], pictures []rangePicture) iter.Seq[resolver.Key] {
 	if len(pictures) == 0 {
 		return keys
@@ -311,7 +312,7 @@ func (p *rangePicture) print(out io.Writer) error {
 	return table.Flush()
 }
 
-// interval writes a range with brackets that include and parentheses that exclude.
+// interval writes a range: brackets include a bound, parentheses exclude it.
 func interval(r resolver.RangeSpec) string {
 	end := func(v *resolver.Value, open string) string {
 		if v == nil {

@@ -1,61 +1,56 @@
-package main
+package democmd
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/decandb/decan/cmd/decan/internal/console"
+	"github.com/decandb/decan/cmd/decan/internal/console/consoletest"
+	"github.com/decandb/decan/cmd/decan/internal/remote"
+	"github.com/decandb/decan/internal/auth"
 )
 
-// untilTold keeps what is written, and calls told with all of it once it holds a text.
-type untilTold struct {
-	bytes.Buffer
-
-	text string
-	told func(all string)
-}
-
-// Write implements io.Writer.
-func (u *untilTold) Write(p []byte) (int, error) {
-	n, err := u.Buffer.Write(p)
-	if u.told != nil && strings.Contains(u.String(), u.text) {
-		told := u.told
-		u.told = nil
-		told(u.String())
-	}
-	return n, err
-}
-
 // TestDemoTenants runs the demonstration with few events, looks at the server that
-// stays, and at what is true of the four keys whatever the figures (S6, S31, S32, S33,
+// keeps running, and at what is true of the four keys whatever the figures (S6, S31, S32, S33,
 // S34, S38, S39, S42).
 func TestDemoTenants(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var table bytes.Buffer
-	code := -1
-	progress := &untilTold{text: "--endpoint ", told: func(all string) {
-		if admin := regexp.MustCompile(`admin +(http://\S+)`).FindStringSubmatch(all); admin != nil {
-			code = run([]string{"partitions", demoDatabase, "hierarchical", "--admin", admin[1]}, streams{out: &table, err: &table})
+	var kept containerState
+	var keptErr error
+	progress := &consoletest.Until{Text: "--endpoint ", Told: func(all string) {
+		defer cancel()
+		admin := regexp.MustCompile(`admin +(http://\S+)`).FindStringSubmatch(all)
+		if admin == nil {
+			keptErr = errors.New("the admin port is not named")
+			return
 		}
-		cancel()
+		d := demo{admin: remote.Admin{Endpoint: admin[1], Key: auth.WellKnownKey}}
+		kept, keptErr = d.state(ctx, &demoLayouts[len(demoLayouts)-1])
 	}}
 	var out bytes.Buffer
-	c := &demoTenantsCommand{Documents: demoDocumentsMin, JSON: true, Keep: true}
-	if err := c.run(ctx, streams{out: &out, err: progress}); err != nil {
+	c := &tenantsCommand{Documents: demoDocumentsMin, JSON: true, Keep: true}
+	if err := c.run(ctx, console.Streams{Out: &out, Err: progress}); err != nil {
 		t.Fatal(err)
 	}
 	var report demoReport
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}
-	if code != 0 || !strings.Contains(table.String(), "1,000 documents") {
-		t.Errorf("the server that stays: %d %s", code, table.String())
+	documents := int64(0)
+	for _, p := range kept.Partitions {
+		documents += p.Documents
+	}
+	if keptErr != nil || documents != demoDocumentsMin {
+		t.Errorf("the server that keeps running has %d documents, %v", documents, keptErr)
 	}
 	if report.Events != demoDocumentsMin || len(report.Layouts) != len(demoLayouts) {
 		t.Fatalf("%d events for %d keys", report.Events, len(report.Layouts))
@@ -72,7 +67,7 @@ func TestDemoTenants(t *testing.T) {
 	if err := report.print(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1,000 events of about", "refused writes", "user alone", "* finds less, because writes were refused", `full at 4 MB is ["Contoso"].`, "The program has to build the key."} {
+	for _, want := range []string{"1,000 events of about", "refused writes", "user alone", "* finds fewer documents, because writes were refused", `the limit of 4 MB per key is reached by ["Contoso"].`, "The program must build the key."} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the table does not say %q:\n%s", want, text.String())
 		}
@@ -181,9 +176,9 @@ func TestDemoInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out bytes.Buffer
-	progress := &untilTold{text: "of 1,000", told: func(string) { cancel() }}
-	c := &demoTenantsCommand{Documents: demoDocumentsMin}
-	if err := c.run(ctx, streams{out: &out, err: progress}); err == nil || out.Len() > 0 {
+	progress := &consoletest.Until{Text: "of 1,000", Told: func(string) { cancel() }}
+	c := &tenantsCommand{Documents: demoDocumentsMin}
+	if err := c.run(ctx, console.Streams{Out: &out, Err: progress}); err == nil || out.Len() > 0 {
 		t.Errorf("%v %s", err, out.String())
 	}
 }

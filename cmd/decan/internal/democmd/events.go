@@ -1,4 +1,4 @@
-package main
+package democmd
 
 import (
 	"encoding/json"
@@ -24,10 +24,10 @@ const (
 	demoVisitEvents = 3  // of a session
 )
 
-// demoEvents makes count events, the same ones each time: of ten, six belong to
-// Contoso, which so has thousands of users among the default count, and the rest
-// to Microsoft and many small tenants. What a user does is one run of events, so
-// that the first users of each tenant come before any limit is reached.
+// demoEvents returns count events, the same ones each time. Six of ten belong to
+// Contoso, which so has thousands of users for the default count, the others to
+// Microsoft and many small tenants. The events of a user follow each other, so that
+// the first users of each tenant are written before any limit is reached.
 func demoEvents(count int) []demoEvent {
 	random := rand.New(rand.NewPCG(31, 31))
 	kinds := []string{"sign-in", "click", "payment"}
@@ -53,8 +53,8 @@ const (
 	demoLarge   = "Microsoft"
 )
 
-// demoTenant draws whose the next user is. The first users go round, so that every
-// tenant has one.
+// demoTenant draws the tenant of the next user. Each of the first users belongs to
+// another tenant, so that every tenant has one.
 func demoTenant(random *rand.Rand, user int) string {
 	share := random.IntN(100)
 	small := fmt.Sprintf("tenant-%02d", random.IntN(demoTenants))
@@ -79,8 +79,8 @@ func demoID(random *rand.Rand) string {
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xFFFF, a&0xFFFF, b>>48, b&0xFFFFFFFFFFFF)
 }
 
-// demoDetails is what every event carries along; an event begins with as much of
-// it as makes it as large as asked.
+// demoDetails is the text from which an event takes as much as it needs to have the
+// requested size.
 var demoDetails = strings.Repeat("page=/orders referrer=/start screen=1280x720 ", 1+demoVolume/demoDocumentsMin/45)
 
 // body returns the JSON of an event, about size bytes of it.

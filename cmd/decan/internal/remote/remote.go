@@ -1,0 +1,90 @@
+// Package remote is how the commands of decan talk to a server: [Admin] to its admin
+// port, [Documents] to the port for clients. Both types carry the flags that say
+// where the server is.
+//
+// Page: docs/operating.md
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Admin is where the commands that manage a server send their requests.
+type Admin struct {
+	Endpoint string `name:"admin" default:"http://127.0.0.1:8080" env:"-" placeholder:"URL" help:"The admin port of the server (${default})."`
+	Key      string `name:"account-key" default:"${wellKnownKey}" env:"DECAN_ACCOUNT_KEY" placeholder:"KEY" help:"The account key, in base64 (default: the well-known key)."`
+
+	Trust
+}
+
+// Ask sends a request without a body and decodes the answer into out.
+func (s Admin) Ask(ctx context.Context, method, path string, query url.Values, out any) error {
+	return s.Send(ctx, method, path+"?"+query.Encode(), nil, out)
+}
+
+// Send sends a request and decodes the answer into out; into a *json.RawMessage it
+// copies the answer.
+func (s Admin) Send(ctx context.Context, method, path string, content io.Reader, out any) error {
+	request, err := http.NewRequestWithContext(ctx, method, baseURL(s.Endpoint)+path, content)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("x-decan-key", s.Key)
+	client, err := s.Client(http.DefaultTransport.(*http.Transport).Clone())
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		return Refusal(response.StatusCode, body)
+	}
+	if raw, ok := out.(*json.RawMessage); ok {
+		*raw = body
+		return nil
+	}
+	return s.Decode(body, out)
+}
+
+// Decode decodes an answer of the admin port. Its error says that the flag may name
+// another port.
+func (s Admin) Decode(answer []byte, out any) error {
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("%s is not an admin port of decan: it answered %.100s; give the address of the admin port with --admin", s.Endpoint, answer)
+	}
+	return nil
+}
+
+// Refused is an error that a server answered.
+type Refused struct {
+	Status int
+	text   string
+}
+
+// Error returns the message of the server.
+func (r Refused) Error() string { return r.text }
+
+// Refusal returns the error that a server answered, without the parts of the message
+// that are for logs.
+func Refusal(code int, body []byte) error {
+	var answer struct{ Message string }
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Message == "" {
+		return Refused{code, fmt.Sprintf("%d %s", code, http.StatusText(code))}
+	}
+	text, _, _ := strings.Cut(answer.Message, "\r\nActivityId")
+	return Refused{code, text}
+}
