@@ -39,8 +39,9 @@ internal/storage: status pacing
 internal/replication: resource status
 internal/partition/layout: value partitionkey resource status index query storage
 internal/partition: value partitionkey resource status pacing index patch query vector throughput storage replication partition/layout
+internal/partition/check: value partitionkey resource index storage partition/layout
 internal/catalog: value partitionkey resource status storage replication
-internal/cluster: value partitionkey resource status query throughput storage replication partition catalog
+internal/cluster: value partitionkey resource status query throughput storage replication partition partition/check catalog
 internal/engine: value partitionkey resource status pacing auth index patch query script throughput partition catalog cluster
 internal/api/nosql/hybridrow: value status
 internal/audit: auth status
@@ -201,7 +202,7 @@ var wireWords = regexp.MustCompile(`(?i)x-ms-|x-decan-|\bheaders?\b|\bIf-(None-)
 func TestWireWords(t *testing.T) {
 	dirs := []string{
 		"partitionkey", "internal/status", "internal/value", "internal/throughput", "internal/placement", "internal/index",
-		"internal/query", "internal/patch", "internal/storage", "internal/replication", "internal/partition", "internal/partition/layout", "internal/catalog",
+		"internal/query", "internal/patch", "internal/storage", "internal/replication", "internal/partition", "internal/partition/layout", "internal/partition/check", "internal/catalog",
 		"internal/cluster", "internal/engine", "internal/balance", "internal/copyjob",
 	}
 	set := token.NewFileSet()

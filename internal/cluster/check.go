@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/decandb/decan/internal/catalog"
-	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/partition/check"
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/storage"
@@ -55,7 +55,7 @@ type Report struct {
 // PartitionReport is the result for one partition.
 type PartitionReport struct {
 	Database, Container string // their names
-	partition.Report
+	check.Report
 }
 
 // UncheckedPartition is a partition that was not verified.
@@ -174,7 +174,7 @@ type checked struct {
 	partition resource.Partition
 	weight    int64 // bytes of its files
 
-	found partition.Report
+	found check.Report
 	err   error // why the partition cannot be read
 	done  bool
 }
@@ -241,7 +241,7 @@ type checkProgress struct {
 }
 
 // advance updates the progress of one partition from before to at.
-func (p *checkProgress) advance(one *checked, before *partition.CheckProgress, at partition.CheckProgress) {
+func (p *checkProgress) advance(one *checked, before *check.Progress, at check.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.now.Documents += at.Documents - before.Documents
@@ -294,10 +294,10 @@ func (n *Node) checkUnnamed(view *catalog.View, report *Report) error {
 
 // checkStore verifies one partition, unless ctx ends first.
 func (n *Node) checkStore(ctx context.Context, view *catalog.View, one *checked, progress *checkProgress) {
-	var tell func(partition.CheckProgress)
-	var at partition.CheckProgress
+	var tell func(check.Progress)
+	var at check.Progress
 	if progress.tell != nil {
-		tell = func(now partition.CheckProgress) { progress.advance(one, &at, now) }
+		tell = func(now check.Progress) { progress.advance(one, &at, now) }
 	}
 	dir, p := n.partitionDir(one.ref()), one.partition
 	must := openingOf(dir, n.marks.set.partitions[one.ref()], func() *catalog.View { return view })
@@ -305,7 +305,7 @@ func (n *Node) checkStore(ctx context.Context, view *catalog.View, one *checked,
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		one.found, err = partition.CheckWatched(ctx, snapshot, &one.container.Container, tell)
+		one.found, err = check.Watch(ctx, snapshot, &one.container.Container, tell)
 		return err
 	})
 	if one.err != nil && ctx.Err() != nil {
@@ -317,6 +317,6 @@ func (n *Node) checkStore(ctx context.Context, view *catalog.View, one *checked,
 	}
 	one.done = true
 	if tell != nil {
-		tell(partition.CheckProgress{Documents: one.found.Documents, Bytes: one.found.Bytes, Part: 1})
+		tell(check.Progress{Documents: one.found.Documents, Bytes: one.found.Bytes, Part: 1})
 	}
 }

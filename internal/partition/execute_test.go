@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/check"
+
 	"github.com/decandb/decan/internal/partition/layout"
 
 	"github.com/decandb/decan/internal/resource"
@@ -35,7 +37,7 @@ func (w *world) verify(t *testing.T) {
 	t.Helper()
 	snapshot := w.store.Snapshot()
 	defer snapshot.Close()
-	report, err := Check(snapshot, w.container.Load())
+	report, err := check.Run(snapshot, w.container.Load())
 	if err != nil || len(report.Problems) > 0 {
 		t.Errorf("%v, %q", err, report.Problems)
 	}

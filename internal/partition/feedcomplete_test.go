@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/check"
+
 	"github.com/decandb/decan/internal/partition/layout"
 
 	"github.com/decandb/decan/internal/resource"
@@ -425,7 +427,7 @@ func TestCompleteFeedMerged(t *testing.T) {
 			t.Fatal(err)
 		}
 		snapshot := n.store.Snapshot()
-		report, err := Check(snapshot, c)
+		report, err := check.Run(snapshot, c)
 		if err := errors.Join(err, snapshot.Close()); err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0], "not in the complete feed") {
 			t.Errorf("base %d: without a change the check finds %v, %q", base, err, report.Problems)
 		}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/check"
+
 	"github.com/decandb/decan/internal/partition/layout"
 
 	"github.com/decandb/decan/internal/resource"
@@ -99,10 +101,10 @@ func (n *neighbours) finish(m *Merge, child *Merged) {
 }
 
 // check verifies the child's bytes, and that it has come further than its parents.
-func (n *neighbours) check() Report {
+func (n *neighbours) check() check.Report {
 	n.t.Helper()
 	snapshot := n.store.Snapshot()
-	report, err := Check(snapshot, n.worlds[0].container.Load())
+	report, err := check.Run(snapshot, n.worlds[0].container.Load())
 	if err := errors.Join(err, snapshot.Close()); err != nil || !report.Clean() {
 		n.t.Errorf("child: %v, %q", err, report.Problems)
 	}

@@ -7,7 +7,7 @@
 // [Partition.Query]. A write is evaluated by the partition's one writer into an
 // effect, the exact rows to change; the group orders the effects and hands them
 // back to [Partition.Apply], which commits them. Reads use the snapshot that
-// was published after the last commit, and take no lock. [Check] verifies all
+// was published after the last commit, and take no lock. [check.Run] verifies all
 // of the below from the bytes alone.
 //
 // # Invariants

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/check"
+
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -81,7 +83,7 @@ func (w *world) checkHalves(t *testing.T, halves [2]half) (documents int64) {
 	t.Helper()
 	for _, h := range halves {
 		snapshot := h.store.Snapshot()
-		report, err := Check(snapshot, w.container.Load())
+		report, err := check.Run(snapshot, w.container.Load())
 		if err != nil || !report.Clean() {
 			t.Errorf("child %s: %v, %q", h.own.ID, err, report.Problems)
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/check"
+
 	"github.com/decandb/decan/internal/partition/layout"
 
 	"github.com/cockroachdb/datadriven"
@@ -335,11 +337,11 @@ func (s *story) check() string {
 	return text + strings.Join(report.Problems, "\n")
 }
 
-// check runs Check on what the partition has published.
-func (w *world) check() Report {
+// check runs the judge on what the partition has published.
+func (w *world) check() check.Report {
 	snapshot := w.store.Snapshot()
 	defer snapshot.Close()
-	report, err := Check(snapshot, w.container.Load())
+	report, err := check.Run(snapshot, w.container.Load())
 	if err != nil {
 		w.tb.Errorf("check: %v", err)
 	}

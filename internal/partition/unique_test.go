@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/decandb/decan/internal/partition/check"
+
 	"github.com/decandb/decan/internal/partition/layout"
 
 	"github.com/decandb/decan/internal/replication"
@@ -291,7 +293,7 @@ func TestUniqueSplit(t *testing.T) {
 		for ok := it.First(); ok; ok = it.Next() {
 			rows++
 		}
-		report, err := Check(snapshot, w.container.Load())
+		report, err := check.Run(snapshot, w.container.Load())
 		if err != nil || rows == 0 || int64(rows) != 2*report.Documents {
 			t.Errorf("child %s: %d rows of unique keys for %d documents (%v)", h.own.ID, rows, report.Documents, err)
 		}

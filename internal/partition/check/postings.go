@@ -1,4 +1,4 @@
-package partition
+package check
 
 import (
 	"encoding/binary"

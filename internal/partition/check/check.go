@@ -1,4 +1,16 @@
-package partition
+// Package check is the judge of partitions: it verifies every invariant of package
+// partition from stored bytes alone. Tests end with it, and `decan check` offers it to
+// operators.
+//
+// Learn [Run], [Watch] and [Report]. The judge shares the formats of package layout
+// with the writer and no other code, so that an error of the writer is not repeated
+// here.
+//
+// Absent: it repairs nothing, and knows one partition at a time; cluster compares
+// partitions with the catalog.
+//
+// Page: docs/partition.md
+package check
 
 import (
 	"bytes"
@@ -47,28 +59,28 @@ func (r *Report) problem(format string, args ...any) {
 	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 }
 
-// Check verifies every invariant of a partition from the bytes of a snapshot: each
+// Run verifies every invariant of a partition from the bytes of a snapshot: each
 // document has its rows in every family and exactly the index terms of its body, no
 // row is without its document, the counters are exact, and each key is at its hash
 // and in the range of the partition. It reads all rows.
 //
 // The report has the problems. The error is that of bytes that cannot be read at
 // all.
-func Check(snapshot *storage.Snapshot, container *resource.Container) (Report, error) {
-	return CheckWatched(context.Background(), snapshot, container, nil)
+func Run(snapshot *storage.Snapshot, container *resource.Container) (Report, error) {
+	return Watch(context.Background(), snapshot, container, nil)
 }
 
-// CheckProgress is the progress of the check of one partition.
-type CheckProgress struct {
+// Progress is the progress of the check of one partition.
+type Progress struct {
 	Documents int64   // read so far
 	Bytes     int64   // of their JSON without system properties
 	Part      float64 // of the work, from 0 to 1: an estimate
 }
 
-// CheckWatched is [Run] with progress: it calls tell every few hundred rows, in the
+// Watch is [Run] with progress: it calls tell every few hundred rows, in the
 // goroutine of the caller, and returns the error of ctx soon after ctx has ended. A
 // nil tell is not called.
-func CheckWatched(ctx context.Context, snapshot *storage.Snapshot, container *resource.Container, tell func(CheckProgress)) (Report, error) {
+func Watch(ctx context.Context, snapshot *storage.Snapshot, container *resource.Container, tell func(Progress)) (Report, error) {
 	c := checker{ctx: ctx, tell: tell, snapshot: snapshot, container: container}
 	if err := c.run(); err != nil {
 		return c.report, fmt.Errorf("check partition %s: %w", c.descriptor.ID, err)
@@ -79,8 +91,8 @@ func CheckWatched(ctx context.Context, snapshot *storage.Snapshot, container *re
 // checker is one run of the check.
 type checker struct {
 	ctx  context.Context
-	tell func(CheckProgress) // may be nil
-	rows int64               // rows and entries of lists read so far; see read
+	tell func(Progress) // may be nil
+	rows int64          // rows and entries of lists read so far; see read
 
 	snapshot  *storage.Snapshot
 	container *resource.Container
@@ -167,8 +179,8 @@ func (c *checker) read() error {
 }
 
 // progress returns the progress so far.
-func (c *checker) progress() CheckProgress {
-	p := CheckProgress{Documents: c.report.Documents, Bytes: c.report.Bytes}
+func (c *checker) progress() Progress {
+	p := Progress{Documents: c.report.Documents, Bytes: c.report.Bytes}
 	if c.state.Items > 0 {
 		p.Part = checkDocuments * min(1, float64(c.report.Documents)/float64(c.state.Items))
 	}
@@ -353,7 +365,7 @@ func (c *checker) document(key []byte, d *layout.Document, epk partitionkey.EPK)
 			return err
 		}
 	}
-	if d.Directive == Exclude && !c.state.Excludes {
+	if d.Directive == layout.Exclude && !c.state.Excludes {
 		c.report.problem("Document %d is to be in no index, and the partition has none such.", d.Number)
 	}
 	k := c.keysOf(d, c.lacks)
