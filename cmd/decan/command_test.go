@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -57,6 +58,15 @@ func TestCommands(t *testing.T) {
 						ts.Fatalf("%q never matched: %v\n%s", args[0], err, out)
 					}
 				}
+			},
+			// get ADDRESS PATH: the body of an answer.
+			"get": func(ts *testscript.TestScript, _ bool, args []string) {
+				resp, err := http.Get("http://" + args[0] + args[1])
+				ts.Check(err)
+				defer resp.Body.Close()
+				body, err := io.ReadAll(resp.Body)
+				ts.Check(err)
+				fmt.Fprintf(ts.Stdout(), "%d %s", resp.StatusCode, body)
 			},
 			// sorted A B: two files have the same lines in some order.
 			"sorted": func(ts *testscript.TestScript, _ bool, args []string) {

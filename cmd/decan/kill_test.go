@@ -21,6 +21,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/decandb/decan/cmd/decan/internal/console"
 	"github.com/decandb/decan/internal/server"
 	"github.com/decandb/decan/internal/server/servertest"
 )
@@ -43,7 +44,14 @@ var binary = sync.OnceValues(func() (string, error) {
 // TestMain lets the stories of testdata run this test binary as decan, and
 // removes the real binary that the other tests built.
 func TestMain(m *testing.M) {
-	testscript.Main(cleaned{m}, map[string]func(){"decan": main})
+	testscript.Main(cleaned{m}, map[string]func(){"decan": main, "decan-ahead": mainAhead})
+}
+
+// mainAhead is decan on a machine whose clock is five years ahead.
+func mainAhead() {
+	var commands cli
+	commands.Serve.Config.Now = func() time.Time { return time.Now().Add(5 * 365 * 24 * time.Hour) }
+	os.Exit(commands.run(os.Args[1:], console.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 }
 
 type cleaned struct{ m *testing.M }

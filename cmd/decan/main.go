@@ -58,10 +58,12 @@ func main() {
 
 // run runs a command line and returns the exit code: 0, 1 for a failed command, 2 for
 // an invalid command line, or that of an [exitError].
-func run(args []string, io console.Streams) int {
-	var commands cli
+func run(args []string, io console.Streams) int { return new(cli).run(args, io) }
+
+// run is the function run for commands with settings that are not flags.
+func (c *cli) run(args []string, io console.Streams) int {
 	exit := -1
-	parser, err := newParser(&commands, io, kong.Exit(func(code int) { exit = code }))
+	parser, err := newParser(c, io, kong.Exit(func(code int) { exit = code }))
 	if err != nil {
 		fmt.Fprintln(io.Err, "decan:", err)
 		return 2

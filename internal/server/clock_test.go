@@ -23,7 +23,7 @@ func TestClockYearsAhead(t *testing.T) {
 	pass := func(seconds int64) { wall.Add(seconds); elapsed.Add(seconds) }
 	c := &crowded{t: t, config: Config{
 		Data: t.TempDir(), Clock: ClockOptions{Skew: -1},
-		now:     func() time.Time { return time.Unix(wall.Load(), 0) },
+		Now:     func() time.Time { return time.Unix(wall.Load(), 0) },
 		elapsed: func() time.Duration { return time.Duration(elapsed.Load()) * time.Second },
 	}}
 	must := func(want int, method, link, body string, headers ...string) servertest.Response {

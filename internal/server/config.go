@@ -52,8 +52,10 @@ type Config struct {
 	Version     string          `kong:"-"` // printed by decan version; default "devel"
 	Logger      *slog.Logger    `kong:"-"` // default: discard
 
+	// Now is the clock of the machine; default time.Now. Only tests set it.
+	Now func() time.Time `kong:"-"`
+
 	adjust  func(*storage.Options) // for tests; default nothing
-	now     func() time.Time       // for tests; default time.Now
 	elapsed func() time.Duration   // for tests; default that of cluster
 }
 

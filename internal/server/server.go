@@ -225,7 +225,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 	owned := &catalogStore{pool: pool, dir: store.Dir(), store: store}
 	s.onClose(owned.close)
 	clock := cluster.NewClock(cluster.ClockConfig{
-		Now: s.config.now, Elapsed: s.config.elapsed,
+		Now: s.config.Now, Elapsed: s.config.elapsed,
 		Jump: s.config.Clock.Jump, Ahead: s.config.Clock.Ahead, Steady: s.config.Clock.Steady,
 		Logger: s.log, Registerer: registry,
 	})
@@ -300,7 +300,7 @@ func (s *Server) openData(registry *prometheus.Registry, verifier *auth.Verifier
 		Node:           node,
 		Account:        resource.Account{ID: s.config.Account.ID, Region: s.config.Account.Region, Consistency: consistency},
 		Limits:         s.config.Limits,
-		Now:            s.config.now,
+		Now:            s.config.Now,
 		Verifier:       verifier,
 		CrossPartition: cross,
 		TrailingPage:   s.config.Protocol.TrailingPage,
@@ -398,7 +398,7 @@ func (s *Server) openDoors(bound listeners, registry *prometheus.Registry, certi
 			Metrics:  s.config.Access.ProtectMetrics,
 			Health:   s.health,
 			Clock:    s.clock,
-			Now:      s.config.now,
+			Now:      s.config.Now,
 			Limits:   s.config.Limits,
 			Version:  s.config.Version,
 			Logger:   s.log,
