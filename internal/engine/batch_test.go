@@ -209,7 +209,7 @@ func TestBatchPermissions(t *testing.T) {
 	w := newWorld(t, nil)
 	link := w.container(t, 1, "/k")
 	req := engine.BatchRequest{Link: link, Key: pairKey(1), Operations: []engine.BatchOperation{{Action: auth.Read, ID: "x"}}}
-	if _, err := w.Batch(context.Background(), nobody, req); status.CodeOf(err) != status.CodeUnauthorized {
+	if _, err := w.Batch(context.Background(), anonymous, req); status.CodeOf(err) != status.CodeUnauthorized {
 		t.Errorf("got %v, want 401", err)
 	}
 }

@@ -274,37 +274,37 @@ func TestPermission(t *testing.T) {
 	def := engine.ContainerRequest{Link: link, Body: parse(t, `{"id":"x","partitionKey":{"paths":["/pk"]}}`)}
 	q := engine.QueryRequest{Link: link, Text: "SELECT * FROM c", Cross: true}
 	for name, call := range map[string]func() error{
-		"create":  func() error { _, err := w.Create(ctx, nobody, doc); return err },
-		"upsert":  func() error { _, err := w.Upsert(ctx, nobody, doc); return err },
-		"replace": func() error { _, err := w.Replace(ctx, nobody, doc); return err },
-		"delete":  func() error { _, err := w.Delete(ctx, nobody, doc); return err },
-		"read":    func() error { _, err := w.Read(ctx, nobody, doc); return err },
-		"query":   func() error { _, err := w.Query(ctx, nobody, q); return err },
-		"list":    func() error { _, err := w.List(ctx, nobody, q); return err },
+		"create":  func() error { _, err := w.Create(ctx, anonymous, doc); return err },
+		"upsert":  func() error { _, err := w.Upsert(ctx, anonymous, doc); return err },
+		"replace": func() error { _, err := w.Replace(ctx, anonymous, doc); return err },
+		"delete":  func() error { _, err := w.Delete(ctx, anonymous, doc); return err },
+		"read":    func() error { _, err := w.Read(ctx, anonymous, doc); return err },
+		"query":   func() error { _, err := w.Query(ctx, anonymous, q); return err },
+		"list":    func() error { _, err := w.List(ctx, anonymous, q); return err },
 		"plan": func() error {
-			_, err := w.QueryPlan(ctx, nobody, engine.PlanRequest{Link: link, Text: q.Text})
+			_, err := w.QueryPlan(ctx, anonymous, engine.PlanRequest{Link: link, Text: q.Text})
 			return err
 		},
-		"ranges": func() error { _, err := w.Ranges(ctx, nobody, def); return err },
-		"stats":  func() error { _, err := w.PartitionStats(ctx, nobody, link); return err },
+		"ranges": func() error { _, err := w.Ranges(ctx, anonymous, def); return err },
+		"stats":  func() error { _, err := w.PartitionStats(ctx, anonymous, link); return err },
 		"create database": func() error {
-			_, err := w.CreateDatabase(ctx, nobody, engine.DatabaseRequest{Body: def.Body})
+			_, err := w.CreateDatabase(ctx, anonymous, engine.DatabaseRequest{Body: def.Body})
 			return err
 		},
-		"read database":     func() error { _, err := w.ReadDatabase(ctx, nobody, engine.DatabaseRequest{Link: link}); return err },
-		"delete database":   func() error { _, err := w.DeleteDatabase(ctx, nobody, engine.DatabaseRequest{Link: link}); return err },
-		"list databases":    func() error { _, err := w.ListDatabases(ctx, nobody, q); return err },
-		"query databases":   func() error { _, err := w.QueryDatabases(ctx, nobody, q); return err },
-		"create container":  func() error { _, err := w.CreateContainer(ctx, nobody, def); return err },
-		"read container":    func() error { _, err := w.ReadContainer(ctx, nobody, def); return err },
-		"replace container": func() error { _, err := w.ReplaceContainer(ctx, nobody, def); return err },
-		"delete container":  func() error { _, err := w.DeleteContainer(ctx, nobody, def); return err },
-		"list containers":   func() error { _, err := w.ListContainers(ctx, nobody, q); return err },
-		"query containers":  func() error { _, err := w.QueryContainers(ctx, nobody, q); return err },
-		"list offers":       func() error { _, err := w.ListOffers(ctx, nobody, q); return err },
-		"query offers":      func() error { _, err := w.QueryOffers(ctx, nobody, q); return err },
-		"read offer":        func() error { _, err := w.ReadOffer(ctx, nobody, engine.OfferRequest{}); return err },
-		"replace offer":     func() error { _, err := w.ReplaceOffer(ctx, nobody, engine.OfferRequest{}); return err },
+		"read database":     func() error { _, err := w.ReadDatabase(ctx, anonymous, engine.DatabaseRequest{Link: link}); return err },
+		"delete database":   func() error { _, err := w.DeleteDatabase(ctx, anonymous, engine.DatabaseRequest{Link: link}); return err },
+		"list databases":    func() error { _, err := w.ListDatabases(ctx, anonymous, q); return err },
+		"query databases":   func() error { _, err := w.QueryDatabases(ctx, anonymous, q); return err },
+		"create container":  func() error { _, err := w.CreateContainer(ctx, anonymous, def); return err },
+		"read container":    func() error { _, err := w.ReadContainer(ctx, anonymous, def); return err },
+		"replace container": func() error { _, err := w.ReplaceContainer(ctx, anonymous, def); return err },
+		"delete container":  func() error { _, err := w.DeleteContainer(ctx, anonymous, def); return err },
+		"list containers":   func() error { _, err := w.ListContainers(ctx, anonymous, q); return err },
+		"query containers":  func() error { _, err := w.QueryContainers(ctx, anonymous, q); return err },
+		"list offers":       func() error { _, err := w.ListOffers(ctx, anonymous, q); return err },
+		"query offers":      func() error { _, err := w.QueryOffers(ctx, anonymous, q); return err },
+		"read offer":        func() error { _, err := w.ReadOffer(ctx, anonymous, engine.OfferRequest{}); return err },
+		"replace offer":     func() error { _, err := w.ReplaceOffer(ctx, anonymous, engine.OfferRequest{}); return err },
 	} {
 		if err := call(); status.CodeOf(err) != status.CodeUnauthorized {
 			t.Errorf("%s: got %v, want 401", name, err)

@@ -498,7 +498,7 @@ func TestFeedNeedsCaller(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	link := w.container(t, 1, "/pk")
-	if _, err := w.Feed(context.Background(), nobody, engine.FeedRequest{Link: link}); status.CodeOf(err) != status.CodeUnauthorized {
+	if _, err := w.Feed(context.Background(), anonymous, engine.FeedRequest{Link: link}); status.CodeOf(err) != status.CodeUnauthorized {
 		t.Errorf("got %v", err)
 	}
 }

@@ -183,7 +183,7 @@ func TestCompleteFeedRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
-	if _, err := w.Feed(t.Context(), nobody, engine.FeedRequest{Link: link, Complete: true, After: "*"}); status.CodeOf(err) != status.CodeUnauthorized {
-		t.Errorf("nobody got %v", err)
+	if _, err := w.Feed(t.Context(), anonymous, engine.FeedRequest{Link: link, Complete: true, After: "*"}); status.CodeOf(err) != status.CodeUnauthorized {
+		t.Errorf("anonymous got %v", err)
 	}
 }

@@ -169,8 +169,8 @@ func TestFunctionLimits(t *testing.T) {
 	if _, err := w.CreateScript(t.Context(), caller, req); status.CodeOf(err) != status.CodeForbidden {
 		t.Errorf("got %v, want 403", err)
 	}
-	if _, err := w.CreateScript(t.Context(), nobody, req); status.CodeOf(err) != status.CodeForbidden && status.CodeOf(err) != status.CodeUnauthorized {
-		t.Errorf("nobody: got %v", err)
+	if _, err := w.CreateScript(t.Context(), anonymous, req); status.CodeOf(err) != status.CodeForbidden && status.CodeOf(err) != status.CodeUnauthorized {
+		t.Errorf("anonymous: got %v", err)
 	}
 	req.Script = "f0"
 	if r, err := w.ReadScript(t.Context(), caller, req); err != nil || r.ETag == "" || r.Charge == 0 {

@@ -68,7 +68,7 @@ func TestSessionAgain(t *testing.T) {
 		{"answered", r, t.Context(), nil, 5, false},
 		{"another topology", r, t.Context(), behind, foreign, false},
 		{"over", over, t.Context(), behind, 5, false},
-		{"nobody waits", r, ended, behind, 5, false},
+		{"anonymous waits", r, ended, behind, 5, false},
 		{"no document", r, t.Context(), status.NotFound(), 5, false},
 		{"moved", r, t.Context(), status.PartitionMoved(status.SubRangeGone), 5, false},
 	} {

@@ -37,8 +37,8 @@ type world struct {
 // caller is a caller with all permissions.
 var caller = auth.Owner()
 
-// nobody is a caller without any permission.
-var nobody auth.Caller
+// anonymous is a caller without any permission.
+var anonymous auth.Caller
 
 // newWorld opens a world. change edits the defaults.
 func newWorld(t testing.TB, change func(*engine.Config)) *world {
