@@ -291,8 +291,11 @@ func TestPermission(t *testing.T) {
 			_, err := w.CreateDatabase(ctx, anonymous, engine.DatabaseRequest{Body: def.Body})
 			return err
 		},
-		"read database":     func() error { _, err := w.ReadDatabase(ctx, anonymous, engine.DatabaseRequest{Link: link}); return err },
-		"delete database":   func() error { _, err := w.DeleteDatabase(ctx, anonymous, engine.DatabaseRequest{Link: link}); return err },
+		"read database": func() error { _, err := w.ReadDatabase(ctx, anonymous, engine.DatabaseRequest{Link: link}); return err },
+		"delete database": func() error {
+			_, err := w.DeleteDatabase(ctx, anonymous, engine.DatabaseRequest{Link: link})
+			return err
+		},
 		"list databases":    func() error { _, err := w.ListDatabases(ctx, anonymous, q); return err },
 		"query databases":   func() error { _, err := w.QueryDatabases(ctx, anonymous, q); return err },
 		"create container":  func() error { _, err := w.CreateContainer(ctx, anonymous, def); return err },
