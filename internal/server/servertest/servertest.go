@@ -1,9 +1,7 @@
-// Package servertest is a raw client of the NoSQL protocol for tests and
-// benchmarks: it signs requests and counts nothing twice.
+// Package servertest is a client of the NoSQL protocol for tests and benchmarks.
 //
-// [Client] keeps one connection and speaks HTTP/1.1 on it with prepared bytes,
-// so that what is measured is the server. It is no SDK: it neither retries nor
-// caches.
+// [Client] keeps one connection and sends prepared HTTP/1.1 requests on it, so that
+// a benchmark measures the server. Unlike an SDK, it neither retries nor caches.
 //
 // Page: docs/testing.md
 package servertest
@@ -23,19 +21,18 @@ import (
 	"github.com/decandb/decan/internal/auth"
 )
 
-// Request is a request ready to be sent any number of times within the
-// signature's fifteen minutes.
+// Request is a prepared request. It can be sent any number of times during the
+// fifteen minutes for which its signature is valid.
 type Request struct{ raw []byte }
 
-// Prepare signs and encodes a request. Link is the resource's path without a
-// leading slash, such as dbs/d/colls/c/docs; headers come in pairs of name and value.
-//
-// It panics when key is no account key: the fault is in the test.
+// Prepare signs and encodes a request. link is the path of the resource without a
+// leading slash, such as dbs/d/colls/c/docs; headers are pairs of name and value. It
+// panics if key is not an account key.
 func Prepare(key, method, link string, body []byte, headers ...string) Request {
 	date := strings.ToLower(time.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT"))
 	kind, owner := Signed(link)
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s /%s HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nx-ms-version: 2020-07-15\r\nauthorization: %s\r\n",
+	fmt.Fprintf(&out, "%s /%s HTTP/1.1"+preparedHost+"x-ms-date: %s\r\nx-ms-version: 2020-07-15\r\nauthorization: %s\r\n",
 		method, link, date, Authorization(key, method, kind, owner, date))
 	for i := 0; i+1 < len(headers); i += 2 {
 		fmt.Fprintf(&out, "%s: %s\r\n", headers[i], headers[i+1])
@@ -45,14 +42,23 @@ func Prepare(key, method, link string, body []byte, headers ...string) Request {
 	return Request{out.Bytes()}
 }
 
+// WithHost returns the request with another Host header, which the signature does
+// not cover.
+func (r Request) WithHost(host string) Request {
+	return Request{bytes.Replace(r.raw, []byte(preparedHost), []byte("\r\nHost: "+host+"\r\n"), 1)}
+}
+
+// preparedHost is the Host header of Prepare.
+const preparedHost = "\r\nHost: 127.0.0.1\r\n"
+
 // WriteTo writes the request to w, for tests that do not wait for an answer.
 func (r Request) WriteTo(w io.Writer) (int64, error) {
 	n, err := w.Write(r.raw)
 	return int64(n), err
 }
 
-// Authorization returns the authorization header of a request. It panics when
-// key is no account key.
+// Authorization returns the authorization header of a request. It panics if key is
+// not an account key.
 func Authorization(key, method, kind, link, date string) string {
 	parsed, err := auth.ParseKey(key)
 	if err != nil {
@@ -88,7 +94,7 @@ type Response struct {
 
 // Client is one kept connection. It is not safe for concurrent use.
 type Client struct {
-	KeepHeaders bool // fill in Response.Header, at a price
+	KeepHeaders bool // fill in Response.Header, which costs time
 
 	conn   net.Conn
 	reader *bufio.Reader
@@ -107,8 +113,8 @@ func Dial(address string) (*Client, error) {
 // Close ends the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Do sends a prepared request and reads its answer. After an error the outcome
-// is unknown and the client is of no more use.
+// Do sends a prepared request and reads its answer. After an error the outcome is
+// unknown, and the client cannot be used any more.
 func (c *Client) Do(r Request) (Response, error) {
 	if _, err := c.conn.Write(r.raw); err != nil {
 		return Response{}, err
