@@ -22,7 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// lockedBuffer is a log that many write.
+// lockedBuffer is a log that several goroutines write.
 type lockedBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -34,7 +34,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// throttledWorld is a world whose clock stands still.
+// throttledWorld returns a world whose clock does not advance.
 func throttledWorld(t *testing.T, how cluster.Throttling, log *lockedBuffer, registry *prometheus.Registry) *world {
 	t.Helper()
 	w, _ := start(t, 0)
@@ -49,7 +49,7 @@ func throttledWorld(t *testing.T, how cluster.Throttling, log *lockedBuffer, reg
 	return w
 }
 
-// provisioned makes a container of n partitions with manual throughput.
+// provisioned creates a container of n partitions with manual throughput.
 func (w *world) provisioned(t *testing.T, n, manual int) *catalog.Container {
 	t.Helper()
 	c, err := w.prepare("c")
@@ -84,9 +84,9 @@ func (w *world) put(c *catalog.Container, p resource.PartitionID, id string) (fl
 	return meter.Due(), err
 }
 
-// TestEverythingIsBilled spends from many goroutines while throughput changes:
-// what the budgets have seen is what the meters have, and a warning comes once a
-// second.
+// TestEverythingIsBilled spends from many goroutines while the throughput changes. The
+// budgets have counted what the meters have counted, and each partition has warned once,
+// because the clock does not advance.
 func TestEverythingIsBilled(t *testing.T) {
 	t.Parallel()
 	const partitions, writers, writes = 3, 8, 60
@@ -147,8 +147,8 @@ func TestEverythingIsBilled(t *testing.T) {
 	}
 }
 
-// TestRefusalDoesNothing shows that a request over the budget changes and costs
-// nothing, and answers how far the partition has come.
+// TestRefusalDoesNothing shows that a request over the budget changes nothing, costs
+// nothing, and returns the LSN of the partition.
 func TestRefusalDoesNothing(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer

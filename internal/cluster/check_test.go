@@ -14,8 +14,8 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// manyPartitions fills a disk with containers of several partitions each, of some
-// hundred documents, and returns how many partitions there are.
+// manyPartitions fills a disk with containers that have several partitions and a few
+// hundred documents, and returns the number of partitions.
 func manyPartitions(t *testing.T, disk *storagetest.Disk) (partitions int) {
 	t.Helper()
 	w, err := open(disk, 0)
@@ -43,7 +43,7 @@ func manyPartitions(t *testing.T, disk *storagetest.Disk) (partitions int) {
 	return partitions
 }
 
-// filesBelow returns the content of all files below a directory.
+// filesBelow returns the contents of all files below a directory.
 func filesBelow(t *testing.T, files storage.Files, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -76,8 +76,8 @@ func filesBelow(t *testing.T, files storage.Files, dir string) map[string]string
 	return all
 }
 
-// A check finds the same in the same order however many partitions it verifies at the
-// same time, and tells how far it is without going back.
+// TestCheckInParallel shows that the result of a check does not depend on how many
+// partitions it verifies at the same time, and that its progress never decreases.
 func TestCheckInParallel(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -112,8 +112,8 @@ func TestCheckInParallel(t *testing.T) {
 	}
 }
 
-// A check that is interrupted names each partition that it has not verified, calls
-// nothing wrong, and leaves the disk as it was.
+// TestCheckInterrupted shows that an interrupted check names each partition that it has
+// not verified, reports no problem, and changes nothing on the disk.
 func TestCheckInterrupted(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// machine is a clock that can be set, and one that cannot.
+// machine has a clock that can be set, and a monotonic one.
 type machine struct {
 	wall, elapsed atomic.Int64 // nanoseconds
 	log           bytes.Buffer
@@ -41,7 +41,7 @@ func (m *machine) config() cluster.ClockConfig {
 	}
 }
 
-// behind is by how much the times of a clock are behind that of the machine.
+// behind is how much less than the machine's clock the times of a Clock are.
 type behind struct{ writes, certain, removal time.Duration }
 
 func (m *machine) behind(c *cluster.Clock) behind {
@@ -72,14 +72,14 @@ func (m *machine) metric(t *testing.T, name, label string) (n float64) {
 
 const day = 24 * time.Hour
 
-// TestClockJumps sets the clock of a machine in many ways, and looks at the times that
-// writes, expiry and removal get, on both sides of each bound.
+// TestClockJumps sets the clock of a machine in many ways and compares the times for
+// writes, expiry and removal, below and above each bound.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		act  func(m *machine, c *cluster.Clock)
 		want behind
-		jump [2]float64 // ahead and back
+		jump [2]float64 // the number of jumps ahead and back
 	}{
 		"time passes":             {func(m *machine, c *cluster.Clock) { m.pass(40 * day) }, behind{}, [2]float64{}},
 		"a step within the bound": {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockJump) }, behind{}, [2]float64{}},
@@ -134,7 +134,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// TestClockSetFromNonsense takes a clock as right that was before any plausible time.
+// TestClockSetFromNonsense trusts a clock that was set from an impossible time.
 func TestClockSetFromNonsense(t *testing.T) {
 	t.Parallel()
 	m := newMachine(time.Unix(100, 0))
@@ -148,7 +148,7 @@ func TestClockSetFromNonsense(t *testing.T) {
 	}
 }
 
-// TestClockOff follows every jump where none is looked for.
+// TestClockOff follows every jump if jumps are not detected.
 func TestClockOff(t *testing.T) {
 	t.Parallel()
 	m := newMachine(machineStart)
@@ -176,7 +176,7 @@ func TestRealClock(t *testing.T) {
 	}
 }
 
-// withClock starts the node of a world anew with the clock of a machine.
+// withClock restarts the node of a world with the clock of a machine.
 func (w *world) withClock(t *testing.T, m *machine) {
 	t.Helper()
 	m.registry = prometheus.NewRegistry()
@@ -187,7 +187,7 @@ func (w *world) withClock(t *testing.T, m *machine) {
 	})
 }
 
-// mortalContainer creates a container whose documents live for so many seconds.
+// mortalContainer creates a container whose documents expire after that many seconds.
 func (w *world) mortalContainer(t *testing.T, ttl int32) *catalog.Container {
 	t.Helper()
 	c, err := w.create("mortal", 1)
@@ -204,13 +204,13 @@ func (w *world) mortalContainer(t *testing.T, ttl int32) *catalog.Container {
 	return c
 }
 
-// seen returns which of the documents can be read.
+// seen returns the documents that can be read.
 func (w *world) seen(c *catalog.Container, p resource.PartitionID, ids ...string) []string {
 	return slices.DeleteFunc(ids, func(id string) bool { return w.read(c, p, id) != nil })
 }
 
 // TestJumpExpiresNothing shows that a jump ahead neither hides nor deletes documents
-// until it has held, and that writes go on.
+// until the doubt has ended, and that writes continue.
 func TestJumpExpiresNothing(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)
@@ -247,7 +247,7 @@ func TestJumpExpiresNothing(t *testing.T) {
 	}
 }
 
-// stopped closes the node of a world, does something to its machine and starts it anew.
+// stopped closes the node of a world, calls do for its machine and restarts the node.
 func (w *world) stopped(t *testing.T, m *machine, meanwhile func()) {
 	t.Helper()
 	if err := w.node.Close(); err != nil {
@@ -263,14 +263,14 @@ func (w *world) stopped(t *testing.T, m *machine, meanwhile func()) {
 	}
 }
 
-// TestStartAfterDowntime shows that what has expired since the last known time is
-// hidden after the start, and is deleted when the clock has held.
+// TestStartAfterDowntime shows that documents that have expired since the last known time
+// are hidden after the start, and deleted when the doubt has ended.
 func TestStartAfterDowntime(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Hour
 	for name, test := range map[string]struct {
-		age, down time.Duration // of the document at the end; between end and start
-		deleted   [3]int        // at once, before the clock has held, and then
+		age, down time.Duration // of the document at the end of the node; from there to the next start
+		deleted   [3]int        // immediately, before the end of the doubt, and after it
 	}{
 		"shorter than a jump": {ttl - 10*time.Second, cluster.ClockJump, [3]int{1, 0, 0}},
 		"longer than a jump":  {ttl - 10*time.Second, cluster.ClockJump + time.Second, [3]int{0, 1, 0}},
@@ -281,7 +281,7 @@ func TestStartAfterDowntime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := start(t, 0)
-			m := newMachine(time.Now().Truncate(time.Second)) // The catalog was made by the real one.
+			m := newMachine(time.Now().Truncate(time.Second)) // The catalog was created with the real clock.
 			w.withClock(t, m)
 			c := w.mortalContainer(t, int32(ttl/time.Second))
 			id := c.Ranges.At(0).Value.ID
@@ -308,8 +308,8 @@ func TestStartAfterDowntime(t *testing.T) {
 	}
 }
 
-// TestClockBehindStores shows that a partition with times ahead of the clock serves and
-// is named, also when it is closed, until the clock has come there.
+// TestClockBehindStores shows that a partition whose times are ahead of the clock serves
+// and is reported, also while it is closed, until the clock reaches them.
 func TestClockBehindStores(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 1)

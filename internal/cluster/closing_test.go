@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Closing that takes long says how far it is at each tick and when it has ended; closing
-// that takes no time says nothing.
+// TestClosingTells logs the progress of a long shutdown at each tick, and its end. A short
+// shutdown logs nothing.
 func TestClosingTells(t *testing.T) {
 	t.Parallel()
 	for _, ticks := range []int{0, 3} {

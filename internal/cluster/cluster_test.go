@@ -28,10 +28,10 @@ type world struct {
 	catalog *catalog.Catalog
 	node    *cluster.Node
 
-	offer *resource.Throughput // of the containers that createWith makes; nil: none
+	offer *resource.Throughput // of the containers that createWith creates; nil for none
 }
 
-// open opens what is on the disk, or begins.
+// open opens the data directory on a disk, or creates it.
 func open(disk *storagetest.Disk, maxOpen int) (*world, error) { return openOn(disk.FS(), maxOpen) }
 
 func openOn(files vfs.FS, maxOpen int) (*world, error) {
@@ -62,12 +62,12 @@ func openOn(files vfs.FS, maxOpen int) (*world, error) {
 	return w, nil
 }
 
-// config is what nodes of tests have in common.
+// config returns the configuration that most tests use.
 func (w *world) config() cluster.Config {
 	return cluster.Config{Pool: w.pool, Dir: "data", Catalog: w.catalog, Limits: resource.DefaultLimits()}
 }
 
-// restart starts the node anew with another configuration.
+// restart starts the node again with another configuration.
 func (w *world) restart(t testing.TB, change func(*cluster.Config)) {
 	t.Helper()
 	if err := w.node.Close(); err != nil {
@@ -126,7 +126,7 @@ func (w *world) prepare(name string) (resource.Container, error) {
 	return c, err
 }
 
-// create makes a container of n partitions.
+// create creates a container of n partitions.
 func (w *world) create(name string, n int) (*catalog.Container, error) {
 	ctx := context.Background()
 	c, err := w.prepare(name)
@@ -145,12 +145,12 @@ func (w *world) create(name string, n int) (*catalog.Container, error) {
 	return created, nil
 }
 
-// write stores document id in partition p of c, under a key found by trying.
+// write stores a document in partition p of c. It tries keys until one belongs there.
 func (w *world) write(c *catalog.Container, p resource.PartitionID, id string) error {
 	return w.writeText(c, p, id, "")
 }
 
-// writeText is write of a document with a text.
+// writeText is write for a document with a text.
 func (w *world) writeText(c *catalog.Container, p resource.PartitionID, id, text string) error {
 	k, epk := keyIn(c, p)
 	replica, release, err := w.node.Replica(context.Background(), c, p)
@@ -163,7 +163,7 @@ func (w *world) writeText(c *catalog.Container, p resource.PartitionID, id, text
 	return err
 }
 
-// read fails when the document that write made is not there.
+// read returns an error if the document that write stored is missing.
 func (w *world) read(c *catalog.Container, p resource.PartitionID, id string) error {
 	k, epk := keyIn(c, p)
 	replica, release, err := w.node.Replica(context.Background(), c, p)
@@ -175,13 +175,13 @@ func (w *world) read(c *catalog.Container, p resource.PartitionID, id string) er
 	return err
 }
 
-// generation is that of a partition, 1 of one that the container does not have.
+// generation returns the generation of a partition, or 1 if the container does not have it.
 func generation(c *catalog.Container, p resource.PartitionID) resource.Generation {
 	named, _ := c.Partition(p)
 	return max(named.Generation, 1)
 }
 
-// check verifies a disk on which no node runs.
+// check verifies a disk that no node uses.
 func check(t testing.TB, disk *storagetest.Disk) cluster.Report {
 	t.Helper()
 	pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
@@ -204,7 +204,7 @@ func keyIn(c *catalog.Container, p resource.PartitionID) (partitionkey.Key, part
 	}
 }
 
-// count returns the documents of a partition.
+// count returns the number of documents in a partition.
 func (w *world) count(c *catalog.Container, p resource.PartitionID) (int64, error) {
 	replica, release, err := w.node.Replica(context.Background(), c, p)
 	if err != nil {
@@ -214,8 +214,8 @@ func (w *world) count(c *catalog.Container, p resource.PartitionID) (int64, erro
 	return replica.Stats().Documents, nil
 }
 
-// Partitions are opened when they are asked for, and the least recently used
-// idle ones are closed beyond MaxOpen, with nothing lost.
+// TestOpensLazily shows that partitions are opened at their first use, and that the idle
+// ones that were used longest ago are closed beyond MaxOpen, without a loss.
 func TestOpensLazily(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 3)
@@ -241,7 +241,7 @@ func TestOpensLazily(t *testing.T) {
 			t.Errorf("partition %s: %d documents (%v), want 3", id, got, err)
 		}
 	}
-	// The one used last stays open.
+	// The partition that was used last is still open.
 	if _, open := w.node.LSN(c, 7); !open {
 		t.Error("partition 7 is closed")
 	}
@@ -250,7 +250,7 @@ func TestOpensLazily(t *testing.T) {
 	}
 }
 
-// Partitions in use are not closed, even beyond MaxOpen.
+// TestHeldStaysOpen shows that partitions in use are not closed, even beyond MaxOpen.
 func TestHeldStaysOpen(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 1)
@@ -277,8 +277,8 @@ func TestHeldStaysOpen(t *testing.T) {
 	}
 }
 
-// Many goroutines use more partitions than may be open, while containers come
-// and go.
+// TestConcurrentUse uses more partitions than may be open from many goroutines, while
+// containers are created and dropped.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 3)
@@ -332,9 +332,9 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// Partitions are closed and opened all the time, because hardly any may be
-// open, while documents are written and read back and the indexing policy keeps
-// changing: no call fails, and every invariant holds afterwards.
+// TestClosedUnderLoad has hardly any partition open at a time, so that they are closed
+// and opened continuously while documents are written and read and the indexing policy
+// changes. No call fails, and every invariant holds afterwards.
 func TestClosedUnderLoad(t *testing.T) {
 	t.Parallel()
 	const partitions = 6
@@ -390,7 +390,8 @@ func TestClosedUnderLoad(t *testing.T) {
 	}
 }
 
-// A dropped container is removed when the last holder has gone, not before.
+// TestDropWaitsForHolders removes a dropped container when its last holder has left, and
+// not before.
 func TestDropWaitsForHolders(t *testing.T) {
 	t.Parallel()
 	w, disk := start(t, 10)
@@ -429,8 +430,8 @@ func TestDropWaitsForHolders(t *testing.T) {
 	}
 }
 
-// nothingLeft verifies that the chores leave nothing of what a crash cut short, neither
-// below p nor on the catalog's record, and that nothing of it is in the quarantine.
+// nothingLeft verifies that the maintenance removes what a crash has left below p and on
+// the catalog's record, and that nothing was moved to the quarantine.
 func nothingLeft(t *testing.T, w *world, disk *storagetest.Disk) {
 	t.Helper()
 	if left := w.node.RemoveLeftovers(); left > 0 {
@@ -447,8 +448,8 @@ func nothingLeft(t *testing.T, w *world, disk *storagetest.Disk) {
 	}
 }
 
-// A crash at any moment of a creation leaves the container wholly there or not
-// at all, and no directory that nobody names.
+// TestCrashDuringCreation crashes at each operation of a creation: the container exists
+// completely or not at all, and no unnamed directory is left.
 func TestCrashDuringCreation(t *testing.T) {
 	t.Parallel()
 	stride := int64(1)
@@ -467,7 +468,7 @@ func TestCrashDuringCreation(t *testing.T) {
 		disk.FailFrom(n)
 		_, createErr := w.create("c", 3)
 		_, failed := disk.Operations()
-		_ = w.close() // the disk is broken: what it says does not matter
+		_ = w.close() // The disk is broken, so errors are expected.
 		disk.Heal()
 
 		after := disk.Crash(float64(n%3)/2, uint64(n))
@@ -488,7 +489,7 @@ func TestCrashDuringCreation(t *testing.T) {
 		} else {
 			nothingLeft(t, w, after)
 		}
-		// It can be created in a second attempt.
+		// A second attempt can create it.
 		if !found {
 			if _, err := w.create("c", 3); err != nil {
 				t.Errorf("operation %d: create again: %v", n, err)
@@ -506,7 +507,8 @@ func TestCrashDuringCreation(t *testing.T) {
 	}
 }
 
-// A creation that fails, or whose context ends, leaves nothing behind.
+// TestFailedCreationIsUndone removes everything after a creation that fails or whose
+// context ends.
 func TestFailedCreationIsUndone(t *testing.T) {
 	t.Parallel()
 	w, disk := start(t, 10)
@@ -519,7 +521,7 @@ func TestFailedCreationIsUndone(t *testing.T) {
 	if err := w.node.CreatePartitions(ctx, c, tile(c.PartitionKey, 3)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
-	disk.FailAt(40) // The catalog has its plan by then.
+	disk.FailAt(40) // The catalog has stored the plan before that operation.
 	if err := w.node.CreatePartitions(context.Background(), c, tile(c.PartitionKey, 3)); !errors.Is(err, storagetest.ErrInjected) || status.CodeOf(err) != status.CodeUnavailable {
 		t.Errorf("got %v, want 503 for the injected error", err)
 	}
@@ -537,8 +539,8 @@ func TestFailedCreationIsUndone(t *testing.T) {
 	}
 }
 
-// At start, directories that nobody names are moved to the quarantine, and one that is
-// named and missing is fatal.
+// TestStartCompares starts a node on a disk with unnamed directories, which it moves to
+// the quarantine, and without a directory that the catalog names, which is an error.
 func TestStartCompares(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -589,8 +591,8 @@ func TestStartCompares(t *testing.T) {
 	}
 }
 
-// Next to a catalog that never had a commit no directory is garbage: another
-// catalog belongs there, and nothing is deleted.
+// TestStartWithForeignCatalog starts a node with a catalog that never had a commit.
+// Another catalog belongs to the partitions then, and nothing is deleted.
 func TestStartWithForeignCatalog(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -617,7 +619,8 @@ func TestStartWithForeignCatalog(t *testing.T) {
 	}
 }
 
-// A partition that cannot be opened answers 503; the others serve on.
+// TestDamagedPartition returns 503 for a partition that cannot be opened, and serves the
+// others.
 func TestDamagedPartition(t *testing.T) {
 	t.Parallel()
 	w, disk := start(t, 1)
@@ -639,8 +642,8 @@ func TestDamagedPartition(t *testing.T) {
 	}
 }
 
-// On a full disk writes answer 503 and say so, other partitions are read, and
-// after a restart with room again everything acknowledged is there.
+// TestFullDisk returns errors for writes on a full disk and names the reason, while other
+// partitions are read. After a restart with room, everything acknowledged is there.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -672,7 +675,7 @@ func TestFullDisk(t *testing.T) {
 	if n, err := w.count(c, 1); err != nil || n != 1 {
 		t.Errorf("another partition: %d documents, %v", n, err)
 	}
-	_ = w.close() // says that the disk is full
+	_ = w.close() // The error is that the disk is full.
 	disk.Heal()
 	if w, err = open(disk, 10); err != nil {
 		t.Fatal(err)
@@ -687,7 +690,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A closed node refuses calls.
+// TestClosed has a closed node refuse calls.
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -710,7 +713,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// Check passes over what is sound, and names what is not.
+// TestCheck verifies that Check accepts a valid directory and names what is wrong.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -750,7 +753,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Containers that nobody uses hold no partition open and no goroutine.
+// TestManyEmptyContainers shows that unused containers have no open partition and no
+// goroutine.
 func TestManyEmptyContainers(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 1000)

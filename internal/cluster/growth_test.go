@@ -16,7 +16,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// called keeps for which containers a node has called Grown.
+// called records the containers for which a node has called Grown.
 type called struct {
 	mu  sync.Mutex
 	all []resource.RID
@@ -28,7 +28,7 @@ func (c *called) add(rid resource.RID) {
 	c.all = append(c.all, rid)
 }
 
-// take returns what was called since the last take.
+// take returns the containers since the last call of take.
 func (c *called) take() []resource.RID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,15 +37,16 @@ func (c *called) take() []resource.RID {
 	return all
 }
 
-// TestCheckGrowth grows containers until one with an autoscale maximum is to be looked at:
-// when it has grown by a 32nd of what the maximum stores, wherever it has grown, and
-// whether or not the partition has been closed meanwhile. Manual throughput is not.
+// TestCheckGrowth grows containers until Grown is called for one with an autoscale
+// maximum: when it has grown by a 32nd of what the maximum can store, in any of its
+// partitions, also if the partition was closed in between. Grown is not called for a
+// container with manual throughput.
 func TestCheckGrowth(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)
 	var heard called
 	w.restart(t, func(c *cluster.Config) {
-		// 1,000 RU/s store what two partitions hold, of which a 32nd are 16 KB.
+		// 1,000 RU/s can store what two partitions can; a 32nd of that is 16 KB.
 		c.Limits.PhysicalPartitionBytes, c.Grown, c.Maintenance = 256<<10, heard.add, -1
 	})
 	make2 := func(name string, offer resource.Throughput) client {
@@ -79,11 +80,11 @@ func TestCheckGrowth(t *testing.T) {
 	if n := weigh(); n != 0 {
 		t.Errorf("%v are to be looked at for 15 KB", heardOf)
 	}
-	grow(automatic, 0, 15) // the same again is no growth
+	grow(automatic, 0, 15) // writing the same documents again is no growth
 	if n := weigh(); n != 0 {
 		t.Errorf("%v are to be looked at for what was there", heardOf)
 	}
-	w.restart(t, func(c *cluster.Config) { // What it knew is gone, and what is stored is no growth.
+	w.restart(t, func(c *cluster.Config) { // The counts are gone, and stored documents are no growth.
 		c.Limits.PhysicalPartitionBytes, c.Grown, c.Maintenance, c.MaxOpen = 256<<10, heard.add, -1, 1
 	})
 	grow(automatic, 15, 30)
@@ -99,9 +100,9 @@ func TestCheckGrowth(t *testing.T) {
 	}
 }
 
-// TestCheckGrowthLoad uses autoscale maxima up until one with an upgrade policy is to be
-// looked at: after five seconds, and when the policy is on. A maximum that was raised
-// is reached anew.
+// TestCheckGrowthLoad uses autoscale maxima up. Grown is called for a container with an
+// enabled upgrade policy after five seconds, and again when the load has reached the
+// raised maximum.
 func TestCheckGrowthLoad(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)
@@ -181,8 +182,8 @@ func parseValue(t *testing.T, text string) (v value.Value) {
 	return v
 }
 
-// TestCheckGrowthShared grows two containers that share a throughput: together they grow
-// towards its bound, so each is looked at after the half.
+// TestCheckGrowthShared grows two containers that share a throughput. They also share what
+// its maximum can store, so Grown is called for each after half the growth.
 func TestCheckGrowthShared(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The log says that the limit of descriptors is too low only when there are partitions
-// that it keeps closed, and says what to do.
+// TestDescriptorsMatter logs a warning about the limit of descriptors, with the remedy,
+// only if there are partitions that cannot be open because of it.
 func TestDescriptorsMatter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -26,8 +26,8 @@ func TestDescriptorsMatter(t *testing.T) {
 	}
 }
 
-// The descriptors lower the number of open partitions, and leaves at
-// least one.
+// TestOpenWith lowers the number of open partitions to what the descriptors allow, but
+// not below one.
 func TestOpenWith(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ wanted, descriptors, want int }{

@@ -8,8 +8,7 @@ import (
 	"github.com/decandb/decan/internal/cluster"
 )
 
-// TestMaintenance has a node do by itself, at the interval that it is given, what its owner
-// could ask it for.
+// TestMaintenance shows that a node runs the maintenance tasks at the configured interval.
 func TestMaintenance(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)

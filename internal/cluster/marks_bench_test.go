@@ -15,9 +15,9 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// BenchmarkMarks shows what marks cost: 64 writers create documents on the disk in four
-// partitions, with marks and without them in turns of a second. ratio is the speed with
-// them, as a part of the speed without.
+// BenchmarkMarks measures the cost of marks: 64 writers create documents on the disk in
+// four partitions, alternately one second with marks and one without. ratio is the speed
+// with marks divided by the speed without.
 func BenchmarkMarks(b *testing.B) {
 	const writers, partitions = 64, 4
 	dir := b.TempDir()

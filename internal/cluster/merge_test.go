@@ -19,16 +19,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// pair returns the ids of the partition at a place in the order of ranges and of
-// the one behind it.
+// pair returns the ids of the partition at an index in the order of ranges and of the
+// next one.
 func (c client) pair(at int) (low, high resource.PartitionID) {
 	ranges := c.container().Ranges
 	return ranges.At(at).Value.ID, ranges.At(at + 1).Value.ID
 }
 
-// Partitions become fewer until one is left, of documents that an ancestor and the
-// partitions themselves have numbered, and then more again: documents, counts,
-// prefixes that span partitions, and order are as before (S111).
+// TestMergeQuiet merges the partitions of a container until one is left, and splits it
+// again. Its documents have numbers from an ancestor and from the partitions themselves.
+// Documents, counts, prefixes that span partitions, and order do not change (S111).
 func TestMergeQuiet(t *testing.T) {
 	t.Parallel()
 	for name, key := range everyKind() {
@@ -90,8 +90,8 @@ func TestMergeQuiet(t *testing.T) {
 	}
 }
 
-// mergedFrom checks what a child says of itself: the ranges of both parents, and
-// all their ancestors.
+// mergedFrom verifies the descriptor of a child: it has the ranges of both parents and all
+// their ancestors.
 func mergedFrom(t *testing.T, before *catalog.Container, result cluster.MergeResult) {
 	t.Helper()
 	low, _ := before.Partition(result.Parents[0])
@@ -115,9 +115,9 @@ func mergedFrom(t *testing.T, before *catalog.Container, result cluster.MergeRes
 	}
 }
 
-// Partitions are split and merged again and again while they are written, read and
-// queried: each acknowledged write is there once, what a query can know for
-// certain it says at every moment, and every store is clean (S111).
+// TestMergeModel splits and merges partitions continuously while they are written, read
+// and queried: each acknowledged write exists once, queries always return what is
+// certain at that moment, and every store is clean (S111).
 func TestMergeModel(t *testing.T) {
 	t.Parallel()
 	for name, key := range everyKind() {
@@ -128,7 +128,7 @@ func TestMergeModel(t *testing.T) {
 	}
 }
 
-// modelMerger splits and merges in turn, at random, also two pairs at once.
+// modelMerger randomly splits and merges in turn, also two pairs at the same time.
 func modelMerger(t *testing.T, c client, random *rand.Rand) (merges int) {
 	for merges < modelSplits {
 		ranges := c.container().Ranges
@@ -160,9 +160,9 @@ func modelMerger(t *testing.T, c client, random *rand.Rand) (merges int) {
 	return merges
 }
 
-// While a merge waits, both serve, its plan can be seen, and neither is split nor
-// merged a second time. A container that is dropped, and a server that stops, end
-// it; a start gives it up.
+// TestMergeWaits delays a merge: both partitions serve, its plan is visible, and neither
+// can be split or merged by another change. Dropping the container or stopping the server
+// ends the merge, and a start drops its plan.
 func TestMergeWaits(t *testing.T) {
 	t.Parallel()
 	testWaits(t, mergeTwo, 3, func(c client, registers []*register) {
@@ -189,28 +189,28 @@ func TestMergeWaits(t *testing.T) {
 	})
 }
 
-// Dropping a container at any moment of a merge leaves nothing of it.
+// TestMergeAndDrop drops the container at any moment of a merge, and nothing is left.
 func TestMergeAndDrop(t *testing.T) {
 	t.Parallel()
 	testAndDrop(t, mergeTwo)
 }
 
-// When nobody knows whether the switch was stored, writes to both ranges are
-// refused and reads served, until a start finds out.
+// TestMergeInDoubt leaves it unknown whether the switch is stored: writes to both ranges
+// are refused and reads are served until a start finds out.
 func TestMergeInDoubt(t *testing.T) {
 	t.Parallel()
 	testInDoubt(t, mergeTwo)
 }
 
-// A request that names a parent while the switch is being stored waits for it, and
-// then gets 410/1002.
+// TestMergeHasWritesWait sends requests to a parent while the switch is being stored: they
+// wait for it, and then get 410/1002.
 func TestMergeHasWritesWait(t *testing.T) {
 	t.Parallel()
 	testNamed(t, mergeTwo)
 }
 
-// Whoever holds a parent when it is merged reads on, and its directory goes when it
-// is given back. The child has come further than both.
+// TestMergeWhileHeld keeps a holder of a parent during a merge: the holder can still read,
+// and the directory is removed when it leaves. The child's LSN is above both parents'.
 func TestMergeWhileHeld(t *testing.T) {
 	t.Parallel()
 	w, disk := start(t, 0)
@@ -263,8 +263,8 @@ func TestMergeWhileHeld(t *testing.T) {
 	}
 }
 
-// A position in a parent's change feed is good for its part of the child's: what was
-// changed later comes once, and nothing else.
+// TestMergeFeed continues from positions in the parents' change feeds: each is valid for
+// its part of the child's feed, which returns each later change once and nothing else.
 func TestMergeFeed(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)
@@ -313,7 +313,7 @@ func TestMergeFeed(t *testing.T) {
 	}
 }
 
-// Merges are counted, those that failed apart, with their pauses.
+// TestMergeMetrics counts merges, failed merges and their pauses.
 func TestMergeMetrics(t *testing.T) {
 	t.Parallel()
 	testMetrics(t, mergeTwo, "merge")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A pace is kept to by its clock, however large the pieces are, idle time is not saved
-// up, and there are far fewer pauses than pieces.
+// TestPacer keeps to the rate by its clock, with pieces of any size, does not save idle
+// time, and pauses far less often than once per piece.
 func TestPacer(t *testing.T) {
 	t.Parallel()
 	const rate = 4 << 20
@@ -21,7 +21,7 @@ func TestPacer(t *testing.T) {
 			now = now.Add(d)
 		}}
 		for range 2 {
-			now = now.Add(time.Hour) // Nothing is read meanwhile.
+			now = now.Add(time.Hour) // Nothing is read in this time.
 			began, total := now, 0
 			for total < 10*rate {
 				total += piece

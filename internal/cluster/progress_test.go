@@ -13,14 +13,14 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// A change of the indexing policy that a stop has interrupted, or kept from
-// being begun, goes on when somebody asks how far it is: that opens the
-// partitions, and nothing else does.
+// TestIndexProgressOpens interrupts a change of the indexing policy, or stops the node
+// before the change begins. Reading its progress opens the partitions, which continue the
+// change; nothing else opens them.
 func TestIndexProgressOpens(t *testing.T) {
 	t.Parallel()
 	const partitions = 5
 	disk := storagetest.NewCrashable()
-	w, err := open(disk, 2) // fewer than there are
+	w, err := open(disk, 2) // fewer than the container has
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestIndexProgressOpens(t *testing.T) {
 	if _, err := w.catalog.Commit(context.Background(), catalog.ReplaceContainer{Container: changed}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.close(); err != nil { // and nobody told the partitions
+	if err := w.close(); err != nil { // before any partition is told about the change
 		t.Fatal(err)
 	}
 	if w, err = open(disk, 2); err != nil {

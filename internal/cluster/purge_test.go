@@ -16,8 +16,8 @@ import (
 	"github.com/decandb/decan/internal/throughput"
 )
 
-// enforcedWorld is a world that refuses what is over the budget, with a clock of
-// its own, and spends nothing by itself.
+// enforcedWorld returns a world that refuses requests over the budget, with its own clock
+// and without maintenance.
 func enforcedWorld(t *testing.T, clock *atomic.Int64) *world {
 	t.Helper()
 	clock.Store(1_700_000_000)
@@ -30,7 +30,7 @@ func enforcedWorld(t *testing.T, clock *atomic.Int64) *world {
 	return w
 }
 
-// TestClear deletes what was purged with a tenth of the throughput, and bills that.
+// TestClear deletes purged documents with a tenth of the throughput, and bills that.
 func TestClear(t *testing.T) {
 	t.Parallel()
 	const documents, rate = partition.BatchMax + 20, 1000
@@ -67,7 +67,7 @@ func TestClear(t *testing.T) {
 	calls := 0
 	for ; replica.Stats().Purging > 0; calls++ {
 		clock.Add(1)
-		if got := w.node.Clear(t.Context()); got > rate/10/5 { // A deletion costs 5 RU and more.
+		if got := w.node.Clear(t.Context()); got > rate/10/5 { // A deletion costs at least 5 RU.
 			t.Fatalf("%d documents are deleted for a tenth of %d RU", got, rate)
 		}
 	}
@@ -80,8 +80,8 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// purgedPartitions makes a container, and in the partitions named has all documents
-// of one key hidden. They are as many as one Clear cannot delete.
+// purgedPartitions creates a container and purges one key in each of the given partitions,
+// with more documents than one call of Clear can delete.
 func purgedPartitions(t *testing.T, w *world, partitions int, purged ...resource.PartitionID) *catalog.Container {
 	t.Helper()
 	c, err := w.create("c", partitions)
@@ -101,7 +101,7 @@ func purgedPartitions(t *testing.T, w *world, partitions int, purged ...resource
 	return c
 }
 
-// purge deletes all documents that write has made in a partition.
+// purge deletes all documents that write has stored in a partition.
 func (w *world) purge(c *catalog.Container, id resource.PartitionID) (partition.Purged, error) {
 	replica, release, err := w.node.Replica(context.Background(), c, id)
 	if err != nil {
@@ -116,17 +116,17 @@ func (w *world) purge(c *catalog.Container, id resource.PartitionID) (partition.
 	return replica.Purge(context.Background(), partition.Purge{Generation: 1, Key: key, Range: r})
 }
 
-// isPurging reports whether a start would find that a partition has documents to be
-// cleared away.
+// isPurging reports whether a start would find that a partition has purged documents to
+// delete.
 func (w *world) isPurging(c *catalog.Container, id resource.PartitionID) bool {
 	files := w.pool.FS()
 	_, err := files.Stat(files.PathJoin("data", "p", hex.EncodeToString([]byte(c.RID)), id.String(), "PURGING"))
 	return err == nil
 }
 
-// cleared calls Clear until no start would find anything to clear in a partition, and
-// verifies that nothing is left there. The node clears by itself as well, so there may
-// be nothing to do.
+// cleared calls Clear until a start would find no purged documents in a partition, and
+// verifies that it is empty. The maintenance calls Clear as well, so there may be nothing
+// to do.
 func (w *world) cleared(t *testing.T, c *catalog.Container, ids ...resource.PartitionID) {
 	t.Helper()
 	for _, id := range ids {
@@ -141,14 +141,14 @@ func (w *world) cleared(t *testing.T, c *catalog.Container, ids ...resource.Part
 	}
 }
 
-// TestClearGoesOnClosed clears a partition away that was closed with documents of a
-// deleted key, after a restart and without one, and opens no other for it.
+// TestClearGoesOnClosed deletes the purged documents of a partition that was closed, with
+// a restart and without, and opens no other partition.
 func TestClearGoesOnClosed(t *testing.T) {
 	t.Parallel()
 	for name, closed := range map[string]func(t *testing.T, w *world, c *catalog.Container){
 		"restarted": func(t *testing.T, w *world, _ *catalog.Container) { w.restart(t, func(*cluster.Config) {}) },
 		"crowded out": func(t *testing.T, w *world, c *catalog.Container) {
-			if _, err := w.count(c, 0); err != nil { // The world has one open at most.
+			if _, err := w.count(c, 0); err != nil { // This closes the other: at most one is open.
 				t.Fatal(err)
 			}
 		},
@@ -166,8 +166,8 @@ func TestClearGoesOnClosed(t *testing.T) {
 	}
 }
 
-// TestClearManyClosed opens a few of many closed partitions at a time, and forgets
-// those that are gone.
+// TestClearManyClosed opens only a few of many closed partitions at a time, and forgets
+// those that no longer exist.
 func TestClearManyClosed(t *testing.T) {
 	t.Parallel()
 	const all = 10
@@ -187,11 +187,11 @@ func TestClearManyClosed(t *testing.T) {
 	}
 }
 
-// TestClearSplit leaves to the children of a split what their parent was to clear.
+// TestClearSplit splits a partition with purged documents; its children delete them.
 func TestClearSplit(t *testing.T) {
 	t.Parallel()
 	var clock atomic.Int64
-	w := enforcedWorld(t, &clock) // Nothing is cleared before the restart.
+	w := enforcedWorld(t, &clock) // Nothing is deleted before the restart.
 	c := w.provisioned(t, 1, 1000)
 	for i := range partition.BatchMax + 100 {
 		if _, err := w.put(c, 0, fmt.Sprint(i)); err != nil {
@@ -211,8 +211,8 @@ func TestClearSplit(t *testing.T) {
 	w.cleared(t, split, result.Children[0].ID, result.Children[1].ID)
 }
 
-// TestExpireUsesLeftOver deletes nothing after a second that has spent all there
-// was, and goes on after one that has not.
+// TestExpireUsesLeftOver deletes nothing after a second that has spent its whole budget,
+// and continues after a second that has not.
 func TestExpireUsesLeftOver(t *testing.T) {
 	t.Parallel()
 	var clock atomic.Int64
@@ -227,14 +227,14 @@ func TestExpireUsesLeftOver(t *testing.T) {
 	spend := func(from int) (n int) {
 		for ; ; n++ {
 			if _, err := w.put(c, id, fmt.Sprint(from+n)); err != nil {
-				return n // The second is over budget.
+				return n // The budget of this second is spent.
 			}
 		}
 	}
 	first := spend(0)
 	clock.Add(2)
 	second := spend(first)
-	clock.Add(1) // The first have expired, and the second before has nothing left.
+	clock.Add(1) // The first documents have expired, and the previous second has nothing left.
 	if got := w.node.Expire(t.Context()); got != 0 {
 		t.Errorf("%d documents are deleted with nothing left over", got)
 	}

@@ -2,5 +2,5 @@
 
 package cluster_test
 
-// raceDetector says that the race detector is on.
+// raceDetector says whether the race detector is on.
 const raceDetector = false

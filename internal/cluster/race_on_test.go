@@ -2,6 +2,6 @@
 
 package cluster_test
 
-// raceDetector says that the race detector is on: it makes work of one goroutine
-// ten times as slow, so tests have less of it.
+// raceDetector says whether the race detector is on. It slows one goroutine down by a
+// factor of ten, so tests do less then.
 const raceDetector = true

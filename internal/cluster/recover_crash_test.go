@@ -15,8 +15,8 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// eachCrash calls story with every stride-th operation of the disk at which it may
-// break, until the story ends before that. The story returns whether the disk broke.
+// eachCrash calls story for every stride-th operation of the disk, which breaks there,
+// until a story ends before that operation. The story returns whether the disk broke.
 func eachCrash(t *testing.T, stride int64, story func(t *testing.T, n int64) (broke bool)) {
 	t.Helper()
 	if raceDetector {
@@ -29,16 +29,35 @@ func eachCrash(t *testing.T, stride int64, story func(t *testing.T, n int64) (br
 	}
 }
 
-// broken returns the disk as a crash leaves it that came at the operation at which the
-// disk began to fail.
+// broken returns the disk as a crash leaves it that happens when the disk begins to fail.
 func broken(disk *storagetest.Disk, n int64) (after *storagetest.Disk, broke bool) {
 	_, failed := disk.Operations()
 	disk.Heal()
 	return disk.Crash(float64(n%3)/2, uint64(n)), failed > 0
 }
 
-// A crash at any moment of dropping a container or a database leaves it whole or gone,
-// and takes nothing else along.
+// closeClean closes the world that was opened on a disk after a crash at operation n. It
+// verifies that no directory is left to remove, neither on the disk nor on the catalog's
+// record, that the quarantine is empty, and that the disk has no problem.
+func closeClean(t *testing.T, n int64, w *world, disk *storagetest.Disk) {
+	t.Helper()
+	if left := w.node.RemoveLeftovers(); left > 0 {
+		t.Errorf("operation %d: %d directories are left", n, left)
+	}
+	if l := w.catalog.View().Leftovers(); len(l) > 0 {
+		t.Errorf("operation %d: the catalog has %v on record", n, l)
+	}
+	if err := w.close(); err != nil {
+		t.Error(err)
+	}
+	if q := quarantined(t, disk); len(q) > 0 {
+		t.Errorf("operation %d: quarantine %q", n, q)
+	}
+	checkClean(t, disk)
+}
+
+// TestCrashDuringDrop crashes while a container or a database is dropped: it is complete or
+// gone, and nothing else is affected.
 func TestCrashDuringDrop(t *testing.T) {
 	t.Parallel()
 	for _, database := range []bool{false, true} {
@@ -72,9 +91,7 @@ func TestCrashDuringDrop(t *testing.T) {
 					t.Errorf("operation %d: %v", n, openErr)
 					return false
 				}
-				if left := again.node.RemoveLeftovers(); left > 0 {
-					t.Errorf("operation %d: %d directories are left", n, left)
-				}
+				again.node.RemoveLeftovers()
 				if _, found := again.catalog.View().ContainerByRID(c.RID); found {
 					if err == nil {
 						t.Errorf("operation %d: it was dropped and is there", n)
@@ -96,24 +113,15 @@ func TestCrashDuringDrop(t *testing.T) {
 						}
 					}
 				}
-				if l := again.catalog.View().Leftovers(); len(l) > 0 {
-					t.Errorf("operation %d: the catalog has %v on record", n, l)
-				}
-				if err := again.close(); err != nil {
-					t.Error(err)
-				}
-				if q := quarantined(t, after); len(q) > 0 {
-					t.Errorf("operation %d: quarantine %q", n, q)
-				}
-				clean2(t, after)
+				closeClean(t, n, again, after)
 				return broke
 			})
 		})
 	}
 }
 
-// splitAndLost is a disk whose catalog is older than a split, with its two documents in
-// the children.
+// splitAndLost returns a disk whose catalog is older than a split. The container's two
+// documents are in the children.
 func splitAndLost(t *testing.T) (*storagetest.Disk, *catalog.Container) {
 	t.Helper()
 	w, disk, c := begun(t)
@@ -124,8 +132,7 @@ func splitAndLost(t *testing.T) (*storagetest.Disk, *catalog.Container) {
 	return disk, c
 }
 
-// children returns the entries of the quarantine that hold partitions, the newest of
-// each.
+// children returns the newest entry of the quarantine for each partition that it has.
 func children(t *testing.T, disk *storagetest.Disk) (names []string) {
 	t.Helper()
 	newest := map[string]resource.PartitionID{}
@@ -137,14 +144,14 @@ func children(t *testing.T, disk *storagetest.Disk) (names []string) {
 		if e.Says == nil || e.Empty {
 			continue
 		}
-		// The newest of each, and of those of one second the last one.
+		// The newest of each partition; of those of one second, the last one.
 		names = slices.DeleteFunc(names, func(name string) bool { return newest[name] == e.Says.Partition })
 		names, newest[e.Name] = append(names, e.Name), e.Says.Partition
 	}
 	return names
 }
 
-// twoDocuments verifies that both documents of begun are there, in three partitions.
+// twoDocuments verifies that both documents of begun exist, in three partitions.
 func twoDocuments(t *testing.T, disk *storagetest.Disk, c *catalog.Container) {
 	t.Helper()
 	w, err := open(disk, 10)
@@ -167,10 +174,10 @@ func twoDocuments(t *testing.T, disk *storagetest.Disk, c *catalog.Container) {
 	if err := w.close(); err != nil {
 		t.Error(err)
 	}
-	clean2(t, disk)
+	checkClean(t, disk)
 }
 
-// withPool calls do with a pool of a disk, and returns its error; the pool is closed.
+// withPool calls do with a pool on a disk, closes the pool, and returns the error of do.
 func withPool(disk *storagetest.Disk, do func(*storage.Pool) error) error {
 	pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
 	if err != nil {
@@ -179,18 +186,23 @@ func withPool(disk *storagetest.Disk, do func(*storage.Pool) error) error {
 	return errors.Join(do(pool), pool.Close())
 }
 
-// A crash at any moment of accepting a loss loses nothing more: it is accepted again,
-// and what was moved to the quarantine comes back whole.
+// acceptBroken accepts the loss on a disk that is about to fail, so it ignores the error.
+func acceptBroken(disk *storagetest.Disk, empty bool) {
+	_ = withPool(disk, func(pool *storage.Pool) error {
+		_, err := cluster.AcceptLoss(pool, "data", empty)
+		return err
+	})
+}
+
+// TestCrashDuringAcceptance crashes while a loss is accepted: nothing more is lost, the
+// loss can be accepted again, and what was moved to the quarantine is complete.
 func TestCrashDuringAcceptance(t *testing.T) {
 	t.Parallel()
 	disk, c := splitAndLost(t)
 	eachCrash(t, 1, func(t *testing.T, n int64) bool {
 		from := disk.Crash(1, 0)
 		from.FailFrom(n)
-		_ = withPool(from, func(pool *storage.Pool) error {
-			_, err := cluster.AcceptLoss(pool, "data", false)
-			return err
-		})
+		acceptBroken(from, false)
 		after, broke := broken(from, n)
 		accept(t, after)
 		names := children(t, after)
@@ -206,9 +218,9 @@ func TestCrashDuringAcceptance(t *testing.T) {
 	})
 }
 
-// A crash at any moment of letting a partition begin empty leaves it lost or replaced,
-// and the others as they are. The second attempt ends what the first began, and nothing
-// of that comes to the quarantine.
+// TestCrashDuringStartEmpty crashes while a lost partition is replaced with an empty one:
+// the partition is lost or replaced, and the others do not change. A second attempt
+// completes the first, and nothing of the first is in the quarantine.
 func TestCrashDuringStartEmpty(t *testing.T) {
 	t.Parallel()
 	w, disk, c := begun(t)
@@ -219,10 +231,7 @@ func TestCrashDuringStartEmpty(t *testing.T) {
 	eachCrash(t, 1, func(t *testing.T, n int64) bool {
 		from := disk.Crash(1, 0)
 		from.FailFrom(n)
-		_ = withPool(from, func(pool *storage.Pool) error {
-			_, err := cluster.AcceptLoss(pool, "data", true)
-			return err
-		})
+		acceptBroken(from, true)
 		after, broke := broken(from, n)
 		if a := acceptAll(t, after, true); len(a.Remaining) > 0 {
 			t.Errorf("operation %d: %+v", n, a)
@@ -239,21 +248,12 @@ func TestCrashDuringStartEmpty(t *testing.T) {
 		if len(again.catalog.View().Losses()) == 0 {
 			t.Errorf("operation %d: nothing is on record", n)
 		}
-		if left := again.node.RemoveLeftovers(); left > 0 {
-			t.Errorf("operation %d: %d directories are left", n, left)
-		}
-		if err := again.close(); err != nil {
-			t.Error(err)
-		}
-		if q := quarantined(t, after); len(q) > 0 {
-			t.Errorf("operation %d: quarantine %q", n, q)
-		}
-		clean2(t, after)
+		closeClean(t, n, again, after)
 		return broke
 	})
 }
 
-// removeDurably removes a directory so that a crash does not bring it back.
+// removeDurably removes a directory so that it does not reappear after a crash.
 func removeDurably(t *testing.T, disk *storagetest.Disk, dir string) {
 	t.Helper()
 	if err := disk.FS().RemoveAll(dir); err != nil {
@@ -268,8 +268,8 @@ func removeDurably(t *testing.T, disk *storagetest.Disk, dir string) {
 	}
 }
 
-// A crash at any moment of a restore leaves the partitions in the quarantine or back in
-// their place, and the same restore finishes what is left.
+// TestCrashDuringRestore crashes during a restore: each partition is in the quarantine or
+// in its place, and the same restore completes it.
 func TestCrashDuringRestore(t *testing.T) {
 	t.Parallel()
 	disk, c := splitAndLost(t)
@@ -294,7 +294,7 @@ func TestCrashDuringRestore(t *testing.T) {
 		if len(left) > 0 {
 			_, err := restore(t, after, "", left...)
 			if errors.Is(err, fs.ErrExist) {
-				// The disk has forgotten a half of a rename: it is in both places.
+				// The disk has lost half of a rename: the partition is in both places.
 				accept(t, after)
 				left = children(t, after)
 				_, err = restore(t, after, "", left...)
@@ -308,8 +308,8 @@ func TestCrashDuringRestore(t *testing.T) {
 	})
 }
 
-// A crash at any moment of deleting an entry of the quarantine leaves everything else,
-// and the entry can be deleted again.
+// TestCrashDuringDeletion crashes while an entry of the quarantine is deleted: nothing else
+// changes, and the entry can be deleted again.
 func TestCrashDuringDeletion(t *testing.T) {
 	t.Parallel()
 	disk, c := splitAndLost(t)

@@ -17,12 +17,13 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// wrongYears is how far the clock of poisoned is ahead.
+// wrongYears is how many years the clock of poisoned is ahead.
 const wrongYears = 5
 
-// poisoned returns the disk of a node whose clock was years ahead for a while: one
-// container from before that with three partitions, of which two were written to
-// meanwhile, and one that was made meanwhile. now is the right time at the end.
+// poisoned returns the disk of a node whose clock was years ahead for a while. The disk
+// has one container with three partitions from before that time, two of which were
+// written to during it, and one container from that time. now is the right time at the
+// end.
 func poisoned(t *testing.T) (disk *storagetest.Disk, now time.Time) {
 	t.Helper()
 	disk = storagetest.NewCrashable()
@@ -30,7 +31,7 @@ func poisoned(t *testing.T) (disk *storagetest.Disk, now time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMachine(time.Now().Truncate(time.Second)) // Other nodes of the test have the real one.
+	m := newMachine(time.Now().Truncate(time.Second)) // Other nodes of the test use the real clock.
 	at := func() time.Time { return m.now() }
 	reopen := func(meanwhile func()) {
 		t.Helper()
@@ -80,7 +81,7 @@ func poisoned(t *testing.T) (disk *storagetest.Disk, now time.Time) {
 	return disk, m.now()
 }
 
-// repairOn repairs the times of what is on a disk.
+// repairOn repairs the times on a disk.
 func repairOn(disk *storagetest.Disk, now time.Time) (done cluster.ClockRepair, err error) {
 	pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
 	if err != nil {
@@ -90,8 +91,7 @@ func repairOn(disk *storagetest.Disk, now time.Time) (done cluster.ClockRepair, 
 	return done, errors.Join(err, pool.Close())
 }
 
-// contents returns every row of every store on a disk, as far as a posting list is not
-// empty.
+// contents returns every row of every store on a disk, without empty posting lists.
 func contents(t *testing.T, disk *storagetest.Disk) map[string]string {
 	t.Helper()
 	pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
@@ -103,7 +103,7 @@ func contents(t *testing.T, disk *storagetest.Disk) map[string]string {
 	visit = func(dir string) {
 		names, err := disk.FS().List(dir)
 		if err != nil {
-			return // a file
+			return // It is a file.
 		}
 		for _, name := range names {
 			path := disk.FS().PathJoin(dir, name)
@@ -134,8 +134,8 @@ func contents(t *testing.T, disk *storagetest.Disk) map[string]string {
 	return all
 }
 
-// TestRepairClock repairs a directory in which a clock years ahead has written, and
-// looks at what is left: nothing is ahead, and a node starts without a word.
+// TestRepairClock repairs a directory that was written to with a clock years ahead. After
+// that no time is ahead of the clock, and a start logs nothing.
 func TestRepairClock(t *testing.T) {
 	t.Parallel()
 	disk, now := poisoned(t)
@@ -150,8 +150,8 @@ func TestRepairClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Three in each of two partitions and the new container, and three that were
-	// written afterwards to a partition that did not go back.
+	// Three in each of two partitions, three in the new container, and three that were
+	// written later to a partition whose time did not go back.
 	if done.Partitions != 3 || done.Documents != 12 {
 		t.Errorf("repaired: %+v", done)
 	}
@@ -198,7 +198,7 @@ func TestRepairClock(t *testing.T) {
 	}
 }
 
-// TestRepairClockRefuses shows that a clock that cannot be right repairs nothing.
+// TestRepairClockRefuses returns an error for a clock that cannot be right.
 func TestRepairClockRefuses(t *testing.T) {
 	t.Parallel()
 	disk, _ := poisoned(t)
@@ -214,10 +214,10 @@ func TestRepairClockRefuses(t *testing.T) {
 	}
 }
 
-// TestRepairClockEndsAnywhere ends the repair of a directory at every fourth operation of
-// the disk (TestRepairEndsAnywhere of package partition takes all), with a power failure
-// there: a server can open what is left, and the repair that is
-// begun anew comes to the same rows.
+// TestRepairClockEndsAnywhere ends the repair of a directory with a power failure at every
+// fourth operation of the disk (TestRepairEndsAnywhere of package partition tests each
+// operation). A server can open the directory then, and a second repair produces the same
+// rows as one that was not interrupted.
 func TestRepairClockEndsAnywhere(t *testing.T) {
 	t.Parallel()
 	start, now := poisoned(t)
@@ -238,7 +238,7 @@ func TestRepairClockEndsAnywhere(t *testing.T) {
 		if report := check(t, disk); !report.Clean() {
 			t.Fatalf("operation %d: %q", n, report.Problems)
 		}
-		if n%8 == 1 { // A server may come between.
+		if n%8 == 1 { // A server may use the directory in between.
 			w, err := open(disk, 0)
 			if err != nil {
 				t.Fatalf("operation %d: %v", n, err)
@@ -271,7 +271,7 @@ func TestRepairClockEndsAnywhere(t *testing.T) {
 	}
 }
 
-// spread writes a document under each of some keys, in the partitions that have them.
+// spread writes a document for each of the keys, in the partition of the key.
 func (w *world) spread(t *testing.T, name string, keys int, note string) {
 	t.Helper()
 	c, _ := w.catalog.View().Container("d", name)
@@ -292,7 +292,7 @@ func (w *world) spread(t *testing.T, name string, keys int, note string) {
 	}
 }
 
-// from counts the documents that the change feed of a container has from a time on.
+// from returns how many documents the change feed of a container has since a time.
 func (w *world) from(t *testing.T, name string, since int64) (n int) {
 	t.Helper()
 	c, _ := w.catalog.View().Container("d", name)
@@ -312,9 +312,9 @@ func (w *world) from(t *testing.T, name string, since int64) (n int) {
 	return n
 }
 
-// TestReshapeAround splits and merges partitions of which some have times ahead of the
-// clock, with and without a repair between the two: everything is found from its time
-// on, and the repair that comes last leaves no time ahead.
+// TestReshapeAround splits and merges partitions, some with times ahead of the clock, with
+// and without a repair in between. The feed from a time returns every document since that
+// time, and after the last repair no time is ahead.
 func TestReshapeAround(t *testing.T) {
 	t.Parallel()
 	for name, repairs := range map[string][2]bool{"never": {}, "before": {true, false}, "between": {false, true}} {
@@ -338,7 +338,7 @@ func TestReshapeAround(t *testing.T) {
 				do(w, c)
 				m.pass(time.Second)
 				w.spread(t, "before", 30, name)
-				// Of each document the feed has the last version, whatever its time is.
+				// The feed has the last version of each document, whatever its time is.
 				if got := w.from(t, "before", 1); got != 30+21 {
 					t.Errorf("the feed has %d documents, want %d", got, 30+21)
 				}
@@ -359,7 +359,7 @@ func TestReshapeAround(t *testing.T) {
 				}
 			})
 			session(repairs[1], func(w *world, c *catalog.Container) {
-				for c.Ranges.Len() > 1 { // Those that are ahead are the first ones.
+				for c.Ranges.Len() > 1 { // The partitions with times ahead come first.
 					n := c.Ranges.Len()
 					if _, err := w.node.Merge(t.Context(), c.RID, c.Ranges.At(n-2).Value.ID, c.Ranges.At(n-1).Value.ID); err != nil {
 						t.Fatal(err)

@@ -24,11 +24,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// reshape is what tests of both do to the first partitions of a container: split
-// one, or merge two.
+// reshape is a change of the first partitions of a container, for tests that splits and
+// merges share: split one, or merge two.
 type reshape struct {
-	before, after int   // partitions
-	operations    int64 // of the disk, about
+	before, after int   // number of partitions
+	operations    int64 // of the disk, approximately
 	do            func(ctx context.Context, c client) error
 }
 
@@ -42,7 +42,7 @@ var mergeTwo = reshape{before: 2, after: 1, operations: 500, do: func(ctx contex
 	return err
 }}
 
-// plans returns how many splits and merges of the container are under way.
+// plans returns how many splits and merges of the container are in progress.
 func (c client) plans() int {
 	found := c.container()
 	if found == nil {
@@ -51,8 +51,8 @@ func (c client) plans() int {
 	return len(found.Splits) + len(found.Merges)
 }
 
-// testModel reshapes a container while it is written, read and queried, and
-// compares it with what the writers know in the end.
+// testModel reshapes a container while it is written, read and queried, and compares it
+// with what the writers have stored at the end.
 func testModel(t *testing.T, key string, partitions int, reshaper func(t *testing.T, c client, random *rand.Rand) (changes int)) {
 	t.Helper()
 	start, random := seed(t)
@@ -106,7 +106,7 @@ func testModel(t *testing.T, key string, partitions int, reshaper func(t *testin
 	clean(t, disk, n)
 }
 
-// planned begins a change and returns when its plan is there.
+// planned begins a change and returns when its plan is stored.
 func planned(t *testing.T, c client, change reshape) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -122,9 +122,8 @@ func planned(t *testing.T, c client, change reshape) <-chan error {
 	return done
 }
 
-// testWaits holds a change between its plan and its beginning, looks at what is
-// so meanwhile, and ends it: by a crash, by dropping its container, and by stopping
-// the server.
+// testWaits delays a change after its plan, verifies the state of that time, and ends the
+// change: by a crash, by dropping its container, and by stopping the server.
 func testWaits(t *testing.T, change reshape, partitions int, meanwhile func(c client, registers []*register)) {
 	t.Helper()
 	disk := storagetest.NewCrashable()
@@ -164,7 +163,7 @@ func testWaits(t *testing.T, change reshape, partitions int, meanwhile func(c cl
 	clean(t, disk, partitions)
 }
 
-// testAndDrop drops the container at any moment of a change.
+// testAndDrop drops the container at each moment of a change.
 func testAndDrop(t *testing.T, change reshape) {
 	t.Helper()
 	_, random := seed(t)
@@ -216,7 +215,7 @@ func testAndDrop(t *testing.T, change reshape) {
 	}
 }
 
-// testInDoubt has the disk fail when the switch is stored.
+// testInDoubt makes the disk fail while the switch is stored.
 func testInDoubt(t *testing.T, change reshape) {
 	t.Helper()
 	disk := storagetest.NewCrashable()
@@ -241,15 +240,15 @@ func testInDoubt(t *testing.T, change reshape) {
 		}
 		certain.low, certain.high = append(certain.low, 1), append(certain.high, 1)
 	}
-	_ = w.close() // the catalog has failed
+	_ = w.close() // The catalog has failed, so an error is expected.
 	for i, kept := range keptParts {
 		certain.disks = append(certain.disks, disk.Crash(kept, uint64(i)))
 	}
 	certain.verify(t, c.rid, registers)
 }
 
-// testNamed sends writes to the parents by name while the switch is being stored. They
-// wait until it is, and then are told that the range has moved; reads do not wait.
+// testNamed sends writes to the parents by name while the switch is stored. They wait for
+// it and then get the error that the range has moved. Reads do not wait.
 func testNamed(t *testing.T, change reshape) {
 	t.Helper()
 	disk := storagetest.NewCrashable()
@@ -318,8 +317,8 @@ func testNamed(t *testing.T, change reshape) {
 	}
 }
 
-// watchSwitch is a disk that calls store before the catalog syncs the switch of a
-// change, from when syncs is set to 1: its plan is one sync, the switch the next.
+// watchSwitch is a disk that calls store before the catalog syncs the switch of a change.
+// The test sets syncs to 1 before the change: the plan is one sync, the switch the next.
 func watchSwitch(disk *storagetest.Disk, syncs *atomic.Int64, store func() error) vfs.FS {
 	return errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if strings.HasPrefix(op.Path, "data/catalog/") && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) && syncs.Add(-1) < 0 {
@@ -329,7 +328,7 @@ func watchSwitch(disk *storagetest.Disk, syncs *atomic.Int64, store func() error
 	}))
 }
 
-// testMetrics makes a change once, and has it refused twice.
+// testMetrics makes a change once, and then twice one that is refused.
 func testMetrics(t *testing.T, change reshape, name string) {
 	t.Helper()
 	w, _ := start(t, 0)
@@ -337,7 +336,7 @@ func testMetrics(t *testing.T, change reshape, name string) {
 	w.restart(t, func(c *cluster.Config) { c.Registerer = registry })
 	c, _ := smallOf(t, w, keyKinds["v2"], 20, change.before)
 	for range 3 {
-		_ = change.do(t.Context(), c) // from the second on there is no such partition
+		_ = change.do(t.Context(), c) // The second and third fail: the partition no longer exists.
 	}
 	families, err := registry.Gather()
 	if err != nil {
@@ -355,7 +354,7 @@ func testMetrics(t *testing.T, change reshape, name string) {
 	}
 }
 
-// changes reads a page of a partition's change feed and returns the ids as well.
+// changes reads a page of a partition's change feed, and also returns the ids.
 func (c client) changes(t *testing.T, p resource.Partition, r partitionkey.Range, after resource.LSN, most int) (partition.FeedPage, []string) {
 	t.Helper()
 	replica, release, err := c.w.node.Replica(t.Context(), c.container(), p.ID)

@@ -21,7 +21,7 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// gathered returns the metrics that are asked for, by name and the value of their label.
+// gathered returns the metrics with the given names, by name and the value of their label.
 func gathered(t *testing.T, registry *prometheus.Registry, prefix string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -57,8 +57,8 @@ func rewrite(t *testing.T, files storage.Files, name, content string) {
 	}
 }
 
-// settled returns the tables of a store once no compaction replaces them any more, which
-// one may do behind the opening of a store.
+// settled returns the tables of a store when no compaction replaces them any longer. The
+// opening of a store may start one.
 func settled(t *testing.T, pool *storage.Pool, dir string) (tables []string) {
 	t.Helper()
 	for same := 0; same < 20; time.Sleep(5 * time.Millisecond) {
@@ -73,9 +73,9 @@ func settled(t *testing.T, pool *storage.Pool, dir string) (tables []string) {
 	return tables
 }
 
-// A scrub finds the bit that is flipped in a table of one partition, whether it is open
-// or closed, and says so in the log, the metrics and what is unwell; the others and the
-// partition itself serve on. When the file is whole again, so is the partition.
+// TestScrub flips a bit in a table of one partition, which is open or closed. The scrub
+// finds it and reports it in the log, the metrics and Unwell; all partitions continue to
+// serve. When the file is restored, the next scrub clears the report.
 func TestScrub(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -154,8 +154,8 @@ func TestScrub(t *testing.T) {
 	}
 }
 
-// Scrubs of partitions that are written to, closed to make room and opened again, and of
-// containers that come and go, find nothing.
+// TestScrubUnderLoad finds nothing in partitions that are written to, closed to make room
+// and opened again, while containers are created and dropped.
 func TestScrubUnderLoad(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()

@@ -22,7 +22,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// onFiles is a world on the real file system.
+// onFiles returns a world on the real file system.
 func onFiles(b *testing.B) *world {
 	b.Helper()
 	pool, err := storage.NewPool(storage.Options{})
@@ -49,7 +49,7 @@ func onFiles(b *testing.B) *world {
 	return w
 }
 
-// benchItem is a document of 1 KB with 20 indexed values.
+// benchItem returns a document of 1 KB with 20 indexed values.
 func benchItem(i int) value.Value {
 	doc := fmt.Sprintf(`{"id":"%d","a":"tenant%d","text":"%0800d"`, i, i%1000, i)
 	for n := range 18 {
@@ -62,11 +62,10 @@ func benchItem(i int) value.Value {
 	return v
 }
 
-// BenchmarkSplit splits a container of DECAN_SPLIT_DOCUMENTS documents, 20,000
-// when it is not set, the largest partition each time, while 64 writers write as
-// fast as they can. The pause is for how long writes to the partition wait; the
-// wait is that of the slowest single write during the split, and calm that of the
-// slowest in as long a time behind it.
+// BenchmarkSplit splits a container of DECAN_SPLIT_DOCUMENTS documents, 20,000 if it is
+// not set, always the largest partition, while 64 writers write as fast as they can. pause
+// is how long writes to the partition wait, wait the slowest single write during the
+// split, and calm the slowest one in the same time after it.
 func BenchmarkSplit(b *testing.B) {
 	documents, _ := strconv.Atoi(os.Getenv("DECAN_SPLIT_DOCUMENTS"))
 	if documents == 0 {
@@ -135,7 +134,7 @@ func benchSplit(b *testing.B, documents, writers int) {
 			b.Fatal(err)
 		}
 		pauses, waits = append(pauses, result.Pause), append(waits, time.Duration(slowest.Swap(0)))
-		// As long a time without a split, to compare with.
+		// The same time without a split, for comparison.
 		b.StopTimer()
 		time.Sleep(result.Took)
 		calm = append(calm, time.Duration(slowest.Load()))

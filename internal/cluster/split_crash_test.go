@@ -23,8 +23,8 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// register is a document that one goroutine writes in steps, of which it knows
-// which one is certain to be there, and which one may be.
+// register is a document that one goroutine writes in steps. It knows which step is
+// certainly stored, and which one may be.
 type register struct {
 	i                  int
 	certain, attempted atomic.Int64
@@ -39,7 +39,7 @@ func (r *register) step(c client) error {
 	return err
 }
 
-// verify checks that the register is at a step between two.
+// verify checks that the register is at a step from low to high.
 func (r *register) verify(c client, low, high int64) error {
 	body, _, err := c.read(item(r.i, 0))
 	if err != nil || body == nil {
@@ -58,7 +58,8 @@ func (r *register) verify(c client, low, high int64) error {
 	return nil
 }
 
-// moment is what is certain at a moment, and what the disk may be afterwards.
+// moment has what is certain at a moment, and the possible states of the disk after a
+// crash at that moment.
 type moment struct {
 	low, high []int64
 	disks     []*storagetest.Disk
@@ -67,8 +68,7 @@ type moment struct {
 
 var keptParts = []float64{0, 0.5, 1}
 
-// take makes the copies between what was certain before and what had been
-// attempted after.
+// take copies the disk between a look at what is certain and one at what was attempted.
 func take(disk *storagetest.Disk, registers []*register, at string) moment {
 	m := moment{at: at}
 	for _, r := range registers {
@@ -83,7 +83,7 @@ func take(disk *storagetest.Disk, registers []*register, at string) moment {
 	return m
 }
 
-// verify starts a server on each of the copies.
+// verify starts a server on each of the copies and compares the registers.
 func (m moment) verify(t *testing.T, rid resource.RID, registers []*register) (partitions int) {
 	t.Helper()
 	for n, disk := range m.disks {
@@ -113,13 +113,13 @@ func (m moment) verify(t *testing.T, rid resource.RID, registers []*register) (p
 	return partitions
 }
 
-// small is a container whose documents are certain, and a client of it.
+// small is a container whose documents are stored, and a client of it.
 func small(t *testing.T, w *world, key string, n int) (client, []*register) {
 	t.Helper()
 	return smallOf(t, w, key, n, 1)
 }
 
-// smallOf is small with some partitions.
+// smallOf returns a small container with some partitions.
 func smallOf(t *testing.T, w *world, key string, n, partitions int) (client, []*register) {
 	t.Helper()
 	created, err := w.createWith("c", key, "", partitions)
@@ -138,12 +138,12 @@ func smallOf(t *testing.T, w *world, key string, n, partitions int) (client, []*
 	return c, registers
 }
 
-// Whenever the power fails during a split under load, and whatever of the writes
-// that were not synced is lost, the next start finds one partition or two, and
-// every acknowledged write in them.
+// TestSplitCrash crashes at many moments of a split under load, and loses any part of the
+// writes that are not synced. The next start finds one partition or two, with every
+// acknowledged write.
 func TestSplitCrash(t *testing.T) { testCrash(t, splitOne) }
 
-// The same of a merge: two partitions, or one.
+// TestMergeCrash does the same with a merge: two partitions, or one.
 func TestMergeCrash(t *testing.T) { testCrash(t, mergeTwo) }
 
 func testCrash(t *testing.T, change reshape) {
@@ -164,7 +164,7 @@ func testCrashWith(t *testing.T, key string, change reshape) {
 	var registers []*register
 	var armed atomic.Bool
 	operations, next := 0, 0
-	// A crash may come in front of any writing operation; every so many are tried.
+	// A crash may precede any writing operation; a sample of them is tried.
 	files := errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if !armed.Load() || op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
 			return nil
@@ -193,7 +193,7 @@ func testCrashWith(t *testing.T, key string, change reshape) {
 					return
 				default:
 				}
-				// The first is written when it is done.
+				// The first write has ended before the change begins.
 				if err := registers[1+i%(len(registers)-1)].step(c); err != nil {
 					t.Error(err)
 					return
@@ -229,12 +229,12 @@ func testCrashWith(t *testing.T, key string, change reshape) {
 	}
 }
 
-// Whichever operation of the disk fails during a split: it is done, or undone
-// and the parent serves on, or the start tells; and every acknowledged write is
-// there.
+// TestSplitFailingDisk fails each operation of the disk during a split: the split is done;
+// or undone, and the parent serves; or the next start finds out. No acknowledged write is
+// lost.
 func TestSplitFailingDisk(t *testing.T) { testFailingDisk(t, splitOne) }
 
-// The same of a merge.
+// TestMergeFailingDisk does the same with a merge.
 func TestMergeFailingDisk(t *testing.T) { testFailingDisk(t, mergeTwo) }
 
 func testFailingDisk(t *testing.T, change reshape) {
@@ -258,7 +258,7 @@ func testFailingDisk(t *testing.T, change reshape) {
 		disk.Heal()
 		outcome := afterFailure(t, c, registers, n, change, changeErr)
 		outcomes[outcome]++
-		_ = w.close() // a store that has failed says so again
+		_ = w.close() // A store that has failed returns an error.
 		parts := moment{disks: []*storagetest.Disk{disk}, at: fmt.Sprintf("operation %d", n)}
 		for _, r := range registers {
 			parts.low, parts.high = append(parts.low, r.certain.Load()), append(parts.high, r.attempted.Load())
@@ -279,8 +279,8 @@ func testFailingDisk(t *testing.T, change reshape) {
 	}
 }
 
-// afterFailure writes after a change, and tries it again when the disk's trouble
-// was not a parent's own or the catalog's.
+// afterFailure writes after a change, and repeats the change unless a parent's store or
+// the catalog's has failed.
 func afterFailure(t *testing.T, c client, registers []*register, n int64, change reshape, changeErr error) string {
 	t.Helper()
 	if changeErr != nil && status.CodeOf(changeErr) != status.CodeUnavailable {
@@ -303,7 +303,7 @@ func afterFailure(t *testing.T, c client, registers []*register, n int64, change
 	case changeErr == nil:
 		return "done"
 	case failures > 0:
-		return "stopped" // the parent's or the catalog's own files failed
+		return "stopped" // The store of a parent or of the catalog has failed.
 	}
 	if err := change.do(t.Context(), c); err != nil {
 		if status.CodeOf(err) == status.CodeUnavailable {
@@ -314,11 +314,11 @@ func afterFailure(t *testing.T, c client, registers []*register, n int64, change
 	return "again"
 }
 
-// While the disk has no room for the children, or no descriptors, the parent
-// serves on as if nothing had been tried.
+// TestSplitWithoutRoom has no room on the disk for the children, or no descriptors: the
+// parent serves as if there had been no split.
 func TestSplitWithoutRoom(t *testing.T) { testWithoutRoom(t, splitOne, "0") }
 
-// The same of a merge.
+// TestMergeWithoutRoom does the same with a merge.
 func TestMergeWithoutRoom(t *testing.T) { testWithoutRoom(t, mergeTwo, "0", "1") }
 
 func testWithoutRoom(t *testing.T, change reshape, parents ...string) {
@@ -383,12 +383,12 @@ func testWithoutRoom(t *testing.T, change reshape, parents ...string) {
 	}
 }
 
-// When the process has used up its descriptors, before a split or at any moment of
-// it, the parent serves on as if nothing had been tried, and nothing is left of the
-// children when there are some again.
+// TestSplitWithoutDescriptors uses up the descriptors of the process before a split or at
+// any moment of it: the parent serves as if there had been no split, and nothing is left of
+// the children when there are descriptors again.
 func TestSplitWithoutDescriptors(t *testing.T) { testWithoutDescriptors(t, splitOne) }
 
-// The same of a merge.
+// TestMergeWithoutDescriptors does the same with a merge.
 func TestMergeWithoutDescriptors(t *testing.T) { testWithoutDescriptors(t, mergeTwo) }
 
 func testWithoutDescriptors(t *testing.T, change reshape) {
@@ -401,7 +401,7 @@ func testWithoutDescriptors(t *testing.T, change reshape) {
 	}
 	for n := int64(0); outcomes["reached no more"] == 0; n += int64(1 + random.IntN(stride)) {
 		disk := storagetest.NewCrashable()
-		var left atomic.Int64 // operations until they are used up
+		var left atomic.Int64 // operations until the descriptors are used up
 		left.Store(1 << 60)
 		files := errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 			if left.Add(-1) == 0 {
@@ -464,8 +464,8 @@ func testWithoutDescriptors(t *testing.T, change reshape) {
 	}
 }
 
-// What is left of a split or merge that failed, because it could not be removed then,
-// is removed as soon as it can be, without a restart.
+// TestLeftoversAreRemoved fails a split or merge so that its children cannot be removed.
+// They are removed as soon as that is possible, without a restart.
 func TestLeftoversAreRemoved(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]reshape{"split": splitOne, "merge": mergeTwo} {
@@ -512,7 +512,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	}
 }
 
-// crowded is a file system that says how little it has left.
+// crowded is a file system with a set number of free bytes.
 type crowded struct {
 	vfs.FS
 	free atomic.Uint64
@@ -522,10 +522,10 @@ func (f *crowded) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: f.free.Load()}, nil
 }
 
-// A split is not begun when it would fill the disk.
+// TestSplitNeedsRoom does not begin a split that would fill the disk.
 func TestSplitNeedsRoom(t *testing.T) { testNeedsRoom(t, splitOne) }
 
-// The same of a merge.
+// TestMergeNeedsRoom does the same with a merge.
 func TestMergeNeedsRoom(t *testing.T) { testNeedsRoom(t, mergeTwo) }
 
 func testNeedsRoom(t *testing.T, change reshape) {
@@ -553,8 +553,8 @@ func testNeedsRoom(t *testing.T, change reshape) {
 	}
 }
 
-// What cannot be split is refused with a status that says why, and nothing has
-// changed (S41, S42).
+// TestSplitRefused refuses impossible splits with a status that gives the reason, and
+// changes nothing (S41, S42).
 func TestSplitRefused(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)
@@ -566,7 +566,7 @@ func TestSplitRefused(t *testing.T) {
 	}
 	alone := client{w, one.RID}
 	for i := range 10 {
-		if _, err := alone.write(partition.Create, item(7*i, 0), ""); err != nil { // tenant0 alone
+		if _, err := alone.write(partition.Create, item(7*i, 0), ""); err != nil { // only tenant0
 			t.Fatal(err)
 		}
 	}
@@ -604,7 +604,7 @@ func TestSplitRefused(t *testing.T) {
 	if got := w.catalog.View().Version(); got != version {
 		t.Errorf("the catalog came from version %d to %d", version, got)
 	}
-	// Inside of a tenant, and at a full key, is allowed (S38).
+	// A cut inside a tenant, or at a full key, is allowed (S38).
 	for _, at := range []string{string(first[:16]) + "\x01", string(first)} {
 		owner := c.container().Ranges.Locate(partitionkey.EPK(at)).Value
 		if _, err := w.node.Split(t.Context(), c.rid, owner.ID, partitionkey.EPK(at)); err != nil {
@@ -616,8 +616,8 @@ func TestSplitRefused(t *testing.T) {
 	}
 }
 
-// Bounds have no zero bytes at their end, however often an empty or a full
-// partition is split: clients differ in how they compare those.
+// TestSplitBounds splits empty and full partitions repeatedly. The bounds never end in
+// zero bytes, because clients differ in how they compare those.
 func TestSplitBounds(t *testing.T) {
 	t.Parallel()
 	for name, key := range everyKind() {
@@ -654,8 +654,8 @@ func TestSplitBounds(t *testing.T) {
 	}
 }
 
-// The prefixes of what was cut: a partition whose range begins inside of a tenant
-// counts its own part of it.
+// TestSplitInsideTenant cuts inside a tenant: each partition counts its own part of the
+// tenant.
 func TestSplitInsideTenant(t *testing.T) {
 	t.Parallel()
 	disk := storagetest.NewCrashable()
@@ -694,8 +694,8 @@ func TestSplitInsideTenant(t *testing.T) {
 	clean(t, disk, n)
 }
 
-// What cannot be merged is refused with a status that says why, and nothing has
-// changed.
+// TestMergeRefused refuses impossible merges with a status that gives the reason, and
+// changes nothing.
 func TestMergeRefused(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)
@@ -732,8 +732,8 @@ func TestMergeRefused(t *testing.T) {
 	}
 }
 
-// Two partitions are merged when one may hold what they hold together and serve
-// what they are given, and not when either is a little less.
+// TestMergeLimits merges two partitions if one may hold all their documents and serve
+// their throughput, and refuses it if either limit is a little lower.
 func TestMergeLimits(t *testing.T) {
 	t.Parallel()
 	bytes := int64(0)
@@ -775,9 +775,9 @@ func TestMergeLimits(t *testing.T) {
 	}
 }
 
-// Throughput that is divided anew while two partitions are merged, so that together
-// they have more than one can serve, ends the merge: both serve on. So does one that
-// containers share.
+// TestMergeDividedMeanwhile divides the throughput during a merge so that both partitions
+// together have more than one can serve: the merge ends, and both continue to serve. It
+// does so for the throughput of a container and for that of a database.
 func TestMergeDividedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -793,8 +793,8 @@ func TestMergeDividedMeanwhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			disk := storagetest.NewCrashable()
-			var watched atomic.Pointer[client] // nil until it is to be divided
-			// The child's directory is there when the plan is.
+			var watched atomic.Pointer[client] // nil until the throughput is to be divided
+			// The child's directory appears after the plan is stored.
 			files := errorfs.Wrap(disk.FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 				c := watched.Load()
 				if c == nil || !strings.Contains(op.Path, fmt.Sprintf("data/p/%x/2", string(c.rid))) || !watched.CompareAndSwap(c, nil) {

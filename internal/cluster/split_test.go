@@ -26,7 +26,7 @@ import (
 	"github.com/decandb/decan/partitionkey"
 )
 
-// keyKinds are the definitions that splits are tested with.
+// keyKinds are the partition key definitions of the tests.
 var keyKinds = map[string]string{
 	"v1":    `{"paths":["/a"],"version":1}`,
 	"v2":    `{"paths":["/a"],"version":2}`,
@@ -34,7 +34,7 @@ var keyKinds = map[string]string{
 	"three": `{"paths":["/a","/b","/c"],"kind":"MultiHash"}`,
 }
 
-// everyKind is all of keyKinds, and under the race detector the first and the last.
+// everyKind returns keyKinds, and with the race detector only the first and the last.
 func everyKind() map[string]string {
 	if raceDetector {
 		return map[string]string{"v1": keyKinds["v1"], "three": keyKinds["three"]}
@@ -42,7 +42,7 @@ func everyKind() map[string]string {
 	return keyKinds
 }
 
-// createWith makes a container of n partitions with further members.
+// createWith creates a container of n partitions with further members in its definition.
 func (w *world) createWith(name, key, members string, n int) (*catalog.Container, error) {
 	c, err := w.prepare(name)
 	if err != nil {
@@ -69,8 +69,8 @@ func (w *world) createWith(name, key, members string, n int) (*catalog.Container
 	return created, nil
 }
 
-// client does what the engine does: it finds partitions in the newest view and
-// follows those that have moved.
+// client finds partitions in the newest view and retries when they have moved, as the
+// engine does.
 type client struct {
 	w   *world
 	rid resource.RID
@@ -94,7 +94,7 @@ func (c client) at(epk partitionkey.EPK, use func(r replica, p resource.Partitio
 	return err
 }
 
-// replica is the face that the engine uses.
+// replica calls use with a replica as the engine gets it.
 type replica interface {
 	Write(ctx context.Context, w partition.Write) (partition.Written, error)
 	Read(ctx context.Context, r partition.Read) (partition.Found, error)
@@ -125,7 +125,7 @@ func (c client) write(op partition.Op, doc value.Value, id string) (partition.Wr
 	return written, err
 }
 
-// read returns a document, nil when there is none.
+// read returns a document, or nil if it does not exist.
 func (c client) read(doc value.Value) (body []byte, lsn resource.LSN, err error) {
 	key := c.container().KeyOf(doc)
 	epk := c.container().PartitionKey.Hash(key)
@@ -140,8 +140,7 @@ func (c client) read(doc value.Value) (body []byte, lsn resource.LSN, err error)
 	return body, lsn, err
 }
 
-// query runs a query over a range, in pages, and begins anew when a partition
-// has moved.
+// query runs a query over a range, in pages, and starts again if a partition has moved.
 func (c client) query(text string, r partitionkey.Range) (rows []string, err error) {
 	for range 1000 {
 		if rows, err = c.queryOnce(text, r); status.CodeOf(err) != status.CodeGone {
@@ -187,7 +186,7 @@ func (c client) queryOnce(text string, r partitionkey.Range) (rows []string, err
 	}
 }
 
-// item is document number i of the tests: few tenants, some users, many items.
+// item returns document number i of the tests: few tenants, some users, many items.
 func item(i, version int) value.Value {
 	doc := fmt.Sprintf(`{"id":"%d","a":"tenant%d","b":%d,"c":null,"n":%d,"v":%d,"tags":["every",%d]`, i, i%7, i%13, i%10, version, i%3)
 	if i%5 > 0 {
@@ -200,8 +199,8 @@ func item(i, version int) value.Value {
 	return v
 }
 
-// verify compares the container with a model: every document once, counts by
-// the index, prefixes, and order.
+// verify compares the container with a model: each document exists once, and counts from
+// the index, prefixes and order are right.
 func (c client) verify(m map[int]int) error {
 	var errs []error
 	ask := func(text string, r partitionkey.Range, want []string, ordered bool) {
@@ -249,7 +248,7 @@ func (c client) verify(m map[int]int) error {
 	return errors.Join(errs...)
 }
 
-// clean verifies the bytes on a disk on which no node runs.
+// clean verifies the stores on a disk that no node uses.
 func clean(t testing.TB, disk *storagetest.Disk, partitions int) {
 	t.Helper()
 	report := check(t, disk)
@@ -266,8 +265,8 @@ func clean(t testing.TB, disk *storagetest.Disk, partitions int) {
 	}
 }
 
-// A partition becomes two, and they two more: documents, counts, prefixes that
-// span partitions and positions are as before (S37-S40).
+// TestSplitQuiet splits a partition into two, and these again: documents, counts, prefixes
+// that span partitions, and positions do not change (S37-S40).
 func TestSplitQuiet(t *testing.T) {
 	t.Parallel()
 	for name, key := range everyKind() {
@@ -333,16 +332,16 @@ func TestSplitQuiet(t *testing.T) {
 	}
 }
 
-// seed is a new one for each run; a failure prints it.
+// seed returns a new seed for each run; a failure prints it.
 func seed(t testing.TB) (uint64, *rand.Rand) {
 	s := rand.Uint64()
 	t.Logf("seed %d", s)
 	return s, rand.New(rand.NewPCG(s, 0))
 }
 
-// A partition is split again and again while it is written, read and queried:
-// each acknowledged write is there once, what a query can know for certain it
-// says at every moment, and every store is clean (S37, S38).
+// TestSplitModel splits a partition continuously while it is written, read and queried:
+// each acknowledged write exists once, queries always return what is certain at that
+// moment, and every store is clean (S37, S38).
 func TestSplitModel(t *testing.T) {
 	t.Parallel()
 	for name, key := range everyKind() {
@@ -355,11 +354,11 @@ func TestSplitModel(t *testing.T) {
 
 const (
 	modelItems  = 600
-	modelStatic = 10 // of so many documents the first never changes
+	modelStatic = 10 // the first of every ten documents never changes
 	modelSplits = 5
 )
 
-// modelSplitter splits partitions at medians, middles of their ranges and random
+// modelSplitter splits partitions at medians, at the middle of their ranges and at random
 // points.
 func modelSplitter(t *testing.T, c client, random *rand.Rand) (splits int) {
 	for range 4 * modelSplits {
@@ -386,8 +385,7 @@ func modelSplitter(t *testing.T, c client, random *rand.Rand) (splits int) {
 	return splits
 }
 
-// modelWriter writes its share of the documents until stop, and notes in m what
-// it knows to be there.
+// modelWriter writes its share of the documents until stop, and records in m which exist.
 func modelWriter(c client, m map[int]int, g, writers int, start uint64, stop chan struct{}) error {
 	r := rand.New(rand.NewPCG(start, uint64(g+1)))
 	for version := 1; ; version++ {
@@ -427,7 +425,7 @@ func modelWriter(c client, m map[int]int, g, writers int, start uint64, stop cha
 	}
 }
 
-// modelReader asks for the documents that never change, until stop.
+// modelReader reads the documents that never change, until stop.
 func modelReader(c client, static map[int]int, stop chan struct{}) error {
 	var want []string
 	for i := range static {
@@ -459,7 +457,7 @@ func modelReader(c client, static map[int]int, stop chan struct{}) error {
 	}
 }
 
-// delayed is a world whose splits wait between plan and beginning.
+// delayed returns a world whose splits wait after their plan.
 func delayed(t *testing.T, files vfs.FS, delay time.Duration) *world {
 	t.Helper()
 	w, err := openOn(files, 0)
@@ -470,9 +468,9 @@ func delayed(t *testing.T, files vfs.FS, delay time.Duration) *world {
 	return w
 }
 
-// While a split waits, as in the service for hours, its partition serves, its
-// plan can be seen, and it is not split a second time. A container that is
-// dropped, and a server that stops, end it; a start gives it up.
+// TestSplitWaits delays a split, as the service does for hours: the partition serves, its
+// plan is visible, and it cannot be split by another change. Dropping the container or
+// stopping the server ends the split, and a start drops its plan.
 func TestSplitWaits(t *testing.T) {
 	t.Parallel()
 	testWaits(t, splitOne, 1, func(c client, registers []*register) {
@@ -489,28 +487,28 @@ func TestSplitWaits(t *testing.T) {
 	})
 }
 
-// Dropping a container at any moment of a split leaves nothing of it.
+// TestSplitAndDrop drops the container at any moment of a split, and nothing is left.
 func TestSplitAndDrop(t *testing.T) {
 	t.Parallel()
 	testAndDrop(t, splitOne)
 }
 
-// When nobody knows whether the switch was stored, writes to the range are
-// refused and reads served, until a start finds out.
+// TestSplitInDoubt leaves it unknown whether the switch is stored: writes to the range are
+// refused and reads are served until a start finds out.
 func TestSplitInDoubt(t *testing.T) {
 	t.Parallel()
 	testInDoubt(t, splitOne)
 }
 
-// A request that names the parent while the switch is being stored waits for it, and
-// then gets 410/1002.
+// TestSplitHasWritesWait sends requests to the parent while the switch is being stored:
+// they wait for it, and then get 410/1002.
 func TestSplitHasWritesWait(t *testing.T) {
 	t.Parallel()
 	testNamed(t, splitOne)
 }
 
-// Whoever holds the parent when it is split reads on, and its directory goes when
-// it is given back.
+// TestSplitWhileHeld keeps a holder of the parent during a split: the holder can still
+// read, and the directory is removed when it leaves.
 func TestSplitWhileHeld(t *testing.T) {
 	t.Parallel()
 	w, disk := start(t, 0)
@@ -562,9 +560,9 @@ func awaitGone(t testing.TB, files vfs.FS, dir string) {
 	}
 }
 
-// Whoever is the last to leave a partition that was split or dropped neither closes it
-// nor deletes its files: a request would take as long as that. Nor is anything flushed
-// before it is deleted, and closing the node waits for it.
+// TestLastReaderDoesNotWait shows that the last holder of a partition that was split or
+// dropped neither closes it nor deletes its files, which would delay its request. Nothing
+// is flushed before it is deleted, and closing the node waits for the deletion.
 func TestLastReaderDoesNotWait(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(w *world, c client) error{
@@ -581,7 +579,7 @@ func TestLastReaderDoesNotWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			disk := storagetest.NewCrashable()
-			files := &doomedFS{FS: disk.FS(), begun: make(chan struct{}), left: make(chan struct{})}
+			files := &droppedFS{FS: disk.FS(), begun: make(chan struct{}), left: make(chan struct{})}
 			w, err := openOn(files, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -615,18 +613,18 @@ func TestLastReaderDoesNotWait(t *testing.T) {
 	}
 }
 
-// doomedFS watches a directory that is about to be deleted, which it makes wait until
-// left is closed, and then takes long for.
-type doomedFS struct {
+// droppedFS watches a directory that is about to be deleted. The deletion waits until left
+// is closed, and then takes long.
+type droppedFS struct {
 	vfs.FS
-	dir    atomic.Pointer[string] // nil before
+	dir    atomic.Pointer[string] // nil until the test sets it
 	begun  chan struct{}          // closed when the directory is about to be deleted
 	left   chan struct{}
-	waited atomic.Bool  // in vain
-	tables atomic.Int64 // that were begun in it
+	waited atomic.Bool  // until the time was over
+	tables atomic.Int64 // created in the directory
 }
 
-func (d *doomedFS) RemoveAll(name string) error {
+func (d *droppedFS) RemoveAll(name string) error {
 	if dir := d.dir.Load(); dir != nil && *dir == name {
 		close(d.begun)
 		select {
@@ -634,20 +632,20 @@ func (d *doomedFS) RemoveAll(name string) error {
 		case <-time.After(hang):
 			d.waited.Store(true)
 		}
-		time.Sleep(20 * time.Millisecond) // Whoever does not wait for it is gone by then.
+		time.Sleep(20 * time.Millisecond) // A node that does not wait is closed by then.
 	}
 	return d.FS.RemoveAll(name)
 }
 
-func (d *doomedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (d *droppedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if dir := d.dir.Load(); dir != nil && strings.HasPrefix(name, *dir) && path.Ext(name) == ".sst" {
 		d.tables.Add(1)
 	}
 	return d.FS.Create(name, category)
 }
 
-// A position in the parent's change feed is good in the feed of each child: what
-// was changed later comes once, and nothing else.
+// TestSplitFeed continues from positions in the parent's change feed: each is valid in the
+// feed of each child, which returns each later change once and nothing else.
 func TestSplitFeed(t *testing.T) {
 	t.Parallel()
 	w, _ := start(t, 0)
@@ -677,7 +675,7 @@ func TestSplitFeed(t *testing.T) {
 	}
 }
 
-// Splits are counted, those that failed apart, with their pauses.
+// TestSplitMetrics counts splits, failed splits and their pauses.
 func TestSplitMetrics(t *testing.T) {
 	t.Parallel()
 	testMetrics(t, splitOne, "split")

@@ -18,7 +18,7 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// copyTree copies a directory of a disk, in place of another.
+// copyTree replaces a directory of a disk with a copy of another.
 func copyTree(t *testing.T, disk *storagetest.Disk, from, to string) {
 	t.Helper()
 	if err := disk.FS().RemoveAll(to); err != nil {
@@ -36,7 +36,7 @@ func copyTree(t *testing.T, disk *storagetest.Disk, from, to string) {
 	}
 }
 
-// files returns every file below a directory with its size and a checksum.
+// files returns every file below a directory, with its size and a checksum.
 func files(t *testing.T, fs vfs.FS, dir string) (all []string) {
 	t.Helper()
 	names, err := fs.List(dir)
@@ -67,8 +67,8 @@ func files(t *testing.T, fs vfs.FS, dir string) (all []string) {
 	return all
 }
 
-// refused opens a disk, which has to be refused with an error that says all of want, and
-// stays as it is. A check has to find a problem.
+// refused opens a disk and requires an error that contains each text of want. The disk must
+// not change, and a check must find a problem.
 func refused(t *testing.T, disk *storagetest.Disk, want ...string) {
 	t.Helper()
 	const dir = "data"
@@ -98,7 +98,7 @@ func accept(t *testing.T, disk *storagetest.Disk) cluster.Acceptance {
 	return acceptAll(t, disk, false)
 }
 
-// acceptAll is accept, with which partitions of which nothing is left may begin empty.
+// acceptAll is accept with the choice to replace lost partitions with empty ones.
 func acceptAll(t *testing.T, disk *storagetest.Disk, empty bool) cluster.Acceptance {
 	t.Helper()
 	pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
@@ -109,12 +109,12 @@ func acceptAll(t *testing.T, disk *storagetest.Disk, empty bool) cluster.Accepta
 	if err := errors.Join(err, pool.Close()); err != nil {
 		t.Fatal(err)
 	}
-	// A catalog that is older than its mark is kept as it was, too.
+	// The copy of a catalog that is older than its mark is not changed either.
 	accepted.Kept = slices.DeleteFunc(accepted.Kept, func(name string) bool { return strings.HasSuffix(name, "-damaged") })
 	return accepted
 }
 
-// restore brings entries of the quarantine back.
+// restore restores entries of the quarantine.
 func restore(t *testing.T, disk *storagetest.Disk, as string, names ...string) (string, error) {
 	t.Helper()
 	pool, err := storage.NewPool(storage.Options{FS: disk.FS()})
@@ -141,8 +141,8 @@ func quarantined(t *testing.T, disk *storagetest.Disk) (names []string) {
 	return names
 }
 
-// begun is a disk with container c of two partitions, one document each, and a copy of
-// the catalog of that time in old.
+// begun returns a disk with container c of two partitions with one document each, and with
+// a copy of its catalog in old.
 func begun(t *testing.T) (*world, *storagetest.Disk, *catalog.Container) {
 	t.Helper()
 	disk := storagetest.NewCrashable()
@@ -163,7 +163,7 @@ func begun(t *testing.T) (*world, *storagetest.Disk, *catalog.Container) {
 	return w, disk, c
 }
 
-// rollBack puts the old catalog in place of the one of a world, which it closes.
+// rollBack closes a world and replaces its catalog with the old one.
 func rollBack(t *testing.T, w *world, disk *storagetest.Disk) {
 	t.Helper()
 	if err := w.close(); err != nil {
@@ -172,8 +172,9 @@ func rollBack(t *testing.T, w *world, disk *storagetest.Disk) {
 	copyTree(t, disk, "old", "data/catalog")
 }
 
-// A catalog that is older than the partitions is refused, with the marks, without them
-// and when they are damaged, whatever has happened since; nothing is removed.
+// TestOlderCatalogIsRefused starts with a catalog that is older than the partitions, with
+// the marks, without them and with damaged ones, after different changes. The start is
+// refused and removes nothing.
 func TestOlderCatalogIsRefused(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(t *testing.T, w *world, c *catalog.Container){
@@ -237,7 +238,7 @@ func TestOlderCatalogIsRefused(t *testing.T) {
 					spoil(t, disk, "data/marks", 0, 1<<20)
 				}
 				if name == "dropped" && marks != "whole" {
-					refused(t, disk, "data/p/") // Nothing else tells that it was dropped.
+					refused(t, disk, "data/p/") // There is no other trace of the drop.
 					return
 				}
 				refused(t, disk, "catalog is older than", "nothing was changed")
@@ -281,8 +282,8 @@ func put(t *testing.T, disk *storagetest.Disk, name string, content []byte) {
 	}
 }
 
-// After the loss of the newer catalog is accepted, the children of a split are in the
-// quarantine, and take the place of their parent again with every document.
+// TestChildrenAreAdopted accepts the loss of a newer catalog. The children of a split are
+// in the quarantine then; restored, they replace their parent, with every document.
 func TestChildrenAreAdopted(t *testing.T) {
 	t.Parallel()
 	w, disk, c := begun(t)
@@ -331,10 +332,11 @@ func TestChildrenAreAdopted(t *testing.T) {
 	if err := w.close(); err != nil {
 		t.Fatal(err)
 	}
-	clean2(t, disk)
+	checkClean(t, disk)
 }
 
-// A parent that was written to since its children came out of it is not replaced.
+// TestWrittenParentIsNotReplaced refuses to replace a parent that was written to after its
+// children were split off.
 func TestWrittenParentIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	w, disk, c := begun(t)
@@ -358,18 +360,18 @@ func TestWrittenParentIsNotReplaced(t *testing.T) {
 	if _, err := restore(t, disk, "", a.Kept...); err == nil || !strings.Contains(err.Error(), "was written to") {
 		t.Errorf("got %v, want it refused", err)
 	}
-	clean2(t, disk)
+	checkClean(t, disk)
 }
 
-// clean2 verifies that nothing is wrong, whatever is in the quarantine.
-func clean2(t *testing.T, disk *storagetest.Disk) {
+// checkClean verifies that a check finds no problem, whatever is in the quarantine.
+func checkClean(t *testing.T, disk *storagetest.Disk) {
 	t.Helper()
 	if report := check(t, disk); !report.Clean() {
 		t.Errorf("problems %q", report.Problems)
 	}
 }
 
-// A container that the catalog has lost becomes one again, under a name that is given.
+// TestContainerIsAdopted restores a container that the catalog has lost, with a new name.
 func TestContainerIsAdopted(t *testing.T) {
 	t.Parallel()
 	w, disk, _ := begun(t)
@@ -407,7 +409,7 @@ func TestContainerIsAdopted(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// A new container does not get the number of one that was lost.
+	// A new container does not get the number of a lost one.
 	fresh, err := w.create("fresh", 1)
 	if err != nil || fresh.RID == lost.RID {
 		t.Errorf("a fresh container: %v", err)
@@ -415,11 +417,11 @@ func TestContainerIsAdopted(t *testing.T) {
 	if err := w.close(); err != nil {
 		t.Fatal(err)
 	}
-	clean2(t, disk)
+	checkClean(t, disk)
 }
 
-// What is in the quarantine goes back to where the newer catalog names it, and is
-// deleted by its whole name alone.
+// TestQuarantineRestoresAndDeletes restores entries to where the newer catalog names them,
+// and deletes entries, which needs their full name.
 func TestQuarantineRestoresAndDeletes(t *testing.T) {
 	t.Parallel()
 	w, disk, c := begun(t)
@@ -483,8 +485,9 @@ func TestQuarantineRestoresAndDeletes(t *testing.T) {
 	clean(t, disk, 2)
 }
 
-// A partition that is older than its mark is refused: the whole start after an unclean
-// stop, and the partition alone after a clean one. Accepting the loss says what is lost.
+// TestOlderPartitionIsRefused refuses a partition that is older than its mark: after a
+// crash the whole start, after a clean stop only the partition. Accepting the loss reports
+// what is lost.
 func TestOlderPartitionIsRefused(t *testing.T) {
 	t.Parallel()
 	w, disk, c := begun(t)
@@ -518,7 +521,7 @@ func TestOlderPartitionIsRefused(t *testing.T) {
 	if err := after.close(); err != nil {
 		t.Fatal(err)
 	}
-	clean2(t, crashed)
+	checkClean(t, crashed)
 
 	copyTree(t, disk, dir, "part")
 	if w, err = open(disk, 10); err != nil {
@@ -545,8 +548,8 @@ func TestOlderPartitionIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever part of the marks is damaged, cut off or missing, a start that has lost
-// nothing serves, the marks are whole again, and a damaged file is kept.
+// TestMarksAreMadeAnew damages, truncates and removes parts of the marks. A start that has
+// lost nothing serves; the marks are complete again, and a damaged file is kept.
 func TestMarksAreMadeAnew(t *testing.T) {
 	t.Parallel()
 	w, disk, c := begun(t)
@@ -590,12 +593,13 @@ func TestMarksAreMadeAnew(t *testing.T) {
 			if kept := quarantined(t, at); (len(kept) == 0) != whole {
 				t.Errorf("byte %d, cut %v: kept %q", n, cut, kept)
 			}
-			clean2(t, at)
+			checkClean(t, at)
 		}
 	}
 }
 
-// A clean start opens nothing, and one after an unclean stop those that were written to.
+// TestStartOpensWhatWasNotClosed opens no partition after a clean stop, and after a crash
+// those that were written to.
 func TestStartOpensWhatWasNotClosed(t *testing.T) {
 	t.Parallel()
 	w, disk, c := begun(t)
@@ -620,7 +624,7 @@ func TestStartOpensWhatWasNotClosed(t *testing.T) {
 	}
 }
 
-// A data directory without its catalog does not get a fresh one.
+// TestFreshCatalogIsRefused does not create a new catalog in a data directory that had one.
 func TestFreshCatalogIsRefused(t *testing.T) {
 	t.Parallel()
 	w, disk, c := begun(t)
@@ -638,9 +642,9 @@ func TestFreshCatalogIsRefused(t *testing.T) {
 	}
 }
 
-// Partitions that are older than the catalog are refused with a sentence that says so,
-// whatever has happened in between, and nothing is changed; what the catalog dropped
-// meanwhile goes to the quarantine.
+// TestOlderPartitionsAreRefused starts with partitions that are older than the catalog,
+// after different changes. The error says so and nothing is changed; only partitions that
+// the catalog has dropped in between are moved to the quarantine.
 func TestOlderPartitionsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -678,7 +682,7 @@ func TestOlderPartitionsAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Killed: what was written to is looked into at the start.
+			// After a crash, the start opens the partitions that were written to.
 			w.node.WriteMarks()
 			crashed := disk.Crash(1, 1)
 			if err := w.close(); err != nil {
@@ -702,9 +706,9 @@ func TestOlderPartitionsAreRefused(t *testing.T) {
 	}
 }
 
-// A partition of which nothing is left is named, with what can be done, and begins empty
-// when the operator says so: the changes go on above every LSN that was acknowledged, the
-// loss is on record, and what was there of it is kept.
+// TestStartEmpty names a partition of which nothing is left, with the remedies. If the
+// operator decides so, an empty partition replaces it: its LSNs are above every
+// acknowledged one, the loss is on record, and what was left of the partition is kept.
 func TestStartEmpty(t *testing.T) {
 	t.Parallel()
 	for _, harm := range []string{"missing", "unreadable"} {
@@ -770,7 +774,7 @@ func TestStartEmpty(t *testing.T) {
 					t.Errorf("partition 2 is at LSN %d", p.LSN)
 				}
 			}
-			// Nothing more is lost, and nothing is recorded twice.
+			// A second acceptance loses and records nothing.
 			if a = acceptAll(t, disk, true); len(a.Lost)+len(a.Remaining) != 0 {
 				t.Errorf("accepted again: %+v", a)
 			}

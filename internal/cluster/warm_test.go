@@ -12,8 +12,8 @@ import (
 	"github.com/decandb/decan/internal/storage/storagetest"
 )
 
-// Warm opens all partitions of a container, or about as many as may be open: those
-// that are opened at the same time are all in use.
+// TestWarm opens all partitions of a container, or about as many as may be open: those that
+// are being opened at the same time are all in use.
 func TestWarm(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{0, 3} {
@@ -39,22 +39,22 @@ func TestWarm(t *testing.T) {
 		if w.node.IsOpen(other, 0) {
 			t.Error("a partition of another container was opened")
 		}
-		// Whoever ends at once opens none and hangs nowhere.
+		// A canceled call opens none and does not block.
 		cancelled, cancel := context.WithCancel(context.Background())
 		cancel()
 		w.node.Warm(cancelled, other)
 	}
 }
 
-// Warm opens several stores at the same time: the first of them is held on the disk
-// until another is being opened as well.
+// TestWarmOpensSideBySide opens several stores at the same time: the disk delays the first
+// one until another is being opened.
 func TestWarmOpensSideBySide(t *testing.T) {
 	t.Parallel()
 	var opening atomic.Int64
 	var watching atomic.Bool
 	two := make(chan struct{})
 	files := errorfs.Wrap(storagetest.NewCrashable().FS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		// Each store begins with its format.
+		// Each store begins with its file FORMAT.
 		if !watching.Load() || op.Kind != errorfs.OpOpen || !strings.HasSuffix(op.Path, "/FORMAT") {
 			return nil
 		}
