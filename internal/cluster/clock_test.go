@@ -41,11 +41,11 @@ func (m *machine) config() cluster.ClockConfig {
 	}
 }
 
-// behind is how much less than the machine's clock the times of a Clock are.
-type behind struct{ writes, certain, removal time.Duration }
+// lag is how much less than the machine's clock the times of a Clock are.
+type lag struct{ writes, certain, removal time.Duration }
 
-func (m *machine) behind(c *cluster.Clock) behind {
-	return behind{m.now().Sub(c.Now()), m.now().Sub(c.Certain()), m.now().Sub(c.Removal())}
+func (m *machine) lag(c *cluster.Clock) lag {
+	return lag{m.now().Sub(c.Now()), m.now().Sub(c.Certain()), m.now().Sub(c.Removal())}
 }
 
 func (m *machine) jumps(t *testing.T, direction string) (n float64) {
@@ -78,23 +78,23 @@ func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		act  func(m *machine, c *cluster.Clock)
-		want behind
+		want lag
 		jump [2]float64 // the number of jumps ahead and back
 	}{
-		"time passes":             {func(m *machine, c *cluster.Clock) { m.pass(40 * day) }, behind{}, [2]float64{}},
-		"a step within the bound": {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockJump) }, behind{}, [2]float64{}},
-		"a step beyond the bound": {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockJump + 1) }, behind{0, cluster.ClockJump + 1, cluster.ClockJump + 1}, [2]float64{1, 0}},
-		"a step back within it":   {func(m *machine, c *cluster.Clock) { m.set(-cluster.ClockJump) }, behind{}, [2]float64{}},
-		"a step back beyond it":   {func(m *machine, c *cluster.Clock) { m.set(-cluster.ClockJump - 1) }, behind{}, [2]float64{0, 1}},
-		"ahead as far as writes":  {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockAhead) }, behind{0, cluster.ClockAhead, cluster.ClockAhead}, [2]float64{1, 0}},
-		"ahead further than that": {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockAhead + 1) }, behind{cluster.ClockAhead + 1, cluster.ClockAhead + 1, cluster.ClockAhead + 1}, [2]float64{1, 0}},
-		"ahead and back":          {func(m *machine, c *cluster.Clock) { m.set(5 * day); c.Check(); m.set(-5 * day) }, behind{}, [2]float64{1, 1}},
-		"ahead and half back":     {func(m *machine, c *cluster.Clock) { m.set(40 * day); c.Check(); m.set(-20 * day) }, behind{0, 20 * day, 20 * day}, [2]float64{1, 1}},
-		"ahead twice":             {func(m *machine, c *cluster.Clock) { m.set(20 * day); c.Check(); m.set(20 * day) }, behind{40 * day, 40 * day, 40 * day}, [2]float64{2, 0}},
-		"ahead, almost steady":    {func(m *machine, c *cluster.Clock) { m.set(day); c.Check(); m.pass(cluster.ClockSteady - 1); c.Check() }, behind{0, day, day}, [2]float64{1, 0}},
-		"ahead and steady":        {func(m *machine, c *cluster.Clock) { m.set(day); c.Check(); m.pass(cluster.ClockSteady); c.Check() }, behind{}, [2]float64{1, 0}},
-		"far ahead and steady":    {func(m *machine, c *cluster.Clock) { m.set(400 * day); c.Check(); m.pass(9 * day); c.Check() }, behind{400 * day, 400 * day, 400 * day}, [2]float64{1, 0}},
-		"far ahead and accepted":  {func(m *machine, c *cluster.Clock) { m.set(400 * day); c.Check(); c.Accept() }, behind{}, [2]float64{1, 0}},
+		"time passes":             {func(m *machine, c *cluster.Clock) { m.pass(40 * day) }, lag{}, [2]float64{}},
+		"a step within the bound": {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockJump) }, lag{}, [2]float64{}},
+		"a step beyond the bound": {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockJump + 1) }, lag{0, cluster.ClockJump + 1, cluster.ClockJump + 1}, [2]float64{1, 0}},
+		"a step back within it":   {func(m *machine, c *cluster.Clock) { m.set(-cluster.ClockJump) }, lag{}, [2]float64{}},
+		"a step back beyond it":   {func(m *machine, c *cluster.Clock) { m.set(-cluster.ClockJump - 1) }, lag{}, [2]float64{0, 1}},
+		"ahead as far as writes":  {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockAhead) }, lag{0, cluster.ClockAhead, cluster.ClockAhead}, [2]float64{1, 0}},
+		"ahead further than that": {func(m *machine, c *cluster.Clock) { m.set(cluster.ClockAhead + 1) }, lag{cluster.ClockAhead + 1, cluster.ClockAhead + 1, cluster.ClockAhead + 1}, [2]float64{1, 0}},
+		"ahead and back":          {func(m *machine, c *cluster.Clock) { m.set(5 * day); c.Check(); m.set(-5 * day) }, lag{}, [2]float64{1, 1}},
+		"ahead and half back":     {func(m *machine, c *cluster.Clock) { m.set(40 * day); c.Check(); m.set(-20 * day) }, lag{0, 20 * day, 20 * day}, [2]float64{1, 1}},
+		"ahead twice":             {func(m *machine, c *cluster.Clock) { m.set(20 * day); c.Check(); m.set(20 * day) }, lag{40 * day, 40 * day, 40 * day}, [2]float64{2, 0}},
+		"ahead, almost steady":    {func(m *machine, c *cluster.Clock) { m.set(day); c.Check(); m.pass(cluster.ClockSteady - 1); c.Check() }, lag{0, day, day}, [2]float64{1, 0}},
+		"ahead and steady":        {func(m *machine, c *cluster.Clock) { m.set(day); c.Check(); m.pass(cluster.ClockSteady); c.Check() }, lag{}, [2]float64{1, 0}},
+		"far ahead and steady":    {func(m *machine, c *cluster.Clock) { m.set(400 * day); c.Check(); m.pass(9 * day); c.Check() }, lag{400 * day, 400 * day, 400 * day}, [2]float64{1, 0}},
+		"far ahead and accepted":  {func(m *machine, c *cluster.Clock) { m.set(400 * day); c.Check(); c.Accept() }, lag{}, [2]float64{1, 0}},
 		"ahead again before steady": {func(m *machine, c *cluster.Clock) {
 			m.set(day)
 			c.Check()
@@ -103,21 +103,21 @@ func TestClockJumps(t *testing.T) {
 			c.Check()
 			m.pass(cluster.ClockSteady - 1)
 			c.Check()
-		}, behind{0, day + time.Hour, day + time.Hour}, [2]float64{2, 0}},
+		}, lag{0, day + time.Hour, day + time.Hour}, [2]float64{2, 0}},
 		"slow drift that is looked at": {func(m *machine, c *cluster.Clock) {
 			for range 1000 {
 				m.pass(time.Second)
 				m.set(time.Second)
 				c.Check()
 			}
-		}, behind{}, [2]float64{}},
+		}, lag{}, [2]float64{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(machineStart)
 			c := cluster.NewClock(m.config())
 			test.act(m, c)
-			if got := m.behind(c); got != test.want {
+			if got := m.lag(c); got != test.want {
 				t.Errorf("behind the clock by %+v, want %+v", got, test.want)
 			}
 			if got := [2]float64{m.jumps(t, "ahead"), m.jumps(t, "back")}; got != test.jump {
@@ -140,7 +140,7 @@ func TestClockSetFromNonsense(t *testing.T) {
 	m := newMachine(time.Unix(100, 0))
 	c := cluster.NewClock(m.config())
 	m.set(machineStart.Sub(m.now()))
-	if got := m.behind(c); got != (behind{}) {
+	if got := m.lag(c); got != (lag{}) {
 		t.Errorf("behind by %+v", got)
 	}
 	if m.jumps(t, "ahead") != 1 || !strings.Contains(m.log.String(), "clock was set") {
@@ -157,7 +157,7 @@ func TestClockOff(t *testing.T) {
 	c := cluster.NewClock(config)
 	m.set(400 * day)
 	c.Check()
-	if got := m.behind(c); got != (behind{}) || m.jumps(t, "ahead") != 0 {
+	if got := m.lag(c); got != (lag{}) || m.jumps(t, "ahead") != 0 {
 		t.Errorf("behind by %+v", got)
 	}
 }
