@@ -195,6 +195,51 @@ func TestFlippedLogIsDamaged(t *testing.T) {
 	}
 }
 
+// makeChunk returns a whole record of a log in the current format.
+func makeChunk(number uint32, synced uint64, payload string) []byte {
+	c := make([]byte, offsetHeader, offsetHeader+len(payload))
+	binary.LittleEndian.PutUint16(c[4:], uint16(len(payload)))
+	c[6] = byte(formOffset)*chunkTypes + partWhole + 1
+	binary.LittleEndian.PutUint32(c[7:], number)
+	binary.LittleEndian.PutUint64(c[11:], synced)
+	c = append(c, payload...)
+	binary.LittleEndian.PutUint32(c, chunkSum(c[6:]))
+	return c
+}
+
+// Two synced offsets after a place do not prove that it was synced: the sync that gave
+// the second one may have begun before the place was written. Three do, as does an
+// offset beyond the place. An offset beyond its own chunk is not from this log.
+func TestSyncedOffsetsProve(t *testing.T) {
+	t.Parallel()
+	const number = 7
+	first, broken := makeChunk(number, 0, "first"), makeChunk(number, 0, "broken")
+	broken[len(broken)-1] ^= 1
+	place := uint64(len(first))
+	for name, c := range map[string]struct {
+		synced []uint64
+		want   bool
+	}{
+		"nothing follows":     {nil, false},
+		"one offset":          {[]uint64{0, 0, 0, 0}, false},
+		"two offsets":         {[]uint64{0, 5, 5, 5}, false},
+		"three offsets":       {[]uint64{0, 5, place}, true},
+		"beyond the place":    {[]uint64{place + 1}, true},
+		"up to the place":     {[]uint64{place}, false},
+		"beyond its chunk":    {[]uint64{1 << 20}, false},
+		"beyond three chunks": {[]uint64{1 << 20, 2 << 20, 3 << 20}, false},
+	} {
+		log := append(bytes.Clone(first), broken...)
+		for _, synced := range c.synced {
+			log = append(log, makeChunk(number, synced, "later")...)
+		}
+		s := scanLog(t, log, number)
+		if s.records != 1 || s.reach != int64(place) || s.damaged() != c.want {
+			t.Errorf("%s: %d records up to %d, damaged %v, want 1 up to %d, %v", name, s.records, s.reach, s.damaged(), place, c.want)
+		}
+	}
+}
+
 // A manifest that is cut is torn. A flip in any edit but the last is damage, and so is
 // any change to the records that were synced before a marker named the manifest.
 func TestManifestDamage(t *testing.T) {

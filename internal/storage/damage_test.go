@@ -242,9 +242,9 @@ func (f tableFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, 
 	return f.FS.Create(name, category)
 }
 
-// twoLogs returns a copy of the disk while a store needs two logs: a closed one with 100
-// rows, which are in no table yet, and a newer one with 50 rows.
-func twoLogs(t *testing.T) (disk *vfs.MemFS, older, newer examinedLog) {
+// threeLogs returns a copy of the disk while a store needs three logs with 100, 50 and 50
+// rows: two closed ones whose rows are in no table yet, and the current one.
+func threeLogs(t *testing.T) (disk *vfs.MemFS, logs []examinedLog) {
 	t.Helper()
 	memory := vfs.NewCrashableMem()
 	var flushing func()
@@ -265,6 +265,9 @@ func twoLogs(t *testing.T) (disk *vfs.MemFS, older, newer examinedLog) {
 	flushing = func() {
 		once.Do(func() {
 			fill(100, 150)
+			_, err := s.db.AsyncFlush()
+			must(t, err)
+			fill(150, 200)
 			disk = memory.CrashClone(vfs.CrashCloneCfg{})
 		})
 	}
@@ -272,39 +275,60 @@ func twoLogs(t *testing.T) (disk *vfs.MemFS, older, newer examinedLog) {
 	must(t, s.Close())
 	e, err := examine(disk, "d/s")
 	must(t, errors.Join(err, e.err()))
-	if len(e.logs) != 2 || !e.logs[0].closed || e.logs[0].records != 100 || e.logs[1].records != 50 {
+	if len(e.logs) != 3 || !e.logs[0].closed || !e.logs[1].closed || e.logs[0].records != 100 || e.logs[1].records != 50 || e.logs[2].records != 50 {
 		t.Fatalf("logs: %+v", e.logs)
 	}
-	return disk, e.logs[0], e.logs[1]
+	return disk, e.logs
 }
 
 // A log that is not the newest was synced to its end, so it is damaged if its end is
-// missing, although nothing in it follows. Accepting the loss removes the newer log.
+// missing, although nothing in it follows. Accepting the loss removes the newer logs.
 func TestOlderLogIsDamaged(t *testing.T) {
 	t.Parallel()
-	good, older, newer := twoLogs(t)
-	if n := countRows(t, newPool(t, Options{FS: good.CrashClone(vfs.CrashCloneCfg{})}), "d/s"); n != 150 {
-		t.Fatalf("the undamaged store has %d rows, want 150", n)
+	good, logs := threeLogs(t)
+	if n := countRows(t, newPool(t, Options{FS: good.CrashClone(vfs.CrashCloneCfg{})}), "d/s"); n != 200 {
+		t.Fatalf("the undamaged store has %d rows, want 200", n)
 	}
+	older := logs[0]
 	text := contents(t, good, "d/s")[older.base]
 	for _, cut := range []int64{older.end - 1, older.end - numberedHeader, older.end / 2, 1, 0} {
 		disk := good.CrashClone(vfs.CrashCloneCfg{})
 		writeFile(t, disk, "d/s/"+older.base, text[:cut])
 		p := newPool(t, Options{FS: disk})
-		if _, err := p.Open("d/s"); err == nil || !IsCorrupt(err) || !strings.Contains(err.Error(), older.base+" is damaged") || !strings.Contains(err.Error(), newer.base) {
+		if _, err := p.Open("d/s"); err == nil || !IsCorrupt(err) || !strings.Contains(err.Error(), older.base+" is damaged") || !strings.Contains(err.Error(), logs[1].base) {
 			t.Errorf("cut at byte %d of %d: open: %v, want that %s is damaged", cut, older.end, err, older.base)
 		}
-		number, _ := logNumber(older.base)
-		rows := scanLog(t, []byte(text[:cut]), uint32(number)).records
-		removed, err := p.AcceptLoss("d/s", "d/kept", "")
-		if err != nil || !strings.Contains(strings.Join(removed, "\n"), "remove log "+newer.base) {
-			t.Errorf("cut at byte %d: accepted: %q, %v", cut, removed, err)
-			continue
-		}
-		if n := countRows(t, p, "d/s"); n != rows {
-			t.Errorf("cut at byte %d: %d rows, want %d", cut, n, rows)
+		rows := scanLog(t, []byte(text[:cut]), uint32(older.number)).records
+		acceptLogs(t, p, rows, logs[1:])
+	}
+}
+
+// acceptLogs accepts the loss of a store, which removes logs and leaves the given number
+// of rows.
+func acceptLogs(t *testing.T, p *Pool, rows int, removed []examinedLog) {
+	t.Helper()
+	cut, err := p.AcceptLoss("d/s", "d/kept", "")
+	must(t, err)
+	for _, log := range removed {
+		if !slices.ContainsFunc(cut, func(says string) bool { return strings.HasPrefix(says, "remove log "+log.base) }) {
+			t.Errorf("%q, want that %s is removed", cut, log.base)
 		}
 	}
+	if n := countRows(t, p, "d/s"); n != rows {
+		t.Errorf("%d rows after %q, want %d", n, cut, rows)
+	}
+}
+
+// A missing log between two others is noticed by the sequence numbers.
+func TestMissingLogLeavesGap(t *testing.T) {
+	t.Parallel()
+	disk, logs := threeLogs(t)
+	must(t, disk.Remove("d/s/"+logs[1].base))
+	p := newPool(t, Options{FS: disk})
+	if _, err := p.Open("d/s"); err == nil || !IsCorrupt(err) || !strings.Contains(err.Error(), "a log before "+logs[2].base+" is missing") {
+		t.Errorf("open: %v, want that a log before %s is missing", err, logs[2].base)
+	}
+	acceptLogs(t, p, 100, logs[2:])
 }
 
 // Accepting the loss of a damaged manifest leaves a store that opens with a prefix of

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -128,18 +129,31 @@ func (g *guard) discardOverlay() error {
 	created := o.created
 	o.on, o.removed, o.created, o.options = false, nil, nil, nil
 	o.mu.Unlock()
-	if len(created) == 0 {
-		return nil
-	}
-	// Markers are removed first, durably: one that came back after a crash would name a
-	// removed manifest.
-	markers := slices.DeleteFunc(slices.Clone(created), func(name string) bool { return !g.isMarker(name) })
-	if len(markers) > 0 {
-		if err := errors.Join(removeAll(g.FS, markers), syncDir(g.FS, g.dir)); err != nil {
-			return err
+	// Each step is durable before the next, because a power cut may bring back what was
+	// removed and not synced: a log that comes back next to the older manifest would look
+	// like the successor of a log that was never closed, and a marker would name a removed
+	// manifest. Other files that come back are not referred to.
+	first := func(matches func(name string) bool) error {
+		var matched []string
+		created = slices.DeleteFunc(created, func(name string) bool {
+			if matches(name) {
+				matched = append(matched, name)
+				return true
+			}
+			return false
+		})
+		if len(matched) == 0 {
+			return nil
 		}
+		return errors.Join(removeAll(g.FS, matched), syncDir(g.FS, g.dir))
 	}
-	return removeAll(g.FS, slices.DeleteFunc(created, g.isMarker))
+	if err := first(func(name string) bool { return path.Ext(name) == logExt }); err != nil {
+		return err
+	}
+	if err := first(g.isMarker); err != nil {
+		return err
+	}
+	return removeAll(g.FS, created)
 }
 
 func (g *guard) isMarker(name string) bool { return strings.HasPrefix(g.PathBase(name), markerPrefix) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -145,6 +146,82 @@ func TestPosition(t *testing.T) {
 	for _, text := range []string{"x", "manifest 1", "manifest 1:x", "log 1:2", "manifest 1:-2", "manifest 1:2 log 3", "manifest 1:2 what 3:4"} {
 		if s, err := p.OpenVerified("d/s", Opening{Contains: Position(text)}); err == nil || !strings.Contains(err.Error(), "position") {
 			t.Errorf("position %q: %v, %v", text, s, err)
+		}
+	}
+}
+
+// A position that names a newer or longer manifest than the store has, a log that is
+// missing, or a longer one, is refused with the file. Logs below those that the manifest
+// needs do not matter.
+func TestPositionNamesFile(t *testing.T) {
+	t.Parallel()
+	disk := killed(t, 300, true)
+	e, err := examine(disk, "d/s")
+	must(t, err)
+	last := e.logs[len(e.logs)-1]
+	for name, c := range map[string]struct {
+		at   position
+		want string // empty if the store contains the position
+	}{
+		"the same":        {e.position(), ""},
+		"older manifest":  {position{manifest: filePosition{e.number - 1, 1 << 20}}, ""},
+		"newer manifest":  {position{manifest: filePosition{e.number + 3, 1}}, fmt.Sprintf("file MANIFEST-%06d is missing", e.number+3)},
+		"longer manifest": {position{manifest: filePosition{e.number, e.reach + 1}}, fmt.Sprintf("file %s is damaged at byte %d", e.manifest, e.reach)},
+		"flushed log":     {position{manifest: filePosition{e.number, 1}, logs: []filePosition{{e.minUnflushed - 1, 1 << 20}}}, ""},
+		"missing log":     {position{manifest: filePosition{e.number, 1}, logs: []filePosition{{last.number + 5, 100}}}, fmt.Sprintf("file %06d.log is missing", last.number+5)},
+		"longer log":      {position{manifest: filePosition{e.number, 1}, logs: []filePosition{{last.number, last.reach + 1}}}, fmt.Sprintf("file %s is damaged at byte %d", last.base, last.reach)},
+	} {
+		p := newPool(t, Options{FS: disk.CrashClone(vfs.CrashCloneCfg{})})
+		s, err := p.OpenVerified("d/s", Opening{Contains: Position(c.at.String())})
+		switch {
+		case err == nil:
+			must(t, s.Close())
+			if c.want != "" {
+				t.Errorf("%s: the store opened, want: %s", name, c.want)
+			}
+		case c.want == "" || !IsCorrupt(err) || !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// A power cut after a failed verification, while the files that Pebble has created are
+// removed or later, leaves a store that opens with all rows.
+func TestCrashAfterFailedVerification(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(5, 6))
+	cause := errors.New("not this one")
+	for _, flush := range []bool{false, true} {
+		good := killed(t, 300, flush)
+		for range 20 {
+			disk := good.CrashClone(vfs.CrashCloneCfg{})
+			failed := false
+			var crashed []*vfs.MemFS
+			crash := func() {
+				if failed {
+					crashed = append(crashed, disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: random}))
+				}
+			}
+			p := newPool(t, Options{FS: hookedFS{disk, crash}})
+			if _, err := p.OpenVerified("d/s", Opening{Verify: func(*Snapshot) error {
+				failed = true
+				return cause
+			}}); !errors.Is(err, cause) {
+				t.Fatalf("open: %v", err)
+			}
+			crash()
+			if len(crashed) < 3 {
+				t.Fatalf("only %d power cuts", len(crashed))
+			}
+			for i, disk := range crashed {
+				p := newPool(t, Options{FS: disk})
+				if found, err := p.Examine("d/s", ""); err != nil || len(found) > 0 {
+					t.Fatalf("power cut %d of %d: %v, %v", i+1, len(crashed), found, err)
+				}
+				if n := countRows(t, p, "d/s"); n != 300 {
+					t.Fatalf("power cut %d of %d: %d rows, want 300", i+1, len(crashed), n)
+				}
+			}
 		}
 	}
 }

@@ -44,6 +44,24 @@ func fillTables(t testing.TB, s *Store, rounds int) {
 	}
 }
 
+// fillVersions writes a table with two versions of each row, of which the older ones are
+// in blocks of values.
+func fillVersions(t testing.TB, s *Store) {
+	t.Helper()
+	var older *Snapshot
+	for version := range 2 {
+		b := s.NewBatch()
+		for i := range 400 {
+			must(t, b.Set(DocumentKeyOf(nil, fmt.Appendf(nil, "%04d", i)), fmt.Appendf(nil, "version %d of row %d", version, i)))
+		}
+		must(t, errors.Join(s.Apply(b), b.Close()))
+		if version == 0 {
+			older = s.Snapshot()
+		}
+	}
+	must(t, errors.Join(s.Flush(), older.Close()))
+}
+
 // Every bit of a table is in a block with a checksum or in the footer. A flipped bit is
 // found in its table, whether the store is open or closed; nothing else is reported as
 // damaged, and the store continues to work.
@@ -55,6 +73,7 @@ func TestScrubFindsFlippedBits(t *testing.T) {
 	must(t, err)
 	holdCompactions(s) // The tables must stay in use.
 	fillTables(t, s, 3)
+	fillVersions(t, s)
 	damaged, read := scrubAll(t, p, "s")
 	if len(damaged) > 0 || read == 0 {
 		t.Fatalf("of a whole store %v is damaged, %d bytes were read", damaged, read)
