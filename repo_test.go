@@ -38,7 +38,8 @@ internal/patch: value status query/sql
 internal/storage: status pacing
 internal/replication: resource status
 internal/partition/layout: value partitionkey resource status index query storage
-internal/partition: value partitionkey resource status pacing index patch query vector throughput storage replication partition/layout
+internal/partition/scan: value partitionkey resource status pacing index query vector throughput storage partition/layout
+internal/partition: value partitionkey resource status pacing index patch query throughput storage replication partition/layout partition/scan
 internal/partition/check: value partitionkey resource index storage partition/layout
 internal/catalog: value partitionkey resource status storage replication
 internal/cluster: value partitionkey resource status query throughput storage replication partition partition/check catalog
@@ -202,7 +203,7 @@ var wireWords = regexp.MustCompile(`(?i)x-ms-|x-decan-|\bheaders?\b|\bIf-(None-)
 func TestWireWords(t *testing.T) {
 	dirs := []string{
 		"partitionkey", "internal/status", "internal/value", "internal/throughput", "internal/placement", "internal/index",
-		"internal/query", "internal/patch", "internal/storage", "internal/replication", "internal/partition", "internal/partition/layout", "internal/partition/check", "internal/catalog",
+		"internal/query", "internal/patch", "internal/storage", "internal/replication", "internal/partition", "internal/partition/layout", "internal/partition/check", "internal/partition/scan", "internal/catalog",
 		"internal/cluster", "internal/engine", "internal/balance", "internal/copyjob",
 	}
 	set := token.NewFileSet()

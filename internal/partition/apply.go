@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/decandb/decan/internal/partition/scan"
+
 	"github.com/decandb/decan/internal/partition/layout"
 
 	"github.com/decandb/decan/internal/replication"
@@ -120,7 +122,7 @@ func (p *Partition) commit(batch *storage.Batch, now *published, next layout.Sta
 // reload says that an effect may have changed it, and the marks of purges only if the
 // state says that they have changed.
 func (p *Partition) stateIn(snapshot *storage.Snapshot, before *published, reload bool) (*published, error) {
-	after := &published{shot: shot{rows: snapshot, indexing: before.indexing, purges: before.purges}}
+	after := &published{Snapshot: scan.Snapshot{Rows: snapshot, Indexing: before.Indexing, Marks: before.Marks}}
 	read := func(name string, use func(row []byte) error) error {
 		var room [16]byte
 		found, err := snapshot.View(storage.MetaKey(room[:0], name), use)
@@ -134,7 +136,7 @@ func (p *Partition) stateIn(snapshot *storage.Snapshot, before *published, reloa
 		return err
 	})
 	if err == nil && after.Purged != before.Purged {
-		after.purges, err = layout.ReadMarks(snapshot, after.State)
+		after.Marks, err = layout.ReadMarks(snapshot, after.State)
 	}
 	if err != nil || !reload {
 		return after, err
@@ -142,7 +144,7 @@ func (p *Partition) stateIn(snapshot *storage.Snapshot, before *published, reloa
 	return after, read(layout.MetaIndex, func(row []byte) error {
 		x, err := layout.DecodeIndexRow(row)
 		if err == nil {
-			after.indexing, err = layout.CompileIndexing(x, before.indexing)
+			after.Indexing, err = layout.CompileIndexing(x, before.Indexing)
 		}
 		return err
 	})

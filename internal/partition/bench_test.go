@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/scan"
+
 	"github.com/decandb/decan/internal/partition/layout"
 
 	"github.com/decandb/decan/internal/index"
@@ -164,7 +166,7 @@ func benchCounts(b *testing.B, documents int64) *world {
 // touch adds up all bytes of the documents. It is a function of its own so that
 // it is compiled as ordinary code is, and not as the loop of a benchmark.
 func touch(now *published) (sum, size int, err error) {
-	rows := now.rows.Iter(storage.FamilyDocument.Bounds())
+	rows := now.Rows.Iter(storage.FamilyDocument.Bounds())
 	for valid := rows.First(); valid; valid = rows.Next() {
 		row := rows.Value()
 		for _, c := range row {
@@ -263,7 +265,7 @@ func (w *world) planOf(tb testing.TB, text string) *query.Plan {
 		tb.Fatal(err)
 	}
 	defer w.partition.Load().release(now)
-	plan, err := query.Compile(text, nil, now.indexing.Active.Index, query.Options{})
+	plan, err := query.Compile(text, nil, now.Indexing.Active.Index, query.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -282,13 +284,13 @@ func drain(candidates iter.Seq2[query.Candidate, error]) (n int, err error) {
 }
 
 // sourceOf returns the source of a query over the whole partition; call release.
-func (w *world) sourceOf(tb testing.TB) (s *source, release func()) {
+func (w *world) sourceOf(tb testing.TB) (s *scan.Source, release func()) {
 	p := w.partition.Load()
 	now, err := p.acquire()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s = p.reader.Source(&now.shot, partitionkey.Full(), partitionkey.Full())
+	s = p.reader.Source(&now.Snapshot, partitionkey.Full(), partitionkey.Full())
 	return s, func() {
 		s.Free()
 		p.release(now)
@@ -297,7 +299,7 @@ func (w *world) sourceOf(tb testing.TB) (s *source, release func()) {
 
 // span returns the terms of a predicate on a place of the top level.
 func (w *world) span(tb testing.TB, place string, op index.Op, v value.Value) index.Span {
-	span, ok := w.partition.Load().states.current.Load().indexing.Active.Span(index.Path{place}, op, v)
+	span, ok := w.partition.Load().states.current.Load().Indexing.Active.Span(index.Path{place}, op, v)
 	if !ok {
 		tb.Fatalf("%s is not indexed", place)
 	}

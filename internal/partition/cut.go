@@ -112,7 +112,7 @@ func addressable1(at string) bool {
 // median returns the two adjacent EPKs between which the sizes of the logical partitions
 // balance best. above is empty if there is only one EPK.
 func (p *Partition) median(ctx context.Context, now *published) (below, above partitionkey.EPK, err error) {
-	rows := now.rows.Iter(storage.FamilyLogical.Bounds())
+	rows := now.Rows.Iter(storage.FamilyLogical.Bounds())
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var sum int64
 	var last partitionkey.EPK

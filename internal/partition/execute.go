@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/decandb/decan/internal/partition/scan"
+
 	"github.com/decandb/decan/internal/partition/layout"
 
 	"github.com/decandb/decan/internal/query"
@@ -150,7 +152,7 @@ func (h *Holding) Do(ctx context.Context, ask Operation) (Written, error) {
 	if ask.Op == Patch {
 		return Written{}, status.Unsupported("A patch in a script")
 	}
-	op := &operation{ask: ask, indexing: h.now.indexing}
+	op := &operation{ask: ask, indexing: h.now.Indexing}
 	err := h.p.prepareOperation(ctx, h.keys, op, h.now)
 	if err == nil && (ask.Op == Create || ask.Op == Upsert) {
 		err = h.number(ctx)
@@ -217,7 +219,7 @@ func (h *Holding) ID(number uint64) (string, bool, error) {
 	}
 	var id string
 	found := false
-	_, err := h.now.rows.View(storage.RIDKey(nil, number), func(row []byte) error {
+	_, err := h.now.Rows.View(storage.RIDKey(nil, number), func(row []byte) error {
 		suffix, own := bytes.CutPrefix(row, prefix[1:])
 		id, found = string(suffix), own
 		return nil
@@ -235,7 +237,7 @@ func (h *Holding) Query(ctx context.Context, plan *query.Plan, b query.Budget) (
 	if !overlaps {
 		return query.Page{}, status.PartitionMoved(status.SubRangeGone)
 	}
-	s := h.p.reader.Source(&h.now.shot, h.scope, clip)
+	s := h.p.reader.Source(&h.now.Snapshot, h.scope, clip)
 	defer s.Free()
 	over, err := h.over(s)
 	if err != nil {
@@ -243,7 +245,7 @@ func (h *Holding) Query(ctx context.Context, plan *query.Plan, b query.Budget) (
 	}
 	page, err := plan.Run(ctx, over, b)
 	if err != nil && ctx.Err() != nil && status.From(err) == nil {
-		err = Ended(ctx)
+		err = scan.Ended(ctx)
 	}
 	h.p.served.queries.Add(1)
 	h.meter.Add(throughput.Query(s.Charged(page, b.Started)))
@@ -251,7 +253,7 @@ func (h *Holding) Query(ctx context.Context, plan *query.Plan, b query.Budget) (
 }
 
 // over returns a source of the documents as the Holding has left them.
-func (h *Holding) over(s *source) (query.Source, error) {
+func (h *Holding) over(s *scan.Source) (query.Source, error) {
 	if len(h.tx.edits) == 0 {
 		return s.Face(), nil
 	}

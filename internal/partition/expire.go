@@ -47,13 +47,13 @@ func (p *Partition) Expire(ctx context.Context, meter *throughput.Meter, units f
 		return 0, err
 	}
 	defer p.release(now)
-	numbers, err := p.reader.Expired(ctx, &now.shot, p.reader.HorizonAt(&now.shot, p.config.Removal), affordable(units))
+	numbers, err := p.reader.Expired(ctx, &now.Snapshot, p.reader.HorizonAt(&now.Snapshot, p.config.Removal), affordable(units))
 	if err != nil {
 		return 0, fmt.Errorf("expire documents of partition %v: %w", p.config.Ref, err)
 	}
 	all := deletions{now: now, meter: meter}
 	for _, number := range numbers {
-		key, d, err := now.document(number)
+		key, d, err := now.Document(number)
 		if err == nil && d == nil {
 			err = fmt.Errorf("document %d is missing: %w", number, layout.ErrDocument)
 		}
@@ -136,7 +136,7 @@ func (tx *transaction) erase(key string, expired *current) error {
 	if err != nil {
 		return fmt.Errorf("partition %v: %w", tx.p.config.Ref, err)
 	}
-	op := &operation{documents: [2]string{key, key}, indexing: tx.now.indexing}
+	op := &operation{documents: [2]string{key, key}, indexing: tx.now.Indexing}
 	op.ask.Op = Delete
 	return tx.change(op, &current{Document: d, exists: true, row: row, edit: expired.edit})
 }
@@ -171,7 +171,7 @@ func (tx *transaction) clearWay(op *operation, before *current) error {
 
 // eraseHolder erases a document if it is hidden. A proposed version is not hidden yet.
 func (tx *transaction) eraseHolder(number uint64) error {
-	key, d, err := tx.now.document(number)
+	key, d, err := tx.now.Document(number)
 	if err != nil {
 		return fmt.Errorf("partition %v: %w", tx.p.config.Ref, err)
 	}

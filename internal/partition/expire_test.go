@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/scan"
+
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/partitionkey"
@@ -207,10 +209,10 @@ func (m *mortals) compare() {
 	}
 	slices.SortFunc(alive, func(a, b *mortal) int { return a.order - b.order })
 	p := m.partition.Load()
-	for _, p.reader.Strategy = range []strategy{
-		defaultStrategy(),
-		{scanMax: 4, scanBytes: 300, sortedMax: 3, walkFactor: 1, force: forced{way: passes}},
-		{scanMax: 0, sortedMax: 2, force: forced{way: looks}},
+	for _, p.reader.Strategy = range []scan.Strategy{
+		scan.DefaultStrategy(),
+		{ScanMax: 4, ScanBytes: 300, SortedMax: 3, WalkFactor: 1, Force: scan.Forced{Way: scan.Passes}},
+		{ScanMax: 0, SortedMax: 2, Force: scan.Forced{Way: scan.Looks}},
 	} {
 		for tenant, r := range m.ranges() {
 			m.query(r, alive, tenant, "SELECT VALUE c.id FROM c", func(*mortal) bool { return true })
@@ -218,7 +220,7 @@ func (m *mortals) compare() {
 			m.count(r, alive, tenant)
 		}
 	}
-	p.reader.Strategy = defaultStrategy()
+	p.reader.Strategy = scan.DefaultStrategy()
 	m.compareFeed(alive)
 }
 
@@ -298,7 +300,7 @@ func (m *mortals) complete() {
 		m.t.Fatal(err)
 	}
 	defer p.release(state)
-	s := p.reader.Source(&state.shot, partitionkey.Full(), p.own.Range)
+	s := p.reader.Source(&state.Snapshot, partitionkey.Full(), p.own.Range)
 	defer s.Free()
 	if _, indexed := s.Face().(query.Indexed); !indexed {
 		m.t.Fatal("the index is stale after Expire")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/scan"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/throughput"
@@ -46,6 +48,9 @@ type Feed struct {
 	Meter   *throughput.Meter // receives the charge
 }
 
+// FeedPage is a page of the change feed.
+type FeedPage = scan.FeedPage
+
 // Feed returns a page of the change feed. It reads one published state for the whole
 // page. A document that changes between two pages moves to the end of the feed, and a
 // deleted one leaves it, so a reader that reaches the end has seen the latest version
@@ -68,9 +73,9 @@ func (p *Partition) Feed(ctx context.Context, f Feed) (FeedPage, error) {
 		return FeedPage{LSN: now.LSN}, status.SessionNotAvailable()
 	}
 	p.served.queries.Add(1)
-	s := p.reader.Source(&now.shot, f.Range, clip)
+	s := p.reader.Source(&now.Snapshot, f.Range, clip)
 	defer s.Free()
-	return s.Feed(ctx, feedAsk{
+	return s.Feed(ctx, scan.Feed{
 		After: f.After, Since: f.Since, Complete: f.Complete, Now: f.Now,
 		MaxItems: f.MaxItems, MaxBytes: f.MaxBytes, Deadline: f.Deadline, Begun: f.Begun, Meter: f.Meter,
 	})

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/scan"
+
 	"github.com/decandb/decan/internal/partition/layout"
 
 	"github.com/cockroachdb/datadriven"
@@ -140,9 +142,9 @@ func runFeedModel(t *testing.T, w *world, random *rand.Rand) {
 		}
 		// With these, readers of small ranges gather documents instead of following
 		// the feed.
-		w.partition.Load().reader.Strategy = defaultStrategy()
+		w.partition.Load().reader.Strategy = scan.DefaultStrategy()
 		if random.IntN(2) == 0 {
-			w.partition.Load().reader.Strategy.scanMax, w.partition.Load().reader.Strategy.costs = []int64{5, 40}[random.IntN(2)], costs{row: 1}
+			w.partition.Load().reader.Strategy.ScanMax, w.partition.Load().reader.Strategy.Costs = []int64{5, 40}[random.IntN(2)], scan.Costs{Row: 1}
 		}
 		for range min(2, len(readers)) {
 			m.advance(t, w, readers[random.IntN(len(readers))], random)
@@ -271,7 +273,7 @@ func (m *feedModel) verify(t *testing.T, r *readerOf) {
 func TestFeedCancelled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, containerWith(t, 2, []string{"/a"}, `{"indexingMode":"none"}`))
-	for i := range 2 * checkEvery {
+	for i := range 200 {
 		if _, err := w.write(Create, w.parse(fmt.Sprintf(`{"id":"%d","a":1}`, i)), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +281,7 @@ func TestFeedCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	page, err := w.partition.Load().Feed(ctx, Feed{Generation: w.own.Generation, Range: partitionkey.Full()})
-	if status.CodeOf(err) != status.CodeRequestTimeout || page.LSN != 2*checkEvery || len(page.Documents) > 0 {
+	if status.CodeOf(err) != status.CodeRequestTimeout || page.LSN != 200 || len(page.Documents) > 0 {
 		t.Errorf("got %+v, %v", page, err)
 	}
 }
@@ -338,9 +340,9 @@ func TestFeedKeepsLSNsWhole(t *testing.T) {
 	} {
 		for _, few := range []bool{false, true} {
 			if few {
-				w.partition.Load().reader.Strategy.scanMax, w.partition.Load().reader.Strategy.costs = 2, costs{row: 1}
+				w.partition.Load().reader.Strategy.ScanMax, w.partition.Load().reader.Strategy.Costs = 2, scan.Costs{Row: 1}
 			} else {
-				w.partition.Load().reader.Strategy = defaultStrategy()
+				w.partition.Load().reader.Strategy = scan.DefaultStrategy()
 			}
 			c.ask.Generation = w.own.Generation
 			if c.ask.Range.Empty() {

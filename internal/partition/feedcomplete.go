@@ -132,7 +132,7 @@ func (p *Partition) keptBefore(list layout.KeptList, lsn resource.LSN) layout.Ke
 func (b *builder) drop(tx *transaction, k *keeping, horizon int64, all bool) (err error) {
 	most := dropMax * (1 + int(tx.versions))
 	list := append(layout.KeptList(nil), k.list...)
-	rows := tx.now.rows.Iter(storage.CompleteBounds(uint64(k.front)))
+	rows := tx.now.Rows.Iter(storage.CompleteBounds(uint64(k.front)))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	gone := 0
 	var last resource.LSN
@@ -189,11 +189,11 @@ func (p *Partition) knowKept(now *published) error {
 	if k.known {
 		return nil
 	}
-	list, err := layout.ReadKept(now.rows)
+	list, err := layout.ReadKept(now.Rows)
 	if err != nil {
 		return err
 	}
-	rows := now.rows.Iter(storage.FamilyComplete.Bounds())
+	rows := now.Rows.Iter(storage.FamilyComplete.Bounds())
 	found := rows.First()
 	if err := rows.Close(); err != nil {
 		return err

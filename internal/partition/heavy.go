@@ -258,7 +258,7 @@ func (p *Partition) lookAhead(ctx context.Context, r *request, op *operation) er
 		return err
 	}
 	defer p.release(now)
-	if !op.indexing.Fits(now.indexing) || now.indexing.Phase != layout.Settled || !now.indexing.Active.Timeless() {
+	if !op.indexing.Fits(now.Indexing) || now.Indexing.Phase != layout.Settled || !now.Indexing.Active.Timeless() {
 		return nil // The writer works it out, as for any document.
 	}
 	if op.ask.Op != Create {
@@ -273,7 +273,7 @@ func (p *Partition) lookAhead(ctx context.Context, r *request, op *operation) er
 	if look == nil {
 		look = func() error { return pacing.Check(ctx) }
 	}
-	op.ahead, err = aheadOf(now.indexing, look, op)
+	op.ahead, err = aheadOf(now.Indexing, look, op)
 	if err != nil && ctx.Err() != nil {
 		return timedOut(ctx, "The write was not begun in time and has had no effect.")
 	}
@@ -283,7 +283,7 @@ func (p *Partition) lookAhead(ctx context.Context, r *request, op *operation) er
 // refresh finds the version to be replaced again if it is another one by now.
 func (p *Partition) refresh(ctx context.Context, r *request, op *operation, now *published) error {
 	same := false
-	found, err := now.rows.View([]byte(op.oldKey()), func(row []byte) error {
+	found, err := now.Rows.View([]byte(op.oldKey()), func(row []byte) error {
 		d, err := layout.DecodeDocument(row)
 		same = err == nil && op.before.found && op.before.version == d.Version
 		return err

@@ -138,7 +138,7 @@ func TestHugeDocumentCharges(t *testing.T) {
 	} {
 		w := newWorld(t, containerWith(t, 2, []string{"/a"}, policy))
 		p := w.partition.Load()
-		x := p.states.current.Load().indexing
+		x := p.states.current.Load().Indexing
 		random := rand.New(rand.NewPCG(1, 2))
 		terms := func(doc value.Value, ts int64) layout.Keys {
 			body := doc.Append(nil)

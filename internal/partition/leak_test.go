@@ -18,7 +18,7 @@ func TestLastPosition(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := w.partition.Load()
-	plan, err := query.Compile("SELECT * FROM c WHERE c.n = 1", nil, p.states.current.Load().indexing.Active.Index, query.Options{})
+	plan, err := query.Compile("SELECT * FROM c WHERE c.n = 1", nil, p.states.current.Load().Indexing.Active.Index, query.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

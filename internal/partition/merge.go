@@ -253,7 +253,7 @@ func (c *Merged) step(low, high []byte) (next []byte, err error) {
 	}
 	defer p.release(now)
 	c.batch.Reset()
-	if next, err = now.rows.CopyTo(c.batch, low, high, trimBytes); err != nil {
+	if next, err = now.Rows.CopyTo(c.batch, low, high, trimBytes); err != nil {
 		return nil, err
 	}
 	return next, c.apply(false)
@@ -387,9 +387,9 @@ func (p *Partition) part() (parting, error) {
 		return parting{}, err
 	}
 	defer p.release(now)
-	known, err := layout.ReadPaths(now.rows)
-	list, keptErr := layout.ReadKept(now.rows)
-	return parting{state: now.State, paths: known.InUse, kept: list, policy: now.indexing.Policy}, errors.Join(err, keptErr)
+	known, err := layout.ReadPaths(now.Rows)
+	list, keptErr := layout.ReadKept(now.Rows)
+	return parting{state: now.State, paths: known.InUse, kept: list, policy: now.Indexing.Policy}, errors.Join(err, keptErr)
 }
 
 // describe puts the meta rows of the child into the batch.

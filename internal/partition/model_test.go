@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decandb/decan/internal/partition/scan"
+
 	"github.com/decandb/decan/internal/partition/layout"
 
 	"github.com/decandb/decan/internal/resource"
@@ -209,12 +211,12 @@ func (m *model) compare(t *testing.T, w *world, random *rand.Rand) {
 		{"ARRAY_CONTAINS(c.n, 1)", func(d value.Value) bool { return d.Get("n").Kind() == value.KindArray }},
 		{"c.n = 99", func(value.Value) bool { return false }},
 	}
-	for _, strategy := range []strategy{
-		defaultStrategy(),
-		{scanMax: 4, scanBytes: 300, sortedMax: 3, walkFactor: 1, force: forced{way: passes}},
-		{scanMax: 0, sortedMax: 2, force: forced{way: looks, rosters: passes}},
-		{scanMax: 0, sortedMax: 2, force: forced{way: looks, lists: true, rosters: looks}},
-		{scanMax: 0, sortedMax: 2, force: forced{way: looks, told: true}},
+	for _, strategy := range []scan.Strategy{
+		scan.DefaultStrategy(),
+		{ScanMax: 4, ScanBytes: 300, SortedMax: 3, WalkFactor: 1, Force: scan.Forced{Way: scan.Passes}},
+		{ScanMax: 0, SortedMax: 2, Force: scan.Forced{Way: scan.Looks, Rosters: scan.Passes}},
+		{ScanMax: 0, SortedMax: 2, Force: scan.Forced{Way: scan.Looks, Lists: true, Rosters: scan.Looks}},
+		{ScanMax: 0, SortedMax: 2, Force: scan.Forced{Way: scan.Looks, Told: true}},
 	} {
 		w.partition.Load().waitIdle() // A rebuild does not run while the strategy changes.
 		w.partition.Load().reader.Strategy = strategy

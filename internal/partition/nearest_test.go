@@ -198,7 +198,7 @@ func BenchmarkNearest(b *testing.B) {
 				defer p.release(now)
 				var plans []*query.Plan
 				for range 16 {
-					plan, err := query.Compile(nearestText(w.vector(), c.how, c.where), nil, now.indexing.Active.Index, query.Options{})
+					plan, err := query.Compile(nearestText(w.vector(), c.how, c.where), nil, now.Indexing.Active.Index, query.Options{})
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -207,7 +207,7 @@ func BenchmarkNearest(b *testing.B) {
 				b.ReportAllocs()
 				i := 0
 				for b.Loop() {
-					s := p.reader.Source(&now.shot, partitionkey.Full(), p.own.Range)
+					s := p.reader.Source(&now.Snapshot, partitionkey.Full(), p.own.Range)
 					var source query.Source = s
 					if c.way == "documents" {
 						source = struct{ query.Source }{s}

@@ -36,6 +36,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/scan"
+
 	"github.com/decandb/decan/internal/partition/layout"
 
 	"github.com/decandb/decan/internal/replication"
@@ -91,6 +93,12 @@ type Config struct {
 	Logger *slog.Logger // nil discards all messages
 }
 
+// Rosters is memory for rosters, as [scan.Rosters] says.
+type Rosters = scan.Rosters
+
+// NewRosters returns memory for rosters of so many bytes in total.
+func NewRosters(bytes int64) *Rosters { return scan.NewRosters(bytes) }
+
 func (c Config) withDefaults() Config {
 	if c.Limits == (resource.Limits{}) {
 		c.Limits = resource.DefaultLimits()
@@ -108,7 +116,7 @@ func (c Config) withDefaults() Config {
 		c.Removal = c.Certain
 	}
 	if c.Rosters == nil {
-		c.Rosters = NewRosters(RostersBytes)
+		c.Rosters = NewRosters(scan.RostersBytes)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -122,7 +130,7 @@ type Partition struct {
 	config  Config
 	own     layout.Identity
 	uniques layout.Uniques
-	reader  *Reader
+	reader  *scan.Reader
 	steps   steps
 
 	// elapsed returns the time since Open. Tests replace it.
@@ -197,7 +205,7 @@ func Open(cfg Config) (*Partition, error) {
 
 // load reads the meta rows and publishes the first state.
 func (p *Partition) load(snapshot *storage.Snapshot) error {
-	d, now, err := readShot(snapshot)
+	d, now, err := scan.ReadSnapshot(snapshot)
 	if err != nil {
 		return err
 	}
@@ -213,11 +221,11 @@ func (p *Partition) load(snapshot *storage.Snapshot) error {
 		return err
 	}
 	p.own = layout.NewIdentity(d)
-	p.reader = NewReader(ReaderConfig{
+	p.reader = scan.NewReader(scan.Config{
 		Name: fmt.Sprint(p.config.Ref), Own: p.own, Container: p.config.Container, Certain: p.config.Certain, Rosters: p.config.Rosters,
 	})
 	p.writer = writer{next: now.State, overlay: newOverlay(), catalog: under}
-	p.states.publish(&published{shot: now})
+	p.states.publish(&published{Snapshot: now})
 	p.weigh(now.Bytes)
 	return nil
 }

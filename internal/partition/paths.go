@@ -36,7 +36,7 @@ func (p *Partition) knownPaths(now *published) (layout.Paths, error) {
 	w := &p.writer
 	if !w.pathsKnown {
 		// Nothing is on its way yet since the writer started anew.
-		known, err := layout.ReadPaths(now.rows)
+		known, err := layout.ReadPaths(now.Rows)
 		if err != nil {
 			return layout.Paths{}, fmt.Errorf("partition %v: %w", p.config.Ref, err)
 		}
@@ -48,12 +48,12 @@ func (p *Partition) knownPaths(now *published) (layout.Paths, error) {
 // firstPaths returns the paths of the first document under a policy, with which
 // a sweep begins that looks at all of them.
 func (p *Partition) firstPaths(now *published, c *layout.Compiled) (set layout.PathSet, err error) {
-	rows := now.rows.Iter(storage.FamilyRID.Bounds())
+	rows := now.Rows.Iter(storage.FamilyRID.Bounds())
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	if !rows.First() {
 		return nil, nil
 	}
-	row, found, err := now.rows.Get(nil, storage.DocumentKeyOf(nil, rows.Value()))
+	row, found, err := now.Rows.Get(nil, storage.DocumentKeyOf(nil, rows.Value()))
 	if err != nil || !found {
 		return nil, err // The sweep will tell.
 	}

@@ -68,8 +68,8 @@ func TestPathsWhileBuilding(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if now := p.states.current.Load(); now.indexing.Phase != layout.Building || now.indexing.Passed != 21 {
-				t.Fatalf("the sweep is at %+v", now.indexing.IndexRow)
+			if now := p.states.current.Load(); now.Indexing.Phase != layout.Building || now.Indexing.Passed != 21 {
+				t.Fatalf("the sweep is at %+v", now.Indexing.IndexRow)
 			}
 			// It makes no headway until it is opened again.
 			p.steps.sweepDocuments = 0
@@ -97,8 +97,8 @@ func TestPathsOfEmptyBuilding(t *testing.T) {
 	container.Indexing = containerWith(t, 2, []string{"/pk"}, "").Indexing
 	w.container.Store(&container)
 	p := w.partition.Load()
-	if err := p.step(); err != nil || p.states.current.Load().indexing.Phase != layout.Building {
-		t.Fatal(p.states.current.Load().indexing.IndexRow, err)
+	if err := p.step(); err != nil || p.states.current.Load().Indexing.Phase != layout.Building {
+		t.Fatal(p.states.current.Load().Indexing.IndexRow, err)
 	}
 	p.writer.stalled = true // until the write, which is evaluated before the next step
 	if _, err := w.write(Create, w.parse(`{"id":"x","pk":1,"n":1}`), nil); err != nil {
@@ -139,7 +139,7 @@ func (w *world) complete(tb testing.TB, paths string) string {
 	tb.Helper()
 	s, release := w.sourceOf(tb)
 	defer release()
-	active := w.partition.Load().states.current.Load().indexing.Active
+	active := w.partition.Load().states.current.Load().Indexing.Active
 	var list []string
 	for path := range strings.FieldsSeq(paths) {
 		span, ok := active.Span(strings.Split(path[1:], "/"), index.Defined, value.Null())

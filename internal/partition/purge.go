@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/decandb/decan/internal/partition/scan"
+
 	"github.com/decandb/decan/internal/partition/layout"
 
 	"github.com/decandb/decan/internal/resource"
@@ -124,7 +126,7 @@ func (p *Partition) purge(r *request, now *published, mark layout.Mark, full boo
 // full key.
 func (p *Partition) purgeable(now *published, r *request, mark *layout.Mark, full bool) (some, few bool, err error) {
 	if full {
-		row, found, err := now.rows.Get(nil, r.logical())
+		row, found, err := now.Rows.Get(nil, r.logical())
 		if err != nil || !found {
 			return false, false, err
 		}
@@ -132,7 +134,7 @@ func (p *Partition) purgeable(now *published, r *request, mark *layout.Mark, ful
 		return t.Items > 0, t.Items <= p.steps.purgeMax && t.Bytes <= purgeBytesMax, err
 	}
 	low, high := mark.Bounds(p.own.Range, p.own.Width, storage.FamilyLogical)
-	rows := now.rows.Iter(low, high)
+	rows := now.Rows.Iter(low, high)
 	some = rows.First()
 	return some, false, rows.Close()
 }
@@ -141,8 +143,8 @@ func (p *Partition) purgeable(now *published, r *request, mark *layout.Mark, ful
 // which Expire or Clear deletes.
 func (p *Partition) purgeFew(now *published, r *request) (err error) {
 	prefix := storage.DocumentKey(nil, r.epk, r.hash, "")
-	rows := now.rows.Iter(prefix, layout.PrefixEnd(prefix))
-	hidden := p.reader.Horizon(&now.shot)
+	rows := now.Rows.Iter(prefix, layout.PrefixEnd(prefix))
+	hidden := p.reader.Horizon(&now.Snapshot)
 	for valid := rows.First(); valid; valid = rows.Next() {
 		d, err := layout.DecodeDocument(rows.Value())
 		if err != nil {
@@ -165,7 +167,7 @@ func (p *Partition) purgeFew(now *published, r *request) (err error) {
 
 // deletion returns an operation that deletes the document with a row key.
 func deletion(key string, now *published) operation {
-	op := operation{documents: [2]string{key, key}, indexing: now.indexing, silent: true}
+	op := operation{documents: [2]string{key, key}, indexing: now.Indexing, silent: true}
 	op.ask.Op = Delete
 	return op
 }
@@ -173,7 +175,7 @@ func deletion(key string, now *published) operation {
 // mark adds a mark to those of the partition, and removes those that it covers.
 func (p *Partition) mark(now *published, r *request, mark layout.Mark) error {
 	mark.LSN = p.writer.next.LSN + 1
-	next := slices.DeleteFunc(slices.Clone(now.purges), func(old layout.Mark) bool { return bytes.HasPrefix(old.Key, mark.Key) })
+	next := slices.DeleteFunc(slices.Clone(now.Marks), func(old layout.Mark) bool { return bytes.HasPrefix(old.Key, mark.Key) })
 	if len(next) >= purgesMax {
 		return status.TooManyRequests(0, purgeRetryAfter, "The documents of %d partition keys are being deleted. Try again later.", len(next))
 	}
@@ -226,7 +228,7 @@ func (p *Partition) Purging() int {
 		return 0
 	}
 	defer p.release(now)
-	return len(now.purges)
+	return len(now.Marks)
 }
 
 // Clear deletes documents that a Purge has hidden, for about units request units;
@@ -244,10 +246,10 @@ func (p *Partition) Clear(ctx context.Context, meter *throughput.Meter, units fl
 	}
 	defer p.release(now)
 	most := affordable(units)
-	if len(now.purges) == 0 || most == 0 {
+	if len(now.Marks) == 0 || most == 0 {
 		return 0, nil
 	}
-	mark := now.purges[0]
+	mark := now.Marks[0]
 	all := deletions{now: now, meter: meter}
 	next, err := p.marked(ctx, now, &mark, most, &all)
 	if err != nil {
@@ -279,12 +281,12 @@ func (p *Partition) marked(ctx context.Context, now *published, mark *layout.Mar
 	if c := p.clearing.Load(); c != nil && c.lsn == mark.LSN {
 		low = c.at
 	}
-	rows := now.rows.Iter(low, high)
+	rows := now.Rows.Iter(low, high)
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	found, n := 0, 0
 	for valid := rows.First(); valid; valid = rows.Next() {
-		if n++; Stopped(ctx, n) != nil {
-			return nil, Stopped(ctx, n)
+		if n++; scan.Stopped(ctx, n) != nil {
+			return nil, scan.Stopped(ctx, n)
 		}
 		d, err := layout.DecodeDocument(rows.Value())
 		if err != nil {
@@ -307,8 +309,8 @@ func (p *Partition) marked(ctx context.Context, now *published, mark *layout.Mar
 func (p *Partition) unmark(ctx context.Context, mark layout.Mark) error {
 	r := p.alone(mark, func(r *request, now *published) error {
 		// Another mark may have replaced it.
-		rest := slices.DeleteFunc(slices.Clone(now.purges), func(m layout.Mark) bool { return m.LSN == mark.LSN })
-		if len(rest) == len(now.purges) {
+		rest := slices.DeleteFunc(slices.Clone(now.Marks), func(m layout.Mark) bool { return m.LSN == mark.LSN })
+		if len(rest) == len(now.Marks) {
 			return nil
 		}
 		return p.setPurges(r, now, rest)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/decandb/decan/internal/partition/scan"
+
 	"github.com/decandb/decan/internal/replication"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -65,7 +67,7 @@ func TestPurgeBeginsCompleteFeed(t *testing.T) {
 	c.Retention = testRetention
 	w.container.Store(c)
 	ask := Feed{Complete: true, Generation: w.own.Generation, Range: partitionkey.Full(), Now: true}
-	read := func() FeedPage {
+	read := func() scan.FeedPage {
 		t.Helper()
 		page, err := w.partition.Load().Feed(t.Context(), ask)
 		if err != nil {

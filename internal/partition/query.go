@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/decandb/decan/internal/partition/scan"
+
 	"github.com/decandb/decan/internal/query"
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
@@ -43,11 +45,11 @@ func (p *Partition) Query(ctx context.Context, q Query) (query.Page, resource.LS
 	if q.Session > now.LSN {
 		return query.Page{}, now.LSN, status.SessionNotAvailable()
 	}
-	s := p.reader.Source(&now.shot, q.Range, clip)
+	s := p.reader.Source(&now.Snapshot, q.Range, clip)
 	defer s.Free()
 	page, err := q.Plan.Run(ctx, s.Face(), q.Budget)
 	if err != nil && ctx.Err() != nil && status.From(err) == nil {
-		err = Ended(ctx)
+		err = scan.Ended(ctx)
 	}
 	if errors.Is(err, query.ErrAgain) {
 		return query.Page{}, now.LSN, err
@@ -70,11 +72,11 @@ func (p *Partition) Estimate(ctx context.Context, q Query) (n int64, ok bool, er
 	if q.Generation != p.own.Generation || !overlaps {
 		return 0, false, status.PartitionMoved(status.SubRangeGone)
 	}
-	s := p.reader.Source(&now.shot, q.Range, clip)
+	s := p.reader.Source(&now.Snapshot, q.Range, clip)
 	defer s.Free()
 	n, ok, err = q.Plan.Estimate(ctx, s.Face())
 	if err != nil && ctx.Err() != nil && status.From(err) == nil {
-		err = Ended(ctx)
+		err = scan.Ended(ctx)
 	}
 	return n, ok, err
 }

@@ -63,8 +63,8 @@ func (p *Partition) Read(ctx context.Context, r Read) (Found, error) {
 	var keyRoom, rowRoom [128]byte
 	key := r.Key.AppendCanonical(keyRoom[:0], p.own.Key)
 	rowKey := storage.DocumentKey(rowRoom[:0], r.EPK, layout.KeyHash(key), r.ID)
-	hidden := p.reader.Horizon(&now.shot)
-	exists, err := now.rows.View(rowKey, func(row []byte) error {
+	hidden := p.reader.Horizon(&now.Snapshot)
+	exists, err := now.Rows.View(rowKey, func(row []byte) error {
 		return p.answer(&found, &r, key, row, &hidden)
 	})
 	switch {

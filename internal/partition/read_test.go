@@ -122,7 +122,7 @@ func TestQueryEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	active := now.indexing.Active
+	active := now.Indexing.Active
 	p.release(now)
 	plan, err := query.Compile("SELECT VALUE c.id FROM c ORDER BY c.b", nil, active.Index, query.Options{})
 	if err != nil {

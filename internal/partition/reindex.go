@@ -40,7 +40,7 @@ func (p *Partition) sweepingLocked() bool {
 		return true
 	}
 	now := p.states.current.Load()
-	return now != nil && now.indexing.Phase != layout.Settled && !p.writer.stalled
+	return now != nil && now.Indexing.Phase != layout.Settled && !p.writer.stalled
 }
 
 // sweep makes one step. Its effect has no LSN, so it is evaluated when nothing
@@ -103,7 +103,7 @@ func (p *Partition) step() (err error) {
 // the batch and brings the complete paths up to date; nil when there is nothing
 // to do.
 func (p *Partition) nextStep(now *published, b *builder, complete *layout.Paths) (*layout.IndexRow, error) {
-	row := now.indexing.IndexRow
+	row := now.Indexing.IndexRow
 	if row.Phase == layout.Settled {
 		want := p.config.Container().Indexing
 		if want.Equal(row.Policy) {
@@ -139,7 +139,7 @@ func (p *Partition) beginSweep(now *published, row layout.IndexRow, ph layout.Ph
 	row.Phase, row.Cursor, row.Passed, row.Total = ph, 0, 0, now.Items
 	// A document can have been numbered by another partition before this one
 	// took it over, so the highest number is asked of the store.
-	rows := now.rows.Iter(storage.FamilyRID.Bounds())
+	rows := now.Rows.Iter(storage.FamilyRID.Bounds())
 	row.Until = resource.NewNumber(p.own.Ordinal, now.Counter)
 	if rows.Last() {
 		last, err := storage.DecodeRIDKey(rows.Key())
@@ -158,10 +158,10 @@ func (p *Partition) sweepTerms(now *published, row *layout.IndexRow, b *builder,
 	if row.Until < ^uint64(0) {
 		high = storage.RIDKey(nil, row.Until+1)
 	}
-	rows := now.rows.Iter(storage.RIDKey(nil, row.Cursor+1), high)
+	rows := now.Rows.Iter(storage.RIDKey(nil, row.Cursor+1), high)
 	// One indexing says what is stored of a document that the sweep has not
 	// passed, the other of one that it has.
-	ahead, behind := *now.indexing, *now.indexing
+	ahead, behind := *now.Indexing, *now.Indexing
 	behind.Cursor = row.Until
 	var key, text []byte
 	bytes := 0
@@ -173,7 +173,7 @@ func (p *Partition) sweepTerms(now *published, row *layout.IndexRow, b *builder,
 		}
 		key = storage.DocumentKeyOf(key[:0], rows.Value())
 		var found bool
-		if text, found, err = now.rows.Get(text[:0], key); err == nil && !found {
+		if text, found, err = now.Rows.Get(text[:0], key); err == nil && !found {
 			err = fmt.Errorf("document %d is missing: %w", number, layout.ErrDocument)
 		}
 		if err == nil {

@@ -212,12 +212,12 @@ func (p *Partition) presentable(h *handover) error {
 		return err
 	}
 	defer p.release(now)
-	if h.what == merging && len(now.purges) > 0 {
+	if h.what == merging && len(now.Marks) > 0 {
 		return purging(p.own.ID)
 	}
-	if now.indexing.Phase != layout.Settled || !p.config.Container().Indexing.Equal(now.indexing.Policy) {
+	if now.Indexing.Phase != layout.Settled || !p.config.Container().Indexing.Equal(now.Indexing.Policy) {
 		return status.New(status.CodeConflict, 0, "The index of partition %s is being rebuilt (%d %%). It can be %s afterwards.",
-			p.own.ID, now.indexing.Progress(), h.what)
+			p.own.ID, now.Indexing.Progress(), h.what)
 	}
 	return nil
 }

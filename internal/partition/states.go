@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/decandb/decan/internal/partition/scan"
+
 	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/internal/status"
 	"github.com/decandb/decan/internal/storage"
@@ -25,7 +27,7 @@ type states struct {
 // published is a durable state of the partition. It is immutable, except for the
 // count of its users.
 type published struct {
-	shot
+	scan.Snapshot
 
 	// users counts the readers, and one for being current. At zero the snapshot is
 	// closed, and users never rises again.
@@ -61,7 +63,7 @@ func (s *states) release(state *published) {
 	if state.users.Add(-1) > 0 {
 		return
 	}
-	if err := state.rows.Close(); err != nil {
+	if err := state.Rows.Close(); err != nil {
 		s.closing(err)
 	}
 	s.open.Done()
@@ -127,7 +129,7 @@ func (c *counters) calls() int64 { return c.reads.Load() + c.writes.Load() + c.q
 // what shaping says.
 type applied struct {
 	shape shaping
-	moves moves // scratch
+	moves scan.Moves // scratch
 
 	// heard is the size at which Grown is called again.
 	heard int64

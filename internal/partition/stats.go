@@ -49,10 +49,10 @@ func (p *Partition) Stats() Stats {
 		return s
 	}
 	defer p.release(now)
-	s.Documents, s.Bytes, s.LSN, s.Purging = now.Items, now.Bytes, now.LSN, len(now.purges)
+	s.Documents, s.Bytes, s.LSN, s.Purging = now.Items, now.Bytes, now.LSN, len(now.Marks)
 	s.Cleared = p.served.cleared.Load() // Again, so that no document is missing in both.
-	s.IndexProgress = now.indexing.Progress()
-	if now.indexing.Phase == layout.Settled && !p.config.Container().Indexing.Equal(now.indexing.Policy) {
+	s.IndexProgress = now.Indexing.Progress()
+	if now.Indexing.Phase == layout.Settled && !p.config.Container().Indexing.Equal(now.Indexing.Policy) {
 		s.IndexProgress = 0 // The change has not begun.
 	}
 	s.StoreBytes = p.config.Store.Size()

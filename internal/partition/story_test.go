@@ -437,7 +437,7 @@ func (s *story) damage(d *datadriven.TestData) string {
 	case "unknown":
 		_ = batch.Set([]byte("z"), row)
 	case "complete": // A path that is marked as complete.
-		span, ok := s.w.partition.Load().states.current.Load().indexing.Active.Span(index.Path{s.arg(d, "path")}, index.Defined, value.Null())
+		span, ok := s.w.partition.Load().states.current.Load().Indexing.Active.Span(index.Path{s.arg(d, "path")}, index.Defined, value.Null())
 		if !ok {
 			s.t.Fatalf("%s: the path is not indexed", d.Pos)
 		}

@@ -109,7 +109,7 @@ func (tx *transaction) begin(p *Partition, now *published, epk partitionkey.EPK,
 	tx.epk, tx.key, tx.hash = epk, key, hash
 	tx.versions, tx.written, tx.rests = 0, 0, nil
 	tx.revisions, tx.allowance = nil, allowance{}
-	tx.started, tx.horizon = false, p.reader.Horizon(&now.shot)
+	tx.started, tx.horizon = false, p.reader.Horizon(&now.Snapshot)
 }
 
 // Bounds of the memory that a transaction leaves to the next one.
@@ -176,7 +176,7 @@ func (tx *transaction) find(key string, scratch *[]byte) (f current, err error) 
 	} else {
 		w := tx.w
 		w.key = append(w.key[:0], key...)
-		*scratch, f.copied, err = tx.now.rows.Get((*scratch)[:0], w.key)
+		*scratch, f.copied, err = tx.now.Rows.Get((*scratch)[:0], w.key)
 		if err != nil {
 			return f, fmt.Errorf("read document in partition %v: %w", tx.p.config.Ref, err)
 		}
@@ -234,7 +234,7 @@ func (tx *transaction) do(op *operation) error {
 		return op.read(&before)
 	}
 	if op.ask.Op == Patch {
-		if err := tx.patch(op, &before.Document, tx.now.indexing); err != nil {
+		if err := tx.patch(op, &before.Document, tx.now.Indexing); err != nil {
 			return err
 		}
 	}
@@ -412,7 +412,7 @@ func (tx *transaction) totals() (layout.Totals, error) {
 	}
 	var found bool
 	var err error
-	w.cell, found, err = tx.now.rows.Get(w.cell[:0], w.key)
+	w.cell, found, err = tx.now.Rows.Get(w.cell[:0], w.key)
 	if err != nil || !found {
 		return layout.Totals{}, err
 	}
@@ -434,7 +434,7 @@ type move struct {
 // move computes the change of the index by an operation. v has the number of the
 // document.
 func (tx *transaction) move(op *operation, before *current, v layout.Version) (m move, err error) {
-	x := tx.now.indexing
+	x := tx.now.Indexing
 	m.paths = tx.paths
 	if m.wasClaimed, err = tx.claim(op, before); err != nil {
 		return m, err

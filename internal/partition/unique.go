@@ -77,7 +77,7 @@ func (tx *transaction) holder(key []byte) (number uint64, err error) {
 		tx.rest(pending.flight)
 		return pending.number, nil
 	}
-	_, err = tx.now.rows.View(key, func(row []byte) error {
+	_, err = tx.now.Rows.View(key, func(row []byte) error {
 		number, err = layout.DecodeHolder(row)
 		return err
 	})

@@ -252,7 +252,7 @@ func (w *world) rows(text string, r partitionkey.Range, pageItems int, meter *th
 	if err != nil {
 		return nil, 0, err
 	}
-	active := now.indexing.Active.Index
+	active := now.Indexing.Active.Index
 	p.release(now)
 	plan, err := query.Compile(text, nil, active, query.Options{Computed: w.container.Load().Indexing.Computed})
 	if err != nil {

@@ -401,7 +401,7 @@ func (p *Partition) prepare(ctx context.Context, r *request) (err error) {
 		if op.err != nil {
 			continue
 		}
-		op.indexing = now.indexing
+		op.indexing = now.Indexing
 		err := p.prepareOperation(ctx, r, op, now)
 		if err != nil && status.From(err) == nil {
 			return err
@@ -480,7 +480,7 @@ func (p *Partition) encode(op *operation, epkSize int, key []byte, doc value.Val
 // and patches it.
 func (p *Partition) prepareBefore(ctx context.Context, r *request, op *operation, now *published) error {
 	var slow *status.Error
-	_, err := now.rows.View([]byte(op.oldKey()), func(row []byte) error {
+	_, err := now.Rows.View([]byte(op.oldKey()), func(row []byte) error {
 		d, err := layout.DecodeDocument(row)
 		if err != nil {
 			return err

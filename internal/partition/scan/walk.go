@@ -1,4 +1,4 @@
-package partition
+package scan
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ import (
 // Terms yields the terms of a walk in order, each with the number of documents of the
 // clip that have it. It reads numbers of documents only, and holds at most one bit in
 // memory for each document of the partition.
-func (s *source) Terms(ctx context.Context, walk query.Walk) iter.Seq2[query.TermCount, error] {
+func (s *Source) Terms(ctx context.Context, walk query.Walk) iter.Seq2[query.TermCount, error] {
 	return func(yield func(query.TermCount, error) bool) {
 		ended := false
 		count := func(n int64) (more bool) {
@@ -48,7 +48,7 @@ func (s *source) Terms(ctx context.Context, walk query.Walk) iter.Seq2[query.Ter
 }
 
 // Ordered yields the documents of a walk.
-func (s *source) Ordered(ctx context.Context, walk query.Walk) iter.Seq2[query.Candidate, error] {
+func (s *Source) Ordered(ctx context.Context, walk query.Walk) iter.Seq2[query.Candidate, error] {
 	return func(yield func(query.Candidate, error) bool) {
 		ended := false
 		once := func(c query.Candidate, err error) bool {
@@ -72,7 +72,7 @@ type visitor func(w *walker, set *storage.Postings) (more bool, err error)
 
 // walker is one walk.
 type walker struct {
-	s    *source
+	s    *Source
 	ctx  context.Context
 	walk query.Walk
 
@@ -98,8 +98,8 @@ type entry struct {
 // walk visits the terms of a walk. If count is not nil, the documents of each set are
 // exactly those of the clip that satisfy the access, and count is called instead of
 // visit if their number is known without reading them.
-func (s *source) walk(ctx context.Context, walk query.Walk, count func(n int64) (more bool), visit visitor) (err error) {
-	if !s.now.indexing.Active.Serves(index.Expr{Op: index.Leaf, Span: walk.Span}) || count != nil && !s.now.indexing.Active.Serves(walk.Access) {
+func (s *Source) walk(ctx context.Context, walk query.Walk, count func(n int64) (more bool), visit visitor) (err error) {
+	if !s.now.Indexing.Active.Serves(index.Expr{Op: index.Leaf, Span: walk.Span}) || count != nil && !s.now.Indexing.Active.Serves(walk.Access) {
 		return status.Unavailable(nil, "The index has changed since the query was planned. Try again.")
 	}
 	w := &walker{s: s, ctx: ctx, walk: walk, count: count}
@@ -150,7 +150,7 @@ func (w *walker) limit(exact bool) error {
 	}
 	set = s.underPrefix(set)
 	if !s.whole && s.prefix == nil {
-		most, few := clipFactor*s.r.Strategy.scanMax+1, s.r.Strategy.scanMax
+		most, few := clipFactor*s.r.Strategy.ScanMax+1, s.r.Strategy.ScanMax
 		if w.walk.Effort > 0 {
 			most, few = min(most, w.walk.Effort), 0
 		}
@@ -192,8 +192,8 @@ func intersect(set *storage.Postings, numbers *storage.Numbers) *storage.Posting
 }
 
 // numbers returns the numbers of the clip. It reads all rows of the clip.
-func (s *source) numbers(ctx context.Context) (numbers *storage.Numbers, err error) {
-	rows := s.now.rows.Iter(s.bounds(storage.FamilyDocument))
+func (s *Source) numbers(ctx context.Context) (numbers *storage.Numbers, err error) {
+	rows := s.now.Rows.Iter(s.bounds(storage.FamilyDocument))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var b storage.NumbersBuilder
 	n := 0
@@ -298,7 +298,7 @@ func (w *walker) documents(set *storage.Postings, use func(d *layout.Document) (
 		if w.clip == 0 || before != w.s.work.Documents {
 			continue
 		}
-		if w.misses++; w.s.r.Strategy.costs.missed(w.misses, w.clip) {
+		if w.misses++; w.s.r.Strategy.Costs.missed(w.misses, w.clip) {
 			// Many documents are outside of the clip: find those inside first.
 			if err := w.narrow(); err != nil {
 				return false, err
@@ -336,7 +336,7 @@ func (w *walker) missing(visit visitor) (more bool, err error) {
 		s.term = ""
 		return err == nil && w.count(s.now.Items-n), err
 	}
-	have, err := s.now.rows.PostingsRange(w.ctx, storage.TermKey(nil, span.Low), storage.TermKey(nil, span.High)).Collect(w.ctx)
+	have, err := s.now.Rows.PostingsRange(w.ctx, storage.TermKey(nil, span.Low), storage.TermKey(nil, span.High)).Collect(w.ctx)
 	if err != nil {
 		return false, s.broken(w.ctx, err)
 	}
@@ -353,8 +353,8 @@ func (w *walker) missing(visit visitor) (more bool, err error) {
 }
 
 // all returns the numbers of all documents of the partition.
-func (s *source) all(ctx context.Context) (numbers *storage.Numbers, err error) {
-	rows := s.now.rows.Iter(storage.FamilyRID.Bounds())
+func (s *Source) all(ctx context.Context) (numbers *storage.Numbers, err error) {
+	rows := s.now.Rows.Iter(storage.FamilyRID.Bounds())
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var b storage.NumbersBuilder
 	n := 0
@@ -374,10 +374,10 @@ func (s *source) all(ctx context.Context) (numbers *storage.Numbers, err error) 
 // late reports whether the walk has read so many lists that computing the terms of the
 // few documents that count is cheaper.
 func (w *walker) late() bool {
-	if w.tried || w.within == nil || w.within.Len() > w.s.r.Strategy.scanMax {
+	if w.tried || w.within == nil || w.within.Len() > w.s.r.Strategy.ScanMax {
 		return false
 	}
-	return w.passed > w.s.r.Strategy.walkFactor*w.within.Len()
+	return w.passed > w.s.r.Strategy.WalkFactor*w.within.Len()
 }
 
 // entries returns the rest of the walk, after a term, from the terms of the documents
@@ -402,7 +402,7 @@ func (w *walker) entries(after index.Term) (list []entry, ok bool, err error) {
 			list = append(list, entry{term, number})
 			bytes += len(term) + overhead
 		}
-		if bytes > w.s.r.Strategy.walkBytes {
+		if bytes > w.s.r.Strategy.WalkBytes {
 			return nil, false, nil
 		}
 	}
@@ -432,9 +432,9 @@ func (w *walker) rest(list []entry, visit visitor) (more bool, err error) {
 }
 
 // terms returns the terms of a document in the index in use.
-func (s *source) terms(number uint64) (list []index.Term, err error) {
+func (s *Source) terms(number uint64) (list []index.Term, err error) {
 	_, err = s.find(number, func(d *layout.Document) (bool, error) {
-		list, err = s.now.indexing.TermsInUse(d)
+		list, err = s.now.Indexing.TermsInUse(d)
 		return true, err
 	})
 	return list, err
@@ -442,8 +442,8 @@ func (s *source) terms(number uint64) (list []index.Term, err error) {
 
 // Complete reports whether every document of the partition is known to have a term of
 // a span.
-func (s *source) Complete(span index.Span) (yes bool, err error) {
-	active := s.now.indexing.Active
+func (s *Source) Complete(span index.Span) (yes bool, err error) {
+	active := s.now.Indexing.Active
 	own, ok := active.Span(span.Path, index.Defined, value.Null())
 	if !ok || own.Low < span.Low || own.High > span.High {
 		return false, nil // The terms of the path are not all in the span.
@@ -454,7 +454,7 @@ func (s *source) Complete(span index.Span) (yes bool, err error) {
 		return true, nil
 	}
 	s.key = storage.MetaKey(s.key[:0], layout.MetaPaths)
-	_, err = s.now.rows.View(s.key, func(row []byte) error {
+	_, err = s.now.Rows.View(s.key, func(row []byte) error {
 		set, err := layout.DecodePaths(row)
 		yes = err == nil && set.Has(own.Low)
 		return err

@@ -1,4 +1,4 @@
-package partition
+package scan_test
 
 import (
 	"context"
@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/decandb/decan/internal/index"
+	"github.com/decandb/decan/internal/partition"
 	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/resource"
 	"github.com/decandb/decan/partitionkey"
 )
 
@@ -19,18 +21,14 @@ import (
 // as a text of text.
 func rankedWorld(tb testing.TB, documents int64) *world {
 	tb.Helper()
-	w := newWorld(tb, containerWith(tb, 2, []string{"/id"}, `{"compositeIndexes":[[{"path":"/ten"},{"path":"/n","order":"descending"}]]}`))
+	w := newWorld(tb, "/id", `{"compositeIndexes":[[{"path":"/ten"},{"path":"/n","order":"descending"}]]}`)
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	for range 32 {
 		wait.Go(func() {
 			for i := next.Add(1) - 1; i < documents; i = next.Add(1) - 1 {
 				n, b := i*7919%documents, i*6101%documents
-				doc := w.parse(fmt.Sprintf(`{"id":"%d","n":%d,"b":%d,"ten":%d,"text":"t%07d"}`, i, n, b, n%10, n))
-				if _, err := w.write(Create, doc, nil); err != nil {
-					tb.Error(err)
-					return
-				}
+				w.write(partition.Create, "", fmt.Sprintf(`{"id":"%d","n":%d,"b":%d,"ten":%d,"text":"t%07d"}`, i, n, b, n%10, n))
 			}
 		})
 	}
@@ -62,10 +60,10 @@ var pagedTexts = []string{
 func (w *world) pageWork(tb testing.TB, plan *query.Plan, from query.Progress, rows int) (work int64, next query.Progress, ids []string) {
 	tb.Helper()
 	stream := func(ctx context.Context, b query.Budget) (query.Page, error) {
-		s, release := w.sourceOf(tb)
-		defer release()
+		s := w.source(partitionkey.Full())
+		defer s.Free()
 		page, err := plan.Run(ctx, s.Face(), b)
-		work += s.passed + s.work.Documents
+		work += s.Effort()
 		return page, err
 	}
 	page, next, err := plan.Merge([]query.Stream{stream}, from).Page(tb.Context(), query.Budget{MaxItems: rows})
@@ -89,7 +87,7 @@ func TestSmallPages(t *testing.T) {
 	for _, documents := range sizes {
 		w := rankedWorld(t, documents)
 		for _, text := range pagedTexts {
-			plan := w.planOf(t, strings.ReplaceAll(text, "@n", fmt.Sprint(documents/2)))
+			plan := w.planOf(strings.ReplaceAll(text, "@n", fmt.Sprint(documents/2)))
 			for _, rows := range []int{1, 7, 100} {
 				var from query.Progress
 				for page := range 3 {
@@ -115,7 +113,7 @@ func TestSmallPagesAgree(t *testing.T) {
 	}
 	w := rankedWorld(t, documents)
 	for _, text := range pagedTexts {
-		plan := w.planOf(t, strings.ReplaceAll(text, "@n", fmt.Sprint(documents/2)))
+		plan := w.planOf(strings.ReplaceAll(text, "@n", fmt.Sprint(documents/2)))
 		_, _, want := w.pageWork(t, plan, query.Progress{}, 0)
 		for _, rows := range []int{1, 7, 100} {
 			var got []string
@@ -137,7 +135,7 @@ func TestIndexHits(t *testing.T) {
 	t.Parallel()
 	w := rankedWorld(t, 200)
 	hits := func(plan *query.Plan) (retrieved, hits int64) {
-		page, _, err := w.partition.Load().Query(t.Context(), Query{Plan: plan, Generation: w.own.Generation, Range: partitionkey.Full()})
+		page, err := w.query(t.Context(), plan, partitionkey.Full(), query.Budget{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,13 +151,17 @@ func TestIndexHits(t *testing.T) {
 		{"SELECT TOP 5 * FROM c ORDER BY c.n", [2]int64{5, 5}},
 		{"SELECT VALUE COUNT(1) FROM c WHERE c.ten = 3 AND c.n * 2 >= 0", [2]int64{20, 20}},
 	} {
-		if read, found := hits(w.planOf(t, c.text)); c.want != [2]int64{read, found} {
+		if read, found := hits(w.planOf(c.text)); c.want != [2]int64{read, found} {
 			t.Errorf("%s: %d documents read, %d found by the index, want %v", c.text, read, found, c.want)
 		}
 	}
-	c := *w.container.Load()
-	c.Indexing = containerWith(t, 2, []string{"/id"}, `{"indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/double/?"}]},"computedProperties":[{"name":"double","query":"SELECT VALUE c.ten * 2 FROM c"}]}`).Indexing
-	w.container.Store(&c) // and the partition is not told
+	body := w.parse(`{"id":"c","partitionKey":{"paths":["/id"],"kind":"Hash","version":2},"indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/double/?"}]},"computedProperties":[{"name":"double","query":"SELECT VALUE c.ten * 2 FROM c"}]}`)
+	c, err := resource.ParseContainer(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.RID = w.container.RID
+	w.container = &c // and the partition is not told
 	ix, err := index.Compile(c.Indexing)
 	if err != nil {
 		t.Fatal(err)
@@ -179,12 +181,12 @@ func BenchmarkSmallPage(b *testing.B) {
 	for _, documents := range []int64{5000, 50_000} {
 		w := rankedWorld(b, documents)
 		for _, filter := range []string{"true", "IS_DEFINED(c.n) AND (c.n > 1000 OR IS_STRING(c.n) OR IS_ARRAY(c.n) OR IS_OBJECT(c.n))", "c.b > 5"} {
-			plan := w.planOf(b, "SELECT * FROM c WHERE "+filter+" ORDER BY c.n")
+			plan := w.planOf("SELECT * FROM c WHERE " + filter + " ORDER BY c.n")
 			for _, rows := range []int{1, 7, 100} {
 				b.Run(fmt.Sprintf("documents=%d/rows=%d/filter=%.10s", documents, rows, filter), func(b *testing.B) {
 					b.ReportAllocs()
 					for b.Loop() {
-						page, _, err := w.partition.Load().Query(b.Context(), Query{Plan: plan, Generation: w.own.Generation, Range: partitionkey.Full(), Budget: query.Budget{MaxItems: rows}})
+						page, err := w.query(b.Context(), plan, partitionkey.Full(), query.Budget{MaxItems: rows}, nil)
 						if err != nil || len(page.Rows) != rows {
 							b.Fatal(len(page.Rows), err)
 						}

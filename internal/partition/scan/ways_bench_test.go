@@ -1,6 +1,6 @@
 //go:build linux
 
-package partition
+package scan_test
 
 import (
 	"fmt"
@@ -15,7 +15,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/decandb/decan/internal/partition"
+	"github.com/decandb/decan/internal/partition/scan"
 	"github.com/decandb/decan/internal/query"
+	"github.com/decandb/decan/internal/throughput"
 	"github.com/decandb/decan/partitionkey"
 )
 
@@ -33,9 +36,9 @@ func BenchmarkWays(b *testing.B) {
 		begin   func()
 		between func()
 	}{
-		{"warm", func() { q.reopen(1 << 30) }, nil},
-		{"cold", func() { q.reopen(1 << 20) }, q.evict},
-		{"upserted", func() { q.reopen(1 << 30); q.upsert() }, nil},
+		{"warm", func() { q.w.reopen(1 << 30) }, nil},
+		{"cold", func() { q.w.reopen(1 << 20) }, q.evict},
+		{"upserted", func() { q.w.reopen(1 << 30); q.upsert() }, nil},
 	} {
 		b.Run(state.name, func(b *testing.B) {
 			state.begin()
@@ -53,11 +56,11 @@ type waysBench struct {
 	others int
 	sizes  []int
 
-	pending map[string][]BatchOperation
+	pending map[string][]partition.BatchOperation
 }
 
 func newWaysBench(b *testing.B) *waysBench {
-	q := &waysBench{b: b, others: 40_000, sizes: []int{10, 100, 1000, 2000, 10_000}, pending: map[string][]BatchOperation{}}
+	q := &waysBench{b: b, others: 40_000, sizes: []int{10, 100, 1000, 2000, 10_000}, pending: map[string][]partition.BatchOperation{}}
 	if text := os.Getenv("DECAN_BENCH_ITEMS"); text != "" {
 		if _, err := fmt.Sscan(text, &q.others); err != nil {
 			b.Fatal(err)
@@ -66,10 +69,10 @@ func newWaysBench(b *testing.B) *waysBench {
 	if q.others >= 400_000 {
 		q.sizes = append(q.sizes, 100_000)
 	}
-	q.w = newWorld(b, containerWith(b, 2, []string{"/pk"}, ""))
+	q.w = newWorld(b, "/pk", "")
 	q.w.memTableBytes = 16 << 20
-	q.w.clocks = func(c *Config) { c.Rosters = NewRosters(32 << 20) } // what a server has
-	q.reopen(1 << 30)
+	q.w.rosters = scan.NewRosters(32 << 20) // what a server has
+	q.w.reopen(1 << 30)
 	// Documents of the keys come among those of others.
 	keys := q.others/2000 + 1
 	for i := range q.others {
@@ -84,24 +87,10 @@ func newWaysBench(b *testing.B) *waysBench {
 		q.flush(key)
 	}
 	for at := range 2000 {
-		q.write(Create, strings.Replace(q.document("small", at, 2000), waysPad, "", 1))
+		q.write(partition.Create, strings.Replace(q.document("small", at, 2000), waysPad, "", 1))
 	}
-	q.reopen(1 << 30)
+	q.w.reopen(1 << 30)
 	return q
-}
-
-// reopen opens the partition again, with nothing in its buffers and so many bytes of cache.
-func (q *waysBench) reopen(cache int64) {
-	err := q.w.store.Flush()
-	if err == nil {
-		err = q.w.close()
-	}
-	if q.w.cacheBytes = cache; err == nil {
-		err = q.w.open()
-	}
-	if err != nil {
-		q.b.Fatal(err)
-	}
 }
 
 var waysPad = strings.Repeat("x", 700)
@@ -117,31 +106,28 @@ func (q *waysBench) document(key string, at, of int) string {
 		key, at, key, at, at, at/10, key, at%max(of/10, 1), at, pad)
 }
 
-func (q *waysBench) write(op Op, text string) {
-	if _, err := q.w.write(op, q.w.parse(text), nil); err != nil {
-		q.b.Fatal(err)
-	}
-}
+func (q *waysBench) write(op partition.Op, text string) { q.w.write(op, "", text) }
 
 // load creates a document: at once, or of very many in a batch.
 func (q *waysBench) load(key string, at, of int) {
 	text := q.document(key, at, of)
 	if q.others <= 100_000 {
-		q.write(Create, text)
+		q.write(partition.Create, text)
 		return
 	}
-	q.pending[key] = append(q.pending[key], BatchOperation{Operation: Operation{Op: Create, Document: q.w.parse(text)}, Silent: true})
-	if len(q.pending[key]) == BatchMax {
+	q.pending[key] = append(q.pending[key], partition.BatchOperation{Operation: partition.Operation{Op: partition.Create, Document: q.w.parse(text)}, Silent: true})
+	if len(q.pending[key]) == partition.BatchMax {
 		q.flush(key)
 	}
 }
 
 func (q *waysBench) flush(key string) {
-	batch := q.w.batchOf(partitionkey.NewKey(partitionkey.String(key)), Atomic)
+	batch := partition.Batch{Generation: q.w.own.Generation, Key: partitionkey.NewKey(partitionkey.String(key))}
+	batch.EPK = q.w.container.PartitionKey.Hash(batch.Key)
 	if batch.Operations = q.pending[key]; len(batch.Operations) == 0 {
 		return
 	}
-	if _, err := q.w.partition.Load().Batch(q.b.Context(), batch); err != nil {
+	if _, err := q.w.partition.Batch(q.b.Context(), batch); err != nil {
 		q.b.Fatal(err)
 	}
 	delete(q.pending, key)
@@ -151,23 +137,16 @@ func (q *waysBench) flush(key string) {
 func (q *waysBench) upsert() {
 	for _, size := range q.sizes {
 		for at := range min(size, 2000) {
-			q.write(Upsert, q.document(fmt.Sprintf("k%d", size), at*(size/min(size, 2000)), size))
+			q.write(partition.Upsert, q.document(fmt.Sprintf("k%d", size), at*(size/min(size, 2000)), size))
 		}
 	}
 }
 
 // evict reads documents that nobody asks for, three times what the cache holds.
 func (q *waysBench) evict() {
-	p := q.w.partition.Load()
-	now, err := p.acquire()
-	if err != nil {
-		q.b.Fatal(err)
-	}
-	defer p.release(now)
-	key := fmt.Sprintf("o%d", rand.IntN(q.others/2000+1))
-	s := p.reader.Source(&now.shot, q.w.keyRange(q.b, key), q.w.keyRange(q.b, key))
+	s := q.w.source(q.w.keyRange(fmt.Sprintf("o%d", rand.IntN(q.others/2000+1))))
 	defer s.Free()
-	rows := now.rows.Iter(s.bounds('d'))
+	rows := q.w.now().Rows.Iter(s.DocumentBounds())
 	for n, valid := 0, rows.First(); valid && n < 3<<20; valid = rows.Next() {
 		n += len(rows.Value())
 	}
@@ -178,14 +157,14 @@ func (q *waysBench) evict() {
 
 var benchedWays = []struct {
 	name  string
-	force forced
+	force scan.Forced
 }{
-	{"chosen", forced{}},
-	{"pass", forced{way: passes}},
-	{"look", forced{way: looks, rosters: passes}},
-	{"roster", forced{way: looks}},
-	{"lists", forced{way: looks, lists: true}},
-	{"told", forced{way: looks, told: true}},
+	{"chosen", scan.Forced{}},
+	{"pass", scan.Forced{Way: scan.Passes}},
+	{"look", scan.Forced{Way: scan.Looks, Rosters: scan.Passes}},
+	{"roster", scan.Forced{Way: scan.Looks}},
+	{"lists", scan.Forced{Way: scan.Looks, Lists: true}},
+	{"told", scan.Forced{Way: scan.Looks, Told: true}},
 }
 
 // sweep asks everything in every way. between is called before each query.
@@ -243,12 +222,8 @@ const (
 func (q *waysBench) ask(where, key string, between func()) (quartiles []float64, rows int) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	p := q.w.partition.Load()
-	r := q.w.keyRange(q.b, key)
-	plan, err := query.Compile("SELECT * FROM c WHERE "+where, nil, p.states.current.Load().indexing.Active.Index, query.Options{})
-	if err != nil {
-		q.b.Fatal(err)
-	}
+	r := q.w.keyRange(key)
+	plan := q.w.planOf("SELECT * FROM c WHERE " + where)
 	took := make([][]float64, len(benchedWays))
 	least := math.Inf(1)
 	for round := range waysRoundsMax {
@@ -259,11 +234,11 @@ func (q *waysBench) ask(where, key string, between func()) (quartiles []float64,
 				continue
 			}
 			asked = true
-			if p.reader.Strategy.force = benchedWays[i].force; between != nil {
+			if q.w.reader.Strategy.Force = benchedWays[i].force; between != nil {
 				between()
 			}
 			began := threadTime(q.b)
-			page, _, err := p.Query(q.b.Context(), Query{Plan: plan, Generation: q.w.own.Generation, Range: r})
+			page, err := q.w.query(q.b.Context(), plan, r, query.Budget{}, nil)
 			if err != nil {
 				q.b.Fatal(err)
 			}
@@ -288,32 +263,33 @@ func (q *waysBench) ask(where, key string, between func()) (quartiles []float64,
 // time in microseconds, a lower quartile.
 func BenchmarkScanMax(b *testing.B) {
 	q := newWaysBench(b)
-	p := q.w.partition.Load()
-	plan := q.w.planOf(b, "SELECT c.rank, COUNT(1) AS n FROM c GROUP BY c.rank")
+	plan := q.w.planOf("SELECT c.rank, COUNT(1) AS n FROM c GROUP BY c.rank")
 	limits := []int64{0, 5000, 20_000}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for b.Loop() {
 		fmt.Printf("\n%-6s %6s %v\n", "what", "key", limits)
 		for _, size := range q.sizes {
-			r := q.w.keyRange(b, fmt.Sprintf("k%d", size))
+			r := q.w.keyRange(fmt.Sprintf("k%d", size))
 			for _, ask := range []struct {
 				name string
 				do   func() error
 			}{
 				{"walk", func() error {
-					_, _, err := p.Query(b.Context(), Query{Plan: plan, Generation: q.w.own.Generation, Range: r})
+					_, err := q.w.query(b.Context(), plan, r, query.Budget{}, nil)
 					return err
 				}},
 				{"feed", func() error {
-					_, err := p.Feed(b.Context(), Feed{Generation: q.w.own.Generation, Range: r, MaxItems: 100})
+					s := q.w.source(r)
+					defer s.Free()
+					_, err := s.Feed(b.Context(), scan.Feed{MaxItems: 100, Meter: new(throughput.Meter)})
 					return err
 				}},
 			} {
 				took := make([][]float64, len(limits))
 				for range 10 {
 					for i, limit := range limits {
-						p.reader.Strategy.scanMax = limit
+						q.w.reader.Strategy.ScanMax = limit
 						began := threadTime(b)
 						if err := ask.do(); err != nil {
 							b.Fatal(err)
@@ -329,7 +305,7 @@ func BenchmarkScanMax(b *testing.B) {
 				fmt.Println()
 			}
 		}
-		p.reader.Strategy = defaultStrategy()
+		q.w.reader.Strategy = scan.DefaultStrategy()
 	}
 }
 

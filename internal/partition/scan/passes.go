@@ -1,4 +1,4 @@
-package partition
+package scan
 
 import (
 	"bytes"
@@ -60,7 +60,7 @@ type passed struct {
 
 // scan passes all rows of the clip in key order and sorts the documents that count:
 // those in numbers, or all if it is nil, that tell does not exclude.
-func (s *source) scan(ctx context.Context, numbers *storage.Numbers, after uint64, yield yielder) error {
+func (s *Source) scan(ctx context.Context, numbers *storage.Numbers, after uint64, yield yielder) error {
 	list, text, err := s.gather(ctx, numbers, after)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (s *source) scan(ctx context.Context, numbers *storage.Numbers, after uint6
 		row := text[at.start:at.end]
 		if at.keyOnly {
 			var found bool
-			if s.row, found, err = s.now.rows.Get(s.row[:0], row); err != nil || !found {
+			if s.row, found, err = s.now.Rows.Get(s.row[:0], row); err != nil || !found {
 				return s.missing(at.number, err)
 			}
 			row = s.row
@@ -90,13 +90,13 @@ func (s *source) scan(ctx context.Context, numbers *storage.Numbers, after uint6
 
 // gather returns the documents of the clip that count, in the order of their numbers:
 // their rows as long as those fit into memory, and then their row keys.
-func (s *source) gather(ctx context.Context, numbers *storage.Numbers, after uint64) (list []passed, text []byte, err error) {
+func (s *Source) gather(ctx context.Context, numbers *storage.Numbers, after uint64) (list []passed, text []byte, err error) {
 	text = s.text[:0]
 	err = s.each(ctx, func(key, row []byte, d *layout.Document) bool {
 		if !s.counts(d, numbers, after) {
 			return true
 		}
-		at := passed{number: d.Number, start: len(text), keyOnly: len(text) > s.r.Strategy.scanBytes}
+		at := passed{number: d.Number, start: len(text), keyOnly: len(text) > s.r.Strategy.ScanBytes}
 		if at.keyOnly {
 			text = append(text, key...)
 		} else {
@@ -112,16 +112,16 @@ func (s *source) gather(ctx context.Context, numbers *storage.Numbers, after uin
 }
 
 // counts reports whether a document of the clip counts.
-func (s *source) counts(d *layout.Document, numbers *storage.Numbers, after uint64) bool {
+func (s *Source) counts(d *layout.Document, numbers *storage.Numbers, after uint64) bool {
 	return d.Number > after && !s.horizon.Hides(d) && (numbers == nil || numbers.Has(d.Number)) && (s.tell == nil || s.tell.Tell(d.Body, d.TS))
 }
 
 // each calls use with all rows of the clip in key order until it returns false. Hidden
 // documents are included. A pass to the end leaves the roster of the clip's key.
-func (s *source) each(ctx context.Context, use func(key, row []byte, d *layout.Document) (more bool)) (err error) {
-	rows := s.now.rows.Iter(s.bounds(storage.FamilyDocument))
+func (s *Source) each(ctx context.Context, use func(key, row []byte, d *layout.Document) (more bool)) (err error) {
+	rows := s.now.Rows.Iter(s.bounds(storage.FamilyDocument))
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	enrolls := s.only() != "" && s.r.Strategy.force.rosters != passes
+	enrolls := s.only() != "" && s.r.Strategy.Force.Rosters != Passes
 	var b storage.NumbersBuilder
 	at, front := &s.seating, 1+s.r.own.Width+storage.HashBytes
 	at.numbers, at.ends, at.text = at.numbers[:0], at.ends[:0], at.text[:0]
@@ -165,38 +165,38 @@ func (s *source) each(ctx context.Context, use func(key, row []byte, d *layout.D
 }
 
 // pass yields the documents that count in key order, without sorting them.
-func (s *source) pass(ctx context.Context, numbers *storage.Numbers, after uint64, yield yielder) (err error) {
+func (s *Source) pass(ctx context.Context, numbers *storage.Numbers, after uint64, yield yielder) (err error) {
 	return s.each(ctx, func(_, _ []byte, d *layout.Document) bool {
 		return !s.counts(d, numbers, after) || s.yield(d, yield)
 	})
 }
 
 // lookUp prepares many look-ups. The caller must call the result after them.
-func (s *source) lookUp(err *error) func() {
+func (s *Source) lookUp(err *error) func() {
 	if s.rows != nil {
 		return func() {}
 	}
-	s.lookups = s.now.rows.Rows()
+	s.lookups = s.now.Rows.Rows()
 	s.rows, s.misses = &s.lookups, 0
 	return func() {
 		*err = errors.Join(*err, s.rows.Close())
 		s.lookups = storage.Rows{}
 		if s.rows = nil; s.misses > 0 && s.only() != "" {
-			s.r.rosters.spend(s.only(), int64(float64(s.misses)*s.r.Strategy.costs.miss))
+			s.r.rosters.spend(s.only(), int64(float64(s.misses)*s.r.Strategy.Costs.Miss))
 		}
 	}
 }
 
 // view calls use with the row of a key, if it exists.
-func (s *source) view(key []byte, use func(row []byte) error) (found bool, err error) {
+func (s *Source) view(key []byte, use func(row []byte) error) (found bool, err error) {
 	if s.rows != nil {
 		return s.rows.View(key, use)
 	}
-	return s.now.rows.View(key, use)
+	return s.now.Rows.View(key, use)
 }
 
 // walkSet looks up the documents of a set, one by one.
-func (s *source) walkSet(ctx context.Context, set *storage.Postings, after uint64, yield yielder) (err error) {
+func (s *Source) walkSet(ctx context.Context, set *storage.Postings, after uint64, yield yielder) (err error) {
 	defer func() { err = errors.Join(err, set.Close()) }()
 	defer s.lookUp(&err)()
 	use := s.offer(yield)
@@ -214,7 +214,7 @@ func (s *source) walkSet(ctx context.Context, set *storage.Postings, after uint6
 }
 
 // walkList looks up the documents of ascending numbers, one by one.
-func (s *source) walkList(ctx context.Context, numbers []uint64, after uint64, yield yielder) (err error) {
+func (s *Source) walkList(ctx context.Context, numbers []uint64, after uint64, yield yielder) (err error) {
 	defer s.lookUp(&err)()
 	use := s.offer(yield)
 	for i, number := range numbers {
@@ -232,15 +232,15 @@ func (s *source) walkList(ctx context.Context, numbers []uint64, after uint64, y
 }
 
 // walkAll reads the documents of the whole partition by their numbers.
-func (s *source) walkAll(ctx context.Context, after uint64, yield yielder) error {
+func (s *Source) walkAll(ctx context.Context, after uint64, yield yielder) error {
 	_, high := storage.FamilyRID.Bounds()
 	return s.walkNumbers(ctx, storage.RIDKey(nil, after+1), high, false, s.offer(yield))
 }
 
 // walkNumbers reads the documents of the whole partition whose 'r' keys are between
 // low and high, in ascending or descending order of their numbers.
-func (s *source) walkNumbers(ctx context.Context, low, high []byte, down bool, use func(d *layout.Document) (more bool, err error)) (err error) {
-	rows := s.now.rows.Iter(low, high)
+func (s *Source) walkNumbers(ctx context.Context, low, high []byte, down bool, use func(d *layout.Document) (more bool, err error)) (err error) {
+	rows := s.now.Rows.Iter(low, high)
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	begin, step := rows.First, rows.Next
 	if down {
@@ -264,7 +264,7 @@ func (s *source) walkNumbers(ctx context.Context, low, high []byte, down bool, u
 
 // walkPoint reads a large logical partition. It sorts the numbers in portions, each of
 // which costs one pass over the rows.
-func (s *source) walkPoint(ctx context.Context, after uint64, yield yielder) error {
+func (s *Source) walkPoint(ctx context.Context, after uint64, yield yielder) error {
 	use := s.offer(yield)
 	for {
 		list, err := s.smallest(ctx, after)
@@ -279,7 +279,7 @@ func (s *source) walkPoint(ctx context.Context, after uint64, yield yielder) err
 				return err
 			}
 		}
-		if len(list) < s.r.Strategy.sortedMax {
+		if len(list) < s.r.Strategy.SortedMax {
 			return nil
 		}
 		after = list[len(list)-1]
@@ -287,10 +287,10 @@ func (s *source) walkPoint(ctx context.Context, after uint64, yield yielder) err
 }
 
 // smallest returns the smallest numbers of the clip above after, sorted.
-func (s *source) smallest(ctx context.Context, after uint64) (list []uint64, err error) {
-	rows := s.now.rows.Iter(s.bounds(storage.FamilyDocument))
+func (s *Source) smallest(ctx context.Context, after uint64) (list []uint64, err error) {
+	rows := s.now.Rows.Iter(s.bounds(storage.FamilyDocument))
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	most, last := s.r.Strategy.sortedMax, ^uint64(0)
+	most, last := s.r.Strategy.SortedMax, ^uint64(0)
 	n := 0
 	for valid := rows.First(); valid; valid = rows.Next() {
 		if n++; Stopped(ctx, n) != nil {
@@ -314,7 +314,7 @@ func (s *source) smallest(ctx context.Context, after uint64) (list []uint64, err
 }
 
 // offer returns a function that yields documents, unless tell excludes them.
-func (s *source) offer(yield yielder) func(d *layout.Document) (more bool, err error) {
+func (s *Source) offer(yield yielder) func(d *layout.Document) (more bool, err error) {
 	return func(d *layout.Document) (bool, error) {
 		return s.tell != nil && !s.tell.Tell(d.Body, d.TS) || s.yield(d, yield), nil
 	}
@@ -322,7 +322,7 @@ func (s *source) offer(yield yielder) func(d *layout.Document) (more bool, err e
 
 // find calls use with the document with a number, if it is in the clip and not hidden.
 // more is the result of use, and true without a call.
-func (s *source) find(number uint64, use func(d *layout.Document) (more bool, err error)) (more bool, err error) {
+func (s *Source) find(number uint64, use func(d *layout.Document) (more bool, err error)) (more bool, err error) {
 	var known bool
 	if s.rowKey, known = s.seats.appendKey(s.rowKey[:0], number); !known {
 		if suffix := s.r.locations.of(number); suffix != "" {
@@ -350,7 +350,7 @@ func (s *source) find(number uint64, use func(d *layout.Document) (more bool, er
 }
 
 // document is find for a document whose row key, without the family, is suffix.
-func (s *source) document(number uint64, suffix []byte, use func(d *layout.Document) (more bool, err error)) (more bool, err error) {
+func (s *Source) document(number uint64, suffix []byte, use func(d *layout.Document) (more bool, err error)) (more bool, err error) {
 	s.rowKey = storage.DocumentKeyOf(s.rowKey[:0], suffix)
 	more, found, err := s.reach(number, use)
 	if err == nil && !found {
@@ -362,7 +362,7 @@ func (s *source) document(number uint64, suffix []byte, use func(d *layout.Docum
 // reach is find for the document with the row key s.rowKey. found is false if there is
 // none, or one with another number. A document outside of the clip may count as found
 // without a look.
-func (s *source) reach(number uint64, use func(d *layout.Document) (more bool, err error)) (more, found bool, err error) {
+func (s *Source) reach(number uint64, use func(d *layout.Document) (more bool, err error)) (more, found bool, err error) {
 	suffix := s.rowKey[1:]
 	if s.r.own.Width > 0 && !s.holds(suffix, nil) {
 		s.misses++
@@ -382,7 +382,7 @@ func (s *source) reach(number uint64, use func(d *layout.Document) (more bool, e
 }
 
 // missing is the error of a number of which a row is missing.
-func (s *source) missing(number uint64, err error) error {
+func (s *Source) missing(number uint64, err error) error {
 	if err != nil {
 		return err
 	}

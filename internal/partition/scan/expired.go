@@ -1,4 +1,4 @@
-package partition
+package scan
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // Expired returns the numbers of at most most documents that have expired and are
 // not deleted yet. Documents with their own time to live are found by their rows in
 // 'x', the others by the terms of their times.
-func (r *Reader) Expired(ctx context.Context, now *shot, h layout.Horizon, most int) (numbers []uint64, err error) {
+func (r *Reader) Expired(ctx context.Context, now *Snapshot, h layout.Horizon, most int) (numbers []uint64, err error) {
 	if h.TTL == 0 || most == 0 {
 		return nil, nil
 	}
@@ -24,9 +24,9 @@ func (r *Reader) Expired(ctx context.Context, now *shot, h layout.Horizon, most 
 }
 
 // expiredRows returns the expired documents with their own time to live.
-func expiredRows(now *shot, h layout.Horizon, most int) (numbers []uint64, err error) {
+func expiredRows(now *Snapshot, h layout.Horizon, most int) (numbers []uint64, err error) {
 	low, _ := storage.FamilyExpiry.Bounds()
-	rows := now.rows.Iter(low, storage.ExpiryKey(nil, uint64(h.Now)+1, 0))
+	rows := now.Rows.Iter(low, storage.ExpiryKey(nil, uint64(h.Now)+1, 0))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for valid := rows.First(); valid && len(numbers) < most; valid = rows.Next() {
 		_, number, err := storage.DecodeExpiryKey(rows.Key())
@@ -41,14 +41,14 @@ func expiredRows(now *shot, h layout.Horizon, most int) (numbers []uint64, err e
 // expiredTerms appends expired documents without their own time to live: those that
 // were written long enough ago. It does not read times again at which it has found
 // none, because all later writes have later times.
-func (r *Reader) expiredTerms(ctx context.Context, now *shot, h layout.Horizon, numbers []uint64, most int) (_ []uint64, err error) {
+func (r *Reader) expiredTerms(ctx context.Context, now *Snapshot, h layout.Horizon, numbers []uint64, most int) (_ []uint64, err error) {
 	from, to := r.lasting.Load(), h.Now-h.TTL
-	low, indexed := now.indexing.Active.Timestamp(from)
-	high, _ := now.indexing.Active.Timestamp(to + 1)
-	if !indexed || now.indexing.Phase != layout.Settled || from > to {
+	low, indexed := now.Indexing.Active.Timestamp(from)
+	high, _ := now.Indexing.Active.Timestamp(to + 1)
+	if !indexed || now.Indexing.Phase != layout.Settled || from > to {
 		return numbers, nil
 	}
-	lists := now.rows.Lists(storage.TermKey(nil, low), storage.TermKey(nil, high))
+	lists := now.Rows.Lists(storage.TermKey(nil, low), storage.TermKey(nil, high))
 	defer func() { err = errors.Join(err, lists.Close()) }()
 	oldest := from // no older document can expire
 	found := false
@@ -79,10 +79,10 @@ func (r *Reader) expiredTerms(ctx context.Context, now *shot, h layout.Horizon, 
 }
 
 // expiredOf appends the members of a set that have expired.
-func expiredOf(now *shot, h layout.Horizon, set *storage.Postings, numbers []uint64, most int) (_ []uint64, err error) {
+func expiredOf(now *Snapshot, h layout.Horizon, set *storage.Postings, numbers []uint64, most int) (_ []uint64, err error) {
 	defer func() { err = errors.Join(err, set.Close()) }()
 	for number, ok := set.Next(); ok && len(numbers) < most; number, ok = set.Next() {
-		_, d, err := now.document(number)
+		_, d, err := now.Document(number)
 		if err != nil {
 			return numbers, err
 		}
@@ -96,8 +96,8 @@ func expiredOf(now *shot, h layout.Horizon, set *storage.Postings, numbers []uin
 // stale reports whether the index still has documents that have expired or were
 // purged. Its counts are too high then. An error counts as such a document: reading
 // the documents returns it again.
-func (s *source) stale() bool {
-	if s.now.purges.Overlap(s.clip) {
+func (s *Source) stale() bool {
+	if s.now.Marks.Overlap(s.clip) {
 		return true
 	}
 	numbers, err := s.r.Expired(context.Background(), s.now, s.horizon, 1)

@@ -1,4 +1,4 @@
-package partition
+package scan
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/decandb/decan/internal/vector"
 )
 
-var _ query.Ranked = (*source)(nil)
+var _ query.Ranked = (*Source)(nil)
 
 // Nearest yields the documents of the clip whose vectors are nearest, as
 // [query.Ranked] says. It compares vectors as they are stored, in the data type of
@@ -25,7 +25,7 @@ var _ query.Ranked = (*source)(nil)
 // It scores all stored vectors if n has no List, if the index has no codes or codes of
 // another metric, or if few documents count. The charge is a lookup, each vector and
 // code that is compared, and a hit for each document that is yielded.
-func (s *source) Nearest(ctx context.Context, n query.Nearest) iter.Seq2[query.Candidate, error] {
+func (s *Source) Nearest(ctx context.Context, n query.Nearest) iter.Seq2[query.Candidate, error] {
 	return func(yield func(query.Candidate, error) bool) {
 		ended := false
 		once := func(c query.Candidate, err error) bool {
@@ -42,8 +42,8 @@ func (s *source) Nearest(ctx context.Context, n query.Nearest) iter.Seq2[query.C
 // than the one before. A round scores everything again, so there should be few.
 const searchGrowth = 8
 
-func (s *source) nearest(ctx context.Context, n *query.Nearest, yield yielder) error {
-	form, ok := s.now.indexing.Active.VectorForm(n.Path)
+func (s *Source) nearest(ctx context.Context, n *query.Nearest, yield yielder) error {
+	form, ok := s.now.Indexing.Active.VectorForm(n.Path)
 	if !ok || form.ID != n.Form || form.Dimensions != len(n.Vector) {
 		return status.Unavailable(nil, "The index has changed since the query was planned. Try again.")
 	}
@@ -76,7 +76,7 @@ func (s *source) nearest(ctx context.Context, n *query.Nearest, yield yielder) e
 // vectorSearch is one search. The ID of a scored document is its number with all bits
 // inverted, so that of two equal scores the greater number is better.
 type vectorSearch struct {
-	s      *source
+	s      *Source
 	ctx    context.Context
 	form   *index.VectorForm
 	within *storage.Numbers // the documents that count; nil for all of the partition
@@ -91,9 +91,9 @@ type vectorSearch struct {
 
 // search begins a search among the documents of within, or of the whole partition if
 // it is nil.
-func (s *source) search(ctx context.Context, form *index.VectorForm, n *query.Nearest, within *storage.Numbers) *vectorSearch {
+func (s *Source) search(ctx context.Context, form *index.VectorForm, n *query.Nearest, within *storage.Numbers) *vectorSearch {
 	v := &vectorSearch{s: s, ctx: ctx, form: form, within: within, metric: n.Metric, size: max(n.K, 1), scorer: n.Metric.Scorer(n.Vector)}
-	if n.List > 0 && form.Quantizer != nil && n.Metric == form.Metric && v.count() > max(s.r.Strategy.guessMin, int64(n.List)) {
+	if n.List > 0 && form.Quantizer != nil && n.Metric == form.Metric && v.count() > max(s.r.Strategy.GuessMin, int64(n.List)) {
 		// ok, since the vector is finite and has the dimensions of the form.
 		if e, ok := form.Quantizer.Query(n.Vector); ok {
 			v.estimator, v.size = e, n.List
@@ -160,7 +160,7 @@ func (v *vectorSearch) exactly(stored []byte) (score float64, ok bool) {
 
 // score scores what the documents that count have stored under an id.
 func (v *vectorSearch) score(id index.Term, of scoring) error {
-	if v.within != nil && v.s.r.Strategy.costs.picks(v.within.Len(), v.s.now.Items) {
+	if v.within != nil && v.s.r.Strategy.Costs.picks(v.within.Len(), v.s.now.Items) {
 		return v.scoreEach(id, of)
 	}
 	return v.scoreAll(id, of)
@@ -168,7 +168,7 @@ func (v *vectorSearch) score(id index.Term, of scoring) error {
 
 // scoreAll is score that reads everything under the id.
 func (v *vectorSearch) scoreAll(id index.Term, of scoring) (err error) {
-	rows := v.s.now.rows.Iter(storage.VectorBounds(id))
+	rows := v.s.now.Rows.Iter(storage.VectorBounds(id))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	read := 0
 	for valid := rows.First(); valid; valid = rows.Next() {
@@ -208,7 +208,7 @@ func (v *vectorSearch) scoreEach(id index.Term, of scoring) error {
 func (v *vectorSearch) view(id index.Term, number uint64, of scoring) (found bool, err error) {
 	s := v.s
 	s.key = storage.VectorKey(s.key[:0], id, number)
-	return s.now.rows.View(s.key, func(stored []byte) error { return v.offer(number, stored, of) })
+	return s.now.Rows.View(s.key, func(stored []byte) error { return v.offer(number, stored, of) })
 }
 
 func (v *vectorSearch) offer(number uint64, stored []byte, of scoring) error {
@@ -244,7 +244,7 @@ func (v *vectorSearch) compare(guessed []vector.Scored) ([]vector.Scored, error)
 
 // Latest yields the documents that may satisfy the need, in descending order of their
 // numbers.
-func (s *source) Latest(ctx context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
+func (s *Source) Latest(ctx context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
 	return func(yield func(query.Candidate, error) bool) {
 		ended := false
 		once := func(c query.Candidate, err error) bool {
@@ -257,7 +257,7 @@ func (s *source) Latest(ctx context.Context, need query.Need) iter.Seq2[query.Ca
 	}
 }
 
-func (s *source) latest(ctx context.Context, need query.Need, yield yielder) error {
+func (s *Source) latest(ctx context.Context, need query.Need, yield yielder) error {
 	w := &walker{s: s, ctx: ctx, walk: query.Walk{Access: need.Access, Desc: true}}
 	if err := w.limit(true); err != nil {
 		return err
@@ -277,7 +277,7 @@ func (s *source) latest(ctx context.Context, need query.Need, yield yielder) err
 
 // walkBack reads the documents of the whole partition with numbers below one, or all
 // if it is zero, in descending order.
-func (s *source) walkBack(ctx context.Context, below uint64, use func(d *layout.Document) (more bool, err error)) error {
+func (s *Source) walkBack(ctx context.Context, below uint64, use func(d *layout.Document) (more bool, err error)) error {
 	low, high := storage.FamilyRID.Bounds()
 	if below > 0 {
 		high = storage.RIDKey(nil, below)

@@ -1,4 +1,4 @@
-package partition
+package scan
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 // overlaid is a source in which some documents are replaced. It has no index, so
 // plans get documents only.
 type overlaid struct {
-	source *source
+	source *Source
 	hidden map[uint64]bool // numbers whose documents in the snapshot do not count
 	rows   []overlaidRow   // by number
 }
@@ -26,7 +26,7 @@ type overlaidRow struct {
 
 // Overlay returns a source with other documents: those of rows, which are document
 // rows in any order, instead of those whose numbers are in hidden.
-func (s *source) Overlay(hidden map[uint64]bool, rows [][]byte) (query.Source, error) {
+func (s *Source) Overlay(hidden map[uint64]bool, rows [][]byte) (query.Source, error) {
 	o := &overlaid{source: s, hidden: hidden, rows: make([]overlaidRow, 0, len(rows))}
 	for _, row := range rows {
 		d, err := layout.DecodeDocument(row)

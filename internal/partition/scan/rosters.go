@@ -1,4 +1,4 @@
-package partition
+package scan
 
 import (
 	"cmp"
@@ -280,7 +280,7 @@ func (r *rosters) due(epk partitionkey.EPK, price int64) bool {
 }
 
 // note adds the changes of an effect. Readers see the state of it later.
-func (r *rosters) note(lsn resource.LSN, m *moves) {
+func (r *rosters) note(lsn resource.LSN, m *Moves) {
 	if len(m.list) == 0 && !m.unclear {
 		return
 	}
@@ -305,8 +305,8 @@ func (r *rosters) note(lsn resource.LSN, m *moves) {
 	}
 }
 
-// moves are the documents that one effect creates and deletes.
-type moves struct {
+// Moves are the documents that one effect creates and deletes.
+type Moves struct {
 	epk     []byte
 	keyed   bool // epk is known
 	unclear bool // the effect has rows of several keys, or deletes ranges
@@ -314,12 +314,12 @@ type moves struct {
 }
 
 // Reset prepares m for another effect.
-func (m *moves) Reset() {
-	*m = moves{epk: m.epk[:0], list: m.list[:0]}
+func (m *Moves) Reset() {
+	*m = Moves{epk: m.epk[:0], list: m.list[:0]}
 }
 
 // See looks at a row of an effect.
-func (m *moves) See(row storage.Row) error {
+func (m *Moves) See(row storage.Row) error {
 	switch row.Kind {
 	case storage.RowPosting: // Nearly all rows of a large effect.
 		return nil

@@ -1,4 +1,4 @@
-package partition
+package scan
 
 import (
 	"context"
@@ -12,7 +12,7 @@ const partsMax = 16
 
 // within returns an expression that can be evaluated by reading about effort terms: e
 // itself, or one that admits more documents. In the latter case less is true.
-func (s *source) within(ctx context.Context, e index.Expr, effort int64) (_ index.Expr, less bool, err error) {
+func (s *Source) within(ctx context.Context, e index.Expr, effort int64) (_ index.Expr, less bool, err error) {
 	switch e.Op {
 	case index.Leaf, index.Filter:
 		n, err := s.termsTo(ctx, e.Span, max(0, effort)+1)
@@ -29,7 +29,7 @@ func (s *source) within(ctx context.Context, e index.Expr, effort int64) (_ inde
 
 // someWithin is within for a conjunction. Each part may take the whole effort, because
 // a cheap part is worth more if the others are expensive.
-func (s *source) someWithin(ctx context.Context, e index.Expr, effort int64) (_ index.Expr, less bool, err error) {
+func (s *Source) someWithin(ctx context.Context, e index.Expr, effort int64) (_ index.Expr, less bool, err error) {
 	known := index.Expr{Op: index.And}
 	for i, arg := range e.Args {
 		if i == partsMax {
@@ -51,7 +51,7 @@ func (s *source) someWithin(ctx context.Context, e index.Expr, effort int64) (_ 
 }
 
 // eachWithin is within for a disjunction. Its parts share the effort.
-func (s *source) eachWithin(ctx context.Context, e index.Expr, effort int64) (_ index.Expr, less bool, err error) {
+func (s *Source) eachWithin(ctx context.Context, e index.Expr, effort int64) (_ index.Expr, less bool, err error) {
 	known := index.Expr{Op: index.Or, Args: make([]index.Expr, 0, min(int64(len(e.Args)), max(0, effort)))}
 	for _, arg := range e.Args {
 		before := s.passed
@@ -67,7 +67,7 @@ func (s *source) eachWithin(ctx context.Context, e index.Expr, effort int64) (_ 
 }
 
 // termsTo counts the terms of a span, up to most.
-func (s *source) termsTo(ctx context.Context, span index.Span, most int64) (n int64, err error) {
+func (s *Source) termsTo(ctx context.Context, span index.Span, most int64) (n int64, err error) {
 	if span.Empty() {
 		return 0, nil
 	}

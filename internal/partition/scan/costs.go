@@ -1,4 +1,4 @@
-package partition
+package scan
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 // docs/decisions/0010-costs-of-reading.md has the reasons, and BenchmarkWays compares
 // the choice with all other ways.
 //
-// [strategy] has other numbers than costs. scanMax and scanBytes bound what a walk or a
+// [Strategy] has other numbers than costs. scanMax and scanBytes bound what a walk or a
 // feed reads before its first row, and so its memory; within them the costs decide.
 // BenchmarkScanMax measures their effect among 55,000 documents: a feed of a key of 10
 // documents took 63 µs, and 4,600 with scanMax 0; the ranks of that key, counted, 350
@@ -31,65 +31,65 @@ import (
 // compares reading a term with computing the terms of a document, which this file does
 // not do.
 
-// costs has the processor time of the steps of reading, in nanoseconds, on the machine
+// Costs has the processor time of the steps of reading, in nanoseconds, on the machine
 // that docs/benchmarks.md describes. Only their ratios matter, which differ much less
 // between machines. `make calibrate` measures each of them and prints it next to the
 // constant; BenchmarkWays measures the effect of the decisions.
-type costs struct {
-	begin  float64 // the first seek of an iterator: to a row, or to the first row of a list
-	row    float64 // passing a document's row in key order, without its bytes
-	bytes  float64 // passing one byte of it
-	tell   float64 // testing a document for one part of an expression
-	keep   float64 // copying a document that counts, and yielding it in order
-	find   float64 // looking a document up by its number and yielding it
-	seat   float64 // the same if a roster tells where it is
-	miss   float64 // looking a number up whose document is outside of the clip
-	chunk  float64 // reading 65,536 numbers of a list
-	entry  float64 // reading one byte of a range of short lists, as they are stored
-	tested float64 // the same if the value of each list is tested
-	weigh  float64 // asking the store for the size of a range
+type Costs struct {
+	Begin  float64 // the first seek of an iterator: to a row, or to the first row of a list
+	Row    float64 // passing a document's row in key order, without its bytes
+	Bytes  float64 // passing one byte of it
+	Tell   float64 // testing a document for one part of an expression
+	Keep   float64 // copying a document that counts, and yielding it in order
+	Find   float64 // looking a document up by its number and yielding it
+	Seat   float64 // the same if a roster tells where it is
+	Miss   float64 // looking a number up whose document is outside of the clip
+	Chunk  float64 // reading 65,536 numbers of a list
+	Entry  float64 // reading one byte of a range of short lists, as they are stored
+	Tested float64 // the same if the value of each list is tested
+	Weigh  float64 // asking the store for the size of a range
 }
 
-// measuredCosts are what `make calibrate` printed on 2026-11-23, rounded. See
+// MeasuredCosts are what `make calibrate` printed on 2026-11-23, rounded. See
 // docs/benchmarks.md.
-func measuredCosts() costs {
-	return costs{begin: 1000, row: 110, bytes: 0.05, tell: 240, keep: 1000, find: 1800, seat: 850, miss: 700, chunk: 2600, entry: 4, tested: 18, weigh: 5000}
+func MeasuredCosts() Costs {
+	return Costs{Begin: 1000, Row: 110, Bytes: 0.05, Tell: 240, Keep: 1000, Find: 1800, Seat: 850, Miss: 700, Chunk: 2600, Entry: 4, Tested: 18, Weigh: 5000}
 }
 
 // missed reports whether looking up so many documents outside of a clip has taken as
 // long as passing its rows for their numbers.
-func (c *costs) missed(misses, items int64) bool {
-	return float64(misses)*c.miss >= float64(items)*c.row
+func (c *Costs) missed(misses, items int64) bool {
+	return float64(misses)*c.Miss >= float64(items)*c.Row
 }
 
 // picks reports whether looking up few rows takes less time than passing all.
-func (c *costs) picks(few, all int64) bool {
-	return float64(few)*c.seat < float64(all)*c.row
+func (c *Costs) picks(few, all int64) bool {
+	return float64(few)*c.Seat < float64(all)*c.Row
 }
 
 // sorts reports whether passing and sorting documents takes no more time than passing
 // so many rows of the feed.
-func (c *costs) sorts(items, ahead int64) bool {
-	return float64(items)*(c.row+c.keep) <= float64(ahead)*c.row
+func (c *Costs) sorts(items, ahead int64) bool {
+	return float64(items)*(c.Row+c.Keep) <= float64(ahead)*c.Row
 }
 
-// way is one of the ways to read.
-type way uint8
+// Way is one of the ways to read.
+type Way uint8
 
 const (
-	cheapest way = iota // by the costs
-	passes              // pass the rows of the clip
-	looks               // look numbers up
+	Cheapest Way = iota // by the costs
+	Passes              // pass the rows of the clip
+	Looks               // look numbers up
 )
 
-func (w way) String() string { return [...]string{"cheapest", "passes", "looks"}[w] }
+func (w Way) String() string { return [...]string{"cheapest", "passes", "looks"}[w] }
 
-// forced overrides the costs in tests. The zero value overrides nothing.
-type forced struct {
-	way     way
-	lists   bool // read the lists of every part
-	told    bool // test documents for all parts of the expression but one, if possible
-	rosters way  // passes: use none; looks: make one
+// Forced overrides the costs in tests. The zero value overrides nothing.
+type Forced struct {
+	Way     Way
+	Lists   bool // read the lists of every part
+	Told    bool // test documents for all parts of the expression but one, if possible
+	Rosters Way  // passes: use none; looks: make one
 }
 
 // extent is the size of a clip. It is exact up to extentMax documents.
@@ -104,7 +104,7 @@ const extentMax = 1 << 17
 
 // reading is a chosen way.
 type reading struct {
-	way way
+	way Way
 	// set has the documents that count, and possibly some outside of the clip. It is
 	// nil for all of the clip.
 	set *storage.Postings
@@ -119,11 +119,11 @@ type reading struct {
 
 // chooser is one choice.
 type chooser struct {
-	s      *source
+	s      *Source
 	ctx    context.Context
 	need   query.Need
-	cost   *costs
-	force  forced
+	cost   *Costs
+	force  Forced
 	access index.Expr
 	extent
 
@@ -146,10 +146,10 @@ type part struct {
 }
 
 // choose returns the cheapest way. access is All, or narrows the documents.
-func (s *source) choose(ctx context.Context, access index.Expr, need query.Need) (r reading, err error) {
-	c := chooser{s: s, ctx: ctx, need: need, cost: &s.r.Strategy.costs, force: s.r.Strategy.force, access: access}
+func (s *Source) choose(ctx context.Context, access index.Expr, need query.Need) (r reading, err error) {
+	c := chooser{s: s, ctx: ctx, need: need, cost: &s.r.Strategy.Costs, force: s.r.Strategy.Force, access: access}
 	if err := c.limit(); err != nil || c.items == 0 {
-		return reading{way: passes}, err
+		return reading{way: Passes}, err
 	}
 	if access.Op == index.All {
 		c.pass = c.passing(c.items)
@@ -164,17 +164,17 @@ func (s *source) choose(ctx context.Context, access index.Expr, need query.Need)
 
 // passing returns the cost of passing and testing so many rows.
 func (c *chooser) passing(items int64) float64 {
-	each := c.cost.row + c.cost.bytes*c.bytes
+	each := c.cost.Row + c.cost.Bytes*c.bytes
 	if c.told {
-		each += c.cost.tell * float64(c.leaves)
+		each += c.cost.Tell * float64(c.leaves)
 	}
-	return c.cost.begin + float64(items)*each
+	return c.cost.Begin + float64(items)*each
 }
 
 // limit finds what limits lists to the clip, and the extent of the clip.
 func (c *chooser) limit() (err error) {
 	s := c.s
-	if c.force.rosters != passes && s.only() != "" {
+	if c.force.Rosters != Passes && s.only() != "" {
 		if e := s.r.rosters.of(s.only(), s.now.LSN); e.numbers != nil {
 			c.inside, c.roster, c.extent, s.seats = true, e.postings, e.extent(), e.seats
 			return nil
@@ -182,7 +182,7 @@ func (c *chooser) limit() (err error) {
 	}
 	c.inside = s.whole
 	if s.prefix != nil {
-		c.inside, c.roster = true, func() *storage.Postings { return s.now.rows.Postings(s.prefix) }
+		c.inside, c.roster = true, func() *storage.Postings { return s.now.Rows.Postings(s.prefix) }
 	}
 	c.extent, err = s.extent(c.ctx)
 	return err
@@ -190,61 +190,61 @@ func (c *chooser) limit() (err error) {
 
 // everything chooses for a query without an expression.
 func (c *chooser) everything() (reading, error) {
-	if c.need.Unordered && c.force.way != looks {
-		return reading{way: passes}, nil
+	if c.need.Unordered && c.force.Way != Looks {
+		return reading{way: Passes}, nil
 	}
 	wanted := min(float64(c.items), c.wanted())
 	// Documents that do not fit into memory are looked up after the pass.
-	kept := min(float64(c.items), float64(c.s.r.Strategy.scanBytes)/max(c.bytes, 1))
-	pass := c.pass + kept*c.cost.keep + (wanted-min(wanted, kept))*c.cost.find
-	look := c.cost.begin + wanted*c.look()
+	kept := min(float64(c.items), float64(c.s.r.Strategy.ScanBytes)/max(c.bytes, 1))
+	pass := c.pass + kept*c.cost.Keep + (wanted-min(wanted, kept))*c.cost.Find
+	look := c.cost.Begin + wanted*c.look()
 	switch {
-	case c.force.way == passes:
-		return reading{way: passes}, nil
-	case c.inside && (look < pass || c.force.way == looks):
+	case c.force.Way == Passes:
+		return reading{way: Passes}, nil
+	case c.inside && (look < pass || c.force.Way == Looks):
 		return c.looking(nil), nil
-	case !c.inside && (float64(c.items) > kept || c.force.way == looks):
+	case !c.inside && (float64(c.items) > kept || c.force.Way == Looks):
 		// All rows are passed for their numbers, and then the documents looked up.
 		if !c.s.r.rosters.fits(c.items) || c.s.only() == "" {
-			return reading{way: looks}, nil
+			return reading{way: Looks}, nil
 		}
 		numbers, err := c.s.enroll(c.ctx)
 		if err != nil {
 			return reading{}, err
 		}
-		return reading{way: looks, set: numbers.Postings()}, nil
+		return reading{way: Looks, set: numbers.Postings()}, nil
 	}
-	return reading{way: passes}, nil
+	return reading{way: Passes}, nil
 }
 
 // looking returns the reading of a set, limited to the clip. A nil set is all of it.
 func (c *chooser) looking(set *storage.Postings) reading {
 	if c.roster == nil {
-		return reading{way: looks, set: set}
+		return reading{way: Looks, set: set}
 	}
 	if set == nil {
-		return reading{way: looks, set: c.roster()}
+		return reading{way: Looks, set: c.roster()}
 	}
-	return reading{way: looks, set: storage.Intersect(c.roster(), set)}
+	return reading{way: Looks, set: storage.Intersect(c.roster(), set)}
 }
 
 // narrowed chooses for a query with an expression.
 func (c *chooser) narrowed() (reading, error) {
-	if c.force.way == passes && c.told {
+	if c.force.Way == Passes && c.told {
 		return c.telling(), nil
 	}
 	rest, price := c.split()
-	if c.told && c.force.way == cheapest && price+c.look() >= c.pass {
+	if c.told && c.force.Way == Cheapest && price+c.look() >= c.pass {
 		return c.telling(), nil
 	}
-	if !c.told && !c.inside && price+float64(c.items)*c.cost.miss >= c.passing(c.items) || c.force.rosters == looks && !c.inside {
+	if !c.told && !c.inside && price+float64(c.items)*c.cost.Miss >= c.passing(c.items) || c.force.Rosters == Looks && !c.inside {
 		if err := c.enlist(); err != nil {
 			return reading{}, err
 		}
 	}
 	set, none := c.combine()
 	if none || set == nil {
-		return reading{way: looks, list: nil, listed: true}, nil
+		return reading{way: Looks, list: nil, listed: true}, nil
 	}
 	r := c.looking(set)
 	if rest != nil {
@@ -258,15 +258,15 @@ func (c *chooser) narrowed() (reading, error) {
 
 // telling returns the reading of all documents of the clip, which are tested.
 func (c *chooser) telling() reading {
-	return reading{way: passes, tell: c.s.teller(c.access)}
+	return reading{way: Passes, tell: c.s.teller(c.access)}
 }
 
 // look returns the cost of looking up a document of the clip.
 func (c *chooser) look() float64 {
 	if c.s.seats != nil {
-		return c.cost.seat
+		return c.cost.Seat
 	}
-	return c.cost.find
+	return c.cost.Find
 }
 
 // extra returns the cost of looking up a document, less the cost of keeping one in a
@@ -274,11 +274,11 @@ func (c *chooser) look() float64 {
 func (c *chooser) extra() float64 {
 	switch each := c.look(); {
 	case !c.inside:
-		return (c.cost.miss + c.cost.find) / 2
+		return (c.cost.Miss + c.cost.Find) / 2
 	case c.need.Unordered:
 		return each
 	default:
-		return max(each-c.cost.keep, each/4)
+		return max(each-c.cost.Keep, each/4)
 	}
 }
 
@@ -298,7 +298,7 @@ func (c *chooser) wanted() float64 {
 // lazily reports whether the page is filled before the total number of documents
 // matters.
 func (c *chooser) lazily(r reading) bool {
-	if c.force.way == looks {
+	if c.force.Way == Looks {
 		return true
 	}
 	wanted := c.wanted()
@@ -333,7 +333,7 @@ func (c *chooser) counted(r reading, price float64) (reading, error) {
 	// The documents cannot be tested, so all lists are necessary.
 	set, none := s.combine(c.ctx, c.access)
 	if none || set == nil {
-		return reading{way: looks, listed: true}, nil
+		return reading{way: Looks, listed: true}, nil
 	}
 	r = c.looking(set)
 	if r.numbers, err = r.set.Collect(c.ctx); err != nil {
@@ -341,7 +341,7 @@ func (c *chooser) counted(r reading, price float64) (reading, error) {
 	}
 	r.set, r.listed = nil, true
 	if float64(r.numbers.Len())*each > pass {
-		r.way = passes
+		r.way = Passes
 	}
 	return r, nil
 }
@@ -350,7 +350,7 @@ func (c *chooser) counted(r reading, price float64) (reading, error) {
 // the look-ups outside of the key have cost so far for lack of one.
 func (c *chooser) regret() bool {
 	s := c.s
-	return !c.inside && s.only() != "" && c.force.rosters != passes && c.force.way == cheapest &&
+	return !c.inside && s.only() != "" && c.force.Rosters != Passes && c.force.Way == Cheapest &&
 		s.r.rosters.fits(c.items) && s.r.rosters.due(s.only(), int64(c.pass))
 }
 
@@ -383,7 +383,7 @@ func (c *chooser) split() (rest *index.Expr, price float64) {
 		p := part{expr: arg, price: c.pass}
 		// If some parts are single terms, the others are not weighed: the documents
 		// of the terms are tested.
-		if !single || c.force.lists || named(arg, leavesMax) {
+		if !single || c.force.Lists || named(arg, leavesMax) {
 			p.price, p.numbers = c.price(arg)
 		}
 		price += p.price
@@ -392,16 +392,16 @@ func (c *chooser) split() (rest *index.Expr, price float64) {
 			first = len(c.parts) - 1
 		}
 	}
-	if !c.told || len(c.parts) == 1 || c.force.lists {
+	if !c.told || len(c.parts) == 1 || c.force.Lists {
 		return nil, price
 	}
 	// A part that costs no more than some look-ups may save as many.
-	worth := max(c.parts[first].price, fewLookups*c.cost.find)
+	worth := max(c.parts[first].price, fewLookups*c.cost.Find)
 	price = 0
 	var left []index.Expr
 	for i := range c.parts {
 		p := &c.parts[i]
-		if p.left = i != first && (p.price > worth || c.force.told); p.left {
+		if p.left = i != first && (p.price > worth || c.force.Told); p.left {
 			left = append(left, p.expr)
 		} else {
 			price += p.price
@@ -467,9 +467,9 @@ func (c *chooser) price(e index.Expr) (price float64, numbers *storage.Numbers) 
 			return 0, nil
 		case e.Span.One && e.Op == index.Leaf && c.inside:
 			// Only chunks with numbers of the clip are read, and few seeks are far.
-			return c.cost.begin * (0.75 + 0.25*min(c.chunks(), float64(c.items))), nil
+			return c.cost.Begin * (0.75 + 0.25*min(c.chunks(), float64(c.items))), nil
 		case e.Span.One && e.Op == index.Leaf:
-			return c.cost.begin + c.chunks()*c.cost.chunk, nil
+			return c.cost.Begin + c.chunks()*c.cost.Chunk, nil
 		}
 		return c.rangePrice(e)
 	case index.And, index.Or:
@@ -500,29 +500,29 @@ const (
 
 // rangePrice is price for the lists of a range of terms.
 func (c *chooser) rangePrice(e index.Expr) (price float64, numbers *storage.Numbers) {
-	each := c.cost.entry
+	each := c.cost.Entry
 	if e.Op == index.Filter {
-		each = c.cost.tested
+		each = c.cost.Tested
 	}
-	small := c.told && c.pass < weighings*c.cost.weigh
+	small := c.told && c.pass < weighings*c.cost.Weigh
 	rows := probeRows
 	if small {
-		rows = min(rows, int((probePart*c.pass-c.cost.begin)/(each*listBytes)))
+		rows = min(rows, int((probePart*c.pass-c.cost.Begin)/(each*listBytes)))
 	}
 	r := listRange(e)
 	if !small {
-		stored, dense := c.s.now.rows.EstimatePostings(r.Low, r.High)
+		stored, dense := c.s.now.Rows.EstimatePostings(r.Low, r.High)
 		if dense {
-			return c.cost.begin + float64(stored)*c.cost.chunk/chunkStored, nil
+			return c.cost.Begin + float64(stored)*c.cost.Chunk/chunkStored, nil
 		}
-		price = c.cost.begin + float64(max(stored, probeBytes))*each
+		price = c.cost.Begin + float64(max(stored, probeBytes))*each
 		if stored > probeBytes {
 			return price, nil
 		}
 	}
 	if rows > 0 {
 		// An error is returned again when the lists are read.
-		if numbers, over, err := c.s.now.rows.GatherRange(c.ctx, r, rows); err == nil && !over {
+		if numbers, over, err := c.s.now.Rows.GatherRange(c.ctx, r, rows); err == nil && !over {
 			return 0, numbers
 		}
 	}
@@ -541,7 +541,7 @@ func (c *chooser) chunks() float64 {
 }
 
 // extent returns the extent of the clip.
-func (s *source) extent(ctx context.Context) (extent, error) {
+func (s *Source) extent(ctx context.Context) (extent, error) {
 	x := extent{items: s.now.Items, bytes: float64(s.now.Bytes) / float64(max(1, s.now.Items))}
 	if s.whole {
 		return x, nil
@@ -557,7 +557,7 @@ func (s *source) extent(ctx context.Context) (extent, error) {
 
 // only returns the EPK of a clip that contains a single one, empty if it contains
 // several or EPKs have no common width.
-func (s *source) only() partitionkey.EPK {
+func (s *Source) only() partitionkey.EPK {
 	if s.epk == "" && !s.whole && s.r.own.Width > 0 && len(s.clip.Min) == s.r.own.Width && s.point() {
 		s.epk = s.clip.Min
 	}
@@ -567,21 +567,21 @@ func (s *source) only() partitionkey.EPK {
 // tells reports whether documents can be tested for an expression, and the number of
 // its leaves. They cannot because of the expression, or because directives exclude some
 // documents from the index.
-func (s *source) tells(access index.Expr) (leaves int, ok bool) {
-	if s.now.Excludes || !s.now.indexing.Policy.Automatic {
+func (s *Source) tells(access index.Expr) (leaves int, ok bool) {
+	if s.now.Excludes || !s.now.Indexing.Policy.Automatic {
 		return 0, false
 	}
-	return query.Tells(s.now.indexing.Active.Index, access)
+	return query.Tells(s.now.Indexing.Active.Index, access)
 }
 
 // teller returns the test of documents for an expression, or a part of one, that tells
 // accepts.
-func (s *source) teller(access index.Expr) *query.Teller {
-	return query.NewTeller(s.now.indexing.Active.Index, access)
+func (s *Source) teller(access index.Expr) *query.Teller {
+	return query.NewTeller(s.now.Indexing.Active.Index, access)
 }
 
 // enroll returns the numbers of the clip. It passes all rows, and so leaves a roster.
-func (s *source) enroll(ctx context.Context) (*storage.Numbers, error) {
+func (s *Source) enroll(ctx context.Context) (*storage.Numbers, error) {
 	var b storage.NumbersBuilder
 	err := s.each(ctx, func(_, _ []byte, d *layout.Document) bool {
 		b.Add(d.Number)
@@ -593,7 +593,7 @@ func (s *source) enroll(ctx context.Context) (*storage.Numbers, error) {
 // note counts the spans of an expression for the charge, which does not depend on
 // whether they are read. It reports whether the expression narrows the documents, and
 // whether it certainly has none.
-func (s *source) note(e index.Expr) (narrows, none bool) {
+func (s *Source) note(e index.Expr) (narrows, none bool) {
 	switch e.Op {
 	case index.Leaf, index.Filter:
 		if e.Span.Empty() {

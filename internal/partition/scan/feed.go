@@ -1,4 +1,4 @@
-package partition
+package scan
 
 import (
 	"cmp"
@@ -16,8 +16,8 @@ import (
 	"github.com/decandb/decan/internal/throughput"
 )
 
-// feedAsk asks for a page of the change feed. partition.Feed describes the fields.
-type feedAsk struct {
+// Feed asks for a page of the change feed. partition.Feed describes the fields.
+type Feed struct {
 	After    resource.LSN
 	Since    int64
 	Complete bool
@@ -51,7 +51,7 @@ type FeedPage struct {
 }
 
 // Feed returns a page of the change feed of the clip, as partition.Feed describes.
-func (s *source) Feed(ctx context.Context, ask feedAsk) (page FeedPage, err error) {
+func (s *Source) Feed(ctx context.Context, ask Feed) (page FeedPage, err error) {
 	page.LSN = s.now.LSN
 	r := feedReader{source: s, ask: &ask, page: &page, reached: ask.After}
 	switch {
@@ -75,7 +75,7 @@ func (s *source) Feed(ctx context.Context, ask feedAsk) (page FeedPage, err erro
 		page.Position = max(r.reached, s.now.LSN)
 	}
 	if ask.Since > 0 && page.More {
-		m, err := layout.ReadMergeMark(s.now.rows)
+		m, err := layout.ReadMergeMark(s.now.Rows)
 		if err != nil {
 			return FeedPage{LSN: s.now.LSN}, err
 		}
@@ -86,8 +86,8 @@ func (s *source) Feed(ctx context.Context, ask feedAsk) (page FeedPage, err erro
 
 // feedReader fills one page of the feed.
 type feedReader struct {
-	source  *source
-	ask     *feedAsk
+	source  *Source
+	ask     *Feed
 	page    *FeedPage
 	reached resource.LSN // the last LSN that was begun; complete when the page ends
 	last    resource.LSN // of the last document on the page
@@ -120,7 +120,7 @@ func (r *feedReader) follow(ctx context.Context) (err error) {
 		return nil // No LSN is greater.
 	}
 	near := layout.NewShortRange(r.source.clip, r.source.r.own.Width)
-	rows := r.source.now.rows.Iter(storage.FeedBounds(uint64(r.reached)+1, ^uint64(0)))
+	rows := r.source.now.Rows.Iter(storage.FeedBounds(uint64(r.reached)+1, ^uint64(0)))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for valid := rows.First(); valid; valid = rows.Next() {
 		lsn, _, _, err := storage.DecodeFeedKey(rows.Key())
@@ -191,7 +191,7 @@ func (r *feedReader) add(d *layout.Document) (more bool, err error) {
 // those rows. So it is for a reader of one key that begins in a large partition.
 func (r *feedReader) few(ctx context.Context) (bool, error) {
 	s := r.source
-	now, most := s.now, s.r.Strategy.scanMax
+	now, most := s.now, s.r.Strategy.ScanMax
 	if s.whole || now.LSN <= r.reached {
 		return false, nil
 	}
@@ -199,14 +199,14 @@ func (r *feedReader) few(ctx context.Context) (bool, error) {
 	if ahead <= most {
 		return false, nil
 	}
-	total, err := s.totals(ctx, most, int64(s.r.Strategy.scanBytes))
-	return total.Items <= most && total.Bytes <= int64(s.r.Strategy.scanBytes) && s.r.Strategy.costs.sorts(total.Items, ahead), err
+	total, err := s.totals(ctx, most, int64(s.r.Strategy.ScanBytes))
+	return total.Items <= most && total.Bytes <= int64(s.r.Strategy.ScanBytes) && s.r.Strategy.Costs.sorts(total.Items, ahead), err
 }
 
 // totals adds up the documents of the clip until they exceed a number of documents
 // or of bytes.
-func (s *source) totals(ctx context.Context, items, size int64) (sum layout.Totals, err error) {
-	rows := s.now.rows.Iter(s.bounds(storage.FamilyLogical))
+func (s *Source) totals(ctx context.Context, items, size int64) (sum layout.Totals, err error) {
+	rows := s.now.Rows.Iter(s.bounds(storage.FamilyLogical))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	read := 0
 	for valid := rows.First(); valid && sum.Items <= items && sum.Bytes <= size; valid = s.nextLogical(rows) {
@@ -225,7 +225,7 @@ func (s *source) totals(ctx context.Context, items, size int64) (sum layout.Tota
 
 // nextLogical moves to the next row of a logical partition. Each write leaves another
 // version of that row in the store until the next flush; a seek skips those.
-func (s *source) nextLogical(rows *storage.Iterator) bool {
+func (s *Source) nextLogical(rows *storage.Iterator) bool {
 	if s.only() == "" {
 		return rows.Next()
 	}
@@ -256,7 +256,7 @@ func (r *feedReader) gather(ctx context.Context) error {
 			return err
 		}
 		more := true
-		found, err := r.source.now.rows.View(keys[at.start:at.end], func(row []byte) error {
+		found, err := r.source.now.Rows.View(keys[at.start:at.end], func(row []byte) error {
 			d, err := layout.DecodeDocument(row)
 			if err != nil {
 				return r.source.damaged(err)
@@ -278,7 +278,7 @@ func (r *feedReader) gather(ctx context.Context) error {
 // and their row keys.
 func (r *feedReader) changedAfter(ctx context.Context) (list []gathered, keys []byte, err error) {
 	s := r.source
-	rows := s.now.rows.Iter(s.bounds(storage.FamilyDocument))
+	rows := s.now.Rows.Iter(s.bounds(storage.FamilyDocument))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	n := 0
 	for valid := rows.First(); valid; valid = rows.Next() {
@@ -304,12 +304,12 @@ func (r *feedReader) changedAfter(ctx context.Context) (list []gathered, keys []
 // reads one document. Changes from before a merge are not ordered by time: the LSN is
 // after all of them, or zero.
 func (r *feedReader) before(ctx context.Context, since int64) (lsn resource.LSN, err error) {
-	m, err := layout.ReadMergeMark(r.source.now.rows)
+	m, err := layout.ReadMergeMark(r.source.now.Rows)
 	if err != nil || since <= m.TS {
 		return 0, err
 	}
 	low, high := m.LSN, r.source.now.LSN // Changes up to low are earlier, those after high are not.
-	rows := r.source.now.rows.Iter(storage.FamilyFeed.Bounds())
+	rows := r.source.now.Rows.Iter(storage.FamilyFeed.Bounds())
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for low < high {
 		middle := low + (high-low)/2
@@ -356,14 +356,14 @@ func (r *feedReader) changed(ctx context.Context, rows *storage.Iterator, from r
 
 // time returns the _ts of the document with a number, if there is one in the bounds
 // of the partition.
-func (s *source) time(number uint64) (ts int64, found bool, err error) {
+func (s *Source) time(number uint64) (ts int64, found bool, err error) {
 	s.key = storage.RIDKey(s.key[:0], number)
-	s.row, found, err = s.now.rows.Get(s.row[:0], s.key)
+	s.row, found, err = s.now.Rows.Get(s.row[:0], s.key)
 	if err != nil || !found || !s.r.own.Within(s.row) {
 		return 0, false, err
 	}
 	s.rowKey = storage.DocumentKeyOf(s.rowKey[:0], s.row)
-	found, err = s.now.rows.View(s.rowKey, func(row []byte) error {
+	found, err = s.now.Rows.View(s.rowKey, func(row []byte) error {
 		d, err := layout.DecodeDocument(row)
 		if err != nil {
 			return s.damaged(err)

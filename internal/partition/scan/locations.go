@@ -1,4 +1,4 @@
-package partition
+package scan
 
 import "sync/atomic"
 

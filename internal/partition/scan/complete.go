@@ -1,4 +1,4 @@
-package partition
+package scan
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func (r *feedReader) complete(ctx context.Context) (err error) {
 	if r.ask.Now {
 		return nil
 	}
-	list, err := layout.ReadKept(s.now.rows)
+	list, err := layout.ReadKept(s.now.Rows)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (r *feedReader) complete(ctx context.Context) (err error) {
 		return nil
 	}
 	horizon := s.r.certain().Add(-retention).Unix()
-	rows := s.now.rows.Iter(storage.CompleteBounds(uint64(r.reached) + 1))
+	rows := s.now.Rows.Iter(storage.CompleteBounds(uint64(r.reached) + 1))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for valid := rows.First(); valid; valid = rows.Next() {
 		lsn, _, _, err := storage.DecodeCompleteKey(rows.Key())
@@ -67,7 +67,7 @@ func tooOld(at resource.LSN) error {
 
 // has reports whether a change is of the clip. After a split there can be changes of
 // the other child.
-func (s *source) has(e *layout.Revision) bool {
+func (s *Source) has(e *layout.Revision) bool {
 	return s.r.own.Within(e.Suffix) && s.holds(e.Suffix, &layout.Document{EPKSize: e.EPKSize})
 }
 

@@ -1,4 +1,4 @@
-package partition
+package scan
 
 import (
 	"sync"
@@ -11,8 +11,8 @@ import (
 	"github.com/decandb/decan/internal/storage"
 )
 
-// ReaderConfig configures a [Reader].
-type ReaderConfig struct {
+// Config configures a [Reader].
+type Config struct {
 	// Name is the name of the partition in errors.
 	Name string
 
@@ -46,16 +46,16 @@ type Reader struct {
 	lasting atomic.Int64
 
 	// Strategy is what decides between the ways of reading. Only tests change it.
-	Strategy strategy
+	Strategy Strategy
 }
 
 // NewReader returns the reader of a partition. Close it, when no source is in use
 // any more.
-func NewReader(c ReaderConfig) *Reader {
+func NewReader(c Config) *Reader {
 	return &Reader{
 		name: c.Name, own: c.Own, container: c.Container, certain: c.Certain,
 		rosters:  rosters{shared: c.Rosters, keys: map[string]*roster{}},
-		Strategy: defaultStrategy(),
+		Strategy: DefaultStrategy(),
 	}
 }
 
@@ -64,39 +64,39 @@ func (r *Reader) Close() { r.rosters.clear(0, true) }
 
 // Note takes notice of the documents that an effect creates and deletes. It must be
 // called for each effect, in their order, before a source can see the effect.
-func (r *Reader) Note(lsn resource.LSN, m *moves) { r.rosters.note(lsn, m) }
+func (r *Reader) Note(lsn resource.LSN, m *Moves) { r.rosters.note(lsn, m) }
 
-// shot is a storage snapshot of a partition with the meta rows that were read from
+// Snapshot is a storage snapshot of a partition with the meta rows that were read from
 // it. It is immutable.
-type shot struct {
+type Snapshot struct {
 	layout.State
-	rows     *storage.Snapshot
-	indexing *layout.Indexing
-	purges   layout.Marks
+	Rows     *storage.Snapshot
+	Indexing *layout.Indexing
+	Marks    layout.Marks
 }
 
-// readShot reads the meta rows of a snapshot.
-func readShot(rows *storage.Snapshot) (layout.Descriptor, shot, error) {
+// ReadSnapshot reads the meta rows of a snapshot.
+func ReadSnapshot(rows *storage.Snapshot) (layout.Descriptor, Snapshot, error) {
 	d, s, row, err := layout.ReadMeta(rows)
 	if err != nil {
-		return d, shot{}, err
+		return d, Snapshot{}, err
 	}
-	now := shot{State: s, rows: rows}
-	if now.indexing, err = layout.CompileIndexing(row, nil); err == nil {
-		now.purges, err = layout.ReadMarks(rows, s)
+	now := Snapshot{State: s, Rows: rows}
+	if now.Indexing, err = layout.CompileIndexing(row, nil); err == nil {
+		now.Marks, err = layout.ReadMarks(rows, s)
 	}
 	return d, now, err
 }
 
-// document returns the document with a number and the key of its row, nil if there
+// Document returns the document with a number and the key of its row, nil if there
 // is none.
-func (now *shot) document(number uint64) (key []byte, d *layout.Document, err error) {
-	suffix, found, err := now.rows.Get(nil, storage.RIDKey(nil, number))
+func (now *Snapshot) Document(number uint64) (key []byte, d *layout.Document, err error) {
+	suffix, found, err := now.Rows.Get(nil, storage.RIDKey(nil, number))
 	if err != nil || !found {
 		return nil, nil, err
 	}
 	key = storage.DocumentKeyOf(nil, suffix)
-	row, found, err := now.rows.Get(nil, key)
+	row, found, err := now.Rows.Get(nil, key)
 	if err != nil || !found {
 		return nil, nil, err
 	}
@@ -105,11 +105,11 @@ func (now *shot) document(number uint64) (key []byte, d *layout.Document, err er
 }
 
 // Horizon tells which documents of a snapshot are hidden now.
-func (r *Reader) Horizon(now *shot) layout.Horizon { return r.HorizonAt(now, r.certain) }
+func (r *Reader) Horizon(now *Snapshot) layout.Horizon { return r.HorizonAt(now, r.certain) }
 
 // HorizonAt is Horizon by another clock.
-func (r *Reader) HorizonAt(now *shot, clock func() time.Time) layout.Horizon {
-	h := layout.Horizon{Marks: now.purges}
+func (r *Reader) HorizonAt(now *Snapshot, clock func() time.Time) layout.Horizon {
+	h := layout.Horizon{Marks: now.Marks}
 	if ttl := r.container().DefaultTTL; ttl != 0 {
 		h.TTL, h.Now = int64(ttl), clock().Unix()
 	}

@@ -1,4 +1,4 @@
-package partition
+package scan
 
 import (
 	"context"
@@ -21,15 +21,15 @@ import (
 
 // postings returns the documents of an expression: a set, which the caller closes,
 // nil for all documents, or none.
-func (s *source) postings(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
+func (s *Source) postings(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
 	// The plan may be compiled for another version of the policy.
-	if e.Op != index.All && !s.now.indexing.Active.Serves(e) {
+	if e.Op != index.All && !s.now.Indexing.Active.Serves(e) {
 		return nil, false
 	}
 	return s.combine(ctx, e)
 }
 
-func (s *source) combine(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
+func (s *Source) combine(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
 	switch e.Op {
 	case index.All:
 		return nil, false
@@ -44,7 +44,7 @@ func (s *source) combine(ctx context.Context, e index.Expr) (set *storage.Postin
 }
 
 // look counts a span for the charge. It counts each span once.
-func (s *source) look(span index.Span) {
+func (s *Source) look(span index.Span) {
 	key := [2]index.Term{span.Low, span.High}
 	if s.lookedMany == nil && slices.Contains(s.looked, key) || s.lookedMany[key] {
 		return
@@ -67,16 +67,16 @@ func (s *source) look(span index.Span) {
 // tens of thousands, which need a map.
 const lookedFew = 16
 
-func (s *source) lookup(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
+func (s *Source) lookup(ctx context.Context, e index.Expr) (set *storage.Postings, none bool) {
 	if e.Span.Empty() {
 		return nil, true
 	}
 	s.look(e.Span)
 	if !e.Span.One || e.Op == index.Filter {
-		return s.now.rows.PostingsRanges(ctx, listRange(e)), false
+		return s.now.Rows.PostingsRanges(ctx, listRange(e)), false
 	}
 	s.key = storage.TermKey(s.key[:0], e.Span.Low)
-	return s.now.rows.Postings(s.key), false
+	return s.now.Rows.Postings(s.key), false
 }
 
 // listRange returns the posting lists of a Leaf or a Filter.
@@ -91,7 +91,7 @@ func listRange(e index.Expr) storage.ListRange {
 	return r
 }
 
-func (s *source) conjunction(ctx context.Context, args []index.Expr) (set *storage.Postings, none bool) {
+func (s *Source) conjunction(ctx context.Context, args []index.Expr) (set *storage.Postings, none bool) {
 	var sets []*storage.Postings
 	for _, arg := range args {
 		set, none := s.combine(ctx, arg)
@@ -113,7 +113,7 @@ func (s *source) conjunction(ctx context.Context, args []index.Expr) (set *stora
 // More spans are read with one iterator.
 const leavesMax = 16
 
-func (s *source) disjunction(ctx context.Context, args []index.Expr) (set *storage.Postings, none bool) {
+func (s *Source) disjunction(ctx context.Context, args []index.Expr) (set *storage.Postings, none bool) {
 	var sets []*storage.Postings
 	var ranges []storage.ListRange
 	for _, arg := range args {
@@ -135,7 +135,7 @@ func (s *source) disjunction(ctx context.Context, args []index.Expr) (set *stora
 		sets = append(sets, set)
 	}
 	if len(ranges) > 0 {
-		sets = append(sets, s.now.rows.PostingsRanges(ctx, ranges...))
+		sets = append(sets, s.now.Rows.PostingsRanges(ctx, ranges...))
 	}
 	if len(sets) == 0 {
 		return nil, true
@@ -152,17 +152,17 @@ func discard(sets []*storage.Postings) {
 
 // anyBare reports whether directives exclude documents from the index. An error counts
 // as such a document: reading the documents returns it again.
-func (s *source) anyBare() bool {
-	if p := &s.now.indexing.Policy; !s.now.Excludes && p.Automatic || p.Mode == resource.IndexingNone {
+func (s *Source) anyBare() bool {
+	if p := &s.now.Indexing.Policy; !s.now.Excludes && p.Automatic || p.Mode == resource.IndexingNone {
 		return false
 	}
-	list := s.now.rows.Postings(storage.TermKey(nil, layout.BareTerm))
+	list := s.now.Rows.Postings(storage.TermKey(nil, layout.BareTerm))
 	n, err := list.CountTo(1)
 	return errors.Join(err, list.Close()) != nil || n > 0
 }
 
 // broken is the error of a set that could not be read to its end.
-func (s *source) broken(ctx context.Context, err error) error {
+func (s *Source) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return Ended(ctx)
 	}
@@ -171,16 +171,16 @@ func (s *source) broken(ctx context.Context, err error) error {
 
 // items counts the documents of the clip. If there are more than most, the result is
 // most at least.
-func (s *source) items(ctx context.Context, most int64) (n int64, err error) {
+func (s *Source) items(ctx context.Context, most int64) (n int64, err error) {
 	if s.whole {
 		return s.now.Items, nil
 	}
 	if s.prefix != nil {
-		list := s.now.rows.Postings(s.prefix)
+		list := s.now.Rows.Postings(s.prefix)
 		n, err := list.CountTo(most)
 		return n, errors.Join(err, list.Close())
 	}
-	rows := s.now.rows.Iter(s.bounds(storage.FamilyLogical))
+	rows := s.now.Rows.Iter(s.bounds(storage.FamilyLogical))
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	read := 0
 	for valid := rows.First(); valid && n < most; valid = s.nextLogical(rows) {
@@ -207,12 +207,12 @@ func (s *source) items(ctx context.Context, most int64) (n int64, err error) {
 // clip is the whole partition, a prefix of the key, or contains the one key that the
 // expression asks for. Otherwise, or if more than most terms would have to be read, it
 // is an upper bound.
-func (s *source) Count(ctx context.Context, access index.Expr, most int64) (n int64, exact bool, err error) {
+func (s *Source) Count(ctx context.Context, access index.Expr, most int64) (n int64, exact bool, err error) {
 	n, exact, err = s.count(ctx, access, most)
 	return min(n, most), exact, err
 }
 
-func (s *source) count(ctx context.Context, access index.Expr, most int64) (n int64, exact bool, err error) {
+func (s *Source) count(ctx context.Context, access index.Expr, most int64) (n int64, exact bool, err error) {
 	if access.Op == index.None || most <= 0 {
 		return 0, true, nil
 	}
@@ -220,7 +220,7 @@ func (s *source) count(ctx context.Context, access index.Expr, most int64) (n in
 		n, err := s.items(ctx, most)
 		return n, true, err
 	}
-	if !s.now.indexing.Active.Serves(access) {
+	if !s.now.Indexing.Active.Serves(access) {
 		n, err := s.items(ctx, most)
 		return n, n == 0, err
 	}
@@ -251,7 +251,7 @@ func (s *source) count(ctx context.Context, access index.Expr, most int64) (n in
 
 // affordable returns the part of an expression that can be counted up to most without
 // reading many more terms than that.
-func (s *source) affordable(ctx context.Context, access index.Expr, most int64) (_ index.Expr, less bool, err error) {
+func (s *Source) affordable(ctx context.Context, access index.Expr, most int64) (_ index.Expr, less bool, err error) {
 	if most == math.MaxInt64 || access.Op == index.Leaf && s.adds(access) {
 		return access, false, nil
 	}
@@ -260,13 +260,13 @@ func (s *source) affordable(ctx context.Context, access index.Expr, most int64) 
 
 // adds reports whether each document of a leaf is in exactly one of its lists, so that
 // the lists add up to the count.
-func (s *source) adds(leaf index.Expr) bool {
+func (s *Source) adds(leaf index.Expr) bool {
 	return !leaf.Span.One && s.prefix == nil && s.single(leaf.Span)
 }
 
 // countSet counts the documents of an expression, of the prefix of the clip if it has
 // one. ok is false if the expression does not narrow the documents.
-func (s *source) countSet(ctx context.Context, access index.Expr, most int64) (n int64, ok bool, err error) {
+func (s *Source) countSet(ctx context.Context, access index.Expr, most int64) (n int64, ok bool, err error) {
 	if access.Op == index.Leaf && s.adds(access) {
 		n, err := s.countLists(ctx, access.Span, most)
 		return n, true, err
@@ -288,13 +288,13 @@ func (s *source) countSet(ctx context.Context, access index.Expr, most int64) (n
 
 // single reports whether no document has two terms of a span: its path has one value
 // in a document.
-func (s *source) single(span index.Span) bool {
-	own, ok := s.now.indexing.Active.Span(span.Path, index.Defined, value.Null())
+func (s *Source) single(span index.Span) bool {
+	own, ok := s.now.Indexing.Active.Span(span.Path, index.Defined, value.Null())
 	return ok && own.Low <= span.Low && span.High <= own.High && !slices.Contains(span.Path, index.Element)
 }
 
 // countLists adds up the lists of a span of which no document has two terms.
-func (s *source) countLists(ctx context.Context, span index.Span, most int64) (n int64, err error) {
+func (s *Source) countLists(ctx context.Context, span index.Span, most int64) (n int64, err error) {
 	if span.Empty() {
 		return 0, nil
 	}
@@ -317,14 +317,14 @@ func (s *source) countLists(ctx context.Context, span index.Span, most int64) (n
 }
 
 // lists returns the posting lists of a span.
-func (s *source) lists(span index.Span) *storage.Lists {
-	return s.now.rows.Lists(storage.TermKey(nil, span.Low), storage.TermKey(nil, span.High))
+func (s *Source) lists(span index.Span) *storage.Lists {
+	return s.now.Rows.Lists(storage.TermKey(nil, span.Low), storage.TermKey(nil, span.High))
 }
 
 // placed reports whether all documents of an expression are inside the clip, or all
 // outside of it. That is known if the expression asks for one value at each path of
 // the key.
-func (s *source) placed(access index.Expr) (inside, outside bool) {
+func (s *Source) placed(access index.Expr) (inside, outside bool) {
 	if s.whole {
 		return true, false
 	}
@@ -342,7 +342,7 @@ func (s *source) placed(access index.Expr) (inside, outside bool) {
 
 // fixed returns the only key component at a level that documents of an expression can
 // have.
-func (s *source) fixed(access index.Expr, level int, path value.Path) (partitionkey.Component, bool) {
+func (s *Source) fixed(access index.Expr, level int, path value.Path) (partitionkey.Component, bool) {
 	switch access.Op {
 	case index.And:
 		for _, arg := range access.Args {
@@ -359,9 +359,9 @@ func (s *source) fixed(access index.Expr, level int, path value.Path) (partition
 		// Other kinds of indexes have spans of the same path, and a computed property
 		// with that name is not the key.
 		doc, exact := index.DecodeTerm(span.Low)
-		own, ok := s.now.indexing.Active.Span(span.Path, index.Eq, doc)
+		own, ok := s.now.Indexing.Active.Span(span.Path, index.Eq, doc)
 		computed := func(p resource.ComputedProperty) bool { return p.Name == path[0].Name }
-		if !exact || !ok || own.Low != span.Low || slices.ContainsFunc(s.now.indexing.Policy.Computed, computed) {
+		if !exact || !ok || own.Low != span.Low || slices.ContainsFunc(s.now.Indexing.Policy.Computed, computed) {
 			break
 		}
 		// A document with this value only gives the component.
@@ -374,6 +374,6 @@ func (s *source) fixed(access index.Expr, level int, path value.Path) (partition
 }
 
 // damaged is the error of a row that cannot be read.
-func (s *source) damaged(err error) error {
+func (s *Source) damaged(err error) error {
 	return fmt.Errorf("partition %s: %w", s.r.name, err)
 }

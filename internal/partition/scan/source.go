@@ -1,4 +1,4 @@
-package partition
+package scan
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 // Charged returns the work of a page. A last candidate that only told the plan that
 // there are more rows belongs to the next page, so that the pages cost together what
 // one page would cost.
-func (s *source) Charged(page query.Page, resumed bool) throughput.Work {
+func (s *Source) Charged(page query.Page, resumed bool) throughput.Work {
 	work := s.work
 	work.Results, work.Calls, work.Resumed = int64(len(page.Rows)), page.Stats.Calls, resumed
 	if page.More && work.Documents > page.Stats.Retrieved {
@@ -31,11 +31,11 @@ func (s *source) Charged(page query.Page, resumed bool) throughput.Work {
 	return work
 }
 
-// source supplies the documents of one page, as [query.Source] says, and also as
+// Source supplies the documents of one page, as [query.Source] says, and also as
 // [query.Indexed] and [query.Ranked] say. It belongs to one goroutine.
-type source struct {
+type Source struct {
 	r       *Reader
-	now     *shot
+	now     *Snapshot
 	horizon layout.Horizon // hides documents
 
 	clip  partitionkey.Range
@@ -93,10 +93,10 @@ const scratchParts = 64
 // asked that lies in the partition. Free it when neither it nor any candidate of it
 // is in use: that lets the next source reuse its memory. now must stay open until
 // then.
-func (r *Reader) Source(now *shot, asked, clip partitionkey.Range) *source {
-	s, ok := r.sources.Get().(*source)
+func (r *Reader) Source(now *Snapshot, asked, clip partitionkey.Range) *Source {
+	s, ok := r.sources.Get().(*Source)
 	if !ok {
-		s = new(source)
+		s = new(Source)
 	}
 	s.r, s.now, s.clip, s.whole = r, now, clip, clip.Equal(r.own.Range)
 	s.horizon = r.Horizon(now)
@@ -112,9 +112,9 @@ func (r *Reader) Source(now *shot, asked, clip partitionkey.Range) *source {
 }
 
 // Free gives the memory of the source to the next one.
-func (s *source) Free() {
+func (s *Source) Free() {
 	clear(s.looked)
-	left := source{looked: s.looked[:0], scratch: s.scratch}
+	left := Source{looked: s.looked[:0], scratch: s.scratch}
 	left.current = layout.Document{}
 	if cap(left.row) > scratchMax {
 		left.row = nil
@@ -144,8 +144,8 @@ func (s *source) Free() {
 //   - while the index has documents that have expired or were purged;
 //   - while some documents are not in the index, because it would not count or order
 //     them.
-func (s *source) Face() query.Source {
-	if !s.r.container().Indexing.Equal(s.now.indexing.Policy) || s.stale() || s.anyBare() {
+func (s *Source) Face() query.Source {
+	if !s.r.container().Indexing.Equal(s.now.Indexing.Policy) || s.stale() || s.anyBare() {
 		return struct{ query.Source }{s}
 	}
 	return s
@@ -164,10 +164,10 @@ func prefixLevel(r partitionkey.Range, width int) int {
 	return n / layout.LevelBytes
 }
 
-var _ query.Indexed = (*source)(nil)
+var _ query.Indexed = (*Source)(nil)
 
 // Candidates yields the documents that may satisfy the need.
-func (s *source) Candidates(ctx context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
+func (s *Source) Candidates(ctx context.Context, need query.Need) iter.Seq2[query.Candidate, error] {
 	return func(yield func(query.Candidate, error) bool) {
 		ended := false
 		once := func(c query.Candidate, err error) bool {
@@ -181,46 +181,46 @@ func (s *source) Candidates(ctx context.Context, need query.Need) iter.Seq2[quer
 	}
 }
 
-// strategy is what decides between the ways of reading. Tests make the numbers
+// Strategy is what decides between the ways of reading. Tests make the numbers
 // small.
-type strategy struct {
-	costs costs
-	force forced
+type Strategy struct {
+	Costs Costs
+	Force Forced
 
 	// scanMax is the greatest number of documents that a walk, or a feed, holds in
 	// memory to proceed with them.
-	scanMax int64
+	ScanMax int64
 	// scanBytes bounds the rows that a pass holds in memory while it sorts.
-	scanBytes int
+	ScanBytes int
 	// sortedMax is the number of documents of a large logical partition that are
 	// sorted at a time.
-	sortedMax int
+	SortedMax int
 	// walkFactor is the number of terms that can be read in the time of computing the
 	// terms of one document: a walk that is limited to few documents continues with
 	// their terms if it takes too long. walkBytes bounds those terms in memory.
-	walkFactor int64
-	walkBytes  int
+	WalkFactor int64
+	WalkBytes  int
 	// guessMin is the greatest number of documents for which a search compares all
 	// vectors instead of their codes.
-	guessMin int64
+	GuessMin int64
 }
 
-func defaultStrategy() strategy {
-	return strategy{
-		costs: measuredCosts(), scanMax: 5000, scanBytes: 8 << 20, sortedMax: 1 << 16,
-		walkFactor: 16, walkBytes: 8 << 20, guessMin: 1000,
+func DefaultStrategy() Strategy {
+	return Strategy{
+		Costs: MeasuredCosts(), ScanMax: 5000, ScanBytes: 8 << 20, SortedMax: 1 << 16,
+		WalkFactor: 16, WalkBytes: 8 << 20, GuessMin: 1000,
 	}
 }
 
 // candidates yields the documents of a need in the cheapest way.
-func (s *source) candidates(ctx context.Context, need query.Need, yield yielder) error {
+func (s *Source) candidates(ctx context.Context, need query.Need, yield yielder) error {
 	if need.After == ^uint64(0) {
 		return nil // No document has this position, which a forged token may have.
 	}
 	s.bare, s.led, s.term, s.tell = need.Bare, false, "", nil
 	access := index.Expr{}
 	// The plan may be compiled for another version of the policy.
-	if need.Access.Op != index.All && s.now.indexing.Active.Serves(need.Access) {
+	if need.Access.Op != index.All && s.now.Indexing.Active.Serves(need.Access) {
 		narrows, none := s.note(need.Access)
 		if none {
 			return nil
@@ -237,12 +237,12 @@ func (s *source) candidates(ctx context.Context, need query.Need, yield yielder)
 }
 
 // read yields the documents in the way that was chosen.
-func (s *source) read(ctx context.Context, r reading, need query.Need, yield yielder) error {
+func (s *Source) read(ctx context.Context, r reading, need query.Need, yield yielder) error {
 	s.tell = r.tell
 	switch {
-	case r.way == passes && need.Unordered:
+	case r.way == Passes && need.Unordered:
 		return s.pass(ctx, r.numbers, need.After, yield)
-	case r.way == passes:
+	case r.way == Passes:
 		return s.scan(ctx, r.numbers, need.After, yield)
 	case r.numbers != nil:
 		return s.walkSet(ctx, r.numbers.Postings(), need.After, yield)
@@ -262,11 +262,11 @@ const gatherMax = 512
 
 // underPrefix limits a set to the documents of the prefix of the clip, if it has one.
 // A nil set is all documents.
-func (s *source) underPrefix(set *storage.Postings) *storage.Postings {
+func (s *Source) underPrefix(set *storage.Postings) *storage.Postings {
 	if s.prefix == nil {
 		return set
 	}
-	list := s.now.rows.Postings(s.prefix)
+	list := s.now.Rows.Postings(s.prefix)
 	if set == nil {
 		return list
 	}
@@ -274,19 +274,19 @@ func (s *source) underPrefix(set *storage.Postings) *storage.Postings {
 }
 
 // point reports whether the clip contains a single EPK.
-func (s *source) point() bool {
+func (s *Source) point() bool {
 	return s.r.own.Key.Successor(s.clip.Min).Compare(s.clip.Max) >= 0
 }
 
 // bounds returns the bounds of the clip in a family whose keys begin with the
 // EPK.
-func (s *source) bounds(f storage.Family) (low, high []byte) {
+func (s *Source) bounds(f storage.Family) (low, high []byte) {
 	return append([]byte{byte(f)}, s.low...), append([]byte{byte(f)}, s.high...)
 }
 
 // holds reports whether a document is in the clip. suffix is its row key without the
 // family.
-func (s *source) holds(suffix []byte, d *layout.Document) bool {
+func (s *Source) holds(suffix []byte, d *layout.Document) bool {
 	if s.whole {
 		return true
 	}
@@ -297,7 +297,7 @@ func (s *source) holds(suffix []byte, d *layout.Document) bool {
 }
 
 // yield yields a document, and adds it to the work.
-func (s *source) yield(d *layout.Document, yield yielder) bool {
+func (s *Source) yield(d *layout.Document, yield yielder) bool {
 	s.work.Documents++
 	s.last = len(d.Body)
 	s.work.Bytes += int64(s.last)
