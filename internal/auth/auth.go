@@ -1,22 +1,21 @@
-// Package auth says who is calling and what they may do.
+// Package auth authenticates callers and decides what they may do.
 //
-// A door gathers [Credentials] from a request; [Verifier.Verify] turns them into
-// a [Caller], or into the status that the client gets; the engine tells the
-// caller what it needs to know, asks [Caller.May] before it does anything, and
-// keeps to the partition key of [Caller.Grant]. The credentials are those of the
-// NoSQL protocol: a signature made with one of the account's four keys
-// (payload.go), a resource token that [Verifier.Mint] made (grant.go), or a
-// bearer token of a configured issuer (bearer.go, keyset.go). [Sign] makes a
-// signature, for tests and the command line.
+// A door collects [Credentials] from a request, and [Verifier.Verify] returns a
+// [Caller] or the error for the client. The engine adds the caller's permission or
+// roles, calls [Caller.May] before each operation, and restricts the operation to the
+// partition key of [Caller.Grant]. The credentials are those of the NoSQL protocol: a
+// signature made with one of the four account keys (payload.go), a resource token of
+// [Verifier.Mint] (grant.go), or a bearer token of a configured issuer (bearer.go,
+// keyset.go). [Sign] makes a signature, for tests and the command line.
 //
 // # Invariants
 //
-// Secrets are compared in constant time. An error says what the server would
-// have signed, never with what, and shows nothing of a token. The zero Caller may
-// do nothing. What a token or a role does not name is refused.
+// Secrets are compared in constant time. An error shows the text that the server
+// signed, but no key and no part of a token. The zero Caller may do nothing. An action
+// that no token or role allows is refused.
 //
-// The package knows no header by name, has no clock and looks up nothing: what
-// a permission or a role says today is the engine's to find.
+// The package knows no header by name, has no clock, and does no lookups: the engine
+// finds the current permissions and roles.
 //
 // Page: docs/access.md
 package auth
@@ -29,31 +28,31 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// Credentials is what a request says about who sends it and what it is about,
-// as far as signatures cover it.
+// Credentials are the parts of a request that identify its sender, and those that a
+// signature covers.
 type Credentials struct {
-	Method string // of HTTP, in any case
+	Method string // the HTTP method, in any case
 
 	// ResourceType is the last type segment of the path: "dbs", "colls",
 	// "docs", ...; empty for the account.
 	ResourceType string
 
-	// ResourceLink is the link of the resource, or of its parent when the
-	// request addresses a feed. Segments are percent-decoded, no slash is at
-	// its ends; empty for the account and the feeds of databases and offers.
+	// ResourceLink is the link of the resource, or for a feed of its parent, with
+	// percent-decoded segments and without a slash at its ends. It is empty for the
+	// account and the feeds of databases and offers.
 	ResourceLink string
 
-	// Management says that the request is about the account and not its data: an
-	// account key opens that always.
+	// Management means that the request is about the account and not its data. An
+	// account key is always valid for it.
 	Management bool
 
 	Authorization string // raw header
 	Date          string // x-ms-date header
-	HTTPDate      string // Date header, which counts when Date is empty
+	HTTPDate      string // Date header, used if Date is empty
 }
 
 // Verifier verifies credentials for one account. It is immutable and safe for
-// concurrent use. Nil and the zero Verifier refuse everybody.
+// concurrent use. Nil and the zero Verifier refuse every request.
 type Verifier struct {
 	keys    Keys
 	signers []*signer // primary key first
@@ -61,9 +60,9 @@ type Verifier struct {
 	bearer  BearerRules
 }
 
-// NewVerifier returns a verifier for the keys. A signature is valid for the time
-// skew before and after its date, both ends included; zero or less is forever.
-// The error names the key that cannot be used.
+// NewVerifier returns a verifier for the keys. A signature is valid from skew before
+// its date to skew after it, inclusive; zero or less means no limit. The error names
+// the invalid key.
 func NewVerifier(keys Keys, skew time.Duration) (*Verifier, error) {
 	signers, err := keys.signers()
 	if err != nil {
@@ -72,15 +71,14 @@ func NewVerifier(keys Keys, skew time.Duration) (*Verifier, error) {
 	return &Verifier{keys: keys, signers: signers, skew: skew}, nil
 }
 
-// WithBearer returns a verifier that accepts bearer tokens, too.
+// WithBearer returns a verifier that also accepts bearer tokens.
 func (v *Verifier) WithBearer(rules BearerRules) *Verifier {
 	changed := *v
 	changed.bearer = rules
 	return &changed
 }
 
-// WithKeys returns a verifier with other keys. The error names the key that
-// cannot be used.
+// WithKeys returns a verifier with other keys. The error names the invalid key.
 func (v *Verifier) WithKeys(keys Keys) (*Verifier, error) {
 	signers, err := keys.signers()
 	if err != nil {
@@ -91,7 +89,7 @@ func (v *Verifier) WithKeys(keys Keys) (*Verifier, error) {
 	return &changed, nil
 }
 
-// Keys returns the account's keys, none for nil.
+// Keys returns the keys of the account; the zero value for nil.
 func (v *Verifier) Keys() Keys {
 	if v == nil {
 		return Keys{}
@@ -99,7 +97,7 @@ func (v *Verifier) Keys() Keys {
 	return v.keys
 }
 
-// resourceTypes are the types that a signature can be about. It never changes.
+// resourceTypes are the resource types that a signature can have. It never changes.
 var resourceTypes = map[string]bool{
 	"": true, "dbs": true, "colls": true, "docs": true, "pkranges": true, "offers": true,
 	"sprocs": true, "triggers": true, "udfs": true, "users": true, "permissions": true,
@@ -108,22 +106,23 @@ var resourceTypes = map[string]bool{
 	"addresses": true, "operations": true,
 }
 
-// Verify says who sent the credentials. It keeps nothing of them. The errors,
-// in the order of checking:
+// Verify returns the caller that sent the credentials. It keeps no reference to them.
+// Its errors, in the order of the checks:
 //
-//   - 401/5000: there is no authorization
-//   - 401/5001: it cannot be read, or is longer than its kind may be
-//   - 401/5202: it is a key's or a resource token, and neither is accepted
-//   - of a resource token, 401: this account has not made it; 403: it has expired
-//   - of a bearer token, 401/5002 to 5011: none are accepted, or not this one
-//   - 401: the request has no date, or one that cannot be read
-//   - 401: the signature is another; the message shows the text the server signed
-//   - 400: the resource type is none that a signature can be about
-//   - 403: the date is too far from now; the message shows the window
+//   - 401/5000: the authorization is missing
+//   - 401/5001: it is malformed, or too long for its type
+//   - 401/5202: it is a signature or a resource token, and only bearer tokens are
+//     accepted
+//   - for a resource token, 401: this account has not made it; 403: it has expired
+//   - for a bearer token, 401/5002 to 5011: none are accepted, or this one is not
+//   - 401: the date of the request is missing or malformed
+//   - 401: the signature is wrong; the message shows the text that the server signed
+//   - 400: the resource type is unknown
+//   - 403: the date is too far from now; the message shows the accepted period
 //
-// A caller with a token is to be told its permission ([Caller.WithPermission]),
-// one with a bearer token its roles ([Caller.WithRoles]): without that it may do
-// nothing.
+// The engine adds the permission to a caller with a resource token
+// ([Caller.WithPermission]), and the roles to one with a bearer token
+// ([Caller.WithRoles]): without them the caller may do nothing.
 func (v *Verifier) Verify(c Credentials, now time.Time) (Caller, error) {
 	if v == nil || len(v.signers) == 0 {
 		return Caller{}, status.Unauthorized(0, "No account key is configured.")
@@ -159,23 +158,23 @@ func (v *Verifier) verifySignature(s *scratch, signature []byte, c *Credentials,
 	if !s.made(signature, c, c.ResourceLink) {
 		caller.kind = v.matchesOther(signature, c)
 	}
-	if caller.kind == Nobody {
+	if caller.kind == Anonymous {
 		return caller, mismatch(c)
 	}
 	if !resourceTypes[c.ResourceType] && !resourceTypes[strings.ToLower(c.ResourceType)] {
 		return Caller{}, status.BadRequest("The resource type '%s' is not known.", status.Clip(c.ResourceType, nameCharsShown))
 	}
-	// Only who has a key learns the server's time.
+	// Only a client with a key learns the time of the server.
 	if err := v.checkDate(date, now); err != nil {
 		return Caller{}, err
 	}
 	return caller, nil
 }
 
-// matchesOther tries what clients sign less often than the link with the
-// primary key: the link with the other keys, then the RID alone with all.
-// RIDs come last since few requests use them, and finding out takes longest. It
-// returns what the key makes of the caller.
+// matchesOther tries the signatures that are rarer than that of the link with the
+// primary key: the link with the other keys, then the RID with all keys. RIDs are last,
+// because few requests use them and the check takes longest. It returns the kind of
+// caller for the key.
 func (v *Verifier) matchesOther(signature []byte, c *Credentials) Kind {
 	for _, signer := range v.signers[1:] {
 		if signer.made(signature, c, c.ResourceLink) {
@@ -184,14 +183,14 @@ func (v *Verifier) matchesOther(signature []byte, c *Credentials) Kind {
 	}
 	rid, ok := ridLink(c.ResourceLink)
 	if !ok {
-		return Nobody
+		return Anonymous
 	}
 	for _, signer := range v.signers {
 		if signer.made(signature, c, rid) {
 			return signer.kind()
 		}
 	}
-	return Nobody
+	return Anonymous
 }
 
 func (s *signer) kind() Kind {
@@ -201,9 +200,9 @@ func (s *signer) kind() Kind {
 	return Master
 }
 
-// ridLink returns what takes the place of the link in a signature when the
-// resource is addressed by RIDs: the last one, in lower case. It reports false
-// when some id in the link is no RID.
+// ridLink returns the text that replaces the link in a signature if the resource is
+// addressed by RIDs: the last RID, in lower case. It returns false if an id in the link
+// is not a RID.
 func ridLink(link string) (string, bool) {
 	last := ""
 	isID := false
@@ -216,7 +215,7 @@ func ridLink(link string) (string, bool) {
 		}
 		isID = !isID
 	}
-	// A link of names and ids alternating ends in an id.
+	// In a link, names and ids alternate; it ends with an id.
 	return strings.ToLower(last), last != "" && !isID
 }
 
@@ -236,14 +235,14 @@ func (c Credentials) date() (time.Time, error) {
 	return date, nil
 }
 
-// parseDate reads the date of HTTP in any case, and with the zone name UTC,
-// which some clients print.
+// parseDate reads an HTTP date in any case, also with the zone UTC, which some clients
+// send.
 func parseDate(text string) (time.Time, bool) {
 	const (
 		layout = "Mon, 02 Jan 2006 15:04:05"
 		zone   = " GMT"
 	)
-	// time.Parse would also take fractions of a second, however long.
+	// time.Parse would also accept fractions of a second of any length.
 	if len(text) != len(layout)+len(zone) {
 		return time.Time{}, false
 	}
@@ -272,8 +271,8 @@ func mismatch(c *Credentials) error {
 	return status.Unauthorized(0, "The input authorization token can't serve the request. The wrong key is being used, or the expected payload is not built as per the protocol. Server used the following payload to sign: '%s'", payload)
 }
 
-// How much of what a caller sent a message shows, in characters. Every payload
-// of a request that names resources within their limits is shown in full.
+// The maximum length of a caller's text in a message, in characters. The payload of
+// every request with valid names fits.
 const (
 	nameCharsShown    = 64
 	payloadCharsShown = 2 << 10

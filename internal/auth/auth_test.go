@@ -416,7 +416,7 @@ func TestTokenLength(t *testing.T) {
 				_, _, err := newScratch(Key{}).parse(header)
 				switch {
 				case over > 0:
-					if status.SubOf(err) != status.SubAuthorizationMalformed || !strings.Contains(err.Error(), "longer") {
+					if status.SubOf(err) != status.SubAuthorizationMalformed || !strings.Contains(err.Error(), "too long") {
 						t.Errorf("%s %d bytes over: %v", c.start, over, err)
 					}
 				case err != nil:

@@ -13,38 +13,37 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// BearerRules say which bearer tokens are good. The zero value refuses all.
+// BearerRules say which bearer tokens are valid. The zero value refuses all.
 type BearerRules struct {
-	Issuers   []string // that "iss" must be one of
-	Audiences []string // that "aud" must have one of
+	Issuers   []string // accepted values of "iss"
+	Audiences []string // accepted values of "aud"
 
-	// Keys returns the keys that tokens are signed with. kid is the one that the
-	// token names, "" for none: a source that does not have it may look for
-	// newer keys first. It must be safe for concurrent use; nil refuses all.
+	// Keys returns the keys that sign tokens. kid is the key that the token names, or
+	// "": a source that does not have it may first look for newer keys. Keys must be
+	// safe for concurrent use; nil refuses all tokens.
 	Keys func(kid string) *KeySet
 
-	// Only refuses account keys and resource tokens, as disableLocalAuth of the
-	// service does, but for requests to manage the account.
+	// Only refuses account keys and resource tokens, except for management of the
+	// account, like disableLocalAuth of the service.
 	Only bool
 
-	// Emulator accepts the tokens of the test suites of the SDKs: their signature
-	// is an account key itself. Who sends one is a [Master].
+	// Emulator accepts the tokens of the SDKs' test suites, whose signature is an
+	// account key itself. Their sender is a [Master].
 	Emulator bool
 }
 
-// bearerLeeway is how far the clocks of issuer and server may be apart, as the
-// libraries of the service have it.
+// bearerLeeway is the accepted difference between the clocks of issuer and server, as
+// in the libraries of the service.
 const bearerLeeway = 5 * time.Minute
 
-// bearerMethods are the signatures that are accepted: those with two keys, of
-// which the server has the public one. Without this list a public key could be
-// used as the secret of an HMAC.
+// bearerMethods are the accepted signature methods, all with a public key. Without this
+// list a public key could be used as the secret of an HMAC.
 var bearerMethods = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
-// bearerClaims is what is read of a token.
+// bearerClaims are the claims of a token that the server uses.
 type bearerClaims struct {
 	jwt.RegisteredClaims
-	Object string   `json:"oid"` // who it is, in the directories of Entra
+	Object string   `json:"oid"` // the principal, in Entra directories
 	Groups []string `json:"groups"`
 }
 
@@ -120,21 +119,21 @@ func (v *Verifier) verifyEmulator(token string, now time.Time) (Caller, error) {
 	return Caller{kind: Master}, nil
 }
 
-// bearerError says why a token is refused, and nothing of it.
+// bearerError returns why a token is refused, without any part of it.
 func bearerError(err error) error {
 	for _, reason := range []struct {
 		err  error
 		sub  status.Sub
 		text string
 	}{
-		{jwt.ErrTokenMalformed, status.SubEntraMalformed, "it is no signed JSON web token"},
-		{jwt.ErrTokenSignatureInvalid, status.SubEntraSignature, "its signature is not one of the configured issuer, or of a kind that is not accepted"},
+		{jwt.ErrTokenMalformed, status.SubEntraMalformed, "it is not a signed JSON web token"},
+		{jwt.ErrTokenSignatureInvalid, status.SubEntraSignature, "its signature is not by the configured issuer, or its method is not accepted"},
 		{jwt.ErrTokenUnverifiable, status.SubEntraSignature, "its signature cannot be verified"},
-		{jwt.ErrTokenRequiredClaimMissing, status.SubEntraMalformed, "it does not say how long it is good"},
+		{jwt.ErrTokenRequiredClaimMissing, status.SubEntraMalformed, "it has no expiration time"},
 		{jwt.ErrTokenExpired, status.SubEntraExpired, "it has expired"},
-		{jwt.ErrTokenNotValidYet, status.SubEntraNotYet, "it is not good yet"},
+		{jwt.ErrTokenNotValidYet, status.SubEntraNotYet, "it is not valid yet"},
 		{jwt.ErrTokenInvalidIssuer, status.SubEntraIssuer, "its issuer is not the configured one"},
-		{jwt.ErrTokenInvalidAudience, status.SubEntraAudience, "it was made for another audience"},
+		{jwt.ErrTokenInvalidAudience, status.SubEntraAudience, "it is for another audience"},
 	} {
 		if errors.Is(err, reason.err) {
 			return status.Unauthorized(reason.sub, "The bearer token is refused: %s.", reason.text)

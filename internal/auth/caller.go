@@ -13,16 +13,16 @@ type Kind uint8
 
 // The kinds. The zero value is a caller without credentials.
 const (
-	Nobody Kind = iota
-	Master      // with an account key: may do everything
-	Reader      // with a read-only account key
-	Token       // with a resource token, which speaks for a permission
-	Bearer      // with a bearer token, which names a principal that has roles
+	Anonymous Kind = iota
+	Master         // with an account key: may do everything
+	Reader         // with a read-only account key
+	Token          // with a resource token, which has a permission
+	Bearer         // with a bearer token, whose principal has roles
 )
 
 var kindNames = [...]string{"anonymous", "master", "reader", "token", "bearer"}
 
-// String returns the kind in lower case, as logs name it.
+// String returns the name of the kind in logs.
 func (k Kind) String() string {
 	if int(k) >= len(kindNames) {
 		return "kind(?)"
@@ -30,16 +30,16 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// Caller is an authenticated client and what it may do. The zero value is a client
-// without credentials, which may do nothing. It never changes.
+// Caller is a client and what it may do. The zero value is a client without
+// credentials, which may do nothing. It never changes.
 type Caller struct {
 	kind  Kind
 	token *tokenClaims         // of a Token
-	grant *resource.Permission // of a Token, once it is known
+	grant *resource.Permission // of a Token, after WithPermission
 	who   *Principal           // of a Bearer
 }
 
-// Principal is whom a bearer token names, and what that may do.
+// Principal is the principal of a bearer token, and what it may do.
 type Principal struct {
 	ID     string   // object id of a user or an application
 	Groups []string // object ids of its groups
@@ -52,15 +52,15 @@ type Grant struct {
 	Actions resource.DataActions
 }
 
-// Owner returns the caller that the process itself is, for work that no client
-// asked for. It may do everything that a [Master] may.
+// Owner returns the caller for work of the server itself. It may do everything that a
+// [Master] may.
 func Owner() Caller { return Caller{kind: Master} }
 
 // Kind returns how the caller was authenticated.
 func (c Caller) Kind() Kind { return c.kind }
 
-// Permission returns the permission that a [Token] speaks for, which the engine
-// has to look up, and "" for every other caller.
+// Permission returns the permission of a [Token], which the engine looks up, and "" for
+// other callers.
 func (c Caller) Permission() resource.RID {
 	if c.token == nil {
 		return ""
@@ -68,9 +68,9 @@ func (c Caller) Permission() resource.RID {
 	return c.token.permission
 }
 
-// WithPermission returns the caller with what its permission says now, nil when
-// there is none. Errors are 403: it is gone, or it allows something else than it
-// did when the token was made.
+// WithPermission returns the caller with its current permission, which is nil if it was
+// deleted. It returns 403 if the permission was deleted, or changed after the token was
+// made.
 func (c Caller) WithPermission(p *resource.Permission) (Caller, error) {
 	if p == nil || c.token == nil || p.RID != c.token.permission || p.Fingerprint() != c.token.print {
 		return Caller{}, status.Forbidden(0, "The resource token is not valid any more: its permission was deleted or changed. Read the permission again for a new token.")
@@ -79,11 +79,11 @@ func (c Caller) WithPermission(p *resource.Permission) (Caller, error) {
 	return c, nil
 }
 
-// Grant returns the permission of a [Token], nil for every other caller.
+// Grant returns the permission of a [Token], and nil for other callers.
 func (c Caller) Grant() *resource.Permission { return c.grant }
 
-// Principal returns the object ids that roles of a [Bearer] may be given to: its
-// own first, then its groups.
+// Principal returns the object ids to which roles of a [Bearer] can be assigned: its
+// own, then those of its groups.
 func (c Caller) Principal() []string {
 	if c.who == nil {
 		return nil
@@ -91,7 +91,7 @@ func (c Caller) Principal() []string {
 	return append([]string{c.who.ID}, c.who.Groups...)
 }
 
-// WithRoles returns the caller with the roles that its principal has.
+// WithRoles returns the caller with the roles of its principal.
 func (c Caller) WithRoles(roles []Grant) Caller {
 	if c.who == nil {
 		return c
@@ -102,32 +102,31 @@ func (c Caller) WithRoles(roles []Grant) Caller {
 	return c
 }
 
-// Action is what a caller does to a resource. The link says what kind of
-// resource it is; for Create, Upsert, Query and List it is the parent's.
+// Action is what a caller does to a resource. For Create, Upsert, Query and List, the
+// link of the request is that of the parent.
 type Action uint8
 
-// The actions. Definitions of databases, containers and throughput know Create,
-// Read, Replace, Delete, List and Query; documents know all but Execute and
-// Administer.
+// The actions. Databases, containers and offers have Create, Read, Replace, Delete, List
+// and Query; documents have all but Execute and Administer.
 const (
 	Read Action = iota
 	Create
 	Replace
 	Upsert
 	Delete
-	Patch   // change a document in part
+	Patch   // change a part of a document
 	List    // read a feed
-	Query   // query, or ask for the plan of a query
+	Query   // run a query, or get its plan
 	Feed    // read the change feed
 	Execute // run a stored procedure
 
-	// Administer is to use the part of the admin door that needs the key.
+	// Administer is the use of the paths of the admin port that need a key.
 	Administer
 )
 
 var actionNames = [...]string{"read", "create", "replace", "upsert", "delete", "patch", "list", "query", "feed", "execute", "administer"}
 
-// String returns the action as messages name it.
+// String returns the name of the action in messages.
 func (a Action) String() string {
 	if int(a) >= len(actionNames) {
 		return "action(?)"
@@ -140,8 +139,8 @@ func (a Action) reads() bool {
 	return a == Read || a == List || a == Query || a == Feed
 }
 
-// Resource is the kind of a resource that an action is about. For Create, List
-// and Query it is that of the resources below the link.
+// Resource is the kind of resource of an action. For Create, List and Query it is the
+// kind of the resources below the link.
 type Resource uint8
 
 // The kinds of resources.
@@ -151,27 +150,26 @@ const (
 	Container           // its definition, and the list of its partitions
 	Document            // or the documents of a container
 	Script              // a stored procedure, trigger or user-defined function
-	Statistics          // how the partitions of a container are doing
+	Statistics          // of the partitions of a container
 	Offer               // throughput
 	User
 	Permission
 )
 
-// Wish is one thing that a caller wants to do.
+// Wish is a request of a caller for permission.
 type Wish struct {
 	Action Action
 	On     Resource
-	Asked  status.Path // as it was asked, for messages
+	Asked  status.Path // as in the request, for messages
 
-	At        resource.Scope // where it is: names, as they are now
-	Container resource.RID   // the container that it is in; "" for none
+	At        resource.Scope // the current names
+	Container resource.RID   // the container; "" for none
 	Feed, ID  string         // the one document or script: "docs" and its id; empty for a whole feed
 }
 
-// Allow returns nil if the caller may do that to a resource, by the names of the
-// request. It is for those who hold a key: what a token or a role permits depends
-// on the resource itself, so Allow refuses them, and [Caller.May] decides. A
-// caller without credentials gets 401/5000, any other 403.
+// Allow returns nil if a caller with an account key may do that to a resource. It
+// refuses callers with tokens, because their rights depend on the resource, about which
+// [Caller.May] decides. A caller without credentials gets 401/5000, any other 403.
 func (c Caller) Allow(action Action, at status.Path) error {
 	switch c.kind {
 	case Master:
@@ -182,21 +180,21 @@ func (c Caller) Allow(action Action, at status.Path) error {
 		}
 	case Bearer:
 		return unsupported(action, at)
-	case Nobody:
+	case Anonymous:
 		return status.Unauthorized(status.SubAuthorizationMissing, "No one is authenticated, so the action %s on %s is not permitted.", action, at)
 	}
 	return insufficient(action, at)
 }
 
-// May returns nil when the caller may do what it wants: any of it as far as that
-// depends on the partition key, which Grant().Key bounds. A caller without
-// credentials gets 401/5000, any other 403.
+// May returns nil if the caller may do what it wants. It does not check the partition
+// key, which Grant().Key restricts. A caller without credentials gets 401/5000, any
+// other 403.
 func (c Caller) May(w Wish) error {
 	switch c.kind {
 	case Master:
 		return nil
 	case Reader:
-		// A caller that reads a permission has a token that may write.
+		// The answer to a read of a permission contains a token that may allow writes.
 		if w.Action.reads() && w.On != Permission {
 			return nil
 		}
@@ -206,13 +204,13 @@ func (c Caller) May(w Wish) error {
 		}
 	case Bearer:
 		return c.who.may(&w)
-	case Nobody:
+	case Anonymous:
 		return c.Allow(w.Action, w.Asked)
 	}
 	return insufficient(w.Action, w.Asked)
 }
 
-// granted decides for a permission whose container is the one of the wish.
+// granted decides for a permission on the container of the wish.
 func granted(p *resource.Permission, w *Wish) bool {
 	if !w.Action.reads() && p.Mode != resource.PermissionAll {
 		return false
@@ -220,7 +218,7 @@ func granted(p *resource.Permission, w *Wish) bool {
 	whole := p.Target.Feed == "" // the container and all that is in it
 	switch w.On {
 	case Container:
-		// Clients cannot do without the definition, whatever they want there.
+		// Clients need the definition for every other operation.
 		return w.Action == Read || whole && p.Key == nil
 	case Statistics:
 		return whole && p.Key == nil
@@ -259,9 +257,8 @@ func (p *Principal) may(w *Wish) error {
 		status.Clip(p.ID, nameCharsShown), missing, w.At)
 }
 
-// needed returns the actions that a role must allow for a wish, 0 for what no
-// role allows. Queries need the change feed too, because clients make them of
-// both.
+// needed returns the actions that roles must allow for a wish, and 0 if no role can
+// allow it. Queries also need the change feed, as clients use both for them.
 func needed(w *Wish) resource.DataActions {
 	const query = resource.ExecuteQuery | resource.ReadChangeFeed
 	switch w.On {

@@ -75,7 +75,7 @@ func FuzzSign(f *testing.F) {
 			if caller, err := account.Verify(c, now); err != nil || caller.Kind() != Master {
 				t.Fatalf("%q: %v, %v", c.Authorization, caller.Kind(), err)
 			}
-			if caller, err := other.Verify(c, now); status.CodeOf(err) != status.CodeUnauthorized || caller.Kind() != Nobody {
+			if caller, err := other.Verify(c, now); status.CodeOf(err) != status.CodeUnauthorized || caller.Kind() != Anonymous {
 				t.Fatalf("%q at another account: %v, %v", c.Authorization, caller.Kind(), err)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// tokenClaims is what a resource token says. It does not say what is allowed:
-// that is the permission's to say, each time.
+// tokenClaims is the content of a resource token. It names a permission; the engine
+// looks up what that permission allows at each request.
 type tokenClaims struct {
 	permission resource.RID
 	print      [printBytes]byte // of the permission when the token was made
@@ -37,7 +37,7 @@ func (c tokenClaims) append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(c.expires))
 }
 
-// parseClaims reads the claims of a token whose signature is good.
+// parseClaims reads the claims of a token with a valid signature.
 func parseClaims(text []byte) (tokenClaims, bool) {
 	if len(text) != claimsBytes || text[0] != claimsVersion {
 		return tokenClaims{}, false
@@ -48,10 +48,10 @@ func parseClaims(text []byte) (tokenClaims, bool) {
 	return c, c.permission.IsPermission()
 }
 
-// Mint returns a resource token that speaks for a permission until a time, whole
-// seconds of it, in the form that clients send: "type=resource&ver=1&sig=...".
-// It is good as long as the primary key is, or while that is the secondary one.
-// Without a key it is "".
+// Mint returns a resource token for a permission that expires at a time, in whole
+// seconds, in the form that clients send: "type=resource&ver=1&sig=...". It is valid
+// while the present primary key is the primary or secondary key. Without a key it
+// returns "".
 func (v *Verifier) Mint(p *resource.Permission, expires time.Time) string {
 	if v == nil || len(v.signers) == 0 || !p.RID.IsPermission() {
 		return ""
@@ -60,21 +60,21 @@ func (v *Verifier) Mint(p *resource.Permission, expires time.Time) string {
 	return "type=resource&ver=1&sig=" + tokenText.EncodeToString(claims) + ";" + tokenText.EncodeToString(v.signers[0].seal(claims)) + ";"
 }
 
-// verifyToken says for which permission a resource token speaks.
+// verifyToken returns the caller with the permission of a resource token.
 func (v *Verifier) verifyToken(signature string, now time.Time) (Caller, error) {
 	content, rest, ok := strings.Cut(signature, ";")
 	sealText, rest, closed := strings.Cut(rest, ";")
 	claimsText, err := tokenText.DecodeString(content)
 	if err != nil || !ok || !closed || rest != "" {
-		return Caller{}, malformed("the resource token is not whole")
+		return Caller{}, malformed("the resource token is incomplete")
 	}
 	seal, err := tokenText.DecodeString(sealText)
 	if err != nil {
-		return Caller{}, malformed("the resource token is not whole")
+		return Caller{}, malformed("the resource token is incomplete")
 	}
 	good := false
 	for _, s := range v.signers {
-		// Every key is tried, so that the time tells nothing.
+		// Every key is tried, so that the time reveals nothing.
 		good = !s.readOnly && hmac.Equal(s.seal(claimsText), seal) || good
 	}
 	if !good {
@@ -82,7 +82,7 @@ func (v *Verifier) verifyToken(signature string, now time.Time) (Caller, error) 
 	}
 	claims, ok := parseClaims(claimsText)
 	if !ok {
-		return Caller{}, malformed("the resource token is of another version")
+		return Caller{}, malformed("the resource token has another version")
 	}
 	if now.Unix() >= claims.expires {
 		return Caller{}, status.Forbidden(0, "The authorization token is not valid at the current time: the resource token expired at %s. Read the permission again for a new one.",
@@ -91,7 +91,7 @@ func (v *Verifier) verifyToken(signature string, now time.Time) (Caller, error) 
 	return Caller{kind: Token, token: &claims}, nil
 }
 
-// seal signs the claims of a token, with a key that is used for nothing else.
+// seal signs the claims of a token with a key that has no other use.
 func (s *signer) seal(claims []byte) []byte {
 	mac := hmac.New(sha256.New, s.tokenKey)
 	mac.Write(claims)

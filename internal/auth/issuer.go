@@ -16,14 +16,14 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Issuer signs bearer tokens, for tests and for installations without a directory
-// of their own. It prints as nothing of itself.
+// Issuer signs bearer tokens, for tests and for installations without a directory. It
+// never prints its key.
 type Issuer struct {
 	key *ecdsa.PrivateKey
 	id  string // of the key: a digest of its public half
 }
 
-// BearerToken is what a token that an [Issuer] signs says.
+// BearerToken is the content of a token of an [Issuer].
 type BearerToken struct {
 	Issuer    string
 	Audience  string
@@ -33,7 +33,7 @@ type BearerToken struct {
 	Expires   time.Time
 }
 
-// NewIssuer returns an issuer with a fresh key on the curve P-256.
+// NewIssuer returns an issuer with a new key on the curve P-256.
 func NewIssuer() (*Issuer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -42,7 +42,7 @@ func NewIssuer() (*Issuer, error) {
 	return newIssuer(key)
 }
 
-// ParseIssuer reads what [Issuer.PEM] returned.
+// ParseIssuer reads the result of [Issuer.PEM].
 func ParseIssuer(text []byte) (*Issuer, error) {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "PRIVATE KEY" {
@@ -54,7 +54,7 @@ func ParseIssuer(text []byte) (*Issuer, error) {
 	}
 	private, ok := key.(*ecdsa.PrivateKey)
 	if !ok || private.Curve != elliptic.P256() {
-		return nil, errors.New("its key is not one on the curve P-256")
+		return nil, errors.New("its key is not on the curve P-256")
 	}
 	return newIssuer(private)
 }
@@ -68,7 +68,7 @@ func newIssuer(key *ecdsa.PrivateKey) (*Issuer, error) {
 	return &Issuer{key: key, id: base64.RawURLEncoding.EncodeToString(sum[:16])}, nil
 }
 
-// PEM returns the private key, with which a token for every principal can be made.
+// PEM returns the private key. Its holder can make tokens for every principal.
 func (i *Issuer) PEM() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(i.key)
 	if err != nil {
@@ -92,7 +92,7 @@ func (i *Issuer) KeySet() ([]byte, error) {
 	return json.Marshal(map[string]any{"keys": []any{key}})
 }
 
-// Sign returns the token as clients send it.
+// Sign returns the token in the form that clients send.
 func (i *Issuer) Sign(t BearerToken) (string, error) {
 	token := jwt.NewWithClaims(jwt.SigningMethodES256, bearerClaims{
 		RegisteredClaims: jwt.RegisteredClaims{
@@ -109,5 +109,5 @@ func (i *Issuer) Sign(t BearerToken) (string, error) {
 	return token.SignedString(i.key)
 }
 
-// Format prints that there is a key, whatever the verb.
+// Format prints a placeholder instead of the key, for every verb.
 func (*Issuer) Format(f fmt.State, _ rune) { hide(f) }

@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// WellKnownKey is the documented key of the emulators of the service. Everybody
-// knows it, so it protects nothing.
+// WellKnownKey is the documented key of the emulators of the service. It is public, so
+// it protects nothing.
 const WellKnownKey = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 
-// IsWellKnown reports whether the text stands for the same bytes as
-// [WellKnownKey], however it is written.
+// IsWellKnown reports whether the text encodes the same bytes as [WellKnownKey].
 func IsWellKnown(text string) bool {
 	key, err := ParseKey(text)
 	if err != nil {
@@ -24,9 +23,9 @@ func IsWellKnown(text string) bool {
 	return err == nil && key == known
 }
 
-// Keys is the keys of an account as base64 text. Of either kind there are two,
-// both good at any time, so that one can be changed while clients use the other.
-// All but Primary may be empty. They print as nothing of themselves.
+// Keys are the keys of an account as base64 text. There are two of each kind, both
+// valid at any time, so that one can be changed while clients use the other. All but
+// Primary may be empty. Keys never print themselves.
 type Keys struct {
 	Primary           string
 	Secondary         string
@@ -34,8 +33,8 @@ type Keys struct {
 	SecondaryReadonly string
 }
 
-// signers returns what verifies signatures, the primary key's first. The error
-// names the key that cannot be used.
+// signers returns the signers of the keys, that of the primary key first. The error
+// names the invalid key.
 func (k Keys) signers() ([]*signer, error) {
 	var all []*signer
 	for _, given := range []struct {
@@ -59,25 +58,25 @@ func (k Keys) signers() ([]*signer, error) {
 	return all, nil
 }
 
-// NewKey returns a fresh random key as base64 text, as long as the service's.
+// NewKey returns a new random key as base64 text, as long as those of the service.
 func NewKey() string {
 	secret := make([]byte, newKeyBytes)
-	_, _ = rand.Read(secret) // It never fails: the program ends first.
+	_, _ = rand.Read(secret) // It never fails.
 	return base64.StdEncoding.EncodeToString(secret)
 }
 
 const newKeyBytes = 64
 
-// keyBytesMin keeps keys from being guessed. The service's have 64 bytes.
+// keyBytesMin prevents keys that can be guessed. Those of the service have 64 bytes.
 const keyBytesMin = 16
 
-// Key is an account key, which prints as nothing of itself.
+// Key is an account key. It never prints itself.
 type Key struct {
 	secret string
 }
 
-// ParseKey reads a key from base64 text; white space around it does not count.
-// The error does not show the key.
+// ParseKey reads a key from base64 text, without surrounding white space. The error
+// does not show the key.
 func ParseKey(text string) (Key, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -93,12 +92,11 @@ func ParseKey(text string) (Key, error) {
 	return Key{string(secret)}, nil
 }
 
-// Format prints that there is a key, whatever the verb.
+// Format prints a placeholder instead of the key, for every verb.
 func (Key) Format(f fmt.State, _ rune) { hide(f) }
 
-// Format prints that there are keys, whatever the verb.
+// Format prints a placeholder instead of the keys, for every verb.
 func (Keys) Format(f fmt.State, _ rune) { hide(f) }
 
-// hide keeps keys out of logs and messages. An error of the
-// printer cannot be returned.
+// hide prints the placeholder. Format cannot return an error of the printer.
 func hide(f fmt.State) { _, _ = io.WriteString(f, "(hidden)") }

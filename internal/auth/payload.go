@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// appendPayload appends the text that a signature is made of: five pieces, each
-// with a line feed after it. Of the two dates one is empty. The link keeps its
-// case, everything else is in lower case.
+// appendPayload appends the text that a signature covers: five parts, each followed by
+// a line feed. One of the two dates is empty. The link keeps its case; everything else
+// is in lower case.
 //
 // The form is documented under "Access control in the Azure Cosmos DB SQL API".
 func appendPayload(dst []byte, c *Credentials, link string) []byte {
@@ -26,7 +26,7 @@ func appendPayload(dst []byte, c *Credentials, link string) []byte {
 	return append(appendLower(dst, c.HTTPDate), '\n')
 }
 
-// appendLower appends ASCII text in lower case, other bytes as they are.
+// appendLower appends ASCII text in lower case, and other bytes unchanged.
 func appendLower(dst []byte, text string) []byte {
 	for i := range len(text) {
 		c := text[i]
@@ -38,16 +38,16 @@ func appendLower(dst []byte, text string) []byte {
 	return dst
 }
 
-// signer makes signatures with one key, with state that is kept between
-// requests: setting up a key costs as much as signing with it.
+// signer makes signatures with one key. It keeps state between requests, because
+// preparing a key costs as much as signing with it.
 type signer struct {
 	pool     sync.Pool // of *scratch
 	readOnly bool
 	tokenKey []byte // of resource tokens
 }
 
-// scratch is what verifying one request needs. A field that is handed to an
-// interface would be allocated each time otherwise.
+// scratch is the state of the verification of one request. Without it, values that are
+// passed to interfaces would be allocated each time.
 type scratch struct {
 	mac     hash.Hash
 	token   []byte // decoded header
@@ -71,20 +71,20 @@ func (s *signer) get() *scratch { return s.pool.Get().(*scratch) }
 func (s *signer) put(used *scratch) {
 	const keptMax = 4 << 10
 	if cap(used.token) > keptMax || cap(used.payload) > keptMax {
-		return // One huge request must not stay in memory for all the small ones.
+		return // The buffers of one huge request must not stay in memory.
 	}
 	s.pool.Put(used)
 }
 
-// made does what [scratch.made] does, with a scratch of the signer's own.
+// made is [scratch.made] with a scratch of the signer.
 func (s *signer) made(signature []byte, c *Credentials, link string) bool {
 	own := s.get()
 	defer s.put(own)
 	return own.made(signature, c, link)
 }
 
-// made reports whether the signature, which is base64 text, is the one of the
-// credentials with that link. The time it takes tells nothing of the right one.
+// made reports whether the signature, as base64, is that of the credentials with that
+// link. Its time reveals nothing about the right signature.
 func (s *scratch) made(signature []byte, c *Credentials, link string) bool {
 	return subtle.ConstantTimeCompare(s.sign(c, link), signature) == 1
 }
@@ -100,10 +100,9 @@ func (s *scratch) sign(c *Credentials, link string) []byte {
 	return s.text
 }
 
-// Sign returns the value of the authorization header for a request that sends
-// the date in x-ms-date. Method, type, link and date are as in [Credentials],
-// and are signed as they are: [Verifier.Verify] is who judges them. The zero Key
-// signs too, with a secret of no bytes, which no account can have.
+// Sign returns the value of the authorization header for a request with the date in
+// x-ms-date. Method, type, link and date are as in [Credentials]. Sign does not check
+// them. The zero Key signs with an empty secret, which no account can have.
 func Sign(key Key, method, resourceType, link, date string) string {
 	c := Credentials{Method: method, ResourceType: resourceType, ResourceLink: link, Date: date}
 	return url.QueryEscape("type=master&ver=1.0&sig=" + string(newScratch(key).sign(&c, link)))

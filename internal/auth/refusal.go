@@ -6,7 +6,7 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// Refusals are the reasons that [Refusal] returns.
+// refusals are the reasons that [Refusal] returns, by sub-status.
 var refusals = map[status.Sub]string{
 	status.SubAuthorizationMissing:   "missing",
 	status.SubAuthorizationMalformed: "malformed",
@@ -21,15 +21,14 @@ var refusals = map[status.Sub]string{
 	status.SubEntraNoObject:          "bearer_token",
 }
 
-// Refusal names why credentials were refused with err, in one of few words that a
-// metric can have as a label: missing, malformed, local_auth_disabled, bearer_token,
-// resource_token, date (too far from the server's) or key (another one). It says
-// nothing of the credentials themselves.
+// Refusal returns the reason why credentials were refused with err, as the label of a
+// metric: missing, malformed, local_auth_disabled, bearer_token, resource_token, date
+// (too far from the server's) or key (wrong). It contains no part of the credentials.
 func Refusal(c Credentials, err error) string {
 	if reason, ok := refusals[status.SubOf(err)]; ok {
 		return reason
 	}
-	// The form is what clients send, percent-encoded or not: type=resource&ver=1&sig=...
+	// Clients send type=resource&ver=1&sig=..., percent-encoded or not.
 	header := strings.ToLower(c.Authorization[:min(len(c.Authorization), 256)])
 	if strings.Contains(header, "type=resource") || strings.Contains(header, "type%3dresource") {
 		return "resource_token"

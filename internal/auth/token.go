@@ -7,14 +7,14 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// How long the text of a token may be, by its kind, after decoding.
+// The maximum lengths of the decoded text of a token, by its type.
 const (
 	masterBytesMax   = 1 << 10
 	resourceBytesMax = 8 << 10
 	bearerBytesMax   = 16 << 10
 )
 
-// form is what kind of token an authorization header has.
+// form is the type of token in an authorization header.
 type form uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	bearerForm
 )
 
-// forms are what is accepted of each kind. It never changes.
+// forms are the accepted tokens of each type. It never changes.
 var forms = [...]struct {
 	name, version string
 	bytesMax      int
@@ -33,15 +33,15 @@ var forms = [...]struct {
 	bearerForm:   {"aad", "1.0", bearerBytesMax},
 }
 
-// parse returns the kind of token in the authorization header and its signature,
-// which belongs to s. The header is the percent-encoded form of
-// "type=master&ver=1.0&sig=...", in which '+' stands for itself, since base64
-// has it and no client encodes a blank. What follows a comma is ignored.
+// parse returns the type of the token in the authorization header, and its signature,
+// which s owns. The header is the percent-encoded form of "type=master&ver=1.0&sig=...",
+// in which '+' is not a space, because base64 contains it. The text after a comma is
+// ignored.
 func (s *scratch) parse(header string) (kind form, signature []byte, err error) {
 	header, _, _ = strings.Cut(header, ",")
-	// Encoding makes three bytes of one at most.
+	// Encoding makes at most three bytes of one.
 	if len(header) > 3*bearerBytesMax {
-		return 0, nil, malformed("it is longer than any token may be")
+		return 0, nil, malformed("it is too long for a token")
 	}
 	var ok bool
 	if s.token, ok = appendDecoded(s.token[:0], header); !ok {
@@ -58,23 +58,23 @@ func (s *scratch) parse(header string) (kind form, signature []byte, err error) 
 			continue
 		}
 		if len(text) > f.bytesMax {
-			return 0, nil, malformed("it is longer than a token of type '" + f.name + "' may be")
+			return 0, nil, malformed("it is too long for a token of type '" + f.name + "'")
 		}
-		// The service's own resource tokens say 1.
+		// The resource tokens of the service have version 1.
 		if string(version) != f.version && (form(kind) == masterForm || string(version) != "1") {
 			return 0, nil, malformed("its version is not '1.0'")
 		}
 		return form(kind), signature, nil
 	}
-	return 0, nil, malformed("its type is none of 'master', 'resource' and 'aad'")
+	return 0, nil, malformed("its type is not 'master', 'resource' or 'aad'")
 }
 
 func malformed(what string) error {
 	return status.Unauthorized(status.SubAuthorizationMalformed, "The authorization header cannot be read: %s. The format should be 'type={typetoken}&ver={tokenversion}&sig={hashsignature}', percent-encoded.", what)
 }
 
-// cutParts returns the values of the three parts, which may come in any order
-// but only once each.
+// cutParts returns the values of the three parts, which may have any order. Each occurs
+// once.
 func cutParts(text []byte) (kind, version, signature []byte, ok bool) {
 	parts := 0
 	for part := range bytes.SplitSeq(text, []byte("&")) {
@@ -97,7 +97,7 @@ func cutParts(text []byte) (kind, version, signature []byte, ok bool) {
 	return kind, version, signature, parts == 3
 }
 
-// appendDecoded appends the text with its percent escapes replaced once.
+// appendDecoded appends the text after one percent-decoding.
 func appendDecoded(dst []byte, text string) ([]byte, bool) {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '%' {
