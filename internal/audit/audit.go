@@ -1,15 +1,14 @@
-// Package audit watches who comes to the doors of a server: it counts and logs
-// those who are refused, and writes a log of who did what.
+// Package audit counts and logs refused requests, and writes the audit log of who did
+// what.
 //
-// Package server makes one [Watch] and hands each door its [Door]. A door tells it
-// of refused sign-ins ([Door.Refused]) and, where an audit log is kept, of each
-// request that the log is for ([Door.Write]). See audit.go for what is counted and
-// logged, and log.go for the file.
+// Package server creates one [Watch] and gives each door a [Door]. The doors report
+// refused requests ([Door.Refused]) and, with an audit log, the requests at its level
+// ([Door.Wants], [Door.Write]). audit.go has the refusals, log.go the file.
 //
 // # Invariants
 //
-// Nothing in here sees a document, a partition key, an item id, an account key, a
-// signature or a token. Memory does not grow with the number of addresses.
+// The package never sees a document, a partition key, an item id, an account key, a
+// signature or a token. Its memory does not grow with the number of addresses.
 //
 // Page: docs/access.md
 package audit
@@ -24,20 +23,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Reasons of refusals that are not those of credentials; auth.Refusal has these.
+// The reasons of refusals that do not concern credentials; [auth.Refusal] has the others.
 const (
-	ReasonHost  = "host"       // a Host header that is no name of the server
-	ReasonPlain = "plain_http" // a request without TLS where only https is served
+	ReasonHost  = "host"       // the Host header is not a name of the server
+	ReasonPlain = "plain_http" // the request does not use TLS, and the server serves only https
 )
 
-// Config says where a watch tells what it sees.
+// Config configures a watch.
 type Config struct {
-	Registerer prometheus.Registerer // nil: the metric is counted and shown nowhere
+	Registerer prometheus.Registerer // may be nil
 	Logger     *slog.Logger          // nil: discard
-	Log        *Log                  // the audit log; nil for none. It belongs to the caller.
+	Log        *Log                  // the audit log, which the caller owns; nil for none
 }
 
-// Watch is what all doors of one server tell. It is safe for concurrent use.
+// Watch collects the reports of all doors of a server. It is safe for concurrent use.
 type Watch struct {
 	refused *prometheus.CounterVec
 	log     *Log
@@ -45,16 +44,16 @@ type Watch struct {
 
 	mu sync.Mutex
 
-	// What happened in this window, guarded by mu.
-	seen    map[netip.Prefix]bool // addresses that have had a line of their own
+	// The refusals in this window, guarded by mu.
+	seen    map[netip.Prefix]bool // addresses with a line of their own
 	late    map[string]int        // refusals without a line, by reason
-	address string                // of the latest of them
-	window  *time.Timer           // its end; nil while nothing has happened
+	address string                // of the latest refusal without a line
+	window  *time.Timer           // its end; nil before the first refusal
 	closed  bool
 }
 
-// Bounds of the lines about refusals. An address is told of at once, the first time
-// in a window; everything else is one line at the end of the window.
+// The limits of log lines about refusals. The first refusal of an address in a window is
+// logged at once; the others are one line at the end of the window.
 const (
 	windowLength = time.Minute
 	addressesMax = 16 // with a line of their own in a window
@@ -101,15 +100,14 @@ func (w *Watch) Close() {
 	}
 }
 
-// Door is one door of a server. A nil Door counts and writes nothing.
+// Door is one door of a server. The methods of a nil Door do nothing.
 type Door struct {
 	watch *Watch
 	name  string
 }
 
-// Refused counts a request that was refused for one of few reasons, and logs it: at
-// once, or with others at the end of the minute. remote is the address of the
-// connection.
+// Refused counts a refused request, and logs it at once, or with others at the end of
+// the minute. reason is one of a few; remote is the address of the connection.
 func (d *Door) Refused(reason, remote string) {
 	if d == nil {
 		return
@@ -135,8 +133,8 @@ func (d *Door) Refused(reason, remote string) {
 	w.address = host(remote)
 }
 
-// endWindow begins the next window where there was something to tell, so that an
-// attack that continues has a line in each minute.
+// endWindow ends the window. The next refusal begins another, so a continuing attack is
+// logged once per minute.
 func (w *Watch) endWindow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +143,8 @@ func (w *Watch) endWindow() {
 	}
 }
 
-// summarize logs what had no line of its own. The caller holds mu.
+// summarize logs the refusals without a line of their own, and ends the window. The
+// caller holds mu.
 func (w *Watch) summarize() {
 	count := 0
 	attributes := []any{}
@@ -161,7 +160,7 @@ func (w *Watch) summarize() {
 	w.window = nil
 }
 
-// host is an address without its port.
+// host returns an address without its port.
 func host(remote string) string {
 	if name, _, err := net.SplitHostPort(remote); err == nil {
 		return name
@@ -169,8 +168,8 @@ func host(remote string) string {
 	return remote
 }
 
-// network is what counts as one address: of IPv6 the network, of which one client
-// has all addresses.
+// network returns what counts as one address: for IPv6 the network of 64 bits, because
+// one client can have all its addresses.
 func network(remote string) netip.Prefix {
 	addr, err := netip.ParseAddr(host(remote))
 	if err != nil {

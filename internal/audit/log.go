@@ -15,14 +15,14 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// Level says which requests an audit log has.
+// Level says which requests an audit log contains.
 type Level uint8
 
-// The levels. Each has what those before it have.
+// The levels. Each includes the previous one.
 const (
-	Failures Level = iota // refused for who sent them: 401 and 403
-	Changes               // those that may change something or show a secret
-	All
+	Failures Level = iota // requests answered with 401 and 403
+	Changes               // requests that may change something or show a secret
+	All                   // every request
 )
 
 // ParseLevel reads failures, changes or all.
@@ -40,9 +40,9 @@ type Record struct {
 	Time       time.Time `json:"time"`
 	Door       string    `json:"door"`               // data, compute or admin
 	Address    string    `json:"address"`            // of the connection
-	Caller     string    `json:"caller"`             // nobody, master, reader, token or bearer (words: a value)
-	Name       string    `json:"name,omitempty"`     // of a bearer token its principal, of a resource token the RID of its permission
-	Operation  string    `json:"operation"`          // as in the metrics; on the admin port verb and path
+	Caller     string    `json:"caller"`             // kind: anonymous, master, reader, token or bearer
+	Name       string    `json:"name,omitempty"`     // the principal of a bearer token, or the RID of the permission of a resource token
+	Operation  string    `json:"operation"`          // as in the metrics; on the admin port method and path
 	Resource   string    `json:"resource,omitempty"` // link of the resource, without the ids of items
 	Status     int       `json:"status"`
 	SubStatus  int       `json:"sub_status,omitempty"`
@@ -50,20 +50,20 @@ type Record struct {
 	Charge     float64   `json:"charge,omitempty"` // request units
 }
 
-// LogConfig says where an audit log is and what is in it. Path or Output is required.
+// LogConfig configures an audit log. Path or Output is required.
 type LogConfig struct {
-	Path     string    // a file, appended to and made with mode 0600
-	Output   io.Writer // where lines go instead of to a file
+	Path     string    // the file to append to, created with mode 0600
+	Output   io.Writer // the output instead of a file
 	Level    Level
 	Required bool // requests are refused while the log cannot be written
 	Logger   *slog.Logger
 }
 
-// Log is an audit log. Lines are kept in memory for up to flushInterval. It is safe for
+// Log is an audit log. It buffers lines for up to flushInterval. It is safe for
 // concurrent use.
 type Log struct {
 	config LogConfig
-	failed atomic.Bool // the last write did not succeed
+	failed atomic.Bool // the last write failed
 	done   chan struct{}
 	ended  chan struct{}
 
@@ -71,7 +71,7 @@ type Log struct {
 
 	out     io.Writer
 	file    *os.File // nil for another output
-	pending []byte   // whole lines that are not written, but for the first `begun` bytes
+	pending []byte   // whole lines; the first begun bytes are written
 	begun   int
 	dropped uint64
 	closed  bool
@@ -80,7 +80,7 @@ type Log struct {
 const (
 	flushInterval = time.Second
 	flushBytes    = 64 << 10
-	pendingMax    = 4 << 20 // beyond it lines are dropped, which the log says at the end
+	pendingMax    = 4 << 20 // further lines are dropped and counted
 )
 
 // Open opens an audit log, which the caller closes.
@@ -108,8 +108,8 @@ func openFile(path string) (*os.File, error) {
 	return file, nil
 }
 
-// Reopen opens the file by its name again, after it was renamed. On an error the old
-// file is kept.
+// Reopen opens the file again by its name, after it was renamed. After an error the log
+// continues with the old file.
 func (l *Log) Reopen() error {
 	if l == nil || l.config.Path == "" {
 		return nil
@@ -124,13 +124,13 @@ func (l *Log) Reopen() error {
 		return file.Close()
 	}
 	l.flush()
-	l.begun = 0 // A line that the old file has in part is whole in the new one.
+	l.begun = 0 // A line that is partly in the old file is complete in the new one.
 	old := l.file
 	l.out, l.file = file, file
 	return errors.Join(old.Sync(), old.Close())
 }
 
-// Close writes what is left and syncs the file.
+// Close writes the remaining lines and syncs the file.
 func (l *Log) Close() error {
 	if l == nil {
 		return nil
@@ -167,13 +167,13 @@ func (l *Log) flushOften() {
 			return
 		case <-ticker.C:
 			l.mu.Lock()
-			_ = l.flush() // It is logged, and the next tick tries again.
+			_ = l.flush() // The error is logged, and the next tick tries again.
 			l.mu.Unlock()
 		}
 	}
 }
 
-// flush writes the pending lines. What cannot be written stays. The caller holds mu.
+// flush writes the pending lines. Lines that cannot be written stay. The caller holds mu.
 func (l *Log) flush() error {
 	if len(l.pending) == 0 {
 		return nil
@@ -195,7 +195,7 @@ func (l *Log) flush() error {
 	return nil
 }
 
-// forgetWritten drops the lines that are written whole, so that begun counts from
+// forgetWritten drops the lines that are completely written, so that begun counts from
 // the beginning of a line.
 func (l *Log) forgetWritten() {
 	for i := l.begun - 1; i >= 0; i-- {
@@ -221,12 +221,12 @@ func (l *Log) write(r *Record) {
 	}
 	l.pending = append(append(l.pending, line...), '\n')
 	if len(l.pending)-l.begun >= flushBytes && !l.failed.Load() {
-		_ = l.flush() // It is logged.
+		_ = l.flush() // The error is logged.
 	}
 }
 
-// Name returns how a caller was authenticated, and the name that its credentials
-// have: the principal of a bearer token, the permission of a resource token.
+// Name returns the kind of a caller, and the name in its credentials: the principal of a
+// bearer token, or the permission of a resource token.
 func Name(caller auth.Caller) (kind, name string) {
 	switch caller.Kind() {
 	case auth.Bearer:
@@ -239,17 +239,16 @@ func Name(caller auth.Caller) (kind, name string) {
 	return caller.Kind().String(), name
 }
 
-// Ready returns nil, or a 503 while requests have to be refused because the log that
-// is required cannot be written.
+// Ready returns nil, or 503 while a required log cannot be written.
 func (d *Door) Ready() error {
 	if d == nil || d.watch.log == nil || !d.watch.log.config.Required || !d.watch.log.failed.Load() {
 		return nil
 	}
-	return status.New(status.CodeUnavailable, 0, "The audit log cannot be written, and --audit-failure refuse is set: the log of the server says why.")
+	return status.New(status.CodeUnavailable, 0, "The audit log cannot be written, and the server runs with --audit-failure refuse. The log of the server says why.")
 }
 
-// Wants reports whether the audit log has a request: one that may change something,
-// or show a secret, and one that was answered with a status.
+// Wants reports whether the audit log contains a request with an answer of that status
+// code. changes means that the request may change something or show a secret.
 func (d *Door) Wants(changes bool, code int) bool {
 	if d == nil || d.watch.log == nil {
 		return false
@@ -258,7 +257,7 @@ func (d *Door) Wants(changes bool, code int) bool {
 	return level == All || level == Changes && changes || code == int(status.CodeUnauthorized) || code == int(status.CodeForbidden)
 }
 
-// Write appends a record, whose Door is filled in and whose Address loses its port.
+// Write appends a record. It sets Door, and removes the port from Address.
 func (d *Door) Write(r Record) {
 	r.Door, r.Address = d.name, host(r.Address)
 	const linkBytesMax = 512

@@ -1,18 +1,17 @@
-// Package admin is the door for people and machines that run Decan: health and
-// metrics without a key, and with the account key profiles, the state of each
-// physical partition, containers with an exact number of them, and throughput in
-// the form of the service's management API.
+// Package admin is the door for operators: health and metrics without a key, and with
+// an account key profiles, statistics of physical partitions, containers with an exact
+// number of them, and throughput, keys, roles and copy jobs in the form of the service's
+// management API.
 //
-// Package server mounts what [New] returns on a port of its own. Read routes,
-// the table of paths, first; then key.go, which says how a caller proves to
-// hold the account key.
+// Package server serves the handler of [New] on a port of its own. Read routes, the
+// table of paths, first, then key.go, which authenticates callers.
 //
 // # Invariants
 //
-// Whatever shows or changes data or the process needs the key. Every error
-// is a JSON object with code and message.
+// Every path that shows or changes data or the process needs a key. Every error is a
+// JSON object with code and message.
 //
-// The package knows nothing of the protocol of the data plane but its signature.
+// Of the protocol of the data plane, the package knows only the signature.
 //
 // Page: docs/operating.md
 package admin
@@ -34,38 +33,38 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Config says what a door shows. Engine and Gatherer are required.
+// Config configures a door. Engine and Gatherer are required.
 type Config struct {
 	Engine   *engine.Engine
-	Gatherer prometheus.Gatherer       // whose metrics /metrics shows
+	Gatherer prometheus.Gatherer       // the metrics of /metrics
 	CopyJobs *copyjob.Jobs             // nil: requests about copy jobs are refused
-	Admit    func(*http.Request) error // why a request is refused whatever it asks for, or nil; the connection ends with the answer; a nil function refuses none
-	Watch    *audit.Door               // told of refused sign-ins, and of what the audit log is for; nil tells no one
+	Admit    func(*http.Request) error // returns why a request is refused, or nil; the refusal ends the connection; nil admits all
+	Watch    *audit.Door               // counts refused requests and writes the audit log; may be nil
 	Metrics  bool                      // /metrics needs an account key, which may be a read-only one
-	Ready    func() error              // why the server does not serve yet, or nil; a nil function is always ready
-	// Health says what is wrong with the disk, empty for nothing, and which partitions
-	// are not well; a nil function knows of nothing.
+	Ready    func() error              // returns why the server does not serve, or nil; nil means always ready
+	// Health returns the problem of the disk, or "", and the partitions with a problem;
+	// nil means none.
 	Health  func() (disk string, unwell []cluster.Unwell)
 	Clock   *cluster.Clock   // nil: requests about the clock are refused
 	Limits  resource.Limits  // the zero value: resource.DefaultLimits
-	Version string           // of this program; empty: devel
-	Now     func() time.Time // the engine's clock; nil: time.Now
+	Version string           // of this program; default "devel"
+	Now     func() time.Time // the clock of the engine; nil: time.Now
 	Logger  *slog.Logger     // nil: discard
-	Memory  Memory           // of the bodies of requests in progress; nil for no bound
+	Memory  Memory           // of the bodies of running requests; nil for no limit
 }
 
-// Memory bounds how many bytes the bodies of all requests in progress take together, on
-// this port and others.
+// Memory limits the bytes of the bodies of all running requests together, on this port
+// and others.
 type Memory interface {
-	// Take takes n bytes for a request that then has size bytes in all, if they fit.
+	// Take takes n bytes for a request that then has size bytes in total, if they fit.
 	Take(n, size int) bool
-	// Release gives n bytes back.
+	// Release returns n bytes.
 	Release(n int)
-	// Refusal is the error that a request is told that does not fit.
+	// Refusal returns the error for a request that does not fit.
 	Refusal() error
 }
 
-// New returns the door as an HTTP handler, safe for concurrent use.
+// New returns the door as an HTTP handler that is safe for concurrent use.
 func New(cfg Config) http.Handler {
 	h := &handler{
 		engine:  cfg.Engine,
@@ -99,7 +98,7 @@ func New(cfg Config) http.Handler {
 	return h.admitted(cfg.Admit, h.routes(cfg.Gatherer))
 }
 
-// admitted answers what admit refuses, and has next answer everything else.
+// admitted answers the requests that admit refuses, and passes the others to next.
 func (h *handler) admitted(admit func(*http.Request) error, next http.Handler) http.Handler {
 	if admit == nil {
 		return next
@@ -114,7 +113,7 @@ func (h *handler) admitted(admit func(*http.Request) error, next http.Handler) h
 	})
 }
 
-// handler is the door. Its fields are set by New and never change.
+// handler is the door. New sets its fields, which never change.
 type handler struct {
 	engine  *engine.Engine
 	jobs    *copyjob.Jobs // nil for none
@@ -127,10 +126,10 @@ type handler struct {
 	watch   *audit.Door
 	locked  bool // /metrics needs a key
 	logger  *slog.Logger
-	memory  Memory // nil for no bound
+	memory  Memory // nil for no limit
 }
 
-// routes is the table of paths. The health paths answer HEAD as well.
+// routes is the table of paths. The paths of health also answer HEAD.
 func (h *handler) routes(gatherer prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /alive", h.showAlive)
@@ -159,11 +158,11 @@ func (h *handler) routes(gatherer prometheus.Gatherer) http.Handler {
 	return h.plain(mux)
 }
 
-// operation is a handler that knows who is calling. What it returns as an error
-// is answered in JSON; it must not have written anything then.
+// operation is a handler for an authenticated caller. Its error is answered as JSON; it
+// must not have written anything before.
 type operation func(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error
 
-// keyed lets only holders of the account key through.
+// keyed calls serve for callers with an account key, and writes the audit log.
 func (h *handler) keyed(serve operation) http.HandlerFunc {
 	return func(hw http.ResponseWriter, hr *http.Request) {
 		begun := h.now()

@@ -20,14 +20,14 @@ func write(hw http.ResponseWriter, code int, content any) error {
 	return nil
 }
 
-// writeJSON answers with a finished JSON text.
+// writeJSON answers with a JSON text.
 func writeJSON(hw http.ResponseWriter, code int, body []byte) {
 	header := hw.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Cache-Control", "no-store")
 	hw.WriteHeader(code)
-	_, _ = hw.Write(body) // The client is gone.
+	_, _ = hw.Write(body) // An error means that the client is gone.
 }
 
 // fault is the body of an error.
@@ -36,12 +36,12 @@ type fault struct {
 	Message string `json:"message"`
 }
 
-// fail answers with an error. What is not a status goes to the log, not to the
-// client.
+// fail answers with an error. The log, and not the client, gets an error that is not a
+// status.
 func (h *handler) fail(hw http.ResponseWriter, hr *http.Request, err error) {
 	e := status.From(err)
 	if e == nil {
-		e = status.New(status.CodeInternal, 0, "The server failed to carry out the request. Its log has the reason.")
+		e = status.New(status.CodeInternal, 0, "The request failed because of an internal error. The log of the server has the reason.")
 	}
 	if e.Code == status.CodeInternal {
 		h.logger.LogAttrs(hr.Context(), slog.LevelError, "admin request failed",
@@ -53,11 +53,11 @@ func (h *handler) fail(hw http.ResponseWriter, hr *http.Request, err error) {
 	if e.RetryAfter > 0 {
 		hw.Header().Set("x-ms-retry-after-ms", strconv.FormatInt(int64((e.RetryAfter+time.Millisecond-1)/time.Millisecond), 10))
 	}
-	_ = write(hw, int(e.Code), fault{e.Code.String(), e.Message}) // Two strings always marshal.
+	_ = write(hw, int(e.Code), fault{e.Code.String(), e.Message}) // Strings always marshal.
 }
 
-// plain turns the text answers of the mux (no such path, no such verb) into
-// JSON errors.
+// plain replaces the text answers of the mux for unknown paths and methods by JSON
+// errors.
 func (h *handler) plain(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(hw http.ResponseWriter, hr *http.Request) {
 		if _, pattern := mux.Handler(hr); pattern != "" {
@@ -67,15 +67,15 @@ func (h *handler) plain(mux *http.ServeMux) http.Handler {
 		unmatched := &unmatchedWriter{ResponseWriter: hw}
 		mux.ServeHTTP(unmatched, hr)
 		if unmatched.code == http.StatusMethodNotAllowed {
-			h.fail(hw, hr, status.New(status.CodeMethodNotAllowed, 0, "%s is not a verb of this path.", hr.Method))
+			h.fail(hw, hr, status.New(status.CodeMethodNotAllowed, 0, "This path does not have the method %s.", hr.Method))
 			return
 		}
-		h.fail(hw, hr, status.New(status.CodeNotFound, 0, "There is no such path. GET / lists them."))
+		h.fail(hw, hr, status.New(status.CodeNotFound, 0, "The path does not exist. GET / lists all paths."))
 	})
 }
 
-// unmatchedWriter notes the status of the mux's own answer and drops its text;
-// its Allow header stays.
+// unmatchedWriter records the status of an answer of the mux and drops its text. The
+// Allow header of the answer stays.
 type unmatchedWriter struct {
 	http.ResponseWriter
 	code int

@@ -9,8 +9,8 @@ import (
 	"github.com/decandb/decan/internal/auth"
 )
 
-// metrics serves the metrics to everyone, or where it is asked for to those who hold
-// an account key.
+// metrics serves the metrics without a key, or if configured, to callers with an account
+// key.
 func (h *handler) metrics(serve http.Handler) http.Handler {
 	if !h.locked {
 		return serve
@@ -24,13 +24,13 @@ func (h *handler) metrics(serve http.Handler) http.Handler {
 	})
 }
 
-// notedWriter notes the status that was answered.
+// notedWriter records the status of the answer.
 type notedWriter struct {
 	http.ResponseWriter
 	code int
 }
 
-// WriteHeader notes the status and sends it.
+// WriteHeader records the status and sends it.
 func (w *notedWriter) WriteHeader(code int) {
 	w.code = code
 	w.ResponseWriter.WriteHeader(code)
@@ -39,8 +39,8 @@ func (w *notedWriter) WriteHeader(code int) {
 // Unwrap is for [http.ResponseController].
 func (w *notedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// record is what the audit log has of a request: verb and path, and of the query the
-// database and the container.
+// record returns the line of the audit log for a request: its method and path, and the
+// database and container of its query parameters.
 func record(hr *http.Request, caller auth.Caller, begun time.Time, code int) audit.Record {
 	kind, name := audit.Name(caller)
 	resource := ""

@@ -8,10 +8,10 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// clockAnswer is what is known of the clock.
+// clockAnswer is the answer of GET /clock.
 type clockAnswer struct {
-	Clock   time.Time `json:"clock"`   // what the machine says
-	Writes  time.Time `json:"writes"`  // what _ts is made from
+	Clock   time.Time `json:"clock"`   // of the machine
+	Writes  time.Time `json:"writes"`  // for _ts
 	Certain time.Time `json:"certain"` // by which documents expire
 	Removal time.Time `json:"removal"` // by which they are deleted
 	Doubt   float64   `json:"doubtSeconds"`
@@ -30,7 +30,7 @@ func (h *handler) showClock(hw http.ResponseWriter, _ *http.Request, _ auth.Call
 	})
 }
 
-// acceptClock takes a clock that is in doubt as right. One that is not stays as it is.
+// acceptClock accepts a clock that is in doubt. It does nothing for another clock.
 func (h *handler) acceptClock(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	if h.clock == nil {
 		return status.NotFound()

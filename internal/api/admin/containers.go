@@ -14,17 +14,17 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// headerPartitions is the same as the query parameter partitions.
+// headerPartitions can replace the query parameter partitions.
 const headerPartitions = "X-Decan-Partition-Count"
 
-// createContainer answers POST /containers?database=D&partitions=N with the
-// definition of the container as the data plane takes it. The throughput may be
-// given as throughput=RUS or autoscale=RUS.
+// createContainer answers POST /containers?database=D&partitions=N. The body is the
+// definition of the container, as on the data plane. The parameters throughput=RUS and
+// autoscale=RUS set its throughput.
 func (h *handler) createContainer(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	query := hr.URL.Query()
 	req := engine.ContainerRequest{Link: engine.Link{Database: query.Get("database")}}
 	if req.Link.Database == "" {
-		return status.BadRequest("Name the database: /containers?database=D&partitions=N.")
+		return status.BadRequest("Give the database: /containers?database=D&partitions=N.")
 	}
 	count := query.Get("partitions")
 	if count == "" {
@@ -71,7 +71,8 @@ func number(name, text string) (int, error) {
 	return n, nil
 }
 
-// readObject reads the body as a JSON object of at most the data plane's size.
+// readObject reads the body as a JSON object. The limit of its size is that of the data
+// plane.
 func (h *handler) readObject(hw http.ResponseWriter, hr *http.Request) (value.Value, error) {
 	body, err := h.readBody(hw, hr)
 	if err != nil {
@@ -80,7 +81,7 @@ func (h *handler) readObject(hw http.ResponseWriter, hr *http.Request) (value.Va
 	return parseObject(body)
 }
 
-// optionalObject is readObject for requests that need no body: without one it is an
+// optionalObject is readObject for requests that may have no body: it then returns an
 // empty object.
 func (h *handler) optionalObject(hw http.ResponseWriter, hr *http.Request) (value.Value, error) {
 	body, err := h.readBody(hw, hr)
@@ -104,16 +105,16 @@ func (h *handler) readBody(hw http.ResponseWriter, hr *http.Request) ([]byte, er
 	case status.From(err) != nil:
 		return nil, err
 	case err != nil:
-		return nil, status.BadRequest("The body ends before the length that was announced.")
+		return nil, status.BadRequest("The body is shorter than its announced length.")
 	}
 	return body, nil
 }
 
-// countedReader counts a body while it arrives. What is done with it then takes no
-// time that a client could prolong.
+// countedReader counts a body while it arrives, which is the only time that a client can
+// prolong.
 type countedReader struct {
 	from   io.Reader
-	memory Memory // nil for no bound
+	memory Memory // nil for no limit
 	taken  int
 }
 
@@ -141,20 +142,20 @@ func parseObject(body []byte) (value.Value, error) {
 		return value.Value{}, status.BadRequest("The body is not valid JSON: %s.", err)
 	}
 	if object.Kind() != value.KindObject {
-		return value.Value{}, status.BadRequest("The body is a JSON %s where an object is expected.", object.Kind())
+		return value.Value{}, status.BadRequest("The body must be a JSON object, not a JSON %s.", object.Kind())
 	}
 	return object, nil
 }
 
-// misplaced refuses a body that has one of the members of an inner object in an object
-// around it, where nothing would read it: the client would take for done what is not.
-// path leads to the inner object.
+// misplaced refuses a body that has a member of an inner object in one of the outer
+// objects, where it would be ignored although the answer is a success. path leads to the
+// inner object.
 func misplaced(body value.Value, path []string, members ...string) error {
 	around := body
 	for _, step := range path {
 		for _, name := range members {
 			if around.Get(name).IsDefined() {
-				return status.BadRequest("The property '%s' belongs into %s.", name, strings.Join(path, "."))
+				return status.BadRequest("The property '%s' belongs in %s.", name, strings.Join(path, "."))
 			}
 		}
 		around = around.Get(step)

@@ -12,9 +12,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// A copy job has two forms of the service's management API, which are
-// one job: copyJobs, with a list of tasks, and the older dataTransferJobs, which
-// has one source and one destination.
+// A copy job has two forms in the service's management API: copyJobs, with a list of
+// tasks, and the older dataTransferJobs, with one source and one destination.
 const (
 	copyJobsPath      = "/copyJobs"
 	transferJobsPath  = "/dataTransferJobs"
@@ -50,11 +49,11 @@ func (h *handler) copyRoutes(mux *http.ServeMux) {
 	}
 }
 
-// ofThisAccount refuses the paths of other accounts, and everything when there
-// are no jobs.
+// ofThisAccount refuses the paths of other accounts, and all requests if the server has
+// no copy jobs.
 func (h *handler) ofThisAccount(hr *http.Request) error {
 	if h.jobs == nil {
-		return status.New(status.CodeNotImplemented, 0, "This server keeps no copy jobs.")
+		return status.New(status.CodeNotImplemented, 0, "This server has no copy jobs.")
 	}
 	_, err := h.managed(hr)
 	return err
@@ -132,7 +131,7 @@ func (h *handler) changeJob(form jobForm) operation {
 		verbs["complete"] = func() (resource.CopyJob, error) { return h.jobs.Complete(hr.Context(), caller, name) }
 		change, known := verbs[strings.ToLower(hr.PathValue("verb"))]
 		if !known {
-			return status.New(status.CodeNotFound, 0, "A copy job can be told to pause, resume, cancel and complete, not to %.40q.", hr.PathValue("verb"))
+			return status.New(status.CodeNotFound, 0, "A copy job has the verbs pause, resume, cancel and complete, not %.40q.", hr.PathValue("verb"))
 		}
 		job, err := change()
 		if err != nil {
@@ -142,18 +141,18 @@ func (h *handler) changeJob(form jobForm) operation {
 	}
 }
 
-// show answers with a job, unless it has no such form.
+// show answers with a job in this form, or 404 if it does not have this form.
 func (f jobForm) show(hw http.ResponseWriter, hr *http.Request, job *resource.CopyJob) error {
 	before, _, _ := strings.Cut(hr.URL.Path, f.path)
 	answer, shown := f.answer(before+f.path, job)
 	if !shown {
-		return status.New(status.CodeNotFound, 0, "The copy job %q has %d tasks, and a data transfer job has one: read it below %s.", job.Name, len(job.Tasks), copyJobsPath)
+		return status.New(status.CodeNotFound, 0, "The copy job %q has %d tasks, and a data transfer job has one: read it at %s.", job.Name, len(job.Tasks), copyJobsPath)
 	}
 	writeJSON(hw, http.StatusOK, answer.Append(nil))
 	return nil
 }
 
-// answer is a job as the form has it; list is the path that it lies below.
+// answer returns a job in this form; list is the path of the list of jobs.
 func (f jobForm) answer(list string, job *resource.CopyJob) (value.Value, bool) {
 	members, shown := f.write(job)
 	return value.Object([]value.Member{
@@ -164,7 +163,7 @@ func (f jobForm) answer(list string, job *resource.CopyJob) (value.Value, bool) 
 	}), shown
 }
 
-// jobMembers are what both forms say of a job.
+// jobMembers returns the members of a job in both forms.
 func jobMembers(job *resource.CopyJob) []value.Member {
 	members := []value.Member{
 		{Name: "mode", Value: value.String(string(job.Mode))},
@@ -184,7 +183,7 @@ func jobMembers(job *resource.CopyJob) []value.Member {
 	return append(members, value.Member{Name: "decan", Value: decanMembers(job)})
 }
 
-// decanMembers are what Decan alone tells of a job.
+// decanMembers returns the members that only Decan has.
 func decanMembers(job *resource.CopyJob) value.Value {
 	var read, write float64
 	var removed int64
@@ -218,13 +217,13 @@ func decanMembers(job *resource.CopyJob) value.Value {
 	})
 }
 
-// clockTime is a duration as the service writes it: hours, minutes, seconds.
+// clockTime writes a duration like the service: hours, minutes, seconds.
 func clockTime(d time.Duration) string {
 	seconds := int64(d / time.Second)
 	return fmt.Sprintf("%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60)
 }
 
-// readJobProperties reads what both forms may say.
+// readJobProperties reads the members of both forms.
 func readJobProperties(body value.Value, job *resource.CopyJob) error {
 	properties := body.Get("properties")
 	if properties.Kind() != value.KindObject {
@@ -256,7 +255,7 @@ func readJobProperties(body value.Value, job *resource.CopyJob) error {
 	return readDecanMembers(properties.Get("decan"), job)
 }
 
-// readDecanMembers reads what Decan alone knows of a job. What is null is not asked for.
+// readDecanMembers reads the members that only Decan has. A null is like a missing member.
 func readDecanMembers(ours value.Value, job *resource.CopyJob) error {
 	onFailure, mirror := ours.Get("onFailure"), ours.Get("mirror")
 	switch {
@@ -332,7 +331,7 @@ func writeCopyJob(job *resource.CopyJob) ([]value.Member, bool) {
 	})}}, true
 }
 
-// writeTransferJob shows nothing of a job with several tasks.
+// writeTransferJob reports false for a job with several tasks.
 func writeTransferJob(job *resource.CopyJob) ([]value.Member, bool) {
 	component := value.Member{Name: "component", Value: value.String(transferComponent)}
 	return []value.Member{

@@ -12,13 +12,13 @@ type health struct {
 	Version string `json:"version,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 
-	Disk       string            `json:"disk,omitempty"`       // what is wrong with it
+	Disk       string            `json:"disk,omitempty"`       // its problem
 	Clock      string            `json:"clock,omitempty"`      // likewise
-	Partitions []partitionHealth `json:"partitions,omitempty"` // that are not well
+	Partitions []partitionHealth `json:"partitions,omitempty"` // with a problem
 }
 
-// partitionHealth names a partition that is not well. Why is in the log: this is shown
-// without a key.
+// partitionHealth is a partition with a problem. The reason is only in the log, because
+// this answer needs no key.
 type partitionHealth struct {
 	Database  string          `json:"database"`
 	Container string          `json:"container"`
@@ -32,8 +32,8 @@ func (h *handler) showAlive(hw http.ResponseWriter, _ *http.Request) {
 }
 
 // showReady answers 200 while the data plane serves requests, else 503. A full disk, a
-// wrong clock or an unwell partition is reported with 200: the other partitions still serve, and a load
-// balancer that reads 503 would stop sending requests to all of them.
+// wrong clock or a partition with a problem is reported with 200: the other partitions
+// serve, and for 503 a load balancer would stop sending requests to all of them.
 func (h *handler) showReady(hw http.ResponseWriter, _ *http.Request) {
 	if err := h.ready(); err != nil {
 		_ = write(hw, http.StatusServiceUnavailable, health{Status: "not ready", Reason: err.Error()})
@@ -55,7 +55,7 @@ func (h *handler) showReady(hw http.ResponseWriter, _ *http.Request) {
 	_ = write(hw, http.StatusOK, answer)
 }
 
-// index is what a holder of the key finds at the root.
+// index is the answer of GET /.
 type index struct {
 	Name    string      `json:"name"`
 	Version string      `json:"version"`
@@ -73,23 +73,23 @@ func (h *handler) showIndex(hw http.ResponseWriter, _ *http.Request, _ auth.Call
 		{Path: "GET /alive", Does: "200 while the process runs"},
 		{Path: "GET /ready", Does: "200 while requests are served, else 503"},
 		{Path: "GET /metrics", Does: "metrics for Prometheus"},
-		{Path: "GET /partitions?database=D&container=C", Does: "physical partitions, what they hold, what they may spend and have spent, and their hottest keys", Key: true},
-		{Path: "GET /clock", Does: "the clock, the times that writes, expiry and deletion get, and whether it is in doubt", Key: true},
-		{Path: "POST /clock/accept", Does: "takes a clock that is in doubt as right", Key: true},
+		{Path: "GET /partitions?database=D&container=C", Does: "statistics of the physical partitions of a container: sizes, throughput, consumption, hottest keys", Key: true},
+		{Path: "GET /clock", Does: "the clock, the times for writes, expiry and deletion, and whether it is in doubt", Key: true},
+		{Path: "POST /clock/accept", Does: "accepts a clock that is in doubt", Key: true},
 		{Path: "GET /limits?database=D&container=C", Does: "the limits of a container, and which of them are its own", Key: true},
-		{Path: "PUT /limits?database=D&container=C", Does: "gives a container the limits of the body; null goes back to the server's", Key: true},
+		{Path: "PUT /limits?database=D&container=C", Does: "sets the limits of the body for a container; null means the limit of the server", Key: true},
 		{Path: "GET /queries", Does: "queries and pages of the change feed that have run for more than a second; DELETE /queries/{id} cancels one", Key: true},
 		{Path: "POST /partitions/split?database=D&container=C&partition=P", Does: "splits a physical partition, at half of its bytes or at=EPK", Key: true},
 		{Path: "POST /partitions/merge?database=D&container=C&partition=P&with=Q", Does: "merges two neighbouring physical partitions", Key: true},
 		{Path: "POST " + containerPath + "/partitionMerge", Does: "merges the physical partitions of a container as far as its throughput and size allow", Key: true},
 		{Path: "POST /containers?database=D&partitions=N", Does: "creates a container with N physical partitions", Key: true},
-		{Path: "GET " + containerPath + settingsPath, Does: "throughput of a container, or without /containers of a database; PUT changes it; POST to /migrateToAutoscale and /migrateToManualThroughput switches its mode", Key: true},
-		{Path: "POST " + containerPath + settingsPath + "/retrieveThroughputDistribution", Does: "what each physical partition is given, without /containers those of all that share the throughput of a database", Key: true},
-		{Path: "POST " + containerPath + settingsPath + "/redistributeThroughput", Does: "divides throughput over physical partitions, likewise", Key: true},
+		{Path: "GET " + containerPath + settingsPath, Does: "throughput of a container, or without /containers of a database; PUT changes it; POST to /migrateToAutoscale and /migrateToManualThroughput changes its mode", Key: true},
+		{Path: "POST " + containerPath + settingsPath + "/retrieveThroughputDistribution", Does: "the throughput of each physical partition; without /containers of all that share the throughput of a database", Key: true},
+		{Path: "POST " + containerPath + settingsPath + "/redistributeThroughput", Does: "divides throughput between these physical partitions", Key: true},
 		{Path: "PUT " + accountPath + copyJobsPath + "/{job}", Does: "copies containers into others; GET shows the job, or without {job} all; POST to /pause, /resume, /cancel and /complete", Key: true},
-		{Path: "POST " + accountPath + "/listKeys", Does: "the account keys; /readonlykeys those that only read; /regenerateKey replaces one", Key: true},
-		{Path: "PUT " + accountPath + definitionsPath + "/{id}", Does: "makes or changes a role of the data plane; GET shows it, or without {id} all; DELETE removes it", Key: true},
-		{Path: "PUT " + accountPath + assignmentsPath + "/{id}", Does: "gives a role to a principal; GET shows it, or without {id} all; DELETE takes it away", Key: true},
+		{Path: "POST " + accountPath + "/listKeys", Does: "the account keys; /readonlykeys only the read-only keys; /regenerateKey replaces a key", Key: true},
+		{Path: "PUT " + accountPath + definitionsPath + "/{id}", Does: "creates or changes a role of the data plane; GET shows it, or without {id} all; DELETE deletes it", Key: true},
+		{Path: "PUT " + accountPath + assignmentsPath + "/{id}", Does: "assigns a role to a principal; GET shows the assignment, or without {id} all; DELETE deletes it", Key: true},
 		{Path: "GET /debug/pprof/", Does: "profiles of the process", Key: true},
 	}})
 }

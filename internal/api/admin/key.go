@@ -8,16 +8,14 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// headerKey carries the account key itself, for people with a plain HTTP
-// client. It is for trusted networks or TLS: a reader of the request has the key.
+// headerKey contains the account key itself, for simple HTTP clients. It is for trusted
+// networks or TLS, because the request reveals the key.
 const headerKey = "X-Decan-Key"
 
-// verify finds out whether the caller holds the account key. Either the header
-// x-decan-key has the key, or the request is signed as on the data plane, with
-// an empty resource type and the path as the link.
-//
-// What the caller wants to do with the account is action: a read-only key is enough
-// to read. A refusal is told to the watch.
+// verify authenticates a caller with an account key, and checks that the key allows the
+// action: a read-only key allows reads. The header x-decan-key or a bearer token contains
+// the key, or the request is signed as on the data plane, with an empty resource type and
+// the path as the link. The watch counts refusals.
 func (h *handler) verify(hr *http.Request, action auth.Action) (auth.Caller, error) {
 	credentials := auth.Credentials{
 		Management:    true,
@@ -33,7 +31,7 @@ func (h *handler) verify(hr *http.Request, action auth.Action) (auth.Caller, err
 	}
 	caller, err := h.authenticate(credentials, key)
 	if err != nil {
-		if key != "" { // It has no date and needs none.
+		if key != "" { // A request with the key needs no date.
 			credentials.Date = h.now().UTC().Format(http.TimeFormat)
 		}
 		h.watch.Refused(auth.Refusal(credentials, err), hr.RemoteAddr)
@@ -42,8 +40,8 @@ func (h *handler) verify(hr *http.Request, action auth.Action) (auth.Caller, err
 	return caller, caller.Allow(action, status.Path{})
 }
 
-// bearerKey returns the account key of an Authorization header of the form "Bearer
-// KEY", which is what scrapers of metrics can send, and "" for any other form.
+// bearerKey returns the account key of an Authorization header of the form "Bearer KEY",
+// which scrapers of metrics can send, and "" for other forms.
 func bearerKey(header string) string {
 	const scheme = "bearer "
 	if len(header) > len(scheme) && strings.EqualFold(header[:len(scheme)], scheme) {
@@ -56,8 +54,8 @@ func (h *handler) authenticate(credentials auth.Credentials, key string) (auth.C
 	if key == "" {
 		return h.engine.Verify(credentials)
 	}
-	// Signing with the key that was sent leaves the comparison, in constant
-	// time and with all keys of the account, where it belongs.
+	// The engine verifies a signature made with the given key, so that the comparison
+	// takes constant time and covers all keys of the account.
 	credentials.Date = h.now().UTC().Format(http.TimeFormat)
 	parsed, err := auth.ParseKey(key)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// keyRoutes adds the paths of account keys, in the form of the service's
-// management API. They may be given from the account on, too.
+// keyRoutes adds the paths of account keys in the form of the service's management API,
+// with and without the path of the account.
 func (h *handler) keyRoutes(mux *http.ServeMux) {
 	for _, account := range []string{accountPath, ""} {
 		mux.HandleFunc("POST "+account+"/listKeys", h.keyed(h.listKeys))
@@ -55,8 +55,8 @@ func (h *handler) listReadonlyKeys(hw http.ResponseWriter, hr *http.Request, cal
 	return write(hw, http.StatusOK, describeKeys(keys).readonlyKeys)
 }
 
-// regenerateKey answers with all keys, which the service's does not: a client
-// that has replaced the only key could not ask for the new one.
+// regenerateKey answers with all keys, unlike the service: a client that has replaced
+// its only key could not request the new one.
 func (h *handler) regenerateKey(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	if _, err := h.managed(hr); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// limitList says which limits hold for a container, and which of them are its own.
+// limitList is the limits of a container, and which of them are its own.
 type limitList struct {
 	Database  string          `json:"database"`
 	Container string          `json:"container"`
@@ -23,20 +23,20 @@ type limitList struct {
 
 type containerLimits struct {
 	LogicalBytes   int64  `json:"logicalPartitionBytes"` // documents of one full partition key
-	PartitionBytes int64  `json:"partitionBytes"`        // documents of one physical partition, above which it is split
-	PartitionRUs   int    `json:"partitionRUs"`          // RU/s that one can be given
-	ContainerRUs   int    `json:"containerRUs"`          // RU/s that the container can be given
-	SplitDelay     string `json:"splitDelay"`            // for how long a split is held before it begins
+	PartitionBytes int64  `json:"partitionBytes"`        // documents of one physical partition; a larger one is split
+	PartitionRUs   int    `json:"partitionRUs"`          // maximum RU/s of one physical partition
+	ContainerRUs   int    `json:"containerRUs"`          // maximum RU/s of the container
+	SplitDelay     string `json:"splitDelay"`            // delay of each split
 }
 
 // ownLimit is a limit that a container may have of its own.
 type ownLimit struct {
 	name string
 	has  func(resource.OwnLimits) bool
-	set  func(*resource.OwnLimits, value.Value) error // null goes back to the server's
+	set  func(*resource.OwnLimits, value.Value) error // null means the server's limit
 }
 
-// ownLimits are the members that a PUT may set, in the order in which they are shown.
+// ownLimits are the members that a PUT may set, in the order of the answer.
 var ownLimits = []ownLimit{
 	{
 		"logicalPartitionBytes", func(o resource.OwnLimits) bool { return o.LogicalPartitionBytes != 0 },
@@ -67,7 +67,7 @@ func setNumber[T int | int64](field *T, v value.Value) error {
 	}
 	n, ok := v.Int64()
 	if !ok || n <= 0 {
-		return errors.New("a positive whole number, or null for the server's")
+		return errors.New("a positive whole number, or null for the limit of the server")
 	}
 	*field = T(n)
 	return nil
@@ -80,7 +80,7 @@ func setDelay(field **time.Duration, v value.Value) error {
 	}
 	d, err := time.ParseDuration(v.Text())
 	if err != nil {
-		return errors.New("a text such as \"30s\" or \"4h\", or null for the server's")
+		return errors.New("a text such as \"30s\" or \"4h\", or null for the delay of the server")
 	}
 	*field = &d
 	return nil
@@ -96,7 +96,7 @@ func limitsLink(hr *http.Request) (engine.Link, error) {
 	query := hr.URL.Query()
 	link := engine.Link{Database: query.Get("database"), Container: query.Get("container")}
 	if link.Database == "" || link.Container == "" {
-		return link, status.BadRequest("Name the container: /limits?database=D&container=C.")
+		return link, status.BadRequest("Give the container: /limits?database=D&container=C.")
 	}
 	return link, nil
 }
@@ -115,7 +115,7 @@ func (h *handler) showLimits(hw http.ResponseWriter, hr *http.Request, caller au
 }
 
 // changeLimits answers PUT /limits?database=D&container=C with an object of the
-// limits to change: what it leaves out stays, and null goes back to the server's.
+// limits to change. Other limits stay, and null means the limit of the server.
 func (h *handler) changeLimits(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	link, err := limitsLink(hr)
 	if err != nil {
@@ -136,10 +136,10 @@ func setLimits(own *resource.OwnLimits, body value.Value) error {
 	for _, m := range body.Members() {
 		at := slices.IndexFunc(ownLimits, func(l ownLimit) bool { return l.name == m.Name })
 		if at < 0 {
-			return status.BadRequest("There is no limit %q. A container has logicalPartitionBytes, partitionBytes, partitionRUs, containerRUs and splitDelay.", m.Name)
+			return status.BadRequest("The limit %q does not exist. A container has logicalPartitionBytes, partitionBytes, partitionRUs, containerRUs and splitDelay.", m.Name)
 		}
 		if err := ownLimits[at].set(own, m.Value); err != nil {
-			return status.BadRequest("The limit %s is %s.", m.Name, err)
+			return status.BadRequest("The limit %s must be %s.", m.Name, err)
 		}
 	}
 	return nil

@@ -12,16 +12,16 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// mergeOutcome says what became of two partitions.
+// mergeOutcome is the result of a merge.
 type mergeOutcome struct {
 	Parents      []string `json:"parents"` // in the order of their ranges
 	Child        string   `json:"child"`
-	PauseMillis  float64  `json:"pauseMilliseconds"` // for which writes waited
-	Milliseconds float64  `json:"milliseconds"`      // in all
+	PauseMillis  float64  `json:"pauseMilliseconds"` // time that writes waited
+	Milliseconds float64  `json:"milliseconds"`      // total time
 }
 
 // mergePartitions answers POST /partitions/merge?database=D&container=C&partition=P&with=Q,
-// two neighbours in either order. It answers when their child serves.
+// for two neighbours in either order. It answers when their child serves.
 func (h *handler) mergePartitions(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	query := hr.URL.Query()
 	req := engine.MergeRequest{Link: engine.Link{Database: query.Get("database"), Container: query.Get("container")}}
@@ -31,7 +31,7 @@ func (h *handler) mergePartitions(hw http.ResponseWriter, hr *http.Request, call
 		req.Partitions[i], named = resource.PartitionID(id), named && err == nil
 	}
 	if !named {
-		return status.BadRequest("Name the container and the numbers of two neighbouring partitions: /partitions/merge?database=D&container=C&partition=P&with=Q.")
+		return status.BadRequest("Give the container and the numbers of two neighbouring partitions: /partitions/merge?database=D&container=C&partition=P&with=Q.")
 	}
 	result, err := h.engine.MergePartitions(hr.Context(), caller, req)
 	if err != nil {
@@ -55,9 +55,9 @@ func (h *handler) mergeRoutes(mux *http.ServeMux) {
 	}
 }
 
-// mergeAll merges the partitions of a container, or of the containers that share
-// the throughput of a database, as far as it is sensible. It answers with those
-// that are left when all is done; {"isDryRun":true} with those that would be.
+// mergeAll merges the partitions of a container, or of the containers that share the
+// throughput of a database, as far as throughput and size allow. It answers with the
+// remaining partitions; for {"isDryRun":true} it only computes them.
 func (h *handler) mergeAll(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	link, err := h.managed(hr)
 	if err != nil {
@@ -69,8 +69,8 @@ func (h *handler) mergeAll(hw http.ResponseWriter, hr *http.Request, caller auth
 	}
 	dry := value.Bool(false)
 	for _, m := range body.Members() {
-		if m.Name != "isDryRun" { // A dry run that is asked for in vain would merge.
-			return status.BadRequest("A merge has no property %q. It has isDryRun alone.", m.Name)
+		if m.Name != "isDryRun" { // A misspelled isDryRun would merge.
+			return status.BadRequest("A merge has no property %q. Its only property is isDryRun.", m.Name)
 		}
 		dry = m.Value
 	}
@@ -93,8 +93,8 @@ func (h *handler) mergeAll(hw http.ResponseWriter, hr *http.Request, caller auth
 	return nil
 }
 
-// mergedID names a partition: by its number, or where several containers are meant
-// by its resource id, as numbers would not tell them apart.
+// mergedID returns the id of a partition: its number, or for several containers, in
+// which numbers are ambiguous, its RID.
 func mergedID(link engine.Link, p cluster.PartitionSize) string {
 	if link.Container == "" {
 		return resource.PartitionRID(p.Container, p.ID).String()

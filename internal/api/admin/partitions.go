@@ -11,8 +11,8 @@ import (
 	"github.com/decandb/decan/internal/status"
 )
 
-// partitionList is the state of a container's physical partitions, in the order
-// of their ranges.
+// partitionList is the statistics of a container's physical partitions, in the order of
+// their ranges.
 type partitionList struct {
 	Database   string      `json:"database"`
 	Container  string      `json:"container"`
@@ -21,18 +21,18 @@ type partitionList struct {
 	Partitions []partition `json:"partitions"`
 }
 
-// visits say how many partitions the queries of the container ask.
+// visits is the number of partitions that the queries of the container have visited.
 type visits struct {
 	Queries    int64   `json:"queries"`    // and document lists, since the server started
-	Partitions int64   `json:"partitions"` // that they have asked, each once for a query
-	Mean       float64 `json:"mean"`       // for a query
+	Partitions int64   `json:"partitions"` // visited by them, each once per query
+	Mean       float64 `json:"mean"`       // partitions per query
 }
 
-// limits are those of one partition.
+// limits are the limits of one partition.
 type limits struct {
-	PartitionBytes int64 `json:"partitionBytes"` // documents, above which it is split
+	PartitionBytes int64 `json:"partitionBytes"` // documents; a larger partition is split
 	LogicalBytes   int64 `json:"logicalBytes"`   // documents of one full partition key
-	PartitionRUs   int   `json:"partitionRUs"`   // RU/s that it can be given
+	PartitionRUs   int   `json:"partitionRUs"`   // maximum RU/s
 }
 
 type partition struct {
@@ -40,37 +40,37 @@ type partition struct {
 	Min           string   `json:"min"` // first hashed key, hexadecimal
 	Max           string   `json:"max"` // first hashed key after it
 	Parents       []string `json:"parents"`
-	Change        string   `json:"change,omitempty"` // that it is in the middle of: split or merge
+	Change        string   `json:"change,omitempty"` // under way: split or merge
 	Documents     int64    `json:"documents"`
 	DocumentBytes int64    `json:"documentBytes"`
 	IndexBytes    int64    `json:"indexBytes"`
 	LSN           uint64   `json:"lsn"`
 	Requests      requests `json:"requests"`
-	Purging       int      `json:"purgingKeys,omitempty"`      // partition keys, and prefixes, whose deleted documents are in the figures still
-	Cleared       int64    `json:"clearedDocuments,omitempty"` // such documents that are gone since it was opened
+	Purging       int      `json:"purgingKeys,omitempty"`      // deleted partition keys and prefixes whose documents still count
+	Cleared       int64    `json:"clearedDocuments,omitempty"` // documents of deleted keys that are deleted since it was opened
 
-	Share         float64 `json:"share"`                   // RU/s that it is given; 0 for no limit
+	Share         float64 `json:"share"`                   // its RU/s; 0 for no limit
 	ConsumedRUs   float64 `json:"consumedRUs"`             // in the last whole second
 	ConsumedTotal float64 `json:"consumedTotal"`           // request units since it was opened
-	Normalized    float64 `json:"normalizedRUConsumption"` // percent, of the busiest second of this minute and the one before
+	Normalized    float64 `json:"normalizedRUConsumption"` // percent of the share, in the busiest second of this minute and the one before
 	SavedRUs      float64 `json:"savedRUs"`                // for a burst
-	AutoscaledRUs int     `json:"autoscaledRUs,omitempty"` // autoscale: what the load asks for
-	BilledRUs     int     `json:"billedRUs,omitempty"`     // autoscale: the highest of the hour
-	Throttled     int64   `json:"throttled"`               // requests over the share, refused or warned about
-	Capped        int64   `json:"capped"`                  // requests over the cap of their throughput bucket
-	Keys          []hot   `json:"hottestKeys"`             // of this minute and the one before, most first
+	AutoscaledRUs int     `json:"autoscaledRUs,omitempty"` // autoscale: the RU/s that the load needs
+	BilledRUs     int     `json:"billedRUs,omitempty"`     // autoscale: the highest value of the hour
+	Throttled     int64   `json:"throttled"`               // requests above the share, refused or logged
+	Capped        int64   `json:"capped"`                  // requests above the cap of their throughput bucket
+	Keys          []hot   `json:"hottestKeys"`             // of this minute and the one before, in descending order
 	Prefixes      []hot   `json:"hottestPrefixes"`         // of a hierarchical key, the same
 }
 
-// hot is a partition key, or a prefix of one, that spends much.
+// hot is a partition key, or a prefix of one, with a high consumption.
 type hot struct {
-	Key   json.RawMessage `json:"key,omitempty"` // as clients write it; missing when only queries have asked for it
+	Key   json.RawMessage `json:"key,omitempty"` // in the form of the header; missing if only queries have used it
 	EPK   string          `json:"epk"`
 	Units float64         `json:"requestUnits"`
-	Error float64         `json:"error"` // by how much requestUnits may be too high
+	Error float64         `json:"error"` // maximum error of requestUnits, which may be too high
 }
 
-// requests counts since the partition was opened.
+// requests are the requests since the partition was opened.
 type requests struct {
 	Reads   int64 `json:"reads"`
 	Writes  int64 `json:"writes"`
@@ -82,7 +82,7 @@ func (h *handler) listPartitions(hw http.ResponseWriter, hr *http.Request, calle
 	query := hr.URL.Query()
 	link := engine.Link{Database: query.Get("database"), Container: query.Get("container")}
 	if link.Database == "" || link.Container == "" {
-		return status.BadRequest("Name the container: /partitions?database=D&container=C.")
+		return status.BadRequest("Give the container: /partitions?database=D&container=C.")
 	}
 	stats, err := h.engine.PartitionStats(hr.Context(), caller, link)
 	if err != nil {
@@ -139,7 +139,7 @@ func describe(s engine.PartitionStats) partition {
 	}
 }
 
-// round leaves hundredths, as charges have.
+// round rounds to hundredths, like charges.
 func round(n float64) float64 { return math.Round(n*100) / 100 }
 
 func hottest(keys []cluster.HotKey) []hot {

@@ -11,8 +11,7 @@ type queryList struct {
 	Queries []runningQuery `json:"queries"`
 }
 
-// runningQuery is a request that has run for long. It has nothing of what the request
-// asks for.
+// runningQuery is a long request. It contains no text, key or document of the request.
 type runningQuery struct {
 	ID         string  `json:"id"`
 	Database   string  `json:"database"`
@@ -22,7 +21,7 @@ type runningQuery struct {
 	State      string  `json:"state"`     // waiting, for its first turn, or running
 	Seconds    float64 `json:"seconds"`
 	Processor  float64 `json:"processorSeconds"`
-	Partitions int64   `json:"partitions"`    // asked so far
+	Partitions int64   `json:"partitions"`    // visited so far
 	Documents  int64   `json:"documents"`     // read so far
 	Charge     float64 `json:"requestCharge"` // of the partitions that are done
 }
@@ -62,8 +61,8 @@ func (h *handler) listQueries(hw http.ResponseWriter, _ *http.Request, caller au
 	return write(hw, http.StatusOK, list)
 }
 
-// cancelQuery answers DELETE /queries/{id}. The query ends when it looks next, which may
-// be a moment after the answer.
+// cancelQuery answers DELETE /queries/{id}. The query ends at its next check, which may
+// be shortly after the answer.
 func (h *handler) cancelQuery(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	if err := h.engine.CancelQuery(caller, hr.PathValue("id")); err != nil {
 		return err

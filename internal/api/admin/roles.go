@@ -8,8 +8,8 @@ import (
 	"github.com/decandb/decan/internal/resource"
 )
 
-// The paths of roles in the form of the service's management API. They may be
-// given from the account on, too.
+// The paths of roles in the form of the service's management API, with and without the
+// path of the account.
 const (
 	definitionsPath = "/sqlRoleDefinitions"
 	assignmentsPath = "/sqlRoleAssignments"
@@ -61,8 +61,8 @@ type assignmentProperties struct {
 	Principal  string `json:"principalId"`
 }
 
-// accountOf is the path of the account in the form that the request has, which
-// begins the ids in the answer.
+// accountOf returns the path of the account in the form of the request. The ids in the
+// answer begin with it.
 func accountOf(hr *http.Request, from string) string {
 	account, _, _ := strings.Cut(hr.URL.Path, from)
 	return account

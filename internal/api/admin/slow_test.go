@@ -28,7 +28,7 @@ func TestSlowBodies(t *testing.T) {
 	defer server.Close()
 	for _, c := range []struct{ slow, want, text string }{
 		{"1", "408", "did not arrive in time"},
-		{"", "400", "ends before the length"},
+		{"", "400", "shorter than its announced length"},
 	} {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/decandb/decan/internal/value"
 )
 
-// The paths of throughput in the form of the service's management API. They may
-// be given from the account on, too.
+// The paths of throughput in the form of the service's management API, with and without
+// the path of the account.
 const (
 	accountPath   = "/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.DocumentDB/databaseAccounts/{account}"
 	databasePath  = "/sqlDatabases/{database}"
@@ -44,8 +44,8 @@ func (h *handler) managed(hr *http.Request) (engine.Link, error) {
 	return engine.Link{Database: hr.PathValue("database"), Container: hr.PathValue("container")}, nil
 }
 
-// readThroughput answers with the throughput of a database or container: 404
-// when it has none of its own.
+// readThroughput answers with the throughput of a database or container, or 404 if it
+// has none of its own.
 func (h *handler) readThroughput(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	req, err := h.offerRequest(hr)
 	if err != nil {
@@ -58,7 +58,7 @@ func (h *handler) readThroughput(hw http.ResponseWriter, hr *http.Request, calle
 	return settings(hw, hr, &res)
 }
 
-// offerRequest is the request about the offer that a path is about.
+// offerRequest returns a request about the offer of a path.
 func (h *handler) offerRequest(hr *http.Request) (engine.OfferRequest, error) {
 	link, err := h.managed(hr)
 	if err != nil {
@@ -68,14 +68,15 @@ func (h *handler) offerRequest(hr *http.Request) (engine.OfferRequest, error) {
 	return engine.OfferRequest{Offer: offer}, err
 }
 
-// What bodies may say of a throughput, in properties.resource.
+// The members of properties.resource in bodies.
 var (
 	throughputMembers   = []string{"throughput", "autoscaleSettings", "throughputBuckets"}
 	divisionMembers     = []string{"throughputPolicy", "targetPhysicalPartitionThroughputInfo", "sourcePhysicalPartitionThroughputInfo"}
 	distributionMembers = []string{"physicalPartitionIds"}
 )
 
-// offerChange is offerRequest with what the body wants of the offer, of those members.
+// offerChange returns the request about the offer of a path, and properties.resource of
+// the body.
 func (h *handler) offerChange(hw http.ResponseWriter, hr *http.Request, members []string) (engine.OfferRequest, value.Value, error) {
 	req, err := h.offerRequest(hr)
 	if err != nil {
@@ -85,8 +86,8 @@ func (h *handler) offerChange(hw http.ResponseWriter, hr *http.Request, members 
 	return req, wanted, err
 }
 
-// readResource returns properties.resource of the body, which has those members if it
-// has any that are read.
+// readResource returns properties.resource of the body. It refuses a body that has one of
+// its members elsewhere.
 func (h *handler) readResource(hw http.ResponseWriter, hr *http.Request, members []string) (value.Value, error) {
 	body, err := h.readObject(hw, hr)
 	if err != nil {
@@ -95,8 +96,8 @@ func (h *handler) readResource(hw http.ResponseWriter, hr *http.Request, members
 	return body.Get("properties").Get("resource"), misplaced(body, []string{"properties", "resource"}, members...)
 }
 
-// replaceThroughput changes the throughput or the throughput buckets. What the
-// body leaves out stays.
+// replaceThroughput changes the throughput or the throughput buckets. Members that are
+// missing in the body stay.
 func (h *handler) replaceThroughput(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	req, wanted, err := h.offerChange(hw, hr, throughputMembers)
 	if err != nil {
@@ -120,7 +121,7 @@ func (h *handler) replaceThroughput(hw http.ResponseWriter, hr *http.Request, ca
 	return settings(hw, hr, &res)
 }
 
-// editedOffer puts what wanted has in place of what an offer has.
+// editedOffer returns an offer with the members of wanted replaced.
 func editedOffer(current *engine.Resource, wanted value.Value) (value.Value, error) {
 	offer, err := value.Parse(current.Body)
 	if err != nil {
@@ -128,7 +129,7 @@ func editedOffer(current *engine.Resource, wanted value.Value) (value.Value, err
 	}
 	manual, autoscale := wanted.Get("throughput"), wanted.Get("autoscaleSettings")
 	if manual.IsDefined() && autoscale.IsDefined() {
-		return offer, status.BadRequest("Manual throughput and autoscale settings cannot be given together. Use one of them.")
+		return offer, status.BadRequest("Manual throughput and autoscale settings cannot be combined. Give one of them.")
 	}
 	content := offer.Get("content")
 	members := []value.Member{}
@@ -155,7 +156,7 @@ func (h *handler) migrateToManual(hw http.ResponseWriter, hr *http.Request, call
 	return h.migrate(hw, hr, caller, func(req *engine.OfferRequest) { req.MigrateToManual = true })
 }
 
-// migrate switches the mode of a throughput; the server chooses the figure.
+// migrate changes the mode of a throughput; the server chooses the value.
 func (h *handler) migrate(hw http.ResponseWriter, hr *http.Request, caller auth.Caller, to func(*engine.OfferRequest)) error {
 	req, err := h.offerRequest(hr)
 	if err != nil {
@@ -166,7 +167,7 @@ func (h *handler) migrate(hw http.ResponseWriter, hr *http.Request, caller auth.
 		return err
 	}
 	if len(body.Members()) > 0 {
-		return status.BadRequest("The switch of a throughput takes no figure: the server chooses it. Send no body, and change the throughput afterwards.")
+		return status.BadRequest("A change of the mode takes no throughput: the server chooses it. Send no body, and change the throughput afterwards.")
 	}
 	to(&req)
 	res, err := h.engine.ReplaceOffer(hr.Context(), caller, req)
@@ -176,8 +177,8 @@ func (h *handler) migrate(hw http.ResponseWriter, hr *http.Request, caller auth.
 	return settings(hw, hr, &res)
 }
 
-// settings answers with a throughput as the management API has it: figures that
-// are not set but follow are text there.
+// settings answers with a throughput in the form of the management API, in which derived
+// numbers are text.
 func settings(hw http.ResponseWriter, hr *http.Request, res *engine.Resource) error {
 	offer, err := value.Parse(res.Body)
 	if err != nil {
@@ -221,13 +222,13 @@ func settings(hw http.ResponseWriter, hr *http.Request, res *engine.Resource) er
 	return nil
 }
 
-// properties is the envelope of what the management API says about a resource.
+// properties returns the envelope of a resource of the management API.
 func properties(resource value.Value) value.Member {
 	return value.Member{Name: "properties", Value: value.Object([]value.Member{{Name: "resource", Value: resource}})}
 }
 
-// retrieveDistribution answers what each of some physical partitions is given.
-// The id "-1", or no id at all, means all of them.
+// retrieveDistribution answers with the throughput of physical partitions. The id "-1",
+// or no id, means all of them.
 func (h *handler) retrieveDistribution(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	link, err := h.managed(hr)
 	if err != nil {
@@ -256,8 +257,8 @@ func (h *handler) retrieveDistribution(hw http.ResponseWriter, hr *http.Request,
 	return h.distribution(hw, hr, caller, link, names)
 }
 
-// redistribute divides a throughput again and answers what the partitions named,
-// or all when none is, are given now. The policy none divides nothing.
+// redistribute divides a throughput and answers with the throughput of the named
+// partitions, or of all if none is named. The policy none changes nothing.
 func (h *handler) redistribute(hw http.ResponseWriter, hr *http.Request, caller auth.Caller) error {
 	req, wanted, err := h.offerChange(hw, hr, divisionMembers)
 	if err != nil {
@@ -265,7 +266,7 @@ func (h *handler) redistribute(hw http.ResponseWriter, hr *http.Request, caller 
 	}
 	policy := wanted.Get("throughputPolicy").Text()
 	if policy == "" {
-		return status.BadRequest("The throughputPolicy is missing: use equal, custom or none.")
+		return status.BadRequest("The throughputPolicy is missing: give equal, custom or none.")
 	}
 	req.Redistribution, err = engine.ParseRedistribution(policy, wanted.Get("targetPhysicalPartitionThroughputInfo"), wanted.Get("sourcePhysicalPartitionThroughputInfo"))
 	if err != nil {
@@ -290,7 +291,7 @@ func (h *handler) redistribute(hw http.ResponseWriter, hr *http.Request, caller 
 	return h.distribution(hw, hr, caller, link, names)
 }
 
-// distribution answers what partitions are given.
+// distribution answers with the throughput of partitions.
 func (h *handler) distribution(hw http.ResponseWriter, hr *http.Request, caller auth.Caller, link engine.Link, names []string) error {
 	given, err := h.engine.ThroughputDistribution(hr.Context(), caller, link, names)
 	if err != nil {

@@ -133,7 +133,7 @@ func TestSharedRedistribution(t *testing.T) {
 	}
 	walk(t, door, []step{
 		{"POST", settings + "/retrieveThroughputDistribution", `{}`, 200, []string{`"physicalPartitionThroughputInfo":[]`}},
-		{"POST", settings + "/redistributeThroughput", `{"properties":{"resource":{"throughputPolicy":"custom","targetPhysicalPartitionThroughputInfo":[{"id":"0","throughput":400}]}}}`, 400, []string{"no containers"}},
+		{"POST", settings + "/redistributeThroughput", `{"properties":{"resource":{"throughputPolicy":"custom","targetPhysicalPartitionThroughputInfo":[{"id":"0","throughput":400}]}}}`, 400, []string{"No container uses the throughput"}},
 		{"POST", "/containers?database=shared&partitions=2", `{"id":"a","partitionKey":{"paths":["/pk"]}}`, 201, nil},
 		{"POST", "/containers?database=shared&partitions=1", `{"id":"b","partitionKey":{"paths":["/pk"]}}`, 201, nil},
 	})
@@ -228,7 +228,7 @@ func TestRedistributionRefused(t *testing.T) {
 		"nobody":                 {custom(``, ``), "Name the physical partitions"},
 		"equal, with names":      {strings.Replace(custom(`{"id":"0","throughput":2000}`, ``), "custom", "equal", 1), "equal"},
 		"none, with names":       {strings.Replace(custom(`{"id":"0","throughput":2000}`, ``), "custom", "none", 1), "none no partition is named"},
-		"an unknown policy":      {strings.Replace(custom(`{"id":"0","throughput":2000}`, ``), "custom", "even", 1), "none of equal, custom and none"},
+		"an unknown policy":      {strings.Replace(custom(`{"id":"0","throughput":2000}`, ``), "custom", "even", 1), "is not equal, custom or none"},
 		"no policy":              {`{"properties":{"resource":{}}}`, "missing"},
 		"no list":                {`{"properties":{"resource":{"throughputPolicy":"custom","targetPhysicalPartitionThroughputInfo":{"id":"0"}}}}`, "array"},
 		"no object":              {`[]`, ""},
