@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -36,17 +37,20 @@ func TestTurnsAlternate(t *testing.T) {
 	}
 }
 
-// A goroutine that has used its quantum keeps its turn while pausedMax others are
-// paused, because each of them holds a snapshot and memory.
+// A goroutine that has used its quantum of 50 ms is paused if another one waits. It
+// keeps its turn while eight others are paused, because each of them holds a snapshot
+// and memory.
 func TestTurnsPausedAreBounded(t *testing.T) {
 	m := newMachine(1, 4, 1<<20)
 	j := m.newJob()
-	w := begin(t, j)
+	ctx, cancel := context.WithCancel(t.Context())
+	w := new(worker)
+	w.begin(ctx, j, nil)
 	if err := m.works(w, freeTime+quietTime); err != nil || !w.turn {
 		t.Fatalf("%v, turn %v", err, w.turn)
 	}
 	m.turns.mu.Lock()
-	for range pausedMax {
+	for range 8 {
 		m.turns.paused = append(m.turns.paused, &waiter{ready: make(chan struct{})})
 		m.turns.waiting.Add(1)
 	}
@@ -56,11 +60,21 @@ func TestTurnsPausedAreBounded(t *testing.T) {
 			t.Fatalf("%v, turn %v; want it to continue", err, w.turn)
 		}
 	}
-	if w.quantum < quantum {
-		t.Fatalf("it has worked for %v with its turn, want at least %v", w.quantum, quantum)
+	if w.quantum < 50*time.Millisecond {
+		t.Fatalf("it has worked for %v with its turn, want 50 ms or more", w.quantum)
+	}
+	// With seven it is paused: its context has ended, so it does not wait.
+	m.turns.mu.Lock()
+	m.turns.paused = m.turns.paused[1:]
+	m.turns.waiting.Add(-1)
+	m.turns.mu.Unlock()
+	cancel()
+	m.now += quietTime
+	if err := w.ensureTurn(m.now, time.Duration(j.spent.Load())); !errors.Is(err, context.Canceled) || w.turn {
+		t.Errorf("%v, turn %v; want it to be paused", err, w.turn)
 	}
 	m.turns.mu.Lock()
-	m.turns.paused, m.turns.held = m.turns.paused[:0], 1
+	m.turns.paused, m.turns.held = nil, 0
 	m.turns.waiting.Store(0)
 	m.turns.mu.Unlock()
 	w.end()

@@ -121,13 +121,17 @@ func TestTurnsLine(t *testing.T) {
 	})
 }
 
-// A query that waits too long for its first turn is refused.
+// A query that waits for its first turn for ten seconds is refused.
 func TestTurnsWaitTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(1, 2, 1<<20)
 		m.turns.held = 1
+		began := time.Now()
 		if err := m.newJob().wait(t.Context()); status.CodeOf(err) != status.CodeTooManyRequests {
 			t.Fatalf("got %v, want 429", err)
+		}
+		if waited := time.Since(began); waited != 10*time.Second {
+			t.Errorf("refused after %v, want 10 s", waited)
 		}
 		if m.turns.waiting.Load() != 0 || m.turns.fresh.n != 0 {
 			t.Error("it is still waiting")
@@ -237,7 +241,8 @@ func TestTurnsQuantum(t *testing.T) {
 	})
 }
 
-// Operations on single documents reserve one processor.
+// An operation on a single document reserves one processor for 20 ms, but not the last
+// one.
 func TestTurnsBusy(t *testing.T) {
 	m := newMachine(4, 2, 1<<20)
 	if got := m.turns.limit(m.now); got != 4 {
@@ -247,8 +252,16 @@ func TestTurnsBusy(t *testing.T) {
 	if got := m.turns.limit(m.now); got != 3 {
 		t.Errorf("%d turns during operations on single documents, want 3", got)
 	}
-	if got := m.turns.limit(m.now + busyTime); got != 4 {
-		t.Errorf("%d turns later, want 4", got)
+	if got := m.turns.limit(m.now + 20*time.Millisecond - 1); got != 3 {
+		t.Errorf("%d turns within 20 ms, want 3", got)
+	}
+	if got := m.turns.limit(m.now + 20*time.Millisecond); got != 4 {
+		t.Errorf("%d turns after 20 ms, want 4", got)
+	}
+	m = newMachine(1, 2, 1<<20)
+	m.turns.point()
+	if got := m.turns.limit(m.now); got != 1 {
+		t.Errorf("%d turns on 1 processor, want 1", got)
 	}
 }
 
