@@ -30,8 +30,9 @@ type MergeResult struct {
 // partition may hold, or throughput that needs both), 409 (one is being split or merged,
 // or its index is being rebuilt; or the container was changed or its throughput raised
 // during the merge), 403 (no more ordinals), 410 (the container was dropped during the
-// merge), and 503 (trouble with disk, files or descriptors). The end of the context cancels
-// the merge, unless writes are already stopped.
+// merge), 507 (the disk is full), and 503 (too little room, too few descriptors, or an
+// error of the disk). The end of the context cancels the merge, unless writes are already
+// stopped.
 //
 // The outcome is unknown only if the catalog's commit fails. Then writes to the range get
 // 503 until the catalog's store is opened again, see [Node.Mend], or the server restarts.

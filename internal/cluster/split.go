@@ -35,9 +35,9 @@ type SplitResult struct {
 // 400 (a cut that is not a point of the range between two keys, or a partition that
 // cannot be divided, with [partition.ErrIndivisible] as the cause), 409 (the partition is
 // being split or merged, or its index is being rebuilt), 403 (no more ordinals), 410 (the
-// container was dropped during the split), and 503 (trouble with disk, files or
-// descriptors). The end of the context cancels the split, unless writes are already
-// stopped.
+// container was dropped during the split), 507 (the disk is full), and 503 (too little
+// room, too few descriptors, or an error of the disk). The end of the context cancels the
+// split, unless writes are already stopped.
 //
 // The outcome is unknown only if the catalog's commit fails. Then writes to the range get
 // 503 until the catalog's store is opened again, see [Node.Mend], or the server restarts.
