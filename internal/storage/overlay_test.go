@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -185,43 +186,89 @@ func TestPositionNamesFile(t *testing.T) {
 	}
 }
 
-// A power cut after a failed verification, while the files that Pebble has created are
-// removed or later, leaves a store that opens with all rows.
+// removalsFS reports removals, and syncs of directories.
+type removalsFS struct {
+	vfs.FS
+	before func(name string) // a removal
+	synced func()            // a directory
+}
+
+type syncedDir struct {
+	vfs.File
+	synced func()
+}
+
+func (r removalsFS) Remove(name string) error {
+	r.before(name)
+	return r.FS.Remove(name)
+}
+
+func (r removalsFS) OpenDir(name string) (vfs.File, error) {
+	d, err := r.FS.OpenDir(name)
+	return syncedDir{d, r.synced}, err
+}
+
+func (d syncedDir) Sync() error {
+	d.synced()
+	return d.File.Sync()
+}
+
+// After a failed verification the files that Pebble has created are removed. A power cut
+// may bring back any of those whose removal is not synced. The store then opens with all
+// rows.
 func TestCrashAfterFailedVerification(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 6))
 	cause := errors.New("not this one")
 	for _, flush := range []bool{false, true} {
-		good := killed(t, 300, flush)
-		for range 20 {
-			disk := good.CrashClone(vfs.CrashCloneCfg{})
-			failed := false
-			var crashed []*vfs.MemFS
-			crash := func() {
-				if failed {
-					crashed = append(crashed, disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: random}))
+		disk := killed(t, 300, flush)
+		var mu sync.Mutex // Pebble removes files in the background.
+		var files map[string]string
+		removed := [][]string{nil} // before the first sync, before the second, and so on
+		p := newPool(t, Options{FS: removalsFS{disk, func(name string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if files == nil {
+				files = contents(t, disk, "d/s")
+			}
+			removed[len(removed)-1] = append(removed[len(removed)-1], disk.PathBase(name))
+		}, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			removed = append(removed, nil)
+		}}})
+		if _, err := p.OpenVerified("d/s", Opening{Verify: func(*Snapshot) error { return cause }}); !errors.Is(err, cause) {
+			t.Fatalf("open: %v", err)
+		}
+		states := 0
+		for _, names := range removed {
+			for range 4 * len(names) {
+				left := maps.Clone(files)
+				for _, name := range names {
+					if random.IntN(2) == 0 {
+						delete(left, name)
+					}
 				}
-			}
-			p := newPool(t, Options{FS: hookedFS{disk, crash}})
-			if _, err := p.OpenVerified("d/s", Opening{Verify: func(*Snapshot) error {
-				failed = true
-				return cause
-			}}); !errors.Is(err, cause) {
-				t.Fatalf("open: %v", err)
-			}
-			crash()
-			if len(crashed) < 3 {
-				t.Fatalf("only %d power cuts", len(crashed))
-			}
-			for i, disk := range crashed {
-				p := newPool(t, Options{FS: disk})
+				states++
+				cut := vfs.NewMem()
+				must(t, cut.MkdirAll("d/s", 0o755))
+				for base, text := range left {
+					writeFile(t, cut, "d/s/"+base, text)
+				}
+				p := newPool(t, Options{FS: cut})
 				if found, err := p.Examine("d/s", ""); err != nil || len(found) > 0 {
-					t.Fatalf("power cut %d of %d: %v, %v", i+1, len(crashed), found, err)
+					t.Fatalf("with %q: %v, %v", slices.Sorted(maps.Keys(left)), found, err)
 				}
 				if n := countRows(t, p, "d/s"); n != 300 {
-					t.Fatalf("power cut %d of %d: %d rows, want 300", i+1, len(crashed), n)
+					t.Fatalf("with %q: %d rows, want 300", slices.Sorted(maps.Keys(left)), n)
 				}
 			}
+			for _, name := range names {
+				delete(files, name)
+			}
+		}
+		if states < 12 {
+			t.Errorf("only %d states after %q", states, removed)
 		}
 	}
 }
