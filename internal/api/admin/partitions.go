@@ -40,7 +40,7 @@ type partition struct {
 	Min           string   `json:"min"` // first hashed key, hexadecimal
 	Max           string   `json:"max"` // first hashed key after it
 	Parents       []string `json:"parents"`
-	Change        string   `json:"change,omitempty"` // under way: split or merge
+	Change        string   `json:"change,omitempty"` // in progress: split or merge
 	Documents     int64    `json:"documents"`
 	DocumentBytes int64    `json:"documentBytes"`
 	IndexBytes    int64    `json:"indexBytes"`
